@@ -1,0 +1,70 @@
+# The tools run by path and version, so nothing but Go (and a C compiler, for the race detector) need be installed.
+GOFUMPT       := go run mvdan.cc/gofumpt@v0.12.0
+STATICCHECK   := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+# Where the library must build. Only the host's own tests can be run.
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+# How long each fuzz target runs. With Go 1.26 a duration now and then ends in a mere "context deadline exceeded"
+# (https://go.dev/issue/75804); a number of runs, as in FUZZTIME=100000x, never does.
+FUZZTIME ?= 15s
+
+BENCHTIME ?= 1s
+
+# Modules below the root. `./...` does not reach them.
+NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.git/*' -exec dirname {} \; | sort)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help check tidy-check fmt-check fix-check vet staticcheck lint cross test race test-nested fuzz bench
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+check: tidy-check fmt-check fix-check vet staticcheck lint cross race ## everything that must pass before a commit
+
+tidy-check: ## go.mod and go.sum say what the code needs
+	go mod tidy -diff
+
+fmt-check: ## every file is as gofumpt would write it
+	@echo "$(GOFUMPT) -l ."
+	@unformatted="$$($(GOFUMPT) -l .)" || exit 1; \
+	if [ -n "$$unformatted" ]; then echo "$$unformatted"; echo "not formatted: run $(GOFUMPT) -w ."; exit 1; fi
+
+fix-check: ## go fix has nothing to modernize (it fails when it prints a diff)
+	go fix -diff ./...
+
+vet: ## go vet
+	go vet ./...
+
+staticcheck: ## staticcheck
+	$(STATICCHECK) ./...
+
+lint: ## golangci-lint, with the rules of .golangci.yml
+	$(GOLANGCI_LINT) run ./...
+
+cross: ## build and vet, tests too, for every platform
+	@for platform in $(PLATFORMS); do \
+		export CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
+		echo "$$platform: go build ./... && go vet ./..."; \
+		go build ./... && go vet ./... || exit 1; \
+	done
+
+test: ## the tests
+	go test ./...
+
+race: ## the tests under the race detector, in random order
+	go test -race -shuffle=on ./...
+
+test-nested: ## vet and test the modules below the root
+	@for module in $(NESTED); do \
+		echo "$$module: go mod tidy -diff && go vet ./... && go test ./..."; \
+		(cd "$$module" && go mod tidy -diff && go vet ./... && go test ./...) || exit 1; \
+	done
+
+fuzz: ## run every fuzz target for FUZZTIME
+	@FUZZTIME=$(FUZZTIME) bash .ci/fuzz
+
+bench: ## run the benchmarks, each for BENCHTIME
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./bench
