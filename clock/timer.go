@@ -1,0 +1,75 @@
+package clock
+
+import (
+	"sync"
+	"time"
+)
+
+// MaxNap is the longest that a timer sleeps before it reads its clock again. The runtime's timers stand still
+// while the machine sleeps, so a timer that was set for an hour notices a night's sleep this long after waking.
+const MaxNap = time.Second
+
+// Timer is a pending call of [Clock.AfterFunc].
+type Timer struct {
+	source Source
+	f      func()
+
+	mu  sync.Mutex  // guards the fields below; never held while f runs
+	due Instant     // when f is to run
+	nap *time.Timer // the runtime's timer until the next look; nil while stopped or fired
+	set uint64      // counts Reset and Stop: a nap that ends for an older set does nothing
+}
+
+func newTimer(source Source, d time.Duration, f func()) *Timer {
+	t := &Timer{source: source, f: f}
+	t.Reset(d)
+	return t
+}
+
+// Reset makes the call happen d from now, whether or not it was pending. A call that has begun goes on.
+func (t *Timer) Reset(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopLocked()
+	t.due = t.source.Now().Add(d)
+	t.napLocked(d)
+}
+
+// Stop makes the call not happen, and reports whether it was pending. It does not wait for a call that has begun.
+func (t *Timer) Stop() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stopLocked()
+}
+
+func (t *Timer) stopLocked() bool {
+	t.set++
+	if t.nap == nil {
+		return false
+	}
+	t.nap.Stop()
+	t.nap = nil
+	return true
+}
+
+func (t *Timer) napLocked(left time.Duration) {
+	set := t.set
+	t.nap = time.AfterFunc(min(left, MaxNap), func() { t.look(set) })
+}
+
+// look runs at the end of a nap: the moment has come by the source, or another nap follows.
+func (t *Timer) look(set uint64) {
+	t.mu.Lock()
+	if set != t.set {
+		t.mu.Unlock()
+		return
+	}
+	if left := t.due.Sub(t.source.Now()); left > 0 {
+		t.napLocked(left)
+		t.mu.Unlock()
+		return
+	}
+	t.nap = nil
+	t.mu.Unlock()
+	t.f()
+}
