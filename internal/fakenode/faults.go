@@ -1,0 +1,134 @@
+package fakenode
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// network is what lies between the clients and the process, with its faults.
+type network struct {
+	request      func() time.Duration // delay of a command, nil for none
+	reply        func() time.Duration // delay of a reply, nil for none
+	loseRequests int                  // commands to lose, each with its connection
+	loseReplies  int                  // replies to lose, each with its connection
+	cutAfter     int                  // commands until one is executed without a reply; 0 for never
+	cutReply     int                  // bytes of the next reply that pass, if cutReplySet
+	cutReplySet  bool
+	mute         bool // nothing passes
+	muteReplies  bool // nothing passes to the client
+	replyRaw     func(cmd []string) []byte
+	changed      chan struct{} // closed and renewed when a mute ends; Dial waits for it
+}
+
+// carriesReplies reports whether what the server sends, be it a reset, gets to the clients.
+func (f *network) carriesReplies() bool { return !f.mute && !f.muteReplies }
+
+// Delay makes each command arrive request() after it was written, and each reply arrive reply() after it was made
+// (also what a subscription pushes). The order on a connection stays, and commands written together travel together.
+// A nil function means no delay. What is on its way keeps the delay that it has; a dial takes no time. The functions
+// are called without a lock, by one goroutine per connection.
+func (n *Node) Delay(request, reply func() time.Duration) {
+	n.change(func() { n.network.request, n.network.reply = request, reply })
+}
+
+// LoseRequests loses the next count commands, none of which is executed. TCP loses nothing inside a connection, so
+// each loss resets its connection, with whatever was behind the command.
+func (n *Node) LoseRequests(count int) { n.change(func() { n.network.loseRequests = count }) }
+
+// LoseReplies executes the next count commands and loses their replies, each with its connection.
+func (n *Node) LoseReplies(count int) { n.change(func() { n.network.loseReplies = count }) }
+
+// CutAfterWrite closes the connection of the nth command from now (1 is the next) after it was executed and before
+// its reply. 0 calls it off.
+func (n *Node) CutAfterWrite(nth int) { n.change(func() { n.network.cutAfter = nth }) }
+
+// CutReply lets the given number of bytes of the next reply pass, and closes the connection there.
+func (n *Node) CutReply(bytes int) {
+	n.change(func() { n.network.cutReply, n.network.cutReplySet = max(bytes, 0), true })
+}
+
+// Mute makes all bytes vanish, in both directions, and dials wait. A writer blocks once the buffers are full. When
+// it ends, connections of which something vanished are reset, since they cannot go on, and the others go on.
+func (n *Node) Mute(on bool) {
+	n.change(func() {
+		if on {
+			n.network.mute = true
+		} else if n.network.mute {
+			n.healLocked()
+		}
+	})
+}
+
+// MuteReplies makes the bytes towards the clients vanish, and only those: commands are executed, dials succeed.
+// It ends as [Node.Mute] does.
+func (n *Node) MuteReplies(on bool) {
+	n.change(func() {
+		if on {
+			n.network.muteReplies = true
+		} else if n.network.muteReplies {
+			n.healLocked()
+		}
+	})
+}
+
+// healLocked ends both mutes and resets what cannot go on.
+func (n *Node) healLocked() {
+	n.network.mute, n.network.muteReplies = false, false
+	close(n.network.changed)
+	n.network.changed = make(chan struct{})
+	for _, s := range n.sessions {
+		if s.lossy || s.dead {
+			n.resetLocked(s)
+		}
+	}
+}
+
+// RefuseWith answers the commands of the given names with that error ("READONLY You can't write against a read only
+// replica.") and does not execute them, in scripts neither. No name means every command that a client sends. The text
+// "" lifts a refusal, and without names all of them.
+func (n *Node) RefuseWith(text string, names ...string) {
+	n.change(func() {
+		if len(names) == 0 {
+			n.rules.refuseAll = text
+			if text == "" {
+				clear(n.rules.refuse)
+			}
+		}
+		for _, name := range names {
+			n.rules.refuse[strings.ToLower(name)] = text
+			if text == "" {
+				delete(n.rules.refuse, strings.ToLower(name))
+			}
+		}
+	})
+}
+
+// Inject puts raw bytes into the reply stream of every open connection, between two replies.
+func (n *Node) Inject(raw []byte) {
+	raw = slices.Clone(raw)
+	n.change(func() {
+		for _, s := range n.sessions {
+			s.replyRawLocked(raw)
+		}
+	})
+}
+
+// ReplyRaw sends what script returns in the place of the reply to a command, which is executed all the same;
+// nil bytes leave the reply as it is, empty ones suppress it. A nil script ends it. The script is called before the
+// command is executed, without a lock, by one goroutine per connection.
+func (n *Node) ReplyRaw(script func(cmd []string) []byte) {
+	n.change(func() { n.network.replyRaw = script })
+}
+
+// SetClock sets the node's wall clock to offset ahead of its base clock's, and lets it run at rate from there: a step
+// of the clock, a clock that is too fast or too slow. Keys keep the wall-clock time at which they expire, as in Redis.
+func (n *Node) SetClock(offset time.Duration, rate float64) {
+	n.change(func() { n.wall = newWall(n.clk, offset, rate) })
+}
+
+func (n *Node) requestDelay() func() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.network.request
+}

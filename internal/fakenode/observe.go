@@ -1,0 +1,91 @@
+package fakenode
+
+import (
+	"slices"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// Command is a command that a node got to see.
+type Command struct {
+	At   clock.Instant // on the clock that New was given
+	Conn int64         // the client id
+	Args []string      // with the name as it was sent
+}
+
+// NoExpiry is the time to live of a key that never expires, see [Node.Get].
+const NoExpiry time.Duration = -1
+
+// commandLog keeps the latest commands, between limit and twice as many.
+type commandLog struct {
+	limit    int
+	commands []Command
+}
+
+func (l *commandLog) add(c Command) {
+	if l.limit <= 0 {
+		return
+	}
+	if len(l.commands) >= 2*l.limit {
+		l.commands = append([]Command(nil), l.latest()...)
+	}
+	l.commands = append(l.commands, c)
+}
+
+func (l *commandLog) latest() []Command { return l.commands[max(0, len(l.commands)-l.limit):] }
+
+// Commands returns what the node has executed or refused, oldest first, as far as [WithCommandLog] keeps it. Commands
+// inside scripts and those lost on the way are not among it.
+func (n *Node) Commands() []Command {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.log.latest())
+}
+
+// OnCommand calls f after each command was executed and before its reply leaves, in the goroutine of its
+// connection, which waits for f. f may call any method of the node but Close. Nil ends it.
+func (n *Node) OnCommand(f func(Command)) { n.change(func() { n.hook = f }) }
+
+// Get returns a live key of database 0: its value, "" for a sorted set, and how long it lives, or [NoExpiry].
+func (n *Node) Get(key string) (value string, pttl time.Duration, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now = n.wall.micros()
+	e := n.lookup(0, key)
+	if e == nil {
+		return "", 0, false
+	}
+	if e.expires == 0 {
+		return e.text, NoExpiry, true
+	}
+	return e.text, time.Duration(e.expires-n.nowMillis()) * time.Millisecond, true
+}
+
+// Keys returns the live keys of database 0, sorted.
+func (n *Node) Keys() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now = n.wall.micros()
+	return n.liveKeys(0)
+}
+
+// Connections returns how many connections are open: neither end has closed.
+func (n *Node) Connections() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count := 0
+	for _, s := range n.sessions {
+		if !s.dead && !s.conn.in.isEnded() && !s.conn.out.isDeaf() {
+			count++
+		}
+	}
+	return count
+}
+
+// RunID returns the run_id of the present process.
+func (n *Node) RunID() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.process.runID
+}
