@@ -1,0 +1,99 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	// startTimeout bounds the wait for the first PONG. It takes 10 ms; a loaded machine or a large AOF takes longer.
+	startTimeout = 15 * time.Second
+	// startPoll is the pause between two looks at a starting server.
+	startPoll = 3 * time.Millisecond
+	// startAttempts bounds how often a start is repeated because somebody else took the port.
+	startAttempts = 5
+)
+
+var errPortTaken = errors.New("another process took the port")
+
+// start starts a process and waits until it answers. On an error none is left.
+func (s *Server) start() error {
+	command := exec.Command(program, s.arguments()...)
+	command.Dir = s.dir
+	command.Env = slices.Concat(os.Environ(), s.config.env)
+	process, err := startProcess(command, filepath.Join(s.dir, "output.log"))
+	if err != nil {
+		return fmt.Errorf("start %s: %w", s.Addr(), err)
+	}
+	s.process.Store(process)
+	if err := s.awaitReady(process); err != nil {
+		err = errors.Join(err, process.kill())
+		return fmt.Errorf("start %s: %w; its last lines:\n%s", s.Addr(), err, process.lastLines())
+	}
+	return nil
+}
+
+func (s *Server) arguments() []string {
+	args := []string{
+		"--port", strconv.Itoa(s.port), "--bind", loopback, "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning",
+	}
+	if s.config.password != "" {
+		args = append(args, "--requirepass", s.config.password)
+	}
+	if s.config.unixSocket {
+		args = append(args, "--unixsocket", s.Socket())
+	}
+	return append(args, s.config.args...)
+}
+
+func (s *Server) awaitReady(process *process) error {
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(startPoll) {
+		if !process.running() {
+			if strings.Contains(process.lastLines(), "Address already in use") {
+				return errPortTaken
+			}
+			return fmt.Errorf("it ended at once (%w)", process.exit)
+		}
+		err := s.probe(process.pid())
+		if err == nil || errors.Is(err, errPortTaken) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("no answer within %v: %w", startTimeout, err)
+		}
+	}
+}
+
+// probe asks the server for a sign of life, and makes sure that it is ours: whoever took the port may be a Redis too.
+func (s *Server) probe(pid int) error {
+	conn, err := s.dial()
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(conn)
+	_, err = conn.Do("PING")
+	if refusal, ok := errors.AsType[redis.Error](err); ok {
+		if strings.HasPrefix(string(refusal), "LOADING") {
+			return err
+		}
+		return nil // NOAUTH and the like: it answers, and more it will not tell
+	}
+	if err != nil {
+		return err
+	}
+	info, err := redis.String(conn.Do("INFO", "server"))
+	if err == nil && !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", pid)) {
+		return errPortTaken
+	}
+	return err
+}

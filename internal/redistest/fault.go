@@ -1,0 +1,193 @@
+package redistest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Direction says which bytes a fault of a [Proxy] is about.
+type Direction int
+
+// The directions.
+const (
+	Requests Direction = iota // from the client to the server
+	Replies                   // from the server to the client
+	Both
+)
+
+// laneCount is the number of lanes. A lane is one direction: Requests or Replies.
+const laneCount = 2
+
+// lanes returns the lanes of a direction, and panics on an unknown direction.
+func (d Direction) lanes() []Direction {
+	switch d {
+	case Requests, Replies:
+		return []Direction{d}
+	case Both:
+		return []Direction{Requests, Replies}
+	default:
+		panic(fmt.Sprintf("redistest: no such direction: %d", int(d)))
+	}
+}
+
+// faults is what a proxy does wrong at present.
+type faults struct {
+	lanes     [laneCount]laneFaults
+	refuse    bool
+	trickle   time.Duration // 0: none
+	cutAfter  int           // bytes of reply that still pass before the cut; -1: no cut
+	cutAnswer bool          // the answer to the next request is cut off
+}
+
+type laneFaults struct {
+	base, jitter time.Duration
+	drop, hold   bool
+}
+
+// draw returns base ± jitter, never below zero.
+func (f laneFaults) draw(random *rand.Rand) time.Duration {
+	if f.jitter <= 0 {
+		return f.base
+	}
+	return max(0, f.base-f.jitter+time.Duration(random.Int64N(2*int64(f.jitter)+1)))
+}
+
+func noFaults() faults { return faults{cutAfter: -1} }
+
+func (f *faults) dropping() bool { return f.lanes[Requests].drop || f.lanes[Replies].drop }
+
+func (f *faults) holding() bool { return f.lanes[Requests].hold || f.lanes[Replies].hold }
+
+// Delay lets every chunk arrive base ± jitter later, never before the one ahead of it. It is latency: chunks travel
+// at the same time. Delay(direction, 0, 0) ends it, and what is under way arrives at once.
+func (p *Proxy) Delay(direction Direction, base, jitter time.Duration) {
+	p.changeLanes(direction, func(f *laneFaults) { f.base, f.jitter = base, jitter })
+}
+
+// Seed restarts the random numbers of the jitter.
+func (p *Proxy) Seed(n uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.random = rand.New(rand.NewPCG(n, n))
+}
+
+// Drop makes a black hole: bytes are read and thrown away, the end of a connection too. A connection made meanwhile
+// is accepted and stays mute, whichever direction drops, and the server never hears of it: its handshake would need
+// both. A TCP stream with a hole does not exist, so a connection that lost something stays deaf in that direction,
+// and is reset when the last drop ends. One that lost nothing goes on.
+func (p *Proxy) Drop(direction Direction, on bool) {
+	p.changeLanes(direction, func(f *laneFaults) { f.drop = on })
+}
+
+// Hold keeps the bytes, and delivers them when it ends: what TCP makes of a partition that heals. A connection made
+// meanwhile reaches the server when no direction holds any more, if its client is still there then.
+func (p *Proxy) Hold(direction Direction, on bool) {
+	p.changeLanes(direction, func(f *laneFaults) { f.hold = on })
+}
+
+// Refuse makes new connections end at once, with RST.
+func (p *Proxy) Refuse(on bool) { p.change(func(f *faults) { f.refuse = on }) }
+
+// Trickle gives the clients one byte per interval; 0 ends it.
+func (p *Proxy) Trickle(every time.Duration) { p.change(func(f *faults) { f.trickle = every }) }
+
+// CutReplies closes a connection once that many more bytes of reply have passed, on whichever connection the last
+// of them passes: a reply that ends in the middle. With 0 the next byte of reply never passes. It happens once.
+func (p *Proxy) CutReplies(after int) { p.change(func(f *faults) { f.cutAfter = max(0, after) }) }
+
+// CutAfterRequest passes the next request of any connection on, and resets that connection when the server answers,
+// before a byte of the answer passes: executed, and the client cannot know. It happens once. The connection should
+// have no other request outstanding, since the first byte of any reply counts as the answer.
+func (p *Proxy) CutAfterRequest() { p.change(func(f *faults) { f.cutAnswer = true }) }
+
+// Heal ends all faults. What was held or delayed is delivered; a connection that lost bytes is reset.
+func (p *Proxy) Heal() {
+	p.change(func(f *faults) {
+		*f = noFaults()
+		for l := range p.links {
+			l.cut = false
+		}
+	})
+}
+
+func (p *Proxy) changeLanes(direction Direction, change func(*laneFaults)) {
+	lanes := direction.lanes()
+	p.change(func(f *faults) {
+		for _, lane := range lanes {
+			change(&f.lanes[lane])
+		}
+	})
+}
+
+// change changes the faults, with mu held, wakes all who wait for that, and resets the links with a hole once nothing drops.
+func (p *Proxy) change(change func(*faults)) {
+	p.mu.Lock()
+	change(&p.faults)
+	healed := !p.faults.dropping()
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.mu.Unlock()
+	if !healed {
+		return
+	}
+	for _, l := range p.matching((*link).torn) {
+		l.shut(resetConn)
+	}
+}
+
+// arrival draws when a chunk that is sent now arrives.
+func (p *Proxy) arrival(lane Direction) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Add(p.faults.lanes[lane].draw(p.random))
+}
+
+// obstacle returns whether something keeps a chunk from being delivered now, until when at the latest (the zero time:
+// until a change), and the channel that announces a change.
+func (p *Proxy) obstacle(lane Direction, due time.Time) (blocked bool, until time.Time, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.faults.lanes[lane]
+	switch {
+	case f.hold:
+		return true, time.Time{}, p.changed
+	case f.base == 0 && f.jitter == 0:
+		return false, time.Time{}, p.changed
+	default:
+		return time.Now().Before(due), due, p.changed
+	}
+}
+
+// entrance reports whether new connections have to wait, and the channel that announces a change.
+func (p *Proxy) entrance() (blocked bool, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.faults.holding(), p.changed
+}
+
+// trickling reports whether clients get single bytes, and the channel that announces a change.
+func (p *Proxy) trickling() (on bool, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.faults.trickle > 0, p.changed
+}
+
+// portion returns how many of n bytes of reply pass now, how long to pause after them, and whether the connection
+// ends then.
+func (p *Proxy) portion(n int) (count int, pause time.Duration, cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := &p.faults
+	if f.trickle > 0 {
+		n = 1
+	}
+	if f.cutAfter >= 0 {
+		n = min(n, f.cutAfter)
+		f.cutAfter -= n
+		if cut = f.cutAfter == 0; cut {
+			f.cutAfter = -1
+		}
+	}
+	return n, f.trickle, cut
+}

@@ -1,0 +1,179 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	// monitorTimeout bounds each wait for lines.
+	monitorTimeout = 5 * time.Second
+	// maxLines bounds what is kept. Nobody reads more; a test that needs more asks too much of MONITOR.
+	maxLines = 200_000
+	// syncMark begins the argument of the ECHO by which Sync knows that it has seen everything.
+	syncMark = "redistest-sync-"
+)
+
+// Monitor records every command that a server executes, by MONITOR. Commands inside scripts are recorded too; AUTH
+// shows without its password, or (by version) not at all. It ends with the server's process: after a restart, make a
+// new one.
+type Monitor struct {
+	tb     testing.TB
+	server *Server
+	ended  chan struct{} // closed by read
+
+	mu      sync.Mutex    // guards the fields below; never held over I/O
+	lines   []string      // written by read
+	syncs   int           // marks sent
+	seen    int           // the newest mark received
+	changed chan struct{} // closed and replaced whenever a line has arrived
+}
+
+// Monitor starts to record what reaches the server. It returns when the recording is on, and ends with the test.
+func (s *Server) Monitor(tb testing.TB) *Monitor {
+	tb.Helper()
+	conn, err := net.DialTimeout("tcp", s.Addr(), replyTimeout)
+	if err != nil {
+		tb.Fatalf("redistest: monitor %s: %v", s.Addr(), err)
+	}
+	m := &Monitor{tb: tb, server: s, ended: make(chan struct{}), changed: make(chan struct{})}
+	wire := redis.NewConn(conn, 0, replyTimeout) // reads wait until Cleanup
+	if err := subscribe(wire, s.config.password); err != nil {
+		closeQuietly(conn)
+		tb.Fatalf("redistest: monitor %s: %v", s.Addr(), err)
+	}
+	go m.read(wire)
+	tb.Cleanup(func() {
+		closeQuietly(conn) // and not wire: redigo does not allow Close beside Receive
+		<-m.ended
+	})
+	return m
+}
+
+func subscribe(wire redis.Conn, password string) error {
+	if password != "" {
+		if _, err := redis.DoWithTimeout(wire, replyTimeout, "AUTH", password); err != nil {
+			return err
+		}
+	}
+	_, err := redis.DoWithTimeout(wire, replyTimeout, "MONITOR")
+	return err
+}
+
+// Lines returns what was recorded, oldest first, as MONITOR prints it:
+//
+//	1700000000.123456 [0 127.0.0.1:50000] "SET" "key" "value"
+func (m *Monitor) Lines() []string { return m.Matching("") }
+
+// Matching returns the recorded lines that contain the text. MONITOR quotes each word, and leaves it in the case in
+// which it was sent: `"SET" "key"`.
+func (m *Monitor) Matching(text string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.matchingLocked(text)
+}
+
+// Clear forgets what was recorded so far.
+func (m *Monitor) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lines = nil
+}
+
+// WaitFor waits until n recorded lines contain the text, and returns them. It fails the test after 5 s, so it is
+// called from the test's own goroutine.
+func (m *Monitor) WaitFor(text string, n int) []string {
+	m.tb.Helper()
+	var found []string
+	m.await(fmt.Sprintf("%d lines with %q", n, text), func() bool {
+		found = m.matchingLocked(text)
+		return len(found) >= n
+	})
+	return found
+}
+
+// Sync returns when everything is recorded that the server executed before the call. Afterwards [Monitor.Lines] can
+// prove that something did not reach the server. What is still on its way there is not waited for.
+func (m *Monitor) Sync() {
+	m.tb.Helper()
+	m.mu.Lock()
+	m.syncs++
+	mark := m.syncs
+	m.mu.Unlock()
+	if _, err := m.server.Do("ECHO", fmt.Sprint(syncMark, mark)); err != nil {
+		m.tb.Fatalf("redistest: monitor %s: %v", m.server.Addr(), err)
+	}
+	m.await("the mark of Sync", func() bool { return m.seen >= mark })
+}
+
+// await waits until the condition, which is called with mu held, is true.
+func (m *Monitor) await(what string, condition func() bool) {
+	m.tb.Helper()
+	timeout := time.After(monitorTimeout)
+	for reason := ""; ; {
+		m.mu.Lock()
+		done, changed := condition(), m.changed
+		m.mu.Unlock()
+		if done {
+			return
+		}
+		if reason != "" {
+			m.tb.Fatalf("redistest: monitor %s: waiting for %s: %s; recorded:\n%s",
+				m.server.Addr(), what, reason, strings.Join(m.Lines(), "\n"))
+		}
+		select {
+		case <-changed:
+		case <-m.ended:
+			reason = "the connection ended"
+		case <-timeout:
+			reason = fmt.Sprintf("not within %v", monitorTimeout)
+		}
+	}
+}
+
+func (m *Monitor) matchingLocked(text string) []string {
+	var found []string
+	for _, line := range m.lines {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// read records until the connection ends.
+func (m *Monitor) read(wire redis.Conn) {
+	defer close(m.ended)
+	for {
+		line, err := redis.String(wire.Receive())
+		if err != nil {
+			return
+		}
+		m.record(line)
+	}
+}
+
+func (m *Monitor) record(line string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, mark, found := strings.Cut(line, `"ECHO" "`+syncMark); found {
+		var n int
+		if _, err := fmt.Sscanf(mark, "%d", &n); err == nil {
+			m.seen = max(m.seen, n)
+		}
+	} else {
+		if len(m.lines) == maxLines {
+			m.lines = slices.Delete(m.lines, 0, maxLines/2)
+		}
+		m.lines = append(m.lines, line)
+	}
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
