@@ -1,0 +1,72 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrClosed means that the node was closed.
+	ErrClosed = errors.New("pool: node closed")
+
+	// ErrTimeout means that no answer came by the call's deadline.
+	ErrTimeout = errors.New("pool: no answer in time")
+
+	// ErrBusy means that the queue of a node is full: it answers more slowly than it is asked.
+	ErrBusy = errors.New("pool: too many calls without an answer")
+
+	// ErrStalled means that a connection was given up because its oldest call had gone without an answer for too long.
+	ErrStalled = errors.New("pool: node stalled")
+
+	// ErrProtocol means that a node answered something that is not Redis, or not an answer to what it was asked.
+	ErrProtocol = errors.New("pool: protocol error")
+
+	// ErrEndpoint means that an endpoint, or an option of a node, cannot be used. Nothing was dialed.
+	ErrEndpoint = errors.New("pool: bad endpoint")
+)
+
+// Fate says what may have become of a call that failed.
+type Fate uint8
+
+const (
+	// Unknown: the call may have been executed, may be executed yet, or never.
+	Unknown Fate = iota
+	// Unsent: no byte of the call left this process, and none will. It was certainly not executed. A kept call
+	// ([Call.Keep]) is the exception: it is sent when the node is back.
+	Unsent
+	// Refused: the server answered with an error and did not do what it was asked.
+	Refused
+)
+
+// String returns the fate as a word.
+func (f Fate) String() string {
+	switch f {
+	case Unsent:
+		return "unsent"
+	case Refused:
+		return "refused"
+	case Unknown:
+		return "unknown"
+	default:
+		return fmt.Sprintf("Fate(%d)", uint8(f))
+	}
+}
+
+// CallError is the error of a call: why it failed, and what may have become of it.
+type CallError struct {
+	Fate Fate
+	Err  error // for [Refused], the server's words as a redis.Error
+}
+
+// Error returns the reason; the fate is told where it is in doubt.
+func (e *CallError) Error() string {
+	if e.Fate == Unknown {
+		return e.Err.Error() + " (may have been executed)"
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the reason.
+func (e *CallError) Unwrap() error { return e.Err }
+
+func fail(fate Fate, err error) *CallError { return &CallError{Fate: fate, Err: err} }

@@ -1,0 +1,85 @@
+package pool
+
+import (
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// Limits of a reply. Nothing that we ask for comes near them; redigo allocates whatever length a reply announces, so
+// without them a wrong server would end the process.
+const (
+	maxReplyBytes   = 1 << 20
+	maxReplyEntries = 4096
+	maxReplyDepth   = 8
+	maxLineBytes    = 64 << 10
+	maxWriteBuffer  = 64 << 10 // flushed when it is that long, whether or not the batch is complete
+)
+
+// guard stands between redigo and the network. On the way in it follows the structure of the replies, refuses the
+// ones beyond the limits before redigo sees them, and refuses replies that nobody asked for. On the way out it
+// gathers a batch into one write.
+type guard struct {
+	net.Conn
+
+	asked atomic.Uint64 // commands given to the network; added to before they are written
+
+	// Of the reader only.
+	parser  replyParser
+	replies uint64 // complete replies that were handed to redigo
+	err     error  // why nothing more is handed to redigo
+
+	// Of the writer only.
+	out     []byte
+	written uint64 // bytes that the network took
+}
+
+// Read hands on what belongs to replies within the limits. The rest of a reply beyond them stays here, so that redigo,
+// which decides at the end of a line, never decides on it.
+func (g *guard) Read(p []byte) (int, error) {
+	if g.err != nil {
+		return 0, g.err
+	}
+	n, err := g.Conn.Read(p)
+	good, complete, bad := g.parser.feed(p[:n])
+	// A command is counted before it is written, so an honest server's count of replies is never ahead.
+	if g.replies += complete; bad == nil && g.replies > g.asked.Load() {
+		bad = fmt.Errorf("%w: a reply that nobody asked for", ErrProtocol)
+		good = 0
+	}
+	if bad != nil {
+		g.err = bad
+		if good > 0 {
+			return good, nil
+		}
+		return 0, bad
+	}
+	return n, err
+}
+
+// Write keeps p until flush.
+func (g *guard) Write(p []byte) (int, error) {
+	g.out = append(g.out, p...)
+	if len(g.out) >= maxWriteBuffer {
+		return len(p), g.flush()
+	}
+	return len(p), nil
+}
+
+func (g *guard) flush() error {
+	if len(g.out) == 0 {
+		return nil
+	}
+	n, err := g.Conn.Write(g.out)
+	g.written += uint64(n)
+	g.out = g.out[:0]
+	return err
+}
+
+// SetReadDeadline does nothing: redigo would set one for every reply. A connection whose answers are overdue is
+// closed by the node's watch, which ends reads and writes alike.
+func (*guard) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing, for the same reason.
+func (*guard) SetWriteDeadline(time.Time) error { return nil }
