@@ -1,0 +1,163 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
+)
+
+// TryLock acquires the lock if it is free, with one round and without waiting for anyone who holds it. Any bytes make a name,
+// 1 to 4,096 of them. It returns within the node timeout, or when ctx ends.
+//
+// Errors: [ErrTaken], [ErrNoQuorum] and [ErrNoValidity] in a [*QuorumError]; [ErrInvalid]; [ErrClosed]; and the error
+// of a ctx that ended. After each of them everything that was or may have been granted is being released.
+func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	cfg, err := l.config.lockConfig(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l.attempt(ctx, name, &cfg)
+}
+
+// Lock acquires the lock, and waits for it as long as ctx allows; ctx bounds the wait only, not the lock. It also goes on
+// while no quorum of nodes answers. When ctx ends, the error matches that of ctx and the last reason why the lock was not
+// had, [ErrTaken] for one.
+func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	cfg, err := l.config.lockConfig(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	pause := pause{shortest: cfg.retryMin, longest: cfg.retryMax}
+	var last *QuorumError
+	for {
+		lock, err := l.attempt(ctx, name, &cfg)
+		if err == nil {
+			return lock, nil
+		}
+		var failure *QuorumError
+		if !errors.As(err, &failure) {
+			return nil, waitEnded(last, err)
+		}
+		if last == nil || failure.ended == nil {
+			last = failure // an attempt that ctx cut short says less than the one before
+		}
+		if failure.ended != nil || !l.sleep(ctx, pause.next()) {
+			return nil, waitEnded(last, l.whyEnded(ctx))
+		}
+	}
+}
+
+// whyEnded returns why a wait ended early: the Locker was closed, or ctx ended.
+func (l *Locker) whyEnded(ctx context.Context) error {
+	select {
+	case <-l.closing:
+		return ErrClosed
+	default:
+		return endOf(ctx)
+	}
+}
+
+// endOf returns the error of a context that ended, and its cause where it has one of its own.
+func endOf(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return ctx.Err()
+}
+
+// waitEnded joins why a wait ended and what it had come to.
+func waitEnded(last *QuorumError, why error) error {
+	if last == nil || errors.Is(why, ErrClosed) {
+		return why
+	}
+	told := *last
+	told.ended = why
+	return &told
+}
+
+// attempt is one round: send, count, decide; and where it is not won, undo.
+func (l *Locker) attempt(ctx context.Context, name string, cfg *lockConfig) (*Lock, error) {
+	if !l.enter() {
+		return nil, ErrClosed
+	}
+	defer l.leave()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("redlock: acquire %q: %w", name, endOf(ctx))
+	}
+	lock := newLock(l, name, cfg)
+	start := l.clock.Now() // before the first byte is sent: every node counts the TTL from a later moment
+	r := lock.sendAcquire(start)
+	v, ended := r.wait(ctx)
+	reason := ErrNoQuorum
+	switch v {
+	case won:
+		lock.until = l.config.drift.Validity(start, lock.ttl)
+		lock.touched = r.mayHold()
+		if lock.until.Sub(l.clock.Now()) > cfg.minValidity {
+			if l.hold(lock) {
+				l.counts.acquired.Add(1)
+				return lock, nil
+			}
+			lock.undo(r.mayHold())
+			return nil, ErrClosed
+		}
+		reason = ErrNoValidity
+		l.counts.noValidity.Add(1)
+	case denied:
+		reason = ErrTaken
+		l.counts.taken.Add(1)
+	case noQuorum:
+		l.counts.noQuorum.Add(1)
+	case pending: // ctx ended: what the votes so far would be called
+		if r.quorumAnswered() {
+			reason = ErrTaken
+		}
+	}
+	lock.undo(r.mayHold())
+	if l.isClosed() {
+		return nil, ErrClosed
+	}
+	return nil, r.failure(l, "acquire", name, reason, ended)
+}
+
+// sendAcquire sends SET key value NX PX ttl to every node.
+func (lock *Lock) sendAcquire(start clock.Instant) *round {
+	ttlMillis, counted := millis(lock.ttl)
+	lock.ttl = counted
+	r := &round{
+		request: pool.Request{
+			Name: "SET", Args: []any{lock.keyArg, lock.valueArg, "NX", "PX", ttlMillis},
+			Key: lock.key, Accept: isSetReply,
+		},
+		read: readSet, rule: decideAcquire, decided: make(chan struct{}),
+	}
+	r.send(lock.locker.nodes, start.Add(lock.timeout), 0)
+	return r
+}
+
+// SET with NX answers OK, or nil where the key exists.
+func isSetReply(reply any) bool { return reply == nil || reply == "OK" }
+
+func readSet(reply any) vote {
+	if reply == nil {
+		return refused
+	}
+	return granted
+}
+
+// undo releases what an attempt has, may have, or may yet be granted: on every node, in the background, with a bound of its own,
+// whatever became of the caller's context. Where the SET is still without an answer the release is behind it on the same
+// connection; where the connection broke, the node delivers it before anything else when it is back.
+func (lock *Lock) undo(mayHold uint64) {
+	l := lock.locker
+	l.enterAnyway()
+	r := lock.newRelease()
+	r.ended = l.leave
+	lock.mu.Lock() // an extension may change the timeout
+	timeout := lock.timeout
+	lock.mu.Unlock()
+	r.send(l.nodes, l.clock.Now().Add(timeout), mayHold)
+}

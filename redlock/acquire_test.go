@@ -1,0 +1,415 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+func TestTheWireFormatIsTheCommonOne(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithKeyPrefix("app:"))
+		lock, err := l.TryLock(ctx, "orders/42", redlock.WithTTL(3500*time.Millisecond+time.Microsecond))
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(ctx))
+		settle()
+		assert.GreaterOrEqual(t, len(lock.Value()), 26, "128 bits of base32")
+		for _, server := range c.servers {
+			var got [][]string
+			for _, command := range server.Commands() {
+				if name := command.Args[0]; name != "CLIENT" && name != "INFO" && name != "PING" && name != "SCRIPT" {
+					got = append(got, command.Args)
+				}
+			}
+			require.Len(t, got, 2)
+			assert.Equal(t, []string{"SET", "app:orders/42", lock.Value(), "NX", "PX", "3500"}, got[0])
+			assert.Equal(t, "EVALSHA", got[1][0])
+			assert.Equal(t, []string{"1", "app:orders/42", lock.Value()}, got[1][2:])
+		}
+	})
+}
+
+func TestEveryAttemptHasAFreshValue(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		seen := map[string]bool{}
+		for range 100 {
+			lock, err := l.TryLock(ctx, "a")
+			require.NoError(t, err)
+			assert.False(t, seen[lock.Value()])
+			seen[lock.Value()] = true
+			require.NoError(t, lock.Unlock(ctx))
+		}
+		lock, err := l.TryLock(ctx, "a", redlock.WithOwner("worker 7"))
+		require.NoError(t, err)
+		value, owner, _ := strings.Cut(lock.Value(), "|")
+		assert.GreaterOrEqual(t, len(value), 26)
+		assert.Equal(t, "worker 7", owner)
+		assert.Equal(t, []string{lock.Value()}, c.holders("a"))
+		require.NoError(t, lock.Unlock(ctx))
+		lock, err = l.TryLock(ctx, "a", redlock.WithValue("known to both"))
+		require.NoError(t, err)
+		assert.Equal(t, "known to both", lock.Value())
+	})
+}
+
+// elapsed returns how long f takes, in virtual time.
+func elapsed(f func()) time.Duration {
+	began := time.Now()
+	f()
+	return time.Since(began)
+}
+
+func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
+	for name, fault := range map[string]func(*fakenode.Node){
+		"killed":  (*fakenode.Node).Kill,
+		"stopped": (*fakenode.Node).Stop,
+		"muted":   func(n *fakenode.Node) { n.Mute(true) },
+		"one-way": func(n *fakenode.Node) { n.MuteReplies(true) },
+		"slow":    func(n *fakenode.Node) { n.Delay(nil, func() time.Duration { return 200 * time.Millisecond }) },
+	} {
+		for _, when := range []string{"before", "between"} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				inBubble(t, 5, func(t *testing.T, c *cluster) {
+					if when == "before" {
+						fault(c.servers[1])
+						fault(c.servers[3])
+					}
+					l := c.locker()
+					for i := range 20 {
+						if i == 10 && when == "between" {
+							fault(c.servers[1])
+							fault(c.servers[3])
+						}
+						took := elapsed(func() {
+							lock, err := l.TryLock(ctx, "a")
+							require.NoError(t, err)
+							require.NoError(t, lock.Extend(ctx, 20*time.Second))
+							require.NoError(t, lock.Verify(ctx))
+							require.NoError(t, lock.Unlock(ctx))
+						})
+						assert.Zero(t, took)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAMajorityThatIsAwayIsNoQuorumWithinTheNodeTimeout(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithNodeTimeout(150 * time.Millisecond))
+		c.servers[0].Kill()
+		c.servers[1].Stop()
+		c.servers[2].RefuseWith("READONLY You can't write against a read only replica.", "SET")
+		time.Sleep(time.Second)
+		var err error
+		took := elapsed(func() { _, err = l.TryLock(ctx, "a") })
+		assert.LessOrEqual(t, took, 150*time.Millisecond)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.NotErrorIs(t, err, redlock.ErrTaken)
+		var quorum *redlock.QuorumError
+		require.ErrorAs(t, err, &quorum)
+		assert.Equal(t, "acquire", quorum.Op)
+		assert.Equal(t, "a", quorum.Name)
+		assert.Equal(t, 3, quorum.Need)
+		assert.Equal(t, 2, quorum.Granted)
+		var nodes *multierror.Error
+		require.ErrorAs(t, err, &nodes)
+		var node *redlock.NodeError
+		require.ErrorAs(t, err, &node)
+		assert.Equal(t, "redis://node0:6379", node.Endpoint)
+		for _, words := range []string{"redis://node0:6379: ", "connection refused", "redis://node2:6379: READONLY You can't"} {
+			assert.ErrorContains(t, err, words)
+		}
+		settle()
+		assert.Zero(t, c.keys(), "the grants of the others are undone")
+		c.servers[1].Continue()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Zero(t, c.keys(), "and so is the late one")
+	})
+}
+
+func TestTakenIsSaidWithTheThirdRefusal(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		holder, l := c.locker(), c.locker()
+		c.servers[3].Stop()
+		c.servers[4].Stop()
+		_, err := holder.TryLock(ctx, "a")
+		require.NoError(t, err)
+		before := c.holders("a")
+		var taken error
+		took := elapsed(func() { _, taken = l.TryLock(ctx, "a") })
+		require.ErrorIs(t, taken, redlock.ErrTaken)
+		assert.NotErrorIs(t, taken, redlock.ErrNoQuorum)
+		assert.Zero(t, took, "the two that are stopped are not waited for")
+		var quorum *redlock.QuorumError
+		require.ErrorAs(t, taken, &quorum)
+		assert.Equal(t, 3, quorum.Refused)
+		assert.Nil(t, quorum.Nodes)
+		settle()
+		assert.Equal(t, before, c.holders("a"), "the holder keeps its keys")
+		c.servers[3].Continue()
+		c.servers[4].Continue()
+		settle()
+		assert.NotContains(t, c.holders("a"), "", "the holder's late grants count as held")
+		assert.Len(t, uniq(c.holders("a")), 1)
+	})
+}
+
+func uniq(values []string) []string {
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+func TestNodeErrorsAreNeverRefusals(t *testing.T) {
+	for _, words := range []string{
+		"WRONGTYPE Operation against a key holding the wrong kind of value", "READONLY You can't write against a read only replica.",
+		"NOAUTH Authentication required.", "OOM command not allowed when used memory > 'maxmemory'.", "BUSY Redis is busy running a script.",
+		"LOADING Redis is loading the dataset in memory", "MISCONF Redis is configured to save RDB snapshots", "CLUSTERDOWN The cluster is down",
+	} {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			l := c.locker()
+			for _, i := range []int{0, 1} {
+				c.servers[i].RefuseWith(words, "SET", "EVALSHA", "EVAL")
+			}
+			lock, err := l.TryLock(ctx, "a")
+			require.NoError(t, err, "the others decide")
+			require.NoError(t, lock.Unlock(ctx))
+			c.servers[2].RefuseWith(words, "SET", "EVALSHA", "EVAL")
+			_, err = l.TryLock(ctx, "a")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.NotErrorIs(t, err, redlock.ErrTaken)
+			assert.Equal(t, 3, strings.Count(err.Error(), words), "%v", err)
+		})
+	}
+}
+
+func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithDrift(0.01, 2*time.Millisecond))
+		for i, server := range c.servers {
+			delay := time.Duration(100*(i+1)) * time.Millisecond
+			server.Delay(func() time.Duration { return delay }, nil)
+		}
+		began := time.Now()
+		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
+		require.NoError(t, err)
+		assert.Equal(t, 200*time.Millisecond, time.Since(began), "the second of three decides")
+		assert.Equal(t, 10*time.Second-200*time.Millisecond-102*time.Millisecond, lock.Remaining())
+		assert.WithinDuration(t, began.Add(10*time.Second-102*time.Millisecond), lock.Until(), 0)
+		<-lock.Done()
+		assert.Equal(t, 10*time.Second-102*time.Millisecond, time.Since(began), "exactly")
+		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		for i := range 2 {
+			_, left, ok := c.servers[i].Get("a")
+			assert.True(t, ok && left > 0, "every node that granted still keeps it")
+		}
+	})
+}
+
+func TestARoundLongerThanTheTTLHasNoValidity(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		for _, server := range c.servers {
+			server.Delay(nil, func() time.Duration { return 10 * time.Millisecond })
+		}
+		time.AfterFunc(5*time.Millisecond, func() { c.clock.Suspend(11 * time.Second) }) // between the SETs and their answers
+		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
+		require.ErrorIs(t, err, redlock.ErrNoValidity)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		assert.Zero(t, c.keys())
+	})
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithNodeTimeout(time.Second))
+		for _, server := range c.servers {
+			server.Delay(func() time.Duration { return 9 * time.Millisecond }, nil)
+		}
+		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Millisecond))
+		require.ErrorIs(t, err, redlock.ErrNoValidity)
+		time.Sleep(18 * time.Millisecond)
+		synctest.Wait()
+		assert.Zero(t, c.keys())
+
+		_, err = l.TryLock(ctx, "a", redlock.WithTTL(time.Second), redlock.WithMinValidity(time.Second-12*time.Millisecond-9*time.Millisecond))
+		require.ErrorIs(t, err, redlock.ErrNoValidity, "what is left must be more than the minimum")
+		time.Sleep(20 * time.Millisecond)
+		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Second), redlock.WithMinValidity(time.Second-12*time.Millisecond-9*time.Millisecond-1))
+		require.NoError(t, err)
+		assert.Equal(t, time.Second-21*time.Millisecond, lock.Remaining())
+	})
+}
+
+func TestALostAttemptLeavesNothingBehind(t *testing.T) {
+	faults := map[string]func(*fakenode.Node){
+		"late":         func(n *fakenode.Node) { n.Delay(func() time.Duration { return 900 * time.Millisecond }, nil) },
+		"late answers": func(n *fakenode.Node) { n.Delay(nil, func() time.Duration { return 900 * time.Millisecond }) },
+		"lost answer":  func(n *fakenode.Node) { n.LoseReplies(1) },
+		"cut":          func(n *fakenode.Node) { n.CutAfterWrite(1) },
+		"cut answer":   func(n *fakenode.Node) { n.CutReply(2) },
+		"stopped": func(n *fakenode.Node) {
+			n.Stop()
+			time.AfterFunc(5*time.Second, n.Continue)
+		},
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				l := c.locker(redlock.WithTTL(time.Minute))
+				c.servers[0].Kill() // no quorum, so that all others must be undone
+				c.servers[1].Kill()
+				c.servers[2].Kill()
+				synctest.Wait()
+				fault(c.servers[4])
+				_, err := l.TryLock(ctx, "a")
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				time.Sleep(6 * time.Second)
+				synctest.Wait()
+				assert.Zero(t, c.keys())
+			})
+		})
+		t.Run(name+", cancelled", func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				l := c.locker(redlock.WithTTL(time.Minute))
+				for _, server := range c.servers[:4] {
+					server.Delay(func() time.Duration { return 20 * time.Millisecond }, nil)
+				}
+				fault(c.servers[4])
+				cancelled, cancel := context.WithCancel(ctx)
+				time.AfterFunc(10*time.Millisecond, cancel)
+				took := elapsed(func() {
+					_, err := l.TryLock(cancelled, "a")
+					require.ErrorIs(t, err, context.Canceled)
+					assert.ErrorIs(t, err, redlock.ErrNoQuorum)
+				})
+				assert.Equal(t, 10*time.Millisecond, took)
+				time.Sleep(6 * time.Second)
+				synctest.Wait()
+				assert.Zero(t, c.keys())
+			})
+		})
+	}
+}
+
+func TestLockWaitsForTheHolder(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		first, err := l.Lock(ctx, "a")
+		require.NoError(t, err)
+		time.AfterFunc(3*time.Second, func() { assert.NoError(t, first.Unlock(ctx)) })
+		var second *redlock.Lock
+		took := elapsed(func() { second, err = l.Lock(ctx, "a", redlock.WithRetry(5*time.Millisecond, 40*time.Millisecond)) })
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, took, 3*time.Second)
+		assert.LessOrEqual(t, took, 3*time.Second+40*time.Millisecond)
+		require.NoError(t, second.Unlock(ctx))
+		attempts := 0
+		for _, command := range c.servers[0].Commands() {
+			if command.Args[0] == "SET" {
+				attempts++
+			}
+		}
+		assert.Less(t, attempts, 160, "a poll each 20 ms at most, once it has backed off")
+	})
+}
+
+func TestAnEndedWaitTellsBothTruths(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		_, err := l.Lock(ctx, "a")
+		require.NoError(t, err)
+		bounded, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		took := elapsed(func() { _, err = l.Lock(bounded, "a") })
+		assert.Equal(t, time.Second, took)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+
+		why := errors.New("shutting down")
+		caused, stop := context.WithCancelCause(ctx)
+		time.AfterFunc(time.Second, func() { stop(why) })
+		_, err = l.Lock(caused, "a")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, why)
+
+		_, err = l.Lock(caused, "a")
+		require.ErrorIs(t, err, context.Canceled, "an ended context sends nothing")
+		_, err = l.TryLock(caused, "a")
+		require.ErrorIs(t, err, context.Canceled)
+		assert.NotErrorIs(t, err, redlock.ErrInvalid)
+	})
+}
+
+func TestLockWaitsForAQuorum(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		for _, server := range c.servers[:3] {
+			server.Kill()
+		}
+		l := c.locker()
+		time.AfterFunc(10*time.Second, func() {
+			for _, server := range c.servers[:3] {
+				server.Restart(false)
+			}
+		})
+		var err error
+		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
+		require.NoError(t, err)
+		assert.LessOrEqual(t, took, 11*time.Second)
+	})
+}
+
+func TestSingleInstanceAndEvenNumbers(t *testing.T) {
+	for nodes, may := range map[int]int{1: 0, 2: 0, 3: 1, 4: 1, 6: 2, 7: 3} {
+		inBubble(t, nodes, func(t *testing.T, c *cluster) {
+			l := c.locker()
+			for i := range may {
+				c.servers[i].Kill()
+			}
+			synctest.Wait()
+			lock, err := l.TryLock(ctx, "a")
+			require.NoError(t, err)
+			require.NoError(t, lock.Unlock(ctx))
+			c.servers[may].Kill()
+			synctest.Wait()
+			_, err = l.TryLock(ctx, "a")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "%d of %d are away", may+1, nodes)
+		})
+	}
+}
+
+func TestReadyWaitsForAQuorum(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.servers[0].Kill()
+		c.servers[1].RefuseWith("NOAUTH Authentication required.")
+		l := c.locker()
+		bounded, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		err := l.Ready(bounded)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorContains(t, err, "redis://node0:6379: ")
+		assert.ErrorContains(t, err, "redis://node1:6379: CLIENT: NOAUTH Authentication required.")
+		time.AfterFunc(time.Second, func() { c.servers[1].RefuseWith("") })
+		took := elapsed(func() { require.NoError(t, l.Ready(ctx)) })
+		assert.GreaterOrEqual(t, took, time.Second)
+		assert.LessOrEqual(t, took, 2*time.Second)
+		stats := l.Stats()
+		assert.Len(t, stats.Nodes, 3)
+		assert.Error(t, stats.Nodes[0].Err)
+		assert.NoError(t, stats.Nodes[2].Err)
+	})
+}

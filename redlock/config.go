@@ -1,0 +1,121 @@
+package redlock
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// Limits of what is accepted.
+const (
+	maxNodes  = 64 // a round keeps a bit per node
+	maxName   = 4096
+	maxPrefix = 1024
+	maxValue  = 1024
+	maxOwner  = 256
+	minTTL    = 10 * time.Millisecond // below it, rounding and one round trip eat the validity
+)
+
+// The node timeout where none is set: a twentieth of the TTL, so that a failed round costs little of it, within bounds
+// that a healthy network keeps and that a person does not notice.
+const (
+	nodeTimeoutShare = 20
+	nodeTimeoutMin   = 20 * time.Millisecond
+	nodeTimeoutMax   = 500 * time.Millisecond
+)
+
+func newConfig(opts []Option) (config, error) {
+	c := config{
+		lock:       lockConfig{ttl: 10 * time.Second, retryMin: 10 * time.Millisecond, retryMax: 250 * time.Millisecond},
+		driftRate:  0.01,
+		driftFixed: 2 * time.Millisecond,
+		maxTTL:     time.Minute,
+	}
+	for i, opt := range opts {
+		if opt == nil {
+			return config{}, invalid("option %d is nil", i+1)
+		}
+		if err := opt.apply(&c); err != nil {
+			return config{}, err
+		}
+	}
+	drift, err := clock.NewDrift(c.driftRate, c.driftFixed)
+	if err != nil {
+		return config{}, invalid("%w", err)
+	}
+	c.drift = drift
+	return c, c.check(&c.lock)
+}
+
+// check tells what is wrong with a lock's configuration once all of it is known.
+func (c *config) check(lock *lockConfig) error {
+	if err := c.checkTTL(lock.ttl); err != nil {
+		return err
+	}
+	if left := lock.ttl - c.drift.Of(lock.ttl); lock.minValidity >= left {
+		return invalid("minimum validity %v: a TTL of %v leaves %v at best", lock.minValidity, lock.ttl, left)
+	}
+	return nil
+}
+
+func (c *config) checkTTL(ttl time.Duration) error {
+	if ttl < minTTL || ttl > c.maxTTL {
+		return invalid("TTL %v is not between %v and the maximum TTL of %v", ttl, minTTL, c.maxTTL)
+	}
+	if drift := c.drift.Of(ttl); drift >= ttl {
+		return invalid("TTL %v leaves no validity: the drift allowance is %v", ttl, drift)
+	}
+	return nil
+}
+
+// lockConfig returns the configuration of one call, after a look at all of its arguments.
+func (c *config) lockConfig(ctx context.Context, name string, opts []LockOption) (lockConfig, error) {
+	lock := c.lock
+	if ctx == nil {
+		return lock, invalid("ctx is nil")
+	}
+	if name == "" || len(name) > maxName {
+		return lock, invalid("name has %d bytes, not 1 to %d", len(name), maxName)
+	}
+	if len(opts) == 0 {
+		return lock, nil
+	}
+	for i, opt := range opts {
+		if opt == nil {
+			return lock, invalid("option %d is nil", i+1)
+		}
+		if err := opt.applyLock(&lock); err != nil {
+			return lock, err
+		}
+	}
+	return lock, c.check(&lock)
+}
+
+// timeout returns how long a round with this TTL waits for a node.
+func (c *config) timeout(ttl time.Duration) time.Duration {
+	d := c.nodeTimeout
+	if d == 0 {
+		d = min(max(ttl/nodeTimeoutShare, nodeTimeoutMin), nodeTimeoutMax)
+	}
+	return min(d, ttl)
+}
+
+// newValue returns the value of one attempt: at least 128 random bits, and the owner behind them.
+func (c *lockConfig) newValue() string {
+	value := c.value
+	if value == "" {
+		value = rand.Text()
+	}
+	if c.owner != "" {
+		value += "|" + c.owner
+	}
+	return value
+}
+
+// millis returns a TTL as Redis takes it. What is below a millisecond is cut, and not counted as validity either.
+func millis(ttl time.Duration) (forRedis int64, counted time.Duration) {
+	counted = ttl.Truncate(time.Millisecond)
+	return counted.Milliseconds(), counted
+}

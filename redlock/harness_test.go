@@ -1,0 +1,90 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// cluster is a number of fake masters in virtual time.
+type cluster struct {
+	t       *testing.T
+	clock   *clocktest.Clock
+	servers []*fakenode.Node
+}
+
+// inBubble runs a test in virtual time. What it leaves running fails it: synctest waits for every goroutine.
+func inBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{t: t, clock: clocktest.New()}
+		for range nodes {
+			server := fakenode.New(c.clock)
+			t.Cleanup(server.Close) // after the lockers, which are made later
+			c.servers = append(c.servers, server)
+		}
+		test(t, c)
+	})
+}
+
+// locker returns a Locker over all nodes, connected as far as they are reachable.
+func (c *cluster) locker(opts ...redlock.Option) *redlock.Locker {
+	c.t.Helper()
+	var endpoints []string
+	for i := range c.servers {
+		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
+	}
+	opts = append([]redlock.Option{redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer()))}, opts...)
+	l, err := redlock.New(endpoints, opts...)
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { assert.NoError(c.t, l.Close()) })
+	synctest.Wait()
+	return l
+}
+
+// dialer leads node0:6379 and so on to the servers.
+func (c *cluster) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, _, address string) (net.Conn, error) {
+		var i int
+		if _, err := fmt.Sscanf(address, "node%d:6379", &i); err != nil {
+			return nil, err
+		}
+		return c.servers[i].Dial(ctx)
+	}
+}
+
+// holders returns what each node holds under a key, "" for nothing.
+func (c *cluster) holders(key string) (values []string) {
+	for _, server := range c.servers {
+		value, _, _ := server.Get(key)
+		values = append(values, value)
+	}
+	return values
+}
+
+// keys returns how many keys there are on all nodes.
+func (c *cluster) keys() (n int) {
+	for _, server := range c.servers {
+		n += len(server.Keys())
+	}
+	return n
+}
+
+// settle lets the background come to rest, in a moment of virtual time.
+func settle() {
+	time.Sleep(time.Microsecond)
+	synctest.Wait()
+}
+
+var ctx = context.Background()

@@ -1,0 +1,229 @@
+// Package redlock gives mutual exclusion from N independent Redis masters, by the Redlock algorithm
+// (https://redis.io/docs/latest/develop/use/patterns/distributed-locks/): a lock is held when a majority of the masters has
+// granted it, for its time to live less the time that this took and an allowance for clock drift.
+//
+// A [Locker] speaks to the masters, a [Lock] is one acquisition. What is promised: the validity of two holders of
+// one name does not overlap, as long as clocks drift less than allowed, and a master that lost its keys stays away until
+// they would have expired. A holder that is paused beyond its validity learns of it when it next looks, and not before.
+//
+// In a file each: the round (send, count, decide), its rules (tally), acquire, extend, verify, release.
+package redlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
+)
+
+// Locker acquires locks from a fixed set of Redis masters. Its methods may be called from any goroutine. It must
+// not be copied.
+type Locker struct {
+	config config
+	nodes  []*pool.Node
+	owns   bool // the nodes are ours to close
+	clock  clock.Clock
+	expiry expiry
+	counts counts
+
+	closing chan struct{} // closed by Close
+	mu      sync.Mutex    // guards the fields below; never held over a call to a node
+	closed  bool
+	running int           // calls and rounds under way
+	idle    chan struct{} // closed when closed is set and running is 0
+}
+
+// New returns a Locker over independent Redis masters: redis://, rediss:// and unix:// URLs, or host:port. It returns at once
+// and dials in the background; [Locker.Ready] waits for a quorum. One endpoint makes a lock of a single instance,
+// five are usual: two may fail. The error is [ErrInvalid]; passwords are never part of it.
+func New(endpoints []string, opts ...Option) (*Locker, error) {
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(endpoints) == 0 || len(endpoints) > maxNodes {
+		return nil, invalid("%d endpoints, not 1 to %d", len(endpoints), maxNodes)
+	}
+	if cfg.clock == nil {
+		cfg.clock = clock.System()
+	}
+	poolOpts := append([]pool.Option{pool.WithClock(cfg.clock)}, cfg.pool...)
+	var nodes []*pool.Node
+	for i, endpoint := range endpoints {
+		node, nodeErr := pool.NewNode(endpoint, poolOpts...)
+		if nodeErr != nil {
+			err = invalid("endpoint %d: %w", i+1, nodeErr)
+			break
+		}
+		nodes = append(nodes, node)
+	}
+	if err == nil {
+		err = checkNodes(nodes, cfg.clock)
+	}
+	if err != nil {
+		closeNodes(nodes)
+		return nil, err
+	}
+	return newLocker(cfg, nodes, true), nil
+}
+
+// NewFromNodes returns a Locker over nodes that the caller made, and closes after the Locker. Several Lockers may share them.
+func NewFromNodes(nodes []*pool.Node, opts ...Option) (*Locker, error) {
+	cfg, err := newConfig(opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(nodes) == 0 || len(nodes) > maxNodes:
+		return nil, invalid("%d nodes, not 1 to %d", len(nodes), maxNodes)
+	case cfg.pool != nil:
+		return nil, invalid("WithPool: the nodes are made already")
+	case nodes[0] == nil:
+		return nil, invalid("node 1 is nil")
+	case cfg.clock == nil:
+		cfg.clock = nodes[0].Clock()
+	}
+	if err := checkNodes(nodes, cfg.clock); err != nil {
+		return nil, err
+	}
+	return newLocker(cfg, append([]*pool.Node(nil), nodes...), false), nil
+}
+
+func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
+	l := &Locker{
+		config: cfg, nodes: nodes, owns: owns, clock: cfg.clock,
+		closing: make(chan struct{}), idle: make(chan struct{}),
+	}
+	l.expiry.init(cfg.clock)
+	return l
+}
+
+// checkNodes refuses what would make one master vote twice, and nodes that count time differently.
+func checkNodes(nodes []*pool.Node, clk clock.Clock) error {
+	seen := make(map[string]int, len(nodes))
+	for i, node := range nodes {
+		if node == nil {
+			return invalid("node %d is nil", i+1)
+		}
+		if node.Clock() != clk {
+			return invalid("node %d (%s) has a clock of its own", i+1, node.Endpoint())
+		}
+		if first, again := seen[node.Server()]; again {
+			return invalid("endpoints %d and %d are the same server: %s", first+1, i+1, node.Endpoint())
+		}
+		seen[node.Server()] = i
+	}
+	return nil
+}
+
+// enter counts a call, and reports false once the Locker is closed. Every call that entered leaves.
+func (l *Locker) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.running++
+	return true
+}
+
+func (l *Locker) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// enterAnyway counts what has to be done also while the Locker is closing: releases.
+func (l *Locker) enterAnyway() {
+	l.mu.Lock()
+	l.running++
+	l.mu.Unlock()
+}
+
+func (l *Locker) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running--; l.running > 0 || !l.closed {
+		return
+	}
+	select {
+	case <-l.idle: // a late Unlock of a lost lock
+	default:
+		close(l.idle)
+	}
+}
+
+// Close releases all locks that are held, waits until the nodes have answered or have been given up, and ends all that
+// the Locker runs in the background; nodes of [NewFromNodes] stay open. It takes two node timeouts at most. Calls that are under way
+// and later ones end with [ErrClosed]; a second Close waits for the first.
+func (l *Locker) Close() error {
+	l.mu.Lock()
+	first := !l.closed
+	if first {
+		l.closed = true
+		l.running++ // until all releases are under way, and count themselves
+		close(l.closing)
+	}
+	l.mu.Unlock()
+	if first {
+		// From here on no lock is added: hold looks at closed before it adds one.
+		for _, lock := range l.expiry.all() {
+			lock.startRelease(ErrClosed)
+		}
+		l.leave()
+	}
+	<-l.idle
+	l.expiry.stop()
+	if l.owns {
+		closeNodes(l.nodes)
+	}
+	return nil
+}
+
+func closeNodes(nodes []*pool.Node) {
+	var all sync.WaitGroup
+	for _, node := range nodes {
+		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil: a node is closed or was
+	}
+	all.Wait()
+}
+
+// Ready returns nil once a quorum of nodes answers. It goes on asking until ctx ends; the error then tells what is
+// wrong with each node ([ErrNoQuorum]).
+func (l *Locker) Ready(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("ctx is nil")
+	}
+	pause := pause{shortest: l.config.lock.retryMin, longest: l.config.lock.retryMax}
+	for {
+		if !l.enter() {
+			return ErrClosed
+		}
+		err := l.ping(ctx)
+		l.leave()
+		if err == nil {
+			return nil
+		}
+		if !l.sleep(ctx, pause.next()) {
+			var failure *QuorumError
+			errors.As(err, &failure)
+			return waitEnded(failure, l.whyEnded(ctx))
+		}
+	}
+}
+
+// ping asks every node for a sign of life.
+func (l *Locker) ping(ctx context.Context) error {
+	r := &round{
+		request: pool.Request{Name: "PING", Accept: func(reply any) bool { return reply == "PONG" }},
+		read:    func(any) vote { return granted },
+		rule:    decideHeld, decided: make(chan struct{}),
+	}
+	r.send(l.nodes, l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
+	v, ended := r.wait(ctx)
+	if v == won {
+		return nil
+	}
+	return r.failure(l, "ready", "", ErrNoQuorum, ended)
+}

@@ -1,0 +1,171 @@
+package redlock
+
+import (
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
+)
+
+// Option configures a [Locker].
+type Option interface {
+	apply(*config) error
+}
+
+// LockOption configures one lock. Given to [New] it is the default of all locks, given to a call it overrides that.
+type LockOption interface {
+	Option
+	applyLock(*lockConfig) error
+}
+
+// config is what a Locker is made with.
+type config struct {
+	lock        lockConfig
+	keyPrefix   string
+	driftRate   float64
+	driftFixed  time.Duration
+	drift       clock.Drift   // of the two above
+	nodeTimeout time.Duration // 0: from the TTL
+	maxTTL      time.Duration
+	clock       clock.Clock // nil: the system's, or the nodes'
+	pool        []pool.Option
+}
+
+// lockConfig is what a lock is made with.
+type lockConfig struct {
+	ttl         time.Duration
+	minValidity time.Duration
+	retryMin    time.Duration
+	retryMax    time.Duration
+	value       string // empty: a random one for every attempt
+	owner       string
+}
+
+type lockerOption func(*config) error
+
+func (o lockerOption) apply(c *config) error { return o(c) }
+
+type lockOption func(*lockConfig) error
+
+func (o lockOption) apply(c *config) error         { return o(&c.lock) }
+func (o lockOption) applyLock(c *lockConfig) error { return o(c) }
+
+// WithTTL is how long nodes keep the lock without hearing from us (10 s). From 10 ms to the maximum of [WithMaxTTL];
+// whole milliseconds count.
+func WithTTL(ttl time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		c.ttl = ttl // its limits need MaxTTL: checked when all options are known
+		return nil
+	})
+}
+
+// WithMinValidity is how much validity must be left when a lock is granted (0: any); with less, it is released again
+// and the error is [ErrNoValidity]. Not negative, and below what a TTL leaves after drift.
+func WithMinValidity(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		if d < 0 {
+			return invalid("minimum validity %v is negative", d)
+		}
+		c.minValidity = d
+		return nil
+	})
+}
+
+// WithRetry bounds the pause between two attempts of Lock (10 ms, 250 ms): it doubles from the first to the second, and
+// each is taken at random from its upper half. From 1 ms to 1 min.
+func WithRetry(shortest, longest time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		if shortest < time.Millisecond || longest > time.Minute || longest < shortest {
+			return invalid("retry from %v to %v: both are between 1ms and 1m, the first not above the second", shortest, longest)
+		}
+		c.retryMin, c.retryMax = shortest, longest
+		return nil
+	})
+}
+
+// WithValue sets the lock's value, 1 to 1,024 bytes, instead of a random one. It must never be used again: whoever
+// knows it can release the lock, and a late release of one attempt would hit the next. For handing a lock to
+// another process under a value that both know.
+func WithValue(value string) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		if value == "" || len(value) > maxValue {
+			return invalid("value has %d bytes, not 1 to %d", len(value), maxValue)
+		}
+		c.value = value
+		return nil
+	})
+}
+
+// WithOwner is a text of at most 256 bytes that is stored behind the random value, as value|owner, for people who look at
+// the key. It is not used to tell holders apart.
+func WithOwner(owner string) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		if len(owner) > maxOwner {
+			return invalid("owner has %d bytes, more than %d", len(owner), maxOwner)
+		}
+		c.owner = owner
+		return nil
+	})
+}
+
+// WithKeyPrefix is put before a lock's name to make its key (""). At most 1,024 bytes. All who share a lock must share it.
+func WithKeyPrefix(prefix string) Option {
+	return lockerOption(func(c *config) error {
+		if len(prefix) > maxPrefix {
+			return invalid("key prefix has %d bytes, more than %d", len(prefix), maxPrefix)
+		}
+		c.keyPrefix = prefix
+		return nil
+	})
+}
+
+// WithDrift is the clock drift to allow for (0.01, 2 ms): rate·TTL + fixed is taken off the validity of every lock.
+// 0 <= rate < 1, fixed not negative.
+func WithDrift(rate float64, fixed time.Duration) Option {
+	return lockerOption(func(c *config) error {
+		c.driftRate, c.driftFixed = rate, fixed
+		return nil
+	})
+}
+
+// WithNodeTimeout is how long a round waits for a node (TTL/20, held between 20 ms and 500 ms). From 1 ms to 1 min; never
+// more than the TTL.
+func WithNodeTimeout(d time.Duration) Option {
+	return lockerOption(func(c *config) error {
+		if d < time.Millisecond || d > time.Minute {
+			return invalid("node timeout %v is not between 1ms and 1m", d)
+		}
+		c.nodeTimeout = d
+		return nil
+	})
+}
+
+// WithMaxTTL is the longest TTL that any lock may have (1 min). From 10 ms to 24 h. All who share the nodes should agree on it.
+func WithMaxTTL(d time.Duration) Option {
+	return lockerOption(func(c *config) error {
+		if d < minTTL || d > 24*time.Hour {
+			return invalid("maximum TTL %v is not between %v and 24h", d, minTTL)
+		}
+		c.maxTTL = d
+		return nil
+	})
+}
+
+// WithClock replaces the clock, for tests. With [NewFromNodes] it must be the nodes' clock, which is also the default there.
+func WithClock(clk clock.Clock) Option {
+	return lockerOption(func(c *config) error {
+		if clk == nil {
+			return invalid("clock is nil")
+		}
+		c.clock = clk
+		return nil
+	})
+}
+
+// WithPool configures the nodes that [New] makes: TLS, dialer, credentials, timeouts. [NewFromNodes] refuses it.
+func WithPool(opts ...pool.Option) Option {
+	return lockerOption(func(c *config) error {
+		c.pool = append(c.pool, opts...)
+		return nil
+	})
+}

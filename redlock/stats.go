@@ -1,0 +1,48 @@
+package redlock
+
+import (
+	"sync/atomic"
+
+	"github.com/redquorum/redquorum/pool"
+)
+
+// Stats is what a Locker has done and how its nodes are, at one moment.
+type Stats struct {
+	Held       int          // locks held now
+	Acquired   uint64       // rounds that won
+	Taken      uint64       // rounds that a quorum did not grant
+	NoQuorum   uint64       // rounds that too few nodes answered
+	NoValidity uint64       // rounds that won too late
+	Lost       uint64       // locks that ended without our doing
+	Nodes      []pool.Stats // in the order of the endpoints
+}
+
+type counts struct{ acquired, taken, noQuorum, noValidity, lost atomic.Uint64 }
+
+// Stats returns the present figures.
+func (l *Locker) Stats() Stats {
+	s := Stats{
+		Held:       l.expiry.len(),
+		Acquired:   l.counts.acquired.Load(),
+		Taken:      l.counts.taken.Load(),
+		NoQuorum:   l.counts.noQuorum.Load(),
+		NoValidity: l.counts.noValidity.Load(),
+		Lost:       l.counts.lost.Load(),
+		Nodes:      make([]pool.Stats, len(l.nodes)),
+	}
+	for i, node := range l.nodes {
+		s.Nodes[i] = node.Stats()
+	}
+	return s
+}
+
+// hold makes the lock one of the held ones, and reports false when the Locker was closed meanwhile. Close sets closed and
+// then collects the held ones, so it finds this one, or this finds it closed.
+func (l *Locker) hold(lock *Lock) bool {
+	l.expiry.add(lock, lock.until)
+	if l.isClosed() {
+		l.expiry.remove(lock)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,88 @@
+package redlock
+
+import "fmt"
+
+// A vote is one node's answer in a round.
+type vote uint8
+
+const (
+	granted vote = iota // did what it was asked
+	refused             // answered, and did not: the key is another's, or gone
+	healed              // set the key anew; votes like refused, but holds our value
+	failed              // no answer of use: an error, or none in time
+)
+
+// tally counts the votes of a round.
+type tally struct {
+	nodes   int // asked
+	granted int
+	refused int // healed ones included
+	failed  int
+}
+
+// quorum is the smallest number of nodes that any two sets of have a node in common: the majority, of all nodes that are
+// configured, whether or not they can be reached.
+func quorum(nodes int) int { return nodes/2 + 1 }
+
+func (t *tally) add(v vote) {
+	switch v {
+	case granted:
+		t.granted++
+	case refused, healed:
+		t.refused++
+	case failed:
+		t.failed++
+	default:
+		panic(fmt.Sprintf("redlock: unknown vote %d", v))
+	}
+	if t.outstanding() < 0 {
+		panic("redlock: more votes than nodes")
+	}
+}
+
+func (t *tally) outstanding() int { return t.nodes - t.granted - t.refused - t.failed }
+
+// A verdict is what a round has decided.
+type verdict uint8
+
+const (
+	pending  verdict = iota // the votes that are out can still change it
+	won                     // a quorum granted
+	denied                  // a quorum answered, and no quorum granted
+	noQuorum                // too few nodes answered
+)
+
+// decideAcquire is the verdict on an acquisition: final as soon as no vote that is still out can change it. Denied means
+// that a quorum of nodes was there to answer and the votes did not go to us.
+func decideAcquire(t *tally) verdict {
+	need, out := quorum(t.nodes), t.outstanding()
+	answered := t.granted + t.refused
+	switch {
+	case t.granted >= need:
+		return won
+	case t.granted+out >= need:
+		return pending
+	case answered >= need:
+		return denied
+	case answered+out >= need:
+		return pending // lost already; which way, the next votes tell
+	default:
+		return noQuorum
+	}
+}
+
+// decideHeld is the verdict on a question about a lock that is held (extend, verify, release): it takes a quorum to say yes and
+// a quorum to say no. What lies between says nothing about the lock.
+func decideHeld(t *tally) verdict {
+	need, out := quorum(t.nodes), t.outstanding()
+	switch {
+	case t.granted >= need:
+		return won
+	case t.refused >= need:
+		return denied
+	case t.granted+out >= need, t.refused+out >= need:
+		return pending
+	default:
+		return noQuorum
+	}
+}
