@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+// line runs a command line.
+func line(args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = execute(args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestUnknownCommandIsAUsageErrorWithASuggestion(t *testing.T) {
+	status, _, stderr := line("dmo")
+	if status != exitUsage || !strings.Contains(stderr, "did you mean demo?") {
+		t.Errorf("got status %d and %q, want %d and a suggestion", status, stderr, exitUsage)
+	}
+}
+
+func TestHelpGoesToStdout(t *testing.T) {
+	for _, args := range [][]string{{}, {"--help"}, {"help", "demo"}, {"demo", "-h"}} {
+		status, stdout, stderr := line(args...)
+		if status != 0 || stderr != "" || !strings.Contains(stdout, "redlock demo --duration") && !strings.Contains(stdout, "redlock help demo") {
+			t.Errorf("%q: got status %d, stderr %q, stdout %q; want 0, nothing, an example", args, status, stderr, stdout)
+		}
+	}
+}
+
+func TestExitStatusTellsUsageFromFailure(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errOverlap, exitFailed},
+		{errNothingAcquired, exitFailed},
+		{errors.New("any other"), exitFailed},
+		{usagef("--workers: %d", 0), exitUsage},
+		{fmt.Errorf("demo: %w", usagef("--nodes")), exitUsage},
+	} {
+		if got := exitStatus(c.err); got != c.want {
+			t.Errorf("%v: got %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+func TestVersionSaysWhatTheBuildKnows(t *testing.T) {
+	for _, c := range []struct {
+		info debug.BuildInfo
+		want string
+	}{
+		{debug.BuildInfo{}, "redlock"},
+		{debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: "v1.2.3"}}, "redlock v1.2.3 go1.26.0"},
+		{
+			debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{
+				{Key: "vcs.revision", Value: "abc"},
+				{Key: "vcs.modified", Value: "true"},
+			}},
+			"redlock (devel) commit abc (modified)",
+		},
+	} {
+		if got := versionText(&c.info); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+	if status, stdout, _ := line("version"); status != 0 || !strings.HasPrefix(stdout, "redlock ") {
+		t.Errorf("got status %d and %q, want 0 and a version", status, stdout)
+	}
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print version, commit and Go version",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("version takes no arguments")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			info, ok := debug.ReadBuildInfo()
+			if !ok {
+				info = &debug.BuildInfo{}
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText(info))
+			return err
+		},
+	}
+}
+
+// versionText says what the build knows of itself; a part that it does not know is left out.
+func versionText(info *debug.BuildInfo) string {
+	text := "redlock"
+	if v := info.Main.Version; v != "" {
+		text += " " + v
+	}
+	settings := make(map[string]string, len(info.Settings))
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if revision := settings["vcs.revision"]; revision != "" {
+		text += " commit " + revision
+		if settings["vcs.modified"] == "true" {
+			text += " (modified)"
+		}
+	}
+	if info.GoVersion != "" {
+		text += " " + info.GoVersion
+	}
+	return text
+}
