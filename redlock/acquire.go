@@ -155,7 +155,7 @@ func (lock *Lock) undo(mayHold uint64) {
 	l := lock.locker
 	l.enterAnyway()
 	r := lock.newRelease()
-	r.ended = l.leave
+	r.locker = l
 	lock.mu.Lock() // an extension may change the timeout
 	timeout := lock.timeout
 	lock.mu.Unlock()

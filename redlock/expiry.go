@@ -3,6 +3,7 @@ package redlock
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/redquorum/redquorum/clock"
@@ -30,11 +31,11 @@ func (e *expiry) init(clk clock.Clock) {
 func (e *expiry) add(lock *Lock, at clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if i := lock.expiryIndex; i >= 0 {
-		e.queue[i].at = at
-		heap.Fix(&e.queue, i)
+	lock.expiryAt = at
+	if lock.expiryIndex >= 0 {
+		heap.Fix(&e.queue, lock.expiryIndex)
 	} else {
-		heap.Push(&e.queue, expiryEntry{at, lock})
+		heap.Push(&e.queue, lock)
 	}
 	// The timer is set when it must run earlier, and not when it may run later: it then finds nothing to do and is set
 	// anew. So a lock that is released in time costs no timer.
@@ -67,12 +68,12 @@ func (e *expiry) fire() {
 	e.mu.Lock()
 	now := e.clock.Now()
 	var due []*Lock
-	for len(e.queue) > 0 && e.queue[0].at <= now {
-		due = append(due, heap.Pop(&e.queue).(expiryEntry).lock)
+	for len(e.queue) > 0 && e.queue[0].expiryAt <= now {
+		due = append(due, heap.Pop(&e.queue).(*Lock))
 	}
 	e.timerAt = never
 	if len(e.queue) > 0 && !e.stopped {
-		e.setLocked(e.queue[0].at)
+		e.setLocked(e.queue[0].expiryAt)
 	}
 	e.mu.Unlock()
 	for _, lock := range due {
@@ -84,11 +85,7 @@ func (e *expiry) fire() {
 func (e *expiry) all() []*Lock {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	locks := make([]*Lock, len(e.queue))
-	for i, entry := range e.queue {
-		locks[i] = entry.lock
-	}
-	return locks
+	return slices.Clone(e.queue)
 }
 
 func (e *expiry) len() int {
@@ -108,32 +105,27 @@ func (e *expiry) stop() {
 }
 
 // expiryQueue implements heap.Interface, the earliest first.
-type expiryQueue []expiryEntry
-
-type expiryEntry struct {
-	at   clock.Instant
-	lock *Lock
-}
+type expiryQueue []*Lock
 
 func (q expiryQueue) Len() int           { return len(q) }
-func (q expiryQueue) Less(i, j int) bool { return q[i].at < q[j].at }
+func (q expiryQueue) Less(i, j int) bool { return q[i].expiryAt < q[j].expiryAt }
 
 func (q expiryQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].lock.expiryIndex, q[j].lock.expiryIndex = i, j
+	q[i].expiryIndex, q[j].expiryIndex = i, j
 }
 
 func (q *expiryQueue) Push(x any) {
-	entry := x.(expiryEntry)
-	entry.lock.expiryIndex = len(*q)
-	*q = append(*q, entry)
+	lock := x.(*Lock)
+	lock.expiryIndex = len(*q)
+	*q = append(*q, lock)
 }
 
 func (q *expiryQueue) Pop() any {
 	last := len(*q) - 1
-	entry := (*q)[last]
-	(*q)[last] = expiryEntry{}
+	lock := (*q)[last]
+	(*q)[last] = nil
 	*q = (*q)[:last]
-	entry.lock.expiryIndex = -1
-	return entry
+	lock.expiryIndex = -1
+	return lock
 }

@@ -18,7 +18,8 @@ type Lock struct {
 	valueArg any           //
 	timeout  time.Duration // how long its rounds wait for a node
 
-	expiryIndex int // in the locker's expiry, whose mutex guards it
+	expiryIndex int           // place in the locker's expiry, -1 for none; the expiry's mutex guards it
+	expiryAt    clock.Instant // its due time there; the same
 
 	mu       sync.Mutex // guards the fields below; held over the sending of a round, never over waiting for one
 	state    state

@@ -58,7 +58,7 @@ func (lock *Lock) startRelease(why error) *round {
 	l.enterAnyway()
 	r := lock.newRelease()
 	r.decided = make(chan struct{})
-	r.ended = l.leave
+	r.locker = l
 	lock.release = r
 	r.send(l.nodes, now.Add(lock.timeout), lock.touched)
 	lock.mu.Unlock()

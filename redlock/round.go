@@ -16,11 +16,12 @@ import (
 //	send ──▶ count ──▶ decide ──▶ (undo, where the verdict is not won)
 type round struct {
 	request pool.Request
-	calls   []pool.Call
+	calls   []pool.Call                // one per node
+	room    [5]pool.Call               // for the usual number of nodes
 	read    func(reply any) vote       // what a node's answer means
 	rule    func(votes *tally) verdict // when the votes decide, and what
 	decided chan struct{}              // closed with the verdict; nil where nobody waits
-	ended   func()                     // called once with the last vote; nil where nobody asks
+	locker  *Locker                    // left with the last vote; nil where nobody entered for the round
 
 	mu      sync.Mutex // guards the fields below; never held over a call to a node
 	votes   tally
@@ -32,7 +33,9 @@ type round struct {
 // send asks all nodes. It waits for none of them: the votes of nodes that are down come before it returns, the others
 // later. Where keep has a node's bit, the node delivers the call even if it is away now.
 func (r *round) send(nodes []*pool.Node, deadline clock.Instant, keep uint64) {
-	r.calls = make([]pool.Call, len(nodes))
+	if r.calls = r.room[:min(len(nodes), len(r.room))]; len(nodes) > len(r.room) {
+		r.calls = make([]pool.Call, len(nodes))
+	}
 	r.votes.nodes = len(nodes)
 	r.touched = allNodes(len(nodes))
 	r.request.Deadline = deadline
@@ -70,8 +73,8 @@ func (r *round) Complete(call *pool.Call, reply any, err error) {
 	}
 	last := r.votes.outstanding() == 0
 	r.mu.Unlock()
-	if last && r.ended != nil {
-		r.ended()
+	if last && r.locker != nil {
+		r.locker.leave()
 	}
 }
 
