@@ -21,7 +21,7 @@ type conn struct {
 	guard    *guard
 	redis    redis.Conn // over guard; one goroutine sends, one receives
 	clientID int64      // CLIENT ID; 0 when unknown
-	runID    string     // of the server; empty when unknown
+	identity Identity   // of the server, without what was before
 
 	wake chan struct{} // told by Do when there is something to write and the writer is idle; room for one
 	gone chan struct{} // closed when the reader has ended
@@ -167,6 +167,11 @@ func (n *Node) read(c *conn) error {
 		tell(outcomes)
 		if err != nil {
 			return err
+		}
+		for _, a := range answers {
+			if hasCode(a.err, "READONLY") { // it was a master when we connected; the next handshake finds out what it is now
+				return fmt.Errorf("%w: no master any more: %w", ErrRefused, a.err)
+			}
 		}
 		clear(answers)
 		clear(outcomes)

@@ -21,6 +21,9 @@ var (
 	// ErrProtocol means that a node answered something that is not Redis, or not an answer to what it was asked.
 	ErrProtocol = errors.New("pool: protocol error")
 
+	// ErrRefused means that a server answers that must not have a vote: a replica, a member of a cluster, a Sentinel.
+	ErrRefused = errors.New("pool: refused")
+
 	// ErrEndpoint means that an endpoint, or an option of a node, cannot be used. Nothing was dialed.
 	ErrEndpoint = errors.New("pool: bad endpoint")
 )

@@ -85,6 +85,8 @@ func isOK(reply any) bool { return reply == "OK" }
 // introduce sends everything that a new connection needs with one write, and takes the answers.
 func (c *conn) introduce(n *Node, username, password string) error {
 	var steps []step
+	var refused error
+	c.identity.Connected = n.config.clock.Now()
 	if password != "" {
 		args := []any{password}
 		if username != "" {
@@ -102,13 +104,22 @@ func (c *conn) introduce(n *Node, username, password string) error {
 		step{outgoing{"CLIENT", []any{"ID"}}, true, func(reply any) (ok bool) { c.clientID, ok = reply.(int64); return ok }},
 		step{outgoing{"INFO", []any{"server"}}, true, func(reply any) bool {
 			info, ok := reply.([]byte)
-			c.runID = infoField(string(info), "run_id")
+			refused = errors.Join(refused, c.takeServer(string(info), n.config.clock.Now()))
 			return ok
 		}},
+		step{outgoing{"INFO", []any{"replication"}}, true, func(reply any) bool {
+			info, ok := reply.([]byte)
+			refused = errors.Join(refused, takeReplication(string(info)))
+			return ok
+		}},
+		step{outgoing{"CONFIG", []any{"GET", "append*"}}, true, c.takePersistence},
 		step{outgoing{"PING", nil}, true, func(reply any) bool { return reply == "PONG" }},
 	)
 	err := c.exchange(steps)
-	if err != nil && password != "" && strings.Contains(err.Error(), password) {
+	if err == nil {
+		return refused
+	}
+	if password != "" && strings.Contains(err.Error(), password) {
 		return errors.New("AUTH failed; the server's words are not shown because they repeat the password")
 	}
 	return err
@@ -117,7 +128,7 @@ func (c *conn) introduce(n *Node, username, password string) error {
 // kill ends the previous connection at the server, if it is still the same server: a restarted one counts its
 // clients anew, and the number would be somebody else's. Best effort: an ACL may forbid it.
 func (c *conn) kill(last *previous) error {
-	if last.clientID == 0 || last.runID == "" || last.runID != c.runID || last.clientID == c.clientID {
+	if last.clientID == 0 || last.runID == "" || last.runID != c.identity.RunID || last.clientID == c.clientID {
 		return nil
 	}
 	err := c.exchange([]step{{outgoing{"CLIENT", []any{"KILL", "ID", last.clientID}}, true, func(reply any) bool {

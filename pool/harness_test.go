@@ -124,7 +124,7 @@ func (h *harness) requireFate(err error, fate Fate, reason error) {
 func (h *harness) executed() (names []string) {
 	for _, c := range h.server.Commands() {
 		switch c.Args[0] {
-		case "CLIENT", "INFO", "AUTH", "SELECT":
+		case "CLIENT", "INFO", "AUTH", "SELECT", "CONFIG":
 			if c.Args[1] != "KILL" {
 				continue
 			}

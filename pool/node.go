@@ -32,6 +32,11 @@ type Node struct {
 	conn    *conn         // nil unless state is Up
 	watchAt clock.Instant // when watch runs next
 	counts  counts
+
+	identity    Identity      // of the present or last connection
+	met         bool          // there was one
+	lastContact clock.Instant // when the last connection ended
+	observers   map[*byte]func()
 }
 
 // State tells whether a node takes calls.
@@ -80,7 +85,7 @@ func NewNode(endpoint string, opts ...Option) (*Node, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{
 		endpoint: e, name: e.String(), config: cfg,
-		cancel: cancel, stopped: make(chan struct{}), watchAt: never,
+		cancel: cancel, stopped: make(chan struct{}), watchAt: never, observers: map[*byte]func(){},
 	}
 	n.mu.Lock() // look may run before watch is set
 	n.watch = cfg.clock.AfterFunc(cfg.idlePing, n.look)

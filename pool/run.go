@@ -20,7 +20,7 @@ func (n *Node) run(ctx context.Context) {
 		if err == nil {
 			began := n.config.clock.Now()
 			err = n.serve(c)
-			last = previous{clientID: c.clientID, runID: c.runID}
+			last = previous{clientID: c.clientID, runID: c.identity.RunID}
 			if c.answered > 0 || n.config.clock.Now().Sub(began) >= steady {
 				wait.reset()
 				continue // this one dial is waited for
@@ -43,10 +43,12 @@ func (n *Node) pause(ctx context.Context, d time.Duration) {
 
 // serve uses a connection until it breaks, and returns why it broke.
 func (n *Node) serve(c *conn) error {
+	n.identify(c)
 	if !n.up(c) {
 		c.close()
 		return ErrClosed
 	}
+	n.tellObservers()
 	go func() {
 		n.giveUp(c, n.read(c)) // ends a write that waits
 		close(c.gone)
@@ -88,6 +90,7 @@ func (n *Node) broken(c *conn) error {
 	n.mu.Lock()
 	err := c.err
 	n.conn = nil
+	n.lastContact = n.config.clock.Now()
 	if n.state == Up {
 		n.state = Connecting
 	}
@@ -123,6 +126,7 @@ func (n *Node) down(err error) {
 	outcomes := n.failQueueLocked(n.downErr, func(c *Call) bool { return c.Keep })
 	n.mu.Unlock()
 	tell(outcomes)
+	n.tellObservers()
 }
 
 // closed fails what is queued, for good.

@@ -88,6 +88,7 @@ func (l *Locker) attempt(ctx context.Context, name string, cfg *lockConfig) (*Lo
 		return nil, fmt.Errorf("redlock: acquire %q: %w", name, endOf(ctx))
 	}
 	lock := newLock(l, name, cfg)
+	lock.epoch = l.voters.now()
 	start := l.clock.Now() // before the first byte is sent: every node counts the TTL from a later moment
 	r := lock.sendAcquire(start)
 	v, ended := r.wait(ctx)
@@ -134,7 +135,7 @@ func (lock *Lock) sendAcquire(start clock.Instant) *round {
 		},
 		read: readSet, rule: decideAcquire, decided: make(chan struct{}),
 	}
-	r.send(lock.locker.nodes, start.Add(lock.timeout), 0)
+	r.send(lock.locker, start.Add(lock.timeout), 0)
 	return r
 }
 
@@ -159,5 +160,5 @@ func (lock *Lock) undo(mayHold uint64) {
 	lock.mu.Lock() // an extension may change the timeout
 	timeout := lock.timeout
 	lock.mu.Unlock()
-	r.send(l.nodes, l.clock.Now().Add(timeout), mayHold)
+	r.send(l, l.clock.Now().Add(timeout), mayHold)
 }

@@ -38,7 +38,11 @@ var (
 var (
 	errExpired = fmt.Errorf("%w: its validity has ended", ErrLost)
 	errGone    = fmt.Errorf("%w: a quorum of nodes no longer has it", ErrLost)
+	errForgot  = fmt.Errorf("%w: a quorum of nodes has restarted", ErrLost)
 )
+
+// errTwin is the vote of a node that is the same server as another.
+var errTwin = &pool.CallError{Fate: pool.Unsent, Err: fmt.Errorf("%w: the same server as another node", pool.ErrRefused)}
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))

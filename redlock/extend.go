@@ -28,12 +28,12 @@ func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	defer lock.endExtension()
-	r, until, err := lock.sendExtend(ttl)
+	r, until, epoch, err := lock.sendExtend(ttl)
 	if err != nil {
 		return err
 	}
 	v, ended := r.wait(ctx)
-	return lock.extended(r, v, until, ended)
+	return lock.extended(r, v, until, epoch, ended)
 }
 
 // beginExtension waits until no other extension is under way: the nodes keep the TTL of the last one that reaches
@@ -60,45 +60,49 @@ func (lock *Lock) endExtension() { <-lock.extender }
 
 // sendExtend sends the extension of a lock that is held, and returns the validity that it gives when it is granted.
 // The mutex is held over the sending, so that no release comes between: behind one, an extension would bring the key back.
-func (lock *Lock) sendExtend(ttl time.Duration) (*round, clock.Instant, error) {
+func (lock *Lock) sendExtend(ttl time.Duration) (r *round, until clock.Instant, epoch uint64, err error) {
 	l := lock.locker
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	start := l.clock.Now()
 	lock.expireLocked(start)
 	if lock.err != nil {
-		return nil, 0, lock.err
+		return nil, 0, 0, lock.err
 	}
 	ttlMillis, counted := millis(ttl)
-	until := l.config.drift.Validity(start, counted)
+	until = l.config.drift.Validity(start, counted)
 	if until < lock.until { // nodes that take the shorter TTL forget the lock earlier
 		lock.until = until
 		l.expiry.add(lock, until)
 	}
 	lock.ttl, lock.timeout = counted, l.config.timeout(counted)
-	r := &round{
+	epoch = l.voters.now()
+	r = &round{
 		request: pool.Request{
 			Script: extendScript, Args: extendScript.Args(make([]any, 0, 5), lock.keyArg, lock.valueArg, ttlMillis),
 			Key: lock.key, Accept: isInteger,
 		},
 		read: readExtend, rule: decideHeld, decided: make(chan struct{}),
 	}
-	r.send(l.nodes, start.Add(lock.timeout), 0)
+	r.send(l, start.Add(lock.timeout), 0)
 	lock.touched |= r.mayHold()
-	return r, until, nil
+	return r, until, epoch, nil
 }
 
 // extended takes the verdict on an extension.
-func (lock *Lock) extended(r *round, v verdict, until clock.Instant, ended error) error {
+func (lock *Lock) extended(r *round, v verdict, until clock.Instant, epoch uint64, ended error) error {
 	l := lock.locker
 	lock.mu.Lock()
 	lock.expireLocked(l.clock.Now())
 	if v == denied && lock.state == held {
 		lock.endLocked(lost, errGone)
 	}
-	if lock.err == nil && v == won && until > lock.until {
-		lock.until = until
-		l.expiry.add(lock, until)
+	if lock.err == nil && v == won {
+		lock.epoch = epoch
+		if until > lock.until {
+			lock.until = until
+			l.expiry.add(lock, until)
+		}
 	}
 	err, unlocked := lock.err, lock.release != nil
 	lock.mu.Unlock()
@@ -161,7 +165,7 @@ func (lock *Lock) Verify(ctx context.Context) error {
 	lock.mu.Lock()
 	timeout := lock.timeout
 	lock.mu.Unlock()
-	r.send(l.nodes, l.clock.Now().Add(timeout), 0)
+	r.send(l, l.clock.Now().Add(timeout), 0)
 	v, ended := r.wait(ctx)
 	lock.mu.Lock()
 	lock.expireLocked(l.clock.Now())

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -62,6 +63,18 @@ func (c *cluster) dialer() func(ctx context.Context, network, address string) (n
 		}
 		return c.servers[i].Dial(ctx)
 	}
+}
+
+// do sends a command to a server by a connection of its own.
+func (c *cluster) do(i int, name string, args ...any) any {
+	c.t.Helper()
+	network, err := c.servers[i].Dial(ctx)
+	require.NoError(c.t, err)
+	conn := redis.NewConn(network, 0, 0)
+	defer conn.Close()
+	reply, err := conn.Do(name, args...)
+	require.NoError(c.t, err)
+	return reply
 }
 
 // holders returns what each node holds under a key, "" for nothing.

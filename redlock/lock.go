@@ -26,6 +26,7 @@ type Lock struct {
 	ttl      time.Duration // as the nodes know it
 	until    clock.Instant // end of validity
 	touched  uint64        // nodes that have, may have or may yet get our value
+	epoch    uint64        // of the electorate, when the round began that it is held by
 	err      error         // why it is no longer held
 	done     chan struct{} // closed when err is set; nil until Done is first called
 	contexts []context.CancelCauseFunc
@@ -121,6 +122,16 @@ func (lock *Lock) expire(now clock.Instant) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	lock.expireLocked(now)
+}
+
+// nodesForgot is called when a node has restarted and forgot its keys: the lock is lost when a quorum has, since it was
+// last confirmed.
+func (lock *Lock) nodesForgot() {
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	if voters := lock.locker.voters; lock.state == held && voters.forgotten(lock.epoch) >= quorum(len(voters.nodes)) {
+		lock.endLocked(lost, errForgot)
+	}
 }
 
 // endLocked moves a held lock to its end and tells everyone who waits for it.

@@ -21,12 +21,14 @@ import (
 // Locker acquires locks from a fixed set of Redis masters. Its methods may be called from any goroutine. It must
 // not be copied.
 type Locker struct {
-	config config
-	nodes  []*pool.Node
-	owns   bool // the nodes are ours to close
-	clock  clock.Clock
-	expiry expiry
-	counts counts
+	config  config
+	nodes   []*pool.Node
+	owns    bool // the nodes are ours to close
+	clock   clock.Clock
+	voters  *electorate
+	expiry  expiry
+	counts  counts
+	unwatch []func() // ends what newLocker began at each node
 
 	closing chan struct{} // closed by Close
 	mu      sync.Mutex    // guards the fields below; never held over a call to a node
@@ -95,8 +97,32 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 		config: cfg, nodes: nodes, owns: owns, clock: cfg.clock,
 		closing: make(chan struct{}), idle: make(chan struct{}),
 	}
+	l.voters = newElectorate(cfg.quarantine, cfg.maxTTL, cfg.clock, len(nodes))
 	l.expiry.init(cfg.clock)
+	for i, node := range nodes {
+		l.unwatch = append(l.unwatch, node.Observe(func() { l.nodeChanged(i) }))
+		l.nodeChanged(i) // it may be connected already
+	}
 	return l
+}
+
+// nodeChanged looks at a node whose state or identity may have changed.
+func (l *Locker) nodeChanged(i int) {
+	id, met := l.nodes[i].Identity()
+	if !met || !l.voters.meet(i, id) {
+		return
+	}
+	for _, lock := range l.expiry.all() {
+		lock.nodesForgot()
+	}
+}
+
+// barredVote returns why the vote that a node has given does not count, or nil.
+func (l *Locker) barredVote(voted uint64, i int) error {
+	if voted>>i&1 == 0 {
+		return nil
+	}
+	return l.voters.why(i, func(i int) string { return l.nodes[i].Endpoint() })
 }
 
 // checkNodes refuses what would make one master vote twice, and nodes that count time differently.
@@ -175,6 +201,10 @@ func (l *Locker) Close() error {
 	}
 	<-l.idle
 	l.expiry.stop()
+	for _, stop := range l.unwatch {
+		stop()
+	}
+	l.voters.stop()
 	if l.owns {
 		closeNodes(l.nodes)
 	}
@@ -220,7 +250,7 @@ func (l *Locker) ping(ctx context.Context) error {
 		read:    func(any) vote { return granted },
 		rule:    decideHeld, decided: make(chan struct{}),
 	}
-	r.send(l.nodes, l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
+	r.send(l, l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
 	v, ended := r.wait(ctx)
 	if v == won {
 		return nil

@@ -27,6 +27,7 @@ type config struct {
 	drift       clock.Drift   // of the two above
 	nodeTimeout time.Duration // 0: from the TTL
 	maxTTL      time.Duration
+	quarantine  Quarantine
 	clock       clock.Clock // nil: the system's, or the nodes'
 	pool        []pool.Option
 }
@@ -147,6 +148,17 @@ func WithMaxTTL(d time.Duration) Option {
 			return invalid("maximum TTL %v is not between %v and 24h", d, minTTL)
 		}
 		c.maxTTL = d
+		return nil
+	})
+}
+
+// WithQuarantine says what to do with servers that may have forgotten locks ([QuarantineAuto]).
+func WithQuarantine(mode Quarantine) Option {
+	return lockerOption(func(c *config) error {
+		if mode > QuarantineOff {
+			return invalid("quarantine mode %d is unknown", mode)
+		}
+		c.quarantine = mode
 		return nil
 	})
 }

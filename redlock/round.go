@@ -23,8 +23,12 @@ type round struct {
 	decided chan struct{}              // closed with the verdict; nil where nobody waits
 	locker  *Locker                    // left with the last vote; nil where nobody entered for the round
 
+	voters *electorate
+
 	mu      sync.Mutex // guards the fields below; never held over a call to a node
-	votes   tally
+	granted uint64     // nodes by their votes, a bit each
+	refused uint64     // healed ones included
+	failed  uint64
 	verdict verdict // final once decided is closed, and then read without mu
 	touched uint64  // a bit per node: set unless the call has certainly changed nothing there
 	errs    []error // a node's error at its index; nil while none failed
@@ -32,17 +36,23 @@ type round struct {
 
 // send asks all nodes. It waits for none of them: the votes of nodes that are down come before it returns, the others
 // later. Where keep has a node's bit, the node delivers the call even if it is away now.
-func (r *round) send(nodes []*pool.Node, deadline clock.Instant, keep uint64) {
+func (r *round) send(l *Locker, deadline clock.Instant, keep uint64) {
+	nodes := l.nodes
+	r.voters = l.voters
 	if r.calls = r.room[:min(len(nodes), len(r.room))]; len(nodes) > len(r.room) {
 		r.calls = make([]pool.Call, len(nodes))
 	}
-	r.votes.nodes = len(nodes)
 	r.touched = allNodes(len(nodes))
 	r.request.Deadline = deadline
 	r.request.Sink = r
+	twins := l.voters.duplicates.Load()
 	for i, node := range nodes {
 		call := &r.calls[i]
 		call.Request, call.Index, call.Keep = &r.request, int32(i), keep>>i&1 == 1
+		if twins>>i&1 == 1 { // its server is asked already
+			r.Complete(call, nil, errTwin)
+			continue
+		}
 		node.Do(call)
 	}
 }
@@ -55,10 +65,11 @@ func (r *round) Complete(call *pool.Call, reply any, err error) {
 	if err == nil {
 		v = r.read(reply)
 	}
+	bit := uint64(1) << call.Index
 	r.mu.Lock()
-	r.votes.add(v)
+	r.voteLocked(v, bit)
 	if v == refused || (v == failed && untouched(err)) {
-		r.touched &^= 1 << call.Index
+		r.touched &^= bit
 	}
 	if err != nil {
 		if r.errs == nil {
@@ -67,15 +78,31 @@ func (r *round) Complete(call *pool.Call, reply any, err error) {
 		r.errs[call.Index] = err
 	}
 	if r.verdict == pending {
-		if r.verdict = r.rule(&r.votes); r.verdict != pending && r.decided != nil {
+		votes := r.tallyLocked()
+		if r.verdict = r.rule(&votes); r.verdict != pending && r.decided != nil {
 			close(r.decided)
 		}
 	}
-	last := r.votes.outstanding() == 0
+	last := r.granted|r.refused|r.failed == allNodes(len(r.calls))
 	r.mu.Unlock()
 	if last && r.locker != nil {
 		r.locker.leave()
 	}
+}
+
+func (r *round) voteLocked(v vote, bit uint64) {
+	switch v {
+	case granted:
+		r.granted |= bit
+	case refused, healed:
+		r.refused |= bit
+	case failed:
+		r.failed |= bit
+	}
+}
+
+func (r *round) tallyLocked() tally {
+	return r.voters.count(len(r.calls), r.granted, r.refused, r.failed)
 }
 
 // wait returns the verdict, or pending and the context's error where ctx ends first.
@@ -103,13 +130,18 @@ func (r *round) mayHold() uint64 {
 func (r *round) failure(l *Locker, op, name string, reason, ended error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	votes := r.tallyLocked()
 	e := &QuorumError{
-		Op: op, Name: name, Need: quorum(r.votes.nodes), Granted: r.votes.granted, Refused: r.votes.refused,
+		Op: op, Name: name, Need: quorum(votes.nodes), Granted: votes.granted, Refused: votes.refused,
 		reason: reason, ended: ended,
 	}
-	for i, err := range r.errs {
+	for i, node := range l.nodes {
+		err := l.barredVote(r.granted|r.refused, i)
+		if r.errs != nil && r.errs[i] != nil {
+			err = r.errs[i]
+		}
 		if err != nil {
-			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: l.nodes[i].Endpoint(), Err: err})
+			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})
 		}
 	}
 	return e
@@ -119,5 +151,6 @@ func (r *round) failure(l *Locker, op, name string, reason, ended error) error {
 func (r *round) quorumAnswered() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.votes.granted+r.votes.refused >= quorum(r.votes.nodes)
+	votes := r.tallyLocked()
+	return votes.granted+votes.refused >= quorum(votes.nodes)
 }

@@ -8,13 +8,20 @@ import (
 
 // Stats is what a Locker has done and how its nodes are, at one moment.
 type Stats struct {
-	Held       int          // locks held now
-	Acquired   uint64       // rounds that won
-	Taken      uint64       // rounds that a quorum did not grant
-	NoQuorum   uint64       // rounds that too few nodes answered
-	NoValidity uint64       // rounds that won too late
-	Lost       uint64       // locks that ended without our doing
-	Nodes      []pool.Stats // in the order of the endpoints
+	Held       int         // locks held now
+	Acquired   uint64      // rounds that won
+	Taken      uint64      // rounds that a quorum did not grant
+	NoQuorum   uint64      // rounds that too few nodes answered
+	NoValidity uint64      // rounds that won too late
+	Lost       uint64      // locks that ended without our doing
+	Nodes      []NodeStats // in the order of the endpoints
+}
+
+// NodeStats is how a node is, and whether its vote counts.
+type NodeStats struct {
+	pool.Stats
+	Unidentified bool  // answers, and does not tell who it is; its vote counts
+	Barred       error // why its vote does not count: quarantined, or the same server as another; nil where it does
 }
 
 type counts struct{ acquired, taken, noQuorum, noValidity, lost atomic.Uint64 }
@@ -28,10 +35,12 @@ func (l *Locker) Stats() Stats {
 		NoQuorum:   l.counts.noQuorum.Load(),
 		NoValidity: l.counts.noValidity.Load(),
 		Lost:       l.counts.lost.Load(),
-		Nodes:      make([]pool.Stats, len(l.nodes)),
+		Nodes:      make([]NodeStats, len(l.nodes)),
 	}
 	for i, node := range l.nodes {
-		s.Nodes[i] = node.Stats()
+		s.Nodes[i].Stats = node.Stats()
+		s.Nodes[i].Unidentified = s.Nodes[i].State == pool.Up && s.Nodes[i].RunID == ""
+		s.Nodes[i].Barred = l.barredVote(allNodes(len(l.nodes)), i)
 	}
 	return s
 }

@@ -1,7 +1,5 @@
 package redlock
 
-import "fmt"
-
 // A vote is one node's answer in a round.
 type vote uint8
 
@@ -23,22 +21,6 @@ type tally struct {
 // quorum is the smallest number of nodes that any two sets of have a node in common: the majority, of all nodes that are
 // configured, whether or not they can be reached.
 func quorum(nodes int) int { return nodes/2 + 1 }
-
-func (t *tally) add(v vote) {
-	switch v {
-	case granted:
-		t.granted++
-	case refused, healed:
-		t.refused++
-	case failed:
-		t.failed++
-	default:
-		panic(fmt.Sprintf("redlock: unknown vote %d", v))
-	}
-	if t.outstanding() < 0 {
-		panic("redlock: more votes than nodes")
-	}
-}
 
 func (t *tally) outstanding() int { return t.nodes - t.granted - t.refused - t.failed }
 

@@ -1,0 +1,118 @@
+package pool
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// Identity is which server answers at a node's endpoint, as it told when the connection was made.
+type Identity struct {
+	RunID   string // of the server process; empty where INFO is denied or does not tell: the server is unidentified
+	Version string // redis_version; empty where unknown
+
+	// Started is the latest moment at which the server can have started: its uptime before the connection was made. A
+	// server's uptime follows its wall clock; one that is negative counts as zero. Meaningless when unidentified.
+	Started clock.Instant
+	// Durable: the server says that it writes every command to disk before it answers (appendonly yes, appendfsync
+	// always), so that a restart loses nothing.
+	Durable bool
+	// Connected is when the connection was made.
+	Connected clock.Instant
+	// Previous is the run id of the server that answered here before; empty on first contact.
+	Previous string
+	// LastContact is when the last connection to that server ended.
+	LastContact clock.Instant
+}
+
+// Identity returns who answers at the endpoint, or answered last; false before the first connection.
+func (n *Node) Identity() (Identity, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.identity, n.met
+}
+
+// Observe makes the node call f whenever its state or its identity may have changed, and returns what ends that. A new identity is
+// told before any call goes out on its connection. f runs on the node's own goroutine: it must be quick and must not wait. It may ask
+// the node for [Node.Identity] and [Node.Stats].
+func (n *Node) Observe(f func()) (stop func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := new(byte)
+	n.observers[key] = f
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.observers, key)
+	}
+}
+
+func (n *Node) tellObservers() {
+	n.mu.Lock()
+	observers := make([]func(), 0, len(n.observers))
+	for _, f := range n.observers {
+		observers = append(observers, f)
+	}
+	n.mu.Unlock()
+	for _, f := range observers {
+		f()
+	}
+}
+
+// identify makes the server of a new connection the node's, before a call goes out to it.
+func (n *Node) identify(c *conn) {
+	n.mu.Lock()
+	next := c.identity
+	if before := n.identity; n.met {
+		next.Previous, next.LastContact = before.RunID, n.lastContact
+		if next.RunID == before.RunID {
+			// The same process: its first word counts, for its clock may have been set since.
+			next.Started, next.Previous, next.LastContact = before.Started, before.Previous, before.LastContact
+		}
+	}
+	n.identity, n.met = next, true
+	n.mu.Unlock()
+	n.tellObservers()
+}
+
+// takeServer reads INFO server and refuses what is no master of its own.
+func (c *conn) takeServer(info string, now clock.Instant) error {
+	c.identity.RunID = infoField(info, "run_id")
+	c.identity.Version = infoField(info, "redis_version")
+	c.identity.Connected = now
+	c.identity.Started = now
+	if uptime, err := strconv.ParseInt(infoField(info, "uptime_in_seconds"), 10, 64); err == nil && uptime > 0 {
+		c.identity.Started = now.Add(-time.Duration(min(uptime, int64(maxUptime/time.Second))) * time.Second)
+	}
+	switch mode := infoField(info, "redis_mode"); mode {
+	case "cluster", "sentinel":
+		return fmt.Errorf("%w: in %s mode, not a master of its own", ErrRefused, mode)
+	}
+	return nil
+}
+
+// maxUptime keeps the arithmetic of instants far from its limits.
+const maxUptime = 10 * 365 * 24 * time.Hour
+
+// takeReplication reads INFO replication and refuses a replica: it has no vote of its own.
+func takeReplication(info string) error {
+	if infoField(info, "role") != "slave" {
+		return nil
+	}
+	return fmt.Errorf("%w: a replica of %s:%s, not a master", ErrRefused, infoField(info, "master_host"), infoField(info, "master_port"))
+}
+
+// takePersistence reads CONFIG GET append*.
+func (c *conn) takePersistence(reply any) bool {
+	pairs, ok := reply.([]any)
+	config := map[string]string{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, _ := pairs[i].([]byte)
+		value, _ := pairs[i+1].([]byte)
+		config[string(name)] = string(value)
+	}
+	c.identity.Durable = config["appendonly"] == "yes" && config["appendfsync"] == "always"
+	return ok
+}
