@@ -17,7 +17,7 @@ type Request struct {
 	// Script is what to run; nil for a plain command.
 	Script *Script
 	// Key is the key that is written, so that a script whose text must be sent again does not come behind a later
-	// call of the same key. Empty: no such care.
+	// call of the same key. Empty where there are many: such a script is not sent again, unless it may come late.
 	Key string
 	// Accept reports whether a reply is of a kind that this request can have. A reply that is not breaks the
 	// connection: the server is out of step. Nil accepts everything. Error replies are always accepted.
@@ -73,12 +73,13 @@ func NewLateScript(source string) *Script {
 	return s
 }
 
-var boxedOne any = 1
-
-// Args returns the arguments of a request that runs the script on one key, appended to room.
-func (s *Script) Args(room []any, key any, args ...any) []any {
-	return append(append(room, s.digest, boxedOne, key), args...)
+// Args returns the arguments of a request that runs the script on keys, appended to room.
+func (s *Script) Args(room, keys []any, args ...any) []any {
+	return append(append(append(room, s.digest, len(keys)), keys...), args...)
 }
+
+// Digest returns what a request that runs the script begins with; the number of keys, the keys and the arguments follow.
+func (s *Script) Digest() any { return s.digest }
 
 // load returns a call that makes the server know the script. Nobody waits for its answer: where an ACL forbids it, the
 // server will say NOSCRIPT.

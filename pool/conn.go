@@ -219,7 +219,11 @@ func (c *conn) again(call *Call) bool {
 	if call.completed && !call.Keep {
 		return false
 	}
-	if key := call.Request.Key; !call.Request.Script.late && key != "" {
+	if key := call.Request.Key; !call.Request.Script.late {
+		if key == "" {
+			c.scripts = nil
+			return false
+		}
 		for i := range c.pending.len() {
 			if c.pending.at(i).Request.Key == key {
 				return false

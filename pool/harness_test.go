@@ -101,7 +101,7 @@ func (h *harness) command(name string, args ...any) *waiter {
 }
 
 func (h *harness) script(keep bool, s *Script, key string, args ...any) *waiter {
-	return h.do(keep, Request{Script: s, Key: key, Args: s.Args(nil, key, args...)})
+	return h.do(keep, Request{Script: s, Key: key, Args: s.Args(nil, []any{key}, args...)})
 }
 
 var deleteScript = NewLateScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)

@@ -19,7 +19,7 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 	if err != nil {
 		return nil, err
 	}
-	return l.attempt(ctx, name, &cfg)
+	return l.attempt(ctx, []string{name}, &cfg)
 }
 
 // Lock acquires the lock, and waits for it as long as ctx allows; ctx bounds the wait only, not the lock. It also goes on
@@ -33,7 +33,7 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 	pause := pause{shortest: cfg.retryMin, longest: cfg.retryMax}
 	var last *QuorumError
 	for {
-		lock, err := l.attempt(ctx, name, &cfg)
+		lock, err := l.attempt(ctx, []string{name}, &cfg)
 		if err == nil {
 			return lock, nil
 		}
@@ -79,23 +79,24 @@ func waitEnded(last *QuorumError, why error) error {
 }
 
 // attempt is one round: send, count, decide; and where it is not won, undo.
-func (l *Locker) attempt(ctx context.Context, name string, cfg *lockConfig) (*Lock, error) {
+func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
 	if !l.enter() {
 		return nil, ErrClosed
 	}
 	defer l.leave()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("redlock: acquire %q: %w", name, endOf(ctx))
+		return nil, fmt.Errorf("redlock: acquire %q: %w", names[0], endOf(ctx))
 	}
-	lock := newLock(l, name, cfg)
-	lock.epoch = l.voters.now()
+	lock := newLock(l, names, cfg)
+	epoch := l.voters.now()
 	start := l.clock.Now() // before the first byte is sent: every node counts the TTL from a later moment
+	lock.begin(epoch, start, cfg.maxHold)
 	r := lock.sendAcquire(start)
 	v, ended := r.wait(ctx)
 	reason := ErrNoQuorum
 	switch v {
 	case won:
-		lock.until = l.config.drift.Validity(start, lock.ttl)
+		lock.until = lock.boundedLocked(l.config.drift.Validity(start, lock.ttl))
 		lock.touched = r.mayHold()
 		if lock.until.Sub(l.clock.Now()) > cfg.minValidity {
 			if l.hold(lock) {
@@ -121,19 +122,23 @@ func (l *Locker) attempt(ctx context.Context, name string, cfg *lockConfig) (*Lo
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
-	return nil, r.failure(l, "acquire", name, reason, ended)
+	return nil, r.failure(l, "acquire", names[0], reason, ended)
 }
 
-// sendAcquire sends SET key value NX PX ttl to every node.
+// sendAcquire sends SET key value NX PX ttl to every node; for a set of names, a script that does the like for all or none.
 func (lock *Lock) sendAcquire(start clock.Instant) *round {
-	ttlMillis, counted := millis(lock.ttl)
-	lock.ttl = counted
-	r := &round{
-		request: pool.Request{
-			Name: "SET", Args: []any{lock.keyArg, lock.valueArg, "NX", "PX", ttlMillis},
-			Key: lock.key, Accept: isSetReply,
-		},
-		read: readSet, rule: decideAcquire, decided: make(chan struct{}),
+	ttlMillis := lock.ttl.Milliseconds()
+	r := &round{rule: decideAcquire, decided: make(chan struct{})}
+	if len(lock.keys) == 1 {
+		r.request = pool.Request{
+			Name: "SET", Args: []any{lock.keys[0], lock.valueArg, "NX", "PX", ttlMillis}, Key: lock.key, Accept: isSetReply,
+		}
+		r.read = readSet
+	} else {
+		r.request = pool.Request{
+			Script: acquireScript, Args: acquireScript.Args(nil, lock.keys, lock.valueArg, ttlMillis), Accept: isInteger,
+		}
+		r.read = readOne
 	}
 	r.send(lock.locker, start.Add(lock.timeout), 0)
 	return r
@@ -153,12 +158,15 @@ func readSet(reply any) vote {
 // whatever became of the caller's context. Where the SET is still without an answer the release is behind it on the same
 // connection; where the connection broke, the node delivers it before anything else when it is back.
 func (lock *Lock) undo(mayHold uint64) {
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	lock.undoLocked(mayHold)
+}
+
+func (lock *Lock) undoLocked(mayHold uint64) {
 	l := lock.locker
 	l.enterAnyway()
 	r := lock.newRelease()
 	r.locker = l
-	lock.mu.Lock() // an extension may change the timeout
-	timeout := lock.timeout
-	lock.mu.Unlock()
-	r.send(l, l.clock.Now().Add(timeout), mayHold)
+	r.send(l, l.clock.Now().Add(lock.timeout), mayHold)
 }

@@ -113,9 +113,3 @@ func (c *lockConfig) newValue() string {
 	}
 	return value
 }
-
-// millis returns a TTL as Redis takes it. What is below a millisecond is cut, and not counted as validity either.
-func millis(ttl time.Duration) (forRedis int64, counted time.Duration) {
-	counted = ttl.Truncate(time.Millisecond)
-	return counted.Milliseconds(), counted
-}

@@ -38,6 +38,7 @@ var (
 var (
 	errExpired = fmt.Errorf("%w: its validity has ended", ErrLost)
 	errGone    = fmt.Errorf("%w: a quorum of nodes no longer has it", ErrLost)
+	errMaxHold = fmt.Errorf("%w: held for its maximum", ErrLost)
 	errForgot  = fmt.Errorf("%w: a quorum of nodes has restarted", ErrLost)
 )
 

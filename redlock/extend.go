@@ -6,185 +6,103 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/hashicorp/go-multierror"
 )
 
 // Extend gives the lock a new TTL, from now on, with one round: a quorum of nodes must still hold it. A node that lost the
-// key gets it back, and votes from the next round on. It takes the limits of [WithTTL].
+// key gets it back, and votes from the next round on. It takes the limits of [WithTTL]. Renewal goes on with the new TTL.
 //
 // A TTL shorter than what is left shortens the validity at once, whatever becomes of the round. Otherwise a round that fails
 // changes nothing: the lock is held until its present validity ends. Errors: [ErrLost] when a quorum no longer has the lock or validity
 // ended first (a lost lock never comes back), [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when too few nodes answered,
-// [ErrInvalid], and the error of a ctx that ended.
+// [ErrInvalid], and the error of a ctx that ended (the round goes on, and counts).
 func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
 	}
-	if err := lock.locker.config.checkTTL(ttl); err != nil {
+	l := lock.locker
+	if err := l.config.checkTTL(ttl); err != nil {
 		return err
 	}
-	if err := lock.beginExtension(ctx); err != nil {
-		return err
+	for {
+		if err := lock.awaitExtension(ctx); err != nil {
+			return err
+		}
+		if !l.enter() {
+			return errors.Join(lock.Err(), ErrClosed)
+		}
+		x := l.extend([]*Lock{lock}, func(*Lock) time.Duration { return ttl })
+		if x == nil { // another one came first, or the lock has ended
+			l.leave()
+			continue
+		}
+		var ended error
+		select {
+		case <-x.decided:
+		case <-ctx.Done():
+			ended = endOf(ctx)
+		}
+		l.leave()
+		return x.result(lock, ended)
 	}
-	defer lock.endExtension()
-	r, until, epoch, err := lock.sendExtend(ttl)
-	if err != nil {
-		return err
-	}
-	v, ended := r.wait(ctx)
-	return lock.extended(r, v, until, epoch, ended)
 }
 
-// beginExtension waits until no other extension is under way: the nodes keep the TTL of the last one that reaches
+// awaitExtension waits until no extension of the lock is under way: the nodes keep the TTL of the last one that reaches
 // them, so two at once would leave them and us with different ideas of it.
-func (lock *Lock) beginExtension(ctx context.Context) error {
-	lock.mu.Lock()
-	if lock.extender == nil {
-		lock.extender = make(chan struct{}, 1)
-	}
-	token := lock.extender
-	lock.mu.Unlock()
-	if ctx.Err() != nil {
-		return fmt.Errorf("redlock: extend %q: %w", lock.name, endOf(ctx))
-	}
-	select {
-	case token <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("redlock: extend %q: %w", lock.name, endOf(ctx))
-	}
-}
-
-func (lock *Lock) endExtension() { <-lock.extender }
-
-// sendExtend sends the extension of a lock that is held, and returns the validity that it gives when it is granted.
-// The mutex is held over the sending, so that no release comes between: behind one, an extension would bring the key back.
-func (lock *Lock) sendExtend(ttl time.Duration) (r *round, until clock.Instant, epoch uint64, err error) {
-	l := lock.locker
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	start := l.clock.Now()
-	lock.expireLocked(start)
-	if lock.err != nil {
-		return nil, 0, 0, lock.err
-	}
-	ttlMillis, counted := millis(ttl)
-	until = l.config.drift.Validity(start, counted)
-	if until < lock.until { // nodes that take the shorter TTL forget the lock earlier
-		lock.until = until
-		l.expiry.add(lock, until)
-	}
-	lock.ttl, lock.timeout = counted, l.config.timeout(counted)
-	epoch = l.voters.now()
-	r = &round{
-		request: pool.Request{
-			Script: extendScript, Args: extendScript.Args(make([]any, 0, 5), lock.keyArg, lock.valueArg, ttlMillis),
-			Key: lock.key, Accept: isInteger,
-		},
-		read: readExtend, rule: decideHeld, decided: make(chan struct{}),
-	}
-	r.send(l, start.Add(lock.timeout), 0)
-	lock.touched |= r.mayHold()
-	return r, until, epoch, nil
-}
-
-// extended takes the verdict on an extension.
-func (lock *Lock) extended(r *round, v verdict, until clock.Instant, epoch uint64, ended error) error {
-	l := lock.locker
-	lock.mu.Lock()
-	lock.expireLocked(l.clock.Now())
-	if v == denied && lock.state == held {
-		lock.endLocked(lost, errGone)
-	}
-	if lock.err == nil && v == won {
-		lock.epoch = epoch
-		if until > lock.until {
-			lock.until = until
-			l.expiry.add(lock, until)
-		}
-	}
-	err, unlocked := lock.err, lock.release != nil
-	lock.mu.Unlock()
-	switch {
-	case errors.Is(err, ErrLost):
-		l.expiry.remove(lock)
-		if !unlocked {
-			// The round may have written the key anew on some nodes, for a lock that nobody holds.
-			lock.undo(r.mayHold())
-		}
-		if v == denied {
-			return r.failure(l, "extend", lock.name, err, nil)
-		}
-		return err
-	case err != nil:
-		return err
-	case v == won:
-		return nil
-	default:
-		return r.failure(l, "extend", lock.name, ErrNoQuorum, ended)
-	}
-}
-
-// readExtend reads the answer of extend.lua.
-func readExtend(reply any) vote {
-	switch reply {
-	case int64(1):
-		return granted
-	case int64(2):
-		return healed
-	default:
-		return refused
-	}
-}
-
-// Verify asks the nodes whether a quorum still holds the lock, and returns nil if so. Errors: [ErrLost] (and the lock is lost from now on)
-// when a quorum does not, [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when too few nodes answered, [ErrInvalid], and
-// the error of a ctx that ended. Its answer is about the past: see [Lock.Remaining] for how long the lock can be trusted.
-func (lock *Lock) Verify(ctx context.Context) error {
-	if ctx == nil {
-		return invalid("ctx is nil")
-	}
-	if err := lock.Err(); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("redlock: verify %q: %w", lock.name, endOf(ctx))
-	}
-	l := lock.locker
-	r := &round{
-		request: pool.Request{Name: "GET", Args: []any{lock.keyArg}, Key: lock.key, Accept: isBulk},
-		read: func(reply any) vote {
-			if value, ok := reply.([]byte); ok && string(value) == lock.value {
-				return granted
+func (lock *Lock) awaitExtension(ctx context.Context) error {
+	for {
+		lock.mu.Lock()
+		lock.expireLocked(lock.locker.clock.Now())
+		if err := lock.err; err != nil || !lock.extending {
+			lock.mu.Unlock()
+			if err == nil && ctx.Err() != nil {
+				return fmt.Errorf("redlock: extend %q: %w", lock.names[0], endOf(ctx))
 			}
-			return refused
-		},
-		rule: decideHeld, decided: make(chan struct{}),
-	}
-	lock.mu.Lock()
-	timeout := lock.timeout
-	lock.mu.Unlock()
-	r.send(l, l.clock.Now().Add(timeout), 0)
-	v, ended := r.wait(ctx)
-	lock.mu.Lock()
-	lock.expireLocked(l.clock.Now())
-	if v == denied && lock.state == held {
-		lock.endLocked(lost, errGone)
-	}
-	err := lock.err
-	lock.mu.Unlock()
-	switch {
-	case err != nil:
-		return err
-	case v == won:
-		return nil
-	default:
-		return r.failure(l, "verify", lock.name, ErrNoQuorum, ended)
+			return err
+		}
+		if lock.extended == nil {
+			lock.extended = make(chan struct{})
+		}
+		over := lock.extended
+		lock.mu.Unlock()
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return fmt.Errorf("redlock: extend %q: %w", lock.names[0], endOf(ctx))
+		}
 	}
 }
 
-func isBulk(reply any) bool {
-	_, ok := reply.([]byte)
-	return ok || reply == nil
+// result returns what the caller of Extend is told.
+func (x *extension) result(lock *Lock, ended error) error {
+	err := lock.Err()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	item := &x.items[0]
+	if item.verdict == won && ended == nil {
+		return err
+	}
+	if err != nil && item.verdict != denied {
+		return err
+	}
+	reason := ErrNoQuorum
+	if err != nil {
+		reason = err
+	}
+	l := x.locker
+	votes := l.voters.count(len(x.calls), item.granted, item.refused, item.failed)
+	e := &QuorumError{
+		Op: "extend", Name: lock.names[0], Need: quorum(votes.nodes), Granted: votes.granted, Refused: votes.refused,
+		reason: reason, ended: ended,
+	}
+	for i, node := range l.nodes {
+		err := l.barredVote(item.granted|item.refused, i)
+		if x.errs != nil && x.errs[i] != nil {
+			err = x.errs[i]
+		}
+		if err != nil {
+			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})
+		}
+	}
+	return e
 }

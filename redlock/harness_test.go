@@ -39,8 +39,14 @@ func inBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	})
 }
 
-// locker returns a Locker over all nodes, connected as far as they are reachable.
+// locker returns a Locker over all nodes, connected as far as they are reachable. Its locks are not renewed.
 func (c *cluster) locker(opts ...redlock.Option) *redlock.Locker {
+	c.t.Helper()
+	return c.renewing(append([]redlock.Option{redlock.WithoutRenewal()}, opts...)...)
+}
+
+// renewing is locker with renewal.
+func (c *cluster) renewing(opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()
 	var endpoints []string
 	for i := range c.servers {

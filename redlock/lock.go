@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,40 +13,66 @@ import (
 // Lock is one acquisition. Its methods may be called from any goroutine. It must not be copied.
 type Lock struct {
 	locker   *Locker
-	name     string
-	key      string
-	value    string
-	keyArg   any           // key and value as arguments, boxed once
-	valueArg any           //
-	timeout  time.Duration // how long its rounds wait for a node
+	names    []string      // more than one for a set
+	key      string        // of the first name
+	value    string        //
+	keys     []any         // all keys as arguments, boxed once
+	valueArg any           // value as an argument
+	acquired clock.Instant // when its round began
+	renews   bool
 
-	expiryIndex int           // place in the locker's expiry, -1 for none; the expiry's mutex guards it
-	expiryAt    clock.Instant // its due time there; the same
+	room    [1]any       // of keys, where there is one
+	name    [1]string    // of names, likewise
+	entries [slots]entry // guarded by the agendas' mutexes, each its own
 
-	mu       sync.Mutex // guards the fields below; held over the sending of a round, never over waiting for one
-	state    state
-	ttl      time.Duration // as the nodes know it
-	until    clock.Instant // end of validity
-	touched  uint64        // nodes that have, may have or may yet get our value
-	epoch    uint64        // of the electorate, when the round began that it is held by
-	err      error         // why it is no longer held
-	done     chan struct{} // closed when err is set; nil until Done is first called
-	contexts []context.CancelCauseFunc
-	release  *round        // nil until the releases are sent
-	extender chan struct{} // holds a token while an extension is under way; nil until the first
+	mu        sync.Mutex // guards the fields below; held over the sending of a round, never over waiting for one
+	state     state
+	extending bool          // an extension is under way
+	unsettled bool          // the last extension has not won: nodes may know more of the lock than its validity tells
+	ttl       time.Duration // as the nodes know it
+	timeout   time.Duration // how long its rounds wait for a node
+	until     clock.Instant // end of validity
+	heldUntil clock.Instant // by WithMaxHold; never without
+	touched   uint64        // nodes that have, may have or may yet get our value
+	epoch     uint64        // of the electorate, when the round began that it is held by
+	err       error         // why it is no longer held
+	done      chan struct{} // closed when err is set; nil until Done is first called
+	extended  chan struct{} // closed when the extension is over; nil while nobody waits for that
+	contexts  []context.CancelCauseFunc
+	release   *round // nil until the releases are sent
 }
 
-func newLock(l *Locker, name string, cfg *lockConfig) *Lock {
+func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	lock := &Lock{
-		locker: l, name: name, key: l.config.keyPrefix + name, value: cfg.newValue(),
-		ttl: cfg.ttl, timeout: l.config.timeout(cfg.ttl), expiryIndex: -1,
+		locker: l, value: cfg.newValue(), renews: !cfg.withoutRenewal,
+		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: never,
 	}
-	lock.keyArg, lock.valueArg = lock.key, lock.value
+	lock.names = append(lock.name[:0], names...)
+	lock.keys = lock.room[:0]
+	for _, name := range names {
+		lock.keys = append(lock.keys, l.config.keyPrefix+name)
+	}
+	lock.key = l.config.keyPrefix + names[0]
+	lock.valueArg = lock.value
 	return lock
 }
 
-// Name returns the name that the lock was acquired by.
-func (lock *Lock) Name() string { return lock.name }
+// begin notes the round that the lock is acquired by.
+func (lock *Lock) begin(epoch uint64, start clock.Instant, maxHold time.Duration) {
+	lock.epoch, lock.acquired = epoch, start
+	if maxHold > 0 {
+		lock.heldUntil = start.Add(maxHold)
+	}
+}
+
+// boundedLocked returns a validity within the longest hold.
+func (lock *Lock) boundedLocked(until clock.Instant) clock.Instant { return min(until, lock.heldUntil) }
+
+// Name returns the name that the lock was acquired by; of a set, the first.
+func (lock *Lock) Name() string { return lock.names[0] }
+
+// Names returns all names of the lock, in the order in which they were given.
+func (lock *Lock) Names() []string { return slices.Clone(lock.names) }
 
 // Value returns what the nodes hold under the lock's key. Whoever knows it can release the lock.
 func (lock *Lock) Value() string { return lock.value }
@@ -112,12 +140,16 @@ func (lock *Lock) Context(parent context.Context) context.Context {
 // expireLocked moves a held lock to lost when its validity has ended. Everything that tells or uses the state looks
 // here first, so that the truth does not depend on a timer having run.
 func (lock *Lock) expireLocked(now clock.Instant) {
-	if lock.state == held && now >= lock.until {
+	switch {
+	case lock.state != held || now < lock.until:
+	case now >= lock.heldUntil:
+		lock.endLocked(lost, errMaxHold)
+	default:
 		lock.endLocked(lost, errExpired)
 	}
 }
 
-// expire is called by the locker's expiry, when the validity that it knew of has ended.
+// expire is called by the expiry agenda, when the validity that it knew of has ended.
 func (lock *Lock) expire(now clock.Instant) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -145,7 +177,12 @@ func (lock *Lock) endLocked(to state, reason error) {
 		cancel(reason)
 	}
 	lock.contexts = nil
+	lock.locker.renewals.remove(lock)
 	if to == lost {
 		lock.locker.counts.lost.Add(1)
+		if lock.unsettled || !errors.Is(reason, errExpired) && !errors.Is(reason, errMaxHold) {
+			// Some nodes hold the lock beyond the validity that has ended: an extension reached them, or the others forgot it.
+			lock.undoLocked(lock.touched)
+		}
 	}
 }

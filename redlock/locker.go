@@ -21,14 +21,15 @@ import (
 // Locker acquires locks from a fixed set of Redis masters. Its methods may be called from any goroutine. It must
 // not be copied.
 type Locker struct {
-	config  config
-	nodes   []*pool.Node
-	owns    bool // the nodes are ours to close
-	clock   clock.Clock
-	voters  *electorate
-	expiry  expiry
-	counts  counts
-	unwatch []func() // ends what newLocker began at each node
+	config   config
+	nodes    []*pool.Node
+	owns     bool // the nodes are ours to close
+	clock    clock.Clock
+	voters   *electorate
+	expiry   agenda
+	renewals agenda
+	counts   counts
+	unwatch  []func() // ends what newLocker began at each node
 
 	closing chan struct{} // closed by Close
 	mu      sync.Mutex    // guards the fields below; never held over a call to a node
@@ -98,7 +99,12 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 		closing: make(chan struct{}), idle: make(chan struct{}),
 	}
 	l.voters = newElectorate(cfg.quarantine, cfg.maxTTL, cfg.clock, len(nodes))
-	l.expiry.init(cfg.clock)
+	l.expiry.init(slotExpiry, cfg.clock, func(locks []*Lock, now clock.Instant) {
+		for _, lock := range locks {
+			lock.expire(now)
+		}
+	})
+	l.renewals.init(slotRenewal, cfg.clock, l.renew)
 	for i, node := range nodes {
 		l.unwatch = append(l.unwatch, node.Observe(func() { l.nodeChanged(i) }))
 		l.nodeChanged(i) // it may be connected already
@@ -201,6 +207,7 @@ func (l *Locker) Close() error {
 	}
 	<-l.idle
 	l.expiry.stop()
+	l.renewals.stop()
 	for _, stop := range l.unwatch {
 		stop()
 	}

@@ -40,6 +40,9 @@ type lockConfig struct {
 	retryMax    time.Duration
 	value       string // empty: a random one for every attempt
 	owner       string
+
+	withoutRenewal bool
+	maxHold        time.Duration // 0: no limit
 }
 
 type lockerOption func(*config) error
@@ -68,6 +71,27 @@ func WithMinValidity(d time.Duration) LockOption {
 			return invalid("minimum validity %v is negative", d)
 		}
 		c.minValidity = d
+		return nil
+	})
+}
+
+// WithoutRenewal lets the validity end after the TTL, unless Extend is called. Without this option a lock is renewed in the
+// background, from a third of its TTL on, as long as it is held.
+func WithoutRenewal() LockOption {
+	return lockOption(func(c *lockConfig) error {
+		c.withoutRenewal = true
+		return nil
+	})
+}
+
+// WithMaxHold is how long the lock can be held at all, renewed and extended or not (no limit): a holder that hangs loses it.
+// At least 10 ms.
+func WithMaxHold(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		if d < minTTL {
+			return invalid("maximum hold %v is below %v", d, minTTL)
+		}
+		c.maxHold = d
 		return nil
 	})
 }

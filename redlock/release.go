@@ -31,7 +31,7 @@ func (lock *Lock) Unlock(ctx context.Context) error {
 		reason = ErrLost
 	case pending, noQuorum:
 	}
-	return r.failure(lock.locker, "release", lock.name, reason, nil)
+	return r.failure(lock.locker, "release", lock.names[0], reason, nil)
 }
 
 // startRelease ends the lock and sends the releases, once; all callers get the one round. Why, where it is not nil, is
@@ -66,11 +66,11 @@ func (lock *Lock) startRelease(why error) *round {
 	return r
 }
 
-// newRelease returns a round that deletes the lock's key where it holds the lock's value.
+// newRelease returns a round that deletes the lock's keys where they hold the lock's value.
 func (lock *Lock) newRelease() *round {
 	return &round{
 		request: pool.Request{
-			Script: releaseScript, Args: releaseScript.Args(make([]any, 0, 4), lock.keyArg, lock.valueArg),
+			Script: releaseScript, Args: releaseScript.Args(make([]any, 0, 4), lock.keys, lock.valueArg),
 			Key: lock.key, Accept: isInteger,
 		},
 		read: readOne, rule: decideHeld,

@@ -12,10 +12,21 @@ var releaseSource string
 //go:embed scripts/extend.lua
 var extendSource string
 
+//go:embed scripts/acquire.lua
+var acquireSource string
+
+//go:embed scripts/verify.lua
+var verifySource string
+
 var (
 	// Late: a value is used once, so deleting it late or twice can only do what should have been done.
 	releaseScript = pool.NewLateScript(releaseSource)
 
 	// In order: behind the release of its lock it would bring the key back.
 	extendScript = pool.NewScript(extendSource)
+
+	// In order, too: behind its release it would leave keys.
+	acquireScript = pool.NewScript(acquireSource)
+
+	verifyScript = pool.NewLateScript(verifySource)
 )

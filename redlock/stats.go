@@ -13,6 +13,7 @@ type Stats struct {
 	Taken      uint64      // rounds that a quorum did not grant
 	NoQuorum   uint64      // rounds that too few nodes answered
 	NoValidity uint64      // rounds that won too late
+	Renewed    uint64      // extensions that won
 	Lost       uint64      // locks that ended without our doing
 	Nodes      []NodeStats // in the order of the endpoints
 }
@@ -24,7 +25,7 @@ type NodeStats struct {
 	Barred       error // why its vote does not count: quarantined, or the same server as another; nil where it does
 }
 
-type counts struct{ acquired, taken, noQuorum, noValidity, lost atomic.Uint64 }
+type counts struct{ acquired, taken, noQuorum, noValidity, renewed, lost atomic.Uint64 }
 
 // Stats returns the present figures.
 func (l *Locker) Stats() Stats {
@@ -34,6 +35,7 @@ func (l *Locker) Stats() Stats {
 		Taken:      l.counts.taken.Load(),
 		NoQuorum:   l.counts.noQuorum.Load(),
 		NoValidity: l.counts.noValidity.Load(),
+		Renewed:    l.counts.renewed.Load(),
 		Lost:       l.counts.lost.Load(),
 		Nodes:      make([]NodeStats, len(l.nodes)),
 	}
@@ -52,6 +54,11 @@ func (l *Locker) hold(lock *Lock) bool {
 	if l.isClosed() {
 		l.expiry.remove(lock)
 		return false
+	}
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	if lock.state == held {
+		lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)
 	}
 	return true
 }

@@ -1,16 +1,28 @@
--- Give the key a new time to live, if it is the caller's. An absent key is set again (healed): this node forgot it, and
+-- Give keys a new time to live, each if it is its caller's. An absent key is set again (healed): this node forgot it, and
 -- from the next round on it counts as a holder like the others.
 --
--- KEYS[1]  the lock's key
--- ARGV[1]  the value that the caller set
--- ARGV[2]  time to live in milliseconds
--- Returns 1 when extended, 2 when healed, 0 when the key is another's.
-local holder = redis.call('GET', KEYS[1])
-if holder == ARGV[1] then
-  return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+-- KEYS[i]            a lock's key
+-- ARGV[2i-1]         the value that its caller set
+-- ARGV[2i]           its time to live in milliseconds
+-- Returns for each key: 1 when extended, 2 when healed, 0 when it is another's, or the server's words where it failed.
+-- One key's failure (the wrong type, no memory) is not the others'.
+local votes = {}
+for i, key in ipairs(KEYS) do
+  local value, ttl = ARGV[2 * i - 1], ARGV[2 * i]
+  local holder = redis.pcall('GET', key)
+  local done
+  if holder == value then
+    done = redis.pcall('PEXPIRE', key, ttl)
+    votes[i] = 1
+  elseif not holder then
+    done = redis.pcall('SET', key, value, 'PX', ttl)
+    votes[i] = 2
+  else
+    done = holder
+    votes[i] = 0
+  end
+  if type(done) == 'table' and done.err then
+    votes[i] = done.err
+  end
 end
-if not holder then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  return 2
-end
-return 0
+return votes
