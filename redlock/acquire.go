@@ -30,10 +30,15 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 	if err != nil {
 		return nil, err
 	}
+	return l.wait(ctx, []string{name}, &cfg)
+}
+
+// wait attempts until it has the lock or ctx ends.
+func (l *Locker) wait(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
 	pause := pause{shortest: cfg.retryMin, longest: cfg.retryMax}
 	var last *QuorumError
 	for {
-		lock, err := l.attempt(ctx, []string{name}, &cfg)
+		lock, err := l.attempt(ctx, names, cfg)
 		if err == nil {
 			return lock, nil
 		}
@@ -96,33 +101,44 @@ func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (
 	reason := ErrNoQuorum
 	switch v {
 	case won:
-		lock.until = lock.boundedLocked(l.config.drift.Validity(start, lock.ttl))
-		lock.touched = r.mayHold()
-		if lock.until.Sub(l.clock.Now()) > cfg.minValidity {
-			if l.hold(lock) {
-				l.counts.acquired.Add(1)
-				return lock, nil
-			}
-			lock.undo(r.mayHold())
-			return nil, ErrClosed
+		if reason = l.take(lock, r, cfg); reason == nil {
+			l.counts.acquired.Add(1)
+			return lock, nil
 		}
-		reason = ErrNoValidity
-		l.counts.noValidity.Add(1)
 	case denied:
 		reason = ErrTaken
-		l.counts.taken.Add(1)
 	case noQuorum:
-		l.counts.noQuorum.Add(1)
 	case pending: // ctx ended: what the votes so far would be called
 		if r.quorumAnswered() {
 			reason = ErrTaken
 		}
 	}
-	lock.undo(r.mayHold())
+	u := lock.newRelease()
+	if v == denied {
+		u.confirms(r)
+	}
+	lock.undo(u, r.mayHold())
+	if v == denied && !l.taken(ctx, r, u) {
+		reason = ErrNoQuorum
+	}
+	l.counts.notAcquired(reason)
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
 	return nil, r.failure(l, "acquire", names[0], reason, ended)
+}
+
+// take makes a lock that a quorum granted one that is held, or says why not: too little validity is left, or the Locker was closed.
+func (l *Locker) take(lock *Lock, r *round, cfg *lockConfig) error {
+	lock.until = lock.boundedLocked(l.config.drift.Validity(lock.acquired, lock.ttl))
+	lock.touched = r.mayHold()
+	if lock.until.Sub(l.clock.Now()) <= cfg.minValidity {
+		return ErrNoValidity
+	}
+	if !l.hold(lock) {
+		return ErrClosed
+	}
+	return nil
 }
 
 // sendAcquire sends SET key value NX PX ttl to every node; for a set of names, a script that does the like for all or none.
@@ -157,16 +173,15 @@ func readSet(reply any) vote {
 // undo releases what an attempt has, may have, or may yet be granted: on every node, in the background, with a bound of its own,
 // whatever became of the caller's context. Where the SET is still without an answer the release is behind it on the same
 // connection; where the connection broke, the node delivers it before anything else when it is back.
-func (lock *Lock) undo(mayHold uint64) {
+func (lock *Lock) undo(u *round, mayHold uint64) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
-	lock.undoLocked(mayHold)
+	lock.undoLocked(u, mayHold)
 }
 
-func (lock *Lock) undoLocked(mayHold uint64) {
+func (lock *Lock) undoLocked(u *round, mayHold uint64) {
 	l := lock.locker
 	l.enterAnyway()
-	r := lock.newRelease()
-	r.locker = l
-	r.send(l, l.clock.Now().Add(lock.timeout), mayHold)
+	u.locker = l
+	u.send(l, l.clock.Now().Add(lock.timeout), mayHold)
 }

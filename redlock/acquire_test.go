@@ -197,6 +197,24 @@ func TestNodeErrorsAreNeverRefusals(t *testing.T) {
 	}
 }
 
+func TestAKeyOfTheWrongTypeIsNotATakenLock(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		c.do(0, "ZADD", "a", 1, "x")
+		c.do(1, "ZADD", "a", 1, "x")
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		require.NoError(t, lock.Extend(ctx, 10*time.Second))
+		require.NoError(t, lock.Verify(ctx))
+		require.NoError(t, lock.Unlock(ctx))
+		c.do(2, "ZADD", "a", 1, "x")
+		_, err = l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.NotErrorIs(t, err, redlock.ErrTaken)
+		assert.Equal(t, 3, strings.Count(err.Error(), "WRONGTYPE"), "%v", err)
+	})
+}
+
 func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithDrift(0.01, 2*time.Millisecond))

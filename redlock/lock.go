@@ -182,7 +182,7 @@ func (lock *Lock) endLocked(to state, reason error) {
 		lock.locker.counts.lost.Add(1)
 		if lock.unsettled || !errors.Is(reason, errExpired) && !errors.Is(reason, errMaxHold) {
 			// Some nodes hold the lock beyond the validity that has ended: an extension reached them, or the others forgot it.
-			lock.undoLocked(lock.touched)
+			lock.undoLocked(lock.newRelease(), lock.touched)
 		}
 	}
 }

@@ -23,6 +23,7 @@ type round struct {
 	decided chan struct{}              // closed with the verdict; nil where nobody waits
 	locker  *Locker                    // left with the last vote; nil where nobody entered for the round
 
+	keep   func(node int, reply any) // takes every reply; nil where only the votes count
 	voters *electorate
 
 	mu      sync.Mutex // guards the fields below; never held over a call to a node
@@ -64,6 +65,9 @@ func (r *round) Complete(call *pool.Call, reply any, err error) {
 	v := failed
 	if err == nil {
 		v = r.read(reply)
+		if r.keep != nil {
+			r.keep(int(call.Index), reply)
+		}
 	}
 	bit := uint64(1) << call.Index
 	r.mu.Lock()
@@ -153,4 +157,14 @@ func (r *round) quorumAnswered() bool {
 	defer r.mu.Unlock()
 	votes := r.tallyLocked()
 	return votes.granted+votes.refused >= quorum(votes.nodes)
+}
+
+// nodeError returns why a node failed, or nil.
+func (r *round) nodeError(node int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.errs == nil {
+		return nil
+	}
+	return r.errs[node]
 }

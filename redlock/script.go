@@ -15,6 +15,15 @@ var extendSource string
 //go:embed scripts/acquire.lua
 var acquireSource string
 
+//go:embed scripts/adopt.lua
+var adoptSource string
+
+//go:embed scripts/restore.lua
+var restoreSource string
+
+//go:embed scripts/inspect.lua
+var inspectSource string
+
 //go:embed scripts/verify.lua
 var verifySource string
 
@@ -28,5 +37,13 @@ var (
 	// In order, too: behind its release it would leave keys.
 	acquireScript = pool.NewScript(acquireSource)
 
-	verifyScript = pool.NewLateScript(verifySource)
+	// In order: behind its restoring it would take the lock away again.
+	adoptScript = pool.NewScript(adoptSource)
+
+	// Late: the value of a swap is used once.
+	restoreScript = pool.NewLateScript(restoreSource)
+
+	// Late: they change nothing.
+	inspectScript = pool.NewLateScript(inspectSource)
+	verifyScript  = pool.NewLateScript(verifySource)
 )

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/redquorum/redquorum/pool"
@@ -26,6 +27,17 @@ type NodeStats struct {
 }
 
 type counts struct{ acquired, taken, noQuorum, noValidity, renewed, lost atomic.Uint64 }
+
+func (c *counts) notAcquired(reason error) {
+	switch {
+	case errors.Is(reason, ErrTaken):
+		c.taken.Add(1)
+	case errors.Is(reason, ErrNoQuorum):
+		c.noQuorum.Add(1)
+	case errors.Is(reason, ErrNoValidity):
+		c.noValidity.Add(1)
+	}
+}
 
 // Stats returns the present figures.
 func (l *Locker) Stats() Stats {
@@ -55,6 +67,7 @@ func (l *Locker) hold(lock *Lock) bool {
 		l.expiry.remove(lock)
 		return false
 	}
+	lock.nodesForgot() // also those that did before the lock was on the agenda
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	if lock.state == held {

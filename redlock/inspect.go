@@ -1,0 +1,129 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/pool"
+)
+
+// Status is what the nodes know of a lock, at about one moment.
+type Status struct {
+	Name   string
+	Value  string       // what a quorum of nodes holds; empty where no value has one
+	Owner  string       // of that value, see WithOwner
+	Nodes  []NodeStatus // in the order of the endpoints
+	Free   bool         // a quorum of nodes holds nothing
+	Quorum int          // nodes that a quorum takes
+}
+
+// NodeStatus is what one node knows of a lock.
+type NodeStatus struct {
+	Endpoint string        // without user and password
+	Value    string        // empty where the node holds nothing
+	Owner    string        // what is behind the | of the value
+	TTL      time.Duration // how long the node keeps it; negative where it does not expire
+	Fence    int64         // the fencing counter; 0 where there is none
+	Err      error         // why the node did not tell
+}
+
+// Inspect asks every node who holds a lock. It changes nothing. It returns what there is to tell by the node timeout or the end of ctx;
+// the error is [ErrNoQuorum] in a [*QuorumError] when fewer than a quorum of nodes told, along with what they told.
+func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
+	cfg, err := l.config.lockConfig(ctx, name, nil)
+	if err != nil {
+		return Status{}, err
+	}
+	if !l.enter() {
+		return Status{}, ErrClosed
+	}
+	defer l.leave()
+	var mu sync.Mutex
+	replies := make([]any, len(l.nodes))
+	r := &round{decided: make(chan struct{})}
+	r.request = pool.Request{
+		Script: inspectScript, Args: inspectScript.Args(nil, []any{l.config.keyPrefix + name}), Accept: isArray,
+	}
+	r.keep = func(node int, reply any) {
+		mu.Lock()
+		replies[node] = reply
+		mu.Unlock()
+	}
+	r.read = func(any) vote { return granted }
+	r.rule = func(votes *tally) verdict { // not before all have answered or failed
+		if votes.outstanding() > 0 {
+			return pending
+		}
+		return decideHeld(votes)
+	}
+	r.send(l, l.clock.Now().Add(l.config.timeout(cfg.ttl)), 0)
+	v, ended := r.wait(ctx)
+	mu.Lock()
+	defer mu.Unlock()
+	status := l.status(name, replies, r)
+	if v == won || (v == pending && r.quorumAnswered()) {
+		return status, nil
+	}
+	return status, r.failure(l, "inspect", name, ErrNoQuorum, ended)
+}
+
+func (l *Locker) status(name string, replies []any, r *round) Status {
+	s := Status{Name: name, Nodes: make([]NodeStatus, len(l.nodes)), Quorum: quorum(len(l.nodes))}
+	held := map[string]int{}
+	for i, node := range l.nodes {
+		n := &s.Nodes[i]
+		n.Endpoint = node.Endpoint()
+		pair, _ := replies[i].([]any)
+		if len(pair) != 2 {
+			if n.Err = r.nodeError(i); n.Err == nil {
+				n.Err = pool.ErrTimeout
+			}
+			continue
+		}
+		value, _ := pair[0].([]byte)
+		ttlMillis, _ := pair[1].(int64)
+		n.Value = string(value)
+		_, n.Owner, _ = strings.Cut(n.Value, "|")
+		if n.TTL = time.Duration(ttlMillis) * time.Millisecond; n.Value == "" {
+			n.TTL = 0
+		}
+		if l.voters.duplicates.Load()>>i&1 == 0 {
+			held[n.Value]++
+		}
+		if held[n.Value] >= s.Quorum {
+			s.Value, s.Owner, s.Free = n.Value, n.Owner, n.Value == ""
+		}
+	}
+	return s
+}
+
+// ForceUnlock deletes a lock on every node, whoever holds it: for people who know that its holder is gone. A holder that is not
+// learns of it at its next round, and until then believes that it holds the lock. It returns nil when a quorum of nodes has
+// deleted it or held nothing; nodes that are away keep it until its TTL ends.
+func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
+	cfg, err := l.config.lockConfig(ctx, name, nil)
+	if err != nil {
+		return err
+	}
+	if !l.enter() {
+		return ErrClosed
+	}
+	defer l.leave()
+	if ctx.Err() != nil {
+		return fmt.Errorf("redlock: force-unlock %q: %w", name, endOf(ctx))
+	}
+	r := &round{
+		request: pool.Request{Name: "DEL", Args: []any{l.config.keyPrefix + name}, Accept: isInteger},
+		read:    func(any) vote { return granted },
+		rule:    decideHeld, decided: make(chan struct{}),
+	}
+	r.send(l, l.clock.Now().Add(l.config.timeout(cfg.ttl)), 0)
+	v, ended := r.wait(ctx)
+	if v == won {
+		return nil
+	}
+	return r.failure(l, "force-unlock", name, ErrNoQuorum, ended)
+}

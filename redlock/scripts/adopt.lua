@@ -1,0 +1,13 @@
+-- Give the key another value, if it has the one that the caller knows. It lives at least as long as before, so that a
+-- swap that is undone has not shortened the life of the old holder's lock.
+--
+-- KEYS[1]  the lock's key
+-- ARGV[1]  the old value
+-- ARGV[2]  the new value
+-- ARGV[3]  time to live in milliseconds
+-- Returns 1 when swapped, 0 when the key is absent or has another value.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', math.max(tonumber(ARGV[3]), redis.call('PTTL', KEYS[1])))
+return 1

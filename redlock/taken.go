@@ -1,0 +1,63 @@
+package redlock
+
+import (
+	"context"
+	"math/bits"
+	"strings"
+)
+
+// A SET with NX refuses a key of the wrong type in the same words as a key that is held. The release that follows every attempt
+// that failed tells the two apart: it fails with WRONGTYPE. So before a lock is called taken, the nodes that refused it are
+// heard a second time, with a release that is on its way to them anyway.
+
+// taken reports whether a quorum answered the attempt r and went by the answers to the release u still counts as having
+// answered. Nodes whose key is no lock count as failed from then on.
+func (l *Locker) taken(ctx context.Context, r, u *round) bool {
+	v, _ := u.wait(ctx)
+	u.mu.Lock()
+	errs := u.errs
+	u.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range l.nodes {
+		if bit := uint64(1) << i; r.refused&bit != 0 && errs != nil && isWrongType(errs[i]) {
+			r.refused, r.failed = r.refused&^bit, r.failed|bit
+			if r.errs == nil {
+				r.errs = make([]error, len(l.nodes))
+			}
+			r.errs[i] = errs[i]
+		}
+	}
+	return v != noQuorum
+}
+
+// confirms makes the release u the second hearing of the nodes that refused r.
+func (u *round) confirms(r *round) {
+	r.mu.Lock()
+	votes, refusals := r.tallyLocked(), r.refused&^(r.voters.barred.Load()|r.voters.provisional.Load())
+	r.mu.Unlock()
+	u.decided = make(chan struct{})
+	u.rule = func(*tally) verdict { // called with u.mu held
+		var wrong, out uint64
+		for i := range u.calls {
+			switch bit := uint64(1) << i; {
+			case refusals&bit == 0:
+			case (u.granted|u.refused|u.failed)&bit == 0:
+				out |= bit
+			case u.errs != nil && isWrongType(u.errs[i]):
+				wrong |= bit
+			}
+		}
+		answered := votes.granted + votes.refused - bits.OnesCount64(wrong)
+		switch {
+		case answered-bits.OnesCount64(out) >= quorum(votes.nodes):
+			return denied
+		case out != 0: // also when it is lost already: the error is to name every such node
+			return pending
+		default:
+			return noQuorum
+		}
+	}
+}
+
+func isWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
