@@ -37,9 +37,13 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 func (l *Locker) wait(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
 	pause := pause{shortest: cfg.retryMin, longest: cfg.retryMax}
 	var last *QuorumError
+	began := l.clock.Now()
 	for {
 		lock, err := l.attempt(ctx, names, cfg)
 		if err == nil {
+			if last != nil {
+				l.events.waited(lock, l.clock.Now().Sub(began))
+			}
 			return lock, nil
 		}
 		var failure *QuorumError
@@ -125,7 +129,9 @@ func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
-	return nil, r.failure(l, "acquire", names[0], reason, ended)
+	err := r.failure(l, "acquire", names[0], reason, ended)
+	l.events.refused(names[0], err)
+	return nil, err
 }
 
 // take makes a lock that a quorum granted one that is held, or says why not: too little validity is left, or the Locker was closed.

@@ -28,9 +28,10 @@ const (
 
 // electorate knows whose votes count. It learns from the identities that the nodes report when they connect.
 type electorate struct {
-	mode   Quarantine
-	maxTTL time.Duration
-	clock  clock.Clock
+	mode    Quarantine
+	maxTTL  time.Duration
+	clock   clock.Clock
+	changed func() // called without mu when time has changed whose votes count
 
 	// A bit per node, to be read with every vote.
 	barred      atomic.Uint64 // does not count
@@ -148,8 +149,9 @@ func (e *electorate) setTimerLocked(now, next clock.Instant) {
 
 func (e *electorate) tick() {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.decideLocked()
+	e.mu.Unlock()
+	e.changed()
 }
 
 func (e *electorate) stop() {

@@ -178,6 +178,7 @@ func (lock *Lock) endLocked(to state, reason error) {
 	}
 	lock.contexts = nil
 	lock.locker.renewals.remove(lock)
+	lock.locker.events.over(lock, to, reason)
 	if to == lost {
 		lock.locker.counts.lost.Add(1)
 		if lock.unsettled || !errors.Is(reason, errExpired) && !errors.Is(reason, errMaxHold) {

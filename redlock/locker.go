@@ -26,6 +26,7 @@ type Locker struct {
 	owns     bool // the nodes are ours to close
 	clock    clock.Clock
 	voters   *electorate
+	events   *events // nil where nobody listens
 	expiry   agenda
 	renewals agenda
 	counts   counts
@@ -99,6 +100,8 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 		closing: make(chan struct{}), idle: make(chan struct{}),
 	}
 	l.voters = newElectorate(cfg.quarantine, cfg.maxTTL, cfg.clock, len(nodes))
+	l.voters.changed = l.tellNodes
+	l.events = newEvents(&cfg, len(nodes))
 	l.expiry.init(slotExpiry, cfg.clock, func(locks []*Lock, now clock.Instant) {
 		for _, lock := range locks {
 			lock.expire(now)
@@ -114,12 +117,22 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 
 // nodeChanged looks at a node whose state or identity may have changed.
 func (l *Locker) nodeChanged(i int) {
-	id, met := l.nodes[i].Identity()
-	if !met || !l.voters.meet(i, id) {
+	if id, met := l.nodes[i].Identity(); met && l.voters.meet(i, id) {
+		for _, lock := range l.expiry.all() {
+			lock.nodesForgot()
+		}
+	}
+	l.tellNodes()
+}
+
+// tellNodes tells how the nodes are, where somebody listens.
+func (l *Locker) tellNodes() {
+	if l.events == nil {
 		return
 	}
-	for _, lock := range l.expiry.all() {
-		lock.nodesForgot()
+	for i := range l.nodes {
+		stats := l.nodeStats(i)
+		l.events.node(i, &stats)
 	}
 }
 
@@ -212,6 +225,7 @@ func (l *Locker) Close() error {
 		stop()
 	}
 	l.voters.stop()
+	l.events.stop()
 	if l.owns {
 		closeNodes(l.nodes)
 	}

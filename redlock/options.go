@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -28,6 +29,8 @@ type config struct {
 	nodeTimeout time.Duration // 0: from the TTL
 	maxTTL      time.Duration
 	quarantine  Quarantine
+	hooks       *Hooks
+	logger      *slog.Logger
 	clock       clock.Clock // nil: the system's, or the nodes'
 	pool        []pool.Option
 }
@@ -183,6 +186,26 @@ func WithQuarantine(mode Quarantine) Option {
 			return invalid("quarantine mode %d is unknown", mode)
 		}
 		c.quarantine = mode
+		return nil
+	})
+}
+
+// WithHooks makes the Locker call hooks for what happens to locks and nodes.
+func WithHooks(hooks Hooks) Option {
+	return lockerOption(func(c *config) error {
+		c.hooks = &hooks
+		return nil
+	})
+}
+
+// WithLogger makes the Locker log nodes that come up, go down or may not vote, and locks that are lost. Nothing is logged per lock
+// otherwise, and nothing at all without this option.
+func WithLogger(logger *slog.Logger) Option {
+	return lockerOption(func(c *config) error {
+		if logger == nil {
+			return invalid("logger is nil")
+		}
+		c.logger = logger
 		return nil
 	})
 }

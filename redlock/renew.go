@@ -69,6 +69,7 @@ func (lock *Lock) takeExtension(x *extension, item *extended) {
 		}
 		after, from = lock.ttl/renewalShare, x.start
 		l.counts.renewed.Add(1)
+		l.events.renewed(lock)
 	}
 	lock.planRenewalLocked(from, after)
 }

@@ -9,14 +9,15 @@ import (
 
 // Stats is what a Locker has done and how its nodes are, at one moment.
 type Stats struct {
-	Held       int         // locks held now
-	Acquired   uint64      // rounds that won
-	Taken      uint64      // rounds that a quorum did not grant
-	NoQuorum   uint64      // rounds that too few nodes answered
-	NoValidity uint64      // rounds that won too late
-	Renewed    uint64      // extensions that won
-	Lost       uint64      // locks that ended without our doing
-	Nodes      []NodeStats // in the order of the endpoints
+	Held         int         // locks held now
+	Acquired     uint64      // rounds that won
+	Taken        uint64      // rounds that a quorum did not grant
+	NoQuorum     uint64      // rounds that too few nodes answered
+	NoValidity   uint64      // rounds that won too late
+	Renewed      uint64      // extensions that won
+	Lost         uint64      // locks that ended without our doing
+	HooksDropped uint64      // calls of hooks that were not made because too many were outstanding
+	Nodes        []NodeStats // in the order of the endpoints
 }
 
 // NodeStats is how a node is, and whether its vote counts.
@@ -51,27 +52,33 @@ func (l *Locker) Stats() Stats {
 		Lost:       l.counts.lost.Load(),
 		Nodes:      make([]NodeStats, len(l.nodes)),
 	}
-	for i, node := range l.nodes {
-		s.Nodes[i].Stats = node.Stats()
-		s.Nodes[i].Unidentified = s.Nodes[i].State == pool.Up && s.Nodes[i].RunID == ""
-		s.Nodes[i].Barred = l.barredVote(allNodes(len(l.nodes)), i)
+	for i := range l.nodes {
+		s.Nodes[i] = l.nodeStats(i)
 	}
+	if l.events != nil {
+		s.HooksDropped = l.events.dropped.Load()
+	}
+	return s
+}
+
+func (l *Locker) nodeStats(i int) NodeStats {
+	s := NodeStats{Stats: l.nodes[i].Stats(), Barred: l.barredVote(allNodes(len(l.nodes)), i)}
+	s.Unidentified = s.State == pool.Up && s.RunID == ""
 	return s
 }
 
 // hold makes the lock one of the held ones, and reports false when the Locker was closed meanwhile. Close sets closed and
 // then collects the held ones, so it finds this one, or this finds it closed.
 func (l *Locker) hold(lock *Lock) bool {
+	lock.mu.Lock()
+	l.events.acquired(lock)
 	l.expiry.add(lock, lock.until)
+	lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)
+	lock.mu.Unlock()
 	if l.isClosed() {
-		l.expiry.remove(lock)
+		lock.startRelease(ErrClosed)
 		return false
 	}
 	lock.nodesForgot() // also those that did before the lock was on the agenda
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	if lock.state == held {
-		lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)
-	}
 	return true
 }

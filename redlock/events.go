@@ -1,0 +1,168 @@
+package redlock
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redquorum/redquorum/pool"
+)
+
+// Hooks are called for what happens to locks and nodes; each may be nil. One goroutine per Locker calls them, one after the
+// other, in the order in which things happened: for one lock Acquired, then Waited where Lock did not get it at once, then Renewed any number of
+// times, and at the end Lost or Released; Refused for each attempt that did not get it.
+//
+// No round waits for a hook. When more than 4,096 calls are outstanding, new ones are dropped and counted
+// ([Stats.HooksDropped]). Close waits for the hooks, so a hook must not call it.
+type Hooks struct {
+	Acquired func(lock *Lock)                  // by TryLock, Lock, Do, Adopt and the like
+	Waited   func(lock *Lock, d time.Duration) // from the call of Lock until the lock was had
+	Refused  func(name string, err error)      // err as TryLock returns it
+	Renewed  func(lock *Lock)                  // by renewal or Extend
+	Lost     func(lock *Lock, err error)       // err as Lock.Err returns it
+	Released func(lock *Lock)                  // by Unlock or Close; the nodes may not have answered yet
+	Node     func(endpoint string, err error)  // nil: the node is up and its vote counts; else why it is not or does not
+}
+
+// maxEvents bounds the events that wait for a hook.
+const maxEvents = 4096
+
+// events hands what happens to the hooks and the log, in order, on a goroutine of its own. A nil *events does nothing.
+type events struct {
+	hooks   Hooks
+	logger  *slog.Logger // nil for none
+	queue   chan func()
+	done    chan struct{} // closed when the goroutine has ended
+	dropped atomic.Uint64
+
+	mu    sync.Mutex // guards the fields below, and sending to the queue
+	ended bool
+	nodes []string // what was last told of each node
+}
+
+// newEvents returns nil where nobody listens.
+func newEvents(cfg *config, nodes int) *events {
+	if cfg.hooks == nil && cfg.logger == nil {
+		return nil
+	}
+	e := &events{logger: cfg.logger, queue: make(chan func(), maxEvents), done: make(chan struct{}), nodes: make([]string, nodes)}
+	if cfg.hooks != nil {
+		e.hooks = *cfg.hooks
+	}
+	go func() {
+		defer close(e.done)
+		for f := range e.queue {
+			f()
+		}
+	}()
+	return e
+}
+
+func (e *events) add(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.addLocked(f)
+}
+
+func (e *events) addLocked(f func()) {
+	if e.ended {
+		return
+	}
+	select {
+	case e.queue <- f:
+	default:
+		e.dropped.Add(1)
+	}
+}
+
+// stop waits until everything that was added is told.
+func (e *events) stop() {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	if !e.ended {
+		e.ended = true
+		close(e.queue)
+	}
+	e.mu.Unlock()
+	<-e.done
+}
+
+func (e *events) acquired(lock *Lock) {
+	if e != nil && e.hooks.Acquired != nil {
+		e.add(func() { e.hooks.Acquired(lock) })
+	}
+}
+
+func (e *events) waited(lock *Lock, d time.Duration) {
+	if e != nil && e.hooks.Waited != nil {
+		e.add(func() { e.hooks.Waited(lock, d) })
+	}
+}
+
+func (e *events) refused(name string, err error) {
+	if e != nil && e.hooks.Refused != nil {
+		e.add(func() { e.hooks.Refused(name, err) })
+	}
+}
+
+func (e *events) renewed(lock *Lock) {
+	if e != nil && e.hooks.Renewed != nil {
+		e.add(func() { e.hooks.Renewed(lock) })
+	}
+}
+
+// over tells the end of a lock.
+func (e *events) over(lock *Lock, end state, err error) {
+	switch {
+	case e == nil:
+	case end == lost:
+		e.add(func() {
+			if e.logger != nil {
+				e.logger.Warn("lock lost", "name", lock.Name(), "reason", err)
+			}
+			if e.hooks.Lost != nil {
+				e.hooks.Lost(lock, err)
+			}
+		})
+	case e.hooks.Released != nil:
+		e.add(func() { e.hooks.Released(lock) })
+	}
+}
+
+// node tells how a node is, if that has changed: up and voting (nil), or why not.
+func (e *events) node(i int, stats *NodeStats) {
+	if e == nil {
+		return
+	}
+	now, err := "up", stats.Barred
+	switch {
+	case stats.State == pool.Down:
+		now, err = "down", stats.Err
+	case stats.State != pool.Up:
+		return // on its way to one of the two
+	case err != nil:
+		now = "barred"
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.nodes[i] == now {
+		return
+	}
+	e.nodes[i] = now
+	endpoint, runID, version := stats.Endpoint, stats.RunID, stats.Version
+	e.addLocked(func() {
+		switch {
+		case e.logger == nil:
+		case err == nil:
+			e.logger.Info("node up", "endpoint", endpoint, "run_id", runID, "version", version)
+		default:
+			e.logger.Warn("node "+now, "endpoint", endpoint, "reason", err)
+		}
+		if e.hooks.Node != nil {
+			e.hooks.Node(endpoint, err)
+		}
+	})
+}
