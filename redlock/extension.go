@@ -57,6 +57,9 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 	for _, lock := range locks {
 		lock.mu.Lock()
 		if lock.expireLocked(x.start); lock.err != nil || lock.extending {
+			if lock.state == lost && lock.release == nil && x.start >= lock.undoAtLocked() {
+				lock.undoLocked(lock.newRelease(), lock.touched) // as planned
+			}
 			lock.mu.Unlock()
 			continue
 		}

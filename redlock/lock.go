@@ -181,9 +181,20 @@ func (lock *Lock) endLocked(to state, reason error) {
 	lock.locker.events.over(lock, to, reason)
 	if to == lost {
 		lock.locker.counts.lost.Add(1)
-		if lock.unsettled || !errors.Is(reason, errExpired) && !errors.Is(reason, errMaxHold) {
-			// Some nodes hold the lock beyond the validity that has ended: an extension reached them, or the others forgot it.
-			lock.undoLocked(lock.newRelease(), lock.touched)
-		}
+		lock.planUndoLocked(reason)
 	}
 }
+
+// planUndoLocked sees to it that a lost lock does not stay on nodes that know more of it than its validity told. Where a quorum
+// says that it is not ours, at once. Where the validity ended while an extension had reached some nodes, not before the
+// others forget it too: the time between, the allowance for drift, is the holder's to notice.
+func (lock *Lock) planUndoLocked(reason error) {
+	switch {
+	case errors.Is(reason, errGone), errors.Is(reason, errForgot):
+		lock.undoLocked(lock.newRelease(), lock.touched)
+	case lock.unsettled:
+		lock.locker.renewals.add(lock, lock.undoAtLocked())
+	}
+}
+
+func (lock *Lock) undoAtLocked() clock.Instant { return lock.until.Add(lock.locker.config.drift.Of(lock.ttl)) }

@@ -98,7 +98,7 @@ func TestFirstContactWithYoungServers(t *testing.T) {
 				lock, err := l.TryLock(ctx, "a")
 				if !c.won {
 					require.ErrorIs(t, err, redlock.ErrNoQuorum)
-					time.Sleep(maxTTL)
+					time.Sleep(maxTTL + time.Millisecond)
 					_, err = l.TryLock(ctx, "a")
 					require.NoError(t, err)
 					return
