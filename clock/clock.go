@@ -42,8 +42,8 @@ type Source interface {
 
 // WithTimers adds timers to a source. The timers sleep on the runtime's clock and read the source whenever they
 // wake, at the latest every [MaxNap].
-func WithTimers(source Source) Clock { return timed{source} }
+func WithTimers(source Source) Clock { return &timed{source} } // a pointer, so that any two clocks can be compared
 
 type timed struct{ Source }
 
-func (c timed) AfterFunc(d time.Duration, f func()) *Timer { return newTimer(c.Source, d, f) }
+func (c *timed) AfterFunc(d time.Duration, f func()) *Timer { return newTimer(c.Source, d, f) }

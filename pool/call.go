@@ -31,7 +31,7 @@ type Request struct {
 // Sink takes the answers of calls.
 type Sink interface {
 	// Complete is called exactly once per call: with the reply of the server (nil, int64, string for a status, []byte
-	// for a bulk string, []any), or with a [*CallError]. It runs on the goroutine that reads from the node, and
+	// for a bulk string, []any), or with a [*CallError]. It runs on a goroutine of the node's, or
 	// inside of [Node.Do] where the call fails at once: it must be quick, must not wait and must not call the node.
 	Complete(call *Call, reply any, err error)
 }

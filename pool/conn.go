@@ -18,6 +18,7 @@ const maxBatch = 512
 
 // conn is one connection of a node, and the calls that were given to it.
 type conn struct {
+	network  net.Conn // what the dialer returned: closing it needs no write, as closing TLS does
 	guard    *guard
 	redis    redis.Conn // over guard; one goroutine sends, one receives
 	clientID int64      // CLIENT ID; 0 when unknown
@@ -40,10 +41,11 @@ type conn struct {
 	usedBy  uint64        // answered at that time
 }
 
-func newConn(network net.Conn) *conn {
-	g := &guard{Conn: network}
+// newConn returns a connection that speaks over stream, which is network itself or TLS on it.
+func newConn(network, stream net.Conn) *conn {
+	g := &guard{Conn: stream}
 	return &conn{
-		guard: g, redis: redis.NewConn(g, 0, 0),
+		network: network, guard: g, redis: redis.NewConn(g, 0, 0),
 		wake: make(chan struct{}, 1), gone: make(chan struct{}),
 	}
 }
@@ -56,7 +58,7 @@ func (c *conn) giveUpLocked(err error) {
 }
 
 func (c *conn) close() {
-	_ = c.guard.Close() //nolint:errcheck // nothing is lost with it: what was not answered counts as unknown
+	_ = c.network.Close() //nolint:errcheck // nothing is lost with it: what was not answered counts as unknown
 }
 
 // outgoing is a command on its way to redigo.
@@ -170,7 +172,7 @@ func (n *Node) read(c *conn) error {
 		}
 		for _, a := range answers {
 			if hasCode(a.err, "READONLY") { // it was a master when we connected; the next handshake finds out what it is now
-				return fmt.Errorf("%w: no master any more: %w", ErrRefused, a.err)
+				return fmt.Errorf("%w: %w", ErrRefused, a.err)
 			}
 		}
 		clear(answers)
@@ -191,6 +193,9 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 		call := c.pending.at(0)
 		if accept := call.Request.Accept; a.err == nil && accept != nil && !accept(a.reply) {
 			return outcomes, fmt.Errorf("%w: %s was answered by a %T: out of step", ErrProtocol, call.command(), a.reply)
+		}
+		if call.Keep && isAway(a.err) {
+			return outcomes, fmt.Errorf("%w: %w", ErrRefused, a.err) // the call stays pending, and is kept
 		}
 		c.pending.pop()
 		c.answered++
@@ -255,6 +260,13 @@ func (c *Call) command() string {
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
+}
+
+// isAway reports whether a server says that it serves nobody at present, rather than what it thinks of the command.
+func isAway(err error) bool {
+	return slices.ContainsFunc([]string{"BUSY ", "LOADING ", "MASTERDOWN ", "MISCONF ", "NOAUTH ", "READONLY "}, func(code string) bool {
+		return hasCode(err, code)
+	})
 }
 
 func hasCode(err error, code string) bool {

@@ -9,8 +9,9 @@
 //   - Two calls that were made one after the other reach Redis in that order, if both reach it. A release that is made behind
 //     an unanswered SET cannot overtake it, also not by way of a second connection (see [Call.Keep]).
 //   - The fate of a call that failed is in its error: [Unsent], [Refused] or [Unknown].
-//   - An answer is never taken for another call's. A server that is out of step, or does not speak the protocol,
-//     loses its connection.
+//   - Replies are matched in order and by kind. A server that is out of step, or does not speak the protocol, loses its
+//     connection with the first reply that shows it. (RESP2 has no way to tell that a reply of the right kind, in the
+//     moment in which one is expected, is one too many.)
 //   - A node that is down says so at once.
 //
 // The package knows nothing of locks.

@@ -25,7 +25,7 @@ var (
 	ErrRefused = errors.New("pool: refused")
 
 	// ErrEndpoint means that an endpoint, or an option of a node, cannot be used. Nothing was dialed.
-	ErrEndpoint = errors.New("pool: bad endpoint")
+	ErrEndpoint = errors.New("pool: bad endpoint or option")
 )
 
 // Fate says what may have become of a call that failed.

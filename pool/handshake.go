@@ -24,7 +24,7 @@ func (n *Node) connect(ctx context.Context, last *previous) (*conn, error) {
 	defer cancel()
 	network, err := n.config.dial(ctx, n.endpoint.network, n.endpoint.address)
 	if err != nil {
-		return nil, err
+		return nil, withoutContext(err)
 	}
 	closeInTime := context.AfterFunc(ctx, func() { _ = network.Close() }) //nolint:errcheck // its reads and writes fail, which is what it is for
 	c, err := n.greet(ctx, network, last)
@@ -33,18 +33,28 @@ func (n *Node) connect(ctx context.Context, last *previous) (*conn, error) {
 	}
 	_ = network.Close() //nolint:errcheck // the connection is given up, with a better error at hand
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("connected, but not ready within %v: %w", n.config.dialTimeout, ctx.Err())
+		return nil, fmt.Errorf("connected, but not ready within %v", n.config.dialTimeout)
 	}
-	return nil, err
+	return nil, withoutContext(err)
+}
+
+// withoutContext returns an error that says the same and does not match the errors of a context: it was the dial's
+// that ended, and whoever asks errors.Is means the caller's.
+func withoutContext(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 func (n *Node) greet(ctx context.Context, network net.Conn, last *previous) (*conn, error) {
+	stream := network
 	if n.endpoint.tls {
 		secured := tls.Client(network, n.tlsConfig())
 		if err := secured.HandshakeContext(ctx); err != nil {
 			return nil, fmt.Errorf("TLS: %w", err)
 		}
-		network = secured
+		stream = secured
 	}
 	username, password := n.endpoint.username, n.endpoint.password
 	if n.config.credentials != nil {
@@ -53,7 +63,7 @@ func (n *Node) greet(ctx context.Context, network net.Conn, last *previous) (*co
 			return nil, fmt.Errorf("credentials: %w", err)
 		}
 	}
-	c := newConn(network)
+	c := newConn(network, stream)
 	c.guard.parser.quiet = password != "" // what a wrong server makes of AUTH is not shown
 	if err := c.introduce(n, username, password); err != nil {
 		return nil, err
@@ -119,7 +129,8 @@ func (c *conn) introduce(n *Node, username, password string) error {
 	if err == nil {
 		return refused
 	}
-	if password != "" && strings.Contains(err.Error(), password) {
+	// Redis repeats the arguments of a command that it does not know, and cuts them.
+	if password != "" && strings.Contains(err.Error(), password[:min(len(password), 4)]) {
 		return errors.New("AUTH failed; the server's words are not shown because they repeat the password")
 	}
 	return err
@@ -157,6 +168,9 @@ func (c *conn) exchange(steps []step) error {
 		var words redis.Error
 		switch {
 		case err != nil && !errors.As(err, &words):
+			if failed != nil {
+				return fmt.Errorf("%w: %w", failed, connectionLost(err))
+			}
 			if denied != "" {
 				return fmt.Errorf("%w: %w", denied, connectionLost(err)) // too many clients, for one
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -35,10 +36,10 @@ func TestCallsAreAnsweredInTheirOrder(t *testing.T) {
 
 func TestErrorReplyIsARefusalInTheServersWords(t *testing.T) {
 	inBubble(t, func(h *harness) {
-		h.server.RefuseWith("READONLY You can't write against a read only replica.", "SET")
+		h.server.RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
 		err := h.command("SET", "k", "v").wait().err
 		h.requireFate(err, Refused, err)
-		assert.EqualError(t, err, "READONLY You can't write against a read only replica.")
+		assert.EqualError(t, err, "OOM command not allowed when used memory > 'maxmemory'.")
 		require.NoError(t, h.command("GET", "k").wait().err, "the connection goes on")
 	})
 }
@@ -240,13 +241,23 @@ func TestCloseWhileDialing(t *testing.T) {
 
 func TestCredentialsAreAskedForAtEveryConnect(t *testing.T) {
 	asked := 0
+	credentials := WithCredentials(func(_ context.Context, endpoint string) (string, string, error) {
+		asked++
+		if endpoint != "redis://fake:6379" {
+			return "", "", errors.New("wrong endpoint")
+		}
+		return "me", fmt.Sprint("secret", asked), nil
+	})
 	inBubble(t, func(h *harness) {
+		require.NoError(t, h.node.Close()) // it may have dialed before the server knows what to say
 		h.server.ReplyRaw(func(cmd []string) []byte {
 			if cmd[0] == "AUTH" {
 				return []byte("+OK\r\n")
 			}
 			return nil
 		})
+		asked = 0
+		h.node = h.newNode("fake:6379", credentials)
 		for range 3 {
 			h.up()
 			h.server.CutAfterWrite(1)
@@ -254,15 +265,14 @@ func TestCredentialsAreAskedForAtEveryConnect(t *testing.T) {
 		}
 		h.up()
 		assert.Equal(t, 4, asked)
-		first := h.server.Commands()[0].Args
-		assert.Equal(t, []string{"AUTH", "me", "secret1"}, first)
-	}, WithCredentials(func(_ context.Context, endpoint string) (string, string, error) {
-		asked++
-		if endpoint != "redis://fake:6379" {
-			return "", "", errors.New("wrong endpoint")
+		var last []string
+		for _, c := range h.server.Commands() {
+			if c.Args[0] == "AUTH" {
+				last = c.Args
+			}
 		}
-		return "me", fmt.Sprint("secret", asked), nil
-	}))
+		assert.Equal(t, []string{"AUTH", "me", "secret4"}, last)
+	}, credentials)
 }
 
 func TestCredentialsErrorIsTheNodesError(t *testing.T) {
@@ -329,6 +339,33 @@ func (f *farewell) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+func TestDialsContextIsNotTheCallers(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.server.Stop()
+		node := h.newNode("other:6379")
+		defer node.Close()
+		time.Sleep(5 * time.Second)
+		err := node.Stats().Err
+		require.ErrorContains(t, err, "not ready within 1s")
+		assert.NotErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func TestWordsBeforeAServerHangsUpAreTold(t *testing.T) {
+	for _, endpoint := range []string{"redis://fake:1/2", "redis://:password@fake:1", "redis://fake:1"} {
+		synctest.Test(t, func(t *testing.T) {
+			node, err := NewNode(endpoint, WithDialer(func(context.Context, string, string) (net.Conn, error) {
+				return &farewell{text: "-DENIED Redis is running in protected mode\r\n"}, nil
+			}))
+			require.NoError(t, err)
+			defer node.Close()
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			assert.ErrorContains(t, node.Stats().Err, "DENIED Redis is running in protected mode", endpoint)
+		})
+	}
+}
+
 func TestPasswordIsNotInAnyError(t *testing.T) {
 	for _, reply := range []string{
 		"-ERR unknown command `AUTH`, with args beginning with: `hunter2`\r\n",
@@ -338,13 +375,15 @@ func TestPasswordIsNotInAnyError(t *testing.T) {
 	} {
 		inBubble(t, func(h *harness) {
 			h.server.ReplyRaw(func([]string) []byte { return []byte(reply) })
-			node := h.newNode("redis://:hunter2@fake:6379")
-			defer node.Close()
-			time.Sleep(time.Millisecond)
-			synctest.Wait()
-			require.Error(t, node.Stats().Err)
-			assert.NotContains(t, node.Stats().Err.Error(), "hunter2")
-			assert.NotContains(t, node.Stats().Endpoint, "hunter2")
+			for _, rest := range []string{"", strings.Repeat("x", 200)} { // of which Redis repeats the beginning
+				node := h.newNode("redis://:hunter2" + rest + "@fake:6379")
+				defer node.Close()
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+				require.Error(t, node.Stats().Err)
+				assert.NotContains(t, node.Stats().Err.Error(), "hunter2")
+				assert.NotContains(t, node.Stats().Endpoint, "hunter2")
+			}
 		})
 	}
 }

@@ -101,7 +101,7 @@ func WithDialTimeout(d time.Duration) Option {
 	return func(c *config) error { return setDuration(&c.dialTimeout, "dial timeout", d) }
 }
 
-// WithStallTimeout is how long a call may be without an answer before its connection is given up (2 s). Until then the
+// WithStallTimeout is how long past its deadline a call may be without an answer before its connection is given up (2 s). Until then the
 // connection of a slow node is kept, because a release behind a slow SET is cheaper than a new connection. From 1 ms to 1 min.
 func WithStallTimeout(d time.Duration) Option {
 	return func(c *config) error { return setDuration(&c.stallTimeout, "stall timeout", d) }

@@ -34,6 +34,48 @@ func TestKeptCallComesBehindTheConnectionThatWasGivenUp(t *testing.T) {
 	}, WithStallTimeout(500*time.Millisecond))
 }
 
+func TestKeptCallIsNotLostOnAServerThatServesNobody(t *testing.T) {
+	for _, words := range []string{
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+		"LOADING Redis is loading the dataset in memory", "NOAUTH Authentication required.",
+		"MISCONF Redis is configured to save RDB snapshots", "READONLY You can't write against a read only replica.",
+	} {
+		inBubble(t, func(h *harness) {
+			h.up()
+			require.NoError(t, h.command("SET", "k", "v").wait().err)
+			h.server.RefuseWith(words, "EVALSHA", "EVAL")
+			before := h.dials.Load()
+			err := h.script(true, deleteScript, "k", "v").wait().err
+			assert.ErrorContains(t, err, words)
+			time.Sleep(5 * time.Second)
+			assert.Less(t, h.dials.Load()-before, int64(30), "with a pause between two attempts")
+			h.server.RefuseWith("", "EVALSHA", "EVAL")
+			time.Sleep(time.Second)
+			synctest.Wait()
+			assert.Empty(t, h.server.Keys(), words)
+		})
+	}
+}
+
+func TestKeptCallThatBreaksEveryConnectionIsNotSentInALoop(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.up()
+		h.server.Delay(func() time.Duration { return time.Millisecond }, nil)
+		h.server.ReplyRaw(func(cmd []string) []byte {
+			if cmd[0] == "EVALSHA" {
+				return []byte("+OK\r\n")
+			}
+			return nil
+		})
+		isInteger := func(reply any) bool { _, ok := reply.(int64); return ok }
+		w := h.do(true, Request{Script: deleteScript, Key: "k", Args: deleteScript.Args(nil, []any{"k"}, "v"), Accept: isInteger})
+		require.ErrorIs(t, w.wait().err, ErrProtocol)
+		before := h.dials.Load()
+		time.Sleep(10 * time.Second)
+		assert.Less(t, h.dials.Load()-before, int64(60))
+	})
+}
+
 // A SET is lost in a proxy that delays it, while the connection breaks on our side: the new connection kills the old one at the server
 // before the release goes out, so the SET can never come behind it.
 func TestOldConnectionIsKilledBeforeKeptCallsGoOut(t *testing.T) {
@@ -220,7 +262,7 @@ func TestSurplusReplyIsNotTakenForAnAnswer(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
 		h.server.Inject([]byte("+OK\r\n"))
-		synctest.Wait()
+		time.Sleep(20 * time.Millisecond)
 		r := h.command("ECHO", "mine").wait()
 		require.NoError(t, r.err)
 		assert.Equal(t, []byte("mine"), r.reply)

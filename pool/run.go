@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -21,7 +22,9 @@ func (n *Node) run(ctx context.Context) {
 			began := n.config.clock.Now()
 			err = n.serve(c)
 			last = previous{clientID: c.clientID, runID: c.identity.RunID}
-			if c.answered > 0 || n.config.clock.Now().Sub(began) >= steady {
+			// A server that is out of step or refuses to serve would do so again at once.
+			wrong := errors.Is(err, ErrProtocol) || errors.Is(err, ErrRefused)
+			if !wrong && (c.answered > 0 || n.config.clock.Now().Sub(began) >= steady) {
 				wait.reset()
 				continue // this one dial is waited for
 			}

@@ -121,7 +121,11 @@ func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (
 	if v == denied {
 		u.confirms(r)
 	}
-	lock.undo(u, r.mayHold())
+	// Within the one node timeout that the caller was promised. A release that this cuts short goes to a node that
+	// refused; the others are kept.
+	lock.mu.Lock()
+	lock.undoLocked(u, r.mayHold(), r.request.Deadline)
+	lock.mu.Unlock()
 	if v == denied && !l.taken(ctx, r, u) {
 		reason = ErrNoQuorum
 	}
@@ -176,18 +180,12 @@ func readSet(reply any) vote {
 	return granted
 }
 
-// undo releases what an attempt has, may have, or may yet be granted: on every node, in the background, with a bound of its own,
+// undoLocked releases what an attempt has, may have, or may yet be granted: on every node, in the background, with a bound of its own,
 // whatever became of the caller's context. Where the SET is still without an answer the release is behind it on the same
 // connection; where the connection broke, the node delivers it before anything else when it is back.
-func (lock *Lock) undo(u *round, mayHold uint64) {
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	lock.undoLocked(u, mayHold)
-}
-
-func (lock *Lock) undoLocked(u *round, mayHold uint64) {
+func (lock *Lock) undoLocked(u *round, mayHold uint64, deadline clock.Instant) {
 	l := lock.locker
 	l.enterAnyway()
 	u.locker = l
-	u.send(l, l.clock.Now().Add(lock.timeout), mayHold)
+	u.send(l, deadline, mayHold)
 }

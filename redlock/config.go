@@ -54,13 +54,15 @@ func (c *config) check(lock *lockConfig) error {
 	if err := c.checkTTL(lock.ttl); err != nil {
 		return err
 	}
-	if left := lock.ttl - c.drift.Of(lock.ttl); lock.minValidity >= left {
+	ttl := lock.ttl.Truncate(time.Millisecond)
+	if left := ttl - c.drift.Of(ttl); lock.minValidity >= left {
 		return invalid("minimum validity %v: a TTL of %v leaves %v at best", lock.minValidity, lock.ttl, left)
 	}
 	return nil
 }
 
 func (c *config) checkTTL(ttl time.Duration) error {
+	ttl = ttl.Truncate(time.Millisecond) // as the nodes count it
 	if ttl < minTTL || ttl > c.maxTTL {
 		return invalid("TTL %v is not between %v and the maximum TTL of %v", ttl, minTTL, c.maxTTL)
 	}
@@ -72,16 +74,19 @@ func (c *config) checkTTL(ttl time.Duration) error {
 
 // lockConfig returns the configuration of one call, after a look at all of its arguments.
 func (c *config) lockConfig(ctx context.Context, name string, opts []LockOption) (lockConfig, error) {
+	switch {
+	case ctx == nil:
+		return c.lock, invalid("ctx is nil")
+	case name == "" || len(name) > maxName:
+		return c.lock, invalid("name has %d bytes, not 1 to %d", len(name), maxName)
+	case len(opts) == 0:
+		return c.lock, nil
+	}
+	return c.withOptions(opts)
+}
+
+func (c *config) withOptions(opts []LockOption) (lockConfig, error) {
 	lock := c.lock
-	if ctx == nil {
-		return lock, invalid("ctx is nil")
-	}
-	if name == "" || len(name) > maxName {
-		return lock, invalid("name has %d bytes, not 1 to %d", len(name), maxName)
-	}
-	if len(opts) == 0 {
-		return lock, nil
-	}
 	for i, opt := range opts {
 		if opt == nil {
 			return lock, invalid("option %d is nil", i+1)

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/hashicorp/go-multierror"
 )
@@ -33,15 +34,35 @@ func (l *Locker) UnlockAll(ctx context.Context) error {
 	if l.isClosed() {
 		return ErrClosed
 	}
-	locks := l.expiry.all()
-	for _, lock := range locks {
-		lock.startRelease(nil)
-	}
 	var failed *multierror.Error
-	for _, lock := range locks {
+	for _, lock := range l.releaseHeld(nil) {
 		if err := lock.Unlock(ctx); err != nil {
 			failed = multierror.Append(failed, err)
 		}
 	}
 	return failed.ErrorOrNil()
+}
+
+// maxReleased bounds the releases that are under way at once when all locks are released, so that they fit the queues of the nodes.
+const maxReleased = 4096
+
+// releaseHeld releases all locks that are held, as fast as the nodes take it. Once a quorum does not answer, it goes on without
+// waiting: what the nodes do not take then ends with its TTL.
+func (l *Locker) releaseHeld(why error) []*Lock {
+	locks := l.expiry.all()
+	rounds := make([]*round, 0, maxReleased)
+	answered := true
+	for chunk := range slices.Chunk(locks, maxReleased) {
+		rounds = rounds[:0]
+		for _, lock := range chunk {
+			rounds = append(rounds, lock.startRelease(why))
+		}
+		for _, r := range rounds {
+			if answered {
+				<-r.decided
+				answered = r.verdict != noQuorum
+			}
+		}
+	}
+	return locks
 }

@@ -33,16 +33,20 @@ type electorate struct {
 	clock   clock.Clock
 	changed func() // called without mu when time has changed whose votes count
 
-	// A bit per node, to be read with every vote.
-	barred      atomic.Uint64 // does not count
-	provisional atomic.Uint64 // young, and not known yet whether the cluster is: counts when a majority turns out to be
-	duplicates  atomic.Uint64 // the same server as another node: is not asked
+	present atomic.Pointer[roll] // never nil
 
 	mu      sync.Mutex // guards the fields below
 	nodes   []standing
 	epoch   uint64 // counts restarts
 	timer   *clock.Timer
 	stopped bool
+}
+
+// roll says whose votes count at a moment, a bit per node.
+type roll struct {
+	barred      uint64 // does not count
+	provisional uint64 // young, and not known yet whether the cluster is: counts when a majority turns out to be
+	duplicates  uint64 // barred as the same server as another node: is not asked
 }
 
 // standing is what is known of a node's vote.
@@ -60,6 +64,7 @@ func newElectorate(mode Quarantine, maxTTL time.Duration, clk clock.Clock, nodes
 	for i := range e.nodes {
 		e.nodes[i].twin = -1
 	}
+	e.present.Store(&roll{})
 	return e
 }
 
@@ -131,9 +136,7 @@ func (e *electorate) decideLocked() {
 			next = min(next, n.until)
 		}
 	}
-	e.barred.Store(barred)
-	e.provisional.Store(provisional)
-	e.duplicates.Store(duplicates)
+	e.present.Store(&roll{barred, provisional, duplicates})
 	e.setTimerLocked(now, next)
 }
 
@@ -183,7 +186,8 @@ func (e *electorate) findTwinsLocked() {
 // count makes a tally of the votes of a round: bits of the nodes that granted, refused and failed. The votes of barred nodes count
 // as failed. Those that may yet count are out until everything else is in, and failed then.
 func (e *electorate) count(nodes int, granted, refused, failed uint64) tally {
-	barred, provisional := e.barred.Load(), e.provisional.Load()
+	now := e.present.Load()
+	barred, provisional := now.barred, now.provisional
 	if granted|refused|failed == allNodes(nodes) {
 		barred |= provisional
 	}
@@ -220,7 +224,7 @@ func (e *electorate) why(i int, endpoint func(int) string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	bit := uint64(1) << i
-	if (e.barred.Load()|e.provisional.Load())&bit == 0 {
+	if now := e.present.Load(); (now.barred|now.provisional)&bit == 0 {
 		return nil
 	}
 	n := e.nodes[i]

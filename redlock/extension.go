@@ -58,7 +58,7 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 		lock.mu.Lock()
 		if lock.expireLocked(x.start); lock.err != nil || lock.extending {
 			if lock.state == lost && lock.release == nil && x.start >= lock.undoAtLocked() {
-				lock.undoLocked(lock.newRelease(), lock.touched) // as planned
+				lock.undoNowLocked() // as planned
 			}
 			lock.mu.Unlock()
 			continue
@@ -106,7 +106,7 @@ func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
 func (x *extension) send() {
 	nodes := x.locker.nodes
 	x.calls = make([]pool.Call, len(nodes))
-	twins := x.locker.voters.duplicates.Load()
+	twins := x.locker.voters.present.Load().duplicates
 	for i, node := range nodes {
 		call := &x.calls[i]
 		call.Request, call.Index = &x.request, int32(i)
@@ -220,7 +220,7 @@ func (x *extension) decideLocked(decided []*extended) []*extended {
 			continue
 		}
 		votes := x.locker.voters.count(len(x.calls), item.granted, item.refused, item.failed)
-		if item.verdict = decideHeld(&votes); item.verdict != pending {
+		if item.verdict = decideHeld(votes); item.verdict != pending {
 			item.told = true
 			decided = append(decided, item)
 		}

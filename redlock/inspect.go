@@ -53,7 +53,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 		mu.Unlock()
 	}
 	r.read = func(any) vote { return granted }
-	r.rule = func(votes *tally) verdict { // not before all have answered or failed
+	r.rule = func(votes tally) verdict { // not before all have answered or failed
 		if votes.outstanding() > 0 {
 			return pending
 		}
@@ -90,7 +90,7 @@ func (l *Locker) status(name string, replies []any, r *round) Status {
 		if n.TTL = time.Duration(ttlMillis) * time.Millisecond; n.Value == "" {
 			n.TTL = 0
 		}
-		if l.voters.duplicates.Load()>>i&1 == 0 {
+		if l.voters.present.Load().duplicates>>i&1 == 0 {
 			held[n.Value]++
 		}
 		if held[n.Value] >= s.Quorum {

@@ -20,6 +20,7 @@ type Lock struct {
 	valueArg any           // value as an argument
 	acquired clock.Instant // when its round began
 	renews   bool
+	reused   bool // the value is the caller's: another attempt may have it
 
 	room    [1]any       // of keys, where there is one
 	name    [1]string    // of names, likewise
@@ -27,24 +28,24 @@ type Lock struct {
 
 	mu        sync.Mutex // guards the fields below; held over the sending of a round, never over waiting for one
 	state     state
-	extending bool          // an extension is under way
-	unsettled bool          // the last extension has not won: nodes may know more of the lock than its validity tells
-	ttl       time.Duration // as the nodes know it
-	timeout   time.Duration // how long its rounds wait for a node
-	until     clock.Instant // end of validity
-	heldUntil clock.Instant // by WithMaxHold; never without
-	touched   uint64        // nodes that have, may have or may yet get our value
-	epoch     uint64        // of the electorate, when the round began that it is held by
-	err       error         // why it is no longer held
-	done      chan struct{} // closed when err is set; nil until Done is first called
-	extended  chan struct{} // closed when the extension is over; nil while nobody waits for that
-	contexts  []context.CancelCauseFunc
-	release   *round // nil until the releases are sent
+	extending bool                                  // an extension is under way
+	unsettled bool                                  // the last extension has not won: nodes may know more of the lock than its validity tells
+	ttl       time.Duration                         // as the nodes know it
+	timeout   time.Duration                         // how long its rounds wait for a node
+	until     clock.Instant                         // end of validity
+	heldUntil clock.Instant                         // by WithMaxHold; never without
+	touched   uint64                                // nodes that have, may have or may yet get our value
+	epoch     uint64                                // of the electorate, when the round began that it is held by
+	err       error                                 // why it is no longer held
+	done      chan struct{}                         // closed when err is set; nil until Done is first called
+	extended  chan struct{}                         // closed when the extension is over; nil while nobody waits for that
+	contexts  map[*context.CancelCauseFunc]struct{} // to be cancelled at the end; nil until there is one
+	release   *round                                // nil until the releases are sent
 }
 
 func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	lock := &Lock{
-		locker: l, value: cfg.newValue(), renews: !cfg.withoutRenewal,
+		locker: l, value: cfg.newValue(), renews: !cfg.withoutRenewal, reused: cfg.value != "",
 		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: never,
 	}
 	lock.names = append(lock.name[:0], names...)
@@ -133,7 +134,15 @@ func (lock *Lock) Context(parent context.Context) context.Context {
 		cancel(lock.err)
 		return ctx
 	}
-	lock.contexts = append(lock.contexts, cancel)
+	if lock.contexts == nil {
+		lock.contexts = make(map[*context.CancelCauseFunc]struct{})
+	}
+	lock.contexts[&cancel] = struct{}{}
+	context.AfterFunc(ctx, func() { // a parent may end long before the lock
+		lock.mu.Lock()
+		defer lock.mu.Unlock()
+		delete(lock.contexts, &cancel)
+	})
 	return ctx
 }
 
@@ -173,10 +182,10 @@ func (lock *Lock) endLocked(to state, reason error) {
 	if lock.done != nil {
 		close(lock.done)
 	}
-	for _, cancel := range lock.contexts {
-		cancel(reason)
+	for cancel := range lock.contexts {
+		(*cancel)(reason)
 	}
-	lock.contexts = nil
+	lock.locker.expiry.remove(lock)
 	lock.locker.renewals.remove(lock)
 	lock.locker.events.over(lock, to, reason)
 	if to == lost {
@@ -191,10 +200,16 @@ func (lock *Lock) endLocked(to state, reason error) {
 func (lock *Lock) planUndoLocked(reason error) {
 	switch {
 	case errors.Is(reason, errGone), errors.Is(reason, errForgot):
-		lock.undoLocked(lock.newRelease(), lock.touched)
+		lock.undoNowLocked()
 	case lock.unsettled:
 		lock.locker.renewals.add(lock, lock.undoAtLocked())
 	}
 }
 
-func (lock *Lock) undoAtLocked() clock.Instant { return lock.until.Add(lock.locker.config.drift.Of(lock.ttl)) }
+func (lock *Lock) undoAtLocked() clock.Instant {
+	return lock.until.Add(lock.locker.config.drift.Of(lock.ttl))
+}
+
+func (lock *Lock) undoNowLocked() {
+	lock.undoLocked(lock.newRelease(), lock.touched, lock.locker.clock.Now().Add(lock.timeout))
+}

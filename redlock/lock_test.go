@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -431,5 +433,87 @@ func TestCloseIsBoundedWhenNodesAreMute(t *testing.T) {
 		for _, server := range c.servers {
 			server.Continue()
 		}
+	})
+}
+
+func TestCloseReleasesMoreThanTheNodesCanQueue(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l := c.renewing(redlock.WithTTL(time.Minute))
+		for i := range 33_500 {
+			_, err := l.TryLock(ctx, strconv.Itoa(i))
+			require.NoError(t, err)
+		}
+		require.NoError(t, l.Close())
+		settle()
+		assert.Zero(t, c.keys())
+	})
+}
+
+func TestContextsThatEndedAreForgotten(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		lock, err := c.renewing().TryLock(ctx, "a")
+		require.NoError(t, err)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for range 20_000 {
+			parent, cancel := context.WithCancel(ctx)
+			work := lock.Context(parent)
+			cancel()
+			<-work.Done()
+			synctest.Wait()
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		assert.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(2<<20))
+		work := lock.Context(ctx)
+		require.NoError(t, lock.Unlock(ctx))
+		<-work.Done()
+	})
+}
+
+// A value that is the caller's is the same at every attempt: the release of one must not hit the next.
+func TestReleaseOfAnAttemptDoesNotHitTheNextWithTheSameValue(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.locker(redlock.WithNodeTimeout(50*time.Millisecond)), c.locker(redlock.WithNodeTimeout(50*time.Millisecond))
+		for _, s := range c.servers {
+			s.RefuseWith("NOPERM this user has no permissions to run the 'script|load' command", "SCRIPT")
+			s.RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
+			s.Delay(func() time.Duration { return 10 * time.Millisecond }, func() time.Duration { return 10 * time.Millisecond })
+		}
+		time.AfterFunc(15*time.Millisecond, func() {
+			for _, s := range c.servers {
+				s.RefuseWith("", "SET")
+			}
+		})
+		held, err := a.Lock(ctx, "x", redlock.WithValue("handed over"), redlock.WithRetry(10*time.Millisecond, 10*time.Millisecond))
+		require.NoError(t, err)
+		time.Sleep(100 * time.Millisecond)
+		require.NoError(t, held.Err())
+		_, err = b.TryLock(ctx, "x")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+	})
+}
+
+func TestLockLostByVerifyIsNotHeld(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		c.do(0, "DEL", "a")
+		require.ErrorIs(t, lock.Verify(ctx), redlock.ErrLost)
+		assert.Zero(t, l.Stats().Held)
+	})
+}
+
+func TestTTLIsCheckedAsTheNodesCountIt(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithDrift(0, 10500*time.Microsecond))
+		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10900*time.Microsecond))
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		require.ErrorIs(t, lock.Extend(ctx, 10900*time.Microsecond), redlock.ErrInvalid)
+		require.NoError(t, lock.Err())
 	})
 }

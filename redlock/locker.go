@@ -200,7 +200,7 @@ func (l *Locker) leave() {
 }
 
 // Close releases all locks that are held, waits until the nodes have answered or have been given up, and ends all that
-// the Locker runs in the background; nodes of [NewFromNodes] stay open. It takes two node timeouts at most. Calls that are under way
+// the Locker runs in the background; nodes of [NewFromNodes] stay open. It takes about two node timeouts at most. Calls that are under way
 // and later ones end with [ErrClosed]; a second Close waits for the first.
 func (l *Locker) Close() error {
 	l.mu.Lock()
@@ -213,12 +213,11 @@ func (l *Locker) Close() error {
 	l.mu.Unlock()
 	if first {
 		// From here on no lock is added: hold looks at closed before it adds one.
-		for _, lock := range l.expiry.all() {
-			lock.startRelease(ErrClosed)
-		}
+		l.releaseHeld(ErrClosed)
 		l.leave()
 	}
 	<-l.idle
+	l.releaseHeld(ErrClosed) // what an extension that was under way has put back
 	l.expiry.stop()
 	l.renewals.stop()
 	for _, stop := range l.unwatch {

@@ -88,11 +88,11 @@ func WithoutRenewal() LockOption {
 }
 
 // WithMaxHold is how long the lock can be held at all, renewed and extended or not (no limit): a holder that hangs loses it.
-// At least 10 ms.
+// From 10 ms to a year.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error {
-		if d < minTTL {
-			return invalid("maximum hold %v is below %v", d, minTTL)
+		if d < minTTL || d > 365*24*time.Hour {
+			return invalid("maximum hold %v is not between %v and a year", d, minTTL)
 		}
 		c.maxHold = d
 		return nil

@@ -68,7 +68,7 @@ func TestNodeThatRestartsWhileConnectedIsQuarantined(t *testing.T) {
 		synctest.Wait()
 		_, err = l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		time.Sleep(9 * time.Second)
+		time.Sleep(maxTTL)
 		require.NoError(t, l.Stats().Nodes[0].Barred)
 		_, err = l.TryLock(ctx, "a")
 		require.NoError(t, err)

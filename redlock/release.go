@@ -68,9 +68,13 @@ func (lock *Lock) startRelease(why error) *round {
 
 // newRelease returns a round that deletes the lock's keys where they hold the lock's value.
 func (lock *Lock) newRelease() *round {
+	script := releaseScript
+	if lock.reused {
+		script = orderedReleaseScript
+	}
 	return &round{
 		request: pool.Request{
-			Script: releaseScript, Args: releaseScript.Args(make([]any, 0, 4), lock.keys, lock.valueArg),
+			Script: script, Args: script.Args(make([]any, 0, 4), lock.keys, lock.valueArg),
 			Key: lock.key, Accept: isInteger,
 		},
 		read: readOne, rule: decideHeld,

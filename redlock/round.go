@@ -16,12 +16,12 @@ import (
 //	send ──▶ count ──▶ decide ──▶ (undo, where the verdict is not won)
 type round struct {
 	request pool.Request
-	calls   []pool.Call                // one per node
-	room    [5]pool.Call               // for the usual number of nodes
-	read    func(reply any) vote       // what a node's answer means
-	rule    func(votes *tally) verdict // when the votes decide, and what
-	decided chan struct{}              // closed with the verdict; nil where nobody waits
-	locker  *Locker                    // left with the last vote; nil where nobody entered for the round
+	calls   []pool.Call               // one per node
+	room    [5]pool.Call              // for the usual number of nodes
+	read    func(reply any) vote      // what a node's answer means
+	rule    func(votes tally) verdict // when the votes decide, and what
+	decided chan struct{}             // closed with the verdict; nil where nobody waits
+	locker  *Locker                   // left with the last vote; nil where nobody entered for the round
 
 	keep   func(node int, reply any) // takes every reply; nil where only the votes count
 	voters *electorate
@@ -46,7 +46,7 @@ func (r *round) send(l *Locker, deadline clock.Instant, keep uint64) {
 	r.touched = allNodes(len(nodes))
 	r.request.Deadline = deadline
 	r.request.Sink = r
-	twins := l.voters.duplicates.Load()
+	twins := l.voters.present.Load().duplicates
 	for i, node := range nodes {
 		call := &r.calls[i]
 		call.Request, call.Index, call.Keep = &r.request, int32(i), keep>>i&1 == 1
@@ -82,8 +82,7 @@ func (r *round) Complete(call *pool.Call, reply any, err error) {
 		r.errs[call.Index] = err
 	}
 	if r.verdict == pending {
-		votes := r.tallyLocked()
-		if r.verdict = r.rule(&votes); r.verdict != pending && r.decided != nil {
+		if r.verdict = r.rule(r.tallyLocked()); r.verdict != pending && r.decided != nil {
 			close(r.decided)
 		}
 	}

@@ -31,6 +31,9 @@ var (
 	// Late: a value is used once, so deleting it late or twice can only do what should have been done.
 	releaseScript = pool.NewLateScript(releaseSource)
 
+	// In order: with WithValue the next attempt has the same value, and its key must not be hit.
+	orderedReleaseScript = pool.NewScript(releaseSource)
+
 	// In order: behind the release of its lock it would bring the key back.
 	extendScript = pool.NewScript(extendSource)
 

@@ -34,10 +34,11 @@ func (l *Locker) taken(ctx context.Context, r, u *round) bool {
 // confirms makes the release u the second hearing of the nodes that refused r.
 func (u *round) confirms(r *round) {
 	r.mu.Lock()
-	votes, refusals := r.tallyLocked(), r.refused&^(r.voters.barred.Load()|r.voters.provisional.Load())
+	now := r.voters.present.Load()
+	votes, refusals := r.tallyLocked(), r.refused&^(now.barred|now.provisional)
 	r.mu.Unlock()
 	u.decided = make(chan struct{})
-	u.rule = func(*tally) verdict { // called with u.mu held
+	u.rule = func(tally) verdict { // called with u.mu held
 		var wrong, out uint64
 		for i := range u.calls {
 			switch bit := uint64(1) << i; {

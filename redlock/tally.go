@@ -22,7 +22,7 @@ type tally struct {
 // configured, whether or not they can be reached.
 func quorum(nodes int) int { return nodes/2 + 1 }
 
-func (t *tally) outstanding() int { return t.nodes - t.granted - t.refused - t.failed }
+func (t tally) outstanding() int { return t.nodes - t.granted - t.refused - t.failed }
 
 // A verdict is what a round has decided.
 type verdict uint8
@@ -36,7 +36,7 @@ const (
 
 // decideAcquire is the verdict on an acquisition: final as soon as no vote that is still out can change it. Denied means
 // that a quorum of nodes was there to answer and the votes did not go to us.
-func decideAcquire(t *tally) verdict {
+func decideAcquire(t tally) verdict {
 	need, out := quorum(t.nodes), t.outstanding()
 	answered := t.granted + t.refused
 	switch {
@@ -55,7 +55,7 @@ func decideAcquire(t *tally) verdict {
 
 // decideHeld is the verdict on a question about a lock that is held (extend, verify, release): it takes a quorum to say yes and
 // a quorum to say no. What lies between says nothing about the lock.
-func decideHeld(t *tally) verdict {
+func decideHeld(t tally) verdict {
 	need, out := quorum(t.nodes), t.outstanding()
 	switch {
 	case t.granted >= need:

@@ -44,7 +44,7 @@ func TestDecideHeldIsFinalExactlyWhenNothingCanChangeIt(t *testing.T) {
 	})
 }
 
-func compareWithTwin(t *testing.T, rule func(*tally) verdict, atTheEnd func(tally) verdict) {
+func compareWithTwin(t *testing.T, rule func(tally) verdict, atTheEnd func(tally) verdict) {
 	t.Helper()
 	for nodes := 1; nodes <= 9; nodes++ {
 		for granted := 0; granted <= nodes; granted++ {
@@ -52,7 +52,7 @@ func compareWithTwin(t *testing.T, rule func(*tally) verdict, atTheEnd func(tall
 				for failed := 0; granted+refused+failed <= nodes; failed++ {
 					votes := tally{nodes: nodes, granted: granted, refused: refused, failed: failed}
 					want := twin(votes, atTheEnd)
-					assert.Equal(t, want, rule(&votes), "%+v", votes)
+					assert.Equal(t, want, rule(votes), "%+v", votes)
 				}
 			}
 		}
