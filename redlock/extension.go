@@ -121,7 +121,7 @@ func (x *extension) send() {
 	}
 	x.mu.Lock()
 	x.sending = false
-	decided := x.decideLocked(nil)
+	decided := x.decideLocked()
 	x.mu.Unlock()
 	x.tell(decided)
 }
@@ -149,7 +149,7 @@ func (x *extension) Complete(call *pool.Call, reply any, err error) {
 		x.voteLocked(item, int(call.Index), replies[:n])
 		replies = replies[n:]
 	}
-	decided := x.decideLocked(nil)
+	decided := x.decideLocked()
 	x.mu.Unlock()
 	x.tell(decided)
 }
@@ -209,8 +209,8 @@ func readExtend(reply any) vote {
 	}
 }
 
-// decideLocked appends the items whose verdict has become final.
-func (x *extension) decideLocked(decided []*extended) []*extended {
+// decideLocked returns the items whose verdict has become final, as they are now: later votes go on to change them.
+func (x *extension) decideLocked() (decided []extended) {
 	if x.sending {
 		return nil
 	}
@@ -222,17 +222,18 @@ func (x *extension) decideLocked(decided []*extended) []*extended {
 		votes := x.locker.voters.count(len(x.calls), item.granted, item.refused, item.failed)
 		if item.verdict = decideHeld(votes); item.verdict != pending {
 			item.told = true
-			decided = append(decided, item)
+			decided = append(decided, *item)
 		}
 	}
 	return decided
 }
 
 // tell lets the locks take their verdicts.
-func (x *extension) tell(decided []*extended) {
-	for _, item := range decided {
-		item.lock.takeExtension(x, item)
-		if item == &x.items[0] {
+func (x *extension) tell(decided []extended) {
+	for i := range decided {
+		lock := decided[i].lock
+		lock.takeExtension(x, &decided[i])
+		if lock == x.items[0].lock {
 			close(x.decided)
 		}
 	}

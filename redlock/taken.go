@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -15,12 +16,12 @@ import (
 func (l *Locker) taken(ctx context.Context, r, u *round) bool {
 	v, _ := u.wait(ctx)
 	u.mu.Lock()
-	errs := u.errs
+	errs := slices.Clone(u.errs) // later votes add to them
 	u.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range l.nodes {
-		if bit := uint64(1) << i; r.refused&bit != 0 && errs != nil && isWrongType(errs[i]) {
+	for i := range errs {
+		if bit := uint64(1) << i; r.refused&bit != 0 && isWrongType(errs[i]) {
 			r.refused, r.failed = r.refused&^bit, r.failed|bit
 			if r.errs == nil {
 				r.errs = make([]error, len(l.nodes))
