@@ -1,0 +1,34 @@
+package versus
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BenchmarkVersus runs every peer on the same servers, one after the other; for ratios TestReport is better, since it
+// takes turns. An operation is a lock and its unlock.
+func BenchmarkVersus(b *testing.B) {
+	contestants := openPeers(b, addressesOf(startServers(b)))
+	for _, goroutines := range []int{1, manyGoroutines} {
+		for i := range contestants {
+			c := &contestants[i]
+			b.Run(fmt.Sprintf("peer=%s/goroutines=%d", c.name, goroutines), func(b *testing.B) {
+				b.ReportAllocs()
+				b.ResetTimer()
+				s, err := measure(b.Context(), c, goroutines, newQuota(b.N))
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(s.elapsed)/float64(b.N), "ns/op") // without the garbage collection ahead of it
+				b.ReportMetric(s.locksPerSecond(), "locks/s")
+				if cpuKnown {
+					b.ReportMetric(s.cpuPerLock(), "cpu-µs/lock")
+				}
+				if goroutines == 1 {
+					b.ReportMetric(s.p50(), "p50-µs")
+					b.ReportMetric(s.p99(), "p99-µs")
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package versus
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// manyGoroutines is the load under which throughput is measured. The namesPerPeer are a multiple of it.
+const manyGoroutines = 256
+
+func startServers(tb testing.TB) []*redistest.Server {
+	tb.Helper()
+	return redistest.Start(tb, 5)
+}
+
+func addressesOf(servers []*redistest.Server) []string {
+	var addresses []string
+	for _, server := range servers {
+		addresses = append(addresses, server.Addr())
+	}
+	return addresses
+}
+
+// quota is which locks may be begun yet: so many, or for so long. Its methods may be called from any goroutine.
+type quota struct {
+	limit    int64
+	duration time.Duration // 0: no limit
+	begun    atomic.Int64
+	ended    atomic.Bool
+}
+
+func newQuota(locks int) *quota { return &quota{limit: int64(locks)} }
+
+func quotaFor(d time.Duration) *quota { return &quota{limit: math.MaxInt64, duration: d} }
+
+// start is when the duration begins.
+func (q *quota) start() {
+	if q.duration > 0 {
+		time.AfterFunc(q.duration, func() { q.ended.Store(true) })
+	}
+}
+
+// take returns the first of at most n locks to begin, counted from 0, and how many they are: 0 at the end.
+func (q *quota) take(n int) (first, count int) {
+	if q.ended.Load() {
+		return 0, 0
+	}
+	end := q.begun.Add(int64(n))
+	start := end - int64(n)
+	return int(start), int(max(min(end, q.limit)-start, 0))
+}
+
+// sample is what one peer did within one quota.
+type sample struct {
+	locks   int
+	elapsed time.Duration
+	cpu     time.Duration   // of this process
+	allocs  uint64          // objects
+	bytes   uint64          // in them
+	latency []time.Duration // of each lock and unlock, sorted; nil unless there is one goroutine
+}
+
+// latencyRoom is how many latencies a sample has room for before it allocates more, which would count for the peer.
+const latencyRoom = 1 << 16
+
+// measure lets a peer lock with so many goroutines until the quota ends, or a lock fails.
+func measure(ctx context.Context, c *contestant, goroutines int, q *quota) (sample, error) {
+	workers, locksEach := goroutines, 1
+	if _, ok := c.peer.(batcher); ok {
+		workers, locksEach = 1, goroutines
+	}
+	w := work{contestant: c, quota: q, locksEach: locksEach}
+	if goroutines == 1 {
+		w.latency = make([]time.Duration, 0, latencyRoom)
+	}
+	runtime.GC() // nobody pays for the garbage of the one before
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	q.start()
+	cpu, start := cpuTime(), time.Now()
+	err := w.run(ctx, workers)
+	s := sample{locks: int(w.done.Load()), elapsed: time.Since(start), cpu: cpuTime() - cpu}
+	runtime.ReadMemStats(&after)
+	s.allocs, s.bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
+	slices.Sort(w.latency)
+	s.latency = w.latency
+	return s, err
+}
+
+// work is a measurement under way.
+type work struct {
+	contestant *contestant
+	quota      *quota
+	locksEach  int             // locks per call of the peer
+	latency    []time.Duration // of the only worker; nil where there are more
+	done       atomic.Int64    // locks acquired and released
+}
+
+func (w *work) run(ctx context.Context, workers int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			if err := w.worker(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+func (w *work) worker(ctx context.Context) error {
+	names := w.contestant.names
+	for ctx.Err() == nil {
+		first, count := w.quota.take(w.locksEach)
+		if count == 0 {
+			return nil
+		}
+		first %= len(names) // a multiple of locksEach: no batch goes over the end
+		start := time.Now()
+		if err := w.contestant.peer.lockUnlock(ctx, batch{first: first, names: names[first : first+count]}); err != nil {
+			return err
+		}
+		if w.latency != nil {
+			w.latency = append(w.latency, time.Since(start))
+		}
+		w.done.Add(int64(count))
+	}
+	return nil
+}
+
+func (s *sample) locksPerSecond() float64 { return float64(s.locks) / s.elapsed.Seconds() }
+func (s *sample) cpuPerLock() float64     { return micros(s.cpu) / float64(s.locks) }
+func (s *sample) allocsPerLock() float64  { return float64(s.allocs) / float64(s.locks) }
+func (s *sample) bytesPerLock() float64   { return float64(s.bytes) / float64(s.locks) }
+func (s *sample) p50() float64            { return micros(percentile(s.latency, 50)) }
+func (s *sample) p99() float64            { return micros(percentile(s.latency, 99)) }
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// percentile returns the shortest of the sorted durations that at least p percent of them do not exceed. 0 < p <= 100.
+func percentile(sorted []time.Duration, p int) time.Duration {
+	return sorted[(len(sorted)*p+99)/100-1]
+}

@@ -1,0 +1,92 @@
+package versus
+
+import (
+	"context"
+	"fmt"
+	"testing"
+)
+
+// peer is one way to lock, connected to all servers.
+type peer interface {
+	// lockUnlock acquires and releases the locks of a batch; nobody else wants them. It is called by many goroutines,
+	// with one lock each, unless the peer is a batcher.
+	lockUnlock(ctx context.Context, locks batch) error
+	close() error
+}
+
+// batcher is a peer that works for all goroutines at once: one goroutine calls it, with a batch of that many locks.
+type batcher interface {
+	peer
+	batches()
+}
+
+// batch is a run of the names that a peer locks.
+type batch struct {
+	first int      // the index of the first one among the peer's names
+	names []string // never empty
+}
+
+// peers has what is compared, and in which column the ratios put it.
+var peers = []struct {
+	name string
+	kind kind
+	open func(setup) (peer, error)
+}{
+	{"redquorum", ours, openRedquorum},
+	{"redsync-redigo", redsyncs, openRedigo},
+	{"redsync-goredis", redsyncs, openGoRedis},
+	{"redsync-rueidis", redsyncs, openRueidis},
+	{"redsync-rueidis-tuned", redsyncs, openRueidisTuned},
+	{"limit", limit, openLimit},
+}
+
+// kind is what a peer stands for in the ratios.
+type kind int
+
+const (
+	ours     kind = iota
+	redsyncs      // the best of them counts
+	limit
+)
+
+// setup is what a peer is made with.
+type setup struct {
+	addresses  []string // host:port of the servers
+	names      []string // what it will lock; all have the same length
+	goroutines int      // how many will call it at most
+}
+
+// contestant is a peer that takes part.
+type contestant struct {
+	name  string
+	kind  kind
+	peer  peer
+	names []string
+}
+
+// namesPerPeer are so many that none is asked for again while its release is under way. A multiple of every batch.
+const namesPerPeer = 1 << 14
+
+// openPeers connects all peers, and closes them at the end of the test. Each has names of its own: no peer waits for what
+// another is still releasing.
+func openPeers(tb testing.TB, addresses []string) []contestant {
+	tb.Helper()
+	var all []contestant
+	for i, p := range peers {
+		names := make([]string, namesPerPeer)
+		for j := range names {
+			names[j] = fmt.Sprintf("versus/%d/%05d", i, j)
+		}
+		opened, err := p.open(setup{addresses: addresses, names: names, goroutines: manyGoroutines})
+		if err != nil {
+			tb.Fatalf("%s: %v", p.name, err)
+		}
+		tb.Cleanup(func() {
+			if err := opened.close(); err != nil {
+				tb.Errorf("%s: %v", p.name, err)
+			}
+		})
+		all = append(all, contestant{name: p.name, kind: p.kind, peer: opened, names: names})
+	}
+	return all
+}

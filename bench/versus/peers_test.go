@@ -1,0 +1,64 @@
+package versus
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// TestEveryPeerSetsAndDeletesEachKeyOnce is what the figures rest on: all peers make every server do the same work.
+func TestEveryPeerSetsAndDeletesEachKeyOnce(t *testing.T) {
+	servers := startServers(t)
+	for _, c := range openPeers(t, addressesOf(servers)) {
+		t.Run(c.name, func(t *testing.T) {
+			var monitors []*redistest.Monitor
+			for _, server := range servers {
+				monitors = append(monitors, server.Monitor(t))
+			}
+			const goroutines, locks = 4, 10
+			s, err := measure(t.Context(), &c, goroutines, newQuota(locks))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.locks != locks {
+				t.Errorf("got %d locks, want %d", s.locks, locks)
+			}
+			for i, monitor := range monitors {
+				for _, name := range c.names[:locks] {
+					awaitOnce(t, monitor, fmt.Sprintf(`"set" "%s"`, name))
+					awaitOnce(t, monitor, fmt.Sprintf(`"del" "%s"`, name))
+				}
+				if keys, err := servers[i].Keys(); err != nil || len(keys) > 0 {
+					t.Errorf("server %d: got keys %q, %v, want none", i, keys, err)
+				}
+			}
+		})
+	}
+}
+
+// commandTimeout bounds the wait for a command that the peer, having its quorum, did not wait for.
+const commandTimeout = 5 * time.Second
+
+// awaitOnce waits until the server has executed the command, and fails where it did so more than once. MONITOR leaves
+// commands in the case in which they were sent; this is in lower case.
+func awaitOnce(t *testing.T, monitor *redistest.Monitor, command string) {
+	t.Helper()
+	for deadline := time.Now().Add(commandTimeout); ; time.Sleep(time.Millisecond) {
+		monitor.Sync()
+		times := 0
+		for _, line := range monitor.Lines() {
+			if strings.Contains(strings.ToLower(line), command) {
+				times++
+			}
+		}
+		if times == 1 {
+			return
+		}
+		if times > 1 || time.Now().After(deadline) {
+			t.Fatalf("%s: executed %d times, want once:\n%s", command, times, strings.Join(monitor.Lines(), "\n"))
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package versus
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+var (
+	rounds = flag.Int("rounds", 7, "rounds of TestReport; an odd number has a median that was measured")
+	slice  = flag.Duration("slice", 250*time.Millisecond, "how long each peer has in a round of TestReport")
+)
+
+// TestReport measures all peers in turns and prints medians and ratios. It asserts no figure: it fails when a lock fails.
+//
+//	go test -run TestReport -v . -rounds 7 -slice 250ms
+func TestReport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a measurement, of 25 seconds")
+	}
+	contestants := openPeers(t, addressesOf(startServers(t)))
+	r := newReport(contestants)
+	for _, goroutines := range []int{manyGoroutines, 1} {
+		for round := -1; round < *rounds; round++ { // the first makes connections and is not counted
+			for turn := range contestants {
+				i := (turn + round + 1) % len(contestants) // so that none always comes behind the same one
+				s, err := measure(t.Context(), &contestants[i], goroutines, quotaFor(*slice))
+				if err != nil {
+					t.Fatalf("%s: %v", contestants[i].name, err)
+				}
+				if round >= 0 {
+					r.add(i, goroutines, s)
+				}
+			}
+		}
+	}
+	t.Logf("%d rounds of %v, five servers, %d CPUs, %s %s/%s\n\n%s\n%s",
+		*rounds, *slice, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, r.figures(), r.ratios())
+}
+
+// report is what was measured.
+type report struct {
+	contestants []contestant
+	many, one   [][]sample // by contestant and round: with manyGoroutines, with one
+}
+
+func newReport(contestants []contestant) *report {
+	n := len(contestants)
+	return &report{contestants: contestants, many: make([][]sample, n), one: make([][]sample, n)}
+}
+
+func (r *report) add(i, goroutines int, s sample) {
+	if goroutines == 1 {
+		r.one[i] = append(r.one[i], s)
+	} else {
+		r.many[i] = append(r.many[i], s)
+	}
+}
+
+// measurement is a column of the report.
+type measurement struct {
+	title   string
+	samples func(*report) [][]sample
+	value   func(*sample) float64
+	more    bool // is better
+}
+
+func ofMany(r *report) [][]sample { return r.many }
+func ofOne(r *report) [][]sample  { return r.one }
+
+var (
+	throughput = measurement{"locks/s", ofMany, (*sample).locksPerSecond, true}
+	cpuMany    = measurement{"cpu µs", ofMany, (*sample).cpuPerLock, false}
+	allocsMany = measurement{"allocs", ofMany, (*sample).allocsPerLock, false}
+	bytesMany  = measurement{"B", ofMany, (*sample).bytesPerLock, false}
+	p50One     = measurement{"p50 µs", ofOne, (*sample).p50, false}
+	p99One     = measurement{"p99 µs", ofOne, (*sample).p99, false}
+	cpuOne     = measurement{"cpu µs", ofOne, (*sample).cpuPerLock, false}
+)
+
+// values returns a measurement of each contestant and round.
+func (r *report) values(m measurement) [][]float64 {
+	samples := m.samples(r)
+	values := make([][]float64, len(samples))
+	for i := range samples {
+		for j := range samples[i] {
+			values[i] = append(values[i], m.value(&samples[i][j]))
+		}
+	}
+	return values
+}
+
+// figures returns a table of the medians.
+func (r *report) figures() string {
+	columns := []measurement{throughput, cpuMany, allocsMany, bytesMany, p50One, p99One, cpuOne}
+	var table strings.Builder
+	fmt.Fprintf(&table, "medians, per lock\t%d goroutines:\t\t\t\t1 goroutine:\t\t\t\n\t", manyGoroutines)
+	for _, column := range columns {
+		fmt.Fprintf(&table, "%s\t", column.title)
+	}
+	fmt.Fprintln(&table)
+	for i, c := range r.contestants {
+		fmt.Fprintf(&table, "%s\t", c.name)
+		for _, column := range columns {
+			fmt.Fprintf(&table, "%.*f\t", decimals(column), median(r.values(column)[i]))
+		}
+		fmt.Fprintln(&table)
+	}
+	return align(table.String(), tabwriter.AlignRight)
+}
+
+func decimals(m measurement) int {
+	if m.title == throughput.title || m.title == bytesMany.title {
+		return 0
+	}
+	return 1
+}
+
+// target is a ratio that this library is to reach, or, where it is compared with nothing, a figure.
+type target struct {
+	title string
+	measurement
+	to     kind // what ours is divided by; ours for nothing
+	wanted string
+}
+
+// Targets: docs/benchmarks.md.
+var targets = []target{
+	{"throughput", throughput, redsyncs, ">= 5.5"},
+	{"throughput", throughput, limit, ">= 0.8"},
+	{"p50, 1 goroutine", p50One, redsyncs, "<= 0.6"},
+	{"p50, 1 goroutine", p50One, limit, "<= 1.3"},
+	{"client CPU", cpuMany, redsyncs, "<= 0.25"},
+	{"client CPU", cpuMany, limit, ""},
+	{"client CPU, 1 goroutine", cpuOne, redsyncs, "<= 0.25"},
+	{"allocations", allocsMany, ours, "<= 12"},
+	{"bytes allocated", bytesMany, ours, "<= 900"},
+}
+
+// ratios returns a table of ours divided by the best of the others: the median of the rounds, since what disturbs a round
+// disturbs both, with the lowest and the highest.
+func (r *report) ratios() string {
+	var table strings.Builder
+	fmt.Fprintln(&table, "redquorum\tdivided by\tmedian\tlowest\thighest\ttarget")
+	for _, target := range targets {
+		if !cpuKnown && strings.HasPrefix(target.title, "client CPU") {
+			continue
+		}
+		values := r.values(target.measurement)
+		name, quotients := "(itself)", values[r.best(target, ours)]
+		if target.to != ours {
+			other := r.best(target, target.to)
+			name, quotients = r.contestants[other].name, divide(quotients, values[other])
+		}
+		low, high := extremes(quotients)
+		fmt.Fprintf(&table, "%s\t%s\t%.2f\t%.2f\t%.2f\t%s\n", target.title, name, median(quotients), low, high, target.wanted)
+	}
+	return align(table.String(), 0)
+}
+
+// best returns the contestant of a kind with the best median.
+func (r *report) best(t target, of kind) int {
+	values := r.values(t.measurement)
+	best := -1
+	for i, c := range r.contestants {
+		if c.kind == of && (best < 0 || (median(values[i]) > median(values[best])) == t.more) {
+			best = i
+		}
+	}
+	return best
+}
+
+// align turns cells that end with tabs into columns.
+func align(cells string, flags uint) string {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', flags)
+	_, err := table.Write([]byte(cells))
+	if err = errors.Join(err, table.Flush()); err != nil {
+		panic(err) // a strings.Builder takes everything
+	}
+	return text.String()
+}
