@@ -83,8 +83,9 @@ func (c *conn) takeServer(info string, now clock.Instant) error {
 	c.identity.Version = infoField(info, "redis_version")
 	c.identity.Connected = now
 	c.identity.Started = now
-	if uptime, err := strconv.ParseInt(infoField(info, "uptime_in_seconds"), 10, 64); err == nil && uptime > 0 {
-		c.identity.Started = now.Add(-time.Duration(min(uptime, int64(maxUptime/time.Second))) * time.Second)
+	// Redis subtracts two moments that are cut to seconds, so the uptime may be almost a second too much.
+	if uptime, err := strconv.ParseInt(infoField(info, "uptime_in_seconds"), 10, 64); err == nil && uptime > 1 {
+		c.identity.Started = now.Add(-time.Duration(min(uptime-1, int64(maxUptime/time.Second))) * time.Second)
 	}
 	switch mode := infoField(info, "redis_mode"); mode {
 	case "cluster", "sentinel":

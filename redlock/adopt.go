@@ -46,6 +46,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	switch v {
 	case won:
 		if reason = l.take(lock, r, &cfg); reason == nil {
+			l.forgetAdoption(lock, value)
 			return lock, nil
 		}
 	case denied:
@@ -57,6 +58,22 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 		return nil, ErrClosed
 	}
 	return nil, r.failure(l, "adopt", name, reason, ended)
+}
+
+// adoptionNote is the key that adopt.lua writes beside a lock's key.
+const adoptionNote = "redquorum:adopt:"
+
+// forgetAdoption removes the notes of a swap that stands, in the background. What it misses ends with its TTL.
+func (l *Locker) forgetAdoption(lock *Lock, old string) {
+	l.enterAnyway()
+	note := adoptionNote + lock.key
+	r := &round{
+		request: pool.Request{
+			Script: releaseScript, Args: releaseScript.Args(nil, []any{note}, old), Key: note, Accept: isInteger,
+		},
+		read: readOne, rule: decideHeld, locker: l,
+	}
+	r.send(l, lock.acquired.Add(lock.timeout), 0)
 }
 
 // restore gives the old holder its lock back, in the background, on every node that may have swapped the value.

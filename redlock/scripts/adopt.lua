@@ -1,5 +1,6 @@
 -- Give the key another value, if it has the one that the caller knows. It lives at least as long as before, so that a
--- swap that is undone has not shortened the life of the old holder's lock.
+-- swap that is undone has not shortened the life of the old holder's lock. A note beside the key keeps the old value, for
+-- restore.lua; it is torn up when the old holder releases meanwhile.
 --
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the old value
@@ -9,5 +10,7 @@
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', math.max(tonumber(ARGV[3]), redis.call('PTTL', KEYS[1])))
+local ttl = math.max(tonumber(ARGV[3]), redis.call('PTTL', KEYS[1]))
+redis.call('SET', 'redquorum:adopt:' .. KEYS[1], ARGV[1], 'PX', ttl)
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ttl)
 return 1
