@@ -119,7 +119,7 @@ func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (
 	}
 	u := lock.newRelease()
 	if v == denied {
-		u.confirms(r)
+		r.hearAgain(u)
 	}
 	// Within the one node timeout that the caller was promised. A release that this cuts short goes to a node that
 	// refused; the others are kept.

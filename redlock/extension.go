@@ -187,7 +187,7 @@ func (x *extension) voteLocked(item *extended, node int, replies []any) {
 		item.granted |= bit
 	case failed:
 		item.failed |= bit
-	default:
+	case refused, healed:
 		item.refused |= bit
 	}
 	if !touched {

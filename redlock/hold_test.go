@@ -61,9 +61,8 @@ func TestSetsAreChecked(t *testing.T) {
 			_, err = l.LockAll(ctx, names)
 			require.ErrorIs(t, err, redlock.ErrInvalid)
 		}
-		for _, err := range []error{
-			l.Do(ctx, "a", nil), l.UnlockAll(nil), l.ForceUnlock(ctx, ""), //nolint:staticcheck // the nil context is the point
-		} {
+		var none context.Context
+		for _, err := range []error{l.Do(ctx, "a", nil), l.UnlockAll(none), l.ForceUnlock(ctx, "")} {
 			require.ErrorIs(t, err, redlock.ErrInvalid)
 		}
 		_, err := l.Adopt(ctx, "a", "")

@@ -14,9 +14,12 @@ import (
 // taken reports whether a quorum answered the attempt r and went by the answers to the release u still counts as having
 // answered. Nodes whose key is no lock count as failed from then on.
 func (l *Locker) taken(ctx context.Context, r, u *round) bool {
-	v, _ := u.wait(ctx)
+	select { // by the node timeout, at which every vote is in
+	case <-u.decided:
+	case <-ctx.Done():
+	}
 	u.mu.Lock()
-	errs := slices.Clone(u.errs) // later votes add to them
+	v, errs := u.verdict, slices.Clone(u.errs) // later votes add to them
 	u.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,8 +35,8 @@ func (l *Locker) taken(ctx context.Context, r, u *round) bool {
 	return v != noQuorum
 }
 
-// confirms makes the release u the second hearing of the nodes that refused r.
-func (u *round) confirms(r *round) {
+// hearAgain makes the release u the second hearing of the nodes that refused r.
+func (r *round) hearAgain(u *round) {
 	r.mu.Lock()
 	now := r.voters.present.Load()
 	votes, refusals := r.tallyLocked(), r.refused&^(now.barred|now.provisional)
