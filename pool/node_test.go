@@ -24,7 +24,7 @@ func TestCallsAreAnsweredInTheirOrder(t *testing.T) {
 		for i, w := range calls {
 			r := w.wait()
 			require.NoError(t, r.err)
-			require.Equal(t, []byte(fmt.Sprint(i)), r.reply)
+			require.Equal(t, fmt.Append(nil, i), r.reply)
 		}
 		assert.EqualValues(t, 1, h.dials.Load(), "all on one connection")
 		stats := h.node.Stats()
