@@ -27,8 +27,6 @@ type extension struct {
 	mu      sync.Mutex // guards the fields below; never held over a call to a node, nor together with a lock's mutex taken later
 	sending bool       // the locks' mutexes are held: verdicts wait
 	errs    []error    // a node's error at its index; nil while none failed
-	failed  uint64     // nodes that failed as a whole
-	votes   int        // nodes that voted
 }
 
 // extended is one lock of an extension.
@@ -48,8 +46,8 @@ type extended struct {
 // returns nil where there is none.
 //
 // All their mutexes are held until every node has been given its call, so that no release of one of them comes between: behind
-// its release, an extension would bring a key back. Nothing else takes the mutex of a second lock, and no two extensions run over the
-// same lock, so there is no order to keep.
+// its release, an extension would bring a key back. Only renew takes the mutexes of many locks, one batch at a time, so there is
+// no order to keep.
 func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension {
 	x := &extension{locker: l, epoch: l.voters.now(), start: l.clock.Now(), sending: true, decided: make(chan struct{})}
 	var timeout time.Duration
@@ -131,10 +129,8 @@ func (x *extension) Complete(call *pool.Call, reply any, err error) {
 	replies, _ := reply.([]any)
 	bit := uint64(1) << call.Index
 	x.mu.Lock()
-	x.votes++
 	if err != nil {
 		x.failLocked(int(call.Index), err)
-		x.failed |= bit
 	}
 	for i := range x.items {
 		item := &x.items[i]

@@ -29,6 +29,7 @@ type Locker struct {
 	events   *events // nil where nobody listens
 	expiry   agenda
 	renewals agenda
+	renewing sync.Mutex // held by renew while it holds the mutexes of a batch; before those
 	counts   counts
 	unwatch  []func() // ends what newLocker began at each node
 

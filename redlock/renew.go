@@ -29,6 +29,8 @@ func (l *Locker) renew(due []*Lock, _ clock.Instant) {
 		return
 	}
 	defer l.leave()
+	l.renewing.Lock()
+	defer l.renewing.Unlock()
 	for len(due) > 0 {
 		n, keys := 0, 0
 		for n < len(due) && (n == 0 || keys+len(due[n].keys) <= maxExtended) {
