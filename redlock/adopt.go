@@ -12,7 +12,8 @@ import (
 // neither extend nor release what it held. Of two that adopt the same lock, one at most succeeds.
 //
 // Errors: [ErrLost] in a [*QuorumError] when a quorum does not hold that value, [ErrNoQuorum], [ErrNoValidity], [ErrInvalid], [ErrClosed], and
-// the error of a ctx that ended. After each of them the swap is undone where it took place, and the old holder keeps its lock.
+// the error of a ctx that ended. After each of them the swap is undone where it took place, and the old holder keeps its lock,
+// unless it looked while a majority was swapped: it then believes that it is lost, and nobody holds it.
 func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	switch {
