@@ -1,0 +1,144 @@
+package redquorum_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// expire waits until a lock is lost by the local clock, and its key is gone from every node.
+func (c *cluster) expire(t *testing.T, lock *redlock.Lock, ttl time.Duration) {
+	t.Helper()
+	select {
+	case <-lock.Done():
+	case <-time.After(ttl + 10*slack):
+		require.FailNow(t, "Done was not closed")
+	}
+	require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+	assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
+	for _, m := range c.masters {
+		if e, ok := m.(embedded); ok {
+			e.FastForward(ttl)
+		}
+	}
+	eventually(t, ttl+slack, func() string {
+		if n := c.holding(t, lock.Name(), lock.Value()); n > 0 {
+			return fmt.Sprint(n, " nodes still hold it")
+		}
+		return ""
+	})
+}
+
+func TestLockThatExpiredIsLostAndTheNextHoldersIsNotTouched(t *testing.T) {
+	t.Parallel()
+	onEachKind(t, 5, func(t *testing.T, c *cluster) {
+		ctx, name := t.Context(), lockName(t)
+		const ttl = 200 * time.Millisecond
+		ours, theirs := newConnected(t, c.urls()), newConnected(t, c.urls())
+		began := time.Now()
+		first, err := ours.TryLock(ctx, name, redlock.WithTTL(ttl), redlock.WithoutRenewal())
+		require.NoError(t, err)
+		work := first.Context(ctx)
+		<-work.Done()
+		assert.ErrorIs(t, context.Cause(work), redlock.ErrLost)
+		assert.Less(t, time.Since(began), ttl+slack)
+		c.expire(t, first, ttl)
+
+		next, err := theirs.TryLock(ctx, name, redlock.WithTTL(longTTL))
+		require.NoError(t, err)
+		require.ErrorIs(t, first.Extend(ctx, longTTL), redlock.ErrLost)
+		require.ErrorIs(t, first.Verify(ctx), redlock.ErrLost)
+		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
+		require.NoError(t, next.Verify(ctx))
+		assert.Equal(t, 5, c.holding(t, name, next.Value()))
+		for _, m := range c.masters {
+			pttl, err := m.Do("PTTL", name)
+			require.NoError(t, err)
+			assert.Greater(t, pttl, (longTTL - 10*time.Second).Milliseconds())
+		}
+		require.NoError(t, next.Unlock(ctx))
+		requireClean(t, c.masters...)
+	})
+}
+
+func TestLockThatExpiredIsNotResurrected(t *testing.T) {
+	t.Parallel()
+	onEachKind(t, 5, func(t *testing.T, c *cluster) {
+		ctx, name := t.Context(), lockName(t)
+		const ttl = 100 * time.Millisecond
+		l := newConnected(t, c.urls())
+		lock, err := l.TryLock(ctx, name, redlock.WithTTL(ttl), redlock.WithoutRenewal())
+		require.NoError(t, err)
+		c.expire(t, lock, ttl)
+		for range 3 {
+			require.ErrorIs(t, lock.Extend(ctx, longTTL), redlock.ErrLost)
+		}
+		require.NoError(t, l.Ready(ctx)) // behind whatever Extend might have sent
+		assert.Equal(t, make([]string, 5), c.holders(t, name))
+		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
+		requireClean(t, c.masters...)
+	})
+}
+
+// What was lost on a majority is lost, also when the clock says otherwise; what Extend healed meanwhile goes again.
+func TestLockWhoseKeyIsGoneFromAMajorityIsLost(t *testing.T) {
+	t.Parallel()
+	onEachKind(t, 5, func(t *testing.T, c *cluster) {
+		ctx, name := t.Context(), lockName(t)
+		l := newConnected(t, c.urls(), redlock.WithTTL(longTTL))
+		for call, ask := range map[string]func(*redlock.Lock) error{
+			"Verify": func(lock *redlock.Lock) error { return lock.Verify(ctx) },
+			"Extend": func(lock *redlock.Lock) error { return lock.Extend(ctx, longTTL) },
+			"Unlock": func(lock *redlock.Lock) error { return lock.Unlock(ctx) },
+		} {
+			lock, err := l.TryLock(ctx, name)
+			require.NoError(t, err)
+			require.NoError(t, lock.Verify(ctx))
+			eventually(t, slack, func() string { return missing(5, c.holding(t, name, lock.Value())) })
+			for _, m := range c.masters[:2] {
+				do(t, m, "DEL", name)
+			}
+			require.NoError(t, lock.Verify(ctx), "a minority")
+			do(t, c.masters[2], "DEL", name)
+			require.ErrorIs(t, ask(lock), redlock.ErrLost, call)
+			if call != "Unlock" {
+				require.ErrorIs(t, lock.Err(), redlock.ErrLost, call)
+				require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost, call)
+			}
+			requireClean(t, c.masters...)
+		}
+	})
+}
+
+func missing(want, got int) string {
+	if got < want {
+		return fmt.Sprintf("%d of %d nodes hold it", got, want)
+	}
+	return ""
+}
+
+func TestUnlockWithACancelledContextReleasesEverything(t *testing.T) {
+	t.Parallel()
+	onEachKind(t, 5, func(t *testing.T, c *cluster) {
+		l := newConnected(t, c.urls(), redlock.WithTTL(longTTL))
+		ctx, cancel := context.WithCancel(t.Context())
+		var locks []*redlock.Lock
+		for i := range 20 {
+			lock, err := l.TryLock(ctx, fmt.Sprint("name ", i))
+			require.NoError(t, err)
+			locks = append(locks, lock)
+		}
+		cancel()
+		for _, lock := range locks {
+			require.NoError(t, lock.Unlock(ctx))
+			assert.LessOrEqual(t, c.holding(t, lock.Name(), lock.Value()), 2, "a quorum has confirmed it")
+		}
+		requireClean(t, c.masters...)
+	})
+}

@@ -1,0 +1,137 @@
+package redquorum_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// Sets that overlap exclude each other on every name that they share, in whatever order they name them, and nobody waits for ever.
+func TestHoldingSetsThatOverlapExcludesEachOther(t *testing.T) {
+	t.Parallel()
+	const duration = 2 * time.Second
+	c := startReal(t, 5)
+	prefix := lockName(t)
+	resources := map[string]*resource{}
+	for _, name := range []string{"a", "b", "c"} {
+		resources[name] = &resource{name: name}
+	}
+	sets := [][]string{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"b", "a"}, {"c", "b"}, {"a", "b", "c"}, {"c", "b", "a"}, {"b"}}
+	seed := seedOf(t)
+	acquisitions := make([]int, len(sets)) // each goroutine has its own
+	ctx, cancel := context.WithTimeout(t.Context(), duration)
+	defer cancel()
+	var all sync.WaitGroup
+	for g, names := range sets {
+		l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithKeyPrefix(prefix), redlock.WithRetry(time.Millisecond, 20*time.Millisecond))
+		rng := rand.New(rand.NewPCG(seed, uint64(g)))
+		all.Go(func() {
+			for ctx.Err() == nil {
+				lock, err := l.LockAll(ctx, names)
+				if err != nil {
+					assert.ErrorIs(t, err, context.DeadlineExceeded)
+					continue
+				}
+				from := time.Now()
+				for _, name := range names {
+					resources[name].use(rng, fmt.Sprint(g, names), from)
+				}
+				acquisitions[g]++
+				assert.Equal(t, names, lock.Names())
+				assert.NoError(t, lock.Err())
+				assert.NoError(t, lock.Unlock(t.Context()))
+			}
+		})
+	}
+	all.Wait()
+	for name, r := range resources {
+		n := 0
+		for g, names := range sets {
+			if slices.Contains(names, name) {
+				n += acquisitions[g]
+			}
+		}
+		r.judge(t, n)
+	}
+	t.Logf("acquisitions of each: %v", acquisitions)
+	for g, n := range acquisitions {
+		assert.Positive(t, n, "%v was never had", sets[g])
+	}
+	requireClean(t, c.masters...)
+}
+
+func TestHoldingOneNameKeepsEverySetWithItAwayAndLeavesNoKeyOfIt(t *testing.T) {
+	t.Parallel()
+	c := startReal(t, 5)
+	l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+	other := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+	b, err := l.TryLock(t.Context(), "b")
+	require.NoError(t, err)
+	c.awaitHeldEverywhere(t, "b", b.Value())
+	for _, names := range [][]string{{"a", "b"}, {"b", "c"}, {"a", "c", "b"}, {"b"}} {
+		_, err := other.TryLockAll(t.Context(), names)
+		require.ErrorIs(t, err, redlock.ErrTaken, names)
+		for _, m := range c.masters {
+			keys, err := m.Keys()
+			require.NoError(t, err)
+			assert.Equal(t, []string{"b"}, keys)
+		}
+	}
+	apart, err := other.TryLockAll(t.Context(), []string{"a", "c"})
+	require.NoError(t, err)
+	_, err = l.TryLock(t.Context(), "c")
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	require.NoError(t, b.Unlock(t.Context()))
+	require.NoError(t, apart.Unlock(t.Context()))
+	requireClean(t, c.masters...)
+
+	// A minority holds other keys: a set is won by the majority, and its release leaves theirs alone.
+	for _, m := range c.masters[3:] {
+		do(t, m, "SET", "b", "a stranger's")
+	}
+	set, err := l.TryLockAll(t.Context(), []string{"c", "b", "a"})
+	require.NoError(t, err)
+	require.NoError(t, set.Extend(t.Context(), longTTL))
+	require.NoError(t, set.Unlock(t.Context()))
+	requireClean(t, c.masters[:3]...)
+	for _, m := range c.masters[3:] {
+		assert.Equal(t, "a stranger's", holder(t, m, "b"))
+		keys, err := m.Keys()
+		require.NoError(t, err)
+		assert.Equal(t, []string{"b"}, keys)
+	}
+}
+
+// A set is renewed and lost as one.
+func TestHoldingASetIsLostWithAnyOfItsNames(t *testing.T) {
+	t.Parallel()
+	const ttl = 600 * time.Millisecond
+	c := startReal(t, 5)
+	l := newConnected(t, c.urls(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/4))
+	set, err := l.TryLockAll(t.Context(), []string{"a", "b", "c"})
+	require.NoError(t, err)
+	select {
+	case <-set.Done():
+		t.Fatal(set.Err())
+	case <-time.After(2 * ttl):
+	}
+	require.NoError(t, set.Verify(t.Context()))
+	require.NoError(t, l.ForceUnlock(t.Context(), "b"))
+	select {
+	case <-set.Done():
+	case <-time.After(ttl + slack):
+		t.Fatal("still held")
+	}
+	requireLostBecause(t, set, "a quorum of nodes no longer has it")
+	requireClean(t, c.masters...)
+	require.ErrorIs(t, set.Unlock(t.Context()), redlock.ErrLost)
+}

@@ -1,0 +1,189 @@
+package redquorum_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// An orphan is a key that lives on although its attempt has ended: a SET that came to the node after its release. All locks here
+// live for longTTL, so that expiry cannot clean up.
+
+const (
+	delay  = 500 * time.Millisecond
+	jitter = 400 * time.Millisecond
+)
+
+var directions = map[string]redistest.Direction{
+	"requests": redistest.Requests, "replies": redistest.Replies, "both": redistest.Both,
+}
+
+func TestDelayedNodeKeepsNoKey(t *testing.T) {
+	t.Parallel()
+	for name, direction := range directions {
+		for _, seed := range []uint64{1, 2} {
+			t.Run(fmt.Sprint(name, "/seed ", seed), func(t *testing.T) {
+				t.Parallel()
+				c := startReal(t, 5)
+				proxy := redistest.NewProxy(t, c.masters[2].Addr())
+				urls := c.urls()
+				urls[2] = proxy.URL()
+				l := newConnected(t, urls, redlock.WithTTL(longTTL))
+				proxy.Seed(seed)
+				proxy.Delay(direction, delay, jitter)
+				churn{workers: 8, rounds: 25, hold: 60 * time.Millisecond, seed: seed}.run(t, l)
+				requireClean(t, c.masters...)
+			})
+		}
+	}
+}
+
+// The delayed node is needed for a quorum here: attempts win late, or lose and are granted afterwards.
+func TestDelayedNodeThatIsNeededKeepsNoKey(t *testing.T) {
+	t.Parallel()
+	for name, direction := range directions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startReal(t, 5)
+			proxy := redistest.NewProxy(t, c.masters[2].Addr())
+			urls := c.urls()
+			urls[2] = proxy.URL()
+			nodeTimeout := delay + jitter*3/4
+			if direction == redistest.Both {
+				nodeTimeout *= 2
+			}
+			l := newConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout))
+			must(t, c.masters[0].Kill())
+			must(t, c.masters[1].Kill())
+			seed := seedOf(t)
+			proxy.Seed(seed)
+			proxy.Delay(direction, delay, jitter)
+			churn{workers: 100, rounds: 2, hold: 200 * time.Millisecond, losing: true, seed: seed}.run(t, l)
+			requireClean(t, c.masters[2:]...)
+		})
+	}
+}
+
+// cut breaks connections of a proxy, each time in one of three ways.
+func cut(rng *rand.Rand, proxy *redistest.Proxy) {
+	switch rng.IntN(3) {
+	case 0:
+		proxy.CutReplies(rng.IntN(60))
+	case 1:
+		proxy.CutAfterRequest()
+	case 2:
+		proxy.Reset()
+	}
+}
+
+func TestConnectionsLostInTheMiddleLeaveNoKey(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []int{1, 5} {
+		t.Run(fmt.Sprint(broken, " of 5 nodes"), func(t *testing.T) {
+			t.Parallel()
+			c := startReal(t, 5)
+			proxies, urls := c.behindProxies(t)
+			l := newConnected(t, urls, redlock.WithTTL(longTTL))
+			seed := seedOf(t)
+			stop := disturb(seed, 20*time.Millisecond, func(rng *rand.Rand) { cut(rng, proxies[rng.IntN(broken)]) })
+			churn{workers: 8, rounds: 25, hold: 60 * time.Millisecond, seed: seed}.run(t, l)
+			cuts := stop()
+			for _, proxy := range proxies {
+				proxy.Heal()
+			}
+			t.Logf("%d cuts, %d connections", cuts, connects(l))
+			requireClean(t, c.masters...)
+		})
+	}
+}
+
+func TestContextThatEndsAtAnyMomentLeavesNoKey(t *testing.T) {
+	t.Parallel()
+	onEachKind(t, 5, func(t *testing.T, c *cluster) {
+		proxies, urls := c.behindProxies(t)
+		l := newConnected(t, urls, redlock.WithTTL(longTTL))
+		seed := seedOf(t)
+		for i, proxy := range proxies {
+			proxy.Seed(seed + uint64(i))
+			proxy.Delay(redistest.Both, 500*time.Microsecond, 400*time.Microsecond)
+		}
+		limit := 3 * time.Millisecond
+		if !c.real {
+			limit *= 4 // a miniredis is slower
+		}
+		churn{workers: 6, rounds: 50, limit: limit, losing: true, seed: seed}.run(t, l)
+		requireClean(t, c.masters...)
+	})
+}
+
+func TestNodeThatIsStoppedNowAndThenKeepsNoKey(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]pool.Option{
+		"connection kept":     nil,
+		"connection given up": {pool.WithStallTimeout(30 * time.Millisecond), pool.WithDialTimeout(50 * time.Millisecond)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startReal(t, 5)
+			l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(100*time.Millisecond),
+				redlock.WithPool(append([]pool.Option{pool.WithClientName("stopped-now-and-then")}, opts...)...))
+			seed := seedOf(t)
+			// Up to three at once, so that attempts are lost too.
+			stops := 0
+			stop := disturb(seed, 20*time.Millisecond, func(rng *rand.Rand) {
+				first, n := rng.IntN(3), 1+rng.IntN(3)
+				for _, m := range c.masters[first : first+n] {
+					assert.NoError(t, m.Stop())
+				}
+				stops += n
+				time.Sleep(upTo(rng, 300*time.Millisecond))
+				for _, m := range c.masters[first : first+n] {
+					assert.NoError(t, m.Continue())
+				}
+			})
+			churn{workers: 8, rounds: 25, hold: 120 * time.Millisecond, seed: seed}.run(t, l)
+			stop()
+			t.Logf("%d stops, %d connections", stops, connects(l))
+			requireClean(t, c.masters...)
+		})
+	}
+}
+
+// connects returns how many connections a Locker has made.
+func connects(l *redlock.Locker) (n uint64) {
+	for _, node := range l.Stats().Nodes {
+		n += node.Connects
+	}
+	return n
+}
+
+func TestReleaseThatANodeRefusedIsDeliveredWhenItIsWell(t *testing.T) {
+	t.Parallel()
+	for _, f := range []fault{busy, readOnly} {
+		t.Run(f.name, func(t *testing.T) {
+			c := startReal(t, 5)
+			l := newConnected(t, c.urls(), redlock.WithTTL(longTTL))
+			lock, err := l.TryLock(t.Context(), lockName(t))
+			require.NoError(t, err)
+			eventually(t, slack, func() string {
+				if n := c.holding(t, lockName(t), lock.Value()); n < 5 {
+					return fmt.Sprint(n, " nodes hold it")
+				}
+				return ""
+			})
+			heal := f.begin(t, c.masters[4], lockName(t))
+			require.NoError(t, lock.Unlock(t.Context()))
+			requireClean(t, c.masters[:4]...)
+			heal()
+			requireClean(t, c.masters...)
+		})
+	}
+}
