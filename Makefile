@@ -54,8 +54,9 @@ cross: ## build and vet, tests too, for every platform
 test: ## the tests
 	go test ./...
 
+# One package at a time: the acceptance tests start servers of their own, and give a busy machine only so much slack.
 race: ## the tests under the race detector, in random order
-	go test -race -shuffle=on ./...
+	go test -race -shuffle=on -p 1 ./...
 
 test-nested: ## vet and test the modules below the root
 	@for module in $(NESTED); do \

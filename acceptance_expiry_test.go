@@ -39,8 +39,8 @@ func TestLockThatExpiredIsLostAndTheNextHoldersIsNotTouched(t *testing.T) {
 	t.Parallel()
 	onEachKind(t, 5, func(t *testing.T, c *cluster) {
 		ctx, name := t.Context(), lockName(t)
-		const ttl = 200 * time.Millisecond
-		ours, theirs := newConnected(t, c.urls()), newConnected(t, c.urls())
+		const ttl = 500 * time.Millisecond
+		ours, theirs := newConnected(t, c.urls(), redlock.WithNodeTimeout(ttl)), newConnected(t, c.urls())
 		began := time.Now()
 		first, err := ours.TryLock(ctx, name, redlock.WithTTL(ttl), redlock.WithoutRenewal())
 		require.NoError(t, err)
@@ -71,8 +71,8 @@ func TestLockThatExpiredIsNotResurrected(t *testing.T) {
 	t.Parallel()
 	onEachKind(t, 5, func(t *testing.T, c *cluster) {
 		ctx, name := t.Context(), lockName(t)
-		const ttl = 100 * time.Millisecond
-		l := newConnected(t, c.urls())
+		const ttl = 300 * time.Millisecond
+		l := newConnected(t, c.urls(), redlock.WithNodeTimeout(ttl))
 		lock, err := l.TryLock(ctx, name, redlock.WithTTL(ttl), redlock.WithoutRenewal())
 		require.NoError(t, err)
 		c.expire(t, lock, ttl)

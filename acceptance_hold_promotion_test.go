@@ -1,6 +1,7 @@
 package redquorum_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -118,6 +120,15 @@ func TestHoldingOutlastsThePromotionOfAReplicaThatMissedTheLock(t *testing.T) {
 	do(t, replica, "DEL", lockName(t)) // what it may have received while it stood still
 	addr := replica.Addr()
 	place.target.Store(&addr)
+	reply, err := replica.Do("INFO", "server")
+	require.NoError(t, err)
+	info := fmt.Sprintf("%s", reply)
+	eventually(t, slack, func() string { // not while b still has its connection to the predecessor
+		if node := b.Stats().Nodes[2]; node.State != pool.Up || !strings.Contains(info, node.RunID) {
+			return "the promoted replica is met"
+		}
+		return ""
+	})
 	awaitUp(t, b, 2, 3, 4)
 	promoted := time.Now()
 

@@ -72,8 +72,12 @@ func TestDelayedNodeThatIsNeededKeepsNoKey(t *testing.T) {
 	}
 }
 
-// cut breaks connections of a proxy, each time in one of three ways.
+// cut breaks connections of a proxy, each time in one of three ways. Without a connection it does nothing: what waits for the next one
+// would only keep the client out.
 func cut(rng *rand.Rand, proxy *redistest.Proxy) {
+	if proxy.Connections() == 0 {
+		return
+	}
 	switch rng.IntN(3) {
 	case 0:
 		proxy.CutReplies(rng.IntN(60))
@@ -99,7 +103,7 @@ func TestConnectionsLostInTheMiddleLeaveNoKey(t *testing.T) {
 			for _, proxy := range proxies {
 				proxy.Heal()
 			}
-			t.Logf("%d cuts, %d connections", cuts, connects(l))
+			t.Logf("%d cuts tried, %d connections", cuts, connects(l))
 			requireClean(t, c.masters...)
 		})
 	}

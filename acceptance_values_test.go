@@ -20,8 +20,11 @@ func TestNoAnswerIsTakenForAnothers(t *testing.T) {
 	onEachKind(t, 5, func(t *testing.T, c *cluster) {
 		proxies, urls := c.behindProxies(t)
 		l := newConnected(t, urls, redlock.WithTTL(longTTL))
-		seed := seedOf(t)
-		stop := disturb(seed, 10*time.Millisecond, func(rng *rand.Rand) { cut(rng, proxies[rng.IntN(5)]) })
+		seed, broken := seedOf(t), 5
+		if !c.real {
+			broken = 2 // a miniredis greets slowly enough for many greetings to be cut too, and then no quorum is left
+		}
+		stop := disturb(seed, 50*time.Millisecond/time.Duration(broken), func(rng *rand.Rand) { cut(rng, proxies[rng.IntN(broken)]) })
 		var counts agreement
 		var all sync.WaitGroup
 		for worker := range 16 {
@@ -34,7 +37,7 @@ func TestNoAnswerIsTakenForAnothers(t *testing.T) {
 			})
 		}
 		all.Wait()
-		t.Logf("%d cuts, %d connections; %+v", stop(), connects(l), counts.figures)
+		t.Logf("%d cuts tried, %d connections; %+v", stop(), connects(l), counts.figures)
 		assert.NotZero(t, counts.figures.Acquired)
 		assert.NotZero(t, counts.figures.Verified)
 		for _, proxy := range proxies {

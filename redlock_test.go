@@ -118,7 +118,7 @@ func TestHeldLockIsRenewedPastItsTTL(t *testing.T) {
 	t.Parallel()
 	onEachKind(t, 5, func(t *testing.T, c *cluster) {
 		const ttl = time.Second
-		l := newConnected(t, c.urls(), redlock.WithTTL(ttl))
+		l := newConnected(t, c.urls(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/2))
 		lock, err := l.TryLock(t.Context(), lockName(t))
 		require.NoError(t, err)
 		work, stop := context.WithTimeout(lock.Context(t.Context()), 5*ttl/2)

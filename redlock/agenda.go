@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/redquorum/redquorum/clock"
 )
@@ -15,6 +16,7 @@ type agenda struct {
 	slot  int // which of a lock's entries is this agenda's
 	clock clock.Clock
 	due   func(locks []*Lock, now clock.Instant) // called without mu, for locks that are no longer on the agenda
+	burst int                                    // how many locks are called back for at once, and again pace later; 0 for all
 
 	mu      sync.Mutex // guards the fields below, and the slot of every lock; no lock's mutex is taken while it is held
 	queue   agendaQueue
@@ -22,6 +24,9 @@ type agenda struct {
 	timerAt clock.Instant // when; never when it does not run
 	stopped bool
 }
+
+// pace is the pause between two bursts.
+const pace = 15 * time.Millisecond
 
 // The agendas.
 const (
@@ -84,12 +89,16 @@ func (a *agenda) fire() {
 	a.mu.Lock()
 	now := a.clock.Now()
 	var due []*Lock
-	for len(a.queue.locks) > 0 && a.queue.at(0) <= now {
+	for len(a.queue.locks) > 0 && a.queue.at(0) <= now && (a.burst == 0 || len(due) < a.burst) {
 		due = append(due, heap.Pop(&a.queue).(*Lock))
 	}
 	a.timerAt = never
 	if len(a.queue.locks) > 0 && !a.stopped {
-		a.setLocked(a.queue.at(0))
+		next := a.queue.at(0)
+		if next <= now { // more than a burst
+			next = now.Add(pace)
+		}
+		a.setLocked(next)
 	}
 	stopped := a.stopped
 	a.mu.Unlock()

@@ -49,7 +49,10 @@ type extended struct {
 // its release, an extension would bring a key back. Only renew takes the mutexes of many locks, one batch at a time, so there is
 // no order to keep.
 func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension {
-	x := &extension{locker: l, epoch: l.voters.now(), start: l.clock.Now(), sending: true, decided: make(chan struct{})}
+	x := &extension{
+		locker: l, epoch: l.voters.now(), start: l.clock.Now(), sending: true,
+		items: make([]extended, 0, len(locks)), decided: make(chan struct{}),
+	}
 	var timeout time.Duration
 	args := make([]any, 2, 2+3*len(locks))
 	for _, lock := range locks {
@@ -218,6 +221,9 @@ func (x *extension) decideLocked() (decided []extended) {
 		votes := x.locker.voters.count(len(x.calls), item.granted, item.refused, item.failed)
 		if item.verdict = decideHeld(votes); item.verdict != pending {
 			item.told = true
+			if decided == nil {
+				decided = make([]extended, 0, len(x.items)-i)
+			}
 			decided = append(decided, *item)
 		}
 	}

@@ -109,6 +109,7 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 		}
 	})
 	l.renewals.init(slotRenewal, cfg.clock, l.renew)
+	l.renewals.burst = maxRenewed
 	for i, node := range nodes {
 		l.unwatch = append(l.unwatch, node.Observe(func() { l.nodeChanged(i) }))
 		l.nodeChanged(i) // it may be connected already

@@ -12,7 +12,8 @@ import (
 const (
 	renewalShare = 3
 	retryShare   = 12
-	quantumShare = 32 // by how much of its TTL a renewal may come early, so that many come together
+	maxRenewed   = 16 * maxExtended // at once: what a node does in about 10 ms, so that its other callers do not wait behind renewals
+	quantumShare = 32               // by how much of its TTL a renewal may come early, so that many come together
 )
 
 // renewalAt returns when to renew a lock whose round began at start. It is brought forward to a multiple of a power of two, so

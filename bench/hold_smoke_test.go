@@ -1,0 +1,89 @@
+package bench
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// A TTL that a busy machine keeps: a lock is renewed after 300 ms, and another 600 ms pass before it is lost.
+const (
+	smokeTTL     = 900 * time.Millisecond
+	smokeHolding = time.Second
+)
+
+// smokeLocks are more than the goroutines of a Locker may be. Under the race detector miniredis takes milliseconds to release one
+// of them, and has no longer than the TTL for all: hence so few.
+var smokeLocks = map[string]int{"redis": 500, "miniredis": 50}
+
+// TestHoldingIsMeasured does what BenchmarkHold does, with few locks, for a second.
+func TestHoldingIsMeasured(t *testing.T) {
+	backends := map[string]func(testing.TB, int) *cluster{"miniredis": newInProcess}
+	if redistest.Available() {
+		backends["redis"] = newCluster
+	}
+	for _, backend := range slices.Sorted(maps.Keys(backends)) {
+		start := backends[backend]
+		t.Run(backend, func(t *testing.T) {
+			c, n := start(t, holdNodes), smokeLocks[backend]
+			h := startHolding(t, c, n, redlock.WithTTL(smokeTTL), redlock.WithNodeTimeout(patience))
+			require.GreaterOrEqual(t, c.keysLeft(t), (holdNodes/2+1)*n, "keys while the locks are held")
+			h.hold(smokeHolding)
+			h.end(t)
+
+			assert.Zero(t, c.keysLeft(t), "keys after Close, %d calls without an answer", h.nodeTimeouts())
+			assert.GreaterOrEqual(t, h.renewals, uint64(n), "renewals")
+			assert.GreaterOrEqual(t, h.goroutines, holdNodes, "goroutines; not to the last one, since those of an earlier test may have ended meanwhile")
+			assert.GreaterOrEqual(t, h.held, smokeHolding)
+			assert.Positive(t, h.heapPerLock)
+			assert.Positive(t, h.acquiring)
+			assert.Positive(t, h.closing)
+			if cpuKnown {
+				assert.Positive(t, h.cpu)
+			}
+		})
+	}
+}
+
+// TestLostLocksEndTheBenchmark makes sure that a holding which lost locks does not pass for one that did not.
+func TestLostLocksEndTheBenchmark(t *testing.T) {
+	c := newInProcess(t, 3)
+	h := startHolding(t, c, 10, redlock.WithTTL(smokeTTL), redlock.WithNodeTimeout(patience))
+	for _, inProcess := range c.inProcess {
+		inProcess.SetError("LOADING as after a restart")
+	}
+	h.hold(smokeTTL + smokeTTL/3)
+	for _, inProcess := range c.inProcess {
+		inProcess.SetError("")
+	}
+	verdict := &fatal{TB: t}
+	ended := make(chan struct{})
+	go func() { // Fatalf ends its goroutine
+		defer close(ended)
+		h.end(verdict)
+	}()
+	<-ended
+	assert.Contains(t, verdict.text, "lost")
+}
+
+// fatal keeps what a test would fail with.
+type fatal struct {
+	testing.TB
+	text string
+}
+
+func (*fatal) Helper() {}
+
+func (f *fatal) Fatalf(format string, args ...any) {
+	f.text = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}

@@ -1,0 +1,212 @@
+package bench
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+var (
+	holdFor = flag.Duration("hold", 22*time.Second, "how long BenchmarkHold holds its locks; they are renewed every 10s")
+	holdMax = flag.Int("locks", 100_000, "how many locks BenchmarkHold holds; on miniredis 5,000 at most")
+)
+
+const (
+	holdTTL   = 30 * time.Second
+	holdNodes = 5
+
+	// holdersInProcess is as many as miniredis renews without being all that is measured: its Lua takes microseconds per key.
+	holdersInProcess = 5000
+)
+
+// BenchmarkHold holds many locks with renewal, and does nothing else. For two minutes of it:
+//
+//	go test -run '^$' -bench Hold ./bench -hold 2m
+//
+// Its metrics are about the holding unless they say otherwise:
+//
+//	lost, keys-left      0: when a lock is lost, or a key is on a server after Close, the benchmark fails
+//	renewals/s           of a lock each
+//	timeouts             calls to nodes without an answer by the node timeout
+//	%core cpu-µs/renewal CPU time of this process, user and system, in per cent of one core's and per renewal
+//	goroutines           the most at a time, less those before the Locker was made; it fails when they are not O(nodes)
+//	heap-B/lock          live heap per lock, names included, after acquiring or after holding, whichever is more
+//	acquire-s close-s    how long acquiring took, and Close, which releases all
+//
+// The Locker is made as a user makes it, with the node timeout that follows from the TTL.
+func BenchmarkHold(b *testing.B) {
+	c := newCluster(b, holdNodes)
+	locks, opts := *holdMax, []redlock.Option{redlock.WithTTL(holdTTL)}
+	if c.backend != "redis" {
+		locks = min(locks, holdersInProcess)
+		opts = append(opts, redlock.WithNodeTimeout(patience)) // it takes seconds for what a server does in milliseconds
+		b.Logf("no redis-server in PATH: on miniredis, with %d locks", locks)
+	}
+	b.Run(fmt.Sprintf("backend=%s/nodes=%d/locks=%d", c.backend, holdNodes, locks), func(b *testing.B) {
+		var h *holding
+		for range b.N { // once, unless -benchtime says otherwise; the figures are the last one's
+			b.StopTimer()
+			h = startHolding(b, c, locks, opts...)
+			b.StartTimer()
+			h.hold(*holdFor)
+			b.StopTimer()
+			h.end(b)
+		}
+		h.report(b, c)
+	})
+}
+
+// holding is many locks held at once, from acquiring to Close, and what that took.
+type holding struct {
+	locker *redlock.Locker
+	locks  []*redlock.Lock
+
+	goroutinesBefore int    // before the Locker was made
+	heapBefore       uint64 // before the first lock was acquired
+	renewedBefore    uint64 // before the holding
+	timeoutsBefore   uint64 // likewise
+
+	acquiring, held, closing time.Duration
+	cpu                      time.Duration // during the holding
+	renewals                 uint64        // during the holding
+	timeouts                 uint64        // calls to nodes that took too long, during the holding
+	goroutines               int           // the most at a time during the holding, without those before
+	heapPerLock              float64       // bytes
+}
+
+// holdGoroutines acquire at a time: fewer than a node's queue has room for, enough to keep five servers busy.
+const holdGoroutines = 256
+
+// startHolding acquires n locks.
+func startHolding(tb testing.TB, c *cluster, n int, opts ...redlock.Option) *holding {
+	tb.Helper()
+	h := &holding{locks: make([]*redlock.Lock, n), goroutinesBefore: runtime.NumGoroutine()}
+	h.locker = c.locker(tb, opts...)
+	h.heapBefore = liveHeap()
+	var next atomic.Int64
+	s := &scenario{operation: func(ctx context.Context, locker *redlock.Locker, _ string) (err error) {
+		i := next.Add(1) - 1
+		h.locks[i], err = locker.Lock(ctx, fmt.Sprintf("hold/%06d", i)) // its name is part of what a lock takes
+		return err
+	}}
+	start := time.Now()
+	if err := perform(tb.Context(), s, h.locker, min(n, holdGoroutines), n, nil); err != nil {
+		tb.Fatal(err)
+	}
+	h.acquiring = time.Since(start)
+	h.weigh()
+	h.renewedBefore, h.timeoutsBefore = h.locker.Stats().Renewed, h.nodeTimeouts()
+	return h
+}
+
+// liveHeap returns the bytes of the heap that are in use.
+func liveHeap() uint64 {
+	var stats runtime.MemStats
+	for range 2 { // the second round frees what the first one found to be in a pool
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+func (h *holding) weigh() {
+	grown := max(float64(liveHeap())-float64(h.heapBefore), 0)
+	h.heapPerLock = max(h.heapPerLock, grown/float64(len(h.locks)))
+}
+
+// goroutineSample is often enough to meet what runs for a renewal, and too seldom to count in the CPU time.
+const goroutineSample = 20 * time.Millisecond
+
+// hold lets the time pass.
+func (h *holding) hold(d time.Duration) {
+	cpu, start := cpuTime(), time.Now()
+	ticker := time.NewTicker(goroutineSample)
+	defer ticker.Stop()
+	for h.held < d {
+		<-ticker.C
+		h.goroutines = max(h.goroutines, runtime.NumGoroutine()-h.goroutinesBefore)
+		h.held = time.Since(start)
+	}
+	h.cpu = cpuTime() - cpu
+	h.renewals, h.timeouts = h.locker.Stats().Renewed-h.renewedBefore, h.nodeTimeouts()-h.timeoutsBefore
+}
+
+// nodeTimeouts returns how many calls the nodes have not answered in time, all together.
+func (h *holding) nodeTimeouts() (n uint64) {
+	for _, node := range h.locker.Stats().Nodes {
+		n += node.Timeouts
+	}
+	return n
+}
+
+// goroutinesPerNode bounds the goroutines of a Locker: per node one that reads, one that writes and, for a moment, one for
+// deadlines; with miniredis its server too. The rest is for the agendas, which run for a moment as well.
+const goroutinesPerNode = 6
+
+// end sees that no lock was lost, releases all by Close, and sees that nothing is left.
+func (h *holding) end(tb testing.TB) {
+	tb.Helper()
+	h.weigh()
+	for _, lock := range h.locks {
+		if err := lock.Err(); err != nil {
+			tb.Fatalf("%s: %v; %d locks lost in all", lock.Name(), err, h.locker.Stats().Lost)
+		}
+	}
+	stats := h.locker.Stats()
+	if stats.Lost != 0 || stats.Held != len(h.locks) {
+		tb.Fatalf("%d locks lost, %d held, want 0 and %d", stats.Lost, stats.Held, len(h.locks))
+	}
+	if most := goroutinesPerNode * len(stats.Nodes); h.goroutines > most {
+		tb.Fatalf("%d goroutines for %d nodes, want %d at most", h.goroutines, len(stats.Nodes), most)
+	}
+	start := time.Now()
+	if err := h.locker.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	h.closing = time.Since(start)
+}
+
+// keysLeft returns how many keys the servers have, all together.
+func (c *cluster) keysLeft(tb testing.TB) (n int) {
+	tb.Helper()
+	for _, server := range c.servers {
+		size, err := server.Do("DBSIZE")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		n += int(size.(int64))
+	}
+	for _, inProcess := range c.inProcess {
+		n += len(inProcess.Keys())
+	}
+	return n
+}
+
+func (h *holding) report(b *testing.B, c *cluster) {
+	b.Helper()
+	left := c.keysLeft(b)
+	if left != 0 {
+		b.Fatalf("%d keys left on the servers after Close, which ended with %d calls without an answer", left, h.nodeTimeouts()-h.timeoutsBefore-h.timeouts)
+	}
+	b.ReportMetric(0, "ns/op") // it is what -hold says
+	b.ReportMetric(float64(h.locker.Stats().Lost), "lost")
+	b.ReportMetric(float64(left), "keys-left")
+	b.ReportMetric(h.acquiring.Seconds(), "acquire-s")
+	b.ReportMetric(h.closing.Seconds(), "close-s")
+	b.ReportMetric(float64(h.renewals)/h.held.Seconds(), "renewals/s")
+	b.ReportMetric(float64(h.timeouts), "timeouts")
+	b.ReportMetric(float64(h.goroutines), "goroutines")
+	if c.backend == "redis" { // otherwise the servers are in this process
+		b.ReportMetric(h.heapPerLock, "heap-B/lock")
+	}
+	if cpuKnown && c.backend == "redis" {
+		b.ReportMetric(100*h.cpu.Seconds()/h.held.Seconds(), "%core")
+		b.ReportMetric(micros(h.cpu)/float64(max(h.renewals, 1)), "cpu-µs/renewal")
+	}
+}
