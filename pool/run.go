@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/redquorum/redquorum/clock"
 )
 
 // steady is how long a connection must have lasted, where it answered nothing, for its end to be the end of a
@@ -14,7 +16,7 @@ const steady = time.Second
 func (n *Node) run(ctx context.Context) {
 	defer close(n.stopped)
 	defer n.closed()
-	wait := backoff{shortest: n.config.backoffMin, longest: n.config.backoffMax}
+	wait := clock.Backoff{Shortest: n.config.backoffMin, Longest: n.config.backoffMax}
 	var last previous
 	for ctx.Err() == nil {
 		c, err := n.connect(ctx, &last)
@@ -25,12 +27,12 @@ func (n *Node) run(ctx context.Context) {
 			// A server that is out of step or refuses to serve would do so again at once.
 			wrong := errors.Is(err, ErrProtocol) || errors.Is(err, ErrRefused)
 			if !wrong && (c.answered > 0 || n.config.clock.Now().Sub(began) >= steady) {
-				wait.reset()
+				wait.Reset()
 				continue // this one dial is waited for
 			}
 		}
 		n.down(err)
-		n.pause(ctx, wait.pause())
+		n.pause(ctx, wait.Next())
 	}
 }
 

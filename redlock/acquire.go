@@ -35,7 +35,7 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 
 // wait attempts until it has the lock or ctx ends.
 func (l *Locker) wait(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
-	pause := pause{shortest: cfg.retryMin, longest: cfg.retryMax}
+	pause := clock.Backoff{Shortest: cfg.retryMin, Longest: cfg.retryMax}
 	var last *QuorumError
 	began := l.clock.Now()
 	for {
@@ -53,7 +53,7 @@ func (l *Locker) wait(ctx context.Context, names []string, cfg *lockConfig) (*Lo
 		if last == nil || failure.ended == nil {
 			last = failure // an attempt that ctx cut short says less than the one before
 		}
-		if failure.ended != nil || !l.sleep(ctx, pause.next()) {
+		if failure.ended != nil || !l.sleep(ctx, pause.Next()) {
 			return nil, waitEnded(last, l.whyEnded(ctx))
 		}
 	}

@@ -247,7 +247,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
 	}
-	pause := pause{shortest: l.config.lock.retryMin, longest: l.config.lock.retryMax}
+	pause := clock.Backoff{Shortest: l.config.lock.retryMin, Longest: l.config.lock.retryMax}
 	for {
 		if !l.enter() {
 			return ErrClosed
@@ -257,7 +257,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if !l.sleep(ctx, pause.next()) {
+		if !l.sleep(ctx, pause.Next()) {
 			var failure *QuorumError
 			errors.As(err, &failure)
 			return waitEnded(failure, l.whyEnded(ctx))
