@@ -91,8 +91,8 @@ func ExampleQuorumError() {
 	}
 	defer locker.Close()
 
-	servers[0].SetError("LOADING Redis is loading the dataset in memory")
-	servers[1].SetError("LOADING Redis is loading the dataset in memory")
+	servers[0].SetError("OOM command not allowed when used memory > 'maxmemory'.")
+	servers[1].SetError("OOM command not allowed when used memory > 'maxmemory'.")
 
 	_, err = locker.TryLock(context.Background(), "a")
 	var quorum *redlock.QuorumError
@@ -105,8 +105,8 @@ func ExampleQuorumError() {
 	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
 	// Output:
 	// a quorum takes 2
-	// CLIENT: LOADING Redis is loading the dataset in memory
-	// CLIENT: LOADING Redis is loading the dataset in memory
+	// OOM command not allowed when used memory > 'maxmemory'.
+	// OOM command not allowed when used memory > 'maxmemory'.
 	// true
 }
 
