@@ -17,7 +17,7 @@ NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check tidy-check fmt-check fix-check vet staticcheck lint cross test race test-nested fuzz bench
+.PHONY: soak help check tidy-check fmt-check fix-check vet staticcheck lint cross test race test-nested fuzz bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ test: ## the tests
 # One package at a time: the acceptance tests start servers of their own, and give a busy machine only so much slack.
 race: ## the tests under the race detector, in random order
 	go test -race -shuffle=on -p 1 ./...
+
+soak: ## the acceptance tests at their full size
+	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m .
 
 test-nested: ## vet and test the modules below the root
 	@for module in $(NESTED); do \

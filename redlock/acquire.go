@@ -102,7 +102,7 @@ func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (
 	lock.begin(epoch, start, cfg.maxHold)
 	r := lock.sendAcquire(start)
 	v, ended := r.wait(ctx)
-	reason := ErrNoQuorum
+	var reason error
 	switch v {
 	case won:
 		if reason = l.take(lock, r, cfg); reason == nil {
@@ -112,10 +112,8 @@ func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (
 	case denied:
 		reason = ErrTaken
 	case noQuorum:
-	case pending: // ctx ended: what the votes so far would be called
-		if r.quorumAnswered() {
-			reason = ErrTaken
-		}
+		reason = ErrNoQuorum
+	case pending: // ctx ended
 	}
 	u := lock.newRelease()
 	if v == denied {
@@ -129,11 +127,11 @@ func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (
 	if v == denied && !l.taken(ctx, r, u) {
 		reason = ErrNoQuorum
 	}
-	l.counts.notAcquired(reason)
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
 	err := r.failure(l, "acquire", names[0], reason, ended)
+	l.counts.notAcquired(err)
 	l.events.refused(names[0], err)
 	return nil, err
 }

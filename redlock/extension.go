@@ -99,7 +99,7 @@ func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
 		lock.until = until
 		l.expiry.add(lock, until)
 	}
-	lock.extending, lock.unsettled = true, true
+	lock.extending = true
 	x.items = append(x.items, extended{lock: lock, until: until, keys: len(lock.keys), mayHold: allNodes(len(l.nodes))})
 }
 

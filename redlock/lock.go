@@ -29,7 +29,6 @@ type Lock struct {
 	mu        sync.Mutex // guards the fields below; held over the sending of a round, never over waiting for one
 	state     state
 	extending bool                                  // an extension is under way
-	unsettled bool                                  // the last extension has not won: nodes may know more of the lock than its validity tells
 	ttl       time.Duration                         // as the nodes know it
 	timeout   time.Duration                         // how long its rounds wait for a node
 	until     clock.Instant                         // end of validity
@@ -194,16 +193,16 @@ func (lock *Lock) endLocked(to state, reason error) {
 	}
 }
 
-// planUndoLocked sees to it that a lost lock does not stay on nodes that know more of it than its validity told. Where a quorum
-// says that it is not ours, at once. Where the validity ended while an extension had reached some nodes, not before the
-// others forget it too: the time between, the allowance for drift, is the holder's to notice.
+// planUndoLocked sees to it that a lost lock does not stay on nodes that know more of it than its validity told: those that an
+// extension reached while the others were away, those that were stopped and run what they were sent when they go on. Where a
+// quorum says that the lock is not ours, it is released at once. Where its validity ended, not before all other nodes forget it
+// too: the time between, the allowance for drift, is the holder's to notice.
 func (lock *Lock) planUndoLocked(reason error) {
-	switch {
-	case errors.Is(reason, errGone), errors.Is(reason, errForgot):
+	if errors.Is(reason, errGone) || errors.Is(reason, errForgot) {
 		lock.undoNowLocked()
-	case lock.unsettled:
-		lock.locker.renewals.add(lock, lock.undoAtLocked())
+		return
 	}
+	lock.locker.renewals.add(lock, lock.undoAtLocked())
 }
 
 func (lock *Lock) undoAtLocked() clock.Instant {

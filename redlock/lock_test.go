@@ -333,6 +333,9 @@ func TestConcurrentUseOfOneLock(t *testing.T) {
 				}
 			}
 			l := c.locker(redlock.WithTTL(100 * time.Millisecond))
+			if seed%2 == 0 {
+				l = c.renewing(redlock.WithTTL(100*time.Millisecond), redlock.WithMaxHold(300*time.Millisecond))
+			}
 			time.Sleep(10 * time.Millisecond)
 			lock, err := l.TryLock(ctx, "a")
 			if err != nil {
@@ -379,6 +382,7 @@ func TestCloseReleasesWhatIsHeldAndEndsWhatRuns(t *testing.T) {
 		assert.Equal(t, 50, l.Stats().Held)
 		_, err := c.locker().TryLock(ctx, "busy")
 		require.NoError(t, err)
+		settle() // the votes behind the quorum's
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
 			_, err := l.Lock(ctx, "busy")
@@ -515,5 +519,21 @@ func TestTTLIsCheckedAsTheNodesCountIt(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, lock.Extend(ctx, 10900*time.Microsecond), redlock.ErrInvalid)
 		require.NoError(t, lock.Err())
+	})
+}
+
+// A node that was stopped runs the SET when it goes on, for a lock that has ended meanwhile and that nobody unlocks.
+func TestLostLockDoesNotComeUpOnANodeThatWasStopped(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithTTL(30 * time.Second))
+		c.servers[0].Stop()
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		<-lock.Done()
+		time.Sleep(time.Second)
+		c.servers[0].Continue()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Zero(t, c.keys())
 	})
 }

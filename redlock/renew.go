@@ -50,7 +50,7 @@ func (lock *Lock) takeExtension(x *extension, item *extended) {
 	defer lock.mu.Unlock()
 	now := l.clock.Now()
 	lock.touched |= item.mayHold
-	lock.expireLocked(now) // while unsettled: what this round wrote for a lock that expired meanwhile is undone
+	lock.expireLocked(now)
 	lock.extending = false
 	if lock.extended != nil {
 		close(lock.extended)
@@ -65,7 +65,7 @@ func (lock *Lock) takeExtension(x *extension, item *extended) {
 	after := lock.ttl / retryShare
 	from := now
 	if item.verdict == won {
-		lock.epoch, lock.unsettled = x.epoch, false
+		lock.epoch = x.epoch
 		if item.until > lock.until {
 			lock.until = item.until
 			l.expiry.add(lock, item.until)

@@ -129,11 +129,17 @@ func (r *round) mayHold() uint64 {
 	return r.touched
 }
 
-// failure describes the round as it stands, for the caller.
+// failure describes the round as it stands, for the caller. Without a reason, the votes so far tell: of an attempt that ctx cut
+// short, whether a quorum had answered.
 func (r *round) failure(l *Locker, op, name string, reason, ended error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	votes := r.tallyLocked()
+	if reason == nil {
+		if reason = ErrNoQuorum; votes.granted+votes.refused >= quorum(votes.nodes) {
+			reason = ErrTaken
+		}
+	}
 	e := &QuorumError{
 		Op: op, Name: name, Need: quorum(votes.nodes), Granted: votes.granted, Refused: votes.refused,
 		reason: reason, ended: ended,
