@@ -33,6 +33,7 @@ type round struct {
 	verdict verdict // final once decided is closed, and then read without mu
 	touched uint64  // a bit per node: set unless the call has certainly changed nothing there
 	errs    []error // a node's error at its index; nil while none failed
+	cut     *tally  // the votes when ctx ended a wait; nil while none did
 }
 
 // send asks all nodes. It waits for none of them: the votes of nodes that are down come before it returns, the others
@@ -116,6 +117,8 @@ func (r *round) wait(ctx context.Context) (verdict, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.verdict == pending {
+			votes := r.tallyLocked()
+			r.cut = &votes
 			return pending, endOf(ctx)
 		}
 	}
@@ -129,12 +132,15 @@ func (r *round) mayHold() uint64 {
 	return r.touched
 }
 
-// failure describes the round as it stands, for the caller. Without a reason, the votes so far tell: of an attempt that ctx cut
+// failure describes the round as it was decided or cut short, for the caller. Without a reason, the votes so far tell: of an attempt that ctx cut
 // short, whether a quorum had answered.
 func (r *round) failure(l *Locker, op, name string, reason, ended error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	votes := r.tallyLocked()
+	if r.cut != nil { // what comes in later, the caller did not wait for
+		votes = *r.cut
+	}
 	if reason == nil {
 		if reason = ErrNoQuorum; votes.granted+votes.refused >= quorum(votes.nodes) {
 			reason = ErrTaken
