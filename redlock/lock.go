@@ -210,5 +210,14 @@ func (lock *Lock) undoAtLocked() clock.Instant {
 }
 
 func (lock *Lock) undoNowLocked() {
-	lock.undoLocked(lock.newRelease(), lock.touched, lock.locker.clock.Now().Add(lock.timeout))
+	lock.undoLocked(lock.newRelease(), lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
+}
+
+// mayHoldLocked has the bits of the nodes that a release must reach, now or later: while an extension is under way, all, for it may
+// give the key to nodes that never had it.
+func (lock *Lock) mayHoldLocked() uint64 {
+	if lock.extending {
+		return allNodes(len(lock.locker.nodes))
+	}
+	return lock.touched
 }

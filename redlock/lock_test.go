@@ -537,3 +537,28 @@ func TestLostLockDoesNotComeUpOnANodeThatWasStopped(t *testing.T) {
 		assert.Zero(t, c.keys())
 	})
 }
+
+// A node that was away for the SET gets the key by an extension, and its connection breaks before the release behind it.
+func TestReleaseBehindAnExtensionIsKeptForTheNodeThatItHeals(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.servers[0].Kill()
+		l := c.locker(redlock.WithTTL(time.Minute))
+		time.Sleep(time.Second)
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		c.servers[0].Restart(true)
+		time.Sleep(time.Second)
+		for _, server := range c.servers {
+			server.Delay(func() time.Duration { return 50 * time.Millisecond }, nil)
+		}
+		c.servers[0].CutAfterWrite(2) // the script is loaded, run, and its reply lost with all behind it
+		var extending sync.WaitGroup
+		extending.Go(func() { endsOnly(lock.Extend(ctx, time.Minute)) })
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, lock.Unlock(ctx))
+		extending.Wait()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.Zero(t, c.keys())
+	})
+}

@@ -60,7 +60,7 @@ func (lock *Lock) startRelease(why error) *round {
 	r.decided = make(chan struct{})
 	r.locker = l
 	lock.release = r
-	r.send(l, now.Add(lock.timeout), lock.touched)
+	r.send(l, now.Add(lock.timeout), lock.mayHoldLocked())
 	lock.mu.Unlock()
 	l.expiry.remove(lock)
 	return r
