@@ -17,7 +17,8 @@ import (
 // maxBatch bounds the calls that are written, or answered, at once, so that a long queue does not hold the mutex.
 const maxBatch = 512
 
-// conn is one connection of a node, and the calls that were given to it.
+// conn is one connection of a node, and the calls that were given to it. A [Subscription] has a conn of its own, without calls;
+// what Node.mu guards here, Subscription.mu guards there.
 type conn struct {
 	network  net.Conn // what the dialer returned: closing it needs no write, as closing TLS does
 	guard    *guard

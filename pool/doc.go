@@ -1,4 +1,5 @@
-// Package pool talks to Redis masters: one [Node] per master, one pipelined connection per node.
+// Package pool talks to Redis masters: one [Node] per master, one pipelined connection per node, and one more for each
+// [Subscription] to a channel of it.
 //
 // A node never makes its caller wait: [Node.Do] puts a [Call] into a bounded queue and returns, and the answer, or
 // the reason why there is none, comes to the call's [Sink] by the call's deadline. One goroutine per node writes

@@ -22,6 +22,7 @@ const (
 // gathers a batch into one write.
 type guard struct {
 	net.Conn
+	pushes bool // a subscriber's: what comes need not have been asked for, and whoever reads it checks that it fits. Set before use
 
 	asked atomic.Uint64 // commands given to the network; added to before they are written
 
@@ -44,7 +45,7 @@ func (g *guard) Read(p []byte) (int, error) {
 	n, err := g.Conn.Read(p)
 	good, complete, bad := g.parser.feed(p[:n])
 	// A command is counted before it is written, so an honest server's count of replies is never ahead.
-	if g.replies += complete; bad == nil && g.replies > g.asked.Load() {
+	if g.replies += complete; bad == nil && !g.pushes && g.replies > g.asked.Load() {
 		bad = fmt.Errorf("%w: a reply that nobody asked for", ErrProtocol)
 		good = 0
 	}

@@ -18,8 +18,12 @@ type previous struct {
 	runID    string
 }
 
-// connect dials, authenticates and introduces the client, all within the dial timeout, in two round trips at most.
-func (n *Node) connect(ctx context.Context, last *previous) (*conn, error) {
+// introduction is what is said on a new connection before it is used. Where there is a password it sends AUTH; no error of
+// it may repeat the password.
+type introduction func(c *conn, username, password string) error
+
+// connect dials, and introduces the client, all within the dial timeout.
+func (n *Node) connect(ctx context.Context, introduce introduction) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.config.dialTimeout)
 	defer cancel()
 	network, err := n.config.dial(ctx, n.endpoint.network, n.endpoint.address)
@@ -27,7 +31,7 @@ func (n *Node) connect(ctx context.Context, last *previous) (*conn, error) {
 		return nil, withoutContext(err)
 	}
 	closeInTime := context.AfterFunc(ctx, func() { _ = network.Close() }) //nolint:errcheck // its reads and writes fail, which is what it is for
-	c, err := n.greet(ctx, network, last)
+	c, err := n.greet(ctx, network, introduce)
 	if err == nil && closeInTime() {
 		return c, nil
 	}
@@ -47,7 +51,7 @@ func withoutContext(err error) error {
 	return err
 }
 
-func (n *Node) greet(ctx context.Context, network net.Conn, last *previous) (*conn, error) {
+func (n *Node) greet(ctx context.Context, network net.Conn, introduce introduction) (*conn, error) {
 	stream := network
 	if n.endpoint.tls {
 		secured := tls.Client(network, n.tlsConfig())
@@ -65,11 +69,18 @@ func (n *Node) greet(ctx context.Context, network net.Conn, last *previous) (*co
 	}
 	c := newConn(network, stream)
 	c.guard.parser.quiet = password != "" // what a wrong server makes of AUTH is not shown
-	if err := c.introduce(n, username, password); err != nil {
-		return nil, err
+	return c, introduce(c, username, password)
+}
+
+// follow is the introduction of the node's own connection, in two round trips at most.
+func (n *Node) follow(last *previous) introduction {
+	return func(c *conn, username, password string) error {
+		if err := c.introduce(n, username, password); err != nil {
+			return err
+		}
+		c.guard.parser.quiet = false
+		return c.kill(last)
 	}
-	c.guard.parser.quiet = false
-	return c, c.kill(last)
 }
 
 func (n *Node) tlsConfig() *tls.Config {
@@ -94,22 +105,13 @@ func isOK(reply any) bool { return reply == "OK" }
 
 // introduce sends everything that a new connection needs with one write, and takes the answers.
 func (c *conn) introduce(n *Node, username, password string) error {
-	var steps []step
 	var refused error
 	c.identity.Connected = n.config.clock.Now()
-	if password != "" {
-		args := []any{password}
-		if username != "" {
-			args = []any{username, password}
-		}
-		steps = append(steps, step{outgoing{"AUTH", args}, false, isOK})
-	}
+	steps := authenticate(username, password)
 	if n.endpoint.database != 0 {
 		steps = append(steps, step{outgoing{"SELECT", []any{n.endpoint.database}}, false, isOK})
 	}
-	if n.config.clientName != "" {
-		steps = append(steps, step{outgoing{"CLIENT", []any{"SETNAME", n.config.clientName}}, true, isOK})
-	}
+	steps = append(steps, n.giveName()...)
 	steps = append(steps,
 		step{outgoing{"CLIENT", []any{"ID"}}, true, func(reply any) (ok bool) { c.clientID, ok = reply.(int64); return ok }},
 		step{outgoing{"INFO", []any{"server"}}, true, func(reply any) bool {
@@ -129,9 +131,37 @@ func (c *conn) introduce(n *Node, username, password string) error {
 	if err == nil {
 		return refused
 	}
-	// Redis repeats the arguments of a command that it does not know, and cuts them.
+	return hidePassword(err, password)
+}
+
+// authenticate returns the AUTH of a connection, or nothing where there is no password.
+func authenticate(username, password string) []step {
+	switch {
+	case password == "":
+		return nil
+	case username == "":
+		return []step{{outgoing{"AUTH", []any{password}}, false, isOK}}
+	default:
+		return []step{{outgoing{"AUTH", []any{username, password}}, false, isOK}}
+	}
+}
+
+// giveName returns what names a connection in CLIENT LIST, or nothing where it has no name.
+func (n *Node) giveName() []step {
+	if n.config.clientName == "" {
+		return nil
+	}
+	return []step{{outgoing{"CLIENT", []any{"SETNAME", n.config.clientName}}, true, isOK}}
+}
+
+// errHidden stands for an error that repeats the password.
+var errHidden = errors.New("AUTH failed; the server's words are not shown because they repeat the password")
+
+// hidePassword returns the error of an introduction, or errHidden: Redis repeats the arguments of a command that it does
+// not know, and cuts them.
+func hidePassword(err error, password string) error {
 	if password != "" && strings.Contains(err.Error(), password[:min(len(password), 4)]) {
-		return errors.New("AUTH failed; the server's words are not shown because they repeat the password")
+		return errHidden
 	}
 	return err
 }

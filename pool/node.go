@@ -3,7 +3,9 @@ package pool
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/redquorum/redquorum/clock"
@@ -37,6 +39,8 @@ type Node struct {
 	met         bool          // there was one
 	lastContact clock.Instant // when the last connection ended
 	observers   map[*byte]func()
+
+	subscriptions map[*Subscription]struct{} // that have not ended
 }
 
 // State tells whether a node takes calls.
@@ -86,6 +90,7 @@ func NewNode(endpoint string, opts ...Option) (*Node, error) {
 	n := &Node{
 		endpoint: e, name: e.String(), config: cfg,
 		cancel: cancel, stopped: make(chan struct{}), watchAt: never, observers: map[*byte]func(){},
+		subscriptions: map[*Subscription]struct{}{},
 	}
 	n.mu.Lock() // look may run before watch is set
 	n.watch = cfg.clock.AfterFunc(cfg.idlePing, n.look)
@@ -149,15 +154,20 @@ func (n *Node) admitLocked(c *Call) error {
 }
 
 // Close ends the node: calls that are queued or not answered end with [ErrClosed], kept calls are forgotten, the
-// connection is closed. It returns when every goroutine of the node has ended. A second Close does nothing.
+// connection is closed, and so is every [Subscription]. It returns when every goroutine of the node has ended. A second Close
+// does nothing.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	n.state = Closed
 	if n.conn != nil {
 		n.conn.giveUpLocked(ErrClosed)
 	}
+	subscriptions := slices.Collect(maps.Keys(n.subscriptions)) // no more are added to a closed node
 	n.mu.Unlock()
 	n.cancel()
+	for _, s := range subscriptions {
+		s.end()
+	}
 	<-n.stopped
 	n.watch.Stop()
 	return nil

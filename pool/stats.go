@@ -45,3 +45,10 @@ func (n *Node) Stats() Stats {
 	}
 	return s
 }
+
+// State returns whether the node takes calls.
+func (n *Node) State() State {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state
+}
