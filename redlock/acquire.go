@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/pool"
@@ -25,6 +27,10 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // Lock acquires the lock, and waits for it as long as ctx allows; ctx bounds the wait only, not the lock. It also goes on
 // while no quorum of nodes answers. When ctx ends, the error matches that of ctx and the last reason why the lock was not
 // had, [ErrTaken] for one.
+//
+// Those who wait for a name get it in the order in which they came: exactly within a Locker, and nearly so between
+// Lockers, as long as they reach the same nodes. The release hands the lock over, so nobody has to poll; [WithRetry] is for when
+// messages do not come.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	if err != nil {
@@ -33,30 +39,63 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 	return l.wait(ctx, []string{name}, &cfg)
 }
 
-// wait attempts until it has the lock or ctx ends.
+// wait takes a place in the line for the names, and when it is the first there seeks the lock: with a round like that of TryLock, and
+// where somebody else has it, as a waiter.
 func (l *Locker) wait(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
-	pause := clock.Backoff{Shortest: cfg.retryMin, Longest: cfg.retryMax}
-	var last *QuorumError
-	began := l.clock.Now()
-	for {
+	if !l.enter() {
+		return nil, ErrClosed
+	}
+	defer l.leave()
+	since, line := l.clock.Now(), lineName(names)
+	place := l.lines.join(line)
+	defer l.lines.leave(line, place)
+	if place == nil && len(names) == 1 {
+		l.sure(ctx, names[0])
+	}
+	if place == nil && !l.lines.contended(l.config.keyPrefix, names) {
+		cfg.yields = true
 		lock, err := l.attempt(ctx, names, cfg)
-		if err == nil {
-			if last != nil {
-				l.events.waited(lock, l.clock.Now().Sub(began))
-			}
-			return lock, nil
-		}
+		cfg.yields = false
 		var failure *QuorumError
-		if !errors.As(err, &failure) {
-			return nil, waitEnded(last, err)
+		if !errors.As(err, &failure) || failure.ended != nil {
+			return lock, err
 		}
-		if last == nil || failure.ended == nil {
-			last = failure // an attempt that ctx cut short says less than the one before
-		}
-		if failure.ended != nil || !l.sleep(ctx, pause.Next()) {
-			return nil, waitEnded(last, l.whyEnded(ctx))
+		return l.waitOn(ctx, newWaiter(l, names, line, cfg, since), nil, failure)
+	}
+	return l.waitOn(ctx, newWaiter(l, names, line, cfg, since), place, nil)
+}
+
+// waitOn is the rest of wait for those who did not get the lock at once.
+func (l *Locker) waitOn(ctx context.Context, w *waiter, place *place, failure *QuorumError) (*Lock, error) {
+	l.counts.waits.Add(1)
+	l.counts.waiting.Add(1)
+	defer l.counts.waiting.Add(-1)
+	l.events.waiting(w.names[0])
+	if failure != nil {
+		w.note(failure)
+	}
+	if place != nil {
+		select {
+		case <-place.turn:
+		case <-ctx.Done():
+			return nil, waitEnded(l.lines.trouble(w.line), endOf(ctx))
+		case <-l.closing:
+			return nil, ErrClosed
 		}
 	}
+	lock, err := w.seek(ctx)
+	if err == nil {
+		l.events.waited(lock, l.clock.Now().Sub(w.since))
+	}
+	return lock, err
+}
+
+// lineName is the same for the same names in the same order.
+func lineName(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strconv.Itoa(len(names)) + "\x00" + strings.Join(names, "\x00")
 }
 
 // whyEnded returns why a wait ended early: the Locker was closed, or ctx ended.
@@ -98,19 +137,31 @@ func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (
 	}
 	lock := newLock(l, names, cfg)
 	epoch := l.voters.now()
-	start := l.clock.Now() // before the first byte is sent: every node counts the TTL from a later moment
-	lock.begin(epoch, start, cfg.maxHold)
-	r := lock.sendAcquire(start)
+	lock.begin(epoch, l.clock.Now(), cfg.maxHold) // before the first byte is sent: every node counts the TTL from a later moment
+	r := lock.newAcquire()
+	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	return l.conclude(ctx, lock, r, cfg)
+}
+
+// conclude waits for the verdict of an attempt's round. The lock is held then, or undone.
+func (l *Locker) conclude(ctx context.Context, lock *Lock, r *round, cfg *lockConfig) (*Lock, error) {
 	v, ended := r.wait(ctx)
 	var reason error
 	switch v {
 	case won:
-		if reason = l.take(lock, r, cfg); reason == nil {
+		reason, ended = lock.settle(ctx, r)
+		if reason == nil && ended == nil {
+			reason = l.take(lock, r, cfg)
+		}
+		if reason == nil && ended == nil {
 			l.counts.acquired.Add(1)
 			return lock, nil
 		}
 	case denied:
 		reason = ErrTaken
+		if r.granting() {
+			l.counts.split.Add(1)
+		}
 	case noQuorum:
 		reason = ErrNoQuorum
 	case pending: // ctx ended
@@ -130,16 +181,20 @@ func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
-	err := r.failure(l, "acquire", names[0], reason, ended)
+	err := r.failure(l, "acquire", lock.names[0], reason, ended)
 	l.counts.notAcquired(err)
-	l.events.refused(names[0], err)
+	l.events.refused(lock.names[0], err)
 	return nil, err
 }
 
 // take makes a lock that a quorum granted one that is held, or says why not: too little validity is left, or the Locker was closed.
 func (l *Locker) take(lock *Lock, r *round, cfg *lockConfig) error {
+	if cfg.yields && l.lines.contended(l.config.keyPrefix, lock.names) {
+		// A release of ours that was still under way when this began gave the lock to a waiter, whom we overtook.
+		return ErrTaken
+	}
 	lock.until = lock.boundedLocked(l.config.drift.Validity(lock.acquired, lock.ttl))
-	lock.touched = r.mayHold()
+	lock.touched = r.heldBy(lock)
 	if lock.until.Sub(l.clock.Now()) <= cfg.minValidity {
 		return ErrNoValidity
 	}
@@ -149,34 +204,29 @@ func (l *Locker) take(lock *Lock, r *round, cfg *lockConfig) error {
 	return nil
 }
 
-// sendAcquire sends SET key value NX PX ttl to every node; for a set of names, a script that does the like for all or none.
-func (lock *Lock) sendAcquire(start clock.Instant) *round {
+// newAcquire returns the round of an attempt: SET key value NX PX ttl; for a set of names or with fencing, a script that does the like.
+func (lock *Lock) newAcquire() *round {
 	ttlMillis := lock.ttl.Milliseconds()
-	r := &round{rule: decideAcquire, decided: make(chan struct{})}
-	if len(lock.keys) == 1 {
+	r := &round{rule: decideAcquire, decided: make(chan struct{}), read: readGrant}
+	if len(lock.keys) == 1 && !lock.fenced {
 		r.request = pool.Request{
 			Name: "SET", Args: []any{lock.keys[0], lock.valueArg, "NX", "PX", ttlMillis}, Key: lock.key, Accept: isSetReply,
 		}
-		r.read = readSet
-	} else {
-		r.request = pool.Request{
-			Script: acquireScript, Args: acquireScript.Args(nil, lock.keys, lock.valueArg, ttlMillis), Accept: isInteger,
-		}
-		r.read = readOne
+		return r
 	}
-	r.send(lock.locker, start.Add(lock.timeout), 0)
+	args := append([]any{lock.valueArg, ttlMillis}, lock.fenceArgs()...)
+	r.request = pool.Request{Script: acquireScript, Args: acquireScript.Args(nil, lock.keys, args...), Accept: isGrant}
+	if len(lock.keys) == 1 {
+		r.request.Key = lock.key
+	}
+	if lock.fenced {
+		r.fences = make([]int64, len(lock.locker.nodes))
+	}
 	return r
 }
 
 // SET with NX answers OK, or nil where the key exists.
 func isSetReply(reply any) bool { return reply == nil || reply == "OK" }
-
-func readSet(reply any) vote {
-	if reply == nil {
-		return refused
-	}
-	return granted
-}
 
 // undoLocked releases what an attempt has, may have, or may yet be granted: on every node, in the background, with a bound of its own,
 // whatever became of the caller's context. Where the SET is still without an answer the release is behind it on the same

@@ -35,7 +35,7 @@ func TestTheWireFormatIsTheCommonOne(t *testing.T) {
 			require.Len(t, got, 2)
 			assert.Equal(t, []string{"SET", "app:orders/42", lock.Value(), "NX", "PX", "3500"}, got[0])
 			assert.Equal(t, "EVALSHA", got[1][0])
-			assert.Equal(t, []string{"1", "app:orders/42", lock.Value()}, got[1][2:])
+			assert.Equal(t, []string{"1", "app:orders/42", lock.Value(), "350"}, got[1][2:])
 		}
 	})
 }

@@ -34,19 +34,23 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	epoch := l.voters.now()
 	start := l.clock.Now()
 	lock.begin(epoch, start, cfg.maxHold)
+	args := append([]any{value, lock.valueArg, lock.ttl.Milliseconds()}, lock.fenceArgs()...)
 	r := &round{
-		request: pool.Request{
-			Script: adoptScript, Args: adoptScript.Args(nil, lock.keys, value, lock.valueArg, lock.ttl.Milliseconds()),
-			Key: lock.key, Accept: isInteger,
-		},
-		read: readOne, rule: decideHeld, decided: make(chan struct{}),
+		request: pool.Request{Script: adoptScript, Args: adoptScript.Args(nil, lock.keys, args...), Key: lock.key, Accept: isGrant},
+		read:    readGrant, rule: decideHeld, decided: make(chan struct{}),
+	}
+	if lock.fenced {
+		r.fences = make([]int64, len(l.nodes))
 	}
 	r.send(l, start.Add(lock.timeout), 0)
 	v, ended := r.wait(ctx)
 	reason := ErrNoQuorum
 	switch v {
 	case won:
-		if reason = l.take(lock, r, &cfg); reason == nil {
+		if reason, ended = lock.settle(ctx, r); reason == nil && ended == nil {
+			reason = l.take(lock, r, &cfg)
+		}
+		if reason == nil && ended == nil {
 			l.forgetAdoption(lock, value)
 			return lock, nil
 		}
@@ -70,7 +74,7 @@ func (l *Locker) forgetAdoption(lock *Lock, old string) {
 	note := adoptionNote + lock.key
 	r := &round{
 		request: pool.Request{
-			Script: releaseScript, Args: releaseScript.Args(nil, []any{note}, old), Key: note, Accept: isInteger,
+			Script: releaseScript, Args: releaseScript.Args(nil, []any{note}, old, l.grace(lock.timeout)), Key: note, Accept: isInteger,
 		},
 		read: readOne, rule: decideHeld, locker: l,
 	}
@@ -83,7 +87,7 @@ func (lock *Lock) restore(old string, mayHold uint64) {
 	l.enterAnyway()
 	r := &round{
 		request: pool.Request{
-			Script: restoreScript, Args: restoreScript.Args(nil, lock.keys, lock.valueArg, old), Key: lock.key, Accept: isInteger,
+			Script: restoreScript, Args: restoreScript.Args(nil, lock.keys, lock.valueArg, old, l.grace(lock.timeout)), Key: lock.key, Accept: isInteger,
 		},
 		read: readOne, rule: decideHeld, locker: l,
 	}

@@ -28,7 +28,7 @@ const (
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
-		lock:       lockConfig{ttl: 10 * time.Second, retryMin: 10 * time.Millisecond, retryMax: 250 * time.Millisecond},
+		lock:       lockConfig{ttl: 10 * time.Second, retryMin: 200 * time.Millisecond, retryMax: time.Second},
 		driftRate:  0.01,
 		driftFixed: 2 * time.Millisecond,
 		maxTTL:     time.Minute,
@@ -53,6 +53,9 @@ func newConfig(opts []Option) (config, error) {
 func (c *config) check(lock *lockConfig) error {
 	if err := c.checkTTL(lock.ttl); err != nil {
 		return err
+	}
+	if lock.fencing && lock.value != "" {
+		return invalid("WithFencing and WithValue do not go together")
 	}
 	ttl := lock.ttl.Truncate(time.Millisecond)
 	if left := ttl - c.drift.Of(ttl); lock.minValidity >= left {
@@ -105,6 +108,24 @@ func (c *config) timeout(ttl time.Duration) time.Duration {
 		d = min(max(ttl/nodeTimeoutShare, nodeTimeoutMin), nodeTimeoutMax)
 	}
 	return min(d, ttl)
+}
+
+// A waiter to whom a vote was handed over has the grace to confirm it: a few node timeouts, for its nodes may be slow as well.
+const (
+	graceTimeouts = 2
+	graceMin      = 50 * time.Millisecond
+)
+
+func (c *config) grace(timeout time.Duration) time.Duration {
+	return max(graceTimeouts*timeout, graceMin)
+}
+
+// grace returns the grace in milliseconds, as an argument.
+func (l *Locker) grace(timeout time.Duration) any {
+	if timeout == l.config.timeout(l.config.lock.ttl) {
+		return l.graceArg
+	}
+	return l.config.grace(timeout).Milliseconds()
 }
 
 // newValue returns the value of one attempt: at least 128 random bits, and the owner behind them.

@@ -200,6 +200,12 @@ func (e *electorate) count(nodes int, granted, refused, failed uint64) tally {
 	}
 }
 
+// counted returns those of the nodes whose votes count at present.
+func (e *electorate) counted(nodes uint64) uint64 {
+	now := e.present.Load()
+	return nodes &^ (now.barred | now.provisional)
+}
+
 // now returns the present epoch: what a lock that begins now need not fear.
 func (e *electorate) now() uint64 {
 	e.mu.Lock()

@@ -18,7 +18,9 @@ import (
 type Hooks struct {
 	Acquired func(lock *Lock)                  // by TryLock, Lock, Do, Adopt and the like
 	Waited   func(lock *Lock, d time.Duration) // from the call of Lock until the lock was had
+	Waiting  func(name string)                 // Lock did not get it at once
 	Refused  func(name string, err error)      // err as TryLock returns it
+	Handed   func(name string)                 // a release of ours gave the lock to one who waits elsewhere
 	Renewed  func(lock *Lock)                  // by renewal or Extend
 	Lost     func(lock *Lock, err error)       // err as Lock.Err returns it
 	Released func(lock *Lock)                  // by Unlock or Close; the nodes may not have answered yet
@@ -99,6 +101,18 @@ func (e *events) acquired(lock *Lock) {
 func (e *events) waited(lock *Lock, d time.Duration) {
 	if e != nil && e.hooks.Waited != nil {
 		e.add(func() { e.hooks.Waited(lock, d) })
+	}
+}
+
+func (e *events) waiting(name string) {
+	if e != nil && e.hooks.Waiting != nil {
+		e.add(func() { e.hooks.Waiting(name) })
+	}
+}
+
+func (e *events) handed(name string) {
+	if e != nil && e.hooks.Handed != nil {
+		e.add(func() { e.hooks.Handed(name) })
 	}
 }
 

@@ -99,7 +99,7 @@ func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
 		lock.until = until
 		l.expiry.add(lock, until)
 	}
-	lock.extending = true
+	lock.extending, lock.healing = true, true
 	x.items = append(x.items, extended{lock: lock, until: until, keys: len(lock.keys), mayHold: allNodes(len(l.nodes))})
 }
 
@@ -182,7 +182,7 @@ func (x *extension) voteLocked(item *extended, node int, replies []any) {
 		}
 	}
 	switch v {
-	case granted:
+	case granted, handed:
 		item.granted |= bit
 	case failed:
 		item.failed |= bit

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ type NodeStatus struct {
 	Owner    string        // what is behind the | of the value
 	TTL      time.Duration // how long the node keeps it; negative where it does not expire
 	Fence    int64         // the fencing counter; 0 where there is none
+	Waiting  int           // processes that wait for the lock at this node
 	Err      error         // why the node did not tell
 }
 
@@ -77,7 +79,7 @@ func (l *Locker) status(name string, replies []any, r *round) Status {
 		n := &s.Nodes[i]
 		n.Endpoint = node.Endpoint()
 		pair, _ := replies[i].([]any)
-		if len(pair) != 2 {
+		if len(pair) != 4 {
 			if n.Err = r.nodeError(i); n.Err == nil {
 				n.Err = pool.ErrTimeout
 			}
@@ -85,7 +87,10 @@ func (l *Locker) status(name string, replies []any, r *round) Status {
 		}
 		value, _ := pair[0].([]byte)
 		ttlMillis, _ := pair[1].(int64)
-		n.Value = string(value)
+		fence, _ := pair[2].([]byte)
+		waiting, _ := pair[3].(int64)
+		n.Value, n.Waiting = string(value), int(waiting)
+		n.Fence, _ = strconv.ParseInt(string(fence), 10, 64) //nolint:errcheck // not a number: 0
 		_, n.Owner, _ = strings.Cut(n.Value, "|")
 		if n.TTL = time.Duration(ttlMillis) * time.Millisecond; n.Value == "" {
 			n.TTL = 0
@@ -115,12 +120,13 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("redlock: force-unlock %q: %w", name, endOf(ctx))
 	}
+	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
 	r := &round{
-		request: pool.Request{Name: "DEL", Args: []any{l.config.keyPrefix + name}, Accept: isInteger},
+		request: pool.Request{Script: forceScript, Args: forceScript.Args(nil, []any{key}, l.grace(timeout)), Key: key, Accept: isInteger},
 		read:    func(any) vote { return granted },
 		rule:    decideHeld, decided: make(chan struct{}),
 	}
-	r.send(l, l.clock.Now().Add(l.config.timeout(cfg.ttl)), 0)
+	r.send(l, l.clock.Now().Add(timeout), 0)
 	v, ended := r.wait(ctx)
 	if v == won {
 		return nil

@@ -21,6 +21,9 @@ type Lock struct {
 	acquired clock.Instant // when its round began
 	renews   bool
 	reused   bool // the value is the caller's: another attempt may have it
+	fenced   bool
+	listed   bool  // may be on wait lists
+	fence    int64 // written before anyone has the lock
 
 	room    [1]any       // of keys, where there is one
 	name    [1]string    // of names, likewise
@@ -29,6 +32,7 @@ type Lock struct {
 	mu        sync.Mutex // guards the fields below; held over the sending of a round, never over waiting for one
 	state     state
 	extending bool                                  // an extension is under way
+	healing   bool                                  // there was one, which may have given the key to nodes that refused it
 	ttl       time.Duration                         // as the nodes know it
 	timeout   time.Duration                         // how long its rounds wait for a node
 	until     clock.Instant                         // end of validity
@@ -45,7 +49,8 @@ type Lock struct {
 func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	lock := &Lock{
 		locker: l, value: cfg.newValue(), renews: !cfg.withoutRenewal, reused: cfg.value != "",
-		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: never,
+		fenced: cfg.fencing,
+		ttl:    cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: never,
 	}
 	lock.names = append(lock.name[:0], names...)
 	lock.keys = lock.room[:0]
@@ -211,6 +216,15 @@ func (lock *Lock) undoAtLocked() clock.Instant {
 
 func (lock *Lock) undoNowLocked() {
 	lock.undoLocked(lock.newRelease(), lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
+}
+
+// refusedBy is told that a node refused the lock after it was won without that node. An extension may have given it the key since.
+func (lock *Lock) refusedBy(node uint64) {
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	if !lock.healing {
+		lock.touched &^= node
+	}
 }
 
 // mayHoldLocked has the bits of the nodes that a release must reach, now or later: while an extension is under way, all, for it may

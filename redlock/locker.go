@@ -31,6 +31,10 @@ type Locker struct {
 	renewals agenda
 	renewing sync.Mutex // held by renew while it holds the mutexes of a batch; before those
 	counts   counts
+	hashes   []uint64 // of the endpoints, for pilot
+	lines    lines
+	ears     *ears
+	graceArg any      // of the default TTL, boxed once
 	unwatch  []func() // ends what newLocker began at each node
 
 	closing chan struct{} // closed by Close
@@ -103,6 +107,9 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 	l.voters = newElectorate(cfg.quarantine, cfg.maxTTL, cfg.clock, len(nodes))
 	l.voters.changed = l.tellNodes
 	l.events = newEvents(&cfg, len(nodes))
+	l.lines.clock = cfg.clock
+	l.ears = newEars(l)
+	l.graceArg = cfg.grace(cfg.timeout(cfg.lock.ttl)).Milliseconds()
 	l.expiry.init(slotExpiry, cfg.clock, func(locks []*Lock, now clock.Instant) {
 		for _, lock := range locks {
 			lock.expire(now)
@@ -111,6 +118,7 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 	l.renewals.init(slotRenewal, cfg.clock, l.renew)
 	l.renewals.burst = maxRenewed
 	for i, node := range nodes {
+		l.hashes = append(l.hashes, hash(node.Endpoint()))
 		l.unwatch = append(l.unwatch, node.Observe(func() { l.nodeChanged(i) }))
 		l.nodeChanged(i) // it may be connected already
 	}
@@ -225,6 +233,7 @@ func (l *Locker) Close() error {
 	for _, stop := range l.unwatch {
 		stop()
 	}
+	l.ears.close()
 	l.voters.stop()
 	l.events.stop()
 	if l.owns {
@@ -247,7 +256,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
 	}
-	pause := clock.Backoff{Shortest: l.config.lock.retryMin, Longest: l.config.lock.retryMax}
+	pause := clock.Backoff{Shortest: outageMin, Longest: outageMax}
 	for {
 		if !l.enter() {
 			return ErrClosed

@@ -41,6 +41,8 @@ type lockConfig struct {
 	minValidity time.Duration
 	retryMin    time.Duration
 	retryMax    time.Duration
+	fencing     bool
+	yields      bool   // to waiters elsewhere, also when the round is won
 	value       string // empty: a random one for every attempt
 	owner       string
 
@@ -99,8 +101,11 @@ func WithMaxHold(d time.Duration) LockOption {
 	})
 }
 
-// WithRetry bounds the pause between two attempts of Lock (10 ms, 250 ms): it doubles from the first to the second, and
-// each is taken at random from its upper half. From 1 ms to 1 min.
+// WithRetry bounds the pause after which one who waits asks for the lock, in case that nobody woke him (200 ms, 1 s): it doubles from the first
+// to the second, and each is taken at random from its upper half. He also asks when the holder's time to live ends. From 1 ms to 1 min.
+//
+// Shorter pauses help only where wake-ups cannot come: where an ACL forbids publish and subscribe, or where
+// other Redlock clients hold the lock.
 func WithRetry(shortest, longest time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if shortest < time.Millisecond || longest > time.Minute || longest < shortest {
@@ -132,6 +137,16 @@ func WithOwner(owner string) LockOption {
 			return invalid("owner has %d bytes, more than %d", len(owner), maxOwner)
 		}
 		c.owner = owner
+		return nil
+	})
+}
+
+// WithFencing gives the lock a fencing token, see [Lock.Fence]. It costs a script in place of a plain SET, and in the ordinary
+// case no further round trip. All who share a lock should use it: a holder without it has no token to be refused by.
+// It does not go together with [WithValue]: a token belongs to a value that is used once.
+func WithFencing() LockOption {
+	return lockOption(func(c *lockConfig) error {
+		c.fencing = true
 		return nil
 	})
 }

@@ -26,6 +26,7 @@ func (lock *Lock) Unlock(ctx context.Context) error {
 	reason := ErrNoQuorum
 	switch r.verdict {
 	case won:
+		lock.locker.confirmed(lock, r)
 		return nil
 	case denied:
 		reason = ErrLost
@@ -60,6 +61,7 @@ func (lock *Lock) startRelease(why error) *round {
 	r.decided = make(chan struct{})
 	r.locker = l
 	lock.release = r
+	r.expected, r.rule = lock.touched, decideRelease
 	r.send(l, now.Add(lock.timeout), lock.mayHoldLocked())
 	lock.mu.Unlock()
 	l.expiry.remove(lock)
@@ -72,13 +74,23 @@ func (lock *Lock) newRelease() *round {
 	if lock.reused {
 		script = orderedReleaseScript
 	}
-	return &round{
-		request: pool.Request{
-			Script: script, Args: script.Args(make([]any, 0, 4), lock.keys, lock.valueArg),
-			Key: lock.key, Accept: isInteger,
-		},
-		read: readOne, rule: decideHeld,
+	l := lock.locker
+	args := script.Args(make([]any, 0, 6), lock.keys, lock.valueArg, l.grace(lock.timeout))
+	if lock.listed {
+		args = append(args, l.ears.process)
 	}
+	return &round{
+		request: pool.Request{Script: script, Args: args, Key: lock.key, Accept: isInteger},
+		read:    readRelease, rule: decideHeld,
+	}
+}
+
+// readRelease reads the answer of release.lua.
+func readRelease(reply any) vote {
+	if reply == int64(2) {
+		return handed
+	}
+	return readOne(reply)
 }
 
 func isInteger(reply any) bool {

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"math/bits"
 	"sync"
 
 	"github.com/hashicorp/go-multierror"
@@ -14,8 +15,12 @@ import (
 // that is still out can change the verdict, at the latest at the node timeout, when every node has answered or been given up.
 //
 //	send ──▶ count ──▶ decide ──▶ (undo, where the verdict is not won)
+//
+// A round may begin with votes that are in already: those nodes are not asked.
 type round struct {
 	request pool.Request
+	aside   *pool.Request // what the node at apart is asked instead; nil where all are asked the same
+	apart   int
 	calls   []pool.Call               // one per node
 	room    [5]pool.Call              // for the usual number of nodes
 	read    func(reply any) vote      // what a node's answer means
@@ -26,14 +31,18 @@ type round struct {
 	keep   func(node int, reply any) // takes every reply; nil where only the votes count
 	voters *electorate
 
-	mu      sync.Mutex // guards the fields below; never held over a call to a node
-	granted uint64     // nodes by their votes, a bit each
-	refused uint64     // healed ones included
-	failed  uint64
-	verdict verdict // final once decided is closed, and then read without mu
-	touched uint64  // a bit per node: set unless the call has certainly changed nothing there
-	errs    []error // a node's error at its index; nil while none failed
-	cut     *tally  // the votes when ctx ended a wait; nil while none did
+	mu       sync.Mutex // guards the fields below; never held over a call to a node
+	granted  uint64     // nodes by their votes, a bit each
+	refused  uint64     // healed ones included
+	failed   uint64
+	verdict  verdict // final once decided is closed, and then read without mu
+	touched  uint64  // a bit per node: set unless the call has certainly changed nothing there
+	fences   []int64 // a granting node's fence at its index; nil without fencing
+	errs     []error // a node's error at its index; nil while none failed
+	expected uint64  // of a release: the nodes that have or may have the lock
+	lock     *Lock   // that the round has won; nil before
+	awaited  uint64  // the node whose answer to a release is still of interest
+	cut      *tally  // the votes when ctx ended a wait; nil while none did
 }
 
 // send asks all nodes. It waits for none of them: the votes of nodes that are down come before it returns, the others
@@ -44,13 +53,25 @@ func (r *round) send(l *Locker, deadline clock.Instant, keep uint64) {
 	if r.calls = r.room[:min(len(nodes), len(r.room))]; len(nodes) > len(r.room) {
 		r.calls = make([]pool.Call, len(nodes))
 	}
-	r.touched = allNodes(len(nodes))
-	r.request.Deadline = deadline
-	r.request.Sink = r
+	in := r.granted | r.refused | r.failed // guarded by nothing yet: no call has been made
+	r.touched = allNodes(len(nodes)) &^ (r.refused | r.failed)
+	r.request.Deadline, r.request.Sink = deadline, r
+	if r.aside != nil {
+		r.aside.Deadline, r.aside.Sink = deadline, r
+	}
+	if in != 0 {
+		r.decideLocked()
+	}
 	twins := l.voters.present.Load().duplicates
 	for i, node := range nodes {
+		if in>>i&1 == 1 {
+			continue
+		}
 		call := &r.calls[i]
 		call.Request, call.Index, call.Keep = &r.request, int32(i), keep>>i&1 == 1
+		if r.aside != nil && i == r.apart {
+			call.Request = r.aside
+		}
 		if twins>>i&1 == 1 { // its server is asked already
 			r.Complete(call, nil, errTwin)
 			continue
@@ -73,6 +94,9 @@ func (r *round) Complete(call *pool.Call, reply any, err error) {
 	bit := uint64(1) << call.Index
 	r.mu.Lock()
 	r.voteLocked(v, bit)
+	if r.fences != nil && v == granted {
+		r.fences[call.Index] = fenceOf(reply)
+	}
 	if v == refused || (v == failed && untouched(err)) {
 		r.touched &^= bit
 	}
@@ -82,21 +106,36 @@ func (r *round) Complete(call *pool.Call, reply any, err error) {
 		}
 		r.errs[call.Index] = err
 	}
-	if r.verdict == pending {
-		if r.verdict = r.rule(r.tallyLocked()); r.verdict != pending && r.decided != nil {
-			close(r.decided)
-		}
-	}
+	r.decideLocked()
+	awaited, lock := r.awaited == bit, r.lock
 	last := r.granted|r.refused|r.failed == allNodes(len(r.calls))
 	r.mu.Unlock()
-	if last && r.locker != nil {
-		r.locker.leave()
+	if lock != nil && v == refused {
+		lock.refusedBy(bit)
+	}
+	if r.locker != nil {
+		r.locker.tellReleased(r.request.Key, call.Index, v)
+		if awaited {
+			r.locker.lines.answered(r)
+		}
+		if last {
+			r.locker.leave()
+		}
+	}
+}
+
+func (r *round) decideLocked() {
+	if r.verdict != pending {
+		return
+	}
+	if r.verdict = r.rule(r.tallyLocked()); r.verdict != pending && r.decided != nil {
+		close(r.decided)
 	}
 }
 
 func (r *round) voteLocked(v vote, bit uint64) {
 	switch v {
-	case granted:
+	case granted, handed:
 		r.granted |= bit
 	case refused, healed:
 		r.refused |= bit
@@ -106,7 +145,10 @@ func (r *round) voteLocked(v vote, bit uint64) {
 }
 
 func (r *round) tallyLocked() tally {
-	return r.voters.count(len(r.calls), r.granted, r.refused, r.failed)
+	t := r.voters.count(len(r.calls), r.granted, r.refused, r.failed)
+	t.expected = bits.OnesCount64(r.expected)
+	t.absent = bits.OnesCount64(r.voters.counted(r.refused &^ r.expected))
+	return t
 }
 
 // wait returns the verdict, or pending and the context's error where ctx ends first.
@@ -132,9 +174,17 @@ func (r *round) mayHold() uint64 {
 	return r.touched
 }
 
+// heldBy is mayHold for a lock that is held from now on; refusals that are still to come reach it, too.
+func (r *round) heldBy(lock *Lock) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lock = lock
+	return r.touched
+}
+
 // failure describes the round as it was decided or cut short, for the caller. Without a reason, the votes so far tell: of an attempt that ctx cut
 // short, whether a quorum had answered.
-func (r *round) failure(l *Locker, op, name string, reason, ended error) error {
+func (r *round) failure(l *Locker, op, name string, reason, ended error) *QuorumError {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	votes := r.tallyLocked()
@@ -178,4 +228,11 @@ func (r *round) nodeError(node int) error {
 		return nil
 	}
 	return r.errs[node]
+}
+
+// granting reports whether a node granted.
+func (r *round) granting() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.granted != 0
 }

@@ -16,6 +16,13 @@ type Stats struct {
 	NoValidity   uint64      // rounds that won too late
 	Renewed      uint64      // extensions that won
 	Lost         uint64      // locks that ended without our doing
+	Waiting      int         // calls of Lock, LockAll and Do that wait now
+	Waits        uint64      // of those calls, how many did not get the lock at once
+	HandedOver   uint64      // votes that our releases gave to waiters elsewhere
+	Woken        uint64      // votes that were handed over to us
+	Polls        uint64      // questions of waiters whom nobody woke
+	Split        uint64      // rounds in which some nodes granted and others refused, and no quorum did either
+	SecondRounds uint64      // fencing tokens that took a second round
 	HooksDropped uint64      // calls of hooks that were not made because too many were outstanding
 	Nodes        []NodeStats // in the order of the endpoints
 }
@@ -27,7 +34,11 @@ type NodeStats struct {
 	Barred       error // why its vote does not count: quarantined, or the same server as another; nil where it does
 }
 
-type counts struct{ acquired, taken, noQuorum, noValidity, renewed, lost atomic.Uint64 }
+type counts struct {
+	acquired, taken, noQuorum, noValidity, renewed, lost atomic.Uint64
+	waits, handedOver, woken, polls, split, secondRounds atomic.Uint64
+	waiting                                              atomic.Int64
+}
 
 func (c *counts) notAcquired(reason error) {
 	switch {
@@ -43,14 +54,21 @@ func (c *counts) notAcquired(reason error) {
 // Stats returns the present figures.
 func (l *Locker) Stats() Stats {
 	s := Stats{
-		Held:       l.expiry.len(),
-		Acquired:   l.counts.acquired.Load(),
-		Taken:      l.counts.taken.Load(),
-		NoQuorum:   l.counts.noQuorum.Load(),
-		NoValidity: l.counts.noValidity.Load(),
-		Renewed:    l.counts.renewed.Load(),
-		Lost:       l.counts.lost.Load(),
-		Nodes:      make([]NodeStats, len(l.nodes)),
+		Held:         l.expiry.len(),
+		Acquired:     l.counts.acquired.Load(),
+		Taken:        l.counts.taken.Load(),
+		NoQuorum:     l.counts.noQuorum.Load(),
+		NoValidity:   l.counts.noValidity.Load(),
+		Renewed:      l.counts.renewed.Load(),
+		Lost:         l.counts.lost.Load(),
+		Waiting:      int(l.counts.waiting.Load()),
+		Waits:        l.counts.waits.Load(),
+		HandedOver:   l.counts.handedOver.Load(),
+		Woken:        l.counts.woken.Load(),
+		Polls:        l.counts.polls.Load(),
+		Split:        l.counts.split.Load(),
+		SecondRounds: l.counts.secondRounds.Load(),
+		Nodes:        make([]NodeStats, len(l.nodes)),
 	}
 	for i := range l.nodes {
 		s.Nodes[i] = l.nodeStats(i)

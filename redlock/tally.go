@@ -5,6 +5,7 @@ type vote uint8
 
 const (
 	granted vote = iota // did what it was asked
+	handed              // granted a release, and gave the key to one who waits for it
 	refused             // answered, and did not: the key is another's, or gone
 	healed              // set the key anew; votes like refused, but holds our value
 	failed              // no answer of use: an error, or none in time
@@ -16,6 +17,9 @@ type tally struct {
 	granted int
 	refused int // healed ones included
 	failed  int
+
+	expected int // of a release: nodes that have, or may have, what is to be released
+	absent   int // of the refused: those that were not expected to have it
 }
 
 // quorum is the smallest number of nodes that any two sets of have a node in common: the majority, of all nodes that are
@@ -64,6 +68,25 @@ func decideHeld(t tally) verdict {
 		return denied
 	case t.granted+out >= need, t.refused+out >= need:
 		return pending
+	default:
+		return noQuorum
+	}
+}
+
+// decideRelease is the verdict on a release. It is won when a quorum deleted the lock; and, when all have answered or failed, also when a quorum
+// does not have it, as long as it may have been held to the end: a node that never granted it is as free as one that deleted it. It is denied
+// when so many nodes no longer had it that no quorum can have held it.
+func decideRelease(t tally) verdict {
+	need := quorum(t.nodes)
+	switch gone := t.refused - t.absent; {
+	case t.granted >= need:
+		return won
+	case gone > t.expected-need:
+		return denied
+	case t.outstanding() > 0:
+		return pending
+	case t.granted+t.absent >= need:
+		return won
 	default:
 		return noQuorum
 	}

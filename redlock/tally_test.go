@@ -65,9 +65,9 @@ func twin(votes tally, atTheEnd func(tally) verdict) verdict {
 	}
 	var all []verdict
 	for _, next := range []tally{
-		{votes.nodes, votes.granted + 1, votes.refused, votes.failed},
-		{votes.nodes, votes.granted, votes.refused + 1, votes.failed},
-		{votes.nodes, votes.granted, votes.refused, votes.failed + 1},
+		{nodes: votes.nodes, granted: votes.granted + 1, refused: votes.refused, failed: votes.failed},
+		{nodes: votes.nodes, granted: votes.granted, refused: votes.refused + 1, failed: votes.failed},
+		{nodes: votes.nodes, granted: votes.granted, refused: votes.refused, failed: votes.failed + 1},
 	} {
 		all = append(all, twin(next, atTheEnd))
 	}

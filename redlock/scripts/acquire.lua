@@ -3,13 +3,17 @@
 -- KEYS     the lock's keys
 -- ARGV[1]  the value to set
 -- ARGV[2]  time to live in milliseconds
--- Returns 1 when all were free and are the caller's now, 0 when one is taken.
+-- ARGV[3]  with fencing: the caller's wall clock in microseconds
+-- ARGV[4]  with fencing: how long the counters live, in milliseconds
+-- Returns 0 when one is taken. When all were free and are the caller's now: the fence as text, or 1 without fencing.
 for _, key in ipairs(KEYS) do
   if redis.call('EXISTS', key) == 1 then
     return 0
   end
 end
+-- First what may fail: a counter that is no number leaves the keys alone.
+local fence = ARGV[3] and raiseFence(KEYS, ARGV[3], ARGV[4]) or 1
 for _, key in ipairs(KEYS) do
   redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
 end
-return 1
+return fence

@@ -1,5 +1,13 @@
--- Who holds a key, and for how long?
+-- Who holds a key, for how long, how far is its fence, and how many wait?
 --
 -- KEYS[1]  a lock's key
--- Returns its value and its time to live in milliseconds (-2 when absent, -1 when it does not expire).
-return { redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]) }
+-- Returns its value, its time to live in milliseconds (-2 when absent, -1 when it does not expire), its fencing counter
+-- (nothing where there is none), and how many wait for it here. What the caller may not see counts as nothing.
+local fence = redis.pcall('GET', 'redquorum:fence:' .. KEYS[1])
+local waiting = redis.pcall('ZCARD', 'redquorum:wait:' .. KEYS[1])
+return {
+  redis.call('GET', KEYS[1]),
+  redis.call('PTTL', KEYS[1]),
+  type(fence) == 'string' and fence,
+  type(waiting) == 'number' and waiting or 0,
+}

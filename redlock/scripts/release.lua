@@ -1,14 +1,20 @@
--- Compare and delete: a key goes only if it still holds the caller's value. A note beside it, that somebody is adopting it
--- from the caller (adopt.lua), goes too.
+-- Compare, and hand over or delete: a key goes only if it still holds the caller's value. A note beside it, that somebody is
+-- adopting it from the caller (adopt.lua), goes too.
 --
 -- KEYS     the lock's keys
 -- ARGV[1]  the value that the caller set
--- Returns 1 when all of them were deleted, 0 when one was absent or another's.
-local deleted = 0
+-- ARGV[2]  the grace of a waiter who gets the key, in milliseconds
+-- ARGV[3]  the caller's process, where this attempt may be on the wait lists: it leaves them
+-- Returns 0 when a key was absent or another's. When all were the caller's: 2 if one of them was handed over, otherwise 1.
+local mine, handed = 0, false
 for _, key in ipairs(KEYS) do
+  if ARGV[3] then
+    redis.pcall('ZREM', 'redquorum:wait:' .. key, ARGV[3] .. ':' .. ARGV[1])
+  end
   local holder = redis.call('GET', key)
   if holder == ARGV[1] then
-    deleted = deleted + redis.call('DEL', key)
+    mine = mine + 1
+    handed = handOver(key, ARGV[2]) or handed
   elseif holder then
     local note = 'redquorum:adopt:' .. key
     if redis.pcall('GET', note) == ARGV[1] then
@@ -16,4 +22,7 @@ for _, key in ipairs(KEYS) do
     end
   end
 end
-return deleted == #KEYS and 1 or 0
+if mine < #KEYS then
+  return 0
+end
+return handed and 2 or 1

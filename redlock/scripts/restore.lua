@@ -4,6 +4,7 @@
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the value of the swap
 -- ARGV[2]  the old value
+-- ARGV[3]  the grace of a waiter who gets the key, in milliseconds
 -- Returns 1 when nothing of the swap is left, 0 when it had not reached the key.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
@@ -13,7 +14,7 @@ local left = redis.call('PTTL', KEYS[1])
 if left > 0 and redis.call('GET', note) == ARGV[2] then
   redis.call('SET', KEYS[1], ARGV[2], 'PX', left)
 else
-  redis.call('DEL', KEYS[1])
+  handOver(KEYS[1], ARGV[3])
 end
 redis.call('DEL', note)
 return 1

@@ -1,0 +1,246 @@
+package redlock_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// skewed is a clock whose wall clock is off.
+type skewed struct {
+	clock.Clock
+	by time.Duration
+}
+
+func (s *skewed) Wall() time.Time { return s.Clock.Wall().Add(s.by) }
+
+// fences returns the counters of a key, 0 where there is none.
+func (c *cluster) fences(key string) (fences []int64) {
+	for _, server := range c.servers {
+		text, _, _ := server.Get("redquorum:fence:" + key)
+		n, _ := strconv.ParseInt(text, 10, 64)
+		fences = append(fences, n)
+	}
+	return fences
+}
+
+// know makes the nodes know the scripts: the first run of each costs a message more.
+func (c *cluster) know(l *redlock.Locker) {
+	lock, err := l.TryLock(ctx, "known")
+	require.NoError(c.t, err)
+	require.NoError(c.t, lock.Unlock(ctx))
+	time.Sleep(time.Second)
+}
+
+func TestAFencingTokenIsTheTimeAndCostsNoRoundTrip(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(2 * time.Millisecond)
+		l := c.locker(redlock.WithFencing())
+		c.know(l)
+		var last int64
+		for range 20 {
+			began, wall := c.clock.Now(), c.clock.Wall()
+			lock, err := l.TryLock(ctx, "a")
+			require.NoError(t, err)
+			assert.Equal(t, 2*time.Millisecond, c.clock.Now().Sub(began), "one round trip")
+			assert.Equal(t, wall.UnixMicro(), lock.Fence())
+			assert.Greater(t, lock.Fence(), last)
+			last = lock.Fence()
+			require.NoError(t, lock.Unlock(ctx))
+		}
+		assert.Zero(t, l.Stats().SecondRounds)
+		lock, err := l.TryLock(ctx, "unfenced", redlock.WithTTL(time.Second))
+		require.NoError(t, err)
+		assert.NotZero(t, lock.Fence(), "an option of the Locker holds for all its locks")
+	})
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		lock, err := c.locker().TryLock(ctx, "a")
+		require.NoError(t, err)
+		assert.Zero(t, lock.Fence(), "without fencing")
+		assert.Equal(t, []string{"a"}, c.servers[0].Keys())
+	})
+}
+
+func TestACounterOutlivesEveryLockAndExpires(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		for _, test := range []struct{ maxTTL, life time.Duration }{
+			{20 * time.Second, 10 * time.Minute}, {time.Hour, 10 * time.Hour},
+		} {
+			l := c.locker(redlock.WithFencing(), redlock.WithMaxTTL(test.maxTTL))
+			name := test.maxTTL.String()
+			lock, err := l.TryLock(ctx, name)
+			require.NoError(t, err)
+			require.NoError(t, lock.Unlock(ctx))
+			_, left, _ := c.servers[0].Get("redquorum:fence:" + name)
+			assert.InDelta(t, test.life, left, float64(time.Second))
+		}
+	})
+}
+
+// A node whose counter is ahead is in every quorum sooner or later; the others are raised to it.
+func TestACounterThatIsAheadTakesOneMoreRound(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		ahead := c.clock.Wall().Add(time.Hour).UnixMicro()
+		c.do(0, "SET", "redquorum:fence:a", ahead)
+		c.servers[2].Kill() // so that node 0 is one of the quorum
+		c.slow(2 * time.Millisecond)
+		l := c.locker(redlock.WithFencing())
+		c.know(l)
+		began := c.clock.Now()
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		assert.Equal(t, 4*time.Millisecond, c.clock.Now().Sub(began))
+		assert.Equal(t, ahead+1, lock.Fence())
+		settle()
+		assert.Equal(t, []int64{ahead + 1, ahead + 1}, c.fences("a")[:2])
+		assert.Equal(t, uint64(1), l.Stats().SecondRounds)
+	})
+}
+
+func TestAClockThatIsWrongLeavesTokensInOrder(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				wrong := c.locker(redlock.WithFencing(), redlock.WithClock(&skewed{c.clock, by}))
+				right := c.locker(redlock.WithFencing())
+				var last int64
+				for range 5 {
+					for _, l := range []*redlock.Locker{wrong, right, right, wrong, wrong} {
+						lock, err := l.TryLock(ctx, "a")
+						require.NoError(t, err)
+						assert.Greater(t, lock.Fence(), last)
+						off := time.UnixMicro(lock.Fence()).Sub(c.clock.Wall())
+						assert.LessOrEqual(t, off.Abs(), time.Minute+time.Second, "held within a minute of the nodes")
+						last = lock.Fence()
+						require.NoError(t, lock.Unlock(ctx))
+						settle()
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestATokenOfASetIsAboveThoseOfEachName(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		ahead := c.clock.Wall().Add(time.Minute).UnixMicro()
+		for i := range c.servers {
+			c.do(i, "SET", "redquorum:fence:b", ahead)
+		}
+		l := c.locker(redlock.WithFencing())
+		lock, err := l.LockAll(ctx, []string{"a", "b", "c"})
+		require.NoError(t, err)
+		assert.Equal(t, ahead+1, lock.Fence())
+		settle()
+		for _, name := range []string{"a", "b", "c"} {
+			assert.Equal(t, []int64{ahead + 1, ahead + 1, ahead + 1}, c.fences(name))
+		}
+		require.NoError(t, lock.Unlock(ctx))
+		lock, err = l.Lock(ctx, "a")
+		require.NoError(t, err)
+		assert.Equal(t, ahead+2, lock.Fence())
+	})
+}
+
+func TestAdoptersGetTokensOfTheirOwn(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithFencing())
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		last := lock
+		for range 5 {
+			adopted, err := c.locker(redlock.WithFencing()).Adopt(ctx, "a", last.Value())
+			require.NoError(t, err)
+			assert.Greater(t, adopted.Fence(), last.Fence())
+			last = adopted
+		}
+	})
+}
+
+func TestAVoteThatWasHandedOverIsFenced(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		a, b := c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())
+		lock, err := a.Lock(ctx, "a")
+		require.NoError(t, err)
+		for i := range 10 {
+			next := acquiring(t, []*redlock.Locker{b, a}[i%2], "a")
+			time.Sleep(20 * time.Millisecond)
+			last := lock.Fence()
+			require.NoError(t, lock.Unlock(ctx))
+			lock = <-next
+			assert.Greater(t, lock.Fence(), last)
+		}
+		assert.Equal(t, uint64(10), a.Stats().Woken+b.Stats().Woken)
+		assert.Zero(t, a.Stats().SecondRounds+b.Stats().SecondRounds)
+	})
+}
+
+func TestTokensAreExactUpToTheLimitOfDoubles(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		const large = 1<<53 - 10
+		c.do(1, "SET", "redquorum:fence:a", int64(large))
+		c.servers[0].Kill()
+		l := c.locker(redlock.WithFencing())
+		for want := int64(large) + 1; want < 1<<53; want++ {
+			lock, err := l.TryLock(ctx, "a")
+			require.NoError(t, err)
+			require.Equal(t, want, lock.Fence())
+			settle()
+			require.Equal(t, []int64{want, want}, c.fences("a")[1:])
+			require.NoError(t, lock.Unlock(ctx))
+		}
+	})
+}
+
+func TestACounterThatIsNoNumberIsAFailureOfThatNode(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithFencing())
+		c.do(0, "SET", "redquorum:fence:a", "junk")
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(ctx))
+		settle()
+		c.do(1, "ZADD", "redquorum:fence:a2", 1, "junk")
+		c.do(2, "SET", "redquorum:fence:a2", "junk")
+		_, err = l.TryLock(ctx, "a2")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		settle()
+		assert.Equal(t, []string{"", "", ""}, c.holders("a2"))
+	})
+}
+
+func TestFencingAndAGivenValueDoNotGoTogether(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithFencing())
+		_, err := l.TryLock(ctx, "a", redlock.WithValue("mine"))
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		assert.Zero(t, c.keys())
+	})
+}
+
+func TestInspectShowsFencesAndWaiters(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())
+		lock, err := a.TryLock(ctx, "a")
+		require.NoError(t, err)
+		next := acquiring(t, b, "a")
+		time.Sleep(20 * time.Millisecond)
+		status, err := a.Inspect(ctx, "a")
+		require.NoError(t, err)
+		waiting := 0
+		for _, node := range status.Nodes {
+			assert.Equal(t, lock.Fence(), node.Fence)
+			waiting += node.Waiting
+		}
+		assert.Equal(t, 1, waiting, "at the pilot")
+		require.NoError(t, lock.Unlock(ctx))
+		require.NoError(t, (<-next).Unlock(ctx))
+	})
+}

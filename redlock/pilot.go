@@ -1,0 +1,46 @@
+package redlock
+
+import (
+	"math/bits"
+
+	"github.com/redquorum/redquorum/pool"
+)
+
+// pilotWeight is a node's weight for a key in rendezvous hashing (Thaler and Ravishankar, 1998): all clients find the same order of the nodes,
+// in whatever order they list them, each key has another one, and a node that is away moves only the keys that it is first for.
+// It takes the hashes of endpoint and key, and mixes them by the last step of MurmurHash3.
+func pilotWeight(endpoint, key uint64) uint64 {
+	x := endpoint ^ bits.RotateLeft64(key, 32)
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// hash is FNV-1a.
+func hash(text string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return h
+}
+
+// pilot returns the node at which those who want a key form up: of those in the mask, the first by weight that is up and whose vote
+// counts. Clients may disagree on that; then they form up at several nodes, and a round decides between them as ever.
+func (l *Locker) pilot(key string, among uint64) (node int, found bool) {
+	now := l.voters.present.Load()
+	among &^= now.barred | now.provisional
+	var heaviest uint64
+	keyHash := hash(key)
+	for i, n := range l.nodes {
+		if among>>i&1 == 0 || l.ears.shunned(i) || n.State() != pool.Up {
+			continue
+		}
+		if weight := pilotWeight(l.hashes[i], keyHash); !found || weight > heaviest {
+			node, found, heaviest = i, true, weight
+		}
+	}
+	return node, found
+}

@@ -1,0 +1,10 @@
+-- Take a key from whoever holds it, and hand it over or delete it.
+--
+-- KEYS[1]  the lock's key
+-- ARGV[1]  the grace of a waiter who gets the key, in milliseconds
+-- Returns 1 when it was held, 0 when it was free.
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return 0
+end
+handOver(KEYS[1], ARGV[1])
+return 1

@@ -1,0 +1,27 @@
+-- Give a key that is the caller's to the oldest of those who wait for it, or delete it. The one who gets it owns this node's
+-- vote before anyone else can ask; he has the grace to confirm it (wait.lua), and if he sleeps that long, it is free.
+-- Waiters whose process does not listen any more are dropped: a few at a time, the others poll. This runs for those who may
+-- not publish or touch the list, too: then it deletes.
+--
+-- Returns true when the key was handed over.
+local function handOver(key, graceMillis)
+  local list = 'redquorum:wait:' .. key
+  for _ = 1, 64 do
+    local oldest = redis.pcall('ZPOPMIN', list)
+    local waiter = oldest[1]
+    if not waiter then
+      break
+    end
+    local colon = string.find(waiter, ':', 1, true)
+    local process, value = string.sub(waiter, 1, colon - 1), string.sub(waiter, colon + 1)
+    local heard = redis.pcall('PUBLISH', 'redquorum:wake:' .. process, value)
+    if heard ~= 0 and type(heard) == 'number' then
+      local given = redis.pcall('SET', key, value, 'PX', graceMillis)
+      if given.ok then
+        return true
+      end
+    end
+  end
+  redis.call('DEL', key)
+  return false
+end

@@ -1,0 +1,312 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// slow makes every command and every reply of all nodes take half of a round trip.
+func (c *cluster) slow(roundTrip time.Duration) {
+	half := func() time.Duration { return roundTrip / 2 }
+	for _, server := range c.servers {
+		server.Delay(half, half)
+	}
+}
+
+// commands counts what clients have sent to all nodes since the last call, PINGs and what a new connection sends apart.
+func (c *cluster) commands() (n int) {
+	for _, server := range c.servers {
+		for _, command := range server.Commands() {
+			switch name := command.Args[0]; name {
+			case "CLIENT", "INFO", "PING", "SCRIPT", "CONFIG", "SUBSCRIBE":
+			default:
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// acquiring calls Lock in the background; the lock arrives on the channel, nil for an error.
+func acquiring(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOption) <-chan *redlock.Lock {
+	got := make(chan *redlock.Lock, 1)
+	go func() {
+		lock, err := l.Lock(ctx, name, opts...)
+		assert.NoError(t, err)
+		got <- lock
+	}()
+	return got
+}
+
+func TestWaitersOfOneLockerGetTheLockInTheirOrder(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		l := c.locker()
+		first, err := l.Lock(ctx, "a")
+		require.NoError(t, err)
+		var order []int
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() {
+				lock, err := l.Lock(ctx, "a")
+				if assert.NoError(t, err) {
+					mu.Lock()
+					order = append(order, i)
+					mu.Unlock()
+					assert.NoError(t, lock.Unlock(ctx))
+				}
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		assert.Equal(t, 10, l.Stats().Waiting)
+		require.NoError(t, first.Unlock(ctx))
+		all.Wait()
+		assert.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, order)
+		stats := l.Stats()
+		assert.Zero(t, stats.Waiting)
+		assert.Zero(t, stats.Polls)
+		assert.Equal(t, uint64(10), stats.Waits)
+		settle()
+		time.Sleep(time.Second)
+		assert.Zero(t, c.keys())
+	})
+}
+
+func TestAReleaseHandsTheLockToTheOldestWaiterOfAnyLocker(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		const roundTrip = 2 * time.Millisecond
+		c.slow(roundTrip)
+		holder := c.locker()
+		lock, err := holder.Lock(ctx, "a")
+		require.NoError(t, err)
+		var got []<-chan *redlock.Lock
+		var lockers []*redlock.Locker
+		for range 4 {
+			l := c.locker()
+			lockers = append(lockers, l)
+			got = append(got, acquiring(t, l, "a"))
+			time.Sleep(20 * time.Millisecond)
+		}
+		for i := range got {
+			released := c.clock.Now()
+			require.NoError(t, lock.Unlock(ctx))
+			lock = <-got[i]
+			require.NotNil(t, lock)
+			// Half a round trip to the pilot, half to the waiter, and one round.
+			assert.LessOrEqual(t, c.clock.Now().Sub(released), 2*roundTrip)
+			assert.Positive(t, lock.Remaining())
+			assert.Zero(t, lockers[i].Stats().Polls)
+			assert.Equal(t, uint64(1), lockers[i].Stats().Woken)
+			assert.Zero(t, lockers[i].Stats().Split)
+		}
+		assert.Equal(t, uint64(1), holder.Stats().HandedOver)
+		require.NoError(t, lock.Unlock(ctx))
+		time.Sleep(time.Second)
+		assert.Zero(t, c.keys())
+	})
+}
+
+func TestAHandOverCostsElevenCommands(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		a, b := c.locker(), c.locker()
+		lock, err := a.Lock(ctx, "a")
+		require.NoError(t, err)
+		next := acquiring(t, b, "a")
+		time.Sleep(20 * time.Millisecond)
+		const rounds = 20
+		before := 0
+		for i := range rounds {
+			if i == 2 { // the first are on their way into the line
+				before = c.commands()
+			}
+			other := []*redlock.Locker{a, b}[i%2]
+			require.NoError(t, lock.Unlock(ctx))
+			after := acquiring(t, other, "a")
+			lock = <-next
+			next = after
+			time.Sleep(20 * time.Millisecond)
+		}
+		// A release to all, a round to all, and one question to the pilot.
+		assert.Equal(t, (rounds-2)*(5+5+1), c.commands()-before)
+		require.NoError(t, lock.Unlock(ctx))
+		require.NoError(t, (<-next).Unlock(ctx))
+	})
+}
+
+func TestAWaiterWhoseContextEndsLeavesTheList(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		a, b, d := c.locker(), c.locker(), c.locker()
+		lock, err := a.Lock(ctx, "a")
+		require.NoError(t, err)
+		soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err = b.Lock(soon, "a")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		settle()
+		for i := range c.servers {
+			assert.EqualValues(t, 0, c.do(i, "ZCARD", "redquorum:wait:a"))
+		}
+		got := acquiring(t, d, "a")
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, lock.Unlock(ctx))
+		settle()
+		select {
+		case lock := <-got:
+			require.NoError(t, lock.Unlock(ctx))
+		default:
+			t.Error("the next waiter did not get it")
+			<-got
+		}
+	})
+}
+
+func TestAWaiterWhoLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		a, b, d := c.locker(), c.locker(), c.locker()
+		lock, err := a.Lock(ctx, "a")
+		require.NoError(t, err)
+		leaving, cancel := context.WithCancel(ctx)
+		defer cancel()
+		left := make(chan error, 1)
+		go func() {
+			_, err := b.Lock(leaving, "a")
+			left <- err
+		}()
+		time.Sleep(20 * time.Millisecond)
+		got := acquiring(t, d, "a")
+		time.Sleep(20 * time.Millisecond)
+		for _, server := range c.servers { // the vote is b's before b knows
+			server.OnCommand(func(command fakenode.Command) {
+				if command.Args[0] == "EVALSHA" && len(command.Args) == 6 { // a release
+					cancel()
+				}
+			})
+		}
+		c.slow(time.Millisecond)
+		require.NoError(t, lock.Unlock(ctx))
+		require.ErrorIs(t, <-left, context.Canceled)
+		time.Sleep(10 * time.Millisecond)
+		select {
+		case lock := <-got:
+			require.NoError(t, lock.Unlock(ctx))
+		default:
+			t.Error("the vote was not handed on")
+			<-got
+		}
+	})
+}
+
+func TestTheNextWaiterGetsALockWhoseHolderDiedAsItExpires(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		for i := range c.servers {
+			c.do(i, "SET", "a", "the dead one's", "PX", 5000)
+		}
+		expiry := c.clock.Now().Add(5 * time.Second)
+		l := c.locker()
+		lock, err := l.Lock(ctx, "a")
+		require.NoError(t, err)
+		late := c.clock.Now().Sub(expiry)
+		assert.Less(t, late, 20*time.Millisecond)
+		assert.LessOrEqual(t, l.Stats().Polls, uint64(5*10+1), "not more than one each 100 ms")
+		require.NoError(t, lock.Unlock(ctx))
+	})
+}
+
+func TestALockThatAForeignClientReleasesIsFoundByPolling(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		for i := range c.servers {
+			c.do(i, "SET", "a", "foreign", "PX", 60000)
+		}
+		l := c.locker(redlock.WithRetry(100*time.Millisecond, 400*time.Millisecond))
+		got := acquiring(t, l, "a")
+		time.Sleep(3 * time.Second)
+		for i := range c.servers {
+			c.do(i, "DEL", "a")
+		}
+		released := c.clock.Now()
+		lock := <-got
+		assert.LessOrEqual(t, c.clock.Now().Sub(released), 410*time.Millisecond)
+		require.NoError(t, lock.Unlock(ctx))
+	})
+}
+
+func TestWaitingWorksWherePubSubIsForbidden(t *testing.T) {
+	for _, forbidden := range [][]string{{"SUBSCRIBE"}, {"PUBLISH"}, {"ZADD", "ZPOPMIN", "ZREM", "ZCARD", "ZSCORE"}, {"SUBSCRIBE", "PUBLISH", "ZADD", "ZPOPMIN", "ZREM"}} {
+		t.Run(strings.Join(forbidden, " "), func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				for _, server := range c.servers {
+					server.RefuseWith("NOPERM this user has no permissions to run this command", forbidden...)
+				}
+				a, b := c.locker(), c.locker()
+				lock, err := a.Lock(ctx, "a")
+				require.NoError(t, err)
+				got := acquiring(t, b, "a")
+				time.Sleep(2 * time.Second)
+				require.NoError(t, lock.Unlock(ctx))
+				released := c.clock.Now()
+				lock = <-got
+				assert.LessOrEqual(t, c.clock.Now().Sub(released), time.Second+50*time.Millisecond)
+				require.NoError(t, lock.Unlock(ctx))
+			})
+		})
+	}
+}
+
+func TestWaitersTurnToAnotherNodeWhenThePilotIsAway(t *testing.T) {
+	for down := range 5 {
+		t.Run(fmt.Sprint("node ", down), func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				a, b := c.locker(), c.locker()
+				lock, err := a.Lock(ctx, "a")
+				require.NoError(t, err)
+				got := acquiring(t, b, "a")
+				time.Sleep(20 * time.Millisecond)
+				c.servers[down].Kill()
+				time.Sleep(5 * time.Second) // b finds another pilot, if it was that one
+				released := c.clock.Now()
+				require.NoError(t, lock.Unlock(ctx))
+				lock = <-got
+				assert.Less(t, c.clock.Now().Sub(released), 5*time.Millisecond)
+				require.NoError(t, lock.Unlock(ctx))
+			})
+		})
+	}
+}
+
+func TestCloseEndsWaitersAndTakesThemOffTheLists(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		a, b := c.locker(), c.locker()
+		lock, err := a.Lock(ctx, "a")
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				_, err := b.Lock(ctx, "a")
+				assert.ErrorIs(t, err, redlock.ErrClosed)
+			})
+		}
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, b.Close())
+		all.Wait()
+		for i := range c.servers {
+			assert.EqualValues(t, 0, c.do(i, "ZCARD", "redquorum:wait:a"))
+		}
+		require.NoError(t, lock.Unlock(ctx))
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,299 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
+)
+
+// waiter is the first of a line, who seeks a lock that is contended. It turns to one node, the pilot: that serializes those who
+// want the lock, and hands its vote to the oldest of them when the holder releases.
+//
+//	ask the pilot ──taken──▶ wait on its list ──handed over──▶ ask all, the pilot to confirm
+//	      ▲ └──granted──▶ ask the others     └──time──▶ ask the pilot again
+//	      └─────────────────── not won: undo, a fresh value, the next pilot
+//
+// Every attempt has a value of its own. The pilot may be asked many times under one value, as long as it refused each time: so
+// one grant at most comes from it, and one from each other node, as in a round without waiting.
+type waiter struct {
+	locker *Locker
+	names  []string
+	line   string // its name
+	cfg    *lockConfig
+	since  clock.Instant // when Lock was called; its place among those who wait
+	poll   clock.Backoff
+	outage clock.Backoff
+	target int          // which of the names it waits for
+	among  uint64       // the nodes that may be its pilot
+	hops   int          // pilots that it turned to without waiting at any
+	at     atomic.Int32 // the node that it waits at, for ears
+	last   *QuorumError // why it has not got the lock yet; nil while nothing failed
+
+	woken chan struct{} // has one when the lock was handed over
+	again chan struct{} // has one when it must ask again
+}
+
+// Limits of waiting.
+const (
+	maxWaiting = 4096 // on a list: one per process and name
+
+	// The list outlives two polls of the slowest waiter.
+	waitListLife = 3 * time.Minute
+
+	// Where no quorum answers, attempts are spaced by these bounds, and not by those of WithRetry: the outage may be over any moment.
+	outageMin = 10 * time.Millisecond
+	outageMax = 250 * time.Millisecond
+
+	// A key expires at its node up to a millisecond later than PTTL says, and all who wait for that are spread a little.
+	expirySpread = 2 * time.Millisecond
+)
+
+func newWaiter(l *Locker, names []string, line string, cfg *lockConfig, since clock.Instant) *waiter {
+	return &waiter{
+		locker: l, names: names, line: line, cfg: cfg, since: since,
+		poll:   clock.Backoff{Shortest: cfg.retryMin, Longest: cfg.retryMax},
+		outage: clock.Backoff{Shortest: outageMin, Longest: outageMax},
+		among:  allNodes(len(l.nodes)),
+		woken:  make(chan struct{}, 1), again: make(chan struct{}, 1),
+	}
+}
+
+// seek goes on until it has the lock, or ctx or the Locker ends.
+func (w *waiter) seek(ctx context.Context) (*Lock, error) {
+	l := w.locker
+	for {
+		lock, err := w.attempt(ctx)
+		if err == nil {
+			return lock, nil
+		}
+		var failure *QuorumError
+		if !errors.As(err, &failure) {
+			return nil, waitEnded(w.last, err)
+		}
+		w.note(failure)
+		if failure.ended != nil {
+			return nil, waitEnded(w.last, failure.ended)
+		}
+		if w.hops++; w.hops > 1 && !l.sleep(ctx, w.outage.Next()) {
+			return nil, waitEnded(w.last, l.whyEnded(ctx))
+		}
+	}
+}
+
+// note keeps what to say when the wait ends without the lock. An attempt that ctx cut short says less than the one before.
+func (w *waiter) note(failure *QuorumError) {
+	if w.last == nil || failure.ended == nil {
+		w.last = failure
+		w.locker.lines.report(w.line, failure)
+	}
+}
+
+// attempt is one value's: at a pilot where there is one, else a round like that of TryLock.
+func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
+	l := w.locker
+	lock := newLock(l, w.names, w.cfg)
+	pilot, found := l.pilot(lock.keys[w.target].(string), w.among)
+	if !found {
+		w.among = allNodes(len(l.nodes))
+		return l.attempt(ctx, w.names, w.cfg)
+	}
+	w.at.Store(int32(pilot))
+	l.ears.await(lock.value, w)
+	defer l.ears.forget(lock.value, w)
+	for {
+		r, answer := w.ask(ctx, lock, pilot)
+		switch {
+		case answer == nil:
+			return nil, w.leave(ctx, lock, r, pilot)
+		case answer.granted:
+			return w.conclude(ctx, lock, lock.sendRest(pilot, answer.fence))
+		case answer.taken != w.target: // of a set, another one
+			err := w.leave(ctx, lock, r, pilot)
+			w.target, w.among = answer.taken, allNodes(len(l.nodes))
+			return nil, err
+		}
+		w.hops = 0
+		w.outage.Reset()
+		w.note(r.failure(l, "acquire", w.names[0], ErrTaken, nil))
+		switch w.wait(ctx, answer.left) {
+		case wakeHanded:
+			return w.conclude(ctx, lock, lock.sendConfirm(w, pilot))
+		case wakeDue:
+			l.counts.polls.Add(1)
+		case wakeEnded:
+			return nil, w.leave(ctx, lock, r, pilot)
+		}
+	}
+}
+
+// A wake is why a waiter goes on.
+type wake uint8
+
+const (
+	wakeHanded wake = iota // the pilot's vote is ours
+	wakeDue                // time to ask again
+	wakeEnded              // ctx or the Locker ended
+)
+
+// wait is for the message that the lock was handed over; for the end of the holder's time; and for the next poll, in case that messages
+// are lost, or forbidden, or not sent by the holder.
+func (w *waiter) wait(ctx context.Context, left time.Duration) wake {
+	l := w.locker
+	pause := w.poll.Next()
+	if left >= 0 && left < pause {
+		pause = left + time.Millisecond + rand.N(expirySpread)
+	}
+	over := make(chan struct{})
+	timer := l.clock.AfterFunc(pause, func() { close(over) })
+	defer timer.Stop()
+	select {
+	case <-w.woken:
+		return wakeHanded
+	case <-w.again:
+	case <-over:
+	case <-ctx.Done():
+		return wakeEnded
+	case <-l.closing:
+		return wakeEnded
+	}
+	return wakeDue
+}
+
+// conclude ends the attempt with a round that asked the others, too. Where they refused, the holder has a quorum without our pilot, and we turn to
+// the first of them; we keep our place by the time that we have waited.
+func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round) (*Lock, error) {
+	got, err := w.locker.conclude(ctx, lock, r, w.cfg)
+	if err != nil {
+		r.mu.Lock()
+		if r.refused != 0 {
+			w.among = r.refused
+		}
+		r.mu.Unlock()
+	}
+	return got, err
+}
+
+// leave gives up an attempt of which only the pilot knows: the list, and the vote if we have got it.
+func (w *waiter) leave(ctx context.Context, lock *Lock, r *round, pilot int) error {
+	l := w.locker
+	u := lock.newRelease()
+	u.failed = allNodes(len(l.nodes)) &^ (1 << pilot)
+	lock.mu.Lock()
+	lock.undoLocked(u, 1<<pilot, l.clock.Now().Add(lock.timeout))
+	lock.mu.Unlock()
+	if l.isClosed() {
+		return ErrClosed
+	}
+	if r.nodeError(pilot) != nil {
+		l.ears.shunNode(pilot)
+	}
+	var ended error
+	if ctx.Err() != nil {
+		ended = endOf(ctx)
+	}
+	return r.failure(l, "acquire", lock.names[0], nil, ended)
+}
+
+// pilotAnswer is what wait.lua returns.
+type pilotAnswer struct {
+	granted bool
+	fence   int64
+	taken   int           // which of the keys
+	left    time.Duration // until it expires; negative where it does not
+}
+
+// ask runs wait.lua at the pilot. The answer is nil where none came in time, or ctx or the Locker ended.
+func (w *waiter) ask(ctx context.Context, lock *Lock, pilot int) (*round, *pilotAnswer) {
+	l := w.locker
+	process := l.ears.listen(ctx, pilot, l.clock.Now().Add(lock.timeout))
+	lock.listed = lock.listed || process != ""
+	select {
+	case <-w.again: // that is what we do
+	default:
+	}
+	epoch := l.voters.now()
+	lock.begin(epoch, l.clock.Now(), w.cfg.maxHold)
+	var answer *pilotAnswer
+	r := &round{
+		request: lock.waitRequest(w, process), read: readGrant, decided: make(chan struct{}),
+		failed: allNodes(len(l.nodes)) &^ (1 << pilot),
+		rule: func(votes tally) verdict {
+			if votes.outstanding() > 0 {
+				return pending
+			}
+			return decideAcquire(votes)
+		},
+		keep: func(_ int, reply any) { answer = readPilotAnswer(reply) },
+	}
+	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	if _, ended := r.wait(ctx); ended != nil {
+		return r, nil
+	}
+	return r, answer
+}
+
+func (lock *Lock) waitRequest(w *waiter, process string) pool.Request {
+	l := lock.locker
+	args := []any{
+		lock.valueArg, lock.ttl.Milliseconds(), l.grace(lock.timeout), w.target + 1, process,
+		l.clock.Now().Sub(w.since).Microseconds(), waitListLife.Milliseconds(), maxWaiting,
+	}
+	return pool.Request{
+		Script: waitScript, Args: waitScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),
+		Key: lock.key, Accept: isPilotReply,
+	}
+}
+
+// sendConfirm asks all nodes: the pilot to confirm the vote that was handed over, the others for theirs.
+func (lock *Lock) sendConfirm(w *waiter, pilot int) *round {
+	l := lock.locker
+	l.counts.woken.Add(1)
+	epoch := l.voters.now()
+	lock.begin(epoch, l.clock.Now(), w.cfg.maxHold)
+	r := lock.newAcquire()
+	request := lock.waitRequest(w, l.ears.process)
+	r.aside, r.apart = &request, pilot
+	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	return r
+}
+
+// sendRest asks all nodes but the pilot, which has granted. The validity counts from when it was asked.
+func (lock *Lock) sendRest(pilot int, fence int64) *round {
+	r := lock.newAcquire()
+	r.granted = 1 << pilot
+	if r.fences != nil {
+		r.fences[pilot] = fence
+	}
+	r.send(lock.locker, lock.acquired.Add(lock.timeout), 0)
+	return r
+}
+
+// isPilotReply reports whether a reply is one that wait.lua can give.
+func isPilotReply(reply any) bool {
+	answers, _ := reply.([]any)
+	if len(answers) == 2 {
+		return answers[0] == int64(1) && isGrant(answers[1])
+	}
+	for _, answer := range answers {
+		if !isInteger(answer) {
+			return false
+		}
+	}
+	return len(answers) == 4 && answers[0] == int64(0)
+}
+
+func readPilotAnswer(reply any) *pilotAnswer {
+	answers := reply.([]any)
+	if answers[0] == int64(1) {
+		return &pilotAnswer{granted: true, fence: fenceOf(reply)}
+	}
+	return &pilotAnswer{
+		taken: int(answers[1].(int64)) - 1,
+		left:  time.Duration(answers[2].(int64)) * time.Millisecond,
+	}
+}
