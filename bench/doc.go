@@ -11,6 +11,32 @@
 // An operation is a lock and its unlock; in BenchmarkTaken it is an attempt that is refused. With miniredis the servers
 // live in this process, so allocations and times include theirs.
 //
+// Three benchmarks are about locks that others hold. Each says at its declaration what its metrics are:
+//
+//	BenchmarkContention  goroutines of several processes lock one name, again and again
+//	BenchmarkCrash       the process that holds a lock is killed while others wait for it
+//	BenchmarkWaiting     many goroutines of one process wait, and leave
+//
+// The first two start processes (this test binary, once more) and need redis-server. All of them, with half a minute each:
+//
+//	go test -run '^$' -bench 'Contention|Crash|Waiting' -v ./bench
+//
+// Their flags:
+//
+//	-contention.processes 1,2,8,16  how many processes want the name, one size after the other
+//	-contention.goroutines 1,8      how many goroutines of each
+//	-contention.hold 0s             how long each holds it
+//	-contention.ttl 10s             time to live of the lock
+//	-contention.warmup 500ms        how long they run before the window
+//	-contention.window 2s           how long is measured
+//	-crash.kills 20                 how many holders are killed
+//	-crash.waiters 4                processes that wait
+//	-crash.ttl 1s                   time to live of the lock
+//	-crash.settle 1s                how long a holder lives at least; up to half a TTL more
+//	-waiters 10000                  goroutines that wait
+//	-waited-for 1000                names that they wait for
+//	-waiters-settle 3s              how long they wait before they are measured
+//
 // Figures of two runs compare only on one machine with nothing else to do. For ratios to other libraries see
 // the module in bench/versus.
 package bench

@@ -4,6 +4,7 @@
 //
 //	go test -run TestReport -v .          a table of medians and ratios, 25 s
 //	go test -run '^$' -bench Versus .     the same work as benchmarks, for benchstat
+//	go test -run TestContention -v .      many processes that want one name: a table for each size, 8 minutes
 //
 // The peers, each with the settings that suit it best where nobody else wants the lock:
 //
@@ -23,4 +24,20 @@
 //
 // What is measured per lock, which is a lock and its unlock: throughput with 256 goroutines, latency with one, and the
 // CPU time and allocations of this process for either.
+//
+// TestContention is about the opposite, one name that everybody wants: by every peer in turns, with so many processes of so many
+// goroutines, each of which locks, unlocks and locks again. The redsyncs are those over redigo and rueidis as above, each
+// with its own pause between two attempts (50 to 250 ms), with one of 1 ms, and with one of 5 ms; they try until the end of the
+// window. It prints how often the name was acquired and how often it changed its holder, how long the waits were (the
+// longest ones, which the end cut off, included), what the clients sent, and how the shares were. It fails where two held
+// the name at a time. Its flags:
+//
+//	-contention.processes 1,2,8,16  how many processes, one size after the other
+//	-contention.goroutines 1,8      how many goroutines of each
+//	-contention.hold 0s             how long each holds the name
+//	-contention.ttl 10s             time to live of the lock
+//	-contention.warmup 500ms        how long they run before the window
+//	-contention.window 2s           how long is measured
+//	-contention.rounds 3            how often each peer has its turn; medians are of these
+//	-contention.peers ""            which take part, separated by commas; the first is what the ratios divide
 package versus

@@ -3,6 +3,7 @@ package versus
 import (
 	"context"
 	"fmt"
+	"net"
 	"testing"
 )
 
@@ -54,6 +55,9 @@ type setup struct {
 	addresses  []string // host:port of the servers
 	names      []string // what it will lock; all have the same length
 	goroutines int      // how many will call it at most
+
+	// dial makes the connections; nil for what the peer does by itself. Not every peer asks for it.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // contestant is a peer that takes part.

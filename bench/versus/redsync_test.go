@@ -2,8 +2,10 @@ package versus
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -56,13 +58,23 @@ func openRedigo(s setup) (peer, error) {
 		pool := &redis.Pool{
 			MaxIdle:     s.goroutines,
 			IdleTimeout: idleTime,
-			DialContext: func(ctx context.Context) (redis.Conn, error) { return redis.DialContext(ctx, "tcp", address) },
+			DialContext: func(ctx context.Context) (redis.Conn, error) {
+				return redis.DialContext(ctx, "tcp", address, s.redigoDialer()...)
+			},
 		}
 		p.drivers = append(p.drivers, pool.Close)
 		pools = append(pools, redsyncredigo.NewPool(pool))
 	}
 	p.redsync = redsync.New(pools...)
 	return p, nil
+}
+
+// redigoDialer returns the option of redigo that makes connections by s.dial.
+func (s *setup) redigoDialer() []redis.DialOption {
+	if s.dial == nil {
+		return nil
+	}
+	return []redis.DialOption{redis.DialContextFunc(s.dial)}
 }
 
 func openGoRedis(s setup) (peer, error) {
@@ -96,6 +108,11 @@ func openRueidisWith(s setup, option rueidis.ClientOption) (peer, error) {
 	p := &redsyncPeer{}
 	var pools []redsyncredis.Pool
 	option.DisableCache = true
+	if s.dial != nil {
+		option.DialCtxFn = func(ctx context.Context, address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return s.dial(ctx, "tcp", address)
+		}
+	}
 	for _, address := range s.addresses {
 		option.InitAddress = []string{address}
 		client, err := rueidis.NewClient(option)

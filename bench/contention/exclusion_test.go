@@ -1,0 +1,58 @@
+package contention
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+)
+
+func TestIntervalsThatTouchDoNotOverlap(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		intervals []Interval
+		overlap   bool
+	}{
+		{name: "nobody"},
+		{name: "apart", intervals: []Interval{{Acquired: 1, Released: 3}, {Acquired: 5, Released: 6}}},
+		{name: "touching", intervals: []Interval{{Acquired: 1, Released: 3}, {Acquired: 3, Released: 6}}},
+		{name: "by one", intervals: []Interval{{Acquired: 1, Released: 4}, {Acquired: 3, Released: 6}}, overlap: true},
+		{name: "one in the other", intervals: []Interval{{Acquired: 1, Released: 9}, {Acquired: 3, Released: 6}}, overlap: true},
+		{name: "the same", intervals: []Interval{{Acquired: 1, Released: 9}, {Acquired: 1, Released: 9}}, overlap: true},
+		{name: "without length", intervals: []Interval{{Acquired: 1, Released: 9}, {Acquired: 3, Released: 3}}},
+		{
+			name:      "behind a shorter one",
+			intervals: []Interval{{Acquired: 1, Released: 4}, {Acquired: 4, Released: 5}, {Acquired: 5, Released: 9}, {Acquired: 8, Released: 9}},
+			overlap:   true,
+		},
+	} {
+		sortIntervals(c.intervals)
+		assert.Equal(t, c.overlap, checkExclusion(c.intervals) != nil, c.name)
+	}
+}
+
+// TestExclusionAgreesWithLookingAtEveryInstant compares with a twin that asks at every instant how many hold.
+func TestExclusionAgreesWithLookingAtEveryInstant(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		intervals := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Interval {
+			begin := rapid.IntRange(1, 30).Draw(t, "begin")
+			return Interval{Acquired: Instant(begin), Released: Instant(begin + rapid.IntRange(0, 4).Draw(t, "length"))}
+		}), 0, 8).Draw(t, "intervals")
+		want := false
+		for at := range Instant(40) {
+			holders := 0
+			for _, i := range intervals {
+				if i.Acquired <= at && at < i.Released {
+					holders++
+				}
+			}
+			want = want || holders > 1
+		}
+		sortIntervals(intervals)
+		var overlap *OverlapError
+		if got := errors.As(checkExclusion(intervals), &overlap); got != want {
+			t.Fatalf("overlap: got %v, want %v: %+v", got, want, intervals)
+		}
+	})
+}

@@ -1,0 +1,8 @@
+//go:build !linux && !darwin
+
+package contention
+
+// Supported reports whether processes share a clock here. Without one nothing can be measured.
+const Supported = false
+
+func now() Instant { panic("contention: processes share no clock here") }

@@ -1,0 +1,61 @@
+package contention
+
+import "time"
+
+// specVariable is the environment variable that makes a program a worker. Its value is a spec in JSON.
+const specVariable = "REDQUORUM_CONTENTION"
+
+// spec is what a worker is started with.
+type spec struct {
+	Mutex      string // its name in the table of openers
+	Addresses  []string
+	Name       string
+	Goroutines int
+	Hold       time.Duration
+	TTL        time.Duration
+	Forever    bool // one goroutine locks once, and holds until the process is killed
+}
+
+// order is what the parent sends to a worker's standard input, by gob.
+type order struct {
+	Run   *run // once
+	Count bool // answer with a count; with Forever only
+}
+
+// run is the times of a measurement.
+type run struct {
+	From  Instant // when the first locks are asked for
+	Begin Instant // of the window
+	End   Instant // of the window, and of all waits
+}
+
+// message is what a worker sends to its parent by its standard output, by gob. One of its fields is set.
+type message struct {
+	Ready   bool    // it is connected
+	Held    Instant // with Forever: since when it has held the name
+	Count   *count  // with Forever
+	Report  *report // the last message
+	Failure string  // likewise
+}
+
+// count is how many commands a worker has sent by then.
+type count struct {
+	At   Instant
+	Sent uint64
+}
+
+// report is what a worker did.
+type report struct {
+	Turns        [][]turn // by goroutine, in order
+	Commands     uint64   // sent within the window
+	UnlockErrors int
+	UnlockError  string            // the first
+	Counters     map[string]uint64 // what they grew by within the window
+}
+
+// turn is one goroutine's wait and hold.
+type turn struct {
+	Asked    Instant
+	Acquired Instant // 0 where the measurement ended before
+	Released Instant // when giving back began; where nothing was acquired, when the wait ended
+}

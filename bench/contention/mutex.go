@@ -1,0 +1,33 @@
+package contention
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// Mutex is one way to lock one name, connected to all servers. Lock is called by many goroutines at a time.
+type Mutex interface {
+	// Lock waits until the caller has the name or ctx ends. The function it returns gives the name back.
+	Lock(ctx context.Context) (unlock func(context.Context) error, err error)
+
+	// Counters returns what the implementation counts of its own doing, since it was opened; nil where it counts nothing.
+	Counters() map[string]uint64
+
+	// Close returns when everything that was granted is released, or was given up.
+	Close() error
+}
+
+// Setup is what a Mutex is made with.
+type Setup struct {
+	Addresses  []string // host:port of the servers
+	Name       string   // what it locks
+	Goroutines int      // how many will call it at most
+	TTL        time.Duration
+
+	// Dial makes every connection to a server. It counts the commands that are written.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Opener makes a Mutex. It returns when the connections that can be made in advance stand.
+type Opener func(ctx context.Context, setup Setup) (Mutex, error)

@@ -1,0 +1,81 @@
+package contention
+
+import (
+	"context"
+	"time"
+
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// OpenRedquorum opens this library: a Locker with its defaults, and the TTL of the setup.
+func OpenRedquorum(ctx context.Context, setup Setup) (Mutex, error) {
+	locker, err := redlock.New(setup.Addresses, redlock.WithTTL(setup.TTL), redlock.WithPool(pool.WithDialer(setup.Dial)))
+	if err != nil {
+		return nil, err
+	}
+	m := &redquorum{locker: locker, name: setup.Name}
+	if err := m.awaitNodes(ctx); err != nil {
+		_ = locker.Close() //nolint:errcheck // it is always nil
+		return nil, err
+	}
+	return m, nil
+}
+
+type redquorum struct {
+	locker *redlock.Locker
+	name   string
+}
+
+// awaitNodes waits until every node is connected: a quorum would be enough to lock, but then dials are measured too.
+func (m *redquorum) awaitNodes(ctx context.Context) error {
+	if err := m.locker.Ready(ctx); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for !m.connected() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (m *redquorum) connected() bool {
+	for _, node := range m.locker.Stats().Nodes {
+		if node.State != pool.Up {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *redquorum) Lock(ctx context.Context) (func(context.Context) error, error) {
+	lock, err := m.locker.Lock(ctx, m.name)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Unlock, nil
+}
+
+// Counters returns those of the Locker's Stats that tell how a lock was come by. One that Stats gains is a line here.
+func (m *redquorum) Counters() map[string]uint64 {
+	stats := m.locker.Stats()
+	return map[string]uint64{
+		"acquired":    stats.Acquired,
+		"taken":       stats.Taken,
+		"no-quorum":   stats.NoQuorum,
+		"no-validity": stats.NoValidity,
+		"lost":        stats.Lost,
+		"waits":       stats.Waits,
+		"handed-over": stats.HandedOver,
+		"woken":       stats.Woken,
+		"polls":       stats.Polls,
+		"split":       stats.Split,
+	}
+}
+
+func (m *redquorum) Close() error { return m.locker.Close() }

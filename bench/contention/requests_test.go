@@ -1,0 +1,108 @@
+package contention
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+func TestRequestsAreCountedHoweverTheyAreCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		commands := rapid.SliceOfN(rapid.SliceOfN(rapid.SampledFrom([]string{
+			"", "SET", "key", "*1\r\n$4\r\nPING\r\n", strings.Repeat("x", 130),
+		}), 1, 12), 0, 6).Draw(t, "commands")
+		var bytes strings.Builder
+		for _, words := range commands {
+			fmt.Fprintf(&bytes, "*%d\r\n", len(words))
+			for _, word := range words {
+				fmt.Fprintf(&bytes, "$%d\r\n%s\r\n", len(word), word)
+			}
+		}
+		var stream requestStream
+		got := 0
+		for rest := []byte(bytes.String()); len(rest) > 0; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "bytes written")
+			counted, err := stream.feed(rest[:n])
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, rest = got+counted, rest[n:]
+		}
+		if got != len(commands) {
+			t.Fatalf("counted %d of %d commands", got, len(commands))
+		}
+	})
+}
+
+func TestBytesThatAreNoRequestAreRefused(t *testing.T) {
+	for _, bytes := range []string{"PING\r\n", "$4\r\nPING\r\n", "*1\r\n*1\r\n", "*x\r\n", "*1\r\n$4\r\nPING\r\n:"} {
+		_, err := new(requestStream).feed([]byte(bytes))
+		assert.Error(t, err, "%q", bytes)
+	}
+}
+
+// TestCountedCommandsAreThoseThatTheServersGot compares with MONITOR, which marks what a script calls.
+func TestCountedCommandsAreThoseThatTheServersGot(t *testing.T) {
+	requireSupport(t)
+	servers := redistest.Start(t, 3)
+	var sent commandCounter
+	mutex, err := OpenRedquorum(t.Context(), Setup{
+		Addresses: addressesOf(servers), Name: "counted", TTL: 10 * time.Second, Dial: sent.dial,
+	})
+	require.NoError(t, err)
+	defer mutex.Close()
+	begin := sent.total.Load()
+	var monitors []*redistest.Monitor
+	for _, server := range servers {
+		monitors = append(monitors, server.Monitor(t))
+	}
+	start := now()
+	sent.window(start, start.Add(time.Hour))
+
+	for range 20 {
+		unlock, err := mutex.Lock(t.Context())
+		require.NoError(t, err)
+		refused, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond) // some rounds that are refused
+		_, err = mutex.Lock(refused)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+		require.NoError(t, unlock(t.Context()))
+	}
+	require.NoError(t, mutex.Close())
+
+	clients, scripts := 0, 0
+	for _, monitor := range monitors {
+		monitor.Sync()
+		for _, line := range monitor.Lines() {
+			if strings.Contains(line, " lua] ") {
+				scripts++
+			} else {
+				clients++
+			}
+		}
+	}
+	assert.EqualValues(t, clients, sent.total.Load()-begin)
+	assert.EqualValues(t, clients, sent.inWindow.Load(), "all of them were within the window")
+	assert.Greater(t, clients, 20*2*len(servers), "a SET and a release each, and the refused ones")
+	assert.Greater(t, scripts, 20*len(servers))
+}
+
+func TestCommandsOutsideTheWindowAreNotOfIt(t *testing.T) {
+	requireSupport(t)
+	var sent commandCounter
+	sent.add(1)
+	sent.window(now().Add(-2*time.Hour), now().Add(-time.Hour))
+	sent.add(2)
+	sent.window(now().Add(-time.Hour), now().Add(time.Hour))
+	sent.add(4)
+	assert.EqualValues(t, 7, sent.total.Load())
+	assert.EqualValues(t, 4, sent.inWindow.Load())
+}

@@ -1,0 +1,128 @@
+package contention
+
+import (
+	"slices"
+	"time"
+)
+
+// Result is what a measurement found. Everything is about its window, unless it says otherwise.
+type Result struct {
+	Window       time.Duration
+	Acquisitions int
+
+	// GoroutineChanges are acquisitions by another goroutine than the one before, of whatever process; ProcessChanges
+	// are those by another process.
+	GoroutineChanges, ProcessChanges int
+
+	// Waits are from asking to having, in order of their length. A wait that the end of the window cut off counts as long as it
+	// was then, so that whoever never gets the name shows; Unfinished says how many these are.
+	Waits      []time.Duration
+	Unfinished int
+
+	// Gaps are from when a holder began to give the name back until the next one had it, in order of their length.
+	Gaps []time.Duration
+
+	Commands uint64 // that all clients together sent to all servers
+
+	// The acquisitions of the process that had the fewest, and of such a goroutine, divided by what each would have had of
+	// equal shares: 1 is fair, 0 is none at all.
+	MinProcessShare, MinGoroutineShare float64
+
+	Counters     map[string]uint64 // what the implementation counted, of all processes
+	UnlockErrors int               // warm-up included
+	UnlockError  string            // one of them
+	KeysLeft     int               // on the servers, when all processes had ended
+}
+
+func newResult(reports []*report, times *run) (*Result, error) {
+	r := &Result{Window: times.End.Sub(times.Begin), Counters: make(map[string]uint64)}
+	shares := make([][]int, len(reports))
+	var all []Interval
+	for process, report := range reports {
+		r.addCounts(report)
+		shares[process] = make([]int, len(report.Turns))
+		for goroutine, turns := range report.Turns {
+			for _, t := range turns {
+				if t.Acquired != 0 {
+					all = append(all, Interval{Holder{process, goroutine}, t.Acquired, t.Released})
+				}
+				if r.addWait(t, times) {
+					shares[process][goroutine]++
+				}
+			}
+		}
+	}
+	sortIntervals(all)
+	if err := checkExclusion(all); err != nil {
+		return nil, err
+	}
+	r.addChanges(all, times)
+	r.addShares(shares)
+	slices.Sort(r.Waits)
+	slices.Sort(r.Gaps)
+	return r, nil
+}
+
+func (r *Result) addCounts(report *report) {
+	r.Commands += report.Commands
+	for name, n := range report.Counters {
+		r.Counters[name] += n
+	}
+	r.UnlockErrors += report.UnlockErrors
+	if report.UnlockErrors > 0 {
+		r.UnlockError = report.UnlockError
+	}
+}
+
+// addWait adds the wait of a turn, and reports whether the name was acquired within the window.
+func (r *Result) addWait(t turn, times *run) bool {
+	switch {
+	case t.Acquired == 0 || t.Acquired >= times.End:
+		if t.Asked < times.End {
+			r.Waits = append(r.Waits, times.End.Sub(t.Asked))
+			r.Unfinished++
+		}
+		return false
+	case t.Acquired < times.Begin:
+		return false
+	}
+	r.Waits = append(r.Waits, t.Acquired.Sub(t.Asked))
+	r.Acquisitions++
+	return true
+}
+
+// addChanges looks at each acquisition within the window and the one before it, which may be of the warm-up.
+func (r *Result) addChanges(sorted []Interval, times *run) {
+	for i, next := range sorted {
+		if i == 0 || next.Acquired < times.Begin || next.Acquired >= times.End {
+			continue
+		}
+		before := sorted[i-1]
+		r.Gaps = append(r.Gaps, next.Acquired.Sub(before.Released))
+		if next.Holder != before.Holder {
+			r.GoroutineChanges++
+		}
+		if next.Process != before.Process {
+			r.ProcessChanges++
+		}
+	}
+}
+
+// addShares takes the acquisitions by process and goroutine.
+func (r *Result) addShares(shares [][]int) {
+	if r.Acquisitions == 0 {
+		return
+	}
+	var processes, goroutines []int
+	for _, ofProcess := range shares {
+		sum := 0
+		for _, n := range ofProcess {
+			sum += n
+		}
+		processes, goroutines = append(processes, sum), append(goroutines, ofProcess...)
+	}
+	share := func(of []int) float64 {
+		return float64(slices.Min(of)) * float64(len(of)) / float64(r.Acquisitions)
+	}
+	r.MinProcessShare, r.MinGoroutineShare = share(processes), share(goroutines)
+}

@@ -1,0 +1,94 @@
+package contention
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Two processes of two goroutines each, and a window from 100 to 200. The last goroutine never gets the name.
+var handMade = []*report{
+	{
+		Commands: 30, Counters: map[string]uint64{"taken": 3},
+		Turns: [][]turn{
+			{{10, 20, 30}, {40, 110, 115}, {116, 116, 120}},
+			{{50, 140, 150}, {150, 205, 210}},
+		},
+	},
+	{
+		Commands: 10, Counters: map[string]uint64{"taken": 4}, UnlockErrors: 1, UnlockError: "broken",
+		Turns: [][]turn{
+			{{60, 125, 130}, {131, 160, 170}, {201, 211, 212}},
+			{{90, 0, 203}},
+		},
+	},
+}
+
+func TestFiguresAreThoseOfTheWindow(t *testing.T) {
+	r, err := newResult(handMade, &run{From: 0, Begin: 100, End: 200})
+	require.NoError(t, err)
+	assert.Equal(t, 5, r.Acquisitions, "at 110, 116, 125, 140 and 160")
+	assert.Equal(t, 3, r.GoroutineChanges, "at 125, 140 and 160; the one before 110 was the same")
+	assert.Equal(t, 3, r.ProcessChanges, "the same, since no process has two of them in a row")
+	assert.Equal(t, []time.Duration{0, 29, 50, 65, 70, 90, 110}, r.Waits, "two of them not finished")
+	assert.Equal(t, 2, r.Unfinished)
+	assert.Equal(t, []time.Duration{1, 5, 10, 10, 80}, r.Gaps)
+	assert.EqualValues(t, 40, r.Commands)
+	assert.InDelta(t, 0.8, r.MinProcessShare, 1e-9, "2 of 5, of two processes")
+	assert.Zero(t, r.MinGoroutineShare)
+	assert.Equal(t, map[string]uint64{"taken": 7}, r.Counters)
+	assert.Equal(t, 1, r.UnlockErrors)
+	assert.Equal(t, "broken", r.UnlockError)
+
+	assert.InDelta(t, 5e7, r.AcquisitionsPerSecond(), 1, "5 within 100 ns")
+	assert.InDelta(t, 3e7, r.GoroutineChangesPerSecond(), 1)
+	assert.InDelta(t, 3e7, r.ProcessChangesPerSecond(), 1)
+	assert.InDelta(t, 8, r.CommandsPerAcquisition(), 1e-9)
+	assert.InDelta(t, 40./3, r.CommandsPerGoroutineChange(), 1e-9)
+	assert.InDelta(t, 40./3, r.CommandsPerProcessChange(), 1e-9)
+	assert.EqualValues(t, 414/7, r.MeanWait())
+	assert.EqualValues(t, 65, r.Wait(50))
+	assert.EqualValues(t, 110, r.Wait(100))
+	assert.EqualValues(t, 10, r.Gap(50))
+}
+
+func TestChangeOfGoroutineIsNotAlwaysOneOfProcess(t *testing.T) {
+	r, err := newResult([]*report{{Turns: [][]turn{{{1, 2, 3}}, {{1, 4, 5}}}}}, &run{End: 10})
+	require.NoError(t, err)
+	assert.Equal(t, 1, r.GoroutineChanges)
+	assert.Zero(t, r.ProcessChanges)
+	assert.True(t, math.IsNaN(r.CommandsPerProcessChange()))
+	assert.InDelta(t, 1, r.MinGoroutineShare, 1e-9)
+}
+
+func TestOverlapInTheWarmUpFailsTheMeasurement(t *testing.T) {
+	_, err := newResult([]*report{{Turns: [][]turn{{{1, 2, 6}}, {{1, 4, 5}}}}}, &run{Begin: 100, End: 200})
+	var overlap *OverlapError
+	require.ErrorAs(t, err, &overlap)
+	assert.Equal(t, OverlapError{
+		First:  Interval{Holder{0, 0}, 2, 6},
+		Second: Interval{Holder{0, 1}, 4, 5},
+	}, *overlap)
+	assert.ErrorContains(t, err, "exclusion failed for 1ns")
+}
+
+func TestNothingAcquiredGivesNoShares(t *testing.T) {
+	r, err := newResult([]*report{{Turns: [][]turn{{{1, 0, 9}}}}}, &run{End: 10})
+	require.NoError(t, err)
+	assert.Zero(t, r.MinProcessShare)
+	assert.EqualValues(t, 9, r.Wait(99))
+	assert.Zero(t, r.Gap(50))
+}
+
+func TestSizesAreReadAndWritten(t *testing.T) {
+	var s Sizes
+	require.NoError(t, s.Set("1,16"))
+	assert.Equal(t, Sizes{1, 16}, s)
+	assert.Equal(t, "1,16", s.String())
+	for _, wrong := range []string{"", "0", "1,", "x"} {
+		require.Error(t, s.Set(wrong), "%q", wrong)
+	}
+}

@@ -1,0 +1,100 @@
+package contention
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// Scenario is one measurement: goroutines of several processes that want one name, again and again.
+type Scenario struct {
+	Mutex      string // its name in the table given to [RunWorker]
+	Servers    []*redistest.Server
+	Processes  int
+	Goroutines int           // of each process
+	Hold       time.Duration // how long a lock is held before it is given back; 0: not at all
+	TTL        time.Duration
+	WarmUp     time.Duration // before the window
+	Window     time.Duration // what is measured
+}
+
+// lead is from the order to begin until the first locks are asked for: all processes have the order by then.
+const lead = 50 * time.Millisecond
+
+// Run does the measurement. It leaves the servers empty. Errors: [*OverlapError] where exclusion failed; and what a process, a
+// server or a lock failed with. A ctx is not needed: the times of the scenario bound it.
+func (s *Scenario) Run() (*Result, error) {
+	c, err := newCrew(spec{
+		Mutex: s.Mutex, Addresses: addressesOf(s.Servers), Name: "contention/" + rand.Text(),
+		Goroutines: s.Goroutines, Hold: s.Hold, TTL: s.TTL,
+	}, s.Processes)
+	if err != nil {
+		return nil, err
+	}
+	from := now().Add(lead)
+	times := run{From: from, Begin: from.Add(s.WarmUp), End: from.Add(s.WarmUp + s.Window)}
+	reports, err := c.run(&times)
+	if err = errors.Join(err, c.kill()); err != nil {
+		return nil, err
+	}
+	keys, err := flush(s.Servers)
+	if err != nil {
+		return nil, err
+	}
+	result, err := newResult(reports, &times)
+	if err != nil {
+		return nil, err
+	}
+	result.KeysLeft = keys
+	return result, nil
+}
+
+// run orders a measurement, and returns what the processes report, in the order in which they end.
+func (c *crew) run(times *run) ([]*report, error) {
+	for _, p := range c.processes {
+		if err := p.orders.Encode(order{Run: times}); err != nil {
+			return nil, err
+		}
+	}
+	var reports []*report
+	reported := make(map[*process]bool)
+	for len(reports) < len(c.processes) {
+		e, err := c.await(times.End.Sub(now())+messageTimeout, func(e event) bool {
+			return e.message.Report != nil || (e.ended && reported[e.from])
+		})
+		if err != nil {
+			return nil, err
+		}
+		if e.message.Report != nil {
+			reports = append(reports, e.message.Report)
+			reported[e.from] = true
+		}
+	}
+	return reports, nil
+}
+
+func addressesOf(servers []*redistest.Server) []string {
+	var addresses []string
+	for _, server := range servers {
+		addresses = append(addresses, server.Addr())
+	}
+	return addresses
+}
+
+// flush removes all keys, and returns how many there were on all servers together.
+func flush(servers []*redistest.Server) (keys int, err error) {
+	for _, server := range servers {
+		found, err := server.Keys()
+		if err == nil {
+			err = server.FlushAll()
+		}
+		if err != nil {
+			return 0, fmt.Errorf("contention: %w", err)
+		}
+		keys += len(found)
+	}
+	return keys, nil
+}

@@ -1,0 +1,21 @@
+package bench
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// TestWaitersLeaveNothingBehind does what BenchmarkWaiting does, with few waiters. What may be left is judged there.
+func TestWaitersLeaveNothingBehind(t *testing.T) {
+	redistest.Require(t)
+	const n = 200
+	w := measureWaiting(t, newCluster(t, contentionNodes), n, 20, 300*time.Millisecond)
+	assert.Equal(t, n, w.callers, "everybody was waiting")
+	assert.Positive(t, w.heap)
+	assert.Positive(t, w.library)
+	assert.Positive(t, w.leaving)
+}

@@ -1,0 +1,246 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+var (
+	waiters       = flag.Int("waiters", 10_000, "how many goroutines wait in BenchmarkWaiting")
+	waitedFor     = flag.Int("waited-for", 1000, "how many names they wait for")
+	waitersSettle = flag.Duration("waiters-settle", 3*time.Second, "how long they wait before they are measured")
+)
+
+// BenchmarkWaiting lets many goroutines of one process wait for names that another Locker holds, and then ends all their
+// contexts:
+//
+//	go test -run '^$' -bench Waiting ./bench -waiters 10000 -waited-for 1000
+//
+// Its metrics:
+//
+//	heap-B/waiter stack-B/waiter  what the waiting takes, in use, per waiter: live heap, and stacks
+//	caller-goroutines             those that called Lock
+//	library-goroutines            all others there are since the Locker was made, its connections included; the most at a time
+//	leave-ms                      from the end of the first context until the last Lock had returned
+//	heap-left-B heap-closed-B     live heap per waiter after that, while the Locker is still open; and after Close, when it fails
+//	                              where there is more than noise
+//	rounds/waiter/s               rounds that were refused, or answered by no quorum, while they waited
+//	goroutines-left keys-left     0: when a goroutine is left after Close, or a key on a server, the benchmark fails
+func BenchmarkWaiting(b *testing.B) {
+	c := newCluster(b, contentionNodes)
+	b.Run(fmt.Sprintf("backend=%s/nodes=%d/waiters=%d/names=%d", c.backend, contentionNodes, *waiters, *waitedFor), func(b *testing.B) {
+		var w *waiting
+		for range b.N {
+			w = measureWaiting(b, c, *waiters, *waitedFor, *waitersSettle)
+			if left := w.heapClosed * float64(*waiters); left > heapNoise+heapLeaked*float64(*waiters) {
+				b.Fatalf("%.0f bytes of heap are left after Close, %.0f per waiter", left, w.heapClosed)
+			}
+		}
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(w.heap, "heap-B/waiter")
+		b.ReportMetric(w.stack, "stack-B/waiter")
+		b.ReportMetric(float64(w.callers), "caller-goroutines")
+		b.ReportMetric(float64(w.library), "library-goroutines")
+		b.ReportMetric(millis(w.leaving), "leave-ms")
+		b.ReportMetric(w.heapLeft, "heap-left-B")
+		b.ReportMetric(w.heapClosed, "heap-closed-B")
+		b.ReportMetric(w.rounds, "rounds/waiter/s")
+		b.ReportMetric(0, "goroutines-left") // measureWaiting fails otherwise
+		b.ReportMetric(0, "keys-left")       // likewise
+	})
+}
+
+// More heap than this after Close is a leak: noise of the runtime and of what else is in this process (0.7 MB was seen), and
+// less per waiter than whatever stands for one.
+const (
+	heapNoise  = 1.5e6 // bytes
+	heapLeaked = 64.0  // bytes per waiter
+)
+
+// waiting is what a Locker took while many waited, and after.
+type waiting struct {
+	heap, stack float64 // bytes per waiter
+	heapLeft    float64 // likewise, when all had left
+	heapClosed  float64 // likewise, after Close
+	rounds      float64 // per waiter and second, while they waited
+	callers     int
+	library     int // goroutines, the most at a time
+	leaving     time.Duration
+}
+
+// leaveTimeout bounds the wait for what has to go away.
+const leaveTimeout = 20 * time.Second
+
+// measureWaiting lets n goroutines wait for so many names. It fails when anything is left, or anybody gets a name.
+func measureWaiting(tb testing.TB, c *cluster, n, names int, settle time.Duration) *waiting {
+	tb.Helper()
+	holder := holdNames(tb, c, names)
+	goroutinesBefore := goroutinesAtRest()
+	locker := c.locker(tb, redlock.WithNodeTimeout(patience))
+	w := &waiting{}
+	crowd := newCrowd(locker, n, names)
+	makeGoroutines(2 * n)
+	heapBefore, stackBefore := liveHeap(), stackInUse()
+
+	crowd.start()
+	roundsBefore := lostRounds(locker)
+	for begin := time.Now(); time.Since(begin) < settle; time.Sleep(goroutineSample) {
+		w.library = max(w.library, runtime.NumGoroutine()-n-goroutinesBefore)
+	}
+	w.rounds = float64(lostRounds(locker)-roundsBefore) / float64(n) / settle.Seconds()
+	w.callers = n - crowd.returned()
+	w.heap, w.stack = perWaiter(liveHeap(), heapBefore, n), perWaiter(stackInUse(), stackBefore, n)
+
+	w.leaving = crowd.leave()
+	if err := crowd.verdict(); err != nil {
+		tb.Fatal(err)
+	}
+	// What the waiters have under way at the servers goes away by itself.
+	awaitAtMost(tb, "keys on the servers", contentionNodes*names, func() int { return c.keysLeft(tb) })
+	awaitAtMost(tb, "goroutines when the waiters had left", goroutinesBefore+goroutinesPerNode*contentionNodes, runtime.NumGoroutine)
+	w.heapLeft = perWaiter(liveHeap(), heapBefore, n)
+	if err := locker.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	awaitAtMost(tb, "goroutines after Close", goroutinesBefore, runtime.NumGoroutine)
+	w.heapClosed = perWaiter(liveHeap(), heapBefore, n)
+	runtime.KeepAlive(crowd) // it was weighed before, too
+	if err := holder.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	awaitAtMost(tb, "keys on the servers when both Lockers were closed", 0, func() int { return c.keysLeft(tb) })
+	return w
+}
+
+// holdNames acquires the names by a Locker of their own, which lives until it is closed.
+func holdNames(tb testing.TB, c *cluster, n int) *redlock.Locker {
+	tb.Helper()
+	locker := c.locker(tb, redlock.WithNodeTimeout(patience), redlock.WithTTL(maxTTL))
+	for i := range n {
+		if _, err := locker.TryLock(tb.Context(), names[i]); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return locker
+}
+
+// makeGoroutines lets so many goroutines be there at a time, and end. The runtime never frees what describes a goroutine; made
+// before anything is weighed, it does not count as heap that a waiter takes, or has left.
+func makeGoroutines(n int) {
+	end := make(chan struct{})
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() { <-end })
+	}
+	close(end)
+	all.Wait()
+}
+
+// goroutinesAtRest returns how many goroutines there are, without those that run for a moment.
+func goroutinesAtRest() int {
+	least := runtime.NumGoroutine()
+	for range 20 {
+		time.Sleep(time.Millisecond)
+		least = min(least, runtime.NumGoroutine())
+	}
+	return least
+}
+
+// awaitAtMost waits until a number is small enough.
+func awaitAtMost(tb testing.TB, what string, most int, number func() int) {
+	tb.Helper()
+	for deadline := time.Now().Add(leaveTimeout); ; time.Sleep(time.Millisecond) {
+		n := number()
+		if n <= most {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("%s: %d after %v, want %d at most", what, n, leaveTimeout, most)
+		}
+	}
+}
+
+func stackInUse() uint64 {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.StackInuse
+}
+
+func perWaiter(after, before uint64, n int) float64 {
+	return (float64(after) - float64(before)) / float64(n)
+}
+
+// lostRounds returns how many rounds the Locker did not win.
+func lostRounds(locker *redlock.Locker) uint64 {
+	stats := locker.Stats()
+	return stats.Taken + stats.NoQuorum
+}
+
+// crowd is the goroutines that wait.
+type crowd struct {
+	locker  *redlock.Locker
+	names   int
+	ctxs    []context.Context // one per waiter, made before anything is weighed
+	cancels []context.CancelFunc
+	errs    []error // by waiter, written by it when it returns
+	all     sync.WaitGroup
+
+	mu   sync.Mutex // guards left
+	left int        // waiters that have returned
+}
+
+func newCrowd(locker *redlock.Locker, n, names int) *crowd {
+	c := &crowd{locker: locker, names: names, errs: make([]error, n)}
+	for range n {
+		ctx, cancel := context.WithCancel(context.Background())
+		ctx.Done() // made at the first call, which is not the library's to pay for
+		c.ctxs, c.cancels = append(c.ctxs, ctx), append(c.cancels, cancel)
+	}
+	return c
+}
+
+func (c *crowd) start() {
+	for i := range c.ctxs {
+		c.all.Go(func() {
+			_, c.errs[i] = c.locker.Lock(c.ctxs[i], names[i%c.names])
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.left++
+		})
+	}
+}
+
+func (c *crowd) returned() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.left
+}
+
+// leave ends all contexts, and returns how long it took until everybody had returned.
+func (c *crowd) leave() time.Duration {
+	begin := time.Now()
+	for _, cancel := range c.cancels {
+		cancel()
+	}
+	c.all.Wait()
+	return time.Since(begin)
+}
+
+// verdict returns an error unless every waiter returned because of its context.
+func (c *crowd) verdict() error {
+	for i, err := range c.errs {
+		if !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("waiter %d: got %w, want %w", i, err, context.Canceled)
+		}
+		c.errs[i] = nil // it is not to be weighed
+	}
+	return nil
+}
