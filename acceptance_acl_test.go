@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -63,13 +64,32 @@ func TestDocumentedACLIsEnough(t *testing.T) {
 		_, err := m.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		require.NoError(t, err)
 	}
-	again, err := l.Lock(ctx, name)
+	again, err := l.Lock(ctx, name, redlock.WithFencing())
 	require.NoError(t, err)
+	waiter := newConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithFencing())
+	handed := make(chan *redlock.Lock)
+	go func() {
+		lock, err := waiter.Lock(ctx, name)
+		assert.NoError(t, err)
+		handed <- lock
+	}()
+	for waiter.Stats().Waiting == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(100 * time.Millisecond) // its place on the list
 	require.NoError(t, again.Unlock(ctx))
+	next := <-handed
+	require.NotNil(t, next)
+	assert.Greater(t, next.Fence(), again.Fence())
+	require.NoError(t, next.Unlock(ctx))
+	assert.Equal(t, uint64(1), waiter.Stats().Woken)
 	for _, m := range c.masters {
 		log, err := m.Do("ACL", "LOG")
 		require.NoError(t, err)
 		assert.Empty(t, log, "nothing was denied")
+		deleted, err := m.Do("DEL", "redquorum:fence:"+name) // it outlives the lock
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, deleted)
 	}
 	requireClean(t, c.masters...)
 }

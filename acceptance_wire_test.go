@@ -56,12 +56,13 @@ func (w *wire) about(t *testing.T, node int, key string) (s spoken) {
 	return s
 }
 
-// isSetAndRelease asserts the whole conversation about a key: one SET, one release by value, both in the common form.
+// isSetAndRelease asserts the whole conversation about a key: one SET, one release by value, both in the common form; the release has the
+// grace for a waiter behind it.
 func (w *wire) isSetAndRelease(t *testing.T, node int, s spoken, key, value string, ttlMillis int) {
 	t.Helper()
 	require.Len(t, s.commands, 2, "node %d: %v", node, s.commands)
 	assert.Equal(t, fmt.Sprintf(`"SET" %q %q "NX" "PX" "%d"`, key, value, ttlMillis), s.commands[0], "node %d", node)
-	release := regexp.MustCompile(`^"EVALSHA" "([0-9a-f]{40})" "1" "` + regexp.QuoteMeta(key) + `" "` + regexp.QuoteMeta(value) + `"$`)
+	release := regexp.MustCompile(`^"EVALSHA" "([0-9a-f]{40})" "1" "` + regexp.QuoteMeta(key) + `" "` + regexp.QuoteMeta(value) + `" "700"$`)
 	match := release.FindStringSubmatch(s.commands[1])
 	require.NotNil(t, match, "node %d: %s", node, s.commands[1])
 	known, err := w.cluster.masters[node].Do("SCRIPT", "EXISTS", match[1])

@@ -71,7 +71,7 @@ func (i impostor) afterSet(t *testing.T, m master) (url string) {
 		replies.Go(func() { _, _ = io.Copy(unless{client, &turned}, server) }) //nolint:errcheck // ends with either connection
 		defer replies.Wait()
 		defer server.Close()
-		buf := make([]byte, 4096)
+		buf := make([]byte, 1<<16) // all that comes at once, for it speaks after each read
 		for {
 			n, err := client.Read(buf)
 			if err != nil {

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	_ "embed" // the scripts
+	"strings"
 
 	"github.com/redquorum/redquorum/pool"
 )
@@ -42,34 +43,48 @@ var inspectSource string
 //go:embed scripts/verify.lua
 var verifySource string
 
+// late and inOrder put a script together, without the comments of its files: a connection carries it once.
+func late(sources ...string) *pool.Script    { return pool.NewLateScript(bare(sources)) }
+func inOrder(sources ...string) *pool.Script { return pool.NewScript(bare(sources)) }
+
+func bare(sources []string) string {
+	var code strings.Builder
+	for line := range strings.Lines(strings.Join(sources, "")) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
+			code.WriteString(line)
+		}
+	}
+	return code.String()
+}
+
 // Two of the files are functions that others begin with: handover.lua and fence.lua.
 var (
 	// Late: a value is used once, so deleting it late or twice can only do what should have been done.
-	releaseScript = pool.NewLateScript(handOverSource + releaseSource)
+	releaseScript = late(handOverSource, releaseSource)
 
 	// In order: with WithValue the next attempt has the same value, and its key must not be hit.
-	orderedReleaseScript = pool.NewScript(handOverSource + releaseSource)
+	orderedReleaseScript = inOrder(handOverSource, releaseSource)
 
 	// In order: behind the release of its lock it would bring the key back.
-	extendScript = pool.NewScript(extendSource)
+	extendScript = inOrder(extendSource)
 
 	// In order, too: behind its release it would leave keys.
-	acquireScript = pool.NewScript(fenceSource + acquireSource)
-	waitScript    = pool.NewScript(handOverSource + fenceSource + waitSource)
+	acquireScript = inOrder(fenceSource, acquireSource)
+	waitScript    = inOrder(handOverSource, fenceSource, waitSource)
 
 	// In order: behind the release of the lock it would have nothing to do anyway.
-	raiseScript = pool.NewScript(raiseSource)
+	raiseScript = inOrder(raiseSource)
 
 	// In order: behind its restoring it would take the lock away again.
-	adoptScript = pool.NewScript(fenceSource + adoptSource)
+	adoptScript = inOrder(fenceSource, adoptSource)
 
 	// Late: the value of a swap is used once.
-	restoreScript = pool.NewLateScript(handOverSource + restoreSource)
+	restoreScript = late(handOverSource, restoreSource)
 
 	// In order: it takes the key from whoever has it, and should not hit a later one.
-	forceScript = pool.NewScript(handOverSource + forceSource)
+	forceScript = inOrder(handOverSource, forceSource)
 
 	// Late: they change nothing.
-	inspectScript = pool.NewLateScript(inspectSource)
-	verifyScript  = pool.NewLateScript(verifySource)
+	inspectScript = late(inspectSource)
+	verifyScript  = late(verifySource)
 )
