@@ -210,17 +210,17 @@ func (lock *Lock) newAcquire() *round {
 	r := &round{rule: decideAcquire, decided: make(chan struct{}), read: readGrant}
 	if len(lock.keys) == 1 && !lock.fenced {
 		r.request = pool.Request{
-			Name: "SET", Args: []any{lock.keys[0], lock.valueArg, "NX", "PX", ttlMillis}, Key: lock.key, Accept: isSetReply,
+			Name: "SET", Args: []any{lock.keys[0], lock.valueArg, "NX", "PX", ttlMillis}, Key: lock.key(), Accept: isSetReply,
 		}
 		return r
 	}
 	args := append([]any{lock.valueArg, ttlMillis}, lock.fenceArgs()...)
 	r.request = pool.Request{Script: acquireScript, Args: acquireScript.Args(nil, lock.keys, args...), Accept: isGrant}
 	if len(lock.keys) == 1 {
-		r.request.Key = lock.key
+		r.request.Key = lock.key()
 	}
 	if lock.fenced {
-		r.fences = make([]int64, len(lock.locker.nodes))
+		r.rare = &rare{fences: make([]int64, len(lock.locker.nodes))}
 	}
 	return r
 }

@@ -36,11 +36,11 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	lock.begin(epoch, start, cfg.maxHold)
 	args := append([]any{value, lock.valueArg, lock.ttl.Milliseconds()}, lock.fenceArgs()...)
 	r := &round{
-		request: pool.Request{Script: adoptScript, Args: adoptScript.Args(nil, lock.keys, args...), Key: lock.key, Accept: isGrant},
+		request: pool.Request{Script: adoptScript, Args: adoptScript.Args(nil, lock.keys, args...), Key: lock.key(), Accept: isGrant},
 		read:    readGrant, rule: decideHeld, decided: make(chan struct{}),
 	}
 	if lock.fenced {
-		r.fences = make([]int64, len(l.nodes))
+		r.rare = &rare{fences: make([]int64, len(l.nodes))}
 	}
 	r.send(l, start.Add(lock.timeout), 0)
 	v, ended := r.wait(ctx)
@@ -71,7 +71,7 @@ const adoptionNote = "redquorum:adopt:"
 // forgetAdoption removes the notes of a swap that stands, in the background. What it misses ends with its TTL.
 func (l *Locker) forgetAdoption(lock *Lock, old string) {
 	l.enterAnyway()
-	note := adoptionNote + lock.key
+	note := adoptionNote + lock.key()
 	r := &round{
 		request: pool.Request{
 			Script: releaseScript, Args: releaseScript.Args(nil, []any{note}, old, l.grace(lock.timeout)), Key: note, Accept: isInteger,
@@ -87,7 +87,7 @@ func (lock *Lock) restore(old string, mayHold uint64) {
 	l.enterAnyway()
 	r := &round{
 		request: pool.Request{
-			Script: restoreScript, Args: restoreScript.Args(nil, lock.keys, lock.valueArg, old, l.grace(lock.timeout)), Key: lock.key, Accept: isInteger,
+			Script: restoreScript, Args: restoreScript.Args(nil, lock.keys, lock.valueArg, old, l.grace(lock.timeout)), Key: lock.key(), Accept: isInteger,
 		},
 		read: readOne, rule: decideHeld, locker: l,
 	}

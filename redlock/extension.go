@@ -82,7 +82,7 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 		Script: extendScript, Args: args, Accept: isArray, Deadline: x.start.Add(timeout), Sink: x,
 	}
 	if len(x.items) == 1 && len(x.items[0].lock.keys) == 1 {
-		x.request.Key = x.items[0].lock.key
+		x.request.Key = x.items[0].lock.key()
 	}
 	x.send()
 	return x

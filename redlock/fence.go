@@ -45,14 +45,14 @@ func (lock *Lock) settle(ctx context.Context, r *round) (reason, ended error) {
 	r.mu.Lock()
 	// Later grants are not looked at: their fences do not matter to a token that a quorum has.
 	granted := l.voters.counted(r.granted)
-	fences := append([]int64(nil), r.fences...)
+	fences := append([]int64(nil), r.rare.fences...)
 	r.mu.Unlock()
 	token, at, below := decideToken(fences, granted)
 	if below != 0 {
 		l.counts.secondRounds.Add(1)
 		raise := &round{
 			request: pool.Request{
-				Script: raiseScript, Key: lock.key, Accept: isInteger,
+				Script: raiseScript, Key: lock.key(), Accept: isInteger,
 				Args: raiseScript.Args(nil, lock.keys, lock.valueArg, strconv.FormatInt(token, 10), l.config.fenceLife().Milliseconds()),
 			},
 			read: readOne, rule: decideAcquire, decided: make(chan struct{}),

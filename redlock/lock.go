@@ -14,7 +14,6 @@ import (
 type Lock struct {
 	locker   *Locker
 	names    []string      // more than one for a set
-	key      string        // of the first name
 	value    string        //
 	keys     []any         // all keys as arguments, boxed once
 	valueArg any           // value as an argument
@@ -57,7 +56,6 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	for _, name := range names {
 		lock.keys = append(lock.keys, l.config.keyPrefix+name)
 	}
-	lock.key = l.config.keyPrefix + names[0]
 	lock.valueArg = lock.value
 	return lock
 }
@@ -217,6 +215,9 @@ func (lock *Lock) undoAtLocked() clock.Instant {
 func (lock *Lock) undoNowLocked() {
 	lock.undoLocked(lock.newRelease(), lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
 }
+
+// key is that of the first name.
+func (lock *Lock) key() string { return lock.keys[0].(string) }
 
 // refusedBy is told that a node refused the lock after it was won without that node. An extension may have given it the key since.
 func (lock *Lock) refusedBy(node uint64) {

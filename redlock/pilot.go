@@ -32,15 +32,28 @@ func hash(text string) uint64 {
 func (l *Locker) pilot(key string, among uint64) (node int, found bool) {
 	now := l.voters.present.Load()
 	among &^= now.barred | now.provisional
-	var heaviest uint64
-	keyHash := hash(key)
 	for i, n := range l.nodes {
-		if among>>i&1 == 0 || l.ears.shunned(i) || n.State() != pool.Up {
-			continue
-		}
-		if weight := pilotWeight(l.hashes[i], keyHash); !found || weight > heaviest {
-			node, found, heaviest = i, true, weight
+		if l.ears.shunned(i) || n.State() != pool.Up {
+			among &^= 1 << i
 		}
 	}
-	return node, found
+	if among == 0 {
+		return 0, false
+	}
+	return l.heaviest(key, among), true
+}
+
+// heaviest returns the first by weight of some nodes, one at least.
+func (l *Locker) heaviest(key string, among uint64) (node int) {
+	var heaviest uint64
+	keyHash := hash(key)
+	for i := range l.nodes {
+		if among>>i&1 == 0 {
+			continue
+		}
+		if weight := pilotWeight(l.hashes[i], keyHash); weight >= heaviest {
+			node, heaviest = i, weight
+		}
+	}
+	return node
 }

@@ -80,17 +80,21 @@ func (lock *Lock) newRelease() *round {
 		args = append(args, l.ears.process)
 	}
 	return &round{
-		request: pool.Request{Script: script, Args: args, Key: lock.key, Accept: isInteger},
+		request: pool.Request{Script: script, Args: args, Key: lock.key(), Accept: isInteger},
 		read:    readRelease, rule: decideHeld,
 	}
 }
 
 // readRelease reads the answer of release.lua.
 func readRelease(reply any) vote {
-	if reply == int64(2) {
+	switch n, _ := reply.(int64); n {
+	case 1:
+		return granted
+	case 2:
 		return handed
+	default:
+		return refused
 	}
-	return readOne(reply)
 }
 
 func isInteger(reply any) bool {
@@ -100,7 +104,7 @@ func isInteger(reply any) bool {
 
 // readOne reads the answer of a script that returns 1 where the key was ours.
 func readOne(reply any) vote {
-	if reply == int64(1) {
+	if n, _ := reply.(int64); n == 1 {
 		return granted
 	}
 	return refused

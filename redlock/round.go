@@ -19,30 +19,39 @@ import (
 // A round may begin with votes that are in already: those nodes are not asked.
 type round struct {
 	request pool.Request
-	aside   *pool.Request // what the node at apart is asked instead; nil where all are asked the same
-	apart   int
+	aside   *aside                    // what one node is asked instead; nil where all are asked the same
 	calls   []pool.Call               // one per node
 	room    [5]pool.Call              // for the usual number of nodes
 	read    func(reply any) vote      // what a node's answer means
 	rule    func(votes tally) verdict // when the votes decide, and what
+	keep    func(node int, reply any) // takes every reply; nil where only the votes count
 	decided chan struct{}             // closed with the verdict; nil where nobody waits
 	locker  *Locker                   // left with the last vote; nil where nobody entered for the round
-
-	keep   func(node int, reply any) // takes every reply; nil where only the votes count
-	voters *electorate
+	voters  *electorate
 
 	mu       sync.Mutex // guards the fields below; never held over a call to a node
+	verdict  verdict    // final once decided is closed, and then read without mu
 	granted  uint64     // nodes by their votes, a bit each
 	refused  uint64     // healed ones included
 	failed   uint64
-	verdict  verdict // final once decided is closed, and then read without mu
-	touched  uint64  // a bit per node: set unless the call has certainly changed nothing there
-	fences   []int64 // a granting node's fence at its index; nil without fencing
-	errs     []error // a node's error at its index; nil while none failed
-	expected uint64  // of a release: the nodes that have or may have the lock
-	lock     *Lock   // that the round has won; nil before
-	awaited  uint64  // the node whose answer to a release is still of interest
-	cut      *tally  // the votes when ctx ended a wait; nil while none did
+	touched  uint64 // a bit per node: set unless the call has certainly changed nothing there
+	expected uint64 // of a release: the nodes that have or may have the lock
+	awaited  uint64 // the node whose answer to a release is still of interest
+	lock     *Lock  // that the round has won; nil before
+	rare     *rare  // nil until there is something of it
+}
+
+// aside is what one node is asked instead of what the others are.
+type aside struct {
+	node    int
+	request pool.Request
+}
+
+// rare is what few rounds have. Every byte of a round is one of every lock and of every release.
+type rare struct {
+	errs   []error // a node's error at its index; nil while none failed
+	fences []int64 // a granting node's fence at its index; nil without fencing
+	cut    *tally  // the votes when ctx ended a wait; nil while none did
 }
 
 // send asks all nodes. It waits for none of them: the votes of nodes that are down come before it returns, the others
@@ -57,7 +66,7 @@ func (r *round) send(l *Locker, deadline clock.Instant, keep uint64) {
 	r.touched = allNodes(len(nodes)) &^ (r.refused | r.failed)
 	r.request.Deadline, r.request.Sink = deadline, r
 	if r.aside != nil {
-		r.aside.Deadline, r.aside.Sink = deadline, r
+		r.aside.request.Deadline, r.aside.request.Sink = deadline, r
 	}
 	if in != 0 {
 		r.decideLocked()
@@ -69,8 +78,8 @@ func (r *round) send(l *Locker, deadline clock.Instant, keep uint64) {
 		}
 		call := &r.calls[i]
 		call.Request, call.Index, call.Keep = &r.request, int32(i), keep>>i&1 == 1
-		if r.aside != nil && i == r.apart {
-			call.Request = r.aside
+		if r.aside != nil && i == r.aside.node {
+			call.Request = &r.aside.request
 		}
 		if twins>>i&1 == 1 { // its server is asked already
 			r.Complete(call, nil, errTwin)
@@ -94,17 +103,14 @@ func (r *round) Complete(call *pool.Call, reply any, err error) {
 	bit := uint64(1) << call.Index
 	r.mu.Lock()
 	r.voteLocked(v, bit)
-	if r.fences != nil && v == granted {
-		r.fences[call.Index] = fenceOf(reply)
+	if v == granted && r.rare != nil && r.rare.fences != nil {
+		r.rare.fences[call.Index] = fenceOf(reply)
 	}
 	if v == refused || (v == failed && untouched(err)) {
 		r.touched &^= bit
 	}
 	if err != nil {
-		if r.errs == nil {
-			r.errs = make([]error, len(r.calls))
-		}
-		r.errs[call.Index] = err
+		r.failLocked(int(call.Index), err)
 	}
 	r.decideLocked()
 	awaited, lock := r.awaited == bit, r.lock
@@ -160,7 +166,7 @@ func (r *round) wait(ctx context.Context) (verdict, error) {
 		defer r.mu.Unlock()
 		if r.verdict == pending {
 			votes := r.tallyLocked()
-			r.cut = &votes
+			r.rareLocked().cut = &votes
 			return pending, endOf(ctx)
 		}
 	}
@@ -188,8 +194,8 @@ func (r *round) failure(l *Locker, op, name string, reason, ended error) *Quorum
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	votes := r.tallyLocked()
-	if r.cut != nil { // what comes in later, the caller did not wait for
-		votes = *r.cut
+	if r.rare != nil && r.rare.cut != nil { // what comes in later, the caller did not wait for
+		votes = *r.rare.cut
 	}
 	if reason == nil {
 		if reason = ErrNoQuorum; votes.granted+votes.refused >= quorum(votes.nodes) {
@@ -202,8 +208,8 @@ func (r *round) failure(l *Locker, op, name string, reason, ended error) *Quorum
 	}
 	for i, node := range l.nodes {
 		err := l.barredVote(r.granted|r.refused, i)
-		if r.errs != nil && r.errs[i] != nil {
-			err = r.errs[i]
+		if said := r.errLocked(i); said != nil {
+			err = said
 		}
 		if err != nil {
 			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})
@@ -224,10 +230,29 @@ func (r *round) quorumAnswered() bool {
 func (r *round) nodeError(node int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.errs == nil {
+	return r.errLocked(node)
+}
+
+func (r *round) errLocked(node int) error {
+	if r.rare == nil || r.rare.errs == nil {
 		return nil
 	}
-	return r.errs[node]
+	return r.rare.errs[node]
+}
+
+func (r *round) failLocked(node int, err error) {
+	more := r.rareLocked()
+	if more.errs == nil {
+		more.errs = make([]error, len(r.calls))
+	}
+	more.errs[node] = err
+}
+
+func (r *round) rareLocked() *rare {
+	if r.rare == nil {
+		r.rare = &rare{}
+	}
+	return r.rare
 }
 
 // granting reports whether a node granted.

@@ -7,6 +7,9 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
+//go:embed scripts/free.lua
+var freeSource string
+
 //go:embed scripts/release.lua
 var releaseSource string
 
@@ -57,13 +60,13 @@ func bare(sources []string) string {
 	return code.String()
 }
 
-// Two of the files are functions that others begin with: handover.lua and fence.lua.
+// Three of the files are what others begin with: free.lua, handover.lua and fence.lua.
 var (
 	// Late: a value is used once, so deleting it late or twice can only do what should have been done.
-	releaseScript = late(handOverSource, releaseSource)
+	releaseScript = late(freeSource, handOverSource, releaseSource)
 
 	// In order: with WithValue the next attempt has the same value, and its key must not be hit.
-	orderedReleaseScript = inOrder(handOverSource, releaseSource)
+	orderedReleaseScript = inOrder(freeSource, handOverSource, releaseSource)
 
 	// In order: behind the release of its lock it would bring the key back.
 	extendScript = inOrder(extendSource)

@@ -19,17 +19,17 @@ func (l *Locker) taken(ctx context.Context, r, u *round) bool {
 	case <-ctx.Done():
 	}
 	u.mu.Lock()
-	v, errs := u.verdict, slices.Clone(u.errs) // later votes add to them
+	v, errs := u.verdict, []error(nil)
+	if u.rare != nil {
+		errs = slices.Clone(u.rare.errs) // later votes add to them
+	}
 	u.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range errs {
 		if bit := uint64(1) << i; r.refused&bit != 0 && isWrongType(errs[i]) {
 			r.refused, r.failed = r.refused&^bit, r.failed|bit
-			if r.errs == nil {
-				r.errs = make([]error, len(l.nodes))
-			}
-			r.errs[i] = errs[i]
+			r.failLocked(i, errs[i])
 		}
 	}
 	return v != noQuorum
@@ -49,7 +49,7 @@ func (r *round) hearAgain(u *round) {
 			case refusals&bit == 0:
 			case (u.granted|u.refused|u.failed)&bit == 0:
 				out |= bit
-			case u.errs != nil && isWrongType(u.errs[i]):
+			case isWrongType(u.errLocked(i)):
 				wrong |= bit
 			}
 		}

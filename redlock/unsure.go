@@ -7,8 +7,8 @@ import (
 )
 
 // unsure is a release that a quorum has confirmed and the pilot has not: its answer will tell whether the lock was handed over.
-// Whoever wants the lock again at once, in this process, waits for that answer, so as not to overtake the waiter; not
-// longer than the quorum took to answer, so that a slow pilot does not hold him up.
+// Whoever wants the lock again at once, in this process, waits for that answer, so as not to overtake the waiter; until
+// as long again has passed as the quorum took to answer, so that a slow pilot does not hold him up.
 type unsure struct {
 	round *round
 	until clock.Instant
@@ -17,18 +17,19 @@ type unsure struct {
 
 // confirmed notes a release that is confirmed, if the pilot has not answered yet.
 func (l *Locker) confirmed(lock *Lock, r *round) {
-	pilot, found := l.pilot(lock.key, allNodes(len(l.nodes)))
-	if !found || len(lock.keys) > 1 {
-		return
-	}
-	bit := uint64(1) << pilot
 	r.mu.Lock()
 	in := r.granted | r.refused | r.failed
 	r.mu.Unlock()
+	all := allNodes(len(l.nodes))
+	if in == all || len(lock.keys) > 1 {
+		return
+	}
+	bit := uint64(1) << l.heaviest(lock.key(), all)
 	if in&bit != 0 {
 		return
 	}
 	now := l.clock.Now()
+	took := now.Sub(r.request.Deadline.Add(-lock.timeout))
 	s := &l.lines
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +43,7 @@ func (l *Locker) confirmed(lock *Lock, r *round) {
 	if s.pending == nil {
 		s.pending = make(map[string]*unsure)
 	}
-	s.pending[lock.key] = &unsure{round: r, until: now.Add(now.Sub(r.request.Deadline.Add(-lock.timeout)))}
+	s.pending[lock.key()] = &unsure{round: r, until: now.Add(took)}
 }
 
 // answered ends what confirmed began. The answer itself has been noted before.

@@ -245,7 +245,7 @@ func (lock *Lock) waitRequest(w *waiter, process string) pool.Request {
 	}
 	return pool.Request{
 		Script: waitScript, Args: waitScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),
-		Key: lock.key, Accept: isPilotReply,
+		Key: lock.key(), Accept: isPilotReply,
 	}
 }
 
@@ -256,8 +256,7 @@ func (lock *Lock) sendConfirm(w *waiter, pilot int) *round {
 	epoch := l.voters.now()
 	lock.begin(epoch, l.clock.Now(), w.cfg.maxHold)
 	r := lock.newAcquire()
-	request := lock.waitRequest(w, l.ears.process)
-	r.aside, r.apart = &request, pilot
+	r.aside = &aside{pilot, lock.waitRequest(w, l.ears.process)}
 	r.send(l, lock.acquired.Add(lock.timeout), 0)
 	return r
 }
@@ -266,8 +265,8 @@ func (lock *Lock) sendConfirm(w *waiter, pilot int) *round {
 func (lock *Lock) sendRest(pilot int, fence int64) *round {
 	r := lock.newAcquire()
 	r.granted = 1 << pilot
-	if r.fences != nil {
-		r.fences[pilot] = fence
+	if r.rare != nil {
+		r.rare.fences[pilot] = fence
 	}
 	r.send(lock.locker, lock.acquired.Add(lock.timeout), 0)
 	return r

@@ -7,11 +7,14 @@
 -- ARGV[3]  the caller's process, where this attempt may be on the wait lists: it leaves them
 -- Returns 0 when a key was absent or another's. When all were the caller's: 2 if one of them was handed over, otherwise 1.
 local mine, handed = 0, false
-for _, key in ipairs(KEYS) do
+for i, key in ipairs(KEYS) do
   if ARGV[3] then
     redis.pcall('ZREM', 'redquorum:wait:' .. key, ARGV[3] .. ':' .. ARGV[1])
   end
-  local holder = redis.call('GET', key)
+  local holder = first
+  if i > 1 then
+    holder = redis.call('GET', key)
+  end
   if holder == ARGV[1] then
     mine = mine + 1
     handed = handOver(key, ARGV[2]) or handed
