@@ -230,6 +230,7 @@ func TestInspectShowsFencesAndWaiters(t *testing.T) {
 		a, b := c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())
 		lock, err := a.TryLock(ctx, "a")
 		require.NoError(t, err)
+		settle() // at all nodes, not just a quorum
 		next := acquiring(t, b, "a")
 		time.Sleep(20 * time.Millisecond)
 		status, err := a.Inspect(ctx, "a")
