@@ -58,8 +58,8 @@ test: ## the tests
 race: ## the tests under the race detector, in random order
 	go test -race -shuffle=on -p 1 ./...
 
-soak: ## the acceptance tests at their full size
-	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m .
+soak: ## acceptance tests and searches at their full size
+	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m . ./internal/fencemodel
 
 test-nested: ## vet and test the modules below the root
 	@for module in $(NESTED); do \

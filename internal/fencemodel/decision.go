@@ -1,0 +1,107 @@
+package fencemodel
+
+// Quorum is the smallest number of nodes that any two sets of have a node in common. It counts all nodes that are configured: a
+// majority of those that granted, or half of an even number, can miss another such set.
+func Quorum(nodes int) int { return nodes/2 + 1 }
+
+// An Answer is what one node said to one attempt.
+type Answer uint8
+
+// What a node may say.
+const (
+	Unanswered Answer = iota // nothing yet
+	Refused                  // it did not grant, did not raise, or failed
+	Granted                  // it granted, or raised
+)
+
+// A Vote is the latest answer of one node that counts for this very attempt: an answer to an earlier one, even under the same
+// value, may be older than somebody else's token.
+type Vote struct {
+	Answer Answer
+	Fence  int64 // that it granted, or was raised to
+}
+
+// A Verdict is what votes amount to.
+type Verdict uint8
+
+// What votes may amount to.
+const (
+	Pending Verdict = iota // too few votes so far
+	Won                    // a quorum of nodes confirmed the token
+	Uneven                 // a quorum granted, and not the same number: there has to be a second round
+	Lost                   // no votes that are still out can help
+)
+
+// A Decision is a verdict and what follows.
+type Decision struct {
+	Verdict Verdict
+	Token   int64 // the token where Won; where Uneven, what to raise to
+	Raise   []int // where Uneven, the nodes to raise
+}
+
+// First decides on the votes of the first round, one for each configured node. It says Uneven as soon as a quorum
+// granted; a caller may wait for more votes instead, in the hope that they agree.
+//
+// The largest fence is the one to agree on, since fences cannot be lowered. It takes a quorum of grants to know it:
+// among them is a node that confirmed whatever token was given before.
+func First(votes []Vote) Decision {
+	var target int64
+	for _, v := range votes {
+		if v.Answer == Granted {
+			target = max(target, v.Fence)
+		}
+	}
+	granted, unanswered, at := count(votes, target)
+	need := Quorum(len(votes))
+	switch {
+	case at >= need:
+		return Decision{Verdict: Won, Token: target}
+	case granted >= need:
+		return Decision{Verdict: Uneven, Token: target, Raise: below(votes, target)}
+	case granted+unanswered >= need:
+		return Decision{Verdict: Pending}
+	default:
+		return Decision{Verdict: Lost}
+	}
+}
+
+// Second decides on the second round. A node that raised has the vote {Granted, target}, one that refused to has a vote
+// that is Refused, and one that was not asked, or has not answered, has the vote that it had. Nodes that granted the
+// target itself are not asked. A grant above the target that came in late does not count for it.
+func Second(votes []Vote, target int64) Decision {
+	_, unanswered, at := count(votes, target)
+	need := Quorum(len(votes))
+	switch {
+	case at >= need:
+		return Decision{Verdict: Won, Token: target}
+	case at+len(below(votes, target))+unanswered >= need:
+		return Decision{Verdict: Pending}
+	default:
+		return Decision{Verdict: Lost}
+	}
+}
+
+func count(votes []Vote, target int64) (granted, unanswered, at int) {
+	for _, v := range votes {
+		switch v.Answer {
+		case Granted:
+			granted++
+			if v.Fence == target {
+				at++
+			}
+		case Unanswered:
+			unanswered++
+		case Refused:
+		}
+	}
+	return granted, unanswered, at
+}
+
+func below(votes []Vote, target int64) (nodes []int) {
+	for i, v := range votes {
+		if v.Answer == Granted && v.Fence < target {
+			nodes = append(nodes, i)
+		}
+	}
+	return nodes
+}

@@ -1,0 +1,148 @@
+package fencemodel
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A size says when a search is run.
+type size uint8
+
+const (
+	always    size = iota
+	ordinary       // not under the race detector
+	soak           // with REDQUORUM_SOAK=1 only
+	soakValue = "REDQUORUM_SOAK"
+)
+
+func (s size) skip(t *testing.T) {
+	t.Helper()
+	if s == soak && os.Getenv(soakValue) != "1" {
+		t.Skipf("takes minutes and gigabytes; run with %s=1", soakValue)
+	}
+	if s != always && raceEnabled {
+		t.Skip("too large for the race detector; the smaller ones have the same code")
+	}
+}
+
+// basic is what every search meets; the others meet these too.
+var (
+	basic = []Kind{
+		Begun, Acquired, AcquiredAgain, AcquiredLate, Raised, RaiseRefused, WonFirst, WonSecond, SecondBegun, GaveUp,
+		SecondFailed, Deleted, ExpiredPresent, ExpiredOver,
+	}
+	whenWaiting = []Kind{
+		BegunWaiting, Piloted, PilotedAgain, Confirmed, Joined, JoinedAfterGrant, HandedOver, HandedPastDead,
+		DeletedPastDead, ListExpired,
+	}
+	whenAdopting = []Kind{BegunAdopting, AdoptedOver, AdoptedPresent}
+)
+
+func TestTokensAreUniqueAndInOrderWhateverHappens(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		size   size
+		config Config
+		states int // at least
+	}{
+		{
+			"3 nodes, 2 clients, all that there is", always,
+			Config{Nodes: 3, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true, Adopting: true, LateRaises: true},
+			200_000,
+		},
+		{
+			"3 nodes, 2 clients, who adopt", always,
+			Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Adopting: true, LateRaises: true},
+			300_000,
+		},
+		{
+			"2 nodes, 2 clients, all that there is", always,
+			Config{Nodes: 2, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Waiting: true, Adopting: true},
+			90_000,
+		},
+		{
+			"3 nodes, 2 clients, who wait", soak,
+			Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Waiting: true},
+			8_000_000,
+		},
+		{
+			"3 nodes, 3 clients, who wait", ordinary,
+			Config{Nodes: 3, Clients: 3, MaxFence: 2, MaxTimestamp: 2, Waiting: true},
+			2_500_000,
+		},
+		{
+			"5 nodes, 2 clients, who wait", soak,
+			Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true},
+			14_000_000,
+		},
+		{
+			"5 nodes, 2 clients, who adopt", ordinary,
+			Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Adopting: true, LateRaises: true},
+			1_000,
+		},
+		{
+			"3 nodes, 3 clients", ordinary,
+			Config{Nodes: 3, Clients: 3, MaxFence: 3, MaxTimestamp: 3},
+			1_200_000,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.size.skip(t)
+			report := Explore(test.config, Rules{})
+			t.Log(report)
+			require.False(t, report.Broken, "a claim does not hold")
+			assert.GreaterOrEqual(t, report.States, test.states)
+			kinds := basic
+			if test.config.Waiting {
+				kinds = append(kinds[:len(kinds):len(kinds)], whenWaiting...)
+			}
+			if test.config.Adopting {
+				kinds = append(kinds[:len(kinds):len(kinds)], whenAdopting...)
+			}
+			for _, kind := range kinds {
+				assert.Positive(t, report.Count[kind], "never: %v", kind)
+			}
+		})
+	}
+}
+
+// What a search finds must not depend on the order of clients and nodes, or on what a code leaves out.
+func TestCodesKeepAllThatMatters(t *testing.T) {
+	x := newExplorer(Config{Nodes: 3, Clients: 3, MaxFence: 2, MaxTimestamp: 2, Waiting: true, Adopting: true}, Rules{})
+	w := x.start()
+	for range 2_000 {
+		steps := 0
+		x.each(&w, func(*world, event) { steps++ })
+		code := x.encode(&w)
+		again := x.decode(code)
+		require.Equal(t, code, x.encode(&again), "%+v", w)
+		stepsAgain := 0
+		codes := map[labelled]int{}
+		x.each(&w, func(next *world, e event) { codes[labelled{x.encode(next), e.kind}]++ })
+		x.each(&again, func(next *world, e event) {
+			stepsAgain++
+			codes[labelled{x.encode(next), e.kind}]--
+		})
+		require.Equal(t, steps, stepsAgain, "%+v", w)
+		for c, n := range codes {
+			require.Zero(t, n, "%v leads elsewhere from %+v", c.kind, w)
+		}
+		pick, n := int(code[0]%uint64(steps)), 0
+		at := w
+		x.each(&at, func(next *world, _ event) {
+			if n == pick {
+				w = *next
+			}
+			n++
+		})
+	}
+}
+
+// labelled is a step as a code shows it.
+type labelled struct {
+	code
+	kind Kind
+}

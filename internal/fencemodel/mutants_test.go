@@ -1,0 +1,136 @@
+package fencemodel
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// raiseIf is a raise with some of its comparisons left out or changed.
+func raiseIf(ok func(e *Entry[Value], v Value, t int64) bool) func(Entries[Value], Value, int64) bool {
+	return func(s Entries[Value], v Value, t int64) bool {
+		if !ok(s[0], v, t) {
+			return false
+		}
+		s[0].Fence = t
+		return true
+	}
+}
+
+func mine(e *Entry[Value], v Value) bool { return e.Value == v }
+
+var (
+	raiseLax       = raiseIf(func(e *Entry[Value], v Value, t int64) bool { return mine(e, v) && e.Fence <= t })
+	raiseAnyones   = raiseIf(func(e *Entry[Value], _ Value, t int64) bool { return e.Fence < t })
+	raiseAnyonesTo = raiseIf(func(e *Entry[Value], _ Value, t int64) bool { return e.Fence <= t })
+	raiseAnywhere  = raiseIf(func(e *Entry[Value], v Value, _ int64) bool { return mine(e, v) })
+	raiseAlways    = raiseIf(func(*Entry[Value], Value, int64) bool { return true })
+)
+
+// quorumOfGranting takes a majority of the nodes that granted, once a quorum of all did.
+func quorumOfGranting(votes []Vote, d Decision, target int64) Decision {
+	granted, _, at := count(votes, target)
+	if granted >= Quorum(len(votes)) && at >= Quorum(granted) {
+		return Decision{Verdict: Won, Token: target}
+	}
+	return d
+}
+
+func maximum(votes []Vote) (target int64) {
+	for _, v := range votes {
+		target = max(target, v.Fence)
+	}
+	return target
+}
+
+func firstOfGranting(votes []Vote) Decision {
+	return quorumOfGranting(votes, First(votes), maximum(votes))
+}
+
+func secondOfGranting(votes []Vote, target int64) Decision {
+	return quorumOfGranting(votes, Second(votes, target), target)
+}
+
+// withoutSecondRound takes the largest of a quorum of grants for the token.
+func withoutSecondRound(votes []Vote) Decision {
+	d := First(votes)
+	if d.Verdict == Uneven {
+		d.Verdict = Won
+	}
+	return d
+}
+
+// firstOfHalf is content with half of an even number of nodes.
+func firstOfHalf(votes []Vote) Decision {
+	if _, _, at := count(votes, maximum(votes)); at > 0 && at >= len(votes)/2 {
+		return Decision{Verdict: Won, Token: maximum(votes)}
+	}
+	return First(votes)
+}
+
+func TestEveryKnownMistakeIsFound(t *testing.T) {
+	plain := Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3}
+	waiting, adopting, four := plain, plain, plain
+	waiting.Waiting, waiting.MaxFence, waiting.MaxTimestamp = true, 2, 2
+	adopting.Adopting = true
+	four.Nodes, four.MaxFence, four.MaxTimestamp = 4, 2, 2
+	noTimestamps := plain
+	noTimestamps.MaxTimestamp = 0
+	two := plain
+	two.Nodes = 2
+
+	for _, test := range []struct {
+		name   string
+		config Config
+		rules  Rules
+		broken claim
+	}{
+		{"raise whatever is there", plain, Rules{Raise: raiseAlways}, unique},
+		{"raise whoever's key it is, to a fence that is there already", plain, Rules{Raise: raiseAnyonesTo}, unique},
+		{"raise whatever the fence is", plain, Rules{Raise: raiseAnywhere}, unique},
+		{"raise to a fence that is there already", waiting, Rules{Raise: raiseLax}, unique},
+		{"first round: a majority of those that granted", four, Rules{First: firstOfGranting}, unique},
+		{"second round: a majority of those that granted", four, Rules{Second: secondOfGranting}, unique},
+		{"no second round", plain, Rules{First: withoutSecondRound}, unique},
+		{"no second round, order", plain, Rules{First: withoutSecondRound, OnlyOrder: true}, ordered},
+		{"half of two nodes", two, Rules{First: firstOfHalf}, unique},
+		{"half of four nodes", four, Rules{First: firstOfHalf}, unique},
+		{"lost counters and no timestamps", noTimestamps, Rules{LoseCounters: true}, unique},
+		{"lost counters and no timestamps, order", noTimestamps, Rules{LoseCounters: true, OnlyOrder: true}, ordered},
+		{"answers to an earlier attempt", plain, Rules{KeepAnswers: true}, ordered},
+		{"a vote that was handed over, as it is", waiting, Rules{TrustHandOver: true}, unique},
+		{"adopt, and leave the fence as it is", adopting, Rules{TrustAdopted: true}, unique},
+		{"adopt under one value, and leave the fence", adopting, Rules{AdoptInPlace: true, TrustAdopted: true}, unique},
+		{"adopt under one value, and raise to a fence that is there already", adopting, Rules{AdoptInPlace: true, Raise: raiseLax}, unique},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			report := Explore(test.config, test.rules)
+			require.True(t, report.Broken, "not found in %v", report)
+			report.Count = nil
+			t.Log(report)
+			assert.Contains(t, report.Trace[len(report.Trace)-1], test.broken.String())
+		})
+	}
+}
+
+// These are not part of the argument for the tokens. The library does not do them, for other reasons.
+func TestWhatDoesTheTokensNoHarm(t *testing.T) {
+	config := Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Adopting: true, LateRaises: true}
+	for _, test := range []struct {
+		name   string
+		config Config
+		rules  Rules
+	}{
+		{"raise whoever's key it is", config, Rules{Raise: raiseAnyones}},
+		{"raise to a fence that is there already, where nobody waits", config, Rules{Raise: raiseLax}},
+		{"adopt under one value", config, Rules{AdoptInPlace: true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			report := Explore(test.config, test.rules)
+			t.Log(report)
+			assert.False(t, report.Broken)
+			assert.GreaterOrEqual(t, report.States, 200_000)
+		})
+	}
+}
