@@ -24,7 +24,10 @@ func (s *skewed) Wall() time.Time { return s.Clock.Wall().Add(s.by) }
 func (c *cluster) fences(key string) (fences []int64) {
 	for _, server := range c.servers {
 		text, _, _ := server.Get("redquorum:fence:" + key)
-		n, _ := strconv.ParseInt(text, 10, 64)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			n = 0
+		}
 		fences = append(fences, n)
 	}
 	return fences
@@ -116,7 +119,7 @@ func TestAClockThatIsWrongLeavesTokensInOrder(t *testing.T) {
 						require.NoError(t, err)
 						assert.Greater(t, lock.Fence(), last)
 						off := time.UnixMicro(lock.Fence()).Sub(c.clock.Wall())
-						assert.LessOrEqual(t, off.Abs(), time.Minute+time.Second, "held within a minute of the nodes")
+						assert.LessOrEqual(t, off.Abs(), 11*time.Second, "held near the nodes")
 						last = lock.Fence()
 						require.NoError(t, lock.Unlock(ctx))
 						settle()

@@ -1,7 +1,9 @@
 -- Bring the counters of a lock up to the token that its holder found at other nodes.
 --
--- Both conditions are needed. A holder whose key is gone has been followed by another, who may have taken the same number from
--- this counter; and a counter that is past the token has been read by somebody already.
+-- The comparison of the counters is strict. A counter that is at the token already may be there because somebody else was given it:
+-- a key can come back to the caller without a new fence, when it expired, another acquired it, and his release handed it
+-- over to the caller's place on the list. So on each node, every number goes to one attempt, and that is why tokens are unique.
+-- That the key is the caller's keeps a raise that comes late from lifting the counter under another holder.
 --
 -- KEYS     the lock's keys
 -- ARGV[1]  the value that the caller set
@@ -10,7 +12,7 @@
 -- Returns 1 when all keys are the caller's and all counters are at the token now, 0 when nothing was changed.
 for _, key in ipairs(KEYS) do
   local fence = redis.call('GET', 'redquorum:fence:' .. key)
-  if redis.call('GET', key) ~= ARGV[1] or (fence and tonumber(fence) > tonumber(ARGV[2])) then
+  if redis.call('GET', key) ~= ARGV[1] or (fence and tonumber(fence) >= tonumber(ARGV[2])) then
     return 0
   end
 end
