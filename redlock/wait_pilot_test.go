@@ -1,0 +1,191 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// over returns a Locker over nodes in an order of its own, some of which it cannot reach.
+func (c *cluster) over(order []int, unreachable ...int) *redlock.Locker {
+	c.t.Helper()
+	var endpoints []string
+	for _, i := range order {
+		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
+	}
+	dial := c.dialer()
+	l, err := redlock.New(endpoints, redlock.WithClock(c.clock), redlock.WithoutRenewal(),
+		redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			for _, i := range unreachable {
+				if address == fmt.Sprintf("node%d:6379", i) {
+					return nil, errors.New("no route to it")
+				}
+			}
+			return dial(ctx, network, address)
+		})))
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { assert.NoError(c.t, l.Close()) })
+	settle()
+	return l
+}
+
+// takeTurns lets Lockers lock one name for a number of rounds each, and asserts that no two hold it at once and that all get it.
+func takeTurns(t *testing.T, lockers []*redlock.Locker, rounds int, lock func(*redlock.Locker) (*redlock.Lock, error)) {
+	t.Helper()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	holders, turns := 0, make([]int, len(lockers))
+	for i, l := range lockers {
+		all.Go(func() {
+			for range rounds {
+				lock, err := lock(l)
+				if !assert.NoError(t, err) {
+					return
+				}
+				mu.Lock()
+				holders++
+				assert.Equal(t, 1, holders)
+				turns[i]++
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+				mu.Lock()
+				holders--
+				mu.Unlock()
+				assert.NoError(t, lock.Unlock(ctx))
+			}
+		})
+	}
+	all.Wait()
+	for i := range turns {
+		assert.Equal(t, rounds, turns[i])
+	}
+}
+
+func one(l *redlock.Locker) (*redlock.Lock, error) { return l.Lock(ctx, "a") }
+
+func TestClientsThatListTheNodesInAnotherOrderFindTheSamePilot(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		lockers := []*redlock.Locker{
+			c.over([]int{0, 1, 2, 3, 4}), c.over([]int{4, 3, 2, 1, 0}), c.over([]int{2, 0, 4, 1, 3}),
+		}
+		takeTurns(t, lockers, 20, one)
+		for _, l := range lockers {
+			assert.Zero(t, l.Stats().Polls, "everyone was woken")
+		}
+	})
+}
+
+func TestClientsThatDisagreeAboutWhoIsAliveStillExcludeEachOther(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		order := []int{0, 1, 2, 3, 4}
+		var lockers []*redlock.Locker
+		for i := range 5 {
+			lockers = append(lockers, c.over(order, i, (i+1)%5))
+		}
+		began := c.clock.Now()
+		takeTurns(t, lockers, 20, one)
+		assert.Less(t, c.clock.Now().Sub(began), 2*time.Second)
+	})
+}
+
+func TestAPilotInQuarantineIsNone(t *testing.T) {
+	for restarted := range 5 {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			c.grown()
+			c.slow(time.Millisecond)
+			lockers := []*redlock.Locker{c.locker(), c.locker(), c.locker()}
+			takeTurns(t, lockers, 5, one)
+			c.servers[restarted].Kill()
+			c.servers[restarted].Restart(false)
+			time.Sleep(time.Second)
+			polls := lockers[0].Stats().Polls
+			takeTurns(t, lockers, 5, one)
+			assert.LessOrEqual(t, lockers[0].Stats().Polls, polls+1)
+		})
+	}
+}
+
+func TestSetsThatOverlapTakeTurns(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		a, b, d := c.locker(), c.locker(), c.locker()
+		sets := map[*redlock.Locker][]string{a: {"x", "y"}, b: {"y", "z", "x"}, d: {"x", "w"}}
+		began := c.clock.Now()
+		takeTurns(t, []*redlock.Locker{a, b, d}, 20, func(l *redlock.Locker) (*redlock.Lock, error) {
+			return l.LockAll(ctx, sets[l])
+		})
+		assert.Less(t, c.clock.Now().Sub(began), time.Second)
+		time.Sleep(time.Second)
+		assert.Zero(t, c.keys())
+	})
+}
+
+func TestASetIsHandedOverLikeALock(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		const roundTrip = 2 * time.Millisecond
+		c.slow(roundTrip)
+		a, b := c.locker(), c.locker()
+		lock, err := a.LockAll(ctx, []string{"x", "y"})
+		require.NoError(t, err)
+		got := make(chan *redlock.Lock)
+		go func() {
+			lock, err := b.LockAll(ctx, []string{"y", "x"})
+			assert.NoError(t, err)
+			got <- lock
+		}()
+		time.Sleep(50 * time.Millisecond)
+		released := c.clock.Now()
+		require.NoError(t, lock.Unlock(ctx))
+		next := <-got
+		assert.LessOrEqual(t, c.clock.Now().Sub(released), 2*roundTrip)
+		assert.Equal(t, uint64(1), b.Stats().Woken)
+		require.NoError(t, next.Unlock(ctx))
+	})
+}
+
+func TestAPilotThatIsMuteHoldsWaitersUpOnce(t *testing.T) {
+	for mute := range 5 {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			a, b := c.locker(), c.locker()
+			takeTurns(t, []*redlock.Locker{a, b}, 2, one)
+			c.servers[mute].Mute(true)
+			began := c.clock.Now()
+			takeTurns(t, []*redlock.Locker{a, b}, 20, one)
+			// A node timeout (0.5 s) for each Locker when it first finds the pilot mute and again each time the node is tried anew, and a poll
+			// for the waiter whom its wake-up did not reach.
+			assert.Less(t, c.clock.Now().Sub(began), 5*time.Second)
+			c.servers[mute].Mute(false)
+			time.Sleep(15 * time.Second)
+			assert.Zero(t, c.keys())
+		})
+	}
+}
+
+func TestAPilotThatIsSlowDoesNotHoldUpEveryTurn(t *testing.T) {
+	for slow := range 5 {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			c.servers[slow].Delay(func() time.Duration { return 100 * time.Millisecond }, func() time.Duration { return 100 * time.Millisecond })
+			var lockers []*redlock.Locker
+			for range 8 {
+				lockers = append(lockers, c.locker())
+			}
+			began := c.clock.Now()
+			takeTurns(t, lockers, 20, one)
+			assert.Less(t, c.clock.Now().Sub(began), 5*time.Second, "160 turns of 3 ms, and a few slow answers")
+		})
+	}
+}
