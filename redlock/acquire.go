@@ -159,6 +159,9 @@ func (l *Locker) conclude(ctx context.Context, lock *Lock, r *round, cfg *lockCo
 		}
 	case denied:
 		reason = ErrTaken
+		if !lock.listed { // else a pilot was asked first, and that is not to count
+			l.shunned.took(l.clock.Now().Sub(lock.acquired))
+		}
 		if r.granting() {
 			l.counts.split.Add(1)
 		}

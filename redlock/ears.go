@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/pool"
@@ -38,7 +37,7 @@ const wakeChannel = "redquorum:wake:"
 
 func newEars(l *Locker) *ears {
 	return &ears{
-		locker: l, process: rand.Text(), shun: make([]atomic.Int64, len(l.nodes)),
+		locker: l, process: rand.Text(),
 		ears: make([]*ear, len(l.nodes)), byValue: make(map[string]*waiter),
 	}
 }
@@ -77,19 +76,6 @@ func (e *ears) at(node int) *ear {
 		at.sub = e.locker.nodes[node].Subscribe(wakeChannel+e.process, at)
 	}
 	return at
-}
-
-// shunTime is for how long a node that failed a waiter as its pilot is not asked by others of this Locker: so a node that is up and
-// mute costs one of them a node timeout now and then, and not all of them.
-const shunTime = 2 * time.Second
-
-func (e *ears) shunNode(node int) {
-	e.shun[node].Store(int64(e.locker.clock.Now().Add(shunTime)))
-}
-
-func (e *ears) shunned(node int) bool {
-	until := e.shun[node].Load()
-	return until != 0 && e.locker.clock.Now() < clock.Instant(until)
 }
 
 // await makes a message for the value wake w. A value is awaited before it is first sent to a node.

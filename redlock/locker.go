@@ -34,6 +34,7 @@ type Locker struct {
 	hashes   []uint64 // of the endpoints, for pilot
 	lines    lines
 	ears     *ears
+	shunned  shunned
 	graceArg any      // of the default TTL, boxed once
 	unwatch  []func() // ends what newLocker began at each node
 
@@ -109,6 +110,7 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 	l.events = newEvents(&cfg, len(nodes))
 	l.lines.clock = cfg.clock
 	l.ears = newEars(l)
+	l.shunned.nodes = make([]shunning, len(nodes))
 	l.graceArg = cfg.grace(cfg.timeout(cfg.lock.ttl)).Milliseconds()
 	l.expiry.init(slotExpiry, cfg.clock, func(locks []*Lock, now clock.Instant) {
 		for _, lock := range locks {

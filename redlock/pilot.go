@@ -33,12 +33,15 @@ func (l *Locker) pilot(key string, among uint64) (node int, found bool) {
 	now := l.voters.present.Load()
 	among &^= now.barred | now.provisional
 	for i, n := range l.nodes {
-		if l.ears.shunned(i) || n.State() != pool.Up {
+		if n.State() != pool.Up {
 			among &^= 1 << i
 		}
 	}
 	if among == 0 {
 		return 0, false
+	}
+	if better := among &^ l.shunned.at(l.clock.Now()); better != 0 {
+		among = better
 	}
 	return l.heaviest(key, among), true
 }

@@ -107,13 +107,17 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 	defer l.ears.forget(lock.value, w)
 	for {
 		r, answer := w.ask(ctx, lock, pilot)
-		switch {
+		switch late := w.judge(lock, r, pilot, answer != nil); {
 		case answer == nil:
-			return nil, w.leave(ctx, lock, r, pilot)
+			return nil, w.leave(ctx, lock, r, pilot, nil)
+		case answer.granted && w.astray(lock, pilot):
+			return nil, w.leave(ctx, lock, r, pilot, ErrTaken)
 		case answer.granted:
 			return w.conclude(ctx, lock, lock.sendRest(pilot, answer.fence))
+		case late && w.hops == 0: // the next pilot is faster
+			return nil, w.leave(ctx, lock, r, pilot, ErrTaken)
 		case answer.taken != w.target: // of a set, another one
-			err := w.leave(ctx, lock, r, pilot)
+			err := w.leave(ctx, lock, r, pilot, ErrTaken)
 			w.target, w.among = answer.taken, allNodes(len(l.nodes))
 			return nil, err
 		}
@@ -122,11 +126,14 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 		w.note(r.failure(l, "acquire", w.names[0], ErrTaken, nil))
 		switch w.wait(ctx, answer.left) {
 		case wakeHanded:
+			if w.astray(lock, pilot) {
+				return nil, w.leave(ctx, lock, r, pilot, ErrTaken)
+			}
 			return w.conclude(ctx, lock, lock.sendConfirm(w, pilot))
 		case wakeDue:
 			l.counts.polls.Add(1)
 		case wakeEnded:
-			return nil, w.leave(ctx, lock, r, pilot)
+			return nil, w.leave(ctx, lock, r, pilot, nil)
 		}
 	}
 }
@@ -167,8 +174,12 @@ func (w *waiter) wait(ctx context.Context, left time.Duration) wake {
 // conclude ends the attempt with a round that asked the others, too. Where they refused, the holder has a quorum without our pilot, and we turn to
 // the first of them; we keep our place by the time that we have waited.
 func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round) (*Lock, error) {
-	got, err := w.locker.conclude(ctx, lock, r, w.cfg)
-	if err != nil {
+	l := w.locker
+	began := l.clock.Now()
+	got, err := l.conclude(ctx, lock, r, w.cfg)
+	if err == nil {
+		l.shunned.took(l.clock.Now().Sub(began))
+	} else {
 		r.mu.Lock()
 		if r.refused != 0 {
 			w.among = r.refused
@@ -178,8 +189,29 @@ func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round) (*Lock, err
 	return got, err
 }
 
-// leave gives up an attempt of which only the pilot knows: the list, and the vote if we have got it.
-func (w *waiter) leave(ctx context.Context, lock *Lock, r *round, pilot int) error {
+// astray reports whether the waiter waited at a node that is not the pilot, because that one did not know the holder. It then starts over at
+// the pilot, and hands on the vote that it has got: with two nodes that hand over, two waiters at a time would have a vote each, and split
+// the others, again and again. Those behind it follow it, in their order.
+func (w *waiter) astray(lock *Lock, node int) bool {
+	all := allNodes(len(w.locker.nodes))
+	w.among = all
+	pilot, found := w.locker.pilot(lock.keys[w.target].(string), all)
+	return found && pilot != node
+}
+
+// judge sees to it that a pilot that failed or was late is passed over by the next of us.
+func (w *waiter) judge(lock *Lock, r *round, pilot int, answered bool) (late bool) {
+	l := w.locker
+	if !answered && r.nodeError(pilot) == nil { // ctx ended
+		return false
+	}
+	now := l.clock.Now()
+	return l.shunned.judge(pilot, now.Sub(lock.acquired), answered, now)
+}
+
+// leave gives up an attempt of which only the pilot knows: the list, and the vote if we have got it. It returns the reason as an error; without
+// one, the votes tell.
+func (w *waiter) leave(ctx context.Context, lock *Lock, r *round, pilot int, reason error) error {
 	l := w.locker
 	u := lock.newRelease()
 	u.failed = allNodes(len(l.nodes)) &^ (1 << pilot)
@@ -189,14 +221,11 @@ func (w *waiter) leave(ctx context.Context, lock *Lock, r *round, pilot int) err
 	if l.isClosed() {
 		return ErrClosed
 	}
-	if r.nodeError(pilot) != nil {
-		l.ears.shunNode(pilot)
-	}
 	var ended error
 	if ctx.Err() != nil {
 		ended = endOf(ctx)
 	}
-	return r.failure(l, "acquire", lock.names[0], nil, ended)
+	return r.failure(l, "acquire", lock.names[0], reason, ended)
 }
 
 // pilotAnswer is what wait.lua returns.
