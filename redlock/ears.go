@@ -16,8 +16,6 @@ type ears struct {
 	locker  *Locker
 	process string // names this Locker on the wait lists; the channel that it listens on
 
-	shun []atomic.Int64 // by node, until when it is no pilot: a clock.Instant
-
 	mu      sync.Mutex // guards the fields below
 	ears    []*ear     // by node; nil where nobody has waited yet
 	byValue map[string]*waiter

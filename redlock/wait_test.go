@@ -151,6 +151,7 @@ func TestAWaiterWhoseContextEndsLeavesTheList(t *testing.T) {
 		a, b, d := c.locker(), c.locker(), c.locker()
 		lock, err := a.Lock(ctx, "a")
 		require.NoError(t, err)
+		settle() // at all nodes
 		soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		_, err = b.Lock(soon, "a")
@@ -179,6 +180,7 @@ func TestAWaiterWhoLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
 		a, b, d := c.locker(), c.locker(), c.locker()
 		lock, err := a.Lock(ctx, "a")
 		require.NoError(t, err)
+		settle() // at all nodes
 		leaving, cancel := context.WithCancel(ctx)
 		defer cancel()
 		left := make(chan error, 1)
@@ -255,6 +257,7 @@ func TestWaitingWorksWherePubSubIsForbidden(t *testing.T) {
 				a, b := c.locker(), c.locker()
 				lock, err := a.Lock(ctx, "a")
 				require.NoError(t, err)
+				settle()
 				got := acquiring(t, b, "a")
 				time.Sleep(2 * time.Second)
 				require.NoError(t, lock.Unlock(ctx))
@@ -274,6 +277,7 @@ func TestWaitersTurnToAnotherNodeWhenThePilotIsAway(t *testing.T) {
 				a, b := c.locker(), c.locker()
 				lock, err := a.Lock(ctx, "a")
 				require.NoError(t, err)
+				settle()
 				got := acquiring(t, b, "a")
 				time.Sleep(20 * time.Millisecond)
 				c.servers[down].Kill()
