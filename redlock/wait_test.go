@@ -148,23 +148,23 @@ func TestAHandOverCostsElevenCommands(t *testing.T) {
 
 func TestAWaiterWhoseContextEndsLeavesTheList(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
 		a, b, d := c.locker(), c.locker(), c.locker()
 		lock, err := a.Lock(ctx, "a")
 		require.NoError(t, err)
-		settle() // at all nodes
 		soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		_, err = b.Lock(soon, "a")
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		settle()
+		time.Sleep(10 * time.Millisecond)
 		for i := range c.servers {
 			assert.EqualValues(t, 0, c.do(i, "ZCARD", "redquorum:wait:a"))
 		}
 		got := acquiring(t, d, "a")
 		time.Sleep(20 * time.Millisecond)
 		require.NoError(t, lock.Unlock(ctx))
-		settle()
+		time.Sleep(10 * time.Millisecond)
 		select {
 		case lock := <-got:
 			require.NoError(t, lock.Unlock(ctx))
@@ -177,10 +177,10 @@ func TestAWaiterWhoseContextEndsLeavesTheList(t *testing.T) {
 
 func TestAWaiterWhoLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
 		a, b, d := c.locker(), c.locker(), c.locker()
 		lock, err := a.Lock(ctx, "a")
 		require.NoError(t, err)
-		settle() // at all nodes
 		leaving, cancel := context.WithCancel(ctx)
 		defer cancel()
 		left := make(chan error, 1)
@@ -198,7 +198,6 @@ func TestAWaiterWhoLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
 				}
 			})
 		}
-		c.slow(time.Millisecond)
 		require.NoError(t, lock.Unlock(ctx))
 		require.ErrorIs(t, <-left, context.Canceled)
 		time.Sleep(10 * time.Millisecond)
@@ -254,10 +253,10 @@ func TestWaitingWorksWherePubSubIsForbidden(t *testing.T) {
 				for _, server := range c.servers {
 					server.RefuseWith("NOPERM this user has no permissions to run this command", forbidden...)
 				}
+				c.slow(time.Millisecond)
 				a, b := c.locker(), c.locker()
 				lock, err := a.Lock(ctx, "a")
 				require.NoError(t, err)
-				settle()
 				got := acquiring(t, b, "a")
 				time.Sleep(2 * time.Second)
 				require.NoError(t, lock.Unlock(ctx))
@@ -274,10 +273,10 @@ func TestWaitersTurnToAnotherNodeWhenThePilotIsAway(t *testing.T) {
 	for down := range 5 {
 		t.Run(fmt.Sprint("node ", down), func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				c.slow(time.Millisecond)
 				a, b := c.locker(), c.locker()
 				lock, err := a.Lock(ctx, "a")
 				require.NoError(t, err)
-				settle()
 				got := acquiring(t, b, "a")
 				time.Sleep(20 * time.Millisecond)
 				c.servers[down].Kill()

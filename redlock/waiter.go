@@ -45,8 +45,8 @@ const (
 	// The list outlives two polls of the slowest waiter.
 	waitListLife = 3 * time.Minute
 
-	// Where no quorum answers, attempts are spaced by these bounds, and not by those of WithRetry: the outage may be over any moment.
-	outageMin = 10 * time.Millisecond
+	// Where no quorum answers or votes split, attempts are spaced by these bounds, and not by those of WithRetry: it may be over any moment.
+	outageMin = 2 * time.Millisecond
 	outageMax = 250 * time.Millisecond
 
 	// A key expires at its node up to a millisecond later than PTTL says, and all who wait for that are spread a little.
