@@ -27,7 +27,7 @@ go to production by itself.
 On a terminal the state is shown live; otherwise, and where TERM is dumb, as lines. NO_COLOR is respected.
 Ctrl-C ends it early, with the table.
 
-Exit status: 0; 1 when two workers held a lock at once, or none ever got one; 2 for a wrong command line.`,
+Exit status: 0; 1 when two workers held a lock at once, or none ever got one; 64 for a wrong command line.`,
 		Example: `  redlock demo
   redlock demo --duration 5s --workers 40
   redlock demo --nodes redis://a:6379,redis://b:6379,rediss://user:password@c:6380

@@ -1,9 +1,6 @@
 package main
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // What the demo does, apart from its flags.
 const (
@@ -30,17 +27,6 @@ type demoConfig struct {
 	workers  int
 	nodes    []string // endpoints of real nodes; nil: embedded ones
 	screen   *screen  // of the live view; nil: plain lines
-}
-
-// splitNodes takes apart the values of --nodes. A comma in a password is written %2C.
-func splitNodes(values []string) []string {
-	var nodes []string
-	for _, value := range values {
-		for node := range strings.SplitSeq(value, ",") {
-			nodes = append(nodes, strings.TrimSpace(node))
-		}
-	}
-	return nodes
 }
 
 // check tells what is wrong with the flags. What is wrong with an endpoint, redlock.New tells.

@@ -10,20 +10,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit statuses that all commands share.
-const (
-	exitFailed = 1 // what was asked for did not come about
-	exitUsage  = 2 // what was asked for makes no sense; nothing was done
-)
-
-// usageError is an error of the person who typed the command.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 // execute runs the command line and returns the exit status.
 func execute(args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
@@ -33,6 +19,10 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	command, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return 0
+	}
+	var told statusError
+	if errors.As(err, &told) && told.err == nil {
+		return told.status
 	}
 	text := fmt.Sprintf("redlock: %s\n", strings.TrimPrefix(err.Error(), "redlock: ")) // which errors of the library begin with
 	status := exitStatus(err)
@@ -45,18 +35,6 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-func exitStatus(err error) int {
-	var usage usageError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &usage):
-		return exitUsage
-	default:
-		return exitFailed
-	}
-}
-
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "redlock",
@@ -64,17 +42,21 @@ func newRoot() *cobra.Command {
 		Long: `redlock holds locks on a majority of independent Redis masters (Redlock), so that the loss of
 a minority of them is not noticed and never gives a lock to two holders.
 
-Exit status: 0 when it went well, 1 when it did not, 2 when the command line makes no sense.`,
-		Example: `  redlock demo                 see it work; nothing need be installed
-  redlock help demo`,
+Exit status: 0 when it went well, 1 when it did not, 64 when the command line makes no sense, 69 when too few
+masters answer. "redlock run" has the status of the command that it runs, and a few of its own.`,
+		Example: `  redlock demo                                  see it work; nothing need be installed
+  redlock doctor                                are these masters fit for locks?
+  redlock run --name nightly -- php cron.php    never two at once
+  redlock inspect nightly                       who holds it?
+  redlock help run`,
 		Args:                       knownCommand,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors:              true, // execute tells them
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newDemoCommand(), newVersionCommand())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.AddCommand(newDemoCommand(), newDoctorCommand(), newInspectCommand(), newRunCommand(), newUnlockCommand(), newVersionCommand())
 	return root
 }
 
@@ -82,6 +64,9 @@ Exit status: 0 when it went well, 1 when it did not, 2 when the command line mak
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
+	}
+	if mayHoldPassword(args[0]) {
+		return usagef("there is no such command; give the endpoints of masters to --nodes")
 	}
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return usagef("there is no command %q; did you mean %s?", args[0], strings.Join(near, " or "))

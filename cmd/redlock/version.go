@@ -9,8 +9,9 @@ import (
 
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print version, commit and Go version",
+		Use:     "version",
+		Short:   "Print version, commit and Go version",
+		Example: `  redlock version`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("version takes no arguments")

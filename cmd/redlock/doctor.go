@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+const (
+	doctorDialTimeout = 2 * time.Second
+	// doctorBound is for all questions to one master. Masters are asked side by side, so that it is for all of them too.
+	doctorBound = 8 * time.Second
+)
+
+func newDoctorCommand() *cobra.Command {
+	var nodes nodeFlags
+	var ttl time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor [flags]",
+		Short: "Tell whether masters are fit for locks",
+		Long: `doctor asks every master what its vote depends on: whether it is there and lets us in, is a master of its own,
+keeps what it is given, has been up for long enough, answers in time, and has the right time. It writes one key per
+master, redquorum:doctor:*, and deletes it.
+
+Each finding has a severity: an error means that the vote of this master does not count or must not be relied on, a
+warning that it works today, a note that it is good to know.
+
+Exit status: 0 when a majority of the masters is without an error; 1 when it is not; 64 for a wrong command line.`,
+		Example: `  redlock doctor --nodes redis://a:6379,redis://b:6379,redis://c:6379
+  redlock doctor --nodes-file /etc/redlock/nodes --ttl 10s
+  redlock doctor --json | jq '.nodes[].findings[]'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 { // not shown: it may be an endpoint with a password
+				return usagef("doctor takes no arguments; give the endpoints of masters to --nodes")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if ttl < minRunTTL || ttl > nodes.maxTTL {
+				return usagef("--ttl: %v is not between %v and the maximum TTL of %v", ttl, minRunTTL, nodes.maxTTL)
+			}
+			endpoints, err := nodes.endpoints(cmd)
+			if err != nil {
+				return err
+			}
+			d := &doctor{endpoints: endpoints, prefix: nodes.prefix, ttl: ttl, maxTTL: nodes.maxTTL, clock: clock.System()}
+			report, err := d.examine(cmd.Context())
+			if err != nil {
+				return err
+			}
+			write := writeDiagnosis
+			if asJSON {
+				write = writeJSON[diagnosis]
+			}
+			if err := write(cmd.OutOrStdout(), report); err != nil {
+				return err
+			}
+			if !report.Safe {
+				return statusError{status: exitFailed}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().DurationVar(&ttl, "ttl", defaultRunTTL, "the TTL that locks are to have")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	nodes.add(cmd)
+	return cmd
+}
+
+// doctor examines masters.
+type doctor struct {
+	endpoints []string
+	prefix    string
+	ttl       time.Duration
+	maxTTL    time.Duration
+	clock     clock.Clock
+}
+
+// examine asks all masters, side by side, and judges what they say. The error is that of an endpoint.
+func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
+	nodes, err := d.dial()
+	defer closeAll(nodes)
+	if err != nil {
+		return diagnosis{}, err
+	}
+	// A Locker knows whose vote would not count, and why.
+	locker, err := redlock.NewFromNodes(nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL), redlock.WithKeyPrefix(d.prefix))
+	if err != nil {
+		return diagnosis{}, invalidUsage(err)
+	}
+	defer locker.Close() //nolint:errcheck // always nil
+	ctx, cancel := context.WithTimeout(ctx, doctorBound)
+	defer cancel()
+	all := make([]facts, len(nodes))
+	var met, examined sync.WaitGroup
+	met.Add(len(nodes))
+	for i, node := range nodes {
+		examined.Go(func() {
+			p := probe{node: node, clock: d.clock, prefix: d.prefix}
+			connected := p.connect(ctx, &all[i])
+			met.Done()
+			met.Wait() // whose votes count is known once all have been met or are down
+			all[i].takeVote(locker.Stats().Nodes[i])
+			if connected {
+				p.ask(ctx, &all[i])
+			}
+		})
+	}
+	examined.Wait()
+	return diagnose(all, limits{ttl: d.ttl, maxTTL: d.maxTTL}), nil
+}
+
+// dial returns a node for each endpoint, with a connection of its own. The nodes are to be closed, on an error too.
+func (d *doctor) dial() (nodes []*pool.Node, err error) {
+	for i, endpoint := range d.endpoints {
+		node, err := pool.NewNode(endpoint, pool.WithClock(d.clock), pool.WithClientName("redlock-doctor"),
+			pool.WithDialTimeout(doctorDialTimeout))
+		if errors.Is(err, pool.ErrEndpoint) {
+			return nodes, usagef("endpoint %d: %w", i+1, err)
+		}
+		if err != nil {
+			return nodes, fmt.Errorf("endpoint %d: %w", i+1, err)
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
+}
+
+func closeAll(nodes []*pool.Node) {
+	var all sync.WaitGroup
+	for _, node := range nodes {
+		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil
+	}
+	all.Wait()
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// What a question to all masters may take: a master that is far away is not one that does not know.
+const (
+	askTTL         = 10 * time.Second
+	askNodeTimeout = 2 * time.Second
+)
+
+func newInspectCommand() *cobra.Command {
+	var nodes nodeFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "inspect NAME [flags]",
+		Short: "Tell who holds a lock",
+		Long: `inspect asks every master what it holds under the name, and tells who holds the lock: nobody (free), the one whose
+value a majority has (held), or nobody yet, as no value has a majority (split: it is being acquired or released
+right now, or masters were away). It changes nothing.
+
+Exit status: 0; 69 when too few masters answer; 64 for a wrong command line.`,
+		Example: `  redlock inspect nightly
+  redlock inspect nightly --json
+  redlock inspect nightly --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
+		Args: oneName("inspect"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			status, err := ask(cmd, &nodes, args[0])
+			if len(status.Nodes) == 0 {
+				return quorumStatus(err)
+			}
+			write := writeInspection
+			if asJSON {
+				write = writeJSON[inspection]
+			}
+			return errors.Join(quorumStatus(err), write(cmd.OutOrStdout(), newInspection(&status)))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	nodes.add(cmd)
+	return cmd
+}
+
+// oneName takes a name, and never shows what else it was given.
+func oneName(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return usagef("%s takes the name of one lock; endpoints of masters go to --nodes", command)
+		}
+		return nil
+	}
+}
+
+// ask asks the masters about a lock.
+func ask(cmd *cobra.Command, nodes *nodeFlags, name string) (redlock.Status, error) {
+	locker, err := openToAsk(cmd, nodes)
+	if err != nil {
+		return redlock.Status{}, err
+	}
+	defer locker.Close() //nolint:errcheck // always nil
+	return locker.Inspect(cmd.Context(), name)
+}
+
+// openToAsk opens a Locker that acquires nothing.
+func openToAsk(cmd *cobra.Command, nodes *nodeFlags) (*redlock.Locker, error) {
+	return nodes.open(cmd, redlock.WithTTL(min(askTTL, nodes.maxTTL)), redlock.WithNodeTimeout(askNodeTimeout))
+}
+
+// inspection is what inspect --json prints. Its field names are documented (docs/command.md).
+type inspection struct {
+	Name    string           `json:"name"`
+	Verdict string           `json:"verdict"` // free, held, split or unknown
+	Value   string           `json:"value"`
+	Owner   string           `json:"owner"`
+	Quorum  int              `json:"quorum"`
+	Nodes   []nodeInspection `json:"nodes"`
+}
+
+type nodeInspection struct {
+	Endpoint  string `json:"endpoint"`
+	Value     string `json:"value"`
+	Owner     string `json:"owner"`
+	TTLMillis int64  `json:"ttl_ms"` // -1: does not expire
+	Fence     int64  `json:"fence"`
+	Waiting   int    `json:"waiting"` // processes that wait for it at this master
+	Error     string `json:"error"`   // why the node did not tell
+}
+
+func newInspection(status *redlock.Status) inspection {
+	i := inspection{Name: status.Name, Verdict: "split", Value: status.Value, Owner: status.Owner, Quorum: status.Quorum}
+	told := 0
+	for _, n := range status.Nodes {
+		node := nodeInspection{Endpoint: n.Endpoint, Value: n.Value, Owner: n.Owner, TTLMillis: n.TTL.Milliseconds(), Fence: n.Fence, Waiting: n.Waiting}
+		if n.TTL < 0 {
+			node.TTLMillis = -1
+		}
+		if n.Err != nil {
+			node.Error = n.Err.Error()
+		} else {
+			told++
+		}
+		i.Nodes = append(i.Nodes, node)
+	}
+	switch {
+	case status.Free:
+		i.Verdict = "free"
+	case status.Value != "":
+		i.Verdict = "held"
+	case told < status.Quorum:
+		i.Verdict = "unknown"
+	}
+	return i
+}
+
+// sentence tells the verdict to people.
+func (i *inspection) sentence() string {
+	switch i.Verdict {
+	case "free":
+		return fmt.Sprintf("%q is free.", i.Name)
+	case "held":
+		return fmt.Sprintf("%q is held by %s: %d of %d masters have its value.", i.Name, i.holder(), i.holding(), len(i.Nodes))
+	case "split":
+		return fmt.Sprintf("%q is split: no value is on %d of %d masters. It is being acquired or released, or masters were away.", i.Name, i.Quorum, len(i.Nodes))
+	default:
+		return fmt.Sprintf("Whether %q is held is unknown: fewer than %d of %d masters told.", i.Name, i.Quorum, len(i.Nodes))
+	}
+}
+
+func (i *inspection) holder() string {
+	if i.Owner == "" {
+		return "someone without a name"
+	}
+	return printable(i.Owner)
+}
+
+func (i *inspection) holding() (nodes int) {
+	for _, n := range i.Nodes {
+		if n.Value == i.Value {
+			nodes++
+		}
+	}
+	return nodes
+}
+
+// writeInspection writes a table with a line per master, and the verdict.
+func writeInspection(w io.Writer, i inspection) error {
+	var rows strings.Builder
+	rows.WriteString("MASTER\tVALUE\tOWNER\tTTL\tFENCE\tWAITING\tERROR\n")
+	for _, n := range i.Nodes {
+		value, owner, ttl, fence, waiting, problem := "-", "-", "-", "-", "-", "-"
+		if n.Value != "" {
+			value, ttl = shortened(n.Value), (time.Duration(n.TTLMillis) * time.Millisecond).String()
+			if n.TTLMillis < 0 {
+				ttl = "for ever"
+			}
+		}
+		if n.Owner != "" {
+			owner = printable(n.Owner)
+		}
+		if n.Fence != 0 {
+			fence = strconv.FormatInt(n.Fence, 10)
+		}
+		if n.Waiting != 0 {
+			waiting = strconv.Itoa(n.Waiting)
+		}
+		if n.Error != "" {
+			problem = n.Error
+		}
+		fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Endpoint, value, owner, ttl, fence, waiting, problem)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(table, rows.String()); err != nil {
+		return err
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", i.sentence())
+	return err
+}
+
+// shortened returns enough of a value to tell two apart. Whoever has all of it can release the lock.
+func shortened(value string) string {
+	const shown = 8
+	random, _, _ := strings.Cut(value, "|")
+	if len(random) <= shown {
+		return printable(random)
+	}
+	return printable(random[:shown]) + "…"
+}
+
+// printable returns a text that anybody may have stored as something that a terminal shows and does not obey.
+func printable(text string) string {
+	quoted := strconv.QuoteToGraphic(text)
+	return quoted[1 : len(quoted)-1]
+}
+
+// writeJSON writes a value as one indented JSON object.
+func writeJSON[T any](w io.Writer, value T) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}

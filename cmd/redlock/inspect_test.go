@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+func TestInspectTellsWhoHoldsALock(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Start(t, 3)
+	nodes := strings.Join(urlsOf(servers), ",")
+	inspect := func(args ...string) (int, inspection, string) {
+		t.Helper()
+		args = append([]string{"inspect", "--nodes", nodes}, args...)
+		status, text, _ := line(args...)
+		var i inspection
+		_, encoded, _ := line(append(args, "--json")...)
+		require.NoError(t, json.Unmarshal([]byte(encoded), &i), encoded)
+		return status, i, text
+	}
+
+	status, i, text := inspect("x")
+	assert.Equal(t, 0, status)
+	assert.Equal(t, "free", i.Verdict)
+	assert.Contains(t, text, `"x" is free.`)
+
+	l, err := redlock.New(urlsOf(servers), redlock.WithOwner("me\x1b[2J"), redlock.WithKeyPrefix("p:"))
+	require.NoError(t, err)
+	defer l.Close()
+	lock, err := l.Lock(t.Context(), "x")
+	require.NoError(t, err)
+	status, i, text = inspect("x", "--key-prefix", "p:")
+	assert.Equal(t, 0, status)
+	assert.Equal(t, "held", i.Verdict)
+	assert.Equal(t, lock.Value(), i.Value)
+	assert.Equal(t, "me\x1b[2J", i.Owner)
+	assert.Len(t, i.Nodes, 3)
+	assert.Positive(t, max(i.Nodes[0].TTLMillis, i.Nodes[1].TTLMillis))
+	assert.Regexp(t, `"x" is held by me\\x1b\[2J: [23] of 3 masters have its value\.`, text) // one may not have been waited for
+	assert.NotContains(t, text, lock.Value()[:26], "who has the value can release the lock")
+	assert.NotContains(t, text, "\x1b")
+
+	for i, value := range []string{"one|a", "two"} {
+		_, err := servers[i].Do("SET", "y", value)
+		require.NoError(t, err)
+	}
+	status, i, text = inspect("y")
+	assert.Equal(t, 0, status)
+	assert.Equal(t, "split", i.Verdict)
+	assert.Equal(t, int64(-1), i.Nodes[0].TTLMillis)
+	assert.Contains(t, text, "for ever")
+
+	require.NoError(t, servers[0].Kill())
+	require.NoError(t, servers[1].Kill())
+	status, i, text = inspect("y")
+	assert.Equal(t, exitNoQuorum, status)
+	assert.Equal(t, "unknown", i.Verdict)
+	assert.Contains(t, i.Nodes[0].Error, "refused")
+	assert.Contains(t, text, "unknown: fewer than 2 of 3 masters told")
+}
+
+func TestUnlockDeletesWithForceOnly(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Start(t, 3)
+	nodes := strings.Join(urlsOf(servers), ",")
+	l, err := redlock.New(urlsOf(servers), redlock.WithOwner("me"))
+	require.NoError(t, err)
+	defer l.Close()
+	lock, err := l.Lock(t.Context(), "x")
+	require.NoError(t, err)
+
+	status, stdout, stderr := line("unlock", "--nodes", nodes, "x")
+	assert.Equal(t, exitUsage, status)
+	assert.Empty(t, stdout)
+	assert.Contains(t, stderr, "its holder may be at work")
+	require.NoError(t, lock.Verify(t.Context()), "nothing was done")
+
+	status, stdout, stderr = line("unlock", "--nodes", nodes, "x", "--force")
+	assert.Equal(t, 0, status, stderr)
+	assert.Contains(t, stdout, `"x" is held by me`)
+	assert.Contains(t, stdout, "Deleted.")
+	require.ErrorIs(t, lock.Verify(t.Context()), redlock.ErrLost)
+
+	require.NoError(t, servers[0].Kill())
+	require.NoError(t, servers[1].Kill())
+	status, stdout, stderr = line("unlock", "--nodes", nodes, "x", "--force")
+	assert.Equal(t, exitNoQuorum, status)
+	assert.NotContains(t, stdout, "Deleted.")
+	assert.Contains(t, stderr, "no quorum")
+}
+
+func TestInspectionOfAStatus(t *testing.T) {
+	failed := errors.New("away")
+	for _, c := range []struct {
+		status redlock.Status
+		want   string
+	}{
+		{redlock.Status{Free: true, Quorum: 1, Nodes: make([]redlock.NodeStatus, 1)}, "free"},
+		{redlock.Status{Value: "v", Quorum: 1, Nodes: []redlock.NodeStatus{{Value: "v", TTL: time.Second}}}, "held"},
+		{redlock.Status{Quorum: 2, Nodes: []redlock.NodeStatus{{Value: "v"}, {Value: "w"}, {Err: failed}}}, "split"},
+		{redlock.Status{Quorum: 2, Nodes: []redlock.NodeStatus{{Value: "v"}, {Err: failed}, {Err: failed}}}, "unknown"},
+	} {
+		if i := newInspection(&c.status); i.Verdict != c.want {
+			t.Errorf("%+v: got %q, want %q", c.status, i.Verdict, c.want)
+		}
+	}
+	for value, want := range map[string]string{"": "", "short": "short", "12345678": "12345678", "123456789": "12345678…", "ab|owner": "ab", "\n": `\n`} {
+		if got := shortened(value); got != want {
+			t.Errorf("%q: got %q, want %q", value, got, want)
+		}
+	}
+}

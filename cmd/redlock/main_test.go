@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// roleVariable makes the test binary play a part other than that of the tests: redlock itself, or a command that it runs.
+const roleVariable = "REDLOCK_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVariable) {
+	case "":
+		os.Exit(m.Run())
+	case "redlock":
+		os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
+	default:
+		os.Exit(play(os.Getenv(roleVariable), os.Args[1:]))
+	}
+}
+
+// patience bounds every wait for a process; none is near it unless something is wrong.
+const patience = 30 * time.Second
+
+// waitFor waits until a condition holds.
+func waitFor(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+func urlsOf[T interface{ URL() string }](nodes []T) (urls []string) {
+	for _, n := range nodes {
+		urls = append(urls, n.URL())
+	}
+	return urls
+}

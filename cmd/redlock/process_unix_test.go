@@ -1,0 +1,149 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// play is a command that redlock runs, by the name of its part. A shell would do for most of it, but not at the pace.
+func play(part string, args []string) int {
+	switch part {
+	case "beat": // FILE: write the time into it, over and over, and ignore SIGTERM
+		signal.Ignore(syscall.SIGTERM)
+		file, err := os.Create(args[0])
+		if err != nil {
+			return 1
+		}
+		for {
+			if _, err := file.WriteAt(fmt.Appendf(nil, "%d %d\n", os.Getpid(), time.Now().UnixNano()), 0); err != nil {
+				return 1
+			}
+			time.Sleep(500 * time.Microsecond)
+		}
+	case "witness": // FILE: tell what a beat left there, and whether it is still alive
+		now := time.Now().UnixNano()
+		pid, last, err := readBeat(args[0])
+		if err != nil {
+			return 1
+		}
+		if alive := !dead(pid)(); alive || last >= now {
+			fmt.Printf("alive: %v; last beat %v after the start of the next\n", alive, time.Duration(last-now))
+			return 2
+		}
+		return 0
+	default:
+		return 3
+	}
+}
+
+// readBeat returns what a beat has written last.
+func readBeat(path string) (pid int, last int64, err error) {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		_, err = fmt.Sscanf(string(text), "%d %d\n", &pid, &last)
+	}
+	return pid, last, err
+}
+
+// asPart returns a command line that runs a part of play.
+func asPart(t *testing.T, part string, args ...string) []string {
+	t.Helper()
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	return append([]string{"env", roleVariable + "=" + part, binary}, args...)
+}
+
+// newRedlock returns a process that is redlock with these masters. It is killed with the test.
+func newRedlock(t *testing.T, urls []string, args ...string) *exec.Cmd {
+	t.Helper()
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(os.Environ(), roleVariable+"=redlock", nodesVariable+"="+strings.Join(urls, ","))
+	cmd.WaitDelay = patience // a grandchild may keep a pipe
+	t.Cleanup(func() {
+		if cmd.Process != nil && cmd.ProcessState == nil {
+			_ = cmd.Process.Kill() //nolint:errcheck // it may have ended
+			_ = cmd.Wait()         //nolint:errcheck // killed
+		}
+	})
+	return cmd
+}
+
+// redlock runs redlock to its end.
+func runRedlock(t *testing.T, urls []string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	cmd := newRedlock(t, urls, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Start())
+	return await(t, cmd), out.String(), errs.String()
+}
+
+// await waits for the end of a process and returns its status.
+func await(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) //nolint:errcheck // the test fails below
+	err := cmd.Wait()
+	if !late.Stop() {
+		t.Fatalf("%q did not end within %v", cmd.Args[1:], patience)
+	}
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+func exists(path string) func() bool {
+	return func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+}
+
+// pidIn reads the number of a process from a file, once it is there.
+func pidIn(t *testing.T, path string) (pid int) {
+	t.Helper()
+	waitFor(t, "a pid in "+filepath.Base(path), func() bool {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.HasSuffix(string(text), "\n") {
+			return false
+		}
+		pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil
+	})
+	return pid
+}
+
+// dead reports whether a process has ended, collected by its parent or not.
+func dead(pid int) func() bool {
+	return func() bool {
+		if syscall.Kill(pid, 0) != nil {
+			return true
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // on Linux
+		_, state, found := strings.Cut(string(stat), ") ")
+		return err == nil && found && strings.HasPrefix(state, "Z")
+	}
+}
+
+func startServers(t *testing.T, n int) (servers []*redistest.Server, urls []string) {
+	t.Helper()
+	servers = redistest.Start(t, n)
+	return servers, urlsOf(servers)
+}

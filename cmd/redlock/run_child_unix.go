@@ -1,0 +1,75 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// child is a process in a group of its own, with our stdin, stdout and stderr.
+//
+// Signals go to its group, by number. The number is safe: while the process has not been waited for, nobody else gets it, and
+// while anyone is left in the group, nobody else gets that one. Between the wait and the event of the exit, some microseconds, neither
+// holds; but the kernel hands out numbers in turn, and this one comes last.
+type child struct {
+	pid     int
+	changes chan childEvent
+}
+
+// startChild starts a command. It is started and waited for on a thread of its own: where the kernel ends a child with its parent,
+// it takes the thread for the parent, and the runtime ends threads as it likes.
+func startChild(path string, argv, env []string) (*child, error) {
+	c := &child{changes: make(chan childEvent)}
+	started := make(chan error)
+	go func() { // ends when the command has, and its end has been taken
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		process, err := os.StartProcess(path, argv, &os.ProcAttr{
+			Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: childAttributes(),
+		})
+		if err == nil {
+			c.pid = process.Pid
+			err = process.Release() // we wait by number
+		}
+		started <- err
+		if err == nil {
+			c.wait()
+		}
+	}()
+	return c, <-started
+}
+
+// wait reports all that happens to the process until its end. Unlike os.Process.Wait it hears of stops.
+func (c *child) wait() {
+	for {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(c.pid, &status, syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil: // it cannot be: it is our child, and nobody else waits for it
+			c.changes <- childEvent{exited: true, status: exitFailed}
+			return
+		case status.Stopped():
+			c.changes <- childEvent{stopped: status.StopSignal()}
+		case status.Signaled():
+			c.changes <- childEvent{exited: true, status: exitSignal + int(status.Signal())}
+			return
+		case status.Exited():
+			c.changes <- childEvent{exited: true, status: status.ExitStatus()}
+			return
+		}
+	}
+}
+
+func (c *child) events() <-chan childEvent { return c.changes }
+
+func (c *child) signal(s syscall.Signal) error {
+	if err := syscall.Kill(-c.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	return nil
+}
+
+func (c *child) gone() bool { return errors.Is(syscall.Kill(-c.pid, 0), syscall.ESRCH) }

@@ -1,0 +1,146 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// jobControl makes a command in a process group of its own, and us, one job for the shell that started us.
+//
+// The command begins in the background of its terminal. When it wants the terminal, to read from it or to set it, the kernel stops it;
+// if we are in the foreground, it gets our place and goes on. So a pipeline around us keeps the terminal for as long as the command
+// does not ask for it. What the keyboard sends (^C, ^\, ^Z) comes to the command either way: to its group, or to us, who pass it on.
+//
+// A command that the keyboard stopped takes us, and all of our group, along, so that the shell notices. When we are
+// continued, the lock is looked at before the command goes on.
+//
+// One goroutine uses it: the supervisor's.
+type jobControl struct {
+	command *child   // nil in tests without a process
+	tty     *os.File // the controlling terminal, once the command has wanted it
+	lent    bool     // the command has, or had when it was stopped, the foreground
+	paused  bool     // the command is stopped until we are continued
+}
+
+// newJobControl is called when the command has been started: what is ignored now, it does not inherit.
+func newJobControl(command *child) jobControl {
+	// A message to a terminal that is the command's must not stop us, nor a pipe that nobody reads end us.
+	signal.Ignore(syscall.SIGTTOU, syscall.SIGPIPE)
+	return jobControl{command: command}
+}
+
+// stopped is called when a signal has stopped the command. SIGSTOP is nobody's keyboard: whoever sent it means the command alone, and
+// the lock goes on to be renewed.
+func (j *jobControl) stopped(by syscall.Signal) {
+	switch {
+	case by == syscall.SIGTTIN || by == syscall.SIGTTOU:
+		if j.lend() {
+			j.resume()
+			return
+		}
+	case by == syscall.SIGTSTP:
+		if !j.canStop() {
+			j.resume() // as if the key had not been pressed
+			return
+		}
+		j.takeBack()
+	default:
+		return
+	}
+	if j.canStop() {
+		j.paused = true
+		_ = syscall.Kill(0, syscall.SIGSTOP) //nolint:errcheck // our own group: it is there, and allowed
+	}
+}
+
+// canStop reports whether a shell with job control has started us, that could continue us. Others start us in the group of the session's
+// leader, where the kernel takes no notice of ^Z either. (The runtime gives SIGTSTP no default action once it was asked for,
+// or that would see to it.)
+func (j *jobControl) canStop() bool {
+	session, err := unix.Getsid(0)
+	_, terminal := j.foreground()
+	return err == nil && terminal && session != syscall.Getpgrp()
+}
+
+// takes reports whether a signal that was sent to us is for us, and does what it asks for. Look is called before a command goes on.
+func (j *jobControl) takes(s syscall.Signal, look func()) bool {
+	switch {
+	case s == syscall.SIGTSTP:
+		return !j.canStop()
+	case s == syscall.SIGCONT:
+		look() // first: we may have been stopped past the validity
+		if j.paused && j.lent {
+			j.lend() // where the shell put us into the foreground
+		}
+		j.wake()
+		return true
+	default:
+		return false
+	}
+}
+
+// wake makes a stopped command go on.
+func (j *jobControl) wake() {
+	j.paused = false
+	j.resume()
+}
+
+func (j *jobControl) resume() {
+	if j.command != nil {
+		_ = j.command.signal(syscall.SIGCONT) //nolint:errcheck // who may not be signalled is told of when it matters
+	}
+}
+
+// lend gives our place in the foreground to the command, and reports whether it has it.
+func (j *jobControl) lend() bool {
+	foreground, ok := j.foreground()
+	switch {
+	case !ok:
+		return false
+	case foreground == syscall.Getpgrp():
+		j.lent = j.setForeground(j.command.pid)
+		return j.lent
+	default:
+		return foreground == j.command.pid
+	}
+}
+
+// takeBack takes the foreground from the command, where it has it.
+func (j *jobControl) takeBack() {
+	if !j.lent {
+		return
+	}
+	if foreground, ok := j.foreground(); ok && foreground == j.command.pid {
+		j.setForeground(syscall.Getpgrp())
+	}
+}
+
+// end is called when the command has ended.
+func (j *jobControl) end() {
+	j.takeBack()
+	if j.tty != nil {
+		_ = j.tty.Close() //nolint:errcheck // nothing was written
+	}
+}
+
+// foreground returns the group that the terminal belongs to; false where there is no terminal.
+func (j *jobControl) foreground() (int, bool) {
+	if j.tty == nil {
+		tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+		if err != nil {
+			return 0, false
+		}
+		j.tty = tty
+	}
+	group, err := unix.IoctlGetInt(int(j.tty.Fd()), unix.TIOCGPGRP)
+	return group, err == nil
+}
+
+func (j *jobControl) setForeground(group int) bool {
+	return unix.IoctlSetPointerInt(int(j.tty.Fd()), unix.TIOCSPGRP, group) == nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+)
+
+// messages are what redlock run has to say for itself, on stderr: the command has stdout.
+type messages struct {
+	w     io.Writer
+	quiet bool
+	json  bool
+	name  string
+}
+
+// message is a line of --json. Its field names are documented (docs/command.md).
+type message struct {
+	Event   string `json:"event"`
+	Name    string `json:"name"`
+	Message string `json:"message"`
+}
+
+// say writes one line. When nobody takes it any more there is nobody to tell so.
+func (m messages) say(event, format string, args ...any) {
+	if m.quiet {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	line := "redlock: " + text + "\n"
+	if m.json {
+		encoded, err := json.Marshal(message{event, m.name, text})
+		if err != nil {
+			return // strings can be encoded
+		}
+		line = string(encoded) + "\n"
+	}
+	_, _ = io.WriteString(m.w, line) //nolint:errcheck // see above
+}
+
+// end says what an error with a status has to say, and returns the status alone.
+func (m messages) end(event string, err error) error {
+	m.say(event, "%s", strings.TrimPrefix(err.Error(), "redlock: "))
+	return statusError{status: exitStatus(err)}
+}
+
+func newLogger(w io.Writer, asJSON bool) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelDebug}
+	if asJSON {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// maxOwner is what the library stores of an owner.
+const maxOwner = 256
+
+// defaultOwner says who holds a lock, for people: user@host:pid.
+func defaultOwner() string {
+	name, host := "?", "?"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	pid := ":" + strconv.Itoa(os.Getpid())
+	owner := name + "@" + host
+	return owner[:min(len(owner), maxOwner-len(pid))] + pid
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// heldLock is what the supervisor asks of a lock.
+type heldLock interface {
+	Remaining() time.Duration
+	Err() error
+	Done() <-chan struct{}
+}
+
+// command is a process group that was started.
+type command interface {
+	// events returns what happens to the process that was started; its end is the last.
+	events() <-chan childEvent
+	// signal sends a signal to all of the group. That nobody is left to take it is no error.
+	signal(s syscall.Signal) error
+	// gone reports whether nobody is left in the group.
+	gone() bool
+}
+
+// childEvent is a change of state of a command.
+type childEvent struct {
+	exited  bool
+	status  int            // as a shell tells it, once exited
+	stopped syscall.Signal // by which signal, unless exited
+}
+
+// supervisor is with a command from its start to its end. One goroutine runs it.
+//
+// Everything that may wait for somebody else is kept from it: who does not read stderr must not keep SIGKILL from being sent.
+type supervisor struct {
+	lock     heldLock
+	command  command
+	grace    grace
+	clock    clock.Clock
+	signals  <-chan os.Signal
+	messages messages
+	job      jobControl
+	holdEnds clock.Instant // by --max-hold; 0 for no limit
+
+	timer *clock.Timer
+	lost  bool          // the command has been told to end, for the sake of the lock: that is not taken back
+	dead  bool          // SIGKILL was sent
+	said  chan struct{} // closed when all messages have been written; nil while there is none
+}
+
+const (
+	messageBound = time.Second            // for messages that nobody takes, once all is over
+	goneBound    = 100 * time.Millisecond // for the kernel to end what was sent SIGKILL
+	goneLook     = 2 * time.Millisecond
+)
+
+// supervise returns when the command has ended, with the exit status for it.
+func (s *supervisor) supervise() int {
+	wake := make(chan struct{}, 1)
+	s.timer = s.clock.AfterFunc(time.Hour, func() { // look sets the time
+		select {
+		case wake <- struct{}{}:
+		default: // a look is due already
+		}
+	})
+	defer s.timer.Stop()
+	defer s.job.end()
+	s.look()
+	done := s.lock.Done()
+	for {
+		select {
+		case e := <-s.command.events():
+			if e.exited {
+				return s.ended(e.status)
+			}
+			s.job.stopped(e.stopped)
+		case sig := <-s.signals:
+			s.forward(sig)
+		case <-done: // the validity has ended, or a quorum of masters says that the lock is not ours
+			done = nil
+			s.look()
+		case <-wake:
+			s.look()
+		}
+	}
+}
+
+// look reads what is left of the lock, does what that asks for, and sets the time of the next look.
+func (s *supervisor) look() {
+	if s.dead {
+		return
+	}
+	left := s.lock.Remaining()
+	what, again := s.grace.next(left)
+	switch what {
+	case leave:
+	case terminate:
+		if !s.lost {
+			s.lose(syscall.SIGTERM, left)
+		}
+	case kill:
+		s.dead = true
+		if !s.lost {
+			s.lose(syscall.SIGKILL, left)
+		} else {
+			s.send(syscall.SIGKILL)
+		}
+		return
+	}
+	s.timer.Reset(again)
+}
+
+// lose tells the command to end, and then the person why.
+func (s *supervisor) lose(sig syscall.Signal, left time.Duration) {
+	s.lost = true
+	s.send(sig)
+	if sig != syscall.SIGKILL {
+		s.job.wake() // a process that is stopped cannot end itself
+	}
+	s.say("lost", "lock %q %s; the command gets %s", s.messages.name, s.why(left), s.signalText(sig, left))
+}
+
+func (s *supervisor) why(left time.Duration) string {
+	err := s.lock.Err()
+	switch held := s.holdEnds != 0 && s.clock.Now().Add(left+s.grace.margin) >= s.holdEnds; {
+	case held && left > 0:
+		return fmt.Sprintf("ends in %v, after --max-hold", left.Round(time.Millisecond))
+	case err == nil:
+		return fmt.Sprintf("ends in %v and could not be renewed", left.Round(time.Millisecond))
+	default:
+		return "is lost: " + strings.TrimPrefix(strings.TrimPrefix(err.Error(), "redlock: "), "lock lost: ")
+	}
+}
+
+func (s *supervisor) signalText(sig syscall.Signal, left time.Duration) string {
+	if sig == syscall.SIGKILL {
+		return "SIGKILL"
+	}
+	return fmt.Sprintf("SIGTERM now and SIGKILL in %v", (left - s.grace.margin).Round(time.Millisecond))
+}
+
+// ended returns the exit status of a command that ended with a status of its own. That it is this one takes a lock that is
+// held to this moment: a redlock that was stopped past the validity may find the end of both.
+func (s *supervisor) ended(status int) int {
+	if left := s.lock.Remaining(); !s.lost && left <= 0 {
+		s.lost = true
+		s.say("lost", "lock %q %s, before the command had ended", s.messages.name, s.why(left))
+	}
+	if s.lost {
+		// The process that we started had its time; what is left of its group has no more.
+		s.send(syscall.SIGKILL)
+		s.awaitGone()
+		status = exitLost
+	}
+	s.awaitSaid()
+	return status
+}
+
+// send sends a signal to the command's group.
+func (s *supervisor) send(sig syscall.Signal) {
+	if err := s.command.signal(sig); err != nil {
+		s.say("not-signalled", "cannot send %v to the command: %v", sig, err)
+	}
+}
+
+// forward passes on a signal that was sent to us.
+func (s *supervisor) forward(sig os.Signal) {
+	if number, ok := sig.(syscall.Signal); ok && !s.job.takes(number, s.look) {
+		s.send(number)
+	}
+}
+
+// say writes a message behind the ones before it, in a goroutine of its own, so that stderr cannot hold us up. There are a handful
+// at most.
+func (s *supervisor) say(event, format string, args ...any) {
+	before, written := s.said, make(chan struct{})
+	s.said = written
+	go func() {
+		if before != nil {
+			<-before
+		}
+		s.messages.say(event, format, args...)
+		close(written)
+	}()
+}
+
+// awaitSaid waits for messages, unless nobody takes them.
+func (s *supervisor) awaitSaid() {
+	if s.said == nil {
+		return
+	}
+	late := make(chan struct{})
+	timer := s.clock.AfterFunc(messageBound, func() { close(late) })
+	defer timer.Stop()
+	select {
+	case <-s.said:
+	case <-late:
+	}
+}
+
+// awaitGone waits until the kernel has ended a group that was sent SIGKILL, so that its lock is not released before. Where
+// nobody collects the dead, a container without an init, they stay: hence the bound.
+func (s *supervisor) awaitGone() {
+	for waited := time.Duration(0); waited < goneBound && !s.command.gone(); waited += goneLook {
+		sleepFor(context.Background(), s.clock, goneLook)
+	}
+}

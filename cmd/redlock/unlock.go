@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newUnlockCommand() *cobra.Command {
+	var nodes nodeFlags
+	var force, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "unlock --force NAME [flags]",
+		Short: "Delete a lock, whoever holds it",
+		Long: `unlock deletes a lock on every master, whoever holds it. It is for a holder that is known to be gone and whose TTL
+is too long to wait for. A holder that is not gone learns of it at its next renewal, a third of its TTL later at
+the latest; until then it goes on, and a second one may have begun. Hence --force.
+
+It prints what was held. A master that is away keeps the lock until its TTL ends.
+
+Exit status: 0 when a majority of the masters holds nothing any more; 69 when too few answer; 64 without --force.`,
+		Example: `  redlock inspect nightly
+  redlock unlock --force nightly`,
+		Args: oneName("unlock"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !force {
+				return usagef("unlock deletes a lock although its holder may be at work, and a second one could begin at once; " +
+					"see who holds it with redlock inspect, and give --force if they are gone")
+			}
+			return unlock(cmd, &nodes, args[0], asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "yes, delete it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was held as one JSON object, as inspect does")
+	nodes.add(cmd)
+	return cmd
+}
+
+func unlock(cmd *cobra.Command, nodes *nodeFlags, name string, asJSON bool) error {
+	locker, err := openToAsk(cmd, nodes)
+	if err != nil {
+		return err
+	}
+	defer locker.Close() //nolint:errcheck // always nil
+	// What cannot be told is no reason not to delete it: the error of the deletion says more.
+	status, err := locker.Inspect(cmd.Context(), name)
+	if len(status.Nodes) == 0 {
+		return quorumStatus(err)
+	}
+	before := newInspection(&status)
+	write := writeInspection
+	if asJSON {
+		write = writeJSON[inspection]
+	}
+	if err := write(cmd.OutOrStdout(), before); err != nil {
+		return err
+	}
+	if err := locker.ForceUnlock(cmd.Context(), name); err != nil {
+		return quorumStatus(err)
+	}
+	if asJSON {
+		return nil
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), "Deleted.")
+	return err
+}
