@@ -8,6 +8,8 @@
 //	cpu-µs/lock   CPU time of this process per operation, user and system; where the servers are processes of their own
 //	p50-µs p99-µs how long an operation took; for one goroutine only, since with many it is their queue that is measured
 //
+// BenchmarkFencing compares the same with and without a fencing token, in turns; once is enough (-benchtime 1x).
+//
 // An operation is a lock and its unlock; in BenchmarkTaken it is an attempt that is refused. With miniredis the servers
 // live in this process, so allocations and times include theirs.
 //

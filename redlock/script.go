@@ -28,6 +28,9 @@ var restoreSource string
 //go:embed scripts/handover.lua
 var handOverSource string
 
+//go:embed scripts/fenced.lua
+var fencedSource string
+
 //go:embed scripts/fence.lua
 var fenceSource string
 
@@ -60,7 +63,7 @@ func bare(sources []string) string {
 	return code.String()
 }
 
-// Three of the files are what others begin with: free.lua, handover.lua and fence.lua.
+// Four of the files are what others begin with: free.lua, fenced.lua, handover.lua and fence.lua.
 var (
 	// Late: a value is used once, so deleting it late or twice can only do what should have been done.
 	releaseScript = late(freeSource, handOverSource, releaseSource)
@@ -72,7 +75,7 @@ var (
 	extendScript = inOrder(extendSource)
 
 	// In order, too: behind its release it would leave keys.
-	acquireScript = inOrder(fenceSource, acquireSource)
+	acquireScript = inOrder(fencedSource, fenceSource, acquireSource)
 	waitScript    = inOrder(handOverSource, fenceSource, waitSource)
 
 	// In order: behind the release of the lock it would have nothing to do anyway.

@@ -123,7 +123,7 @@ func (w *twins) same(what string, reply any, fence int64, granted bool) {
 
 func (w *twins) acquire(*rapid.T) {
 	names, value, ts := w.names(), w.value(), w.timestamp()
-	reply := w.run(names, []any{value, twinTTL, ts, twinLife}, fenceSource, acquireSource)
+	reply := w.run(names, []any{value, twinTTL, ts, twinLife}, fencedSource, fenceSource, acquireSource)
 	fence, granted := w.model.Acquire(names, value, ts)
 	w.same("acquire", reply, fence, granted)
 }

@@ -7,11 +7,10 @@
 -- ARGV[4]  with fencing: how long the counters live, in milliseconds
 -- Returns 0 when one is taken. When all were free and are the caller's now: the fence as text, or 1 without fencing.
 for _, key in ipairs(KEYS) do
-  if redis.call('EXISTS', key) == 1 then
+  if not mine and redis.call('EXISTS', key) == 1 then
     return 0
   end
 end
--- First what may fail: a counter that is no number leaves the keys alone.
 local fence = ARGV[3] and raiseFence(KEYS, ARGV[3], ARGV[4]) or 1
 for _, key in ipairs(KEYS) do
   redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
