@@ -69,7 +69,7 @@ func TestTokensAreUniqueAndInOrderWhateverHappens(t *testing.T) {
 			8_000_000,
 		},
 		{
-			"3 nodes, 3 clients, who wait", ordinary,
+			"3 nodes, 3 clients, who wait", soak,
 			Config{Nodes: 3, Clients: 3, MaxFence: 2, MaxTimestamp: 2, Waiting: true},
 			2_500_000,
 		},
@@ -81,10 +81,10 @@ func TestTokensAreUniqueAndInOrderWhateverHappens(t *testing.T) {
 		{
 			"5 nodes, 2 clients, who adopt", ordinary,
 			Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Adopting: true, LateRaises: true},
-			1_000,
+			250_000,
 		},
 		{
-			"3 nodes, 3 clients", ordinary,
+			"3 nodes, 3 clients", soak,
 			Config{Nodes: 3, Clients: 3, MaxFence: 3, MaxTimestamp: 3},
 			1_200_000,
 		},
