@@ -58,8 +58,9 @@ test: ## the tests
 race: ## the tests under the race detector, in random order
 	go test -race -shuffle=on -p 1 ./...
 
-soak: ## acceptance tests and searches at their full size
+soak: ## acceptance tests, simulations and searches at their full size
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m . ./internal/fencemodel
+	REDQUORUM_SOAK=1 go test -count=1 -timeout 180m -run 'Simulated|HandOver' ./redlock
 
 test-nested: ## vet and test the modules below the root
 	@for module in $(NESTED); do \

@@ -47,7 +47,7 @@ func (l *Locker) wait(ctx context.Context, names []string, cfg *lockConfig) (*Lo
 		return nil, ErrClosed
 	}
 	defer l.leave()
-	since, line := l.clock.Now(), lineName(names)
+	since, line := l.clock.Now(), lineOf(names)
 	place := l.lines.join(line)
 	defer l.lines.leave(line, place)
 	if place == nil && len(names) == 1 {
@@ -91,12 +91,18 @@ func (l *Locker) waitOn(ctx context.Context, w *waiter, place *place, failure *Q
 	return lock, err
 }
 
-// lineName is the same for the same names in the same order.
-func lineName(names []string) string {
+// lineOf is the same for the same names in the same order, and for no others.
+func lineOf(names []string) lineName {
 	if len(names) == 1 {
-		return names[0]
+		return lineName{1, names[0]}
 	}
-	return strconv.Itoa(len(names)) + "\x00" + strings.Join(names, "\x00")
+	var text strings.Builder
+	for _, name := range names {
+		text.WriteString(strconv.Itoa(len(name)))
+		text.WriteByte(':')
+		text.WriteString(name)
+	}
+	return lineName{len(names), text.String()}
 }
 
 // whyEnded returns why a wait ended early: the Locker was closed, or ctx ended.
@@ -197,8 +203,10 @@ func (l *Locker) take(lock *Lock, r *round, cfg *lockConfig) error {
 		// A release of ours that was still under way when this began gave the lock to a waiter, whom we overtook.
 		return ErrTaken
 	}
+	lock.mu.Lock() // from heldBy on, refusals reach the lock
 	lock.until = lock.boundedLocked(l.config.drift.Validity(lock.acquired, lock.ttl))
 	lock.touched = r.heldBy(lock)
+	lock.mu.Unlock()
 	if lock.until.Sub(l.clock.Now()) <= cfg.minValidity {
 		return ErrNoValidity
 	}

@@ -110,14 +110,14 @@ func (e *ears) close() {
 // published before was lost, and they may not be on the list.
 func (at *ear) Listening() {
 	at.listening.Store(true)
-	at.settle()
 	at.ears.mu.Lock()
-	defer at.ears.mu.Unlock()
 	for _, w := range at.ears.byValue {
 		if int(w.at.Load()) == at.node {
 			signal(w.again)
 		}
 	}
+	at.ears.mu.Unlock()
+	at.settle() // those who wait for this ask anyway, and find that they have been told to
 }
 
 // Deaf is called when nothing is heard.

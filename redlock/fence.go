@@ -25,13 +25,14 @@ func (c *config) fenceLife() time.Duration { return max(fenceLifeTTLs*c.maxTTL, 
 // larger than all earlier tokens of each of its names.
 func (lock *Lock) Fence() int64 { return lock.fence }
 
-// fenceArgs returns the arguments that make a script raise the fences; none without fencing.
+// fenceArgs returns the arguments that make a script raise the fences; none without fencing. All nodes are given one time, also where one
+// is asked before the others: otherwise their fences would differ, and take a second round.
 func (lock *Lock) fenceArgs() []any {
 	if !lock.fenced {
 		return nil
 	}
 	c := &lock.locker.config
-	return []any{lock.locker.clock.Wall().UnixMicro(), c.fenceLife().Milliseconds()}
+	return []any{lock.stamp, c.fenceLife().Milliseconds()}
 }
 
 // settle finds the fencing token of a round that a quorum granted. In the ordinary case all nodes gave the caller's clock, and

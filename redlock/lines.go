@@ -18,7 +18,7 @@ type lines struct {
 	clock clock.Clock
 
 	mu      sync.Mutex // guards the fields below; taken before that of a round
-	byName  map[string]*line
+	byName  map[lineName]*line
 	spare   *line // not in use: the first of a line that has nobody behind costs no memory
 	marks   map[string]mark
 	pending map[string]*unsure
@@ -30,6 +30,12 @@ type lines struct {
 type line struct {
 	behind  list.List    // of *place: those behind the first
 	trouble *QuorumError // what the first was last told; nil while nothing failed
+}
+
+// lineName names a line: a name alone, or all names of a set. A comparable pair, for any bytes make a name.
+type lineName struct {
+	names int
+	text  string
 }
 
 // place is one in a line behind the first.
@@ -51,7 +57,7 @@ const (
 )
 
 // join takes the last place of a line; nil is the first.
-func (s *lines) join(name string) *place {
+func (s *lines) join(name lineName) *place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ln := s.byName[name]; ln != nil {
@@ -64,14 +70,14 @@ func (s *lines) join(name string) *place {
 		ln = &line{}
 	}
 	if s.byName == nil {
-		s.byName = make(map[string]*line)
+		s.byName = make(map[lineName]*line)
 	}
 	s.byName[name] = ln
 	return nil
 }
 
 // leave gives up a place, or that of the first, who has the lock or does not want it any more.
-func (s *lines) leave(name string, p *place) {
+func (s *lines) leave(name lineName, p *place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ln := s.byName[name]
@@ -91,14 +97,14 @@ func (s *lines) leave(name string, p *place) {
 }
 
 // report tells those behind what the first was told, for their errors.
-func (s *lines) report(name string, trouble *QuorumError) {
+func (s *lines) report(name lineName, trouble *QuorumError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byName[name].trouble = trouble
 }
 
 // trouble returns what the first of a line was told last, or nil.
-func (s *lines) trouble(name string) *QuorumError {
+func (s *lines) trouble(name lineName) *QuorumError {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ln := s.byName[name]; ln != nil {

@@ -27,6 +27,17 @@ func hash(text string) uint64 {
 	return h
 }
 
+// quorumIsUp reports whether so many nodes are up, and count, that a quorum could answer.
+func (l *Locker) quorumIsUp() bool {
+	var up uint64
+	for i, n := range l.nodes {
+		if n.State() == pool.Up {
+			up |= 1 << i
+		}
+	}
+	return bits.OnesCount64(l.voters.counted(up)) >= quorum(len(l.nodes))
+}
+
 // pilot returns the node at which those who want a key form up: of those in the mask, the first by weight that is up and whose vote
 // counts. Clients may disagree on that; then they form up at several nodes, and a round decides between them as ever.
 func (l *Locker) pilot(key string, among uint64) (node int, found bool) {

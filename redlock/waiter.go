@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/pool"
 )
 
 // waiter is the first of a line, who seeks a lock that is contended. It turns to one node, the pilot: that serializes those who
@@ -23,11 +22,12 @@ import (
 type waiter struct {
 	locker *Locker
 	names  []string
-	line   string // its name
+	line   lineName
 	cfg    *lockConfig
 	since  clock.Instant // when Lock was called; its place among those who wait
 	poll   clock.Backoff
 	outage clock.Backoff
+	crowd  clock.Backoff
 	target int          // which of the names it waits for
 	among  uint64       // the nodes that may be its pilot
 	hops   int          // pilots that it turned to without waiting at any
@@ -49,15 +49,20 @@ const (
 	outageMin = 2 * time.Millisecond
 	outageMax = 250 * time.Millisecond
 
+	// Where a quorum answers, and an attempt that had the pilot's vote is refused again and again: names of sets that overlap, or a
+	// holder without our pilot.
+	crowdMax = 60 * time.Millisecond
+
 	// A key expires at its node up to a millisecond later than PTTL says, and all who wait for that are spread a little.
 	expirySpread = 2 * time.Millisecond
 )
 
-func newWaiter(l *Locker, names []string, line string, cfg *lockConfig, since clock.Instant) *waiter {
+func newWaiter(l *Locker, names []string, line lineName, cfg *lockConfig, since clock.Instant) *waiter {
 	return &waiter{
 		locker: l, names: names, line: line, cfg: cfg, since: since,
 		poll:   clock.Backoff{Shortest: cfg.retryMin, Longest: cfg.retryMax},
 		outage: clock.Backoff{Shortest: outageMin, Longest: outageMax},
+		crowd:  clock.Backoff{Shortest: outageMin, Longest: crowdMax},
 		among:  allNodes(len(l.nodes)),
 		woken:  make(chan struct{}, 1), again: make(chan struct{}, 1),
 	}
@@ -79,7 +84,11 @@ func (w *waiter) seek(ctx context.Context) (*Lock, error) {
 		if failure.ended != nil {
 			return nil, waitEnded(w.last, failure.ended)
 		}
-		if w.hops++; w.hops > 1 && !l.sleep(ctx, w.outage.Next()) {
+		pause := &w.crowd
+		if errors.Is(failure.reason, ErrNoQuorum) {
+			pause = &w.outage
+		}
+		if w.hops++; w.hops > 1 && !l.sleep(ctx, pause.Next()) {
 			return nil, waitEnded(w.last, l.whyEnded(ctx))
 		}
 	}
@@ -121,10 +130,21 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 			w.target, w.among = answer.taken, allNodes(len(l.nodes))
 			return nil, err
 		}
-		w.hops = 0
-		w.outage.Reset()
-		w.note(r.failure(l, "acquire", w.names[0], ErrTaken, nil))
-		switch w.wait(ctx, answer.left) {
+		reason := ErrTaken
+		if !l.quorumIsUp() {
+			reason = ErrNoQuorum // one node's refusal says nothing
+		}
+		w.note(r.failure(l, "acquire", w.names[0], reason, nil))
+		began := l.clock.Now()
+		woke := w.wait(ctx, answer.left)
+		if l.clock.Now().Sub(began) > outageMax {
+			// Not sooner: those who are handed a vote that is no use to them, because no quorum answers or another name
+			// of their set is taken, hand it on at once, and would go on with that in a circle.
+			w.hops = 0
+			w.outage.Reset()
+			w.crowd.Reset()
+		}
+		switch woke {
 		case wakeHanded:
 			if w.astray(lock, pilot) {
 				return nil, w.leave(ctx, lock, r, pilot, ErrTaken)
@@ -226,102 +246,4 @@ func (w *waiter) leave(ctx context.Context, lock *Lock, r *round, pilot int, rea
 		ended = endOf(ctx)
 	}
 	return r.failure(l, "acquire", lock.names[0], reason, ended)
-}
-
-// pilotAnswer is what wait.lua returns.
-type pilotAnswer struct {
-	granted bool
-	fence   int64
-	taken   int           // which of the keys
-	left    time.Duration // until it expires; negative where it does not
-}
-
-// ask runs wait.lua at the pilot. The answer is nil where none came in time, or ctx or the Locker ended.
-func (w *waiter) ask(ctx context.Context, lock *Lock, pilot int) (*round, *pilotAnswer) {
-	l := w.locker
-	process := l.ears.listen(ctx, pilot, l.clock.Now().Add(lock.timeout))
-	lock.listed = lock.listed || process != ""
-	select {
-	case <-w.again: // that is what we do
-	default:
-	}
-	epoch := l.voters.now()
-	lock.begin(epoch, l.clock.Now(), w.cfg.maxHold)
-	var answer *pilotAnswer
-	r := &round{
-		request: lock.waitRequest(w, process), read: readGrant, decided: make(chan struct{}),
-		failed: allNodes(len(l.nodes)) &^ (1 << pilot),
-		rule: func(votes tally) verdict {
-			if votes.outstanding() > 0 {
-				return pending
-			}
-			return decideAcquire(votes)
-		},
-		keep: func(_ int, reply any) { answer = readPilotAnswer(reply) },
-	}
-	r.send(l, lock.acquired.Add(lock.timeout), 0)
-	if _, ended := r.wait(ctx); ended != nil {
-		return r, nil
-	}
-	return r, answer
-}
-
-func (lock *Lock) waitRequest(w *waiter, process string) pool.Request {
-	l := lock.locker
-	args := []any{
-		lock.valueArg, lock.ttl.Milliseconds(), l.grace(lock.timeout), w.target + 1, process,
-		l.clock.Now().Sub(w.since).Microseconds(), waitListLife.Milliseconds(), maxWaiting,
-	}
-	return pool.Request{
-		Script: waitScript, Args: waitScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),
-		Key: lock.key(), Accept: isPilotReply,
-	}
-}
-
-// sendConfirm asks all nodes: the pilot to confirm the vote that was handed over, the others for theirs.
-func (lock *Lock) sendConfirm(w *waiter, pilot int) *round {
-	l := lock.locker
-	l.counts.woken.Add(1)
-	epoch := l.voters.now()
-	lock.begin(epoch, l.clock.Now(), w.cfg.maxHold)
-	r := lock.newAcquire()
-	r.aside = &aside{pilot, lock.waitRequest(w, l.ears.process)}
-	r.send(l, lock.acquired.Add(lock.timeout), 0)
-	return r
-}
-
-// sendRest asks all nodes but the pilot, which has granted. The validity counts from when it was asked.
-func (lock *Lock) sendRest(pilot int, fence int64) *round {
-	r := lock.newAcquire()
-	r.granted = 1 << pilot
-	if r.rare != nil {
-		r.rare.fences[pilot] = fence
-	}
-	r.send(lock.locker, lock.acquired.Add(lock.timeout), 0)
-	return r
-}
-
-// isPilotReply reports whether a reply is one that wait.lua can give.
-func isPilotReply(reply any) bool {
-	answers, _ := reply.([]any)
-	if len(answers) == 2 {
-		return answers[0] == int64(1) && isGrant(answers[1])
-	}
-	for _, answer := range answers {
-		if !isInteger(answer) {
-			return false
-		}
-	}
-	return len(answers) == 4 && answers[0] == int64(0)
-}
-
-func readPilotAnswer(reply any) *pilotAnswer {
-	answers := reply.([]any)
-	if answers[0] == int64(1) {
-		return &pilotAnswer{granted: true, fence: fenceOf(reply)}
-	}
-	return &pilotAnswer{
-		taken: int(answers[1].(int64)) - 1,
-		left:  time.Duration(answers[2].(int64)) * time.Millisecond,
-	}
 }

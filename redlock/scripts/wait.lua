@@ -43,9 +43,8 @@ for at, key in ipairs(KEYS) do
   end
 end
 
-local waits = 0
-if ARGV[5] ~= '' and taken == target then
-  local time = redis.call('TIME')
+local waits, time = 0, redis.pcall('TIME')
+if ARGV[5] ~= '' and taken == target and not time.err then
   local since = string.format('%.0f', time[1] * 1000000 + time[2] - ARGV[6])
   local length = redis.pcall('ZADD', list, 'NX', since, waiter) == 1 and redis.pcall('ZCARD', list)
   if type(length) == 'number' and length > tonumber(ARGV[8]) then

@@ -1,0 +1,108 @@
+package redlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/redquorum/redquorum/pool"
+)
+
+// pilotAnswer is what wait.lua returns.
+type pilotAnswer struct {
+	granted bool
+	fence   int64
+	taken   int           // which of the keys
+	left    time.Duration // until it expires; negative where it does not
+}
+
+// ask runs wait.lua at the pilot. The answer is nil where none came in time, or ctx or the Locker ended.
+func (w *waiter) ask(ctx context.Context, lock *Lock, pilot int) (*round, *pilotAnswer) {
+	l := w.locker
+	process := l.ears.listen(ctx, pilot, l.clock.Now().Add(lock.timeout))
+	if process != "" {
+		lock.listed = true
+		select {
+		case <-w.again: // that is what we do
+		default:
+		}
+	}
+	epoch := l.voters.now()
+	lock.begin(epoch, l.clock.Now(), w.cfg.maxHold)
+	var answer *pilotAnswer
+	r := &round{
+		request: lock.waitRequest(w, process), read: readGrant, decided: make(chan struct{}),
+		failed: allNodes(len(l.nodes)) &^ (1 << pilot),
+		rule: func(votes tally) verdict {
+			if votes.outstanding() > 0 {
+				return pending
+			}
+			return decideAcquire(votes)
+		},
+		keep: func(_ int, reply any) { answer = readPilotAnswer(reply) },
+	}
+	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	if _, ended := r.wait(ctx); ended != nil {
+		return r, nil
+	}
+	return r, answer
+}
+
+func (lock *Lock) waitRequest(w *waiter, process string) pool.Request {
+	l := lock.locker
+	args := []any{
+		lock.valueArg, lock.ttl.Milliseconds(), l.grace(lock.timeout), w.target + 1, process,
+		l.clock.Now().Sub(w.since).Microseconds(), waitListLife.Milliseconds(), maxWaiting,
+	}
+	return pool.Request{
+		Script: waitScript, Args: waitScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),
+		Key: lock.key(), Accept: isPilotReply,
+	}
+}
+
+// sendConfirm asks all nodes: the pilot to confirm the vote that was handed over, the others for theirs.
+func (lock *Lock) sendConfirm(w *waiter, pilot int) *round {
+	l := lock.locker
+	l.counts.woken.Add(1)
+	epoch := l.voters.now()
+	lock.begin(epoch, l.clock.Now(), w.cfg.maxHold)
+	r := lock.newAcquire()
+	r.aside = &aside{pilot, lock.waitRequest(w, l.ears.process)}
+	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	return r
+}
+
+// sendRest asks all nodes but the pilot, which has granted. The validity counts from when it was asked.
+func (lock *Lock) sendRest(pilot int, fence int64) *round {
+	r := lock.newAcquire()
+	r.granted = 1 << pilot
+	if r.rare != nil {
+		r.rare.fences[pilot] = fence
+	}
+	r.send(lock.locker, lock.acquired.Add(lock.timeout), 0)
+	return r
+}
+
+// isPilotReply reports whether a reply is one that wait.lua can give.
+func isPilotReply(reply any) bool {
+	answers, _ := reply.([]any)
+	if len(answers) == 2 {
+		return answers[0] == int64(1) && isGrant(answers[1])
+	}
+	for _, answer := range answers {
+		if !isInteger(answer) {
+			return false
+		}
+	}
+	return len(answers) == 4 && answers[0] == int64(0)
+}
+
+func readPilotAnswer(reply any) *pilotAnswer {
+	answers := reply.([]any)
+	if answers[0] == int64(1) {
+		return &pilotAnswer{granted: true, fence: fenceOf(reply)}
+	}
+	return &pilotAnswer{
+		taken: int(answers[1].(int64)) - 1,
+		left:  time.Duration(answers[2].(int64)) * time.Millisecond,
+	}
+}

@@ -1,0 +1,222 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// process is what a process would be: a Locker, that is closed now and then and followed by a new one, and its clients.
+type process struct {
+	sim   *simulation
+	id    int
+	clock clock.Clock // the simulation's; its wall clock may be off
+	opts  []redlock.Option
+
+	mu     sync.Mutex // guards the fields below
+	locker *redlock.Locker
+	past   []*redlock.Locker // closed ones
+}
+
+// client is a goroutine of a process.
+type client struct {
+	process *process
+	who     string
+	rng     *rand.Rand
+}
+
+// start gives the process a Locker. It lists the endpoints in an order of its own.
+func (p *process) start() {
+	rng := rand.New(rand.NewPCG(p.sim.seed, uint64(1000+p.id)))
+	var endpoints []string
+	for _, i := range rng.Perm(len(p.sim.servers)) {
+		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
+	}
+	opts := append([]redlock.Option{redlock.WithClock(p.clock), redlock.WithPool(pool.WithDialer(p.sim.dialer()))}, p.opts...)
+	l, err := redlock.New(endpoints, opts...)
+	require.NoError(p.sim.t, err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.locker != nil {
+		p.past = append(p.past, p.locker)
+	}
+	p.locker = l
+}
+
+func (p *process) current() *redlock.Locker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.locker
+}
+
+// replace closes the Locker while its clients use it.
+func (p *process) replace() {
+	old := p.current()
+	p.start()
+	_ = old.Close()
+}
+
+// addStats adds what all Lockers of the process did.
+func (p *process) addStats(sum *redlock.Stats) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range append(p.past[:len(p.past):len(p.past)], p.locker) {
+		s := l.Stats()
+		sum.HandedOver += s.HandedOver
+		sum.Woken += s.Woken
+		sum.Polls += s.Polls
+		sum.Split += s.Split
+		sum.SecondRounds += s.SecondRounds
+	}
+}
+
+// run does one thing after the other until the simulation has had enough.
+func (c *client) run() {
+	for c.process.sim.goesOn() {
+		switch s := c.process.sim; c.rng.IntN(10) {
+		case 0:
+			c.attempt()
+		case 1:
+			c.set()
+		case 2:
+			c.do()
+		default:
+			c.lock(s.names[c.rng.IntN(len(s.names))])
+		}
+		if c.rng.IntN(3) == 0 {
+			time.Sleep(upTo(c.rng, 30*time.Millisecond))
+		}
+	}
+}
+
+func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+
+// patience returns a context that may end at any moment.
+func (c *client) patience() (ctx context.Context, cancel context.CancelFunc) {
+	base := c.process.sim.base
+	switch c.rng.IntN(6) {
+	case 0:
+		return context.WithTimeout(base, upTo(c.rng, 10*time.Millisecond))
+	case 1:
+		return context.WithTimeout(base, upTo(c.rng, 500*time.Millisecond))
+	default:
+		return context.WithCancel(base)
+	}
+}
+
+func (c *client) opts() (opts []redlock.LockOption) {
+	if c.process.sim.fenced && c.rng.IntN(4) > 0 {
+		opts = append(opts, redlock.WithFencing())
+	}
+	return opts
+}
+
+func (c *client) name() string { return c.process.sim.names[c.rng.IntN(len(c.process.sim.names))] }
+
+func (c *client) lock(name string) {
+	ctx, cancel := c.patience()
+	defer cancel()
+	s, l := c.process.sim, c.process.current()
+	w := s.judge.waits(name)
+	lock, err := l.Lock(ctx, name, c.opts()...)
+	if err == nil {
+		c.hold(lock, w)
+		return
+	}
+	s.judge.leaves(w)
+	c.judgeWait(ctx, l, err)
+}
+
+// judgeWait asks whether a wait had a reason to end.
+func (c *client) judgeWait(ctx context.Context, l *redlock.Locker, err error) {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case errors.Is(err, redlock.ErrClosed) && l != c.process.current():
+	default:
+		c.process.sim.judge.fail("%s: a wait ended with %v", c.who, err)
+	}
+}
+
+func (c *client) set() {
+	ctx, cancel := c.patience()
+	defer cancel()
+	s, l := c.process.sim, c.process.current()
+	var names []string
+	for _, i := range c.rng.Perm(len(s.names))[:min(2+c.rng.IntN(2), len(s.names))] {
+		names = append(names, s.names[i])
+	}
+	if lock, err := l.LockAll(ctx, names, c.opts()...); err == nil {
+		c.hold(lock, nil)
+	} else {
+		c.judgeWait(ctx, l, err)
+	}
+}
+
+func (c *client) attempt() {
+	ctx, cancel := c.patience()
+	defer cancel()
+	l := c.process.current()
+	lock, err := l.TryLock(ctx, c.name(), c.opts()...)
+	var failure *redlock.QuorumError
+	switch {
+	case err == nil:
+		c.hold(lock, nil)
+	case errors.As(err, &failure):
+	default:
+		c.judgeWait(ctx, l, err)
+	}
+}
+
+func (c *client) do() {
+	ctx, cancel := c.patience()
+	defer cancel()
+	l := c.process.current()
+	run := false
+	err := l.Do(ctx, c.name(), func(ctx context.Context, lock *redlock.Lock) error {
+		run = true
+		t := c.process.sim.judge.got(c.who, lock)
+		select {
+		case <-ctx.Done():
+		case <-time.After(upTo(c.rng, 20*time.Millisecond)):
+		}
+		c.over(t, lock)
+		return nil
+	}, c.opts()...)
+	if !run {
+		c.judgeWait(ctx, l, err)
+	}
+}
+
+// hold has a lock for a while, or until it is lost, and releases it.
+func (c *client) hold(lock *redlock.Lock, w *wait) {
+	s := c.process.sim
+	t := s.judge.got(c.who, lock)
+	if w != nil {
+		s.judge.leaves(w)
+	}
+	d := s.hold(c.rng)
+	select {
+	case <-lock.Done():
+	case <-time.After(d):
+	}
+	c.over(t, lock)
+	if err := lock.Unlock(s.base); err != nil && !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) {
+		s.judge.fail("%s: Unlock: %v", c.who, err)
+	}
+}
+
+// over ends a tenure: now, or when the validity ended.
+func (c *client) over(t *tenure, lock *redlock.Lock) {
+	s := c.process.sim
+	at := s.clock.Now().Add(min(lock.Remaining(), 0))
+	s.judge.over(t, max(at, t.from))
+}

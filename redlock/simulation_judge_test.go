@@ -1,0 +1,205 @@
+package redlock_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// judge records who had and who wanted which lock, and tells what was wrong: two holders at once, tokens out of order, a
+// lock that was free for too long while somebody waited for it.
+type judge struct {
+	clock *clocktest.Clock
+	bound time.Duration // for how long a lock may be free in calm times, although somebody waits
+
+	mu      sync.Mutex // guards the fields below, and what hangs on them
+	records map[string]*record
+	calm    clock.Instant // since when nothing is broken, nor was so lately
+	stormy  bool          // calm is not in force
+	longest time.Duration // that a lock was free in calm times, although somebody waited
+	wrong   []string
+}
+
+// record is what is known of a name.
+type record struct {
+	had     []*tenure
+	holders int
+	free    clock.Instant // since when nobody holds it, where nobody does
+	waiting []*wait       // the one who came first is first
+}
+
+// wait is a call of Lock for one name.
+type wait struct {
+	name  string
+	since clock.Instant
+}
+
+// tenure is the time during which a lock was had.
+type tenure struct {
+	names    []string
+	who      string
+	fence    int64
+	from, to clock.Instant
+}
+
+// maxWrong bounds what a broken library is told about itself.
+const maxWrong = 10
+
+func newJudge(clk *clocktest.Clock, bound time.Duration) *judge {
+	return &judge{clock: clk, bound: bound, records: make(map[string]*record)}
+}
+
+func (j *judge) record(name string) *record {
+	r := j.records[name]
+	if r == nil {
+		r = &record{free: j.clock.Now()}
+		j.records[name] = r
+	}
+	return r
+}
+
+func (j *judge) wrongLocked(format string, args ...any) {
+	if len(j.wrong) < maxWrong {
+		j.wrong = append(j.wrong, fmt.Sprintf("at %v: ", time.Duration(j.clock.Now()))+fmt.Sprintf(format, args...))
+	}
+}
+
+// fail notes what a client found wrong.
+func (j *judge) fail(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.wrongLocked(format, args...)
+}
+
+// storm tells that something is broken from now on, or until now.
+func (j *judge) storm() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.stormy = true
+}
+
+// calmSince tells that nothing is broken any more.
+func (j *judge) calmSince(at clock.Instant) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.calm, j.stormy = at, false
+}
+
+// waits notes a call of Lock.
+func (j *judge) waits(name string) *wait {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	w := &wait{name, j.clock.Now()}
+	r := j.record(name)
+	r.waiting = append(r.waiting, w)
+	return w
+}
+
+// leaves notes that the call has returned, with the lock or without.
+func (j *judge) leaves(w *wait) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := j.record(w.name)
+	j.lookLocked(r, w)
+	i := slices.Index(r.waiting, w)
+	r.waiting = slices.Delete(r.waiting, i, i+1)
+}
+
+// lookLocked judges for how long w has waited for a lock that is free. A sum over calls that were cancelled would say
+// nothing: each may have given up just as it got the vote.
+func (j *judge) lookLocked(r *record, w *wait) {
+	if r.holders > 0 || j.stormy {
+		return
+	}
+	idle := j.clock.Now().Sub(max(r.free, w.since, j.calm))
+	j.longest = max(j.longest, idle)
+	if idle > j.bound {
+		j.wrongLocked("%q was free for %v while somebody waited, %v were allowed", w.name, idle, j.bound)
+	}
+}
+
+// got notes that somebody has locks from now on.
+func (j *judge) got(who string, lock *redlock.Lock) *tenure {
+	return j.held(who, lock.Names(), lock.Fence())
+}
+
+func (j *judge) held(who string, names []string, fence int64) *tenure {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t := &tenure{names: names, who: who, fence: fence, from: j.clock.Now(), to: -1}
+	for _, name := range names {
+		r := j.record(name)
+		if len(r.waiting) > 0 {
+			j.lookLocked(r, r.waiting[0])
+		}
+		r.had = append(r.had, t)
+		r.holders++
+	}
+	return t
+}
+
+// over notes that a tenure ended at an instant that is not after now.
+func (j *judge) over(t *tenure, at clock.Instant) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t.to = at
+	for _, name := range t.names {
+		r := j.record(name)
+		if r.holders--; r.holders == 0 {
+			r.free = at
+		}
+	}
+}
+
+// sentence judges everything, once nobody has a lock any more, and returns how often one was had.
+func (j *judge) sentence() (tenures int, wrong []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for name, r := range j.records {
+		tenures += len(r.had)
+		if len(r.waiting) > 0 {
+			j.wrongLocked("%q: %d still wait", name, len(r.waiting))
+		}
+		j.judgeLocked(name, r)
+	}
+	return tenures, j.wrong
+}
+
+// judgeLocked asks that tenures do not overlap, and that tokens grow from each to the next.
+func (j *judge) judgeLocked(name string, r *record) {
+	slices.SortStableFunc(r.had, func(a, b *tenure) int { return int(a.from - b.from) })
+	var last, fenced *tenure // the one that ended last so far; the last that has a token
+	for _, t := range r.had {
+		switch {
+		case t.to < 0:
+			j.wrongLocked("%q: %s still has it", name, t.who)
+		case last != nil && t.from < last.to:
+			j.wrongLocked("%q: %s got it at %v, %s had it until %v", name, t.who, time.Duration(t.from), last.who, time.Duration(last.to))
+		}
+		if last == nil || t.to > last.to {
+			last = t
+		}
+		if t.fence == 0 {
+			continue
+		}
+		if fenced != nil && t.fence <= fenced.fence {
+			j.wrongLocked("%q: %s got the token %d at %v, after %s had got %d", name, t.who, t.fence, time.Duration(t.from), fenced.who, fenced.fence)
+		}
+		fenced = t
+	}
+}
+
+// tenures returns how often a lock was had.
+func (j *judge) tenures() (n uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range j.records {
+		n += uint64(len(r.had))
+	}
+	return n
+}

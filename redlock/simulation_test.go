@@ -1,0 +1,264 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// A simulation is processes that contend for locks over fake nodes, in virtual time, while the nodes are broken and healed. All that is
+// random comes from one seed, but for the order in which goroutines run at one instant, and the delays of messages.
+type simulation struct {
+	*cluster
+	seed      uint64
+	rng       *rand.Rand
+	names     []string
+	processes []*process
+	faults    faults
+	fenced    bool
+	latency   time.Duration // of a message in calm times, at most
+	maxTTL    time.Duration
+	mending   time.Duration // for how long a storm is felt after it
+	length    time.Duration
+	tasks     int // of a process
+	hold      func(rng *rand.Rand) time.Duration
+	judge     *judge
+
+	base   context.Context    //nolint:containedctx // ends every wait of a simulation that hangs
+	ending chan struct{}      // closed when nothing new is to be begun
+	cancel context.CancelFunc // of base
+
+	// By node, and of weather's goroutine alone.
+	dead []bool          // killed
+	born []clock.Instant // when it was last restarted; 0 for never
+}
+
+// seeds returns the seeds to run: the one of the environment, or as many new ones as the size says.
+func seeds(t *testing.T, small, full int) (all []uint64) {
+	t.Helper()
+	if text := os.Getenv("REDQUORUM_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		return []uint64{seed}
+	}
+	for range sizeOf(small, full) {
+		all = append(all, rand.Uint64())
+	}
+	return all
+}
+
+// sizeOf returns how often to do something: at the size that the project promises where REDQUORUM_SOAK=1.
+func sizeOf(small, full int) int {
+	switch {
+	case os.Getenv("REDQUORUM_SOAK") == "1":
+		return full
+	case testing.Short(), raced:
+		return max(small/10, 1)
+	default:
+		return small
+	}
+}
+
+// simulate runs a test in a world of its own. A failure names the seed: REDQUORUM_SEED repeats it, as far as goroutines do.
+func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
+	t.Helper()
+	t.Run(fmt.Sprint("REDQUORUM_SEED=", seed), func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			clk := clocktest.New()
+			s := &simulation{
+				cluster: &cluster{t: t, clock: clk}, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
+				ending: make(chan struct{}), latency: 2 * time.Millisecond, maxTTL: 2 * time.Second,
+				hold: func(rng *rand.Rand) time.Duration { return upTo(rng, 20*time.Millisecond) },
+			}
+			s.base, s.cancel = context.WithCancel(context.Background())
+			defer s.cancel()
+			test(s)
+		})
+	})
+}
+
+// nodes starts n fake nodes that have been up for long.
+func (s *simulation) nodes(n int) {
+	for range n {
+		server := fakenode.New(s.clock, fakenode.WithUptime(time.Hour), fakenode.WithCommandLog(0))
+		s.t.Cleanup(server.Close)
+		s.servers = append(s.servers, server)
+		s.slowDown(len(s.servers)-1, s.latency)
+	}
+	s.dead, s.born = make([]bool, n), make([]clock.Instant, n)
+}
+
+// goesOn reports whether there is something new to begin.
+func (s *simulation) goesOn() bool {
+	select {
+	case <-s.ending:
+		return false
+	default:
+		return true
+	}
+}
+
+// start makes processes, each with Lockers of the same options.
+func (s *simulation) start(n int, opts func(rng *rand.Rand) []redlock.Option) {
+	for i := range n {
+		p := &process{sim: s, id: i, clock: s.clock, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts(s.rng)...)}
+		if !s.faults.restarts && s.rng.IntN(2) == 0 { // a counter that is lost as well would be too much
+			p.clock = &skewed{s.clock, upTo(s.rng, time.Second) - 500*time.Millisecond}
+		}
+		p.start()
+		s.processes = append(s.processes, p)
+	}
+	for _, p := range s.processes {
+		require.NoError(s.t, p.current().Ready(s.base))
+	}
+}
+
+// run lets clients work in all processes for as long as the simulation is to be, and others beside them; then it waits for all of them, and
+// judges.
+func (s *simulation) run(work func(c *client), beside ...func()) {
+	var running sync.WaitGroup
+	for _, p := range s.processes {
+		for task := range s.tasks {
+			c := &client{p, fmt.Sprintf("client %d.%d", p.id, task), rand.New(rand.NewPCG(s.seed, uint64(p.id*100+task+1)))}
+			running.Go(func() { work(c) })
+		}
+	}
+	for _, f := range beside {
+		running.Go(f)
+	}
+	if s.length > 0 {
+		time.AfterFunc(s.length, func() { close(s.ending) })
+	}
+	done := make(chan struct{})
+	go func() {
+		running.Wait()
+		close(done)
+	}()
+	<-s.ending
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		s.judge.fail("somebody has waited for a minute since the end")
+		s.cancel()
+		<-done
+	}
+	for _, p := range s.processes {
+		_ = p.current().Close()
+	}
+	tenures, wrong := s.judge.sentence()
+	if len(wrong) > 0 {
+		s.t.Errorf("seed %d, %d nodes, %+v:\n%s", s.seed, len(s.servers), s.faults, strings.Join(wrong, "\n"))
+	}
+	all := s.total()
+	s.t.Logf("%+v: %d tenures, %d handed over, %d woken, %d polls, %d split, %d second rounds; free for %v at most, %v allowed",
+		s.faults, tenures, all.HandedOver, all.Woken, all.Polls, all.Split, all.SecondRounds, s.judge.longest, s.judge.bound)
+	if tenures == 0 {
+		s.t.Error("nobody ever had a lock")
+	}
+}
+
+// total sums up what all processes did.
+func (s *simulation) total() (sum redlock.Stats) {
+	for _, p := range s.processes {
+		p.addStats(&sum)
+	}
+	return sum
+}
+
+// pause waits a while, less when the simulation ends.
+func (s *simulation) pause(d time.Duration) {
+	select {
+	case <-s.ending:
+	case <-time.After(d):
+	}
+}
+
+// leavesNothing asks that there are no keys after some time, but for the counters of fencing tokens.
+func (s *simulation) leavesNothing(after time.Duration) {
+	time.Sleep(after)
+	for i, server := range s.servers {
+		for _, key := range server.Keys() {
+			if !strings.HasPrefix(key, "redquorum:fence:") {
+				s.t.Errorf("seed %d: node %d still has %q", s.seed, i, key)
+			}
+		}
+	}
+}
+
+// Any faults, any options, any use: the locks are exclusive, the tokens in order, nobody is stuck, and nothing is left.
+func TestSimulatedClientsExcludeEachOtherAndGetTheLock(t *testing.T) {
+	for _, seed := range seeds(t, 20, 10_000) {
+		simulate(t, seed, func(s *simulation) {
+			rng := s.rng
+			s.nodes([]int{1, 2, 3, 3, 4, 5, 5, 5, 5, 5}[rng.IntN(10)])
+			for i := range 1 + rng.IntN(4) {
+				s.names = append(s.names, fmt.Sprint("name", i))
+			}
+			s.faults = faults{
+				losses: rng.IntN(4) > 0, outages: rng.IntN(3) > 0, restarts: rng.IntN(2) == 0,
+				refusals: rng.IntN(3) == 0, closings: rng.IntN(2) == 0,
+			}
+			s.fenced, s.tasks, s.length = rng.IntN(2) == 0, 1+rng.IntN(4), 15*time.Second
+			s.hold = func(rng *rand.Rand) time.Duration {
+				if rng.IntN(20) == 0 {
+					return upTo(rng, 2*s.maxTTL)
+				}
+				return upTo(rng, 20*time.Millisecond)
+			}
+			s.mending = s.maxTTL + 3*time.Second
+			s.judge = newJudge(s.clock, waitBound(s.latency))
+			s.start(3+rng.IntN(6), randomOptions)
+			beside := []func(){func() { s.weather(rng) }}
+			if !s.faults.restarts && rng.IntN(2) == 0 {
+				f := &foreigner{sim: s, rng: rand.New(rand.NewPCG(seed, 1<<40)), ttl: time.Second}
+				beside = append(beside, f.run)
+			}
+			s.run((*client).run, beside...)
+			// The lists of those whose leaving was lost live longest.
+			s.leavesNothing(3*time.Minute + time.Second)
+		})
+	}
+}
+
+// The slowest of the options of a simulation.
+const (
+	slowestRetry   = 500 * time.Millisecond
+	slowestTimeout = 100 * time.Millisecond
+	slowestTTL     = 2 * time.Second
+)
+
+func randomOptions(rng *rand.Rand) []redlock.Option {
+	ttls := []time.Duration{300 * time.Millisecond, time.Second, slowestTTL}
+	opts := []redlock.Option{redlock.WithTTL(ttls[rng.IntN(len(ttls))])}
+	if rng.IntN(2) == 0 {
+		opts = append(opts, redlock.WithoutRenewal())
+	}
+	if rng.IntN(2) == 0 {
+		opts = append(opts, redlock.WithRetry(20*time.Millisecond, 200*time.Millisecond))
+	} else {
+		opts = append(opts, redlock.WithRetry(slowestRetry/5, slowestRetry))
+	}
+	return opts
+}
+
+// waitBound is for how long a lock may be free while somebody waits for it and nothing is broken. The vote may have been handed to one who
+// just gave up and whose leaving was lost: the grace (two node timeouts). Nobody else is woken then, and the next poll comes after the
+// longest pause. Its attempt may find others at it, and pause as in an outage (250 ms), before the one that wins: two attempts, of a
+// node timeout and four messages each.
+func waitBound(latency time.Duration) time.Duration {
+	return 2*slowestTimeout + slowestRetry + 250*time.Millisecond + 2*(slowestTimeout+4*latency)
+}
