@@ -110,14 +110,15 @@ func (c *config) timeout(ttl time.Duration) time.Duration {
 	return min(d, ttl)
 }
 
-// A waiter to whom a vote was handed over has the grace to confirm it: a few node timeouts, for its nodes may be slow as well.
+// A waiter to whom a vote was handed over has the grace to confirm it: two node timeouts, for its nodes may be slow as well.
 const (
 	graceTimeouts = 2
 	graceMin      = 50 * time.Millisecond
+	graceMax      = 2 * time.Second // for which one that has died holds up the others, at worst
 )
 
 func (c *config) grace(timeout time.Duration) time.Duration {
-	return max(graceTimeouts*timeout, graceMin)
+	return min(max(graceTimeouts*timeout, graceMin), graceMax)
 }
 
 // grace returns the grace in milliseconds, as an argument.
