@@ -10,17 +10,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// documentedACL returns the rule of docs/operations.md, as the arguments of ACL SETUSER.
-func documentedACL(t *testing.T) (args []any) {
+// documentedACL returns the rule for a user in docs/operations.md, as the arguments of ACL.
+func documentedACL(t *testing.T, user string) (args []any) {
 	t.Helper()
 	text, err := os.ReadFile("docs/operations.md")
 	require.NoError(t, err)
-	_, rule, found := strings.Cut(string(text), "```\nACL ")
+	_, rule, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
 	require.True(t, found, "the rule has gone from docs/operations.md")
 	rule, _, _ = strings.Cut(rule, "```")
+	args = append(args, "SETUSER", user)
 	for word := range strings.FieldsSeq(rule) {
 		args = append(args, word)
 	}
@@ -33,7 +36,7 @@ func TestDocumentedACLIsEnough(t *testing.T) {
 	c := startReal(t, 3)
 	var urls []string
 	for _, m := range c.masters {
-		_, err := m.Do("ACL", append(documentedACL(t), "on")...)
+		_, err := m.Do("ACL", append(documentedACL(t, "locks"), "on")...)
 		require.NoError(t, err)
 		urls = append(urls, "redis://locks:password@"+m.Addr())
 	}
@@ -92,4 +95,45 @@ func TestDocumentedACLIsEnough(t *testing.T) {
 		assert.EqualValues(t, 1, deleted)
 	}
 	requireClean(t, c.masters...)
+}
+
+func TestDocumentedACLOfTheStoreIsEnough(t *testing.T) {
+	t.Parallel()
+	c, store := startReal(t, 3), redistest.StartOne(t)
+	_, err := store.Do("ACL", append(documentedACL(t, "queue"), "on")...)
+	require.NoError(t, err)
+	q, err := queue.New(newConnected(t, c.urls()), "redis://queue:password@"+store.Addr(), "mail")
+	require.NoError(t, err)
+	defer q.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, q.Enqueue(ctx, []string{"a", "b", "c"}, 0))
+	top, err := q.Top(ctx, 3)
+	require.NoError(t, err)
+	require.Len(t, top, 3)
+	gone, err := q.Dequeue(ctx, "a", top[0].Score)
+	require.NoError(t, err)
+	assert.True(t, gone)
+	popped, err := q.Pop(ctx, 1)
+	require.NoError(t, err)
+	assert.Len(t, popped, 1)
+	removed, err := q.Remove(ctx, "c", "d")
+	require.NoError(t, err)
+	assert.Equal(t, 1, removed)
+	running, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		done <- q.Run(running, func(context.Context, queue.Task) error {
+			stop()
+			return nil
+		})
+	}()
+	require.NoError(t, q.Enqueue(ctx, []string{"e"}, 50*time.Millisecond))
+	require.NoError(t, <-done)
+	n, err := q.Len(ctx)
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	log, err := store.Do("ACL", "LOG")
+	require.NoError(t, err)
+	assert.Empty(t, log, "nothing was denied")
 }

@@ -65,7 +65,7 @@ func TestWaitingWorksWhereAnACLForbidsWakeUps(t *testing.T) {
 					args = append(args, word)
 				}
 				if rule == "" {
-					args = append(documentedACL(t), "on")
+					args = append(documentedACL(t, "locks"), "on")
 				}
 				_, err := m.Do("ACL", args...)
 				require.NoError(t, err)

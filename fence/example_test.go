@@ -1,0 +1,68 @@
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/redquorum/redquorum/fence"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// account is a resource that several processes write to, each under the lock. It does not trust them to know whether they have it still.
+type account struct {
+	gate    fence.Gate
+	balance int
+}
+
+func (a *account) set(token int64, balance int) error {
+	return a.gate.Do(token, func() error {
+		a.balance = balance
+		return nil
+	})
+}
+
+func Example() {
+	var endpoints []string
+	for range 3 {
+		server := miniredis.NewMiniRedis()
+		if err := server.Start(); err != nil {
+			panic(err)
+		}
+		defer server.Close()
+		endpoints = append(endpoints, "redis://"+server.Addr())
+	}
+	locker, err := redlock.New(endpoints)
+	if err != nil {
+		panic(err)
+	}
+	defer locker.Close()
+
+	ctx := context.Background()
+	paused, err := locker.Lock(ctx, "account", redlock.WithFencing())
+	if err != nil {
+		panic(err)
+	}
+	// The holder is paused for so long that the lock expires. Here somebody takes it away.
+	if err := locker.ForceUnlock(ctx, "account"); err != nil {
+		panic(err)
+	}
+	next, err := locker.Lock(ctx, "account", redlock.WithFencing())
+	if err != nil {
+		panic(err)
+	}
+
+	var a account
+	fmt.Println("the next holder writes:", a.set(next.Fence(), 100))
+	fmt.Println("and once more:", a.set(next.Fence(), 120))
+	err = a.set(paused.Fence(), 70) // goes on, and does not know
+	fmt.Println("the one that was paused is refused:", errors.Is(err, fence.ErrStale))
+	fmt.Println("balance:", a.balance)
+	// Output:
+	// the next holder writes: <nil>
+	// and once more: <nil>
+	// the one that was paused is refused: true
+	// balance: 120
+}

@@ -1,0 +1,84 @@
+package fence_test
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/redquorum/redquorum/fence"
+)
+
+func TestGateRefusesWhatIsOlderThanTheNewest(t *testing.T) {
+	var g fence.Gate
+	assert.Zero(t, g.Newest())
+	for _, step := range []struct {
+		token int64
+		want  error
+	}{
+		{5, nil},
+		{5, nil},
+		{4, fence.ErrStale},
+		{0, fence.ErrInvalid},
+		{-7, fence.ErrInvalid},
+		{6, nil},
+		{5, fence.ErrStale},
+		{1<<53 - 1, nil},
+		{1<<53 - 2, fence.ErrStale},
+		{1<<53 - 1, nil},
+		{math.MaxInt64, nil},
+		{math.MaxInt64 - 1, fence.ErrStale},
+	} {
+		require.ErrorIs(t, g.Admit(step.token), step.want, step.token)
+	}
+	assert.Equal(t, int64(math.MaxInt64), g.Newest())
+}
+
+func TestGateRunsAWriteForWhomItAdmitsOnly(t *testing.T) {
+	var g fence.Gate
+	failed := errors.New("disk full")
+	require.ErrorIs(t, g.Do(2, func() error { return failed }), failed)
+	require.ErrorIs(t, g.Do(1, func() error { t.Error("ran"); return nil }), fence.ErrStale)
+	require.ErrorIs(t, g.Do(0, func() error { t.Error("ran"); return nil }), fence.ErrInvalid)
+	require.NoError(t, g.Do(2, func() error { return nil }))
+}
+
+func TestGateAgreesWithAMaximum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var g fence.Gate
+		var newest int64
+		for _, token := range rapid.SliceOf(rapid.Int64Range(-2, 9)).Draw(t, "tokens") {
+			err := g.Admit(token)
+			assert.Equal(t, token >= 1 && token >= newest, err == nil)
+			if err == nil {
+				newest = token
+			}
+			assert.Equal(t, newest, g.Newest())
+		}
+	})
+}
+
+// Writes that the gate lets pass come one after the other, in the order of their tokens.
+func TestGateLetsWritesPassInOrder(t *testing.T) {
+	var g fence.Gate
+	var written []int64 // guarded by the gate
+	var all sync.WaitGroup
+	for i := range int64(200) {
+		all.Go(func() {
+			err := g.Do(1+i*37%200, func() error {
+				written = append(written, 1+i*37%200)
+				return nil
+			})
+			if err != nil {
+				assert.ErrorIs(t, err, fence.ErrStale)
+			}
+		})
+	}
+	all.Wait()
+	assert.IsIncreasing(t, written)
+	assert.Equal(t, int64(200), g.Newest())
+}

@@ -1,0 +1,126 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Enqueue puts tasks into the queue, to be due when the delay has passed by the clock of the store. There is one entry per id (1 to
+// 1,024 bytes): one that is there already moves to the new due time, or stays with [KeepFirst]. All ids, 1 to 10,000 of
+// them, or none. The delay is from 0 to 50 years, and rounded up to microseconds.
+//
+// It waits for the lock until ctx ends, and then for the store, for [WithTimeout] at most. Where the error is a [*pool.CallError] of unknown
+// fate, it may or may not have happened: then call it again.
+func (q *Queue) Enqueue(ctx context.Context, ids []string, delay time.Duration) error {
+	if err := checkIDs(ids); err != nil {
+		return err
+	}
+	if delay < 0 || delay > maxDelay {
+		return invalid("delay %v is not between 0 and %v", delay, maxDelay)
+	}
+	args := make([]any, 0, 3+len(ids))
+	args = append(args, micros(delay), boolean(q.config.keepFirst))
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	return q.locked(ctx, "enqueue", func(fence int64) error {
+		_, err := q.store.change(ctx, enqueueScript, fence, args...)
+		return err
+	})
+}
+
+// Dequeue removes a task if its score is still the one that the caller saw, and reports whether it did. Otherwise the task is gone, or
+// was enqueued again since. Errors are as those of [Queue.Enqueue].
+func (q *Queue) Dequeue(ctx context.Context, id string, score float64) (bool, error) {
+	if err := checkIDs([]string{id}); err != nil {
+		return false, err
+	}
+	if math.IsNaN(score) || math.IsInf(score, 0) {
+		return false, invalid("score %v is no time", score)
+	}
+	var was []bool
+	err := q.locked(ctx, "dequeue", func(fence int64) (err error) {
+		was, err = q.settle(ctx, fence, []settlement{{id, score, remove}})
+		return err
+	})
+	return err == nil && was[0], err
+}
+
+// Remove removes tasks (1 to 10,000), whatever their score, and returns how many of them there were. Errors are as those of [Queue.Enqueue].
+func (q *Queue) Remove(ctx context.Context, ids ...string) (int, error) {
+	if err := checkIDs(ids); err != nil {
+		return 0, err
+	}
+	args := make([]any, 0, 1+len(ids))
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	count := 0
+	err := q.locked(ctx, "remove", func(fence int64) error {
+		text, err := q.store.change(ctx, removeScript, fence, args...)
+		if err != nil {
+			return err
+		}
+		count, err = strconv.Atoi(text)
+		return err
+	})
+	return count, err
+}
+
+// locked runs change under the lock, with its fence.
+func (q *Queue) locked(ctx context.Context, what string, change func(fence int64) error) error {
+	lock, err := q.lock(ctx, what)
+	if err != nil {
+		return err
+	}
+	defer unlock(ctx, lock)
+	return change(lock.Fence())
+}
+
+// settlement is what to do with a task if its score is the one that was seen.
+type settlement struct {
+	id   string
+	seen float64
+	to   string // remove, a new score, or a delay
+}
+
+// was returns the score that was seen, exactly.
+func (s settlement) was() string { return strconv.FormatFloat(s.seen, 'g', -1, 64) }
+
+const remove = "remove"
+
+// after has a task be due when a delay from now has passed.
+func after(delay time.Duration) string { return "+" + strconv.FormatInt(micros(delay), 10) }
+
+// settle does all of the settlements, and returns for each whether the task was as it had been seen.
+func (q *Queue) settle(ctx context.Context, fence int64, settlements []settlement) ([]bool, error) {
+	args := make([]any, 0, 1+3*len(settlements))
+	for _, s := range settlements {
+		args = append(args, s.id, s.was(), s.to)
+	}
+	text, err := q.store.change(ctx, settleScript, fence, args...)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) != len(settlements) {
+		return nil, fmt.Errorf("queue: store %s: %d answers to %d settlements", q.store.node.Endpoint(), len(text), len(settlements))
+	}
+	was := make([]bool, len(text))
+	for i := range was {
+		was[i] = text[i] == '1'
+	}
+	return was, nil
+}
+
+// micros rounds up, so that nothing is due too early.
+func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

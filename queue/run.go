@@ -1,0 +1,277 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+const (
+	// After an error, Run tries again with a pause that grows from the first to the second.
+	troubleMin = 20 * time.Millisecond
+	troubleMax = 2 * time.Second
+
+	// lastTimeout bounds the last message of a Run that ends: what its handlers have done meanwhile.
+	lastTimeout = 5 * time.Second
+)
+
+// Run gives each task that becomes due to the handler, several at once, until ctx ends. It returns nil then, when the handlers that were
+// running have returned. Any number of processes may run one queue; a task goes to one of them.
+//
+// A task is leased: it stays in the queue, with a due time that lies a lease ahead ([WithLease]). When the handler returns nil, it is
+// removed; with an error, it is due again after [WithRetryDelay]; and where its worker is gone, when the lease is over. So no task is
+// lost, and one may run more than once: when its worker died, or could not say in time that it has done it. The handler's context ends
+// with the lease and with ctx, so that two handlers do not work on one task as long as they heed it.
+//
+// A task that is enqueued again while its handler runs is due again as any other, and its entry is not touched by what the handler
+// returns. With [KeepFirst], such a call finds it in the queue, and changes nothing. One that is removed meanwhile stays removed.
+//
+// A handler's panic goes on in Run's goroutine, once the other handlers have returned; the task is due again after the retry delay.
+// The errors of handlers are theirs to tell. Those of the lock and the store go to [WithReport]; Run goes on trying. It returns an
+// error where the queue or the Locker was closed, and where it could not say at its end what its handlers have done: then those
+// tasks run again.
+//
+// Run knows when the next task is due and waits for that, and it hears of tasks that are enqueued meanwhile: a task begins within some
+// milliseconds of its time. A Run that waits costs the store a look per second ([WithPoll]).
+func (q *Queue) Run(ctx context.Context, handler func(ctx context.Context, task Task) error, opts ...RunOption) error {
+	cfg, err := newRunConfig(opts)
+	switch {
+	case err != nil:
+		return err
+	case ctx == nil:
+		return invalid("ctx is nil")
+	case handler == nil:
+		return invalid("handler is nil")
+	}
+	r := &runner{
+		queue: q, config: cfg, handler: handler, clock: q.store.node.Clock(),
+		ended: make(chan outcome, cfg.concurrency), wake: make(chan struct{}, 1),
+	}
+	ear := q.store.node.Subscribe("redquorum:wake:"+q.name, r)
+	defer ear.Close() //nolint:errcheck // always nil: it is closed or was
+	return r.run(ctx)
+}
+
+// runner is one Run.
+type runner struct {
+	queue   *Queue
+	config  runConfig
+	handler func(ctx context.Context, task Task) error
+	clock   clock.Clock
+	ended   chan outcome  // written by each handler's goroutine once; there is room for all
+	wake    chan struct{} // has one when there is reason to look into the queue
+
+	// Of Run's goroutine.
+	running  int          // handlers
+	finished []settlement // of tasks whose handlers have returned, and that the store does not know of yet
+	panicked error
+}
+
+// outcome is how a handler ended.
+type outcome struct {
+	lease    settlement
+	panicked error // nil where it returned
+}
+
+func (r *runner) run(ctx context.Context) error {
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var closed error
+	pause := clock.Backoff{Shortest: troubleMin, Longest: troubleMax}
+	for work.Err() == nil && closed == nil && r.panicked == nil {
+		wait, err := r.turn(work)
+		switch {
+		case err == nil:
+			pause.Reset()
+			r.rest(work, wait)
+		case errors.Is(err, pool.ErrClosed) || errors.Is(err, redlock.ErrClosed):
+			closed = err
+		case work.Err() == nil:
+			r.config.report(err)
+			sleep(work, r.clock, pause.Next())
+		}
+		r.collect()
+	}
+	cancel()
+	for r.running > 0 {
+		r.note(<-r.ended)
+	}
+	err := errors.Join(closed, r.last(ctx, closed))
+	if r.panicked != nil {
+		panic(r.panicked)
+	}
+	return err
+}
+
+// turn does what there is to do, and returns how long to wait for more.
+func (r *runner) turn(ctx context.Context) (time.Duration, error) {
+	wait := r.config.poll
+	free := r.config.concurrency - r.running
+	if free > 0 {
+		until, some, err := r.queue.next(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if some {
+			wait = min(wait, until)
+		}
+		if !some || until > 0 {
+			free = 0
+		}
+	}
+	if free == 0 && len(r.finished) == 0 {
+		return wait, nil
+	}
+	return 0, r.exchange(ctx, free)
+}
+
+// exchange tells the store what has become of tasks, and leases as many new ones as there are handlers free, all under one lock.
+func (r *runner) exchange(ctx context.Context, free int) error {
+	q := r.queue
+	return q.locked(ctx, "run", func(fence int64) error {
+		settlements, finished := slices.Clone(r.finished), len(r.finished)
+		began := r.clock.Now() // before the store reads its clock: the lease ends here before it does there
+		var due []Task
+		if free > 0 {
+			var now int64
+			var err error
+			if due, now, err = q.due(ctx, free, fence); err != nil {
+				return err
+			}
+			until := strconv.FormatFloat(float64(now+micros(r.config.lease))/1e6, 'f', 6, 64)
+			for _, task := range due {
+				settlements = append(settlements, settlement{task.ID, task.Score, until})
+			}
+		}
+		if len(settlements) == 0 {
+			return nil // others were faster
+		}
+		// As in Pop, this is not cut short by ctx. Where it is unknown whether it happened, the finished tasks are told again, and the new ones come
+		// back when their leases are over.
+		was, err := q.settle(context.WithoutCancel(ctx), fence, settlements)
+		if err != nil {
+			return err
+		}
+		r.finished = r.finished[:0]
+		for i, task := range due {
+			if was[finished+i] {
+				r.begin(ctx, task, settlements[finished+i], began)
+			}
+		}
+		return nil
+	})
+}
+
+// begin runs the handler on a task that was leased. If ctx has ended since, the task goes back to where it was.
+func (r *runner) begin(ctx context.Context, task Task, leased settlement, began clock.Instant) {
+	score, _ := strconv.ParseFloat(leased.to, 64) //nolint:errcheck // exchange has written it
+	lease := settlement{id: task.ID, seen: score, to: leased.was()}
+	if ctx.Err() != nil {
+		r.finished = append(r.finished, lease)
+		return
+	}
+	r.running++
+	ctx, cancel := context.WithCancelCause(ctx)
+	left := began.Add(r.config.lease - r.config.lease/100).Sub(r.clock.Now()) // the two clocks may differ by a hundredth
+	timer := r.clock.AfterFunc(left, func() { cancel(errLeaseOver) })
+	go func() {
+		out := outcome{lease: lease, panicked: errGoexit}
+		out.lease.to = after(r.config.retryDelay)
+		defer func() {
+			if value := recover(); value != nil {
+				out.panicked = fmt.Errorf("queue: the handler of task %q panicked: %v\n\n%s", task.ID, value, debug.Stack())
+			}
+			timer.Stop()
+			cancel(nil)
+			r.ended <- out
+		}()
+		if err := r.handler(ctx, task); err == nil {
+			out.lease.to = remove
+		}
+		out.panicked = nil
+	}()
+}
+
+var (
+	errLeaseOver = fmt.Errorf("queue: the lease of the task is over: %w", context.DeadlineExceeded)
+	errGoexit    = errors.New("queue: a handler ended its goroutine (runtime.Goexit)")
+)
+
+// note takes how a handler ended.
+func (r *runner) note(out outcome) {
+	r.running--
+	r.finished = append(r.finished, out.lease)
+	if out.panicked != nil && r.panicked == nil {
+		r.panicked = out.panicked
+	}
+}
+
+// collect takes how handlers have ended, as far as they have.
+func (r *runner) collect() {
+	for {
+		select {
+		case out := <-r.ended:
+			r.note(out)
+		default:
+			return
+		}
+	}
+}
+
+// rest waits until there may be something to do.
+func (r *runner) rest(ctx context.Context, wait time.Duration) {
+	if wait <= 0 {
+		return
+	}
+	over := make(chan struct{})
+	timer := r.clock.AfterFunc(wait, func() { close(over) })
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-r.wake:
+	case out := <-r.ended:
+		r.note(out)
+	case <-ctx.Done():
+	}
+}
+
+// last tells the store what has become of the tasks that it does not know of yet, after ctx has ended.
+func (r *runner) last(ctx context.Context, closed error) error {
+	if len(r.finished) == 0 {
+		return nil
+	}
+	err := closed
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
+		defer cancel()
+		err = r.exchange(ctx, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("queue: run: %d tasks were handled and will be run again: %w", len(r.finished), err)
+	}
+	return nil
+}
+
+// Listening is called when messages will be heard from now on; what was published before was not.
+func (r *runner) Listening() { r.signal() }
+
+// Deaf is called when nothing is heard. Run goes on looking by itself.
+func (r *runner) Deaf(error) {}
+
+// Heard is called when something is due earlier than what was the first before.
+func (r *runner) Heard(string) { r.signal() }
+
+func (r *runner) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // one is enough
+	}
+}

@@ -1,0 +1,54 @@
+-- What every change of a queue begins and ends with. The keys are the same everywhere:
+--
+-- KEYS[1]  the queue: a sorted set of task ids by due time
+-- KEYS[2]  the newest fence that has been seen here
+-- KEYS[3]  what the last change answered, behind its fence
+local function headOf()
+  return tonumber(redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
+end
+
+-- Remember the newest fence, and report whether the caller's is older: then another has had the lock since, and the caller must
+-- not change anything. Fences are whole numbers below 2^53, exact in Lua's doubles; they are kept as the caller wrote them.
+local function isStale(fence)
+  local newest = redis.call('GET', KEYS[2])
+  if newest and tonumber(newest) > tonumber(fence) then
+    return true
+  end
+  if newest ~= fence then
+    redis.call('SET', KEYS[2], fence)
+  end
+  return false
+end
+
+-- Run a change once per fence. A caller whose answer was lost asks again with the same fence, and gets the answer of the first time:
+-- nobody else has that fence, and while it is the newest, nobody else has changed anything since.
+-- change returns a text. The answer to one who is stale is nothing.
+local function once(fence, change)
+  local last = redis.call('GET', KEYS[3])
+  if last and string.sub(last, 1, #fence + 1) == fence .. ' ' then
+    return string.sub(last, #fence + 2)
+  end
+  if isStale(fence) then
+    return nil
+  end
+  local before = headOf()
+  local answer = change()
+  redis.call('SET', KEYS[3], fence .. ' ' .. answer, 'PX', 60000) -- longer than anybody asks again
+  local after = headOf()
+  if after and (not before or after < before) then
+    -- Those who wait for the head hear that there is an earlier one. It may be forbidden: they look by themselves, too.
+    redis.pcall('PUBLISH', 'redquorum:wake:' .. KEYS[1], 'earlier')
+  end
+  return answer
+end
+
+-- This server's clock in microseconds since 1970.
+local function nowMicros()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+-- A score: seconds, with six decimals. The division is rounded to the nearest double, which is less than half a microsecond off.
+local function scoreOf(micros)
+  return string.format('%.6f', micros / 1000000)
+end

@@ -1,0 +1,13 @@
+-- Remove tasks, whatever their score.
+--
+-- KEYS     as in change.lua
+-- ARGV[1]  the caller's fence
+-- ARGV[2]  and the rest: the ids
+-- Returns how many there were, as text; nothing when the caller is stale.
+return once(ARGV[1], function()
+  local count = 0
+  for i = 2, #ARGV do
+    count = count + redis.call('ZREM', KEYS[1], ARGV[i])
+  end
+  return string.format('%.0f', count)
+end)

@@ -1,0 +1,131 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
+)
+
+// A call that the store did not answer is made again after a pause, which grows from the first to the second.
+const (
+	againMin = 2 * time.Millisecond
+	againMax = 50 * time.Millisecond
+)
+
+// store is the Redis that has the queue.
+type store struct {
+	node    *pool.Node
+	timeout time.Duration
+	key     string
+	keys    []any // of every script, see change.lua
+}
+
+// waiter is a pool.Sink for one call.
+type waiter chan answer
+
+type answer struct {
+	reply any
+	err   error
+}
+
+// Complete takes the answer. There is room for it.
+func (w waiter) Complete(_ *pool.Call, reply any, err error) { w <- answer{reply, err} }
+
+// run runs a script, until it is answered or refused; or until the timeout has passed or ctx has ended, with an error that says whether it
+// may have been executed. Where the connection breaks, it is sent again: all scripts are such that they change something once (change.lua).
+// It returns too whether an attempt may have been executed of which it has no answer.
+func (s *store) run(ctx context.Context, script *pool.Script, accept func(reply any) bool, args ...any) (reply any, unsure bool, err error) {
+	return s.call(ctx, pool.Request{Script: script, Args: script.Args(nil, s.keys, args...), Key: s.key, Accept: accept})
+}
+
+func (s *store) call(ctx context.Context, request pool.Request) (reply any, unsure bool, err error) {
+	clk := s.node.Clock()
+	request.Deadline = clk.Now().Add(s.timeout)
+	pause := clock.Backoff{Shortest: againMin, Longest: againMax}
+	for {
+		reply, failure := s.attempt(ctx, request)
+		if failure == nil {
+			return reply, unsure, nil
+		}
+		again := failure.Fate != pool.Refused && !errors.Is(failure, pool.ErrClosed)
+		unsure = unsure || failure.Fate == pool.Unknown
+		if again && clk.Now().Before(request.Deadline) && sleep(ctx, clk, pause.Next()) {
+			continue
+		}
+		if unsure {
+			failure = &pool.CallError{Fate: pool.Unknown, Err: failure.Err}
+		}
+		return nil, unsure, fmt.Errorf("queue: store %s: %w", s.node.Endpoint(), failure)
+	}
+}
+
+// attempt makes a call once. Its request is its own: an attempt that was left may still be under way.
+func (s *store) attempt(ctx context.Context, request pool.Request) (any, *pool.CallError) {
+	if ctx.Err() != nil {
+		return nil, &pool.CallError{Fate: pool.Unsent, Err: endOf(ctx)}
+	}
+	answered := make(waiter, 1)
+	request.Sink = answered
+	s.node.Do(&pool.Call{Request: &request})
+	select {
+	case a := <-answered:
+		var failure *pool.CallError
+		errors.As(a.err, &failure)
+		return a.reply, failure
+	case <-ctx.Done():
+		return nil, &pool.CallError{Fate: pool.Unknown, Err: endOf(ctx)}
+	}
+}
+
+// endOf returns the error of a context that ended, and its cause where it has one of its own.
+func endOf(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return ctx.Err()
+}
+
+// sleep waits for d, and reports false where ctx ended first.
+func sleep(ctx context.Context, clk clock.Clock, d time.Duration) bool {
+	over := make(chan struct{})
+	timer := clk.AfterFunc(d, func() { close(over) })
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// change runs a script that changes the queue, and returns its answer.
+func (s *store) change(ctx context.Context, script *pool.Script, fence int64, args ...any) (string, error) {
+	reply, unsure, err := s.run(ctx, script, isTextOrNothing, append([]any{strconv.FormatInt(fence, 10)}, args...)...)
+	if err != nil {
+		return "", err
+	}
+	text, ok := reply.([]byte)
+	if !ok {
+		return "", s.stale(fence, unsure)
+	}
+	return string(text), nil
+}
+
+// stale returns the error of a call that was refused for its fence. Where an earlier attempt had no answer, that one may have come before
+// whatever was done with the newer fence.
+func (s *store) stale(fence int64, unsure bool) error {
+	if unsure {
+		return fmt.Errorf("queue: store %s: fence %d: %w", s.node.Endpoint(), fence, &pool.CallError{Fate: pool.Unknown, Err: ErrStale})
+	}
+	return fmt.Errorf("%w: store %s, fence %d", ErrStale, s.node.Endpoint(), fence)
+}
+
+func isTextOrNothing(reply any) bool {
+	_, isText := reply.([]byte)
+	return isText || reply == nil
+}
