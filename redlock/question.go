@@ -62,7 +62,6 @@ func (lock *Lock) waitRequest(w *waiter, process string) pool.Request {
 // sendConfirm asks all nodes: the pilot to confirm the vote that was handed over, the others for theirs.
 func (lock *Lock) sendConfirm(w *waiter, pilot int) *round {
 	l := lock.locker
-	l.counts.woken.Add(1)
 	epoch := l.voters.now()
 	lock.begin(epoch, l.clock.Now(), w.cfg.maxHold)
 	r := lock.newAcquire()

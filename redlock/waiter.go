@@ -180,6 +180,7 @@ func (w *waiter) wait(ctx context.Context, left time.Duration) wake {
 	defer timer.Stop()
 	select {
 	case <-w.woken:
+		l.counts.woken.Add(1)
 		return wakeHanded
 	case <-w.again:
 	case <-over:
