@@ -110,20 +110,27 @@ func (e *ears) close() {
 // published before was lost, and they may not be on the list.
 func (at *ear) Listening() {
 	at.listening.Store(true)
+	at.askAgain()
+	at.settle() // those who wait for this ask anyway, and find that they have been told to
+}
+
+// Deaf is called when nothing is heard, again and again. Those who wait at this node ask again when that begins: it may be gone, and then
+// they turn to another.
+func (at *ear) Deaf(error) {
+	if at.listening.Swap(false) {
+		at.askAgain()
+	}
+	at.settle()
+}
+
+func (at *ear) askAgain() {
 	at.ears.mu.Lock()
+	defer at.ears.mu.Unlock()
 	for _, w := range at.ears.byValue {
 		if int(w.at.Load()) == at.node {
 			signal(w.again)
 		}
 	}
-	at.ears.mu.Unlock()
-	at.settle() // those who wait for this ask anyway, and find that they have been told to
-}
-
-// Deaf is called when nothing is heard.
-func (at *ear) Deaf(error) {
-	at.listening.Store(false)
-	at.settle()
 }
 
 func (at *ear) settle() {

@@ -100,6 +100,26 @@ func TestClientsThatDisagreeAboutWhoIsAliveStillExcludeEachOther(t *testing.T) {
 	})
 }
 
+func TestWaitersTurnToAnotherNodeAsThePilotDies(t *testing.T) {
+	for down := range 5 {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			a, b := c.locker(), c.locker()
+			lock, err := a.Lock(ctx, "a")
+			require.NoError(t, err)
+			got := acquiring(t, b, "a")
+			time.Sleep(20 * time.Millisecond)
+			c.servers[down].Kill()
+			time.Sleep(20 * time.Millisecond)
+			released := c.clock.Now()
+			require.NoError(t, lock.Unlock(ctx))
+			lock = <-got
+			assert.Less(t, c.clock.Now().Sub(released), 10*time.Millisecond, "no poll is waited for")
+			require.NoError(t, lock.Unlock(ctx))
+		})
+	}
+}
+
 func TestAPilotInQuarantineIsNone(t *testing.T) {
 	for restarted := range 5 {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
