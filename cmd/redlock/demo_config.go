@@ -4,29 +4,41 @@ import "time"
 
 // What the demo does, apart from its flags.
 const (
-	embeddedNodes    = 5
-	workersPerLocker = 4 // a Locker, with its own connections, stands for a process
-	demoTTL          = 2 * time.Second
-	demoLockBound    = 2 * time.Second // how long Lock waits
-	demoReadyBound   = 5 * time.Second
-	demoKeyPrefix    = "redlock-demo:"
+	embeddedNodes  = 5
+	demoName       = "orders"
+	demoKeyPrefix  = "redlock-demo:"
+	demoReadyBound = 5 * time.Second
+
+	// A machine that is busy with other things may need longer than planned until the stopped worker has written.
+	demoOvertime = 10 * time.Second
 )
 
-var demoNames = []string{"orders", "invoices", "reports"}
-
-// Limits of the flags. Every hold is recorded, some 60 bytes each, and judged at the end.
+// Limits of the flags.
 const (
-	minDemoDuration = time.Second // shorter, and stopped nodes are not back before the end
-	maxDemoDuration = 10 * time.Minute
-	maxDemoWorkers  = 128 // more of them only queue
+	minDemoDuration = 3 * time.Second // shorter, and the TTL is a matter of milliseconds
+	maxDemoDuration = time.Minute     // every hold is recorded and drawn
+	minDemoWorkers  = 2               // one alone does not contend
+	maxDemoWorkers  = 16              // a line each
 )
+
+// Everything takes a share of the duration, so that the picture looks alike however long it lasts.
+const (
+	ttlShare       = 8
+	shortHoldShare = 130 // more than half a column of a picture on 80 columns
+	longHoldShare  = 80
+	restShare      = 300 // between two holds of a worker: it soon waits again
+	stopAtPercent  = 55
+)
+
+// A shorter TTL than this would be lost where the machine is busy.
+const minDemoTTL = 300 * time.Millisecond
 
 // demoConfig is what a demo is run with.
 type demoConfig struct {
 	duration time.Duration
 	workers  int
 	nodes    []string // endpoints of real nodes; nil: embedded ones
-	screen   *screen  // of the live view; nil: plain lines
+	look     look
 }
 
 // check tells what is wrong with the flags. What is wrong with an endpoint, redlock.New tells.
@@ -34,8 +46,8 @@ func (c *demoConfig) check(nodesGiven bool) error {
 	switch {
 	case c.duration < minDemoDuration || c.duration > maxDemoDuration:
 		return usagef("--duration: %v is not between %v and %v", c.duration, minDemoDuration, maxDemoDuration)
-	case c.workers < 1 || c.workers > maxDemoWorkers:
-		return usagef("--workers: %d is not between 1 and %d", c.workers, maxDemoWorkers)
+	case c.workers < minDemoWorkers || c.workers > maxDemoWorkers:
+		return usagef("--workers: %d is not between %d and %d", c.workers, minDemoWorkers, maxDemoWorkers)
 	case nodesGiven && len(c.nodes) == 0:
 		return usagef("--nodes: no endpoint")
 	}
@@ -47,11 +59,21 @@ func (c *demoConfig) check(nodesGiven bool) error {
 	return nil
 }
 
-// retry bounds the pauses of Lock: a long hold, and more where there are more workers, so that however many they are, they
-// ask the nodes about as often.
-func (c *demoConfig) retry() (shortest, longest time.Duration) {
-	longest = max(holdLongest, time.Duration(c.workers)*2*time.Millisecond)
-	return longest / 5, longest
+func (c *demoConfig) ttl() time.Duration { return max(c.duration/ttlShare, minDemoTTL) }
+
+// holds returns the least and the most time for which a worker holds the lock.
+func (c *demoConfig) holds() (shortest, longest time.Duration) {
+	return c.duration / shortHoldShare, c.duration / longHoldShare
 }
 
-func (c *demoConfig) lockers() int { return (c.workers + workersPerLocker - 1) / workersPerLocker }
+// retry is longer than a turn of all workers, so that polls show where a wake-up did not come.
+func (c *demoConfig) retry() (shortest, longest time.Duration) {
+	shortHold, longHold := c.holds()
+	turn := time.Duration(c.workers) * (shortHold + longHold) / 2
+	return 2 * turn, 4 * turn
+}
+
+func (c *demoConfig) rest() time.Duration { return c.duration / restShare }
+
+// stopAt is when a holder is to be stopped.
+func (c *demoConfig) stopAt() time.Duration { return c.duration * stopAtPercent / 100 }

@@ -12,12 +12,13 @@ func TestWrongFlagsAreUsageErrorsThatNameTheFlag(t *testing.T) {
 		args []string
 		want string // in the error
 	}{
-		{[]string{"--workers", "0"}, "--workers: 0 is not between 1 and 128"},
+		{[]string{"--workers", "0"}, "--workers: 0 is not between 2 and 16"},
+		{[]string{"--workers", "1"}, "--workers: 1 is not"},
 		{[]string{"--workers", "-3"}, "--workers: -3"},
-		{[]string{"--workers", "129"}, "--workers: 129"},
+		{[]string{"--workers", "17"}, "--workers: 17"},
 		{[]string{"--workers", "many"}, `"--workers"`},
-		{[]string{"--duration", "999ms"}, "--duration: 999ms is not between 1s and 10m0s"},
-		{[]string{"--duration", "10m1s"}, "--duration: 10m1s"},
+		{[]string{"--duration", "2999ms"}, "--duration: 2.999s is not between 3s and 1m0s"},
+		{[]string{"--duration", "61s"}, "--duration: 1m1s"},
 		{[]string{"--duration", "10"}, `"--duration"`},
 		{[]string{"--nodes", ""}, "--nodes: endpoint 1 of 1 is empty"},
 		{[]string{"--nodes", "a:1,,b:2"}, "--nodes: endpoint 2 of 3 is empty"},
@@ -61,15 +62,6 @@ func TestNodesAreRepeatedOrSeparatedByCommas(t *testing.T) {
 	}
 }
 
-func TestALockerServesFourWorkers(t *testing.T) {
-	for workers, want := range map[int]int{1: 1, 4: 1, 5: 2, 12: 3, 128: 32} {
-		cfg := demoConfig{workers: workers}
-		if got := cfg.lockers(); got != want {
-			t.Errorf("%d workers: got %d Lockers, want %d", workers, got, want)
-		}
-	}
-}
-
 func TestTwoNodesAreGoneAtOnceAndBackBeforeTheEnd(t *testing.T) {
 	phases := splitPhases(planOutage(minDemoDuration), minDemoDuration, embeddedNodes)
 	var up []int
@@ -84,18 +76,30 @@ func TestTwoNodesAreGoneAtOnceAndBackBeforeTheEnd(t *testing.T) {
 	}
 }
 
-func TestRetriesGetRarerWithMoreWorkers(t *testing.T) {
-	for _, c := range []struct {
-		workers           int
-		shortest, longest time.Duration
-	}{
-		{1, 5 * time.Millisecond, 25 * time.Millisecond},
-		{12, 5 * time.Millisecond, 25 * time.Millisecond},
-		{100, 40 * time.Millisecond, 200 * time.Millisecond},
-	} {
-		cfg := demoConfig{workers: c.workers}
-		if shortest, longest := cfg.retry(); shortest != c.shortest || longest != c.longest {
-			t.Errorf("%d workers: got %v to %v, want %v to %v", c.workers, shortest, longest, c.shortest, c.longest)
+// Otherwise waiters poll for a lock that is handed to them in good time.
+func TestPollsComeAfterATurnOfAllWorkers(t *testing.T) {
+	for _, workers := range []int{minDemoWorkers, 6, maxDemoWorkers} {
+		for _, duration := range []time.Duration{minDemoDuration, 10 * time.Second, maxDemoDuration} {
+			cfg := demoConfig{duration: duration, workers: workers}
+			_, longestHold := cfg.holds()
+			shortest, longest := cfg.retry()
+			if got := shortest / 2; got < time.Duration(workers-1)*longestHold*3/4 { // the pause is from the upper half
+				t.Errorf("%d workers in %v: got polls after %v, holds of up to %v", workers, duration, got, longestHold)
+			}
+			if longest > time.Minute || shortest > longest {
+				t.Errorf("%d workers in %v: WithRetry does not take %v and %v", workers, duration, shortest, longest)
+			}
 		}
+	}
+}
+
+func TestHolderIsStoppedWhenAllNodesAreBack(t *testing.T) {
+	cfg := demoConfig{duration: minDemoDuration}
+	plan := planOutage(cfg.duration)
+	if last := plan[len(plan)-1]; !last.up || cfg.stopAt() <= last.at {
+		t.Errorf("got a stop at %v, the last node back at %v", cfg.stopAt(), last.at)
+	}
+	if cfg.ttl() < minDemoTTL {
+		t.Errorf("got a TTL of %v", cfg.ttl())
 	}
 }

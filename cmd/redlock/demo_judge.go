@@ -6,47 +6,73 @@ import (
 	"time"
 )
 
-// overlap is two holds of one name that were not one after the other.
+// overlap is two holds that were not one after the other.
 type overlap struct{ first, second hold }
 
-// findOverlaps returns each hold that began before an earlier one of the same name had ended, with the one of them that ended
-// last. Holds that touch do not overlap, and one that was over when it began held nothing.
+// findOverlaps returns each hold that began before an earlier one had ended, with the one of them that ended last. Holds that
+// touch do not overlap, and one that was over when it began held nothing.
 func findOverlaps(holds []hold) []overlap {
 	sorted := slices.DeleteFunc(slices.Clone(holds), func(h hold) bool { return h.ended <= h.began })
 	slices.SortFunc(sorted, func(a, b hold) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.began, b.began), cmp.Compare(a.ended, b.ended))
+		return cmp.Or(cmp.Compare(a.began, b.began), cmp.Compare(a.ended, b.ended))
 	})
 	var found []overlap
-	var last hold // of this name, the one that ends last
+	var last hold // the one that ends last
 	for i, h := range sorted {
-		switch {
-		case i == 0 || h.name != last.name:
-			last = h
-			continue
-		case h.began < last.ended:
+		if i > 0 && h.began < last.ended {
 			found = append(found, overlap{last, h})
 		}
-		if h.ended > last.ended {
+		if i == 0 || h.ended > last.ended {
 			last = h
 		}
 	}
 	return found
 }
 
-// percentile returns the smallest of the values that at least percent of them do not exceed (nearest rank); 0 where
-// there are none. Percent is from 1 to 100; the values are sorted in place.
-func percentile(values []time.Duration, percent int) time.Duration {
-	if len(values) == 0 {
-		return 0
+// orderSlack is by how much two may ask at the same time: which of them is first at the nodes is open then.
+const orderSlack = 10 * time.Millisecond
+
+// countInTurn returns how many of the holds began when nobody waited who had asked before their holders did.
+func countInTurn(holds []hold, waiting []wait) (inTurn int) {
+	for _, h := range holds {
+		before := func(asked time.Duration) bool { return asked < h.asked-orderSlack }
+		overtook := slices.ContainsFunc(holds, func(g hold) bool { return before(g.asked) && g.began > h.began }) ||
+			slices.ContainsFunc(waiting, func(w wait) bool { return before(w.asked) })
+		if !overtook {
+			inTurn++
+		}
 	}
-	slices.Sort(values)
-	rank := (percent*len(values) + 99) / 100
-	return values[rank-1]
+	return inTurn
 }
 
-func smallest(values []time.Duration) time.Duration {
-	if len(values) == 0 {
+// waits are the waiting times of some holds.
+type waits []time.Duration
+
+// waitsOf returns those of the holds that began in [from, to).
+func waitsOf(holds []hold, from, to time.Duration) (ws waits) {
+	for _, h := range holds {
+		if from <= h.began && h.began < to {
+			ws = append(ws, h.waited())
+		}
+	}
+	return ws
+}
+
+func (ws waits) mean() time.Duration {
+	var sum time.Duration
+	for _, w := range ws {
+		sum += w
+	}
+	return sum / time.Duration(max(len(ws), 1))
+}
+
+// percentile returns the smallest of the waits that at least percent of them do not exceed (nearest rank); 0 where
+// there are none. Percent is from 1 to 100.
+func (ws waits) percentile(percent int) time.Duration {
+	if len(ws) == 0 {
 		return 0
 	}
-	return slices.Min(values)
+	sorted := slices.Sorted(slices.Values(ws))
+	rank := (percent*len(sorted) + 99) / 100
+	return sorted[rank-1]
 }

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/redquorum/redquorum/clock"
 )
 
-func at(name string, worker int, began, ended clock.Instant) hold {
-	return hold{name: name, worker: worker, began: began, ended: ended}
+const ms = time.Millisecond
+
+// at is a hold of a worker that did not wait.
+func at(worker int, began, ended time.Duration) hold {
+	return hold{worker: worker, asked: began, began: began, ended: ended}
 }
 
 func TestJudgeFindsOverlaps(t *testing.T) {
@@ -21,17 +22,16 @@ func TestJudgeFindsOverlaps(t *testing.T) {
 		want  [][2]int // workers, first and second
 	}{
 		{"none", nil, nil},
-		{"one", []hold{at("a", 1, 0, 10)}, nil},
-		{"one after the other", []hold{at("a", 1, 0, 10), at("a", 2, 11, 20)}, nil},
-		{"touching", []hold{at("a", 1, 0, 10), at("a", 2, 10, 20)}, nil},
-		{"other names", []hold{at("a", 1, 0, 10), at("b", 2, 5, 15)}, nil},
-		{"partly", []hold{at("a", 1, 0, 10), at("a", 2, 9, 20)}, [][2]int{{1, 2}}},
-		{"in any order", []hold{at("a", 2, 9, 20), at("a", 1, 0, 10)}, [][2]int{{1, 2}}},
-		{"within", []hold{at("a", 1, 0, 10), at("a", 2, 3, 4)}, [][2]int{{1, 2}}},
-		{"the same", []hold{at("a", 1, 0, 10), at("a", 2, 0, 10)}, [][2]int{{1, 2}}},
-		{"a long one over two", []hold{at("a", 1, 0, 10), at("a", 2, 1, 2), at("a", 3, 8, 9)}, [][2]int{{1, 2}, {1, 3}}},
-		{"over before it began", []hold{at("a", 1, 0, 10), at("a", 2, 5, 5)}, nil},
-		{"of the second name", []hold{at("b", 3, 0, 2), at("a", 1, 0, 10), at("b", 4, 1, 3)}, [][2]int{{3, 4}}},
+		{"one", []hold{at(1, 0, 10)}, nil},
+		{"one after the other", []hold{at(1, 0, 10), at(2, 11, 20)}, nil},
+		{"touching", []hold{at(1, 0, 10), at(2, 10, 20)}, nil},
+		{"partly", []hold{at(1, 0, 10), at(2, 9, 20)}, [][2]int{{1, 2}}},
+		{"in any order", []hold{at(2, 9, 20), at(1, 0, 10)}, [][2]int{{1, 2}}},
+		{"within", []hold{at(1, 0, 10), at(2, 3, 4)}, [][2]int{{1, 2}}},
+		{"the same", []hold{at(1, 0, 10), at(2, 0, 10)}, [][2]int{{1, 2}}},
+		{"a long one over two", []hold{at(1, 0, 10), at(2, 1, 2), at(3, 8, 9)}, [][2]int{{1, 2}, {1, 3}}},
+		{"over before it began", []hold{at(1, 0, 10), at(2, 5, 5)}, nil},
+		{"one of many", []hold{at(1, 0, 2), at(2, 2, 4), at(3, 4, 6), at(4, 5, 7)}, [][2]int{{3, 4}}},
 	} {
 		var got [][2]int
 		for _, o := range findOverlaps(c.holds) {
@@ -49,18 +49,17 @@ func TestJudgeAgreesWithANaiveTwin(t *testing.T) {
 		const end = 12
 		holds := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) hold {
 			began := rapid.IntRange(0, end).Draw(t, "began")
-			return at(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name"), 0,
-				clock.Instant(began), clock.Instant(rapid.IntRange(began, end).Draw(t, "ended")))
+			return at(0, time.Duration(began), time.Duration(rapid.IntRange(began, end).Draw(t, "ended")))
 		}), 0, 6).Draw(t, "holds")
 		want := false
-		for instant := range clock.Instant(end) {
-			holders := map[string]int{}
+		for instant := range time.Duration(end) {
+			holders := 0
 			for _, h := range holds {
 				if h.began <= instant && instant < h.ended {
-					holders[h.name]++
+					holders++
 				}
 			}
-			want = want || holders["a"] > 1 || holders["b"] > 1
+			want = want || holders > 1
 		}
 		if got := len(findOverlaps(holds)) > 0; got != want {
 			t.Fatalf("got %v, want %v", got, want)
@@ -68,45 +67,68 @@ func TestJudgeAgreesWithANaiveTwin(t *testing.T) {
 	})
 }
 
+func TestTurnIsThatOfWhoAskedFirst(t *testing.T) {
+	asked := func(worker int, asked, began time.Duration) hold {
+		return hold{worker: worker, asked: asked, began: began, ended: began + ms}
+	}
+	for _, c := range []struct {
+		name    string
+		holds   []hold
+		waiting []wait
+		want    int
+	}{
+		{"nobody", nil, nil, 0},
+		{"in order", []hold{asked(1, 0, 100*ms), asked(2, 50*ms, 110*ms)}, nil, 2},
+		{"overtaken", []hold{asked(2, 50*ms, 100*ms), asked(1, 0, 110*ms)}, nil, 1},
+		{"asked at about the same time", []hold{asked(2, 9*ms, 100*ms), asked(1, 0, 110*ms)}, nil, 2},
+		{"after the other had it", []hold{asked(1, 0, 10*ms), asked(2, 50*ms, 60*ms)}, nil, 2},
+		{"overtook one who waits for ever", []hold{asked(2, 50*ms, 100*ms)}, []wait{{1, 0}}, 0},
+		{"did not overtake who asked later", []hold{asked(2, 50*ms, 100*ms)}, []wait{{1, 90 * ms}}, 1},
+	} {
+		if got := countInTurn(c.holds, c.waiting); got != c.want {
+			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestWaitsAreThoseOfTheTime(t *testing.T) {
+	holds := []hold{
+		{asked: 0, began: 10, ended: 20},
+		{asked: 5, began: 20, ended: 30},
+		{asked: 10, began: 40, ended: 50},
+	}
+	got := waitsOf(holds, 10, 40)
+	if want := (waits{10, 15}); !slices.Equal(got, want) || got.mean() != 12 {
+		t.Errorf("got %v with mean %d, want %v with mean 12", got, got.mean(), want)
+	}
+	if got := waits(nil).mean(); got != 0 {
+		t.Errorf("got %v as the mean of none", got)
+	}
+}
+
 func TestPercentileIsTheNearestRank(t *testing.T) {
-	hundred := make([]time.Duration, 100)
+	hundred := make(waits, 100)
 	for i := range hundred {
 		hundred[i] = time.Duration(100 - i)
 	}
 	for _, c := range []struct {
-		values  []time.Duration
+		values  waits
 		percent int
 		want    time.Duration
 	}{
 		{nil, 50, 0},
-		{[]time.Duration{7}, 1, 7},
-		{[]time.Duration{7}, 99, 7},
-		{[]time.Duration{2, 1}, 50, 1},
-		{[]time.Duration{3, 1, 2}, 50, 2},
-		{[]time.Duration{3, 1, 2}, 99, 3},
+		{waits{7}, 1, 7},
+		{waits{7}, 99, 7},
+		{waits{2, 1}, 50, 1},
+		{waits{3, 1, 2}, 50, 2},
+		{waits{3, 1, 2}, 99, 3},
 		{hundred, 1, 1},
 		{hundred, 50, 50},
 		{hundred, 99, 99},
 		{hundred, 100, 100},
 	} {
-		if got := percentile(c.values, c.percent); got != c.want {
+		if got := c.values.percentile(c.percent); got != c.want {
 			t.Errorf("p%d of %v: got %d, want %d", c.percent, c.values, got, c.want)
-		}
-	}
-}
-
-func TestLostLockIsHeldUntilItsValidityEnded(t *testing.T) {
-	for _, c := range []struct {
-		began, now clock.Instant
-		left       time.Duration
-		want       clock.Instant
-	}{
-		{10, 20, 0, 20},   // a quorum no longer had it
-		{10, 20, -3, 17},  // it expired, and was noticed later
-		{10, 20, -15, 10}, // it had expired before Lock returned
-	} {
-		if got := endOfLost(c.began, c.now, c.left); got != c.want {
-			t.Errorf("began %d, now %d, left %d: got %d, want %d", c.began, c.now, c.left, got, c.want)
 		}
 	}
 }

@@ -4,84 +4,43 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 var (
 	errOverlap         = errors.New("a lock had two holders at once")
 	errNothingAcquired = errors.New("no lock was acquired")
+	errStalePassed     = errors.New("the store took a write with a stale token")
+	errWronged         = errors.New("the store refused a write of the lock's holder")
+	errNotLost         = errors.New("the stopped holder did not lose the lock")
+	errNoLateWrite     = errors.New("the late write of a stopped holder did not come about")
 )
 
 // report is what came of a demo.
 type report struct {
-	nodes       int
+	trace
 	embedded    bool
-	elapsed     time.Duration
 	interrupted bool
-	names       int
-	counts      counts
-	changes     []change
+	ttl         time.Duration
+	handedOver  uint64 // by all Lockers
+	polls       uint64
 	phases      []phase
-	waits       []time.Duration // of Lock, where it was had
-	validity    []time.Duration // left at each release
-	holds       int
+	inTurn      int
 	overlaps    []overlap
-	errors      []string
 }
 
-// phase is the time between two changes of the nodes.
-type phase struct {
-	from, to time.Duration
-	up       int // nodes
-	acquired int
-	waits    []time.Duration
+// newReport judges a trace that has ended.
+func newReport(t trace) report {
+	return report{
+		trace: t, phases: splitPhases(t.changes, t.elapsed, t.nodes),
+		inTurn: countInTurn(t.holds, t.waiting), overlaps: findOverlaps(t.holds),
+	}
 }
 
-// newReport judges what the recorder took down. The recorder must not be in use any more.
-func newReport(r *recorder, start clock.Instant, elapsed time.Duration, nodes int, changes []change) report {
-	rep := report{
-		nodes: nodes, elapsed: elapsed, names: len(r.names), counts: r.counts, changes: changes,
-		validity: r.validity, holds: len(r.holds), overlaps: findOverlaps(r.holds), errors: r.errors,
-	}
-	rep.phases = splitPhases(changes, elapsed, nodes)
-	for _, h := range r.holds {
-		p := phaseAt(rep.phases, h.began.Sub(start))
-		p.acquired++
-		if h.waited {
-			p.waits = append(p.waits, h.wait)
-			rep.waits = append(rep.waits, h.wait)
-		}
-	}
-	return rep
-}
-
-// splitPhases cuts a run at the changes that came about.
-func splitPhases(changes []change, total time.Duration, nodes int) []phase {
-	phases := []phase{{up: nodes}}
-	for _, c := range changes {
-		if c.err != nil {
-			continue
-		}
-		last := &phases[len(phases)-1]
-		last.to = c.at
-		up := last.up - 1
-		if c.up {
-			up = last.up + 1
-		}
-		phases = append(phases, phase{from: c.at, up: up})
-	}
-	last := &phases[len(phases)-1]
-	last.to = max(total, last.from)
-	return phases
-}
-
-// phaseAt returns the last phase that had begun by then.
-func phaseAt(phases []phase, at time.Duration) *phase {
-	i := len(phases) - 1
-	for i > 0 && phases[i].from > at {
-		i--
-	}
-	return &phases[i]
+// add counts what one Locker did.
+func (r *report) add(s redlock.Stats) {
+	r.handedOver += s.HandedOver
+	r.polls += s.Polls
 }
 
 // fewest returns the phase in which the fewest nodes were up.
@@ -95,13 +54,35 @@ func (r *report) fewest() phase {
 	return least
 }
 
-// err is the verdict: nil where locks were acquired and no two holds of one overlapped.
+// successor returns who got the lock after the stopped worker had lost it.
+func (r *report) successor() (next hold, found bool) {
+	for _, h := range r.holds {
+		if r.stop.lost > 0 && h.worker != r.stop.worker && h.began >= r.stop.lost {
+			return h, true
+		}
+	}
+	return hold{}, false
+}
+
+// calm reports whether no worker met anything that it should not have. A release that was not confirmed is told apart.
+func (r *report) calm() bool { return r.failed+r.lost+r.wronged == 0 }
+
+// err is the verdict: nil where all went as it should. A demo that was ended early is not blamed for what it did not come to.
 func (r *report) err() error {
+	stop := &r.stop
 	switch {
 	case len(r.overlaps) > 0:
 		return errOverlap
-	case r.counts.acquired == 0:
+	case stop.passed:
+		return errStalePassed
+	case r.wronged > 0:
+		return errWronged
+	case len(r.holds) == 0:
 		return errNothingAcquired
+	case stop.wrote > 0 && !errors.Is(stop.err, redlock.ErrLost):
+		return errNotLost
+	case stop.wrote == 0 && !r.interrupted:
+		return errNoLateWrite
 	default:
 		return nil
 	}

@@ -7,20 +7,20 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// demo is one run: nodes, Lockers over them, and workers that contend.
+// demo is one run: nodes, and workers that contend, each with a Locker of its own.
 type demo struct {
-	config    demoConfig
-	clock     clock.Clock
-	embedded  *embedded // nil where the nodes are the user's own
-	endpoints []string  // as they may be shown
-	lockers   []*redlock.Locker
-	record    *recorder
-	out       *output
+	config   demoConfig
+	out      *output
+	embedded *embedded // nil where the nodes are the user's own
+	nodes    int
+	workers  []*worker
 }
 
 // runDemo runs a demo for as long as it is configured to last, or until ctx ends, and writes what happens and what came of
@@ -31,12 +31,12 @@ func runDemo(ctx context.Context, cfg demoConfig, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out.print(rep.text())
+	out.print(rep.text(cfg.look))
 	return errors.Join(rep.err(), out.failure())
 }
 
 func playDemo(ctx context.Context, cfg demoConfig, out *output) (report, error) {
-	d := &demo{config: cfg, clock: clock.System(), out: out}
+	d := &demo{config: cfg, out: out}
 	defer d.close()
 	if err := d.open(ctx); err != nil {
 		return report{}, err
@@ -46,7 +46,6 @@ func playDemo(ctx context.Context, cfg demoConfig, out *output) (report, error) 
 
 // open starts what the workers need, and waits until a quorum of nodes answers.
 func (d *demo) open(ctx context.Context) error {
-	d.record = newRecorder(d.clock, demoNames)
 	endpoints := d.config.nodes
 	if len(endpoints) == 0 {
 		var err error
@@ -55,19 +54,20 @@ func (d *demo) open(ctx context.Context) error {
 		}
 		endpoints = d.embedded.endpoints
 	}
-	for range d.config.lockers() {
-		locker, err := redlock.New(endpoints, redlock.WithTTL(demoTTL), redlock.WithKeyPrefix(demoKeyPrefix),
-			redlock.WithRetry(d.config.retry()), redlock.WithOwner("redlock demo"))
+	d.nodes = len(endpoints)
+	for i := range d.config.workers {
+		w := &worker{number: i + 1, config: &d.config, cable: newCable()}
+		locker, err := redlock.New(endpoints, redlock.WithTTL(d.config.ttl()), redlock.WithKeyPrefix(demoKeyPrefix), redlock.WithFencing(),
+			redlock.WithRetry(d.config.retry()),
+			redlock.WithOwner(fmt.Sprintf("redlock demo, worker %d", w.number)), redlock.WithPool(pool.WithDialer(w.cable.dial)))
 		if errors.Is(err, redlock.ErrInvalid) {
 			return usagef("--nodes: %s", strings.TrimPrefix(err.Error(), redlock.ErrInvalid.Error()+": "))
 		}
 		if err != nil {
 			return err
 		}
-		d.lockers = append(d.lockers, locker)
-	}
-	for _, n := range observe(d.lockers) {
-		d.endpoints = append(d.endpoints, n.endpoint)
+		w.locker = locker
+		d.workers = append(d.workers, w)
 	}
 	return d.ready(ctx)
 }
@@ -76,8 +76,8 @@ func (d *demo) open(ctx context.Context) error {
 func (d *demo) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, demoReadyBound)
 	defer cancel()
-	for _, locker := range d.lockers {
-		err := locker.Ready(ctx)
+	for _, w := range d.workers {
+		err := w.locker.Ready(ctx)
 		var failure *redlock.QuorumError
 		switch {
 		case err == nil:
@@ -98,8 +98,8 @@ func (d *demo) ready(ctx context.Context) error {
 // close ends the Lockers, which release what is left, and then the nodes.
 func (d *demo) close() {
 	var all sync.WaitGroup
-	for _, locker := range d.lockers {
-		all.Go(func() { _ = locker.Close() }) //nolint:errcheck // always nil
+	for _, w := range d.workers {
+		all.Go(func() { _ = w.locker.Close() }) //nolint:errcheck // always nil
 	}
 	all.Wait()
 	if d.embedded != nil {
@@ -109,44 +109,52 @@ func (d *demo) close() {
 
 // play lets the workers work, and reports.
 func (d *demo) play(ctx context.Context) report {
-	d.out.print(d.title() + "\n" + d.expectation() + "\n\n")
-	run, cancel := context.WithTimeout(ctx, d.config.duration)
+	d.out.print(d.title() + "\n")
+	var tell func(event)
+	if !d.config.look.live {
+		d.out.print("\n")
+		tell = func(e event) { d.out.print(e.line() + "\n") }
+	}
+	record := newRecorder(clock.System(), d.config.workers, d.nodes, tell)
+	order := &stopOrder{at: d.config.stopAt(), done: make(chan struct{})}
+	run, cancel := context.WithCancel(ctx)
 	defer cancel()
-	start := d.clock.Now()
-	v := d.newView(start)
-	var changes []change // of the outage's goroutine, until all have ended
+	guarded := &store{}
 	var all sync.WaitGroup
-	for i := range d.config.workers {
-		w := worker{number: i + 1, locker: d.lockers[i/workersPerLocker], record: d.record}
+	for _, w := range d.workers {
+		w.record, w.order, w.store = record, order, guarded
 		all.Go(func() { w.run(run) })
 	}
 	if d.embedded != nil {
-		all.Go(func() {
-			outage(run, d.embedded, planOutage(d.config.duration), d.clock, start, func(c change) {
-				changes = append(changes, c)
-				v.changed(c)
-			})
-		})
+		all.Go(func() { outage(run, d.embedded, planOutage(d.config.duration), record) })
 	}
-	all.Go(func() { v.run(run) })
+	if d.config.look.live {
+		v := &liveView{out: d.out, look: d.config.look, title: d.title(), total: d.config.duration, now: record.now}
+		all.Go(func() { v.run(run) })
+	}
+	d.await(run, order.done)
+	cancel()
 	all.Wait()
-	rep := newReport(d.record, start, d.clock.Now().Sub(start), len(d.endpoints), changes)
-	rep.embedded, rep.interrupted = d.embedded != nil, ctx.Err() != nil
+	rep := newReport(record.now())
+	rep.embedded, rep.interrupted, rep.ttl = d.embedded != nil, ctx.Err() != nil, d.config.ttl()
+	for _, w := range d.workers {
+		rep.add(w.locker.Stats())
+	}
 	return rep
 }
 
-func (d *demo) newView(start clock.Instant) view {
-	look := func() snapshot {
-		counts, locks := d.record.now()
-		return snapshot{
-			elapsed: d.clock.Now().Sub(start), total: d.config.duration, title: d.title(),
-			locks: locks, nodes: observe(d.lockers), counts: counts,
-		}
+// await returns when the demo is over: after its time, and somewhat later where the stopped worker has not written by then.
+func (d *demo) await(ctx context.Context, written <-chan struct{}) {
+	if !sleep(ctx, d.config.duration) {
+		return
 	}
-	if d.config.screen != nil {
-		return &liveView{out: d.out, screen: d.config.screen, endpoints: d.endpoints, look: look}
+	overtime := time.NewTimer(demoOvertime)
+	defer overtime.Stop()
+	select {
+	case <-written:
+	case <-overtime.C:
+	case <-ctx.Done():
 	}
-	return &plainView{out: d.out, endpoints: d.endpoints, look: look}
 }
 
 func (d *demo) title() string {
@@ -154,13 +162,6 @@ func (d *demo) title() string {
 	if d.embedded == nil {
 		nodes = "given node"
 	}
-	return fmt.Sprintf("%s on %s, %s on %s; a lock takes %s.", plural(d.config.workers, "worker"), plural(len(d.lockers), "Locker"),
-		plural(len(demoNames), "lock"), plural(len(d.endpoints), nodes), plural(len(d.endpoints)/2+1, "vote"))
-}
-
-func (d *demo) expectation() string {
-	if d.embedded == nil {
-		return "The nodes are yours, so none is stopped. Keys: " + demoKeyPrefix + strings.Join(demoNames, ", "+demoKeyPrefix) + "."
-	}
-	return "On the way two nodes are stopped and brought back. The workers should not notice."
+	return fmt.Sprintf("redlock demo: %s, one lock, %s; the lock takes %s.", plural(d.config.workers, "worker"),
+		plural(d.nodes, nodes), plural(d.nodes/2+1, "vote"))
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // noneLeft fails the test when goroutines are left that were not there when it was called.
@@ -26,14 +28,16 @@ func noneLeft(t *testing.T) {
 	})
 }
 
-func TestDemoOutlivesTheLossOfTwoNodes(t *testing.T) {
+func TestDemoShowsAllThatItPromises(t *testing.T) {
 	noneLeft(t)
 	var out bytes.Buffer
-	cfg := demoConfig{duration: 1500 * time.Millisecond, workers: 8}
-	rep, err := playDemo(t.Context(), cfg, &output{w: &out})
+	cfg := demoConfig{duration: 3 * time.Second, workers: 4, look: wide}
+	w := &output{w: &out}
+	rep, err := playDemo(t.Context(), cfg, w)
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.print(rep.text(cfg.look))
 	if err := rep.err(); err != nil || len(rep.overlaps) != 0 {
 		t.Errorf("got %v and overlaps %v, want none", err, rep.overlaps)
 	}
@@ -41,16 +45,30 @@ func TestDemoOutlivesTheLossOfTwoNodes(t *testing.T) {
 		t.Fatalf("got %d phases, want 5: %+v", len(rep.phases), rep.changes)
 	}
 	for _, i := range []int{0, 2, 4} { // before, while both are gone, after
-		if p := rep.phases[i]; p.acquired == 0 {
+		if p := rep.phases[i]; len(waitsOf(rep.holds, p.from, p.to)) == 0 {
 			t.Errorf("nothing acquired from %v to %v, with %d nodes up", p.from, p.to, p.up)
 		}
 	}
-	if rep.counts.acquired != rep.holds {
-		t.Errorf("%d locks acquired, %d holds recorded", rep.counts.acquired, rep.holds)
+	if rep.handedOver == 0 || rep.inTurn == 0 {
+		t.Errorf("got %d hand-overs and %d holds in turn, want some", rep.handedOver, rep.inTurn)
 	}
-	for _, want := range []string{"node 2 (", "node 4 (", "stopped", "is back, with its data", "of 5 nodes up"} {
+	stop := rep.stop
+	if next, found := rep.successor(); !found || next.worker == stop.worker || next.began < stop.lost {
+		t.Errorf("got %+v (%v) as the successor, want another worker after %v", next, found, stop.lost)
+	}
+	if !errors.Is(stop.err, redlock.ErrLost) || stop.passed || stop.token == 0 || stop.token >= stop.seen || stop.wrote < stop.lost {
+		t.Errorf("got %+v, want a lost lock and a late write that was refused for its token", stop)
+	}
+	for _, want := range []string{
+		"node 2 (", "node 4 (", "stopped: listener and connections closed\n", "is back, with its data\n",
+		"is stopped: asleep, and cut off from all nodes\n", "has lost the lock: its validity has ended\n",
+		"wakes, and writes with its old token: REFUSED\n",
+		"4 workers wait for one lock", "Two of five nodes were away", "lost at ", "REFUSED by the store.",
+		fmt.Sprintf("The token was %d; the store had seen %d.", stop.token, stop.seen),
+		"No two holds overlap", "   nodes up  555", "4444", "3333", "x~", "~!", "█", "·",
+	} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("got %q, want %q in it", out.String(), want)
+			t.Errorf("got\n%s\nwant in it %q", out.String(), want)
 		}
 	}
 	if strings.Contains(out.String(), "\x1b") {
@@ -99,33 +117,34 @@ func TestDemoOnGivenNodesStopsNoneAndHidesPasswords(t *testing.T) {
 		endpoints = append(endpoints, fmt.Sprintf("redis://:secret@%s", m.Addr()))
 	}
 	var out bytes.Buffer
-	err = runDemo(t.Context(), demoConfig{duration: 300 * time.Millisecond, workers: 5, nodes: endpoints}, &out)
+	err = runDemo(t.Context(), demoConfig{duration: 1500 * time.Millisecond, workers: 3, nodes: endpoints, look: wide}, &out)
 	if err != nil {
 		t.Error(err)
 	}
 	got := out.String()
-	if !strings.Contains(got, "The nodes are yours, so none was stopped.") || strings.Contains(got, "listener") {
-		t.Errorf("got %q, want no node stopped", got)
+	if !strings.Contains(got, "Not shown: the nodes are yours, so none was stopped.") || strings.Contains(got, "listener") ||
+		!strings.Contains(got, "REFUSED by the store.") {
+		t.Errorf("got %q, want no node stopped, and all else shown", got)
 	}
 	if strings.Contains(got, "secret") {
 		t.Errorf("got the password in %q", got)
 	}
 }
 
-func TestSignalEndsTheDemoEarlyWithTheTable(t *testing.T) {
+func TestSignalEndsTheDemoEarlyWithWhatWasSeen(t *testing.T) {
 	noneLeft(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 	defer cancel()
 	var out bytes.Buffer
 	started := time.Now()
-	if err := runDemo(ctx, demoConfig{duration: time.Minute, workers: 4}, &out); err != nil {
+	if err := runDemo(ctx, demoConfig{duration: time.Minute, workers: 4, look: wide}, &out); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(started); took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
-	if got := out.String(); !strings.Contains(got, "Ended early, after 0.") || !strings.Contains(got, "overlaps  ") {
-		t.Errorf("got %q, want that it ended early, and the table", got)
+	if got := out.String(); !strings.Contains(got, "Ended early, after 0.") || !strings.Contains(got, "   worker 4  ") {
+		t.Errorf("got %q, want that it ended early, and the picture", got)
 	}
 }
 
@@ -155,7 +174,9 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
 	noneLeft(t)
-	err := runDemo(t.Context(), demoConfig{duration: 100 * time.Millisecond, workers: 1}, brokenWriter{})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err := runDemo(ctx, demoConfig{duration: time.Minute, workers: 2, look: wide}, brokenWriter{})
 	if !errors.Is(err, errBroken) {
 		t.Errorf("got %v, want %v", err, errBroken)
 	}

@@ -4,15 +4,17 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"golang.org/x/term"
 )
 
-// screen is the terminal that the live view is drawn on.
-type screen struct {
-	size  func() (width, height int)
+// look is how the output looks.
+type look struct {
+	size  func() (width, height int) // in columns and lines
 	color bool
+	live  bool // the state is drawn while the demo runs
 }
 
 // What is sent to the terminal. The live view has the alternate screen to itself, so that nothing of it stays behind.
@@ -35,21 +37,42 @@ const (
 	yellow style = "33"
 )
 
-// screenOf returns the terminal that w is, or nil where it is none that a live view can be drawn on. The console of
-// Windows is not known to understand the sequences above.
-func screenOf(w io.Writer) *screen {
+// Where there is no terminal to ask.
+const (
+	usualWidth  = 80
+	usualHeight = 24
+)
+
+// lookOf returns the look of what is written to w.
+func lookOf(w io.Writer) look {
 	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) || os.Getenv("TERM") == "dumb" || runtime.GOOS == "windows" {
-		return nil
-	}
-	size := func() (width, height int) {
-		width, height, err := term.GetSize(int(file.Fd()))
-		if err != nil || width <= 0 || height <= 0 {
-			return 80, 24
+	terminal := ok && term.IsTerminal(int(file.Fd()))
+	l := chooseLook(terminal, runtime.GOOS, os.Getenv)
+	if terminal {
+		fallback := l.size
+		l.size = func() (width, height int) {
+			width, height, err := term.GetSize(int(file.Fd()))
+			if err != nil || width <= 0 || height <= 0 {
+				return fallback()
+			}
+			return width, height
 		}
-		return width, height
 	}
-	return &screen{size: size, color: os.Getenv("NO_COLOR") == ""}
+	return l
+}
+
+// chooseLook decides by what the environment says. The console of Windows is not known to understand the sequences above.
+func chooseLook(terminal bool, system string, getenv func(string) string) look {
+	width, err := strconv.Atoi(getenv("COLUMNS"))
+	if err != nil || width <= 0 {
+		width = usualWidth
+	}
+	able := terminal && system != "windows" && getenv("TERM") != "dumb"
+	return look{
+		size:  func() (int, int) { return width, usualHeight },
+		live:  able,
+		color: able && getenv("NO_COLOR") == "",
+	}
 }
 
 // span is text in one style; a line of the screen is made of spans.
@@ -88,4 +111,26 @@ func drawFrame(lines [][]span, width, height int, color bool) string {
 	}
 	b.WriteString(clearBelow)
 	return b.String()
+}
+
+// wrapText breaks a text into lines of at most width columns, at spaces. A longer word has a line of its own.
+func wrapText(text []span, width int) (lines [][]span) {
+	var line []span
+	used := 0
+	for _, s := range text {
+		for word := range strings.FieldsSeq(s.text) {
+			length := len([]rune(word))
+			if used > 0 && used+1+length > width {
+				lines, line, used = append(lines, line), nil, 0
+			}
+			if used > 0 {
+				line, used = append(line, span{" ", ""}), used+1
+			}
+			line, used = append(line, span{word, s.style}), used+length
+		}
+	}
+	if used > 0 {
+		lines = append(lines, line)
+	}
+	return lines
 }

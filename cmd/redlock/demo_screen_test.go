@@ -3,15 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/redquorum/redquorum/pool"
 )
 
 func TestLineIsCutToTheWidth(t *testing.T) {
@@ -43,22 +38,52 @@ func TestFrameOverwritesAndNeverScrolls(t *testing.T) {
 	}
 }
 
-func TestLiveViewShowsLocksAndNodes(t *testing.T) {
-	v := &liveView{endpoints: []string{"redis://a:1", "redis://b:2"}}
-	v.changed(change{at: time.Second, node: 1})
-	lines := v.lines(snapshot{
-		elapsed: 1200 * time.Millisecond, total: 10 * time.Second,
-		locks: []nameState{{name: "orders", worker: 7, held: 12 * time.Millisecond, times: 5}, {name: "reports"}},
-		nodes: []nodeState{
-			{endpoint: "redis://a:1", state: pool.Up},
-			{endpoint: "redis://b:2", state: pool.Down, reason: "connection refused"},
-		},
-	})
-	frame := drawFrame(lines, 80, 24, false)
-	for _, want := range []string{
-		"1.2 of 10.0 s", "orders     worker 7       12.0 ms         5", "reports    free",
-		"1 redis://a:1  up", "2 redis://b:2  down: connection refused", "1.0 s  node 2 (redis://b:2) stopped",
+func TestTextIsWrappedAtSpaces(t *testing.T) {
+	text := []span{{"one two", ""}, {"THREE", red}, {"4", ""}, {"sixsixsix", ""}}
+	var got []string
+	for _, line := range wrapText(text, 8) {
+		got = append(got, drawLine(line, 80, false))
+	}
+	if want := []string{"one two", "THREE 4", "sixsixsix"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := wrapText(nil, 8); got != nil {
+		t.Errorf("got %v of nothing", got)
+	}
+}
+
+func TestEnvironmentDecidesOnTheLook(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		terminal    bool
+		system      string
+		env         map[string]string
+		live, color bool
+		width       int
+	}{
+		{"terminal", true, "linux", nil, true, true, 80},
+		{"no terminal", false, "linux", map[string]string{"TERM": "xterm"}, false, false, 80},
+		{"NO_COLOR", true, "linux", map[string]string{"NO_COLOR": "1"}, true, false, 80},
+		{"empty NO_COLOR", true, "linux", map[string]string{"NO_COLOR": ""}, true, true, 80},
+		{"dumb", true, "linux", map[string]string{"TERM": "dumb"}, false, false, 80},
+		{"windows", true, "windows", nil, false, false, 80},
+		{"COLUMNS", false, "linux", map[string]string{"COLUMNS": "132"}, false, false, 132},
+		{"no COLUMNS", false, "linux", map[string]string{"COLUMNS": "many"}, false, false, 80},
+		{"negative COLUMNS", false, "linux", map[string]string{"COLUMNS": "-1"}, false, false, 80},
 	} {
+		got := chooseLook(c.terminal, c.system, func(name string) string { return c.env[name] })
+		if width, _ := got.size(); got.live != c.live || got.color != c.color || width != c.width {
+			t.Errorf("%s: got live %v, color %v, width %d, want %v, %v, %d", c.name, got.live, got.color, width, c.live, c.color, c.width)
+		}
+	}
+}
+
+func TestLiveViewDrawsPictureAndEvents(t *testing.T) {
+	v := &liveView{title: "redlock demo", total: 4 * time.Second}
+	tr := story()
+	tr.events = []event{{time.Second, "node 2 stopped"}}
+	frame := drawFrame(v.lines(tr, 80), 80, 24, false)
+	for _, want := range []string{"2.0 of 4.0 s, had 5 times", "   worker 3  ", "nodes up  5555", "  1.0 s  node 2 stopped"} {
 		if !strings.Contains(frame, want) {
 			t.Errorf("got %q, want %q in it", frame, want)
 		}
@@ -67,10 +92,7 @@ func TestLiveViewShowsLocksAndNodes(t *testing.T) {
 
 func TestLiveViewGivesTheScreenBack(t *testing.T) {
 	var out bytes.Buffer
-	v := &liveView{
-		out: &output{w: &out}, look: func() snapshot { return snapshot{} },
-		screen: &screen{size: func() (int, int) { return 80, 24 }},
-	}
+	v := &liveView{out: &output{w: &out}, now: func() trace { return trace{} }, look: wide}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	v.run(ctx)
@@ -79,24 +101,8 @@ func TestLiveViewGivesTheScreenBack(t *testing.T) {
 	}
 }
 
-func TestReasonOfTheSystemIsShownWithoutAddresses(t *testing.T) {
-	refused := fmt.Errorf("dial tcp 127.0.0.1:1: %w", &fs.PathError{Op: "connect", Err: syscall.ECONNREFUSED})
-	for _, c := range []struct {
-		err  error
-		want string
-	}{
-		{nil, ""},
-		{refused, syscall.ECONNREFUSED.Error()},
-		{errors.New("AUTH: WRONGPASS"), "AUTH: WRONGPASS"},
-	} {
-		if got := shortReason(c.err); got != c.want {
-			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
-		}
-	}
-}
-
-func TestBufferIsNoScreen(t *testing.T) {
-	if screenOf(&bytes.Buffer{}) != nil {
-		t.Error("got a screen")
+func TestBufferIsNoTerminal(t *testing.T) {
+	if got := lookOf(&bytes.Buffer{}); got.live || got.color {
+		t.Errorf("got live %v, color %v", got.live, got.color)
 	}
 }
