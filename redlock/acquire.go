@@ -205,8 +205,10 @@ func (l *Locker) take(lock *Lock, r *round, cfg *lockConfig) error {
 	}
 	lock.mu.Lock() // from heldBy on, refusals reach the lock
 	lock.until = lock.boundedLocked(l.config.drift.Validity(lock.acquired, lock.ttl))
-	lock.touched = r.heldBy(lock)
+	touched, refused := r.heldBy(lock)
+	lock.touched = touched
 	lock.mu.Unlock()
+	l.overtook(lock, refused)
 	if lock.until.Sub(l.clock.Now()) <= cfg.minValidity {
 		return ErrNoValidity
 	}

@@ -44,7 +44,7 @@ type place struct {
 	element *list.Element // nil from then on; guarded by lines.mu
 }
 
-// mark tells that a node gave the lock to a waiter at our release.
+// mark tells that a node gave the lock to a waiter at our release, or to somebody before us.
 type mark struct {
 	node int32
 	at   clock.Instant
@@ -54,6 +54,10 @@ type mark struct {
 const (
 	maxMarks = 4096
 	markLife = clock.Instant(10e9) // one that nobody came back for
+
+	// Two who take turns often find nobody waiting, because the other is just on his way. A mark stays for so long after the last
+	// sign of another, and costs us a round trip more each time: that is less than two who are at it at once.
+	markMin = clock.Instant(50e6)
 )
 
 // join takes the last place of a line; nil is the first.
@@ -122,6 +126,21 @@ func (l *Locker) tellReleased(key string, node int32, v vote) {
 	}
 }
 
+// overtook is told which nodes refused a lock that was won without them. The pilot among them means that somebody had its vote, whom we were
+// faster than: the next time we stand behind him.
+func (l *Locker) overtook(lock *Lock, refused uint64) {
+	if refused == 0 || len(lock.keys) > 1 {
+		return
+	}
+	pilot := l.heaviest(lock.key(), allNodes(len(l.nodes)))
+	if refused>>pilot&1 == 1 {
+		s := &l.lines
+		s.mu.Lock()
+		s.markLocked(lock.key(), int32(pilot))
+		s.mu.Unlock()
+	}
+}
+
 // released takes a node's answer to a release of ours.
 func (s *lines) released(key string, node int32, v vote) {
 	if v != handed && s.marked.Load() == 0 {
@@ -132,7 +151,7 @@ func (s *lines) released(key string, node int32, v vote) {
 	switch old, found := s.marks[key]; {
 	case v == handed:
 		s.markLocked(key, node)
-	case found && v == granted && old.node == node: // nobody waits there any more
+	case found && v == granted && old.node == node && s.clock.Now()-old.at > markMin: // nobody waits there any more
 		delete(s.marks, key)
 		s.marked.Store(int32(len(s.marks)))
 	}

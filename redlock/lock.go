@@ -226,10 +226,11 @@ func (lock *Lock) key() string { return lock.keys[0].(string) }
 // refusedBy is told that a node refused the lock after it was won without that node. An extension may have given it the key since.
 func (lock *Lock) refusedBy(node uint64) {
 	lock.mu.Lock()
-	defer lock.mu.Unlock()
 	if !lock.healing {
 		lock.touched &^= node
 	}
+	lock.mu.Unlock()
+	lock.locker.overtook(lock, node)
 }
 
 // mayHoldLocked has the bits of the nodes that a release must reach, now or later: while an extension is under way, all, for it may

@@ -142,7 +142,11 @@ func (l *Locker) tellNodes() {
 	if l.events == nil {
 		return
 	}
+	undecided := l.voters.present.Load().provisional
 	for i := range l.nodes {
+		if undecided>>i&1 == 1 {
+			continue // whether its vote counts is known once the others are met
+		}
 		stats := l.nodeStats(i)
 		l.events.node(i, &stats)
 	}

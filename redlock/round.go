@@ -181,11 +181,11 @@ func (r *round) mayHold() uint64 {
 }
 
 // heldBy is mayHold for a lock that is held from now on; refusals that are still to come reach it, too.
-func (r *round) heldBy(lock *Lock) uint64 {
+func (r *round) heldBy(lock *Lock) (touched, refused uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lock = lock
-	return r.touched
+	return r.touched, r.refused
 }
 
 // failure describes the round as it was decided or cut short, for the caller. Without a reason, the votes so far tell: of an attempt that ctx cut

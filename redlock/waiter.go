@@ -88,10 +88,19 @@ func (w *waiter) seek(ctx context.Context) (*Lock, error) {
 		if errors.Is(failure.reason, ErrNoQuorum) {
 			pause = &w.outage
 		}
-		if w.hops++; w.hops > 1 && !l.sleep(ctx, pause.Next()) {
+		if w.hops++; w.hops > w.freeHops() && !l.sleep(ctx, pause.Next()) {
 			return nil, waitEnded(w.last, l.whyEnded(ctx))
 		}
 	}
+}
+
+// freeHops is how often it may go on without a pause. One that asks for a single name loses to somebody who was faster, and is on a list the
+// next time, or the time after that.
+func (w *waiter) freeHops() int {
+	if len(w.names) > 1 {
+		return 1
+	}
+	return 3
 }
 
 // note keeps what to say when the wait ends without the lock. An attempt that ctx cut short says less than the one before.
