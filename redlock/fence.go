@@ -32,7 +32,7 @@ func (lock *Lock) fenceArgs() []any {
 		return nil
 	}
 	c := &lock.locker.config
-	return []any{lock.stamp, c.fenceLife().Milliseconds()}
+	return []any{lock.fence, c.fenceLife().Milliseconds()}
 }
 
 // settle finds the fencing token of a round that a quorum granted. In the ordinary case all nodes gave the caller's clock, and

@@ -22,8 +22,7 @@ type Lock struct {
 	reused   bool // the value is the caller's: another attempt may have it
 	fenced   bool
 	listed   bool  // may be on wait lists
-	stamp    int64 // with fencing: the wall clock when the round began, in microseconds
-	fence    int64 // written before anyone has the lock
+	fence    int64 // with fencing: the wall clock in microseconds when the round began, until it has a token
 
 	room    [1]any       // of keys, where there is one
 	name    [1]string    // of names, likewise
@@ -65,7 +64,7 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 func (lock *Lock) begin(epoch uint64, start clock.Instant, maxHold time.Duration) {
 	lock.epoch, lock.acquired = epoch, start
 	if lock.fenced {
-		lock.stamp = lock.locker.clock.Wall().UnixMicro()
+		lock.fence = lock.locker.clock.Wall().UnixMicro()
 	}
 	if maxHold > 0 {
 		lock.heldUntil = start.Add(maxHold)

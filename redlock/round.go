@@ -152,8 +152,10 @@ func (r *round) voteLocked(v vote, bit uint64) {
 
 func (r *round) tallyLocked() tally {
 	t := r.voters.count(len(r.calls), r.granted, r.refused, r.failed)
-	t.expected = bits.OnesCount64(r.expected)
-	t.absent = bits.OnesCount64(r.voters.counted(r.refused &^ r.expected))
+	if r.expected != 0 {
+		t.expected = bits.OnesCount64(r.expected)
+		t.absent = bits.OnesCount64(r.voters.counted(r.refused &^ r.expected))
+	}
 	return t
 }
 
