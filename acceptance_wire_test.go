@@ -81,7 +81,7 @@ func TestEveryNodeIsSentOneSetAndOneReleaseAndNothingElse(t *testing.T) {
 	for node := range w.monitors {
 		s := w.about(t, node, key)
 		w.isSetAndRelease(t, node, s, key, lock.Value(), 7000)
-		assert.Equal(t, []string{`"GET" "` + key + `"`, `"DEL" "` + key + `"`}, s.inScripts, "node %d: compare, and delete", node)
+		assert.Equal(t, []string{`"GET" "` + key + `"`, `"DEL" "` + key + `" "redquorum:waits:` + key + `"`}, s.inScripts, "node %d: compare, and delete", node)
 	}
 	requireClean(t, w.cluster.masters...)
 }
@@ -106,7 +106,7 @@ func TestAttemptThatFailedIsUndoneOnEveryNode(t *testing.T) {
 		w.isSetAndRelease(t, node, s, key, "ours", 7000)
 		want := []string{`"GET" "` + key + `"`}
 		if node == 0 || node == 4 {
-			want = append(want, `"DEL" "`+key+`"`)
+			want = append(want, `"DEL" "`+key+`" "redquorum:waits:`+key+`"`)
 		}
 		assert.Equal(t, want, s.inScripts, "node %d: delete only our own", node)
 	}

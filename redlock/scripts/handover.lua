@@ -5,7 +5,8 @@
 --
 -- Returns true when the key was handed over.
 local function handOver(key, graceMillis)
-  local list = 'redquorum:wait:' .. key
+  local list, sign = 'redquorum:wait:' .. key, 'redquorum:waits:' .. key
+  local handed = false
   for _ = 1, 64 do
     local oldest = redis.pcall('ZPOPMIN', list)
     local waiter = oldest[1]
@@ -18,10 +19,19 @@ local function handOver(key, graceMillis)
     if heard ~= 0 and type(heard) == 'number' then
       local given = redis.pcall('SET', key, value, 'PX', graceMillis)
       if given.ok then
-        return true
+        handed = true
+        break
       end
     end
   end
-  redis.call('DEL', key)
-  return false
+  if not handed then
+    redis.call('DEL', key)
+  end
+  -- The sign that somebody waits, which free.lua looks for, goes with the last one. (It lives as long as the list: waitListLife.)
+  if redis.pcall('EXISTS', list) == 1 then
+    redis.pcall('SET', sign, '', 'PX', 180000)
+  else
+    redis.pcall('DEL', sign)
+  end
+  return handed
 end

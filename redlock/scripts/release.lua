@@ -9,7 +9,10 @@
 local mine, handed = 0, false
 for i, key in ipairs(KEYS) do
   if ARGV[3] then
-    redis.pcall('ZREM', 'redquorum:wait:' .. key, ARGV[3] .. ':' .. ARGV[1])
+    local list = 'redquorum:wait:' .. key
+    if redis.pcall('ZREM', list, ARGV[3] .. ':' .. ARGV[1]) == 1 and redis.pcall('EXISTS', list) == 0 then
+      redis.pcall('DEL', 'redquorum:waits:' .. key)
+    end
   end
   local holder = first
   if i > 1 then

@@ -53,6 +53,7 @@ if ARGV[5] ~= '' and taken == target and not time.err then
   redis.pcall('PEXPIRE', list, ARGV[7])
   if type(redis.pcall('ZSCORE', list, waiter)) == 'string' then
     waits = 1
+    redis.pcall('SET', 'redquorum:waits:' .. KEYS[target], '', 'PX', ARGV[7]) -- for free.lua
   end
 end
 return { 0, taken, redis.call('PTTL', KEYS[taken]), waits }
