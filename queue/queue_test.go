@@ -343,5 +343,13 @@ func TestALockerWhoseDefaultsDoNotGoWithFencingIsInvalid(t *testing.T) {
 		require.ErrorIs(t, err, queue.ErrInvalid)
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		assert.Empty(t, w.content())
+
+		require.NoError(t, w.queue().Enqueue(ctx, []string{"a"}, 0))
+		limited, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		err = q.Run(limited, func(context.Context, queue.Task) error { return nil })
+		require.ErrorIs(t, err, queue.ErrInvalid, "it would never become better")
+		require.NoError(t, limited.Err())
+		assert.Equal(t, []string{"a"}, w.ids())
 	})
 }

@@ -36,7 +36,7 @@ const (
 //
 // A handler's panic goes on in Run's goroutine, once the other handlers have returned; the task is due again after the retry delay.
 // The errors of handlers are theirs to tell. Those of the lock and the store go to [WithReport]; Run goes on trying. It returns an
-// error where the queue or the Locker was closed, and where it could not say at its end what its handlers have done: then those
+// error where the queue or the Locker was closed, where the Locker's own options do not go with fencing ([ErrInvalid]), and where it could not say at its end what its handlers have done: then those
 // tasks run again.
 //
 // Run knows when the next task is due and waits for that, and it hears of tasks that are enqueued meanwhile: a task begins within some
@@ -84,16 +84,16 @@ type outcome struct {
 func (r *runner) run(ctx context.Context) error {
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var closed error
+	var fatal error
 	pause := clock.Backoff{Shortest: troubleMin, Longest: troubleMax}
-	for work.Err() == nil && closed == nil && r.panicked == nil {
+	for work.Err() == nil && fatal == nil && r.panicked == nil {
 		wait, err := r.turn(work)
 		switch {
 		case err == nil:
 			pause.Reset()
 			r.rest(work, wait)
-		case errors.Is(err, pool.ErrClosed) || errors.Is(err, redlock.ErrClosed):
-			closed = err
+		case errors.Is(err, pool.ErrClosed) || errors.Is(err, redlock.ErrClosed) || errors.Is(err, ErrInvalid):
+			fatal = err
 		case work.Err() == nil:
 			r.config.report(err)
 			sleep(work, r.clock, pause.Next())
@@ -104,7 +104,7 @@ func (r *runner) run(ctx context.Context) error {
 	for r.running > 0 {
 		r.note(<-r.ended)
 	}
-	err := errors.Join(closed, r.last(ctx, closed))
+	err := errors.Join(fatal, r.last(ctx, fatal))
 	if r.panicked != nil {
 		panic(r.panicked)
 	}
@@ -244,11 +244,11 @@ func (r *runner) rest(ctx context.Context, wait time.Duration) {
 }
 
 // last tells the store what has become of the tasks that it does not know of yet, after ctx has ended.
-func (r *runner) last(ctx context.Context, closed error) error {
+func (r *runner) last(ctx context.Context, fatal error) error {
 	if len(r.finished) == 0 {
 		return nil
 	}
-	err := closed
+	err := fatal
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 		defer cancel()

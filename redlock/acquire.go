@@ -12,7 +12,7 @@ import (
 )
 
 // TryLock acquires the lock if it is free, with one round and without waiting for anyone who holds it. Any bytes make a name,
-// 1 to 4,096 of them. It returns within the node timeout, or when ctx ends. A lock that becomes free goes to those who wait for it
+// 1 to 4,096 of them; but no key, prefix and name, begins with "redquorum:". It returns within the node timeout, or when ctx ends. A lock that becomes free goes to those who wait for it
 // with Lock; TryLock has no place among them.
 //
 // Errors: [ErrTaken], [ErrNoQuorum] and [ErrNoValidity] in a [*QuorumError]; [ErrInvalid]; [ErrClosed]; and the error

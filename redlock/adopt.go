@@ -21,7 +21,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 		return nil, err
 	case value == "" || len(value) > maxValue+1+maxOwner:
 		return nil, invalid("value has %d bytes, not 1 to %d", len(value), maxValue+1+maxOwner)
-	case cfg.value == value:
+	case cfg.value != "" && cfg.newValue() == value:
 		return nil, invalid("WithValue: the new value is the old one")
 	case !l.enter():
 		return nil, ErrClosed
@@ -51,6 +51,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 			reason = l.take(lock, r, &cfg)
 		}
 		if reason == nil && ended == nil {
+			l.counts.acquired.Add(1)
 			l.forgetAdoption(lock, value)
 			return lock, nil
 		}

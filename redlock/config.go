@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"crypto/rand"
+	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -82,10 +83,22 @@ func (c *config) lockConfig(ctx context.Context, name string, opts []LockOption)
 		return c.lock, invalid("ctx is nil")
 	case name == "" || len(name) > maxName:
 		return c.lock, invalid("name has %d bytes, not 1 to %d", len(name), maxName)
+	case isReserved(c.keyPrefix, name):
+		return c.lock, invalid("name %q: keys that begin with %s are kept beside the locks", name, reserved)
 	case len(opts) == 0:
 		return c.lock, nil
 	}
 	return c.withOptions(opts)
+}
+
+// reserved begins the keys that are kept beside those of the locks. A lock of such a key would be taken for one of them.
+const reserved = "redquorum:"
+
+func isReserved(prefix, name string) bool {
+	if len(prefix) >= len(reserved) {
+		return strings.HasPrefix(prefix, reserved)
+	}
+	return strings.HasPrefix(reserved, prefix) && strings.HasPrefix(name, reserved[len(prefix):])
 }
 
 func (c *config) withOptions(opts []LockOption) (lockConfig, error) {

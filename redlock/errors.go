@@ -52,7 +52,7 @@ func invalid(format string, args ...any) error {
 // QuorumError tells what became of an operation that asked all nodes and did not get a quorum. It wraps the sentinel
 // ([ErrTaken], [ErrNoQuorum], [ErrNoValidity] or [ErrLost]), the error of a context that ended, and the errors of the nodes.
 type QuorumError struct {
-	Op      string            // "acquire", "extend", "verify", "release" or "ready"
+	Op      string            // "acquire", "adopt", "extend", "verify", "release", "inspect", "force-unlock" or "ready"
 	Name    string            // of the lock; empty for "ready"
 	Need    int               // votes that a quorum takes
 	Granted int               // nodes that did what they were asked

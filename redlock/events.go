@@ -11,7 +11,7 @@ import (
 
 // Hooks are called for what happens to locks and nodes; each may be nil. One goroutine per Locker calls them, one after the
 // other, in the order in which things happened: for one lock Acquired, then Waited where Lock did not get it at once, then Renewed any number of
-// times, and at the end Lost or Released; Refused for each attempt that did not get it.
+// times, and at the end Lost or Released; Refused for each round that all nodes were asked in and that did not get it.
 //
 // No round waits for a hook. When more than 4,096 calls are outstanding, new ones are dropped and counted
 // ([Stats.HooksDropped]). Close waits for the hooks, so a hook must not call it.
@@ -20,7 +20,7 @@ type Hooks struct {
 	Waited   func(lock *Lock, d time.Duration) // from the call of Lock until the lock was had
 	Waiting  func(name string)                 // Lock did not get it at once
 	Refused  func(name string, err error)      // err as TryLock returns it
-	Handed   func(name string)                 // a release of ours gave the lock to one who waits elsewhere
+	Handed   func(name string)                 // a release of ours gave a node's vote to a waiter, here or elsewhere; of a set, its first name
 	Renewed  func(lock *Lock)                  // by renewal or Extend
 	Lost     func(lock *Lock, err error)       // err as Lock.Err returns it
 	Released func(lock *Lock)                  // by Unlock or Close; the nodes may not have answered yet

@@ -87,9 +87,10 @@ func isGrant(reply any) bool {
 	}
 }
 
+// isFence reports whether a text is a number that fence.lua can give.
 func isFence(text []byte) bool {
 	n, err := strconv.ParseInt(string(text), 10, 64)
-	return err == nil && n > 0
+	return err == nil && n > 0 && n < 1<<53
 }
 
 // readGrant reads what the acquire scripts return: 0, or 1 or a fence; wait.lua as the first of an array.

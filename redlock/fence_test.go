@@ -202,6 +202,23 @@ func TestTokensAreExactUpToTheLimitOfDoubles(t *testing.T) {
 	})
 }
 
+func TestACounterThatIsNoExactNumberIsAFailureOfThatNode(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithFencing())
+		c.do(0, "SET", "redquorum:fence:a", int64(1<<53))
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		assert.Less(t, lock.Fence(), int64(1<<53))
+		require.NoError(t, lock.Unlock(ctx))
+		settle()
+		c.do(1, "SET", "redquorum:fence:a", int64(1<<53))
+		_, err = l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum, "the next number would be the same")
+		settle()
+		assert.Equal(t, []string{"", "", ""}, c.holders("a"))
+	})
+}
+
 func TestACounterThatIsNoNumberIsAFailureOfThatNode(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithFencing())

@@ -11,7 +11,8 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// Status is what the nodes know of a lock, at about one moment.
+// Status is what the nodes know of a lock, at about one moment. Nodes whose vote does not count (quarantined ones, see [Stats]) are shown, and
+// count neither for Value nor for Free.
 type Status struct {
 	Name   string
 	Value  string       // what a quorum of nodes holds; empty where no value has one
@@ -95,7 +96,7 @@ func (l *Locker) status(name string, replies []any, r *round) Status {
 		if n.TTL = time.Duration(ttlMillis) * time.Millisecond; n.Value == "" {
 			n.TTL = 0
 		}
-		if l.voters.present.Load().duplicates>>i&1 == 0 {
+		if l.voters.counted(1<<i) != 0 {
 			held[n.Value]++
 		}
 		if held[n.Value] >= s.Quorum {
@@ -105,9 +106,9 @@ func (l *Locker) status(name string, replies []any, r *round) Status {
 	return s
 }
 
-// ForceUnlock deletes a lock on every node, whoever holds it: for people who know that its holder is gone. A holder that is not
-// learns of it at its next round, and until then believes that it holds the lock. It returns nil when a quorum of nodes has
-// deleted it or held nothing; nodes that are away keep it until its TTL ends.
+// ForceUnlock deletes a lock on every node, whoever holds it, or hands it to those who wait for it: for people who know that its holder
+// is gone. A holder that is not learns of it at its next round, and until then believes that it holds the lock. It returns nil when a quorum
+// of nodes has deleted it, handed it over or held nothing; nodes that are away keep it until its TTL ends.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {

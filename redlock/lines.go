@@ -118,11 +118,11 @@ func (s *lines) trouble(name lineName) *QuorumError {
 }
 
 // tellReleased takes a node's answer to a release of ours.
-func (l *Locker) tellReleased(key string, node int32, v vote) {
-	l.lines.released(key, node, v)
+func (l *Locker) tellReleased(r *round, node int32, v vote) {
+	l.lines.released(r, node, v)
 	if v == handed {
 		l.counts.handedOver.Add(1)
-		l.events.handed(strings.TrimPrefix(key, l.config.keyPrefix))
+		l.events.handed(strings.TrimPrefix(r.request.Key, l.config.keyPrefix))
 	}
 }
 
@@ -141,19 +141,24 @@ func (l *Locker) overtook(lock *Lock, refused uint64) {
 	}
 }
 
-// released takes a node's answer to a release of ours.
-func (s *lines) released(key string, node int32, v vote) {
+// released takes a node's answer to a release of ours. Of a set, the answer does not tell which of the keys were handed over: all are
+// marked, for to ask the pilot first costs little where nobody waits.
+func (s *lines) released(r *round, node int32, v vote) {
 	if v != handed && s.marked.Load() == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch old, found := s.marks[key]; {
-	case v == handed:
-		s.markLocked(key, node)
-	case found && v == granted && old.node == node && s.clock.Now()-old.at > markMin: // nobody waits there any more
-		delete(s.marks, key)
-		s.marked.Store(int32(len(s.marks)))
+	keys := r.request.Args[2:] // behind digest and number
+	for _, arg := range keys[:r.request.Args[1].(int)] {
+		key := arg.(string)
+		switch old, found := s.marks[key]; {
+		case v == handed:
+			s.markLocked(key, node)
+		case found && v == granted && old.node == node && s.clock.Now()-old.at > markMin: // nobody waits there any more
+			delete(s.marks, key)
+			s.marked.Store(int32(len(s.marks)))
+		}
 	}
 }
 

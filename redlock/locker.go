@@ -6,7 +6,10 @@
 // one name does not overlap, as long as clocks drift less than allowed, and a master that lost its keys stays away until
 // they would have expired. A holder that is paused beyond its validity learns of it when it next looks, and not before.
 //
-// In a file each: the round (send, count, decide), its rules (tally), acquire, extend, verify, release.
+// Those who wait for a lock get it in their order: a release hands it to the one who has waited longest ([Locker.Lock]). With
+// [WithFencing] each acquisition has a number by which the protected resource can refuse an earlier holder ([Lock.Fence]).
+//
+// In a file each: the round (send, count, decide), its rules (tally), acquire, wait, fence, extend, verify, release.
 package redlock
 
 import (

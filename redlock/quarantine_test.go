@@ -266,3 +266,28 @@ func TestUnidentifiedServersVoteAndAreMarked(t *testing.T) {
 		assert.True(t, l.Stats().Nodes[0].Unidentified)
 	})
 }
+
+// A lock that is held is not called free because one of its nodes has forgotten it.
+func TestInspectDoesNotCountWhatAQuarantinedNodeTells(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.grown()
+		l := c.locker(redlock.WithTTL(30 * time.Second))
+		c.servers[2].RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		settle()
+		c.servers[2].RefuseWith("")
+		c.servers[1].Kill()
+		c.servers[1].Restart(false)
+		time.Sleep(time.Second)
+		require.NoError(t, lock.Err())
+		for name, locker := range map[string]*redlock.Locker{"knew it before": l, "meets it now": c.locker()} {
+			status, err := locker.Inspect(ctx, "a")
+			require.NoError(t, err, name)
+			assert.False(t, status.Free, name)
+			assert.Empty(t, status.Value, name)
+			assert.Equal(t, lock.Value(), status.Nodes[0].Value)
+		}
+		require.NoError(t, lock.Err())
+	})
+}

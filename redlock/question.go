@@ -55,7 +55,7 @@ func (lock *Lock) waitRequest(w *waiter, process string) pool.Request {
 	}
 	return pool.Request{
 		Script: waitScript, Args: waitScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),
-		Key: lock.key(), Accept: isPilotReply,
+		Key: lock.key(), Accept: func(reply any) bool { return isPilotReply(reply, len(lock.keys)) },
 	}
 }
 
@@ -81,8 +81,8 @@ func (lock *Lock) sendRest(pilot int, fence int64) *round {
 	return r
 }
 
-// isPilotReply reports whether a reply is one that wait.lua can give.
-func isPilotReply(reply any) bool {
+// isPilotReply reports whether a reply is one that wait.lua can give about so many keys.
+func isPilotReply(reply any, keys int) bool {
 	answers, _ := reply.([]any)
 	if len(answers) == 2 {
 		return answers[0] == int64(1) && isGrant(answers[1])
@@ -92,7 +92,11 @@ func isPilotReply(reply any) bool {
 			return false
 		}
 	}
-	return len(answers) == 4 && answers[0] == int64(0)
+	if len(answers) != 4 || answers[0] != int64(0) {
+		return false
+	}
+	taken := answers[1].(int64)
+	return taken >= 1 && taken <= int64(keys)
 }
 
 func readPilotAnswer(reply any) *pilotAnswer {

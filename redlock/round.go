@@ -120,7 +120,7 @@ func (r *round) Complete(call *pool.Call, reply any, err error) {
 		lock.refusedBy(bit)
 	}
 	if r.locker != nil {
-		r.locker.tellReleased(r.request.Key, call.Index, v)
+		r.locker.tellReleased(r, call.Index, v)
 		if awaited {
 			r.locker.lines.answered(r)
 		}

@@ -10,7 +10,7 @@ import (
 // Stats is what a Locker has done and how its nodes are, at one moment.
 type Stats struct {
 	Held         int         // locks held now
-	Acquired     uint64      // rounds that won
+	Acquired     uint64      // locks that were had, those of Adopt too
 	Taken        uint64      // rounds that a quorum did not grant
 	NoQuorum     uint64      // rounds that too few nodes answered
 	NoValidity   uint64      // rounds that won too late
@@ -18,10 +18,10 @@ type Stats struct {
 	Lost         uint64      // locks that ended without our doing
 	Waiting      int         // calls of Lock, LockAll and Do that wait now
 	Waits        uint64      // of those calls, how many did not get the lock at once
-	HandedOver   uint64      // votes that our releases gave to waiters elsewhere
+	HandedOver   uint64      // votes that our releases gave to waiters, of this Locker or elsewhere
 	Woken        uint64      // votes that were handed over to us
 	Polls        uint64      // questions of waiters whom nobody woke
-	Split        uint64      // rounds in which some nodes granted and others refused, and no quorum did either
+	Split        uint64      // rounds that some nodes granted, and so many refused that there was no quorum of grants
 	SecondRounds uint64      // fencing tokens that took a second round
 	HooksDropped uint64      // calls of hooks that were not made because too many were outstanding
 	Nodes        []NodeStats // in the order of the endpoints

@@ -186,7 +186,7 @@ func (f *facts) checkTime(add adder, l limits) {
 
 // checkCommands tells which commands of a lock were refused.
 func (f *facts) checkCommands(add adder) {
-	for _, command := range []string{"SET", "DEL", "EVAL", "PING"} {
+	for _, command := range []string{"SET", "GET", "DEL", "EVAL", "EVALSHA", "PING"} {
 		if err := f.denied[command]; err != nil {
 			add(severe, "permission", "no lock can be taken, renewed and released without it", "allow it to the user (docs/operations.md has the rule), or see to what the server says",
 				"%s is refused: %v", command, err)

@@ -163,18 +163,24 @@ func (p *probe) askConfig(ctx context.Context, f *facts) error {
 	})
 }
 
+const trialScript = "return 1"
+
 // tryCommands does what locks do, on a key of its own.
 func (p *probe) tryCommands(ctx context.Context, f *facts) error {
 	key := p.prefix + "redquorum:doctor:" + rand.Text()
+	channel := "redquorum:wake:" + rand.Text() // as those of waiters: an ACL may allow no others
 	life := trialKeyLife.Milliseconds()
 	return p.askAll(ctx, f, []question{
 		{"SET", []any{key, "1", "NX", "PX", life}},
+		{"GET", []any{key}},
 		{"EVAL", []any{"return redis.call('PTTL', KEYS[1])", 1, key}},
 		{"EVAL", []any{"return redis.call('PEXPIRE', KEYS[1], ARGV[1])", 1, key, life}},
-		{"SCRIPT", []any{"LOAD", "return 1"}},
+		{"EVAL", []any{trialScript, 0}}, // one of the two makes the next one known
+		{"SCRIPT", []any{"LOAD", trialScript}},
+		{"EVALSHA", []any{pool.NewScript(trialScript).Digest(), 0}},
 		{"DEL", []any{key}},
-		{"PUBLISH", []any{key, ""}},
-		{"SUBSCRIBE", []any{key}}, // the last: from here on the connection takes nothing else
+		{"PUBLISH", []any{channel, ""}},
+		{"SUBSCRIBE", []any{channel}}, // the last: from here on the connection takes nothing else
 	}, func(any) {})
 }
 

@@ -78,6 +78,25 @@ func TestSoundMastersAreSafe(t *testing.T) {
 	assert.Contains(t, text, "A quorum is safe: 3 of 3 masters without an error, 2 are needed.")
 }
 
+// A user with the rule of docs/operations.md has all the rights that a lock needs.
+func TestDocumentedRightsAreSound(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	_, rule, found := strings.Cut(string(text), "```\nACL SETUSER locks ")
+	require.True(t, found, "the rule has gone from docs/operations.md")
+	rule, _, _ = strings.Cut(rule, "```")
+	args := []any{"SETUSER", "locks"}
+	for word := range strings.FieldsSeq(rule) {
+		args = append(args, word)
+	}
+	server := redistest.StartOne(t, durable)
+	_, err = server.Do("ACL", args...)
+	require.NoError(t, err)
+	_, d, output := consult(t, []string{"redis://locks:password@" + server.Addr()})
+	assert.Empty(t, d.Nodes[0].Findings, output)
+}
+
 // Each fault is alone among sound masters, so that what is found is found for its sake.
 func TestDoctorNamesThePlantedFault(t *testing.T) {
 	t.Parallel()
@@ -90,7 +109,7 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		says  []string
 	}{
 		{"replica", func(t *testing.T) string {
-			host, port, _ := strings.Cut(strings.TrimPrefix(sound[0], "redis://"), ":")
+			host, port, _ := strings.Cut(strings.TrimPrefix(sound[1], "redis://"), ":") // not the one with a twin: having a replica is a finding
 			return redistest.StartOne(t, redistest.WithArgs("--replicaof", host, port)).URL()
 		}, severe, "replica", []string{"a replica of 127.0.0.1:"}},
 		{"cluster", func(t *testing.T) string {
@@ -129,6 +148,18 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 			require.NoError(t, err)
 			return "redis://poor:poverty@" + s.Addr()
 		}, severe, "permission", []string{"EVAL is refused: NOPERM"}},
+		{"cannot compare", func(t *testing.T) string {
+			s := redistest.StartOne(t, durable)
+			_, err := s.Do("ACL", "SETUSER", "poor", "on", ">poverty", "~*", "&*", "+@all", "-get")
+			require.NoError(t, err)
+			return "redis://poor:poverty@" + s.Addr()
+		}, severe, "permission", []string{"GET is refused: NOPERM"}},
+		{"cannot run scripts", func(t *testing.T) string {
+			s := redistest.StartOne(t, durable)
+			_, err := s.Do("ACL", "SETUSER", "poor", "on", ">poverty", "~*", "&*", "+@all", "-evalsha")
+			require.NoError(t, err)
+			return "redis://poor:poverty@" + s.Addr()
+		}, severe, "permission", []string{"EVALSHA is refused: NOPERM"}},
 		{"mute channels", func(t *testing.T) string {
 			s := redistest.StartOne(t, durable)
 			_, err := s.Do("ACL", "SETUSER", "mute", "on", ">poverty", "~*", "resetchannels", "+@all", "-subscribe")

@@ -14,6 +14,9 @@ local function raiseFence(keys, ts, lifeMillis)
       fence = math.max(fence, tonumber(last) + 1)
     end
   end
+  if fence >= 9007199254740992 then
+    error('a fencing counter is at 2^53, where one more is the same number: redquorum:fence:' .. keys[1])
+  end
   local text = string.format('%.0f', fence)
   for _, key in ipairs(keys) do
     redis.call('SET', 'redquorum:fence:' .. key, text, 'PX', lifeMillis)

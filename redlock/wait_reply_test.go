@@ -1,0 +1,37 @@
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A pilot that names a key which the caller did not ask for is a node that failed.
+func TestAPilotThatNamesAKeyThatIsNotThereIsPassedOver(t *testing.T) {
+	for _, reply := range []string{
+		"*4\r\n:0\r\n:99\r\n:1000\r\n:0\r\n", "*4\r\n:0\r\n:0\r\n:1000\r\n:0\r\n", "*4\r\n:0\r\n:-9223372036854775808\r\n:1000\r\n:0\r\n",
+	} {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			l := c.locker()
+			lock, err := l.TryLock(ctx, "a")
+			require.NoError(t, err)
+			settle()
+			for _, server := range c.servers {
+				server.ReplyRaw(func(cmd []string) []byte {
+					if cmd[0] == "EVALSHA" && len(cmd) >= 12 { // wait.lua has that many arguments
+						return []byte(reply)
+					}
+					return nil
+				})
+			}
+			soon, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			_, err = c.locker().Lock(soon, "a")
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.NoError(t, lock.Err())
+		})
+	}
+}

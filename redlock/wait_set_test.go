@@ -1,0 +1,96 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// lagging is the connection of a process that is slow to take what it is sent.
+type lagging struct{ net.Conn }
+
+func (c lagging) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	time.Sleep(5 * time.Millisecond)
+	return n, err
+}
+
+// lagging is a Locker whose connections are.
+func (c *cluster) lagging() *redlock.Locker {
+	dial := c.dialer()
+	return c.locker(redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return lagging{conn}, err
+	})))
+}
+
+// Whoever releases a set and wants one of its names again stands behind those whom the release gave that name.
+func TestNobodyOvertakesTheWaiterForAnyNameOfASet(t *testing.T) {
+	for _, set := range [][]string{{"y"}, {"y", "x"}, {"x", "y"}} {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			holder, waiter := c.locker(), c.lagging()
+			lock, err := holder.LockAll(ctx, set)
+			require.NoError(t, err)
+			settle()
+			first := acquiring(t, waiter, "y")
+			time.Sleep(100 * time.Millisecond)
+			require.NoError(t, lock.Unlock(ctx))
+			settle()
+			time.Sleep(time.Millisecond) // the vote is given, and on its way
+			again := acquiring(t, holder, "y")
+			select {
+			case lock = <-first:
+			case <-again:
+				require.Fail(t, "overtaken", "%q", set)
+			}
+			require.NoError(t, lock.Unlock(ctx))
+			require.NoError(t, (<-again).Unlock(ctx))
+		})
+	}
+}
+
+func TestHooksAndStatsTellOfWaiting(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		var mu sync.Mutex
+		told := map[string][]string{}
+		listen := func(who string) redlock.Option {
+			tell := func(format string, args ...any) {
+				mu.Lock()
+				defer mu.Unlock()
+				told[who] = append(told[who], fmt.Sprintf(format, args...))
+			}
+			return redlock.WithHooks(redlock.Hooks{
+				Waiting: func(name string) { tell("waiting %s", name) },
+				Handed:  func(name string) { tell("handed %s", name) },
+				Waited:  func(lock *redlock.Lock, d time.Duration) { tell("waited %s %t", lock.Name(), d > 20*time.Millisecond) },
+			})
+		}
+		holder, waiter := c.locker(listen("holder"), redlock.WithKeyPrefix("p:")), c.locker(listen("waiter"), redlock.WithKeyPrefix("p:"))
+		lock, err := holder.Lock(ctx, "a")
+		require.NoError(t, err)
+		got := acquiring(t, waiter, "a")
+		time.Sleep(20 * time.Millisecond)
+		assert.Equal(t, 1, waiter.Stats().Waiting)
+		require.NoError(t, lock.Unlock(ctx))
+		require.NoError(t, (<-got).Unlock(ctx))
+		settle()
+		mu.Lock()
+		defer mu.Unlock()
+		assert.Equal(t, map[string][]string{"holder": {"handed a"}, "waiter": {"waiting a", "waited a true"}}, told)
+		stats := waiter.Stats()
+		assert.Zero(t, stats.Waiting)
+		assert.Equal(t, []uint64{1, 1, 0, 0}, []uint64{stats.Waits, stats.Woken, stats.Polls, stats.HandedOver})
+		assert.Equal(t, uint64(1), holder.Stats().HandedOver)
+	})
+}
