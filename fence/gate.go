@@ -15,8 +15,8 @@ import (
 // ErrStale means that a token was refused: a larger one has been seen, so another has had the lock since.
 var ErrStale = errors.New("fence: a newer token has been seen")
 
-// ErrInvalid means that something is no token.
-var ErrInvalid = errors.New("fence: not a token")
+// ErrInvalid means a bad argument: what is no token, or no function.
+var ErrInvalid = errors.New("fence: invalid argument")
 
 // Gate remembers the largest token that it has seen. The zero value has seen none. Its methods may be called from any goroutine.
 // It must not be copied after first use.
@@ -38,6 +38,9 @@ func (g *Gate) Admit(token int64) error {
 // Do runs write if [Gate.Admit] lets the token pass, and returns its error. No other token passes while write runs, so it should be quick; it
 // must not call the Gate.
 func (g *Gate) Do(token int64, write func() error) error {
+	if write == nil {
+		return fmt.Errorf("%w: write is nil", ErrInvalid)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.admitLocked(token); err != nil {

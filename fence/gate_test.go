@@ -82,3 +82,9 @@ func TestGateLetsWritesPassInOrder(t *testing.T) {
 	assert.IsIncreasing(t, written)
 	assert.Equal(t, int64(200), g.Newest())
 }
+
+func TestDoWithoutAFunctionAdmitsNothing(t *testing.T) {
+	var g fence.Gate
+	require.ErrorIs(t, g.Do(7, nil), fence.ErrInvalid)
+	assert.Zero(t, g.Newest())
+}

@@ -12,8 +12,8 @@ import (
 )
 
 // TryLock acquires the lock if it is free, with one round and without waiting for anyone who holds it. Any bytes make a name,
-// 1 to 4,096 of them; but no key, prefix and name, begins with "redquorum:". It returns within the node timeout, or when ctx ends. A lock that becomes free goes to those who wait for it
-// with Lock; TryLock has no place among them.
+// 1 to 4,096 of them; but no key, prefix and name, begins with "redquorum:". It returns within the node timeout, or when ctx ends. It
+// has no place among those who wait with Lock, and rarely comes before one of them.
 //
 // Errors: [ErrTaken], [ErrNoQuorum] and [ErrNoValidity] in a [*QuorumError]; [ErrInvalid]; [ErrClosed]; and the error
 // of a ctx that ended. After each of them everything that was or may have been granted is being released.

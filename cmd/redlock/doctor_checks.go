@@ -186,16 +186,17 @@ func (f *facts) checkTime(add adder, l limits) {
 
 // checkCommands tells which commands of a lock were refused.
 func (f *facts) checkCommands(add adder) {
-	for _, command := range []string{"SET", "GET", "DEL", "EVAL", "EVALSHA", "PING"} {
+	for _, command := range []string{"SET", "GET", "DEL", "EVALSHA", "PING"} {
 		if err := f.denied[command]; err != nil {
 			add(severe, "permission", "no lock can be taken, renewed and released without it", "allow it to the user (docs/operations.md has the rule), or see to what the server says",
 				"%s is refused: %v", command, err)
 		}
 	}
 	for _, command := range []struct{ name, without string }{
+		{"EVAL", "after SCRIPT FLUSH, locks cannot be released until the next connection"},
 		{"SCRIPT", "the first run of each script takes one more round trip"},
 		{"CONFIG GET", "a durable master is quarantined like any; persistence was not checked"},
-		{"TIME", "its clock was not checked"},
+		{"TIME", "no fencing, and no place in the order for who waits; its clock was not checked"},
 	} {
 		if err := f.denied[command.name]; err != nil {
 			add(note, "permission", command.without, "allow it to the user (docs/operations.md has the rule)", "%s is refused: %v", command.name, err)

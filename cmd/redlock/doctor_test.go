@@ -147,7 +147,7 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 			_, err := s.Do("ACL", "SETUSER", "poor", "on", ">poverty", "~*", "&*", "+@all", "-eval")
 			require.NoError(t, err)
 			return "redis://poor:poverty@" + s.Addr()
-		}, severe, "permission", []string{"EVAL is refused: NOPERM"}},
+		}, note, "permission", []string{"EVAL is refused: NOPERM"}},
 		{"cannot compare", func(t *testing.T) string {
 			s := redistest.StartOne(t, durable)
 			_, err := s.Do("ACL", "SETUSER", "poor", "on", ">poverty", "~*", "&*", "+@all", "-get")

@@ -87,14 +87,14 @@ func TestUnlockDeletesWithForceOnly(t *testing.T) {
 	status, stdout, stderr = line("unlock", "--nodes", nodes, "x", "--force")
 	assert.Equal(t, 0, status, stderr)
 	assert.Contains(t, stdout, `"x" is held by me`)
-	assert.Contains(t, stdout, "Deleted.")
+	assert.Contains(t, stdout, "Released")
 	require.ErrorIs(t, lock.Verify(t.Context()), redlock.ErrLost)
 
 	require.NoError(t, servers[0].Kill())
 	require.NoError(t, servers[1].Kill())
 	status, stdout, stderr = line("unlock", "--nodes", nodes, "x", "--force")
 	assert.Equal(t, exitNoQuorum, status)
-	assert.NotContains(t, stdout, "Deleted.")
+	assert.NotContains(t, stdout, "Released")
 	assert.Contains(t, stderr, "no quorum")
 }
 

@@ -61,6 +61,6 @@ func unlock(cmd *cobra.Command, nodes *nodeFlags, name string, asJSON bool) erro
 	if asJSON {
 		return nil
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), "Deleted.")
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), "Released: the next one can have it.")
 	return err
 }
