@@ -32,17 +32,7 @@ func (n *Node) run(ctx context.Context) {
 			}
 		}
 		n.down(err)
-		n.pause(ctx, wait.Next())
-	}
-}
-
-func (n *Node) pause(ctx context.Context, d time.Duration) {
-	over := make(chan struct{})
-	timer := n.config.clock.AfterFunc(d, func() { close(over) })
-	defer timer.Stop()
-	select {
-	case <-over:
-	case <-ctx.Done():
+		clock.Sleep(ctx, n.config.clock, wait.Next())
 	}
 }
 

@@ -111,9 +111,9 @@ func (s *Subscription) run(ctx context.Context) {
 		}
 		s.deaf(ctx, err)
 		if isLasting(err) {
-			n.pause(ctx, refused.Next())
+			clock.Sleep(ctx, n.config.clock, refused.Next())
 		} else {
-			n.pause(ctx, wait.Next())
+			clock.Sleep(ctx, n.config.clock, wait.Next())
 		}
 	}
 }

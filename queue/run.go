@@ -96,7 +96,7 @@ func (r *runner) run(ctx context.Context) error {
 			fatal = err
 		case work.Err() == nil:
 			r.config.report(err)
-			sleep(work, r.clock, pause.Next())
+			clock.Sleep(work, r.clock, pause.Next())
 		}
 		r.collect()
 	}

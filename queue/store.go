@@ -54,7 +54,7 @@ func (s *store) call(ctx context.Context, request pool.Request) (reply any, unsu
 		}
 		again := failure.Fate != pool.Refused && !errors.Is(failure, pool.ErrClosed)
 		unsure = unsure || failure.Fate == pool.Unknown
-		if again && clk.Now().Before(request.Deadline) && sleep(ctx, clk, pause.Next()) {
+		if again && clk.Now().Before(request.Deadline) && clock.Sleep(ctx, clk, pause.Next()) {
 			continue
 		}
 		if unsure {
@@ -88,19 +88,6 @@ func endOf(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ctx.Err(), cause)
 	}
 	return ctx.Err()
-}
-
-// sleep waits for d, and reports false where ctx ended first.
-func sleep(ctx context.Context, clk clock.Clock, d time.Duration) bool {
-	over := make(chan struct{})
-	timer := clk.AfterFunc(d, func() { close(over) })
-	defer timer.Stop()
-	select {
-	case <-over:
-	case <-ctx.Done():
-		return false
-	}
-	return true
 }
 
 // change runs a script that changes the queue, and returns its answer.

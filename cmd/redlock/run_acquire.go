@@ -100,21 +100,8 @@ func (r *runner) try(ctx context.Context) (*redlock.Lock, error) {
 				return nil, last // a quorum holds one value: it was granted
 			}
 		}
-		if !sleepFor(ctx, r.clock, pause.Next()) {
+		if !clock.Sleep(ctx, r.clock, pause.Next()) {
 			return nil, last
 		}
-	}
-}
-
-// sleepFor waits, and reports false where ctx ended first.
-func sleepFor(ctx context.Context, clk clock.Clock, d time.Duration) bool {
-	over := make(chan struct{})
-	timer := clk.AfterFunc(d, func() { close(over) })
-	defer timer.Stop()
-	select {
-	case <-over:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

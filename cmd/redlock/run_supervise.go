@@ -208,6 +208,6 @@ func (s *supervisor) awaitSaid() {
 // nobody collects the dead, a container without an init, they stay: hence the bound.
 func (s *supervisor) awaitGone() {
 	for waited := time.Duration(0); waited < goneBound && !s.command.gone(); waited += goneLook {
-		sleepFor(context.Background(), s.clock, goneLook)
+		clock.Sleep(context.Background(), s.clock, goneLook)
 	}
 }
