@@ -11,7 +11,8 @@ import (
 // Unlock releases the lock on every node, also on those that did not grant it. It is not cut short by ctx: it ends when
 // a quorum has answered, at the latest at the node timeout, and nodes that cannot be reached now get the release when they are back.
 //
-// It returns nil when a quorum confirmed that it deleted the lock; [ErrLost] when the lock was lost before, or a quorum did not have
+// It returns nil when a quorum confirmed that it deleted the lock, or gave it to one who waits; nodes that never granted it count
+// where others do not answer. [ErrLost] when the lock was lost before, or a quorum did not have
 // it any more; a [*QuorumError] with [ErrNoQuorum] when too few nodes answered (the lock is free there at the end of its TTL at the latest).
 // Called again, it returns the same without doing anything.
 func (lock *Lock) Unlock(ctx context.Context) error {
