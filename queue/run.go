@@ -36,7 +36,8 @@ const (
 //
 // A handler's panic goes on in Run's goroutine, once the other handlers have returned; the task is due again after the retry delay.
 // The errors of handlers are theirs to tell. Those of the lock and the store go to [WithReport]; Run goes on trying. It returns an
-// error where the queue or the Locker was closed, where the Locker's own options do not go with fencing ([ErrInvalid]), and where it could not say at its end what its handlers have done: then those
+// error where the queue or the Locker was closed, where the Locker's own options do not go with fencing ([ErrInvalid]), and where
+// it could not say at its end what its handlers have done: then those
 // tasks run again.
 //
 // Run knows when the next task is due and waits for that, and it hears of tasks that are enqueued meanwhile: a task begins within some

@@ -9,7 +9,7 @@ import (
 )
 
 // A counter lives for many locks' time after the last one that it fenced. One that is forgotten does no harm: the clock has by
-// then moved on by more than two clients' clocks can be apart (S15 in docs/safety.md).
+// then moved on by more than two clients' clocks can be apart (S16 in docs/safety.md).
 const (
 	fenceLifeTTLs = 10
 	fenceLifeMin  = 10 * time.Minute
