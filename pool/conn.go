@@ -177,7 +177,7 @@ func (n *Node) read(c *conn) error {
 		}
 		for _, a := range answers {
 			if hasCode(a.err, "READONLY") { // it was a master when we connected; the next handshake finds out what it is now
-				return fmt.Errorf("%w: %w", ErrRefused, a.err)
+				return fmt.Errorf("%w: %w", ErrReplica, a.err)
 			}
 		}
 		clear(answers)

@@ -155,15 +155,18 @@ func (n *Node) giveName() []step {
 }
 
 // errHidden stands for an error that repeats the password.
-var errHidden = errors.New("AUTH failed; the server's words are not shown because they repeat the password")
+var errHidden = errors.New("the server's words are not shown because they repeat the password")
 
 // hidePassword returns the error of an introduction, or errHidden: Redis repeats the arguments of a command that it does
 // not know, and cuts them.
 func hidePassword(err error, password string) error {
-	if password != "" && strings.Contains(err.Error(), password[:min(len(password), 4)]) {
-		return errHidden
+	switch {
+	case password == "" || !strings.Contains(err.Error(), password[:min(len(password), 4)]):
+		return err
+	case errors.Is(err, ErrAuth):
+		return fmt.Errorf("%w: %w", ErrAuth, errHidden)
 	}
-	return err
+	return errHidden
 }
 
 // kill ends the previous connection at the server, if it is still the same server: a restarted one counts its
@@ -211,10 +214,26 @@ func (c *conn) exchange(steps []step) error {
 			denied = words
 		case err != nil && failed == nil:
 			failed = fmt.Errorf("%s: %w", s.name, words)
+			if s.isAuth(words) {
+				failed = fmt.Errorf("%w: %w", ErrAuth, failed)
+			}
 		}
 		c.received++
 	}
 	return failed
+}
+
+// isAuth reports whether an error is about user and password. AUTH may also be answered for another reason (too many clients,
+// data that is being loaded), and has no code of its own where the server wants no password or does not know AUTH.
+func (s *step) isAuth(words redis.Error) bool {
+	text := strings.ToUpper(string(words))
+	switch code, rest, _ := strings.Cut(text, " "); code {
+	case "NOAUTH", "WRONGPASS":
+		return true
+	case "ERR":
+		return s.name == "AUTH" && (strings.Contains(rest, "AUTH") || strings.Contains(rest, "PASSWORD"))
+	}
+	return false
 }
 
 // isDenied reports whether the server refuses a command that we can do without (forbidden by an ACL, renamed away, unknown

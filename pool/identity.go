@@ -87,12 +87,16 @@ func (c *conn) takeServer(info string, now clock.Instant) error {
 	if uptime, err := strconv.ParseInt(infoField(info, "uptime_in_seconds"), 10, 64); err == nil && uptime > 1 {
 		c.identity.Started = now.Add(-time.Duration(min(uptime-1, int64(maxUptime/time.Second))) * time.Second)
 	}
-	switch mode := infoField(info, "redis_mode"); mode {
-	case "cluster", "sentinel":
-		return fmt.Errorf("%w: in %s mode, not a master of its own", ErrRefused, mode)
+	switch infoField(info, "redis_mode") {
+	case "cluster":
+		return notItsOwn(ErrClusterMode)
+	case "sentinel":
+		return notItsOwn(ErrSentinelMode)
 	}
 	return nil
 }
+
+func notItsOwn(mode error) error { return fmt.Errorf("%w, not a master of its own", mode) }
 
 // maxUptime keeps the arithmetic of instants far from its limits.
 const maxUptime = 10 * 365 * 24 * time.Hour
@@ -102,7 +106,7 @@ func takeReplication(info string) error {
 	if infoField(info, "role") != "slave" {
 		return nil
 	}
-	return fmt.Errorf("%w: a replica of %s:%s, not a master", ErrRefused, infoField(info, "master_host"), infoField(info, "master_port"))
+	return fmt.Errorf("%w of %s:%s, not a master", ErrReplica, infoField(info, "master_host"), infoField(info, "master_port"))
 }
 
 // takePersistence reads CONFIG GET append*.

@@ -67,22 +67,33 @@ type adder func(s severity, check, why, do, what string, args ...any)
 
 // checkConnection tells why there is no connection.
 func (f *facts) checkConnection() finding {
-	words := f.err.Error()
+	words := strings.TrimPrefix(f.err.Error(), pool.ErrRefused.Error()+": ")
 	switch {
-	case errors.Is(f.err, pool.ErrRefused) && strings.Contains(words, "replica"):
+	case errors.Is(f.err, pool.ErrReplica):
 		return finding{
-			severe, "replica", strings.TrimPrefix(words, pool.ErrRefused.Error()+": "),
+			severe, "replica", words,
 			"a replica has no vote of its own: it repeats its master's, later", "give the endpoint of an independent master",
 		}
-	case errors.Is(f.err, pool.ErrRefused) && strings.Contains(words, "mode"):
+	case errors.Is(f.err, pool.ErrClusterMode):
 		return finding{
-			severe, "mode", strings.TrimPrefix(words, pool.ErrRefused.Error()+": "),
+			severe, "mode", words,
 			"it may hand the key to another server, or fail over, and forget it", "use a server of its own with cluster-enabled no",
 		}
-	case strings.HasPrefix(words, "AUTH") || strings.Contains(words, "NOAUTH"):
+	case errors.Is(f.err, pool.ErrSentinelMode):
 		return finding{
-			severe, "password", "password or user are wrong or missing: " + words, "a master that does not let us in has no vote",
-			"correct user and password in the endpoint, or at the server (ACL LIST)",
+			severe, "mode", words,
+			"a Sentinel stores no keys", "give the endpoint of an independent master, not of what watches it",
+		}
+	case errors.Is(f.err, pool.ErrNoScripts):
+		return finding{
+			severe, "scripts", words,
+			"locks are renewed and released by scripts: what it granted would stay until its TTL",
+			"allow EVALSHA, EVAL and SCRIPT LOAD to the user (docs/operations.md); where the server has no Lua, switch it on, or use another server",
+		}
+	case errors.Is(f.err, pool.ErrAuth):
+		return finding{
+			severe, "password", "password or user are wrong or missing: " + strings.TrimPrefix(words, pool.ErrAuth.Error()+": "),
+			"a master that does not let us in has no vote", "correct user and password in the endpoint, or at the server (ACL LIST)",
 		}
 	default:
 		return finding{
