@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -105,7 +106,8 @@ func isOK(reply any) bool { return reply == "OK" }
 
 // introduce sends everything that a new connection needs with one write, and takes the answers.
 func (c *conn) introduce(n *Node, username, password string) error {
-	var refused error
+	var refused error // the first reason that there is
+	refuse := func(reason error) { refused = cmp.Or(refused, reason) }
 	c.identity.Connected = n.config.clock.Now()
 	steps := authenticate(username, password)
 	if n.endpoint.database != 0 {
@@ -114,16 +116,9 @@ func (c *conn) introduce(n *Node, username, password string) error {
 	steps = append(steps, n.giveName()...)
 	steps = append(steps,
 		step{outgoing{"CLIENT", []any{"ID"}}, true, func(reply any) (ok bool) { c.clientID, ok = reply.(int64); return ok }},
-		step{outgoing{"INFO", []any{"server"}}, true, func(reply any) bool {
-			info, ok := reply.([]byte)
-			refused = errors.Join(refused, c.takeServer(string(info), n.config.clock.Now()))
-			return ok
-		}},
-		step{outgoing{"INFO", []any{"replication"}}, true, func(reply any) bool {
-			info, ok := reply.([]byte)
-			refused = errors.Join(refused, takeReplication(string(info)))
-			return ok
-		}},
+		info("server", func(text string) { refuse(c.takeServer(text, n.config.clock.Now())) }),
+		info("replication", func(text string) { refuse(c.takeReplication(text)) }),
+		info("cluster", func(text string) { refuse(takeCluster(text)) }),
 		step{outgoing{"CONFIG", []any{"GET", "append*"}}, true, c.takePersistence},
 		step{outgoing{"PING", nil}, true, func(reply any) bool { return reply == "PONG" }},
 	)
@@ -132,6 +127,15 @@ func (c *conn) introduce(n *Node, username, password string) error {
 		return refused
 	}
 	return hidePassword(err, password)
+}
+
+// info returns the step that asks for a section of INFO.
+func info(section string, take func(text string)) step {
+	return step{outgoing{"INFO", []any{section}}, true, func(reply any) bool {
+		text, ok := reply.([]byte)
+		take(string(text))
+		return ok
+	}}
 }
 
 // authenticate returns the AUTH of a connection, or nothing where there is no password.

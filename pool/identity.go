@@ -3,6 +3,7 @@ package pool
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -11,7 +12,8 @@ import (
 // Identity is which server answers at a node's endpoint, as it told when the connection was made.
 type Identity struct {
 	RunID   string // of the server process; empty where INFO is denied or does not tell: the server is unidentified
-	Version string // redis_version; empty where unknown
+	Product string // "redis", "valkey" and the like, in lower case; empty where unknown
+	Version string // of the product; empty where unknown
 
 	// Started is the latest moment at which the server can have started: its uptime before the connection was made. A
 	// server's uptime follows its wall clock; one that is negative counts as zero. Meaningless when unidentified.
@@ -80,33 +82,71 @@ func (n *Node) identify(c *conn) {
 // takeServer reads INFO server and refuses what is no master of its own.
 func (c *conn) takeServer(info string, now clock.Instant) error {
 	c.identity.RunID = infoField(info, "run_id")
-	c.identity.Version = infoField(info, "redis_version")
+	c.identity.Product, c.identity.Version = productOf(info)
 	c.identity.Connected = now
 	c.identity.Started = now
 	// Redis subtracts two moments that are cut to seconds, so the uptime may be almost a second too much.
 	if uptime, err := strconv.ParseInt(infoField(info, "uptime_in_seconds"), 10, 64); err == nil && uptime > 1 {
 		c.identity.Started = now.Add(-time.Duration(min(uptime-1, int64(maxUptime/time.Second))) * time.Second)
 	}
-	switch infoField(info, "redis_mode") {
-	case "cluster":
-		return notItsOwn(ErrClusterMode)
-	case "sentinel":
-		return notItsOwn(ErrSentinelMode)
+	for _, field := range []string{"redis_mode", "server_mode", "redict_mode"} { // Redis, Valkey from 8 on, Redict
+		switch infoField(info, field) {
+		case "cluster":
+			return notItsOwn(ErrClusterMode)
+		case "sentinel":
+			return notItsOwn(ErrSentinelMode)
+		}
 	}
 	return nil
 }
 
 func notItsOwn(mode error) error { return fmt.Errorf("%w, not a master of its own", mode) }
 
+// imitations are products that tell their own version in a field of their own. Their redis_version is the one that they
+// imitate.
+var imitations = []string{"valkey", "redict", "dragonfly", "garnet", "kvrocks"}
+
+// productOf reads from INFO server what the server is.
+func productOf(info string) (product, version string) {
+	product, version = strings.ToLower(infoField(info, "server_name")), infoField(info, "redis_version")
+	for _, imitation := range imitations {
+		if own := infoField(info, imitation+"_version"); own != "" && (product == "" || product == imitation) {
+			return imitation, own
+		}
+	}
+	if product == "" && version != "" {
+		product = "redis"
+	}
+	return product, version
+}
+
 // maxUptime keeps the arithmetic of instants far from its limits.
 const maxUptime = 10 * 365 * 24 * time.Hour
 
-// takeReplication reads INFO replication and refuses a replica: it has no vote of its own.
-func takeReplication(info string) error {
-	if infoField(info, "role") != "slave" {
+// takeReplication reads INFO replication and refuses what is not a master (a slave, a replica, an active-replica of KeyDB):
+// it has no vote of its own. Its text comes behind that of INFO server.
+func (c *conn) takeReplication(info string) error {
+	if c.identity.RunID == "" && c.identity.Product == "dragonfly" {
+		// It has no run_id. Its master_replid is drawn at random by each process, and never stored.
+		c.identity.RunID = infoField(info, "master_replid")
+	}
+	role, host := infoField(info, "role"), infoField(info, "master_host")
+	switch {
+	case role == "" || role == "master":
+		return nil
+	case host == "":
+		return fmt.Errorf("%w: its role is %q, not master", ErrReplica, role)
+	default:
+		return fmt.Errorf("%w of %s:%s, not a master", ErrReplica, host, infoField(info, "master_port"))
+	}
+}
+
+// takeCluster reads INFO cluster, which says the same in all products.
+func takeCluster(info string) error {
+	if infoField(info, "cluster_enabled") != "1" {
 		return nil
 	}
-	return fmt.Errorf("%w of %s:%s, not a master", ErrReplica, infoField(info, "master_host"), infoField(info, "master_port"))
+	return notItsOwn(ErrClusterMode)
 }
 
 // takePersistence reads CONFIG GET append*.

@@ -6,7 +6,8 @@ type Stats struct {
 	State    State
 	Err      error  // why the node is Down; nil otherwise
 	RunID    string // of the server that answers or answered last; empty where unidentified or never connected
-	Version  string // of that server
+	Product  string // of that server: "redis", "valkey" and the like; empty where unknown
+	Version  string // of that product
 	Waiting  int    // calls without an answer, queued or sent
 	Kept     int    // kept calls that nobody waits for any more, to be delivered when the node is back
 	Calls    uint64 // calls made
@@ -22,7 +23,8 @@ func (n *Node) Stats() Stats {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := Stats{
-		Endpoint: n.name, State: n.state, RunID: n.identity.RunID, Version: n.identity.Version,
+		Endpoint: n.name, State: n.state,
+		RunID: n.identity.RunID, Product: n.identity.Product, Version: n.identity.Version,
 		Calls: n.counts.calls, Timeouts: n.counts.timeouts, Connects: n.counts.connects, Dropped: n.counts.dropped,
 	}
 	if n.state == Down {

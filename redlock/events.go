@@ -166,12 +166,12 @@ func (e *events) node(i int, stats *NodeStats) {
 		return
 	}
 	e.nodes[i] = now
-	endpoint, runID, version := stats.Endpoint, stats.RunID, stats.Version
+	endpoint, runID, product, version := stats.Endpoint, stats.RunID, stats.Product, stats.Version
 	e.addLocked(func() {
 		switch {
 		case e.logger == nil:
 		case err == nil:
-			e.logger.Info("node up", "endpoint", endpoint, "run_id", runID, "version", version)
+			e.logger.Info("node up", "endpoint", endpoint, "run_id", runID, "product", product, "version", version)
 		default:
 			e.logger.Warn("node "+now, "endpoint", endpoint, "reason", err)
 		}

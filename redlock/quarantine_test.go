@@ -212,8 +212,9 @@ func TestServersThatAreNoMastersOfTheirOwnAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		field, value, want string
 	}{
-		"replica":  {"role", "slave", "a replica of"},
+		"replica":  {"role", "slave", "a replica"},
 		"cluster":  {"redis_mode", "cluster", "in cluster mode"},
+		"member":   {"cluster_enabled", "1", "in cluster mode"},
 		"sentinel": {"redis_mode", "sentinel", "in sentinel mode"},
 	} {
 		t.Run(name, func(t *testing.T) {

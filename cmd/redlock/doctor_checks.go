@@ -127,7 +127,7 @@ func (f *facts) checkVote(add adder, l limits) {
 		add(note, "replicated", "a replica that is promoted behind this endpoint knows fewer locks, and clients quarantine it",
 			"let nothing fail over behind the endpoint; a master that is gone is gone", "it has %s", plural(replicas, "replica"))
 	}
-	if major, err := strconv.Atoi(before(f.version, ".")); err == nil && major < 5 {
+	if major, err := strconv.Atoi(before(f.version, ".")); err == nil && major < 5 && f.product == "redis" {
 		add(warning, "version", "CLIENT ID is not there: what a proxy holds back from a broken connection cannot be killed", "use Redis 5 or later",
 			"its version is %s", f.version)
 	}

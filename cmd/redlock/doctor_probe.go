@@ -27,6 +27,7 @@ type facts struct {
 	endpoint  string
 	err       error // why there is no connection; nothing else is known then
 	runID     string
+	product   string
 	version   string
 	durable   bool
 	barred    error // why its vote does not count
@@ -66,7 +67,7 @@ func (p *probe) connect(ctx context.Context, f *facts) bool {
 		switch stats.State {
 		case pool.Up:
 			id, _ := p.node.Identity()
-			f.runID, f.version, f.durable = id.RunID, id.Version, id.Durable
+			f.runID, f.product, f.version, f.durable = id.RunID, id.Product, id.Version, id.Durable
 			return true
 		case pool.Down, pool.Closed:
 			f.err = stats.Err

@@ -22,6 +22,7 @@ type diagnosis struct {
 type nodeDiagnosis struct {
 	Endpoint        string    `json:"endpoint"`
 	Reachable       bool      `json:"reachable"`
+	Product         string    `json:"product"`
 	Version         string    `json:"version"`
 	Role            string    `json:"role"`
 	RunID           string    `json:"run_id"`
@@ -36,7 +37,7 @@ func diagnose(all []facts, l limits) diagnosis {
 	for i := range all {
 		f := &all[i]
 		n := nodeDiagnosis{
-			Endpoint: f.endpoint, Reachable: f.err == nil, Version: f.version, Role: f.info["role"], RunID: f.runID,
+			Endpoint: f.endpoint, Reachable: f.err == nil, Product: f.product, Version: f.version, Role: f.info["role"], RunID: f.runID,
 			RoundTripMicros: f.roundTrip.Microseconds(), OffsetMillis: f.offset.Milliseconds(), Findings: f.check(l),
 		}
 		n.UptimeSeconds, _ = strconv.ParseInt(f.info["uptime_in_seconds"], 10, 64) //nolint:errcheck // zero is unknown
@@ -92,7 +93,7 @@ func (n *nodeDiagnosis) summary() string {
 	if !n.Reachable {
 		return "-"
 	}
-	parts := []string{"Redis " + orUnknown(n.Version), orUnknown(n.Role)}
+	parts := []string{n.server(), orUnknown(n.Role)}
 	if n.UptimeSeconds > 0 {
 		parts = append(parts, fmt.Sprintf("up %v", time.Duration(n.UptimeSeconds)*time.Second))
 	}
@@ -102,6 +103,14 @@ func (n *nodeDiagnosis) summary() string {
 		parts = append(parts, "ok")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// server names the product and its version: Valkey 9.1.2.
+func (n *nodeDiagnosis) server() string {
+	if n.Product == "" {
+		return "(unknown)"
+	}
+	return strings.ToUpper(n.Product[:1]) + n.Product[1:] + " " + orUnknown(n.Version)
 }
 
 func writeFindings(b *strings.Builder, findings []finding) {

@@ -70,6 +70,7 @@ func TestSoundMastersAreSafe(t *testing.T) {
 		assert.Empty(t, n.Findings)
 		assert.True(t, n.Reachable)
 		assert.Equal(t, "master", n.Role)
+		assert.NotEmpty(t, n.Product)
 		assert.NotEmpty(t, n.Version)
 		assert.NotEmpty(t, n.RunID)
 		assert.Positive(t, n.RoundTripMicros)
@@ -260,8 +261,9 @@ func TestFindingsFromFacts(t *testing.T) {
 	}{
 		{"nothing", facts{runID: "x", durable: true}, ""},
 		{"no identity", facts{durable: true, denied: map[string]error{"INFO": errors.New("NOPERM")}}, "warning unidentified"},
-		{"old", facts{runID: "x", durable: true, version: "4.0.14"}, "warning version"},
-		{"new", facts{runID: "x", durable: true, version: "10.0.1"}, ""},
+		{"old", facts{runID: "x", durable: true, product: "redis", version: "4.0.14"}, "warning version"},
+		{"new", facts{runID: "x", durable: true, product: "redis", version: "10.0.1"}, ""},
+		{"no Redis", facts{runID: "x", durable: true, product: "garnet", version: "1.0.48"}, ""},
 		{"has replicas", facts{runID: "x", durable: true, info: map[string]string{"connected_slaves": "2"}}, "note replicated"},
 		{"full", facts{runID: "x", durable: true, info: map[string]string{"maxmemory": "1000", "maxmemory_policy": "noeviction", "used_memory": "901"}}, "warning memory"},
 		{"has room", facts{runID: "x", durable: true, info: map[string]string{"maxmemory": "1000", "maxmemory_policy": "noeviction", "used_memory": "900"}}, ""},
