@@ -42,7 +42,7 @@ func (s spoken) writes() []string {
 func (w *wire) about(t *testing.T, node int, key string) (s spoken) {
 	t.Helper()
 	m := w.monitors[node]
-	m.WaitFor(`"EVALSHA"`, 1)
+	m.WaitFor(fmt.Sprintf(`"1" %q`, key), 1) // a script with that key
 	m.Sync()
 	for _, line := range m.Matching(fmt.Sprintf("%q", key)) {
 		source, command, found := strings.Cut(line, "] ")

@@ -25,6 +25,7 @@ type conn struct {
 	redis    redis.Conn // over guard; one goroutine sends, one receives
 	clientID int64      // CLIENT ID; 0 when unknown
 	identity Identity   // of the server, without what was before
+	mayLoad  bool       // the server lets us load scripts
 
 	wake chan struct{} // told by Do when there is something to write and the writer is idle; room for one
 	gone chan struct{} // closed when the reader has ended

@@ -98,8 +98,9 @@ func (n *Node) tlsConfig() *tls.Config {
 // step is one command of the handshake.
 type step struct {
 	outgoing
-	optional bool                 // an ACL may forbid it
-	use      func(reply any) bool // takes the reply, and reports whether it is of the right kind
+	optional bool                    // an ACL may forbid it
+	use      func(reply any) bool    // takes the reply, and reports whether it is of the right kind
+	denied   func(words redis.Error) // told why an optional one was refused; may be nil
 }
 
 func isOK(reply any) bool { return reply == "OK" }
@@ -111,31 +112,39 @@ func (c *conn) introduce(n *Node, username, password string) error {
 	c.identity.Connected = n.config.clock.Now()
 	steps := authenticate(username, password)
 	if n.endpoint.database != 0 {
-		steps = append(steps, step{outgoing{"SELECT", []any{n.endpoint.database}}, false, isOK})
+		steps = append(steps, step{outgoing: outgoing{"SELECT", []any{n.endpoint.database}}, use: isOK})
 	}
 	steps = append(steps, n.giveName()...)
 	steps = append(steps,
-		step{outgoing{"CLIENT", []any{"ID"}}, true, func(reply any) (ok bool) { c.clientID, ok = reply.(int64); return ok }},
+		optional(func(reply any) (ok bool) { c.clientID, ok = reply.(int64); return ok }, "CLIENT", "ID"),
 		info("server", func(text string) { refuse(c.takeServer(text, n.config.clock.Now())) }),
 		info("replication", func(text string) { refuse(c.takeReplication(text)) }),
 		info("cluster", func(text string) { refuse(takeCluster(text)) }),
-		step{outgoing{"CONFIG", []any{"GET", "append*"}}, true, c.takePersistence},
-		step{outgoing{"PING", nil}, true, func(reply any) bool { return reply == "PONG" }},
+		optional(c.takePersistence, "CONFIG", "GET", "append*"),
 	)
-	err := c.exchange(steps)
-	if err == nil {
-		return refused
+	var scripts trial
+	steps = append(steps, scripts.steps()...)
+	steps = append(steps, optional(func(reply any) bool { return reply == "PONG" }, "PING"))
+	if err := c.exchange(steps); err != nil {
+		return hidePassword(err, password)
 	}
-	return hidePassword(err, password)
+	refuse(scripts.verdict())
+	c.mayLoad = scripts.load == nil
+	return refused
+}
+
+// optional returns a step that an ACL may forbid.
+func optional(use func(reply any) bool, name string, args ...any) step {
+	return step{outgoing: outgoing{name, args}, optional: true, use: use}
 }
 
 // info returns the step that asks for a section of INFO.
 func info(section string, take func(text string)) step {
-	return step{outgoing{"INFO", []any{section}}, true, func(reply any) bool {
+	return optional(func(reply any) bool {
 		text, ok := reply.([]byte)
 		take(string(text))
 		return ok
-	}}
+	}, "INFO", section)
 }
 
 // authenticate returns the AUTH of a connection, or nothing where there is no password.
@@ -144,9 +153,9 @@ func authenticate(username, password string) []step {
 	case password == "":
 		return nil
 	case username == "":
-		return []step{{outgoing{"AUTH", []any{password}}, false, isOK}}
+		return []step{{outgoing: outgoing{"AUTH", []any{password}}, use: isOK}}
 	default:
-		return []step{{outgoing{"AUTH", []any{username, password}}, false, isOK}}
+		return []step{{outgoing: outgoing{"AUTH", []any{username, password}}, use: isOK}}
 	}
 }
 
@@ -155,7 +164,7 @@ func (n *Node) giveName() []step {
 	if n.config.clientName == "" {
 		return nil
 	}
-	return []step{{outgoing{"CLIENT", []any{"SETNAME", n.config.clientName}}, true, isOK}}
+	return []step{optional(isOK, "CLIENT", "SETNAME", n.config.clientName)}
 }
 
 // errHidden stands for an error that repeats the password.
@@ -179,10 +188,10 @@ func (c *conn) kill(last *previous) error {
 	if last.clientID == 0 || last.runID == "" || last.runID != c.identity.RunID || last.clientID == c.clientID {
 		return nil
 	}
-	err := c.exchange([]step{{outgoing{"CLIENT", []any{"KILL", "ID", last.clientID}}, true, func(reply any) bool {
+	err := c.exchange([]step{optional(func(reply any) bool {
 		_, ok := reply.(int64)
 		return ok
-	}}})
+	}, "CLIENT", "KILL", "ID", last.clientID)})
 	if err == nil {
 		*last = previous{}
 	}
@@ -216,6 +225,9 @@ func (c *conn) exchange(steps []step) error {
 			return fmt.Errorf("%w: %s was answered by a %T", ErrProtocol, s.name, reply)
 		case err != nil && s.optional && isDenied(words):
 			denied = words
+			if s.denied != nil {
+				s.denied(words)
+			}
 		case err != nil && failed == nil:
 			failed = fmt.Errorf("%s: %w", s.name, words)
 			if s.isAuth(words) {

@@ -142,7 +142,7 @@ func (s *Subscription) introduce(c *conn, username, password string) error {
 	// The parser stays quiet for good where there is a password: what the server makes of AUTH may come late here, for
 	// nobody counts the replies.
 	steps := append(authenticate(username, password), s.node.giveName()...)
-	steps = append(steps, step{outgoing{"SUBSCRIBE", []any{s.channel}}, false, func(reply any) bool {
+	steps = append(steps, step{outgoing: outgoing{"SUBSCRIBE", []any{s.channel}}, use: func(reply any) bool {
 		p, ok := parsePush(reply)
 		return ok && p.kind == pushSubscribe && p.channel == s.channel
 	}})

@@ -438,10 +438,10 @@ func TestRunsShareAQueue(t *testing.T) {
 	})
 }
 
-// scripts returns how many scripts the store has run.
+// scripts returns how many scripts of the queue the store has run. The one that a new connection tries has no keys.
 func (w *world) scripts() (n int) {
 	for _, c := range w.store.Commands() {
-		if c.Args[0] == "EVALSHA" {
+		if c.Args[0] == "EVALSHA" && c.Args[2] != "0" {
 			n++
 		}
 	}

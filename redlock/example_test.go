@@ -90,6 +90,9 @@ func ExampleQuorumError() {
 		panic(err)
 	}
 	defer locker.Close()
+	if err := locker.Ready(context.Background()); err != nil {
+		panic(err)
+	}
 
 	servers[0].SetError("OOM command not allowed when used memory > 'maxmemory'.")
 	servers[1].SetError("OOM command not allowed when used memory > 'maxmemory'.")

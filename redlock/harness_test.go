@@ -107,3 +107,14 @@ func settle() {
 }
 
 var ctx = context.Background()
+
+// ofHandshake reports whether a command is one that a new connection begins with. Its scripts have no keys, unlike all others.
+func ofHandshake(args []string) bool {
+	switch args[0] {
+	case "CLIENT", "INFO", "PING", "SCRIPT", "CONFIG":
+		return true
+	case "EVAL", "EVALSHA":
+		return args[2] == "0"
+	}
+	return false
+}

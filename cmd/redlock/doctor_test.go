@@ -160,7 +160,7 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 			_, err := s.Do("ACL", "SETUSER", "poor", "on", ">poverty", "~*", "&*", "+@all", "-evalsha")
 			require.NoError(t, err)
 			return "redis://poor:poverty@" + s.Addr()
-		}, severe, "permission", []string{"EVALSHA is refused: NOPERM"}},
+		}, severe, "scripts", []string{"scripts cannot be run: EVALSHA: NOPERM"}},
 		{"mute channels", func(t *testing.T) string {
 			s := redistest.StartOne(t, durable)
 			_, err := s.Do("ACL", "SETUSER", "mute", "on", ">poverty", "~*", "resetchannels", "+@all", "-subscribe")
