@@ -11,24 +11,35 @@ import (
 	"testing"
 )
 
-// program is what is started; looked for in PATH.
-const program = "redis-server"
+// programVariable names the environment variable with the executable of the server under test.
+const programVariable = "REDQUORUM_SERVER"
 
-// Available reports whether there is a redis-server in PATH.
+// program returns what is started: the path in REDQUORUM_SERVER, else the redis-server in PATH.
+func program() string {
+	if chosen := os.Getenv(programVariable); chosen != "" {
+		return chosen
+	}
+	return "redis-server"
+}
+
+// Available reports whether there is a server to start: a redis-server in PATH, or what REDQUORUM_SERVER names.
 func Available() bool {
-	_, err := exec.LookPath(program)
+	_, err := exec.LookPath(program())
 	return err == nil
 }
 
-// Require skips the test when there is no redis-server in PATH. Where CI=true it fails the test instead: a test that
-// nobody runs proves nothing.
+// Require skips the test when there is no redis-server in PATH. Where CI=true, or REDQUORUM_SERVER names a server, it fails the
+// test instead: a test that nobody runs proves nothing.
 func Require(tb testing.TB) {
 	tb.Helper()
 	if Available() {
 		return
 	}
-	if os.Getenv("CI") == "true" {
-		tb.Fatalf("redistest: no %s in PATH, and CI=true: install it, so that this test is not skipped unseen", program)
+	if chosen := os.Getenv(programVariable); chosen != "" {
+		tb.Fatalf("redistest: %s is %s, which cannot be executed", programVariable, chosen)
 	}
-	tb.Skipf("redistest: no %s in PATH: install Redis to run this test", program)
+	if os.Getenv("CI") == "true" {
+		tb.Fatal("redistest: no redis-server in PATH, and CI=true: install it, so that this test is not skipped unseen")
+	}
+	tb.Skip("redistest: no redis-server in PATH: install Redis to run this test")
 }

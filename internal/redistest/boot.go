@@ -27,7 +27,7 @@ var errPortTaken = errors.New("another process took the port")
 
 // start starts a process and waits until it answers. On an error none is left.
 func (s *Server) start() error {
-	command := exec.Command(program, s.arguments()...)
+	command := exec.Command(program(), s.arguments()...)
 	command.Dir = s.dir
 	command.Env = slices.Concat(os.Environ(), s.config.env)
 	process, err := startProcess(command, filepath.Join(s.dir, "output.log"))

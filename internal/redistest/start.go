@@ -36,7 +36,7 @@ func StartOne(tb testing.TB, opts ...Option) *Server {
 // directories; it may be called more than once, and is never nil. On an error nothing is left running.
 func Launch(n int, opts ...Option) ([]*Server, func(), error) {
 	if !Available() {
-		return nil, func() {}, fmt.Errorf("no %s in PATH", program)
+		return nil, func() {}, fmt.Errorf("%s: not in PATH, or not executable", program())
 	}
 	servers, errs := make([]*Server, n), make([]error, n)
 	var starts sync.WaitGroup

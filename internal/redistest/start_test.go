@@ -21,7 +21,9 @@ type verdict struct {
 
 func (v *verdict) Helper() {}
 
-func (v *verdict) Skipf(string, ...any) { v.skipped = true; runtime.Goexit() }
+func (v *verdict) Skip(...any) { v.skipped = true; runtime.Goexit() }
+
+func (v *verdict) Fatal(...any) { v.failed = true; runtime.Goexit() }
 
 func (v *verdict) Fatalf(string, ...any) { v.failed = true; runtime.Goexit() }
 
@@ -41,14 +43,22 @@ func TestRequireSkipsWithoutRedisAndFailsInCI(t *testing.T) {
 	if Available() {
 		assert.Equal(t, &verdict{}, judge(Require))
 	}
+	t.Setenv(programVariable, "")
 	t.Setenv("PATH", t.TempDir())
 	assert.False(t, Available())
 	assert.Equal(t, &verdict{failed: true}, judge(Require))
 	t.Setenv("CI", "")
 	assert.Equal(t, &verdict{skipped: true}, judge(Require))
 	_, stop, err := Launch(1)
-	require.ErrorContains(t, err, "no redis-server in PATH")
+	require.ErrorContains(t, err, "redis-server: not in PATH")
 	stop()
+}
+
+func TestChosenServerThatIsNotThereFailsTheTest(t *testing.T) {
+	t.Setenv("CI", "")
+	t.Setenv(programVariable, t.TempDir()+"/valkey-server")
+	assert.False(t, Available(), "whatever is in PATH")
+	assert.Equal(t, &verdict{failed: true}, judge(Require))
 }
 
 func TestStartedServersAreApartAndEmpty(t *testing.T) {
