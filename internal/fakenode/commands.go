@@ -10,6 +10,7 @@ type command struct {
 	arity    int    // arguments with the name; negative: at least
 	run      func(n *Node, s *session, args []string) reply
 	noScript bool // not from a script
+	writes   bool // refused by a replica
 	open     bool // before AUTH, too
 }
 
@@ -58,6 +59,8 @@ func (n *Node) executeLocked(s *session, args []string) reply {
 	case len(s.subscribed) > 0 && !allowedSubscribed[c.name]:
 		return failure("ERR Can't execute '" + strings.ToLower(args[0]) + "': only (P|S)SUBSCRIBE / " +
 			"(P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+	case c.writes && n.process.replication.replica:
+		return readOnly
 	}
 	return c.run(n, s, args)
 }
@@ -74,6 +77,8 @@ func (n *Node) callLocked(s *session, args []string) reply {
 		return failure("ERR This Redis command is not allowed from script")
 	case n.rules.refuse[c.name] != "":
 		return failure(n.rules.refuse[c.name])
+	case c.writes && n.process.replication.replica:
+		return readOnly
 	}
 	return c.run(n, s, args)
 }

@@ -127,6 +127,9 @@ func (n *Node) SetClock(offset time.Duration, rate float64) {
 	n.change(func() { n.wall = newWall(n.clk, offset, rate) })
 }
 
+// Disconnect resets all connections. The process goes on.
+func (n *Node) Disconnect() { n.change(n.resetAllLocked) }
+
 func (n *Node) requestDelay() func() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()

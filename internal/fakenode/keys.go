@@ -4,18 +4,18 @@ import "strings"
 
 func keyCommands() []command {
 	return []command{
-		{name: "del", arity: -2, run: del},
-		{name: "unlink", arity: -2, run: del},
+		{name: "del", arity: -2, run: del, writes: true},
+		{name: "unlink", arity: -2, run: del, writes: true},
 		{name: "exists", arity: -2, run: exists},
 		{name: "type", arity: 2, run: typeOf},
-		{name: "expire", arity: -3, run: expire},
-		{name: "pexpire", arity: -3, run: expire},
+		{name: "expire", arity: -3, run: expire, writes: true},
+		{name: "pexpire", arity: -3, run: expire, writes: true},
 		{name: "ttl", arity: 2, run: ttl},
 		{name: "pttl", arity: 2, run: ttl},
 		{name: "keys", arity: 2, run: keys},
 		{name: "dbsize", arity: 1, run: dbsize},
-		{name: "flushdb", arity: -1, run: flush},
-		{name: "flushall", arity: -1, run: flush},
+		{name: "flushdb", arity: -1, run: flush, writes: true},
+		{name: "flushall", arity: -1, run: flush, writes: true},
 	}
 }
 

@@ -5,8 +5,8 @@
 // does, runs scripts as Lua, expires keys by a clock of its own, and has the faults that a lock must survive: each
 // can be set at any time. Inside a bubble, make the node there and Close it before the bubble ends.
 //
-// It is no Redis: strings and sorted sets only, no persistence, no transactions, no replication, no patterns of
-// channels. A command or an option that it does not know is an error reply. A script that does not end hangs its
+// It is no Redis: strings and sorted sets only, persistence and replication as far as they make a server forget, no
+// transactions, no patterns of channels. A command or an option that it does not know is an error reply. A script that does not end hangs its
 // node. Lua is gopher-lua's: numbers become text as in Lua 5.1 by tostring, string.format, table.concat and the ..
 // operator, but not where another string function is handed a number of 15 digits or more; some things are accepted
 // that 5.1 refuses (";;", goto); and the interpreter's own errors have other words.
@@ -32,17 +32,21 @@ type Node struct {
 	clk      clock.Clock
 	settings settings
 	running  sync.WaitGroup // one per session; Close waits
+	replicas atomic.Int64   // that follow this node
 
 	mu       sync.Mutex // guards the fields below; never held over a callback or a wait
 	process  process
 	network  network
 	rules    rules
 	disk     disk
+	saved    disk // the last snapshot
 	wall     wall
 	now      int64 // microseconds of wall, at the start of the command that runs
 	engine   *engine
 	log      commandLog
 	hook     func(Command)
+	onChange func(Change)
+	changes  []Change   // that the running command made, for onChange
 	sessions []*session // that have a goroutine, oldest first
 	closed   bool
 }
@@ -56,6 +60,8 @@ type process struct {
 	stopped    bool
 	channels   map[string][]*session // subscribers, oldest first
 	scripts    map[string]string     // source by digest, for EVALSHA
+
+	replication replication
 }
 
 // rules are what the process was told by a test, and keeps over restarts.
@@ -98,10 +104,12 @@ func (n *Node) newProcess(runID string) process {
 		started:  n.wall.micros(),
 		channels: make(map[string][]*session),
 		scripts:  make(map[string]string),
+
+		replication: newReplication(),
 	}
 }
 
-var runs atomic.Uint64 // numbers the processes of all nodes, so that no two have one run_id
+var runs atomic.Uint64 // numbers the processes of all nodes and their replication ids, so that no two are the same
 
 func newRunID() string {
 	sum := sha1.Sum([]byte("fakenode " + strconv.FormatUint(runs.Add(1), 10)))
@@ -164,20 +172,8 @@ func (n *Node) Continue() { n.change(func() { n.process.stopped = false }) }
 func (n *Node) Kill() {
 	n.change(func() {
 		n.process.killed = true
+		n.unfollowLocked()
 		n.resetAllLocked()
-	})
-}
-
-// Restart starts a new process after Kill, which it does first where it was not done: new run_id, uptime 0, client
-// ids from 1, no scripts, neither stopped nor killed. Without keepData the keyspace is empty. What
-// was set on the network (delays, mute, losses) and by [Node.RefuseWith], [Node.SetInfo] and [Node.SetConfig] stays.
-func (n *Node) Restart(keepData bool) {
-	n.change(func() {
-		n.resetAllLocked()
-		n.process = n.newProcess("")
-		if !keepData {
-			n.disk = disk{}
-		}
 	})
 }
 

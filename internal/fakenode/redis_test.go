@@ -204,6 +204,7 @@ var sameAsRedis = map[string]string{
 		CONFIG GET appendonly
 		CONFIG GET APPENDFSYNC
 		CONFIG GET none
+		CONFIG GET no-append*
 		CONFIG GET maxmemory-pol*
 		CONFIG GET
 		CONFIG FOO
@@ -308,6 +309,25 @@ var sameAsRedis = map[string]string{
 		SET ttl 30000
 		EVAL 'return math.max(redis.call("get","ttl") + 1, ARGV[1])' 0 5
 		EVAL 'return math.max(tonumber(redis.call("get","ttl")), tonumber(ARGV[1]))' 0 50000`,
+	"scripts that keep a text": `
+		EVAL 'local now = redis.call("TIME") return {type(now), #now, type(now[1]), type(now[1] * 1000 + now[2] / 1000), #string.format("%.0f", now[1] * 1000)}' 0
+		EVAL 'local text = redis.pcall("GET", KEYS[1]) return type(text)' 1 k
+		EVAL 'local text = redis.pcall("GET", KEYS[1]) if text == false then return "" end return text' 1 k
+		EVAL 'return string.format("%s until %.0f %s %s", "new", 1753000000123 + ARGV[1], ARGV[2], KEYS[1])' 1 k 2000 abc
+		EVAL 'local text = string.format("%s until %.0f %s", "new", 1753000000123, ARGV[1]) redis.call("SET", KEYS[1], text) return {text, "set"}' 1 k abc
+		GET k
+		TTL k
+		EVAL 'local text = redis.pcall("GET", KEYS[1]) if text ~= ARGV[1] then return {text, "other"} end redis.call("SET", KEYS[1], ARGV[2]) return {ARGV[2], "set"}' 1 k 'new until 1753000000123 abc' active
+		EVAL 'local text = redis.pcall("GET", KEYS[1]) if text ~= ARGV[1] then return {text, "other"} end redis.call("SET", KEYS[1], ARGV[2]) return {ARGV[2], "set"}' 1 k 'new until 1753000000123 abc' active
+		EVAL 'local state, at = string.match("lost until 1753000000123 abc", "^(%a+) until (%d+) ") return {state, at, tonumber(at) < 1753000000124}' 0
+		EVAL 'local words = {} for word in string.gmatch("active abc def 1 2000 -", "%S+") do words[#words + 1] = word end return words' 0
+		ZADD z 1 a
+		EVAL 'local text = redis.pcall("GET", KEYS[1]) return {type(text), text.err}' 1 z
+		EVAL 'local text = redis.pcall("GET", KEYS[1]) if type(text) == "table" then return "?" end return text' 1 z
+		EVAL 'return redis.pcall("GET", KEYS[1])' 1 z
+		EVAL 'redis.call("SET", KEYS[1], "text") return {redis.call("GET", KEYS[1]), redis.call("TYPE", KEYS[1]).ok}' 1 z
+		EVAL 'redis.call("SET", KEYS[1], 1753000000123) return redis.call("GET", KEYS[1])' 1 n
+		EVAL 'return {tostring(1753000000123), 1753000000123 .. "", math.floor(1753000000123.7)}' 0`,
 	"script errors": `
 		SET s v
 		EVAL 'return redis.call("zcard","s")' 0

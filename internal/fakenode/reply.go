@@ -29,6 +29,7 @@ var (
 	wrongType  = failure("WRONGTYPE Operation against a key holding the wrong kind of value")
 	notInteger = failure("ERR value is not an integer or out of range")
 	syntax     = failure("ERR syntax error")
+	readOnly   = failure("READONLY You can't write against a read only replica.")
 )
 
 func status(text string) reply         { return reply{kind: kindStatus, text: text} }

@@ -41,9 +41,13 @@ func (n *Node) serve(s *session, r request) bool {
 	command := Command{At: n.clk.Now(), Conn: s.id, Args: r.args}
 	n.log.add(command)
 	n.answerLocked(s, n.executeLocked(s, r.args), raw)
-	hook := n.hook
+	hook, onChange, changes := n.hook, n.onChange, n.changes
+	n.changes = nil
 	n.mu.Unlock()
 
+	for _, c := range changes {
+		onChange(c)
+	}
 	if hook != nil {
 		hook(command)
 	}

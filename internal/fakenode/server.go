@@ -65,12 +65,9 @@ func (n *Node) infoFields() []infoField {
 		{"Memory", "maxmemory_policy", "noeviction"},
 		{"Persistence", "loading", "0"},
 		{"Persistence", "aof_enabled", "0"},
-		{"Replication", "role", "master"},
-		{"Replication", "connected_slaves", "0"},
-		{"Replication", "master_failover_state", "no-failover"},
-		{"Replication", "master_repl_offset", "0"},
-		{"Cluster", "cluster_enabled", "0"},
 	}
+	fields = append(fields, n.replicationFields()...)
+	fields = append(fields, infoField{"Cluster", "cluster_enabled", "0"})
 	known := make(map[string]bool)
 	for i := range fields {
 		known[fields[i].name] = true
@@ -114,13 +111,16 @@ func info(n *Node, _ *session, args []string) reply {
 
 // defaultConfig is what CONFIG GET knows.
 var defaultConfig = map[string]string{
-	"appendfsync":      "everysec",
-	"appendonly":       "no",
-	"databases":        "16",
-	"maxmemory":        "0",
-	"maxmemory-policy": "noeviction",
-	"save":             "",
-	"timeout":          "0",
+	"appenddirname":             "appendonlydir",
+	"appendfilename":            "appendonly.aof",
+	"appendfsync":               "everysec",
+	"appendonly":                "no",
+	"databases":                 "16",
+	"maxmemory":                 "0",
+	"maxmemory-policy":          "noeviction",
+	"no-appendfsync-on-rewrite": "no",
+	"save":                      "",
+	"timeout":                   "0",
 }
 
 // config serves CONFIG GET with names and patterns.

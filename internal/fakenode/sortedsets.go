@@ -7,13 +7,13 @@ import (
 
 func sortedSetCommands() []command {
 	return []command{
-		{name: "zadd", arity: -4, run: zadd},
-		{name: "zrem", arity: -3, run: zrem},
+		{name: "zadd", arity: -4, run: zadd, writes: true},
+		{name: "zrem", arity: -3, run: zrem, writes: true},
 		{name: "zcard", arity: 2, run: zcard},
 		{name: "zscore", arity: 3, run: zscore},
 		{name: "zrange", arity: -4, run: zrange},
 		{name: "zrangebyscore", arity: -4, run: zrangeByScore},
-		{name: "zpopmin", arity: -2, run: zpopMin},
+		{name: "zpopmin", arity: -2, run: zpopMin, writes: true},
 	}
 }
 

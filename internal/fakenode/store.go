@@ -34,6 +34,7 @@ func (n *Node) lookup(db int, key string) *entry {
 
 // store sets a key.
 func (n *Node) store(db int, key string, e *entry) {
+	n.noteChange(db, key, e.text)
 	if n.disk[db] == nil {
 		n.disk[db] = make(map[string]*entry)
 	}
@@ -45,6 +46,7 @@ func (n *Node) remove(db int, key string) bool {
 	if n.lookup(db, key) == nil {
 		return false
 	}
+	n.noteChange(db, key, "")
 	delete(n.disk[db], key)
 	return true
 }

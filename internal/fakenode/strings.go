@@ -9,8 +9,8 @@ import (
 func stringCommands() []command {
 	return []command{
 		{name: "get", arity: 2, run: get},
-		{name: "set", arity: -3, run: set},
-		{name: "incr", arity: 2, run: incr},
+		{name: "set", arity: -3, run: set, writes: true},
+		{name: "incr", arity: 2, run: incr, writes: true},
 	}
 }
 
