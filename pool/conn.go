@@ -42,6 +42,11 @@ type conn struct {
 	since   clock.Instant // when it was made
 	usedAt  clock.Instant // when look last saw that it had been used
 	usedBy  uint64        // answered at that time
+
+	proves      bool      // the memory key can be read; set before use
+	proof       *Proof    // the last that was read; nil before the first
+	unproven    []outcome // answered, and told when the proof behind them is in
+	spareProofs []*proofCall
 }
 
 // newConn returns a connection that speaks over stream, which is network itself or TLS on it.
@@ -127,6 +132,7 @@ func (c *conn) send(batch []outgoing) error {
 func (n *Node) takeBatch(c *conn, batch []outgoing) []outgoing {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	var proveUntil clock.Instant
 	for _, from := range [...]*ring{&c.retries, &n.queue} {
 		for c.err == nil && from.len() > 0 && len(batch) < maxBatch {
 			call := from.pop()
@@ -138,7 +144,13 @@ func (n *Node) takeBatch(c *conn, batch []outgoing) []outgoing {
 				batch = c.takeLocked(script.load(call.Request.Deadline), batch)
 			}
 			batch = c.takeLocked(call, batch)
+			if call.Request.Prove && c.proves {
+				proveUntil = max(proveUntil, call.Request.Deadline)
+			}
 		}
+	}
+	if proveUntil != 0 {
+		batch = c.takeProofLocked(proveUntil, batch)
 	}
 	c.idle = len(batch) == 0
 	return batch
@@ -205,17 +217,30 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 		}
 		c.pending.pop()
 		c.answered++
+		if p, ok := call.Request.Sink.(*proofCall); ok {
+			var err error
+			if outcomes, err = c.provenLocked(p, a, outcomes); err != nil {
+				return outcomes, err
+			}
+			continue
+		}
 		if call.Request.Script != nil && !call.eval && hasCode(a.err, "NOSCRIPT") && c.again(call) {
 			continue
 		}
 		if call.completed {
 			continue
 		}
-		call.completed = true
 		o := outcome{call: call, reply: a.reply}
 		if a.err != nil {
 			o.err = fail(Refused, a.err)
+		} else if call.Request.Prove {
+			if c.proves {
+				c.unproven = append(c.unproven, o)
+				continue
+			}
+			o.proven = true
 		}
+		call.completed = true
 		outcomes = append(outcomes, o)
 	}
 	n.wakeLocked(c)

@@ -47,7 +47,7 @@ var (
 
 	// ErrQuarantined means that the server may have forgotten what it granted, and has no vote until that has expired. It does
 	// not wrap [ErrRefused]: the server is fit for a vote, and is asked like the others.
-	ErrQuarantined = errors.New("pool: quarantined")
+	ErrQuarantined = errors.New("quarantined")
 
 	// ErrEndpoint means that an endpoint, or an option of a node, cannot be used. Nothing was dialed.
 	ErrEndpoint = errors.New("pool: bad endpoint or option")

@@ -100,6 +100,7 @@ type step struct {
 	outgoing
 	optional bool                    // an ACL may forbid it
 	use      func(reply any) bool    // takes the reply, and reports whether it is of the right kind
+	anyway   bool                    // optional, whatever the server says: the others tell
 	denied   func(words redis.Error) // told why an optional one was refused; may be nil
 }
 
@@ -115,12 +116,15 @@ func (c *conn) introduce(n *Node, username, password string) error {
 		steps = append(steps, step{outgoing: outgoing{"SELECT", []any{n.endpoint.database}}, use: isOK})
 	}
 	steps = append(steps, n.giveName()...)
+	memory := optional(c.takeMemory, "GET", MemoryKey)
+	memory.anyway, memory.denied = true, c.takeNoMemory
 	steps = append(steps,
 		optional(func(reply any) (ok bool) { c.clientID, ok = reply.(int64); return ok }, "CLIENT", "ID"),
+		memory, // before INFO: what the marker is compared with is no older than the marker
 		info("server", func(text string) { refuse(c.takeServer(text, n.config.clock.Now())) }),
 		info("replication", func(text string) { refuse(c.takeReplication(text)) }),
 		info("cluster", func(text string) { refuse(takeCluster(text)) }),
-		optional(c.takePersistence, "CONFIG", "GET", "append*"),
+		optional(c.takePersistence, "CONFIG", "GET", "*append*"),
 	)
 	var scripts trial
 	steps = append(steps, scripts.steps()...)
@@ -223,7 +227,7 @@ func (c *conn) exchange(steps []step) error {
 			return connectionLost(err)
 		case err == nil && !s.use(reply):
 			return fmt.Errorf("%w: %s was answered by a %T", ErrProtocol, s.name, reply)
-		case err != nil && s.optional && isDenied(words):
+		case err != nil && s.optional && (s.anyway || isDenied(words)):
 			denied = words
 			if s.denied != nil {
 				s.denied(words)

@@ -19,8 +19,19 @@ type Identity struct {
 	// server's uptime follows its wall clock; one that is negative counts as zero. Meaningless when unidentified.
 	Started clock.Instant
 	// Durable: the server says that it writes every command to disk before it answers (appendonly yes, appendfsync
-	// always), so that a restart loses nothing.
+	// always, no-appendfsync-on-rewrite no), so that a restart loses nothing. False where CONFIG GET is denied.
 	Durable bool
+	// TellsDurable: CONFIG GET is allowed.
+	TellsDurable bool
+	// ReplID is the id of the server's replication history; empty where INFO does not tell. It changes when a replica becomes a
+	// master, and when a master has been without replicas for long.
+	ReplID string
+	// Promoted: the server was a replica before it was a master (it has a second replication id).
+	Promoted bool
+	// Memory is what the memory key held, read before the rest was told; nil where the user may not read it.
+	Memory *Proof
+	// Connection counts the connections of the node: a later identity has a larger one.
+	Connection uint64
 	// Connected is when the connection was made.
 	Connected clock.Instant
 	// Previous is the run id of the server that answered here before; empty on first contact.
@@ -74,6 +85,8 @@ func (n *Node) identify(c *conn) {
 			next.Started, next.Previous, next.LastContact = before.Started, before.Previous, before.LastContact
 		}
 	}
+	n.connections++
+	next.Connection = n.connections
 	n.identity, n.met = next, true
 	n.mu.Unlock()
 	n.tellObservers()
@@ -123,6 +136,9 @@ func productOf(info string) (product, version string) {
 // maxUptime keeps the arithmetic of instants far from its limits.
 const maxUptime = 10 * 365 * 24 * time.Hour
 
+// noReplID is what Redis says for a second replication id that is not there.
+const noReplID = "0000000000000000000000000000000000000000"
+
 // takeReplication reads INFO replication and refuses what is not a master (a slave, a replica, an active-replica of KeyDB):
 // it has no vote of its own. Its text comes behind that of INFO server.
 func (c *conn) takeReplication(info string) error {
@@ -130,6 +146,9 @@ func (c *conn) takeReplication(info string) error {
 		// It has no run_id. Its master_replid is drawn at random by each process, and never stored.
 		c.identity.RunID = infoField(info, "master_replid")
 	}
+	c.identity.ReplID = infoField(info, "master_replid")
+	second := infoField(info, "master_replid2")
+	c.identity.Promoted = second != "" && second != noReplID
 	role, host := infoField(info, "role"), infoField(info, "master_host")
 	switch {
 	case role == "" || role == "master":
@@ -149,7 +168,7 @@ func takeCluster(info string) error {
 	return notItsOwn(ErrClusterMode)
 }
 
-// takePersistence reads CONFIG GET append*.
+// takePersistence reads CONFIG GET *append*.
 func (c *conn) takePersistence(reply any) bool {
 	pairs, ok := reply.([]any)
 	config := map[string]string{}
@@ -158,6 +177,7 @@ func (c *conn) takePersistence(reply any) bool {
 		value, _ := pairs[i+1].([]byte)
 		config[string(name)] = string(value)
 	}
-	c.identity.Durable = config["appendonly"] == "yes" && config["appendfsync"] == "always"
+	c.identity.TellsDurable = ok && config["appendonly"] != ""
+	c.identity.Durable = config["appendonly"] == "yes" && config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] != "yes"
 	return ok
 }

@@ -37,6 +37,7 @@ type Node struct {
 
 	identity    Identity      // of the present or last connection
 	met         bool          // there was one
+	connections uint64        // made and introduced
 	lastContact clock.Instant // when the last connection ended
 	observers   map[*byte]func()
 
@@ -133,7 +134,7 @@ func (n *Node) admitLocked(c *Call) error {
 	n.counts.calls++
 	waiting := n.queue.len()
 	if n.conn != nil {
-		waiting += n.conn.pending.len() + n.conn.retries.len()
+		waiting += n.conn.pending.len() + len(n.conn.unproven) + n.conn.retries.len()
 	}
 	switch {
 	case n.state == Closed:
@@ -175,14 +176,20 @@ func (n *Node) Close() error {
 
 // outcome is what a Sink is told once the mutex is free.
 type outcome struct {
-	call  *Call
-	reply any
-	err   error
+	call   *Call
+	reply  any
+	err    error
+	proof  *Proof
+	proven bool // tell Proven
 }
 
 func tell(outcomes []outcome) {
 	for _, o := range outcomes {
-		o.call.Request.Sink.Complete(o.call, o.reply, o.err)
+		if o.proven {
+			o.call.Request.Sink.(Prover).Proven(o.call, o.reply, o.proof)
+		} else {
+			o.call.Request.Sink.Complete(o.call, o.reply, o.err)
+		}
 	}
 }
 

@@ -91,6 +91,12 @@ func (n *Node) broken(c *conn) error {
 	}
 	failed := fail(Unknown, c.err)
 	var outcomes []outcome
+	for _, o := range c.unproven { // executed, and nobody knows what the server remembered then
+		if !o.call.completed {
+			o.call.completed = true
+			outcomes = append(outcomes, outcome{call: o.call, err: failed})
+		}
+	}
 	for i := c.pending.len() - 1; i >= 0; i-- {
 		call := c.pending.at(i)
 		if !call.completed {

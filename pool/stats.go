@@ -44,6 +44,11 @@ func (n *Node) Stats() Stats {
 	if n.conn != nil {
 		count(&n.conn.retries)
 		count(&n.conn.pending)
+		for _, o := range n.conn.unproven {
+			if !o.call.completed {
+				s.Waiting++
+			}
+		}
 	}
 	return s
 }

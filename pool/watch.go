@@ -57,6 +57,9 @@ func (n *Node) look() {
 		for i := range c.pending.len() {
 			overdue(c.pending.at(i), Unknown, ErrTimeout)
 		}
+		for i := range c.unproven {
+			overdue(c.unproven[i].call, Unknown, ErrTimeout)
+		}
 		next = min(next, n.lookAtConnLocked(c, now))
 	}
 	if next == never {
