@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
+
+	"github.com/redquorum/redquorum/internal/search"
 )
 
 // Config is how much of the world a search goes through. Clients make any number of attempts, in any order, and up to
@@ -41,11 +43,11 @@ type Rules struct {
 
 // Explore searches all worlds of the Config for one in which the Rules break a claim.
 func Explore(config Config, rules Rules) Report {
-	workers := make([]system[world, code], runtime.GOMAXPROCS(0))
+	workers := make([]system[world], runtime.GOMAXPROCS(0))
 	for i := range workers {
 		workers[i] = newExplorer(config, rules)
 	}
-	return search(workers)
+	return search.Run(workers)
 }
 
 type explorer struct {
@@ -91,7 +93,7 @@ func permutations(n int) (all [][]int) {
 	return all
 }
 
-func (x *explorer) start() (w world) {
+func (x *explorer) Start() (w world) {
 	for c := range w.clients {
 		w.clients[c].pilot = nowhere
 	}

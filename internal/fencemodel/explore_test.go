@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/search"
 )
 
 // A size says when a search is run.
@@ -23,7 +25,7 @@ func (s size) skip(t *testing.T) {
 	if s == soak && os.Getenv(soakValue) != "1" {
 		t.Skipf("takes minutes and gigabytes; run with %s=1", soakValue)
 	}
-	if s != always && raceEnabled {
+	if s != always && search.Race {
 		t.Skip("too large for the race detector; the smaller ones have the same code")
 	}
 }
@@ -112,19 +114,19 @@ func TestTokensAreUniqueAndInOrderWhateverHappens(t *testing.T) {
 // What a search finds must not depend on the order of clients and nodes, or on what a code leaves out.
 func TestCodesKeepAllThatMatters(t *testing.T) {
 	x := newExplorer(Config{Nodes: 3, Clients: 3, MaxFence: 2, MaxTimestamp: 2, Waiting: true, Adopting: true}, Rules{})
-	w := x.start()
+	w := x.Start()
 	for range 2_000 {
 		steps := 0
-		x.each(&w, func(*world, event) { steps++ })
-		code := x.encode(&w)
-		again := x.decode(code)
-		require.Equal(t, code, x.encode(&again), "%+v", w)
+		x.Each(&w, func(*world, event) { steps++ })
+		code := x.Encode(&w)
+		again := x.Decode(code)
+		require.Equal(t, code, x.Encode(&again), "%+v", w)
 		stepsAgain := 0
 		codes := map[labelled]int{}
-		x.each(&w, func(next *world, e event) { codes[labelled{x.encode(next), e.kind}]++ })
-		x.each(&again, func(next *world, e event) {
+		x.Each(&w, func(next *world, e event) { codes[labelled{x.Encode(next), e.kind}]++ })
+		x.Each(&again, func(next *world, e event) {
 			stepsAgain++
-			codes[labelled{x.encode(next), e.kind}]--
+			codes[labelled{x.Encode(next), e.kind}]--
 		})
 		require.Equal(t, steps, stepsAgain, "%+v", w)
 		for c, n := range codes {
@@ -132,7 +134,7 @@ func TestCodesKeepAllThatMatters(t *testing.T) {
 		}
 		pick, n := int(code[0]%uint64(steps)), 0
 		at := w
-		x.each(&at, func(next *world, _ event) {
+		x.Each(&at, func(next *world, _ event) {
 			if n == pick {
 				w = *next
 			}

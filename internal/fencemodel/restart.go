@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
+
+	"github.com/redquorum/redquorum/internal/search"
 )
 
 // RestartConfig is how much a search for lost counters goes through: three nodes, two clients at once, any number of
@@ -49,13 +51,13 @@ func ExploreRestarts(config RestartConfig) Report {
 	if config.Horizon+config.Skew > maxHorizon || config.Out > 7 || config.Losses > 3 || config.Attempts > 7 {
 		panic("fencemodel: more than a code can hold")
 	}
-	workers := make([]system[era, code], runtime.GOMAXPROCS(0))
+	workers := make([]system[era], runtime.GOMAXPROCS(0))
 	for i := range workers {
 		r := &restarter{RestartConfig: config}
 		r.one = Entries[Value]{&r.scratch}
 		workers[i] = r
 	}
-	return search(workers)
+	return search.Run(workers)
 }
 
 type restarter struct {
@@ -96,9 +98,9 @@ type ballot struct {
 	young bool // given while the node was out: counts once it no longer is
 }
 
-func (r *restarter) start() era { return era{now: 1, losses: int8(r.Losses)} }
+func (r *restarter) Start() era { return era{now: 1, losses: int8(r.Losses)} }
 
-func (r *restarter) encode(w *era) code {
+func (r *restarter) Encode(w *era) code {
 	orders := [2][restartClients]int{{0, 1}, {1, 0}}
 	return slices.MinFunc([]code{encodeEra(w, orders[0]), encodeEra(w, orders[1])}, func(a, b code) int {
 		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
@@ -140,7 +142,7 @@ func encodeEra(w *era, order [restartClients]int) code {
 	return p.code
 }
 
-func (r *restarter) decode(c code) (w era) {
+func (r *restarter) Decode(c code) (w era) {
 	p := packer{code: c}
 	for n := range w.nodes {
 		at := &w.nodes[n]

@@ -2,7 +2,7 @@ package fencemodel
 
 type eraVisitor func(next *era, e event)
 
-func (r *restarter) each(w *era, visit func(next *era, e event)) {
+func (r *restarter) Each(w *era, visit func(next *era, e event)) {
 	r.tick(w, visit)
 	idleSeen := false
 	for c := range w.tries {

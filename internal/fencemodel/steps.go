@@ -85,7 +85,7 @@ func (k Kind) String() string { return kindNames[k] }
 
 type visitor func(next *world, e event)
 
-func (x *explorer) each(w *world, visit func(next *world, e event)) {
+func (x *explorer) Each(w *world, visit func(next *world, e event)) {
 	idleSeen := false
 	for c := range x.Clients {
 		if w.clients[c].phase != idle {

@@ -122,7 +122,7 @@ func (x *explorer) valueBits() uint {
 
 // encode puts clients into the order of their heads, and nodes into the order of all that is theirs. Of clients with one
 // head it tries all orders, and takes the smallest code.
-func (x *explorer) encode(w *world) code {
+func (x *explorer) Encode(w *world) code {
 	var heads [maxClients]uint64
 	for c := range x.Clients {
 		heads[c] = w.clients[c].head()
@@ -189,7 +189,7 @@ func (x *explorer) column(w *world, n int, order []int, renamed *[firstClient + 
 	return v
 }
 
-func (x *explorer) decode(c code) (w world) {
+func (x *explorer) Decode(c code) (w world) {
 	p := packer{code: c}
 	for n := range x.Nodes {
 		at := &w.nodes[n]

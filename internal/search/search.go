@@ -1,0 +1,205 @@
+// Package search goes through every state that a model can reach, breadth first, until a step
+// breaks a claim of the model.
+package search
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// A System is what can be searched: states of type S, each with a code of type C that only states
+// which differ in names share. E is what its steps are, and K is their kind. Only one goroutine
+// uses a System at a time.
+type System[S any, C comparable, E Event[K], K Kind] interface {
+	Start() S
+	Encode(s *S) C
+	Decode(code C) S
+	Each(s *S, visit func(next *S, e E)) // every step from s; next is the visitor's until it returns
+}
+
+// A Kind is what a step is. A report counts them, so that a test can see that a search went where
+// it was meant to go.
+type Kind interface {
+	~uint8
+	fmt.Stringer
+}
+
+// An Event is one step. Its text is a line of a trace.
+type Event[K Kind] interface {
+	fmt.Stringer
+	Which() K
+	Broke() bool // whether the step breaks a claim
+}
+
+// A Report is what a search found.
+type Report[K Kind] struct {
+	States int
+	Steps  int
+	Depth  int       // of the longest of all shortest ways to a state
+	Count  map[K]int // how many steps were of a kind
+	Broken bool      // a claim does not hold
+	Trace  []string  // the shortest way there
+}
+
+func (r Report[K]) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d states, %d steps, depth %d", r.States, r.Steps, r.Depth)
+	for k := range kinds {
+		if n := r.Count[K(k)]; n > 0 {
+			fmt.Fprintf(&b, "\n  %9d × %v", n, K(k))
+		}
+	}
+	for i, line := range r.Trace {
+		fmt.Fprintf(&b, "\n  %2d. %s", i+1, line)
+	}
+	return b.String()
+}
+
+// kinds is how many kinds of steps there may be.
+const kinds = 64
+
+// batch is how many states a worker takes at a time, and window how many batches are under way
+// until the states that they led to are entered: enough to keep workers busy, and few enough that
+// duplicates among these need not much room.
+const (
+	batch  = 1024
+	window = 64
+)
+
+// A find is a state that a step led to, and was not known when its batch began.
+type find[C any] struct {
+	code   C
+	parent int32
+}
+
+// yield is what one batch led to.
+type yield[C any] struct {
+	finds  []find[C]
+	counts [kinds]int
+	broken int32 // the first state with a step that breaks a claim, or -1
+}
+
+// Run goes through every state that can be reached, breadth first, until a step breaks a claim. It
+// takes one system per worker. What it finds, and in which order, does not depend on their number.
+func Run[S any, C comparable, E Event[K], K Kind](systems []System[S, C, E, K]) Report[K] {
+	first := systems[0].Start()
+	codes := []C{systems[0].Encode(&first)}
+	parents := []int32{-1}
+	seen := map[C]struct{}{codes[0]: {}}
+	var counts [kinds]int
+	report := Report[K]{Count: make(map[K]int)}
+	for from, levelEnd := 0, 1; from < len(codes) && !report.Broken; {
+		to := min(from+batch*window, levelEnd)
+		for _, y := range expand(systems, codes, seen, from, to) {
+			for _, f := range y.finds {
+				if _, known := seen[f.code]; !known {
+					seen[f.code] = struct{}{}
+					codes = append(codes, f.code)
+					parents = append(parents, f.parent)
+				}
+			}
+			for k, n := range y.counts {
+				counts[k] += n
+				report.Steps += n
+			}
+			if y.broken >= 0 && !report.Broken {
+				report.Broken = true
+				report.Trace = replay(systems[0], pathTo(codes, parents, y.broken))
+			}
+		}
+		if from = to; from == levelEnd && levelEnd < len(codes) {
+			levelEnd = len(codes)
+			report.Depth++
+		}
+	}
+	report.States = len(codes)
+	for k, n := range counts {
+		if n > 0 {
+			report.Count[K(k)] = n
+		}
+	}
+	return report
+}
+
+// expand takes every step from codes[from:to], in batches, in their order. Meanwhile nobody writes
+// to seen.
+func expand[S any, C comparable, E Event[K], K Kind](
+	systems []System[S, C, E, K], codes []C, seen map[C]struct{}, from, to int,
+) []yield[C] {
+	yields := make([]yield[C], (to-from+batch-1)/batch)
+	var taken atomic.Int32
+	var workers sync.WaitGroup
+	for _, sys := range systems {
+		workers.Go(func() {
+			for i := int(taken.Add(1)) - 1; i < len(yields); i = int(taken.Add(1)) - 1 {
+				start := from + i*batch
+				yields[i] = takeBatch(sys, codes[start:min(start+batch, to)], seen, int32(start))
+			}
+		})
+	}
+	workers.Wait()
+	return yields
+}
+
+func takeBatch[S any, C comparable, E Event[K], K Kind](
+	sys System[S, C, E, K], codes []C, seen map[C]struct{}, start int32,
+) yield[C] {
+	y := yield[C]{broken: -1}
+	for i, code := range codes {
+		parent := start + int32(i)
+		s := sys.Decode(code)
+		sys.Each(&s, func(next *S, e E) {
+			y.counts[e.Which()]++
+			if e.Broke() {
+				if y.broken < 0 {
+					y.broken = parent
+				}
+				return
+			}
+			to := sys.Encode(next)
+			if _, known := seen[to]; !known {
+				y.finds = append(y.finds, find[C]{to, parent})
+			}
+		})
+	}
+	return y
+}
+
+func pathTo[C any](codes []C, parents []int32, i int32) (path []C) {
+	for at := i; at > 0; at = parents[at] {
+		path = append(path, codes[at])
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// replay walks a path again with one set of names from its beginning to its end, which the codes do
+// not have, and on to a step that breaks a claim.
+func replay[S any, C comparable, E Event[K], K Kind](sys System[S, C, E, K], path []C) (trace []string) {
+	s := sys.Start()
+	for _, code := range path {
+		var next S
+		var step E
+		found := false
+		sys.Each(&s, func(to *S, e E) {
+			if !found && !e.Broke() && sys.Encode(to) == code {
+				next, step, found = *to, e, true
+			}
+		})
+		if !found {
+			panic("search: a path that cannot be walked again")
+		}
+		s = next
+		trace = append(trace, step.String())
+	}
+	last := ""
+	sys.Each(&s, func(_ *S, e E) {
+		if last == "" && e.Broke() {
+			last = e.String()
+		}
+	})
+	return append(trace, last)
+}
