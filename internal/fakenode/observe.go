@@ -47,11 +47,12 @@ func (n *Node) Commands() []Command {
 // connection, which waits for f. f may call any method of the node but Close. Nil ends it.
 func (n *Node) OnCommand(f func(Command)) { n.change(func() { n.hook = f }) }
 
-// Change is what a command did to a live string of database 0: it has another value now, or is gone.
+// Change is what a command did to a live string of database 0: it has another value now, or is
+// gone.
 type Change struct{ Key, Old, New string }
 
-// OnChange calls f for each change that a command made, as [Node.OnCommand] does and before it. Keys
-// that expire, are flushed or are forgotten in another way are none. Nil ends it.
+// OnChange calls f for each change that a command made, as [Node.OnCommand] does and before it.
+// Keys that expire, are flushed or are forgotten in another way are none. Nil ends it.
 func (n *Node) OnChange(f func(Change)) { n.change(func() { n.onChange = f }) }
 
 // noteChange notes that a key is about to get another value, "" for none.

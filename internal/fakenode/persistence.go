@@ -33,9 +33,9 @@ func (e *entry) clone() *entry {
 func (n *Node) Save() { n.change(func() { n.saved = n.disk.clone() }) }
 
 // Restart starts a new process after Kill, which it does first where it was not done: new run_id,
-// uptime 0, client ids from 1, no scripts, a master, neither stopped nor killed. Without keepData the
-// keyspace is empty. What was set on the network (delays, mute, losses) and by [Node.RefuseWith],
-// [Node.SetInfo] and [Node.SetConfig] stays.
+// uptime 0, client ids from 1, no scripts, a master, neither stopped nor killed. Without keepData
+// the keyspace is empty. What was set on the network (delays, mute, losses) and by
+// [Node.RefuseWith], [Node.SetInfo] and [Node.SetConfig] stays.
 func (n *Node) Restart(keepData bool) {
 	n.restart(func() {
 		if !keepData {

@@ -25,8 +25,8 @@ func newReplication() replication {
 
 // ReplicateFrom makes the node a replica of another one, as REPLICAOF does: the process, its run_id
 // and its connections stay, writes are refused with READONLY, and the data is the other's as it is
-// now. What the other one writes later does not arrive: replication is asynchronous, and this one is
-// slow. [Node.Promote] ends it, and so does a restart.
+// now. What the other one writes later does not arrive: replication is asynchronous, and this one
+// is slow. [Node.Promote] ends it, and so does a restart.
 func (n *Node) ReplicateFrom(other *Node) {
 	data, id := other.dump()
 	n.replicate(data, replication{follows: other, id: id})

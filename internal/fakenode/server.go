@@ -119,6 +119,7 @@ var defaultConfig = map[string]string{
 	"maxmemory":                 "0",
 	"maxmemory-policy":          "noeviction",
 	"no-appendfsync-on-rewrite": "no",
+	"repl-backlog-ttl":          "3600",
 	"save":                      "",
 	"timeout":                   "0",
 }
