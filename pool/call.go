@@ -22,8 +22,8 @@ type Request struct {
 	// Accept reports whether a reply is of a kind that this request can have. A reply that is not breaks the
 	// connection: the server is out of step. Nil accepts everything. Error replies are always accepted.
 	Accept func(reply any) bool
-	// Prove makes the node read its server's memory key behind each call, on the same connection and with the same write. Sink
-	// must be a [Prover].
+	// Prove makes the node read its server's memory key behind each call, on the same connection
+	// and with the same write. Sink must be a [Prover].
 	Prove bool
 	// Deadline is when a call without an answer ends with [ErrTimeout].
 	Deadline clock.Instant

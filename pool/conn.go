@@ -7,7 +7,6 @@ import (
 	"net"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -114,14 +113,23 @@ func (n *Node) takeBack(c *conn, calls int, err error) {
 }
 
 func (c *conn) send(batch []outgoing) error {
-	c.guard.asked.Add(uint64(len(batch)))
+	asked := c.guard.asked.Add(uint64(len(batch)))
 	for _, o := range batch {
+		if o.name == "" { // a proof, the last of its batch
+			c.guard.proven.Store(asked)
+			continue
+		}
 		if err := c.redis.Send(o.name, o.args...); err != nil {
 			return err
 		}
 	}
 	if err := c.redis.Flush(); err != nil {
 		return err
+	}
+	if c.guard.proven.Load() == asked {
+		if _, err := c.guard.Write(askForProof); err != nil {
+			return err
+		}
 	}
 	return c.guard.flush()
 }
@@ -179,7 +187,7 @@ func (n *Node) read(c *conn) error {
 			return connectionLost(err)
 		}
 		c.received++
-		answers = append(answers, answer{reply, err})
+		answers = append(answers, answer{reply, unwrapped(err)})
 		if c.received < c.guard.replies && len(answers) < maxBatch {
 			continue
 		}
@@ -204,7 +212,7 @@ func (n *Node) read(c *conn) error {
 func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, a := range answers {
+	for i, a := range answers {
 		if c.pending.len() == 0 {
 			return outcomes, fmt.Errorf("%w: a reply that nobody asked for", ErrProtocol)
 		}
@@ -219,7 +227,8 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 		c.answered++
 		if p, ok := call.Request.Sink.(*proofCall); ok {
 			var err error
-			if outcomes, err = c.provenLocked(p, a, outcomes); err != nil {
+			same := c.guard.same == c.received-uint64(len(answers)-i-1)
+			if outcomes, err = c.provenLocked(p, a, same, outcomes); err != nil {
 				return outcomes, err
 			}
 			continue
@@ -285,23 +294,6 @@ func (c *Call) command() string {
 		return "a script"
 	}
 	return c.Request.Name
-}
-
-// isReply reports whether an error of redigo is the server's answer, and not the end of the connection.
-func isReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
-}
-
-// isAway reports whether a server says that it serves nobody at present, rather than what it thinks of the command.
-func isAway(err error) bool {
-	return slices.ContainsFunc([]string{"BUSY ", "LOADING ", "MASTERDOWN ", "MISCONF ", "NOAUTH ", "READONLY "}, func(code string) bool {
-		return hasCode(err, code)
-	})
-}
-
-func hasCode(err error, code string) bool {
-	return err != nil && strings.HasPrefix(err.Error(), code)
 }
 
 // connectionLost says that a connection ended, in words for a person.

@@ -21,32 +21,36 @@ var (
 	// ErrProtocol means that a node answered something that is not Redis, or not an answer to what it was asked.
 	ErrProtocol = errors.New("pool: protocol error")
 
-	// ErrRefused means that a server answers that must not have a vote. The errors below that wrap it say why.
+	// ErrRefused means that a server answers that must not have a vote. The errors below that wrap
+	// it say why.
 	ErrRefused = errors.New("pool: refused")
 
 	// ErrReplica means that the server is no master: it repeats another one. It wraps [ErrRefused].
 	ErrReplica = fmt.Errorf("%w: a replica", ErrRefused)
 
-	// ErrClusterMode means that the server is a member of a cluster, which may hand a key to another member, or fail over.
-	// It wraps [ErrRefused].
+	// ErrClusterMode means that the server is a member of a cluster, which may hand a key to
+	// another member, or fail over. It wraps [ErrRefused].
 	ErrClusterMode = fmt.Errorf("%w: in cluster mode", ErrRefused)
 
-	// ErrSentinelMode means that the server is a Sentinel, which stores nothing. It wraps [ErrRefused].
+	// ErrSentinelMode means that the server is a Sentinel, which stores nothing. It wraps
+	// [ErrRefused].
 	ErrSentinelMode = fmt.Errorf("%w: in sentinel mode", ErrRefused)
 
-	// ErrDuplicate means that the server is another node's too, and has its one vote there. It wraps [ErrRefused].
+	// ErrDuplicate means that the server is another node's too, and has its one vote there. It
+	// wraps [ErrRefused].
 	ErrDuplicate = fmt.Errorf("%w: the same server as another node", ErrRefused)
 
-	// ErrNoScripts means that the server cannot run scripts, or does not let this user run them: what it granted could not
-	// be released. It wraps [ErrRefused].
+	// ErrNoScripts means that the server cannot run scripts, or does not let this user run them:
+	// what it granted could not be released. It wraps [ErrRefused].
 	ErrNoScripts = fmt.Errorf("%w: scripts cannot be run", ErrRefused)
 
-	// ErrAuth means that the server does not let us in: user or password are wrong or missing. It does not wrap [ErrRefused],
-	// which is about the server and not about us.
+	// ErrAuth means that the server does not let us in: user or password are wrong or missing. It
+	// does not wrap [ErrRefused], which is about the server and not about us.
 	ErrAuth = errors.New("pool: not let in")
 
-	// ErrQuarantined means that the server may have forgotten what it granted, and has no vote until that has expired. It does
-	// not wrap [ErrRefused]: the server is fit for a vote, and is asked like the others.
+	// ErrQuarantined means that the server may have forgotten what it granted, and has no vote
+	// until that has expired. It does not wrap [ErrRefused]: the server is fit for a vote, and is
+	// asked like the others.
 	ErrQuarantined = errors.New("quarantined")
 
 	// ErrEndpoint means that an endpoint, or an option of a node, cannot be used. Nothing was dialed.

@@ -1,8 +1,10 @@
 package pool
 
 import (
+	"bytes"
 	"fmt"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -24,12 +26,15 @@ type guard struct {
 	net.Conn
 	pushes bool // a subscriber's: what comes need not have been asked for, and whoever reads it checks that it fits. Set before use
 
-	asked atomic.Uint64 // commands given to the network; added to before they are written
+	asked  atomic.Uint64 // commands given to the network; added to before they are written
+	proven atomic.Uint64 // which of them was the last proof; set before it is written
 
 	// Of the reader only.
 	parser  replyParser
 	replies uint64 // complete replies that were handed to redigo
 	err     error  // why nothing more is handed to redigo
+	marker  []byte // the answer to the last proof, as it stood in the stream; nil before the first
+	same    uint64 // which reply was one like it, and was handed to redigo as "OK"
 
 	// Of the writer only.
 	out     []byte
@@ -56,7 +61,34 @@ func (g *guard) Read(p []byte) (int, error) {
 		}
 		return 0, bad
 	}
-	return n, err
+	return g.shorten(p[:n]), err
+}
+
+// shorten replaces the answer to a proof that says what the last one said, where it is the end of
+// what has come. That is so whenever a single call is under way, and saves redigo the making of a
+// text that nobody needs. It returns what is left of p.
+func (g *guard) shorten(p []byte) int {
+	if len(g.marker) == 0 || g.replies != g.proven.Load() || g.parser.last != len(p)-len(g.marker) || !bytes.HasSuffix(p, g.marker) {
+		return len(p)
+	}
+	g.same = g.replies
+	return len(append(p[:g.parser.last], sameProof...))
+}
+
+// sameProof stands for an answer that was shortened. It is no longer than any of those, so it has
+// room.
+const sameProof = "+OK\r\n"
+
+// expect makes the guard know the answer to a proof.
+func (g *guard) expect(marker string) {
+	g.marker = append(g.marker[:0], '$')
+	g.marker = strconv.AppendInt(g.marker, int64(len(marker)), 10)
+	g.marker = append(g.marker, "\r\n"...)
+	g.marker = append(g.marker, marker...)
+	g.marker = append(g.marker, "\r\n"...)
+	if len(marker) == 0 {
+		g.marker = g.marker[:0] // none is not an empty one
+	}
 }
 
 // Write keeps p until flush.

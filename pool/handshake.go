@@ -125,6 +125,7 @@ func (c *conn) introduce(n *Node, username, password string) error {
 		info("replication", func(text string) { refuse(c.takeReplication(text)) }),
 		info("cluster", func(text string) { refuse(takeCluster(text)) }),
 		optional(c.takePersistence, "CONFIG", "GET", "*append*"),
+		optional(c.takeBacklog, "CONFIG", "GET", "repl-backlog-ttl"),
 	)
 	var scripts trial
 	steps = append(steps, scripts.steps()...)
@@ -243,8 +244,9 @@ func (c *conn) exchange(steps []step) error {
 	return failed
 }
 
-// isAuth reports whether an error is about user and password. AUTH may also be answered for another reason (too many clients,
-// data that is being loaded), and has no code of its own where the server wants no password or does not know AUTH.
+// isAuth reports whether an error is about user and password. AUTH may also be answered for another
+// reason (too many clients, data that is being loaded), and has no code of its own where the server
+// wants no password or does not know AUTH.
 func (s *step) isAuth(words redis.Error) bool {
 	text := strings.ToUpper(string(words))
 	switch code, rest, _ := strings.Cut(text, " "); code {

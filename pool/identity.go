@@ -18,18 +18,28 @@ type Identity struct {
 	// Started is the latest moment at which the server can have started: its uptime before the connection was made. A
 	// server's uptime follows its wall clock; one that is negative counts as zero. Meaningless when unidentified.
 	Started clock.Instant
-	// Durable: the server says that it writes every command to disk before it answers (appendonly yes, appendfsync
-	// always, no-appendfsync-on-rewrite no), so that a restart loses nothing. False where CONFIG GET is denied.
+	// Durable: the server says that it writes every command to disk before it answers (appendonly
+	// yes, appendfsync always, no-appendfsync-on-rewrite no), so that a restart loses nothing.
+	// False where CONFIG GET is denied.
 	Durable bool
 	// TellsDurable: CONFIG GET is allowed.
 	TellsDurable bool
-	// ReplID is the id of the server's replication history; empty where INFO does not tell. It changes when a replica becomes a
-	// master, and when a master has been without replicas for long.
+	// ReplID is the id of the server's replication history; empty where INFO does not tell. It
+	// changes when a replica becomes a master, and when a master has been without replicas for
+	// long.
 	ReplID string
 	// Promoted: the server was a replica before it was a master (it has a second replication id).
 	Promoted bool
-	// Memory is what the memory key held, read before the rest was told; nil where the user may not read it.
+	// BacklogTTL is how long after its last replica a master changes its ReplID, and forgets that
+	// it was Promoted; 0 for never, or where CONFIG GET is denied.
+	BacklogTTL time.Duration
+	// Replicated: the server has replicas, or has had some lately (it keeps a replication backlog).
+	Replicated bool
+	// Memory is what the memory key held, read before the rest was told; nil where the user may not
+	// read it.
 	Memory *Proof
+	// Broke is when the connection before this one ended, whoever was there; 0 on first contact.
+	Broke clock.Instant
 	// Connection counts the connections of the node: a later identity has a larger one.
 	Connection uint64
 	// Connected is when the connection was made.
@@ -79,6 +89,7 @@ func (n *Node) identify(c *conn) {
 	n.mu.Lock()
 	next := c.identity
 	if before := n.identity; n.met {
+		next.Broke = n.lastContact
 		next.Previous, next.LastContact = before.RunID, n.lastContact
 		if next.RunID == before.RunID {
 			// The same process: its first word counts, for its clock may have been set since.
@@ -88,6 +99,9 @@ func (n *Node) identify(c *conn) {
 	n.connections++
 	next.Connection = n.connections
 	n.identity, n.met = next, true
+	if n.state == Down {
+		n.state, n.downErr = Connecting, nil // a connection stands: what the observers send goes out on it
+	}
 	n.mu.Unlock()
 	n.tellObservers()
 }
@@ -115,16 +129,16 @@ func (c *conn) takeServer(info string, now clock.Instant) error {
 
 func notItsOwn(mode error) error { return fmt.Errorf("%w, not a master of its own", mode) }
 
-// imitations are products that tell their own version in a field of their own. Their redis_version is the one that they
-// imitate.
-var imitations = []string{"valkey", "redict", "dragonfly", "garnet", "kvrocks"}
+// otherProducts are products that tell their own version in a field of their own. Their
+// redis_version is the one that they imitate.
+var otherProducts = []string{"valkey", "redict", "dragonfly", "garnet", "kvrocks"}
 
 // productOf reads from INFO server what the server is.
 func productOf(info string) (product, version string) {
 	product, version = strings.ToLower(infoField(info, "server_name")), infoField(info, "redis_version")
-	for _, imitation := range imitations {
-		if own := infoField(info, imitation+"_version"); own != "" && (product == "" || product == imitation) {
-			return imitation, own
+	for _, other := range otherProducts {
+		if own := infoField(info, other+"_version"); own != "" && (product == "" || product == other) {
+			return other, own
 		}
 	}
 	if product == "" && version != "" {
@@ -139,8 +153,8 @@ const maxUptime = 10 * 365 * 24 * time.Hour
 // noReplID is what Redis says for a second replication id that is not there.
 const noReplID = "0000000000000000000000000000000000000000"
 
-// takeReplication reads INFO replication and refuses what is not a master (a slave, a replica, an active-replica of KeyDB):
-// it has no vote of its own. Its text comes behind that of INFO server.
+// takeReplication reads INFO replication and refuses what is not a master (a slave, a replica, an
+// active-replica of KeyDB): it has no vote of its own. Its text comes behind that of INFO server.
 func (c *conn) takeReplication(info string) error {
 	if c.identity.RunID == "" && c.identity.Product == "dragonfly" {
 		// It has no run_id. Its master_replid is drawn at random by each process, and never stored.
@@ -149,6 +163,8 @@ func (c *conn) takeReplication(info string) error {
 	c.identity.ReplID = infoField(info, "master_replid")
 	second := infoField(info, "master_replid2")
 	c.identity.Promoted = second != "" && second != noReplID
+	replicas := infoField(info, "connected_slaves")
+	c.identity.Replicated = replicas != "" && replicas != "0" || infoField(info, "repl_backlog_active") == "1"
 	role, host := infoField(info, "role"), infoField(info, "master_host")
 	switch {
 	case role == "" || role == "master":
@@ -166,6 +182,18 @@ func takeCluster(info string) error {
 		return nil
 	}
 	return notItsOwn(ErrClusterMode)
+}
+
+// takeBacklog reads CONFIG GET repl-backlog-ttl.
+func (c *conn) takeBacklog(reply any) bool {
+	pair, ok := reply.([]any)
+	if len(pair) == 2 {
+		value, _ := pair[1].([]byte)
+		if seconds, err := strconv.ParseInt(string(value), 10, 64); err == nil && seconds > 0 {
+			c.identity.BacklogTTL = time.Duration(min(seconds, int64(maxUptime/time.Second))) * time.Second
+		}
+	}
+	return ok
 }
 
 // takePersistence reads CONFIG GET *append*.

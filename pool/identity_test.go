@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tellInfo makes the server answer INFO with these texts, by section. A section that is missing is one that the server does not
-// know: it answers an empty text, as Redis does.
+// tellInfo makes the server answer INFO with these texts, by section. A section that is missing is
+// one that the server does not know: it answers an empty text, as Redis does.
 func (h *harness) tellInfo(sections map[string]string) {
 	h.server.ReplyRaw(func(cmd []string) []byte {
 		if cmd[0] != "INFO" {

@@ -17,6 +17,7 @@ type replyParser struct {
 	depth  int
 	left   [maxReplyDepth]int64 // entries left of each open array
 	quiet  bool                 // errors do not quote what was received
+	last   int                  // where in the latest bytes the last complete reply began; -1 for before them
 }
 
 type parserState uint8
@@ -33,7 +34,11 @@ const (
 // feed follows p. It returns how many bytes of it may be handed on, how many replies became complete, and what is
 // wrong with the byte behind the good ones, if anything is.
 func (r *replyParser) feed(p []byte) (good int, complete uint64, err error) {
+	began := -1
 	for i := 0; i < len(p); i++ {
+		if r.state == atType && r.depth == 0 {
+			began = i
+		}
 		if r.state == inBody {
 			step := min(r.body, int64(len(p)-i))
 			r.body -= step
@@ -52,6 +57,7 @@ func (r *replyParser) feed(p []byte) (good int, complete uint64, err error) {
 		}
 		if done {
 			complete++
+			r.last = began
 		}
 	}
 	return len(p), complete, nil

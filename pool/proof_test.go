@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,8 @@ func (h *harness) prove(name string, args ...any) *prover {
 	return p
 }
 
-// proofs returns what the server executed, but for the handshake: V for a SET, P for the GET of the memory key.
+// proofs returns what the server executed, but for the handshake: V for a SET, P for the GET of the
+// memory key.
 func (h *harness) votesAndProofs() (order string) {
 	for _, c := range h.server.Commands() {
 		switch {
@@ -182,5 +184,58 @@ func TestTheIdentityTellsWhatAMarkerIsComparedWith(t *testing.T) {
 		h.up()
 		again, _ = h.node.Identity()
 		assert.False(t, again.Durable)
+	})
+}
+
+// What is shortened is the answer to a proof, whole, and nothing that only looks like it.
+func TestOnlyAProofThatIsTheSameIsShortened(t *testing.T) {
+	for name, test := range map[string]struct {
+		stream string
+		asked  uint64
+		want   string
+	}{
+		"the same":              {"+OK\r\n$3\r\none\r\n", 2, "+OK\r\n+OK\r\n"},
+		"alone":                 {"$3\r\none\r\n", 1, "+OK\r\n"},
+		"another":               {"+OK\r\n$3\r\ntwo\r\n", 2, "+OK\r\n$3\r\ntwo\r\n"},
+		"none":                  {"+OK\r\n$-1\r\n", 2, "+OK\r\n$-1\r\n"},
+		"of another call":       {"+OK\r\n$3\r\none\r\n", 3, "+OK\r\n$3\r\none\r\n"},
+		"something behind it":   {"+OK\r\n$3\r\none\r\n+O", 2, "+OK\r\n$3\r\none\r\n+O"},
+		"the end of a longer":   {"+OK\r\n$12\r\nxxx$3\r\none\r\n\r\n", 2, "+OK\r\n$12\r\nxxx$3\r\none\r\n\r\n"},
+		"one that ends with it": {"+OK\r\n$10\r\nx$3\r\none\r\n\r\n", 2, "+OK\r\n$10\r\nx$3\r\none\r\n\r\n"},
+		"in an array":           {"+OK\r\n*1\r\n$3\r\none\r\n", 2, "+OK\r\n*1\r\n$3\r\none\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := net.Pipe()
+			defer server.Close()
+			g := &guard{Conn: client}
+			g.expect("one")
+			g.asked.Store(test.asked + 1)
+			g.proven.Store(test.asked)
+			go func() {
+				_, err := server.Write([]byte(test.stream))
+				assert.NoError(t, err)
+			}()
+			p := make([]byte, 4096)
+			n, err := g.Read(p)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, string(p[:n]))
+			assert.Equal(t, test.want != test.stream, g.same != 0)
+		})
+	}
+}
+
+// A status is no answer to GET, and not taken for a short one.
+func TestAStatusIsNoProof(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		require.NoError(t, h.command("SET", MemoryKey, "one").wait().err)
+		require.NoError(t, h.prove("SET", "a", "1").wait().err)
+		require.NoError(t, h.prove("SET", "a", "1").wait().err)
+		h.server.ReplyRaw(func(cmd []string) []byte {
+			if cmd[0] == "GET" {
+				return []byte("+OK\r\n")
+			}
+			return nil
+		})
+		h.requireFate(h.prove("SET", "a", "1").wait().err, Unknown, ErrProtocol)
 	})
 }

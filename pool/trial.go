@@ -6,14 +6,17 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// trialScript is what a new connection runs to find out whether scripts can be run. It touches no key.
+// trialScript is what a new connection runs to find out whether scripts can be run. It touches no
+// key.
 var trialScript = NewScript("return 1")
 
-// trial is what a server answered to the script of a new connection. What is granted on a server that runs no scripts could
-// neither be renewed nor released, so such a server is refused before anything is granted.
+// trial is what a server answered to the script of a new connection. What is granted on a server
+// that runs no scripts could neither be renewed nor released, so such a server is refused before
+// anything is granted.
 //
-// Everything is sent at once, without the answers: a server that has been told the script by SCRIPT LOAD runs it by EVALSHA.
-// Where an ACL forbids SCRIPT LOAD, a NOSCRIPT shows that EVALSHA itself is allowed, and EVAL is how the script becomes known.
+// Everything is sent at once, without the answers: a server that has been told the script by SCRIPT
+// LOAD runs it by EVALSHA. Where an ACL forbids SCRIPT LOAD, a NOSCRIPT shows that EVALSHA itself
+// is allowed, and EVAL is how the script becomes known.
 type trial struct {
 	load, short, full error // what SCRIPT LOAD, EVALSHA and EVAL were refused with; nil where they were not
 }
@@ -38,7 +41,8 @@ func (t *trial) steps() []step {
 	}
 }
 
-// verdict returns nil where scripts can be run: by EVALSHA, with a way to make the server know them.
+// verdict returns nil where scripts can be run: by EVALSHA, with a way to make the server know
+// them.
 func (t *trial) verdict() error {
 	known := t.load == nil || t.full == nil
 	unknown := hasCode(t.short, "NOSCRIPT")
@@ -52,8 +56,8 @@ func (t *trial) verdict() error {
 	}
 }
 
-// noScripts says what to do about it, too. Words of another code (OOM, MISCONF) are about a state that may pass: the server
-// cannot be used until it has, but it can run scripts.
+// noScripts says what to do about it, too. Words of another code (OOM, MISCONF) are about a state
+// that may pass: the server cannot be used until it has, but it can run scripts.
 func noScripts(command string, words error) error {
 	switch {
 	case hasCode(words, "NOPERM"):
