@@ -17,7 +17,7 @@ NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: soak help check tidy-check fmt-check fix-check vet staticcheck lint cross test race test-nested fuzz bench
+.PHONY: soak servers help check tidy-check fmt-check fix-check vet staticcheck lint cross test race test-nested fuzz bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,8 +59,11 @@ race: ## the tests under the race detector, in random order
 	go test -race -shuffle=on -p 1 ./...
 
 soak: ## acceptance tests, simulations and searches at their full size
-	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m . ./internal/fencemodel
+	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m . ./internal/fencemodel ./internal/memorymodel
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 180m -run 'Simulated|HandOver' ./redlock
+
+servers: ## the tests that need a server, on Redis 7 and 8 and Valkey 8 and 9 (fetches the newer ones)
+	@bash .ci/test-servers
 
 test-nested: ## vet and test the modules below the root
 	@for module in $(NESTED); do \

@@ -22,14 +22,15 @@ func program() string {
 	return "redis-server"
 }
 
-// Available reports whether there is a server to start: a redis-server in PATH, or what REDQUORUM_SERVER names.
+// Available reports whether there is a server to start: a redis-server in PATH, or what
+// REDQUORUM_SERVER names.
 func Available() bool {
 	_, err := exec.LookPath(program())
 	return err == nil
 }
 
-// Require skips the test when there is no redis-server in PATH. Where CI=true, or REDQUORUM_SERVER names a server, it fails the
-// test instead: a test that nobody runs proves nothing.
+// Require skips the test when there is no redis-server in PATH. Where CI=true, or REDQUORUM_SERVER
+// names a server, it fails the test instead: a test that nobody runs proves nothing.
 func Require(tb testing.TB) {
 	tb.Helper()
 	if Available() {

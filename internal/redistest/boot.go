@@ -27,6 +27,9 @@ var errPortTaken = errors.New("another process took the port")
 
 // start starts a process and waits until it answers. On an error none is left.
 func (s *Server) start() error {
+	if err := s.configure(); err != nil {
+		return err
+	}
 	command := exec.Command(program(), s.arguments()...)
 	command.Dir = s.dir
 	command.Env = slices.Concat(os.Environ(), s.config.env)
@@ -42,11 +45,25 @@ func (s *Server) start() error {
 	return nil
 }
 
+// configure writes the file that a Sentinel cannot do without: it keeps there what it knows.
+func (s *Server) configure() error {
+	if !s.config.sentinel {
+		return nil
+	}
+	return os.WriteFile(s.sentinelFile(), nil, 0o600)
+}
+
+func (s *Server) sentinelFile() string { return filepath.Join(s.dir, "sentinel.conf") }
+
 func (s *Server) arguments() []string {
-	args := []string{
+	var args []string
+	if s.config.sentinel {
+		args = append(args, s.sentinelFile(), "--sentinel")
+	}
+	args = append(args,
 		"--port", strconv.Itoa(s.port), "--bind", loopback, "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning",
-	}
+	)
 	if s.config.password != "" {
 		args = append(args, "--requirepass", s.config.password)
 	}

@@ -28,14 +28,28 @@ type client struct {
 // up after 2 s (a stopped server). A command that finds the connection closed is sent once more on a new one.
 func (s *Server) Do(cmd string, args ...any) (any, error) { return s.client.do(cmd, args...) }
 
-// Keys returns all keys of database 0, sorted.
+// MemoryKey is the key of the memory marker, which clients leave for good (pool.MemoryKey).
+const MemoryKey = "redquorum:memory"
+
+// Keys returns all keys of database 0 but [MemoryKey], sorted.
 func (s *Server) Keys() ([]string, error) {
 	keys, err := redis.Strings(s.Do("KEYS", "*"))
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == MemoryKey })
 	slices.Sort(keys)
 	return keys, err
 }
 
-// FlushAll removes all keys.
+// Clear removes all keys of database 0 but [MemoryKey]: the server has not forgotten anything.
+func (s *Server) Clear() error {
+	keys, err := s.Keys()
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	_, err = s.Do("DEL", redis.Args{}.AddFlat(keys)...)
+	return err
+}
+
+// FlushAll removes all keys, [MemoryKey] too: the server has forgotten what it held.
 func (s *Server) FlushAll() error {
 	_, err := s.Do("FLUSHALL")
 	return err

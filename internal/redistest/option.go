@@ -8,6 +8,7 @@ type config struct {
 	env        []string
 	password   string
 	unixSocket bool
+	sentinel   bool
 	pickPort   func() (int, error) // replaced in our own tests only
 }
 
@@ -38,4 +39,9 @@ func WithPassword(password string) Option {
 // WithUnixSocket makes the servers listen on a unix socket too: [Server.Socket].
 func WithUnixSocket() Option {
 	return func(c *config) { c.unixSocket = true }
+}
+
+// WithSentinel starts Sentinels that watch nothing, in place of servers.
+func WithSentinel() Option {
+	return func(c *config) { c.sentinel = true }
 }

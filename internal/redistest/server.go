@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -116,6 +117,14 @@ func (s *Server) Restart() error {
 		return err
 	}
 	return s.start()
+}
+
+// RestartWith is [Server.Restart] with further arguments, from now on.
+func (s *Server) RestartWith(args ...string) error {
+	s.lifecycle.Lock()
+	s.config.args = append(slices.Clone(s.config.args), args...)
+	s.lifecycle.Unlock()
+	return s.Restart()
 }
 
 func (s *Server) killLocked() error {
