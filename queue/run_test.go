@@ -438,7 +438,8 @@ func TestRunsShareAQueue(t *testing.T) {
 	})
 }
 
-// scripts returns how many scripts of the queue the store has run. The one that a new connection tries has no keys.
+// scripts returns how many scripts of the queue the store has run. The one that a new connection
+// tries has no keys.
 func (w *world) scripts() (n int) {
 	for _, c := range w.store.Commands() {
 		if c.Args[0] == "EVALSHA" && c.Args[2] != "0" {

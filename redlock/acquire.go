@@ -143,10 +143,12 @@ func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (
 		return nil, fmt.Errorf("redlock: acquire %q: %w", names[0], endOf(ctx))
 	}
 	lock := newLock(l, names, cfg)
+	deadline := l.clock.Now().Add(lock.timeout)
+	l.settle(ctx, lock.timeout)
 	epoch := l.voters.now()
 	lock.begin(epoch, l.clock.Now(), cfg.maxHold) // before the first byte is sent: every node counts the TTL from a later moment
 	r := lock.newAcquire()
-	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	r.send(l, deadline, 0)
 	return l.conclude(ctx, lock, r, cfg)
 }
 
@@ -225,11 +227,12 @@ func (lock *Lock) newAcquire() *round {
 	if len(lock.keys) == 1 && !lock.fenced {
 		r.request = pool.Request{
 			Name: "SET", Args: []any{lock.keys[0], lock.valueArg, "NX", "PX", ttlMillis}, Key: lock.key(), Accept: isSetReply,
+			Prove: lock.locker.voters.proves(),
 		}
 		return r
 	}
 	args := append([]any{lock.valueArg, ttlMillis}, lock.fenceArgs()...)
-	r.request = pool.Request{Script: acquireScript, Args: acquireScript.Args(nil, lock.keys, args...), Accept: isGrant}
+	r.request = pool.Request{Script: acquireScript, Args: acquireScript.Args(nil, lock.keys, args...), Accept: isGrant, Prove: lock.locker.voters.proves()}
 	if len(lock.keys) == 1 {
 		r.request.Key = lock.key()
 	}

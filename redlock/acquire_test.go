@@ -373,7 +373,7 @@ func TestAnEndedWaitTellsBothTruths(t *testing.T) {
 }
 
 func TestLockWaitsForAQuorum(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
+	inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
 		for _, server := range c.servers[:3] {
 			server.Kill()
 		}

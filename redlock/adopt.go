@@ -36,7 +36,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	lock.begin(epoch, start, cfg.maxHold)
 	args := append([]any{value, lock.valueArg, lock.ttl.Milliseconds()}, lock.fenceArgs()...)
 	r := &round{
-		request: pool.Request{Script: adoptScript, Args: adoptScript.Args(nil, lock.keys, args...), Key: lock.key(), Accept: isGrant},
+		request: pool.Request{Script: adoptScript, Args: adoptScript.Args(nil, lock.keys, args...), Key: lock.key(), Accept: isGrant, Prove: l.voters.proves()},
 		read:    readGrant, rule: decideHeld, decided: make(chan struct{}),
 	}
 	if lock.fenced {

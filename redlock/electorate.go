@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"fmt"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -11,200 +10,267 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// Quarantine says what to do with a server that has not been up for long: it may have forgotten locks that it granted before
-// it restarted. In quarantine a node gets every command, and its answers do not count, until all that it may have forgotten has
-// expired ([WithMaxTTL] after its start). It is the delayed restart of the Redlock article, enforced by the client.
-type Quarantine uint8
-
-const (
-	// QuarantineAuto: a server that restarted while this Locker knew it is quarantined. So is a young one on first
-	// contact, unless a majority of the nodes is that young: that is a cluster that was just started.
-	QuarantineAuto Quarantine = iota
-	// QuarantineStrict: on first contact, too, every young server is quarantined.
-	QuarantineStrict
-	// QuarantineOff: every answer counts. For servers whose restart is delayed by other means.
-	QuarantineOff
-)
-
-// electorate knows whose votes count. It learns from the identities that the nodes report when they connect.
+// electorate knows whose votes count: those of servers that prove that they remember (marker.go).
+// It learns who they are when the nodes connect, and admits them by itself (admission.go).
 type electorate struct {
-	mode    Quarantine
-	maxTTL  time.Duration
-	clock   clock.Clock
-	changed func() // called without mu when time has changed whose votes count
+	mode      Quarantine
+	maxTTL    time.Duration
+	clock     clock.Clock
+	nodes     []*pool.Node
+	changed   func()      // called without mu when time or a server has changed whose votes count
+	forgotten func()      // called without mu when a server has forgotten what it held
+	holding   func() bool // whether there are locks that must not be forgotten unnoticed
 
 	present atomic.Pointer[roll] // never nil
 
-	mu      sync.Mutex // guards the fields below
-	nodes   []standing
-	epoch   uint64 // counts restarts
-	timer   *clock.Timer
-	stopped bool
+	mu        sync.Mutex // guards the fields below; never held while a node is called
+	standings []standing
+	epoch     uint64       // counts servers that forgot
+	census    *census      // the second look at a new cluster; nil while there is none
+	outbox    []*admission // to be sent when mu is free
+	timer     *clock.Timer
+	patrols   *clock.Timer  // looks for servers that forgot
+	hurried   bool          // it does so often, for locks are held
+	waiting   chan struct{} // closed at the next change; nil while nobody waits for that
+	stopped   bool
 }
 
 // roll says whose votes count at a moment, a bit per node.
 type roll struct {
-	barred      uint64 // does not count
-	provisional uint64 // young, and not known yet whether the cluster is: counts when a majority turns out to be
-	duplicates  uint64 // barred as the same server as another node: is not asked
+	voting     uint64   // counts
+	duplicates uint64   // the same server as another node: is not asked
+	proofless  uint64   // votes without proof, for its user may not read the marker
+	undecided  uint64   // is being found out
+	markers    []string // by which a node votes; empty where it does not
+	enough     bool     // a quorum votes
 }
 
 // standing is what is known of a node's vote.
 type standing struct {
 	met       bool
 	identity  pool.Identity
-	until     clock.Instant // in quarantine until then; 0 for not at all
-	young     bool          // on first contact, and not found to be of a young cluster
-	restarted uint64        // the epoch of its restart; 0 where none was seen
-	twin      int           // index of a node that is the same server; -1 for none
+	before    pool.Identity // of the connection before
+	phase     phase
+	restarted uint64 // the epoch in which it forgot; 0 where it never did
+	twin      int    // index of a node that is the same server; -1 for none
+
+	server server
+	text   string // the marker as it was read last
+	marker marker
+	known  string // the incarnation under which it was last known as active
+	told   string // the one of which it was told that it is forgotten
+	seen   string // the incarnation that was last seen before it was active
+
+	trusted clock.Instant // when an incarnation that was active when it was first seen is trusted
+
+	asking  *admission    // under way; nil while there is none
+	retryAt clock.Instant // when to ask again
+	pause   clock.Backoff // between two looks at a marker that others may change
+	looks   int           // since it connected
+	err     error         // why the last one failed
+	lost    clock.Instant // until then its next connection is awaited, after one on which it had forgotten
+	early   bool          // whether it has come back with all that it held shows when the others have said what they are
+	heard   uint64        // those that have, since its marker was read
+
+	objections clock.Instant // until then a new marker may be objected to by those who knew the server as active
+
+	until clock.Instant // in quarantine until then, as far as is known; 0 for not at all
+	young bool          // proofless, on first contact, and not found to be of a young cluster
 }
 
-func newElectorate(mode Quarantine, maxTTL time.Duration, clk clock.Clock, nodes int) *electorate {
-	e := &electorate{mode: mode, maxTTL: maxTTL, clock: clk, nodes: make([]standing, nodes)}
-	for i := range e.nodes {
-		e.nodes[i].twin = -1
+// phase is how far a node has come.
+//
+//	unmet ──▶ quarantined ◀──▶ voting
+//	  └──▶ proofless (the marker is out of reach: see proofless.go)
+type phase uint8
+
+const (
+	phaseUnmet phase = iota
+	phaseQuarantined
+	phaseVoting
+	phaseProofless
+)
+
+func newElectorate(cfg *config, nodes []*pool.Node) *electorate {
+	e := &electorate{mode: cfg.quarantine, maxTTL: cfg.maxTTL, clock: cfg.clock, nodes: nodes, standings: make([]standing, len(nodes))}
+	for i := range e.standings {
+		e.standings[i].twin, e.standings[i].retryAt = -1, never
 	}
-	e.present.Store(&roll{})
+	e.present.Store(&roll{markers: make([]string, len(nodes)), undecided: allNodes(len(nodes))})
 	return e
 }
 
-// meet takes the identity of a node, and reports whether its server restarted and forgot what it held.
-func (e *electorate) meet(i int, id pool.Identity) (forgot bool) {
+// proves reports whether votes must be proven.
+func (e *electorate) proves() bool { return e.mode != QuarantineOff }
+
+// meet takes the identity of a node: it has connected. An identity that is older than the last one
+// is passed over, for they may come from two goroutines.
+func (e *electorate) meet(i int, id pool.Identity) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	n := &e.nodes[i]
-	if n.met && n.identity.RunID == id.RunID {
-		return false
+	n := &e.standings[i]
+	if e.stopped || n.met && id.Connection <= n.identity.Connection {
+		e.mu.Unlock()
+		return
 	}
-	n.met, n.identity = true, id
-	n.until, n.young = e.quarantine(id)
-	if id.Previous != "" && id.RunID != "" && !id.Durable {
-		e.epoch++
-		n.restarted, forgot = e.epoch, true
+	n.met, n.identity, n.before = true, id, n.identity
+	n.asking, n.err, n.looks, n.objections, n.lost = nil, nil, 0, 0, 0
+	n.text, n.marker, n.heard = "", marker{}, 0
+	n.retryAt, n.pause = never, clock.Backoff{Shortest: lookMin, Longest: lookMax}
+	e.heardLocked(i)
+	if e.census = nil; n.known != "" { // its answers may be of another server
+		n.trusted = id.Broke.Add(e.maxTTL)
 	}
-	e.decideLocked()
-	return forgot
+	var forgot bool
+	if e.mode == QuarantineOff || id.Memory == nil {
+		forgot = e.meetProoflessLocked(n)
+	} else {
+		hid := n.server.hides
+		n.server = serverOf(id, e.maxTTL)
+		n.server.hides = id.RunID == "" && (hid || n.before.RunID != "")
+		forgot = e.readLocked(i, id.Memory.Marker, 0)
+	}
+	e.endLocked(forgot)
 }
 
-// quarantine returns until when a server's votes do not count, and whether that rests on its youth alone.
-func (e *electorate) quarantine(id pool.Identity) (until clock.Instant, young bool) {
-	if e.mode == QuarantineOff || id.RunID == "" || id.Durable {
-		return 0, false
+// endLocked finds out whose votes count, lets go of the mutex, and sends and tells what there is to
+// be sent and told.
+func (e *electorate) endLocked(forgot bool) {
+	forgot = e.partCopiesLocked() || forgot
+	e.decideLocked()
+	outbox := e.outbox
+	e.outbox = nil
+	e.mu.Unlock()
+	e.send(outbox)
+	if forgot {
+		e.forgotten()
 	}
-	until = id.Started.Add(e.maxTTL)
-	if id.Previous == "" {
-		return until, e.mode == QuarantineAuto
+	e.changed()
+}
+
+// send makes calls; mu is not held, since one may end at once.
+func (e *electorate) send(outbox []*admission) {
+	for _, a := range outbox {
+		e.nodes[a.node].Do(&a.call)
 	}
-	if id.Started < id.LastContact {
-		// Older than our last contact with its predecessor: a promoted replica, or another machine at this address. Its
-		// start says nothing about what it knows.
-		until = id.Connected.Add(e.maxTTL)
-	}
-	return until, false
 }
 
 // decideLocked finds out whose votes count now, and sets the timer for when that changes.
 func (e *electorate) decideLocked() {
 	now := e.clock.Now()
-	need := quorum(len(e.nodes))
 	e.findTwinsLocked()
-	var young, unmet int
-	for i := range e.nodes {
-		switch n := &e.nodes[i]; {
-		case !n.met:
-			unmet++
-		case n.young && n.until > now && n.twin < 0:
-			young++
-		}
-	}
-	var barred, provisional, duplicates uint64
+	e.startCensusLocked()
+	allYoung := e.allYoungLocked()
 	next := never
-	for i := range e.nodes {
-		n := &e.nodes[i]
+	r := &roll{markers: make([]string, len(e.standings))}
+	for i := range e.standings {
+		n := &e.standings[i]
 		bit := uint64(1) << i
+		next = min(next, n.retryAt)
 		switch {
 		case n.twin >= 0:
-			barred, duplicates = barred|bit, duplicates|bit
-		case n.until <= now:
-		case n.young && young >= need:
-			// Never taken back: n.until stays, so that later nodes of the same start are counted with this one.
-		case n.young && young+unmet >= need:
-			provisional |= bit
-			next = min(next, n.until)
-		default:
-			barred |= bit
+			r.duplicates |= bit
+		case n.phase == phaseVoting:
+			r.voting |= bit
+			r.markers[i] = n.text
+		case n.phase == phaseProofless && (n.until <= now || allYoung):
+			r.voting, r.proofless = r.voting|bit, r.proofless|bit
+		case n.phase == phaseProofless:
+			r.proofless |= bit
 			next = min(next, n.until)
 		}
+		if e.undecidedLocked(i) {
+			r.undecided |= bit
+		}
 	}
-	e.present.Store(&roll{barred, provisional, duplicates})
+	r.enough = bits.OnesCount64(r.voting) >= quorum(len(e.standings))
+	e.present.Store(r)
+	e.wakeLocked()
 	e.setTimerLocked(now, next)
+}
+
+// wake makes those who wait for a quorum to vote look again: the state of a node has changed.
+func (e *electorate) wake() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wakeLocked()
+}
+
+func (e *electorate) wakeLocked() {
+	if e.waiting != nil {
+		close(e.waiting)
+		e.waiting = nil
+	}
+}
+
+// undecidedLocked reports whether it will be known in a moment if the node votes.
+func (e *electorate) undecidedLocked(i int) bool {
+	n := &e.standings[i]
+	switch {
+	case !n.met:
+		return e.nodes[i].State() == pool.Connecting
+	case n.phase != phaseQuarantined || n.twin >= 0:
+		return false
+	case e.census != nil || n.asking != nil && n.err == nil || n.early || n.lost > e.clock.Now():
+		return true
+	default: // others may be making it active
+		return e.mode == QuarantineAuto && n.marker.state == markerNew && n.looks < quickLooks
+	}
 }
 
 func (e *electorate) setTimerLocked(now, next clock.Instant) {
 	switch {
 	case next == never || e.stopped:
 	case e.timer == nil:
-		e.timer = e.clock.AfterFunc(next.Sub(now), e.tick)
+		e.timer = e.clock.AfterFunc(max(next.Sub(now), 0), e.tick)
 	default:
-		e.timer.Reset(next.Sub(now))
+		e.timer.Reset(max(next.Sub(now), 0))
 	}
 }
 
+// tick asks the servers that are to be asked again, and finds out whose time has passed.
 func (e *electorate) tick() {
 	e.mu.Lock()
-	e.decideLocked()
-	e.mu.Unlock()
-	e.changed()
+	if e.stopped {
+		e.mu.Unlock()
+		return
+	}
+	now, forgot := e.clock.Now(), false
+	for i := range e.standings {
+		if n := &e.standings[i]; n.retryAt <= now {
+			n.retryAt = never
+			if n.asking == nil && n.phase == phaseQuarantined {
+				forgot = e.readLocked(i, n.text, 0) || forgot
+			}
+		}
+	}
+	e.endLocked(forgot)
 }
 
 func (e *electorate) stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stopped = true
-	if e.timer != nil {
-		e.timer.Stop()
-	}
-}
-
-// findTwinsLocked marks every node whose server is also an earlier node's.
-func (e *electorate) findTwinsLocked() {
-	first := make(map[string]int, len(e.nodes))
-	for i := range e.nodes {
-		n := &e.nodes[i]
-		n.twin = -1
-		if !n.met || n.identity.RunID == "" {
-			continue
-		}
-		if j, seen := first[n.identity.RunID]; seen {
-			n.twin = j
-		} else {
-			first[n.identity.RunID] = i
+	for _, timer := range []*clock.Timer{e.timer, e.patrols} {
+		if timer != nil {
+			timer.Stop()
 		}
 	}
 }
 
-// count makes a tally of the votes of a round: bits of the nodes that granted, refused and failed. The votes of barred nodes count
-// as failed. Those that may yet count are out until everything else is in, and failed then.
+// count makes a tally of the votes of a round: bits of the nodes that granted, refused and failed.
+// Votes that do not count are failed.
 func (e *electorate) count(nodes int, granted, refused, failed uint64) tally {
-	now := e.present.Load()
-	barred, provisional := now.barred, now.provisional
-	if granted|refused|failed == allNodes(nodes) {
-		barred |= provisional
-	}
-	silent := barred | provisional
+	voting := e.present.Load().voting
 	return tally{
 		nodes:   nodes,
-		granted: bits.OnesCount64(granted &^ silent),
-		refused: bits.OnesCount64(refused &^ silent),
-		failed:  bits.OnesCount64(failed | (granted|refused)&barred),
+		granted: bits.OnesCount64(granted & voting),
+		refused: bits.OnesCount64(refused & voting),
+		failed:  bits.OnesCount64(failed | (granted|refused)&^voting),
 	}
 }
 
 // counted returns those of the nodes whose votes count at present.
-func (e *electorate) counted(nodes uint64) uint64 {
-	now := e.present.Load()
-	return nodes &^ (now.barred | now.provisional)
-}
+func (e *electorate) counted(nodes uint64) uint64 { return nodes & e.present.Load().voting }
 
 // now returns the present epoch: what a lock that begins now need not fear.
 func (e *electorate) now() uint64 {
@@ -213,36 +279,14 @@ func (e *electorate) now() uint64 {
 	return e.epoch
 }
 
-// forgotten returns how many nodes have restarted since an epoch.
-func (e *electorate) forgotten(since uint64) (nodes int) {
+// forgottenSince returns how many nodes have forgotten since an epoch.
+func (e *electorate) forgottenSince(epoch uint64) (nodes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range e.nodes {
-		if e.nodes[i].restarted > since {
+	for i := range e.standings {
+		if e.standings[i].restarted > epoch {
 			nodes++
 		}
 	}
 	return nodes
-}
-
-// why returns why a node's vote does not count, or nil where it does. Same tells the endpoint of a node.
-func (e *electorate) why(i int, endpoint func(int) string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	bit := uint64(1) << i
-	if now := e.present.Load(); (now.barred|now.provisional)&bit == 0 {
-		return nil
-	}
-	n := e.nodes[i]
-	if n.twin >= 0 {
-		return fmt.Errorf("%w: the same server as %s (run_id %s)", pool.ErrRefused, endpoint(n.twin), n.identity.RunID)
-	}
-	now := e.clock.Now()
-	left := max(n.until.Sub(now), 0).Round(time.Millisecond)
-	cause := "its server started %v ago and may have forgotten locks"
-	ago := max(now.Sub(n.identity.Started), 0).Round(time.Millisecond)
-	if n.identity.Previous != "" && n.identity.Started < n.identity.LastContact {
-		cause, ago = "another server answers there since %v, which may not know all locks", max(now.Sub(n.identity.Connected), 0).Round(time.Millisecond)
-	}
-	return fmt.Errorf("quarantined for another %v: "+cause, left, ago)
 }

@@ -39,7 +39,7 @@ var (
 	errExpired = fmt.Errorf("%w: its validity has ended", ErrLost)
 	errGone    = fmt.Errorf("%w: a quorum of nodes no longer has it", ErrLost)
 	errMaxHold = fmt.Errorf("%w: held for its maximum", ErrLost)
-	errForgot  = fmt.Errorf("%w: a quorum of nodes has restarted", ErrLost)
+	errForgot  = fmt.Errorf("%w: a quorum of nodes has restarted or lost its keys", ErrLost)
 )
 
 // errTwin is the vote of a node that is the same server as another.
@@ -52,8 +52,8 @@ func invalid(format string, args ...any) error {
 // QuorumError tells what became of an operation that asked all nodes and did not get a quorum. It wraps the sentinel
 // ([ErrTaken], [ErrNoQuorum], [ErrNoValidity] or [ErrLost]), the error of a context that ended, and the errors of the nodes.
 type QuorumError struct {
-	Op      string            // "acquire", "adopt", "extend", "verify", "release", "inspect", "force-unlock" or "ready"
-	Name    string            // of the lock; empty for "ready"
+	Op      string            // "acquire", "adopt", "extend", "verify", "release", "inspect", "force-unlock", "init" or "ready"
+	Name    string            // of the lock; empty for "init" and "ready"
 	Need    int               // votes that a quorum takes
 	Granted int               // nodes that did what they were asked
 	Refused int               // nodes that answered and did not

@@ -94,6 +94,9 @@ func ExampleQuorumError() {
 		panic(err)
 	}
 
+	if err := locker.Ready(context.Background()); err != nil {
+		panic(err)
+	}
 	servers[0].SetError("OOM command not allowed when used memory > 'maxmemory'.")
 	servers[1].SetError("OOM command not allowed when used memory > 'maxmemory'.")
 

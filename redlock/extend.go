@@ -96,9 +96,9 @@ func (x *extension) result(lock *Lock, ended error) error {
 		reason: reason, ended: ended,
 	}
 	for i, node := range l.nodes {
-		err := l.barredVote(item.granted|item.refused, i)
+		err := l.voters.why(i)
 		if x.errs != nil && x.errs[i] != nil {
-			err = x.errs[i]
+			err = l.unproven(i, x.errs[i])
 		}
 		if err != nil {
 			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})

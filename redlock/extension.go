@@ -79,7 +79,7 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 		}
 	}
 	x.request = pool.Request{
-		Script: extendScript, Args: args, Accept: isArray, Deadline: x.start.Add(timeout), Sink: x,
+		Script: extendScript, Args: args, Accept: isArray, Prove: l.voters.proves(), Deadline: x.start.Add(timeout), Sink: x,
 	}
 	if len(x.items) == 1 && len(x.items[0].lock.keys) == 1 {
 		x.request.Key = x.items[0].lock.key()
@@ -125,6 +125,15 @@ func (x *extension) send() {
 	decided := x.decideLocked()
 	x.mu.Unlock()
 	x.tell(decided)
+}
+
+// Proven counts a node's votes, if it proved that it remembers. It implements pool.Prover.
+func (x *extension) Proven(call *pool.Call, reply any, proof *pool.Proof) {
+	if !x.locker.voters.proven(int(call.Index), proof) {
+		x.Complete(call, nil, errUnproven)
+		return
+	}
+	x.Complete(call, reply, nil)
 }
 
 // Complete counts a node's votes. It implements pool.Sink.

@@ -53,7 +53,7 @@ func (lock *Lock) settle(ctx context.Context, r *round) (reason, ended error) {
 		l.counts.secondRounds.Add(1)
 		raise := &round{
 			request: pool.Request{
-				Script: raiseScript, Key: lock.key(), Accept: isInteger,
+				Script: raiseScript, Key: lock.key(), Accept: isInteger, Prove: l.voters.proves(),
 				Args: raiseScript.Args(nil, lock.keys, lock.valueArg, strconv.FormatInt(token, 10), l.config.fenceLife().Milliseconds()),
 			},
 			read: readOne, rule: decideAcquire, decided: make(chan struct{}),

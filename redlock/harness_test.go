@@ -2,8 +2,11 @@ package redlock_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,8 +28,20 @@ type cluster struct {
 	servers []*fakenode.Node
 }
 
-// inBubble runs a test in virtual time. What it leaves running fails it: synctest waits for every goroutine.
+// inBubble runs a test in virtual time, on masters that vote. What it leaves running fails it:
+// synctest waits for every goroutine.
 func inBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	inYoungBubble(t, nodes, func(t *testing.T, c *cluster) {
+		for i := range c.servers {
+			c.admit(i, time.Minute)
+		}
+		test(t, c)
+	})
+}
+
+// inYoungBubble is inBubble with masters that nobody has met yet.
+func inYoungBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{t: t, clock: clocktest.New()}
@@ -37,6 +52,16 @@ func inBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 		}
 		test(t, c)
 	})
+}
+
+// admit makes a server one that votes, as "redlock init" does.
+func (c *cluster) admit(i int, maxTTL time.Duration) {
+	c.t.Helper()
+	info, _ := c.do(i, "INFO", "replication").([]byte)
+	_, after, _ := strings.Cut(string(info), "master_replid:")
+	replID, _, _ := strings.Cut(after, "\r")
+	marker := fmt.Sprintf("active %s %s 0 %d %s", rand.Text(), c.servers[i].RunID(), maxTTL.Milliseconds(), replID)
+	require.Equal(c.t, "OK", c.do(i, "SET", pool.MemoryKey, marker))
 }
 
 // locker returns a Locker over all nodes, connected as far as they are reachable. Its locks are not renewed.
@@ -92,13 +117,20 @@ func (c *cluster) holders(key string) (values []string) {
 	return values
 }
 
-// keys returns how many keys there are on all nodes.
+// keys returns how many keys there are on all nodes, but for their memory markers.
 func (c *cluster) keys() (n int) {
 	for _, server := range c.servers {
-		n += len(server.Keys())
+		for _, key := range server.Keys() {
+			if key != pool.MemoryKey {
+				n++
+			}
+		}
 	}
 	return n
 }
+
+// isMarker reports whether a command is about a memory marker.
+func isMarker(command fakenode.Command) bool { return slices.Contains(command.Args, pool.MemoryKey) }
 
 // settle lets the background come to rest, in a moment of virtual time.
 func settle() {
@@ -108,8 +140,12 @@ func settle() {
 
 var ctx = context.Background()
 
-// ofHandshake reports whether a command is one that a new connection begins with. Its scripts have no keys, unlike all others.
+// ofHandshake reports whether a command is one that a new connection begins with, or is
+// about the memory marker. Scripts of the handshake have no keys, unlike all others.
 func ofHandshake(args []string) bool {
+	if slices.Contains(args, pool.MemoryKey) {
+		return true
+	}
 	switch args[0] {
 	case "CLIENT", "INFO", "PING", "SCRIPT", "CONFIG":
 		return true

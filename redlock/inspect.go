@@ -30,7 +30,7 @@ type NodeStatus struct {
 	TTL      time.Duration // how long the node keeps it; negative where it does not expire
 	Fence    int64         // the fencing counter; 0 where there is none
 	Waiting  int           // processes that wait for the lock at this node
-	Err      error         // why the node did not tell
+	Err      error         // why the node did not tell, or what it told does not count
 }
 
 // Inspect asks every node who holds a lock. It changes nothing. It returns what there is to tell by the node timeout or the end of ctx;
@@ -48,7 +48,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	replies := make([]any, len(l.nodes))
 	r := &round{decided: make(chan struct{})}
 	r.request = pool.Request{
-		Script: inspectScript, Args: inspectScript.Args(nil, []any{l.config.keyPrefix + name}), Accept: isArray,
+		Script: inspectScript, Args: inspectScript.Args(nil, []any{l.config.keyPrefix + name}), Accept: isArray, Prove: l.voters.proves(),
 	}
 	r.keep = func(node int, reply any) {
 		mu.Lock()
@@ -62,7 +62,10 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 		}
 		return decideHeld(votes)
 	}
-	r.send(l, l.clock.Now().Add(l.config.timeout(cfg.ttl)), 0)
+	timeout := l.config.timeout(cfg.ttl)
+	deadline := l.clock.Now().Add(timeout)
+	l.settle(ctx, timeout)
+	r.send(l, deadline, 0)
 	v, ended := r.wait(ctx)
 	mu.Lock()
 	defer mu.Unlock()
@@ -84,6 +87,7 @@ func (l *Locker) status(name string, replies []any, r *round) Status {
 			if n.Err = r.nodeError(i); n.Err == nil {
 				n.Err = pool.ErrTimeout
 			}
+			n.Err = l.unproven(i, n.Err)
 			continue
 		}
 		value, _ := pair[0].([]byte)
@@ -96,8 +100,10 @@ func (l *Locker) status(name string, replies []any, r *round) Status {
 		if n.TTL = time.Duration(ttlMillis) * time.Millisecond; n.Value == "" {
 			n.TTL = 0
 		}
-		if l.voters.counted(1<<i) != 0 {
+		if r.hasGranted(i) {
 			held[n.Value]++
+		} else {
+			n.Err = l.unproven(i, r.nodeError(i))
 		}
 		if held[n.Value] >= s.Quorum {
 			s.Value, s.Owner, s.Free = n.Value, n.Owner, n.Value == ""
@@ -127,7 +133,9 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 		read:    func(any) vote { return granted },
 		rule:    decideHeld, decided: make(chan struct{}),
 	}
-	r.send(l, l.clock.Now().Add(timeout), 0)
+	deadline := l.clock.Now().Add(timeout)
+	l.settle(ctx, timeout)
+	r.send(l, deadline, 0)
 	v, ended := r.wait(ctx)
 	if v == won {
 		return nil

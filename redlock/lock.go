@@ -175,7 +175,7 @@ func (lock *Lock) expire(now clock.Instant) {
 func (lock *Lock) nodesForgot() {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
-	if voters := lock.locker.voters; lock.state == held && voters.forgotten(lock.epoch) >= quorum(len(voters.nodes)) {
+	if voters := lock.locker.voters; lock.state == held && voters.forgottenSince(lock.epoch) >= quorum(len(voters.nodes)) {
 		lock.endLocked(lost, errForgot)
 	}
 }

@@ -13,8 +13,6 @@
 package redlock
 
 import (
-	"context"
-	"errors"
 	"sync"
 
 	"github.com/redquorum/redquorum/clock"
@@ -108,8 +106,8 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 		config: cfg, nodes: nodes, owns: owns, clock: cfg.clock,
 		closing: make(chan struct{}), idle: make(chan struct{}),
 	}
-	l.voters = newElectorate(cfg.quarantine, cfg.maxTTL, cfg.clock, len(nodes))
-	l.voters.changed = l.tellNodes
+	l.voters = newElectorate(&cfg, nodes)
+	l.voters.changed, l.voters.forgotten, l.voters.holding = l.tellNodes, l.nodesForgot, func() bool { return l.expiry.len() > 0 }
 	l.events = newEvents(&cfg, len(nodes))
 	l.lines.clock = cfg.clock
 	l.ears = newEars(l)
@@ -120,6 +118,7 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 			lock.expire(now)
 		}
 	})
+	l.voters.patrol()
 	l.renewals.init(slotRenewal, cfg.clock, l.renew)
 	l.renewals.burst = maxRenewed
 	for i, node := range nodes {
@@ -132,12 +131,18 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 
 // nodeChanged looks at a node whose state or identity may have changed.
 func (l *Locker) nodeChanged(i int) {
-	if id, met := l.nodes[i].Identity(); met && l.voters.meet(i, id) {
-		for _, lock := range l.expiry.all() {
-			lock.nodesForgot()
-		}
+	if id, met := l.nodes[i].Identity(); met {
+		l.voters.meet(i, id)
 	}
+	l.voters.wake()
 	l.tellNodes()
+}
+
+// nodesForgot tells the locks that a server has forgotten what it held.
+func (l *Locker) nodesForgot() {
+	for _, lock := range l.expiry.all() {
+		lock.nodesForgot()
+	}
 }
 
 // tellNodes tells how the nodes are, where somebody listens.
@@ -145,7 +150,7 @@ func (l *Locker) tellNodes() {
 	if l.events == nil {
 		return
 	}
-	undecided := l.voters.present.Load().provisional
+	undecided := l.voters.present.Load().undecided
 	for i := range l.nodes {
 		if undecided>>i&1 == 1 {
 			continue // whether its vote counts is known once the others are met
@@ -153,14 +158,6 @@ func (l *Locker) tellNodes() {
 		stats := l.nodeStats(i)
 		l.events.node(i, &stats)
 	}
-}
-
-// barredVote returns why the vote that a node has given does not count, or nil.
-func (l *Locker) barredVote(voted uint64, i int) error {
-	if voted>>i&1 == 0 {
-		return nil
-	}
-	return l.voters.why(i, func(i int) string { return l.nodes[i].Endpoint() })
 }
 
 // checkNodes refuses what would make one master vote twice, and nodes that count time differently.
@@ -257,43 +254,4 @@ func closeNodes(nodes []*pool.Node) {
 		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil: a node is closed or was
 	}
 	all.Wait()
-}
-
-// Ready returns nil once a quorum of nodes answers. It goes on asking until ctx ends; the error then tells what is
-// wrong with each node ([ErrNoQuorum]).
-func (l *Locker) Ready(ctx context.Context) error {
-	if ctx == nil {
-		return invalid("ctx is nil")
-	}
-	pause := clock.Backoff{Shortest: outageMin, Longest: outageMax}
-	for {
-		if !l.enter() {
-			return ErrClosed
-		}
-		err := l.ping(ctx)
-		l.leave()
-		if err == nil {
-			return nil
-		}
-		if !l.sleep(ctx, pause.Next()) {
-			var failure *QuorumError
-			errors.As(err, &failure)
-			return waitEnded(failure, l.whyEnded(ctx))
-		}
-	}
-}
-
-// ping asks every node for a sign of life.
-func (l *Locker) ping(ctx context.Context) error {
-	r := &round{
-		request: pool.Request{Name: "PING", Accept: func(reply any) bool { return reply == "PONG" }},
-		read:    func(any) vote { return granted },
-		rule:    decideHeld, decided: make(chan struct{}),
-	}
-	r.send(l, l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
-	v, ended := r.wait(ctx)
-	if v == won {
-		return nil
-	}
-	return r.failure(l, "ready", "", ErrNoQuorum, ended)
 }

@@ -41,8 +41,7 @@ func (l *Locker) quorumIsUp() bool {
 // pilot returns the node at which those who want a key form up: of those in the mask, the first by weight that is up and whose vote
 // counts. Clients may disagree on that; then they form up at several nodes, and a round decides between them as ever.
 func (l *Locker) pilot(key string, among uint64) (node int, found bool) {
-	now := l.voters.present.Load()
-	among &^= now.barred | now.provisional
+	among = l.voters.counted(among)
 	for i, n := range l.nodes {
 		if n.State() != pool.Up {
 			among &^= 1 << i

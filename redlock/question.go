@@ -55,7 +55,7 @@ func (lock *Lock) waitRequest(w *waiter, process string) pool.Request {
 	}
 	return pool.Request{
 		Script: waitScript, Args: waitScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),
-		Key: lock.key(), Accept: func(reply any) bool { return isPilotReply(reply, len(lock.keys)) },
+		Key: lock.key(), Prove: l.voters.proves(), Accept: func(reply any) bool { return isPilotReply(reply, len(lock.keys)) },
 	}
 }
 

@@ -89,6 +89,18 @@ func (r *round) send(l *Locker, deadline clock.Instant, keep uint64) {
 	}
 }
 
+// Proven counts a node's vote, if it proved that it remembers. It implements pool.Prover.
+func (r *round) Proven(call *pool.Call, reply any, proof *pool.Proof) {
+	if !r.voters.proven(int(call.Index), proof) {
+		if r.keep != nil {
+			r.keep(int(call.Index), reply) // what it says is shown, and does not count
+		}
+		r.Complete(call, nil, errUnproven)
+		return
+	}
+	r.Complete(call, reply, nil)
+}
+
 func allNodes(n int) uint64 { return ^uint64(0) >> (maxNodes - n) }
 
 // Complete counts a node's vote. It implements pool.Sink.
@@ -209,9 +221,9 @@ func (r *round) failure(l *Locker, op, name string, reason, ended error) *Quorum
 		reason: reason, ended: ended,
 	}
 	for i, node := range l.nodes {
-		err := l.barredVote(r.granted|r.refused, i)
+		err := l.voters.why(i) // also of nodes that have not answered
 		if said := r.errLocked(i); said != nil {
-			err = said
+			err = l.unproven(i, said)
 		}
 		if err != nil {
 			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})
@@ -233,6 +245,13 @@ func (r *round) nodeError(node int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.errLocked(node)
+}
+
+// hasGranted reports whether a node's vote counts and is yes.
+func (r *round) hasGranted(node int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.granted&r.voters.counted(1<<node) != 0
 }
 
 func (r *round) errLocked(node int) error {

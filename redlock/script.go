@@ -46,6 +46,9 @@ var forceSource string
 //go:embed scripts/inspect.lua
 var inspectSource string
 
+//go:embed scripts/memory.lua
+var memorySource string
+
 //go:embed scripts/verify.lua
 var verifySource string
 
@@ -89,6 +92,9 @@ var (
 
 	// In order: it takes the key from whoever has it, and should not hit a later one.
 	forceScript = inOrder(handOverSource, forceSource)
+
+	// Late: it compares the whole text, and a text never comes back.
+	memoryScript = late(memorySource)
 
 	// Late: they change nothing.
 	inspectScript = late(inspectSource)

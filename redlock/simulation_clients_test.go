@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type process struct {
 	id    int
 	clock clock.Clock // the simulation's; its wall clock may be off
 	opts  []redlock.Option
+	route *route // nil where all nodes can be reached
 
 	mu     sync.Mutex // guards the fields below
 	locker *redlock.Locker
@@ -41,7 +43,7 @@ func (p *process) start() {
 	for _, i := range rng.Perm(len(p.sim.servers)) {
 		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
 	}
-	opts := append([]redlock.Option{redlock.WithClock(p.clock), redlock.WithPool(pool.WithDialer(p.sim.dialer()))}, p.opts...)
+	opts := append([]redlock.Option{redlock.WithClock(p.clock), redlock.WithPool(pool.WithDialer(p.dialer()))}, p.opts...)
 	l, err := redlock.New(endpoints, opts...)
 	require.NoError(p.sim.t, err)
 	p.mu.Lock()
@@ -50,6 +52,13 @@ func (p *process) start() {
 		p.past = append(p.past, p.locker)
 	}
 	p.locker = l
+}
+
+func (p *process) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+	if p.route != nil {
+		return p.route.dial
+	}
+	return p.sim.dialer()
 }
 
 func (p *process) current() *redlock.Locker {

@@ -44,7 +44,7 @@ func (f *foreigner) attempt(name string) {
 	}
 	until := start.Add(f.ttl - f.ttl/100 - 2*time.Millisecond)
 	if votes > len(s.servers)/2 && s.clock.Now() < until {
-		t := s.judge.held(value, []string{name}, 0)
+		t := s.judge.held(value, value, []string{name}, 0)
 		time.Sleep(min(upTo(f.rng, 50*time.Millisecond), until.Sub(s.clock.Now())))
 		s.judge.over(t, s.clock.Now())
 	}

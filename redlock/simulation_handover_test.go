@@ -125,10 +125,14 @@ func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 			s.fenced = seed%2 == 0
 			s.judge = newJudge(s.clock, 20*s.latency)
 			var counting atomic.Bool
-			var commands atomic.Int64
+			var commands, proofs atomic.Int64
 			for _, server := range s.servers {
-				server.OnCommand(func(fakenode.Command) {
-					if counting.Load() {
+				server.OnCommand(func(command fakenode.Command) {
+					switch {
+					case !counting.Load():
+					case isMarker(command):
+						proofs.Add(1)
+					default:
 						commands.Add(1)
 					}
 				})
@@ -164,6 +168,7 @@ func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 				handedOver := all.HandedOver - warm.HandedOver
 				assert.Equal(t, warm.Polls, all.Polls, "seed %d", seed)
 				assert.LessOrEqual(t, float64(commands.Load())/float64(handedOver), float64(2*len(s.servers)+3), "seed %d", seed)
+				assert.LessOrEqual(t, float64(proofs.Load())/float64(handedOver), float64(len(s.servers)+3), "seed %d", seed)
 				s.t.Logf("%.2f commands each, %v each", float64(commands.Load())/float64(handedOver), s.clock.Now().Sub(began)/time.Duration(handedOver))
 			})
 			all := s.total()
@@ -179,7 +184,7 @@ func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 			time.Sleep(time.Second)
 			for _, server := range s.servers {
 				for _, key := range server.Keys() {
-					assert.Contains(t, key, "redquorum:fence:", "seed %d", seed)
+					assert.True(t, outlives(key), "seed %d: %q", seed, key)
 				}
 			}
 		})

@@ -19,6 +19,8 @@ type judge struct {
 
 	mu      sync.Mutex // guards the fields below, and what hangs on them
 	records map[string]*record
+	holds   map[string]*tenure // by the lock's value
+	touched []touch
 	calm    clock.Instant // since when nothing is broken, nor was so lately
 	stormy  bool          // calm is not in force
 	longest time.Duration // that a lock was free in calm times, although somebody waited
@@ -51,7 +53,7 @@ type tenure struct {
 const maxWrong = 10
 
 func newJudge(clk *clocktest.Clock, bound time.Duration) *judge {
-	return &judge{clock: clk, bound: bound, records: make(map[string]*record)}
+	return &judge{clock: clk, bound: bound, records: make(map[string]*record), holds: make(map[string]*tenure)}
 }
 
 func (j *judge) record(name string) *record {
@@ -125,13 +127,14 @@ func (j *judge) lookLocked(r *record, w *wait) {
 
 // got notes that somebody has locks from now on.
 func (j *judge) got(who string, lock *redlock.Lock) *tenure {
-	return j.held(who, lock.Names(), lock.Fence())
+	return j.held(who, lock.Value(), lock.Names(), lock.Fence())
 }
 
-func (j *judge) held(who string, names []string, fence int64) *tenure {
+func (j *judge) held(who, value string, names []string, fence int64) *tenure {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	t := &tenure{names: names, who: who, fence: fence, from: j.clock.Now(), to: -1}
+	j.holds[value] = t
 	for _, name := range names {
 		r := j.record(name)
 		if len(r.waiting) > 0 {
@@ -167,6 +170,7 @@ func (j *judge) sentence() (tenures int, wrong []string) {
 		}
 		j.judgeLocked(name, r)
 	}
+	j.judgeTouchedLocked()
 	return tenures, j.wrong
 }
 

@@ -29,18 +29,22 @@ type simulation struct {
 	names     []string
 	processes []*process
 	faults    faults
+	about     string // what a failure is to tell beside the faults
 	fenced    bool
 	latency   time.Duration // of a message in calm times, at most
 	maxTTL    time.Duration
 	mending   time.Duration // for how long a storm is felt after it
 	length    time.Duration
-	tasks     int // of a process
+	patience  time.Duration // for which somebody may wait after the end
+	tasks     int           // of a process
 	hold      func(rng *rand.Rand) time.Duration
 	judge     *judge
 
 	base   context.Context    //nolint:containedctx // ends every wait of a simulation that hangs
 	ending chan struct{}      // closed when nothing new is to be begun
 	cancel context.CancelFunc // of base
+
+	exchange sync.Mutex // guards the elements of servers, which weather alone replaces
 
 	// By node, and of weather's goroutine alone.
 	dead []bool          // killed
@@ -81,7 +85,7 @@ func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
 			clk := clocktest.New()
 			s := &simulation{
 				cluster: &cluster{t: t, clock: clk}, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
-				ending: make(chan struct{}), latency: 2 * time.Millisecond, maxTTL: 2 * time.Second,
+				ending: make(chan struct{}), latency: 2 * time.Millisecond, maxTTL: 2 * time.Second, patience: time.Minute,
 				hold: func(rng *rand.Rand) time.Duration { return upTo(rng, 20*time.Millisecond) },
 			}
 			s.base, s.cancel = context.WithCancel(context.Background())
@@ -94,12 +98,18 @@ func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
 // nodes starts n fake nodes that have been up for long.
 func (s *simulation) nodes(n int) {
 	for range n {
-		server := fakenode.New(s.clock, fakenode.WithUptime(time.Hour), fakenode.WithCommandLog(0))
-		s.t.Cleanup(server.Close)
-		s.servers = append(s.servers, server)
+		s.servers = append(s.servers, s.newNode(fakenode.WithUptime(time.Hour)))
+		s.admit(len(s.servers)-1, s.maxTTL)
 		s.slowDown(len(s.servers)-1, s.latency)
 	}
 	s.dead, s.born = make([]bool, n), make([]clock.Instant, n)
+}
+
+// newNode starts a fake node that ends with the simulation.
+func (s *simulation) newNode(opts ...fakenode.Option) *fakenode.Node {
+	server := fakenode.New(s.clock, append(opts, fakenode.WithCommandLog(0))...)
+	s.t.Cleanup(server.Close)
+	return server
 }
 
 // goesOn reports whether there is something new to begin.
@@ -112,13 +122,19 @@ func (s *simulation) goesOn() bool {
 	}
 }
 
+// newProcess makes a process without a Locker.
+func (s *simulation) newProcess(id int, rng *rand.Rand, opts []redlock.Option) *process {
+	p := &process{sim: s, id: id, clock: s.clock, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
+	if !s.faults.restarts && rng.IntN(2) == 0 { // a counter that is lost as well would be too much
+		p.clock = &skewed{s.clock, upTo(rng, time.Second) - 500*time.Millisecond}
+	}
+	return p
+}
+
 // start makes processes, each with Lockers of the same options.
 func (s *simulation) start(n int, opts func(rng *rand.Rand) []redlock.Option) {
 	for i := range n {
-		p := &process{sim: s, id: i, clock: s.clock, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts(s.rng)...)}
-		if !s.faults.restarts && s.rng.IntN(2) == 0 { // a counter that is lost as well would be too much
-			p.clock = &skewed{s.clock, upTo(s.rng, time.Second) - 500*time.Millisecond}
-		}
+		p := s.newProcess(i, s.rng, opts(s.rng))
 		p.start()
 		s.processes = append(s.processes, p)
 	}
@@ -151,8 +167,8 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	<-s.ending
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
-		s.judge.fail("somebody has waited for a minute since the end")
+	case <-time.After(s.patience):
+		s.judge.fail("somebody has waited for %v since the end", s.patience)
 		s.cancel()
 		<-done
 	}
@@ -161,7 +177,7 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	}
 	tenures, wrong := s.judge.sentence()
 	if len(wrong) > 0 {
-		s.t.Errorf("seed %d, %d nodes, %+v:\n%s", s.seed, len(s.servers), s.faults, strings.Join(wrong, "\n"))
+		s.t.Errorf("seed %d, %d nodes, %s%+v:\n%s", s.seed, len(s.servers), s.about, s.faults, strings.Join(wrong, "\n"))
 	}
 	all := s.total()
 	s.t.Logf("%+v: %d tenures, %d handed over, %d woken, %d polls, %d split, %d second rounds; free for %v at most, %v allowed",
@@ -187,16 +203,23 @@ func (s *simulation) pause(d time.Duration) {
 	}
 }
 
-// leavesNothing asks that there are no keys after some time, but for the counters of fencing tokens.
+// leavesNothing asks that there are no keys after some time, but for those that are to outlive the
+// locks.
 func (s *simulation) leavesNothing(after time.Duration) {
 	time.Sleep(after)
 	for i, server := range s.servers {
 		for _, key := range server.Keys() {
-			if !strings.HasPrefix(key, "redquorum:fence:") {
+			if !outlives(key) {
 				s.t.Errorf("seed %d: node %d still has %q", s.seed, i, key)
 			}
 		}
 	}
+}
+
+// outlives reports whether a key is to outlive the locks: a counter of fencing tokens, and the
+// proof of memory.
+func outlives(key string) bool {
+	return strings.HasPrefix(key, "redquorum:fence:") || key == memoryKey
 }
 
 // Any faults, any options, any use: the locks are exclusive, the tokens in order, nobody is stuck, and nothing is left.

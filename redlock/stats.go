@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/redquorum/redquorum/pool"
 )
@@ -31,7 +32,14 @@ type Stats struct {
 type NodeStats struct {
 	pool.Stats
 	Unidentified bool  // answers, and does not tell who it is; its vote counts
-	Barred       error // why its vote does not count: quarantined, or the same server as another; nil where it does
+	Barred       error // why its vote does not count: pool.ErrQuarantined or pool.ErrDuplicate; nil where it does
+
+	// Memory is what the node's memory marker says: "active", "new" or "lost"; empty where it is
+	// not known, or may not be read.
+	Memory string
+
+	// QuarantinedFor is how long its vote will not count, as far as is known; 0 where it does.
+	QuarantinedFor time.Duration
 }
 
 type counts struct {
@@ -80,7 +88,7 @@ func (l *Locker) Stats() Stats {
 }
 
 func (l *Locker) nodeStats(i int) NodeStats {
-	s := NodeStats{Stats: l.nodes[i].Stats(), Barred: l.barredVote(allNodes(len(l.nodes)), i)}
+	s := NodeStats{Stats: l.nodes[i].Stats(), Barred: l.voters.why(i), Memory: l.voters.memory(i), QuarantinedFor: l.voters.quarantinedFor(i)}
 	s.Unidentified = s.State == pool.Up && s.RunID == ""
 	return s
 }
@@ -97,6 +105,7 @@ func (l *Locker) hold(lock *Lock) bool {
 		lock.startRelease(ErrClosed)
 		return false
 	}
+	l.voters.patrol()
 	lock.nodesForgot() // also those that did before the lock was on the agenda
 	return true
 }

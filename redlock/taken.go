@@ -38,8 +38,7 @@ func (l *Locker) taken(ctx context.Context, r, u *round) bool {
 // hearAgain makes the release u the second hearing of the nodes that refused r.
 func (r *round) hearAgain(u *round) {
 	r.mu.Lock()
-	now := r.voters.present.Load()
-	votes, refusals := r.tallyLocked(), r.refused&^(now.barred|now.provisional)
+	votes, refusals := r.tallyLocked(), r.voters.counted(r.refused)
 	r.mu.Unlock()
 	u.decided = make(chan struct{})
 	u.rule = func(tally) verdict { // called with u.mu held

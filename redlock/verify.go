@@ -27,7 +27,7 @@ func (lock *Lock) Verify(ctx context.Context) error {
 	defer l.leave()
 	r := &round{
 		request: pool.Request{
-			Script: verifyScript, Args: verifyScript.Args(nil, lock.keys, lock.valueArg), Accept: isInteger,
+			Script: verifyScript, Args: verifyScript.Args(nil, lock.keys, lock.valueArg), Accept: isInteger, Prove: l.voters.proves(),
 		},
 		read: readOne, rule: decideHeld, decided: make(chan struct{}),
 	}

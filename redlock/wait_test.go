@@ -36,6 +36,18 @@ func (c *cluster) commands() (n int) {
 	return n
 }
 
+// proofs returns how many commands about memory markers the servers have executed.
+func (c *cluster) proofs() (n int) {
+	for _, server := range c.servers {
+		for _, command := range server.Commands() {
+			if isMarker(command) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // acquiring calls Lock in the background; the lock arrives on the channel, nil for an error.
 func acquiring(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOption) <-chan *redlock.Lock {
 	got := make(chan *redlock.Lock, 1)
@@ -116,7 +128,7 @@ func TestAReleaseHandsTheLockToTheOldestWaiterOfAnyLocker(t *testing.T) {
 	})
 }
 
-func TestAHandOverCostsElevenCommands(t *testing.T) {
+func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		a, b := c.locker(), c.locker()
@@ -125,10 +137,10 @@ func TestAHandOverCostsElevenCommands(t *testing.T) {
 		next := acquiring(t, b, "a")
 		time.Sleep(20 * time.Millisecond)
 		const rounds = 20
-		before := 0
+		before, proven := 0, 0
 		for i := range rounds {
 			if i == 2 { // the first are on their way into the line
-				before = c.commands()
+				before, proven = c.commands(), c.proofs()
 			}
 			other := []*redlock.Locker{a, b}[i%2]
 			require.NoError(t, lock.Unlock(ctx))
@@ -139,6 +151,7 @@ func TestAHandOverCostsElevenCommands(t *testing.T) {
 		}
 		// A release to all, a round to all, and one question to the pilot.
 		assert.Equal(t, (rounds-2)*(5+5+1), c.commands()-before)
+		assert.Equal(t, (rounds-2)*(5+1), c.proofs()-proven, "of the round, and of the question")
 		require.NoError(t, lock.Unlock(ctx))
 		require.NoError(t, (<-next).Unlock(ctx))
 	})

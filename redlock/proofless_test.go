@@ -1,0 +1,162 @@
+package redlock_test
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// proofless has servers whose user may not touch the memory marker.
+func (c *cluster) proofless() *cluster {
+	for _, server := range c.servers {
+		server.ReplyRaw(func(cmd []string) []byte {
+			if slices.Contains(cmd, pool.MemoryKey) {
+				return []byte("-NOPERM No permissions to access a key\r\n")
+			}
+			return nil
+		})
+	}
+	return c
+}
+
+func TestWithoutMarkersAClusterIsNewWhenAllAreYoung(t *testing.T) {
+	for young, won := range map[int]bool{0: true, 1: true, 2: false, 3: true} {
+		inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+			c.grown().proofless()
+			for _, server := range c.servers[:young] {
+				server.Restart(false)
+			}
+			_, err := c.locker(redlock.WithMaxTTL(maxTTL)).TryLock(ctx, "a")
+			if won {
+				require.NoError(t, err, "%d young", young)
+				return
+			}
+			require.ErrorIs(t, err, pool.ErrQuarantined)
+			require.ErrorContains(t, err, "and may have forgotten locks")
+		})
+	}
+}
+
+// New followed at once by TryLock: the first votes come before it is known that all are young.
+func TestFirstVotesOfAYoungClusterWaitForAll(t *testing.T) {
+	for _, proofless := range []bool{false, true} {
+		inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
+			for i, server := range c.servers {
+				delay := time.Duration(i*2) * time.Millisecond
+				server.Delay(func() time.Duration { return delay }, nil)
+			}
+			if proofless {
+				c.proofless()
+			}
+			_, err := c.connecting().TryLock(ctx, "a")
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestUptimeThatLies(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.grown().proofless()
+		c.servers[0].Kill()
+		c.servers[1].SetInfo("uptime_in_seconds", "-3600") // its clock was set back: fresh
+		l := c.locker(redlock.WithMaxTTL(maxTTL))
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		time.Sleep(maxTTL)
+		settle() // the timer that lets it vote again is due at this very moment
+		_, err = l.TryLock(ctx, "a")
+		require.NoError(t, err)
+	})
+}
+
+// What answers at the endpoint after a break may know less than its uptime tells: a promoted
+// replica, or one that was started after we were there last.
+func TestTheSuccessorOfAServerWithoutMarkerIsQuarantinedFromNowOn(t *testing.T) {
+	for _, uptime := range []int{86400, 9} {
+		inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+			c.grown().proofless()
+			l := c.locker(redlock.WithMaxTTL(maxTTL))
+			require.NoError(t, l.Ready(ctx))
+			c.servers[0].Kill()
+			c.servers[1].Kill()
+			time.Sleep(20 * time.Second)
+			c.servers[1].SetInfo("uptime_in_seconds", strconv.Itoa(uptime))
+			c.servers[1].Restart(false)
+			time.Sleep(time.Second)
+			_, err := l.TryLock(ctx, "a")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.ErrorContains(t, err, "another server answers there")
+			time.Sleep(maxTTL)
+			_, err = l.TryLock(ctx, "a")
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestAServerThatTellsNoMoreWhoItIsIsQuarantined(t *testing.T) {
+	inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
+		c.grown().proofless()
+		l := c.locker(strict, redlock.WithMaxTTL(maxTTL))
+		require.NoError(t, l.Ready(ctx))
+		c.deny(0, "INFO")
+		c.servers[0].Restart(false)
+		time.Sleep(time.Second)
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, pool.ErrQuarantined)
+		time.Sleep(maxTTL)
+		_, err = l.TryLock(ctx, "a")
+		require.NoError(t, err)
+	})
+}
+
+func TestDurabilityWithoutAMarkerIsBelievedOnlyOfOneThatHadIt(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
+			c.grown().proofless()
+			durable := func() {
+				c.servers[0].SetConfig("appendonly", "yes")
+				c.servers[0].SetConfig("appendfsync", "always")
+			}
+			if before {
+				durable()
+			}
+			l := c.locker(redlock.WithMaxTTL(maxTTL))
+			require.NoError(t, l.Ready(ctx))
+			durable()
+			c.servers[0].Restart(before)
+			time.Sleep(time.Second)
+			_, err := l.TryLock(ctx, "a")
+			if before {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, pool.ErrQuarantined)
+			}
+		})
+	}
+}
+
+// The marker could be read before, and cannot any more: what happened meanwhile is not known.
+func TestAServerThatProvesNothingAnyMoreIsQuarantined(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithMaxTTL(maxTTL))
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(ctx))
+		c.proofless()
+		_, err = l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		time.Sleep(time.Second)
+		_, err = l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, pool.ErrQuarantined)
+		time.Sleep(maxTTL)
+		_, err = l.TryLock(ctx, "a")
+		require.NoError(t, err)
+	})
+}

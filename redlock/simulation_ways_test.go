@@ -1,0 +1,148 @@
+package redlock_test
+
+import (
+	"time"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
+)
+
+// way is how a master loses its memory, or seems to.
+type way func(a *amnesia, i int)
+
+// keeps is no way at all: clocks that are off and cut routes, and nothing else.
+func keeps(*amnesia, int) {}
+
+// outage is for how long a server is down at most that is restarted at once.
+const outage = 50 * time.Millisecond
+
+// down kills a server, for a moment.
+func (a *amnesia) down(i int) *fakenode.Node {
+	a.servers[i].Kill()
+	if a.rng.IntN(2) == 0 {
+		a.pause(upTo(a.rng, outage))
+	}
+	return a.servers[i]
+}
+
+// restartsEmpty is a restart without persistence.
+func restartsEmpty(a *amnesia, i int) {
+	if a.loses(i) {
+		a.down(i).Restart(false)
+	}
+}
+
+// allRestartEmpty is a power failure.
+func allRestartEmpty(a *amnesia, _ int) {
+	for i := range a.servers {
+		if a.loses(i) {
+			a.servers[i].Restart(false)
+			a.dead[i] = false
+		}
+	}
+}
+
+// restartsDurable is a restart of a durable server, which keeps everything. Others are made durable
+// shortly before.
+func restartsDurable(a *amnesia, i int) {
+	if a.keeping[i] {
+		a.down(i).Restart(true)
+	}
+}
+
+// restartsDurableSince is a restart for which the operator switches persistence on. Nothing was
+// written to the disk before.
+func restartsDurableSince(a *amnesia, i int) {
+	if a.loses(i) {
+		server := a.down(i)
+		setDurable(server)
+		a.keeping[i] = true
+		server.Restart(false)
+	}
+}
+
+func setDurable(server *fakenode.Node) {
+	server.SetConfig("appendonly", "yes")
+	server.SetConfig("appendfsync", "always")
+}
+
+// saves takes a snapshot, for restartsStale and followsItsReplica.
+func saves(a *amnesia, i int) { a.servers[i].Save() }
+
+// restartsStale is a restart from a snapshot that has missed something. A durable server has none:
+// a disk that is rolled back to an old copy cannot be told from one that was kept.
+func restartsStale(a *amnesia, i int) {
+	if !a.keeping[i] && a.loses(i) {
+		a.down(i).RestartFromSnapshot()
+	}
+}
+
+// flushes is FLUSHALL by somebody.
+func flushes(a *amnesia, i int) {
+	if a.loses(i) {
+		a.servers[i].FlushAll()
+	}
+}
+
+// followsAnother is REPLICAOF another master, of this cluster or not, and back. Connections stay.
+func followsAnother(a *amnesia, i int) {
+	if !a.loses(i) {
+		return
+	}
+	other := a.spare
+	if k := a.rng.IntN(len(a.servers)); k != i {
+		other = a.servers[k]
+	}
+	a.servers[i].ReplicateFrom(other)
+	a.pause(upTo(a.rng, outage))
+	a.servers[i].Promote()
+}
+
+// followsAnotherDurably is the same with a restart behind it, after which the server is durable as
+// before, and nothing but the data tells that it was a replica.
+func followsAnotherDurably(a *amnesia, i int) {
+	if a.keeping[i] {
+		followsAnother(a, i)
+		a.down(i).Restart(true)
+	}
+}
+
+// followsItsReplica is a failover to a replica that lagged behind, and back. No connection outlasts
+// it: one that did would see nothing but a memory of its own.
+func followsItsReplica(a *amnesia, i int) {
+	if a.keeping[i] || !a.loses(i) {
+		return
+	}
+	a.servers[i].ReplicateFromSnapshot()
+	a.pause(upTo(a.rng, outage))
+	a.servers[i].Disconnect() // until it is a master again, nobody connects for long
+	a.servers[i].Promote()
+}
+
+// isReplaced is another server behind the endpoint, which has been up for an hour or for no time.
+func isReplaced(a *amnesia, i int) {
+	if !a.loses(i) {
+		return
+	}
+	server := a.newNode(fakenode.WithUptime(a.uptime()))
+	a.watch(i, server)
+	a.keeping[i] = a.rng.Float64() < a.durable
+	if a.keeping[i] {
+		setDurable(server)
+	}
+	a.replaceServer(i, server)
+	a.slowDown(i, a.latency)
+}
+
+// isSwitched is another server behind the endpoint and under its connections, as behind a proxy.
+func isSwitched(a *amnesia, i int) {
+	if a.loses(i) {
+		a.servers[i].SwitchServer(a.uptime())
+	}
+}
+
+func (a *amnesia) uptime() time.Duration {
+	if a.rng.IntN(2) == 0 {
+		return time.Hour
+	}
+	return 0
+}
