@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -76,10 +77,18 @@ func TestDocumentedACLIsEnough(t *testing.T) {
 		assert.NoError(t, err)
 		handed <- lock
 	}()
-	for waiter.Stats().Waiting == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(100 * time.Millisecond) // its place on the list
+	eventually(t, slack, func() string {
+		for _, m := range c.masters {
+			waiting, err := redis.Int(m.Do("ZCARD", "redquorum:wait:"+name))
+			require.NoError(t, err)
+			listening, err := redis.Strings(m.Do("PUBSUB", "CHANNELS", "redquorum:wake:*"))
+			require.NoError(t, err)
+			if waiting > 0 && len(listening) > 0 {
+				return ""
+			}
+		}
+		return "the waiter has a place on a list, and listens there"
+	})
 	require.NoError(t, again.Unlock(ctx))
 	next := <-handed
 	require.NotNil(t, next)

@@ -1,6 +1,7 @@
 package redquorum_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,7 +75,9 @@ func (e embedded) Do(cmd string, args ...any) (any, error) {
 	return conn.Do(cmd, args...)
 }
 
-func (e embedded) Keys() ([]string, error) { return e.Miniredis.Keys(), nil }
+func (e embedded) Keys() ([]string, error) {
+	return slices.DeleteFunc(e.Miniredis.Keys(), func(key string) bool { return key == pool.MemoryKey }), nil
+}
 
 // cluster is the masters of a test.
 type cluster struct {
@@ -82,13 +85,48 @@ type cluster struct {
 	real    bool
 }
 
+// startReal starts servers that vote. Ones with options of their own are left alone: they might not
+// be fit for it.
 func startReal(t *testing.T, n int, opts ...redistest.Option) *cluster {
+	t.Helper()
+	c := startYoung(t, n, opts...)
+	if len(opts) == 0 {
+		c.meet(t)
+	}
+	return c
+}
+
+// startYoung starts servers that nobody has met yet.
+func startYoung(t *testing.T, n int, opts ...redistest.Option) *cluster {
 	t.Helper()
 	c := &cluster{real: true}
 	for _, server := range redistest.Start(t, n, opts...) {
 		c.masters = append(c.masters, server)
 	}
 	return c
+}
+
+// meet makes new masters vote, as a cluster does that has been used before. They will be out for as
+// long as the tests' own maximum TTL says: it is larger than the one here.
+func (c *cluster) meet(t *testing.T) {
+	t.Helper()
+	l, err := redlock.New(c.urls(), redlock.WithTTL(10*time.Millisecond), redlock.WithMaxTTL(10*time.Millisecond))
+	require.NoError(t, err)
+	requireUp(t, l, func(node redlock.NodeStats) bool { return node.Barred == nil })
+	require.NoError(t, l.Close())
+}
+
+// requireUp waits until all nodes are up, and as they should be.
+func requireUp(t *testing.T, l *redlock.Locker, ok func(node redlock.NodeStats) bool) {
+	t.Helper()
+	eventually(t, 10*time.Second, func() (missing string) {
+		for _, node := range l.Stats().Nodes {
+			if node.State != pool.Up || !ok(node) {
+				missing += fmt.Sprintf("%s is %v: %v %v\n", node.Endpoint, node.State, node.Err, node.Barred)
+			}
+		}
+		return missing
+	})
 }
 
 func startEmbedded(t *testing.T, n int) *cluster {
@@ -98,6 +136,7 @@ func startEmbedded(t *testing.T, n int) *cluster {
 		m := miniredis.RunT(t)
 		c.masters = append(c.masters, embedded{m, m.Addr()})
 	}
+	c.meet(t)
 	return c
 }
 
@@ -138,13 +177,8 @@ func newLocker(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Loc
 func newConnected(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
 	l := newLocker(t, urls, opts...)
-	eventually(t, 10*time.Second, func() (missing string) {
-		for _, node := range l.Stats().Nodes {
-			if node.State != pool.Up {
-				missing += fmt.Sprintf("%s is %v: %v\n", node.Endpoint, node.State, node.Err)
-			}
-		}
-		return missing
+	requireUp(t, l, func(node redlock.NodeStats) bool { // it is known whether it votes
+		return !errors.Is(node.Barred, pool.ErrQuarantined) || node.QuarantinedFor > 0
 	})
 	return l
 }

@@ -56,7 +56,12 @@ func TestLockThatExpiredIsLostAndTheNextHoldersIsNotTouched(t *testing.T) {
 		require.ErrorIs(t, first.Verify(ctx), redlock.ErrLost)
 		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
 		require.NoError(t, next.Verify(ctx))
-		assert.Equal(t, 5, c.holding(t, name, next.Value()))
+		eventually(t, slack, func() string { // the majority was enough for TryLock
+			if n := c.holding(t, name, next.Value()); n < 5 {
+				return fmt.Sprint("all nodes hold it, not ", n)
+			}
+			return ""
+		})
 		for _, m := range c.masters {
 			pttl, err := m.Do("PTTL", name)
 			require.NoError(t, err)

@@ -65,7 +65,9 @@ func TestTokensGrowWhenNodesLoseTheirCounters(t *testing.T) {
 	c := startReal(t, 5)
 	name := lockName(t)
 	const maxTTL = time.Second
-	opts := []redlock.Option{redlock.WithFencing(), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL)}
+	opts := []redlock.Option{
+		redlock.WithFencing(), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL), redlock.WithNodeTimeout(maxTTL / 2),
+	}
 	ahead := newConnected(t, c.urls(), append(opts, redlock.WithClock(&skewedClock{clock.System(), 200 * time.Millisecond}))...)
 	behind := newConnected(t, c.urls(), append(opts, redlock.WithClock(&skewedClock{clock.System(), -200 * time.Millisecond}))...)
 	last := int64(0)

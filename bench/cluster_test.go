@@ -47,7 +47,8 @@ func newInProcess(tb testing.TB, n int) *cluster {
 	return c
 }
 
-// locker returns a Locker that is connected to every node, so that no benchmark measures a dial. It ends with the test.
+// locker returns a Locker that is connected to every node, and every node votes, so that no
+// benchmark measures a dial. It ends with the test.
 func (c *cluster) locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker {
 	tb.Helper()
 	locker, err := redlock.New(c.endpoints, opts...)
@@ -69,7 +70,7 @@ func (c *cluster) locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker 
 
 func connected(locker *redlock.Locker) bool {
 	for _, node := range locker.Stats().Nodes {
-		if node.State != pool.Up {
+		if node.State != pool.Up || node.Barred != nil {
 			return false
 		}
 	}

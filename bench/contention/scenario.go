@@ -89,7 +89,7 @@ func flush(servers []*redistest.Server) (keys int, err error) {
 	for _, server := range servers {
 		found, err := server.Keys()
 		if err == nil {
-			err = server.FlushAll()
+			err = server.Clear()
 		}
 		if err != nil {
 			return 0, fmt.Errorf("contention: %w", err)
