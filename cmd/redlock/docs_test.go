@@ -90,7 +90,7 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, cmd := range []*cobra.Command{newRunCommand(), newInspectCommand(), newUnlockCommand(), newDoctorCommand()} {
+	for _, cmd := range []*cobra.Command{newRunCommand(), newInspectCommand(), newUnlockCommand(), newDoctorCommand(), newInitCommand()} {
 		for word := range strings.FieldsSeq(cmd.Flags().FlagUsages()) {
 			if strings.HasPrefix(word, "--") && !strings.Contains(string(text), strings.TrimRight(word, ".,:;)")) {
 				t.Errorf("%s %s is not in docs/command.md", cmd.Name(), word)

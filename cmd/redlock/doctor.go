@@ -28,8 +28,9 @@ func newDoctorCommand() *cobra.Command {
 		Use:   "doctor [flags]",
 		Short: "Tell whether masters are fit for locks",
 		Long: `doctor asks every master what its vote depends on: whether it is there and lets us in, is a master of its own,
-keeps what it is given, has been up for long enough, answers in time, and has the right time. It writes one key per
-master, redquorum:doctor:*, and deletes it.
+keeps what it is given, can prove that it has forgotten nothing, answers in time, and has the right time. It writes one
+key per master, redquorum:doctor:*, and deletes it. It gives a new master its memory marker, redquorum:memory, as any
+client does, and makes none vote.
 
 Each finding has a severity: an error means that the vote of this master does not count or must not be relied on, a
 warning that it works today, a note that it is good to know.
@@ -52,7 +53,7 @@ Exit status: 0 when a majority of the masters is without an error; 1 when it is 
 			if err != nil {
 				return err
 			}
-			d := &doctor{endpoints: endpoints, prefix: nodes.prefix, ttl: ttl, maxTTL: nodes.maxTTL, clock: clock.System()}
+			d := &doctor{endpoints: endpoints, prefix: nodes.prefix, limits: limits{ttl, nodes.maxTTL, nodes.strict}, clock: clock.System()}
 			report, err := d.examine(cmd.Context())
 			if err != nil {
 				return err
@@ -80,9 +81,8 @@ Exit status: 0 when a majority of the masters is without an error; 1 when it is 
 type doctor struct {
 	endpoints []string
 	prefix    string
-	ttl       time.Duration
-	maxTTL    time.Duration
-	clock     clock.Clock
+	limits
+	clock clock.Clock
 }
 
 // examine asks all masters, side by side, and judges what they say. The error is that of an endpoint.
@@ -92,8 +92,10 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	if err != nil {
 		return diagnosis{}, err
 	}
-	// A Locker knows whose vote would not count, and why.
-	locker, err := redlock.NewFromNodes(nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL), redlock.WithKeyPrefix(d.prefix))
+	// A Locker knows whose vote would not count, and why. It makes no new master vote: those who
+	// hold locks may rely on that.
+	locker, err := redlock.NewFromNodes(nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL), redlock.WithKeyPrefix(d.prefix),
+		redlock.WithQuarantine(redlock.QuarantineStrict))
 	if err != nil {
 		return diagnosis{}, invalidUsage(err)
 	}
@@ -103,20 +105,24 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	all := make([]facts, len(nodes))
 	var met, examined sync.WaitGroup
 	met.Add(len(nodes))
+	votes := sync.OnceValue(func() []redlock.NodeStats {
+		met.Wait()
+		awaitVotes(ctx, d.clock, locker, allDecided)
+		return locker.Stats().Nodes
+	})
 	for i, node := range nodes {
 		examined.Go(func() {
 			p := probe{node: node, clock: d.clock, prefix: d.prefix}
 			connected := p.connect(ctx, &all[i])
 			met.Done()
-			met.Wait() // whose votes count is known once all have been met or are down
-			all[i].takeVote(locker.Stats().Nodes[i])
+			all[i].takeVote(votes()[i]) // before the questions: the last of them ends all other talk on the connection
 			if connected {
 				p.ask(ctx, &all[i])
 			}
 		})
 	}
 	examined.Wait()
-	return diagnose(all, limits{ttl: d.ttl, maxTTL: d.maxTTL}), nil
+	return diagnose(all, d.limits), nil
 }
 
 // dial returns a node for each endpoint, with a connection of its own. The nodes are to be closed, on an error too.

@@ -33,6 +33,7 @@ type finding struct {
 type limits struct {
 	ttl    time.Duration
 	maxTTL time.Duration
+	strict bool // nobody makes a new cluster vote but redlock init
 }
 
 // nodeTimeout is how long a lock with the TTL waits for a master, unless told otherwise: see redlock.WithNodeTimeout.
@@ -55,6 +56,8 @@ func (f *facts) check(l limits) (found []finding) {
 		found = append(found, finding{s, check, fmt.Sprintf(what, args...), why, do})
 	}
 	f.checkVote(add, l)
+	f.checkMarker(add)
+	f.checkServer(add)
 	f.checkMemory(add)
 	f.checkPersistence(add, l)
 	f.checkTime(add, l)
@@ -103,36 +106,6 @@ func (f *facts) checkConnection() finding {
 	}
 }
 
-// checkVote tells whether the vote counts, as far as that depends on who the server is.
-func (f *facts) checkVote(add adder, l limits) {
-	switch {
-	case f.barred == nil:
-		if up, ok := f.uptime(); ok && up < l.maxTTL && !f.durable {
-			add(note, "young", "a majority that started together is taken for a new cluster; if locks were held before, they may be held twice",
-				"after a restart of all masters, wait for this long before the first lock, or use QuarantineStrict",
-				"it has been up for %v only, and its vote counts because a majority is that young", up)
-		}
-	case strings.Contains(f.barred.Error(), "the same server"):
-		add(severe, "twin", "one server has one vote, however many endpoints lead to it", "give the endpoint of another server, or take this one out",
-			"%s", strings.TrimPrefix(f.barred.Error(), pool.ErrRefused.Error()+": "))
-	default:
-		add(severe, "young", "a server that restarted may have forgotten locks that are still held", "wait; restart one master at a time",
-			"%v", f.barred)
-	}
-	if f.runID == "" {
-		add(warning, "unidentified", "whether it restarted, is a replica or the same server as another cannot be seen", "allow INFO to the user (docs/operations.md)",
-			"the server does not tell who it is%s", f.because("INFO"))
-	}
-	if replicas, err := strconv.Atoi(f.info["connected_slaves"]); err == nil && replicas > 0 {
-		add(note, "replicated", "a replica that is promoted behind this endpoint knows fewer locks, and clients quarantine it",
-			"let nothing fail over behind the endpoint; a master that is gone is gone", "it has %s", plural(replicas, "replica"))
-	}
-	if major, err := strconv.Atoi(before(f.version, ".")); err == nil && major < 5 && f.product == "redis" {
-		add(warning, "version", "CLIENT ID is not there: what a proxy holds back from a broken connection cannot be killed", "use Redis 5 or later",
-			"its version is %s", f.version)
-	}
-}
-
 // checkMemory tells whether keys may be evicted or refused for want of memory.
 func (f *facts) checkMemory(add adder) {
 	limit, err := strconv.ParseUint(f.info["maxmemory"], 10, 64)
@@ -157,10 +130,14 @@ func (f *facts) checkPersistence(add adder, l limits) {
 		add(warning, "save", "a master that cannot save refuses writes (MISCONF), unless stop-writes-on-bgsave-error is no", "look into its log; free its disk",
 			"its last snapshot failed")
 	}
-	appendonly, fsync := f.config["appendonly"], f.config["appendfsync"]
-	do := fmt.Sprintf("restart one master at a time and wait %v between two; or appendonly yes with appendfsync always", l.maxTTL)
+	appendonly, fsync, onRewrite := f.config["appendonly"], f.config["appendfsync"], f.config["no-appendfsync-on-rewrite"]
+	do := fmt.Sprintf("restart one master at a time and wait %v between two; "+
+		"or appendonly yes with appendfsync always and no-appendfsync-on-rewrite no, which forgets nothing", l.maxTTL)
 	switch {
 	case f.durable || f.denied["CONFIG GET"] != nil: // the latter is told once, with the other commands
+	case appendonly == "yes" && fsync == "always":
+		add(note, "persistence", fmt.Sprintf("a crash during a rewrite forgets what was not written yet; clients quarantine the master for %v after any restart", l.maxTTL),
+			"set no-appendfsync-on-rewrite no: then it forgets nothing, and votes at once after a restart", "no-appendfsync-on-rewrite is %s", onRewrite)
 	case appendonly == "yes":
 		add(note, "persistence", fmt.Sprintf("a crash forgets what was not written yet; clients quarantine the master for %v after a restart", l.maxTTL), do,
 			"appendonly is yes, with appendfsync %s", fsync)
@@ -203,11 +180,16 @@ func (f *facts) checkCommands(add adder) {
 				"%s is refused: %v", command, err)
 		}
 	}
+	if f.derived != nil && f.denied["GET"] == nil {
+		add(warning, "derived", "who waits for a lock polls, and has no place in the order; fencing tokens and Adopt fail",
+			"allow ~redquorum:* to the user; start Dragonfly with --default_lua_flags=allow-undeclared-keys",
+			"keys that a script derives from its own are refused: %v", f.derived)
+	}
 	for _, command := range []struct{ name, without string }{
 		{"EVAL", "after SCRIPT FLUSH, locks cannot be released until the next connection"},
 		{"SCRIPT", "the first run of each script takes one more round trip"},
 		{"CONFIG GET", "a durable master is quarantined like any; persistence was not checked"},
-		{"TIME", "no fencing, and no place in the order for who waits; its clock was not checked"},
+		{"TIME", "no fencing, no place in the order for who waits, and no memory marker; its clock was not checked"},
 	} {
 		if err := f.denied[command.name]; err != nil {
 			add(note, "permission", command.without, "allow it to the user (docs/operations.md has the rule)", "%s is refused: %v", command.name, err)
@@ -219,11 +201,6 @@ func (f *facts) checkCommands(add adder) {
 				"%s is refused: %v", command, err)
 		}
 	}
-}
-
-func (f *facts) uptime() (time.Duration, bool) {
-	seconds, err := strconv.ParseInt(f.info["uptime_in_seconds"], 10, 64)
-	return time.Duration(seconds) * time.Second, err == nil
 }
 
 func (f *facts) because(command string) string {

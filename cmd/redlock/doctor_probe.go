@@ -30,19 +30,29 @@ type facts struct {
 	product   string
 	version   string
 	durable   bool
-	barred    error // why its vote does not count
+	barred    error         // why its vote does not count
+	barredFor time.Duration // as far as is known
 	info      map[string]string
 	config    map[string]string
 	denied    map[string]error // by command: why it was refused
+	derived   error            // why a script could not touch a key that it derives; nil where it could
 	roundTrip time.Duration    // the median
 	slowest   time.Duration
 	offset    time.Duration // its clock less ours
 	offsetOK  bool
 	doubt     time.Duration // of the offset
+
+	marker     string // what the memory key holds
+	unreadable error  // why that could not be read
+	unwritable error  // why it could not be written
+	missing    bool   // some master is not there
+	allNew     bool   // all are there, and new
 }
 
 // takeVote takes what a Locker knows of a node.
-func (f *facts) takeVote(stats redlock.NodeStats) { f.barred = stats.Barred }
+func (f *facts) takeVote(stats redlock.NodeStats) {
+	f.barred, f.barredFor = stats.Barred, stats.QuarantinedFor
+}
 
 // probe asks one master.
 type probe struct {
@@ -86,7 +96,9 @@ func (p *probe) connect(ctx context.Context, f *facts) bool {
 // ask asks everything that there is to know. A master that stops to answer meanwhile has that as its error.
 func (p *probe) ask(ctx context.Context, f *facts) {
 	f.info, f.config, f.denied = map[string]string{}, map[string]string{}, map[string]error{}
-	for _, question := range []func(context.Context, *facts) error{p.askPings, p.askTime, p.askInfo, p.askConfig, p.tryCommands} {
+	for _, question := range []func(context.Context, *facts) error{
+		p.askMemory, p.askPings, p.askTime, p.askInfo, p.askConfig, p.tryDerivedKey, p.tryCommands,
+	} {
 		if err := question(ctx, f); err != nil {
 			f.err = err
 			return
@@ -156,7 +168,7 @@ func (p *probe) askInfo(ctx context.Context, f *facts) error {
 }
 
 func (p *probe) askConfig(ctx context.Context, f *facts) error {
-	return p.askAll(ctx, f, []question{{"CONFIG", []any{"GET", "append*"}}, {"CONFIG", []any{"GET", "save"}}}, func(reply any) {
+	return p.askAll(ctx, f, []question{{"CONFIG", []any{"GET", "*append*"}}, {"CONFIG", []any{"GET", "save"}}}, func(reply any) {
 		pairs, _ := reply.([]any)
 		for i := 0; i+1 < len(pairs); i += 2 {
 			f.config[text(pairs[i])] = text(pairs[i+1])
@@ -164,11 +176,32 @@ func (p *probe) askConfig(ctx context.Context, f *facts) error {
 	})
 }
 
+// derivedScript looks at a key as the wait list of a lock is named, of which the server was told
+// nothing.
+var derivedScript = pool.NewLateScript("return redis.call('GET', 'redquorum:waits:' .. KEYS[1])")
+
+// tryDerivedKey finds out whether a script may touch keys that are not among its KEYS.
+func (p *probe) tryDerivedKey(ctx context.Context, f *facts) error {
+	w := make(waiter, 1)
+	p.node.Do(&pool.Call{Request: &pool.Request{
+		Script: derivedScript, Args: derivedScript.Args(nil, []any{p.trialKey()}), Deadline: p.clock.Now().Add(answerBound), Sink: w,
+	}})
+	_, err := w.wait(ctx)
+	if call, ok := errors.AsType[*pool.CallError](err); ok && call.Fate == pool.Refused {
+		f.derived = call.Err
+		return nil
+	}
+	return err
+}
+
+// trialKey returns the name of a key that nobody has.
+func (p *probe) trialKey() string { return p.prefix + "redquorum:doctor:" + rand.Text() }
+
 const trialScript = "return 1"
 
 // tryCommands does what locks do, on a key of its own.
 func (p *probe) tryCommands(ctx context.Context, f *facts) error {
-	key := p.prefix + "redquorum:doctor:" + rand.Text()
+	key := p.trialKey()
 	channel := "redquorum:wake:" + rand.Text() // as those of waiters: an ACL may allow no others
 	life := trialKeyLife.Milliseconds()
 	return p.askAll(ctx, f, []question{

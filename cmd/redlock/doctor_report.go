@@ -29,16 +29,21 @@ type nodeDiagnosis struct {
 	UptimeSeconds   int64     `json:"uptime_seconds"`
 	RoundTripMicros int64     `json:"round_trip_us"`
 	OffsetMillis    int64     `json:"clock_offset_ms"`
+	Votes           bool      `json:"votes"`
+	Memory          string    `json:"memory"`         // what its marker says: active, new or lost
+	BarredMillis    int64     `json:"quarantined_ms"` // until it votes, as far as is known
 	Findings        []finding `json:"findings"`
 }
 
 func diagnose(all []facts, l limits) diagnosis {
 	d := diagnosis{Quorum: len(all)/2 + 1, Findings: checkNumber(len(all))}
+	findNewCluster(all)
 	for i := range all {
 		f := &all[i]
 		n := nodeDiagnosis{
 			Endpoint: f.endpoint, Reachable: f.err == nil, Product: f.product, Version: f.version, Role: f.info["role"], RunID: f.runID,
-			RoundTripMicros: f.roundTrip.Microseconds(), OffsetMillis: f.offset.Milliseconds(), Findings: f.check(l),
+			RoundTripMicros: f.roundTrip.Microseconds(), OffsetMillis: f.offset.Milliseconds(),
+			Votes: f.err == nil && f.barred == nil, Memory: f.memory(), BarredMillis: f.barredFor.Milliseconds(), Findings: f.check(l),
 		}
 		n.UptimeSeconds, _ = strconv.ParseInt(f.info["uptime_in_seconds"], 10, 64) //nolint:errcheck // zero is unknown
 		if n.Findings == nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // Exit statuses. Those from 64 on are what sysexits.h and the shells mean by them, so that `redlock run` can be told
@@ -38,6 +40,32 @@ func flagError(err error) error {
 // mayHoldPassword reports whether a text may be or contain an endpoint with a password.
 func mayHoldPassword(text string) bool {
 	return strings.Contains(text, "://") || strings.Contains(text, "@")
+}
+
+// explain returns the text of an error for people: where masters have said why, in a line each.
+// Those that have not, because the question was cut short, may be known to nodes.
+func explain(err error, nodes ...redlock.NodeStats) string {
+	said := strings.TrimPrefix(err.Error(), "redlock: ") // which errors of the library begin with
+	failure, ok := errors.AsType[*redlock.QuorumError](err)
+	if !ok || failure.Error() != err.Error() {
+		return said
+	}
+	head := *failure
+	head.Nodes = nil
+	lines := []string{strings.TrimPrefix(head.Error(), "redlock: ")}
+	told := map[string]bool{}
+	for _, nodeErr := range failure.Nodes.WrappedErrors() {
+		lines = append(lines, nodeErr.Error())
+		if node, ok := errors.AsType[*redlock.NodeError](nodeErr); ok {
+			told[node.Endpoint] = true
+		}
+	}
+	for _, n := range nodes {
+		if !told[n.Endpoint] && n.Barred != nil {
+			lines = append(lines, (&redlock.NodeError{Endpoint: n.Endpoint, Err: n.Barred}).Error())
+		}
+	}
+	return strings.Join(lines, "\n  ")
 }
 
 // statusError ends the program with a status of its own.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -29,7 +32,7 @@ func newInspectCommand() *cobra.Command {
 		Short: "Tell who holds a lock",
 		Long: `inspect asks every master what it holds under the name, and tells who holds the lock: nobody (free), the one whose
 value a majority has (held), or nobody yet, as no value has a majority (split: it is being acquired or released
-right now, or masters were away). It changes nothing.
+right now, or masters were away). It changes no lock, and makes no new master vote.
 
 Exit status: 0; 69 when too few masters answer; 64 for a wrong command line.`,
 		Example: `  redlock inspect nightly
@@ -70,12 +73,26 @@ func ask(cmd *cobra.Command, nodes *nodeFlags, name string) (redlock.Status, err
 		return redlock.Status{}, err
 	}
 	defer locker.Close() //nolint:errcheck // always nil
-	return locker.Inspect(cmd.Context(), name)
+	return inspect(cmd.Context(), locker, name)
 }
 
-// openToAsk opens a Locker that acquires nothing.
+// inspect asks once it is known who votes.
+func inspect(ctx context.Context, locker *redlock.Locker, name string) (redlock.Status, error) {
+	awaitVotes(ctx, clock.System(), locker, quorumDecided)
+	status, err := locker.Inspect(ctx, name)
+	stats := locker.Stats()
+	for i := range status.Nodes {
+		if n := &status.Nodes[i]; errors.Is(n.Err, pool.ErrQuarantined) && stats.Nodes[i].Barred != nil {
+			n.Err = stats.Nodes[i].Barred // which says why
+		}
+	}
+	return status, err
+}
+
+// openToAsk opens a Locker that acquires nothing, and makes no new master vote: those who hold
+// locks may rely on QuarantineStrict.
 func openToAsk(cmd *cobra.Command, nodes *nodeFlags) (*redlock.Locker, error) {
-	return nodes.open(cmd, redlock.WithTTL(min(askTTL, nodes.maxTTL)), redlock.WithNodeTimeout(askNodeTimeout))
+	return nodes.open(cmd, redlock.WithTTL(min(askTTL, nodes.maxTTL)), redlock.WithNodeTimeout(askNodeTimeout), redlock.WithQuarantine(redlock.QuarantineStrict))
 }
 
 // inspection is what inspect --json prints. Its field names are documented (docs/command.md).

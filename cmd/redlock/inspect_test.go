@@ -17,6 +17,7 @@ import (
 func TestInspectTellsWhoHoldsALock(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 3)
+	meet(t, urlsOf(servers)...)
 	nodes := strings.Join(urlsOf(servers), ",")
 	inspect := func(args ...string) (int, inspection, string) {
 		t.Helper()
@@ -66,6 +67,17 @@ func TestInspectTellsWhoHoldsALock(t *testing.T) {
 	assert.Equal(t, "unknown", i.Verdict)
 	assert.Contains(t, i.Nodes[0].Error, "refused")
 	assert.Contains(t, text, "unknown: fewer than 2 of 3 masters told")
+}
+
+func TestInspectTellsWhyNewMastersDoNotVote(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Start(t, 3)
+	status, text, _ := line("inspect", "--nodes", strings.Join(urlsOf(servers), ","), "x")
+	assert.Equal(t, exitNoQuorum, status)
+	assert.Equal(t, 3, strings.Count(text, "quarantined for another "), text)
+	for _, s := range servers {
+		assert.Regexp(t, "^new until ", markerOf(t, s), "it makes none vote")
+	}
 }
 
 func TestUnlockDeletesWithForceOnly(t *testing.T) {

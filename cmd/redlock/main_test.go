@@ -4,6 +4,11 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // roleVariable makes the test binary play a part other than that of the tests: redlock itself, or a command that it runs.
@@ -38,4 +43,21 @@ func urlsOf[T interface{ URL() string }](nodes []T) (urls []string) {
 		urls = append(urls, n.URL())
 	}
 	return urls
+}
+
+// meet makes masters vote that were just started, as those of a cluster do that has been used
+// before.
+func meet(t *testing.T, urls ...string) {
+	t.Helper()
+	l, err := redlock.New(urls, redlock.WithTTL(10*time.Millisecond), redlock.WithMaxTTL(10*time.Millisecond))
+	require.NoError(t, err)
+	defer l.Close()
+	waitFor(t, "the votes of all masters", func() bool {
+		for _, n := range l.Stats().Nodes {
+			if n.State != pool.Up || n.Barred != nil {
+				return false
+			}
+		}
+		return true
+	})
 }

@@ -25,6 +25,7 @@ type nodeFlags struct {
 	file   string
 	prefix string
 	maxTTL time.Duration
+	strict bool
 }
 
 func (f *nodeFlags) add(cmd *cobra.Command) {
@@ -35,6 +36,7 @@ func (f *nodeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "nodes-file", "", "`file` with the endpoints, one per line; # begins a comment")
 	cmd.Flags().StringVar(&f.prefix, "key-prefix", "", "`text` in front of the name; the same for all who share the lock")
 	cmd.Flags().DurationVar(&f.maxTTL, "max-ttl", time.Minute, "longest TTL of anyone who shares the masters; the same for all of them")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "masters of a new cluster, too, vote only after the longest TTL, or after redlock init\n(QuarantineStrict); the same for all")
 }
 
 // endpoints returns the endpoints of the flags, or else of the environment.
@@ -106,7 +108,11 @@ func (f *nodeFlags) open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.L
 	if err != nil {
 		return nil, err
 	}
-	locker, err := redlock.New(endpoints, append([]redlock.Option{redlock.WithKeyPrefix(f.prefix), redlock.WithMaxTTL(f.maxTTL)}, opts...)...)
+	shared := []redlock.Option{redlock.WithKeyPrefix(f.prefix), redlock.WithMaxTTL(f.maxTTL)}
+	if f.strict {
+		shared = append(shared, redlock.WithQuarantine(redlock.QuarantineStrict))
+	}
+	locker, err := redlock.New(endpoints, append(shared, opts...)...)
 	return locker, invalidUsage(err)
 }
 

@@ -24,7 +24,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &told) && told.err == nil {
 		return told.status
 	}
-	text := fmt.Sprintf("redlock: %s\n", strings.TrimPrefix(err.Error(), "redlock: ")) // which errors of the library begin with
+	text := fmt.Sprintf("redlock: %s\n", explain(err))
 	status := exitStatus(err)
 	if status == exitUsage {
 		text += fmt.Sprintf("See %q.\n", command.CommandPath()+" --help")
@@ -56,7 +56,7 @@ masters answer. "redlock run" has the status of the command that it runs, and a 
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
-	root.AddCommand(newDemoCommand(), newDoctorCommand(), newInspectCommand(), newRunCommand(), newUnlockCommand(), newVersionCommand())
+	root.AddCommand(newDemoCommand(), newDoctorCommand(), newInitCommand(), newInspectCommand(), newRunCommand(), newUnlockCommand(), newVersionCommand())
 	return root
 }
 

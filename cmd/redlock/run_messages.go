@@ -9,6 +9,8 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // messages are what redlock run has to say for itself, on stderr: the command has stdout.
@@ -43,9 +45,14 @@ func (m messages) say(event, format string, args ...any) {
 	_, _ = io.WriteString(m.w, line) //nolint:errcheck // see above
 }
 
-// end says what an error with a status has to say, and returns the status alone.
-func (m messages) end(event string, err error) error {
-	m.say(event, "%s", strings.TrimPrefix(err.Error(), "redlock: "))
+// end says what an error with a status has to say, and returns the status alone. Nodes may tell
+// more than the error.
+func (m messages) end(event string, err error, nodes ...redlock.NodeStats) error {
+	text := explain(err, nodes...)
+	if m.json {
+		text = strings.ReplaceAll(text, "\n  ", "; ")
+	}
+	m.say(event, "%s", text)
 	return statusError{status: exitStatus(err)}
 }
 

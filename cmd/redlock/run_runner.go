@@ -111,7 +111,7 @@ func (r *runner) notAcquired(ctx context.Context, err error) error {
 	case errors.Is(err, redlock.ErrInvalid):
 		return invalidUsage(err)
 	default:
-		return r.messages.end("no-quorum", statusError{exitNoQuorum, err})
+		return r.messages.end("no-quorum", statusError{exitNoQuorum, err}, r.locker.Stats().Nodes...)
 	}
 }
 

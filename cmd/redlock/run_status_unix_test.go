@@ -246,3 +246,40 @@ func TestWrongRunIsAUsageErrorThatNamesTheFlag(t *testing.T) {
 		}
 	}
 }
+
+// A cluster that nobody has used before: what "redlock run" needs, and says where it does not have
+// it.
+func TestRunOnANewCluster(t *testing.T) {
+	t.Parallel()
+	servers, urls := startServers(t, 3)
+	run := func(args ...string) (status int, stdout, stderr string) {
+		return runRedlock(t, urls, append([]string{"run", "--name", "x"}, args...)...)
+	}
+	require.NoError(t, servers[2].Kill())
+	missing := servers[2].URL()
+	status, _, stderr := run("--wait", "500ms", "true")
+	assert.Equal(t, exitNoQuorum, status)
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	require.Len(t, lines, 4, stderr)
+	assert.Contains(t, lines[0], "redlock: no quorum: ")
+	for _, s := range servers[:2] {
+		assert.Regexp(t, `(?m)^  `+s.URL()+`: quarantined for another \S+: a new master votes then, or at once when `+missing+" is there too, or after `redlock init`$", stderr)
+	}
+	assert.Contains(t, stderr, "\n  "+missing+": dial tcp ")
+	_, _, stderr = run("--wait", "500ms", "--json", "true")
+	assert.Equal(t, 1, strings.Count(stderr, "\n"), "one object: %s", stderr)
+	assert.NotContains(t, stderr, `\n`)
+	assert.Contains(t, stderr, "; "+servers[0].URL())
+
+	require.NoError(t, servers[2].Restart())
+	status, _, stderr = run("true")
+	assert.Equal(t, 0, status, stderr)
+	servers, urls = startServers(t, 3)
+	status, _, stderr = run("--strict", "--wait", "500ms", "true")
+	assert.Equal(t, exitNoQuorum, status)
+	assert.Equal(t, 3, strings.Count(stderr, "or at once after `redlock init`"), stderr)
+	status, _, _ = initMasters(t, servers)
+	assert.Equal(t, 0, status)
+	status, _, stderr = run("--strict", "true")
+	assert.Equal(t, 0, status, stderr)
+}

@@ -43,7 +43,7 @@ func unlock(cmd *cobra.Command, nodes *nodeFlags, name string, asJSON bool) erro
 	}
 	defer locker.Close() //nolint:errcheck // always nil
 	// What cannot be told is no reason not to delete it: the error of the deletion says more.
-	status, err := locker.Inspect(cmd.Context(), name)
+	status, err := inspect(cmd.Context(), locker, name)
 	if len(status.Nodes) == 0 {
 		return quorumStatus(err)
 	}

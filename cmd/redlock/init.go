@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+func newInitCommand() *cobra.Command {
+	var nodes nodeFlags
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "init [flags]",
+		Short: "Let new masters vote at once",
+		Long: `init is your word that no lock is held. It lets masters vote at once that would otherwise do so only when all locks
+that they may have forgotten have expired (--max-ttl): those of a new cluster of which one is missing, or whose clients
+use QuarantineStrict (--strict). A new cluster whose masters are all there needs no init.
+
+It does not ask back. If a lock is held after all, the next one who asks can get it too, and both work at the same
+time. A master that was in use before and lost its keys looks new to those who never met it: stop all clients first,
+or wait for --max-ttl.
+
+With --force, masters that are known to have lost their keys vote at once, too. They have most likely forgotten locks,
+so this is safe only when everything that takes locks from these masters is stopped. Otherwise wait.
+
+It prints a line for each master, and changes nothing on those that vote already.
+
+Exit status: 0 when all masters that answer vote, and they are a majority; 1 when one that answers does not; 69 when too
+few answer; 64 for a wrong command line.`,
+		Example: `  redlock doctor
+  redlock init
+  redlock init --force --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 { // not shown: it may be an endpoint with a password
+				return usagef("init takes no arguments; give the endpoints of masters to --nodes")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			locker, err := openToAsk(cmd, &nodes)
+			if err != nil {
+				return err
+			}
+			defer locker.Close() //nolint:errcheck // always nil
+			result, err := initialize(cmd.Context(), locker, force)
+			if err != nil {
+				return err
+			}
+			if err := result.write(cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			if status := result.status(); status != 0 {
+				return statusError{status: status}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also masters that are known to have lost their keys: everything that takes locks is stopped")
+	nodes.add(cmd)
+	return cmd
+}
+
+// initialization is what became of each master.
+type initialization struct {
+	nodes   []initialized
+	askable bool // some could vote with --force
+}
+
+type initialized struct {
+	endpoint string
+	before   bool  // it voted already
+	err      error // why it does not vote; nil where it does
+}
+
+func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result initialization, err error) {
+	awaitVotes(ctx, clock.System(), locker, allDecided)
+	for _, n := range locker.Stats().Nodes {
+		result.nodes = append(result.nodes, initialized{endpoint: n.Endpoint, before: doesVote(&n)})
+	}
+	err = locker.Init(ctx, force)
+	failure, ok := errors.AsType[*redlock.QuorumError](err)
+	if !ok {
+		return result, err
+	}
+	for _, err := range failure.Nodes.WrappedErrors() {
+		node, ok := errors.AsType[*redlock.NodeError](err)
+		for i := range result.nodes {
+			if ok && result.nodes[i].endpoint == node.Endpoint {
+				result.nodes[i].err = node.Err
+			}
+		}
+		result.askable = result.askable || !force && errors.Is(err, pool.ErrQuarantined)
+	}
+	return result, nil
+}
+
+func (r *initialization) voting() (masters int) {
+	for _, n := range r.nodes {
+		if n.err == nil {
+			masters++
+		}
+	}
+	return masters
+}
+
+func (r *initialization) quorum() int { return len(r.nodes)/2 + 1 }
+
+// status returns the exit status.
+func (r *initialization) status() int {
+	answering := 0
+	for _, n := range r.nodes {
+		if n.answers() {
+			answering++
+		}
+	}
+	switch {
+	case answering < r.quorum():
+		return exitNoQuorum
+	case r.voting() < answering:
+		return exitFailed
+	default:
+		return 0
+	}
+}
+
+// answers reports whether there is a server, whatever it says.
+func (n *initialized) answers() bool {
+	return n.err == nil || errors.Is(n.err, pool.ErrQuarantined) || errors.Is(n.err, pool.ErrRefused) || errors.Is(n.err, pool.ErrAuth)
+}
+
+func (r *initialization) write(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var b strings.Builder
+	for _, n := range r.nodes {
+		what := "votes now"
+		switch {
+		case n.err != nil:
+			what = "does not vote: " + n.err.Error()
+		case n.before:
+			what = "voted already"
+		}
+		fmt.Fprintf(&b, "%s\t%s\n", n.endpoint, what)
+	}
+	if _, err := io.WriteString(table, b.String()); err != nil {
+		return err
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	hint := ""
+	if r.askable {
+		hint = " A master in quarantine votes when its time is over; see redlock init --help for --force."
+	}
+	_, err := fmt.Fprintf(w, "\nVoting: %d of %s, %d are needed.%s\n", r.voting(), plural(len(r.nodes), "master"), r.quorum(), hint)
+	return err
+}
