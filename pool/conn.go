@@ -149,7 +149,11 @@ func (n *Node) takeBatch(c *conn, batch []outgoing) []outgoing {
 			}
 			if script := call.Request.Script; script != nil && !call.eval && !slices.Contains(c.scripts, script) {
 				c.scripts = append(c.scripts, script)
-				batch = c.takeLocked(script.load(call.Request.Deadline), batch)
+				if c.mayLoad {
+					batch = c.takeLocked(script.load(call.Request.Deadline), batch)
+				} else {
+					call.eval = true // which loads it as well
+				}
 			}
 			batch = c.takeLocked(call, batch)
 			if call.Request.Prove && c.proves {

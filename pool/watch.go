@@ -77,8 +77,9 @@ func (n *Node) lookAtConnLocked(c *conn, now clock.Instant) clock.Instant {
 		c.usedBy, c.usedAt = c.answered, now
 	}
 	if c.pending.len() > 0 {
-		// What was made before the connection, as kept calls are, has its time from the connection's beginning.
-		oldest := max(c.pending.at(0).Request.Deadline, c.since)
+		// What was made before the connection, as kept calls are, has its time from the
+		// connection's beginning; and a server that works off a long backlog is not stalled.
+		oldest := max(c.pending.at(0).Request.Deadline, c.since, c.usedAt)
 		giveUpAt := oldest.Add(n.config.stallTimeout)
 		if giveUpAt > now {
 			return giveUpAt
