@@ -336,9 +336,9 @@ func TestErrStaleIsThatOfFencing(t *testing.T) {
 	require.ErrorIs(t, queue.ErrStale, fence.ErrStale)
 }
 
-func TestALockerWhoseDefaultsDoNotGoWithFencingIsInvalid(t *testing.T) {
+func TestALockerThatCannotLockTheQueueIsInvalid(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queueOf(w.locker(redlock.WithValue("mine")))
+		q := w.queueOf(w.locker(redlock.WithKeyPrefix("redquorum:"))) // kept beside the locks
 		err := q.Enqueue(ctx, []string{"a"}, 0)
 		require.ErrorIs(t, err, queue.ErrInvalid)
 		require.ErrorIs(t, err, redlock.ErrInvalid)

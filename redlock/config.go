@@ -42,6 +42,9 @@ func newConfig(opts []Option) (config, error) {
 			return config{}, err
 		}
 	}
+	if c.lock.value != "" {
+		return config{}, invalid("WithValue is for one call: a value must never be used again")
+	}
 	drift, err := clock.NewDrift(c.driftRate, c.driftFixed)
 	if err != nil {
 		return config{}, invalid("%w", err)

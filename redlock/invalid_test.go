@@ -47,6 +47,7 @@ func TestNewRefusesBadArgumentsByName(t *testing.T) {
 		"retry 0":             {one, []redlock.Option{redlock.WithRetry(0, 0)}, "retry"},
 		"key prefix":          {one, []redlock.Option{redlock.WithKeyPrefix(strings.Repeat("a", 1025))}, "key prefix"},
 		"value":               {one, []redlock.Option{redlock.WithValue("")}, "value"},
+		"value for all":       {one, []redlock.Option{redlock.WithValue("host-1")}, "WithValue is for one call"},
 		"owner":               {one, []redlock.Option{redlock.WithOwner(strings.Repeat("a", 257))}, "owner"},
 		"clock":               {one, []redlock.Option{redlock.WithClock(nil)}, "clock"},
 		"pool option":         {one, []redlock.Option{redlock.WithPool(pool.WithDialTimeout(-1))}, "dial timeout"},
