@@ -12,10 +12,12 @@ import (
 // Extend gives the lock a new TTL, from now on, with one round: a quorum of nodes must still hold it. A node that lost the
 // key gets it back, and votes from the next round on. It takes the limits of [WithTTL]. Renewal goes on with the new TTL.
 //
-// A TTL shorter than what is left shortens the validity at once, whatever becomes of the round. Otherwise a round that fails
-// changes nothing: the lock is held until its present validity ends. Errors: [ErrLost] when a quorum no longer has the lock or validity
-// ended first (a lost lock never comes back), [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when too few nodes answered,
-// [ErrInvalid], and the error of a ctx that ended (the round goes on, and counts).
+// A TTL shorter than what is left shortens the validity at once, whatever becomes of the round.
+// Otherwise a round that fails leaves the present validity as it is, and renewal tries again, with
+// the new TTL, before it ends. Errors: [ErrLost] when a quorum no longer has the lock or validity
+// ended first (a lost lock never comes back), [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when
+// too few nodes answered, [ErrInvalid], and the error of a ctx that ended (the round goes on, and
+// counts).
 func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if ctx == nil {
 		return invalid("ctx is nil")

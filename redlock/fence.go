@@ -59,7 +59,7 @@ func (lock *Lock) settle(ctx context.Context, r *round) (reason, ended error) {
 			read: readOne, rule: decideAcquire, decided: make(chan struct{}),
 			granted: at, failed: allNodes(len(fences)) &^ (at | below),
 		}
-		raise.send(l, lock.acquired.Add(lock.timeout), 0)
+		raise.send(l, l.clock.Now().Add(lock.timeout), 0) // a round of its own
 		v, ended := raise.wait(ctx)
 		switch v {
 		case won:

@@ -12,14 +12,15 @@ import (
 const (
 	renewalShare = 3
 	retryShare   = 12
-	maxRenewed   = 16 * maxExtended // at once: what a node does in about 10 ms, so that its other callers do not wait behind renewals
-	quantumShare = 32               // by how much of its TTL a renewal may come early, so that many come together
+	retryMin     = 5 * time.Millisecond // where little is left
+	maxRenewed   = 16 * maxExtended     // at once: what a node does in about 10 ms, so that its other callers do not wait behind renewals
+	quantumShare = 32                   // by how much of its TTL a renewal may come early, so that many come together
 )
 
 // renewalAt returns when to renew a lock whose round began at start. It is brought forward to a multiple of a power of two, so
 // that locks that were taken at about the same time are renewed with one script.
 func renewalAt(start clock.Instant, after, ttl time.Duration) clock.Instant {
-	quantum := clock.Instant(1) << (bits.Len64(uint64(ttl/quantumShare)) - 1)
+	quantum := clock.Instant(1) << (bits.Len64(uint64(max(min(ttl/quantumShare, after/2), 1))) - 1)
 	at := start.Add(after)
 	return max(at-at%quantum, start)
 }
@@ -62,7 +63,8 @@ func (lock *Lock) takeExtension(x *extension, item *extended) {
 	if lock.state != held {
 		return
 	}
-	after := lock.ttl / retryShare
+	// A TTL that was to be longer may have reached no node: what is left of the validity counts.
+	after := max(min(lock.ttl/retryShare, lock.until.Sub(now)/renewalShare), retryMin)
 	from := now
 	if item.verdict == won {
 		lock.epoch = x.epoch

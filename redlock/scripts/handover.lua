@@ -13,9 +13,9 @@ local function handOver(key, graceMillis)
     if not waiter then
       break
     end
-    local colon = string.find(waiter, ':', 1, true)
+    local colon = string.find(waiter, ':', 1, true) or 0 -- none: somebody else wrote it
     local process, value = string.sub(waiter, 1, colon - 1), string.sub(waiter, colon + 1)
-    local heard = redis.pcall('PUBLISH', 'redquorum:wake:' .. process, value)
+    local heard = colon > 1 and redis.pcall('PUBLISH', 'redquorum:wake:' .. process, value)
     if heard ~= 0 and type(heard) == 'number' then
       local given = redis.pcall('SET', key, value, 'PX', graceMillis)
       if given.ok then

@@ -11,7 +11,7 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then
 end
 local note = 'redquorum:adopt:' .. KEYS[1]
 local left = redis.call('PTTL', KEYS[1])
-if left > 0 and redis.call('GET', note) == ARGV[2] then
+if left > 0 and redis.pcall('GET', note) == ARGV[2] then
   redis.call('SET', KEYS[1], ARGV[2], 'PX', left)
 else
   handOver(KEYS[1], ARGV[3])

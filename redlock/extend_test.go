@@ -1,0 +1,124 @@
+package redlock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// The nodes may not have got the longer TTL: renewal must come before the validity that there is
+// ends.
+func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
+	for name, away := range map[string]func(c *cluster, i int, on bool){
+		"mute": func(c *cluster, i int, on bool) { c.servers[i].Mute(on) },
+		"down": func(c *cluster, i int, on bool) {
+			if on {
+				c.servers[i].RefuseWith("LOADING as after a restart", "EVALSHA")
+			} else {
+				c.servers[i].RefuseWith("")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *cluster) {
+				l := c.renewing(redlock.WithTTL(2 * time.Second))
+				lock, err := l.TryLock(ctx, "a")
+				require.NoError(t, err)
+				time.Sleep(5 * time.Second)
+				away(c, 0, true)
+				away(c, 1, true)
+				require.ErrorIs(t, lock.Extend(ctx, time.Minute), redlock.ErrNoQuorum)
+				before := c.commands()
+				time.Sleep(300 * time.Millisecond)
+				assert.Less(t, c.commands()-before, 100, "it tries again, and not all the time")
+				away(c, 0, false)
+				away(c, 1, false)
+				time.Sleep(10 * time.Second)
+				require.NoError(t, lock.Err())
+				assert.Greater(t, lock.Remaining(), 30*time.Second, "with the new TTL")
+			})
+		})
+	}
+}
+
+// Counters that differ take a second round. It has the time of a round, and not what the first one
+// has left of its own.
+func TestTheSecondRoundOfFencingHasItsOwnTime(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		for _, s := range c.servers {
+			half := func() time.Duration { return 6 * time.Millisecond }
+			s.Delay(half, half)
+		}
+		l := c.locker(redlock.WithTTL(400*time.Millisecond), redlock.WithFencing()) // 20 ms for a round
+		require.NoError(t, l.Ready(ctx))
+		for i := range c.servers { // what a client leaves whose clock is five seconds ahead
+			ahead := time.Now().Add(5*time.Second).UnixMicro() + int64(i)
+			c.do(i, "SET", "redquorum:fence:a", ahead, "PX", 600_000)
+		}
+		for range 20 {
+			lock, err := l.TryLock(ctx, "a")
+			require.NoError(t, err)
+			require.NoError(t, lock.Unlock(ctx))
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.NotZero(t, l.Stats().SecondRounds)
+	})
+}
+
+// What somebody else put on a wait list keeps nobody from releasing, or from being handed the lock.
+func TestAStrangerOnAWaitListIsPassedOver(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.locker(), c.locker()
+		for _, stranger := range []string{"junk", ":", ":x", "", "x:"} {
+			lock, err := a.TryLock(ctx, "a")
+			require.NoError(t, err)
+			settle()
+			for i := range c.servers {
+				c.do(i, "ZADD", "redquorum:wait:a", 1, stranger)
+				c.do(i, "SET", "redquorum:waits:a", "")
+			}
+			next := acquiring(t, b, "a")
+			settle()
+			require.NoError(t, lock.Unlock(ctx), "%q", stranger)
+			lock = <-next
+			require.NoError(t, lock.Unlock(ctx))
+			settle()
+			assert.Equal(t, []string{"", "", ""}, c.holders("a"))
+		}
+		assert.Zero(t, b.Stats().Polls)
+	})
+}
+
+// Where SCRIPT LOAD is forbidden, the first run of a script loads it: many keys at once are renewed
+// and locked all the same.
+func TestScriptsOfManyKeysRunWhereLoadingIsForbidden(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		for i := range c.servers {
+			c.deny(i, "SCRIPT")
+		}
+		l := c.renewing(redlock.WithTTL(time.Second))
+		var locks []*redlock.Lock
+		for _, name := range []string{"a", "b", "c", "d"} {
+			lock, err := l.TryLock(ctx, name)
+			require.NoError(t, err)
+			locks = append(locks, lock)
+		}
+		set, err := l.TryLockAll(ctx, []string{"e", "f"})
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		for _, lock := range append(locks, set) {
+			require.NoError(t, lock.Err())
+		}
+		for i := range c.servers { // and on connections made anew
+			c.servers[i].Disconnect()
+		}
+		time.Sleep(5 * time.Second)
+		for _, lock := range append(locks, set) {
+			require.NoError(t, lock.Unlock(ctx))
+		}
+	})
+}
