@@ -187,7 +187,7 @@ func (f *facts) checkCommands(add adder) {
 	}
 	for _, command := range []struct{ name, without string }{
 		{"EVAL", "after SCRIPT FLUSH, locks cannot be released until the next connection"},
-		{"SCRIPT", "the first run of each script takes one more round trip"},
+		{"SCRIPT", "the first run of each script on a connection carries its text"},
 		{"CONFIG GET", "a durable master is quarantined like any; persistence was not checked"},
 		{"TIME", "no fencing, no place in the order for who waits, and no memory marker; its clock was not checked"},
 	} {
