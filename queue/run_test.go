@@ -105,6 +105,7 @@ func TestAFailedTaskIsDueAgain(t *testing.T) {
 		began := w.now()
 		require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
 		time.Sleep(time.Minute)
+		settle() // what the handlers wrote is seen from here on
 		require.Len(t, at, 4)
 		for i, at := range at {
 			assert.InDelta(t, began+7*float64(i), at, 0.01)
