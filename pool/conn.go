@@ -216,6 +216,7 @@ func (n *Node) read(c *conn) error {
 func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	before := c.proof // what the guard has compared with: one answer at most is short, the last
 	for i, a := range answers {
 		if c.pending.len() == 0 {
 			return outcomes, fmt.Errorf("%w: a reply that nobody asked for", ErrProtocol)
@@ -232,7 +233,7 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 		if p, ok := call.Request.Sink.(*proofCall); ok {
 			var err error
 			same := c.guard.same == c.received-uint64(len(answers)-i-1)
-			if outcomes, err = c.provenLocked(p, a, same, outcomes); err != nil {
+			if outcomes, err = c.provenLocked(p, a, before, same, outcomes); err != nil {
 				return outcomes, err
 			}
 			continue

@@ -35,6 +35,7 @@ const (
 // wrong with the byte behind the good ones, if anything is.
 func (r *replyParser) feed(p []byte) (good int, complete uint64, err error) {
 	began := -1
+	r.last = -1
 	for i := 0; i < len(p); i++ {
 		if r.state == atType && r.depth == 0 {
 			began = i

@@ -75,11 +75,15 @@ func isText(reply any) bool {
 
 // provenLocked ends the calls that an answer to a proofCall stands behind. An error means that the
 // server does not let us see its memory any more: the next connection finds out what it is.
-func (c *conn) provenLocked(p *proofCall, a answer, same bool, outcomes []outcome) ([]outcome, error) {
+func (c *conn) provenLocked(p *proofCall, a answer, before *Proof, same bool, outcomes []outcome) ([]outcome, error) {
 	c.spareProofs = append(c.spareProofs, p)
 	if a.reply == "OK" {
 		if !same {
 			return outcomes, fmt.Errorf("%w: GET was answered by a status: out of step", ErrProtocol)
+		}
+		if c.proof != before { // another one came between
+			c.proof = before
+			c.guard.expect(before.Marker)
 		}
 		return c.tellProofLocked(outcomes), nil
 	}

@@ -239,3 +239,27 @@ func TestAStatusIsNoProof(t *testing.T) {
 		h.requireFate(h.prove("SET", "a", "1").wait().err, Unknown, ErrProtocol)
 	})
 }
+
+// The same text inside of a later reply, in bytes that complete no reply, is left alone.
+func TestWhatIsInsideOfALaterReplyIsNotShortened(t *testing.T) {
+	client, server := net.Pipe()
+	defer server.Close()
+	g := &guard{Conn: client}
+	g.expect("one")
+	g.asked.Store(3)
+	g.proven.Store(2)
+	for _, step := range []struct{ sent, want string }{
+		{":1\r\n$3\r\none\r\n", ":1\r\n+OK\r\n"},
+		{"*2\r\n$3\r\none\r\n", "*2\r\n$3\r\none\r\n"},
+		{"$1\r\n5\r\n", "$1\r\n5\r\n"},
+	} {
+		go func() {
+			_, err := server.Write([]byte(step.sent))
+			assert.NoError(t, err)
+		}()
+		p := make([]byte, 4096)
+		n, err := g.Read(p)
+		require.NoError(t, err)
+		assert.Equal(t, step.want, string(p[:n]))
+	}
+}

@@ -48,9 +48,6 @@ func (e *electorate) readLocked(i int, text string, now int64) (forgot bool) {
 	if n.text != text {
 		n.text, n.marker, n.heard = text, parseMarker(text), 0
 	}
-	if n.marker.state == markerNew || n.marker.state == markerLost {
-		n.seen = n.marker.incarnation
-	}
 	waits := e.waitsForOthersLocked(i)
 	v := e.viewLocked(i, now)
 	j := n.server.judge(n.marker, v)
@@ -102,10 +99,13 @@ func (n *standing) due(j judgement) int64 {
 // viewLocked returns what is known beside a node's marker.
 func (e *electorate) viewLocked(i int, now int64) view {
 	n := &e.standings[i]
-	fresh := n.known != "" && n.marker.incarnation != n.known && n.marker.incarnation != n.seen
 	v := view{
-		known: n.known, early: fresh && e.clock.Now() < n.trusted, own: n.heard|1<<i == allNodes(len(e.standings)), maxTTL: e.maxTTL.Milliseconds(), now: now,
+		known: n.known, own: n.heard|1<<i == allNodes(len(e.standings)), maxTTL: e.maxTTL.Milliseconds(), now: now,
 	}
+	if n.pardoned != "" && n.pardoned == n.marker.incarnation {
+		v.known = ""
+	}
+	v.early = v.known != "" && n.marker.incarnation != v.known && e.clock.Now() < n.trusted
 	for k := range e.standings {
 		v.own = v.own && (k == i || e.standings[k].marker.incarnation != n.marker.incarnation)
 	}
@@ -117,7 +117,8 @@ func (e *electorate) viewLocked(i int, now int64) view {
 func (e *electorate) waitsForOthersLocked(i int) bool {
 	n := &e.standings[i]
 	out := allNodes(len(e.standings)) &^ (n.heard | 1<<i)
-	if n.early = false; out == 0 || n.known != "" || !n.server.isRestart(n.marker) {
+	late := e.clock.Now() >= n.identity.Connected.Add(e.maxTTL) // as long as the quarantine that it is about
+	if n.early = false; out == 0 || late || n.known != "" || !n.server.isRestart(n.marker) {
 		return false
 	}
 	for k := range e.standings {
@@ -215,9 +216,8 @@ func (a *admission) Complete(_ *pool.Call, reply any, err error) {
 		forgot = e.readLocked(a.node, text, now)
 	} else {
 		c.equal = c.equal && text == n.text
-		if c.out--; text != n.text {
-			forgot = e.readLocked(a.node, text, now)
-		}
+		c.out--
+		forgot = e.readLocked(a.node, text, now) // also plans the next look, should the census be broken off
 		if c == e.census && c.out == 0 {
 			e.endCensusLocked()
 		}

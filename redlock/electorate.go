@@ -54,14 +54,15 @@ type standing struct {
 	restarted uint64 // the epoch in which it forgot; 0 where it never did
 	twin      int    // index of a node that is the same server; -1 for none
 
-	server server
-	text   string // the marker as it was read last
-	marker marker
-	known  string // the incarnation under which it was last known as active
-	told   string // the one of which it was told that it is forgotten
-	seen   string // the incarnation that was last seen before it was active
+	server   server
+	text     string // the marker as it was read last
+	marker   marker
+	known    string // the incarnation under which it was last known as active
+	told     string // the one of which it was told that it is forgotten
+	pardoned string // the incarnation that Init made active: nothing is held against it
 
-	trusted clock.Instant // when an incarnation that was active when it was first seen is trusted
+	trusted    clock.Instant // before, no incarnation is that is not the known one
+	distrusted string        // the known one that this was said of
 
 	asking  *admission    // under way; nil while there is none
 	retryAt clock.Instant // when to ask again
@@ -77,6 +78,9 @@ type standing struct {
 	until clock.Instant // in quarantine until then, as far as is known; 0 for not at all
 	young bool          // proofless, on first contact, and not found to be of a young cluster
 }
+
+// prooflessMemory stands for the incarnation of a node that could not prove anything.
+const prooflessMemory = "proofless"
 
 // phase is how far a node has come.
 //
@@ -117,11 +121,17 @@ func (e *electorate) meet(i int, id pool.Identity) {
 	n.text, n.marker, n.heard = "", marker{}, 0
 	n.retryAt, n.pause = never, clock.Backoff{Shortest: lookMin, Longest: lookMax}
 	e.heardLocked(i)
-	if e.census = nil; n.known != "" { // its answers may be of another server
-		n.trusted = id.Broke.Add(e.maxTTL)
+	e.census = nil // its answers may be of another server
+	proofless := e.mode == QuarantineOff || id.Memory == nil
+	if n.phase == phaseProofless && !proofless {
+		n.known = prooflessMemory // what it held then, no marker tells of
+	}
+	if n.known != "" && n.distrusted != n.known {
+		// Once for each memory that was known: it gave its last vote before the connection broke.
+		n.distrusted, n.trusted = n.known, id.Broke.Add(e.maxTTL)
 	}
 	var forgot bool
-	if e.mode == QuarantineOff || id.Memory == nil {
+	if proofless {
 		forgot = e.meetProoflessLocked(n)
 	} else {
 		hid := n.server.hides
@@ -237,6 +247,10 @@ func (e *electorate) tick() {
 	now, forgot := e.clock.Now(), false
 	for i := range e.standings {
 		if n := &e.standings[i]; n.retryAt <= now {
+			if e.census != nil { // it asks, and what it decides must find the node free
+				n.retryAt = now.Add(n.pause.Next())
+				continue
+			}
 			n.retryAt = never
 			if n.asking == nil && n.phase == phaseQuarantined {
 				forgot = e.readLocked(i, n.text, 0) || forgot

@@ -82,13 +82,14 @@ func (e *electorate) initialize(fresh, lost bool) (undecided bool, changed <-cha
 	e.mu.Lock()
 	for i := range e.standings {
 		n := &e.standings[i]
-		mine := n.phase == phaseQuarantined && n.twin < 0 && n.server.is(n.marker) &&
+		mine := n.phase == phaseQuarantined && n.twin < 0 && n.server.is(n.marker) && n.err == nil &&
+			e.nodes[i].State() != pool.Down && n.pardoned != n.marker.incarnation &&
 			(fresh && n.marker.state == markerNew || lost && n.marker.state == markerLost)
 		if mine && (n.asking == nil || n.asking.census != nil) {
-			e.census, n.known, n.told = nil, "", "" // what was known of it is not held against it any more
+			e.census, n.pardoned = nil, n.marker.incarnation
 			e.sendLocked(i, &swap{begin: wordActive, rest: n.marker.rest()}, nil)
 		}
-		undecided = undecided || mine || e.undecidedLocked(i)
+		undecided = undecided || n.phase == phaseQuarantined && n.asking != nil || e.undecidedLocked(i)
 	}
 	if e.waiting == nil {
 		e.waiting = make(chan struct{})

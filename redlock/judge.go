@@ -3,6 +3,7 @@ package redlock
 import (
 	"crypto/rand"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/pool"
@@ -12,27 +13,35 @@ import (
 type server struct {
 	runID    string
 	replID   string
-	promoted bool // it was a replica before it was a master
-	recalls  bool // and would still say so if that was within MaxTTL
-	durable  bool // a restart loses nothing
-	tells    bool // whether it is durable
-	hides    bool // it told who it is before, and does not any more
+	promoted bool  // it was a replica before it was a master
+	recalls  int64 // for how many milliseconds at least it would say so
+	maxTTL   int64 // the client's, in milliseconds
+	durable  bool  // a restart loses nothing
+	tells    bool  // whether it is durable
+	hides    bool  // it told who it is before, and does not any more
 }
 
 func serverOf(id pool.Identity, maxTTL time.Duration) server {
 	s := server{runID: id.RunID, replID: id.ReplID, promoted: id.Promoted, tells: id.TellsDurable}
-	s.recalls = id.BacklogTTL > maxTTL
+	s.recalls, s.maxTTL = id.BacklogTTL.Milliseconds(), maxTTL.Milliseconds()
 	// A restart erases that it was a replica. So one that has replicas, and might be made a replica
 	// of one of them that knows less, is not believed to come back with all that it held.
 	s.durable = id.Durable && !id.Replicated && !id.Promoted
-	if s.runID == "" {
+	if !isWord(s.runID) {
 		s.runID = unknown
 	}
-	if s.replID == "" {
+	if !isWord(s.replID) {
 		s.replID = unknown
 	}
 	return s
 }
+
+// isWord reports whether a text can stand in a marker, and be read again.
+func isWord(text string) bool {
+	return text != "" && len(text) <= maxWord && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+const maxWord = 128 // three times as long as any that is known
 
 // swap is a change of a marker, as memory.lua makes it.
 type swap struct {
@@ -105,7 +114,7 @@ func (s server) replaced(m marker, own bool) bool {
 		// remembers the one that it had as a replica. Where its last replica is gone, it gets
 		// another one some time later, too, and forgets: that is no loss, and not to be told from
 		// one that lies as far back.
-		return s.replID != unknown && s.replID != m.replID && (s.promoted || !s.recalls)
+		return s.replID != unknown && s.replID != m.replID && (s.promoted || s.recalls <= max(s.maxTTL, m.maxTTL))
 	default:
 		return !own || s.promoted || m.state != markerActive || !m.durable || !s.durable
 	}

@@ -76,7 +76,7 @@ func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 		if facts.State == memorymodel.Absent && facts.Own {
 			facts.Own = false
 		}
-		s := server{runID: "run", replID: "repl", promoted: facts.Promoted, recalls: true, durable: facts.DurableNow && !facts.Promoted, tells: true}
+		s := server{runID: "run", replID: "repl", promoted: facts.Promoted, recalls: 10_000, durable: facts.DurableNow && !facts.Promoted, tells: true}
 		m := marker{
 			state: map[memorymodel.State]markerState{
 				memorymodel.Absent: markerAbsent, memorymodel.New: markerNew, memorymodel.Lost: markerLost, memorymodel.Active: markerActive,

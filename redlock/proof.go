@@ -29,8 +29,10 @@ func (l *Locker) unproven(i int, said error) error {
 // became active.
 func (e *electorate) proven(i int, proof *pool.Proof) bool {
 	switch r := e.present.Load(); {
+	case r.proofless>>i&1 == 1: // it may be readable all the same: what others wrote is heeded
+		return r.voting>>i&1 == 1 && (proof == nil || parseMarker(proof.Marker).state != markerLost)
 	case proof == nil:
-		return r.proofless>>i&1 == 1
+		return false
 	case r.markers[i] != "" && r.markers[i] == proof.Marker:
 		return true
 	default:
@@ -65,7 +67,9 @@ func (e *electorate) reconsider(i int, text string) bool {
 		e.mu.Unlock()
 		return false
 	}
-	forgot := n.known != "" && n.told != n.known
+	// Not where only the rest of the marker is new, as when a replica that is long gone was
+	// forgotten.
+	forgot := n.known != "" && n.told != n.known && (m.state != markerActive || m.incarnation != n.known)
 	if forgot {
 		n.told = n.known
 		e.epoch++

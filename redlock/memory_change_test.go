@@ -1,0 +1,139 @@
+package redlock_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// What a master forgot while it could not prove anything, its first marker does not excuse.
+func TestMastersThatBeginToProveAreNotANewCluster(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.grown().proofless()
+		a, b := c.locker(redlock.WithMaxTTL(maxTTL)), c.locker(redlock.WithMaxTTL(maxTTL))
+		lock, err := a.TryLock(ctx, "a", redlock.WithTTL(maxTTL))
+		require.NoError(t, err)
+		settle()
+		c.do(0, "DEL", "a") // as if n0 had never heard of it
+		c.servers[2].Restart(false)
+		time.Sleep(time.Second)
+		require.ErrorIs(t, b.Stats().Nodes[2].Barred, pool.ErrQuarantined)
+		for _, s := range c.servers { // the key is granted, and the connections are made anew
+			s.ReplyRaw(nil)
+			s.Disconnect()
+		}
+		time.Sleep(3 * time.Second)
+		c.refused(lock, b)
+	})
+}
+
+// The endpoint leads to another server, whose quarantine began long before the old one gave its
+// last vote.
+func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		for i := range c.servers {
+			c.admit(i, maxTTL)
+		}
+		a, b := c.locker(redlock.WithMaxTTL(maxTTL)), c.locker(redlock.WithMaxTTL(maxTTL))
+		lock, err := a.TryLock(ctx, "a", redlock.WithTTL(maxTTL))
+		require.NoError(t, err)
+		settle()
+		c.do(1, "DEL", "a") // as if n1 had never heard of it
+		other := fakenode.New(c.clock)
+		c.swap(2, other)
+		c.admit(2, maxTTL)
+		marker, _, _ := other.Get(pool.MemoryKey)
+		_, rest, _ := strings.Cut(marker, " ")
+		now, _ := c.do(2, "EVAL", "return redis.call('TIME')[1]", 0).([]byte)
+		seconds, err := strconv.ParseInt(string(now), 10, 64)
+		require.NoError(t, err)
+		c.do(2, "SET", pool.MemoryKey, fmt.Sprintf("new until %d %s", seconds*1000+1500, rest))
+		for range 6 {
+			time.Sleep(time.Second)
+			c.refused(lock, b)
+		}
+	})
+}
+
+// One of the masters of a new cluster dies between the two looks: the others vote when their time
+// has come.
+func TestANewClusterThatLosesAMasterAtTheSecondLookVotesInTime(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		asked := 0
+		c.servers[2].Delay(func() time.Duration { return time.Millisecond }, nil)
+		c.servers[2].ReplyRaw(func(cmd []string) []byte {
+			if cmd[0] == "EVALSHA" && slices.Contains(cmd, pool.MemoryKey) {
+				if asked++; asked >= 2 { // the second look, and whatever comes after it
+					return []byte("!")
+				}
+			}
+			return nil
+		})
+		l := c.locker(redlock.WithMaxTTL(maxTTL))
+		time.Sleep(20 * time.Millisecond)
+		c.servers[2].Kill()
+		time.Sleep(2 * maxTTL)
+		_, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+	})
+}
+
+// Masters whose last replica is long gone get another replication id. Others write it down, and
+// nothing was forgotten.
+func TestARefreshedMarkerEndsNoLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		lock, err := c.renewing().TryLock(ctx, "a")
+		require.NoError(t, err)
+		for _, s := range c.servers {
+			s.DropBacklog()
+		}
+		c.locker()
+		time.Sleep(20 * time.Second)
+		require.NoError(t, lock.Err())
+	})
+}
+
+// Who may read the marker and not write it goes by what the servers tell, and heeds what others
+// wrote.
+func TestAUserWhoMayOnlyReadTheMarkerGetsLocks(t *testing.T) {
+	inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
+		c.grown()
+		c.servers[0].ReplyRaw(func(cmd []string) []byte {
+			if cmd[0] != "GET" && cmd[0] != "SET" && slices.Contains(cmd, pool.MemoryKey) {
+				return []byte("-NOPERM No permissions to access a key\r\n")
+			}
+			return nil
+		})
+		l := c.locker(redlock.WithMaxTTL(maxTTL))
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(ctx))
+		c.do(0, "SET", pool.MemoryKey, "lost until 1 "+rand.Text()+" run 0 10000 repl")
+		_, err = l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	})
+}
+
+func TestInitDoesNotSpinWhereANodeIsDown(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(strict)
+		time.Sleep(time.Second)
+		c.servers[2].Kill()
+		settle()
+		took := elapsed(func() { require.ErrorIs(t, l.Init(ctx, false), redlock.ErrNoQuorum) })
+		assert.LessOrEqual(t, took, 3*time.Second)
+		_, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+	})
+}
