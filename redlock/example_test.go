@@ -90,7 +90,7 @@ func ExampleQuorumError() {
 		panic(err)
 	}
 	defer locker.Close()
-	if err := locker.Ready(context.Background()); err != nil {
+	if err := locker.Init(context.Background(), false); err != nil { // until all of them vote
 		panic(err)
 	}
 

@@ -27,7 +27,8 @@ type redquorum struct {
 	name   string
 }
 
-// awaitNodes waits until every node is connected: a quorum would be enough to lock, but then dials are measured too.
+// awaitNodes waits until every node is connected and votes: a quorum would be enough to lock, but then
+// dials and admissions are measured too.
 func (m *redquorum) awaitNodes(ctx context.Context) error {
 	if err := m.locker.Ready(ctx); err != nil {
 		return err
@@ -46,7 +47,7 @@ func (m *redquorum) awaitNodes(ctx context.Context) error {
 
 func (m *redquorum) connected() bool {
 	for _, node := range m.locker.Stats().Nodes {
-		if node.State != pool.Up {
+		if node.State != pool.Up || node.Barred != nil {
 			return false
 		}
 	}
