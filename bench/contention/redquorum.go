@@ -27,8 +27,8 @@ type redquorum struct {
 	name   string
 }
 
-// awaitNodes waits until every node is connected and votes: a quorum would be enough to lock, but then
-// dials and admissions are measured too.
+// awaitNodes waits until every node is connected and votes: a quorum would be enough to lock, but
+// then dials and admissions are measured too.
 func (m *redquorum) awaitNodes(ctx context.Context) error {
 	if err := m.locker.Ready(ctx); err != nil {
 		return err
