@@ -115,9 +115,10 @@ func TestTLS(t *testing.T) {
 	for name, wrong := range map[string]struct{ endpoint, words string }{
 		"unknown authority":   {endpoint, `TLS: .*certificate signed by unknown authority`},
 		"plain text to TLS":   {fmt.Sprintf("redis://:secret@%s", address), `connection (lost|closed)|protocol error`},
-		"TLS to a plain port": {fmt.Sprintf("rediss://:secret@%s", server.Addr()), `not ready within 200ms|TLS`},
+		"TLS to a plain port": {fmt.Sprintf("rediss://:secret@%s", server.Addr()), `not ready within 2s|TLS`},
 	} {
-		l := newLocker(t, []string{wrong.endpoint}, redlock.WithPool(pool.WithDialTimeout(200*time.Millisecond)))
+		l := newLocker(t, []string{wrong.endpoint}, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience),
+			redlock.WithPool(pool.WithDialTimeout(2*time.Second)))
 		_, err := l.TryLock(t.Context(), lockName(t))
 		t.Log(name, ": ", err)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, name)
