@@ -1,9 +1,7 @@
 package pool
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"runtime"
 	"slices"
@@ -299,12 +297,4 @@ func (c *Call) command() string {
 		return "a script"
 	}
 	return c.Request.Name
-}
-
-// connectionLost says that a connection ended, in words for a person.
-func connectionLost(err error) error {
-	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("connection closed by the server: %w", err)
-	}
-	return fmt.Errorf("connection lost: %w", err)
 }

@@ -2,6 +2,8 @@ package pool
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -25,4 +27,12 @@ func isAway(err error) bool {
 
 func hasCode(err error, code string) bool {
 	return err != nil && strings.HasPrefix(err.Error(), code)
+}
+
+// connectionLost says that a connection ended, in words for a person.
+func connectionLost(err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("connection closed by the server: %w", err)
+	}
+	return fmt.Errorf("connection lost: %w", err)
 }
