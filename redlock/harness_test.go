@@ -73,6 +73,14 @@ func (c *cluster) locker(opts ...redlock.Option) *redlock.Locker {
 // renewing is locker with renewal.
 func (c *cluster) renewing(opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()
+	l := c.connecting(opts...)
+	synctest.Wait()
+	return l
+}
+
+// connecting returns a Locker that has not connected yet.
+func (c *cluster) connecting(opts ...redlock.Option) *redlock.Locker {
+	c.t.Helper()
 	var endpoints []string
 	for i := range c.servers {
 		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
@@ -81,7 +89,6 @@ func (c *cluster) renewing(opts ...redlock.Option) *redlock.Locker {
 	l, err := redlock.New(endpoints, opts...)
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { assert.NoError(c.t, l.Close()) })
-	synctest.Wait()
 	return l
 }
 

@@ -462,17 +462,3 @@ func TestAMasterWhoseReplicaIsLongGoneVotes(t *testing.T) {
 		require.NoError(t, lock.Unlock(ctx))
 	})
 }
-
-// connecting returns a Locker that has not connected yet.
-func (c *cluster) connecting(opts ...redlock.Option) *redlock.Locker {
-	c.t.Helper()
-	var endpoints []string
-	for i := range c.servers {
-		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
-	}
-	opts = append([]redlock.Option{redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer()))}, opts...)
-	l, err := redlock.New(endpoints, opts...)
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() { assert.NoError(c.t, l.Close()) })
-	return l
-}
