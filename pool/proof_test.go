@@ -146,7 +146,6 @@ func TestAConnectionThatMayNotReadTheMemoryKeyAnyMoreEnds(t *testing.T) {
 
 func TestReconnectFindsOutWhoTheServerIs(t *testing.T) {
 	inBubble(t, func(h *harness) {
-		h.node.Reconnect(errMemory) // nothing to end yet
 		require.NoError(t, h.command("SET", MemoryKey, "one").wait().err)
 		first, _ := h.node.Identity()
 		assert.Empty(t, first.Memory.Marker)
@@ -156,6 +155,12 @@ func TestReconnectFindsOutWhoTheServerIs(t *testing.T) {
 		second, _ := h.node.Identity()
 		assert.Equal(t, "one", second.Memory.Marker)
 		assert.Greater(t, second.Connection, first.Connection)
+		h.server.Kill()
+		synctest.Wait()
+		h.node.Reconnect(errMemory) // nothing to end
+		h.server.Restart(true)
+		time.Sleep(time.Second)
+		h.up()
 	})
 }
 
