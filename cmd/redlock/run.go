@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"time"
 
@@ -43,14 +44,17 @@ func newRunCommand() *cobra.Command {
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}
-			messages := messages{w: cmd.ErrOrStderr(), quiet: f.quiet, json: f.json, name: f.name}
+			messages := messages{quiet: f.quiet, json: f.json, name: f.name}
+			stderr := newOutbox(cmd.ErrOrStderr(), clock.System(), messages.dropped)
+			defer stderr.flush()
+			messages.w = stderr
 			path, err := findCommand(args[0])
 			if err != nil {
 				return messages.end("not-run", err)
 			}
 			signals := make(chan os.Signal, signalRoom)
 			notify(signals, endingSignals)
-			locker, err := f.nodes.open(cmd, f.lockerOptions(cmd)...)
+			locker, err := f.nodes.open(cmd, f.lockerOptions(cmd, stderr)...)
 			if err != nil {
 				return err
 			}
@@ -138,7 +142,7 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 
 func (f *runFlags) grace() grace { return newGrace(f.ttl, f.killAfter) }
 
-func (f *runFlags) lockerOptions(cmd *cobra.Command) []redlock.Option {
+func (f *runFlags) lockerOptions(cmd *cobra.Command, stderr io.Writer) []redlock.Option {
 	owner := f.owner
 	if !cmd.Flags().Changed("owner") {
 		owner = defaultOwner()
@@ -153,7 +157,7 @@ func (f *runFlags) lockerOptions(cmd *cobra.Command) []redlock.Option {
 		opts = append(opts, redlock.WithFencing())
 	}
 	if f.verbose {
-		opts = append(opts, redlock.WithLogger(newLogger(cmd.ErrOrStderr(), f.json)))
+		opts = append(opts, redlock.WithLogger(newLogger(stderr, f.json)))
 	}
 	return opts
 }

@@ -30,19 +30,24 @@ type message struct {
 
 // say writes one line. When nobody takes it any more there is nobody to tell so.
 func (m messages) say(event, format string, args ...any) {
-	if m.quiet {
-		return
+	if !m.quiet {
+		_, _ = m.w.Write(m.line(event, fmt.Sprintf(format, args...))) //nolint:errcheck // see above
 	}
-	text := fmt.Sprintf(format, args...)
-	line := "redlock: " + text + "\n"
+}
+
+// line is a message as it is written.
+func (m messages) line(event, text string) []byte {
 	if m.json {
-		encoded, err := json.Marshal(message{event, m.name, text})
-		if err != nil {
-			return // strings can be encoded
+		if encoded, err := json.Marshal(message{event, m.name, text}); err == nil { // strings can be encoded
+			return append(encoded, '\n')
 		}
-		line = string(encoded) + "\n"
 	}
-	_, _ = io.WriteString(m.w, line) //nolint:errcheck // see above
+	return []byte("redlock: " + text + "\n")
+}
+
+// dropped is the line about messages that an outbox had no room for.
+func (m messages) dropped(n int) []byte {
+	return m.line("dropped", fmt.Sprintf("%d messages were dropped: stderr was not read in time", n))
 }
 
 // end says what an error with a status has to say, and returns the status alone. Nodes may tell

@@ -37,7 +37,7 @@ type childEvent struct {
 
 // supervisor is with a command from its start to its end. One goroutine runs it.
 //
-// Everything that may wait for somebody else is kept from it: who does not read stderr must not keep SIGKILL from being sent.
+// Everything that may wait for somebody else is kept from it: its messages go to an outbox.
 type supervisor struct {
 	lock     heldLock
 	command  command
@@ -49,15 +49,13 @@ type supervisor struct {
 	holdEnds clock.Instant // by --max-hold; 0 for no limit
 
 	timer *clock.Timer
-	lost  bool          // the command has been told to end, for the sake of the lock: that is not taken back
-	dead  bool          // SIGKILL was sent
-	said  chan struct{} // closed when all messages have been written; nil while there is none
+	lost  bool // the command has been told to end, for the sake of the lock: that is not taken back
+	dead  bool // SIGKILL was sent
 }
 
 const (
-	messageBound = time.Second            // for messages that nobody takes, once all is over
-	goneBound    = 100 * time.Millisecond // for the kernel to end what was sent SIGKILL
-	goneLook     = 2 * time.Millisecond
+	goneBound = 100 * time.Millisecond // for the kernel to end what was sent SIGKILL
+	goneLook  = 2 * time.Millisecond
 )
 
 // supervise returns when the command has ended, with the exit status for it.
@@ -123,7 +121,7 @@ func (s *supervisor) lose(sig syscall.Signal, left time.Duration) {
 	if sig != syscall.SIGKILL {
 		s.job.wake() // a process that is stopped cannot end itself
 	}
-	s.say("lost", "lock %q %s; the command gets %s", s.messages.name, s.why(left), s.signalText(sig, left))
+	s.messages.say("lost", "lock %q %s; the command gets %s", s.messages.name, s.why(left), s.signalText(sig, left))
 }
 
 func (s *supervisor) why(left time.Duration) string {
@@ -150,7 +148,7 @@ func (s *supervisor) signalText(sig syscall.Signal, left time.Duration) string {
 func (s *supervisor) ended(status int) int {
 	if left := s.lock.Remaining(); !s.lost && left <= 0 {
 		s.lost = true
-		s.say("lost", "lock %q %s, before the command had ended", s.messages.name, s.why(left))
+		s.messages.say("lost", "lock %q %s, before the command had ended", s.messages.name, s.why(left))
 	}
 	if s.lost {
 		// The process that we started had its time; what is left of its group has no more.
@@ -158,14 +156,13 @@ func (s *supervisor) ended(status int) int {
 		s.awaitGone()
 		status = exitLost
 	}
-	s.awaitSaid()
 	return status
 }
 
 // send sends a signal to the command's group.
 func (s *supervisor) send(sig syscall.Signal) {
 	if err := s.command.signal(sig); err != nil {
-		s.say("not-signalled", "cannot send %v to the command: %v", sig, err)
+		s.messages.say("not-signalled", "cannot send %v to the command: %v", sig, err)
 	}
 }
 
@@ -173,34 +170,6 @@ func (s *supervisor) send(sig syscall.Signal) {
 func (s *supervisor) forward(sig os.Signal) {
 	if number, ok := sig.(syscall.Signal); ok && !s.job.takes(number, s.look) {
 		s.send(number)
-	}
-}
-
-// say writes a message behind the ones before it, in a goroutine of its own, so that stderr cannot hold us up. There are a handful
-// at most.
-func (s *supervisor) say(event, format string, args ...any) {
-	before, written := s.said, make(chan struct{})
-	s.said = written
-	go func() {
-		if before != nil {
-			<-before
-		}
-		s.messages.say(event, format, args...)
-		close(written)
-	}()
-}
-
-// awaitSaid waits for messages, unless nobody takes them.
-func (s *supervisor) awaitSaid() {
-	if s.said == nil {
-		return
-	}
-	late := make(chan struct{})
-	timer := s.clock.AfterFunc(messageBound, func() { close(late) })
-	defer timer.Stop()
-	select {
-	case <-s.said:
-	case <-late:
 	}
 }
 

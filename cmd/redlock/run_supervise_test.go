@@ -255,7 +255,7 @@ func TestStderrThatNobodyReadsDelaysNoSignalAndNoExit(t *testing.T) {
 		close(stuck.release)
 	}, func(sc *scene) {
 		stuck.release = make(chan struct{}) // of the bubble
-		sc.s.messages.w = stuck
+		sc.s.messages.w = newOutbox(stuck, sc.s.clock, sc.s.messages.dropped)
 	})
 }
 

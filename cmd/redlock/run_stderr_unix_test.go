@@ -1,0 +1,63 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// fullPipe returns the writing end of a pipe that takes nothing more, and that nobody reads.
+func fullPipe(t *testing.T) *os.File {
+	t.Helper()
+	var ends [2]int
+	require.NoError(t, syscall.Pipe(ends[:]))
+	syscall.CloseOnExec(ends[0])
+	syscall.CloseOnExec(ends[1])
+	t.Cleanup(func() { syscall.Close(ends[0]) })
+	require.NoError(t, syscall.SetNonblock(ends[1], true))
+	for chunk := bytes.Repeat([]byte("."), 4096); ; {
+		_, err := syscall.Write(ends[1], chunk)
+		if errors.Is(err, syscall.EAGAIN) {
+			if len(chunk) == 1 {
+				break
+			}
+			chunk = chunk[:1]
+			continue
+		}
+		require.NoError(t, err)
+	}
+	require.NoError(t, syscall.SetNonblock(ends[1], false))
+	file := os.NewFile(uintptr(ends[1]), "full pipe")
+	t.Cleanup(func() { file.Close() })
+	return file
+}
+
+// What the log has to say waits, and the lock does not.
+func TestStderrThatNobodyReadsDelaysNoRelease(t *testing.T) {
+	t.Parallel()
+	_, urls := startServers(t, 3)
+	for _, flags := range [][]string{{"--verbose"}, {"--verbose", "--json"}} {
+		cmd := newRedlock(t, urls, append(append([]string{"run", "--name", "x"}, flags...), "--", "sh", "-c", "exit 5")...)
+		cmd.Stderr = fullPipe(t)
+		require.NoError(t, cmd.Start())
+		assert.Equal(t, 5, await(t, cmd))
+		status, _, stderr := runRedlock(t, urls, "run", "--name", "x", "--no-wait", "true")
+		assert.Equal(t, 0, status, stderr)
+	}
+	for want, args := range map[int][]string{ // messages are no log
+		exitLost:     {"run", "--name", "x", "--ttl", "1s", "--max-hold", "500ms", "sleep", "60"},
+		exitNoQuorum: {"run", "--name", "x", "--nodes", "127.0.0.1:1", "--wait", "100ms", "true"},
+	} {
+		cmd := newRedlock(t, urls, args...)
+		cmd.Stderr = fullPipe(t)
+		require.NoError(t, cmd.Start())
+		assert.Equal(t, want, await(t, cmd), args)
+	}
+}
