@@ -3,10 +3,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"runtime"
 	"syscall"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
 )
 
 // child is a process in a group of its own, with our stdin, stdout and stderr.
@@ -73,3 +77,26 @@ func (c *child) signal(s syscall.Signal) error {
 }
 
 func (c *child) gone() bool { return errors.Is(syscall.Kill(-c.pid, 0), syscall.ESRCH) }
+
+const (
+	freezeBound    = 2 * time.Second // a loaded machine takes that long to let everyone notice a SIGSTOP
+	freezeShortest = time.Millisecond
+	freezeLongest  = 50 * time.Millisecond
+)
+
+// freeze stops all of the group, whatever signals it ignores, and reports whether it stands still.
+//
+// SIGSTOP comes to all who are in the group at that moment, and on Linux nobody gets away from it by a fork: one that is under way is
+// undone and done again when the parent goes on. What is left is the time until each has noticed, in which none gets far, and those
+// whom we may not signal.
+func (c *child) freeze() bool {
+	clk := clock.System()
+	pause := clock.Backoff{Shortest: freezeShortest, Longest: freezeLongest}
+	for until := clk.Now().Add(freezeBound); clk.Now() < until; clock.Sleep(context.Background(), clk, pause.Next()) {
+		_ = c.signal(syscall.SIGSTOP) //nolint:errcheck // those who did not get it do not stand still
+		if groupStill(c.pid) {
+			return true
+		}
+	}
+	return false
+}

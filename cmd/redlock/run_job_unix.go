@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -16,22 +17,28 @@ import (
 // if we are in the foreground, it gets our place and goes on. So a pipeline around us keeps the terminal for as long as the command
 // does not ask for it. What the keyboard sends (^C, ^\, ^Z) comes to the command either way: to its group, or to us, who pass it on.
 //
-// A command that the keyboard stopped takes us, and all of our group, along, so that the shell notices. When we are
-// continued, the lock is looked at before the command goes on.
+// A command that the keyboard stopped takes us, and all of our group, along, so that the shell notices. Nobody renews the lock then
+// or watches it. So all of the command's group is stopped before, also those who ignore ^Z, and stays so until we are continued and have
+// looked at the lock: if that was lost meanwhile, the group is killed as it stands.
 //
-// One goroutine uses it: the supervisor's.
+// One goroutine uses it: the supervisor's, which is the main thread (init).
 type jobControl struct {
-	command *child   // nil in tests without a process
-	tty     *os.File // the controlling terminal, once the command has wanted it
-	lent    bool     // the command has, or had when it was stopped, the foreground
-	paused  bool     // the command is stopped until we are continued
+	command  *child   // nil in tests without a process
+	messages messages // for a group that cannot be stopped
+	tty      *os.File // the controlling terminal, once the command has wanted it
+	lent     bool     // the command has, or had when it was stopped, the foreground
+	paused   bool     // the command is stopped until we are continued
 }
 
+// The kernel gives a SIGSTOP that a process sends to itself to the main thread. If that is the one that sends it, it stops before it
+// does anything else. From another thread we might yet continue the command for an earlier SIGCONT, and then stop.
+func init() { runtime.LockOSThread() }
+
 // newJobControl is called when the command has been started: what is ignored now, it does not inherit.
-func newJobControl(command *child) jobControl {
+func newJobControl(command *child, messages messages) jobControl {
 	// A message to a terminal that is the command's must not stop us, nor a pipe that nobody reads end us.
 	signal.Ignore(syscall.SIGTTOU, syscall.SIGPIPE)
-	return jobControl{command: command}
+	return jobControl{command: command, messages: messages}
 }
 
 // stopped is called when a signal has stopped the command. SIGSTOP is nobody's keyboard: whoever sent it means the command alone, and
@@ -48,14 +55,28 @@ func (j *jobControl) stopped(by syscall.Signal) {
 			j.resume() // as if the key had not been pressed
 			return
 		}
-		j.takeBack()
 	default:
 		return
 	}
 	if j.canStop() {
-		j.paused = true
-		_ = syscall.Kill(0, syscall.SIGSTOP) //nolint:errcheck // our own group: it is there, and allowed
+		j.suspend()
 	}
+}
+
+// suspend stops the command's group and then ours. It returns when we have been continued.
+//
+// If the process that was started is killed meanwhile, the kernel finds a stopped group without a parent that could continue it, and
+// continues it. So we are that parent.
+func (j *jobControl) suspend() {
+	adoptOrphans(true)
+	if !j.command.freeze() {
+		j.messages.say("not-stopped", "lock %q must be renewed: a process of the command does not stop, and so nothing does", j.messages.name)
+		j.wake()
+		return
+	}
+	j.takeBack()
+	j.paused = true
+	_ = syscall.Kill(0, syscall.SIGSTOP) //nolint:errcheck // our own group: it is there, and allowed
 }
 
 // canStop reports whether a shell with job control has started us, that could continue us. Others start us in the group of the session's
@@ -88,6 +109,7 @@ func (j *jobControl) takes(s syscall.Signal, look func()) bool {
 func (j *jobControl) wake() {
 	j.paused = false
 	j.resume()
+	adoptOrphans(false)
 }
 
 func (j *jobControl) resume() {

@@ -26,7 +26,7 @@ func notify(signals chan<- os.Signal, wanted []os.Signal) {
 // jobControl does nothing: there is none.
 type jobControl struct{}
 
-func newJobControl(*child) jobControl { return jobControl{} }
+func newJobControl(*child, messages) jobControl { return jobControl{} }
 
 func (jobControl) stopped(syscall.Signal)            {}
 func (jobControl) takes(syscall.Signal, func()) bool { return false }

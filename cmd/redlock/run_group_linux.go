@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// adoptOrphans makes us the parent of descendants whose parents end, or not so any more. Those who came to us stay.
+func adoptOrphans(on bool) {
+	flag := 0
+	if on {
+		flag = 1
+	}
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, uintptr(flag), 0, 0, 0) //nolint:errcheck // since Linux 3.4; for what came before there is nothing else
+}
+
+// groupStill reports whether nothing of a process group, which was sent SIGSTOP, executes anything. One that waits for a device (D)
+// stops before it does; a parent in vfork waits like that for as long as its child is stopped.
+func groupStill(group int) bool {
+	return groupIs(group, func(state byte) bool { return zombie(state) || state == 'T' || state == 't' || state == 'D' })
+}
+
+func zombie(state byte) bool { return state == 'Z' || state == 'X' }
+
+// groupIs reports whether the states of all threads of a process group are so: a process whose first thread has ended looks like a
+// zombie while others run. It does not know where /proc shows another container's processes, or not those of other users
+// (hidepid), and says no then.
+func groupIs(group int, so func(state byte) bool) bool {
+	if pid, _, ok := readStat("self"); !ok || pid != os.Getpid() {
+		return false
+	}
+	if _, _, ok := readStat("1"); !ok {
+		return false
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if name := e.Name(); name[0] < '1' || name[0] > '9' {
+			continue
+		}
+		if _, fields, ok := readStat(e.Name()); !ok || string(fields[2]) != strconv.Itoa(group) {
+			continue // ended meanwhile, or none of ours
+		}
+		threads, err := os.ReadDir("/proc/" + e.Name() + "/task")
+		if err != nil {
+			continue // ended meanwhile
+		}
+		for _, thread := range threads {
+			if _, fields, ok := readStat(e.Name() + "/task/" + thread.Name()); ok && !so(fields[0][0]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// readStat returns the number of a process or thread, and the fields behind its name: state, parent, group.
+func readStat(path string) (pid int, fields [][]byte, ok bool) {
+	text, err := os.ReadFile("/proc/" + path + "/stat")
+	begin, end := bytes.IndexByte(text, ' '), bytes.LastIndexByte(text, ')') // a name may contain both
+	if err != nil || begin < 0 || end < 0 {
+		return 0, nil, false
+	}
+	pid, err = strconv.Atoi(string(text[:begin]))
+	fields = bytes.Fields(text[end+1:])
+	return pid, fields, err == nil && len(fields) >= 3
+}
