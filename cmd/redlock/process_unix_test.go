@@ -35,6 +35,22 @@ func play(part string, args []string) int {
 			}
 			time.Sleep(500 * time.Microsecond)
 		}
+	case "hoard": // FILE: leave the group, but not a child in it that has ended, which is never collected
+		child, err := os.StartProcess("/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
+		if err != nil {
+			return 1
+		}
+		for !dead(child.Pid)() {
+			time.Sleep(time.Millisecond)
+		}
+		if _, err := syscall.Setsid(); err != nil {
+			return 1
+		}
+		if os.WriteFile(args[0], fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600) != nil {
+			return 1
+		}
+		time.Sleep(2 * patience)
+		return 0
 	case "witness": // FILE: tell what a beat left there, and whether it is still alive
 		now := time.Now().UnixNano()
 		pid, last, err := readBeat(args[0])

@@ -14,6 +14,9 @@ import (
 const runLong = `run waits for a lock, runs a command while it holds it, and releases it when the command ends: flock(1) for
 many machines. Everything from the first word that is no flag is the command.
 
+What the command leaves running in its process group ("job &" at the end of a script) belongs to it: the lock is held
+until that has ended, too. With --kill-rest it is ended.
+
 The lock is renewed while the command runs, however long that takes. Should it be lost all the same, because too few
 masters answer for longer than the TTL, the command and everything in its process group gets SIGTERM, --kill-after
 later SIGKILL, and is gone before anybody else can have the lock.
@@ -69,6 +72,7 @@ func newRunCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "do not wait for a lock that somebody holds")
 	cmd.Flags().DurationVar(&f.maxHold, "max-hold", 0, "end the command before the lock is held for longer (default: no limit)")
 	cmd.Flags().DurationVar(&f.killAfter, "kill-after", 0, "time between SIGTERM and SIGKILL when the lock is being lost, at most\na third of the TTL (default: a sixth)")
+	cmd.Flags().BoolVar(&f.killRest, "kill-rest", false, "end what the command leaves running: SIGTERM, --kill-after later SIGKILL\n(default: hold the lock until it has ended)")
 	cmd.Flags().BoolVar(&f.fence, "fence", false, "set REDLOCK_FENCE: a number that grows with every holder")
 	cmd.Flags().IntVar(&f.conflictStatus, "conflict-exit-code", exitTaken, "exit `status` when the lock was not had")
 	cmd.Flags().StringVar(&f.owner, "owner", "", "`text` to show to those who inspect the lock (default: user@host:pid)")
@@ -95,6 +99,7 @@ type runFlags struct {
 	noWait         bool
 	maxHold        time.Duration // 0: no limit
 	killAfter      time.Duration
+	killRest       bool
 	fence          bool
 	conflictStatus int
 	owner          string

@@ -16,11 +16,12 @@ import (
 // child is a process in a group of its own, with our stdin, stdout and stderr.
 //
 // Signals go to its group, by number. The number is safe: while the process has not been waited for, nobody else gets it, and
-// while anyone is left in the group, nobody else gets that one. Between the wait and the event of the exit, some microseconds, neither
-// holds; but the kernel hands out numbers in turn, and this one comes last.
+// while anyone is left in the group, nobody else gets that one. Between the end of the last and the moment when we notice, restLongest
+// at most, neither holds; but the kernel hands out numbers in turn, and this one comes last.
 type child struct {
 	pid     int
 	changes chan childEvent
+	looks   int // of gone
 }
 
 // startChild starts a command. It is started and waited for on a thread of its own: where the kernel ends a child with its parent,
@@ -45,24 +46,29 @@ func startChild(path string, argv, env []string) (*child, error) {
 	return c, <-started
 }
 
-// wait reports all that happens to the process until its end. Unlike os.Process.Wait it hears of stops.
+// wait reports all that happens to the process until its end. Unlike os.Process.Wait it hears of stops. It collects all
+// children, then and later: to the first process of a container come those whose parents have ended, and a zombie that nobody collects
+// counts as a member of its group. We have no children but the command, these, and what we got from who called exec.
 func (c *child) wait() {
-	for {
+	for ended := false; ; {
 		var status syscall.WaitStatus
-		_, err := syscall.Wait4(c.pid, &status, syscall.WUNTRACED, nil)
+		pid, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
-		case err != nil: // it cannot be: it is our child, and nobody else waits for it
-			c.changes <- childEvent{exited: true, status: exitFailed}
+		case err != nil: // no children are left, and so no descendants that could become ours
+			if !ended { // it cannot be: nobody else waits for it
+				c.changes <- childEvent{exited: true, status: exitFailed}
+			}
 			return
+		case pid != c.pid:
 		case status.Stopped():
 			c.changes <- childEvent{stopped: status.StopSignal()}
 		case status.Signaled():
+			ended = true
 			c.changes <- childEvent{exited: true, status: exitSignal + int(status.Signal())}
-			return
 		case status.Exited():
+			ended = true
 			c.changes <- childEvent{exited: true, status: status.ExitStatus()}
-			return
 		}
 	}
 }
@@ -76,7 +82,16 @@ func (c *child) signal(s syscall.Signal) error {
 	return nil
 }
 
-func (c *child) gone() bool { return errors.Is(syscall.Kill(-c.pid, 0), syscall.ESRCH) }
+// zombieLook is how many looks of gone there are for one that asks about zombies, which takes longer: every process is looked at.
+const zombieLook = 16
+
+func (c *child) gone() bool {
+	if errors.Is(syscall.Kill(-c.pid, 0), syscall.ESRCH) {
+		return true
+	}
+	c.looks++
+	return c.looks%zombieLook == 1 && groupDead(c.pid)
+}
 
 const (
 	freezeBound    = 2 * time.Second // a loaded machine takes that long to let everyone notice a SIGSTOP

@@ -17,6 +17,15 @@ func adoptOrphans(on bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, uintptr(flag), 0, 0, 0) //nolint:errcheck // since Linux 3.4; for what came before there is nothing else
 }
 
+// groupDead reports whether all who are left in a process group are zombies, which nobody has collected.
+//
+// A member that was made after the list of processes was read is not on it, and its parent may be a zombie by now. So there must have
+// been no new process meanwhile.
+func groupDead(group int) bool {
+	before := newest()
+	return before != "" && groupIs(group, zombie) && newest() == before
+}
+
 // groupStill reports whether nothing of a process group, which was sent SIGSTOP, executes anything. One that waits for a device (D)
 // stops before it does; a parent in vfork waits like that for as long as its child is stopped.
 func groupStill(group int) bool {
@@ -57,6 +66,16 @@ func groupIs(group int, so func(state byte) bool) bool {
 		}
 	}
 	return true
+}
+
+// newest returns the number that a process or thread got last; empty where that is not known.
+func newest() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	fields := bytes.Fields(text)
+	if err != nil || len(fields) < 5 {
+		return ""
+	}
+	return string(fields[4])
 }
 
 // readStat returns the number of a process or thread, and the fields behind its name: state, parent, group.

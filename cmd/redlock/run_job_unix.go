@@ -23,11 +23,12 @@ import (
 //
 // One goroutine uses it: the supervisor's, which is the main thread (init).
 type jobControl struct {
-	command  *child   // nil in tests without a process
-	messages messages // for a group that cannot be stopped
-	tty      *os.File // the controlling terminal, once the command has wanted it
-	lent     bool     // the command has, or had when it was stopped, the foreground
-	paused   bool     // the command is stopped until we are continued
+	command    *child   // nil in tests without a process
+	messages   messages // for a group that cannot be stopped
+	tty        *os.File // the controlling terminal, once the command has wanted it
+	lent       bool     // the command has, or had when it was stopped, the foreground
+	paused     bool     // the command is stopped until we are continued
+	leaderless bool     // the process that was started has ended: nobody tells us of stops any more
 }
 
 // The kernel gives a SIGSTOP that a process sends to itself to the main thread. If that is the one that sends it, it stops before it
@@ -79,6 +80,14 @@ func (j *jobControl) suspend() {
 	_ = syscall.Kill(0, syscall.SIGSTOP) //nolint:errcheck // our own group: it is there, and allowed
 }
 
+// leaderEnded is called when the process that was started has ended, and others of its group have not. Those are in the background of
+// the terminal from now on, so that its keys come to us.
+func (j *jobControl) leaderEnded() {
+	j.leaderless = true
+	j.takeBack()
+	j.lent = false
+}
+
 // canStop reports whether a shell with job control has started us, that could continue us. Others start us in the group of the session's
 // leader, where the kernel takes no notice of ^Z either. (The runtime gives SIGTSTP no default action once it was asked for,
 // or that would see to it.)
@@ -92,7 +101,13 @@ func (j *jobControl) canStop() bool {
 func (j *jobControl) takes(s syscall.Signal, look func()) bool {
 	switch {
 	case s == syscall.SIGTSTP:
-		return !j.canStop()
+		if !j.canStop() {
+			return true
+		}
+		if j.leaderless {
+			j.suspend()
+		}
+		return j.leaderless
 	case s == syscall.SIGCONT:
 		look() // first: we may have been stopped past the validity
 		if j.paused && j.lent {

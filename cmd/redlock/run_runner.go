@@ -53,7 +53,7 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	s := &supervisor{
 		lock: lock, command: command, grace: r.flags.grace(), clock: r.clock, signals: r.signals, messages: r.messages,
-		job: newJobControl(command, r.messages),
+		job: newJobControl(command, r.messages), killRest: r.flags.killRest,
 	}
 	if r.flags.maxHold > 0 {
 		s.holdEnds = acquired.Add(r.flags.maxHold)

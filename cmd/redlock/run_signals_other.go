@@ -31,4 +31,5 @@ func newJobControl(*child, messages) jobControl { return jobControl{} }
 func (jobControl) stopped(syscall.Signal)            {}
 func (jobControl) takes(syscall.Signal, func()) bool { return false }
 func (jobControl) wake()                             {}
+func (jobControl) leaderEnded()                      {}
 func (jobControl) end()                              {}

@@ -47,10 +47,12 @@ type supervisor struct {
 	messages messages
 	job      jobControl
 	holdEnds clock.Instant // by --max-hold; 0 for no limit
+	killRest bool          // end what the command leaves running
 
 	timer *clock.Timer
-	lost  bool // the command has been told to end, for the sake of the lock: that is not taken back
-	dead  bool // SIGKILL was sent
+	lost  bool  // the command has been told to end, for the sake of the lock: that is not taken back
+	dead  bool  // SIGKILL was sent, for the same sake
+	rest  *rest // what the command has left running; nil while it runs itself
 }
 
 const (
@@ -58,7 +60,7 @@ const (
 	goneLook  = 2 * time.Millisecond
 )
 
-// supervise returns when the command has ended, with the exit status for it.
+// supervise returns when all of the command has ended, with the exit status for it.
 func (s *supervisor) supervise() int {
 	wake := make(chan struct{}, 1)
 	s.timer = s.clock.AfterFunc(time.Hour, func() { // look sets the time
@@ -69,15 +71,17 @@ func (s *supervisor) supervise() int {
 	})
 	defer s.timer.Stop()
 	defer s.job.end()
+	defer func() { s.rest.end() }()
 	s.look()
 	done := s.lock.Done()
 	for {
 		select {
 		case e := <-s.command.events():
-			if e.exited {
-				return s.ended(e.status)
+			if !e.exited {
+				s.job.stopped(e.stopped)
+			} else if !s.leaves(e.status) {
+				return s.over(e.status)
 			}
-			s.job.stopped(e.stopped)
 		case sig := <-s.signals:
 			s.forward(sig)
 		case <-done: // the validity has ended, or a quorum of masters says that the lock is not ours
@@ -85,6 +89,14 @@ func (s *supervisor) supervise() int {
 			s.look()
 		case <-wake:
 			s.look()
+		case <-s.rest.looks():
+			if s.lookAtRest() {
+				return s.over(s.rest.status)
+			}
+		}
+		if s.rest != nil && s.dead {
+			s.awaitGone()
+			return exitLost
 		}
 	}
 }
@@ -121,7 +133,14 @@ func (s *supervisor) lose(sig syscall.Signal, left time.Duration) {
 	if sig != syscall.SIGKILL {
 		s.job.wake() // a process that is stopped cannot end itself
 	}
-	s.messages.say("lost", "lock %q %s; the command gets %s", s.messages.name, s.why(left), s.signalText(sig, left))
+	s.messages.say("lost", "lock %q %s; %s gets %s", s.messages.name, s.why(left), s.whom(), s.signalText(sig, left))
+}
+
+func (s *supervisor) whom() string {
+	if s.rest != nil {
+		return "what the command left running"
+	}
+	return "the command"
 }
 
 func (s *supervisor) why(left time.Duration) string {
@@ -143,20 +162,31 @@ func (s *supervisor) signalText(sig syscall.Signal, left time.Duration) string {
 	return fmt.Sprintf("SIGTERM now and SIGKILL in %v", (left - s.grace.margin).Round(time.Millisecond))
 }
 
-// ended returns the exit status of a command that ended with a status of its own. That it is this one takes a lock that is
+// leaves is called when the command itself has ended, and reports whether the lock is still to be held for what it has left running.
+func (s *supervisor) leaves(status int) bool {
+	if s.lost || s.lock.Remaining() <= 0 || s.command.gone() {
+		return false
+	}
+	s.leaveRest(status)
+	return true
+}
+
+// over returns the exit status of a command that ended with a status of its own. That it is this one takes a lock that is
 // held to this moment: a redlock that was stopped past the validity may find the end of both.
-func (s *supervisor) ended(status int) int {
+func (s *supervisor) over(status int) int {
 	if left := s.lock.Remaining(); !s.lost && left <= 0 {
 		s.lost = true
 		s.messages.say("lost", "lock %q %s, before the command had ended", s.messages.name, s.why(left))
 	}
-	if s.lost {
+	if !s.lost {
+		return status
+	}
+	if s.rest == nil {
 		// The process that we started had its time; what is left of its group has no more.
 		s.send(syscall.SIGKILL)
 		s.awaitGone()
-		status = exitLost
 	}
-	return status
+	return exitLost
 }
 
 // send sends a signal to the command's group.
@@ -168,13 +198,18 @@ func (s *supervisor) send(sig syscall.Signal) {
 
 // forward passes on a signal that was sent to us.
 func (s *supervisor) forward(sig os.Signal) {
-	if number, ok := sig.(syscall.Signal); ok && !s.job.takes(number, s.look) {
-		s.send(number)
+	number, ok := sig.(syscall.Signal)
+	if !ok || s.job.takes(number, s.look) {
+		return
+	}
+	s.send(number)
+	if s.rest != nil && endsRest(number) {
+		s.endRest(number)
 	}
 }
 
-// awaitGone waits until the kernel has ended a group that was sent SIGKILL, so that its lock is not released before. Where
-// nobody collects the dead, a container without an init, they stay: hence the bound.
+// awaitGone waits until the kernel has ended a group that was sent SIGKILL, so that its lock is not released before. What hangs in
+// the kernel does not end: hence the bound.
 func (s *supervisor) awaitGone() {
 	for waited := time.Duration(0); waited < goneBound && !s.command.gone(); waited += goneLook {
 		clock.Sleep(context.Background(), s.clock, goneLook)

@@ -123,10 +123,22 @@ type playedCommand struct {
 	mu      sync.Mutex // guards the fields below
 	sent    []string
 	err     error // of signal
+	rest    bool  // others are left in the group
 }
 
 func (c *playedCommand) events() <-chan childEvent { return c.changes }
-func (c *playedCommand) gone() bool                { return true }
+
+func (c *playedCommand) gone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.rest
+}
+
+func (c *playedCommand) leave(rest bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rest = rest
+}
 
 func (c *playedCommand) signal(s syscall.Signal) error {
 	c.mu.Lock()

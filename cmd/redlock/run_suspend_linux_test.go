@@ -81,7 +81,7 @@ func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 	s.term.press(t, "continue\n")
 	s.term.awaitText(t, "status=70")
 	assert.Equal(t, before, s.marks(t), "when redlock went on")
-	assert.True(t, dead(s.pid)())
+	waitFor(t, "the group is gone", func() bool { return groupDead(group) })
 	await(t, s.shell)
 }
 
@@ -100,5 +100,42 @@ func TestSuspendedCommandGoesOnUnderItsLockAgainAndAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(-group, syscall.SIGKILL))
 	s.term.awaitText(t, "status=137")
+	await(t, s.shell)
+}
+
+// The process that was started dies while all is stopped; what it leaves goes on, and is waited for.
+func TestCommandThatDiesWhileSuspendedLeavesARestThatGoesOn(t *testing.T) {
+	t.Parallel()
+	_, urls := startServers(t, 3)
+	s := startSuspended(t, urls, "x", "", `echo $$ > "$0"; wait`, `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`)
+	main := pidIn(t, filepath.Join(filepath.Dir(s.pulse), "main"))
+	s.term.press(t, "\x1a")
+	s.term.awaitText(t, "stopped")
+	require.NoError(t, syscall.Kill(main, syscall.SIGKILL))
+	s.term.press(t, "continue\n")
+	s.awaitProgress(t)
+	s.term.awaitText(t, "the command has ended; lock")
+	s.term.press(t, "\x03") // nobody but redlock heeds it
+	s.term.awaitText(t, "status=137")
+	assert.True(t, dead(s.pid)())
+	await(t, s.shell)
+}
+
+// Nobody tells redlock of stops any more once the process itself has ended; the key comes to redlock.
+func TestSuspendKeyStopsWhatTheCommandLeftRunning(t *testing.T) {
+	t.Parallel()
+	_, urls := startServers(t, 3)
+	s := startSuspended(t, urls, "x", "--kill-after 100ms", `exit 7`, `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`)
+	group, err := syscall.Getpgid(s.pid)
+	require.NoError(t, err)
+	s.term.awaitText(t, "the command has ended; lock")
+	s.term.press(t, "\x1a")
+	s.term.awaitText(t, "stopped")
+	assert.True(t, groupStill(group))
+	s.term.press(t, "continue\n")
+	s.awaitProgress(t)
+	s.term.press(t, "\x03")
+	s.term.awaitText(t, "status=7")
+	assert.True(t, groupDead(group))
 	await(t, s.shell)
 }
