@@ -1,0 +1,48 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// releaseAfter runs a command, lets a master fail meanwhile, and returns what redlock has to say when the command has ended.
+func releaseAfter(t *testing.T, urls []string, fail func()) string {
+	t.Helper()
+	ready := filepath.Join(t.TempDir(), "ready")
+	cmd := newRedlock(t, urls, "run", "--name", "x", "--", "sh", "-c", `: > "$0"; read x; exit 5`, ready)
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	require.NoError(t, cmd.Start())
+	waitFor(t, "the command runs", exists(ready))
+	fail()
+	require.NoError(t, stdin.Close())
+	assert.Equal(t, 5, await(t, cmd))
+	return stderr.String()
+}
+
+func TestMasterThatMissesTheReleaseIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, fail := range []func(*redistest.Server) error{(*redistest.Server).Kill, (*redistest.Server).Stop} {
+		servers, urls := startServers(t, 3)
+		want := `redlock: lock "x" is released, but its key may stay for up to 30s at ` + servers[1].URL() + "\n"
+		assert.Equal(t, want, releaseAfter(t, urls, func() { require.NoError(t, fail(servers[1])) }))
+	}
+}
+
+func TestMasterThatNeverHadTheKeyIsNotNamed(t *testing.T) {
+	t.Parallel()
+	servers, urls := startServers(t, 3)
+	meet(t, urls...)
+	require.NoError(t, servers[1].Kill())
+	assert.Empty(t, releaseAfter(t, urls, func() {}))
+}
