@@ -30,7 +30,7 @@ type Clock interface {
 	Wall() time.Time
 
 	// AfterFunc calls f in a goroutine of its own once d has passed on this clock, and at once where d is not
-	// positive. Never earlier; after the machine has slept, at most [MaxNap] after it woke.
+	// positive. Never earlier; after the machine has slept, at most [MaxNap] after it woke (but see [WithAlarms]).
 	AfterFunc(d time.Duration, f func()) *Timer
 }
 
@@ -42,8 +42,13 @@ type Source interface {
 
 // WithTimers adds timers to a source. The timers sleep on the runtime's clock and read the source whenever they
 // wake, at the latest every [MaxNap].
-func WithTimers(source Source) Clock { return &timed{source} } // a pointer, so that any two clocks can be compared
+func WithTimers(source Source) Clock { return &timed{Source: source} } // a pointer, so that any two clocks can be compared
 
-type timed struct{ Source }
+type timed struct {
+	Source
+	alarms bool
+}
 
-func (c *timed) AfterFunc(d time.Duration, f func()) *Timer { return newTimer(c.Source, d, f) }
+func (c *timed) AfterFunc(d time.Duration, f func()) *Timer {
+	return newTimer(c.Source, c.alarms, d, f)
+}

@@ -6,7 +6,10 @@ import "time"
 // the platform has such a clock ([SuspendAware] tells).
 func System() Clock { return system }
 
-var system = WithTimers(systemSource{})
+var (
+	system       = &timed{Source: systemSource{}}
+	systemAlarms = &timed{Source: systemSource{}, alarms: true}
+)
 
 // SuspendAware reports whether [System] goes on while the machine sleeps. Where it does not, a holder that slept
 // believes for the length of that sleep too long that it holds a lock.

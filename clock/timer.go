@@ -13,15 +13,16 @@ const MaxNap = time.Second
 type Timer struct {
 	source Source
 	f      func()
+	alarms bool // take alarms in place of naps
 
-	mu  sync.Mutex  // guards the fields below; never held while f runs
-	due Instant     // when f is to run
-	nap *time.Timer // the runtime's timer until the next look; nil while stopped or fired
-	set uint64      // counts Reset and Stop: a nap that ends for an older set does nothing
+	mu  sync.Mutex // guards the fields below; never held while f runs
+	due Instant    // when f is to run
+	nap stopper    // until the next look; nil while stopped or fired
+	set uint64     // counts Reset and Stop: a nap that ends for an older set does nothing
 }
 
-func newTimer(source Source, d time.Duration, f func()) *Timer {
-	t := &Timer{source: source, f: f}
+func newTimer(source Source, alarms bool, d time.Duration, f func()) *Timer {
+	t := &Timer{source: source, f: f, alarms: alarms}
 	t.Reset(d)
 	return t
 }
@@ -54,7 +55,13 @@ func (t *Timer) stopLocked() bool {
 
 func (t *Timer) napLocked(left time.Duration) {
 	set := t.set
-	t.nap = time.AfterFunc(min(left, MaxNap), func() { t.look(set) })
+	look := func() { t.look(set) }
+	if t.alarms && left >= minAlarm {
+		if t.nap = newAlarm(t.due, look); t.nap != nil {
+			return
+		}
+	}
+	t.nap = time.AfterFunc(min(left, MaxNap), look)
 }
 
 // look runs at the end of a nap: the moment has come by the source, or another nap follows.

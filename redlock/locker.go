@@ -113,7 +113,7 @@ func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
 	l.ears = newEars(l)
 	l.shunned.nodes = make([]shunning, len(nodes))
 	l.graceArg = cfg.grace(cfg.timeout(cfg.lock.ttl)).Milliseconds()
-	l.expiry.init(slotExpiry, cfg.clock, func(locks []*Lock, now clock.Instant) {
+	l.expiry.init(slotExpiry, clock.WithAlarms(cfg.clock), func(locks []*Lock, now clock.Instant) {
 		for _, lock := range locks {
 			lock.expire(now)
 		}

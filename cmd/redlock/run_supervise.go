@@ -63,7 +63,8 @@ const (
 // supervise returns when all of the command has ended, with the exit status for it.
 func (s *supervisor) supervise() int {
 	wake := make(chan struct{}, 1)
-	s.timer = s.clock.AfterFunc(time.Hour, func() { // look sets the time
+	// With an alarm: a command whose lock ended while the machine slept is not to run on for a nap.
+	s.timer = clock.WithAlarms(s.clock).AfterFunc(time.Hour, func() { // look sets the time
 		select {
 		case wake <- struct{}{}:
 		default: // a look is due already

@@ -1,0 +1,72 @@
+package clock
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// armed returns what the kernel tells of the alarms of this process.
+func armed(t *testing.T) (alarms []string) {
+	t.Helper()
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	for _, fd := range fds {
+		if target, err := os.Readlink(fd); err == nil && strings.Contains(target, "timerfd") {
+			text, err := os.ReadFile("/proc/self/fdinfo/" + filepath.Base(fd))
+			require.NoError(t, err)
+			alarms = append(alarms, string(text))
+		}
+	}
+	return alarms
+}
+
+func TestAlarmGoesByTheClockThatCountsSleep(t *testing.T) {
+	timer := WithAlarms(System()).AfterFunc(time.Hour, func() { t.Error("fired within the hour") })
+	alarms := armed(t)
+	require.Len(t, alarms, 1)
+	assert.Contains(t, alarms[0], fmt.Sprintf("clockid: %d\n", unix.CLOCK_BOOTTIME))
+	assert.Contains(t, alarms[0], "it_value: (3599, ", "for all of the time, and not for a nap")
+	timer.Reset(2 * time.Hour)
+	alarms = armed(t)
+	require.Len(t, alarms, 1)
+	assert.Contains(t, alarms[0], "it_value: (7199, ")
+	assert.True(t, timer.Stop())
+	assert.False(t, timer.Stop())
+	assert.Empty(t, armed(t), "nothing is left of it")
+}
+
+func TestAlarmFiresWhenItsTimeHasCome(t *testing.T) {
+	clk := WithAlarms(System())
+	for _, d := range []time.Duration{-1, 0, time.Millisecond, minAlarm, 2 * minAlarm} {
+		due := clk.Now().Add(d)
+		fired := make(chan Instant)
+		clk.AfterFunc(d, func() { fired <- clk.Now() })
+		assert.GreaterOrEqual(t, <-fired, due)
+	}
+}
+
+// As it is when the machine wakes: the time has passed, and the kernel has not looked yet.
+func TestAlarmWhoseTimeHasPassedFires(t *testing.T) {
+	for _, due := range []Instant{-1, 0, 1, System().Now() - 1} {
+		fired := make(chan struct{})
+		require.NotNil(t, newAlarm(due, func() { close(fired) }))
+		<-fired
+	}
+}
+
+func TestOnlyTheClockOfTheSystemHasAlarms(t *testing.T) {
+	other := WithTimers(systemSource{})
+	assert.Same(t, other, WithAlarms(other))
+	assert.Same(t, WithAlarms(System()), WithAlarms(WithAlarms(System())))
+	timer := System().AfterFunc(time.Hour, func() {})
+	defer timer.Stop()
+	assert.Empty(t, armed(t))
+}
