@@ -60,7 +60,7 @@ func (c *child) wait() {
 				c.changes <- childEvent{exited: true, status: exitFailed}
 			}
 			return
-		case pid != c.pid:
+		case ended || pid != c.pid: // a number may come again
 		case status.Stopped():
 			c.changes <- childEvent{stopped: status.StopSignal()}
 		case status.Signaled():

@@ -23,30 +23,29 @@ func adoptOrphans(on bool) {
 // been no new process meanwhile.
 func groupDead(group int) bool {
 	before := newest()
-	return before != "" && groupIs(group, zombie) && newest() == before
+	is, known := groupIs(group, zombie)
+	return is && known && before != "" && newest() == before
 }
 
 // groupStill reports whether nothing of a process group, which was sent SIGSTOP, executes anything. One that waits for a device (D)
-// stops before it does; a parent in vfork waits like that for as long as its child is stopped.
+// stops before it does; a parent in vfork waits like that for as long as its child is stopped. Who is not to be seen, we believe to
+// stop.
 func groupStill(group int) bool {
-	return groupIs(group, func(state byte) bool { return zombie(state) || state == 'T' || state == 't' || state == 'D' })
+	is, _ := groupIs(group, func(state byte) bool { return zombie(state) || state == 'T' || state == 't' || state == 'D' })
+	return is
 }
 
 func zombie(state byte) bool { return state == 'Z' || state == 'X' }
 
 // groupIs reports whether the states of all threads of a process group are so: a process whose first thread has ended looks like a
-// zombie while others run. It does not know where /proc shows another container's processes, or not those of other users
-// (hidepid), and says no then.
-func groupIs(group int, so func(state byte) bool) bool {
-	if pid, _, ok := readStat("self"); !ok || pid != os.Getpid() {
-		return false
-	}
-	if _, _, ok := readStat("1"); !ok {
-		return false
-	}
+// zombie while others run. All are not known where /proc shows the processes of another container, or not those of other users
+// (hidepid).
+func groupIs(group int, so func(state byte) bool) (is, known bool) {
+	self, _, found := readStat("self")
+	_, _, all := readStat("1")
 	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return false
+	if !found || self != os.Getpid() || err != nil {
+		return true, false
 	}
 	for _, e := range entries {
 		if name := e.Name(); name[0] < '1' || name[0] > '9' {
@@ -61,11 +60,11 @@ func groupIs(group int, so func(state byte) bool) bool {
 		}
 		for _, thread := range threads {
 			if _, fields, ok := readStat(e.Name() + "/task/" + thread.Name()); ok && !so(fields[0][0]) {
-				return false
+				return false, true
 			}
 		}
 	}
-	return true
+	return true, all
 }
 
 // newest returns the number that a process or thread got last; empty where that is not known.

@@ -28,6 +28,7 @@ type jobControl struct {
 	tty        *os.File // the controlling terminal, once the command has wanted it
 	lent       bool     // the command has, or had when it was stopped, the foreground
 	paused     bool     // the command is stopped until we are continued
+	told       bool     // that the group cannot be stopped
 	leaderless bool     // the process that was started has ended: nobody tells us of stops any more
 }
 
@@ -71,7 +72,10 @@ func (j *jobControl) stopped(by syscall.Signal) {
 func (j *jobControl) suspend() {
 	adoptOrphans(true)
 	if !j.command.freeze() {
-		j.messages.say("not-stopped", "lock %q must be renewed: a process of the command does not stop, and so nothing does", j.messages.name)
+		if !j.told { // it may be stopped by the terminal again and again
+			j.told = true
+			j.messages.say("not-stopped", "lock %q must be renewed: a process of the command does not stop, and so nothing does", j.messages.name)
+		}
 		j.wake()
 		return
 	}

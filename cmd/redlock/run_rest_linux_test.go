@@ -25,7 +25,7 @@ func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
 	cmd.Stderr = &stderr
 	require.NoError(t, cmd.Start())
 	pid := pidIn(t, pidFile)
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) //nolint:errcheck // it has ended, if all went well
 	waitFor(t, "the command itself ends", childless(cmd.Process.Pid))
 	status, _, text := runRedlock(t, urls, "run", "--name", "x", "--wait", "1500ms", "true")
 	assert.Equal(t, exitTaken, status, "longer than the TTL: %s", text)

@@ -20,7 +20,7 @@ func fullPipe(t *testing.T) *os.File {
 	require.NoError(t, syscall.Pipe(ends[:]))
 	syscall.CloseOnExec(ends[0])
 	syscall.CloseOnExec(ends[1])
-	t.Cleanup(func() { syscall.Close(ends[0]) })
+	t.Cleanup(func() { assert.NoError(t, syscall.Close(ends[0])) })
 	require.NoError(t, syscall.SetNonblock(ends[1], true))
 	for chunk := bytes.Repeat([]byte("."), 4096); ; {
 		_, err := syscall.Write(ends[1], chunk)

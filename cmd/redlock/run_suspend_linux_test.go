@@ -39,7 +39,7 @@ func startSuspended(t *testing.T, urls []string, name, flags, main, script strin
 	})
 	t.Cleanup(func() {
 		if group, err := syscall.Getpgid(s.pid); err == nil {
-			_ = syscall.Kill(-group, syscall.SIGKILL)
+			_ = syscall.Kill(-group, syscall.SIGKILL) //nolint:errcheck // it has ended, if all went well
 		}
 	})
 	return s
