@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm is a timer of the kernel that goes by the clock of systemNow, CLOCK_BOOTTIME. One whose time passes while the machine sleeps
-// fires when the machine wakes. It does not wake it.
+// alarm is a timer of the kernel that goes by the clock of systemNow, CLOCK_BOOTTIME. One whose
+// time passes while the machine sleeps fires when the machine wakes. It does not wake it.
 type alarm struct{ file *os.File }
 
-// newAlarm calls f in a goroutine of its own when System reads due, and returns what stops it. It returns nil where the kernel gives us
-// no timer: too many files are open, or a sandbox forbids it.
+// newAlarm calls f in a goroutine of its own when System reads due, and returns what stops it. It
+// returns nil where the kernel gives us no timer: too many files are open, or a sandbox forbids it.
 func newAlarm(due Instant, f func()) stopper {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {

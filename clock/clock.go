@@ -29,8 +29,9 @@ type Clock interface {
 	// Wall returns the date and time of day, for people to read. It may jump; nothing is decided by it.
 	Wall() time.Time
 
-	// AfterFunc calls f in a goroutine of its own once d has passed on this clock, and at once where d is not
-	// positive. Never earlier; after the machine has slept, at most [MaxNap] after it woke (but see [WithAlarms]).
+	// AfterFunc calls f in a goroutine of its own once d has passed on this clock, and at once
+	// where d is not positive. Never earlier; after the machine has slept, at most [MaxNap] after
+	// it woke (but see [WithAlarms]).
 	AfterFunc(d time.Duration, f func()) *Timer
 }
 

@@ -14,8 +14,8 @@ import (
 const runLong = `run waits for a lock, runs a command while it holds it, and releases it when the command ends: flock(1) for
 many machines. Everything from the first word that is no flag is the command.
 
-What the command leaves running in its process group ("job &" at the end of a script) belongs to it: the lock is held
-until that has ended, too. With --kill-rest it is ended.
+What the command leaves running in its process group ("job &" at the end of a script) belongs to it:
+the lock is held until that has ended, too. With --kill-rest it is ended.
 
 The lock is renewed while the command runs, however long that takes. Should it be lost all the same, because too few
 masters answer for longer than the TTL, the command and everything in its process group gets SIGTERM, --kill-after

@@ -15,7 +15,8 @@ import (
 	"github.com/redquorum/redquorum/clock/clocktest"
 )
 
-// No test lets the machine sleep. What wakes redlock in time is a timer of the kernel on the clock that goes on meanwhile.
+// No test lets the machine sleep. What wakes redlock in time is a timer of the kernel on the clock
+// that goes on meanwhile.
 func TestRunningCommandIsWatchedByAnAlarm(t *testing.T) {
 	t.Parallel()
 	_, urls := startServers(t, 3)

@@ -15,9 +15,10 @@ import (
 
 // child is a process in a group of its own, with our stdin, stdout and stderr.
 //
-// Signals go to its group, by number. The number is safe: while the process has not been waited for, nobody else gets it, and
-// while anyone is left in the group, nobody else gets that one. Between the end of the last and the moment when we notice, restLongest
-// at most, neither holds; but the kernel hands out numbers in turn, and this one comes last.
+// Signals go to its group, by number. The number is safe: while the process has not been waited
+// for, nobody else gets it, and while anyone is left in the group, nobody else gets that one.
+// Between the end of the last and the moment when we notice, restLongest at most, neither holds;
+// but the kernel hands out numbers in turn, and this one comes last.
 type child struct {
 	pid     int
 	changes chan childEvent
@@ -46,9 +47,10 @@ func startChild(path string, argv, env []string) (*child, error) {
 	return c, <-started
 }
 
-// wait reports all that happens to the process until its end. Unlike os.Process.Wait it hears of stops. It collects all
-// children, then and later: to the first process of a container come those whose parents have ended, and a zombie that nobody collects
-// counts as a member of its group. We have no children but the command, these, and what we got from who called exec.
+// wait reports all that happens to the process until its end. Unlike os.Process.Wait it hears of
+// stops. It collects all children, then and later: to the first process of a container come those
+// whose parents have ended, and a zombie that nobody collects counts as a member of its group. We
+// have no children but the command, these, and what we got from who called exec.
 func (c *child) wait() {
 	for ended := false; ; {
 		var status syscall.WaitStatus
@@ -82,7 +84,8 @@ func (c *child) signal(s syscall.Signal) error {
 	return nil
 }
 
-// zombieLook is how many looks of gone there are for one that asks about zombies, which takes longer: every process is looked at.
+// zombieLook is how many looks of gone there are for one that asks about zombies, which takes
+// longer: every process is looked at.
 const zombieLook = 16
 
 func (c *child) gone() bool {
@@ -101,9 +104,9 @@ const (
 
 // freeze stops all of the group, whatever signals it ignores, and reports whether it stands still.
 //
-// SIGSTOP comes to all who are in the group at that moment, and on Linux nobody gets away from it by a fork: one that is under way is
-// undone and done again when the parent goes on. What is left is the time until each has noticed, in which none gets far, and those
-// whom we may not signal.
+// SIGSTOP comes to all who are in the group at that moment, and on Linux nobody gets away from it
+// by a fork: one that is under way is undone and done again when the parent goes on. What is left
+// is the time until each has noticed, in which none gets far, and those whom we may not signal.
 func (c *child) freeze() bool {
 	clk := clock.System()
 	pause := clock.Backoff{Shortest: freezeShortest, Longest: freezeLongest}

@@ -8,28 +8,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoptOrphans makes us the parent of descendants whose parents end, or not so any more. Those who came to us stay.
+// adoptOrphans makes us the parent of descendants whose parents end, or not so any more. Those who
+// came to us stay.
 func adoptOrphans(on bool) {
 	flag := 0
 	if on {
 		flag = 1
 	}
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, uintptr(flag), 0, 0, 0) //nolint:errcheck // since Linux 3.4; for what came before there is nothing else
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, uintptr(flag), 0, 0, 0) //nolint:errcheck // since Linux 3.4
 }
 
-// groupDead reports whether all who are left in a process group are zombies, which nobody has collected.
+// groupDead reports whether all who are left in a process group are zombies, which nobody has
+// collected.
 //
-// A member that was made after the list of processes was read is not on it, and its parent may be a zombie by now. So there must have
-// been no new process meanwhile.
+// A member that was made after the list of processes was read is not on it, and its parent may be a
+// zombie by now. So there must have been no new process meanwhile.
 func groupDead(group int) bool {
 	before := newest()
 	is, known := groupIs(group, zombie)
 	return is && known && before != "" && newest() == before
 }
 
-// groupStill reports whether nothing of a process group, which was sent SIGSTOP, executes anything. One that waits for a device (D)
-// stops before it does; a parent in vfork waits like that for as long as its child is stopped. Who is not to be seen, we believe to
-// stop.
+// groupStill reports whether nothing of a process group, which was sent SIGSTOP, executes anything.
+// One that waits for a device (D) stops before it does; a parent in vfork waits like that for as
+// long as its child is stopped. Who is not to be seen, we believe to stop.
 func groupStill(group int) bool {
 	is, _ := groupIs(group, func(state byte) bool { return zombie(state) || state == 'T' || state == 't' || state == 'D' })
 	return is
@@ -37,9 +39,9 @@ func groupStill(group int) bool {
 
 func zombie(state byte) bool { return state == 'Z' || state == 'X' }
 
-// groupIs reports whether the states of all threads of a process group are so: a process whose first thread has ended looks like a
-// zombie while others run. All are not known where /proc shows the processes of another container, or not those of other users
-// (hidepid).
+// groupIs reports whether the states of all threads of a process group are so: a process whose
+// first thread has ended looks like a zombie while others run. All are not known where /proc shows
+// the processes of another container, or not those of other users (hidepid).
 func groupIs(group int, so func(state byte) bool) (is, known bool) {
 	self, _, found := readStat("self")
 	_, _, all := readStat("1")
@@ -77,7 +79,8 @@ func newest() string {
 	return string(fields[4])
 }
 
-// readStat returns the number of a process or thread, and the fields behind its name: state, parent, group.
+// readStat returns the number of a process or thread, and the fields behind its name: state,
+// parent, group.
 func readStat(path string) (pid int, fields [][]byte, ok bool) {
 	text, err := os.ReadFile("/proc/" + path + "/stat")
 	begin, end := bytes.IndexByte(text, ' '), bytes.LastIndexByte(text, ')') // a name may contain both

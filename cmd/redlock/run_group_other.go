@@ -2,7 +2,8 @@
 
 package main
 
-// groupDead does not know: there is no common way to ask. A zombie counts as alive until its parent or init collects it.
+// groupDead does not know: there is no common way to ask. A zombie counts as alive until its parent
+// or init collects it.
 func groupDead(int) bool { return false }
 
 // groupStill believes that who was sent SIGSTOP stops.

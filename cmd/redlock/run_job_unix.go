@@ -17,9 +17,10 @@ import (
 // if we are in the foreground, it gets our place and goes on. So a pipeline around us keeps the terminal for as long as the command
 // does not ask for it. What the keyboard sends (^C, ^\, ^Z) comes to the command either way: to its group, or to us, who pass it on.
 //
-// A command that the keyboard stopped takes us, and all of our group, along, so that the shell notices. Nobody renews the lock then
-// or watches it. So all of the command's group is stopped before, also those who ignore ^Z, and stays so until we are continued and have
-// looked at the lock: if that was lost meanwhile, the group is killed as it stands.
+// A command that the keyboard stopped takes us, and all of our group, along, so that the shell
+// notices. Nobody renews the lock then or watches it. So all of the command's group is stopped
+// before, also those who ignore ^Z, and stays so until we are continued and have looked at the
+// lock: if that was lost meanwhile, the group is killed as it stands.
 //
 // One goroutine uses it: the supervisor's, which is the main thread (init).
 type jobControl struct {
@@ -32,8 +33,9 @@ type jobControl struct {
 	leaderless bool     // the process that was started has ended: nobody tells us of stops any more
 }
 
-// The kernel gives a SIGSTOP that a process sends to itself to the main thread. If that is the one that sends it, it stops before it
-// does anything else. From another thread we might yet continue the command for an earlier SIGCONT, and then stop.
+// The kernel gives a SIGSTOP that a process sends to itself to the main thread. If that is the one
+// that sends it, it stops before it does anything else. From another thread we might yet continue
+// the command for an earlier SIGCONT, and then stop.
 func init() { runtime.LockOSThread() }
 
 // newJobControl is called when the command has been started: what is ignored now, it does not inherit.
@@ -67,8 +69,8 @@ func (j *jobControl) stopped(by syscall.Signal) {
 
 // suspend stops the command's group and then ours. It returns when we have been continued.
 //
-// If the process that was started is killed meanwhile, the kernel finds a stopped group without a parent that could continue it, and
-// continues it. So we are that parent.
+// If the process that was started is killed meanwhile, the kernel finds a stopped group without a
+// parent that could continue it, and continues it. So we are that parent.
 func (j *jobControl) suspend() {
 	adoptOrphans(true)
 	if !j.command.freeze() {
@@ -84,8 +86,8 @@ func (j *jobControl) suspend() {
 	_ = syscall.Kill(0, syscall.SIGSTOP) //nolint:errcheck // our own group: it is there, and allowed
 }
 
-// leaderEnded is called when the process that was started has ended, and others of its group have not. Those are in the background of
-// the terminal from now on, so that its keys come to us.
+// leaderEnded is called when the process that was started has ended, and others of its group have
+// not. Those are in the background of the terminal from now on, so that its keys come to us.
 func (j *jobControl) leaderEnded() {
 	j.leaderless = true
 	j.takeBack()

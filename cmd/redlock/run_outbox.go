@@ -13,8 +13,9 @@ const (
 	outboxBound = time.Second // for what nobody has read once all is over
 )
 
-// outbox is an io.Writer that never blocks: a reader of stderr that is stuck must not delay a renewal, a signal or
-// the release. Messages wait in order, up to outboxRoom; those beyond are dropped, and the reader is told how many.
+// outbox is an io.Writer that never blocks: a reader of stderr that is stuck must not delay a
+// renewal, a signal or the release. Messages wait in order, up to outboxRoom; those beyond are
+// dropped, and the reader is told how many.
 type outbox struct {
 	w     io.Writer
 	clock clock.Clock
@@ -43,7 +44,8 @@ func (o *outbox) Write(message []byte) (int, error) {
 	o.size += len(message)
 	if o.idle == nil {
 		o.idle = make(chan struct{})
-		go o.drain() // ends when all is written; where nobody reads, with the process: flush waits no longer than its bound
+		// It ends when all is written, or with the process: flush waits no longer than its bound.
+		go o.drain()
 	}
 	return len(message), nil
 }

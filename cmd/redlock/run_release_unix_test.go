@@ -13,7 +13,8 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// releaseAfter runs a command, lets a master fail meanwhile, and returns what redlock has to say when the command has ended.
+// releaseAfter runs a command, lets a master fail meanwhile, and returns what redlock has to say
+// when the command has ended.
 func releaseAfter(t *testing.T, urls []string, fail func()) string {
 	t.Helper()
 	ready := filepath.Join(t.TempDir(), "ready")

@@ -13,10 +13,12 @@ const (
 	restTold     = time.Second // a rest that ends sooner is not worth a line in cron's mail
 )
 
-// rest is what a command has left running in its group. The lock covers it as well, as flock(1) covers all who have its file open: it is
-// renewed until nobody is left, and its loss ends the rest.
+// rest is what a command has left running in its group. The lock covers it as well, as flock(1)
+// covers all who have its file open: it is renewed until nobody is left, and its loss ends the
+// rest.
 //
-// Nobody tells us of a process that is not our child, so we look. A rest that has ended is noticed restLongest later at most.
+// Nobody tells us of a process that is not our child, so we look. A rest that has ended is noticed
+// restLongest later at most.
 type rest struct {
 	status int           // of the command itself
 	since  clock.Instant // when that ended
@@ -85,10 +87,12 @@ func (s *supervisor) lookAtRest() bool {
 	return false
 }
 
-// endRest gives the rest SIGTERM, unless that was the signal that asked for its end, and SIGKILL later.
+// endRest gives the rest SIGTERM, unless that was the signal that asked for its end, and SIGKILL
+// later.
 func (s *supervisor) endRest(asked syscall.Signal) {
 	r := s.rest
-	if r.ending {
+	s.look() // before anything goes on: we may have been stopped past the validity
+	if r.ending || s.dead {
 		return
 	}
 	r.ending = true
@@ -100,7 +104,8 @@ func (s *supervisor) endRest(asked syscall.Signal) {
 	r.timer.Reset(min(restShortest, s.grace.killAfter))
 }
 
-// endsRest reports whether a signal asks a rest to end. SIGHUP does not: what was started with nohup is meant to stay.
+// endsRest reports whether a signal asks a rest to end. SIGHUP does not: what was started with
+// nohup is meant to stay.
 func endsRest(s syscall.Signal) bool {
 	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGQUIT
 }

@@ -167,6 +167,22 @@ func TestSignalThatMeansTheEndEndsTheRest(t *testing.T) {
 	})
 }
 
+// A redlock that was stopped past the validity may find SIGCONT behind other signals.
+func TestRestDoesNotGoOnForASignalWithoutTheLock(t *testing.T) {
+	playScene(t, func(sc *scene) {
+		sc.leaves(0)
+		sc.lock.mu.Lock()
+		sc.lock.until = sc.begin.Add(-time.Second)
+		sc.lock.mu.Unlock()
+		sc.signals <- syscall.SIGINT
+		sc.after(goneBound)
+		sc.want(t, "interrupt@0s", "killed@0s")
+		if status := <-sc.status; status != exitLost {
+			t.Errorf("got status %d, want %d", status, exitLost)
+		}
+	})
+}
+
 // While the command itself runs, it may take its time.
 func TestSignalBeforeTheCommandEndedDoesNotEndTheRest(t *testing.T) {
 	playScene(t, func(sc *scene) {

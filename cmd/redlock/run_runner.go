@@ -91,8 +91,9 @@ const (
 	deliverLongest  = 50 * time.Millisecond
 )
 
-// undelivered waits until the masters have all that they were sent, releases above all, and returns those that have not: they do not answer,
-// or are away and what they would be sent is kept for them.
+// undelivered waits until the masters have all that they were sent, releases above all, and returns
+// those that have not: they do not answer, or are away and what they would be sent is kept for
+// them.
 func (r *runner) undelivered() []string {
 	pause := clock.Backoff{Shortest: deliverShortest, Longest: deliverLongest}
 	for until := r.clock.Now().Add(deliverBound); ; clock.Sleep(context.Background(), r.clock, pause.Next()) {

@@ -50,7 +50,7 @@ type supervisor struct {
 	killRest bool          // end what the command leaves running
 
 	timer *clock.Timer
-	lost  bool  // the command has been told to end, for the sake of the lock: that is not taken back
+	lost  bool  // the command was told to end for the lock: that is not taken back
 	dead  bool  // SIGKILL was sent, for the same sake
 	rest  *rest // what the command has left running; nil while it runs itself
 }
@@ -163,7 +163,8 @@ func (s *supervisor) signalText(sig syscall.Signal, left time.Duration) string {
 	return fmt.Sprintf("SIGTERM now and SIGKILL in %v", (left - s.grace.margin).Round(time.Millisecond))
 }
 
-// leaves is called when the command itself has ended, and reports whether the lock is still to be held for what it has left running.
+// leaves is called when the command itself has ended, and reports whether the lock is still to be
+// held for what it has left running.
 func (s *supervisor) leaves(status int) bool {
 	if s.lost || s.lock.Remaining() <= 0 || s.command.gone() {
 		return false
@@ -172,8 +173,9 @@ func (s *supervisor) leaves(status int) bool {
 	return true
 }
 
-// over returns the exit status of a command that ended with a status of its own. That it is this one takes a lock that is
-// held to this moment: a redlock that was stopped past the validity may find the end of both.
+// over returns the exit status of a command that ended with a status of its own. That it is this
+// one takes a lock that is held to this moment: a redlock that was stopped past the validity may
+// find the end of both.
 func (s *supervisor) over(status int) int {
 	if left := s.lock.Remaining(); !s.lost && left <= 0 {
 		s.lost = true
@@ -209,8 +211,8 @@ func (s *supervisor) forward(sig os.Signal) {
 	}
 }
 
-// awaitGone waits until the kernel has ended a group that was sent SIGKILL, so that its lock is not released before. What hangs in
-// the kernel does not end: hence the bound.
+// awaitGone waits until the kernel has ended a group that was sent SIGKILL, so that its lock is not
+// released before. What hangs in the kernel does not end: hence the bound.
 func (s *supervisor) awaitGone() {
 	for waited := time.Duration(0); waited < goneBound && !s.command.gone(); waited += goneLook {
 		clock.Sleep(context.Background(), s.clock, goneLook)

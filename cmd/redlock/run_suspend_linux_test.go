@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// suspended is a job on a terminal, of which a member ignores ^Z and writes the time into a file, and another forks all the time.
+// suspended is a job on a terminal, of which a member ignores ^Z and writes the time into a file,
+// and another forks all the time.
 type suspended struct {
 	term  *terminal
 	shell *exec.Cmd
@@ -22,7 +23,8 @@ type suspended struct {
 	pid   int    // of the member that ignores ^Z
 }
 
-// startSuspended starts the job from a shell that runs the script behind it. In main, the process itself, "$0" is a file for its number.
+// startSuspended starts the job from a shell that runs the script behind it. In main, the process
+// itself, "$0" is a file for its number.
 func startSuspended(t *testing.T, urls []string, name, flags, main, script string) *suspended {
 	t.Helper()
 	dir := t.TempDir()
@@ -103,7 +105,8 @@ func TestSuspendedCommandGoesOnUnderItsLockAgainAndAgain(t *testing.T) {
 	await(t, s.shell)
 }
 
-// The process that was started dies while all is stopped; what it leaves goes on, and is waited for.
+// The process that was started dies while all is stopped; what it leaves goes on, and is waited
+// for.
 func TestCommandThatDiesWhileSuspendedLeavesARestThatGoesOn(t *testing.T) {
 	t.Parallel()
 	_, urls := startServers(t, 3)
@@ -121,7 +124,8 @@ func TestCommandThatDiesWhileSuspendedLeavesARestThatGoesOn(t *testing.T) {
 	await(t, s.shell)
 }
 
-// Nobody tells redlock of stops any more once the process itself has ended; the key comes to redlock.
+// Nobody tells redlock of stops any more once the process itself has ended; the key comes to
+// redlock.
 func TestSuspendKeyStopsWhatTheCommandLeftRunning(t *testing.T) {
 	t.Parallel()
 	_, urls := startServers(t, 3)
