@@ -143,3 +143,30 @@ func TestSuspendKeyStopsWhatTheCommandLeftRunning(t *testing.T) {
 	assert.True(t, groupDead(group))
 	await(t, s.shell)
 }
+
+// A job in the background that wants the terminal waits for its turn, and all of it.
+func TestBackgroundJobThatReadsStopsUntilItIsInTheForeground(t *testing.T) {
+	t.Parallel()
+	_, urls := startServers(t, 3)
+	dir := t.TempDir()
+	pulse := filepath.Join(dir, "pulse")
+	beat := strings.Join(asPart(t, "beat", pulse), " ")
+	term, cmd := startOnTerminal(t, urls, "-mc", fmt.Sprintf(
+		`"$0" run --name x --kill-rest --kill-after 100ms -- sh -c '(trap "" TSTP; exec %s) & read y; echo "<$y>"; exit 8' &
+		cd %s; until jobs >jobs; grep -q Stopped jobs; do sleep 0.02; done; echo "stopped"; read x; fg >/dev/null; echo "status=$?"`, beat, dir))
+	term.awaitText(t, "stopped")
+	if pid, _, err := readBeat(pulse); err == nil { // it may be stopped before its first beat
+		group, err := syscall.Getpgid(pid)
+		require.NoError(t, err)
+		assert.True(t, groupStill(group))
+	}
+	term.press(t, "foreground\n")
+	waitFor(t, "the member runs", func() bool {
+		_, _, err := readBeat(pulse)
+		return err == nil
+	})
+	term.press(t, "answer\n")
+	term.awaitText(t, "<answer>")
+	term.awaitText(t, "status=8")
+	await(t, cmd)
+}
