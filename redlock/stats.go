@@ -93,18 +93,26 @@ func (l *Locker) nodeStats(i int) NodeStats {
 	return s
 }
 
-// hold makes the lock one of the held ones, and reports false when the Locker was closed meanwhile. Close sets closed and
-// then collects the held ones, so it finds this one, or this finds it closed.
+// hold makes the lock one of the held ones, and reports false where the Locker was closed
+// meanwhile: then the lock was never held, and is undone like an attempt that failed. Close
+// collects the held ones after it has set closed, which this looks at in the same step as it adds
+// the lock: so Close releases every lock that this has added, and its caller may tell the two
+// apart. (Adopt must: it gives back what it took.)
 func (l *Locker) hold(lock *Lock) bool {
 	lock.mu.Lock()
-	l.events.acquired(lock)
-	l.expiry.add(lock, lock.until)
-	lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)
-	lock.mu.Unlock()
-	if l.isClosed() {
-		lock.startRelease(ErrClosed)
+	l.mu.Lock()
+	closed := l.closed
+	if !closed {
+		l.expiry.add(lock, lock.until)
+	}
+	l.mu.Unlock()
+	if closed {
+		lock.mu.Unlock()
 		return false
 	}
+	l.events.acquired(lock)
+	lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)
+	lock.mu.Unlock()
 	l.voters.patrol()
 	lock.nodesForgot() // also those that did before the lock was on the agenda
 	return true
