@@ -7,13 +7,22 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// Adopt takes over a lock that another process holds, by its name and its [Lock.Value]: a quorum of nodes swaps the value for
-// a fresh one. The lock that is returned is renewed and released like any; the old handle is lost at its next round, and can
-// neither extend nor release what it held. Of two that adopt the same lock, one at most succeeds.
+// Adopt takes over a lock that another process holds, by its name and its [Lock.Value]: a quorum of
+// nodes swaps the value for a fresh one. The lock that is returned is renewed and released like
+// any. Of two that adopt the same lock, one at most succeeds.
 //
-// Errors: [ErrLost] in a [*QuorumError] when a quorum does not hold that value, [ErrNoQuorum], [ErrNoValidity], [ErrInvalid], [ErrClosed], and
-// the error of a ctx that ended. After each of them the swap is undone where it took place, and the old holder keeps its lock,
-// unless it looked while a majority was swapped: it then believes that it is lost, and nobody holds it.
+// The old holder is not asked. Its handle is lost at its next round, which is when renewal, Extend
+// or Verify asks the nodes, and can then neither extend nor release what it held; without a round
+// it believes in the lock until its validity ends. Until then there are two who may act on it, so
+// whoever gives the value away stops using the lock first.
+//
+// Errors: [ErrLost] in a [*QuorumError] when a quorum does not hold that value, [ErrNoQuorum],
+// [ErrNoValidity], [ErrInvalid], [ErrClosed], and the error of a ctx that ended. After each of them
+// the swap is undone where it took place, and the old holder keeps its lock, unless it asked the
+// nodes while a majority was swapped: then it is told that it is lost, and nobody holds it. Where
+// the undo does not arrive, because this process dies or the node stays away for longer than
+// [Locker.Close] waits, the key stays swapped until its TTL ends: the old holder does not have that
+// node's vote, and nobody else does.
 func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	switch {
@@ -52,43 +61,50 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 		}
 		if reason == nil && ended == nil {
 			l.counts.acquired.Add(1)
-			l.forgetAdoption(lock, value)
+			l.forgetAdoption(lock)
 			return lock, nil
 		}
 	case denied:
 		reason = fmt.Errorf("%w: a quorum of nodes does not hold it under that value", ErrLost)
 	case noQuorum, pending:
 	}
-	lock.restore(value, r.mayHold())
+	lock.restore(r.mayHold())
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
 	return nil, r.failure(l, "adopt", name, reason, ended)
 }
 
-// adoptionNote is the key that adopt.lua writes beside a lock's key.
+// adoptionNote begins the key that adopt.lua writes beside a lock's key; that key and the new value
+// follow.
 const adoptionNote = "redquorum:adopt:"
 
-// forgetAdoption removes the notes of a swap that stands, in the background. What it misses ends with its TTL.
-func (l *Locker) forgetAdoption(lock *Lock, old string) {
+// forgetAdoption removes the notes of a swap that stands, in the background. What it misses ends
+// when the key would have.
+func (l *Locker) forgetAdoption(lock *Lock) {
 	l.enterAnyway()
-	note := adoptionNote + lock.key()
+	note := adoptionNote + lock.key() + ":" + lock.value
 	r := &round{
-		request: pool.Request{
-			Script: releaseScript, Args: releaseScript.Args(nil, []any{note}, old, l.grace(lock.timeout)), Key: note, Accept: isInteger,
-		},
-		read: readOne, rule: decideHeld, locker: l,
+		request: pool.Request{Script: forgetScript, Args: forgetScript.Args(nil, []any{note}), Key: lock.key(), Accept: isInteger},
+		read:    readOne, rule: decideHeld, locker: l,
 	}
 	r.send(l, lock.acquired.Add(lock.timeout), 0)
 }
 
-// restore gives the old holder its lock back, in the background, on every node that may have swapped the value.
-func (lock *Lock) restore(old string, mayHold uint64) {
+// restore gives the old holder its lock back, in the background, on every node that may have
+// swapped the value. The restore comes behind the swap there, on the same connection or after the
+// old one was killed (S6), and is kept for a node that is away. Until it has come, the key is no
+// one's: nobody can acquire there, and the old holder's rounds count the node as refusing.
+func (lock *Lock) restore(mayHold uint64) {
 	l := lock.locker
 	l.enterAnyway()
+	script := restoreScript
+	if lock.reused {
+		script = orderedRestoreScript
+	}
 	r := &round{
 		request: pool.Request{
-			Script: restoreScript, Args: restoreScript.Args(nil, lock.keys, lock.valueArg, old, l.grace(lock.timeout)), Key: lock.key(), Accept: isInteger,
+			Script: script, Args: script.Args(nil, lock.keys, lock.valueArg, l.grace(lock.timeout)), Key: lock.key(), Accept: isInteger,
 		},
 		read: readOne, rule: decideHeld, locker: l,
 	}

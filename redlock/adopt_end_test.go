@@ -54,19 +54,31 @@ var endings = []ending{
 	{name: "close", cut: func(c *cluster, _ int, adopter *redlock.Locker, _ *redlock.Lock, _ func()) {
 		assert.NoError(c.t, adopter.Close())
 	}},
-	{name: "close and fencing", opts: []redlock.LockOption{redlock.WithFencing()},
-		cut: func(c *cluster, _ int, adopter *redlock.Locker, _ *redlock.Lock, _ func()) { assert.NoError(c.t, adopter.Close()) },
-		before: func(c *cluster, _ int) { c.do(1, "SET", "redquorum:fence:a", c.clock.Wall().Add(time.Second).UnixMicro()) }},
+	{
+		name: "close and fencing", opts: []redlock.LockOption{redlock.WithFencing()},
+		cut: func(c *cluster, _ int, adopter *redlock.Locker, _ *redlock.Lock, _ func()) {
+			assert.NoError(c.t, adopter.Close())
+		},
+		before: func(c *cluster, _ int) {
+			c.do(1, "SET", "redquorum:fence:a", c.clock.Wall().Add(time.Second).UnixMicro())
+		},
+	},
 	{name: "context", cut: func(_ *cluster, _ int, _ *redlock.Locker, _ *redlock.Lock, cancel func()) { cancel() }},
-	{name: "context and fencing", opts: []redlock.LockOption{redlock.WithFencing()},
-		cut:    func(_ *cluster, _ int, _ *redlock.Locker, _ *redlock.Lock, cancel func()) { cancel() },
-		before: func(c *cluster, _ int) { c.do(1, "SET", "redquorum:fence:a", c.clock.Wall().Add(time.Second).UnixMicro()) }},
-	{name: "replies lost, and context", cut: func(_ *cluster, _ int, _ *redlock.Locker, _ *redlock.Lock, cancel func()) { cancel() },
+	{
+		name: "context and fencing", opts: []redlock.LockOption{redlock.WithFencing()},
+		cut: func(_ *cluster, _ int, _ *redlock.Locker, _ *redlock.Lock, cancel func()) { cancel() },
+		before: func(c *cluster, _ int) {
+			c.do(1, "SET", "redquorum:fence:a", c.clock.Wall().Add(time.Second).UnixMicro())
+		},
+	},
+	{
+		name: "replies lost, and context", cut: func(_ *cluster, _ int, _ *redlock.Locker, _ *redlock.Lock, cancel func()) { cancel() },
 		before: func(c *cluster, k int) {
 			for i := range 3 {
 				c.servers[(i+k)%5].LoseReplies(1)
 			}
-		}},
+		},
+	},
 	{name: "requests lost", before: func(c *cluster, k int) {
 		for i := range 3 {
 			c.servers[(i+k)%5].LoseRequests(1)

@@ -25,6 +25,9 @@ var adoptSource string
 //go:embed scripts/restore.lua
 var restoreSource string
 
+//go:embed scripts/forget.lua
+var forgetSource string
+
 //go:embed scripts/handover.lua
 var handOverSource string
 
@@ -87,8 +90,13 @@ var (
 	// In order: behind its restoring it would take the lock away again.
 	adoptScript = inOrder(fenceSource, adoptSource)
 
-	// Late: the value of a swap is used once.
-	restoreScript = late(handOverSource, restoreSource)
+	// Late: the value of a swap is used once. In order: with WithValue the next swap has the same
+	// value.
+	restoreScript        = late(handOverSource, restoreSource)
+	orderedRestoreScript = inOrder(handOverSource, restoreSource)
+
+	// In order: with WithValue a later swap may have a note of the same name.
+	forgetScript = inOrder(forgetSource)
 
 	// In order: it takes the key from whoever has it, and should not hit a later one.
 	forceScript = inOrder(handOverSource, forceSource)

@@ -1,6 +1,8 @@
--- Give the key another value, if it has the one that the caller knows. It lives at least as long as before, so that a
--- swap that is undone has not shortened the life of the old holder's lock. A note beside the key keeps the old value, for
--- restore.lua; it is torn up when the old holder releases meanwhile.
+-- Give the key another value, if it has the one that the caller knows. It lives at least as long as
+-- before, so that nobody else gets it while the old holder may believe in it. A note keeps the old
+-- value for restore.lua, for as long as the key would have lived; it is torn up when the old holder
+-- releases meanwhile. It is named by the new value: so the adoption of a lock that is being adopted
+-- leaves the first note in its place.
 --
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the old value
@@ -13,7 +15,10 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end
 local fence = ARGV[4] and raiseFence(KEYS, ARGV[4], ARGV[5]) or 1
-local ttl = math.max(tonumber(ARGV[3]), redis.call('PTTL', KEYS[1]))
-redis.call('SET', 'redquorum:adopt:' .. KEYS[1], ARGV[1], 'PX', ttl)
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ttl)
+local left, ttl = redis.call('PTTL', KEYS[1]), tonumber(ARGV[3])
+if left < 0 then
+  left = ttl -- it would not expire, and from now on does
+end
+redis.call('SET', 'redquorum:adopt:' .. KEYS[1] .. ':' .. ARGV[2], ARGV[1], 'PX', math.max(left, 1))
+redis.call('SET', KEYS[1], ARGV[2], 'PX', math.max(left, ttl))
 return fence

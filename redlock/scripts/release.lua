@@ -1,5 +1,6 @@
--- Compare, and hand over or delete: a key goes only if it still holds the caller's value. A note beside it, that somebody is
--- adopting it from the caller (adopt.lua), goes too.
+-- Compare, and hand over or delete: a key goes only if it still holds the caller's value. A note
+-- that somebody is adopting it from the caller (adopt.lua) goes too; there are several where that
+-- one's lock is being adopted.
 --
 -- KEYS     the lock's keys
 -- ARGV[1]  the value that the caller set
@@ -22,9 +23,15 @@ for i, key in ipairs(KEYS) do
     mine = mine + 1
     handed = handOver(key, ARGV[2]) or handed
   elseif holder then
-    local note = 'redquorum:adopt:' .. key
-    if redis.pcall('GET', note) == ARGV[1] then
-      redis.pcall('DEL', note)
+    for _ = 1, 8 do
+      local note = 'redquorum:adopt:' .. key .. ':' .. holder
+      holder = redis.pcall('GET', note)
+      if holder == ARGV[1] then
+        redis.pcall('DEL', note)
+      end
+      if type(holder) ~= 'string' or holder == ARGV[1] then
+        break
+      end
     end
   end
 end

@@ -1,20 +1,39 @@
--- Give the key its old value back, if the swap reached it and the old holder has not released it since. It lives as long as it
--- would have.
+-- Give the key its old value back, if the swap reached it and the old holder has not released it
+-- since. It lives as long as it would have, as the note of adopt.lua does. Without the note the old
+-- holder has no claim to it. Where somebody adopts it from the caller meanwhile, that one's note
+-- takes the old value over: should that adoption fail, too, the key goes to the old holder.
 --
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the value of the swap
--- ARGV[2]  the old value
--- ARGV[3]  the grace of a waiter who gets the key, in milliseconds
+-- ARGV[2]  the grace of a waiter who gets the key, in milliseconds
 -- Returns 1 when nothing of the swap is left, 0 when it had not reached the key.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return 0
+local notes = 'redquorum:adopt:' .. KEYS[1] .. ':'
+local mine = notes .. ARGV[1]
+local old, left = redis.pcall('GET', mine), redis.pcall('PTTL', mine)
+local claimed = type(old) == 'string' and type(left) == 'number' and left > 0
+local holder = redis.call('GET', KEYS[1])
+redis.pcall('DEL', mine)
+if holder == ARGV[1] then
+  if claimed then
+    redis.call('SET', KEYS[1], old, 'PX', left)
+  else
+    handOver(KEYS[1], ARGV[2])
+  end
+  return 1
 end
-local note = 'redquorum:adopt:' .. KEYS[1]
-local left = redis.call('PTTL', KEYS[1])
-if left > 0 and redis.pcall('GET', note) == ARGV[2] then
-  redis.call('SET', KEYS[1], ARGV[2], 'PX', left)
-else
-  handOver(KEYS[1], ARGV[3])
+for _ = 1, 8 do
+  if type(holder) ~= 'string' then
+    break
+  end
+  local note = notes .. holder
+  holder = redis.pcall('GET', note)
+  if holder == ARGV[1] then
+    if claimed then
+      redis.pcall('SET', note, old, 'PX', left)
+    else
+      redis.pcall('DEL', note)
+    end
+    return 1
+  end
 end
-redis.call('DEL', note)
-return 1
+return 0

@@ -1,0 +1,82 @@
+package redlock_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// The second adopter knows the value by Inspect, or by WithValue; it gives up before the first
+// does, or after it.
+func TestAnAdoptionOfAnAdoptionThatFailsLeavesTheOldHolderItsLock(t *testing.T) {
+	for k := range endTimings {
+		for _, patience := range []time.Duration{time.Microsecond, 2 * time.Millisecond} {
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				checkAdoptionOfAdoption(t, c, time.Duration(k)*endStep, patience, false)
+			})
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				checkAdoptionOfAdoption(t, c, time.Duration(k)*endStep, patience, true)
+			})
+		}
+	}
+}
+
+func checkAdoptionOfAdoption(t *testing.T, c *cluster, after, patience time.Duration, releases bool) {
+	holder, first, second := c.locker(redlock.WithTTL(10*time.Second)), c.locker(), c.locker()
+	c.delayed()
+	old, err := holder.TryLock(ctx, "a")
+	require.NoError(t, err)
+	time.Sleep(100 * time.Millisecond)
+	over := make(chan error, 1)
+	go func() {
+		tooLate := redlock.WithMinValidity(9897500 * time.Microsecond) // a round takes a millisecond
+		_, err := first.Adopt(ctx, "a", old.Value(), redlock.WithValue("first"), tooLate)
+		over <- err
+	}()
+	time.Sleep(after)
+	few, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if releases {
+		go func() { _ = old.Unlock(ctx) }() //nolint:errcheck // an adoption may have taken it
+	}
+	adopted, err := second.Adopt(few, "a", "first")
+	failed := <-over
+	time.Sleep(time.Second)
+	require.Error(t, failed)
+	switch {
+	case err == nil:
+		require.NoError(t, adopted.Verify(ctx))
+		require.Error(t, old.Verify(ctx))
+	case releases:
+		require.Equal(t, make([]string, 5), c.holders("a"), "after %v", after)
+	default:
+		require.NoError(t, old.Verify(ctx), "after %v: %v, %v", after, err, c.holders("a"))
+		require.Equal(t, slices.Repeat([]string{old.Value()}, 5), c.holders("a"), "after %v", after)
+	}
+	require.Empty(t, c.notes())
+}
+
+func TestALockThatIsGivenBackLivesAsLongAsItWouldHave(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		holder, adopter := c.locker(redlock.WithTTL(2*time.Second)), c.locker()
+		c.delayed()
+		old, err := holder.TryLock(ctx, "a")
+		require.NoError(t, err)
+		time.Sleep(10 * time.Millisecond)
+		_, err = adopter.Adopt(ctx, "a", old.Value(), redlock.WithTTL(20*time.Second), redlock.WithMinValidity(19797500*time.Microsecond))
+		require.ErrorIs(t, err, redlock.ErrNoValidity)
+		time.Sleep(10 * time.Millisecond)
+		for i, s := range c.servers {
+			value, left, _ := s.Get("a")
+			assert.Equal(t, old.Value(), value)
+			assert.LessOrEqual(t, left, 2*time.Second, "node %d", i)
+			assert.Greater(t, left, 1900*time.Millisecond, "node %d", i)
+		}
+	})
+}
