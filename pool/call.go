@@ -45,9 +45,11 @@ type Call struct {
 	Request *Request
 	// Index is the caller's own; the node does not look at it.
 	Index int32
-	// Keep makes the node deliver the call whatever happens: when it ends without an answer it is told so to the
-	// Sink as usual, and sent again, before everything else, when the node is back. For calls that may come late and
-	// twice without harm, as a compare-and-delete of a unique value. Bounded: see [Stats.Dropped].
+	// Keep makes the node deliver the call whatever happens, until it is closed: when it ends
+	// without an answer it is told so to the Sink as usual, and sent again, before everything else,
+	// when the node is back. For calls that may come late and twice without harm, as a
+	// compare-and-delete of a unique value. Bounded: see [Stats.Dropped]; [Node.Drain] waits for
+	// them.
 	Keep bool
 
 	eval      bool // send the script's text, guarded by Node.mu

@@ -255,6 +255,7 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 		call.completed = true
 		outcomes = append(outcomes, o)
 	}
+	n.drainedLocked()
 	n.wakeLocked(c)
 	return outcomes, nil
 }

@@ -40,6 +40,7 @@ type Node struct {
 	connections uint64        // made and introduced
 	lastContact clock.Instant // when the last connection ended
 	observers   map[*byte]func()
+	drained     chan struct{} // closed when no kept call is without an answer; nil while nobody waits for that
 
 	subscriptions map[*Subscription]struct{} // that have not ended
 }
@@ -154,9 +155,10 @@ func (n *Node) admitLocked(c *Call) error {
 	return nil
 }
 
-// Close ends the node: calls that are queued or not answered end with [ErrClosed], kept calls are forgotten, the
-// connection is closed, and so is every [Subscription]. It returns when every goroutine of the node has ended. A second Close
-// does nothing.
+// Close ends the node: calls that are queued or not answered end with [ErrClosed], kept calls are
+// forgotten ([Node.Drain] waits for them, [Stats.Dropped] counts them), the connection is closed,
+// and so is every [Subscription]. It returns when every goroutine of the node has ended. A second
+// Close does nothing.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	n.state = Closed

@@ -134,7 +134,9 @@ func (n *Node) down(err error) {
 func (n *Node) closed() {
 	n.mu.Lock()
 	n.state = Closed
+	n.counts.dropped += uint64(n.keptLocked())
 	outcomes := n.failQueueLocked(fail(Unsent, ErrClosed), func(*Call) bool { return false })
+	n.drainedLocked()
 	n.mu.Unlock()
 	tell(outcomes)
 }

@@ -13,7 +13,7 @@ type Stats struct {
 	Calls    uint64 // calls made
 	Timeouts uint64 // calls that ended at their deadline
 	Connects uint64 // connections made
-	Dropped  uint64 // kept calls that were given up because there were too many
+	Dropped  uint64 // kept calls that were given up: there were too many, or the node was closed
 }
 
 type counts struct{ calls, timeouts, connects, dropped, pings uint64 }
