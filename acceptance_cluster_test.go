@@ -169,7 +169,11 @@ func newLocker(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Loc
 	t.Helper()
 	l, err := redlock.New(urls, opts...)
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, l.Close()) })
+	t.Cleanup(func() {
+		if err := l.Close(); !errors.Is(err, redlock.ErrUndelivered) { // masters may be away
+			assert.NoError(t, err)
+		}
+	})
 	return l
 }
 

@@ -23,6 +23,7 @@ type agenda struct {
 	timer   *clock.Timer  // runs fire
 	timerAt clock.Instant // when; never when it does not run
 	stopped bool
+	calling sync.WaitGroup // calls of due; none begins once stopped is set
 }
 
 // pace is the pause between two bursts.
@@ -87,22 +88,29 @@ func (a *agenda) remove(lock *Lock) {
 // fire takes the locks whose time has come from the agenda, and sets the timer for the next.
 func (a *agenda) fire() {
 	a.mu.Lock()
+	if a.stopped {
+		a.mu.Unlock()
+		return
+	}
 	now := a.clock.Now()
 	var due []*Lock
 	for len(a.queue.locks) > 0 && a.queue.at(0) <= now && (a.burst == 0 || len(due) < a.burst) {
 		due = append(due, heap.Pop(&a.queue).(*Lock))
 	}
 	a.timerAt = never
-	if len(a.queue.locks) > 0 && !a.stopped {
+	if len(a.queue.locks) > 0 {
 		next := a.queue.at(0)
 		if next <= now { // more than a burst
 			next = now.Add(pace)
 		}
 		a.setLocked(next)
 	}
-	stopped := a.stopped
+	if len(due) > 0 {
+		a.calling.Add(1)
+	}
 	a.mu.Unlock()
-	if len(due) > 0 && !stopped {
+	if len(due) > 0 {
+		defer a.calling.Done()
 		a.due(due, now)
 	}
 }
@@ -120,14 +128,16 @@ func (a *agenda) len() int {
 	return len(a.queue.locks)
 }
 
-// stop ends the timer.
+// stop ends the timer, and waits until nobody is called back any more. Who is due later stays on
+// the agenda.
 func (a *agenda) stop() {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.stopped = true
 	if a.timer != nil {
 		a.timer.Stop()
 	}
+	a.mu.Unlock()
+	a.calling.Wait()
 }
 
 // agendaQueue implements heap.Interface, the earliest first.

@@ -46,23 +46,28 @@ func (l *Locker) UnlockAll(ctx context.Context) error {
 // maxReleased bounds the releases that are under way at once when all locks are released, so that they fit the queues of the nodes.
 const maxReleased = 4096
 
-// releaseHeld releases all locks that are held, as fast as the nodes take it. Once a quorum does not answer, it goes on without
-// waiting: what the nodes do not take then ends with its TTL.
+// releaseHeld releases all locks that are held.
 func (l *Locker) releaseHeld(why error) []*Lock {
 	locks := l.expiry.all()
-	rounds := make([]*round, 0, maxReleased)
+	inChunks(locks, func(lock *Lock) *round { return lock.startRelease(why) })
+	return locks
+}
+
+// inChunks sends a release of each lock, nil for none, as fast as the nodes take it. Once a quorum
+// does not answer, it goes on without waiting: what the nodes do not take then ends with its TTL.
+func inChunks(locks []*Lock, send func(lock *Lock) *round) {
+	rounds := make([]*round, 0, min(len(locks), maxReleased))
 	answered := true
 	for chunk := range slices.Chunk(locks, maxReleased) {
 		rounds = rounds[:0]
 		for _, lock := range chunk {
-			rounds = append(rounds, lock.startRelease(why))
+			rounds = append(rounds, send(lock))
 		}
 		for _, r := range rounds {
-			if answered {
+			if answered && r != nil {
 				<-r.decided
 				answered = r.verdict != noQuorum
 			}
 		}
 	}
-	return locks
 }

@@ -30,6 +30,10 @@ var (
 	// ErrClosed means that the locker was closed.
 	ErrClosed = errors.New("redlock: locker closed")
 
+	// ErrUndelivered means that Close gave releases up that some nodes had not answered. What these
+	// nodes hold of our locks is free at the end of its TTL.
+	ErrUndelivered = errors.New("redlock: releases not delivered")
+
 	// ErrInvalid means a bad argument, which the text names. Nothing was sent.
 	ErrInvalid = errors.New("redlock: invalid argument")
 )
@@ -95,7 +99,7 @@ func (e *QuorumError) Unwrap() []error {
 // NodeError is what one node had to say, or why it said nothing.
 type NodeError struct {
 	Endpoint string // without user and password
-	Err      error  // a *pool.CallError
+	Err      error  // a *pool.CallError, where the node was asked
 }
 
 // Error returns endpoint and reason.

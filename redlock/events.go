@@ -146,6 +146,13 @@ func (e *events) over(lock *Lock, end state, err error) {
 	}
 }
 
+// undelivered tells what Close could not deliver.
+func (e *events) undelivered(err error) {
+	if e != nil && e.logger != nil && err != nil {
+		e.add(func() { e.logger.Warn("closed with releases that were not delivered", "reason", err) })
+	}
+}
+
 // node tells how a node is, if that has changed: up and voting (nil), or why not.
 func (e *events) node(i int, stats *NodeStats) {
 	if e == nil {

@@ -299,6 +299,7 @@ func TestHooksTellInOrderWhatHappened(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, l.ForceUnlock(ctx, "a"))
 		<-again.Done()
+		settle() // it is undone
 		c.servers[0].Kill()
 		time.Sleep(time.Second)
 		require.NoError(t, l.Close())

@@ -215,8 +215,11 @@ func (lock *Lock) undoAtLocked() clock.Instant {
 	return lock.until.Add(lock.locker.config.drift.Of(lock.ttl))
 }
 
-func (lock *Lock) undoNowLocked() {
-	lock.undoLocked(lock.newRelease(), lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
+func (lock *Lock) undoNowLocked() *round {
+	u := lock.newRelease()
+	u.decided = make(chan struct{})
+	lock.undoLocked(u, lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
+	return u
 }
 
 // key is that of the first name.

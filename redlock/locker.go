@@ -44,6 +44,9 @@ type Locker struct {
 	closed  bool
 	running int           // calls and rounds under way
 	idle    chan struct{} // closed when closed is set and running is 0
+
+	ending      sync.Once // the rest of Close
+	undelivered error     // what Close returns; written in ending
 }
 
 // New returns a Locker over independent Redis masters: redis://, rediss:// and unix:// URLs, or host:port. It returns at once
@@ -213,39 +216,6 @@ func (l *Locker) leave() {
 	default:
 		close(l.idle)
 	}
-}
-
-// Close releases all locks that are held, waits until the nodes have answered or have been given up, and ends all that
-// the Locker runs in the background; nodes of [NewFromNodes] stay open. It takes about two node timeouts at most. Calls that are under way
-// and later ones end with [ErrClosed]; a second Close waits for the first.
-func (l *Locker) Close() error {
-	l.mu.Lock()
-	first := !l.closed
-	if first {
-		l.closed = true
-		l.running++ // until all releases are under way, and count themselves
-		close(l.closing)
-	}
-	l.mu.Unlock()
-	if first {
-		// From here on no lock is added: hold looks at closed before it adds one.
-		l.releaseHeld(ErrClosed)
-		l.leave()
-	}
-	<-l.idle
-	l.releaseHeld(ErrClosed) // what an extension that was under way has put back
-	l.expiry.stop()
-	l.renewals.stop()
-	for _, stop := range l.unwatch {
-		stop()
-	}
-	l.ears.close()
-	l.voters.stop()
-	l.events.stop()
-	if l.owns {
-		closeNodes(l.nodes)
-	}
-	return nil
 }
 
 func closeNodes(nodes []*pool.Node) {

@@ -214,8 +214,9 @@ func WithHooks(hooks Hooks) Option {
 	})
 }
 
-// WithLogger makes the Locker log nodes that come up, go down or may not vote, and locks that are lost. Nothing is logged per lock
-// otherwise, and nothing at all without this option.
+// WithLogger makes the Locker log nodes that come up, go down or may not vote, locks that are lost,
+// and what Close could not deliver. Nothing is logged per lock otherwise, and nothing at all
+// without this option.
 func WithLogger(logger *slog.Logger) Option {
 	return lockerOption(func(c *config) error {
 		if logger == nil {

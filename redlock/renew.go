@@ -28,6 +28,7 @@ func renewalAt(start clock.Instant, after, ttl time.Duration) clock.Instant {
 // renew extends the locks that are due. It is called by the renewal agenda.
 func (l *Locker) renew(due []*Lock, _ clock.Instant) {
 	if !l.enter() {
+		l.undoLost(due) // Close does not find them on the agenda any more
 		return
 	}
 	defer l.leave()

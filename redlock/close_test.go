@@ -1,0 +1,172 @@
+package redlock_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+func TestCloseUndoesLocksThatWereLostAtOnce(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.renewing(redlock.WithTTL(10 * time.Second))
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second) // before the first renewal, which reaches one node of three
+		c.servers[0].Kill()
+		c.servers[1].Kill()
+		<-lock.Done()
+		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		value, _, _ := c.servers[2].Get("a")
+		require.Equal(t, lock.Value(), value, "it is to be undone when the others have forgotten it")
+		c.servers[0].Restart(true)
+		c.servers[1].Restart(true)
+		began := time.Now()
+		require.NoError(t, l.Close())
+		assert.Less(t, time.Since(began), time.Second+time.Millisecond)
+		assert.Empty(t, c.holders("a")[2])
+	})
+}
+
+// The agenda calls back for locks that were lost in the moment in which the Locker is closed.
+func TestCloseUndoesWhatIsLostBesideIt(t *testing.T) {
+	for k := -20; k <= 20; k++ {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			l := c.renewing(redlock.WithTTL(10 * time.Second))
+			lock, err := l.TryLock(ctx, "a")
+			require.NoError(t, err)
+			time.Sleep(3 * time.Second)
+			c.servers[0].Kill()
+			c.servers[1].Kill()
+			<-lock.Done()
+			time.Sleep(102*time.Millisecond + time.Duration(k)*100*time.Microsecond) // about when it is to be undone
+			require.ErrorIs(t, l.Close(), redlock.ErrUndelivered, "to the nodes that are down")
+			assert.Empty(t, c.holders("a")[2])
+		})
+	}
+}
+
+func TestCloseWaitsForAReleaseThatANodeHasNotAnswered(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithTTL(time.Minute))
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		settle()
+		c.servers[2].Mute(true)
+		require.NoError(t, lock.Unlock(ctx))
+		time.AfterFunc(time.Second, func() { c.servers[2].Mute(false) })
+		require.NoError(t, l.Close())
+		assert.Zero(t, c.keys())
+	})
+}
+
+func TestCloseWaitsForARestartToDeliverARelease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithTTL(time.Minute))
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		settle()
+		c.servers[2].Kill()
+		require.NoError(t, lock.Unlock(ctx))
+		time.AfterFunc(400*time.Millisecond, func() { c.servers[2].Restart(true) })
+		require.NoError(t, l.Close())
+		assert.Zero(t, c.keys())
+	})
+}
+
+func TestCloseTellsWhichNodesHaveNotAnsweredTheirReleases(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		var log bytes.Buffer
+		l := c.locker(redlock.WithTTL(time.Minute), redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		for _, name := range []string{"a", "b"} {
+			_, err := l.TryLock(ctx, name)
+			require.NoError(t, err)
+		}
+		settle()
+		c.servers[2].Kill()
+		settle()
+		began := time.Now()
+		err := l.Close()
+		assert.Equal(t, time.Second, time.Since(began), "no longer than that")
+		require.ErrorIs(t, err, redlock.ErrUndelivered)
+		var node *redlock.NodeError
+		require.ErrorAs(t, err, &node)
+		assert.Equal(t, "redis://node2:6379", node.Endpoint)
+		assert.Regexp(t, `^redlock: releases not delivered: redis://node2:6379: 2 of them: `, err.Error())
+		assert.NotContains(t, err.Error(), "\n")
+		assert.Equal(t, err, l.Close(), "again the same")
+		assert.EqualValues(t, 2, l.Stats().Nodes[2].Dropped)
+		assert.Contains(t, log.String(), "not delivered")
+	})
+}
+
+func TestCloseDoesNotWaitForANodeThatHasNothingOfOurs(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.servers[2].Kill()
+		l := c.locker(redlock.WithTTL(time.Minute))
+		for _, name := range []string{"a", "b"} {
+			_, err := l.TryLock(ctx, name)
+			require.NoError(t, err)
+		}
+		settle()
+		began := time.Now()
+		require.NoError(t, l.Close())
+		assert.Zero(t, time.Since(began))
+		assert.Zero(t, c.keys())
+	})
+}
+
+func TestCloseWaitsForWhatAnAdoptionTookToBeGivenBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		holder, adopter := c.locker(), c.locker()
+		old, err := holder.TryLock(ctx, "a")
+		require.NoError(t, err)
+		settle()
+		for _, s := range c.servers {
+			s.MuteReplies(true)
+		}
+		_, err = adopter.Adopt(ctx, "a", old.Value())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotContains(t, c.holders("a"), "")
+		time.AfterFunc(time.Second, func() {
+			for _, s := range c.servers {
+				s.MuteReplies(false)
+			}
+		})
+		require.NoError(t, adopter.Close())
+		assert.Equal(t, []string{old.Value(), old.Value(), old.Value()}, c.holders("a"))
+		assert.Empty(t, c.notes())
+	})
+}
+
+func TestCloseLeavesTheReleasesOfSharedNodesToThem(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		var nodes []*pool.Node
+		for i := range c.servers {
+			node, err := pool.NewNode(fmt.Sprintf("node%d:6379", i), pool.WithClock(c.clock), pool.WithDialer(c.dialer()))
+			require.NoError(t, err)
+			defer node.Close()
+			nodes = append(nodes, node)
+		}
+		l, err := redlock.NewFromNodes(nodes)
+		require.NoError(t, err)
+		_, err = l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		settle()
+		c.servers[2].Kill()
+		settle()
+		began := time.Now()
+		require.NoError(t, l.Close())
+		assert.Zero(t, time.Since(began))
+		c.servers[2].Restart(true)
+		assert.Zero(t, nodes[2].Drain(ctx))
+		assert.Zero(t, c.keys())
+	})
+}
