@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -30,19 +29,19 @@ type Lock struct {
 
 	mu        sync.Mutex // guards the fields below; held over the sending of a round, never over waiting for one
 	state     state
-	extending bool                                  // an extension is under way
-	healing   bool                                  // there was one, which may have given the key to nodes that refused it
-	ttl       time.Duration                         // as the nodes know it
-	timeout   time.Duration                         // how long its rounds wait for a node
-	until     clock.Instant                         // end of validity
-	heldUntil clock.Instant                         // by WithMaxHold; never without
-	touched   uint64                                // nodes that have, may have or may yet get our value
-	epoch     uint64                                // of the electorate, when the round began that it is held by
-	err       error                                 // why it is no longer held
-	done      chan struct{}                         // closed when err is set; nil until Done is first called
-	extended  chan struct{}                         // closed when the extension is over; nil while nobody waits for that
-	contexts  map[*context.CancelCauseFunc]struct{} // to be cancelled at the end; nil until there is one
-	release   *round                                // nil until the releases are sent
+	extending bool                         // an extension is under way
+	healing   bool                         // there was one, which may have given the key to nodes that refused it
+	ttl       time.Duration                // as the nodes know it
+	timeout   time.Duration                // how long its rounds wait for a node
+	until     clock.Instant                // end of validity
+	heldUntil clock.Instant                // by WithMaxHold; never without
+	touched   uint64                       // nodes that have, may have or may yet get our value
+	epoch     uint64                       // of the electorate, when the round began that it is held by
+	err       error                        // why it is no longer held
+	done      chan struct{}                // closed when err is set; nil until Done is first called
+	extended  chan struct{}                // closed when the extension is over; nil while nobody waits for that
+	contexts  map[<-chan struct{}]*derived // to be cancelled at the end, by the Done of their parents; nil until there is one
+	release   *round                       // nil until the releases are sent
 }
 
 func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
@@ -128,29 +127,6 @@ func (lock *Lock) Err() error {
 	return lock.err
 }
 
-// Context returns a context for the work that the lock protects: a child of parent that ends when the lock is no longer held.
-// context.Cause then tells why, [ErrLost] or [ErrReleased]. Like any context it cannot stop work that does not look at it.
-func (lock *Lock) Context(parent context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(parent)
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	lock.expireLocked(lock.locker.clock.Now())
-	if lock.err != nil {
-		cancel(lock.err)
-		return ctx
-	}
-	if lock.contexts == nil {
-		lock.contexts = make(map[*context.CancelCauseFunc]struct{})
-	}
-	lock.contexts[&cancel] = struct{}{}
-	context.AfterFunc(ctx, func() { // a parent may end long before the lock
-		lock.mu.Lock()
-		defer lock.mu.Unlock()
-		delete(lock.contexts, &cancel)
-	})
-	return ctx
-}
-
 // expireLocked moves a held lock to lost when its validity has ended. Everything that tells or uses the state looks
 // here first, so that the truth does not depend on a timer having run.
 func (lock *Lock) expireLocked(now clock.Instant) {
@@ -187,8 +163,8 @@ func (lock *Lock) endLocked(to state, reason error) {
 	if lock.done != nil {
 		close(lock.done)
 	}
-	for cancel := range lock.contexts {
-		(*cancel)(reason)
+	for _, d := range lock.contexts {
+		d.cancel(reason)
 	}
 	lock.locker.expiry.remove(lock)
 	lock.locker.renewals.remove(lock)
