@@ -80,3 +80,39 @@ func TestALockThatIsGivenBackLivesAsLongAsItWouldHave(t *testing.T) {
 		}
 	})
 }
+
+func TestOfTwoAdoptersThatAreCutShortOneStandsOrTheOldHolderHasItsLock(t *testing.T) {
+	for k := range endTimings {
+		for _, apart := range []time.Duration{0, 300 * time.Microsecond, 700 * time.Microsecond} {
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				holder, first, second := c.locker(redlock.WithTTL(10*time.Second)), c.locker(), c.locker()
+				c.delayed()
+				old, err := holder.TryLock(ctx, "a")
+				require.NoError(t, err)
+				time.Sleep(100 * time.Millisecond)
+				few, cancel := context.WithTimeout(ctx, time.Duration(k)*endStep)
+				defer cancel()
+				var one *redlock.Lock
+				over := make(chan struct{})
+				go func() {
+					defer close(over)
+					one, _ = first.Adopt(few, "a", old.Value()) //nolint:errcheck // nil then
+				}()
+				time.Sleep(apart)
+				later, cancelLater := context.WithTimeout(ctx, time.Duration(endTimings-k)*endStep)
+				defer cancelLater()
+				two, _ := second.Adopt(later, "a", old.Value()) //nolint:errcheck // nil then
+				<-over
+				time.Sleep(time.Second)
+				holders := 0
+				for _, lock := range []*redlock.Lock{old, one, two} {
+					if lock != nil && lock.Verify(ctx) == nil {
+						holders++
+					}
+				}
+				require.Equal(t, 1, holders, "after %v and %v: %v", time.Duration(k)*endStep, apart, c.holders("a"))
+				require.Empty(t, c.notes())
+			})
+		}
+	}
+}

@@ -34,8 +34,8 @@ func (c *cluster) notes() (notes []string) {
 }
 
 const (
-	endTimings = 60
-	endStep    = 50 * time.Microsecond // between two of them; 60 are longer than two rounds to all nodes
+	endTimings = 30
+	endStep    = 110 * time.Microsecond // between two of them; all are longer than two rounds to all nodes
 )
 
 // ending is a way in which an adoption ends before it stands.
@@ -110,6 +110,13 @@ var endings = []ending{
 		c.servers[k%5].Restart(true)
 		cancel()
 	}},
+	{
+		name: "a node forgets",
+		cut: func(c *cluster, k int, _ *redlock.Locker, _ *redlock.Lock, cancel func()) {
+			c.servers[k%5].Restart(false)
+			cancel()
+		},
+	},
 	{name: "the old holder releases", ends: true, cut: func(_ *cluster, _ int, _ *redlock.Locker, old *redlock.Lock, cancel func()) {
 		go func() { _ = old.Unlock(ctx) }() //nolint:errcheck // the adoption may have taken it
 		cancel()
@@ -120,7 +127,8 @@ var endings = []ending{
 	}},
 }
 
-// S22 (docs/safety.md): however an adoption ends, and whenever, it stands or the old holder has its lock.
+// S22 (docs/safety.md): however an adoption ends, and whenever, it stands or the old holder has its
+// lock.
 func TestAnAdoptionStandsOrTheOldHolderHasItsLock(t *testing.T) {
 	for _, e := range endings {
 		t.Run(e.name, func(t *testing.T) {
@@ -177,4 +185,36 @@ func (e *ending) check(t *testing.T, c *cluster, k int) {
 	}
 	time.Sleep(time.Second)
 	require.Empty(t, c.notes(), at)
+}
+
+func TestAnAdoptionThatCannotBeUndoneLeavesTheLockToNobodyUntilItsTTLEnds(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		holder, adopter, third := c.locker(redlock.WithTTL(10*time.Second)), c.locker(), c.locker()
+		c.delayed()
+		old, err := holder.TryLock(ctx, "a")
+		require.NoError(t, err)
+		time.Sleep(100 * time.Millisecond)
+		few, cancel := context.WithTimeout(ctx, 600*time.Microsecond) // the values are swapped, and no answer is in
+		defer cancel()
+		time.AfterFunc(550*time.Microsecond, func() {
+			for _, s := range c.servers {
+				s.Mute(true)
+			}
+		})
+		_, err = adopter.Adopt(few, "a", old.Value())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, adopter.Close(), redlock.ErrUndelivered)
+		for _, s := range c.servers {
+			s.Mute(false)
+		}
+		time.Sleep(time.Second)
+		require.NotContains(t, c.holders("a"), "")
+		require.ErrorIs(t, old.Verify(ctx), redlock.ErrLost)
+		_, err = third.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		time.Sleep(10 * time.Second)
+		_, err = third.TryLock(ctx, "a")
+		require.NoError(t, err)
+		require.Empty(t, c.notes())
+	})
 }

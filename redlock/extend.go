@@ -9,15 +9,20 @@ import (
 	"github.com/hashicorp/go-multierror"
 )
 
-// Extend gives the lock a new TTL, from now on, with one round: a quorum of nodes must still hold it. A node that lost the
-// key gets it back, and votes from the next round on. It takes the limits of [WithTTL]. Renewal goes on with the new TTL.
+// Extend gives the lock a new TTL, from now on, with one round: a quorum of nodes must say that
+// they still hold it. A node that no longer has the key gets it back; it counts as one that
+// refused, and votes from the next round on. Extend takes the limits of [WithTTL]. Renewal goes on
+// with the new TTL, also where the round failed.
 //
 // A TTL shorter than what is left shortens the validity at once, whatever becomes of the round.
-// Otherwise a round that fails leaves the present validity as it is, and renewal tries again, with
-// the new TTL, before it ends. Errors: [ErrLost] when a quorum no longer has the lock or validity
-// ended first (a lost lock never comes back), [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when
-// too few nodes answered, [ErrInvalid], and the error of a ctx that ended (the round goes on, and
-// counts).
+// Otherwise a round that fails leaves the present validity as it is. The nodes that it reached keep
+// the key for the new TTL all the same, and renewal, unless it is off, tries again before validity
+// ends: the lock lives on if a quorum answers by then.
+//
+// Errors: [ErrLost] when a quorum says that it does not have the lock, or validity ended first (a
+// lost lock never comes back), [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when too few nodes
+// answered or they disagree, [ErrInvalid], and the error of a ctx that ended (the round goes on,
+// and counts).
 func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if ctx == nil {
 		return invalid("ctx is nil")

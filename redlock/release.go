@@ -8,8 +8,10 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// Unlock releases the lock on every node, also on those that did not grant it. It is not cut short by ctx: it ends when
-// a quorum has answered, at the latest at the node timeout, and nodes that cannot be reached now get the release when they are back.
+// Unlock releases the lock on every node, also on those that did not grant it. It is not cut short
+// by ctx: it ends when a quorum has answered, at the latest at the node timeout, and nodes that
+// cannot be reached now get the release when they are back, if that is before the end of
+// [Locker.Close].
 //
 // It returns nil when a quorum confirmed that it deleted the lock, or gave it to one who waits; nodes that never granted it count
 // where others do not answer. [ErrLost] when the lock was lost before, or a quorum did not have
