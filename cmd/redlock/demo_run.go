@@ -99,7 +99,7 @@ func (d *demo) ready(ctx context.Context) error {
 func (d *demo) close() {
 	var all sync.WaitGroup
 	for _, w := range d.workers {
-		all.Go(func() { _ = w.locker.Close() }) //nolint:errcheck // always nil
+		all.Go(func() { _ = w.locker.Close() }) //nolint:errcheck // masters may be away
 	}
 	all.Wait()
 	if d.embedded != nil {

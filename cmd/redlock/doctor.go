@@ -99,7 +99,7 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	if err != nil {
 		return diagnosis{}, invalidUsage(err)
 	}
-	defer locker.Close() //nolint:errcheck // always nil
+	defer locker.Close() //nolint:errcheck // it has locked nothing
 	ctx, cancel := context.WithTimeout(ctx, doctorBound)
 	defer cancel()
 	all := make([]facts, len(nodes))

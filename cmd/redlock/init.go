@@ -50,7 +50,7 @@ few answer; 64 for a wrong command line.`,
 			if err != nil {
 				return err
 			}
-			defer locker.Close() //nolint:errcheck // always nil
+			defer locker.Close() //nolint:errcheck // it has locked nothing
 			result, err := initialize(cmd.Context(), locker, force)
 			if err != nil {
 				return err

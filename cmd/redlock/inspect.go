@@ -72,7 +72,7 @@ func ask(cmd *cobra.Command, nodes *nodeFlags, name string) (redlock.Status, err
 	if err != nil {
 		return redlock.Status{}, err
 	}
-	defer locker.Close() //nolint:errcheck // always nil
+	defer locker.Close() //nolint:errcheck // it has locked nothing
 	return inspect(cmd.Context(), locker, name)
 }
 

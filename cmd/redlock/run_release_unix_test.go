@@ -35,7 +35,7 @@ func TestMasterThatMissesTheReleaseIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, fail := range []func(*redistest.Server) error{(*redistest.Server).Kill, (*redistest.Server).Stop} {
 		servers, urls := startServers(t, 3)
-		want := `redlock: lock "x" is released, but its key may stay for up to 30s at ` + servers[1].URL() + "\n"
+		want := `redlock: the key of lock "x" may stay for up to 30s at ` + servers[1].URL() + "\n"
 		assert.Equal(t, want, releaseAfter(t, urls, func() { require.NoError(t, fail(servers[1])) }))
 	}
 }

@@ -39,7 +39,7 @@ type runner struct {
 
 // run acquires, runs, releases, in this order whatever happens, and returns the exit status as an error.
 func (r *runner) run(ctx context.Context) error {
-	defer r.locker.Close() //nolint:errcheck // always nil
+	defer r.close()
 	lock, err := r.acquire(ctx, r.signals)
 	if err != nil {
 		return r.notAcquired(ctx, err)
@@ -75,9 +75,6 @@ func (r *runner) release(lock *redlock.Lock) {
 	err := lock.Unlock(context.Background()) // within the node timeout
 	switch {
 	case err == nil:
-		if late := r.undelivered(); len(late) > 0 {
-			r.messages.say("not-delivered", "lock %q is released, but its key may stay for up to %v at %s", r.flags.name, r.flags.ttl, strings.Join(late, ", "))
-		}
 	case errors.Is(err, redlock.ErrLost):
 		r.messages.say("not-released", "lock %q was no longer ours when it was released: %s", r.flags.name, strings.TrimPrefix(err.Error(), "redlock: "))
 	default:
@@ -85,28 +82,20 @@ func (r *runner) release(lock *redlock.Lock) {
 	}
 }
 
-const (
-	deliverBound    = time.Second // for masters that have not confirmed the release when a majority has
-	deliverShortest = time.Millisecond
-	deliverLongest  = 50 * time.Millisecond
-)
-
-// undelivered waits until the masters have all that they were sent, releases above all, and returns
-// those that have not: they do not answer, or are away and what they would be sent is kept for
-// them.
-func (r *runner) undelivered() []string {
-	pause := clock.Backoff{Shortest: deliverShortest, Longest: deliverLongest}
-	for until := r.clock.Now().Add(deliverBound); ; clock.Sleep(context.Background(), r.clock, pause.Next()) {
-		var late []string
-		for _, n := range r.locker.Stats().Nodes {
-			if n.Kept > 0 || n.Waiting > 0 {
-				late = append(late, n.Endpoint)
-			}
-		}
-		if len(late) == 0 || r.clock.Now() >= until {
-			return late
+// close waits a second at most for masters that have not confirmed what they were sent, releases
+// above all, and names those that have not then.
+func (r *runner) close() {
+	err := r.locker.Close()
+	if err == nil {
+		return
+	}
+	var late []string
+	for _, n := range r.locker.Stats().Nodes {
+		if n.Dropped > 0 {
+			late = append(late, n.Endpoint)
 		}
 	}
+	r.messages.say("not-delivered", "the key of lock %q may stay for up to %v at %s", r.flags.name, r.flags.ttl, strings.Join(late, ", "))
 }
 
 // environment returns the environment of the command: ours without the passwords of the masters, and without what an outer redlock

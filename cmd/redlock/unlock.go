@@ -41,7 +41,7 @@ func unlock(cmd *cobra.Command, nodes *nodeFlags, name string, asJSON bool) erro
 	if err != nil {
 		return err
 	}
-	defer locker.Close() //nolint:errcheck // always nil
+	defer locker.Close() //nolint:errcheck // it has locked nothing
 	// What cannot be told is no reason not to delete it: the error of the deletion says more.
 	status, err := inspect(cmd.Context(), locker, name)
 	if len(status.Nodes) == 0 {
