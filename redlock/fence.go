@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -36,43 +37,118 @@ func (lock *Lock) fenceArgs() []any {
 }
 
 // settle finds the fencing token of a round that a quorum granted. In the ordinary case all nodes gave the caller's clock, and
-// it is settled. Otherwise the nodes that are behind are raised to the largest, with a second round. It returns why there is
+// it is settled. Otherwise the nodes that are behind are raised to it, with a second round. It returns why there is
 // no token, and the context's error where ctx ended it.
+//
+// Where the fences of the quorum are too far apart, one of its nodes has a wrong clock or counter, and its fence is no use: then
+// the grants that are still to come are awaited, until the node timeout.
 func (lock *Lock) settle(ctx context.Context, r *round) (reason, ended error) {
 	if !lock.fenced {
 		return nil, nil
 	}
-	l := lock.locker
-	r.mu.Lock()
-	// Later grants are not looked at: their fences do not matter to a token that a quorum has.
-	granted := l.voters.counted(r.granted)
-	fences := append([]int64(nil), r.rare.fences...)
-	r.mu.Unlock()
-	token, at, below := decideToken(fences, granted)
-	if below != 0 {
-		l.counts.secondRounds.Add(1)
-		raise := &round{
-			request: pool.Request{
-				Script: raiseScript, Key: lock.key(), Accept: isInteger, Prove: l.voters.proves(),
-				Args: raiseScript.Args(nil, lock.keys, lock.valueArg, strconv.FormatInt(token, 10), l.config.fenceLife().Milliseconds()),
-			},
-			read: readOne, rule: decideAcquire, decided: make(chan struct{}),
-			granted: at, failed: allNodes(len(fences)) &^ (at | below),
+	more := make(chan struct{}, 1)
+	for {
+		fences, granted, all := r.fences(lock.locker, more)
+		token, at, below := decideToken(fences, granted, raiseReach)
+		if token == 0 && all {
+			token, at, below = decideToken(fences, granted, anyReach)
 		}
-		raise.send(l, l.clock.Now().Add(lock.timeout), 0) // a round of its own
-		v, ended := raise.wait(ctx)
-		switch v {
-		case won:
-		case denied:
-			return ErrTaken, nil
-		case noQuorum:
-			return ErrNoQuorum, nil
-		case pending:
-			return nil, ended
+		switch {
+		case below != 0:
+			if reason, ended = lock.raise(ctx, token, at, below); reason != nil || ended != nil {
+				return reason, ended
+			}
+			fallthrough
+		case token != 0:
+			lock.fence = token
+			lock.mend(fences, granted)
+			return nil, nil
+		case all:
+			return errFarApart, nil
+		}
+		select {
+		case <-more: // at the node timeout at the latest, when every vote is in
+		case <-ctx.Done():
+			return nil, endOf(ctx)
 		}
 	}
-	lock.fence = token
-	return nil, nil
+}
+
+// fences returns the fences of the nodes that granted, and whether all have voted. If not, more is told of the next vote.
+func (r *round) fences(l *Locker, more chan struct{}) (fences []int64, granted uint64, all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rare.more = more
+	return append(fences, r.rare.fences...), l.voters.counted(r.granted), r.granted|r.refused|r.failed == allNodes(len(l.nodes))
+}
+
+func (r *round) tellMoreLocked() {
+	if r.rare == nil || r.rare.more == nil {
+		return
+	}
+	select {
+	case r.rare.more <- struct{}{}:
+	default: // it will see this vote, too
+	}
+}
+
+// raise brings nodes below a token to it: the second round. S22 (docs/safety.md) wants it soon after the first.
+func (lock *Lock) raise(ctx context.Context, token int64, at, below uint64) (reason, ended error) {
+	l := lock.locker
+	if l.clock.Now().Sub(lock.acquired) > raiseWithin {
+		return ErrNoValidity, nil
+	}
+	l.counts.secondRounds.Add(1)
+	r := &round{
+		request: pool.Request{
+			Script: raiseScript, Key: lock.key(), Accept: isInteger, Prove: l.voters.proves(),
+			Args: raiseScript.Args(nil, lock.keys, lock.valueArg, strconv.FormatInt(token, 10), l.config.fenceLife().Milliseconds()),
+		},
+		read: readRaise, rule: decideAcquire, decided: make(chan struct{}),
+		granted: at, failed: allNodes(len(l.nodes)) &^ (at | below),
+	}
+	r.send(l, l.clock.Now().Add(lock.timeout), 0) // a round of its own
+	switch v, ended := r.wait(ctx); v {
+	case won:
+		return nil, nil
+	case denied:
+		return ErrTaken, nil
+	case noQuorum:
+		return errFarApart, nil
+	default:
+		return nil, ended
+	}
+}
+
+// errFarApart is why there is no token where a quorum granted and cannot agree on one.
+var errFarApart = fmt.Errorf("%w: no quorum is near one fencing token", ErrNoQuorum)
+
+// readRaise reads the answer of raise.lua. A node that does not follow has not refused: the lock is the caller's there.
+func readRaise(reply any) vote {
+	if reply == int64(-1) {
+		return failed
+	}
+	return readOne(reply)
+}
+
+// mend brings the counters of nodes back that are far ahead of the token, in the background. It is behind the grant on
+// each connection, and before the release.
+func (lock *Lock) mend(fences []int64, granted uint64) {
+	l := lock.locker
+	to := lock.fence + mendAhead
+	for i, fence := range fences {
+		if granted>>i&1 == 0 || fence-lock.fence <= mendBeyond {
+			continue
+		}
+		args := mendScript.Args(nil, lock.keys, lock.valueArg, strconv.FormatInt(fence, 10), strconv.FormatInt(to, 10), l.config.fenceLife().Milliseconds())
+		l.enterAnyway()
+		r := &round{
+			request: pool.Request{Script: mendScript, Args: args, Key: lock.key(), Accept: isInteger},
+			read:    func(any) vote { return refused }, // says nothing about those who wait there
+			rule:    decideHeld, locker: l, failed: allNodes(len(l.nodes)) &^ (1 << i),
+		}
+		r.send(l, l.clock.Now().Add(lock.timeout), 0)
+	}
 }
 
 // isGrant reports whether a reply is one that acquire.lua and adopt.lua can give.

@@ -52,6 +52,8 @@ type rare struct {
 	errs   []error // a node's error at its index; nil while none failed
 	fences []int64 // a granting node's fence at its index; nil without fencing
 	cut    *tally  // the votes when ctx ended a wait; nil while none did
+
+	more chan struct{} // has one when a vote came; nil where nobody waits for more than the verdict
 }
 
 // send asks all nodes. It waits for none of them: the votes of nodes that are down come before it returns, the others
@@ -125,6 +127,7 @@ func (r *round) Complete(call *pool.Call, reply any, err error) {
 		r.failLocked(int(call.Index), err)
 	}
 	r.decideLocked()
+	r.tellMoreLocked()
 	awaited, lock := r.awaited == bit, r.lock
 	last := r.granted|r.refused|r.failed == allNodes(len(r.calls))
 	r.mu.Unlock()

@@ -43,6 +43,9 @@ var waitSource string
 //go:embed scripts/raise.lua
 var raiseSource string
 
+//go:embed scripts/mend.lua
+var mendSource string
+
 //go:embed scripts/force.lua
 var forceSource string
 
@@ -85,7 +88,8 @@ var (
 	waitScript    = inOrder(handOverSource, fenceSource, waitSource)
 
 	// In order: behind the release of the lock it would have nothing to do anyway.
-	raiseScript = inOrder(raiseSource)
+	raiseScript = inOrder(fenceSource, raiseSource)
+	mendScript  = inOrder(mendSource)
 
 	// In order: behind its restoring it would take the lock away again.
 	adoptScript = inOrder(fenceSource, adoptSource)

@@ -1,27 +1,69 @@
 package redlock
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+	"time"
+)
 
-// decideToken finds the fencing token of an acquisition: the largest fence among the nodes that granted it, a quorum at
-// least. It is the caller's once a quorum of all nodes is at it: of any two such quorums one node is in both, and that node has
-// given the later one a larger number. Below has the nodes that must be raised to the token first (raise.lua), and is empty where none
-// need to be.
+// How far fences may be apart, in microseconds. The scripts have the same numbers.
+const (
+	// raiseReach is how far ahead of a node that is right a fence may be so that the node surely follows it: raise.lua goes 20 s
+	// ahead of the node's clock, and a grant is within 10 s of that.
+	raiseReach = int64(10 * time.Second / time.Microsecond)
+
+	// anyReach is for when nothing nearer is left. The nodes decide, then.
+	anyReach = math.MaxInt64
+
+	// A counter that is more than mendBeyond past a token is brought back to mendAhead past it (mend.lua).
+	mendBeyond = 2 * mendAhead
+	mendAhead  = int64(time.Minute / time.Microsecond)
+)
+
+// raiseWithin is how long after its beginning an attempt may still raise fences. It takes two node timeouts; one that is later was paused.
+const raiseWithin = 10 * time.Second
+
+// decideToken finds the fencing token of an acquisition among the fences of the nodes that granted it. It is the caller's once a
+// quorum of all nodes is at it: of any two such quorums one node is in both, and that node has given the later one a
+// larger number. So which number it is makes no difference to safety, but whether a quorum can get there does.
+//
+// Where a quorum is at one number, that is the token. Otherwise it is the largest that a quorum is at, or behind by reach
+// at most: what is ahead of that is the failure of a minority, and is not followed. Below has the nodes that must be raised to the
+// token first (raise.lua), and is empty where none need to be. The token is 0 where there is none.
 //
 // A quorum of the nodes that granted would not do: two such need not have a node in common.
-func decideToken(fences []int64, granted uint64) (token int64, at, below uint64) {
+func decideToken(fences []int64, granted uint64, reach int64) (token int64, at, below uint64) {
+	need := quorum(len(fences))
 	for i, fence := range fences {
-		switch bit := uint64(1) << i; {
-		case granted&bit == 0:
-		case fence > token:
-			token, at, below = fence, bit, below|at
-		case fence == token:
-			at |= bit
-		default:
-			below |= bit
+		if granted>>i&1 == 0 {
+			continue
+		}
+		same, behind, near := nodesUpTo(fence, fences, granted, reach)
+		switch {
+		case bits.OnesCount64(same) >= need: // there is but one such number
+			return fence, same, 0
+		case near >= need && fence > token:
+			token, at, below = fence, same, behind
 		}
 	}
-	if bits.OnesCount64(at) >= quorum(len(fences)) {
-		below = 0
-	}
 	return token, at, below
+}
+
+// nodesUpTo returns which of the granting nodes are at a fence and which behind it, and how many of them not further than reach.
+func nodesUpTo(fence int64, fences []int64, granted uint64, reach int64) (same, behind uint64, near int) {
+	for i, other := range fences {
+		bit := uint64(1) << i
+		if granted&bit == 0 || other > fence {
+			continue
+		}
+		if other == fence {
+			same |= bit
+		} else {
+			behind |= bit
+		}
+		if fence-other <= reach {
+			near++
+		}
+	}
+	return same, behind, near
 }

@@ -42,20 +42,22 @@ type Decision struct {
 // First decides on the votes of the first round, one for each configured node. It says Uneven as soon as a quorum
 // granted; a caller may wait for more votes instead, in the hope that they agree.
 //
-// The largest fence is the one to agree on, since fences cannot be lowered. It takes a quorum of grants to know it:
-// among them is a node that confirmed whatever token was given before.
+// Uneven, it says the largest fence. A caller may raise to any other one that was granted: which number a quorum
+// confirms does not matter (the searches try all). One that is behind cannot be reached by the nodes that are ahead, and one
+// that is far ahead is not followed by the others.
 func First(votes []Vote) Decision {
+	need := Quorum(len(votes))
 	var target int64
 	for _, v := range votes {
-		if v.Answer == Granted {
-			target = max(target, v.Fence)
+		if v.Answer != Granted {
+			continue
 		}
+		if _, _, at := count(votes, v.Fence); at >= need {
+			return Decision{Verdict: Won, Token: v.Fence}
+		}
+		target = max(target, v.Fence)
 	}
-	granted, unanswered, at := count(votes, target)
-	need := Quorum(len(votes))
-	switch {
-	case at >= need:
-		return Decision{Verdict: Won, Token: target}
+	switch granted, unanswered, _ := count(votes, target); {
 	case granted >= need:
 		return Decision{Verdict: Uneven, Token: target, Raise: below(votes, target)}
 	case granted+unanswered >= need:

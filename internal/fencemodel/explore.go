@@ -125,7 +125,7 @@ func (x *explorer) decide(c *client) outcome {
 	var choose func(n int)
 	choose = func(n int) {
 		if n == x.Nodes {
-			all.add(x.verdict(votes, key.target))
+			all.add(x.verdict(votes, key.target), votes)
 			return
 		}
 		votes[n] = Vote{}
@@ -153,12 +153,17 @@ func (x *explorer) verdict(votes []Vote, target int8) Decision {
 	return x.Second(votes, int64(target))
 }
 
-func (o *outcome) add(d Decision) {
+// add adds a decision on votes. A caller may raise to whatever was granted.
+func (o *outcome) add(d Decision, votes []Vote) {
 	switch d.Verdict {
 	case Won:
 		o.tokens |= 1 << (d.Token - 1)
 	case Uneven:
-		o.targets |= 1 << (d.Token - 1)
+		for _, v := range votes {
+			if v.Answer == Granted {
+				o.targets |= 1 << (v.Fence - 1)
+			}
+		}
 	case Pending, Lost:
 	}
 }

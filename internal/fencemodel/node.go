@@ -2,7 +2,7 @@
 // everything that can happen to it.
 //
 // [Node] is a node, with the real numbers and the real rules: it can run side by side with the scripts. [First] and
-// [Second] are the caller's decisions. [Explore] and [ExploreRestarts] try every order of messages, losses, expiries and
+// [Second] are the caller's decisions. [Explore] and [ExploreRestarts] (with and without [Faulty]) try every order of messages, losses, expiries and
 // restarts within their limits. The tests also hand them rules that are wrong, and want each of them found out.
 //
 // # Why it is right
@@ -19,6 +19,9 @@
 //
 // Neither argument looks at keys or clocks. Whatever expires or arrives late, a counter that is kept only rises. The keys
 // see to it that there is one holder at a time, and the timestamps that the nodes mostly agree in the first round.
+//
+// Which number it is makes no difference either. So a node that is far ahead is left out: the others are not raised to its
+// number, and its counter is brought back. [Faulty] says why that is right, though a counter falls.
 package fencemodel
 
 import "slices"
@@ -126,6 +129,19 @@ func (s Entries[V]) Raise(value V, t int64) bool {
 	return true
 }
 
+// Mend brings the fences down to t, where all keys are value's and all fences are what value was given. This is the only way down.
+func (s Entries[V]) Mend(value V, given, t int64) bool {
+	for _, e := range s {
+		if e.absent() || e.Value != value || e.Fence != given {
+			return false
+		}
+	}
+	for _, e := range s {
+		e.Fence = t
+	}
+	return true
+}
+
 // Adopt gives the keys of old to value, with a new fence, where all of them are old's.
 func (s Entries[V]) Adopt(old, value V, ts int64) (fence int64, granted bool) {
 	for _, e := range s {
@@ -148,6 +164,21 @@ const Delta = 10_000_000
 // Clamp returns the timestamp that is nearest to ts and no further than [Delta] from now: one wrong clock must not carry
 // a counter far into the future, where no other clock gets it back.
 func Clamp(ts, now int64) int64 { return min(max(ts, now-Delta), now+Delta) }
+
+// How far a counter may go, in microseconds.
+const (
+	Limit = 20_000_000 // a node is raised so far ahead of its clock at most
+	Ahead = 60_000_000 // so far past the clock a counter begins again that cannot be read; and past a token, one that is mended
+)
+
+// Unreadable is the fence of a counter that somebody overwrote with what is none.
+const Unreadable = -1
+
+// Follows reports whether a node whose counter is fence can be raised to t, when limit is as far as its clock lets it. A counter that
+// is past limit tells that the clock was set back; then t may be ahead of the counter by as long as counters live.
+func Follows(fence, t, limit, life int64) bool {
+	return fence >= 0 && (t <= limit || fence > limit && t <= fence+life)
+}
 
 // A Node is one Redis master. Values must not be empty. Make it with [NewNode]; it is for one goroutine.
 type Node struct {
@@ -176,22 +207,53 @@ func (n *Node) all(names []string) Entries[string] {
 	return set
 }
 
+// granting makes the fences that cannot be read those that a grant goes by.
+func (n *Node) granting(names []string, grant func(set Entries[string]) (int64, bool)) (fence int64, granted bool) {
+	set := n.all(names)
+	var lost []*Entry[string]
+	for _, e := range set {
+		if e.Fence == Unreadable {
+			e.Fence = n.Now + Ahead
+			lost = append(lost, e)
+		}
+	}
+	if fence, granted = grant(set); !granted {
+		for _, e := range lost {
+			e.Fence = Unreadable
+		}
+	}
+	return fence, granted
+}
+
 // Acquire is [Entries.Acquire] with a timestamp as the caller has it.
 func (n *Node) Acquire(names []string, value string, ts int64) (fence int64, granted bool) {
-	return n.all(names).Acquire(value, Clamp(ts, n.Now))
+	return n.granting(names, func(set Entries[string]) (int64, bool) { return set.Acquire(value, Clamp(ts, n.Now)) })
 }
 
 // Pilot is [Entry.Pilot] with a timestamp as the caller has it.
 func (n *Node) Pilot(name, value string, ts int64) (fence int64, granted bool) {
-	return n.Entry(name).Pilot(value, Clamp(ts, n.Now))
+	return n.granting([]string{name}, func(set Entries[string]) (int64, bool) { return set[0].Pilot(value, Clamp(ts, n.Now)) })
 }
 
-// Raise is [Entries.Raise].
-func (n *Node) Raise(names []string, value string, t int64) bool { return n.all(names).Raise(value, t) }
+// Raise is [Entries.Raise] where the node follows.
+func (n *Node) Raise(names []string, value string, t, life int64) bool {
+	set := n.all(names)
+	for _, e := range set {
+		if !Follows(e.Fence, t, n.Now+Limit, life) {
+			return false
+		}
+	}
+	return set.Raise(value, t)
+}
+
+// Mend is [Entries.Mend].
+func (n *Node) Mend(names []string, value string, given, t int64) bool {
+	return n.all(names).Mend(value, given, t)
+}
 
 // Adopt is [Entries.Adopt] with a timestamp as the caller has it.
 func (n *Node) Adopt(names []string, old, value string, ts int64) (fence int64, granted bool) {
-	return n.all(names).Adopt(old, value, Clamp(ts, n.Now))
+	return n.granting(names, func(set Entries[string]) (int64, bool) { return set.Adopt(old, value, Clamp(ts, n.Now)) })
 }
 
 // Restart loses everything.

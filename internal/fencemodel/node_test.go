@@ -31,7 +31,7 @@ func TestNodeConfirmsEachNumberOnce(t *testing.T) {
 				fence, confirmed = node.Pilot(set[0], v, ts)
 			case 2:
 				fence = before["x"] + rapid.Int64Range(-1, 3).Draw(t, "above")
-				confirmed = node.Raise(set, v, fence)
+				confirmed = node.Raise(set, v, fence, 0)
 			case 3:
 				fence, confirmed = node.Adopt(set, value.Draw(t, "old"), v, ts)
 			case 4:

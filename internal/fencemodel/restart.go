@@ -38,6 +38,9 @@ type RestartConfig struct {
 	// see more time.
 	Bare     bool
 	Attempts int // how many there may be, up to 7; 0 is any number
+
+	// Faulty, where it is set, is about a node whose clock and counter are wrong, instead of lost counters.
+	Faulty *Faulty
 }
 
 const (
@@ -48,7 +51,7 @@ const (
 
 // ExploreRestarts searches for a loss of counters that breaks a claim.
 func ExploreRestarts(config RestartConfig) Report {
-	if config.Horizon+config.Skew > maxHorizon || config.Out > 7 || config.Losses > 3 || config.Attempts > 7 {
+	if config.highest() > maxHorizon || config.Out > 7 || config.Losses > 3 || config.Attempts > 7 {
 		panic("fencemodel: more than a code can hold")
 	}
 	workers := make([]system[era], runtime.GOMAXPROCS(0))
@@ -58,6 +61,13 @@ func ExploreRestarts(config RestartConfig) Report {
 		workers[i] = r
 	}
 	return search.Run(workers)
+}
+
+func (c RestartConfig) highest() int {
+	if c.Faulty != nil {
+		return c.Faulty.Highest
+	}
+	return c.Horizon + c.Skew
 }
 
 type restarter struct {
@@ -101,13 +111,17 @@ type ballot struct {
 func (r *restarter) Start() era { return era{now: 1, losses: int8(r.Losses)} }
 
 func (r *restarter) Encode(w *era) code {
-	orders := [2][restartClients]int{{0, 1}, {1, 0}}
-	return slices.MinFunc([]code{encodeEra(w, orders[0]), encodeEra(w, orders[1])}, func(a, b code) int {
+	orders, same := [2][restartClients]int{{0, 1}, {1, 0}}, restartNodes
+	if r.Faulty != nil {
+		same-- // the first is the faulty one
+	}
+	return slices.MinFunc([]code{encodeEra(w, orders[0], same), encodeEra(w, orders[1], same)}, func(a, b code) int {
 		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
 	})
 }
 
-func encodeEra(w *era, order [restartClients]int) code {
+// encodeEra sorts the last so many nodes: those that are the same.
+func encodeEra(w *era, order [restartClients]int, same int) code {
 	var renamed [firstClient + restartClients]Value
 	renamed[ghost] = ghost
 	for to, c := range order {
@@ -123,7 +137,7 @@ func encodeEra(w *era, order [restartClients]int) code {
 		}
 		columns[n] = v
 	}
-	slices.Sort(columns[:])
+	slices.Sort(columns[len(columns)-same:])
 	var p packer
 	for _, column := range columns {
 		p.put(bitsOfNode, column)

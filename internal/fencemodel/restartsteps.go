@@ -19,6 +19,9 @@ func (r *restarter) Each(w *era, visit func(next *era, e event)) {
 		}
 		r.forget(w, n, visit)
 	}
+	if r.Faulty != nil {
+		r.spoil(w, visit)
+	}
 }
 
 // tick is one step of time. Attempts that come to the end of their validity with it are over.
@@ -34,7 +37,7 @@ func (r *restarter) tick(w *era, visit eraVisitor) {
 		at.wait = max(at.wait-1, 0)
 	}
 	for c, one := range w.tries {
-		if one.phase != idle && int(next.now-one.began) > r.TTL {
+		if one.phase != idle && one.phase != mending && int(next.now-one.began) > r.TTL {
 			next.end(c)
 		}
 	}
@@ -61,34 +64,65 @@ func (r *restarter) begin(w *era, c int, visit eraVisitor) {
 
 func (r *restarter) attempt(w *era, c int, visit eraVisitor) {
 	one := &w.tries[c]
+	if one.phase == mending {
+		r.mend(w, c, visit)
+		return
+	}
 	for n := range w.nodes {
 		at := &w.nodes[n]
-		if at.busy {
+		if at.busy && (r.Faulty == nil || n > 0) {
 			continue
 		}
-		r.load(at)
-		if fence, ok := r.one.Acquire(valueOf(c), int64(one.ts)); ok {
-			next := *w
-			r.wrote(&next, c, n, fence)
-			kind := Acquired
-			if next.tries[c].votes[n].young {
-				kind = AcquiredOut
-			}
-			visit(&next, event{kind: kind, client: int8(c), node: int8(n), number: fence})
+		r.ask(w, c, n, one.ts, visit)
+		if r.Faulty != nil && n == 0 && one.ts > at.fence+1 {
+			r.ask(w, c, n, 0, visit) // its clock is far behind
 		}
 		if vote := one.votes[n].fence; one.phase == raising && vote > 0 && vote < one.target {
+			if !r.follows(w, n, one.target) {
+				visit(w, event{kind: NotFollowed, client: int8(c), node: int8(n), number: int64(one.target)})
+				continue
+			}
 			r.load(at)
+			if r.Faulty != nil {
+				r.scratch.Value = valueOf(c)
+			}
 			if r.one.Raise(valueOf(c), int64(one.target)) {
 				next := *w
 				r.wrote(&next, c, n, int64(one.target))
+				if r.Faulty != nil {
+					next.nodes[n].key = at.key
+				}
 				visit(&next, event{kind: Raised, client: int8(c), node: int8(n), number: int64(one.target)})
 			}
 		}
+	}
+	if r.Faulty != nil && r.Faulty.MendUnconfirmed {
+		r.mendUnconfirmed(w, c, visit)
 	}
 	r.conclude(w, c, visit)
 	next := *w
 	next.end(c)
 	visit(&next, event{kind: GaveUp, client: int8(c), node: nowhere})
+}
+
+// ask is a SET, with the timestamp that the node takes it for.
+func (r *restarter) ask(w *era, c, n int, ts int8, visit eraVisitor) {
+	r.load(&w.nodes[n])
+	if r.Faulty != nil {
+		r.scratch.Value = nobody
+	}
+	if fence, ok := r.one.Acquire(valueOf(c), int64(ts)); ok && r.has(fence) {
+		next := *w
+		r.wrote(&next, c, n, fence)
+		if r.Faulty != nil && n > 0 {
+			next.nodes[n].key = nobody
+		}
+		kind := Acquired
+		if next.tries[c].votes[n].young {
+			kind = AcquiredOut
+		}
+		visit(&next, event{kind: kind, client: int8(c), node: int8(n), number: fence})
+	}
 }
 
 func (r *restarter) load(at *site) {
@@ -132,7 +166,11 @@ func (r *restarter) conclude(w *era, c int, visit eraVisitor) {
 		case Won:
 			tokens |= 1 << (d.Token - 1)
 		case Uneven:
-			targets |= 1 << (d.Token - 1)
+			for _, v := range votes { // the caller may raise to whatever was granted
+				if v.Answer == Granted {
+					targets |= 1 << (v.Fence - 1)
+				}
+			}
 		case Pending, Lost:
 		}
 	}
@@ -161,6 +199,11 @@ func (r *restarter) won(w *era, c int, token int8, visit eraVisitor) {
 	}
 	next := *w
 	next.tokens |= 1 << (token - 1)
+	if r.mends(w, c, token) {
+		mend := next
+		mend.tries[c].phase, mend.tries[c].target = mending, token
+		visit(&mend, e)
+	}
 	next.end(c)
 	visit(&next, e)
 }
@@ -176,7 +219,7 @@ func (r *restarter) late(w *era, n int, visit eraVisitor) {
 			continue // as with 0
 		}
 		r.load(at)
-		if fence, ok := r.one.Acquire(ghost, int64(ts)); ok {
+		if fence, ok := r.one.Acquire(ghost, int64(ts)); ok && r.has(fence) {
 			next := *w
 			r.store(&next.nodes[n])
 			visit(&next, event{kind: AcquiredLate, client: ghostClient, node: int8(n), number: fence})
@@ -186,6 +229,9 @@ func (r *restarter) late(w *era, n int, visit eraVisitor) {
 
 func (r *restarter) forget(w *era, n int, visit eraVisitor) {
 	at := &w.nodes[n]
+	if r.Faulty != nil {
+		return // whose key it is matters to a mend only, which may as well be lost
+	}
 	if at.key != nobody {
 		next := *w
 		next.nodes[n].key = nobody

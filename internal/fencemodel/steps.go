@@ -41,6 +41,9 @@ const (
 	HandOverTrusted
 	AdoptionTrusted
 	Ticked
+	Spoiled
+	NotFollowed
+	Mended
 	numKinds
 )
 
@@ -79,6 +82,9 @@ var kindNames = [numKinds]string{
 	HandOverTrusted:  "counts the vote that was handed over, as it is",
 	AdoptionTrusted:  "adopts, and counts the fence as it is",
 	Ticked:           "time goes on",
+	Spoiled:          "counter is put far ahead, or anew",
+	NotFollowed:      "fence is too far ahead to be raised to",
+	Mended:           "counter is brought back",
 }
 
 func (k Kind) String() string { return kindNames[k] }

@@ -36,6 +36,7 @@ const (
 	idle    phase = iota // no attempt
 	asking               // first round
 	raising              // second round
+	mending              // has its token, and brings back who is far ahead of that
 )
 
 // A client makes one attempt after the other, each under a value of its own. The zero client is idle.

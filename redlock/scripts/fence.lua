@@ -1,7 +1,26 @@
+-- A node's fencing counter of a key as a number, 0 where there is none, and nothing where somebody wrote what is none: text, another
+-- type, or a number so large that one more is the same number as a double.
+local function fenceAt(key)
+  local counter = 'redquorum:fence:' .. key
+  local last = redis.pcall('GET', counter)
+  if type(last) == 'table' and string.sub(last.err, 1, 9) ~= 'WRONGTYPE' then
+    redis.call('GET', counter) -- fails in the server's words
+  end
+  if not last then
+    return 0
+  end
+  local fence = type(last) == 'string' and tonumber(last)
+  if fence and fence < 9007199254740990 then
+    return math.max(math.floor(fence), 0)
+  end
+end
+
 -- Raise the fencing counters of keys above all that was granted before, to one number: the caller's wall clock in microseconds, where
 -- no counter is ahead of it. A caller whose clock is off is held within 10 s of this server's, so that one wrong clock does not
--- carry the counters away: twice that is less than a node that lost its counters stays out. They expire long after the last lock
--- that they fence.
+-- carry the counters away. They expire long after the last lock that they fence.
+--
+-- A counter that cannot be read was overwritten, and what it was is lost. It starts again a minute ahead of the clock: above all that was
+-- granted here before (raise.lua), and too far ahead of the other nodes for a token before the clock has come there.
 --
 -- Returns the number as text: Lua's numbers are doubles, exact here (below 2^53) but printed rounded.
 local function raiseFence(keys, ts, lifeMillis)
@@ -9,13 +28,10 @@ local function raiseFence(keys, ts, lifeMillis)
   local now = time[1] * 1000000 + time[2]
   local fence = math.min(math.max(tonumber(ts), now - 10000000), now + 10000000)
   for _, key in ipairs(keys) do
-    local last = redis.call('GET', 'redquorum:fence:' .. key)
-    if last then
-      fence = math.max(fence, tonumber(last) + 1)
-    end
+    fence = math.max(fence, (fenceAt(key) or now + 60000000) + 1)
   end
   if fence >= 9007199254740992 then
-    error('a fencing counter is at 2^53, where one more is the same number: redquorum:fence:' .. keys[1])
+    error('this server\'s clock is past 2^53 microseconds, where one more is the same number')
   end
   local text = string.format('%.0f', fence)
   for _, key in ipairs(keys) do
