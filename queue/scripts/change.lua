@@ -7,11 +7,28 @@ local function headOf()
   return tonumber(redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
 end
 
+-- A fence as a number; nothing for what is none.
+local function number(fence)
+  local value = type(fence) == 'string' and tonumber(fence)
+  return value and value < 9007199254740992 and value or nil
+end
+
+-- What a key holds, whatever somebody wrote there: nothing where it is no text.
+local function textAt(key)
+  local text = redis.pcall('GET', key)
+  if type(text) == 'table' and string.sub(text.err, 1, 9) ~= 'WRONGTYPE' then
+    redis.call('GET', key) -- fails in the server's words
+  end
+  return type(text) == 'string' and text
+end
+
 -- Remember the newest fence, and report whether the caller's is older: then another has had the lock since, and the caller must
--- not change anything. Fences are whole numbers below 2^53, exact in Lua's doubles; they are kept as the caller wrote them.
+-- not change anything. Fences are whole numbers below 2^53, exact in Lua's doubles; they are kept as the caller wrote them. Where
+-- somebody wrote something else, the fence of the last change is what is known.
 local function isStale(fence)
-  local newest = redis.call('GET', KEYS[2])
-  if newest and tonumber(newest) > tonumber(fence) then
+  local newest = textAt(KEYS[2])
+  local value = number(newest) or number(string.match(textAt(KEYS[3]) or '', '^%d+'))
+  if value and value > tonumber(fence) then
     return true
   end
   if newest ~= fence then
@@ -24,14 +41,14 @@ end
 -- nobody else has that fence, and while it is the newest, nobody else has changed anything since.
 -- change returns a text. The answer to one who is stale is nothing.
 local function once(fence, change)
-  local last = redis.call('GET', KEYS[3])
+  local last = textAt(KEYS[3])
   if last and string.sub(last, 1, #fence + 1) == fence .. ' ' then
     return string.sub(last, #fence + 2)
   end
+  local before = headOf() -- fails before anything is changed, where the queue is none
   if isStale(fence) then
     return nil
   end
-  local before = headOf()
   local answer = change()
   redis.call('SET', KEYS[3], fence .. ' ' .. answer, 'PX', 60000) -- longer than anybody asks again
   local after = headOf()
