@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -112,4 +113,17 @@ func (e *NodeError) Unwrap() error { return e.Err }
 func untouched(err error) bool {
 	var call *pool.CallError
 	return errors.As(err, &call) && call.Fate != pool.Unknown
+}
+
+// unbegun are the codes of errors that a server answers to a script before its first write, if at all.
+var unbegun = []string{"READONLY", "OOM", "MISCONF", "NOREPLICAS", "LOADING", "BUSY", "MASTERDOWN", "NOSCRIPT", "NOAUTH"}
+
+// midway reports whether a script that was answered with this error may have written before.
+func midway(err error) bool {
+	var call *pool.CallError
+	if !errors.As(err, &call) || call.Fate != pool.Refused {
+		return false
+	}
+	code, _, _ := strings.Cut(call.Err.Error(), " ")
+	return !slices.Contains(unbegun, code)
 }

@@ -120,7 +120,7 @@ func (r *round) Complete(call *pool.Call, reply any, err error) {
 	if v == granted && r.rare != nil && r.rare.fences != nil {
 		r.rare.fences[call.Index] = fenceOf(reply)
 	}
-	if v == refused || (v == failed && untouched(err)) {
+	if v == refused || (v == failed && untouched(err) && (call.Request.Script == nil || !midway(err))) {
 		r.touched &^= bit
 	}
 	if err != nil {
