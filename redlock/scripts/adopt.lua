@@ -15,6 +15,9 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end
 local fence = ARGV[4] and raiseFence(KEYS, ARGV[4], ARGV[5]) or 1
+if type(fence) == 'table' then
+  return fence
+end
 local left, ttl = redis.call('PTTL', KEYS[1]), tonumber(ARGV[3])
 if left < 0 then
   left = ttl -- it would not expire, and from now on does

@@ -1,10 +1,9 @@
 -- A node's fencing counter of a key as a number, 0 where there is none, and nothing where somebody wrote what is none: text, another
--- type, or a number so large that one more is the same number as a double.
+-- type, or a number so large that one more is the same number as a double. And an error where the counter may not be read.
 local function fenceAt(key)
-  local counter = 'redquorum:fence:' .. key
-  local last = redis.pcall('GET', counter)
+  local last = redis.pcall('GET', 'redquorum:fence:' .. key)
   if type(last) == 'table' and string.sub(last.err, 1, 9) ~= 'WRONGTYPE' then
-    redis.call('GET', counter) -- fails in the server's words
+    return nil, last
   end
   if not last then
     return 0
@@ -22,20 +21,31 @@ end
 -- A counter that cannot be read was overwritten, and what it was is lost. It starts again a minute ahead of the clock: above all that was
 -- granted here before (raise.lua), and too far ahead of the other nodes for a token before the clock has come there.
 --
--- Returns the number as text: Lua's numbers are doubles, exact here (below 2^53) but printed rounded.
+-- Returns the number as text: Lua's numbers are doubles, exact here (below 2^53) but printed rounded. Or an error; then no more is to be
+-- done. Counters that were raised before it do no harm.
 local function raiseFence(keys, ts, lifeMillis)
-  local time = redis.call('TIME')
+  local time = redis.pcall('TIME')
+  if time.err then
+    return time
+  end
   local now = time[1] * 1000000 + time[2]
   local fence = math.min(math.max(tonumber(ts), now - 10000000), now + 10000000)
   for _, key in ipairs(keys) do
-    fence = math.max(fence, (fenceAt(key) or now + 60000000) + 1)
+    local last, failed = fenceAt(key)
+    if failed then
+      return failed
+    end
+    fence = math.max(fence, (last or now + 60000000) + 1)
   end
   if fence >= 9007199254740992 then
-    error('this server\'s clock is past 2^53 microseconds, where one more is the same number')
+    return redis.error_reply('ERR the clock is past 2^53 microseconds, where one more is the same number')
   end
   local text = string.format('%.0f', fence)
   for _, key in ipairs(keys) do
-    redis.call('SET', 'redquorum:fence:' .. key, text, 'PX', lifeMillis)
+    local done = redis.pcall('SET', 'redquorum:fence:' .. key, text, 'PX', lifeMillis)
+    if done.err then
+      return done
+    end
   end
   return text
 end

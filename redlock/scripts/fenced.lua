@@ -8,9 +8,9 @@ if mine then
   if not ARGV[3] then
     return 1
   end
-  local time = redis.call('TIME')
-  local ahead = ARGV[3] - time[1] * 1000000 - time[2]
-  if ahead <= 10000000 and ahead >= -10000000 then
+  local time = redis.pcall('TIME')
+  local ahead = time[1] and ARGV[3] - time[1] * 1000000 - time[2] -- forbidden: raiseFence says so
+  if ahead and ahead <= 10000000 and ahead >= -10000000 then
     local counter = 'redquorum:fence:' .. KEYS[1]
     local last = redis.pcall('SET', counter, ARGV[3], 'PX', ARGV[4], 'GET')
     if not last then

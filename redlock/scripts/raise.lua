@@ -18,7 +18,10 @@
 local time, token = redis.call('TIME'), tonumber(ARGV[2])
 local limit = time[1] * 1000000 + time[2] + 20000000
 for _, key in ipairs(KEYS) do
-  local fence = fenceAt(key)
+  local fence, failed = fenceAt(key)
+  if failed then
+    return failed
+  end
   if redis.call('GET', key) ~= ARGV[1] or not fence or fence >= token then
     return 0
   end

@@ -6,8 +6,9 @@
 -- ARGV[1]  the value that the caller set
 -- ARGV[2]  the grace of a waiter who gets the key, in milliseconds
 -- ARGV[3]  the caller's process, where this attempt may be on the wait lists: it leaves them
--- Returns 0 when a key was absent or another's. When all were the caller's: 2 if one of them was handed over, otherwise 1.
-local mine, handed = 0, false
+-- Returns 0 when a key was absent or another's. When all were the caller's: 2 if one of them was handed over, otherwise 1. Where one of
+-- the keys is no lock any more, that error, when the others have been released.
+local mine, handed, failed = 0, false, nil
 for i, key in ipairs(KEYS) do
   if ARGV[3] then
     local list = 'redquorum:wait:' .. key
@@ -17,9 +18,11 @@ for i, key in ipairs(KEYS) do
   end
   local holder = first
   if i > 1 then
-    holder = redis.call('GET', key)
+    holder = redis.pcall('GET', key)
   end
-  if holder == ARGV[1] then
+  if type(holder) == 'table' then
+    failed = holder
+  elseif holder == ARGV[1] then
     mine = mine + 1
     handed = handOver(key, ARGV[2]) or handed
   elseif holder then
@@ -34,6 +37,9 @@ for i, key in ipairs(KEYS) do
       end
     end
   end
+end
+if failed then
+  return failed
 end
 if mine < #KEYS then
   return 0

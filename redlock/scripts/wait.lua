@@ -29,6 +29,9 @@ end
 
 if not taken then
   local fence = ARGV[9] and raiseFence(KEYS, ARGV[9], ARGV[10]) or 1
+  if type(fence) == 'table' then
+    return fence
+  end
   for _, key in ipairs(KEYS) do
     redis.call('SET', key, value, 'PX', ARGV[2])
   end
@@ -46,7 +49,12 @@ end
 local waits, time = 0, redis.pcall('TIME')
 if ARGV[5] ~= '' and taken == target and not time.err then
   local since = string.format('%.0f', time[1] * 1000000 + time[2] - ARGV[6])
-  local length = redis.pcall('ZADD', list, 'NX', since, waiter) == 1 and redis.pcall('ZCARD', list)
+  local added = redis.pcall('ZADD', list, 'NX', since, waiter)
+  if type(added) == 'table' and string.sub(added.err, 1, 9) == 'WRONGTYPE' then -- somebody else wrote it, and nobody can wait there
+    redis.pcall('DEL', list)
+    added = redis.pcall('ZADD', list, 'NX', since, waiter)
+  end
+  local length = added == 1 and redis.pcall('ZCARD', list)
   if type(length) == 'number' and length > tonumber(ARGV[8]) then
     redis.pcall('ZREM', list, waiter)
   end
