@@ -127,7 +127,7 @@ var endings = []ending{
 	}},
 }
 
-// S22 (docs/safety.md): however an adoption ends, and whenever, it stands or the old holder has its
+// S24 (docs/safety.md): however an adoption ends, and whenever, it stands or the old holder has its
 // lock.
 func TestAnAdoptionStandsOrTheOldHolderHasItsLock(t *testing.T) {
 	for _, e := range endings {

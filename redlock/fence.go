@@ -19,7 +19,7 @@ const (
 func (c *config) fenceLife() time.Duration { return max(fenceLifeTTLs*c.maxTTL, fenceLifeMin) }
 
 // Fence returns the fencing token of the lock, or 0 without [WithFencing]. Of two locks of one name, the one that was acquired later
-// has the larger token, whatever the clocks did. The protected resource remembers the largest token that it has seen
+// has the larger token, whatever the clocks of clients did, or that of one master of three or more. The protected resource remembers the largest token that it has seen
 // and refuses smaller ones: so it is safe from a holder that was paused beyond its validity and does not know it yet.
 //
 // A token is about the time in microseconds since 1970 and below 2^53: an exact number also where numbers are doubles. That of a set is
@@ -46,7 +46,7 @@ func (lock *Lock) settle(ctx context.Context, r *round) (reason, ended error) {
 	if !lock.fenced {
 		return nil, nil
 	}
-	more := make(chan struct{}, 1)
+	var more chan struct{}
 	for {
 		fences, granted, all := r.fences(lock.locker, more)
 		token, at, below := decideToken(fences, granted, raiseReach)
@@ -66,6 +66,10 @@ func (lock *Lock) settle(ctx context.Context, r *round) (reason, ended error) {
 		case all:
 			return errFarApart, nil
 		}
+		if more == nil {
+			more = make(chan struct{}, 1)
+			continue // with what came before it was there
+		}
 		select {
 		case <-more: // at the node timeout at the latest, when every vote is in
 		case <-ctx.Done():
@@ -74,7 +78,8 @@ func (lock *Lock) settle(ctx context.Context, r *round) (reason, ended error) {
 	}
 }
 
-// fences returns the fences of the nodes that granted, and whether all have voted. If not, more is told of the next vote.
+// fences returns the fences of the nodes that granted, and whether all have voted. If not, more is told of the
+// next vote, where it is not nil.
 func (r *round) fences(l *Locker, more chan struct{}) (fences []int64, granted uint64, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,8 +16,18 @@ import (
 
 // foreign is what others may write under any key, by type.
 var foreign = [][]any{
-	{"SET", "text"}, {"SET", ""}, {"SET", "-1"}, {"SET", "1e300"}, {"SET", "9007199254740991"}, {"SET", "nan"},
-	{"RPUSH", "1"}, {"SADD", "1"}, {"HSET", "a", "1"}, {"ZADD", 1, "no colon"}, {"ZADD", 1, ":"}, {"XADD", "*", "a", "1"},
+	{"SET", "text"},
+	{"SET", ""},
+	{"SET", "-1"},
+	{"SET", "1e300"},
+	{"SET", "9007199254740991"},
+	{"SET", "nan"},
+	{"RPUSH", "1"},
+	{"SADD", "1"},
+	{"HSET", "a", "1"},
+	{"ZADD", 1, "no colon"},
+	{"ZADD", 1, ":"},
+	{"XADD", "*", "a", "1"},
 }
 
 // derived are the keys beside that of a lock.
