@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -47,26 +48,33 @@ func (lock *Lock) settle(ctx context.Context, r *round) (reason, ended error) {
 		return nil, nil
 	}
 	var more chan struct{}
-	for {
+	var ahead uint64 // where the first raise went to
+	for raises := 0; ; {
 		fences, granted, all := r.fences(lock.locker, more)
-		token, at, below := decideToken(fences, granted, raiseReach)
-		if token == 0 && all {
-			token, at, below = decideToken(fences, granted, anyReach)
+		token, at, below := nextToken(fences, granted, ahead, raises, all)
+		if below != 0 {
+			raises++
+			reason, ended = lock.raise(ctx, token, at, below)
+			if errors.Is(reason, ErrNoQuorum) { // what was granted stays granted: another number may do
+				reason = nil
+				for i, fence := range fences {
+					if raises == 1 && fence >= token {
+						ahead |= 1 << i
+					}
+				}
+				continue
+			}
 		}
 		switch {
-		case below != 0:
-			if reason, ended = lock.raise(ctx, token, at, below); reason != nil || ended != nil {
-				return reason, ended
-			}
-			fallthrough
+		case reason != nil || ended != nil:
+			return reason, ended
 		case token != 0:
 			lock.fence = token
 			lock.mend(fences, granted)
 			return nil, nil
 		case all:
 			return errFarApart, nil
-		}
-		if more == nil {
+		case more == nil:
 			more = make(chan struct{}, 1)
 			continue // with what came before it was there
 		}
@@ -113,16 +121,16 @@ func (lock *Lock) raise(ctx context.Context, token int64, at, below uint64) (rea
 		granted: at, failed: allNodes(len(l.nodes)) &^ (at | below),
 	}
 	r.send(l, l.clock.Now().Add(lock.timeout), 0) // a round of its own
-	switch v, ended := r.wait(ctx); v {
-	case won:
-		return nil, nil
+	v, ended := r.wait(ctx)
+	switch v {
 	case denied:
 		return ErrTaken, nil
 	case noQuorum:
 		return errFarApart, nil
-	default:
-		return nil, ended
+	case won:
+	case pending: // ctx ended
 	}
+	return nil, ended
 }
 
 // errFarApart is why there is no token where a quorum granted and cannot agree on one.

@@ -49,6 +49,30 @@ func decideToken(fences []int64, granted uint64, reach int64) (token int64, at, 
 	return token, at, below
 }
 
+// maxRaises is how often an attempt raises: in the first place; without the nodes where that went to; and with all there is.
+const maxRaises = 3
+
+// nextToken is decideToken for an attempt that may have raised in vain: because the token was too far ahead, or one of the nodes behind it did
+// not follow. Before it raises again it hears all nodes.
+func nextToken(fences []int64, granted, ahead uint64, raises int, all bool) (token int64, at, below uint64) {
+	token, at, below = decideToken(fences, granted, raiseReach)
+	switch {
+	case token != 0 && below == 0, raises == 0 && !all:
+		return token, at, below
+	case !all || raises == maxRaises:
+		return 0, 0, 0
+	}
+	if raises == 1 {
+		if other, at, below := decideToken(fences, granted&^ahead, raiseReach); other != 0 {
+			return other, at, below
+		}
+	}
+	if token == 0 {
+		return decideToken(fences, granted, anyReach)
+	}
+	return token, at, below
+}
+
 // nodesUpTo returns which of the granting nodes are at a fence and which behind it, and how many of them not further than reach.
 func nodesUpTo(fence int64, fences []int64, granted uint64, reach int64) (same, behind uint64, near int) {
 	for i, other := range fences {
