@@ -30,8 +30,8 @@ var foreign = [][]any{
 	{"XADD", "*", "a", "1"},
 }
 
-// derived are the keys beside that of a lock.
-var derived = []string{"redquorum:fence:", "redquorum:wait:", "redquorum:waits:", "redquorum:adopt:"}
+// beside are the keys beside that of a lock.
+var beside = []string{"redquorum:fence:", "redquorum:wait:", "redquorum:waits:", "redquorum:adopt:"}
 
 // A server is the one that scripts are run at, one after the other.
 type scriptServer struct {
@@ -135,7 +135,7 @@ func scriptCases() []scriptCase {
 func TestNoScriptFailsOnWhatOthersWroteBesideALock(t *testing.T) {
 	s := newScriptServer(t)
 	for _, test := range scriptCases() {
-		for _, prefix := range derived {
+		for _, prefix := range beside {
 			for i, what := range foreign {
 				for _, expires := range []bool{false, true} {
 					where := fmt.Sprintf("%s, %s, %v, expires: %v", test.name, prefix, what, expires)

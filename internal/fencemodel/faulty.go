@@ -38,6 +38,22 @@ func (r *restarter) follows(w *era, n int, t int8) bool {
 		Follows(int64(w.nodes[n].fence), int64(t), int64(w.now)+int64(r.Faulty.Limit), 0)
 }
 
+// raiseInVain is of a second round that failed: the attempt goes on with what was granted.
+func (r *restarter) raiseInVain(w *era, c int, visit eraVisitor) {
+	one := &w.tries[c]
+	for n := range w.nodes {
+		at := &w.nodes[n]
+		for _, vote := range one.votes {
+			if one.phase != asking || one.votes[n].fence == 0 || vote.fence <= at.fence || at.busy && n > 0 || !r.follows(w, n, vote.fence) {
+				continue
+			}
+			next := *w
+			next.nodes[n].fence, next.nodes[n].busy = vote.fence, true
+			visit(&next, event{kind: RaisedInVain, client: int8(c), node: int8(n), number: int64(vote.fence)})
+		}
+	}
+}
+
 // spoil puts the first node's counter ahead; or where it begins again that was overwritten with what cannot be read.
 func (r *restarter) spoil(w *era, visit eraVisitor) {
 	if w.losses == 0 {

@@ -48,7 +48,7 @@ func TestOneFaultyNodeDoesNotBreakTheTokens(t *testing.T) {
 			}
 			t.Log(report)
 			assert.GreaterOrEqual(t, report.States, 20_000)
-			for _, kind := range []Kind{Acquired, Spoiled, NotFollowed, Mended, Raised, WonFirst, WonSecond, GaveUp, Ticked} {
+			for _, kind := range []Kind{Acquired, Spoiled, NotFollowed, Mended, Raised, RaisedInVain, WonFirst, WonSecond, GaveUp, Ticked} {
 				assert.Positive(t, report.Count[kind], "never: %v", kind)
 			}
 		})

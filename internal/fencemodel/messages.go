@@ -137,6 +137,18 @@ func (x *explorer) raise(w *world, c, n int, visit visitor) {
 	visit(&next, e)
 }
 
+// raiseInVain is of a second round that failed: the attempt goes on with what was granted, and does not count what was raised.
+func (x *explorer) raiseInVain(w *world, c, n int, visit visitor) {
+	for t := int64(w.nodes[n].fence) + 1; t <= int64(x.MaxFence); t++ {
+		x.load(&w.nodes[n])
+		if x.Raise(x.one, valueOf(c), t) {
+			next := *w
+			x.store(&next.nodes[n])
+			visit(&next, event{kind: RaisedInVain, client: int8(c), node: int8(n), number: t})
+		}
+	}
+}
+
 // late is what attempts that are over sent, and what comes to a node only now: a SET, a raise. A late pilot or adoption
 // leads nowhere that an expiry and a late SET do not.
 func (x *explorer) late(w *world, n int, visit visitor) {

@@ -96,6 +96,9 @@ func (r *restarter) attempt(w *era, c int, visit eraVisitor) {
 			}
 		}
 	}
+	if r.Faulty != nil {
+		r.raiseInVain(w, c, visit)
+	}
 	if r.Faulty != nil && r.Faulty.MendUnconfirmed {
 		r.mendUnconfirmed(w, c, visit)
 	}

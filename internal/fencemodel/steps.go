@@ -24,6 +24,7 @@ const (
 	Raised
 	RaiseRefused
 	RaisedLate
+	RaisedInVain
 	WonFirst
 	WonSecond
 	SecondBegun
@@ -65,6 +66,7 @@ var kindNames = [numKinds]string{
 	Raised:           "fence is raised",
 	RaiseRefused:     "fence is not raised",
 	RaisedLate:       "fence is raised by an attempt that is over",
+	RaisedInVain:     "fence is raised in vain",
 	WonFirst:         "acquires in the first round",
 	WonSecond:        "acquires in the second round",
 	SecondBegun:      "begins the second round",
@@ -140,6 +142,9 @@ func (x *explorer) attempt(w *world, c int, visit visitor) {
 		}
 		if one.phase == raising && one.heard[n]&isBelow != 0 {
 			x.raise(w, c, n, visit)
+		}
+		if one.phase == asking && one.heard[n] != 0 && x.LateRaises {
+			x.raiseInVain(w, c, n, visit)
 		}
 	}
 	x.conclude(w, c, visit)
