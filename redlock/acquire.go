@@ -13,7 +13,8 @@ import (
 
 // TryLock acquires the lock if it is free, with one round and without waiting for anyone who holds it. Any bytes make a name,
 // 1 to 4,096 of them; but no key, prefix and name, begins with "redquorum:". It returns within the node timeout, or when ctx ends. It
-// has no place among those who wait with Lock, and rarely comes before one of them.
+// has no place among those who wait with Lock, and may come before one of them while the lock is on its way there: a few times in one
+// wait at most, all callers taken together.
 //
 // Errors: [ErrTaken], [ErrNoQuorum] and [ErrNoValidity] in a [*QuorumError]; [ErrInvalid]; [ErrClosed]; and the error
 // of a ctx that ended. After each of them everything that was or may have been granted is being released.
@@ -185,7 +186,7 @@ func (l *Locker) conclude(ctx context.Context, lock *Lock, r *round, cfg *lockCo
 	// Within the one node timeout that the caller was promised. A release that this cuts short goes to a node that
 	// refused; the others are kept.
 	lock.mu.Lock()
-	lock.undoLocked(u, r.mayHold(), r.request.Deadline)
+	lock.undoLocked(u, lock.mayHoldOf(r), r.request.Deadline)
 	lock.mu.Unlock()
 	if v == denied && !l.taken(ctx, r, u) {
 		reason = ErrNoQuorum
@@ -208,7 +209,9 @@ func (l *Locker) take(lock *Lock, r *round, cfg *lockConfig) error {
 	lock.mu.Lock() // from heldBy on, refusals reach the lock
 	lock.until = lock.boundedLocked(l.config.drift.Validity(lock.acquired, lock.ttl))
 	touched, refused := r.heldBy(lock)
-	lock.touched = touched
+	if lock.touched = touched; lock.healing {
+		lock.touched = allNodes(len(l.nodes))
+	}
 	lock.mu.Unlock()
 	l.overtook(lock, refused)
 	if lock.until.Sub(l.clock.Now()) <= cfg.minValidity {

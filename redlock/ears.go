@@ -127,7 +127,7 @@ func (at *ear) askAgain() {
 	at.ears.mu.Lock()
 	defer at.ears.mu.Unlock()
 	for _, w := range at.ears.byValue {
-		if int(w.at.Load()) == at.node {
+		if node := int(w.at.Load()); node == at.node || node == everyNode {
 			signal(w.again)
 		}
 	}

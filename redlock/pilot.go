@@ -29,13 +29,17 @@ func hash(text string) uint64 {
 
 // quorumIsUp reports whether so many nodes are up, and count, that a quorum could answer.
 func (l *Locker) quorumIsUp() bool {
-	var up uint64
+	return bits.OnesCount64(l.voters.counted(l.up())) >= quorum(len(l.nodes))
+}
+
+// up has the bits of the nodes that are up.
+func (l *Locker) up() (nodes uint64) {
 	for i, n := range l.nodes {
 		if n.State() == pool.Up {
-			up |= 1 << i
+			nodes |= 1 << i
 		}
 	}
-	return bits.OnesCount64(l.voters.counted(up)) >= quorum(len(l.nodes))
+	return nodes
 }
 
 // pilot returns the node at which those who want a key form up: of those in the mask, the first by weight that is up and whose vote

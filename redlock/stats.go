@@ -20,7 +20,7 @@ type Stats struct {
 	Waiting      int         // calls of Lock, LockAll and Do that wait now
 	Waits        uint64      // of those calls, how many did not get the lock at once
 	HandedOver   uint64      // votes that our releases gave to waiters, of this Locker or elsewhere
-	Woken        uint64      // votes that were handed over to us
+	Woken        uint64      // how often a waiter was woken by votes that were handed over to us
 	Polls        uint64      // questions of waiters whom nobody woke
 	Split        uint64      // rounds that some nodes granted, and so many refused that there was no quorum of grants
 	SecondRounds uint64      // fencing tokens that took a second round

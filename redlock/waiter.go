@@ -34,6 +34,9 @@ type waiter struct {
 	at     atomic.Int32 // the node that it waits at, for ears
 	last   *QuorumError // why it has not got the lock yet; nil while nothing failed
 
+	overtaken int           // attempts that had the pilot's vote and were refused by the others
+	standoff  clock.Backoff // how long to keep votes that are no quorum
+
 	woken chan struct{} // has one when the lock was handed over
 	again chan struct{} // has one when it must ask again
 }
@@ -64,7 +67,9 @@ func newWaiter(l *Locker, names []string, line lineName, cfg *lockConfig, since 
 		outage: clock.Backoff{Shortest: outageMin, Longest: outageMax},
 		crowd:  clock.Backoff{Shortest: outageMin, Longest: crowdMax},
 		among:  allNodes(len(l.nodes)),
-		woken:  make(chan struct{}, 1), again: make(chan struct{}, 1),
+
+		standoff: clock.Backoff{Shortest: standoffMin, Longest: standoffMax},
+		woken:    make(chan struct{}, 1), again: make(chan struct{}, 1),
 	}
 }
 
@@ -114,6 +119,11 @@ func (w *waiter) note(failure *QuorumError) {
 // attempt is one value's: at a pilot where there is one, else a round like that of TryLock.
 func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 	l := w.locker
+	if w.wantsPlaces() {
+		if got, err, done := w.takePlaces(ctx); done {
+			return got, err
+		}
+	}
 	lock := newLock(l, w.names, w.cfg)
 	pilot, found := l.pilot(lock.keys[w.target].(string), w.among)
 	if !found {
@@ -210,6 +220,9 @@ func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round) (*Lock, err
 	if err == nil {
 		l.shunned.took(l.clock.Now().Sub(began))
 	} else {
+		if errors.Is(err, ErrTaken) {
+			w.overtaken++
+		}
 		r.mu.Lock()
 		if r.refused != 0 {
 			w.among = r.refused

@@ -1,0 +1,159 @@
+package redlock
+
+import (
+	"context"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// A release hands over the votes of those nodes on whose lists somebody waits. An ordinary waiter is on one list, the pilot's: it
+// owns that vote and must still ask for the others, which are free for a round trip. Whoever spins with TryLock can be faster,
+// again and again. So a waiter that was overtaken takes a place on the list of every node. The next release, whoever's it is,
+// then gives it all votes that were the holder's, and there is no moment in which a node is free for anybody else.
+//
+// The places have one value, and the waiter keeps each vote that it gets until a quorum is its own:
+//
+//	ask all ──quorum──▶ held
+//	 ▲   └──refused by a quorum──▶ wait for a vote to be handed over
+//	 └── handed over, or time ◀───────┘
+//
+// Two who have some votes each would wait for each other: so whoever waits with votes that are no quorum gives them back after
+// a while, and takes its places anew. The node gives such a vote to the oldest on its list, who is likely to be on the other lists
+// as well.
+//
+// This is as safe as a round like any other. Only the votes of one round are counted, and each of them says that the node has
+// set the key to our value, with the full TTL, after that round began: wait.lua sets a key that is ours already once more. Nothing
+// of ours takes a vote back in between, because the value is released only when the attempt is over. A node hands a vote
+// to a place without the fence of fencing tokens; the round that counts the vote has raised it.
+
+// With votes that are no quorum nobody waits for longer than these bounds: the lock may be free.
+const (
+	standoffMin = 5 * time.Millisecond
+	standoffMax = time.Second
+)
+
+// everyNode is where a waiter waits that has a place at each node.
+const everyNode = -1
+
+// maxOvertaken is how often a waiter may own the pilot's vote and be refused by the others, before it takes a place at every
+// node.
+const maxOvertaken = 2
+
+// wantsPlaces reports whether the waiter is to take a place at every node: it was overtaken, and could be handed a quorum of
+// votes. (Without messages it would keep the votes that it has from those who could use them.) Of a set of names, a
+// place is for one of them only.
+func (w *waiter) wantsPlaces() bool {
+	return w.overtaken >= maxOvertaken && len(w.names) == 1 && len(w.locker.nodes) > 1 && w.locker.quorumIsUp()
+}
+
+// takePlaces is an attempt with a place at every node. It reports false where too few nodes could wake it, and has then done
+// nothing.
+func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done bool) {
+	l := w.locker
+	lock := newLock(l, w.names, w.cfg)
+	if !l.ears.listenAtQuorum(ctx, l.clock.Now().Add(lock.timeout)) {
+		return nil, nil, false
+	}
+	w.at.Store(everyNode)
+	lock.listed = true
+	lock.healing = true // a node that refused may give it a vote later
+	l.ears.await(lock.value, w)
+	defer l.ears.forget(lock.value, w)
+	for {
+		var left atomic.Int64
+		r := w.askAll(lock, &left)
+		v, ended := r.wait(ctx)
+		if v != denied || ended != nil {
+			got, err = l.conclude(ctx, lock, r, w.cfg)
+			return got, err, true
+		}
+		w.note(r.failure(l, "acquire", w.names[0], ErrTaken, nil))
+		pause := time.Duration(left.Load()) - 1
+		standoff := r.granting()
+		if standoff { // with a holder who has a quorum, or with others who have none either
+			pause = w.standoff.Next()
+		}
+		began := l.clock.Now()
+		switch woke := w.wait(ctx, pause); {
+		case woke == wakeHanded:
+			if l.clock.Now().Sub(began) > standoffMax/4 { // not sooner: two who hand a vote to each other slow down
+				w.standoff.Reset()
+			}
+		case woke == wakeEnded || standoff:
+			w.hops = 0 // that was the pause
+			return nil, w.leavePlaces(ctx, lock, r), true
+		default:
+			l.counts.polls.Add(1)
+		}
+	}
+}
+
+// askAll asks every node for its vote, or for a place on its list. Into left goes for how long the lock is taken, plus one; 0
+// where that is not known.
+func (w *waiter) askAll(lock *Lock, left *atomic.Int64) *round {
+	l := w.locker
+	select {
+	case <-w.again: // that is what we do
+	default:
+	}
+	lock.begin(l.voters.now(), l.clock.Now(), w.cfg.maxHold)
+	r := &round{
+		request: lock.waitRequest(w, l.ears.process), read: readGrant, rule: decideAcquire, decided: make(chan struct{}),
+		keep: func(_ int, reply any) {
+			if answer := readPilotAnswer(reply); !answer.granted && answer.left >= 0 {
+				left.CompareAndSwap(0, int64(answer.left)+1)
+			}
+		},
+	}
+	if lock.fenced {
+		r.rare = &rare{fences: make([]int64, len(l.nodes))}
+	}
+	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	return r
+}
+
+// mayHoldOf has the bits of the nodes where an attempt has, or may have, or may yet, set our value, by its last round. Where
+// the attempt has places, an earlier round may have got a vote, or a release may give one.
+func (lock *Lock) mayHoldOf(r *round) uint64 {
+	if lock.healing {
+		return allNodes(len(lock.locker.nodes))
+	}
+	return r.mayHold()
+}
+
+// leavePlaces gives up all places, and the votes that were handed to them.
+func (w *waiter) leavePlaces(ctx context.Context, lock *Lock, r *round) error {
+	l := w.locker
+	lock.mu.Lock()
+	lock.undoLocked(lock.newRelease(), allNodes(len(l.nodes)), l.clock.Now().Add(lock.timeout))
+	lock.mu.Unlock()
+	if l.isClosed() {
+		return ErrClosed
+	}
+	var ended error
+	if ctx.Err() != nil {
+		ended = endOf(ctx)
+	}
+	return r.failure(l, "acquire", lock.names[0], ErrTaken, ended)
+}
+
+// listenAtQuorum begins to listen at all nodes that are up, and reports whether a quorum can wake us.
+func (e *ears) listenAtQuorum(ctx context.Context, deadline clock.Instant) bool {
+	l := e.locker
+	up := l.up()
+	for i := range l.nodes {
+		if up>>i&1 == 1 {
+			e.at(i) // all at the same time
+		}
+	}
+	var heard uint64
+	for i := range l.nodes {
+		if up>>i&1 == 1 && e.listen(ctx, i, deadline) != "" {
+			heard |= 1 << i
+		}
+	}
+	return bits.OnesCount64(l.voters.counted(heard)) >= quorum(len(l.nodes))
+}

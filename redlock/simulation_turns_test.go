@@ -1,0 +1,54 @@
+package redlock_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// spin tries to have a lock until the simulation has had enough, and never waits for it.
+func (c *client) spin() {
+	s := c.process.sim
+	for s.goesOn() {
+		l := c.process.current()
+		lock, err := l.TryLock(s.base, c.name(), c.opts()...)
+		var failure *redlock.QuorumError
+		switch {
+		case err == nil:
+			c.hold(lock, nil)
+		case !errors.As(err, &failure):
+			c.judgeWait(s.base, l, err)
+		}
+		time.Sleep(upTo(c.rng, time.Millisecond))
+	}
+}
+
+// Beside clients who spin, those who wait take places at every node, again and again, while messages are lost and nodes fail: the
+// locks are exclusive, the tokens in order, no lock is free for long, and nothing is left.
+func TestSimulatedWaitersBesideSpinners(t *testing.T) {
+	for _, seed := range seeds(t, 10, 5_000) {
+		simulate(t, seed, func(s *simulation) {
+			rng := s.rng
+			s.nodes([]int{2, 3, 3, 4, 5, 5, 5, 5}[rng.IntN(8)])
+			s.names = []string{"name0", "name1"}[:1+rng.IntN(2)]
+			s.faults = faults{losses: rng.IntN(3) > 0, outages: rng.IntN(3) == 0, refusals: rng.IntN(4) == 0, closings: rng.IntN(3) == 0}
+			s.faults.restarts = s.faults.outages && rng.IntN(2) == 0
+			s.fenced, s.tasks, s.length = rng.IntN(2) == 0, 2, 5*time.Second
+			s.hold = func(rng *rand.Rand) time.Duration { return upTo(rng, 10*time.Millisecond) }
+			s.mending = s.maxTTL + 3*time.Second
+			s.judge = newJudge(s.clock, waitBound(s.latency))
+			s.start(3+rng.IntN(4), randomOptions)
+			s.run(func(c *client) {
+				if c.process.id%2 == 0 {
+					c.spin()
+					return
+				}
+				c.run()
+			}, func() { s.weather(rng) })
+			s.leavesNothing(3*time.Minute + time.Second)
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// spin is a crowd that takes a lock again and again without waiting for it, beside one who waits.
+type spin struct {
+	nodes    int
+	spinners int
+	half     time.Duration // of a round trip
+	jitter   bool
+	fresh    bool // each try is a new process's
+	length   time.Duration
+}
+
+func (s spin) String() string {
+	return fmt.Sprintf("%d nodes, %d spinners, %v, jitter %t, fresh %t", s.nodes, s.spinners, 2*s.half, s.jitter, s.fresh)
+}
+
+// vary returns d, or half of it to one and a half.
+func (s spin) vary(d time.Duration) time.Duration {
+	if !s.jitter {
+		return d
+	}
+	return d/2 + rand.N(d)
+}
+
+// try takes the lock once, if it is free, and reports whether it was.
+func (s spin) try(limited context.Context, l *redlock.Locker, hold time.Duration, had func()) {
+	lock, err := l.TryLock(limited, "a")
+	if err != nil {
+		return
+	}
+	had()
+	time.Sleep(s.vary(hold))
+	_ = lock.Unlock(ctx)
+}
+
+// run returns how often the waiter had the lock, and how often the others had it during one of its waits, at most.
+func (s spin) run(c *cluster) (waits int, worst int64) {
+	for _, server := range c.servers {
+		delay := func() time.Duration { return s.vary(s.half) }
+		server.Delay(delay, delay)
+	}
+	limited, cancel := context.WithTimeout(ctx, s.length)
+	defer cancel()
+	var all sync.WaitGroup
+	var had atomic.Int64
+	for range s.spinners {
+		l := c.locker()
+		all.Go(func() {
+			for limited.Err() == nil {
+				try := l
+				if s.fresh {
+					try = c.passing()
+					_ = try.Ready(limited)
+				}
+				s.try(limited, try, 5*time.Millisecond, func() { had.Add(1) })
+				if s.fresh {
+					_ = try.Close()
+				}
+				time.Sleep(s.vary(500 * time.Microsecond))
+			}
+		})
+	}
+	waiter := c.locker()
+	all.Go(func() {
+		time.Sleep(100 * time.Millisecond)
+		for limited.Err() == nil {
+			before := had.Load()
+			lock, err := waiter.Lock(limited, "a")
+			if worst = max(worst, had.Load()-before); err != nil {
+				return
+			}
+			waits++
+			time.Sleep(s.vary(5 * time.Millisecond))
+			_ = lock.Unlock(ctx)
+		}
+	})
+	all.Wait()
+	return waits, worst
+}
+
+// passing is a Locker that its user closes.
+func (c *cluster) passing() *redlock.Locker {
+	var endpoints []string
+	for i := range c.servers {
+		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
+	}
+	l, err := redlock.New(endpoints, redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer())), redlock.WithoutRenewal())
+	require.NoError(c.t, err)
+	return l
+}
+
+func TestAWaiterIsNotOvertakenAgainAndAgain(t *testing.T) {
+	length := time.Duration(sizeOf(10, 200)) * time.Second / 10
+	var all []spin
+	for _, nodes := range []int{1, 3, 5} {
+		for _, spinners := range []int{1, 3, 8} {
+			for _, half := range []time.Duration{time.Millisecond, 5 * time.Millisecond} {
+				all = append(all, spin{nodes, spinners, half, false, false, length}, spin{nodes, spinners, half, true, false, length})
+			}
+		}
+		all = append(all, spin{nodes, 3, 50 * time.Microsecond, true, false, length}, spin{nodes, 8, time.Millisecond, true, true, length})
+	}
+	for _, s := range all {
+		inBubble(t, s.nodes, func(t *testing.T, c *cluster) {
+			waits, worst := s.run(c)
+			t.Log(s, ":", waits, "waits, overtaken", worst)
+			assert.LessOrEqual(t, worst, int64(10), "overtaken: %v", s)
+			assert.NotZero(t, waits, "%v", s)
+		})
+	}
+}
