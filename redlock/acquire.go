@@ -164,7 +164,9 @@ func (l *Locker) conclude(ctx context.Context, lock *Lock, r *round, cfg *lockCo
 			reason = l.take(lock, r, cfg)
 		}
 		if reason == nil && ended == nil {
-			l.counts.acquired.Add(1)
+			if !lock.part {
+				l.counts.acquired.Add(1)
+			}
 			return lock, nil
 		}
 	case denied:
@@ -195,8 +197,10 @@ func (l *Locker) conclude(ctx context.Context, lock *Lock, r *round, cfg *lockCo
 		return nil, ErrClosed
 	}
 	err := r.failure(l, "acquire", lock.names[0], reason, ended)
-	l.counts.notAcquired(err)
-	l.events.refused(lock.names[0], err)
+	if !lock.part {
+		l.counts.notAcquired(err)
+		l.events.refused(lock.names[0], err)
+	}
 	return nil, err
 }
 

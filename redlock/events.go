@@ -93,7 +93,7 @@ func (e *events) stop() {
 }
 
 func (e *events) acquired(lock *Lock) {
-	if e != nil && e.hooks.Acquired != nil {
+	if e != nil && e.hooks.Acquired != nil && !lock.part {
 		e.add(func() { e.hooks.Acquired(lock) })
 	}
 }
@@ -131,7 +131,7 @@ func (e *events) renewed(lock *Lock) {
 // over tells the end of a lock.
 func (e *events) over(lock *Lock, end state, err error) {
 	switch {
-	case e == nil:
+	case e == nil || lock.part:
 	case end == lost:
 		e.add(func() {
 			if e.logger != nil {

@@ -21,6 +21,7 @@ type Lock struct {
 	reused   bool // the value is the caller's: another attempt may have it
 	fenced   bool
 	listed   bool  // may be on wait lists
+	part     bool  // of a set that waits for the rest: no caller has it
 	fence    int64 // with fencing: the wall clock in microseconds when the round began, until it has a token
 
 	room    [1]any       // of keys, where there is one
@@ -47,8 +48,8 @@ type Lock struct {
 func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	lock := &Lock{
 		locker: l, value: cfg.newValue(), renews: !cfg.withoutRenewal, reused: cfg.value != "",
-		fenced: cfg.fencing,
-		ttl:    cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: never,
+		fenced: cfg.fencing, part: cfg.part,
+		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: never,
 	}
 	lock.names = append(lock.name[:0], names...)
 	lock.keys = lock.room[:0]
@@ -169,8 +170,12 @@ func (lock *Lock) endLocked(to state, reason error) {
 	lock.locker.expiry.remove(lock)
 	lock.locker.renewals.remove(lock)
 	lock.locker.events.over(lock, to, reason)
-	if to == lost {
+	if lock.part {
+		lock.locker.counts.parts.Add(-1)
+	} else if to == lost {
 		lock.locker.counts.lost.Add(1)
+	}
+	if to == lost {
 		lock.planUndoLocked(reason)
 	}
 }

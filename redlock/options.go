@@ -43,6 +43,7 @@ type lockConfig struct {
 	retryMax    time.Duration
 	fencing     bool
 	yields      bool   // to waiters elsewhere, also when the round is won
+	part        bool   // of a set that takes its names one after the other
 	value       string // empty: a random one for every attempt
 	owner       string
 

@@ -74,8 +74,10 @@ func (lock *Lock) takeExtension(x *extension, item *extended) {
 			l.expiry.add(lock, item.until)
 		}
 		after, from = lock.ttl/renewalShare, x.start
-		l.counts.renewed.Add(1)
-		l.events.renewed(lock)
+		if !lock.part {
+			l.counts.renewed.Add(1)
+			l.events.renewed(lock)
+		}
 	}
 	lock.planRenewalLocked(from, after)
 }

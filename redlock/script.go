@@ -37,6 +37,9 @@ var fencedSource string
 //go:embed scripts/fence.lua
 var fenceSource string
 
+//go:embed scripts/join.lua
+var joinSource string
+
 //go:embed scripts/wait.lua
 var waitSource string
 
@@ -86,6 +89,7 @@ var (
 	// In order, too: behind its release it would leave keys.
 	acquireScript = inOrder(fencedSource, fenceSource, acquireSource)
 	waitScript    = inOrder(handOverSource, fenceSource, waitSource)
+	joinScript    = inOrder(fenceSource, joinSource)
 
 	// In order: behind the release of the lock it would have nothing to do anyway.
 	raiseScript = inOrder(fenceSource, raiseSource)

@@ -163,7 +163,10 @@ func (c *client) set() {
 	for _, i := range c.rng.Perm(len(s.names))[:min(2+c.rng.IntN(2), len(s.names))] {
 		names = append(names, s.names[i])
 	}
-	if lock, err := l.LockAll(ctx, names, c.opts()...); err == nil {
+	s.judge.wants(names, 1)
+	lock, err := l.LockAll(ctx, names, c.opts()...)
+	s.judge.wants(names, -1)
+	if err == nil {
 		c.hold(lock, nil)
 	} else {
 		c.judgeWait(ctx, l, err)

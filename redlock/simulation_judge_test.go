@@ -33,6 +33,7 @@ type record struct {
 	holders int
 	free    clock.Instant // since when nobody holds it, where nobody does
 	waiting []*wait       // the one who came first is first
+	sets    int           // that want it
 }
 
 // wait is a call of Lock for one name.

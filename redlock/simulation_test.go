@@ -164,6 +164,7 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 		running.Wait()
 		close(done)
 	}()
+	go s.watchParts(done)
 	<-s.ending
 	select {
 	case <-done:

@@ -45,7 +45,7 @@ type NodeStats struct {
 type counts struct {
 	acquired, taken, noQuorum, noValidity, renewed, lost atomic.Uint64
 	waits, handedOver, woken, polls, split, secondRounds atomic.Uint64
-	waiting                                              atomic.Int64
+	waiting, parts                                       atomic.Int64
 }
 
 func (c *counts) notAcquired(reason error) {
@@ -62,7 +62,7 @@ func (c *counts) notAcquired(reason error) {
 // Stats returns the present figures.
 func (l *Locker) Stats() Stats {
 	s := Stats{
-		Held:         l.expiry.len(),
+		Held:         max(l.expiry.len()-int(l.counts.parts.Load()), 0),
 		Acquired:     l.counts.acquired.Load(),
 		Taken:        l.counts.taken.Load(),
 		NoQuorum:     l.counts.noQuorum.Load(),
@@ -109,6 +109,9 @@ func (l *Locker) hold(lock *Lock) bool {
 	if closed {
 		lock.mu.Unlock()
 		return false
+	}
+	if lock.part {
+		l.counts.parts.Add(1)
 	}
 	l.events.acquired(lock)
 	lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)

@@ -36,6 +36,7 @@ type waiter struct {
 
 	overtaken int           // attempts that had the pilot's vote and were refused by the others
 	standoff  clock.Backoff // how long to keep votes that are no quorum
+	partsFrom clock.Instant // of a set: when it may take its names one after the other
 
 	woken chan struct{} // has one when the lock was handed over
 	again chan struct{} // has one when it must ask again
@@ -124,6 +125,9 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 			return got, err
 		}
 	}
+	if w.wantsParts() {
+		return w.takeParts(ctx)
+	}
 	lock := newLock(l, w.names, w.cfg)
 	pilot, found := l.pilot(lock.keys[w.target].(string), w.among)
 	if !found {
@@ -146,6 +150,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 			return nil, w.leave(ctx, lock, r, pilot, ErrTaken)
 		case answer.taken != w.target: // of a set, another one
 			err := w.leave(ctx, lock, r, pilot, ErrTaken)
+			w.overtaken++
 			w.target, w.among = answer.taken, allNodes(len(l.nodes))
 			return nil, err
 		}

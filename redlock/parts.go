@@ -1,0 +1,163 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
+)
+
+// Of a set of names, all or none are taken in one step, so a set takes nothing from others while it waits. But where two
+// of its names are always taken, it may never find them free at one moment. So one that was refused a few times takes
+// the names one after the other, each as an ordinary waiter with the place that it has earned: locks of its own, its parts,
+// which are renewed until it has all. Then one round makes the lock of them (join.lua):
+//
+//	all or none ──refused, a few times──▶ first name ──▶ next name ──▶ … ──▶ join ──▶ held
+//	     ▲                                                   └─its patience ends─┐
+//	     └──────── for as long as it kept others from its parts ◀── give all back┘
+//
+//   - No two sets wait for each other: all take their names in one order, that of the keys.
+//   - One that holds a lock and wants another may wait for a part, while the set waits for its lock. And a name may be taken for an
+//     hour, for which nobody else should be kept from the other names. So the patience of a set with parts is bounded: by as long as it has
+//     waited so far, which doubles each time. It then gives everything back, and leaves the others as much time as it has taken from them.
+//     So it has its turn within a few times the longest hold, if that is below partsMax.
+//   - The parts say nothing about the lock: its votes are those of the last round, and each says that all keys have been
+//     set to its value at that node since the round began. A part that was lost by then costs votes, or the attempt.
+//     Each part has a value of its own, used once like any, so giving back a part never touches the lock.
+//   - The tokens are raised in the last round, on all keys, as in acquire.lua. Parts have none.
+//
+// The caller sees one lock: of parts, hooks and Stats do not tell.
+
+const (
+	// partsAfter is how often a set is refused before it takes its names one after the other: each time, it had the vote on
+	// one name, and another was taken.
+	partsAfter = 3
+
+	partsMin = 100 * time.Millisecond
+	partsMax = time.Minute
+)
+
+// wantsParts reports whether the waiter is to take its names one after the other.
+func (w *waiter) wantsParts() bool {
+	return len(w.names) > 1 && w.overtaken >= partsAfter && w.locker.clock.Now() >= w.partsFrom && w.locker.quorumIsUp()
+}
+
+// takeParts is an attempt by parts.
+func (w *waiter) takeParts(ctx context.Context) (*Lock, error) {
+	l := w.locker
+	parts := make(map[string]*Lock, len(w.names)) // by key
+	var began clock.Instant                       // when it had the first
+	holding := ctx                                // ends when one of them is lost, too
+	keys := make(map[string]string, len(w.names))
+	for _, name := range w.names {
+		keys[l.config.keyPrefix+name] = name
+	}
+	var failed error
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		part, err := w.takePart(ctx, holding, keys[key], len(parts) > 0)
+		if err != nil {
+			failed = err
+			break
+		}
+		if len(parts) == 0 {
+			began = l.clock.Now()
+		}
+		parts[key] = part
+		holding = part.Context(holding)
+	}
+	var lock *Lock
+	if failed == nil {
+		if lock, failed = w.join(ctx, parts); failed == nil {
+			return lock, nil
+		}
+	}
+	for _, part := range parts {
+		part.startRelease(nil)
+	}
+	w.overtaken, w.hops = 0, 0
+	if now := l.clock.Now(); len(parts) > 0 {
+		w.partsFrom = now.Add(now.Sub(began))
+	}
+	return nil, failed
+}
+
+// takePart takes one name. Where others are held already, the patience for it is bounded.
+func (w *waiter) takePart(ctx, holding context.Context, name string, bounded bool) (*Lock, error) {
+	l := w.locker
+	limited, cancel := context.WithCancel(holding)
+	defer cancel()
+	if bounded {
+		patience := min(max(l.clock.Now().Sub(w.since), partsMin), partsMax)
+		defer l.clock.AfterFunc(patience, cancel).Stop()
+	}
+	cfg := *w.cfg
+	cfg.part, cfg.withoutRenewal, cfg.fencing = true, false, false
+	cfg.value, cfg.maxHold, cfg.minValidity = "", 0, 0
+	waits := newWaiter(l, []string{name}, w.line, &cfg, w.since)
+	part, err := waits.seek(limited)
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
+		return part, err
+	}
+	// Its own patience ended, or a part was lost: what it is told is that of the wait.
+	failure := w.last
+	if waits.last != nil {
+		failure = waits.last
+	}
+	told := *failure
+	told.ended = nil
+	return nil, &told
+}
+
+// join makes one lock of the parts, which end with that. Those of the nodes that did not grant it are given back.
+func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error) {
+	l := w.locker
+	lock := newLock(l, w.names, w.cfg)
+	args := []any{lock.valueArg, lock.ttl.Milliseconds()}
+	for _, key := range lock.keys {
+		part := parts[key.(string)]
+		part.endPart()
+		args = append(args, part.valueArg)
+	}
+	lock.begin(l.voters.now(), l.clock.Now(), w.cfg.maxHold)
+	r := &round{
+		request: pool.Request{
+			Script: joinScript, Args: joinScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),
+			Accept: isGrant, Prove: l.voters.proves(),
+		},
+		read: readGrant, rule: decideAcquire, decided: make(chan struct{}),
+	}
+	if lock.fenced {
+		r.rare = &rare{fences: make([]int64, len(l.nodes))}
+	}
+	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	got, err := l.conclude(ctx, lock, r, w.cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	granted := r.granted
+	r.mu.Unlock()
+	if all := allNodes(len(l.nodes)); granted != all {
+		for _, part := range parts {
+			u := part.newRelease()
+			u.failed = granted // there it is the lock's now
+			part.mu.Lock()
+			part.undoLocked(u, all&^granted, l.clock.Now().Add(part.timeout))
+			part.mu.Unlock()
+		}
+	}
+	return got, nil
+}
+
+// endPart ends a part without giving it back. From here on nobody extends it.
+func (lock *Lock) endPart() {
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	if lock.state == held {
+		lock.endLocked(released, ErrReleased)
+	}
+}
