@@ -178,7 +178,7 @@ func TestAPartStaysNowhereWhenTheSetIsHad(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		g := c.gather(ctx, c.locker())
 		c.do(4, "SET", "b", "somebody's", "PX", 60_000)
-		_ = g.second.Unlock(ctx)
+		require.NoError(t, g.second.Unlock(ctx))
 		set := <-g.got
 		require.NoError(t, <-g.failed)
 		settle()

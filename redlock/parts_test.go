@@ -74,8 +74,11 @@ func TestASetHasItsTurnBesideBusyNames(t *testing.T) {
 		names, workers, sets int
 		hold                 time.Duration
 	}{
-		{2, 2, 1, 20 * time.Millisecond}, {2, 5, 1, 100 * time.Millisecond}, {3, 3, 1, 100 * time.Millisecond},
-		{4, 3, 1, 50 * time.Millisecond}, {3, 3, 3, 20 * time.Millisecond},
+		{2, 2, 1, 20 * time.Millisecond},
+		{2, 5, 1, 100 * time.Millisecond},
+		{3, 3, 1, 100 * time.Millisecond},
+		{4, 3, 1, 50 * time.Millisecond},
+		{3, 3, 3, 20 * time.Millisecond},
 	} {
 		t.Run(fmt.Sprint(p), func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
