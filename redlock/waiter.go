@@ -171,6 +171,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 		switch woke {
 		case wakeHanded:
 			if w.astray(lock, pilot) {
+				w.overtaken++ // whoever came first this time
 				return nil, w.leave(ctx, lock, r, pilot, ErrTaken)
 			}
 			return w.conclude(ctx, lock, lock.sendConfirm(w, pilot))
