@@ -188,7 +188,7 @@ func (l *Locker) conclude(ctx context.Context, lock *Lock, r *round, cfg *lockCo
 	// Within the one node timeout that the caller was promised. A release that this cuts short goes to a node that
 	// refused; the others are kept.
 	lock.mu.Lock()
-	lock.undoLocked(u, lock.mayHoldOf(r), r.request.Deadline)
+	lock.undoLocked(u, r.mayHold(), r.request.Deadline)
 	lock.mu.Unlock()
 	if v == denied && !l.taken(ctx, r, u) {
 		reason = ErrNoQuorum
@@ -213,9 +213,7 @@ func (l *Locker) take(lock *Lock, r *round, cfg *lockConfig) error {
 	lock.mu.Lock() // from heldBy on, refusals reach the lock
 	lock.until = lock.boundedLocked(l.config.drift.Validity(lock.acquired, lock.ttl))
 	touched, refused := r.heldBy(lock)
-	if lock.touched = touched; lock.healing {
-		lock.touched = allNodes(len(l.nodes))
-	}
+	lock.touched = touched
 	lock.mu.Unlock()
 	l.overtook(lock, refused)
 	if lock.until.Sub(l.clock.Now()) <= cfg.minValidity {

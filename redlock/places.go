@@ -59,17 +59,18 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 	}
 	w.at.Store(everyNode)
 	lock.listed = true
-	lock.healing = true // a node that refused may give it a vote later
 	l.ears.await(lock.value, w)
 	defer l.ears.forget(lock.value, w)
+	var before uint64 // nodes that may have our value since an earlier round
 	for {
 		var left atomic.Int64
-		r := w.askAll(lock, &left)
+		r := w.askAll(lock, before, &left)
 		v, ended := r.wait(ctx)
 		if v != denied || ended != nil {
 			got, err = l.conclude(ctx, lock, r, w.cfg)
 			return got, err, true
 		}
+		before = r.mayHold()
 		w.note(r.failure(l, "acquire", w.names[0], ErrTaken, nil))
 		pause := time.Duration(left.Load()) - 1
 		standoff := r.granting()
@@ -93,7 +94,7 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 
 // askAll asks every node for its vote, or for a place on its list. Into left goes for how long the lock is taken, plus one; 0
 // where that is not known.
-func (w *waiter) askAll(lock *Lock, left *atomic.Int64) *round {
+func (w *waiter) askAll(lock *Lock, before uint64, left *atomic.Int64) *round {
 	l := w.locker
 	select {
 	case <-w.again: // that is what we do
@@ -108,20 +109,12 @@ func (w *waiter) askAll(lock *Lock, left *atomic.Int64) *round {
 			}
 		},
 	}
+	r.rare = &rare{before: before}
 	if lock.fenced {
-		r.rare = &rare{fences: make([]int64, len(l.nodes))}
+		r.rare.fences = make([]int64, len(l.nodes))
 	}
 	r.send(l, lock.acquired.Add(lock.timeout), 0)
 	return r
-}
-
-// mayHoldOf has the bits of the nodes where an attempt has, or may have, or may yet, set our value, by its last round. Where
-// the attempt has places, an earlier round may have got a vote, or a release may give one.
-func (lock *Lock) mayHoldOf(r *round) uint64 {
-	if lock.healing {
-		return allNodes(len(lock.locker.nodes))
-	}
-	return r.mayHold()
 }
 
 // leavePlaces gives up all places, and the votes that were handed to them.

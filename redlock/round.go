@@ -52,6 +52,7 @@ type rare struct {
 	errs   []error // a node's error at its index; nil while none failed
 	fences []int64 // a granting node's fence at its index; nil without fencing
 	cut    *tally  // the votes when ctx ended a wait; nil while none did
+	before uint64  // nodes that may have our value since an earlier round of the attempt
 
 	more chan struct{} // has one when a vote came; nil where nobody waits for more than the verdict
 }
@@ -194,7 +195,14 @@ func (r *round) wait(ctx context.Context) (verdict, error) {
 func (r *round) mayHold() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.touched
+	return r.mayHoldLocked()
+}
+
+func (r *round) mayHoldLocked() uint64 {
+	if r.rare == nil {
+		return r.touched
+	}
+	return r.touched | r.rare.before
 }
 
 // heldBy is mayHold for a lock that is held from now on; refusals that are still to come reach it, too.
@@ -202,7 +210,7 @@ func (r *round) heldBy(lock *Lock) (touched, refused uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lock = lock
-	return r.touched, r.refused
+	return r.mayHoldLocked(), r.refused
 }
 
 // failure describes the round as it was decided or cut short, for the caller. Without a reason, the votes so far tell: of an attempt that ctx cut
