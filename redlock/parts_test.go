@@ -165,3 +165,45 @@ func TestSetsThatOverlapHaveTheirTurnsBesideBusyNames(t *testing.T) {
 		})
 	}
 }
+
+// Who spins with TryLockAll or TryLock keeps neither sets nor single waiters from their turns.
+func TestSetsAndWaitersHaveTheirTurnsBesideSpinners(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(2 * time.Millisecond)
+		b := c.busy(2, 5*time.Millisecond)
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		for i := range 6 {
+			l := c.locker()
+			names := [][]string{b.names, b.names[:1], b.names[1:]}[i%3]
+			b.all.Go(func() {
+				for limited.Err() == nil {
+					if lock, err := l.TryLockAll(limited, names); err == nil {
+						b.have(lock, b.hold/2+rand.N(b.hold))
+						b.had.Add(1)
+					}
+					time.Sleep(rand.N(time.Millisecond))
+				}
+			})
+		}
+		turns := make([]int, 3)
+		for i, names := range [][]string{b.names, b.names[:1], b.names[1:]} {
+			l := c.locker()
+			b.all.Go(func() {
+				for {
+					lock, err := l.LockAll(limited, names)
+					if err != nil {
+						return
+					}
+					b.have(lock, b.hold)
+					turns[i]++
+				}
+			})
+		}
+		b.all.Wait()
+		t.Log("spinners", b.had.Load(), "waiters", turns)
+		for i := range turns {
+			assert.Greater(t, turns[i], 20)
+		}
+	})
+}
