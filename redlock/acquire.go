@@ -11,10 +11,11 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// TryLock acquires the lock if it is free, with one round and without waiting for anyone who holds it. Any bytes make a name,
-// 1 to 4,096 of them; but no key, prefix and name, begins with "redquorum:". It returns within the node timeout, or when ctx ends. It
-// has no place among those who wait with Lock, and may come before one of them while the lock is on its way there: a few times in one
-// wait at most, all callers taken together.
+// TryLock acquires the lock if it is free, with one round and without waiting for anyone who holds
+// it. Any bytes make a name, 1 to 4,096 of them; but no key, prefix and name, begins with
+// "redquorum:". It returns within the node timeout, or when ctx ends. It has no place among those
+// who wait with Lock, and may come before one of them while the lock is on its way there: a few
+// times in one wait at most, all callers taken together.
 //
 // Errors: [ErrTaken], [ErrNoQuorum] and [ErrNoValidity] in a [*QuorumError]; [ErrInvalid]; [ErrClosed]; and the error
 // of a ctx that ended. After each of them everything that was or may have been granted is being released.

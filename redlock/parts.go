@@ -11,30 +11,34 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// Of a set of names, all or none are taken in one step, so a set takes nothing from others while it waits. But where two
-// of its names are always taken, it may never find them free at one moment. So one that was refused a few times takes
-// the names one after the other, each as an ordinary waiter with the place that it has earned: locks of its own, its parts,
-// which are renewed until it has all. Then one round makes the lock of them (join.lua):
+// Of a set of names, all or none are taken in one step, so a set takes nothing from others while it
+// waits. But where two of its names are always taken, it may never find them free at one moment. So
+// one that was refused a few times takes the names one after the other, each as an ordinary waiter
+// with the place that it has earned: locks of its own, its parts, which are renewed until it has
+// all. Then one round makes the lock of them (join.lua):
 //
-//	all or none ──refused, a few times──▶ first name ──▶ next name ──▶ … ──▶ join ──▶ held
-//	     ▲                                                   └─its patience ends─┐
-//	     └──────── for as long as it kept others from its parts ◀── give all back┘
+//	all or none ──refused, a few times──▶ first name ──▶ next ──▶ … ──▶ join ──▶ held
+//	     ▲                                                └── its patience ends ──┐
+//	     └── for as long as it kept others from its parts ◀── give all back ◀─────┘
 //
 //   - No two sets wait for each other: all take their names in one order, that of the keys.
-//   - One that holds a lock and wants another may wait for a part, while the set waits for its lock. And a name may be taken for an
-//     hour, for which nobody else should be kept from the other names. So the patience of a set with parts is bounded: by as long as it has
-//     waited so far, which doubles each time. It then gives everything back, and leaves the others as much time as it has taken from them.
-//     So it has its turn within a few times the longest hold, if that is below partsMax.
-//   - The parts say nothing about the lock: its votes are those of the last round, and each says that all keys have been
-//     set to its value at that node since the round began. A part that was lost by then costs votes, or the attempt.
-//     Each part has a value of its own, used once like any, so giving back a part never touches the lock.
+//   - One that holds a lock and wants another may wait for a part, while the set waits for its lock.
+//     And a name may be taken for an hour, for which nobody else should be kept from the other
+//     names. So the patience of a set with parts is bounded: by as long as it has waited so far,
+//     which doubles each time. It then gives everything back, and leaves the others as much time as
+//     it has taken from them. So it has its turn within a few times the longest hold, if that is
+//     below partsMax.
+//   - The parts say nothing about the lock: its votes are those of the last round, and each says
+//     that all keys have been set to its value at that node since the round began. A part that was
+//     lost by then costs votes, or the attempt. Each part has a value of its own, used once like
+//     any, so giving back a part never touches the lock.
 //   - The tokens are raised in the last round, on all keys, as in acquire.lua. Parts have none.
 //
 // The caller sees one lock: of parts, hooks and Stats do not tell.
 
 const (
-	// partsAfter is how often a set is refused before it takes its names one after the other: each time, it had the vote on
-	// one name, and another was taken.
+	// partsAfter is how often a set is refused before it takes its names one after the other: each
+	// time, it had the vote on one name, and another was taken.
 	partsAfter = 3
 
 	partsMin = 100 * time.Millisecond
@@ -112,7 +116,8 @@ func (w *waiter) takePart(ctx, holding context.Context, name string, bounded boo
 	return nil, &told
 }
 
-// join makes one lock of the parts, which end with that. Those of the nodes that did not grant it are given back.
+// join makes one lock of the parts, which end with that. Those of the nodes that did not grant it
+// are given back.
 func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error) {
 	l := w.locker
 	lock := newLock(l, w.names, w.cfg)

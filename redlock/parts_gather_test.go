@@ -35,7 +35,8 @@ type gathering struct {
 	failed chan error
 }
 
-// gather has a set refused until it takes its names one after the other. It has waited for a second by then.
+// gather has a set refused until it takes its names one after the other. It has waited for a second
+// by then.
 func (c *cluster) gather(limited context.Context, l *redlock.Locker, opts ...redlock.LockOption) *gathering {
 	c.t.Helper()
 	c.slow(time.Millisecond)
@@ -136,7 +137,8 @@ func TestASetThatGivesUpGivesItsPartsBack(t *testing.T) {
 	}
 }
 
-// Who holds the rest of a set for long, and wants its first name as well, gets that: nobody waits for the other for ever.
+// Who holds the rest of a set for long, and wants its first name as well, gets that: nobody waits
+// for the other for ever.
 func TestASetDoesNotKeepItsPartsForEver(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		g := c.gather(ctx, c.locker())
@@ -173,7 +175,8 @@ func TestASetThatLosesAPartBeginsAnew(t *testing.T) {
 	})
 }
 
-// A node that has one of the names of somebody else does not keep the set from being had, nor the parts.
+// A node that has one of the names of somebody else does not keep the set from being had, nor the
+// parts.
 func TestAPartStaysNowhereWhenTheSetIsHad(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		g := c.gather(ctx, c.locker())

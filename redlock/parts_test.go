@@ -67,8 +67,8 @@ func (b *busy) have(lock *redlock.Lock, d time.Duration) {
 	assert.NoError(b.t, lock.Unlock(ctx))
 }
 
-// Beside names that others lock all the time, a set gets its turn within a few of their holds, again and again, and takes no more than it
-// needs from them.
+// Beside names that others lock all the time, a set gets its turn within a few of their holds,
+// again and again, and takes no more than it needs from them.
 func TestASetHasItsTurnBesideBusyNames(t *testing.T) {
 	for _, p := range []struct {
 		names, workers, sets int

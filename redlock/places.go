@@ -9,10 +9,12 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// A release hands over the votes of those nodes on whose lists somebody waits. An ordinary waiter is on one list, the pilot's: it
-// owns that vote and must still ask for the others, which are free for a round trip. Whoever spins with TryLock can be faster,
-// again and again. So a waiter that was overtaken takes a place on the list of every node. The next release, whoever's it is,
-// then gives it all votes that were the holder's, and there is no moment in which a node is free for anybody else.
+// A release hands over the votes of those nodes on whose lists somebody waits. An ordinary waiter
+// is on one list, the pilot's: it owns that vote and must still ask for the others, which are free
+// for a round trip. Whoever spins with TryLock can be faster, again and again. So a waiter that was
+// overtaken takes a place on the list of every node. The next release, whoever's it is, then gives
+// it all votes that were the holder's, and there is no moment in which a node is free for anybody
+// else.
 //
 // The places have one value, and the waiter keeps each vote that it gets until a quorum is its own:
 //
@@ -20,14 +22,15 @@ import (
 //	 ▲   └──refused by a quorum──▶ wait for a vote to be handed over
 //	 └── handed over, or time ◀───────┘
 //
-// Two who have some votes each would wait for each other: so whoever waits with votes that are no quorum gives them back after
-// a while, and takes its places anew. The node gives such a vote to the oldest on its list, who is likely to be on the other lists
-// as well.
+// Two who have some votes each would wait for each other: so whoever waits with votes that are no
+// quorum gives them back after a while, and takes its places anew. The node gives such a vote to
+// the oldest on its list, who is likely to be on the other lists as well.
 //
-// This is as safe as a round like any other. Only the votes of one round are counted, and each of them says that the node has
-// set the key to our value, with the full TTL, after that round began: wait.lua sets a key that is ours already once more. Nothing
-// of ours takes a vote back in between, because the value is released only when the attempt is over. A node hands a vote
-// to a place without the fence of fencing tokens; the round that counts the vote has raised it.
+// This is as safe as a round like any other. Only the votes of one round are counted, and each of
+// them says that the node has set the key to our value, with the full TTL, after that round began:
+// wait.lua sets a key that is ours already once more. Nothing of ours takes a vote back in between,
+// because the value is released only when the attempt is over. A node hands a vote to a place
+// without the fence of fencing tokens; the round that counts the vote has raised it.
 
 // With votes that are no quorum nobody waits for longer than these bounds: the lock may be free.
 const (
@@ -38,19 +41,19 @@ const (
 // everyNode is where a waiter waits that has a place at each node.
 const everyNode = -1
 
-// maxOvertaken is how often a waiter may own the pilot's vote and be refused by the others, before it takes a place at every
-// node.
+// maxOvertaken is how often a waiter may own the pilot's vote and be refused by the others, or have
+// to come back to the pilot because of that, before it takes a place at every node.
 const maxOvertaken = 2
 
-// wantsPlaces reports whether the waiter is to take a place at every node: it was overtaken, and could be handed a quorum of
-// votes. (Without messages it would keep the votes that it has from those who could use them.) Of a set of names, a
-// place is for one of them only.
+// wantsPlaces reports whether the waiter is to take a place at every node: it was overtaken, and
+// could be handed a quorum of votes. (Without messages it would keep the votes that it has from
+// those who could use them.) Of a set of names, a place is for one of them only.
 func (w *waiter) wantsPlaces() bool {
 	return w.overtaken >= maxOvertaken && len(w.names) == 1 && len(w.locker.nodes) > 1 && w.locker.quorumIsUp()
 }
 
-// takePlaces is an attempt with a place at every node. It reports false where too few nodes could wake it, and has then done
-// nothing.
+// takePlaces is an attempt with a place at every node. It reports false where too few nodes could
+// wake it, and has then done nothing.
 func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done bool) {
 	l := w.locker
 	lock := newLock(l, w.names, w.cfg)
@@ -92,8 +95,8 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 	}
 }
 
-// askAll asks every node for its vote, or for a place on its list. Into left goes for how long the lock is taken, plus one; 0
-// where that is not known.
+// askAll asks every node for its vote, or for a place on its list. Into left goes for how long the
+// lock is taken, plus one; 0 where that is not known.
 func (w *waiter) askAll(lock *Lock, before uint64, left *atomic.Int64) *round {
 	l := w.locker
 	select {
@@ -133,7 +136,8 @@ func (w *waiter) leavePlaces(ctx context.Context, lock *Lock, r *round) error {
 	return r.failure(l, "acquire", lock.names[0], ErrTaken, ended)
 }
 
-// listenAtQuorum begins to listen at all nodes that are up, and reports whether a quorum can wake us.
+// listenAtQuorum begins to listen at all nodes that are up, and reports whether a quorum can wake
+// us.
 func (e *ears) listenAtQuorum(ctx context.Context, deadline clock.Instant) bool {
 	l := e.locker
 	up := l.up()

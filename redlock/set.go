@@ -12,10 +12,12 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 	return l.attempt(ctx, names, &cfg)
 }
 
-// LockAll acquires all names as [Locker.TryLockAll] does, and waits for them as [Locker.Lock] does. It gets its turn also beside names that
-// others lock all the time: one that was refused a few times takes the names one after the other, in the order of their keys, so
-// that no two sets wait for each other. What it has then, nobody else gets until it has all or gives everything back: at the latest
-// after as long as it had waited before, and a minute. It takes turns with the others after that.
+// LockAll acquires all names as [Locker.TryLockAll] does, and waits for them as [Locker.Lock] does.
+// It gets its turn also beside names that others lock all the time: one that was refused a few
+// times takes the names one after the other, in the order of their keys, so that no two sets wait
+// for each other. What it has then, nobody else gets until it has all or gives everything back: at
+// the latest after as long as it had waited before, and a minute. It takes turns with the others
+// after that.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.setConfig(ctx, names, opts)
 	if err != nil {

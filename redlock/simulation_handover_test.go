@@ -172,7 +172,8 @@ func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 				s.t.Logf("%.2f commands each, %v each", float64(commands.Load())/float64(handedOver), s.clock.Now().Sub(began)/time.Duration(handedOver))
 			})
 			all := s.total()
-			// One who was overtaken at the start has places at all nodes, and is woken once by all their votes.
+			// One who was overtaken at the start has places at all nodes, and is woken once by all
+			// their votes.
 			assert.LessOrEqual(t, all.Woken, all.HandedOver, "seed %d", seed)
 			assert.InEpsilon(t, all.HandedOver, all.Woken, 0.01, "seed %d", seed)
 			served := 0

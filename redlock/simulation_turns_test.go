@@ -35,7 +35,8 @@ func (j *judge) wants(names []string, by int) {
 	}
 }
 
-// watchParts looks for names that a set has while it waits for the rest, until done is closed: they are not free.
+// watchParts looks for names that a set has while it waits for the rest, until done is closed: they
+// are not free.
 func (s *simulation) watchParts(done <-chan struct{}) {
 	for {
 		select {
@@ -73,8 +74,9 @@ func (j *judge) watch(name string, holds bool) {
 	}
 }
 
-// Beside clients who spin, those who wait take places at every node, again and again, while messages are lost and nodes fail: the
-// locks are exclusive, the tokens in order, no lock is free for long, and nothing is left.
+// Beside clients who spin, those who wait take places at every node, again and again, while
+// messages are lost and nodes fail: the locks are exclusive, the tokens in order, no lock is free
+// for long, and nothing is left.
 func TestSimulatedWaitersBesideSpinners(t *testing.T) {
 	for _, seed := range seeds(t, 10, 5_000) {
 		simulate(t, seed, func(s *simulation) {
@@ -100,8 +102,8 @@ func TestSimulatedWaitersBesideSpinners(t *testing.T) {
 	}
 }
 
-// Sets of names beside names that are locked all the time take their names one after the other, while messages are lost, nodes fail and
-// Lockers are closed: with the same to show.
+// Sets of names beside names that are locked all the time take their names one after the other,
+// while messages are lost, nodes fail and Lockers are closed: with the same to show.
 func TestSimulatedSetsBesideBusyNames(t *testing.T) {
 	for _, seed := range seeds(t, 10, 5_000) {
 		simulate(t, seed, func(s *simulation) {

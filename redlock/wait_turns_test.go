@@ -49,7 +49,8 @@ func (s spin) try(limited context.Context, t *testing.T, l *redlock.Locker, hold
 	assert.NoError(t, lock.Unlock(ctx))
 }
 
-// run returns how often the waiter had the lock, and how often the others had it during one of its waits, at most.
+// run returns how often the waiter had the lock, and how often the others had it during one of its
+// waits, at most.
 func (s spin) run(c *cluster) (waits int, worst int64) {
 	for _, server := range c.servers {
 		delay := func() time.Duration { return s.vary(s.half) }

@@ -1,12 +1,14 @@
--- Make one lock of those of single names, all keys or none. A key that is free here, because this node was not among those
--- that granted that name, is taken.
+-- Make one lock of those of single names, all keys or none. A key that is free here, because this
+-- node was not among those that granted that name, is taken.
 --
 -- KEYS            the lock's keys
 -- ARGV[1]         the value to set
 -- ARGV[2]         time to live in milliseconds
 -- ARGV[2+i]       the value of the lock of the name of KEYS[i]
--- and behind them, with fencing: the caller's wall clock in microseconds, and how long the counters live, in milliseconds
--- Returns 0 when one is another's. When all are the caller's now: the fence as text, or 1 without fencing.
+-- ARGV[3+n], [4+n]  with n keys and fencing: the caller's wall clock in microseconds, and how
+--                 long the counters live, in milliseconds
+-- Returns 0 when one is another's. When all are the caller's now: the fence as text, or 1 without
+-- fencing.
 for i, key in ipairs(KEYS) do
   local holder = redis.call('GET', key)
   if holder and holder ~= ARGV[2 + i] then
