@@ -49,6 +49,9 @@ const maxReleased = 4096
 // releaseHeld releases all locks that are held.
 func (l *Locker) releaseHeld(why error) []*Lock {
 	locks := l.expiry.all()
+	if why == nil { // no caller has the parts of a set
+		locks = slices.DeleteFunc(locks, func(lock *Lock) bool { return lock.part })
+	}
 	inChunks(locks, func(lock *Lock) *round { return lock.startRelease(why) })
 	return locks
 }

@@ -87,6 +87,8 @@ func TestASetKeepsItsPartsWhileItWaitsForTheRest(t *testing.T) {
 			assert.Zero(t, l.Stats().Held, "the caller has nothing yet")
 		}
 		assert.Zero(t, l.Stats().Acquired+l.Stats().Renewed)
+		require.NoError(t, l.UnlockAll(ctx))
+		assert.Nil(t, g.take("a", 5*time.Millisecond))
 		token := g.second.Fence()
 		require.NoError(t, g.second.Unlock(ctx))
 		lock := <-g.got
