@@ -8,7 +8,7 @@
 -- ARGV[3+n], [4+n]  with n keys and fencing: the caller's wall clock in microseconds, and how
 --                 long the counters live, in milliseconds
 -- Returns 0 when one is another's. When all are the caller's now: the fence as text, or 1 without
--- fencing.
+-- fencing. Where it fails, none has the value.
 for i, key in ipairs(KEYS) do
   local holder = redis.call('GET', key)
   if holder and holder ~= ARGV[2 + i] then
@@ -17,7 +17,14 @@ for i, key in ipairs(KEYS) do
 end
 local wall, life = ARGV[3 + #KEYS], ARGV[4 + #KEYS]
 local fence = wall and raiseFence(KEYS, wall, life) or 1
-for _, key in ipairs(KEYS) do
-  redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
+local failed = type(fence) == 'table' and fence
+for at, key in ipairs(KEYS) do
+  local done = failed or redis.pcall('SET', key, ARGV[1], 'PX', ARGV[2])
+  if done.err then
+    for undo = 1, at - 1 do
+      redis.call('DEL', KEYS[undo])
+    end
+    return done
+  end
 end
 return fence
