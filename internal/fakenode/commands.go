@@ -56,7 +56,7 @@ func (n *Node) executeLocked(s *session, args []string) reply {
 		return failure("NOAUTH Authentication required.")
 	case n.rules.refuse[c.name] != "":
 		return failure(n.rules.refuse[c.name])
-	case len(s.subscribed) > 0 && !allowedSubscribed[c.name]:
+	case len(s.subscribed)+s.patterns > 0 && !allowedSubscribed[c.name]:
 		return failure("ERR Can't execute '" + strings.ToLower(args[0]) + "': only (P|S)SUBSCRIBE / " +
 			"(P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 	case c.writes && n.process.replication.replica:

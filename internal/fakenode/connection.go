@@ -22,7 +22,7 @@ func ping(_ *Node, s *session, args []string) reply {
 	}
 	message := append(args[1:], "")[0]
 	switch {
-	case len(s.subscribed) > 0:
+	case len(s.subscribed)+s.patterns > 0:
 		return bulks("pong", message)
 	case len(args) == 2:
 		return bulk(message)

@@ -6,7 +6,7 @@
 // can be set at any time. Inside a bubble, make the node there and Close it before the bubble ends.
 //
 // It is no Redis: strings and sorted sets only, persistence and replication as far as they make a
-// server forget, no transactions, no patterns of channels. A command or an option that it does not
+// server forget, no transactions, patterns of channels that end in "*" only. A command or an option that it does not
 // know is an error reply. A script that does not end hangs its node. Lua is gopher-lua's: numbers
 // become text as in Lua 5.1 by tostring, string.format, table.concat and the .. operator, but not
 // where another string function is handed a number of 15 digits or more; some things are accepted
@@ -60,6 +60,7 @@ type process struct {
 	killed     bool
 	stopped    bool
 	channels   map[string][]*session // subscribers, oldest first
+	monitors   []monitor             // subscribers of patterns, oldest first
 	scripts    map[string]string     // source by digest, for EVALSHA
 
 	replication replication

@@ -173,6 +173,25 @@ func TestSubscribersGetMessages(t *testing.T) {
 	})
 }
 
+func TestSubscribersOfPatternsGetMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		monitor, listener, speaker := dial(t, n), dial(t, n), dial(t, n)
+		assert.Equal(t, `["psubscribe" "a*" 1]`, do(monitor, "PSUBSCRIBE", "a*"))
+		assert.Contains(t, do(monitor, "PSUBSCRIBE", "a?b"), "does not implement")
+		assert.Contains(t, do(monitor, "GET", "k"), "-ERR Can't execute 'get': only")
+		assert.Equal(t, "1", do(speaker, "PUBLISH", "ab", "hello"))
+		assert.Equal(t, "0", do(speaker, "PUBLISH", "b", "nobody"))
+		assert.Equal(t, `["pmessage" "a*" "ab" "hello"]`, show(monitor.Receive()))
+		do(listener, "SUBSCRIBE", "ab")
+		assert.Equal(t, "2", do(speaker, "PUBLISH", "ab", "both"))
+		assert.Equal(t, `["ab" 1 "a" 0]`, do(speaker, "PUBSUB", "NUMSUB", "ab", "a"))
+		monitor.Close()
+		synctest.Wait()
+		assert.Equal(t, "1", do(speaker, "PUBLISH", "ab", "one"))
+	})
+}
+
 func TestClientKillClosesThatConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)

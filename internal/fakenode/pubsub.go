@@ -1,13 +1,18 @@
 package fakenode
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // allowedSubscribed has what a client may send while it is subscribed, by RESP2.
-var allowedSubscribed = map[string]bool{"subscribe": true, "unsubscribe": true, "ping": true, "quit": true}
+var allowedSubscribed = map[string]bool{"subscribe": true, "unsubscribe": true, "psubscribe": true, "ping": true, "quit": true}
 
 func pubsubCommands() []command {
 	return []command{
 		{name: "publish", arity: 3, run: publish},
+		{name: "pubsub", arity: -2, run: pubsub},
+		{name: "psubscribe", arity: -2, run: psubscribe, noScript: true},
 		{name: "subscribe", arity: -2, run: subscribe, noScript: true},
 		{name: "unsubscribe", arity: -1, run: unsubscribe, noScript: true},
 	}
@@ -22,7 +27,48 @@ func publish(n *Node, _ *session, args []string) reply {
 		s.replyLocked(push)
 		s.look()
 	}
-	return integer(len(receivers))
+	count := len(receivers)
+	for _, m := range n.process.monitors {
+		if begin, _ := strings.CutSuffix(m.pattern, "*"); strings.HasPrefix(args[1], begin) {
+			m.session.replyLocked(bulks("pmessage", m.pattern, args[1], args[2]))
+			m.session.look()
+			count++
+		}
+	}
+	return integer(count)
+}
+
+// pubsub serves PUBSUB NUMSUB, which counts the subscribers of channels, and not those of patterns.
+func pubsub(n *Node, _ *session, args []string) reply {
+	if !strings.EqualFold(args[1], "numsub") {
+		return unsupported("PUBSUB " + args[1])
+	}
+	var items []reply
+	for _, channel := range args[2:] {
+		items = append(items, bulk(channel), integer(len(n.process.channels[channel])))
+	}
+	return array(items...)
+}
+
+// monitor is a subscription of a pattern: of what a channel's name begins with, and "*".
+type monitor struct {
+	pattern string
+	session *session
+}
+
+func psubscribe(n *Node, s *session, args []string) reply {
+	answers := reply{kind: kindSeveral}
+	for _, pattern := range args[1:] {
+		if begin, isPrefix := strings.CutSuffix(pattern, "*"); !isPrefix || strings.ContainsAny(begin, `*?[\`) {
+			return unsupported("PSUBSCRIBE " + pattern)
+		}
+		if m := (monitor{pattern, s}); !slices.Contains(n.process.monitors, m) {
+			n.process.monitors = append(n.process.monitors, m)
+			s.patterns++
+		}
+		answers.items = append(answers.items, s.subscription("psubscribe", bulk(pattern)))
+	}
+	return answers
 }
 
 func subscribe(n *Node, s *session, args []string) reply {
@@ -54,7 +100,7 @@ func unsubscribe(n *Node, s *session, args []string) reply {
 }
 
 func (s *session) subscription(verb string, channel reply) reply {
-	return array(bulk(verb), channel, integer(len(s.subscribed)))
+	return array(bulk(verb), channel, integer(len(s.subscribed)+s.patterns))
 }
 
 func (n *Node) unsubscribeLocked(s *session, channel string) {
@@ -70,4 +116,6 @@ func (n *Node) unsubscribeAllLocked(s *session) {
 	for _, channel := range slices.Clone(s.subscribed) {
 		n.unsubscribeLocked(s, channel)
 	}
+	n.process.monitors = slices.DeleteFunc(n.process.monitors, func(m monitor) bool { return m.session == s })
+	s.patterns = 0
 }

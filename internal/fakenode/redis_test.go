@@ -218,6 +218,9 @@ var sameAsRedis = map[string]string{
 		INFO nope`,
 	"publish": `
 		PUBLISH nobody hello
+		PUBSUB NUMSUB
+		PUBSUB NUMSUB nobody somebody
+		PUBSUB
 		UNSUBSCRIBE
 		SUBSCRIBE`,
 	"scripts": `

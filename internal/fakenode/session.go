@@ -29,6 +29,7 @@ type session struct {
 	name       string
 	trusted    bool     // AUTH succeeded
 	subscribed []string // channels
+	patterns   int      // of channels
 	out        []byte   // replies that have not left
 	outEnds    []int    // where each of them ends
 	hangUp     bool     // execute nothing more, close after what has been replied

@@ -3,7 +3,16 @@
 -- Waiters whose process does not listen any more are dropped: a few at a time, the others poll. This runs for those who may
 -- not publish or touch the list, too: then it deletes.
 --
+-- PUBLISH counts those who listen to patterns, too: a monitor, who would keep a dead waiter alive. PUBSUB NUMSUB does not; where
+-- it is forbidden, the count of PUBLISH must do.
+--
 -- Returns true when the key was handed over.
+local function publish(process, text)
+  local channel = 'redquorum:wake:' .. process
+  local listening = redis.pcall('PUBSUB', 'NUMSUB', channel)
+  return listening[2] ~= 0 and redis.pcall('PUBLISH', channel, text)
+end
+
 local function handOver(key, graceMillis)
   local list, sign = 'redquorum:wait:' .. key, 'redquorum:waits:' .. key
   local handed = false
@@ -15,7 +24,7 @@ local function handOver(key, graceMillis)
     end
     local colon = string.find(waiter, ':', 1, true) or 0 -- none: somebody else wrote it
     local process, value = string.sub(waiter, 1, colon - 1), string.sub(waiter, colon + 1)
-    local heard = colon > 1 and redis.pcall('PUBLISH', 'redquorum:wake:' .. process, value)
+    local heard = colon > 1 and publish(process, value)
     if heard ~= 0 and type(heard) == 'number' then
       local given = redis.pcall('SET', key, value, 'PX', graceMillis)
       if given.ok then
