@@ -44,7 +44,7 @@ type place struct {
 	element *list.Element // nil from then on; guarded by lines.mu
 }
 
-// mark tells that a node gave the lock to a waiter at our release, or to somebody before us.
+// mark tells that a node gave the lock to a waiter at our release, left it to other clients, or gave it to somebody before us.
 type mark struct {
 	node int32
 	at   clock.Instant
@@ -144,7 +144,7 @@ func (l *Locker) overtook(lock *Lock, refused uint64) {
 // released takes a node's answer to a release of ours. Of a set, the answer does not tell which of the keys were handed over: all are
 // marked, for to ask the pilot first costs little where nobody waits.
 func (s *lines) released(r *round, node int32, v vote) {
-	if v != handed && s.marked.Load() == 0 {
+	if v != handed && v != spared && s.marked.Load() == 0 {
 		return
 	}
 	s.mu.Lock()
@@ -153,7 +153,7 @@ func (s *lines) released(r *round, node int32, v vote) {
 	for _, arg := range keys[:r.request.Args[1].(int)] {
 		key := arg.(string)
 		switch old, found := s.marks[key]; {
-		case v == handed:
+		case v == handed, v == spared:
 			s.markLocked(key, node)
 		case found && v == granted && old.node == node && s.clock.Now()-old.at > markMin: // nobody waits there any more
 			delete(s.marks, key)

@@ -13,7 +13,15 @@ type pilotAnswer struct {
 	fence   int64
 	taken   int           // which of the keys
 	left    time.Duration // until it expires; negative where it does not
+	other   int64         // where the holder is not ours: see the constants, or which of them it is
 }
+
+// What pilotAnswer tells of clients of other libraries beside their numbers.
+const (
+	otherTurn  = -1 // the key is free, and it is their turn for the time that is left
+	otherNone  = -2 // the holder is ours
+	otherTaken = 0  // one of them has it, and an older waiter looks for a moment in which it is free
+)
 
 // ask runs wait.lua at the pilot. The answer is nil where none came in time, or ctx or the Locker ended.
 func (w *waiter) ask(ctx context.Context, lock *Lock, pilot int) (*round, *pilotAnswer) {
@@ -52,6 +60,7 @@ func (lock *Lock) waitRequest(w *waiter, process string) pool.Request {
 	args := []any{
 		lock.valueArg, lock.ttl.Milliseconds(), l.grace(lock.timeout), w.target + 1, process,
 		l.clock.Now().Sub(w.since).Microseconds(), waitListLife.Milliseconds(), maxWaiting,
+		l.firstTurn().Milliseconds(),
 	}
 	return pool.Request{
 		Script: waitScript, Args: waitScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),
@@ -61,12 +70,22 @@ func (lock *Lock) waitRequest(w *waiter, process string) pool.Request {
 
 // sendConfirm asks all nodes: the pilot to confirm the vote that was handed over, the others for theirs.
 func (lock *Lock) sendConfirm(w *waiter, pilot int) *round {
+	r := lock.newConfirm(w, pilot)
+	r.send(lock.locker, lock.acquired.Add(lock.timeout), 0)
+	return r
+}
+
+// newConfirm returns the round of sendConfirm, which begins now.
+func (lock *Lock) newConfirm(w *waiter, pilot int) *round {
 	l := lock.locker
 	epoch := l.voters.now()
 	lock.begin(epoch, l.clock.Now(), w.cfg.maxHold)
 	r := lock.newAcquire()
-	r.aside = &aside{pilot, lock.waitRequest(w, l.ears.process)}
-	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	process := ""
+	if lock.listed {
+		process = l.ears.process
+	}
+	r.aside = &aside{pilot, lock.waitRequest(w, process)}
 	return r
 }
 
@@ -92,7 +111,7 @@ func isPilotReply(reply any, keys int) bool {
 			return false
 		}
 	}
-	if len(answers) != 4 || answers[0] != int64(0) {
+	if len(answers) < 4 || len(answers) > 5 || answers[0] != int64(0) {
 		return false
 	}
 	taken := answers[1].(int64)
@@ -104,8 +123,13 @@ func readPilotAnswer(reply any) *pilotAnswer {
 	if answers[0] == int64(1) {
 		return &pilotAnswer{granted: true, fence: fenceOf(reply)}
 	}
-	return &pilotAnswer{
+	answer := &pilotAnswer{
 		taken: int(answers[1].(int64)) - 1,
 		left:  time.Duration(answers[2].(int64)) * time.Millisecond,
+		other: otherNone,
 	}
+	if len(answers) == 5 {
+		answer.other = answers[4].(int64)
+	}
+	return answer
 }

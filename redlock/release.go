@@ -95,6 +95,8 @@ func readRelease(reply any) vote {
 		return granted
 	case 2:
 		return handed
+	case 3:
+		return spared
 	default:
 		return refused
 	}

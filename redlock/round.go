@@ -157,7 +157,7 @@ func (r *round) decideLocked() {
 
 func (r *round) voteLocked(v vote, bit uint64) {
 	switch v {
-	case granted, handed:
+	case granted, handed, spared:
 		r.granted |= bit
 	case refused, healed:
 		r.refused |= bit

@@ -29,7 +29,13 @@ var restoreSource string
 var forgetSource string
 
 //go:embed scripts/handover.lua
-var handOverSource string
+var handOverFile string
+
+//go:embed scripts/publish.lua
+var publishSource string
+
+//go:embed scripts/others.lua
+var othersSource string
 
 //go:embed scripts/fenced.lua
 var fencedSource string
@@ -75,7 +81,9 @@ func bare(sources []string) string {
 	return code.String()
 }
 
-// Four of the files are what others begin with: free.lua, fenced.lua, handover.lua and fence.lua.
+var handOverSource = publishSource + othersSource + handOverFile
+
+// Six of the files are what others begin with: free.lua, fenced.lua, fence.lua, and the three of a hand-over.
 var (
 	// Late: a value is used once, so deleting it late or twice can only do what should have been done.
 	releaseScript = late(freeSource, handOverSource, releaseSource)

@@ -32,7 +32,10 @@ const (
 )
 
 // Every second value is of a process that listens, the others of one that does not.
-var twinValues = []string{"a", "b", "c", "d", "e", "f"}
+// Values of our form: the scripts have thoughts of their own about others (others.lua).
+var twinValues = []string{twinForm + "a", twinForm + "b", twinForm + "c", twinForm + "d", twinForm + "e", twinForm + "f"}
+
+const twinForm = "ABCDEFGHIJKLMNOPQRSTUVWXYZ|"
 
 func twinAlive(value string) bool { return slices.Index(twinValues, value)%2 == 0 }
 
@@ -139,7 +142,7 @@ func (w *twins) acquire(*rapid.T) {
 func (w *twins) wait(*rapid.T) {
 	name, value, ts := w.name(), w.value(), w.timestamp()
 	reply := w.run([]string{name}, []any{
-		value, twinTTL, twinGrace, 1, twinProcess(value), 0, twinLife, 100, ts, twinLife,
+		value, twinTTL, twinGrace, 1, twinProcess(value), 0, twinLife, 100, 0, ts, twinLife,
 	}, handOverSource, fenceSource, waitSource).([]any)
 	fence, granted := w.model.Pilot(name, value, ts)
 	if reply[0] == int64(1) {

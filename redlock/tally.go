@@ -6,6 +6,7 @@ type vote uint8
 const (
 	granted vote = iota // did what it was asked
 	handed              // granted a release, and gave the key to one who waits for it
+	spared              // granted a release, and left the key to clients of other libraries for a while
 	refused             // answered, and did not: the key is another's, or gone
 	healed              // set the key anew; votes like refused, but holds our value
 	failed              // no answer of use: an error, or none in time

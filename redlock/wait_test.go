@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"sync"
@@ -226,7 +227,7 @@ func TestTheNextWaiterGetsALockWhoseHolderDiedAsItExpires(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		for i := range c.servers {
-			c.do(i, "SET", "a", "the dead one's", "PX", 5000)
+			c.do(i, "SET", "a", rand.Text()+"|the dead one", "PX", 5000)
 		}
 		expiry := c.clock.Now().Add(5 * time.Second)
 		l := c.locker()

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +36,10 @@ type waiter struct {
 	overtaken int           // attempts that had the pilot's vote and were refused by the others
 	standoff  clock.Backoff // how long to keep votes that are no quorum
 	partsFrom clock.Instant // of a set: when it may take its names one after the other
+
+	holder    int64         // of another library, whom it saw last
+	holderAge clock.Instant // when it first saw that one
+	slowNode  bool          // of those that it asks beside the pilot
 
 	woken chan struct{} // has one when the lock was handed over
 	again chan struct{} // has one when it must ask again
@@ -137,9 +140,10 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 	w.at.Store(int32(pilot))
 	l.ears.await(lock.value, w)
 	defer l.ears.forget(lock.value, w)
+	r, answer := w.ask(ctx, lock, pilot)
+	late := w.judge(lock, r, pilot, answer != nil)
 	for {
-		r, answer := w.ask(ctx, lock, pilot)
-		switch late := w.judge(lock, r, pilot, answer != nil); {
+		switch {
 		case answer == nil:
 			return nil, w.leave(ctx, lock, r, pilot, nil)
 		case answer.granted && w.astray(lock, pilot):
@@ -160,7 +164,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 		}
 		w.note(r.failure(l, "acquire", w.names[0], reason, nil))
 		began := l.clock.Now()
-		woke := w.wait(ctx, answer.left)
+		woke := w.wait(ctx, w.pause(answer))
 		if l.clock.Now().Sub(began) > outageMax {
 			// Not sooner: those who are handed a vote that is no use to them, because no quorum answers or another name
 			// of their set is taken, hand it on at once, and would go on with that in a circle.
@@ -176,7 +180,9 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 			}
 			return w.conclude(ctx, lock, lock.sendConfirm(w, pilot))
 		case wakeDue:
-			l.counts.polls.Add(1)
+			if r, answer, late = w.askAgain(ctx, lock, pilot, answer.other); answer == nil && r.aside != nil {
+				return w.conclude(ctx, lock, r)
+			}
 		case wakeEnded:
 			return nil, w.leave(ctx, lock, r, pilot, nil)
 		}
@@ -192,14 +198,10 @@ const (
 	wakeEnded              // ctx or the Locker ended
 )
 
-// wait is for the message that the lock was handed over; for the end of the holder's time; and for the next poll, in case that messages
-// are lost, or forbidden, or not sent by the holder.
-func (w *waiter) wait(ctx context.Context, left time.Duration) wake {
+// wait is for the message that the lock was handed over, or until the pause is over: the end of the holder's time, or the next poll, in case
+// that messages are lost, or forbidden, or not sent by the holder.
+func (w *waiter) wait(ctx context.Context, pause time.Duration) wake {
 	l := w.locker
-	pause := w.poll.Next()
-	if left >= 0 && left < pause {
-		pause = left + time.Millisecond + rand.N(expirySpread)
-	}
 	over := make(chan struct{})
 	timer := l.clock.AfterFunc(pause, func() { close(over) })
 	defer timer.Stop()

@@ -3,19 +3,13 @@
 -- Waiters whose process does not listen any more are dropped: a few at a time, the others poll. This runs for those who may
 -- not publish or touch the list, too: then it deletes.
 --
--- PUBLISH counts those who listen to patterns, too: a monitor, who would keep a dead waiter alive. PUBSUB NUMSUB does not; where
--- it is forbidden, the count of PUBLISH must do.
+-- A value that is given is the caller's: where it is not of our form, nobody can be told from the clients of other libraries,
+-- and they get no turn (others.lua).
 --
--- Returns true when the key was handed over.
-local function publish(process, text)
-  local channel = 'redquorum:wake:' .. process
-  local listening = redis.pcall('PUBSUB', 'NUMSUB', channel)
-  return listening[2] ~= 0 and redis.pcall('PUBLISH', channel, text)
-end
-
-local function handOver(key, graceMillis)
+-- Returns 2 when the key was handed over, 3 when it was left to others for a while, else 1.
+local function handOver(key, graceMillis, own)
   local list, sign = 'redquorum:wait:' .. key, 'redquorum:waits:' .. key
-  local handed = false
+  local how = 1
   for _ = 1, 64 do
     local oldest = redis.pcall('ZPOPMIN', list)
     local waiter = oldest[1]
@@ -28,12 +22,18 @@ local function handOver(key, graceMillis)
     if heard ~= 0 and type(heard) == 'number' then
       local given = redis.pcall('SET', key, value, 'PX', graceMillis)
       if given.ok then
-        handed = true
+        how = 2
+        break
+      end
+    elseif (waiter == 'others' or waiter == 'anyone') and not (own and isForeign(own)) then
+      local turn = beginTurn(key, waiter, oldest[2])
+      if turn then
+        how = turn
         break
       end
     end
   end
-  if not handed then
+  if how ~= 2 then
     redis.call('DEL', key)
   end
   -- The sign that somebody waits, which free.lua looks for, goes with the last one. (It lives as long as the list: waitListLife.)
@@ -42,5 +42,5 @@ local function handOver(key, graceMillis)
   else
     redis.pcall('DEL', sign)
   end
-  return handed
+  return how
 end

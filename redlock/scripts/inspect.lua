@@ -4,7 +4,13 @@
 -- Returns its value, its time to live in milliseconds (-2 when absent, -1 when it does not expire), its fencing counter
 -- (nothing where there is none), and how many wait for it here. What the caller may not see counts as nothing.
 local fence = redis.pcall('GET', 'redquorum:fence:' .. KEYS[1])
-local waiting = redis.pcall('ZCARD', 'redquorum:wait:' .. KEYS[1])
+local list = 'redquorum:wait:' .. KEYS[1]
+local waiting = redis.pcall('ZCARD', list)
+for _, place in ipairs({ 'others', 'anyone' }) do -- of those who do not wait: others.lua
+  if type(waiting) == 'number' and type(redis.pcall('ZSCORE', list, place)) == 'string' then
+    waiting = waiting - 1
+  end
+end
 return {
   redis.call('GET', KEYS[1]),
   redis.call('PTTL', KEYS[1]),

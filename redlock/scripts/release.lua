@@ -6,14 +6,14 @@
 -- ARGV[1]  the value that the caller set
 -- ARGV[2]  the grace of a waiter who gets the key, in milliseconds
 -- ARGV[3]  the caller's process, where this attempt may be on the wait lists: it leaves them
--- Returns 0 when a key was absent or another's. When all were the caller's: 2 if one of them was handed over, otherwise 1. Where one of
--- the keys is no lock any more, that error, when the others have been released.
-local mine, handed, failed = 0, false, nil
+-- Returns 0 when a key was absent or another's. When all were the caller's: 3 if one of them was left to other clients for a while, 2 if one
+-- was handed over, otherwise 1. Where one of the keys is no lock any more, that error, when the others have been released.
+local mine, how, failed = 0, 1, nil
 for i, key in ipairs(KEYS) do
   if ARGV[3] then
     local list = 'redquorum:wait:' .. key
-    if redis.pcall('ZREM', list, ARGV[3] .. ':' .. ARGV[1]) == 1 and redis.pcall('EXISTS', list) == 0 then
-      redis.pcall('DEL', 'redquorum:waits:' .. key)
+    if redis.pcall('ZREM', list, ARGV[3] .. ':' .. ARGV[1]) == 1 and not someWait(list) then
+      redis.pcall('DEL', 'redquorum:waits:' .. key, list)
     end
   end
   local holder = first
@@ -24,7 +24,7 @@ for i, key in ipairs(KEYS) do
     failed = holder
   elseif holder == ARGV[1] then
     mine = mine + 1
-    handed = handOver(key, ARGV[2]) or handed
+    how = math.max(how, handOver(key, ARGV[2], ARGV[1]))
   elseif holder then
     for _ = 1, 8 do
       local note = 'redquorum:adopt:' .. key .. ':' .. holder
@@ -44,4 +44,4 @@ end
 if mine < #KEYS then
   return 0
 end
-return handed and 2 or 1
+return how

@@ -17,7 +17,7 @@ if holder == ARGV[1] then
   if claimed then
     redis.call('SET', KEYS[1], old, 'PX', left)
   else
-    handOver(KEYS[1], ARGV[2])
+    handOver(KEYS[1], ARGV[2], ARGV[1])
   end
   return 1
 end

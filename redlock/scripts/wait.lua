@@ -10,25 +10,33 @@
 -- ARGV[6]  how long the caller has waited already, in microseconds: its place is by that
 -- ARGV[7]  how long the list lives without anyone asking, in milliseconds
 -- ARGV[8]  how many may wait
--- ARGV[9]  with fencing: the caller's wall clock in microseconds
--- ARGV[10] with fencing: how long the counters live, in milliseconds
+-- ARGV[9]  after how many milliseconds without a gap clients of other libraries get a turn that nobody has seen; 0 for never
+-- ARGV[10] with fencing: the caller's wall clock in microseconds
+-- ARGV[11] with fencing: how long the counters live, in milliseconds
 -- Returns 1 and the fence as text (without fencing, 1) when all keys are the caller's now. Otherwise 0, which key is taken, for how many
--- milliseconds it is, and 1 if the caller is on that key's list.
+-- milliseconds it is, and 1 if the caller is on that key's list. Behind that, where it is not ours: -1 where it is free for other clients
+-- to take, else a number that tells one holder of theirs from the next; but 0 where an older waiter looks for a moment in which it is free.
 local value, target = ARGV[1], tonumber(ARGV[4])
 local list, waiter = 'redquorum:wait:' .. KEYS[target], ARGV[5] .. ':' .. value
 
-local taken
+local taken, other, left
 for i = 0, #KEYS - 1 do
   local at = (target - 1 + i) % #KEYS + 1
   local holder = redis.call('GET', KEYS[at])
   if holder and holder ~= value then
-    taken = at
+    taken, other = at, isForeign(holder) and holder
     break
+  elseif not holder and at == target then
+    left = endTurn(KEYS[at])
+    if left then
+      taken = at
+      break
+    end
   end
 end
 
 if not taken then
-  local fence = ARGV[9] and raiseFence(KEYS, ARGV[9], ARGV[10]) or 1
+  local fence = ARGV[10] and raiseFence(KEYS, ARGV[10], ARGV[11]) or 1
   if type(fence) == 'table' then
     return fence
   end
@@ -46,15 +54,25 @@ for at, key in ipairs(KEYS) do
   end
 end
 
-local waits, time = 0, redis.pcall('TIME')
-if ARGV[5] ~= '' and taken == target and not time.err then
-  local since = string.format('%.0f', time[1] * 1000000 + time[2] - ARGV[6])
-  local added = redis.pcall('ZADD', list, 'NX', since, waiter)
+local now = micros()
+if other and now then
+  seeOther(KEYS[taken], now)
+end
+local waits = 0
+if ARGV[5] ~= '' and taken == target and now then
+  local since = string.format('%.0f', now - ARGV[6])
+  local function stand()
+    if ARGV[9] == '0' then
+      return redis.pcall('ZADD', list, 'NX', since, waiter)
+    end
+    return redis.pcall('ZADD', list, 'NX', since, waiter, string.format('%.0f', now + ARGV[9] * 1000), 'anyone')
+  end
+  local added = stand()
   if type(added) == 'table' and string.sub(added.err, 1, 9) == 'WRONGTYPE' then -- somebody else wrote it, and nobody can wait there
     redis.pcall('DEL', list)
-    added = redis.pcall('ZADD', list, 'NX', since, waiter)
+    added = stand()
   end
-  local length = added == 1 and redis.pcall('ZCARD', list)
+  local length = added ~= 0 and redis.pcall('ZCARD', list)
   if type(length) == 'number' and length > tonumber(ARGV[8]) then
     redis.pcall('ZREM', list, waiter)
   end
@@ -64,4 +82,25 @@ if ARGV[5] ~= '' and taken == target and not time.err then
     redis.pcall('SET', 'redquorum:waits:' .. KEYS[target], '', 'PX', ARGV[7]) -- for free.lua
   end
 end
-return { 0, taken, redis.call('PTTL', KEYS[taken]), waits }
+if not other and not left then
+  return { 0, taken, redis.call('PTTL', KEYS[taken]), waits }
+end
+-- The oldest looks for that moment, and one who is on no list.
+local looks = waits == 0
+for _, member in ipairs(waits == 1 and redis.pcall('ZRANGE', list, 0, 15) or {}) do
+  local colon = string.find(member, ':', 1, true)
+  if member == waiter then
+    looks = true
+    break
+  elseif colon and listeners(string.sub(member, 1, colon - 1)) ~= 0 then
+    break
+  elseif colon then
+    redis.pcall('ZREM', list, member)
+  end
+end
+local name = -1
+if other then
+  left = redis.call('PTTL', KEYS[taken])
+  name = tonumber(string.sub(redis.sha1hex(string.sub(other, 1, 64)), 1, 8), 16) + 1
+end
+return { 0, taken, left, waits, looks and name or 0 }

@@ -1,0 +1,210 @@
+package redlock_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// A mixed fleet is workers of ours and of another Redlock library that want one lock. All of them
+// hold it for 5 to 20 ms, release it, and want it again at once.
+type mixedFleet struct {
+	*cluster
+	pause func(rng *rand.Rand) time.Duration // of the others, after an attempt that failed
+	until time.Time
+
+	mu    sync.Mutex // guards the fields below
+	ours  side
+	their side
+	busy  bool // somebody holds the lock
+	last  *side
+	since time.Time // when last's streak began
+}
+
+// side is what became of the workers of one side.
+type side struct {
+	holds   int
+	longest time.Duration // wait, also of those who still waited at the end
+	streak  time.Duration // the longest time for which the other side had nothing
+}
+
+func (s *side) String() string {
+	return fmt.Sprintf("%d holds, longest wait %v, longest streak %v", s.holds, s.longest.Round(time.Millisecond), s.streak.Round(time.Millisecond))
+}
+
+// How other libraries pause by default.
+var foreignPauses = []struct {
+	name   string
+	single bool // locks at one node only
+	pause  func(rng *rand.Rand) time.Duration
+}{
+	{"redsync", false, func(rng *rand.Rand) time.Duration { return 50*time.Millisecond + upTo(rng, 200*time.Millisecond) }},
+	{"node-redlock", false, func(rng *rand.Rand) time.Duration { return 100*time.Millisecond + upTo(rng, 200*time.Millisecond) }},
+	{"redis-py", true, func(*rand.Rand) time.Duration { return 100 * time.Millisecond }},
+}
+
+const (
+	mixedTime    = 20 * time.Second
+	mixedWorkers = 4 // of each side
+	mixedWait    = 3 * time.Second
+)
+
+func TestOursAndOtherClientsShareALock(t *testing.T) {
+	for _, nodes := range []int{1, 2, 3, 5} {
+		for _, foreign := range foreignPauses {
+			if foreign.single && nodes > 1 {
+				continue
+			}
+			for _, first := range []string{"ours", "theirs"} {
+				t.Run(fmt.Sprintf("%d nodes, %s, %s first", nodes, foreign.name, first), func(t *testing.T) {
+					inBubble(t, nodes, func(t *testing.T, c *cluster) {
+						m := &mixedFleet{cluster: c, pause: foreign.pause, until: time.Now().Add(mixedTime)}
+						m.run(first == "ours")
+						share := float64(m.ours.holds) / float64(m.ours.holds+m.their.holds)
+						t.Logf("ours: %v; theirs: %v; share %.2f", &m.ours, &m.their, share)
+						assert.GreaterOrEqual(t, share, 0.25)
+						assert.LessOrEqual(t, m.ours.longest, mixedWait)
+						if nodes <= 2 || first == "theirs" {
+							assert.LessOrEqual(t, share, 0.75)
+						} // else they are on their own until one of them is seen
+					})
+				})
+			}
+		}
+	}
+}
+
+func (m *mixedFleet) run(oursFirst bool) {
+	for _, server := range m.servers {
+		delay := func() time.Duration { return 50*time.Microsecond + rand.N(100*time.Microsecond) }
+		server.Delay(delay, delay)
+	}
+	var all sync.WaitGroup
+	begin := []func(i int){
+		func(i int) {
+			l := m.locker()
+			all.Go(func() { m.work(l, rand.New(rand.NewPCG(1, uint64(i)))) })
+		},
+		func(i int) {
+			f := m.newForeign(i)
+			all.Go(func() {
+				time.Sleep(upTo(f.rng, 100*time.Millisecond)) // else they would stay in step
+				f.work()
+			})
+		},
+	}
+	if !oursFirst {
+		begin[0], begin[1] = begin[1], begin[0]
+	}
+	for _, start := range begin {
+		for i := range mixedWorkers {
+			start(i)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	all.Wait()
+	time.Sleep(time.Second)
+}
+
+// work is what one of our workers does, a process of its own.
+func (m *mixedFleet) work(l *redlock.Locker, rng *rand.Rand) {
+	for {
+		began := time.Now()
+		lock, err := l.Lock(ctx, "a")
+		if !assert.NoError(m.t, err) || !m.held(&m.ours, began, rng) {
+			_ = lock.Unlock(ctx)
+			return
+		}
+		assert.NoError(m.t, lock.Unlock(ctx))
+	}
+}
+
+// held has the lock for a while. It reports false when the fleet is done.
+func (m *mixedFleet) held(s *side, began time.Time, rng *rand.Rand) bool {
+	m.mu.Lock()
+	s.longest = max(s.longest, min(time.Since(began), m.until.Sub(began)))
+	over := !time.Now().Before(m.until)
+	if !over {
+		s.holds++
+		assert.False(m.t, m.busy, "two hold the lock")
+		m.busy = true
+		if m.last != s {
+			m.last, m.since = s, time.Now()
+		}
+		s.streak = max(s.streak, time.Since(m.since))
+	}
+	m.mu.Unlock()
+	if over {
+		return false
+	}
+	time.Sleep(5*time.Millisecond + upTo(rng, 15*time.Millisecond))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.busy = false
+	return true
+}
+
+// foreign is a worker of another library: SET NX PX at all nodes at once, compare-and-delete, and a
+// pause after each attempt that failed.
+type foreign struct {
+	fleet *mixedFleet
+	id    int
+	rng   *rand.Rand
+	conns []redis.Conn
+}
+
+func (m *mixedFleet) newForeign(id int) *foreign {
+	f := &foreign{fleet: m, id: id, rng: rand.New(rand.NewPCG(2, uint64(id)))}
+	for _, server := range m.servers {
+		network, err := server.Dial(ctx)
+		require.NoError(m.t, err)
+		conn := redis.NewConn(network, 0, 0)
+		m.t.Cleanup(func() { _ = conn.Close() })
+		f.conns = append(f.conns, conn)
+	}
+	return f
+}
+
+func (f *foreign) work() {
+	for n := 0; ; n++ {
+		began, value := time.Now(), fmt.Sprintf("%d/%d", f.id, n)
+		for f.ask("SET", "a", value, "NX", "PX", 10_000) <= len(f.conns)/2 {
+			f.ask("EVAL", foreignRelease, 1, "a", value)
+			time.Sleep(f.fleet.pause(f.rng))
+		}
+		goesOn := f.fleet.held(&f.fleet.their, began, f.rng)
+		f.ask("EVAL", foreignRelease, 1, "a", value)
+		if !goesOn {
+			return
+		}
+	}
+}
+
+// ask sends a command to all nodes at once, and returns how many did what it says.
+func (f *foreign) ask(command string, args ...any) (granted int) {
+	votes := make(chan bool)
+	for _, conn := range f.conns {
+		go func() {
+			reply, err := conn.Do(command, args...)
+			if !errors.Is(err, redis.ErrNil) {
+				assert.NoError(f.fleet.t, err)
+			}
+			votes <- reply == "OK" || reply == int64(1)
+		}()
+	}
+	for range f.conns {
+		if <-votes {
+			granted++
+		}
+	}
+	return granted
+}
