@@ -43,27 +43,27 @@ func (l *Locker) firstTurn() time.Duration {
 	return firstTurn
 }
 
-// pause returns for how long to wait after an answer of the pilot.
-func (w *waiter) pause(answer *pilotAnswer) time.Duration {
-	pause := w.poll.Next()
-	if answer.other != otherNone {
-		w.locker.othersSeen.Store(int64(w.locker.clock.Now()))
+// waitAfter waits after an answer of the pilot: for as long as the holder asks for.
+func (w *waiter) waitAfter(ctx context.Context, answer *pilotAnswer) wake {
+	if answer.other == otherNone {
+		return w.wait(ctx, answer.left)
 	}
+	now := w.locker.clock.Now()
+	w.locker.othersSeen.Store(int64(now))
 	switch {
 	case answer.other == otherTurn:
-		return min(answer.left+rand.N(expirySpread), turnLook/2+rand.N(turnLook))
-	case answer.other > otherTaken:
-		now := w.locker.clock.Now()
-		if answer.other != w.holder {
-			w.holder, w.holderAge = answer.other, now
-		}
-		haste := max(hasteMin, now.Sub(w.holderAge)/hasteShare)
-		pause = min(haste/2+rand.N(haste), w.cfg.retryMax)
+		return w.waitFor(ctx, min(answer.left+rand.N(expirySpread), turnLook/2+rand.N(turnLook)))
+	case answer.other == otherTaken:
+		return w.wait(ctx, answer.left)
+	case answer.other != w.holder:
+		w.holder, w.holderAge = answer.other, now
 	}
+	haste := max(hasteMin, now.Sub(w.holderAge)/hasteShare)
+	pause := min(haste/2+rand.N(haste), w.cfg.retryMax)
 	if answer.left >= 0 && answer.left < pause {
 		pause = answer.left + time.Millisecond + rand.N(expirySpread)
 	}
-	return pause
+	return w.waitFor(ctx, pause)
 }
 
 // askAgain asks the pilot once more, and beside it all others where the holder is a client of another library. The value is the same:

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -164,7 +165,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 		}
 		w.note(r.failure(l, "acquire", w.names[0], reason, nil))
 		began := l.clock.Now()
-		woke := w.wait(ctx, w.pause(answer))
+		woke := w.waitAfter(ctx, answer)
 		if l.clock.Now().Sub(began) > outageMax {
 			// Not sooner: those who are handed a vote that is no use to them, because no quorum answers or another name
 			// of their set is taken, hand it on at once, and would go on with that in a circle.
@@ -198,9 +199,18 @@ const (
 	wakeEnded              // ctx or the Locker ended
 )
 
-// wait is for the message that the lock was handed over, or until the pause is over: the end of the holder's time, or the next poll, in case
-// that messages are lost, or forbidden, or not sent by the holder.
-func (w *waiter) wait(ctx context.Context, pause time.Duration) wake {
+// wait is for the message that the lock was handed over; for the end of the holder's time; and for the next poll, in case that messages
+// are lost, or forbidden, or not sent by the holder.
+func (w *waiter) wait(ctx context.Context, left time.Duration) wake {
+	pause := w.poll.Next()
+	if left >= 0 && left < pause {
+		pause = left + time.Millisecond + rand.N(expirySpread)
+	}
+	return w.waitFor(ctx, pause)
+}
+
+// waitFor waits for the message, or until a pause is over.
+func (w *waiter) waitFor(ctx context.Context, pause time.Duration) wake {
 	l := w.locker
 	over := make(chan struct{})
 	timer := l.clock.AfterFunc(pause, func() { close(over) })
