@@ -36,11 +36,23 @@ const (
 // trip, which is as good a chance as other clients give each other. Until we see one of them, nobody
 // pays for more.
 func (l *Locker) firstTurn() time.Duration {
-	seen := clock.Instant(l.othersSeen.Load())
-	if quorum(len(l.nodes)) < len(l.nodes) && (seen == 0 || l.clock.Now().Sub(seen) > othersLife) {
+	if quorum(len(l.nodes)) < len(l.nodes) && !l.seesOthers() {
 		return 0
 	}
 	return firstTurn
+}
+
+// seesOthers reports whether one of our waiters has seen a client of another library lately.
+func (l *Locker) seesOthers() bool {
+	seen := clock.Instant(l.othersSeen.Load())
+	return seen != 0 && l.clock.Now().Sub(seen) < othersLife
+}
+
+// seeOthers notes what an answer tells of them.
+func (l *Locker) seeOthers(answer *pilotAnswer) {
+	if !answer.granted && answer.other != otherNone {
+		l.othersSeen.Store(int64(l.clock.Now()))
+	}
 }
 
 // waitAfter waits after an answer of the pilot: for as long as the holder asks for.
@@ -49,7 +61,7 @@ func (w *waiter) waitAfter(ctx context.Context, answer *pilotAnswer) wake {
 		return w.wait(ctx, answer.left)
 	}
 	now := w.locker.clock.Now()
-	w.locker.othersSeen.Store(int64(now))
+	w.locker.seeOthers(answer)
 	switch {
 	case answer.other == otherTurn:
 		return w.waitFor(ctx, min(answer.left+rand.N(expirySpread), turnLook/2+rand.N(turnLook)))
