@@ -191,7 +191,7 @@ func (x *extension) voteLocked(item *extended, node int, replies []any) {
 		}
 	}
 	switch v {
-	case granted, handed:
+	case granted, handed, spared:
 		item.granted |= bit
 	case failed:
 		item.failed |= bit

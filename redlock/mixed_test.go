@@ -122,11 +122,14 @@ func (m *mixedFleet) work(l *redlock.Locker, rng *rand.Rand) {
 	for {
 		began := time.Now()
 		lock, err := l.Lock(ctx, "a")
-		if !assert.NoError(m.t, err) || !m.held(&m.ours, began, rng) {
-			_ = lock.Unlock(ctx)
+		if !assert.NoError(m.t, err) {
 			return
 		}
+		goesOn := m.held(&m.ours, began, rng)
 		assert.NoError(m.t, lock.Unlock(ctx))
+		if !goesOn {
+			return
+		}
 	}
 }
 
@@ -267,7 +270,7 @@ func TestForeignTextsInTheNoteOfTurnsHoldNobodyUp(t *testing.T) {
 			require.NotNil(t, next)
 			assert.Less(t, time.Since(began), time.Second, "%.50q", text)
 			require.NoError(t, next.Unlock(ctx))
-			_ = lock.Unlock(ctx)
+			require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
 		})
 		inBubble(t, 1, func(t *testing.T, c *cluster) {
 			c.do(0, "ZADD", "redquorum:others:a", 1, "x")

@@ -113,7 +113,7 @@ func (w *waiter) snatch(ctx context.Context, lock *Lock, pilot int) (*round, *pi
 		return pending
 	}
 	r.send(l, lock.acquired.Add(lock.timeout), 0)
-	v, _ := r.wait(ctx)
+	v, _ := r.wait(ctx) //nolint:errcheck // pending says it
 	w.slowNode = l.clock.Now().Sub(lock.acquired) > lateAfter
 	if v == won || v == pending || r.mayHold() != 0 {
 		return r, nil // the pilot's vote may still come in
