@@ -14,7 +14,6 @@ package redlock
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/pool"
@@ -23,23 +22,23 @@ import (
 // Locker acquires locks from a fixed set of Redis masters. Its methods may be called from any goroutine. It must
 // not be copied.
 type Locker struct {
-	config     config
-	nodes      []*pool.Node
-	owns       bool // the nodes are ours to close
-	clock      clock.Clock
-	voters     *electorate
-	events     *events // nil where nobody listens
-	expiry     agenda
-	renewals   agenda
-	renewing   sync.Mutex // held by renew while it holds the mutexes of a batch; before those
-	counts     counts
-	hashes     []uint64 // of the endpoints, for pilot
-	lines      lines
-	ears       *ears
-	shunned    shunned
-	othersSeen atomic.Int64 // clock.Instant at which a waiter last saw another library's client hold a lock; 0 for never
-	graceArg   any          // of the default TTL, boxed once
-	unwatch    []func()     // ends what newLocker began at each node
+	config   config
+	nodes    []*pool.Node
+	owns     bool // the nodes are ours to close
+	clock    clock.Clock
+	voters   *electorate
+	events   *events // nil where nobody listens
+	expiry   agenda
+	renewals agenda
+	renewing sync.Mutex // held by renew while it holds the mutexes of a batch; before those
+	counts   counts
+	hashes   []uint64 // of the endpoints, for pilot
+	lines    lines
+	ears     *ears
+	shunned  shunned
+	others   sightings
+	graceArg any      // of the default TTL, boxed once
+	unwatch  []func() // ends what newLocker began at each node
 
 	closing chan struct{} // closed by Close
 	mu      sync.Mutex    // guards the fields below; never held over a call to a node

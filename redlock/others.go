@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -25,34 +27,68 @@ const (
 	// In their turn it looks whether they have come.
 	turnLook = 20 * time.Millisecond
 
-	// After that time in which one release after the other handed the lock over, it is left free for a
-	// moment (25 ms; others.lua): other clients leave no trace while they get nothing. While nobody comes
-	// the moments are a bit longer, and soon rare: at last 120 ms in a minute.
-	firstTurn  = time.Second
-	othersLife = time.Minute // for which it is thought of them after the last was seen, at any name
+	// For so long after we saw one of them at a name, they are given turns there.
+	othersLife = 5 * time.Second
+
+	maxSightings = 4096 // names; beyond, others must be seen again
 )
 
-// firstTurn is 0, which is never, where a hand-over leaves enough nodes free for a quorum: for a round
-// trip, which is as good a chance as other clients give each other. Until we see one of them, nobody
-// pays for more.
-func (l *Locker) firstTurn() time.Duration {
-	if quorum(len(l.nodes)) < len(l.nodes) && !l.seesOthers() {
-		return 0
+// placeOfOthers returns the place on a list that is theirs. While nobody has seen them, they have none
+// where a hand-over leaves enough nodes free for a quorum: for a round trip, which is as good a chance
+// as they give each other. So those who are alone pay nothing. Of one node or two, they could never be
+// seen: so when the lock was handed over without a gap for a second, it is left free for 25 ms, and
+// less and less often while nobody comes, for 120 ms in a minute at last.
+func (w *waiter) placeOfOthers() string {
+	nodes := len(w.locker.nodes)
+	switch {
+	case w.seesOthers():
+		return "others"
+	case quorum(nodes) == nodes:
+		return "anyone"
+	default:
+		return ""
 	}
-	return firstTurn
 }
 
-// seesOthers reports whether one of our waiters has seen a client of another library lately.
-func (l *Locker) seesOthers() bool {
-	seen := clock.Instant(l.othersSeen.Load())
-	return seen != 0 && l.clock.Now().Sub(seen) < othersLife
+// sightings are the names at which we saw a client of another library hold the lock, and when the last was seen.
+type sightings struct {
+	some atomic.Bool // there are any, for a look without mu
+
+	mu     sync.Mutex // guards the field below
+	byName map[string]clock.Instant
+}
+
+// seesOthers reports whether a client of another library was seen lately at the name that the waiter waits for.
+func (w *waiter) seesOthers() bool {
+	s, now := &w.locker.others, w.locker.clock.Now()
+	if !s.some.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := w.names[w.target]
+	at, seen := s.byName[name]
+	if seen && now.Sub(at) >= othersLife {
+		delete(s.byName, name)
+		s.some.Store(len(s.byName) > 0)
+		return false
+	}
+	return seen
 }
 
 // seeOthers notes what an answer tells of them.
-func (l *Locker) seeOthers(answer *pilotAnswer) {
-	if !answer.granted && answer.other != otherNone {
-		l.othersSeen.Store(int64(l.clock.Now()))
+func (w *waiter) seeOthers(answer *pilotAnswer) {
+	if answer.granted || answer.other < otherTaken { // a turn tells of nobody
+		return
 	}
+	s, now := &w.locker.others, w.locker.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byName == nil || len(s.byName) >= maxSightings {
+		s.byName = make(map[string]clock.Instant)
+	}
+	s.byName[w.names[answer.taken]] = now
+	s.some.Store(true)
 }
 
 // waitAfter waits after an answer of the pilot: for as long as the holder asks for.
@@ -61,11 +97,11 @@ func (w *waiter) waitAfter(ctx context.Context, answer *pilotAnswer) wake {
 		return w.wait(ctx, answer.left)
 	}
 	now := w.locker.clock.Now()
-	w.locker.seeOthers(answer)
+	w.seeOthers(answer)
 	switch {
 	case answer.other == otherTurn:
 		return w.waitFor(ctx, min(answer.left+rand.N(expirySpread), turnLook/2+rand.N(turnLook)))
-	case answer.other == otherTaken:
+	case answer.other <= otherTaken:
 		return w.wait(ctx, answer.left)
 	case answer.other != w.holder:
 		w.holder, w.holderAge = answer.other, now

@@ -18,9 +18,10 @@ type pilotAnswer struct {
 
 // What pilotAnswer tells of clients of other libraries beside their numbers.
 const (
-	otherTurn  = -1 // the key is free, and it is their turn for the time that is left
-	otherNone  = -2 // the holder is ours
 	otherTaken = 0  // one of them has it, and an older waiter looks for a moment in which it is free
+	otherTurn  = -1 // it is free, and their turn for the time that is left
+	otherWaits = -2 // likewise, and an older waiter looks whether they have come
+	otherNone  = -3 // the holder is ours
 )
 
 // ask runs wait.lua at the pilot. The answer is nil where none came in time, or ctx or the Locker ended.
@@ -60,7 +61,7 @@ func (lock *Lock) waitRequest(w *waiter, process string) pool.Request {
 	args := []any{
 		lock.valueArg, lock.ttl.Milliseconds(), l.grace(lock.timeout), w.target + 1, process,
 		l.clock.Now().Sub(w.since).Microseconds(), waitListLife.Milliseconds(), maxWaiting,
-		l.firstTurn().Milliseconds(),
+		w.placeOfOthers(),
 	}
 	return pool.Request{
 		Script: waitScript, Args: waitScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),

@@ -142,7 +142,7 @@ func (w *twins) acquire(*rapid.T) {
 func (w *twins) wait(*rapid.T) {
 	name, value, ts := w.name(), w.value(), w.timestamp()
 	reply := w.run([]string{name}, []any{
-		value, twinTTL, twinGrace, 1, twinProcess(value), 0, twinLife, 100, 0, ts, twinLife,
+		value, twinTTL, twinGrace, 1, twinProcess(value), 0, twinLife, 100, "", ts, twinLife,
 	}, handOverSource, fenceSource, waitSource).([]any)
 	fence, granted := w.model.Pilot(name, value, ts)
 	if reply[0] == int64(1) {

@@ -43,7 +43,7 @@ func TestWhatRedsyncHoldsIsTakenUntilItUnlocks(t *testing.T) {
 	require.True(t, ok)
 	got := <-waited
 	require.NoError(t, got.err)
-	c.requireKey(name, got.lock.Value())
+	c.requireQuorum(name, got.lock.Value()) // it may come before the last server has run the release
 	require.NoError(t, got.lock.Unlock(t.Context()))
 	c.requireKey(name, "")
 }

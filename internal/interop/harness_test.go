@@ -86,3 +86,15 @@ func (c *cluster) requireKey(key, value string) {
 		}
 	}, patience, time.Millisecond)
 }
+
+// requireQuorum requires that most servers hold the value under the key.
+func (c *cluster) requireQuorum(key, value string) {
+	c.t.Helper()
+	holders := 0
+	for _, server := range c.servers {
+		if got, err := redis.String(server.Do("GET", key)); err == nil && got == value {
+			holders++
+		}
+	}
+	require.Greater(c.t, holders, servers/2)
+}

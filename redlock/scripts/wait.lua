@@ -10,12 +10,13 @@
 -- ARGV[6]  how long the caller has waited already, in microseconds: its place is by that
 -- ARGV[7]  how long the list lives without anyone asking, in milliseconds
 -- ARGV[8]  how many may wait
--- ARGV[9]  after how many milliseconds without a gap clients of other libraries get a turn that nobody has seen; 0 for never
+-- ARGV[9]  the place on the list of clients of other libraries, "others" or "anyone" (others.lua), or nothing
 -- ARGV[10] with fencing: the caller's wall clock in microseconds
 -- ARGV[11] with fencing: how long the counters live, in milliseconds
 -- Returns 1 and the fence as text (without fencing, 1) when all keys are the caller's now. Otherwise 0, which key is taken, for how many
--- milliseconds it is, and 1 if the caller is on that key's list. Behind that, where it is not ours: -1 where it is free for other clients
--- to take, else a number that tells one holder of theirs from the next; but 0 where an older waiter looks for a moment in which it is free.
+-- milliseconds it is, and 1 if the caller is on that key's list. Behind that, where the holder is not ours, a number above 0 that tells one
+-- from the next; but 0 where an older waiter looks for a moment in which the key is free. Where it is free for other clients to take, -1; or -2
+-- where an older waiter looks whether they have.
 local value, target = ARGV[1], tonumber(ARGV[4])
 local list, waiter = 'redquorum:wait:' .. KEYS[target], ARGV[5] .. ':' .. value
 
@@ -62,10 +63,10 @@ local waits = 0
 if ARGV[5] ~= '' and taken == target and now then
   local since = string.format('%.0f', now - ARGV[6])
   local function stand()
-    if ARGV[9] == '0' then
+    if ARGV[9] == '' then
       return redis.pcall('ZADD', list, 'NX', since, waiter)
     end
-    return redis.pcall('ZADD', list, 'NX', since, waiter, string.format('%.0f', now + ARGV[9] * 1000), 'anyone')
+    return redis.pcall('ZADD', list, 'NX', since, waiter, string.format('%.0f', now + turnPause * 1000), ARGV[9])
   end
   local added = stand()
   if type(added) == 'table' and string.sub(added.err, 1, 9) == 'WRONGTYPE' then -- somebody else wrote it, and nobody can wait there
@@ -98,9 +99,8 @@ for _, member in ipairs(waits == 1 and redis.pcall('ZRANGE', list, 0, 15) or {})
     redis.pcall('ZREM', list, member)
   end
 end
-local name = -1
-if other then
-  left = redis.call('PTTL', KEYS[taken])
-  name = tonumber(string.sub(redis.sha1hex(string.sub(other, 1, 64)), 1, 8), 16) + 1
+if not other then
+  return { 0, taken, left, waits, looks and -1 or -2 }
 end
-return { 0, taken, left, waits, looks and name or 0 }
+local name = tonumber(string.sub(redis.sha1hex(string.sub(other, 1, 64)), 1, 8), 16) + 1
+return { 0, taken, redis.call('PTTL', KEYS[taken]), waits, looks and name or 0 }
