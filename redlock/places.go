@@ -49,7 +49,8 @@ const maxOvertaken = 2
 // could be handed a quorum of votes. (Without messages it would keep the votes that it has from
 // those who could use them.) Of a set of names, a place is for one of them only.
 func (w *waiter) wantsPlaces() bool {
-	return w.overtaken >= maxOvertaken && len(w.names) == 1 && len(w.locker.nodes) > 1 && w.locker.quorumIsUp()
+	return w.overtaken >= maxOvertaken && len(w.names) == 1 && len(w.locker.nodes) > 1 && w.locker.quorumIsUp() &&
+		!w.seesOthers()
 }
 
 // takePlaces is an attempt with a place at every node. It reports false where too few nodes could
@@ -107,7 +108,9 @@ func (w *waiter) askAll(lock *Lock, before uint64, left *atomic.Int64) *round {
 	r := &round{
 		request: lock.waitRequest(w, l.ears.process), read: readGrant, rule: decideAcquire, decided: make(chan struct{}),
 		keep: func(_ int, reply any) {
-			if answer := readPilotAnswer(reply); !answer.granted && answer.left >= 0 {
+			answer := readPilotAnswer(reply)
+			w.seeOthers(answer)
+			if !answer.granted && answer.left >= 0 {
 				left.CompareAndSwap(0, int64(answer.left)+1)
 			}
 		},
