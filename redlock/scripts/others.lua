@@ -2,6 +2,7 @@
 -- that they are served beside our waiters, they have a place on the list of a key as if they were one of them: the member
 -- "others" where one of them was seen to hold the key, "anyone" where nobody was. Its score is the time at which their turn comes, which
 -- begins when it is the oldest, and the release then leaves the key free. For that long, our waiters do not take it (wait.lua).
+-- To leave a key free is a plain release, so exclusion does not depend on any of this.
 -- redquorum:others:<key> has when their turn began, 0 while it is ours, and the pause in milliseconds before the next turn if
 -- nobody is seen in this one, 0 where somebody was.
 local turnLength, seenTurn, shortTurn, shortShare, longestTurn = 300000, 250000, 120000, 25, 1000000 -- microseconds; per millisecond
@@ -24,7 +25,7 @@ local function writeTurn(key, began, pause)
 end
 
 -- isForeign tells by its form whether a value is another library's: ours begin with 26 characters of base32, and have an owner behind
--- them or nothing. (One of WithValue looks foreign. Then some time is lost, and nothing else.)
+-- them or nothing. (One of WithValue looks foreign. That costs some time, and nothing else: no vote and no release goes by it.)
 local function isForeign(value)
   local random = string.match(string.sub(value, 1, 27) .. '|', '^([A-Z2-7]+)|')
   return not random or #random ~= 26
