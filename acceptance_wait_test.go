@@ -98,6 +98,7 @@ func TestALockOfAForeignHolderIsFoundByPolling(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
+	time.Sleep(2 * time.Second) // the place of other libraries on the list outlives the lock by that
 	requireClean(t, c.masters...)
 }
 

@@ -9,7 +9,7 @@
 -- Returns 2 when the key was handed over, 3 when it was left to others for a while, else 1.
 local function handOver(key, graceMillis, own)
   local list, sign = 'redquorum:wait:' .. key, 'redquorum:waits:' .. key
-  local how = 1
+  local how, life = 1, 180000
   for _ = 1, 64 do
     local oldest = redis.pcall('ZPOPMIN', list)
     local waiter = oldest[1]
@@ -26,9 +26,9 @@ local function handOver(key, graceMillis, own)
         break
       end
     elseif (waiter == 'others' or waiter == 'anyone') and not (own and isForeign(own)) then
-      local turn = beginTurn(key, waiter, oldest[2])
+      local turn, left = beginTurn(key, waiter, oldest[2])
       if turn then
-        how = turn
+        how, life = turn, left or life
         break
       end
     end
@@ -38,7 +38,7 @@ local function handOver(key, graceMillis, own)
   end
   -- The sign that somebody waits, which free.lua looks for, goes with the last one. (It lives as long as the list: waitListLife.)
   if redis.pcall('EXISTS', list) == 1 then
-    redis.pcall('SET', sign, '', 'PX', 180000)
+    redis.pcall('SET', sign, '', 'PX', life)
   else
     redis.pcall('DEL', sign)
   end

@@ -43,7 +43,7 @@ local function someWait(list)
 end
 
 -- beginTurn is called when the others are the oldest on a list, and taken from it. It returns 3 when the key is to be left free for them, 1
--- when it is free for all, and nothing when they are not to be thought of.
+-- and for how long the list lives when it is free for all, and nothing when they are not to be thought of.
 local function beginTurn(key, who, due)
   local now, list = micros(), 'redquorum:wait:' .. key
   local oldest = redis.pcall('ZRANGE', list, 0, 0)[1]
@@ -51,9 +51,10 @@ local function beginTurn(key, who, due)
     return nil -- nobody waits behind them: the key is free often enough
   end
   if now < tonumber(due) then -- nobody of ours waits, and may have it for as long as they had it
+    local left = math.min(math.ceil((due - now) / 1000) + 1000, listLife)
     redis.pcall('ZADD', list, due, who)
-    redis.pcall('PEXPIRE', list, listLife)
-    return 1
+    redis.pcall('PEXPIRE', list, left)
+    return 1, left
   end
   local began, pause = now, turnPause
   redis.pcall('ZREM', list, 'others', 'anyone')
