@@ -141,13 +141,7 @@ func (w *waiter) snatch(ctx context.Context, lock *Lock, pilot int) (*round, *pi
 			answer = readPilotAnswer(reply)
 		}
 	}
-	slow := w.slowNode
-	r.rule = func(votes tally) verdict {
-		if v := decideAcquire(votes); v == won || slow || votes.outstanding() == 0 {
-			return v
-		}
-		return pending
-	}
+	r.rule = w.allVotes()
 	r.send(l, lock.acquired.Add(lock.timeout), 0)
 	v, _ := r.wait(ctx) //nolint:errcheck // pending says it
 	w.slowNode = l.clock.Now().Sub(lock.acquired) > lateAfter

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"math/bits"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -23,8 +24,9 @@ import (
 //	 └── handed over, or time ◀───────┘
 //
 // Two who have some votes each would wait for each other: so whoever waits with votes that are no
-// quorum gives them back after a while, and takes its places anew. The node gives such a vote to
-// the oldest on its list, who is likely to be on the other lists as well.
+// quorum gives them back after a while, the one who has waited longest last, and takes its places
+// anew. The node gives such a vote to the oldest on its list, who is likely to be on the other lists
+// as well.
 //
 // This is as safe as a round like any other. Only the votes of one round are counted, and each of
 // them says that the node has set the key to our value, with the full TTL, after that round began:
@@ -34,8 +36,9 @@ import (
 
 // With votes that are no quorum nobody waits for longer than these bounds: the lock may be free.
 const (
-	standoffMin = 5 * time.Millisecond
-	standoffMax = time.Second
+	standoffMin   = 5 * time.Millisecond
+	standoffMax   = time.Second
+	standoffShare = 8
 )
 
 // everyNode is where a waiter waits that has a place at each node.
@@ -70,23 +73,23 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 		var left atomic.Int64
 		r := w.askAll(lock, before, &left)
 		v, ended := r.wait(ctx)
+		w.slowNode = l.clock.Now().Sub(lock.acquired) > lateAfter
 		if v != denied || ended != nil {
 			got, err = l.conclude(ctx, lock, r, w.cfg)
 			return got, err, true
 		}
+		if w.seesOthers() { // their releases hand nothing over: others.go
+			return nil, w.leavePlaces(ctx, lock, r), true
+		}
 		before = r.mayHold()
 		w.note(r.failure(l, "acquire", w.names[0], ErrTaken, nil))
 		pause := time.Duration(left.Load()) - 1
-		standoff := r.granting()
+		standoff := r.mayHold() != 0
 		if standoff { // with a holder who has a quorum, or with others who have none either
-			pause = w.standoff.Next()
+			pause = w.standoff()
 		}
-		began := l.clock.Now()
 		switch woke := w.wait(ctx, pause); {
 		case woke == wakeHanded:
-			if l.clock.Now().Sub(began) > standoffMax/4 { // not sooner: two who hand a vote to each other slow down
-				w.standoff.Reset()
-			}
 		case woke == wakeEnded || standoff:
 			w.hops = 0 // that was the pause
 			return nil, w.leavePlaces(ctx, lock, r), true
@@ -94,6 +97,13 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 			l.counts.polls.Add(1)
 		}
 	}
+}
+
+// standoff is for how long to wait with votes that are no quorum: the longer, the older the waiter.
+// So those who have waited for less give back first, and what they give goes to the oldest.
+func (w *waiter) standoff() time.Duration {
+	age := w.locker.clock.Now().Sub(w.since)
+	return min(max(age/standoffShare, standoffMin), standoffMax) + rand.N(standoffMin)
 }
 
 // askAll asks every node for its vote, or for a place on its list. Into left goes for how long the
@@ -119,15 +129,29 @@ func (w *waiter) askAll(lock *Lock, before uint64, left *atomic.Int64) *round {
 	if lock.fenced {
 		r.rare.fences = make([]int64, len(l.nodes))
 	}
+	r.rule = w.allVotes()
 	r.send(l, lock.acquired.Add(lock.timeout), 0)
 	return r
+}
+
+// allVotes decides as an acquisition does, but a refusal only when all have answered: then it is
+// known which votes are ours. It does not wait for them where one of the nodes was slow the last
+// time.
+func (w *waiter) allVotes() func(votes tally) verdict {
+	slow := w.slowNode
+	return func(votes tally) verdict {
+		if v := decideAcquire(votes); v == won || slow || votes.outstanding() == 0 {
+			return v
+		}
+		return pending
+	}
 }
 
 // leavePlaces gives up all places, and the votes that were handed to them.
 func (w *waiter) leavePlaces(ctx context.Context, lock *Lock, r *round) error {
 	l := w.locker
 	lock.mu.Lock()
-	lock.undoLocked(lock.newRelease(), allNodes(len(l.nodes)), l.clock.Now().Add(lock.timeout))
+	lock.undoLocked(lock.newRelease(), r.reached(), l.clock.Now().Add(lock.timeout))
 	lock.mu.Unlock()
 	if l.isClosed() {
 		return ErrClosed

@@ -205,6 +205,14 @@ func (r *round) mayHoldLocked() uint64 {
 	return r.touched | r.rare.before
 }
 
+// reached has the bits of the nodes that have been asked, or may have been, or may yet: all but those
+// that certainly have not executed anything.
+func (r *round) reached() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mayHoldLocked() | r.refused
+}
+
 // heldBy is mayHold for a lock that is held from now on; refusals that are still to come reach it, too.
 func (r *round) heldBy(lock *Lock) (touched, refused uint64) {
 	r.mu.Lock()

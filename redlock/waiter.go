@@ -35,7 +35,6 @@ type waiter struct {
 	last   *QuorumError // why it has not got the lock yet; nil while nothing failed
 
 	overtaken int           // attempts that had the pilot's vote and were refused by the others
-	standoff  clock.Backoff // how long to keep votes that are no quorum
 	partsFrom clock.Instant // of a set: when it may take its names one after the other
 
 	holder    int64         // of another library, whom it saw last
@@ -73,8 +72,7 @@ func newWaiter(l *Locker, names []string, line lineName, cfg *lockConfig, since 
 		crowd:  clock.Backoff{Shortest: outageMin, Longest: crowdMax},
 		among:  allNodes(len(l.nodes)),
 
-		standoff: clock.Backoff{Shortest: standoffMin, Longest: standoffMax},
-		woken:    make(chan struct{}, 1), again: make(chan struct{}, 1),
+		woken: make(chan struct{}, 1), again: make(chan struct{}, 1),
 	}
 }
 
