@@ -27,6 +27,7 @@ type process struct {
 	mu     sync.Mutex // guards the fields below
 	locker *redlock.Locker
 	past   []*redlock.Locker // closed ones
+	lives  int               // Lockers so far
 }
 
 // client is a goroutine of a process.
@@ -43,16 +44,28 @@ func (p *process) start() {
 	for _, i := range rng.Perm(len(p.sim.servers)) {
 		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
 	}
-	opts := append([]redlock.Option{redlock.WithClock(p.clock), redlock.WithPool(pool.WithDialer(p.dialer()))}, p.opts...)
-	l, err := redlock.New(endpoints, opts...)
-	require.NoError(p.sim.t, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.lives++
+	opts := append([]redlock.Option{
+		redlock.WithClock(p.clock), redlock.WithPool(pool.WithDialer(p.dialer())), redlock.WithOwner(p.ownerLocked()),
+	}, p.opts...)
+	l, err := redlock.New(endpoints, opts...)
+	require.NoError(p.sim.t, err)
 	if p.locker != nil {
 		p.past = append(p.past, p.locker)
 	}
 	p.locker = l
 }
+
+// owner returns what the values of the present Locker end with.
+func (p *process) owner() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ownerLocked()
+}
+
+func (p *process) ownerLocked() string { return fmt.Sprintf("process%d.%d", p.id, p.lives) }
 
 func (p *process) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	if p.route != nil {
@@ -137,12 +150,12 @@ func (c *client) lock(name string) {
 	s, l := c.process.sim, c.process.current()
 	w := s.judge.waits(name)
 	lock, err := l.Lock(ctx, name, c.opts()...)
-	if err == nil {
-		c.hold(lock, w)
-		return
-	}
 	s.judge.leaves(w)
-	c.judgeWait(ctx, l, err)
+	if err == nil {
+		c.hold(lock, w.since)
+	} else {
+		c.judgeWait(ctx, l, err)
+	}
 }
 
 // judgeWait asks whether a wait had a reason to end.
@@ -163,11 +176,11 @@ func (c *client) set() {
 	for _, i := range c.rng.Perm(len(s.names))[:min(2+c.rng.IntN(2), len(s.names))] {
 		names = append(names, s.names[i])
 	}
-	s.judge.wants(names, 1)
+	w := s.judge.waits(names...)
 	lock, err := l.LockAll(ctx, names, c.opts()...)
-	s.judge.wants(names, -1)
+	s.judge.leaves(w)
 	if err == nil {
-		c.hold(lock, nil)
+		c.hold(lock, w.since)
 	} else {
 		c.judgeWait(ctx, l, err)
 	}
@@ -176,12 +189,12 @@ func (c *client) set() {
 func (c *client) attempt() {
 	ctx, cancel := c.patience()
 	defer cancel()
-	l := c.process.current()
+	l, since := c.process.current(), c.process.sim.clock.Now()
 	lock, err := l.TryLock(ctx, c.name(), c.opts()...)
 	var failure *redlock.QuorumError
 	switch {
 	case err == nil:
-		c.hold(lock, nil)
+		c.hold(lock, since)
 	case errors.As(err, &failure):
 	default:
 		c.judgeWait(ctx, l, err)
@@ -191,11 +204,11 @@ func (c *client) attempt() {
 func (c *client) do() {
 	ctx, cancel := c.patience()
 	defer cancel()
-	l := c.process.current()
+	l, since := c.process.current(), c.process.sim.clock.Now()
 	run := false
 	err := l.Do(ctx, c.name(), func(ctx context.Context, lock *redlock.Lock) error {
 		run = true
-		t := c.process.sim.judge.got(c.who, lock)
+		t := c.process.sim.judge.got(c.who, since, lock)
 		select {
 		case <-ctx.Done():
 		case <-time.After(upTo(c.rng, 20*time.Millisecond)):
@@ -208,19 +221,21 @@ func (c *client) do() {
 	}
 }
 
-// hold has a lock for a while, or until it is lost, and releases it.
-func (c *client) hold(lock *redlock.Lock, w *wait) {
+// hold has a lock for a while, or until it is lost, and releases it. The call began at since.
+func (c *client) hold(lock *redlock.Lock, since clock.Instant) {
 	s := c.process.sim
-	t := s.judge.got(c.who, lock)
-	if w != nil {
-		s.judge.leaves(w)
-	}
+	t := s.judge.got(c.who, since, lock)
 	d := s.hold(c.rng)
 	select {
 	case <-lock.Done():
 	case <-time.After(d):
 	}
+	c.unlock(t, lock)
+}
+
+func (c *client) unlock(t *tenure, lock *redlock.Lock) {
 	c.over(t, lock)
+	s := c.process.sim
 	if err := lock.Unlock(s.base); err != nil && !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) {
 		s.judge.fail("%s: Unlock: %v", c.who, err)
 	}

@@ -15,6 +15,7 @@ type foreigner struct {
 	sim *simulation
 	rng *rand.Rand
 	ttl time.Duration
+	id  uint64
 	n   int
 }
 
@@ -31,10 +32,11 @@ func (f *foreigner) run() {
 	}
 }
 
-func (f *foreigner) attempt(name string) {
+// attempt tries to have a lock for a while, and reports whether it had it.
+func (f *foreigner) attempt(name string) (had bool) {
 	s := f.sim
 	f.n++
-	value := fmt.Sprint("foreign ", f.n)
+	value := fmt.Sprint("foreign ", f.id, " ", f.n)
 	start := s.clock.Now()
 	votes := 0
 	for i := range s.servers {
@@ -44,13 +46,15 @@ func (f *foreigner) attempt(name string) {
 	}
 	until := start.Add(f.ttl - f.ttl/100 - 2*time.Millisecond)
 	if votes > len(s.servers)/2 && s.clock.Now() < until {
-		t := s.judge.held(value, value, []string{name}, 0)
+		had = true
+		t := s.judge.held(value, value, start, []string{name}, 0)
 		time.Sleep(min(upTo(f.rng, 50*time.Millisecond), until.Sub(s.clock.Now())))
 		s.judge.over(t, s.clock.Now())
 	}
 	for i := range s.servers {
 		_, _ = f.ask(i, "EVAL", foreignRelease, 1, name, value) //nolint:errcheck // it expires
 	}
+	return had
 }
 
 func (f *foreigner) ask(i int, command string, args ...any) (any, error) {

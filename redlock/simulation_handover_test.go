@@ -79,12 +79,12 @@ func (c *client) wait(name string) {
 	s := c.process.sim
 	w := s.judge.waits(name)
 	lock, err := c.process.current().Lock(s.base, name, c.opts()...)
+	s.judge.leaves(w)
 	if err != nil {
-		s.judge.leaves(w)
 		s.judge.fail("%s: Lock: %v", c.who, err)
 		return
 	}
-	c.hold(lock, w)
+	c.hold(lock, w.since)
 }
 
 // line is those of a process who wait, in the order in which they called.
@@ -151,12 +151,13 @@ func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 					w := s.judge.waits(s.names[0])
 					own.join(c.who)
 					lock, err := c.process.current().Lock(s.base, s.names[0], c.opts()...)
+					s.judge.leaves(w)
 					own.got(c.who)
 					if err != nil {
 						s.judge.fail("%s: Lock: %v", c.who, err)
 						return
 					}
-					c.hold(lock, w)
+					c.hold(lock, w.since)
 				}
 			}, func() {
 				time.Sleep(time.Second) // the first are on their way into the line

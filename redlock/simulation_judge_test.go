@@ -24,6 +24,9 @@ type judge struct {
 	calm    clock.Instant // since when nothing is broken, nor was so lately
 	stormy  bool          // calm is not in force
 	longest time.Duration // that a lock was free in calm times, although somebody waited
+	forced  []forcing
+	turns   turns
+	order   bool // of tokens alone is judged: what befalls the nodes makes them forget locks
 	wrong   []string
 }
 
@@ -33,21 +36,27 @@ type record struct {
 	holders int
 	free    clock.Instant // since when nobody holds it, where nobody does
 	waiting []*wait       // the one who came first is first
-	sets    int           // that want it
 }
 
-// wait is a call of Lock for one name.
+// wait is a call of Lock for one name, or of LockAll.
 type wait struct {
-	name  string
-	since clock.Instant
+	names     []string
+	since     clock.Instant
+	overtaken int    // tenures of others who came later, in calm times
+	by        string // the last of them
 }
+
+// forSet reports whether it is one for several names.
+func (w *wait) forSet() bool { return len(w.names) > 1 }
 
 // tenure is the time during which a lock was had.
 type tenure struct {
 	names    []string
 	who      string
 	fence    int64
+	since    clock.Instant // the call
 	from, to clock.Instant
+	forced   bool // somebody ended it who did not hold it
 }
 
 // maxWrong bounds what a broken library is told about itself.
@@ -93,13 +102,15 @@ func (j *judge) calmSince(at clock.Instant) {
 	j.calm, j.stormy = at, false
 }
 
-// waits notes a call of Lock.
-func (j *judge) waits(name string) *wait {
+// waits notes a call of Lock or LockAll.
+func (j *judge) waits(names ...string) *wait {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	w := &wait{name, j.clock.Now()}
-	r := j.record(name)
-	r.waiting = append(r.waiting, w)
+	w := &wait{names: names, since: j.clock.Now()}
+	for _, name := range names {
+		r := j.record(name)
+		r.waiting = append(r.waiting, w)
+	}
 	return w
 }
 
@@ -107,50 +118,58 @@ func (j *judge) waits(name string) *wait {
 func (j *judge) leaves(w *wait) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r := j.record(w.name)
-	j.lookLocked(r, w)
-	i := slices.Index(r.waiting, w)
-	r.waiting = slices.Delete(r.waiting, i, i+1)
+	j.turnLocked(w)
+	for _, name := range w.names {
+		r := j.record(name)
+		j.lookLocked(r, w)
+		i := slices.Index(r.waiting, w)
+		r.waiting = slices.Delete(r.waiting, i, i+1)
+	}
 }
 
 // lookLocked judges for how long w has waited for a lock that is free. A sum over calls that were cancelled would say
 // nothing: each may have given up just as it got the vote.
 func (j *judge) lookLocked(r *record, w *wait) {
-	if r.holders > 0 || j.stormy {
+	if r.holders > 0 || j.stormy || w.forSet() { // another of the names may be taken
 		return
 	}
 	idle := j.clock.Now().Sub(max(r.free, w.since, j.calm))
 	j.longest = max(j.longest, idle)
 	if idle > j.bound {
-		j.wrongLocked("%q was free for %v while somebody waited, %v were allowed", w.name, idle, j.bound)
+		j.wrongLocked("%q was free for %v while somebody waited, %v were allowed", w.names[0], idle, j.bound)
 	}
 }
 
-// got notes that somebody has locks from now on.
-func (j *judge) got(who string, lock *redlock.Lock) *tenure {
-	return j.held(who, lock.Value(), lock.Names(), lock.Fence())
+// got notes that somebody has locks from now on, by a call that began at an instant.
+func (j *judge) got(who string, since clock.Instant, lock *redlock.Lock) *tenure {
+	return j.held(who, lock.Value(), since, lock.Names(), lock.Fence())
 }
 
-func (j *judge) held(who, value string, names []string, fence int64) *tenure {
+func (j *judge) held(who, value string, since clock.Instant, names []string, fence int64) *tenure {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	t := &tenure{names: names, who: who, fence: fence, from: j.clock.Now(), to: -1}
+	t := &tenure{names: names, who: who, fence: fence, since: since, from: j.clock.Now(), to: -1}
 	j.holds[value] = t
 	for _, name := range names {
 		r := j.record(name)
 		if len(r.waiting) > 0 {
 			j.lookLocked(r, r.waiting[0])
 		}
+		j.overtakesLocked(t, r)
 		r.had = append(r.had, t)
 		r.holders++
 	}
 	return t
 }
 
-// over notes that a tenure ended at an instant that is not after now.
+// over notes that a tenure ended at an instant that is not after now, if it had not ended before.
 func (j *judge) over(t *tenure, at clock.Instant) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if t.to >= 0 {
+		t.to = min(t.to, at)
+		return
+	}
 	t.to = at
 	for _, name := range t.names {
 		r := j.record(name)
@@ -175,28 +194,34 @@ func (j *judge) sentence() (tenures int, wrong []string) {
 	return tenures, j.wrong
 }
 
-// judgeLocked asks that tenures do not overlap, and that tokens grow from each to the next.
+// judgeLocked asks that tenures do not overlap, and that tokens grow.
 func (j *judge) judgeLocked(name string, r *record) {
+	j.voidLocked(name, r)
 	slices.SortStableFunc(r.had, func(a, b *tenure) int { return int(a.from - b.from) })
-	var last, fenced *tenure // the one that ended last so far; the last that has a token
-	for _, t := range r.had {
+	var last *tenure // the one that ended last so far
+	for i, t := range r.had {
 		switch {
 		case t.to < 0:
 			j.wrongLocked("%q: %s still has it", name, t.who)
-		case last != nil && t.from < last.to:
+		case last != nil && t.from < last.to && !j.order:
 			j.wrongLocked("%q: %s got it at %v, %s had it until %v", name, t.who, time.Duration(t.from), last.who, time.Duration(last.to))
 		}
 		if last == nil || t.to > last.to {
 			last = t
 		}
-		if t.fence == 0 {
-			continue
+		for _, earlier := range r.had[:i] {
+			if t.fence > 0 && t.fence <= earlier.fence && j.ordered(earlier, t) {
+				j.wrongLocked("%q: %s got the token %d at %v, after %s had got %d", name, t.who, t.fence, time.Duration(t.from), earlier.who, earlier.fence)
+			}
 		}
-		if fenced != nil && t.fence <= fenced.fence {
-			j.wrongLocked("%q: %s got the token %d at %v, after %s had got %d", name, t.who, t.fence, time.Duration(t.from), fenced.who, fenced.fence)
-		}
-		fenced = t
 	}
+}
+
+// ordered reports whether the token of the second must be the larger one: where it was asked for
+// when the first was there, and, as long as the lock is exclusive, where it was got later. Every
+// token is one lock's alone.
+func (j *judge) ordered(first, second *tenure) bool {
+	return first.from < second.since || first.fence == second.fence || !j.order && !first.forced && first.to <= second.from
 }
 
 // tenures returns how often a lock was had.

@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,25 +14,16 @@ import (
 func (c *client) spin() {
 	s := c.process.sim
 	for s.goesOn() {
-		l := c.process.current()
+		l, since := c.process.current(), s.clock.Now()
 		lock, err := l.TryLock(s.base, c.name(), c.opts()...)
 		var failure *redlock.QuorumError
 		switch {
 		case err == nil:
-			c.hold(lock, nil)
+			c.hold(lock, since)
 		case !errors.As(err, &failure):
 			c.judgeWait(s.base, l, err)
 		}
 		time.Sleep(upTo(c.rng, time.Millisecond))
-	}
-}
-
-// wants notes that a set with these names is waited for, or is no more.
-func (j *judge) wants(names []string, by int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, name := range names {
-		j.record(name).sets += by
 	}
 }
 
@@ -69,7 +61,7 @@ func (s *simulation) quorumHolds(name string) bool {
 func (j *judge) watch(name string, holds bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if r := j.record(name); holds && r.sets > 0 && r.holders == 0 {
+	if r := j.record(name); holds && r.holders == 0 && slices.ContainsFunc(r.waiting, (*wait).forSet) {
 		r.free = j.clock.Now()
 	}
 }

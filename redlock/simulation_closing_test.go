@@ -1,0 +1,81 @@
+package redlock_test
+
+import (
+	"strings"
+	"time"
+)
+
+// breaks breaks nodes and heals them.
+func breaks(u *users) {
+	for u.goesOn() {
+		for i, server := range u.servers {
+			switch u.rng.IntN(4) {
+			case 0:
+				u.whole[i].Store(-1)
+				server.Kill()
+				u.dead[i] = true
+			case 1:
+				u.whole[i].Store(-1)
+				server.Mute(true)
+			}
+		}
+		u.pause(upTo(u.rng, 15*time.Second))
+		u.heals()
+		u.pause(upTo(u.rng, 5*time.Second))
+	}
+}
+
+// heals mends all nodes.
+func (u *users) heals() {
+	for i, server := range u.servers {
+		if u.dead[i] {
+			server.Restart(true)
+			u.dead[i] = false
+		}
+		server.Mute(false)
+		if u.whole[i].Load() < 0 {
+			u.whole[i].Store(int64(u.clock.Now()))
+		}
+	}
+}
+
+// neglects holds a lock, and does not unlock it when it is lost: its Locker is closed soon after,
+// by somebody who does not know of that either.
+func neglects(u *users, c *client) {
+	ctx, cancel := c.patience()
+	defer cancel()
+	since := u.clock.Now()
+	lock, err := c.process.current().Lock(ctx, c.name(), c.opts()...)
+	if err != nil {
+		return
+	}
+	t := u.judge.got(c.who, since, lock)
+	select {
+	case <-lock.Done():
+		c.over(t, lock)
+		time.Sleep(upTo(c.rng, 20*time.Millisecond))
+		u.closes(c)
+	case <-time.After(u.simulation.hold(c.rng)):
+		c.unlock(t, lock)
+	}
+}
+
+// closes replaces the Locker of a client. A second later nothing of it is left where nodes are
+// whole, and have been for as long before.
+func (u *users) closes(c *client) {
+	began := u.clock.Now()
+	owner := c.process.owner()
+	c.process.replace()
+	time.Sleep(time.Second)
+	for i, server := range u.servers {
+		since := u.whole[i].Load()
+		if since < 0 || since > int64(began.Add(-time.Second)) {
+			continue
+		}
+		for _, name := range u.names {
+			if value, ttl, _ := server.Get(name); strings.HasSuffix(value, owner) {
+				u.judge.fail("node %d still has %q = %q, for %v", i, name, value, ttl)
+			}
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package redlock_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// offer is a lock that somebody holds, and that others may adopt.
+type offer struct {
+	name, value string
+	tenure      *tenure
+}
+
+// offers are those that stand.
+type offers struct {
+	mu  sync.Mutex
+	all []*offer
+}
+
+func (o *offers) add(f *offer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, f)
+	if len(o.all) > 4 { // the oldest have ended
+		o.all = o.all[1:]
+	}
+}
+
+func (o *offers) pick(c *client) *offer {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.all) == 0 {
+		return nil
+	}
+	return o.all[c.rng.IntN(len(o.all))]
+}
+
+// lends holds a lock that others may adopt meanwhile.
+func lends(u *users, c *client) {
+	ctx, cancel := c.patience()
+	defer cancel()
+	since := u.clock.Now()
+	lock, err := c.process.current().TryLock(ctx, c.name(), c.opts()...)
+	if err != nil {
+		return
+	}
+	t := u.judge.got(c.who, since, lock)
+	u.offers.add(&offer{name: lock.Name(), value: lock.Value(), tenure: t})
+	select {
+	case <-lock.Done():
+	case <-time.After(upTo(c.rng, 200*time.Millisecond)):
+	}
+	c.unlock(t, lock)
+}
+
+// adopts takes over a lock that somebody lends. From the call on, the lender does not count on it
+// if that succeeds; otherwise it goes on to.
+func adopts(u *users, c *client) {
+	f := u.offers.pick(c)
+	if f == nil {
+		return
+	}
+	ctx, cancel := c.patience()
+	defer cancel()
+	l, since := c.process.current(), u.clock.Now()
+	lock, err := l.Adopt(ctx, f.name, f.value, c.opts()...)
+	var failure *redlock.QuorumError
+	switch {
+	case err == nil:
+		u.judge.over(f.tenure, max(since, f.tenure.from))
+		c.hold(lock, since)
+	case errors.As(err, &failure):
+	default:
+		c.judgeWait(ctx, l, err)
+	}
+}
+
+// extends holds a lock, and gives it other TTLs meanwhile.
+func extends(u *users, c *client) {
+	ctx, cancel := c.patience()
+	defer cancel()
+	since := u.clock.Now()
+	lock, err := c.process.current().Lock(ctx, c.name(), c.opts()...)
+	if err != nil {
+		return
+	}
+	t := u.judge.got(c.who, since, lock)
+	for range c.rng.IntN(5) {
+		c.tries(lock)
+		pause := upTo(c.rng, time.Second)
+		if c.rng.IntN(2) == 0 {
+			pause = 5 * time.Second // renewal is alone with what became of it
+		}
+		select {
+		case <-lock.Done():
+		case <-time.After(pause):
+			continue
+		}
+		u.judgeLoss(c, lock)
+		break
+	}
+	c.unlock(t, lock)
+}
+
+// judgeLoss asks whether a lock that is renewed had a reason to be lost: one that a blink ended was
+// lost within as long after it.
+func (u *users) judgeLoss(c *client, lock *redlock.Lock) {
+	if !u.renewed || !errors.Is(lock.Err(), redlock.ErrLost) {
+		return
+	}
+	for i := range u.servers {
+		if since := u.whole[i].Load(); since < 0 || since > int64(u.clock.Now().Add(-blink)) {
+			return
+		}
+	}
+	u.judge.fail("%s lost a healthy lock: %v", c.who, lock.Err())
+}
+
+// blink is for how long a node is mute at most.
+const blink = time.Second
+
+// blinks makes nodes mute for moments, all of them now and then.
+func blinks(u *users) {
+	for u.goesOn() {
+		for i, server := range u.servers {
+			if u.rng.IntN(2) == 0 {
+				u.whole[i].Store(-1)
+				server.Mute(true)
+			}
+		}
+		u.pause(upTo(u.rng, blink))
+		u.heals()
+		u.pause(upTo(u.rng, 2*time.Second))
+	}
+}
+
+// tries asks for another TTL, or whether the lock is still held, with or without patience.
+func (c *client) tries(lock *redlock.Lock) {
+	ctx, cancel := c.patience()
+	defer cancel()
+	u := c.process.sim
+	if c.rng.IntN(3) == 0 {
+		_ = lock.Verify(ctx) //nolint:errcheck // nodes may be away
+		return
+	}
+	_ = lock.Extend(ctx, u.maxTTL>>c.rng.IntN(6)) //nolint:errcheck // nodes may be away
+}
+
+// forcing voids the locks of a name, or those of a process.
+type forcing struct {
+	name     string // "" for all
+	who      string // whose; "" for everybody's
+	from, to clock.Instant
+}
+
+// forceLatest is how long after ForceUnlock has returned it may delete a key.
+const forceLatest = 50 * time.Millisecond
+
+// forces deletes a lock, whoever has it.
+func forces(u *users, c *client) {
+	name, from := c.name(), u.clock.Now()
+	if c.rng.IntN(10) > 0 {
+		return
+	}
+	_ = c.process.current().ForceUnlock(u.base, name) //nolint:errcheck // there may be no quorum
+	u.judge.forces(forcing{name: name, from: from, to: u.clock.Now().Add(forceLatest)})
+}
+
+// unlocksAll releases all locks of a process.
+func unlocksAll(u *users, c *client) {
+	if c.rng.IntN(10) > 0 {
+		return
+	}
+	from := u.clock.Now()
+	_ = c.process.current().UnlockAll(u.base) //nolint:errcheck // there may be no quorum
+	who, _, _ := strings.Cut(c.who, ".")
+	u.judge.forces(forcing{who: who + ".", from: from, to: u.clock.Now()})
+}
+
+func (j *judge) forces(f forcing) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.forced = append(j.forced, f)
+}
+
+// voidLocked ends the tenures that somebody forced, with the call that did.
+func (j *judge) voidLocked(name string, r *record) {
+	for _, f := range j.forced {
+		if f.name != "" && f.name != name {
+			continue
+		}
+		for _, t := range r.had {
+			if strings.HasPrefix(t.who, f.who) && t.from <= f.to && t.to > f.from {
+				t.to, t.forced = max(t.from, f.from), true
+			}
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package redlock_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// monitors looks at all channels of all nodes, while processes that wait are killed: what is left
+// of those is their places.
+func monitors(u *users) {
+	for _, server := range u.servers {
+		network, err := server.Dial(u.base)
+		if err != nil {
+			u.judge.fail("no monitor: %v", err)
+			return
+		}
+		conn := redis.NewConn(network, 0, 0)
+		if _, err := conn.Do("PSUBSCRIBE", "*"); err != nil {
+			u.judge.fail("no monitor: %v", err)
+			return
+		}
+		defer conn.Close()
+		go func() { // until the connection is closed
+			for err := error(nil); err == nil; {
+				_, err = conn.Receive()
+			}
+		}()
+	}
+	for n := 0; u.goesOn(); n++ {
+		name := u.names[u.rng.IntN(len(u.names))]
+		for i := range u.servers {
+			for k := range 5 {
+				member := fmt.Sprintf("killed%d.%d:%s", n, k, "AAAAAAAAAAAAAAAAAAAAAAAAAA")
+				u.do(i, "ZADD", "redquorum:wait:"+name, 1, member)
+			}
+			u.do(i, "SET", "redquorum:waits:"+name, "", "PX", 1000)
+		}
+		u.pause(500 * time.Millisecond)
+	}
+}

@@ -1,0 +1,115 @@
+package redlock_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// Times of a simulation of tokens: some locks, and then none for longer than counters live.
+const (
+	era       = 12 * time.Minute
+	eraActive = time.Second
+)
+
+// tokens has one master with a wrong clock and wrong counters, and nothing else that is wrong. What
+// befalls that master makes it forget locks, so that tokens may be had by two at once.
+func tokens(u *users) {
+	u.judge.order = true
+	faulty := u.rng.IntN(len(u.servers))
+	served := uint64(0)
+	for u.goesOn() {
+		u.pause(upTo(u.rng, eraActive/4))
+		switch u.rng.IntN(3) {
+		case 0:
+			u.nearest()
+		case 1:
+			u.servers[faulty].SetClock(wrongClocks[u.rng.IntN(len(wrongClocks))], 1)
+		default:
+			u.spoil(faulty)
+		}
+		if u.active() {
+			continue
+		}
+		if now := u.judge.tenures(); now == served {
+			u.judge.fail("nobody got a lock with a token between %v ago and now", era)
+		} else {
+			served = now
+		}
+		if u.rng.IntN(2) == 0 {
+			u.servers[faulty].SetClock(0, 1)
+		}
+		u.pause(era - time.Duration(u.clock.Now())%era)
+	}
+	u.servers[faulty].SetClock(0, 1)
+}
+
+var wrongClocks = []time.Duration{0, time.Minute, -time.Minute, time.Hour, -time.Hour, 365 * 24 * time.Hour, 290 * 365 * 24 * time.Hour}
+
+// active reports whether it is time to lock.
+func (u *users) active() bool { return time.Duration(u.clock.Now())%era < eraActive }
+
+// nearest chooses anew which nodes answer first, so that other ones make up the quorum.
+func (u *users) nearest() {
+	for i := range u.servers {
+		u.slowDown(i, time.Millisecond<<u.rng.IntN(4))
+	}
+}
+
+// spoil writes what no redquorum would into the counters of a node.
+func (u *users) spoil(i int) {
+	key := "redquorum:fence:" + u.names[u.rng.IntN(len(u.names))]
+	now := u.clock.Wall().UnixMicro()
+	commands := [][]any{
+		{"SET", key, "9007199254740990"},
+		{"SET", key, "9007199254740991"},
+		{"SET", key, "9007199254740992"},
+		{"SET", key, "99999999999999999999"},
+		{"SET", key, "text"},
+		{"SET", key, ""},
+		{"SET", key, "1"},
+		{"SET", key, now + time.Hour.Microseconds()},
+		{"SET", key, now + time.Minute.Microseconds(), "PX", 600000},
+		{"DEL", key},
+		{"ZADD", key, "1", "member"},
+	}
+	network, err := u.servers[i].Dial(u.base)
+	if err != nil {
+		return
+	}
+	conn := redis.NewConn(network, time.Second, time.Second)
+	defer conn.Close()
+	_, _ = conn.Do("DEL", key) //nolint:errcheck // nothing is down
+	command := commands[u.rng.IntN(len(commands))]
+	_, _ = conn.Do(command[0].(string), command[1:]...) //nolint:errcheck // nothing is down
+}
+
+// fences takes a lock with a token when it is time to.
+func fences(u *users, c *client) {
+	if !u.active() {
+		u.pause(era - time.Duration(u.clock.Now())%era)
+		return
+	}
+	ctx, cancel := context.WithTimeout(u.base, eraActive)
+	defer cancel()
+	since := u.clock.Now()
+	lock, err := c.process.current().Lock(ctx, c.name(), redlock.WithFencing())
+	if err != nil {
+		return
+	}
+	u.judgeToken(c, lock.Fence())
+	c.hold(lock, since)
+}
+
+// farAhead is what no token is ahead of the true time: twice what a client's clock may be off.
+const farAhead = time.Minute
+
+// judgeToken asks that a token is about the time.
+func (u *users) judgeToken(c *client, token int64) {
+	if ahead := time.UnixMicro(token).Sub(u.clock.Wall()); ahead > farAhead {
+		u.judge.fail("%s got a token that is %v ahead of the time", c.who, ahead)
+	}
+}

@@ -1,0 +1,220 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// use is what a client does once, with some lock.
+type use func(u *users, c *client)
+
+// using is one mixture of uses, and what befalls those who lock meanwhile.
+type using struct {
+	kind    string
+	uses    []use // a client does one after the other
+	nodes   []int // how many, one of them
+	beside  faults
+	turns   turns
+	setUp   func(u *users)   // once the nodes are there
+	people  []func(u *users) // who does something beside the clients
+	length  time.Duration
+	hold    time.Duration // at most; 0: for a moment, as a rule
+	ttl     time.Duration // of all locks, which are renewed; 0: any, renewed or not
+	maxTTL  time.Duration // of all Lockers; 0: a short one
+	renewed bool          // all locks are
+	still   bool          // nothing befalls anybody but what the kind is about
+}
+
+// usings are all kinds. Each has seeds of its own, so that a violation tells which kind it takes.
+var usings = []using{
+	{kind: "adopt", uses: []use{lends, lends, adopts, adopts, locks}, beside: faults{closings: true}},
+	{kind: "adopt-faults", uses: []use{lends, lends, adopts, locks}, beside: faults{closings: true, losses: true, outages: true}},
+	{
+		kind: "extend", uses: []use{extends, extends, locks}, people: []func(*users){blinks}, still: true,
+		renewed: true, maxTTL: time.Minute, length: 40 * time.Second,
+	},
+	{kind: "force", uses: []use{locks, locks, locks, extends, forces, unlocksAll, inspects}},
+	{
+		kind: "close", uses: []use{neglects}, still: true, setUp: durably, people: []func(*users){breaks},
+		ttl: 10 * time.Second, hold: 15 * time.Second, length: time.Minute,
+	},
+	{kind: "tokens", uses: []use{fences}, still: true, people: []func(*users){tokens}, length: 4 * era, nodes: []int{3, 3, 4, 5}},
+	{kind: "acl", uses: []use{locks, extends, extends, lockSets, lends, adopts}, setUp: denies, renewed: true, still: true},
+	{
+		kind: "sets", uses: []use{locks, locks, locks, locks, lockSets}, still: true,
+		turns: turns{bound: 60, wait: 5 * time.Second},
+	},
+	{
+		kind: "spinners", uses: []use{locks}, still: true, people: []func(*users){spins, spins, spins},
+		turns: turns{bound: 30, wait: 5 * time.Second},
+	},
+	{
+		kind: "foreign", uses: []use{locks}, still: true, people: []func(*users){eagerForeigner, eagerForeigner, eagerForeigner},
+		turns: turns{wait: 5 * time.Second}, nodes: []int{1, 3, 5}, renewed: true, length: 20 * time.Second,
+	},
+	{
+		kind: "monitor", uses: []use{locks}, still: true, people: []func(*users){monitors}, renewed: true,
+		turns: turns{wait: 2 * time.Second},
+	},
+	{kind: "mixed", uses: everyUse, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
+	{
+		kind: "mixed-foreign", uses: everyUse, people: []func(*users){spins, eagerForeigner},
+		beside: faults{losses: true, outages: true, closings: true},
+	},
+}
+
+var everyUse = []use{locks, locks, tries, lockSets, does, lends, lends, adopts, extends, forces, unlocksAll, inspects}
+
+// users are a simulation in which everything is done that the API has.
+type users struct {
+	*simulation
+	*using
+	rng    *rand.Rand
+	offers offers
+	whole  []atomic.Int64 // by node: since when it has not been broken; -1 while it is
+}
+
+// Every operation, at any moment, beside every other and beside clients of other kinds: the locks
+// are exclusive, the tokens in order, a lock that is renewed is not lost in calm times, nobody is
+// overtaken without bound, and nothing is left.
+func TestSimulatedUsesOfAllKindsAreExclusiveAndServed(t *testing.T) {
+	for _, kind := range usings {
+		t.Run(kind.kind, func(t *testing.T) {
+			for _, seed := range seeds(t, 2, 10_000/len(usings)+1) {
+				simulate(t, seed, func(s *simulation) {
+					u := &users{simulation: s, using: &kind, rng: s.rng}
+					u.simulate()
+				})
+			}
+		})
+	}
+}
+
+func (u *users) simulate() {
+	s, rng := u.simulation, u.rng
+	s.faults, s.about, s.length = u.beside, u.kind+" ", 8*time.Second
+	if u.using.length > 0 {
+		s.length = u.using.length
+	}
+	counts := u.using.nodes
+	if u.using.hold > 0 {
+		s.hold = func(rng *rand.Rand) time.Duration { return upTo(rng, u.using.hold) }
+	}
+	if counts == nil {
+		counts = []int{1, 2, 3, 3, 3, 5, 5}
+	}
+	if u.using.maxTTL > 0 {
+		s.maxTTL = u.using.maxTTL
+	}
+	s.nodes(counts[rng.IntN(len(counts))])
+	u.whole = make([]atomic.Int64, len(s.servers))
+	if u.setUp != nil {
+		u.setUp(u)
+	}
+	for i := range 1 + rng.IntN(3) {
+		s.names = append(s.names, fmt.Sprint("name", i))
+	}
+	s.fenced, s.tasks = rng.IntN(2) == 0, 1+rng.IntN(3)
+	s.mending, s.patience = s.maxTTL+3*time.Second, 10*time.Minute
+	s.judge = newJudge(s.clock, neverJudged)
+	s.judge.turns = u.turns
+	s.start(2+rng.IntN(4), u.options)
+	beside := []func(){}
+	if !u.still {
+		beside = append(beside, func() { s.weather(rng) })
+	}
+	for _, person := range u.people {
+		beside = append(beside, func() { person(u) })
+	}
+	s.run(func(c *client) { u.work(c) }, beside...)
+	s.t.Logf("%sovertaken %d times at most, waited %v at most", s.about, s.judge.turns.most, s.judge.turns.slow)
+	s.leavesNothing(3*time.Minute + time.Second)
+}
+
+func (u *users) options(rng *rand.Rand) []redlock.Option {
+	switch {
+	case u.renewed:
+		return []redlock.Option{redlock.WithTTL(min(u.simulation.maxTTL, 3*time.Second))}
+	case u.ttl > 0:
+		return []redlock.Option{redlock.WithTTL(u.ttl), redlock.WithMaxTTL(time.Minute)}
+	default:
+		return randomOptions(rng)
+	}
+}
+
+// work does one thing after the other until the simulation has had enough.
+func (u *users) work(c *client) {
+	for u.goesOn() {
+		u.uses[c.rng.IntN(len(u.uses))](u, c)
+		if c.rng.IntN(3) == 0 {
+			time.Sleep(upTo(c.rng, 30*time.Millisecond))
+		}
+	}
+}
+
+func locks(_ *users, c *client)    { c.lock(c.name()) }
+func tries(_ *users, c *client)    { c.attempt() }
+func lockSets(_ *users, c *client) { c.set() }
+func does(_ *users, c *client)     { c.do() }
+
+// spins tries a name again and again, as one who does not know of Lock does.
+func spins(u *users) {
+	rng := rand.New(rand.NewPCG(u.seed, rand.Uint64()))
+	p := u.newProcess(100+rng.IntN(1000), rng, []redlock.Option{redlock.WithTTL(slowestTTL)})
+	p.start()
+	c := &client{p, "spinner", rng}
+	for u.goesOn() {
+		since := u.clock.Now()
+		lock, err := p.current().TryLock(u.base, u.names[0])
+		if err == nil {
+			c.hold(lock, since)
+		}
+		time.Sleep(upTo(rng, 2*time.Millisecond))
+	}
+	_ = p.current().Close()
+}
+
+// eagerForeigner locks a name again as soon as it has released it, and tries again 100 to 200 ms
+// after a refusal.
+func eagerForeigner(u *users) {
+	f := &foreigner{sim: u.simulation, rng: rand.New(rand.NewPCG(u.seed, rand.Uint64())), ttl: time.Second, id: rand.Uint64()}
+	for u.goesOn() {
+		if !f.attempt(u.names[0]) {
+			u.pause(100*time.Millisecond + upTo(f.rng, 100*time.Millisecond))
+		}
+	}
+}
+
+// durably makes nodes that keep their votes over a restart.
+func durably(u *users) {
+	for i, server := range u.servers {
+		setDurable(server)
+		marker, _, _ := server.Get(pool.MemoryKey)
+		u.do(i, "SET", pool.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
+	}
+}
+
+// denies takes a row of the ACL table from all users.
+func denies(u *users) {
+	rows := [][]string{
+		{"INFO"}, {"CONFIG"}, {"CLIENT"}, {"SCRIPT"}, {"SUBSCRIBE"}, {"PUBLISH", "ZADD", "ZREM", "ZCARD", "ZSCORE", "ZPOPMIN"},
+	}
+	for _, server := range u.servers {
+		server.RefuseWith("NOPERM this user has no permissions", rows[u.rng.IntN(len(rows))]...)
+	}
+}
+
+// inspects looks at a name.
+func inspects(u *users, c *client) {
+	ctx, cancel := context.WithTimeout(u.base, time.Second)
+	defer cancel()
+	_, _ = c.process.current().Inspect(ctx, c.name()) //nolint:errcheck // there may be no quorum
+}
