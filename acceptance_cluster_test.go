@@ -281,3 +281,14 @@ func requireNodesSay(t *testing.T, err error, urls []string, words string) {
 
 // lockName makes a test's name that of its lock.
 func lockName(t *testing.T) string { return strings.ReplaceAll(t.Name(), "/", ":") }
+
+// waiting returns how many wait for a name, on all nodes.
+func (c *cluster) waiting(t *testing.T, name string) (sum int) {
+	t.Helper()
+	for _, m := range c.masters {
+		n, err := m.Do("ZCARD", "redquorum:wait:"+name)
+		require.NoError(t, err)
+		sum += int(n.(int64))
+	}
+	return sum
+}

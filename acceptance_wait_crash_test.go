@@ -85,17 +85,6 @@ func TestTheLockOfAHolderThatDiedIsHadAsItExpires(t *testing.T) {
 	requireClean(t, c.masters...)
 }
 
-// waiting returns how many wait for a name, on all nodes.
-func (c *cluster) waiting(t *testing.T, name string) (sum int) {
-	t.Helper()
-	for _, m := range c.masters {
-		n, err := m.Do("ZCARD", "redquorum:wait:"+name)
-		require.NoError(t, err)
-		sum += int(n.(int64))
-	}
-	return sum
-}
-
 // expiry returns when a quorum of nodes will have forgotten a key.
 func (c *cluster) expiry(t *testing.T, key string) time.Time {
 	t.Helper()
