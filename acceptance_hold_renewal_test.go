@@ -11,21 +11,21 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A lock is renewed for twenty times its TTL while one node after another loses its keys.
+// A lock is renewed for ten times its TTL while one node after another loses its keys.
 func TestHoldingGoesOnWhileOneNodeAfterAnotherRestartsEmpty(t *testing.T) {
 	t.Parallel()
-	const ttl, maxTTL = 500 * time.Millisecond, time.Second
+	const ttl = time.Second // a busy machine may stop us for half of it
 	c := startReal(t, 5)
-	l := newConnected(t, c.urls(), redlock.WithTTL(ttl), redlock.WithMaxTTL(maxTTL), redlock.WithNodeTimeout(ttl/4))
+	l := newConnected(t, c.urls(), redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithNodeTimeout(ttl/4))
 	lock, err := l.TryLock(t.Context(), lockName(t))
 	require.NoError(t, err)
 	restarts := 0
-	for began := time.Now(); time.Since(began) < 20*ttl; restarts++ {
+	for began := time.Now(); time.Since(began) < 10*ttl; restarts++ {
 		i := restarts % len(c.masters)
 		must(t, c.masters[i].Restart())
 		restarted := time.Now()
-		eventually(t, maxTTL+3*time.Second, func() string {
-			if barred := l.Stats().Nodes[i].Barred; time.Since(restarted) < 2*maxTTL || barred != nil {
+		eventually(t, ttl+3*time.Second, func() string {
+			if barred := l.Stats().Nodes[i].Barred; time.Since(restarted) < 2*ttl || barred != nil {
 				return fmt.Sprintf("node %d votes again: %v", i, barred)
 			}
 			return ""
@@ -36,7 +36,7 @@ func TestHoldingGoesOnWhileOneNodeAfterAnotherRestartsEmpty(t *testing.T) {
 	stats := l.Stats()
 	t.Logf("%d restarts, %d renewals", restarts, stats.Renewed)
 	assert.Zero(t, stats.Lost)
-	assert.Greater(t, stats.Renewed, uint64(40))
+	assert.Greater(t, stats.Renewed, uint64(20))
 	c.awaitHeldEverywhere(t, lockName(t), lock.Value())
 	require.NoError(t, lock.Verify(t.Context()))
 	require.NoError(t, lock.Unlock(t.Context()))
