@@ -143,12 +143,16 @@ func (at *ear) settle() {
 
 // Heard is called with the value that a key was given to. A value that nobody awaits was that of one who gave up, and whose
 // leaving is on its way to the node; or of one who found out by asking, and holds the lock: so nothing is done about it.
-// Behind a "?" it is that of one who is to ask again (others.lua).
+// Behind a "?" it is that of one who is to ask again (others.lua); but a value of WithValue may begin with that, too.
 func (at *ear) Heard(value string) {
-	value, asks := strings.CutPrefix(value, "?")
 	at.ears.mu.Lock()
 	defer at.ears.mu.Unlock()
-	switch w := at.ears.byValue[value]; {
+	w, asks := at.ears.byValue[value], false
+	if w == nil {
+		value, asks = strings.CutPrefix(value, "?")
+		w = at.ears.byValue[value]
+	}
+	switch {
 	case w == nil:
 	case asks:
 		signal(w.again)

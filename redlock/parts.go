@@ -146,16 +146,27 @@ func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error
 	r.mu.Lock()
 	granted := r.granted
 	r.mu.Unlock()
-	if all := allNodes(len(l.nodes)); granted != all {
-		for _, part := range parts {
-			u := part.newRelease()
-			u.failed = granted // there it is the lock's now
-			part.mu.Lock()
-			part.undoLocked(u, all&^granted, l.clock.Now().Add(part.timeout))
-			part.mu.Unlock()
-		}
+	for _, part := range parts {
+		part.leaveTo(granted)
 	}
 	return got, nil
+}
+
+// leaveTo gives a part back at the nodes where the lock does not have its key. Elsewhere it may still
+// stand on a list, if it was won without that node; it is the oldest there, and the next release
+// would hand the key to it, which nobody awaits.
+func (lock *Lock) leaveTo(granted uint64) {
+	all := allNodes(len(lock.locker.nodes))
+	if granted == all && !lock.listed {
+		return
+	}
+	u := lock.newRelease()
+	if !lock.listed {
+		u.failed = granted
+	}
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	lock.undoLocked(u, all&^granted, lock.locker.clock.Now().Add(lock.timeout))
 }
 
 // endPart ends a part without giving it back. From here on nobody extends it.

@@ -39,6 +39,12 @@ type gathering struct {
 // by then.
 func (c *cluster) gather(limited context.Context, l *redlock.Locker, opts ...redlock.LockOption) *gathering {
 	c.t.Helper()
+	return c.gatherAfter(limited, func() {}, l, opts...)
+}
+
+// gatherAfter is gather where something happens in the moment in which the set takes its first name.
+func (c *cluster) gatherAfter(limited context.Context, happens func(), l *redlock.Locker, opts ...redlock.LockOption) *gathering {
+	c.t.Helper()
 	c.slow(time.Millisecond)
 	g := &gathering{cluster: c, other: c.renewing(redlock.WithFencing()), got: make(chan *redlock.Lock, 1), failed: make(chan error, 1)}
 	first, err := g.other.Lock(ctx, "a")
@@ -51,8 +57,11 @@ func (c *cluster) gather(limited context.Context, l *redlock.Locker, opts ...red
 		g.failed <- err
 	}()
 	time.Sleep(time.Second)
-	for range 10 { // each of the names is free now and then, and never both
+	for i := range 10 { // each of the names is free now and then, and never both
 		require.NoError(c.t, first.Unlock(ctx))
+		if i > 0 {
+			happens()
+		}
 		if first = g.take("a", 20*time.Millisecond); first == nil {
 			return g
 		}

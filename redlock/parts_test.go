@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -206,4 +207,25 @@ func TestSetsAndWaitersHaveTheirTurnsBesideSpinners(t *testing.T) {
 			assert.Greater(t, turns[i], 20)
 		}
 	})
+}
+
+// Another library's client has one vote for the set's first name as the set takes it, so the set
+// wins that name without a node where it waits.
+func TestASetLeavesNoPlaceOfItsParts(t *testing.T) {
+	for node := range 5 { // one of them is the pilot
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			g := c.gatherAfter(ctx, func() { c.do(node, "SET", "a", "foreign", "PX", 500) }, c.locker())
+			time.Sleep(900 * time.Millisecond)
+			require.NoError(t, g.second.Unlock(ctx))
+			set := <-g.got
+			require.NoError(t, <-g.failed)
+			got := acquiring(t, g.other, "a")
+			time.Sleep(50 * time.Millisecond)
+			began := c.clock.Now()
+			require.NoError(t, set.Unlock(ctx))
+			next := <-got
+			assert.Less(t, c.clock.Now().Sub(began), 100*time.Millisecond, "node %d", node)
+			require.NoError(t, next.Unlock(ctx))
+		})
+	}
 }

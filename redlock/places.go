@@ -68,18 +68,19 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 	lock.listed = true
 	l.ears.await(lock.value, w)
 	defer l.ears.forget(lock.value, w)
-	var before uint64 // nodes that may have our value since an earlier round
+	var before, placed uint64 // nodes that may have our value since an earlier round; and that may have us on their lists
 	for {
 		var left atomic.Int64
 		r := w.askAll(lock, before, &left)
 		v, ended := r.wait(ctx)
 		w.slowNode = l.clock.Now().Sub(lock.acquired) > lateAfter
+		placed |= r.reached()
 		if v != denied || ended != nil {
 			got, err = l.conclude(ctx, lock, r, w.cfg)
 			return got, err, true
 		}
 		if w.seesOthers() { // their releases hand nothing over: others.go
-			return nil, w.leavePlaces(ctx, lock, r), true
+			return nil, w.leavePlaces(ctx, lock, r, placed), true
 		}
 		before = r.mayHold()
 		w.note(r.failure(l, "acquire", w.names[0], ErrTaken, nil))
@@ -92,7 +93,7 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 		case woke == wakeHanded:
 		case woke == wakeEnded || standoff:
 			w.hops = 0 // that was the pause
-			return nil, w.leavePlaces(ctx, lock, r), true
+			return nil, w.leavePlaces(ctx, lock, r, placed), true
 		default:
 			l.counts.polls.Add(1)
 		}
@@ -148,10 +149,10 @@ func (w *waiter) allVotes() func(votes tally) verdict {
 }
 
 // leavePlaces gives up all places, and the votes that were handed to them.
-func (w *waiter) leavePlaces(ctx context.Context, lock *Lock, r *round) error {
+func (w *waiter) leavePlaces(ctx context.Context, lock *Lock, r *round, placed uint64) error {
 	l := w.locker
 	lock.mu.Lock()
-	lock.undoLocked(lock.newRelease(), r.reached(), l.clock.Now().Add(lock.timeout))
+	lock.undoLocked(lock.newRelease(), placed, l.clock.Now().Add(lock.timeout))
 	lock.mu.Unlock()
 	if l.isClosed() {
 		return ErrClosed

@@ -79,3 +79,19 @@ func TestKeysOfTheLibraryItselfAreNoLocks(t *testing.T) {
 		}
 	})
 }
+
+// A message that begins with "?" asks a waiter to ask again; a value may begin so, too.
+func TestAWaiterIsWokenWhateverItsValueBeginsWith(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.locker(), c.locker(redlock.WithRetry(5*time.Second, 10*time.Second))
+		lock, err := a.Lock(ctx, "a")
+		require.NoError(t, err)
+		got := acquiring(t, b, "a", redlock.WithValue("?x"))
+		time.Sleep(100 * time.Millisecond)
+		began := c.clock.Now()
+		require.NoError(t, lock.Unlock(ctx))
+		next := <-got
+		assert.Less(t, c.clock.Now().Sub(began), time.Second)
+		require.NoError(t, next.Unlock(ctx))
+	})
+}
