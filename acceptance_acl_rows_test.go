@@ -127,8 +127,8 @@ func (row *aclRow) renewsTogether(t *testing.T, urls []string, name string) {
 	assert.Zero(t, l.Stats().Lost)
 }
 
-// waits has one waiter, who is handed the lock or finds it by polling; and another beside a holder of
-// another library.
+// waits has one waiter, who is handed the lock or finds it by polling; and another beside a holder
+// of another library.
 func (row *aclRow) waits(t *testing.T, c *cluster, urls []string, name string) {
 	t.Helper()
 	holder := newConnected(t, urls, redlock.WithTTL(longTTL))

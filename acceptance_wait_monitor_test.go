@@ -11,7 +11,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Somebody who looks at all channels (PSUBSCRIBE *) keeps no dead waiter alive: none of them is handed the lock.
+// Somebody who looks at all channels (PSUBSCRIBE *) keeps no dead waiter alive: none of them is
+// handed the lock.
 func TestAMonitorKeepsNoDeadWaiterAlive(t *testing.T) {
 	t.Parallel()
 	c := startReal(t, 3)

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A token that is far ahead would stay the newest that the store has seen, and block the queue for as long.
+// A token that is far ahead would stay the newest that the store has seen, and block the queue for
+// as long.
 func TestAQueueGoesOnAfterTheClockOfOneMasterWasWrong(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue()

@@ -141,9 +141,10 @@ func (at *ear) settle() {
 	}
 }
 
-// Heard is called with the value that a key was given to. A value that nobody awaits was that of one who gave up, and whose
-// leaving is on its way to the node; or of one who found out by asking, and holds the lock: so nothing is done about it.
-// Behind a "?" it is that of one who is to ask again (others.lua); but a value of WithValue may begin with that, too.
+// Heard is called with the value that a key was given to. A value that nobody awaits was that of
+// one who gave up, and whose leaving is on its way to the node; or of one who found out by asking,
+// and holds the lock: so nothing is done about it. Behind a "?" it is that of one who is to ask
+// again (others.lua); but a value of WithValue may begin with that, too.
 func (at *ear) Heard(value string) {
 	at.ears.mu.Lock()
 	defer at.ears.mu.Unlock()

@@ -115,7 +115,8 @@ func untouched(err error) bool {
 	return errors.As(err, &call) && call.Fate != pool.Unknown
 }
 
-// unbegun are the codes of errors that a server answers to a script before its first write, if at all.
+// unbegun are the codes of errors that a server answers to a script before its first write, if at
+// all.
 var unbegun = []string{"READONLY", "OOM", "MISCONF", "NOREPLICAS", "LOADING", "BUSY", "MASTERDOWN", "NOSCRIPT", "NOAUTH"}
 
 // midway reports whether a script that was answered with this error may have written before.

@@ -19,9 +19,11 @@ const (
 
 func (c *config) fenceLife() time.Duration { return max(fenceLifeTTLs*c.maxTTL, fenceLifeMin) }
 
-// Fence returns the fencing token of the lock, or 0 without [WithFencing]. Of two locks of one name, the one that was acquired later
-// has the larger token, whatever the clocks of clients did, or that of one master of three or more. The protected resource remembers the largest token that it has seen
-// and refuses smaller ones: so it is safe from a holder that was paused beyond its validity and does not know it yet.
+// Fence returns the fencing token of the lock, or 0 without [WithFencing]. Of two locks of one
+// name, the one that was acquired later has the larger token, whatever the clocks of clients did,
+// or that of one master of three or more. The protected resource remembers the largest token that
+// it has seen and refuses smaller ones: so it is safe from a holder that was paused beyond its
+// validity and does not know it yet.
 //
 // A token is about the time in microseconds since 1970 and below 2^53: an exact number also where numbers are doubles. That of a set is
 // larger than all earlier tokens of each of its names.
@@ -37,12 +39,14 @@ func (lock *Lock) fenceArgs() []any {
 	return []any{lock.fence, c.fenceLife().Milliseconds()}
 }
 
-// settle finds the fencing token of a round that a quorum granted. In the ordinary case all nodes gave the caller's clock, and
-// it is settled. Otherwise the nodes that are behind are raised to it, with a second round. It returns why there is
-// no token, and the context's error where ctx ended it.
+// settle finds the fencing token of a round that a quorum granted. In the ordinary case all nodes
+// gave the caller's clock, and it is settled. Otherwise the nodes that are behind are raised to it,
+// with a second round. It returns why there is no token, and the context's error where ctx ended
+// it.
 //
-// Where the fences of the quorum are too far apart, one of its nodes has a wrong clock or counter, and its fence is no use: then
-// the grants that are still to come are awaited, until the node timeout.
+// Where the fences of the quorum are too far apart, one of its nodes has a wrong clock or counter,
+// and its fence is no use: then the grants that are still to come are awaited, until the node
+// timeout.
 func (lock *Lock) settle(ctx context.Context, r *round) (reason, ended error) {
 	if !lock.fenced {
 		return nil, nil
@@ -86,8 +90,8 @@ func (lock *Lock) settle(ctx context.Context, r *round) (reason, ended error) {
 	}
 }
 
-// fences returns the fences of the nodes that granted, and whether all have voted. If not, more is told of the
-// next vote, where it is not nil.
+// fences returns the fences of the nodes that granted, and whether all have voted. If not, more is
+// told of the next vote, where it is not nil.
 func (r *round) fences(l *Locker, more chan struct{}) (fences []int64, granted uint64, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +109,8 @@ func (r *round) tellMoreLocked() {
 	}
 }
 
-// raise brings nodes below a token to it: the second round. S22 (docs/safety.md) wants it soon after the first.
+// raise brings nodes below a token to it: the second round. S22 (docs/safety.md) wants it soon
+// after the first.
 func (lock *Lock) raise(ctx context.Context, token int64, at, below uint64) (reason, ended error) {
 	l := lock.locker
 	if l.clock.Now().Sub(lock.acquired) > raiseWithin {
@@ -136,7 +141,8 @@ func (lock *Lock) raise(ctx context.Context, token int64, at, below uint64) (rea
 // errFarApart is why there is no token where a quorum granted and cannot agree on one.
 var errFarApart = fmt.Errorf("%w: no quorum is near one fencing token", ErrNoQuorum)
 
-// readRaise reads the answer of raise.lua. A node that does not follow has not refused: the lock is the caller's there.
+// readRaise reads the answer of raise.lua. A node that does not follow has not refused: the lock is
+// the caller's there.
 func readRaise(reply any) vote {
 	if reply == int64(-1) {
 		return failed
@@ -144,8 +150,8 @@ func readRaise(reply any) vote {
 	return readOne(reply)
 }
 
-// mend brings the counters of nodes back that are far ahead of the token, in the background. It is behind the grant on
-// each connection, and before the release.
+// mend brings the counters of nodes back that are far ahead of the token, in the background. It is
+// behind the grant on each connection, and before the release.
 func (lock *Lock) mend(fences []int64, granted uint64) {
 	l := lock.locker
 	to := lock.fence + mendAhead

@@ -30,7 +30,8 @@ func (c *cluster) fenced(l *redlock.Locker, name string) int64 {
 	return lock.Fence()
 }
 
-// The clock of one master is wrong for a while, and nobody uses the lock until its counters have expired.
+// The clock of one master is wrong for a while, and nobody uses the lock until its counters have
+// expired.
 func TestTokensAreInOrderWhateverTheClockOfOneMasterDoes(t *testing.T) {
 	for _, nodes := range []int{3, 5} {
 		for _, by := range []time.Duration{-time.Hour, -25 * time.Second, 15 * time.Second, 25 * time.Second, time.Hour, 365 * 24 * time.Hour} {
@@ -111,7 +112,8 @@ func TestACounterThatCannotBeReadBeginsAgain(t *testing.T) {
 	}
 }
 
-// Two of three are more than a quorum can mend. They are ahead of all that was granted before, together.
+// Two of three are more than a quorum can mend. They are ahead of all that was granted before,
+// together.
 func TestTwoCountersOfThreeThatCannotBeReadDoNotStopALock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithFencing())
@@ -146,7 +148,8 @@ func TestAFarCounterCountsForNothingUntilAQuorumOfOthersIsThere(t *testing.T) {
 	})
 }
 
-// All clocks were an hour ahead, and are set back together: the counters are a better guide than the clocks, as long as they are kept.
+// All clocks were an hour ahead, and are set back together: the counters are a better guide than
+// the clocks, as long as they are kept.
 func TestTokensAreInOrderWhenAllClocksAreSetBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithFencing())

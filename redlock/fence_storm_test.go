@@ -12,7 +12,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// An ordeal is what becomes of one master: its clock and its counter are wrong, in any way and again and again.
+// An ordeal is what becomes of one master: its clock and its counter are wrong, in any way and
+// again and again.
 type ordeal struct {
 	*cluster
 	random *rand.Rand

@@ -44,7 +44,8 @@ type place struct {
 	element *list.Element // nil from then on; guarded by lines.mu
 }
 
-// mark tells that a node gave the lock to a waiter at our release, left it to other clients, or gave it to somebody before us.
+// mark tells that a node gave the lock to a waiter at our release, left it to other clients, or
+// gave it to somebody before us.
 type mark struct {
 	node int32
 	at   clock.Instant

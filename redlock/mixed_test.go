@@ -214,8 +214,8 @@ func (f *foreign) ask(command string, args ...any) (granted int) {
 	return granted
 }
 
-// Those who never meet another client pay nothing: a lock that is handed over for long is never left
-// free, and nobody polls. On one node it is, seldom and for a moment.
+// Those who never meet another client pay nothing: a lock that is handed over for long is never
+// left free, and nobody polls. On one node it is, seldom and for a moment.
 func TestOursAloneAreNotInterrupted(t *testing.T) {
 	for _, test := range []struct {
 		nodes int

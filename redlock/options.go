@@ -105,8 +105,9 @@ func WithMaxHold(d time.Duration) LockOption {
 // WithRetry bounds the pause after which one who waits asks for the lock, in case that nobody woke him (200 ms, 1 s): it doubles from the first
 // to the second, and each is taken at random from its upper half. He also asks when the holder's time to live ends. From 1 ms to 1 min.
 //
-// Shorter pauses help only where wake-ups cannot come: where an ACL forbids publish and subscribe. Behind a holder of another
-// Redlock library, whose release wakes nobody, the oldest waiter asks more often than that.
+// Shorter pauses help only where wake-ups cannot come: where an ACL forbids publish and subscribe.
+// Behind a holder of another Redlock library, whose release wakes nobody, the oldest waiter asks
+// more often than that.
 func WithRetry(shortest, longest time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if shortest < time.Millisecond || longest > time.Minute || longest < shortest {

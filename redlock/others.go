@@ -10,8 +10,8 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// Clients of other Redlock libraries hand nothing over, and wake nobody: when one of them releases a
-// lock, it is free for as long as they take to lock it again, a round trip. Those who wait for it
+// Clients of other Redlock libraries hand nothing over, and wake nobody: when one of them releases
+// a lock, it is free for as long as they take to lock it again, a round trip. Those who wait for it
 // behind such a holder have to look for that moment. On the list of a node only the oldest waiter
 // does, so the load does not grow with their number. It asks all nodes at once, because a question
 // to the pilot first would come a round trip too late at the others.
@@ -19,8 +19,8 @@ import (
 // For others.lua, which sees to it that they get their turn as well, see there.
 
 const (
-	// The oldest waiter asks so often at first, and less often the longer one of the others holds the
-	// lock without a change.
+	// The oldest waiter asks so often at first, and less often the longer one of the others holds
+	// the lock without a change.
 	hasteMin   = 2 * time.Millisecond
 	hasteShare = 8
 
@@ -33,11 +33,11 @@ const (
 	maxSightings = 4096 // names; beyond, others must be seen again
 )
 
-// placeOfOthers returns the place on a list that is theirs. While nobody has seen them, they have none
-// where a hand-over leaves enough nodes free for a quorum: for a round trip, which is as good a chance
-// as they give each other. So those who are alone pay nothing. Of one node or two, they could never be
-// seen: so when the lock was handed over without a gap for a second, it is left free for 25 ms, and
-// less and less often while nobody comes, for 120 ms in a minute at last.
+// placeOfOthers returns the place on a list that is theirs. While nobody has seen them, they have
+// none where a hand-over leaves enough nodes free for a quorum: for a round trip, which is as good
+// a chance as they give each other. So those who are alone pay nothing. Of one node or two, they
+// could never be seen: so when the lock was handed over without a gap for a second, it is left free
+// for 25 ms, and less and less often while nobody comes, for 120 ms in a minute at last.
 func (w *waiter) placeOfOthers() string {
 	nodes := len(w.locker.nodes)
 	switch {
@@ -50,7 +50,8 @@ func (w *waiter) placeOfOthers() string {
 	}
 }
 
-// sightings are the names at which we saw a client of another library hold the lock, and when the last was seen.
+// sightings are the names at which we saw a client of another library hold the lock, and when the
+// last was seen.
 type sightings struct {
 	some atomic.Bool // there are any, for a look without mu
 
@@ -58,7 +59,8 @@ type sightings struct {
 	byName map[string]clock.Instant
 }
 
-// seesOthers reports whether a client of another library was seen lately at the name that the waiter waits for.
+// seesOthers reports whether a client of another library was seen lately at the name that the
+// waiter waits for.
 func (w *waiter) seesOthers() bool {
 	s, now := &w.locker.others, w.locker.clock.Now()
 	if !s.some.Load() {
@@ -114,8 +116,9 @@ func (w *waiter) waitAfter(ctx context.Context, answer *pilotAnswer) wake {
 	return w.waitFor(ctx, pause)
 }
 
-// askAgain asks the pilot once more, and beside it all others where the holder is a client of another library. The value is the same:
-// where all refuse, no node has it. Without an answer, the round is one that may be won, or is to be undone.
+// askAgain asks the pilot once more, and beside it all others where the holder is a client of
+// another library. The value is the same: where all refuse, no node has it. Without an answer, the
+// round is one that may be won, or is to be undone.
 func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int64) (r *round, answer *pilotAnswer, late bool) {
 	l := w.locker
 	l.counts.polls.Add(1)
@@ -129,9 +132,10 @@ func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int6
 	return r, answer, false
 }
 
-// snatch is an attempt at a lock that one of the others holds. It asks the pilot as a waiter, so that it keeps its place there, and all
-// other nodes. It waits for all of them where the lock is not won and none is slow: afterwards it is known whether one has our value.
-// The pilot's answer may be read where none has.
+// snatch is an attempt at a lock that one of the others holds. It asks the pilot as a waiter, so
+// that it keeps its place there, and all other nodes. It waits for all of them where the lock is
+// not won and none is slow: afterwards it is known whether one has our value. The pilot's answer
+// may be read where none has.
 func (w *waiter) snatch(ctx context.Context, lock *Lock, pilot int) (*round, *pilotAnswer) {
 	l := w.locker
 	var answer *pilotAnswer

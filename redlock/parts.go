@@ -152,9 +152,9 @@ func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error
 	return got, nil
 }
 
-// leaveTo gives a part back at the nodes where the lock does not have its key. Elsewhere it may still
-// stand on a list, if it was won without that node; it is the oldest there, and the next release
-// would hand the key to it, which nobody awaits.
+// leaveTo gives a part back at the nodes where the lock does not have its key. Elsewhere it may
+// still stand on a list, if it was won without that node; it is the oldest there, and the next
+// release would hand the key to it, which nobody awaits.
 func (lock *Lock) leaveTo(granted uint64) {
 	all := allNodes(len(lock.locker.nodes))
 	if granted == all && !lock.listed {

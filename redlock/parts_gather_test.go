@@ -42,7 +42,8 @@ func (c *cluster) gather(limited context.Context, l *redlock.Locker, opts ...red
 	return c.gatherAfter(limited, func() {}, l, opts...)
 }
 
-// gatherAfter is gather where something happens in the moment in which the set takes its first name.
+// gatherAfter is gather where something happens in the moment in which the set takes its first
+// name.
 func (c *cluster) gatherAfter(limited context.Context, happens func(), l *redlock.Locker, opts ...redlock.LockOption) *gathering {
 	c.t.Helper()
 	c.slow(time.Millisecond)

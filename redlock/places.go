@@ -25,8 +25,8 @@ import (
 //
 // Two who have some votes each would wait for each other: so whoever waits with votes that are no
 // quorum gives them back after a while, the one who has waited longest last, and takes its places
-// anew. The node gives such a vote to the oldest on its list, who is likely to be on the other lists
-// as well.
+// anew. The node gives such a vote to the oldest on its list, who is likely to be on the other
+// lists as well.
 //
 // This is as safe as a round like any other. Only the votes of one round are counted, and each of
 // them says that the node has set the key to our value, with the full TTL, after that round began:

@@ -205,8 +205,8 @@ func (r *round) mayHoldLocked() uint64 {
 	return r.touched | r.rare.before
 }
 
-// reached has the bits of the nodes that have been asked, or may have been, or may yet: all but those
-// that certainly have not executed anything.
+// reached has the bits of the nodes that have been asked, or may have been, or may yet: all but
+// those that certainly have not executed anything.
 func (r *round) reached() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

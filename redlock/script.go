@@ -83,7 +83,8 @@ func bare(sources []string) string {
 
 var handOverSource = publishSource + othersSource + handOverFile
 
-// Six of the files are what others begin with: free.lua, fenced.lua, fence.lua, and the three of a hand-over.
+// Six of the files are what others begin with: free.lua, fenced.lua, fence.lua, and the three of a
+// hand-over.
 var (
 	// Late: a value is used once, so deleting it late or twice can only do what should have been done.
 	releaseScript = late(freeSource, handOverSource, releaseSource)

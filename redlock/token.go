@@ -8,28 +8,33 @@ import (
 
 // How far fences may be apart, in microseconds. The scripts have the same numbers.
 const (
-	// raiseReach is how far ahead of a node that is right a fence may be so that the node surely follows it: raise.lua goes 20 s
-	// ahead of the node's clock, and a grant is within 10 s of that.
+	// raiseReach is how far ahead of a node that is right a fence may be so that the node surely
+	// follows it: raise.lua goes 20 s ahead of the node's clock, and a grant is within 10 s of
+	// that.
 	raiseReach = int64(10 * time.Second / time.Microsecond)
 
 	// anyReach is for when nothing nearer is left. The nodes decide, then.
 	anyReach = math.MaxInt64
 
-	// A counter that is more than mendBeyond past a token is brought back to mendAhead past it (mend.lua).
+	// A counter that is more than mendBeyond past a token is brought back to mendAhead past it
+	// (mend.lua).
 	mendBeyond = 2 * mendAhead
 	mendAhead  = int64(time.Minute / time.Microsecond)
 )
 
-// raiseWithin is how long after its beginning an attempt may still raise fences. It takes two node timeouts; one that is later was paused.
+// raiseWithin is how long after its beginning an attempt may still raise fences. It takes two node
+// timeouts; one that is later was paused.
 const raiseWithin = 10 * time.Second
 
-// decideToken finds the fencing token of an acquisition among the fences of the nodes that granted it. It is the caller's once a
-// quorum of all nodes is at it: of any two such quorums one node is in both, and that node has given the later one a
-// larger number. So which number it is makes no difference to safety, but whether a quorum can get there does.
+// decideToken finds the fencing token of an acquisition among the fences of the nodes that granted
+// it. It is the caller's once a quorum of all nodes is at it: of any two such quorums one node is
+// in both, and that node has given the later one a larger number. So which number it is makes no
+// difference to safety, but whether a quorum can get there does.
 //
-// Where a quorum is at one number, that is the token. Otherwise it is the largest that a quorum is at, or behind by reach
-// at most: what is ahead of that is the failure of a minority, and is not followed. Below has the nodes that must be raised to the
-// token first (raise.lua), and is empty where none need to be. The token is 0 where there is none.
+// Where a quorum is at one number, that is the token. Otherwise it is the largest that a quorum is
+// at, or behind by reach at most: what is ahead of that is the failure of a minority, and is not
+// followed. Below has the nodes that must be raised to the token first (raise.lua), and is empty
+// where none need to be. The token is 0 where there is none.
 //
 // A quorum of the nodes that granted would not do: two such need not have a node in common.
 func decideToken(fences []int64, granted uint64, reach int64) (token int64, at, below uint64) {
@@ -49,11 +54,13 @@ func decideToken(fences []int64, granted uint64, reach int64) (token int64, at, 
 	return token, at, below
 }
 
-// maxRaises is how often an attempt raises: in the first place; without the nodes where that went to; and with all there is.
+// maxRaises is how often an attempt raises: in the first place; without the nodes where that went
+// to; and with all there is.
 const maxRaises = 3
 
-// nextToken is decideToken for an attempt that may have raised in vain: because the token was too far ahead, or one of the nodes behind it did
-// not follow. Before it raises again it hears all nodes.
+// nextToken is decideToken for an attempt that may have raised in vain: because the token was too
+// far ahead, or one of the nodes behind it did not follow. Before it raises again it hears all
+// nodes.
 func nextToken(fences []int64, granted, ahead uint64, raises int, all bool) (token int64, at, below uint64) {
 	token, at, below = decideToken(fences, granted, raiseReach)
 	switch {
@@ -73,7 +80,8 @@ func nextToken(fences []int64, granted, ahead uint64, raises int, all bool) (tok
 	return token, at, below
 }
 
-// nodesUpTo returns which of the granting nodes are at a fence and which behind it, and how many of them not further than reach.
+// nodesUpTo returns which of the granting nodes are at a fence and which behind it, and how many of
+// them not further than reach.
 func nodesUpTo(fence int64, fences []int64, granted uint64, reach int64) (same, behind uint64, near int) {
 	for i, other := range fences {
 		bit := uint64(1) << i

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A monitor hears every message, and is nobody who waits. Processes that waited and were killed are passed over at once
-// beside it, too; where PUBSUB is forbidden they are with the first of them, for nobody can tell then.
+// A monitor hears every message, and is nobody who waits. Processes that waited and were killed are
+// passed over at once beside it, too; where PUBSUB is forbidden they are with the first of them,
+// for nobody can tell then.
 func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
 	const roundTrip = 2 * time.Millisecond
 	for _, test := range []struct {

@@ -6,11 +6,12 @@
 // can be set at any time. Inside a bubble, make the node there and Close it before the bubble ends.
 //
 // It is no Redis: strings and sorted sets only, persistence and replication as far as they make a
-// server forget, no transactions, patterns of channels that end in "*" only. A command or an option that it does not
-// know is an error reply. A script that does not end hangs its node. Lua is gopher-lua's: numbers
-// become text as in Lua 5.1 by tostring, string.format, table.concat and the .. operator, but not
-// where another string function is handed a number of 15 digits or more; some things are accepted
-// that 5.1 refuses (";;", goto); and the interpreter's own errors have other words.
+// server forget, no transactions, patterns of channels that end in "*" only. A command or an option
+// that it does not know is an error reply. A script that does not end hangs its node. Lua is
+// gopher-lua's: numbers become text as in Lua 5.1 by tostring, string.format, table.concat and the
+// .. operator, but not where another string function is handed a number of 15 digits or more; some
+// things are accepted that 5.1 refuses (";;", goto); and the interpreter's own errors have other
+// words.
 package fakenode
 
 import (

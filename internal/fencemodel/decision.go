@@ -42,9 +42,9 @@ type Decision struct {
 // First decides on the votes of the first round, one for each configured node. It says Uneven as soon as a quorum
 // granted; a caller may wait for more votes instead, in the hope that they agree.
 //
-// Uneven, it says the largest fence. A caller may raise to any other one that was granted: which number a quorum
-// confirms does not matter (the searches try all). One that is behind cannot be reached by the nodes that are ahead, and one
-// that is far ahead is not followed by the others.
+// Uneven, it says the largest fence. A caller may raise to any other one that was granted: which
+// number a quorum confirms does not matter (the searches try all). One that is behind cannot be
+// reached by the nodes that are ahead, and one that is far ahead is not followed by the others.
 func First(votes []Vote) Decision {
 	need := Quorum(len(votes))
 	var target int64

@@ -1,23 +1,28 @@
 package fencemodel
 
-// Faulty is a search for what one master can do to the tokens whose clock or counter is wrong: the first of three. Its counter is put
-// to any number, as often as losses are allowed, and it follows any raise. The others are right: what they are raised to is Limit
-// ahead of the clock at most. Keys may be gone at any moment, so nobody is refused for one, but for a mend. A caller who has a token from others brings back, to Ahead past it, whatever node gave it more.
+// Faulty is a search for what one master can do to the tokens whose clock or counter is wrong: the
+// first of three. Its counter is put to any number, as often as losses are allowed, and it follows
+// any raise. The others are right: what they are raised to is Limit ahead of the clock at most.
+// Keys may be gone at any moment, so nobody is refused for one, but for a mend. A caller who has a
+// token from others brings back, to Ahead past it, whatever node gave it more.
 //
 // # How far is far enough
 //
-// Only a counter that is brought back can break the argument for the tokens, of two quorums that have no other node in common. Let B
-// have the token b from a quorum without node x, and x be brought back to b + Ahead. Let x have confirmed a to A before. A's
-// quorum and B's have a node c in common, and c is not x. Where c confirmed a first, a is below b. Where it confirmed b first:
-// it follows Limit ahead of its clock at most, so a is at most Limit more than c's clock then; and b is at least c's clock, less the
-// skew, when it confirmed b. Between the two are one attempt of A's and one of B's: x has confirmed nothing after it gave B its
-// number, which the mend compares, so A was begun before that. (The key is compared as well: a number that was brought down
-// once is given again.) So a ≤ b + Limit + 2 TTL + skew. What x confirms from now on is
-// above b + Ahead, and above a if Ahead is that much at least. How late the mend comes makes no difference.
+// Only a counter that is brought back can break the argument for the tokens, of two quorums that
+// have no other node in common. Let B have the token b from a quorum without node x, and x be
+// brought back to b + Ahead. Let x have confirmed a to A before. A's quorum and B's have a node c
+// in common, and c is not x. Where c confirmed a first, a is below b. Where it confirmed b first:
+// it follows Limit ahead of its clock at most, so a is at most Limit more than c's clock then; and
+// b is at least c's clock, less the skew, when it confirmed b. Between the two are one attempt of
+// A's and one of B's: x has confirmed nothing after it gave B its number, which the mend compares,
+// so A was begun before that. (The key is compared as well: a number that was brought down once is
+// given again.) So a ≤ b + Limit + 2 TTL + skew. What x confirms from now on is above b + Ahead,
+// and above a if Ahead is that much at least. How late the mend comes makes no difference.
 //
 // The clock of x is no part of this, and of c's only that it goes on at the rate of time.
 //
-// A node that is right is never brought back, where Ahead is larger than Limit, the skew and the attempt.
+// A node that is right is never brought back, where Ahead is larger than Limit, the skew and the
+// attempt.
 type Faulty struct {
 	Limit   int
 	Ahead   int
@@ -54,7 +59,8 @@ func (r *restarter) raiseInVain(w *era, c int, visit eraVisitor) {
 	}
 }
 
-// spoil puts the first node's counter ahead; or where it begins again that was overwritten with what cannot be read.
+// spoil puts the first node's counter ahead; or where it begins again that was overwritten with
+// what cannot be read.
 func (r *restarter) spoil(w *era, visit eraVisitor) {
 	if w.losses == 0 {
 		return

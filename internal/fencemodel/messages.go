@@ -137,7 +137,8 @@ func (x *explorer) raise(w *world, c, n int, visit visitor) {
 	visit(&next, e)
 }
 
-// raiseInVain is of a second round that failed: the attempt goes on with what was granted, and does not count what was raised.
+// raiseInVain is of a second round that failed: the attempt goes on with what was granted, and does
+// not count what was raised.
 func (x *explorer) raiseInVain(w *world, c, n int, visit visitor) {
 	for t := int64(w.nodes[n].fence) + 1; t <= int64(x.MaxFence); t++ {
 		x.load(&w.nodes[n])

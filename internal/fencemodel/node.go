@@ -1,9 +1,10 @@
 // Package fencemodel is a model of how fencing tokens come out of a quorum of independent nodes, and a search through
 // everything that can happen to it.
 //
-// [Node] is a node, with the real numbers and the real rules: it can run side by side with the scripts. [First] and
-// [Second] are the caller's decisions. [Explore] and [ExploreRestarts] (with and without [Faulty]) try every order of messages, losses, expiries and
-// restarts within their limits. The tests also hand them rules that are wrong, and want each of them found out.
+// [Node] is a node, with the real numbers and the real rules: it can run side by side with the
+// scripts. [First] and [Second] are the caller's decisions. [Explore] and [ExploreRestarts] (with
+// and without [Faulty]) try every order of messages, losses, expiries and restarts within their
+// limits. The tests also hand them rules that are wrong, and want each of them found out.
 //
 // # Why it is right
 //
@@ -20,8 +21,9 @@
 // Neither argument looks at keys or clocks. Whatever expires or arrives late, a counter that is kept only rises. The keys
 // see to it that there is one holder at a time, and the timestamps that the nodes mostly agree in the first round.
 //
-// Which number it is makes no difference either. So a node that is far ahead is left out: the others are not raised to its
-// number, and its counter is brought back. [Faulty] says why that is right, though a counter falls.
+// Which number it is makes no difference either. So a node that is far ahead is left out: the
+// others are not raised to its number, and its counter is brought back. [Faulty] says why that is
+// right, though a counter falls.
 package fencemodel
 
 import "slices"
@@ -129,7 +131,8 @@ func (s Entries[V]) Raise(value V, t int64) bool {
 	return true
 }
 
-// Mend brings the fences down to t, where all keys are value's and all fences are what value was given. This is the only way down.
+// Mend brings the fences down to t, where all keys are value's and all fences are what value was
+// given. This is the only way down.
 func (s Entries[V]) Mend(value V, given, t int64) bool {
 	for _, e := range s {
 		if e.absent() || e.Value != value || e.Fence != given {
@@ -174,8 +177,9 @@ const (
 // Unreadable is the fence of a counter that somebody overwrote with what is none.
 const Unreadable = -1
 
-// Follows reports whether a node whose counter is fence can be raised to t, when limit is as far as its clock lets it. A counter that
-// is past limit tells that the clock was set back; then t may be ahead of the counter by as long as counters live.
+// Follows reports whether a node whose counter is fence can be raised to t, when limit is as far as
+// its clock lets it. A counter that is past limit tells that the clock was set back; then t may be
+// ahead of the counter by as long as counters live.
 func Follows(fence, t, limit, life int64) bool {
 	return fence >= 0 && (t <= limit || fence > limit && t <= fence+life)
 }

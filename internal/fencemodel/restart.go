@@ -39,7 +39,8 @@ type RestartConfig struct {
 	Bare     bool
 	Attempts int // how many there may be, up to 7; 0 is any number
 
-	// Faulty, where it is set, is about a node whose clock and counter are wrong, instead of lost counters.
+	// Faulty, where it is set, is about a node whose clock and counter are wrong, instead of lost
+	// counters.
 	Faulty *Faulty
 }
 

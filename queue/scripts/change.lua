@@ -22,9 +22,10 @@ local function textAt(key)
   return type(text) == 'string' and text
 end
 
--- Remember the newest fence, and report whether the caller's is older: then another has had the lock since, and the caller must
--- not change anything. Fences are whole numbers below 2^53, exact in Lua's doubles; they are kept as the caller wrote them. Where
--- somebody wrote something else, the fence of the last change is what is known.
+-- Remember the newest fence, and report whether the caller's is older: then another has had the
+-- lock since, and the caller must not change anything. Fences are whole numbers below 2^53, exact
+-- in Lua's doubles; they are kept as the caller wrote them. Where somebody wrote something else,
+-- the fence of the last change is what is known.
 local function isStale(fence)
   local newest = textAt(KEYS[2])
   local value = number(newest) or number(string.match(textAt(KEYS[3]) or '', '^%d+'))

@@ -1,5 +1,6 @@
--- A node's fencing counter of a key as a number, 0 where there is none, and nothing where somebody wrote what is none: text, another
--- type, or a number so large that one more is the same number as a double. And an error where the counter may not be read.
+-- A node's fencing counter of a key as a number, 0 where there is none, and nothing where somebody
+-- wrote what is none: text, another type, or a number so large that one more is the same number as
+-- a double. And an error where the counter may not be read.
 local function fenceAt(key)
   local last = redis.pcall('GET', 'redquorum:fence:' .. key)
   if type(last) == 'table' and string.sub(last.err, 1, 9) ~= 'WRONGTYPE' then
@@ -18,11 +19,12 @@ end
 -- no counter is ahead of it. A caller whose clock is off is held within 10 s of this server's, so that one wrong clock does not
 -- carry the counters away. They expire long after the last lock that they fence.
 --
--- A counter that cannot be read was overwritten, and what it was is lost. It starts again a minute ahead of the clock: above all that was
--- granted here before (raise.lua), and too far ahead of the other nodes for a token before the clock has come there.
+-- A counter that cannot be read was overwritten, and what it was is lost. It starts again a minute
+-- ahead of the clock: above all that was granted here before (raise.lua), and too far ahead of the
+-- other nodes for a token before the clock has come there.
 --
--- Returns the number as text: Lua's numbers are doubles, exact here (below 2^53) but printed rounded. Or an error; then no more is to be
--- done. Counters that were raised before it do no harm.
+-- Returns the number as text: Lua's numbers are doubles, exact here (below 2^53) but printed
+-- rounded. Or an error; then no more is to be done. Counters that were raised before it do no harm.
 local function raiseFence(keys, ts, lifeMillis)
   local time = redis.pcall('TIME')
   if time.err then

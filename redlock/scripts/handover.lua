@@ -3,8 +3,8 @@
 -- Waiters whose process does not listen any more are dropped: a few at a time, the others poll. This runs for those who may
 -- not publish or touch the list, too: then it deletes.
 --
--- A value that is given is the caller's: where it is not of our form, nobody can be told from the clients of other libraries,
--- and they get no turn (others.lua).
+-- A value that is given is the caller's: where it is not of our form, nobody can be told from the
+-- clients of other libraries, and they get no turn (others.lua).
 --
 -- Returns 2 when the key was handed over, 3 when it was left to others for a while, else 1.
 local function handOver(key, graceMillis, own)

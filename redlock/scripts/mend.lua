@@ -1,9 +1,10 @@
--- Bring the counters of a lock back from far ahead. The caller's token was confirmed by a quorum of other nodes, and this one gave it
--- a number minutes past that: its clock or its counter is or was wrong. The counters go to a minute past the token, which is
--- still above all that this node has confirmed together with others (docs/safety.md, S22), and the clock will come there.
+-- Bring the counters of a lock back from far ahead. The caller's token was confirmed by a quorum of
+-- other nodes, and this one gave it a number minutes past that: its clock or its counter is or was
+-- wrong. The counters go to a minute past the token, which is still above all that this node has
+-- confirmed together with others (docs/safety.md, S22), and the clock will come there.
 --
--- The counters are compared with what the caller was given. So nothing was confirmed here since, and it does not matter how late this
--- comes, or how many do it.
+-- The counters are compared with what the caller was given. So nothing was confirmed here since,
+-- and it does not matter how late this comes, or how many do it.
 --
 -- KEYS     the lock's keys
 -- ARGV[1]  the value that the caller set

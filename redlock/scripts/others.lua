@@ -1,10 +1,11 @@
--- Clients of other libraries do not stand on a list: they try to set a key now and then, and leave no trace while it is taken. So
--- that they are served beside our waiters, they have a place on the list of a key as if they were one of them: the member
--- "others" where one of them was seen to hold the key, "anyone" where nobody was. Its score is the time at which their turn comes, which
--- begins when it is the oldest, and the release then leaves the key free. For that long, our waiters do not take it (wait.lua).
--- To leave a key free is a plain release, so exclusion does not depend on any of this.
--- redquorum:others:<key> has when their turn began, 0 while it is ours, and the pause in milliseconds before the next turn if
--- nobody is seen in this one, 0 where somebody was.
+-- Clients of other libraries do not stand on a list: they try to set a key now and then, and leave
+-- no trace while it is taken. So that they are served beside our waiters, they have a place on the
+-- list of a key as if they were one of them: the member "others" where one of them was seen to hold
+-- the key, "anyone" where nobody was. Its score is the time at which their turn comes, which begins
+-- when it is the oldest, and the release then leaves the key free. For that long, our waiters do
+-- not take it (wait.lua). To leave a key free is a plain release, so exclusion does not depend on
+-- any of this. redquorum:others:<key> has when their turn began, 0 while it is ours, and the pause
+-- in milliseconds before the next turn if nobody is seen in this one, 0 where somebody was.
 local turnLength, seenTurn, shortTurn, shortShare, longestTurn = 300000, 250000, 120000, 25, 1000000 -- microseconds; per millisecond
 local turnPause, longestPause, listLife = 1000, 60000, 180000 -- milliseconds
 
@@ -24,8 +25,9 @@ local function writeTurn(key, began, pause)
   redis.pcall('SET', 'redquorum:others:' .. key, string.format('%.0f %.0f', began, pause), 'PX', 2 * pause + 10000)
 end
 
--- isForeign tells by its form whether a value is another library's: ours begin with 26 characters of base32, and have an owner behind
--- them or nothing. (One of WithValue looks foreign. That costs some time, and nothing else: no vote and no release goes by it.)
+-- isForeign tells by its form whether a value is another library's: ours begin with 26 characters
+-- of base32, and have an owner behind them or nothing. (One of WithValue looks foreign. That costs
+-- some time, and nothing else: no vote and no release goes by it.)
 local function isForeign(value)
   local random = string.match(string.sub(value, 1, 27) .. '|', '^([A-Z2-7]+)|')
   return not random or #random ~= 26
@@ -42,8 +44,9 @@ local function someWait(list)
   return length ~= 0
 end
 
--- beginTurn is called when the others are the oldest on a list, and taken from it. It returns 3 when the key is to be left free for them, 1
--- and for how long the list lives when it is free for all, and nothing when they are not to be thought of.
+-- beginTurn is called when the others are the oldest on a list, and taken from it. It returns 3
+-- when the key is to be left free for them, 1 and for how long the list lives when it is free for
+-- all, and nothing when they are not to be thought of.
 local function beginTurn(key, who, due)
   local now, list = micros(), 'redquorum:wait:' .. key
   local oldest = redis.pcall('ZRANGE', list, 0, 0)[1]
@@ -77,8 +80,9 @@ local function seeOther(key, now)
   writeTurn(key, began == 0 and now or began, 0)
 end
 
--- endTurn is called for a key that is free, and that one of our waiters is about to take. It returns for how many milliseconds it may not
--- yet, or nothing. Afterwards the key is ours for about as long as it was theirs.
+-- endTurn is called for a key that is free, and that one of our waiters is about to take. It
+-- returns for how many milliseconds it may not yet, or nothing. Afterwards the key is ours for
+-- about as long as it was theirs.
 local function endTurn(key)
   local began, pause = readTurn(key)
   local now = began ~= 0 and micros()

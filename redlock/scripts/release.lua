@@ -6,8 +6,9 @@
 -- ARGV[1]  the value that the caller set
 -- ARGV[2]  the grace of a waiter who gets the key, in milliseconds
 -- ARGV[3]  the caller's process, where this attempt may be on the wait lists: it leaves them
--- Returns 0 when a key was absent or another's. When all were the caller's: 3 if one of them was left to other clients for a while, 2 if one
--- was handed over, otherwise 1. Where one of the keys is no lock any more, that error, when the others have been released.
+-- Returns 0 when a key was absent or another's. When all were the caller's: 3 if one of them was
+-- left to other clients for a while, 2 if one was handed over, otherwise 1. Where one of the keys
+-- is no lock any more, that error, when the others have been released.
 local mine, how, failed = 0, 1, nil
 for i, key in ipairs(KEYS) do
   if ARGV[3] then

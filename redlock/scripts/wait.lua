@@ -10,13 +10,15 @@
 -- ARGV[6]  how long the caller has waited already, in microseconds: its place is by that
 -- ARGV[7]  how long the list lives without anyone asking, in milliseconds
 -- ARGV[8]  how many may wait
--- ARGV[9]  the place on the list of clients of other libraries, "others" or "anyone" (others.lua), or nothing
+-- ARGV[9]  the place on the list of clients of other libraries, "others" or "anyone" (others.lua),
+-- or nothing
 -- ARGV[10] with fencing: the caller's wall clock in microseconds
 -- ARGV[11] with fencing: how long the counters live, in milliseconds
--- Returns 1 and the fence as text (without fencing, 1) when all keys are the caller's now. Otherwise 0, which key is taken, for how many
--- milliseconds it is, and 1 if the caller is on that key's list. Behind that, where the holder is not ours, a number above 0 that tells one
--- from the next; but 0 where an older waiter looks for a moment in which the key is free. Where it is free for other clients to take, -1; or -2
--- where an older waiter looks whether they have.
+-- Returns 1 and the fence as text (without fencing, 1) when all keys are the caller's now.
+-- Otherwise 0, which key is taken, for how many milliseconds it is, and 1 if the caller is on that
+-- key's list. Behind that, where the holder is not ours, a number above 0 that tells one from the
+-- next; but 0 where an older waiter looks for a moment in which the key is free. Where it is free
+-- for other clients to take, -1; or -2 where an older waiter looks whether they have.
 local value, target = ARGV[1], tonumber(ARGV[4])
 local list, waiter = 'redquorum:wait:' .. KEYS[target], ARGV[5] .. ':' .. value
 
