@@ -15,7 +15,8 @@ import (
 // it. Any bytes make a name, 1 to 4,096 of them; but no key, prefix and name, begins with
 // "redquorum:". It returns within the node timeout, or when ctx ends. It has no place among those
 // who wait with Lock, and may come before one of them while the lock is on its way there: a few
-// times in one wait at most, all callers taken together.
+// times in one wait at most, all callers taken together, where all clients use this library and
+// messages arrive.
 //
 // Errors: [ErrTaken], [ErrNoQuorum] and [ErrNoValidity] in a [*QuorumError]; [ErrInvalid]; [ErrClosed]; and the error
 // of a ctx that ended. After each of them everything that was or may have been granted is being released.

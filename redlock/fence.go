@@ -21,9 +21,9 @@ func (c *config) fenceLife() time.Duration { return max(fenceLifeTTLs*c.maxTTL, 
 
 // Fence returns the fencing token of the lock, or 0 without [WithFencing]. Of two locks of one
 // name, the one that was acquired later has the larger token, whatever the clocks of clients did,
-// or that of one master of three or more. The protected resource remembers the largest token that
-// it has seen and refuses smaller ones: so it is safe from a holder that was paused beyond its
-// validity and does not know it yet.
+// and that of one master of three or more while the others are up. The protected resource remembers
+// the largest token that it has seen and refuses smaller ones: so it is safe from a holder that was
+// paused beyond its validity and does not know it yet.
 //
 // A token is about the time in microseconds since 1970 and below 2^53: an exact number also where numbers are doubles. That of a set is
 // larger than all earlier tokens of each of its names.

@@ -112,9 +112,11 @@ func (l *Locker) status(name string, replies []any, r *round) Status {
 	return s
 }
 
-// ForceUnlock deletes a lock on every node, whoever holds it, or hands it to those who wait for it: for people who know that its holder
-// is gone. A holder that is not learns of it at its next round, and until then believes that it holds the lock. It returns nil when a quorum
-// of nodes has deleted it, handed it over or held nothing; nodes that are away keep it until its TTL ends.
+// ForceUnlock deletes a lock on every node, whoever holds it, or hands it to those who wait for it:
+// for people who know that its holder is gone. A holder that is not learns of it at its next round,
+// with [WithoutRenewal] at the end of its validity, and until then believes that it holds the lock.
+// It returns nil when a quorum of nodes has deleted it, handed it over or held nothing; nodes that
+// are away keep it until its TTL ends.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {

@@ -120,8 +120,9 @@ func WithRetry(shortest, longest time.Duration) LockOption {
 
 // WithValue sets the lock's value, 1 to 1,024 bytes, instead of a random one. It must never be used
 // again: whoever knows it can release the lock, and a late release of one attempt would hit the
-// next. So it is for a single call; given to [New], it is [ErrInvalid]. For handing a lock to
-// another process under a value that both know.
+// next (docs/safety.md, What you can void). So it is for a single call; given to [New], it is
+// [ErrInvalid]. Waiters take it for the value of another library, and ask more often. For handing a
+// lock to another process under a value that both know.
 func WithValue(value string) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if value == "" || len(value) > maxValue {

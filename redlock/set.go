@@ -13,11 +13,11 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 }
 
 // LockAll acquires all names as [Locker.TryLockAll] does, and waits for them as [Locker.Lock] does.
-// It gets its turn also beside names that others lock all the time: one that was refused a few
-// times takes the names one after the other, in the order of their keys, so that no two sets wait
-// for each other. What it has then, nobody else gets until it has all or gives everything back: at
-// the latest after as long as it had waited before, and a minute. It takes turns with the others
-// after that.
+// It gets its turn also beside names that others lock all the time, if they hold them for less than
+// a minute: one that was refused a few times takes the names one after the other, in the order of
+// their keys, so that no two sets wait for each other. For each further name it waits as long as it
+// has waited so far, a minute at most, and keeps those that it has; then it gives all back, and
+// leaves them to others for as long as it had them.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.setConfig(ctx, names, opts)
 	if err != nil {
