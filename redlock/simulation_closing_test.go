@@ -42,14 +42,10 @@ func (u *users) heals() {
 // neglects holds a lock, and does not unlock it when it is lost: its Locker is closed soon after,
 // by somebody who does not know of that either.
 func neglects(u *users, c *client) {
-	ctx, cancel := c.patience()
-	defer cancel()
-	since := u.clock.Now()
-	lock, err := c.process.current().Lock(ctx, c.name(), c.opts()...)
-	if err != nil {
+	lock, t := c.got()
+	if lock == nil {
 		return
 	}
-	t := u.judge.got(c.who, since, lock)
 	select {
 	case <-lock.Done():
 		c.over(t, lock)

@@ -80,16 +80,25 @@ func adopts(u *users, c *client) {
 	}
 }
 
-// extends holds a lock, and gives it other TTLs meanwhile.
-func extends(u *users, c *client) {
+// got waits for a lock, and returns nil where it gives up.
+func (c *client) got() (*redlock.Lock, *tenure) {
 	ctx, cancel := c.patience()
 	defer cancel()
-	since := u.clock.Now()
+	s := c.process.sim
+	since := s.clock.Now()
 	lock, err := c.process.current().Lock(ctx, c.name(), c.opts()...)
 	if err != nil {
+		return nil, nil
+	}
+	return lock, s.judge.got(c.who, since, lock)
+}
+
+// extends holds a lock, and gives it other TTLs meanwhile.
+func extends(u *users, c *client) {
+	lock, t := c.got()
+	if lock == nil {
 		return
 	}
-	t := u.judge.got(c.who, since, lock)
 	for range c.rng.IntN(5) {
 		c.tries(lock)
 		pause := upTo(c.rng, time.Second)
