@@ -9,6 +9,11 @@ import (
 // while the machine sleeps, so a timer that was set for an hour notices a night's sleep this long after waking.
 const MaxNap = time.Second
 
+// shortestNap keeps timers that are due at once apart from the goroutine that sets them. In a bubble of
+// testing/synctest, the runtime of Go 1.26 runs those in that goroutine, and crashes under the race
+// detector where two do so at the same time.
+const shortestNap = time.Nanosecond
+
 // Timer is a pending call of [Clock.AfterFunc].
 type Timer struct {
 	source Source
@@ -61,7 +66,7 @@ func (t *Timer) napLocked(left time.Duration) {
 			return
 		}
 	}
-	t.nap = time.AfterFunc(min(left, MaxNap), look)
+	t.nap = time.AfterFunc(max(min(left, MaxNap), shortestNap), look)
 }
 
 // look runs at the end of a nap: the moment has come by the source, or another nap follows.

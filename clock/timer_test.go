@@ -18,9 +18,9 @@ func TestTimerFiresExactlyWhenItsTimeHasCome(t *testing.T) {
 			start := clk.Now()
 			var fired clock.Instant = -1
 			clk.AfterFunc(d, func() { fired = clk.Now() })
-			time.Sleep(max(d, 0))
+			time.Sleep(max(d, 1)) // what is due at once takes a nanosecond
 			synctest.Wait()
-			assert.Equal(t, start.Add(max(d, 0)), fired, "%v", d)
+			assert.Equal(t, start.Add(max(d, 1)), fired, "%v", d)
 		})
 	}
 }
