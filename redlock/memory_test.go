@@ -429,7 +429,9 @@ func TestTwoMastersWithOneIncarnationDoNotVote(t *testing.T) {
 		copied := of(2)
 		copied[1] = of(1)[1]
 		c.do(2, "SET", pool.MemoryKey, strings.Join(copied, " "))
-		_, err := c.locker().TryLock(ctx, "a")
+		l := c.locker()
+		settle()
+		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrQuarantined)
 		require.ErrorContains(t, err, "1 granted, 0 refused, 2 needed")
 		settle()

@@ -70,7 +70,7 @@ func (j *judge) watch(name string, holds bool) {
 // messages are lost and nodes fail: the locks are exclusive, the tokens in order, no lock is free
 // for long, and nothing is left.
 func TestSimulatedWaitersBesideSpinners(t *testing.T) {
-	for _, seed := range seeds(t, 10, 5_000) {
+	for _, seed := range seeds(t, 5, 5_000) {
 		simulate(t, seed, func(s *simulation) {
 			rng := s.rng
 			s.nodes([]int{2, 3, 3, 4, 5, 5, 5, 5}[rng.IntN(8)])
@@ -97,7 +97,7 @@ func TestSimulatedWaitersBesideSpinners(t *testing.T) {
 // Sets of names beside names that are locked all the time take their names one after the other,
 // while messages are lost, nodes fail and Lockers are closed: with the same to show.
 func TestSimulatedSetsBesideBusyNames(t *testing.T) {
-	for _, seed := range seeds(t, 10, 5_000) {
+	for _, seed := range seeds(t, 5, 5_000) {
 		simulate(t, seed, func(s *simulation) {
 			rng := s.rng
 			s.nodes([]int{1, 2, 3, 3, 4, 5, 5, 5}[rng.IntN(8)])
