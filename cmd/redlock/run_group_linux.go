@@ -18,15 +18,45 @@ func adoptOrphans(on bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, uintptr(flag), 0, 0, 0) //nolint:errcheck // since Linux 3.4
 }
 
+// newcomerBound is how many numbers of processes groupDead looks at that were given meanwhile.
+const newcomerBound = 1000
+
 // groupDead reports whether all who are left in a process group are zombies, which nobody has
-// collected.
+// collected. Where too much happens meanwhile it says no.
 //
 // A member that was made after the list of processes was read is not on it, and its parent may be a
-// zombie by now. So there must have been no new process meanwhile.
+// zombie by now. So we look at all numbers that were given since we began, in their order: a member
+// among them is there by then, because its parent ended behind the fork, and we saw the parent's
+// end before. Only one whose number was given earlier, and which was not yet there for the first
+// list, is left. It is on the second.
 func groupDead(group int) bool {
-	before := newest()
-	is, known := groupIs(group, zombie)
-	return is && known && before != "" && newest() == before
+	before, ok := newest()
+	for range 2 {
+		if is, known := groupIs(group, zombie); !is || !known {
+			return false
+		}
+	}
+	return ok && newcomersDead(group, before)
+}
+
+// newcomersDead reports whether no member of a process group with a number above this one is alive.
+// It ends when no number has been given while it looked.
+func newcomersDead(group, above int) bool {
+	for seen := above; ; {
+		last, ok := newest()
+		switch {
+		case !ok || last < seen || last-above > newcomerBound: // numbers begin anew behind the highest
+			return false
+		case last == seen:
+			return true
+		}
+		for seen < last {
+			seen++
+			if !memberIs(strconv.Itoa(seen), group, zombie) {
+				return false
+			}
+		}
+	}
 }
 
 // groupStill reports whether nothing of a process group, which was sent SIGSTOP, executes anything.
@@ -53,30 +83,39 @@ func groupIs(group int, so func(state byte) bool) (is, known bool) {
 		if name := e.Name(); name[0] < '1' || name[0] > '9' {
 			continue
 		}
-		if _, fields, ok := readStat(e.Name()); !ok || string(fields[2]) != strconv.Itoa(group) {
-			continue // ended meanwhile, or none of ours
-		}
-		threads, err := os.ReadDir("/proc/" + e.Name() + "/task")
-		if err != nil {
-			continue // ended meanwhile
-		}
-		for _, thread := range threads {
-			if _, fields, ok := readStat(e.Name() + "/task/" + thread.Name()); ok && !so(fields[0][0]) {
-				return false, true
-			}
+		if !memberIs(e.Name(), group, so) {
+			return false, true
 		}
 	}
 	return true, all
 }
 
-// newest returns the number that a process or thread got last; empty where that is not known.
-func newest() string {
+// memberIs reports whether the states of all threads of a process are so, if it is of the group.
+func memberIs(process string, group int, so func(state byte) bool) bool {
+	if _, fields, ok := readStat(process); !ok || string(fields[2]) != strconv.Itoa(group) {
+		return true // ended meanwhile, or none of ours
+	}
+	threads, err := os.ReadDir("/proc/" + process + "/task")
+	if err != nil {
+		return true // ended meanwhile
+	}
+	for _, thread := range threads {
+		if _, fields, ok := readStat(process + "/task/" + thread.Name()); ok && !so(fields[0][0]) {
+			return false
+		}
+	}
+	return true
+}
+
+// newest returns the number that a process or thread got last; false where that is not known.
+func newest() (int, bool) {
 	text, err := os.ReadFile("/proc/loadavg")
 	fields := bytes.Fields(text)
 	if err != nil || len(fields) < 5 {
-		return ""
+		return 0, false
 	}
-	return string(fields[4])
+	last, err := strconv.Atoi(string(fields[4]))
+	return last, err == nil
 }
 
 // readStat returns the number of a process or thread, and the fields behind its name: state,
