@@ -7,8 +7,11 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/redquorum/redquorum/clock"
 )
 
 // jobControl makes a command in a process group of its own, and us, one job for the shell that started us.
@@ -24,13 +27,14 @@ import (
 //
 // One goroutine uses it: the supervisor's, which is the main thread (init).
 type jobControl struct {
-	command    *child   // nil in tests without a process
-	messages   messages // for a group that cannot be stopped
-	tty        *os.File // the controlling terminal, once the command has wanted it
-	lent       bool     // the command has, or had when it was stopped, the foreground
-	paused     bool     // the command is stopped until we are continued
-	told       bool     // that the group cannot be stopped
-	leaderless bool     // the process that was started has ended: nobody tells us of stops any more
+	command    *child        // nil in tests without a process
+	messages   messages      // for a group that cannot be stopped
+	tty        *os.File      // the controlling terminal, once the command has wanted it
+	lent       bool          // the command has, or had when it was stopped, the foreground
+	paused     bool          // the command is stopped until we are continued
+	passedOn   clock.Instant // when SIGTSTP was; 0 if not since the last stop
+	told       bool          // that the group cannot be stopped
+	leaderless bool          // the process that was started has ended: nobody tells us of stops any more
 }
 
 // The kernel gives a SIGSTOP that a process sends to itself to the main thread. If that is the one
@@ -45,8 +49,8 @@ func newJobControl(command *child, messages messages) jobControl {
 	return jobControl{command: command, messages: messages}
 }
 
-// stopped is called when a signal has stopped the command. SIGSTOP is nobody's keyboard: whoever sent it means the command alone, and
-// the lock goes on to be renewed.
+// stopped is called when a signal has stopped the command. Whoever sends SIGSTOP to a command means that alone, and the lock goes on
+// to be renewed; but one that hears of ^Z may stop itself like that.
 func (j *jobControl) stopped(by syscall.Signal) {
 	switch {
 	case by == syscall.SIGTTIN || by == syscall.SIGTTOU:
@@ -54,7 +58,7 @@ func (j *jobControl) stopped(by syscall.Signal) {
 			j.resume()
 			return
 		}
-	case by == syscall.SIGTSTP:
+	case by == syscall.SIGTSTP || by == syscall.SIGSTOP && j.stopsItself():
 		if !j.canStop() {
 			j.resume() // as if the key had not been pressed
 			return
@@ -67,11 +71,26 @@ func (j *jobControl) stopped(by syscall.Signal) {
 	}
 }
 
+// stopBound is how long a command may take to stop itself for ^Z.
+const stopBound = 5 * time.Second
+
+// stopsItself reports whether a SIGSTOP that has stopped the command is most likely its own, sent
+// for the keyboard: it has the terminal, or we have just passed ^Z on to it. A redlock run as the
+// command stops like that, a shell (suspend), and those who tidy up the screen before they stop.
+func (j *jobControl) stopsItself() bool {
+	if j.passedOn != 0 && clock.System().Now().Sub(j.passedOn) < stopBound {
+		return true
+	}
+	foreground, ok := j.foreground()
+	return ok && foreground == j.command.pid
+}
+
 // suspend stops the command's group and then ours. It returns when we have been continued.
 //
 // If the process that was started is killed meanwhile, the kernel finds a stopped group without a
 // parent that could continue it, and continues it. So we are that parent.
 func (j *jobControl) suspend() {
+	j.passedOn = 0
 	adoptOrphans(true)
 	if !j.command.freeze() {
 		if !j.told { // it may be stopped by the terminal again and again
@@ -100,7 +119,7 @@ func (j *jobControl) leaderEnded() {
 func (j *jobControl) canStop() bool {
 	session, err := unix.Getsid(0)
 	_, terminal := j.foreground()
-	return err == nil && terminal && session != syscall.Getpgrp()
+	return err == nil && terminal && session != unix.Getpgrp()
 }
 
 // takes reports whether a signal that was sent to us is for us, and does what it asks for. Look is called before a command goes on.
@@ -112,8 +131,10 @@ func (j *jobControl) takes(s syscall.Signal, look func()) bool {
 		}
 		if j.leaderless {
 			j.suspend()
+			return true
 		}
-		return j.leaderless
+		j.passedOn = clock.System().Now()
+		return false
 	case s == syscall.SIGCONT:
 		look() // first: we may have been stopped past the validity
 		if j.paused && j.lent {
@@ -145,7 +166,7 @@ func (j *jobControl) lend() bool {
 	switch {
 	case !ok:
 		return false
-	case foreground == syscall.Getpgrp():
+	case foreground == unix.Getpgrp():
 		j.lent = j.setForeground(j.command.pid)
 		return j.lent
 	default:
@@ -159,7 +180,7 @@ func (j *jobControl) takeBack() {
 		return
 	}
 	if foreground, ok := j.foreground(); ok && foreground == j.command.pid {
-		j.setForeground(syscall.Getpgrp())
+		j.setForeground(unix.Getpgrp())
 	}
 }
 
