@@ -119,7 +119,7 @@ func (j *jobControl) leaderEnded() {
 func (j *jobControl) canStop() bool {
 	session, err := unix.Getsid(0)
 	_, terminal := j.foreground()
-	return err == nil && terminal && session != unix.Getpgrp()
+	return err == nil && terminal && session != ownGroup()
 }
 
 // takes reports whether a signal that was sent to us is for us, and does what it asks for. Look is called before a command goes on.
@@ -166,7 +166,7 @@ func (j *jobControl) lend() bool {
 	switch {
 	case !ok:
 		return false
-	case foreground == unix.Getpgrp():
+	case foreground == ownGroup():
 		j.lent = j.setForeground(j.command.pid)
 		return j.lent
 	default:
@@ -180,7 +180,7 @@ func (j *jobControl) takeBack() {
 		return
 	}
 	if foreground, ok := j.foreground(); ok && foreground == j.command.pid {
-		j.setForeground(unix.Getpgrp())
+		j.setForeground(ownGroup())
 	}
 }
 
@@ -203,6 +203,12 @@ func (j *jobControl) foreground() (int, bool) {
 	}
 	group, err := unix.IoctlGetInt(int(j.tty.Fd()), unix.TIOCGPGRP)
 	return group, err == nil
+}
+
+// ownGroup returns the process group that we are in.
+func ownGroup() int {
+	group, _ := unix.Getpgid(0) //nolint:errcheck // of ourselves it is known
+	return group
 }
 
 func (j *jobControl) setForeground(group int) bool {
