@@ -14,12 +14,16 @@ var endingSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 // runningSignals are of interest only once the command runs: none.
 var runningSignals []os.Signal
 
-// signalRoom is how many signals wait while we are busy.
-const signalRoom = 16
-
+// notify asks for signals. There is room for one: more of them mean nothing else.
 func notify(signals chan<- os.Signal, wanted []os.Signal) {
-	for _, s := range wanted { // none at all would mean all there are
-		signal.Notify(signals, s)
+	for _, s := range wanted {
+		pending := make(chan os.Signal, 1)
+		signal.Notify(pending, s)
+		go func() { // ends with the process
+			for s := range pending {
+				signals <- s
+			}
+		}()
 	}
 }
 

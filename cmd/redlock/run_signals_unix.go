@@ -16,14 +16,21 @@ var endingSignals = []os.Signal{
 // runningSignals are of interest only once the command runs.
 var runningSignals = []os.Signal{syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT}
 
-// signalRoom is how many signals wait while we are busy. More of them are lost, as the kernel loses them.
-const signalRoom = 16
-
 // notify asks for signals, except for those that our parent wants to be ignored: nohup.
+//
+// Each has a channel with room for one. So several of one kind may count as one, as they do for the
+// kernel, and a flood of one (a window that is resized) displaces no other.
 func notify(signals chan<- os.Signal, wanted []os.Signal) {
 	for _, s := range wanted {
-		if !signal.Ignored(s) {
-			signal.Notify(signals, s)
+		if signal.Ignored(s) {
+			continue
 		}
+		pending := make(chan os.Signal, 1)
+		signal.Notify(pending, s)
+		go func() { // ends with the process
+			for s := range pending {
+				signals <- s
+			}
+		}()
 	}
 }

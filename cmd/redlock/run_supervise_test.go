@@ -37,7 +37,7 @@ func playScene(t *testing.T, f func(*scene), change ...func(*scene)) {
 		sc := &scene{
 			lock:    &playedLock{clock: clk, until: clk.Now().Add(12 * time.Second), done: make(chan struct{})},
 			command: &playedCommand{clock: clk, begin: clk.Now(), changes: make(chan childEvent)},
-			signals: make(chan os.Signal, signalRoom), stderr: &bytes.Buffer{}, begin: clk.Now(), status: make(chan int, 1),
+			signals: make(chan os.Signal), stderr: &bytes.Buffer{}, begin: clk.Now(), status: make(chan int, 1),
 		}
 		sc.s = &supervisor{
 			lock: sc.lock, command: sc.command, grace: newGrace(12*time.Second, 2*time.Second), clock: clk, signals: sc.signals,
