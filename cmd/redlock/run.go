@@ -18,8 +18,8 @@ What the command leaves running in its process group ("job &" at the end of a sc
 the lock is held until that has ended, too. With --kill-rest it is ended.
 
 The lock is renewed while the command runs, however long that takes. Should it be lost all the same, because too few
-masters answer for longer than the TTL, the command and everything in its process group gets SIGTERM, --kill-after
-later SIGKILL, and is gone before anybody else can have the lock.
+masters answer for longer than the TTL, the command and everything in its process group gets SIGTERM, and SIGKILL
+--kill-after later, before its time is over. What has left the group is not reached.
 
 Stdin, stdout and stderr are the command's own. Signals are passed on to it. It finds REDLOCK_NAME and REDLOCK_UNTIL
 (when the lock ends unless it is renewed, as it was at the start; RFC 3339) in its environment, with --fence also
@@ -55,7 +55,7 @@ func newRunCommand() *cobra.Command {
 			if err != nil {
 				return messages.end("not-run", err)
 			}
-			signals := make(chan os.Signal, signalRoom)
+			signals := make(chan os.Signal)
 			notify(signals, endingSignals)
 			locker, err := f.nodes.open(cmd, f.lockerOptions(cmd, stderr)...)
 			if err != nil {
