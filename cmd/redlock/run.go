@@ -44,6 +44,7 @@ func newRunCommand() *cobra.Command {
 		Example: runExample,
 		Args:    func(*cobra.Command, []string) error { return nil }, // the flags come first: runFlags.check
 		RunE: func(cmd *cobra.Command, args []string) error {
+			ignorePipes()
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}

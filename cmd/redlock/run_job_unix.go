@@ -44,8 +44,7 @@ func init() { runtime.LockOSThread() }
 
 // newJobControl is called when the command has been started: what is ignored now, it does not inherit.
 func newJobControl(command *child, messages messages) jobControl {
-	// A message to a terminal that is the command's must not stop us, nor a pipe that nobody reads end us.
-	signal.Ignore(syscall.SIGTTOU, syscall.SIGPIPE)
+	signal.Ignore(syscall.SIGTTOU) // a message to a terminal that is the command's must not stop us
 	return jobControl{command: command, messages: messages}
 }
 

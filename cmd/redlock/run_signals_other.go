@@ -27,6 +27,9 @@ func notify(signals chan<- os.Signal, wanted []os.Signal) {
 	}
 }
 
+// ignorePipes does nothing: writing to a pipe that nobody reads is an error only.
+func ignorePipes() {}
+
 // jobControl does nothing: there is none.
 type jobControl struct{}
 

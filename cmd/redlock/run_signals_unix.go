@@ -34,3 +34,9 @@ func notify(signals chan<- os.Signal, wanted []os.Signal) {
 		}()
 	}
 }
+
+// ignorePipes keeps a pipe that nobody reads from ending us. A command that is started later does
+// not inherit it, as it would if the signal were ignored.
+func ignorePipes() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody listens
+}

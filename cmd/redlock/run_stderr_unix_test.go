@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -60,4 +61,39 @@ func TestStderrThatNobodyReadsDelaysNoRelease(t *testing.T) {
 		require.NoError(t, cmd.Start())
 		assert.Equal(t, want, await(t, cmd), args)
 	}
+}
+
+// brokenPipe returns the writing end of a pipe whose reader is gone.
+func brokenPipe(t *testing.T) *os.File {
+	t.Helper()
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, reader.Close())
+	t.Cleanup(func() { writer.Close() })
+	return writer
+}
+
+func TestStderrWhoseReaderIsGoneEndsNothing(t *testing.T) {
+	t.Parallel()
+	_, urls := startServers(t, 3)
+	ready := filepath.Join(t.TempDir(), "ready")
+	holder := newRedlock(t, urls, "run", "--name", "x", "--verbose", "--", "sh", "-c", `: > "$0"; cat; exit 5`, ready)
+	stdin, err := holder.StdinPipe()
+	require.NoError(t, err)
+	holder.Stderr = brokenPipe(t)
+	require.NoError(t, holder.Start())
+	waitFor(t, "the lock is held", func() bool { return exists(ready)() || dead(holder.Process.Pid)() })
+	for want, args := range map[int][]string{
+		exitTaken:    {"run", "--name", "x", "--no-wait", "true"},
+		exitNotFound: {"run", "--name", "y", "redlock-test-no-such-command"},
+		// The command itself ends by it, as it does without redlock.
+		exitSignal + int(syscall.SIGPIPE): {"run", "--name", "y", "sh", "-c", "echo >&2; exit 1"},
+	} {
+		cmd := newRedlock(t, urls, args...)
+		cmd.Stderr = brokenPipe(t)
+		require.NoError(t, cmd.Start())
+		assert.Equal(t, want, await(t, cmd), args)
+	}
+	require.NoError(t, stdin.Close())
+	assert.Equal(t, 5, await(t, holder))
 }
