@@ -24,8 +24,9 @@ type rest struct {
 	since  clock.Instant // when that ended
 	ending bool          // somebody has asked for its end
 	killAt clock.Instant // when it gets SIGKILL then
-	killed bool          // and has got it
-	told   bool
+	killed clock.Instant // when it got it; 0 if not yet
+	told   bool          // that we wait
+	stuck  bool          // told that SIGKILL did not end it
 	pause  clock.Backoff
 	timer  *clock.Timer
 	look   chan struct{} // has room for one
@@ -74,11 +75,15 @@ func (s *supervisor) lookAtRest() bool {
 		r.told = true
 		s.messages.say("left-running", "the command has ended; lock %q is held until what it left running has ended, too (--kill-rest ends it)", s.messages.name)
 	}
+	if !r.stuck && r.killed != 0 && now.Sub(r.killed) >= restTold {
+		r.stuck = true // in the kernel, or it belongs to another user
+		s.messages.say("not-ended", "what the command left running does not end; lock %q is held until it has", s.messages.name)
+	}
 	again := r.pause.Next()
 	switch {
-	case !r.ending || r.killed:
+	case !r.ending || r.killed != 0:
 	case now >= r.killAt:
-		r.killed = true
+		r.killed = now
 		s.send(syscall.SIGKILL)
 	default:
 		again = min(again, r.killAt.Sub(now))

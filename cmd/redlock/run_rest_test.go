@@ -71,7 +71,7 @@ func TestRestIsKilledOnDemand(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.leaves(4)
 		sc.want(t, "terminated@0s")
-		sc.after(5 * time.Second)
+		sc.after(2900 * time.Millisecond)
 		sc.wantHeld(t) // SIGKILL takes its time, too
 		sc.want(t, "terminated@0s", "killed@2s")
 		sc.wantOver(t, 4)
@@ -84,6 +84,19 @@ func TestRestIsKilledOnDemand(t *testing.T) {
 		sc.want(t, "terminated@0s", "killed@0s")
 		sc.wantOver(t, 4)
 	}, func(sc *scene) { sc.s.killRest, sc.s.grace.killAfter = true, 0 })
+}
+
+func TestRestThatCannotBeKilledIsTold(t *testing.T) {
+	playScene(t, func(sc *scene) {
+		sc.leaves(4)
+		sc.after(9 * time.Second)
+		sc.wantHeld(t)
+		sc.want(t, "terminated@0s", "killed@2s")
+		sc.wantOver(t, 4)
+		if got := sc.stderr.String(); got != "redlock: what the command left running does not end; lock \"x\" is held until it has\n" {
+			t.Errorf("got %q, want one line that says what it waits for", got)
+		}
+	}, func(sc *scene) { sc.s.killRest = true })
 }
 
 func TestCommandThatLeavesNobodyIsNotWaitedFor(t *testing.T) {
