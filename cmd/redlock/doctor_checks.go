@@ -182,7 +182,7 @@ func (f *facts) checkCommands(add adder) {
 	}
 	if f.derived != nil && f.denied["GET"] == nil {
 		add(warning, "derived", "who waits for a lock polls, and has no place in the order; fencing tokens and Adopt fail",
-			"allow ~redquorum:* to the user; start Dragonfly with --default_lua_flags=allow-undeclared-keys",
+			"allow the ~redquorum:… patterns to the user (docs/operations.md has the rule); start Dragonfly with --default_lua_flags=allow-undeclared-keys",
 			"keys that a script derives from its own are refused: %v", f.derived)
 	}
 	for _, command := range []struct{ name, without string }{

@@ -17,8 +17,8 @@ import (
 //
 // Signals go to its group, by number. The number is safe: while the process has not been waited
 // for, nobody else gets it, and while anyone is left in the group, nobody else gets that one.
-// Between the end of the last and the moment when we notice, restLongest at most, neither holds;
-// but the kernel hands out numbers in turn, and this one comes last.
+// Between the end of the last and the moment when we notice (restLongest, or as long as we are
+// stopped) neither holds; but the kernel hands out numbers in turn, and this one comes last.
 type child struct {
 	pid     int
 	changes chan childEvent
