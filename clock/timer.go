@@ -9,9 +9,9 @@ import (
 // while the machine sleeps, so a timer that was set for an hour notices a night's sleep this long after waking.
 const MaxNap = time.Second
 
-// shortestNap keeps timers that are due at once apart from the goroutine that sets them. In a bubble of
-// testing/synctest, the runtime of Go 1.26 runs those in that goroutine, and crashes under the race
-// detector where two do so at the same time.
+// shortestNap keeps timers that are due at once apart from the goroutine that sets them. In a
+// bubble of testing/synctest, the runtime of Go 1.26 runs those in that goroutine, and crashes
+// under the race detector where two do so at the same time.
 const shortestNap = time.Nanosecond
 
 // Timer is a pending call of [Clock.AfterFunc].

@@ -48,8 +48,9 @@ func newJobControl(command *child, messages messages) jobControl {
 	return jobControl{command: command, messages: messages}
 }
 
-// stopped is called when a signal has stopped the command. Whoever sends SIGSTOP to a command means that alone, and the lock goes on
-// to be renewed; but one that hears of ^Z may stop itself like that.
+// stopped is called when a signal has stopped the command. Whoever sends SIGSTOP to a command means
+// that alone, and the lock goes on to be renewed; but one that hears of ^Z may stop itself like
+// that.
 func (j *jobControl) stopped(by syscall.Signal) {
 	switch {
 	case by == syscall.SIGTTIN || by == syscall.SIGTTOU:

@@ -81,7 +81,8 @@ func TestRestIsKilledOnDemand(t *testing.T) {
 	}, func(sc *scene) { sc.s.killRest = true })
 	playScene(t, func(sc *scene) { // without a grace
 		sc.leaves(4)
-		sc.want(t, "terminated@0s", "killed@0s")
+		sc.after(time.Nanosecond) // a timer that is due at once
+		sc.want(t, "terminated@0s", "killed@1ns")
 		sc.wantOver(t, 4)
 	}, func(sc *scene) { sc.s.killRest, sc.s.grace.killAfter = true, 0 })
 }
