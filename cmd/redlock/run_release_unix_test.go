@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,10 +16,11 @@ import (
 
 // releaseAfter runs a command, lets a master fail meanwhile, and returns what redlock has to say
 // when the command has ended.
-func releaseAfter(t *testing.T, urls []string, fail func()) string {
+func releaseAfter(t *testing.T, urls []string, want int, fail func(), flags ...string) string {
 	t.Helper()
 	ready := filepath.Join(t.TempDir(), "ready")
-	cmd := newRedlock(t, urls, "run", "--name", "x", "--", "sh", "-c", `: > "$0"; read x; exit 5`, ready)
+	cmd := newRedlock(t, urls, append(append([]string{"run", "--name", "x"}, flags...),
+		"--", "sh", "-c", `: > "$0"; read x; exit $1`, ready, strconv.Itoa(want))...)
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	var stderr bytes.Buffer
@@ -27,7 +29,7 @@ func releaseAfter(t *testing.T, urls []string, fail func()) string {
 	waitFor(t, "the command runs", exists(ready))
 	fail()
 	require.NoError(t, stdin.Close())
-	assert.Equal(t, 5, await(t, cmd))
+	assert.Equal(t, want, await(t, cmd))
 	return stderr.String()
 }
 
@@ -36,8 +38,18 @@ func TestMasterThatMissesTheReleaseIsNamed(t *testing.T) {
 	for _, fail := range []func(*redistest.Server) error{(*redistest.Server).Kill, (*redistest.Server).Stop} {
 		servers, urls := startServers(t, 3)
 		want := `redlock: the key of lock "x" may stay for up to 30s at ` + servers[1].URL() + "\n"
-		assert.Equal(t, want, releaseAfter(t, urls, func() { require.NoError(t, fail(servers[1])) }))
+		assert.Equal(t, want, releaseAfter(t, urls, 5, func() { require.NoError(t, fail(servers[1])) }))
 	}
+}
+
+// Cron would mail it after each run, and the next one has the lock all the same.
+func TestMasterThatMissesTheReleaseOfACommandThatWentWellIsLoggedOnly(t *testing.T) {
+	t.Parallel()
+	servers, urls := startServers(t, 3)
+	assert.Empty(t, releaseAfter(t, urls, 0, func() { require.NoError(t, servers[1].Stop()) }))
+	servers, urls = startServers(t, 3)
+	assert.Contains(t, releaseAfter(t, urls, 0, func() { require.NoError(t, servers[1].Stop()) }, "--verbose"),
+		`the key of lock "x" may stay for up to 30s at `+servers[1].URL())
 }
 
 func TestMasterThatNeverHadTheKeyIsNotNamed(t *testing.T) {
@@ -45,5 +57,5 @@ func TestMasterThatNeverHadTheKeyIsNotNamed(t *testing.T) {
 	servers, urls := startServers(t, 3)
 	meet(t, urls...)
 	require.NoError(t, servers[1].Kill())
-	assert.Empty(t, releaseAfter(t, urls, func() {}))
+	assert.Empty(t, releaseAfter(t, urls, 5, func() {}))
 }

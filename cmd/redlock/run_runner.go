@@ -35,11 +35,13 @@ type runner struct {
 	messages messages
 	path     string // of the command
 	argv     []string
+
+	unreleased bool // a quorum of masters has not confirmed that the lock is free
 }
 
 // run acquires, runs, releases, in this order whatever happens, and returns the exit status as an error.
-func (r *runner) run(ctx context.Context) error {
-	defer r.close()
+func (r *runner) run(ctx context.Context) (err error) {
+	defer func() { r.close(err == nil || exitStatus(err) == 0) }()
 	lock, err := r.acquire(ctx, r.signals)
 	if err != nil {
 		return r.notAcquired(ctx, err)
@@ -73,6 +75,7 @@ func (r *runner) run(ctx context.Context) error {
 // release gives the lock back. The command has ended, so that its status stands whatever becomes of this.
 func (r *runner) release(lock *redlock.Lock) {
 	err := lock.Unlock(context.Background()) // within the node timeout
+	r.unreleased = err != nil
 	switch {
 	case err == nil:
 	case errors.Is(err, redlock.ErrLost):
@@ -84,9 +87,12 @@ func (r *runner) release(lock *redlock.Lock) {
 
 // close waits a second at most for masters that have not confirmed what they were sent, releases
 // above all, and names those that have not then.
-func (r *runner) close() {
+//
+// When all went well otherwise, enough masters are free for the next one, and cron would mail the
+// same line after each run for as long as one master hangs.
+func (r *runner) close(well bool) {
 	err := r.locker.Close()
-	if err == nil {
+	if err == nil || well && !r.unreleased && !r.flags.verbose {
 		return
 	}
 	var late []string
