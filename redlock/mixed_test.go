@@ -229,6 +229,9 @@ func TestOursAloneAreNotInterrupted(t *testing.T) {
 		{3, 0},
 		{5, 0},
 	} {
+		if raced && test.nodes == 5 {
+			continue // as three
+		}
 		t.Run(fmt.Sprint(test.nodes, " nodes"), func(t *testing.T) {
 			inBubble(t, test.nodes, func(t *testing.T, c *cluster) {
 				var all sync.WaitGroup

@@ -101,6 +101,9 @@ func TestSimulatedUsesOfAllKindsAreExclusiveAndServed(t *testing.T) {
 func (u *users) simulate() {
 	s, rng := u.simulation, u.rng
 	s.faults, s.about, s.length = u.beside, u.kind+" ", 8*time.Second
+	if raced {
+		s.length = 3 * time.Second
+	}
 	if u.using.length > 0 {
 		s.length = u.using.length
 	}

@@ -97,7 +97,7 @@ func TestSetsThatOverlapDoNotBlockEachOther(t *testing.T) {
 func TestASetIsHadWhileEachOfItsNamesIsContended(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
-		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second) // some 25 turns of the set
 		defer cancel()
 		var all sync.WaitGroup
 		for i := range 8 {
