@@ -35,6 +35,7 @@ func monitors(u *users) {
 				member := fmt.Sprintf("killed%d.%d:%s", n, k, "AAAAAAAAAAAAAAAAAAAAAAAAAA")
 				u.do(i, "ZADD", "redquorum:wait:"+name, 1, member)
 			}
+			u.do(i, "PEXPIRE", "redquorum:wait:"+name, time.Minute.Milliseconds())
 			u.do(i, "SET", "redquorum:waits:"+name, "", "PX", 1000)
 		}
 		u.pause(500 * time.Millisecond)
