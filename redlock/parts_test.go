@@ -85,7 +85,7 @@ func TestASetHasItsTurnBesideBusyNames(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
 				c.slow(time.Millisecond)
 				b := c.busy(p.names, p.hold)
-				length := time.Duration(sizeOf(20, 20)) * time.Second
+				length := time.Duration(sizeOf(8, 20)) * time.Second
 				length = max(length, 5*time.Second)
 				limited, cancel := context.WithTimeout(ctx, length)
 				defer cancel()
@@ -135,7 +135,7 @@ func TestSetsThatOverlapHaveTheirTurnsBesideBusyNames(t *testing.T) {
 					server.Delay(delay, delay)
 				}
 				b := c.busy(5, 10*time.Millisecond)
-				limited, cancel := context.WithTimeout(ctx, time.Duration(max(sizeOf(10, 10), 3))*time.Second)
+				limited, cancel := context.WithTimeout(ctx, time.Duration(max(sizeOf(5, 10), 3))*time.Second)
 				defer cancel()
 				b.work(limited, 2)
 				turns := make([]int, 5)

@@ -66,7 +66,7 @@ var everyWay = []way{
 func TestSimulatedMastersThatForgetNeverGrantTwice(t *testing.T) {
 	for _, f := range forgettings {
 		t.Run(f.kind, func(t *testing.T) {
-			for _, seed := range seeds(t, 2, 10_000/len(forgettings)+1) {
+			for _, seed := range seeds(t, 1, 10_000/len(forgettings)+1) {
 				simulate(t, seed, func(s *simulation) { s.forgets(&f) })
 			}
 		})

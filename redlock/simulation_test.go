@@ -225,7 +225,7 @@ func outlives(key string) bool {
 
 // Any faults, any options, any use: the locks are exclusive, the tokens in order, nobody is stuck, and nothing is left.
 func TestSimulatedClientsExcludeEachOtherAndGetTheLock(t *testing.T) {
-	for _, seed := range seeds(t, 20, 10_000) {
+	for _, seed := range seeds(t, 10, 10_000) {
 		simulate(t, seed, func(s *simulation) {
 			rng := s.rng
 			s.nodes([]int{1, 2, 3, 3, 4, 5, 5, 5, 5, 5}[rng.IntN(10)])

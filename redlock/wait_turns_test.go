@@ -107,7 +107,7 @@ func (c *cluster) passing() *redlock.Locker {
 }
 
 func TestAWaiterIsNotOvertakenAgainAndAgain(t *testing.T) {
-	length := time.Duration(max(sizeOf(5, 200), 3)) * time.Second / 10
+	length := time.Duration(max(sizeOf(3, 200), 3)) * time.Second / 10
 	var all []spin
 	for _, nodes := range []int{1, 3, 5} {
 		for _, spinners := range []int{1, 3, 8} {
