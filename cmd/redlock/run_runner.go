@@ -36,6 +36,7 @@ type runner struct {
 	path     string // of the command
 	argv     []string
 
+	lost       bool // the lock was, which is told
 	unreleased bool // a quorum of masters has not confirmed that the lock is free
 }
 
@@ -61,7 +62,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 		s.holdEnds = acquired.Add(r.flags.maxHold)
 	}
 	status := s.supervise()
-	if s.lost {
+	if r.lost = s.lost; r.lost {
 		_ = lock.Unlock(context.Background()) //nolint:errcheck // it is no longer held, or about to end: that was told
 	} else {
 		r.release(lock)
@@ -88,11 +89,12 @@ func (r *runner) release(lock *redlock.Lock) {
 // close waits a second at most for masters that have not confirmed what they were sent, releases
 // above all, and names those that have not then.
 //
-// When all went well otherwise, enough masters are free for the next one, and cron would mail the
-// same line after each run for as long as one master hangs.
+// A lock that is lost is told already: its masters are away. When all went well, enough masters are
+// free for the next one, and cron would mail the same line after each run for as long as one master
+// hangs.
 func (r *runner) close(well bool) {
 	err := r.locker.Close()
-	if err == nil || well && !r.unreleased && !r.flags.verbose {
+	if err == nil || !r.flags.verbose && (r.lost || well && !r.unreleased) {
 		return
 	}
 	var late []string
