@@ -68,7 +68,8 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 	lock.listed = true
 	l.ears.await(lock.value, w)
 	defer l.ears.forget(lock.value, w)
-	var before, placed uint64 // nodes that may have our value since an earlier round; and that may have us on their lists
+	var before uint64 // nodes that may have our value since an earlier round
+	var placed uint64 // nodes that may have us on their lists
 	for {
 		var left atomic.Int64
 		r := w.askAll(lock, before, &left)
@@ -117,7 +118,7 @@ func (w *waiter) askAll(lock *Lock, before uint64, left *atomic.Int64) *round {
 	}
 	lock.begin(l.voters.now(), l.clock.Now(), w.cfg.maxHold)
 	r := &round{
-		request: lock.waitRequest(w, l.ears.process), read: readGrant, rule: decideAcquire, decided: make(chan struct{}),
+		request: lock.waitRequest(w, l.ears.process), read: readGrant, rule: w.allVotes(), decided: make(chan struct{}),
 		keep: func(_ int, reply any) {
 			answer := readPilotAnswer(reply)
 			w.seeOthers(answer)
@@ -130,7 +131,6 @@ func (w *waiter) askAll(lock *Lock, before uint64, left *atomic.Int64) *round {
 	if lock.fenced {
 		r.rare.fences = make([]int64, len(l.nodes))
 	}
-	r.rule = w.allVotes()
 	r.send(l, lock.acquired.Add(lock.timeout), 0)
 	return r
 }
