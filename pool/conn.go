@@ -28,6 +28,7 @@ type conn struct {
 	gone chan struct{} // closed when the reader has ended
 
 	received uint64 // replies that redigo returned; of the reader only
+	proofs   int    // that were sent; of the writer only
 	answered uint64 // calls answered; written by the reader, read when it has ended, and by look under Node.mu
 
 	// Guarded by Node.mu.
@@ -112,9 +113,12 @@ func (n *Node) takeBack(c *conn, calls int, err error) {
 
 func (c *conn) send(batch []outgoing) error {
 	asked := c.guard.asked.Add(uint64(len(batch)))
+	proves := false
 	for _, o := range batch {
 		if o.name == "" { // a proof, the last of its batch
-			c.guard.proven.Store(asked)
+			c.guard.proofs[c.proofs%len(c.guard.proofs)].Store(asked)
+			c.proofs++
+			proves = true
 			continue
 		}
 		if err := c.redis.Send(o.name, o.args...); err != nil {
@@ -124,7 +128,7 @@ func (c *conn) send(batch []outgoing) error {
 	if err := c.redis.Flush(); err != nil {
 		return err
 	}
-	if c.guard.proven.Load() == asked {
+	if proves {
 		if _, err := c.guard.Write(askForProof); err != nil {
 			return err
 		}
@@ -214,7 +218,6 @@ func (n *Node) read(c *conn) error {
 func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	before := c.proof // what the guard has compared with: one answer at most is short, the last
 	for i, a := range answers {
 		if c.pending.len() == 0 {
 			return outcomes, fmt.Errorf("%w: a reply that nobody asked for", ErrProtocol)
@@ -230,8 +233,8 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 		c.answered++
 		if p, ok := call.Request.Sink.(*proofCall); ok {
 			var err error
-			same := c.guard.same == c.received-uint64(len(answers)-i-1)
-			if outcomes, err = c.provenLocked(p, a, before, same, outcomes); err != nil {
+			reply := c.received - uint64(len(answers)-i-1)
+			if outcomes, err = c.provenLocked(p, a, reply, outcomes); err != nil {
 				return outcomes, err
 			}
 			continue

@@ -26,15 +26,17 @@ type guard struct {
 	net.Conn
 	pushes bool // a subscriber's: what comes need not have been asked for, and whoever reads it checks that it fits. Set before use
 
-	asked  atomic.Uint64 // commands given to the network; added to before they are written
-	proven atomic.Uint64 // which of them was the last proof; set before it is written
+	asked  atomic.Uint64    // commands given to the network; added to before they are written
+	proofs [4]atomic.Uint64 // which of them were the latest proofs, in any order; set before they are written
 
 	// Of the reader only.
-	parser  replyParser
-	replies uint64 // complete replies that were handed to redigo
-	err     error  // why nothing more is handed to redigo
-	marker  []byte // the answer to the last proof, as it stood in the stream; nil before the first
-	same    uint64 // which reply was one like it, and was handed to redigo as "OK"
+	parser   replyParser
+	replies  uint64 // complete replies that were handed to redigo
+	err      error  // why nothing more is handed to redigo
+	expected *Proof // what the last proof said; nil before the first
+	marker   []byte // the answer to it, as it stood in the stream; empty where there was none
+	same     uint64 // which reply was handed to redigo as "OK", for it was like marker,
+	sameAs   *Proof // and expected, at that time
 
 	// Of the writer only.
 	out     []byte
@@ -48,6 +50,8 @@ func (g *guard) Read(p []byte) (int, error) {
 		return 0, g.err
 	}
 	n, err := g.Conn.Read(p)
+	proof := g.nextProof()
+	g.parser.sought = proof - g.replies
 	good, complete, bad := g.parser.feed(p[:n])
 	// A command is counted before it is written, so an honest server's count of replies is never ahead.
 	if g.replies += complete; bad == nil && !g.pushes && g.replies > g.asked.Load() {
@@ -61,18 +65,31 @@ func (g *guard) Read(p []byte) (int, error) {
 		}
 		return 0, bad
 	}
-	return g.shorten(p[:n]), err
+	return g.shorten(p[:n], proof), err
 }
 
-// shorten replaces the answer to a proof that says what the last one said, where it is the end of
-// what has come. That is so whenever a single call is under way, and saves redigo the making of a
-// text that nobody needs. It returns what is left of p.
-func (g *guard) shorten(p []byte) int {
-	if len(g.marker) == 0 || g.replies != g.proven.Load() || g.parser.last != len(p)-len(g.marker) || !bytes.HasSuffix(p, g.marker) {
+// nextProof returns which reply answers the next proof. Where none is under way, or more of them
+// than are remembered, it may be one that came already, or a later one.
+func (g *guard) nextProof() uint64 {
+	var next uint64
+	for i := range g.proofs {
+		if asked := g.proofs[i].Load(); asked > g.replies && (next <= g.replies || asked < next) {
+			next = asked
+		}
+	}
+	return max(next, g.replies)
+}
+
+// shorten replaces the answer to a proof, where p has all of it and it says what the last one said.
+// That saves redigo the making of a text that nobody needs. It does so to one answer at most of
+// those that come together. It returns what is left of p.
+func (g *guard) shorten(p []byte, proof uint64) int {
+	began, ended := g.parser.began, g.parser.ended
+	if len(g.marker) == 0 || began < 0 || !bytes.Equal(p[began:ended], g.marker) {
 		return len(p)
 	}
-	g.same = g.replies
-	return len(append(p[:g.parser.last], sameProof...))
+	g.same, g.sameAs = proof, g.expected
+	return len(append(append(p[:began], sameProof...), p[ended:]...))
 }
 
 // sameProof stands for an answer that was shortened. It is no longer than any of those, so it has
@@ -80,15 +97,16 @@ func (g *guard) shorten(p []byte) int {
 const sameProof = "+OK\r\n"
 
 // expect makes the guard know the answer to a proof.
-func (g *guard) expect(marker string) {
-	g.marker = append(g.marker[:0], '$')
-	g.marker = strconv.AppendInt(g.marker, int64(len(marker)), 10)
-	g.marker = append(g.marker, "\r\n"...)
-	g.marker = append(g.marker, marker...)
-	g.marker = append(g.marker, "\r\n"...)
-	if len(marker) == 0 {
-		g.marker = g.marker[:0] // none is not an empty one
+func (g *guard) expect(proof *Proof) {
+	g.expected = proof
+	if g.marker = g.marker[:0]; proof.Marker == "" {
+		return // none is not an empty one
 	}
+	g.marker = append(g.marker, '$')
+	g.marker = strconv.AppendInt(g.marker, int64(len(proof.Marker)), 10)
+	g.marker = append(g.marker, "\r\n"...)
+	g.marker = append(g.marker, proof.Marker...)
+	g.marker = append(g.marker, "\r\n"...)
 }
 
 // Write keeps p until flush.

@@ -17,7 +17,9 @@ type replyParser struct {
 	depth  int
 	left   [maxReplyDepth]int64 // entries left of each open array
 	quiet  bool                 // errors do not quote what was received
-	last   int                  // where in the latest bytes the last complete reply began; -1 for before them
+	sought uint64               // which of the replies that the next bytes complete is sought; 0 for none
+	began  int                  // where it began in them; -1 where it is not in them as a whole
+	ended  int                  // and the place behind it
 }
 
 type parserState uint8
@@ -35,7 +37,7 @@ const (
 // wrong with the byte behind the good ones, if anything is.
 func (r *replyParser) feed(p []byte) (good int, complete uint64, err error) {
 	began := -1
-	r.last = -1
+	r.began, r.ended = -1, -1
 	for i := 0; i < len(p); i++ {
 		if r.state == atType && r.depth == 0 {
 			began = i
@@ -57,8 +59,9 @@ func (r *replyParser) feed(p []byte) (good int, complete uint64, err error) {
 			return i, complete, fmt.Errorf("%w: %w: %q", ErrProtocol, err, excerpt(p, i))
 		}
 		if done {
-			complete++
-			r.last = began
+			if complete++; complete == r.sought {
+				r.began, r.ended = began, i+1
+			}
 		}
 	}
 	return len(p), complete, nil

@@ -73,17 +73,17 @@ func isText(reply any) bool {
 	return ok || reply == nil
 }
 
-// provenLocked ends the calls that an answer to a proofCall stands behind. An error means that the
+// provenLocked ends the calls that an answer to a proofCall stands behind; reply is its number. An error means that the
 // server does not let us see its memory any more: the next connection finds out what it is.
-func (c *conn) provenLocked(p *proofCall, a answer, before *Proof, same bool, outcomes []outcome) ([]outcome, error) {
+func (c *conn) provenLocked(p *proofCall, a answer, reply uint64, outcomes []outcome) ([]outcome, error) {
 	c.spareProofs = append(c.spareProofs, p)
 	if a.reply == "OK" {
-		if !same {
+		if c.guard.same != reply {
 			return outcomes, fmt.Errorf("%w: GET was answered by a status: out of step", ErrProtocol)
 		}
-		if c.proof != before { // another one came between
-			c.proof = before
-			c.guard.expect(before.Marker)
+		if c.proof != c.guard.sameAs { // another one came between
+			c.proof = c.guard.sameAs
+			c.guard.expect(c.proof)
 		}
 		return c.tellProofLocked(outcomes), nil
 	}
@@ -92,7 +92,7 @@ func (c *conn) provenLocked(p *proofCall, a answer, before *Proof, same bool, ou
 	case err == nil && proof == c.proof:
 	case err == nil:
 		c.proof = proof
-		c.guard.expect(proof.Marker) // of another type: an error, which is never like it
+		c.guard.expect(proof) // of another type: an error, which is never like it
 	case len(c.unproven) > 0:
 		return outcomes, fmt.Errorf("%w: %w: %w", ErrRefused, errMemory, err)
 	default: // the calls were refused, too: LOADING, for one
@@ -118,9 +118,8 @@ func (c *conn) tellProofLocked(outcomes []outcome) []outcome {
 // readProof reads the answer to a GET of the memory key. It returns the last proof where nothing
 // has changed.
 func readProof(last *Proof, reply any, err error) (*Proof, error) {
-	var words redis.Error
 	switch text, _ := reply.([]byte); {
-	case errors.As(err, &words) && hasCode(words, "WRONGTYPE"):
+	case hasCode(err, "WRONGTYPE"):
 		return &Proof{OtherType}, nil
 	case err != nil:
 		return nil, err
@@ -135,7 +134,7 @@ func readProof(last *Proof, reply any, err error) (*Proof, error) {
 func (c *conn) takeMemory(reply any) bool {
 	c.proof, _ = readProof(nil, reply, nil) //nolint:errcheck // a reply that is no error makes none
 	c.proves, c.identity.Memory = true, c.proof
-	c.guard.expect(c.proof.Marker)
+	c.guard.expect(c.proof)
 	return isText(reply)
 }
 

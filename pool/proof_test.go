@@ -204,7 +204,8 @@ func TestOnlyAProofThatIsTheSameIsShortened(t *testing.T) {
 		"another":               {"+OK\r\n$3\r\ntwo\r\n", 2, "+OK\r\n$3\r\ntwo\r\n"},
 		"none":                  {"+OK\r\n$-1\r\n", 2, "+OK\r\n$-1\r\n"},
 		"of another call":       {"+OK\r\n$3\r\none\r\n", 3, "+OK\r\n$3\r\none\r\n"},
-		"something behind it":   {"+OK\r\n$3\r\none\r\n+O", 2, "+OK\r\n$3\r\none\r\n+O"},
+		"a part behind it":      {"+OK\r\n$3\r\none\r\n+O", 2, "+OK\r\n+OK\r\n+O"},
+		"one more behind it":    {"+OK\r\n$3\r\none\r\n$3\r\none\r\n", 2, "+OK\r\n+OK\r\n$3\r\none\r\n"},
 		"the end of a longer":   {"+OK\r\n$12\r\nxxx$3\r\none\r\n\r\n", 2, "+OK\r\n$12\r\nxxx$3\r\none\r\n\r\n"},
 		"one that ends with it": {"+OK\r\n$10\r\nx$3\r\none\r\n\r\n", 2, "+OK\r\n$10\r\nx$3\r\none\r\n\r\n"},
 		"in an array":           {"+OK\r\n*1\r\n$3\r\none\r\n", 2, "+OK\r\n*1\r\n$3\r\none\r\n"},
@@ -213,9 +214,9 @@ func TestOnlyAProofThatIsTheSameIsShortened(t *testing.T) {
 			client, server := net.Pipe()
 			defer server.Close()
 			g := &guard{Conn: client}
-			g.expect("one")
+			g.expect(&Proof{"one"})
 			g.asked.Store(test.asked + 1)
-			g.proven.Store(test.asked)
+			g.proofs[0].Store(test.asked)
 			go func() {
 				_, err := server.Write([]byte(test.stream))
 				assert.NoError(t, err)
@@ -250,9 +251,9 @@ func TestWhatIsInsideOfALaterReplyIsNotShortened(t *testing.T) {
 	client, server := net.Pipe()
 	defer server.Close()
 	g := &guard{Conn: client}
-	g.expect("one")
+	g.expect(&Proof{"one"})
 	g.asked.Store(3)
-	g.proven.Store(2)
+	g.proofs[0].Store(2)
 	for _, step := range []struct{ sent, want string }{
 		{":1\r\n$3\r\none\r\n", ":1\r\n+OK\r\n"},
 		{"*2\r\n$3\r\none\r\n", "*2\r\n$3\r\none\r\n"},
