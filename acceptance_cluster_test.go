@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -76,7 +77,7 @@ func (e embedded) Do(cmd string, args ...any) (any, error) {
 }
 
 func (e embedded) Keys() ([]string, error) {
-	return slices.DeleteFunc(e.Miniredis.Keys(), func(key string) bool { return key == pool.MemoryKey }), nil
+	return slices.DeleteFunc(e.Miniredis.Keys(), func(key string) bool { return key == pipeline.MemoryKey }), nil
 }
 
 // cluster is the masters of a test.

@@ -1,104 +1,59 @@
 package pool
 
-import (
-	"errors"
-	"fmt"
-)
+import "github.com/redquorum/redquorum/internal/pipeline"
 
+// Why a node does not answer, or has no vote. Errors of nodes match them with errors.Is.
 var (
 	// ErrClosed means that the node was closed.
-	ErrClosed = errors.New("pool: node closed")
+	ErrClosed = pipeline.ErrClosed
 
-	// ErrTimeout means that no answer came by the call's deadline.
-	ErrTimeout = errors.New("pool: no answer in time")
+	// ErrTimeout means that no answer came within the node timeout.
+	ErrTimeout = pipeline.ErrTimeout
 
-	// ErrBusy means that the queue of a node is full: it answers more slowly than it is asked.
-	ErrBusy = errors.New("pool: too many calls without an answer")
+	// ErrBusy means that the node answers more slowly than it is asked, and its queue is full.
+	ErrBusy = pipeline.ErrBusy
 
-	// ErrStalled means that a connection was given up because its oldest call had gone without an answer for too long.
-	ErrStalled = errors.New("pool: node stalled")
+	// ErrStalled means that a connection was given up because its oldest call had gone without an
+	// answer for too long.
+	ErrStalled = pipeline.ErrStalled
 
-	// ErrProtocol means that a node answered something that is not Redis, or not an answer to what it was asked.
-	ErrProtocol = errors.New("pool: protocol error")
+	// ErrProtocol means that something answered that is not Redis, or that an answer did not fit
+	// what was asked.
+	ErrProtocol = pipeline.ErrProtocol
 
 	// ErrRefused means that a server answers that must not have a vote. The errors below that wrap
 	// it say why.
-	ErrRefused = errors.New("pool: refused")
+	ErrRefused = pipeline.ErrRefused
 
 	// ErrReplica means that the server is no master: it repeats another one. It wraps [ErrRefused].
-	ErrReplica = fmt.Errorf("%w: a replica", ErrRefused)
+	ErrReplica = pipeline.ErrReplica
 
 	// ErrClusterMode means that the server is a member of a cluster, which may hand a key to
 	// another member, or fail over. It wraps [ErrRefused].
-	ErrClusterMode = fmt.Errorf("%w: in cluster mode", ErrRefused)
+	ErrClusterMode = pipeline.ErrClusterMode
 
 	// ErrSentinelMode means that the server is a Sentinel, which stores nothing. It wraps
 	// [ErrRefused].
-	ErrSentinelMode = fmt.Errorf("%w: in sentinel mode", ErrRefused)
+	ErrSentinelMode = pipeline.ErrSentinelMode
 
-	// ErrDuplicate means that the server is another node's too, and has its one vote there. It
-	// wraps [ErrRefused].
-	ErrDuplicate = fmt.Errorf("%w: the same server as another node", ErrRefused)
+	// ErrDuplicate means that another node reaches the same server, and its one vote counts there.
+	// It wraps [ErrRefused].
+	ErrDuplicate = pipeline.ErrDuplicate
 
 	// ErrNoScripts means that the server cannot run scripts, or does not let this user run them:
 	// what it granted could not be released. It wraps [ErrRefused].
-	ErrNoScripts = fmt.Errorf("%w: scripts cannot be run", ErrRefused)
+	ErrNoScripts = pipeline.ErrNoScripts
 
-	// ErrAuth means that the server does not let us in: user or password are wrong or missing. It
-	// does not wrap [ErrRefused], which is about the server and not about us.
-	ErrAuth = errors.New("pool: not let in")
+	// ErrAuth means that the server does not let us in: the user or the password is wrong or
+	// missing. It does not wrap [ErrRefused], which is about the server and not about us.
+	ErrAuth = pipeline.ErrAuth
 
 	// ErrQuarantined means that the server may have forgotten what it granted, and has no vote
 	// until that has expired. It does not wrap [ErrRefused]: the server is fit for a vote, and is
 	// asked like the others.
-	ErrQuarantined = errors.New("quarantined")
+	ErrQuarantined = pipeline.ErrQuarantined
 
-	// ErrEndpoint means that an endpoint, or an option of a node, cannot be used. Nothing was dialed.
-	ErrEndpoint = errors.New("pool: bad endpoint or option")
+	// ErrEndpoint means that an endpoint, or an option of a node, cannot be used. Nothing was
+	// dialed.
+	ErrEndpoint = pipeline.ErrEndpoint
 )
-
-// Fate says what may have become of a call that failed.
-type Fate uint8
-
-const (
-	// Unknown: the call may have been executed, may be executed yet, or never.
-	Unknown Fate = iota
-	// Unsent: no byte of the call left this process, and none will. It was certainly not executed. A kept call
-	// ([Call.Keep]) is the exception: it is sent when the node is back.
-	Unsent
-	// Refused: the server answered with an error and did not do what it was asked.
-	Refused
-)
-
-// String returns the fate as a word.
-func (f Fate) String() string {
-	switch f {
-	case Unsent:
-		return "unsent"
-	case Refused:
-		return "refused"
-	case Unknown:
-		return "unknown"
-	default:
-		return fmt.Sprintf("Fate(%d)", uint8(f))
-	}
-}
-
-// CallError is the error of a call: why it failed, and what may have become of it.
-type CallError struct {
-	Fate Fate
-	Err  error // for [Refused], the server's words as a redis.Error
-}
-
-// Error returns the reason; the fate is told where it is in doubt.
-func (e *CallError) Error() string {
-	if e.Fate == Unknown {
-		return e.Err.Error() + " (may have been executed)"
-	}
-	return e.Err.Error()
-}
-
-// Unwrap returns the reason.
-func (e *CallError) Unwrap() error { return e.Err }
-
-func fail(fate Fate, err error) *CallError { return &CallError{Fate: fate, Err: err} }

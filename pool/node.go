@@ -2,198 +2,88 @@ package pool
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"math"
-	"slices"
-	"sync"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// Limits of what a node holds. A healthy node answers tens of thousands of calls per second within a millisecond; a
-// queue this long belongs to a node that does not answer, and more of it would only cost memory.
-const (
-	maxCalls = 16384 // calls without an answer, queued or sent
-	maxKept  = 16384 // kept calls beyond these, for a node that is away
-)
+// Node is one Redis master, reached through one connection. Its methods may be called from any
+// goroutine. It must not be copied.
+type Node pipeline.Node
 
-// Node is one Redis master. Its methods may be called from any goroutine. It must not be copied.
-type Node struct {
-	endpoint endpoint
-	name     string // the endpoint without credentials
-	config   config
-	cancel   context.CancelFunc // ends run
-	stopped  chan struct{}      // closed by run when it and all its goroutines have ended
-	watch    *clock.Timer       // runs look
-
-	mu      sync.Mutex // guards the fields below; never held over I/O, nor while a Sink is told
-	state   State
-	downErr *CallError    // the last error, while state is Down
-	queue   ring          // to be sent, in order; while state is Down, only kept calls
-	conn    *conn         // nil unless state is Up
-	watchAt clock.Instant // when watch runs next
-	counts  counts
-
-	identity    Identity      // of the present or last connection
-	met         bool          // there was one
-	connections uint64        // made and introduced
-	lastContact clock.Instant // when the last connection ended
-	observers   map[*byte]func()
-	drained     chan struct{} // closed when no kept call is without an answer; nil while nobody waits for that
-
-	subscriptions map[*Subscription]struct{} // that have not ended
+// NewNode returns a node and begins to dial. An endpoint is a redis://, rediss:// or unix:// URL,
+// or host:port; its path, where it is not that of a socket, is the number of the database. The
+// error is [ErrEndpoint]; passwords are never part of it.
+func NewNode(endpoint string, opts ...Option) (*Node, error) {
+	node, err := pipeline.NewNode(endpoint, opts...)
+	return (*Node)(node), err
 }
+
+func (n *Node) inner() *pipeline.Node { return (*pipeline.Node)(n) }
+
+// Endpoint returns the endpoint without user and password.
+func (n *Node) Endpoint() string { return n.inner().Endpoint() }
+
+// Clock returns the clock that the node goes by.
+func (n *Node) Clock() clock.Clock { return n.inner().Clock() }
+
+// Close ends the connection. Calls without an answer end with [ErrClosed]. It returns nil.
+func (n *Node) Close() error { return n.inner().Close() }
+
+// Drain waits until no release is left to be delivered, or ctx ends, and returns how many are left.
+// Close drops those.
+func (n *Node) Drain(ctx context.Context) (left int) { return n.inner().Drain(ctx) }
 
 // State tells whether a node takes calls.
-type State uint8
+type State = pipeline.State
 
+// The states of a node.
 const (
-	// Connecting: the first dial, or the first one after a connection broke, is under way. Calls are queued.
-	Connecting State = iota
+	// Connecting: the first dial, or the first one after a connection broke, is under way. Calls
+	// are queued.
+	Connecting State = pipeline.Connecting
 	// Up: calls are sent.
-	Up
+	Up State = pipeline.Up
 	// Down: the last dial failed. Calls fail at once, and dialing goes on in the background.
-	Down
-	// Closed: for good.
-	Closed
+	Down State = pipeline.Down
+	// Closed: the node was closed.
+	Closed State = pipeline.Closed
 )
 
-// String returns the state as a word.
-func (s State) String() string {
-	switch s {
-	case Connecting:
-		return "connecting"
-	case Up:
-		return "up"
-	case Down:
-		return "down"
-	case Closed:
-		return "closed"
-	default:
-		return fmt.Sprintf("State(%d)", uint8(s))
-	}
+// State returns whether the node takes calls.
+func (n *Node) State() State { return n.inner().State() }
+
+// Stats tells what a node has done and how it is, at one moment.
+type Stats struct {
+	Endpoint string // without user and password
+	State    State
+	Err      error  // why the node is Down; nil otherwise
+	RunID    string // of the server that answered last; empty where it did not tell, or none did
+	Product  string // of that server: "redis", "valkey" and the like; empty where unknown
+	Version  string // of that product
+	Waiting  int    // calls without an answer, queued or sent
+	Kept     int    // releases that nobody waits for any more, to be delivered when the node is back
+	Calls    uint64 // calls made
+	Timeouts uint64 // calls that ended at their deadline
+	Connects uint64 // connections made
+	Dropped  uint64 // releases that were given up: there were too many, or the node was closed
 }
 
-const never = clock.Instant(math.MaxInt64)
+// Stats returns the present figures.
+func (n *Node) Stats() Stats { return Stats(n.inner().Stats()) }
 
-// NewNode returns the node at an endpoint (redis://, rediss://, unix:// or host:port) and begins to dial it in the
-// background. The error is [ErrEndpoint], says what is wrong, and never contains a password. Close the node when done.
-func NewNode(endpoint string, opts ...Option) (*Node, error) {
-	e, err := parseEndpoint(endpoint)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := newConfig(opts)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	n := &Node{
-		endpoint: e, name: e.String(), config: cfg,
-		cancel: cancel, stopped: make(chan struct{}), watchAt: never, observers: map[*byte]func(){},
-		subscriptions: map[*Subscription]struct{}{},
-	}
-	n.mu.Lock() // look may run before watch is set
-	n.watch = cfg.clock.AfterFunc(cfg.idlePing, n.look)
-	n.mu.Unlock()
-	go n.run(ctx)
-	return n, nil
+// Identity tells which server answers at an endpoint, as it said when the connection was made.
+type Identity struct {
+	RunID   string // of the server process; empty where INFO is denied or does not tell
+	Product string // "redis", "valkey" and the like, in lower case; empty where unknown
+	Version string // of the product; empty where unknown
+	Durable bool   // a restart loses nothing: every command is on disk before it is answered
+	ReplID  string // of the replication history; empty where INFO does not tell
 }
 
-// Endpoint returns where the node is, without user and password.
-func (n *Node) Endpoint() string { return n.name }
-
-// Server identifies the server that the endpoint leads to, as far as its text tells: two nodes of one Server are one
-// master, whatever their databases.
-func (n *Node) Server() string { return n.endpoint.network + ":" + n.endpoint.address }
-
-// Do makes a call. It never waits: the answer comes to the call's Sink, by the request's deadline.
-func (n *Node) Do(c *Call) {
-	n.mu.Lock()
-	err := n.admitLocked(c)
-	if err == nil || (c.Keep && n.state == Down) {
-		n.queue.push(c)
-	}
-	if err != nil {
-		c.completed = true
-	} else if conn := n.conn; conn != nil && conn.idle {
-		conn.idle = false
-		conn.wake <- struct{}{} // has room: sent to only when idle was set, which takes it out first
-	}
-	if err == nil && c.Request.Deadline < n.watchAt {
-		n.watchLocked(c.Request.Deadline)
-	}
-	n.mu.Unlock()
-	if err != nil {
-		c.Request.Sink.Complete(c, nil, err)
-	}
+// Identity returns who answers at the endpoint, or answered last; false before the first
+// connection.
+func (n *Node) Identity() (Identity, bool) {
+	id, met := n.inner().Identity()
+	return Identity{RunID: id.RunID, Product: id.Product, Version: id.Version, Durable: id.Durable, ReplID: id.ReplID}, met
 }
-
-// admitLocked counts a new call and returns why it fails at once, or nil (as an error: a nil *CallError would not be one).
-func (n *Node) admitLocked(c *Call) error {
-	n.counts.calls++
-	waiting := n.queue.len()
-	if n.conn != nil {
-		waiting += n.conn.pending.len() + len(n.conn.unproven) + n.conn.retries.len()
-	}
-	switch {
-	case n.state == Closed:
-		return fail(Unsent, ErrClosed)
-	case n.state == Down:
-		if c.Keep && waiting >= maxKept {
-			n.queue.pop() // the oldest has had the longest time to expire by itself
-			n.counts.dropped++
-		}
-		return n.downErr
-	case !c.Keep && waiting >= maxCalls:
-		return fail(Unsent, ErrBusy)
-	case c.Keep && waiting >= maxCalls+maxKept:
-		n.counts.dropped++
-		return fail(Unsent, ErrBusy)
-	}
-	return nil
-}
-
-// Close ends the node: calls that are queued or not answered end with [ErrClosed], kept calls are
-// forgotten ([Node.Drain] waits for them, [Stats.Dropped] counts them), the connection is closed,
-// and so is every [Subscription]. It returns when every goroutine of the node has ended. A second
-// Close does nothing.
-func (n *Node) Close() error {
-	n.mu.Lock()
-	n.state = Closed
-	if n.conn != nil {
-		n.conn.giveUpLocked(ErrClosed)
-	}
-	subscriptions := slices.Collect(maps.Keys(n.subscriptions)) // no more are added to a closed node
-	n.mu.Unlock()
-	n.cancel()
-	for _, s := range subscriptions {
-		s.end()
-	}
-	<-n.stopped
-	n.watch.Stop()
-	return nil
-}
-
-// outcome is what a Sink is told once the mutex is free.
-type outcome struct {
-	call   *Call
-	reply  any
-	err    error
-	proof  *Proof
-	proven bool // tell Proven
-}
-
-func tell(outcomes []outcome) {
-	for _, o := range outcomes {
-		if o.proven {
-			o.call.Request.Sink.(Prover).Proven(o.call, o.reply, o.proof)
-		} else {
-			o.call.Request.Sink.Complete(o.call, o.reply, o.err)
-		}
-	}
-}
-
-// Clock returns the clock that deadlines count on.
-func (n *Node) Clock() clock.Clock { return n.config.clock }

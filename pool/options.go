@@ -3,144 +3,54 @@ package pool
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // Option changes how a node is reached.
-type Option func(*config) error
+type Option = pipeline.Option
 
-type config struct {
-	tls          *tls.Config
-	dial         func(ctx context.Context, network, address string) (net.Conn, error)
-	credentials  func(ctx context.Context, endpoint string) (username, password string, err error)
-	clientName   string
-	dialTimeout  time.Duration
-	stallTimeout time.Duration
-	idlePing     time.Duration
-	backoffMin   time.Duration
-	backoffMax   time.Duration
-	clock        clock.Clock
-}
+// WithTLSConfig sets the configuration of rediss:// connections. ServerName defaults to the host of
+// the endpoint.
+func WithTLSConfig(cfg *tls.Config) Option { return pipeline.WithTLSConfig(cfg) }
 
-func newConfig(opts []Option) (config, error) {
-	c := config{
-		dial:         (&net.Dialer{}).DialContext,
-		clientName:   "redquorum",
-		dialTimeout:  time.Second,
-		stallTimeout: 2 * time.Second,
-		idlePing:     5 * time.Second,
-		backoffMin:   10 * time.Millisecond,
-		backoffMax:   500 * time.Millisecond,
-		clock:        clock.System(),
-	}
-	for _, opt := range opts {
-		if opt == nil {
-			return config{}, fmt.Errorf("%w: nil option", ErrEndpoint)
-		}
-		if err := opt(&c); err != nil {
-			return config{}, err
-		}
-	}
-	return c, nil
-}
-
-// WithTLSConfig is the configuration of rediss:// connections; ServerName defaults to the host of the endpoint.
-func WithTLSConfig(cfg *tls.Config) Option {
-	return func(c *config) error {
-		if cfg == nil {
-			return fmt.Errorf("%w: nil TLS config", ErrEndpoint)
-		}
-		c.tls = cfg.Clone()
-		return nil
-	}
-}
-
-// WithDialer replaces how a connection is made, for tunnels and tests. It must return when ctx ends; closing the
-// connection must end its reads and writes.
+// WithDialer sets how a connection is made, for tunnels and tests. The function must return when
+// ctx ends; closing the connection must end its reads and writes.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
-	return func(c *config) error {
-		if dial == nil {
-			return fmt.Errorf("%w: nil dialer", ErrEndpoint)
-		}
-		c.dial = dial
-		return nil
-	}
+	return pipeline.WithDialer(dial)
 }
 
-// WithCredentials is asked for user name and password at every connect, instead of the ones in the endpoint, so that
-// they may change while the program runs. An empty user name is Redis' default user; an empty password sends no AUTH. It
-// must return when ctx ends. The endpoint it is given has no credentials in it.
+// WithCredentials sets a function that is asked for user name and password at every connect, in
+// place of those in the endpoint, so that they may change while the program runs. An empty user
+// name is Redis' default user; an empty password sends no AUTH. The function must return when ctx
+// ends. The endpoint that it is given has no credentials in it.
 func WithCredentials(credentials func(ctx context.Context, endpoint string) (username, password string, err error)) Option {
-	return func(c *config) error {
-		if credentials == nil {
-			return fmt.Errorf("%w: nil credentials function", ErrEndpoint)
-		}
-		c.credentials = credentials
-		return nil
-	}
+	return pipeline.WithCredentials(credentials)
 }
 
-// WithClientName is how connections show in CLIENT LIST ("redquorum"). No spaces or control characters; empty sets no name.
-func WithClientName(name string) Option {
-	return func(c *config) error {
-		if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return fmt.Errorf("%w: a client name has no spaces and printable ASCII only", ErrEndpoint)
-		}
-		c.clientName = name
-		return nil
-	}
-}
+// WithClientName sets the name that connections have in CLIENT LIST ("redquorum"): printable ASCII
+// without spaces; none where it is empty.
+func WithClientName(name string) Option { return pipeline.WithClientName(name) }
 
 // WithDialTimeout bounds one attempt to connect, TLS and AUTH included (1 s). From 1 ms to 1 min.
-func WithDialTimeout(d time.Duration) Option {
-	return func(c *config) error { return setDuration(&c.dialTimeout, "dial timeout", d) }
-}
+func WithDialTimeout(d time.Duration) Option { return pipeline.WithDialTimeout(d) }
 
-// WithStallTimeout is how long past its deadline a call may be without an answer before its connection is given up (2 s). Until then the
-// connection of a slow node is kept, because a release behind a slow SET is cheaper than a new connection. From 1 ms to 1 min.
-func WithStallTimeout(d time.Duration) Option {
-	return func(c *config) error { return setDuration(&c.stallTimeout, "stall timeout", d) }
-}
+// WithStallTimeout sets how long past its deadline a call may be without an answer before its
+// connection is given up (2 s). Until then the connection of a slow node is kept, because a release
+// behind a slow SET is cheaper than a new connection. From 1 ms to 1 min.
+func WithStallTimeout(d time.Duration) Option { return pipeline.WithStallTimeout(d) }
 
-// WithIdlePing is how long a connection may be idle before it is PINGed (5 s). From 1 ms to 1 min.
-func WithIdlePing(d time.Duration) Option {
-	return func(c *config) error { return setDuration(&c.idlePing, "idle ping", d) }
-}
+// WithIdlePing sets how long a connection may be idle before it is PINGed (5 s). From 1 ms to 1 min.
+func WithIdlePing(d time.Duration) Option { return pipeline.WithIdlePing(d) }
 
-// WithBackoff bounds the pause between two attempts to connect (10 ms, 500 ms): it doubles from the first to the
-// second, and each is taken at random from its upper half. From 1 ms to 1 min.
+// WithBackoff bounds the pause between two attempts to connect (10 ms, 500 ms): it doubles from the
+// first to the second, and each is taken at random from its upper half. From 1 ms to 1 min.
 func WithBackoff(shortest, longest time.Duration) Option {
-	return func(c *config) error {
-		if longest < shortest {
-			return fmt.Errorf("%w: backoff: longest %v is below shortest %v", ErrEndpoint, longest, shortest)
-		}
-		if err := setDuration(&c.backoffMin, "backoff", shortest); err != nil {
-			return err
-		}
-		return setDuration(&c.backoffMax, "backoff", longest)
-	}
+	return pipeline.WithBackoff(shortest, longest)
 }
 
-// WithClock is the clock of deadlines; [Request.Deadline] counts on it. Default: clock.System.
-func WithClock(clk clock.Clock) Option {
-	return func(c *config) error {
-		if clk == nil {
-			return fmt.Errorf("%w: nil clock", ErrEndpoint)
-		}
-		c.clock = clk
-		return nil
-	}
-}
-
-func setDuration(field *time.Duration, name string, d time.Duration) error {
-	if d < time.Millisecond || d > time.Minute {
-		return fmt.Errorf("%w: %s %v is not between 1ms and 1m", ErrEndpoint, name, d)
-	}
-	*field = d
-	return nil
-}
+// WithClock sets the clock that deadlines and pauses go by (clock.System).
+func WithClock(clk clock.Clock) Option { return pipeline.WithClock(clk) }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // maxIDBytes bounds the ids of one reply, so that it stays below the 1 MiB that the connection takes, with scores and lengths.
@@ -28,7 +28,7 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 	if ctx == nil {
 		return 0, invalid("ctx is nil")
 	}
-	reply, _, err := q.store.call(ctx, pool.Request{Name: "ZCARD", Args: []any{q.store.key}, Accept: isInteger})
+	reply, _, err := q.store.call(ctx, pipeline.Request{Name: "ZCARD", Args: []any{q.store.key}, Accept: isInteger})
 	if err != nil {
 		return 0, err
 	}

@@ -26,7 +26,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -71,7 +71,7 @@ func New(locker *redlock.Locker, endpoint, name string, opts ...Option) (*Queue,
 	case name == "" || len(name) > maxName:
 		return nil, invalid("name has %d bytes, not 1 to %d", len(name), maxName)
 	}
-	node, err := pool.NewNode(endpoint, cfg.pool...)
+	node, err := pipeline.NewNode(endpoint, cfg.pool...)
 	if err != nil {
 		return nil, invalid("%w", err)
 	}

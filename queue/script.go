@@ -3,7 +3,7 @@ package queue
 import (
 	_ "embed" // the scripts
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 //go:embed scripts/change.lua
@@ -27,9 +27,9 @@ var nextSource string
 // All of them may come late: a change that comes behind one of a later holder is refused by its fence, and one that comes twice is
 // done once.
 var (
-	enqueueScript = pool.NewLateScript(changeSource + enqueueSource)
-	settleScript  = pool.NewLateScript(changeSource + settleSource)
-	removeScript  = pool.NewLateScript(changeSource + removeSource)
-	dueScript     = pool.NewLateScript(changeSource + dueSource)
-	nextScript    = pool.NewLateScript(changeSource + nextSource)
+	enqueueScript = pipeline.NewLateScript(changeSource + enqueueSource)
+	settleScript  = pipeline.NewLateScript(changeSource + settleSource)
+	removeScript  = pipeline.NewLateScript(changeSource + removeSource)
+	dueScript     = pipeline.NewLateScript(changeSource + dueSource)
+	nextScript    = pipeline.NewLateScript(changeSource + nextSource)
 )

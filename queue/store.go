@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -19,13 +20,13 @@ const (
 
 // store is the Redis that has the queue.
 type store struct {
-	node    *pool.Node
+	node    *pipeline.Node
 	timeout time.Duration
 	key     string
 	keys    []any // of every script, see change.lua
 }
 
-// waiter is a pool.Sink for one call.
+// waiter is a pipeline.Sink for one call.
 type waiter chan answer
 
 type answer struct {
@@ -34,16 +35,16 @@ type answer struct {
 }
 
 // Complete takes the answer. There is room for it.
-func (w waiter) Complete(_ *pool.Call, reply any, err error) { w <- answer{reply, err} }
+func (w waiter) Complete(_ *pipeline.Call, reply any, err error) { w <- answer{reply, err} }
 
 // run runs a script, until it is answered or refused; or until the timeout has passed or ctx has ended, with an error that says whether it
 // may have been executed. Where the connection breaks, it is sent again: all scripts are such that they change something once (change.lua).
 // It returns too whether an attempt may have been executed of which it has no answer.
-func (s *store) run(ctx context.Context, script *pool.Script, accept func(reply any) bool, args ...any) (reply any, unsure bool, err error) {
-	return s.call(ctx, pool.Request{Script: script, Args: script.Args(nil, s.keys, args...), Key: s.key, Accept: accept})
+func (s *store) run(ctx context.Context, script *pipeline.Script, accept func(reply any) bool, args ...any) (reply any, unsure bool, err error) {
+	return s.call(ctx, pipeline.Request{Script: script, Args: script.Args(nil, s.keys, args...), Key: s.key, Accept: accept})
 }
 
-func (s *store) call(ctx context.Context, request pool.Request) (reply any, unsure bool, err error) {
+func (s *store) call(ctx context.Context, request pipeline.Request) (reply any, unsure bool, err error) {
 	clk := s.node.Clock()
 	request.Deadline = clk.Now().Add(s.timeout)
 	pause := clock.Backoff{Shortest: againMin, Longest: againMax}
@@ -52,33 +53,33 @@ func (s *store) call(ctx context.Context, request pool.Request) (reply any, unsu
 		if failure == nil {
 			return reply, unsure, nil
 		}
-		again := failure.Fate != pool.Refused && !errors.Is(failure, pool.ErrClosed)
-		unsure = unsure || failure.Fate == pool.Unknown
+		again := failure.Fate != pipeline.Refused && !errors.Is(failure, pool.ErrClosed)
+		unsure = unsure || failure.Fate == pipeline.Unknown
 		if again && clk.Now().Before(request.Deadline) && clock.Sleep(ctx, clk, pause.Next()) {
 			continue
 		}
 		if unsure {
-			failure = &pool.CallError{Fate: pool.Unknown, Err: failure.Err}
+			failure = &pipeline.CallError{Fate: pipeline.Unknown, Err: failure.Err}
 		}
 		return nil, unsure, fmt.Errorf("queue: store %s: %w", s.node.Endpoint(), failure)
 	}
 }
 
 // attempt makes a call once. Its request is its own: an attempt that was left may still be under way.
-func (s *store) attempt(ctx context.Context, request pool.Request) (any, *pool.CallError) {
+func (s *store) attempt(ctx context.Context, request pipeline.Request) (any, *pipeline.CallError) {
 	if ctx.Err() != nil {
-		return nil, &pool.CallError{Fate: pool.Unsent, Err: endOf(ctx)}
+		return nil, &pipeline.CallError{Fate: pipeline.Unsent, Err: endOf(ctx)}
 	}
 	answered := make(waiter, 1)
 	request.Sink = answered
-	s.node.Do(&pool.Call{Request: &request})
+	s.node.Do(&pipeline.Call{Request: &request})
 	select {
 	case a := <-answered:
-		var failure *pool.CallError
+		var failure *pipeline.CallError
 		errors.As(a.err, &failure)
 		return a.reply, failure
 	case <-ctx.Done():
-		return nil, &pool.CallError{Fate: pool.Unknown, Err: endOf(ctx)}
+		return nil, &pipeline.CallError{Fate: pipeline.Unknown, Err: endOf(ctx)}
 	}
 }
 
@@ -91,7 +92,7 @@ func endOf(ctx context.Context) error {
 }
 
 // change runs a script that changes the queue, and returns its answer.
-func (s *store) change(ctx context.Context, script *pool.Script, fence int64, args ...any) (string, error) {
+func (s *store) change(ctx context.Context, script *pipeline.Script, fence int64, args ...any) (string, error) {
 	reply, unsure, err := s.run(ctx, script, isTextOrNothing, append([]any{strconv.FormatInt(fence, 10)}, args...)...)
 	if err != nil {
 		return "", err
@@ -107,7 +108,7 @@ func (s *store) change(ctx context.Context, script *pool.Script, fence int64, ar
 // whatever was done with the newer fence.
 func (s *store) stale(fence int64, unsure bool) error {
 	if unsure {
-		return fmt.Errorf("queue: store %s: fence %d: %w", s.node.Endpoint(), fence, &pool.CallError{Fate: pool.Unknown, Err: ErrStale})
+		return fmt.Errorf("queue: store %s: fence %d: %w", s.node.Endpoint(), fence, &pipeline.CallError{Fate: pipeline.Unknown, Err: ErrStale})
 	}
 	return fmt.Errorf("%w: store %s, fence %d", ErrStale, s.node.Endpoint(), fence)
 }

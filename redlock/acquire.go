@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // TryLock acquires the lock if it is free, with one round and without waiting for anyone who holds
@@ -232,14 +232,14 @@ func (lock *Lock) newAcquire() *round {
 	ttlMillis := lock.ttl.Milliseconds()
 	r := &round{rule: decideAcquire, decided: make(chan struct{}), read: readGrant}
 	if len(lock.keys) == 1 && !lock.fenced {
-		r.request = pool.Request{
+		r.request = pipeline.Request{
 			Name: "SET", Args: []any{lock.keys[0], lock.valueArg, "NX", "PX", ttlMillis}, Key: lock.key(), Accept: isSetReply,
 			Prove: lock.locker.voters.proves(),
 		}
 		return r
 	}
 	args := append([]any{lock.valueArg, ttlMillis}, lock.fenceArgs()...)
-	r.request = pool.Request{Script: acquireScript, Args: acquireScript.Args(nil, lock.keys, args...), Accept: isGrant, Prove: lock.locker.voters.proves()}
+	r.request = pipeline.Request{Script: acquireScript, Args: acquireScript.Args(nil, lock.keys, args...), Accept: isGrant, Prove: lock.locker.voters.proves()}
 	if len(lock.keys) == 1 {
 		r.request.Key = lock.key()
 	}

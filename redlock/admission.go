@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -37,8 +38,8 @@ type admission struct {
 	electorate *electorate
 	node       int
 	census     *census // that it is part of; nil for none
-	request    pool.Request
-	call       pool.Call
+	request    pipeline.Request
+	call       pipeline.Call
 }
 
 // readLocked takes what a node's marker says: now is the server's time, 0 where it did not tell. It
@@ -154,8 +155,8 @@ func (e *electorate) sendLocked(i int, change *swap, of *census) {
 	}
 	a := &admission{electorate: e, node: i, census: of}
 	args := []any{n.text, change.begin, change.rest, strconv.FormatInt(change.wait, 10), strconv.FormatInt(change.due, 10)}
-	a.request = pool.Request{
-		Script: memoryScript, Args: memoryScript.Args(nil, []any{pool.MemoryKey}, args...), Key: pool.MemoryKey,
+	a.request = pipeline.Request{
+		Script: memoryScript, Args: memoryScript.Args(nil, []any{pipeline.MemoryKey}, args...), Key: pipeline.MemoryKey,
 		Accept: isMemoryReply, Deadline: e.clock.Now().Add(askTimeout), Sink: a,
 	}
 	a.call.Request = &a.request
@@ -178,8 +179,8 @@ func isMemoryReply(reply any) bool {
 	return ok
 }
 
-// Complete takes the answer. It implements pool.Sink.
-func (a *admission) Complete(_ *pool.Call, reply any, err error) {
+// Complete takes the answer. It implements pipeline.Sink.
+func (a *admission) Complete(_ *pipeline.Call, reply any, err error) {
 	e := a.electorate
 	e.mu.Lock()
 	n := &e.standings[a.node]

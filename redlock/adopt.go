@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // Adopt takes over a lock that another process holds, by its name and its [Lock.Value]: a quorum of
@@ -45,7 +45,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	lock.begin(epoch, start, cfg.maxHold)
 	args := append([]any{value, lock.valueArg, lock.ttl.Milliseconds()}, lock.fenceArgs()...)
 	r := &round{
-		request: pool.Request{Script: adoptScript, Args: adoptScript.Args(nil, lock.keys, args...), Key: lock.key(), Accept: isGrant, Prove: l.voters.proves()},
+		request: pipeline.Request{Script: adoptScript, Args: adoptScript.Args(nil, lock.keys, args...), Key: lock.key(), Accept: isGrant, Prove: l.voters.proves()},
 		read:    readGrant, rule: decideHeld, decided: make(chan struct{}),
 	}
 	if lock.fenced {
@@ -85,7 +85,7 @@ func (l *Locker) forgetAdoption(lock *Lock) {
 	l.enterAnyway()
 	note := adoptionNote + lock.key() + ":" + lock.value
 	r := &round{
-		request: pool.Request{Script: forgetScript, Args: forgetScript.Args(nil, []any{note}), Key: lock.key(), Accept: isInteger},
+		request: pipeline.Request{Script: forgetScript, Args: forgetScript.Args(nil, []any{note}), Key: lock.key(), Accept: isInteger},
 		read:    readOne, rule: decideHeld, locker: l,
 	}
 	r.send(l, lock.acquired.Add(lock.timeout), 0)
@@ -103,7 +103,7 @@ func (lock *Lock) restore(mayHold uint64) {
 		script = orderedRestoreScript
 	}
 	r := &round{
-		request: pool.Request{
+		request: pipeline.Request{
 			Script: script, Args: script.Args(nil, lock.keys, lock.valueArg, l.grace(lock.timeout)), Key: lock.key(), Accept: isInteger,
 		},
 		read: readOne, rule: decideHeld, locker: l,

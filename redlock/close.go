@@ -22,7 +22,7 @@ const closePatience = time.Second
 // The error is nil, or [ErrUndelivered] with a [*NodeError] for each node that has still not
 // answered: its keys stay until their TTL ends, and are free everywhere else. Nodes of
 // [NewFromNodes] stay open and deliver what is left when they can, so Close does not wait for them:
-// see [pool.Node.Drain].
+// see [pipeline.Node.Drain].
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	first := !l.closed

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // ears hear from the nodes that a lock was handed over to one who waits here: a subscription per node, made when the first waits there
@@ -22,11 +22,11 @@ type ears struct {
 	byValue map[string]*waiter
 }
 
-// ear is the subscription at one node. It implements pool.Listener.
+// ear is the subscription at one node. It implements pipeline.Listener.
 type ear struct {
 	ears      *ears
 	node      int
-	sub       *pool.Subscription
+	sub       *pipeline.Subscription
 	settled   chan struct{} // closed once it is known whether it hears anything
 	told      bool          // settled is closed; of the subscription's goroutine only
 	listening atomic.Bool

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -16,7 +17,7 @@ type electorate struct {
 	mode      Quarantine
 	maxTTL    time.Duration
 	clock     clock.Clock
-	nodes     []*pool.Node
+	nodes     []*pipeline.Node
 	changed   func()      // called without mu when time or a server has changed whose votes count
 	forgotten func()      // called without mu when a server has forgotten what it held
 	holding   func() bool // whether there are locks that must not be forgotten unnoticed
@@ -48,8 +49,8 @@ type roll struct {
 // standing is what is known of a node's vote.
 type standing struct {
 	met       bool
-	identity  pool.Identity
-	before    pool.Identity // of the connection before
+	identity  pipeline.Identity
+	before    pipeline.Identity // of the connection before
 	phase     phase
 	restarted uint64 // the epoch in which it forgot; 0 where it never did
 	twin      int    // index of a node that is the same server; -1 for none
@@ -95,7 +96,7 @@ const (
 	phaseProofless
 )
 
-func newElectorate(cfg *config, nodes []*pool.Node) *electorate {
+func newElectorate(cfg *config, nodes []*pipeline.Node) *electorate {
 	e := &electorate{mode: cfg.quarantine, maxTTL: cfg.maxTTL, clock: cfg.clock, nodes: nodes, standings: make([]standing, len(nodes))}
 	for i := range e.standings {
 		e.standings[i].twin, e.standings[i].retryAt = -1, never
@@ -109,7 +110,7 @@ func (e *electorate) proves() bool { return e.mode != QuarantineOff }
 
 // meet takes the identity of a node: it has connected. An identity that is older than the last one
 // is passed over, for they may come from two goroutines.
-func (e *electorate) meet(i int, id pool.Identity) {
+func (e *electorate) meet(i int, id pipeline.Identity) {
 	e.mu.Lock()
 	n := &e.standings[i]
 	if e.stopped || n.met && id.Connection <= n.identity.Connection {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -48,7 +49,7 @@ var (
 )
 
 // errTwin is the vote of a node that is the same server as another.
-var errTwin = &pool.CallError{Fate: pool.Unsent, Err: fmt.Errorf("%w: the same server as another node", pool.ErrRefused)}
+var errTwin = &pipeline.CallError{Fate: pipeline.Unsent, Err: fmt.Errorf("%w: the same server as another node", pool.ErrRefused)}
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
@@ -100,7 +101,7 @@ func (e *QuorumError) Unwrap() []error {
 // NodeError is what one node had to say, or why it said nothing.
 type NodeError struct {
 	Endpoint string // without user and password
-	Err      error  // a *pool.CallError, where the node was asked
+	Err      error  // a *pipeline.CallError, where the node was asked
 }
 
 // Error returns endpoint and reason.
@@ -111,8 +112,8 @@ func (e *NodeError) Unwrap() error { return e.Err }
 
 // untouched reports whether a call that failed has certainly changed nothing at its node.
 func untouched(err error) bool {
-	var call *pool.CallError
-	return errors.As(err, &call) && call.Fate != pool.Unknown
+	var call *pipeline.CallError
+	return errors.As(err, &call) && call.Fate != pipeline.Unknown
 }
 
 // unbegun are the codes of errors that a server answers to a script before its first write, if at
@@ -121,8 +122,8 @@ var unbegun = []string{"READONLY", "OOM", "MISCONF", "NOREPLICAS", "LOADING", "B
 
 // midway reports whether a script that was answered with this error may have written before.
 func midway(err error) bool {
-	var call *pool.CallError
-	if !errors.As(err, &call) || call.Fate != pool.Refused {
+	var call *pipeline.CallError
+	if !errors.As(err, &call) || call.Fate != pipeline.Refused {
 		return false
 	}
 	code, _, _ := strings.Cut(call.Err.Error(), " ")

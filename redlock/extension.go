@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // maxExtended bounds the keys of one extension: a script that long keeps a node busy for less than a millisecond, and its
@@ -17,8 +17,8 @@ const maxExtended = 256
 // makes one of a single lock, renewal of all that are due.
 type extension struct {
 	locker  *Locker
-	request pool.Request
-	calls   []pool.Call
+	request pipeline.Request
+	calls   []pipeline.Call
 	start   clock.Instant // before the first byte was sent
 	epoch   uint64        // of the electorate at that time
 	items   []extended
@@ -78,7 +78,7 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 			args = append(args, lock.valueArg, lock.ttl.Milliseconds())
 		}
 	}
-	x.request = pool.Request{
+	x.request = pipeline.Request{
 		Script: extendScript, Args: args, Accept: isArray, Prove: l.voters.proves(), Deadline: x.start.Add(timeout), Sink: x,
 	}
 	if len(x.items) == 1 && len(x.items[0].lock.keys) == 1 {
@@ -106,7 +106,7 @@ func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
 // send asks all nodes, lets go of the locks, and takes the verdicts that are there already.
 func (x *extension) send() {
 	nodes := x.locker.nodes
-	x.calls = make([]pool.Call, len(nodes))
+	x.calls = make([]pipeline.Call, len(nodes))
 	twins := x.locker.voters.present.Load().duplicates
 	for i, node := range nodes {
 		call := &x.calls[i]
@@ -127,8 +127,8 @@ func (x *extension) send() {
 	x.tell(decided)
 }
 
-// Proven counts a node's votes, if it proved that it remembers. It implements pool.Prover.
-func (x *extension) Proven(call *pool.Call, reply any, proof *pool.Proof) {
+// Proven counts a node's votes, if it proved that it remembers. It implements pipeline.Prover.
+func (x *extension) Proven(call *pipeline.Call, reply any, proof *pipeline.Proof) {
 	if !x.locker.voters.proven(int(call.Index), proof) {
 		x.Complete(call, nil, errUnproven)
 		return
@@ -136,8 +136,8 @@ func (x *extension) Proven(call *pool.Call, reply any, proof *pool.Proof) {
 	x.Complete(call, reply, nil)
 }
 
-// Complete counts a node's votes. It implements pool.Sink.
-func (x *extension) Complete(call *pool.Call, reply any, err error) {
+// Complete counts a node's votes. It implements pipeline.Sink.
+func (x *extension) Complete(call *pipeline.Call, reply any, err error) {
 	replies, _ := reply.([]any)
 	bit := uint64(1) << call.Index
 	x.mu.Lock()
@@ -182,7 +182,7 @@ func (x *extension) voteLocked(item *extended, node int, replies []any) {
 		case k == failed:
 			v = failed
 			words, _ := reply.([]byte)
-			x.failLocked(node, &pool.CallError{Fate: pool.Refused, Err: errors.New(string(words))})
+			x.failLocked(node, &pipeline.CallError{Fate: pipeline.Refused, Err: errors.New(string(words))})
 		case k != granted && v != failed:
 			v = refused
 			touched = touched || k == healed

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // A counter lives for many locks' time after the last one that it fenced. One that is forgotten does no harm: the clock has by
@@ -118,7 +118,7 @@ func (lock *Lock) raise(ctx context.Context, token int64, at, below uint64) (rea
 	}
 	l.counts.secondRounds.Add(1)
 	r := &round{
-		request: pool.Request{
+		request: pipeline.Request{
 			Script: raiseScript, Key: lock.key(), Accept: isInteger, Prove: l.voters.proves(),
 			Args: raiseScript.Args(nil, lock.keys, lock.valueArg, strconv.FormatInt(token, 10), l.config.fenceLife().Milliseconds()),
 		},
@@ -162,7 +162,7 @@ func (lock *Lock) mend(fences []int64, granted uint64) {
 		args := mendScript.Args(nil, lock.keys, lock.valueArg, strconv.FormatInt(fence, 10), strconv.FormatInt(to, 10), l.config.fenceLife().Milliseconds())
 		l.enterAnyway()
 		r := &round{
-			request: pool.Request{Script: mendScript, Args: args, Key: lock.key(), Accept: isInteger},
+			request: pipeline.Request{Script: mendScript, Args: args, Key: lock.key(), Accept: isInteger},
 			read:    func(any) vote { return refused }, // says nothing about those who wait there
 			rule:    decideHeld, locker: l, failed: allNodes(len(l.nodes)) &^ (1 << i),
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -67,7 +67,7 @@ func TestAFencingTokenIsTheTimeAndCostsNoRoundTrip(t *testing.T) {
 		lock, err := c.locker().TryLock(ctx, "a")
 		require.NoError(t, err)
 		assert.Zero(t, lock.Fence(), "without fencing")
-		assert.ElementsMatch(t, []string{"a", pool.MemoryKey}, c.servers[0].Keys())
+		assert.ElementsMatch(t, []string{"a", pipeline.MemoryKey}, c.servers[0].Keys())
 	})
 }
 

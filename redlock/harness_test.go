@@ -18,6 +18,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -62,7 +63,7 @@ func (c *cluster) admit(i int, maxTTL time.Duration) {
 	_, after, _ := strings.Cut(string(info), "master_replid:")
 	replID, _, _ := strings.Cut(after, "\r")
 	marker := fmt.Sprintf("active %s %s 0 %d %s", rand.Text(), c.servers[i].RunID(), maxTTL.Milliseconds(), replID)
-	require.Equal(c.t, "OK", c.do(i, "SET", pool.MemoryKey, marker))
+	require.Equal(c.t, "OK", c.do(i, "SET", pipeline.MemoryKey, marker))
 }
 
 // locker returns a Locker over all nodes, connected as far as they are reachable. Its locks are not renewed.
@@ -133,7 +134,7 @@ func (c *cluster) holders(key string) (values []string) {
 func (c *cluster) keys() (n int) {
 	for _, server := range c.servers {
 		for _, key := range server.Keys() {
-			if key != pool.MemoryKey {
+			if key != pipeline.MemoryKey {
 				n++
 			}
 		}
@@ -142,7 +143,9 @@ func (c *cluster) keys() (n int) {
 }
 
 // isMarker reports whether a command is about a memory marker.
-func isMarker(command fakenode.Command) bool { return slices.Contains(command.Args, pool.MemoryKey) }
+func isMarker(command fakenode.Command) bool {
+	return slices.Contains(command.Args, pipeline.MemoryKey)
+}
 
 // settle lets the background come to rest, in a moment of virtual time.
 func settle() {
@@ -155,7 +158,7 @@ var ctx = context.Background()
 // ofHandshake reports whether a command is one that a new connection begins with, or is
 // about the memory marker. Scripts of the handshake have no keys, unlike all others.
 func ofHandshake(args []string) bool {
-	if slices.Contains(args, pool.MemoryKey) {
+	if slices.Contains(args, pipeline.MemoryKey) {
 		return true
 	}
 	switch args[0] {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -47,7 +48,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	var mu sync.Mutex
 	replies := make([]any, len(l.nodes))
 	r := &round{decided: make(chan struct{})}
-	r.request = pool.Request{
+	r.request = pipeline.Request{
 		Script: inspectScript, Args: inspectScript.Args(nil, []any{l.config.keyPrefix + name}), Accept: isArray, Prove: l.voters.proves(),
 	}
 	r.keep = func(node int, reply any) {
@@ -131,7 +132,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	}
 	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
 	r := &round{
-		request: pool.Request{Script: forceScript, Args: forceScript.Args(nil, []any{key}, l.grace(timeout)), Key: key, Accept: isInteger},
+		request: pipeline.Request{Script: forceScript, Args: forceScript.Args(nil, []any{key}, l.grace(timeout)), Key: key, Accept: isInteger},
 		read:    func(any) vote { return granted },
 		rule:    decideHeld, decided: make(chan struct{}),
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // server is what a server said of itself on the connection on which its marker was read.
@@ -21,7 +21,7 @@ type server struct {
 	hides    bool  // it told who it is before, and does not any more
 }
 
-func serverOf(id pool.Identity, maxTTL time.Duration) server {
+func serverOf(id pipeline.Identity, maxTTL time.Duration) server {
 	s := server{runID: id.RunID, replID: id.ReplID, promoted: id.Promoted, tells: id.TellsDurable}
 	s.recalls, s.maxTTL = id.BacklogTTL.Milliseconds(), maxTTL.Milliseconds()
 	// A restart erases that it was a replica. So one that has replicas, and might be made a replica

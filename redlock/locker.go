@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -23,7 +24,7 @@ import (
 // not be copied.
 type Locker struct {
 	config   config
-	nodes    []*pool.Node
+	nodes    []*pipeline.Node
 	owns     bool // the nodes are ours to close
 	clock    clock.Clock
 	voters   *electorate
@@ -64,10 +65,10 @@ func New(endpoints []string, opts ...Option) (*Locker, error) {
 	if cfg.clock == nil {
 		cfg.clock = clock.System()
 	}
-	poolOpts := append([]pool.Option{pool.WithClock(cfg.clock)}, cfg.pool...)
-	var nodes []*pool.Node
+	poolOpts := append([]pipeline.Option{pipeline.WithClock(cfg.clock)}, cfg.pool...)
+	var nodes []*pipeline.Node
 	for i, endpoint := range endpoints {
-		node, nodeErr := pool.NewNode(endpoint, poolOpts...)
+		node, nodeErr := pipeline.NewNode(endpoint, poolOpts...)
 		if nodeErr != nil {
 			err = invalid("endpoint %d: %w", i+1, nodeErr)
 			break
@@ -99,13 +100,17 @@ func NewFromNodes(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	case cfg.clock == nil:
 		cfg.clock = nodes[0].Clock()
 	}
-	if err := checkNodes(nodes, cfg.clock); err != nil {
+	inner := make([]*pipeline.Node, len(nodes))
+	for i, node := range nodes {
+		inner[i] = (*pipeline.Node)(node)
+	}
+	if err := checkNodes(inner, cfg.clock); err != nil {
 		return nil, err
 	}
-	return newLocker(cfg, append([]*pool.Node(nil), nodes...), false), nil
+	return newLocker(cfg, inner, false), nil
 }
 
-func newLocker(cfg config, nodes []*pool.Node, owns bool) *Locker {
+func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 	l := &Locker{
 		config: cfg, nodes: nodes, owns: owns, clock: cfg.clock,
 		closing: make(chan struct{}), idle: make(chan struct{}),
@@ -165,7 +170,7 @@ func (l *Locker) tellNodes() {
 }
 
 // checkNodes refuses what would make one master vote twice, and nodes that count time differently.
-func checkNodes(nodes []*pool.Node, clk clock.Clock) error {
+func checkNodes(nodes []*pipeline.Node, clk clock.Clock) error {
 	seen := make(map[string]int, len(nodes))
 	for i, node := range nodes {
 		if node == nil {
@@ -219,7 +224,7 @@ func (l *Locker) leave() {
 	}
 }
 
-func closeNodes(nodes []*pool.Node) {
+func closeNodes(nodes []*pipeline.Node) {
 	var all sync.WaitGroup
 	for _, node := range nodes {
 		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil: a node is closed or was

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redquorum/redquorum/internal/memorymodel"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/redistest"
-	"github.com/redquorum/redquorum/pool"
 )
 
 func TestMarkersAreReadAsTheyAreWritten(t *testing.T) {
@@ -39,7 +39,7 @@ func TestMarkersAreReadAsTheyAreWritten(t *testing.T) {
 func TestWhatIsNoMarkerIsUnreadable(t *testing.T) {
 	assert.Equal(t, marker{}, parseMarker(""))
 	for _, text := range []string{
-		" ", pool.OtherType, "hello", "active", "active ", "active a b 0 60000", "active a b 2 60000 c", "active a b 0 0 c", "active a b 0 x c",
+		" ", pipeline.OtherType, "hello", "active", "active ", "active a b 0 60000", "active a b 2 60000 c", "active a b 0 0 c", "active a b 0 x c",
 		"active a b 0 60000 c d", "active  b 0 60000 c", "new a b 0 60000 c", "new until x a b 0 60000 c", "new until -1 a b 0 60000 c",
 		"lost until 5", "active until 5 a b 0 60000 c", "active a b 0 86400001 c", "ACTIVE a b 0 60000 c",
 	} {
@@ -139,7 +139,7 @@ func TestTheMemoryScriptDoesWhatTheModelDoes(t *testing.T) {
 	conn, err := redis.Dial("tcp", redistest.StartOne(t).Addr())
 	require.NoError(t, err)
 	defer conn.Close()
-	texts := []string{"", "active a b 0 60000 c", "new until 5 a b 0 60000 c", "hello", " ", pool.OtherType}
+	texts := []string{"", "active a b 0 60000 c", "new until 5 a b 0 60000 c", "hello", " ", pipeline.OtherType}
 	rapid.Check(t, func(t *rapid.T) {
 		do := func(command string, args ...any) any {
 			reply, err := conn.Do(command, args...)
@@ -149,13 +149,13 @@ func TestTheMemoryScriptDoesWhatTheModelDoes(t *testing.T) {
 			return reply
 		}
 		held := rapid.SampledFrom(texts).Draw(t, "held")
-		do("DEL", pool.MemoryKey)
+		do("DEL", pipeline.MemoryKey)
 		switch held {
 		case "":
-		case pool.OtherType:
-			do(rapid.SampledFrom([]string{"RPUSH", "SADD"}).Draw(t, "type"), pool.MemoryKey, "x")
+		case pipeline.OtherType:
+			do(rapid.SampledFrom([]string{"RPUSH", "SADD"}).Draw(t, "type"), pipeline.MemoryKey, "x")
 		default:
-			do("SET", pool.MemoryKey, held)
+			do("SET", pipeline.MemoryKey, held)
 		}
 		time, err := redis.Int64s(do("TIME"), nil)
 		if err != nil {
@@ -165,7 +165,7 @@ func TestTheMemoryScriptDoesWhatTheModelDoes(t *testing.T) {
 		begin := rapid.SampledFrom([]string{"", wordNew, wordLost, wordActive}).Draw(t, "begin")
 		wait := rapid.SampledFrom([]int64{0, 0, 1, 60_000, maxMarkerTTL}).Draw(t, "wait")
 		due := rapid.SampledFrom([]int64{0, 1, time[0] * 1000, time[0]*1000 + 100_000, math.MaxInt32 * 1000}).Draw(t, "due")
-		reply := do("EVAL", bare([]string{memorySource}), 1, pool.MemoryKey, expected, begin, "rest of it", wait, due)
+		reply := do("EVAL", bare([]string{memorySource}), 1, pipeline.MemoryKey, expected, begin, "rest of it", wait, due)
 		if !isMemoryReply(reply) {
 			t.Fatalf("%q", reply)
 		}
@@ -179,7 +179,7 @@ func TestTheMemoryScriptDoesWhatTheModelDoes(t *testing.T) {
 			t.Fatalf("got %q, want %q", said[0], want)
 		}
 		if want != held {
-			if kept := fmt.Sprintf("%s", do("GET", pool.MemoryKey)); kept != want {
+			if kept := fmt.Sprintf("%s", do("GET", pipeline.MemoryKey)); kept != want {
 				t.Fatalf("the key holds %q, want %q", kept, want)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -53,12 +54,12 @@ func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
 		other := fakenode.New(c.clock)
 		c.swap(2, other)
 		c.admit(2, maxTTL)
-		marker, _, _ := other.Get(pool.MemoryKey)
+		marker, _, _ := other.Get(pipeline.MemoryKey)
 		_, rest, _ := strings.Cut(marker, " ")
 		now, _ := c.do(2, "EVAL", "return redis.call('TIME')[1]", 0).([]byte)
 		seconds, err := strconv.ParseInt(string(now), 10, 64)
 		require.NoError(t, err)
-		c.do(2, "SET", pool.MemoryKey, fmt.Sprintf("new until %d %s", seconds*1000+1500, rest))
+		c.do(2, "SET", pipeline.MemoryKey, fmt.Sprintf("new until %d %s", seconds*1000+1500, rest))
 		for range 6 {
 			time.Sleep(time.Second)
 			c.refused(lock, b)
@@ -73,7 +74,7 @@ func TestANewClusterThatLosesAMasterAtTheSecondLookVotesInTime(t *testing.T) {
 		asked := 0
 		c.servers[2].Delay(func() time.Duration { return time.Millisecond }, nil)
 		c.servers[2].ReplyRaw(func(cmd []string) []byte {
-			if cmd[0] == "EVALSHA" && slices.Contains(cmd, pool.MemoryKey) {
+			if cmd[0] == "EVALSHA" && slices.Contains(cmd, pipeline.MemoryKey) {
 				if asked++; asked >= 2 { // the second look, and whatever comes after it
 					return []byte("!")
 				}
@@ -110,7 +111,7 @@ func TestAUserWhoMayOnlyReadTheMarkerGetsLocks(t *testing.T) {
 	inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
 		c.grown()
 		c.servers[0].ReplyRaw(func(cmd []string) []byte {
-			if cmd[0] != "GET" && cmd[0] != "SET" && slices.Contains(cmd, pool.MemoryKey) {
+			if cmd[0] != "GET" && cmd[0] != "SET" && slices.Contains(cmd, pipeline.MemoryKey) {
 				return []byte("-NOPERM No permissions to access a key\r\n")
 			}
 			return nil
@@ -119,7 +120,7 @@ func TestAUserWhoMayOnlyReadTheMarkerGetsLocks(t *testing.T) {
 		lock, err := l.TryLock(ctx, "a")
 		require.NoError(t, err)
 		require.NoError(t, lock.Unlock(ctx))
-		c.do(0, "SET", pool.MemoryKey, "lost until 1 "+rand.Text()+" run 0 10000 repl")
+		c.do(0, "SET", pipeline.MemoryKey, "lost until 1 "+rand.Text()+" run 0 10000 repl")
 		_, err = l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	})

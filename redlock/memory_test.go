@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -60,10 +61,10 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 		"another server, old":           func(c *cluster) { c.servers[2].SwitchServer(time.Hour) },
 		"INFO denied after the restart": func(c *cluster) { c.deny(2, "INFO"); c.servers[2].Restart(false) },
 		"CONFIG denied as well":         func(c *cluster) { c.deny(2, "INFO", "CONFIG"); c.servers[2].RestartFromSnapshot() },
-		"somebody wrote another text":   func(c *cluster) { c.do(2, "FLUSHALL"); c.do(2, "SET", pool.MemoryKey, "hello") },
+		"somebody wrote another text":   func(c *cluster) { c.do(2, "FLUSHALL"); c.do(2, "SET", pipeline.MemoryKey, "hello") },
 		"somebody wrote another type": func(c *cluster) {
 			c.do(2, "FLUSHALL")
-			c.do(2, "ZADD", pool.MemoryKey, 1, "x")
+			c.do(2, "ZADD", pipeline.MemoryKey, 1, "x")
 		},
 	} {
 		for _, knew := range []bool{true, false} {
@@ -158,14 +159,14 @@ func TestAnOldViewDoesNotMakeAForgetfulMasterActive(t *testing.T) {
 			c.locker()
 			time.Sleep(10 * time.Second) // it looks at n0 and n1 every second by now, and dials n2 more often
 			for i := range 2 {           // the others had n2 with them
-				text, _, _ := c.servers[i].Get(pool.MemoryKey)
+				text, _, _ := c.servers[i].Get(pipeline.MemoryKey)
 				fields := strings.Fields(text)
 				require.Equal(t, "new", fields[0])
-				c.do(i, "SET", pool.MemoryKey, "active "+strings.Join(fields[3:], " "))
+				c.do(i, "SET", pipeline.MemoryKey, "active "+strings.Join(fields[3:], " "))
 			}
 			c.servers[2].Restart(false) // and now it has forgotten what they gave it
 			time.Sleep(5 * time.Second)
-			text, _, _ := c.servers[2].Get(pool.MemoryKey)
+			text, _, _ := c.servers[2].Get(pipeline.MemoryKey)
 			assert.Regexp(t, "^new until ", text)
 		})
 	}
@@ -381,8 +382,8 @@ func (c *cluster) durable() *cluster {
 	for i, server := range c.servers {
 		server.SetConfig("appendonly", "yes")
 		server.SetConfig("appendfsync", "always")
-		marker, _, _ := server.Get(pool.MemoryKey)
-		c.do(i, "SET", pool.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
+		marker, _, _ := server.Get(pipeline.MemoryKey)
+		c.do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
 	}
 	return c
 }
@@ -423,12 +424,12 @@ func TestADurableMasterThatRestartedVotesForThoseWhoNeverMetIt(t *testing.T) {
 func TestTwoMastersWithOneIncarnationDoNotVote(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		of := func(i int) []string {
-			text, _, _ := c.servers[i].Get(pool.MemoryKey)
+			text, _, _ := c.servers[i].Get(pipeline.MemoryKey)
 			return strings.Fields(text)
 		}
 		copied := of(2)
 		copied[1] = of(1)[1]
-		c.do(2, "SET", pool.MemoryKey, strings.Join(copied, " "))
+		c.do(2, "SET", pipeline.MemoryKey, strings.Join(copied, " "))
 		l := c.locker()
 		settle()
 		_, err := l.TryLock(ctx, "a")

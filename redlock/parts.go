@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // Of a set of names, all or none are taken in one step, so a set takes nothing from others while it
@@ -129,7 +129,7 @@ func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error
 	}
 	lock.begin(l.voters.now(), l.clock.Now(), w.cfg.maxHold)
 	r := &round{
-		request: pool.Request{
+		request: pipeline.Request{
 			Script: joinScript, Args: joinScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),
 			Accept: isGrant, Prove: l.voters.proves(),
 		},

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 )
 
 // errUnproven is the vote of a node that did not prove that it remembers.
-var errUnproven = &pool.CallError{
-	Fate: pool.Unknown, Err: fmt.Errorf("%w: it did not prove that it remembers", pool.ErrQuarantined),
+var errUnproven = &pipeline.CallError{
+	Fate: pipeline.Unknown, Err: fmt.Errorf("%w: it did not prove that it remembers", pool.ErrQuarantined),
 }
 
 // unproven returns what there is to say of a node that failed: where it did not prove that it
@@ -27,7 +28,7 @@ func (l *Locker) unproven(i int, said error) error {
 // proven reports whether a vote counts, by the proof that was read behind it: the node was admitted
 // by the same marker. So what it held when the vote was given is all that it was given since it
 // became active.
-func (e *electorate) proven(i int, proof *pool.Proof) bool {
+func (e *electorate) proven(i int, proof *pipeline.Proof) bool {
 	switch r := e.present.Load(); {
 	case r.proofless>>i&1 == 1: // it may be readable all the same: what others wrote is heeded
 		return r.voting>>i&1 == 1 && (proof == nil || parseMarker(proof.Marker).state != markerLost)
@@ -113,8 +114,8 @@ func (e *electorate) look() {
 	r := e.present.Load()
 	for left := r.voting &^ r.proofless; left != 0; left &= left - 1 {
 		g := &glance{electorate: e, node: bits.TrailingZeros64(left)}
-		g.request = pool.Request{
-			Name: "GET", Args: []any{pool.MemoryKey}, Accept: isGlance, Deadline: e.clock.Now().Add(patrolPause), Sink: g,
+		g.request = pipeline.Request{
+			Name: "GET", Args: []any{pipeline.MemoryKey}, Accept: isGlance, Deadline: e.clock.Now().Add(patrolPause), Sink: g,
 		}
 		g.call.Request = &g.request
 		e.nodes[g.node].Do(&g.call)
@@ -125,8 +126,8 @@ func (e *electorate) look() {
 type glance struct {
 	electorate *electorate
 	node       int
-	request    pool.Request
-	call       pool.Call
+	request    pipeline.Request
+	call       pipeline.Call
 }
 
 func isGlance(reply any) bool {
@@ -134,10 +135,10 @@ func isGlance(reply any) bool {
 	return ok || reply == nil
 }
 
-// Complete takes the answer. It implements pool.Sink.
-func (g *glance) Complete(_ *pool.Call, reply any, err error) {
+// Complete takes the answer. It implements pipeline.Sink.
+func (g *glance) Complete(_ *pipeline.Call, reply any, err error) {
 	if err == nil {
 		text, _ := reply.([]byte)
-		g.electorate.proven(g.node, &pool.Proof{Marker: string(text)})
+		g.electorate.proven(g.node, &pipeline.Proof{Marker: string(text)})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -17,7 +18,7 @@ import (
 func (c *cluster) proofless() *cluster {
 	for _, server := range c.servers {
 		server.ReplyRaw(func(cmd []string) []byte {
-			if slices.Contains(cmd, pool.MemoryKey) {
+			if slices.Contains(cmd, pipeline.MemoryKey) {
 				return []byte("-NOPERM No permissions to access a key\r\n")
 			}
 			return nil

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // pilotAnswer is what wait.lua returns.
@@ -56,14 +56,14 @@ func (w *waiter) ask(ctx context.Context, lock *Lock, pilot int) (*round, *pilot
 	return r, answer
 }
 
-func (lock *Lock) waitRequest(w *waiter, process string) pool.Request {
+func (lock *Lock) waitRequest(w *waiter, process string) pipeline.Request {
 	l := lock.locker
 	args := []any{
 		lock.valueArg, lock.ttl.Milliseconds(), l.grace(lock.timeout), w.target + 1, process,
 		l.clock.Now().Sub(w.since).Microseconds(), waitListLife.Milliseconds(), maxWaiting,
 		w.placeOfOthers(),
 	}
-	return pool.Request{
+	return pipeline.Request{
 		Script: waitScript, Args: waitScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),
 		Key: lock.key(), Prove: l.voters.proves(), Accept: func(reply any) bool { return isPilotReply(reply, len(lock.keys)) },
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // Ready returns nil once a quorum of nodes answers. It goes on asking until ctx ends; the error
@@ -49,7 +49,7 @@ func (l *Locker) ping(ctx context.Context) error {
 // newPing returns a round that asks for a sign of life.
 func (l *Locker) newPing() *round {
 	return &round{
-		request: pool.Request{Name: "PING", Accept: func(reply any) bool { return reply == "PONG" }, Prove: l.voters.proves()},
+		request: pipeline.Request{Name: "PING", Accept: func(reply any) bool { return reply == "PONG" }, Prove: l.voters.proves()},
 		read:    func(any) vote { return granted },
 		rule:    decideHeld, decided: make(chan struct{}),
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // Unlock releases the lock on every node, also on those that did not grant it. It is not cut short
@@ -83,7 +83,7 @@ func (lock *Lock) newRelease() *round {
 		args = append(args, l.ears.process)
 	}
 	return &round{
-		request: pool.Request{Script: script, Args: args, Key: lock.key(), Accept: isInteger},
+		request: pipeline.Request{Script: script, Args: args, Key: lock.key(), Accept: isInteger},
 		read:    readRelease, rule: decideHeld,
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // round asks every node the same thing once, at the same time, and counts their votes. It is decided as soon as no vote
@@ -18,10 +18,10 @@ import (
 //
 // A round may begin with votes that are in already: those nodes are not asked.
 type round struct {
-	request pool.Request
+	request pipeline.Request
 	aside   *aside                    // what one node is asked instead; nil where all are asked the same
-	calls   []pool.Call               // one per node
-	room    [5]pool.Call              // for the usual number of nodes
+	calls   []pipeline.Call           // one per node
+	room    [5]pipeline.Call          // for the usual number of nodes
 	read    func(reply any) vote      // what a node's answer means
 	rule    func(votes tally) verdict // when the votes decide, and what
 	keep    func(node int, reply any) // takes every reply; nil where only the votes count
@@ -44,7 +44,7 @@ type round struct {
 // aside is what one node is asked instead of what the others are.
 type aside struct {
 	node    int
-	request pool.Request
+	request pipeline.Request
 }
 
 // rare is what few rounds have. Every byte of a round is one of every lock and of every release.
@@ -63,7 +63,7 @@ func (r *round) send(l *Locker, deadline clock.Instant, keep uint64) {
 	nodes := l.nodes
 	r.voters = l.voters
 	if r.calls = r.room[:min(len(nodes), len(r.room))]; len(nodes) > len(r.room) {
-		r.calls = make([]pool.Call, len(nodes))
+		r.calls = make([]pipeline.Call, len(nodes))
 	}
 	in := r.granted | r.refused | r.failed // guarded by nothing yet: no call has been made
 	r.touched = allNodes(len(nodes)) &^ (r.refused | r.failed)
@@ -92,8 +92,8 @@ func (r *round) send(l *Locker, deadline clock.Instant, keep uint64) {
 	}
 }
 
-// Proven counts a node's vote, if it proved that it remembers. It implements pool.Prover.
-func (r *round) Proven(call *pool.Call, reply any, proof *pool.Proof) {
+// Proven counts a node's vote, if it proved that it remembers. It implements pipeline.Prover.
+func (r *round) Proven(call *pipeline.Call, reply any, proof *pipeline.Proof) {
 	if !r.voters.proven(int(call.Index), proof) {
 		if r.keep != nil {
 			r.keep(int(call.Index), reply) // what it says is shown, and does not count
@@ -106,8 +106,8 @@ func (r *round) Proven(call *pool.Call, reply any, proof *pool.Proof) {
 
 func allNodes(n int) uint64 { return ^uint64(0) >> (maxNodes - n) }
 
-// Complete counts a node's vote. It implements pool.Sink.
-func (r *round) Complete(call *pool.Call, reply any, err error) {
+// Complete counts a node's vote. It implements pipeline.Sink.
+func (r *round) Complete(call *pipeline.Call, reply any, err error) {
 	v := failed
 	if err == nil {
 		v = r.read(reply)

@@ -4,7 +4,7 @@ import (
 	_ "embed" // the scripts
 	"strings"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 //go:embed scripts/free.lua
@@ -68,8 +68,8 @@ var memorySource string
 var verifySource string
 
 // late and inOrder put a script together, without the comments of its files: a connection carries it once.
-func late(sources ...string) *pool.Script    { return pool.NewLateScript(bare(sources)) }
-func inOrder(sources ...string) *pool.Script { return pool.NewScript(bare(sources)) }
+func late(sources ...string) *pipeline.Script    { return pipeline.NewLateScript(bare(sources)) }
+func inOrder(sources ...string) *pipeline.Script { return pipeline.NewScript(bare(sources)) }
 
 func bare(sources []string) string {
 	var code strings.Builder

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -200,8 +200,8 @@ func eagerForeigner(u *users) {
 func durably(u *users) {
 	for i, server := range u.servers {
 		setDurable(server)
-		marker, _, _ := server.Get(pool.MemoryKey)
-		u.do(i, "SET", pool.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
+		marker, _, _ := server.Get(pipeline.MemoryKey)
+		u.do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
 	}
 }
 

@@ -88,7 +88,7 @@ func (l *Locker) Stats() Stats {
 }
 
 func (l *Locker) nodeStats(i int) NodeStats {
-	s := NodeStats{Stats: l.nodes[i].Stats(), Barred: l.voters.why(i), Memory: l.voters.memory(i), QuarantinedFor: l.voters.quarantinedFor(i)}
+	s := NodeStats{Stats: pool.Stats(l.nodes[i].Stats()), Barred: l.voters.why(i), Memory: l.voters.memory(i), QuarantinedFor: l.voters.quarantinedFor(i)}
 	s.Unidentified = s.State == pool.Up && s.RunID == ""
 	return s
 }

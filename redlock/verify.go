@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // Verify asks the nodes whether a quorum still holds the lock, and returns nil if so. Errors: [ErrLost] (and the lock is lost from now on)
@@ -26,7 +26,7 @@ func (lock *Lock) Verify(ctx context.Context) error {
 	}
 	defer l.leave()
 	r := &round{
-		request: pool.Request{
+		request: pipeline.Request{
 			Script: verifyScript, Args: verifyScript.Args(nil, lock.keys, lock.valueArg), Accept: isInteger, Prove: l.voters.proves(),
 		},
 		read: readOne, rule: decideHeld, decided: make(chan struct{}),

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -41,7 +41,7 @@ func TestALockOfAnyNameOnAnyNumberOfNodesIsHandedOver(t *testing.T) {
 				time.Sleep(time.Second)
 				for _, server := range c.servers {
 					for _, key := range server.Keys() {
-						if key == pool.MemoryKey {
+						if key == pipeline.MemoryKey {
 							continue
 						}
 						_, left, _ := server.Get(key)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -112,7 +113,7 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	})
 	for i, node := range nodes {
 		examined.Go(func() {
-			p := probe{node: node, clock: d.clock, prefix: d.prefix}
+			p := probe{node: (*pipeline.Node)(node), clock: d.clock, prefix: d.prefix}
 			connected := p.connect(ctx, &all[i])
 			met.Done()
 			all[i].takeVote(votes()[i]) // before the questions: the last of them ends all other talk on the connection

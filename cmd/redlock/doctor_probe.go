@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -56,7 +57,7 @@ func (f *facts) takeVote(stats redlock.NodeStats) {
 
 // probe asks one master.
 type probe struct {
-	node   *pool.Node
+	node   *pipeline.Node
 	clock  clock.Clock
 	prefix string
 }
@@ -178,16 +179,16 @@ func (p *probe) askConfig(ctx context.Context, f *facts) error {
 
 // derivedScript looks at a key as the wait list of a lock is named, of which the server was told
 // nothing.
-var derivedScript = pool.NewLateScript("return redis.call('GET', 'redquorum:waits:' .. KEYS[1])")
+var derivedScript = pipeline.NewLateScript("return redis.call('GET', 'redquorum:waits:' .. KEYS[1])")
 
 // tryDerivedKey finds out whether a script may touch keys that are not among its KEYS.
 func (p *probe) tryDerivedKey(ctx context.Context, f *facts) error {
 	w := make(waiter, 1)
-	p.node.Do(&pool.Call{Request: &pool.Request{
+	p.node.Do(&pipeline.Call{Request: &pipeline.Request{
 		Script: derivedScript, Args: derivedScript.Args(nil, []any{p.trialKey()}), Deadline: p.clock.Now().Add(answerBound), Sink: w,
 	}})
 	_, err := w.wait(ctx)
-	if call, ok := errors.AsType[*pool.CallError](err); ok && call.Fate == pool.Refused {
+	if call, ok := errors.AsType[*pipeline.CallError](err); ok && call.Fate == pipeline.Refused {
 		f.derived = call.Err
 		return nil
 	}
@@ -211,7 +212,7 @@ func (p *probe) tryCommands(ctx context.Context, f *facts) error {
 		{"EVAL", []any{"return redis.call('PEXPIRE', KEYS[1], ARGV[1])", 1, key, life}},
 		{"EVAL", []any{trialScript, 0}}, // one of the two makes the next one known
 		{"SCRIPT", []any{"LOAD", trialScript}},
-		{"EVALSHA", []any{pool.NewScript(trialScript).Digest(), 0}},
+		{"EVALSHA", []any{pipeline.NewScript(trialScript).Digest(), 0}},
 		{"DEL", []any{key}},
 		{"PUBLISH", []any{channel, ""}},
 		{"SUBSCRIBE", []any{channel}}, // the last: from here on the connection takes nothing else
@@ -244,8 +245,8 @@ func (p *probe) askAll(ctx context.Context, f *facts, questions []question, take
 
 // refused notes a command that the server refused, and reports whether it did.
 func (f *facts) refused(command string, err error) bool {
-	var call *pool.CallError
-	if !errors.As(err, &call) || call.Fate != pool.Refused {
+	var call *pipeline.CallError
+	if !errors.As(err, &call) || call.Fate != pipeline.Refused {
 		return false
 	}
 	if command == "CONFIG" {
@@ -269,7 +270,7 @@ func (p *probe) call(ctx context.Context, name string, args ...any) (any, error)
 
 func (p *probe) send(name string, args ...any) waiter {
 	w := make(waiter, 1)
-	p.node.Do(&pool.Call{Request: &pool.Request{Name: name, Args: args, Deadline: p.clock.Now().Add(answerBound), Sink: w}})
+	p.node.Do(&pipeline.Call{Request: &pipeline.Request{Name: name, Args: args, Deadline: p.clock.Now().Add(answerBound), Sink: w}})
 	return w
 }
 
@@ -281,7 +282,7 @@ type answer struct {
 	err   error
 }
 
-func (w waiter) Complete(_ *pool.Call, reply any, err error) { w <- answer{reply, err} }
+func (w waiter) Complete(_ *pipeline.Call, reply any, err error) { w <- answer{reply, err} }
 
 func (w waiter) wait(ctx context.Context) (any, error) {
 	select {

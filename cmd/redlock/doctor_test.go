@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 )
@@ -216,7 +217,7 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		}, severe, "quarantine", []string{"quarantined for another ", "it had no memory when it was first met"}, nil},
 		{"lost", func(t *testing.T) string {
 			s := redistest.StartOne(t, durable)
-			_, err := s.Do("SET", pool.MemoryKey, "somebody else's")
+			_, err := s.Do("SET", pipeline.MemoryKey, "somebody else's")
 			require.NoError(t, err)
 			return s.URL()
 		}, severe, "quarantine", []string{"quarantined for another ", "it lost its keys"}, nil},

@@ -7,12 +7,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 )
 
 // memoryScript finds out whether a script may do what the memory marker takes. A word that is no
 // option makes SET fail before it writes, but behind the checks of rights and of memory.
-var memoryScript = pool.NewLateScript(`
+var memoryScript = pipeline.NewLateScript(`
 local time = redis.pcall('TIME')
 if time.err then return time end
 local set = redis.pcall('SET', KEYS[1], '', 'redquorum')
@@ -21,8 +22,8 @@ return set`)
 
 // askMemory reads the memory marker, and finds out whether it could be written.
 func (p *probe) askMemory(ctx context.Context, f *facts) error {
-	reply, err := p.call(ctx, "GET", pool.MemoryKey)
-	if call, ok := errors.AsType[*pool.CallError](err); ok && call.Fate == pool.Refused {
+	reply, err := p.call(ctx, "GET", pipeline.MemoryKey)
+	if call, ok := errors.AsType[*pipeline.CallError](err); ok && call.Fate == pipeline.Refused {
 		f.unreadable = call.Err
 		return nil
 	}
@@ -31,11 +32,11 @@ func (p *probe) askMemory(ctx context.Context, f *facts) error {
 	}
 	f.marker = text(reply)
 	w := make(waiter, 1)
-	p.node.Do(&pool.Call{Request: &pool.Request{
-		Script: memoryScript, Args: memoryScript.Args(nil, []any{pool.MemoryKey}), Deadline: p.clock.Now().Add(answerBound), Sink: w,
+	p.node.Do(&pipeline.Call{Request: &pipeline.Request{
+		Script: memoryScript, Args: memoryScript.Args(nil, []any{pipeline.MemoryKey}), Deadline: p.clock.Now().Add(answerBound), Sink: w,
 	}})
 	_, err = w.wait(ctx)
-	if call, ok := errors.AsType[*pool.CallError](err); ok && call.Fate == pool.Refused {
+	if call, ok := errors.AsType[*pipeline.CallError](err); ok && call.Fate == pipeline.Refused {
 		f.unwritable = call.Err
 		return nil
 	}
@@ -114,12 +115,12 @@ func (f *facts) checkMarker(add adder) {
 	)
 	switch other := f.markerRunID(); {
 	case f.unreadable != nil:
-		add(warning, "marker", inferred, allow, "%s cannot be read: %v", pool.MemoryKey, f.unreadable)
+		add(warning, "marker", inferred, allow, "%s cannot be read: %v", pipeline.MemoryKey, f.unreadable)
 	case f.unwritable != nil:
-		add(warning, "marker", "it proves something only where others keep it; else "+inferred, allow, "%s cannot be written: %v", pool.MemoryKey, f.unwritable)
+		add(warning, "marker", "it proves something only where others keep it; else "+inferred, allow, "%s cannot be written: %v", pipeline.MemoryKey, f.unwritable)
 	case other != "" && f.runID != "" && other != f.runID:
 		add(warning, "marker", "its keys came from a disk or another server, and whether they are all there is open", "run doctor again in a moment",
-			"%s was written for another process (run_id %s)", pool.MemoryKey, other)
+			"%s was written for another process (run_id %s)", pipeline.MemoryKey, other)
 	}
 }
 

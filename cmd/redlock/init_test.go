@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -140,7 +141,7 @@ func TestInitTakesNoArgumentsAndShowsNone(t *testing.T) {
 
 func markerOf(t *testing.T, s *redistest.Server) string {
 	t.Helper()
-	marker, err := redis.String(s.Do("GET", pool.MemoryKey))
+	marker, err := redis.String(s.Do("GET", pipeline.MemoryKey))
 	if err != nil {
 		require.ErrorIs(t, err, redis.ErrNil)
 	}

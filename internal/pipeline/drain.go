@@ -1,0 +1,56 @@
+package pipeline
+
+import "context"
+
+// Drain waits until the server has answered all kept calls, and returns how many it has not when
+// ctx ends or the node is closed: Close would forget them. Without any it returns at once. It stops
+// nobody from making more.
+func (n *Node) Drain(ctx context.Context) (left int) {
+	for {
+		n.mu.Lock()
+		left = n.keptLocked()
+		if left == 0 || n.state == Closed {
+			n.mu.Unlock()
+			return left
+		}
+		if n.drained == nil {
+			n.drained = make(chan struct{})
+		}
+		drained := n.drained
+		n.mu.Unlock()
+		select {
+		case <-drained: // there may be new ones
+		case <-ctx.Done():
+			n.mu.Lock()
+			left = n.keptLocked()
+			n.mu.Unlock()
+			return left
+		}
+	}
+}
+
+// keptLocked returns how many kept calls the server has not answered, whether or not somebody still
+// waits for them.
+func (n *Node) keptLocked() (kept int) {
+	count := func(r *ring) {
+		for i := range r.len() {
+			if r.at(i).Keep {
+				kept++
+			}
+		}
+	}
+	count(&n.queue)
+	if n.conn != nil {
+		count(&n.conn.retries)
+		count(&n.conn.pending)
+	}
+	return kept
+}
+
+// drainedLocked wakes those who wait in Drain, if there is something to tell them.
+func (n *Node) drainedLocked() {
+	if n.drained != nil && (n.state == Closed || n.keptLocked() == 0) {
+		close(n.drained)
+		n.drained = nil
+	}
+}

@@ -1,0 +1,115 @@
+package pipeline
+
+import (
+	"sync"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
+)
+
+const testChannel = "redquorum:wake:test"
+
+// ear is a Listener that keeps what it is told.
+type ear struct {
+	told chan struct{} // has room for one: there is something new
+
+	mu     sync.Mutex
+	events []string // "listening", "deaf", or a message behind a "<"
+	errs   []error  // of each "deaf"
+}
+
+func newEar() *ear { return &ear{told: make(chan struct{}, 1)} }
+
+func (e *ear) Listening() { e.note("listening") }
+
+func (e *ear) Heard(message string) { e.note("<" + message) }
+
+func (e *ear) Deaf(err error) {
+	e.mu.Lock()
+	e.errs = append(e.errs, err)
+	e.mu.Unlock()
+	e.note("deaf")
+}
+
+func (e *ear) note(event string) {
+	e.mu.Lock()
+	e.events = append(e.events, event)
+	e.mu.Unlock()
+	select {
+	case e.told <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what was told since the last time.
+func (e *ear) take() (events []string, errs []error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	events, errs = e.events, e.errs
+	e.events, e.errs = nil, nil
+	return events, errs
+}
+
+// events returns what was told since the last time, once everything that happens now has happened.
+func (h *harness) events(e *ear) []string {
+	synctest.Wait()
+	events, _ := e.take()
+	return events
+}
+
+// deafness returns the errors of what was told since the last time, all of which was Deaf.
+func (h *harness) deafness(e *ear) []error {
+	h.t.Helper()
+	synctest.Wait()
+	events, errs := e.take()
+	require.Len(h.t, errs, len(events), "%v", events)
+	require.NotEmpty(h.t, errs)
+	return errs
+}
+
+// subscribe returns a subscription of the node's that is in force.
+func (h *harness) subscribe() (*Subscription, *ear) {
+	h.t.Helper()
+	e := newEar()
+	s := h.node.Subscribe(testChannel, e)
+	require.Equal(h.t, []string{"listening"}, h.events(e))
+	return s, e
+}
+
+// publish says how many heard it.
+func (h *harness) publish(message string) int64 {
+	h.t.Helper()
+	r := h.command("PUBLISH", testChannel, message).wait()
+	require.NoError(h.t, r.err)
+	return r.reply.(int64)
+}
+
+// commandsOf returns the commands of that name that the server saw.
+func (h *harness) commandsOf(name string) (found []fakenode.Command) {
+	for _, c := range h.server.Commands() {
+		if c.Args[0] == name {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// killSubscriber makes the server close the latest subscriber's connection.
+func (h *harness) killSubscriber() {
+	h.t.Helper()
+	subscribes := h.commandsOf("SUBSCRIBE")
+	r := h.command("CLIENT", "KILL", "ID", subscribes[len(subscribes)-1].Conn).wait()
+	require.NoError(h.t, r.err)
+	require.EqualValues(h.t, 1, r.reply)
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,37 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// printer is a Sink: it is told how a call ended.
+type printer chan string
+
+func (p printer) Complete(_ *pipeline.Call, reply any, err error) { p <- fmt.Sprint(reply, " ", err) }
+
+func ExampleNode_Do() {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	node, err := pipeline.NewNode(server.Addr())
+	if err != nil {
+		panic(err)
+	}
+	defer node.Close()
+
+	done := make(printer, 1)
+	node.Do(&pipeline.Call{Request: &pipeline.Request{
+		Name: "SET", Args: []any{"greeting", "hello"},
+		Deadline: clock.System().Now().Add(5 * time.Second), Sink: done,
+	}})
+	fmt.Println(<-done)
+	// Output: OK <nil>
+}

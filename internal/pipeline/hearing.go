@@ -1,0 +1,140 @@
+package pipeline
+
+import "fmt"
+
+// listen uses a connection until it breaks, and returns why it broke.
+func (s *Subscription) listen(c *conn) error {
+	if !s.begin(c) {
+		c.close()
+		return ErrClosed
+	}
+	pinging := make(chan struct{})
+	go func() {
+		defer close(pinging)
+		s.giveUp(c, s.writePings(c)) // ends the reader
+	}()
+	s.to.Listening()
+	s.giveUp(c, s.read(c)) // ends a write that waits
+	close(c.gone)
+	<-pinging
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conn, s.ping = nil, ""
+	s.watch.Stop()
+	return c.err
+}
+
+// begin makes c the connection of the subscription, unless that was closed meanwhile.
+func (s *Subscription) begin(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	config := &s.node.config
+	s.conn, s.heardAt = c, config.clock.Now()
+	s.watch = config.clock.AfterFunc(config.idlePing, func() { s.look(c) }) // look waits for mu, so it finds watch set
+	return true
+}
+
+// giveUp ends a connection for the first reason that there is.
+func (s *Subscription) giveUp(c *conn, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.giveUpLocked(err)
+}
+
+// read hands the messages to the Listener until the connection ends.
+func (s *Subscription) read(c *conn) error {
+	for {
+		reply, err := c.redis.Receive()
+		if err != nil && !isReply(err) {
+			return connectionLost(err)
+		}
+		c.received++
+		p, err := s.take(c, reply, err)
+		if err != nil {
+			return err
+		}
+		if p.kind == pushMessage {
+			s.to.Heard(p.text)
+		}
+	}
+}
+
+// take checks one reply, and counts it as a sign of life. Nothing of it is in the errors: it may repeat a password.
+func (s *Subscription) take(c *conn, reply any, refusal error) (push, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.err != nil {
+		return push{}, c.err // given up: the Listener need not hear what redigo has in store
+	}
+	p, ok := push{kind: pushPong, text: s.ping}, true
+	if refusal == nil {
+		p, ok = parsePush(reply)
+	}
+	switch {
+	case !ok:
+		return push{}, fmt.Errorf("%w: a subscriber was sent a %T", ErrProtocol, reply)
+	case p.kind == pushPong && (s.ping == "" || p.text != s.ping):
+		return push{}, fmt.Errorf("%w: a reply that nobody asked for", ErrProtocol)
+	case p.kind == pushPong:
+		// An error is an answer too: an ACL may forbid PING.
+		s.ping = ""
+	case p.kind != pushMessage || p.channel != s.channel:
+		return push{}, fmt.Errorf("%w: the server changed the subscription", ErrProtocol)
+	}
+	s.heardAt = s.node.config.clock.Now()
+	return p, nil
+}
+
+// look runs when something may be due: it has an idle connection PINGed, and gives it up where that has no answer. It counts
+// from the PING, and not from what was last heard, for a process that did not run for a while has not listened either.
+func (s *Subscription) look(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != c || c.err != nil {
+		return
+	}
+	config := &s.node.config
+	now := config.clock.Now()
+	if s.ping == "" {
+		if pingAt := s.heardAt.Add(config.idlePing); pingAt > now {
+			s.watch.Reset(pingAt.Sub(now))
+			return
+		}
+		s.pings++
+		s.ping, s.pingedAt = fmt.Sprint("redquorum-subscriber-", s.pings), now
+		select {
+		case c.wake <- struct{}{}:
+		default: // the writer has not come to the last one, and will find this one
+		}
+	}
+	giveUpAt := max(s.pingedAt, s.heardAt).Add(config.dialTimeout) // what comes before the answer is a sign of life too
+	if giveUpAt > now {
+		s.watch.Reset(giveUpAt.Sub(now))
+		return
+	}
+	c.giveUpLocked(fmt.Errorf("%w: nothing heard for %v", ErrStalled, now.Sub(s.heardAt)))
+}
+
+// writePings sends a PING whenever look wants one. It is not look that writes: a write may wait for a peer that takes
+// nothing, and look is what ends it.
+func (s *Subscription) writePings(c *conn) error {
+	for {
+		select {
+		case <-c.wake:
+		case <-c.gone:
+			return nil
+		}
+		s.mu.Lock()
+		text := s.ping
+		s.mu.Unlock()
+		if text == "" {
+			continue // a wrong server answered before it was asked
+		}
+		if err := c.send([]outgoing{{"PING", []any{text}}}); err != nil {
+			return connectionLost(err)
+		}
+	}
+}

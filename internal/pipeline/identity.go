@@ -1,0 +1,211 @@
+package pipeline
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// Identity is which server answers at a node's endpoint, as it told when the connection was made.
+type Identity struct {
+	RunID   string // of the server process; empty where INFO is denied or does not tell: the server is unidentified
+	Product string // "redis", "valkey" and the like, in lower case; empty where unknown
+	Version string // of the product; empty where unknown
+
+	// Started is the latest moment at which the server can have started: its uptime before the connection was made. A
+	// server's uptime follows its wall clock; one that is negative counts as zero. Meaningless when unidentified.
+	Started clock.Instant
+	// Durable: the server says that it writes every command to disk before it answers (appendonly
+	// yes, appendfsync always, no-appendfsync-on-rewrite no), so that a restart loses nothing.
+	// False where CONFIG GET is denied.
+	Durable bool
+	// TellsDurable: CONFIG GET is allowed.
+	TellsDurable bool
+	// ReplID is the id of the server's replication history; empty where INFO does not tell. It
+	// changes when a replica becomes a master, and when a master has been without replicas for
+	// long.
+	ReplID string
+	// Promoted: the server was a replica before it was a master (it has a second replication id).
+	Promoted bool
+	// BacklogTTL is how long after its last replica a master changes its ReplID, and forgets that
+	// it was Promoted; 0 for never, or where CONFIG GET is denied.
+	BacklogTTL time.Duration
+	// Replicated: the server has replicas, or has had some lately (it keeps a replication backlog).
+	Replicated bool
+	// Memory is what the memory key held, read before the rest was told; nil where the user may not
+	// read it.
+	Memory *Proof
+	// Broke is when the connection before this one ended, whoever was there; 0 on first contact.
+	Broke clock.Instant
+	// Connection counts the connections of the node: a later identity has a larger one.
+	Connection uint64
+	// Connected is when the connection was made.
+	Connected clock.Instant
+	// Previous is the run id of the server that answered here before; empty on first contact.
+	Previous string
+	// LastContact is when the last connection to that server ended.
+	LastContact clock.Instant
+}
+
+// Identity returns who answers at the endpoint, or answered last; false before the first connection.
+func (n *Node) Identity() (Identity, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.identity, n.met
+}
+
+// Observe makes the node call f whenever its state or its identity may have changed, and returns what ends that. A new identity is
+// told before any call goes out on its connection. f runs on the node's own goroutine: it must be quick and must not wait. It may ask
+// the node for [Node.Identity] and [Node.Stats].
+func (n *Node) Observe(f func()) (stop func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := new(byte)
+	n.observers[key] = f
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.observers, key)
+	}
+}
+
+func (n *Node) tellObservers() {
+	n.mu.Lock()
+	observers := make([]func(), 0, len(n.observers))
+	for _, f := range n.observers {
+		observers = append(observers, f)
+	}
+	n.mu.Unlock()
+	for _, f := range observers {
+		f()
+	}
+}
+
+// identify makes the server of a new connection the node's, before a call goes out to it.
+func (n *Node) identify(c *conn) {
+	n.mu.Lock()
+	next := c.identity
+	if before := n.identity; n.met {
+		next.Broke = n.lastContact
+		next.Previous, next.LastContact = before.RunID, n.lastContact
+		if next.RunID == before.RunID {
+			// The same process: its first word counts, for its clock may have been set since.
+			next.Started, next.Previous, next.LastContact = before.Started, before.Previous, before.LastContact
+		}
+	}
+	n.connections++
+	next.Connection = n.connections
+	n.identity, n.met = next, true
+	if n.state == Down {
+		n.state, n.downErr = Connecting, nil // a connection stands: what the observers send goes out on it
+	}
+	n.mu.Unlock()
+	n.tellObservers()
+}
+
+// takeServer reads INFO server and refuses what is no master of its own.
+func (c *conn) takeServer(info string, now clock.Instant) error {
+	c.identity.RunID = infoField(info, "run_id")
+	c.identity.Product, c.identity.Version = productOf(info)
+	c.identity.Connected = now
+	c.identity.Started = now
+	// Redis subtracts two moments that are cut to seconds, so the uptime may be almost a second too much.
+	if uptime, err := strconv.ParseInt(infoField(info, "uptime_in_seconds"), 10, 64); err == nil && uptime > 1 {
+		c.identity.Started = now.Add(-time.Duration(min(uptime-1, int64(maxUptime/time.Second))) * time.Second)
+	}
+	for _, field := range []string{"redis_mode", "server_mode", "redict_mode"} { // Redis, Valkey from 8 on, Redict
+		switch infoField(info, field) {
+		case "cluster":
+			return notItsOwn(ErrClusterMode)
+		case "sentinel":
+			return notItsOwn(ErrSentinelMode)
+		}
+	}
+	return nil
+}
+
+func notItsOwn(mode error) error { return fmt.Errorf("%w, not a master of its own", mode) }
+
+// otherProducts are products that tell their own version in a field of their own. Their
+// redis_version is the one that they imitate.
+var otherProducts = []string{"valkey", "redict", "dragonfly", "garnet", "kvrocks"}
+
+// productOf reads from INFO server what the server is.
+func productOf(info string) (product, version string) {
+	product, version = strings.ToLower(infoField(info, "server_name")), infoField(info, "redis_version")
+	for _, other := range otherProducts {
+		if own := infoField(info, other+"_version"); own != "" && (product == "" || product == other) {
+			return other, own
+		}
+	}
+	if product == "" && version != "" {
+		product = "redis"
+	}
+	return product, version
+}
+
+// maxUptime keeps the arithmetic of instants far from its limits.
+const maxUptime = 10 * 365 * 24 * time.Hour
+
+// noReplID is what Redis says for a second replication id that is not there.
+const noReplID = "0000000000000000000000000000000000000000"
+
+// takeReplication reads INFO replication and refuses what is not a master (a slave, a replica, an
+// active-replica of KeyDB): it has no vote of its own. Its text comes behind that of INFO server.
+func (c *conn) takeReplication(info string) error {
+	if c.identity.RunID == "" && c.identity.Product == "dragonfly" {
+		// It has no run_id. Its master_replid is drawn at random by each process, and never stored.
+		c.identity.RunID = infoField(info, "master_replid")
+	}
+	c.identity.ReplID = infoField(info, "master_replid")
+	second := infoField(info, "master_replid2")
+	c.identity.Promoted = second != "" && second != noReplID
+	replicas := infoField(info, "connected_slaves")
+	c.identity.Replicated = replicas != "" && replicas != "0" || infoField(info, "repl_backlog_active") == "1"
+	role, host := infoField(info, "role"), infoField(info, "master_host")
+	switch {
+	case role == "" || role == "master":
+		return nil
+	case host == "":
+		return fmt.Errorf("%w: its role is %q, not master", ErrReplica, role)
+	default:
+		return fmt.Errorf("%w of %s:%s, not a master", ErrReplica, host, infoField(info, "master_port"))
+	}
+}
+
+// takeCluster reads INFO cluster, which says the same in all products.
+func takeCluster(info string) error {
+	if infoField(info, "cluster_enabled") != "1" {
+		return nil
+	}
+	return notItsOwn(ErrClusterMode)
+}
+
+// takeBacklog reads CONFIG GET repl-backlog-ttl.
+func (c *conn) takeBacklog(reply any) bool {
+	pair, ok := reply.([]any)
+	if len(pair) == 2 {
+		value, _ := pair[1].([]byte)
+		if seconds, err := strconv.ParseInt(string(value), 10, 64); err == nil && seconds > 0 {
+			c.identity.BacklogTTL = time.Duration(min(seconds, int64(maxUptime/time.Second))) * time.Second
+		}
+	}
+	return ok
+}
+
+// takePersistence reads CONFIG GET *append*.
+func (c *conn) takePersistence(reply any) bool {
+	pairs, ok := reply.([]any)
+	config := map[string]string{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, _ := pairs[i].([]byte)
+		value, _ := pairs[i+1].([]byte)
+		config[string(name)] = string(value)
+	}
+	c.identity.TellsDurable = ok && config["appendonly"] != ""
+	c.identity.Durable = config["appendonly"] == "yes" && config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] != "yes"
+	return ok
+}

@@ -1,0 +1,204 @@
+package pipeline
+
+import (
+	"fmt"
+	"math"
+)
+
+// replyParser follows a stream of RESP2 replies byte by byte, keeping nothing but where it is.
+type replyParser struct {
+	state  parserState
+	kind   byte  // of the present line: one of + - : $ *
+	length int64 // of the present $ or * line, so far, without its minus
+	digits int   // characters of the present line, a leading minus not counted
+	minus  bool  // the present line begins with one
+	body   int64 // bytes of a bulk string left
+	size   int64 // bytes of the present reply so far, what its bulk strings announced included
+	depth  int
+	left   [maxReplyDepth]int64 // entries left of each open array
+	quiet  bool                 // errors do not quote what was received
+	sought uint64               // which of the replies that the next bytes complete is sought; 0 for none
+	began  int                  // where it began in them; -1 where it is not in them as a whole
+	ended  int                  // and the place behind it
+}
+
+type parserState uint8
+
+const (
+	atType   parserState = iota // before the first byte of a value
+	inLine                      // behind it
+	atLF                        // behind the \r of a line
+	inBody                      // in a bulk string
+	atBodyCR                    // before the line end of a bulk string
+	atBodyLF
+)
+
+// feed follows p. It returns how many bytes of it may be handed on, how many replies became complete, and what is
+// wrong with the byte behind the good ones, if anything is.
+func (r *replyParser) feed(p []byte) (good int, complete uint64, err error) {
+	began := -1
+	r.began, r.ended = -1, -1
+	for i := 0; i < len(p); i++ {
+		if r.state == atType && r.depth == 0 {
+			began = i
+		}
+		if r.state == inBody {
+			step := min(r.body, int64(len(p)-i))
+			r.body -= step
+			i += int(step) - 1
+			if r.body == 0 {
+				r.state = atBodyCR
+			}
+			continue
+		}
+		done, err := r.step(p[i])
+		if err != nil {
+			if r.quiet {
+				return i, complete, fmt.Errorf("%w: %w", ErrProtocol, err)
+			}
+			return i, complete, fmt.Errorf("%w: %w: %q", ErrProtocol, err, excerpt(p, i))
+		}
+		if done {
+			if complete++; complete == r.sought {
+				r.began, r.ended = began, i+1
+			}
+		}
+	}
+	return len(p), complete, nil
+}
+
+// step takes one byte outside of a bulk string, and reports whether a whole reply ends with it.
+func (r *replyParser) step(b byte) (done bool, err error) {
+	if r.size++; r.size > maxReplyBytes {
+		return false, errTooLong
+	}
+	switch r.state {
+	case atType:
+		switch b {
+		case '+', '-', ':', '$', '*':
+			r.state, r.kind, r.length, r.digits, r.minus = inLine, b, 0, 0, false
+			return false, nil
+		}
+		return false, errNotRedis
+	case inLine:
+		if b == '\r' {
+			if r.digits == 0 && (r.kind == '$' || r.kind == '*' || r.kind == ':') {
+				return false, errBadNumber
+			}
+			r.state = atLF
+			return false, nil
+		}
+		return false, r.character(b)
+	case atLF:
+		if b != '\n' {
+			return false, errBadLine
+		}
+		return r.endLine()
+	case atBodyCR:
+		if b != '\r' {
+			return false, errBadBody
+		}
+		r.state = atBodyLF
+		return false, nil
+	case atBodyLF:
+		if b != '\n' {
+			return false, errBadBody
+		}
+		return r.endValue(), nil
+	case inBody:
+	}
+	panic("pool: a bulk string is not followed byte by byte")
+}
+
+// character takes one character of a line.
+func (r *replyParser) character(b byte) error {
+	if r.kind == '+' || r.kind == '-' {
+		if r.digits++; r.digits > maxLineBytes {
+			return errTooLong
+		}
+		if b == '\n' {
+			return errBadLine
+		}
+		return nil
+	}
+	if b == '-' && r.digits == 0 && !r.minus {
+		r.minus = true
+		return nil
+	}
+	if b < '0' || b > '9' || r.length > (math.MaxInt64-int64(b-'0'))/10 {
+		return errBadNumber
+	}
+	r.digits++
+	r.length = r.length*10 + int64(b-'0')
+	if r.kind == ':' {
+		return nil
+	}
+	return r.announced()
+}
+
+// announced looks at a length, and refuses it as soon as it is over its limit. The one negative length is -1, for null.
+func (r *replyParser) announced() error {
+	switch {
+	case r.minus && (r.length != 1 || r.digits != 1):
+		return errBadNumber
+	case r.kind == '$' && r.size+r.length > maxReplyBytes:
+		return errTooLong
+	case r.kind == '*' && r.length > maxReplyEntries:
+		return errTooMany
+	}
+	return nil
+}
+
+// endLine ends a line: the value is complete, or its body or entries follow.
+func (r *replyParser) endLine() (done bool, err error) {
+	switch {
+	case r.kind == '$' && !r.minus:
+		r.size += r.length
+		if r.state, r.body = inBody, r.length; r.body == 0 {
+			r.state = atBodyCR
+		}
+		return false, nil
+	case r.kind == '*' && !r.minus && r.length > 0:
+		if r.depth == maxReplyDepth {
+			return false, errTooDeep
+		}
+		r.left[r.depth] = r.length
+		r.depth++
+		r.state = atType
+		return false, nil
+	}
+	return r.endValue(), nil
+}
+
+// endValue ends a value and the arrays that it was the last entry of, and reports whether the reply is complete.
+func (r *replyParser) endValue() bool {
+	r.state = atType
+	for r.depth > 0 {
+		r.left[r.depth-1]--
+		if r.left[r.depth-1] > 0 {
+			return false
+		}
+		r.depth--
+	}
+	r.size = 0
+	return true
+}
+
+type parseError string
+
+func (e parseError) Error() string { return string(e) }
+
+const (
+	errNotRedis  parseError = "no Redis reply"
+	errBadLine   parseError = "a broken line"
+	errBadNumber parseError = "a broken number"
+	errBadBody   parseError = "a bulk string without its line end"
+	errTooLong   parseError = "a reply over the limit of 1 MiB"
+	errTooMany   parseError = "an array over the limit of 4096 entries"
+	errTooDeep   parseError = "arrays nested over the limit of 8"
+)
+
+// excerpt returns a few bytes around the one that is wrong, for the error.
+func excerpt(p []byte, at int) []byte {
+	return p[max(0, at-16):min(len(p), at+24)]
+}

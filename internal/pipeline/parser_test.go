@@ -1,0 +1,210 @@
+package pipeline
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestParserRefusesWhatIsBeyondTheLimits(t *testing.T) {
+	for text, want := range map[string]error{
+		"$99999999999999\r\n": errTooLong,
+		"$1048577\r\n":        errTooLong,
+		"*1000000000000\r\n":  errTooMany,
+		"*4097\r\n":           errTooMany,
+		"*2\r\n$600000\r\n" + strings.Repeat("a", 600000) + "\r\n$600000\r\n": errTooLong,
+		strings.Repeat("*1\r\n", 9):               errTooDeep,
+		"+" + strings.Repeat("a", maxLineBytes+1): errTooLong,
+		"HTTP/1.1 400 Bad Request\r\n":            errNotRedis,
+		"\x15\x03\x01":                            errNotRedis,
+		"\r\n":                                    errNotRedis,
+		"%1\r\n":                                  errNotRedis,
+		"+OK\n":                                   errBadLine,
+		"+OK\rX":                                  errBadLine,
+		":12x\r\n":                                errBadNumber,
+		":\r\n":                                   errBadNumber,
+		":-\r\n":                                  errBadNumber,
+		":1-\r\n":                                 errBadNumber,
+		"$-\r\n":                                  errBadNumber,
+		"*-\r\n":                                  errBadNumber,
+		"$-01\r\n":                                errBadNumber,
+		":9223372036854775808\r\n":                errBadNumber,
+		"$\r\n":                                   errBadNumber,
+		"$-2\r\n":                                 errBadNumber,
+		"$-11\r\n":                                errBadNumber,
+		"$+5\r\n":                                 errBadNumber,
+		"$2\r\n0000":                              errBadBody,
+		"$0\r\n\rx":                               errBadBody,
+		"*1x\r\n":                                 errBadNumber,
+	} {
+		var p replyParser
+		_, complete, err := p.feed([]byte(text))
+		require.ErrorIs(t, err, ErrProtocol, "%.40q", text)
+		assert.ErrorIs(t, err, want, "%.40q", text)
+		assert.Zero(t, complete, "%.40q", text)
+	}
+}
+
+func TestParserCountsReplies(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"+OK\r\n:1\r\n$-1\r\n*-1\r\n-ERR x\r\n":                        5,
+		"*0\r\n$0\r\n\r\n":                                             2,
+		"*2\r\n*1\r\n:1\r\n$2\r\n\r\n\r\n+OK":                          1,
+		":-9223372036854775807\r\n":                                    1,
+		strings.Repeat("*1\r\n", 8) + ":1\r\n":                         1,
+		"$1048000\r\n" + strings.Repeat("\n", 1048000) + "\r\n+OK\r\n": 2,
+	} {
+		var p replyParser
+		good, complete, err := p.feed([]byte(text))
+		require.NoError(t, err, "%.40q", text)
+		assert.Equal(t, len(text), good, "%.40q", text)
+		assert.Equal(t, want, complete, "%.40q", text)
+	}
+}
+
+func TestParserErrorQuotesTheServerUnlessQuiet(t *testing.T) {
+	p := replyParser{}
+	_, _, err := p.feed([]byte("HTTP/1.1 400 Bad Request\r\n"))
+	assert.ErrorContains(t, err, `"HTTP/1.1 400 Bad Request`)
+	p = replyParser{quiet: true}
+	_, _, err = p.feed([]byte("HTTP/1.1 400 Bad Request\r\n"))
+	assert.NotContains(t, err.Error(), "HTTP")
+}
+
+// However the stream is cut into reads, the parser sees the same.
+func TestParserDoesNotDependOnHowTheStreamIsCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SliceOfN(rapid.SampledFrom([]string{
+			"+OK\r\n", ":1\r\n", "$-1\r\n", "$3\r\na\r\n\r\n", "*2\r\n+a\r\n*1\r\n:7\r\n", "-ERR no\r\n", "*0\r\n", "x", "$9999999\r\n",
+		}), 0, 12).Draw(t, "replies")
+		stream := []byte(strings.Join(text, ""))
+		var whole replyParser
+		good, complete, err := whole.feed(stream)
+
+		var parts replyParser
+		var partsGood int
+		var partsComplete uint64
+		var partsErr error
+		for rest := stream; len(rest) > 0 && partsErr == nil; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
+			var g int
+			var c uint64
+			g, c, partsErr = parts.feed(rest[:n])
+			partsGood, partsComplete = partsGood+g, partsComplete+c
+			rest = rest[n:]
+		}
+		if good != partsGood || complete != partsComplete || (err == nil) != (partsErr == nil) {
+			t.Fatalf("whole: %d %d %v, in parts: %d %d %v", good, complete, err, partsGood, partsComplete, partsErr)
+		}
+	})
+}
+
+// readOnly is a connection of which only the reading side is used.
+type readOnly struct {
+	net.Conn
+	io.Reader
+}
+
+func (r readOnly) Read(p []byte) (int, error) { return r.Reader.Read(p) }
+func (readOnly) Close() error                 { return nil }
+
+// Whatever a server sends, redigo behind the guard neither panics nor allocates what the stream did not pay for, and the guard's
+// count of replies is redigo's.
+func FuzzGuard(f *testing.F) {
+	for _, s := range []string{"+OK\r\n:1\r\n", "$99999999999999\r\n", "*1000000000000\r\n", "*2\r\n$3\r\nabc\r\n*-1\r\n", "-ERR x\r\n$-1\r\n"} {
+		f.Add([]byte(s), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, stream []byte, chunk uint8) {
+		g := &guard{Conn: readOnly{Reader: bufio.NewReaderSize(bytes.NewReader(stream), 16+int(chunk))}}
+		g.asked.Store(1 << 40)
+		conn := redis.NewConn(g, 0, 0)
+		var received uint64
+		for {
+			_, err := conn.Receive()
+			if err != nil && !isReply(err) {
+				break
+			}
+			received++
+		}
+		if received > g.replies {
+			t.Fatalf("redigo took %d replies, the guard handed on %d", received, g.replies)
+		}
+		if g.err == nil && received != g.replies {
+			t.Fatalf("redigo took %d replies of %d without an error of the guard", received, g.replies)
+		}
+	})
+}
+
+func TestGuardRefusesARepliesNobodyAskedFor(t *testing.T) {
+	g := &guard{Conn: readOnly{Reader: strings.NewReader("+OK\r\n+OK\r\n")}}
+	g.asked.Store(1)
+	p := make([]byte, 100)
+	n, err := g.Read(p)
+	assert.Zero(t, n, "not even the first is trusted: the two came together, and either may be the surplus one")
+	assert.ErrorIs(t, err, ErrProtocol)
+	_, err = g.Read(p)
+	assert.ErrorIs(t, err, ErrProtocol, "and it stays so")
+}
+
+func TestRingKeepsOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var r ring
+		var want []*Call
+		for i := range rapid.IntRange(0, 200).Draw(t, "steps") {
+			switch rapid.IntRange(0, 4).Draw(t, fmt.Sprint("step", i)) {
+			case 0, 1:
+				c := &Call{}
+				r.push(c)
+				want = append(want, c)
+			case 2:
+				c := &Call{}
+				r.unshift(c)
+				want = append([]*Call{c}, want...)
+			case 4:
+				if r.len() > 0 {
+					if r.popLast() != want[len(want)-1] {
+						t.Fatal("wrong order at the end")
+					}
+					want = want[:len(want)-1]
+				}
+			case 3:
+				if r.len() > 0 {
+					if r.pop() != want[0] {
+						t.Fatal("wrong order")
+					}
+					want = want[1:]
+				}
+			}
+			if r.len() != len(want) {
+				t.Fatalf("%d, not %d", r.len(), len(want))
+			}
+			for i := range want {
+				if r.at(i) != want[i] {
+					t.Fatalf("wrong at %d", i)
+				}
+			}
+		}
+		odd := map[*Call]bool{}
+		var kept []*Call
+		for i, c := range want {
+			if odd[c] = i%2 == 1; odd[c] {
+				kept = append(kept, c)
+			}
+		}
+		r.filter(func(c *Call) bool { return odd[c] })
+		for i := range kept {
+			if r.pop() != kept[i] {
+				t.Fatal("filter changed the order")
+			}
+		}
+	})
+}

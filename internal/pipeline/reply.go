@@ -1,0 +1,38 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// isReply reports whether an error of redigo is the server's answer, and not the end of the
+// connection.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// isAway reports whether a server says that it serves nobody at present, rather than what it thinks
+// of the command.
+func isAway(err error) bool {
+	return slices.ContainsFunc([]string{"BUSY ", "LOADING ", "MASTERDOWN ", "MISCONF ", "NOAUTH ", "READONLY "}, func(code string) bool {
+		return hasCode(err, code)
+	})
+}
+
+func hasCode(err error, code string) bool {
+	return err != nil && strings.HasPrefix(err.Error(), code)
+}
+
+// connectionLost says that a connection ended, in words for a person.
+func connectionLost(err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("connection closed by the server: %w", err)
+	}
+	return fmt.Errorf("connection lost: %w", err)
+}

@@ -1,0 +1,37 @@
+package pipeline
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Redis before 7 wraps what a command in a script was refused with:
+//
+//	ERR Error running script (call to f_<digest>): @user_script:1: @user_script: 1: -READONLY You can't ...
+const (
+	scriptErrorPrefix = "ERR Error running script "
+	scriptErrorPlace  = "@user_script:"
+)
+
+// unwrapped returns an error reply as Redis 7 words it: with the code of the command that a script
+// could not run in front. What has no such code, as an error of Lua's, stays as it is.
+func unwrapped(err error) error {
+	words, ok := errors.AsType[redis.Error](err)
+	if !ok || !strings.HasPrefix(string(words), scriptErrorPrefix) {
+		return err
+	}
+	text := string(words)
+	at := strings.LastIndex(text, scriptErrorPlace)
+	if at < 0 {
+		return err
+	}
+	_, inner, _ := strings.Cut(text[at+len(scriptErrorPlace):], ": ")
+	inner = strings.TrimPrefix(inner, "-")
+	code, _, _ := strings.Cut(inner, " ")
+	if code == "" || strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+		return err
+	}
+	return redis.Error(inner)
+}

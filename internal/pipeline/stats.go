@@ -1,0 +1,61 @@
+package pipeline
+
+// Stats is what a node has done and how it is, at one moment.
+type Stats struct {
+	Endpoint string // without user and password
+	State    State
+	Err      error  // why the node is Down; nil otherwise
+	RunID    string // of the server that answers or answered last; empty where unidentified or never connected
+	Product  string // of that server: "redis", "valkey" and the like; empty where unknown
+	Version  string // of that product
+	Waiting  int    // calls without an answer, queued or sent
+	Kept     int    // kept calls that nobody waits for any more, to be delivered when the node is back
+	Calls    uint64 // calls made
+	Timeouts uint64 // calls that ended at their deadline
+	Connects uint64 // connections made
+	Dropped  uint64 // kept calls that were given up: there were too many, or the node was closed
+}
+
+type counts struct{ calls, timeouts, connects, dropped, pings uint64 }
+
+// Stats returns the present figures.
+func (n *Node) Stats() Stats {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := Stats{
+		Endpoint: n.name, State: n.state,
+		RunID: n.identity.RunID, Product: n.identity.Product, Version: n.identity.Version,
+		Calls: n.counts.calls, Timeouts: n.counts.timeouts, Connects: n.counts.connects, Dropped: n.counts.dropped,
+	}
+	if n.state == Down {
+		s.Err = n.downErr
+	}
+	count := func(r *ring) {
+		for i := range r.len() {
+			switch c := r.at(i); {
+			case !c.completed:
+				s.Waiting++
+			case c.Keep:
+				s.Kept++
+			}
+		}
+	}
+	count(&n.queue)
+	if n.conn != nil {
+		count(&n.conn.retries)
+		count(&n.conn.pending)
+		for _, o := range n.conn.unproven {
+			if !o.call.completed {
+				s.Waiting++
+			}
+		}
+	}
+	return s
+}
+
+// State returns whether the node takes calls.
+func (n *Node) State() State {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state
+}

@@ -1,0 +1,110 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// patience bounds what a test waits for a real server. Nothing is asserted about how long it takes.
+const patience = 20 * time.Second
+
+// await takes what the Listener is told until the last of it is the wanted event, and returns all of it.
+func (e *ear) await(t *testing.T, want string) (events []string, errs []error) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		moreEvents, moreErrs := e.take()
+		events, errs = append(events, moreEvents...), append(errs, moreErrs...)
+		if len(events) > 0 && events[len(events)-1] == want {
+			return events, errs
+		}
+		select {
+		case <-e.told:
+		case <-timeout:
+			require.FailNow(t, "not told in time", "%s; but %q, %v", want, events, errs)
+		}
+	}
+}
+
+func publishOn(t *testing.T, server *redistest.Server, message string) int64 {
+	t.Helper()
+	receivers, err := redis.Int64(server.Do("PUBLISH", testChannel, message))
+	require.NoError(t, err)
+	return receivers
+}
+
+// subscribeTo returns what listens on a server, by an endpoint of it.
+func subscribeTo(t *testing.T, endpoint string, opts ...Option) *ear {
+	t.Helper()
+	node, err := NewNode(endpoint, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, node.Close()) })
+	e := newEar()
+	node.Subscribe(testChannel, e)
+	return e
+}
+
+func TestRealServerCountsTheSubscriberOnceItListens(t *testing.T) {
+	server := redistest.StartOne(t, redistest.WithPassword("hunter2"))
+	e := subscribeTo(t, server.URL())
+	e.await(t, "listening")
+	require.EqualValues(t, 1, publishOn(t, server, "one"))
+	require.EqualValues(t, 1, publishOn(t, server, "two"))
+	events, errs := e.await(t, "<two")
+	assert.Equal(t, []string{"<one", "<two"}, slices.DeleteFunc(events, func(event string) bool { return event == "listening" }))
+	assert.Empty(t, errs)
+
+	_, err := server.Do("CLIENT", "KILL", "TYPE", "pubsub")
+	require.NoError(t, err)
+	e.await(t, "listening")
+	require.EqualValues(t, 1, publishOn(t, server, "three"))
+	e.await(t, "<three")
+
+	require.NoError(t, server.Restart())
+	e.await(t, "listening")
+	require.EqualValues(t, 1, publishOn(t, server, "four"))
+	e.await(t, "<four")
+}
+
+func TestRealServerAnswersThePingOfASubscriber(t *testing.T) {
+	server := redistest.StartOne(t)
+	e := subscribeTo(t, "redis://"+server.Addr(), WithIdlePing(time.Millisecond), WithDialTimeout(patience))
+	e.await(t, "listening")
+	require.Eventually(t, func() bool {
+		list, err := redis.String(server.Do("CLIENT", "LIST", "TYPE", "pubsub"))
+		require.NoError(t, err)
+		return strings.Count(list, "\n") == 1 && strings.Contains(list, " cmd=ping ")
+	}, patience, time.Millisecond)
+	require.EqualValues(t, 1, publishOn(t, server, "still"))
+	events, errs := e.await(t, "<still")
+	assert.Equal(t, []string{"<still"}, events)
+	assert.Empty(t, errs, "the answers were understood")
+}
+
+func TestRealServerRefusesASubscriberByItsACL(t *testing.T) {
+	server := redistest.StartOne(t)
+	rule := []any{"SETUSER", "locks", "on", ">hunter2", "allkeys", "+@all", "resetchannels"}
+	_, err := server.Do("ACL", append(rule, "&"+testChannel)...)
+	require.NoError(t, err)
+	e := subscribeTo(t, "redis://locks:hunter2@"+server.Addr())
+	e.await(t, "listening")
+	_, err = server.Do("ACL", rule...) // Redis closes the connection of who hears what he may not
+	require.NoError(t, err)
+	for {
+		_, errs := e.await(t, "deaf")
+		last := errs[len(errs)-1]
+		assert.NotContains(t, last.Error(), "hunter2")
+		if strings.Contains(last.Error(), "NOPERM") {
+			break
+		}
+	}
+	assert.Zero(t, publishOn(t, server, "unheard"))
+}

@@ -1,0 +1,81 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func selfSigned(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// Closing TLS writes a farewell, and waits for seconds where the peer takes nothing. Nobody else may wait with it.
+func TestGivingUpATLSConnectionHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		certificate := selfSigned(t)
+		var peer net.Conn
+		dial := func(context.Context, string, string) (net.Conn, error) {
+			if peer != nil {
+				return nil, io.ErrUnexpectedEOF
+			}
+			client, server := net.Pipe() // a write waits for the reader
+			peer = server
+			go func() {
+				s := tls.Server(server, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13})
+				buf := make([]byte, 4096)
+				n, err := s.Read(buf) // the handshake's commands, in one write
+				assert.NoError(t, err)
+				for command := range strings.SplitSeq(string(buf[:n]), "\r\n*") {
+					if strings.HasPrefix(command, "append") {
+						continue // the pattern of CONFIG GET
+					}
+					reply := "-ERR no\r\n"
+					if strings.Contains(command, "EVAL") {
+						reply = ":1\r\n"
+					}
+					_, err = io.WriteString(s, reply)
+					assert.NoError(t, err)
+				}
+				_, err = s.Read(buf) // one command, and then nothing more
+				assert.NoError(t, err)
+			}()
+			return client, nil
+		}
+		node, err := NewNode("rediss://fake:6379", WithDialer(dial), WithStallTimeout(100*time.Millisecond),
+			WithTLSConfig(&tls.Config{InsecureSkipVerify: true})) //nolint:gosec // the certificate is this test's own
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, Up, node.Stats().State, "%v", node.Stats().Err)
+		w := &waiter{h: &harness{t: t}, began: time.Now(), done: make(chan struct{})}
+		node.Do(&Call{Request: &Request{Name: "PING", Sink: w, Deadline: node.Clock().Now().Add(100 * time.Millisecond)}})
+		require.Error(t, w.wait().err)
+		for range 50 {
+			time.Sleep(10 * time.Millisecond)
+			began := time.Now()
+			node.Stats()
+			assert.Zero(t, time.Since(began))
+		}
+		require.NoError(t, peer.Close())
+		require.NoError(t, node.Close())
+	})
+}

@@ -1,0 +1,70 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// trialScript is what a new connection runs to find out whether scripts can be run. It touches no
+// key.
+var trialScript = NewScript("return 1")
+
+// trial is what a server answered to the script of a new connection. What is granted on a server
+// that runs no scripts could neither be renewed nor released, so such a server is refused before
+// anything is granted.
+//
+// Everything is sent at once, without the answers: a server that has been told the script by SCRIPT
+// LOAD runs it by EVALSHA. Where an ACL forbids SCRIPT LOAD, a NOSCRIPT shows that EVALSHA itself
+// is allowed, and EVAL is how the script becomes known.
+type trial struct {
+	load, short, full error // what SCRIPT LOAD, EVALSHA and EVAL were refused with; nil where they were not
+}
+
+func (t *trial) steps() []step {
+	note := func(where *error) func(redis.Error) { return func(words redis.Error) { *where = words } }
+	isOne := func(reply any) bool { return reply == int64(1) }
+	return []step{
+		{
+			outgoing: outgoing{"SCRIPT", []any{"LOAD", trialScript.source}}, optional: true,
+			use:    func(reply any) bool { _, ok := reply.([]byte); return ok },
+			denied: note(&t.load),
+		},
+		{
+			outgoing: outgoing{"EVALSHA", []any{trialScript.digest, 0}}, optional: true,
+			use: isOne, denied: note(&t.short),
+		},
+		{
+			outgoing: outgoing{"EVAL", []any{trialScript.source, 0}}, optional: true,
+			use: isOne, denied: note(&t.full),
+		},
+	}
+}
+
+// verdict returns nil where scripts can be run: by EVALSHA, with a way to make the server know
+// them.
+func (t *trial) verdict() error {
+	known := t.load == nil || t.full == nil
+	unknown := hasCode(t.short, "NOSCRIPT")
+	switch {
+	case t.short == nil && known, unknown && t.full == nil:
+		return nil
+	case t.short == nil, unknown:
+		return noScripts("EVAL", t.full)
+	default:
+		return noScripts("EVALSHA", t.short)
+	}
+}
+
+// noScripts says what to do about it, too. Words of another code (OOM, MISCONF) are about a state
+// that may pass: the server cannot be used until it has, but it can run scripts.
+func noScripts(command string, words error) error {
+	switch {
+	case hasCode(words, "NOPERM"):
+		return fmt.Errorf("%w: %s: %w (allow the user EVALSHA, and EVAL or SCRIPT LOAD)", ErrNoScripts, command, words)
+	case hasCode(words, "ERR"):
+		return fmt.Errorf("%w: %s: %w (switch Lua on at the server, or use one that has it)", ErrNoScripts, command, words)
+	default:
+		return fmt.Errorf("%s: %w", command, words)
+	}
+}

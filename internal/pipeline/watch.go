@@ -1,0 +1,115 @@
+package pipeline
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// minLook is the shortest pause between two looks, so that thousands of calls to a node that does not answer, each
+// with a deadline of its own, cost a look per millisecond and not one each.
+const minLook = time.Millisecond
+
+// watchLocked makes look run at the given instant, in place of what was set before.
+func (n *Node) watchLocked(at clock.Instant) {
+	n.watchAt = at
+	n.watch.Reset(max(at.Sub(n.config.clock.Now()), 0))
+}
+
+// look runs when something may be due: it ends calls whose deadline has passed, gives up a connection whose oldest
+// call is overdue, and PINGs an idle one. It does its work by the local clock alone, whatever the network does.
+func (n *Node) look() {
+	n.mu.Lock()
+	if n.state == Closed {
+		n.mu.Unlock()
+		return
+	}
+	now := n.config.clock.Now()
+	next := never
+	var outcomes []outcome
+	overdue := func(c *Call, fate Fate, err error) bool {
+		switch {
+		case c.completed:
+			return false
+		case c.Request.Deadline > now:
+			next = min(next, c.Request.Deadline)
+			return false
+		}
+		c.completed = true
+		n.counts.timeouts++
+		outcomes = append(outcomes, outcome{call: c, err: fail(fate, err)})
+		return true
+	}
+	unsent := ErrTimeout
+	if n.state == Connecting {
+		unsent = fmt.Errorf("not connected yet: %w", ErrTimeout)
+	}
+	n.queue.filter(func(c *Call) bool {
+		// A kept call stays in its place, so that it comes neither before nor behind what it was made behind or before.
+		return !overdue(c, Unsent, unsent) || c.Keep
+	})
+	if c := n.conn; c != nil {
+		for i := range c.retries.len() {
+			overdue(c.retries.at(i), Unsent, ErrTimeout)
+		}
+		for i := range c.pending.len() {
+			overdue(c.pending.at(i), Unknown, ErrTimeout)
+		}
+		for i := range c.unproven {
+			overdue(c.unproven[i].call, Unknown, ErrTimeout)
+		}
+		next = min(next, n.lookAtConnLocked(c, now))
+	}
+	if next == never {
+		n.watchAt = never
+	} else {
+		n.watchLocked(max(next, now.Add(minLook)))
+	}
+	n.mu.Unlock()
+	tell(outcomes)
+}
+
+// lookAtConnLocked returns when to look again for the connection's sake.
+func (n *Node) lookAtConnLocked(c *conn, now clock.Instant) clock.Instant {
+	if c.usedBy != c.answered {
+		c.usedBy, c.usedAt = c.answered, now
+	}
+	if c.pending.len() > 0 {
+		// What was made before the connection, as kept calls are, has its time from the
+		// connection's beginning; and a server that works off a long backlog is not stalled.
+		oldest := max(c.pending.at(0).Request.Deadline, c.since, c.usedAt)
+		giveUpAt := oldest.Add(n.config.stallTimeout)
+		if giveUpAt > now {
+			return giveUpAt
+		}
+		c.giveUpLocked(fmt.Errorf("%w: no answer for %v", ErrStalled, now.Sub(oldest)))
+		return never
+	}
+	pingAt := c.usedAt.Add(n.config.idlePing)
+	if pingAt > now {
+		return pingAt
+	}
+	n.queue.push(n.newPing(now))
+	n.wakeLocked(c)
+	return now.Add(minLook)
+}
+
+// newPing returns a PING with a text of its own, so that its answer cannot be another's.
+func (n *Node) newPing(now clock.Instant) *Call {
+	n.counts.pings++
+	text := "redquorum-" + strconv.FormatUint(n.counts.pings, 10)
+	return &Call{Request: &Request{
+		Name: "PING", Args: []any{text}, Deadline: now.Add(n.config.dialTimeout), Sink: nobody{},
+		Accept: func(reply any) bool {
+			echo, ok := reply.([]byte)
+			return ok && string(echo) == text
+		},
+	}}
+}
+
+// nobody waits for the answer.
+type nobody struct{}
+
+func (nobody) Complete(*Call, any, error) {}
