@@ -5,10 +5,16 @@ import (
 	"time"
 )
 
-// Sleep waits for d by a clock, and reports false where ctx ended first.
-func Sleep(ctx context.Context, clk Clock, d time.Duration) bool {
+// After returns a channel that closes once d has passed on clk, and the timer that closes it.
+// A caller that stops waiting earlier stops the timer; the channel then stays open.
+func After(clk Clock, d time.Duration) (<-chan struct{}, *Timer) {
 	over := make(chan struct{})
-	timer := clk.AfterFunc(d, func() { close(over) })
+	return over, clk.AfterFunc(d, func() { close(over) })
+}
+
+// Sleep waits until d has passed on clk. It reports false if ctx ended first.
+func Sleep(ctx context.Context, clk Clock, d time.Duration) bool {
+	over, timer := After(clk, d)
 	defer timer.Stop()
 	select {
 	case <-over:

@@ -25,3 +25,35 @@ func TestSleepEndsWithItsTimeOrItsContext(t *testing.T) {
 		assert.Equal(t, 2*time.Second, clk.Now().Sub(began))
 	})
 }
+
+func TestAfterClosesItsChannelWhenTheTimeHasPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clk := clocktest.New()
+		began := clk.Now()
+		over, timer := clock.After(clk, time.Minute)
+		<-over
+		<-over // closed: any number of goroutines may wait for it
+		assert.Equal(t, time.Minute, clk.Now().Sub(began))
+		assert.False(t, timer.Stop())
+
+		for _, d := range []time.Duration{0, -time.Second} {
+			over, _ = clock.After(clk, d)
+			<-over
+		}
+		assert.Equal(t, time.Minute+2, clk.Now().Sub(began), "at once, which takes a nanosecond")
+	})
+}
+
+func TestAfterLeavesTheChannelOfAStoppedTimerOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clk := clocktest.New()
+		over, timer := clock.After(clk, time.Second)
+		assert.True(t, timer.Stop())
+		time.Sleep(time.Hour)
+		select {
+		case <-over:
+			t.Error("the channel was closed")
+		default:
+		}
+	})
+}

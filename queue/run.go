@@ -232,8 +232,7 @@ func (r *runner) rest(ctx context.Context, wait time.Duration) {
 	if wait <= 0 {
 		return
 	}
-	over := make(chan struct{})
-	timer := r.clock.AfterFunc(wait, func() { close(over) })
+	over, timer := clock.After(r.clock, wait)
 	defer timer.Stop()
 	select {
 	case <-over:

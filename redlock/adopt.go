@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Adopt takes over a lock that another process holds, by its name and its [Lock.Value]: a quorum of
@@ -32,31 +34,23 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 		return nil, invalid("value has %d bytes, not 1 to %d", len(value), maxValue+1+maxOwner)
 	case cfg.value != "" && cfg.newValue() == value:
 		return nil, invalid("WithValue: the new value is the old one")
-	case !l.enter():
+	case !l.life.enter():
 		return nil, ErrClosed
 	}
-	defer l.leave()
+	defer l.life.leave()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("redlock: adopt %q: %w", name, endOf(ctx))
+		return nil, fmt.Errorf("redlock: adopt %q: %w", name, round.EndOf(ctx))
 	}
 	lock := newLock(l, []string{name}, &cfg)
-	epoch := l.voters.now()
-	start := l.clock.Now()
-	lock.begin(epoch, start, cfg.maxHold)
-	args := append([]any{value, lock.valueArg, lock.ttl.Milliseconds()}, lock.fenceArgs()...)
-	r := &round{
-		request: pipeline.Request{Script: adoptScript, Args: adoptScript.Args(nil, lock.keys, args...), Key: lock.key(), Accept: isGrant, Prove: l.voters.proves()},
-		read:    readGrant, rule: decideHeld, decided: make(chan struct{}),
-	}
-	if lock.fenced {
-		r.rare = &rare{fences: make([]int64, len(l.nodes))}
-	}
-	r.send(l, start.Add(lock.timeout), 0)
-	v, ended := r.wait(ctx)
+	lock.begin(cfg.maxHold)
+	request := wire.Adopt(lock.keys[0], value, lock.valueArg, lock.ttl, lock.fencing())
+	r := lock.newGrant(request, quorum.DecideHeld)
+	r.Send(lock.acquired.Add(lock.timeout), 0)
+	v, ended := r.Wait(ctx)
 	reason := ErrNoQuorum
 	switch v {
-	case won:
-		if reason, ended = lock.settle(ctx, r); reason == nil && ended == nil {
+	case quorum.Won:
+		if reason, ended = lock.settleFence(ctx, r); reason == nil && ended == nil {
 			reason = l.take(lock, r, &cfg)
 		}
 		if reason == nil && ended == nil {
@@ -64,49 +58,35 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 			l.forgetAdoption(lock)
 			return lock, nil
 		}
-	case denied:
+	case quorum.Denied:
 		reason = fmt.Errorf("%w: a quorum of nodes does not hold it under that value", ErrLost)
-	case noQuorum, pending:
+	case quorum.NoQuorum, quorum.Pending:
 	}
-	lock.restore(r.mayHold())
-	if l.isClosed() {
+	lock.restore(r.MayHold())
+	if l.life.isClosed() {
 		return nil, ErrClosed
 	}
-	return nil, r.failure(l, "adopt", name, reason, ended)
+	return nil, l.failure(r, "adopt", name, reason, ended)
 }
-
-// adoptionNote begins the key that adopt.lua writes beside a lock's key; that key and the new value
-// follow.
-const adoptionNote = "redquorum:adopt:"
 
 // forgetAdoption removes the notes of a swap that stands, in the background. What it misses ends
 // when the key would have.
 func (l *Locker) forgetAdoption(lock *Lock) {
-	l.enterAnyway()
-	note := adoptionNote + lock.key() + ":" + lock.value
-	r := &round{
-		request: pipeline.Request{Script: forgetScript, Args: forgetScript.Args(nil, []any{note}), Key: lock.key(), Accept: isInteger},
-		read:    readOne, rule: decideHeld, locker: l,
-	}
-	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	l.life.enterAnyway()
+	r := round.New(l.members, wire.Forget(lock.key(), lock.value), wire.None, quorum.DecideHeld)
+	r.Observe((*releaseObserver)(l))
+	r.Send(lock.acquired.Add(lock.timeout), 0)
 }
 
 // restore gives the old holder its lock back, in the background, on every node that may have
 // swapped the value. The restore comes behind the swap there, on the same connection or after the
 // old one was killed (S6), and is kept for a node that is away. Until it has come, the key is no
 // one's: nobody can acquire there, and the old holder's rounds count the node as refusing.
-func (lock *Lock) restore(mayHold uint64) {
+func (lock *Lock) restore(mayHold quorum.NodeSet) {
 	l := lock.locker
-	l.enterAnyway()
-	script := restoreScript
-	if lock.reused {
-		script = orderedRestoreScript
-	}
-	r := &round{
-		request: pipeline.Request{
-			Script: script, Args: script.Args(nil, lock.keys, lock.valueArg, l.grace(lock.timeout)), Key: lock.key(), Accept: isInteger,
-		},
-		read: readOne, rule: decideHeld, locker: l,
-	}
-	r.send(l, l.clock.Now().Add(lock.timeout), mayHold)
+	l.life.enterAnyway()
+	request := wire.Restore(lock.keys[0], lock.valueArg, l.grace(lock.timeout), lock.reused)
+	r := round.New(l.members, request, wire.Yes, quorum.DecideHeld)
+	r.Observe((*releaseObserver)(l))
+	r.Send(l.clock.Now().Add(lock.timeout), mayHold)
 }

@@ -6,7 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/clock"
+
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock/internal/round"
 )
 
 // closePatience is how long Close waits for nodes that owe an answer to a release: long enough to
@@ -22,41 +25,30 @@ const closePatience = time.Second
 // The error is nil, or [ErrUndelivered] with a [*NodeError] for each node that has still not
 // answered: its keys stay until their TTL ends, and are free everywhere else. Nodes of
 // [NewFromNodes] stay open and deliver what is left when they can, so Close does not wait for them:
-// see [pipeline.Node.Drain].
+// see [pool.Node.Drain].
 func (l *Locker) Close() error {
-	l.mu.Lock()
-	first := !l.closed
-	if first {
-		l.closed = true
-		l.running++ // until all releases are under way, and count themselves
-		close(l.closing)
-	}
-	l.mu.Unlock()
-	if first {
+	if l.life.close() {
 		// From here on no lock is added: hold looks at closed before it adds one.
 		l.releaseHeld(ErrClosed)
-		l.undoLost(l.renewals.all())
-		l.leave()
+		l.undoLost(l.renewals.All())
+		l.life.leave()
 	}
-	<-l.idle
-	l.ending.Do(l.end)
-	return l.undelivered
+	<-l.life.idle
+	l.life.ending.Do(l.end)
+	return l.life.undelivered
 }
 
 // end is the rest of Close, when no call is under way any more.
 func (l *Locker) end() {
-	l.expiry.stop()
-	l.renewals.stop()
-	l.releaseHeld(ErrClosed)     // what was off the agenda for the moment in which it was looked at
-	l.undoLost(l.renewals.all()) // what was lost meanwhile
-	for _, stop := range l.unwatch {
-		stop()
-	}
-	l.ears.close()
-	l.voters.stop()
+	l.expiry.Stop()
+	l.renewals.Stop()
+	l.releaseHeld(ErrClosed)     // what was off the schedule for the moment in which it was looked at
+	l.undoLost(l.renewals.All()) // what was lost meanwhile
+	l.desk.Subscriptions.Close()
+	l.members.Stop()
 	if l.owns {
-		l.undelivered = l.drain()
-		l.events.undelivered(l.undelivered)
+		l.life.undelivered = l.drain()
+		l.events.undelivered(l.life.undelivered)
 	}
 	l.events.stop()
 	if l.owns {
@@ -70,10 +62,10 @@ func (l *Locker) end() {
 // with it. Nobody else is in danger: the validity is over before this is sent, the value is the
 // lock's own, and on each connection this is behind all that may have written it.
 func (l *Locker) undoLost(locks []*Lock) {
-	inChunks(locks, func(lock *Lock) *round {
+	inChunks(locks, func(lock *Lock) *round.Round {
 		lock.mu.Lock()
 		defer lock.mu.Unlock()
-		l.renewals.remove(lock)
+		l.renewals.Remove(lock)
 		if lock.state != lost || lock.release != nil {
 			return nil
 		}
@@ -110,4 +102,112 @@ func (l *Locker) drain() error {
 		return nil
 	}
 	return err
+}
+
+// life counts what is under way in a Locker, and ends once it is closed and nothing is.
+type life struct {
+	closing chan struct{} // closed by close
+	mu      sync.Mutex    // guards the fields below; never held over a call to a node
+	closed  bool
+	running int           // calls and rounds under way
+	idle    chan struct{} // closed when closed is set and running is 0
+
+	ending      sync.Once // the rest of Close
+	undelivered error     // what Close returns; written in ending
+}
+
+func (l *life) init() { l.closing, l.idle = make(chan struct{}), make(chan struct{}) }
+
+// close sets closed, and reports whether it was not. The caller has entered then.
+func (l *life) close() (first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.closed = true
+	l.running++ // until all releases are under way, and count themselves
+	close(l.closing)
+	return true
+}
+
+// enter counts a call, and reports false once the Locker is closed. Every call that entered leaves.
+func (l *life) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.running++
+	return true
+}
+
+func (l *life) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// enterAnyway counts what has to be done also while the Locker is closing: releases.
+func (l *life) enterAnyway() {
+	l.mu.Lock()
+	l.running++
+	l.mu.Unlock()
+}
+
+func (l *life) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running--; l.running > 0 || !l.closed {
+		return
+	}
+	select {
+	case <-l.idle: // a late Unlock of a lost lock
+	default:
+		close(l.idle)
+	}
+}
+
+// sleep waits for d, and reports false where ctx or the Locker ended first.
+func (l *Locker) sleep(ctx context.Context, d time.Duration) bool {
+	over, timer := clock.After(l.clock, d)
+	defer timer.Stop()
+	select {
+	case <-over:
+		return true
+	case <-ctx.Done():
+	case <-l.life.closing:
+	}
+	return false
+}
+
+// await waits for a channel to be closed, and reports false where the instant, the end of ctx or of
+// the Locker came first.
+func (l *Locker) await(ctx context.Context, changed <-chan struct{}, until clock.Instant) bool {
+	late, timer := clock.After(l.clock, max(until.Sub(l.clock.Now()), 0))
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return true
+	case <-late:
+	case <-ctx.Done():
+	case <-l.life.closing:
+	}
+	return false
+}
+
+// awaitVoters waits until a quorum of nodes votes, or it is clear that none will for now; half of
+// the time that a round has at most, so that those that vote still can. It costs nothing where a
+// quorum votes.
+func (l *Locker) awaitVoters(ctx context.Context, timeout time.Duration) {
+	if l.members.View().Enough {
+		return
+	}
+	until := l.clock.Now().Add(timeout / 2)
+	for !l.members.View().Enough {
+		changed := l.members.Undecided()
+		if changed == nil || !l.await(ctx, changed, until) {
+			return
+		}
+	}
 }

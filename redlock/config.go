@@ -11,7 +11,6 @@ import (
 
 // Limits of what is accepted.
 const (
-	maxNodes  = 64 // a round keeps a bit per node
 	maxName   = 4096
 	maxPrefix = 1024
 	maxValue  = 1024

@@ -3,13 +3,12 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
 )
 
 // Facts to branch on, with errors.Is.
@@ -47,9 +46,6 @@ var (
 	errMaxHold = fmt.Errorf("%w: held for its maximum", ErrLost)
 	errForgot  = fmt.Errorf("%w: a quorum of nodes has restarted or lost its keys", ErrLost)
 )
-
-// errTwin is the vote of a node that is the same server as another.
-var errTwin = &pipeline.CallError{Fate: pipeline.Unsent, Err: fmt.Errorf("%w: the same server as another node", pool.ErrRefused)}
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
@@ -110,22 +106,27 @@ func (e *NodeError) Error() string { return e.Endpoint + ": " + e.Err.Error() }
 // Unwrap returns the reason.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// untouched reports whether a call that failed has certainly changed nothing at its node.
-func untouched(err error) bool {
-	var call *pipeline.CallError
-	return errors.As(err, &call) && call.Fate != pipeline.Unknown
+// failure describes a round as it was decided or cut short, for the caller. Without a reason, the
+// votes so far tell: of an attempt that ctx cut short, whether a quorum had answered.
+func (l *Locker) failure(r *round.Round, op, name string, reason, ended error) *QuorumError {
+	votes, errs := r.Outcome()
+	if reason == nil {
+		if reason = ErrNoQuorum; votes.Granted+votes.Refused >= quorum.Need(votes.Nodes) {
+			reason = ErrTaken
+		}
+	}
+	return l.quorumError(op, name, votes, errs, reason, ended)
 }
 
-// unbegun are the codes of errors that a server answers to a script before its first write, if at
-// all.
-var unbegun = []string{"READONLY", "OOM", "MISCONF", "NOREPLICAS", "LOADING", "BUSY", "MASTERDOWN", "NOSCRIPT", "NOAUTH"}
-
-// midway reports whether a script that was answered with this error may have written before.
-func midway(err error) bool {
-	var call *pipeline.CallError
-	if !errors.As(err, &call) || call.Fate != pipeline.Refused {
-		return false
+func (l *Locker) quorumError(op, name string, votes quorum.Tally, errs []error, reason, ended error) *QuorumError {
+	e := &QuorumError{
+		Op: op, Name: name, Need: quorum.Need(votes.Nodes), Granted: votes.Granted, Refused: votes.Refused,
+		reason: reason, ended: ended,
 	}
-	code, _, _ := strings.Cut(call.Err.Error(), " ")
-	return !slices.Contains(unbegun, code)
+	for i, err := range errs {
+		if err != nil {
+			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: l.nodes[i].Endpoint(), Err: err})
+		}
+	}
+	return e
 }

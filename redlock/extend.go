@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
 )
 
 // Extend gives the lock a new TTL, from now on, with one round: a quorum of nodes must say that
@@ -35,21 +39,21 @@ func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		if err := lock.awaitExtension(ctx); err != nil {
 			return err
 		}
-		if !l.enter() {
+		if !l.life.enter() {
 			return errors.Join(lock.Err(), ErrClosed)
 		}
 		x := l.extend([]*Lock{lock}, func(*Lock) time.Duration { return ttl })
 		if x == nil { // another one came first, or the lock has ended
-			l.leave()
+			l.life.leave()
 			continue
 		}
 		var ended error
 		select {
 		case <-x.decided:
 		case <-ctx.Done():
-			ended = endOf(ctx)
+			ended = round.EndOf(ctx)
 		}
-		l.leave()
+		l.life.leave()
 		return x.result(lock, ended)
 	}
 }
@@ -63,7 +67,7 @@ func (lock *Lock) awaitExtension(ctx context.Context) error {
 		if err := lock.err; err != nil || !lock.extending {
 			lock.mu.Unlock()
 			if err == nil && ctx.Err() != nil {
-				return fmt.Errorf("redlock: extend %q: %w", lock.names[0], endOf(ctx))
+				return fmt.Errorf("redlock: extend %q: %w", lock.names[0], round.EndOf(ctx))
 			}
 			return err
 		}
@@ -75,7 +79,7 @@ func (lock *Lock) awaitExtension(ctx context.Context) error {
 		select {
 		case <-over:
 		case <-ctx.Done():
-			return fmt.Errorf("redlock: extend %q: %w", lock.names[0], endOf(ctx))
+			return fmt.Errorf("redlock: extend %q: %w", lock.names[0], round.EndOf(ctx))
 		}
 	}
 }
@@ -83,33 +87,105 @@ func (lock *Lock) awaitExtension(ctx context.Context) error {
 // result returns what the caller of Extend is told.
 func (x *extension) result(lock *Lock, ended error) error {
 	err := lock.Err()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	item := &x.items[0]
-	if item.verdict == won && ended == nil {
+	v, votes, errs := x.batch.Outcome(0)
+	if v == quorum.Won && ended == nil {
 		return err
 	}
-	if err != nil && item.verdict != denied {
+	if err != nil && v != quorum.Denied {
 		return err
 	}
 	reason := ErrNoQuorum
 	if err != nil {
 		reason = err
 	}
-	l := x.locker
-	votes := l.voters.count(len(x.calls), item.granted, item.refused, item.failed)
-	e := &QuorumError{
-		Op: "extend", Name: lock.names[0], Need: quorum(votes.nodes), Granted: votes.granted, Refused: votes.refused,
-		reason: reason, ended: ended,
+	return lock.locker.quorumError("extend", lock.names[0], votes, errs, reason, ended)
+}
+
+// maxExtended bounds the keys of one extension: a script that long keeps a node busy for less than
+// a millisecond, and its reply is far below the limits of what a node may answer.
+const maxExtended = 256
+
+// extension gives many locks a new time to live. Extend makes one of a single lock, renewal of all
+// that are due. It implements round.BatchObserver.
+type extension struct {
+	batch   *round.Batch
+	start   clock.Instant // before the first byte was sent
+	epoch   uint64        // of the membership at that time
+	items   []extended
+	decided chan struct{} // closed when the first lock has its verdict
+}
+
+// extended is one lock of an extension.
+type extended struct {
+	lock  *Lock
+	until clock.Instant // the validity, if it is granted
+}
+
+// extend sends an extension of the locks that are held and have none under way, each with a TTL of
+// its own choice. It returns nil where there is none.
+//
+// All their mutexes are held until every node has been given its call, so that no release of one of
+// them comes between: behind its release, an extension would bring a key back. Only renew takes the
+// mutexes of many locks, one batch at a time, so there is no order to keep.
+func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension {
+	x := &extension{
+		epoch: l.members.Epoch(), start: l.clock.Now(),
+		items: make([]extended, 0, len(locks)), decided: make(chan struct{}),
 	}
-	for i, node := range l.nodes {
-		err := l.voters.why(i)
-		if x.errs != nil && x.errs[i] != nil {
-			err = l.unproven(i, x.errs[i])
+	x.batch = round.NewBatch(l.members, len(locks), x)
+	request := wire.NewExtension(len(locks))
+	var timeout time.Duration
+	for _, lock := range locks {
+		lock.mu.Lock()
+		if lock.expireLocked(x.start); lock.err != nil || lock.extending {
+			if lock.state == lost && lock.release == nil && x.start >= lock.undoAtLocked() {
+				lock.undoNowLocked() // as planned
+			}
+			lock.mu.Unlock()
+			continue
 		}
-		if err != nil {
-			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})
-		}
+		lock.beginExtensionLocked(x, ttl(lock))
+		timeout = max(timeout, lock.timeout)
+		request.AddKeys(lock.keys)
 	}
-	return e
+	if len(x.items) == 0 {
+		return nil
+	}
+	request.SetKeys()
+	for i := range x.items {
+		lock := x.items[i].lock
+		request.AddValue(lock.valueArg, lock.ttl, len(lock.keys))
+	}
+	x.batch.Send(request.Request(), x.start.Add(timeout))
+	for i := range x.items {
+		x.items[i].lock.mu.Unlock()
+	}
+	x.batch.Deliver()
+	return x
+}
+
+// beginExtensionLocked adds a held lock to an extension. A TTL shorter than what is left shortens
+// its validity before a byte is sent: nodes that take it forget the lock earlier, whatever becomes
+// of the round.
+func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
+	l := lock.locker
+	lock.ttl = ttl.Truncate(time.Millisecond)
+	lock.timeout = l.config.timeout(lock.ttl)
+	until := lock.boundedLocked(l.config.drift.Validity(x.start, lock.ttl))
+	if until < lock.until {
+		lock.until = until
+		l.expiry.Add(lock, until)
+	}
+	lock.extending, lock.healing = true, true
+	x.batch.Add(len(lock.keys))
+	x.items = append(x.items, extended{lock: lock, until: until})
+}
+
+// Decided lets a lock take its verdict.
+func (x *extension) Decided(item int, result round.Result) {
+	it := &x.items[item]
+	it.lock.takeExtension(x, it, result)
+	if item == 0 {
+		close(x.decided)
+	}
 }

@@ -3,13 +3,14 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Status is what the nodes know of a lock, at about one moment. Nodes whose vote does not count (quarantined ones, see [Stats]) are shown, and
@@ -41,70 +42,58 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	if !l.enter() {
+	if !l.life.enter() {
 		return Status{}, ErrClosed
 	}
-	defer l.leave()
+	defer l.life.leave()
 	var mu sync.Mutex
 	replies := make([]any, len(l.nodes))
-	r := &round{decided: make(chan struct{})}
-	r.request = pipeline.Request{
-		Script: inspectScript, Args: inspectScript.Args(nil, []any{l.config.keyPrefix + name}), Accept: isArray, Prove: l.voters.proves(),
-	}
-	r.keep = func(node int, reply any) {
+	// Not decided before all have answered or failed.
+	r := round.New(l.members, wire.Inspect(l.config.keyPrefix+name), wire.Any, func(votes quorum.Tally) quorum.Verdict {
+		if votes.Outstanding() > 0 {
+			return quorum.Pending
+		}
+		return quorum.DecideHeld(votes)
+	}).Announce()
+	r.TakeReplies(func(node int, reply any) {
 		mu.Lock()
 		replies[node] = reply
 		mu.Unlock()
-	}
-	r.read = func(any) vote { return granted }
-	r.rule = func(votes tally) verdict { // not before all have answered or failed
-		if votes.outstanding() > 0 {
-			return pending
-		}
-		return decideHeld(votes)
-	}
+	})
 	timeout := l.config.timeout(cfg.ttl)
 	deadline := l.clock.Now().Add(timeout)
-	l.settle(ctx, timeout)
-	r.send(l, deadline, 0)
-	v, ended := r.wait(ctx)
+	l.awaitVoters(ctx, timeout)
+	r.Send(deadline, 0)
+	v, ended := r.Wait(ctx)
 	mu.Lock()
 	defer mu.Unlock()
 	status := l.status(name, replies, r)
-	if v == won || (v == pending && r.quorumAnswered()) {
+	if v == quorum.Won || (v == quorum.Pending && r.QuorumAnswered()) {
 		return status, nil
 	}
-	return status, r.failure(l, "inspect", name, ErrNoQuorum, ended)
+	return status, l.failure(r, "inspect", name, ErrNoQuorum, ended)
 }
 
-func (l *Locker) status(name string, replies []any, r *round) Status {
-	s := Status{Name: name, Nodes: make([]NodeStatus, len(l.nodes)), Quorum: quorum(len(l.nodes))}
+func (l *Locker) status(name string, replies []any, r *round.Round) Status {
+	s := Status{Name: name, Nodes: make([]NodeStatus, len(l.nodes)), Quorum: quorum.Need(len(l.nodes))}
 	held := map[string]int{}
 	for i, node := range l.nodes {
 		n := &s.Nodes[i]
 		n.Endpoint = node.Endpoint()
-		pair, _ := replies[i].([]any)
-		if len(pair) != 4 {
-			if n.Err = r.nodeError(i); n.Err == nil {
+		in, ok := wire.ReadInspect(replies[i])
+		if !ok {
+			if n.Err = r.Err(i); n.Err == nil {
 				n.Err = pool.ErrTimeout
 			}
-			n.Err = l.unproven(i, n.Err)
+			n.Err = l.members.Explain(i, n.Err)
 			continue
 		}
-		value, _ := pair[0].([]byte)
-		ttlMillis, _ := pair[1].(int64)
-		fence, _ := pair[2].([]byte)
-		waiting, _ := pair[3].(int64)
-		n.Value, n.Waiting = string(value), int(waiting)
-		n.Fence, _ = strconv.ParseInt(string(fence), 10, 64) //nolint:errcheck // not a number: 0
+		n.Value, n.TTL, n.Fence, n.Waiting = in.Value, in.TTL, in.Fence, in.Waiting
 		_, n.Owner, _ = strings.Cut(n.Value, "|")
-		if n.TTL = time.Duration(ttlMillis) * time.Millisecond; n.Value == "" {
-			n.TTL = 0
-		}
-		if r.hasGranted(i) {
+		if r.GrantCounts(i) {
 			held[n.Value]++
 		} else {
-			n.Err = l.unproven(i, r.nodeError(i))
+			n.Err = l.members.Explain(i, r.Err(i))
 		}
 		if held[n.Value] >= s.Quorum {
 			s.Value, s.Owner, s.Free = n.Value, n.Owner, n.Value == ""
@@ -123,25 +112,21 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if !l.enter() {
+	if !l.life.enter() {
 		return ErrClosed
 	}
-	defer l.leave()
+	defer l.life.leave()
 	if ctx.Err() != nil {
-		return fmt.Errorf("redlock: force-unlock %q: %w", name, endOf(ctx))
+		return fmt.Errorf("redlock: force-unlock %q: %w", name, round.EndOf(ctx))
 	}
 	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
-	r := &round{
-		request: pipeline.Request{Script: forceScript, Args: forceScript.Args(nil, []any{key}, l.grace(timeout)), Key: key, Accept: isInteger},
-		read:    func(any) vote { return granted },
-		rule:    decideHeld, decided: make(chan struct{}),
-	}
+	r := round.New(l.members, wire.Force(key, l.grace(timeout)), wire.Any, quorum.DecideHeld).Announce()
 	deadline := l.clock.Now().Add(timeout)
-	l.settle(ctx, timeout)
-	r.send(l, deadline, 0)
-	v, ended := r.wait(ctx)
-	if v == won {
+	l.awaitVoters(ctx, timeout)
+	r.Send(deadline, 0)
+	v, ended := r.Wait(ctx)
+	if v == quorum.Won {
 		return nil
 	}
-	return r.failure(l, "force-unlock", name, ErrNoQuorum, ended)
+	return l.failure(r, "force-unlock", name, ErrNoQuorum, ended)
 }

@@ -2,11 +2,15 @@ package redlock
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/schedule"
 )
 
 // Lock is one acquisition. Its methods may be called from any goroutine. It must not be copied.
@@ -24,9 +28,10 @@ type Lock struct {
 	part     bool  // of a set that waits for the rest: no caller has it
 	fence    int64 // with fencing: the wall clock in microseconds when the round began, until it has a token
 
-	room    [1]any       // of keys, where there is one
-	name    [1]string    // of names, likewise
-	entries [slots]entry // guarded by the agendas' mutexes, each its own
+	room    [1]any         // of keys, where there is one
+	name    [1]string      // of names, likewise
+	expires schedule.Entry // of Locker.expiry
+	renewal schedule.Entry // of Locker.renewals
 
 	mu        sync.Mutex // guards the fields below; held over the sending of a round, never over waiting for one
 	state     state
@@ -36,20 +41,20 @@ type Lock struct {
 	timeout   time.Duration                // how long its rounds wait for a node
 	until     clock.Instant                // end of validity
 	heldUntil clock.Instant                // by WithMaxHold; never without
-	touched   uint64                       // nodes that have, may have or may yet get our value
-	epoch     uint64                       // of the electorate, when the round began that it is held by
+	touched   quorum.NodeSet               // nodes that have, may have or may yet get our value
+	epoch     uint64                       // of the membership, when the round began that it is held by
 	err       error                        // why it is no longer held
 	done      chan struct{}                // closed when err is set; nil until Done is first called
 	extended  chan struct{}                // closed when the extension is over; nil while nobody waits for that
 	contexts  map[<-chan struct{}]*derived // to be cancelled at the end, by the Done of their parents; nil until there is one
-	release   *round                       // nil until the releases are sent
+	release   *round.Round                 // nil until the releases are sent
 }
 
 func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	lock := &Lock{
 		locker: l, value: cfg.newValue(), renews: !cfg.withoutRenewal, reused: cfg.value != "",
 		fenced: cfg.fencing, part: cfg.part,
-		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: never,
+		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: schedule.Never,
 	}
 	lock.names = append(lock.name[:0], names...)
 	lock.keys = lock.room[:0]
@@ -60,14 +65,19 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	return lock
 }
 
-// begin notes the round that the lock is acquired by.
-func (lock *Lock) begin(epoch uint64, start clock.Instant, maxHold time.Duration) {
-	lock.epoch, lock.acquired = epoch, start
+func (lock *Lock) expiryEntry() *schedule.Entry  { return &lock.expires }
+func (lock *Lock) renewalEntry() *schedule.Entry { return &lock.renewal }
+
+// begin notes that the round begins now by which the lock is acquired. It is called before the first
+// byte is sent: every node counts the TTL from a later moment.
+func (lock *Lock) begin(maxHold time.Duration) {
+	l := lock.locker
+	lock.epoch, lock.acquired = l.members.Epoch(), l.clock.Now()
 	if lock.fenced {
-		lock.fence = lock.locker.clock.Wall().UnixMicro()
+		lock.fence = l.clock.Wall().UnixMicro()
 	}
 	if maxHold > 0 {
-		lock.heldUntil = start.Add(maxHold)
+		lock.heldUntil = lock.acquired.Add(maxHold)
 	}
 }
 
@@ -140,7 +150,7 @@ func (lock *Lock) expireLocked(now clock.Instant) {
 	}
 }
 
-// expire is called by the expiry agenda, when the validity that it knew of has ended.
+// expire is called by the expiry schedule, when the validity that it knew of has ended.
 func (lock *Lock) expire(now clock.Instant) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -152,7 +162,8 @@ func (lock *Lock) expire(now clock.Instant) {
 func (lock *Lock) nodesForgot() {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
-	if voters := lock.locker.voters; lock.state == held && voters.forgottenSince(lock.epoch) >= quorum(len(voters.nodes)) {
+	l := lock.locker
+	if lock.state == held && l.members.ForgottenSince(lock.epoch) >= quorum.Need(len(l.nodes)) {
 		lock.endLocked(lost, errForgot)
 	}
 }
@@ -167,8 +178,8 @@ func (lock *Lock) endLocked(to state, reason error) {
 	for _, d := range lock.contexts {
 		d.cancel(reason)
 	}
-	lock.locker.expiry.remove(lock)
-	lock.locker.renewals.remove(lock)
+	lock.locker.expiry.Remove(lock)
+	lock.locker.renewals.Remove(lock)
 	lock.locker.events.over(lock, to, reason)
 	if lock.part {
 		lock.locker.counts.parts.Add(-1)
@@ -189,16 +200,15 @@ func (lock *Lock) planUndoLocked(reason error) {
 		lock.undoNowLocked()
 		return
 	}
-	lock.locker.renewals.add(lock, lock.undoAtLocked())
+	lock.locker.renewals.Add(lock, lock.undoAtLocked())
 }
 
 func (lock *Lock) undoAtLocked() clock.Instant {
 	return lock.until.Add(lock.locker.config.drift.Of(lock.ttl))
 }
 
-func (lock *Lock) undoNowLocked() *round {
-	u := lock.newRelease()
-	u.decided = make(chan struct{})
+func (lock *Lock) undoNowLocked() *round.Round {
+	u := lock.newRelease(quorum.DecideHeld).Announce()
 	lock.undoLocked(u, lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
 	return u
 }
@@ -206,21 +216,65 @@ func (lock *Lock) undoNowLocked() *round {
 // key is that of the first name.
 func (lock *Lock) key() string { return lock.keys[0].(string) }
 
-// refusedBy is told that a node refused the lock after it was won without that node. An extension may have given it the key since.
-func (lock *Lock) refusedBy(node uint64) {
+// lockObserver is a lock that is held by a round, and told of its late votes.
+type lockObserver Lock
+
+// Voted takes a refusal that came after the lock was won without that node. An extension may have
+// given it the key since.
+func (o *lockObserver) Voted(_ *round.Round, vote round.Vote) {
+	if vote.Kind != quorum.Refused {
+		return
+	}
+	lock := (*Lock)(o)
 	lock.mu.Lock()
 	if !lock.healing {
-		lock.touched &^= node
+		lock.touched.Remove(vote.Node)
 	}
 	lock.mu.Unlock()
-	lock.locker.overtook(lock, node)
+	lock.locker.overtook(lock, quorum.Only(vote.Node))
 }
 
-// mayHoldLocked has the bits of the nodes that a release must reach, now or later: while an extension is under way, all, for it may
-// give the key to nodes that never had it.
-func (lock *Lock) mayHoldLocked() uint64 {
+// mayHoldLocked returns the nodes that a release must reach, now or later. While an extension is
+// under way those are all, because it may give the key to nodes that never had it.
+func (lock *Lock) mayHoldLocked() quorum.NodeSet {
 	if lock.extending {
-		return allNodes(len(lock.locker.nodes))
+		return quorum.All(len(lock.locker.nodes))
 	}
 	return lock.touched
+}
+
+// state is where a lock is in its life:
+//
+//	held ──Unlock, Close──▶ released
+//	  └──validity ends, or a quorum says no──▶ lost
+//
+// Both ends are final. Unlock of a lost lock sends the releases, and the lock stays lost.
+type state uint8
+
+const (
+	held state = iota
+	released
+	lost
+)
+
+// move is the only way from one state to another. An unknown edge is a bug of this package.
+func (s *state) move(to state) {
+	if *s == held && (to == released || to == lost) {
+		*s = to
+		return
+	}
+	panic(fmt.Sprintf("redlock: a lock cannot go from %v to %v", *s, to))
+}
+
+func (s state) String() string {
+	switch s {
+	case held:
+		return "held"
+	case released:
+		return "released"
+	case lost:
+		return "lost"
+	default:
+		return fmt.Sprintf("state(%d)", uint8(s))
+	}
 }

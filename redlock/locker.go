@@ -18,6 +18,11 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock/internal/handoff"
+	"github.com/redquorum/redquorum/redlock/internal/members"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/schedule"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Locker acquires locks from a fixed set of Redis masters. Its methods may be called from any goroutine. It must
@@ -27,28 +32,15 @@ type Locker struct {
 	nodes    []*pipeline.Node
 	owns     bool // the nodes are ours to close
 	clock    clock.Clock
-	voters   *electorate
-	events   *events // nil where nobody listens
-	expiry   agenda
-	renewals agenda
+	members  *members.Membership // whose votes count
+	desk     *handoff.Desk       // who waits
+	events   *events             // nil where nobody listens
+	expiry   schedule.Schedule[*Lock]
+	renewals schedule.Schedule[*Lock]
 	renewing sync.Mutex // held by renew while it holds the mutexes of a batch; before those
 	counts   counts
-	hashes   []uint64 // of the endpoints, for pilot
-	lines    lines
-	ears     *ears
-	shunned  shunned
-	others   sightings
-	graceArg any      // of the default TTL, boxed once
-	unwatch  []func() // ends what newLocker began at each node
-
-	closing chan struct{} // closed by Close
-	mu      sync.Mutex    // guards the fields below; never held over a call to a node
-	closed  bool
-	running int           // calls and rounds under way
-	idle    chan struct{} // closed when closed is set and running is 0
-
-	ending      sync.Once // the rest of Close
-	undelivered error     // what Close returns; written in ending
+	graceArg any // of the default TTL, boxed once
+	life     life
 }
 
 // New returns a Locker over independent Redis masters: redis://, rediss:// and unix:// URLs, or host:port. It returns at once
@@ -59,8 +51,8 @@ func New(endpoints []string, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(endpoints) == 0 || len(endpoints) > maxNodes {
-		return nil, invalid("%d endpoints, not 1 to %d", len(endpoints), maxNodes)
+	if len(endpoints) == 0 || len(endpoints) > quorum.MaxNodes {
+		return nil, invalid("%d endpoints, not 1 to %d", len(endpoints), quorum.MaxNodes)
 	}
 	if cfg.clock == nil {
 		cfg.clock = clock.System()
@@ -91,8 +83,8 @@ func NewFromNodes(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case len(nodes) == 0 || len(nodes) > maxNodes:
-		return nil, invalid("%d nodes, not 1 to %d", len(nodes), maxNodes)
+	case len(nodes) == 0 || len(nodes) > quorum.MaxNodes:
+		return nil, invalid("%d nodes, not 1 to %d", len(nodes), quorum.MaxNodes)
 	case cfg.pool != nil:
 		return nil, invalid("WithPool: the nodes are made already")
 	case nodes[0] == nil:
@@ -111,63 +103,51 @@ func NewFromNodes(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 }
 
 func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
-	l := &Locker{
-		config: cfg, nodes: nodes, owns: owns, clock: cfg.clock,
-		closing: make(chan struct{}), idle: make(chan struct{}),
-	}
-	l.voters = newElectorate(&cfg, nodes)
-	l.voters.changed, l.voters.forgotten, l.voters.holding = l.tellNodes, l.nodesForgot, func() bool { return l.expiry.len() > 0 }
+	l := &Locker{config: cfg, nodes: nodes, owns: owns, clock: cfg.clock}
+	l.life.init()
+	l.members = members.New(members.Mode(cfg.quarantine), cfg.maxTTL, cfg.clock, nodes, (*membersObserver)(l))
 	l.events = newEvents(&cfg, len(nodes))
-	l.lines.clock = cfg.clock
-	l.ears = newEars(l)
-	l.shunned.nodes = make([]shunning, len(nodes))
+	voting := func() quorum.NodeSet { return l.members.View().Voting }
+	l.desk = handoff.NewDesk(cfg.clock, nodes, voting, wire.WakeChannel, l.life.closing)
 	l.graceArg = cfg.grace(cfg.timeout(cfg.lock.ttl)).Milliseconds()
-	l.expiry.init(slotExpiry, clock.WithAlarms(cfg.clock), func(locks []*Lock, now clock.Instant) {
+	l.expiry.Init(clock.WithAlarms(cfg.clock), (*Lock).expiryEntry, 0, func(locks []*Lock, now clock.Instant) {
 		for _, lock := range locks {
 			lock.expire(now)
 		}
 	})
-	l.voters.patrol()
-	l.renewals.init(slotRenewal, cfg.clock, l.renew)
-	l.renewals.burst = maxRenewed
-	for i, node := range nodes {
-		l.hashes = append(l.hashes, hash(node.Endpoint()))
-		l.unwatch = append(l.unwatch, node.Observe(func() { l.nodeChanged(i) }))
-		l.nodeChanged(i) // it may be connected already
-	}
+	l.renewals.Init(cfg.clock, (*Lock).renewalEntry, maxRenewed, l.renew)
+	l.members.Watch()
 	return l
 }
 
-// nodeChanged looks at a node whose state or identity may have changed.
-func (l *Locker) nodeChanged(i int) {
-	if id, met := l.nodes[i].Identity(); met {
-		l.voters.meet(i, id)
-	}
-	l.voters.wake()
-	l.tellNodes()
-}
+// membersObserver is a Locker that is told how its nodes are.
+type membersObserver Locker
 
-// nodesForgot tells the locks that a server has forgotten what it held.
-func (l *Locker) nodesForgot() {
-	for _, lock := range l.expiry.all() {
-		lock.nodesForgot()
-	}
-}
-
-// tellNodes tells how the nodes are, where somebody listens.
-func (l *Locker) tellNodes() {
+// VotesChanged tells how the nodes are, where somebody listens.
+func (o *membersObserver) VotesChanged() {
+	l := (*Locker)(o)
 	if l.events == nil {
 		return
 	}
-	undecided := l.voters.present.Load().undecided
+	undecided := l.members.View().Undecided
 	for i := range l.nodes {
-		if undecided>>i&1 == 1 {
+		if undecided.Has(i) {
 			continue // whether its vote counts is known once the others are met
 		}
 		stats := l.nodeStats(i)
 		l.events.node(i, &stats)
 	}
 }
+
+// ServerForgot tells the locks that a server has forgotten what it held.
+func (o *membersObserver) ServerForgot() {
+	for _, lock := range o.expiry.All() {
+		lock.nodesForgot()
+	}
+}
+
+// HoldsLocks reports whether there are locks that must not be forgotten unnoticed.
+func (o *membersObserver) HoldsLocks() bool { return o.expiry.Len() > 0 }
 
 // checkNodes refuses what would make one master vote twice, and nodes that count time differently.
 func checkNodes(nodes []*pipeline.Node, clk clock.Clock) error {
@@ -185,43 +165,6 @@ func checkNodes(nodes []*pipeline.Node, clk clock.Clock) error {
 		seen[node.Server()] = i
 	}
 	return nil
-}
-
-// enter counts a call, and reports false once the Locker is closed. Every call that entered leaves.
-func (l *Locker) enter() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return false
-	}
-	l.running++
-	return true
-}
-
-func (l *Locker) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
-}
-
-// enterAnyway counts what has to be done also while the Locker is closing: releases.
-func (l *Locker) enterAnyway() {
-	l.mu.Lock()
-	l.running++
-	l.mu.Unlock()
-}
-
-func (l *Locker) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running--; l.running > 0 || !l.closed {
-		return
-	}
-	select {
-	case <-l.idle: // a late Unlock of a lost lock
-	default:
-		close(l.idle)
-	}
 }
 
 func closeNodes(nodes []*pipeline.Node) {

@@ -3,11 +3,12 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/handoff"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Clients of other Redlock libraries hand nothing over, and wake nobody: when one of them releases
@@ -26,11 +27,6 @@ const (
 
 	// In their turn it looks whether they have come.
 	turnLook = 20 * time.Millisecond
-
-	// For so long after we saw one of them at a name, they are given turns there.
-	othersLife = 5 * time.Second
-
-	maxSightings = 4096 // names; beyond, others must be seen again
 )
 
 // placeOfOthers returns the place on a list that is theirs. While nobody has seen them, they have
@@ -43,75 +39,45 @@ func (w *waiter) placeOfOthers() string {
 	switch {
 	case w.seesOthers():
 		return "others"
-	case quorum(nodes) == nodes:
+	case quorum.Need(nodes) == nodes:
 		return "anyone"
 	default:
 		return ""
 	}
 }
 
-// sightings are the names at which we saw a client of another library hold the lock, and when the
-// last was seen.
-type sightings struct {
-	some atomic.Bool // there are any, for a look without mu
-
-	mu     sync.Mutex // guards the field below
-	byName map[string]clock.Instant
-}
-
 // seesOthers reports whether a client of another library was seen lately at the name that the
 // waiter waits for.
 func (w *waiter) seesOthers() bool {
-	s, now := &w.locker.others, w.locker.clock.Now()
-	if !s.some.Load() {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name := w.names[w.target]
-	at, seen := s.byName[name]
-	if seen && now.Sub(at) >= othersLife {
-		delete(s.byName, name)
-		s.some.Store(len(s.byName) > 0)
-		return false
-	}
-	return seen
+	return w.locker.desk.Sightings.Has(w.names[w.target], w.locker.clock.Now())
 }
 
 // seeOthers notes what an answer tells of them.
-func (w *waiter) seeOthers(answer *pilotAnswer) {
-	if answer.granted || answer.other < otherTaken { // a turn tells of nobody
-		return
+func (w *waiter) seeOthers(answer *wire.WaitReply) {
+	if !answer.Granted && answer.Other >= wire.OtherTaken { // a turn tells of nobody
+		w.locker.desk.Sightings.Add(w.names[answer.Taken], w.locker.clock.Now())
 	}
-	s, now := &w.locker.others, w.locker.clock.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byName == nil || len(s.byName) >= maxSightings {
-		s.byName = make(map[string]clock.Instant)
-	}
-	s.byName[w.names[answer.taken]] = now
-	s.some.Store(true)
 }
 
 // waitAfter waits after an answer of the pilot: for as long as the holder asks for.
-func (w *waiter) waitAfter(ctx context.Context, answer *pilotAnswer) wake {
-	if answer.other == otherNone {
-		return w.wait(ctx, answer.left)
+func (w *waiter) waitAfter(ctx context.Context, answer *wire.WaitReply) wake {
+	if answer.Other == wire.OtherNone {
+		return w.wait(ctx, answer.Left)
 	}
 	now := w.locker.clock.Now()
 	w.seeOthers(answer)
 	switch {
-	case answer.other == otherTurn:
-		return w.waitFor(ctx, min(answer.left+rand.N(expirySpread), turnLook/2+rand.N(turnLook)))
-	case answer.other <= otherTaken:
-		return w.wait(ctx, answer.left)
-	case answer.other != w.holder:
-		w.holder, w.holderAge = answer.other, now
+	case answer.Other == wire.OtherTurn:
+		return w.waitFor(ctx, min(answer.Left+rand.N(expirySpread), turnLook/2+rand.N(turnLook)))
+	case answer.Other <= wire.OtherTaken:
+		return w.wait(ctx, answer.Left)
+	case answer.Other != w.holder:
+		w.holder, w.holderAge = answer.Other, now
 	}
 	haste := max(hasteMin, now.Sub(w.holderAge)/hasteShare)
 	pause := min(haste/2+rand.N(haste), w.cfg.retryMax)
-	if answer.left >= 0 && answer.left < pause {
-		pause = answer.left + time.Millisecond + rand.N(expirySpread)
+	if answer.Left >= 0 && answer.Left < pause {
+		pause = answer.Left + time.Millisecond + rand.N(expirySpread)
 	}
 	return w.waitFor(ctx, pause)
 }
@@ -119,11 +85,11 @@ func (w *waiter) waitAfter(ctx context.Context, answer *pilotAnswer) wake {
 // askAgain asks the pilot once more, and beside it all others where the holder is a client of
 // another library. The value is the same: where all refuse, no node has it. Without an answer, the
 // round is one that may be won, or is to be undone.
-func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int64) (r *round, answer *pilotAnswer, late bool) {
+func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int64) (r *round.Round, answer *wire.WaitReply, late bool) {
 	l := w.locker
 	l.counts.polls.Add(1)
-	if other <= otherTaken || len(l.nodes) == 1 {
-		r, answer = w.ask(ctx, lock, pilot)
+	if other <= wire.OtherTaken || len(l.nodes) == 1 {
+		r, answer = w.askPilot(ctx, lock, pilot)
 		return r, answer, w.judge(lock, r, pilot, answer != nil)
 	}
 	if r, answer = w.snatch(ctx, lock, pilot); answer == nil {
@@ -136,20 +102,21 @@ func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int6
 // that it keeps its place there, and all other nodes. It waits for all of them where the lock is
 // not won and none is slow: afterwards it is known whether one has our value. The pilot's answer
 // may be read where none has.
-func (w *waiter) snatch(ctx context.Context, lock *Lock, pilot int) (*round, *pilotAnswer) {
+func (w *waiter) snatch(ctx context.Context, lock *Lock, pilot int) (*round.Round, *wire.WaitReply) {
 	l := w.locker
-	var answer *pilotAnswer
+	var answer *wire.WaitReply
 	r := lock.newConfirm(w, pilot)
-	r.keep = func(node int, reply any) {
+	r.TakeReplies(func(node int, reply any) {
 		if node == pilot {
-			answer = readPilotAnswer(reply)
+			a := wire.ReadWait(reply)
+			answer = &a
 		}
-	}
-	r.rule = w.allVotes()
-	r.send(l, lock.acquired.Add(lock.timeout), 0)
-	v, _ := r.wait(ctx) //nolint:errcheck // pending says it
-	w.slowNode = l.clock.Now().Sub(lock.acquired) > lateAfter
-	if v == won || v == pending || r.mayHold() != 0 {
+	})
+	r.Decide(w.allVotes())
+	r.Send(lock.acquired.Add(lock.timeout), 0)
+	v, _ := r.Wait(ctx) //nolint:errcheck // pending says it
+	w.slowNode = l.clock.Now().Sub(lock.acquired) > handoff.LateAfter
+	if v == quorum.Won || v == quorum.Pending || !r.MayHold().Empty() {
 		return r, nil // the pilot's vote may still come in
 	}
 	return r, answer

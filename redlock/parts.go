@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Of a set of names, all or none are taken in one step, so a set takes nothing from others while it
@@ -47,7 +48,7 @@ const (
 
 // wantsParts reports whether the waiter is to take its names one after the other.
 func (w *waiter) wantsParts() bool {
-	return len(w.names) > 1 && w.overtaken >= partsAfter && w.locker.clock.Now() >= w.partsFrom && w.locker.quorumIsUp()
+	return len(w.names) > 1 && w.overtaken >= partsAfter && w.locker.clock.Now() >= w.partsFrom && w.locker.desk.Pilots.QuorumIsUp()
 }
 
 // takeParts is an attempt by parts.
@@ -101,7 +102,7 @@ func (w *waiter) takePart(ctx, holding context.Context, name string, bounded boo
 	cfg := *w.cfg
 	cfg.part, cfg.withoutRenewal, cfg.fencing = true, false, false
 	cfg.value, cfg.maxHold, cfg.minValidity = "", 0, 0
-	waits := newWaiter(l, []string{name}, w.line, &cfg, w.since)
+	waits := newWaiter(l, []string{name}, w.queue, &cfg, w.since)
 	part, err := waits.seek(limited)
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
 		return part, err
@@ -121,31 +122,20 @@ func (w *waiter) takePart(ctx, holding context.Context, name string, bounded boo
 func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error) {
 	l := w.locker
 	lock := newLock(l, w.names, w.cfg)
-	args := []any{lock.valueArg, lock.ttl.Milliseconds()}
+	values := make([]any, 0, len(parts))
 	for _, key := range lock.keys {
 		part := parts[key.(string)]
 		part.endPart()
-		args = append(args, part.valueArg)
+		values = append(values, part.valueArg)
 	}
-	lock.begin(l.voters.now(), l.clock.Now(), w.cfg.maxHold)
-	r := &round{
-		request: pipeline.Request{
-			Script: joinScript, Args: joinScript.Args(nil, lock.keys, append(args, lock.fenceArgs()...)...),
-			Accept: isGrant, Prove: l.voters.proves(),
-		},
-		read: readGrant, rule: decideAcquire, decided: make(chan struct{}),
-	}
-	if lock.fenced {
-		r.rare = &rare{fences: make([]int64, len(l.nodes))}
-	}
-	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	lock.begin(w.cfg.maxHold)
+	r := lock.newGrant(wire.Join(lock.keys, lock.valueArg, lock.ttl, values, lock.fencing()), quorum.DecideAcquire)
+	r.Send(lock.acquired.Add(lock.timeout), 0)
 	got, err := l.conclude(ctx, lock, r, w.cfg)
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	granted := r.granted
-	r.mu.Unlock()
+	granted := r.Granted()
 	for _, part := range parts {
 		part.leaveTo(granted)
 	}
@@ -155,18 +145,18 @@ func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error
 // leaveTo gives a part back at the nodes where the lock does not have its key. Elsewhere it may
 // still stand on a list, if it was won without that node; it is the oldest there, and the next
 // release would hand the key to it, which nobody awaits.
-func (lock *Lock) leaveTo(granted uint64) {
-	all := allNodes(len(lock.locker.nodes))
+func (lock *Lock) leaveTo(granted quorum.NodeSet) {
+	all := quorum.All(len(lock.locker.nodes))
 	if granted == all && !lock.listed {
 		return
 	}
-	u := lock.newRelease()
+	u := lock.newRelease(quorum.DecideHeld)
 	if !lock.listed {
-		u.failed = granted
+		u.Only(all.Minus(granted))
 	}
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
-	lock.undoLocked(u, all&^granted, lock.locker.clock.Now().Add(lock.timeout))
+	lock.undoLocked(u, all.Minus(granted), lock.locker.clock.Now().Add(lock.timeout))
 }
 
 // endPart ends a part without giving it back. From here on nobody extends it.

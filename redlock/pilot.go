@@ -1,76 +1,79 @@
 package redlock
 
 import (
-	"math/bits"
+	"context"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// pilotWeight is a node's weight for a key in rendezvous hashing (Thaler and Ravishankar, 1998): all clients find the same order of the nodes,
-// in whatever order they list them, each key has another one, and a node that is away moves only the keys that it is first for.
-// It takes the hashes of endpoint and key, and mixes them by the last step of MurmurHash3.
-func pilotWeight(endpoint, key uint64) uint64 {
-	x := endpoint ^ bits.RotateLeft64(key, 32)
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	x *= 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
-}
-
-// hash is FNV-1a.
-func hash(text string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(text) {
-		h = (h ^ uint64(text[i])) * 1099511628211
+// askPilot asks the pilot for the lock, or for a place on its wait list. The reply is nil where none
+// came in time, or ctx or the Locker ended.
+func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Round, *wire.WaitReply) {
+	l := w.locker
+	process := l.desk.Subscriptions.Listen(ctx, pilot, l.clock.Now().Add(lock.timeout))
+	if process != "" {
+		lock.listed = true
+		w.wakeup.ClearAgain() // that is what we do
 	}
-	return h
-}
-
-// quorumIsUp reports whether so many nodes are up, and count, that a quorum could answer.
-func (l *Locker) quorumIsUp() bool {
-	return bits.OnesCount64(l.voters.counted(l.up())) >= quorum(len(l.nodes))
-}
-
-// up has the bits of the nodes that are up.
-func (l *Locker) up() (nodes uint64) {
-	for i, n := range l.nodes {
-		if n.State() == pool.Up {
-			nodes |= 1 << i
+	lock.begin(w.cfg.maxHold)
+	var answer *wire.WaitReply
+	r := round.New(l.members, lock.waitRequest(w, process), wire.Grant, func(votes quorum.Tally) quorum.Verdict {
+		if votes.Outstanding() > 0 {
+			return quorum.Pending
 		}
+		return quorum.DecideAcquire(votes)
+	}).Announce()
+	r.Only(quorum.Only(pilot))
+	r.TakeReplies(func(_ int, reply any) {
+		a := wire.ReadWait(reply)
+		answer = &a
+	})
+	r.Send(lock.acquired.Add(lock.timeout), 0)
+	if _, ended := r.Wait(ctx); ended != nil {
+		return r, nil
 	}
-	return nodes
+	return r, answer
 }
 
-// pilot returns the node at which those who want a key form up: of those in the mask, the first by weight that is up and whose vote
-// counts. Clients may disagree on that; then they form up at several nodes, and a round decides between them as ever.
-func (l *Locker) pilot(key string, among uint64) (node int, found bool) {
-	among = l.voters.counted(among)
-	for i, n := range l.nodes {
-		if n.State() != pool.Up {
-			among &^= 1 << i
-		}
+func (lock *Lock) waitRequest(w *waiter, process string) pipeline.Request {
+	l := lock.locker
+	wait := wire.Wait{
+		Keys: lock.keys, Value: lock.valueArg, TTL: lock.ttl, Grace: l.grace(lock.timeout),
+		Target: w.target, Process: process, Waited: l.clock.Now().Sub(w.since), Others: w.placeOfOthers(),
+		Fencing: lock.fencing(),
 	}
-	if among == 0 {
-		return 0, false
-	}
-	if better := among &^ l.shunned.at(l.clock.Now()); better != 0 {
-		among = better
-	}
-	return l.heaviest(key, among), true
+	return wait.Request()
 }
 
-// heaviest returns the first by weight of some nodes, one at least.
-func (l *Locker) heaviest(key string, among uint64) (node int) {
-	var heaviest uint64
-	keyHash := hash(key)
-	for i := range l.nodes {
-		if among>>i&1 == 0 {
-			continue
-		}
-		if weight := pilotWeight(l.hashes[i], keyHash); weight >= heaviest {
-			node, heaviest = i, weight
-		}
+// sendConfirm asks all nodes: the pilot to confirm the vote that was handed over, the others for
+// theirs.
+func (lock *Lock) sendConfirm(w *waiter, pilot int) *round.Round {
+	r := lock.newConfirm(w, pilot)
+	r.Send(lock.acquired.Add(lock.timeout), 0)
+	return r
+}
+
+// newConfirm returns the round of sendConfirm, which begins now.
+func (lock *Lock) newConfirm(w *waiter, pilot int) *round.Round {
+	lock.begin(w.cfg.maxHold)
+	r := lock.newAcquire()
+	process := ""
+	if lock.listed {
+		process = lock.locker.desk.Subscriptions.Process()
 	}
-	return node
+	r.Override(pilot, lock.waitRequest(w, process))
+	return r
+}
+
+// sendRest asks all nodes but the pilot, which has granted. The validity counts from when it was
+// asked.
+func (lock *Lock) sendRest(pilot int, fence int64) *round.Round {
+	r := lock.newAcquire()
+	r.Grant(quorum.Only(pilot))
+	r.SetFence(pilot, fence)
+	r.Send(lock.acquired.Add(lock.timeout), 0)
+	return r
 }

@@ -2,12 +2,15 @@ package redlock
 
 import (
 	"context"
-	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/handoff"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // A release hands over the votes of those nodes on whose lists somebody waits. An ordinary waiter
@@ -41,9 +44,6 @@ const (
 	standoffShare = 8
 )
 
-// everyNode is where a waiter waits that has a place at each node.
-const everyNode = -1
-
 // maxOvertaken is how often a waiter may own the pilot's vote and be refused by the others, or have
 // to come back to the pilot because of that, before it takes a place at every node.
 const maxOvertaken = 2
@@ -52,7 +52,7 @@ const maxOvertaken = 2
 // could be handed a quorum of votes. (Without messages it would keep the votes that it has from
 // those who could use them.) Of a set of names, a place is for one of them only.
 func (w *waiter) wantsPlaces() bool {
-	return w.overtaken >= maxOvertaken && len(w.names) == 1 && len(w.locker.nodes) > 1 && w.locker.quorumIsUp() &&
+	return w.overtaken >= maxOvertaken && len(w.names) == 1 && len(w.locker.nodes) > 1 && w.locker.desk.Pilots.QuorumIsUp() &&
 		!w.seesOthers()
 }
 
@@ -61,32 +61,32 @@ func (w *waiter) wantsPlaces() bool {
 func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done bool) {
 	l := w.locker
 	lock := newLock(l, w.names, w.cfg)
-	if !l.ears.listenAtQuorum(ctx, l.clock.Now().Add(lock.timeout)) {
+	if !w.listenAtQuorum(ctx, l.clock.Now().Add(lock.timeout)) {
 		return nil, nil, false
 	}
-	w.at.Store(everyNode)
+	w.wakeup.WaitEverywhere()
 	lock.listed = true
-	l.ears.await(lock.value, w)
-	defer l.ears.forget(lock.value, w)
-	var before uint64 // nodes that may have our value since an earlier round
-	var placed uint64 // nodes that may have us on their lists
+	l.desk.Subscriptions.Await(lock.value, w.wakeup)
+	defer l.desk.Subscriptions.Forget(lock.value, w.wakeup)
+	var before quorum.NodeSet // nodes that may have our value since an earlier round
+	var placed quorum.NodeSet // nodes that may have us on their lists
 	for {
 		var left atomic.Int64
 		r := w.askAll(lock, before, &left)
-		v, ended := r.wait(ctx)
-		w.slowNode = l.clock.Now().Sub(lock.acquired) > lateAfter
-		placed |= r.reached()
-		if v != denied || ended != nil {
+		v, ended := r.Wait(ctx)
+		w.slowNode = l.clock.Now().Sub(lock.acquired) > handoff.LateAfter
+		placed |= r.Reached()
+		if v != quorum.Denied || ended != nil {
 			got, err = l.conclude(ctx, lock, r, w.cfg)
 			return got, err, true
 		}
 		if w.seesOthers() { // their releases hand nothing over: others.go
 			return nil, w.leavePlaces(ctx, lock, r, placed), true
 		}
-		before = r.mayHold()
-		w.note(r.failure(l, "acquire", w.names[0], ErrTaken, nil))
+		before = r.MayHold()
+		w.note(l.failure(r, "acquire", w.names[0], ErrTaken, nil))
 		pause := time.Duration(left.Load()) - 1
-		standoff := r.mayHold() != 0
+		standoff := !r.MayHold().Empty()
 		if standoff { // with a holder who has a quorum, or with others who have none either
 			pause = w.standoff()
 		}
@@ -110,75 +110,56 @@ func (w *waiter) standoff() time.Duration {
 
 // askAll asks every node for its vote, or for a place on its list. Into left goes for how long the
 // lock is taken, plus one; 0 where that is not known.
-func (w *waiter) askAll(lock *Lock, before uint64, left *atomic.Int64) *round {
+func (w *waiter) askAll(lock *Lock, before quorum.NodeSet, left *atomic.Int64) *round.Round {
 	l := w.locker
-	select {
-	case <-w.again: // that is what we do
-	default:
-	}
-	lock.begin(l.voters.now(), l.clock.Now(), w.cfg.maxHold)
-	r := &round{
-		request: lock.waitRequest(w, l.ears.process), read: readGrant, rule: w.allVotes(), decided: make(chan struct{}),
-		keep: func(_ int, reply any) {
-			answer := readPilotAnswer(reply)
-			w.seeOthers(answer)
-			if !answer.granted && answer.left >= 0 {
-				left.CompareAndSwap(0, int64(answer.left)+1)
-			}
-		},
-	}
-	r.rare = &rare{before: before}
-	if lock.fenced {
-		r.rare.fences = make([]int64, len(l.nodes))
-	}
-	r.send(l, lock.acquired.Add(lock.timeout), 0)
+	w.wakeup.ClearAgain() // that is what we do
+	lock.begin(w.cfg.maxHold)
+	r := lock.newGrant(lock.waitRequest(w, l.desk.Subscriptions.Process()), w.allVotes())
+	r.Before(before)
+	r.TakeReplies(func(_ int, reply any) {
+		answer := wire.ReadWait(reply)
+		w.seeOthers(&answer)
+		if !answer.Granted && answer.Left >= 0 {
+			left.CompareAndSwap(0, int64(answer.Left)+1)
+		}
+	})
+	r.Send(lock.acquired.Add(lock.timeout), 0)
 	return r
 }
 
 // allVotes decides as an acquisition does, but a refusal only when all have answered: then it is
 // known which votes are ours. It does not wait for them where one of the nodes was slow the last
 // time.
-func (w *waiter) allVotes() func(votes tally) verdict {
+func (w *waiter) allVotes() func(votes quorum.Tally) quorum.Verdict {
 	slow := w.slowNode
-	return func(votes tally) verdict {
-		if v := decideAcquire(votes); v == won || slow || votes.outstanding() == 0 {
+	return func(votes quorum.Tally) quorum.Verdict {
+		if v := quorum.DecideAcquire(votes); v == quorum.Won || slow || votes.Outstanding() == 0 {
 			return v
 		}
-		return pending
+		return quorum.Pending
 	}
 }
 
 // leavePlaces gives up all places, and the votes that were handed to them.
-func (w *waiter) leavePlaces(ctx context.Context, lock *Lock, r *round, placed uint64) error {
+func (w *waiter) leavePlaces(ctx context.Context, lock *Lock, r *round.Round, placed quorum.NodeSet) error {
 	l := w.locker
 	lock.mu.Lock()
-	lock.undoLocked(lock.newRelease(), placed, l.clock.Now().Add(lock.timeout))
+	lock.undoLocked(lock.newRelease(quorum.DecideHeld), placed, l.clock.Now().Add(lock.timeout))
 	lock.mu.Unlock()
-	if l.isClosed() {
+	if l.life.isClosed() {
 		return ErrClosed
 	}
 	var ended error
 	if ctx.Err() != nil {
-		ended = endOf(ctx)
+		ended = round.EndOf(ctx)
 	}
-	return r.failure(l, "acquire", lock.names[0], ErrTaken, ended)
+	return l.failure(r, "acquire", lock.names[0], ErrTaken, ended)
 }
 
 // listenAtQuorum begins to listen at all nodes that are up, and reports whether a quorum can wake
 // us.
-func (e *ears) listenAtQuorum(ctx context.Context, deadline clock.Instant) bool {
-	l := e.locker
-	up := l.up()
-	for i := range l.nodes {
-		if up>>i&1 == 1 {
-			e.at(i) // all at the same time
-		}
-	}
-	var heard uint64
-	for i := range l.nodes {
-		if up>>i&1 == 1 && e.listen(ctx, i, deadline) != "" {
-			heard |= 1 << i
-		}
-	}
-	return bits.OnesCount64(l.voters.counted(heard)) >= quorum(len(l.nodes))
+func (w *waiter) listenAtQuorum(ctx context.Context, deadline clock.Instant) bool {
+	l := w.locker
+	listening := l.desk.Subscriptions.ListenAt(ctx, l.desk.Pilots.Up(), deadline)
+	return listening.And(l.members.View().Voting).Len() >= quorum.Need(len(l.nodes))
 }

@@ -3,9 +3,16 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Ready returns nil once a quorum of nodes answers. It goes on asking until ctx ends; the error
@@ -16,11 +23,11 @@ func (l *Locker) Ready(ctx context.Context) error {
 	}
 	pause := clock.Backoff{Shortest: outageMin, Longest: outageMax}
 	for {
-		if !l.enter() {
+		if !l.life.enter() {
 			return ErrClosed
 		}
 		err := l.ping(ctx)
-		l.leave()
+		l.life.leave()
 		if err == nil {
 			return nil
 		}
@@ -34,23 +41,81 @@ func (l *Locker) Ready(ctx context.Context) error {
 
 // ping asks every node for a sign of life.
 func (l *Locker) ping(ctx context.Context) error {
-	r := l.newPing()
+	r := round.New(l.members, wire.Ping(), wire.Any, quorum.DecideHeld).Announce()
 	timeout := l.config.timeout(l.config.lock.ttl)
 	deadline := l.clock.Now().Add(timeout)
-	l.settle(ctx, timeout)
-	r.send(l, deadline, 0)
-	v, ended := r.wait(ctx)
-	if v == won {
+	l.awaitVoters(ctx, timeout)
+	r.Send(deadline, 0)
+	v, ended := r.Wait(ctx)
+	if v == quorum.Won {
 		return nil
 	}
-	return r.failure(l, "ready", "", ErrNoQuorum, ended)
+	return l.failure(r, "ready", "", ErrNoQuorum, ended)
 }
 
-// newPing returns a round that asks for a sign of life.
-func (l *Locker) newPing() *round {
-	return &round{
-		request: pipeline.Request{Name: "PING", Accept: func(reply any) bool { return reply == "PONG" }, Prove: l.voters.proves()},
-		read:    func(any) vote { return granted },
-		rule:    decideHeld, decided: make(chan struct{}),
+// initPatience bounds what Init waits for.
+const initPatience = time.Second
+
+// Init is the word of a person that no lock is held which a master may have forgotten. Where no
+// master votes yet, those that nobody knew before vote at once, instead of [WithMaxTTL] later. With
+// force so do all that are in quarantine. If a lock is held after all, two may hold it. It changes
+// nothing on masters that vote already.
+//
+// It returns nil once all nodes vote. Otherwise the error is a [*QuorumError] with [ErrNoQuorum]
+// that says of each node that does not vote why; those that can vote do. Further errors:
+// [ErrInvalid], [ErrClosed], the error of a ctx that ended.
+func (l *Locker) Init(ctx context.Context, force bool) error {
+	if ctx == nil {
+		return invalid("ctx is nil")
 	}
+	if !l.life.enter() {
+		return ErrClosed
+	}
+	defer l.life.leave()
+	l.awaitVoters(ctx, initPatience)
+	l.askAll(ctx) // who has forgotten since is found out
+	until := l.clock.Now().Add(initPatience)
+	all := force || l.members.View().Voting.Empty()
+	for {
+		undecided, changed := l.members.Initialize(all, force)
+		if !undecided || !l.await(ctx, changed, until) {
+			break
+		}
+	}
+	failure := &QuorumError{Op: "init", Need: len(l.nodes), reason: ErrNoQuorum}
+	for i, node := range l.nodes {
+		var err error
+		switch stats := node.Stats(); {
+		case l.members.View().Voting.Has(i):
+			failure.Granted++
+			continue
+		case stats.State == pool.Down:
+			err = stats.Err
+		default:
+			if err = l.members.Why(i); err == nil {
+				err = fmt.Errorf("not connected yet: %w", pool.ErrTimeout)
+			}
+		}
+		failure.Nodes = multierror.Append(failure.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})
+	}
+	if failure.Granted == len(l.nodes) {
+		return nil
+	}
+	if ctx.Err() != nil {
+		failure.ended = round.EndOf(ctx)
+	}
+	return failure
+}
+
+// askAll asks all nodes for a sign of life, with proof, and waits until all have answered or
+// failed.
+func (l *Locker) askAll(ctx context.Context) {
+	r := round.New(l.members, wire.Ping(), wire.Any, func(votes quorum.Tally) quorum.Verdict {
+		if votes.Outstanding() > 0 {
+			return quorum.Pending
+		}
+		return quorum.Won
+	}).Announce()
+	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
+	r.Wait(ctx) //nolint:errcheck // Init tells what is wrong
 }

@@ -4,8 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Unlock releases the lock on every node, also on those that did not grant it. It is not cut short
@@ -22,20 +28,20 @@ func (lock *Lock) Unlock(ctx context.Context) error {
 		return invalid("ctx is nil")
 	}
 	r := lock.startRelease(nil)
-	<-r.decided // every vote is in by the node timeout
+	<-r.Decided() // every vote is in by the node timeout
 	if err := lock.Err(); errors.Is(err, ErrLost) {
 		return err
 	}
 	reason := ErrNoQuorum
-	switch r.verdict {
-	case won:
+	switch r.Verdict() {
+	case quorum.Won:
 		lock.locker.confirmed(lock, r)
 		return nil
-	case denied:
+	case quorum.Denied:
 		reason = ErrLost
-	case pending, noQuorum:
+	case quorum.Pending, quorum.NoQuorum:
 	}
-	return r.failure(lock.locker, "release", lock.names[0], reason, nil)
+	return lock.locker.failure(r, "release", lock.names[0], reason, nil)
 }
 
 // startRelease ends the lock and sends the releases, once; all callers get the one round. Why, where it is not nil, is
@@ -43,7 +49,7 @@ func (lock *Lock) Unlock(ctx context.Context) error {
 //
 // The mutex is held until every node has been given its release, as it is for an extension: so on each node the two
 // come in the order in which they happened to the lock, and no extension is made after the release.
-func (lock *Lock) startRelease(why error) *round {
+func (lock *Lock) startRelease(why error) *round.Round {
 	l := lock.locker
 	lock.mu.Lock()
 	if lock.release != nil {
@@ -59,58 +65,119 @@ func (lock *Lock) startRelease(why error) *round {
 		}
 		lock.endLocked(released, reason)
 	}
-	l.enterAnyway()
-	r := lock.newRelease()
-	r.decided = make(chan struct{})
-	r.locker = l
+	l.life.enterAnyway()
+	r := lock.newRelease(quorum.DecideRelease).Announce()
+	r.Observe((*releaseObserver)(l))
+	r.Expect(lock.touched)
 	lock.release = r
-	r.expected, r.rule = lock.touched, decideRelease
-	r.send(l, now.Add(lock.timeout), lock.mayHoldLocked())
+	r.Send(now.Add(lock.timeout), lock.mayHoldLocked())
 	lock.mu.Unlock()
-	l.expiry.remove(lock)
+	l.expiry.Remove(lock)
 	return r
 }
 
-// newRelease returns a round that deletes the lock's keys where they hold the lock's value.
-func (lock *Lock) newRelease() *round {
-	script := releaseScript
-	if lock.reused {
-		script = orderedReleaseScript
-	}
+// newRelease returns a round that deletes the lock's keys where they hold the lock's value, or hands
+// them over.
+func (lock *Lock) newRelease(rule round.Rule) *round.Round {
 	l := lock.locker
-	args := script.Args(make([]any, 0, 6), lock.keys, lock.valueArg, l.grace(lock.timeout))
+	process := ""
 	if lock.listed {
-		args = append(args, l.ears.process)
+		process = l.desk.Subscriptions.Process()
 	}
-	return &round{
-		request: pipeline.Request{Script: script, Args: args, Key: lock.key(), Accept: isInteger},
-		read:    readRelease, rule: decideHeld,
+	request := wire.Release(lock.keys, lock.valueArg, l.grace(lock.timeout), process, lock.reused)
+	return round.New(l.members, request, wire.Released, rule)
+}
+
+// releaseObserver is a Locker that is told of the votes on its releases. It entered for each round,
+// and leaves with its last vote.
+type releaseObserver Locker
+
+// Voted records whether the lock was handed over.
+func (o *releaseObserver) Voted(r *round.Round, vote round.Vote) {
+	l := (*Locker)(o)
+	l.desk.Record.Released(vote.Node, vote.Kind, func() []any { return wire.ReleasedKeys(r.Request()) })
+	if vote.Kind == quorum.Handed {
+		l.counts.handedOver.Add(1)
+		l.events.handed(strings.TrimPrefix(r.Request().Key, l.config.keyPrefix))
+	}
+	if vote.Awaited {
+		l.desk.Pending.Answered(r.Request().Key, r)
+	}
+	if vote.Last {
+		l.life.leave()
 	}
 }
 
-// readRelease reads the answer of release.lua.
-func readRelease(reply any) vote {
-	switch n, _ := reply.(int64); n {
-	case 1:
-		return granted
-	case 2:
-		return handed
-	case 3:
-		return spared
-	default:
-		return refused
+// overtook is told which nodes refused a lock that was won without them. The pilot among them means
+// that somebody had its vote, whom we were faster than: the next time we stand behind that waiter.
+func (l *Locker) overtook(lock *Lock, refused quorum.NodeSet) {
+	if refused.Empty() || len(lock.keys) > 1 {
+		return
+	}
+	if pilot := l.desk.Pilots.First(lock.key()); refused.Has(pilot) {
+		l.desk.Record.Mark(lock.key(), pilot)
 	}
 }
 
-func isInteger(reply any) bool {
-	_, ok := reply.(int64)
-	return ok
+// confirmed notes a release that a quorum confirmed, if the pilot has not answered yet.
+func (l *Locker) confirmed(lock *Lock, r *round.Round) {
+	if len(lock.keys) > 1 {
+		return
+	}
+	pilot := l.desk.Pilots.First(lock.key())
+	if r.HasVoted(pilot) {
+		return
+	}
+	now := l.clock.Now()
+	l.desk.Pending.Add(lock.key(), r, pilot, now.Add(r.Took(now, lock.timeout)))
 }
 
-// readOne reads the answer of a script that returns 1 where the key was ours.
-func readOne(reply any) vote {
-	if n, _ := reply.(int64); n == 1 {
-		return granted
+// UnlockAll releases all locks that this Locker holds, all at once, and returns nil when each was confirmed by a quorum. Otherwise
+// the errors of [Lock.Unlock], in a *multierror.Error. It does not keep locks from being acquired meanwhile.
+func (l *Locker) UnlockAll(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("ctx is nil")
 	}
-	return refused
+	if l.life.isClosed() {
+		return ErrClosed
+	}
+	var failed *multierror.Error
+	for _, lock := range l.releaseHeld(nil) {
+		if err := lock.Unlock(ctx); err != nil {
+			failed = multierror.Append(failed, err)
+		}
+	}
+	return failed.ErrorOrNil()
+}
+
+// maxReleased bounds the releases that are under way at once when all locks are released, so that they fit the queues of the nodes.
+const maxReleased = 4096
+
+// releaseHeld releases all locks that are held.
+func (l *Locker) releaseHeld(why error) []*Lock {
+	locks := l.expiry.All()
+	if why == nil { // no caller has the parts of a set
+		locks = slices.DeleteFunc(locks, func(lock *Lock) bool { return lock.part })
+	}
+	inChunks(locks, func(lock *Lock) *round.Round { return lock.startRelease(why) })
+	return locks
+}
+
+// inChunks sends a release of each lock, nil for none, as fast as the nodes take it. Once a quorum
+// does not answer, it goes on without waiting: what the nodes do not take then ends with its TTL.
+func inChunks(locks []*Lock, send func(lock *Lock) *round.Round) {
+	rounds := make([]*round.Round, 0, min(len(locks), maxReleased))
+	answered := true
+	for chunk := range slices.Chunk(locks, maxReleased) {
+		rounds = rounds[:0]
+		for _, lock := range chunk {
+			rounds = append(rounds, send(lock))
+		}
+		for _, r := range rounds {
+			if answered && r != nil {
+				<-r.Decided()
+				answered = r.Verdict() != quorum.NoQuorum
+			}
+		}
+	}
 }

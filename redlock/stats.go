@@ -62,7 +62,7 @@ func (c *counts) notAcquired(reason error) {
 // Stats returns the present figures.
 func (l *Locker) Stats() Stats {
 	s := Stats{
-		Held:         max(l.expiry.len()-int(l.counts.parts.Load()), 0),
+		Held:         max(l.expiry.Len()-int(l.counts.parts.Load()), 0),
 		Acquired:     l.counts.acquired.Load(),
 		Taken:        l.counts.taken.Load(),
 		NoQuorum:     l.counts.noQuorum.Load(),
@@ -88,35 +88,7 @@ func (l *Locker) Stats() Stats {
 }
 
 func (l *Locker) nodeStats(i int) NodeStats {
-	s := NodeStats{Stats: pool.Stats(l.nodes[i].Stats()), Barred: l.voters.why(i), Memory: l.voters.memory(i), QuarantinedFor: l.voters.quarantinedFor(i)}
+	s := NodeStats{Stats: pool.Stats(l.nodes[i].Stats()), Barred: l.members.Why(i), Memory: l.members.Memory(i), QuarantinedFor: l.members.QuarantinedFor(i)}
 	s.Unidentified = s.State == pool.Up && s.RunID == ""
 	return s
-}
-
-// hold makes the lock one of the held ones, and reports false where the Locker was closed
-// meanwhile: then the lock was never held, and is undone like an attempt that failed. Close
-// collects the held ones after it has set closed, which this looks at in the same step as it adds
-// the lock: so Close releases every lock that this has added, and its caller may tell the two
-// apart. (Adopt must: it gives back what it took.)
-func (l *Locker) hold(lock *Lock) bool {
-	lock.mu.Lock()
-	l.mu.Lock()
-	closed := l.closed
-	if !closed {
-		l.expiry.add(lock, lock.until)
-	}
-	l.mu.Unlock()
-	if closed {
-		lock.mu.Unlock()
-		return false
-	}
-	if lock.part {
-		l.counts.parts.Add(1)
-	}
-	l.events.acquired(lock)
-	lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)
-	lock.mu.Unlock()
-	l.voters.patrol()
-	lock.nodesForgot() // also those that did before the lock was on the agenda
-	return true
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Verify asks the nodes whether a quorum still holds the lock, and returns nil if so. Errors: [ErrLost] (and the lock is lost from now on)
@@ -18,27 +20,22 @@ func (lock *Lock) Verify(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("redlock: verify %q: %w", lock.names[0], endOf(ctx))
+		return fmt.Errorf("redlock: verify %q: %w", lock.names[0], round.EndOf(ctx))
 	}
 	l := lock.locker
-	if !l.enter() {
+	if !l.life.enter() {
 		return ErrClosed
 	}
-	defer l.leave()
-	r := &round{
-		request: pipeline.Request{
-			Script: verifyScript, Args: verifyScript.Args(nil, lock.keys, lock.valueArg), Accept: isInteger, Prove: l.voters.proves(),
-		},
-		read: readOne, rule: decideHeld, decided: make(chan struct{}),
-	}
+	defer l.life.leave()
+	r := round.New(l.members, wire.Verify(lock.keys, lock.valueArg), wire.Yes, quorum.DecideHeld).Announce()
 	lock.mu.Lock()
 	timeout := lock.timeout
 	lock.mu.Unlock()
-	r.send(l, l.clock.Now().Add(timeout), 0)
-	v, ended := r.wait(ctx)
+	r.Send(l.clock.Now().Add(timeout), 0)
+	v, ended := r.Wait(ctx)
 	lock.mu.Lock()
 	lock.expireLocked(l.clock.Now())
-	if v == denied && lock.state == held {
+	if v == quorum.Denied && lock.state == held {
 		lock.endLocked(lost, errGone)
 	}
 	err := lock.err
@@ -46,9 +43,9 @@ func (lock *Lock) Verify(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case v == won:
+	case v == quorum.Won:
 		return nil
 	default:
-		return r.failure(l, "verify", lock.names[0], ErrNoQuorum, ended)
+		return l.failure(r, "verify", lock.names[0], ErrNoQuorum, ended)
 	}
 }

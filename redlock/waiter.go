@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/handoff"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
 )
 
 // waiter is the first of a line, who seeks a lock that is contended. It turns to one node, the pilot: that serializes those who
@@ -22,17 +24,16 @@ import (
 type waiter struct {
 	locker *Locker
 	names  []string
-	line   lineName
+	queue  handoff.Name
 	cfg    *lockConfig
 	since  clock.Instant // when Lock was called; its place among those who wait
 	poll   clock.Backoff
 	outage clock.Backoff
 	crowd  clock.Backoff
-	target int          // which of the names it waits for
-	among  uint64       // the nodes that may be its pilot
-	hops   int          // pilots that it turned to without waiting at any
-	at     atomic.Int32 // the node that it waits at, for ears
-	last   *QuorumError // why it has not got the lock yet; nil while nothing failed
+	target int            // which of the names it waits for
+	among  quorum.NodeSet // the nodes that may be its pilot
+	hops   int            // pilots that it turned to without waiting at any
+	last   *QuorumError   // why it has not got the lock yet; nil while nothing failed
 
 	overtaken int           // attempts that had the pilot's vote and were refused by the others
 	partsFrom clock.Instant // of a set: when it may take its names one after the other
@@ -41,17 +42,11 @@ type waiter struct {
 	holderAge clock.Instant // when it first saw that one
 	slowNode  bool          // of those that it asks beside the pilot
 
-	woken chan struct{} // has one when the lock was handed over
-	again chan struct{} // has one when it must ask again
+	wakeup *handoff.Wakeup
 }
 
 // Limits of waiting.
 const (
-	maxWaiting = 4096 // on a list: one per process and name
-
-	// The list outlives two polls of the slowest waiter.
-	waitListLife = 3 * time.Minute
-
 	// Where no quorum answers or votes split, attempts are spaced by these bounds, and not by those of WithRetry: it may be over any moment.
 	outageMin = 2 * time.Millisecond
 	outageMax = 250 * time.Millisecond
@@ -64,15 +59,15 @@ const (
 	expirySpread = 2 * time.Millisecond
 )
 
-func newWaiter(l *Locker, names []string, line lineName, cfg *lockConfig, since clock.Instant) *waiter {
+func newWaiter(l *Locker, names []string, queue handoff.Name, cfg *lockConfig, since clock.Instant) *waiter {
 	return &waiter{
-		locker: l, names: names, line: line, cfg: cfg, since: since,
+		locker: l, names: names, queue: queue, cfg: cfg, since: since,
 		poll:   clock.Backoff{Shortest: cfg.retryMin, Longest: cfg.retryMax},
 		outage: clock.Backoff{Shortest: outageMin, Longest: outageMax},
 		crowd:  clock.Backoff{Shortest: outageMin, Longest: crowdMax},
-		among:  allNodes(len(l.nodes)),
+		among:  quorum.All(len(l.nodes)),
 
-		woken: make(chan struct{}, 1), again: make(chan struct{}, 1),
+		wakeup: handoff.NewWakeup(),
 	}
 }
 
@@ -115,7 +110,7 @@ func (w *waiter) freeHops() int {
 func (w *waiter) note(failure *QuorumError) {
 	if w.last == nil || failure.ended == nil {
 		w.last = failure
-		w.locker.lines.report(w.line, failure)
+		w.locker.desk.Queue.Report(w.queue, failure)
 	}
 }
 
@@ -131,37 +126,37 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 		return w.takeParts(ctx)
 	}
 	lock := newLock(l, w.names, w.cfg)
-	pilot, found := l.pilot(lock.keys[w.target].(string), w.among)
+	pilot, found := l.desk.Pilots.Of(lock.keys[w.target].(string), w.among)
 	if !found {
-		w.among = allNodes(len(l.nodes))
+		w.among = quorum.All(len(l.nodes))
 		return l.attempt(ctx, w.names, w.cfg)
 	}
-	w.at.Store(int32(pilot))
-	l.ears.await(lock.value, w)
-	defer l.ears.forget(lock.value, w)
-	r, answer := w.ask(ctx, lock, pilot)
+	w.wakeup.WaitAt(pilot)
+	l.desk.Subscriptions.Await(lock.value, w.wakeup)
+	defer l.desk.Subscriptions.Forget(lock.value, w.wakeup)
+	r, answer := w.askPilot(ctx, lock, pilot)
 	late := w.judge(lock, r, pilot, answer != nil)
 	for {
 		switch {
 		case answer == nil:
 			return nil, w.leave(ctx, lock, r, pilot, nil)
-		case answer.granted && w.astray(lock, pilot):
+		case answer.Granted && w.astray(lock, pilot):
 			return nil, w.leave(ctx, lock, r, pilot, ErrTaken)
-		case answer.granted:
-			return w.conclude(ctx, lock, lock.sendRest(pilot, answer.fence))
+		case answer.Granted:
+			return w.conclude(ctx, lock, lock.sendRest(pilot, answer.Fence))
 		case late && w.hops == 0: // the next pilot is faster
 			return nil, w.leave(ctx, lock, r, pilot, ErrTaken)
-		case answer.taken != w.target: // of a set, another one
+		case answer.Taken != w.target: // of a set, another one
 			err := w.leave(ctx, lock, r, pilot, ErrTaken)
 			w.overtaken++
-			w.target, w.among = answer.taken, allNodes(len(l.nodes))
+			w.target, w.among = answer.Taken, quorum.All(len(l.nodes))
 			return nil, err
 		}
 		reason := ErrTaken
-		if !l.quorumIsUp() {
+		if !l.desk.Pilots.QuorumIsUp() {
 			reason = ErrNoQuorum // one node's refusal says nothing
 		}
-		w.note(r.failure(l, "acquire", w.names[0], reason, nil))
+		w.note(l.failure(r, "acquire", w.names[0], reason, nil))
 		began := l.clock.Now()
 		woke := w.waitAfter(ctx, answer)
 		if l.clock.Now().Sub(began) > outageMax {
@@ -179,7 +174,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 			}
 			return w.conclude(ctx, lock, lock.sendConfirm(w, pilot))
 		case wakeDue:
-			if r, answer, late = w.askAgain(ctx, lock, pilot, answer.other); answer == nil && r.aside != nil {
+			if r, answer, late = w.askAgain(ctx, lock, pilot, answer.Other); answer == nil && r.Overrides() {
 				return w.conclude(ctx, lock, r)
 			}
 		case wakeEnded:
@@ -210,18 +205,17 @@ func (w *waiter) wait(ctx context.Context, left time.Duration) wake {
 // waitFor waits for the message, or until a pause is over.
 func (w *waiter) waitFor(ctx context.Context, pause time.Duration) wake {
 	l := w.locker
-	over := make(chan struct{})
-	timer := l.clock.AfterFunc(pause, func() { close(over) })
+	over, timer := clock.After(l.clock, pause)
 	defer timer.Stop()
 	select {
-	case <-w.woken:
+	case <-w.wakeup.Handed:
 		l.counts.woken.Add(1)
 		return wakeHanded
-	case <-w.again:
+	case <-w.wakeup.Again:
 	case <-over:
 	case <-ctx.Done():
 		return wakeEnded
-	case <-l.closing:
+	case <-l.life.closing:
 		return wakeEnded
 	}
 	return wakeDue
@@ -229,21 +223,19 @@ func (w *waiter) waitFor(ctx context.Context, pause time.Duration) wake {
 
 // conclude ends the attempt with a round that asked the others, too. Where they refused, the holder has a quorum without our pilot, and we turn to
 // the first of them; we keep our place by the time that we have waited.
-func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round) (*Lock, error) {
+func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round.Round) (*Lock, error) {
 	l := w.locker
 	began := l.clock.Now()
 	got, err := l.conclude(ctx, lock, r, w.cfg)
 	if err == nil {
-		l.shunned.took(l.clock.Now().Sub(began))
+		l.desk.Pilots.Took(l.clock.Now().Sub(began))
 	} else {
 		if errors.Is(err, ErrTaken) {
 			w.overtaken++
 		}
-		r.mu.Lock()
-		if r.refused != 0 {
-			w.among = r.refused
+		if refused := r.Refused(); !refused.Empty() {
+			w.among = refused
 		}
-		r.mu.Unlock()
 	}
 	return got, err
 }
@@ -252,37 +244,36 @@ func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round) (*Lock, err
 // the pilot, and hands on the vote that it has got: with two nodes that hand over, two waiters at a time would have a vote each, and split
 // the others, again and again. Those behind it follow it, in their order.
 func (w *waiter) astray(lock *Lock, node int) bool {
-	all := allNodes(len(w.locker.nodes))
+	all := quorum.All(len(w.locker.nodes))
 	w.among = all
-	pilot, found := w.locker.pilot(lock.keys[w.target].(string), all)
+	pilot, found := w.locker.desk.Pilots.Of(lock.keys[w.target].(string), all)
 	return found && pilot != node
 }
 
 // judge sees to it that a pilot that failed or was late is passed over by the next of us.
-func (w *waiter) judge(lock *Lock, r *round, pilot int, answered bool) (late bool) {
+func (w *waiter) judge(lock *Lock, r *round.Round, pilot int, answered bool) (late bool) {
 	l := w.locker
-	if !answered && r.nodeError(pilot) == nil { // ctx ended
+	if !answered && r.Err(pilot) == nil { // ctx ended
 		return false
 	}
-	now := l.clock.Now()
-	return l.shunned.judge(pilot, now.Sub(lock.acquired), answered, now)
+	return l.desk.Pilots.Judge(pilot, l.clock.Now().Sub(lock.acquired), answered)
 }
 
 // leave gives up an attempt of which only the pilot knows: the list, and the vote if we have got it. It returns the reason as an error; without
 // one, the votes tell.
-func (w *waiter) leave(ctx context.Context, lock *Lock, r *round, pilot int, reason error) error {
+func (w *waiter) leave(ctx context.Context, lock *Lock, r *round.Round, pilot int, reason error) error {
 	l := w.locker
-	u := lock.newRelease()
-	u.failed = allNodes(len(l.nodes)) &^ (1 << pilot)
+	u := lock.newRelease(quorum.DecideHeld)
+	u.Only(quorum.Only(pilot))
 	lock.mu.Lock()
-	lock.undoLocked(u, 1<<pilot, l.clock.Now().Add(lock.timeout))
+	lock.undoLocked(u, quorum.Only(pilot), l.clock.Now().Add(lock.timeout))
 	lock.mu.Unlock()
-	if l.isClosed() {
+	if l.life.isClosed() {
 		return ErrClosed
 	}
 	var ended error
 	if ctx.Err() != nil {
-		ended = endOf(ctx)
+		ended = round.EndOf(ctx)
 	}
-	return r.failure(l, "acquire", lock.names[0], reason, ended)
+	return l.failure(r, "acquire", lock.names[0], reason, ended)
 }

@@ -1,0 +1,77 @@
+package handoff
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+)
+
+// breaker keeps waiters of this process from taking a node as their pilot for a while after it
+// failed one or answered late. So a node that is up and mute costs one of them a node timeout now
+// and then, and a slow one does not slow down every hand-over.
+type breaker struct {
+	mu    sync.Mutex // guards the fields below
+	nodes []trips
+	usual time.Duration // what a quorum takes; 0 while that is unknown
+}
+
+// trips tells how often a node's breaker has tripped in a row, and until when it is open.
+type trips struct {
+	until clock.Instant
+	times int
+}
+
+// A breaker trips at once, and stays open for longer each time that it trips again.
+const (
+	tripMin = 2 * time.Second
+	tripMax = time.Minute
+
+	// LateAfter is how long a node may take at least without being late. A pilot is late when it
+	// takes longer than this and several rounds.
+	LateAfter  = 20 * time.Millisecond
+	lateRounds = 4
+
+	usualShare = 16 // of a longer round in what is usual
+)
+
+// Took notes how long a quorum took. One that was quicker than usual counts at once; a slower one
+// may have had to wait for the very node that is in question, and counts slowly.
+func (p *Pilots) Took(d time.Duration) {
+	b := &p.breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.usual == 0 || d < b.usual {
+		b.usual = d
+	} else {
+		b.usual += (d - b.usual) / usualShare
+	}
+}
+
+// Judge takes how long a pilot took to answer, and reports whether it is to be passed over.
+func (p *Pilots) Judge(node int, d time.Duration, answered bool) (late bool) {
+	b := &p.breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := &b.nodes[node]
+	if answered && (b.usual == 0 || d < LateAfter+lateRounds*b.usual) {
+		n.times = 0
+		return false
+	}
+	n.until = p.clock.Now().Add(min(tripMin<<n.times, tripMax))
+	n.times = min(n.times+1, 8) // the shift stays small
+	return true
+}
+
+// open returns the nodes whose breaker is open.
+func (b *breaker) open(now clock.Instant) (nodes quorum.NodeSet) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.nodes {
+		if b.nodes[i].until > now {
+			nodes.Add(i)
+		}
+	}
+	return nodes
+}

@@ -1,0 +1,25 @@
+package handoff
+
+import (
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+)
+
+// Desk is all of this package, for one Locker.
+type Desk struct {
+	Queue         Queue
+	Record        Record
+	Pending       Pending
+	Sightings     Sightings
+	Pilots        *Pilots
+	Subscriptions *Subscriptions
+}
+
+// NewDesk returns a desk over some nodes. Voting tells whose votes count; channel begins the one
+// that wakes this process; closing ends waiting.
+func NewDesk(clk clock.Clock, nodes []*pipeline.Node, voting func() quorum.NodeSet, channel string, closing <-chan struct{}) *Desk {
+	d := &Desk{Pilots: NewPilots(clk, nodes, voting), Subscriptions: NewSubscriptions(clk, nodes, channel, closing)}
+	d.Record.clock = clk
+	return d
+}

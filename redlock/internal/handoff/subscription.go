@@ -1,0 +1,219 @@
+package handoff
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+)
+
+// Subscriptions wake waiters of this process when a node has handed them a lock: one per node, made
+// when the first waits there, and kept. Nothing depends on a message: a waiter that gets none polls.
+type Subscriptions struct {
+	clock   clock.Clock
+	nodes   []*pipeline.Node
+	channel string          // to listen on, without the process
+	process string          // names this process on the wait lists
+	closing <-chan struct{} // ends waiting for a subscription
+
+	mu      sync.Mutex      // guards the fields below
+	byNode  []*subscription // nil where nobody has waited yet
+	byValue map[string]*Wakeup
+}
+
+// subscription is the one at a node. It implements pipeline.Listener.
+type subscription struct {
+	all     *Subscriptions
+	node    int
+	sub     *pipeline.Subscription
+	settled chan struct{} // closed once it is known whether messages come
+	told    bool          // settled is closed; of the subscription's goroutine only
+	inForce atomic.Bool
+}
+
+// Wakeup is how a waiter is woken.
+type Wakeup struct {
+	Handed chan struct{} // has one when the lock was handed over
+	Again  chan struct{} // has one when the waiter must ask again
+
+	at atomic.Int32 // the node that it waits at
+}
+
+// everywhere is where a waiter waits that has a place at each node.
+const everywhere = -1
+
+// NewWakeup returns the wakeup of one waiter.
+func NewWakeup() *Wakeup {
+	return &Wakeup{Handed: make(chan struct{}, 1), Again: make(chan struct{}, 1)}
+}
+
+// WaitAt tells at which node the waiter waits from now on.
+func (w *Wakeup) WaitAt(node int) { w.at.Store(int32(node)) }
+
+// WaitEverywhere tells that the waiter waits at all nodes from now on.
+func (w *Wakeup) WaitEverywhere() { w.at.Store(everywhere) }
+
+// ClearAgain forgets that the waiter must ask again: it is about to.
+func (w *Wakeup) ClearAgain() {
+	select {
+	case <-w.Again:
+	default:
+	}
+}
+
+// NewSubscriptions returns the subscriptions of a process, which gets a name of its own behind a
+// channel's. Closing ends waiting for one.
+func NewSubscriptions(clk clock.Clock, nodes []*pipeline.Node, channel string, closing <-chan struct{}) *Subscriptions {
+	return &Subscriptions{
+		clock: clk, nodes: nodes, channel: channel, process: rand.Text(), closing: closing,
+		byNode: make([]*subscription, len(nodes)), byValue: make(map[string]*Wakeup),
+	}
+}
+
+// Process returns the name of this process on the wait lists.
+func (s *Subscriptions) Process() string { return s.process }
+
+// Listen returns the name by which a node can wake us, or "" where it cannot. It waits for a
+// subscription that is being made, until a deadline.
+func (s *Subscriptions) Listen(ctx context.Context, node int, deadline clock.Instant) string {
+	at := s.at(node)
+	select {
+	case <-at.settled:
+	default:
+		over, timer := clock.After(s.clock, deadline.Sub(s.clock.Now()))
+		defer timer.Stop()
+		select {
+		case <-at.settled:
+		case <-over:
+		case <-ctx.Done():
+		case <-s.closing:
+		}
+	}
+	if at.inForce.Load() {
+		return s.process
+	}
+	return ""
+}
+
+// ListenAt is Listen for several nodes. It returns those that can wake us.
+func (s *Subscriptions) ListenAt(ctx context.Context, nodes quorum.NodeSet, deadline clock.Instant) (listening quorum.NodeSet) {
+	for i := range nodes.Nodes() {
+		s.at(i) // all at the same time
+	}
+	for i := range nodes.Nodes() {
+		if s.Listen(ctx, i, deadline) != "" {
+			listening.Add(i)
+		}
+	}
+	return listening
+}
+
+func (s *Subscriptions) at(node int) *subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.byNode[node]
+	if at == nil {
+		at = &subscription{all: s, node: node, settled: make(chan struct{})}
+		s.byNode[node] = at
+		at.sub = s.nodes[node].Subscribe(s.channel+s.process, at)
+	}
+	return at
+}
+
+// Await makes a message for the value wake w. A value is awaited before it is first sent to a node.
+func (s *Subscriptions) Await(value string, w *Wakeup) {
+	s.mu.Lock()
+	s.byValue[value] = w
+	s.mu.Unlock()
+}
+
+// Forget ends Await. What w was not yet told, it will not be.
+func (s *Subscriptions) Forget(value string, w *Wakeup) {
+	s.mu.Lock()
+	delete(s.byValue, value)
+	s.mu.Unlock()
+	select {
+	case <-w.Handed:
+	default:
+	}
+}
+
+// Close ends all subscriptions. Nobody waits any more.
+func (s *Subscriptions) Close() {
+	s.mu.Lock()
+	all := s.byNode
+	s.mu.Unlock()
+	for _, at := range all {
+		if at != nil {
+			_ = at.sub.Close() //nolint:errcheck // always nil: it is closed or was
+		}
+	}
+}
+
+// Listening is called when messages come from now on. Waiters at this node ask again: what was
+// published before was lost, and they may not be on the list.
+func (at *subscription) Listening() {
+	at.inForce.Store(true)
+	at.askAgain()
+	at.settle() // those who wait for this ask anyway, and find that they have been told to
+}
+
+// Deaf is called when no messages come, again and again. Waiters at this node ask again when that
+// begins: the node may be gone, and then they turn to another.
+func (at *subscription) Deaf(error) {
+	if at.inForce.Swap(false) {
+		at.askAgain()
+	}
+	at.settle()
+}
+
+func (at *subscription) askAgain() {
+	at.all.mu.Lock()
+	defer at.all.mu.Unlock()
+	for _, w := range at.all.byValue {
+		if node := int(w.at.Load()); node == at.node || node == everywhere {
+			signal(w.Again)
+		}
+	}
+}
+
+func (at *subscription) settle() {
+	if !at.told {
+		at.told = true
+		close(at.settled)
+	}
+}
+
+// Heard is called with the value that a key was given to. If nobody awaits the value, its waiter
+// has given up, and its leaving is on its way to the node; or it found out by asking, and holds the
+// lock. So nothing is done about it. Behind a "?" the value is that of a waiter who is to ask again
+// (others.lua); but a value of WithValue may begin with that, too.
+func (at *subscription) Heard(value string) {
+	at.all.mu.Lock()
+	defer at.all.mu.Unlock()
+	w, asks := at.all.byValue[value], false
+	if w == nil {
+		value, asks = strings.CutPrefix(value, "?")
+		w = at.all.byValue[value]
+	}
+	switch {
+	case w == nil:
+	case asks:
+		signal(w.Again)
+	default:
+		signal(w.Handed)
+	}
+}
+
+// signal fills a channel with room for one.
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}

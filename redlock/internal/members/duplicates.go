@@ -1,0 +1,49 @@
+package members
+
+// partCopiesLocked takes two servers out whose markers have one incarnation, although each is said
+// to be its own: one has what the other held, and was believed to have come back with its own.
+// Which one it is cannot be known any more.
+func (ms *Membership) partCopiesLocked() (forgot bool) {
+	for i := range ms.members {
+		for k := range i {
+			a, b := &ms.members[i], &ms.members[k]
+			if a.phase != phaseVoting || b.phase != phaseVoting || a.marker.incarnation != b.marker.incarnation ||
+				a.server.runID == unknown || b.server.runID == unknown || a.server.runID == b.server.runID {
+				continue
+			}
+			for _, j := range [...]int{i, k} {
+				n := &ms.members[j]
+				n.phase, n.told = phaseQuarantined, n.known
+				ms.epoch++
+				n.restarted, forgot = ms.epoch, true
+				ms.sendLocked(j, n.server.quarantine(wordLost, max(ms.maxTTL.Milliseconds(), n.marker.maxTTL)), nil)
+			}
+		}
+	}
+	return forgot
+}
+
+// findDuplicatesLocked finds the nodes that are the same server as an earlier one: by its run id, or
+// where that is not told by the incarnation of its marker.
+func (ms *Membership) findDuplicatesLocked() {
+	first := make(map[string]int, len(ms.members))
+	for i := range ms.members {
+		n := &ms.members[i]
+		n.duplicate = -1
+		if !n.met {
+			continue
+		}
+		name := n.identity.RunID
+		if name == "" {
+			name = n.marker.incarnation
+		}
+		if name == "" {
+			continue
+		}
+		if j, seen := first[name]; seen {
+			n.duplicate = j
+		} else {
+			first[name] = i
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package members
+
+import (
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// Initialize makes new nodes active, and lost ones, as far as nothing else is being asked of them.
+// It reports whether it is open how a node will come out, and returns a channel that is closed when
+// something has changed.
+func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-chan struct{}) {
+	ms.mu.Lock()
+	for i := range ms.members {
+		n := &ms.members[i]
+		mine := n.phase == phaseQuarantined && n.duplicate < 0 && n.server.is(n.marker) && n.err == nil &&
+			ms.nodes[i].State() != pipeline.Down && n.pardoned != n.marker.incarnation &&
+			(fresh && n.marker.state == markerNew || lost && n.marker.state == markerLost)
+		if mine && (n.asking == nil || n.asking.census != nil) {
+			ms.census, n.pardoned = nil, n.marker.incarnation
+			ms.sendLocked(i, &wire.Swap{Begin: wordActive, Rest: n.marker.rest()}, nil)
+		}
+		undecided = undecided || n.phase == phaseQuarantined && n.asking != nil || ms.undecidedLocked(i)
+	}
+	changed = ms.changedLocked()
+	outbox := ms.outbox
+	ms.outbox = nil
+	ms.mu.Unlock()
+	ms.send(outbox)
+	return undecided, changed
+}

@@ -1,0 +1,229 @@
+// Package members knows whose votes count: those of servers that prove that they remember. It
+// learns who they are when the nodes connect, and admits them by itself.
+package members
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+)
+
+// Mode says what to do with a server that may have forgotten locks.
+type Mode uint8
+
+// The modes.
+const (
+	Auto   Mode = iota // where all nodes are there and none has a marker, they vote at once
+	Strict             // the servers of a new cluster wait, too
+	Off                // every answer counts
+)
+
+// Observer is told of changes. Its methods are called without any lock of this package held.
+type Observer interface {
+	// VotesChanged is called when time or a server may have changed whose votes count.
+	VotesChanged()
+	// ServerForgot is called when a server has forgotten what it held.
+	ServerForgot()
+	// HoldsLocks reports whether there are locks that must not be forgotten unnoticed.
+	HoldsLocks() bool
+}
+
+// Membership knows whose votes count (marker.go has by what, admission.go how that comes about).
+type Membership struct {
+	mode     Mode
+	maxTTL   time.Duration
+	clock    clock.Clock
+	nodes    []*pipeline.Node
+	observer Observer
+	unwatch  []func() // ends what Watch began at each node
+
+	view atomic.Pointer[View] // never nil
+
+	mu      sync.Mutex // guards the fields below; never held while a node is called
+	members []member
+	epoch   uint64       // counts servers that forgot
+	census  *census      // the second look at a new cluster; nil while there is none
+	outbox  []*admission // to be sent when mu is free
+	timer   *clock.Timer
+	patrols *clock.Timer  // looks for servers that forgot
+	hurried bool          // it does so often, because locks are held
+	waiting chan struct{} // closed at the next change; nil while nobody waits for that
+	stopped bool
+}
+
+// View says whose votes count at a moment.
+type View struct {
+	Voting     quorum.NodeSet // counts
+	Duplicates quorum.NodeSet // the same server as another node: is not asked
+	Undecided  quorum.NodeSet // is being found out
+	Enough     bool           // a quorum votes
+
+	proofless quorum.NodeSet // votes without proof, because its user may not read the marker
+	markers   []string       // by which a node votes; empty where it does not
+}
+
+// member is what is known of a node's vote.
+type member struct {
+	met       bool
+	identity  pipeline.Identity
+	before    pipeline.Identity // of the connection before
+	phase     phase
+	restarted uint64 // the epoch in which it forgot; 0 where it never did
+	duplicate int    // index of a node that is the same server; -1 for none
+
+	server   server
+	text     string // the marker as it was read last
+	marker   marker
+	known    string // the incarnation under which it was last known as active
+	told     string // the one of which it was told that it is forgotten
+	pardoned string // the incarnation that Initialize made active: nothing is held against it
+
+	trusted    clock.Instant // before, no incarnation is but the known one
+	distrusted string        // the known one that this was said of
+
+	asking  *admission     // under way; nil while there is none
+	retryAt clock.Instant  // when to ask again
+	pause   clock.Backoff  // between two looks at a marker that others may change
+	looks   int            // since it connected
+	err     error          // why the last one failed
+	lost    clock.Instant  // until then its next connection is awaited, after one on which it had forgotten
+	early   bool           // whether it has come back with all that it held shows when the others have said what they are
+	said    quorum.NodeSet // those that have, since its marker was read
+
+	objections clock.Instant // until then a new marker may be objected to by clients that knew the server as active
+
+	until clock.Instant // in quarantine until then, as far as is known; 0 for not at all
+	young bool          // proofless, on first contact, and not found to be of a young cluster
+}
+
+// prooflessMemory stands for the incarnation of a node that could not prove anything.
+const prooflessMemory = "proofless"
+
+// phase is how far a node has come.
+//
+//	unmet ──▶ quarantined ◀──▶ voting
+//	  └──▶ proofless (the marker is out of reach: see proofless.go)
+type phase uint8
+
+const (
+	phaseUnmet phase = iota
+	phaseQuarantined
+	phaseVoting
+	phaseProofless
+)
+
+const never = clock.Instant(math.MaxInt64)
+
+// New returns the membership of some nodes, of which nothing is known yet.
+func New(mode Mode, maxTTL time.Duration, clk clock.Clock, nodes []*pipeline.Node, observer Observer) *Membership {
+	ms := &Membership{mode: mode, maxTTL: maxTTL, clock: clk, nodes: nodes, observer: observer, members: make([]member, len(nodes))}
+	for i := range ms.members {
+		ms.members[i].duplicate, ms.members[i].retryAt = -1, never
+	}
+	ms.view.Store(&View{markers: make([]string, len(nodes)), Undecided: quorum.All(len(nodes))})
+	return ms
+}
+
+// Watch begins to watch the nodes, until Stop.
+func (ms *Membership) Watch() {
+	ms.Patrol()
+	for i, node := range ms.nodes {
+		ms.unwatch = append(ms.unwatch, node.Observe(func() { ms.nodeChanged(i) }))
+		ms.nodeChanged(i) // it may be connected already
+	}
+}
+
+// nodeChanged looks at a node whose state or identity may have changed.
+func (ms *Membership) nodeChanged(i int) {
+	if id, met := ms.nodes[i].Identity(); met {
+		ms.connected(i, id)
+	}
+	ms.wake()
+	ms.observer.VotesChanged()
+}
+
+// Nodes returns the nodes. The slice must not be changed.
+func (ms *Membership) Nodes() []*pipeline.Node { return ms.nodes }
+
+// View returns whose votes count now. It must not be changed.
+func (ms *Membership) View() *View { return ms.view.Load() }
+
+// Proves reports whether votes must be proven.
+func (ms *Membership) Proves() bool { return ms.mode != Off }
+
+// connected takes the identity of a node: it has connected. An identity that is older than the last
+// one is passed over, because they may come from two goroutines.
+func (ms *Membership) connected(i int, id pipeline.Identity) {
+	ms.mu.Lock()
+	n := &ms.members[i]
+	if ms.stopped || n.met && id.Connection <= n.identity.Connection {
+		ms.mu.Unlock()
+		return
+	}
+	n.met, n.identity, n.before = true, id, n.identity
+	n.asking, n.err, n.looks, n.objections, n.lost = nil, nil, 0, 0, 0
+	n.text, n.marker, n.said = "", marker{}, 0
+	n.retryAt, n.pause = never, clock.Backoff{Shortest: lookMin, Longest: lookMax}
+	ms.saidLocked(i)
+	ms.census = nil // its answers may be of another server
+	proofless := ms.mode == Off || id.Memory == nil
+	if n.phase == phaseProofless && !proofless {
+		n.known = prooflessMemory // what it held then, no marker tells of
+	}
+	if n.known != "" && n.distrusted != n.known {
+		// Once for each memory that was known: it gave its last vote before the connection broke.
+		n.distrusted, n.trusted = n.known, id.Broke.Add(ms.maxTTL)
+	}
+	var forgot bool
+	if proofless {
+		forgot = ms.meetProoflessLocked(n)
+	} else {
+		hid := n.server.hides
+		n.server = serverOf(id, ms.maxTTL)
+		n.server.hides = id.RunID == "" && (hid || n.before.RunID != "")
+		forgot = ms.readLocked(i, id.Memory.Marker, 0)
+	}
+	ms.endLocked(forgot)
+}
+
+// endLocked finds out whose votes count, lets go of the mutex, and sends and tells what there is to
+// be sent and told.
+func (ms *Membership) endLocked(forgot bool) {
+	forgot = ms.partCopiesLocked() || forgot
+	ms.decideLocked()
+	outbox := ms.outbox
+	ms.outbox = nil
+	ms.mu.Unlock()
+	ms.send(outbox)
+	if forgot {
+		ms.observer.ServerForgot()
+	}
+	ms.observer.VotesChanged()
+}
+
+// send makes calls; mu is not held, because one may end at once.
+func (ms *Membership) send(outbox []*admission) {
+	for _, a := range outbox {
+		ms.nodes[a.node].Do(&a.call)
+	}
+}
+
+// Stop ends what Watch began, and all that is under way.
+func (ms *Membership) Stop() {
+	for _, stop := range ms.unwatch {
+		stop()
+	}
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.stopped = true
+	for _, timer := range []*clock.Timer{ms.timer, ms.patrols} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package members
+
+import (
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// Patrol looks at the markers every now and then: more often while locks are held, so that their
+// holders are told in time when a quorum has forgotten them, also where nothing else is asked of
+// the servers. It is called when a lock is held from now on.
+func (ms *Membership) Patrol() {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	switch {
+	case !ms.Proves() || ms.stopped:
+	case ms.patrols == nil:
+		ms.patrols = ms.clock.AfterFunc(patrolRest, ms.patrolTick)
+	case !ms.hurried && ms.observer.HoldsLocks():
+		ms.hurried = true
+		ms.patrols.Reset(patrolPause)
+	}
+}
+
+// patrolTick asks all nodes that vote by a marker for it.
+func (ms *Membership) patrolTick() {
+	ms.mu.Lock()
+	if ms.stopped {
+		ms.mu.Unlock()
+		return
+	}
+	pause := patrolRest
+	if ms.hurried = ms.observer.HoldsLocks(); ms.hurried {
+		pause = patrolPause
+	}
+	ms.patrols.Reset(pause)
+	ms.mu.Unlock()
+	v := ms.View()
+	for node := range v.Voting.Minus(v.proofless).Nodes() {
+		c := &markerCheck{membership: ms, node: node, request: wire.Look()}
+		c.request.Deadline, c.request.Sink = ms.clock.Now().Add(patrolPause), c
+		c.call.Request = &c.request
+		ms.nodes[node].Do(&c.call)
+	}
+}
+
+// markerCheck is one look at a marker.
+type markerCheck struct {
+	membership *Membership
+	node       int
+	request    pipeline.Request
+	call       pipeline.Call
+}
+
+// Complete takes the answer. It implements pipeline.Sink.
+func (c *markerCheck) Complete(_ *pipeline.Call, reply any, err error) {
+	if err == nil {
+		c.membership.Proven(c.node, wire.ReadLook(reply))
+	}
+}

@@ -1,0 +1,81 @@
+package members
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// ErrUnproven is the vote of a node that did not prove that it remembers.
+var ErrUnproven = &pipeline.CallError{
+	Fate: pipeline.Unknown, Err: fmt.Errorf("%w: it did not prove that it remembers", pipeline.ErrQuarantined),
+}
+
+// Explain returns what there is to say of a node that failed, or has not answered (said is nil):
+// where it did not prove that it remembers, why its vote does not count.
+func (ms *Membership) Explain(i int, said error) error {
+	if said == nil || errors.Is(said, ErrUnproven) {
+		if why := ms.Why(i); why != nil {
+			return why
+		}
+	}
+	return said
+}
+
+// Proven reports whether a vote counts, by the proof that was read behind it: the node was admitted
+// by the same marker. So what it held when the vote was given is all that it was given since it
+// became active.
+func (ms *Membership) Proven(i int, proof *pipeline.Proof) bool {
+	switch v := ms.view.Load(); {
+	case v.proofless.Has(i): // it may be readable all the same: what others wrote is heeded
+		return v.Voting.Has(i) && (proof == nil || parseMarker(proof.Marker).state != markerLost)
+	case proof == nil:
+		return false
+	case v.markers[i] != "" && v.markers[i] == proof.Marker:
+		return true
+	default:
+		return ms.reconsider(i, proof.Marker)
+	}
+}
+
+// reconsider takes a marker that is not the one by which a node was admitted, and reports whether
+// it votes by it. Where somebody else has made the incarnation active that we know, or has only
+// refreshed the marker, it does. In any other case the server has forgotten what it held, or it is
+// another: the connection ends, and the next one finds out.
+func (ms *Membership) reconsider(i int, text string) bool {
+	m := parseMarker(text)
+	ms.mu.Lock()
+	n := &ms.members[i]
+	switch {
+	case ms.stopped || n.duplicate >= 0 || n.phase == phaseUnmet || n.phase == phaseProofless:
+		ms.mu.Unlock()
+		return false
+	case m.state == markerActive && m.incarnation == n.marker.incarnation && n.server.fits(m):
+		if n.text != text {
+			ms.readLocked(i, text, 0)
+		}
+		votes := n.phase == phaseVoting
+		ms.endLocked(false)
+		return votes
+	case text == n.text:
+		votes := n.phase == phaseVoting
+		ms.mu.Unlock()
+		return votes
+	case n.phase == phaseQuarantined && n.asking != nil: // our own change was first
+		ms.mu.Unlock()
+		return false
+	}
+	// Not where only the rest of the marker is new, as when a replica that is long gone was
+	// forgotten.
+	forgot := n.known != "" && n.told != n.known && (m.state != markerActive || m.incarnation != n.known)
+	if forgot {
+		n.told = n.known
+		ms.epoch++
+		n.restarted = ms.epoch
+	}
+	ms.strangeLocked(n)
+	ms.endLocked(forgot)
+	ms.nodes[i].Reconnect(ErrUnproven.Err)
+	return false
+}

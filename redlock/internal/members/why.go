@@ -1,0 +1,100 @@
+package members
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// Why returns why a node's vote does not count, or nil where it does or nothing is known of it.
+func (ms *Membership) Why(i int) error {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	n := &ms.members[i]
+	now := ms.clock.Now()
+	switch {
+	case ms.View().Voting.Has(i) || !n.met:
+		return nil
+	case n.duplicate >= 0:
+		return fmt.Errorf("%w: the same server as %s (run_id %s)", pipeline.ErrDuplicate, ms.nodes[n.duplicate].Endpoint(), n.identity.RunID)
+	case n.phase == phaseProofless:
+		return fmt.Errorf("%w for another %v: %s", pipeline.ErrQuarantined, n.left(now), n.whyProofless(now))
+	case n.err != nil:
+		return fmt.Errorf("%w: its memory marker cannot be read or written: %w", pipeline.ErrQuarantined, n.err)
+	case n.until <= now:
+		return fmt.Errorf("%w: whether it remembers is being found out", pipeline.ErrQuarantined)
+	case n.marker.state == markerActive:
+		return fmt.Errorf("%w for another %v: a different server answers here, or it forgot while nobody looked", pipeline.ErrQuarantined, n.left(now))
+	case n.marker.state == markerNew:
+		return fmt.Errorf("%w for another %v: %s", pipeline.ErrQuarantined, n.left(now), ms.whyNewLocked())
+	default:
+		return fmt.Errorf("%w for another %v: it lost its keys, or was replaced, and may have forgotten locks", pipeline.ErrQuarantined, n.left(now))
+	}
+}
+
+// left returns how long the quarantine will last.
+func (n *member) left(now clock.Instant) time.Duration {
+	return max(n.until.Sub(now), 0).Round(time.Millisecond)
+}
+
+// whyNewLocked tells what a new master waits for.
+func (ms *Membership) whyNewLocked() string {
+	var missing []string
+	for i := range ms.members {
+		n := &ms.members[i]
+		switch {
+		case !n.met || n.duplicate >= 0 || ms.nodes[i].State() != pipeline.Up:
+			missing = append(missing, ms.nodes[i].Endpoint())
+		case n.marker.state != markerNew || n.known != "":
+			return "it had no memory when it was first met, and may have forgotten locks; or it votes after `redlock init --force`"
+		}
+	}
+	switch {
+	case ms.mode == Strict:
+		return "a new master votes then, or at once after `redlock init`"
+	case len(missing) == 0:
+		return "a new master votes then, or in a moment if nobody knew it before"
+	}
+	return fmt.Sprintf("a new master votes then, or at once when %s is there too, or after `redlock init`", strings.Join(missing, ", "))
+}
+
+// whyProofless tells why a node without proof does not vote.
+func (n *member) whyProofless(now clock.Instant) string {
+	id := n.identity
+	if n.before.Connection != 0 && n.before.RunID != id.RunID {
+		ago := max(now.Sub(id.Connected), 0).Round(time.Millisecond)
+		return fmt.Sprintf("a different server has answered here for %v, and may not know all locks", ago)
+	}
+	ago := max(now.Sub(id.Started), 0).Round(time.Millisecond)
+	return fmt.Sprintf("its server started %v ago and may have forgotten locks", ago)
+}
+
+// QuarantinedFor returns how long a node's vote will not count, as far as is known; 0 where it
+// does.
+func (ms *Membership) QuarantinedFor(i int) time.Duration {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if n := &ms.members[i]; n.met && !ms.View().Voting.Has(i) {
+		return n.left(ms.clock.Now())
+	}
+	return 0
+}
+
+// Memory returns the state of a node's marker as a word.
+func (ms *Membership) Memory(i int) string {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	switch ms.members[i].marker.state {
+	case markerNew:
+		return wordNew
+	case markerLost:
+		return wordLost
+	case markerActive:
+		return wordActive
+	case markerAbsent, markerUnreadable:
+	}
+	return ""
+}

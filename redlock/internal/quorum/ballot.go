@@ -1,0 +1,56 @@
+package quorum
+
+// A Vote is one node's answer in a round.
+type Vote uint8
+
+// The votes.
+const (
+	Granted Vote = iota // did what it was asked
+	Handed              // granted a release, and gave the key to a waiter
+	Spared              // granted a release, and left the key to clients of other libraries for a while
+	Refused             // answered, and did not: the key is another's, or gone
+	Healed              // set the key anew; counts as Refused, but the node holds our value
+	Failed              // no answer of use: an error, or none in time
+)
+
+// Ballot holds the votes of a round. The zero Ballot has none.
+type Ballot struct {
+	Granted NodeSet
+	Refused NodeSet // healed ones included
+	Failed  NodeSet
+}
+
+// Add counts a node's vote. Each node has one.
+func (b *Ballot) Add(node int, v Vote) {
+	switch v {
+	case Granted, Handed, Spared:
+		b.Granted.Add(node)
+	case Refused, Healed:
+		b.Refused.Add(node)
+	case Failed:
+		b.Failed.Add(node)
+	}
+}
+
+// In returns the nodes that have voted.
+func (b *Ballot) In() NodeSet { return b.Granted | b.Refused | b.Failed }
+
+// Count makes a tally of the votes of so many nodes. Those of nodes that are not voting do not
+// count: they are failed.
+func (b *Ballot) Count(nodes int, voting NodeSet) Tally {
+	return Tally{
+		Nodes:   nodes,
+		Granted: b.Granted.And(voting).Len(),
+		Refused: b.Refused.And(voting).Len(),
+		Failed:  b.Failed.Or(b.Granted.Or(b.Refused).Minus(voting)).Len(),
+	}
+}
+
+// CountRelease is Count for a release: expected are the nodes that have, or may have, what is to be
+// released.
+func (b *Ballot) CountRelease(nodes int, voting, expected NodeSet) Tally {
+	t := b.Count(nodes, voting)
+	t.Expected = expected.Len()
+	t.Absent = b.Refused.Minus(expected).And(voting).Len()
+	return t
+}

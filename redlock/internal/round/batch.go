@@ -1,0 +1,184 @@
+package round
+
+import (
+	"sync"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// Batch is a round that gives many locks a new time to live: one script per node, the votes counted
+// per lock.
+type Batch struct {
+	members  *members.Membership
+	observer BatchObserver
+	request  pipeline.Request
+	calls    []pipeline.Call
+
+	mu      sync.Mutex // guards the fields below; never held over a call to a node, nor while the observer is told
+	items   []item
+	sending bool    // verdicts wait
+	errs    []error // a node's error at its index; nil while none failed
+}
+
+// BatchObserver is told of each lock's verdict, once. No lock of the batch is held.
+type BatchObserver interface {
+	Decided(item int, result Result)
+}
+
+// Result is what has become of a lock in a batch, when it was decided. Later votes go on to change
+// the batch, and nobody asks.
+type Result struct {
+	Verdict quorum.Verdict
+	MayHold quorum.NodeSet // all nodes but those where the call has certainly changed nothing
+}
+
+// item is one lock of a batch.
+type item struct {
+	keys    int // that it has
+	votes   quorum.Ballot
+	mayHold quorum.NodeSet
+	verdict quorum.Verdict // final once it is not pending
+	told    bool           // the observer has been told
+}
+
+// NewBatch returns a batch with room for so many locks.
+func NewBatch(ms *members.Membership, locks int, observer BatchObserver) *Batch {
+	return &Batch{members: ms, observer: observer, items: make([]item, 0, locks), sending: true}
+}
+
+// Add adds a lock with so many keys.
+func (b *Batch) Add(keys int) {
+	b.items = append(b.items, item{keys: keys, mayHold: quorum.All(len(b.members.Nodes()))})
+}
+
+// Send asks all nodes. The observer is told nothing before Deliver is called: until then the caller
+// may hold what the observer needs.
+func (b *Batch) Send(request pipeline.Request, deadline clock.Instant) {
+	b.request = request
+	b.request.Deadline, b.request.Sink, b.request.Prove = deadline, b, request.Prove && b.members.Proves()
+	nodes := b.members.Nodes()
+	b.calls = make([]pipeline.Call, len(nodes))
+	duplicates := b.members.View().Duplicates
+	for i, node := range nodes {
+		call := &b.calls[i]
+		call.Request, call.Index = &b.request, int32(i)
+		if duplicates.Has(i) {
+			b.Complete(call, nil, errDuplicate)
+			continue
+		}
+		node.Do(call)
+	}
+}
+
+// Deliver tells the observer of the verdicts that are there, and lets the others follow.
+func (b *Batch) Deliver() {
+	b.mu.Lock()
+	b.sending = false
+	decided := b.decideLocked()
+	b.mu.Unlock()
+	b.tell(decided)
+}
+
+// Proven counts a node's votes, if it proved that it remembers. It implements pipeline.Prover.
+func (b *Batch) Proven(call *pipeline.Call, reply any, proof *pipeline.Proof) {
+	if !b.members.Proven(int(call.Index), proof) {
+		b.Complete(call, nil, members.ErrUnproven)
+		return
+	}
+	b.Complete(call, reply, nil)
+}
+
+// Complete counts a node's votes. It implements pipeline.Sink.
+func (b *Batch) Complete(call *pipeline.Call, reply any, err error) {
+	replies, _ := reply.([]any)
+	node := int(call.Index)
+	b.mu.Lock()
+	if err != nil {
+		b.failLocked(node, err)
+	}
+	for i := range b.items {
+		it := &b.items[i]
+		if err != nil {
+			it.votes.Add(node, quorum.Failed)
+			if untouched(err) {
+				it.mayHold.Remove(node)
+			}
+			continue
+		}
+		v, touched, rest, said := wire.Extended(replies, it.keys)
+		replies = rest
+		it.votes.Add(node, v)
+		if said != nil {
+			b.failLocked(node, said)
+		}
+		if !touched {
+			it.mayHold.Remove(node)
+		}
+	}
+	decided := b.decideLocked()
+	b.mu.Unlock()
+	b.tell(decided)
+}
+
+func (b *Batch) failLocked(node int, err error) {
+	if b.errs == nil {
+		b.errs = make([]error, len(b.calls))
+	}
+	b.errs[node] = err
+}
+
+// decision is the result of one lock of a batch.
+type decision struct {
+	item   int
+	result Result
+}
+
+// decideLocked returns the locks whose verdict has become final.
+func (b *Batch) decideLocked() (decided []decision) {
+	if b.sending {
+		return nil
+	}
+	voting := b.members.View().Voting
+	for i := range b.items {
+		it := &b.items[i]
+		if it.told {
+			continue
+		}
+		votes := it.votes.Count(len(b.calls), voting)
+		if it.verdict = quorum.DecideHeld(votes); it.verdict != quorum.Pending {
+			it.told = true
+			if decided == nil {
+				decided = make([]decision, 0, len(b.items)-i)
+			}
+			decided = append(decided, decision{i, Result{it.verdict, it.mayHold}})
+		}
+	}
+	return decided
+}
+
+func (b *Batch) tell(decided []decision) {
+	for _, d := range decided {
+		b.observer.Decided(d.item, d.result)
+	}
+}
+
+// Outcome returns the verdict and the votes so far of one lock, and what there is to say of each
+// node that did not answer as it should; nil for the others.
+func (b *Batch) Outcome(i int) (v quorum.Verdict, votes quorum.Tally, errs []error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it := &b.items[i]
+	errs = make([]error, len(b.calls))
+	for node := range errs {
+		var said error
+		if b.errs != nil {
+			said = b.errs[node]
+		}
+		errs[node] = b.members.Explain(node, said)
+	}
+	return it.verdict, it.votes.Count(len(b.calls), b.members.View().Voting), errs
+}

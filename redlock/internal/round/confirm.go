@@ -1,0 +1,69 @@
+package round
+
+import (
+	"context"
+	"slices"
+
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// A SET with NX refuses a key of the wrong type in the same words as a key that is held. The release
+// that follows every failed attempt tells the two apart: it fails with WRONGTYPE. So before a lock
+// is called taken, the refusals are confirmed, by a release that is on its way to those nodes
+// anyway.
+
+// ConfirmRefusals makes the release u, which is yet to be sent, confirm the refusals of r.
+func (r *Round) ConfirmRefusals(u *Round) {
+	r.mu.Lock()
+	votes, refusals := r.tallyLocked(), r.votes.Refused.And(r.members.View().Voting)
+	r.mu.Unlock()
+	u.Announce()
+	u.rule = func(quorum.Tally) quorum.Verdict { // called with u.mu held
+		var wrong, out quorum.NodeSet
+		in := u.votes.In()
+		for i := range refusals.Nodes() {
+			switch {
+			case !in.Has(i):
+				out.Add(i)
+			case wire.IsWrongType(u.errLocked(i)):
+				wrong.Add(i)
+			}
+		}
+		answered := votes.Granted + votes.Refused - wrong.Len()
+		switch {
+		case answered-out.Len() >= quorum.Need(votes.Nodes):
+			return quorum.Denied
+		case !out.Empty(): // also when it is lost already: the error is to name every such node
+			return quorum.Pending
+		default:
+			return quorum.NoQuorum
+		}
+	}
+}
+
+// RefusalsConfirmed waits for the release u of [Round.ConfirmRefusals], and reports whether a quorum
+// answered r and, by the answers to u, still counts as having answered. Nodes whose key is no lock
+// count as failed from then on.
+func (r *Round) RefusalsConfirmed(ctx context.Context, u *Round) bool {
+	select { // by the node timeout, when every vote is in
+	case <-u.decided:
+	case <-ctx.Done():
+	}
+	u.mu.Lock()
+	v, errs := u.verdict, []error(nil)
+	if u.rare != nil {
+		errs = slices.Clone(u.rare.errs) // later votes add to them
+	}
+	u.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range errs {
+		if r.votes.Refused.Has(i) && wire.IsWrongType(errs[i]) {
+			r.votes.Refused.Remove(i)
+			r.votes.Failed.Add(i)
+			r.failLocked(i, errs[i])
+		}
+	}
+	return v != quorum.NoQuorum
+}

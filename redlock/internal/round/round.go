@@ -1,0 +1,264 @@
+// Package round asks all nodes the same thing once, at the same time, and counts their votes. A
+// [Round] is about one lock, a [Batch] about many. Both are decided as soon as they can be, and
+// report to an observer: they know nothing of locks.
+package round
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// Round asks every node the same thing once, at the same time, and counts their votes. It is
+// decided as soon as no outstanding vote can change the verdict, at the latest at the deadline, when
+// every node has answered or been given up.
+//
+//	Send ──▶ count ──▶ decide ──▶ (the caller undoes what was not won)
+//
+// A round may begin with votes that are in already: those nodes are not asked.
+type Round struct {
+	request  pipeline.Request
+	override *override           // what one node is asked instead; nil where all are asked the same
+	calls    []pipeline.Call     // one per node
+	room     [5]pipeline.Call    // for the usual number of nodes
+	read     Reader              // what a node's answer means
+	rule     Rule                // when the votes decide, and what
+	keep     func(int, any)      // takes every reply; nil where only the votes count
+	decided  chan struct{}       // closed with the verdict; nil where nobody waits
+	members  *members.Membership // whose votes count
+	expected quorum.NodeSet      // of a release: the nodes that have or may have the lock
+
+	mu       sync.Mutex     // guards the fields below; never held over a call to a node
+	verdict  quorum.Verdict // final once decided is closed, and then read without mu
+	votes    quorum.Ballot
+	touched  quorum.NodeSet // all nodes but those where the call has certainly changed nothing
+	awaited  quorum.NodeSet // the node whose answer is still of interest
+	observer Observer       // nil for none
+	rare     *rare          // nil until there is something of it
+}
+
+// Reader tells what a node's answer means.
+type Reader func(reply any) quorum.Vote
+
+// Rule tells what the votes decide, and Pending while they do not.
+type Rule func(votes quorum.Tally) quorum.Verdict
+
+// Observer is told of each vote of a round, once it has been counted. No lock of the round is held.
+type Observer interface {
+	Voted(r *Round, vote Vote)
+}
+
+// Vote is what an [Observer] is told.
+type Vote struct {
+	Node    int
+	Kind    quorum.Vote
+	Awaited bool // see [Round.AwaitVote]
+	Last    bool // all nodes have voted
+}
+
+// override is what one node is asked instead of what the others are.
+type override struct {
+	node    int
+	request pipeline.Request
+}
+
+// rare is what few rounds have. Every byte of a round is one of every lock and of every release.
+type rare struct {
+	errs   []error        // a node's error at its index; nil while none failed
+	fences []int64        // a granting node's fence at its index; nil without fencing
+	cut    *quorum.Tally  // the votes when ctx ended a wait; nil while none did
+	before quorum.NodeSet // nodes that may have our value since an earlier round of the attempt
+
+	more chan struct{} // has one when a vote came; nil where nobody waits for more than the verdict
+}
+
+// New returns a round that is to be sent. Until then it may be changed by the methods above Send.
+func New(ms *members.Membership, request pipeline.Request, read Reader, rule Rule) *Round {
+	return &Round{members: ms, request: request, read: read, rule: rule}
+}
+
+// Announce makes the verdict known by [Round.Decided] and [Round.Wait].
+func (r *Round) Announce() *Round {
+	r.decided = make(chan struct{})
+	return r
+}
+
+// Observe makes an observer be told of the votes.
+func (r *Round) Observe(observer Observer) { r.observer = observer }
+
+// TakeReplies makes f be called with every reply, also of nodes whose vote does not count. It is
+// called on a goroutine of the node's.
+func (r *Round) TakeReplies(f func(node int, reply any)) { r.keep = f }
+
+// Override makes one node be asked something else.
+func (r *Round) Override(node int, request pipeline.Request) {
+	r.override = &override{node, request}
+}
+
+// Only asks some nodes alone. The others count as failed.
+func (r *Round) Only(nodes quorum.NodeSet) { r.votes.Failed = quorum.All(r.size()).Minus(nodes) }
+
+// Grant counts a vote that is in already: that node is not asked.
+func (r *Round) Grant(nodes quorum.NodeSet) { r.votes.Granted = nodes }
+
+// Decide replaces the rule.
+func (r *Round) Decide(rule Rule) { r.rule = rule }
+
+// Expect tells a release which nodes have or may have the lock.
+func (r *Round) Expect(nodes quorum.NodeSet) { r.expected = nodes }
+
+// Before tells which nodes may have our value since an earlier round.
+func (r *Round) Before(nodes quorum.NodeSet) { r.rareLocked().before = nodes }
+
+// CollectFences makes the round keep the fences of the nodes that grant.
+func (r *Round) CollectFences() { r.rareLocked().fences = make([]int64, r.size()) }
+
+// SetFence tells the fence of a node whose vote is in already, if the round keeps fences.
+func (r *Round) SetFence(node int, fence int64) {
+	if r.rare != nil && r.rare.fences != nil {
+		r.rare.fences[node] = fence
+	}
+}
+
+func (r *Round) size() int { return len(r.members.Nodes()) }
+
+// Send asks all nodes. It waits for none of them: the votes of nodes that are down come before it
+// returns, the others later. The nodes in keep deliver the call even if they are away now.
+func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
+	nodes := r.members.Nodes()
+	if r.calls = r.room[:min(len(nodes), len(r.room))]; len(nodes) > len(r.room) {
+		r.calls = make([]pipeline.Call, len(nodes))
+	}
+	in := r.votes.In() // guarded by nothing yet: no call has been made
+	r.touched = quorum.All(len(nodes)).Minus(r.votes.Refused.Or(r.votes.Failed))
+	r.prepare(&r.request, deadline)
+	if r.override != nil {
+		r.prepare(&r.override.request, deadline)
+	}
+	if !in.Empty() {
+		r.decideLocked()
+	}
+	duplicates := r.members.View().Duplicates
+	for i, node := range nodes {
+		if in.Has(i) {
+			continue
+		}
+		call := &r.calls[i]
+		call.Request, call.Index, call.Keep = &r.request, int32(i), keep.Has(i)
+		if r.override != nil && i == r.override.node {
+			call.Request = &r.override.request
+		}
+		if duplicates.Has(i) { // its server is asked already
+			r.Complete(call, nil, errDuplicate)
+			continue
+		}
+		node.Do(call)
+	}
+}
+
+func (r *Round) prepare(request *pipeline.Request, deadline clock.Instant) {
+	request.Deadline, request.Sink = deadline, r
+	request.Prove = request.Prove && r.members.Proves()
+}
+
+// errDuplicate is the vote of a node that is the same server as another.
+var errDuplicate = &pipeline.CallError{
+	Fate: pipeline.Unsent, Err: fmt.Errorf("%w: the same server as another node", pipeline.ErrRefused),
+}
+
+// Proven counts a node's vote, if it proved that it remembers. It implements pipeline.Prover.
+func (r *Round) Proven(call *pipeline.Call, reply any, proof *pipeline.Proof) {
+	if !r.members.Proven(int(call.Index), proof) {
+		if r.keep != nil {
+			r.keep(int(call.Index), reply) // what it says is shown, and does not count
+		}
+		r.Complete(call, nil, members.ErrUnproven)
+		return
+	}
+	r.Complete(call, reply, nil)
+}
+
+// Complete counts a node's vote. It implements pipeline.Sink.
+func (r *Round) Complete(call *pipeline.Call, reply any, err error) {
+	node := int(call.Index)
+	v := quorum.Failed
+	if err == nil {
+		v = r.read(reply)
+		if r.keep != nil {
+			r.keep(node, reply)
+		}
+	}
+	r.mu.Lock()
+	r.votes.Add(node, v)
+	if v == quorum.Granted && r.rare != nil && r.rare.fences != nil {
+		r.rare.fences[node] = wire.Fence(reply)
+	}
+	if v == quorum.Refused || (v == quorum.Failed && untouched(err) && (call.Request.Script == nil || !midway(err))) {
+		r.touched.Remove(node)
+	}
+	if err != nil {
+		r.failLocked(node, err)
+	}
+	r.decideLocked()
+	r.tellMoreLocked()
+	vote := Vote{Node: node, Kind: v, Awaited: r.awaited.Has(node), Last: r.votes.In() == quorum.All(len(r.calls))}
+	observer := r.observer
+	r.mu.Unlock()
+	if observer != nil {
+		observer.Voted(r, vote)
+	}
+}
+
+func (r *Round) decideLocked() {
+	if r.verdict != quorum.Pending {
+		return
+	}
+	if r.verdict = r.rule(r.tallyLocked()); r.verdict != quorum.Pending && r.decided != nil {
+		close(r.decided)
+	}
+}
+
+func (r *Round) tallyLocked() quorum.Tally {
+	voting := r.members.View().Voting
+	if r.expected.Empty() {
+		return r.votes.Count(len(r.calls), voting)
+	}
+	return r.votes.CountRelease(len(r.calls), voting, r.expected)
+}
+
+// Decided is closed when the verdict is there. It is nil without [Round.Announce].
+func (r *Round) Decided() <-chan struct{} { return r.decided }
+
+// Verdict returns the verdict, once [Round.Decided] is closed.
+func (r *Round) Verdict() quorum.Verdict { return r.verdict }
+
+// Wait returns the verdict, or Pending and the context's error where ctx ends first.
+func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
+	select {
+	case <-r.decided:
+	case <-ctx.Done():
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.verdict == quorum.Pending {
+			votes := r.tallyLocked()
+			r.rareLocked().cut = &votes
+			return quorum.Pending, EndOf(ctx)
+		}
+	}
+	return r.verdict, nil // written before decided was closed, and never again
+}
+
+// EndOf returns the error of a context that ended, and its cause where it has one of its own.
+func EndOf(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,138 @@
+// Package schedule calls back when things are due: many deadlines, one timer.
+package schedule
+
+import (
+	"container/heap"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// Schedule calls back for items when they are due: all of them in a heap, and one timer for the
+// earliest. It goes by the local clock alone.
+type Schedule[T any] struct {
+	clock clock.Clock
+	due   func(items []T, now clock.Instant) // called without mu, for items that are off the schedule
+	burst int                                // how many are due at once, the next ones a pace later; 0 for all
+
+	mu      sync.Mutex // guards the fields below, and the entry of every item
+	heap    itemHeap[T]
+	timer   *clock.Timer  // runs fire
+	timerAt clock.Instant // when; Never when it does not run
+	stopped bool
+	calling sync.WaitGroup // calls of due; none begins once stopped is set
+}
+
+// Entry is an item's place on a schedule. It belongs to the schedule.
+type Entry struct {
+	place int32 // 1 + index in the heap; 0 for none
+	at    clock.Instant
+}
+
+// Never is later than every instant.
+const Never = clock.Instant(math.MaxInt64)
+
+// pace is the pause between two bursts.
+const pace = 15 * time.Millisecond
+
+// Init makes an empty schedule. Entry returns an item's place on it; due is called, without any
+// lock held, for items whose time has come: burst of them at once, or all where that is 0.
+func (s *Schedule[T]) Init(clk clock.Clock, entry func(T) *Entry, burst int, due func(items []T, now clock.Instant)) {
+	s.clock, s.due, s.burst, s.timerAt, s.heap.entry = clk, due, burst, Never, entry
+}
+
+// Add makes an item due at an instant, which replaces an earlier one.
+func (s *Schedule[T]) Add(item T, at clock.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.heap.entry(item)
+	e.at = at
+	if e.place > 0 {
+		heap.Fix(&s.heap, int(e.place)-1)
+	} else {
+		heap.Push(&s.heap, item)
+	}
+	// The timer is set when it must run earlier, not when it may run later: it then finds nothing
+	// to do and is set anew. So a lock that is released in time costs no timer.
+	if at < s.timerAt && !s.stopped {
+		s.setLocked(at)
+	}
+}
+
+func (s *Schedule[T]) setLocked(at clock.Instant) {
+	s.timerAt = at
+	d := max(at.Sub(s.clock.Now()), 0)
+	if s.timer == nil {
+		s.timer = s.clock.AfterFunc(d, s.fire)
+	} else {
+		s.timer.Reset(d)
+	}
+}
+
+// Remove takes an item off the schedule.
+func (s *Schedule[T]) Remove(item T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if place := s.heap.entry(item).place; place > 0 {
+		heap.Remove(&s.heap, int(place)-1)
+	}
+}
+
+// fire takes the items that are due off the schedule, and sets the timer for the next.
+func (s *Schedule[T]) fire() {
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		return
+	}
+	now := s.clock.Now()
+	var due []T
+	for len(s.heap.items) > 0 && s.heap.at(0) <= now && (s.burst == 0 || len(due) < s.burst) {
+		due = append(due, heap.Pop(&s.heap).(T))
+	}
+	s.timerAt = Never
+	if len(s.heap.items) > 0 {
+		next := s.heap.at(0)
+		if next <= now { // more than a burst
+			next = now.Add(pace)
+		}
+		s.setLocked(next)
+	}
+	if len(due) > 0 {
+		s.calling.Add(1)
+	}
+	s.mu.Unlock()
+	if len(due) > 0 {
+		defer s.calling.Done()
+		s.due(due, now)
+	}
+}
+
+// All returns the items on the schedule.
+func (s *Schedule[T]) All() []T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.heap.items)
+}
+
+// Len returns how many items are on the schedule.
+func (s *Schedule[T]) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.heap.items)
+}
+
+// Stop ends the timer, and waits until no call of due is under way. Items that are due later stay
+// on the schedule.
+func (s *Schedule[T]) Stop() {
+	s.mu.Lock()
+	s.stopped = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	s.mu.Unlock()
+	s.calling.Wait()
+}

@@ -1,0 +1,39 @@
+package wire
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// Inspect returns a request that tells what a node knows of a lock. [ReadInspect] reads the answer.
+func Inspect(key string) pipeline.Request {
+	return pipeline.Request{Script: inspectScript, Args: inspectScript.Args(nil, []any{key}), Accept: isArray, Prove: true}
+}
+
+// Inspection is the answer to [Inspect].
+type Inspection struct {
+	Value   string        // empty where the node holds nothing
+	TTL     time.Duration // negative where it does not expire
+	Fence   int64         // the fencing counter; 0 where there is none, or it is no number
+	Waiting int           // processes on the wait list
+}
+
+// ReadInspect reads the answer to [Inspect], and reports whether it is one.
+func ReadInspect(reply any) (in Inspection, ok bool) {
+	answers, _ := reply.([]any)
+	if len(answers) != 4 {
+		return in, false
+	}
+	value, _ := answers[0].([]byte)
+	ttlMillis, _ := answers[1].(int64)
+	fence, _ := answers[2].([]byte)
+	waiting, _ := answers[3].(int64)
+	in.Value, in.Waiting = string(value), int(waiting)
+	in.Fence, _ = strconv.ParseInt(string(fence), 10, 64) //nolint:errcheck // not a number: 0
+	if in.Value != "" {
+		in.TTL = time.Duration(ttlMillis) * time.Millisecond
+	}
+	return in, true
+}

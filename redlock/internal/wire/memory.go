@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"strconv"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// Swap changes a node's memory marker, if it is still what the caller saw: to Begin, the end of the
+// wait where there is one, and Rest. The zero Swap changes nothing.
+type Swap struct {
+	Begin string // the state, with the end of its time where that is known
+	Rest  string
+	Wait  int64 // milliseconds from the node's present time to the end of new and lost; 0 where Begin says all
+	Due   int64 // not before, by the node's time: milliseconds since 1970
+}
+
+// Memory returns a request that makes a change of a marker, or only looks at it. Seen is the marker
+// that the caller knows. [ReadMemory] reads the answer.
+func Memory(seen string, change Swap) pipeline.Request {
+	args := []any{seen, change.Begin, change.Rest, strconv.FormatInt(change.Wait, 10), strconv.FormatInt(change.Due, 10)}
+	return pipeline.Request{
+		Script: memoryScript, Args: memoryScript.Args(nil, []any{pipeline.MemoryKey}, args...), Key: pipeline.MemoryKey,
+		Accept: func(reply any) bool {
+			_, _, ok := ReadMemory(reply)
+			return ok
+		},
+	}
+}
+
+// MaxMarkerTime is the latest time that a marker may tell: a number that is exact in Lua.
+const MaxMarkerTime = 1 << 53
+
+// ReadMemory reads the answer to [Memory]: the marker as it is now, and the node's time in
+// milliseconds since 1970. It reports false for anything else.
+func ReadMemory(reply any) (marker string, now int64, ok bool) {
+	entries, _ := reply.([]any)
+	if len(entries) != 2 {
+		return "", 0, false
+	}
+	text, isText := entries[0].([]byte)
+	time, _ := entries[1].([]byte)
+	now, err := strconv.ParseInt(string(time), 10, 64)
+	return string(text), now, isText && err == nil && now > 0 && now <= MaxMarkerTime
+}
+
+// Look returns a request for a marker alone. [ReadLook] reads the answer.
+func Look() pipeline.Request {
+	return pipeline.Request{Name: "GET", Args: []any{pipeline.MemoryKey}, Accept: isLook}
+}
+
+func isLook(reply any) bool {
+	_, ok := reply.([]byte)
+	return ok || reply == nil
+}
+
+// ReadLook reads the answer to [Look].
+func ReadLook(reply any) *pipeline.Proof {
+	text, _ := reply.([]byte)
+	return &pipeline.Proof{Marker: string(text)}
+}

@@ -1,0 +1,116 @@
+package wire
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+)
+
+// Grant reads the answer to [Acquire], [Join], [Adopt] and [Wait].
+func Grant(reply any) quorum.Vote {
+	if answers, ok := reply.([]any); ok { // of Wait
+		reply = answers[0]
+	}
+	if reply == nil || reply == int64(0) {
+		return quorum.Refused
+	}
+	return quorum.Granted
+}
+
+// Fence returns the fence in an answer that [Grant] reads as one that grants.
+func Fence(reply any) int64 {
+	if answers, ok := reply.([]any); ok {
+		reply = answers[1]
+	}
+	text, _ := reply.([]byte)
+	n, _ := strconv.ParseInt(string(text), 10, 64) //nolint:errcheck // isFence has parsed it
+	return n
+}
+
+// Released reads the answer to [Release].
+func Released(reply any) quorum.Vote {
+	switch n, _ := reply.(int64); n {
+	case 1:
+		return quorum.Granted
+	case 2:
+		return quorum.Handed
+	case 3:
+		return quorum.Spared
+	default:
+		return quorum.Refused
+	}
+}
+
+// Yes reads the answer of a script that returns 1 where the key was ours.
+func Yes(reply any) quorum.Vote {
+	if n, _ := reply.(int64); n == 1 {
+		return quorum.Granted
+	}
+	return quorum.Refused
+}
+
+// Raised reads the answer to [Raise]. A node that does not follow has not refused: the lock is the
+// caller's there.
+func Raised(reply any) quorum.Vote {
+	if reply == int64(-1) {
+		return quorum.Failed
+	}
+	return Yes(reply)
+}
+
+// Any reads every answer as a grant.
+func Any(any) quorum.Vote { return quorum.Granted }
+
+// None reads every answer as a refusal.
+func None(any) quorum.Vote { return quorum.Refused }
+
+// SET with NX answers OK, or nil where the key exists.
+func isSetReply(reply any) bool { return reply == nil || reply == "OK" }
+
+// isGrant reports whether a reply is one that acquire.lua, join.lua and adopt.lua can give.
+func isGrant(reply any) bool {
+	switch reply := reply.(type) {
+	case int64:
+		return reply == 0 || reply == 1
+	case []byte:
+		return isFence(reply)
+	default:
+		return false
+	}
+}
+
+// isFence reports whether a text is a number that fence.lua can give.
+func isFence(text []byte) bool {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	return err == nil && n > 0 && n < 1<<53
+}
+
+func isInteger(reply any) bool {
+	_, ok := reply.(int64)
+	return ok
+}
+
+func isArray(reply any) bool {
+	_, ok := reply.([]any)
+	return ok
+}
+
+// IsWrongType reports whether a node refused a command because the key is no lock.
+func IsWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
+
+// IsForbidden reports whether a server refuses a script what its user may not do, or does not know
+// TIME, in the words of Redis 5 to 8.
+func IsForbidden(err error) bool {
+	var words redis.Error
+	if !errors.As(err, &words) {
+		return false
+	}
+	return strings.HasPrefix(string(words), "NOPERM") || slices.ContainsFunc([]string{
+		"The user executing the script can't", "ACL failure in script", "Unknown Redis command called from", "Unknown command called from",
+	}, func(part string) bool { return strings.Contains(string(words), part) })
+}

@@ -1,0 +1,136 @@
+// Package wire is what is said to a node, and what an answer means: the Lua scripts, a function for
+// each request, and one for each reply. Nobody else knows the order of arguments.
+package wire
+
+import (
+	_ "embed" // the scripts
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+//go:embed scripts/free.lua
+var freeSource string
+
+//go:embed scripts/release.lua
+var releaseSource string
+
+//go:embed scripts/extend.lua
+var extendSource string
+
+//go:embed scripts/acquire.lua
+var acquireSource string
+
+//go:embed scripts/adopt.lua
+var adoptSource string
+
+//go:embed scripts/restore.lua
+var restoreSource string
+
+//go:embed scripts/forget.lua
+var forgetSource string
+
+//go:embed scripts/handover.lua
+var handOverFile string
+
+//go:embed scripts/publish.lua
+var publishSource string
+
+//go:embed scripts/others.lua
+var othersSource string
+
+//go:embed scripts/fenced.lua
+var fencedSource string
+
+//go:embed scripts/fence.lua
+var fenceSource string
+
+//go:embed scripts/join.lua
+var joinSource string
+
+//go:embed scripts/wait.lua
+var waitSource string
+
+//go:embed scripts/raise.lua
+var raiseSource string
+
+//go:embed scripts/mend.lua
+var mendSource string
+
+//go:embed scripts/force.lua
+var forceSource string
+
+//go:embed scripts/inspect.lua
+var inspectSource string
+
+//go:embed scripts/memory.lua
+var memorySource string
+
+//go:embed scripts/verify.lua
+var verifySource string
+
+// late and inOrder put a script together, without the comments of its files: a connection carries it once.
+func late(sources ...string) *pipeline.Script    { return pipeline.NewLateScript(bare(sources)) }
+func inOrder(sources ...string) *pipeline.Script { return pipeline.NewScript(bare(sources)) }
+
+func bare(sources []string) string {
+	var code strings.Builder
+	for line := range strings.Lines(strings.Join(sources, "")) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
+			code.WriteString(line)
+		}
+	}
+	return code.String()
+}
+
+// listLife is how long a wait list lives after the last request that touched it. It outlives two
+// polls of the slowest waiter.
+const listLife = 3 * time.Minute
+
+var handOverSource = fmt.Sprintf("local listLife = %d -- milliseconds\n", listLife.Milliseconds()) +
+	publishSource + othersSource + handOverFile
+
+// Six of the files are what others begin with: free.lua, fenced.lua, fence.lua, and the three of a
+// hand-over.
+var (
+	// Late: a value is used once, so deleting it late or twice can only do what should have been done.
+	releaseScript = late(freeSource, handOverSource, releaseSource)
+
+	// In order: with WithValue the next attempt has the same value, and its key must not be hit.
+	orderedReleaseScript = inOrder(freeSource, handOverSource, releaseSource)
+
+	// In order: behind the release of its lock it would bring the key back.
+	extendScript = inOrder(extendSource)
+
+	// In order, too: behind its release it would leave keys.
+	acquireScript = inOrder(fencedSource, fenceSource, acquireSource)
+	waitScript    = inOrder(handOverSource, fenceSource, waitSource)
+	joinScript    = inOrder(fenceSource, joinSource)
+
+	// In order: behind the release of the lock it would have nothing to do anyway.
+	raiseScript = inOrder(fenceSource, raiseSource)
+	mendScript  = inOrder(mendSource)
+
+	// In order: behind its restoring it would take the lock away again.
+	adoptScript = inOrder(fenceSource, adoptSource)
+
+	// Late: the value of a swap is used once. In order: with WithValue the next swap has the same
+	// value.
+	restoreScript        = late(handOverSource, restoreSource)
+	orderedRestoreScript = inOrder(handOverSource, restoreSource)
+
+	// In order: with WithValue a later swap may have a note of the same name.
+	forgetScript = inOrder(forgetSource)
+
+	// In order: it takes the key from whoever has it, and should not hit a later one.
+	forceScript = inOrder(handOverSource, forceSource)
+
+	// Late: it compares the whole text, and a text never comes back.
+	memoryScript = late(memorySource)
+
+	// Late: they change nothing.
+	inspectScript = late(inspectSource)
+	verifyScript  = late(verifySource)
+)

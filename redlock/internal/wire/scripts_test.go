@@ -1,0 +1,278 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/redquorum/redquorum/internal/fencemodel"
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// twins are a server that runs the scripts and a node of the model, of which all searches for violations are made. They are
+// given the same commands and must answer the same and keep the same.
+type twins struct {
+	t     *rapid.T
+	conn  redis.Conn
+	model *fencemodel.Node
+}
+
+const (
+	twinTTL   = 60_000
+	twinGrace = 60_000
+	twinLife  = 600_000
+)
+
+// Every second value is of a process that listens, the others of one that does not.
+// Values of our form: the scripts have thoughts of their own about others (others.lua).
+var twinValues = []string{twinForm + "a", twinForm + "b", twinForm + "c", twinForm + "d", twinForm + "e", twinForm + "f"}
+
+const twinForm = "ABCDEFGHIJKLMNOPQRSTUVWXYZ|"
+
+func twinAlive(value string) bool { return slices.Index(twinValues, value)%2 == 0 }
+
+func twinProcess(value string) string {
+	if twinAlive(value) {
+		return "alive"
+	}
+	return "dead"
+}
+
+var twinNames = []string{"x", "y"}
+
+func TestScriptsDoWhatTheModelDoes(t *testing.T) {
+	server := redistest.Start(t, 1)[0]
+	conn, err := redis.Dial("tcp", server.Addr())
+	require.NoError(t, err)
+	defer conn.Close()
+	listening, err := redis.Dial("tcp", server.Addr())
+	require.NoError(t, err)
+	defer listening.Close()
+	require.NoError(t, redis.PubSubConn{Conn: listening}.Subscribe(WakeChannel+"alive"))
+	_, err = listening.Receive()
+	require.NoError(t, err)
+	rapid.Check(t, func(t *rapid.T) {
+		w := &twins{t: t, conn: conn, model: fencemodel.NewNode()}
+		w.do("FLUSHALL")
+		t.Repeat(map[string]func(*rapid.T){
+			"":        w.compare,
+			"acquire": w.acquire,
+			"wait":    w.wait,
+			"release": w.release,
+			"raise":   w.raise,
+			"mend":    w.mend,
+			"spoil":   w.spoil,
+			"adopt":   w.adopt,
+			"expire":  w.expire,
+		})
+	})
+}
+
+func (w *twins) do(command string, args ...any) any {
+	reply, err := w.conn.Do(command, args...)
+	if err != nil {
+		w.t.Fatalf("%s %q: %v", command, args, err)
+	}
+	return reply
+}
+
+// run runs a script, and moves the model's clock to the server's.
+func (w *twins) run(names []string, args []any, sources ...string) any {
+	now, err := redis.Ints(w.conn.Do("TIME"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.model.Now = int64(now[0])*1_000_000 + int64(now[1])
+	all := []any{bare(sources), len(names)}
+	for _, name := range names {
+		all = append(all, name)
+	}
+	return w.do("EVAL", append(all, args...)...)
+}
+
+func (w *twins) value() string { return rapid.SampledFrom(twinValues).Draw(w.t, "value") }
+func (w *twins) name() string  { return rapid.SampledFrom(twinNames).Draw(w.t, "name") }
+
+func (w *twins) names() []string {
+	return rapid.SampledFrom([][]string{{"x"}, {"y"}, {"x", "y"}, {"y", "x"}}).Draw(w.t, "names")
+}
+
+// timestamp is near the server's clock, so that it is not clamped, and often the same. In the model's and the server's future, counters
+// are often ahead of it.
+func (w *twins) timestamp() int64 {
+	return (time.Now().UnixMicro()/5_000_000)*5_000_000 + rapid.Int64Range(-2, 2).Draw(w.t, "timestamp")
+}
+
+// same compares what a script and the model granted.
+func (w *twins) same(what string, names []string, reply any, fence int64, granted bool) {
+	got := int64(0)
+	if text, ok := reply.([]byte); ok {
+		n, err := strconv.ParseInt(string(text), 10, 64)
+		if err != nil {
+			w.t.Fatalf("%s: %v", what, err)
+		}
+		got = n
+	}
+	if granted && fence-w.model.Now > fencemodel.Limit && got >= fence && got-fence < 1_000_000 {
+		for _, name := range names { // it began again, by the server's clock
+			w.model.Entry(name).Fence = got
+		}
+		return
+	}
+	if want := map[bool]int64{true: fence}[granted]; got != want {
+		w.t.Fatalf("%s: the script says %d, the model %d", what, got, want)
+	}
+}
+
+func (w *twins) acquire(*rapid.T) {
+	names, value, ts := w.names(), w.value(), w.timestamp()
+	reply := w.run(names, []any{value, twinTTL, ts, twinLife}, fencedSource, fenceSource, acquireSource)
+	fence, granted := w.model.Acquire(names, value, ts)
+	w.same("acquire", names, reply, fence, granted)
+}
+
+func (w *twins) wait(*rapid.T) {
+	name, value, ts := w.name(), w.value(), w.timestamp()
+	reply := w.run([]string{name}, []any{
+		value, twinTTL, twinGrace, 1, twinProcess(value), 0, 100, "", ts, twinLife,
+	}, handOverSource, fenceSource, waitSource).([]any)
+	fence, granted := w.model.Pilot(name, value, ts)
+	if reply[0] == int64(1) {
+		w.same("wait", []string{name}, reply[1], fence, granted)
+		return
+	}
+	w.same("wait", nil, nil, fence, granted)
+	if reply[1] != int64(1) || reply[2].(int64) <= 0 || reply[3] != int64(1) {
+		w.t.Fatalf("wait: %v", reply)
+	}
+}
+
+func (w *twins) release(*rapid.T) {
+	names, value := w.names(), w.value()
+	args := []any{value, twinGrace}
+	leaves := rapid.Bool().Draw(w.t, "leaves")
+	if leaves {
+		args = append(args, twinProcess(value))
+	}
+	reply := w.run(names, args, freeSource, handOverSource, releaseSource)
+	want, handed := int64(1), false
+	for _, name := range names {
+		do := w.model.Entry(name).Release
+		if leaves {
+			do = w.model.Entry(name).Leave
+		}
+		to, released := do(value, twinAlive)
+		handed = handed || to != ""
+		if !released {
+			want = 0
+		}
+	}
+	if want == 1 && handed {
+		want = 2
+	}
+	if reply != want {
+		w.t.Fatalf("release: the script says %v, the model %d", reply, want)
+	}
+}
+
+func (w *twins) raise(*rapid.T) {
+	names, value := w.names(), w.value()
+	to := w.model.Entry(names[0]).Fence + rapid.Int64Range(-1, 2).Draw(w.t, "above")
+	if to <= 2 {
+		w.t.Skip("no counter yet")
+	}
+	// Or far from where the node follows no more, since its clock goes on meanwhile.
+	to += rapid.SampledFrom([]int64{0, 0, 0, 10_000_000, 100_000_000, twinLife * 1000, 2 * twinLife * 1000}).Draw(w.t, "far")
+	reply := w.run(names, []any{value, strconv.FormatInt(to, 10), twinLife}, fenceSource, raiseSource)
+	if raised := w.model.Raise(names, value, to, twinLife*1000); (reply == int64(1)) != raised {
+		w.t.Fatalf("raise: the script says %v, the model %v", reply, raised)
+	}
+}
+
+func (w *twins) mend(*rapid.T) {
+	names, value := w.names(), w.value()
+	given := w.model.Entry(names[0]).Fence + rapid.Int64Range(0, 1).Draw(w.t, "above")
+	if given <= 0 {
+		w.t.Skip("no counter yet, or none any more")
+	}
+	to := w.timestamp() + rapid.SampledFrom([]int64{0, 5_000_000, 60_000_000}).Draw(w.t, "to")
+	reply := w.run(names, []any{value, strconv.FormatInt(given, 10), strconv.FormatInt(to, 10), twinLife}, mendSource)
+	if mended := w.model.Mend(names, value, given, to); reply != map[bool]int64{true: 1}[mended] {
+		w.t.Fatalf("mend: the script says %v, the model %v", reply, mended)
+	}
+}
+
+// spoil writes what is no counter, or one that is far ahead.
+func (w *twins) spoil(*rapid.T) {
+	name := w.name()
+	counter := fenceKey + name
+	w.model.Entry(name).Fence = fencemodel.Unreadable
+	switch rapid.IntRange(0, 3).Draw(w.t, "what") {
+	case 0:
+		w.do("SET", counter, rapid.SampledFrom([]string{"", "x", "nan", "inf", "9007199254740990", "1e300"}).Draw(w.t, "text"))
+	case 1:
+		w.do("DEL", counter)
+		w.do("RPUSH", counter, "1")
+	case 2:
+		w.do("DEL", counter)
+		w.do("ZADD", counter, 1, "x")
+	case 3:
+		ahead := w.timestamp() + 3_600_000_000
+		w.do("SET", counter, ahead)
+		w.model.Entry(name).Fence = ahead
+	}
+}
+
+func (w *twins) adopt(*rapid.T) {
+	name, old, value, ts := w.name(), w.value(), w.value(), w.timestamp()
+	reply := w.run([]string{name}, []any{old, value, twinTTL, ts, twinLife}, fenceSource, adoptSource)
+	fence, granted := w.model.Adopt([]string{name}, old, value, ts)
+	w.same("adopt", []string{name}, reply, fence, granted)
+}
+
+func (w *twins) expire(*rapid.T) {
+	name := w.name()
+	w.do("DEL", name)
+	w.model.Entry(name).Expire()
+}
+
+// compare compares all that is kept.
+func (w *twins) compare(*rapid.T) {
+	for _, name := range twinNames {
+		entry := w.model.Entry(name)
+		want := fmt.Sprintf("%s %d %q", entry.Value, entry.Fence, entry.Waiting)
+		value, err := redis.String(w.conn.Do("GET", name))
+		if err != nil && !errors.Is(err, redis.ErrNil) {
+			w.t.Fatal(err)
+		}
+		fence, err := redis.Int64(w.conn.Do("GET", fenceKey+name))
+		if entry.Fence == fencemodel.Unreadable {
+			fence, err = fencemodel.Unreadable, nil
+		}
+		if err != nil && !errors.Is(err, redis.ErrNil) {
+			w.t.Fatal(err)
+		}
+		members, err := redis.Strings(w.conn.Do("ZRANGE", "redquorum:wait:"+name, 0, -1))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		waiting := []string(nil)
+		for _, member := range members {
+			_, value, _ := strings.Cut(member, ":")
+			waiting = append(waiting, value)
+		}
+		if got := fmt.Sprintf("%s %d %q", value, fence, waiting); got != want {
+			w.t.Fatalf("%s: the server keeps %s, the model %s", name, got, want)
+		}
+	}
+}
+
+const fenceKey = "redquorum:fence:"

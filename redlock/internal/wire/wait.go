@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// maxWaiting is how many may wait on a list: one per process and name.
+const maxWaiting = 4096
+
+// Wait asks a node for a lock, or for a place on the wait list of one of its keys.
+type Wait struct {
+	Keys    []any
+	Value   any
+	TTL     time.Duration
+	Grace   any           // in milliseconds, of a waiter who gets a key that is no use to the caller
+	Target  int           // which of the keys to wait for
+	Process string        // on the wait list; nothing for not waiting
+	Waited  time.Duration // so far: the place on the list is by that
+	Others  string        // the place of clients of other libraries: "others", "anyone" or nothing
+	Fencing Fencing
+}
+
+// Request returns the request. [Grant] and [ReadWait] read the answer.
+func (w *Wait) Request() pipeline.Request {
+	keys := len(w.Keys)
+	args := w.Fencing.appendTo([]any{
+		w.Value, w.TTL.Milliseconds(), w.Grace, w.Target + 1, w.Process, w.Waited.Microseconds(), maxWaiting, w.Others,
+	})
+	return pipeline.Request{
+		Script: waitScript, Args: waitScript.Args(nil, w.Keys, args...), Key: w.Keys[0].(string), Prove: true,
+		Accept: func(reply any) bool { return isWaitReply(reply, keys) },
+	}
+}
+
+// WaitReply is the answer to [Wait].
+type WaitReply struct {
+	Granted bool
+	Fence   int64
+	Taken   int           // which of the keys
+	Left    time.Duration // until it expires; negative where it does not
+	Other   int64         // where the holder is not ours: which of them it is, or one of these
+}
+
+// What [WaitReply.Other] tells of clients of other libraries beside their numbers.
+const (
+	OtherTaken = 0  // one of them has it, and an older waiter looks for a moment in which it is free
+	OtherTurn  = -1 // it is free, and their turn for the time that is left
+	OtherWaits = -2 // likewise, and an older waiter looks whether they have come
+	OtherNone  = -3 // the holder is ours
+)
+
+// isWaitReply reports whether a reply is one that wait.lua can give about so many keys.
+func isWaitReply(reply any, keys int) bool {
+	answers, _ := reply.([]any)
+	if len(answers) == 2 {
+		return answers[0] == int64(1) && isGrant(answers[1])
+	}
+	for _, answer := range answers {
+		if !isInteger(answer) {
+			return false
+		}
+	}
+	if len(answers) < 4 || len(answers) > 5 || answers[0] != int64(0) {
+		return false
+	}
+	taken := answers[1].(int64)
+	return taken >= 1 && taken <= int64(keys)
+}
+
+// ReadWait reads the answer to [Wait].
+func ReadWait(reply any) WaitReply {
+	answers := reply.([]any)
+	if answers[0] == int64(1) {
+		return WaitReply{Granted: true, Fence: Fence(reply)}
+	}
+	r := WaitReply{
+		Taken: int(answers[1].(int64)) - 1,
+		Left:  time.Duration(answers[2].(int64)) * time.Millisecond,
+		Other: OtherNone,
+	}
+	if len(answers) == 5 {
+		r.Other = answers[4].(int64)
+	}
+	return r
+}

@@ -1,0 +1,96 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redquorum/redquorum/redlock/internal/handoff"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+)
+
+// Lock acquires the lock, and waits for it as long as ctx allows; ctx bounds the wait only, not the lock. It also goes on
+// while no quorum of nodes answers. When ctx ends, the error matches that of ctx and the last reason why the lock was not
+// had, [ErrTaken] for one.
+//
+// Those who wait for a name get it in the order in which they came: exactly within a Locker, and nearly so between
+// Lockers, as long as they reach the same nodes. The release hands the lock over, so nobody has to poll; [WithRetry] is for when
+// messages do not come.
+func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	cfg, err := l.config.lockConfig(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l.wait(ctx, []string{name}, &cfg)
+}
+
+// wait takes a place in the line for the names, and when it is the first there seeks the lock: with a round like that of TryLock, and
+// where somebody else has it, as a waiter.
+func (l *Locker) wait(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
+	if !l.life.enter() {
+		return nil, ErrClosed
+	}
+	defer l.life.leave()
+	since, queue := l.clock.Now(), handoff.NameOf(names)
+	ticket := l.desk.Queue.Join(queue)
+	defer l.desk.Queue.Leave(queue, ticket)
+	if ticket == nil && len(names) == 1 {
+		l.desk.Pending.Await(ctx, l.life.closing, l.clock, l.config.keyPrefix+names[0])
+	}
+	if ticket == nil && !l.desk.Record.Contended(l.config.keyPrefix, names) {
+		cfg.yields = true
+		lock, err := l.attempt(ctx, names, cfg)
+		cfg.yields = false
+		var failure *QuorumError
+		if !errors.As(err, &failure) || failure.ended != nil {
+			return lock, err
+		}
+		return l.waitOn(ctx, newWaiter(l, names, queue, cfg, since), nil, failure)
+	}
+	return l.waitOn(ctx, newWaiter(l, names, queue, cfg, since), ticket, nil)
+}
+
+// waitOn is the rest of wait for those who did not get the lock at once.
+func (l *Locker) waitOn(ctx context.Context, w *waiter, ticket *handoff.Ticket, failure *QuorumError) (*Lock, error) {
+	l.counts.waits.Add(1)
+	l.counts.waiting.Add(1)
+	defer l.counts.waiting.Add(-1)
+	l.events.waiting(w.names[0])
+	if failure != nil {
+		w.note(failure)
+	}
+	if ticket != nil {
+		select {
+		case <-ticket.Turn():
+		case <-ctx.Done():
+			return nil, waitEnded(l.desk.Queue.Trouble(w.queue), round.EndOf(ctx))
+		case <-l.life.closing:
+			return nil, ErrClosed
+		}
+	}
+	lock, err := w.seek(ctx)
+	if err == nil {
+		l.events.waited(lock, l.clock.Now().Sub(w.since))
+	}
+	return lock, err
+}
+
+// whyEnded returns why a wait ended early: the Locker was closed, or ctx ended.
+func (l *Locker) whyEnded(ctx context.Context) error {
+	select {
+	case <-l.life.closing:
+		return ErrClosed
+	default:
+		return round.EndOf(ctx)
+	}
+}
+
+// waitEnded joins why a wait ended and what it had come to.
+func waitEnded(last, why error) error {
+	var failure *QuorumError
+	if !errors.As(last, &failure) || errors.Is(why, ErrClosed) {
+		return why
+	}
+	told := *failure
+	told.ended = why
+	return &told
+}
