@@ -25,11 +25,11 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 	if err != nil {
 		return nil, err
 	}
-	return l.attempt(ctx, []string{name}, &cfg)
+	return l.tryAcquire(ctx, []string{name}, &cfg)
 }
 
-// attempt is one round: send, count, decide; and where it is not won, undo.
-func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
+// tryAcquire is one attempt, a round: send, count, decide; and where it is not won, undo.
+func (l *Locker) tryAcquire(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
 	if !l.life.enter() {
 		return nil, ErrClosed
 	}
@@ -43,11 +43,11 @@ func (l *Locker) attempt(ctx context.Context, names []string, cfg *lockConfig) (
 	lock.begin(cfg.maxHold)
 	r := lock.newAcquire()
 	r.Send(deadline, 0)
-	return l.conclude(ctx, lock, r, cfg)
+	return l.finish(ctx, lock, r, cfg)
 }
 
-// conclude waits for the verdict of an attempt's round. The lock is held then, or undone.
-func (l *Locker) conclude(ctx context.Context, lock *Lock, r *round.Round, cfg *lockConfig) (*Lock, error) {
+// finish waits for the verdict of an attempt's round. The lock is held then, or undone.
+func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lockConfig) (*Lock, error) {
 	v, ended := r.Wait(ctx)
 	var reason error
 	switch v {

@@ -59,18 +59,18 @@ func (w *waiter) seeOthers(answer *wire.WaitReply) {
 	}
 }
 
-// waitAfter waits after an answer of the pilot: for as long as the holder asks for.
-func (w *waiter) waitAfter(ctx context.Context, answer *wire.WaitReply) wake {
+// awaitAfter waits after an answer of the pilot: for as long as the holder asks for.
+func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 	if answer.Other == wire.OtherNone {
-		return w.wait(ctx, answer.Left)
+		return w.awaitHandOver(ctx, answer.Left)
 	}
 	now := w.locker.clock.Now()
 	w.seeOthers(answer)
 	switch {
 	case answer.Other == wire.OtherTurn:
-		return w.waitFor(ctx, min(answer.Left+rand.N(expirySpread), turnLook/2+rand.N(turnLook)))
+		return w.awaitWake(ctx, min(answer.Left+rand.N(expirySpread), turnLook/2+rand.N(turnLook)))
 	case answer.Other <= wire.OtherTaken:
-		return w.wait(ctx, answer.Left)
+		return w.awaitHandOver(ctx, answer.Left)
 	case answer.Other != w.holder:
 		w.holder, w.holderAge = answer.Other, now
 	}
@@ -79,7 +79,7 @@ func (w *waiter) waitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 	if answer.Left >= 0 && answer.Left < pause {
 		pause = answer.Left + time.Millisecond + rand.N(expirySpread)
 	}
-	return w.waitFor(ctx, pause)
+	return w.awaitWake(ctx, pause)
 }
 
 // askAgain asks the pilot once more, and beside it all others where the holder is a client of

@@ -131,21 +131,21 @@ func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error
 	lock.begin(w.cfg.maxHold)
 	r := lock.newGrant(wire.Join(lock.keys, lock.valueArg, lock.ttl, values, lock.fencing()), quorum.DecideAcquire)
 	r.Send(lock.acquired.Add(lock.timeout), 0)
-	got, err := l.conclude(ctx, lock, r, w.cfg)
+	got, err := l.finish(ctx, lock, r, w.cfg)
 	if err != nil {
 		return nil, err
 	}
 	granted := r.Granted()
 	for _, part := range parts {
-		part.leaveTo(granted)
+		part.giveBack(granted)
 	}
 	return got, nil
 }
 
-// leaveTo gives a part back at the nodes where the lock does not have its key. Elsewhere it may
+// giveBack gives a part back at the nodes where the lock does not have its key. Elsewhere it may
 // still stand on a list, if it was won without that node; it is the oldest there, and the next
 // release would hand the key to it, which nobody awaits.
-func (lock *Lock) leaveTo(granted quorum.NodeSet) {
+func (lock *Lock) giveBack(granted quorum.NodeSet) {
 	all := quorum.All(len(lock.locker.nodes))
 	if granted == all && !lock.listed {
 		return

@@ -77,11 +77,11 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 		w.slowNode = l.clock.Now().Sub(lock.acquired) > handoff.LateAfter
 		placed |= r.Reached()
 		if v != quorum.Denied || ended != nil {
-			got, err = l.conclude(ctx, lock, r, w.cfg)
+			got, err = l.finish(ctx, lock, r, w.cfg)
 			return got, err, true
 		}
 		if w.seesOthers() { // their releases hand nothing over: others.go
-			return nil, w.leavePlaces(ctx, lock, r, placed), true
+			return nil, w.giveUpPlaces(ctx, lock, r, placed), true
 		}
 		before = r.MayHold()
 		w.note(l.failure(r, "acquire", w.names[0], ErrTaken, nil))
@@ -90,11 +90,11 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 		if standoff { // with a holder who has a quorum, or with others who have none either
 			pause = w.standoff()
 		}
-		switch woke := w.wait(ctx, pause); {
+		switch woke := w.awaitHandOver(ctx, pause); {
 		case woke == wakeHanded:
 		case woke == wakeEnded || standoff:
 			w.hops = 0 // that was the pause
-			return nil, w.leavePlaces(ctx, lock, r, placed), true
+			return nil, w.giveUpPlaces(ctx, lock, r, placed), true
 		default:
 			l.counts.polls.Add(1)
 		}
@@ -140,8 +140,8 @@ func (w *waiter) allVotes() func(votes quorum.Tally) quorum.Verdict {
 	}
 }
 
-// leavePlaces gives up all places, and the votes that were handed to them.
-func (w *waiter) leavePlaces(ctx context.Context, lock *Lock, r *round.Round, placed quorum.NodeSet) error {
+// giveUpPlaces gives up all places, and the votes that were handed to them.
+func (w *waiter) giveUpPlaces(ctx context.Context, lock *Lock, r *round.Round, placed quorum.NodeSet) error {
 	l := w.locker
 	lock.mu.Lock()
 	lock.undoLocked(lock.newRelease(quorum.DecideHeld), placed, l.clock.Now().Add(lock.timeout))

@@ -9,7 +9,7 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 	if err != nil {
 		return nil, err
 	}
-	return l.attempt(ctx, names, &cfg)
+	return l.tryAcquire(ctx, names, &cfg)
 }
 
 // LockAll acquires all names as [Locker.TryLockAll] does, and waits for them as [Locker.Lock] does.
@@ -23,7 +23,7 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption
 	if err != nil {
 		return nil, err
 	}
-	return l.wait(ctx, names, &cfg)
+	return l.acquire(ctx, names, &cfg)
 }
 
 func (l *Locker) setConfig(ctx context.Context, names []string, opts []LockOption) (cfg lockConfig, err error) {

@@ -20,12 +20,12 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 	if err != nil {
 		return nil, err
 	}
-	return l.wait(ctx, []string{name}, &cfg)
+	return l.acquire(ctx, []string{name}, &cfg)
 }
 
-// wait takes a place in the line for the names, and when it is the first there seeks the lock: with a round like that of TryLock, and
+// acquire takes a place in the wait queue for the names, and when it is the first there seeks the lock: with a round like that of TryLock, and
 // where somebody else has it, as a waiter.
-func (l *Locker) wait(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
+func (l *Locker) acquire(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
 	if !l.life.enter() {
 		return nil, ErrClosed
 	}
@@ -38,19 +38,19 @@ func (l *Locker) wait(ctx context.Context, names []string, cfg *lockConfig) (*Lo
 	}
 	if ticket == nil && !l.desk.Record.Contended(l.config.keyPrefix, names) {
 		cfg.yields = true
-		lock, err := l.attempt(ctx, names, cfg)
+		lock, err := l.tryAcquire(ctx, names, cfg)
 		cfg.yields = false
 		var failure *QuorumError
 		if !errors.As(err, &failure) || failure.ended != nil {
 			return lock, err
 		}
-		return l.waitOn(ctx, newWaiter(l, names, queue, cfg, since), nil, failure)
+		return l.awaitTurn(ctx, newWaiter(l, names, queue, cfg, since), nil, failure)
 	}
-	return l.waitOn(ctx, newWaiter(l, names, queue, cfg, since), ticket, nil)
+	return l.awaitTurn(ctx, newWaiter(l, names, queue, cfg, since), ticket, nil)
 }
 
-// waitOn is the rest of wait for those who did not get the lock at once.
-func (l *Locker) waitOn(ctx context.Context, w *waiter, ticket *handoff.Ticket, failure *QuorumError) (*Lock, error) {
+// awaitTurn is the rest of acquire for those who did not get the lock at once.
+func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *handoff.Ticket, failure *QuorumError) (*Lock, error) {
 	l.counts.waits.Add(1)
 	l.counts.waiting.Add(1)
 	defer l.counts.waiting.Add(-1)

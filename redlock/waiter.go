@@ -129,7 +129,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 	pilot, found := l.desk.Pilots.Of(lock.keys[w.target].(string), w.among)
 	if !found {
 		w.among = quorum.All(len(l.nodes))
-		return l.attempt(ctx, w.names, w.cfg)
+		return l.tryAcquire(ctx, w.names, w.cfg)
 	}
 	w.wakeup.WaitAt(pilot)
 	l.desk.Subscriptions.Await(lock.value, w.wakeup)
@@ -139,15 +139,15 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 	for {
 		switch {
 		case answer == nil:
-			return nil, w.leave(ctx, lock, r, pilot, nil)
+			return nil, w.giveUp(ctx, lock, r, pilot, nil)
 		case answer.Granted && w.astray(lock, pilot):
-			return nil, w.leave(ctx, lock, r, pilot, ErrTaken)
+			return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
 		case answer.Granted:
 			return w.conclude(ctx, lock, lock.sendRest(pilot, answer.Fence))
 		case late && w.hops == 0: // the next pilot is faster
-			return nil, w.leave(ctx, lock, r, pilot, ErrTaken)
+			return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
 		case answer.Taken != w.target: // of a set, another one
-			err := w.leave(ctx, lock, r, pilot, ErrTaken)
+			err := w.giveUp(ctx, lock, r, pilot, ErrTaken)
 			w.overtaken++
 			w.target, w.among = answer.Taken, quorum.All(len(l.nodes))
 			return nil, err
@@ -158,7 +158,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 		}
 		w.note(l.failure(r, "acquire", w.names[0], reason, nil))
 		began := l.clock.Now()
-		woke := w.waitAfter(ctx, answer)
+		woke := w.awaitAfter(ctx, answer)
 		if l.clock.Now().Sub(began) > outageMax {
 			// Not sooner: those who are handed a vote that is no use to them, because no quorum answers or another name
 			// of their set is taken, hand it on at once, and would go on with that in a circle.
@@ -170,7 +170,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 		case wakeHanded:
 			if w.astray(lock, pilot) {
 				w.overtaken++ // whoever came first this time
-				return nil, w.leave(ctx, lock, r, pilot, ErrTaken)
+				return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
 			}
 			return w.conclude(ctx, lock, lock.sendConfirm(w, pilot))
 		case wakeDue:
@@ -178,7 +178,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 				return w.conclude(ctx, lock, r)
 			}
 		case wakeEnded:
-			return nil, w.leave(ctx, lock, r, pilot, nil)
+			return nil, w.giveUp(ctx, lock, r, pilot, nil)
 		}
 	}
 }
@@ -192,18 +192,18 @@ const (
 	wakeEnded              // ctx or the Locker ended
 )
 
-// wait is for the message that the lock was handed over; for the end of the holder's time; and for the next poll, in case that messages
+// awaitHandOver waits for the message that the lock was handed over; for the end of the holder's time; and for the next poll, in case that messages
 // are lost, or forbidden, or not sent by the holder.
-func (w *waiter) wait(ctx context.Context, left time.Duration) wake {
+func (w *waiter) awaitHandOver(ctx context.Context, left time.Duration) wake {
 	pause := w.poll.Next()
 	if left >= 0 && left < pause {
 		pause = left + time.Millisecond + rand.N(expirySpread)
 	}
-	return w.waitFor(ctx, pause)
+	return w.awaitWake(ctx, pause)
 }
 
-// waitFor waits for the message, or until a pause is over.
-func (w *waiter) waitFor(ctx context.Context, pause time.Duration) wake {
+// awaitWake waits for the message, or until a pause is over.
+func (w *waiter) awaitWake(ctx context.Context, pause time.Duration) wake {
 	l := w.locker
 	over, timer := clock.After(l.clock, pause)
 	defer timer.Stop()
@@ -226,7 +226,7 @@ func (w *waiter) waitFor(ctx context.Context, pause time.Duration) wake {
 func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round.Round) (*Lock, error) {
 	l := w.locker
 	began := l.clock.Now()
-	got, err := l.conclude(ctx, lock, r, w.cfg)
+	got, err := l.finish(ctx, lock, r, w.cfg)
 	if err == nil {
 		l.desk.Pilots.Took(l.clock.Now().Sub(began))
 	} else {
@@ -259,9 +259,9 @@ func (w *waiter) judge(lock *Lock, r *round.Round, pilot int, answered bool) (la
 	return l.desk.Pilots.Judge(pilot, l.clock.Now().Sub(lock.acquired), answered)
 }
 
-// leave gives up an attempt of which only the pilot knows: the list, and the vote if we have got it. It returns the reason as an error; without
+// giveUp gives up an attempt of which only the pilot knows: the list, and the vote if we have got it. It returns the reason as an error; without
 // one, the votes tell.
-func (w *waiter) leave(ctx context.Context, lock *Lock, r *round.Round, pilot int, reason error) error {
+func (w *waiter) giveUp(ctx context.Context, lock *Lock, r *round.Round, pilot int, reason error) error {
 	l := w.locker
 	u := lock.newRelease(quorum.DecideHeld)
 	u.Only(quorum.Only(pilot))

@@ -30,7 +30,7 @@ type Subscriptions struct {
 type subscription struct {
 	all     *Subscriptions
 	node    int
-	sub     *pipeline.Subscription
+	wire    *pipeline.Subscription
 	settled chan struct{} // closed once it is known whether messages come
 	told    bool          // settled is closed; of the subscription's goroutine only
 	inForce atomic.Bool
@@ -81,20 +81,20 @@ func (s *Subscriptions) Process() string { return s.process }
 // Listen returns the name by which a node can wake us, or "" where it cannot. It waits for a
 // subscription that is being made, until a deadline.
 func (s *Subscriptions) Listen(ctx context.Context, node int, deadline clock.Instant) string {
-	at := s.at(node)
+	sub := s.at(node)
 	select {
-	case <-at.settled:
+	case <-sub.settled:
 	default:
 		over, timer := clock.After(s.clock, deadline.Sub(s.clock.Now()))
 		defer timer.Stop()
 		select {
-		case <-at.settled:
+		case <-sub.settled:
 		case <-over:
 		case <-ctx.Done():
 		case <-s.closing:
 		}
 	}
-	if at.inForce.Load() {
+	if sub.inForce.Load() {
 		return s.process
 	}
 	return ""
@@ -116,13 +116,13 @@ func (s *Subscriptions) ListenAt(ctx context.Context, nodes quorum.NodeSet, dead
 func (s *Subscriptions) at(node int) *subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.byNode[node]
-	if at == nil {
-		at = &subscription{all: s, node: node, settled: make(chan struct{})}
-		s.byNode[node] = at
-		at.sub = s.nodes[node].Subscribe(s.channel+s.process, at)
+	sub := s.byNode[node]
+	if sub == nil {
+		sub = &subscription{all: s, node: node, settled: make(chan struct{})}
+		s.byNode[node] = sub
+		sub.wire = s.nodes[node].Subscribe(s.channel+s.process, sub)
 	}
-	return at
+	return sub
 }
 
 // Await makes a message for the value wake w. A value is awaited before it is first sent to a node.
@@ -148,44 +148,44 @@ func (s *Subscriptions) Close() {
 	s.mu.Lock()
 	all := s.byNode
 	s.mu.Unlock()
-	for _, at := range all {
-		if at != nil {
-			_ = at.sub.Close() //nolint:errcheck // always nil: it is closed or was
+	for _, sub := range all {
+		if sub != nil {
+			_ = sub.wire.Close() //nolint:errcheck // always nil: it is closed or was
 		}
 	}
 }
 
 // Listening is called when messages come from now on. Waiters at this node ask again: what was
 // published before was lost, and they may not be on the list.
-func (at *subscription) Listening() {
-	at.inForce.Store(true)
-	at.askAgain()
-	at.settle() // those who wait for this ask anyway, and find that they have been told to
+func (sub *subscription) Listening() {
+	sub.inForce.Store(true)
+	sub.askAgain()
+	sub.settle() // those who wait for this ask anyway, and find that they have been told to
 }
 
 // Deaf is called when no messages come, again and again. Waiters at this node ask again when that
 // begins: the node may be gone, and then they turn to another.
-func (at *subscription) Deaf(error) {
-	if at.inForce.Swap(false) {
-		at.askAgain()
+func (sub *subscription) Deaf(error) {
+	if sub.inForce.Swap(false) {
+		sub.askAgain()
 	}
-	at.settle()
+	sub.settle()
 }
 
-func (at *subscription) askAgain() {
-	at.all.mu.Lock()
-	defer at.all.mu.Unlock()
-	for _, w := range at.all.byValue {
-		if node := int(w.at.Load()); node == at.node || node == everywhere {
+func (sub *subscription) askAgain() {
+	sub.all.mu.Lock()
+	defer sub.all.mu.Unlock()
+	for _, w := range sub.all.byValue {
+		if node := int(w.at.Load()); node == sub.node || node == everywhere {
 			signal(w.Again)
 		}
 	}
 }
 
-func (at *subscription) settle() {
-	if !at.told {
-		at.told = true
-		close(at.settled)
+func (sub *subscription) settle() {
+	if !sub.told {
+		sub.told = true
+		close(sub.settled)
 	}
 }
 
@@ -193,13 +193,13 @@ func (at *subscription) settle() {
 // has given up, and its leaving is on its way to the node; or it found out by asking, and holds the
 // lock. So nothing is done about it. Behind a "?" the value is that of a waiter who is to ask again
 // (others.lua); but a value of WithValue may begin with that, too.
-func (at *subscription) Heard(value string) {
-	at.all.mu.Lock()
-	defer at.all.mu.Unlock()
-	w, asks := at.all.byValue[value], false
+func (sub *subscription) Heard(value string) {
+	sub.all.mu.Lock()
+	defer sub.all.mu.Unlock()
+	w, asks := sub.all.byValue[value], false
 	if w == nil {
 		value, asks = strings.CutPrefix(value, "?")
-		w = at.all.byValue[value]
+		w = sub.all.byValue[value]
 	}
 	switch {
 	case w == nil:
