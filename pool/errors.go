@@ -57,3 +57,21 @@ var (
 	// dialed.
 	ErrEndpoint = pipeline.ErrEndpoint
 )
+
+// CallError is the error of a call that a node did not answer, or refused: why, and what may have
+// become of the call. Packages redlock and queue return it, wrapped; match it with errors.As.
+type CallError = pipeline.CallError
+
+// Fate says what may have become of a call that failed.
+type Fate = pipeline.Fate
+
+// The fates of a call that failed.
+const (
+	// Unknown: the call may have been executed, may be executed yet, or never.
+	Unknown Fate = pipeline.Unknown
+	// Unsent: the call was certainly not executed. A release is the exception: it is sent when the
+	// node is back.
+	Unsent Fate = pipeline.Unsent
+	// Refused: the server answered with an error and did not do what it was asked.
+	Refused Fate = pipeline.Refused
+)

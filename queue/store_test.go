@@ -17,7 +17,6 @@ import (
 
 	"github.com/redquorum/redquorum/fence"
 	"github.com/redquorum/redquorum/internal/fakenode"
-	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
@@ -118,7 +117,7 @@ func TestAStoreThatIsAwayIsAnErrorInTime(t *testing.T) {
 					harm(w.store)
 					began := w.clock.Now()
 					_, err := operation.call(q, seen)
-					var call *pipeline.CallError
+					var call *pool.CallError
 					require.ErrorAs(t, err, &call)
 					assert.ErrorContains(t, err, "store:6379")
 					assert.InDelta(t, 300*time.Millisecond, w.clock.Now().Sub(began), float64(60*time.Millisecond))
@@ -139,9 +138,9 @@ func TestTheWordsOfTheStoreAreShownAndNothingIsTriedAgain(t *testing.T) {
 		began := w.clock.Now()
 		err := q.Enqueue(ctx, []string{"a"}, 0)
 		assert.ErrorContains(t, err, "WRONGTYPE")
-		var call *pipeline.CallError
+		var call *pool.CallError
 		require.ErrorAs(t, err, &call)
-		assert.Equal(t, pipeline.Refused, call.Fate)
+		assert.Equal(t, pool.Refused, call.Fate)
 		assert.Less(t, w.clock.Now().Sub(began), time.Millisecond)
 		_, err = q.Len(ctx)
 		assert.ErrorContains(t, err, "WRONGTYPE")
@@ -354,9 +353,9 @@ func TestAnAnswerThatIsLostIsFoundOrCalledUnknown(t *testing.T) {
 					return
 				}
 				require.ErrorIs(t, err, test.want)
-				var call *pipeline.CallError
+				var call *pool.CallError
 				require.ErrorAs(t, err, &call)
-				assert.Equal(t, pipeline.Unknown, call.Fate)
+				assert.Equal(t, pool.Unknown, call.Fate)
 				assert.False(t, removed)
 			})
 		})
@@ -381,9 +380,9 @@ func TestTasksInDoubtComeWithTheError(t *testing.T) {
 		})
 		began := w.clock.Now()
 		tasks, err := q.Pop(short, 2)
-		var call *pipeline.CallError
+		var call *pool.CallError
 		require.ErrorAs(t, err, &call)
-		assert.Equal(t, pipeline.Unknown, call.Fate)
+		assert.Equal(t, pool.Unknown, call.Fate)
 		assert.Equal(t, seen[:2], tasks)
 		assert.Equal(t, 500*time.Millisecond, w.clock.Now().Sub(began))
 		w.store.OnCommand(nil)
