@@ -19,12 +19,12 @@ type previous struct {
 	runID    string
 }
 
-// introduction is what is said on a new connection before it is used. Where there is a password it sends AUTH; no error of
+// handshakeFunc says what is said on a new connection before it is used. Where there is a password it sends AUTH; no error of
 // it may repeat the password.
-type introduction func(c *conn, username, password string) error
+type handshakeFunc func(c *conn, username, password string) error
 
-// connect dials, and introduces the client, all within the dial timeout.
-func (n *Node) connect(ctx context.Context, introduce introduction) (*conn, error) {
+// connect dials, and shakes hands, all within the dial timeout.
+func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.config.dialTimeout)
 	defer cancel()
 	network, err := n.config.dial(ctx, n.endpoint.network, n.endpoint.address)
@@ -32,7 +32,7 @@ func (n *Node) connect(ctx context.Context, introduce introduction) (*conn, erro
 		return nil, withoutContext(err)
 	}
 	closeInTime := context.AfterFunc(ctx, func() { _ = network.Close() }) //nolint:errcheck // its reads and writes fail, which is what it is for
-	c, err := n.greet(ctx, network, introduce)
+	c, err := n.open(ctx, network, handshake)
 	if err == nil && closeInTime() {
 		return c, nil
 	}
@@ -52,7 +52,7 @@ func withoutContext(err error) error {
 	return err
 }
 
-func (n *Node) greet(ctx context.Context, network net.Conn, introduce introduction) (*conn, error) {
+func (n *Node) open(ctx context.Context, network net.Conn, handshake handshakeFunc) (*conn, error) {
 	stream := network
 	if n.endpoint.tls {
 		secured := tls.Client(network, n.tlsConfig())
@@ -70,13 +70,13 @@ func (n *Node) greet(ctx context.Context, network net.Conn, introduce introducti
 	}
 	c := newConn(network, stream)
 	c.guard.parser.quiet = password != "" // what a wrong server makes of AUTH is not shown
-	return c, introduce(c, username, password)
+	return c, handshake(c, username, password)
 }
 
-// follow is the introduction of the node's own connection, in two round trips at most.
-func (n *Node) follow(last *previous) introduction {
+// handshakeAfter returns the handshake of the node's own connection, in two round trips at most.
+func (n *Node) handshakeAfter(last *previous) handshakeFunc {
 	return func(c *conn, username, password string) error {
-		if err := c.introduce(n, username, password); err != nil {
+		if err := c.handshake(n, username, password); err != nil {
 			return err
 		}
 		c.guard.parser.quiet = false
@@ -106,8 +106,8 @@ type step struct {
 
 func isOK(reply any) bool { return reply == "OK" }
 
-// introduce sends everything that a new connection needs with one write, and takes the answers.
-func (c *conn) introduce(n *Node, username, password string) error {
+// handshake sends everything that a new connection needs with one write, and takes the answers.
+func (c *conn) handshake(n *Node, username, password string) error {
 	var refused error // the first reason that there is
 	refuse := func(reason error) { refused = cmp.Or(refused, reason) }
 	c.identity.Connected = n.config.clock.Now()
@@ -115,7 +115,7 @@ func (c *conn) introduce(n *Node, username, password string) error {
 	if n.endpoint.database != 0 {
 		steps = append(steps, step{outgoing: outgoing{"SELECT", []any{n.endpoint.database}}, use: isOK})
 	}
-	steps = append(steps, n.giveName()...)
+	steps = append(steps, n.setName()...)
 	memory := optional(c.takeMemory, "GET", MemoryKey)
 	memory.anyway, memory.denied = true, c.takeNoMemory
 	steps = append(steps,
@@ -164,8 +164,8 @@ func authenticate(username, password string) []step {
 	}
 }
 
-// giveName returns what names a connection in CLIENT LIST, or nothing where it has no name.
-func (n *Node) giveName() []step {
+// setName returns what names a connection in CLIENT LIST, or nothing where it has no name.
+func (n *Node) setName() []step {
 	if n.config.clientName == "" {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (n *Node) giveName() []step {
 // errHidden stands for an error that repeats the password.
 var errHidden = errors.New("the server's words are not shown because they repeat the password")
 
-// hidePassword returns the error of an introduction, or errHidden: Redis repeats the arguments of a command that it does
+// hidePassword returns the error of a handshake, or errHidden: Redis repeats the arguments of a command that it does
 // not know, and cuts them.
 func hidePassword(err error, password string) error {
 	switch {

@@ -37,7 +37,7 @@ type Node struct {
 
 	identity    Identity      // of the present or last connection
 	met         bool          // there was one
-	connections uint64        // made and introduced
+	connections uint64        // made, and whose handshake succeeded
 	lastContact clock.Instant // when the last connection ended
 	observers   map[*byte]func()
 	drained     chan struct{} // closed when no kept call is without an answer; nil while nobody waits for that

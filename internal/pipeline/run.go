@@ -19,7 +19,7 @@ func (n *Node) run(ctx context.Context) {
 	wait := clock.Backoff{Shortest: n.config.backoffMin, Longest: n.config.backoffMax}
 	var last previous
 	for ctx.Err() == nil {
-		c, err := n.connect(ctx, n.follow(&last))
+		c, err := n.connect(ctx, n.handshakeAfter(&last))
 		if err == nil {
 			began := n.config.clock.Now()
 			err = n.serve(c)

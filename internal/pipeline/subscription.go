@@ -98,7 +98,7 @@ func (s *Subscription) run(ctx context.Context) {
 	longest := max(refusedPause, 2*n.config.backoffMax)
 	refused := clock.Backoff{Shortest: longest, Longest: longest}
 	for ctx.Err() == nil {
-		c, err := n.connect(ctx, s.introduce)
+		c, err := n.connect(ctx, s.handshake)
 		if err == nil {
 			before, began := c.received, n.config.clock.Now()
 			err = s.listen(c)
@@ -135,13 +135,13 @@ func (s *Subscription) ended() {
 	delete(n.subscriptions, s)
 }
 
-// introduce sends everything that a subscriber's connection needs with one write, and takes the answers. The server is not asked
+// handshake sends everything that a subscriber's connection needs with one write, and takes the answers. The server is not asked
 // who it is: the node asks, and a message from a wrong one would only say something that its hearer finds untrue.
-func (s *Subscription) introduce(c *conn, username, password string) error {
+func (s *Subscription) handshake(c *conn, username, password string) error {
 	c.guard.pushes = true
 	// The parser stays quiet for good where there is a password: what the server makes of AUTH may come late here, for
 	// nobody counts the replies.
-	steps := append(authenticate(username, password), s.node.giveName()...)
+	steps := append(authenticate(username, password), s.node.setName()...)
 	steps = append(steps, step{outgoing: outgoing{"SUBSCRIBE", []any{s.channel}}, use: func(reply any) bool {
 		p, ok := parsePush(reply)
 		return ok && p.kind == pushSubscribe && p.channel == s.channel

@@ -49,7 +49,7 @@ func (c countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func TestSubscriberIntroducesItselfWithOneWrite(t *testing.T) {
+func TestSubscriberShakesHandsWithOneWrite(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
 		var writes atomic.Int64
