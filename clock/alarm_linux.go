@@ -36,7 +36,7 @@ func (a alarm) wait(f func()) {
 		return
 	}
 	a.Stop()
-	if err != nil { // it cannot be; a look in a nap's time, then
+	if err != nil { // it cannot be; a tick in a nap's time, then
 		time.AfterFunc(MaxNap, f)
 		return
 	}

@@ -22,7 +22,7 @@ type Timer struct {
 
 	mu  sync.Mutex // guards the fields below; never held while f runs
 	due Instant    // when f is to run
-	nap stopper    // until the next look; nil while stopped or fired
+	nap stopper    // until the next tick; nil while stopped or fired
 	set uint64     // counts Reset and Stop: a nap that ends for an older set does nothing
 }
 
@@ -60,17 +60,17 @@ func (t *Timer) stopLocked() bool {
 
 func (t *Timer) napLocked(left time.Duration) {
 	set := t.set
-	look := func() { t.look(set) }
+	tick := func() { t.tick(set) }
 	if t.alarms && left >= minAlarm {
-		if t.nap = newAlarm(t.due, look); t.nap != nil {
+		if t.nap = newAlarm(t.due, tick); t.nap != nil {
 			return
 		}
 	}
-	t.nap = time.AfterFunc(max(min(left, MaxNap), shortestNap), look)
+	t.nap = time.AfterFunc(max(min(left, MaxNap), shortestNap), tick)
 }
 
-// look runs at the end of a nap: the moment has come by the source, or another nap follows.
-func (t *Timer) look(set uint64) {
+// tick runs at the end of a nap: the moment has come by the source, or another nap follows.
+func (t *Timer) tick(set uint64) {
 	t.mu.Lock()
 	if set != t.set {
 		t.mu.Unlock()

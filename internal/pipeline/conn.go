@@ -29,7 +29,7 @@ type conn struct {
 
 	received uint64 // replies that redigo returned; of the reader only
 	proofs   int    // that were sent; of the writer only
-	answered uint64 // calls answered; written by the reader, read when it has ended, and by look under Node.mu
+	answered uint64 // calls answered; written by the reader, read when it has ended, and by tick under Node.mu
 
 	// Guarded by Node.mu.
 	idle    bool          // the writer waits on wake
@@ -38,7 +38,7 @@ type conn struct {
 	retries ring          // scripts that the server did not know, to be sent in full before anything else
 	err     error         // why it ended; nil while it is in use
 	since   clock.Instant // when it was made
-	usedAt  clock.Instant // when look last saw that it had been used
+	usedAt  clock.Instant // when tick last saw that it had been used
 	usedBy  uint64        // answered at that time
 
 	proves      bool      // the memory key can be read; set before use

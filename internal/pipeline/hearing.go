@@ -33,7 +33,7 @@ func (s *Subscription) begin(c *conn) bool {
 	}
 	config := &s.node.config
 	s.conn, s.heardAt = c, config.clock.Now()
-	s.watch = config.clock.AfterFunc(config.idlePing, func() { s.look(c) }) // look waits for mu, so it finds watch set
+	s.watch = config.clock.AfterFunc(config.idlePing, func() { s.tick(c) }) // tick waits for mu, so it finds watch set
 	return true
 }
 
@@ -88,9 +88,9 @@ func (s *Subscription) take(c *conn, reply any, refusal error) (push, error) {
 	return p, nil
 }
 
-// look runs when something may be due: it has an idle connection PINGed, and gives it up where that has no answer. It counts
+// tick runs when something may be due: it has an idle connection PINGed, and gives it up where that has no answer. It counts
 // from the PING, and not from what was last heard, for a process that did not run for a while has not listened either.
-func (s *Subscription) look(c *conn) {
+func (s *Subscription) tick(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != c || c.err != nil {
@@ -118,8 +118,8 @@ func (s *Subscription) look(c *conn) {
 	c.giveUpLocked(fmt.Errorf("%w: nothing heard for %v", ErrStalled, now.Sub(s.heardAt)))
 }
 
-// writePings sends a PING whenever look wants one. It is not look that writes: a write may wait for a peer that takes
-// nothing, and look is what ends it.
+// writePings sends a PING whenever tick wants one. It is not tick that writes: a write may wait for a peer that takes
+// nothing, and tick is what ends it.
 func (s *Subscription) writePings(c *conn) error {
 	for {
 		select {

@@ -25,7 +25,7 @@ type Node struct {
 	config   config
 	cancel   context.CancelFunc // ends run
 	stopped  chan struct{}      // closed by run when it and all its goroutines have ended
-	watch    *clock.Timer       // runs look
+	watch    *clock.Timer       // runs tick
 
 	mu      sync.Mutex // guards the fields below; never held over I/O, nor while a Sink is told
 	state   State
@@ -94,8 +94,8 @@ func NewNode(endpoint string, opts ...Option) (*Node, error) {
 		cancel: cancel, stopped: make(chan struct{}), watchAt: never, observers: map[*byte]func(){},
 		subscriptions: map[*Subscription]struct{}{},
 	}
-	n.mu.Lock() // look may run before watch is set
-	n.watch = cfg.clock.AfterFunc(cfg.idlePing, n.look)
+	n.mu.Lock() // tick may run before watch is set
+	n.watch = cfg.clock.AfterFunc(cfg.idlePing, n.tick)
 	n.mu.Unlock()
 	go n.run(ctx)
 	return n, nil

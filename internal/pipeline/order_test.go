@@ -312,7 +312,7 @@ func TestRandomFaultsLoseNoCallAndMixNoAnswers(t *testing.T) {
 						if r.err == nil {
 							assert.Equal(t, []byte(text), r.reply)
 						}
-						assert.LessOrEqual(t, r.after, testDeadline+minLook, "%v", r.err)
+						assert.LessOrEqual(t, r.after, testDeadline+minTick, "%v", r.err)
 					}
 				})
 			}

@@ -43,7 +43,7 @@ type Subscription struct {
 	mu       sync.Mutex // guards the fields below; never held over I/O, nor while the Listener is told
 	closed   bool
 	conn     *conn         // nil unless the subscription is in force
-	watch    *clock.Timer  // runs look for conn
+	watch    *clock.Timer  // runs tick for conn
 	heardAt  clock.Instant // when something last came on conn
 	ping     string        // the text of the PING that has no answer yet; empty while there is none
 	pingedAt clock.Instant // when it was due

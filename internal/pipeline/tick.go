@@ -8,19 +8,19 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// minLook is the shortest pause between two looks, so that thousands of calls to a node that does not answer, each
-// with a deadline of its own, cost a look per millisecond and not one each.
-const minLook = time.Millisecond
+// minTick is the shortest pause between two ticks, so that thousands of calls to a node that does not answer, each
+// with a deadline of its own, cost a tick per millisecond and not one each.
+const minTick = time.Millisecond
 
-// watchLocked makes look run at the given instant, in place of what was set before.
+// watchLocked makes tick run at the given instant, in place of what was set before.
 func (n *Node) watchLocked(at clock.Instant) {
 	n.watchAt = at
 	n.watch.Reset(max(at.Sub(n.config.clock.Now()), 0))
 }
 
-// look runs when something may be due: it ends calls whose deadline has passed, gives up a connection whose oldest
+// tick runs when something may be due: it ends calls whose deadline has passed, gives up a connection whose oldest
 // call is overdue, and PINGs an idle one. It does its work by the local clock alone, whatever the network does.
-func (n *Node) look() {
+func (n *Node) tick() {
 	n.mu.Lock()
 	if n.state == Closed {
 		n.mu.Unlock()
@@ -60,19 +60,19 @@ func (n *Node) look() {
 		for i := range c.unproven {
 			overdue(c.unproven[i].call, Unknown, ErrTimeout)
 		}
-		next = min(next, n.lookAtConnLocked(c, now))
+		next = min(next, n.tickConnLocked(c, now))
 	}
 	if next == never {
 		n.watchAt = never
 	} else {
-		n.watchLocked(max(next, now.Add(minLook)))
+		n.watchLocked(max(next, now.Add(minTick)))
 	}
 	n.mu.Unlock()
 	tell(outcomes)
 }
 
-// lookAtConnLocked returns when to look again for the connection's sake.
-func (n *Node) lookAtConnLocked(c *conn, now clock.Instant) clock.Instant {
+// tickConnLocked returns when to tick again for the connection's sake.
+func (n *Node) tickConnLocked(c *conn, now clock.Instant) clock.Instant {
 	if c.usedBy != c.answered {
 		c.usedBy, c.usedAt = c.answered, now
 	}
@@ -93,7 +93,7 @@ func (n *Node) lookAtConnLocked(c *conn, now clock.Instant) clock.Instant {
 	}
 	n.queue.push(n.newPing(now))
 	n.wakeLocked(c)
-	return now.Add(minLook)
+	return now.Add(minTick)
 }
 
 // newPing returns a PING with a text of its own, so that its answer cannot be another's.
