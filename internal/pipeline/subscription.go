@@ -40,14 +40,14 @@ type Subscription struct {
 	cancel  context.CancelFunc // ends run
 	stopped chan struct{}      // closed by run when it and all its goroutines have ended
 
-	mu       sync.Mutex // guards the fields below; never held over I/O, nor while the Listener is told
-	closed   bool
-	conn     *conn         // nil unless the subscription is in force
-	watch    *clock.Timer  // runs tick for conn
-	heardAt  clock.Instant // when something last came on conn
-	ping     string        // the text of the PING that has no answer yet; empty while there is none
-	pingedAt clock.Instant // when it was due
-	pings    uint64
+	mu         sync.Mutex // guards the fields below; never held over I/O, nor while the Listener is told
+	closed     bool
+	conn       *conn         // nil unless the subscription is in force
+	watch      *clock.Timer  // runs tick for conn
+	receivedAt clock.Instant // when something last came on conn
+	ping       string        // the text of the PING that has no answer yet; empty while there is none
+	pingedAt   clock.Instant // when it was due
+	pings      uint64
 }
 
 // Subscribe makes the node's server tell a Listener what is published on a channel. It returns at once and dials in the
@@ -101,15 +101,15 @@ func (s *Subscription) run(ctx context.Context) {
 		c, err := n.connect(ctx, s.handshake)
 		if err == nil {
 			before, began := c.received, n.config.clock.Now()
-			err = s.listen(c)
+			err = s.serve(c)
 			// As for the node's own connection: what broke in use is replaced at once.
 			if used := c.received > before; !errors.Is(err, ErrProtocol) && (used || n.config.clock.Now().Sub(began) >= steady) {
 				wait.Reset()
-				s.deaf(ctx, err)
+				s.unsubscribed(ctx, err)
 				continue
 			}
 		}
-		s.deaf(ctx, err)
+		s.unsubscribed(ctx, err)
 		if isLasting(err) {
 			clock.Sleep(ctx, n.config.clock, refused.Next())
 		} else {
@@ -118,8 +118,8 @@ func (s *Subscription) run(ctx context.Context) {
 	}
 }
 
-// deaf tells why the subscription is not in force; once it was closed, ended does.
-func (s *Subscription) deaf(ctx context.Context, err error) {
+// unsubscribed tells why the subscription is not in force; once it was closed, ended does.
+func (s *Subscription) unsubscribed(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		s.to.Deaf(err)
 	}

@@ -17,7 +17,7 @@ import (
 const patience = 20 * time.Second
 
 // await takes what the Listener is told until the last of it is the wanted event, and returns all of it.
-func (e *ear) await(t *testing.T, want string) (events []string, errs []error) {
+func (e *recorder) await(t *testing.T, want string) (events []string, errs []error) {
 	t.Helper()
 	timeout := time.After(patience)
 	for {
@@ -42,12 +42,12 @@ func publishOn(t *testing.T, server *redistest.Server, message string) int64 {
 }
 
 // subscribeTo returns what listens on a server, by an endpoint of it.
-func subscribeTo(t *testing.T, endpoint string, opts ...Option) *ear {
+func subscribeTo(t *testing.T, endpoint string, opts ...Option) *recorder {
 	t.Helper()
 	node, err := NewNode(endpoint, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, node.Close()) })
-	e := newEar()
+	e := newRecorder()
 	node.Subscribe(testChannel, e)
 	return e
 }
@@ -55,21 +55,21 @@ func subscribeTo(t *testing.T, endpoint string, opts ...Option) *ear {
 func TestRealServerCountsTheSubscriberOnceItListens(t *testing.T) {
 	server := redistest.StartOne(t, redistest.WithPassword("hunter2"))
 	e := subscribeTo(t, server.URL())
-	e.await(t, "listening")
+	e.await(t, "subscribed")
 	require.EqualValues(t, 1, publishOn(t, server, "one"))
 	require.EqualValues(t, 1, publishOn(t, server, "two"))
 	events, errs := e.await(t, "<two")
-	assert.Equal(t, []string{"<one", "<two"}, slices.DeleteFunc(events, func(event string) bool { return event == "listening" }))
+	assert.Equal(t, []string{"<one", "<two"}, slices.DeleteFunc(events, func(event string) bool { return event == "subscribed" }))
 	assert.Empty(t, errs)
 
 	_, err := server.Do("CLIENT", "KILL", "TYPE", "pubsub")
 	require.NoError(t, err)
-	e.await(t, "listening")
+	e.await(t, "subscribed")
 	require.EqualValues(t, 1, publishOn(t, server, "three"))
 	e.await(t, "<three")
 
 	require.NoError(t, server.Restart())
-	e.await(t, "listening")
+	e.await(t, "subscribed")
 	require.EqualValues(t, 1, publishOn(t, server, "four"))
 	e.await(t, "<four")
 }
@@ -77,7 +77,7 @@ func TestRealServerCountsTheSubscriberOnceItListens(t *testing.T) {
 func TestRealServerAnswersThePingOfASubscriber(t *testing.T) {
 	server := redistest.StartOne(t)
 	e := subscribeTo(t, "redis://"+server.Addr(), WithIdlePing(time.Millisecond), WithDialTimeout(patience))
-	e.await(t, "listening")
+	e.await(t, "subscribed")
 	require.Eventually(t, func() bool {
 		list, err := redis.String(server.Do("CLIENT", "LIST", "TYPE", "pubsub"))
 		require.NoError(t, err)
@@ -95,11 +95,11 @@ func TestRealServerRefusesASubscriberByItsACL(t *testing.T) {
 	_, err := server.Do("ACL", append(rule, "&"+testChannel)...)
 	require.NoError(t, err)
 	e := subscribeTo(t, "redis://locks:hunter2@"+server.Addr())
-	e.await(t, "listening")
+	e.await(t, "subscribed")
 	_, err = server.Do("ACL", rule...) // Redis closes the connection of who hears what he may not
 	require.NoError(t, err)
 	for {
-		_, errs := e.await(t, "deaf")
+		_, errs := e.await(t, "unsubscribed")
 		last := errs[len(errs)-1]
 		assert.NotContains(t, last.Error(), "hunter2")
 		if strings.Contains(last.Error(), "NOPERM") {

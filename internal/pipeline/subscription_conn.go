@@ -2,8 +2,8 @@ package pipeline
 
 import "fmt"
 
-// listen uses a connection until it breaks, and returns why it broke.
-func (s *Subscription) listen(c *conn) error {
+// serve uses a connection until it breaks, and returns why it broke.
+func (s *Subscription) serve(c *conn) error {
 	if !s.begin(c) {
 		c.close()
 		return ErrClosed
@@ -32,7 +32,7 @@ func (s *Subscription) begin(c *conn) bool {
 		return false
 	}
 	config := &s.node.config
-	s.conn, s.heardAt = c, config.clock.Now()
+	s.conn, s.receivedAt = c, config.clock.Now()
 	s.watch = config.clock.AfterFunc(config.idlePing, func() { s.tick(c) }) // tick waits for mu, so it finds watch set
 	return true
 }
@@ -84,7 +84,7 @@ func (s *Subscription) take(c *conn, reply any, refusal error) (push, error) {
 	case p.kind != pushMessage || p.channel != s.channel:
 		return push{}, fmt.Errorf("%w: the server changed the subscription", ErrProtocol)
 	}
-	s.heardAt = s.node.config.clock.Now()
+	s.receivedAt = s.node.config.clock.Now()
 	return p, nil
 }
 
@@ -99,7 +99,7 @@ func (s *Subscription) tick(c *conn) {
 	config := &s.node.config
 	now := config.clock.Now()
 	if s.ping == "" {
-		if pingAt := s.heardAt.Add(config.idlePing); pingAt > now {
+		if pingAt := s.receivedAt.Add(config.idlePing); pingAt > now {
 			s.watch.Reset(pingAt.Sub(now))
 			return
 		}
@@ -110,12 +110,12 @@ func (s *Subscription) tick(c *conn) {
 		default: // the writer has not come to the last one, and will find this one
 		}
 	}
-	giveUpAt := max(s.pingedAt, s.heardAt).Add(config.dialTimeout) // what comes before the answer is a sign of life too
+	giveUpAt := max(s.pingedAt, s.receivedAt).Add(config.dialTimeout) // what comes before the answer is a sign of life too
 	if giveUpAt > now {
 		s.watch.Reset(giveUpAt.Sub(now))
 		return
 	}
-	c.giveUpLocked(fmt.Errorf("%w: nothing heard for %v", ErrStalled, now.Sub(s.heardAt)))
+	c.giveUpLocked(fmt.Errorf("%w: nothing heard for %v", ErrStalled, now.Sub(s.receivedAt)))
 }
 
 // writePings sends a PING whenever tick wants one. It is not tick that writes: a write may wait for a peer that takes

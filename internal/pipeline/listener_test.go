@@ -11,29 +11,29 @@ import (
 
 const testChannel = "redquorum:wake:test"
 
-// ear is a Listener that keeps what it is told.
-type ear struct {
+// recorder is a Listener that keeps what it is told.
+type recorder struct {
 	told chan struct{} // has room for one: there is something new
 
 	mu     sync.Mutex
-	events []string // "listening", "deaf", or a message behind a "<"
-	errs   []error  // of each "deaf"
+	events []string // "subscribed", "unsubscribed", or a message behind a "<"
+	errs   []error  // of each "unsubscribed"
 }
 
-func newEar() *ear { return &ear{told: make(chan struct{}, 1)} }
+func newRecorder() *recorder { return &recorder{told: make(chan struct{}, 1)} }
 
-func (e *ear) Listening() { e.note("listening") }
+func (e *recorder) Listening() { e.note("subscribed") }
 
-func (e *ear) Heard(message string) { e.note("<" + message) }
+func (e *recorder) Heard(message string) { e.note("<" + message) }
 
-func (e *ear) Deaf(err error) {
+func (e *recorder) Deaf(err error) {
 	e.mu.Lock()
 	e.errs = append(e.errs, err)
 	e.mu.Unlock()
-	e.note("deaf")
+	e.note("unsubscribed")
 }
 
-func (e *ear) note(event string) {
+func (e *recorder) note(event string) {
 	e.mu.Lock()
 	e.events = append(e.events, event)
 	e.mu.Unlock()
@@ -44,7 +44,7 @@ func (e *ear) note(event string) {
 }
 
 // take returns what was told since the last time.
-func (e *ear) take() (events []string, errs []error) {
+func (e *recorder) take() (events []string, errs []error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	events, errs = e.events, e.errs
@@ -53,14 +53,14 @@ func (e *ear) take() (events []string, errs []error) {
 }
 
 // events returns what was told since the last time, once everything that happens now has happened.
-func (h *harness) events(e *ear) []string {
+func (h *harness) events(e *recorder) []string {
 	synctest.Wait()
 	events, _ := e.take()
 	return events
 }
 
-// deafness returns the errors of what was told since the last time, all of which was Deaf.
-func (h *harness) deafness(e *ear) []error {
+// failures returns the errors of what was told since the last time, all of which was Unsubscribed.
+func (h *harness) failures(e *recorder) []error {
 	h.t.Helper()
 	synctest.Wait()
 	events, errs := e.take()
@@ -70,11 +70,11 @@ func (h *harness) deafness(e *ear) []error {
 }
 
 // subscribe returns a subscription of the node's that is in force.
-func (h *harness) subscribe() (*Subscription, *ear) {
+func (h *harness) subscribe() (*Subscription, *recorder) {
 	h.t.Helper()
-	e := newEar()
+	e := newRecorder()
 	s := h.node.Subscribe(testChannel, e)
-	require.Equal(h.t, []string{"listening"}, h.events(e))
+	require.Equal(h.t, []string{"subscribed"}, h.events(e))
 	return s, e
 }
 
