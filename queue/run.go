@@ -260,14 +260,14 @@ func (r *runner) last(ctx context.Context, fatal error) error {
 	return nil
 }
 
-// Listening is called when messages will be heard from now on; what was published before was not.
-func (r *runner) Listening() { r.signal() }
+// Subscribed is called when messages will be heard from now on; what was published before was not.
+func (r *runner) Subscribed() { r.signal() }
 
-// Deaf is called when nothing is heard. Run goes on looking by itself.
-func (r *runner) Deaf(error) {}
+// Unsubscribed is called when nothing is heard. Run goes on looking by itself.
+func (r *runner) Unsubscribed(error) {}
 
-// Heard is called when something is due earlier than what was the first before.
-func (r *runner) Heard(string) { r.signal() }
+// Message is called when something is due earlier than what was the first before.
+func (r *runner) Message(string) { r.signal() }
 
 func (r *runner) signal() {
 	select {

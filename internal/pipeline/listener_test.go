@@ -22,11 +22,11 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{told: make(chan struct{}, 1)} }
 
-func (e *recorder) Listening() { e.note("subscribed") }
+func (e *recorder) Subscribed() { e.note("subscribed") }
 
-func (e *recorder) Heard(message string) { e.note("<" + message) }
+func (e *recorder) Message(message string) { e.note("<" + message) }
 
-func (e *recorder) Deaf(err error) {
+func (e *recorder) Unsubscribed(err error) {
 	e.mu.Lock()
 	e.errs = append(e.errs, err)
 	e.mu.Unlock()

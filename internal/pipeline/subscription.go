@@ -20,15 +20,15 @@ const refusedPause = 10 * time.Second
 // Listener is told what a subscription hears. All its methods are called from one goroutine of the subscription's, one
 // after the other; they must be quick, must not wait, and must not call Close of the subscription or of its node.
 type Listener interface {
-	// Listening is called each time the server has confirmed the subscription: what is published from now on is heard.
+	// Subscribed is called each time the server has confirmed the subscription: what is published from now on is heard.
 	// After a break, what was published meanwhile is lost.
-	Listening()
-	// Deaf is called when the subscription is not in force: the connection broke or could not be made, or the server
+	Subscribed()
+	// Unsubscribed is called when the subscription is not in force: the connection broke or could not be made, or the server
 	// refuses (ACL). err says why, and never contains a password. It may be called again and again while attempts fail.
-	// The last call of all is Deaf with [ErrClosed].
-	Deaf(err error)
-	// Heard is called with each message, in the order in which the server sent them.
-	Heard(message string)
+	// The last call of all is Unsubscribed with [ErrClosed].
+	Unsubscribed(err error)
+	// Message is called with each message, in the order in which the server sent them.
+	Message(message string)
 }
 
 // Subscription is a connection to a node's server that hears what is published on one channel. It is made anew when it
@@ -55,7 +55,7 @@ type Subscription struct {
 // until it is closed: have few. Its state has nothing to do with the node's.
 //
 // A subscription breaks where the server says what no subscriber to one channel is told, or a message over 1 MiB.
-// On a closed node the Listener is told nothing but Deaf with [ErrClosed], from a goroutine, and the subscription is closed.
+// On a closed node the Listener is told nothing but Unsubscribed with [ErrClosed], from a goroutine, and the subscription is closed.
 func (n *Node) Subscribe(channel string, to Listener) *Subscription {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Subscription{node: n, channel: channel, to: to, cancel: cancel, stopped: make(chan struct{})}
@@ -71,7 +71,7 @@ func (n *Node) Subscribe(channel string, to Listener) *Subscription {
 	return s
 }
 
-// Close ends the subscription. It returns nil, when its goroutines have ended and the Listener has been told Deaf with
+// Close ends the subscription. It returns nil, when its goroutines have ended and the Listener has been told Unsubscribed with
 // [ErrClosed]; so it must not be called by the Listener, nor holding a mutex that the Listener takes. A second Close does
 // nothing more.
 func (s *Subscription) Close() error {
@@ -121,13 +121,13 @@ func (s *Subscription) run(ctx context.Context) {
 // unsubscribed tells why the subscription is not in force; once it was closed, ended does.
 func (s *Subscription) unsubscribed(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		s.to.Deaf(err)
+		s.to.Unsubscribed(err)
 	}
 }
 
 // ended is the last thing that run does. The node forgets the subscription when nobody has to wait for it any more.
 func (s *Subscription) ended() {
-	s.to.Deaf(ErrClosed)
+	s.to.Unsubscribed(ErrClosed)
 	close(s.stopped)
 	n := s.node
 	n.mu.Lock()

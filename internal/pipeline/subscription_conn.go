@@ -13,7 +13,7 @@ func (s *Subscription) serve(c *conn) error {
 		defer close(pinging)
 		s.giveUp(c, s.writePings(c)) // ends the reader
 	}()
-	s.to.Listening()
+	s.to.Subscribed()
 	s.giveUp(c, s.read(c)) // ends a write that waits
 	close(c.gone)
 	<-pinging
@@ -57,7 +57,7 @@ func (s *Subscription) read(c *conn) error {
 			return err
 		}
 		if p.kind == pushMessage {
-			s.to.Heard(p.text)
+			s.to.Message(p.text)
 		}
 	}
 }

@@ -112,8 +112,8 @@ type slowRecorder struct {
 	let  chan struct{}
 }
 
-func (e *slowRecorder) Heard(message string) {
-	e.recorder.Heard(message)
+func (e *slowRecorder) Message(message string) {
+	e.recorder.Message(message)
 	e.once.Do(func() { <-e.let })
 }
 

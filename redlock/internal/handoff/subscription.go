@@ -155,17 +155,17 @@ func (s *Subscriptions) Close() {
 	}
 }
 
-// Listening is called when messages come from now on. Waiters at this node ask again: what was
+// Subscribed is called when messages come from now on. Waiters at this node ask again: what was
 // published before was lost, and they may not be on the list.
-func (sub *subscription) Listening() {
+func (sub *subscription) Subscribed() {
 	sub.inForce.Store(true)
 	sub.askAgain()
 	sub.settle() // those who wait for this ask anyway, and find that they have been told to
 }
 
-// Deaf is called when no messages come, again and again. Waiters at this node ask again when that
+// Unsubscribed is called when no messages come, again and again. Waiters at this node ask again when that
 // begins: the node may be gone, and then they turn to another.
-func (sub *subscription) Deaf(error) {
+func (sub *subscription) Unsubscribed(error) {
 	if sub.inForce.Swap(false) {
 		sub.askAgain()
 	}
@@ -189,11 +189,11 @@ func (sub *subscription) settle() {
 	}
 }
 
-// Heard is called with the value that a key was given to. If nobody awaits the value, its waiter
+// Message is called with the value that a key was given to. If nobody awaits the value, its waiter
 // has given up, and its leaving is on its way to the node; or it found out by asking, and holds the
 // lock. So nothing is done about it. Behind a "?" the value is that of a waiter who is to ask again
 // (others.lua); but a value of WithValue may begin with that, too.
-func (sub *subscription) Heard(value string) {
+func (sub *subscription) Message(value string) {
 	sub.all.mu.Lock()
 	defer sub.all.mu.Unlock()
 	w, asks := sub.all.byValue[value], false
