@@ -1,0 +1,162 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/queue"
+)
+
+// Whichever of the messages to the store is lost, or its answer, the call does what it should, once.
+func TestALostMessageOrAnswerIsMadeGood(t *testing.T) {
+	for fault, harm := range map[string]func(store *fakenode.Node){
+		"answer lost":          func(store *fakenode.Node) { store.LoseReplies(1) },
+		"message lost":         func(store *fakenode.Node) { store.LoseRequests(1) },
+		"closed after it":      func(store *fakenode.Node) { store.CutAfterWrite(1) },
+		"answer cut":           func(store *fakenode.Node) { store.CutReply(3) },
+		"killed and restarted": func(store *fakenode.Node) { store.Restart(true) },
+	} {
+		for name, operation := range operations {
+			messages := 1
+			if name == "Pop" {
+				messages = 3 // a look, what is due, the removal
+			}
+			for message := range messages {
+				t.Run(fmt.Sprintf("%s/%s/%d", fault, name, message), func(t *testing.T) {
+					inBubble(t, func(t *testing.T, w *world) {
+						q := w.queue()
+						filled(t, q)
+						_, err := q.Pop(ctx, 3) // so that all scripts are known
+						require.NoError(t, err)
+						seen := filled(t, q)
+						sent := 0
+						w.store.OnCommand(func(c fakenode.Command) {
+							if c.Args[0] != "EVALSHA" {
+								return
+							}
+							if sent++; sent == message {
+								harm(w.store)
+							}
+						})
+						if message == 0 {
+							harm(w.store)
+						}
+						got, err := operation.call(q, seen)
+						require.NoError(t, err)
+						assert.Equal(t, operation.want, got)
+						w.store.OnCommand(nil)
+						assert.Equal(t, operation.left, w.ids())
+					})
+				})
+			}
+		}
+	}
+}
+
+// The answer of what was done is found also where another has looked into the queue since; where another has changed it, nobody knows.
+func TestAnAnswerThatIsLostIsFoundOrCalledUnknown(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(w *world)
+		want      error
+	}{
+		"nobody":       {func(*world) {}, nil},
+		"one looked":   {func(w *world) { w.do("SET", fenceKey, 1<<53-1) }, nil},
+		"one changed":  {func(w *world) { w.do("SET", fenceKey, 1<<53-1); w.do("DEL", "redquorum:queue:last:q") }, queue.ErrStale},
+		"all was lost": {func(w *world) { w.do("FLUSHALL") }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				q := w.queue()
+				seen := filled(t, q)
+				removed, err := q.Dequeue(ctx, "b", seen[1].Score)
+				require.NoError(t, err)
+				require.True(t, removed)
+				w.store.CutAfterWrite(1)
+				first := true
+				w.store.OnCommand(func(c fakenode.Command) {
+					if c.Args[0] == "EVALSHA" && first {
+						first = false
+						test.meanwhile(w)
+					}
+				})
+				removed, err = q.Dequeue(ctx, "a", seen[0].Score)
+				if test.want == nil {
+					require.NoError(t, err)
+					assert.Equal(t, name != "all was lost", removed)
+					return
+				}
+				require.ErrorIs(t, err, test.want)
+				var call *pool.CallError
+				require.ErrorAs(t, err, &call)
+				assert.Equal(t, pool.Unknown, call.Fate)
+				assert.False(t, removed)
+			})
+		})
+	}
+}
+
+// When it stays unknown whether they were removed, the caller has the tasks, at least.
+func TestTasksInDoubtComeWithTheError(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queue(queue.WithTimeout(500 * time.Millisecond))
+		seen := filled(t, q)
+		short, cancel := context.WithCancel(ctx)
+		messages := 0
+		w.store.OnCommand(func(c fakenode.Command) {
+			if c.Args[0] != "EVALSHA" {
+				return
+			}
+			if messages++; messages == 3 { // look, due, settle
+				w.store.MuteReplies(true)
+				cancel() // does not matter any more
+			}
+		})
+		began := w.clock.Now()
+		tasks, err := q.Pop(short, 2)
+		var call *pool.CallError
+		require.ErrorAs(t, err, &call)
+		assert.Equal(t, pool.Unknown, call.Fate)
+		assert.Equal(t, seen[:2], tasks)
+		assert.Equal(t, 500*time.Millisecond, w.clock.Now().Sub(began))
+		w.store.OnCommand(nil)
+		w.store.MuteReplies(false)
+		assert.Equal(t, []string{"c"}, w.ids())
+	})
+}
+
+func TestACancelledPopLosesNothing(t *testing.T) {
+	for message := 1; message <= 3; message++ {
+		inBubble(t, func(t *testing.T, w *world) {
+			q := w.queue()
+			filled(t, q)
+			short, cancel := context.WithCancel(ctx)
+			defer cancel()
+			messages := 0
+			w.store.OnCommand(func(c fakenode.Command) {
+				if c.Args[0] == "EVALSHA" {
+					if messages++; messages == message {
+						cancel()
+					}
+				}
+			})
+			tasks, err := q.Pop(short, 2)
+			w.store.OnCommand(nil)
+			settle()
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+				assert.Empty(t, tasks)
+				assert.Len(t, w.ids(), 3)
+			} else {
+				assert.Equal(t, []string{"a", "b"}, idsOf(tasks))
+				assert.Equal(t, []string{"c"}, w.ids())
+			}
+		})
+	}
+}
