@@ -8,24 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm is a timer of the kernel that goes by the clock of systemNow, CLOCK_BOOTTIME. One whose
-// time passes while the machine sleeps fires when the machine wakes. It does not wake it.
+// alarm is a kernel timer on CLOCK_BOOTTIME, the clock of systemNow. If its time passes while the
+// machine sleeps, it fires when the machine wakes. It does not wake the machine.
 type alarm struct{ file *os.File }
 
-// newAlarm calls f in a goroutine of its own when System reads due, and returns what stops it. It
-// returns nil where the kernel gives us no timer: too many files are open, or a sandbox forbids it.
+// newAlarm calls f in its own goroutine when System reads due, and returns what stops it. It
+// returns nil if the kernel gives us no timer: too many files are open, or a sandbox forbids it.
 func newAlarm(due Instant, f func()) stopper {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
 		return nil
 	}
 	a := alarm{os.NewFile(uintptr(fd), "timerfd")}
-	at := unix.ItimerSpec{Value: unix.NsecToTimespec(max(int64(due), 1))} // zero would mean none
+	at := unix.ItimerSpec{Value: unix.NsecToTimespec(max(int64(due), 1))} // zero would disarm it
 	if err := unix.TimerfdSettime(fd, unix.TFD_TIMER_ABSTIME, &at, nil); err != nil {
 		a.Stop()
 		return nil
 	}
-	go a.wait(f) // ends when the time has come, or with Stop
+	go a.wait(f) // ends at that time, or with Stop
 	return a
 }
 
@@ -36,7 +36,7 @@ func (a alarm) wait(f func()) {
 		return
 	}
 	a.Stop()
-	if err != nil { // it cannot be; a tick in a nap's time, then
+	if err != nil { // cannot happen; if it does, tick after one nap
 		time.AfterFunc(MaxNap, f)
 		return
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// armed returns what the kernel tells of the alarms of this process.
+// armed returns what the kernel reports about the alarms of this process.
 func armed(t *testing.T) (alarms []string) {
 	t.Helper()
 	fds, err := filepath.Glob("/proc/self/fd/*")
@@ -33,17 +33,17 @@ func TestAlarmGoesByTheClockThatCountsSleep(t *testing.T) {
 	alarms := armed(t)
 	require.Len(t, alarms, 1)
 	assert.Contains(t, alarms[0], fmt.Sprintf("clockid: %d\n", unix.CLOCK_BOOTTIME))
-	assert.Contains(t, alarms[0], "it_value: (3599, ", "for all of the time, and not for a nap")
+	assert.Contains(t, alarms[0], "it_value: (3599, ", "for the whole time, not for one nap")
 	timer.Reset(2 * time.Hour)
 	alarms = armed(t)
 	require.Len(t, alarms, 1)
 	assert.Contains(t, alarms[0], "it_value: (7199, ")
 	assert.True(t, timer.Stop())
 	assert.False(t, timer.Stop())
-	assert.Empty(t, armed(t), "nothing is left of it")
+	assert.Empty(t, armed(t), "no alarm is left")
 }
 
-func TestAlarmFiresWhenItsTimeHasCome(t *testing.T) {
+func TestAlarmFiresAtItsTime(t *testing.T) {
 	clk := WithAlarms(System())
 	for _, d := range []time.Duration{-1, 0, time.Millisecond, minAlarm, 2 * minAlarm} {
 		due := clk.Now().Add(d)
@@ -53,7 +53,8 @@ func TestAlarmFiresWhenItsTimeHasCome(t *testing.T) {
 	}
 }
 
-// As it is when the machine wakes: the time has passed, and the kernel has not looked yet.
+// This is what happens when the machine wakes: the time has passed, and the kernel has not checked
+// yet.
 func TestAlarmWhoseTimeHasPassedFires(t *testing.T) {
 	for _, due := range []Instant{-1, 0, 1, System().Now() - 1} {
 		fired := make(chan struct{})

@@ -2,5 +2,5 @@
 
 package clock
 
-// newAlarm returns nil: there is none here.
+// newAlarm returns nil: this platform has no alarms.
 func newAlarm(Instant, func()) stopper { return nil }

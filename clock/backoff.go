@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Backoff is the pause between two attempts. It doubles from the shortest to the longest, and each pause is taken at random
-// from its upper half, so that those who failed together do not come back together. It is not for concurrent use.
+// Backoff is the pause between two attempts. It doubles from Shortest to Longest. Each pause is
+// drawn at random from its upper half, so that clients which failed together do not retry together.
+// It is not safe for concurrent use.
 type Backoff struct {
-	Shortest, Longest time.Duration // both positive, the first not above the second
+	Shortest, Longest time.Duration // both positive; Shortest is not above Longest
 
 	next time.Duration
 }
@@ -20,5 +21,5 @@ func (b *Backoff) Next() time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// Reset begins anew, with the shortest.
+// Reset starts over with the shortest pause.
 func (b *Backoff) Reset() { b.next = 0 }

@@ -24,7 +24,7 @@ func TestDriftIsRoundedAgainstTheHolder(t *testing.T) {
 		{0.01, 0, 1, 1},
 		{0.01, 0, 101, 2},
 		{0, 5, time.Hour, 5},
-		{1e-12, 0, 1, 1}, // a rate below a billionth counts as one
+		{1e-12, 0, 1, 1}, // a rate below a billionth is rounded up to one
 		{0.999999999, 0, time.Second, 999999999},
 		{0.5, 7, 0, 7},
 		{0.5, 7, -time.Second, 7},
@@ -51,7 +51,7 @@ func TestDriftIsNeverLessThanTheExactValue(t *testing.T) {
 		if got.Cmp(exact) < 0 {
 			t.Fatalf("got %v, less than %v", got, exact)
 		}
-		// and no more than a billionth of the TTL and one nanosecond above it
+		// The result exceeds it by at most a billionth of the TTL plus one nanosecond.
 		limit := exact.Add(exact, new(big.Float).SetInt64(int64(ttl)/1e9+2))
 		if got.Cmp(limit) > 0 {
 			t.Fatalf("got %v, more than %v", got, limit)
@@ -59,7 +59,7 @@ func TestDriftIsNeverLessThanTheExactValue(t *testing.T) {
 	})
 }
 
-func TestNewDriftRefusesWhatIsNoShareOfATTL(t *testing.T) {
+func TestNewDriftRejectsRatesOutsideZeroToOne(t *testing.T) {
 	for _, rate := range []float64{-0.1, 1, 1.5, 0.9999999999, math.NaN(), math.Inf(1), math.Inf(-1)} {
 		_, err := clock.NewDrift(rate, 0)
 		assert.Error(t, err, "rate %v", rate)

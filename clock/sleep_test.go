@@ -32,7 +32,7 @@ func TestAfterClosesItsChannelWhenTheTimeHasPassed(t *testing.T) {
 		began := clk.Now()
 		over, timer := clock.After(clk, time.Minute)
 		<-over
-		<-over // closed: any number of goroutines may wait for it
+		<-over // it is closed, so any number of goroutines may wait for it
 		assert.Equal(t, time.Minute, clk.Now().Sub(began))
 		assert.False(t, timer.Stop())
 
@@ -40,7 +40,7 @@ func TestAfterClosesItsChannelWhenTheTimeHasPassed(t *testing.T) {
 			over, _ = clock.After(clk, d)
 			<-over
 		}
-		assert.Equal(t, time.Minute+2, clk.Now().Sub(began), "at once, which takes a nanosecond")
+		assert.Equal(t, time.Minute+2, clk.Now().Sub(began), "at once, which takes a nanosecond each")
 	})
 }
 

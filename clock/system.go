@@ -2,8 +2,8 @@ package clock
 
 import "time"
 
-// System returns the clock of this machine: one that cannot be set, and that goes on while the machine sleeps where
-// the platform has such a clock ([SuspendAware] tells).
+// System returns the clock of this machine. It cannot be set. It keeps running while the machine
+// sleeps if the platform has such a clock ([SuspendAware] reports whether it does).
 func System() Clock { return system }
 
 var (
@@ -11,8 +11,8 @@ var (
 	systemAlarms = &timed{Source: systemSource{}, alarms: true}
 )
 
-// SuspendAware reports whether [System] goes on while the machine sleeps. Where it does not, a holder that slept
-// believes for the length of that sleep too long that it holds a lock.
+// SuspendAware reports whether [System] keeps running while the machine sleeps. If it does not, a
+// holder that slept trusts its lock too long, by as long as it slept.
 func SuspendAware() bool { return suspendAware }
 
 type systemSource struct{}

@@ -6,11 +6,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// The interrupt time counts the time that the machine sleeps (its "unbiased" sibling, which package time uses, does
-// not), to 100 ns. GetTickCount64 counts it too, but in steps of 16 ms, too coarse for a validity.
+// The interrupt time counts the time that the machine sleeps, to 100 ns. (Its "unbiased" sibling,
+// which package time uses, does not.) GetTickCount64 counts it too, but in steps of 16 ms, which is
+// too coarse for a validity.
 var queryInterruptTime = windows.NewLazySystemDLL("kernelbase.dll").NewProc("QueryInterruptTimePrecise")
 
-// suspendAware is false before Windows 10, which has no such function.
+// suspendAware is false before Windows 10, which lacks the function.
 var suspendAware = queryInterruptTime.Find() == nil
 
 func systemNow() Instant {
@@ -18,6 +19,6 @@ func systemNow() Instant {
 		return runtimeNow()
 	}
 	var hundredNanos uint64
-	_, _, _ = queryInterruptTime.Call(uintptr(unsafe.Pointer(&hundredNanos))) //nolint:errcheck // the function returns nothing
+	_, _, _ = queryInterruptTime.Call(uintptr(unsafe.Pointer(&hundredNanos))) //nolint:errcheck // it returns nothing
 	return Instant(hundredNanos * 100)
 }

@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// MaxNap is the longest that a timer sleeps before it reads its clock again. The runtime's timers stand still
-// while the machine sleeps, so a timer that was set for an hour notices a night's sleep this long after waking.
+// MaxNap is the longest that a timer sleeps before it reads its clock again. The runtime's timers
+// stop while the machine sleeps, so a timer set for an hour notices a night's sleep this long after
+// waking.
 const MaxNap = time.Second
 
-// shortestNap keeps timers that are due at once apart from the goroutine that sets them. In a
-// bubble of testing/synctest, the runtime of Go 1.26 runs those in that goroutine, and crashes
-// under the race detector where two do so at the same time.
+// shortestNap keeps timers that are due at once out of the goroutine that sets them. In a
+// testing/synctest bubble, the runtime of Go 1.26 runs such timers in that goroutine, and crashes
+// under the race detector if two do so at the same time.
 const shortestNap = time.Nanosecond
 
 // Timer is a pending call of [Clock.AfterFunc].
 type Timer struct {
 	source Source
 	f      func()
-	alarms bool // take alarms in place of naps
+	alarms bool // use alarms instead of naps
 
 	mu  sync.Mutex // guards the fields below; never held while f runs
-	due Instant    // when f is to run
+	due Instant    // when f runs
 	nap stopper    // until the next tick; nil while stopped or fired
-	set uint64     // counts Reset and Stop: a nap that ends for an older set does nothing
+	set uint64     // counts Reset and Stop; a nap of an earlier set does nothing when it ends
 }
 
 func newTimer(source Source, alarms bool, d time.Duration, f func()) *Timer {
@@ -32,7 +33,8 @@ func newTimer(source Source, alarms bool, d time.Duration, f func()) *Timer {
 	return t
 }
 
-// Reset makes the call happen d from now, whether or not it was pending. A call that has begun goes on.
+// Reset makes the call happen d from now, whether or not it was pending. A call that has already
+// begun goes on.
 func (t *Timer) Reset(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,7 +43,8 @@ func (t *Timer) Reset(d time.Duration) {
 	t.napLocked(d)
 }
 
-// Stop makes the call not happen, and reports whether it was pending. It does not wait for a call that has begun.
+// Stop cancels the call and reports whether it was pending. It does not wait for a call that has
+// already begun.
 func (t *Timer) Stop() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +72,8 @@ func (t *Timer) napLocked(left time.Duration) {
 	t.nap = time.AfterFunc(max(min(left, MaxNap), shortestNap), tick)
 }
 
-// tick runs at the end of a nap: the moment has come by the source, or another nap follows.
+// tick runs at the end of a nap. If the source has reached the time, it makes the call; otherwise
+// it takes another nap.
 func (t *Timer) tick(set uint64) {
 	t.mu.Lock()
 	if set != t.set {

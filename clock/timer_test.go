@@ -11,14 +11,14 @@ import (
 	"github.com/redquorum/redquorum/clock/clocktest"
 )
 
-func TestTimerFiresExactlyWhenItsTimeHasCome(t *testing.T) {
+func TestTimerFiresExactlyAtItsTime(t *testing.T) {
 	for _, d := range []time.Duration{-1, 0, 1, time.Millisecond, clock.MaxNap, clock.MaxNap + 1, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			clk := clocktest.New()
 			start := clk.Now()
 			var fired clock.Instant = -1
 			clk.AfterFunc(d, func() { fired = clk.Now() })
-			time.Sleep(max(d, 1)) // what is due at once takes a nanosecond
+			time.Sleep(max(d, 1)) // a timer that is due at once takes a nanosecond
 			synctest.Wait()
 			assert.Equal(t, start.Add(max(d, 1)), fired, "%v", d)
 		})
@@ -62,7 +62,7 @@ func TestResetMovesATimerBothWays(t *testing.T) {
 		timer := clk.AfterFunc(time.Hour, func() { fired = append(fired, clk.Now().Sub(start)) })
 		timer.Reset(time.Second)
 		time.Sleep(2 * time.Second)
-		timer.Reset(time.Minute) // after it fired: once more
+		timer.Reset(time.Minute) // it has fired, and fires again
 		time.Sleep(time.Second)
 		timer.Reset(2 * time.Minute)
 		time.Sleep(time.Hour)

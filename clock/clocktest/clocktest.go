@@ -1,4 +1,4 @@
-// Package clocktest has a clock for tests that run in virtual time (testing/synctest).
+// Package clocktest provides a clock for tests that run in virtual time (testing/synctest).
 package clocktest
 
 import (
@@ -8,8 +8,9 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// Clock is a clock.Clock that follows package time, which is virtual inside a synctest bubble, and that can be made
-// to jump ahead of it as a suspend-aware clock does. Make it inside the bubble, with [New].
+// Clock is a clock.Clock that follows package time, which is virtual inside a synctest bubble. It
+// can jump ahead of package time, as a suspend-aware clock does. Create it inside the bubble, with
+// [New].
 type Clock struct {
 	clock.Clock
 	source *source
@@ -21,13 +22,13 @@ func New() *Clock {
 	return &Clock{Clock: clock.WithTimers(s), source: s}
 }
 
-// Suspend lets the machine sleep for d: the clock is d further, and no timer has noticed. Timers of this clock do
-// when they next read it, at most [clock.MaxNap] later.
+// Suspend simulates a sleep of d: the clock moves ahead by d, and no timer notices until it next
+// reads the clock, at most [clock.MaxNap] later.
 func (c *Clock) Suspend(d time.Duration) { c.source.slept.Add(int64(d)) }
 
 type source struct {
 	origin time.Time
-	slept  atomic.Int64 // nanoseconds, by Suspend
+	slept  atomic.Int64 // nanoseconds, added by Suspend
 }
 
 func (s *source) Now() clock.Instant {
