@@ -2,54 +2,58 @@ package pool
 
 import "github.com/redquorum/redquorum/internal/pipeline"
 
-// Why a node does not answer, or has no vote. Errors of nodes match them with errors.Is.
+// Why a node does not answer, or has no vote. Match these with errors.Is, in [Stats] and in the
+// errors of packages redlock and queue.
 var (
 	// ErrClosed means that the node was closed.
 	ErrClosed = pipeline.ErrClosed
 
-	// ErrTimeout means that no answer came within the node timeout.
+	// ErrTimeout means that no answer came within the timeout of a call (redlock.WithNodeTimeout,
+	// queue.WithTimeout).
 	ErrTimeout = pipeline.ErrTimeout
 
-	// ErrBusy means that the node answers more slowly than it is asked, and its queue is full.
+	// ErrBusy means that the node answers more slowly than it is asked, and 16,384 calls are
+	// waiting.
 	ErrBusy = pipeline.ErrBusy
 
-	// ErrStalled means that a connection was given up because its oldest call had gone without an
-	// answer for too long.
+	// ErrStalled means that a connection was given up because its oldest call went unanswered for
+	// too long ([WithStallTimeout]).
 	ErrStalled = pipeline.ErrStalled
 
-	// ErrProtocol means that something answered that is not Redis, or that an answer did not fit
+	// ErrProtocol means that something other than Redis answered, or that an answer did not fit
 	// what was asked.
 	ErrProtocol = pipeline.ErrProtocol
 
-	// ErrRefused means that a server answers that must not have a vote. The errors below that wrap
-	// it say why.
+	// ErrRefused means that the server that answers must not vote. The errors below that wrap it
+	// say why.
 	ErrRefused = pipeline.ErrRefused
 
-	// ErrReplica means that the server is no master: it repeats another one. It wraps [ErrRefused].
+	// ErrReplica means that the server is not a master: it replicates another one. It wraps
+	// [ErrRefused].
 	ErrReplica = pipeline.ErrReplica
 
-	// ErrClusterMode means that the server is a member of a cluster, which may hand a key to
-	// another member, or fail over. It wraps [ErrRefused].
+	// ErrClusterMode means that the server is a cluster member, which may hand a key to another
+	// member, or fail over. It wraps [ErrRefused].
 	ErrClusterMode = pipeline.ErrClusterMode
 
 	// ErrSentinelMode means that the server is a Sentinel, which stores nothing. It wraps
 	// [ErrRefused].
 	ErrSentinelMode = pipeline.ErrSentinelMode
 
-	// ErrDuplicate means that another node reaches the same server, and its one vote counts there.
-	// It wraps [ErrRefused].
+	// ErrDuplicate means that another node reaches the same server, which has only one vote, and
+	// that vote counts there. It wraps [ErrRefused].
 	ErrDuplicate = pipeline.ErrDuplicate
 
-	// ErrNoScripts means that the server cannot run scripts, or does not let this user run them:
-	// what it granted could not be released. It wraps [ErrRefused].
+	// ErrNoScripts means that the server cannot run scripts, or does not let this user run them.
+	// What it granted could not be released. It wraps [ErrRefused].
 	ErrNoScripts = pipeline.ErrNoScripts
 
 	// ErrAuth means that the server does not let us in: the user or the password is wrong or
-	// missing. It does not wrap [ErrRefused], which is about the server and not about us.
+	// missing. It does not wrap [ErrRefused], which is about the server, not about us.
 	ErrAuth = pipeline.ErrAuth
 
-	// ErrQuarantined means that the server may have forgotten what it granted, and has no vote
-	// until that has expired. It does not wrap [ErrRefused]: the server is fit for a vote, and is
+	// ErrQuarantined means that the server may have forgotten what it granted, and does not vote
+	// until that has expired. It does not wrap [ErrRefused]: the server is fit to vote, and is
 	// asked like the others.
 	ErrQuarantined = pipeline.ErrQuarantined
 
@@ -58,16 +62,16 @@ var (
 	ErrEndpoint = pipeline.ErrEndpoint
 )
 
-// CallError is the error of a call that a node did not answer, or refused: why, and what may have
-// become of the call. Packages redlock and queue return it, wrapped; match it with errors.As.
+// CallError is the error of a call that failed: why, and what may have become of it. Packages
+// redlock and queue return it, wrapped; match it with errors.As.
 type CallError = pipeline.CallError
 
-// Fate says what may have become of a call that failed.
+// Fate says what may have become of a failed call.
 type Fate = pipeline.Fate
 
-// The fates of a call that failed.
+// The fates of a failed call.
 const (
-	// Unknown: the call may have been executed, may be executed yet, or never.
+	// Unknown: the call may have been executed, may still be executed, or may never be.
 	Unknown Fate = pipeline.Unknown
 	// Unsent: the call was certainly not executed. A release is the exception: it is sent when the
 	// node is back.

@@ -12,13 +12,13 @@ import (
 )
 
 func Example() {
-	server := miniredis.NewMiniRedis() // an embedded one, so that the example runs anywhere
+	server := miniredis.NewMiniRedis() // embedded, so that the example runs anywhere
 	if err := server.Start(); err != nil {
 		panic(err)
 	}
 	defer server.Close()
 
-	// The user and the password are part of no error, and of no statistics.
+	// Neither errors nor statistics contain the user or the password of an endpoint.
 	node, err := pool.NewNode("redis://"+server.Addr(), pool.WithDialTimeout(10*time.Second))
 	if err != nil {
 		panic(err) // a bad endpoint or option; nothing was dialed

@@ -16,7 +16,8 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// onFakeServer runs a test in virtual time on a node whose server prepare has changed.
+// onFakeServer runs a test in virtual time on a node. prepare changes its server before the node
+// dials.
 func onFakeServer(t *testing.T, prepare func(*fakenode.Node), test func(*testing.T, *pool.Node, *fakenode.Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +86,7 @@ func TestErrorsTellWhyANodeIsDown(t *testing.T) {
 					assert.NotErrorIs(t, stats.Err, pool.ErrRefused)
 				}
 				for _, other := range all {
-					if other != c.want { //nolint:errorlint // which of them it is, not what it wraps
+					if other != c.want { //nolint:errorlint // identity is meant
 						assert.NotErrorIs(t, stats.Err, other)
 					}
 				}

@@ -17,40 +17,42 @@ type Option = pipeline.Option
 // the endpoint.
 func WithTLSConfig(cfg *tls.Config) Option { return pipeline.WithTLSConfig(cfg) }
 
-// WithDialer sets how a connection is made, for tunnels and tests. The function must return when
-// ctx ends; closing the connection must end its reads and writes.
+// WithDialer sets the function that dials, for tunnels and tests. It must return when ctx ends.
+// Closing the connection must end its reads and writes.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return pipeline.WithDialer(dial)
 }
 
-// WithCredentials sets a function that is asked for user name and password at every connect, in
-// place of those in the endpoint, so that they may change while the program runs. An empty user
-// name is Redis' default user; an empty password sends no AUTH. The function must return when ctx
-// ends. The endpoint that it is given has no credentials in it.
+// WithCredentials sets a function that returns user name and password at every connect, instead of
+// those in the endpoint, so they may change while the program runs. An empty user name is Redis'
+// default user; an empty password sends no AUTH. The function must return when ctx ends. The
+// endpoint that it gets contains no credentials.
 func WithCredentials(credentials func(ctx context.Context, endpoint string) (username, password string, err error)) Option {
 	return pipeline.WithCredentials(credentials)
 }
 
-// WithClientName sets the name that connections have in CLIENT LIST ("redquorum"): printable ASCII
-// without spaces; none where it is empty.
+// WithClientName sets the name of connections in CLIENT LIST ("redquorum"): printable ASCII without
+// spaces. An empty name sets none.
 func WithClientName(name string) Option { return pipeline.WithClientName(name) }
 
 // WithDialTimeout bounds one attempt to connect, TLS and AUTH included (1 s). From 1 ms to 1 min.
 func WithDialTimeout(d time.Duration) Option { return pipeline.WithDialTimeout(d) }
 
-// WithStallTimeout sets how long past its deadline a call may be without an answer before its
-// connection is given up (2 s). Until then the connection of a slow node is kept, because a release
-// behind a slow SET is cheaper than a new connection. From 1 ms to 1 min.
+// WithStallTimeout sets how long past its deadline a call may go unanswered before its connection
+// is given up (2 s). Until then the connection of a slow node is kept, because a release behind a
+// slow SET is cheaper than a new connection. From 1 ms to 1 min.
 func WithStallTimeout(d time.Duration) Option { return pipeline.WithStallTimeout(d) }
 
-// WithIdlePing sets how long a connection may be idle before it is PINGed (5 s). From 1 ms to 1 min.
+// WithIdlePing sets how long a connection may be idle before it is PINGed (5 s). From 1 ms to 1
+// min.
 func WithIdlePing(d time.Duration) Option { return pipeline.WithIdlePing(d) }
 
-// WithBackoff bounds the pause between two attempts to connect (10 ms, 500 ms): it doubles from the
-// first to the second, and each is taken at random from its upper half. From 1 ms to 1 min.
+// WithBackoff bounds the pause between two attempts to connect (10 ms, 500 ms). It doubles from
+// shortest to longest, and each pause is drawn at random from its upper half. Both are from 1 ms to
+// 1 min.
 func WithBackoff(shortest, longest time.Duration) Option {
 	return pipeline.WithBackoff(shortest, longest)
 }
 
-// WithClock sets the clock that deadlines and pauses go by (clock.System).
+// WithClock sets the clock of deadlines and pauses (clock.System).
 func WithClock(clk clock.Clock) Option { return pipeline.WithClock(clk) }

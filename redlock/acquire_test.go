@@ -420,7 +420,7 @@ func TestReadyWaitsForAQuorum(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.ErrorContains(t, err, "redis://node0:6379: ")
-		assert.ErrorContains(t, err, "redis://node1:6379: pool: not let in: CLIENT: NOAUTH Authentication required.")
+		assert.ErrorContains(t, err, "redis://node1:6379: pool: access denied: CLIENT: NOAUTH Authentication required.")
 		time.AfterFunc(time.Second, func() { c.servers[1].RefuseWith("") })
 		took := elapsed(func() { require.NoError(t, l.Ready(ctx)) })
 		assert.GreaterOrEqual(t, took, time.Second)

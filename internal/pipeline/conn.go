@@ -8,43 +8,45 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// maxBatch bounds the calls that are written, or answered, at once, so that a long queue does not hold the mutex.
+// maxBatch bounds the calls that are written, or answered, at once, so that a long queue does not
+// hold the mutex.
 const maxBatch = 512
 
-// conn is one connection of a node, and the calls that were given to it. A [Subscription] has a conn of its own, without calls;
-// what Node.mu guards here, Subscription.mu guards there.
+// conn is one connection of a node, with the calls that were given to it. A [Subscription] has its
+// own conn, without calls; there, Subscription.mu guards what Node.mu guards here.
 type conn struct {
-	network  net.Conn // what the dialer returned: closing it needs no write, as closing TLS does
+	network  net.Conn // what the dialer returned; unlike TLS, it closes without a write
 	guard    *guard
 	redis    redis.Conn // over guard; one goroutine sends, one receives
-	clientID int64      // CLIENT ID; 0 when unknown
-	identity Identity   // of the server, without what was before
+	clientID int64      // CLIENT ID; 0 if unknown
+	identity Identity   // of the server, without the fields about earlier connections
 	mayLoad  bool       // the server lets us load scripts
 
-	wake chan struct{} // told by Do when there is something to write and the writer is idle; room for one
+	wake chan struct{} // Do signals an idle writer that there is something to write; room for one
 	gone chan struct{} // closed when the reader has ended
 
-	received uint64 // replies that redigo returned; of the reader only
-	proofs   int    // that were sent; of the writer only
-	answered uint64 // calls answered; written by the reader, read when it has ended, and by tick under Node.mu
+	received uint64 // replies that redigo returned; used by the reader only
+	proofs   int    // proofs sent; used by the writer only
+	answered uint64 // calls answered; the reader writes it under mu; read under mu or after it ends
 
 	// Guarded by Node.mu.
-	idle    bool          // the writer waits on wake
+	idle    bool          // the writer waits for wake
 	pending ring          // sent, in the order of their replies
-	scripts []*Script     // that the server was given on this connection
-	retries ring          // scripts that the server did not know, to be sent in full before anything else
-	err     error         // why it ended; nil while it is in use
-	since   clock.Instant // when it was made
-	usedAt  clock.Instant // when tick last saw that it had been used
-	usedBy  uint64        // answered at that time
+	scripts []*Script     // given to the server on this connection
+	retries ring          // scripts the server did not know; sent in full before anything else
+	err     error         // why it ended; nil while in use
+	since   clock.Instant // when it was established
+	usedAt  clock.Instant // when tick last saw new answers
+	usedBy  uint64        // the value of answered then
 
 	proves      bool      // the memory key can be read; set before use
-	proof       *Proof    // the last that was read; nil before the first
-	unproven    []outcome // answered, and told when the proof behind them is in
+	proof       *Proof    // the last one read; nil before the first
+	unproven    []outcome // answered; told once the proof behind them is in
 	spareProofs []*proofCall
 }
 
-// newConn returns a connection that speaks over stream, which is network itself or TLS on it.
+// newConn returns a connection that speaks over stream, which is network itself or TLS on top of
+// it.
 func newConn(network, stream net.Conn) *conn {
 	g := &guard{Conn: stream}
 	return &conn{
@@ -61,7 +63,7 @@ func (c *conn) giveUpLocked(err error) {
 }
 
 func (c *conn) close() {
-	_ = c.network.Close() //nolint:errcheck // nothing is lost with it: what was not answered counts as unknown
+	_ = c.network.Close() //nolint:errcheck // nothing is lost: unanswered calls count as unknown
 }
 
 // outgoing is a command on its way to redigo.

@@ -2,9 +2,9 @@ package pipeline
 
 import "context"
 
-// Drain waits until the server has answered all kept calls, and returns how many it has not when
-// ctx ends or the node is closed: Close would forget them. Without any it returns at once. It stops
-// nobody from making more.
+// Drain waits until the server has answered all kept calls. It returns how many it has not answered
+// when ctx ends or the node is closed, which Close would drop. Without kept calls it returns at
+// once. It does not stop anybody from making more.
 func (n *Node) Drain(ctx context.Context) (left int) {
 	for {
 		n.mu.Lock()
@@ -19,7 +19,7 @@ func (n *Node) Drain(ctx context.Context) (left int) {
 		drained := n.drained
 		n.mu.Unlock()
 		select {
-		case <-drained: // there may be new ones
+		case <-drained: // there may be new calls
 		case <-ctx.Done():
 			n.mu.Lock()
 			left = n.keptLocked()
@@ -47,7 +47,7 @@ func (n *Node) keptLocked() (kept int) {
 	return kept
 }
 
-// drainedLocked wakes those who wait in Drain, if there is something to tell them.
+// drainedLocked wakes the callers of Drain if there is news for them.
 func (n *Node) drainedLocked() {
 	if n.drained != nil && (n.state == Closed || n.keptLocked() == 0) {
 		close(n.drained)

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// endpoint is where a master is, and as whom to speak to it.
+// endpoint is where a master is, and which user to connect as.
 type endpoint struct {
 	network  string // "tcp" or "unix"
-	address  string // host:port, or the path of a socket
+	address  string // host:port, or a socket's path
 	host     string // for the certificate
 	tls      bool
 	username string
@@ -22,8 +22,9 @@ type endpoint struct {
 
 const defaultPort = "6379"
 
-// parseEndpoint reads redis://, rediss:// and unix:// URLs, and host:port. Its errors never contain any part of what
-// it read beyond the scheme: a misplaced character can make a password look like anything.
+// parseEndpoint reads redis://, rediss:// and unix:// URLs, and host:port. Its errors never contain
+// any part of the text beyond the scheme: a misplaced character can make a password look like
+// anything.
 func parseEndpoint(text string) (endpoint, error) {
 	if text == "" {
 		return endpoint{}, fmt.Errorf("%w: empty", ErrEndpoint)
@@ -130,7 +131,8 @@ func (e *endpoint) user(info *url.Userinfo) error {
 	return nil
 }
 
-// String returns the endpoint without user and password. It is the same for two endpoints that are the same server and database.
+// String returns the endpoint without user and password. It is the same for two endpoints of the
+// same server and database.
 func (e *endpoint) String() string {
 	shown := url.URL{Scheme: "redis", Host: e.address}
 	if e.network == "unix" {

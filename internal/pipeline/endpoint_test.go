@@ -30,7 +30,7 @@ func TestParseEndpoint(t *testing.T) {
 	}
 }
 
-// Each of these has the word hunter2 where a password may have ended up.
+// In each of these, the word hunter2 stands where a password may have ended up.
 var badEndpoints = map[string]string{
 	"":                                  "empty",
 	"hunter2":                           "neither host:port nor",

@@ -12,59 +12,63 @@ var (
 	// ErrTimeout means that no answer came by the call's deadline.
 	ErrTimeout = errors.New("pool: no answer in time")
 
-	// ErrBusy means that the queue of a node is full: it answers more slowly than it is asked.
+	// ErrBusy means that a node's queue is full: it answers more slowly than it is asked.
 	ErrBusy = errors.New("pool: too many calls without an answer")
 
-	// ErrStalled means that a connection was given up because its oldest call had gone without an answer for too long.
+	// ErrStalled means that a connection was given up because its oldest call went unanswered for
+	// too long.
 	ErrStalled = errors.New("pool: node stalled")
 
-	// ErrProtocol means that a node answered something that is not Redis, or not an answer to what it was asked.
+	// ErrProtocol means that a node answered with something that is not Redis, or not an answer to
+	// what it was asked.
 	ErrProtocol = errors.New("pool: protocol error")
 
-	// ErrRefused means that a server answers that must not have a vote. The errors below that wrap
-	// it say why.
+	// ErrRefused means that the server that answers must not vote. The errors below that wrap it
+	// say why.
 	ErrRefused = errors.New("pool: refused")
 
-	// ErrReplica means that the server is no master: it repeats another one. It wraps [ErrRefused].
+	// ErrReplica means that the server is not a master: it replicates another one. It wraps
+	// [ErrRefused].
 	ErrReplica = fmt.Errorf("%w: a replica", ErrRefused)
 
-	// ErrClusterMode means that the server is a member of a cluster, which may hand a key to
-	// another member, or fail over. It wraps [ErrRefused].
+	// ErrClusterMode means that the server is a cluster member, which may hand a key to another
+	// member, or fail over. It wraps [ErrRefused].
 	ErrClusterMode = fmt.Errorf("%w: in cluster mode", ErrRefused)
 
 	// ErrSentinelMode means that the server is a Sentinel, which stores nothing. It wraps
 	// [ErrRefused].
 	ErrSentinelMode = fmt.Errorf("%w: in sentinel mode", ErrRefused)
 
-	// ErrDuplicate means that the server is another node's too, and has its one vote there. It
-	// wraps [ErrRefused].
+	// ErrDuplicate means that another node reaches the same server, which has only one vote, and
+	// that vote counts there. It wraps [ErrRefused].
 	ErrDuplicate = fmt.Errorf("%w: the same server as another node", ErrRefused)
 
-	// ErrNoScripts means that the server cannot run scripts, or does not let this user run them:
-	// what it granted could not be released. It wraps [ErrRefused].
+	// ErrNoScripts means that the server cannot run scripts, or does not let this user run them.
+	// What it granted could not be released. It wraps [ErrRefused].
 	ErrNoScripts = fmt.Errorf("%w: scripts cannot be run", ErrRefused)
 
-	// ErrAuth means that the server does not let us in: user or password are wrong or missing. It
-	// does not wrap [ErrRefused], which is about the server and not about us.
-	ErrAuth = errors.New("pool: not let in")
+	// ErrAuth means that the server does not let us in: the user or the password is wrong or
+	// missing. It does not wrap [ErrRefused], which is about the server, not about us.
+	ErrAuth = errors.New("pool: access denied")
 
-	// ErrQuarantined means that the server may have forgotten what it granted, and has no vote
-	// until that has expired. It does not wrap [ErrRefused]: the server is fit for a vote, and is
+	// ErrQuarantined means that the server may have forgotten what it granted, and does not vote
+	// until that has expired. It does not wrap [ErrRefused]: the server is fit to vote, and is
 	// asked like the others.
 	ErrQuarantined = errors.New("quarantined")
 
-	// ErrEndpoint means that an endpoint, or an option of a node, cannot be used. Nothing was dialed.
+	// ErrEndpoint means that an endpoint, or an option of a node, cannot be used. Nothing was
+	// dialed.
 	ErrEndpoint = errors.New("pool: bad endpoint or option")
 )
 
-// Fate says what may have become of a call that failed.
+// Fate says what may have become of a failed call.
 type Fate uint8
 
 const (
-	// Unknown: the call may have been executed, may be executed yet, or never.
+	// Unknown: the call may have been executed, may still be executed, or may never be.
 	Unknown Fate = iota
-	// Unsent: no byte of the call left this process, and none will. It was certainly not executed. A kept call
-	// ([Call.Keep]) is the exception: it is sent when the node is back.
+	// Unsent: no byte of the call left this process, and none will, so it was certainly not
+	// executed. A kept call ([Call.Keep]) is the exception: it is sent when the node is back.
 	Unsent
 	// Refused: the server answered with an error and did not do what it was asked.
 	Refused
@@ -90,7 +94,7 @@ type CallError struct {
 	Err  error // for [Refused], the server's words as a redis.Error
 }
 
-// Error returns the reason; the fate is told where it is in doubt.
+// Error returns the reason. It mentions the fate if that is in doubt.
 func (e *CallError) Error() string {
 	if e.Fate == Unknown {
 		return e.Err.Error() + " (may have been executed)"

@@ -10,7 +10,7 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// printer is a Sink: it is told how a call ended.
+// printer is a Sink that receives how a call ended.
 type printer chan string
 
 func (p printer) Complete(_ *pipeline.Call, reply any, err error) { p <- fmt.Sprint(reply, " ", err) }

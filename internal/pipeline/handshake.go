@@ -12,18 +12,19 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// previous is the connection that a new one follows. A server that was stopped, or a proxy, may still hold commands of
-// it: it is killed at the server before anything else is sent, so that a deferred release cannot come before its SET.
+// previous is the connection that a new one follows. A stopped server, or a proxy, may still hold
+// commands of it. So the server is told to kill it before anything else is sent, and a deferred
+// release cannot overtake its SET.
 type previous struct {
 	clientID int64
 	runID    string
 }
 
-// handshakeFunc says what is said on a new connection before it is used. Where there is a password it sends AUTH; no error of
-// it may repeat the password.
+// handshakeFunc is the handshake of a new connection, before it is used. It sends AUTH if there is
+// a password; none of its errors may repeat the password.
 type handshakeFunc func(c *conn, username, password string) error
 
-// connect dials, and shakes hands, all within the dial timeout.
+// connect dials and performs the handshake, all within the dial timeout.
 func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.config.dialTimeout)
 	defer cancel()
@@ -31,20 +32,22 @@ func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, err
 	if err != nil {
 		return nil, withoutContext(err)
 	}
-	closeInTime := context.AfterFunc(ctx, func() { _ = network.Close() }) //nolint:errcheck // its reads and writes fail, which is what it is for
+	closeInTime := context.AfterFunc(ctx, func() {
+		_ = network.Close() //nolint:errcheck // makes its reads and writes fail
+	})
 	c, err := n.open(ctx, network, handshake)
 	if err == nil && closeInTime() {
 		return c, nil
 	}
-	_ = network.Close() //nolint:errcheck // the connection is given up, with a better error at hand
+	_ = network.Close() //nolint:errcheck // given up, with a better error at hand
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("connected, but not ready within %v", n.config.dialTimeout)
 	}
 	return nil, withoutContext(err)
 }
 
-// withoutContext returns an error that says the same and does not match the errors of a context: it was the dial's
-// that ended, and whoever asks errors.Is means the caller's.
+// withoutContext returns an error with the same text that does not match the errors of a context:
+// it was the dial's context that ended, and a caller that asks errors.Is means its own.
 func withoutContext(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return errors.New(err.Error())
@@ -69,11 +72,12 @@ func (n *Node) open(ctx context.Context, network net.Conn, handshake handshakeFu
 		}
 	}
 	c := newConn(network, stream)
-	c.guard.parser.quiet = password != "" // what a wrong server makes of AUTH is not shown
+	c.guard.parser.quiet = password != "" // a wrong server may repeat the arguments of AUTH
 	return c, handshake(c, username, password)
 }
 
-// handshakeAfter returns the handshake of the node's own connection, in two round trips at most.
+// handshakeAfter returns the handshake of the node's own connection. It takes two round trips at
+// most.
 func (n *Node) handshakeAfter(last *previous) handshakeFunc {
 	return func(c *conn, username, password string) error {
 		if err := c.handshake(n, username, password); err != nil {
@@ -99,16 +103,16 @@ func (n *Node) tlsConfig() *tls.Config {
 type step struct {
 	outgoing
 	optional bool                    // an ACL may forbid it
-	use      func(reply any) bool    // takes the reply, and reports whether it is of the right kind
-	anyway   bool                    // optional, whatever the server says: the others tell
-	denied   func(words redis.Error) // told why an optional one was refused; may be nil
+	use      func(reply any) bool    // takes the reply; reports whether its kind is right
+	anyway   bool                    // optional whatever the error: the other steps tell
+	denied   func(words redis.Error) // told why an optional step was refused; may be nil
 }
 
 func isOK(reply any) bool { return reply == "OK" }
 
 // handshake sends everything that a new connection needs with one write, and takes the answers.
 func (c *conn) handshake(n *Node, username, password string) error {
-	var refused error // the first reason that there is
+	var refused error // the first reason
 	refuse := func(reason error) { refused = cmp.Or(refused, reason) }
 	c.identity.Connected = n.config.clock.Now()
 	steps := authenticate(username, password)
@@ -120,7 +124,7 @@ func (c *conn) handshake(n *Node, username, password string) error {
 	memory.anyway, memory.denied = true, c.takeNoMemory
 	steps = append(steps,
 		optional(func(reply any) (ok bool) { c.clientID, ok = reply.(int64); return ok }, "CLIENT", "ID"),
-		memory, // before INFO: what the marker is compared with is no older than the marker
+		memory, // before INFO: the marker must not be newer than what it is compared with
 		info("server", func(text string) { refuse(c.takeServer(text, n.config.clock.Now())) }),
 		info("replication", func(text string) { refuse(c.takeReplication(text)) }),
 		info("cluster", func(text string) { refuse(takeCluster(text)) }),
@@ -152,7 +156,7 @@ func info(section string, take func(text string)) step {
 	}, "INFO", section)
 }
 
-// authenticate returns the AUTH of a connection, or nothing where there is no password.
+// authenticate returns the AUTH step of a connection, or nothing if there is no password.
 func authenticate(username, password string) []step {
 	switch {
 	case password == "":
@@ -164,7 +168,7 @@ func authenticate(username, password string) []step {
 	}
 }
 
-// setName returns what names a connection in CLIENT LIST, or nothing where it has no name.
+// setName returns the step that names a connection in CLIENT LIST, or nothing if it has no name.
 func (n *Node) setName() []step {
 	if n.config.clientName == "" {
 		return nil
@@ -173,10 +177,10 @@ func (n *Node) setName() []step {
 }
 
 // errHidden stands for an error that repeats the password.
-var errHidden = errors.New("the server's words are not shown because they repeat the password")
+var errHidden = errors.New("the server's error is not shown because it repeats the password")
 
-// hidePassword returns the error of a handshake, or errHidden: Redis repeats the arguments of a command that it does
-// not know, and cuts them.
+// hidePassword returns the error of a handshake, or errHidden: Redis repeats the arguments of a
+// command that it does not know, and truncates them.
 func hidePassword(err error, password string) error {
 	switch {
 	case password == "" || !strings.Contains(err.Error(), password[:min(len(password), 4)]):
@@ -187,8 +191,9 @@ func hidePassword(err error, password string) error {
 	return errHidden
 }
 
-// kill ends the previous connection at the server, if it is still the same server: a restarted one counts its
-// clients anew, and the number would be somebody else's. Best effort: an ACL may forbid it.
+// kill ends the previous connection at the server if it is still the same server. A restarted
+// server numbers its clients anew, so the number would be another client's. Best effort: an ACL may
+// forbid it.
 func (c *conn) kill(last *previous) error {
 	if last.clientID == 0 || last.runID == "" || last.runID != c.identity.RunID || last.clientID == c.clientID {
 		return nil
@@ -223,11 +228,11 @@ func (c *conn) exchange(steps []step) error {
 				return fmt.Errorf("%w: %w", failed, connectionLost(err))
 			}
 			if denied != "" {
-				return fmt.Errorf("%w: %w", denied, connectionLost(err)) // too many clients, for one
+				return fmt.Errorf("%w: %w", denied, connectionLost(err)) // e.g. too many clients
 			}
 			return connectionLost(err)
 		case err == nil && !s.use(reply):
-			return fmt.Errorf("%w: %s was answered by a %T", ErrProtocol, s.name, reply)
+			return fmt.Errorf("%w: %s was answered with %T", ErrProtocol, s.name, reply)
 		case err != nil && s.optional && (s.anyway || isDenied(words)):
 			denied = words
 			if s.denied != nil {
@@ -244,9 +249,9 @@ func (c *conn) exchange(steps []step) error {
 	return failed
 }
 
-// isAuth reports whether an error is about user and password. AUTH may also be answered for another
-// reason (too many clients, data that is being loaded), and has no code of its own where the server
-// wants no password or does not know AUTH.
+// isAuth reports whether an error is about user and password. AUTH may also fail for another reason
+// (too many clients, a dataset that is being loaded), and its error has no code of its own if the
+// server wants no password or does not know AUTH.
 func (s *step) isAuth(words redis.Error) bool {
 	text := strings.ToUpper(string(words))
 	switch code, rest, _ := strings.Cut(text, " "); code {
@@ -258,8 +263,8 @@ func (s *step) isAuth(words redis.Error) bool {
 	return false
 }
 
-// isDenied reports whether the server refuses a command that we can do without (forbidden by an ACL, renamed away, unknown
-// to a proxy or an imitation), rather than to serve us at all.
+// isDenied reports whether the server refuses a command that we can do without (forbidden by an
+// ACL, renamed, unknown to a proxy or an imitation), as opposed to refusing to serve us at all.
 func isDenied(words redis.Error) bool {
 	code, _, _ := strings.Cut(string(words), " ")
 	switch code {
@@ -269,7 +274,7 @@ func isDenied(words redis.Error) bool {
 	return true
 }
 
-// infoField returns the value of a field of INFO's answer, or nothing.
+// infoField returns the value of a field of an INFO reply, or nothing.
 func infoField(info, field string) string {
 	for line := range strings.Lines(info) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && name == field {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is about user and password can be told from what is not, whatever the words of the version.
-func TestErrorsOfUserAndPasswordCanBeTold(t *testing.T) {
+// Errors about user and password are recognized, whatever the wording of the version.
+func TestErrorsAboutUserAndPasswordMatchErrAuth(t *testing.T) {
 	for reply, auth := range map[string]bool{
 		"-WRONGPASS invalid username-password pair or user is disabled.\r\n":                              true,
 		"-NOAUTH Authentication required.\r\n":                                                            true,
@@ -43,7 +43,7 @@ func TestErrorsOfUserAndPasswordCanBeTold(t *testing.T) {
 	}
 }
 
-func TestReasonsWhyAServerIsRefusedAreRefusals(t *testing.T) {
+func TestReasonsToRefuseAServerMatchErrRefused(t *testing.T) {
 	for _, reason := range []error{ErrReplica, ErrClusterMode, ErrSentinelMode, ErrDuplicate, ErrNoScripts} {
 		assert.ErrorIs(t, reason, ErrRefused)
 	}
@@ -62,7 +62,7 @@ func TestCredentialsAreAskedForAtEveryConnect(t *testing.T) {
 		return "me", fmt.Sprint("secret", asked), nil
 	})
 	inBubble(t, func(h *harness) {
-		require.NoError(t, h.node.Close()) // it may have dialed before the server knows what to say
+		require.NoError(t, h.node.Close()) // it may have dialed before ReplyRaw was set
 		h.server.ReplyRaw(func(cmd []string) []byte {
 			if cmd[0] == "AUTH" {
 				return []byte("+OK\r\n")
@@ -88,7 +88,7 @@ func TestCredentialsAreAskedForAtEveryConnect(t *testing.T) {
 	}, credentials)
 }
 
-func TestCredentialsErrorIsTheNodesError(t *testing.T) {
+func TestErrorOfTheCredentialsFunctionIsReported(t *testing.T) {
 	vault := errors.New("vault is sealed")
 	inBubble(t, func(h *harness) {
 		h.requireFate(h.command("PING").wait().err, Unsent, vault)
@@ -100,7 +100,7 @@ func TestWrongServersAreNamedInTheError(t *testing.T) {
 		reply string
 		want  string
 	}{
-		"HTTP":        {"HTTP/1.1 400 Bad Request\r\n\r\n", `no Redis reply: "HTTP/1.1 400 Bad`},
+		"HTTP":        {"HTTP/1.1 400 Bad Request\r\n\r\n", `not a Redis reply: "HTTP/1.1 400 Bad`},
 		"huge bulk":   {"$99999999999999\r\n", "over the limit"},
 		"huge array":  {"*1000000000000\r\n", "over the limit"},
 		"no password": {"-NOAUTH Authentication required.\r\n", "NOAUTH"},
@@ -108,7 +108,7 @@ func TestWrongServersAreNamedInTheError(t *testing.T) {
 		"protected":   {"-DENIED Redis is running in protected mode\r\n", "DENIED"},
 		"surplus":     {"+OK\r\n+OK\r\n", "protocol error"},
 		"busy":        {"-BUSY Redis is busy running a script.\r\n", "BUSY"},
-		"out of step": {":17\r\n", "CLIENT was answered by a int64"},
+		"out of step": {":17\r\n", "CLIENT was answered with int64"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(h *harness) {
@@ -121,7 +121,7 @@ func TestWrongServersAreNamedInTheError(t *testing.T) {
 	}
 }
 
-func TestTooManyClientsIsSaidInTheServersWords(t *testing.T) {
+func TestTooManyClientsIsReportedInTheServersWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node, err := NewNode("fake:1", WithDialer(func(context.Context, string, string) (net.Conn, error) {
 			return &farewell{text: "-ERR max number of clients reached\r\n"}, nil
@@ -134,7 +134,7 @@ func TestTooManyClientsIsSaidInTheServersWords(t *testing.T) {
 	})
 }
 
-func TestDialsContextIsNotTheCallers(t *testing.T) {
+func TestDialErrorDoesNotMatchContextErrors(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.server.Stop()
 		node := h.newNode("other:6379")
@@ -164,7 +164,7 @@ func (f *farewell) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestWordsBeforeAServerHangsUpAreTold(t *testing.T) {
+func TestLastWordsOfAServerThatHangsUpAreReported(t *testing.T) {
 	for _, endpoint := range []string{"redis://fake:1/2", "redis://:password@fake:1", "redis://fake:1"} {
 		synctest.Test(t, func(t *testing.T) {
 			node, err := NewNode(endpoint, WithDialer(func(context.Context, string, string) (net.Conn, error) {
@@ -188,7 +188,7 @@ func TestPasswordIsNotInAnyError(t *testing.T) {
 	} {
 		inBubble(t, func(h *harness) {
 			h.server.ReplyRaw(func([]string) []byte { return []byte(reply) })
-			for _, rest := range []string{"", strings.Repeat("x", 200)} { // of which Redis repeats the beginning
+			for _, rest := range []string{"", strings.Repeat("x", 200)} { // Redis repeats its start
 				node := h.newNode("redis://:hunter2" + rest + "@fake:6379")
 				defer node.Close()
 				time.Sleep(time.Millisecond)

@@ -26,7 +26,8 @@ type harness struct {
 	dials  atomic.Int64
 }
 
-// inBubble runs a test in virtual time. What it leaves running fails it: synctest waits for every goroutine.
+// inBubble runs a test in virtual time. A goroutine that the test leaves running fails it, because
+// synctest waits for all of them.
 func inBubble(t *testing.T, test func(h *harness), opts ...Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,11 +56,11 @@ func (h *harness) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 type result struct {
 	reply any
 	err   error
-	after time.Duration // since it was made
-	times int           // that it was told
+	after time.Duration // since the call was made
+	times int           // how often the Sink was called
 }
 
-// waiter is a Sink that keeps what it is told.
+// waiter is a Sink that keeps what it receives.
 type waiter struct {
 	h     *harness
 	began time.Time
@@ -121,7 +122,8 @@ func (h *harness) requireFate(err error, fate Fate, reason error) {
 	require.ErrorIs(h.t, err, reason)
 }
 
-// executed returns the names of the commands that the server executed, without the ones of the handshake.
+// executed returns the names of the commands that the server executed, without those of the
+// handshake.
 func (h *harness) executed() (names []string) {
 	for _, c := range h.server.Commands() {
 		switch c.Args[0] {
@@ -146,7 +148,7 @@ func (h *harness) executed() (names []string) {
 	return names
 }
 
-// isTrial reports whether a command is one that tries scripts in the handshake.
+// isTrial reports whether a command is one of the handshake's trial of scripts.
 func isTrial(args []string) bool {
 	return slices.Contains(args, trialScript.source) || slices.Contains(args, trialScript.digest.(string))
 }

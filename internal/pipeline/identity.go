@@ -9,36 +9,38 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// Identity is which server answers at a node's endpoint, as it told when the connection was made.
+// Identity describes the server that answers at a node's endpoint, as it reported when the
+// connection was made.
 type Identity struct {
-	RunID   string // of the server process; empty where INFO is denied or does not tell: the server is unidentified
-	Product string // "redis", "valkey" and the like, in lower case; empty where unknown
-	Version string // of the product; empty where unknown
+	RunID   string // of the server process; empty if INFO is denied or has none (unidentified)
+	Product string // "redis", "valkey" and the like, in lower case; empty if unknown
+	Version string // of the product; empty if unknown
 
-	// Started is the latest moment at which the server can have started: its uptime before the connection was made. A
-	// server's uptime follows its wall clock; one that is negative counts as zero. Meaningless when unidentified.
+	// Started is the latest moment at which the server can have started: its uptime before the
+	// connection was made. A server's uptime follows its wall clock; a negative one counts as zero.
+	// Meaningless if the server is unidentified.
 	Started clock.Instant
-	// Durable: the server says that it writes every command to disk before it answers (appendonly
-	// yes, appendfsync always, no-appendfsync-on-rewrite no), so that a restart loses nothing.
-	// False where CONFIG GET is denied.
+	// Durable: the server reports that it writes every command to disk before it answers
+	// (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), so a restart loses
+	// nothing. False if CONFIG GET is denied.
 	Durable bool
 	// TellsDurable: CONFIG GET is allowed.
 	TellsDurable bool
-	// ReplID is the id of the server's replication history; empty where INFO does not tell. It
-	// changes when a replica becomes a master, and when a master has been without replicas for
-	// long.
+	// ReplID is the id of the server's replication history; empty if INFO has none. It changes when
+	// a replica becomes a master, and when a master has been without replicas for long.
 	ReplID string
 	// Promoted: the server was a replica before it was a master (it has a second replication id).
 	Promoted bool
 	// BacklogTTL is how long after its last replica a master changes its ReplID, and forgets that
-	// it was Promoted; 0 for never, or where CONFIG GET is denied.
+	// it was Promoted; 0 means never, or that CONFIG GET is denied.
 	BacklogTTL time.Duration
-	// Replicated: the server has replicas, or has had some lately (it keeps a replication backlog).
+	// Replicated: the server has replicas, or had some recently (it keeps a replication backlog).
 	Replicated bool
-	// Memory is what the memory key held, read before the rest was told; nil where the user may not
-	// read it.
+	// Memory is what the memory key held, read before everything else; nil if the user may not read
+	// it.
 	Memory *Proof
-	// Broke is when the connection before this one ended, whoever was there; 0 on first contact.
+	// Broke is when the connection before this one ended, whatever server it was to; 0 on first
+	// contact.
 	Broke clock.Instant
 	// Connection counts the connections of the node: a later identity has a larger one.
 	Connection uint64
@@ -50,16 +52,18 @@ type Identity struct {
 	LastContact clock.Instant
 }
 
-// Identity returns who answers at the endpoint, or answered last; false before the first connection.
+// Identity returns the server that answers at the endpoint, or answered last; false before the
+// first connection.
 func (n *Node) Identity() (Identity, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.identity, n.met
 }
 
-// Observe makes the node call f whenever its state or its identity may have changed, and returns what ends that. A new identity is
-// told before any call goes out on its connection. f runs on the node's own goroutine: it must be quick and must not wait. It may ask
-// the node for [Node.Identity] and [Node.Stats].
+// Observe makes the node call f whenever its state or its identity may have changed, and returns a
+// function that ends this. A new identity is announced before any call goes out on its connection.
+// f runs on the node's goroutine: it must be quick and must not wait. It may call [Node.Identity]
+// and [Node.Stats].
 func (n *Node) Observe(f func()) (stop func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,7 +88,7 @@ func (n *Node) tellObservers() {
 	}
 }
 
-// identify makes the server of a new connection the node's, before a call goes out to it.
+// identify makes the server of a new connection the node's, before any call goes out to it.
 func (n *Node) identify(c *conn) {
 	n.mu.Lock()
 	next := c.identity
@@ -92,7 +96,7 @@ func (n *Node) identify(c *conn) {
 		next.Broke = n.lastContact
 		next.Previous, next.LastContact = before.RunID, n.lastContact
 		if next.RunID == before.RunID {
-			// The same process: its first word counts, for its clock may have been set since.
+			// The same process: its first report counts, because its clock may have been set since.
 			next.Started, next.Previous, next.LastContact = before.Started, before.Previous, before.LastContact
 		}
 	}
@@ -100,23 +104,25 @@ func (n *Node) identify(c *conn) {
 	next.Connection = n.connections
 	n.identity, n.met = next, true
 	if n.state == Down {
-		n.state, n.downErr = Connecting, nil // a connection stands: what the observers send goes out on it
+		n.state, n.downErr = Connecting, nil // what the observers send goes out on this connection
 	}
 	n.mu.Unlock()
 	n.tellObservers()
 }
 
-// takeServer reads INFO server and refuses what is no master of its own.
+// takeServer reads INFO server, and refuses a server that is not a master of its own.
 func (c *conn) takeServer(info string, now clock.Instant) error {
 	c.identity.RunID = infoField(info, "run_id")
 	c.identity.Product, c.identity.Version = productOf(info)
 	c.identity.Connected = now
 	c.identity.Started = now
-	// Redis subtracts two moments that are cut to seconds, so the uptime may be almost a second too much.
+	// Redis subtracts two moments that are cut to seconds, so the uptime may be almost a second too
+	// long.
 	if uptime, err := strconv.ParseInt(infoField(info, "uptime_in_seconds"), 10, 64); err == nil && uptime > 1 {
 		c.identity.Started = now.Add(-time.Duration(min(uptime-1, int64(maxUptime/time.Second))) * time.Second)
 	}
-	for _, field := range []string{"redis_mode", "server_mode", "redict_mode"} { // Redis, Valkey from 8 on, Redict
+	// The names of Redis, of Valkey from 8 on, and of Redict.
+	for _, field := range []string{"redis_mode", "server_mode", "redict_mode"} {
 		switch infoField(info, field) {
 		case "cluster":
 			return notItsOwn(ErrClusterMode)
@@ -129,11 +135,11 @@ func (c *conn) takeServer(info string, now clock.Instant) error {
 
 func notItsOwn(mode error) error { return fmt.Errorf("%w, not a master of its own", mode) }
 
-// otherProducts are products that tell their own version in a field of their own. Their
-// redis_version is the one that they imitate.
+// otherProducts report their own version in a field of their own. Their redis_version is the one
+// that they imitate.
 var otherProducts = []string{"valkey", "redict", "dragonfly", "garnet", "kvrocks"}
 
-// productOf reads from INFO server what the server is.
+// productOf returns what the server is, from INFO server.
 func productOf(info string) (product, version string) {
 	product, version = strings.ToLower(infoField(info, "server_name")), infoField(info, "redis_version")
 	for _, other := range otherProducts {
@@ -150,14 +156,16 @@ func productOf(info string) (product, version string) {
 // maxUptime keeps the arithmetic of instants far from its limits.
 const maxUptime = 10 * 365 * 24 * time.Hour
 
-// noReplID is what Redis says for a second replication id that is not there.
+// noReplID is what Redis reports if there is no second replication id.
 const noReplID = "0000000000000000000000000000000000000000"
 
-// takeReplication reads INFO replication and refuses what is not a master (a slave, a replica, an
-// active-replica of KeyDB): it has no vote of its own. Its text comes behind that of INFO server.
+// takeReplication reads INFO replication, and refuses a server that is not a master (a slave, a
+// replica, an active-replica of KeyDB): it has no vote of its own. It needs the result of INFO
+// server.
 func (c *conn) takeReplication(info string) error {
 	if c.identity.RunID == "" && c.identity.Product == "dragonfly" {
-		// It has no run_id. Its master_replid is drawn at random by each process, and never stored.
+		// Dragonfly has no run_id. Each of its processes draws its master_replid at random, and
+		// never stores it.
 		c.identity.RunID = infoField(info, "master_replid")
 	}
 	c.identity.ReplID = infoField(info, "master_replid")
@@ -176,7 +184,7 @@ func (c *conn) takeReplication(info string) error {
 	}
 }
 
-// takeCluster reads INFO cluster, which says the same in all products.
+// takeCluster reads INFO cluster, which is the same in all products.
 func takeCluster(info string) error {
 	if infoField(info, "cluster_enabled") != "1" {
 		return nil

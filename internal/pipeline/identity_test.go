@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tellInfo makes the server answer INFO with these texts, by section. A section that is missing is
-// one that the server does not know: it answers an empty text, as Redis does.
+// tellInfo makes the server answer INFO with these texts, by section. The server does not know a
+// section that is missing: it answers with an empty text, as Redis does.
 func (h *harness) tellInfo(sections map[string]string) {
 	h.server.ReplyRaw(func(cmd []string) []byte {
 		if cmd[0] != "INFO" {
@@ -23,7 +23,7 @@ func (h *harness) tellInfo(sections map[string]string) {
 	})
 }
 
-// meet returns how a new node finds the server.
+// meet returns what a new node finds out about the server.
 func (h *harness) meet() (Stats, Identity) {
 	node := h.newNode("other:6379")
 	defer node.Close()
@@ -35,7 +35,7 @@ func (h *harness) meet() (Stats, Identity) {
 
 const mastersReplication = "# Replication\nrole:master\nconnected_slaves:0\nmaster_replid:5ca1ab1e\nmaster_repl_offset:0\n"
 
-func TestProductAndItsVersionAreTold(t *testing.T) {
+func TestProductAndItsVersionAreReported(t *testing.T) {
 	for want, server := range map[string]string{
 		"redis 7.0.15":         "# Server\nredis_version:7.0.15\nredis_mode:standalone\nrun_id:a\n",
 		"valkey 9.1.2":         "# Server\nredis_version:7.2.4\nserver_name:valkey\nvalkey_version:9.1.2\nserver_mode:standalone\nrun_id:a\n",
@@ -61,8 +61,8 @@ func TestProductAndItsVersionAreTold(t *testing.T) {
 	}
 }
 
-// Elsewhere a master_replid outlives the process, and says nothing about a restart.
-func TestReplicationIDIsNoRunIDElsewhere(t *testing.T) {
+// In other products, a master_replid outlives the process, so it does not reveal a restart.
+func TestReplicationIDStandsInForTheRunIDOfDragonflyOnly(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.tellInfo(map[string]string{"server": "# Server\nredis_version:7.0.15\n", "replication": mastersReplication})
 		stats, identity := h.meet()
@@ -71,7 +71,7 @@ func TestReplicationIDIsNoRunIDElsewhere(t *testing.T) {
 	})
 }
 
-func TestServerThatIsNoMasterOfItsOwnIsRefused(t *testing.T) {
+func TestServerThatIsNotAMasterOfItsOwnIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		server, replication, cluster string
 		reason                       error

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server that is stopped keeps a SET of the connection that was given up; when it goes on, it runs it. The release must
-// come behind it, although it goes out on another connection.
+// A stopped server still holds a SET of the connection that was given up, and runs it when it
+// continues. The release must run after it, although it takes another connection.
 func TestKeptCallComesBehindTheConnectionThatWasGivenUp(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
@@ -32,8 +32,8 @@ func TestKeptCallComesBehindTheConnectionThatWasGivenUp(t *testing.T) {
 	}, WithStallTimeout(500*time.Millisecond))
 }
 
-// A SET is lost in a proxy that delays it, while the connection breaks on our side: the new connection kills the old one at the server
-// before the release goes out, so the SET can never come behind it.
+// A proxy delays a SET while the connection breaks on our side. The new connection kills the old
+// one at the server before the release goes out, so the SET can never run after it.
 func TestOldConnectionIsKilledBeforeKeptCallsGoOut(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
@@ -56,14 +56,14 @@ func TestOldConnectionIsKilledBeforeKeptCallsGoOut(t *testing.T) {
 func TestRestartedServersClientsAreNotKilled(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
-		h.server.Restart(true) // its client numbers begin anew
+		h.server.Restart(true) // it numbers its clients anew
 		h.up()
 		assert.NotContains(t, h.executed(), "CLIENT")
 		assert.EqualValues(t, 2, h.dials.Load())
 	})
 }
 
-func TestKeptCallIsNotLostOnAServerThatServesNobody(t *testing.T) {
+func TestKeptCallSurvivesAServerThatServesNobody(t *testing.T) {
 	for _, words := range []string{
 		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
 		"LOADING Redis is loading the dataset in memory", "NOAUTH Authentication required.",
@@ -142,12 +142,12 @@ func TestKeptCallsAreBoundedTheOldestGoFirst(t *testing.T) {
 	})
 }
 
-// A server that was away has much to do. As long as it goes on answering, it is not stalled.
+// A server that was away has a backlog. As long as it keeps answering, it is not stalled.
 func TestAServerThatWorksOffABacklogIsNotGivenUp(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
 		var backlog time.Duration
-		h.server.Delay(func() time.Duration { // each of them behind those before it
+		h.server.Delay(func() time.Duration { // each command after the earlier ones
 			backlog += 300 * time.Millisecond
 			return backlog
 		}, nil)

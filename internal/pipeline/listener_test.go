@@ -11,13 +11,13 @@ import (
 
 const testChannel = "redquorum:wake:test"
 
-// recorder is a Listener that keeps what it is told.
+// recorder is a Listener that keeps what it receives.
 type recorder struct {
-	told chan struct{} // has room for one: there is something new
+	told chan struct{} // signals something new; room for one
 
 	mu     sync.Mutex
 	events []string // "subscribed", "unsubscribed", or a message behind a "<"
-	errs   []error  // of each "unsubscribed"
+	errs   []error  // one for each "unsubscribed"
 }
 
 func newRecorder() *recorder { return &recorder{told: make(chan struct{}, 1)} }
@@ -43,7 +43,7 @@ func (e *recorder) note(event string) {
 	}
 }
 
-// take returns what was told since the last time.
+// take returns the events since the last call.
 func (e *recorder) take() (events []string, errs []error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -52,14 +52,14 @@ func (e *recorder) take() (events []string, errs []error) {
 	return events, errs
 }
 
-// events returns what was told since the last time, once everything that happens now has happened.
+// events returns the events since the last call, once everything that happens now has happened.
 func (h *harness) events(e *recorder) []string {
 	synctest.Wait()
 	events, _ := e.take()
 	return events
 }
 
-// failures returns the errors of what was told since the last time, all of which was Unsubscribed.
+// failures returns the errors of the events since the last call, which must all be "unsubscribed".
 func (h *harness) failures(e *recorder) []error {
 	h.t.Helper()
 	synctest.Wait()
@@ -69,7 +69,7 @@ func (h *harness) failures(e *recorder) []error {
 	return errs
 }
 
-// subscribe returns a subscription of the node's that is in force.
+// subscribe returns a subscription of the node that is in force.
 func (h *harness) subscribe() (*Subscription, *recorder) {
 	h.t.Helper()
 	e := newRecorder()
@@ -78,7 +78,7 @@ func (h *harness) subscribe() (*Subscription, *recorder) {
 	return s, e
 }
 
-// publish says how many heard it.
+// publish returns how many subscribers received the message.
 func (h *harness) publish(message string) int64 {
 	h.t.Helper()
 	r := h.command("PUBLISH", testChannel, message).wait()
@@ -86,7 +86,7 @@ func (h *harness) publish(message string) int64 {
 	return r.reply.(int64)
 }
 
-// commandsOf returns the commands of that name that the server saw.
+// commandsOf returns the commands with that name that the server saw.
 func (h *harness) commandsOf(name string) (found []fakenode.Command) {
 	for _, c := range h.server.Commands() {
 		if c.Args[0] == name {

@@ -11,51 +11,53 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// Limits of what a node holds. A healthy node answers tens of thousands of calls per second within a millisecond; a
-// queue this long belongs to a node that does not answer, and more of it would only cost memory.
+// Limits of what a node holds. A healthy node answers tens of thousands of calls per second, each
+// within a millisecond. A queue this long belongs to a node that does not answer, and more of it
+// would only cost memory.
 const (
 	maxCalls = 16384 // calls without an answer, queued or sent
 	maxKept  = 16384 // kept calls beyond these, for a node that is away
 )
 
-// Node is one Redis master. Its methods may be called from any goroutine. It must not be copied.
+// Node is one Redis master. Its methods are safe for concurrent use. Do not copy it.
 type Node struct {
 	endpoint endpoint
 	name     string // the endpoint without credentials
 	config   config
 	cancel   context.CancelFunc // ends run
-	stopped  chan struct{}      // closed by run when it and all its goroutines have ended
+	stopped  chan struct{}      // closed when run and all its goroutines have ended
 	watch    *clock.Timer       // runs tick
 
-	mu      sync.Mutex // guards the fields below; never held over I/O, nor while a Sink is told
+	mu      sync.Mutex // guards the fields below; never held over I/O or a call of a Sink
 	state   State
 	downErr *CallError    // the last error, while state is Down
-	queue   ring          // to be sent, in order; while state is Down, only kept calls
+	queue   ring          // to be sent, in order; only kept calls while state is Down
 	conn    *conn         // nil unless state is Up
 	watchAt clock.Instant // when watch runs next
 	counts  counts
 
-	identity    Identity      // of the present or last connection
-	met         bool          // there was one
-	connections uint64        // made, and whose handshake succeeded
+	identity    Identity      // of the current or last connection
+	met         bool          // there has been a connection
+	connections uint64        // whose handshake succeeded
 	lastContact clock.Instant // when the last connection ended
 	observers   map[*byte]func()
-	drained     chan struct{} // closed when no kept call is without an answer; nil while nobody waits for that
+	drained     chan struct{} // closed when every kept call is answered; nil while nobody waits
 
-	subscriptions map[*Subscription]struct{} // that have not ended
+	subscriptions map[*Subscription]struct{} // those that have not ended
 }
 
-// State tells whether a node takes calls.
+// State says whether a node takes calls.
 type State uint8
 
 const (
-	// Connecting: the first dial, or the first one after a connection broke, is under way. Calls are queued.
+	// Connecting: the first dial, or the first one after a connection broke, is under way. Calls
+	// are queued.
 	Connecting State = iota
 	// Up: calls are sent.
 	Up
 	// Down: the last dial failed. Calls fail at once, and dialing goes on in the background.
 	Down
-	// Closed: for good.
+	// Closed: the node was closed.
 	Closed
 )
 
@@ -77,8 +79,9 @@ func (s State) String() string {
 
 const never = clock.Instant(math.MaxInt64)
 
-// NewNode returns the node at an endpoint (redis://, rediss://, unix:// or host:port) and begins to dial it in the
-// background. The error is [ErrEndpoint], says what is wrong, and never contains a password. Close the node when done.
+// NewNode returns the node at an endpoint (redis://, rediss://, unix:// or host:port) and starts to
+// dial it in the background. Its errors match [ErrEndpoint], say what is wrong, and never contain a
+// password. Close the node when done.
 func NewNode(endpoint string, opts ...Option) (*Node, error) {
 	e, err := parseEndpoint(endpoint)
 	if err != nil {
@@ -101,14 +104,14 @@ func NewNode(endpoint string, opts ...Option) (*Node, error) {
 	return n, nil
 }
 
-// Endpoint returns where the node is, without user and password.
+// Endpoint returns the endpoint without user and password.
 func (n *Node) Endpoint() string { return n.name }
 
-// Server identifies the server that the endpoint leads to, as far as its text tells: two nodes of one Server are one
-// master, whatever their databases.
+// Server identifies the server at the endpoint, as far as the text of the endpoint tells: two nodes
+// with the same Server are one master, whatever their databases.
 func (n *Node) Server() string { return n.endpoint.network + ":" + n.endpoint.address }
 
-// Do makes a call. It never waits: the answer comes to the call's Sink, by the request's deadline.
+// Do makes a call. It never waits: the answer reaches the call's Sink, by the request's deadline.
 func (n *Node) Do(c *Call) {
 	n.mu.Lock()
 	err := n.admitLocked(c)
@@ -119,7 +122,7 @@ func (n *Node) Do(c *Call) {
 		c.completed = true
 	} else if conn := n.conn; conn != nil && conn.idle {
 		conn.idle = false
-		conn.wake <- struct{}{} // has room: sent to only when idle was set, which takes it out first
+		conn.wake <- struct{}{} // there is room: idle is set only after the last signal was taken
 	}
 	if err == nil && c.Request.Deadline < n.watchAt {
 		n.watchLocked(c.Request.Deadline)
@@ -130,7 +133,8 @@ func (n *Node) Do(c *Call) {
 	}
 }
 
-// admitLocked counts a new call and returns why it fails at once, or nil (as an error: a nil *CallError would not be one).
+// admitLocked counts a new call. It returns why the call fails at once, or nil. (It returns an
+// error, because a nil *CallError would not be a nil error.)
 func (n *Node) admitLocked(c *Call) error {
 	n.counts.calls++
 	waiting := n.queue.len()
@@ -142,7 +146,7 @@ func (n *Node) admitLocked(c *Call) error {
 		return fail(Unsent, ErrClosed)
 	case n.state == Down:
 		if c.Keep && waiting >= maxKept {
-			n.queue.pop() // the oldest has had the longest time to expire by itself
+			n.queue.pop() // the key of the oldest had the most time to expire by itself
 			n.counts.dropped++
 		}
 		return n.downErr
@@ -155,17 +159,17 @@ func (n *Node) admitLocked(c *Call) error {
 	return nil
 }
 
-// Close ends the node: calls that are queued or not answered end with [ErrClosed], kept calls are
-// forgotten ([Node.Drain] waits for them, [Stats.Dropped] counts them), the connection is closed,
-// and so is every [Subscription]. It returns when every goroutine of the node has ended. A second
-// Close does nothing.
+// Close ends the node. Calls without an answer end with [ErrClosed], and kept calls are dropped
+// ([Node.Drain] waits for them, [Stats.Dropped] counts them). It closes the connection and every
+// [Subscription], and returns when all goroutines of the node have ended. A second Close does
+// nothing.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	n.state = Closed
 	if n.conn != nil {
 		n.conn.giveUpLocked(ErrClosed)
 	}
-	subscriptions := slices.Collect(maps.Keys(n.subscriptions)) // no more are added to a closed node
+	subscriptions := slices.Collect(maps.Keys(n.subscriptions)) // a closed node gets no more
 	n.mu.Unlock()
 	n.cancel()
 	for _, s := range subscriptions {
@@ -182,7 +186,7 @@ type outcome struct {
 	reply  any
 	err    error
 	proof  *Proof
-	proven bool // tell Proven
+	proven bool // call Proven, not Complete
 }
 
 func tell(outcomes []outcome) {
@@ -195,5 +199,5 @@ func tell(outcomes []outcome) {
 	}
 }
 
-// Clock returns the clock that deadlines count on.
+// Clock returns the clock of deadlines.
 func (n *Node) Clock() clock.Clock { return n.config.clock }

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCallsAreAnsweredInTheirOrder(t *testing.T) {
+func TestCallsAreAnsweredInOrder(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		var calls []*waiter
-		for i := range 1000 { // the first ones wait for the first dial
+		for i := range 1000 { // the first calls wait for the first dial
 			calls = append(calls, h.command("ECHO", fmt.Sprint(i)))
 		}
 		for i, w := range calls {
@@ -58,7 +58,7 @@ func TestStoppedNodeCostsTheCallerItsDeadlineAndNoMore(t *testing.T) {
 	})
 }
 
-func TestFirstDialIsWaitedForUntilTheDeadline(t *testing.T) {
+func TestCallsWaitForTheFirstDialUntilTheirDeadline(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.server.Mute(true)
 		r := h.command("SET", "k", "v").wait()
@@ -76,14 +76,14 @@ func TestFirstDialIsWaitedForUntilTheDeadline(t *testing.T) {
 func TestNodeThatIsDownFailsAtOnce(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.server.Kill()
-		first := h.command("PING").wait() // waits for the first dial, which fails at once
+		first := h.command("PING").wait() // it waits for the first dial, which fails at once
 		h.requireFate(first.err, Unsent, syscall.ECONNREFUSED)
 		assert.Zero(t, first.after)
 		stats := h.node.Stats()
 		assert.Equal(t, Down, stats.State)
 		assert.ErrorIs(t, stats.Err, syscall.ECONNREFUSED)
 
-		h.server.Mute(true) // a dial under way takes long now
+		h.server.Mute(true) // from now on, a dial takes long
 		time.Sleep(50 * time.Millisecond)
 		r := h.command("PING").wait()
 		h.requireFate(r.err, Unsent, syscall.ECONNREFUSED)
@@ -116,7 +116,7 @@ func TestIdleConnectionThatIsClosedCostsOneDialAndNoError(t *testing.T) {
 		}
 		assert.EqualValues(t, 11, h.dials.Load())
 		h.up()
-		// A server that restarts at once: the re-dial finds it.
+		// If a server restarts at once, the redial finds it.
 		h.server.Restart(true)
 		h.up()
 		assert.EqualValues(t, 12, h.dials.Load())
@@ -154,7 +154,7 @@ func TestStalledConnectionIsGivenUp(t *testing.T) {
 		h.requireFate(r.err, Unknown, ErrStalled)
 		assert.Less(t, r.after, time.Microsecond, "everything on the connection ends with it")
 		assert.Equal(t, Connecting, h.node.Stats().State)
-		time.Sleep(500 * time.Millisecond) // the dial succeeds, the handshake has no answer
+		time.Sleep(500 * time.Millisecond) // the dial succeeds, the handshake gets no answer
 		assert.Equal(t, Down, h.node.Stats().State)
 		assert.ErrorContains(t, h.node.Stats().Err, "not ready within")
 	}, WithStallTimeout(time.Second), WithDialTimeout(400*time.Millisecond))

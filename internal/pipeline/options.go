@@ -49,7 +49,8 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// WithTLSConfig is the configuration of rediss:// connections; ServerName defaults to the host of the endpoint.
+// WithTLSConfig sets the configuration of rediss:// connections. ServerName defaults to the host of
+// the endpoint.
 func WithTLSConfig(cfg *tls.Config) Option {
 	return func(c *config) error {
 		if cfg == nil {
@@ -60,8 +61,8 @@ func WithTLSConfig(cfg *tls.Config) Option {
 	}
 }
 
-// WithDialer replaces how a connection is made, for tunnels and tests. It must return when ctx ends; closing the
-// connection must end its reads and writes.
+// WithDialer sets the function that dials, for tunnels and tests. It must return when ctx ends.
+// Closing the connection must end its reads and writes.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return func(c *config) error {
 		if dial == nil {
@@ -72,9 +73,10 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 	}
 }
 
-// WithCredentials is asked for user name and password at every connect, instead of the ones in the endpoint, so that
-// they may change while the program runs. An empty user name is Redis' default user; an empty password sends no AUTH. It
-// must return when ctx ends. The endpoint it is given has no credentials in it.
+// WithCredentials sets a function that returns user name and password at every connect, instead of
+// those in the endpoint, so they may change while the program runs. An empty user name is Redis'
+// default user; an empty password sends no AUTH. The function must return when ctx ends. The
+// endpoint that it gets contains no credentials.
 func WithCredentials(credentials func(ctx context.Context, endpoint string) (username, password string, err error)) Option {
 	return func(c *config) error {
 		if credentials == nil {
@@ -85,11 +87,12 @@ func WithCredentials(credentials func(ctx context.Context, endpoint string) (use
 	}
 }
 
-// WithClientName is how connections show in CLIENT LIST ("redquorum"). No spaces or control characters; empty sets no name.
+// WithClientName sets the name of connections in CLIENT LIST ("redquorum"): printable ASCII without
+// spaces. An empty name sets none.
 func WithClientName(name string) Option {
 	return func(c *config) error {
 		if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return fmt.Errorf("%w: a client name has no spaces and printable ASCII only", ErrEndpoint)
+			return fmt.Errorf("%w: a client name is printable ASCII without spaces", ErrEndpoint)
 		}
 		c.clientName = name
 		return nil
@@ -101,19 +104,22 @@ func WithDialTimeout(d time.Duration) Option {
 	return func(c *config) error { return setDuration(&c.dialTimeout, "dial timeout", d) }
 }
 
-// WithStallTimeout is how long past its deadline a call may be without an answer before its connection is given up (2 s). Until then the
-// connection of a slow node is kept, because a release behind a slow SET is cheaper than a new connection. From 1 ms to 1 min.
+// WithStallTimeout sets how long past its deadline a call may go unanswered before its connection
+// is given up (2 s). Until then the connection of a slow node is kept, because a release behind a
+// slow SET is cheaper than a new connection. From 1 ms to 1 min.
 func WithStallTimeout(d time.Duration) Option {
 	return func(c *config) error { return setDuration(&c.stallTimeout, "stall timeout", d) }
 }
 
-// WithIdlePing is how long a connection may be idle before it is PINGed (5 s). From 1 ms to 1 min.
+// WithIdlePing sets how long a connection may be idle before it is PINGed (5 s). From 1 ms to 1
+// min.
 func WithIdlePing(d time.Duration) Option {
 	return func(c *config) error { return setDuration(&c.idlePing, "idle ping", d) }
 }
 
-// WithBackoff bounds the pause between two attempts to connect (10 ms, 500 ms): it doubles from the first to the
-// second, and each is taken at random from its upper half. From 1 ms to 1 min.
+// WithBackoff bounds the pause between two attempts to connect (10 ms, 500 ms). It doubles from
+// shortest to longest, and each pause is drawn at random from its upper half. Both are from 1 ms to
+// 1 min.
 func WithBackoff(shortest, longest time.Duration) Option {
 	return func(c *config) error {
 		if longest < shortest {
@@ -126,7 +132,8 @@ func WithBackoff(shortest, longest time.Duration) Option {
 	}
 }
 
-// WithClock is the clock of deadlines; [Request.Deadline] counts on it. Default: clock.System.
+// WithClock sets the clock of deadlines, [Request.Deadline] among them, and of pauses. Default:
+// clock.System.
 func WithClock(clk clock.Clock) Option {
 	return func(c *config) error {
 		if clk == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Calls that were made while a node is away, and have not run out of time, come in their order too.
+// Calls that were made while a node is away, and have not timed out, keep their order, too.
 func TestQueuedCallsStayInOrderOverABreak(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
@@ -43,7 +43,7 @@ func TestAnswerOfTheWrongKindBreaksTheConnection(t *testing.T) {
 		})
 		err := h.do(false, Request{Name: "SET", Args: []any{"k", "v"}, Accept: accept}).wait().err
 		h.requireFate(err, Unknown, ErrProtocol)
-		assert.ErrorContains(t, err, "SET was answered by a int64")
+		assert.ErrorContains(t, err, "SET was answered with int64")
 	})
 }
 
@@ -71,8 +71,9 @@ func TestSuspendedMachineFindsItsCallsOverdue(t *testing.T) {
 	})
 }
 
-// Many callers, a server that is stopped, cut, killed and restarted all the time: every call ends once and in time, and no
-// answer is another's. A surplus status that comes while a text is asked for is told by its kind.
+// Many callers share a server that is stopped, cut, killed and restarted all the time. Every call
+// ends once and in time, and no answer is another's. A surplus status that comes while a text is
+// due is recognized by its kind.
 func TestRandomFaultsLoseNoCallAndMixNoAnswers(t *testing.T) {
 	for seed := range uint64(6) {
 		inBubble(t, func(h *harness) {
@@ -85,7 +86,7 @@ func TestRandomFaultsLoseNoCallAndMixNoAnswers(t *testing.T) {
 					var told []*waiter
 					defer func() {
 						for _, w := range told {
-							w.wait() // fails where a call has ended twice since
+							w.wait() // fails if the call has ended a second time
 						}
 					}()
 					for n := 0; ; n++ {
@@ -136,7 +137,7 @@ func TestRandomFaultsLoseNoCallAndMixNoAnswers(t *testing.T) {
 			callers.Wait()
 			time.Sleep(5 * time.Second)
 			h.server.CutAfterWrite(0)
-			h.command("PING").wait() // for the one cut reply that may be left
+			h.command("PING").wait() // it takes the one cut reply that may be left
 			h.up()
 			assert.Zero(t, h.node.Stats().Waiting)
 		}, WithStallTimeout(300*time.Millisecond))

@@ -5,36 +5,36 @@ import (
 	"math"
 )
 
-// replyParser follows a stream of RESP2 replies byte by byte, keeping nothing but where it is.
+// replyParser follows a stream of RESP2 replies byte by byte. It keeps nothing but its position.
 type replyParser struct {
 	state  parserState
-	kind   byte  // of the present line: one of + - : $ *
-	length int64 // of the present $ or * line, so far, without its minus
-	digits int   // characters of the present line, a leading minus not counted
-	minus  bool  // the present line begins with one
-	body   int64 // bytes of a bulk string left
-	size   int64 // bytes of the present reply so far, what its bulk strings announced included
+	kind   byte  // of the current line: one of + - : $ *
+	length int64 // read from the current $ or * line so far, without its minus
+	digits int   // characters of the current line, without a leading minus
+	minus  bool  // the current line begins with a minus
+	body   int64 // bytes left of a bulk string
+	size   int64 // bytes of the current reply so far, with the announced ones of bulk strings
 	depth  int
 	left   [maxReplyDepth]int64 // entries left of each open array
-	quiet  bool                 // errors do not quote what was received
-	sought uint64               // which of the replies that the next bytes complete is sought; 0 for none
-	began  int                  // where it began in them; -1 where it is not in them as a whole
-	ended  int                  // and the place behind it
+	quiet  bool                 // errors do not quote the server
+	sought uint64               // which reply that the next feed completes is sought; 0 for none
+	began  int                  // where it begins in that feed; -1 if not all of it is there
+	ended  int                  // where it ends, exclusively
 }
 
 type parserState uint8
 
 const (
 	atType   parserState = iota // before the first byte of a value
-	inLine                      // behind it
+	inLine                      // behind that byte
 	atLF                        // behind the \r of a line
 	inBody                      // in a bulk string
 	atBodyCR                    // before the line end of a bulk string
 	atBodyLF
 )
 
-// feed follows p. It returns how many bytes of it may be handed on, how many replies became complete, and what is
-// wrong with the byte behind the good ones, if anything is.
+// feed follows p. It returns how many bytes of p may be handed on, how many replies became
+// complete, and what is wrong with the first byte that may not, if there is one.
 func (r *replyParser) feed(p []byte) (good int, complete uint64, err error) {
 	began := -1
 	r.began, r.ended = -1, -1
@@ -67,7 +67,7 @@ func (r *replyParser) feed(p []byte) (good int, complete uint64, err error) {
 	return len(p), complete, nil
 }
 
-// step takes one byte outside of a bulk string, and reports whether a whole reply ends with it.
+// step takes one byte outside a bulk string, and reports whether it completes a reply.
 func (r *replyParser) step(b byte) (done bool, err error) {
 	if r.size++; r.size > maxReplyBytes {
 		return false, errTooLong
@@ -136,7 +136,8 @@ func (r *replyParser) character(b byte) error {
 	return r.announced()
 }
 
-// announced looks at a length, and refuses it as soon as it is over its limit. The one negative length is -1, for null.
+// announced checks a length, and refuses it as soon as it is over its limit. The only negative
+// length is -1, for null.
 func (r *replyParser) announced() error {
 	switch {
 	case r.minus && (r.length != 1 || r.digits != 1):
@@ -149,7 +150,7 @@ func (r *replyParser) announced() error {
 	return nil
 }
 
-// endLine ends a line: the value is complete, or its body or entries follow.
+// endLine ends a line. Either the value is complete, or its body or entries follow.
 func (r *replyParser) endLine() (done bool, err error) {
 	switch {
 	case r.kind == '$' && !r.minus:
@@ -170,7 +171,8 @@ func (r *replyParser) endLine() (done bool, err error) {
 	return r.endValue(), nil
 }
 
-// endValue ends a value and the arrays that it was the last entry of, and reports whether the reply is complete.
+// endValue ends a value, and the arrays whose last entry it was. It reports whether the reply is
+// complete.
 func (r *replyParser) endValue() bool {
 	r.state = atType
 	for r.depth > 0 {
@@ -189,7 +191,7 @@ type parseError string
 func (e parseError) Error() string { return string(e) }
 
 const (
-	errNotRedis  parseError = "no Redis reply"
+	errNotRedis  parseError = "not a Redis reply"
 	errBadLine   parseError = "a broken line"
 	errBadNumber parseError = "a broken number"
 	errBadBody   parseError = "a bulk string without its line end"
@@ -198,7 +200,7 @@ const (
 	errTooDeep   parseError = "arrays nested over the limit of 8"
 )
 
-// excerpt returns a few bytes around the one that is wrong, for the error.
+// excerpt returns a few bytes around the wrong one, for the error.
 func excerpt(p []byte, at int) []byte {
 	return p[max(0, at-16):min(len(p), at+24)]
 }

@@ -80,7 +80,7 @@ func TestParserErrorQuotesTheServerUnlessQuiet(t *testing.T) {
 	assert.NotContains(t, err.Error(), "HTTP")
 }
 
-// However the stream is cut into reads, the parser sees the same.
+// The parser sees the same, however the stream is cut into reads.
 func TestParserDoesNotDependOnHowTheStreamIsCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SliceOfN(rapid.SampledFrom([]string{
@@ -117,8 +117,8 @@ type readOnly struct {
 func (r readOnly) Read(p []byte) (int, error) { return r.Reader.Read(p) }
 func (readOnly) Close() error                 { return nil }
 
-// Whatever a server sends, redigo behind the guard neither panics nor allocates what the stream did not pay for, and the guard's
-// count of replies is redigo's.
+// Whatever a server sends, redigo behind the guard neither panics nor allocates more than the
+// stream paid for, and the guard counts the replies as redigo does.
 func FuzzGuard(f *testing.F) {
 	for _, s := range []string{"+OK\r\n:1\r\n", "$99999999999999\r\n", "*1000000000000\r\n", "*2\r\n$3\r\nabc\r\n*-1\r\n", "-ERR x\r\n$-1\r\n"} {
 		f.Add([]byte(s), uint8(3))
@@ -144,7 +144,7 @@ func FuzzGuard(f *testing.F) {
 	})
 }
 
-func TestGuardRefusesARepliesNobodyAskedFor(t *testing.T) {
+func TestGuardRefusesRepliesNobodyAskedFor(t *testing.T) {
 	g := &guard{Conn: readOnly{Reader: strings.NewReader("+OK\r\n+OK\r\n")}}
 	g.asked.Store(1)
 	p := make([]byte, 100)

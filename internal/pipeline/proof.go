@@ -9,45 +9,45 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// MemoryKey is the key of a server's memory marker. It has no time to live, so it is gone when the
-// server has lost its keys, and another one when they were replaced.
+// MemoryKey is the key of a server's memory marker. It has no TTL, so it disappears when the server
+// loses its keys, and changes when they are replaced.
 const MemoryKey = "redquorum:memory"
 
-// OtherType is the [Proof.Marker] of a memory key that holds no string.
+// OtherType is the [Proof.Marker] of a memory key that does not hold a string.
 const OtherType = "?"
 
-// Proof is what a server's memory key held at a moment: what was executed on the same connection
-// before it, the server had not forgotten then, if this is the marker that is expected. It must not
-// be changed.
+// Proof is what a server's memory key held at a moment. If that is the expected marker, then the
+// server had not forgotten, at that moment, anything that it executed earlier on the same
+// connection. Do not change it.
 type Proof struct {
-	Marker string // empty where there is no such key
+	Marker string // empty if there is no such key
 }
 
 // Prover is the [Sink] of a request with [Request.Prove].
 type Prover interface {
 	Sink
-	// Proven is called in place of Complete when the server answered without an error. The proof
-	// was read behind the call, on the same connection; nil where the user may not read the memory
+	// Proven is called instead of Complete if the server answered without an error. The proof was
+	// read behind the call, on the same connection; it is nil if the user may not read the memory
 	// key.
 	Proven(call *Call, reply any, proof *Proof)
 }
 
-// errMemory means that the memory key could not be read behind a call, on a connection where that
-// was possible before.
-var errMemory = errors.New("pool: the memory key cannot be read any more")
+// errMemory means that the memory key could not be read behind a call, on a connection where it
+// could be read before.
+var errMemory = errors.New("pool: the memory key can no longer be read")
 
-// proofCall reads the memory key. It belongs to a connection, which uses it again when it has been
+// proofCall reads the memory key. It belongs to a connection, which reuses it once it has been
 // answered.
 type proofCall struct {
 	call    Call
-	request Request // its Sink is the proofCall, by which the reader knows it
+	request Request // its Sink is the proofCall, which is how the reader recognizes it
 }
 
 // Complete does nothing: the reader takes the answer.
 func (*proofCall) Complete(*Call, any, error) {}
 
-// takeProofLocked puts a GET of the memory key behind a batch with calls that are to be proven, of
-// which until is the last deadline.
+// takeProofLocked puts a GET of the memory key behind a batch with calls to prove. The last of
+// their deadlines is until.
 func (c *conn) takeProofLocked(until clock.Instant, batch []outgoing) []outgoing {
 	var p *proofCall
 	if last := len(c.spareProofs) - 1; last >= 0 {
@@ -61,27 +61,28 @@ func (c *conn) takeProofLocked(until clock.Instant, batch []outgoing) []outgoing
 	return c.takeLocked(&p.call, batch)
 }
 
-// askForProof is what a proofCall sends: it is the same always, and of every lock's.
+// askForProof is what a proofCall sends. It is always the same.
 var askForProof = fmt.Appendf(nil, "*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n", len(MemoryKey), MemoryKey)
 
-// isProof reports whether a reply is one that GET can give, or its short form (guard.shorten).
+// isProof reports whether a reply is one that GET can have, or its short form (guard.shorten).
 func isProof(reply any) bool { return reply == "OK" || isText(reply) }
 
-// isText reports whether a reply is one that GET can give.
+// isText reports whether a reply is one that GET can have.
 func isText(reply any) bool {
 	_, ok := reply.([]byte)
 	return ok || reply == nil
 }
 
-// provenLocked ends the calls that an answer to a proofCall stands behind; reply is its number. An error means that the
-// server does not let us see its memory any more: the next connection finds out what it is.
+// provenLocked ends the calls that the reply to a proofCall proves; reply is its number. An error
+// means that the server does not let us see its memory any more: the next connection finds out what
+// it is.
 func (c *conn) provenLocked(p *proofCall, a answer, reply uint64, outcomes []outcome) ([]outcome, error) {
 	c.spareProofs = append(c.spareProofs, p)
 	if a.reply == "OK" {
 		if c.guard.same != reply {
-			return outcomes, fmt.Errorf("%w: GET was answered by a status: out of step", ErrProtocol)
+			return outcomes, fmt.Errorf("%w: GET was answered with a status: out of step", ErrProtocol)
 		}
-		if c.proof != c.guard.sameAs { // another one came between
+		if c.proof != c.guard.sameAs { // another one came in between
 			c.proof = c.guard.sameAs
 			c.guard.expect(c.proof)
 		}
@@ -92,10 +93,10 @@ func (c *conn) provenLocked(p *proofCall, a answer, reply uint64, outcomes []out
 	case err == nil && proof == c.proof:
 	case err == nil:
 		c.proof = proof
-		c.guard.expect(proof) // of another type: an error, which is never like it
+		c.guard.expect(proof) // OtherType never matches: that reply is an error
 	case len(c.unproven) > 0:
 		return outcomes, fmt.Errorf("%w: %w: %w", ErrRefused, errMemory, err)
-	default: // the calls were refused, too: LOADING, for one
+	default: // the calls were refused, too: LOADING, for example
 	}
 	return c.tellProofLocked(outcomes), nil
 }
@@ -115,8 +116,8 @@ func (c *conn) tellProofLocked(outcomes []outcome) []outcome {
 	return outcomes
 }
 
-// readProof reads the answer to a GET of the memory key. It returns the last proof where nothing
-// has changed.
+// readProof reads the reply to a GET of the memory key. It returns the last proof if nothing has
+// changed.
 func readProof(last *Proof, reply any, err error) (*Proof, error) {
 	switch text, _ := reply.([]byte); {
 	case hasCode(err, "WRONGTYPE"):
@@ -130,26 +131,25 @@ func readProof(last *Proof, reply any, err error) (*Proof, error) {
 	}
 }
 
-// takeMemory takes the answer to the handshake's GET of the memory key.
+// takeMemory takes the reply to the handshake's GET of the memory key.
 func (c *conn) takeMemory(reply any) bool {
-	c.proof, _ = readProof(nil, reply, nil) //nolint:errcheck // a reply that is no error makes none
+	c.proof, _ = readProof(nil, reply, nil) //nolint:errcheck // only an error reply makes an error
 	c.proves, c.identity.Memory = true, c.proof
 	c.guard.expect(c.proof)
 	return isText(reply)
 }
 
-// takeNoMemory takes the server's refusal to tell. What keeps it from serving at all, the rest of
-// the handshake tells.
+// takeNoMemory takes the server's refusal to show the key. If something keeps the server from
+// serving at all, the other steps of the handshake show it.
 func (c *conn) takeNoMemory(words redis.Error) {
 	if proof, err := readProof(nil, nil, words); err == nil {
 		c.proves, c.proof, c.identity.Memory = true, proof, proof
 	}
 }
 
-// Reconnect gives up the present connection, as one on which the server has turned out to be
-// another than it was, or to have forgotten what it held. The next one finds out what it is. Calls
-// without an answer have an unknown fate; kept calls are sent again. Where there is no connection
-// it does nothing.
+// Reconnect gives up the current connection, because its server turned out to be a different one,
+// or to have forgotten what it held. The next connection finds out what it is. Unanswered calls
+// have an unknown fate; kept calls are sent again. Without a connection it does nothing.
 func (n *Node) Reconnect(reason error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// prover is a waiter that is told proofs.
+// prover is a waiter that receives proofs.
 type prover struct {
 	waiter
 	proof *Proof
@@ -22,7 +22,7 @@ func (p *prover) Proven(call *Call, reply any, proof *Proof) {
 	p.Complete(call, reply, nil)
 }
 
-// prove makes a call that is to be proven.
+// prove makes a call to prove.
 func (h *harness) prove(name string, args ...any) *prover {
 	p := &prover{waiter: waiter{h: h, began: time.Now(), done: make(chan struct{})}}
 	h.node.Do(&Call{Request: &Request{
@@ -31,8 +31,8 @@ func (h *harness) prove(name string, args ...any) *prover {
 	return p
 }
 
-// proofs returns what the server executed, but for the handshake: V for a SET, P for the GET of the
-// memory key.
+// votesAndProofs returns what the server executed, without the handshake: V for a SET, P for a GET
+// of the memory key.
 func (h *harness) votesAndProofs() (order string) {
 	for _, c := range h.server.Commands() {
 		switch {
@@ -48,7 +48,7 @@ func (h *harness) votesAndProofs() (order string) {
 func TestOneProofIsReadBehindTheVotesOfABatch(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		require.NoError(t, h.command("SET", MemoryKey, "one").wait().err)
-		h.node.mu.Lock() // so that the three are one batch
+		h.node.mu.Lock() // so that the three form one batch
 		h.node.conn.idle = false
 		h.node.mu.Unlock()
 		votes := []*prover{h.prove("SET", "a", "1"), h.prove("SET", "b", "1"), h.prove("SET", "c", "1")}
@@ -81,12 +81,12 @@ func (p *prover) proofOf() *Proof {
 	return p.proof
 }
 
-func TestAVoteWithoutItsProofIsOfUnknownFate(t *testing.T) {
+func TestAVoteWithoutItsProofHasAnUnknownFate(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
 		h.server.ReplyRaw(func(cmd []string) []byte {
 			if cmd[0] == "GET" {
-				return []byte{} // nothing
+				return []byte{} // no reply at all
 			}
 			return nil
 		})
@@ -117,7 +117,7 @@ func TestAVoteWithoutItsProofIsOfUnknownFate(t *testing.T) {
 	})
 }
 
-func TestWhereTheMemoryKeyIsForbiddenNothingIsProven(t *testing.T) {
+func TestNothingIsProvenIfTheMemoryKeyIsForbidden(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.server.RefuseWith("NOPERM No permissions to access a key", "GET")
 		h.up()
@@ -130,7 +130,7 @@ func TestWhereTheMemoryKeyIsForbiddenNothingIsProven(t *testing.T) {
 	})
 }
 
-func TestAConnectionThatMayNotReadTheMemoryKeyAnyMoreEnds(t *testing.T) {
+func TestAConnectionThatMayNoLongerReadTheMemoryKeyEnds(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
 		h.server.RefuseWith("NOPERM No permissions to access a key", "GET")
@@ -164,7 +164,7 @@ func TestReconnectFindsOutWhoTheServerIs(t *testing.T) {
 	})
 }
 
-func TestTheIdentityTellsWhatAMarkerIsComparedWith(t *testing.T) {
+func TestTheIdentityHasWhatAMarkerIsComparedWith(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
 		id, _ := h.node.Identity()
@@ -192,8 +192,8 @@ func TestTheIdentityTellsWhatAMarkerIsComparedWith(t *testing.T) {
 	})
 }
 
-// What is shortened is the answer to a proof, whole, and nothing that only looks like it.
-func TestOnlyAProofThatIsTheSameIsShortened(t *testing.T) {
+// Only the whole reply to a proof is shortened, and nothing that merely looks like it.
+func TestOnlyAnUnchangedProofIsShortened(t *testing.T) {
 	for name, test := range map[string]struct {
 		stream string
 		asked  uint64
@@ -230,8 +230,8 @@ func TestOnlyAProofThatIsTheSameIsShortened(t *testing.T) {
 	}
 }
 
-// A status is no answer to GET, and not taken for a short one.
-func TestAStatusIsNoProof(t *testing.T) {
+// A status is not a reply to GET, and not taken for a shortened one.
+func TestAStatusIsNotAProof(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		require.NoError(t, h.command("SET", MemoryKey, "one").wait().err)
 		require.NoError(t, h.prove("SET", "a", "1").wait().err)
@@ -246,8 +246,8 @@ func TestAStatusIsNoProof(t *testing.T) {
 	})
 }
 
-// The same text inside of a later reply, in bytes that complete no reply, is left alone.
-func TestWhatIsInsideOfALaterReplyIsNotShortened(t *testing.T) {
+// The same text within a later reply, in bytes that complete no reply, is left alone.
+func TestBytesWithinALaterReplyAreNotShortened(t *testing.T) {
 	client, server := net.Pipe()
 	defer server.Close()
 	g := &guard{Conn: client}

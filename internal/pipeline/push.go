@@ -1,9 +1,10 @@
 package pipeline
 
-// push is what a server sends to a subscriber: a message, the confirmation of a SUBSCRIBE, or the answer to a PING.
+// push is what a server sends to a subscriber: a message, the confirmation of SUBSCRIBE, or the
+// reply to PING.
 type push struct {
 	kind    pushKind
-	channel string // but of a pong
+	channel string // empty for a pong
 	text    string // of a message or a pong
 }
 
@@ -16,9 +17,9 @@ const (
 	pushPong
 )
 
-// parsePush reads a reply as redigo returns it. It reports whether the reply is, in every entry, one that RESP2 has for a
-// subscriber to a single channel. A subscriber is told things that it did not ask for, so this shape is all
-// that shows whether the server is in step.
+// parsePush reads a reply as redigo returns it. It reports whether the reply is, in every entry,
+// one that RESP2 has for a subscriber to a single channel. A subscriber receives things that it did
+// not ask for, so only this shape shows whether the server is in step.
 func parsePush(reply any) (p push, ok bool) {
 	entries, _ := reply.([]any)
 	if len(entries) < 2 {
@@ -46,7 +47,7 @@ func parsePush(reply any) (p push, ok bool) {
 	return push{}, false
 }
 
-// hasCount reports whether the third and last entry says that the client has that many subscriptions.
+// hasCount reports whether the third and last entry gives the client that many subscriptions.
 func hasCount(entries []any, want int64) bool {
 	if len(entries) != 3 {
 		return false

@@ -48,7 +48,7 @@ func TestPushesAreReadInEveryEntry(t *testing.T) {
 	}
 }
 
-// wire is the push as a server writes it.
+// wire returns the push as a server writes it.
 func (p push) wire() string {
 	bulk := func(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 	switch p.kind {
@@ -74,7 +74,8 @@ func readPush(stream []byte) (push, bool) {
 	return parsePush(reply)
 }
 
-// Whatever a server sends, a subscriber takes it for a push only where it is one: written again, it reads the same.
+// Whatever a server sends, a subscriber takes it for a push only if it is one: written again, it
+// reads the same.
 func FuzzPush(f *testing.F) {
 	for _, p := range []push{
 		{kind: pushMessage, channel: "c", text: "\r\n"},

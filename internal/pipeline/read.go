@@ -1,8 +1,6 @@
 package pipeline
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // answer is one reply as redigo returns it.
 type answer struct {
@@ -10,8 +8,8 @@ type answer struct {
 	err   error
 }
 
-// read hands the replies to their calls until the connection ends. The replies that came with one read are handed on
-// together: redigo returns them without waiting.
+// read hands the replies to their calls until the connection ends. Replies that came with one read
+// are handed on together: redigo returns them without waiting.
 func (n *Node) read(c *conn) error {
 	var answers []answer
 	var outcomes []outcome
@@ -31,7 +29,7 @@ func (n *Node) read(c *conn) error {
 			return err
 		}
 		for _, a := range answers {
-			if hasCode(a.err, "READONLY") { // it was a master when we connected; the next handshake finds out what it is now
+			if hasCode(a.err, "READONLY") { // no longer a master; the next handshake tells
 				return fmt.Errorf("%w: %w", ErrReplica, a.err)
 			}
 		}
@@ -41,8 +39,8 @@ func (n *Node) read(c *conn) error {
 	}
 }
 
-// match gives each reply to the oldest call without one. A reply that its call cannot have means that the server is
-// out of step: that call and all behind it stay pending, for broken.
+// match gives each reply to the oldest unanswered call. A reply that its call cannot have means
+// that the server is out of step: that call and all behind it stay pending, for broken to end.
 func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,10 +50,10 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 		}
 		call := c.pending.at(0)
 		if accept := call.Request.Accept; a.err == nil && accept != nil && !accept(a.reply) {
-			return outcomes, fmt.Errorf("%w: %s was answered by a %T: out of step", ErrProtocol, call.command(), a.reply)
+			return outcomes, fmt.Errorf("%w: %s was answered with %T: out of step", ErrProtocol, call.command(), a.reply)
 		}
 		if call.Keep && isAway(a.err) {
-			return outcomes, fmt.Errorf("%w: %w", ErrRefused, a.err) // the call stays pending, and is kept
+			return outcomes, fmt.Errorf("%w: %w", ErrRefused, a.err) // the kept call stays pending
 		}
 		c.pending.pop()
 		c.answered++
@@ -91,10 +89,13 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 	return outcomes, nil
 }
 
-// again puts a script that the server did not know (every connection loads a script before it first runs it, so somebody has
-// flushed them since) before everything that waits to be sent, and reports whether it did.
-// A later call of the same key that has been sent already would now come before it. Where that does harm the script
-// is not run at all: its caller went on (a release behind an extension; run late, the extension would write the key again).
+// again queues a script that the server did not know before everything that waits to be sent, and
+// reports whether it did. Every connection loads a script before it first runs it, so somebody has
+// flushed the scripts since.
+//
+// A later call for the same key that has already been sent would now run first. If that does harm,
+// the script is not run at all, because its caller has moved on: an extension run behind its lock's
+// release would write the key again.
 func (c *conn) again(call *Call) bool {
 	if call.completed && !call.Keep {
 		return false
@@ -110,7 +111,7 @@ func (c *conn) again(call *Call) bool {
 			}
 		}
 	}
-	c.scripts = nil // somebody made the server forget its scripts
+	c.scripts = nil // the server has forgotten them
 	call.eval = true
 	c.retries.push(call)
 	return true

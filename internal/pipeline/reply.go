@@ -10,15 +10,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// isReply reports whether an error of redigo is the server's answer, and not the end of the
+// isReply reports whether an error of redigo is the server's reply, rather than the end of the
 // connection.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
 
-// isAway reports whether a server says that it serves nobody at present, rather than what it thinks
-// of the command.
+// isAway reports whether an error says that the server currently serves nobody, rather than
+// something about the command.
 func isAway(err error) bool {
 	return slices.ContainsFunc([]string{"BUSY ", "LOADING ", "MASTERDOWN ", "MISCONF ", "NOAUTH ", "READONLY "}, func(code string) bool {
 		return hasCode(err, code)
@@ -29,7 +29,7 @@ func hasCode(err error, code string) bool {
 	return err != nil && strings.HasPrefix(err.Error(), code)
 }
 
-// connectionLost says that a connection ended, in words for a person.
+// connectionLost says that a connection ended, in words for people.
 func connectionLost(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("connection closed by the server: %w", err)

@@ -1,6 +1,6 @@
 package pipeline
 
-// ring is a first-in first-out queue of calls that keeps its room. The zero value is empty.
+// ring is a FIFO queue of calls that reuses its memory. The zero value is empty.
 type ring struct {
 	calls []*Call // length is a power of two
 	head  int
@@ -17,7 +17,7 @@ func (r *ring) push(c *Call) {
 	r.n++
 }
 
-// unshift puts c before all others.
+// unshift puts c in front.
 func (r *ring) unshift(c *Call) {
 	r.grow()
 	r.head = (r.head - 1) & (len(r.calls) - 1)
@@ -41,7 +41,7 @@ func (r *ring) popLast() *Call {
 	return c
 }
 
-// filter keeps the calls that keep says yes to, in their order.
+// filter keeps the calls for which keep returns true, in order.
 func (r *ring) filter(keep func(*Call) bool) {
 	for range r.n {
 		if c := r.pop(); keep(c) {

@@ -8,11 +8,12 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// steady is how long a connection must have lasted, where it answered nothing, for its end to be the end of a
-// connection and not another failed attempt to get one.
+// steady is how long a connection that answered nothing must have lasted for its end to count as a
+// lost connection, not as another failed attempt to connect.
 const steady = time.Second
 
-// run keeps the node connected until ctx ends. It is the node's writer too: between two dials it runs write.
+// run keeps the node connected until ctx ends. It is the node's writer, too: between two dials it
+// runs write.
 func (n *Node) run(ctx context.Context) {
 	defer close(n.stopped)
 	defer n.closed()
@@ -24,11 +25,11 @@ func (n *Node) run(ctx context.Context) {
 			began := n.config.clock.Now()
 			err = n.serve(c)
 			last = previous{clientID: c.clientID, runID: c.identity.RunID}
-			// A server that is out of step or refuses to serve would do so again at once.
+			// A server that is out of step, or refuses to serve, would do so again at once.
 			wrong := errors.Is(err, ErrProtocol) || errors.Is(err, ErrRefused)
 			if !wrong && (c.answered > 0 || n.config.clock.Now().Sub(began) >= steady) {
 				wait.Reset()
-				continue // this one dial is waited for
+				continue // calls wait for this one dial
 			}
 		}
 		n.down(err)
@@ -45,7 +46,7 @@ func (n *Node) serve(c *conn) error {
 	}
 	n.tellObservers()
 	go func() {
-		n.giveUp(c, n.read(c)) // ends a write that waits
+		n.giveUp(c, n.read(c)) // ends a blocked write
 		close(c.gone)
 	}()
 	n.giveUp(c, n.write(c)) // ends the reader
@@ -53,15 +54,15 @@ func (n *Node) serve(c *conn) error {
 	return n.broken(c)
 }
 
-// giveUp ends a connection for the first reason that there is. From then on the writer takes nothing more from the
-// queue: what is there waits for the next connection.
+// giveUp ends a connection. The first reason counts. From then on the writer takes nothing more
+// from the queue: what is there waits for the next connection.
 func (n *Node) giveUp(c *conn, err error) {
 	n.mu.Lock()
 	c.giveUpLocked(err)
 	n.mu.Unlock()
 }
 
-// up makes c the connection of the node; what is queued goes out on it, kept calls first.
+// up makes c the connection of the node. What is queued goes out on it, kept calls first.
 func (n *Node) up(c *conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -78,9 +79,10 @@ func (n *Node) up(c *conn) bool {
 	return true
 }
 
-// broken takes c away from the node. Nobody reads or writes on it any more, so what was sent and not answered has an
-// unknown fate. Kept calls go back to the front of the queue, in their order: they were all made before the ones that
-// are queued. Scripts that the server did not know were certainly not executed, and are as if never sent.
+// broken takes c away from the node. Nobody reads or writes on it any more, so what was sent and
+// not answered has an unknown fate. Kept calls return to the front of the queue, in order: all of
+// them were made before the ones that are queued. Scripts that the server did not know were
+// certainly not executed, so they count as unsent.
 func (n *Node) broken(c *conn) error {
 	n.mu.Lock()
 	err := c.err
@@ -91,7 +93,7 @@ func (n *Node) broken(c *conn) error {
 	}
 	failed := fail(Unknown, c.err)
 	var outcomes []outcome
-	for _, o := range c.unproven { // executed, and nobody knows what the server remembered then
+	for _, o := range c.unproven { // executed, but nobody knows what the server remembered then
 		if !o.call.completed {
 			o.call.completed = true
 			outcomes = append(outcomes, outcome{call: o.call, err: failed})
@@ -116,7 +118,8 @@ func (n *Node) broken(c *conn) error {
 	return err
 }
 
-// down fails what is queued, and from now on every call, with err, until a connection stands. Kept calls stay.
+// down fails what is queued, and every call from now on, with err, until there is a connection.
+// Kept calls stay.
 func (n *Node) down(err error) {
 	n.mu.Lock()
 	if n.state == Closed {

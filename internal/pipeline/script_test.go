@@ -69,12 +69,12 @@ func TestUnknownScriptsKeepTheirOrderAmongThemselvesAndBeforeWhatIsQueued(t *tes
 	})
 }
 
-// An extension that the server did not know, with the release of the same lock already on its way: run now, it would bring
-// the key back behind its release.
+// The server does not know an extension, and the release of the same lock is already on its way.
+// Run now, the extension would bring the key back after its release.
 func TestUnknownScriptIsNotRunBehindALaterCallOfItsKey(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		write := NewScript(`return redis.call('SET', KEYS[1], ARGV[1])`)
-		require.NoError(t, h.script(false, deleteScript, "x", "v").wait().err) // the server knows this one
+		require.NoError(t, h.script(false, deleteScript, "x", "v").wait().err) // now it is loaded
 		h.forbidLoading()
 		extend := h.script(false, write, "k", "v")
 		release := h.script(false, deleteScript, "k", "v")

@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Redis before 7 wraps what a command in a script was refused with:
+// Redis before 7 wraps the error of a command within a script:
 //
 //	ERR Error running script (call to f_<digest>): @user_script:1: @user_script: 1: -READONLY You can't ...
 const (
@@ -15,8 +15,9 @@ const (
 	scriptErrorPlace  = "@user_script:"
 )
 
-// unwrapped returns an error reply as Redis 7 words it: with the code of the command that a script
-// could not run in front. What has no such code, as an error of Lua's, stays as it is.
+// unwrapped returns an error reply in the form of Redis 7: it begins with the code of the command
+// that failed within the script. An error without such a code, such as one of Lua's own, stays as
+// it is.
 func unwrapped(err error) error {
 	words, ok := errors.AsType[redis.Error](err)
 	if !ok || !strings.HasPrefix(string(words), scriptErrorPrefix) {

@@ -33,7 +33,8 @@ func TestErrorsOfScriptsBeginWithTheCodeOfTheCommand(t *testing.T) {
 	assert.NoError(t, unwrapped(nil))
 }
 
-// Before Redis 7, too, a release that a replica refused is delivered when it is a master again.
+// Before Redis 7, too, a release that a replica refused is delivered once the server is a master
+// again.
 func TestKeptScriptThatAnOlderServerRefusedIsDelivered(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		require.NoError(t, h.command("SET", "k", "v").wait().err)

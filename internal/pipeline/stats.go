@@ -1,24 +1,24 @@
 package pipeline
 
-// Stats is what a node has done and how it is, at one moment.
+// Stats says what a node has done and what state it is in, at one moment.
 type Stats struct {
 	Endpoint string // without user and password
 	State    State
-	Err      error  // why the node is Down; nil otherwise
-	RunID    string // of the server that answers or answered last; empty where unidentified or never connected
-	Product  string // of that server: "redis", "valkey" and the like; empty where unknown
+	Err      error  // why the node is Down; nil in other states
+	RunID    string // of the server that answers, or answered last; empty if unknown
+	Product  string // of that server: "redis", "valkey" and the like; empty if unknown
 	Version  string // of that product
-	Waiting  int    // calls without an answer, queued or sent
-	Kept     int    // kept calls that nobody waits for any more, to be delivered when the node is back
+	Waiting  int    // unanswered calls, queued or sent
+	Kept     int    // kept calls that nobody waits for any more, delivered when the node is back
 	Calls    uint64 // calls made
 	Timeouts uint64 // calls that ended at their deadline
-	Connects uint64 // connections made
-	Dropped  uint64 // kept calls that were given up: there were too many, or the node was closed
+	Connects uint64 // connections established
+	Dropped  uint64 // kept calls given up, because there were too many or the node was closed
 }
 
 type counts struct{ calls, timeouts, connects, dropped, pings uint64 }
 
-// Stats returns the present figures.
+// Stats returns the current figures.
 func (n *Node) Stats() Stats {
 	n.mu.Lock()
 	defer n.mu.Unlock()

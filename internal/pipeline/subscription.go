@@ -12,50 +12,55 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// refusedPause is the longest pause between two attempts where the server refuses; the shortest is half of it. What it refuses (an
-// ACL, a wrong password) stays refused until a person changes it, so many clients that ask every half second
-// would only be a load on the server, and fill its ACL log.
+// refusedPause is the longest pause between two attempts if the server refuses; the shortest is
+// half of it. What a server refuses (an ACL, a wrong password) stays refused until a person changes
+// it. Many clients that retry every half second would only load the server, and fill its ACL log.
 const refusedPause = 10 * time.Second
 
-// Listener is told what a subscription hears. All its methods are called from one goroutine of the subscription's, one
-// after the other; they must be quick, must not wait, and must not call Close of the subscription or of its node.
+// Listener receives the messages of a subscription. One goroutine of the subscription calls all its
+// methods, one after the other. They must be quick, must not wait, and must not call Close of the
+// subscription or of its node.
 type Listener interface {
-	// Subscribed is called each time the server has confirmed the subscription: what is published from now on is heard.
-	// After a break, what was published meanwhile is lost.
+	// Subscribed is called each time the server has confirmed the subscription: what is published
+	// from now on arrives. What was published during a break is lost.
 	Subscribed()
-	// Unsubscribed is called when the subscription is not in force: the connection broke or could not be made, or the server
-	// refuses (ACL). err says why, and never contains a password. It may be called again and again while attempts fail.
-	// The last call of all is Unsubscribed with [ErrClosed].
+	// Unsubscribed is called when the subscription is not in force: the connection broke or could
+	// not be made, or the server refuses (ACL). err says why, and never contains a password. It may
+	// be called repeatedly while attempts fail. The last call of all is Unsubscribed with
+	// [ErrClosed].
 	Unsubscribed(err error)
 	// Message is called with each message, in the order in which the server sent them.
 	Message(message string)
 }
 
-// Subscription is a connection to a node's server that hears what is published on one channel. It is made anew when it
-// breaks. Make it with [Node.Subscribe]. Its methods may be called from any goroutine.
+// Subscription is a connection to a node's server that receives what is published on one channel.
+// It reconnects when it breaks. Create it with [Node.Subscribe]. Its methods are safe for
+// concurrent use.
 type Subscription struct {
 	node    *Node
 	channel string
 	to      Listener
 	cancel  context.CancelFunc // ends run
-	stopped chan struct{}      // closed by run when it and all its goroutines have ended
+	stopped chan struct{}      // closed when run and all its goroutines have ended
 
-	mu         sync.Mutex // guards the fields below; never held over I/O, nor while the Listener is told
+	mu         sync.Mutex // guards the fields below; never held over I/O or a call of the Listener
 	closed     bool
 	conn       *conn         // nil unless the subscription is in force
 	watch      *clock.Timer  // runs tick for conn
-	receivedAt clock.Instant // when something last came on conn
-	ping       string        // the text of the PING that has no answer yet; empty while there is none
+	receivedAt clock.Instant // when something last arrived on conn
+	ping       string        // the text of the unanswered PING; empty if there is none
 	pingedAt   clock.Instant // when it was due
 	pings      uint64
 }
 
-// Subscribe makes the node's server tell a Listener what is published on a channel. It returns at once and dials in the
-// background, with the node's endpoint and options. Each subscription costs a connection and two goroutines,
-// until it is closed: have few. Its state has nothing to do with the node's.
+// Subscribe makes the node's server send a Listener what is published on a channel. It returns at
+// once and dials in the background, with the node's endpoint and options. Each subscription costs a
+// connection and two goroutines until it is closed, so have few. Its state is independent of the
+// node's.
 //
-// A subscription breaks where the server says what no subscriber to one channel is told, or a message over 1 MiB.
-// On a closed node the Listener is told nothing but Unsubscribed with [ErrClosed], from a goroutine, and the subscription is closed.
+// A subscription breaks if the server sends something that no subscriber to one channel receives,
+// or a message over 1 MiB. On a closed node the Listener receives only Unsubscribed with
+// [ErrClosed], from a goroutine, and the subscription is closed.
 func (n *Node) Subscribe(channel string, to Listener) *Subscription {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Subscription{node: n, channel: channel, to: to, cancel: cancel, stopped: make(chan struct{})}
@@ -64,23 +69,23 @@ func (n *Node) Subscribe(channel string, to Listener) *Subscription {
 		s.closed = true
 		cancel()
 	} else {
-		n.subscriptions[s] = struct{}{} // Close of the node finds it, or has been seen above
+		n.subscriptions[s] = struct{}{} // the node's Close either finds it or was seen above
 	}
 	n.mu.Unlock()
 	go s.run(ctx)
 	return s
 }
 
-// Close ends the subscription. It returns nil, when its goroutines have ended and the Listener has been told Unsubscribed with
-// [ErrClosed]; so it must not be called by the Listener, nor holding a mutex that the Listener takes. A second Close does
-// nothing more.
+// Close ends the subscription. It returns nil once its goroutines have ended and the Listener has
+// received Unsubscribed with [ErrClosed]. So do not call it from the Listener, nor while holding a
+// mutex that the Listener takes. A second Close does nothing more.
 func (s *Subscription) Close() error {
 	s.end()
 	return nil
 }
 
 func (s *Subscription) end() {
-	s.cancel() // before ErrClosed can be seen: run tells it once, as the last thing
+	s.cancel() // before ErrClosed is visible, so that run reports it only once, at the end
 	s.mu.Lock()
 	s.closed = true
 	if s.conn != nil {
@@ -90,7 +95,7 @@ func (s *Subscription) end() {
 	<-s.stopped
 }
 
-// run keeps the subscription in force until ctx ends. It is the goroutine that tells the Listener.
+// run keeps the subscription in force until ctx ends. It is the goroutine that calls the Listener.
 func (s *Subscription) run(ctx context.Context) {
 	defer s.ended()
 	n := s.node
@@ -102,7 +107,7 @@ func (s *Subscription) run(ctx context.Context) {
 		if err == nil {
 			before, began := c.received, n.config.clock.Now()
 			err = s.serve(c)
-			// As for the node's own connection: what broke in use is replaced at once.
+			// As with the node's own connection, one that broke in use is replaced at once.
 			if used := c.received > before; !errors.Is(err, ErrProtocol) && (used || n.config.clock.Now().Sub(began) >= steady) {
 				wait.Reset()
 				s.unsubscribed(ctx, err)
@@ -118,14 +123,15 @@ func (s *Subscription) run(ctx context.Context) {
 	}
 }
 
-// unsubscribed tells why the subscription is not in force; once it was closed, ended does.
+// unsubscribed reports why the subscription is not in force. Once it was closed, ended does.
 func (s *Subscription) unsubscribed(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		s.to.Unsubscribed(err)
 	}
 }
 
-// ended is the last thing that run does. The node forgets the subscription when nobody has to wait for it any more.
+// ended is the last thing that run does. The node forgets the subscription once nobody has to wait
+// for it.
 func (s *Subscription) ended() {
 	s.to.Unsubscribed(ErrClosed)
 	close(s.stopped)
@@ -135,12 +141,13 @@ func (s *Subscription) ended() {
 	delete(n.subscriptions, s)
 }
 
-// handshake sends everything that a subscriber's connection needs with one write, and takes the answers. The server is not asked
-// who it is: the node asks, and a message from a wrong one would only say something that its hearer finds untrue.
+// handshake sends everything that a subscriber's connection needs with one write, and takes the
+// answers. It does not ask the server who it is: the node does, and a message from a wrong server
+// would only say something that its receiver finds untrue.
 func (s *Subscription) handshake(c *conn, username, password string) error {
 	c.guard.pushes = true
-	// The parser stays quiet for good where there is a password: what the server makes of AUTH may come late here, for
-	// nobody counts the replies.
+	// If there is a password, the parser stays quiet for good. Replies are not counted here, so the
+	// server's reply to AUTH may still come later.
 	steps := append(authenticate(username, password), s.node.setName()...)
 	steps = append(steps, step{outgoing: outgoing{"SUBSCRIBE", []any{s.channel}}, use: func(reply any) bool {
 		p, ok := parsePush(reply)
@@ -152,8 +159,8 @@ func (s *Subscription) handshake(c *conn, username, password string) error {
 	return nil
 }
 
-// isLasting reports whether an attempt failed by the server's will, and not by what will pass: a server that loads its
-// data or runs a script serves again.
+// isLasting reports whether an attempt failed because the server refuses, not for a reason that
+// will pass: a server that loads its data or runs a script will serve again.
 func isLasting(err error) bool {
 	var words redis.Error
 	if !errors.As(err, &words) {

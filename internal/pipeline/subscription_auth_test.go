@@ -67,7 +67,7 @@ func TestPasswordIsInNoErrorOfASubscription(t *testing.T) {
 				}
 				return []byte(answer)
 			})
-			for _, rest := range []string{"", strings.Repeat("x", 200)} { // of which Redis repeats the beginning
+			for _, rest := range []string{"", strings.Repeat("x", 200)} { // Redis repeats its start
 				node := h.newNode("redis://:hunter2" + rest + "@fake:6379")
 				defer node.Close()
 				e := newRecorder()
@@ -84,7 +84,7 @@ func TestPasswordIsInNoErrorOfASubscription(t *testing.T) {
 	}
 }
 
-func TestServerThatRepeatsThePasswordIsAskedSeldom(t *testing.T) {
+func TestServerThatRepeatsThePasswordIsRarelyAsked(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		node := h.newNode("redis://:hunter2@fake:6379")
 		defer node.Close()
@@ -101,7 +101,7 @@ func TestServerThatRepeatsThePasswordIsAskedSeldom(t *testing.T) {
 	})
 }
 
-func TestRefusedSubscriptionAsksSeldom(t *testing.T) {
+func TestRefusedSubscriptionRarelyRetries(t *testing.T) {
 	for _, words := range []string{
 		"NOPERM this user has no permissions to access one of the channels used as arguments",
 		"NOAUTH Authentication required.", "ERR unknown command 'SUBSCRIBE'",

@@ -50,7 +50,7 @@ func TestCloseEndsASubscriptionInEveryState(t *testing.T) {
 					h.server.Mute(false)
 					h.server.Continue()
 					time.Sleep(time.Minute)
-					assert.Empty(t, h.events(e), "nothing is told any more")
+					assert.Empty(t, h.events(e), "no more events")
 					want := 1
 					if byNode || name == "between dials" {
 						want = 0
@@ -81,7 +81,7 @@ func TestSubscriptionIsClosedByManyAtOnce(t *testing.T) {
 	})
 }
 
-// Close may come when the server has just confirmed, and find no connection that it could end.
+// Close may come just after the server has confirmed, and find no connection to end.
 func TestConnectionThatWasMadeForAClosedSubscriptionIsClosed(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		s, e := h.subscribe()

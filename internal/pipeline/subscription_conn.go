@@ -14,7 +14,7 @@ func (s *Subscription) serve(c *conn) error {
 		s.giveUp(c, s.writePings(c)) // ends the reader
 	}()
 	s.to.Subscribed()
-	s.giveUp(c, s.read(c)) // ends a write that waits
+	s.giveUp(c, s.read(c)) // ends a blocked write
 	close(c.gone)
 	<-pinging
 	s.mu.Lock()
@@ -24,7 +24,7 @@ func (s *Subscription) serve(c *conn) error {
 	return c.err
 }
 
-// begin makes c the connection of the subscription, unless that was closed meanwhile.
+// begin makes c the connection of the subscription, unless the subscription was closed meanwhile.
 func (s *Subscription) begin(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,11 +33,12 @@ func (s *Subscription) begin(c *conn) bool {
 	}
 	config := &s.node.config
 	s.conn, s.receivedAt = c, config.clock.Now()
-	s.watch = config.clock.AfterFunc(config.idlePing, func() { s.tick(c) }) // tick waits for mu, so it finds watch set
+	// tick takes mu, so it finds watch set.
+	s.watch = config.clock.AfterFunc(config.idlePing, func() { s.tick(c) })
 	return true
 }
 
-// giveUp ends a connection for the first reason that there is.
+// giveUp ends a connection. The first reason counts.
 func (s *Subscription) giveUp(c *conn, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,12 +63,13 @@ func (s *Subscription) read(c *conn) error {
 	}
 }
 
-// take checks one reply, and counts it as a sign of life. Nothing of it is in the errors: it may repeat a password.
+// take checks one reply, and counts it as a sign of life. Its errors contain nothing of the reply,
+// which may repeat a password.
 func (s *Subscription) take(c *conn, reply any, refusal error) (push, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.err != nil {
-		return push{}, c.err // given up: the Listener need not hear what redigo has in store
+		return push{}, c.err // given up: the Listener does not need what redigo still has buffered
 	}
 	p, ok := push{kind: pushPong, text: s.ping}, true
 	if refusal == nil {
@@ -75,11 +77,11 @@ func (s *Subscription) take(c *conn, reply any, refusal error) (push, error) {
 	}
 	switch {
 	case !ok:
-		return push{}, fmt.Errorf("%w: a subscriber was sent a %T", ErrProtocol, reply)
+		return push{}, fmt.Errorf("%w: a subscriber received %T", ErrProtocol, reply)
 	case p.kind == pushPong && (s.ping == "" || p.text != s.ping):
 		return push{}, fmt.Errorf("%w: a reply that nobody asked for", ErrProtocol)
 	case p.kind == pushPong:
-		// An error is an answer too: an ACL may forbid PING.
+		// An error is an answer, too: an ACL may forbid PING.
 		s.ping = ""
 	case p.kind != pushMessage || p.channel != s.channel:
 		return push{}, fmt.Errorf("%w: the server changed the subscription", ErrProtocol)
@@ -88,8 +90,9 @@ func (s *Subscription) take(c *conn, reply any, refusal error) (push, error) {
 	return p, nil
 }
 
-// tick runs when something may be due: it has an idle connection PINGed, and gives it up where that has no answer. It counts
-// from the PING, and not from what was last heard, for a process that did not run for a while has not listened either.
+// tick runs when something may be due. It has an idle connection PINGed, and gives up the
+// connection if that PING is not answered. The time counts from the PING, not from the last
+// message, because a process that did not run for a while did not receive either.
 func (s *Subscription) tick(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,19 +110,19 @@ func (s *Subscription) tick(c *conn) {
 		s.ping, s.pingedAt = fmt.Sprint("redquorum-subscriber-", s.pings), now
 		select {
 		case c.wake <- struct{}{}:
-		default: // the writer has not come to the last one, and will find this one
+		default: // the writer has not taken the last signal, and will find this PING
 		}
 	}
-	giveUpAt := max(s.pingedAt, s.receivedAt).Add(config.dialTimeout) // what comes before the answer is a sign of life too
+	giveUpAt := max(s.pingedAt, s.receivedAt).Add(config.dialTimeout) // any reply is a sign of life
 	if giveUpAt > now {
 		s.watch.Reset(giveUpAt.Sub(now))
 		return
 	}
-	c.giveUpLocked(fmt.Errorf("%w: nothing heard for %v", ErrStalled, now.Sub(s.receivedAt)))
+	c.giveUpLocked(fmt.Errorf("%w: nothing received for %v", ErrStalled, now.Sub(s.receivedAt)))
 }
 
-// writePings sends a PING whenever tick wants one. It is not tick that writes: a write may wait for a peer that takes
-// nothing, and tick is what ends it.
+// writePings sends a PING whenever tick wants one. tick itself does not write, because a write may
+// wait for a peer that takes nothing, and tick is what ends such a write.
 func (s *Subscription) writePings(c *conn) error {
 	for {
 		select {
@@ -131,7 +134,7 @@ func (s *Subscription) writePings(c *conn) error {
 		text := s.ping
 		s.mu.Unlock()
 		if text == "" {
-			continue // a wrong server answered before it was asked
+			continue // a wrong server answered too early
 		}
 		if err := c.send([]outgoing{{"PING", []any{text}}}); err != nil {
 			return connectionLost(err)

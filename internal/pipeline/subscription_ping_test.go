@@ -61,7 +61,7 @@ func TestMessagesAreASignOfLifeWhileThePingHasNoAnswer(t *testing.T) {
 	})
 }
 
-// pingsOfSubscriber returns the PINGs that came on the connection of the last SUBSCRIBE.
+// pingsOfSubscriber returns the PINGs on the connection of the last SUBSCRIBE.
 func (h *harness) pingsOfSubscriber() (pings []fakenode.Command) {
 	subscribes := h.commandsOf("SUBSCRIBE")
 	for _, c := range h.commandsOf("PING") {
@@ -120,7 +120,7 @@ func TestWrongAnswerToAPingBreaksTheSubscription(t *testing.T) {
 				_, e := h.subscribe()
 				h.server.OnCommand(func(c fakenode.Command) {
 					if c.Args[0] == "SUBSCRIBE" {
-						h.server.ReplyRaw(nil) // the subscription is made anew
+						h.server.ReplyRaw(nil) // it subscribes again
 					}
 				})
 				h.server.ReplyRaw(func(cmd []string) []byte {
@@ -139,7 +139,8 @@ func TestWrongAnswerToAPingBreaksTheSubscription(t *testing.T) {
 	}
 }
 
-// A peer that takes no bytes holds up the write of the PING. It is found, and does not hold up Close, all the same.
+// A peer that takes no bytes blocks the write of the PING. That is noticed all the same, and does
+// not delay Close.
 func TestSubscriptionWhosePingCannotBeWritten(t *testing.T) {
 	for _, byClose := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestSubscriptionWhosePingCannotBeWritten(t *testing.T) {
 				if dials++; dials != 2 { // the first is the node's own
 					return nil, errors.New("no more")
 				}
-				client, server := net.Pipe() // a write waits for the reader
+				client, server := net.Pipe() // a write blocks until the peer reads
 				go func() {
 					_, err := server.Read(make([]byte, 4096))
 					assert.NoError(t, err)

@@ -13,10 +13,10 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// patience bounds what a test waits for a real server. Nothing is asserted about how long it takes.
+// patience bounds what a test waits for a real server. No test asserts how long anything takes.
 const patience = 20 * time.Second
 
-// await takes what the Listener is told until the last of it is the wanted event, and returns all of it.
+// await takes events until the last of them is the wanted one, and returns all of them.
 func (e *recorder) await(t *testing.T, want string) (events []string, errs []error) {
 	t.Helper()
 	timeout := time.After(patience)
@@ -41,7 +41,7 @@ func publishOn(t *testing.T, server *redistest.Server, message string) int64 {
 	return receivers
 }
 
-// subscribeTo returns what listens on a server, by an endpoint of it.
+// subscribeTo returns the recorder of a subscription to the server at an endpoint.
 func subscribeTo(t *testing.T, endpoint string, opts ...Option) *recorder {
 	t.Helper()
 	node, err := NewNode(endpoint, opts...)
@@ -96,7 +96,7 @@ func TestRealServerRefusesASubscriberByItsACL(t *testing.T) {
 	require.NoError(t, err)
 	e := subscribeTo(t, "redis://locks:hunter2@"+server.Addr())
 	e.await(t, "subscribed")
-	_, err = server.Do("ACL", rule...) // Redis closes the connection of who hears what he may not
+	_, err = server.Do("ACL", rule...) // Redis closes subscriptions that are now forbidden
 	require.NoError(t, err)
 	for {
 		_, errs := e.await(t, "unsubscribed")
@@ -106,5 +106,5 @@ func TestRealServerRefusesASubscriberByItsACL(t *testing.T) {
 			break
 		}
 	}
-	assert.Zero(t, publishOn(t, server, "unheard"))
+	assert.Zero(t, publishOn(t, server, "lost"))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSubscriptionHearsMessagesInTheirOrder(t *testing.T) {
+func TestSubscriptionReceivesMessagesInOrder(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		_, e := h.subscribe()
 		var want []string
@@ -68,7 +68,7 @@ func TestSubscriberShakesHandsWithOneWrite(t *testing.T) {
 	})
 }
 
-func TestBrokenSubscriptionIsMadeAnewAtOnce(t *testing.T) {
+func TestBrokenSubscriptionReconnectsAtOnce(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		_, e := h.subscribe()
 		for range 5 {

@@ -13,7 +13,7 @@ import (
 
 const confirmation = "*3\r\n$9\r\nsubscribe\r\n$19\r\n" + testChannel + "\r\n:1\r\n"
 
-// wrongForSubscribers is what breaks a subscription, in the place of its confirmation and behind it.
+// wrongForSubscribers breaks a subscription, both in place of its confirmation and behind it.
 var wrongForSubscribers = map[string]string{
 	"not Redis":          "HTTP/1.1 400 Bad Request\r\n\r\n",
 	"RESP3":              ">3\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n$1\r\nx\r\n",
@@ -40,11 +40,11 @@ var wrongForSubscribers = map[string]string{
 	"subscribed twice":   "*3\r\n$9\r\nsubscribe\r\n$19\r\n" + testChannel + "\r\n:2\r\n",
 }
 
-func TestWhatNoSubscriberIsToldBreaksTheSubscription(t *testing.T) {
+func TestUnexpectedRepliesBreakTheSubscription(t *testing.T) {
 	wrong := map[string]string{"confirmed again": confirmation + confirmation}
 	for name, reply := range wrongForSubscribers {
 		wrong[name+" behind the confirmation"] = confirmation + reply
-		if reply[0] != '-' { // in the place of the confirmation, that is a refusal
+		if reply[0] != '-' { // in place of the confirmation, an error is a refusal
 			wrong[name] = reply
 		}
 	}
@@ -79,7 +79,7 @@ func TestWhatNoSubscriberIsToldBreaksTheSubscription(t *testing.T) {
 	}
 }
 
-func TestMessagesThatComeWithTheConfirmationAreHeard(t *testing.T) {
+func TestMessagesThatComeWithTheConfirmationArrive(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		message := "*3\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n$2\r\nhi\r\n"
 		h.server.ReplyRaw(func(cmd []string) []byte {
@@ -94,7 +94,7 @@ func TestMessagesThatComeWithTheConfirmationAreHeard(t *testing.T) {
 	})
 }
 
-func TestSubscriptionThatIsCutInAMessageDropsIt(t *testing.T) {
+func TestAMessageThatIsCutIsDropped(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		_, e := h.subscribe()
 		time.Sleep(steady)
@@ -117,7 +117,7 @@ func (e *slowRecorder) Message(message string) {
 	e.once.Do(func() { <-e.let })
 }
 
-func TestMessagesInStoreAreNotHeardOnceClosed(t *testing.T) {
+func TestBufferedMessagesAreDroppedByClose(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		e := &slowRecorder{recorder: newRecorder(), let: make(chan struct{})}
 		message := "*3\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n$1\r\nx\r\n"

@@ -8,18 +8,19 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// minTick is the shortest pause between two ticks, so that thousands of calls to a node that does not answer, each
-// with a deadline of its own, cost a tick per millisecond and not one each.
+// minTick is the shortest pause between two ticks, so that thousands of calls to a silent node,
+// each with its own deadline, cost one tick per millisecond, not one each.
 const minTick = time.Millisecond
 
-// watchLocked makes tick run at the given instant, in place of what was set before.
+// watchLocked makes tick run at the given instant, instead of the one set before.
 func (n *Node) watchLocked(at clock.Instant) {
 	n.watchAt = at
 	n.watch.Reset(max(at.Sub(n.config.clock.Now()), 0))
 }
 
-// tick runs when something may be due: it ends calls whose deadline has passed, gives up a connection whose oldest
-// call is overdue, and PINGs an idle one. It does its work by the local clock alone, whatever the network does.
+// tick runs when something may be due. It ends calls whose deadline has passed, gives up a
+// connection whose oldest call is overdue, and PINGs an idle one. It relies on the local clock
+// alone, whatever the network does.
 func (n *Node) tick() {
 	n.mu.Lock()
 	if n.state == Closed {
@@ -47,7 +48,7 @@ func (n *Node) tick() {
 		unsent = fmt.Errorf("not connected yet: %w", ErrTimeout)
 	}
 	n.queue.filter(func(c *Call) bool {
-		// A kept call stays in its place, so that it comes neither before nor behind what it was made behind or before.
+		// A kept call stays in its place, so its order relative to the other calls does not change.
 		return !overdue(c, Unsent, unsent) || c.Keep
 	})
 	if c := n.conn; c != nil {
@@ -71,14 +72,14 @@ func (n *Node) tick() {
 	tell(outcomes)
 }
 
-// tickConnLocked returns when to tick again for the connection's sake.
+// tickConnLocked returns when to tick again for the connection.
 func (n *Node) tickConnLocked(c *conn, now clock.Instant) clock.Instant {
 	if c.usedBy != c.answered {
 		c.usedBy, c.usedAt = c.answered, now
 	}
 	if c.pending.len() > 0 {
-		// What was made before the connection, as kept calls are, has its time from the
-		// connection's beginning; and a server that works off a long backlog is not stalled.
+		// A call made before the connection, such as a kept one, has its time from the start of the
+		// connection. A server that works off a long backlog is not stalled.
 		oldest := max(c.pending.at(0).Request.Deadline, c.since, c.usedAt)
 		giveUpAt := oldest.Add(n.config.stallTimeout)
 		if giveUpAt > now {
@@ -96,7 +97,7 @@ func (n *Node) tickConnLocked(c *conn, now clock.Instant) clock.Instant {
 	return now.Add(minTick)
 }
 
-// newPing returns a PING with a text of its own, so that its answer cannot be another's.
+// newPing returns a PING with a text of its own, so its answer cannot be taken for another's.
 func (n *Node) newPing(now clock.Instant) *Call {
 	n.counts.pings++
 	text := "redquorum-" + strconv.FormatUint(n.counts.pings, 10)
@@ -109,7 +110,7 @@ func (n *Node) newPing(now clock.Instant) *Call {
 	}}
 }
 
-// nobody waits for the answer.
+// nobody is a Sink that ignores outcomes.
 type nobody struct{}
 
 func (nobody) Complete(*Call, any, error) {}

@@ -29,8 +29,9 @@ func selfSigned(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// Closing TLS writes a farewell, and waits for seconds where the peer takes nothing. Nobody else may wait with it.
-func TestGivingUpATLSConnectionHoldsNobodyUp(t *testing.T) {
+// Closing TLS writes a farewell, which blocks for seconds if the peer takes nothing. Nobody else
+// may wait for it.
+func TestGivingUpATLSConnectionBlocksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		certificate := selfSigned(t)
 		var peer net.Conn
@@ -38,7 +39,7 @@ func TestGivingUpATLSConnectionHoldsNobodyUp(t *testing.T) {
 			if peer != nil {
 				return nil, io.ErrUnexpectedEOF
 			}
-			client, server := net.Pipe() // a write waits for the reader
+			client, server := net.Pipe() // a write blocks until the peer reads
 			peer = server
 			go func() {
 				s := tls.Server(server, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13})
@@ -47,7 +48,7 @@ func TestGivingUpATLSConnectionHoldsNobodyUp(t *testing.T) {
 				assert.NoError(t, err)
 				for command := range strings.SplitSeq(string(buf[:n]), "\r\n*") {
 					if strings.HasPrefix(command, "append") {
-						continue // the pattern of CONFIG GET
+						continue // it is the pattern of CONFIG GET
 					}
 					reply := "-ERR no\r\n"
 					if strings.Contains(command, "EVAL") {
@@ -56,7 +57,7 @@ func TestGivingUpATLSConnectionHoldsNobodyUp(t *testing.T) {
 					_, err = io.WriteString(s, reply)
 					assert.NoError(t, err)
 				}
-				_, err = s.Read(buf) // one command, and then nothing more
+				_, err = s.Read(buf) // one more command, and then nothing
 				assert.NoError(t, err)
 			}()
 			return client, nil

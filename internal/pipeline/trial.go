@@ -6,19 +6,19 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// trialScript is what a new connection runs to find out whether scripts can be run. It touches no
+// trialScript is what a new connection runs to find out whether it can run scripts. It touches no
 // key.
 var trialScript = NewScript("return 1")
 
-// trial is what a server answered to the script of a new connection. What is granted on a server
-// that runs no scripts could neither be renewed nor released, so such a server is refused before
-// anything is granted.
+// trial is the server's replies to the script of a new connection. What a server without scripts
+// grants could be neither renewed nor released, so such a server is refused before it grants
+// anything.
 //
-// Everything is sent at once, without the answers: a server that has been told the script by SCRIPT
-// LOAD runs it by EVALSHA. Where an ACL forbids SCRIPT LOAD, a NOSCRIPT shows that EVALSHA itself
-// is allowed, and EVAL is how the script becomes known.
+// Everything is sent at once, without waiting for replies: a server that was given the script by
+// SCRIPT LOAD runs it by EVALSHA. If an ACL forbids SCRIPT LOAD, NOSCRIPT shows that EVALSHA itself
+// is allowed, and EVAL loads the script.
 type trial struct {
-	load, short, full error // what SCRIPT LOAD, EVALSHA and EVAL were refused with; nil where they were not
+	load, short, full error // of SCRIPT LOAD, EVALSHA and EVAL; nil if they were not refused
 }
 
 func (t *trial) steps() []step {
@@ -41,8 +41,7 @@ func (t *trial) steps() []step {
 	}
 }
 
-// verdict returns nil where scripts can be run: by EVALSHA, with a way to make the server know
-// them.
+// verdict returns nil if scripts can be run: by EVALSHA, with a way to load them.
 func (t *trial) verdict() error {
 	known := t.load == nil || t.full == nil
 	unknown := hasCode(t.short, "NOSCRIPT")
@@ -56,14 +55,14 @@ func (t *trial) verdict() error {
 	}
 }
 
-// noScripts says what to do about it, too. Words of another code (OOM, MISCONF) are about a state
-// that may pass: the server cannot be used until it has, but it can run scripts.
+// noScripts returns an error that also says what to do. Other codes (OOM, MISCONF) are about a
+// state that may pass: the server cannot be used until then, but it can run scripts.
 func noScripts(command string, words error) error {
 	switch {
 	case hasCode(words, "NOPERM"):
 		return fmt.Errorf("%w: %s: %w (allow the user EVALSHA, and EVAL or SCRIPT LOAD)", ErrNoScripts, command, words)
 	case hasCode(words, "ERR"):
-		return fmt.Errorf("%w: %s: %w (switch Lua on at the server, or use one that has it)", ErrNoScripts, command, words)
+		return fmt.Errorf("%w: %s: %w (enable Lua on the server, or use one that has it)", ErrNoScripts, command, words)
 	default:
 		return fmt.Errorf("%s: %w", command, words)
 	}

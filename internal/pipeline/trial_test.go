@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Words of servers that cannot run scripts, or not for this user.
+// Errors of servers that cannot run scripts, or not for this user.
 const (
 	noPermission = "NOPERM this user has no permissions to run the command"
 	noLua        = "ERR Could not find scripting engine 'lua'"
@@ -16,8 +16,8 @@ const (
 
 func TestServerThatCannotRunScriptsIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		load, short, full string // what SCRIPT, EVALSHA and EVAL are refused with; "" for not at all
-		says              string // of the error; "" where the server can be used
+		load, short, full string // errors of SCRIPT, EVALSHA and EVAL; "" for none
+		says              string // the error; "" if the server can be used
 	}{
 		"everything":            {"", "", "", ""},
 		"no SCRIPT LOAD":        {noPermission, "", "", ""},
@@ -49,8 +49,8 @@ func TestServerThatCannotRunScriptsIsRefused(t *testing.T) {
 	}
 }
 
-// EVALSHA is known from another client, and this one could make no other script known.
-func TestScriptThatOthersLoadedDoesNotCount(t *testing.T) {
+// The script is known because of another client, but this one could load no other script.
+func TestScriptLoadedByAnotherClientDoesNotCount(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
 		h.server.RefuseWith(noPermission, "SCRIPT", "EVAL")
@@ -59,7 +59,7 @@ func TestScriptThatOthersLoadedDoesNotCount(t *testing.T) {
 	})
 }
 
-func TestStateThatMayPassIsNotTakenForAServerWithoutScripts(t *testing.T) {
+func TestTemporaryErrorIsNotTakenForAServerWithoutScripts(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.server.RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "EVALSHA")
 		stats, _ := h.meet()
@@ -72,7 +72,7 @@ func TestStateThatMayPassIsNotTakenForAServerWithoutScripts(t *testing.T) {
 	})
 }
 
-func TestWhetherScriptsMayBeLoadedIsKnownOfAConnection(t *testing.T) {
+func TestConnectionKnowsWhetherItMayLoadScripts(t *testing.T) {
 	for _, words := range []string{"", noPermission} {
 		inBubble(t, func(h *harness) {
 			require.NoError(t, h.node.Close()) // it may have connected already
@@ -86,8 +86,8 @@ func TestWhetherScriptsMayBeLoadedIsKnownOfAConnection(t *testing.T) {
 	}
 }
 
-// A replica and a Sentinel are refused for what they are, whatever they make of scripts.
-func TestReasonOfAServerThatIsNoMasterComesFirst(t *testing.T) {
+// A replica and a Sentinel are refused for what they are, whatever they answer to scripts.
+func TestBeingNoMasterIsReportedBeforeMissingScripts(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.server.SetInfo("redis_mode", "sentinel")
 		h.server.RefuseWith(noCommand, "SCRIPT", "EVALSHA", "EVAL")

@@ -7,7 +7,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// write sends what is queued, a batch at a time, until the connection ends.
+// write sends what is queued, one batch at a time, until the connection ends.
 func (n *Node) write(c *conn) error {
 	var batch []outgoing
 	for {
@@ -15,8 +15,9 @@ func (n *Node) write(c *conn) error {
 		if len(batch) == 0 {
 			select {
 			case <-c.wake:
-				// Callers that are about to make a call get to do so first: a batch of many costs one system call. Where
-				// there are none this costs nothing; under load, it saves a fifth of the CPU per lock.
+				// Let callers that are about to make a call do so first: a large batch costs one
+				// system call. This costs nothing if there are none, and under load it saves a
+				// fifth of the CPU per lock.
 				runtime.Gosched()
 				continue
 			case <-c.gone:
@@ -34,13 +35,13 @@ func (n *Node) write(c *conn) error {
 	}
 }
 
-// takeBack returns a batch of which no byte was written to the front of the queue, for the next connection: the server had
-// closed this one. The batch was sent last, so it is what the pending calls end with.
+// takeBack moves an unwritten batch back to the front of the queue, for the next connection: the
+// server had closed this one. The batch was sent last, so it forms the end of the pending calls.
 func (n *Node) takeBack(c *conn, calls int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c.giveUpLocked(connectionLost(err))
-	for range min(calls, c.pending.len()) { // fewer where a wrong server answered before it was asked
+	for range min(calls, c.pending.len()) { // fewer if a wrong server answered too early
 		n.queue.unshift(c.pending.popLast())
 	}
 }
@@ -49,7 +50,7 @@ func (c *conn) send(batch []outgoing) error {
 	asked := c.guard.asked.Add(uint64(len(batch)))
 	proves := false
 	for _, o := range batch {
-		if o.name == "" { // a proof, the last of its batch
+		if o.name == "" { // a proof, always the last of its batch
 			c.guard.proofs[c.proofs%len(c.guard.proofs)].Store(asked)
 			c.proofs++
 			proves = true
@@ -70,9 +71,9 @@ func (c *conn) send(batch []outgoing) error {
 	return c.guard.flush()
 }
 
-// takeBatch moves calls from the queue to the pending ones, in their order, before a byte of them is written, so that
-// their replies find them. Nobody waits any more for a completed call: it is dropped, unless it is kept.
-// With nothing to take, the writer counts as idle.
+// takeBatch moves calls from the queue to the pending ones, in order, before any byte of them is
+// written, so that their replies find them. Nobody waits for a completed call any more, so it is
+// dropped unless it is kept. If there is nothing to take, the writer counts as idle.
 func (n *Node) takeBatch(c *conn, batch []outgoing) []outgoing {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,7 +89,7 @@ func (n *Node) takeBatch(c *conn, batch []outgoing) []outgoing {
 				if c.mayLoad {
 					batch = c.takeLocked(script.load(call.Request.Deadline), batch)
 				} else {
-					call.eval = true // which loads it as well
+					call.eval = true // EVAL loads the script, too
 				}
 			}
 			batch = c.takeLocked(call, batch)
@@ -110,7 +111,7 @@ func (c *conn) takeLocked(call *Call, batch []outgoing) []outgoing {
 	return append(batch, outgoing{name, args})
 }
 
-// wakeLocked wakes an idle writer that has something to do.
+// wakeLocked wakes an idle writer if there is something to write.
 func (n *Node) wakeLocked(c *conn) {
 	if c.idle && c.retries.len()+n.queue.len() > 0 {
 		c.idle = false
