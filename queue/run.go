@@ -56,8 +56,8 @@ func (q *Queue) Run(ctx context.Context, handler func(ctx context.Context, task 
 		queue: q, config: cfg, handler: handler, clock: q.store.node.Clock(),
 		ended: make(chan outcome, cfg.concurrency), wake: make(chan struct{}, 1),
 	}
-	ear := q.store.node.Subscribe("redquorum:wake:"+q.name, r)
-	defer ear.Close() //nolint:errcheck // always nil: it is closed or was
+	subscription := q.store.node.Subscribe("redquorum:wake:"+q.name, r)
+	defer subscription.Close() //nolint:errcheck // always nil: it is closed or was
 	return r.run(ctx)
 }
 

@@ -40,28 +40,28 @@ func (w waiter) Complete(_ *pipeline.Call, reply any, err error) { w <- answer{r
 // run runs a script, until it is answered or refused; or until the timeout has passed or ctx has ended, with an error that says whether it
 // may have been executed. Where the connection breaks, it is sent again: all scripts are such that they change something once (change.lua).
 // It returns too whether an attempt may have been executed of which it has no answer.
-func (s *store) run(ctx context.Context, script *pipeline.Script, accept func(reply any) bool, args ...any) (reply any, unsure bool, err error) {
+func (s *store) run(ctx context.Context, script *pipeline.Script, accept func(reply any) bool, args ...any) (reply any, inDoubt bool, err error) {
 	return s.call(ctx, pipeline.Request{Script: script, Args: script.Args(nil, s.keys, args...), Key: s.key, Accept: accept})
 }
 
-func (s *store) call(ctx context.Context, request pipeline.Request) (reply any, unsure bool, err error) {
+func (s *store) call(ctx context.Context, request pipeline.Request) (reply any, inDoubt bool, err error) {
 	clk := s.node.Clock()
 	request.Deadline = clk.Now().Add(s.timeout)
 	pause := clock.Backoff{Shortest: againMin, Longest: againMax}
 	for {
 		reply, failure := s.attempt(ctx, request)
 		if failure == nil {
-			return reply, unsure, nil
+			return reply, inDoubt, nil
 		}
 		again := failure.Fate != pipeline.Refused && !errors.Is(failure, pool.ErrClosed)
-		unsure = unsure || failure.Fate == pipeline.Unknown
+		inDoubt = inDoubt || failure.Fate == pipeline.Unknown
 		if again && clk.Now().Before(request.Deadline) && clock.Sleep(ctx, clk, pause.Next()) {
 			continue
 		}
-		if unsure {
+		if inDoubt {
 			failure = &pipeline.CallError{Fate: pipeline.Unknown, Err: failure.Err}
 		}
-		return nil, unsure, fmt.Errorf("queue: store %s: %w", s.node.Endpoint(), failure)
+		return nil, inDoubt, fmt.Errorf("queue: store %s: %w", s.node.Endpoint(), failure)
 	}
 }
 
@@ -93,21 +93,21 @@ func endOf(ctx context.Context) error {
 
 // change runs a script that changes the queue, and returns its answer.
 func (s *store) change(ctx context.Context, script *pipeline.Script, fence int64, args ...any) (string, error) {
-	reply, unsure, err := s.run(ctx, script, isTextOrNothing, append([]any{strconv.FormatInt(fence, 10)}, args...)...)
+	reply, inDoubt, err := s.run(ctx, script, isTextOrNothing, append([]any{strconv.FormatInt(fence, 10)}, args...)...)
 	if err != nil {
 		return "", err
 	}
 	text, ok := reply.([]byte)
 	if !ok {
-		return "", s.stale(fence, unsure)
+		return "", s.stale(fence, inDoubt)
 	}
 	return string(text), nil
 }
 
 // stale returns the error of a call that was refused for its fence. Where an earlier attempt had no answer, that one may have come before
 // whatever was done with the newer fence.
-func (s *store) stale(fence int64, unsure bool) error {
-	if unsure {
+func (s *store) stale(fence int64, inDoubt bool) error {
+	if inDoubt {
 		return fmt.Errorf("queue: store %s: fence %d: %w", s.node.Endpoint(), fence, &pipeline.CallError{Fate: pipeline.Unknown, Err: ErrStale})
 	}
 	return fmt.Errorf("%w: store %s, fence %d", ErrStale, s.node.Endpoint(), fence)
