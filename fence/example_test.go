@@ -11,7 +11,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// account is a resource that several processes write to, each under the lock. It does not trust them to know whether they have it still.
+// account is a resource that several processes write to, each under the lock. It does not trust
+// them to know whether they still hold it.
 type account struct {
 	gate    fence.Gate
 	balance int
@@ -45,7 +46,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	// The holder is paused for so long that the lock expires. Here somebody takes it away.
+	// The holder is paused for so long that its lock expires. Here, ForceUnlock stands in for that.
 	if err := locker.ForceUnlock(ctx, "account"); err != nil {
 		panic(err)
 	}
@@ -57,7 +58,7 @@ func Example() {
 	var a account
 	fmt.Println("the next holder writes:", a.set(next.Fence(), 100))
 	fmt.Println("and once more:", a.set(next.Fence(), 120))
-	err = a.set(paused.Fence(), 70) // goes on, and does not know
+	err = a.set(paused.Fence(), 70) // goes on without knowing
 	fmt.Println("the one that was paused is refused:", errors.Is(err, fence.ErrStale))
 	fmt.Println("balance:", a.balance)
 	// Output:

@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/fence"
 )
 
-func TestGateRefusesWhatIsOlderThanTheNewest(t *testing.T) {
+func TestGateRefusesTokensOlderThanTheNewest(t *testing.T) {
 	var g fence.Gate
 	assert.Zero(t, g.Newest())
 	for _, step := range []struct {
@@ -38,7 +38,7 @@ func TestGateRefusesWhatIsOlderThanTheNewest(t *testing.T) {
 	assert.Equal(t, int64(math.MaxInt64), g.Newest())
 }
 
-func TestGateRunsAWriteForWhomItAdmitsOnly(t *testing.T) {
+func TestGateRunsAWriteOnlyIfItAdmitsTheToken(t *testing.T) {
 	var g fence.Gate
 	failed := errors.New("disk full")
 	require.ErrorIs(t, g.Do(2, func() error { return failed }), failed)
@@ -62,7 +62,7 @@ func TestGateAgreesWithAMaximum(t *testing.T) {
 	})
 }
 
-// Writes that the gate lets pass come one after the other, in the order of their tokens.
+// Writes that the gate admits run one after the other, in the order of their tokens.
 func TestGateLetsWritesPassInOrder(t *testing.T) {
 	var g fence.Gate
 	var written []int64 // guarded by the gate

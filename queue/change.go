@@ -8,12 +8,14 @@ import (
 	"time"
 )
 
-// Enqueue puts tasks into the queue, to be due when the delay has passed by the clock of the store. There is one entry per id (1 to
-// 1,024 bytes): one that is there already moves to the new due time, or stays with [KeepFirst]. All ids, 1 to 10,000 of
-// them, or none. The delay is from 0 to 50 years, and rounded up to microseconds.
+// Enqueue puts tasks into the queue, due once the delay has passed by the clock of the store. There
+// is one entry per id (1 to 1,024 bytes): an id that is already there moves to the new due time, or
+// stays as it is with [KeepFirst]. Either all ids (1 to 10,000) are enqueued or none. The delay is
+// from 0 to 50 years, and is rounded up to microseconds.
 //
-// It waits for the lock until ctx ends, and then for the store, for [WithTimeout] at most. Where the error is a [*pool.CallError] of unknown
-// fate, it may or may not have happened: then call it again.
+// Enqueue waits for the lock until ctx ends, and then for the store, for [WithTimeout] at most. If
+// the error is a [*pool.CallError] with an unknown fate, the tasks may or may not have been
+// enqueued: call Enqueue again.
 func (q *Queue) Enqueue(ctx context.Context, ids []string, delay time.Duration) error {
 	if err := checkIDs(ids); err != nil {
 		return err
@@ -32,14 +34,15 @@ func (q *Queue) Enqueue(ctx context.Context, ids []string, delay time.Duration) 
 	})
 }
 
-// Dequeue removes a task if its score is still the one that the caller saw, and reports whether it did. Otherwise the task is gone, or
-// was enqueued again since. Errors are as those of [Queue.Enqueue].
+// Dequeue removes a task if its score is still the one that the caller saw, and reports whether it
+// did. If it did not, the task is gone or has been enqueued again since. Errors are those of
+// [Queue.Enqueue].
 func (q *Queue) Dequeue(ctx context.Context, id string, score float64) (bool, error) {
 	if err := checkIDs([]string{id}); err != nil {
 		return false, err
 	}
 	if math.IsNaN(score) || math.IsInf(score, 0) {
-		return false, invalid("score %v is no time", score)
+		return false, invalid("score %v is not finite", score)
 	}
 	var was []bool
 	err := q.locked(ctx, "dequeue", func(fence int64) (err error) {
@@ -49,7 +52,8 @@ func (q *Queue) Dequeue(ctx context.Context, id string, score float64) (bool, er
 	return err == nil && was[0], err
 }
 
-// Remove removes tasks (1 to 10,000), whatever their score, and returns how many of them there were. Errors are as those of [Queue.Enqueue].
+// Remove removes tasks (1 to 10,000), whatever their score, and returns how many of them existed.
+// Errors are those of [Queue.Enqueue].
 func (q *Queue) Remove(ctx context.Context, ids ...string) (int, error) {
 	if err := checkIDs(ids); err != nil {
 		return 0, err
@@ -70,7 +74,7 @@ func (q *Queue) Remove(ctx context.Context, ids ...string) (int, error) {
 	return count, err
 }
 
-// locked runs change under the lock, with its fence.
+// locked calls change while it holds the lock, with the lock's fence.
 func (q *Queue) locked(ctx context.Context, what string, change func(fence int64) error) error {
 	lock, err := q.lock(ctx, what)
 	if err != nil {
@@ -80,22 +84,23 @@ func (q *Queue) locked(ctx context.Context, what string, change func(fence int64
 	return change(lock.Fence())
 }
 
-// settlement is what to do with a task if its score is the one that was seen.
+// settlement says what to do with a task if its score is the one that was seen.
 type settlement struct {
 	id   string
 	seen float64
-	to   string // remove, a new score, or a delay
+	to   string // remove, a new score, or a delay (after)
 }
 
-// was returns the score that was seen, exactly.
+// was returns the exact score that was seen.
 func (s settlement) was() string { return strconv.FormatFloat(s.seen, 'g', -1, 64) }
 
 const remove = "remove"
 
-// after has a task be due when a delay from now has passed.
+// after makes a task due once a delay from now has passed.
 func after(delay time.Duration) string { return "+" + strconv.FormatInt(micros(delay), 10) }
 
-// settle does all of the settlements, and returns for each whether the task was as it had been seen.
+// settle applies all settlements, and returns for each whether the task had the score that was
+// seen.
 func (q *Queue) settle(ctx context.Context, fence int64, settlements []settlement) ([]bool, error) {
 	args := make([]any, 0, 1+3*len(settlements))
 	for _, s := range settlements {

@@ -11,8 +11,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// servers starts embedded nodes, so that the examples run anywhere: three masters of the lock, and a store. Yours are
-// redis://a:6379 and so on.
+// servers starts embedded servers, so that the examples run anywhere: three masters for the lock,
+// and a store. Yours are redis://a:6379 and so on.
 func servers() (masters []string, store string, stop func()) {
 	var endpoints []string
 	var running []*miniredis.Miniredis
@@ -48,7 +48,7 @@ func Example() {
 	ctx := context.Background()
 	must(mails.Enqueue(ctx, []string{"welcome/42"}, 0))
 	must(mails.Enqueue(ctx, []string{"digest/42"}, 24*time.Hour))
-	must(mails.Enqueue(ctx, []string{"digest/42"}, 48*time.Hour)) // later: still one
+	must(mails.Enqueue(ctx, []string{"digest/42"}, 48*time.Hour)) // moves the one entry
 
 	tasks, err := mails.Pop(ctx, 10)
 	must(err)
@@ -85,7 +85,7 @@ func ExampleQueue_Run() {
 	attempts := 0
 	err = mails.Run(ctx, func(_ context.Context, task queue.Task) error {
 		if attempts++; attempts == 1 {
-			fmt.Println(task.ID, "failed") // and is due again in 10 ms
+			fmt.Println(task.ID, "failed") // it is due again in 10 ms
 			return fmt.Errorf("mail server away")
 		}
 		fmt.Println(task.ID, "sent")
@@ -120,7 +120,7 @@ func ExampleQueue_Dequeue() {
 	must(reminders.Enqueue(ctx, []string{"invoice/7"}, 0))
 	seen, err := reminders.Top(ctx, 1)
 	must(err)
-	must(reminders.Enqueue(ctx, []string{"invoice/7"}, time.Hour)) // meanwhile, somebody wants it later
+	must(reminders.Enqueue(ctx, []string{"invoice/7"}, time.Hour)) // meanwhile it is postponed
 
 	removed, err := reminders.Dequeue(ctx, seen[0].ID, seen[0].Score)
 	fmt.Println("removed:", removed, err)

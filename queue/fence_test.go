@@ -19,13 +19,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A token that is far ahead would stay the newest that the store has seen, and block the queue for
-// as long.
+// A token far ahead would stay the newest that the store has seen, and block the queue for just as
+// long.
 func TestAQueueGoesOnAfterTheClockOfOneMasterWasWrong(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue()
 		require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
-		w.masters[2].Delay(func() time.Duration { return time.Millisecond }, nil) // the first is among the first two
+		// The third answers last, so that the first is one of the first two.
+		w.masters[2].Delay(func() time.Duration { return time.Millisecond }, nil)
 		w.masters[0].SetClock(365*24*time.Hour, 1)
 		require.NoError(t, q.Enqueue(ctx, []string{"b"}, 0))
 		w.masters[0].SetClock(0, 1)
@@ -38,7 +39,7 @@ func TestAQueueGoesOnAfterTheClockOfOneMasterWasWrong(t *testing.T) {
 	})
 }
 
-// gate lets a number of writes pass, and holds back those that follow until it is opened.
+// gate lets a number of writes pass, and blocks later ones until it is opened.
 type gate struct {
 	net.Conn
 	state *gateState
@@ -46,7 +47,7 @@ type gate struct {
 
 type gateState struct {
 	mu     sync.Mutex
-	left   int // writes that pass; negative: all
+	left   int // writes that may pass; all if negative
 	opened chan struct{}
 }
 
@@ -63,13 +64,14 @@ func (g *gate) Write(p []byte) (int, error) {
 	return g.Conn.Write(p)
 }
 
-// A holder that was stopped beyond its TTL, at any point, and goes on when another has changed the queue, is refused.
+// A holder that was stopped beyond its TTL, at any point, and goes on after another one has changed
+// the queue, is refused.
 func TestAHolderThatWritesLateIsRefused(t *testing.T) {
 	const ttl = time.Second
 	for name, operation := range operations {
 		messages := 1
 		if name == "Pop" {
-			messages = 2 // besides its look without the lock
+			messages = 2 // beside its first query, without the lock
 		}
 		for message := range messages {
 			t.Run(fmt.Sprintf("%s/%d", name, message), func(t *testing.T) {
@@ -89,7 +91,7 @@ func TestAHolderThatWritesLateIsRefused(t *testing.T) {
 					g.mu.Lock()
 					g.left = message
 					if name == "Pop" {
-						g.left++ // the look
+						g.left++ // the first query
 					}
 					g.mu.Unlock()
 
@@ -105,10 +107,11 @@ func TestAHolderThatWritesLateIsRefused(t *testing.T) {
 					time.Sleep(ttl / 2)
 					synctest.Wait()
 					lock, err := w.locker().TryLock(ctx, "Queue:q")
-					require.ErrorIs(t, err, redlock.ErrTaken, "it has the lock, and %v", lock)
+					require.ErrorIs(t, err, redlock.ErrTaken, "it has the lock, not %v", lock)
 
 					require.NoError(t, other.Enqueue(ctx, []string{"other"}, time.Minute))
-					_, err = other.Remove(ctx, "a", "b", "c") // also one who finds nothing is told
+					// A late holder learns that it is stale even if it would find nothing.
+					_, err = other.Remove(ctx, "a", "b", "c")
 					require.NoError(t, err)
 					settle()
 					before := w.content()
@@ -125,8 +128,8 @@ func TestAHolderThatWritesLateIsRefused(t *testing.T) {
 	}
 }
 
-// While no other has come, a late holder is the newest still: what it does is in order.
-func TestALateHolderWhomNobodyFollowedIsNotRefused(t *testing.T) {
+// As long as no other holder has come, a late one is still the newest: its change is in order.
+func TestALateHolderWithoutASuccessorIsNotRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queueOf(w.locker(redlock.WithTTL(time.Second), redlock.WithoutRenewal()), queue.WithTimeout(time.Minute))
 		require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
@@ -164,6 +167,6 @@ func TestTheStoreKeepsTheNewestFenceExactly(t *testing.T) {
 	})
 }
 
-func TestErrStaleIsThatOfFencing(t *testing.T) {
+func TestErrStaleMatchesThatOfPackageFence(t *testing.T) {
 	require.ErrorIs(t, queue.ErrStale, fence.ErrStale)
 }

@@ -11,7 +11,7 @@ import (
 
 const answerKey = "redquorum:queue:last:q"
 
-// foreign is what others may write under the keys beside a queue.
+// foreign is what others may write to the keys beside a queue.
 var foreign = [][]any{
 	{"SET", "text"}, {"SET", ""}, {"SET", "-1"}, {"SET", "nan"}, {"SET", "inf"}, {"SET", "1e300"}, {"SET", "9007199254740992"}, {"ZADD", 1, "x"},
 }
@@ -39,7 +39,7 @@ func TestAQueueWorksWhateverOthersWroteBesideIt(t *testing.T) {
 	}
 }
 
-// The last change tells of the fence, when somebody has overwritten the newest.
+// If the newest fence was overwritten, the last change still has it.
 func TestALateHolderIsRefusedThoughTheNewestFenceWasOverwritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue()
@@ -52,7 +52,7 @@ func TestALateHolderIsRefusedThoughTheNewestFenceWasOverwritten(t *testing.T) {
 	})
 }
 
-func TestAQueueThatIsNoneIsToldAndLeftAlone(t *testing.T) {
+func TestAKeyThatIsNotAQueueIsReportedAndLeftAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue()
 		w.do("SET", "Queue:q", "text")

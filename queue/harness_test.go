@@ -31,13 +31,14 @@ type world struct {
 	masters []*fakenode.Node
 }
 
-// inBubble runs a test in virtual time. What it leaves running fails it: synctest waits for every goroutine.
+// inBubble runs a test in virtual time. A goroutine that the test leaves running fails it, because
+// synctest waits for all of them.
 func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, clock: clocktest.New()}
 		w.store = fakenode.New(w.clock)
-		t.Cleanup(w.store.Close) // after the queues, which are made later
+		t.Cleanup(w.store.Close) // runs after those of the queues, which are created later
 		for range 3 {
 			master := fakenode.New(w.clock)
 			t.Cleanup(master.Close)
@@ -70,7 +71,7 @@ func (w *world) locker(opts ...redlock.Option) *redlock.Locker {
 	return l
 }
 
-// queue returns the queue "q", with a Locker of its own.
+// queue returns the queue "q", with its own Locker.
 func (w *world) queue(opts ...queue.Option) *queue.Queue {
 	w.t.Helper()
 	return w.queueOf(w.locker(), opts...)
@@ -85,7 +86,7 @@ func (w *world) queueOf(l *redlock.Locker, opts ...queue.Option) *queue.Queue {
 	return q
 }
 
-// do sends a command to the store by a connection of its own.
+// do sends a command to the store over its own connection.
 func (w *world) do(name string, args ...any) any {
 	w.t.Helper()
 	network, err := w.store.Dial(ctx)
@@ -97,7 +98,7 @@ func (w *world) do(name string, args ...any) any {
 	return reply
 }
 
-// entries returns what is in the queue, by id.
+// entries returns the scores in the queue, by id.
 func (w *world) entries() map[string]float64 {
 	w.t.Helper()
 	entries, err := redis.Float64Map(w.do("ZRANGE", "Queue:q", 0, -1, "WITHSCORES"), nil)
@@ -105,7 +106,7 @@ func (w *world) entries() map[string]float64 {
 	return entries
 }
 
-// content returns all that the store has: the queue, and the value of every other key.
+// content returns everything in the store: the queue, and the value of every other key.
 func (w *world) content() map[string]any {
 	w.t.Helper()
 	content := map[string]any{}

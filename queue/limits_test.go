@@ -132,7 +132,7 @@ func TestBadArgumentsAreInvalidAndChangeNothing(t *testing.T) {
 		}
 		settle()
 		assert.Equal(t, before, w.content())
-		assert.Equal(t, asked+1, len(w.store.Commands()), "nothing was sent: only content has asked")
+		assert.Equal(t, asked+1, len(w.store.Commands()), "nothing was sent, except by content")
 
 		for name, make := range map[string]func() (*queue.Queue, error){
 			"nil locker":  func() (*queue.Queue, error) { return queue.New(nil, "store:6379", "q") },
@@ -176,7 +176,8 @@ func TestLimitsThemselvesAreGood(t *testing.T) {
 
 func TestALockerThatCannotLockTheQueueIsInvalid(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queueOf(w.locker(redlock.WithKeyPrefix("redquorum:"))) // kept beside the locks
+		// The prefix is reserved for keys beside the locks.
+		q := w.queueOf(w.locker(redlock.WithKeyPrefix("redquorum:")))
 		err := q.Enqueue(ctx, []string{"a"}, 0)
 		require.ErrorIs(t, err, queue.ErrInvalid)
 		require.ErrorIs(t, err, redlock.ErrInvalid)
@@ -186,7 +187,7 @@ func TestALockerThatCannotLockTheQueueIsInvalid(t *testing.T) {
 		limited, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		err = q.Run(limited, func(context.Context, queue.Task) error { return nil })
-		require.ErrorIs(t, err, queue.ErrInvalid, "it would never become better")
+		require.ErrorIs(t, err, queue.ErrInvalid, "it would never get better")
 		require.NoError(t, limited.Err())
 		assert.Equal(t, []string{"a"}, w.ids())
 	})

@@ -9,7 +9,7 @@ import (
 // Option configures a [Queue].
 type Option func(*config) error
 
-// config is what a Queue is made with.
+// config holds the options of a Queue.
 type config struct {
 	keepFirst bool
 	timeout   time.Duration
@@ -29,7 +29,8 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// KeepFirst makes [Queue.Enqueue] leave a task alone that is in the queue already. Without it, the task moves to the new due time.
+// KeepFirst makes [Queue.Enqueue] leave a task alone that is already in the queue. Without it, the
+// task moves to the new due time.
 func KeepFirst() Option {
 	return func(c *config) error {
 		c.keepFirst = true
@@ -37,8 +38,8 @@ func KeepFirst() Option {
 	}
 }
 
-// WithTimeout is how long a call waits for the store, and tries again where the connection breaks (2 s). From 1 ms to 1 min. What
-// is longer than the lock's time to live makes the others wait.
+// WithTimeout sets how long a call waits for the store, retrying if the connection breaks (2 s).
+// From 1 ms to 1 min. A timeout above the lock's TTL makes other callers wait.
 func WithTimeout(d time.Duration) Option {
 	return func(c *config) error {
 		if d < time.Millisecond || d > time.Minute {
@@ -49,7 +50,7 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithPool configures the connection to the store: TLS, dialer, credentials, timeouts.
+// WithPool sets options of the connection to the store: TLS, dialer, credentials, timeouts.
 func WithPool(opts ...pool.Option) Option {
 	return func(c *config) error {
 		c.pool = append(c.pool, opts...)

@@ -1,22 +1,27 @@
-// Package queue has a delayed queue that keeps one entry per task, on one Redis. Its writes are fenced by the lock of package redlock: a
-// worker that was stopped beyond the validity of its lock, and goes on as if nothing had happened, is refused by the store.
+// Package queue provides a delayed queue with one entry per task, on one Redis. Its writes are
+// fenced by the lock of package redlock: if a worker was stopped beyond the validity of its lock
+// and goes on as if nothing had happened, the store refuses it.
 //
-// The data is a sorted set, "Queue:" and the name, of task ids by due time: Unix seconds by the clock of that Redis, with the
-// microseconds behind the point. Every change is made under the lock of the same name, in a script that compares the lock's fencing token
-// with the newest one that it has seen. That is all that the queue is safe by: it never asks whether the lock is still held. Anything that
-// reads sorted sets can read it; what writes it in another way is not fenced.
+// The data is a sorted set of task ids by due time, with the key "Queue:" + name. Due times are
+// Unix seconds by the clock of that Redis, with microseconds after the point. Every change is made
+// under the lock of the same name, by a script that compares the lock's fencing token with the
+// newest one that it has seen. The queue's safety rests on that alone: it never asks whether the
+// lock is still held. Anything that reads sorted sets can read the queue; what writes to it in
+// another way is not fenced.
 //
 // # What is delivered how often
 //
-// [Queue.Pop] removes tasks and returns them: never to two callers, whatever happens. A worker that dies has what it popped; so it may
-// take tasks with it, if it dies after the store has removed them. [Queue.Run] keeps a task in the queue until its handler has succeeded:
-// none is lost with a worker, and one whose worker died, or took longer than its lease, is run again.
+// [Queue.Pop] removes tasks and returns them, never to two callers, whatever happens. A worker that
+// dies after the store has removed its tasks takes them with it. [Queue.Run] keeps a task in the
+// queue until its handler has succeeded: no task is lost with a worker, and a task whose worker
+// died, or took longer than its lease, runs again.
 //
 // # The store
 //
-// The store needs no quorum and no other server. It forgets the newest fence only together with the queue; so it should have persistence,
-// and must not evict (maxmemory-policy noeviction). It may be one of the masters of the lock only with a database of its own, or where the
-// lock has a key prefix: the lock and the queue have the same name.
+// The store needs neither a quorum nor another server. It loses the newest fence only together with
+// the queue, so it should have persistence, and must not evict (maxmemory-policy noeviction). It
+// may be one of the masters of the lock only if it uses a database of its own, or if the lock has a
+// key prefix: the lock and the queue have the same name.
 package queue
 
 import (
@@ -30,17 +35,17 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Limits of what is accepted.
+// Limits of arguments.
 const (
 	maxName  = 2048
 	maxID    = 1024
-	maxIDs   = 10000                     // of one call that changes: some 10 ms of the store's time
-	maxTasks = 2000                      // of one call that returns tasks: the connection takes 4,096 entries in a reply
-	maxDelay = 50 * 365 * 24 * time.Hour // a score of then still has its microseconds
+	maxIDs   = 10000                     // of one change: some 10 ms of the store's time
+	maxTasks = 2000                      // in one reply, which may have 4,096 entries
+	maxDelay = 50 * 365 * 24 * time.Hour // a score that far ahead still has exact microseconds
 )
 
-// Queue is a delayed queue. Its methods may be called from any goroutine; changes wait for the lock of the queue, which all its processes
-// share. It must not be copied.
+// Queue is a delayed queue. Its methods are safe for concurrent use. Changes wait for the lock of
+// the queue, which all its processes share. Do not copy it.
 type Queue struct {
 	locker *redlock.Locker
 	name   string // of the sorted set and of the lock
@@ -49,18 +54,19 @@ type Queue struct {
 
 	mu       sync.Mutex // guards the fields below
 	closed   bool
-	releases sync.WaitGroup // locks that are being released in the background; none is added once closed is set
+	releases sync.WaitGroup // locks being released in the background; none is added once closed
 }
 
 // Task is an entry of the queue.
 type Task struct {
 	ID    string
-	Score float64 // when it is due: Unix seconds by the clock of the store, exact to the microsecond
+	Score float64 // when it is due: Unix seconds by the store's clock, exact to the microsecond
 }
 
-// New returns the queue of that name (1 to 2,048 bytes) on the Redis at the endpoint: a redis://, rediss:// or unix:// URL, or host:port.
-// It returns at once and dials in the background. All who share the queue need a Locker of the same masters and key prefix. The Locker stays the
-// caller's, and is closed after the Queue. The error is [ErrInvalid]; passwords are never part of it.
+// New returns the queue with that name (1 to 2,048 bytes) on the Redis at the endpoint: a redis://,
+// rediss:// or unix:// URL, or host:port. It returns at once and dials in the background. All users
+// of the queue need a Locker with the same masters and key prefix. The Locker stays the caller's;
+// close it after the Queue. Errors match [ErrInvalid], and never contain a password.
 func New(locker *redlock.Locker, endpoint, name string, opts ...Option) (*Queue, error) {
 	cfg, err := newConfig(opts)
 	switch {
@@ -83,8 +89,9 @@ func New(locker *redlock.Locker, endpoint, name string, opts ...Option) (*Queue,
 	return q, nil
 }
 
-// Close closes the connection to the store, and waits until the locks of earlier calls are released. Calls that wait for the store end with
-// [pool.ErrClosed], those that wait for the lock do when they have it. The Locker stays open.
+// Close closes the connection to the store, and waits until the locks of earlier calls are
+// released. Calls that wait for the store end with [pool.ErrClosed]; calls that wait for the lock
+// do so once they have it. The Locker stays open.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	q.closed = true
@@ -101,7 +108,7 @@ func (q *Queue) lock(ctx context.Context, what string) (*redlock.Lock, error) {
 	}
 	lock, err := q.locker.Lock(ctx, q.name, redlock.WithFencing())
 	switch {
-	case errors.Is(err, redlock.ErrInvalid): // the Locker's own defaults do not go with fencing
+	case errors.Is(err, redlock.ErrInvalid): // the Locker's own options rule out fencing
 		return nil, invalid("%w", err)
 	case err != nil:
 		return nil, fmt.Errorf("queue: %s: %w", what, err)
@@ -109,13 +116,13 @@ func (q *Queue) lock(ctx context.Context, what string) (*redlock.Lock, error) {
 	return lock, nil
 }
 
-// unlock releases the lock. What becomes of that does not matter to the caller: what the store has answered is true, also where the lock
-// was lost meanwhile.
+// unlock releases the lock. The caller does not care whether that succeeds: what the store has
+// answered is true even if the lock was lost meanwhile.
 func unlock(ctx context.Context, lock *redlock.Lock) {
-	_ = lock.Unlock(ctx) //nolint:errcheck // see above; and a lock that could not be released expires
+	_ = lock.Unlock(ctx) //nolint:errcheck // see above; a lock that was not released expires
 }
 
-// unlockBehind releases the lock in the background, for a caller who must not lose a moment.
+// unlockBehind releases the lock in the background, for a caller that must not lose a moment.
 func (q *Queue) unlockBehind(ctx context.Context, lock *redlock.Lock) {
 	q.mu.Lock()
 	behind := !q.closed

@@ -63,7 +63,7 @@ func TestScoresAreExactMicroseconds(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("%d.%06d", want/1e6, want%1e6), fmt.Sprintf("%.6f", w.entries()["a"]))
 		}
 		require.NoError(t, q.Enqueue(ctx, []string{"b"}, 1))
-		assert.Equal(t, float64(w.clock.Wall().UnixMicro()+1)/1e6, w.entries()["b"], "a nanosecond is not none")
+		assert.Equal(t, float64(w.clock.Wall().UnixMicro()+1)/1e6, w.entries()["b"], "a nanosecond is rounded up")
 		require.NoError(t, q.Enqueue(ctx, []string{"c"}, 50*365*24*time.Hour))
 		want := w.clock.Wall().UnixMicro() + (50 * 365 * 24 * time.Hour).Microseconds()
 		assert.Equal(t, fmt.Sprintf("%d.%06d", want/1e6, want%1e6), fmt.Sprintf("%.6f", w.entries()["c"]))
@@ -140,7 +140,7 @@ func TestDequeueLeavesATaskThatWasEnqueuedAgain(t *testing.T) {
 	})
 }
 
-func TestRemoveCountsWhatThereWas(t *testing.T) {
+func TestRemoveCountsWhatItRemoved(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue()
 		require.NoError(t, q.Enqueue(ctx, []string{"a", "b"}, 0))
@@ -152,8 +152,8 @@ func TestRemoveCountsWhatThereWas(t *testing.T) {
 	})
 }
 
-// Of what an idle worker asks, nothing is a lock.
-func TestPopTakesNoLockWhereNothingIsDue(t *testing.T) {
+// An idle worker takes no lock.
+func TestPopTakesNoLockIfNothingIsDue(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := w.locker()
 		q := w.queueOf(l)

@@ -8,10 +8,12 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// maxIDBytes bounds the ids of one reply, so that it stays below the 1 MiB that the connection takes, with scores and lengths.
+// maxIDBytes bounds the ids of one reply, so that with scores and lengths it stays below the 1 MiB
+// that the connection accepts.
 const maxIDBytes = 800 << 10
 
-// Top returns up to n tasks that are due (1 to 2,000), oldest first, as [Queue.Pop] would, and removes nothing. It does not wait for the lock.
+// Top returns up to n due tasks (1 to 2,000), oldest first, as [Queue.Pop] would, but removes
+// nothing. It does not wait for the lock.
 func (q *Queue) Top(ctx context.Context, n int) ([]Task, error) {
 	if err := checkCount(n); err != nil {
 		return nil, err
@@ -23,7 +25,8 @@ func (q *Queue) Top(ctx context.Context, n int) ([]Task, error) {
 	return tasks, err
 }
 
-// Len returns how many tasks there are, due or not, and those that [Queue.Run] is at. It does not wait for the lock.
+// Len returns how many tasks there are, due or not, including those that [Queue.Run] is running. It
+// does not wait for the lock.
 func (q *Queue) Len(ctx context.Context) (int, error) {
 	if ctx == nil {
 		return 0, invalid("ctx is nil")
@@ -35,8 +38,8 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 	return int(reply.(int64)), nil
 }
 
-// due returns up to n tasks that are due, and the time in microseconds by the clock of the store. With a fence, those with older ones are
-// refused from then on.
+// due returns up to n due tasks, and the time in microseconds by the clock of the store. With a
+// fence, the store refuses older ones from then on.
 func (q *Queue) due(ctx context.Context, n int, fence ...int64) (tasks []Task, now int64, err error) {
 	args, accept := []any{n, maxIDBytes}, isDue
 	for _, f := range fence {
@@ -48,13 +51,13 @@ func (q *Queue) due(ctx context.Context, n int, fence ...int64) (tasks []Task, n
 	}
 	texts, ok := reply.([]any)
 	if !ok {
-		return nil, 0, q.store.stale(fence[0], false) // it changes nothing, however often it runs
+		return nil, 0, q.store.stale(fence[0], false) // never in doubt: the script changes nothing
 	}
 	now, tasks, _ = readDue(texts)
 	return tasks, now, nil
 }
 
-// next returns how long it takes until something is due, zero or less when something is; false when the queue is empty.
+// next returns how long until a task is due, zero or less if one is; false if the queue is empty.
 func (q *Queue) next(ctx context.Context) (time.Duration, bool, error) {
 	reply, _, err := q.store.run(ctx, nextScript, isIntegerOrNothing)
 	if err != nil {

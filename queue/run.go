@@ -15,33 +15,38 @@ import (
 )
 
 const (
-	// After an error, Run tries again with a pause that grows from the first to the second.
+	// After an error, Run tries again after a pause that grows from the first to the second.
 	troubleMin = 20 * time.Millisecond
 	troubleMax = 2 * time.Second
 
-	// lastTimeout bounds the last message of a Run that ends: what its handlers have done meanwhile.
+	// lastTimeout bounds the last message of a Run that ends, about what its handlers have done.
 	lastTimeout = 5 * time.Second
 )
 
-// Run gives each task that becomes due to the handler, several at once, until ctx ends. It returns nil then, when the handlers that were
-// running have returned. Any number of processes may run one queue; a task goes to one of them.
+// Run passes each due task to the handler, several at once, until ctx ends. It returns nil then,
+// once the running handlers have returned. Any number of processes may run one queue; each task
+// goes to one of them.
 //
-// A task is leased: it stays in the queue, with a due time that lies a lease ahead ([WithLease]). When the handler returns nil, it is
-// removed; with an error, it is due again after [WithRetryDelay]; and where its worker is gone, when the lease is over. So no task is
-// lost, and one may run more than once: when its worker died, or could not say in time that it has done it. The handler's context ends
-// with the lease and with ctx, so that two handlers do not work on one task as long as they heed it.
+// A task is leased: it stays in the queue, with a due time one lease ahead ([WithLease]). If the
+// handler returns nil, the task is removed. If it returns an error, the task is due again after
+// [WithRetryDelay]. If the worker is gone, the task is due again once the lease is over. So no task
+// is lost, but a task may run more than once: if its worker died, or could not report in time that
+// the task is done. The handler's context ends with the lease and with ctx, so two handlers do not
+// work on one task as long as they heed it.
 //
-// A task that is enqueued again while its handler runs is due again as any other, and its entry is not touched by what the handler
-// returns. With [KeepFirst], such a call finds it in the queue, and changes nothing. One that is removed meanwhile stays removed.
+// A task that is enqueued again while its handler runs becomes due again like any other, and what
+// the handler returns does not touch its entry. With [KeepFirst], such a call finds the task in the
+// queue, and changes nothing. A task that is removed meanwhile stays removed.
 //
-// A handler's panic goes on in Run's goroutine, once the other handlers have returned; the task is due again after the retry delay.
-// The errors of handlers are theirs to tell. Those of the lock and the store go to [WithReport]; Run goes on trying. It returns an
-// error where the queue or the Locker was closed, where the Locker's own options do not go with fencing ([ErrInvalid]), and where
-// it could not say at its end what its handlers have done: then those
-// tasks run again.
+// A handler's panic continues in Run's goroutine once the other handlers have returned; the task is
+// due again after the retry delay. Run does not report the errors of handlers. Errors of the lock
+// and the store go to [WithReport], and Run keeps trying. It returns an error if the queue or the
+// Locker was closed, if the Locker's own options rule out fencing ([ErrInvalid]), or if it could
+// not report at its end what its handlers have done: then those tasks run again.
 //
-// Run knows when the next task is due and waits for that, and it hears of tasks that are enqueued meanwhile: a task begins within some
-// milliseconds of its time. A Run that waits costs the store a look per second ([WithPoll]).
+// Run knows when the next task is due and waits until then. The store notifies it of tasks that are
+// enqueued meanwhile, so a task begins within some milliseconds of its time. A waiting Run costs
+// the store one query per second ([WithPoll]).
 func (q *Queue) Run(ctx context.Context, handler func(ctx context.Context, task Task) error, opts ...RunOption) error {
 	cfg, err := newRunConfig(opts)
 	switch {
@@ -67,19 +72,19 @@ type runner struct {
 	config  runConfig
 	handler func(ctx context.Context, task Task) error
 	clock   clock.Clock
-	ended   chan outcome  // written by each handler's goroutine once; there is room for all
-	wake    chan struct{} // has one when there is reason to look into the queue
+	ended   chan outcome  // written once by each handler's goroutine; there is room for all
+	wake    chan struct{} // signals a reason to query the queue; room for one
 
-	// Of Run's goroutine.
-	running  int          // handlers
-	finished []settlement // of tasks whose handlers have returned, and that the store does not know of yet
+	// Used by Run's goroutine only.
+	running  int          // how many handlers run
+	finished []settlement // tasks whose handlers have returned, not yet reported to the store
 	panicked error
 }
 
 // outcome is how a handler ended.
 type outcome struct {
 	lease    settlement
-	panicked error // nil where it returned
+	panicked error // nil if it returned
 }
 
 func (r *runner) run(ctx context.Context) error {
@@ -134,12 +139,13 @@ func (r *runner) turn(ctx context.Context) (time.Duration, error) {
 	return 0, r.exchange(ctx, free)
 }
 
-// exchange tells the store what has become of tasks, and leases as many new ones as there are handlers free, all under one lock.
+// exchange reports finished tasks to the store, and leases as many new ones as handlers are free,
+// all under one lock.
 func (r *runner) exchange(ctx context.Context, free int) error {
 	q := r.queue
 	return q.locked(ctx, "run", func(fence int64) error {
 		settlements, finished := slices.Clone(r.finished), len(r.finished)
-		began := r.clock.Now() // before the store reads its clock: the lease ends here before it does there
+		began := r.clock.Now() // before the store reads its clock, so the lease ends here first
 		var due []Task
 		if free > 0 {
 			var now int64
@@ -153,10 +159,10 @@ func (r *runner) exchange(ctx context.Context, free int) error {
 			}
 		}
 		if len(settlements) == 0 {
-			return nil // others were faster
+			return nil // other workers were faster
 		}
-		// As in Pop, this is not cut short by ctx. Where it is unknown whether it happened, the finished tasks are told again, and the new ones come
-		// back when their leases are over.
+		// As in Pop, ctx does not cut this short. If it is unknown whether it happened, the
+		// finished tasks are reported again, and the new ones come back once their leases are over.
 		was, err := q.settle(context.WithoutCancel(ctx), fence, settlements)
 		if err != nil {
 			return err
@@ -171,9 +177,9 @@ func (r *runner) exchange(ctx context.Context, free int) error {
 	})
 }
 
-// begin runs the handler on a task that was leased. If ctx has ended since, the task goes back to where it was.
+// begin runs the handler on a leased task. If ctx has ended since, the task returns to its place.
 func (r *runner) begin(ctx context.Context, task Task, leased settlement, began clock.Instant) {
-	score, _ := strconv.ParseFloat(leased.to, 64) //nolint:errcheck // exchange has written it
+	score, _ := strconv.ParseFloat(leased.to, 64) //nolint:errcheck // exchange wrote it
 	lease := settlement{id: task.ID, seen: score, to: leased.was()}
 	if ctx.Err() != nil {
 		r.finished = append(r.finished, lease)
@@ -181,7 +187,8 @@ func (r *runner) begin(ctx context.Context, task Task, leased settlement, began 
 	}
 	r.running++
 	ctx, cancel := context.WithCancelCause(ctx)
-	left := began.Add(r.config.lease - r.config.lease/100).Sub(r.clock.Now()) // the two clocks may differ by a hundredth
+	// The clocks of the worker and the store may differ by a hundredth.
+	left := began.Add(r.config.lease - r.config.lease/100).Sub(r.clock.Now())
 	timer := r.clock.AfterFunc(left, func() { cancel(errLeaseOver) })
 	go func() {
 		out := outcome{lease: lease, panicked: errGoexit}
@@ -206,7 +213,7 @@ var (
 	errGoexit    = errors.New("queue: a handler ended its goroutine (runtime.Goexit)")
 )
 
-// note takes how a handler ended.
+// note records how a handler ended.
 func (r *runner) note(out outcome) {
 	r.running--
 	r.finished = append(r.finished, out.lease)
@@ -215,7 +222,7 @@ func (r *runner) note(out outcome) {
 	}
 }
 
-// collect takes how handlers have ended, as far as they have.
+// collect records how handlers ended, without waiting.
 func (r *runner) collect() {
 	for {
 		select {
@@ -243,7 +250,7 @@ func (r *runner) rest(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// last tells the store what has become of the tasks that it does not know of yet, after ctx has ended.
+// last reports the remaining finished tasks to the store, after ctx has ended.
 func (r *runner) last(ctx context.Context, fatal error) error {
 	if len(r.finished) == 0 {
 		return nil
@@ -260,13 +267,13 @@ func (r *runner) last(ctx context.Context, fatal error) error {
 	return nil
 }
 
-// Subscribed is called when messages will be heard from now on; what was published before was not.
+// Subscribed is called when messages arrive from now on. Earlier ones were lost.
 func (r *runner) Subscribed() { r.signal() }
 
-// Unsubscribed is called when nothing is heard. Run goes on looking by itself.
+// Unsubscribed is called when no messages arrive. Run keeps polling.
 func (r *runner) Unsubscribed(error) {}
 
-// Message is called when something is due earlier than what was the first before.
+// Message is called when a task is due earlier than all others before it.
 func (r *runner) Message(string) { r.signal() }
 
 func (r *runner) signal() {

@@ -47,7 +47,7 @@ func TestATaskThatWasLeasedAsTheContextEndedGoesBackToItsPlace(t *testing.T) {
 			if c.Args[0] != "EVALSHA" {
 				return
 			}
-			if messages++; messages == 3 { // how long, what is due, the lease
+			if messages++; messages == 3 { // next, due, the lease
 				assert.Greater(t, w.entries()["a"], w.now())
 				cancel()
 			}
@@ -61,7 +61,7 @@ func TestATaskThatWasLeasedAsTheContextEndedGoesBackToItsPlace(t *testing.T) {
 	})
 }
 
-func TestAPanicGoesOnAndTheTaskIsDueAgain(t *testing.T) {
+func TestAPanicContinuesInRunAndTheTaskIsDueAgain(t *testing.T) {
 	for name, harm := range map[string]func(){
 		"panic":      func() { panic("out of cheese") },
 		"nil panic":  func() { panic(nil) },
@@ -82,7 +82,7 @@ func TestAPanicGoesOnAndTheTaskIsDueAgain(t *testing.T) {
 							time.Sleep(time.Second)
 							harm()
 						}
-						<-ctx.Done() // ends because of the other
+						<-ctx.Done() // ends because of the other task
 						time.Sleep(time.Second)
 						returned = true
 						return nil
@@ -126,13 +126,13 @@ func TestRunGoesOnAfterAnOutage(t *testing.T) {
 					assert.Error(t, err)
 				}), queue.WithLease(5*time.Minute))
 				time.Sleep(time.Second)
-				fault.begin(w) // while the first is handled
+				fault.begin(w) // while the first task is handled
 				time.Sleep(30 * time.Second)
 				fault.end(w)
 				time.Sleep(20 * time.Second)
 				assert.Equal(t, []string{"before", "after"}, r.ids())
 				assert.Empty(t, w.entries())
-				if name != "masters" { // the lock is waited for, without a bound
+				if name != "masters" { // Run waits for the lock without a bound
 					assert.Positive(t, reports)
 					assert.Less(t, reports, 40)
 				}
@@ -142,7 +142,7 @@ func TestRunGoesOnAfterAnOutage(t *testing.T) {
 	}
 }
 
-func TestRunSaysWhatItCouldNotTellTheStore(t *testing.T) {
+func TestRunReturnsWhatItCouldNotReportToTheStore(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue()
 		require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))

@@ -5,7 +5,7 @@ import "time"
 // RunOption configures [Queue.Run].
 type RunOption func(*runConfig) error
 
-// runConfig is what Run is told.
+// runConfig holds the options of Run.
 type runConfig struct {
 	concurrency int
 	lease       time.Duration
@@ -27,7 +27,7 @@ func newRunConfig(opts []RunOption) (runConfig, error) {
 	return c, nil
 }
 
-// WithConcurrency is how many handlers run at once (8). From 1 to 1,000.
+// WithConcurrency sets how many handlers run at once (8). From 1 to 1,000.
 func WithConcurrency(n int) RunOption {
 	return func(c *runConfig) error {
 		if n < 1 || n > 1000 {
@@ -38,7 +38,8 @@ func WithConcurrency(n int) RunOption {
 	}
 }
 
-// WithLease is how long a handler may take (1 min). Then its context ends, and the task is due again. From 10 ms to 7 days.
+// WithLease sets how long a handler may take (1 min). After that its context ends, and the task is
+// due again. From 10 ms to 7 days.
 func WithLease(d time.Duration) RunOption {
 	return func(c *runConfig) error {
 		if d < 10*time.Millisecond || d > 7*24*time.Hour {
@@ -49,7 +50,8 @@ func WithLease(d time.Duration) RunOption {
 	}
 }
 
-// WithRetryDelay is after how long a task is due again whose handler failed (10 s). From 0 to 50 years.
+// WithRetryDelay sets how long after its handler failed a task is due again (10 s). From 0 to 50
+// years.
 func WithRetryDelay(d time.Duration) RunOption {
 	return func(c *runConfig) error {
 		if d < 0 || d > maxDelay {
@@ -60,8 +62,9 @@ func WithRetryDelay(d time.Duration) RunOption {
 	}
 }
 
-// WithPoll is how often Run looks into the queue where nobody told it to, and nothing that it knows of becomes due (1 s). From 1 ms to 1 min.
-// Shorter times help only where an ACL forbids publish and subscribe.
+// WithPoll sets how often Run queries the queue if nothing notified it and no task that it knows of
+// becomes due (1 s). From 1 ms to 1 min. Shorter times help only if an ACL forbids publish and
+// subscribe.
 func WithPoll(d time.Duration) RunOption {
 	return func(c *runConfig) error {
 		if d < time.Millisecond || d > time.Minute {
@@ -72,8 +75,8 @@ func WithPoll(d time.Duration) RunOption {
 	}
 }
 
-// WithReport makes Run tell of what kept it from the queue, before it tries again: the errors of the lock and of the store. It is called from the
-// goroutine of Run, which waits for it.
+// WithReport sets a function that Run calls with errors of the lock and of the store that kept it
+// from the queue, before it tries again. Run's goroutine calls it and waits for it.
 func WithReport(report func(err error)) RunOption {
 	return func(c *runConfig) error {
 		if report == nil {

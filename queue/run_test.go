@@ -15,7 +15,7 @@ import (
 	"github.com/redquorum/redquorum/queue"
 )
 
-// workers are Runs in the background.
+// workers is a Run in the background.
 type workers struct {
 	t    *testing.T
 	stop context.CancelFunc
@@ -33,14 +33,14 @@ func running(t *testing.T, q *queue.Queue, handler func(context.Context, queue.T
 	return w
 }
 
-// end stops it, and expects nil.
+// end stops the Run, and expects nil.
 func (w *workers) end() {
 	w.t.Helper()
 	w.stop()
 	assert.NoError(w.t, <-w.over)
 }
 
-// record keeps what a handler was given, and when.
+// record keeps the tasks that a handler received, and how late.
 type record struct {
 	mu    sync.Mutex
 	tasks []queue.Task
@@ -69,7 +69,7 @@ func TestRunHandlesEachTaskAtItsTime(t *testing.T) {
 			return ctx.Err()
 		}, queue.WithPoll(time.Minute))
 		var want []string
-		for i := range 20 { // each is the new head
+		for i := range 20 { // each task becomes the new head
 			id := fmt.Sprint(i)
 			require.NoError(t, enqueuer.Enqueue(ctx, []string{id}, time.Duration(100-i)*time.Second))
 			want = append([]string{id}, want...)
@@ -101,7 +101,7 @@ func TestAFailedTaskIsDueAgain(t *testing.T) {
 		began := w.now()
 		require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
 		time.Sleep(time.Minute)
-		settle() // what the handlers wrote is seen from here on
+		settle() // what the handlers wrote is visible from here on
 		require.Len(t, at, 4)
 		for i, at := range at {
 			assert.InDelta(t, began+7*float64(i), at, 0.01)
@@ -131,7 +131,7 @@ func TestHandlersAreBounded(t *testing.T) {
 		assert.Equal(t, int64(3), now.Load())
 		tasks, err := q.Top(ctx, 100)
 		require.NoError(t, err)
-		assert.Len(t, tasks, 27, "what cannot begin is left to others")
+		assert.Len(t, tasks, 27, "tasks that cannot begin are left to others")
 		time.Sleep(10 * time.Second)
 		assert.Equal(t, int64(3), most.Load())
 		assert.Equal(t, int64(30), total.Load())
@@ -153,7 +153,7 @@ func TestATaskWhoseHandlerTakesTooLongIsDueAgain(t *testing.T) {
 			causes = append(causes, context.Cause(ctx))
 			assert.Less(t, w.clock.Now().Sub(began), 10*time.Second)
 			assert.Greater(t, w.clock.Now().Sub(began), 9*time.Second)
-			time.Sleep(5 * time.Second) // does not heed it
+			time.Sleep(5 * time.Second) // ignores it
 			return nil
 		}, queue.WithLease(10*time.Second), queue.WithConcurrency(1))
 		require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
@@ -168,7 +168,7 @@ func TestATaskWhoseHandlerTakesTooLongIsDueAgain(t *testing.T) {
 		assert.Empty(t, r.ids())
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, []string{"a"}, r.ids())
-		time.Sleep(6 * time.Second) // the first has returned, and has no say any more
+		time.Sleep(6 * time.Second) // the first has returned, and no longer counts
 		assert.Len(t, w.entries(), 1)
 		time.Sleep(6 * time.Second)
 		assert.Empty(t, w.entries())
@@ -208,7 +208,7 @@ func TestATaskThatIsEnqueuedAgainWhileItRunsRunsAgain(t *testing.T) {
 	}
 }
 
-func TestAnIdleRunAsksTheStoreOnceASecond(t *testing.T) {
+func TestAnIdleRunQueriesTheStoreOnceASecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := w.locker()
 		q := w.queueOf(l)
@@ -222,7 +222,7 @@ func TestAnIdleRunAsksTheStoreOnceASecond(t *testing.T) {
 	})
 }
 
-func TestRunFindsTasksWhereItHearsNothing(t *testing.T) {
+func TestRunFindsTasksWithoutMessages(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.store.RefuseWith("NOPERM this user has no permissions", "SUBSCRIBE", "PUBLISH")
 		q := w.queue()

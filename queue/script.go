@@ -24,8 +24,8 @@ var dueSource string
 //go:embed scripts/next.lua
 var nextSource string
 
-// All of them may come late: a change that comes behind one of a later holder is refused by its fence, and one that comes twice is
-// done once.
+// All of them may run late: a change behind one of a later holder is refused by its fence, and a
+// change that arrives twice is made once.
 var (
 	enqueueScript = pipeline.NewLateScript(changeSource + enqueueSource)
 	settleScript  = pipeline.NewLateScript(changeSource + settleSource)

@@ -12,7 +12,8 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// A call that the store did not answer is made again after a pause, which grows from the first to the second.
+// A call that the store did not answer is repeated after a pause, which grows from the first to the
+// second.
 const (
 	againMin = 2 * time.Millisecond
 	againMax = 50 * time.Millisecond
@@ -23,7 +24,7 @@ type store struct {
 	node    *pipeline.Node
 	timeout time.Duration
 	key     string
-	keys    []any // of every script, see change.lua
+	keys    []any // of every script; see change.lua
 }
 
 // waiter is a pipeline.Sink for one call.
@@ -37,9 +38,10 @@ type answer struct {
 // Complete takes the answer. There is room for it.
 func (w waiter) Complete(_ *pipeline.Call, reply any, err error) { w <- answer{reply, err} }
 
-// run runs a script, until it is answered or refused; or until the timeout has passed or ctx has ended, with an error that says whether it
-// may have been executed. Where the connection breaks, it is sent again: all scripts are such that they change something once (change.lua).
-// It returns too whether an attempt may have been executed of which it has no answer.
+// run runs a script until it is answered or refused, the timeout has passed, or ctx has ended. In
+// the last two cases the error says whether the script may have been executed. If the connection
+// breaks, the script is sent again: every script changes something only once (change.lua). run also
+// returns whether an unanswered attempt may have been executed.
 func (s *store) run(ctx context.Context, script *pipeline.Script, accept func(reply any) bool, args ...any) (reply any, inDoubt bool, err error) {
 	return s.call(ctx, pipeline.Request{Script: script, Args: script.Args(nil, s.keys, args...), Key: s.key, Accept: accept})
 }
@@ -65,7 +67,8 @@ func (s *store) call(ctx context.Context, request pipeline.Request) (reply any, 
 	}
 }
 
-// attempt makes a call once. Its request is its own: an attempt that was left may still be under way.
+// attempt makes a call once. It has its own copy of the request, because an abandoned attempt may
+// still be under way.
 func (s *store) attempt(ctx context.Context, request pipeline.Request) (any, *pipeline.CallError) {
 	if ctx.Err() != nil {
 		return nil, &pipeline.CallError{Fate: pipeline.Unsent, Err: endOf(ctx)}
@@ -83,7 +86,7 @@ func (s *store) attempt(ctx context.Context, request pipeline.Request) (any, *pi
 	}
 }
 
-// endOf returns the error of a context that ended, and its cause where it has one of its own.
+// endOf returns the error of a context that ended, with its cause if it has one of its own.
 func endOf(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), cause)
@@ -104,8 +107,8 @@ func (s *store) change(ctx context.Context, script *pipeline.Script, fence int64
 	return string(text), nil
 }
 
-// stale returns the error of a call that was refused for its fence. Where an earlier attempt had no answer, that one may have come before
-// whatever was done with the newer fence.
+// stale returns the error of a call whose fence was refused. If an earlier attempt had no answer,
+// that attempt may have come before the change with the newer fence.
 func (s *store) stale(fence int64, inDoubt bool) error {
 	if inDoubt {
 		return fmt.Errorf("queue: store %s: fence %d: %w", s.node.Endpoint(), fence, &pipeline.CallError{Fate: pipeline.Unknown, Err: ErrStale})

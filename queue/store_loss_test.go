@@ -14,8 +14,8 @@ import (
 	"github.com/redquorum/redquorum/queue"
 )
 
-// Whichever of the messages to the store is lost, or its answer, the call does what it should, once.
-func TestALostMessageOrAnswerIsMadeGood(t *testing.T) {
+// Whichever message to the store is lost, or its answer, the call has its effect exactly once.
+func TestALostMessageOrAnswerIsRepeated(t *testing.T) {
 	for fault, harm := range map[string]func(store *fakenode.Node){
 		"answer lost":          func(store *fakenode.Node) { store.LoseReplies(1) },
 		"message lost":         func(store *fakenode.Node) { store.LoseRequests(1) },
@@ -26,14 +26,14 @@ func TestALostMessageOrAnswerIsMadeGood(t *testing.T) {
 		for name, operation := range operations {
 			messages := 1
 			if name == "Pop" {
-				messages = 3 // a look, what is due, the removal
+				messages = 3 // a first query, what is due, the removal
 			}
 			for message := range messages {
 				t.Run(fmt.Sprintf("%s/%s/%d", fault, name, message), func(t *testing.T) {
 					inBubble(t, func(t *testing.T, w *world) {
 						q := w.queue()
 						filled(t, q)
-						_, err := q.Pop(ctx, 3) // so that all scripts are known
+						_, err := q.Pop(ctx, 3) // so that all scripts are loaded
 						require.NoError(t, err)
 						seen := filled(t, q)
 						sent := 0
@@ -60,14 +60,15 @@ func TestALostMessageOrAnswerIsMadeGood(t *testing.T) {
 	}
 }
 
-// The answer of what was done is found also where another has looked into the queue since; where another has changed it, nobody knows.
-func TestAnAnswerThatIsLostIsFoundOrCalledUnknown(t *testing.T) {
+// A lost answer is found even if another holder has queried the queue since. If another has changed
+// it, the outcome is unknown.
+func TestALostAnswerIsFoundOrReportedAsUnknown(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(w *world)
 		want      error
 	}{
 		"nobody":       {func(*world) {}, nil},
-		"one looked":   {func(w *world) { w.do("SET", fenceKey, 1<<53-1) }, nil},
+		"one queried":  {func(w *world) { w.do("SET", fenceKey, 1<<53-1) }, nil},
 		"one changed":  {func(w *world) { w.do("SET", fenceKey, 1<<53-1); w.do("DEL", "redquorum:queue:last:q") }, queue.ErrStale},
 		"all was lost": {func(w *world) { w.do("FLUSHALL") }, nil},
 	} {
@@ -102,7 +103,7 @@ func TestAnAnswerThatIsLostIsFoundOrCalledUnknown(t *testing.T) {
 	}
 }
 
-// When it stays unknown whether they were removed, the caller has the tasks, at least.
+// If it stays unknown whether the tasks were removed, the caller gets them at least.
 func TestTasksInDoubtComeWithTheError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue(queue.WithTimeout(500 * time.Millisecond))
@@ -113,9 +114,9 @@ func TestTasksInDoubtComeWithTheError(t *testing.T) {
 			if c.Args[0] != "EVALSHA" {
 				return
 			}
-			if messages++; messages == 3 { // look, due, settle
+			if messages++; messages == 3 { // first query, due, settle
 				w.store.MuteReplies(true)
-				cancel() // does not matter any more
+				cancel() // no longer matters
 			}
 		})
 		began := w.clock.Now()

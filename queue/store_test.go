@@ -20,7 +20,8 @@ import (
 
 const fenceKey = "redquorum:queue:fence:q"
 
-// operations are all that change a queue which has the tasks a, b and c, due, and what they return and leave.
+// operations are all changes of a queue with the due tasks a, b and c, with what they return and
+// leave.
 var operations = map[string]struct {
 	call func(q *queue.Queue, seen []queue.Task) (any, error)
 	want any
@@ -41,7 +42,7 @@ var operations = map[string]struct {
 	}, "a,b", []string{"c"}},
 }
 
-// filled fills the queue, and returns what is in it.
+// filled fills the queue, and returns its tasks.
 func filled(t *testing.T, q *queue.Queue) []queue.Task {
 	t.Helper()
 	for _, id := range []string{"a", "b", "c"} {
@@ -53,7 +54,7 @@ func filled(t *testing.T, q *queue.Queue) []queue.Task {
 	return tasks
 }
 
-func TestAStoreThatIsAwayIsAnErrorInTime(t *testing.T) {
+func TestAStoreThatIsAwayFailsCallsInTime(t *testing.T) {
 	for fault, harm := range map[string]func(store *fakenode.Node){
 		"killed":  (*fakenode.Node).Kill,
 		"stopped": (*fakenode.Node).Stop,
@@ -81,7 +82,7 @@ func TestAStoreThatIsAwayIsAnErrorInTime(t *testing.T) {
 	}
 }
 
-func TestTheWordsOfTheStoreAreShownAndNothingIsTriedAgain(t *testing.T) {
+func TestErrorsOfTheStoreAreShownAndNotRetried(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q := w.queue()
 		w.do("SET", "Queue:q", "the lock of somebody")
@@ -97,7 +98,7 @@ func TestTheWordsOfTheStoreAreShownAndNothingIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAnEndedContextShows(t *testing.T) {
+func TestAnEndedContextIsReported(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		q, other := w.queue(), w.queue()
 		filled(t, q)
@@ -116,7 +117,8 @@ func TestAnEndedContextShows(t *testing.T) {
 		_, err = q.Top(short, 1)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
-		// A change that was given up is refused when it comes behind one of a later holder, and was made before it otherwise.
+		// A change that was given up is refused if it arrives behind one of a later holder;
+		// otherwise it was made before that one.
 		w.store.Continue()
 		settle()
 		require.NoError(t, other.Enqueue(ctx, []string{"z"}, 0))
@@ -124,7 +126,7 @@ func TestAnEndedContextShows(t *testing.T) {
 		require.NoError(t, err)
 		settle()
 		assert.Equal(t, []string{"a", "b", "c"}, w.ids())
-		assert.NotEqual(t, before, w.content(), "the fences")
+		assert.NotEqual(t, before, w.content(), "the fences have changed")
 	})
 }
 
@@ -144,7 +146,7 @@ func TestTheLockIsWaitedForUntilTheContextEnds(t *testing.T) {
 	})
 }
 
-func TestAClosedQueueSaysSo(t *testing.T) {
+func TestAClosedQueueReturnsErrClosed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := w.locker()
 		q := w.queueOf(l)

@@ -1,31 +1,31 @@
 -- What every change of a queue begins and ends with. The keys are the same everywhere:
 --
 -- KEYS[1]  the queue: a sorted set of task ids by due time
--- KEYS[2]  the newest fence that has been seen here
--- KEYS[3]  what the last change answered, behind its fence
+-- KEYS[2]  the newest fence seen here
+-- KEYS[3]  the fence of the last change, followed by its answer
 local function headOf()
   return tonumber(redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
 end
 
--- A fence as a number; nothing for what is none.
+-- A fence as a number; nil if it is not one.
 local function number(fence)
   local value = type(fence) == 'string' and tonumber(fence)
   return value and value < 9007199254740992 and value or nil
 end
 
--- What a key holds, whatever somebody wrote there: nothing where it is no text.
+-- The text of a key, whatever others wrote there; false if it is not a text.
 local function textAt(key)
   local text = redis.pcall('GET', key)
   if type(text) == 'table' and string.sub(text.err, 1, 9) ~= 'WRONGTYPE' then
-    redis.call('GET', key) -- fails in the server's words
+    redis.call('GET', key) -- fails with the server's error
   end
   return type(text) == 'string' and text
 end
 
--- Remember the newest fence, and report whether the caller's is older: then another has had the
--- lock since, and the caller must not change anything. Fences are whole numbers below 2^53, exact
--- in Lua's doubles; they are kept as the caller wrote them. Where somebody wrote something else,
--- the fence of the last change is what is known.
+-- Remember the newest fence, and report whether the caller's is older: then another holder has had
+-- the lock since, and the caller must not change anything. Fences are whole numbers below 2^53,
+-- exact in Lua's doubles; they are kept as the caller wrote them. If somebody wrote something else,
+-- the fence of the last change counts.
 local function isStale(fence)
   local newest = textAt(KEYS[2])
   local value = number(newest) or number(string.match(textAt(KEYS[3]) or '', '^%d+'))
@@ -38,23 +38,23 @@ local function isStale(fence)
   return false
 end
 
--- Run a change once per fence. A caller whose answer was lost asks again with the same fence, and gets the answer of the first time:
--- nobody else has that fence, and while it is the newest, nobody else has changed anything since.
--- change returns a text. The answer to one who is stale is nothing.
+-- Run a change once per fence. A caller whose answer was lost repeats the call with the same fence,
+-- and gets the first answer: nobody else has that fence, and while it is the newest, nobody else
+-- has changed anything since. change returns a text. A stale caller gets nil.
 local function once(fence, change)
   local last = textAt(KEYS[3])
   if last and string.sub(last, 1, #fence + 1) == fence .. ' ' then
     return string.sub(last, #fence + 2)
   end
-  local before = headOf() -- fails before anything is changed, where the queue is none
+  local before = headOf() -- fails before anything is changed if the key is not a queue
   if isStale(fence) then
     return nil
   end
   local answer = change()
-  redis.call('SET', KEYS[3], fence .. ' ' .. answer, 'PX', 60000) -- longer than anybody asks again
+  redis.call('SET', KEYS[3], fence .. ' ' .. answer, 'PX', 60000) -- longer than any caller retries
   local after = headOf()
   if after and (not before or after < before) then
-    -- Those who wait for the head hear that there is an earlier one. It may be forbidden: they look by themselves, too.
+    -- Tell the waiters that there is an earlier head. An ACL may forbid this: they poll, too.
     redis.pcall('PUBLISH', 'redquorum:wake:' .. KEYS[1], 'earlier')
   end
   return answer
@@ -66,7 +66,8 @@ local function nowMicros()
   return time[1] * 1000000 + time[2]
 end
 
--- A score: seconds, with six decimals. The division is rounded to the nearest double, which is less than half a microsecond off.
+-- A score: seconds, with six decimals. The division is rounded to the nearest double, which is less
+-- than half a microsecond off.
 local function scoreOf(micros)
   return string.format('%.6f', micros / 1000000)
 end

@@ -1,10 +1,11 @@
--- What is due, oldest first?
+-- Return the due tasks, oldest first.
 --
 -- KEYS     as in change.lua
 -- ARGV[1]  how many at most
--- ARGV[2]  how many bytes the ids may have together; the first is told in any case
--- ARGV[3]  the fence of one who is going to change what is told; nothing for one who only looks
--- Returns the time in microseconds, and an id and a score for each task; nothing when the caller is stale.
+-- ARGV[2]  how many bytes the ids may have in total; the first is returned in any case
+-- ARGV[3]  the fence of a caller that will change the tasks; missing for one that only reads
+-- Returns the time in microseconds, and an id and a score for each task; nil if the caller is
+-- stale.
 if ARGV[3] and isStale(ARGV[3]) then
   return nil
 end

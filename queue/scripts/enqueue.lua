@@ -2,10 +2,10 @@
 --
 -- KEYS     as in change.lua
 -- ARGV[1]  the caller's fence
--- ARGV[2]  the delay in microseconds: they are due so long from now
--- ARGV[3]  1 to leave a task that is there where it is
+-- ARGV[2]  the delay in microseconds after which they are due
+-- ARGV[3]  1 to leave existing tasks where they are
 -- ARGV[4]  and the rest: the ids
--- Returns 'ok', or nothing when the caller is stale.
+-- Returns 'ok', or nil if the caller is stale.
 return once(ARGV[1], function()
   local due = scoreOf(nowMicros() + tonumber(ARGV[2]))
   for i = 4, #ARGV do

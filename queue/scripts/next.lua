@@ -1,7 +1,8 @@
--- How long until something is due?
+-- Return how long until a task is due.
 --
 -- KEYS     as in change.lua
--- Returns microseconds, not more than an hour; zero or less when something is due, and nothing when the queue is empty.
+-- Returns microseconds, an hour at most; zero or less if a task is due, and nil if the queue is
+-- empty.
 local head = headOf()
 if not head then
   return nil

@@ -3,7 +3,7 @@
 -- KEYS     as in change.lua
 -- ARGV[1]  the caller's fence
 -- ARGV[2]  and the rest: the ids
--- Returns how many there were, as text; nothing when the caller is stale.
+-- Returns how many existed, as text; nil if the caller is stale.
 return once(ARGV[1], function()
   local count = 0
   for i = 2, #ARGV do

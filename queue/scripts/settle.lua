@@ -1,11 +1,12 @@
--- Remove or move tasks, each if its score is still the one that the caller saw: otherwise somebody has enqueued it again since, or
--- taken it.
+-- Remove or move each task if its score is still the one that the caller saw: otherwise somebody
+-- has enqueued it again since, or taken it.
 --
 -- KEYS     as in change.lua
 -- ARGV[1]  the caller's fence
--- ARGV[2]  and the rest, three for each task: its id, the score that was seen, and what to do: 'remove', or a new score, or + and the
---          microseconds from now at which it is due
--- Returns a text with 1 for each task that was as the caller saw it, and 0 for the others; nothing when the caller is stale.
+-- ARGV[2]  and the rest, three for each task: its id, the score that was seen, and what to do:
+--          'remove', or a new score, or + and the microseconds from now at which it is due
+-- Returns a text with 1 for each task that had that score, and 0 for the others; nil if the caller
+-- is stale.
 return once(ARGV[1], function()
   local done = {}
   for i = 2, #ARGV, 3 do
