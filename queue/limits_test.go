@@ -54,86 +54,111 @@ func TestIDsAreBytes(t *testing.T) {
 	})
 }
 
+// noContext is a nil context; it is a variable because linters reject a literal one.
+var noContext context.Context
+
+// badChanges are changes with bad arguments.
+func badChanges(q *queue.Queue) map[string]func() error {
+	long, many := strings.Repeat("x", 1025), make([]string, 10001)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	enqueue := func(ids ...string) func() error {
+		return func() error { return q.Enqueue(ctx, ids, time.Second) }
+	}
+	dequeue := func(id string, score float64) func() error {
+		return func() error { _, err := q.Dequeue(ctx, id, score); return err }
+	}
+	remove := func(ids ...string) func() error {
+		return func() error { _, err := q.Remove(ctx, ids...); return err }
+	}
+	return map[string]func() error{
+		"Enqueue, no ids":         enqueue(),
+		"Enqueue, empty id":       enqueue("a", ""),
+		"Enqueue, long id":        enqueue("a", long),
+		"Enqueue, many ids":       enqueue(many...),
+		"Enqueue, negative delay": func() error { return q.Enqueue(ctx, []string{"a"}, -1) },
+		"Enqueue, long delay":     func() error { return q.Enqueue(ctx, []string{"a"}, math.MaxInt64) },
+		"Enqueue, nil ctx":        func() error { return q.Enqueue(noContext, []string{"a"}, 0) },
+		"Dequeue, empty id":       dequeue("", 1),
+		"Dequeue, long id":        dequeue(long, 1),
+		"Dequeue, NaN":            dequeue("a", math.NaN()),
+		"Dequeue, infinite":       dequeue("a", math.Inf(1)),
+		"Dequeue, -infinite":      dequeue("a", math.Inf(-1)),
+		"Dequeue, nil ctx":        func() error { _, err := q.Dequeue(noContext, "a", 1); return err },
+		"Remove, no ids":          remove(),
+		"Remove, empty id":        remove("a", ""),
+		"Remove, long id":         remove("a", long),
+		"Remove, many ids":        remove(many...),
+		"Remove, nil ctx":         func() error { _, err := q.Remove(noContext, "a"); return err },
+	}
+}
+
+// badReads are calls of Pop, Top and Len with bad arguments.
+func badReads(q *queue.Queue) map[string]func() error {
+	pop := func(ctx context.Context, n int) func() error {
+		return func() error { _, err := q.Pop(ctx, n); return err }
+	}
+	top := func(ctx context.Context, n int) func() error {
+		return func() error { _, err := q.Top(ctx, n); return err }
+	}
+	return map[string]func() error{
+		"Pop, 0":            pop(ctx, 0),
+		"Pop, negative":     pop(ctx, -1),
+		"Pop, too many":     pop(ctx, 2001),
+		"Pop, far too many": pop(ctx, math.MaxInt),
+		"Pop, nil ctx":      pop(noContext, 1),
+		"Top, 0":            top(ctx, 0),
+		"Top, negative":     top(ctx, math.MinInt),
+		"Top, too many":     top(ctx, 2001),
+		"Top, nil ctx":      top(noContext, 1),
+		"Len, nil ctx":      func() error { _, err := q.Len(noContext); return err },
+	}
+}
+
+// badRuns are calls of Run with bad arguments.
+func badRuns(q *queue.Queue) map[string]func() error {
+	handler := func(context.Context, queue.Task) error { return nil }
+	run := func(opts ...queue.RunOption) func() error {
+		return func() error { return q.Run(ctx, handler, opts...) }
+	}
+	return map[string]func() error{
+		"Run, nil ctx":          func() error { return q.Run(noContext, handler) },
+		"Run, nil handler":      func() error { return q.Run(ctx, nil) },
+		"Run, nil option":       run(nil),
+		"Run, concurrency 0":    run(queue.WithConcurrency(0)),
+		"Run, concurrency":      run(queue.WithConcurrency(1001)),
+		"Run, lease 0":          run(queue.WithLease(0)),
+		"Run, lease":            run(queue.WithLease(math.MaxInt64)),
+		"Run, retry delay":      run(queue.WithRetryDelay(-1)),
+		"Run, long retry delay": run(queue.WithRetryDelay(math.MaxInt64)),
+		"Run, poll 0":           run(queue.WithPoll(0)),
+		"Run, poll":             run(queue.WithPoll(time.Hour)),
+		"Run, report":           run(queue.WithReport(nil)),
+	}
+}
+
 func TestBadArgumentsAreInvalidAndChangeNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		l := w.locker()
-		q := w.queueOf(l)
+		q := w.queue()
 		require.NoError(t, q.Enqueue(ctx, []string{"a", "b"}, 0))
 		require.NoError(t, q.Enqueue(ctx, []string{"later"}, time.Hour))
 		settle()
 		before, asked := w.content(), len(w.store.Commands())
-		var none context.Context
-		long, many := strings.Repeat("x", 1025), make([]string, 10001)
-		for i := range many {
-			many[i] = fmt.Sprint(i)
-		}
-		handler := func(context.Context, queue.Task) error { return nil }
-		enqueue := func(ids ...string) func() error {
-			return func() error { return q.Enqueue(ctx, ids, time.Second) }
-		}
-		dequeue := func(id string, score float64) func() error {
-			return func() error { _, err := q.Dequeue(ctx, id, score); return err }
-		}
-		remove := func(ids ...string) func() error {
-			return func() error { _, err := q.Remove(ctx, ids...); return err }
-		}
-		pop := func(ctx context.Context, n int) func() error {
-			return func() error { _, err := q.Pop(ctx, n); return err }
-		}
-		top := func(ctx context.Context, n int) func() error {
-			return func() error { _, err := q.Top(ctx, n); return err }
-		}
-		run := func(opts ...queue.RunOption) func() error {
-			return func() error { return q.Run(ctx, handler, opts...) }
-		}
-		for name, call := range map[string]func() error{
-			"Enqueue, no ids":         enqueue(),
-			"Enqueue, empty id":       enqueue("a", ""),
-			"Enqueue, long id":        enqueue("a", long),
-			"Enqueue, many ids":       enqueue(many...),
-			"Enqueue, negative delay": func() error { return q.Enqueue(ctx, []string{"a"}, -1) },
-			"Enqueue, long delay":     func() error { return q.Enqueue(ctx, []string{"a"}, math.MaxInt64) },
-			"Enqueue, nil ctx":        func() error { return q.Enqueue(none, []string{"a"}, 0) },
-			"Dequeue, empty id":       dequeue("", 1),
-			"Dequeue, long id":        dequeue(long, 1),
-			"Dequeue, NaN":            dequeue("a", math.NaN()),
-			"Dequeue, infinite":       dequeue("a", math.Inf(1)),
-			"Dequeue, -infinite":      dequeue("a", math.Inf(-1)),
-			"Dequeue, nil ctx":        func() error { _, err := q.Dequeue(none, "a", 1); return err },
-			"Remove, no ids":          remove(),
-			"Remove, empty id":        remove("a", ""),
-			"Remove, long id":         remove("a", long),
-			"Remove, many ids":        remove(many...),
-			"Remove, nil ctx":         func() error { _, err := q.Remove(none, "a"); return err },
-			"Pop, 0":                  pop(ctx, 0),
-			"Pop, negative":           pop(ctx, -1),
-			"Pop, too many":           pop(ctx, 2001),
-			"Pop, far too many":       pop(ctx, math.MaxInt),
-			"Pop, nil ctx":            pop(none, 1),
-			"Top, 0":                  top(ctx, 0),
-			"Top, negative":           top(ctx, math.MinInt),
-			"Top, too many":           top(ctx, 2001),
-			"Top, nil ctx":            top(none, 1),
-			"Len, nil ctx":            func() error { _, err := q.Len(none); return err },
-			"Run, nil ctx":            func() error { return q.Run(none, handler) },
-			"Run, nil handler":        func() error { return q.Run(ctx, nil) },
-			"Run, nil option":         run(nil),
-			"Run, concurrency 0":      run(queue.WithConcurrency(0)),
-			"Run, concurrency":        run(queue.WithConcurrency(1001)),
-			"Run, lease 0":            run(queue.WithLease(0)),
-			"Run, lease":              run(queue.WithLease(math.MaxInt64)),
-			"Run, retry delay":        run(queue.WithRetryDelay(-1)),
-			"Run, long retry delay":   run(queue.WithRetryDelay(math.MaxInt64)),
-			"Run, poll 0":             run(queue.WithPoll(0)),
-			"Run, poll":               run(queue.WithPoll(time.Hour)),
-			"Run, report":             run(queue.WithReport(nil)),
-		} {
-			require.ErrorIs(t, call(), queue.ErrInvalid, name)
+		for _, calls := range []map[string]func() error{badChanges(q), badReads(q), badRuns(q)} {
+			for name, call := range calls {
+				require.ErrorIs(t, call(), queue.ErrInvalid, name)
+			}
 		}
 		settle()
 		assert.Equal(t, before, w.content())
 		assert.Equal(t, asked+1, len(w.store.Commands()), "nothing was sent, except by content")
+	})
+}
 
+func TestBadArgumentsOfNewAreInvalid(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		l := w.locker()
 		for name, make := range map[string]func() (*queue.Queue, error){
 			"nil locker":  func() (*queue.Queue, error) { return queue.New(nil, "store:6379", "q") },
 			"empty name":  func() (*queue.Queue, error) { return queue.New(l, "store:6379", "") },

@@ -71,6 +71,34 @@ func TestSuspendedMachineFindsItsCallsOverdue(t *testing.T) {
 	})
 }
 
+// disturb makes the server suffer one fault, chosen at random.
+func (h *harness) disturb(random *rand.Rand) {
+	switch random.IntN(7) {
+	case 0:
+		h.server.Stop()
+		time.Sleep(time.Duration(random.IntN(800)) * time.Millisecond)
+		h.server.Continue()
+	case 1:
+		h.server.Kill()
+		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+		h.server.Restart(true)
+	case 2:
+		h.server.CutAfterWrite(1 + random.IntN(5))
+	case 3:
+		h.server.CutReply(random.IntN(8))
+	case 4:
+		h.server.Inject([]byte("+OK\r\n"))
+	case 5:
+		h.server.Delay(func() time.Duration { return 30 * time.Millisecond }, func() time.Duration { return 90 * time.Millisecond })
+		time.Sleep(200 * time.Millisecond)
+		h.server.Delay(nil, nil)
+	case 6:
+		h.server.Mute(true)
+		time.Sleep(time.Duration(random.IntN(800)) * time.Millisecond)
+		h.server.Mute(false)
+	}
+}
+
 // Many callers share a server that is stopped, cut, killed and restarted all the time. Every call
 // ends once and in time, and no answer is another's. A surplus status that comes while a text is
 // due is recognized by its kind.
@@ -107,30 +135,7 @@ func TestRandomFaultsLoseNoCallAndMixNoAnswers(t *testing.T) {
 				})
 			}
 			for range 60 {
-				switch random.IntN(7) {
-				case 0:
-					h.server.Stop()
-					time.Sleep(time.Duration(random.IntN(800)) * time.Millisecond)
-					h.server.Continue()
-				case 1:
-					h.server.Kill()
-					time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
-					h.server.Restart(true)
-				case 2:
-					h.server.CutAfterWrite(1 + random.IntN(5))
-				case 3:
-					h.server.CutReply(random.IntN(8))
-				case 4:
-					h.server.Inject([]byte("+OK\r\n"))
-				case 5:
-					h.server.Delay(func() time.Duration { return 30 * time.Millisecond }, func() time.Duration { return 90 * time.Millisecond })
-					time.Sleep(200 * time.Millisecond)
-					h.server.Delay(nil, nil)
-				case 6:
-					h.server.Mute(true)
-					time.Sleep(time.Duration(random.IntN(800)) * time.Millisecond)
-					h.server.Mute(false)
-				}
+				h.disturb(random)
 				time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond)
 			}
 			close(stop)
