@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -49,14 +50,14 @@ var aclRows = []aclRow{
 }
 
 // aclUser makes a user of the documented rule who lacks something, and returns urls for it.
-func (c *cluster) aclUser(t *testing.T, user, rule string) (urls []string) {
+func aclUser(t *testing.T, c *cluster.Cluster, user, rule string) (urls []string) {
 	t.Helper()
 	args := documentedACL(t, "locks")
 	args[1] = user
 	for word := range strings.FieldsSeq(rule) {
 		args = append(args, word)
 	}
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		do(t, m, "ACL", args...)
 		urls = append(urls, "redis://"+user+":password@"+m.Addr())
 	}
@@ -65,7 +66,7 @@ func (c *cluster) aclUser(t *testing.T, user, rule string) (urls []string) {
 
 func TestWhatACLUsersLackIsWhatTheTableSays(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 3)
+	c := cluster.Start(t, 3)
 	documented, err := os.ReadFile("docs/operations.md")
 	require.NoError(t, err)
 	for i, row := range aclRows {
@@ -73,20 +74,20 @@ func TestWhatACLUsersLackIsWhatTheTableSays(t *testing.T) {
 			assert.Contains(t, string(documented), row.without, "no row for it")
 		}
 		t.Run(strings.Trim(row.rule, "-"), func(t *testing.T) {
-			urls := c.aclUser(t, fmt.Sprint("user", i), row.rule)
-			l := newConnected(t, urls, redlock.WithTTL(longTTL))
+			urls := aclUser(t, c, fmt.Sprint("user", i), row.rule)
+			l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
 			for _, node := range l.Stats().Nodes {
 				assert.Equal(t, row.unidentified, node.Unidentified)
 				assert.Equal(t, row.markerless, node.Memory == "", "memory %q", node.Memory)
 			}
-			name := lockName(t)
+			name := cluster.LockName(t)
 			row.worksWith(t, c, l, urls, name)
 		})
 	}
 }
 
 // worksWith does all that a user can do.
-func (row *aclRow) worksWith(t *testing.T, c *cluster, l *redlock.Locker, urls []string, name string) {
+func (row *aclRow) worksWith(t *testing.T, c *cluster.Cluster, l *redlock.Locker, urls []string, name string) {
 	t.Helper()
 	row.holdsSets(t, l, name)
 	row.renewsTogether(t, urls, name)
@@ -112,13 +113,13 @@ func (row *aclRow) holdsSets(t *testing.T, l *redlock.Locker, name string) {
 func (row *aclRow) renewsTogether(t *testing.T, urls []string, name string) {
 	t.Helper()
 	const locks = 8
-	l := newConnected(t, urls, redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(2*time.Second))
+	l := cluster.NewConnected(t, urls, redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(2*time.Second))
 	for i := range locks {
 		lock, err := l.TryLock(t.Context(), fmt.Sprint(name, "r", i))
 		require.NoError(t, err)
 		defer func() { assert.NoError(t, lock.Unlock(t.Context())) }()
 	}
-	eventually(t, 2*time.Second+slack, func() string {
+	cluster.Eventually(t, 2*time.Second+slack, func() string {
 		if n := l.Stats().Renewed; n < locks {
 			return fmt.Sprintf("%d renewals, not %d", n, locks)
 		}
@@ -129,10 +130,10 @@ func (row *aclRow) renewsTogether(t *testing.T, urls []string, name string) {
 
 // waits has one waiter, who is handed the lock or finds it by polling; and another beside a holder
 // of another library.
-func (row *aclRow) waits(t *testing.T, c *cluster, urls []string, name string) {
+func (row *aclRow) waits(t *testing.T, c *cluster.Cluster, urls []string, name string) {
 	t.Helper()
-	holder := newConnected(t, urls, redlock.WithTTL(longTTL))
-	waiter := newConnected(t, urls, redlock.WithTTL(longTTL))
+	holder := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
+	waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
 	lock, err := holder.Lock(t.Context(), name)
 	require.NoError(t, err)
 	got := make(chan *redlock.Lock, 1)
@@ -142,8 +143,8 @@ func (row *aclRow) waits(t *testing.T, c *cluster, urls []string, name string) {
 		got <- lock
 	}
 	go wait()
-	eventually(t, slack, func() string {
-		if waiter.Stats().Waiting == 0 || (!row.notWoken && c.waiting(t, name) == 0) {
+	cluster.Eventually(t, slack, func() string {
+		if waiter.Stats().Waiting == 0 || (!row.notWoken && c.Waiting(t, name) == 0) {
 			return "somebody waits"
 		}
 		return ""
@@ -153,7 +154,7 @@ func (row *aclRow) waits(t *testing.T, c *cluster, urls []string, name string) {
 	require.NotNil(t, lock)
 	assert.Equal(t, row.notWoken, waiter.Stats().Woken == 0, "%+v", waiter.Stats())
 	require.NoError(t, lock.Unlock(t.Context()))
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		do(t, m, "SET", name, "of another library", "PX", 100)
 	}
 	go wait()
@@ -189,16 +190,16 @@ func (row *aclRow) adopts(t *testing.T, l *redlock.Locker, name string) {
 // Two teams share the masters, each with a key prefix and a user of its own.
 func TestDocumentedACLOfAPrefixIsEnoughAndReachesNobodyElse(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 3)
+	c := cluster.Start(t, 3)
 	var urls []string
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		do(t, m, "ACL", documentedACL(t, "app")...)
 		urls = append(urls, "redis://app:password@"+m.Addr())
 	}
 	row := aclRow{without: "nothing"}
 	// A name that begins with the prefix has the same key as the rest of it behind WithKeyPrefix.
-	row.worksWith(t, c, newConnected(t, urls, redlock.WithTTL(longTTL)), urls, "app:"+lockName(t))
-	for i, m := range c.masters {
+	row.worksWith(t, c, cluster.NewConnected(t, urls, redlock.WithTTL(longTTL)), urls, "app:"+cluster.LockName(t))
+	for i, m := range c.Masters {
 		denied, err := redis.Values(m.Do("ACL", "LOG"))
 		require.NoError(t, err)
 		for _, entry := range denied {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
@@ -34,19 +35,19 @@ func documentedACL(t *testing.T, user string) (args []any) {
 // A user with the documented rule can do everything, and is told who the servers are.
 func TestDocumentedACLIsEnough(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 3)
+	c := cluster.Start(t, 3)
 	var urls []string
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		_, err := m.Do("ACL", append(documentedACL(t, "locks"), "on")...)
 		require.NoError(t, err)
 		urls = append(urls, "redis://locks:password@"+m.Addr())
 	}
-	l := newConnected(t, urls, redlock.WithTTL(longTTL))
+	l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
 	for _, node := range l.Stats().Nodes {
 		assert.False(t, node.Unidentified, "%+v", node)
 	}
 	ctx := t.Context()
-	name := lockName(t)
+	name := cluster.LockName(t)
 	require.NoError(t, l.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
 		require.NoError(t, lock.Extend(ctx, longTTL))
 		require.NoError(t, lock.Verify(ctx))
@@ -64,21 +65,21 @@ func TestDocumentedACLIsEnough(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, adopted.Unlock(ctx))
 	require.NoError(t, l.ForceUnlock(ctx, name))
-	for _, m := range c.masters { // a connection that broke is killed at the server, and nothing of it is forbidden
+	for _, m := range c.Masters { // a connection that broke is killed at the server, and nothing of it is forbidden
 		_, err := m.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		require.NoError(t, err)
 	}
 	again, err := l.Lock(ctx, name, redlock.WithFencing())
 	require.NoError(t, err)
-	waiter := newConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithFencing())
+	waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithFencing())
 	handed := make(chan *redlock.Lock)
 	go func() {
 		lock, err := waiter.Lock(ctx, name)
 		assert.NoError(t, err)
 		handed <- lock
 	}()
-	eventually(t, slack, func() string {
-		for _, m := range c.masters {
+	cluster.Eventually(t, slack, func() string {
+		for _, m := range c.Masters {
 			waiting, err := redis.Int(m.Do("ZCARD", "redquorum:wait:"+name))
 			require.NoError(t, err)
 			listening, err := redis.Strings(m.Do("PUBSUB", "CHANNELS", "redquorum:wake:*"))
@@ -95,7 +96,7 @@ func TestDocumentedACLIsEnough(t *testing.T) {
 	assert.Greater(t, next.Fence(), again.Fence())
 	require.NoError(t, next.Unlock(ctx))
 	assert.Equal(t, uint64(1), waiter.Stats().Woken)
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		log, err := m.Do("ACL", "LOG")
 		require.NoError(t, err)
 		assert.Empty(t, log, "nothing was denied")
@@ -103,15 +104,15 @@ func TestDocumentedACLIsEnough(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, deleted)
 	}
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 }
 
 func TestDocumentedACLOfTheStoreIsEnough(t *testing.T) {
 	t.Parallel()
-	c, store := startReal(t, 3), redistest.StartOne(t)
+	c, store := cluster.Start(t, 3), redistest.StartOne(t)
 	_, err := store.Do("ACL", append(documentedACL(t, "queue"), "on")...)
 	require.NoError(t, err)
-	q, err := queue.New(newConnected(t, c.urls()), "redis://queue:password@"+store.Addr(), "mail")
+	q, err := queue.New(cluster.NewConnected(t, c.URLs()), "redis://queue:password@"+store.Addr(), "mail")
 	require.NoError(t, err)
 	defer q.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -49,7 +50,7 @@ func (c churn) run(t *testing.T, l *redlock.Locker) {
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(c.seed, uint64(worker)))
 			for round := range c.rounds {
-				c.once(t, l, rng, fmt.Sprintf("%s/%d/%d", lockName(t), worker, round), &acquired, &released)
+				c.once(t, l, rng, fmt.Sprintf("%s/%d/%d", cluster.LockName(t), worker, round), &acquired, &released)
 			}
 		})
 	}

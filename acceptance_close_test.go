@@ -13,26 +13,27 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // Not parallel: it looks for goroutines of the library.
 func TestCloseWithLocksInFlightLeavesNothing(t *testing.T) {
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		for round := range 10 {
 			client := fmt.Sprintf("closing-%d", round)
-			l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithPool(pool.WithClientName(client)))
+			l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithPool(pool.WithClientName(client)))
 			began := time.Now()
 			acquired := hammerAndClose(t, l, time.Duration(round)*2*time.Millisecond)
 			assert.Less(t, time.Since(began), 5*time.Second)
-			for _, m := range c.masters {
+			for _, m := range c.Masters {
 				keys, err := m.Keys()
 				require.NoError(t, err)
 				assert.Empty(t, keys, "at once: Close waits for the answers (round %d, %d acquired)", round, acquired)
 			}
-			assert.Empty(t, awaitNoGoroutines(slack))
-			if c.real {
+			assert.Empty(t, cluster.AwaitNoGoroutines(slack))
+			if c.Real {
 				awaitNoConnections(t, c, client)
 			}
 		}
@@ -68,7 +69,7 @@ func hammerAndClose(t *testing.T, l *redlock.Locker, after time.Duration) (acqui
 	}
 	closers.Wait()
 	workers.Wait()
-	_, err := l.TryLock(t.Context(), lockName(t))
+	_, err := l.TryLock(t.Context(), cluster.LockName(t))
 	require.ErrorIs(t, err, redlock.ErrClosed)
 	require.ErrorIs(t, l.Ready(t.Context()), redlock.ErrClosed)
 	assert.Zero(t, l.Stats().Held)
@@ -91,10 +92,10 @@ func useOnce(ctx context.Context, l *redlock.Locker, worker int) (*redlock.Lock,
 	return lock, lock.Unlock(ctx)
 }
 
-func awaitNoConnections(t *testing.T, c *cluster, client string) {
+func awaitNoConnections(t *testing.T, c *cluster.Cluster, client string) {
 	t.Helper()
-	eventually(t, slack, func() (left string) {
-		for _, m := range c.masters {
+	cluster.Eventually(t, slack, func() (left string) {
+		for _, m := range c.Masters {
 			reply, err := m.Do("CLIENT", "LIST")
 			require.NoError(t, err)
 			list, ok := reply.([]byte)
@@ -111,8 +112,8 @@ func awaitNoConnections(t *testing.T, c *cluster, client string) {
 
 func TestCloseReleasesWhatIsHeld(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
-		l := newConnected(t, c.urls(), redlock.WithTTL(longTTL))
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
+		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
 		var locks []*redlock.Lock
 		for i := range 50 {
 			lock, err := l.TryLock(t.Context(), fmt.Sprint("name ", i))
@@ -126,7 +127,7 @@ func TestCloseReleasesWhatIsHeld(t *testing.T) {
 			waiting <- err
 		}()
 		require.NoError(t, l.Close())
-		for _, m := range c.masters {
+		for _, m := range c.Masters {
 			keys, err := m.Keys()
 			require.NoError(t, err)
 			assert.Empty(t, keys)
@@ -143,16 +144,16 @@ func TestCloseReleasesWhatIsHeld(t *testing.T) {
 
 func TestCloseWaitsForNodesForTwoNodeTimeoutsAndASecondAtMost(t *testing.T) {
 	const nodeTimeout = 300 * time.Millisecond
-	onEachOutage(t, func(t *testing.T, c *cluster, o outage) {
-		l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout))
-		_, err := l.TryLock(t.Context(), lockName(t))
+	onEachOutage(t, func(t *testing.T, c *cluster.Cluster, o outage) {
+		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout))
+		_, err := l.TryLock(t.Context(), cluster.LockName(t))
 		require.NoError(t, err)
-		o.beginAll(t, c.masters[:3]...)
+		o.beginAll(t, c.Masters[:3]...)
 		began := time.Now()
 		if err := l.Close(); err != nil {
 			require.ErrorIs(t, err, redlock.ErrUndelivered)
 		}
 		assert.Less(t, time.Since(began), 2*nodeTimeout+time.Second+slack)
-		assert.Empty(t, awaitNoGoroutines(slack))
+		assert.Empty(t, cluster.AwaitNoGoroutines(slack))
 	})
 }

@@ -8,17 +8,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // worksWith asserts a lock's whole life over one master, and returns the key's value in a database while it was held.
-func worksWith(t *testing.T, endpoint string, m master, database int, opts ...redlock.Option) {
+func worksWith(t *testing.T, endpoint string, m cluster.Master, database int, opts ...redlock.Option) {
 	t.Helper()
-	l := newLocker(t, []string{endpoint}, append([]redlock.Option{redlock.WithTTL(longTTL)}, opts...)...)
-	lock, err := l.TryLock(t.Context(), lockName(t))
+	l := cluster.NewLocker(t, []string{endpoint}, append([]redlock.Option{redlock.WithTTL(longTTL)}, opts...)...)
+	lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
-	_, err = l.TryLock(t.Context(), lockName(t))
+	_, err = l.TryLock(t.Context(), cluster.LockName(t))
 	require.ErrorIs(t, err, redlock.ErrTaken)
 	require.NoError(t, lock.Extend(t.Context(), longTTL))
 	require.NoError(t, lock.Verify(t.Context()))
@@ -28,7 +29,7 @@ func worksWith(t *testing.T, endpoint string, m master, database int, opts ...re
 }
 
 // valueIn reads a key of any database, as a user who may.
-func valueIn(t *testing.T, m master, database int, key string) string {
+func valueIn(t *testing.T, m cluster.Master, database int, key string) string {
 	t.Helper()
 	u, err := url.Parse(m.URL())
 	require.NoError(t, err)
@@ -44,7 +45,7 @@ func valueIn(t *testing.T, m master, database int, key string) string {
 }
 
 // as returns a master's URL with a user and a path.
-func as(t *testing.T, m master, user *url.Userinfo, path string) string {
+func as(t *testing.T, m cluster.Master, user *url.Userinfo, path string) string {
 	t.Helper()
 	u, err := url.Parse(m.URL())
 	require.NoError(t, err)
@@ -54,12 +55,12 @@ func as(t *testing.T, m master, user *url.Userinfo, path string) string {
 
 func TestOneMasterIsALockOfASingleInstance(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 1, func(t *testing.T, c *cluster) {
-		worksWith(t, c.masters[0].URL(), c.masters[0], 0)
-		worksWith(t, c.masters[0].Addr(), c.masters[0], 0)
-		must(t, c.masters[0].Kill())
-		l := newLocker(t, c.urls())
-		_, err := l.TryLock(t.Context(), lockName(t))
+	cluster.OnEachKind(t, 1, func(t *testing.T, c *cluster.Cluster) {
+		worksWith(t, c.Masters[0].URL(), c.Masters[0], 0)
+		worksWith(t, c.Masters[0].Addr(), c.Masters[0], 0)
+		must(t, c.Masters[0].Kill())
+		l := cluster.NewLocker(t, c.URLs())
+		_, err := l.TryLock(t.Context(), cluster.LockName(t))
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	})
 }
@@ -102,8 +103,8 @@ func TestWrongPasswordIsNamedAndNotShown(t *testing.T) {
 		{url.UserPassword("nobody", "hunter2hunter2"), "WRONGPASS"},
 		{nil, "NOAUTH"},
 	} {
-		l := newLocker(t, []string{as(t, server, c.user, "")})
-		_, err := l.TryLock(t.Context(), lockName(t))
+		l := cluster.NewLocker(t, []string{as(t, server, c.user, "")})
+		_, err := l.TryLock(t.Context(), cluster.LockName(t))
 		t.Log(err)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, c.words)

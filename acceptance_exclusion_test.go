@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -54,22 +55,22 @@ func (r *resource) judge(t *testing.T, acquisitions int) {
 // stays away for a TTL.)
 func TestNoTwoHoldersUnderLoad(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		const lockers, names, duration = 4, 3, 3 * time.Second
 		goroutines, shortest, longest := 32, time.Millisecond, 20*time.Millisecond
-		if !c.real { // a miniredis runs some hundred releases per second
+		if !c.Real { // a miniredis runs some hundred releases per second
 			goroutines, shortest, longest = 8, 10*time.Millisecond, 50*time.Millisecond
 		}
 		seed := seedOf(t)
 		var clients []*redlock.Locker
 		for range lockers {
-			clients = append(clients, newConnected(t, c.urls(), redlock.WithTTL(longTTL),
+			clients = append(clients, cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL),
 				redlock.WithNodeTimeout(100*time.Millisecond), redlock.WithRetry(shortest, longest)))
 		}
 		var resources [names]resource
 		acquisitions := make([][names]int, goroutines) // each goroutine has its own
 		for i := range resources {
-			resources[i].name = fmt.Sprint(lockName(t), i)
+			resources[i].name = fmt.Sprint(cluster.LockName(t), i)
 		}
 		stop := disturb(seed, 200*time.Millisecond, func(rng *rand.Rand) { pauseTwo(t, c, rng) })
 		ctx, cancel := context.WithCancel(t.Context())
@@ -106,8 +107,8 @@ func TestNoTwoHoldersUnderLoad(t *testing.T) {
 		}
 		t.Logf("%d acquisitions, %d times two nodes away", total, pauses)
 		assert.Greater(t, total, 20)
-		if c.real { // a miniredis that is being closed answers releases with an error of its own
-			requireClean(t, c.masters...)
+		if c.Real { // a miniredis that is being closed answers releases with an error of its own
+			cluster.RequireClean(t, c.Masters...)
 		}
 	})
 }
@@ -126,9 +127,9 @@ func useLocked(ctx context.Context, t *testing.T, l *redlock.Locker, r *resource
 	return true
 }
 
-func pauseTwo(t *testing.T, c *cluster, rng *rand.Rand) {
+func pauseTwo(t *testing.T, c *cluster.Cluster, rng *rand.Rand) {
 	first := rng.IntN(5)
-	away := []master{c.masters[first], c.masters[(first+1+rng.IntN(4))%5]}
+	away := []cluster.Master{c.Masters[first], c.Masters[(first+1+rng.IntN(4))%5]}
 	for _, m := range away {
 		assert.NoError(t, m.Stop())
 	}
@@ -141,17 +142,17 @@ func pauseTwo(t *testing.T, c *cluster, rng *rand.Rand) {
 // Whoever is first of many, there is exactly one.
 func TestOneOfManyWinsARound(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		var clients []*redlock.Locker
 		for range 4 {
-			clients = append(clients, newConnected(t, c.urls(), redlock.WithTTL(longTTL)))
+			clients = append(clients, cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL)))
 		}
 		for round := range 50 {
 			winners := make(chan *redlock.Lock, 16)
 			var all sync.WaitGroup
 			for g := range 16 {
 				all.Go(func() {
-					lock, err := clients[g%4].TryLock(t.Context(), fmt.Sprint(lockName(t), round))
+					lock, err := clients[g%4].TryLock(t.Context(), fmt.Sprint(cluster.LockName(t), round))
 					if err == nil {
 						winners <- lock
 					} else {
@@ -166,6 +167,6 @@ func TestOneOfManyWinsARound(t *testing.T) {
 				require.NoError(t, lock.Unlock(t.Context()))
 			}
 		}
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 	})
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // expire waits until a lock is lost by the local clock, and its key is gone from every node.
-func (c *cluster) expire(t *testing.T, lock *redlock.Lock, ttl time.Duration) {
+func expire(t *testing.T, c *cluster.Cluster, lock *redlock.Lock, ttl time.Duration) {
 	t.Helper()
 	select {
 	case <-lock.Done():
@@ -22,13 +23,13 @@ func (c *cluster) expire(t *testing.T, lock *redlock.Lock, ttl time.Duration) {
 	}
 	require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 	assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
-	for _, m := range c.masters {
-		if e, ok := m.(embedded); ok {
+	for _, m := range c.Masters {
+		if e, ok := m.(cluster.Embedded); ok {
 			e.FastForward(ttl)
 		}
 	}
-	eventually(t, ttl+slack, func() string {
-		if n := c.holding(t, lock.Name(), lock.Value()); n > 0 {
+	cluster.Eventually(t, ttl+slack, func() string {
+		if n := c.Holding(t, lock.Name(), lock.Value()); n > 0 {
 			return fmt.Sprint(n, " nodes still hold it")
 		}
 		return ""
@@ -37,10 +38,10 @@ func (c *cluster) expire(t *testing.T, lock *redlock.Lock, ttl time.Duration) {
 
 func TestLockThatExpiredIsLostAndTheNextHoldersIsNotTouched(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
-		ctx, name := t.Context(), lockName(t)
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
+		ctx, name := t.Context(), cluster.LockName(t)
 		const ttl = 500 * time.Millisecond
-		ours, theirs := newConnected(t, c.urls(), redlock.WithNodeTimeout(ttl)), newConnected(t, c.urls())
+		ours, theirs := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(ttl)), cluster.NewConnected(t, c.URLs())
 		began := time.Now()
 		first, err := ours.TryLock(ctx, name, redlock.WithTTL(ttl), redlock.WithoutRenewal())
 		require.NoError(t, err)
@@ -48,7 +49,7 @@ func TestLockThatExpiredIsLostAndTheNextHoldersIsNotTouched(t *testing.T) {
 		<-work.Done()
 		assert.ErrorIs(t, context.Cause(work), redlock.ErrLost)
 		assert.Less(t, time.Since(began), ttl+slack)
-		c.expire(t, first, ttl)
+		expire(t, c, first, ttl)
 
 		next, err := theirs.TryLock(ctx, name, redlock.WithTTL(longTTL))
 		require.NoError(t, err)
@@ -56,47 +57,47 @@ func TestLockThatExpiredIsLostAndTheNextHoldersIsNotTouched(t *testing.T) {
 		require.ErrorIs(t, first.Verify(ctx), redlock.ErrLost)
 		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
 		require.NoError(t, next.Verify(ctx))
-		eventually(t, slack, func() string { // the majority was enough for TryLock
-			if n := c.holding(t, name, next.Value()); n < 5 {
+		cluster.Eventually(t, slack, func() string { // the majority was enough for TryLock
+			if n := c.Holding(t, name, next.Value()); n < 5 {
 				return fmt.Sprint("all nodes hold it, not ", n)
 			}
 			return ""
 		})
-		for _, m := range c.masters {
+		for _, m := range c.Masters {
 			pttl, err := m.Do("PTTL", name)
 			require.NoError(t, err)
 			assert.Greater(t, pttl, (longTTL - 10*time.Second).Milliseconds())
 		}
 		require.NoError(t, next.Unlock(ctx))
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 	})
 }
 
 func TestLockThatExpiredIsNotResurrected(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
-		ctx, name := t.Context(), lockName(t)
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
+		ctx, name := t.Context(), cluster.LockName(t)
 		const ttl = 300 * time.Millisecond
-		l := newConnected(t, c.urls(), redlock.WithNodeTimeout(ttl))
+		l := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(ttl))
 		lock, err := l.TryLock(ctx, name, redlock.WithTTL(ttl), redlock.WithoutRenewal())
 		require.NoError(t, err)
-		c.expire(t, lock, ttl)
+		expire(t, c, lock, ttl)
 		for range 3 {
 			require.ErrorIs(t, lock.Extend(ctx, longTTL), redlock.ErrLost)
 		}
 		require.NoError(t, l.Ready(ctx)) // behind whatever Extend might have sent
-		assert.Equal(t, make([]string, 5), c.holders(t, name))
+		assert.Equal(t, make([]string, 5), c.Holders(t, name))
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 	})
 }
 
 // What was lost on a majority is lost, also when the clock says otherwise; what Extend healed meanwhile goes again.
 func TestLockWhoseKeyIsGoneFromAMajorityIsLost(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
-		ctx, name := t.Context(), lockName(t)
-		l := newConnected(t, c.urls(), redlock.WithTTL(longTTL))
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
+		ctx, name := t.Context(), cluster.LockName(t)
+		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
 		for call, ask := range map[string]func(*redlock.Lock) error{
 			"Verify": func(lock *redlock.Lock) error { return lock.Verify(ctx) },
 			"Extend": func(lock *redlock.Lock) error { return lock.Extend(ctx, longTTL) },
@@ -105,18 +106,18 @@ func TestLockWhoseKeyIsGoneFromAMajorityIsLost(t *testing.T) {
 			lock, err := l.TryLock(ctx, name)
 			require.NoError(t, err)
 			require.NoError(t, lock.Verify(ctx))
-			eventually(t, slack, func() string { return missing(5, c.holding(t, name, lock.Value())) })
-			for _, m := range c.masters[:2] {
+			cluster.Eventually(t, slack, func() string { return missing(5, c.Holding(t, name, lock.Value())) })
+			for _, m := range c.Masters[:2] {
 				do(t, m, "DEL", name)
 			}
 			require.NoError(t, lock.Verify(ctx), "a minority")
-			do(t, c.masters[2], "DEL", name)
+			do(t, c.Masters[2], "DEL", name)
 			require.ErrorIs(t, ask(lock), redlock.ErrLost, call)
 			if call != "Unlock" {
 				require.ErrorIs(t, lock.Err(), redlock.ErrLost, call)
 				require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost, call)
 			}
-			requireClean(t, c.masters...)
+			cluster.RequireClean(t, c.Masters...)
 		}
 	})
 }
@@ -130,8 +131,8 @@ func missing(want, got int) string {
 
 func TestUnlockWithACancelledContextReleasesEverything(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
-		l := newConnected(t, c.urls(), redlock.WithTTL(longTTL))
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
+		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
 		ctx, cancel := context.WithCancel(t.Context())
 		var locks []*redlock.Lock
 		for i := range 20 {
@@ -142,8 +143,8 @@ func TestUnlockWithACancelledContextReleasesEverything(t *testing.T) {
 		cancel()
 		for _, lock := range locks {
 			require.NoError(t, lock.Unlock(ctx))
-			assert.LessOrEqual(t, c.holding(t, lock.Name(), lock.Value()), 2, "a quorum has confirmed it")
+			assert.LessOrEqual(t, c.Holding(t, lock.Name(), lock.Value()), 2, "a quorum has confirmed it")
 		}
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 	})
 }

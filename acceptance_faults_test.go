@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
@@ -21,17 +22,17 @@ type fault struct {
 	args  []string // of redis-server
 	words string   // a regular expression that the error must match
 	// begin puts the server into the state, and returns how to end it. It is ended with the test at the latest.
-	begin     func(t *testing.T, m master, name string) (heal func())
+	begin     func(t *testing.T, m cluster.Master, name string) (heal func())
 	atConnect bool // connections that are there already do not notice
 }
 
 var (
-	wrongType = fault{name: "WRONGTYPE", words: `WRONGTYPE`, begin: func(t *testing.T, m master, name string) func() {
+	wrongType = fault{name: "WRONGTYPE", words: `WRONGTYPE`, begin: func(t *testing.T, m cluster.Master, name string) func() {
 		t.Helper()
 		do(t, m, "RPUSH", name, "an element")
 		return func() { do(t, m, "DEL", name) }
 	}}
-	readOnly = fault{name: "READONLY", words: `(?i)read.?only|replica`, begin: func(t *testing.T, m master, _ string) func() {
+	readOnly = fault{name: "READONLY", words: `(?i)read.?only|replica`, begin: func(t *testing.T, m cluster.Master, _ string) func() {
 		t.Helper()
 		host, port, err := net.SplitHostPort(redistest.StartOne(t).Addr())
 		require.NoError(t, err)
@@ -40,12 +41,12 @@ var (
 		do(t, m, "REPLICAOF", host, port)
 		return func() { do(t, m, "REPLICAOF", "NO", "ONE") }
 	}}
-	noAuth = fault{name: "NOAUTH", words: `NOAUTH`, atConnect: true, begin: func(t *testing.T, m master, _ string) func() {
+	noAuth = fault{name: "NOAUTH", words: `NOAUTH`, atConnect: true, begin: func(t *testing.T, m cluster.Master, _ string) func() {
 		t.Helper()
 		do(t, m, "CONFIG", "SET", "requirepass", "secret")
 		return func() {}
 	}}
-	outOfMemory = fault{name: "OOM", words: `OOM`, begin: func(t *testing.T, m master, _ string) func() {
+	outOfMemory = fault{name: "OOM", words: `OOM`, begin: func(t *testing.T, m cluster.Master, _ string) func() {
 		t.Helper()
 		do(t, m, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
 		return func() { do(t, m, "CONFIG", "SET", "maxmemory", "0") }
@@ -57,14 +58,14 @@ var (
 	}
 )
 
-func do(t *testing.T, m master, command string, args ...any) {
+func do(t *testing.T, m cluster.Master, command string, args ...any) {
 	t.Helper()
 	_, err := m.Do(command, args...)
 	require.NoError(t, err, "%s %v", command, args)
 }
 
 // beginBusy runs a script that does not end until it is killed.
-func beginBusy(t *testing.T, m master, _ string) func() {
+func beginBusy(t *testing.T, m cluster.Master, _ string) func() {
 	t.Helper()
 	do(t, m, "CONFIG", "SET", "lua-time-limit", "1")
 	conn, err := redis.Dial("tcp", m.Addr())
@@ -86,7 +87,7 @@ func beginBusy(t *testing.T, m master, _ string) func() {
 }
 
 // beginLoading restarts the server with a file that it takes some 2 s to load.
-func beginLoading(t *testing.T, m master, _ string) func() {
+func beginLoading(t *testing.T, m cluster.Master, _ string) func() {
 	t.Helper()
 	for i := range 40 {
 		do(t, m, "SET", fmt.Sprint("ballast", i), strings.Repeat(fmt.Sprintf("%08x", i*7919), 500))
@@ -101,9 +102,9 @@ func beginLoading(t *testing.T, m master, _ string) func() {
 	return restart.Wait
 }
 
-func awaitReply(t *testing.T, m master, code string) {
+func awaitReply(t *testing.T, m cluster.Master, code string) {
 	t.Helper()
-	eventually(t, 10*time.Second, func() string {
+	cluster.Eventually(t, 10*time.Second, func() string {
 		if _, err := m.Do("PING"); err == nil || !strings.HasPrefix(err.Error(), code) {
 			return fmt.Sprintf("%s answers %v", m.Addr(), err)
 		}

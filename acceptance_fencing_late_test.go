@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -22,14 +23,14 @@ func TestAHolderThatWasStoppedWritesLateAndIsRefused(t *testing.T) {
 	}
 	t.Parallel()
 	s := startShop(t)
-	l := newConnected(t, s.urls(), redlock.WithFencing())
+	l := cluster.NewConnected(t, s.URLs(), redlock.WithFencing())
 	for _, written := range []bool{true, false} {
-		holder := startWorker(t, s, lockName(t), "write", "")
+		holder := startWorker(t, s, cluster.LockName(t), "write", "")
 		var token int64
 		_, err := fmt.Sscanf(holder.next(), "fence %d", &token)
 		require.NoError(t, err)
 		holder.signal(syscall.SIGSTOP)
-		lock, err := l.Lock(t.Context(), lockName(t)) // when the other's has expired
+		lock, err := l.Lock(t.Context(), cluster.LockName(t)) // when the other's has expired
 		require.NoError(t, err)
 		require.Greater(t, lock.Fence(), token)
 		if written {

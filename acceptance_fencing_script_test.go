@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -58,14 +59,14 @@ func TestDocumentedScriptRefusesOlderTokens(t *testing.T) {
 		if step.want {
 			value = text
 		}
-		assert.Equal(t, value, holder(t, s, "a"))
+		assert.Equal(t, value, cluster.Holder(t, s, "a"))
 	}
 }
 
 func TestDocumentedScriptTakesTheTokensOfALock(t *testing.T) {
 	t.Parallel()
-	c, s := startReal(t, 5), redistest.StartOne(t)
-	l := newConnected(t, c.urls(), redlock.WithFencing())
+	c, s := cluster.Start(t, 5), redistest.StartOne(t)
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithFencing())
 	var tokens []int64
 	for range 20 {
 		lock, err := l.Lock(t.Context(), "a")
@@ -78,5 +79,5 @@ func TestDocumentedScriptTakesTheTokensOfALock(t *testing.T) {
 	for _, old := range tokens[:19] {
 		assert.False(t, writeFenced(t, s, "a", old, "3"))
 	}
-	assert.Equal(t, "2", holder(t, s, "a"))
+	assert.Equal(t, "2", cluster.Holder(t, s, "a"))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -29,7 +30,7 @@ func fenced(t *testing.T, l *redlock.Locker, name string) int64 {
 }
 
 // forgetFences deletes the counters, which outlive their locks.
-func forgetFences(t *testing.T, masters []master) {
+func forgetFences(t *testing.T, masters []cluster.Master) {
 	t.Helper()
 	for _, m := range masters {
 		do(t, m, "FLUSHALL")
@@ -38,11 +39,11 @@ func forgetFences(t *testing.T, masters []master) {
 
 func TestTokensGrowWhateverTheClientsClocksSay(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
-	name := lockName(t)
-	right := newConnected(t, c.urls(), redlock.WithFencing())
+	c := cluster.Start(t, 5)
+	name := cluster.LockName(t)
+	right := cluster.NewConnected(t, c.URLs(), redlock.WithFencing())
 	for _, by := range []time.Duration{time.Hour, -time.Hour, 365 * 24 * time.Hour} {
-		wrong := newConnected(t, c.urls(), redlock.WithFencing(), redlock.WithClock(&skewedClock{clock.System(), by}))
+		wrong := cluster.NewConnected(t, c.URLs(), redlock.WithFencing(), redlock.WithClock(&skewedClock{clock.System(), by}))
 		before := wrong.Stats()
 		last := int64(0)
 		for range 20 {
@@ -56,20 +57,20 @@ func TestTokensGrowWhateverTheClientsClocksSay(t *testing.T) {
 		assert.LessOrEqual(t, after.SecondRounds-before.SecondRounds, after.Acquired-before.Acquired, "one round trip more at most")
 		assert.Less(t, time.Until(time.UnixMicro(last)), time.Minute, "a wrong clock does not carry the counters away")
 	}
-	forgetFences(t, c.masters)
+	forgetFences(t, c.Masters)
 }
 
 // Each node in turn is killed and comes back empty, its counter with it. Quarantine keeps it out for long enough.
 func TestTokensGrowWhenNodesLoseTheirCounters(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
-	name := lockName(t)
+	c := cluster.Start(t, 5)
+	name := cluster.LockName(t)
 	const maxTTL = time.Second
 	opts := []redlock.Option{
 		redlock.WithFencing(), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL), redlock.WithNodeTimeout(maxTTL / 2),
 	}
-	ahead := newConnected(t, c.urls(), append(opts, redlock.WithClock(&skewedClock{clock.System(), 200 * time.Millisecond}))...)
-	behind := newConnected(t, c.urls(), append(opts, redlock.WithClock(&skewedClock{clock.System(), -200 * time.Millisecond}))...)
+	ahead := cluster.NewConnected(t, c.URLs(), append(opts, redlock.WithClock(&skewedClock{clock.System(), 200 * time.Millisecond}))...)
+	behind := cluster.NewConnected(t, c.URLs(), append(opts, redlock.WithClock(&skewedClock{clock.System(), -200 * time.Millisecond}))...)
 	last := int64(0)
 	grow := func() {
 		for _, l := range []*redlock.Locker{ahead, behind, ahead, behind} {
@@ -78,7 +79,7 @@ func TestTokensGrowWhenNodesLoseTheirCounters(t *testing.T) {
 			last = token
 		}
 	}
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		grow()
 		must(t, m.Kill())
 		grow()
@@ -87,16 +88,16 @@ func TestTokensGrowWhenNodesLoseTheirCounters(t *testing.T) {
 			grow()
 		}
 	}
-	forgetFences(t, c.masters)
+	forgetFences(t, c.Masters)
 }
 
 func TestTokensAreSharedByTheProcessesThatWait(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
-	name := lockName(t)
+	c := cluster.Start(t, 5)
+	name := cluster.LockName(t)
 	var lockers []*redlock.Locker
 	for range 4 {
-		lockers = append(lockers, newConnected(t, c.urls(), redlock.WithFencing()))
+		lockers = append(lockers, cluster.NewConnected(t, c.URLs(), redlock.WithFencing()))
 	}
 	tokens := make(chan int64, 400) // in the order in which the lock was held
 	done := make(chan struct{})
@@ -126,5 +127,5 @@ func TestTokensAreSharedByTheProcessesThatWait(t *testing.T) {
 		woken += l.Stats().Woken
 	}
 	assert.Positive(t, woken, "votes were handed over")
-	forgetFences(t, c.masters)
+	forgetFences(t, c.Masters)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -16,15 +17,15 @@ import (
 func TestHoldingGoesOverToTheOneThatAdopts(t *testing.T) {
 	t.Parallel()
 	const ttl = 900 * time.Millisecond
-	c := startReal(t, 5)
+	c := cluster.Start(t, 5)
 	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl / 4)}
-	giver, taker := newConnected(t, c.urls(), opts...), newConnected(t, c.urls(), opts...)
-	old, err := giver.TryLock(t.Context(), lockName(t), redlock.WithOwner("giver"))
+	giver, taker := cluster.NewConnected(t, c.URLs(), opts...), cluster.NewConnected(t, c.URLs(), opts...)
+	old, err := giver.TryLock(t.Context(), cluster.LockName(t), redlock.WithOwner("giver"))
 	require.NoError(t, err)
-	adopted, err := taker.Adopt(t.Context(), lockName(t), old.Value(), redlock.WithOwner("taker"))
+	adopted, err := taker.Adopt(t.Context(), cluster.LockName(t), old.Value(), redlock.WithOwner("taker"))
 	require.NoError(t, err)
 	assert.NotEqual(t, old.Value(), adopted.Value())
-	c.awaitHeldEverywhere(t, lockName(t), adopted.Value())
+	c.AwaitHeldEverywhere(t, cluster.LockName(t), adopted.Value())
 	select {
 	case <-old.Done():
 	case <-time.After(ttl/2 + slack):
@@ -33,36 +34,36 @@ func TestHoldingGoesOverToTheOneThatAdopts(t *testing.T) {
 	requireLostBecause(t, old, "a quorum of nodes no longer has it")
 	require.ErrorIs(t, old.Extend(t.Context(), ttl), redlock.ErrLost)
 	require.ErrorIs(t, old.Unlock(t.Context()), redlock.ErrLost)
-	c.awaitHeldEverywhere(t, lockName(t), adopted.Value())
-	_, err = taker.Adopt(t.Context(), lockName(t), old.Value())
+	c.AwaitHeldEverywhere(t, cluster.LockName(t), adopted.Value())
+	_, err = taker.Adopt(t.Context(), cluster.LockName(t), old.Value())
 	require.ErrorIs(t, err, redlock.ErrLost, "the old value is nobody's")
 
 	time.Sleep(2 * ttl)
 	require.NoError(t, adopted.Err(), "it is renewed")
 	require.NoError(t, adopted.Verify(t.Context()))
-	status, err := giver.Inspect(t.Context(), lockName(t))
+	status, err := giver.Inspect(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	assert.Equal(t, "taker", status.Owner)
 	require.NoError(t, adopted.Unlock(t.Context()))
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 }
 
 func TestHoldingIsAdoptedByOneAtMost(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
+	c := cluster.Start(t, 5)
 	opts := []redlock.Option{redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience)}
-	giver := newConnected(t, c.urls(), opts...)
+	giver := cluster.NewConnected(t, c.URLs(), opts...)
 	var takers []*redlock.Locker
 	for range 3 {
-		proxies, urls := c.behindProxies(t)
-		takers = append(takers, newConnected(t, urls, opts...))
+		proxies, urls := c.BehindProxies(t)
+		takers = append(takers, cluster.NewConnected(t, urls, opts...))
 		for _, proxy := range proxies { // so that they share the nodes
 			proxy.Delay(redistest.Requests, 2*time.Millisecond, 2*time.Millisecond)
 		}
 	}
 	wins := make([]int, 1+len(takers)) // and how often none
 	for try := range 100 {
-		name := fmt.Sprint(lockName(t), try)
+		name := fmt.Sprint(cluster.LockName(t), try)
 		old, err := giver.TryLock(t.Context(), name)
 		require.NoError(t, err)
 		adopted, errs := make([]*redlock.Lock, len(takers)), make([]error, len(takers))
@@ -90,8 +91,8 @@ func TestHoldingIsAdoptedByOneAtMost(t *testing.T) {
 			require.ErrorIs(t, old.Verify(t.Context()), redlock.ErrLost)
 		}
 		require.LessOrEqual(t, winners, 1)
-		eventually(t, cleanWithin, func() (undone string) { // what the others swapped is being put back
-			for i, value := range c.holders(t, name) {
+		cluster.Eventually(t, cluster.CleanWithin, func() (undone string) { // what the others swapped is being put back
+			for i, value := range c.Holders(t, name) {
 				if value != "" && holders[value] == nil {
 					undone += fmt.Sprintf("node %d has the value of one that did not adopt; ", i)
 				}
@@ -109,22 +110,22 @@ func TestHoldingIsAdoptedByOneAtMost(t *testing.T) {
 		}
 	}
 	t.Logf("wins of each, and none: %v", wins)
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 }
 
 // An Adopt that fails leaves the holder its lock: with a wrong value, and with too few nodes within reach.
 func TestHoldingGoesOnWhenAdoptFails(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second
-	c := startReal(t, 5)
-	proxies, urls := c.behindProxies(t)
+	c := cluster.Start(t, 5)
+	proxies, urls := c.BehindProxies(t)
 	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl / 4)}
-	holder := newConnected(t, c.urls(), opts...)
-	taker := newConnected(t, urls, opts...)
-	lock, err := holder.TryLock(t.Context(), lockName(t))
+	holder := cluster.NewConnected(t, c.URLs(), opts...)
+	taker := cluster.NewConnected(t, urls, opts...)
+	lock, err := holder.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	for _, value := range []string{"wrong", lock.Value() + "|owner", lock.Value()[1:]} {
-		_, err = taker.Adopt(t.Context(), lockName(t), value)
+		_, err = taker.Adopt(t.Context(), cluster.LockName(t), value)
 		require.ErrorIs(t, err, redlock.ErrLost)
 	}
 	_, err = taker.Adopt(t.Context(), "no such lock", lock.Value())
@@ -141,11 +142,11 @@ func TestHoldingGoesOnWhenAdoptFails(t *testing.T) {
 	} {
 		cut()
 		for range 3 {
-			_, err = taker.Adopt(t.Context(), lockName(t), lock.Value())
+			_, err = taker.Adopt(t.Context(), cluster.LockName(t), lock.Value())
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			require.NoError(t, lock.Verify(t.Context()))
 		}
-		c.awaitHeldEverywhere(t, lockName(t), lock.Value())
+		c.AwaitHeldEverywhere(t, cluster.LockName(t), lock.Value())
 		for _, proxy := range proxies {
 			proxy.Refuse(false)
 			proxy.Heal()
@@ -154,7 +155,7 @@ func TestHoldingGoesOnWhenAdoptFails(t *testing.T) {
 	}
 	time.Sleep(ttl)
 	require.NoError(t, lock.Err())
-	c.awaitHeldEverywhere(t, lockName(t), lock.Value())
+	c.AwaitHeldEverywhere(t, cluster.LockName(t), lock.Value())
 	require.NoError(t, lock.Unlock(t.Context()))
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -56,9 +57,9 @@ func (h *heartbeat) stalled(since time.Time) bool {
 func TestHoldingEndsBeforeAnotherCanHoldWhenCutOffFromAMajority(t *testing.T) {
 	t.Parallel()
 	const ttl, together = time.Second, 10
-	c := startReal(t, 5)
+	c := cluster.Start(t, 5)
 	seed, pulse := seedOf(t), newHeartbeat(t)
-	other := newConnected(t, c.urls(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/2))
+	other := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/2))
 	var tries sync.WaitGroup
 	var next, closest atomic.Int64
 	closest.Store(int64(time.Hour))
@@ -70,7 +71,7 @@ func TestHoldingEndsBeforeAnotherCanHoldWhenCutOffFromAMajority(t *testing.T) {
 				if i >= n || t.Failed() {
 					return
 				}
-				gap, ok := cutOff(t, c, pulse, other, rand.New(rand.NewPCG(seed, uint64(i))), fmt.Sprint(lockName(t), i), ttl)
+				gap, ok := cutOff(t, c, pulse, other, rand.New(rand.NewPCG(seed, uint64(i))), fmt.Sprint(cluster.LockName(t), i), ttl)
 				for low := closest.Load(); ok && int64(gap) < low && !closest.CompareAndSwap(low, int64(gap)); {
 					low = closest.Load()
 				}
@@ -84,11 +85,11 @@ func TestHoldingEndsBeforeAnotherCanHoldWhenCutOffFromAMajority(t *testing.T) {
 
 // cutOff returns the time from the end of the holder, as who waits for Done sees it, to the acquisition of the other.
 func cutOff(
-	t *testing.T, c *cluster, pulse *heartbeat, other *redlock.Locker, rng *rand.Rand, name string, ttl time.Duration,
+	t *testing.T, c *cluster.Cluster, pulse *heartbeat, other *redlock.Locker, rng *rand.Rand, name string, ttl time.Duration,
 ) (gap time.Duration, ok bool) {
 	var proxies []*redistest.Proxy
 	var urls []string
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		proxy, err := redistest.LaunchProxy(m.Addr())
 		if !assert.NoError(t, err) {
 			return 0, false

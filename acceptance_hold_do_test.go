@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -16,16 +17,16 @@ var errWork = errors.New("the work went wrong")
 
 func TestHoldingForAFunctionEndsWithIt(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
-	l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
-	other := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+	c := cluster.Start(t, 5)
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+	other := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 	for _, want := range []error{nil, errWork} {
 		var after context.Context
-		err := l.Do(t.Context(), lockName(t), func(ctx context.Context, lock *redlock.Lock) error {
+		err := l.Do(t.Context(), cluster.LockName(t), func(ctx context.Context, lock *redlock.Lock) error {
 			after = ctx
 			assert.NoError(t, ctx.Err())
-			c.awaitHeldEverywhere(t, lockName(t), lock.Value())
-			_, err := other.TryLock(ctx, lockName(t))
+			c.AwaitHeldEverywhere(t, cluster.LockName(t), lock.Value())
+			_, err := other.TryLock(ctx, cluster.LockName(t))
 			assert.ErrorIs(t, err, redlock.ErrTaken)
 			return want
 		})
@@ -36,18 +37,18 @@ func TestHoldingForAFunctionEndsWithIt(t *testing.T) {
 			assert.NotErrorIs(t, err, redlock.ErrLost)
 		}
 		require.ErrorIs(t, context.Cause(after), redlock.ErrReleased)
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 	}
 	require.PanicsWithValue(t, "the work", func() {
-		_ = l.Do(t.Context(), lockName(t), func(context.Context, *redlock.Lock) error { panic("the work") }) //nolint:errcheck // it panics
+		_ = l.Do(t.Context(), cluster.LockName(t), func(context.Context, *redlock.Lock) error { panic("the work") }) //nolint:errcheck // it panics
 	})
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 
-	held, err := other.TryLock(t.Context(), lockName(t))
+	held, err := other.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	err = l.Do(ctx, lockName(t), func(context.Context, *redlock.Lock) error {
+	err = l.Do(ctx, cluster.LockName(t), func(context.Context, *redlock.Lock) error {
 		t.Error("run without the lock")
 		return nil
 	})
@@ -60,8 +61,8 @@ func TestHoldingForAFunctionEndsWithIt(t *testing.T) {
 func TestHoldingForAFunctionThatLosesTheLockTellsIt(t *testing.T) {
 	t.Parallel()
 	const ttl = 600 * time.Millisecond
-	c := startReal(t, 5)
-	l := newConnected(t, c.urls(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/4))
+	c := cluster.Start(t, 5)
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/4))
 	var late []time.Duration
 	work := func(lose func(lock *redlock.Lock), why string) func(context.Context, *redlock.Lock) error {
 		return func(ctx context.Context, lock *redlock.Lock) error {
@@ -81,22 +82,22 @@ func TestHoldingForAFunctionThatLosesTheLockTellsIt(t *testing.T) {
 		}
 	}
 	taken := func(lock *redlock.Lock) { assert.NoError(t, l.ForceUnlock(t.Context(), lock.Name())) }
-	err := l.Do(t.Context(), lockName(t), work(taken, "a quorum of nodes no longer has it"))
+	err := l.Do(t.Context(), cluster.LockName(t), work(taken, "a quorum of nodes no longer has it"))
 	require.ErrorIs(t, err, redlock.ErrLost)
 	require.ErrorIs(t, err, errWork)
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 
-	err = l.Do(t.Context(), lockName(t), work(func(*redlock.Lock) {}, "its validity has ended"), redlock.WithoutRenewal())
+	err = l.Do(t.Context(), cluster.LockName(t), work(func(*redlock.Lock) {}, "its validity has ended"), redlock.WithoutRenewal())
 	require.ErrorIs(t, err, redlock.ErrLost)
 	require.ErrorIs(t, err, errWork)
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 
 	began := time.Now()
-	err = l.Do(t.Context(), lockName(t), work(func(*redlock.Lock) {}, "held for its maximum"), redlock.WithMaxHold(2*ttl))
+	err = l.Do(t.Context(), cluster.LockName(t), work(func(*redlock.Lock) {}, "held for its maximum"), redlock.WithMaxHold(2*ttl))
 	require.ErrorIs(t, err, redlock.ErrLost)
 	require.ErrorIs(t, err, errWork)
 	assert.InDelta(t, 2*ttl, time.Since(began), float64(slack/2))
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 	for _, d := range late {
 		assert.Less(t, d, 10*time.Millisecond+slack/10)
 	}
@@ -106,10 +107,10 @@ func TestHoldingForAFunctionThatLosesTheLockTellsIt(t *testing.T) {
 // A release that no quorum answers is visible beside the error of the function.
 func TestHoldingForAFunctionTellsThatTheReleaseFailed(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
-	l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(100*time.Millisecond))
-	err := l.Do(t.Context(), lockName(t), func(context.Context, *redlock.Lock) error {
-		for _, m := range c.masters[:3] {
+	c := cluster.Start(t, 5)
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(100*time.Millisecond))
+	err := l.Do(t.Context(), cluster.LockName(t), func(context.Context, *redlock.Lock) error {
+		for _, m := range c.Masters[:3] {
 			assert.NoError(t, m.Stop())
 		}
 		return errWork
@@ -117,8 +118,8 @@ func TestHoldingForAFunctionTellsThatTheReleaseFailed(t *testing.T) {
 	require.ErrorIs(t, err, errWork)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	assert.NotErrorIs(t, err, redlock.ErrLost)
-	for _, m := range c.masters[:3] {
+	for _, m := range c.Masters[:3] {
 		must(t, m.Continue())
 	}
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 }

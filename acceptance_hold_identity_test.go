@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -19,19 +20,19 @@ type misfit struct {
 	name  string
 	words string // of the reason
 	down  bool   // the node is refused; else it is only not asked
-	url   func(t *testing.T, first master) string
+	url   func(t *testing.T, first cluster.Master) string
 }
 
 var misfits = []misfit{
-	{"a replica", "a replica of 127.0.0.1:", true, func(t *testing.T, _ master) string {
+	{"a replica", "a replica of 127.0.0.1:", true, func(t *testing.T, _ cluster.Master) string {
 		replica := redistest.StartOne(t)
 		replicate(t, replica, redistest.StartOne(t, redistest.WithArgs("--repl-diskless-sync-delay", "0")))
 		return replica.URL()
 	}},
-	{"in cluster mode", "in cluster mode", true, func(t *testing.T, _ master) string {
+	{"in cluster mode", "in cluster mode", true, func(t *testing.T, _ cluster.Master) string {
 		return redistest.StartOne(t, redistest.WithArgs("--cluster-enabled", "yes")).URL()
 	}},
-	{"the same server twice", "the same server as redis://127.0.0.1:", false, func(_ *testing.T, first master) string {
+	{"the same server twice", "the same server as redis://127.0.0.1:", false, func(_ *testing.T, first cluster.Master) string {
 		return strings.Replace(first.URL(), "127.0.0.1", "localhost", 1)
 	}},
 }
@@ -42,21 +43,21 @@ func TestHoldingTakesAMajorityOfServersThatMayVote(t *testing.T) {
 	for _, m := range misfits {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			c := startReal(t, 2)
-			wrong := m.url(t, c.masters[0])
-			l := newLocker(t, append(c.urls(), wrong), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+			c := cluster.Start(t, 2)
+			wrong := m.url(t, c.Masters[0])
+			l := cluster.NewLocker(t, append(c.URLs(), wrong), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 			requireBarred(t, l, m)
 			require.NoError(t, l.Ready(t.Context()))
-			lock, err := l.TryLock(t.Context(), lockName(t))
+			lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 			require.NoError(t, err)
 			require.NoError(t, lock.Extend(t.Context(), longTTL))
 			require.NoError(t, lock.Verify(t.Context()))
-			assert.Equal(t, 2, c.holding(t, lockName(t), lock.Value()))
+			assert.Equal(t, 2, c.Holding(t, cluster.LockName(t), lock.Value()))
 			require.NoError(t, lock.Unlock(t.Context()))
-			requireClean(t, c.masters...)
+			cluster.RequireClean(t, c.Masters...)
 
-			must(t, c.masters[1].Kill())
-			eventually(t, 2*slack, func() string {
+			must(t, c.Masters[1].Kill())
+			cluster.Eventually(t, 2*slack, func() string {
 				if l.Stats().Nodes[1].State != pool.Down {
 					return "the second master is known to be away"
 				}
@@ -64,7 +65,7 @@ func TestHoldingTakesAMajorityOfServersThatMayVote(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			_, acquire := l.TryLock(t.Context(), lockName(t))
+			_, acquire := l.TryLock(t.Context(), cluster.LockName(t))
 			for op, err := range map[string]error{"ready": l.Ready(ctx), "acquire": acquire} {
 				t.Logf("%s: %v", op, err)
 				require.ErrorIs(t, err, redlock.ErrNoQuorum, op)
@@ -72,7 +73,7 @@ func TestHoldingTakesAMajorityOfServersThatMayVote(t *testing.T) {
 				assert.Equal(t, []string{wrong}, nodesThatSay(t, err, said), op)
 				require.ErrorIs(t, err, pool.ErrRefused, op)
 			}
-			requireClean(t, c.masters[0])
+			cluster.RequireClean(t, c.Masters[0])
 		})
 	}
 }
@@ -80,7 +81,7 @@ func TestHoldingTakesAMajorityOfServersThatMayVote(t *testing.T) {
 // requireBarred waits until the third node is known not to vote, and asserts what Stats says.
 func requireBarred(t *testing.T, l *redlock.Locker, m misfit) {
 	t.Helper()
-	eventually(t, 5*time.Second, func() string {
+	cluster.Eventually(t, 5*time.Second, func() string {
 		nodes := l.Stats().Nodes
 		node := nodes[2]
 		if nodes[0].State != pool.Up || nodes[1].State != pool.Up {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -15,7 +16,7 @@ import (
 func takeMany(t *testing.T, l *redlock.Locker, n int) (locks []*redlock.Lock) {
 	t.Helper()
 	for i := range n {
-		lock, err := l.TryLock(t.Context(), fmt.Sprint(lockName(t), i))
+		lock, err := l.TryLock(t.Context(), fmt.Sprint(cluster.LockName(t), i))
 		require.NoError(t, err)
 		locks = append(locks, lock)
 	}
@@ -23,10 +24,10 @@ func takeMany(t *testing.T, l *redlock.Locker, n int) (locks []*redlock.Lock) {
 }
 
 // awaitKeys waits until every master has so many keys: the last grants may still be on their way.
-func (c *cluster) awaitKeys(t *testing.T, n int) {
+func awaitKeys(t *testing.T, c *cluster.Cluster, n int) {
 	t.Helper()
-	eventually(t, 2*time.Second, func() string {
-		for i, m := range c.masters {
+	cluster.Eventually(t, 2*time.Second, func() string {
+		for i, m := range c.Masters {
 			if keys, err := m.Keys(); err != nil || len(keys) != n {
 				return fmt.Sprintf("%d keys on node %d, there are %d (%v)", n, i, len(keys), err)
 			}
@@ -38,12 +39,12 @@ func (c *cluster) awaitKeys(t *testing.T, n int) {
 func TestHoldingThousandLocksEndsWithUnlockAllAndClose(t *testing.T) {
 	t.Parallel()
 	const many, roundTrip = 1000, 100 * time.Millisecond
-	c := startReal(t, 5)
-	proxies, urls := c.behindProxies(t)
-	l := newConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+	c := cluster.Start(t, 5)
+	proxies, urls := c.BehindProxies(t)
+	l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 	for _, end := range []func() error{func() error { return l.UnlockAll(t.Context()) }, l.Close} {
 		locks := takeMany(t, l, many)
-		c.awaitKeys(t, many)
+		awaitKeys(t, c, many)
 		assert.Equal(t, many, l.Stats().Held)
 		for _, proxy := range proxies {
 			proxy.Delay(0, roundTrip, 0)
@@ -57,7 +58,7 @@ func TestHoldingThousandLocksEndsWithUnlockAllAndClose(t *testing.T) {
 		t.Logf("%d locks released in %v, with %v there and back", many, took, roundTrip)
 		assert.Greater(t, took, roundTrip, "it waits for the answers")
 		assert.Less(t, took, roundTrip+2*slack, "one pass: not a round trip per lock")
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 		assert.Zero(t, l.Stats().Held)
 		for _, lock := range locks {
 			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
@@ -69,23 +70,23 @@ func TestHoldingThousandLocksEndsWithUnlockAllAndClose(t *testing.T) {
 func TestHoldingIsSeenByInspectAndEndedByForce(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
-	c := startReal(t, 5)
-	l := newConnected(t, c.urls(), redlock.WithTTL(ttl))
-	watcher := newConnected(t, c.urls())
-	status, err := watcher.Inspect(t.Context(), lockName(t))
+	c := cluster.Start(t, 5)
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(ttl))
+	watcher := cluster.NewConnected(t, c.URLs())
+	status, err := watcher.Inspect(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	assert.True(t, status.Free)
 	assert.Empty(t, status.Value)
 
-	lock, err := l.TryLock(t.Context(), lockName(t), redlock.WithOwner("host-7 pid|42"))
+	lock, err := l.TryLock(t.Context(), cluster.LockName(t), redlock.WithOwner("host-7 pid|42"))
 	require.NoError(t, err)
-	c.awaitHeldEverywhere(t, lockName(t), lock.Value())
-	do(t, c.masters[0], "SET", lockName(t), "stranger")
-	do(t, c.masters[1], "DEL", lockName(t))
-	status, err = watcher.Inspect(t.Context(), lockName(t))
+	c.AwaitHeldEverywhere(t, cluster.LockName(t), lock.Value())
+	do(t, c.Masters[0], "SET", cluster.LockName(t), "stranger")
+	do(t, c.Masters[1], "DEL", cluster.LockName(t))
+	status, err = watcher.Inspect(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	t.Logf("%+v", status)
-	assert.Equal(t, lockName(t), status.Name)
+	assert.Equal(t, cluster.LockName(t), status.Name)
 	assert.Equal(t, lock.Value(), status.Value)
 	assert.Equal(t, "host-7 pid|42", status.Owner)
 	assert.Equal(t, 3, status.Quorum)
@@ -93,7 +94,7 @@ func TestHoldingIsSeenByInspectAndEndedByForce(t *testing.T) {
 	require.Len(t, status.Nodes, 5)
 	for i, node := range status.Nodes {
 		assert.NoError(t, node.Err)
-		assert.Equal(t, c.urls()[i], node.Endpoint)
+		assert.Equal(t, c.URLs()[i], node.Endpoint)
 		switch i {
 		case 0:
 			assert.Equal(t, "stranger", node.Value)
@@ -109,8 +110,8 @@ func TestHoldingIsSeenByInspectAndEndedByForce(t *testing.T) {
 		}
 	}
 
-	require.NoError(t, watcher.ForceUnlock(t.Context(), lockName(t)))
-	status, err = watcher.Inspect(t.Context(), lockName(t))
+	require.NoError(t, watcher.ForceUnlock(t.Context(), cluster.LockName(t)))
+	status, err = watcher.Inspect(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	assert.True(t, status.Free)
 	select {
@@ -119,8 +120,8 @@ func TestHoldingIsSeenByInspectAndEndedByForce(t *testing.T) {
 		t.Fatal("the holder has not learned of it")
 	}
 	requireLostBecause(t, lock, "a quorum of nodes no longer has it")
-	requireClean(t, c.masters...)
-	next, err := watcher.TryLock(t.Context(), lockName(t))
+	cluster.RequireClean(t, c.Masters...)
+	next, err := watcher.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	require.NoError(t, next.Unlock(t.Context()))
 }
@@ -128,14 +129,14 @@ func TestHoldingIsSeenByInspectAndEndedByForce(t *testing.T) {
 // What Inspect and ForceUnlock tell when nodes are away.
 func TestHoldingIsNotJudgedByAMinority(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
-	l := newConnected(t, c.urls(), redlock.WithTTL(longTTL))
-	lock, err := l.TryLock(t.Context(), lockName(t))
+	c := cluster.Start(t, 5)
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+	lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
-	c.awaitHeldEverywhere(t, lockName(t), lock.Value())
-	for i, m := range c.masters[:3] {
+	c.AwaitHeldEverywhere(t, cluster.LockName(t), lock.Value())
+	for i, m := range c.Masters[:3] {
 		must(t, m.Kill())
-		status, err := l.Inspect(t.Context(), lockName(t))
+		status, err := l.Inspect(t.Context(), cluster.LockName(t))
 		if i < 2 {
 			require.NoError(t, err)
 			assert.Equal(t, lock.Value(), status.Value)
@@ -147,8 +148,8 @@ func TestHoldingIsNotJudgedByAMinority(t *testing.T) {
 		require.Error(t, status.Nodes[i].Err)
 		assert.Equal(t, lock.Value(), status.Nodes[4].Value)
 	}
-	err = l.ForceUnlock(t.Context(), lockName(t))
+	err = l.ForceUnlock(t.Context(), cluster.LockName(t))
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	requireNodesSay(t, err, c.urls()[:3], "refused|EOF|reset")
-	requireClean(t, c.masters[3:]...)
+	requireNodesSay(t, err, c.URLs()[:3], "refused|EOF|reset")
+	cluster.RequireClean(t, c.Masters[3:]...)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -72,12 +73,12 @@ func (a *address) forward(client net.Conn, closing *atomic.Bool) {
 }
 
 // replicate makes a server a replica, and waits until it has its master's keys.
-func replicate(t *testing.T, replica, of master) {
+func replicate(t *testing.T, replica, of cluster.Master) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(of.Addr())
 	require.NoError(t, err)
 	do(t, replica, "REPLICAOF", host, port)
-	eventually(t, 10*time.Second, func() string {
+	cluster.Eventually(t, 10*time.Second, func() string {
 		reply, err := replica.Do("INFO", "replication")
 		info, _ := reply.([]byte)
 		if err != nil || !strings.Contains(string(info), "master_link_status:up") {
@@ -92,38 +93,38 @@ func TestHoldingOutlastsThePromotionOfAReplicaThatMissedTheLock(t *testing.T) {
 	t.Parallel()
 	c := startAged(t, knownTTL)
 	replica := redistest.StartOne(t, redistest.WithArgs("--repl-diskless-sync-delay", "0"))
-	do(t, c.masters[2], "CONFIG", "SET", "repl-diskless-sync-delay", "0")
-	replicate(t, replica, c.masters[2])
-	eventually(t, 10*time.Second, func() string {
+	do(t, c.Masters[2], "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	replicate(t, replica, c.Masters[2])
+	cluster.Eventually(t, 10*time.Second, func() string {
 		if uptime(t, replica) <= int(knownTTL/time.Second) {
 			return "the replica is old"
 		}
 		return ""
 	})
-	proxiesA, urlsA := c.behindProxies(t)
-	proxiesB, urlsB := c.behindProxies(t)
-	place := newAddress(t, c.masters[2].Addr())
+	proxiesA, urlsA := c.BehindProxies(t)
+	proxiesB, urlsB := c.BehindProxies(t)
+	place := newAddress(t, c.Masters[2].Addr())
 	urlsA[2], urlsB[2] = place.url, place.url
 	opts := []redlock.Option{redlock.WithTTL(knownTTL), redlock.WithMaxTTL(knownTTL), redlock.WithoutRenewal()}
-	a, b := newConnected(t, urlsA, opts...), newConnected(t, urlsB, opts...)
+	a, b := cluster.NewConnected(t, urlsA, opts...), cluster.NewConnected(t, urlsB, opts...)
 	leave(proxiesA[3:]...)
 	leave(proxiesB[:2]...)
 	awaitUp(t, a, 0, 1, 2)
 
 	must(t, replica.Stop())
-	held, err := a.TryLock(t.Context(), lockName(t))
+	held, err := a.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	began := time.Now()
-	must(t, c.masters[2].Kill())
+	must(t, c.Masters[2].Kill())
 	must(t, replica.Continue())
 	do(t, replica, "REPLICAOF", "NO", "ONE")
-	do(t, replica, "DEL", lockName(t)) // what it may have received while it stood still
+	do(t, replica, "DEL", cluster.LockName(t)) // what it may have received while it stood still
 	addr := replica.Addr()
 	place.target.Store(&addr)
 	reply, err := replica.Do("INFO", "server")
 	require.NoError(t, err)
 	info := fmt.Sprintf("%s", reply)
-	eventually(t, slack, func() string { // not while b still has its connection to the predecessor
+	cluster.Eventually(t, slack, func() string { // not while b still has its connection to the predecessor
 		if node := b.Stats().Nodes[2]; node.State != pool.Up || !strings.Contains(info, node.RunID) {
 			return "the promoted replica is met"
 		}
@@ -132,14 +133,14 @@ func TestHoldingOutlastsThePromotionOfAReplicaThatMissedTheLock(t *testing.T) {
 	awaitUp(t, b, 2, 3, 4)
 	promoted := time.Now()
 
-	_, err = b.TryLock(t.Context(), lockName(t))
+	_, err = b.TryLock(t.Context(), cluster.LockName(t))
 	t.Log(err)
 	require.NoError(t, held.Err(), "too slow to tell")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.Equal(t, urlsB[2:3], nodesThatSay(t, err, inQuarantine))
 	require.ErrorContains(t, err, "it lost its keys, or was replaced")
 
-	next, err := b.Lock(t.Context(), lockName(t), redlock.WithRetry(time.Millisecond, 5*time.Millisecond))
+	next, err := b.Lock(t.Context(), cluster.LockName(t), redlock.WithRetry(time.Millisecond, 5*time.Millisecond))
 	require.NoError(t, err)
 	t.Logf("the next holder came %v after the lock", time.Since(began).Round(time.Millisecond))
 	requireLostBecause(t, held, "validity has ended")

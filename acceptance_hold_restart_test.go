@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -25,27 +26,27 @@ func TestHoldingOutlastsARestartOfANodeOfItsMajority(t *testing.T) {
 			t.Parallel()
 			c := startAged(t, knownTTL)
 			opts := []redlock.Option{redlock.WithTTL(knownTTL), redlock.WithMaxTTL(knownTTL), redlock.WithoutRenewal()}
-			proxiesA, urlsA := c.behindProxies(t)
-			proxiesB, urlsB := c.behindProxies(t)
-			a := newConnected(t, urlsA, opts...)
+			proxiesA, urlsA := c.BehindProxies(t)
+			proxiesB, urlsB := c.BehindProxies(t)
+			a := cluster.NewConnected(t, urlsA, opts...)
 			var b *redlock.Locker
 			if !first {
-				b = newConnected(t, urlsB, opts...)
+				b = cluster.NewConnected(t, urlsB, opts...)
 			}
 			leave(proxiesA[3:]...)
 			leave(proxiesB[:2]...)
 			awaitUp(t, a, 0, 1, 2)
-			held, err := a.TryLock(t.Context(), lockName(t))
+			held, err := a.TryLock(t.Context(), cluster.LockName(t))
 			require.NoError(t, err)
-			must(t, c.masters[2].Kill())
+			must(t, c.Masters[2].Kill())
 			killed := time.Now()
-			must(t, c.masters[2].Restart())
+			must(t, c.Masters[2].Restart())
 			if first {
-				b = newLocker(t, urlsB, opts...)
+				b = cluster.NewLocker(t, urlsB, opts...)
 			}
 			awaitUp(t, b, 2, 3, 4)
 
-			_, err = b.TryLock(t.Context(), lockName(t))
+			_, err = b.TryLock(t.Context(), cluster.LockName(t))
 			t.Log(err)
 			require.NoError(t, held.Err(), "too slow to tell")
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -53,7 +54,7 @@ func TestHoldingOutlastsARestartOfANodeOfItsMajority(t *testing.T) {
 			barred := b.Stats().Nodes[2].Barred
 			assert.ErrorContains(t, barred, inQuarantine)
 
-			next, err := b.Lock(t.Context(), lockName(t), redlock.WithRetry(time.Millisecond, 5*time.Millisecond))
+			next, err := b.Lock(t.Context(), cluster.LockName(t), redlock.WithRetry(time.Millisecond, 5*time.Millisecond))
 			require.NoError(t, err)
 			waited := time.Since(killed)
 			requireLostBecause(t, held, "validity has ended")
@@ -77,14 +78,14 @@ func TestHoldingIsLostWhenAMajorityRestartsAndNobodyElseHoldsBeforeItHasExpired(
 			redlock.WithRetry(time.Millisecond, 5*time.Millisecond),
 		}
 	}
-	holder := newConnected(t, c.urls(), options(redlock.QuarantineStrict)...)
-	knew := newConnected(t, c.urls(), options(redlock.QuarantineAuto)...)
-	held, err := holder.TryLock(t.Context(), lockName(t))
+	holder := cluster.NewConnected(t, c.URLs(), options(redlock.QuarantineStrict)...)
+	knew := cluster.NewConnected(t, c.URLs(), options(redlock.QuarantineAuto)...)
+	held, err := holder.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	work := held.Context(t.Context())
 	killed := time.Now()
 	var restarts sync.WaitGroup
-	for _, m := range c.masters[:3] {
+	for _, m := range c.Masters[:3] {
 		restarts.Go(func() { assert.NoError(t, m.Restart()) })
 	}
 	restarts.Wait()
@@ -93,17 +94,17 @@ func TestHoldingIsLostWhenAMajorityRestartsAndNobodyElseHoldsBeforeItHasExpired(
 	assert.Less(t, time.Since(killed), knownTTL/2, "and not by the end of its validity")
 	requireLostBecause(t, held, "a quorum of nodes has restarted")
 
-	strict := newConnected(t, c.urls(), options(redlock.QuarantineStrict)...)
+	strict := cluster.NewConnected(t, c.URLs(), options(redlock.QuarantineStrict)...)
 	awaitUp(t, knew, 0, 1, 2, 3, 4)
 	for who, l := range map[string]*redlock.Locker{"strict": strict, "knew": knew, "holder": holder} {
-		_, err = l.TryLock(t.Context(), lockName(t))
+		_, err = l.TryLock(t.Context(), cluster.LockName(t))
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, who)
-		assert.Equal(t, c.urls()[:3], nodesThatSay(t, err, inQuarantine), who)
+		assert.Equal(t, c.URLs()[:3], nodesThatSay(t, err, inQuarantine), who)
 	}
 	t.Log(err)
 	require.Less(t, time.Since(killed), knownTTL, "too slow to tell")
 	for who, l := range map[string]*redlock.Locker{"strict": strict, "knew": knew} {
-		lock, err := l.Lock(t.Context(), lockName(t))
+		lock, err := l.Lock(t.Context(), cluster.LockName(t))
 		require.NoError(t, err, who)
 		assert.GreaterOrEqual(t, time.Since(killed), knownTTL, who)
 		assert.Less(t, time.Since(killed), knownTTL+time.Second+2*slack, who)

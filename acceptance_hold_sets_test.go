@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -20,8 +21,8 @@ import (
 func TestHoldingSetsThatOverlapExcludesEachOther(t *testing.T) {
 	t.Parallel()
 	const duration, atMost = 2 * time.Second, 30 * time.Second // until each set has had its turn
-	c := startReal(t, 5)
-	prefix := lockName(t)
+	c := cluster.Start(t, 5)
+	prefix := cluster.LockName(t)
 	resources := map[string]*resource{}
 	for _, name := range []string{"a", "b", "c"} {
 		resources[name] = &resource{name: name}
@@ -41,7 +42,7 @@ func TestHoldingSetsThatOverlapExcludesEachOther(t *testing.T) {
 	defer time.AfterFunc(duration, served).Stop()
 	var all sync.WaitGroup
 	for g, names := range sets {
-		l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithKeyPrefix(prefix), redlock.WithNodeTimeout(patience),
+		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithKeyPrefix(prefix), redlock.WithNodeTimeout(patience),
 			redlock.WithRetry(time.Millisecond, 20*time.Millisecond))
 		rng := rand.New(rand.NewPCG(seed, uint64(g)))
 		all.Go(func() {
@@ -78,21 +79,21 @@ func TestHoldingSetsThatOverlapExcludesEachOther(t *testing.T) {
 	for g, n := range acquisitions {
 		assert.Positive(t, n, "%v was never had", sets[g])
 	}
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 }
 
 func TestHoldingOneNameKeepsEverySetWithItAwayAndLeavesNoKeyOfIt(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
-	l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
-	other := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+	c := cluster.Start(t, 5)
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+	other := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 	b, err := l.TryLock(t.Context(), "b")
 	require.NoError(t, err)
-	c.awaitHeldEverywhere(t, "b", b.Value())
+	c.AwaitHeldEverywhere(t, "b", b.Value())
 	for _, names := range [][]string{{"a", "b"}, {"b", "c"}, {"a", "c", "b"}, {"b"}} {
 		_, err := other.TryLockAll(t.Context(), names)
 		require.ErrorIs(t, err, redlock.ErrTaken, names)
-		for _, m := range c.masters {
+		for _, m := range c.Masters {
 			keys, err := m.Keys()
 			require.NoError(t, err)
 			assert.Equal(t, []string{"b"}, keys)
@@ -104,19 +105,19 @@ func TestHoldingOneNameKeepsEverySetWithItAwayAndLeavesNoKeyOfIt(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrTaken)
 	require.NoError(t, b.Unlock(t.Context()))
 	require.NoError(t, apart.Unlock(t.Context()))
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 
 	// A minority holds other keys: a set is won by the majority, and its release leaves theirs alone.
-	for _, m := range c.masters[3:] {
+	for _, m := range c.Masters[3:] {
 		do(t, m, "SET", "b", "a stranger's")
 	}
 	set, err := l.TryLockAll(t.Context(), []string{"c", "b", "a"})
 	require.NoError(t, err)
 	require.NoError(t, set.Extend(t.Context(), longTTL))
 	require.NoError(t, set.Unlock(t.Context()))
-	requireClean(t, c.masters[:3]...)
-	for _, m := range c.masters[3:] {
-		assert.Equal(t, "a stranger's", holder(t, m, "b"))
+	cluster.RequireClean(t, c.Masters[:3]...)
+	for _, m := range c.Masters[3:] {
+		assert.Equal(t, "a stranger's", cluster.Holder(t, m, "b"))
 		keys, err := m.Keys()
 		require.NoError(t, err)
 		assert.Equal(t, []string{"b"}, keys)
@@ -127,8 +128,8 @@ func TestHoldingOneNameKeepsEverySetWithItAwayAndLeavesNoKeyOfIt(t *testing.T) {
 func TestHoldingASetIsLostWithAnyOfItsNames(t *testing.T) {
 	t.Parallel()
 	const ttl = 600 * time.Millisecond
-	c := startReal(t, 5)
-	l := newConnected(t, c.urls(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/4))
+	c := cluster.Start(t, 5)
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/4))
 	set, err := l.TryLockAll(t.Context(), []string{"a", "b", "c"})
 	require.NoError(t, err)
 	select {
@@ -144,6 +145,6 @@ func TestHoldingASetIsLostWithAnyOfItsNames(t *testing.T) {
 		t.Fatal("still held")
 	}
 	requireLostBecause(t, set, "a quorum of nodes no longer has it")
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 	require.ErrorIs(t, set.Unlock(t.Context()), redlock.ErrLost)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -62,7 +63,7 @@ func runChild(t *testing.T, name string, urls []string) {
 func startChild(t *testing.T, urls []string) *child {
 	t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-	command.Env = append(os.Environ(), childName+"="+lockName(t), childNodes+"="+strings.Join(urls, ","))
+	command.Env = append(os.Environ(), childName+"="+cluster.LockName(t), childNodes+"="+strings.Join(urls, ","))
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
@@ -104,27 +105,27 @@ func TestHoldingEndsInAProcessThatWasStoppedForTooLong(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	c := startReal(t, 5)
+	c := cluster.Start(t, 5)
 	var monitors []*redistest.Monitor
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		monitors = append(monitors, m.(*redistest.Server).Monitor(t))
 	}
-	l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithoutRenewal())
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithoutRenewal())
 	lost := "redlock: lock lost"
 	for first, want := range map[string]string{"look": lost, "remaining": "false", "extend": lost, "unlock": lost} {
-		holder := startChild(t, c.urls())
+		holder := startChild(t, c.URLs())
 		require.Contains(t, holder.answer(), "held ")
 		holder.signal(syscall.SIGSTOP)
-		lock, err := l.Lock(t.Context(), lockName(t), redlock.WithRetry(time.Millisecond, 10*time.Millisecond))
+		lock, err := l.Lock(t.Context(), cluster.LockName(t), redlock.WithRetry(time.Millisecond, 10*time.Millisecond))
 		require.NoError(t, err)
-		eventually(t, slack, func() string { // also where the first one's key lived a little longer
+		cluster.Eventually(t, slack, func() string { // also where the first one's key lived a little longer
 			require.NoError(t, lock.Extend(t.Context(), longTTL))
-			if n := c.holding(t, lockName(t), lock.Value()); n < len(c.masters) {
+			if n := c.Holding(t, cluster.LockName(t), lock.Value()); n < len(c.Masters) {
 				return fmt.Sprintf("the lock is on %d nodes", n)
 			}
 			return ""
 		})
-		_, err = l.Inspect(t.Context(), lockName(t)) // every node answers it, after all that was sent before
+		_, err = l.Inspect(t.Context(), cluster.LockName(t)) // every node answers it, after all that was sent before
 		require.NoError(t, err)
 		for _, m := range monitors {
 			m.Sync()
@@ -135,12 +136,12 @@ func TestHoldingEndsInAProcessThatWasStoppedForTooLong(t *testing.T) {
 		for _, late := range []string{"look", "extend", "unlock", "extend", "unlock"} {
 			assert.Contains(t, holder.ask(late), lost, late)
 		}
-		assert.Equal(t, 5, c.holding(t, lockName(t), lock.Value()))
+		assert.Equal(t, 5, c.Holding(t, cluster.LockName(t), lock.Value()))
 		for i, m := range monitors {
 			m.Sync()
 			for _, harm := range []string{"SET", "DEL", "PEXPIRE"} {
 				// A SET with NX may still come: it was due when the process was stopped, and harms nobody.
-				lines := slices.DeleteFunc(m.Matching(fmt.Sprintf("%q %q", harm, lockName(t))), func(line string) bool {
+				lines := slices.DeleteFunc(m.Matching(fmt.Sprintf("%q %q", harm, cluster.LockName(t))), func(line string) bool {
 					return strings.Contains(line, `"NX" "PX"`)
 				})
 				assert.Empty(t, lines, "node %d", i)
@@ -148,6 +149,6 @@ func TestHoldingEndsInAProcessThatWasStoppedForTooLong(t *testing.T) {
 		}
 		require.NoError(t, lock.Verify(t.Context()))
 		require.NoError(t, lock.Unlock(t.Context()))
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 	}
 }

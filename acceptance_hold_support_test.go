@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -33,12 +34,12 @@ func sizeOf(t *testing.T, small, full int) int {
 
 // startAged starts five masters and waits until each of them says that it is older than the age, whatever it makes of
 // whole seconds.
-func startAged(t *testing.T, age time.Duration) *cluster {
+func startAged(t *testing.T, age time.Duration) *cluster.Cluster {
 	t.Helper()
-	c := startReal(t, 5)
+	c := cluster.Start(t, 5)
 	seconds := int(age/time.Second) + 1 // of which up to one is not over
-	eventually(t, age+10*time.Second, func() (young string) {
-		for _, m := range c.masters {
+	cluster.Eventually(t, age+10*time.Second, func() (young string) {
+		for _, m := range c.Masters {
 			if up := uptime(t, m); up < seconds {
 				young += fmt.Sprintf("%s is up for %d s; ", m.Addr(), up)
 			}
@@ -52,7 +53,7 @@ func startAged(t *testing.T, age time.Duration) *cluster {
 }
 
 // uptime returns what a server says of its age, in its whole seconds.
-func uptime(t *testing.T, m master) int {
+func uptime(t *testing.T, m cluster.Master) int {
 	t.Helper()
 	reply, err := m.Do("INFO", "server")
 	require.NoError(t, err)
@@ -75,7 +76,7 @@ func leave(proxies ...*redistest.Proxy) {
 // awaitUp waits until a Locker is connected to just these nodes.
 func awaitUp(t *testing.T, l *redlock.Locker, indexes ...int) {
 	t.Helper()
-	eventually(t, 10*time.Second, func() (wrong string) {
+	cluster.Eventually(t, 10*time.Second, func() (wrong string) {
 		want := make([]bool, len(l.Stats().Nodes))
 		for _, i := range indexes {
 			want[i] = true
@@ -101,17 +102,6 @@ func nodesThatSay(t *testing.T, err error, text string) (endpoints []string) {
 		}
 	}
 	return endpoints
-}
-
-// awaitHeldEverywhere waits until every master has the value under the key.
-func (c *cluster) awaitHeldEverywhere(t *testing.T, key, value string) {
-	t.Helper()
-	eventually(t, 2*time.Second, func() string {
-		if got := c.holders(t, key); c.holding(t, key, value) != len(c.masters) {
-			return fmt.Sprintf("%q on every node, there is %q", value, got)
-		}
-		return ""
-	})
 }
 
 // requireLostBecause asserts that a lock has been lost, and why.

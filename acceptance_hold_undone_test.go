@@ -7,13 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // adoption is an Adopt that will fail at its node timeout.
 type adoption struct {
-	c       *cluster
+	c       *cluster.Cluster
 	proxies []*redistest.Proxy // of the one that adopts
 	lock    *redlock.Lock      // that it would adopt
 	failed  chan error
@@ -23,22 +24,22 @@ type adoption struct {
 func beginAdoption(t *testing.T, swapped int, harm func(proxies []*redistest.Proxy)) *adoption {
 	t.Helper()
 	const nodeTimeout = 500 * time.Millisecond
-	a := &adoption{c: startReal(t, 5), failed: make(chan error, 1)}
-	proxies, urls := a.c.behindProxies(t)
+	a := &adoption{c: cluster.Start(t, 5), failed: make(chan error, 1)}
+	proxies, urls := a.c.BehindProxies(t)
 	a.proxies = proxies
-	holder := newConnected(t, a.c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout))
-	taker := newConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout))
+	holder := cluster.NewConnected(t, a.c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout))
+	taker := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout))
 	var err error
-	a.lock, err = holder.TryLock(t.Context(), lockName(t))
+	a.lock, err = holder.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
-	a.c.awaitHeldEverywhere(t, lockName(t), a.lock.Value())
+	a.c.AwaitHeldEverywhere(t, cluster.LockName(t), a.lock.Value())
 	harm(proxies)
 	go func() {
 		_, err := taker.Adopt(t.Context(), a.lock.Name(), a.lock.Value())
 		a.failed <- err
 	}()
-	eventually(t, nodeTimeout/2, func() string {
-		if n := len(a.c.masters) - a.c.holding(t, lockName(t), a.lock.Value()); n != swapped {
+	cluster.Eventually(t, nodeTimeout/2, func() string {
+		if n := len(a.c.Masters) - a.c.Holding(t, cluster.LockName(t), a.lock.Value()); n != swapped {
 			return fmt.Sprintf("%d nodes are swapped, there are %d", swapped, n)
 		}
 		return ""
@@ -57,7 +58,7 @@ func TestHoldingThatWasReleasedDoesNotComeBackWithAFailedAdopt(t *testing.T) {
 	})
 	require.NoError(t, a.lock.Unlock(t.Context()))
 	require.ErrorIs(t, <-a.failed, redlock.ErrNoQuorum)
-	requireClean(t, a.c.masters...)
+	cluster.RequireClean(t, a.c.Masters...)
 }
 
 // All nodes swap the value, and the one that adopts hears of none. The holder looks meanwhile, and learns that it is lost: what
@@ -75,5 +76,5 @@ func TestHoldingThatWasLostDoesNotComeBackWithAFailedAdopt(t *testing.T) {
 	for _, proxy := range a.proxies {
 		proxy.Heal()
 	}
-	requireClean(t, a.c.masters...)
+	cluster.RequireClean(t, a.c.Masters...)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -18,27 +19,27 @@ func TestHoldingOutlastsARestartShortlyBeforeAFullSecond(t *testing.T) {
 	const ttl = time.Second
 	c := startAged(t, ttl)
 	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal()}
-	proxiesA, urlsA := c.behindProxies(t)
-	proxiesB, urlsB := c.behindProxies(t)
-	a := newConnected(t, urlsA, opts...)
+	proxiesA, urlsA := c.BehindProxies(t)
+	proxiesB, urlsB := c.BehindProxies(t)
+	a := cluster.NewConnected(t, urlsA, opts...)
 	leave(proxiesA[3:]...)
 	leave(proxiesB[:2]...)
 	awaitUp(t, a, 0, 1, 2)
 
 	second := time.Now().Truncate(time.Second).Add(2 * time.Second)
 	time.Sleep(time.Until(second.Add(-350 * time.Millisecond)))
-	held, err := a.TryLock(t.Context(), lockName(t))
+	held, err := a.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
-	must(t, c.masters[2].Restart())
+	must(t, c.Masters[2].Restart())
 	restarted := time.Now()
 	if restarted.After(second.Add(-20 * time.Millisecond)) {
 		t.Skip("the machine is too slow to restart a server within a third of a second")
 	}
 	time.Sleep(time.Until(second.Add(50 * time.Millisecond)))
 
-	b := newLocker(t, urlsB, opts...)
+	b := cluster.NewLocker(t, urlsB, opts...)
 	awaitUp(t, b, 2, 3, 4)
-	lock, err := b.TryLock(t.Context(), lockName(t))
+	lock, err := b.TryLock(t.Context(), cluster.LockName(t))
 	up := time.Since(restarted)
 	if left := held.Remaining(); err == nil {
 		t.Errorf("two hold the lock: %v after the start of a node the other got it, with %v left to the first", up, left)

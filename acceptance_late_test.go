@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -25,7 +26,7 @@ type latePath struct {
 	delivered chan struct{} // closed when the SET was given to the server, or could not be
 }
 
-func (p *latePath) to(t *testing.T, m master) (url string) {
+func (p *latePath) to(t *testing.T, m cluster.Master) (url string) {
 	t.Helper()
 	return redistest.FakeServer(t, func(client net.Conn) {
 		server, err := net.Dial("tcp", m.Addr())
@@ -62,19 +63,19 @@ func (p *latePath) to(t *testing.T, m master) (url string) {
 // kills the old connection at the server before anything else.
 func TestSetThatArrivesAfterItsConnectionWasGivenUpLeavesNoKey(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
+	c := cluster.Start(t, 5)
 	path := &latePath{by: time.Second, delivered: make(chan struct{})}
-	urls := c.urls()
-	urls[4] = path.to(t, c.masters[4])
-	l := newConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(300*time.Millisecond),
+	urls := c.URLs()
+	urls[4] = path.to(t, c.Masters[4])
+	l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(300*time.Millisecond),
 		redlock.WithPool(pool.WithStallTimeout(50*time.Millisecond)))
-	lock, err := l.TryLock(t.Context(), lockName(t))
+	lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	require.NoError(t, lock.Unlock(t.Context()))
 	<-path.delivered
 	assert.EqualValues(t, 6, connects(l), "the node is on its second connection")
 	for until := time.Now().Add(300 * time.Millisecond); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		require.Empty(t, holder(t, c.masters[4], lockName(t)), "the SET was executed after its release")
+		require.Empty(t, cluster.Holder(t, c.Masters[4], cluster.LockName(t)), "the SET was executed after its release")
 	}
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 }

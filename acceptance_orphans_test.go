@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -32,15 +33,15 @@ func TestDelayedNodeKeepsNoKey(t *testing.T) {
 		for _, seed := range []uint64{1, 2} {
 			t.Run(fmt.Sprint(name, "/seed ", seed), func(t *testing.T) {
 				t.Parallel()
-				c := startReal(t, 5)
-				proxy := redistest.NewProxy(t, c.masters[2].Addr())
-				urls := c.urls()
+				c := cluster.Start(t, 5)
+				proxy := redistest.NewProxy(t, c.Masters[2].Addr())
+				urls := c.URLs()
 				urls[2] = proxy.URL()
-				l := newConnected(t, urls, redlock.WithTTL(longTTL))
+				l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
 				proxy.Seed(seed)
 				proxy.Delay(direction, delay, jitter)
 				churn{workers: 8, rounds: 25, hold: 60 * time.Millisecond, seed: seed}.run(t, l)
-				requireClean(t, c.masters...)
+				cluster.RequireClean(t, c.Masters...)
 			})
 		}
 	}
@@ -52,22 +53,22 @@ func TestDelayedNodeThatIsNeededKeepsNoKey(t *testing.T) {
 	for name, direction := range directions {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := startReal(t, 5)
-			proxy := redistest.NewProxy(t, c.masters[2].Addr())
-			urls := c.urls()
+			c := cluster.Start(t, 5)
+			proxy := redistest.NewProxy(t, c.Masters[2].Addr())
+			urls := c.URLs()
 			urls[2] = proxy.URL()
 			nodeTimeout := delay + jitter*3/4
 			if direction == redistest.Both {
 				nodeTimeout *= 2
 			}
-			l := newConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout))
-			must(t, c.masters[0].Kill())
-			must(t, c.masters[1].Kill())
+			l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout))
+			must(t, c.Masters[0].Kill())
+			must(t, c.Masters[1].Kill())
 			seed := seedOf(t)
 			proxy.Seed(seed)
 			proxy.Delay(direction, delay, jitter)
 			churn{workers: 100, rounds: 2, hold: 200 * time.Millisecond, losing: true, seed: seed}.run(t, l)
-			requireClean(t, c.masters[2:]...)
+			cluster.RequireClean(t, c.Masters[2:]...)
 		})
 	}
 }
@@ -93,9 +94,9 @@ func TestConnectionsLostInTheMiddleLeaveNoKey(t *testing.T) {
 	for _, broken := range []int{1, 5} {
 		t.Run(fmt.Sprint(broken, " of 5 nodes"), func(t *testing.T) {
 			t.Parallel()
-			c := startReal(t, 5)
-			proxies, urls := c.behindProxies(t)
-			l := newConnected(t, urls, redlock.WithTTL(longTTL))
+			c := cluster.Start(t, 5)
+			proxies, urls := c.BehindProxies(t)
+			l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
 			seed := seedOf(t)
 			stop := disturb(seed, 20*time.Millisecond, func(rng *rand.Rand) { cut(rng, proxies[rng.IntN(broken)]) })
 			churn{workers: 8, rounds: 25, hold: 60 * time.Millisecond, seed: seed}.run(t, l)
@@ -104,27 +105,27 @@ func TestConnectionsLostInTheMiddleLeaveNoKey(t *testing.T) {
 				proxy.Heal()
 			}
 			t.Logf("%d cuts tried, %d connections", cuts, connects(l))
-			requireClean(t, c.masters...)
+			cluster.RequireClean(t, c.Masters...)
 		})
 	}
 }
 
 func TestContextThatEndsAtAnyMomentLeavesNoKey(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
-		proxies, urls := c.behindProxies(t)
-		l := newConnected(t, urls, redlock.WithTTL(longTTL))
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
+		proxies, urls := c.BehindProxies(t)
+		l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
 		seed := seedOf(t)
 		for i, proxy := range proxies {
 			proxy.Seed(seed + uint64(i))
 			proxy.Delay(redistest.Both, 500*time.Microsecond, 400*time.Microsecond)
 		}
 		limit := 3 * time.Millisecond
-		if !c.real {
+		if !c.Real {
 			limit *= 4 // a miniredis is slower
 		}
 		churn{workers: 6, rounds: 50, limit: limit, losing: true, seed: seed}.run(t, l)
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 	})
 }
 
@@ -136,27 +137,27 @@ func TestNodeThatIsStoppedNowAndThenKeepsNoKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := startReal(t, 5)
-			l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(100*time.Millisecond),
+			c := cluster.Start(t, 5)
+			l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(100*time.Millisecond),
 				redlock.WithPool(append([]pool.Option{pool.WithClientName("stopped-now-and-then")}, opts...)...))
 			seed := seedOf(t)
 			// Up to three at once, so that attempts are lost too.
 			stops := 0
 			stop := disturb(seed, 20*time.Millisecond, func(rng *rand.Rand) {
 				first, n := rng.IntN(3), 1+rng.IntN(3)
-				for _, m := range c.masters[first : first+n] {
+				for _, m := range c.Masters[first : first+n] {
 					assert.NoError(t, m.Stop())
 				}
 				stops += n
 				time.Sleep(upTo(rng, 300*time.Millisecond))
-				for _, m := range c.masters[first : first+n] {
+				for _, m := range c.Masters[first : first+n] {
 					assert.NoError(t, m.Continue())
 				}
 			})
 			churn{workers: 8, rounds: 25, hold: 120 * time.Millisecond, seed: seed}.run(t, l)
 			stop()
 			t.Logf("%d stops, %d connections", stops, connects(l))
-			requireClean(t, c.masters...)
+			cluster.RequireClean(t, c.Masters...)
 		})
 	}
 }
@@ -173,21 +174,21 @@ func TestReleaseThatANodeRefusedIsDeliveredWhenItIsWell(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fault{busy, readOnly} {
 		t.Run(f.name, func(t *testing.T) {
-			c := startReal(t, 5)
-			l := newConnected(t, c.urls(), redlock.WithTTL(longTTL))
-			lock, err := l.TryLock(t.Context(), lockName(t))
+			c := cluster.Start(t, 5)
+			l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+			lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 			require.NoError(t, err)
-			eventually(t, slack, func() string {
-				if n := c.holding(t, lockName(t), lock.Value()); n < 5 {
+			cluster.Eventually(t, slack, func() string {
+				if n := c.Holding(t, cluster.LockName(t), lock.Value()); n < 5 {
 					return fmt.Sprint(n, " nodes hold it")
 				}
 				return ""
 			})
-			heal := f.begin(t, c.masters[4], lockName(t))
+			heal := f.begin(t, c.Masters[4], cluster.LockName(t))
 			require.NoError(t, lock.Unlock(t.Context()))
-			requireClean(t, c.masters[:4]...)
+			cluster.RequireClean(t, c.Masters[:4]...)
 			heal()
-			requireClean(t, c.masters...)
+			cluster.RequireClean(t, c.Masters...)
 		})
 	}
 }

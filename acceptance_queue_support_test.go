@@ -58,7 +58,7 @@ func startWorker(t *testing.T, s *shop, name, job, halt string) *process {
 	t.Helper()
 	root, _, _ := strings.Cut(t.Name(), "/")
 	command := exec.Command(os.Args[0], "-test.run=^"+root+"$", "-test.timeout=5m")
-	command.Env = append(os.Environ(), workerJob+"="+job, workerName+"="+name, workerNodes+"="+strings.Join(s.urls(), ","),
+	command.Env = append(os.Environ(), workerJob+"="+job, workerName+"="+name, workerNodes+"="+strings.Join(s.URLs(), ","),
 		workerStore+"="+s.store.URL(), workerHalt+"="+halt)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	command.Stderr = os.Stderr

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
@@ -20,19 +21,19 @@ import (
 
 // shop is a queue's five masters of the lock, and its store.
 type shop struct {
-	*cluster
+	*cluster.Cluster
 	store *redistest.Server
 }
 
 func startShop(t *testing.T) *shop {
 	t.Helper()
-	return &shop{startReal(t, 5), redistest.StartOne(t)}
+	return &shop{cluster.Start(t, 5), redistest.StartOne(t)}
 }
 
 // queue returns the queue of that name, with a Locker of its own.
 func (s *shop) queue(t *testing.T, name string, opts ...queue.Option) *queue.Queue {
 	t.Helper()
-	q, err := queue.New(newConnected(t, s.urls()), s.store.URL(), name, opts...)
+	q, err := queue.New(cluster.NewConnected(t, s.URLs()), s.store.URL(), name, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, q.Close()) })
 	return q
@@ -49,7 +50,7 @@ func (s *shop) entries(t *testing.T, name string) map[string]float64 {
 func TestQueueOnRealServers(t *testing.T) {
 	t.Parallel()
 	s := startShop(t)
-	ctx, name := t.Context(), lockName(t)
+	ctx, name := t.Context(), cluster.LockName(t)
 	q, first := s.queue(t, name), s.queue(t, name, queue.KeepFirst())
 
 	before := time.Now()
@@ -90,7 +91,7 @@ func TestQueueOnRealServers(t *testing.T) {
 func TestQueueHonoursDelays(t *testing.T) {
 	t.Parallel()
 	s := startShop(t)
-	name := lockName(t)
+	name := cluster.LockName(t)
 	q, worker := s.queue(t, name), s.queue(t, name)
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
@@ -129,10 +130,10 @@ func TestQueueHonoursDelays(t *testing.T) {
 func TestQueueLosesNothingWithItsConnections(t *testing.T) {
 	t.Parallel()
 	s := startShop(t)
-	name := lockName(t)
+	name := cluster.LockName(t)
 	q := s.queue(t, name)
 	proxy := redistest.NewProxy(t, s.store.Addr())
-	l := newConnected(t, s.urls())
+	l := cluster.NewConnected(t, s.URLs())
 	tasks := sizeOf(t, 1000, 10000)
 	var ids []string
 	for i := range tasks {
@@ -183,18 +184,18 @@ func TestQueueLosesNothingWithItsConnections(t *testing.T) {
 // The lock and the queue have one name. Where they are in one database, the store says what is wrong.
 func TestQueueInADatabaseOfTheLockSaysSo(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 1)
-	l := newConnected(t, c.urls())
-	q, err := queue.New(l, c.masters[0].URL(), "a")
+	c := cluster.Start(t, 1)
+	l := cluster.NewConnected(t, c.URLs())
+	q, err := queue.New(l, c.Masters[0].URL(), "a")
 	require.NoError(t, err)
 	defer q.Close()
 	err = q.Enqueue(t.Context(), []string{"a"}, 0)
 	assert.ErrorContains(t, err, "WRONGTYPE")
-	apart, err := queue.New(newConnected(t, c.urls(), redlock.WithKeyPrefix("lock:")), c.masters[0].URL(), "a")
+	apart, err := queue.New(cluster.NewConnected(t, c.URLs(), redlock.WithKeyPrefix("lock:")), c.Masters[0].URL(), "a")
 	require.NoError(t, err)
 	defer apart.Close()
 	require.NoError(t, apart.Enqueue(t.Context(), []string{"a"}, 0))
-	other, err := queue.New(l, c.masters[0].URL()+"/1", "b")
+	other, err := queue.New(l, c.Masters[0].URL()+"/1", "b")
 	require.NoError(t, err)
 	defer other.Close()
 	require.NoError(t, other.Enqueue(t.Context(), []string{"a"}, 0))

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/fence"
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/queue"
 )
 
@@ -51,7 +52,7 @@ func TestQueueWorkerIsKilledInPop(t *testing.T) {
 	for _, point := range haltingPoints {
 		t.Run(point.at, func(t *testing.T) {
 			t.Parallel()
-			name := lockName(t)
+			name := cluster.LockName(t)
 			q := s.queue(t, name)
 			require.NoError(t, q.Enqueue(t.Context(), haltingTasks, 0))
 			worker := startWorker(t, s, name, "once", point.at)
@@ -83,7 +84,7 @@ func TestQueueWorkerIsStoppedInPop(t *testing.T) {
 	for _, point := range haltingPoints {
 		t.Run(point.at, func(t *testing.T) {
 			t.Parallel()
-			name := lockName(t)
+			name := cluster.LockName(t)
 			q := s.queue(t, name)
 			require.NoError(t, q.Enqueue(t.Context(), haltingTasks, 0))
 			worker := startWorker(t, s, name, "once", point.at)
@@ -169,7 +170,7 @@ const crowdTasks = 500
 func runCrowd(t *testing.T, job string) *crowd {
 	t.Helper()
 	s := startShop(t)
-	name := lockName(t)
+	name := cluster.LockName(t)
 	q := s.queue(t, name)
 	rng := rand.New(rand.NewPCG(seedOf(t), 1))
 	harms := sizeOf(t, 8, 200)
@@ -210,7 +211,7 @@ func runCrowd(t *testing.T, job string) *crowd {
 		live[victim].signal(syscall.SIGCONT)
 		c.stopped++
 	}
-	eventually(t, 30*time.Second, func() string {
+	cluster.Eventually(t, 30*time.Second, func() string {
 		if left := len(s.entries(t, name)); left > 0 {
 			return fmt.Sprint(left, " tasks are left")
 		}

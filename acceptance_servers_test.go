@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -21,8 +22,8 @@ import (
 // their own.
 func requireRefused(t *testing.T, urls []string, reason error, words string) {
 	t.Helper()
-	l := newLocker(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
-	_, err := l.TryLock(t.Context(), lockName(t))
+	l := cluster.NewLocker(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+	_, err := l.TryLock(t.Context(), cluster.LockName(t))
 	t.Log(err)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorIs(t, err, reason)
@@ -45,9 +46,9 @@ func TestUserWhoMayNotRunScriptsIsGrantedNothing(t *testing.T) {
 	for _, denied := range []string{"-evalsha", "-@scripting", "-eval -script"} {
 		t.Run(denied, func(t *testing.T) {
 			t.Parallel()
-			c := startReal(t, 3)
+			c := cluster.Start(t, 3)
 			var urls []string
-			for _, m := range c.masters {
+			for _, m := range c.Masters {
 				do(t, m, "ACL", "SETUSER", "poor", "on", ">secret", "~*", "+@all")
 				for rule := range strings.FieldsSeq(denied) {
 					do(t, m, "ACL", "SETUSER", "poor", rule)
@@ -55,7 +56,7 @@ func TestUserWhoMayNotRunScriptsIsGrantedNothing(t *testing.T) {
 				urls = append(urls, as(t, m, url.UserPassword("poor", "secret"), ""))
 			}
 			requireRefused(t, urls, pool.ErrNoScripts, `scripts cannot be run: EVAL(SHA)?: NOPERM .*allow the user EVALSHA`)
-			requireClean(t, c.masters...)
+			cluster.RequireClean(t, c.Masters...)
 		})
 	}
 }
@@ -65,54 +66,54 @@ func TestUserWhoMayNotRunScriptsIsGrantedNothing(t *testing.T) {
 // scripts.
 func TestMembersOfClustersAreGivenNothing(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 3, redistest.WithArgs("--cluster-enabled", "yes"))
+	c := cluster.Start(t, 3, redistest.WithArgs("--cluster-enabled", "yes"))
 	allSlots := []any{"ADDSLOTS"}
 	for slot := range 16384 {
 		allSlots = append(allSlots, slot)
 	}
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		do(t, m, "CLUSTER", allSlots...)
-		eventually(t, 10*time.Second, func() string {
-			if _, err := m.Do("GET", lockName(t)); err != nil {
+		cluster.Eventually(t, 10*time.Second, func() string {
+			if _, err := m.Do("GET", cluster.LockName(t)); err != nil {
 				return err.Error()
 			}
 			return ""
 		})
 	}
-	requireRefused(t, c.urls(), pool.ErrClusterMode, `in cluster mode, not a master of its own`)
-	requireClean(t, c.masters...)
-	for _, m := range c.masters {
+	requireRefused(t, c.URLs(), pool.ErrClusterMode, `in cluster mode, not a master of its own`)
+	cluster.RequireClean(t, c.Masters...)
+	for _, m := range c.Masters {
 		do(t, m, "EVAL", "return redis.call('SET', KEYS[1], '1', 'PX', 100)", 1, "after")
 	}
 }
 
 func TestSentinelsAreGivenNothing(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 3, redistest.WithSentinel())
-	requireRefused(t, c.urls(), pool.ErrSentinelMode, `in sentinel mode, not a master of its own`)
+	c := cluster.Start(t, 3, redistest.WithSentinel())
+	requireRefused(t, c.URLs(), pool.ErrSentinelMode, `in sentinel mode, not a master of its own`)
 }
 
 func TestReplicasAreGivenNothing(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 3)
+	c := cluster.Start(t, 3)
 	host, port, err := net.SplitHostPort(redistest.StartOne(t).Addr())
 	require.NoError(t, err)
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		do(t, m, "CONFIG", "SET", "replica-read-only", "no") // it would grant
 		do(t, m, "REPLICAOF", host, port)
 	}
-	requireRefused(t, c.urls(), pool.ErrReplica, `a replica of 127\.0\.0\.1:[0-9]+, not a master`)
-	requireClean(t, c.masters...)
+	requireRefused(t, c.URLs(), pool.ErrReplica, `a replica of 127\.0\.0\.1:[0-9]+, not a master`)
+	cluster.RequireClean(t, c.Masters...)
 }
 
 func TestProductAndVersionOfServersAreTold(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 1)
-	l := newConnected(t, c.urls())
+	c := cluster.Start(t, 1)
+	l := cluster.NewConnected(t, c.URLs())
 	node := l.Stats().Nodes[0]
 	t.Logf("%s %s", node.Product, node.Version)
 	assert.Contains(t, []string{"redis", "valkey", "redict"}, node.Product)
-	reply, err := c.masters[0].Do("INFO", "server")
+	reply, err := c.Masters[0].Do("INFO", "server")
 	require.NoError(t, err)
 	assert.Contains(t, string(reply.([]byte)), node.Product+"_version:"+node.Version+"\r\n")
 	assert.False(t, node.Unidentified)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -117,9 +118,9 @@ func TestTLS(t *testing.T) {
 		"plain text to TLS":   {fmt.Sprintf("redis://:secret@%s", address), `connection (lost|closed)|protocol error`},
 		"TLS to a plain port": {fmt.Sprintf("rediss://:secret@%s", server.Addr()), `not ready within 2s|TLS`},
 	} {
-		l := newLocker(t, []string{wrong.endpoint}, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience),
+		l := cluster.NewLocker(t, []string{wrong.endpoint}, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience),
 			redlock.WithPool(pool.WithDialTimeout(2*time.Second)))
-		_, err := l.TryLock(t.Context(), lockName(t))
+		_, err := l.TryLock(t.Context(), cluster.LockName(t))
 		t.Log(name, ": ", err)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, name)
 		var failure *redlock.QuorumError

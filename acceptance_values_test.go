@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -17,11 +18,11 @@ import (
 // not shift that order: what the library says about a lock is compared with a raw GET on every node, past the proxies.
 func TestNoAnswerIsTakenForAnothers(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
-		proxies, urls := c.behindProxies(t)
-		l := newConnected(t, urls, redlock.WithTTL(longTTL))
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
+		proxies, urls := c.BehindProxies(t)
+		l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
 		seed, broken := seedOf(t), 5
-		if !c.real {
+		if !c.Real {
 			broken = 2 // a miniredis greets slowly enough for many greetings to be cut too, and then no quorum is left
 		}
 		stop := disturb(seed, 50*time.Millisecond/time.Duration(broken), func(rng *rand.Rand) { cut(rng, proxies[rng.IntN(broken)]) })
@@ -31,7 +32,7 @@ func TestNoAnswerIsTakenForAnothers(t *testing.T) {
 			all.Go(func() {
 				rng := rand.New(rand.NewPCG(seed, uint64(worker)))
 				for round := range 30 {
-					counts.compare(t, c, l, fmt.Sprintf("%s/%d/%d", lockName(t), worker, round))
+					counts.compare(t, c, l, fmt.Sprintf("%s/%d/%d", cluster.LockName(t), worker, round))
 					time.Sleep(upTo(rng, 20*time.Millisecond))
 				}
 			})
@@ -43,8 +44,8 @@ func TestNoAnswerIsTakenForAnothers(t *testing.T) {
 		for _, proxy := range proxies {
 			proxy.Heal()
 		}
-		if c.real { // a miniredis has no CLIENT KILL: what it read before a cut, it may execute behind the release
-			requireClean(t, c.masters...)
+		if c.Real { // a miniredis has no CLIENT KILL: what it read before a cut, it may execute behind the release
+			cluster.RequireClean(t, c.Masters...)
 		}
 	})
 }
@@ -66,7 +67,7 @@ func (a *agreement) count(field *int, err error) {
 }
 
 // compare takes and gives back a lock that nobody else wants, and looks at the nodes after every step.
-func (a *agreement) compare(t *testing.T, c *cluster, l *redlock.Locker, name string) {
+func (a *agreement) compare(t *testing.T, c *cluster.Cluster, l *redlock.Locker, name string) {
 	onlyNoQuorum := func(call string, err error) {
 		if err != nil && (!errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrLost)) {
 			t.Errorf("%s %q, which nobody else uses: %v", call, name, err)
@@ -77,7 +78,7 @@ func (a *agreement) compare(t *testing.T, c *cluster, l *redlock.Locker, name st
 	if a.count(&a.figures.Acquired, err); err != nil {
 		return
 	}
-	if n := c.holding(t, name, lock.Value()); n < 3 {
+	if n := c.Holding(t, name, lock.Value()); n < 3 {
 		t.Errorf("%q was acquired, and %d nodes hold it", name, n)
 	}
 	err = lock.Verify(t.Context())
@@ -86,14 +87,14 @@ func (a *agreement) compare(t *testing.T, c *cluster, l *redlock.Locker, name st
 	err = lock.Extend(t.Context(), longTTL)
 	onlyNoQuorum("Extend", err)
 	if a.count(&a.figures.Extended, err); err == nil {
-		if n := c.holding(t, name, lock.Value()); n < 3 {
+		if n := c.Holding(t, name, lock.Value()); n < 3 {
 			t.Errorf("%q was extended, and %d nodes hold it", name, n)
 		}
 	}
 	err = lock.Unlock(t.Context())
 	onlyNoQuorum("Unlock", err)
 	if a.count(&a.figures.Released, err); err == nil {
-		if n := c.holding(t, name, lock.Value()); n > 2 {
+		if n := c.Holding(t, name, lock.Value()); n > 2 {
 			t.Errorf("%q was released, and %d nodes still hold it", name, n)
 		}
 	}

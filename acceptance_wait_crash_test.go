@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -29,32 +30,32 @@ func TestTheLockOfAHolderThatDiedIsHadAsItExpires(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	c := startReal(t, 5)
+	c := cluster.Start(t, 5)
 	var monitors []*redistest.Monitor
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		monitors = append(monitors, m.(*redistest.Server).Monitor(t))
 	}
 	var waiters []*redlock.Locker
 	for range 3 {
-		waiters = append(waiters, newConnected(t, c.urls(), redlock.WithTTL(longTTL)))
+		waiters = append(waiters, cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL)))
 	}
 	var lateness []time.Duration
 	most := 0
 	for range sizeOf(t, 5, 100) {
-		holder := startChild(t, c.urls())
+		holder := startChild(t, c.URLs())
 		require.Contains(t, holder.answer(), "held ")
 		got := make(chan time.Time, len(waiters))
 		for _, l := range waiters {
 			go func() {
-				lock, err := l.Lock(t.Context(), lockName(t))
+				lock, err := l.Lock(t.Context(), cluster.LockName(t))
 				got <- time.Now()
 				if assert.NoError(t, err) {
 					assert.NoError(t, lock.Unlock(t.Context()))
 				}
 			}()
 		}
-		eventually(t, slack, func() string { // all of them have found out who has it
-			if n := c.waiting(t, lockName(t)); n < len(waiters) {
+		cluster.Eventually(t, slack, func() string { // all of them have found out who has it
+			if n := c.Waiting(t, cluster.LockName(t)); n < len(waiters) {
 				return fmt.Sprint(n, " wait")
 			}
 			return ""
@@ -65,7 +66,7 @@ func TestTheLockOfAHolderThatDiedIsHadAsItExpires(t *testing.T) {
 		}
 		began := time.Now()
 		holder.signal(syscall.SIGKILL)
-		expiry := c.expiry(t, lockName(t))
+		expiry := expiry(t, c, cluster.LockName(t))
 		first := <-got
 		lateness = append(lateness, first.Sub(expiry))
 		for _, m := range monitors {
@@ -82,14 +83,14 @@ func TestTheLockOfAHolderThatDiedIsHadAsItExpires(t *testing.T) {
 	slices.Sort(lateness)
 	t.Logf("lateness: median %v, maximum %v; a client sent %d commands at most", lateness[len(lateness)/2], lateness[len(lateness)-1], most)
 	assert.LessOrEqual(t, lateness[len(lateness)-1], latestAfterExpiry)
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 }
 
 // expiry returns when a quorum of nodes will have forgotten a key.
-func (c *cluster) expiry(t *testing.T, key string) time.Time {
+func expiry(t *testing.T, c *cluster.Cluster, key string) time.Time {
 	t.Helper()
 	var at []time.Time
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		left, err := m.Do("PTTL", key)
 		require.NoError(t, err)
 		at = append(at, time.Now().Add(time.Duration(left.(int64))*time.Millisecond))

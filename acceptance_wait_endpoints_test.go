@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -17,7 +18,7 @@ import (
 // wakes asserts that a waiter of one Locker is woken by the release of another.
 func wakes(t *testing.T, endpoint string, opts ...redlock.Option) {
 	t.Helper()
-	holder, waiter := newConnected(t, []string{endpoint}, opts...), newConnected(t, []string{endpoint}, opts...)
+	holder, waiter := cluster.NewConnected(t, []string{endpoint}, opts...), cluster.NewConnected(t, []string{endpoint}, opts...)
 	var lock *redlock.Lock
 	handsOver(t, waiter, longestPoll, func(name string) {
 		var err error
@@ -47,9 +48,9 @@ func TestWaitersInTwoDatabasesOfOneServerAreApart(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartOne(t)
 	in := func(database int) *redlock.Locker {
-		return newConnected(t, []string{fmt.Sprintf("%s/%d", server.URL(), database)})
+		return cluster.NewConnected(t, []string{fmt.Sprintf("%s/%d", server.URL(), database)})
 	}
-	name := lockName(t)
+	name := cluster.LockName(t)
 	first, err := in(1).Lock(t.Context(), name)
 	require.NoError(t, err)
 	waiter := in(1)
@@ -59,7 +60,7 @@ func TestWaitersInTwoDatabasesOfOneServerAreApart(t *testing.T) {
 		assert.NoError(t, err)
 		got <- lock
 	}()
-	eventually(t, slack, func() string {
+	cluster.Eventually(t, slack, func() string {
 		if status, err := waiter.Inspect(t.Context(), name); err != nil || status.Nodes[0].Waiting != 1 {
 			return "a waiter"
 		}

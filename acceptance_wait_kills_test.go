@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -114,7 +115,7 @@ func (a *arena) note(e said) {
 func (a *arena) start() *contender {
 	a.t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^"+a.t.Name()+"$")
-	command.Env = append(os.Environ(), childName+"="+lockName(a.t), childNodes+"="+strings.Join(a.urls, ","))
+	command.Env = append(os.Environ(), childName+"="+cluster.LockName(a.t), childNodes+"="+strings.Join(a.urls, ","))
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
@@ -180,10 +181,10 @@ func TestNobodyIsStuckWhenOthersAreKilledOrStoppedOrGiveUp(t *testing.T) {
 	}
 	t.Parallel()
 	const size = 5
-	c := startReal(t, 5)
+	c := cluster.Start(t, 5)
 	seed := seedOf(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	a := &arena{t: t, urls: c.urls()}
+	a := &arena{t: t, urls: c.URLs()}
 	var all []*contender
 	for range size {
 		all = append(all, a.start())

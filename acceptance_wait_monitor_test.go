@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -15,32 +16,32 @@ import (
 // handed the lock.
 func TestAMonitorKeepsNoDeadWaiterAlive(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 3)
-	for _, m := range c.masters {
+	c := cluster.Start(t, 3)
+	for _, m := range c.Masters {
 		conn, err := redis.Dial("tcp", m.Addr())
 		require.NoError(t, err)
 		defer conn.Close()
 		_, err = conn.Do("PSUBSCRIBE", "*")
 		require.NoError(t, err)
 	}
-	holder := newConnected(t, c.urls(), redlock.WithTTL(longTTL))
-	name := lockName(t)
+	holder := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+	name := cluster.LockName(t)
 	lock, err := holder.Lock(t.Context(), name)
 	require.NoError(t, err)
-	waiter := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithRetry(time.Minute, time.Minute))
+	waiter := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithRetry(time.Minute, time.Minute))
 	got := make(chan *redlock.Lock)
 	go func() {
 		lock, err := waiter.Lock(t.Context(), name)
 		assert.NoError(t, err)
 		got <- lock
 	}()
-	eventually(t, slack, func() string {
-		if c.waiting(t, name) > 0 {
+	cluster.Eventually(t, slack, func() string {
+		if c.Waiting(t, name) > 0 {
 			return ""
 		}
 		return "the waiter has a place on a list"
 	})
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		for _, dead := range []string{"1", "2", "3"} {
 			do(t, m, "ZADD", "redquorum:wait:"+name, dead, "DEAD"+dead+":value")
 		}

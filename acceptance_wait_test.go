@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -19,7 +20,7 @@ const longestPoll = time.Second
 // handsOver asserts that a waiter gets the lock within a limit of its release. What happens before the release is the caller's.
 func handsOver(t *testing.T, waiter *redlock.Locker, limit time.Duration, before func(name string), release func(name string)) {
 	t.Helper()
-	name := lockName(t)
+	name := cluster.LockName(t)
 	before(name)
 	got := make(chan *redlock.Lock, 1)
 	go func() {
@@ -27,7 +28,7 @@ func handsOver(t *testing.T, waiter *redlock.Locker, limit time.Duration, before
 		assert.NoError(t, err)
 		got <- lock
 	}()
-	eventually(t, slack, func() string {
+	cluster.Eventually(t, slack, func() string {
 		if waiter.Stats().Waiting == 0 {
 			return "a waiter"
 		}
@@ -57,9 +58,9 @@ func TestWaitingWorksWhereAnACLForbidsWakeUps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := startReal(t, 3)
+			c := cluster.Start(t, 3)
 			var urls []string
-			for _, m := range c.masters {
+			for _, m := range c.Masters {
 				args := []any{"SETUSER", "locks"}
 				for word := range strings.FieldsSeq(rule) {
 					args = append(args, word)
@@ -71,7 +72,7 @@ func TestWaitingWorksWhereAnACLForbidsWakeUps(t *testing.T) {
 				require.NoError(t, err)
 				urls = append(urls, "redis://locks:password@"+m.Addr())
 			}
-			holder, waiter := newConnected(t, urls, redlock.WithTTL(longTTL)), newConnected(t, urls, redlock.WithTTL(longTTL))
+			holder, waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL)), cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
 			var lock *redlock.Lock
 			handsOver(t, waiter, longestPoll, func(name string) {
 				var err error
@@ -85,55 +86,55 @@ func TestWaitingWorksWhereAnACLForbidsWakeUps(t *testing.T) {
 // A holder of another library wakes nobody when it releases.
 func TestALockOfAForeignHolderIsFoundByPolling(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
-	waiter := newConnected(t, c.urls(), redlock.WithTTL(longTTL))
+	c := cluster.Start(t, 5)
+	waiter := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
 	handsOver(t, waiter, longestPoll, func(name string) {
-		for _, m := range c.masters {
+		for _, m := range c.Masters {
 			_, err := m.Do("SET", name, "foreign", "NX", "PX", longTTL.Milliseconds())
 			require.NoError(t, err)
 		}
 	}, func(name string) {
-		for _, m := range c.masters {
+		for _, m := range c.Masters {
 			_, err := m.Do("EVAL", `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) else return 0 end`, 1, name, "foreign")
 			require.NoError(t, err)
 		}
 	})
 	time.Sleep(2 * time.Second) // the place of other libraries on the list outlives the lock by that
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 }
 
 // The node at which the waiters have formed up stops, or dies: they turn to another.
 func TestWaitersDoNotDependOnTheirPilot(t *testing.T) {
 	t.Parallel()
-	for name, harm := range map[string]func(master) error{"stopped": master.Stop, "killed": master.Kill} {
+	for name, harm := range map[string]func(cluster.Master) error{"stopped": cluster.Master.Stop, "killed": cluster.Master.Kill} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := startReal(t, 5)
-			holder, waiter := newConnected(t, c.urls(), redlock.WithTTL(longTTL)), newConnected(t, c.urls(), redlock.WithTTL(longTTL))
+			c := cluster.Start(t, 5)
+			holder, waiter := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL)), cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
 			var lock *redlock.Lock
-			var pilot master
+			var pilot cluster.Master
 			const nodeTimeout = 500 * time.Millisecond
 			handsOver(t, waiter, longestPoll+nodeTimeout, func(name string) {
 				var err error
 				lock, err = holder.Lock(t.Context(), name)
 				require.NoError(t, err)
 			}, func(name string) {
-				pilot = c.waitedAt(t, name)
+				pilot = waitedAt(t, c, name)
 				must(t, harm(pilot))
 				require.NoError(t, lock.Unlock(t.Context()))
 			})
 			if name == "stopped" {
 				must(t, pilot.Continue())
-				requireClean(t, c.masters...)
+				cluster.RequireClean(t, c.Masters...)
 			}
 		})
 	}
 }
 
 // waitedAt returns the one master that has a list of those who wait for a name.
-func (c *cluster) waitedAt(t *testing.T, name string) (found master) {
+func waitedAt(t *testing.T, c *cluster.Cluster, name string) (found cluster.Master) {
 	t.Helper()
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		n, err := m.Do("ZCARD", "redquorum:wait:"+name)
 		require.NoError(t, err)
 		if n == int64(1) {
@@ -148,12 +149,12 @@ func (c *cluster) waitedAt(t *testing.T, name string) (found master) {
 // All clients find the same pilot, however they list the nodes.
 func TestClientsThatListTheNodesInAnotherOrderWakeEachOther(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
-	reversed := c.urls()
+	c := cluster.Start(t, 5)
+	reversed := c.URLs()
 	slices.Reverse(reversed)
 	lockers := []*redlock.Locker{
-		newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithRetry(20*time.Second, 20*time.Second)),
-		newConnected(t, reversed, redlock.WithTTL(longTTL), redlock.WithRetry(20*time.Second, 20*time.Second)),
+		cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithRetry(20*time.Second, 20*time.Second)),
+		cluster.NewConnected(t, reversed, redlock.WithTTL(longTTL), redlock.WithRetry(20*time.Second, 20*time.Second)),
 	}
 	for i := range lockers {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -168,5 +169,5 @@ func TestClientsThatListTheNodesInAnotherOrderWakeEachOther(t *testing.T) {
 			assert.Equal(t, uint64(1), waiter.Stats().Woken)
 		})
 	}
-	requireClean(t, c.masters...)
+	cluster.RequireClean(t, c.Masters...)
 }

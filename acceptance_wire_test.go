@@ -11,21 +11,22 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // wire is what each of five servers executes.
 type wire struct {
-	cluster  *cluster
+	cluster  *cluster.Cluster
 	monitors []*redistest.Monitor
 }
 
 func listen(t *testing.T) *wire {
 	t.Helper()
-	w := &wire{cluster: &cluster{real: true}}
+	w := &wire{cluster: &cluster.Cluster{Real: true}}
 	for _, server := range redistest.Start(t, 5) {
-		w.cluster.masters = append(w.cluster.masters, server)
+		w.cluster.Masters = append(w.cluster.Masters, server)
 		w.monitors = append(w.monitors, server.Monitor(t))
 	}
 	return w
@@ -65,7 +66,7 @@ func (w *wire) isSetAndRelease(t *testing.T, node int, s spoken, key, value stri
 	release := regexp.MustCompile(`^"EVALSHA" "([0-9a-f]{40})" "1" "` + regexp.QuoteMeta(key) + `" "` + regexp.QuoteMeta(value) + `" "700"$`)
 	match := release.FindStringSubmatch(s.commands[1])
 	require.NotNil(t, match, "node %d: %s", node, s.commands[1])
-	known, err := w.cluster.masters[node].Do("SCRIPT", "EXISTS", match[1])
+	known, err := w.cluster.Masters[node].Do("SCRIPT", "EXISTS", match[1])
 	require.NoError(t, err)
 	assert.Equal(t, []any{int64(1)}, known, "node %d", node)
 }
@@ -73,7 +74,7 @@ func (w *wire) isSetAndRelease(t *testing.T, node int, s spoken, key, value stri
 func TestEveryNodeIsSentOneSetAndOneReleaseAndNothingElse(t *testing.T) {
 	t.Parallel()
 	w := listen(t)
-	l := newConnected(t, w.cluster.urls(), redlock.WithKeyPrefix("app:"))
+	l := cluster.NewConnected(t, w.cluster.URLs(), redlock.WithKeyPrefix("app:"))
 	lock, err := l.TryLock(t.Context(), "orders/42", redlock.WithTTL(7*time.Second))
 	require.NoError(t, err)
 	require.NoError(t, lock.Unlock(t.Context()))
@@ -83,14 +84,14 @@ func TestEveryNodeIsSentOneSetAndOneReleaseAndNothingElse(t *testing.T) {
 		w.isSetAndRelease(t, node, s, key, lock.Value(), 7000)
 		assert.Equal(t, []string{`"GET" "` + key + `"`, `"DEL" "` + key + `" "redquorum:waits:` + key + `"`}, s.inScripts, "node %d: compare, and delete", node)
 	}
-	requireClean(t, w.cluster.masters...)
+	cluster.RequireClean(t, w.cluster.Masters...)
 }
 
 func TestAttemptThatFailedIsUndoneOnEveryNode(t *testing.T) {
 	t.Parallel()
 	w := listen(t)
 	const key = "orders/42"
-	for _, m := range w.cluster.masters[1:4] {
+	for _, m := range w.cluster.Masters[1:4] {
 		_, err := m.Do("SET", key, "another's", "PX", longTTL.Milliseconds())
 		must(t, err)
 	}
@@ -98,7 +99,7 @@ func TestAttemptThatFailedIsUndoneOnEveryNode(t *testing.T) {
 		m.Sync()
 		m.Clear()
 	}
-	l := newConnected(t, w.cluster.urls())
+	l := cluster.NewConnected(t, w.cluster.URLs())
 	_, err := l.TryLock(t.Context(), key, redlock.WithTTL(7*time.Second), redlock.WithValue("ours"))
 	require.ErrorIs(t, err, redlock.ErrTaken)
 	for node := range w.monitors {
@@ -110,20 +111,20 @@ func TestAttemptThatFailedIsUndoneOnEveryNode(t *testing.T) {
 		}
 		assert.Equal(t, want, s.inScripts, "node %d: delete only our own", node)
 	}
-	assert.Equal(t, []string{"", "another's", "another's", "another's", ""}, w.cluster.holders(t, key))
+	assert.Equal(t, []string{"", "another's", "another's", "another's", ""}, w.cluster.Holders(t, key))
 }
 
 func TestExtendAndVerifyAreOneCommandPerNode(t *testing.T) {
 	t.Parallel()
 	w := listen(t)
-	l := newConnected(t, w.cluster.urls())
+	l := cluster.NewConnected(t, w.cluster.URLs())
 	const key = "orders/42"
 	lock, err := l.TryLock(t.Context(), key)
 	require.NoError(t, err)
 	require.NoError(t, lock.Extend(t.Context(), 20*time.Second))
 	require.NoError(t, lock.Verify(t.Context()))
 	for node, m := range w.monitors {
-		eventually(t, slack, func() string { // Verify returns with the third answer
+		cluster.Eventually(t, slack, func() string { // Verify returns with the third answer
 			if s := w.about(t, node, key); len(s.commands) < 3 {
 				return fmt.Sprint(s.commands)
 			}
@@ -138,5 +139,5 @@ func TestExtendAndVerifyAreOneCommandPerNode(t *testing.T) {
 		m.Clear()
 	}
 	require.NoError(t, lock.Unlock(t.Context()))
-	requireClean(t, w.cluster.masters...)
+	cluster.RequireClean(t, w.cluster.Masters...)
 }

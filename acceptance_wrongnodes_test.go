@@ -9,19 +9,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // wrongNodes makes n nodes that do not grant the lock of that name. Behind them may be masters that must be left without a key.
-type wrongNodes func(t *testing.T, name string, n int) (urls []string, behind []master)
+type wrongNodes func(t *testing.T, name string, n int) (urls []string, behind []cluster.Master)
 
 // onMinoritiesAndOnThree runs a test with one, two and three wrong nodes of five; the rest are the healthy ones.
-func onMinoritiesAndOnThree(t *testing.T, healthy []master, words string, wrong wrongNodes) {
+func onMinoritiesAndOnThree(t *testing.T, healthy []cluster.Master, words string, wrong wrongNodes) {
 	t.Helper()
 	for n := 1; n <= 3; n++ {
 		t.Run(fmt.Sprint(n, " of 5"), func(t *testing.T) {
-			urls, behind := wrong(t, lockName(t), n)
+			urls, behind := wrong(t, cluster.LockName(t), n)
 			for _, m := range healthy[n:] {
 				urls = append(urls, m.URL())
 			}
@@ -30,9 +31,9 @@ func onMinoritiesAndOnThree(t *testing.T, healthy []master, words string, wrong 
 			} else {
 				wrongOnesAreNamed(t, urls, n, words)
 			}
-			eventually(t, cleanWithin, func() (left string) {
+			cluster.Eventually(t, cluster.CleanWithin, func() (left string) {
 				for _, m := range slices.Concat(healthy[n:], behind) {
-					if value := holder(t, m, lockName(t)); value != "" {
+					if value := cluster.Holder(t, m, cluster.LockName(t)); value != "" {
 						left += m.Addr() + " still holds " + value + "\n"
 					}
 				}
@@ -49,10 +50,10 @@ var trusting = redlock.WithQuarantine(redlock.QuarantineOff)
 func othersDecide(t *testing.T, urls []string) {
 	t.Helper()
 	const nodeTimeout = 1500 * time.Millisecond
-	l := newLocker(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout), trusting)
+	l := cluster.NewLocker(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout), trusting)
 	for range 3 {
 		began := time.Now()
-		lock, err := l.TryLock(t.Context(), lockName(t))
+		lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 		require.NoError(t, err)
 		require.NoError(t, lock.Extend(t.Context(), longTTL))
 		require.NoError(t, lock.Verify(t.Context()))
@@ -65,10 +66,10 @@ func othersDecide(t *testing.T, urls []string) {
 func wrongOnesAreNamed(t *testing.T, urls []string, n int, words string) {
 	t.Helper()
 	const nodeTimeout = 400 * time.Millisecond
-	l := newLocker(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout), trusting)
+	l := cluster.NewLocker(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout), trusting)
 	for range 2 {
 		began := time.Now()
-		_, err := l.TryLock(t.Context(), lockName(t))
+		_, err := l.TryLock(t.Context(), cluster.LockName(t))
 		assert.Less(t, time.Since(began), nodeTimeout+slack)
 		t.Log(err)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -79,10 +80,10 @@ func wrongOnesAreNamed(t *testing.T, urls []string, n int, words string) {
 
 func TestNodesThatAreNoRedisAreOutvotedAndNamed(t *testing.T) {
 	t.Parallel()
-	healthy := startReal(t, 5).masters
+	healthy := cluster.Start(t, 5).Masters
 	for _, i := range impostors {
 		t.Run(i.name, func(t *testing.T) {
-			onMinoritiesAndOnThree(t, healthy, i.words, func(t *testing.T, _ string, n int) (urls []string, behind []master) {
+			onMinoritiesAndOnThree(t, healthy, i.words, func(t *testing.T, _ string, n int) (urls []string, behind []cluster.Master) {
 				for range n {
 					urls = append(urls, i.atOnce(t))
 				}
@@ -95,7 +96,7 @@ func TestNodesThatAreNoRedisAreOutvotedAndNamed(t *testing.T) {
 		words string
 	}{"HTTP server": {webServer, `protocol error.*HTTP/1\.1`}, "nobody": {nobody, `connection refused`}} {
 		t.Run(name, func(t *testing.T) {
-			onMinoritiesAndOnThree(t, healthy, start.words, func(t *testing.T, _ string, n int) (urls []string, behind []master) {
+			onMinoritiesAndOnThree(t, healthy, start.words, func(t *testing.T, _ string, n int) (urls []string, behind []cluster.Master) {
 				for range n {
 					urls = append(urls, start.url(t))
 				}
@@ -107,11 +108,11 @@ func TestNodesThatAreNoRedisAreOutvotedAndNamed(t *testing.T) {
 
 func TestNodesThatGoMadAreOutvotedAndNamedAndKeepNoKey(t *testing.T) {
 	t.Parallel()
-	healthy := startReal(t, 5).masters
+	healthy := cluster.Start(t, 5).Masters
 	for _, i := range impostors {
 		t.Run(i.name, func(t *testing.T) {
-			mad := startReal(t, 3).masters
-			onMinoritiesAndOnThree(t, healthy, i.words, func(t *testing.T, _ string, n int) (urls []string, behind []master) {
+			mad := cluster.Start(t, 3).Masters
+			onMinoritiesAndOnThree(t, healthy, i.words, func(t *testing.T, _ string, n int) (urls []string, behind []cluster.Master) {
 				for _, m := range mad[:n] {
 					urls = append(urls, i.afterSet(t, m))
 				}
@@ -123,11 +124,11 @@ func TestNodesThatGoMadAreOutvotedAndNamedAndKeepNoKey(t *testing.T) {
 
 func TestNodesInABadStateAreOutvotedAndNamed(t *testing.T) {
 	t.Parallel()
-	healthy := startReal(t, 5).masters
+	healthy := cluster.Start(t, 5).Masters
 	for _, f := range []fault{wrongType, readOnly, noAuth, outOfMemory, busy, loading} {
 		t.Run(f.name, func(t *testing.T) {
-			onMinoritiesAndOnThree(t, healthy, f.words, func(t *testing.T, name string, n int) (urls []string, behind []master) {
-				for _, m := range startReal(t, n, redistest.WithArgs(f.args...)).masters {
+			onMinoritiesAndOnThree(t, healthy, f.words, func(t *testing.T, name string, n int) (urls []string, behind []cluster.Master) {
+				for _, m := range cluster.Start(t, n, redistest.WithArgs(f.args...)).Masters {
 					f.begin(t, m, name)
 					urls = append(urls, m.URL())
 				}
@@ -142,39 +143,39 @@ func TestNodesThatFallIntoABadStateAreOutvotedAndNamed(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fault{wrongType, readOnly, outOfMemory, busy} {
 		t.Run(f.name, func(t *testing.T) {
-			c := startReal(t, 5, redistest.WithArgs(f.args...))
-			l := newConnected(t, c.urls(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(400*time.Millisecond))
-			for n, m := range c.masters[:3] {
-				lock, err := l.TryLock(t.Context(), lockName(t))
+			c := cluster.Start(t, 5, redistest.WithArgs(f.args...))
+			l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(400*time.Millisecond))
+			for n, m := range c.Masters[:3] {
+				lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 				require.NoError(t, err, "%d nodes are %s", n, f.name)
 				require.NoError(t, lock.Unlock(t.Context()))
-				requireClean(t, c.masters[n:]...)
-				f.begin(t, m, lockName(t))
+				cluster.RequireClean(t, c.Masters[n:]...)
+				f.begin(t, m, cluster.LockName(t))
 			}
-			_, err := l.TryLock(t.Context(), lockName(t))
+			_, err := l.TryLock(t.Context(), cluster.LockName(t))
 			t.Log(err)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			requireNodesSay(t, err, c.urls()[:3], f.words)
-			requireClean(t, c.masters[3:]...)
+			requireNodesSay(t, err, c.URLs()[:3], f.words)
+			cluster.RequireClean(t, c.Masters[3:]...)
 		})
 	}
 }
 
 func TestScriptFlushCostsNothing(t *testing.T) {
 	t.Parallel()
-	c := startReal(t, 5)
-	l := newConnected(t, c.urls(), redlock.WithTTL(longTTL))
+	c := cluster.Start(t, 5)
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
 	for n := range 6 {
-		lock, err := l.TryLock(t.Context(), lockName(t))
+		lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 		require.NoError(t, err)
-		for _, m := range c.masters[:n] {
+		for _, m := range c.Masters[:n] {
 			do(t, m, "SCRIPT", "FLUSH")
 		}
 		require.NoError(t, lock.Extend(t.Context(), longTTL))
-		for _, m := range c.masters[:n] {
+		for _, m := range c.Masters[:n] {
 			do(t, m, "SCRIPT", "FLUSH")
 		}
 		require.NoError(t, lock.Unlock(t.Context()), "%d nodes forgot the scripts", n)
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 	}
 }

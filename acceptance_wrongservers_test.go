@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
@@ -59,7 +60,7 @@ func (i impostor) atOnce(t *testing.T) (url string) {
 
 // afterSet is a real server that turns into the impostor when it has been sent a SET, for the rest of the connection. It has
 // executed the SET, and executes what else comes.
-func (i impostor) afterSet(t *testing.T, m master) (url string) {
+func (i impostor) afterSet(t *testing.T, m cluster.Master) (url string) {
 	t.Helper()
 	return redistest.FakeServer(t, func(client net.Conn) {
 		server, err := net.Dial("tcp", m.Addr())

@@ -4,9 +4,6 @@ package redquorum_test
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,49 +11,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// TestMain fails the package when the library leaves a goroutine behind (I8): every test closes its Lockers.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if left := awaitNoGoroutines(2 * time.Second); left != "" && code == 0 {
-		fmt.Fprintf(os.Stderr, "goroutines of the library are left:\n%s\n", left)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// awaitNoGoroutines waits until nothing of the library runs, and returns what does when the limit has passed.
-func awaitNoGoroutines(limit time.Duration) (left string) {
-	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-		if left = libraryGoroutines(); left == "" || time.Now().After(deadline) {
-			return left
-		}
-	}
-}
-
-// libraryGoroutines returns the stacks of the goroutines that run, or were started by, a function of the library.
-func libraryGoroutines() string {
-	buf := make([]byte, 16<<20) // some thousand stacks; more are left out
-	buf = buf[:runtime.Stack(buf, true)]
-	var left []string
-	for stack := range strings.SplitSeq(string(buf), "\n\n") {
-		if strings.Contains(stack, "redquorum/redquorum/redlock.") || strings.Contains(stack, "redquorum/redquorum/pool.") {
-			left = append(left, stack)
-		}
-	}
-	return strings.Join(left, "\n\n")
-}
+func TestMain(m *testing.M) { cluster.Main(m) }
 
 func TestLockIsExclusiveFromLockToUnlock(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
-		ctx, name := t.Context(), lockName(t)
-		ours, theirs := newConnected(t, c.urls()), newConnected(t, c.urls())
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
+		ctx, name := t.Context(), cluster.LockName(t)
+		ours, theirs := cluster.NewConnected(t, c.URLs()), cluster.NewConnected(t, c.URLs())
 		lock, err := ours.TryLock(ctx, name, redlock.WithOwner("worker 7"))
 		require.NoError(t, err)
-		assert.GreaterOrEqual(t, c.holding(t, name, lock.Value()), 3)
+		assert.GreaterOrEqual(t, c.Holding(t, name, lock.Value()), 3)
 		assert.True(t, strings.HasSuffix(lock.Value(), "|worker 7"), lock.Value())
 		assert.Greater(t, lock.Remaining(), 5*time.Second)
 		assert.LessOrEqual(t, lock.Remaining(), 10*time.Second-102*time.Millisecond, "TTL less drift")
@@ -69,28 +37,28 @@ func TestLockIsExclusiveFromLockToUnlock(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken, "not reentrant")
 		require.NoError(t, lock.Verify(ctx), "failed attempts must not touch the holder's key")
 
-		require.NoError(t, lock.Extend(ctx, longTTL))
+		require.NoError(t, lock.Extend(ctx, 30*time.Second))
 		assert.Greater(t, lock.Remaining(), 20*time.Second)
 		require.NoError(t, lock.Unlock(ctx))
 		require.NoError(t, lock.Unlock(ctx), "again")
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
-		require.ErrorIs(t, lock.Extend(ctx, longTTL), redlock.ErrReleased)
+		require.ErrorIs(t, lock.Extend(ctx, 30*time.Second), redlock.ErrReleased)
 		assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
 
 		lock, err = theirs.TryLock(ctx, name)
 		require.NoError(t, err)
 		require.NoError(t, lock.Unlock(ctx))
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 	})
 }
 
 func TestLockWaitsForTheHolderAsLongAsItsContextAllows(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second) // a wait that never ends tells nothing
 		defer stop()
-		name := lockName(t)
-		ours, theirs := newConnected(t, c.urls()), newConnected(t, c.urls())
+		name := cluster.LockName(t)
+		ours, theirs := cluster.NewConnected(t, c.URLs()), cluster.NewConnected(t, c.URLs())
 		lock, err := ours.Lock(ctx, name)
 		require.NoError(t, err)
 
@@ -110,16 +78,16 @@ func TestLockWaitsForTheHolderAsLongAsItsContextAllows(t *testing.T) {
 		}()
 		require.NoError(t, lock.Unlock(ctx))
 		require.NoError(t, <-next)
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 	})
 }
 
 func TestHeldLockIsRenewedPastItsTTL(t *testing.T) {
 	t.Parallel()
-	onEachKind(t, 5, func(t *testing.T, c *cluster) {
+	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		const ttl = time.Second
-		l := newConnected(t, c.urls(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/2))
-		lock, err := l.TryLock(t.Context(), lockName(t))
+		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/2))
+		lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 		require.NoError(t, err)
 		work, stop := context.WithTimeout(lock.Context(t.Context()), 5*ttl/2)
 		defer stop()
@@ -128,6 +96,6 @@ func TestHeldLockIsRenewedPastItsTTL(t *testing.T) {
 		require.NoError(t, lock.Err())
 		require.NoError(t, lock.Verify(t.Context()))
 		require.NoError(t, lock.Unlock(t.Context()))
-		requireClean(t, c.masters...)
+		cluster.RequireClean(t, c.Masters...)
 	})
 }

@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// Embedded is a miniredis. Its keys expire by FastForward only. It goes out of reach by closing its
+// port and connections.
+type Embedded struct {
+	*miniredis.Miniredis
+	address string // also while it is closed
+}
+
+// StartEmbedded starts embedded masters that vote.
+func StartEmbedded(tb testing.TB, n int) *Cluster {
+	tb.Helper()
+	c := &Cluster{}
+	for range n {
+		m := miniredis.RunT(tb)
+		c.Masters = append(c.Masters, Embedded{m, m.Addr()})
+	}
+	c.Meet(tb)
+	return c
+}
+
+// Addr is host:port.
+func (e Embedded) Addr() string { return e.address }
+
+// URL is the endpoint.
+func (e Embedded) URL() string { return "redis://" + e.address }
+
+// Stop is Kill: a goroutine cannot be stopped.
+func (e Embedded) Stop() error { return e.Kill() }
+
+// Continue brings the master back with its keys.
+func (e Embedded) Continue() error { return e.Miniredis.Restart() }
+
+// Kill closes its port and connections.
+func (e Embedded) Kill() error {
+	e.Close()
+	return nil
+}
+
+// Restart brings the master back empty.
+func (e Embedded) Restart() error {
+	e.FlushAll()
+	return e.Miniredis.Restart()
+}
+
+// Do runs a command on a connection of its own.
+func (e Embedded) Do(cmd string, args ...any) (any, error) {
+	conn, err := redis.Dial("tcp", e.address, redis.DialReadTimeout(10*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close() //nolint:errcheck // the reply is there
+	return conn.Do(cmd, args...)
+}
+
+// Keys returns its keys, without the memory marker.
+func (e Embedded) Keys() ([]string, error) {
+	return slices.DeleteFunc(e.Miniredis.Keys(), func(key string) bool { return key == pipeline.MemoryKey }), nil
+}
