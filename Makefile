@@ -59,7 +59,7 @@ race: ## the tests under the race detector, in random order
 	go test -race -shuffle=on -p 1 ./...
 
 soak: ## acceptance tests, simulations and searches at their full size
-	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m . ./internal/fencemodel ./internal/memorymodel
+	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m ./internal/acceptance ./internal/fencemodel ./internal/memorymodel
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 180m -run 'Simulated|HandOver' ./redlock
 
 servers: ## the tests that need a server, on Redis 7 and 8 and Valkey 8 and 9 (fetches the newer ones)

@@ -1,11 +1,14 @@
-// Package redquorum is the root of a library for failover-safe mutual exclusion over N independent Redis masters, by the
-// Redlock algorithm. It has no code of its own:
+// Package redquorum is the root of a library for failover-safe mutual exclusion over N independent
+// Redis masters, by the Redlock algorithm. It has no code of its own:
 //
 //   - [github.com/redquorum/redquorum/redlock] is the lock, and where to begin;
 //   - [github.com/redquorum/redquorum/fence] is what a resource checks fencing tokens with;
-//   - [github.com/redquorum/redquorum/queue] is a delayed queue whose workers are kept apart by lock and fence;
-//   - [github.com/redquorum/redquorum/pool] is the connection to one master, for its options (TLS, credentials, timeouts).
+//   - [github.com/redquorum/redquorum/queue] is a delayed queue whose workers are kept apart by lock
+//     and fence;
+//   - [github.com/redquorum/redquorum/pool] is the connection to one master, for its options (TLS,
+//     credentials, timeouts).
 //
-// The tests beside this file accept the library as a whole, from outside: on embedded nodes, and on real redis-servers that
-// are stopped, killed, delayed, cut off and replaced by servers that talk nonsense.
+// The tests in internal/acceptance accept the library as a whole, from outside: on embedded nodes,
+// and on real redis-servers that are stopped, killed, delayed, cut off and replaced by servers that
+// talk nonsense.
 package redquorum

@@ -1,5 +1,5 @@
-// Package redquorum_test accepts the whole library from outside: on embedded nodes, and on real redis-servers with real
-// faults. In a file each (acceptance_*_test.go): one kind of fault or of promise.
+// Package redquorum_test has the first acceptance tests, those of a lock that meets no fault. The
+// others are in internal/acceptance.
 package redquorum_test
 
 import (

@@ -1,0 +1,50 @@
+//go:build linux
+
+package acceptance_test
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// A holder that was stopped beyond its TTL writes when it goes on. The resource refuses it as soon as the next holder has written, and not before.
+func TestAHolderThatWasStoppedWritesLateAndIsRefused(t *testing.T) {
+	if os.Getenv(workerJob) != "" {
+		writeLate(t)
+		return
+	}
+	t.Parallel()
+	s := startShop(t)
+	l := cluster.NewConnected(t, s.URLs(), redlock.WithFencing())
+	for _, written := range []bool{true, false} {
+		holder := startWorker(t, s, cluster.LockName(t), "write", "")
+		var token int64
+		_, err := fmt.Sscanf(holder.next(), "fence %d", &token)
+		require.NoError(t, err)
+		holder.signal(syscall.SIGSTOP)
+		lock, err := l.Lock(t.Context(), cluster.LockName(t)) // when the other's has expired
+		require.NoError(t, err)
+		require.Greater(t, lock.Fence(), token)
+		if written {
+			require.True(t, writeFenced(t, s.store, "data", lock.Fence(), "next"))
+		}
+		holder.goOn()
+		holder.signal(syscall.SIGCONT)
+		if written {
+			assert.Equal(t, "wrote 0 <nil>", holder.next())
+			assert.Equal(t, "next", valueIn(t, s.store, 0, "data"))
+		} else {
+			assert.Equal(t, "wrote 1 <nil>", holder.next())
+			require.True(t, writeFenced(t, s.store, "data", lock.Fence(), "next"), "the order of tokens")
+		}
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+}

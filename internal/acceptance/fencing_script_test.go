@@ -1,0 +1,83 @@
+package acceptance_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// documentedScript returns the script of docs/fencing.md.
+func documentedScript(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/fencing.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(text), "```lua\n")
+	require.True(t, found)
+	script, _, found := strings.Cut(rest, "```")
+	require.True(t, found)
+	return script
+}
+
+// writeFenced writes by the documented script, and reports whether it was done.
+func writeFenced(t *testing.T, s *redistest.Server, key string, token int64, value string) bool {
+	t.Helper()
+	reply, err := s.Do("EVAL", documentedScript(t), 2, key, "fence:"+key, token, value)
+	require.NoError(t, err)
+	return reply == int64(1)
+}
+
+func TestDocumentedScriptRefusesOlderTokens(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartOne(t)
+	value := ""
+	for _, step := range []struct {
+		token int64
+		want  bool
+	}{
+		{10, true},
+		{9, false},
+		{10, true},
+		{11, true},
+		{10, false},
+		{1763678400123456, true},
+		{1763678400123455, false},
+		{1763678400123456, true},
+		{1<<53 - 2, true},
+		{1<<53 - 1, true},
+		{1<<53 - 2, false},
+		{1<<53 - 1, true},
+	} {
+		text := strings.Repeat("x", len(value)+1)
+		require.Equal(t, step.want, writeFenced(t, s, "a", step.token, text), step.token)
+		if step.want {
+			value = text
+		}
+		assert.Equal(t, value, cluster.Holder(t, s, "a"))
+	}
+}
+
+func TestDocumentedScriptTakesTheTokensOfALock(t *testing.T) {
+	t.Parallel()
+	c, s := cluster.Start(t, 5), redistest.StartOne(t)
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithFencing())
+	var tokens []int64
+	for range 20 {
+		lock, err := l.Lock(t.Context(), "a")
+		require.NoError(t, err)
+		tokens = append(tokens, lock.Fence())
+		require.True(t, writeFenced(t, s, "a", lock.Fence(), "1"))
+		require.True(t, writeFenced(t, s, "a", lock.Fence(), "2"))
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+	for _, old := range tokens[:19] {
+		assert.False(t, writeFenced(t, s, "a", old, "3"))
+	}
+	assert.Equal(t, "2", cluster.Holder(t, s, "a"))
+}

@@ -1,0 +1,9 @@
+package acceptance_test
+
+import (
+	"testing"
+
+	"github.com/redquorum/redquorum/internal/cluster"
+)
+
+func TestMain(m *testing.M) { cluster.Main(m) }

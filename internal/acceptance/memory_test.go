@@ -1,0 +1,322 @@
+package acceptance_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// memoryTTL is TTL and maximum TTL where masters forget: long enough to find two holders before the
+// first one's time is over.
+const memoryTTL = 8 * time.Second
+
+var memoryOptions = []redlock.Option{redlock.WithTTL(memoryTTL), redlock.WithMaxTTL(memoryTTL), redlock.WithoutRenewal()}
+
+// forgetfulness is a way in which the last of three masters forgets the lock that it granted.
+type forgetfulness struct {
+	name    string
+	before  func(t *testing.T, c *cluster.Cluster) // the lock is acquired; may be nil
+	forget  func(t *testing.T, c *cluster.Cluster)
+	remains bool // it does not forget: it has a vote, and refuses
+}
+
+func restart(t *testing.T, m cluster.Master, args ...string) {
+	t.Helper()
+	must(t, m.(*redistest.Server).RestartWith(args...))
+}
+
+var forgetfulnesses = []forgetfulness{
+	{name: "kill -9, empty", forget: func(t *testing.T, c *cluster.Cluster) { restart(t, c.Masters[2]) }},
+	{
+		name:   "kill -9, an older snapshot",
+		before: func(t *testing.T, c *cluster.Cluster) { do(t, c.Masters[2], "SAVE") },
+		forget: func(t *testing.T, c *cluster.Cluster) { restart(t, c.Masters[2]) },
+	},
+	{name: "durable since the restart", forget: func(t *testing.T, c *cluster.Cluster) {
+		restart(t, c.Masters[2], "--appendonly", "yes", "--appendfsync", "always")
+	}},
+	{
+		name: "durable all the time", remains: true,
+		before: func(t *testing.T, c *cluster.Cluster) {
+			restart(t, c.Masters[2], "--appendonly", "yes", "--appendfsync", "always")
+			c.Meet(t)
+		},
+		forget: func(t *testing.T, c *cluster.Cluster) { restart(t, c.Masters[2]) },
+	},
+	{
+		name: "durable, and the disk is lost",
+		before: func(t *testing.T, c *cluster.Cluster) {
+			restart(t, c.Masters[2], "--appendonly", "yes", "--appendfsync", "always")
+			c.Meet(t)
+		},
+		forget: func(t *testing.T, c *cluster.Cluster) { restart(t, c.Masters[2], "--dir", t.TempDir()) },
+	},
+	{name: "FLUSHALL", forget: func(t *testing.T, c *cluster.Cluster) { do(t, c.Masters[2], "FLUSHALL") }},
+	{name: "FLUSHDB", forget: func(t *testing.T, c *cluster.Cluster) { do(t, c.Masters[2], "FLUSHDB", "ASYNC") }},
+	{
+		name: "DEBUG RELOAD", remains: true,
+		before: func(t *testing.T, c *cluster.Cluster) {
+			restart(t, c.Masters[2], "--enable-debug-command", "yes")
+			c.Meet(t)
+		},
+		forget: func(t *testing.T, c *cluster.Cluster) { do(t, c.Masters[2], "DEBUG", "RELOAD") },
+	},
+	{name: "REPLICAOF an empty one, and back", forget: func(t *testing.T, c *cluster.Cluster) {
+		follow(t, c.Masters[2], redistest.StartOne(t, redistest.WithArgs("--repl-diskless-sync-delay", "0")))
+	}},
+	{name: "REPLICAOF another master, and back", forget: func(t *testing.T, c *cluster.Cluster) {
+		do(t, c.Masters[0], "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+		follow(t, c.Masters[2], c.Masters[0])
+	}},
+	{name: "SWAPDB", forget: func(t *testing.T, c *cluster.Cluster) { do(t, c.Masters[2], "SWAPDB", 0, 1) }},
+}
+
+// follow makes a server a replica until it has the other's data, and then a master again.
+func follow(t *testing.T, m, other cluster.Master) {
+	t.Helper()
+	replicate(t, m, other)
+	do(t, m, "REPLICAOF", "NO", "ONE")
+}
+
+// A holds the lock by n1 and n2, n2 forgets it, and B has n0 and n2: two holders, if n2 had a vote.
+func TestMemoryLossOfAMasterMakesNoSecondHolder(t *testing.T) {
+	t.Parallel()
+	for _, f := range forgetfulnesses {
+		for _, mode := range []redlock.Quarantine{redlock.QuarantineAuto, redlock.QuarantineStrict} {
+			for _, knew := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/mode %d/knew %v", f.name, mode, knew), func(t *testing.T) {
+					t.Parallel()
+					c := cluster.Start(t, 3)
+					if f.before != nil {
+						f.before(t, c)
+					}
+					requireNoSecondHolder(t, c, f, knew, append(memoryOptions[:len(memoryOptions):len(memoryOptions)], redlock.WithQuarantine(mode)))
+				})
+			}
+		}
+	}
+}
+
+func requireNoSecondHolder(t *testing.T, c *cluster.Cluster, f forgetfulness, knew bool, opts []redlock.Option) {
+	t.Helper()
+	proxiesA, urlsA := c.BehindProxies(t)
+	proxiesB, urlsB := c.BehindProxies(t)
+	a := cluster.NewConnected(t, urlsA, opts...)
+	var b *redlock.Locker
+	if knew {
+		b = cluster.NewConnected(t, urlsB, opts...)
+	}
+	leave(proxiesA[0])
+	up := []int{0, 2}
+	if f.remains { // who never met n2 before believes that it has its own disk if the others have another
+		up = []int{0, 1, 2}
+	} else {
+		leave(proxiesB[1])
+	}
+	awaitUp(t, a, 1, 2)
+	held, err := a.TryLock(t.Context(), cluster.LockName(t))
+	require.NoError(t, err)
+	cluster.Eventually(t, slack, func() string {
+		if cluster.Holder(t, c.Masters[2], cluster.LockName(t)) != held.Value() {
+			return "n2 has the lock"
+		}
+		return ""
+	})
+	f.forget(t, c)
+	if !knew {
+		b = cluster.NewLocker(t, urlsB, opts...)
+	}
+	for range 3 {
+		_, err = b.TryLock(t.Context(), cluster.LockName(t))
+		require.NoError(t, held.Err(), "too slow to tell")
+		require.Error(t, err, "two holders")
+	}
+	awaitUp(t, b, up...)
+	_, err = b.TryLock(t.Context(), cluster.LockName(t))
+	require.NoError(t, held.Err(), "too slow to tell")
+	require.Error(t, err, "two holders")
+	t.Log(err)
+	if f.remains {
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		cluster.RequireUp(t, b, func(node redlock.NodeStats) bool { return node.Barred == nil })
+		return
+	}
+	require.ErrorIs(t, b.Stats().Nodes[2].Barred, pool.ErrQuarantined)
+	require.NoError(t, held.Err())
+}
+
+// A replica that was cut off before the lock was acquired becomes the master of its former master,
+// and that one a master again.
+func TestMemoryOfAnOldReplicaMakesNoSecondHolder(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 3)
+	do(t, c.Masters[2], "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	replica := redistest.StartOne(t, redistest.WithArgs("--repl-diskless-sync-delay", "0"))
+	follow(t, replica, c.Masters[2])
+	f := forgetfulness{forget: func(t *testing.T, c *cluster.Cluster) { follow(t, c.Masters[2], replica) }}
+	requireNoSecondHolder(t, c, f, false, memoryOptions)
+}
+
+// A proxy that speaks Redis may move a connection from server to server, and nobody sees it break.
+func TestMemoryOfAServerThatIsSwitchedUnderTheConnection(t *testing.T) {
+	t.Parallel()
+	for _, knownServer := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the other one is known %v", knownServer), func(t *testing.T) {
+			t.Parallel()
+			c := cluster.Start(t, 3)
+			other := &cluster.Cluster{Masters: []cluster.Master{redistest.StartOne(t)}, Real: true}
+			if knownServer {
+				other.Meet(t)
+			}
+			board := newSwitchboard(t, c.Masters[2].Addr())
+			proxiesA, urlsA := c.BehindProxies(t)
+			proxiesB, urlsB := c.BehindProxies(t)
+			a := cluster.NewConnected(t, []string{urlsA[0], urlsA[1], board.url}, memoryOptions...)
+			b := cluster.NewConnected(t, []string{urlsB[0], urlsB[1], board.url}, memoryOptions...)
+			leave(proxiesA[0], proxiesB[1])
+			awaitUp(t, a, 1, 2)
+			awaitUp(t, b, 0, 2)
+			held, err := a.TryLock(t.Context(), cluster.LockName(t))
+			require.NoError(t, err)
+			connects := b.Stats().Nodes[2].Connects
+			board.switchTo(t, other.Masters[0].Addr())
+			_, err = b.TryLock(t.Context(), cluster.LockName(t))
+			require.NoError(t, held.Err(), "too slow to tell")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "two holders")
+			t.Log(err)
+			_, err = b.TryLock(t.Context(), cluster.LockName(t))
+			t.Log(err)
+			require.NoError(t, held.Err(), "too slow to tell")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "two holders")
+			assert.LessOrEqual(t, b.Stats().Nodes[2].Connects, connects+1)
+		})
+	}
+}
+
+func TestMemoryLossOfAllMastersAtOnce(t *testing.T) {
+	t.Parallel()
+	strict := append([]redlock.Option{redlock.WithQuarantine(redlock.QuarantineStrict)}, memoryOptions...)
+	for name, test := range map[string]struct {
+		knew bool
+		opts []redlock.Option
+	}{"somebody knew them": {true, memoryOptions}, "strict": {false, strict}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := cluster.Start(t, 3)
+			first := cluster.NewConnected(t, c.URLs(), memoryOptions...)
+			held, err := first.TryLock(t.Context(), cluster.LockName(t))
+			require.NoError(t, err)
+			if !test.knew {
+				must(t, first.Close())
+			}
+			began := time.Now()
+			var restarts sync.WaitGroup
+			for _, m := range c.Masters {
+				restarts.Go(func() { assert.NoError(t, m.Restart()) })
+			}
+			restarts.Wait()
+			if test.knew {
+				<-held.Done()
+				assert.Less(t, time.Since(began), memoryTTL/2)
+				requireLostBecause(t, held, "a quorum of nodes has restarted or lost its keys")
+				cluster.Eventually(t, slack, func() string { // it says so to the others
+					for _, node := range first.Stats().Nodes {
+						if node.QuarantinedFor == 0 {
+							return node.Endpoint + " is quarantined"
+						}
+					}
+					return ""
+				})
+			}
+			b := cluster.NewConnected(t, c.URLs(), test.opts...)
+			_, err = b.TryLock(t.Context(), "another")
+			require.ErrorIs(t, err, pool.ErrQuarantined)
+			t.Log(err)
+			_, err = b.Lock(t.Context(), "another")
+			require.NoError(t, err)
+			assert.Greater(t, time.Since(began), memoryTTL-slack)
+			assert.Less(t, time.Since(began), memoryTTL+5*slack)
+		})
+	}
+	// The one case that QuarantineAuto takes for a new cluster, and that is none.
+	t.Run("nobody is there who knew them", func(t *testing.T) {
+		t.Parallel()
+		c := cluster.Start(t, 3)
+		for _, m := range c.Masters {
+			must(t, m.Restart())
+		}
+		_, err := cluster.NewConnected(t, c.URLs(), memoryOptions...).TryLock(t.Context(), cluster.LockName(t))
+		require.NoError(t, err)
+	})
+}
+
+func TestMemoryOfANewClusterThatManyMeetAtOnce(t *testing.T) {
+	t.Parallel()
+	c := cluster.StartYoung(t, 5)
+	var all sync.WaitGroup
+	for i := range 10 {
+		l, err := redlock.New(c.URLs(), redlock.WithNodeTimeout(patience))
+		require.NoError(t, err)
+		all.Go(func() {
+			defer l.Close()
+			lock, err := l.TryLock(t.Context(), fmt.Sprint(cluster.LockName(t), i))
+			if assert.NoError(t, err) {
+				assert.NoError(t, lock.Unlock(t.Context()))
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestMemoryOfANewClusterWhoseLastMasterComesLate(t *testing.T) {
+	t.Parallel()
+	c := cluster.StartYoung(t, 5)
+	must(t, c.Masters[4].Kill())
+	l := cluster.NewLocker(t, c.URLs())
+	awaitUp(t, l, 0, 1, 2, 3)
+	_, err := l.TryLock(t.Context(), cluster.LockName(t))
+	require.ErrorIs(t, err, pool.ErrQuarantined)
+	assert.ErrorContains(t, err, "a new master votes then, or at once when "+c.URLs()[4]+" is there too, or after `redlock init`")
+	time.Sleep(2 * time.Second)
+	_, err = l.TryLock(t.Context(), cluster.LockName(t))
+	require.ErrorIs(t, err, pool.ErrQuarantined)
+	must(t, c.Masters[4].Restart())
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err = l.Lock(bounded, cluster.LockName(t))
+	require.NoError(t, err)
+	t.Logf("the first lock came %v after the last master", time.Since(began).Round(time.Millisecond))
+}
+
+// A holder learns of it although nothing is asked of the masters for its lock, and no connection
+// breaks.
+func TestMemoryLossOfAMajorityIsToldToAnIdleHolder(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 5)
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithoutRenewal())
+	held, err := l.TryLock(t.Context(), cluster.LockName(t))
+	require.NoError(t, err)
+	time.Sleep(1500 * time.Millisecond)
+	for _, m := range c.Masters[:2] {
+		do(t, m, "FLUSHALL")
+	}
+	time.Sleep(1500 * time.Millisecond)
+	require.NoError(t, held.Err(), "a minority")
+	do(t, c.Masters[3], "FLUSHALL")
+	began := time.Now()
+	<-held.Done()
+	t.Logf("the holder knew after %v", time.Since(began).Round(time.Millisecond))
+	assert.Less(t, time.Since(began), time.Second+slack)
+	requireLostBecause(t, held, "a quorum of nodes has restarted or lost its keys")
+}

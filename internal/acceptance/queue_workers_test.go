@@ -1,0 +1,315 @@
+//go:build linux
+
+package acceptance_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/fence"
+	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/queue"
+)
+
+// haltingPoints are where a worker in Pop stands still, and what becomes of the tasks if it dies there. Its messages are: a look, what is due
+// (with its fence), the removal.
+var haltingPoints = []struct {
+	at      string
+	removed bool
+	locked  bool // it has the lock, or had it
+}{
+	{"before 1", false, false},
+	{"after 1", false, false},
+	{"before 2", false, true},
+	{"after 2", false, true},
+	{"before 3", false, true},
+	{"after 3", true, true},
+}
+
+var haltingTasks = []string{"a", "b", "c"}
+
+// A worker that dies in Pop takes tasks with it only when the store has removed them: then nobody else gets them. Otherwise
+// the others get all of them.
+func TestQueueWorkerIsKilledInPop(t *testing.T) {
+	if os.Getenv(workerJob) != "" {
+		runWorker(t)
+		return
+	}
+	t.Parallel()
+	s := startShop(t)
+	for _, point := range haltingPoints {
+		t.Run(point.at, func(t *testing.T) {
+			t.Parallel()
+			name := cluster.LockName(t)
+			q := s.queue(t, name)
+			require.NoError(t, q.Enqueue(t.Context(), haltingTasks, 0))
+			worker := startWorker(t, s, name, "once", point.at)
+			require.Equal(t, "at "+point.at, worker.next())
+			worker.signal(syscall.SIGKILL)
+			_, open := <-worker.lines
+			require.False(t, open, "it has said nothing more")
+			require.NoError(t, q.Enqueue(t.Context(), []string{"d"}, 0)) // behind the lock of the dead
+			tasks, err := q.Pop(t.Context(), 10)
+			require.NoError(t, err)
+			want := []string{"a", "b", "c", "d"}
+			if point.removed {
+				want = want[3:]
+			}
+			assert.Equal(t, want, taskIDs(tasks))
+		})
+	}
+}
+
+// A worker that was stopped in Pop beyond its TTL, and goes on when others have popped, gets ErrStale and changes nothing; or it has the tasks, and
+// the others have not.
+func TestQueueWorkerIsStoppedInPop(t *testing.T) {
+	if os.Getenv(workerJob) != "" {
+		runWorker(t)
+		return
+	}
+	t.Parallel()
+	s := startShop(t)
+	for _, point := range haltingPoints {
+		t.Run(point.at, func(t *testing.T) {
+			t.Parallel()
+			name := cluster.LockName(t)
+			q := s.queue(t, name)
+			require.NoError(t, q.Enqueue(t.Context(), haltingTasks, 0))
+			worker := startWorker(t, s, name, "once", point.at)
+			require.Equal(t, "at "+point.at, worker.next())
+			worker.signal(syscall.SIGSTOP)
+			tasks, err := q.Pop(t.Context(), 10)
+			require.NoError(t, err)
+			require.NoError(t, q.Enqueue(t.Context(), []string{"later"}, time.Hour))
+			before := s.content(t, name)
+			worker.goOn()
+			worker.signal(syscall.SIGCONT)
+			said := worker.next()
+			switch {
+			case point.removed:
+				assert.Empty(t, tasks)
+				assert.Regexp(t, `^popped 0 a=\S+ b=\S+ c=\S+$`, said)
+			case point.locked:
+				assert.Equal(t, haltingTasks, taskIDs(tasks))
+				assert.Contains(t, said, fence.ErrStale.Error())
+				assert.Equal(t, "doubt 0", worker.next())
+			default: // it has the lock now, after the others, and finds nothing
+				assert.Equal(t, haltingTasks, taskIDs(tasks))
+				assert.Equal(t, "popped 0", said)
+			}
+			assert.Equal(t, "end", worker.next())
+			if point.locked {
+				assert.Equal(t, before, s.content(t, name), "a stale worker has changed something")
+			}
+		})
+	}
+}
+
+// content returns all that the store has of a queue.
+func (s *shop) content(t *testing.T, name string) map[string]string {
+	t.Helper()
+	content := map[string]string{}
+	for id, score := range s.entries(t, name) {
+		content[id] = fmt.Sprintf("%.6f", score)
+	}
+	for _, key := range []string{"redquorum:queue:fence:", "redquorum:queue:last:"} {
+		value, err := redis.String(s.store.Do("GET", key+name))
+		require.NoError(t, err)
+		content[key] = value
+	}
+	return content
+}
+
+// delivery is one line of a worker's.
+type delivery struct {
+	process *process
+	tasks   []queue.Task
+}
+
+// readDelivery reads a line that tells of tasks.
+func readDelivery(t *testing.T, p *process, line string) (d delivery, ok bool) {
+	t.Helper()
+	words := strings.Fields(line)
+	if words[0] != "popped" && words[0] != "doubt" {
+		return d, false
+	}
+	d.process = p
+	for _, word := range words[2:] { // behind the number of the worker
+		id, text, _ := strings.Cut(word, "=")
+		score, err := strconv.ParseFloat(text, 64)
+		require.NoError(t, err, line)
+		d.tasks = append(d.tasks, queue.Task{ID: id, Score: score})
+	}
+	return d, len(d.tasks) > 0
+}
+
+// crowd is four processes with four workers each, some of which are killed and stopped while tasks are enqueued.
+type crowd struct {
+	enqueued   map[string]bool
+	deliveries []delivery
+	stale      int
+	killed     int
+	stopped    int
+}
+
+// crowdTasks are what a crowd is given, at least.
+const crowdTasks = 500
+
+func runCrowd(t *testing.T, job string) *crowd {
+	t.Helper()
+	s := startShop(t)
+	name := cluster.LockName(t)
+	q := s.queue(t, name)
+	rng := rand.New(rand.NewPCG(seedOf(t), 1))
+	harms := sizeOf(t, 8, 200)
+	c := &crowd{enqueued: map[string]bool{}}
+	var live, all []*process
+	start := func() {
+		p := startWorker(t, s, name, job, "")
+		live, all = append(live, p), append(all, p)
+	}
+	for range 4 {
+		start()
+	}
+	enqueue := func() {
+		var ids []string
+		for range 1 + rng.IntN(20) {
+			id := strconv.Itoa(len(c.enqueued))
+			c.enqueued[id] = true
+			ids = append(ids, id)
+		}
+		require.NoError(t, q.Enqueue(t.Context(), ids, time.Duration(rng.IntN(200))*time.Millisecond))
+	}
+	for n := range harms {
+		enough := (n + 1) * crowdTasks / harms // also on a busy machine
+		for until := time.Now().Add(time.Duration(100+rng.IntN(300)) * time.Millisecond); time.Now().Before(until) || len(c.enqueued) < enough; {
+			enqueue()
+			time.Sleep(upTo(rng, 10*time.Millisecond))
+		}
+		victim := rng.IntN(len(live))
+		if n%4 != 3 {
+			live[victim].signal(syscall.SIGKILL)
+			live = slices.Delete(live, victim, victim+1)
+			c.killed++
+			start()
+			continue
+		}
+		live[victim].signal(syscall.SIGSTOP)
+		time.Sleep(workerTTL + workerTTL/4)
+		live[victim].signal(syscall.SIGCONT)
+		c.stopped++
+	}
+	cluster.Eventually(t, 30*time.Second, func() string {
+		if left := len(s.entries(t, name)); left > 0 {
+			return fmt.Sprint(left, " tasks are left")
+		}
+		return ""
+	})
+	for _, p := range live {
+		p.goOn()
+	}
+	for _, p := range all {
+		c.read(t, p)
+	}
+	return c
+}
+
+// read takes all that a process has said.
+func (c *crowd) read(t *testing.T, p *process) {
+	t.Helper()
+	for line := range p.lines {
+		if d, ok := readDelivery(t, p, line); ok {
+			c.deliveries = append(c.deliveries, d)
+		}
+		if strings.HasPrefix(line, "error") {
+			if strings.Contains(line, fence.ErrStale.Error()) {
+				c.stale++ // on a busy machine one may be late also where nobody stopped it
+			} else {
+				assert.True(t, p.harmed, line)
+			}
+		}
+	}
+}
+
+// Of 16 workers in 4 processes, one gets each task that is due, oldest first; also when they are killed at any moment, and stopped beyond their TTL.
+// A worker that dies in the instant after the store has removed them may take the tasks of one Pop with it (see Queue.Pop).
+func TestQueuePopDeliversOnce(t *testing.T) {
+	if os.Getenv(workerJob) != "" {
+		runWorker(t)
+		return
+	}
+	t.Parallel()
+	c := runCrowd(t, "pop")
+	times := map[string]int{}
+	for _, d := range c.deliveries {
+		for _, task := range d.tasks {
+			times[task.ID]++
+		}
+	}
+	lost := 0
+	for id := range c.enqueued {
+		assert.LessOrEqual(t, times[id], 1, "task %s", id)
+		if times[id] == 0 {
+			lost++
+		}
+	}
+	t.Logf("%d tasks, %d killed, %d stopped, %d refused as stale, %d tasks died with their worker",
+		len(c.enqueued), c.killed, c.stopped, c.stale, lost)
+	assert.LessOrEqual(t, lost, c.killed*workerBatch)
+
+	// Oldest first, over all workers: what one Pop returned does not overlap with what another did.
+	slices.SortFunc(c.deliveries, func(a, b delivery) int { return compareTasks(a.tasks[0], b.tasks[0]) })
+	for i, d := range c.deliveries {
+		assert.True(t, slices.IsSortedFunc(d.tasks, compareTasks), "%v", d.tasks)
+		if i > 0 {
+			before := c.deliveries[i-1].tasks
+			assert.Negative(t, compareTasks(before[len(before)-1], d.tasks[0]), "%v and %v", before, d.tasks)
+		}
+	}
+}
+
+// Run loses no task with its workers. One is run again only where its worker was killed or stopped.
+func TestQueueRunLosesNothing(t *testing.T) {
+	if os.Getenv(workerJob) != "" {
+		runWorker(t)
+		return
+	}
+	t.Parallel()
+	c := runCrowd(t, "run")
+	by := map[string][]*process{}
+	for _, d := range c.deliveries {
+		by[d.tasks[0].ID] = append(by[d.tasks[0].ID], d.process)
+	}
+	again := 0
+	for id := range c.enqueued {
+		assert.NotEmpty(t, by[id], "task %s is lost", id)
+		if len(by[id]) > 1 {
+			again++
+			assert.True(t, slices.ContainsFunc(by[id], func(p *process) bool { return p.harmed }), "task %s was run %d times", id, len(by[id]))
+		}
+	}
+	t.Logf("%d tasks, %d killed, %d stopped, %d tasks run again", len(c.enqueued), c.killed, c.stopped, again)
+}
+
+func compareTasks(a, b queue.Task) int {
+	return cmp.Or(cmp.Compare(a.Score, b.Score), cmp.Compare(a.ID, b.ID))
+}
+
+func taskIDs(tasks []queue.Task) (ids []string) {
+	for _, task := range tasks {
+		ids = append(ids, task.ID)
+	}
+	return ids
+}

@@ -1,0 +1,53 @@
+package acceptance_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+const (
+	// longTTL is used where keys must go because they were released, and not because they expired.
+	longTTL = 30 * time.Second
+
+	// patience is a node timeout that no healthy round comes near, not even on a busy machine. What is done within it
+	// did not wait for a node that is away.
+	patience = 5 * time.Second
+
+	// slack is what a busy machine may add to a bound that is asserted.
+	slack = time.Second
+)
+
+// must calls functions that break or mend a test's masters.
+func must(t *testing.T, err error) {
+	t.Helper()
+	require.NoError(t, err)
+}
+
+// endpointsOf returns the nodes that an error names, sorted.
+func endpointsOf(failure *redlock.QuorumError) (endpoints []string) {
+	for _, err := range failure.Nodes.WrappedErrors() {
+		if node, ok := err.(*redlock.NodeError); ok { //nolint:errorlint // the list has them as they are
+			endpoints = append(endpoints, node.Endpoint)
+		}
+	}
+	slices.Sort(endpoints)
+	return endpoints
+}
+
+// requireNodesSay asserts that an error names exactly these nodes, and that each has the words in what it says itself: a regular
+// expression.
+func requireNodesSay(t *testing.T, err error, urls []string, words string) {
+	t.Helper()
+	var failure *redlock.QuorumError
+	require.ErrorAs(t, err, &failure)
+	assert.Equal(t, slices.Sorted(slices.Values(urls)), endpointsOf(failure))
+	for _, node := range failure.Nodes.WrappedErrors() {
+		assert.Regexp(t, words, node.Error())
+	}
+}
