@@ -76,7 +76,9 @@ func TestCallsWaitForTheFirstDialUntilTheirDeadline(t *testing.T) {
 func TestNodeThatIsDownFailsAtOnce(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.server.Kill()
-		first := h.command("PING").wait() // it waits for the first dial, which fails at once
+		require.NoError(t, h.node.Close()) // it may have been connected by then
+		h.node = h.newNode("fake:6379")
+		first := h.command("PING").wait() // waits for the first dial, which fails at once
 		h.requireFate(first.err, Unsent, syscall.ECONNREFUSED)
 		assert.Zero(t, first.after)
 		stats := h.node.Stats()
