@@ -17,13 +17,14 @@ func TestNodeThatLostItsCountersStaysOutForLongerThanAttemptsAndSkew(t *testing.
 		{"not out at all", always, RestartConfig{TTL: 1, Out: 0, Horizon: 4, Losses: 1}, true},
 		{"the TTL", always, RestartConfig{TTL: 1, Out: 1, Horizon: 4, Losses: 1}, true},
 		{"longer than the TTL", always, RestartConfig{TTL: 1, Out: 2, Horizon: 3, Losses: 1}, false},
-		{"longer than the TTL, for longer", ordinary, RestartConfig{TTL: 1, Out: 2, Horizon: 4, Losses: 1}, false},
-		{"the TTL and twice the skew", ordinary, RestartConfig{TTL: 1, Skew: 1, Out: 3, Horizon: 4, Losses: 1}, true},
+		{"longer than the TTL, for longer", soak, RestartConfig{TTL: 1, Out: 2, Horizon: 4, Losses: 1}, false},
+		{"the TTL and twice the skew", soak, RestartConfig{TTL: 1, Skew: 1, Out: 3, Horizon: 4, Losses: 1}, true},
 		{"the TTL and twice the skew, bare", ordinary, RestartConfig{TTL: 1, Skew: 1, Out: 3, Horizon: 4, Losses: 1, Bare: true, Attempts: 3}, true},
 		{"longer than the TTL and twice the skew, bare", soak, RestartConfig{TTL: 1, Skew: 1, Out: 4, Horizon: 5, Losses: 1, Bare: true, Attempts: 3}, false},
 		{"expired after the TTL", always, RestartConfig{TTL: 1, Out: 1, Horizon: 4, Losses: 1, Unused: true}, true},
-		{"expired after longer than the TTL", ordinary, RestartConfig{TTL: 1, Out: 2, Horizon: 5, Losses: 1, Unused: true}, false},
-		{"expired after the TTL and twice the skew", ordinary, RestartConfig{TTL: 1, Skew: 1, Out: 3, Horizon: 4, Losses: 1, Unused: true}, true},
+		{"expired after longer than the TTL", ordinary, RestartConfig{TTL: 1, Out: 2, Horizon: 4, Losses: 1, Unused: true}, false},
+		{"expired after longer than the TTL, for longer", soak, RestartConfig{TTL: 1, Out: 2, Horizon: 5, Losses: 1, Unused: true}, false},
+		{"expired after the TTL and twice the skew", soak, RestartConfig{TTL: 1, Skew: 1, Out: 3, Horizon: 4, Losses: 1, Unused: true}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.size.skip(t)

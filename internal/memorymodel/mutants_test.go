@@ -89,11 +89,11 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 			Rules{NoWitness: true},
 		},
 		{
-			"no witness of replicas where the marker waits", ordinary,
+			"no witness of replicas where the marker waits", soak,
 			with(formed(2, Flush|OldMaster), strictCopies),
 			Rules{WitnessActive: true},
 		},
-		{"new, by a client that knew the node", ordinary, formed(3, Flush), Rules{Unknowing: true}},
+		{"new, by a client that knew the node", soak, formed(3, Flush), Rules{Unknowing: true}},
 		{
 			"new is left, by a client that knew the node", ordinary,
 			formed(3, Flush),
