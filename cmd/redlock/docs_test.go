@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/doctor"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/run"
 )
 
 // commandLine matches a call of redlock at the beginning of a line, behind the fields of a crontab, or of a unit.
@@ -75,11 +78,11 @@ func TestCommandLinesOfTheDocumentationParse(t *testing.T) {
 	}
 	_, list, found := strings.Cut(string(text), `command: ["redlock", "run", `)
 	list, _, _ = strings.Cut(list, "]")
-	run := newRunCommand()
-	if err := run.ParseFlags(strings.Split(strings.ReplaceAll(list, `"`, ""), ", ")); !found || err != nil {
+	cmd := run.NewCommand()
+	if err := cmd.ParseFlags(strings.Split(strings.ReplaceAll(list, `"`, ""), ", ")); !found || err != nil {
 		t.Errorf("the example for Kubernetes: found %v, %v", found, err)
 	}
-	if got, want := run.Flags().Args(), []string{"php", "cron.php"}; !slices.Equal(got, want) {
+	if got, want := cmd.Flags().Args(), []string{"php", "cron.php"}; !slices.Equal(got, want) {
 		t.Errorf("the command of the example for Kubernetes: got %q, want %q", got, want)
 	}
 }
@@ -90,7 +93,7 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, cmd := range []*cobra.Command{newRunCommand(), newInspectCommand(), newUnlockCommand(), newDoctorCommand(), newInitCommand()} {
+	for _, cmd := range []*cobra.Command{run.NewCommand(), newInspectCommand(), newUnlockCommand(), doctor.NewCommand(), newInitCommand()} {
 		for word := range strings.FieldsSeq(cmd.Flags().FlagUsages()) {
 			if strings.HasPrefix(word, "--") && !strings.Contains(string(text), strings.TrimRight(word, ".,:;)")) {
 				t.Errorf("%s %s is not in docs/command.md", cmd.Name(), word)
@@ -98,7 +101,7 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 		}
 	}
 	for _, m := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\|(?: ([0-9a-z]+) \\|)?").FindAllStringSubmatch(string(text), -1) {
-		flag := newRunCommand().Flags().Lookup(m[1])
+		flag := run.NewCommand().Flags().Lookup(m[1])
 		if flag == nil {
 			t.Errorf("docs/command.md: run has no flag --%s", m[1])
 		} else if m[2] != "" && flag.DefValue != m[2] {

@@ -11,12 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 func newInitCommand() *cobra.Command {
-	var nodes nodeFlags
+	var nodes masters.Flags
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "init [flags]",
@@ -41,7 +43,7 @@ few answer; 64 for a wrong command line.`,
   redlock init --force --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 { // not shown: it may be an endpoint with a password
-				return usagef("init takes no arguments; give the endpoints of masters to --nodes")
+				return cli.Usagef("init takes no arguments; give the endpoints of masters to --nodes")
 			}
 			return nil
 		},
@@ -59,13 +61,13 @@ few answer; 64 for a wrong command line.`,
 				return err
 			}
 			if status := result.status(); status != 0 {
-				return statusError{status: status}
+				return cli.StatusError{Status: status}
 			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also masters that are known to have lost their keys: everything that takes locks is stopped")
-	nodes.add(cmd)
+	nodes.Add(cmd)
 	return cmd
 }
 
@@ -82,9 +84,9 @@ type initialized struct {
 }
 
 func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result initialization, err error) {
-	awaitVotes(ctx, clock.System(), locker, allDecided)
+	masters.AwaitVotes(ctx, clock.System(), locker, masters.AllDecided)
 	for _, n := range locker.Stats().Nodes {
-		result.nodes = append(result.nodes, initialized{endpoint: n.Endpoint, before: doesVote(&n)})
+		result.nodes = append(result.nodes, initialized{endpoint: n.Endpoint, before: masters.Votes(&n)})
 	}
 	err = locker.Init(ctx, force)
 	failure, ok := errors.AsType[*redlock.QuorumError](err)
@@ -124,9 +126,9 @@ func (r *initialization) status() int {
 	}
 	switch {
 	case answering < r.quorum():
-		return exitNoQuorum
+		return cli.ExitNoQuorum
 	case r.voting() < answering:
-		return exitFailed
+		return cli.ExitFailed
 	default:
 		return 0
 	}
@@ -160,6 +162,6 @@ func (r *initialization) write(w io.Writer) error {
 	if r.askable {
 		hint = " A master in quarantine votes when its time is over; see redlock init --help for --force."
 	}
-	_, err := fmt.Fprintf(w, "\nVoting: %d of %s, %d are needed.%s\n", r.voting(), plural(len(r.nodes), "master"), r.quorum(), hint)
+	_, err := fmt.Fprintf(w, "\nVoting: %d of %s, %d are needed.%s\n", r.voting(), cli.Plural(len(r.nodes), "master"), r.quorum(), hint)
 	return err
 }

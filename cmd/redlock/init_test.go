@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -17,7 +17,7 @@ import (
 // initMasters runs init and returns what it says of each master, by its endpoint.
 func initMasters(t *testing.T, servers []*redistest.Server, args ...string) (status int, said map[string]string, text string) {
 	t.Helper()
-	status, text, stderr := line(append([]string{"init", "--nodes", strings.Join(urlsOf(servers), ",")}, args...)...)
+	status, text, stderr := line(append([]string{"init", "--nodes", strings.Join(clitest.URLs(servers), ",")}, args...)...)
 	require.Empty(t, stderr)
 	said = map[string]string{}
 	for l := range strings.Lines(text) {
@@ -44,7 +44,7 @@ func TestInitLetsNewMastersVoteAlthoughOneIsMissing(t *testing.T) {
 	assert.Equal(t, 0, status)
 	assert.Equal(t, "voted already", said[servers[0].URL()])
 
-	l, err := redlock.New(urlsOf(servers))
+	l, err := redlock.New(clitest.URLs(servers))
 	require.NoError(t, err)
 	defer l.Close()
 	_, err = l.TryLock(t.Context(), "x")
@@ -59,7 +59,7 @@ func TestInitLetsNewMastersVoteAlthoughOneIsMissing(t *testing.T) {
 func TestInitLetsAStrictFleetBegin(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 3)
-	l, err := redlock.New(urlsOf(servers), redlock.WithQuarantine(redlock.QuarantineStrict), redlock.WithNodeTimeout(patience))
+	l, err := redlock.New(clitest.URLs(servers), redlock.WithQuarantine(redlock.QuarantineStrict), redlock.WithNodeTimeout(clitest.Patience))
 	require.NoError(t, err)
 	defer l.Close()
 	_, err = l.TryLock(t.Context(), "x")
@@ -70,7 +70,7 @@ func TestInitLetsAStrictFleetBegin(t *testing.T) {
 	for _, what := range said {
 		assert.Equal(t, "votes now", what)
 	}
-	waitFor(t, "a lock", func() bool {
+	clitest.WaitFor(t, "a lock", func() bool {
 		_, err := l.TryLock(t.Context(), "x")
 		return err == nil
 	})
@@ -79,24 +79,24 @@ func TestInitLetsAStrictFleetBegin(t *testing.T) {
 func TestInitOfAMasterThatLostItsKeysTakesForce(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 3)
-	l, err := redlock.New(urlsOf(servers))
+	l, err := redlock.New(clitest.URLs(servers))
 	require.NoError(t, err)
 	defer l.Close()
 	_, err = l.Lock(t.Context(), "x")
 	require.NoError(t, err)
-	waitFor(t, "all markers", func() bool {
+	clitest.WaitFor(t, "all markers", func() bool {
 		for _, s := range servers {
-			if !strings.HasPrefix(markerOf(t, s), "active ") {
+			if !strings.HasPrefix(clitest.Marker(t, s), "active ") {
 				return false
 			}
 		}
 		return true
 	})
 	require.NoError(t, servers[0].FlushAll())
-	waitFor(t, "the holder notices", func() bool { return strings.HasPrefix(markerOf(t, servers[0]), "lost ") })
+	clitest.WaitFor(t, "the holder notices", func() bool { return strings.HasPrefix(clitest.Marker(t, servers[0]), "lost ") })
 
 	status, said, text := initMasters(t, servers)
-	assert.Equal(t, exitFailed, status, "it answers, and does not vote: %s", text)
+	assert.Equal(t, cli.ExitFailed, status, "it answers, and does not vote: %s", text)
 	assert.Contains(t, said[servers[0].URL()], "does not vote: quarantined for another ")
 	assert.Contains(t, said[servers[0].URL()], "it lost its keys")
 	assert.Equal(t, "voted already", said[servers[1].URL()])
@@ -106,7 +106,7 @@ func TestInitOfAMasterThatLostItsKeysTakesForce(t *testing.T) {
 	assert.Equal(t, 0, status, text)
 	assert.Equal(t, "votes now", said[servers[0].URL()])
 	assert.NotContains(t, text, "--force")
-	assert.True(t, strings.HasPrefix(markerOf(t, servers[0]), "active "))
+	assert.True(t, strings.HasPrefix(clitest.Marker(t, servers[0]), "active "))
 }
 
 func TestInitWithoutAQuorumHasItsStatus(t *testing.T) {
@@ -116,7 +116,7 @@ func TestInitWithoutAQuorumHasItsStatus(t *testing.T) {
 		require.NoError(t, s.Kill())
 	}
 	status, said, text := initMasters(t, servers)
-	assert.Equal(t, exitNoQuorum, status)
+	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.Equal(t, "votes now", said[servers[0].URL()], text)
 	assert.Contains(t, text, "Voting: 1 of 3 masters, 2 are needed.")
 }
@@ -127,23 +127,14 @@ func TestInitDoesNotTakeAReplicaForAMasterThatIsAway(t *testing.T) {
 	host, port, _ := strings.Cut(servers[1].Addr(), ":")
 	servers = append(servers, redistest.StartOne(t, redistest.WithArgs("--replicaof", host, port)))
 	status, said, text := initMasters(t, servers)
-	assert.Equal(t, exitFailed, status, text)
+	assert.Equal(t, cli.ExitFailed, status, text)
 	assert.Contains(t, said[servers[2].URL()], "does not vote: ")
 	assert.Contains(t, said[servers[2].URL()], "a replica of ")
 }
 
 func TestInitTakesNoArgumentsAndShowsNone(t *testing.T) {
 	status, stdout, stderr := line("init", "redis://:secret@host:1")
-	assert.Equal(t, exitUsage, status)
+	assert.Equal(t, cli.ExitUsage, status)
 	assert.Contains(t, stderr, "init takes no arguments")
 	assert.NotContains(t, stdout+stderr, "secret")
-}
-
-func markerOf(t *testing.T, s *redistest.Server) string {
-	t.Helper()
-	marker, err := redis.String(s.Do("GET", pipeline.MemoryKey))
-	if err != nil {
-		require.ErrorIs(t, err, redis.ErrNil)
-	}
-	return marker
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -25,7 +26,7 @@ const (
 )
 
 func newInspectCommand() *cobra.Command {
-	var nodes nodeFlags
+	var nodes masters.Flags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect NAME [flags]",
@@ -42,17 +43,17 @@ Exit status: 0; 69 when too few masters answer; 64 for a wrong command line.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			status, err := ask(cmd, &nodes, args[0])
 			if len(status.Nodes) == 0 {
-				return quorumStatus(err)
+				return withStatus(err)
 			}
 			write := writeInspection
 			if asJSON {
-				write = writeJSON[inspection]
+				write = cli.WriteJSON[inspection]
 			}
-			return errors.Join(quorumStatus(err), write(cmd.OutOrStdout(), newInspection(&status)))
+			return errors.Join(withStatus(err), write(cmd.OutOrStdout(), newInspection(&status)))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	nodes.add(cmd)
+	nodes.Add(cmd)
 	return cmd
 }
 
@@ -60,14 +61,14 @@ Exit status: 0; 69 when too few masters answer; 64 for a wrong command line.`,
 func oneName(command string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
-			return usagef("%s takes the name of one lock; endpoints of masters go to --nodes", command)
+			return cli.Usagef("%s takes the name of one lock; endpoints of masters go to --nodes", command)
 		}
 		return nil
 	}
 }
 
 // ask asks the masters about a lock.
-func ask(cmd *cobra.Command, nodes *nodeFlags, name string) (redlock.Status, error) {
+func ask(cmd *cobra.Command, nodes *masters.Flags, name string) (redlock.Status, error) {
 	locker, err := openToAsk(cmd, nodes)
 	if err != nil {
 		return redlock.Status{}, err
@@ -78,7 +79,7 @@ func ask(cmd *cobra.Command, nodes *nodeFlags, name string) (redlock.Status, err
 
 // inspect asks once it is known who votes.
 func inspect(ctx context.Context, locker *redlock.Locker, name string) (redlock.Status, error) {
-	awaitVotes(ctx, clock.System(), locker, quorumDecided)
+	masters.AwaitVotes(ctx, clock.System(), locker, masters.QuorumDecided)
 	status, err := locker.Inspect(ctx, name)
 	stats := locker.Stats()
 	for i := range status.Nodes {
@@ -91,8 +92,8 @@ func inspect(ctx context.Context, locker *redlock.Locker, name string) (redlock.
 
 // openToAsk opens a Locker that acquires nothing, and makes no new master vote: those who hold
 // locks may rely on QuarantineStrict.
-func openToAsk(cmd *cobra.Command, nodes *nodeFlags) (*redlock.Locker, error) {
-	return nodes.open(cmd, redlock.WithTTL(min(askTTL, nodes.maxTTL)), redlock.WithNodeTimeout(askNodeTimeout), redlock.WithQuarantine(redlock.QuarantineStrict))
+func openToAsk(cmd *cobra.Command, nodes *masters.Flags) (*redlock.Locker, error) {
+	return nodes.Open(cmd, redlock.WithTTL(min(askTTL, nodes.MaxTTL)), redlock.WithNodeTimeout(askNodeTimeout), redlock.WithQuarantine(redlock.QuarantineStrict))
 }
 
 // inspection is what inspect --json prints. Its field names are documented (docs/command.md).
@@ -224,9 +225,10 @@ func printable(text string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// writeJSON writes a value as one indented JSON object.
-func writeJSON[T any](w io.Writer, value T) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
+// withStatus gives an error the status of a missing quorum, if it is one.
+func withStatus(err error) error {
+	if errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrNoValidity) {
+		return cli.StatusError{Status: cli.ExitNoQuorum, Err: err}
+	}
+	return cli.InvalidUsage(err)
 }

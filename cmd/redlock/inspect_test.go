@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -17,8 +19,8 @@ import (
 func TestInspectTellsWhoHoldsALock(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 3)
-	meet(t, urlsOf(servers)...)
-	nodes := strings.Join(urlsOf(servers), ",")
+	clitest.Admit(t, clitest.URLs(servers)...)
+	nodes := strings.Join(clitest.URLs(servers), ",")
 	inspect := func(args ...string) (int, inspection, string) {
 		t.Helper()
 		args = append([]string{"inspect", "--nodes", nodes}, args...)
@@ -34,7 +36,7 @@ func TestInspectTellsWhoHoldsALock(t *testing.T) {
 	assert.Equal(t, "free", i.Verdict)
 	assert.Contains(t, text, `"x" is free.`)
 
-	l, err := redlock.New(urlsOf(servers), redlock.WithOwner("me\x1b[2J"), redlock.WithKeyPrefix("p:"))
+	l, err := redlock.New(clitest.URLs(servers), redlock.WithOwner("me\x1b[2J"), redlock.WithKeyPrefix("p:"))
 	require.NoError(t, err)
 	defer l.Close()
 	lock, err := l.Lock(t.Context(), "x")
@@ -63,7 +65,7 @@ func TestInspectTellsWhoHoldsALock(t *testing.T) {
 	require.NoError(t, servers[0].Kill())
 	require.NoError(t, servers[1].Kill())
 	status, i, text = inspect("y")
-	assert.Equal(t, exitNoQuorum, status)
+	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.Equal(t, "unknown", i.Verdict)
 	assert.Contains(t, i.Nodes[0].Error, "refused")
 	assert.Contains(t, text, "unknown: fewer than 2 of 3 masters told")
@@ -72,26 +74,26 @@ func TestInspectTellsWhoHoldsALock(t *testing.T) {
 func TestInspectTellsWhyNewMastersDoNotVote(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 3)
-	status, text, _ := line("inspect", "--nodes", strings.Join(urlsOf(servers), ","), "x")
-	assert.Equal(t, exitNoQuorum, status)
+	status, text, _ := line("inspect", "--nodes", strings.Join(clitest.URLs(servers), ","), "x")
+	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.Equal(t, 3, strings.Count(text, "quarantined for another "), text)
 	for _, s := range servers {
-		assert.Regexp(t, "^new until ", markerOf(t, s), "it makes none vote")
+		assert.Regexp(t, "^new until ", clitest.Marker(t, s), "it makes none vote")
 	}
 }
 
 func TestUnlockDeletesWithForceOnly(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 3)
-	nodes := strings.Join(urlsOf(servers), ",")
-	l, err := redlock.New(urlsOf(servers), redlock.WithOwner("me"))
+	nodes := strings.Join(clitest.URLs(servers), ",")
+	l, err := redlock.New(clitest.URLs(servers), redlock.WithOwner("me"))
 	require.NoError(t, err)
 	defer l.Close()
 	lock, err := l.Lock(t.Context(), "x")
 	require.NoError(t, err)
 
 	status, stdout, stderr := line("unlock", "--nodes", nodes, "x")
-	assert.Equal(t, exitUsage, status)
+	assert.Equal(t, cli.ExitUsage, status)
 	assert.Empty(t, stdout)
 	assert.Contains(t, stderr, "its holder may be at work")
 	require.NoError(t, lock.Verify(t.Context()), "nothing was done")
@@ -105,7 +107,7 @@ func TestUnlockDeletesWithForceOnly(t *testing.T) {
 	require.NoError(t, servers[0].Kill())
 	require.NoError(t, servers[1].Kill())
 	status, stdout, stderr = line("unlock", "--nodes", nodes, "x", "--force")
-	assert.Equal(t, exitNoQuorum, status)
+	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.NotContains(t, stdout, "Released")
 	assert.Contains(t, stderr, "no quorum")
 }

@@ -1,8 +1,13 @@
-// Command redlock works with failover-safe locks over independent Redis masters, from a shell. See `redlock help`.
+// Command redlock works with failover-safe locks over independent Redis masters, from a shell. See
+// `redlock help`.
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+)
 
 func main() {
-	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr))
 }

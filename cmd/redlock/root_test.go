@@ -1,25 +1,17 @@
 package main
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
 	"runtime/debug"
 	"strings"
 	"testing"
-)
 
-// line runs a command line.
-func line(args ...string) (status int, stdout, stderr string) {
-	var out, errs bytes.Buffer
-	status = execute(args, &out, &errs)
-	return status, out.String(), errs.String()
-}
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+)
 
 func TestUnknownCommandIsAUsageErrorWithASuggestion(t *testing.T) {
 	status, _, stderr := line("dmo")
-	if status != exitUsage || !strings.Contains(stderr, "did you mean demo?") {
-		t.Errorf("got status %d and %q, want %d and a suggestion", status, stderr, exitUsage)
+	if status != cli.ExitUsage || !strings.Contains(stderr, "did you mean demo?") {
+		t.Errorf("got status %d and %q, want %d and a suggestion", status, stderr, cli.ExitUsage)
 	}
 }
 
@@ -28,24 +20,6 @@ func TestHelpGoesToStdout(t *testing.T) {
 		status, stdout, stderr := line(args...)
 		if status != 0 || stderr != "" || !strings.Contains(stdout, "redlock demo --duration") && !strings.Contains(stdout, "redlock help run") {
 			t.Errorf("%q: got status %d, stderr %q, stdout %q; want 0, nothing, an example", args, status, stderr, stdout)
-		}
-	}
-}
-
-func TestExitStatusTellsUsageFromFailure(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want int
-	}{
-		{nil, 0},
-		{errOverlap, exitFailed},
-		{errNothingAcquired, exitFailed},
-		{errors.New("any other"), exitFailed},
-		{usagef("--workers: %d", 0), exitUsage},
-		{fmt.Errorf("demo: %w", usagef("--nodes")), exitUsage},
-	} {
-		if got := exitStatus(c.err); got != c.want {
-			t.Errorf("%v: got %d, want %d", c.err, got, c.want)
 		}
 	}
 }

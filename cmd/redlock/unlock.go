@@ -4,10 +4,13 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 )
 
 func newUnlockCommand() *cobra.Command {
-	var nodes nodeFlags
+	var nodes masters.Flags
 	var force, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "unlock --force NAME [flags]",
@@ -24,7 +27,7 @@ Exit status: 0 when a majority of the masters holds nothing any more; 69 when to
 		Args: oneName("unlock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !force {
-				return usagef("unlock deletes a lock although its holder may be at work, and a second one could begin at once; " +
+				return cli.Usagef("unlock deletes a lock although its holder may be at work, and a second one could begin at once; " +
 					"see who holds it with redlock inspect, and give --force if they are gone")
 			}
 			return unlock(cmd, &nodes, args[0], asJSON)
@@ -32,11 +35,11 @@ Exit status: 0 when a majority of the masters holds nothing any more; 69 when to
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "yes, delete it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was held as one JSON object, as inspect does")
-	nodes.add(cmd)
+	nodes.Add(cmd)
 	return cmd
 }
 
-func unlock(cmd *cobra.Command, nodes *nodeFlags, name string, asJSON bool) error {
+func unlock(cmd *cobra.Command, nodes *masters.Flags, name string, asJSON bool) error {
 	locker, err := openToAsk(cmd, nodes)
 	if err != nil {
 		return err
@@ -45,18 +48,18 @@ func unlock(cmd *cobra.Command, nodes *nodeFlags, name string, asJSON bool) erro
 	// What cannot be told is no reason not to delete it: the error of the deletion says more.
 	status, err := inspect(cmd.Context(), locker, name)
 	if len(status.Nodes) == 0 {
-		return quorumStatus(err)
+		return withStatus(err)
 	}
 	before := newInspection(&status)
 	write := writeInspection
 	if asJSON {
-		write = writeJSON[inspection]
+		write = cli.WriteJSON[inspection]
 	}
 	if err := write(cmd.OutOrStdout(), before); err != nil {
 		return err
 	}
 	if err := locker.ForceUnlock(cmd.Context(), name); err != nil {
-		return quorumStatus(err)
+		return withStatus(err)
 	}
 	if asJSON {
 		return nil

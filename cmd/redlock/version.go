@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 )
 
 func newVersionCommand() *cobra.Command {
@@ -14,7 +16,7 @@ func newVersionCommand() *cobra.Command {
 		Example: `  redlock version`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("version takes no arguments")
+				return cli.Usagef("version takes no arguments")
 			}
 			return nil
 		},

@@ -1,0 +1,50 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+)
+
+func TestInspectShowsFencesAndWhoWaits(t *testing.T) {
+	t.Parallel()
+	_, urls := clitest.StartServers(t, 3)
+	holder := clitest.Process(t, urls, "run", "--name", "x", "--fence", "--", "cat")
+	stdin, err := holder.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, holder.Start())
+	inspect := func() (i inspection) {
+		_, stdout, _ := clitest.Run(t, urls, "inspect", "x", "--json")
+		require.NoError(t, json.Unmarshal([]byte(stdout), &i))
+		return i
+	}
+	clitest.WaitFor(t, "the lock is held", func() bool { return inspect().Verdict == "held" })
+	waiter := clitest.Process(t, urls, "run", "--name", "x", "--fence", "--", "true")
+	require.NoError(t, waiter.Start())
+	waiting := func() (n int) {
+		for _, node := range inspect().Nodes {
+			n += node.Waiting
+		}
+		return n
+	}
+	clitest.WaitFor(t, "somebody waits at one master", func() bool { return waiting() == 1 })
+	for _, node := range inspect().Nodes {
+		if node.Value != "" {
+			assert.InDelta(t, time.Now().UnixMicro(), node.Fence, float64(time.Minute.Microseconds()))
+		}
+	}
+	_, table, _ := clitest.Run(t, urls, "inspect", "x")
+	assert.Contains(t, table, "FENCE  ")
+	assert.Contains(t, table, "WAITING")
+	require.NoError(t, stdin.Close())
+	assert.Equal(t, 0, clitest.Await(t, holder))
+	assert.Equal(t, 0, clitest.Await(t, waiter))
+	assert.Zero(t, waiting())
+}

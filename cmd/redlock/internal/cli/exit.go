@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// Exit statuses. From 64 on they mean what they mean in sysexits.h and the shells, so `redlock run`
+// can be told from most commands that it runs.
+const (
+	ExitFailed        = 1   // the command did not achieve what it was asked for
+	ExitUsage         = 64  // the command line makes no sense; nothing was done
+	ExitNoQuorum      = 69  // too few masters answered
+	ExitLost          = 70  // the lock was lost, and the command ended because of it
+	ExitTaken         = 75  // somebody else holds the lock
+	ExitNotExecutable = 126 // the command exists and cannot be executed
+	ExitNotFound      = 127 // no such command
+	ExitSignal        = 128 // plus the number of the signal
+)
+
+const (
+	// DefaultTTL is longer than the library's: a command is not a request, and it outlasts an outage
+	// of the masters that is shorter than about half of the TTL.
+	DefaultTTL = 30 * time.Second
+
+	// MinTTL leaves enough time to start, signal and kill a process.
+	MinTTL = time.Second
+)
+
+// usageError is a mistake of the person who typed the command.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+// Usagef returns an error with the status [ExitUsage].
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// InvalidUsage makes a usage error of an argument that the library rejects. Other errors, and nil,
+// stay as they are.
+func InvalidUsage(err error) error {
+	if errors.Is(err, redlock.ErrInvalid) {
+		return Usagef("%s", strings.TrimPrefix(err.Error(), redlock.ErrInvalid.Error()+": "))
+	}
+	return err
+}
+
+// flagError is the error for a flag that cobra cannot parse. Cobra quotes single-letter flags along
+// with what follows them.
+func flagError(err error) error {
+	if MayHoldPassword(err.Error()) {
+		return Usagef("a flag is wrong; it is not shown because it may contain a password")
+	}
+	return usageError{err}
+}
+
+// MayHoldPassword reports whether a text may be or contain an endpoint with a password.
+func MayHoldPassword(text string) bool {
+	return strings.Contains(text, "://") || strings.Contains(text, "@")
+}
+
+// StatusError ends the program with a status of its own.
+type StatusError struct {
+	Status int
+	Err    error // nil: everything has been printed
+}
+
+// Error returns the text of Err, or names the status.
+func (e StatusError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit status %d", e.Status)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e StatusError) Unwrap() error { return e.Err }
+
+// ExitStatus returns the exit status for an error.
+func ExitStatus(err error) int {
+	var usage usageError
+	var status StatusError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		return ExitUsage
+	case errors.As(err, &status):
+		return status.Status
+	default:
+		return ExitFailed
+	}
+}
+
+// Explain returns the text of an error for people. Where masters gave reasons, each has a line. A
+// master that gave none because the request was cut short may have one in nodes.
+func Explain(err error, nodes ...redlock.NodeStats) string {
+	text := WithoutPrefix(err)
+	failure, ok := errors.AsType[*redlock.QuorumError](err)
+	if !ok || failure.Error() != err.Error() {
+		return text
+	}
+	head := *failure
+	head.Nodes = nil
+	lines := []string{WithoutPrefix(&head)}
+	explained := map[string]bool{}
+	for _, nodeErr := range failure.Nodes.WrappedErrors() {
+		lines = append(lines, nodeErr.Error())
+		if node, ok := errors.AsType[*redlock.NodeError](nodeErr); ok {
+			explained[node.Endpoint] = true
+		}
+	}
+	for _, n := range nodes {
+		if !explained[n.Endpoint] && n.Barred != nil {
+			lines = append(lines, (&redlock.NodeError{Endpoint: n.Endpoint, Err: n.Barred}).Error())
+		}
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+// WithoutPrefix returns the text of an error without the prefix of the library: messages on stderr
+// have the same one already.
+func WithoutPrefix(err error) string { return strings.TrimPrefix(err.Error(), "redlock: ") }

@@ -1,0 +1,72 @@
+// Package demo is `redlock demo`: it shows the lock at work on masters inside this process.
+package demo
+
+import (
+	"context"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+)
+
+// NewCommand returns `redlock demo`.
+func NewCommand() *cobra.Command {
+	cfg := config{duration: 10 * time.Second, workers: 6}
+	var nodes []string
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show the lock at work: contention, dead masters, a stopped holder, fencing",
+		Long: `demo starts five Redis masters inside this process and lets workers contend for one lock, each as a process
+of its own would. What it shows:
+
+  contention      the lock is handed to the one who has waited longest, by a wake-up in place of polling
+  dead minority   two of the five masters are stopped, connections and all, and brought back with their data
+  stopped holder  a worker that has the lock falls asleep, cut off from all masters; the lock ends with its TTL
+                  and somebody else gets it
+  fencing         that worker wakes and writes; the store refuses, for it has seen a larger token
+  exclusion       who held the lock when, as a picture; all recorded times are compared
+
+With --nodes it uses your own Redis masters in place of the embedded ones, and stops none of them. It writes
+the key redlock-demo:orders there, which is gone with its TTL, and beside it a wait list and a fencing counter,
+redquorum:wait:redlock-demo:orders and redquorum:fence:redlock-demo:orders, for some minutes. REDLOCK_NODES is
+not looked at: a demo does not go to production by itself.
+
+On a terminal the picture is drawn while it comes about; otherwise, and where TERM is dumb, what happens is told
+in lines. NO_COLOR is respected. The picture is as wide as the terminal, or as COLUMNS says, or 80 columns.
+Ctrl-C ends it early, with what was seen until then.
+
+Exit status: 0; 1 when two workers held the lock at once, the stale write was taken or did not come about, the
+store refused a holder, or nobody ever got the lock; 64 for a wrong command line.`,
+		Example: `  redlock demo
+  redlock demo --duration 30s --workers 12
+  redlock demo --nodes redis://a:6379,redis://b:6379,rediss://user:password@c:6380
+  redlock demo | tee demo.txt`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 { // not shown: it may be an endpoint with a password
+				return cli.Usagef("demo takes no arguments; give the endpoints of nodes to --nodes, with commas and no spaces between them")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg.nodes = masters.Split(nodes)
+			if err := cfg.check(cmd.Flags().Changed("nodes")); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop) // a second signal ends the process at once
+			cfg.look = lookOf(cmd.OutOrStdout())
+			return run(ctx, cfg, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().DurationVar(&cfg.duration, "duration", cfg.duration, "how long it lasts, from 3s to 1m")
+	cmd.Flags().IntVar(&cfg.workers, "workers", cfg.workers, "how many workers contend, from 2 to 16")
+	// Not a StringSlice: its errors show what they could not read, password and all.
+	cmd.Flags().StringArrayVar(&nodes, "nodes", nil, "`endpoints` of Redis masters to use in place of embedded ones:\n"+
+		"redis://, rediss://, unix:// or host:port; separated by commas, or repeated")
+	return cmd
+}

@@ -1,0 +1,69 @@
+package demo
+
+import (
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// embedded is a set of Redis masters inside this process, each on a loopback port of its own.
+//
+// Their keys expire by the clock, at the moment a command looks (miniredis.ClockTTL). Driving them with FastForward from a
+// timer would take time off a key that was set after the last tick, and expire it too early.
+type embedded struct {
+	servers   []*miniredis.Miniredis // started and stopped by one goroutine at a time
+	hooks     []server.Hook          // of each server, for as long as it runs
+	endpoints []string
+}
+
+func startEmbedded(n int) (*embedded, error) {
+	e := &embedded{}
+	for i := range n {
+		m := miniredis.NewMiniRedis()
+		m.ClockTTL(true)
+		if err := m.Start(); err != nil {
+			e.close()
+			return nil, fmt.Errorf("start embedded node %d: %w", i+1, err)
+		}
+		e.servers = append(e.servers, m)
+		e.hooks = append(e.hooks, infoHook(rand.Text(), time.Now()))
+		e.endpoints = append(e.endpoints, "redis://"+m.Addr())
+		m.Server().SetPreHook(e.hooks[i])
+	}
+	return e, nil
+}
+
+// infoHook answers INFO server, which miniredis does not know and refuses in words that are not those of Redis.
+func infoHook(runID string, started time.Time) server.Hook {
+	return func(c *server.Peer, cmd string, _ ...string) bool {
+		if cmd != "INFO" {
+			return false
+		}
+		c.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\n", runID, int(time.Since(started).Seconds())))
+		return true
+	}
+}
+
+// stop closes the listener and every connection of a node: nobody reaches it any more. Its data stays, and goes on to expire.
+// (A master that comes back empty has forgotten whom it voted for. That is another story.)
+func (e *embedded) stop(node int) { e.servers[node].Close() }
+
+// restart brings a stopped node back, on the same port and with its data.
+func (e *embedded) restart(node int) error {
+	m := e.servers[node]
+	if err := m.Restart(); err != nil {
+		return err
+	}
+	m.Server().SetPreHook(e.hooks[node]) // a client that was faster than this is refused, and tries again
+	return nil
+}
+
+// close stops all nodes and waits for their goroutines.
+func (e *embedded) close() {
+	for _, m := range e.servers {
+		m.Close() // does nothing where it is stopped
+	}
+}

@@ -1,0 +1,102 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// change is a node that is stopped or brought back: planned, and then as it happened.
+type change struct {
+	at   time.Duration // since the start
+	node int           // its index
+	up   bool
+	err  error // why it did not come about
+}
+
+// planOutage stops two nodes, one after the other, so that both are gone for a while, and brings them back.
+func planOutage(total time.Duration) []change {
+	return []change{
+		{at: total * 20 / 100, node: 1, up: false},
+		{at: total * 25 / 100, node: 3, up: false},
+		{at: total * 45 / 100, node: 1, up: true},
+		{at: total * 50 / 100, node: 3, up: true},
+	}
+}
+
+// outage carries out a plan until ctx ends, and records each change as it is made.
+func outage(ctx context.Context, nodes *embedded, plan []change, record *recorder) {
+	for _, c := range plan {
+		if !sleep(ctx, c.at-record.elapsed()) {
+			return
+		}
+		if c.up {
+			c.at = record.elapsed()
+			c.err = nodes.restart(c.node)
+		} else {
+			nodes.stop(c.node)
+			c.at = record.elapsed()
+		}
+		record.changed(c, nodes.endpoints[c.node])
+	}
+}
+
+// changeText is a change as a line, behind its time.
+func changeText(c change, endpoint string) string {
+	node := fmt.Sprintf("node %d (%s)", c.node+1, endpoint)
+	switch {
+	case c.err != nil:
+		return fmt.Sprintf("%s could not be brought back: %v", node, c.err)
+	case c.up:
+		return node + " is back, with its data"
+	default:
+		return node + " stopped: listener and connections closed"
+	}
+}
+
+// phase is the time between two changes of the nodes.
+type phase struct {
+	from, to time.Duration
+	up       int // nodes
+}
+
+// splitPhases cuts a run at the changes that came about.
+func splitPhases(changes []change, total time.Duration, nodes int) []phase {
+	phases := []phase{{up: nodes}}
+	for _, c := range changes {
+		if c.err != nil {
+			continue
+		}
+		last := &phases[len(phases)-1]
+		last.to = c.at
+		up := last.up - 1
+		if c.up {
+			up = last.up + 1
+		}
+		phases = append(phases, phase{from: c.at, up: up})
+	}
+	last := &phases[len(phases)-1]
+	last.to = max(total, last.from)
+	return phases
+}
+
+// upAt returns how many nodes were up at a moment.
+func upAt(phases []phase, at time.Duration) int {
+	i := len(phases) - 1
+	for i > 0 && phases[i].from > at {
+		i--
+	}
+	return phases[i].up
+}
+
+// sleep waits for d, and reports false where ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,212 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The picture has a line per worker, with time running to the right.
+const (
+	laneLabel      = "%11s  "
+	laneLabelWidth = 13
+	leastColumns   = 24
+	mostColumns    = 240 // beyond, holds are as wide as waits are now
+	columnsPerTick = 6   // at least, so that the labels do not touch
+)
+
+// What fills a column: the left half of the block, the right half or all of it is the time for which the worker held the lock.
+const (
+	glyphLeft  = '▌'
+	glyphRight = '▐'
+	glyphBoth  = '█'
+	glyphWaits = '·'
+	glyphSleep = '~'
+	glyphLost  = 'x'
+	glyphLate  = '!'
+)
+
+// picture draws a trace into so many columns, with room for total. What is later than the trace stays empty.
+type picture struct {
+	trace   *trace
+	columns int
+	total   time.Duration
+}
+
+func newPicture(t *trace, width int, total time.Duration) picture {
+	return picture{t, min(max(width-laneLabelWidth, leastColumns), mostColumns), max(total, t.elapsed, 1)}
+}
+
+// lines returns the picture and what its signs mean.
+func (p picture) lines() (lines [][]span) {
+	lines = append(lines, p.axis(), p.upLine())
+	for worker := 1; worker <= p.trace.workers; worker++ {
+		lines = append(lines, p.lane(worker))
+	}
+	return append(lines, p.legend())
+}
+
+// instant is the middle of a half of a column. A lane shows what is true at that moment and no other: so two lanes with a lock at the
+// same place are two holders at the same time.
+func (p picture) instant(half int) time.Duration {
+	return p.total * time.Duration(2*half+1) / time.Duration(4*p.columns)
+}
+
+func (p picture) columnOf(at time.Duration) int {
+	return min(int(at*time.Duration(p.columns)/p.total), p.columns-1)
+}
+
+func label(text string) span { return span{fmt.Sprintf(laneLabel, text), ""} }
+
+// axis labels moments that are a round number of seconds apart.
+func (p picture) axis() []span {
+	steps := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}
+	step := steps[len(steps)-1]
+	if i := slices.IndexFunc(steps, func(s time.Duration) bool { return p.columnOf(min(s, p.total)) >= columnsPerTick }); i >= 0 {
+		step = steps[i]
+	}
+	row := []rune(strings.Repeat(" ", p.columns))
+	for at := time.Duration(0); at < p.total; at += step {
+		text := []rune(fmt.Sprintf("%gs", at.Seconds()))
+		if column := p.columnOf(at); column+len(text) <= p.columns {
+			copy(row[column:], text)
+		}
+	}
+	return []span{label(""), {strings.TrimRight(string(row), " "), dim}}
+}
+
+// upLine has the number of nodes that were up.
+func (p picture) upLine() []span {
+	phases := splitPhases(p.trace.changes, p.trace.elapsed, p.trace.nodes)
+	line := lineWriter{spans: []span{label("nodes up")}}
+	for column := range p.columns {
+		at := p.instant(2 * column)
+		if at > p.trace.elapsed {
+			break
+		}
+		up := upAt(phases, at)
+		if up < p.trace.nodes {
+			line.put([]rune(fmt.Sprint(up % 10))[0], red)
+		} else {
+			line.put([]rune(fmt.Sprint(up % 10))[0], dim)
+		}
+	}
+	return line.done()
+}
+
+func (p picture) lane(worker int) []span {
+	line := lineWriter{spans: []span{label(fmt.Sprintf("worker %d", worker))}}
+	for column := range p.columns {
+		line.put(p.glyph(worker, column))
+	}
+	return line.done()
+}
+
+// doing is what a worker does at a moment.
+type doing uint8
+
+const (
+	rests doing = iota
+	asksFor
+	holds
+	loses // holds, and does not renew
+	sleeps
+)
+
+func (p picture) doing(worker int, at time.Duration) doing {
+	t := p.trace
+	stop := t.stop
+	stopped := stop.worker == worker && stop.began <= at && (stop.wrote == 0 || at < stop.wrote)
+	if at > t.elapsed {
+		return rests
+	}
+	for _, h := range t.holds {
+		switch {
+		case h.worker != worker:
+		case h.began <= at && at < h.ended && stopped:
+			return loses
+		case h.began <= at && at < h.ended:
+			return holds
+		case h.asked <= at && at < h.began:
+			return asksFor
+		}
+	}
+	switch {
+	case stopped:
+		return sleeps
+	case slices.ContainsFunc(t.waiting, func(w wait) bool { return w.worker == worker && w.asked <= at }):
+		return asksFor
+	}
+	return rests
+}
+
+// glyph returns what a worker's lane has in a column. The two marks come before all else.
+func (p picture) glyph(worker, column int) (rune, style) {
+	if stop := p.trace.stop; stop.worker == worker {
+		switch {
+		case stop.wrote > 0 && p.columnOf(stop.wrote) == column:
+			return glyphLate, red
+		case stop.lost > 0 && p.columnOf(stop.lost) == column:
+			return glyphLost, red
+		}
+	}
+	left, right := p.doing(worker, p.instant(2*column)), p.doing(worker, p.instant(2*column+1))
+	holding := func(d doing) bool { return d == holds || d == loses }
+	color := green
+	if left == loses || right == loses {
+		color = yellow
+	}
+	switch {
+	case holding(left) && holding(right):
+		return glyphBoth, color
+	case holding(left):
+		return glyphLeft, color
+	case holding(right):
+		return glyphRight, color
+	case left == sleeps || right == sleeps:
+		return glyphSleep, yellow
+	case left == asksFor || right == asksFor:
+		return glyphWaits, dim
+	}
+	return ' ', ""
+}
+
+func (p picture) legend() []span {
+	return []span{
+		label(""),
+		{string(glyphBoth), green},
+		{" holds  ", ""},
+		{string(glyphWaits), dim},
+		{" waits  ", ""},
+		{string(glyphSleep), yellow},
+		{" stopped  ", ""},
+		{string(glyphLost), red},
+		{" lock lost  ", ""},
+		{string(glyphLate), red},
+		{" late write", ""},
+	}
+}
+
+// lineWriter puts runes of one style into one span.
+type lineWriter struct{ spans []span }
+
+func (w *lineWriter) put(r rune, s style) {
+	if last := len(w.spans) - 1; last > 0 && w.spans[last].style == s {
+		w.spans[last].text += string(r)
+		return
+	}
+	w.spans = append(w.spans, span{string(r), s})
+}
+
+// done returns the line without the spaces at its end.
+func (w *lineWriter) done() []span {
+	for last := len(w.spans) - 1; last > 0; last-- {
+		w.spans[last].text = strings.TrimRight(w.spans[last].text, " ")
+		if w.spans[last].text != "" {
+			break
+		}
+		w.spans = w.spans[:last]
+	}
+	return w.spans
+}

@@ -1,0 +1,196 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+)
+
+// maxOverlapsShown bounds the list of overlaps. One is enough to know that something is broken.
+const maxOverlapsShown = 10
+
+// topic is one thing that the demo shows: a heading, and what was seen of it.
+type topic struct {
+	heading string
+	text    []span
+}
+
+// text returns the report for people: what was seen, and the picture.
+func (r *report) text(l look) string {
+	width, _ := l.size()
+	width = max(width, leastColumns+laneLabelWidth)
+	var lines [][]span
+	if r.interrupted {
+		lines = append(lines, []span{{fmt.Sprintf("Ended early, after %s.", showSeconds(r.elapsed)), yellow}})
+	}
+	for _, t := range []topic{r.contention(), r.minority(), r.stoppedHolder(), r.fencing(), r.exclusion()} {
+		for i, line := range wrapText(t.text, width-laneLabelWidth-3) {
+			heading := ""
+			if i == 0 {
+				heading = t.heading
+			}
+			lines = append(lines, append([]span{{fmt.Sprintf("%-*s", laneLabelWidth+3, heading), bold}}, line...))
+		}
+	}
+	lines = append(lines, []span{})
+	lines = append(lines, newPicture(&r.trace, width, 0).lines()...)
+	lines = append(lines, r.faults()...)
+	var b strings.Builder
+	b.WriteString("\n")
+	for _, line := range lines {
+		b.WriteString(drawLine(line, 1<<20, l.color) + "\n")
+	}
+	return b.String()
+}
+
+func (r *report) contention() topic {
+	all := r.phases[0] // until a node is stopped, or a holder
+	if r.stop.worker != 0 {
+		all.to = min(all.to, r.stop.began)
+	}
+	return topic{"contention", plainSpan(fmt.Sprintf(
+		"%s wait for one lock, and a release hands it to the one who has waited longest: had %s, %d of them in turn, with %s and %s. With all nodes up, %s.",
+		cli.Plural(r.workers, "worker"), cli.Plural(len(r.holds), "time"), r.inTurn,
+		cli.Plural(int(r.handedOver), "hand-over"), cli.Plural(int(r.polls), "poll"), waitsText(waitsOf(r.holds, 0, all.to)),
+	))}
+}
+
+func waitsText(ws waits) string {
+	return fmt.Sprintf("wait: mean %s, p99 %s, max %s", showDuration(ws.mean()), showDuration(ws.percentile(99)), showDuration(ws.percentile(100)))
+}
+
+func (r *report) minority() topic {
+	const heading = "dead minority"
+	least := r.fewest()
+	gone := r.nodes - least.up
+	switch {
+	case !r.embedded:
+		return topic{heading, plainSpan("Not shown: the nodes are yours, so none was stopped.")}
+	case gone == 0:
+		return topic{heading, plainSpan("No node was stopped.")}
+	}
+	ws := waitsOf(r.holds, least.from, least.to)
+	noticed := "and no worker met an error"
+	switch {
+	case !r.calm():
+		noticed = "and the errors are below"
+	case r.unconfirmed > 0: // the lock was free again all the same, or at the end of its TTL
+		noticed = fmt.Sprintf("and the only error was %s that no quorum confirmed", cli.Plural(r.unconfirmed, "release"))
+	}
+	return topic{heading, plainSpan(fmt.Sprintf("%s of %s nodes were away from %s to %s: had %s meanwhile, %s. %s.",
+		capital(number(gone)), number(r.nodes), showSeconds(least.from), showSeconds(least.to), cli.Plural(len(ws), "time"), noticed, capital(waitsText(ws))))}
+}
+
+func (r *report) stoppedHolder() topic {
+	const heading = "stopped holder"
+	stop := &r.stop
+	next, found := r.successor()
+	switch {
+	case stop.worker == 0:
+		return topic{heading, plainSpan("No holder was stopped.")}
+	case stop.lost == 0:
+		return topic{heading, plainSpan(fmt.Sprintf("Worker %d was stopped at %s.", stop.worker, showSeconds(stop.began)))}
+	case !found:
+		return topic{heading, plainSpan(fmt.Sprintf("Worker %d was stopped at %s, and lost the lock at %s.",
+			stop.worker, showSeconds(stop.began), showSeconds(stop.lost)))}
+	}
+	return topic{heading, plainSpan(fmt.Sprintf(
+		"Worker %d had the lock and was stopped at %s, with no renewal any more: lost at %s (TTL %s), and worker %d had it %s later.",
+		stop.worker, showSeconds(stop.began), showSeconds(stop.lost), showDuration(r.ttl), next.worker, showDuration(next.began-stop.lost)))}
+}
+
+func (r *report) fencing() topic {
+	const heading = "fencing"
+	stop := &r.stop
+	if stop.wrote == 0 {
+		return topic{heading, plainSpan("No late write.")}
+	}
+	answer := span{answerText(stop.passed), green}
+	if stop.passed {
+		answer.style = red
+	}
+	return topic{heading, []span{
+		{fmt.Sprintf("Worker %d woke at %s and wrote, not knowing of it:", stop.worker, showSeconds(stop.wrote)), ""},
+		answer,
+		{fmt.Sprintf("by the store. The token was %d; the store had seen %d.", stop.token, stop.seen), ""},
+	}}
+}
+
+func (r *report) exclusion() topic {
+	if n := len(r.overlaps); n > 0 {
+		return topic{"exclusion", []span{{fmt.Sprintf("BROKEN: %s among %s.", cli.Plural(n, "overlap"), cli.Plural(len(r.holds), "hold")), red}}}
+	}
+	if len(r.holds) == 0 {
+		return topic{"exclusion", plainSpan("Nobody ever held the lock.")}
+	}
+	return topic{"exclusion", []span{
+		{"No two holds overlap:", green},
+		{fmt.Sprintf("the times of all %d are compared, and drawn here.", len(r.holds)), ""},
+	}}
+}
+
+// faults has a line for everything that should not have been.
+func (r *report) faults() (lines [][]span) {
+	add := func(format string, args ...any) { lines = append(lines, []span{{fmt.Sprintf(format, args...), red}}) }
+	for _, c := range r.changes {
+		if c.err != nil {
+			add("node %d could not be brought back: %v", c.node+1, c.err)
+		}
+	}
+	for _, counted := range []struct {
+		n    int
+		what string
+	}{
+		{r.lost, "lost while held, without being stopped"},
+		{r.wronged, "refused by the store while held"},
+	} {
+		if counted.n > 0 {
+			add("%s %s", cli.Plural(counted.n, "time"), counted.what)
+		}
+	}
+	for _, text := range r.errors {
+		add("error: %s", text)
+	}
+	if more := r.failed - len(r.errors); more > 0 {
+		add("and %s", cli.Plural(more, "more error"))
+	}
+	for i, o := range r.overlaps {
+		if i == maxOverlapsShown {
+			add("and %s", cli.Plural(len(r.overlaps)-i, "more overlap"))
+			break
+		}
+		add("overlap: worker %d began %v before worker %d ended, at %s",
+			o.second.worker, o.first.ended-o.second.began, o.first.worker, showSeconds(o.second.began))
+	}
+	return lines
+}
+
+func plainSpan(text string) []span { return []span{{text, ""}} }
+
+// showSeconds is a moment of the run: "3.0 s".
+func showSeconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+// showDuration is a short time: "12.3 ms", "1.98 s".
+func showDuration(d time.Duration) string {
+	switch {
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	default:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
+}
+
+// number writes small numbers out.
+func number(n int) string {
+	words := []string{"none", "one", "two", "three", "four", "five"}
+	if n < len(words) {
+		return words[n]
+	}
+	return fmt.Sprint(n)
+}
+
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }

@@ -1,0 +1,152 @@
+package demo
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// wide is a plain look in which no sentence is broken.
+var wide = look{size: func() (int, int) { return 400, 50 }}
+
+func reportOf(harm func(*trace)) report {
+	t := story()
+	if harm != nil {
+		harm(&t)
+	}
+	r := newReport(t)
+	r.embedded, r.ttl = true, 400*ms
+	r.handedOver, r.polls = 4, 1
+	return r
+}
+
+func TestReportSaysWhatIsSeen(t *testing.T) {
+	r := reportOf(nil)
+	if err := r.err(); err != nil {
+		t.Errorf("got %v, want nil", err)
+	}
+	got := r.text(wide)
+	for _, want := range []string{
+		"contention      3 workers wait for one lock, and a release hands it to the one who has waited longest: had 5 times, 5 of them in turn, " +
+			"with 4 hand-overs and 1 poll. With all nodes up, wait: mean 150 ms, p99 300 ms, max 300 ms.\n",
+		"dead minority   Two of five nodes were away from 0.6 s to 0.8 s: had 0 times meanwhile, and no worker met an error.",
+		"stopped holder  Worker 2 had the lock and was stopped at 1.1 s, with no renewal any more: lost at 1.4 s (TTL 400 ms), " +
+			"and worker 1 had it 50.0 ms later.\n",
+		"fencing         Worker 2 woke at 1.6 s and wrote, not knowing of it: REFUSED by the store. The token was 41; the store had seen 43.\n",
+		"exclusion       No two holds overlap: the times of all 5 are compared, and drawn here.\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant in it\n%s", got, want)
+		}
+	}
+}
+
+func TestReportKeepsToTheWidth(t *testing.T) {
+	r := reportOf(nil)
+	for _, width := range []int{80, 120} {
+		text := r.text(look{size: func() (int, int) { return width, 24 }})
+		for line := range strings.Lines(text) {
+			line = strings.TrimSuffix(line, "\n")
+			if utf8.RuneCountInString(line) > width || strings.HasSuffix(line, " ") {
+				t.Errorf("width %d: got %q", width, line)
+			}
+		}
+		if lines := strings.Count(text, "\n"); lines > 26 {
+			t.Errorf("width %d: got %d lines, more than a screen", width, lines)
+		}
+	}
+}
+
+func TestReportIsColouredOnlyWhereItMayBe(t *testing.T) {
+	r := reportOf(nil)
+	if got := r.text(wide); strings.Contains(got, "\x1b") {
+		t.Errorf("got escape sequences in %q", got)
+	}
+	coloured := wide
+	coloured.color = true
+	if got := r.text(coloured); !strings.Contains(got, "\x1b[32mREFUSED\x1b[0m") {
+		t.Errorf("got %q, want the answer in green", got)
+	}
+}
+
+func TestWhatIsWrongFailsAndIsShown(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		harm  func(*trace)
+		want  error
+		shown string // in the report
+	}{
+		{"overlap", func(t *trace) { t.holds[2].began -= 8 * ms }, errOverlap, "overlap: worker 3 began 8ms before worker 2 ended, at 0.5 s\n"},
+		{"overlap with a lost lock", func(t *trace) { t.holds[4].began = 1399 * ms }, errOverlap, "BROKEN: 1 overlap among 5 holds."},
+		{"stale write taken", func(t *trace) { t.stop.passed = true }, errStalePassed, ": TAKEN by the store."},
+		{"holder refused", func(t *trace) { t.wronged = 1 }, errWronged, "1 time refused by the store while held\n"},
+		{"nothing", func(t *trace) { t.holds = nil }, errNothingAcquired, "Nobody ever held the lock."},
+		{"no loss", func(t *trace) { t.stop.err = nil }, errNotLost, ""},
+		{"released", func(t *trace) { t.stop.err = redlock.ErrReleased }, errNotLost, ""},
+		{"no late write", func(t *trace) { t.stop.wrote = 0 }, errNoLateWrite, "No late write."},
+		{"no stop", func(t *trace) { t.stop = stoppage{} }, errNoLateWrite, "No holder was stopped."},
+	} {
+		r := reportOf(c.harm)
+		if err := r.err(); !errors.Is(err, c.want) || cli.ExitStatus(err) != cli.ExitFailed {
+			t.Errorf("%s: got %v, want %v and status %d", c.name, err, c.want, cli.ExitFailed)
+		}
+		text := r.text(wide)
+		if !strings.Contains(text, c.shown) {
+			t.Errorf("%s: got\n%s\nwant in it %q", c.name, text, c.shown)
+		}
+		if denied := strings.Contains(text, "No two holds overlap"); denied && (len(r.overlaps) > 0 || len(r.holds) == 0) {
+			t.Errorf("%s: got\n%s\nwhich claims too much", c.name, text)
+		}
+	}
+}
+
+func TestReportClaimsNoMoreThanWasSeen(t *testing.T) {
+	for name, harm := range map[string]func(*trace){
+		"lost":        func(t *trace) { t.lost++ },
+		"failed":      func(t *trace) { t.failed++ },
+		"unconfirmed": func(t *trace) { t.unconfirmed++ },
+		"wronged":     func(t *trace) { t.wronged++ },
+	} {
+		r := reportOf(harm)
+		if got := r.text(wide); strings.Contains(got, "no worker met an error") {
+			t.Errorf("%s: got\n%s", name, got)
+		}
+	}
+}
+
+func TestInterruptedDemoIsNotBlamedForWhatItDidNotShow(t *testing.T) {
+	r := reportOf(func(t *trace) { t.stop, t.changes = stoppage{}, nil })
+	r.interrupted = true
+	if err := r.err(); err != nil {
+		t.Errorf("got %v, want nil", err)
+	}
+	if got := r.text(wide); !strings.Contains(got, "Ended early, after 2.0 s.") || !strings.Contains(got, "No node was stopped.") {
+		t.Errorf("got\n%s\nwant that it ended early, and no node stopped", got)
+	}
+}
+
+func TestNodeThatDidNotComeBackStaysAway(t *testing.T) {
+	r := reportOf(func(t *trace) { t.changes = []change{{at: 1}, {at: 2, up: true, err: errors.New("address in use")}} })
+	if len(r.phases) != 2 || r.phases[1].up != 4 || r.phases[1].to != 2*time.Second {
+		t.Errorf("got %+v, want 4 nodes up until the end", r.phases)
+	}
+	if got := r.text(wide); !strings.Contains(got, "node 1 could not be brought back: address in use") {
+		t.Errorf("got\n%s\nwant why the node is away", got)
+	}
+}
+
+func TestLostLockIsHeldUntilItsValidityEnded(t *testing.T) {
+	for _, c := range []struct{ now, left, want time.Duration }{
+		{20, 0, 20},  // a quorum no longer had it
+		{20, -3, 17}, // it expired, and was noticed later
+	} {
+		if got := endOfLost(c.now, c.left); got != c.want {
+			t.Errorf("now %d, left %d: got %d, want %d", c.now, c.left, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+// Package doctor is `redlock doctor`: it examines whether masters are fit for locks.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+const (
+	dialTimeout = 2 * time.Second
+	// bound is for all questions to one master. Masters are asked side by side, so that it is for all of them too.
+	bound = 8 * time.Second
+)
+
+// NewCommand returns `redlock doctor`.
+func NewCommand() *cobra.Command {
+	var nodes masters.Flags
+	var ttl time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor [flags]",
+		Short: "Tell whether masters are fit for locks",
+		Long: `doctor asks every master what its vote depends on: whether it is there and lets us in, is a master of its own,
+keeps what it is given, can prove that it has forgotten nothing, answers in time, and has the right time. It writes one
+key per master, redquorum:doctor:*, and deletes it. It gives a new master its memory marker, redquorum:memory, as any
+client does, and makes none vote.
+
+Each finding has a severity: an error means that the vote of this master does not count or must not be relied on, a
+warning that it works today, a note that it is good to know.
+
+Exit status: 0 when a majority of the masters is without an error; 1 when it is not; 64 for a wrong command line.`,
+		Example: `  redlock doctor --nodes redis://a:6379,redis://b:6379,redis://c:6379
+  redlock doctor --nodes-file /etc/redlock/nodes --ttl 10s
+  redlock doctor --json | jq '.nodes[].findings[]'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 { // not shown: it may be an endpoint with a password
+				return cli.Usagef("doctor takes no arguments; give the endpoints of masters to --nodes")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if ttl < cli.MinTTL || ttl > nodes.MaxTTL {
+				return cli.Usagef("--ttl: %v is not between %v and the maximum TTL of %v", ttl, cli.MinTTL, nodes.MaxTTL)
+			}
+			endpoints, err := nodes.Endpoints(cmd)
+			if err != nil {
+				return err
+			}
+			d := &doctor{endpoints: endpoints, prefix: nodes.KeyPrefix, limits: limits{ttl, nodes.MaxTTL, nodes.Strict}, clock: clock.System()}
+			report, err := d.examine(cmd.Context())
+			if err != nil {
+				return err
+			}
+			write := writeDiagnosis
+			if asJSON {
+				write = cli.WriteJSON[diagnosis]
+			}
+			if err := write(cmd.OutOrStdout(), report); err != nil {
+				return err
+			}
+			if !report.Safe {
+				return cli.StatusError{Status: cli.ExitFailed}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().DurationVar(&ttl, "ttl", cli.DefaultTTL, "the TTL that locks are to have")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	nodes.Add(cmd)
+	return cmd
+}
+
+// doctor examines masters.
+type doctor struct {
+	endpoints []string
+	prefix    string
+	limits
+	clock clock.Clock
+}
+
+// examine asks all masters, side by side, and judges what they say. The error is that of an endpoint.
+func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
+	nodes, err := d.dial()
+	defer closeAll(nodes)
+	if err != nil {
+		return diagnosis{}, err
+	}
+	// A Locker knows whose vote would not count, and why. It makes no new master vote: those who
+	// hold locks may rely on that.
+	locker, err := redlock.NewFromNodes(nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL), redlock.WithKeyPrefix(d.prefix),
+		redlock.WithQuarantine(redlock.QuarantineStrict))
+	if err != nil {
+		return diagnosis{}, cli.InvalidUsage(err)
+	}
+	defer locker.Close() //nolint:errcheck // it has locked nothing
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	all := make([]facts, len(nodes))
+	var met, examined sync.WaitGroup
+	met.Add(len(nodes))
+	votes := sync.OnceValue(func() []redlock.NodeStats {
+		met.Wait()
+		masters.AwaitVotes(ctx, d.clock, locker, masters.AllDecided)
+		return locker.Stats().Nodes
+	})
+	for i, node := range nodes {
+		examined.Go(func() {
+			p := probe{node: (*pipeline.Node)(node), clock: d.clock, prefix: d.prefix}
+			connected := p.connect(ctx, &all[i])
+			met.Done()
+			all[i].takeVote(votes()[i]) // before the questions: the last of them ends all other talk on the connection
+			if connected {
+				p.ask(ctx, &all[i])
+			}
+		})
+	}
+	examined.Wait()
+	return diagnose(all, d.limits), nil
+}
+
+// dial returns a node for each endpoint, with a connection of its own. The nodes are to be closed, on an error too.
+func (d *doctor) dial() (nodes []*pool.Node, err error) {
+	for i, endpoint := range d.endpoints {
+		node, err := pool.NewNode(endpoint, pool.WithClock(d.clock), pool.WithClientName("redlock-doctor"),
+			pool.WithDialTimeout(dialTimeout))
+		if errors.Is(err, pool.ErrEndpoint) {
+			return nodes, cli.Usagef("endpoint %d: %w", i+1, err)
+		}
+		if err != nil {
+			return nodes, fmt.Errorf("endpoint %d: %w", i+1, err)
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
+}
+
+func closeAll(nodes []*pool.Node) {
+	var all sync.WaitGroup
+	for _, node := range nodes {
+		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil
+	}
+	all.Wait()
+}

@@ -1,0 +1,63 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+)
+
+// No test lets the machine sleep. What wakes redlock in time is a timer of the kernel on the clock
+// that goes on meanwhile.
+func TestRunningCommandIsWatchedByAnAlarm(t *testing.T) {
+	t.Parallel()
+	_, urls := clitest.StartServers(t, 3)
+	ready := filepath.Join(t.TempDir(), "ready")
+	cmd := clitest.Process(t, urls, "run", "--name", "x", "--", "sh", "-c", `: > "$0"; read x`, ready)
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	clitest.WaitFor(t, "the command runs", exists(ready))
+	dir := fmt.Sprintf("/proc/%d/", cmd.Process.Pid)
+	clitest.WaitFor(t, "an alarm of more than a nap", func() bool {
+		fds, err := filepath.Glob(dir + "fd/*")
+		for _, fd := range fds {
+			target, _ := os.Readlink(fd) //nolint:errcheck // it may be closed
+			if !strings.Contains(target, "timerfd") {
+				continue
+			}
+			text, _ := os.ReadFile(dir + "fdinfo/" + filepath.Base(fd)) //nolint:errcheck // it may be closed
+			_, value, found := strings.Cut(string(text), "it_value: (")
+			var seconds int
+			if _, err := fmt.Sscanf(value, "%d,", &seconds); found && err == nil && strings.Contains(string(text), "clockid: 7\n") && seconds > 10 {
+				return true
+			}
+		}
+		return err != nil
+	})
+	require.NoError(t, stdin.Close())
+	assert.Equal(t, 1, clitest.Await(t, cmd), "read found the end")
+}
+
+// Where there are no alarms, a nap is the bound.
+func TestCommandIsKilledWithinANapAfterTheMachineSlept(t *testing.T) {
+	playScene(t, func(sc *scene) {
+		sc.after(5500 * time.Millisecond)
+		sc.s.clock.(*clocktest.Clock).Suspend(time.Hour)
+		sc.after(clock.MaxNap)
+		sc.want(t, "killed@1h0m6s")
+		if status := sc.exits(137); status != cli.ExitLost {
+			t.Errorf("got status %d, want %d", status, cli.ExitLost)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+)
+
+// stopsAndGoesOn presses ^Z, and continues the job once the shell has noticed. What runs then ends
+// with a status of 6 when a file is there.
+func stopsAndGoesOn(t *testing.T, urls []string, keys, command string) {
+	t.Helper()
+	goOn := filepath.Join(t.TempDir(), "go on")
+	term, shell := startOnTerminal(t, urls, "-mc", fmt.Sprintf(`GO_ON='%s'; export GO_ON; "$0" run --name outer -- %s
+		echo "stopped"; read x; fg >/dev/null; echo "status=$?"`, goOn, command))
+	term.press(t, keys)
+	term.awaitText(t, "ready")
+	term.press(t, "\x1a")
+	term.awaitText(t, "stopped")
+	require.NoError(t, os.WriteFile(goOn, nil, 0o600))
+	term.press(t, "continue\n")
+	term.awaitText(t, "status=6")
+	clitest.Await(t, shell)
+}
+
+// spin waits for the file without starting anything: a shell that does stops with it only (vfork).
+const spin = `while ! [ -e "$GO_ON" ]; do :; done; exit 6`
+
+// A redlock run that ^Z stops sends SIGSTOP to itself.
+func TestSuspendKeyStopsARunWithinARun(t *testing.T) {
+	t.Parallel()
+	_, urls := clitest.StartServers(t, 3)
+	stopsAndGoesOn(t, urls, "", fmt.Sprintf(`"$0" run --name inner --nodes %s -- sh -c 'echo ready; %s'`, strings.Join(urls, ","), spin))
+}
+
+func TestCommandThatStopsItselfForTheSuspendKeyTakesTheJobAlong(t *testing.T) {
+	t.Parallel()
+	_, urls := clitest.StartServers(t, 3)
+	stopsItself := fmt.Sprintf(`trap "kill -STOP \$\$" TSTP; echo ready; %s`, spin)
+	stopsAndGoesOn(t, urls, "", fmt.Sprintf(`sh -c '%s'`, stopsItself))
+	stopsAndGoesOn(t, urls, "first\n", fmt.Sprintf(`sh -c 'read x; %s'`, stopsItself)) // it has the terminal
+}

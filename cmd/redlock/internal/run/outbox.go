@@ -1,0 +1,92 @@
+package run
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+const (
+	outboxRoom  = 256 << 10   // bytes that wait to be written: some thousand lines of the log
+	outboxBound = time.Second // for what nobody has read once all is over
+)
+
+// outbox is an io.Writer that never blocks: a reader of stderr that is stuck must not delay a
+// renewal, a signal or the release. Messages wait in order, up to outboxRoom; those beyond are
+// dropped, and the reader is told how many.
+type outbox struct {
+	w     io.Writer
+	clock clock.Clock
+	note  func(dropped int) []byte // what the reader is told of messages that were dropped
+
+	mu      sync.Mutex // guards the fields below; never held over a write
+	queue   [][]byte   // a message each
+	size    int        // of the queue and of what is being written, in bytes
+	dropped int
+	idle    chan struct{} // closed when everything has been written; nil while it is
+}
+
+func newOutbox(w io.Writer, clk clock.Clock, note func(int) []byte) *outbox {
+	return &outbox{w: w, clock: clk, note: note}
+}
+
+// Write takes a message. There is no error: nobody could do anything about it.
+func (o *outbox) Write(message []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.size+len(message) > outboxRoom {
+		o.dropped++
+		return len(message), nil
+	}
+	o.queue = append(o.queue, append([]byte(nil), message...)) // the caller may use its bytes again
+	o.size += len(message)
+	if o.idle == nil {
+		o.idle = make(chan struct{})
+		// It ends when all is written, or with the process: flush waits no longer than its bound.
+		go o.drain()
+	}
+	return len(message), nil
+}
+
+func (o *outbox) drain() {
+	for {
+		o.mu.Lock()
+		if len(o.queue) == 0 && o.dropped > 0 {
+			o.queue = append(o.queue, o.note(o.dropped))
+			o.size += len(o.queue[0])
+			o.dropped = 0
+		}
+		if len(o.queue) == 0 {
+			close(o.idle)
+			o.idle = nil
+			o.mu.Unlock()
+			return
+		}
+		message := o.queue[0]
+		o.queue = o.queue[1:]
+		o.mu.Unlock()
+		_, _ = o.w.Write(message) //nolint:errcheck // when nobody takes it any more there is nobody to tell so
+		o.mu.Lock()
+		o.size -= len(message)
+		o.mu.Unlock()
+	}
+}
+
+// flush waits until everything is written, for outboxBound at most.
+func (o *outbox) flush() {
+	o.mu.Lock()
+	idle := o.idle
+	o.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	late := make(chan struct{})
+	timer := o.clock.AfterFunc(outboxBound, func() { close(late) })
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-late:
+	}
+}

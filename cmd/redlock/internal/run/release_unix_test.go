@@ -1,0 +1,62 @@
+//go:build unix
+
+package run
+
+import (
+	"bytes"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// releaseAfter runs a command, lets a master fail meanwhile, and returns what redlock has to say
+// when the command has ended.
+func releaseAfter(t *testing.T, urls []string, want int, fail func(), flags ...string) string {
+	t.Helper()
+	ready := filepath.Join(t.TempDir(), "ready")
+	cmd := clitest.Process(t, urls, append(append([]string{"run", "--name", "x"}, flags...),
+		"--", "sh", "-c", `: > "$0"; read x; exit $1`, ready, strconv.Itoa(want))...)
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	require.NoError(t, cmd.Start())
+	clitest.WaitFor(t, "the command runs", exists(ready))
+	fail()
+	require.NoError(t, stdin.Close())
+	assert.Equal(t, want, clitest.Await(t, cmd))
+	return stderr.String()
+}
+
+func TestMasterThatMissesTheReleaseIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, fail := range []func(*redistest.Server) error{(*redistest.Server).Kill, (*redistest.Server).Stop} {
+		servers, urls := clitest.StartServers(t, 3)
+		want := `redlock: the key of lock "x" may stay for up to 30s at ` + servers[1].URL() + "\n"
+		assert.Equal(t, want, releaseAfter(t, urls, 5, func() { require.NoError(t, fail(servers[1])) }))
+	}
+}
+
+// Cron would mail it after each run, and the next one has the lock all the same.
+func TestMasterThatMissesTheReleaseOfACommandThatWentWellIsLoggedOnly(t *testing.T) {
+	t.Parallel()
+	servers, urls := clitest.StartServers(t, 3)
+	assert.Empty(t, releaseAfter(t, urls, 0, func() { require.NoError(t, servers[1].Stop()) }))
+	servers, urls = clitest.StartServers(t, 3)
+	assert.Contains(t, releaseAfter(t, urls, 0, func() { require.NoError(t, servers[1].Stop()) }, "--verbose"),
+		`the key of lock "x" may stay for up to 30s at `+servers[1].URL())
+}
+
+func TestMasterThatNeverHadTheKeyIsNotNamed(t *testing.T) {
+	t.Parallel()
+	servers, urls := clitest.StartServers(t, 3)
+	clitest.Admit(t, urls...)
+	require.NoError(t, servers[1].Kill())
+	assert.Empty(t, releaseAfter(t, urls, 5, func() {}))
+}

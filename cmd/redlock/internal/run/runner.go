@@ -1,0 +1,173 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// What the command finds in its environment.
+const (
+	nameVariable  = "REDLOCK_NAME"
+	fenceVariable = "REDLOCK_FENCE"
+	untilVariable = "REDLOCK_UNTIL"
+)
+
+// untilLayout is RFC 3339 with milliseconds.
+const untilLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// runner is one redlock run.
+type runner struct {
+	flags    *flags
+	locker   *redlock.Locker
+	clock    clock.Clock
+	signals  chan os.Signal
+	messages messages
+	path     string // of the command
+	argv     []string
+
+	lost       bool // the lock was, which is told
+	unreleased bool // a quorum of masters has not confirmed that the lock is free
+}
+
+// run acquires, runs, releases, in this order whatever happens, and returns the exit status as an error.
+func (r *runner) run(ctx context.Context) (err error) {
+	defer func() { r.close(err == nil || cli.ExitStatus(err) == 0) }()
+	lock, err := r.acquire(ctx, r.signals)
+	if err != nil {
+		return r.notAcquired(ctx, err)
+	}
+	acquired := r.clock.Now()
+	notify(r.signals, runningSignals) // before the command could miss one
+	command, err := startChild(r.path, r.argv, r.environment(os.Environ(), lock))
+	if err != nil {
+		r.release(lock)
+		return r.messages.end("not-run", cli.StatusError{Status: cli.ExitNotExecutable, Err: fmt.Errorf("cannot run %s: %w", r.argv[0], err)})
+	}
+	s := &supervisor{
+		lock: lock, command: command, grace: r.flags.grace(), clock: r.clock, signals: r.signals, messages: r.messages,
+		job: newJobControl(command, r.messages), killRest: r.flags.killRest,
+	}
+	if r.flags.maxHold > 0 {
+		s.holdEnds = acquired.Add(r.flags.maxHold)
+	}
+	status := s.supervise()
+	if r.lost = s.lost; r.lost {
+		_ = lock.Unlock(context.Background()) //nolint:errcheck // it is no longer held, or about to end: that was told
+	} else {
+		r.release(lock)
+	}
+	if status == 0 {
+		return nil
+	}
+	return cli.StatusError{Status: status}
+}
+
+// release gives the lock back. The command has ended, so that its status stands whatever becomes of this.
+func (r *runner) release(lock *redlock.Lock) {
+	err := lock.Unlock(context.Background()) // within the node timeout
+	r.unreleased = err != nil
+	switch {
+	case err == nil:
+	case errors.Is(err, redlock.ErrLost):
+		r.messages.say("not-released", "lock %q was no longer ours when it was released: %s", r.flags.name, strings.TrimPrefix(err.Error(), "redlock: "))
+	default:
+		r.messages.say("not-released", "lock %q may stay for up to %v: %s", r.flags.name, r.flags.ttl, strings.TrimPrefix(err.Error(), "redlock: "))
+	}
+}
+
+// close waits a second at most for masters that have not confirmed what they were sent, releases
+// above all, and names those that have not then.
+//
+// A lock that is lost is told already: its masters are away. When all went well, enough masters are
+// free for the next one, and cron would mail the same line after each run for as long as one master
+// hangs.
+func (r *runner) close(well bool) {
+	err := r.locker.Close()
+	if err == nil || !r.flags.verbose && (r.lost || well && !r.unreleased) {
+		return
+	}
+	var late []string
+	for _, n := range r.locker.Stats().Nodes {
+		if n.Dropped > 0 {
+			late = append(late, n.Endpoint)
+		}
+	}
+	r.messages.say("not-delivered", "the key of lock %q may stay for up to %v at %s", r.flags.name, r.flags.ttl, strings.Join(late, ", "))
+}
+
+// environment returns the environment of the command: ours without the passwords of the masters, and without what an outer redlock
+// run has told us.
+func (r *runner) environment(ours []string, lock *redlock.Lock) []string {
+	env := make([]string, 0, len(ours)+3)
+	for _, variable := range ours {
+		switch name, _, _ := strings.Cut(variable, "="); name {
+		case masters.Variable, nameVariable, fenceVariable, untilVariable:
+		default:
+			env = append(env, variable)
+		}
+	}
+	env = append(env, nameVariable+"="+r.flags.name, untilVariable+"="+lock.Until().Format(untilLayout))
+	if r.flags.fence {
+		env = append(env, fenceVariable+"="+strconv.FormatInt(lock.Fence(), 10))
+	}
+	return env
+}
+
+// notAcquired says why there is no lock, and returns the exit status as an error.
+func (r *runner) notAcquired(ctx context.Context, err error) error {
+	var ended interrupted
+	switch {
+	case errors.As(err, &ended):
+		return r.messages.end("interrupted", cli.StatusError{Status: cli.ExitSignal + ended.number(), Err: ended})
+	case errors.Is(err, redlock.ErrTaken):
+		return r.messages.end("taken", cli.StatusError{Status: r.flags.conflictStatus, Err: errors.New(r.takenText(ctx))})
+	case errors.Is(err, redlock.ErrInvalid):
+		return cli.InvalidUsage(err)
+	default:
+		return r.messages.end("no-quorum", cli.StatusError{Status: cli.ExitNoQuorum, Err: err}, r.locker.Stats().Nodes...)
+	}
+}
+
+// takenText says who has the lock, where the masters tell.
+func (r *runner) takenText(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, holderBound)
+	defer cancel()
+	status, err := r.locker.Inspect(ctx, r.flags.name)
+	text := fmt.Sprintf("lock %q is taken", r.flags.name)
+	if err == nil && status.Owner != "" {
+		text += " by " + strconv.QuoteToGraphic(status.Owner)
+	}
+	if r.flags.wait > 0 {
+		text += fmt.Sprintf(", and was for the last %v", r.flags.wait)
+	}
+	return text
+}
+
+// holderBound is how long the name of a lock's holder is worth waiting for.
+const holderBound = time.Second
+
+// findCommand looks a command up as a shell does. It is done before the lock is asked for: who mistyped need not wait.
+func findCommand(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil || errors.Is(err, exec.ErrDot): // whoever has . in PATH means it
+		return path, nil
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR):
+		return "", cli.StatusError{Status: cli.ExitNotExecutable, Err: err}
+	default:
+		return "", cli.StatusError{Status: cli.ExitNotFound, Err: err}
+	}
+}

@@ -1,0 +1,42 @@
+//go:build unix
+
+package run
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// endingSignals end a wait for the lock, and are passed on to the command once it runs.
+var endingSignals = []os.Signal{
+	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+}
+
+// runningSignals are of interest only once the command runs.
+var runningSignals = []os.Signal{syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT}
+
+// notify asks for signals, except for those that our parent wants to be ignored: nohup.
+//
+// Each has a channel with room for one. So several of one kind may count as one, as they do for the
+// kernel, and a flood of one (a window that is resized) displaces no other.
+func notify(signals chan<- os.Signal, wanted []os.Signal) {
+	for _, s := range wanted {
+		if signal.Ignored(s) {
+			continue
+		}
+		pending := make(chan os.Signal, 1)
+		signal.Notify(pending, s)
+		go func() { // ends with the process
+			for s := range pending {
+				signals <- s
+			}
+		}()
+	}
+}
+
+// ignorePipes keeps a pipe that nobody reads from ending us. A command that is started later does
+// not inherit it, as it would if the signal were ignored.
+func ignorePipes() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody listens
+}

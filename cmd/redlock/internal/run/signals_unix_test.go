@@ -1,0 +1,37 @@
+//go:build unix
+
+package run
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+)
+
+// The test is sent the signals itself; nothing else of it heeds them.
+func TestFloodOfOneSignalDisplacesNoOther(t *testing.T) {
+	t.Cleanup(func() { signal.Reset(syscall.SIGWINCH, syscall.SIGUSR2) })
+	signals := make(chan os.Signal)
+	notify(signals, []os.Signal{syscall.SIGWINCH, syscall.SIGUSR2})
+	for range 3000 {
+		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGWINCH))
+	}
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGUSR2))
+	late := time.After(clitest.Patience)
+	for {
+		select {
+		case s := <-signals:
+			if s == syscall.SIGUSR2 {
+				return
+			}
+		case <-late:
+			t.Fatal("SIGUSR2 was lost")
+		}
+	}
+}

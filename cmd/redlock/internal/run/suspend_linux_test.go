@@ -1,0 +1,174 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+)
+
+// suspended is a job on a terminal, of which a member ignores ^Z and writes the time into a file,
+// and another forks all the time.
+type suspended struct {
+	term  *terminal
+	shell *exec.Cmd
+	pulse string // of the member
+	trace string // grows with each process of the forking one
+	pid   int    // of the member that ignores ^Z
+}
+
+// startSuspended starts the job from a shell that runs the script behind it. In main, the process
+// itself, "$0" is a file for its number.
+func startSuspended(t *testing.T, urls []string, name, flags, main, script string) *suspended {
+	t.Helper()
+	dir := t.TempDir()
+	s := &suspended{pulse: filepath.Join(dir, "pulse"), trace: filepath.Join(dir, "trace")}
+	members := fmt.Sprintf(`(trap "" TSTP; exec %s) & (trap "" TSTP; while :; do (echo >> %s); done) & `,
+		strings.Join(asPart(t, "beat", s.pulse), " "), s.trace)
+	s.term, s.shell = startOnTerminal(t, urls, "-mc", fmt.Sprintf(`"$0" run --name %s %s -- sh -c '%secho ready; %s' %s; %s`,
+		name, flags, members, main, filepath.Join(dir, "main"), script))
+	s.term.awaitText(t, "ready")
+	clitest.WaitFor(t, "the members run", func() bool {
+		var err error
+		s.pid, _, err = readBeat(s.pulse)
+		return err == nil && exists(s.trace)()
+	})
+	t.Cleanup(func() {
+		if group, err := syscall.Getpgid(s.pid); err == nil {
+			_ = syscall.Kill(-group, syscall.SIGKILL) //nolint:errcheck // it has ended, if all went well
+		}
+	})
+	return s
+}
+
+// marks is what changes as long as a member runs.
+func (s *suspended) marks(t *testing.T) string {
+	t.Helper()
+	_, last, err := readBeat(s.pulse)
+	require.NoError(t, err)
+	trace, err := os.Stat(s.trace)
+	require.NoError(t, err)
+	return fmt.Sprint(last, trace.Size())
+}
+
+func (s *suspended) awaitProgress(t *testing.T) {
+	t.Helper()
+	_, before, err := readBeat(s.pulse)
+	require.NoError(t, err)
+	clitest.WaitFor(t, "the member goes on", func() bool {
+		_, last, err := readBeat(s.pulse)
+		return err == nil && last > before
+	})
+}
+
+func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
+	t.Parallel()
+	_, urls := clitest.StartServers(t, 3)
+	s := startSuspended(t, urls, "x", "--ttl 1s", "wait", `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`)
+	group, err := syscall.Getpgid(s.pid)
+	require.NoError(t, err)
+	s.term.press(t, "\x1a")
+	s.term.awaitText(t, "stopped")
+	assert.True(t, groupStill(group), "all of the group")
+	before := s.marks(t)
+	status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "--wait", "20s", "true")
+	require.Equal(t, 0, status, stderr)
+	assert.Equal(t, before, s.marks(t), "while another had the lock")
+	s.term.press(t, "continue\n")
+	s.term.awaitText(t, "status=70")
+	assert.Equal(t, before, s.marks(t), "when redlock went on")
+	clitest.WaitFor(t, "the group is gone", func() bool { return groupDead(group) })
+	clitest.Await(t, s.shell)
+}
+
+func TestSuspendedCommandGoesOnUnderItsLockAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	_, urls := clitest.StartServers(t, 3)
+	const fg = `read x; fg >/dev/null; `
+	s := startSuspended(t, urls, "x", "", "wait", `echo "stop 1"; `+fg+`echo "stop 2"; `+fg+`echo "status=$?"`)
+	for _, stop := range []string{"stop 1", "stop 2"} {
+		s.term.press(t, "\x1a")
+		s.term.awaitText(t, stop)
+		s.term.press(t, "continue\n")
+		s.awaitProgress(t)
+	}
+	group, err := syscall.Getpgid(s.pid)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(-group, syscall.SIGKILL))
+	s.term.awaitText(t, "status=137")
+	clitest.Await(t, s.shell)
+}
+
+// The process that was started dies while all is stopped; what it leaves goes on, and is waited
+// for.
+func TestCommandThatDiesWhileSuspendedLeavesARestThatGoesOn(t *testing.T) {
+	t.Parallel()
+	_, urls := clitest.StartServers(t, 3)
+	s := startSuspended(t, urls, "x", "", `echo $$ > "$0"; wait`, `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`)
+	main := pidIn(t, filepath.Join(filepath.Dir(s.pulse), "main"))
+	s.term.press(t, "\x1a")
+	s.term.awaitText(t, "stopped")
+	require.NoError(t, syscall.Kill(main, syscall.SIGKILL))
+	s.term.press(t, "continue\n")
+	s.awaitProgress(t)
+	s.term.awaitText(t, "the command has ended; lock")
+	s.term.press(t, "\x03") // nobody but redlock heeds it
+	s.term.awaitText(t, "status=137")
+	assert.True(t, dead(s.pid)())
+	clitest.Await(t, s.shell)
+}
+
+// Nobody tells redlock of stops any more once the process itself has ended; the key comes to
+// redlock.
+func TestSuspendKeyStopsWhatTheCommandLeftRunning(t *testing.T) {
+	t.Parallel()
+	_, urls := clitest.StartServers(t, 3)
+	s := startSuspended(t, urls, "x", "--kill-after 100ms", `exit 7`, `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`)
+	group, err := syscall.Getpgid(s.pid)
+	require.NoError(t, err)
+	s.term.awaitText(t, "the command has ended; lock")
+	s.term.press(t, "\x1a")
+	s.term.awaitText(t, "stopped")
+	assert.True(t, groupStill(group))
+	s.term.press(t, "continue\n")
+	s.awaitProgress(t)
+	s.term.press(t, "\x03")
+	s.term.awaitText(t, "status=7")
+	assert.True(t, groupDead(group))
+	clitest.Await(t, s.shell)
+}
+
+// A job in the background that wants the terminal waits for its turn, and all of it.
+func TestBackgroundJobThatReadsStopsUntilItIsInTheForeground(t *testing.T) {
+	t.Parallel()
+	_, urls := clitest.StartServers(t, 3)
+	dir := t.TempDir()
+	pulse := filepath.Join(dir, "pulse")
+	beat := strings.Join(asPart(t, "beat", pulse), " ")
+	term, cmd := startOnTerminal(t, urls, "-mc", fmt.Sprintf(
+		`"$0" run --name x --kill-rest --kill-after 100ms -- sh -c '(trap "" TSTP; exec %s) & read y; echo "<$y>"; exit 8' &
+		cd %s; until jobs >jobs; grep -q Stopped jobs; do sleep 0.02; done; echo "stopped"; read x; fg >/dev/null; echo "status=$?"`, beat, dir))
+	term.awaitText(t, "stopped")
+	if pid, _, err := readBeat(pulse); err == nil { // it may be stopped before its first beat
+		group, err := syscall.Getpgid(pid)
+		require.NoError(t, err)
+		assert.True(t, groupStill(group))
+	}
+	term.press(t, "foreground\n")
+	clitest.WaitFor(t, "the member runs", func() bool {
+		_, _, err := readBeat(pulse)
+		return err == nil
+	})
+	term.press(t, "answer\n")
+	term.awaitText(t, "<answer>")
+	term.awaitText(t, "status=8")
+	clitest.Await(t, cmd)
+}

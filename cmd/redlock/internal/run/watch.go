@@ -1,0 +1,47 @@
+package run
+
+import "time"
+
+// grace is the time that a command is given to end before its lock does:
+//
+//	validity ──────────────────▶ SIGTERM ── killAfter ──▶ SIGKILL ── margin ──▶ end
+type grace struct {
+	killAfter time.Duration
+	margin    time.Duration // for a late timer, and for the kernel to end the processes
+}
+
+// The margin is a fortieth of the TTL, within bounds: a loaded machine runs a timer that late, and nobody misses the time.
+const (
+	marginShare = 40
+	marginMin   = 25 * time.Millisecond
+	marginMax   = 250 * time.Millisecond
+)
+
+func newGrace(ttl, killAfter time.Duration) grace {
+	return grace{killAfter: killAfter, margin: min(max(ttl/marginShare, marginMin), marginMax)}
+}
+
+// least is the validity that a command is worth being started with.
+func (g grace) least() time.Duration { return g.killAfter + 2*g.margin }
+
+// step is what to do with a command at a moment.
+type step uint8
+
+const (
+	leave     step = iota
+	terminate      // SIGTERM
+	kill           // SIGKILL
+)
+
+// next returns what to do with so much validity left, and how long to wait before the next look: until the step after this one
+// is due if the lock is not renewed meanwhile. That is never at once, so nobody looks in a loop; after kill there is none.
+func (g grace) next(left time.Duration) (step, time.Duration) {
+	switch {
+	case left <= g.margin:
+		return kill, 0
+	case left <= g.killAfter+g.margin:
+		return terminate, left - g.margin
+	default:
+		return leave, left - g.killAfter - g.margin
+	}
+}

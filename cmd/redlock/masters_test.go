@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+)
+
+func TestWrongEndpointsAreUsageErrorsWithoutThePassword(t *testing.T) {
+	dir := t.TempDir()
+	empty, large := filepath.Join(dir, "empty"), filepath.Join(dir, "large")
+	if os.WriteFile(empty, []byte("# none\n"), 0o600) != nil || os.WriteFile(large, make([]byte, 64<<10+1), 0o600) != nil {
+		t.Fatal("cannot write files")
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		env  string
+		args []string
+		want string
+	}{
+		{"", []string{"run", "--name", "x", binary}, "which masters? Set REDLOCK_NODES"},
+		{"", []string{"inspect", "x"}, "which masters? Set REDLOCK_NODES"},
+		{"a:1,,b:2", []string{"inspect", "x"}, "REDLOCK_NODES: endpoint 2 of 3 is empty"},
+		{"redis://:secret@", []string{"inspect", "x"}, "endpoint 1: "},
+		{"redis://:secret@", []string{"doctor"}, "endpoint 1: "},
+		{"", []string{"run", "--name", "x", "--nodes", "redis://:secret@a:b", binary}, "endpoint 1: "},
+		{"", []string{"unlock", "--force", "x", "--nodes", "a:1", "--nodes-file", empty}, "only one of them"},
+		{"", []string{"doctor", "--nodes-file", empty}, "--nodes-file: no endpoint"},
+		{"", []string{"doctor", "--nodes-file", large}, "is larger than"},
+		{"", []string{"doctor", "--nodes-file", filepath.Join(dir, "none")}, "--nodes-file: open"},
+		{"", []string{"doctor", "--nodes", "a:1,a:1"}, "are the same server"},
+		{"a:1", []string{"doctor", "redis://:secret@a:1"}, "takes no arguments"},
+		{"a:1", []string{"inspect", "x", "redis://:secret@a:1"}, "the name of one lock"},
+		{"a:1", []string{"redis://:secret@a:1"}, "there is no such command"},
+		{"a:1", []string{"doctor", "-nredis://:secret@a:1"}, "it is not shown"},
+	} {
+		t.Setenv(masters.Variable, c.env)
+		status, stdout, stderr := line(c.args...)
+		if status != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "secret") {
+			t.Errorf("%q: got status %d, stdout %q, stderr %q; want %d and %q", c.args, status, stdout, stderr, cli.ExitUsage, c.want)
+		}
+	}
+}

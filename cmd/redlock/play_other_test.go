@@ -1,6 +1,0 @@
-//go:build !unix
-
-package main
-
-// play does nothing: redlock is tested as a process where there are signals.
-func play(string, []string) int { return 1 }

@@ -1,8 +1,0 @@
-//go:build unix && !linux && !freebsd
-
-package main
-
-import "syscall"
-
-// childAttributes puts the command into a group of its own. The kernel offers no way to end it when we are killed.
-func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
