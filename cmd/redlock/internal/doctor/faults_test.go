@@ -1,0 +1,122 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// Each fault is alone among sound masters, so that what is found is found for its sake.
+func TestDoctorNamesThePlantedFault(t *testing.T) {
+	t.Parallel()
+	sound := startDurable(t, 2)
+	for _, c := range []struct {
+		name  string
+		start func(t *testing.T) string
+		s     severity
+		check string
+		says  []string
+		also  []string // checks of other findings
+	}{
+		{"replica", func(t *testing.T) string {
+			host, port, _ := strings.Cut(strings.TrimPrefix(sound[1], "redis://"), ":") // not the one with a twin: having a replica is a finding
+			return redistest.StartOne(t, redistest.WithArgs("--replicaof", host, port)).URL()
+		}, severe, "replica", []string{"a replica of 127.0.0.1:"}, nil},
+		{"cluster", func(t *testing.T) string {
+			return redistest.StartOne(t, redistest.WithArgs("--cluster-enabled", "yes")).URL()
+		}, severe, "mode", []string{"in cluster mode"}, nil},
+		{"password", func(t *testing.T) string {
+			return "redis://:guess@" + redistest.StartOne(t, redistest.WithPassword("sesame")).Addr()
+		}, severe, "password", []string{"WRONGPASS"}, nil},
+		{"no password", func(t *testing.T) string {
+			return redistest.StartOne(t, redistest.WithPassword("sesame")).Addr()
+		}, severe, "password", []string{"NOAUTH"}, nil},
+		{"eviction", func(t *testing.T) string {
+			return startMet(t, durable, redistest.WithArgs("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")).URL()
+		}, severe, "eviction", []string{"allkeys-lru", "104857600"}, nil},
+		{"unreachable", func(t *testing.T) string {
+			s := redistest.StartOne(t)
+			require.NoError(t, s.Kill())
+			return s.URL()
+		}, severe, "unreachable", []string{"connection refused"}, nil},
+		{"mute", func(t *testing.T) string {
+			p := redistest.NewProxy(t, strings.TrimPrefix(sound[0], "redis://"))
+			p.Drop(redistest.Both, true)
+			return p.URL()
+		}, severe, "unreachable", []string{"not ready within 2s"}, nil},
+		{"twin", func(*testing.T) string {
+			return strings.Replace(sound[0], "127.0.0.1", "localhost", 1)
+		}, severe, "twin", []string{"the same server as " + sound[0]}, nil},
+		{"forbidden", func(t *testing.T) string {
+			return startFor(t, "~*", "&*", "+@all", "-eval")
+		}, note, "permission", []string{"EVAL is refused: NOPERM"}, nil},
+		{"cannot compare", func(t *testing.T) string {
+			return startFor(t, "~*", "&*", "+@all", "-get")
+		}, severe, "permission", []string{"GET is refused: NOPERM"}, []string{"quarantine", "marker"}},
+		{"cannot run scripts", func(t *testing.T) string {
+			return startFor(t, "~*", "&*", "+@all", "-evalsha")
+		}, severe, "scripts", []string{"scripts cannot be run: EVALSHA: NOPERM"}, nil},
+		{"narrow", func(t *testing.T) string {
+			return startFor(t, "~redquorum:doctor:*", "~redquorum:memory", "&*", "+@all")
+		}, warning, "derived", []string{"keys that a script derives from its own are refused"}, nil},
+		{"no marker", func(t *testing.T) string {
+			return startFor(t, "~redquorum:doctor:*", "~redquorum:waits:*", "&*", "+@all")
+		}, warning, "marker", []string{"redquorum:memory cannot be read: NOPERM"}, []string{"quarantine"}}, // by its uptime
+		{"no time", func(t *testing.T) string {
+			return startFor(t, "~*", "&*", "+@all", "-time")
+		}, warning, "marker", []string{"redquorum:memory cannot be written"}, []string{"permission"}},
+		{"no identity", func(t *testing.T) string {
+			return startFor(t, "~*", "&*", "+@all", "-info")
+		}, warning, "unidentified", []string{"NOPERM"}, nil},
+		{"mute channels", func(t *testing.T) string {
+			return startFor(t, "~*", "resetchannels", "+@all", "-subscribe")
+		}, note, "permission", []string{"PUBLISH is refused: NOPERM"}, []string{"permission"}}, // SUBSCRIBE too
+		{"snapshots", func(t *testing.T) string {
+			return startMet(t, redistest.WithArgs("--save", "60", "1")).URL()
+		}, note, "persistence", []string{"snapshots only"}, nil},
+		{"rewrites", func(t *testing.T) string {
+			return startMet(t, durable, redistest.WithArgs("--no-appendfsync-on-rewrite", "yes")).URL()
+		}, note, "persistence", []string{"no-appendfsync-on-rewrite is yes"}, nil},
+		{"new", func(t *testing.T) string {
+			return redistest.StartOne(t, durable).URL()
+		}, severe, "quarantine", []string{"quarantined for another ", "it had no memory when it was first met"}, nil},
+		{"lost", func(t *testing.T) string {
+			s := redistest.StartOne(t, durable)
+			_, err := s.Do("SET", pipeline.MemoryKey, "somebody else's")
+			require.NoError(t, err)
+			return s.URL()
+		}, severe, "quarantine", []string{"quarantined for another ", "it lost its keys"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			urls := append(append([]string{}, sound...), c.start(t))
+			status, d, text := consult(t, urls)
+			requireFinding(t, &d, text, 2, c.s, c.check, c.also, c.says...)
+			assert.Equal(t, 0, status, "two of three are sound: %s", text)
+			for _, secret := range []string{"sesame", "guess", "poverty"} {
+				assert.NotContains(t, text, secret)
+			}
+		})
+	}
+}
+
+func TestSlowMasterIsNamed(t *testing.T) {
+	t.Parallel()
+	const delay = 150 * time.Millisecond
+	p := redistest.NewProxy(t, startMet(t, durable).Addr())
+	p.Delay(redistest.Replies, delay, 0)
+	_, d := examine(t, []string{p.URL()})
+	i := slices.Index(checksOf(d.Nodes[0].Findings), "slow")
+	require.GreaterOrEqual(t, i, 0, "%+v", d.Nodes[0])
+	f := d.Nodes[0].Findings[i]
+	assert.Contains(t, f.What, "a round trip takes ")
+	assert.Contains(t, f.What, "waits 500ms")
+	assert.GreaterOrEqual(t, d.Nodes[0].RoundTripMicros, delay.Microseconds())
+}
