@@ -2,13 +2,11 @@ package queue_test
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -28,43 +26,30 @@ type world struct {
 	t       *testing.T
 	clock   *clocktest.Clock
 	store   *fakenode.Node
-	masters []*fakenode.Node
+	masters fakenode.Cluster
 }
 
-// inBubble runs a test in virtual time. A goroutine that the test leaves running fails it, because
-// synctest waits for all of them.
+// inBubble runs a test in virtual time (see [fakenode.InBubble]).
 func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, clock: clocktest.New()}
-		w.store = fakenode.New(w.clock)
-		t.Cleanup(w.store.Close) // runs after those of the queues, which are created later
-		for range 3 {
-			master := fakenode.New(w.clock)
-			t.Cleanup(master.Close)
-			w.masters = append(w.masters, master)
-		}
-		test(t, w)
+	fakenode.InBubble(t, 4, func(t *testing.T, clk *clocktest.Clock, nodes fakenode.Cluster) {
+		test(t, &world{t: t, clock: clk, store: nodes[3], masters: nodes[:3]})
 	})
 }
 
 func (w *world) dialer() pool.Option {
-	return pool.WithDialer(func(ctx context.Context, _, address string) (net.Conn, error) {
+	return pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address == "store:6379" {
 			return w.store.Dial(ctx)
 		}
-		var i int
-		if _, err := fmt.Sscanf(address, "node%d:6379", &i); err != nil {
-			return nil, err
-		}
-		return w.masters[i].Dial(ctx)
+		return w.masters.Dial(ctx, network, address)
 	})
 }
 
 func (w *world) locker(opts ...redlock.Option) *redlock.Locker {
 	w.t.Helper()
-	opts = append([]redlock.Option{redlock.WithClock(w.clock), redlock.WithPool(w.dialer())}, opts...)
-	l, err := redlock.New([]string{"node0:6379", "node1:6379", "node2:6379"}, opts...)
+	standard := []redlock.Option{redlock.WithClock(w.clock), redlock.WithPool(w.dialer())}
+	l, err := redlock.New(w.masters.Endpoints(), append(standard, opts...)...)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { assert.NoError(w.t, l.Close()) })
 	synctest.Wait()
@@ -79,26 +64,21 @@ func (w *world) queue(opts ...queue.Option) *queue.Queue {
 
 func (w *world) queueOf(l *redlock.Locker, opts ...queue.Option) *queue.Queue {
 	w.t.Helper()
-	q, err := queue.New(l, "store:6379", "q", append(opts, queue.WithPool(pool.WithClock(w.clock), w.dialer()))...)
+	opts = append(opts, queue.WithPool(pool.WithClock(w.clock), w.dialer()))
+	q, err := queue.New(l, "store:6379", "q", opts...)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { assert.NoError(w.t, q.Close()) })
 	synctest.Wait()
 	return q
 }
 
-// do sends a command to the store over its own connection.
+// do sends a command to the store on a connection of its own.
 func (w *world) do(name string, args ...any) any {
 	w.t.Helper()
-	network, err := w.store.Dial(ctx)
-	require.NoError(w.t, err)
-	conn := redis.NewConn(network, 0, 0)
-	defer conn.Close()
-	reply, err := conn.Do(name, args...)
-	require.NoError(w.t, err)
-	return reply
+	return w.store.Do(w.t, name, args...)
 }
 
-// entries returns the scores in the queue, by id.
+// entries returns the scores of what is in the queue, by id.
 func (w *world) entries() map[string]float64 {
 	w.t.Helper()
 	entries, err := redis.Float64Map(w.do("ZRANGE", "Queue:q", 0, -1, "WITHSCORES"), nil)
@@ -106,7 +86,7 @@ func (w *world) entries() map[string]float64 {
 	return entries
 }
 
-// content returns everything in the store: the queue, and the value of every other key.
+// content returns all that the store holds: the queue, and the value of every other key.
 func (w *world) content() map[string]any {
 	w.t.Helper()
 	content := map[string]any{}
@@ -122,7 +102,7 @@ func (w *world) content() map[string]any {
 
 func (w *world) ids() []string { return slices.Sorted(maps.Keys(w.entries())) }
 
-// now returns the time of the store as a score.
+// now returns the store's time as a score.
 func (w *world) now() float64 { return float64(w.clock.Wall().UnixMicro()) / 1e6 }
 
 func idsOf(tasks []queue.Task) (ids []string) {
@@ -132,8 +112,4 @@ func idsOf(tasks []queue.Task) (ids []string) {
 	return ids
 }
 
-// settle lets the background come to rest, in a moment of virtual time.
-func settle() {
-	time.Sleep(time.Microsecond)
-	synctest.Wait()
-}
+var settle = fakenode.Settle

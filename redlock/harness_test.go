@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -27,11 +26,10 @@ import (
 type cluster struct {
 	t       *testing.T
 	clock   *clocktest.Clock
-	servers []*fakenode.Node
+	servers fakenode.Cluster
 }
 
-// inBubble runs a test in virtual time, on masters that vote. What it leaves running fails it:
-// synctest waits for every goroutine.
+// inBubble runs a test in virtual time, on masters that vote (see [fakenode.InBubble]).
 func inBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	inYoungBubble(t, nodes, func(t *testing.T, c *cluster) {
@@ -42,31 +40,27 @@ func inBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	})
 }
 
-// inYoungBubble is inBubble with masters that nobody has met yet.
+// inYoungBubble is inBubble with masters that no client has seen yet.
 func inYoungBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, clock: clocktest.New()}
-		for range nodes {
-			server := fakenode.New(c.clock)
-			t.Cleanup(server.Close) // after the lockers, which are made later
-			c.servers = append(c.servers, server)
-		}
-		test(t, c)
+	fakenode.InBubble(t, nodes, func(t *testing.T, clk *clocktest.Clock, servers fakenode.Cluster) {
+		test(t, &cluster{t: t, clock: clk, servers: servers})
 	})
 }
 
-// admit makes a server one that votes, as "redlock init" does.
+// admit gives a server a vote, as "redlock init" does.
 func (c *cluster) admit(i int, maxTTL time.Duration) {
 	c.t.Helper()
 	info, _ := c.do(i, "INFO", "replication").([]byte)
 	_, after, _ := strings.Cut(string(info), "master_replid:")
 	replID, _, _ := strings.Cut(after, "\r")
-	marker := fmt.Sprintf("active %s %s 0 %d %s", rand.Text(), c.servers[i].RunID(), maxTTL.Milliseconds(), replID)
+	marker := fmt.Sprintf("active %s %s 0 %d %s",
+		rand.Text(), c.servers[i].RunID(), maxTTL.Milliseconds(), replID)
 	require.Equal(c.t, "OK", c.do(i, "SET", pipeline.MemoryKey, marker))
 }
 
-// locker returns a Locker over all nodes, connected as far as they are reachable. Its locks are not renewed.
+// locker returns a Locker over all nodes that has connected to all it can reach. It does not renew
+// its locks.
 func (c *cluster) locker(opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()
 	return c.renewing(append([]redlock.Option{redlock.WithoutRenewal()}, opts...)...)
@@ -83,12 +77,9 @@ func (c *cluster) renewing(opts ...redlock.Option) *redlock.Locker {
 // connecting returns a Locker that has not connected yet.
 func (c *cluster) connecting(opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()
-	var endpoints []string
-	for i := range c.servers {
-		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
-	}
-	opts = append([]redlock.Option{redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer()))}, opts...)
-	l, err := redlock.New(endpoints, opts...)
+	dialer := pool.WithDialer(c.dialer())
+	opts = append([]redlock.Option{redlock.WithClock(c.clock), redlock.WithPool(dialer)}, opts...)
+	l, err := redlock.New(c.servers.Endpoints(), opts...)
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() {
 		if err := l.Close(); !errors.Is(err, redlock.ErrUndelivered) { // nodes may be away
@@ -98,27 +89,17 @@ func (c *cluster) connecting(opts ...redlock.Option) *redlock.Locker {
 	return l
 }
 
-// dialer leads node0:6379 and so on to the servers.
+// dialer connects to the servers that the cluster has when it is called.
 func (c *cluster) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, _, address string) (net.Conn, error) {
-		var i int
-		if _, err := fmt.Sscanf(address, "node%d:6379", &i); err != nil {
-			return nil, err
-		}
-		return c.servers[i].Dial(ctx)
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return c.servers.Dial(ctx, network, address)
 	}
 }
 
-// do sends a command to a server by a connection of its own.
+// do sends a command to a server on a connection of its own.
 func (c *cluster) do(i int, name string, args ...any) any {
 	c.t.Helper()
-	network, err := c.servers[i].Dial(ctx)
-	require.NoError(c.t, err)
-	conn := redis.NewConn(network, 0, 0)
-	defer conn.Close()
-	reply, err := conn.Do(name, args...)
-	require.NoError(c.t, err)
-	return reply
+	return c.servers[i].Do(c.t, name, args...)
 }
 
 // holders returns what each node holds under a key, "" for nothing.
@@ -130,7 +111,7 @@ func (c *cluster) holders(key string) (values []string) {
 	return values
 }
 
-// keys returns how many keys there are on all nodes, but for their memory markers.
+// keys counts the keys on all nodes, without the memory markers.
 func (c *cluster) keys() (n int) {
 	for _, server := range c.servers {
 		for _, key := range server.Keys() {
@@ -147,16 +128,12 @@ func isMarker(command fakenode.Command) bool {
 	return slices.Contains(command.Args, pipeline.MemoryKey)
 }
 
-// settle lets the background come to rest, in a moment of virtual time.
-func settle() {
-	time.Sleep(time.Microsecond)
-	synctest.Wait()
-}
+var settle = fakenode.Settle
 
 var ctx = context.Background()
 
-// ofHandshake reports whether a command is one that a new connection begins with, or is
-// about the memory marker. Scripts of the handshake have no keys, unlike all others.
+// ofHandshake reports whether a command is part of a new connection's handshake or is about the
+// memory marker. Scripts of the handshake have no keys, unlike all others.
 func ofHandshake(args []string) bool {
 	if slices.Contains(args, pipeline.MemoryKey) {
 		return true

@@ -16,8 +16,7 @@ import (
 func constant(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
 func TestDelaysArePipelined(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		n.Delay(constant(30*time.Millisecond), constant(20*time.Millisecond))
 		start := time.Now()
@@ -41,8 +40,7 @@ func TestDelaysArePipelined(t *testing.T) {
 }
 
 func TestJitterKeepsTheOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		delays := []time.Duration{50, 10, 70, 0}
 		var next int
@@ -76,8 +74,7 @@ func TestLossesBreakTheConnection(t *testing.T) {
 		"reply cut to nothing": {func(n *Node) { n.CutReply(0) }, true, io.EOF},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t)
+			inBubble(t, func(t *testing.T, n *Node) {
 				c, other := dial(t, n), dial(t, n)
 				test.set(n)
 				require.NoError(t, c.Send("SET", "k", "v"))
@@ -97,8 +94,7 @@ func TestLossesBreakTheConnection(t *testing.T) {
 }
 
 func TestCutAfterWriteCountsCommands(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		n.CutAfterWrite(3)
 		assert.Equal(t, "1", do(c, "INCR", "n"))
@@ -111,8 +107,7 @@ func TestCutAfterWriteCountsCommands(t *testing.T) {
 }
 
 func TestStoppedNodeRunsWhatQueuedUpWhenItContinues(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		before := dial(t, n)
 		n.Stop()
 		during := dial(t, n)
@@ -195,8 +190,7 @@ func TestWriterToAMutedNodeBlocksAtLast(t *testing.T) {
 }
 
 func TestDialToAMutedNodeSucceedsWhenItHeals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		n.Mute(true)
 		time.AfterFunc(time.Second, func() { n.Mute(false) })
 		assert.Equal(t, "+PONG", do(dial(t, n), "PING"))
@@ -204,8 +198,7 @@ func TestDialToAMutedNodeSucceedsWhenItHeals(t *testing.T) {
 }
 
 func TestMutedRepliesLeaveTheCommandExecuted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		n.MuteReplies(true)
 		require.NoError(t, c.Send("SET", "k", "v"))
@@ -249,8 +242,7 @@ func TestKilledNodeRefusesUntilItRestarts(t *testing.T) {
 }
 
 func TestKillIsHeardOfWhenTheNetworkHeals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		n.Mute(true)
 		n.Kill()
@@ -264,8 +256,7 @@ func TestKillIsHeardOfWhenTheNetworkHeals(t *testing.T) {
 }
 
 func TestRefusedCommandsAreNotExecuted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		const readOnly = "READONLY You can't write against a read only replica."
 		n.RefuseWith(readOnly, "SET", "del")
@@ -283,8 +274,7 @@ func TestRefusedCommandsAreNotExecuted(t *testing.T) {
 }
 
 func TestGarbageIsSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		n.Inject([]byte("+SURPLUS\r\n"))
 		assert.Equal(t, "+SURPLUS", do(c, "SET", "k", "v"), "taken for the reply, as redigo does")
@@ -304,8 +294,7 @@ func TestGarbageIsSent(t *testing.T) {
 }
 
 func TestNodeMayBeFaultedFromItsHook(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		n.OnCommand(func(Command) { n.Kill() })
 		_, err := c.Do("SET", "k", "v")
@@ -325,8 +314,7 @@ func TestCloseEndsEveryGoroutine(t *testing.T) {
 		"killed":  func(n *Node) { n.Mute(true); n.Kill() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t)
+			inBubble(t, func(t *testing.T, n *Node) {
 				used, closed := dial(t, n), dial(t, n)
 				set(n)
 				require.NoError(t, used.Send("PING"))

@@ -20,6 +20,12 @@ func newNode(t testing.TB, opts ...Option) *Node {
 	return n
 }
 
+// inBubble runs a test in virtual time, on a new node.
+func inBubble(t *testing.T, test func(t *testing.T, n *Node)) {
+	t.Helper()
+	InBubble(t, 1, func(t *testing.T, _ *clocktest.Clock, nodes Cluster) { test(t, nodes[0]) })
+}
+
 // dial returns a redigo connection to n that ends with the test.
 func dial(t testing.TB, n *Node) redis.Conn {
 	t.Helper()

@@ -33,8 +33,7 @@ func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
 }
 
 func TestKeysExpireInWholeMilliseconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		require.Equal(t, "+OK", do(c, "SET", "k", "v", "PX", "100"))
 		time.Sleep(100*time.Millisecond + 999*time.Microsecond)
@@ -104,8 +103,7 @@ func infoOf(t *testing.T, c redis.Conn, field string) string {
 }
 
 func TestInfoSaysWhatItWasToldTo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		for field, want := range map[string]string{
 			"run_id": n.RunID(), "redis_version": "7.0.15", "role": "master", "uptime_in_seconds": "0",
@@ -139,8 +137,7 @@ func TestPasswordIsAskedFor(t *testing.T) {
 }
 
 func TestDatabasesAreApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		do(c, "SELECT", "2")
 		do(c, "SET", "k", "two")
@@ -151,8 +148,7 @@ func TestDatabasesAreApart(t *testing.T) {
 }
 
 func TestSubscribersGetMessages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		listener, speaker := dial(t, n), dial(t, n)
 		assert.Equal(t, `["subscribe" "a" 1]`, do(listener, "SUBSCRIBE", "a", "b"))
 		assert.Equal(t, `["subscribe" "b" 2]`, show(listener.Receive()))
@@ -174,8 +170,7 @@ func TestSubscribersGetMessages(t *testing.T) {
 }
 
 func TestSubscribersOfPatternsGetMessages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		monitor, listener, speaker := dial(t, n), dial(t, n), dial(t, n)
 		assert.Equal(t, `["psubscribe" "a*" 1]`, do(monitor, "PSUBSCRIBE", "a*"))
 		assert.Contains(t, do(monitor, "PSUBSCRIBE", "a?b"), "does not implement")
@@ -193,8 +188,7 @@ func TestSubscribersOfPatternsGetMessages(t *testing.T) {
 }
 
 func TestClientKillClosesThatConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		victim, killer := dial(t, n), dial(t, n)
 		id := do(victim, "CLIENT", "ID")
 		assert.Equal(t, "1", do(killer, "CLIENT", "KILL", "ID", id))
@@ -209,8 +203,7 @@ func TestClientKillClosesThatConnection(t *testing.T) {
 }
 
 func TestWhatAClosedClientHadSentIsExecuted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		n.Delay(func() time.Duration { return time.Second }, nil)
 		c := dial(t, n)
 		require.NoError(t, c.Send("SET", "k", "v"))
@@ -226,8 +219,7 @@ func TestWhatAClosedClientHadSentIsExecuted(t *testing.T) {
 }
 
 func TestWrongProtocolIsAnsweredAndClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		conn, err := n.Dial(context.Background())
 		require.NoError(t, err)
 		defer conn.Close()
@@ -303,8 +295,7 @@ func TestFencingScriptReturnsExactNumbers(t *testing.T) {
 }
 
 func TestManyClientsOfManyNodesAreServedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		const clients, each = 8, 50
 		for range clients {
 			c := dial(t, n)
@@ -321,8 +312,7 @@ func TestManyClientsOfManyNodesAreServedAtOnce(t *testing.T) {
 }
 
 func TestClosedNodeRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		n.Close()
 		n.Close()
@@ -376,8 +366,7 @@ func TestLargeRepliesAreReadInPieces(t *testing.T) {
 }
 
 func TestClientThatNeverReadsIsReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		require.Equal(t, "+OK", do(c, "SET", "k", strings.Repeat("x", maxOutput/8)))
 		for range 9 {

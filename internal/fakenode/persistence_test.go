@@ -3,7 +3,6 @@ package fakenode
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -11,8 +10,7 @@ import (
 )
 
 func TestRestartFromASnapshotKnowsWhatWasThereThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		do(c, "SET", "kept", "old")
 		do(c, "SET", "deleted", "v")
@@ -42,8 +40,7 @@ func TestRestartFromASnapshotKnowsWhatWasThereThen(t *testing.T) {
 }
 
 func TestRestartWithoutASnapshotIsEmpty(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		do(dial(t, n), "SET", "k", "v")
 		n.RestartFromSnapshot()
 		assert.Empty(t, n.Keys())
@@ -51,8 +48,7 @@ func TestRestartWithoutASnapshotIsEmpty(t *testing.T) {
 }
 
 func TestFlushAllLeavesConnectionsAndTheSnapshot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		do(c, "SET", "k", "v")
 		n.Save()
@@ -66,8 +62,7 @@ func TestFlushAllLeavesConnectionsAndTheSnapshot(t *testing.T) {
 }
 
 func TestServerIsSwitchedUnderItsConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c, listener := dial(t, n), dial(t, n)
 		do(listener, "SUBSCRIBE", "a")
 		do(c, "SET", "k", "v")
@@ -87,8 +82,7 @@ func TestServerIsSwitchedUnderItsConnections(t *testing.T) {
 }
 
 func TestDisconnectEndsConnectionsAndNothingElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		do(c, "SET", "k", "v")
 		before := n.RunID()
@@ -101,8 +95,7 @@ func TestDisconnectEndsConnectionsAndNothingElse(t *testing.T) {
 }
 
 func TestChangesOfKeysAreObserved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		var changes []Change
 		n.OnChange(func(change Change) { changes = append(changes, change) })

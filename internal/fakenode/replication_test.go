@@ -36,8 +36,7 @@ func TestReplicaHasItsMastersDataAndRefusesWrites(t *testing.T) {
 }
 
 func TestReplicaOfItsOwnFormerReplicaIsAsOldAsTheSnapshot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		do(c, "SET", "old", "v")
 		n.Save()

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -26,14 +25,11 @@ type harness struct {
 	dials  atomic.Int64
 }
 
-// inBubble runs a test in virtual time. A goroutine that the test leaves running fails it, because
-// synctest waits for all of them.
+// inBubble runs a test in virtual time (see [fakenode.InBubble]).
 func inBubble(t *testing.T, test func(h *harness), opts ...Option) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		h := &harness{t: t, clock: clocktest.New()}
-		h.server = fakenode.New(h.clock)
-		defer h.server.Close()
+	fakenode.InBubble(t, 1, func(t *testing.T, clk *clocktest.Clock, nodes fakenode.Cluster) {
+		h := &harness{t: t, clock: clk, server: nodes[0]}
 		h.node = h.newNode("fake:6379", opts...)
 		defer func() { assert.NoError(t, h.node.Close()) }()
 		test(h)
@@ -52,15 +48,15 @@ func (h *harness) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return h.server.Dial(ctx)
 }
 
-// result is how a call ended, and when.
+// result says how a call ended, and when.
 type result struct {
 	reply any
 	err   error
 	after time.Duration // since the call was made
-	times int           // how often the Sink was called
+	times int           // that Complete was called
 }
 
-// waiter is a Sink that keeps what it receives.
+// waiter is a Sink that keeps its result.
 type waiter struct {
 	h     *harness
 	began time.Time
@@ -106,7 +102,8 @@ func (h *harness) script(keep bool, s *Script, key string, args ...any) *waiter 
 	return h.do(keep, Request{Script: s, Key: key, Args: s.Args(nil, []any{key}, args...)})
 }
 
-var deleteScript = NewLateScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+var deleteScript = NewLateScript(
+	`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
 // up makes one call, so that the node is connected.
 func (h *harness) up() {
@@ -122,8 +119,7 @@ func (h *harness) requireFate(err error, fate Fate, reason error) {
 	require.ErrorIs(h.t, err, reason)
 }
 
-// executed returns the names of the commands that the server executed, without those of the
-// handshake.
+// executed returns the names of the commands that the server executed after the handshake.
 func (h *harness) executed() (names []string) {
 	for _, c := range h.server.Commands() {
 		switch c.Args[0] {
@@ -148,7 +144,8 @@ func (h *harness) executed() (names []string) {
 	return names
 }
 
-// isTrial reports whether a command is one of the handshake's trial of scripts.
+// isTrial reports whether a command tries scripts, as the handshake does.
 func isTrial(args []string) bool {
-	return slices.Contains(args, trialScript.source) || slices.Contains(args, trialScript.digest.(string))
+	return slices.Contains(args, trialScript.source) ||
+		slices.Contains(args, trialScript.digest.(string))
 }
