@@ -12,8 +12,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/redquorum/redquorum/clock/clocktest"
 )
 
 func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
@@ -29,64 +27,6 @@ func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, i+1, got)
 		}
-	})
-}
-
-func TestKeysExpireInWholeMilliseconds(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		c := dial(t, n)
-		require.Equal(t, "+OK", do(c, "SET", "k", "v", "PX", "100"))
-		time.Sleep(100*time.Millisecond + 999*time.Microsecond)
-		assert.Equal(t, "0", do(c, "PTTL", "k"), "the last millisecond counts")
-		time.Sleep(time.Microsecond)
-		assert.Equal(t, "-2", do(c, "PTTL", "k"))
-		_, _, ok := n.Get("k")
-		assert.False(t, ok)
-	})
-}
-
-func TestFastNodeClockExpiresKeysEarly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		n := newNode(t, WithNodeClock(time.Minute, 2))
-		c := dial(t, n)
-		require.Equal(t, "+OK", do(c, "SET", "k", "v", "PX", "1000"))
-		time.Sleep(499 * time.Millisecond)
-		_, left, ok := n.Get("k")
-		require.True(t, ok)
-		require.Equal(t, 2*time.Millisecond, left)
-		time.Sleep(2 * time.Millisecond)
-		require.Empty(t, n.Keys())
-		seconds, err := redis.Int64s(c.Do("TIME"))
-		require.NoError(t, err)
-		assert.Equal(t, []int64{start.Unix() + 61, 2000}, seconds, "501 ms at double rate are 1,002 ms")
-	})
-}
-
-func TestStepOfTheNodeClockMovesExpiryAndUptime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, WithUptime(time.Hour))
-		c := dial(t, n)
-		require.Equal(t, "+OK", do(c, "SET", "k", "v", "PX", "30000"))
-		require.Equal(t, "3600", infoOf(t, c, "uptime_in_seconds"))
-		n.SetClock(-2*time.Hour, 1)
-		assert.Equal(t, "-3600", infoOf(t, c, "uptime_in_seconds"))
-		assert.Equal(t, "7230", do(c, "TTL", "k"))
-		n.SetClock(time.Minute, 1)
-		assert.Equal(t, "<nil>", do(c, "GET", "k"))
-	})
-}
-
-func TestSuspendOfTheClockIsSeenByTheNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		clk := clocktest.New()
-		n := New(clk)
-		defer n.Close()
-		c := dial(t, n)
-		defer c.Close()
-		require.Equal(t, "+OK", do(c, "SET", "k", "v", "PX", "1000"))
-		clk.Suspend(2 * time.Second)
-		assert.Empty(t, n.Keys())
 	})
 }
 
@@ -147,46 +87,6 @@ func TestDatabasesAreApart(t *testing.T) {
 	})
 }
 
-func TestSubscribersGetMessages(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		listener, speaker := dial(t, n), dial(t, n)
-		assert.Equal(t, `["subscribe" "a" 1]`, do(listener, "SUBSCRIBE", "a", "b"))
-		assert.Equal(t, `["subscribe" "b" 2]`, show(listener.Receive()))
-		assert.Equal(t, "1", do(speaker, "PUBLISH", "b", "hello"))
-		assert.Equal(t, "1", do(speaker, "EVAL", "return redis.call('publish', 'a', 'from a script')", "0"))
-		assert.Equal(t, `["message" "b" "hello"]`, show(listener.Receive()))
-		assert.Equal(t, `["message" "a" "from a script"]`, show(listener.Receive()))
-		assert.Contains(t, do(listener, "GET", "k"), "-ERR Can't execute 'get': only")
-		assert.Equal(t, `["pong" ""]`, do(listener, "PING"))
-		assert.Equal(t, `["unsubscribe" "a" 1]`, do(listener, "UNSUBSCRIBE", "a"))
-		assert.Equal(t, "0", do(speaker, "PUBLISH", "a", "nobody"))
-		assert.Equal(t, `["unsubscribe" "b" 0]`, do(listener, "UNSUBSCRIBE"))
-		assert.Equal(t, "<nil>", do(listener, "GET", "k"))
-		do(listener, "SUBSCRIBE", "c")
-		listener.Close()
-		synctest.Wait()
-		assert.Equal(t, "0", do(speaker, "PUBLISH", "c", "gone"))
-	})
-}
-
-func TestSubscribersOfPatternsGetMessages(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		monitor, listener, speaker := dial(t, n), dial(t, n), dial(t, n)
-		assert.Equal(t, `["psubscribe" "a*" 1]`, do(monitor, "PSUBSCRIBE", "a*"))
-		assert.Contains(t, do(monitor, "PSUBSCRIBE", "a?b"), "does not implement")
-		assert.Contains(t, do(monitor, "GET", "k"), "-ERR Can't execute 'get': only")
-		assert.Equal(t, "1", do(speaker, "PUBLISH", "ab", "hello"))
-		assert.Equal(t, "0", do(speaker, "PUBLISH", "b", "nobody"))
-		assert.Equal(t, `["pmessage" "a*" "ab" "hello"]`, show(monitor.Receive()))
-		do(listener, "SUBSCRIBE", "ab")
-		assert.Equal(t, "2", do(speaker, "PUBLISH", "ab", "both"))
-		assert.Equal(t, `["ab" 1 "a" 0]`, do(speaker, "PUBSUB", "NUMSUB", "ab", "a"))
-		monitor.Close()
-		synctest.Wait()
-		assert.Equal(t, "1", do(speaker, "PUBLISH", "ab", "one"))
-	})
-}
-
 func TestClientKillClosesThatConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *Node) {
 		victim, killer := dial(t, n), dial(t, n)
@@ -234,63 +134,6 @@ func TestWrongProtocolIsAnsweredAndClosed(t *testing.T) {
 		}
 		assert.Equal(t, "+PONG\r\n-ERR Protocol error: expected '$', got ':'\r\n", string(got[:size]))
 		assert.EqualError(t, err, "EOF")
-	})
-}
-
-func TestCommandsAreObserved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		clk := clocktest.New()
-		n := New(clk, WithCommandLog(2))
-		defer n.Close()
-		c := dial(t, n)
-		var seen []string
-		var alive bool
-		n.OnCommand(func(command Command) {
-			seen = append(seen, strings.Join(command.Args, " "))
-			_, _, alive = n.Get("k")
-		})
-		do(c, "SET", "k", "v")
-		assert.True(t, alive, "the hook comes after the execution")
-		time.Sleep(time.Second)
-		do(c, "get", "k")
-		for range 3 {
-			do(c, "PING")
-		}
-		assert.Equal(t, []string{"SET k v", "get k", "PING", "PING", "PING"}, seen)
-		assert.Equal(t, []Command{
-			{At: clk.Now(), Conn: 1, Args: []string{"PING"}}, {At: clk.Now(), Conn: 1, Args: []string{"PING"}},
-		}, n.Commands())
-		value, left, ok := n.Get("k")
-		assert.Equal(t, []any{"v", NoExpiry, true}, []any{value, left, ok})
-	})
-}
-
-func TestCommandLogCanBeOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, WithCommandLog(0))
-		do(dial(t, n), "PING")
-		assert.Empty(t, n.Commands())
-	})
-}
-
-// The acquire script of docs/design.md, section 7, at a time when tostring would already round.
-func TestFencingScriptReturnsExactNumbers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const script = `
-			if not redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2]) then return false end
-			local fence = math.max((redis.call('get', KEYS[2]) or 0) + 1, tonumber(ARGV[3]))
-			local text = string.format('%.0f', fence)
-			redis.call('set', KEYS[2], text, 'px', 600000)
-			return text`
-		n := newNode(t)
-		c := dial(t, n)
-		acquire := func(ts string) string { return do(c, "EVAL", script, "2", "k", "fence", "v", "100", ts) }
-		assert.Equal(t, `"1800000000000001"`, acquire("1800000000000001"))
-		assert.Equal(t, "<nil>", acquire("1800000000000009"))
-		time.Sleep(101 * time.Millisecond)
-		assert.Equal(t, `"1800000000000002"`, acquire("5"))
-		assert.Equal(t, "-ERR Error compiling script (new function): user_script", do(c, "EVAL", "return +", "0")[:55])
-		assert.Equal(t, []string{"fence", "k"}, n.Keys())
 	})
 }
 
@@ -377,20 +220,5 @@ func TestClientThatNeverReadsIsReset(t *testing.T) {
 		_, err := c.Receive()
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 		assert.Zero(t, n.Connections())
-	})
-}
-
-// An engine serves many nodes, one after another: nothing of a script may be there for the next.
-func TestScriptsLeaveNothingBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := dial(t, newNode(t))
-		for _, script := range []string{
-			"x = 1", "_G.x = 1", "rawset(_G, 'x', 1)", "setmetatable(_G, {})", "string.x = 1", "redis.x = 1",
-			"getmetatable('').x = 1", "local function f() return f() + 1 end return f()",
-		} {
-			assert.Equal(t, "-", do(c, "EVAL", script, "0")[:1], script)
-		}
-		assert.Equal(t, "[<nil> <nil> 0 0]", do(c, "EVAL", "return {string.x or false, redis.x or false, #KEYS, #ARGV}", "0"))
-		assert.Equal(t, "1", do(c, "EVAL", "return 1", "0"))
 	})
 }
