@@ -8,11 +8,12 @@ import (
 // BenchmarkTryLock acquires and releases locks that nobody else wants.
 func BenchmarkTryLock(b *testing.B) { benchmark(b, "TryLock") }
 
-// BenchmarkTaken is refused a lock that somebody holds. The releases that follow each refusal, in the background, are
-// part of what it costs.
+// BenchmarkTaken is refused a lock that is held. The releases that follow each refusal in the
+// background are part of its cost.
 func BenchmarkTaken(b *testing.B) { benchmark(b, "Taken") }
 
-// BenchmarkMinorityDown is BenchmarkTryLock while two of five servers do not answer. The outage begins right before it.
+// BenchmarkMinorityDown is BenchmarkTryLock while two of five servers do not answer. The outage
+// begins right before it.
 func BenchmarkMinorityDown(b *testing.B) { benchmark(b, "MinorityDown") }
 
 func benchmark(b *testing.B, name string) {

@@ -12,7 +12,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// connectTimeout bounds the wait for the connections to servers that have just started; it takes a few milliseconds.
+// connectTimeout bounds the wait for connections to servers that have just started, which takes a
+// few milliseconds.
 const connectTimeout = 10 * time.Second
 
 // cluster is the servers of one benchmark.
@@ -23,7 +24,7 @@ type cluster struct {
 	inProcess []*miniredis.Miniredis // of backend "miniredis"
 }
 
-// newCluster starts n servers, which end with the test.
+// newCluster starts n servers, which stop with the test.
 func newCluster(tb testing.TB, n int) *cluster {
 	tb.Helper()
 	if !redistest.Available() {
@@ -47,8 +48,8 @@ func newInProcess(tb testing.TB, n int) *cluster {
 	return c
 }
 
-// locker returns a Locker that is connected to every node, and every node votes, so that no
-// benchmark measures a dial. It ends with the test.
+// locker returns a Locker that is connected to every node, and every node votes, so no benchmark
+// measures a dial. It is closed with the test.
 func (c *cluster) locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker {
 	tb.Helper()
 	locker, err := redlock.New(c.endpoints, opts...)
@@ -56,7 +57,8 @@ func (c *cluster) locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker 
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := locker.Close(); err != nil && !errors.Is(err, redlock.ErrUndelivered) { // masters may be down
+		// Masters may be down.
+		if err := locker.Close(); err != nil && !errors.Is(err, redlock.ErrUndelivered) {
 			tb.Error(err)
 		}
 	})
@@ -77,7 +79,7 @@ func connected(locker *redlock.Locker) bool {
 	return true
 }
 
-// fault is what is done to a server.
+// fault is what is wrong with a server.
 type fault string
 
 const (
@@ -86,7 +88,7 @@ const (
 	killed  fault = "killed"  // its connections end, and new ones are refused
 )
 
-// inflict does the fault to the first n servers. It skips the test where that cannot be done.
+// inflict applies the fault to the first n servers. It skips the test where that is impossible.
 func (c *cluster) inflict(tb testing.TB, f fault, n int) {
 	tb.Helper()
 	for i := range n {

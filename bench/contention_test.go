@@ -25,24 +25,30 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// BenchmarkContention lets goroutines of several processes lock one name, again and again. Its sizes and times are flags:
+// BenchmarkContention lets goroutines of several processes lock one name, again and again. Flags
+// set its sizes and times:
 //
 //	go test -run '^$' -bench Contention ./bench -contention.processes 1,8 -contention.window 5s
 //
-// It fails where two held the name at a time. Its metrics:
+// It fails if two held the name at a time. Its metrics:
 //
-//	locks/s                     acquisitions
-//	goroutine-changes/s         acquisitions by another goroutine than the one before, of whatever process
-//	process-changes/s           acquisitions by another process than the one before
-//	wait-mean-ms -p50- -p99- -max-  from asking to having; a wait that the end cut off counts as long as it was
-//	unfinished                  such waits
-//	gap-p50-ms gap-p99-ms       from when a holder begins to give the name back until the next one has it
-//	commands/lock               commands that all clients together sent to all servers, per acquisition
-//	commands/goroutine-change commands/process-change  likewise, per change of holder; left out where there was none
-//	min-process-share min-goroutine-share  acquisitions of the one that had the fewest, divided by an equal share
-//	unlock-errors keys-left     of all processes; keys on the servers when all had ended
+//	locks/s              acquisitions
+//	goroutine-changes/s  acquisitions by a different goroutine than the previous one, in any process
+//	process-changes/s    acquisitions by a different process than the previous one
+//	wait-mean-ms -p50- -p99- -max-
+//	                     from asking to having; a wait that the end cut off counts with its
+//	                     length so far
+//	unfinished           such waits
+//	gap-p50-ms -p99-     from when a holder begins to release the name until the next one has it
+//	commands/lock        commands sent by all clients to all servers, per acquisition
+//	commands/goroutine-change commands/process-change
+//	                     likewise, per change of holder; left out if there was none
+//	min-process-share min-goroutine-share
+//	                     acquisitions of the one that had the fewest, divided by an equal share
+//	unlock-errors        of all processes
+//	keys-left            on the servers after all processes have ended
 //
-// What the Locker itself counted (Stats), of all processes within the window, is in the log; -v shows it.
+// The log has what the Lockers of all processes counted (Stats) within the window; -v shows it.
 func BenchmarkContention(b *testing.B) {
 	servers := startContention(b)
 	for _, processes := range contentionFlags.Processes {
@@ -55,7 +61,7 @@ func BenchmarkContention(b *testing.B) {
 				}
 				var r *contention.Result
 				var err error
-				for range b.N { // once, unless -benchtime says otherwise; the figures are the last one's
+				for range b.N { // once by default; the last run gives the figures
 					if r, err = s.Run(); err != nil {
 						b.Fatal(err)
 					}
@@ -76,7 +82,7 @@ func startContention(tb testing.TB) []*redistest.Server {
 
 func reportContention(b *testing.B, r *contention.Result) {
 	b.Helper()
-	b.ReportMetric(0, "ns/op") // it is what the flags say
+	b.ReportMetric(0, "ns/op") // the flags say it
 	for _, metric := range []struct {
 		unit  string
 		value float64
@@ -111,11 +117,12 @@ func reportContention(b *testing.B, r *contention.Result) {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// TestContentionExcludesAndReleases does what BenchmarkContention does, at a size that takes a moment.
+// TestContentionExcludesAndReleases does what BenchmarkContention does, at a size that takes a
+// moment.
 func TestContentionExcludesAndReleases(t *testing.T) {
 	s := contention.Scenario{
 		Mutex: "redquorum", Servers: startContention(t), Processes: 2, Goroutines: 2, TTL: 10 * time.Second,
-		Hold:   time.Millisecond, // two that hold at a time are sure to be seen
+		Hold:   time.Millisecond, // two holders at a time are sure to be seen
 		WarmUp: 100 * time.Millisecond, Window: 500 * time.Millisecond,
 	}
 	r, err := s.Run()

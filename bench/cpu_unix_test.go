@@ -10,7 +10,8 @@ import (
 
 const cpuKnown = true
 
-// cpuTime returns how much CPU time this process has used, in user and kernel mode. Its children do not count.
+// cpuTime returns the CPU time of this process, in user and kernel mode. Child processes do not
+// count.
 func cpuTime() time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

@@ -17,18 +17,20 @@ var (
 	crashKills   = flag.Int("crash.kills", 20, "how many holders BenchmarkCrash kills, one after the other")
 	crashWaiters = flag.Int("crash.waiters", 4, "how many processes wait in BenchmarkCrash")
 	crashTTL     = flag.Duration("crash.ttl", time.Second, "time to live of the lock in BenchmarkCrash")
-	crashSettle  = flag.Duration("crash.settle", time.Second, "how long a holder of BenchmarkCrash lives at least")
+	crashSettle  = flag.Duration("crash.settle", time.Second, "how long a holder lives in BenchmarkCrash at least")
 )
 
-// BenchmarkCrash kills the process that holds a lock (SIGKILL), again and again, while others wait for it:
+// BenchmarkCrash kills the process that holds a lock (SIGKILL), again and again, while others wait
+// for it:
 //
 //	go test -run '^$' -bench Crash ./bench -crash.kills 20 -crash.waiters 4 -crash.ttl 1s
 //
 // Its metrics:
 //
-//	late-median-ms -max- -min-  from when the keys of a quorum had expired until the next holder had the lock; the servers
-//	                            tell when that is to 2 ms
-//	commands/client/100ms       what a waiting process sent to all servers from the kill until then, on average
+//	late-median-ms -max- -min-  from when the keys of a quorum had expired until the next holder
+//	                            had the lock; the servers report the expiry to within 2 ms
+//	commands/client/100ms       what a waiting process sent to all servers from the kill until
+//	                            then, on average
 //	commands/client/100ms-max   the most that one of them sent
 func BenchmarkCrash(b *testing.B) {
 	servers := startContention(b)

@@ -19,12 +19,14 @@ func fencedLockUnlock(ctx context.Context, locker *redlock.Locker, name string) 
 	return lock.Unlock(ctx)
 }
 
-// fencingTurns are taken by locks with and without a token: ratios of two that follow each other hold better than figures that are minutes apart.
+// fencingTurns is how many turns locks with and without a token take. Ratios of two that run in
+// succession are more stable than figures that are minutes apart.
 const fencingTurns = 7
 
 // BenchmarkFencing compares locks with a fencing token to locks without, in turns:
 //
-//	fenced/plain     time of a lock and its unlock with a token, divided by that without: the median of the turns
+//	fenced/plain     time of a lock and its unlock with a token, divided by that without: the
+//	                 median of the turns
 //	second-rounds-%  of the locks with a token, how many took a second round to get it
 func BenchmarkFencing(b *testing.B) {
 	c := newCluster(b, 5)
@@ -34,7 +36,7 @@ func BenchmarkFencing(b *testing.B) {
 		for _, goroutines := range []int{1, 256} {
 			b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
 				locker := c.locker(b, plain.options()...)
-				operations := min(2000*goroutines, 20_000) // a turn: a fifth of a second, or so
+				operations := min(2000*goroutines, 20_000) // about a fifth of a second
 				turn := func(s *scenario) time.Duration {
 					took := make([]time.Duration, operations)
 					began := time.Now()

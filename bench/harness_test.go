@@ -16,7 +16,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// TestEveryBenchmarkRuns does a few operations of each, so that a benchmark that broke is found before it is needed.
+// TestEveryBenchmarkRuns does a few operations of each, so a benchmark that broke is found before
+// it is needed.
 func TestEveryBenchmarkRuns(t *testing.T) {
 	backends := map[string]func(testing.TB, int) *cluster{"miniredis": newInProcess}
 	if redistest.Available() {
@@ -36,7 +37,8 @@ func TestEveryBenchmarkRuns(t *testing.T) {
 	}
 }
 
-// smokeGoroutines are enough: the test is about the harness, and miniredis takes a millisecond for a script.
+// smokeGoroutines are enough: the test is about the harness, and miniredis takes a millisecond per
+// script.
 const smokeGoroutines = 8
 
 func runOnce(t *testing.T, s *scenario, c *cluster) {
@@ -71,7 +73,7 @@ func TestPerformReturnsTheErrorOfAnOperationAndStops(t *testing.T) {
 	}}
 	took := make([]time.Duration, 100)
 	require.ErrorIs(t, perform(t.Context(), s, nil, 1, len(took), took), broken)
-	assert.Zero(t, took[8], "the operation behind the failed one")
+	assert.Zero(t, took[8], "the operation after the failed one")
 }
 
 func TestPercentileCountsFromTheShortest(t *testing.T) {

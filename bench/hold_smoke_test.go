@@ -15,14 +15,15 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A TTL that a busy machine keeps: a lock is renewed after 300 ms, and another 600 ms pass before it is lost.
+// A TTL that a busy machine can keep: a lock is renewed after 300 ms, and is lost after another 600
+// ms.
 const (
 	smokeTTL     = 900 * time.Millisecond
 	smokeHolding = time.Second
 )
 
-// smokeLocks are more than the goroutines of a Locker may be. Under the race detector miniredis takes milliseconds to release one
-// of them, and has no longer than the TTL for all: hence so few.
+// smokeLocks are more than a Locker may have goroutines. They are few because miniredis takes
+// milliseconds to release one under the race detector, and has no more than the TTL for all.
 var smokeLocks = map[string]int{"redis": 500, "miniredis": 150}
 
 // TestHoldingIsMeasured does what BenchmarkHold does, with few locks, for a second.
@@ -42,7 +43,8 @@ func TestHoldingIsMeasured(t *testing.T) {
 
 			assert.Zero(t, c.keysLeft(t), "keys after Close, %d calls without an answer", h.nodeTimeouts())
 			assert.GreaterOrEqual(t, h.renewals, uint64(n), "renewals")
-			assert.GreaterOrEqual(t, h.goroutines, holdNodes, "goroutines; not to the last one, since those of an earlier test may have ended meanwhile")
+			// Not an exact number: goroutines of an earlier test may have ended meanwhile.
+			assert.GreaterOrEqual(t, h.goroutines, holdNodes, "goroutines")
 			assert.GreaterOrEqual(t, h.held, smokeHolding)
 			assert.Positive(t, h.heapPerLock)
 			assert.Positive(t, h.acquiring)
@@ -54,7 +56,8 @@ func TestHoldingIsMeasured(t *testing.T) {
 	}
 }
 
-// TestLostLocksEndTheBenchmark makes sure that a holding which lost locks does not pass for one that did not.
+// TestLostLocksEndTheBenchmark checks that a run that lost locks does not pass for one that did
+// not.
 func TestLostLocksEndTheBenchmark(t *testing.T) {
 	c := newInProcess(t, 3)
 	h := startHolding(t, c, 10, redlock.WithTTL(smokeTTL), redlock.WithNodeTimeout(patience))
@@ -75,7 +78,7 @@ func TestLostLocksEndTheBenchmark(t *testing.T) {
 	assert.Contains(t, verdict.text, "lost")
 }
 
-// fatal keeps what a test would fail with.
+// fatal records the text that a test would fail with.
 type fatal struct {
 	testing.TB
 	text string

@@ -21,22 +21,26 @@ const (
 	holdTTL   = 30 * time.Second
 	holdNodes = 5
 
-	// holdersInProcess is as many as miniredis renews without being all that is measured: its Lua takes microseconds per key.
+	// holdersInProcess is how many locks miniredis can renew without dominating the figures: its
+	// Lua takes microseconds per key.
 	holdersInProcess = 5000
 )
 
-// BenchmarkHold holds many locks with renewal, and does nothing else. For two minutes of it:
+// BenchmarkHold holds many locks with renewal, and does nothing else. To run it for two minutes:
 //
 //	go test -run '^$' -bench Hold ./bench -hold 2m
 //
 // Its metrics are about the holding unless they say otherwise:
 //
-//	lost, keys-left      0: when a lock is lost, or a key is on a server after Close, the benchmark fails
-//	renewals/s           of a lock each
+//	lost, keys-left      0: when a lock is lost, or a key is on a server after Close, it fails
+//	renewals/s           of one lock each
 //	timeouts             calls to nodes without an answer by the node timeout
-//	%core cpu-µs/renewal CPU time of this process, user and system, in per cent of one core's and per renewal
-//	goroutines           the most at a time, less those before the Locker was made; it fails when they are not O(nodes)
-//	heap-B/lock          live heap per lock, names included, after acquiring or after holding, whichever is more
+//	%core cpu-µs/renewal CPU time of this process, user and system, in per cent of one core's and
+//	                     per renewal
+//	goroutines           the most at a time, without those that were there before the Locker; it
+//	                     fails when they are not O(nodes)
+//	heap-B/lock          live heap per lock, names included, after acquiring or after holding,
+//	                     whichever is more
 //	acquire-s close-s    how long acquiring took, and Close, which releases all
 //
 // The Locker is made as a user makes it, with the node timeout that follows from the TTL.
@@ -45,12 +49,13 @@ func BenchmarkHold(b *testing.B) {
 	locks, opts := *holdMax, []redlock.Option{redlock.WithTTL(holdTTL)}
 	if c.backend != "redis" {
 		locks = min(locks, holdersInProcess)
-		opts = append(opts, redlock.WithNodeTimeout(patience)) // it takes seconds for what a server does in milliseconds
+		// miniredis takes seconds for what a server does in milliseconds.
+		opts = append(opts, redlock.WithNodeTimeout(patience))
 		b.Logf("no redis-server in PATH: on miniredis, with %d locks", locks)
 	}
 	b.Run(fmt.Sprintf("backend=%s/nodes=%d/locks=%d", c.backend, holdNodes, locks), func(b *testing.B) {
 		var h *holding
-		for range b.N { // once, unless -benchtime says otherwise; the figures are the last one's
+		for range b.N { // once by default; the last run gives the figures
 			b.StopTimer()
 			h = startHolding(b, c, locks, opts...)
 			b.StartTimer()
@@ -76,11 +81,12 @@ type holding struct {
 	cpu                      time.Duration // during the holding
 	renewals                 uint64        // during the holding
 	timeouts                 uint64        // calls to nodes that took too long, during the holding
-	goroutines               int           // the most at a time during the holding, without those before
+	goroutines               int           // at most during the holding, without those before
 	heapPerLock              float64       // bytes
 }
 
-// holdGoroutines acquire at a time: fewer than a node's queue has room for, enough to keep five servers busy.
+// holdGoroutines acquire at a time: fewer than the capacity of a node's queue, and enough to keep
+// five servers busy.
 const holdGoroutines = 256
 
 // startHolding acquires n locks.
@@ -92,7 +98,7 @@ func startHolding(tb testing.TB, c *cluster, n int, opts ...redlock.Option) *hol
 	var next atomic.Int64
 	s := &scenario{operation: func(ctx context.Context, locker *redlock.Locker, _ string) (err error) {
 		i := next.Add(1) - 1
-		h.locks[i], err = locker.Lock(ctx, fmt.Sprintf("hold/%06d", i)) // its name is part of what a lock takes
+		h.locks[i], err = locker.Lock(ctx, fmt.Sprintf("hold/%06d", i)) // the name counts, too
 		return err
 	}}
 	start := time.Now()
@@ -105,10 +111,10 @@ func startHolding(tb testing.TB, c *cluster, n int, opts ...redlock.Option) *hol
 	return h
 }
 
-// liveHeap returns the bytes of the heap that are in use.
+// liveHeap returns the bytes of the heap in use.
 func liveHeap() uint64 {
 	var stats runtime.MemStats
-	for range 2 { // the second round frees what the first one found to be in a pool
+	for range 2 { // the second collection frees what the first one found in a pool
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&stats)
@@ -120,7 +126,8 @@ func (h *holding) weigh() {
 	h.heapPerLock = max(h.heapPerLock, grown/float64(len(h.locks)))
 }
 
-// goroutineSample is often enough to meet what runs for a renewal, and too seldom to count in the CPU time.
+// goroutineSample is short enough to catch what runs for a renewal, and too long to count in the
+// CPU time.
 const goroutineSample = 20 * time.Millisecond
 
 // hold lets the time pass.
@@ -137,7 +144,7 @@ func (h *holding) hold(d time.Duration) {
 	h.renewals, h.timeouts = h.locker.Stats().Renewed-h.renewedBefore, h.nodeTimeouts()-h.timeoutsBefore
 }
 
-// nodeTimeouts returns how many calls the nodes have not answered in time, all together.
+// nodeTimeouts returns how many calls have not been answered in time, over all nodes.
 func (h *holding) nodeTimeouts() (n uint64) {
 	for _, node := range h.locker.Stats().Nodes {
 		n += node.Timeouts
@@ -145,11 +152,12 @@ func (h *holding) nodeTimeouts() (n uint64) {
 	return n
 }
 
-// goroutinesPerNode bounds the goroutines of a Locker: per node one that reads, one that writes and, for a moment, one for
-// deadlines; with miniredis its server too. The rest is for the agendas, which run for a moment as well.
+// goroutinesPerNode bounds the goroutines of a Locker: per node one that reads, one that writes
+// and, for a moment, one for deadlines; with miniredis, its server too. The rest is for the
+// schedules, which also run for a moment.
 const goroutinesPerNode = 6
 
-// end sees that no lock was lost, releases all by Close, and sees that nothing is left.
+// end checks that no lock was lost, releases all by Close, and times that.
 func (h *holding) end(tb testing.TB) {
 	tb.Helper()
 	h.weigh()
@@ -192,9 +200,10 @@ func (h *holding) report(b *testing.B, c *cluster) {
 	b.Helper()
 	left := c.keysLeft(b)
 	if left != 0 {
-		b.Fatalf("%d keys left on the servers after Close, which ended with %d calls without an answer", left, h.nodeTimeouts()-h.timeoutsBefore-h.timeouts)
+		b.Fatalf("%d keys left on the servers after Close, which had %d calls without an answer",
+			left, h.nodeTimeouts()-h.timeoutsBefore-h.timeouts)
 	}
-	b.ReportMetric(0, "ns/op") // it is what -hold says
+	b.ReportMetric(0, "ns/op") // -hold says it
 	b.ReportMetric(float64(h.locker.Stats().Lost), "lost")
 	b.ReportMetric(float64(left), "keys-left")
 	b.ReportMetric(h.acquiring.Seconds(), "acquire-s")

@@ -12,8 +12,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// names are what is locked, one after the other. There are so many that none is asked for again while it is held, and they
-// are made once, so that no benchmark measures that.
+// names are locked one after the other. There are so many that none is asked for again while it is
+// held, and they are made once, so no benchmark measures that.
 var names = makeNames(1 << 16)
 
 func makeNames(n int) []string {
@@ -24,8 +24,8 @@ func makeNames(n int) []string {
 	return names
 }
 
-// perform does the operation n times, by so many goroutines. Where took has room for n durations, it notes how long each
-// took, in no order. It returns the first error, and stops there.
+// perform does the operation n times, by so many goroutines. If took has room for n durations, it
+// records each duration, in no order. It stops at the first error, and returns it.
 func perform(ctx context.Context, s *scenario, locker *redlock.Locker, goroutines, n int, took []time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -82,7 +82,8 @@ func measure(b *testing.B, s *scenario, c *cluster, locker *redlock.Locker, goro
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// percentile returns the shortest of the sorted durations that at least p percent of them do not exceed. 0 < p <= 100.
+// percentile returns the shortest of the sorted durations that at least p percent of them do not
+// exceed. 0 < p <= 100.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[(len(sorted)*p+99)/100-1]
 }

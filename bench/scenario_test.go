@@ -12,16 +12,17 @@ import (
 
 // scenario is what a benchmark measures: an operation, on servers in a certain state.
 type scenario struct {
-	name       string // tells it apart from the benchmark's other scenarios; empty where the nodes do
+	name       string // among the benchmark's scenarios; empty if the nodes tell them apart
 	nodes      int
 	fault      fault // of a minority of the servers
 	faulty     int   // how many have it
 	goroutines []int
 	operation  func(ctx context.Context, locker *redlock.Locker, name string) error
-	prepare    func(tb testing.TB, locker *redlock.Locker) // nil where nothing has to be done first
+	prepare    func(tb testing.TB, locker *redlock.Locker) // nil if there is nothing to prepare
 }
 
-// benchmarks has the scenarios of every benchmark by its name, so that the test runs what the benchmarks measure.
+// benchmarks has the scenarios of every benchmark by its name, so the test runs what the benchmarks
+// measure.
 var benchmarks = map[string][]scenario{
 	"TryLock": {
 		{nodes: 1, goroutines: []int{1, 64, 256}, operation: lockUnlock},
@@ -63,10 +64,11 @@ func refused(ctx context.Context, locker *redlock.Locker, _ string) error {
 	}
 }
 
-// maxTTL is the longest TTL that a Locker takes where nothing else is said.
+// maxTTL is the longest TTL that a Locker accepts by default.
 const maxTTL = time.Minute
 
-// hold holds the lock for the longest TTL there is, which is longer than any benchmark of a few seconds.
+// hold holds the lock for the longest TTL there is, which is longer than any benchmark of a few
+// seconds.
 func hold(tb testing.TB, locker *redlock.Locker) {
 	tb.Helper()
 	lock, err := locker.TryLock(tb.Context(), takenName, redlock.WithTTL(maxTTL))
@@ -80,11 +82,12 @@ func hold(tb testing.TB, locker *redlock.Locker) {
 	})
 }
 
-// patience is the node timeout where every node answers or is known to be down. With the default of half a second, a machine
-// that is busy with something else for so long would fail the benchmark; it changes nothing that is measured.
+// patience is the node timeout if every node answers or is known to be down. With the default of
+// half a second, a machine that is busy with something else for that long would fail the benchmark.
+// It changes nothing that is measured.
 const patience = 10 * time.Second
 
-// options returns how the Locker is made: as a user makes it where a timeout matters.
+// options returns the options of the Locker. If a timeout matters, they are a user's: none.
 func (s *scenario) options() []redlock.Option {
 	if s.fault == stopped {
 		return nil

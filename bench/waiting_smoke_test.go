@@ -9,12 +9,13 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// TestWaitersLeaveNothingBehind does what BenchmarkWaiting does, with few waiters. What may be left is judged there.
+// TestWaitersLeaveNothingBehind does what BenchmarkWaiting does, with few waiters. BenchmarkWaiting
+// itself judges what is left.
 func TestWaitersLeaveNothingBehind(t *testing.T) {
 	redistest.Require(t)
 	const n = 200
 	w := measureWaiting(t, newCluster(t, contentionNodes), n, 20, 300*time.Millisecond)
-	assert.Equal(t, n, w.callers, "everybody was waiting")
+	assert.Equal(t, n, w.callers, "everyone was waiting")
 	assert.Positive(t, w.heap)
 	assert.Positive(t, w.library)
 	assert.Positive(t, w.leaving)

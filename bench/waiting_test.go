@@ -19,21 +19,23 @@ var (
 	waitersSettle = flag.Duration("waiters-settle", 3*time.Second, "how long they wait before they are measured")
 )
 
-// BenchmarkWaiting lets many goroutines of one process wait for names that another Locker holds, and then ends all their
-// contexts:
+// BenchmarkWaiting lets many goroutines of one process wait for names that another Locker holds,
+// and then ends all their contexts:
 //
 //	go test -run '^$' -bench Waiting ./bench -waiters 10000 -waited-for 1000
 //
 // Its metrics:
 //
-//	heap-B/waiter stack-B/waiter  what the waiting takes, in use, per waiter: live heap, and stacks
+//	heap-B/waiter stack-B/waiter  memory in use per waiter: live heap, and stacks
 //	caller-goroutines             those that called Lock
-//	library-goroutines            all others there are since the Locker was made, its connections included; the most at a time
-//	leave-ms                      from the end of the first context until the last Lock had returned
-//	heap-left-B heap-closed-B     live heap per waiter after that, while the Locker is still open; and after Close, when it fails
-//	                              where there is more than noise
-//	rounds/waiter/s               rounds that were refused, or answered by no quorum, while they waited
-//	goroutines-left keys-left     0: when a goroutine is left after Close, or a key on a server, the benchmark fails
+//	library-goroutines            all others since the Locker was made, its connections included; the
+//	                              most at a time
+//	leave-ms                      from the end of the first context until the last Lock has returned
+//	heap-left-B heap-closed-B     live heap per waiter after that, while the Locker is still open;
+//	                              and after Close, where more than noise fails the benchmark
+//	rounds/waiter/s               rounds that were refused, or found no quorum, while they waited
+//	goroutines-left keys-left     0: when a goroutine is left after Close, or a key on a server, the
+//	                              benchmark fails
 func BenchmarkWaiting(b *testing.B) {
 	c := newCluster(b, contentionNodes)
 	b.Run(fmt.Sprintf("backend=%s/nodes=%d/waiters=%d/names=%d", c.backend, contentionNodes, *waiters, *waitedFor), func(b *testing.B) {
@@ -58,17 +60,17 @@ func BenchmarkWaiting(b *testing.B) {
 	})
 }
 
-// More heap than this after Close is a leak: noise of the runtime and of what else is in this process (0.7 MB was seen), and
-// less per waiter than whatever stands for one.
+// More heap than this after Close is a leak. The first is noise of the runtime and of the rest of
+// this process (0.7 MB was seen); the second is less per waiter than anything that stands for one.
 const (
 	heapNoise  = 1.5e6 // bytes
 	heapLeaked = 64.0  // bytes per waiter
 )
 
-// waiting is what a Locker took while many waited, and after.
+// waiting is what a Locker used while many waited, and after.
 type waiting struct {
 	heap, stack float64 // bytes per waiter
-	heapLeft    float64 // likewise, when all had left
+	heapLeft    float64 // likewise, after all have left
 	heapClosed  float64 // likewise, after Close
 	rounds      float64 // per waiter and second, while they waited
 	callers     int
@@ -76,10 +78,11 @@ type waiting struct {
 	leaving     time.Duration
 }
 
-// leaveTimeout bounds the wait for what has to go away.
+// leaveTimeout bounds the wait for what has to disappear.
 const leaveTimeout = 20 * time.Second
 
-// measureWaiting lets n goroutines wait for so many names. It fails when anything is left, or anybody gets a name.
+// measureWaiting lets n goroutines wait for so many names. It fails when anything is left, or a
+// waiter gets a name.
 func measureWaiting(tb testing.TB, c *cluster, n, names int, settle time.Duration) *waiting {
 	tb.Helper()
 	holder := holdNames(tb, c, names)
@@ -103,7 +106,7 @@ func measureWaiting(tb testing.TB, c *cluster, n, names int, settle time.Duratio
 	if err := crowd.verdict(); err != nil {
 		tb.Fatal(err)
 	}
-	// What the waiters have under way at the servers goes away by itself.
+	// Calls that are still under way leave keys that go by themselves.
 	awaitAtMost(tb, "keys on the servers", contentionNodes*names, func() int { return c.keysLeft(tb) })
 	awaitAtMost(tb, "goroutines when the waiters had left", goroutinesBefore+goroutinesPerNode*contentionNodes, runtime.NumGoroutine)
 	w.heapLeft = perWaiter(liveHeap(), heapBefore, n)
@@ -112,7 +115,7 @@ func measureWaiting(tb testing.TB, c *cluster, n, names int, settle time.Duratio
 	}
 	awaitAtMost(tb, "goroutines after Close", goroutinesBefore, runtime.NumGoroutine)
 	w.heapClosed = perWaiter(liveHeap(), heapBefore, n)
-	runtime.KeepAlive(crowd) // it was weighed before, too
+	runtime.KeepAlive(crowd) // it counted before, too
 	if err := holder.Close(); err != nil {
 		tb.Fatal(err)
 	}
@@ -120,7 +123,7 @@ func measureWaiting(tb testing.TB, c *cluster, n, names int, settle time.Duratio
 	return w
 }
 
-// holdNames acquires the names by a Locker of their own, which lives until it is closed.
+// holdNames acquires the names with a Locker of their own, which lives until it is closed.
 func holdNames(tb testing.TB, c *cluster, n int) *redlock.Locker {
 	tb.Helper()
 	locker := c.locker(tb, redlock.WithNodeTimeout(patience), redlock.WithTTL(maxTTL))
@@ -132,8 +135,9 @@ func holdNames(tb testing.TB, c *cluster, n int) *redlock.Locker {
 	return locker
 }
 
-// makeGoroutines lets so many goroutines be there at a time, and end. The runtime never frees what describes a goroutine; made
-// before anything is weighed, it does not count as heap that a waiter takes, or has left.
+// makeGoroutines starts n goroutines at a time, and ends them. The runtime never frees what
+// describes a goroutine. Made before anything is weighed, it does not count as heap that a waiter
+// uses, or leaves.
 func makeGoroutines(n int) {
 	end := make(chan struct{})
 	var all sync.WaitGroup
@@ -144,7 +148,7 @@ func makeGoroutines(n int) {
 	all.Wait()
 }
 
-// goroutinesAtRest returns how many goroutines there are, without those that run for a moment.
+// goroutinesAtRest returns the number of goroutines, without those that run for a moment.
 func goroutinesAtRest() int {
 	least := runtime.NumGoroutine()
 	for range 20 {
@@ -201,7 +205,7 @@ func newCrowd(locker *redlock.Locker, n, names int) *crowd {
 	c := &crowd{locker: locker, names: names, errs: make([]error, n)}
 	for range n {
 		ctx, cancel := context.WithCancel(context.Background())
-		ctx.Done() // made at the first call, which is not the library's to pay for
+		ctx.Done() // the first call makes the channel, which is not the library's cost
 		c.ctxs, c.cancels = append(c.ctxs, ctx), append(c.cancels, cancel)
 	}
 	return c
@@ -224,7 +228,7 @@ func (c *crowd) returned() int {
 	return c.left
 }
 
-// leave ends all contexts, and returns how long it took until everybody had returned.
+// leave ends all contexts, and returns how long it took until every waiter had returned.
 func (c *crowd) leave() time.Duration {
 	begin := time.Now()
 	for _, cancel := range c.cancels {
@@ -240,7 +244,7 @@ func (c *crowd) verdict() error {
 		if !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("waiter %d: got %w, want %w", i, err, context.Canceled)
 		}
-		c.errs[i] = nil // it is not to be weighed
+		c.errs[i] = nil // it must not count
 	}
 	return nil
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// Crash is a measurement of what follows when a holder is killed: SIGKILL ends its process, and the name is free
-// when the keys of a quorum have expired.
+// Crash measures what follows when a holder is killed: SIGKILL ends its process, and the name is
+// free once the keys of a quorum have expired.
 type Crash struct {
 	Mutex   string // its name in the table given to [RunWorker]; it has to renew what it holds
 	Servers []*redistest.Server
-	Waiters int // processes that want the name, a goroutine each
+	Waiters int // processes that want the name, one goroutine each
 	Kills   int
 	TTL     time.Duration
-	Settle  time.Duration // from when a holder has the name until it is killed, at least; up to half a TTL more
+	Settle  time.Duration // how long a holder lives at least; up to half a TTL more
 }
 
 // CrashResult is what a Crash found, by kill.
 type CrashResult struct {
-	// Late is from when the keys of a quorum had expired until the next holder had the name, in order of the length. Servers
-	// tell whole milliseconds, so it may be 2 ms too long or too short.
+	// Late is the time from when the keys of a quorum had expired until the next holder had the
+	// name, sorted. Servers report whole milliseconds, so it may be off by 2 ms.
 	Late []time.Duration
 
-	// Commands is what each waiter sent per 100 ms, from the kill until there was a next holder: of all waiters and kills,
-	// in order.
+	// Commands is what each waiter sent per 100 ms, from the kill until there was a next holder: of
+	// all waiters and kills, sorted.
 	Commands []float64
 }
 
-// expiryResolution is what the servers' answers are exact to: PTTL tells whole milliseconds, by a clock that the server reads once
-// per event loop.
+// expiryResolution is how exact the servers' answers are: PTTL tells whole milliseconds, by a clock
+// that the server reads once per event loop.
 const expiryResolution = 2 * time.Millisecond
 
-// Run does the measurement, and leaves the servers empty. It fails with the processes, the servers, or exclusion: somebody else
-// had the name before the killed holder's keys had expired on a quorum.
+// Run measures, and leaves the servers empty. It fails with the processes, the servers, or
+// exclusion: another process had the name before the killed holder's keys had expired on a quorum.
 func (c *Crash) Run() (*CrashResult, error) {
 	crew, err := newCrew(spec{
 		Mutex: c.Mutex, Addresses: addressesOf(c.Servers), Name: "crash/" + rand.Text(),
@@ -94,7 +94,7 @@ func (c *Crash) run(crew *crew) (*CrashResult, error) {
 	return r, nil
 }
 
-// kill kills the holder, adds what follows to r, and returns the word of the next holder.
+// kill kills the holder, adds what follows to r, and returns the message of the next holder.
 func (c *Crash) kill(crew *crew, holder *process, r *CrashResult) (event, error) {
 	if err := holder.kill(); err != nil {
 		return event{}, err
@@ -146,7 +146,7 @@ func (c *Crash) freeAt(name string) (Instant, error) {
 		if !ok || left == -1 {
 			return 0, fmt.Errorf("contention: PTTL %s: %v", name, reply)
 		}
-		if left < 0 { // no key: it did not vote for the holder, or has it no longer
+		if left < 0 { // no key: it did not vote for the holder, or has lost it
 			expiries = append(expiries, Instant(math.MinInt64))
 			continue
 		}
@@ -155,7 +155,7 @@ func (c *Crash) freeAt(name string) (Instant, error) {
 	slices.Sort(expiries)
 	free := expiries[len(expiries)/2] // of the quorum-th
 	if free == math.MinInt64 {
-		return 0, fmt.Errorf("contention: a quorum had no key %s when its holder was killed", name)
+		return 0, fmt.Errorf("contention: no quorum had the key %s when its holder was killed", name)
 	}
 	return free, nil
 }

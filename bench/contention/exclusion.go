@@ -9,7 +9,8 @@ import (
 // Holder is a goroutine of a process.
 type Holder struct{ Process, Goroutine int }
 
-// Interval is from when a holder had acquired the name until it began to give it back. The end does not belong to it.
+// Interval runs from when a holder had acquired the name until it began to release it. The end is
+// not part of it.
 type Interval struct {
 	Holder
 	Acquired, Released Instant
@@ -18,23 +19,23 @@ type Interval struct {
 // OverlapError means that two held the name at a time.
 type OverlapError struct{ First, Second Interval }
 
-// Error tells who held, and for how long both did.
+// Error tells who held the name, and for how long both did.
 func (e *OverlapError) Error() string {
 	both := min(e.First.Released, e.Second.Released).Sub(e.Second.Acquired)
 	return fmt.Sprintf("contention: exclusion failed for %v: %+v and %+v both held the name", both, e.First, e.Second)
 }
 
-// sortIntervals puts intervals into the order in which the name was acquired.
+// sortIntervals sorts intervals by when the name was acquired.
 func sortIntervals(intervals []Interval) {
 	slices.SortFunc(intervals, func(a, b Interval) int {
 		return cmp.Or(cmp.Compare(a.Acquired, b.Acquired), cmp.Compare(a.Released, b.Released))
 	})
 }
 
-// checkExclusion returns an *OverlapError where one of the sorted intervals began before an earlier one had ended. Intervals that
-// touch do not overlap, nor does one without any length.
+// checkExclusion returns an *OverlapError if one of the sorted intervals began before an earlier
+// one had ended. Intervals that touch do not overlap, and neither does an empty one.
 func checkExclusion(sorted []Interval) error {
-	var last Interval // that has a length
+	var last Interval // the last one that is not empty
 	for _, next := range sorted {
 		if next.Released <= next.Acquired {
 			continue
@@ -42,7 +43,7 @@ func checkExclusion(sorted []Interval) error {
 		if next.Acquired < last.Released {
 			return &OverlapError{First: last, Second: next}
 		}
-		last = next // it ends last of those so far, since it began when the others had ended
+		last = next // it ends last so far, because it began when the others had ended
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func TestIntervalsThatTouchDoNotOverlap(t *testing.T) {
 	}
 }
 
-// TestExclusionAgreesWithLookingAtEveryInstant compares with a twin that asks at every instant how many hold.
+// TestExclusionAgreesWithLookingAtEveryInstant compares with a count of the holders at every
+// instant.
 func TestExclusionAgreesWithLookingAtEveryInstant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		intervals := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Interval {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Flags says what is measured.
+// Flags says what to measure.
 type Flags struct {
 	Processes  Sizes         // -contention.processes
 	Goroutines Sizes         // -contention.goroutines, of each process
@@ -18,7 +18,7 @@ type Flags struct {
 	Window     time.Duration // -contention.window
 }
 
-// NewFlags defines the flags in a set.
+// NewFlags defines the flags in a flag set.
 func NewFlags(set *flag.FlagSet) *Flags {
 	f := &Flags{Processes: Sizes{1, 2, 8, 16}, Goroutines: Sizes{1, 8}}
 	set.Var(&f.Processes, "contention.processes", "how many processes want the name, separated by commas")
@@ -26,7 +26,7 @@ func NewFlags(set *flag.FlagSet) *Flags {
 	set.DurationVar(&f.Hold, "contention.hold", 0, "how long each holds it")
 	set.DurationVar(&f.TTL, "contention.ttl", 10*time.Second, "time to live of the lock")
 	set.DurationVar(&f.WarmUp, "contention.warmup", 500*time.Millisecond, "how long they run before the window")
-	set.DurationVar(&f.Window, "contention.window", 2*time.Second, "how long is measured")
+	set.DurationVar(&f.Window, "contention.window", 2*time.Second, "how long to measure")
 	return f
 }
 
@@ -42,7 +42,7 @@ func (s *Sizes) String() string {
 	return strings.Join(words, ",")
 }
 
-// Set takes numbers that are separated by commas.
+// Set reads numbers that are separated by commas.
 func (s *Sizes) Set(text string) error {
 	var sizes Sizes
 	for word := range strings.SplitSeq(text, ",") {

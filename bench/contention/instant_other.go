@@ -2,7 +2,7 @@
 
 package contention
 
-// Supported reports whether processes share a clock here. Without one nothing can be measured.
+// Supported reports whether processes share a clock here. Without one, nothing can be measured.
 const Supported = false
 
 func now() Instant { panic("contention: processes share no clock here") }

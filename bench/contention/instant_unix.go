@@ -4,7 +4,7 @@ package contention
 
 import "golang.org/x/sys/unix"
 
-// Supported reports whether processes share a clock here. Without one nothing can be measured.
+// Supported reports whether processes share a clock here. Without one, nothing can be measured.
 const Supported = true
 
 func now() Instant {

@@ -2,7 +2,8 @@ package contention
 
 import "time"
 
-// specVariable is the environment variable that makes a program a worker. Its value is a spec in JSON.
+// specVariable is the environment variable that makes a program a worker. Its value is a spec in
+// JSON.
 const specVariable = "REDQUORUM_CONTENTION"
 
 // spec is what a worker is started with.
@@ -16,7 +17,7 @@ type spec struct {
 	Forever    bool // one goroutine locks once, and holds until the process is killed
 }
 
-// order is what the parent sends to a worker's standard input, by gob.
+// order is what the parent sends to a worker through its standard input, by gob.
 type order struct {
 	Run   *run // once
 	Count bool // answer with a count; with Forever only
@@ -24,12 +25,13 @@ type order struct {
 
 // run is the times of a measurement.
 type run struct {
-	From  Instant // when the first locks are asked for
+	From  Instant // when workers first ask for locks
 	Begin Instant // of the window
 	End   Instant // of the window, and of all waits
 }
 
-// message is what a worker sends to its parent by its standard output, by gob. One of its fields is set.
+// message is what a worker sends to its parent through its standard output, by gob. One of its
+// fields is set.
 type message struct {
 	Ready   bool    // it is connected
 	Held    Instant // with Forever: since when it has held the name
@@ -38,7 +40,7 @@ type message struct {
 	Failure string  // likewise
 }
 
-// count is how many commands a worker has sent by then.
+// count is how many commands a worker has sent so far.
 type count struct {
 	At   Instant
 	Sent uint64
@@ -50,12 +52,12 @@ type report struct {
 	Commands     uint64   // sent within the window
 	UnlockErrors int
 	UnlockError  string            // the first
-	Counters     map[string]uint64 // what they grew by within the window
+	Counters     map[string]uint64 // their growth within the window
 }
 
 // turn is one goroutine's wait and hold.
 type turn struct {
 	Asked    Instant
-	Acquired Instant // 0 where the measurement ended before
-	Released Instant // when giving back began; where nothing was acquired, when the wait ended
+	Acquired Instant // 0 if the measurement ended first
+	Released Instant // when the release began or, if nothing was acquired, when the wait ended
 }

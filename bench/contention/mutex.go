@@ -6,15 +6,17 @@ import (
 	"time"
 )
 
-// Mutex is one way to lock one name, connected to all servers. Lock is called by many goroutines at a time.
+// Mutex is one way to lock one name, connected to all servers. Many goroutines call Lock at a time.
 type Mutex interface {
-	// Lock waits until the caller has the name or ctx ends. The function it returns gives the name back.
+	// Lock waits until the caller has the name or ctx ends. The function it returns releases the
+	// name.
 	Lock(ctx context.Context) (unlock func(context.Context) error, err error)
 
-	// Counters returns what the implementation counts of its own doing, since it was opened; nil where it counts nothing.
+	// Counters returns what the implementation has counted of its own work since it was opened, or
+	// nil if it counts nothing.
 	Counters() map[string]uint64
 
-	// Close returns when everything that was granted is released, or was given up.
+	// Close returns once everything that was granted is released, or was given up.
 	Close() error
 }
 
@@ -22,12 +24,12 @@ type Mutex interface {
 type Setup struct {
 	Addresses  []string // host:port of the servers
 	Name       string   // what it locks
-	Goroutines int      // how many will call it at most
+	Goroutines int      // how many will call it, at most
 	TTL        time.Duration
 
-	// Dial makes every connection to a server. It counts the commands that are written.
+	// Dial makes every connection to a server, and counts the commands that are written.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Opener makes a Mutex. It returns when the connections that can be made in advance stand.
+// Opener makes a Mutex. It returns once the connections that can be made in advance are up.
 type Opener func(ctx context.Context, setup Setup) (Mutex, error)

@@ -17,19 +17,19 @@ const messageTimeout = 60 * time.Second
 // process is one worker, seen from its parent.
 type process struct {
 	command *exec.Cmd
-	orders  *gob.Encoder  // into its standard input; when that ends, so does it
+	orders  *gob.Encoder  // to its standard input; when that closes, the worker ends
 	stderr  bytes.Buffer  // read once it has ended
 	ended   chan struct{} // closed by receive
 }
 
-// event is what a worker sent, or that it has ended.
+// event is a message of a worker, or the news that it has ended.
 type event struct {
 	from    *process
 	message message
 	ended   bool
 }
 
-// startProcess starts this program as a worker. Its messages come as events.
+// startProcess starts this program as a worker. Its messages arrive as events.
 func startProcess(s spec, events chan<- event) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -58,7 +58,7 @@ func startProcess(s spec, events chan<- event) (*process, error) {
 	return p, nil
 }
 
-// receive hands on the worker's messages until it has ended.
+// receive passes on the worker's messages until it has ended.
 func (p *process) receive(in *gob.Decoder, events chan<- event) {
 	defer close(p.ended)
 	for {
@@ -88,7 +88,8 @@ func (p *process) kill() error {
 	}
 }
 
-// eventRoom is more than all processes of a measurement send, so that none of them is kept waiting by a parent that failed.
+// eventRoom is more than all processes of a measurement send, so a parent that failed blocks none
+// of them.
 const eventRoom = 4096
 
 // crew is the processes of a measurement.
@@ -98,7 +99,7 @@ type crew struct {
 	events    chan event
 }
 
-// newCrew starts so many processes, and returns when all are connected.
+// newCrew starts n processes, and returns once all are connected.
 func newCrew(s spec, n int) (*crew, error) {
 	c := &crew{spec: s, events: make(chan event, eventRoom)}
 	for range n {
@@ -122,7 +123,8 @@ func (c *crew) start() (*process, error) {
 	return p, err
 }
 
-// await returns the next event if it is one that is wanted. Any other, one that a process failed above all, is an error.
+// await returns the next event if it is a wanted one. Any other is an error, above all the failure
+// of a process.
 func (c *crew) await(d time.Duration, wanted func(event) bool) (event, error) {
 	select {
 	case e := <-c.events:
@@ -134,14 +136,14 @@ func (c *crew) await(d time.Duration, wanted func(event) bool) (event, error) {
 		case e.ended:
 			return e, fmt.Errorf("process %d ended: %v\n%s", e.from.command.Process.Pid, e.from.command.ProcessState, &e.from.stderr)
 		default:
-			return e, fmt.Errorf("process %d sent %+v, which was not expected", e.from.command.Process.Pid, e.message)
+			return e, fmt.Errorf("process %d sent an unexpected %+v", e.from.command.Process.Pid, e.message)
 		}
 	case <-time.After(d):
-		return event{}, fmt.Errorf("contention: no word from the processes within %v", d)
+		return event{}, fmt.Errorf("contention: no message from the processes within %v", d)
 	}
 }
 
-// kill ends all processes. Those that have ended stay so.
+// kill ends all processes that have not ended yet.
 func (c *crew) kill() error {
 	var errs []error
 	for _, p := range c.processes {

@@ -27,8 +27,8 @@ type redquorum struct {
 	name   string
 }
 
-// awaitNodes waits until every node is connected and votes: a quorum would be enough to lock, but
-// then dials and admissions are measured too.
+// awaitNodes waits until every node is connected and votes. A quorum would be enough to lock, but
+// then the measurement would include dials and admissions.
 func (m *redquorum) awaitNodes(ctx context.Context) error {
 	if err := m.locker.Ready(ctx); err != nil {
 		return err
@@ -62,7 +62,8 @@ func (m *redquorum) Lock(ctx context.Context) (func(context.Context) error, erro
 	return lock.Unlock, nil
 }
 
-// Counters returns those of the Locker's Stats that tell how a lock was come by. One that Stats gains is a line here.
+// Counters returns those of the Locker's Stats that tell how a lock was acquired. A new counter of
+// Stats needs a line here.
 func (m *redquorum) Counters() map[string]uint64 {
 	stats := m.locker.Stats()
 	return map[string]uint64{

@@ -15,7 +15,7 @@ type commandCounter struct {
 	from, until atomic.Int64  // Instants; both 0 until window is called
 }
 
-// window begins to count, from and until the given instants, for inWindow.
+// window starts counting what is written between two instants for inWindow.
 func (c *commandCounter) window(from, until Instant) {
 	c.from.Store(int64(from))
 	c.until.Store(int64(until))
@@ -28,7 +28,7 @@ func (c *commandCounter) add(n int) {
 	}
 }
 
-// dial is net.Dialer's, with a connection that counts.
+// dial is net.Dialer's DialContext with a connection that counts.
 func (c *commandCounter) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, address)
@@ -38,7 +38,7 @@ func (c *commandCounter) dial(ctx context.Context, network, address string) (net
 	return &countingConn{Conn: conn, counter: c}, nil
 }
 
-// countingConn is a connection to a server whose commands are counted as they are written.
+// countingConn is a connection to a server that counts commands as they are written.
 type countingConn struct {
 	net.Conn
 	counter *commandCounter
@@ -47,7 +47,7 @@ type countingConn struct {
 	requests requestStream
 }
 
-// Write counts a command with its last byte, ahead of the system call.
+// Write counts a command with its last byte, before the system call.
 func (c *countingConn) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	n, err := c.requests.feed(b)
@@ -61,12 +61,13 @@ func (c *countingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// requestStream follows the commands of one connection: *<words>, and for each word $<length> and so many bytes.
+// requestStream follows the commands of one connection: *<words>, and for each word $<length> and
+// as many bytes.
 type requestStream struct {
-	kind   byte // of the header that is being read: '*' or '$'; 0 between two
+	kind   byte // of the header that is being read: '*' or '$'; 0 between headers
 	number int  // the digits of that header so far
-	words  int  // of the command that are still to come; 0 between two commands
-	skip   int  // bytes of the present word, with its line end
+	words  int  // of the command that are still to come; 0 between commands
+	skip   int  // bytes of the current word that are still to come, with its line end
 }
 
 // feed takes the next bytes of the stream and returns how many commands end in them.

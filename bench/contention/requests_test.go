@@ -49,7 +49,8 @@ func TestBytesThatAreNoRequestAreRefused(t *testing.T) {
 	}
 }
 
-// TestCountedCommandsAreThoseThatTheServersGot compares with MONITOR, which marks what a script calls.
+// TestCountedCommandsAreThoseThatTheServersGot compares with MONITOR, which marks what a script
+// calls.
 func TestCountedCommandsAreThoseThatTheServersGot(t *testing.T) {
 	requireSupport(t)
 	servers := redistest.Start(t, 3)
@@ -74,7 +75,7 @@ func TestCountedCommandsAreThoseThatTheServersGot(t *testing.T) {
 		}
 		return clients, scripts
 	}
-	// What is looked at in the background may be on its way while the monitors begin.
+	// Background checks may be on their way while the monitors begin.
 	var missed, early uint64
 	require.Eventually(t, func() bool {
 		before := sent.total.Load()
@@ -87,7 +88,8 @@ func TestCountedCommandsAreThoseThatTheServersGot(t *testing.T) {
 	for range 20 {
 		unlock, err := mutex.Lock(t.Context())
 		require.NoError(t, err)
-		refused, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond) // some rounds that are refused
+		// Some rounds are refused.
+		refused, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		_, err = mutex.Lock(refused)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		cancel()

@@ -5,33 +5,35 @@ import (
 	"time"
 )
 
-// Result is what a measurement found. Everything is about its window, unless it says otherwise.
+// Result is what a measurement found. Everything is about its window unless it says otherwise.
 type Result struct {
 	Window       time.Duration
 	Acquisitions int
 
-	// GoroutineChanges are acquisitions by another goroutine than the one before, of whatever process; ProcessChanges
-	// are those by another process.
+	// GoroutineChanges are acquisitions by a different goroutine than the previous one, in any
+	// process. ProcessChanges are those by a different process.
 	GoroutineChanges, ProcessChanges int
 
-	// Waits are from asking to having, in order of their length. A wait that the end of the window cut off counts as long as it
-	// was then, so that whoever never gets the name shows; Unfinished says how many these are.
+	// Waits are the times from asking to having, sorted. A wait that the end of the window cut off
+	// counts with its length so far, so a goroutine that never gets the name shows. Unfinished
+	// counts these.
 	Waits      []time.Duration
 	Unfinished int
 
-	// Gaps are from when a holder began to give the name back until the next one had it, in order of their length.
+	// Gaps are the times from when a holder began to release the name until the next one had it,
+	// sorted.
 	Gaps []time.Duration
 
-	Commands uint64 // that all clients together sent to all servers
+	Commands uint64 // sent by all clients to all servers
 
-	// The acquisitions of the process that had the fewest, and of such a goroutine, divided by what each would have had of
-	// equal shares: 1 is fair, 0 is none at all.
+	// The acquisitions of the process, and of the goroutine, that had the fewest, divided by an
+	// equal share: 1 is fair, 0 is none at all.
 	MinProcessShare, MinGoroutineShare float64
 
-	Counters     map[string]uint64 // what the implementation counted, of all processes
+	Counters     map[string]uint64 // of the implementation, summed over all processes
 	UnlockErrors int               // warm-up included
 	UnlockError  string            // one of them
-	KeysLeft     int               // on the servers, when all processes had ended
+	KeysLeft     int               // on the servers after all processes have ended
 }
 
 func newResult(reports []*report, times *run) (*Result, error) {
@@ -91,7 +93,8 @@ func (r *Result) addWait(t turn, times *run) bool {
 	return true
 }
 
-// addChanges looks at each acquisition within the window and the one before it, which may be of the warm-up.
+// addChanges looks at each acquisition within the window and the previous one, which may belong to
+// the warm-up.
 func (r *Result) addChanges(sorted []Interval, times *run) {
 	for i, next := range sorted {
 		if i == 0 || next.Acquired < times.Begin || next.Acquired >= times.End {

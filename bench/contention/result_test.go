@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two processes of two goroutines each, and a window from 100 to 200. The last goroutine never gets the name.
+// Two processes of two goroutines each, and a window from 100 to 200. The last goroutine never gets
+// the name.
 var handMade = []*report{
 	{
 		Commands: 30, Counters: map[string]uint64{"taken": 3},
@@ -31,8 +32,8 @@ func TestFiguresAreThoseOfTheWindow(t *testing.T) {
 	r, err := newResult(handMade, &run{From: 0, Begin: 100, End: 200})
 	require.NoError(t, err)
 	assert.Equal(t, 5, r.Acquisitions, "at 110, 116, 125, 140 and 160")
-	assert.Equal(t, 3, r.GoroutineChanges, "at 125, 140 and 160; the one before 110 was the same")
-	assert.Equal(t, 3, r.ProcessChanges, "the same, since no process has two of them in a row")
+	assert.Equal(t, 3, r.GoroutineChanges, "at 125, 140 and 160; the one before 110 is of the same goroutine")
+	assert.Equal(t, 3, r.ProcessChanges, "the same, because no process has two of them in a row")
 	assert.Equal(t, []time.Duration{0, 29, 50, 65, 70, 90, 110}, r.Waits, "two of them not finished")
 	assert.Equal(t, 2, r.Unfinished)
 	assert.Equal(t, []time.Duration{1, 5, 10, 10, 80}, r.Gaps)

@@ -9,23 +9,25 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// Scenario is one measurement: goroutines of several processes that want one name, again and again.
+// Scenario is one measurement: goroutines of several processes want one name, again and again.
 type Scenario struct {
 	Mutex      string // its name in the table given to [RunWorker]
 	Servers    []*redistest.Server
 	Processes  int
 	Goroutines int           // of each process
-	Hold       time.Duration // how long a lock is held before it is given back; 0: not at all
+	Hold       time.Duration // how long a lock is held; 0: released at once
 	TTL        time.Duration
 	WarmUp     time.Duration // before the window
-	Window     time.Duration // what is measured
+	Window     time.Duration // measured
 }
 
-// lead is from the order to begin until the first locks are asked for: all processes have the order by then.
+// lead is the time from the order to begin until workers first ask for locks. By then, all of them
+// have the order.
 const lead = 50 * time.Millisecond
 
-// Run does the measurement. It leaves the servers empty. Errors: [*OverlapError] where exclusion failed; and what a process, a
-// server or a lock failed with. A ctx is not needed: the times of the scenario bound it.
+// Run measures, and leaves the servers empty. It returns an [*OverlapError] if exclusion failed, or
+// the error of a process, a server or a lock. It needs no context, because the times of the
+// scenario bound it.
 func (s *Scenario) Run() (*Result, error) {
 	c, err := newCrew(spec{
 		Mutex: s.Mutex, Addresses: addressesOf(s.Servers), Name: "contention/" + rand.Text(),
@@ -52,7 +54,8 @@ func (s *Scenario) Run() (*Result, error) {
 	return result, nil
 }
 
-// run orders a measurement, and returns what the processes report, in the order in which they end.
+// run orders a measurement, and returns the reports of the processes, in the order in which they
+// end.
 func (c *crew) run(times *run) ([]*report, error) {
 	for _, p := range c.processes {
 		if err := p.orders.Encode(order{Run: times}); err != nil {
@@ -84,7 +87,7 @@ func addressesOf(servers []*redistest.Server) []string {
 	return addresses
 }
 
-// flush removes all keys, and returns how many there were on all servers together.
+// flush deletes all keys, and returns how many there were on all servers together.
 func flush(servers []*redistest.Server) (keys int, err error) {
 	for _, server := range servers {
 		found, err := server.Keys()

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// RunWorker is called first in TestMain, or main. In a process that a measurement has started it does a worker's
-// work and ends the process; in any other it returns at once. Openers are by the name in [Scenario.Mutex].
+// RunWorker must be the first call of TestMain or main. In a process that a measurement has
+// started, it does the work of a worker and ends the process; in any other, it returns at once.
+// Openers are keyed by the name in [Scenario.Mutex].
 func RunWorker(openers map[string]Opener) {
 	text, found := os.LookupEnv(specVariable)
 	if !found {
@@ -33,11 +34,11 @@ type worker struct {
 	sent   commandCounter
 	orders chan order // written by receive
 
-	mu  sync.Mutex // lets one message be sent at a time
+	mu  sync.Mutex // held to send one message
 	out *gob.Encoder
 }
 
-// receive takes the parent's orders. When there is no parent any more, the process ends.
+// receive takes the parent's orders. When the parent is gone, the process ends.
 func (w *worker) receive() {
 	in := gob.NewDecoder(os.Stdin)
 	for {
@@ -49,7 +50,7 @@ func (w *worker) receive() {
 	}
 }
 
-// send has nobody to tell of a failure: without a parent, receive ends the process.
+// send has nobody to report a failure to: without a parent, receive ends the process.
 func (w *worker) send(m message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,7 +59,7 @@ func (w *worker) send(m message) {
 	}
 }
 
-// openTimeout bounds the connecting; many processes start at a time.
+// openTimeout bounds connecting; many processes start at a time.
 const openTimeout = 30 * time.Second
 
 func (w *worker) work(openers map[string]Opener, text string) error {
@@ -94,7 +95,7 @@ func (w *worker) work(openers map[string]Opener, text string) error {
 	return nil
 }
 
-// holdForever locks and never unlocks. It returns only where that fails.
+// holdForever locks and never unlocks. It returns only if locking fails.
 func (w *worker) holdForever() error {
 	ended := make(chan error, 1)
 	go func() {
@@ -117,7 +118,7 @@ func (w *worker) holdForever() error {
 	}
 }
 
-// contend does the measurement.
+// contend measures.
 func (w *worker) contend(times *run) (*report, error) {
 	w.sent.window(times.Begin, times.End)
 	ctx, cancel := context.WithTimeout(context.Background(), times.End.Sub(now()))
@@ -157,10 +158,11 @@ func (w *worker) contend(times *run) (*report, error) {
 	return r, failure
 }
 
-// unlockTimeout bounds giving back, which ctx does not.
+// unlockTimeout bounds the release, which ctx does not.
 const unlockTimeout = 5 * time.Second
 
-// takeTurns locks and unlocks until ctx ends. A lock that fails before is an error; an unlock that fails is noted.
+// takeTurns locks and unlocks until ctx ends. A lock that fails before that is an error; an unlock
+// that fails is noted.
 func (w *worker) takeTurns(ctx context.Context, note func(error)) (turns []turn, err error) {
 	for ctx.Err() == nil {
 		t := turn{Asked: now()}
@@ -178,14 +180,14 @@ func (w *worker) takeTurns(ctx context.Context, note func(error)) (turns []turn,
 		}
 		t.Released = now()
 		turns = append(turns, t)
-		if err := giveBack(ctx, unlock); err != nil {
+		if err := release(ctx, unlock); err != nil {
 			note(err)
 		}
 	}
 	return turns, nil
 }
 
-func giveBack(ctx context.Context, unlock func(context.Context) error) error {
+func release(ctx context.Context, unlock func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
 	defer cancel()
 	return unlock(ctx)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkVersus runs every peer on the same servers, one after the other; for ratios TestReport is better, since it
-// takes turns. An operation is a lock and its unlock.
+// BenchmarkVersus runs every peer on the same servers, one after the other. For ratios, TestReport
+// is better, because it takes turns. An operation is a lock and its unlock.
 func BenchmarkVersus(b *testing.B) {
 	contestants := openPeers(b, addressesOf(startServers(b)))
 	for _, goroutines := range []int{1, manyGoroutines} {
@@ -19,7 +19,7 @@ func BenchmarkVersus(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				b.ReportMetric(float64(s.elapsed)/float64(b.N), "ns/op") // without the garbage collection ahead of it
+				b.ReportMetric(float64(s.elapsed)/float64(b.N), "ns/op") // without the GC before
 				b.ReportMetric(s.locksPerSecond(), "locks/s")
 				if cpuKnown {
 					b.ReportMetric(s.cpuPerLock(), "cpu-µs/lock")

@@ -13,8 +13,8 @@ import (
 	"github.com/redquorum/redquorum/bench/contention"
 )
 
-// contenders has what is compared where many want one name. The first is ours. The drivers are those of the peers;
-// redsync waits by asking again, so how soon it does is what matters: at its own pace, or after 1 or 5 ms.
+// contenders are compared under contention for one name. The first is ours. The drivers are those
+// of the peers. redsync waits by asking again, so its pause matters: its own, or 1 or 5 ms.
 var contenders = []struct {
 	name string
 	open contention.Opener
@@ -38,14 +38,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// contend makes a contender of redsync over a driver. A pause of 0 is redsync's own: 50 to 250 ms, at random.
+// contend makes a contender of redsync over a driver. A pause of 0 is redsync's own: 50 to 250 ms,
+// at random.
 func contend(open func(setup) (peer, error), pause time.Duration) contention.Opener {
 	return func(_ context.Context, s contention.Setup) (contention.Mutex, error) {
 		opened, err := open(setup{addresses: s.Addresses, goroutines: s.Goroutines, dial: s.Dial})
 		if err != nil {
 			return nil, err
 		}
-		options := []redsync.Option{redsync.WithExpiry(s.TTL), redsync.WithTries(math.MaxInt)} // the context ends a wait
+		// Only the context ends a wait.
+		options := []redsync.Option{redsync.WithExpiry(s.TTL), redsync.WithTries(math.MaxInt)}
 		if pause > 0 {
 			options = append(options, redsync.WithRetryDelay(pause))
 		}
@@ -96,7 +98,8 @@ func TestEveryContenderExcludes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r.Acquisitions == 0 || r.Commands < uint64(len(servers)*r.Acquisitions) {
-				t.Errorf("%d acquisitions by %d commands, want some, by no fewer than one per server each", r.Acquisitions, r.Commands)
+				t.Errorf("%d acquisitions by %d commands, want some, and at least one command per server for each",
+					r.Acquisitions, r.Commands)
 			}
 			if r.UnlockErrors > 0 {
 				t.Errorf("%d unlocks failed: %s", r.UnlockErrors, r.UnlockError)

@@ -16,18 +16,18 @@ import (
 
 var (
 	contentionFlags  = contention.NewFlags(flag.CommandLine)
-	contentionRounds = flag.Int("contention.rounds", 3, "rounds of TestContention; an odd number has a median that was measured")
+	contentionRounds = flag.Int("contention.rounds", 3, "rounds of TestContention; an odd number gives a median that was measured")
 	contentionPeers  = flag.String("contention.peers", "", "which peers take part in TestContention, separated by commas (all)")
 )
 
-// TestContention lets every peer lock one name from many goroutines of many processes, in turns, and prints medians and
-// ratios. It asserts no figure: it fails when two held the name at a time, or when a lock fails. It takes 8 minutes with the
-// defaults, so it runs only where -run names it.
+// TestContention lets every peer lock one name from many goroutines of many processes, in turns,
+// and prints medians and ratios. It asserts no figure: it fails when two held the name at a time,
+// or when a lock fails. It takes 8 minutes with the defaults, so it runs only if -run names it.
 //
 //	go test -count=1 -run TestContention -v -timeout 30m . -contention.processes 1,2,8,16 -contention.goroutines 1,8
 func TestContention(t *testing.T) {
 	if !strings.Contains(flag.Lookup("test.run").Value.String(), "Contention") {
-		t.Skip("a measurement, of minutes: -run TestContention asks for it")
+		t.Skip("a measurement that takes minutes: -run TestContention asks for it")
 	}
 	if !contention.Supported {
 		t.Skip("processes share no clock here")
@@ -42,7 +42,7 @@ func TestContention(t *testing.T) {
 			r := &contentionReport{names: names, results: make([][]*contention.Result, len(names))}
 			for round := range *contentionRounds {
 				for turn := range names {
-					i := (turn + round) % len(names) // so that none always comes behind the same one
+					i := (turn + round) % len(names) // none always follows the same one
 					s := contention.Scenario{
 						Mutex: names[i], Servers: servers, Processes: processes, Goroutines: goroutines,
 						Hold: f.Hold, TTL: f.TTL, WarmUp: f.WarmUp, Window: f.Window,
@@ -74,7 +74,7 @@ func contentionNames(t *testing.T) []string {
 	return names
 }
 
-// contentionReport is what was measured with one number of processes and goroutines.
+// contentionReport is the measurement with one number of processes and goroutines.
 type contentionReport struct {
 	names   []string
 	results [][]*contention.Result // by contender and round
@@ -114,7 +114,7 @@ func (r *contentionReport) values(i int, column contentionColumn) []float64 {
 	return values
 }
 
-// figures returns a table of the medians; "-" where there was nothing to divide by.
+// figures returns a table of the medians, with "-" for a division by nothing.
 func (r *contentionReport) figures() string {
 	columns := []contentionColumn{
 		acquisitions, goroutineChange, processChange, meanWait, p50Wait, p99Wait, maxWait, p50Gap,
@@ -143,8 +143,8 @@ func figure(value float64, decimals int) string {
 	return fmt.Sprintf("%.*f", decimals, value)
 }
 
-// ratios returns a table of the first contender divided by each of the others: the median of the rounds, since what disturbs
-// a round disturbs both, with the lowest and the highest.
+// ratios returns a table of the first contender divided by each of the others: the median of the
+// rounds, because a disturbance of a round affects both, with the lowest and the highest.
 func (r *contentionReport) ratios() string {
 	columns := []contentionColumn{acquisitions, goroutineChange, processChange, meanWait, p99Wait, maxWait, perLock, perChange}
 	var table strings.Builder
@@ -165,7 +165,7 @@ func (r *contentionReport) ratios() string {
 	return align(table.String(), tabwriter.AlignRight)
 }
 
-// remarks tells what is no figure of a table: of all rounds together.
+// remarks reports what is not in the tables, summed over all rounds.
 func (r *contentionReport) remarks() string {
 	var text strings.Builder
 	for i, name := range r.names {

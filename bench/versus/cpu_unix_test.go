@@ -10,7 +10,8 @@ import (
 
 const cpuKnown = true
 
-// cpuTime returns how much CPU time this process has used, in user and kernel mode. The servers are other processes.
+// cpuTime returns the CPU time of this process, in user and kernel mode. The servers are other
+// processes.
 func cpuTime() time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

@@ -1,43 +1,48 @@
-// Package versus measures this library beside its peers: in one run, on the same redis-servers, in turns, because
-// absolute figures drift on any machine and ratios hold. It is a module of its own, so that nobody who uses the library
-// gets the peers with it.
+// Package versus measures this library and its peers: in one run, on the same redis-servers, in
+// turns, because absolute figures drift on any machine and ratios hold. It is a module of its own,
+// so users of the library do not get the peers with it.
 //
 //	go test -run TestReport -v .          a table of medians and ratios, 25 s
 //	go test -run '^$' -bench Versus .     the same work as benchmarks, for benchstat
-//	go test -run TestContention -v .      many processes that want one name: a table for each size, 8 minutes
+//	go test -run TestContention -v .      many processes that want one name: a table for each size,
+//	                                      8 minutes
 //
-// The peers, each with the settings that suit it best where nobody else wants the lock:
+// The peers, each with its best settings for locks that nobody else wants:
 //
 //	redquorum              one pipelined connection per server, a Locker's defaults
-//	redsync-redigo         redsync v4 over redigo: idle connections for all goroutines, no test on borrow, no wait for one
+//	redsync-redigo         redsync v4 over redigo: idle connections for all goroutines, no test on
+//	                       borrow, no wait for one
 //	redsync-goredis        redsync v4 over go-redis: as many connections as goroutines
 //	redsync-rueidis        redsync v4 over rueidis: multiplexed, no client-side cache
-//	redsync-rueidis-tuned  the same with one connection per server, always pipelined, and a flush delay of 20 µs
-//	limit                  no library at all: prebuilt bytes of SET NX PX and EVALSHA, one write per server and batch;
-//	                       every reply is compared. Where the others have n goroutines, a batch is n locks. It waits
-//	                       for a quorum.
+//	redsync-rueidis-tuned  the same with one connection per server, always pipelined, and a flush
+//	                       delay of 20 µs
+//	limit                  no library at all: prebuilt bytes of SET NX PX and EVALSHA, one write per
+//	                       server and batch; every reply is compared. Where the others have n
+//	                       goroutines, a batch is n locks. It waits for a quorum.
 //
-// redsync gets one attempt per lock and its own defaults for the rest. Its WithFailFast is left out: it is faster with one
-// goroutine, but gives up what it does not wait for, so SETs are never sent and keys stay until they expire. That is
-// less work, and TestEveryPeerSetsAndDeletesEachKeyOnce refuses it. A new peer is an implementation of the interface
-// peer, and a line in the table peers.
+// redsync gets one attempt per lock and its own defaults for the rest. Its WithFailFast is left
+// out. It is faster with one goroutine, but gives up what it does not wait for, so SETs are never
+// sent and keys stay until they expire. That is less work, and
+// TestEveryPeerSetsAndDeletesEachKeyOnce refuses it. A new peer is an implementation of the
+// interface peer, and a line in the table peers.
 //
-// What is measured per lock, which is a lock and its unlock: throughput with 256 goroutines, latency with one, and the
-// CPU time and allocations of this process for either.
+// The report has, per lock and its unlock: throughput with 256 goroutines, latency with one, and
+// the CPU time and allocations of this process for both.
 //
-// TestContention is about the opposite, one name that everybody wants: by every peer in turns, with so many processes of so many
-// goroutines, each of which locks, unlocks and locks again. The redsyncs are those over redigo and rueidis as above, each
-// with its own pause between two attempts (50 to 250 ms), with one of 1 ms, and with one of 5 ms; they try until the end of the
-// window. It prints how often the name was acquired and how often it changed its holder, how long the waits were (the
-// longest ones, which the end cut off, included), what the clients sent, and how the shares were. It fails where two held
-// the name at a time. Its flags:
+// TestContention is about the opposite, one name that everyone wants. Every peer takes its turn,
+// with so many processes of so many goroutines, each of which locks, unlocks and locks again. The
+// redsyncs are those over redigo and rueidis as above, with a pause between two attempts of their
+// own (50 to 250 ms), of 1 ms, and of 5 ms; they try until the end of the window. The test prints
+// how often the name was acquired and how often it changed its holder, how long the waits were
+// (including the longest, which the end cut off), what the clients sent, and the shares. It fails
+// if two held the name at a time. Its flags:
 //
 //	-contention.processes 1,2,8,16  how many processes, one size after the other
 //	-contention.goroutines 1,8      how many goroutines of each
 //	-contention.hold 0s             how long each holds the name
 //	-contention.ttl 10s             time to live of the lock
 //	-contention.warmup 500ms        how long they run before the window
-//	-contention.window 2s           how long is measured
+//	-contention.window 2s           how long to measure
 //	-contention.rounds 3            how often each peer has its turn; medians are of these
-//	-contention.peers ""            which take part, separated by commas; the first is what the ratios divide
+//	-contention.peers ""            which take part, separated by commas; the ratios divide the first
 package versus

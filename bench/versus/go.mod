@@ -21,7 +21,8 @@ require (
 
 replace github.com/redquorum/redquorum => ../..
 
-// redsync v4.18.1 asks for v1.0.79 of both, which go together; the proxy does not have rueidiscompat v1.0.79.
+// redsync v4.18.1 asks for v1.0.79 of both, which go together. The proxy does not have
+// rueidiscompat v1.0.79.
 replace (
 	github.com/redis/rueidis => github.com/redis/rueidis v1.0.78
 	github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.78

@@ -14,10 +14,11 @@ import (
 	"time"
 )
 
-// limitPeer is the leanest client that sends the same commands: what a library adds to it is its price. One goroutine,
-// one connection per server; a batch is a write to each server and a read of the replies, for the SETs and then for
-// the releases. Like a lock it goes on when a quorum has answered; what the others owe is read before they are written to again.
-// It has no timeouts, no errors to speak of and no clock.
+// limitPeer is the leanest client that sends the same commands: what a library adds to it is its
+// price. It has one goroutine and one connection per server. A batch is a write to each server and
+// a read of the replies, for the SETs and then for the releases. Like a lock, it goes on once a
+// quorum has answered, and reads what the others owe before it writes to them again. It has no
+// timeouts, no errors to speak of and no clock.
 type limitPeer struct {
 	conns []net.Conn
 	owed  [][]byte // by connection: replies to commands that were sent, not read yet
@@ -26,18 +27,18 @@ type limitPeer struct {
 	reply []byte
 }
 
-// commands is one command for every name, ready to be sent.
+// commands has one command for every name, ready to be sent.
 type commands struct {
 	bytes  []byte // all of the same length, one after the other
 	length int    // of one
 	reply  string // what the server answers to each
-	wanted []byte // that answer as often as the largest batch needs it
+	wanted []byte // that answer, repeated for the largest batch
 }
 
 // limitScript is the compare-and-delete that every Redlock client runs.
 const limitScript = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
 
-// limitDial bounds the connection to a server of this machine.
+// limitDial bounds connecting to a server on this machine.
 const limitDial = 5 * time.Second
 
 func openLimit(s setup) (peer, error) {
@@ -63,7 +64,7 @@ func openLimit(s setup) (peer, error) {
 	return p, nil
 }
 
-// dialLimit connects to a server and makes it know the script.
+// dialLimit connects to a server and loads the script.
 func dialLimit(address, digest string) (net.Conn, error) {
 	conn, err := net.DialTimeout("tcp", address, limitDial)
 	if err != nil {
@@ -83,7 +84,7 @@ func dialLimit(address, digest string) (net.Conn, error) {
 	return conn, nil
 }
 
-// command returns a command as it goes to the server.
+// command returns a command as it is sent to the server.
 func command(words ...string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(words))
@@ -127,7 +128,8 @@ func (p *limitPeer) exchange(c *commands, locks batch) error {
 	return p.collect(p.conns[:len(p.conns)/2+1])
 }
 
-// collect reads what the connections owe, and compares it. No reply is shorter than the one that is wanted.
+// collect reads what the connections owe, and compares it. No reply is shorter than the expected
+// one.
 func (p *limitPeer) collect(conns []net.Conn) error {
 	for i, conn := range conns {
 		reply := p.reply[:len(p.owed[i])]

@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// manyGoroutines is the load under which throughput is measured. The namesPerPeer are a multiple of it.
+// manyGoroutines is the load under which throughput is measured. namesPerPeer is a multiple of it.
 const manyGoroutines = 256
 
 func startServers(tb testing.TB) []*redistest.Server {
@@ -29,7 +29,8 @@ func addressesOf(servers []*redistest.Server) []string {
 	return addresses
 }
 
-// quota is which locks may be begun yet: so many, or for so long. Its methods may be called from any goroutine.
+// quota limits the locks that may begin: by number or by time. Its methods may be called from any
+// goroutine.
 type quota struct {
 	limit    int64
 	duration time.Duration // 0: no limit
@@ -41,14 +42,15 @@ func newQuota(locks int) *quota { return &quota{limit: int64(locks)} }
 
 func quotaFor(d time.Duration) *quota { return &quota{limit: math.MaxInt64, duration: d} }
 
-// start is when the duration begins.
+// start starts the clock.
 func (q *quota) start() {
 	if q.duration > 0 {
 		time.AfterFunc(q.duration, func() { q.ended.Store(true) })
 	}
 }
 
-// take returns the first of at most n locks to begin, counted from 0, and how many they are: 0 at the end.
+// take returns the first of at most n locks to begin, counted from 0, and their number: 0 at the
+// end.
 func (q *quota) take(n int) (first, count int) {
 	if q.ended.Load() {
 		return 0, 0
@@ -65,13 +67,14 @@ type sample struct {
 	cpu     time.Duration   // of this process
 	allocs  uint64          // objects
 	bytes   uint64          // in them
-	latency []time.Duration // of each lock and unlock, sorted; nil unless there is one goroutine
+	latency []time.Duration // of each lock and unlock, sorted; nil with many goroutines
 }
 
-// latencyRoom is how many latencies a sample has room for before it allocates more, which would count for the peer.
+// latencyRoom is how many latencies a sample holds before it allocates more, which would count for
+// the peer.
 const latencyRoom = 1 << 16
 
-// measure lets a peer lock with so many goroutines until the quota ends, or a lock fails.
+// measure lets a peer lock with so many goroutines until the quota ends or a lock fails.
 func measure(ctx context.Context, c *contestant, goroutines int, q *quota) (sample, error) {
 	workers, locksEach := goroutines, 1
 	if _, ok := c.peer.(batcher); ok {
@@ -81,7 +84,7 @@ func measure(ctx context.Context, c *contestant, goroutines int, q *quota) (samp
 	if goroutines == 1 {
 		w.latency = make([]time.Duration, 0, latencyRoom)
 	}
-	runtime.GC() // nobody pays for the garbage of the one before
+	runtime.GC() // no peer pays for the garbage of the previous one
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	q.start()
@@ -100,7 +103,7 @@ type work struct {
 	contestant *contestant
 	quota      *quota
 	locksEach  int             // locks per call of the peer
-	latency    []time.Duration // of the only worker; nil where there are more
+	latency    []time.Duration // of the only worker; nil if there are more
 	done       atomic.Int64    // locks acquired and released
 }
 
@@ -126,7 +129,7 @@ func (w *work) worker(ctx context.Context) error {
 		if count == 0 {
 			return nil
 		}
-		first %= len(names) // a multiple of locksEach: no batch goes over the end
+		first %= len(names) // a multiple of locksEach: no batch crosses the end
 		start := time.Now()
 		if err := w.contestant.peer.lockUnlock(ctx, batch{first: first, names: names[first : first+count]}); err != nil {
 			return err
@@ -148,7 +151,8 @@ func (s *sample) p99() float64            { return micros(percentile(s.latency, 
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// percentile returns the shortest of the sorted durations that at least p percent of them do not exceed. 0 < p <= 100.
+// percentile returns the shortest of the sorted durations that at least p percent of them do not
+// exceed. 0 < p <= 100.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[(len(sorted)*p+99)/100-1]
 }

@@ -9,13 +9,14 @@ import (
 
 // peer is one way to lock, connected to all servers.
 type peer interface {
-	// lockUnlock acquires and releases the locks of a batch; nobody else wants them. It is called by many goroutines,
-	// with one lock each, unless the peer is a batcher.
+	// lockUnlock acquires and releases the locks of a batch, which nobody else wants. Many
+	// goroutines call it, with one lock each, unless the peer is a batcher.
 	lockUnlock(ctx context.Context, locks batch) error
 	close() error
 }
 
-// batcher is a peer that works for all goroutines at once: one goroutine calls it, with a batch of that many locks.
+// batcher is a peer that works for all goroutines at once: one goroutine calls it, with a batch of
+// that many locks.
 type batcher interface {
 	peer
 	batches()
@@ -27,7 +28,7 @@ type batch struct {
 	names []string // never empty
 }
 
-// peers has what is compared, and in which column the ratios put it.
+// peers are compared. The kind says in which column of the ratios each counts.
 var peers = []struct {
 	name string
 	kind kind
@@ -54,9 +55,9 @@ const (
 type setup struct {
 	addresses  []string // host:port of the servers
 	names      []string // what it will lock; all have the same length
-	goroutines int      // how many will call it at most
+	goroutines int      // how many will call it, at most
 
-	// dial makes the connections; nil for what the peer does by itself. Not every peer asks for it.
+	// dial makes the connections; nil for the peer's own way. Not every peer uses it.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -68,11 +69,12 @@ type contestant struct {
 	names []string
 }
 
-// namesPerPeer are so many that none is asked for again while its release is under way. A multiple of every batch.
+// namesPerPeer are so many that none is asked for again while its release is under way. It is a
+// multiple of every batch.
 const namesPerPeer = 1 << 14
 
-// openPeers connects all peers, and closes them at the end of the test. Each has names of its own: no peer waits for what
-// another is still releasing.
+// openPeers connects all peers, and closes them at the end of the test. Each has names of its own,
+// so no peer waits for what another is still releasing.
 func openPeers(tb testing.TB, addresses []string) []contestant {
 	tb.Helper()
 	var all []contestant

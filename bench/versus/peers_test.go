@@ -9,7 +9,8 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// TestEveryPeerSetsAndDeletesEachKeyOnce is what the figures rest on: all peers make every server do the same work.
+// TestEveryPeerSetsAndDeletesEachKeyOnce is what the figures rest on: all peers make every server
+// do the same work.
 func TestEveryPeerSetsAndDeletesEachKeyOnce(t *testing.T) {
 	servers := startServers(t)
 	for _, c := range openPeers(t, addressesOf(servers)) {
@@ -42,8 +43,8 @@ func TestEveryPeerSetsAndDeletesEachKeyOnce(t *testing.T) {
 // commandTimeout bounds the wait for a command that the peer, having its quorum, did not wait for.
 const commandTimeout = 5 * time.Second
 
-// awaitOnce waits until the server has executed the command, and fails where it did so more than once. MONITOR leaves
-// commands in the case in which they were sent; this is in lower case.
+// awaitOnce waits until the server has executed the command, and fails if it did so more than once.
+// MONITOR shows commands in the case in which they were sent; this one is in lower case.
 func awaitOnce(t *testing.T, monitor *redistest.Monitor, command string) {
 	t.Helper()
 	for deadline := time.Now().Add(commandTimeout); ; time.Sleep(time.Millisecond) {

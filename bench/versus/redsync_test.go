@@ -22,7 +22,7 @@ import (
 // redsyncPeer is redsync over any driver.
 type redsyncPeer struct {
 	redsync *redsync.Redsync
-	drivers []func() error // close a server's driver
+	drivers []func() error // each closes the driver of one server
 }
 
 func (p *redsyncPeer) lockUnlock(ctx context.Context, locks batch) error {
@@ -69,7 +69,7 @@ func openRedigo(s setup) (peer, error) {
 	return p, nil
 }
 
-// redigoDialer returns the option of redigo that makes connections by s.dial.
+// redigoDialer returns the option of redigo that connects by s.dial.
 func (s *setup) redigoDialer() []redis.DialOption {
 	if s.dial == nil {
 		return nil
@@ -93,11 +93,13 @@ func openGoRedis(s setup) (peer, error) {
 
 func openRueidis(s setup) (peer, error) { return openRueidisWith(s, rueidis.ClientOption{}) }
 
-// rueidisFlushDelay lets rueidis collect commands of other goroutines before it writes; 20 µs is what its authors propose.
+// rueidisFlushDelay lets rueidis collect commands of other goroutines before it writes. Its authors
+// propose 20 µs.
 const rueidisFlushDelay = 20 * time.Microsecond
 
-// openRueidisTuned uses one connection per server, always pipelined, so that there is most to send at once: up to half as
-// much again as the defaults at 256 goroutines, for a little more latency with one.
+// openRueidisTuned uses one connection per server, always pipelined, so there is the most to send
+// at once: up to half as much again as the defaults at 256 goroutines, at a little more latency
+// with one.
 func openRueidisTuned(s setup) (peer, error) {
 	return openRueidisWith(s, rueidis.ClientOption{
 		AlwaysPipelining: true, PipelineMultiplex: -1, MaxFlushDelay: rueidisFlushDelay,

@@ -12,23 +12,24 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 7, "rounds of TestReport; an odd number has a median that was measured")
+	rounds = flag.Int("rounds", 7, "rounds of TestReport; an odd number gives a median that was measured")
 	slice  = flag.Duration("slice", 250*time.Millisecond, "how long each peer has in a round of TestReport")
 )
 
-// TestReport measures all peers in turns and prints medians and ratios. It asserts no figure: it fails when a lock fails.
+// TestReport measures all peers in turns and prints medians and ratios. It asserts no figure: it
+// fails when a lock fails.
 //
 //	go test -run TestReport -v . -rounds 7 -slice 250ms
 func TestReport(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a measurement, of 25 seconds")
+		t.Skip("a measurement that takes 25 seconds")
 	}
 	contestants := openPeers(t, addressesOf(startServers(t)))
 	r := newReport(contestants)
 	for _, goroutines := range []int{manyGoroutines, 1} {
-		for round := -1; round < *rounds; round++ { // the first makes connections and is not counted
+		for round := -1; round < *rounds; round++ { // the first one connects and does not count
 			for turn := range contestants {
-				i := (turn + round + 1) % len(contestants) // so that none always comes behind the same one
+				i := (turn + round + 1) % len(contestants) // none always follows the same one
 				s, err := measure(t.Context(), &contestants[i], goroutines, quotaFor(*slice))
 				if err != nil {
 					t.Fatalf("%s: %v", contestants[i].name, err)
@@ -43,7 +44,7 @@ func TestReport(t *testing.T) {
 		*rounds, *slice, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, r.figures(), r.ratios())
 }
 
-// report is what was measured.
+// report is the measurement.
 type report struct {
 	contestants []contestant
 	many, one   [][]sample // by contestant and round: with manyGoroutines, with one
@@ -121,7 +122,7 @@ func decimals(m measurement) int {
 	return 1
 }
 
-// target is a ratio that this library is to reach, or, where it is compared with nothing, a figure.
+// target is a ratio that this library is to reach, or a figure if it is compared with nothing.
 type target struct {
 	title string
 	measurement
@@ -129,7 +130,6 @@ type target struct {
 	wanted string
 }
 
-// Targets: docs/benchmarks.md.
 var targets = []target{
 	{"throughput", throughput, redsyncs, ">= 5.5"},
 	{"throughput", throughput, limit, ">= 0.8"},
@@ -142,8 +142,8 @@ var targets = []target{
 	{"bytes allocated", bytesMany, ours, "<= 900"},
 }
 
-// ratios returns a table of ours divided by the best of the others: the median of the rounds, since what disturbs a round
-// disturbs both, with the lowest and the highest.
+// ratios returns a table of ours divided by the best of the others: the median of the rounds,
+// because a disturbance of a round affects both, with the lowest and the highest.
 func (r *report) ratios() string {
 	var table strings.Builder
 	fmt.Fprintln(&table, "redquorum\tdivided by\tmedian\tlowest\thighest\ttarget")
@@ -181,7 +181,7 @@ func align(cells string, flags uint) string {
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', flags)
 	_, err := table.Write([]byte(cells))
 	if err = errors.Join(err, table.Flush()); err != nil {
-		panic(err) // a strings.Builder takes everything
+		panic(err) // a strings.Builder never fails
 	}
 	return text.String()
 }

@@ -80,7 +80,8 @@ func TestBestIsByTheMedianAndTheSense(t *testing.T) {
 		{throughput, redsyncs, 2},
 		{throughput, limit, 3},
 		{allocsMany, redsyncs, 2},
-		{measurement{samples: ofMany, value: throughput.value}, redsyncs, 1}, // as if less were better
+		// As if less were better.
+		{measurement{samples: ofMany, value: throughput.value}, redsyncs, 1},
 	} {
 		if got := r.best(target{measurement: c.of}, c.kind); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.of.title, got, c.want)
