@@ -43,54 +43,57 @@ var (
 	whenAdopting = []Kind{BegunAdopting, AdoptedOver, AdoptedPresent}
 )
 
+// searches are worlds in which no claim may break.
+var searches = []struct {
+	name   string
+	size   size
+	config Config
+	states int // at least
+}{
+	{
+		"3 nodes, 2 clients, all that there is", always,
+		Config{Nodes: 3, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true, Adopting: true, LateRaises: true},
+		200_000,
+	},
+	{
+		"3 nodes, 2 clients, who adopt", always,
+		Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Adopting: true, LateRaises: true},
+		300_000,
+	},
+	{
+		"2 nodes, 2 clients, all that there is", always,
+		Config{Nodes: 2, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Waiting: true, Adopting: true},
+		90_000,
+	},
+	{
+		"3 nodes, 2 clients, who wait", soak,
+		Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Waiting: true},
+		8_000_000,
+	},
+	{
+		"3 nodes, 3 clients, who wait", soak,
+		Config{Nodes: 3, Clients: 3, MaxFence: 2, MaxTimestamp: 2, Waiting: true},
+		2_500_000,
+	},
+	{
+		"5 nodes, 2 clients, who wait", soak,
+		Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true},
+		14_000_000,
+	},
+	{
+		"5 nodes, 2 clients, who adopt", ordinary,
+		Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Adopting: true, LateRaises: true},
+		250_000,
+	},
+	{
+		"3 nodes, 3 clients", soak,
+		Config{Nodes: 3, Clients: 3, MaxFence: 3, MaxTimestamp: 3},
+		1_200_000,
+	},
+}
+
 func TestTokensAreUniqueAndInOrderWhateverHappens(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		size   size
-		config Config
-		states int // at least
-	}{
-		{
-			"3 nodes, 2 clients, all that there is", always,
-			Config{Nodes: 3, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true, Adopting: true, LateRaises: true},
-			200_000,
-		},
-		{
-			"3 nodes, 2 clients, who adopt", always,
-			Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Adopting: true, LateRaises: true},
-			300_000,
-		},
-		{
-			"2 nodes, 2 clients, all that there is", always,
-			Config{Nodes: 2, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Waiting: true, Adopting: true},
-			90_000,
-		},
-		{
-			"3 nodes, 2 clients, who wait", soak,
-			Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Waiting: true},
-			8_000_000,
-		},
-		{
-			"3 nodes, 3 clients, who wait", soak,
-			Config{Nodes: 3, Clients: 3, MaxFence: 2, MaxTimestamp: 2, Waiting: true},
-			2_500_000,
-		},
-		{
-			"5 nodes, 2 clients, who wait", soak,
-			Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true},
-			14_000_000,
-		},
-		{
-			"5 nodes, 2 clients, who adopt", ordinary,
-			Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Adopting: true, LateRaises: true},
-			250_000,
-		},
-		{
-			"3 nodes, 3 clients", soak,
-			Config{Nodes: 3, Clients: 3, MaxFence: 3, MaxTimestamp: 3},
-			1_200_000,
-		},
-	} {
+	for _, test := range searches {
 		t.Run(test.name, func(t *testing.T) {
 			test.size.skip(t)
 			report := Explore(test.config, Rules{})

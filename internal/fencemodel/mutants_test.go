@@ -70,41 +70,43 @@ func firstOfHalf(votes []Vote) Decision {
 	return First(votes)
 }
 
-func TestEveryKnownMistakeIsFound(t *testing.T) {
-	plain := Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3}
-	waiting, adopting, four := plain, plain, plain
-	waiting.Waiting, waiting.MaxFence, waiting.MaxTimestamp = true, 2, 2
-	adopting.Adopting = true
-	four.Nodes, four.MaxFence, four.MaxTimestamp = 4, 2, 2
-	noTimestamps := plain
-	noTimestamps.MaxTimestamp = 0
-	two := plain
-	two.Nodes = 2
+var (
+	plain        = Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3}
+	noTimestamps = Config{Nodes: 3, Clients: 2, MaxFence: 3}
+	waiting      = Config{Nodes: 3, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true}
+	adopting     = Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Adopting: true}
+	two          = Config{Nodes: 2, Clients: 2, MaxFence: 3, MaxTimestamp: 3}
+	four         = Config{Nodes: 4, Clients: 2, MaxFence: 2, MaxTimestamp: 2}
+)
 
-	for _, test := range []struct {
-		name   string
-		config Config
-		rules  Rules
-		broken claim
-	}{
-		{"raise whatever is there", plain, Rules{Raise: raiseAlways}, unique},
-		{"raise whoever's key it is, to a fence that is there already", plain, Rules{Raise: raiseAnyonesTo}, unique},
-		{"raise whatever the fence is", plain, Rules{Raise: raiseAnywhere}, unique},
-		{"raise to a fence that is there already", waiting, Rules{Raise: raiseLax}, unique},
-		{"first round: a majority of those that granted", four, Rules{First: firstOfGranting}, unique},
-		{"second round: a majority of those that granted", four, Rules{Second: secondOfGranting}, unique},
-		{"no second round", plain, Rules{First: withoutSecondRound}, unique},
-		{"no second round, order", plain, Rules{First: withoutSecondRound, OnlyOrder: true}, ordered},
-		{"half of two nodes", two, Rules{First: firstOfHalf}, unique},
-		{"half of four nodes", four, Rules{First: firstOfHalf}, unique},
-		{"lost counters and no timestamps", noTimestamps, Rules{LoseCounters: true}, unique},
-		{"lost counters and no timestamps, order", noTimestamps, Rules{LoseCounters: true, OnlyOrder: true}, ordered},
-		{"answers to an earlier attempt", plain, Rules{KeepAnswers: true}, ordered},
-		{"a vote that was handed over, as it is", waiting, Rules{TrustHandOver: true}, unique},
-		{"adopt, and leave the fence as it is", adopting, Rules{TrustAdopted: true}, unique},
-		{"adopt under one value, and leave the fence", adopting, Rules{AdoptInPlace: true, TrustAdopted: true}, unique},
-		{"adopt under one value, and raise to a fence that is there already", adopting, Rules{AdoptInPlace: true, Raise: raiseLax}, unique},
-	} {
+// mistakes are rules that break a claim.
+var mistakes = []struct {
+	name   string
+	config Config
+	rules  Rules
+	broken claim
+}{
+	{"raise whatever is there", plain, Rules{Raise: raiseAlways}, unique},
+	{"raise whoever's key it is, to a fence that is there already", plain, Rules{Raise: raiseAnyonesTo}, unique},
+	{"raise whatever the fence is", plain, Rules{Raise: raiseAnywhere}, unique},
+	{"raise to a fence that is there already", waiting, Rules{Raise: raiseLax}, unique},
+	{"first round: a majority of those that granted", four, Rules{First: firstOfGranting}, unique},
+	{"second round: a majority of those that granted", four, Rules{Second: secondOfGranting}, unique},
+	{"no second round", plain, Rules{First: withoutSecondRound}, unique},
+	{"no second round, order", plain, Rules{First: withoutSecondRound, OnlyOrder: true}, ordered},
+	{"half of two nodes", two, Rules{First: firstOfHalf}, unique},
+	{"half of four nodes", four, Rules{First: firstOfHalf}, unique},
+	{"lost counters and no timestamps", noTimestamps, Rules{LoseCounters: true}, unique},
+	{"lost counters and no timestamps, order", noTimestamps, Rules{LoseCounters: true, OnlyOrder: true}, ordered},
+	{"answers to an earlier attempt", plain, Rules{KeepAnswers: true}, ordered},
+	{"a vote that was handed over, as it is", waiting, Rules{TrustHandOver: true}, unique},
+	{"adopt, and leave the fence as it is", adopting, Rules{TrustAdopted: true}, unique},
+	{"adopt under one value, and leave the fence", adopting, Rules{AdoptInPlace: true, TrustAdopted: true}, unique},
+	{"adopt under one value, and raise to a fence that is there already", adopting, Rules{AdoptInPlace: true, Raise: raiseLax}, unique},
+}
+
+func TestEveryKnownMistakeIsFound(t *testing.T) {
+	for _, test := range mistakes {
 		t.Run(test.name, func(t *testing.T) {
 			report := Explore(test.config, test.rules)
 			require.True(t, report.Broken, "not found in %v", report)

@@ -33,103 +33,107 @@ func (s size) skip(t *testing.T) {
 // basic is what every search meets.
 var basic = []Kind{Admits, WritesLost, ActivatesByTime, IsGranted, Counts, Holds, Ends}
 
+var whenNew = []Kind{
+	SeesNew, WritesNew, MakesLost, SwapFails, SeesNewAgain, SeesOtherwise, ActivatesCluster, Flushed,
+}
+
+// searches are worlds in which two clients never hold the lock at once.
+var searches = []struct {
+	name   string
+	size   size
+	config Config
+	states int // at least
+	kinds  []Kind
+}{
+	{
+		"a new cluster, and a node that forgets", always,
+		Config{Clients: 2, Faults: 1, Kinds: Flush},
+		20_000, whenNew,
+	},
+	{
+		"all nodes forget", ordinary,
+		Config{Clients: 2, Formed: true, Faults: 3, Kinds: Flush},
+		40_000, whenNew,
+	},
+	{
+		"all nodes forget, and clients too, strict", ordinary,
+		Config{Clients: 2, Strict: true, Formed: true, Faults: 3, Kinds: Flush, Restarts: 1},
+		50_000,
+		[]Kind{WritesNew, MakesLost, ClientRestarts, Flushed},
+	},
+	{
+		"a fault of any kind", ordinary,
+		Config{Clients: 2, Formed: true, Faults: 1, Kinds: AnyFault, Copies: 1, Toggle: true},
+		150_000,
+		[]Kind{RestartsEmpty, RestartsWithCopy, Flushed, ReplicatesOther, ReplicatesCopy, ReplicatesItself},
+	},
+	{
+		"a new cluster, two nodes that forget, and a client that does", ordinary,
+		Config{Clients: 2, Faults: 2, Kinds: Flush, Restarts: 1},
+		150_000, append(whenNew, ClientRestarts),
+	},
+	{
+		"who writes is slow", ordinary,
+		Config{Clients: 2, Formed: true, Faults: 2, Kinds: Flush | Empty, Racing: true},
+		180_000,
+		[]Kind{Intends, SwapFails, WritesNew, MakesLost},
+	},
+	{
+		"durable nodes", ordinary,
+		Config{Clients: 2, Formed: true, Durable: true, Faults: 2, Kinds: Full | Replica | Flush, Reborn: true},
+		100_000,
+		[]Kind{RestartsDurable, TakesRun, ReplicatesOther, Flushed},
+	},
+	{
+		"nodes that are durable sometimes", soak,
+		Config{Clients: 2, Formed: true, Durable: true, Faults: 2, Kinds: AnyFault, Copies: 1, Toggle: true},
+		400_000,
+		[]Kind{RestartsDurable, RestartsWithCopy, TakesRun, ReplicatesItself},
+	},
+	{
+		"durable nodes, and three faults", soak,
+		Config{Clients: 2, Formed: true, Durable: true, Faults: 3, Kinds: Full | Replica | Flush},
+		1_500_000,
+		[]Kind{RestartsDurable, TakesRun, ReplicatesOther, Flushed},
+	},
+	{
+		"a new cluster, a client that forgets, and who writes is slow", soak,
+		Config{Clients: 2, Faults: 1, Kinds: Flush | Empty, Restarts: 1, Racing: true},
+		600_000,
+		append(whenNew, Intends),
+	},
+	{
+		"a new cluster, and two crashes of any kind", soak,
+		Config{Clients: 2, Faults: 2, Kinds: Empty | Stale, Copies: 1},
+		1_000_000,
+		[]Kind{RestartsEmpty, RestartsWithCopy, ActivatesCluster},
+	},
+	{
+		"replicas, and replids that change", soak,
+		Config{Clients: 2, Formed: true, Faults: 1, Kinds: Replica | OldMaster, Copies: 1, Renew: true},
+		400_000,
+		[]Kind{RenewsReplid, ReplicatesOther, ReplicatesItself},
+	},
+	{
+		"two replicas", soak,
+		Config{Clients: 2, Formed: true, Faults: 2, Kinds: Replica | OldMaster, Copies: 1},
+		1_000_000,
+		[]Kind{ReplicatesOther, ReplicatesCopy, ReplicatesItself},
+	},
+	{
+		"three clients, a new cluster, and a node that forgets", soak,
+		Config{Clients: 3, Faults: 1, Kinds: Flush},
+		200_000, whenNew,
+	},
+	{
+		"three clients, and all nodes forget", soak,
+		Config{Clients: 3, Formed: true, Faults: 3, Kinds: Flush},
+		200_000, whenNew,
+	},
+}
+
 func TestTwoClientsNeverHoldTheLockAtOnce(t *testing.T) {
-	whenNew := []Kind{
-		SeesNew, WritesNew, MakesLost, SwapFails, SeesNewAgain, SeesOtherwise, ActivatesCluster, Flushed,
-	}
-	for _, test := range []struct {
-		name   string
-		size   size
-		config Config
-		states int // at least
-		kinds  []Kind
-	}{
-		{
-			"a new cluster, and a node that forgets", always,
-			Config{Clients: 2, Faults: 1, Kinds: Flush},
-			20_000, whenNew,
-		},
-		{
-			"all nodes forget", ordinary,
-			Config{Clients: 2, Formed: true, Faults: 3, Kinds: Flush},
-			40_000, whenNew,
-		},
-		{
-			"all nodes forget, and clients too, strict", ordinary,
-			Config{Clients: 2, Strict: true, Formed: true, Faults: 3, Kinds: Flush, Restarts: 1},
-			50_000,
-			[]Kind{WritesNew, MakesLost, ClientRestarts, Flushed},
-		},
-		{
-			"a fault of any kind", ordinary,
-			Config{Clients: 2, Formed: true, Faults: 1, Kinds: AnyFault, Copies: 1, Toggle: true},
-			150_000,
-			[]Kind{RestartsEmpty, RestartsWithCopy, Flushed, ReplicatesOther, ReplicatesCopy, ReplicatesItself},
-		},
-		{
-			"a new cluster, two nodes that forget, and a client that does", ordinary,
-			Config{Clients: 2, Faults: 2, Kinds: Flush, Restarts: 1},
-			150_000, append(whenNew, ClientRestarts),
-		},
-		{
-			"who writes is slow", ordinary,
-			Config{Clients: 2, Formed: true, Faults: 2, Kinds: Flush | Empty, Racing: true},
-			180_000,
-			[]Kind{Intends, SwapFails, WritesNew, MakesLost},
-		},
-		{
-			"durable nodes", ordinary,
-			Config{Clients: 2, Formed: true, Durable: true, Faults: 2, Kinds: Full | Replica | Flush, Reborn: true},
-			100_000,
-			[]Kind{RestartsDurable, TakesRun, ReplicatesOther, Flushed},
-		},
-		{
-			"nodes that are durable sometimes", soak,
-			Config{Clients: 2, Formed: true, Durable: true, Faults: 2, Kinds: AnyFault, Copies: 1, Toggle: true},
-			400_000,
-			[]Kind{RestartsDurable, RestartsWithCopy, TakesRun, ReplicatesItself},
-		},
-		{
-			"durable nodes, and three faults", soak,
-			Config{Clients: 2, Formed: true, Durable: true, Faults: 3, Kinds: Full | Replica | Flush},
-			1_500_000,
-			[]Kind{RestartsDurable, TakesRun, ReplicatesOther, Flushed},
-		},
-		{
-			"a new cluster, a client that forgets, and who writes is slow", soak,
-			Config{Clients: 2, Faults: 1, Kinds: Flush | Empty, Restarts: 1, Racing: true},
-			600_000,
-			append(whenNew, Intends),
-		},
-		{
-			"a new cluster, and two crashes of any kind", soak,
-			Config{Clients: 2, Faults: 2, Kinds: Empty | Stale, Copies: 1},
-			1_000_000,
-			[]Kind{RestartsEmpty, RestartsWithCopy, ActivatesCluster},
-		},
-		{
-			"replicas, and replids that change", soak,
-			Config{Clients: 2, Formed: true, Faults: 1, Kinds: Replica | OldMaster, Copies: 1, Renew: true},
-			400_000,
-			[]Kind{RenewsReplid, ReplicatesOther, ReplicatesItself},
-		},
-		{
-			"two replicas", soak,
-			Config{Clients: 2, Formed: true, Faults: 2, Kinds: Replica | OldMaster, Copies: 1},
-			1_000_000,
-			[]Kind{ReplicatesOther, ReplicatesCopy, ReplicatesItself},
-		},
-		{
-			"three clients, a new cluster, and a node that forgets", soak,
-			Config{Clients: 3, Faults: 1, Kinds: Flush},
-			200_000, whenNew,
-		},
-		{
-			"three clients, and all nodes forget", soak,
-			Config{Clients: 3, Formed: true, Faults: 3, Kinds: Flush},
-			200_000, whenNew,
-		},
-	} {
+	for _, test := range searches {
 		t.Run(test.name, func(t *testing.T) {
 			test.size.skip(t)
 			report := Explore(test.config, Rules{})

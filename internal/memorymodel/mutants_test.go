@@ -7,124 +7,129 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryKnownMistakeIsFound(t *testing.T) {
-	formed := func(faults int, kinds Fault) Config {
-		return Config{Clients: 2, Formed: true, Faults: faults, Kinds: kinds}
-	}
-	with := func(c Config, change func(*Config)) Config {
-		change(&c)
-		return c
-	}
-	strictCopies := func(c *Config) { c.Copies, c.Strict = 1, true }
-	copies := func(c *Config) { c.Copies = 1 }
-	reborn := func(c *Config) { c.Durable, c.Reborn = true, true }
-	durableCopies := func(c *Config) { c.Durable, c.Copies = true, 1 }
+func formed(faults int, kinds Fault) Config {
+	return Config{Clients: 2, Formed: true, Faults: faults, Kinds: kinds}
+}
 
-	for _, test := range []struct {
-		name   string
-		size   size
-		config Config
-		rules  Rules
-	}{
-		{"no proof", always, formed(1, Flush), Rules{NoProof: true}},
-		{"GET before the votes", always, formed(1, Flush), Rules{ProveFirst: true}},
-		{
-			"a proof that does not compare the run id", ordinary,
-			with(formed(2, Full|OldMaster), durableCopies),
-			Rules{ProveNoRun: true},
-		},
-		{"votes under new", always, formed(1, Flush), Rules{CountNew: true}},
-		{"votes under lost", always, formed(1, Flush), Rules{CountWaiting: true}},
-		{
-			"a cluster is new when a majority is", ordinary,
-			formed(2, Flush),
-			Rules{MajorityIsNew: true},
-		},
-		{
-			"a cluster is new after one look", ordinary,
-			Config{Clients: 2, Faults: 1, Kinds: Empty},
-			Rules{OneLook: true},
-		},
-		{"lost is taken for new", ordinary, formed(3, Flush), Rules{LostIsNew: true}},
-		{"a marker without a run id", always, with(formed(1, Stale), copies), Rules{AnyRun: true}},
-		{
-			"new and lost without a run id", ordinary,
-			with(formed(2, Flush|Stale), strictCopies),
-			Rules{AnyRunWaiting: true},
-		},
-		{"T by the client's clock", always, formed(1, Flush), Rules{OwnClock: true}},
-		{
-			"active without a comparison", ordinary,
-			Config{Clients: 2, Faults: 1, Kinds: Flush},
-			Rules{Blind: true},
-		},
-		{
-			"durable now", always,
-			with(formed(1, Stale), func(c *Config) { c.Copies, c.Toggle = 1, true }),
-			Rules{DurableNow: true},
-		},
-		{
-			"durable then", always,
-			with(formed(1, Stale), func(c *Config) { c.Copies, c.Toggle, c.Durable = 1, true, true }),
-			Rules{DurableThen: true},
-		},
-		{
-			"durable, although it was a replica", ordinary,
-			with(formed(2, Full|OldMaster), durableCopies),
-			Rules{PromotedTrust: true},
-		},
-		{
-			"durable, and another node has the incarnation", ordinary,
-			with(formed(2, Full|Replica), reborn),
-			Rules{ElsewhereTrust: true},
-		},
-		{
-			"durable, and a node that cannot be read has the incarnation", ordinary,
-			with(formed(2, Full|Replica), reborn),
-			Rules{ElsewhereKnown: true},
-		},
-		{
-			"no witness of replicas", always,
-			with(formed(1, OldMaster), copies),
-			Rules{NoWitness: true},
-		},
-		{
-			"no witness of replicas where the marker waits", soak,
-			with(formed(2, Flush|OldMaster), strictCopies),
-			Rules{WitnessActive: true},
-		},
-		{"new, by a client that knew the node", soak, formed(3, Flush), Rules{Unknowing: true}},
-		{
-			"new is left, by a client that knew the node", ordinary,
-			formed(3, Flush),
-			Rules{LeaveNew: true},
-		},
-		{
-			"outside: every node forgets", ordinary,
-			with(formed(3, Flush), func(c *Config) { c.Forget = true }),
-			Rules{},
-		},
-		{
-			"outside: its own replica, under a connection", ordinary,
-			with(formed(1, OldMaster), func(c *Config) { c.Copies, c.OwnReplica = 1, true }),
-			Rules{},
-		},
-		{
-			"outside: another node's data, and a restart", soak,
-			with(formed(3, Full|Replica|Flush), reborn),
-			Rules{},
-		},
-		{
-			"outside: its own replica, and a restart", ordinary,
-			with(formed(2, Full|OldMaster), func(c *Config) { c.Copies, c.Durable, c.Reborn = 1, true, true }),
-			Rules{},
-		},
-		{
-			"outside: an older disk", always,
-			with(formed(1, Stale), func(c *Config) { c.Copies, c.Durable, c.Rollback = 1, true, true }),
-			Rules{},
-		},
-	} {
+func with(c Config, change func(*Config)) Config {
+	change(&c)
+	return c
+}
+
+func copies(c *Config)        { c.Copies = 1 }
+func strictCopies(c *Config)  { c.Copies, c.Strict = 1, true }
+func durableCopies(c *Config) { c.Copies, c.Durable = 1, true }
+func reborn(c *Config)        { c.Durable, c.Reborn = true, true }
+
+// mistakes are rules, and worlds outside of the promise, in which two clients hold the lock.
+var mistakes = []struct {
+	name   string
+	size   size
+	config Config
+	rules  Rules
+}{
+	{"no proof", always, formed(1, Flush), Rules{NoProof: true}},
+	{"GET before the votes", always, formed(1, Flush), Rules{ProveFirst: true}},
+	{
+		"a proof that does not compare the run id", ordinary,
+		with(formed(2, Full|OldMaster), durableCopies),
+		Rules{ProveNoRun: true},
+	},
+	{"votes under new", always, formed(1, Flush), Rules{CountNew: true}},
+	{"votes under lost", always, formed(1, Flush), Rules{CountWaiting: true}},
+	{
+		"a cluster is new when a majority is", ordinary,
+		formed(2, Flush),
+		Rules{MajorityIsNew: true},
+	},
+	{
+		"a cluster is new after one look", ordinary,
+		Config{Clients: 2, Faults: 1, Kinds: Empty},
+		Rules{OneLook: true},
+	},
+	{"lost is taken for new", ordinary, formed(3, Flush), Rules{LostIsNew: true}},
+	{"a marker without a run id", always, with(formed(1, Stale), copies), Rules{AnyRun: true}},
+	{
+		"new and lost without a run id", ordinary,
+		with(formed(2, Flush|Stale), strictCopies),
+		Rules{AnyRunWaiting: true},
+	},
+	{"T by the client's clock", always, formed(1, Flush), Rules{OwnClock: true}},
+	{
+		"active without a comparison", ordinary,
+		Config{Clients: 2, Faults: 1, Kinds: Flush},
+		Rules{Blind: true},
+	},
+	{
+		"durable now", always,
+		with(formed(1, Stale), func(c *Config) { c.Copies, c.Toggle = 1, true }),
+		Rules{DurableNow: true},
+	},
+	{
+		"durable then", always,
+		with(formed(1, Stale), func(c *Config) { c.Copies, c.Toggle, c.Durable = 1, true, true }),
+		Rules{DurableThen: true},
+	},
+	{
+		"durable, although it was a replica", ordinary,
+		with(formed(2, Full|OldMaster), durableCopies),
+		Rules{PromotedTrust: true},
+	},
+	{
+		"durable, and another node has the incarnation", ordinary,
+		with(formed(2, Full|Replica), reborn),
+		Rules{ElsewhereTrust: true},
+	},
+	{
+		"durable, and a node that cannot be read has the incarnation", ordinary,
+		with(formed(2, Full|Replica), reborn),
+		Rules{ElsewhereKnown: true},
+	},
+	{
+		"no witness of replicas", always,
+		with(formed(1, OldMaster), copies),
+		Rules{NoWitness: true},
+	},
+	{
+		"no witness of replicas where the marker waits", soak,
+		with(formed(2, Flush|OldMaster), strictCopies),
+		Rules{WitnessActive: true},
+	},
+	{"new, by a client that knew the node", soak, formed(3, Flush), Rules{Unknowing: true}},
+	{
+		"new is left, by a client that knew the node", ordinary,
+		formed(3, Flush),
+		Rules{LeaveNew: true},
+	},
+	{
+		"outside: every node forgets", ordinary,
+		with(formed(3, Flush), func(c *Config) { c.Forget = true }),
+		Rules{},
+	},
+	{
+		"outside: its own replica, under a connection", ordinary,
+		with(formed(1, OldMaster), func(c *Config) { c.Copies, c.OwnReplica = 1, true }),
+		Rules{},
+	},
+	{
+		"outside: another node's data, and a restart", soak,
+		with(formed(3, Full|Replica|Flush), reborn),
+		Rules{},
+	},
+	{
+		"outside: its own replica, and a restart", ordinary,
+		with(formed(2, Full|OldMaster), func(c *Config) { c.Copies, c.Durable, c.Reborn = 1, true, true }),
+		Rules{},
+	},
+	{
+		"outside: an older disk", always,
+		with(formed(1, Stale), func(c *Config) { c.Copies, c.Durable, c.Rollback = 1, true, true }),
+		Rules{},
+	},
+}
+
+func TestEveryKnownMistakeIsFound(t *testing.T) {
+	for _, test := range mistakes {
 		t.Run(test.name, func(t *testing.T) {
 			test.size.skip(t)
 			report := Explore(test.config, test.rules)
