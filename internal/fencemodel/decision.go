@@ -1,24 +1,25 @@
 package fencemodel
 
-// Quorum is the smallest number of nodes that any two sets of have a node in common. It counts all nodes that are configured: a
-// majority of those that granted, or half of an even number, can miss another such set.
+// Quorum is the smallest number of nodes for which any two sets have a node in common. It counts
+// all configured nodes: a majority of those that granted, or half of an even number, can miss
+// another such set.
 func Quorum(nodes int) int { return nodes/2 + 1 }
 
 // An Answer is what one node said to one attempt.
 type Answer uint8
 
-// What a node may say.
+// What a node may answer.
 const (
 	Unanswered Answer = iota // nothing yet
 	Refused                  // it did not grant, did not raise, or failed
 	Granted                  // it granted, or raised
 )
 
-// A Vote is the latest answer of one node that counts for this very attempt: an answer to an earlier one, even under the same
-// value, may be older than somebody else's token.
+// A Vote is the latest answer of one node that counts for this very attempt. An answer to an
+// earlier attempt, even under the same value, may be older than another client's token.
 type Vote struct {
 	Answer Answer
-	Fence  int64 // that it granted, or was raised to
+	Fence  int64 // that the node granted, or was raised to
 }
 
 // A Verdict is what votes amount to.
@@ -28,23 +29,23 @@ type Verdict uint8
 const (
 	Pending Verdict = iota // too few votes so far
 	Won                    // a quorum of nodes confirmed the token
-	Uneven                 // a quorum granted, and not the same number: there has to be a second round
+	Uneven                 // a quorum granted, but not the same number: a second round is needed
 	Lost                   // no votes that are still out can help
 )
 
 // A Decision is a verdict and what follows.
 type Decision struct {
 	Verdict Verdict
-	Token   int64 // the token where Won; where Uneven, what to raise to
-	Raise   []int // where Uneven, the nodes to raise
+	Token   int64 // if Won, the token; if Uneven, what to raise to
+	Raise   []int // if Uneven, the nodes to raise
 }
 
-// First decides on the votes of the first round, one for each configured node. It says Uneven as soon as a quorum
-// granted; a caller may wait for more votes instead, in the hope that they agree.
+// First decides on the votes of the first round, one for each configured node. It says Uneven as
+// soon as a quorum has granted; a caller may instead wait for more votes, which might agree.
 //
-// Uneven, it says the largest fence. A caller may raise to any other one that was granted: which
-// number a quorum confirms does not matter (the searches try all). One that is behind cannot be
-// reached by the nodes that are ahead, and one that is far ahead is not followed by the others.
+// If Uneven, it says the largest fence. A caller may raise to any other fence that was granted:
+// which number a quorum confirms does not matter (the searches try all). The nodes that are ahead
+// cannot reach a fence that is behind, and the others do not follow one that is far ahead.
 func First(votes []Vote) Decision {
 	need := Quorum(len(votes))
 	var target int64
@@ -67,9 +68,10 @@ func First(votes []Vote) Decision {
 	}
 }
 
-// Second decides on the second round. A node that raised has the vote {Granted, target}, one that refused to has a vote
-// that is Refused, and one that was not asked, or has not answered, has the vote that it had. Nodes that granted the
-// target itself are not asked. A grant above the target that came in late does not count for it.
+// Second decides on the second round. A node that raised has the vote {Granted, target}. One that
+// refused to has a vote that is Refused. One that was not asked, or has not answered, has its
+// earlier vote. Nodes that granted the target itself are not asked. A late grant above the target
+// does not count for it.
 func Second(votes []Vote, target int64) Decision {
 	_, unanswered, at := count(votes, target)
 	need := Quorum(len(votes))

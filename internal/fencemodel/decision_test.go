@@ -21,7 +21,7 @@ func votes(fences ...int64) (row []Vote) {
 	return row
 }
 
-func TestFirstRound(t *testing.T) {
+func TestFirstRoundIsDecidedByTheVotesOfAQuorum(t *testing.T) {
 	for _, test := range []struct {
 		votes []Vote
 		want  Decision
@@ -44,7 +44,7 @@ func TestFirstRound(t *testing.T) {
 	}
 }
 
-func TestSecondRound(t *testing.T) {
+func TestSecondRoundIsWonByAQuorumAtTheTarget(t *testing.T) {
 	for _, test := range []struct {
 		votes []Vote
 		want  Decision

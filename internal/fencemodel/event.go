@@ -6,26 +6,26 @@ import (
 	"github.com/redquorum/redquorum/internal/search"
 )
 
-// A system is states of type S, and every step between them.
+// A system is a set of states of type S, with every step between them.
 type system[S any] = search.System[S, code, event, Kind]
 
 // A Report is what a search found.
 type Report = search.Report[Kind]
 
-// A claim is what a step broke.
+// A claim is what a step can break.
 type claim uint8
 
 const (
 	noClaim claim = iota
 	unique        // two acquisitions have one token
-	ordered       // an acquisition has no larger token than one that was over before it began
+	ordered       // an acquisition has no larger token than one that was complete before it began
 )
 
 func (c claim) String() string {
 	return [...]string{"nothing", "tokens are unique", "a later acquisition has a larger token"}[c]
 }
 
-// An event is one step, for people.
+// An event is one step, in words.
 type event struct {
 	kind   Kind
 	client int8  // or the ghost
@@ -36,10 +36,10 @@ type event struct {
 
 const nowhere = -1
 
-// Which is the kind of the step.
+// Which returns the kind of the step.
 func (e event) Which() Kind { return e.kind }
 
-// Broke is whether the step breaks a claim.
+// Broke reports whether the step breaks a claim.
 func (e event) Broke() bool { return e.broken != noClaim }
 
 func (e event) String() string {

@@ -8,37 +8,39 @@ import (
 	"github.com/redquorum/redquorum/internal/search"
 )
 
-// Config is how much of the world a search goes through. Clients make any number of attempts, in any order, and up to
-// Clients at once; the limit on all that happens is MaxFence.
+// Config is how much of the world a search covers. Clients make any number of attempts, in any
+// order, and up to Clients at once. MaxFence limits everything that happens.
 //
-// Nothing is assumed of time. A key may go at any step. Timestamps are any numbers up to MaxTimestamp, and another one for
-// each message, since nodes clamp them to clocks of their own. A message that was sent stays in the network for good: it
-// may arrive at any time, again, behind messages sent later, or never.
+// Nothing is assumed of time. A key may expire at any step. Timestamps are any numbers up to
+// MaxTimestamp, and differ for each message, because nodes clamp them to clocks of their own. A
+// message that was sent stays in the network for good: it may arrive at any time, again, behind
+// messages sent later, or never.
 type Config struct {
 	Nodes        int  // 1..5
 	Clients      int  // 1..3
 	MaxFence     int  // 1..5; steps that lead above it are left out
 	MaxTimestamp int  // 0..MaxFence
 	Waiting      bool // attempts may wait at a pilot
-	Adopting     bool // attempts may adopt: any lock they find
+	Adopting     bool // attempts may adopt any lock they find
 
-	// LateRaises lets attempts that are over raise to any number, whether or not they ever had it. With a right Raise
-	// this leads nowhere that a late SET does not. It is for wrong ones that do no harm.
+	// LateRaises lets attempts that are over raise to any number, whether or not they ever had it.
+	// With a right Raise this leads nowhere that a late SET does not. It is for wrong ones that do
+	// no harm.
 	LateRaises bool
 }
 
-// Rules are the protocol. The zero Rules are the right ones; whatever is set is a mistake to be found.
+// Rules are the protocol. The zero Rules are the right ones; anything set is a mistake to be found.
 type Rules struct {
 	First  func([]Vote) Decision                         // instead of [First]
 	Second func([]Vote, int64) Decision                  // instead of [Second]
 	Raise  func(s Entries[Value], v Value, t int64) bool // instead of [Entries.Raise]
 
-	OnlyOrder     bool // no mistake: look for tokens that are out of order, and not for equal ones
+	OnlyOrder     bool // no mistake: look only for tokens that are out of order, not for equal ones
 	LoseCounters  bool // a node may lose its counter, and votes at once
-	KeepAnswers   bool // a client may begin its next attempt with the value and the answers of the last one
+	KeepAnswers   bool // a client may reuse the value and the answers of its last attempt
 	TrustHandOver bool // a waiter counts a vote that was handed to it with the fence that it finds
-	AdoptInPlace  bool // who adopts goes on under the value that it adopts
-	TrustAdopted  bool // who adopts leaves the fence as it is
+	AdoptInPlace  bool // an adopting client keeps the value that it adopts
+	TrustAdopted  bool // an adopting client leaves the fence as it is
 }
 
 // Explore searches all worlds of the Config for one in which the Rules break a claim.
@@ -102,16 +104,17 @@ func (x *explorer) Start() (w world) {
 
 func largest(tokens uint8) int8 { return int8(bits.Len8(tokens)) }
 
-// decisionKey is what a client may have heard; target is 0 in the first round.
+// decisionKey is what a client may have heard. The target is 0 in the first round.
 type decisionKey struct {
 	heard  [maxNodes]uint8
 	target int8
 }
 
-// outcome is what a client may decide, by which of its answers have arrived: sets of numbers, bit t-1 for t.
+// outcome is what a client may decide, depending on which of its answers have arrived: sets of
+// numbers, bit t-1 for t.
 type outcome struct{ tokens, targets uint8 }
 
-// decide puts every choice of one answer per node, or none, before the decision.
+// decide passes every choice of one answer per node, or none, to the decision.
 func (x *explorer) decide(c *client) outcome {
 	key := decisionKey{heard: c.heard}
 	if c.phase == raising {
@@ -135,7 +138,7 @@ func (x *explorer) decide(c *client) outcome {
 				continue
 			}
 			votes[n] = Vote{Granted, int64(f + 1)}
-			if key.target != 0 { // the two bits of a client that raises
+			if key.target != 0 { // the two bits of a raising client
 				votes[n].Fence = int64(key.target) - 1 + int64(f)
 			}
 			choose(n + 1)
@@ -153,7 +156,7 @@ func (x *explorer) verdict(votes []Vote, target int8) Decision {
 	return x.Second(votes, int64(target))
 }
 
-// add adds a decision on votes. A caller may raise to whatever was granted.
+// add adds a decision on votes. A caller may raise to anything that was granted.
 func (o *outcome) add(d Decision, votes []Vote) {
 	switch d.Verdict {
 	case Won:

@@ -30,7 +30,7 @@ func (s size) skip(t *testing.T) {
 	}
 }
 
-// basic is what every search meets; the others meet these too.
+// The kinds of steps that a search must reach: basic always, and the others with their option.
 var (
 	basic = []Kind{
 		Begun, Acquired, AcquiredAgain, AcquiredLate, Raised, RaiseRefused, WonFirst, WonSecond, SecondBegun, GaveUp,
@@ -51,37 +51,37 @@ var searches = []struct {
 	states int // at least
 }{
 	{
-		"3 nodes, 2 clients, all that there is", always,
+		"3 nodes, 2 clients, everything", always,
 		Config{Nodes: 3, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true, Adopting: true, LateRaises: true},
 		200_000,
 	},
 	{
-		"3 nodes, 2 clients, who adopt", always,
+		"3 nodes, 2 clients that adopt", always,
 		Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Adopting: true, LateRaises: true},
 		300_000,
 	},
 	{
-		"2 nodes, 2 clients, all that there is", always,
+		"2 nodes, 2 clients, everything", always,
 		Config{Nodes: 2, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Waiting: true, Adopting: true},
 		90_000,
 	},
 	{
-		"3 nodes, 2 clients, who wait", soak,
+		"3 nodes, 2 clients that wait", soak,
 		Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Waiting: true},
 		8_000_000,
 	},
 	{
-		"3 nodes, 3 clients, who wait", soak,
+		"3 nodes, 3 clients that wait", soak,
 		Config{Nodes: 3, Clients: 3, MaxFence: 2, MaxTimestamp: 2, Waiting: true},
 		2_500_000,
 	},
 	{
-		"5 nodes, 2 clients, who wait", soak,
+		"5 nodes, 2 clients that wait", soak,
 		Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true},
 		14_000_000,
 	},
 	{
-		"5 nodes, 2 clients, who adopt", ordinary,
+		"5 nodes, 2 clients that adopt", ordinary,
 		Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Adopting: true, LateRaises: true},
 		250_000,
 	},
@@ -114,7 +114,8 @@ func TestTokensAreUniqueAndInOrderWhateverHappens(t *testing.T) {
 	}
 }
 
-// What a search finds must not depend on the order of clients and nodes, or on what a code leaves out.
+// The result of a search must not depend on the order of clients and nodes, or on what a code
+// leaves out.
 func TestCodesKeepAllThatMatters(t *testing.T) {
 	x := newExplorer(Config{Nodes: 3, Clients: 3, MaxFence: 2, MaxTimestamp: 2, Waiting: true, Adopting: true}, Rules{})
 	w := x.Start()

@@ -1,37 +1,38 @@
 package fencemodel
 
-// Faulty is a search for what one master can do to the tokens whose clock or counter is wrong: the
-// first of three. Its counter is put to any number, as often as losses are allowed, and it follows
-// any raise. The others are right: what they are raised to is Limit ahead of the clock at most.
-// Keys may be gone at any moment, so nobody is refused for one, but for a mend. A caller who has a
-// token from others brings back, to Ahead past it, whatever node gave it more.
+// Faulty is a search for the harm that one master can do to the tokens if its clock or counter is
+// wrong: the first of three. Its counter is set to any number, as often as losses are allowed, and
+// it follows any raise. The others are right: they follow a raise to at most Limit ahead of the
+// clock. Keys may be gone at any moment, so the key of another client refuses nobody, except for a
+// mend. A caller that has a token from others brings every node that gave it a number far past it
+// back to Ahead past the token.
 //
 // # How far is far enough
 //
-// Only a counter that is brought back can break the argument for the tokens, of two quorums that
-// have no other node in common. Let B have the token b from a quorum without node x, and x be
-// brought back to b + Ahead. Let x have confirmed a to A before. A's quorum and B's have a node c
-// in common, and c is not x. Where c confirmed a first, a is below b. Where it confirmed b first:
-// it follows Limit ahead of its clock at most, so a is at most Limit more than c's clock then; and
-// b is at least c's clock, less the skew, when it confirmed b. Between the two are one attempt of
-// A's and one of B's: x has confirmed nothing after it gave B its number, which the mend compares,
-// so A was begun before that. (The key is compared as well: a number that was brought down once is
-// given again.) So a ≤ b + Limit + 2 TTL + skew. What x confirms from now on is above b + Ahead,
-// and above a if Ahead is that much at least. How late the mend comes makes no difference.
+// Only a counter that is brought back can break the argument for the tokens, between two quorums
+// that have no other node in common. Let B have the token b from a quorum without node x, and let x
+// be brought back to b + Ahead. Let x have confirmed a to A before. The quorums of A and B have a
+// node c in common, and c is not x. If c confirmed a first, a is below b. If c confirmed b first: c
+// follows at most Limit ahead of its clock, so a is at most Limit more than c's clock at that time;
+// and b is at least c's clock, minus the skew, when c confirmed b. Between the two lie one attempt
+// of A's and one of B's: x has confirmed nothing after it gave B its number, which the mend
+// compares, so A began before that. (The key is compared as well: a number that was brought down
+// once is given again.) So a ≤ b + Limit + 2 TTL + skew. What x confirms from now on is above b +
+// Ahead, and above a if Ahead is at least that much. How late the mend comes makes no difference.
 //
-// The clock of x is no part of this, and of c's only that it goes on at the rate of time.
+// The clock of x does not matter here, and of c's clock only that it runs at the rate of time.
 //
-// A node that is right is never brought back, where Ahead is larger than Limit, the skew and the
+// A node that is right is never brought back if Ahead is larger than Limit, the skew and the
 // attempt.
 type Faulty struct {
 	Limit   int
 	Ahead   int
-	Highest int // number; steps that lead above it are left out
+	Highest int // the largest number; steps that lead above it are left out
 
-	// What is wrong; the zero values are right.
-	MendBlindly     bool // whatever the counter is now
-	MendAnyones     bool // whoever's key it is now
-	MendToGranted   bool // to the largest that another node granted, and not past it
+	// What is wrong. The zero values are right.
+	MendBlindly     bool // without a look at the counter
+	MendAnyones     bool // without a look at the key
+	MendToGranted   bool // to the largest number that another node granted, and not past it
 	MendUnconfirmed bool // to past what one other node granted, as soon as it has
 	FollowAnything  bool
 }
@@ -43,7 +44,7 @@ func (r *restarter) follows(w *era, n int, t int8) bool {
 		Follows(int64(w.nodes[n].fence), int64(t), int64(w.now)+int64(r.Faulty.Limit), 0)
 }
 
-// raiseInVain is of a second round that failed: the attempt goes on with what was granted.
+// raiseInVain belongs to a second round that failed: the attempt goes on with what was granted.
 func (r *restarter) raiseInVain(w *era, c int, visit eraVisitor) {
 	one := &w.tries[c]
 	for n := range w.nodes {
@@ -59,8 +60,8 @@ func (r *restarter) raiseInVain(w *era, c int, visit eraVisitor) {
 	}
 }
 
-// spoil puts the first node's counter ahead; or where it begins again that was overwritten with
-// what cannot be read.
+// spoil sets the first node's counter ahead, or to where it begins again after it became
+// unreadable.
 func (r *restarter) spoil(w *era, visit eraVisitor) {
 	if w.losses == 0 {
 		return
@@ -97,7 +98,7 @@ func (r *restarter) mendTo(token int8) int8 {
 	return token + int8(r.Faulty.Ahead)
 }
 
-// mend is that of an attempt that has its token; it may come at any time.
+// mend is the mend of an attempt that has its token; it may come at any time.
 func (r *restarter) mend(w *era, c int, visit eraVisitor) {
 	to := r.mendTo(w.tries[c].target)
 	for n := range w.nodes {
@@ -124,7 +125,7 @@ func (r *restarter) mend(w *era, c int, visit eraVisitor) {
 	visit(&next, event{kind: GaveUp, client: int8(c), node: nowhere})
 }
 
-// mendUnconfirmed is the mistake of an attempt that believes one other node.
+// mendUnconfirmed is the mistake of an attempt that believes a single other node.
 func (r *restarter) mendUnconfirmed(w *era, c int, visit eraVisitor) {
 	votes := &w.tries[c].votes
 	for n := range w.nodes {

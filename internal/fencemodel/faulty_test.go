@@ -29,8 +29,8 @@ func TestOneFaultyNodeDoesNotBreakTheTokens(t *testing.T) {
 		{"mend to less than what nodes follow and two attempts ahead", soak, 3, 3, 1, farther, func(f *Faulty) { f.Ahead = 2 }, true},
 		{"mend to the token", ordinary, 3, 3, 1, right, func(f *Faulty) { f.MendToGranted = true }, true},
 		{"mend without a quorum of others", ordinary, 5, 3, 0, right, func(f *Faulty) { f.MendUnconfirmed = true }, true},
-		{"mend whoever's key it is", soak, 4, 3, 1, right, func(f *Faulty) { f.MendAnyones = true }, true},
-		{"follow whatever is granted elsewhere", soak, 3, 3, 1, right, func(f *Faulty) { f.FollowAnything = true }, true},
+		{"mend anyone's key", soak, 4, 3, 1, right, func(f *Faulty) { f.MendAnyones = true }, true},
+		{"follow anything that is granted elsewhere", soak, 3, 3, 1, right, func(f *Faulty) { f.FollowAnything = true }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.size.skip(t)

@@ -2,8 +2,8 @@ package fencemodel
 
 import "slices"
 
-// load makes the scratch entry that of a node; store puts it back.
-func (x *explorer) load(at *place) *Entry[Value] {
+// load copies a node into the scratch entry; store copies it back.
+func (x *explorer) load(at *nodeState) *Entry[Value] {
 	e := &x.scratch
 	e.Value, e.Fence, e.Waiting = at.key, int64(at.fence), e.Waiting[:0]
 	for _, waiter := range at.waiting {
@@ -14,13 +14,14 @@ func (x *explorer) load(at *place) *Entry[Value] {
 	return e
 }
 
-func (x *explorer) store(at *place) {
+func (x *explorer) store(at *nodeState) {
 	e := &x.scratch
 	at.key, at.fence, at.waiting = e.Value, int8(e.Fence), [maxClients]Value{}
 	copy(at.waiting[:], e.Waiting)
 }
 
-// timestamps calls f with timestamps that make a difference to a counter: one that is old, and all that are ahead of it.
+// timestamps calls f with the timestamps that make a difference to a counter: one that is old, and
+// all that are ahead of it.
 func (x *explorer) timestamps(fence int8, f func(ts int64)) {
 	if int(fence) < x.MaxFence {
 		f(0)
@@ -86,7 +87,7 @@ func (x *explorer) pilot(w *world, c, n int, visit visitor) {
 	}
 }
 
-// adopt takes over whatever is there: a client may have been told of any value.
+// adopt takes over whatever is there: a client may have been told any value.
 func (x *explorer) adopt(w *world, c, n int, visit visitor) {
 	at := &w.nodes[n]
 	value := x.valueIn(w, c)
@@ -94,7 +95,7 @@ func (x *explorer) adopt(w *world, c, n int, visit visitor) {
 		return
 	}
 	if x.AdoptInPlace && at.key != ghost {
-		return // two who adopt one lock, which is neither's
+		return // two clients that adopt one lock, which is neither's
 	}
 	kind := AdoptedOver
 	if at.key != ghost {
@@ -115,7 +116,7 @@ func (x *explorer) adopt(w *world, c, n int, visit visitor) {
 	})
 }
 
-// valueIn is the value that a client puts into its messages.
+// valueIn is the value in a client's messages.
 func (x *explorer) valueIn(w *world, c int) Value {
 	if x.AdoptInPlace && w.clients[c].adopts {
 		return ghost
@@ -137,8 +138,8 @@ func (x *explorer) raise(w *world, c, n int, visit visitor) {
 	visit(&next, e)
 }
 
-// raiseInVain is of a second round that failed: the attempt goes on with what was granted, and does
-// not count what was raised.
+// raiseInVain belongs to a second round that failed: the attempt goes on with what was granted, and
+// does not count what was raised.
 func (x *explorer) raiseInVain(w *world, c, n int, visit visitor) {
 	for t := int64(w.nodes[n].fence) + 1; t <= int64(x.MaxFence); t++ {
 		x.load(&w.nodes[n])
@@ -150,8 +151,8 @@ func (x *explorer) raiseInVain(w *world, c, n int, visit visitor) {
 	}
 }
 
-// late is what attempts that are over sent, and what comes to a node only now: a SET, a raise. A late pilot or adoption
-// leads nowhere that an expiry and a late SET do not.
+// late is a message of an attempt that is over, which reaches a node only now: a SET, a raise. A
+// late pilot request or adoption leads nowhere that an expiry and a late SET do not.
 func (x *explorer) late(w *world, n int, visit visitor) {
 	at := &w.nodes[n]
 	x.timestamps(at.fence, func(ts int64) {
@@ -175,7 +176,7 @@ func (x *explorer) late(w *world, n int, visit visitor) {
 	}
 }
 
-// release is that of an attempt that is over, with any number of the waiters dead.
+// release is the release of an attempt that is over, with any number of the waiters dead.
 func (x *explorer) release(w *world, n int, visit visitor) {
 	at := &w.nodes[n]
 	if at.key != ghost {
@@ -204,7 +205,7 @@ func b(is bool) int {
 	return 0
 }
 
-// forget is what may go away by itself.
+// forget is what may disappear by itself.
 func (x *explorer) forget(w *world, n int, visit visitor) {
 	at := &w.nodes[n]
 	if at.key != nobody {
@@ -224,7 +225,7 @@ func (x *explorer) forget(w *world, n int, visit visitor) {
 	}
 	if x.LoseCounters && at.fence > 0 {
 		next := *w
-		next.nodes[n] = place{}
+		next.nodes[n] = nodeState{}
 		visit(&next, event{kind: CounterLost, client: ghostClient, node: int8(n)})
 	}
 }

@@ -29,7 +29,7 @@ var (
 	raiseAlways    = raiseIf(func(*Entry[Value], Value, int64) bool { return true })
 )
 
-// quorumOfGranting takes a majority of the nodes that granted, once a quorum of all did.
+// quorumOfGranting accepts a majority of the nodes that granted, once a quorum of all nodes did.
 func quorumOfGranting(votes []Vote, d Decision, target int64) Decision {
 	granted, _, at := count(votes, target)
 	if granted >= Quorum(len(votes)) && at >= Quorum(granted) {
@@ -53,7 +53,7 @@ func secondOfGranting(votes []Vote, target int64) Decision {
 	return quorumOfGranting(votes, Second(votes, target), target)
 }
 
-// withoutSecondRound takes the largest of a quorum of grants for the token.
+// withoutSecondRound takes the largest of a quorum of grants as the token.
 func withoutSecondRound(votes []Vote) Decision {
 	d := First(votes)
 	if d.Verdict == Uneven {
@@ -86,9 +86,9 @@ var mistakes = []struct {
 	rules  Rules
 	broken claim
 }{
-	{"raise whatever is there", plain, Rules{Raise: raiseAlways}, unique},
-	{"raise whoever's key it is, to a fence that is there already", plain, Rules{Raise: raiseAnyonesTo}, unique},
-	{"raise whatever the fence is", plain, Rules{Raise: raiseAnywhere}, unique},
+	{"raise anything", plain, Rules{Raise: raiseAlways}, unique},
+	{"raise anyone's key, to a fence that is there already", plain, Rules{Raise: raiseAnyonesTo}, unique},
+	{"raise from any fence", plain, Rules{Raise: raiseAnywhere}, unique},
 	{"raise to a fence that is there already", waiting, Rules{Raise: raiseLax}, unique},
 	{"first round: a majority of those that granted", four, Rules{First: firstOfGranting}, unique},
 	{"second round: a majority of those that granted", four, Rules{Second: secondOfGranting}, unique},
@@ -117,8 +117,8 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 	}
 }
 
-// These are not part of the argument for the tokens. The library does not do them, for other reasons.
-func TestWhatDoesTheTokensNoHarm(t *testing.T) {
+// The argument for the tokens does not need these. The library does not do them, for other reasons.
+func TestHarmlessChangesKeepTheTokensInOrder(t *testing.T) {
 	config := Config{Nodes: 3, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Adopting: true, LateRaises: true}
 	states := 10_000 // at least
 	if os.Getenv(soakValue) == "1" {
@@ -129,8 +129,8 @@ func TestWhatDoesTheTokensNoHarm(t *testing.T) {
 		config Config
 		rules  Rules
 	}{
-		{"raise whoever's key it is", config, Rules{Raise: raiseAnyones}},
-		{"raise to a fence that is there already, where nobody waits", config, Rules{Raise: raiseLax}},
+		{"raise anyone's key", config, Rules{Raise: raiseAnyones}},
+		{"raise to a fence that is there already, without waiters", config, Rules{Raise: raiseLax}},
 		{"adopt under one value", config, Rules{AdoptInPlace: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 
 func alive(string) bool { return true }
 
-// This is what the tokens rest on: whatever is confirmed is above everything that the node confirmed before, under every
-// name of the set, and no counter ever falls.
+// The tokens rest on this: a node confirms only numbers above everything that it confirmed before,
+// under every name of the set, and no counter ever falls.
 func TestNodeConfirmsEachNumberOnce(t *testing.T) {
 	sets := [][]string{{"x"}, {"y"}, {"x", "y"}}
 	rapid.Check(t, func(t *rapid.T) {
@@ -68,13 +68,13 @@ func TestReleaseHandsTheKeyToTheOldestWaiterThatIsAlive(t *testing.T) {
 	}
 	assert.Equal(t, []string{"dead", "first", "second"}, e.Waiting)
 
-	to, released := e.Release("stranger", alive)
+	to, released := e.Release("another", alive)
 	assert.False(t, released)
 	assert.Empty(t, to)
 	to, released = e.Release("holder", func(v string) bool { return v != "dead" })
 	assert.True(t, released)
 	assert.Equal(t, "first", to)
-	assert.Equal(t, Entry[string]{Value: "first", Fence: 1, Waiting: []string{"second"}}, *e, "handed over, and not raised")
+	assert.Equal(t, Entry[string]{Value: "first", Fence: 1, Waiting: []string{"second"}}, *e, "handed over, but not raised")
 
 	fence, granted := node.Pilot("x", "first", 0)
 	assert.True(t, granted)
@@ -85,7 +85,7 @@ func TestReleaseHandsTheKeyToTheOldestWaiterThatIsAlive(t *testing.T) {
 	assert.Equal(t, Entry[string]{Fence: 2, Waiting: []string{}}, *e)
 }
 
-func TestTimestampIsHeldToTheNodesClock(t *testing.T) {
+func TestTimestampIsClampedToTheNodesClock(t *testing.T) {
 	now := int64(1_700_000_000_000_000)
 	for _, test := range []struct{ ts, want int64 }{
 		{0, now - Delta}, {now - Delta, now - Delta}, {now, now}, {now + Delta, now + Delta}, {now + Delta + 1, now + Delta},

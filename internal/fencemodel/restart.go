@@ -9,38 +9,40 @@ import (
 	"github.com/redquorum/redquorum/internal/search"
 )
 
-// RestartConfig is how much a search for lost counters goes through: three nodes, two clients at once, any number of
-// attempts, and real time in steps. Timestamps are from clocks that are wrong by up to Skew.
+// RestartConfig is how much a search for lost counters covers: three nodes, two clients at once,
+// any number of attempts, and real time in steps. Timestamps are from clocks that are wrong by up
+// to Skew.
 //
-// An attempt must have its token within TTL of its beginning, or gives up. Nothing else is assumed of keys and messages. A
-// node writes a counter once in a step at most, so that no counter runs ahead of all clocks: a step stands for the
-// microsecond that timestamps count in, and no script is that fast.
+// An attempt must have its token within TTL of its beginning, or gives up. Nothing else is assumed
+// of keys and messages. A node writes a counter at most once in a step, so no counter runs ahead of
+// all clocks: a step stands for the microsecond that timestamps count in, and no script is that
+// fast.
 //
 // # How long is long enough
 //
-// Let s be the skew. No counter is above now + s. So a token that a node confirmed before it lost its counter at time L is
-// at most L + s. An attempt that counts the node again ends at L + Out or later, began no earlier than L + Out − TTL, and has
-// a timestamp of at least L + Out − TTL − s, which its grant at that node is not below. It is above the token if
-// Out > TTL + 2s. A counter that expires was confirmed to its last token Out before, and the same follows.
+// Let s be the skew. No counter is above now + s. So a token that a node confirmed before it lost
+// its counter at time L is at most L + s. An attempt that counts the node again ends at L + Out or
+// later. It began no earlier than L + Out − TTL, and has a timestamp of at least L + Out − TTL − s,
+// which its grant at that node is not below. It is above the token if Out > TTL + 2s. A counter
+// that expires was confirmed to its last token Out before, and the same follows.
 //
-// What counts of TTL is only how long an attempt can take from its timestamp to its token.
+// All that counts of TTL is how long an attempt can take from its timestamp to its token.
 type RestartConfig struct {
 	TTL, Skew int
-	Out       int // how long the votes that a node gave since it lost its counters do not count
+	Out       int // how long the votes of a node do not count after it lost its counters
 	Horizon   int // the last step, from 1
 	Losses    int // how many there may be
 
-	// Unused is about counters that expire: one is lost only when it was not written for Out steps, and the node
-	// votes at once.
+	// Unused is about counters that expire: one is lost only if it was not written for Out steps,
+	// and the node votes at once.
 	Unused bool
 
-	// Bare leaves out late SETs, and clocks that are not wrong by all of Skew. It and Attempts are for a search that is to
-	// see more time.
+	// Bare leaves out late SETs, and clocks that are not wrong by all of Skew. It and Attempts are
+	// for searches that cover more time.
 	Bare     bool
 	Attempts int // how many there may be, up to 7; 0 is any number
 
-	// Faulty, where it is set, is about a node whose clock and counter are wrong, instead of lost
-	// counters.
+	// Faulty, if set, replaces lost counters by one node whose clock and counter are wrong.
 	Faulty *Faulty
 }
 
@@ -80,8 +82,8 @@ type restarter struct {
 // An era is a world with a clock.
 type era struct {
 	now    int8
-	losses int8 // that may still be
-	begun  int8 // attempts, where they are counted
+	losses int8 // that may still come
+	begun  int8 // attempts, if they are counted
 	tokens uint16
 	nodes  [restartNodes]site
 	tries  [restartClients]try
@@ -121,7 +123,7 @@ func (r *restarter) Encode(w *era) code {
 	})
 }
 
-// encodeEra sorts the last so many nodes: those that are the same.
+// encodeEra sorts the last so many nodes, which are interchangeable.
 func encodeEra(w *era, order [restartClients]int, same int) code {
 	var renamed [firstClient + restartClients]Value
 	renamed[ghost] = ghost

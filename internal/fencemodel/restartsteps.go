@@ -24,7 +24,7 @@ func (r *restarter) Each(w *era, visit func(next *era, e event)) {
 	}
 }
 
-// tick is one step of time. Attempts that come to the end of their validity with it are over.
+// tick is one step of time. Attempts whose validity ends with it are over.
 func (r *restarter) tick(w *era, visit eraVisitor) {
 	if int(w.now) == r.Horizon {
 		return
@@ -108,7 +108,7 @@ func (r *restarter) attempt(w *era, c int, visit eraVisitor) {
 	visit(&next, event{kind: GaveUp, client: int8(c), node: nowhere})
 }
 
-// ask is a SET, with the timestamp that the node takes it for.
+// ask is a SET, with the timestamp that the node reads from it.
 func (r *restarter) ask(w *era, c, n int, ts int8, visit eraVisitor) {
 	r.load(&w.nodes[n])
 	if r.Faulty != nil {
@@ -140,15 +140,16 @@ func (r *restarter) store(at *site) {
 	}
 }
 
-// wrote ends a script of a client: the vote is young where the node is out.
+// wrote ends a script of a client. The vote is young if the node is out.
 func (r *restarter) wrote(next *era, c, n int, fence int64) {
 	at := &next.nodes[n]
 	next.tries[c].votes[n] = ballot{int8(fence), !r.Unused && at.wait > 0}
 	r.store(at)
 }
 
-// conclude is every decision, by which of the votes have arrived. A vote counts if the node gave it before it lost its
-// counters, whether or not the client has heard of that loss; or if the node is no longer out.
+// conclude is every decision, depending on which votes have arrived. A vote counts if the node gave
+// it before it lost its counters, whether or not the client has heard of that loss, or if the node
+// is no longer out.
 func (r *restarter) conclude(w *era, c int, visit eraVisitor) {
 	one := &w.tries[c]
 	var tokens, targets uint16
@@ -169,7 +170,7 @@ func (r *restarter) conclude(w *era, c int, visit eraVisitor) {
 		case Won:
 			tokens |= 1 << (d.Token - 1)
 		case Uneven:
-			for _, v := range votes { // the caller may raise to whatever was granted
+			for _, v := range votes { // the caller may raise to anything that was granted
 				if v.Answer == Granted {
 					targets |= 1 << (v.Fence - 1)
 				}
@@ -211,7 +212,8 @@ func (r *restarter) won(w *era, c int, token int8, visit eraVisitor) {
 	visit(&next, e)
 }
 
-// late is a SET of an attempt that is over, with a timestamp that is old, or as far ahead as a clock may be by now.
+// late is a SET of an attempt that is over, with a timestamp that is old, or as far ahead as a
+// clock can be by now.
 func (r *restarter) late(w *era, n int, visit eraVisitor) {
 	at := &w.nodes[n]
 	if at.busy {
@@ -233,7 +235,7 @@ func (r *restarter) late(w *era, n int, visit eraVisitor) {
 func (r *restarter) forget(w *era, n int, visit eraVisitor) {
 	at := &w.nodes[n]
 	if r.Faulty != nil {
-		return // whose key it is matters to a mend only, which may as well be lost
+		return // the owner of a key matters only to a mend, which may as well be lost
 	}
 	if at.key != nobody {
 		next := *w

@@ -2,7 +2,8 @@ package fencemodel
 
 import "math/bits"
 
-// A Kind is what a step is. A report counts them, so that a test can see that a search went where it was meant to go.
+// A Kind is what a step is. A report counts them, so a test can see that a search went where it
+// should.
 type Kind uint8
 
 // What a step may be; [Kind.String] says it in words.
@@ -98,7 +99,7 @@ func (x *explorer) Each(w *world, visit func(next *world, e event)) {
 	for c := range x.Clients {
 		if w.clients[c].phase != idle {
 			x.attempt(w, c, visit)
-		} else if !idleSeen { // the others are the same
+		} else if !idleSeen { // all idle clients are the same
 			idleSeen = true
 			x.begin(w, c, visit)
 		}
@@ -128,7 +129,7 @@ func (x *explorer) begin(w *world, c int, visit visitor) {
 	}
 }
 
-// attempt is every step of an attempt that is on its way.
+// attempt is every step of an attempt under way.
 func (x *explorer) attempt(w *world, c int, visit visitor) {
 	one := &w.clients[c]
 	for n := range x.Nodes {

@@ -11,12 +11,13 @@ const (
 	maxFence   = 5
 )
 
-// A Value is the value of a key in a search: one of a client's present attempt, or the ghost.
+// A Value is the value of a key in a search: one of a client's current attempt, or the ghost.
 //
-// The ghost stands for all attempts that are over, acquired or not. Nodes cannot tell them apart, and nobody takes their
-// answers any more, but what they sent may still arrive. It is there from the beginning: a search begins in a world that
-// is not new. A ghost in a list of waiters would be of no consequence, because only a ghost releases: handing it the key
-// leaves the key with the ghost.
+// The ghost stands for all attempts that are over, acquired or not. Nodes cannot tell them apart,
+// and nobody accepts their answers any more, but what they sent may still arrive. It is there from
+// the beginning: a search begins in a world that is not new. A ghost in a list of waiters would
+// make no difference, because only a ghost releases: handing it the key leaves the key with the
+// ghost.
 type Value uint8
 
 const (
@@ -36,13 +37,14 @@ const (
 	idle    phase = iota // no attempt
 	asking               // first round
 	raising              // second round
-	mending              // has its token, and brings back who is far ahead of that
+	mending              // has its token, and brings back nodes that are far ahead of it
 )
 
-// A client makes one attempt after the other, each under a value of its own. The zero client is idle.
+// A client makes one attempt after the other, each under its own value. The zero client is idle.
 //
-// What was ever sent to it is still on its way until it has its decision: an answer that comes late, or never, is one that the
-// decision does not look at. So one set of bits per node holds all answers there are.
+// Everything that was ever sent to it stays on its way until the client has its decision: an answer
+// that comes late, or never, is one that the decision does not look at. So one set of bits per node
+// holds all answers there are.
 type client struct {
 	phase  phase
 	adopts bool
@@ -50,7 +52,8 @@ type client struct {
 	target int8 // of the second round
 	floor  int8 // the largest token of the acquisitions that were over when the attempt began
 
-	// While asking, bit f-1 of heard[n] is a grant of f by node n. While raising, it is below and at.
+	// While asking, bit f-1 of heard[n] is a grant of f by node n. While raising, it holds isBelow
+	// and isAt.
 	heard [maxNodes]uint8
 }
 
@@ -59,19 +62,21 @@ const (
 	isAt                      // a grant of the target, or a raise that succeeded
 )
 
-type place struct {
+// A nodeState is what one node keeps.
+type nodeState struct {
 	key     Value
 	fence   int8
 	waiting [maxClients]Value // the oldest first, then nobody
 }
 
 type world struct {
-	nodes   [maxNodes]place
+	nodes   [maxNodes]nodeState
 	clients [maxClients]client
 	tokens  uint8 // bit t-1: the token t was acquired
 }
 
-// code is a world as a number. Worlds with one code differ in the order of nodes or clients, which mean nothing, only.
+// code is a world as a number. Worlds with one code differ only in the order of nodes or clients,
+// which means nothing.
 type code [2]uint64
 
 // packer writes numbers into a code.
@@ -121,8 +126,8 @@ func (x *explorer) valueBits() uint {
 	return uint(x.Clients)
 }
 
-// encode puts clients into the order of their heads, and nodes into the order of all that is theirs. Of clients with one
-// head it tries all orders, and takes the smallest code.
+// Encode sorts clients by their heads, and nodes by everything about them. It tries all orders of
+// clients with the same head, and takes the smallest code.
 func (x *explorer) Encode(w *world) code {
 	var heads [maxClients]uint64
 	for c := range x.Clients {
@@ -168,7 +173,7 @@ func (x *explorer) encodeIn(w *world, order []int, heads *[maxClients]uint64) co
 	return p.code
 }
 
-// column is all that is about one node, in columnBits.
+// column is everything about one node, in columnBits.
 func (x *explorer) column(w *world, n int, order []int, renamed *[firstClient + maxClients]Value) uint64 {
 	at := &w.nodes[n]
 	v := uint64(renamed[at.key]) | uint64(at.fence)<<keyBits
