@@ -1,8 +1,8 @@
 package memorymodel
 
-// cluster is every step of a client that takes the cluster for a new one: when it has seen every
-// node new, it looks at all of them again, one after the other. If all are as they were, it makes
-// each of them active.
+// cluster is every step of a client that takes the cluster for a new one. Once it has seen every
+// node new, it looks at all of them again, one after the other. If all are unchanged, it makes each
+// of them active.
 func (x *explorer) cluster(w *world, c int, visit visitor) {
 	one := &w.clients[c]
 	if x.Strict {
@@ -27,17 +27,18 @@ func (x *explorer) cluster(w *world, c int, visit visitor) {
 		return
 	}
 	for n := range nodes {
-		if l := &one.links[n]; l.standing == seesNew && !l.again {
+		if l := &one.links[n]; l.stage == seesNew && !l.again {
 			x.lookAgain(w, c, n, visit)
 		}
 	}
 }
 
-// seenNew tells whether the client has seen every node new, and whether its second look has begun.
+// seenNew reports whether the client has seen every node new, and whether its second look has
+// begun.
 func (x *explorer) seenNew(one *client) (all, begun bool) {
 	seen := 0
 	for n := range one.links {
-		if one.links[n].standing == seesNew {
+		if one.links[n].stage == seesNew {
 			seen++
 		}
 		begun = begun || one.links[n].again
@@ -46,8 +47,8 @@ func (x *explorer) seenNew(one *client) (all, begun bool) {
 }
 
 // excused is the one case in which the promise does not hold: a lock is alive, or an attempt that
-// has a vote, and every node has forgotten it, and no client that knew a node as active has said so
-// at any of them.
+// has a vote; every node has forgotten it; and no client that knew a node as active has said so at
+// any of them.
 func (x *explorer) excused(w *world) bool {
 	if x.Forget {
 		return false
@@ -82,7 +83,7 @@ func (x *explorer) lookAgain(w *world, c, n int, visit visitor) {
 	}
 	l.again = true
 	for n := range next.clients[c].links {
-		if l := &next.clients[c].links[n]; l.standing == seesNew && !l.again {
+		if l := &next.clients[c].links[n]; l.stage == seesNew && !l.again {
 			visit(&next, at(&next, SeesNewAgain, c, n))
 			return
 		}
@@ -95,7 +96,7 @@ func (x *explorer) lookedAgain(next *world, c int) {
 	one := &next.clients[c]
 	one.activating = true
 	for n := range one.links {
-		one.links[n].again = one.links[n].standing == seesNew
+		one.links[n].again = one.links[n].stage == seesNew
 	}
 }
 
@@ -111,6 +112,6 @@ func (x *explorer) activateNew(w *world, c, n int, visit visitor) {
 	}
 	m.activate(was.incarnation, runOf(n))
 	l := &next.clients[c].links[n]
-	l.standing, l.incarnation, l.known = admitted, m.incarnation, true
+	l.stage, l.incarnation, l.known = admitted, m.incarnation, true
 	visit(&next, at(&next, ActivatesCluster, c, n))
 }

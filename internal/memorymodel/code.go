@@ -1,7 +1,7 @@
 package memorymodel
 
-// code is a world as a number. Worlds with one code differ in the order of nodes or clients, and in
-// the numbers of incarnations only, which mean nothing.
+// code is a world as a number. Worlds with one code differ only in the order of nodes or clients,
+// and in the numbers of incarnations, none of which means anything.
 type code [4]uint64
 
 // packer writes numbers into a code, and reads them.
@@ -36,7 +36,7 @@ func bit(v bool) uint64 {
 	return 0
 }
 
-// The first bits are without names, so that they tell nodes apart whatever their order is.
+// The first bits are without names, so they tell nodes apart in any order.
 const (
 	plainMemory, memoryBits = 6, plainMemory + 4 + 2 + maxClients + 2
 	plainNode, nodeBits     = 4, plainNode + memoryBits
@@ -67,13 +67,13 @@ func nodeOf(v uint64) node {
 }
 
 func (l *link) bits() uint64 {
-	return uint64(l.standing) | uint64(l.verdict)<<2 | uint64(l.seen)<<5 | bit(l.own)<<7 | bit(l.known)<<8 |
+	return uint64(l.stage) | uint64(l.verdict)<<2 | uint64(l.seen)<<5 | bit(l.own)<<7 | bit(l.known)<<8 |
 		bit(l.again)<<9 | uint64(l.vote)<<10 | uint64(l.incarnation)<<plainLink
 }
 
 func linkOf(v uint64) link {
 	return link{
-		standing: standing(v & 3), verdict: Verdict(v >> 2 & 7), seen: State(v >> 5 & 3), own: v>>7&1 == 1,
+		stage: stage(v & 3), verdict: Verdict(v >> 2 & 7), seen: State(v >> 5 & 3), own: v>>7&1 == 1,
 		known: v>>8&1 == 1, again: v>>9&1 == 1, vote: vote(v >> 10 & 3), incarnation: uint8(v >> plainLink & 15),
 	}
 }
@@ -98,7 +98,7 @@ func (x *explorer) pack(w *world) code {
 	return p.code
 }
 
-// Decode is the world of a code.
+// Decode returns the world of a code.
 func (x *explorer) Decode(c code) (w world) {
 	p := packer{code: c}
 	for n := range w.nodes {
@@ -121,7 +121,7 @@ func (x *explorer) Decode(c code) (w world) {
 	return w
 }
 
-// bits is how long a code is.
+// bits is the length of a code.
 func (x *explorer) bits() uint {
 	return nodes*nodeBits + uint(x.Copies)*(2+memoryBits) + uint(x.Clients)*(3+nodes*linkBits) + 4
 }

@@ -51,7 +51,7 @@ var kindNames = [numKinds]string{
 	MakesLost:        "writes lost for new",
 	ActivatesByTime:  "writes active, because T has passed, and admits",
 	TakesRun:         "writes the present run id, and admits",
-	SwapFails:        "writes in vain: the text is another one",
+	SwapFails:        "writes in vain: the text has changed",
 	SeesNewAgain:     "sees the marker new again",
 	SeesOtherwise:    "looks again, and the marker has changed",
 	SeesOnce:         "is content with one look",
@@ -63,7 +63,7 @@ var kindNames = [numKinds]string{
 	Holds:            "GET proves the vote, and the lock is held",
 	HoldsByHurt:      "GET proves the vote, and the lock is held by a node that had a fault",
 	Ends:             "attempt or lock is over",
-	ClientRestarts:   "begins anew, and knows nothing",
+	ClientRestarts:   "restarts, and knows nothing",
 	Copies:           "data is copied",
 	RestartsEmpty:    "crashes, and begins empty",
 	RestartsWithCopy: "crashes, and begins with a copy",
@@ -77,7 +77,7 @@ var kindNames = [numKinds]string{
 
 func (k Kind) String() string { return kindNames[k] }
 
-// An event is one step, for people.
+// An event is one step, in words.
 type event struct {
 	kind   Kind
 	client int8 // or nowhere
@@ -86,10 +86,10 @@ type event struct {
 	broken bool // two clients hold the lock
 }
 
-// Which is the kind of the step.
+// Which returns the kind of the step.
 func (e event) Which() Kind { return e.kind }
 
-// Broke is whether two clients hold the lock.
+// Broke reports whether two clients hold the lock.
 func (e event) Broke() bool { return e.broken }
 
 func (e event) String() string {

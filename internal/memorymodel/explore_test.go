@@ -30,7 +30,7 @@ func (s size) skip(t *testing.T) {
 	}
 }
 
-// basic is what every search meets.
+// basic are the kinds of steps that every search must reach.
 var basic = []Kind{Admits, WritesLost, ActivatesByTime, IsGranted, Counts, Holds, Ends}
 
 var whenNew = []Kind{
@@ -68,12 +68,12 @@ var searches = []struct {
 		[]Kind{RestartsEmpty, RestartsWithCopy, Flushed, ReplicatesOther, ReplicatesCopy, ReplicatesItself},
 	},
 	{
-		"a new cluster, two nodes that forget, and a client that does", ordinary,
+		"a new cluster, two nodes that forget, and a client that forgets", ordinary,
 		Config{Clients: 2, Faults: 2, Kinds: Flush, Restarts: 1},
 		150_000, append(whenNew, ClientRestarts),
 	},
 	{
-		"who writes is slow", ordinary,
+		"a slow writer", ordinary,
 		Config{Clients: 2, Formed: true, Faults: 2, Kinds: Flush | Empty, Racing: true},
 		180_000,
 		[]Kind{Intends, SwapFails, WritesNew, MakesLost},
@@ -85,7 +85,7 @@ var searches = []struct {
 		[]Kind{RestartsDurable, TakesRun, ReplicatesOther, Flushed},
 	},
 	{
-		"nodes that are durable sometimes", soak,
+		"nodes that are sometimes durable", soak,
 		Config{Clients: 2, Formed: true, Durable: true, Faults: 2, Kinds: AnyFault, Copies: 1, Toggle: true},
 		400_000,
 		[]Kind{RestartsDurable, RestartsWithCopy, TakesRun, ReplicatesItself},
@@ -97,7 +97,7 @@ var searches = []struct {
 		[]Kind{RestartsDurable, TakesRun, ReplicatesOther, Flushed},
 	},
 	{
-		"a new cluster, a client that forgets, and who writes is slow", soak,
+		"a new cluster, a client that forgets, and a slow writer", soak,
 		Config{Clients: 2, Faults: 1, Kinds: Flush | Empty, Restarts: 1, Racing: true},
 		600_000,
 		append(whenNew, Intends),
@@ -147,8 +147,8 @@ func TestTwoClientsNeverHoldTheLockAtOnce(t *testing.T) {
 	}
 }
 
-// A protocol that trusts nobody is safe. This one gives a node its vote back after whatever befell
-// it.
+// A protocol that trusts nobody is safe. This one also gives a node its vote back after every
+// fault.
 func TestANodeVotesAgainAfterEveryFault(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -176,7 +176,7 @@ func TestANodeVotesAgainAfterEveryFault(t *testing.T) {
 	}
 }
 
-// What a search finds must not depend on the order of clients and nodes, or on the numbers of
+// The result of a search must not depend on the order of clients and nodes, or on the numbers of
 // incarnations.
 func TestCodesKeepAllThatMatters(t *testing.T) {
 	x := newExplorer(Config{

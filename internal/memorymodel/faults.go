@@ -1,6 +1,6 @@
 package memorymodel
 
-// strike is a fault: a node that has other data now, or none.
+// strike is a fault: the node now has other data, or none.
 func (x *explorer) strike(w *world, n int, data memory) world {
 	next := *w
 	next.faults--
@@ -26,8 +26,8 @@ func (x *explorer) copy(w *world, n int, visit visitor) {
 	}
 }
 
-// restart is a crash, and a new process: with no data, with a copy, or with all data where the node
-// is durable.
+// restart is a crash, and a new process: with no data, with a copy, or with all data if the node is
+// durable.
 func (x *explorer) restart(w *world, n int, visit visitor) {
 	for _, toggles := range [...]bool{false, true} {
 		if toggles && !x.Toggle {
@@ -94,8 +94,8 @@ func (x *explorer) replicate(w *world, n int, visit visitor) {
 	}
 }
 
-// takeOver keeps the connections. Where the data is of this very process, they have to end: a proof
-// is none then.
+// takeOver keeps the connections. If the data is of this very process, they have to end, because a
+// proof would prove nothing then.
 func (x *explorer) takeOver(w *world, n int, data memory, kind Kind, visit visitor) {
 	next := x.strike(w, n, data)
 	m := &next.nodes[n]
@@ -113,8 +113,8 @@ func (x *explorer) takeOver(w *world, n int, data memory, kind Kind, visit visit
 	visit(&next, of(&next, kind, n))
 }
 
-// renew is what a master does an hour after its last replica went: it changes its replid, and drops
-// the second one. An hour is longer than any lock.
+// renew changes the replid of a master, and drops the second one, as an hour after its last replica
+// has gone. An hour is longer than any lock.
 func (x *explorer) renew(w *world, n int, visit visitor) {
 	m := &w.nodes[n]
 	if !x.Renew || !m.replid && !m.promoted || m.promoted && w.alive() != 0 {

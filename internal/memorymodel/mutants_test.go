@@ -141,8 +141,8 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 	}
 }
 
-// These are not part of the argument.
-func TestWhatDoesNoHarm(t *testing.T) {
+// The argument does not need these.
+func TestHarmlessChangesLeaveOneHolder(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		config Config
@@ -154,7 +154,7 @@ func TestWhatDoesNoHarm(t *testing.T) {
 			Rules{SameName: true},
 		},
 		{
-			"no comparison of run ids in the proof, where nodes are not durable",
+			"no comparison of run ids in the proof, if nodes are not durable",
 			Config{Clients: 2, Formed: true, Faults: 1, Kinds: AnyFault, Copies: 1},
 			Rules{ProveNoRun: true},
 		},

@@ -2,7 +2,7 @@ package memorymodel
 
 import "slices"
 
-// Encode tries the orders of nodes and clients that sort them by what they are, and takes the
+// Encode tries the orders of nodes and clients that sort them by their properties, and takes the
 // smallest code.
 func (x *explorer) Encode(w *world) code {
 	nodeSigns, clientSigns := x.signs(w)
@@ -52,7 +52,7 @@ func sorted(order []int, signs []uint64) bool {
 	return true
 }
 
-// signs tell nodes, and clients, apart by what does not depend on names.
+// signs tell nodes and clients apart by what does not depend on names.
 func (x *explorer) signs(w *world) (ofNodes [nodes]uint64, ofClients [maxClients]uint64) {
 	for n := range w.nodes {
 		m := &w.nodes[n]
@@ -86,8 +86,8 @@ func mix(v uint64) uint64 {
 	return (v ^ v>>29) * 0xbf58476d1ce4e5b9
 }
 
-// renamed puts nodes, clients and copies into other orders, and numbers the incarnations as they
-// come.
+// renamed puts nodes, clients and copies into a different order, and numbers the incarnations as
+// they come.
 func (w *world) renamed(nodeOrder, clientOrder, copyOrder []int) world {
 	to := world{faults: w.faults, restarts: w.restarts}
 	var runs [nodes + 1]uint8

@@ -56,12 +56,12 @@ func (x *explorer) facts(w *world, c, n int) Facts {
 	return f
 }
 
-// elsewhere tells whether another node has the incarnation of node n. A client that cannot read all
-// others waits until it can, so there is no step where it does not know.
+// elsewhere reports whether another node has the incarnation of node n. A client that cannot read
+// all others waits until it can, so there is no step in which it does not know.
 func (x *explorer) elsewhere(w *world, c, n int) bool {
 	for other := range nodes {
 		if other == n || x.ElsewhereTrust ||
-			x.ElsewhereKnown && w.clients[c].links[other].standing == away {
+			x.ElsewhereKnown && w.clients[c].links[other].stage == away {
 			continue
 		}
 		if w.nodes[other].incarnation == w.nodes[n].incarnation {
@@ -80,17 +80,17 @@ func (x *explorer) connect(w *world, c, n int, visit visitor) {
 	l := &next.clients[c].links[n]
 	switch verdict := Judge(f); {
 	case f.Own && (x.CountNew && m.state == New || x.CountWaiting && m.state == Lost):
-		l.standing, l.incarnation, l.known = admitted, m.incarnation, true
+		l.stage, l.incarnation, l.known = admitted, m.incarnation, true
 		visit(&next, at(&next, Admits, c, n))
 	case verdict == Wait || x.LeaveNew && verdict == ToLost:
 		x.wait(&next, &w.clients[c].links[n], c, n, visit)
 	case verdict == Vote:
-		l.standing, l.incarnation, l.known = admitted, m.incarnation, true
+		l.stage, l.incarnation, l.known = admitted, m.incarnation, true
 		if *l != w.clients[c].links[n] {
 			visit(&next, at(&next, Admits, c, n))
 		}
 	default:
-		l.standing, l.verdict, l.seen, l.own, l.incarnation = intends, verdict, m.state, f.Own, m.incarnation
+		l.stage, l.verdict, l.seen, l.own, l.incarnation = intends, verdict, m.state, f.Own, m.incarnation
 		if x.Racing {
 			visit(&next, at(&next, Intends, c, n))
 			return
@@ -99,7 +99,7 @@ func (x *explorer) connect(w *world, c, n int, visit visitor) {
 	}
 }
 
-// wait is what a client does that has to: where the marker is new, it remembers.
+// wait is what a waiting client does: if the marker is new, it remembers that.
 func (x *explorer) wait(next *world, was *link, c, n int, visit visitor) {
 	m := &next.nodes[n]
 	l := &next.clients[c].links[n]
@@ -109,14 +109,14 @@ func (x *explorer) wait(next *world, was *link, c, n int, visit visitor) {
 		}
 		return
 	}
-	l.standing, l.seen, l.own, l.incarnation = seesNew, m.state, true, m.incarnation
+	l.stage, l.seen, l.own, l.incarnation = seesNew, m.state, true, m.incarnation
 	m.told = m.told || l.known
 	visit(next, at(next, SeesNew, c, n))
 }
 
 // swap is the script that compares, and writes.
 func (x *explorer) swap(w *world, c, n int, visit visitor) {
-	if w.clients[c].links[n].standing != intends {
+	if w.clients[c].links[n].stage != intends {
 		return
 	}
 	next := *w
@@ -139,18 +139,18 @@ func (x *explorer) swap(w *world, c, n int, visit visitor) {
 			return
 		}
 		m.activate(intent.incarnation, runOf(n))
-		l.standing, l.incarnation, l.known = admitted, m.incarnation, true
+		l.stage, l.incarnation, l.known = admitted, m.incarnation, true
 		visit(&next, at(&next, ActivatesByTime, c, n))
 	case TakeRun:
 		m.run, m.replid = runOf(n), true
-		l.standing, l.incarnation, l.known = admitted, m.incarnation, true
+		l.stage, l.incarnation, l.known = admitted, m.incarnation, true
 		visit(&next, at(&next, TakesRun, c, n))
 	case Wait, Vote:
 		panic("memorymodel: nothing to write")
 	}
 }
 
-// forgotten writes a marker that waits. Who writes new has seen it new.
+// forgotten writes a marker that waits. A client that writes new has seen it new.
 func (x *explorer) forgotten(next *world, c, n int, verdict Verdict) {
 	m := &next.nodes[n]
 	l := &next.clients[c].links[n]
@@ -166,7 +166,7 @@ func (x *explorer) forgotten(next *world, c, n int, verdict Verdict) {
 	if verdict == WriteNew {
 		written.state, written.told = New, l.known
 		if !x.Strict {
-			l.standing, l.seen, l.own, l.incarnation = seesNew, New, true, written.incarnation
+			l.stage, l.seen, l.own, l.incarnation = seesNew, New, true, written.incarnation
 		}
 	}
 	m.memory, m.whole = written, false
@@ -176,7 +176,7 @@ func (m *node) activate(incarnation, run uint8) {
 	m.state, m.incarnation, m.run, m.wait, m.told, m.whole = Active, incarnation, run, 0, false, true
 }
 
-// over ends what a client has: its attempt, or all that it knows.
+// over ends a client's attempt, or forgets all it knows.
 func (x *explorer) over(w *world, c int, visit visitor) {
 	if w.clients[c].phase != idle {
 		next := *w
@@ -192,9 +192,9 @@ func (x *explorer) over(w *world, c int, visit visitor) {
 	}
 }
 
-// normalize leaves out what cannot matter any more. An incarnation that no data has does not come
-// back, so who waits for it has to connect again. Who has known a node that may vote may as well
-// have connected already. Both may matter to those who make mistakes.
+// normalize drops what cannot matter any more. An incarnation that no data has does not come back,
+// so a client that waits for it has to connect again. A client that has known a node that may vote
+// may as well have connected already. Both may matter to wrong rules.
 func (x *explorer) normalize(w *world) {
 	if !x.tidy {
 		return
@@ -205,8 +205,8 @@ func (x *explorer) normalize(w *world) {
 			if l.incarnation != 0 && !w.has(l.incarnation) {
 				w.detach(c, n)
 			}
-			if l.standing == away && l.known && w.nodes[n].state == Active && Judge(x.facts(w, c, n)) == Vote {
-				l.standing, l.incarnation = admitted, w.nodes[n].incarnation
+			if l.stage == away && l.known && w.nodes[n].state == Active && Judge(x.facts(w, c, n)) == Vote {
+				l.stage, l.incarnation = admitted, w.nodes[n].incarnation
 			}
 		}
 	}

@@ -7,10 +7,10 @@ func (x *explorer) vote(w *world, c, n int, visit visitor) {
 		return
 	}
 	l := &one.links[n]
-	if l.standing == admitted && w.nodes[n].key == 0 && (l.vote == noVote && !x.ProveFirst || l.vote == proven) {
+	if l.stage == admitted && w.nodes[n].key == 0 && (l.vote == noVote && !x.ProveFirst || l.vote == proven) {
 		x.set(w, c, n, visit)
 	}
-	if x.ProveFirst && l.standing == admitted && l.vote == noVote && x.proves(w, c, n) {
+	if x.ProveFirst && l.stage == admitted && l.vote == noVote && x.proves(w, c, n) {
 		next := *w
 		next.clients[c].phase, next.clients[c].links[n].vote = asking, proven
 		visit(&next, at(&next, ProvesFirst, c, n))
@@ -41,7 +41,7 @@ func (x *explorer) set(w *world, c, n int, visit visitor) {
 	visit(&next, at(&next, IsGranted, c, n))
 }
 
-// proves is what a client makes of the answer to its GET.
+// proves reports whether the answer to a client's GET proves its vote.
 func (x *explorer) proves(w *world, c, n int) bool {
 	m := &w.nodes[n]
 	if m.incarnation != w.clients[c].links[n].incarnation || m.incarnation == 0 ||
@@ -51,8 +51,8 @@ func (x *explorer) proves(w *world, c, n int) bool {
 	return m.state == Active || x.CountWaiting || x.CountNew && m.state == New
 }
 
-// count counts a vote. Who has a quorum holds the lock at once: learning of it later would only
-// shorten that.
+// count counts a vote. A client with a quorum holds the lock at once: learning of it later would
+// only shorten that.
 func (x *explorer) count(w *world, c, n int, visit visitor) {
 	next := *w
 	one := &next.clients[c]

@@ -10,15 +10,15 @@ const (
 
 // memory is the data of a node: its marker, and the key of the one lock.
 //
-// An incarnation is a number, and any two that are in a world at once differ. A run id is 0 where
-// its process is no more, or else that of the process that runs at a node now: runOf(n). The texts
-// of two markers are the same where state, incarnation and run id are.
+// An incarnation is a number, and any two that are in a world at once differ. A run id is 0 if its
+// process is gone, otherwise that of the process that now runs at a node: runOf(n). The texts of
+// two markers are equal if state, incarnation and run id are.
 type memory struct {
 	state       State
-	incarnation uint8 // 0 where there is no marker
+	incarnation uint8 // 0 if there is no marker
 	run         uint8
 	durable     bool  // the marker says so
-	replid      bool  // the replid in the marker is the one that the process of run has now
+	replid      bool  // the replid in the marker is the current one of the process of run
 	told        bool  // a client that knew the node as active has read this new marker, or wrote it
 	taken       bool  // a node took it over, and no client has written lost since
 	wait        uint8 // a bit for each attempt that was under way when T was set
@@ -37,24 +37,24 @@ type node struct {
 	hurt     bool // a fault has hit it
 }
 
-// A copy is data of a node that has not changed since it was made: a snapshot on its disk, or a
-// replica that is cut off.
+// A copy is data of a node that has not changed since the copy was made: a snapshot on its disk, or
+// a replica that is cut off.
 type copied struct {
 	owner uint8 // 0, or n+1
 	memory
 }
 
-// standing is how far a client is with a node.
-type standing uint8
+// stage is how far a client is with a node.
+type stage uint8
 
 const (
-	away     standing = iota // it has no connection, or waits
-	intends                  // it has judged, and is about to write
-	seesNew                  // it has seen the marker new
-	admitted                 // it counts votes under the incarnation
+	away     stage = iota // it has no connection, or waits
+	intends               // it has judged, and is about to write
+	seesNew               // it has seen the marker new
+	admitted              // it counts votes under the incarnation
 )
 
-// A vote is what a client has of a node in its present attempt.
+// A vote is what a client has of a node in its current attempt.
 type vote uint8
 
 const (
@@ -64,12 +64,12 @@ const (
 	counted
 )
 
-// A link is what one client has to do with one node. A connection that ends takes all of it but
-// known, and a vote that counts.
+// A link is the state between one client and one node. When a connection ends, all of it is lost
+// except known, and a vote that counts.
 type link struct {
-	standing    standing
-	verdict     Verdict // where it intends
-	seen        State   // where it intends
+	stage       stage
+	verdict     Verdict // of a client that intends
+	seen        State   // that it has seen
 	own         bool    // the run id that it has seen is the server's
 	incarnation uint8   // that it has seen
 	known       bool    // it has known this node as active
@@ -110,7 +110,7 @@ func (w *world) alive() (bits uint8) {
 	return bits
 }
 
-// memories visits all data that there is.
+// memories visits all data there is.
 func (w *world) memories(visit func(m *memory)) {
 	for n := range w.nodes {
 		visit(&w.nodes[n].memory)
@@ -122,13 +122,13 @@ func (w *world) memories(visit func(m *memory)) {
 	}
 }
 
-// has tells whether any data is of the incarnation.
+// has reports whether any data is of the incarnation.
 func (w *world) has(incarnation uint8) (found bool) {
 	w.memories(func(m *memory) { found = found || m.incarnation == incarnation })
 	return found
 }
 
-// fresh is an incarnation that nobody knows.
+// fresh returns an incarnation that nobody knows.
 func (w *world) fresh() uint8 {
 	var used uint32
 	w.memories(func(m *memory) { used |= 1 << m.incarnation })
@@ -157,8 +157,8 @@ func (w *world) detach(c, n int) {
 	w.reconsider(c)
 }
 
-// reconsider ends the second look of a client when what it looked at has changed. One that
-// activates goes on with the rest.
+// reconsider ends the second look of a client when what it looked at has changed. An activating
+// client goes on with the rest.
 func (w *world) reconsider(c int) {
 	one := &w.clients[c]
 	still := 0
@@ -177,7 +177,7 @@ func (w *world) reconsider(c int) {
 }
 
 // end ends the attempt of a client, or its lock. Keys that are left behind would only refuse votes,
-// so they go at once.
+// so they disappear at once.
 func (w *world) end(c int) {
 	one := &w.clients[c]
 	one.phase = idle
