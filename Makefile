@@ -1,13 +1,15 @@
-# The tools run by path and version, so nothing but Go (and a C compiler, for the race detector) need be installed.
+# The tools run by path and version, so only Go (and a C compiler, for the race detector) must be
+# installed.
 GOFUMPT       := go run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK   := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-# Where the library must build. Only the host's own tests can be run.
+# The platforms on which the library must build. Tests run only on the host.
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-# How long each fuzz target runs. With Go 1.26 a duration now and then ends in a mere "context deadline exceeded"
-# (https://go.dev/issue/75804); a number of runs, as in FUZZTIME=100000x, never does.
+# How long each fuzz target runs. With Go 1.26, a duration sometimes ends in nothing but "context
+# deadline exceeded" (https://go.dev/issue/75804); a number of runs, as in FUZZTIME=100000x, never
+# does.
 FUZZTIME ?= 15s
 
 BENCHTIME ?= 1s
@@ -22,17 +24,18 @@ NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-check: tidy-check fmt-check fix-check vet staticcheck lint cross race ## everything that must pass before a commit
+check: tidy-check fmt-check fix-check vet staticcheck lint cross race
+check: ## everything that must pass before a commit
 
-tidy-check: ## go.mod and go.sum say what the code needs
+tidy-check: ## go.mod and go.sum have what the code needs
 	go mod tidy -diff
 
-fmt-check: ## every file is as gofumpt would write it
+fmt-check: ## every file is as gofumpt writes it
 	@echo "$(GOFUMPT) -l ."
 	@unformatted="$$($(GOFUMPT) -l .)" || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "$$unformatted"; echo "not formatted: run $(GOFUMPT) -w ."; exit 1; fi
 
-fix-check: ## go fix has nothing to modernize (it fails when it prints a diff)
+fix-check: ## go fix has nothing to modernize (it fails if it prints a diff)
 	go fix -diff ./...
 
 vet: ## go vet
@@ -54,7 +57,8 @@ cross: ## build and vet, tests too, for every platform
 test: ## the tests
 	go test ./...
 
-# One package at a time: the acceptance tests start servers of their own, and give a busy machine only so much slack.
+# One package at a time: the acceptance tests start servers of their own, and allow a busy machine
+# only limited slack.
 race: ## the tests under the race detector, in random order
 	go test -race -shuffle=on -p 1 ./...
 
@@ -62,7 +66,7 @@ soak: ## acceptance tests, simulations and searches at their full size
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m ./internal/acceptance ./internal/fencemodel ./internal/memorymodel
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 180m -run 'Simulated|HandOver' ./redlock
 
-servers: ## the tests that need a server, on Redis 7 and 8 and Valkey 8 and 9 (fetches the newer ones)
+servers: ## the tests that need a server, on Redis 7 and 8, Valkey 8 and 9 (fetches newer ones)
 	@bash .ci/test-servers
 
 test-nested: ## vet and test the modules below the root
