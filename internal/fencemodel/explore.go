@@ -104,10 +104,10 @@ func (x *explorer) Start() (w world) {
 
 func largest(tokens uint8) int8 { return int8(bits.Len8(tokens)) }
 
-// decisionKey is what a client may have heard. The target is 0 in the first round.
+// decisionKey is the answers that a client may have. The target is 0 in the first round.
 type decisionKey struct {
-	heard  [maxNodes]uint8
-	target int8
+	answers [maxNodes]uint8
+	target  int8
 }
 
 // outcome is what a client may decide, depending on which of its answers have arrived: sets of
@@ -116,7 +116,7 @@ type outcome struct{ tokens, targets uint8 }
 
 // decide passes every choice of one answer per node, or none, to the decision.
 func (x *explorer) decide(c *client) outcome {
-	key := decisionKey{heard: c.heard}
+	key := decisionKey{answers: c.answers}
 	if c.phase == raising {
 		key.target = c.target
 	}
@@ -134,7 +134,7 @@ func (x *explorer) decide(c *client) outcome {
 		votes[n] = Vote{}
 		choose(n + 1)
 		for f := range x.MaxFence {
-			if key.heard[n]>>f&1 == 0 {
+			if key.answers[n]>>f&1 == 0 {
 				continue
 			}
 			votes[n] = Vote{Granted, int64(f + 1)}

@@ -35,13 +35,13 @@ func (x *explorer) timestamps(fence int8, f func(ts int64)) {
 func (x *explorer) granted(w *world, c, n int, kind Kind, fence int64, visit visitor) {
 	next := *w
 	x.store(&next.nodes[n])
-	next.clients[c].hear(n, fence)
+	next.clients[c].note(n, fence)
 	visit(&next, event{kind: kind, client: int8(c), node: int8(n), number: fence})
 }
 
 func (x *explorer) acquire(w *world, c, n int, visit visitor) {
 	kind := Acquired
-	if w.clients[c].heard[n] != 0 {
+	if w.clients[c].answers[n] != 0 {
 		kind = AcquiredAgain
 	}
 	x.timestamps(w.nodes[n].fence, func(ts int64) {
@@ -54,12 +54,12 @@ func (x *explorer) acquire(w *world, c, n int, visit visitor) {
 
 func (x *explorer) pilot(w *world, c, n int, visit visitor) {
 	one, at := &w.clients[c], &w.nodes[n]
-	handed := at.key == valueOf(c) && one.heard[n] == 0
+	handed := at.key == valueOf(c) && one.answers[n] == 0
 	kind := Piloted
 	switch {
 	case handed:
 		kind = Confirmed
-	case one.heard[n] != 0:
+	case one.answers[n] != 0:
 		kind = PilotedAgain
 	}
 	if at.key != nobody && at.key != valueOf(c) {
@@ -70,7 +70,7 @@ func (x *explorer) pilot(w *world, c, n int, visit visitor) {
 		next := *w
 		x.store(&next.nodes[n])
 		kind = Joined
-		if one.heard[n] != 0 {
+		if one.answers[n] != 0 {
 			kind = JoinedAfterGrant
 		}
 		visit(&next, event{kind: kind, client: int8(c), node: int8(n)})
@@ -130,7 +130,7 @@ func (x *explorer) raise(w *world, c, n int, visit visitor) {
 	e := event{kind: Raised, client: int8(c), node: int8(n), number: t}
 	next := *w
 	if x.Raise(x.one, x.valueIn(w, c), t) {
-		next.clients[c].hear(n, t)
+		next.clients[c].note(n, t)
 	} else {
 		e.kind = RaiseRefused
 	}

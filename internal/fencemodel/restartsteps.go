@@ -148,7 +148,7 @@ func (r *restarter) wrote(next *era, c, n int, fence int64) {
 }
 
 // conclude is every decision, depending on which votes have arrived. A vote counts if the node gave
-// it before it lost its counters, whether or not the client has heard of that loss, or if the node
+// it before it lost its counters, whether or not the client knows of that loss, or if the node
 // is no longer out.
 func (r *restarter) conclude(w *era, c int, visit eraVisitor) {
 	one := &w.tries[c]

@@ -141,10 +141,10 @@ func (x *explorer) attempt(w *world, c int, visit visitor) {
 		default:
 			x.acquire(w, c, n, visit)
 		}
-		if one.phase == raising && one.heard[n]&isBelow != 0 {
+		if one.phase == raising && one.answers[n]&isBelow != 0 {
 			x.raise(w, c, n, visit)
 		}
-		if one.phase == asking && one.heard[n] != 0 && x.LateRaises {
+		if one.phase == asking && one.answers[n] != 0 && x.LateRaises {
 			x.raiseInVain(w, c, n, visit)
 		}
 	}
@@ -212,23 +212,23 @@ func (x *explorer) conclude(w *world, c int, visit visitor) {
 
 // aim begins the second round.
 func (c *client) aim(target int8) {
-	was := c.heard
-	c.phase, c.target, c.heard = raising, target, [maxNodes]uint8{}
+	was := c.answers
+	c.phase, c.target, c.answers = raising, target, [maxNodes]uint8{}
 	for n, grants := range was {
 		for ; grants != 0; grants &= grants - 1 {
-			c.hear(n, int64(bits.TrailingZeros8(grants))+1)
+			c.note(n, int64(bits.TrailingZeros8(grants))+1)
 		}
 	}
 }
 
-// hear notes a grant, or a raise that succeeded.
-func (c *client) hear(n int, fence int64) {
+// note records a grant, or a raise that succeeded.
+func (c *client) note(n int, fence int64) {
 	switch {
 	case c.phase == asking:
-		c.heard[n] |= 1 << (fence - 1)
+		c.answers[n] |= 1 << (fence - 1)
 	case fence < int64(c.target):
-		c.heard[n] |= isBelow
+		c.answers[n] |= isBelow
 	case fence == int64(c.target):
-		c.heard[n] |= isAt
+		c.answers[n] |= isAt
 	}
 }

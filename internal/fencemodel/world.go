@@ -52,9 +52,9 @@ type client struct {
 	target int8 // of the second round
 	floor  int8 // the largest token of the acquisitions that were over when the attempt began
 
-	// While asking, bit f-1 of heard[n] is a grant of f by node n. While raising, it holds isBelow
-	// and isAt.
-	heard [maxNodes]uint8
+	// While asking, bit f-1 of answers[n] is a grant of f by node n. While raising, it holds
+	// isBelow and isAt.
+	answers [maxNodes]uint8
 }
 
 const (
@@ -185,7 +185,7 @@ func (x *explorer) column(w *world, n int, order []int, renamed *[firstClient + 
 		shift += x.valueBits()
 	}
 	for _, c := range order {
-		v |= uint64(w.clients[c].heard[n]) << shift
+		v |= uint64(w.clients[c].answers[n]) << shift
 		shift += uint(x.MaxFence)
 		if w.clients[c].phase != idle && int(w.clients[c].pilot) == n {
 			v |= 1 << shift
@@ -206,7 +206,7 @@ func (x *explorer) Decode(c code) (w world) {
 			}
 		}
 		for i := range x.Clients {
-			w.clients[i].heard[n] = uint8(p.take(uint(x.MaxFence)))
+			w.clients[i].answers[n] = uint8(p.take(uint(x.MaxFence)))
 			if p.take(1) == 1 {
 				w.clients[i].pilot = int8(n) + 1 // zero is none, until the end
 			}
