@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 //
 //	go test -run '^$' -bench Contention ./bench -contention.processes 1,8 -contention.window 5s
 //
-// It fails if two held the name at a time. Its metrics:
+// It fails if two held the name at once. Its metrics:
 //
 //	locks/s              acquisitions
 //	goroutine-changes/s  acquisitions by a different goroutine than the previous one, in any process
@@ -122,7 +122,7 @@ func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisec
 func TestContentionExcludesAndReleases(t *testing.T) {
 	s := contention.Scenario{
 		Mutex: "redquorum", Servers: startContention(t), Processes: 2, Goroutines: 2, TTL: 10 * time.Second,
-		Hold:   time.Millisecond, // two holders at a time are sure to be seen
+		Hold:   time.Millisecond, // two holders at once are sure to be seen
 		WarmUp: 100 * time.Millisecond, Window: 500 * time.Millisecond,
 	}
 	r, err := s.Run()

@@ -37,7 +37,7 @@ const (
 //	timeouts             calls to nodes without an answer by the node timeout
 //	%core cpu-µs/renewal CPU time of this process, user and system, in per cent of one core's and
 //	                     per renewal
-//	goroutines           the most at a time, without those that were there before the Locker; it
+//	goroutines           the most at once, without those that were there before the Locker; it
 //	                     fails when they are not O(nodes)
 //	heap-B/lock          live heap per lock, names included, after acquiring or after holding,
 //	                     whichever is more
@@ -85,7 +85,7 @@ type holding struct {
 	heapPerLock              float64       // bytes
 }
 
-// holdGoroutines acquire at a time: fewer than the capacity of a node's queue, and enough to keep
+// holdGoroutines acquire at once: fewer than the capacity of a node's queue, and enough to keep
 // five servers busy.
 const holdGoroutines = 256
 

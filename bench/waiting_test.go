@@ -29,7 +29,7 @@ var (
 //	heap-B/waiter stack-B/waiter  memory in use per waiter: live heap, and stacks
 //	caller-goroutines             those that called Lock
 //	library-goroutines            all others since the Locker was made, its connections included; the
-//	                              most at a time
+//	                              most at once
 //	leave-ms                      from the end of the first context until the last Lock has returned
 //	heap-left-B heap-closed-B     live heap per waiter after that, while the Locker is still open;
 //	                              and after Close, where more than noise fails the benchmark
@@ -74,7 +74,7 @@ type waiting struct {
 	heapClosed  float64 // likewise, after Close
 	rounds      float64 // per waiter and second, while they waited
 	callers     int
-	library     int // goroutines, the most at a time
+	library     int // goroutines, the most at once
 	leaving     time.Duration
 }
 
@@ -135,7 +135,7 @@ func holdNames(tb testing.TB, c *cluster, n int) *redlock.Locker {
 	return locker
 }
 
-// makeGoroutines starts n goroutines at a time, and ends them. The runtime never frees what
+// makeGoroutines starts n goroutines at once, and ends them. The runtime never frees what
 // describes a goroutine. Made before anything is weighed, it does not count as heap that a waiter
 // uses, or leaves.
 func makeGoroutines(n int) {

@@ -16,7 +16,7 @@ type Interval struct {
 	Acquired, Released Instant
 }
 
-// OverlapError means that two held the name at a time.
+// OverlapError means that two held the name at once.
 type OverlapError struct{ First, Second Interval }
 
 // Error tells who held the name, and for how long both did.

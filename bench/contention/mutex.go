@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Mutex is one way to lock one name, connected to all servers. Many goroutines call Lock at a time.
+// Mutex is one way to lock one name, connected to all servers. Many goroutines call Lock at once.
 type Mutex interface {
 	// Lock waits until the caller has the name or ctx ends. The function it returns releases the
 	// name.

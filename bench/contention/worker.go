@@ -59,7 +59,7 @@ func (w *worker) send(m message) {
 	}
 }
 
-// openTimeout bounds connecting; many processes start at a time.
+// openTimeout bounds connecting; many processes start at once.
 const openTimeout = 30 * time.Second
 
 func (w *worker) work(openers map[string]Opener, text string) error {

@@ -21,7 +21,7 @@ var (
 )
 
 // TestContention lets every peer lock one name from many goroutines of many processes, in turns,
-// and prints medians and ratios. It asserts no figure: it fails when two held the name at a time,
+// and prints medians and ratios. It asserts no figure: it fails when two held the name at once,
 // or when a lock fails. It takes 8 minutes with the defaults, so it runs only if -run names it.
 //
 //	go test -count=1 -run TestContention -v -timeout 30m . -contention.processes 1,2,8,16 -contention.goroutines 1,8

@@ -35,7 +35,7 @@
 // own (50 to 250 ms), of 1 ms, and of 5 ms; they try until the end of the window. The test prints
 // how often the name was acquired and how often it changed its holder, how long the waits were
 // (including the longest, which the end cut off), what the clients sent, and the shares. It fails
-// if two held the name at a time. Its flags:
+// if two held the name at once. Its flags:
 //
 //	-contention.processes 1,2,8,16  how many processes, one size after the other
 //	-contention.goroutines 1,8      how many goroutines of each
