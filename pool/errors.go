@@ -62,8 +62,9 @@ var (
 	ErrEndpoint = pipeline.ErrEndpoint
 )
 
-// CallError is the error of a call that failed: why, and what may have become of it. Packages
-// redlock and queue return it, wrapped; match it with errors.As.
+// CallError is the error of a call that failed. Its field Fate says what may have become of the
+// call, and Err why it failed: for [Refused], the server's words as a redis.Error of redigo.
+// Packages redlock and queue return it, wrapped; match it with errors.As.
 type CallError = pipeline.CallError
 
 // Fate says what may have become of a failed call.

@@ -59,7 +59,7 @@ const (
 	Closed State = pipeline.Closed
 )
 
-// State returns whether the node takes calls.
+// State returns the current state of the node.
 func (n *Node) State() State { return n.inner().State() }
 
 // Stats says what a node has done and what state it is in, at one moment.

@@ -53,7 +53,7 @@ func (n *Node) Stats() Stats {
 	return s
 }
 
-// State returns whether the node takes calls.
+// State returns the current state of the node.
 func (n *Node) State() State {
 	n.mu.Lock()
 	defer n.mu.Unlock()
