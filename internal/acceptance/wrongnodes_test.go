@@ -83,6 +83,7 @@ func TestNodesThatAreNoRedisAreOutvotedAndNamed(t *testing.T) {
 	healthy := cluster.Start(t, 5).Masters
 	for _, i := range impostors {
 		t.Run(i.name, func(t *testing.T) {
+			t.Parallel()
 			onMinoritiesAndOnThree(t, healthy, i.words, func(t *testing.T, _ string, n int) (urls []string, behind []cluster.Master) {
 				for range n {
 					urls = append(urls, i.atOnce(t))
@@ -96,6 +97,7 @@ func TestNodesThatAreNoRedisAreOutvotedAndNamed(t *testing.T) {
 		words string
 	}{"HTTP server": {webServer, `protocol error.*HTTP/1\.1`}, "nobody": {nobody, `connection refused`}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			onMinoritiesAndOnThree(t, healthy, start.words, func(t *testing.T, _ string, n int) (urls []string, behind []cluster.Master) {
 				for range n {
 					urls = append(urls, start.url(t))
@@ -111,6 +113,7 @@ func TestNodesThatGoMadAreOutvotedAndNamedAndKeepNoKey(t *testing.T) {
 	healthy := cluster.Start(t, 5).Masters
 	for _, i := range impostors {
 		t.Run(i.name, func(t *testing.T) {
+			t.Parallel()
 			mad := cluster.Start(t, 3).Masters
 			onMinoritiesAndOnThree(t, healthy, i.words, func(t *testing.T, _ string, n int) (urls []string, behind []cluster.Master) {
 				for _, m := range mad[:n] {
@@ -127,6 +130,7 @@ func TestNodesInABadStateAreOutvotedAndNamed(t *testing.T) {
 	healthy := cluster.Start(t, 5).Masters
 	for _, f := range []fault{wrongType, readOnly, noAuth, outOfMemory, busy, loading} {
 		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
 			onMinoritiesAndOnThree(t, healthy, f.words, func(t *testing.T, name string, n int) (urls []string, behind []cluster.Master) {
 				for _, m := range cluster.Start(t, n, redistest.WithArgs(f.args...)).Masters {
 					f.begin(t, m, name)
@@ -164,7 +168,7 @@ func TestNodesThatFallIntoABadStateAreOutvotedAndNamed(t *testing.T) {
 func TestScriptFlushCostsNothing(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)
-	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 	for n := range 6 {
 		lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 		require.NoError(t, err)
