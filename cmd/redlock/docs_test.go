@@ -13,7 +13,8 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/run"
 )
 
-// commandLine matches a call of redlock at the beginning of a line, behind the fields of a crontab, or of a unit.
+// commandLine matches a call of redlock at the start of a line, after the fields of a crontab, or
+// in a unit.
 var commandLine = regexp.MustCompile(`(?m)^(?:\S+ \S+ \S+ \S+ \S+ +root |ExecStart=)?redlock (.*)$`)
 
 // examples returns the arguments of all command lines in the documentation and in the help texts.

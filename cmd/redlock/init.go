@@ -23,21 +23,23 @@ func newInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [flags]",
 		Short: "Let new masters vote at once",
-		Long: `init is your word that no lock is held. It lets masters vote at once that would otherwise do so only when all locks
-that they may have forgotten have expired (--max-ttl): those of a new cluster of which one is missing, or whose clients
-use QuarantineStrict (--strict). A new cluster whose masters are all there needs no init.
+		Long: `init is your word that no lock is held. It makes masters vote at once that would otherwise wait until
+every lock they may have forgotten has expired (--max-ttl): those of a new cluster with a missing
+master, or of clients that use QuarantineStrict (--strict). A new cluster with all of its masters
+needs no init.
 
-It does not ask back. If a lock is held after all, the next one who asks can get it too, and both work at the same
-time. A master that was in use before and lost its keys looks new to those who never met it: stop all clients first,
-or wait for --max-ttl.
+It does not ask for confirmation. If a lock is held after all, the next client can get it too, and
+both work at the same time. A master that was in use and lost its keys looks new to clients that
+never met it: stop all clients first, or wait for --max-ttl.
 
-With --force, masters that are known to have lost their keys vote at once, too. They have most likely forgotten locks,
-so this is safe only when everything that takes locks from these masters is stopped. Otherwise wait.
+With --force, masters that are known to have lost their keys vote at once too. They have most likely
+forgotten locks, so this is safe only if everything that takes locks from these masters is stopped.
+Otherwise wait.
 
 It prints a line for each master, and changes nothing on those that vote already.
 
-Exit status: 0 when all masters that answer vote, and they are a majority; 1 when one that answers does not; 69 when too
-few answer; 64 for a wrong command line.`,
+Exit status: 0 if all masters that answer vote, and they are a majority; 1 if one that answers does
+not; 69 if too few answer; 64 for a wrong command line.`,
 		Example: `  redlock doctor
   redlock init
   redlock init --force --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
@@ -52,7 +54,7 @@ few answer; 64 for a wrong command line.`,
 			if err != nil {
 				return err
 			}
-			defer locker.Close() //nolint:errcheck // it has locked nothing
+			defer locker.Close() //nolint:errcheck // it holds no locks
 			result, err := initialize(cmd.Context(), locker, force)
 			if err != nil {
 				return err
@@ -66,21 +68,21 @@ few answer; 64 for a wrong command line.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also masters that are known to have lost their keys: everything that takes locks is stopped")
+	cmd.Flags().BoolVar(&force, "force", false, "also masters that are known to have lost their keys; first stop everything that takes locks")
 	nodes.Add(cmd)
 	return cmd
 }
 
-// initialization is what became of each master.
+// initialization is the result for each master.
 type initialization struct {
 	nodes   []initialized
-	askable bool // some could vote with --force
+	askable bool // --force could make more of them vote
 }
 
 type initialized struct {
 	endpoint string
 	before   bool  // it voted already
-	err      error // why it does not vote; nil where it does
+	err      error // why it does not vote; nil if it does
 }
 
 func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result initialization, err error) {
@@ -134,7 +136,7 @@ func (r *initialization) status() int {
 	}
 }
 
-// answers reports whether there is a server, whatever it says.
+// answers reports whether there is a server, whatever it answers.
 func (n *initialized) answers() bool {
 	return n.err == nil || errors.Is(n.err, pool.ErrQuarantined) || errors.Is(n.err, pool.ErrRefused) || errors.Is(n.err, pool.ErrAuth)
 }
@@ -160,7 +162,7 @@ func (r *initialization) write(w io.Writer) error {
 	}
 	hint := ""
 	if r.askable {
-		hint = " A master in quarantine votes when its time is over; see redlock init --help for --force."
+		hint = " A master in quarantine votes when its time is over; for --force, see redlock init --help."
 	}
 	_, err := fmt.Fprintf(w, "\nVoting: %d of %s, %d are needed.%s\n", r.voting(), cli.Plural(len(r.nodes), "master"), r.quorum(), hint)
 	return err

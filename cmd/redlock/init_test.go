@@ -14,7 +14,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// initMasters runs init and returns what it says of each master, by its endpoint.
+// initMasters runs init and returns what it prints about each master, by endpoint.
 func initMasters(t *testing.T, servers []*redistest.Server, args ...string) (status int, said map[string]string, text string) {
 	t.Helper()
 	status, text, stderr := line(append([]string{"init", "--nodes", strings.Join(clitest.URLs(servers), ",")}, args...)...)

@@ -19,7 +19,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// What a question to all masters may take: a master that is far away is not one that does not know.
+// Bounds for asking all masters: a distant master must not count as one that does not answer.
 const (
 	askTTL         = 10 * time.Second
 	askNodeTimeout = 2 * time.Second
@@ -31,11 +31,12 @@ func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect NAME [flags]",
 		Short: "Tell who holds a lock",
-		Long: `inspect asks every master what it holds under the name, and tells who holds the lock: nobody (free), the one whose
-value a majority has (held), or nobody yet, as no value has a majority (split: it is being acquired or released
-right now, or masters were away). It changes no lock, and makes no new master vote.
+		Long: `inspect asks every master what it holds under the name, and tells who holds the lock: nobody (free),
+the client whose value a majority has (held), or nobody yet because no value has a majority (split:
+the lock is being acquired or released, or masters were away). It changes no lock, and makes no new
+master vote.
 
-Exit status: 0; 69 when too few masters answer; 64 for a wrong command line.`,
+Exit status: 0; 69 if too few masters answer; 64 for a wrong command line.`,
 		Example: `  redlock inspect nightly
   redlock inspect nightly --json
   redlock inspect nightly --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
@@ -57,11 +58,11 @@ Exit status: 0; 69 when too few masters answer; 64 for a wrong command line.`,
 	return cmd
 }
 
-// oneName takes a name, and never shows what else it was given.
+// oneName accepts exactly one name. It never shows what else it was given.
 func oneName(command string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
-			return cli.Usagef("%s takes the name of one lock; endpoints of masters go to --nodes", command)
+			return cli.Usagef("%s takes the name of one lock; give the endpoints of masters to --nodes", command)
 		}
 		return nil
 	}
@@ -73,27 +74,28 @@ func ask(cmd *cobra.Command, nodes *masters.Flags, name string) (redlock.Status,
 	if err != nil {
 		return redlock.Status{}, err
 	}
-	defer locker.Close() //nolint:errcheck // it has locked nothing
+	defer locker.Close() //nolint:errcheck // it holds no locks
 	return inspect(cmd.Context(), locker, name)
 }
 
-// inspect asks once it is known who votes.
+// inspect asks once it is known which masters vote.
 func inspect(ctx context.Context, locker *redlock.Locker, name string) (redlock.Status, error) {
 	masters.AwaitVotes(ctx, clock.System(), locker, masters.QuorumDecided)
 	status, err := locker.Inspect(ctx, name)
 	stats := locker.Stats()
 	for i := range status.Nodes {
 		if n := &status.Nodes[i]; errors.Is(n.Err, pool.ErrQuarantined) && stats.Nodes[i].Barred != nil {
-			n.Err = stats.Nodes[i].Barred // which says why
+			n.Err = stats.Nodes[i].Barred // it says why
 		}
 	}
 	return status, err
 }
 
-// openToAsk opens a Locker that acquires nothing, and makes no new master vote: those who hold
+// openToAsk opens a Locker that acquires nothing, and makes no new master vote: clients that hold
 // locks may rely on QuarantineStrict.
 func openToAsk(cmd *cobra.Command, nodes *masters.Flags) (*redlock.Locker, error) {
-	return nodes.Open(cmd, redlock.WithTTL(min(askTTL, nodes.MaxTTL)), redlock.WithNodeTimeout(askNodeTimeout), redlock.WithQuarantine(redlock.QuarantineStrict))
+	return nodes.Open(cmd, redlock.WithTTL(min(askTTL, nodes.MaxTTL)), redlock.WithNodeTimeout(askNodeTimeout),
+		redlock.WithQuarantine(redlock.QuarantineStrict))
 }
 
 // inspection is what inspect --json prints. Its field names are documented (docs/command.md).
@@ -112,22 +114,25 @@ type nodeInspection struct {
 	Owner     string `json:"owner"`
 	TTLMillis int64  `json:"ttl_ms"` // -1: does not expire
 	Fence     int64  `json:"fence"`
-	Waiting   int    `json:"waiting"` // processes that wait for it at this master
-	Error     string `json:"error"`   // why the node did not tell
+	Waiting   int    `json:"waiting"` // processes that wait for the lock at this master
+	Error     string `json:"error"`   // why the master did not answer
 }
 
 func newInspection(status *redlock.Status) inspection {
 	i := inspection{Name: status.Name, Verdict: "split", Value: status.Value, Owner: status.Owner, Quorum: status.Quorum}
-	told := 0
+	answers := 0
 	for _, n := range status.Nodes {
-		node := nodeInspection{Endpoint: n.Endpoint, Value: n.Value, Owner: n.Owner, TTLMillis: n.TTL.Milliseconds(), Fence: n.Fence, Waiting: n.Waiting}
+		node := nodeInspection{
+			Endpoint: n.Endpoint, Value: n.Value, Owner: n.Owner, TTLMillis: n.TTL.Milliseconds(),
+			Fence: n.Fence, Waiting: n.Waiting,
+		}
 		if n.TTL < 0 {
 			node.TTLMillis = -1
 		}
 		if n.Err != nil {
 			node.Error = n.Err.Error()
 		} else {
-			told++
+			answers++
 		}
 		i.Nodes = append(i.Nodes, node)
 	}
@@ -136,13 +141,13 @@ func newInspection(status *redlock.Status) inspection {
 		i.Verdict = "free"
 	case status.Value != "":
 		i.Verdict = "held"
-	case told < status.Quorum:
+	case answers < status.Quorum:
 		i.Verdict = "unknown"
 	}
 	return i
 }
 
-// sentence tells the verdict to people.
+// sentence states the verdict.
 func (i *inspection) sentence() string {
 	switch i.Verdict {
 	case "free":
@@ -150,15 +155,16 @@ func (i *inspection) sentence() string {
 	case "held":
 		return fmt.Sprintf("%q is held by %s: %d of %d masters have its value.", i.Name, i.holder(), i.holding(), len(i.Nodes))
 	case "split":
-		return fmt.Sprintf("%q is split: no value is on %d of %d masters. It is being acquired or released, or masters were away.", i.Name, i.Quorum, len(i.Nodes))
+		return fmt.Sprintf("%q is split: no value is on %d of %d masters. It is being acquired or released, or masters were away.",
+			i.Name, i.Quorum, len(i.Nodes))
 	default:
-		return fmt.Sprintf("Whether %q is held is unknown: fewer than %d of %d masters told.", i.Name, i.Quorum, len(i.Nodes))
+		return fmt.Sprintf("Whether %q is held is unknown: fewer than %d of %d masters answered.", i.Name, i.Quorum, len(i.Nodes))
 	}
 }
 
 func (i *inspection) holder() string {
 	if i.Owner == "" {
-		return "someone without a name"
+		return "somebody without a name"
 	}
 	return printable(i.Owner)
 }
@@ -209,7 +215,8 @@ func writeInspection(w io.Writer, i inspection) error {
 	return err
 }
 
-// shortened returns enough of a value to tell two apart. Whoever has all of it can release the lock.
+// shortened returns enough of a value to tell two apart. With all of it, anyone can release the
+// lock.
 func shortened(value string) string {
 	const shown = 8
 	random, _, _ := strings.Cut(value, "|")
@@ -219,13 +226,15 @@ func shortened(value string) string {
 	return printable(random[:shown]) + "…"
 }
 
-// printable returns a text that anybody may have stored as something that a terminal shows and does not obey.
+// printable escapes a text that anybody may have stored, so that a terminal shows it and does not
+// obey it.
 func printable(text string) string {
 	quoted := strconv.QuoteToGraphic(text)
 	return quoted[1 : len(quoted)-1]
 }
 
-// withStatus gives an error the status of a missing quorum, if it is one.
+// withStatus gives a missing quorum its exit status. Other errors stay as they are, except for
+// usage errors.
 func withStatus(err error) error {
 	if errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrNoValidity) {
 		return cli.StatusError{Status: cli.ExitNoQuorum, Err: err}

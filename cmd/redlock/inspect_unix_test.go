@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
-func TestInspectShowsFencesAndWhoWaits(t *testing.T) {
+func TestInspectShowsFencesAndWaiters(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
 	holder := clitest.Process(t, urls, "run", "--name", "x", "--fence", "--", "cat")
@@ -34,7 +34,7 @@ func TestInspectShowsFencesAndWhoWaits(t *testing.T) {
 		}
 		return n
 	}
-	clitest.WaitFor(t, "somebody waits at one master", func() bool { return waiting() == 1 })
+	clitest.WaitFor(t, "a waiter at one master", func() bool { return waiting() == 1 })
 	for _, node := range inspect().Nodes {
 		if node.Value != "" {
 			assert.InDelta(t, time.Now().UnixMicro(), node.Fence, float64(time.Minute.Microseconds()))

@@ -15,25 +15,27 @@ func newUnlockCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unlock --force NAME [flags]",
 		Short: "Delete a lock, whoever holds it",
-		Long: `unlock deletes a lock on every master, whoever holds it. It is for a holder that is known to be gone and whose TTL
-is too long to wait for. A holder that is not gone learns of it at its next renewal, a third of its TTL later at
-the latest; until then it goes on, and a second one may have begun. Hence --force.
+		Long: `unlock deletes a lock on every master, whoever holds it. Use it for a holder that is known to be gone
+and whose TTL is too long to wait for. A holder that is not gone learns of it at its next renewal, a
+third of its TTL later at the latest. Until then it continues, and a second holder may have begun.
+Hence --force.
 
 It prints what was held. A master that is away keeps the lock until its TTL ends.
 
-Exit status: 0 when a majority of the masters holds nothing any more; 69 when too few answer; 64 without --force.`,
+Exit status: 0 if a majority of the masters no longer holds the lock; 69 if too few answer; 64
+without --force.`,
 		Example: `  redlock inspect nightly
   redlock unlock --force nightly`,
 		Args: oneName("unlock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !force {
-				return cli.Usagef("unlock deletes a lock although its holder may be at work, and a second one could begin at once; " +
-					"see who holds it with redlock inspect, and give --force if they are gone")
+				return cli.Usagef("unlock deletes a lock although its holder may be at work, and a second holder could begin " +
+					"at once; see who holds it with redlock inspect, and give --force if the holder is gone")
 			}
 			return unlock(cmd, &nodes, args[0], asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "yes, delete it")
+	cmd.Flags().BoolVar(&force, "force", false, "yes, delete the lock")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was held as one JSON object, as inspect does")
 	nodes.Add(cmd)
 	return cmd
@@ -44,8 +46,8 @@ func unlock(cmd *cobra.Command, nodes *masters.Flags, name string, asJSON bool) 
 	if err != nil {
 		return err
 	}
-	defer locker.Close() //nolint:errcheck // it has locked nothing
-	// What cannot be told is no reason not to delete it: the error of the deletion says more.
+	defer locker.Close() //nolint:errcheck // it holds no locks
+	// Delete the lock even if its status is unknown: the error of the deletion says more.
 	status, err := inspect(cmd.Context(), locker, name)
 	if len(status.Nodes) == 0 {
 		return withStatus(err)
@@ -64,6 +66,6 @@ func unlock(cmd *cobra.Command, nodes *masters.Flags, name string, asJSON bool) 
 	if asJSON {
 		return nil
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), "Released: the next one can have it.")
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), "Released: the next client can acquire it.")
 	return err
 }

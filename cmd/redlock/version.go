@@ -31,7 +31,7 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// versionText says what the build knows of itself; a part that it does not know is left out.
+// versionText returns what the build knows about itself. Unknown parts are left out.
 func versionText(info *debug.BuildInfo) string {
 	text := "redlock"
 	if v := info.Main.Version; v != "" {

@@ -23,8 +23,8 @@ const (
 )
 
 const (
-	// DefaultTTL is longer than the library's: a command is not a request, and it outlasts an outage
-	// of the masters that is shorter than about half of the TTL.
+	// DefaultTTL is longer than the library's: a command is not a request. The lock outlasts an
+	// outage of the masters that is shorter than about half of the TTL.
 	DefaultTTL = 30 * time.Second
 
 	// MinTTL leaves enough time to start, signal and kill a process.
@@ -44,7 +44,7 @@ func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // stay as they are.
 func InvalidUsage(err error) error {
 	if errors.Is(err, redlock.ErrInvalid) {
-		return Usagef("%s", strings.TrimPrefix(err.Error(), redlock.ErrInvalid.Error()+": "))
+		return Usagef("%s", Reason(err, redlock.ErrInvalid))
 	}
 	return err
 }
@@ -122,6 +122,13 @@ func Explain(err error, nodes ...redlock.NodeStats) string {
 	return strings.Join(lines, "\n  ")
 }
 
+// Reason returns the text of an error without that of the sentinel that it wraps.
+func Reason(err, sentinel error) string {
+	return withoutPrefix(strings.TrimPrefix(err.Error(), sentinel.Error()+": "))
+}
+
 // WithoutPrefix returns the text of an error without the prefix of the library: messages on stderr
 // have the same one already.
-func WithoutPrefix(err error) string { return strings.TrimPrefix(err.Error(), "redlock: ") }
+func WithoutPrefix(err error) string { return withoutPrefix(err.Error()) }
+
+func withoutPrefix(text string) string { return strings.TrimPrefix(text, "redlock: ") }

@@ -9,7 +9,8 @@ import (
 
 var errUnplugged = errors.New("unplugged")
 
-// cable connects one worker's Locker with the nodes, and can be unplugged: then its connections end, and there are no new ones.
+// cable connects one worker's Locker with the nodes. Unplugging it closes its connections and
+// prevents new ones.
 type cable struct {
 	mu        sync.Mutex // guards the fields below
 	unplugged bool
@@ -59,7 +60,7 @@ func (c *cable) plug() {
 	c.unplugged = false
 }
 
-// cableConn is forgotten by its cable when it is closed.
+// cableConn is removed from its cable when it is closed.
 type cableConn struct {
 	net.Conn
 	cable *cable

@@ -4,40 +4,41 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 )
 
-// What the demo does, apart from its flags.
+// Fixed parameters of the demo.
 const (
 	embeddedNodes = 5
 	lockName      = "orders"
 	keyPrefix     = "redlock-demo:"
 	readyBound    = 5 * time.Second
 
-	// A machine that is busy with other things may need longer than planned until the stopped worker has written.
+	// A busy machine may need longer than planned until the stopped worker has written.
 	overtimeBound = 10 * time.Second
 )
 
 // Limits of the flags.
 const (
-	minDuration = 3 * time.Second // shorter, and the TTL is a matter of milliseconds
+	minDuration = 3 * time.Second // with a shorter one, the TTL is only milliseconds
 	maxDuration = time.Minute     // every hold is recorded and drawn
-	minWorkers  = 2               // one alone does not contend
+	minWorkers  = 2               // a single worker does not contend
 	maxWorkers  = 16              // a line each
 )
 
-// Everything takes a share of the duration, so that the picture looks alike however long it lasts.
+// Everything is a share of the duration, so the picture looks alike for any duration.
 const (
 	ttlShare       = 8
-	shortHoldShare = 130 // more than half a column of a picture on 80 columns
+	shortHoldShare = 130 // more than half a column of a picture of 80 columns
 	longHoldShare  = 80
 	restShare      = 300 // between two holds of a worker: it soon waits again
 	stopAtPercent  = 55
 )
 
-// A shorter TTL than this would be lost where the machine is busy.
+// A busy machine would lose a shorter TTL than this.
 const minTTL = 300 * time.Millisecond
 
-// config is what a demo is run with.
+// config is the configuration of a demo.
 type config struct {
 	duration time.Duration
 	workers  int
@@ -45,7 +46,7 @@ type config struct {
 	look     look
 }
 
-// check tells what is wrong with the flags. What is wrong with an endpoint, redlock.New tells.
+// check validates the flags. Package redlock validates the endpoints.
 func (c *config) check(nodesGiven bool) error {
 	switch {
 	case c.duration < minDuration || c.duration > maxDuration:
@@ -55,22 +56,17 @@ func (c *config) check(nodesGiven bool) error {
 	case nodesGiven && len(c.nodes) == 0:
 		return cli.Usagef("--nodes: no endpoint")
 	}
-	for i, node := range c.nodes {
-		if node == "" {
-			return cli.Usagef("--nodes: endpoint %d of %d is empty", i+1, len(c.nodes))
-		}
-	}
-	return nil
+	return masters.CheckEmpty("--nodes", c.nodes)
 }
 
 func (c *config) ttl() time.Duration { return max(c.duration/ttlShare, minTTL) }
 
-// holds returns the least and the most time for which a worker holds the lock.
+// holds returns the shortest and the longest time that a worker holds the lock.
 func (c *config) holds() (shortest, longest time.Duration) {
 	return c.duration / shortHoldShare, c.duration / longHoldShare
 }
 
-// retry is longer than a turn of all workers, so that polls show where a wake-up did not come.
+// retry is longer than a turn of all workers, so a poll shows that a wake-up was missing.
 func (c *config) retry() (shortest, longest time.Duration) {
 	shortHold, longHold := c.holds()
 	turn := time.Duration(c.workers) * (shortHold + longHold) / 2
@@ -79,5 +75,5 @@ func (c *config) retry() (shortest, longest time.Duration) {
 
 func (c *config) rest() time.Duration { return c.duration / restShare }
 
-// stopAt is when a holder is to be stopped.
+// stopAt is when a holder is stopped.
 func (c *config) stopAt() time.Duration { return c.duration * stopAtPercent / 100 }

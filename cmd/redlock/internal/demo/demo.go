@@ -13,41 +13,47 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 )
 
+const long = `demo starts five Redis masters inside this process and lets workers contend for one lock, each as
+a process of its own would. It shows:
+
+  contention      the lock goes to the worker that has waited longest, by a wake-up, not by polling
+  dead minority   two of the five masters are stopped, connections and all, and restarted with their
+                  data
+  stopped holder  a worker that has the lock falls asleep, cut off from all masters; the lock ends
+                  with its TTL, and another worker gets it
+  fencing         that worker wakes up and writes; the store rejects the write because it has seen a
+                  larger token
+  exclusion       who held the lock when, as a picture; all recorded times are compared
+
+With --nodes it uses your own Redis masters instead of the embedded ones, and stops none of them. It
+writes the key redlock-demo:orders there, which expires with its TTL, along with a wait list and a
+fencing counter, redquorum:wait:redlock-demo:orders and redquorum:fence:redlock-demo:orders, which
+stay for some minutes. It ignores REDLOCK_NODES: a demo must not reach production by accident.
+
+On a terminal the picture is drawn while the demo runs. Otherwise, or if TERM is dumb, events are
+printed as lines. NO_COLOR is respected. The picture is as wide as the terminal, or as COLUMNS says,
+or 80 columns. Ctrl-C ends the demo early and reports what was seen until then.
+
+Exit status: 0; 1 if two workers held the lock at once, the stale write was accepted or never
+happened, the store rejected a holder, or nobody ever got the lock; 64 for a wrong command line.`
+
+const example = `  redlock demo
+  redlock demo --duration 30s --workers 12
+  redlock demo --nodes redis://a:6379,redis://b:6379,rediss://user:password@c:6380
+  redlock demo | tee demo.txt`
+
 // NewCommand returns `redlock demo`.
 func NewCommand() *cobra.Command {
 	cfg := config{duration: 10 * time.Second, workers: 6}
 	var nodes []string
 	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "Show the lock at work: contention, dead masters, a stopped holder, fencing",
-		Long: `demo starts five Redis masters inside this process and lets workers contend for one lock, each as a process
-of its own would. What it shows:
-
-  contention      the lock is handed to the one who has waited longest, by a wake-up in place of polling
-  dead minority   two of the five masters are stopped, connections and all, and brought back with their data
-  stopped holder  a worker that has the lock falls asleep, cut off from all masters; the lock ends with its TTL
-                  and somebody else gets it
-  fencing         that worker wakes and writes; the store refuses, for it has seen a larger token
-  exclusion       who held the lock when, as a picture; all recorded times are compared
-
-With --nodes it uses your own Redis masters in place of the embedded ones, and stops none of them. It writes
-the key redlock-demo:orders there, which is gone with its TTL, and beside it a wait list and a fencing counter,
-redquorum:wait:redlock-demo:orders and redquorum:fence:redlock-demo:orders, for some minutes. REDLOCK_NODES is
-not looked at: a demo does not go to production by itself.
-
-On a terminal the picture is drawn while it comes about; otherwise, and where TERM is dumb, what happens is told
-in lines. NO_COLOR is respected. The picture is as wide as the terminal, or as COLUMNS says, or 80 columns.
-Ctrl-C ends it early, with what was seen until then.
-
-Exit status: 0; 1 when two workers held the lock at once, the stale write was taken or did not come about, the
-store refused a holder, or nobody ever got the lock; 64 for a wrong command line.`,
-		Example: `  redlock demo
-  redlock demo --duration 30s --workers 12
-  redlock demo --nodes redis://a:6379,redis://b:6379,rediss://user:password@c:6380
-  redlock demo | tee demo.txt`,
+		Use:     "demo",
+		Short:   "Show the lock at work: contention, dead masters, a stopped holder, fencing",
+		Long:    long,
+		Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 { // not shown: it may be an endpoint with a password
-				return cli.Usagef("demo takes no arguments; give the endpoints of nodes to --nodes, with commas and no spaces between them")
+				return cli.Usagef("demo takes no arguments; give the endpoints of nodes to --nodes, separated by commas without spaces")
 			}
 			return nil
 		},
@@ -63,10 +69,10 @@ store refused a holder, or nobody ever got the lock; 64 for a wrong command line
 			return run(ctx, cfg, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().DurationVar(&cfg.duration, "duration", cfg.duration, "how long it lasts, from 3s to 1m")
+	cmd.Flags().DurationVar(&cfg.duration, "duration", cfg.duration, "how long the demo runs, from 3s to 1m")
 	cmd.Flags().IntVar(&cfg.workers, "workers", cfg.workers, "how many workers contend, from 2 to 16")
-	// Not a StringSlice: its errors show what they could not read, password and all.
-	cmd.Flags().StringArrayVar(&nodes, "nodes", nil, "`endpoints` of Redis masters to use in place of embedded ones:\n"+
+	// Not a StringSlice: its errors quote what they cannot parse, including passwords.
+	cmd.Flags().StringArrayVar(&nodes, "nodes", nil, "`endpoints` of Redis masters to use instead of embedded ones:\n"+
 		"redis://, rediss://, unix:// or host:port; separated by commas, or repeated")
 	return cmd
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// overlap is two holds that were not one after the other.
+// overlap is two holds that were held at the same time.
 type overlap struct{ first, second hold }
 
-// findOverlaps returns each hold that began before an earlier one had ended, with the one of them that ended last. Holds that
-// touch do not overlap, and one that was over when it began held nothing.
+// findOverlaps returns each hold that began before an earlier one had ended, with the earlier one
+// that ended last. Holds that touch do not overlap, and an empty hold overlaps nothing.
 func findOverlaps(holds []hold) []overlap {
 	sorted := slices.DeleteFunc(slices.Clone(holds), func(h hold) bool { return h.ended <= h.began })
 	slices.SortFunc(sorted, func(a, b hold) int {
@@ -29,10 +29,11 @@ func findOverlaps(holds []hold) []overlap {
 	return found
 }
 
-// orderSlack is by how much two may ask at the same time: which of them is first at the nodes is open then.
+// orderSlack is how close two requests may be to count as simultaneous: which of them reaches the
+// nodes first is open.
 const orderSlack = 10 * time.Millisecond
 
-// countInTurn returns how many of the holds began when nobody waited who had asked before their holders did.
+// countInTurn returns how many of the holds began when nobody was waiting who had asked earlier.
 func countInTurn(holds []hold, waiting []wait) (inTurn int) {
 	for _, h := range holds {
 		before := func(asked time.Duration) bool { return asked < h.asked-orderSlack }
@@ -48,7 +49,7 @@ func countInTurn(holds []hold, waiting []wait) (inTurn int) {
 // waits are the waiting times of some holds.
 type waits []time.Duration
 
-// waitsOf returns those of the holds that began in [from, to).
+// waitsOf returns the waits of the holds that began in [from, to).
 func waitsOf(holds []hold, from, to time.Duration) (ws waits) {
 	for _, h := range holds {
 		if from <= h.began && h.began < to {
@@ -66,8 +67,8 @@ func (ws waits) mean() time.Duration {
 	return sum / time.Duration(max(len(ws), 1))
 }
 
-// percentile returns the smallest of the waits that at least percent of them do not exceed (nearest rank); 0 where
-// there are none. Percent is from 1 to 100.
+// percentile returns the smallest wait that at least percent of the waits do not exceed (nearest
+// rank); 0 if there are none. Percent is from 1 to 100.
 func (ws waits) percentile(percent int) time.Duration {
 	if len(ws) == 0 {
 		return 0

@@ -10,7 +10,7 @@ import (
 
 const ms = time.Millisecond
 
-// at is a hold of a worker that did not wait.
+// at returns the hold of a worker that did not wait.
 func at(worker int, began, ended time.Duration) hold {
 	return hold{worker: worker, asked: began, began: began, ended: ended}
 }
@@ -43,8 +43,8 @@ func TestJudgeFindsOverlaps(t *testing.T) {
 	}
 }
 
-// The twin looks at every instant of a small world: two holders at one of them are an overlap.
-func TestJudgeAgreesWithANaiveTwin(t *testing.T) {
+// The naive judge checks every instant of a small world: two holders at one instant are an overlap.
+func TestJudgeAgreesWithANaiveJudge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const end = 12
 		holds := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) hold {
@@ -67,7 +67,7 @@ func TestJudgeAgreesWithANaiveTwin(t *testing.T) {
 	})
 }
 
-func TestTurnIsThatOfWhoAskedFirst(t *testing.T) {
+func TestTurnsGoInTheOrderOfAsking(t *testing.T) {
 	asked := func(worker int, asked, began time.Duration) hold {
 		return hold{worker: worker, asked: asked, began: began, ended: began + ms}
 	}
@@ -81,9 +81,9 @@ func TestTurnIsThatOfWhoAskedFirst(t *testing.T) {
 		{"in order", []hold{asked(1, 0, 100*ms), asked(2, 50*ms, 110*ms)}, nil, 2},
 		{"overtaken", []hold{asked(2, 50*ms, 100*ms), asked(1, 0, 110*ms)}, nil, 1},
 		{"asked at about the same time", []hold{asked(2, 9*ms, 100*ms), asked(1, 0, 110*ms)}, nil, 2},
-		{"after the other had it", []hold{asked(1, 0, 10*ms), asked(2, 50*ms, 60*ms)}, nil, 2},
-		{"overtook one who waits for ever", []hold{asked(2, 50*ms, 100*ms)}, []wait{{1, 0}}, 0},
-		{"did not overtake who asked later", []hold{asked(2, 50*ms, 100*ms)}, []wait{{1, 90 * ms}}, 1},
+		{"after the other held it", []hold{asked(1, 0, 10*ms), asked(2, 50*ms, 60*ms)}, nil, 2},
+		{"overtook a worker that waits for ever", []hold{asked(2, 50*ms, 100*ms)}, []wait{{1, 0}}, 0},
+		{"did not overtake a worker that asked later", []hold{asked(2, 50*ms, 100*ms)}, []wait{{1, 90 * ms}}, 1},
 	} {
 		if got := countInTurn(c.holds, c.waiting); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
@@ -91,7 +91,7 @@ func TestTurnIsThatOfWhoAskedFirst(t *testing.T) {
 	}
 }
 
-func TestWaitsAreThoseOfTheTime(t *testing.T) {
+func TestWaitsAreThoseOfAPeriod(t *testing.T) {
 	holds := []hold{
 		{asked: 0, began: 10, ended: 20},
 		{asked: 5, began: 20, ended: 30},

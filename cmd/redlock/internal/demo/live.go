@@ -10,7 +10,7 @@ import (
 
 const liveInterval = 100 * time.Millisecond
 
-// liveView draws the picture on a terminal while it comes about.
+// liveView draws the picture on a terminal while the demo runs.
 type liveView struct {
 	out   *output
 	look  look
@@ -19,7 +19,7 @@ type liveView struct {
 	now   func() trace
 }
 
-// run draws until ctx ends; then the screen is as it was.
+// run draws until ctx ends, and then restores the screen.
 func (v *liveView) run(ctx context.Context) {
 	v.out.print(enterScreen)
 	defer v.out.print(leaveScreen)
@@ -39,7 +39,7 @@ func (v *liveView) run(ctx context.Context) {
 func (v *liveView) lines(t trace, width int) [][]span {
 	lines := [][]span{
 		{{v.title, bold}},
-		{{fmt.Sprintf("%.1f of %s, had %s so far", t.elapsed.Seconds(), showSeconds(v.total), cli.Plural(len(t.holds), "time")), dim}},
+		{{fmt.Sprintf("%.1f of %s, acquired %s so far", t.elapsed.Seconds(), showSeconds(v.total), cli.Plural(len(t.holds), "time")), dim}},
 		{},
 	}
 	lines = append(lines, newPicture(&t, width, v.total).lines()...)

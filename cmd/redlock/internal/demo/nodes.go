@@ -9,13 +9,14 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// embedded is a set of Redis masters inside this process, each on a loopback port of its own.
+// embedded is a set of Redis masters inside this process, each on its own loopback port.
 //
-// Their keys expire by the clock, at the moment a command looks (miniredis.ClockTTL). Driving them with FastForward from a
-// timer would take time off a key that was set after the last tick, and expire it too early.
+// Their keys expire by the clock, checked when a command reads them (miniredis.ClockTTL).
+// FastForward from a timer would take time off keys that were set after the last tick, and expire
+// them too early.
 type embedded struct {
-	servers   []*miniredis.Miniredis // started and stopped by one goroutine at a time
-	hooks     []server.Hook          // of each server, for as long as it runs
+	servers   []*miniredis.Miniredis // one goroutine at a time starts and stops them
+	hooks     []server.Hook          // of each server, while it runs
 	endpoints []string
 }
 
@@ -36,7 +37,8 @@ func startEmbedded(n int) (*embedded, error) {
 	return e, nil
 }
 
-// infoHook answers INFO server, which miniredis does not know and refuses in words that are not those of Redis.
+// infoHook answers INFO server, which miniredis does not implement and rejects in other words than
+// Redis.
 func infoHook(runID string, started time.Time) server.Hook {
 	return func(c *server.Peer, cmd string, _ ...string) bool {
 		if cmd != "INFO" {
@@ -47,8 +49,9 @@ func infoHook(runID string, started time.Time) server.Hook {
 	}
 }
 
-// stop closes the listener and every connection of a node: nobody reaches it any more. Its data stays, and goes on to expire.
-// (A master that comes back empty has forgotten whom it voted for. That is another story.)
+// stop closes the listener and every connection of a node, so nobody can reach it. Its data stays
+// and goes on expiring. (A master that comes back empty has forgotten its votes; the demo does not
+// show that.)
 func (e *embedded) stop(node int) { e.servers[node].Close() }
 
 // restart brings a stopped node back, on the same port and with its data.
@@ -57,13 +60,13 @@ func (e *embedded) restart(node int) error {
 	if err := m.Restart(); err != nil {
 		return err
 	}
-	m.Server().SetPreHook(e.hooks[node]) // a client that was faster than this is refused, and tries again
+	m.Server().SetPreHook(e.hooks[node]) // a client that was faster is refused, and tries again
 	return nil
 }
 
 // close stops all nodes and waits for their goroutines.
 func (e *embedded) close() {
 	for _, m := range e.servers {
-		m.Close() // does nothing where it is stopped
+		m.Close() // a no-op if it is stopped
 	}
 }

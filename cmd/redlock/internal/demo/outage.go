@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// change is a node that is stopped or brought back: planned, and then as it happened.
+// change is a node that is stopped or restarted: as planned, and then as it happened.
 type change struct {
 	at   time.Duration // since the start
 	node int           // its index
 	up   bool
-	err  error // why it did not come about
+	err  error // why it failed
 }
 
-// planOutage stops two nodes, one after the other, so that both are gone for a while, and brings them back.
+// planOutage stops two nodes one after the other, so that both are away for a while, and restarts
+// them.
 func planOutage(total time.Duration) []change {
 	return []change{
 		{at: total * 20 / 100, node: 1, up: false},
@@ -24,7 +25,7 @@ func planOutage(total time.Duration) []change {
 	}
 }
 
-// outage carries out a plan until ctx ends, and records each change as it is made.
+// outage carries out a plan until ctx ends, and records each change when it is made.
 func outage(ctx context.Context, nodes *embedded, plan []change, record *recorder) {
 	for _, c := range plan {
 		if !sleep(ctx, c.at-record.elapsed()) {
@@ -41,12 +42,12 @@ func outage(ctx context.Context, nodes *embedded, plan []change, record *recorde
 	}
 }
 
-// changeText is a change as a line, behind its time.
+// changeText describes a change in a line, after its time.
 func changeText(c change, endpoint string) string {
 	node := fmt.Sprintf("node %d (%s)", c.node+1, endpoint)
 	switch {
 	case c.err != nil:
-		return fmt.Sprintf("%s could not be brought back: %v", node, c.err)
+		return fmt.Sprintf("%s could not be restarted: %v", node, c.err)
 	case c.up:
 		return node + " is back, with its data"
 	default:
@@ -57,10 +58,10 @@ func changeText(c change, endpoint string) string {
 // phase is the time between two changes of the nodes.
 type phase struct {
 	from, to time.Duration
-	up       int // nodes
+	up       int // number of nodes
 }
 
-// splitPhases cuts a run at the changes that came about.
+// splitPhases splits a run at the changes that succeeded.
 func splitPhases(changes []change, total time.Duration, nodes int) []phase {
 	phases := []phase{{up: nodes}}
 	for _, c := range changes {
@@ -89,7 +90,7 @@ func upAt(phases []phase, at time.Duration) int {
 	return phases[i].up
 }
 
-// sleep waits for d, and reports false where ctx ended first.
+// sleep waits for d. It reports false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// output is where the demo writes to. It keeps the first error, so that whoever prints need not look.
+// output is what the demo writes to. It keeps the first error, so that callers of print need not
+// check.
 type output struct {
-	mu  sync.Mutex // guards the fields below; held over a write, so that lines do not mix
+	mu  sync.Mutex // guards the fields below; held over a write so that lines do not mix
 	w   io.Writer
 	err error
 }

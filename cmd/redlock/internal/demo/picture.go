@@ -12,11 +12,11 @@ const (
 	laneLabel      = "%11s  "
 	laneLabelWidth = 13
 	leastColumns   = 24
-	mostColumns    = 240 // beyond, holds are as wide as waits are now
-	columnsPerTick = 6   // at least, so that the labels do not touch
+	mostColumns    = 240 // with more, holds are as wide as waits are now
+	columnsPerTick = 6   // at least, so that labels do not touch
 )
 
-// What fills a column: the left half of the block, the right half or all of it is the time for which the worker held the lock.
+// Glyphs of a column. A left half block, a right half block or a full block is time with the lock.
 const (
 	glyphLeft  = '▌'
 	glyphRight = '▐'
@@ -27,7 +27,8 @@ const (
 	glyphLate  = '!'
 )
 
-// picture draws a trace into so many columns, with room for total. What is later than the trace stays empty.
+// picture draws a trace into a number of columns, with room for total. Time after the trace stays
+// empty.
 type picture struct {
 	trace   *trace
 	columns int
@@ -38,7 +39,7 @@ func newPicture(t *trace, width int, total time.Duration) picture {
 	return picture{t, min(max(width-laneLabelWidth, leastColumns), mostColumns), max(total, t.elapsed, 1)}
 }
 
-// lines returns the picture and what its signs mean.
+// lines returns the picture with its legend.
 func (p picture) lines() (lines [][]span) {
 	lines = append(lines, p.axis(), p.upLine())
 	for worker := 1; worker <= p.trace.workers; worker++ {
@@ -47,8 +48,8 @@ func (p picture) lines() (lines [][]span) {
 	return append(lines, p.legend())
 }
 
-// instant is the middle of a half of a column. A lane shows what is true at that moment and no other: so two lanes with a lock at the
-// same place are two holders at the same time.
+// instant is the middle of half a column. A lane shows the state at that very moment, so two lanes
+// with a lock at the same place mean two holders at the same time.
 func (p picture) instant(half int) time.Duration {
 	return p.total * time.Duration(2*half+1) / time.Duration(4*p.columns)
 }
@@ -59,7 +60,7 @@ func (p picture) columnOf(at time.Duration) int {
 
 func label(text string) span { return span{fmt.Sprintf(laneLabel, text), ""} }
 
-// axis labels moments that are a round number of seconds apart.
+// axis labels moments that are round numbers of seconds apart.
 func (p picture) axis() []span {
 	steps := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}
 	step := steps[len(steps)-1]
@@ -76,7 +77,7 @@ func (p picture) axis() []span {
 	return []span{label(""), {strings.TrimRight(string(row), " "), dim}}
 }
 
-// upLine has the number of nodes that were up.
+// upLine shows how many nodes were up.
 func (p picture) upLine() []span {
 	phases := splitPhases(p.trace.changes, p.trace.elapsed, p.trace.nodes)
 	line := lineWriter{spans: []span{label("nodes up")}}
@@ -110,7 +111,7 @@ const (
 	rests doing = iota
 	asksFor
 	holds
-	loses // holds, and does not renew
+	loses // holds without renewing
 	sleeps
 )
 
@@ -141,7 +142,7 @@ func (p picture) doing(worker int, at time.Duration) doing {
 	return rests
 }
 
-// glyph returns what a worker's lane has in a column. The two marks come before all else.
+// glyph returns what a worker's lane shows in a column. The two marks take precedence.
 func (p picture) glyph(worker, column int) (rune, style) {
 	if stop := p.trace.stop; stop.worker == worker {
 		switch {
@@ -188,7 +189,7 @@ func (p picture) legend() []span {
 	}
 }
 
-// lineWriter puts runes of one style into one span.
+// lineWriter merges runes of one style into one span.
 type lineWriter struct{ spans []span }
 
 func (w *lineWriter) put(r rune, s style) {
@@ -199,7 +200,7 @@ func (w *lineWriter) put(r rune, s style) {
 	w.spans = append(w.spans, span{string(r), s})
 }
 
-// done returns the line without the spaces at its end.
+// done returns the line without trailing spaces.
 func (w *lineWriter) done() []span {
 	for last := len(w.spans) - 1; last > 0; last-- {
 		w.spans[last].text = strings.TrimRight(w.spans[last].text, " ")

@@ -64,7 +64,7 @@ func TestPictureShowsHalvesOfColumns(t *testing.T) {
 	}
 }
 
-// What overlaps in the trace does so in the picture, and in both lanes the same column is full.
+// An overlap in the trace is one in the picture: the same column is full in both lanes.
 func TestPictureDoesNotHideAnOverlap(t *testing.T) {
 	tr := trace{workers: 2, nodes: 5, elapsed: 2400 * ms, holds: []hold{at(1, 0, 500*ms), at(2, 400*ms, 900*ms)}}
 	lines := newPicture(&tr, laneLabelWidth+24, 0).lines()
@@ -98,7 +98,7 @@ func TestPictureKeepsToTheWidth(t *testing.T) {
 	}
 }
 
-func TestPictureIsColouredOnlyWhereItMayBe(t *testing.T) {
+func TestPictureIsColouredOnlyIfAllowed(t *testing.T) {
 	tr := story()
 	lines := newPicture(&tr, 80, 0).lines()
 	if got := drawAll(lines, false); strings.Contains(got, "\x1b") {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,17 +14,18 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// demo is one run: nodes, and workers that contend, each with a Locker of its own.
+// demo is one run: nodes and contending workers, each with its own Locker.
 type demo struct {
 	config   config
 	out      *output
-	embedded *embedded // nil where the nodes are the user's own
+	embedded *embedded // nil if the user gave the nodes
 	nodes    int
 	workers  []*worker
 }
 
-// run runs a demo for as long as it is configured to last, or until ctx ends, and writes what happens and what came of
-// it. All its goroutines have ended when it returns. The error is that of the verdict, or why there is none.
+// run runs a demo for its configured duration, or until ctx ends, and writes what happens and the
+// report. All its goroutines have ended when it returns. The error is the verdict, or why there is
+// none.
 func run(ctx context.Context, cfg config, w io.Writer) error {
 	out := &output{w: w}
 	rep, err := play(ctx, cfg, out)
@@ -58,11 +58,12 @@ func (d *demo) open(ctx context.Context) error {
 	d.nodes = len(endpoints)
 	for i := range d.config.workers {
 		w := &worker{number: i + 1, config: &d.config, cable: newCable()}
-		locker, err := redlock.New(endpoints, redlock.WithTTL(d.config.ttl()), redlock.WithKeyPrefix(keyPrefix), redlock.WithFencing(),
-			redlock.WithRetry(d.config.retry()),
-			redlock.WithOwner(fmt.Sprintf("redlock demo, worker %d", w.number)), redlock.WithPool(pool.WithDialer(w.cable.dial)))
+		locker, err := redlock.New(endpoints, redlock.WithTTL(d.config.ttl()), redlock.WithKeyPrefix(keyPrefix),
+			redlock.WithFencing(), redlock.WithRetry(d.config.retry()),
+			redlock.WithOwner(fmt.Sprintf("redlock demo, worker %d", w.number)),
+			redlock.WithPool(pool.WithDialer(w.cable.dial)))
 		if errors.Is(err, redlock.ErrInvalid) {
-			return cli.Usagef("--nodes: %s", strings.TrimPrefix(err.Error(), redlock.ErrInvalid.Error()+": "))
+			return cli.Usagef("--nodes: %s", cli.Reason(err, redlock.ErrInvalid))
 		}
 		if err != nil {
 			return err
@@ -73,7 +74,8 @@ func (d *demo) open(ctx context.Context) error {
 	return d.ready(ctx)
 }
 
-// ready waits until a quorum answers every Locker. The error has a line for each node that does not.
+// ready waits until a quorum answers each Locker. The error has a line for each node that does not
+// answer.
 func (d *demo) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
@@ -96,7 +98,7 @@ func (d *demo) ready(ctx context.Context) error {
 	return nil
 }
 
-// close ends the Lockers, which release what is left, and then the nodes.
+// close closes the Lockers, which release what is left, and then the nodes.
 func (d *demo) close() {
 	var all sync.WaitGroup
 	for _, w := range d.workers {
@@ -144,7 +146,8 @@ func (d *demo) play(ctx context.Context) report {
 	return rep
 }
 
-// await returns when the demo is over: after its time, and somewhat later where the stopped worker has not written by then.
+// await returns when the demo is over: after its duration, or somewhat later if the stopped worker
+// has not written by then.
 func (d *demo) await(ctx context.Context, written <-chan struct{}) {
 	if !sleep(ctx, d.config.duration) {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// noneLeft fails the test when goroutines are left that were not there when it was called.
+// noneLeft fails the test if it leaves goroutines behind.
 func noneLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
@@ -46,7 +46,7 @@ func TestDemoShowsAllThatItPromises(t *testing.T) {
 	if len(rep.phases) != 5 {
 		t.Fatalf("got %d phases, want 5: %+v", len(rep.phases), rep.changes)
 	}
-	for _, i := range []int{0, 2, 4} { // before, while both are gone, after
+	for _, i := range []int{0, 2, 4} { // before the outage, while both are away, and after it
 		if p := rep.phases[i]; len(waitsOf(rep.holds, p.from, p.to)) == 0 {
 			t.Errorf("nothing acquired from %v to %v, with %d nodes up", p.from, p.to, p.up)
 		}
@@ -64,8 +64,8 @@ func TestDemoShowsAllThatItPromises(t *testing.T) {
 	for _, want := range []string{
 		"node 2 (", "node 4 (", "stopped: listener and connections closed\n", "is back, with its data\n",
 		"is stopped: asleep, and cut off from all nodes\n", "has lost the lock: its validity has ended\n",
-		"wakes, and writes with its old token: REFUSED\n",
-		"4 workers wait for one lock", "Two of five nodes were away", "lost at ", "REFUSED by the store.",
+		"wakes up and writes with its old token: REJECTED\n",
+		"4 workers wait for one lock", "Two of five nodes were away", "lost at ", "REJECTED by the store.",
 		fmt.Sprintf("The token was %d; the store had seen %d.", stop.token, stop.seen),
 		"No two holds overlap", "   nodes up  555", "4444", "3333", "x~", "~!", "█", "·",
 	} {
@@ -125,7 +125,7 @@ func TestDemoOnGivenNodesStopsNoneAndHidesPasswords(t *testing.T) {
 	}
 	got := out.String()
 	if !strings.Contains(got, "Not shown: the nodes are yours, so none was stopped.") || strings.Contains(got, "listener") ||
-		!strings.Contains(got, "REFUSED by the store.") {
+		!strings.Contains(got, "REJECTED by the store.") {
 		t.Errorf("got %q, want no node stopped, and all else shown", got)
 	}
 	if strings.Contains(got, "secret") {
@@ -152,7 +152,7 @@ func TestSignalEndsTheDemoEarlyWithWhatWasSeen(t *testing.T) {
 	noneLeft(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	out := &stopWriter{until: regexp.MustCompile("had [1-9]"), stop: cancel} // a frame of the live view
+	out := &stopWriter{until: regexp.MustCompile("acquired [1-9]"), stop: cancel} // a frame of the live view
 	live := wide
 	live.live = true
 	if err := run(ctx, config{duration: time.Minute, workers: 4, look: live}, out); err != nil {
@@ -171,7 +171,7 @@ func TestDemoWithoutAQuorumNamesTheNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodes.stop(0)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // in place of readyBound
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // instead of readyBound
 	defer cancel()
 	err = run(ctx, config{duration: time.Second, workers: 1, nodes: nodes.endpoints}, &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), "no quorum of nodes answered") || !strings.Contains(err.Error(), nodes.endpoints[0]) {

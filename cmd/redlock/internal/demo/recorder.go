@@ -11,33 +11,35 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// hold is one worker's time with the lock: [began, ended) since the start of the run, on the clock of this process.
+// hold is one worker's time with the lock: [began, ended) since the start of the run, by the clock
+// of this process.
 type hold struct {
 	worker int           // from 1
 	asked  time.Duration // read right before Lock was called
 	began  time.Duration // read right after Lock returned
-	ended  time.Duration // read right before it was released; the end of its validity where it was lost
-	lost   bool
+	// read right before the release; the end of the validity if the lock was lost
+	ended time.Duration
+	lost  bool
 }
 
 func (h hold) waited() time.Duration { return h.began - h.asked }
 
-// wait is a worker that has not got the lock yet.
+// wait is a worker that is waiting for the lock.
 type wait struct {
 	worker int
 	asked  time.Duration
 }
 
-// stoppage is the story of the holder that is stopped. What has not happened yet is zero.
+// stoppage is the story of the stopped holder. What has not happened yet is zero.
 type stoppage struct {
 	worker int
 	token  int64
 	began  time.Duration
-	lost   time.Duration // end of its validity
-	wrote  time.Duration // with the token
-	seen   int64         // the largest token that the store had seen by then
-	passed bool          // the store took it
-	err    error         // what the lock said when its holder looked at last
+	lost   time.Duration // when the validity ended
+	wrote  time.Duration // when it wrote with its token
+	seen   int64         // the largest token that the store had seen before
+	passed bool          // the store accepted the write
+	err    error         // what the lock said when its holder finally checked
 }
 
 // event is something worth a line.
@@ -52,29 +54,29 @@ func (e event) line() string { return fmt.Sprintf("%7s  %s", showSeconds(e.at), 
 type trace struct {
 	workers, nodes int
 	elapsed        time.Duration
-	holds          []hold // by their beginning; those that go on end now
+	holds          []hold // sorted by begin; those still held end now
 	waiting        []wait
 	changes        []change
 	stop           stoppage
 	events         []event
-	lost           int      // holds, but for that of the stopped worker
-	wronged        int      // writes of a holder that the store refused
+	lost           int      // holds, except that of the stopped worker
+	wronged        int      // writes of a holder that the store rejected
 	unconfirmed    int      // releases that no quorum confirmed
 	failed         int      // anything else
-	errors         []string // the first of those
+	errors         []string // the first of the failures
 }
 
-// maxErrorTexts bounds the errors that are shown in full; the others are only counted.
+// maxErrorTexts bounds the errors shown in full; the rest is only counted.
 const maxErrorTexts = 3
 
-// recorder takes down what the workers do. Its methods may be called from any goroutine.
+// recorder records what the workers do. Its methods may be called from any goroutine.
 type recorder struct {
 	clock clock.Clock
 	start clock.Instant
-	tell  func(event) // of each event, in order; may be nil
+	tell  func(event) // gets each event, in order; may be nil
 
 	mu      sync.Mutex   // guards the fields below, and calling tell
-	past    trace        // holds that have ended only, in that order
+	past    trace        // only holds that have ended, in that order
 	current map[int]hold // by worker
 	asked   map[int]time.Duration
 }
@@ -97,7 +99,7 @@ func (r *recorder) asks(worker int) {
 	r.asked[worker] = now
 }
 
-// begins records that it has got the lock, and returns when.
+// begins records that the worker has acquired the lock, and returns when.
 func (r *recorder) begins(worker int) (began time.Duration) {
 	began = r.elapsed()
 	r.mu.Lock()
@@ -111,7 +113,7 @@ func (r *recorder) begins(worker int) (began time.Duration) {
 	return began
 }
 
-// succeededLocked reports whether somebody had the lock after the stopped worker lost it.
+// succeededLocked reports whether somebody held the lock after the stopped worker lost it.
 func (r *recorder) succeededLocked() bool {
 	return slices.ContainsFunc(r.past.holds, func(h hold) bool { return h.began >= r.past.stop.lost })
 }
@@ -140,27 +142,27 @@ func (r *recorder) stopped(worker int, token int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.past.stop = stoppage{worker: worker, token: token, began: now}
-	r.noteLocked(now, fmt.Sprintf("worker %d has the lock, and is stopped: asleep, and cut off from all nodes", worker))
+	r.noteLocked(now, fmt.Sprintf("worker %d has the lock and is stopped: asleep, and cut off from all nodes", worker))
 }
 
-// wroteLate records what the store said to the write of the stopped worker, and then the lock.
+// wroteLate records how the store answered the write of the stopped worker, and then the lock.
 func (r *recorder) wroteLate(seen int64, passed bool, err error) {
 	now := r.elapsed()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	stop := &r.past.stop
 	stop.wrote, stop.seen, stop.passed, stop.err = now, seen, passed, err
-	r.noteLocked(now, fmt.Sprintf("worker %d wakes, and writes with its old token: %s", stop.worker, answerText(passed)))
+	r.noteLocked(now, fmt.Sprintf("worker %d wakes up and writes with its old token: %s", stop.worker, answerText(passed)))
 }
 
 func answerText(passed bool) string {
 	if passed {
-		return "TAKEN"
+		return "ACCEPTED"
 	}
-	return "REFUSED"
+	return "REJECTED"
 }
 
-// changed records a node that was stopped or came back.
+// changed records a node that was stopped or restarted.
 func (r *recorder) changed(c change, endpoint string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,22 +170,22 @@ func (r *recorder) changed(c change, endpoint string) {
 	r.noteLocked(c.at, changeText(c, endpoint))
 }
 
-// wronged records that the store refused the write of a worker that held the lock.
+// wronged records that the store rejected the write of a worker that held the lock.
 func (r *recorder) wronged() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.past.wronged++
 }
 
-// unconfirmed records a release that no quorum confirmed. It happens to a lock that had just the votes it needed when a node
-// that gave one of them stops before the release, and where nodes are too slow.
+// unconfirmed records a release that no quorum confirmed. It happens if a lock had just enough
+// votes and a node that gave one stops before the release, or if nodes are too slow.
 func (r *recorder) unconfirmed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.past.unconfirmed++
 }
 
-// failed records what should not have happened. The worker does not wait any more.
+// failed records an unexpected error. The worker no longer waits.
 func (r *recorder) failed(worker int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

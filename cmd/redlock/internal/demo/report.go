@@ -10,26 +10,26 @@ import (
 var (
 	errOverlap         = errors.New("a lock had two holders at once")
 	errNothingAcquired = errors.New("no lock was acquired")
-	errStalePassed     = errors.New("the store took a write with a stale token")
-	errWronged         = errors.New("the store refused a write of the lock's holder")
+	errStalePassed     = errors.New("the store accepted a write with a stale token")
+	errWronged         = errors.New("the store rejected a write of the lock's holder")
 	errNotLost         = errors.New("the stopped holder did not lose the lock")
-	errNoLateWrite     = errors.New("the late write of a stopped holder did not come about")
+	errNoLateWrite     = errors.New("the stopped holder never made its late write")
 )
 
-// report is what came of a demo.
+// report is the result of a demo.
 type report struct {
 	trace
 	embedded    bool
 	interrupted bool
 	ttl         time.Duration
-	handedOver  uint64 // by all Lockers
+	handedOver  uint64 // summed over all Lockers
 	polls       uint64
 	phases      []phase
 	inTurn      int
 	overlaps    []overlap
 }
 
-// newReport judges a trace that has ended.
+// newReport judges a finished trace.
 func newReport(t trace) report {
 	return report{
 		trace: t, phases: splitPhases(t.changes, t.elapsed, t.nodes),
@@ -37,7 +37,7 @@ func newReport(t trace) report {
 	}
 }
 
-// add counts what one Locker did.
+// add adds the counts of one Locker.
 func (r *report) add(s redlock.Stats) {
 	r.handedOver += s.HandedOver
 	r.polls += s.Polls
@@ -54,7 +54,7 @@ func (r *report) fewest() phase {
 	return least
 }
 
-// successor returns who got the lock after the stopped worker had lost it.
+// successor returns the hold that followed when the stopped worker had lost the lock.
 func (r *report) successor() (next hold, found bool) {
 	for _, h := range r.holds {
 		if r.stop.lost > 0 && h.worker != r.stop.worker && h.began >= r.stop.lost {
@@ -64,10 +64,12 @@ func (r *report) successor() (next hold, found bool) {
 	return hold{}, false
 }
 
-// calm reports whether no worker met anything that it should not have. A release that was not confirmed is told apart.
+// calm reports whether no worker met an unexpected error. Unconfirmed releases are reported
+// separately.
 func (r *report) calm() bool { return r.failed+r.lost+r.wronged == 0 }
 
-// err is the verdict: nil where all went as it should. A demo that was ended early is not blamed for what it did not come to.
+// err is the verdict: nil if all went as it should. A demo that was ended early is not blamed for
+// what it did not get to.
 func (r *report) err() error {
 	stop := &r.stop
 	switch {

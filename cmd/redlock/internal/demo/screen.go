@@ -10,14 +10,14 @@ import (
 	"golang.org/x/term"
 )
 
-// look is how the output looks.
+// look describes how the output looks.
 type look struct {
 	size  func() (width, height int) // in columns and lines
 	color bool
-	live  bool // the state is drawn while the demo runs
+	live  bool // draw the state while the demo runs
 }
 
-// What is sent to the terminal. The live view has the alternate screen to itself, so that nothing of it stays behind.
+// Escape sequences. The live view uses the alternate screen, so it leaves nothing behind.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[2J" // alternate screen, no cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -37,13 +37,13 @@ const (
 	yellow style = "33"
 )
 
-// Where there is no terminal to ask.
+// Without a terminal to ask.
 const (
 	usualWidth  = 80
 	usualHeight = 24
 )
 
-// lookOf returns the look of what is written to w.
+// lookOf returns the look of output to w.
 func lookOf(w io.Writer) look {
 	file, ok := w.(*os.File)
 	terminal := ok && term.IsTerminal(int(file.Fd()))
@@ -61,7 +61,8 @@ func lookOf(w io.Writer) look {
 	return l
 }
 
-// chooseLook decides by what the environment says. The console of Windows is not known to understand the sequences above.
+// chooseLook decides by the environment. The Windows console is not known to understand the
+// sequences above.
 func chooseLook(terminal bool, system string, getenv func(string) string) look {
 	width, err := strconv.Atoi(getenv("COLUMNS"))
 	if err != nil || width <= 0 {
@@ -97,8 +98,9 @@ func drawLine(line []span, width int, color bool) string {
 	return b.String()
 }
 
-// drawFrame returns what draws the lines over the last frame: every line is overwritten and its rest cleared, so nothing
-// flickers. What does not fit on the screen is left out at the bottom.
+// drawFrame returns the output that draws lines over the previous frame. It overwrites each line
+// and clears the rest of it, so nothing flickers. Lines that do not fit on the screen are cut off
+// at the bottom.
 func drawFrame(lines [][]span, width, height int, color bool) string {
 	var b strings.Builder
 	b.WriteString(cursorHome)
@@ -113,7 +115,8 @@ func drawFrame(lines [][]span, width, height int, color bool) string {
 	return b.String()
 }
 
-// wrapText breaks a text into lines of at most width columns, at spaces. A longer word has a line of its own.
+// wrapText wraps a text at spaces into lines of at most width columns. A longer word has a line of
+// its own.
 func wrapText(text []span, width int) (lines [][]span) {
 	var line []span
 	used := 0

@@ -83,7 +83,7 @@ func TestLiveViewDrawsPictureAndEvents(t *testing.T) {
 	tr := story()
 	tr.events = []event{{time.Second, "node 2 stopped"}}
 	frame := drawFrame(v.lines(tr, 80), 80, 24, false)
-	for _, want := range []string{"2.0 of 4.0 s, had 5 times", "   worker 3  ", "nodes up  5555", "  1.0 s  node 2 stopped"} {
+	for _, want := range []string{"2.0 of 4.0 s, acquired 5 times", "   worker 3  ", "nodes up  5555", "  1.0 s  node 2 stopped"} {
 		if !strings.Contains(frame, want) {
 			t.Errorf("got %q, want %q in it", frame, want)
 		}
@@ -101,7 +101,7 @@ func TestLiveViewGivesTheScreenBack(t *testing.T) {
 	}
 }
 
-func TestBufferIsNoTerminal(t *testing.T) {
+func TestBufferIsNotATerminal(t *testing.T) {
 	if got := lookOf(&bytes.Buffer{}); got.live || got.color {
 		t.Errorf("got live %v, color %v", got.live, got.color)
 	}

@@ -2,7 +2,7 @@ package demo
 
 import "testing"
 
-func TestStoreRefusesWhatIsBehindTheLargestToken(t *testing.T) {
+func TestStoreRejectsTokensBelowTheLargest(t *testing.T) {
 	s := &store{}
 	for i, c := range []struct {
 		token, seen int64
@@ -13,7 +13,7 @@ func TestStoreRefusesWhatIsBehindTheLargestToken(t *testing.T) {
 		{12, 10, true},
 		{11, 12, false},
 		{10, 12, false},
-		{12, 12, true}, // what was refused has left nothing
+		{12, 12, true}, // rejected writes leave no trace
 	} {
 		if seen, passed := s.write(c.token); seen != c.seen || passed != c.passed {
 			t.Errorf("write %d with %d: got %d, %v, want %d, %v", i+1, c.token, seen, passed, c.seen, c.passed)

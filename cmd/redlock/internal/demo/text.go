@@ -46,19 +46,21 @@ func (r *report) text(l look) string {
 }
 
 func (r *report) contention() topic {
-	all := r.phases[0] // until a node is stopped, or a holder
+	all := r.phases[0] // until a node or a holder is stopped
 	if r.stop.worker != 0 {
 		all.to = min(all.to, r.stop.began)
 	}
 	return topic{"contention", plainSpan(fmt.Sprintf(
-		"%s wait for one lock, and a release hands it to the one who has waited longest: had %s, %d of them in turn, with %s and %s. With all nodes up, %s.",
+		"%s wait for one lock, and a release hands it to the worker that has waited longest: "+
+			"acquired %s, %d of them in turn, with %s and %s. With all nodes up, %s.",
 		cli.Plural(r.workers, "worker"), cli.Plural(len(r.holds), "time"), r.inTurn,
 		cli.Plural(int(r.handedOver), "hand-over"), cli.Plural(int(r.polls), "poll"), waitsText(waitsOf(r.holds, 0, all.to)),
 	))}
 }
 
 func waitsText(ws waits) string {
-	return fmt.Sprintf("wait: mean %s, p99 %s, max %s", showDuration(ws.mean()), showDuration(ws.percentile(99)), showDuration(ws.percentile(100)))
+	return fmt.Sprintf("wait: mean %s, p99 %s, max %s",
+		showDuration(ws.mean()), showDuration(ws.percentile(99)), showDuration(ws.percentile(100)))
 }
 
 func (r *report) minority() topic {
@@ -76,10 +78,10 @@ func (r *report) minority() topic {
 	switch {
 	case !r.calm():
 		noticed = "and the errors are below"
-	case r.unconfirmed > 0: // the lock was free again all the same, or at the end of its TTL
+	case r.unconfirmed > 0: // the lock was free all the same, or at the end of its TTL
 		noticed = fmt.Sprintf("and the only error was %s that no quorum confirmed", cli.Plural(r.unconfirmed, "release"))
 	}
-	return topic{heading, plainSpan(fmt.Sprintf("%s of %s nodes were away from %s to %s: had %s meanwhile, %s. %s.",
+	return topic{heading, plainSpan(fmt.Sprintf("%s of %s nodes were away from %s to %s: acquired %s meanwhile, %s. %s.",
 		capital(number(gone)), number(r.nodes), showSeconds(least.from), showSeconds(least.to), cli.Plural(len(ws), "time"), noticed, capital(waitsText(ws))))}
 }
 
@@ -97,7 +99,8 @@ func (r *report) stoppedHolder() topic {
 			stop.worker, showSeconds(stop.began), showSeconds(stop.lost)))}
 	}
 	return topic{heading, plainSpan(fmt.Sprintf(
-		"Worker %d had the lock and was stopped at %s, with no renewal any more: lost at %s (TTL %s), and worker %d had it %s later.",
+		"Worker %d had the lock and was stopped at %s, so it was no longer renewed: "+
+			"lost at %s (TTL %s), and worker %d had it %s later.",
 		stop.worker, showSeconds(stop.began), showSeconds(stop.lost), showDuration(r.ttl), next.worker, showDuration(next.began-stop.lost)))}
 }
 
@@ -112,7 +115,7 @@ func (r *report) fencing() topic {
 		answer.style = red
 	}
 	return topic{heading, []span{
-		{fmt.Sprintf("Worker %d woke at %s and wrote, not knowing of it:", stop.worker, showSeconds(stop.wrote)), ""},
+		{fmt.Sprintf("Worker %d woke up at %s and wrote, unaware of that:", stop.worker, showSeconds(stop.wrote)), ""},
 		answer,
 		{fmt.Sprintf("by the store. The token was %d; the store had seen %d.", stop.token, stop.seen), ""},
 	}}
@@ -120,7 +123,8 @@ func (r *report) fencing() topic {
 
 func (r *report) exclusion() topic {
 	if n := len(r.overlaps); n > 0 {
-		return topic{"exclusion", []span{{fmt.Sprintf("BROKEN: %s among %s.", cli.Plural(n, "overlap"), cli.Plural(len(r.holds), "hold")), red}}}
+		text := fmt.Sprintf("BROKEN: %s among %s.", cli.Plural(n, "overlap"), cli.Plural(len(r.holds), "hold"))
+		return topic{"exclusion", []span{{text, red}}}
 	}
 	if len(r.holds) == 0 {
 		return topic{"exclusion", plainSpan("Nobody ever held the lock.")}
@@ -131,12 +135,12 @@ func (r *report) exclusion() topic {
 	}}
 }
 
-// faults has a line for everything that should not have been.
+// faults has a line for everything that went wrong.
 func (r *report) faults() (lines [][]span) {
 	add := func(format string, args ...any) { lines = append(lines, []span{{fmt.Sprintf(format, args...), red}}) }
 	for _, c := range r.changes {
 		if c.err != nil {
-			add("node %d could not be brought back: %v", c.node+1, c.err)
+			add("node %d could not be restarted: %v", c.node+1, c.err)
 		}
 	}
 	for _, counted := range []struct {
@@ -144,7 +148,7 @@ func (r *report) faults() (lines [][]span) {
 		what string
 	}{
 		{r.lost, "lost while held, without being stopped"},
-		{r.wronged, "refused by the store while held"},
+		{r.wronged, "rejected by the store while held"},
 	} {
 		if counted.n > 0 {
 			add("%s %s", cli.Plural(counted.n, "time"), counted.what)
@@ -169,10 +173,10 @@ func (r *report) faults() (lines [][]span) {
 
 func plainSpan(text string) []span { return []span{{text, ""}} }
 
-// showSeconds is a moment of the run: "3.0 s".
+// showSeconds formats a moment of the run: "3.0 s".
 func showSeconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// showDuration is a short time: "12.3 ms", "1.98 s".
+// showDuration formats a short time: "12.3 ms", "1.98 s".
 func showDuration(d time.Duration) string {
 	switch {
 	case d < 100*time.Millisecond:
@@ -184,7 +188,7 @@ func showDuration(d time.Duration) string {
 	}
 }
 
-// number writes small numbers out.
+// number spells out small numbers.
 func number(n int) string {
 	words := []string{"none", "one", "two", "three", "four", "five"}
 	if n < len(words) {

@@ -11,7 +11,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// wide is a plain look in which no sentence is broken.
+// wide is a plain look that wraps no sentence.
 var wide = look{size: func() (int, int) { return 400, 50 }}
 
 func reportOf(harm func(*trace)) report {
@@ -32,12 +32,12 @@ func TestReportSaysWhatIsSeen(t *testing.T) {
 	}
 	got := r.text(wide)
 	for _, want := range []string{
-		"contention      3 workers wait for one lock, and a release hands it to the one who has waited longest: had 5 times, 5 of them in turn, " +
+		"contention      3 workers wait for one lock, and a release hands it to the worker that has waited longest: acquired 5 times, 5 of them in turn, " +
 			"with 4 hand-overs and 1 poll. With all nodes up, wait: mean 150 ms, p99 300 ms, max 300 ms.\n",
-		"dead minority   Two of five nodes were away from 0.6 s to 0.8 s: had 0 times meanwhile, and no worker met an error.",
-		"stopped holder  Worker 2 had the lock and was stopped at 1.1 s, with no renewal any more: lost at 1.4 s (TTL 400 ms), " +
+		"dead minority   Two of five nodes were away from 0.6 s to 0.8 s: acquired 0 times meanwhile, and no worker met an error.",
+		"stopped holder  Worker 2 had the lock and was stopped at 1.1 s, so it was no longer renewed: lost at 1.4 s (TTL 400 ms), " +
 			"and worker 1 had it 50.0 ms later.\n",
-		"fencing         Worker 2 woke at 1.6 s and wrote, not knowing of it: REFUSED by the store. The token was 41; the store had seen 43.\n",
+		"fencing         Worker 2 woke up at 1.6 s and wrote, unaware of that: REJECTED by the store. The token was 41; the store had seen 43.\n",
 		"exclusion       No two holds overlap: the times of all 5 are compared, and drawn here.\n",
 	} {
 		if !strings.Contains(got, want) {
@@ -62,14 +62,14 @@ func TestReportKeepsToTheWidth(t *testing.T) {
 	}
 }
 
-func TestReportIsColouredOnlyWhereItMayBe(t *testing.T) {
+func TestReportIsColouredOnlyIfAllowed(t *testing.T) {
 	r := reportOf(nil)
 	if got := r.text(wide); strings.Contains(got, "\x1b") {
 		t.Errorf("got escape sequences in %q", got)
 	}
 	coloured := wide
 	coloured.color = true
-	if got := r.text(coloured); !strings.Contains(got, "\x1b[32mREFUSED\x1b[0m") {
+	if got := r.text(coloured); !strings.Contains(got, "\x1b[32mREJECTED\x1b[0m") {
 		t.Errorf("got %q, want the answer in green", got)
 	}
 }
@@ -83,8 +83,8 @@ func TestWhatIsWrongFailsAndIsShown(t *testing.T) {
 	}{
 		{"overlap", func(t *trace) { t.holds[2].began -= 8 * ms }, errOverlap, "overlap: worker 3 began 8ms before worker 2 ended, at 0.5 s\n"},
 		{"overlap with a lost lock", func(t *trace) { t.holds[4].began = 1399 * ms }, errOverlap, "BROKEN: 1 overlap among 5 holds."},
-		{"stale write taken", func(t *trace) { t.stop.passed = true }, errStalePassed, ": TAKEN by the store."},
-		{"holder refused", func(t *trace) { t.wronged = 1 }, errWronged, "1 time refused by the store while held\n"},
+		{"stale write accepted", func(t *trace) { t.stop.passed = true }, errStalePassed, ": ACCEPTED by the store."},
+		{"holder rejected", func(t *trace) { t.wronged = 1 }, errWronged, "1 time rejected by the store while held\n"},
 		{"nothing", func(t *trace) { t.holds = nil }, errNothingAcquired, "Nobody ever held the lock."},
 		{"no loss", func(t *trace) { t.stop.err = nil }, errNotLost, ""},
 		{"released", func(t *trace) { t.stop.err = redlock.ErrReleased }, errNotLost, ""},
@@ -135,7 +135,7 @@ func TestNodeThatDidNotComeBackStaysAway(t *testing.T) {
 	if len(r.phases) != 2 || r.phases[1].up != 4 || r.phases[1].to != 2*time.Second {
 		t.Errorf("got %+v, want 4 nodes up until the end", r.phases)
 	}
-	if got := r.text(wide); !strings.Contains(got, "node 1 could not be brought back: address in use") {
+	if got := r.text(wide); !strings.Contains(got, "node 1 could not be restarted: address in use") {
 		t.Errorf("got\n%s\nwant why the node is away", got)
 	}
 }

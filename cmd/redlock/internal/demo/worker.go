@@ -11,8 +11,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// worker acquires the lock again and again until its context ends: for a moment each, in which it writes to the store. It is
-// a goroutine of its own, and has a Locker of its own, as a process would.
+// worker acquires the lock again and again until its context ends, each time for a moment in which
+// it writes to the store. It is a goroutine and has a Locker of its own, as a process would.
 type worker struct {
 	number int // from 1
 	config *config
@@ -23,11 +23,11 @@ type worker struct {
 	record *recorder
 }
 
-// stopOrder stops whoever is the first to get the lock from a moment on, and nobody else.
+// stopOrder stops the first worker that gets the lock after a given moment, and no other.
 type stopOrder struct {
 	at    time.Duration // since the start
 	taken atomic.Bool
-	done  chan struct{} // closed when the stopped one has written
+	done  chan struct{} // closed when the stopped worker has written
 }
 
 func (o *stopOrder) take(now time.Duration) bool {
@@ -45,7 +45,8 @@ func (w *worker) work(ctx context.Context) {
 	w.record.asks(w.number)
 	lock, err := w.locker.Lock(ctx, lockName)
 	if err != nil {
-		if ctx.Err() == nil { // otherwise the end of the demo cut it short, which says nothing
+		// otherwise it was cut short by the end of the demo, which says nothing
+		if ctx.Err() == nil {
 			w.record.failed(w.number, err)
 		}
 		return
@@ -61,7 +62,8 @@ func (w *worker) work(ctx context.Context) {
 	}
 }
 
-// use is the work that the lock protects. It ends when it is done, when the lock is lost, or with the demo.
+// use is the work that the lock protects. It ends when it is done, when the lock is lost, or with
+// the demo.
 func (w *worker) use(ctx context.Context, lock *redlock.Lock) {
 	shortest, longest := w.config.holds()
 	timer := time.NewTimer(shortest + rand.N(longest-shortest))
@@ -74,7 +76,7 @@ func (w *worker) use(ctx context.Context, lock *redlock.Lock) {
 	w.release(ctx, lock)
 }
 
-// release records the end of the hold, and releases the lock where it is not lost.
+// release records the end of the hold, and releases the lock unless it is lost.
 func (w *worker) release(ctx context.Context, lock *redlock.Lock) {
 	if w.recordEnd(lock) {
 		return
@@ -88,10 +90,12 @@ func (w *worker) release(ctx context.Context, lock *redlock.Lock) {
 	}
 }
 
-// recordEnd records that the hold ends now, or ended when the lock was lost, and reports whether it was.
+// recordEnd records that the hold ends now, or ended when the lock was lost, and reports whether it
+// was lost.
 func (w *worker) recordEnd(lock *redlock.Lock) (lost bool) {
 	ended := w.record.elapsed()
-	left := lock.Remaining() // read after the clock: with validity left now, the lock was held then
+	// read after the clock: if validity is left now, the lock was held then
+	left := lock.Remaining()
 	if lost = left <= 0; lost {
 		ended = endOfLost(w.record.elapsed(), left)
 	}
@@ -99,12 +103,13 @@ func (w *worker) recordEnd(lock *redlock.Lock) (lost bool) {
 	return lost
 }
 
-// endOfLost returns when the validity of a lost lock ended, which may be long before its holder noticed. Left is what
-// Lock.Remaining said before now: zero or less.
+// endOfLost returns when the validity of a lost lock ended, which may be long before its holder
+// noticed. Left is an earlier result of Lock.Remaining: zero or less.
 func endOfLost(now, left time.Duration) time.Duration { return now + left }
 
-// stop is what a process goes through that is stopped while it holds the lock: it cannot renew it, and does not see that it loses it. When
-// it goes on, it writes first and looks at the lock after that, too late.
+// stop is what happens to a process that is stopped while it holds the lock: it cannot renew the
+// lock, and does not see that it loses it. When it continues, it writes first and checks the lock
+// after that, too late.
 func (w *worker) stop(ctx context.Context, lock *redlock.Lock) {
 	w.record.stopped(w.number, lock.Fence())
 	w.cable.unplug()
@@ -118,7 +123,7 @@ func (w *worker) stop(ctx context.Context, lock *redlock.Lock) {
 		_ = lock.Unlock(ctx) //nolint:errcheck // the demo was ended early; the lock ends by itself
 		return
 	}
-	// It sleeps on until others have worked in its place.
+	// Sleep on until others have worked in its place.
 	if !sleep(ctx, w.config.ttl()/2) {
 		return
 	}

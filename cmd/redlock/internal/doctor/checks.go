@@ -7,36 +7,38 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/pool"
 )
 
-// severity is how bad a finding is.
+// severity says how bad a finding is.
 type severity string
 
 const (
-	severe  severity = "error"   // the vote does not count, or must not be relied on
+	severe  severity = "error"   // the vote does not count, or cannot be relied on
 	warning severity = "warning" // it works today
 	note    severity = "note"    // good to know
 )
 
-// finding is something about a master, or about all of them, that somebody should know. Its field names are documented
+// finding is something to know about a master, or about all of them. Its field names are documented
 // (docs/command.md).
 type finding struct {
 	Severity severity `json:"severity"`
-	Check    string   `json:"check"` // a word that does not change
+	Check    string   `json:"check"` // a word that never changes
 	What     string   `json:"what"`
 	Why      string   `json:"why"`
 	Do       string   `json:"do"`
 }
 
-// limits are what the masters are held against.
+// limits are what the masters are measured against.
 type limits struct {
 	ttl    time.Duration
 	maxTTL time.Duration
-	strict bool // nobody makes a new cluster vote but redlock init
+	strict bool // only redlock init makes a new cluster vote
 }
 
-// nodeTimeout is how long a lock with the TTL waits for a master, unless told otherwise: see redlock.WithNodeTimeout.
+// nodeTimeout is how long a lock with this TTL waits for a master by default: see
+// redlock.WithNodeTimeout.
 func (l limits) nodeTimeout() time.Duration {
 	return min(max(l.ttl/20, 20*time.Millisecond), 500*time.Millisecond)
 }
@@ -65,48 +67,52 @@ func (f *facts) check(l limits) (found []finding) {
 	return found
 }
 
-// adder adds a finding. What is a format for the arguments.
+// adder adds a finding. The format what takes the arguments.
 type adder func(s severity, check, why, do, what string, args ...any)
 
-// checkConnection tells why there is no connection.
+// checkConnection explains why there is no connection.
 func (f *facts) checkConnection() finding {
-	words := strings.TrimPrefix(f.err.Error(), pool.ErrRefused.Error()+": ")
+	reason := cli.Reason(f.err, pool.ErrRefused)
 	switch {
 	case errors.Is(f.err, pool.ErrReplica):
 		return finding{
-			severe, "replica", words,
-			"a replica has no vote of its own: it repeats its master's, later", "give the endpoint of an independent master",
+			severe, "replica", reason,
+			"a replica has no vote of its own: it repeats its master's, later",
+			"give the endpoint of an independent master",
 		}
 	case errors.Is(f.err, pool.ErrClusterMode):
 		return finding{
-			severe, "mode", words,
-			"it may hand the key to another server, or fail over, and forget it", "use a server of its own with cluster-enabled no",
+			severe, "mode", reason,
+			"a cluster may move the key to another server, or fail over and forget it",
+			"use a standalone server, with cluster-enabled no",
 		}
 	case errors.Is(f.err, pool.ErrSentinelMode):
 		return finding{
-			severe, "mode", words,
-			"a Sentinel stores no keys", "give the endpoint of an independent master, not of what watches it",
+			severe, "mode", reason, "a Sentinel stores no keys",
+			"give the endpoint of an independent master, not that of its monitor",
 		}
 	case errors.Is(f.err, pool.ErrNoScripts):
 		return finding{
-			severe, "scripts", words,
-			"locks are renewed and released by scripts: what it granted would stay until its TTL",
-			"allow EVALSHA, EVAL and SCRIPT LOAD to the user (docs/operations.md); where the server has no Lua, switch it on, or use another server",
+			severe, "scripts", reason,
+			"scripts renew and release locks: what this server grants would stay until its TTL ends",
+			"allow EVALSHA, EVAL and SCRIPT LOAD to the user (docs/operations.md); if the server has no Lua, enable it or use another server",
 		}
 	case errors.Is(f.err, pool.ErrAuth):
 		return finding{
-			severe, "password", "password or user are wrong or missing: " + strings.TrimPrefix(words, pool.ErrAuth.Error()+": "),
-			"a master that does not let us in has no vote", "correct user and password in the endpoint, or at the server (ACL LIST)",
+			severe, "password", "user or password is wrong or missing: " + cli.Reason(f.err, pool.ErrAuth),
+			"a master that rejects us has no vote",
+			"correct user and password in the endpoint, or at the server (ACL LIST)",
 		}
 	default:
 		return finding{
-			severe, "unreachable", "it does not answer: " + words, "a master that does not answer has no vote; a majority must answer",
-			"check that it runs, its address, and the network between",
+			severe, "unreachable", "it does not answer: " + reason,
+			"a master that does not answer has no vote; a majority must answer",
+			"check that it runs, its address, and the network in between",
 		}
 	}
 }
 
-// checkMemory tells whether keys may be evicted or refused for want of memory.
+// checkMemory tells whether keys may be evicted, or refused because memory is full.
 func (f *facts) checkMemory(add adder) {
 	limit, err := strconv.ParseUint(f.info["maxmemory"], 10, 64)
 	if err != nil || limit == 0 {
@@ -114,12 +120,12 @@ func (f *facts) checkMemory(add adder) {
 	}
 	policy := f.info["maxmemory_policy"]
 	if policy != "noeviction" {
-		add(severe, "eviction", "an evicted lock is a lock that two can hold", "CONFIG SET maxmemory-policy noeviction, and keep room",
+		add(severe, "eviction", "an evicted lock can get a second holder", "CONFIG SET maxmemory-policy noeviction, and keep memory free",
 			"maxmemory is %d bytes and maxmemory-policy is %s", limit, policy)
 		return
 	}
 	if used, err := strconv.ParseUint(f.info["used_memory"], 10, 64); err == nil && used > limit/10*9 {
-		add(warning, "memory", "a full master refuses every lock (OOM)", "raise maxmemory, or move what else is stored there",
+		add(warning, "memory", "a full master refuses every lock (OOM)", "raise maxmemory, or move other data elsewhere",
 			"%d of %d bytes of maxmemory are used", used, limit)
 	}
 }
@@ -127,38 +133,44 @@ func (f *facts) checkMemory(add adder) {
 // checkPersistence tells what a restart forgets.
 func (f *facts) checkPersistence(add adder, l limits) {
 	if status := f.info["rdb_last_bgsave_status"]; status != "" && status != "ok" {
-		add(warning, "save", "a master that cannot save refuses writes (MISCONF), unless stop-writes-on-bgsave-error is no", "look into its log; free its disk",
-			"its last snapshot failed")
+		add(warning, "save", "a master that cannot save refuses writes (MISCONF), unless stop-writes-on-bgsave-error is no",
+			"check its log; free disk space", "its last snapshot failed")
 	}
 	appendonly, fsync, onRewrite := f.config["appendonly"], f.config["appendfsync"], f.config["no-appendfsync-on-rewrite"]
-	do := fmt.Sprintf("restart one master at a time and wait %v between two; "+
-		"or appendonly yes with appendfsync always and no-appendfsync-on-rewrite no, which forgets nothing", l.maxTTL)
+	do := fmt.Sprintf("restart one master at a time and wait %v between restarts; "+
+		"or set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no: then it forgets nothing", l.maxTTL)
+	quarantine := fmt.Sprintf("clients quarantine the master for %v after a restart", l.maxTTL)
 	switch {
-	case f.durable || f.denied["CONFIG GET"] != nil: // the latter is told once, with the other commands
+	// the latter is reported once, with the other commands
+	case f.durable || f.denied["CONFIG GET"] != nil:
 	case appendonly == "yes" && fsync == "always":
-		add(note, "persistence", fmt.Sprintf("a crash during a rewrite forgets what was not written yet; clients quarantine the master for %v after any restart", l.maxTTL),
-			"set no-appendfsync-on-rewrite no: then it forgets nothing, and votes at once after a restart", "no-appendfsync-on-rewrite is %s", onRewrite)
+		add(note, "persistence", "a crash during a rewrite forgets what was not written yet; "+quarantine,
+			"set no-appendfsync-on-rewrite no: then it forgets nothing, and votes at once after a restart",
+			"no-appendfsync-on-rewrite is %s", onRewrite)
 	case appendonly == "yes":
-		add(note, "persistence", fmt.Sprintf("a crash forgets what was not written yet; clients quarantine the master for %v after a restart", l.maxTTL), do,
+		add(note, "persistence", "a crash forgets what was not written yet; "+quarantine, do,
 			"appendonly is yes, with appendfsync %s", fsync)
 	case f.config["save"] != "":
-		add(note, "persistence", fmt.Sprintf("a restart forgets all since the last snapshot; clients quarantine the master for %v then", l.maxTTL), do,
+		add(note, "persistence", "a restart forgets everything since the last snapshot; "+quarantine, do,
 			"it keeps snapshots only (appendonly is no)")
 	default:
-		add(note, "persistence", fmt.Sprintf("a restart forgets all locks; clients quarantine the master for %v then. If all masters can restart at once, use QuarantineStrict", l.maxTTL), do,
+		add(note, "persistence",
+			"a restart forgets all locks; "+quarantine+". If all masters can restart at once, use QuarantineStrict", do,
 			"no persistence: appendonly is no, and save is empty")
 	}
 }
 
 // checkTime tells whether answers come in time, and whether the clock is right.
 func (f *facts) checkTime(add adder, l limits) {
-	slowWhy := "votes that come late do not count, and all take their time off the validity"
-	slowDo := "move it nearer; look for slow commands (SLOWLOG GET) and a busy machine; or use a larger TTL"
+	slowWhy := "late votes do not count, and every vote takes its time off the validity"
+	slowDo := "move it closer; check for slow commands (SLOWLOG GET) and a busy machine; or use a larger TTL"
 	switch timeout := l.nodeTimeout(); {
 	case f.roundTrip > timeout:
-		add(severe, "slow", slowWhy, slowDo, "a round trip takes %v; a lock with a TTL of %v waits %v for a master", roundTime(f.roundTrip), l.ttl, timeout)
+		add(severe, "slow", slowWhy, slowDo, "a round trip takes %v; a lock with a TTL of %v waits %v for a master",
+			roundTime(f.roundTrip), l.ttl, timeout)
 	case f.roundTrip > timeout/4 || f.slowest > timeout:
-		add(warning, "slow", slowWhy, slowDo, "a round trip takes %v, the slowest of %d took %v; a lock with a TTL of %v waits %v for a master",
+		add(warning, "slow", slowWhy, slowDo,
+			"a round trip takes %v, the slowest of %d took %v; a lock with a TTL of %v waits %v for a master",
 			roundTime(f.roundTrip), pings, roundTime(f.slowest), l.ttl, timeout)
 	}
 	if off := max(f.offset, -f.offset) - f.doubt; f.offsetOK && off > clockWarning {
@@ -166,39 +178,43 @@ func (f *facts) checkTime(add adder, l limits) {
 		if off > clockSevere {
 			level = severe
 		}
-		add(level, "clock", "keys expire by the clock of the master: when it is set right in one step, its locks end early, or late by as much",
-			"run NTP on the master (and here), so that the clock is slewed; set it once, while no locks are held",
+		add(level, "clock",
+			"keys expire by the clock of the master: if it is corrected in one step, its locks end that much early or late",
+			"run NTP on the master (and here), so that the clock is slewed; step it once, while no locks are held",
 			"its clock is %s", f.offsetText())
 	}
 }
+
+// rule is what allows a command.
+const rule = "allow it to the user (docs/operations.md has the rule)"
 
 // checkCommands tells which commands of a lock were refused.
 func (f *facts) checkCommands(add adder) {
 	for _, command := range []string{"SET", "GET", "DEL", "EVALSHA", "PING"} {
 		if err := f.denied[command]; err != nil {
-			add(severe, "permission", "no lock can be taken, renewed and released without it", "allow it to the user (docs/operations.md has the rule), or see to what the server says",
-				"%s is refused: %v", command, err)
+			add(severe, "permission", "without it, no lock can be acquired, renewed and released",
+				rule+", or fix what the server complains about", "%s is refused: %v", command, err)
 		}
 	}
 	if f.derived != nil && f.denied["GET"] == nil {
-		add(warning, "derived", "who waits for a lock polls, and has no place in the order; fencing tokens and Adopt fail",
+		add(warning, "derived", "waiters poll and are not ordered; fencing tokens and Adopt fail",
 			"allow the ~redquorum:… patterns to the user (docs/operations.md has the rule); start Dragonfly with --default_lua_flags=allow-undeclared-keys",
 			"keys that a script derives from its own are refused: %v", f.derived)
 	}
 	for _, command := range []struct{ name, without string }{
 		{"EVAL", "after SCRIPT FLUSH, locks cannot be released until the next connection"},
 		{"SCRIPT", "the first run of each script on a connection carries its text"},
-		{"CONFIG GET", "a durable master is quarantined like any; persistence was not checked"},
-		{"TIME", "no fencing, no place in the order for who waits, and no memory marker; its clock was not checked"},
+		{"CONFIG GET", "a durable master is quarantined like any other; persistence was not checked"},
+		{"TIME", "no fencing, no order among waiters, and no memory marker; its clock was not checked"},
 	} {
 		if err := f.denied[command.name]; err != nil {
-			add(note, "permission", command.without, "allow it to the user (docs/operations.md has the rule)", "%s is refused: %v", command.name, err)
+			add(note, "permission", command.without, rule, "%s is refused: %v", command.name, err)
 		}
 	}
 	for _, command := range []string{"PUBLISH", "SUBSCRIBE"} {
 		if err := f.denied[command]; err != nil {
-			add(note, "permission", "nobody can be woken by the master: who waits for a lock polls", "allow the command and the channels to the user, if you want it",
-				"%s is refused: %v", command, err)
+			add(note, "permission", "the master cannot wake waiters: they poll",
+				"allow the command and the channels to the user, if you want wake-ups", "%s is refused: %v", command, err)
 		}
 	}
 }
@@ -223,7 +239,7 @@ func before(text, separator string) string {
 	return head
 }
 
-// roundTime leaves three digits or so.
+// roundTime keeps about three digits.
 func roundTime(d time.Duration) time.Duration {
 	switch {
 	case d >= time.Second:

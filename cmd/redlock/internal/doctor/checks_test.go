@@ -9,7 +9,7 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// What no server here can be brought to.
+// Facts that no server in these tests can be made to show.
 func TestFindingsFromFacts(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -20,9 +20,25 @@ import (
 
 const (
 	dialTimeout = 2 * time.Second
-	// bound is for all questions to one master. Masters are asked side by side, so that it is for all of them too.
+	// bound limits all requests to one master. Masters are examined concurrently, so it is also the
+	// limit for all of them.
 	bound = 8 * time.Second
 )
+
+const long = `doctor examines everything that the vote of a master depends on: whether it is reachable and accepts
+our credentials, is an independent master, keeps what it stores, can prove that it forgot nothing,
+answers in time, and has the right time. It writes one key per master, redquorum:doctor:*, and
+deletes it. It gives a new master its memory marker, redquorum:memory, as any client does, and makes
+no master vote.
+
+Each finding has a severity. An error means that the vote of this master does not count or cannot be
+relied on, a warning that it works today, a note that it is good to know.
+
+Exit status: 0 if a majority of the masters has no error; 1 if not; 64 for a wrong command line.`
+
+const example = `  redlock doctor --nodes redis://a:6379,redis://b:6379,redis://c:6379
+  redlock doctor --nodes-file /etc/redlock/nodes --ttl 10s
+  redlock doctor --json | jq '.nodes[].findings[]'`
 
 // NewCommand returns `redlock doctor`.
 func NewCommand() *cobra.Command {
@@ -30,20 +46,10 @@ func NewCommand() *cobra.Command {
 	var ttl time.Duration
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "doctor [flags]",
-		Short: "Tell whether masters are fit for locks",
-		Long: `doctor asks every master what its vote depends on: whether it is there and lets us in, is a master of its own,
-keeps what it is given, can prove that it has forgotten nothing, answers in time, and has the right time. It writes one
-key per master, redquorum:doctor:*, and deletes it. It gives a new master its memory marker, redquorum:memory, as any
-client does, and makes none vote.
-
-Each finding has a severity: an error means that the vote of this master does not count or must not be relied on, a
-warning that it works today, a note that it is good to know.
-
-Exit status: 0 when a majority of the masters is without an error; 1 when it is not; 64 for a wrong command line.`,
-		Example: `  redlock doctor --nodes redis://a:6379,redis://b:6379,redis://c:6379
-  redlock doctor --nodes-file /etc/redlock/nodes --ttl 10s
-  redlock doctor --json | jq '.nodes[].findings[]'`,
+		Use:     "doctor [flags]",
+		Short:   "Tell whether masters are fit for locks",
+		Long:    long,
+		Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 { // not shown: it may be an endpoint with a password
 				return cli.Usagef("doctor takes no arguments; give the endpoints of masters to --nodes")
@@ -58,7 +64,10 @@ Exit status: 0 when a majority of the masters is without an error; 1 when it is 
 			if err != nil {
 				return err
 			}
-			d := &doctor{endpoints: endpoints, prefix: nodes.KeyPrefix, limits: limits{ttl, nodes.MaxTTL, nodes.Strict}, clock: clock.System()}
+			d := &doctor{
+				endpoints: endpoints, prefix: nodes.KeyPrefix,
+				limits: limits{ttl, nodes.MaxTTL, nodes.Strict}, clock: clock.System(),
+			}
 			report, err := d.examine(cmd.Context())
 			if err != nil {
 				return err
@@ -76,7 +85,7 @@ Exit status: 0 when a majority of the masters is without an error; 1 when it is 
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&ttl, "ttl", cli.DefaultTTL, "the TTL that locks are to have")
+	cmd.Flags().DurationVar(&ttl, "ttl", cli.DefaultTTL, "TTL of the locks; slowness is measured against it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	nodes.Add(cmd)
 	return cmd
@@ -90,21 +99,22 @@ type doctor struct {
 	clock clock.Clock
 }
 
-// examine asks all masters, side by side, and judges what they say. The error is that of an endpoint.
+// examine asks all masters concurrently and judges their answers. It returns an error only for an
+// endpoint that cannot be used.
 func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	nodes, err := d.dial()
 	defer closeAll(nodes)
 	if err != nil {
 		return diagnosis{}, err
 	}
-	// A Locker knows whose vote would not count, and why. It makes no new master vote: those who
-	// hold locks may rely on that.
-	locker, err := redlock.NewFromNodes(nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL), redlock.WithKeyPrefix(d.prefix),
-		redlock.WithQuarantine(redlock.QuarantineStrict))
+	// A Locker knows which votes would not count, and why. It makes no new master vote: clients
+	// that hold locks may rely on that.
+	locker, err := redlock.NewFromNodes(nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL),
+		redlock.WithKeyPrefix(d.prefix), redlock.WithQuarantine(redlock.QuarantineStrict))
 	if err != nil {
 		return diagnosis{}, cli.InvalidUsage(err)
 	}
-	defer locker.Close() //nolint:errcheck // it has locked nothing
+	defer locker.Close() //nolint:errcheck // it holds no locks
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	all := make([]facts, len(nodes))
@@ -120,7 +130,8 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 			p := probe{node: (*pipeline.Node)(node), clock: d.clock, prefix: d.prefix}
 			connected := p.connect(ctx, &all[i])
 			met.Done()
-			all[i].takeVote(votes()[i]) // before the questions: the last of them ends all other talk on the connection
+			// before the requests: the last of them leaves the connection unusable for others
+			all[i].takeVote(votes()[i])
 			if connected {
 				p.ask(ctx, &all[i])
 			}
@@ -130,7 +141,8 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	return diagnose(all, d.limits), nil
 }
 
-// dial returns a node for each endpoint, with a connection of its own. The nodes are to be closed, on an error too.
+// dial returns a node with a connection of its own for each endpoint. The caller closes the nodes,
+// also after an error.
 func (d *doctor) dial() (nodes []*pool.Node, err error) {
 	for i, endpoint := range d.endpoints {
 		node, err := pool.NewNode(endpoint, pool.WithClock(d.clock), pool.WithClientName("redlock-doctor"),

@@ -18,10 +18,10 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// durable makes a server that has nothing to be said against it.
+// durable makes a server without findings.
 var durable = redistest.WithArgs("--appendonly", "yes", "--appendfsync", "always")
 
-// consult runs doctor and returns what it found, and how the same examination reads as text.
+// consult runs doctor and returns what it found, along with the text for the same examination.
 //
 // Findings about slowness are left out: on a busy machine any round trip may be slow.
 func consult(t *testing.T, urls []string, args ...string) (status int, d diagnosis, text string) {
@@ -46,8 +46,8 @@ func examine(t *testing.T, urls []string, args ...string) (status int, d diagnos
 	return status, d
 }
 
-// requireFinding asserts that a node has this finding, by its check, besides it just the others,
-// and that it is in the lines of that node.
+// requireFinding asserts that a node has this finding and the other checks, no more, and that the
+// text shows it in the lines below the node.
 func requireFinding(t *testing.T, d *diagnosis, text string, node int, s severity, check string, others []string, says ...string) {
 	t.Helper()
 	n := d.Nodes[node]
@@ -131,7 +131,7 @@ func TestSoundMastersAreSafe(t *testing.T) {
 	assert.Contains(t, printed, "A quorum is safe: 3 of 3 masters without an error, 2 are needed.", "without --json")
 }
 
-// A user with the rule of docs/operations.md has all the rights that a lock needs.
+// The rule in docs/operations.md grants every right that a lock needs.
 func TestDocumentedRightsAreSound(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../../docs/operations.md")
@@ -161,7 +161,7 @@ func TestMastersWithoutPersistenceHaveANote(t *testing.T) {
 	}
 }
 
-// It makes no new master vote: with QuarantineStrict that is up to redlock init.
+// Doctor makes no new master vote: with QuarantineStrict, that is up to redlock init.
 func TestDoctorLeavesANewClusterAsItIs(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 3, durable)
@@ -198,7 +198,7 @@ func TestANewClusterWithAMissingMasterSaysWhatToDo(t *testing.T) {
 	assert.Equal(t, 0, status, text)
 }
 
-// A master that restarted empty, among others that did not.
+// One master restarted empty, the others did not.
 func TestAMasterThatForgotIsQuarantinedForItsTime(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 3)
@@ -236,7 +236,7 @@ func TestClockThatIsOffIsNamed(t *testing.T) {
 
 func TestStatusIsOneWithoutASafeQuorum(t *testing.T) {
 	t.Parallel()
-	urls := startDurable(t, 1) // which votes, alone
+	urls := startDurable(t, 1) // it votes, alone
 	status, d, text := consult(t, append(urls, "redis://127.0.0.1:1", "redis://127.0.0.1:2"))
 	assert.Equal(t, cli.ExitFailed, status)
 	assert.False(t, d.Safe)

@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// Each fault is alone among sound masters, so that what is found is found for its sake.
+// Each faulty master is alone among sound ones, so the findings are about its fault.
 func TestDoctorNamesThePlantedFault(t *testing.T) {
 	t.Parallel()
 	sound := startDurable(t, 2)
@@ -26,7 +26,8 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		also  []string // checks of other findings
 	}{
 		{"replica", func(t *testing.T) string {
-			host, port, _ := strings.Cut(strings.TrimPrefix(sound[1], "redis://"), ":") // not the one with a twin: having a replica is a finding
+			// not the master with a duplicate: having a replica is a finding
+			host, port, _ := strings.Cut(strings.TrimPrefix(sound[1], "redis://"), ":")
 			return redistest.StartOne(t, redistest.WithArgs("--replicaof", host, port)).URL()
 		}, severe, "replica", []string{"a replica of 127.0.0.1:"}, nil},
 		{"cluster", func(t *testing.T) string {
@@ -68,7 +69,8 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		}, warning, "derived", []string{"keys that a script derives from its own are refused"}, nil},
 		{"no marker", func(t *testing.T) string {
 			return startFor(t, "~redquorum:doctor:*", "~redquorum:waits:*", "&*", "+@all")
-		}, warning, "marker", []string{"redquorum:memory cannot be read: NOPERM"}, []string{"quarantine"}}, // by its uptime
+			// judged by its uptime
+		}, warning, "marker", []string{"redquorum:memory cannot be read: NOPERM"}, []string{"quarantine"}},
 		{"no time", func(t *testing.T) string {
 			return startFor(t, "~*", "&*", "+@all", "-time")
 		}, warning, "marker", []string{"redquorum:memory cannot be written"}, []string{"permission"}},
@@ -77,7 +79,8 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		}, warning, "unidentified", []string{"NOPERM"}, nil},
 		{"mute channels", func(t *testing.T) string {
 			return startFor(t, "~*", "resetchannels", "+@all", "-subscribe")
-		}, note, "permission", []string{"PUBLISH is refused: NOPERM"}, []string{"permission"}}, // SUBSCRIBE too
+			// SUBSCRIBE too
+		}, note, "permission", []string{"PUBLISH is refused: NOPERM"}, []string{"permission"}},
 		{"snapshots", func(t *testing.T) string {
 			return startMet(t, redistest.WithArgs("--save", "60", "1")).URL()
 		}, note, "persistence", []string{"snapshots only"}, nil},

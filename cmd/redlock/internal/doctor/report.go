@@ -13,14 +13,14 @@ import (
 
 // diagnosis is what doctor --json prints. Its field names are documented (docs/command.md).
 type diagnosis struct {
-	Safe     bool            `json:"safe"`   // a majority of the masters is without an error
-	Quorum   int             `json:"quorum"` // masters that a majority takes
+	Safe     bool            `json:"safe"`   // a majority of the masters has no error
+	Quorum   int             `json:"quorum"` // how many masters are a majority
 	Sound    int             `json:"sound"`  // masters without an error
 	Findings []finding       `json:"findings"`
 	Nodes    []nodeDiagnosis `json:"nodes"`
 }
 
-// nodeDiagnosis is about one master. What is not known is empty, or zero.
+// nodeDiagnosis describes one master. What is unknown is empty or zero.
 type nodeDiagnosis struct {
 	Endpoint        string    `json:"endpoint"`
 	Reachable       bool      `json:"reachable"`
@@ -32,8 +32,8 @@ type nodeDiagnosis struct {
 	RoundTripMicros int64     `json:"round_trip_us"`
 	OffsetMillis    int64     `json:"clock_offset_ms"`
 	Votes           bool      `json:"votes"`
-	Memory          string    `json:"memory"`         // what its marker says: active, new or lost
-	BarredMillis    int64     `json:"quarantined_ms"` // until it votes, as far as is known
+	Memory          string    `json:"memory"`         // state of its marker: active, new or lost
+	BarredMillis    int64     `json:"quarantined_ms"` // until it votes, as far as known
 	Findings        []finding `json:"findings"`
 }
 
@@ -47,7 +47,7 @@ func diagnose(all []facts, l limits) diagnosis {
 			RoundTripMicros: f.roundTrip.Microseconds(), OffsetMillis: f.offset.Milliseconds(),
 			Votes: f.err == nil && f.barred == nil, Memory: f.memory(), BarredMillis: f.barredFor.Milliseconds(), Findings: f.check(l),
 		}
-		n.UptimeSeconds, _ = strconv.ParseInt(f.info["uptime_in_seconds"], 10, 64) //nolint:errcheck // zero is unknown
+		n.UptimeSeconds, _ = strconv.ParseInt(f.info["uptime_in_seconds"], 10, 64) //nolint:errcheck // zero: unknown
 		if n.Findings == nil {
 			n.Findings = []finding{} // [] in JSON, not null
 		}
@@ -65,13 +65,13 @@ func checkNumber(n int) []finding {
 	switch {
 	case n == 1:
 		return []finding{{
-			warning, "number", "there is one master", "when it is gone, so are all locks; when it restarts, they are forgotten",
+			warning, "number", "there is one master", "if it fails, all locks are gone; if it restarts, it forgets them",
 			"use three or five masters that do not fail together",
 		}}
 	case n%2 == 0:
 		return []finding{{
 			note, "number", fmt.Sprintf("there are %d masters, an even number", n),
-			fmt.Sprintf("%s may be lost, as with one master less", cli.Plural((n-1)/2, "master")), "use an odd number",
+			fmt.Sprintf("it tolerates the loss of %s, as with one master less", cli.Plural((n-1)/2, "master")), "use an odd number",
 		}}
 	default:
 		return []finding{}
@@ -95,7 +95,7 @@ func writeDiagnosis(w io.Writer, d diagnosis) error {
 	return err
 }
 
-// summary says in a line how a master is.
+// summary describes a master in one line.
 func (n *nodeDiagnosis) summary() string {
 	if !n.Reachable {
 		return "-"

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// endpointsOf parses flags as a command with nodes does.
+// endpointsOf parses flags as commands do.
 func endpointsOf(t *testing.T, args ...string) ([]string, error) {
 	t.Helper()
 	var f Flags

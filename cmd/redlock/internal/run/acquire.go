@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// connectBound is how long masters may take until a quorum of them answers for the first time, where no --wait says
-	// otherwise: a cron job that cannot reach them must not pile up.
+	// connectBound bounds the wait for a first quorum of masters, unless --wait gives another
+	// bound. Cron jobs that cannot reach the masters must not pile up.
 	connectBound = 5 * time.Second
-	// splitBound is how long --no-wait asks again while nobody holds the lock, although it cannot be had: votes are split
-	// between many that ask in the same moment, and one of them should get it.
+	// splitBound bounds how long --no-wait retries while nobody holds the lock and nobody can get
+	// it: the votes are split among many that ask at once, and one of them should win.
 	splitBound    = 5 * time.Second
 	splitShortest = 20 * time.Millisecond
 	splitLongest  = 250 * time.Millisecond
@@ -34,8 +34,8 @@ func (e interrupted) number() int {
 	return int(number)
 }
 
-// acquire returns the lock, or why it was not had: interrupted where a signal came first. A signal that comes later stays in the
-// channel, and is the command's.
+// acquire returns the lock, or why it could not be acquired: interrupted if a signal came first. A
+// later signal stays in the channel and goes to the command.
 func (r *runner) acquire(ctx context.Context, signals <-chan os.Signal) (*redlock.Lock, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -80,8 +80,9 @@ func (r *runner) wait(ctx context.Context) (*redlock.Lock, error) {
 	return r.locker.Lock(ctx, r.flags.name)
 }
 
-// try acquires the lock unless somebody holds it. That many ask at once, and none gets a quorum, is no reason for all of
-// them to give up: cron starts them in the same second. Nor is a master that does not answer in time for once.
+// try acquires the lock unless somebody holds it. When many ask at once and none gets a quorum,
+// they must not all give up: cron starts them in the same second. Nor does one try give up because
+// a master once did not answer in time.
 func (r *runner) try(ctx context.Context) (*redlock.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, splitBound)
 	defer cancel()
@@ -93,11 +94,11 @@ func (r *runner) try(ctx context.Context) (*redlock.Lock, error) {
 			return lock, err
 		}
 		if last == nil || ctx.Err() == nil {
-			last = err // one that was cut short says less
+			last = err // an attempt that was cut short says less
 		}
 		if errors.Is(err, redlock.ErrTaken) {
 			if status, err := r.locker.Inspect(ctx, r.flags.name); err == nil && status.Value != "" {
-				return nil, last // a quorum holds one value: it was granted
+				return nil, last // a quorum holds the same value: the lock is granted
 			}
 		}
 		if !clock.Sleep(ctx, r.clock, pause.Next()) {

@@ -17,8 +17,8 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
-// No test lets the machine sleep. What wakes redlock in time is a timer of the kernel on the clock
-// that goes on meanwhile.
+// No test lets the machine sleep. A kernel timer on the clock that counts sleep wakes redlock in
+// time.
 func TestRunningCommandIsWatchedByAnAlarm(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
@@ -49,7 +49,7 @@ func TestRunningCommandIsWatchedByAnAlarm(t *testing.T) {
 	assert.Equal(t, 1, clitest.Await(t, cmd), "read found the end")
 }
 
-// Where there are no alarms, a nap is the bound.
+// Without alarms, a nap is the bound.
 func TestCommandIsKilledWithinANapAfterTheMachineSlept(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.after(5500 * time.Millisecond)

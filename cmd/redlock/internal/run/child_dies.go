@@ -4,8 +4,8 @@ package run
 
 import "syscall"
 
-// childAttributes puts the command into a group of its own, and makes the kernel end it when we are killed. Only the process
-// itself: what it has started lives on.
+// childAttributes puts the command into a process group of its own, and makes the kernel kill it
+// when we are killed. That reaches only the process itself: its descendants live on.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

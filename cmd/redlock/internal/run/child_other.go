@@ -10,7 +10,8 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 )
 
-// child is a process. There are no groups and no signals: it can be ended, and what it has started lives on.
+// child is a process. Without process groups and signals we can only end the process; its
+// descendants live on.
 type child struct {
 	process *os.Process
 	changes chan childEvent
@@ -22,7 +23,7 @@ func startChild(path string, argv, env []string) (*child, error) {
 		return nil, err
 	}
 	c := &child{process: process, changes: make(chan childEvent)}
-	go c.wait() // ends when the command has, and its end has been taken
+	go c.wait() // ends when the command has ended and its exit was received
 	return c, nil
 }
 
@@ -37,7 +38,8 @@ func (c *child) wait() {
 
 func (c *child) events() <-chan childEvent { return c.changes }
 
-// signal ends the process for signals that mean its end. The console has told it of an interrupt itself.
+// signal ends the process for the signals that mean its end. The console has delivered an interrupt
+// itself.
 func (c *child) signal(s syscall.Signal) error {
 	if s != syscall.SIGTERM && s != syscall.SIGKILL {
 		return nil

@@ -4,5 +4,6 @@ package run
 
 import "syscall"
 
-// childAttributes puts the command into a group of its own. The kernel offers no way to end it when we are killed.
+// childAttributes puts the command into a process group of its own. The kernel offers no way to
+// kill it when we are killed.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

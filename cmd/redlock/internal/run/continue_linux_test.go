@@ -14,7 +14,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
-// A SIGCONT that comes just before redlock stops itself must not be obeyed just after it has.
+// A SIGCONT that arrives just before redlock stops itself must not take effect just after.
 func TestNothingRunsWhileRedlockIsStoppedWheneverItIsContinued(t *testing.T) {
 	t.Parallel()
 	rounds := 15
@@ -36,10 +36,10 @@ func TestNothingRunsWhileRedlockIsStoppedWheneverItIsContinued(t *testing.T) {
 	for range rounds {
 		s.term.press(t, "\x1a")
 		for range random.IntN(4) {
-			time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond) // the moment is what is varied
+			time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond) // the moment varies
 			require.NoError(t, syscall.Kill(redlock, syscall.SIGCONT))
 		}
-		time.Sleep(60 * time.Millisecond) // one way or the other, it is over
+		time.Sleep(60 * time.Millisecond) // either way, it is over
 		_, fields, ok := readStat(strconv.Itoa(redlock))
 		require.True(t, ok)
 		if fields[0][0] == 'T' {
@@ -51,7 +51,7 @@ func TestNothingRunsWhileRedlockIsStoppedWheneverItIsContinued(t *testing.T) {
 		}
 		require.NoError(t, syscall.Kill(redlock, syscall.SIGCONT))
 		s.term.press(t, "continue\n")
-		time.Sleep(30 * time.Millisecond) // or the key comes while the shell is still at it
+		time.Sleep(30 * time.Millisecond) // or the key comes while the shell is still busy
 	}
-	t.Logf("%d of %d stops were looked at", stops, rounds)
+	t.Logf("%d of %d stops were checked", stops, rounds)
 }

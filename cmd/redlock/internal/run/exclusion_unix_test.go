@@ -22,7 +22,7 @@ import (
 
 const contenders = 20
 
-// Split votes among many that ask at once must not leave the lock to nobody.
+// Votes split among many that ask at once must not leave the lock to nobody.
 func TestOneOfTwentyAtOnceRunsTheCommand(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 5)
@@ -54,7 +54,8 @@ func TestOneOfTwentyAtOnceRunsTheCommand(t *testing.T) {
 	assert.Equal(t, 1, ran, "commands that ran")
 }
 
-// The same without the chance of it: two hold two masters each, as they do for a moment when many ask at once.
+// The same without chance: two clients hold two masters each, as they may for a moment when many
+// ask at once.
 func TestNoWaitDoesNotTakeSplitVotesForAHolder(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 5)
@@ -73,7 +74,7 @@ func TestNoWaitDoesNotTakeSplitVotesForAHolder(t *testing.T) {
 	assert.Equal(t, cli.ExitTaken, status, stderr)
 }
 
-// statusOf is await for other goroutines than the test's.
+// statusOf is clitest.Await for goroutines other than the test's.
 func statusOf(cmd *exec.Cmd) int {
 	err := cmd.Wait()
 	if cmd.ProcessState == nil {
@@ -109,6 +110,7 @@ func TestTwentyThatWaitRunOneAfterTheOther(t *testing.T) {
 		times = append(times, begin, end)
 	}
 	require.Len(t, times, 2*contenders)
-	// They were written in the order in which they ended, so that begin and end alternate exactly when no two overlap.
+	// The lines were written in the order in which the commands ended, so begin and end alternate
+	// exactly if no two overlap.
 	assert.True(t, slices.IsSorted(times), "two ran at once:\n%s", text)
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoptOrphans makes us the parent of descendants whose parents end, or not so any more. Those who
-// came to us stay.
+// adoptOrphans switches whether orphaned descendants are reparented to us. Those that already were
+// stay ours.
 func adoptOrphans(on bool) {
 	flag := 0
 	if on {
@@ -18,17 +18,17 @@ func adoptOrphans(on bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, uintptr(flag), 0, 0, 0) //nolint:errcheck // since Linux 3.4
 }
 
-// newcomerBound is how many numbers of processes groupDead looks at that were given meanwhile.
+// newcomerBound limits how many process numbers groupDead checks that were assigned meanwhile.
 const newcomerBound = 1000
 
-// groupDead reports whether all who are left in a process group are zombies, which nobody has
-// collected. Where too much happens meanwhile it says no.
+// groupDead reports whether every process left in a process group is a zombie that nobody has
+// reaped. If too much happens meanwhile it says no.
 //
-// A member that was made after the list of processes was read is not on it, and its parent may be a
-// zombie by now. So we look at all numbers that were given since we began, in their order: a member
-// among them is there by then, because its parent ended behind the fork, and we saw the parent's
-// end before. Only one whose number was given earlier, and which was not yet there for the first
-// list, is left. It is on the second.
+// A member created after the process list was read is not on that list, and its parent may be a
+// zombie by now. So we check every number assigned since we began, in order: a member among them
+// exists by then, because its parent ended after the fork, and we saw the parent's end before. That
+// leaves a member whose number was assigned earlier but which was not there yet for the first list.
+// It is on the second.
 func groupDead(group int) bool {
 	before, ok := newest()
 	for range 2 {
@@ -39,13 +39,13 @@ func groupDead(group int) bool {
 	return ok && newcomersDead(group, before)
 }
 
-// newcomersDead reports whether no member of a process group with a number above this one is alive.
-// It ends when no number has been given while it looked.
+// newcomersDead reports whether no member of a process group with a higher number than this is
+// alive. It ends once no number was assigned while it checked.
 func newcomersDead(group, above int) bool {
 	for seen := above; ; {
 		last, ok := newest()
 		switch {
-		case !ok || last < seen || last-above > newcomerBound: // numbers begin anew behind the highest
+		case !ok || last < seen || last-above > newcomerBound: // numbers wrap around
 			return false
 		case last == seen:
 			return true
@@ -59,9 +59,9 @@ func newcomersDead(group, above int) bool {
 	}
 }
 
-// groupStill reports whether nothing of a process group, which was sent SIGSTOP, executes anything.
-// One that waits for a device (D) stops before it does; a parent in vfork waits like that for as
-// long as its child is stopped. Who is not to be seen, we believe to stop.
+// groupStill reports whether nothing of a process group that was sent SIGSTOP executes. A process
+// that waits for a device (D) stops before it executes anything; so does a parent in vfork, as long
+// as its child is stopped. A process that we cannot see is assumed to stop.
 func groupStill(group int) bool {
 	is, _ := groupIs(group, func(state byte) bool { return zombie(state) || state == 'T' || state == 't' || state == 'D' })
 	return is
@@ -69,9 +69,9 @@ func groupStill(group int) bool {
 
 func zombie(state byte) bool { return state == 'Z' || state == 'X' }
 
-// groupIs reports whether the states of all threads of a process group are so: a process whose
-// first thread has ended looks like a zombie while others run. All are not known where /proc shows
-// the processes of another container, or not those of other users (hidepid).
+// groupIs reports whether all threads of a process group are in such states: a process whose first
+// thread has ended looks like a zombie while its other threads run. Not all are known where /proc
+// shows the processes of another container, or hides those of other users (hidepid).
 func groupIs(group int, so func(state byte) bool) (is, known bool) {
 	self, _, found := readStat("self")
 	_, _, all := readStat("1")
@@ -90,10 +90,10 @@ func groupIs(group int, so func(state byte) bool) (is, known bool) {
 	return true, all
 }
 
-// memberIs reports whether the states of all threads of a process are so, if it is of the group.
+// memberIs reports whether all threads of a process are in such states, if it belongs to the group.
 func memberIs(process string, group int, so func(state byte) bool) bool {
 	if _, fields, ok := readStat(process); !ok || string(fields[2]) != strconv.Itoa(group) {
-		return true // ended meanwhile, or none of ours
+		return true // ended meanwhile, or not in the group
 	}
 	threads, err := os.ReadDir("/proc/" + process + "/task")
 	if err != nil {
@@ -107,7 +107,8 @@ func memberIs(process string, group int, so func(state byte) bool) bool {
 	return true
 }
 
-// newest returns the number that a process or thread got last; false where that is not known.
+// newest returns the number that was last assigned to a process or thread; false if that is
+// unknown.
 func newest() (int, bool) {
 	text, err := os.ReadFile("/proc/loadavg")
 	fields := bytes.Fields(text)
@@ -118,11 +119,12 @@ func newest() (int, bool) {
 	return last, err == nil
 }
 
-// readStat returns the number of a process or thread, and the fields behind its name: state,
-// parent, group.
+// readStat returns the number of a process or thread, and the fields after its name: state, parent,
+// group.
 func readStat(path string) (pid int, fields [][]byte, ok bool) {
 	text, err := os.ReadFile("/proc/" + path + "/stat")
-	begin, end := bytes.IndexByte(text, ' '), bytes.LastIndexByte(text, ')') // a name may contain both
+	// a name may contain both
+	begin, end := bytes.IndexByte(text, ' '), bytes.LastIndexByte(text, ')')
 	if err != nil || begin < 0 || end < 0 {
 		return 0, nil, false
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
-// startGroup starts a process in a group of its own. Until the test ends, nobody collects it.
+// startGroup starts a process in a group of its own. Nobody reaps it until the test ends.
 func startGroup(t *testing.T) (pid int) {
 	t.Helper()
 	cmd := exec.Command("sleep", "60")
@@ -24,7 +24,7 @@ func startGroup(t *testing.T) (pid int) {
 	return cmd.Process.Pid
 }
 
-// Processes of others come and go, which must not hold a lock.
+// Other processes come and go. They must not hold a lock.
 func TestGroupOfZombiesIsDeadOnABusyMachine(t *testing.T) {
 	t.Parallel()
 	group := startGroup(t)
@@ -45,10 +45,10 @@ func TestGroupOfZombiesIsDeadOnABusyMachine(t *testing.T) {
 			said++
 		}
 	}
-	assert.Greater(t, said, 10, "of 20 looks, which find nobody alive")
+	assert.Greater(t, said, 10, "of 20 checks find nobody alive")
 }
 
-func TestMemberThatWasMadeDuringTheLookIsSeen(t *testing.T) {
+func TestMemberCreatedDuringTheCheckIsSeen(t *testing.T) {
 	t.Parallel()
 	group := startGroup(t)
 	if last, ok := newest(); !ok || last < group || last-group > newcomerBound/2 {

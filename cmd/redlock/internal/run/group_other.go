@@ -2,12 +2,12 @@
 
 package run
 
-// groupDead does not know: there is no common way to ask. A zombie counts as alive until its parent
-// or init collects it.
+// groupDead does not know: there is no portable way to ask. A zombie counts as alive until its
+// parent or init reaps it.
 func groupDead(int) bool { return false }
 
-// groupStill believes that who was sent SIGSTOP stops.
+// groupStill assumes that a process that was sent SIGSTOP stops.
 func groupStill(int) bool { return true }
 
-// adoptOrphans does nothing: there is no common way to it.
+// adoptOrphans does nothing: there is no portable way.
 func adoptOrphans(bool) {}

@@ -14,43 +14,48 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// jobControl makes a command in a process group of its own, and us, one job for the shell that started us.
+// jobControl makes a command in a process group of its own, and us, one job for the shell that
+// started us.
 //
-// The command begins in the background of its terminal. When it wants the terminal, to read from it or to set it, the kernel stops it;
-// if we are in the foreground, it gets our place and goes on. So a pipeline around us keeps the terminal for as long as the command
-// does not ask for it. What the keyboard sends (^C, ^\, ^Z) comes to the command either way: to its group, or to us, who pass it on.
+// The command begins in the background of its terminal. When it needs the terminal, to read from it
+// or to configure it, the kernel stops it; if we are in the foreground, the command takes our place
+// and continues. So a pipeline around us keeps the terminal until the command asks for it. Keyboard
+// signals (^C, ^\\, ^Z) reach the command either way: its group gets them, or we do and pass them
+// on.
 //
-// A command that the keyboard stopped takes us, and all of our group, along, so that the shell
-// notices. Nobody renews the lock then or watches it. So all of the command's group is stopped
-// before, also those who ignore ^Z, and stays so until we are continued and have looked at the
-// lock: if that was lost meanwhile, the group is killed as it stands.
+// When the keyboard stops a command, we stop too, with all of our group, so that the shell notices.
+// Nobody renews or watches the lock then. So we first stop the whole group of the command,
+// including members that ignore ^Z. It stays stopped until we are continued and have checked the
+// lock: if the lock was lost meanwhile, the group is killed as it stands.
 //
 // One goroutine uses it: the supervisor's, which is the main thread (init).
 type jobControl struct {
 	command    *child        // nil in tests without a process
 	messages   messages      // for a group that cannot be stopped
-	tty        *os.File      // the controlling terminal, once the command has wanted it
-	lent       bool          // the command has, or had when it was stopped, the foreground
+	tty        *os.File      // the controlling terminal, once the command has asked for it
+	lent       bool          // the command has the foreground, or had it when it was stopped
 	paused     bool          // the command is stopped until we are continued
-	passedOn   clock.Instant // when SIGTSTP was; 0 if not since the last stop
-	told       bool          // that the group cannot be stopped
-	leaderless bool          // the process that was started has ended: nobody tells us of stops any more
+	passedOn   clock.Instant // when we passed SIGTSTP on; 0 if not since the last stop
+	told       bool          // we said that the group cannot be stopped
+	leaderless bool          // the started process has ended: nobody reports stops any more
 }
 
-// The kernel gives a SIGSTOP that a process sends to itself to the main thread. If that is the one
-// that sends it, it stops before it does anything else. From another thread we might yet continue
-// the command for an earlier SIGCONT, and then stop.
+// The kernel delivers a SIGSTOP that a process sends to itself to the main thread. If the main
+// thread sends it, it stops before it does anything else. Another thread might still continue the
+// command for an earlier SIGCONT before it stops.
 func init() { runtime.LockOSThread() }
 
-// newJobControl is called when the command has been started: what is ignored now, it does not inherit.
+// newJobControl is called when the command has started, so that the command does not inherit what
+// is ignored from here on.
 func newJobControl(command *child, messages messages) jobControl {
-	signal.Ignore(syscall.SIGTTOU) // a message to a terminal that is the command's must not stop us
+	// a message to a terminal that belongs to the command must not stop us
+	signal.Ignore(syscall.SIGTTOU)
 	return jobControl{command: command, messages: messages}
 }
 
-// stopped is called when a signal has stopped the command. Whoever sends SIGSTOP to a command means
-// that alone, and the lock goes on to be renewed; but one that hears of ^Z may stop itself like
-// that.
+// stopped is called when a signal has stopped the command. A SIGSTOP from outside is meant for the
+// command alone, and the lock goes on being renewed. But a command may also stop itself with
+// SIGSTOP in response to ^Z.
 func (j *jobControl) stopped(by syscall.Signal) {
 	switch {
 	case by == syscall.SIGTTIN || by == syscall.SIGTTOU:
@@ -71,12 +76,13 @@ func (j *jobControl) stopped(by syscall.Signal) {
 	}
 }
 
-// stopBound is how long a command may take to stop itself for ^Z.
+// stopBound is how long a command may take to stop itself after ^Z.
 const stopBound = 5 * time.Second
 
-// stopsItself reports whether a SIGSTOP that has stopped the command is most likely its own, sent
-// for the keyboard: it has the terminal, or we have just passed ^Z on to it. A redlock run as the
-// command stops like that, a shell (suspend), and those who tidy up the screen before they stop.
+// stopsItself reports whether the command most likely sent the SIGSTOP that stopped it to itself,
+// in response to the keyboard: it has the terminal, or we have just passed ^Z on. Three kinds stop
+// like that: a redlock that is the command, a shell (suspend), and programs that tidy up the screen
+// first.
 func (j *jobControl) stopsItself() bool {
 	if j.passedOn != 0 && clock.System().Now().Sub(j.passedOn) < stopBound {
 		return true
@@ -87,43 +93,45 @@ func (j *jobControl) stopsItself() bool {
 
 // suspend stops the command's group and then ours. It returns when we have been continued.
 //
-// If the process that was started is killed meanwhile, the kernel finds a stopped group without a
-// parent that could continue it, and continues it. So we are that parent.
+// If the started process is killed meanwhile, the kernel finds a stopped group without a parent
+// that could continue it, and continues it. So we become that parent.
 func (j *jobControl) suspend() {
 	j.passedOn = 0
 	adoptOrphans(true)
 	if !j.command.freeze() {
-		if !j.told { // it may be stopped by the terminal again and again
+		if !j.told { // the terminal may stop it again and again
 			j.told = true
-			j.messages.say("not-stopped", "lock %q must be renewed: a process of the command does not stop, and so nothing does", j.messages.name)
+			j.messages.say("not-stopped", "the job is not stopped: a process of the command does not stop, and lock %q must be renewed", j.messages.name)
 		}
 		j.wake()
 		return
 	}
 	j.takeBack()
 	j.paused = true
-	_ = syscall.Kill(0, syscall.SIGSTOP) //nolint:errcheck // our own group: it is there, and allowed
+	_ = syscall.Kill(0, syscall.SIGSTOP) //nolint:errcheck // our own group exists and may be signalled
 }
 
-// leaderEnded is called when the process that was started has ended, and others of its group have
-// not. Those are in the background of the terminal from now on, so that its keys come to us.
+// leaderEnded is called when the started process has ended while others of its group run. They are
+// in the background of the terminal from now on, so its keys reach us.
 func (j *jobControl) leaderEnded() {
 	j.leaderless = true
 	j.takeBack()
 	j.lent = false
 }
 
-// canStop reports whether a shell with job control has started us, that could continue us. Others start us in the group of the session's
-// leader, where the kernel takes no notice of ^Z either. (The runtime gives SIGTSTP no default action once it was asked for,
-// or that would see to it.)
+// canStop reports whether a shell with job control started us, and so could continue us. Anything
+// else starts us in the group of the session leader, where the kernel ignores ^Z as well. (Once
+// SIGTSTP was subscribed to, the runtime does not give it its default action back, which would take
+// care of this.)
 func (j *jobControl) canStop() bool {
 	session, err := unix.Getsid(0)
 	_, terminal := j.foreground()
 	return err == nil && terminal && session != ownGroup()
 }
 
-// takes reports whether a signal that was sent to us is for us, and does what it asks for. Look is called before a command goes on.
-func (j *jobControl) takes(s syscall.Signal, look func()) bool {
+// takes reports whether a signal that was sent to us is meant for us, and handles it. It calls
+// check before the command goes on.
+func (j *jobControl) takes(s syscall.Signal, check func()) bool {
 	switch {
 	case s == syscall.SIGTSTP:
 		if !j.canStop() {
@@ -136,9 +144,9 @@ func (j *jobControl) takes(s syscall.Signal, look func()) bool {
 		j.passedOn = clock.System().Now()
 		return false
 	case s == syscall.SIGCONT:
-		look() // first: we may have been stopped past the validity
+		check() // first: we may have been stopped past the validity
 		if j.paused && j.lent {
-			j.lend() // where the shell put us into the foreground
+			j.lend() // if the shell put us into the foreground
 		}
 		j.wake()
 		return true
@@ -147,7 +155,7 @@ func (j *jobControl) takes(s syscall.Signal, look func()) bool {
 	}
 }
 
-// wake makes a stopped command go on.
+// wake continues a stopped command.
 func (j *jobControl) wake() {
 	j.paused = false
 	j.resume()
@@ -156,11 +164,11 @@ func (j *jobControl) wake() {
 
 func (j *jobControl) resume() {
 	if j.command != nil {
-		_ = j.command.signal(syscall.SIGCONT) //nolint:errcheck // who may not be signalled is told of when it matters
+		_ = j.command.signal(syscall.SIGCONT) //nolint:errcheck // a process that may not be signalled is reported when it matters
 	}
 }
 
-// lend gives our place in the foreground to the command, and reports whether it has it.
+// lend gives the foreground to the command if we have it, and reports whether the command has it.
 func (j *jobControl) lend() bool {
 	foreground, ok := j.foreground()
 	switch {
@@ -174,7 +182,7 @@ func (j *jobControl) lend() bool {
 	}
 }
 
-// takeBack takes the foreground from the command, where it has it.
+// takeBack takes the foreground back from the command.
 func (j *jobControl) takeBack() {
 	if !j.lent {
 		return
@@ -192,7 +200,7 @@ func (j *jobControl) end() {
 	}
 }
 
-// foreground returns the group that the terminal belongs to; false where there is no terminal.
+// foreground returns the group that owns the terminal; false if there is no terminal.
 func (j *jobControl) foreground() (int, bool) {
 	if j.tty == nil {
 		tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
@@ -205,9 +213,9 @@ func (j *jobControl) foreground() (int, bool) {
 	return group, err == nil
 }
 
-// ownGroup returns the process group that we are in.
+// ownGroup returns our own process group.
 func ownGroup() int {
-	group, _ := unix.Getpgid(0) //nolint:errcheck // of ourselves it is known
+	group, _ := unix.Getpgid(0) //nolint:errcheck // it does not fail for the caller itself
 	return group
 }
 

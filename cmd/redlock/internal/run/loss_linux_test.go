@@ -23,7 +23,8 @@ import (
 // lossTTL keeps these tests short.
 const lossTTL = time.Second
 
-// startBeat starts a redlock that holds a lock of lossTTL for a command that ignores SIGTERM and writes the time into a file.
+// startBeat starts a redlock that holds a lock of lossTTL for a command that ignores SIGTERM and
+// writes the time into a file.
 func startBeat(t *testing.T, urls []string, name string, flags ...string) (cmd *exec.Cmd, pulse string, stderr *bytes.Buffer) {
 	t.Helper()
 	pulse = filepath.Join(t.TempDir(), "pulse")
@@ -39,15 +40,16 @@ func startBeat(t *testing.T, urls []string, name string, flags ...string) (cmd *
 	return cmd, pulse, stderr
 }
 
-// requireHandover runs a second redlock, which must get the lock, and only when the command of the first is gone.
+// requireHandover runs a second redlock. It must get the lock, and only after the first command is
+// gone.
 func requireHandover(t *testing.T, urls []string, name, pulse string) {
 	t.Helper()
 	status, stdout, stderr := clitest.Run(t, urls,
 		append([]string{"run", "--name", name, "--ttl", lossTTL.String(), "--wait", "20s", "--"}, asPart(t, "witness", pulse)...)...)
-	require.Equal(t, 0, status, "the command of the first holder is to be gone: %s%s", stdout, stderr)
+	require.Equal(t, 0, status, "the command of the first holder must be gone: %s%s", stdout, stderr)
 }
 
-// A way to take the masters from a holder, and what gives them back to others.
+// cutting is a way to cut a holder off from its masters.
 type cutting struct {
 	name string
 	cut  func([]*redistest.Proxy)
@@ -61,7 +63,7 @@ var cuttings = []cutting{
 	}},
 	{"hold replies", func(proxies []*redistest.Proxy) {
 		for _, p := range proxies {
-			p.Hold(redistest.Replies, true) // renewals arrive, and nobody hears of it
+			p.Hold(redistest.Replies, true) // renewals arrive, and nobody learns of it
 		}
 	}},
 	{"refuse", func(proxies []*redistest.Proxy) {
@@ -72,8 +74,9 @@ var cuttings = []cutting{
 	}},
 }
 
-// The order is: the command is gone, the validity ends, the masters forget. At random moments of the life of a lock.
-func TestCommandIsGoneBeforeAnotherCanHaveTheLock(t *testing.T) {
+// First the command is gone, then the validity ends, then the masters forget. At random moments in
+// the life of a lock.
+func TestCommandIsGoneBeforeAnotherCanGetTheLock(t *testing.T) {
 	t.Parallel()
 	tries := 4
 	if os.Getenv("REDQUORUM_SOAK") == "1" {
@@ -83,7 +86,7 @@ func TestCommandIsGoneBeforeAnotherCanHaveTheLock(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	slots := make(chan struct{}, 4) // more at once, and a small machine is the subject of the test
+	slots := make(chan struct{}, 4) // with more at once, the test is about a small machine
 	for i := range tries {
 		c, moment := cuttings[i%len(cuttings)], time.Duration(random.Int64N(int64(lossTTL)))
 		majority := random.Perm(5)[:3+random.IntN(3)]
@@ -97,7 +100,7 @@ func TestCommandIsGoneBeforeAnotherCanHaveTheLock(t *testing.T) {
 			}
 			name := fmt.Sprint("cut ", i)
 			cmd, pulse, stderr := startBeat(t, clitest.URLs(proxies), name)
-			time.Sleep(moment) // the moment is what is varied
+			time.Sleep(moment) // the moment varies
 			var cutOff []*redistest.Proxy
 			for _, m := range majority {
 				cutOff = append(cutOff, proxies[m])
@@ -111,8 +114,8 @@ func TestCommandIsGoneBeforeAnotherCanHaveTheLock(t *testing.T) {
 	}
 }
 
-// Masters that are stopped execute what they were sent when they go on, renewals too.
-func TestCommandIsGoneWhenStoppedMastersGoOn(t *testing.T) {
+// Stopped masters execute what they were sent once they continue, including renewals.
+func TestCommandIsGoneWhenStoppedMastersContinue(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
 	seed := rand.Uint64()
@@ -122,7 +125,7 @@ func TestCommandIsGoneWhenStoppedMastersGoOn(t *testing.T) {
 	for _, s := range servers[:2] {
 		require.NoError(t, s.Stop())
 	}
-	time.Sleep(lossTTL/2 + time.Duration(random.Int64N(int64(lossTTL)))) // the moment is what is varied
+	time.Sleep(lossTTL/2 + time.Duration(random.Int64N(int64(lossTTL)))) // the moment varies
 	for _, s := range servers[:2] {
 		require.NoError(t, s.Continue())
 	}
@@ -130,7 +133,7 @@ func TestCommandIsGoneWhenStoppedMastersGoOn(t *testing.T) {
 	require.NoError(t, err)
 	if dead(pid)() {
 		require.Equal(t, cli.ExitLost, clitest.Await(t, cmd))
-	} else { // they went on in time, and it has the lock to this day; or it is being killed now
+	} else { // the masters continued in time and it still has the lock; or it is being killed now
 		require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
 	}
 	requireHandover(t, urls, "x", pulse)
@@ -147,14 +150,15 @@ func TestKilledRedlockTakesItsCommandAlongAndTheNextWaitsForTheTTL(t *testing.T)
 	_, last, err := readBeat(pulse)
 	require.NoError(t, err)
 	status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "--no-wait", "true")
-	if time.Since(time.Unix(0, last)) < lossTTL/3 { // it was renewed no longer than a third and a bit before
+	// the last renewal is little more than a third of the TTL ago
+	if time.Since(time.Unix(0, last)) < lossTTL/3 {
 		assert.Equal(t, cli.ExitTaken, status, stderr)
 	}
 	requireHandover(t, urls, "x", pulse)
 	assert.Greater(t, time.Since(time.Unix(0, last)), lossTTL/2, "not before the rest of the TTL")
 }
 
-// A majority of the masters says that the lock is not ours: there is no time for anything but SIGKILL.
+// A majority of the masters says that the lock is not ours, so there is time only for SIGKILL.
 func TestLockThatIsDeletedEndsTheCommandAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
@@ -167,7 +171,8 @@ func TestLockThatIsDeletedEndsTheCommandAtTheNextRenewal(t *testing.T) {
 	assert.True(t, dead(pid)())
 }
 
-// What the command has started in its group ends with it, though it ignores SIGTERM and though its parent has gone.
+// What the command has started in its group ends with it, even if it ignores SIGTERM and its parent
+// is gone.
 func TestGrandchildrenEndWithTheLock(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
@@ -183,7 +188,7 @@ func TestGrandchildrenEndWithTheLock(t *testing.T) {
 	assert.Contains(t, stderr.String(), "after --max-hold")
 }
 
-// The time between SIGTERM and SIGKILL is the command's to end in its own way.
+// Between SIGTERM and SIGKILL the command may end in its own way.
 func TestCommandThatHeedsSIGTERMEndsInItsOwnWay(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
@@ -193,14 +198,15 @@ func TestCommandThatHeedsSIGTERMEndsInItsOwnWay(t *testing.T) {
 	assert.Equal(t, "tidied up\n", stdout)
 }
 
-func TestStoppedRedlockKillsItsCommandWhenItGoesOn(t *testing.T) {
+func TestStoppedRedlockKillsItsCommandWhenItContinues(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
 	cmd, pulse, stderr := startBeat(t, urls, "x")
 	pid, _, err := readBeat(pulse)
 	require.NoError(t, err)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
-	// The lock is another's, so the TTL has passed. The first command still runs: nobody could end it.
+	// Another client has the lock, so the TTL has passed. The first command still runs: nobody
+	// could end it.
 	status, _, errs := clitest.Run(t, urls, "run", "--name", "x", "--wait", "20s", "true")
 	require.Equal(t, 0, status, errs)
 	require.False(t, dead(pid)())

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	clitest.Main(m, func() *cobra.Command { return clitest.Root(NewCommand()) }, play)
 }
 
-// open returns a Locker over the masters, which makes no new master vote.
+// open returns a Locker over the masters. It makes no new master vote.
 func open(t *testing.T, urls []string) *redlock.Locker {
 	t.Helper()
 	l, err := redlock.New(urls, redlock.WithQuarantine(redlock.QuarantineStrict))

@@ -14,7 +14,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// messages are what redlock run has to say for itself, on stderr: the command has stdout.
+// messages are what redlock run itself prints, on stderr: stdout belongs to the command.
 type messages struct {
 	w     io.Writer
 	quiet bool
@@ -29,30 +29,31 @@ type message struct {
 	Message string `json:"message"`
 }
 
-// say writes one line. When nobody takes it any more there is nobody to tell so.
+// say writes one line. If stderr cannot be written, nobody is left to tell.
 func (m messages) say(event, format string, args ...any) {
 	if !m.quiet {
 		_, _ = m.w.Write(m.line(event, fmt.Sprintf(format, args...))) //nolint:errcheck // see above
 	}
 }
 
-// line is a message as it is written.
+// line returns a message as it is written.
 func (m messages) line(event, text string) []byte {
 	if m.json {
-		if encoded, err := json.Marshal(message{event, m.name, text}); err == nil { // strings can be encoded
+		// strings always encode
+		if encoded, err := json.Marshal(message{event, m.name, text}); err == nil {
 			return append(encoded, '\n')
 		}
 	}
 	return []byte("redlock: " + text + "\n")
 }
 
-// dropped is the line about messages that an outbox had no room for.
+// dropped returns the line about messages that an outbox had no room for.
 func (m messages) dropped(n int) []byte {
 	return m.line("dropped", fmt.Sprintf("%d messages were dropped: stderr was not read in time", n))
 }
 
-// end says what an error with a status has to say, and returns the status alone. Nodes may tell
-// more than the error.
+// end prints an error that has a status, and returns the status alone. Nodes may know more than the
+// error.
 func (m messages) end(event string, err error, nodes ...redlock.NodeStats) error {
 	text := cli.Explain(err, nodes...)
 	if m.json {
@@ -70,10 +71,10 @@ func newLogger(w io.Writer, asJSON bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// maxOwner is what the library stores of an owner.
+// maxOwner is the library's limit.
 const maxOwner = 256
 
-// defaultOwner says who holds a lock, for people: user@host:pid.
+// defaultOwner names the holder of a lock for people: user@host:pid.
 func defaultOwner() string {
 	name, host := "?", "?"
 	if u, err := user.Current(); err == nil {

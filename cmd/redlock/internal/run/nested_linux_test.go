@@ -12,9 +12,9 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
-// stopsAndGoesOn presses ^Z, and continues the job once the shell has noticed. What runs then ends
-// with a status of 6 when a file is there.
-func stopsAndGoesOn(t *testing.T, urls []string, keys, command string) {
+// stopsAndContinues presses ^Z, and continues the job once the shell has noticed. The command then
+// exits with status 6 as soon as a file exists.
+func stopsAndContinues(t *testing.T, urls []string, keys, command string) {
 	t.Helper()
 	goOn := filepath.Join(t.TempDir(), "go on")
 	term, shell := startOnTerminal(t, urls, "-mc", fmt.Sprintf(`GO_ON='%s'; export GO_ON; "$0" run --name outer -- %s
@@ -29,20 +29,22 @@ func stopsAndGoesOn(t *testing.T, urls []string, keys, command string) {
 	clitest.Await(t, shell)
 }
 
-// spin waits for the file without starting anything: a shell that does stops with it only (vfork).
+// spin waits for the file without starting a process: a shell that starts one stops only together
+// with it (vfork).
 const spin = `while ! [ -e "$GO_ON" ]; do :; done; exit 6`
 
 // A redlock run that ^Z stops sends SIGSTOP to itself.
 func TestSuspendKeyStopsARunWithinARun(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
-	stopsAndGoesOn(t, urls, "", fmt.Sprintf(`"$0" run --name inner --nodes %s -- sh -c 'echo ready; %s'`, strings.Join(urls, ","), spin))
+	stopsAndContinues(t, urls, "", fmt.Sprintf(`"$0" run --name inner --nodes %s -- sh -c 'echo ready; %s'`, strings.Join(urls, ","), spin))
 }
 
 func TestCommandThatStopsItselfForTheSuspendKeyTakesTheJobAlong(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
 	stopsItself := fmt.Sprintf(`trap "kill -STOP \$\$" TSTP; echo ready; %s`, spin)
-	stopsAndGoesOn(t, urls, "", fmt.Sprintf(`sh -c '%s'`, stopsItself))
-	stopsAndGoesOn(t, urls, "first\n", fmt.Sprintf(`sh -c 'read x; %s'`, stopsItself)) // it has the terminal
+	stopsAndContinues(t, urls, "", fmt.Sprintf(`sh -c '%s'`, stopsItself))
+	// it has the terminal
+	stopsAndContinues(t, urls, "first\n", fmt.Sprintf(`sh -c 'read x; %s'`, stopsItself))
 }

@@ -10,29 +10,29 @@ import (
 
 const (
 	outboxRoom  = 256 << 10   // bytes that wait to be written: some thousand lines of the log
-	outboxBound = time.Second // for what nobody has read once all is over
+	outboxBound = time.Second // for what is unread when all is over
 )
 
-// outbox is an io.Writer that never blocks: a reader of stderr that is stuck must not delay a
-// renewal, a signal or the release. Messages wait in order, up to outboxRoom; those beyond are
-// dropped, and the reader is told how many.
+// outbox is an io.Writer that never blocks: a stuck reader of stderr must not delay a renewal, a
+// signal or the release. Messages wait in order, up to outboxRoom. More are dropped, and the reader
+// is told how many.
 type outbox struct {
 	w     io.Writer
 	clock clock.Clock
-	note  func(dropped int) []byte // what the reader is told of messages that were dropped
+	note  func(dropped int) []byte // tells the reader how many messages were dropped
 
 	mu      sync.Mutex // guards the fields below; never held over a write
-	queue   [][]byte   // a message each
-	size    int        // of the queue and of what is being written, in bytes
+	queue   [][]byte   // one message each
+	size    int        // bytes in the queue and in the current write
 	dropped int
-	idle    chan struct{} // closed when everything has been written; nil while it is
+	idle    chan struct{} // closed when everything has been written; nil while idle
 }
 
 func newOutbox(w io.Writer, clk clock.Clock, note func(int) []byte) *outbox {
 	return &outbox{w: w, clock: clk, note: note}
 }
 
-// Write takes a message. There is no error: nobody could do anything about it.
+// Write takes a message. It returns no error: nobody could act on it.
 func (o *outbox) Write(message []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -40,7 +40,7 @@ func (o *outbox) Write(message []byte) (int, error) {
 		o.dropped++
 		return len(message), nil
 	}
-	o.queue = append(o.queue, append([]byte(nil), message...)) // the caller may use its bytes again
+	o.queue = append(o.queue, append([]byte(nil), message...)) // the caller may reuse its bytes
 	o.size += len(message)
 	if o.idle == nil {
 		o.idle = make(chan struct{})
@@ -67,14 +67,14 @@ func (o *outbox) drain() {
 		message := o.queue[0]
 		o.queue = o.queue[1:]
 		o.mu.Unlock()
-		_, _ = o.w.Write(message) //nolint:errcheck // when nobody takes it any more there is nobody to tell so
+		_, _ = o.w.Write(message) //nolint:errcheck // if nobody reads it, nobody is left to tell
 		o.mu.Lock()
 		o.size -= len(message)
 		o.mu.Unlock()
 	}
 }
 
-// flush waits until everything is written, for outboxBound at most.
+// flush waits until everything is written, at most outboxBound.
 func (o *outbox) flush() {
 	o.mu.Lock()
 	idle := o.idle

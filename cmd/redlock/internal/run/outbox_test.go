@@ -11,7 +11,7 @@ import (
 	"github.com/redquorum/redquorum/clock/clocktest"
 )
 
-// lateReader is a stderr that is read only once it is open.
+// lateReader is a stderr that is read only once open is closed.
 type lateReader struct {
 	open chan struct{}
 	text bytes.Buffer
@@ -46,7 +46,7 @@ func TestOutboxKeepsTheOrderAndCountsWhatItDrops(t *testing.T) {
 		for i, from := 0, 0; i < outboxRoom/len(line); i++ {
 			at := strings.Index(text[from:], fmt.Sprintf("\n%d ", i))
 			if at < 0 {
-				t.Fatalf("message %d is not behind the one before", i)
+				t.Fatalf("message %d does not follow the one before", i)
 			}
 			from += at + 1
 		}

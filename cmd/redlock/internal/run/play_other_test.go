@@ -2,5 +2,5 @@
 
 package run
 
-// play does nothing: redlock is tested as a process where there are signals.
+// play does nothing: redlock is tested as a process only where signals exist.
 func play(string, []string) int { return 1 }

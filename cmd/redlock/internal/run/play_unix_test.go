@@ -18,10 +18,11 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
-// play is a command that redlock runs, by the name of its part. A shell would do for most of it, but not at the pace.
+// play runs one of the commands that redlock runs in tests. A shell could do most of it, but not as
+// fast.
 func play(part string, args []string) int {
 	switch part {
-	case "beat": // FILE: write the time into it, over and over, and ignore SIGTERM
+	case "beat": // FILE: write the time into it over and over, and ignore SIGTERM
 		signal.Ignore(syscall.SIGTERM)
 		file, err := os.Create(args[0])
 		if err != nil {
@@ -33,7 +34,8 @@ func play(part string, args []string) int {
 			}
 			time.Sleep(500 * time.Microsecond)
 		}
-	case "hoard": // FILE: leave the group, but not a child in it that has ended, which is never collected
+	// FILE: leave the group, but keep a child there that has ended and is never reaped
+	case "hoard":
 		child, err := os.StartProcess("/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
 		if err != nil {
 			return 1
@@ -49,7 +51,7 @@ func play(part string, args []string) int {
 		}
 		time.Sleep(2 * clitest.Patience)
 		return 0
-	case "witness": // FILE: tell what a beat left there, and whether it is still alive
+	case "witness": // FILE: report what a beat wrote there, and whether it is still alive
 		now := time.Now().UnixNano()
 		pid, last, err := readBeat(args[0])
 		if err != nil {
@@ -65,7 +67,7 @@ func play(part string, args []string) int {
 	}
 }
 
-// readBeat returns what a beat has written last.
+// readBeat returns what a beat wrote last.
 func readBeat(path string) (pid int, last int64, err error) {
 	text, err := os.ReadFile(path)
 	if err == nil {
@@ -89,7 +91,7 @@ func exists(path string) func() bool {
 	}
 }
 
-// pidIn reads the number of a process from a file, once it is there.
+// pidIn reads a process number from a file, once it is there.
 func pidIn(t *testing.T, path string) (pid int) {
 	t.Helper()
 	clitest.WaitFor(t, "a pid in "+filepath.Base(path), func() bool {
@@ -103,7 +105,7 @@ func pidIn(t *testing.T, path string) (pid int) {
 	return pid
 }
 
-// dead reports whether a process has ended, collected by its parent or not.
+// dead reports whether a process has ended, reaped or not.
 func dead(pid int) func() bool {
 	return func() bool {
 		if syscall.Kill(pid, 0) != nil {

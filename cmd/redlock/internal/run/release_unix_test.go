@@ -15,8 +15,8 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// releaseAfter runs a command, lets a master fail meanwhile, and returns what redlock has to say
-// when the command has ended.
+// releaseAfter runs a command, makes a master fail meanwhile, and returns what redlock prints once
+// the command has ended.
 func releaseAfter(t *testing.T, urls []string, want int, fail func(), flags ...string) string {
 	t.Helper()
 	ready := filepath.Join(t.TempDir(), "ready")
@@ -43,7 +43,7 @@ func TestMasterThatMissesTheReleaseIsNamed(t *testing.T) {
 	}
 }
 
-// Cron would mail it after each run, and the next one has the lock all the same.
+// Cron would mail it after each run, although the next run gets the lock all the same.
 func TestMasterThatMissesTheReleaseOfACommandThatWentWellIsLoggedOnly(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)

@@ -8,42 +8,42 @@ import (
 )
 
 const (
-	restShortest = 2 * time.Millisecond // between two looks whether anybody is left
+	restShortest = 2 * time.Millisecond // between two checks
 	restLongest  = 100 * time.Millisecond
 	restTold     = time.Second // a rest that ends sooner is not worth a line in cron's mail
 )
 
-// rest is what a command has left running in its group. The lock covers it as well, as flock(1)
-// covers all who have its file open: it is renewed until nobody is left, and its loss ends the
-// rest.
+// rest is what a command leaves running in its group. The lock covers it too, as flock(1) covers
+// every process that has its file open: the lock is renewed until no process is left, and losing it
+// ends the rest.
 //
-// Nobody tells us of a process that is not our child, so we look. A rest that has ended is noticed
-// restLongest later at most.
+// Nobody reports the end of a process that is not our child, so we poll. We notice the end of a
+// rest within restLongest.
 type rest struct {
 	status int           // of the command itself
-	since  clock.Instant // when that ended
-	ending bool          // somebody has asked for its end
-	killAt clock.Instant // when it gets SIGKILL then
-	killed clock.Instant // when it got it; 0 if not yet
-	told   bool          // that we wait
-	stuck  bool          // told that SIGKILL did not end it
+	since  clock.Instant // when the command ended
+	ending bool          // somebody has asked it to end
+	killAt clock.Instant // when it gets SIGKILL after that
+	killed clock.Instant // when it got SIGKILL; 0 if not yet
+	told   bool          // we said that we wait
+	stuck  bool          // we said that SIGKILL did not end it
 	pause  clock.Backoff
 	timer  *clock.Timer
-	look   chan struct{} // has room for one
+	tick   chan struct{} // has room for one
 }
 
-// leaveRest is called when the command itself has ended, and others of its group have not.
+// leaveRest is called when the command itself has ended while others of its group run.
 func (s *supervisor) leaveRest(status int) {
 	r := &rest{
-		status: status, since: s.clock.Now(), look: make(chan struct{}, 1),
+		status: status, since: s.clock.Now(), tick: make(chan struct{}, 1),
 		pause: clock.Backoff{Shortest: restShortest, Longest: restLongest},
 	}
 	s.rest = r
 	s.job.leaderEnded()
 	r.timer = s.clock.AfterFunc(r.pause.Next(), func() {
 		select {
-		case r.look <- struct{}{}:
-		default: // a look is due already
+		case r.tick <- struct{}{}:
+		default: // a check is due already
 		}
 	})
 	if s.killRest {
@@ -51,12 +51,12 @@ func (s *supervisor) leaveRest(status int) {
 	}
 }
 
-// looks returns the channel that asks for a look at the rest; nil while there is none.
-func (r *rest) looks() <-chan struct{} {
+// ticks returns the channel that asks for a check of the rest; nil while there is none.
+func (r *rest) ticks() <-chan struct{} {
 	if r == nil {
 		return nil
 	}
-	return r.look
+	return r.tick
 }
 
 func (r *rest) end() {
@@ -65,19 +65,19 @@ func (r *rest) end() {
 	}
 }
 
-// lookAtRest reports whether nobody is left, and otherwise does what is due.
-func (s *supervisor) lookAtRest() bool {
+// checkRest reports whether no process is left, and otherwise does what is due.
+func (s *supervisor) checkRest() bool {
 	if s.command.gone() {
 		return true
 	}
 	r, now := s.rest, s.clock.Now()
 	if !r.told && !r.ending && !s.lost && now.Sub(r.since) >= restTold {
 		r.told = true
-		s.messages.say("left-running", "the command has ended; lock %q is held until what it left running has ended, too (--kill-rest ends it)", s.messages.name)
+		s.messages.say("left-running", "the command has ended; lock %q is held until what it left running has ended too (--kill-rest ends it)", s.messages.name)
 	}
 	if !r.stuck && r.killed != 0 && now.Sub(r.killed) >= restTold {
-		r.stuck = true // in the kernel, or it belongs to another user
-		s.messages.say("not-ended", "what the command left running does not end; lock %q is held until it has", s.messages.name)
+		r.stuck = true // in the kernel, or another user's
+		s.messages.say("not-ended", "what the command left running does not end; lock %q is held until it does", s.messages.name)
 	}
 	again := r.pause.Next()
 	switch {
@@ -92,11 +92,11 @@ func (s *supervisor) lookAtRest() bool {
 	return false
 }
 
-// endRest gives the rest SIGTERM, unless that was the signal that asked for its end, and SIGKILL
+// endRest sends SIGTERM to the rest, unless that was the signal that asked it to end, and SIGKILL
 // later.
 func (s *supervisor) endRest(asked syscall.Signal) {
 	r := s.rest
-	s.look() // before anything goes on: we may have been stopped past the validity
+	s.check() // before anything continues: we may have been stopped past the validity
 	if r.ending || s.dead {
 		return
 	}
@@ -104,13 +104,13 @@ func (s *supervisor) endRest(asked syscall.Signal) {
 	if asked != syscall.SIGTERM {
 		s.send(syscall.SIGTERM)
 	}
-	s.job.wake() // a process that is stopped cannot end itself
+	s.job.wake() // a stopped process cannot end itself
 	r.killAt = s.clock.Now().Add(s.grace.killAfter)
 	r.timer.Reset(min(restShortest, s.grace.killAfter))
 }
 
-// endsRest reports whether a signal asks a rest to end. SIGHUP does not: what was started with
-// nohup is meant to stay.
+// endsRest reports whether a signal asks a rest to end. SIGHUP does not: what nohup started is
+// meant to stay.
 func endsRest(s syscall.Signal) bool {
 	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGQUIT
 }

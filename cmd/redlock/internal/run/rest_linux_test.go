@@ -16,7 +16,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
-// background is a script that leaves a process running, with its number in a file, and ends.
+// background is a script that leaves a process running, writes its number into a file, and ends.
 const background = `sleep 60 & echo $! > "$0"; exit 3`
 
 func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
@@ -34,12 +34,12 @@ func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
 	assert.Equal(t, cli.ExitTaken, status, "longer than the TTL: %s", text)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
 	assert.Equal(t, 3, clitest.Await(t, cmd), "the status is the command's own")
-	assert.Contains(t, stderr.String(), `the command has ended; lock "x" is held until what it left running has ended, too`)
+	assert.Contains(t, stderr.String(), `the command has ended; lock "x" is held until what it left running has ended too`)
 	status, _, text = clitest.Run(t, urls, "run", "--name", "x", "--no-wait", "true")
 	assert.Equal(t, 0, status, text)
 }
 
-// childless reports whether a process has no children that it has not collected.
+// childless reports whether a process has no unreaped children.
 func childless(pid int) func() bool {
 	return func() bool {
 		processes, err := filepath.Glob("/proc/[1-9]*")
@@ -88,7 +88,7 @@ func TestBackgroundJobEndsWithTheLock(t *testing.T) {
 	assert.True(t, dead(pidIn(t, pidFile))())
 }
 
-// A zombie in the group that nobody collects is nobody to wait for.
+// A zombie that nobody reaps is not waited for.
 func TestZombieDoesNotHoldTheLock(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
@@ -100,8 +100,8 @@ func TestZombieDoesNotHoldTheLock(t *testing.T) {
 	assert.Equal(t, 0, status)
 }
 
-// The first process of a container gets the orphans, and is the one who has to collect them.
-func TestFirstProcessOfAContainerCollectsTheRest(t *testing.T) {
+// The first process of a container gets the orphans and must reap them.
+func TestFirstProcessOfAContainerReapsTheRest(t *testing.T) {
 	t.Parallel()
 	if err := exec.Command("unshare", "--user", "--map-root-user", "--pid", "--fork", "true").Run(); err != nil {
 		t.Skip("no namespaces here: ", err)

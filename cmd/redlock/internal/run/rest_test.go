@@ -10,14 +10,14 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 )
 
-// leaves lets the command itself end, and others of its group not.
+// leaves ends the command itself while others of its group run.
 func (sc *scene) leaves(status int) {
 	sc.command.leave(true)
 	sc.command.changes <- childEvent{exited: true, status: status}
 	synctest.Wait()
 }
 
-// wantHeld asserts that the supervisor is still at work.
+// wantHeld asserts that the supervisor is still working.
 func (sc *scene) wantHeld(t *testing.T) {
 	t.Helper()
 	select {
@@ -27,7 +27,7 @@ func (sc *scene) wantHeld(t *testing.T) {
 	}
 }
 
-// wantOver lets the rest end, and asserts that the supervisor notices soon and returns a status.
+// wantOver ends the rest, and asserts that the supervisor soon notices and returns a status.
 func (sc *scene) wantOver(t *testing.T, want int) {
 	t.Helper()
 	sc.command.leave(false)
@@ -74,7 +74,7 @@ func TestRestIsKilledOnDemand(t *testing.T) {
 		sc.leaves(4)
 		sc.want(t, "terminated@0s")
 		sc.after(2900 * time.Millisecond)
-		sc.wantHeld(t) // SIGKILL takes its time, too
+		sc.wantHeld(t) // SIGKILL takes time as well
 		sc.want(t, "terminated@0s", "killed@2s")
 		sc.wantOver(t, 4)
 		if sc.stderr.Len() > 0 {
@@ -89,20 +89,20 @@ func TestRestIsKilledOnDemand(t *testing.T) {
 	}, func(sc *scene) { sc.s.killRest, sc.s.grace.killAfter = true, 0 })
 }
 
-func TestRestThatCannotBeKilledIsTold(t *testing.T) {
+func TestRestThatCannotBeKilledIsReported(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.leaves(4)
 		sc.after(9 * time.Second)
 		sc.wantHeld(t)
 		sc.want(t, "terminated@0s", "killed@2s")
 		sc.wantOver(t, 4)
-		if got := sc.stderr.String(); got != "redlock: what the command left running does not end; lock \"x\" is held until it has\n" {
+		if got := sc.stderr.String(); got != "redlock: what the command left running does not end; lock \"x\" is held until it does\n" {
 			t.Errorf("got %q, want one line that says what it waits for", got)
 		}
 	}, func(sc *scene) { sc.s.killRest = true })
 }
 
-func TestCommandThatLeavesNobodyIsNotWaitedFor(t *testing.T) {
+func TestCommandThatLeavesNothingRunningIsNotWaitedFor(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		if status := sc.exits(6); status != 6 {
 			t.Errorf("got status %d, want 6", status)
@@ -116,7 +116,7 @@ func TestLossOfTheLockEndsTheRest(t *testing.T) {
 		sc.leaves(0)
 		sc.after(10 * time.Second)
 		sc.want(t, "terminated@9.75s")
-		sc.after(1750 * time.Millisecond) // and nobody is long gone when the supervisor returns
+		sc.after(1750 * time.Millisecond) // the rest is long gone when the supervisor returns
 		sc.want(t, "terminated@9.75s", "killed@11.75s")
 		sc.after(goneBound)
 		if status := <-sc.status; status != cli.ExitLost {
@@ -144,7 +144,7 @@ func TestLossOfTheLockEndsTheRest(t *testing.T) {
 	})
 }
 
-// What has ended under a lock that is over, because redlock was stopped, has not ended well.
+// A rest that ends after its lock is over, because redlock was stopped, has not ended well.
 func TestRestThatOutlivedTheLockIsLost(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.leaves(0)
@@ -155,14 +155,14 @@ func TestRestThatOutlivedTheLockIsLost(t *testing.T) {
 	})
 }
 
-// A shell makes its background jobs ignore SIGINT, and nobody else is there to take it.
+// A shell makes its background jobs ignore SIGINT, and nobody else is left to receive it.
 func TestSignalThatMeansTheEndEndsTheRest(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
 		playScene(t, func(sc *scene) {
 			sc.leaves(5)
 			sc.signals <- signal
 			sc.after(3 * time.Second)
-			sc.signals <- signal // passed on, and nothing begins anew
+			sc.signals <- signal // passed on; nothing starts again
 			sc.after(3 * time.Second)
 			want := []string{signal.String() + "@0s"}
 			if signal != syscall.SIGTERM {
@@ -183,8 +183,8 @@ func TestSignalThatMeansTheEndEndsTheRest(t *testing.T) {
 	})
 }
 
-// A redlock that was stopped past the validity may find SIGCONT behind other signals.
-func TestRestDoesNotGoOnForASignalWithoutTheLock(t *testing.T) {
+// A redlock that was stopped past the validity may receive SIGCONT after other signals.
+func TestSignalDoesNotContinueARestWithoutTheLock(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.leaves(0)
 		sc.lock.mu.Lock()

@@ -18,7 +18,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// What the command finds in its environment.
+// Variables in the environment of the command.
 const (
 	nameVariable  = "REDLOCK_NAME"
 	fenceVariable = "REDLOCK_FENCE"
@@ -38,11 +38,12 @@ type runner struct {
 	path     string // of the command
 	argv     []string
 
-	lost       bool // the lock was, which is told
-	unreleased bool // a quorum of masters has not confirmed that the lock is free
+	lost       bool // the lock was lost, and we said so
+	unreleased bool // no quorum of masters has confirmed the release
 }
 
-// run acquires, runs, releases, in this order whatever happens, and returns the exit status as an error.
+// run acquires, runs and releases, in this order whatever happens, and returns the exit status as
+// an error.
 func (r *runner) run(ctx context.Context) (err error) {
 	defer func() { r.close(err == nil || cli.ExitStatus(err) == 0) }()
 	lock, err := r.acquire(ctx, r.signals)
@@ -65,7 +66,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	}
 	status := s.supervise()
 	if r.lost = s.lost; r.lost {
-		_ = lock.Unlock(context.Background()) //nolint:errcheck // it is no longer held, or about to end: that was told
+		_ = lock.Unlock(context.Background()) //nolint:errcheck // it is no longer held, or about to end: we said so
 	} else {
 		r.release(lock)
 	}
@@ -75,25 +76,27 @@ func (r *runner) run(ctx context.Context) (err error) {
 	return cli.StatusError{Status: status}
 }
 
-// release gives the lock back. The command has ended, so that its status stands whatever becomes of this.
+// release gives the lock back. The command has ended, so its status stands whatever happens here.
 func (r *runner) release(lock *redlock.Lock) {
 	err := lock.Unlock(context.Background()) // within the node timeout
 	r.unreleased = err != nil
 	switch {
 	case err == nil:
 	case errors.Is(err, redlock.ErrLost):
-		r.messages.say("not-released", "lock %q was no longer ours when it was released: %s", r.flags.name, strings.TrimPrefix(err.Error(), "redlock: "))
+		r.messages.say("not-released", "lock %q was no longer ours when it was released: %s",
+			r.flags.name, cli.WithoutPrefix(err))
 	default:
-		r.messages.say("not-released", "lock %q may stay for up to %v: %s", r.flags.name, r.flags.ttl, strings.TrimPrefix(err.Error(), "redlock: "))
+		r.messages.say("not-released", "lock %q may stay for up to %v: %s",
+			r.flags.name, r.flags.ttl, cli.WithoutPrefix(err))
 	}
 }
 
-// close waits a second at most for masters that have not confirmed what they were sent, releases
-// above all, and names those that have not then.
+// close waits at most a second for masters that have not confirmed what they were sent, above all
+// releases, and then names those that still have not.
 //
-// A lock that is lost is told already: its masters are away. When all went well, enough masters are
-// free for the next one, and cron would mail the same line after each run for as long as one master
-// hangs.
+// It is silent about a lost lock: that has been reported, and its masters are away. It is silent
+// when all went well: enough masters are free for the next holder, and cron would mail the same
+// line after each run for as long as one master hangs.
 func (r *runner) close(well bool) {
 	err := r.locker.Close()
 	if err == nil || !r.flags.verbose && (r.lost || well && !r.unreleased) {
@@ -108,8 +111,8 @@ func (r *runner) close(well bool) {
 	r.messages.say("not-delivered", "the key of lock %q may stay for up to %v at %s", r.flags.name, r.flags.ttl, strings.Join(late, ", "))
 }
 
-// environment returns the environment of the command: ours without the passwords of the masters, and without what an outer redlock
-// run has told us.
+// environment returns the environment of the command: ours without the passwords of the masters,
+// and without the variables of an outer redlock run.
 func (r *runner) environment(ours []string, lock *redlock.Lock) []string {
 	env := make([]string, 0, len(ours)+3)
 	for _, variable := range ours {
@@ -126,7 +129,7 @@ func (r *runner) environment(ours []string, lock *redlock.Lock) []string {
 	return env
 }
 
-// notAcquired says why there is no lock, and returns the exit status as an error.
+// notAcquired reports why there is no lock, and returns the exit status as an error.
 func (r *runner) notAcquired(ctx context.Context, err error) error {
 	var ended interrupted
 	switch {
@@ -141,7 +144,7 @@ func (r *runner) notAcquired(ctx context.Context, err error) error {
 	}
 }
 
-// takenText says who has the lock, where the masters tell.
+// takenText says who holds the lock, if the masters can tell.
 func (r *runner) takenText(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, holderBound)
 	defer cancel()
@@ -156,14 +159,15 @@ func (r *runner) takenText(ctx context.Context) string {
 	return text
 }
 
-// holderBound is how long the name of a lock's holder is worth waiting for.
+// holderBound bounds the wait for the name of the holder.
 const holderBound = time.Second
 
-// findCommand looks a command up as a shell does. It is done before the lock is asked for: who mistyped need not wait.
+// findCommand looks a command up as a shell does. It runs before the lock is requested: nobody
+// should wait for a lock to learn of a typo.
 func findCommand(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
-	case err == nil || errors.Is(err, exec.ErrDot): // whoever has . in PATH means it
+	case err == nil || errors.Is(err, exec.ErrDot): // if . is in PATH, it is meant
 		return path, nil
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR):
 		return "", cli.StatusError{Status: cli.ExitNotExecutable, Err: err}

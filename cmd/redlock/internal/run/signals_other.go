@@ -11,10 +11,11 @@ import (
 // endingSignals end a wait for the lock, and are passed on to the command once it runs.
 var endingSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// runningSignals are of interest only once the command runs: none.
+// runningSignals matter only once the command runs: none.
 var runningSignals []os.Signal
 
-// notify asks for signals. There is room for one: more of them mean nothing else.
+// notify subscribes to signals. A channel with room for one is enough: repetitions mean nothing
+// more.
 func notify(signals chan<- os.Signal, wanted []os.Signal) {
 	for _, s := range wanted {
 		pending := make(chan os.Signal, 1)
@@ -27,10 +28,10 @@ func notify(signals chan<- os.Signal, wanted []os.Signal) {
 	}
 }
 
-// ignorePipes does nothing: writing to a pipe that nobody reads is an error only.
+// ignorePipes does nothing: writing to a pipe without a reader only returns an error.
 func ignorePipes() {}
 
-// jobControl does nothing: there is none.
+// jobControl does nothing: there is no job control.
 type jobControl struct{}
 
 func newJobControl(*child, messages) jobControl { return jobControl{} }

@@ -13,13 +13,13 @@ var endingSignals = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
-// runningSignals are of interest only once the command runs.
+// runningSignals matter only once the command runs.
 var runningSignals = []os.Signal{syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT}
 
-// notify asks for signals, except for those that our parent wants to be ignored: nohup.
+// notify subscribes to signals, except those that our parent wants ignored (nohup).
 //
 // Each has a channel with room for one. So several of one kind may count as one, as they do for the
-// kernel, and a flood of one (a window that is resized) displaces no other.
+// kernel, and a flood of one kind (a window that is resized) displaces no other.
 func notify(signals chan<- os.Signal, wanted []os.Signal) {
 	for _, s := range wanted {
 		if signal.Ignored(s) {
@@ -35,8 +35,8 @@ func notify(signals chan<- os.Signal, wanted []os.Signal) {
 	}
 }
 
-// ignorePipes keeps a pipe that nobody reads from ending us. A command that is started later does
-// not inherit it, as it would if the signal were ignored.
+// ignorePipes keeps us alive when we write to a pipe without a reader. The command does not inherit
+// this, as it would inherit an ignored signal.
 func ignorePipes() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody listens
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody receives
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
-// The test is sent the signals itself; nothing else of it heeds them.
+// The test process itself gets the signals; nothing else in it subscribes to them.
 func TestFloodOfOneSignalDisplacesNoOther(t *testing.T) {
 	t.Cleanup(func() { signal.Reset(syscall.SIGWINCH, syscall.SIGUSR2) })
 	signals := make(chan os.Signal)

@@ -54,7 +54,7 @@ func TestStatusIsThatOfTheCommand(t *testing.T) {
 	assert.True(t, inspect(t, urls, t.Name()).Free, "released after each of them")
 }
 
-func TestLockThatIsTakenOrNotToBeHadHasAStatusOfItsOwn(t *testing.T) {
+func TestTakenAndUnavailableLocksHaveTheirOwnStatus(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
 	holder := clitest.Process(t, urls, "run", "--name", "x", "--owner", "the holder", "--", "cat")
@@ -90,7 +90,8 @@ func TestLockThatIsTakenOrNotToBeHadHasAStatusOfItsOwn(t *testing.T) {
 	assert.Contains(t, stderr, servers[1].Addr(), "which master, and why")
 }
 
-// The standard streams are the command's: nothing is between, so nothing is lost at the end.
+// The standard streams belong to the command: nothing sits in between, so nothing is lost at the
+// end.
 func TestStreamsAreTheCommandsOwn(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
@@ -150,7 +151,7 @@ func TestSignalsArePassedOnAndTheStatusIsTheCommands(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			if signal.Ignored(s.signal) {
-				t.Skip("ignored by who started the tests (nohup), and so by redlock")
+				t.Skip("ignored by the parent of the tests (nohup), and so by redlock")
 			}
 			ready := filepath.Join(t.TempDir(), "ready")
 			cmd := clitest.Process(t, urls, "run", "--name", s.name, "--", "sh", "-c",
@@ -167,7 +168,7 @@ func TestSignalsArePassedOnAndTheStatusIsTheCommands(t *testing.T) {
 	}
 }
 
-// The command that SIGTERM ends is one that ended: its lock is free at once.
+// A command that SIGTERM ends has ended, so its lock is free at once.
 func TestLockIsReleasedAtOnceWhenASignalEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
@@ -198,7 +199,7 @@ func TestSignalEndsTheWaitForTheLock(t *testing.T) {
 	require.NoError(t, err, "it runs")
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
 		if signal.Ignored(s) {
-			t.Logf("%v is ignored by who started the tests (nohup), and so by redlock", s)
+			t.Logf("%v is ignored by the parent of the tests (nohup), and so by redlock", s)
 			continue
 		}
 		cmd := clitest.Process(t, urls, "run", "--name", "x", "--verbose", "--", "echo", "no")
@@ -245,8 +246,8 @@ func TestWrongRunIsAUsageErrorThatNamesTheFlag(t *testing.T) {
 	}
 }
 
-// A cluster that nobody has used before: what "redlock run" needs, and says where it does not have
-// it.
+// A cluster that nobody has used before: what "redlock run" needs, and what it says if something is
+// missing.
 func TestRunOnANewCluster(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
@@ -272,7 +273,7 @@ func TestRunOnANewCluster(t *testing.T) {
 	require.NoError(t, servers[2].Restart())
 	status, _, stderr = run("true")
 	assert.Equal(t, 0, status, stderr)
-	servers, urls = clitest.StartServers(t, 3)
+	_, urls = clitest.StartServers(t, 3)
 	status, _, stderr = run("--strict", "--wait", "500ms", "true")
 	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.Equal(t, 3, strings.Count(stderr, "or at once after `redlock init`"), stderr)

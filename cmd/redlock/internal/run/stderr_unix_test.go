@@ -17,7 +17,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
-// fullPipe returns the writing end of a pipe that takes nothing more, and that nobody reads.
+// fullPipe returns the write end of a pipe that is full and that nobody reads.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	var ends [2]int
@@ -43,7 +43,7 @@ func fullPipe(t *testing.T) *os.File {
 	return file
 }
 
-// What the log has to say waits, and the lock does not.
+// The log has to wait, the lock does not.
 func TestStderrThatNobodyReadsDelaysNoRelease(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
@@ -55,7 +55,7 @@ func TestStderrThatNobodyReadsDelaysNoRelease(t *testing.T) {
 		status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "--no-wait", "true")
 		assert.Equal(t, 0, status, stderr)
 	}
-	for want, args := range map[int][]string{ // messages are no log
+	for want, args := range map[int][]string{ // messages, not the log
 		cli.ExitLost:     {"run", "--name", "x", "--ttl", "1s", "--max-hold", "500ms", "sleep", "60"},
 		cli.ExitNoQuorum: {"run", "--name", "x", "--nodes", "127.0.0.1:1", "--wait", "100ms", "true"},
 	} {
@@ -66,7 +66,7 @@ func TestStderrThatNobodyReadsDelaysNoRelease(t *testing.T) {
 	}
 }
 
-// brokenPipe returns the writing end of a pipe whose reader is gone.
+// brokenPipe returns the write end of a pipe whose reader is gone.
 func brokenPipe(t *testing.T) *os.File {
 	t.Helper()
 	reader, writer, err := os.Pipe()
@@ -89,7 +89,7 @@ func TestStderrWhoseReaderIsGoneEndsNothing(t *testing.T) {
 	for want, args := range map[int][]string{
 		cli.ExitTaken:    {"run", "--name", "x", "--no-wait", "true"},
 		cli.ExitNotFound: {"run", "--name", "y", "redlock-test-no-such-command"},
-		// The command itself ends by it, as it does without redlock.
+		// The signal ends the command itself, as it would without redlock.
 		cli.ExitSignal + int(syscall.SIGPIPE): {"run", "--name", "y", "sh", "-c", "echo >&2; exit 1"},
 	} {
 		cmd := clitest.Process(t, urls, args...)

@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/redlock"
 )
 
-// heldLock is what the supervisor asks of a lock.
+// heldLock is the part of a lock that the supervisor uses.
 type heldLock interface {
 	Remaining() time.Duration
 	Err() error
@@ -21,24 +21,24 @@ type heldLock interface {
 
 // command is a process group that was started.
 type command interface {
-	// events returns what happens to the process that was started; its end is the last.
+	// events returns what happens to the started process; its end comes last.
 	events() <-chan childEvent
-	// signal sends a signal to all of the group. That nobody is left to take it is no error.
+	// signal sends a signal to the whole group. It is no error if no process is left.
 	signal(s syscall.Signal) error
-	// gone reports whether nobody is left in the group.
+	// gone reports whether no process is left in the group.
 	gone() bool
 }
 
 // childEvent is a change of state of a command.
 type childEvent struct {
 	exited  bool
-	status  int            // as a shell tells it, once exited
-	stopped syscall.Signal // by which signal, unless exited
+	status  int            // as a shell reports it, once exited
+	stopped syscall.Signal // the signal that stopped it, unless exited
 }
 
-// supervisor is with a command from its start to its end. One goroutine runs it.
+// supervisor watches over a command from its start to its end. One goroutine runs it.
 //
-// Everything that may wait for somebody else is kept from it: its messages go to an outbox.
+// Nothing that could block on somebody else runs there: messages go to an outbox.
 type supervisor struct {
 	lock     heldLock
 	command  command
@@ -47,34 +47,35 @@ type supervisor struct {
 	signals  <-chan os.Signal
 	messages messages
 	job      jobControl
-	holdEnds clock.Instant // by --max-hold; 0 for no limit
+	holdEnds clock.Instant // set by --max-hold; 0: no limit
 	killRest bool          // end what the command leaves running
 
 	timer *clock.Timer
-	lost  bool  // the command was told to end for the lock: that is not taken back
-	dead  bool  // SIGKILL was sent, for the same sake
-	rest  *rest // what the command has left running; nil while it runs itself
+	lost  bool  // the command was told to end because of the lock; there is no way back
+	dead  bool  // SIGKILL was sent for the same reason
+	rest  *rest // what the command left running; nil while the command itself runs
 }
 
 const (
 	goneBound = 100 * time.Millisecond // for the kernel to end what was sent SIGKILL
-	goneLook  = 2 * time.Millisecond
+	gonePoll  = 2 * time.Millisecond
 )
 
-// supervise returns when all of the command has ended, with the exit status for it.
+// supervise returns the exit status when the whole command has ended.
 func (s *supervisor) supervise() int {
 	wake := make(chan struct{}, 1)
-	// With an alarm: a command whose lock ended while the machine slept is not to run on for a nap.
-	s.timer = clock.WithAlarms(s.clock).AfterFunc(time.Hour, func() { // look sets the time
+	// With an alarm: if the lock ended while the machine slept, the command must not run on for a
+	// nap.
+	s.timer = clock.WithAlarms(s.clock).AfterFunc(time.Hour, func() { // check sets the time
 		select {
 		case wake <- struct{}{}:
-		default: // a look is due already
+		default: // a check is due already
 		}
 	})
 	defer s.timer.Stop()
 	defer s.job.end()
 	defer func() { s.rest.end() }()
-	s.look()
+	s.check()
 	done := s.lock.Done()
 	for {
 		select {
@@ -86,13 +87,13 @@ func (s *supervisor) supervise() int {
 			}
 		case sig := <-s.signals:
 			s.forward(sig)
-		case <-done: // the validity has ended, or a quorum of masters says that the lock is not ours
+		case <-done: // the validity ended, or a quorum of masters says that the lock is not ours
 			done = nil
-			s.look()
+			s.check()
 		case <-wake:
-			s.look()
-		case <-s.rest.looks():
-			if s.lookAtRest() {
+			s.check()
+		case <-s.rest.ticks():
+			if s.checkRest() {
 				return s.over(s.rest.status)
 			}
 		}
@@ -103,8 +104,9 @@ func (s *supervisor) supervise() int {
 	}
 }
 
-// look reads what is left of the lock, does what that asks for, and sets the time of the next look.
-func (s *supervisor) look() {
+// check reads how long the lock is still valid, does what that requires, and schedules the next
+// check.
+func (s *supervisor) check() {
 	if s.dead {
 		return
 	}
@@ -128,17 +130,17 @@ func (s *supervisor) look() {
 	s.timer.Reset(again)
 }
 
-// lose tells the command to end, and then the person why.
+// lose tells the command to end, and then tells the user why.
 func (s *supervisor) lose(sig syscall.Signal, left time.Duration) {
 	s.lost = true
 	s.send(sig)
 	if sig != syscall.SIGKILL {
-		s.job.wake() // a process that is stopped cannot end itself
+		s.job.wake() // a stopped process cannot end itself
 	}
-	s.messages.say("lost", "lock %q %s; %s gets %s", s.messages.name, s.why(left), s.whom(), s.signalText(sig, left))
+	s.messages.say("lost", "lock %q %s; %s gets %s", s.messages.name, s.why(left), s.target(), s.signalText(sig, left))
 }
 
-func (s *supervisor) whom() string {
+func (s *supervisor) target() string {
 	if s.rest != nil {
 		return "what the command left running"
 	}
@@ -153,7 +155,7 @@ func (s *supervisor) why(left time.Duration) string {
 	case err == nil:
 		return fmt.Sprintf("ends in %v and could not be renewed", left.Round(time.Millisecond))
 	default:
-		return "is lost: " + strings.TrimPrefix(strings.TrimPrefix(err.Error(), "redlock: "), "lock lost: ")
+		return "is lost: " + cli.Reason(err, redlock.ErrLost)
 	}
 }
 
@@ -164,8 +166,8 @@ func (s *supervisor) signalText(sig syscall.Signal, left time.Duration) string {
 	return fmt.Sprintf("SIGTERM now and SIGKILL in %v", (left - s.grace.margin).Round(time.Millisecond))
 }
 
-// leaves is called when the command itself has ended, and reports whether the lock is still to be
-// held for what it has left running.
+// leaves is called when the command itself has ended. It reports whether the lock must still be
+// held because of what the command left running.
 func (s *supervisor) leaves(status int) bool {
 	if s.lost || s.lock.Remaining() <= 0 || s.command.gone() {
 		return false
@@ -174,9 +176,9 @@ func (s *supervisor) leaves(status int) bool {
 	return true
 }
 
-// over returns the exit status of a command that ended with a status of its own. That it is this
-// one takes a lock that is held to this moment: a redlock that was stopped past the validity may
-// find the end of both.
+// over returns the exit status of a command that has ended by itself. Its own status counts only if
+// the lock is held to this moment: a redlock that was stopped past the validity may find that both
+// have ended.
 func (s *supervisor) over(status int) int {
 	if left := s.lock.Remaining(); !s.lost && left <= 0 {
 		s.lost = true
@@ -186,7 +188,7 @@ func (s *supervisor) over(status int) int {
 		return status
 	}
 	if s.rest == nil {
-		// The process that we started had its time; what is left of its group has no more.
+		// The started process had its time; what is left of its group gets no more.
 		s.send(syscall.SIGKILL)
 		s.awaitGone()
 	}
@@ -203,7 +205,7 @@ func (s *supervisor) send(sig syscall.Signal) {
 // forward passes on a signal that was sent to us.
 func (s *supervisor) forward(sig os.Signal) {
 	number, ok := sig.(syscall.Signal)
-	if !ok || s.job.takes(number, s.look) {
+	if !ok || s.job.takes(number, s.check) {
 		return
 	}
 	s.send(number)
@@ -212,10 +214,10 @@ func (s *supervisor) forward(sig os.Signal) {
 	}
 }
 
-// awaitGone waits until the kernel has ended a group that was sent SIGKILL, so that its lock is not
-// released before. What hangs in the kernel does not end: hence the bound.
+// awaitGone waits until the kernel has ended a group that was sent SIGKILL, so that the lock is not
+// released earlier. A process that hangs in the kernel does not end: hence the bound.
 func (s *supervisor) awaitGone() {
-	for waited := time.Duration(0); waited < goneBound && !s.command.gone(); waited += goneLook {
-		clock.Sleep(context.Background(), s.clock, goneLook)
+	for waited := time.Duration(0); waited < goneBound && !s.command.gone(); waited += gonePoll {
+		clock.Sleep(context.Background(), s.clock, gonePoll)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// scene is a supervisor with a lock and a command that do as they are told, in virtual time.
+// scene is a supervisor with a scripted lock and command, in virtual time.
 type scene struct {
 	s       *supervisor
 	lock    *playedLock
@@ -30,7 +30,8 @@ type scene struct {
 	status  chan int
 }
 
-// playScene sets a scene with a TTL of 12 s: SIGTERM 2.25 s before the end, SIGKILL 0.25 s before it.
+// playScene plays a scene with a TTL of 12 s: SIGTERM 2.25 s before the end, SIGKILL 0.25 s before
+// it.
 func playScene(t *testing.T, f func(*scene), change ...func(*scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,13 +60,13 @@ func (sc *scene) after(d time.Duration) {
 	synctest.Wait()
 }
 
-// exits lets the command end and returns the exit status.
+// exits ends the command and returns the exit status.
 func (sc *scene) exits(status int) int {
 	sc.command.changes <- childEvent{exited: true, status: status}
 	return <-sc.status
 }
 
-// want asserts what the command was sent so far, as "15@9.75s".
+// want asserts which signals the command got so far, as "15@9.75s".
 func (sc *scene) want(t *testing.T, want ...string) {
 	t.Helper()
 	sc.command.mu.Lock()
@@ -124,7 +125,7 @@ type playedCommand struct {
 	mu      sync.Mutex // guards the fields below
 	sent    []string
 	err     error // of signal
-	rest    bool  // others are left in the group
+	rest    bool  // others of the group still run
 }
 
 func (c *playedCommand) events() <-chan childEvent { return c.changes }
@@ -187,7 +188,8 @@ func TestCommandThatHeedsSIGTERMIsNotKilledButItsGroupIs(t *testing.T) {
 	})
 }
 
-// Renewed at the last moment: SIGTERM cannot be taken back, but nobody hurries the command any more.
+// Renewed at the last moment: SIGTERM cannot be taken back, but nothing rushes the command any
+// more.
 func TestRenewalAfterSIGTERMGivesTheCommandTimeToEnd(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.after(11 * time.Second)
@@ -214,11 +216,13 @@ func TestLockThatAQuorumDisownsKillsAtOnce(t *testing.T) {
 	})
 }
 
-// The events come in any order when all of them are due; the command ran past the end of the lock in any case.
+// When several events are due, they come in any order. The command ran past the end of the lock in
+// any case.
 func TestStatusIsLostWhenTheLockEndedBeforeTheCommand(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.lock.mu.Lock()
-		sc.lock.until = sc.begin.Add(-time.Second) // as after a long stop, before any timer has run
+		// as after a long stop, before any timer has fired
+		sc.lock.until = sc.begin.Add(-time.Second)
 		sc.lock.mu.Unlock()
 		if status := sc.exits(0); status != cli.ExitLost || !strings.Contains(sc.stderr.String(), "before the command had ended") {
 			t.Errorf("got status %d and %q, want %d and a line", status, sc.stderr, cli.ExitLost)
@@ -240,7 +244,7 @@ func TestSignalsGoToTheCommandAndItsStatusStays(t *testing.T) {
 	})
 }
 
-func TestCommandThatCannotBeSignalledIsTold(t *testing.T) {
+func TestCommandThatCannotBeSignalledIsReported(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.after(9800 * time.Millisecond)
 		if status := sc.exits(0); status != cli.ExitLost || !strings.Contains(sc.stderr.String(), "cannot send terminated to the command: operation not permitted") {

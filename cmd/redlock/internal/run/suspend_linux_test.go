@@ -15,18 +15,18 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
-// suspended is a job on a terminal, of which a member ignores ^Z and writes the time into a file,
-// and another forks all the time.
+// suspended is a job on a terminal. One member ignores ^Z and writes the time into a file; another
+// forks all the time.
 type suspended struct {
 	term  *terminal
 	shell *exec.Cmd
-	pulse string // of the member
-	trace string // grows with each process of the forking one
+	pulse string // file of the member that ignores ^Z
+	trace string // file that grows with each process of the forking member
 	pid   int    // of the member that ignores ^Z
 }
 
-// startSuspended starts the job from a shell that runs the script behind it. In main, the process
-// itself, "$0" is a file for its number.
+// startSuspended starts the job from a shell that then runs script. In main, the command itself,
+// "$0" is a file for its number.
 func startSuspended(t *testing.T, urls []string, name, flags, main, script string) *suspended {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func startSuspended(t *testing.T, urls []string, name, flags, main, script strin
 	return s
 }
 
-// marks is what changes as long as a member runs.
+// marks returns what changes as long as a member runs.
 func (s *suspended) marks(t *testing.T) string {
 	t.Helper()
 	_, last, err := readBeat(s.pulse)
@@ -63,7 +63,7 @@ func (s *suspended) awaitProgress(t *testing.T) {
 	t.Helper()
 	_, before, err := readBeat(s.pulse)
 	require.NoError(t, err)
-	clitest.WaitFor(t, "the member goes on", func() bool {
+	clitest.WaitFor(t, "the member continues", func() bool {
 		_, last, err := readBeat(s.pulse)
 		return err == nil && last > before
 	})
@@ -81,15 +81,15 @@ func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 	before := s.marks(t)
 	status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "--wait", "20s", "true")
 	require.Equal(t, 0, status, stderr)
-	assert.Equal(t, before, s.marks(t), "while another had the lock")
+	assert.Equal(t, before, s.marks(t), "while another client held the lock")
 	s.term.press(t, "continue\n")
 	s.term.awaitText(t, "status=70")
-	assert.Equal(t, before, s.marks(t), "when redlock went on")
+	assert.Equal(t, before, s.marks(t), "when redlock continued")
 	clitest.WaitFor(t, "the group is gone", func() bool { return groupDead(group) })
 	clitest.Await(t, s.shell)
 }
 
-func TestSuspendedCommandGoesOnUnderItsLockAgainAndAgain(t *testing.T) {
+func TestSuspendedCommandContinuesUnderItsLockAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
 	const fg = `read x; fg >/dev/null; `
@@ -107,9 +107,8 @@ func TestSuspendedCommandGoesOnUnderItsLockAgainAndAgain(t *testing.T) {
 	clitest.Await(t, s.shell)
 }
 
-// The process that was started dies while all is stopped; what it leaves goes on, and is waited
-// for.
-func TestCommandThatDiesWhileSuspendedLeavesARestThatGoesOn(t *testing.T) {
+// The started process dies while the job is stopped. What it leaves continues, and is waited for.
+func TestCommandThatDiesWhileSuspendedLeavesARestThatContinues(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
 	s := startSuspended(t, urls, "x", "", `echo $$ > "$0"; wait`, `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`)
@@ -120,13 +119,13 @@ func TestCommandThatDiesWhileSuspendedLeavesARestThatGoesOn(t *testing.T) {
 	s.term.press(t, "continue\n")
 	s.awaitProgress(t)
 	s.term.awaitText(t, "the command has ended; lock")
-	s.term.press(t, "\x03") // nobody but redlock heeds it
+	s.term.press(t, "\x03") // only redlock reacts to it
 	s.term.awaitText(t, "status=137")
 	assert.True(t, dead(s.pid)())
 	clitest.Await(t, s.shell)
 }
 
-// Nobody tells redlock of stops any more once the process itself has ended; the key comes to
+// Once the process itself has ended, nobody reports stops to redlock any more. The key reaches
 // redlock.
 func TestSuspendKeyStopsWhatTheCommandLeftRunning(t *testing.T) {
 	t.Parallel()
@@ -146,7 +145,7 @@ func TestSuspendKeyStopsWhatTheCommandLeftRunning(t *testing.T) {
 	clitest.Await(t, s.shell)
 }
 
-// A job in the background that wants the terminal waits for its turn, and all of it.
+// A background job that needs the terminal waits for its turn, with its whole group.
 func TestBackgroundJobThatReadsStopsUntilItIsInTheForeground(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)

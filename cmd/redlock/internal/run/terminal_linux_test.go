@@ -17,14 +17,15 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
-// terminal is a terminal of which we are the keyboard and the screen.
+// terminal is a terminal whose keyboard and screen is the test.
 type terminal struct {
 	keyboard *os.File
 	mu       sync.Mutex // guards the field below
 	screen   strings.Builder
 }
 
-// startOnTerminal starts a shell as the leader of a session on a new terminal: with job control in the mode -mc, without in -c.
+// startOnTerminal starts a shell as the leader of a session on a new terminal: in mode -mc with job
+// control, in mode -c without.
 func startOnTerminal(t *testing.T, urls []string, mode, script string) (*terminal, *exec.Cmd) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -100,8 +101,8 @@ func TestInterruptKeyEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
 	for _, command := range []string{
-		`echo ready; exec sleep 60`,  // in the background: the key is ours, and passed on
-		`echo ready; read x; exit 1`, // in the foreground: the key is the command's
+		`echo ready; exec sleep 60`,  // in the background: redlock gets the key and passes it on
+		`echo ready; read x; exit 1`, // in the foreground: the command gets the key
 	} {
 		term, cmd := startOnTerminal(t, urls, "-mc", fmt.Sprintf(`trap : INT; "$0" run --name key -- sh -c '%s'; echo "status=$?"`, command))
 		term.awaitText(t, "ready")
@@ -111,12 +112,14 @@ func TestInterruptKeyEndsTheCommand(t *testing.T) {
 	}
 }
 
-// ^Z stops the command and redlock, so that the shell goes on; fg continues both.
+// ^Z stops the command and redlock, so that the shell continues; fg continues both.
 func TestSuspendKeyStopsTheJobAndForegroundContinuesIt(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
-	// A shell that is starting something stops with it only (vfork), so this one counts for a while.
-	for _, first := range []string{"", "read x; "} { // without and with the terminal lent to the command
+	// A shell that is starting a process stops only together with it (vfork), so this one counts
+	// for a while.
+	// without and with the terminal lent to the command
+	for _, first := range []string{"", "read x; "} {
 		term, cmd := startOnTerminal(t, urls, "-mc", fmt.Sprintf(`"$0" run --name suspend -- sh -c '%secho ready; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; read y; echo "<$y>"; exit 6'
 			echo "stopped"; read between; echo "<$between>"; fg >/dev/null; echo "status=$?"`, first))
 		if first != "" {
@@ -134,7 +137,7 @@ func TestSuspendKeyStopsTheJobAndForegroundContinuesIt(t *testing.T) {
 	}
 }
 
-// Where nobody could continue the job, the key does nothing, as it does without redlock.
+// If nobody could continue the job, the key does nothing, as without redlock.
 func TestSuspendKeyDoesNothingWithoutJobControl(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)

@@ -2,7 +2,7 @@ package run
 
 import "time"
 
-// grace is the time that a command is given to end before its lock does:
+// grace is the time that a command gets to end before its lock does:
 //
 //	validity ──────────────────▶ SIGTERM ── killAfter ──▶ SIGKILL ── margin ──▶ end
 type grace struct {
@@ -10,7 +10,8 @@ type grace struct {
 	margin    time.Duration // for a late timer, and for the kernel to end the processes
 }
 
-// The margin is a fortieth of the TTL, within bounds: a loaded machine runs a timer that late, and nobody misses the time.
+// The margin is a fortieth of the TTL, within bounds: a loaded machine fires a timer that late, and
+// nobody misses the time.
 const (
 	marginShare = 40
 	marginMin   = 25 * time.Millisecond
@@ -21,10 +22,10 @@ func newGrace(ttl, killAfter time.Duration) grace {
 	return grace{killAfter: killAfter, margin: min(max(ttl/marginShare, marginMin), marginMax)}
 }
 
-// least is the validity that a command is worth being started with.
+// least is the shortest validity worth starting a command with.
 func (g grace) least() time.Duration { return g.killAfter + 2*g.margin }
 
-// step is what to do with a command at a moment.
+// step is what to do with a command at a given moment.
 type step uint8
 
 const (
@@ -33,8 +34,9 @@ const (
 	kill           // SIGKILL
 )
 
-// next returns what to do with so much validity left, and how long to wait before the next look: until the step after this one
-// is due if the lock is not renewed meanwhile. That is never at once, so nobody looks in a loop; after kill there is none.
+// next returns what to do when this much validity is left, and how long to wait before the next
+// check: until the next step is due if the lock is not renewed meanwhile. The pause is never zero,
+// so there is no busy loop; after kill there is no next check.
 func (g grace) next(left time.Duration) (step, time.Duration) {
 	switch {
 	case left <= g.margin:

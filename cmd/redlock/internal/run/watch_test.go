@@ -9,7 +9,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 )
 
-func TestCommandIsToldWhileThereIsTimeAndKilledBeforeTheEnd(t *testing.T) {
+func TestCommandIsTerminatedInTimeAndKilledBeforeTheEnd(t *testing.T) {
 	g := grace{killAfter: 200 * time.Millisecond, margin: 50 * time.Millisecond}
 	for _, c := range []struct {
 		left  time.Duration
@@ -24,7 +24,7 @@ func TestCommandIsToldWhileThereIsTimeAndKilledBeforeTheEnd(t *testing.T) {
 		{50*time.Millisecond + 1, terminate, 1},
 		{50 * time.Millisecond, kill, 0},
 		{0, kill, 0},
-		{-time.Hour, kill, 0}, // stopped, or asleep, past the end
+		{-time.Hour, kill, 0}, // stopped or asleep past the end
 	} {
 		if what, again := g.next(c.left); what != c.want || again != c.again {
 			t.Errorf("%v: got %v, again in %v; want %v, %v", c.left, what, again, c.want, c.again)
@@ -38,8 +38,8 @@ func TestCommandIsToldWhileThereIsTimeAndKilledBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// Whoever looks when told to, at the earliest, has a few looks until the end, and never a look that changes nothing.
-func TestEveryLookIsForSomething(t *testing.T) {
+// Checks that come as early as allowed are few until the end, and each of them changes something.
+func TestEveryCheckChangesSomething(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ttl := time.Duration(rapid.Int64Range(int64(cli.MinTTL), int64(24*time.Hour)).Draw(t, "ttl"))
 		g := newGrace(ttl, time.Duration(rapid.Int64Range(0, int64(ttl/3)).Draw(t, "killAfter")))
@@ -65,9 +65,9 @@ func TestEveryLookIsForSomething(t *testing.T) {
 	})
 }
 
-// With the tightest flags that are accepted, a command is not told while renewal does its work: a third of the TTL has passed at the
-// first attempt, and a round takes a twentieth at most.
-func TestRenewalHasItsTimeBeforeTheCommandIsTold(t *testing.T) {
+// Even with the tightest flags, the command gets no signal while renewal works: the first attempt
+// comes after a third of the TTL, and a round takes a twentieth at most.
+func TestRenewalHasTimeBeforeTheCommandIsTerminated(t *testing.T) {
 	for _, ttl := range []time.Duration{cli.MinTTL, 10 * time.Second, cli.DefaultTTL, time.Hour} {
 		drift := ttl/100 + 2*time.Millisecond
 		retries := 0
