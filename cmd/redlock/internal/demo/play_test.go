@@ -30,38 +30,55 @@ func noneLeft(t *testing.T) {
 	})
 }
 
+// A busy machine may be too slow to show everything in three seconds, so the demo gets more time
+// there. What must never be seen fails at once.
 func TestDemoShowsAllThatItPromises(t *testing.T) {
 	noneLeft(t)
-	var out bytes.Buffer
-	cfg := config{duration: 3 * time.Second, workers: 4, look: wide}
-	w := &output{w: &out}
-	rep, err := play(t.Context(), cfg, w)
-	if err != nil {
-		t.Fatal(err)
+	var missing []string
+	for duration := minDuration; duration <= maxDuration/2; duration *= 2 {
+		var out bytes.Buffer
+		cfg := config{duration: duration, workers: 4, look: wide}
+		w := &output{w: &out}
+		rep, err := play(t.Context(), cfg, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.print(rep.text(cfg.look))
+		if err := rep.err(); err != nil && !errors.Is(err, errNothingAcquired) && !errors.Is(err, errNoLateWrite) {
+			t.Fatalf("got %v and\n%s", err, out.String())
+		}
+		if strings.Contains(out.String(), "\x1b") {
+			t.Errorf("got escape sequences in plain output: %q", out.String())
+		}
+		if missing = missingFrom(&rep, out.String()); len(missing) == 0 {
+			return
+		}
+		t.Logf("%v are too short here: missing %q in\n%s", duration, missing, out.String())
 	}
-	w.print(rep.text(cfg.look))
-	if err := rep.err(); err != nil || len(rep.overlaps) != 0 {
-		t.Errorf("got %v and overlaps %v, want none", err, rep.overlaps)
-	}
-	if len(rep.phases) != 5 {
-		t.Fatalf("got %d phases, want 5: %+v", len(rep.phases), rep.changes)
-	}
-	for _, i := range []int{0, 2, 4} { // before the outage, while both are away, and after it
-		if p := rep.phases[i]; len(waitsOf(rep.holds, p.from, p.to)) == 0 {
-			t.Errorf("nothing acquired from %v to %v, with %d nodes up", p.from, p.to, p.up)
+	t.Errorf("the demo never shows %q", missing)
+}
+
+// missingFrom returns what a demo of four workers promises and did not show.
+func missingFrom(rep *report, text string) (missing []string) {
+	expect := func(shown bool, what string) {
+		if !shown {
+			missing = append(missing, what)
 		}
 	}
-	if rep.handedOver == 0 || rep.inTurn == 0 {
-		t.Errorf("got %d hand-overs and %d holds in turn, want some", rep.handedOver, rep.inTurn)
+	expect(len(rep.phases) == 5, "five phases")
+	for i, p := range rep.phases {
+		if i%2 == 0 { // before the outage, while both are away, and after it
+			expect(len(waitsOf(rep.holds, p.from, p.to)) > 0, fmt.Sprintf("a hold with %d nodes up", p.up))
+		}
 	}
+	expect(rep.handedOver > 0, "a hand-over")
+	expect(rep.inTurn > 0, "a hold in turn")
 	stop := rep.stop
-	if next, found := rep.successor(); !found || next.worker == stop.worker || next.began < stop.lost {
-		t.Errorf("got %+v (%v) as the successor, want another worker after %v", next, found, stop.lost)
-	}
-	if !errors.Is(stop.err, redlock.ErrLost) || stop.passed || stop.token == 0 || stop.token >= stop.seen || stop.wrote < stop.lost {
-		t.Errorf("got %+v, want a lost lock and a late write that was refused for its token", stop)
-	}
-	for _, want := range []string{
+	next, found := rep.successor()
+	expect(found && next.worker != stop.worker && next.began >= stop.lost, "a successor of the stopped worker")
+	expect(errors.Is(stop.err, redlock.ErrLost) && stop.wrote >= stop.lost, "a lost lock and a late write")
+	expect(!stop.passed && stop.token != 0 && stop.token < stop.seen, "that its token is stale")
+	for _, line := range []string{
 		"node 2 (", "node 4 (", "stopped: listener and connections closed\n", "is back, with its data\n",
 		"is stopped: asleep, and cut off from all nodes\n", "has lost the lock: its validity has ended\n",
 		"wakes up and writes with its old token: REJECTED\n",
@@ -69,13 +86,9 @@ func TestDemoShowsAllThatItPromises(t *testing.T) {
 		fmt.Sprintf("The token was %d; the store had seen %d.", stop.token, stop.seen),
 		"No two holds overlap", "   nodes up  555", "4444", "3333", "x~", "~!", "█", "·",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("got\n%s\nwant in it %q", out.String(), want)
-		}
+		expect(strings.Contains(text, line), line)
 	}
-	if strings.Contains(out.String(), "\x1b") {
-		t.Errorf("got escape sequences in plain output: %q", out.String())
-	}
+	return missing
 }
 
 func TestStoppedNodeComesBackWithItsData(t *testing.T) {
@@ -152,7 +165,8 @@ func TestSignalEndsTheDemoEarlyWithWhatWasSeen(t *testing.T) {
 	noneLeft(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	out := &stopWriter{until: regexp.MustCompile("acquired [1-9]"), stop: cancel} // a frame of the live view
+	// a frame of the live view
+	out := &stopWriter{until: regexp.MustCompile("acquired [1-9]"), stop: cancel}
 	live := wide
 	live.live = true
 	if err := run(ctx, config{duration: time.Minute, workers: 4, look: live}, out); err != nil {
