@@ -26,7 +26,7 @@ func BenchmarkSetAndRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkHistory is the life of five nodes: made, each locked and released ten times, closed.
+// BenchmarkHistory makes five nodes, locks and releases each ten times, and closes them.
 func BenchmarkHistory(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

@@ -8,19 +8,21 @@ import (
 	"syscall"
 )
 
-// buffer is one direction of a connection: bytes that were written and not yet read.
+// buffer is one direction of a connection: bytes written and not yet read.
 type buffer struct {
-	limit  int    // write blocks while this many bytes wait to be read
-	notify func() // told, without mu, that bytes or the end came; nil where the reader blocks in read. Set before use
+	limit int // write blocks while this many bytes wait to be read
+	// notify is called without mu when bytes or the end arrive. It is nil if the reader blocks in
+	// read. Set it before use.
+	notify func()
 
 	mu        sync.Mutex // guards the fields below; held only while bytes are moved
 	changed   sync.Cond  // whenever one of them changed
 	bytes     []byte     // bytes[start:] was written and not yet read
 	start     int
-	ended     bool // the writer is done: after bytes comes io.EOF
-	deaf      bool // the reader is gone: what is written is lost
-	told      bool // the writer has lost bytes to a deaf reader, and is told so from now on
-	broken    bool // reset: bytes are lost, both sides get an error
+	ended     bool // the writer is done: io.EOF follows bytes
+	abandoned bool // the reader is gone: what is written is lost
+	told      bool // the writer has lost bytes to an abandoned buffer; from now on it gets an error
+	broken    bool // reset: bytes are lost and both sides get an error
 	readLate  bool // the reader's deadline has passed
 	writeLate bool // the writer's deadline has passed
 }
@@ -31,13 +33,13 @@ func newBuffer(limit int) *buffer {
 	return b
 }
 
-// read blocks until there is something to read, or a reason why there will be nothing.
+// read blocks until there is something to read, or a reason why there never will be.
 func (b *buffer) read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for {
 		switch {
-		case b.deaf:
+		case b.abandoned:
 			return 0, net.ErrClosed
 		case b.broken:
 			return 0, os.NewSyscallError("read", syscall.ECONNRESET)
@@ -56,8 +58,8 @@ func (b *buffer) read(p []byte) (int, error) {
 	}
 }
 
-// take moves everything to the end of dst, without waiting. It reports whether more may come, and whether the
-// connection was reset.
+// take appends everything to dst without waiting. It reports whether the stream has ended, and
+// whether the connection was reset.
 func (b *buffer) take(dst []byte) (all []byte, ended, broken bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +73,7 @@ func (b *buffer) take(dst []byte) (all []byte, ended, broken bool) {
 	return dst, b.ended, false
 }
 
-// write blocks while the buffer is full, and returns how many bytes were taken before an error.
+// write blocks while the buffer is full. It returns how many bytes were accepted before an error.
 func (b *buffer) write(p []byte) (written int, err error) {
 	for {
 		n, err := b.writeSome(p[written:])
@@ -97,10 +99,10 @@ func (b *buffer) writeSome(p []byte) (int, error) {
 			return 0, os.NewSyscallError("write", syscall.ECONNRESET)
 		case b.writeLate:
 			return 0, os.ErrDeadlineExceeded
-		case b.deaf && b.told:
+		case b.abandoned && b.told:
 			return 0, os.NewSyscallError("write", syscall.EPIPE)
-		case b.deaf:
-			b.told = true // as TCP: the first write is taken, and answered with a reset
+		case b.abandoned:
+			b.told = true // as in TCP: the first write is accepted, and answered with a reset
 			return len(p), nil
 		case b.unreadLocked() < b.limit || len(p) == 0:
 			n := min(len(p), max(b.limit-b.unreadLocked(), 0))
@@ -111,12 +113,13 @@ func (b *buffer) writeSome(p []byte) (int, error) {
 	}
 }
 
-// push appends p beyond the limit, without waiting, and reports whether that left at most most bytes.
+// push appends p without waiting, even beyond the limit. It reports whether at most most bytes are
+// unread now.
 func (b *buffer) push(p []byte, most int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.deaf || b.broken || b.ended {
-		return true // lost on the way, as the server will find out
+	if b.abandoned || b.broken || b.ended {
+		return true // lost on the way; the server will find out
 	}
 	b.appendLocked(p)
 	return b.unreadLocked() <= most
@@ -142,7 +145,7 @@ func (b *buffer) discardLocked(n int) {
 	b.changed.Broadcast()
 }
 
-// set changes flags and wakes whoever waits for one of them.
+// set changes flags and wakes everything that waits for one.
 func (b *buffer) set(change func(b *buffer)) {
 	b.mu.Lock()
 	change(b)
@@ -153,19 +156,21 @@ func (b *buffer) set(change func(b *buffer)) {
 	}
 }
 
-// end says that the writer is done.
+// end marks the writer as done.
 func (b *buffer) end() { b.set(func(b *buffer) { b.ended = true }) }
 
-// stopReading says that the reader is gone.
-func (b *buffer) stopReading() { b.set(func(b *buffer) { b.deaf, b.bytes, b.start = true, nil, 0 }) }
+// stopReading marks the reader as gone.
+func (b *buffer) stopReading() {
+	b.set(func(b *buffer) { b.abandoned, b.bytes, b.start = true, nil, 0 })
+}
 
-// breakOff is a reset.
+// breakOff resets the connection.
 func (b *buffer) breakOff() { b.set(func(b *buffer) { b.broken, b.bytes, b.start = true, nil, 0 }) }
 
-// lateRead says whether the reader's deadline has passed.
+// lateRead sets whether the reader's deadline has passed.
 func (b *buffer) lateRead(is bool) { b.set(func(b *buffer) { b.readLate = is }) }
 
-// lateWrite says whether the writer's deadline has passed.
+// lateWrite sets whether the writer's deadline has passed.
 func (b *buffer) lateWrite(is bool) { b.set(func(b *buffer) { b.writeLate = is }) }
 
 // isEnded reports whether the writer closed its side or the connection was reset.
@@ -175,9 +180,9 @@ func (b *buffer) isEnded() bool {
 	return b.ended || b.broken
 }
 
-// isDeaf reports whether the reader closed its side or the connection was reset.
-func (b *buffer) isDeaf() bool {
+// isAbandoned reports whether the reader closed its side or the connection was reset.
+func (b *buffer) isAbandoned() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.deaf || b.broken
+	return b.abandoned || b.broken
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever befalls the node, in whatever order: counting goes on afterwards, nothing is counted that was not sent,
-// nothing that was acknowledged is missing, and no goroutine is left.
+// After any faults in any order, counting goes on, nothing is counted that was not sent, nothing
+// acknowledged is missing, and no goroutine is left.
 func TestNodeComesBackFromAnyFaults(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -83,7 +83,8 @@ func count(ctx context.Context, n *Node, sent, acknowledged *int) {
 
 func befall(n *Node, random *rand.Rand) {
 	jitter := func(most int64) func() time.Duration {
-		return func() time.Duration { return time.Duration(rand.Int64N(most)) } // not random: it is called concurrently
+		// From the global source: random is not safe for concurrent use.
+		return func() time.Duration { return time.Duration(rand.Int64N(most)) }
 	}
 	switch random.IntN(12) {
 	case 0:

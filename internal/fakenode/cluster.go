@@ -18,8 +18,8 @@ import (
 // Cluster is nodes at the endpoints node0:6379, node1:6379 and so on.
 type Cluster []*Node
 
-// InBubble runs a test in virtual time, on new nodes that share a clock. The test fails if it leaves
-// anything running: synctest waits for every goroutine.
+// InBubble runs a test in virtual time, on new nodes that share a clock. The test fails if it
+// leaves anything running: synctest waits for every goroutine.
 func InBubble(t *testing.T, nodes int, test func(*testing.T, *clocktest.Clock, Cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,17 +7,18 @@ import (
 // command is a row of the command table.
 type command struct {
 	name     string // in lower case
-	arity    int    // arguments with the name; negative: at least
+	arity    int    // number of arguments, the name included; negative: at least that many
 	run      func(n *Node, s *session, args []string) reply
-	noScript bool // not from a script
+	noScript bool // refused in a script
 	writes   bool // refused by a replica
-	open     bool // before AUTH, too
+	open     bool // allowed before AUTH
 }
 
-// table has every command under its name in lower and in upper case, so that the usual spellings need no conversion.
+// table maps names to commands, in lower and in upper case, so that the usual spellings need no
+// conversion.
 var table map[string]*command
 
-func init() { // and not a literal: EVAL reaches back to the table
+func init() { // not a literal: EVAL refers back to the table
 	table = make(map[string]*command)
 	for _, group := range [][]command{
 		stringCommands(), keyCommands(), sortedSetCommands(), connectionCommands(), serverCommands(),
@@ -41,7 +42,7 @@ func (c *command) accepts(args []string) bool {
 	return len(args) == c.arity || (c.arity < 0 && len(args) >= -c.arity)
 }
 
-// executeLocked runs a command that a client sent, with the checks of Redis in their order.
+// executeLocked runs a command that a client sent. It makes the checks of Redis, in Redis's order.
 func (n *Node) executeLocked(s *session, args []string) reply {
 	n.now = n.wall.micros()
 	c := findCommand(args[0])
@@ -84,7 +85,7 @@ func (n *Node) callLocked(s *session, args []string) reply {
 }
 
 func unknownCommand(args []string) reply {
-	const most = 128 // characters that Redis repeats
+	const most = 128 // characters that Redis quotes
 	var rest strings.Builder
 	for _, arg := range args[1:] {
 		if rest.Len() >= most {
@@ -104,12 +105,12 @@ func unknownSubcommand(args []string) reply {
 	return oneLine("ERR unknown subcommand '" + args[1] + "'. Try " + strings.ToUpper(args[0]) + " HELP.")
 }
 
-// unsupported says that Redis can do what this fake cannot.
+// unsupported is the error for something that Redis can do and this fake cannot.
 func unsupported(what string) reply {
 	return oneLine("ERR fakenode does not implement " + what)
 }
 
-// oneLine is a failure whose text may have come from a client.
+// oneLine is a failure whose text may come from a client: it has no line breaks.
 func oneLine(text string) reply {
 	return failure(strings.NewReplacer("\r", " ", "\n", " ").Replace(text))
 }

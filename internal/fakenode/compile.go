@@ -11,12 +11,12 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// maxCompiled bounds the compiled scripts that a process keeps: more than a test suite has. Beyond it they are
-// forgotten and compiled again.
+// maxCompiled bounds how many compiled scripts a process keeps: more than a test suite has. Beyond
+// it all are dropped and compiled again.
 const maxCompiled = 1024
 
-// compiled has the scripts of all nodes by digest, so that a simulation of many nodes compiles each once. The code
-// is immutable and may be run by several nodes at a time.
+// compiled holds the scripts of all nodes by digest, so that a simulation of many nodes compiles
+// each script once. The code is immutable: several nodes may run it at the same time.
 var compiled = struct {
 	mu      sync.Mutex // guards the field below
 	scripts map[string]*lua.FunctionProto
@@ -47,11 +47,12 @@ func compileScript(digest, source string) (*lua.FunctionProto, error) {
 	return proto, nil
 }
 
-// concatOperand is the global function through which operands of .. go. No script can name it.
+// concatOperand is the global function that operands of .. go through. No script can name it.
 const concatOperand = "operand of .."
 
-// convertConcat makes each operand of .. in v go through concatOperand, since gopher-lua writes 1e15 there as
-// 1000000000000000, and Lua 5.1 as 1e+15. A token that survives the one may be lost in the other.
+// convertConcat passes each operand of .. in v through concatOperand, because gopher-lua writes
+// 1e15 there as 1000000000000000 and Lua 5.1 as 1e+15. A token that survives in one may be lost in
+// the other.
 func convertConcat(v reflect.Value) {
 	switch kind := v.Kind(); {
 	case kind == reflect.Interface && !v.IsNil():

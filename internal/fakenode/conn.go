@@ -9,21 +9,22 @@ import (
 	"time"
 )
 
-// DefaultBuffer is how many bytes one direction of a connection holds before a writer blocks, as with a socket's
-// buffers: 1 MiB.
+// DefaultBuffer is how many bytes one direction of a connection holds before a writer blocks: 1
+// MiB, as much as the buffers of a socket.
 const DefaultBuffer = 1 << 20
 
-// Conn is one end of a connection inside the process, with a buffer in each direction. It behaves as TCP does:
-// what was written before a Close arrives, what was not read before a [Conn.Reset] is lost, and the first write to a
-// peer that is gone succeeds. All methods may be called from any goroutine.
+// Conn is one end of an in-process connection with a buffer in each direction. It behaves as TCP
+// does: bytes written before a Close arrive, bytes not read before a [Conn.Reset] are lost, and the
+// first write to a peer that is gone succeeds. All methods may be called from any goroutine.
 type Conn struct {
 	in, out       *buffer
 	local, remote address
 	read, write   deadline
 }
 
-// Pipe returns the two ends of a new connection whose directions hold limit bytes each; limit 0 or less means
-// [DefaultBuffer]. It serves tests that play the server by hand; [Node.Dial] gives connections to a real fake.
+// Pipe returns the two ends of a new connection whose directions hold limit bytes each; a limit of
+// 0 or less means [DefaultBuffer]. It is for tests that play the server by hand; [Node.Dial]
+// connects to a fake.
 func Pipe(limit int) (client, server *Conn) {
 	if limit <= 0 {
 		limit = DefaultBuffer
@@ -33,20 +34,21 @@ func Pipe(limit int) (client, server *Conn) {
 		&Conn{in: up, out: down, local: "server", remote: "client"}
 }
 
-// Read reads what the other end wrote. It blocks until there is something, the other end closed (io.EOF), this end
-// closed (net.ErrClosed), the connection was reset (ECONNRESET) or the deadline passed (os.ErrDeadlineExceeded).
+// Read reads what the other end wrote. It blocks until there are bytes, the other end closes
+// (io.EOF), this end closes (net.ErrClosed), the connection is reset (ECONNRESET) or the deadline
+// passes (os.ErrDeadlineExceeded).
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.in.read(p)
 	return n, c.wrap("read", err)
 }
 
-// Write hands p to the other end. It blocks only while the buffer is full.
+// Write sends p to the other end. It blocks only while the buffer is full.
 func (c *Conn) Write(p []byte) (int, error) {
 	n, err := c.out.write(p)
 	return n, c.wrap("write", err)
 }
 
-// Close ends both directions: what was written still arrives, what was not read is lost.
+// Close ends both directions: written bytes still arrive, unread bytes are lost.
 func (c *Conn) Close() error {
 	c.end()
 	return nil
@@ -59,13 +61,13 @@ func (c *Conn) end() {
 	c.in.stopReading()
 }
 
-// CloseWrite ends the direction away from this end, which can still read: a half-close.
+// CloseWrite is a half-close: it ends the direction away from this end, which can still read.
 func (c *Conn) CloseWrite() error {
 	c.out.end()
 	return nil
 }
 
-// Reset breaks the connection: bytes on the way are lost and both ends get ECONNRESET.
+// Reset breaks the connection: bytes in transit are lost and both ends get ECONNRESET.
 func (c *Conn) Reset() {
 	c.out.breakOff()
 	c.in.breakOff()
@@ -82,14 +84,15 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline makes reads fail from t on, by the clock of package time as with any net.Conn. The zero time
+// SetReadDeadline makes reads fail from t on, by package time as with any net.Conn. The zero time
 // means never.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.read.set(t, c.in.lateRead)
 	return nil
 }
 
-// SetWriteDeadline makes writes that would block fail from t on, as [Conn.SetReadDeadline] does for reads.
+// SetWriteDeadline makes writes that would block fail from t on, as [Conn.SetReadDeadline] does for
+// reads.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.write.set(t, c.out.lateWrite)
 	return nil
@@ -108,16 +111,18 @@ type address string
 func (address) Network() string  { return "fakenode" }
 func (a address) String() string { return string(a) }
 
-// deadline is a moment of package time, by which a connection is late. It reads no clock itself: a context of that
-// deadline does, as the runtime does for a socket, so that a deadline made by time.Now means what its maker meant.
+// deadline is the moment of package time from which a connection is late. It reads no clock: a
+// context with that deadline does, as the runtime does for a socket, so that a deadline made from
+// time.Now means what its maker intended.
 type deadline struct {
 	mu     sync.Mutex // guards the fields below
 	cancel func()     // ends the wait for the moment; nil while there is none
-	late   bool       // what was last said
-	count  uint64     // counts set: a wait that ends for an older one says nothing
+	late   bool       // what was last reported
+	count  uint64     // counts set: a wait for an older deadline reports nothing
 }
 
-// set waits for t, in the place of what was waited for before, and says whether it has passed, now and then.
+// set waits for t instead of the previous moment. It reports whether t has passed now, and again
+// when it passes.
 func (d *deadline) set(t time.Time, say func(late bool)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

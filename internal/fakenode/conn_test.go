@@ -91,7 +91,7 @@ func TestBlockedWriterLearnsOfCloseAndReset(t *testing.T) {
 	}{
 		"own close":   {func(client, _ *Conn) { client.Close() }, net.ErrClosed},
 		"reset":       {func(_, server *Conn) { server.Reset() }, syscall.ECONNRESET},
-		"peer closes": {func(_, server *Conn) { server.Close() }, nil}, // taken, and lost
+		"peer closes": {func(_, server *Conn) { server.Close() }, nil}, // accepted, and lost
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -62,7 +62,7 @@ func selectDatabase(_ *Node, s *session, args []string) reply {
 	return replyOK
 }
 
-// client serves CLIENT ID, GETNAME, SETNAME, SETINFO (of Redis 7.2) and KILL ID.
+// client serves CLIENT ID, GETNAME, SETNAME, SETINFO (Redis 7.2) and KILL ID.
 func client(n *Node, s *session, args []string) reply {
 	arity := map[string]int{"id": 2, "getname": 2, "setname": 3, "setinfo": 4, "kill": -3}
 	sub := strings.ToLower(args[1])
@@ -111,7 +111,7 @@ func (n *Node) killClient(s *session, args []string) reply {
 	}
 	n.sessions[i].hangUp = true
 	if n.sessions[i] != s {
-		n.sessions[i].look()
+		n.sessions[i].signal()
 	}
 	return integer(1)
 }

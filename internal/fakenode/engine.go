@@ -14,22 +14,23 @@ const scriptName = "user_script"
 
 const (
 	callStack    = 200     // Lua's own limit for C calls; scripts nest little
-	registry     = 1 << 10 // values on the Lua stack at first
-	registryMost = 1 << 16 // and at most: a result of unpack with some thousand keys fits
+	registry     = 1 << 10 // initial number of values on the Lua stack
+	registryMost = 1 << 16 // and the most: unpack of a few thousand keys fits
 )
 
-// engine is a Lua interpreter, which runs one script at a time, under its node's mutex. Scripts leave nothing behind
-// in it, so that a closed node's engine serves another: making one takes longer than a short simulation runs.
+// engine is a Lua interpreter. It runs one script at a time, under its node's mutex. Scripts leave
+// nothing behind, so another node can use a closed node's engine: making one takes longer than a
+// short simulation runs.
 type engine struct {
-	node      *Node    // whose scripts run
-	session   *session // whose script runs
+	node      *Node    // that the scripts run on
+	session   *session // that the running script belongs to
 	state     *lua.LState
 	globals   *lua.LTable               // what scripts see
-	env       *lua.LTable               // through which they see it, and cannot change it
+	env       *lua.LTable               // the read-only view through which they see it
 	functions map[string]*lua.LFunction // scripts by digest
 }
 
-// engines has those that no node needs now.
+// engines holds those that no node needs now.
 var engines = sync.Pool{New: func() any {
 	e := &engine{
 		state: lua.NewState(lua.Options{
@@ -41,14 +42,14 @@ var engines = sync.Pool{New: func() any {
 	return e
 }}
 
-// hireEngine returns an engine for a node, to be given back with release.
-func hireEngine(n *Node) *engine {
+// borrowEngine returns an engine for a node, to be returned with release.
+func borrowEngine(n *Node) *engine {
 	e := engines.Get().(*engine)
 	e.node = n
 	return e
 }
 
-// release gives an engine back; a nil one is none.
+// release returns an engine. Nil is allowed.
 func (e *engine) release() {
 	if e != nil {
 		e.node = nil
@@ -56,7 +57,7 @@ func (e *engine) release() {
 	}
 }
 
-// run executes a script and returns what it answers.
+// run executes a script and returns its reply.
 func (e *engine) run(s *session, digest, source string, keys, argv []string) reply {
 	function, err := e.function(digest, source)
 	if err != nil {
@@ -103,7 +104,7 @@ func (e *engine) texts(texts []string) *lua.LTable {
 	return t
 }
 
-// scriptFailure says in Redis' words how a script failed: what, and where.
+// scriptFailure says how and where a script failed, in the words of Redis.
 func scriptFailure(err error, digest string) reply {
 	text, line := "ERR "+err.Error(), "1"
 	if failed, ok := errors.AsType[*lua.ApiError](err); ok {
@@ -123,10 +124,10 @@ func scriptFailure(err error, digest string) reply {
 	return oneLine(fmt.Sprintf("%s script: %s, on @%s:%s.", text, digest, scriptName, line))
 }
 
-// maxDepth bounds how deep a script's answer may nest, as in Redis.
+// maxDepth bounds how deep a script's result may nest, as in Redis.
 const maxDepth = 100
 
-// fromLua converts what a script returns, as Redis does.
+// fromLua converts a script's result as Redis does.
 func fromLua(v lua.LValue, depth int) reply {
 	switch v := v.(type) {
 	case lua.LString:
@@ -167,7 +168,7 @@ func fromTable(t *lua.LTable, depth int) reply {
 	}
 }
 
-// toLua converts what a command answered to a script, as Redis does.
+// toLua converts a command's reply for a script as Redis does.
 func (e *engine) toLua(r reply) lua.LValue {
 	switch r.kind {
 	case kindStatus:

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// network is what lies between the clients and the process, with its faults.
+// network lies between the clients and the process. It has the faults.
 type network struct {
 	request      func() time.Duration // delay of a command, nil for none
 	reply        func() time.Duration // delay of a reply, nil for none
 	loseRequests int                  // commands to lose, each with its connection
 	loseReplies  int                  // replies to lose, each with its connection
-	cutAfter     int                  // commands until one is executed without a reply; 0 for never
+	cutAfter     int                  // commands until one is executed without a reply; 0: never
 	cutReply     int                  // bytes of the next reply that pass, if cutReplySet
 	cutReplySet  bool
 	mute         bool // nothing passes
@@ -21,35 +21,37 @@ type network struct {
 	changed      chan struct{} // closed and renewed when a mute ends; Dial waits for it
 }
 
-// carriesReplies reports whether what the server sends, be it a reset, gets to the clients.
+// carriesReplies reports whether what the server sends, resets included, reaches the clients.
 func (f *network) carriesReplies() bool { return !f.mute && !f.muteReplies }
 
-// Delay makes each command arrive request() after it was written, and each reply arrive reply() after it was made
-// (also what a subscription pushes). The order on a connection stays, and commands written together travel together.
-// A nil function means no delay. What is on its way keeps the delay that it has; a dial takes no time. The functions
-// are called without a lock, by one goroutine per connection.
+// Delay makes each command arrive request() after it was written, and each reply, including the
+// messages of subscriptions, arrive reply() after it was made. The order on a connection stays the
+// same, and commands written together travel together. A nil function means no delay. What is in
+// transit keeps its delay; a dial takes no time. The functions are called without a lock, by one
+// goroutine per connection.
 func (n *Node) Delay(request, reply func() time.Duration) {
 	n.change(func() { n.network.request, n.network.reply = request, reply })
 }
 
-// LoseRequests loses the next count commands, none of which is executed. TCP loses nothing inside a connection, so
-// each loss resets its connection, with whatever was behind the command.
+// LoseRequests loses the next count commands without executing them. TCP loses nothing inside a
+// connection, so each loss resets its connection and also loses everything behind the command.
 func (n *Node) LoseRequests(count int) { n.change(func() { n.network.loseRequests = count }) }
 
 // LoseReplies executes the next count commands and loses their replies, each with its connection.
 func (n *Node) LoseReplies(count int) { n.change(func() { n.network.loseReplies = count }) }
 
-// CutAfterWrite closes the connection of the nth command from now (1 is the next) after it was executed and before
-// its reply. 0 calls it off.
+// CutAfterWrite closes the connection of the nth command from now (1 is the next) after executing
+// it and before its reply. 0 cancels it.
 func (n *Node) CutAfterWrite(nth int) { n.change(func() { n.network.cutAfter = nth }) }
 
-// CutReply lets the given number of bytes of the next reply pass, and closes the connection there.
+// CutReply lets that many bytes of the next reply pass, then closes the connection.
 func (n *Node) CutReply(bytes int) {
 	n.change(func() { n.network.cutReply, n.network.cutReplySet = max(bytes, 0), true })
 }
 
-// Mute makes all bytes vanish, in both directions, and dials wait. A writer blocks once the buffers are full. When
-// it ends, connections of which something vanished are reset, since they cannot go on, and the others go on.
+// Mute makes all bytes vanish, in both directions, and makes dials wait. A writer blocks once the
+// buffers are full. When the mute ends, connections that lost something are reset, because they
+// cannot go on; the others go on.
 func (n *Node) Mute(on bool) {
 	n.change(func() {
 		if on {
@@ -60,8 +62,8 @@ func (n *Node) Mute(on bool) {
 	})
 }
 
-// MuteReplies makes the bytes towards the clients vanish, and only those: commands are executed, dials succeed.
-// It ends as [Node.Mute] does.
+// MuteReplies makes only the bytes towards the clients vanish: commands are executed and dials
+// succeed. It ends as [Node.Mute] does.
 func (n *Node) MuteReplies(on bool) {
 	n.change(func() {
 		if on {
@@ -84,9 +86,10 @@ func (n *Node) healLocked() {
 	}
 }
 
-// RefuseWith answers the commands of the given names with that error ("READONLY You can't write against a read only
-// replica.") and does not execute them, in scripts neither. No name means every command that a client sends. The text
-// "" lifts a refusal, and without names all of them.
+// RefuseWith answers the named commands with that error ("READONLY You can't write against a read
+// only replica.") and does not execute them, in scripts either. Without names it refuses every
+// command that a client sends. The text "" lifts the refusal of the named commands, or without
+// names every refusal.
 func (n *Node) RefuseWith(text string, names ...string) {
 	n.change(func() {
 		if len(names) == 0 {
@@ -114,15 +117,16 @@ func (n *Node) Inject(raw []byte) {
 	})
 }
 
-// ReplyRaw sends what script returns in the place of the reply to a command, which is executed all the same;
-// nil bytes leave the reply as it is, empty ones suppress it. A nil script ends it. The script is called before the
-// command is executed, without a lock, by one goroutine per connection.
+// ReplyRaw replaces the reply to each command by what script returns. The command is still
+// executed. Nil bytes leave the reply as it is, empty ones suppress it. A nil script ends it. The
+// script is called before the command is executed, without a lock, by one goroutine per connection.
 func (n *Node) ReplyRaw(script func(cmd []string) []byte) {
 	n.change(func() { n.network.replyRaw = script })
 }
 
-// SetClock sets the node's wall clock to offset ahead of its base clock's, and lets it run at rate from there: a step
-// of the clock, a clock that is too fast or too slow. Keys keep the wall-clock time at which they expire, as in Redis.
+// SetClock sets the node's wall clock to offset ahead of its base clock's, and runs it at rate from
+// there: a clock that steps, or is too fast or too slow. Keys keep the wall-clock time at which
+// they expire, as in Redis.
 func (n *Node) SetClock(offset time.Duration, rate float64) {
 	n.change(func() { n.wall = newWall(n.clk, offset, rate) })
 }

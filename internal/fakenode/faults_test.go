@@ -184,7 +184,7 @@ func TestKilledNodeRefusesUntilItRestarts(t *testing.T) {
 	}
 }
 
-func TestKillIsHeardOfWhenTheNetworkHeals(t *testing.T) {
+func TestKillIsNoticedWhenTheNetworkHeals(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		n.Mute(true)
@@ -246,7 +246,8 @@ func TestNodeMayBeFaultedFromItsHook(t *testing.T) {
 	})
 }
 
-// Whatever state its connections are in, a closed node leaves no goroutine: the bubble would not end.
+// Whatever the state of its connections, a closed node leaves no goroutine: the bubble would not
+// end.
 func TestCloseEndsEveryGoroutine(t *testing.T) {
 	for name, set := range map[string]func(n *Node){
 		"idle":    func(*Node) {},

@@ -80,7 +80,8 @@ func expire(n *Node, s *session, args []string) reply {
 	return integer(1)
 }
 
-// parseExpireConditions reads NX, XX, GT, LT and returns whether an expiry (0 for none) may be replaced by another.
+// parseExpireConditions reads NX, XX, GT and LT. It returns a function that reports whether one
+// expiry (0 for none) may replace another.
 func parseExpireConditions(options []string) (allowed func(old, when int64) bool, fail *reply) {
 	var ifAbsent, ifPresent, ifGreater, ifLess bool
 	for _, option := range options {
@@ -110,7 +111,7 @@ func parseExpireConditions(options []string) (allowed func(old, when int64) bool
 		switch {
 		case ifAbsent && old != 0, ifPresent && old == 0:
 			return false
-		case ifGreater && (old == 0 || when <= old): // no expiry counts as the latest one
+		case ifGreater && (old == 0 || when <= old): // no expiry counts as the latest
 			return false
 		case ifLess && old != 0 && when >= old:
 			return false
@@ -135,7 +136,7 @@ func ttl(n *Node, s *session, args []string) reply {
 	return integer(left)
 }
 
-// keys serves KEYS for patterns whose only special character is a * at the end.
+// keys serves KEYS for patterns without special characters but a * at the end.
 func keys(n *Node, s *session, args []string) reply {
 	prefix, isPrefix := strings.CutSuffix(args[1], "*")
 	if strings.ContainsAny(prefix, `*?[\`) {

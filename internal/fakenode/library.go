@@ -8,15 +8,16 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// globalNames are what Redis 7.0 leaves of Lua's base library, but for coroutine, getmetatable, load, loadstring
-// and rawset.
+// globalNames is what Redis 7.0 leaves of Lua's base library, without coroutine, getmetatable,
+// load, loadstring and rawset.
 var globalNames = []string{
 	"_VERSION", "assert", "collectgarbage", "error", "ipairs", "math", "next", "pairs", "pcall",
 	"rawequal", "rawget", "select", "setmetatable", "string", "table", "tonumber", "tostring", "type", "unpack",
 	"xpcall",
 }
 
-// openLibraries fills globals: Lua's libraries as Redis leaves them, and its own.
+// openLibraries fills globals with Lua's libraries as Redis leaves them, and with the library
+// redis.
 func (e *engine) openLibraries() {
 	state := e.state
 	for name, open := range map[string]lua.LGFunction{
@@ -27,7 +28,8 @@ func (e *engine) openLibraries() {
 		state.Push(lua.LString(name))
 		state.Call(1, 0)
 	}
-	state.SetField(state.GetGlobal("math"), "huge", lua.LNumber(math.Inf(1))) // not the largest finite number
+	// In gopher-lua it is the largest finite number.
+	state.SetField(state.GetGlobal("math"), "huge", lua.LNumber(math.Inf(1)))
 	state.SetField(state.GetGlobal("string"), "format", state.NewFunction(stringFormat))
 	state.SetField(state.GetGlobal("table"), "concat", state.NewFunction(tableConcat))
 	e.globals = state.NewTable()
@@ -51,7 +53,7 @@ func (e *engine) openLibraries() {
 	e.globals.RawSetString("_G", e.env)
 }
 
-// readonly returns a view of a table that cannot be written, and other values as they are.
+// readonly returns a read-only view of a table, and any other value as it is.
 func (e *engine) readonly(v lua.LValue) lua.LValue {
 	if _, ok := v.(*lua.LTable); !ok {
 		return v
@@ -68,7 +70,7 @@ func (e *engine) readonly(v lua.LValue) lua.LValue {
 	return view
 }
 
-// redisLibrary is the table redis.
+// redisLibrary returns the table redis.
 func (e *engine) redisLibrary() *lua.LTable {
 	library := e.state.NewTable()
 	e.state.SetFuncs(library, map[string]lua.LGFunction{
@@ -125,7 +127,8 @@ func (e *engine) command(state *lua.LState) reply {
 	return e.node.callLocked(e.session, args)
 }
 
-// errorReply is redis.error_reply: the first word is the code of the error, ERR where there is but one.
+// errorReply is redis.error_reply: the first word is the error's code, or ERR if there is only one
+// word.
 func (e *engine) errorReply(state *lua.LState) int {
 	text, ok := state.Get(1).(lua.LString)
 	if !ok || state.GetTop() != 1 {
@@ -156,7 +159,7 @@ func sha1hex(state *lua.LState) int {
 	return 1
 }
 
-// raise is Lua's error, which notes the line where a table is thrown.
+// raise is Lua's error. A thrown table gets the line.
 func raise(state *lua.LState) int {
 	thrown, level := state.Get(1), state.OptInt(2, 1)
 	switch v := thrown.(type) {
@@ -173,7 +176,7 @@ func raise(state *lua.LState) int {
 	return 0
 }
 
-// protectedCall is Redis' pcall: an error in a table is handed out as its text.
+// protectedCall is Redis's pcall: it returns the text of an error in a table.
 func protectedCall(state *lua.LState) int {
 	state.CheckAny(1)
 	err := state.PCall(state.GetTop()-1, lua.MultRet, nil)

@@ -114,7 +114,7 @@ func stringFormat(state *lua.LState) int {
 	}
 }
 
-// convert writes the argument with that index by flags, width and precision (spec) and conversion.
+// convert formats the argument at that index by spec (flags, width and precision) and conversion.
 func convert(state *lua.LState, arg int, spec string, conversion byte) string {
 	switch conversion {
 	case 'd', 'i':
@@ -142,7 +142,7 @@ func convertFloat(x float64, spec string, conversion byte) string {
 		return fmt.Sprintf("%"+width+"s", formatNumber(x, 1))
 	}
 	if !strings.Contains(spec, ".") {
-		spec += ".6" // C's default, and not Go's shortest
+		spec += ".6" // C's default, not Go's shortest form
 	}
 	return fmt.Sprintf("%"+spec+string(conversion), x)
 }

@@ -1,17 +1,18 @@
-// Package fakenode has a Redis server inside the process, for tests and simulations in virtual time.
+// Package fakenode is an in-process Redis server for tests and simulations in virtual time.
 //
-// A [Node] speaks RESP2 over connections that are buffers in memory ([Node.Dial]), so that everything that waits
-// for it is durably blocked in a testing/synctest bubble. It answers the commands that this module uses as Redis 7.0
-// does, runs scripts as Lua, expires keys by a clock of its own, and has the faults that a lock must survive: each
-// can be set at any time. Inside a bubble, make the node there and Close it before the bubble ends.
+// A [Node] speaks RESP2 over connections that are buffers in memory ([Node.Dial]), so everything
+// that waits for it is durably blocked in a testing/synctest bubble. It answers the commands that
+// this module uses as Redis 7.0 does, runs scripts as Lua, expires keys by a clock of its own, and
+// has the faults that a lock must survive. Each fault can be set at any time. [InBubble] starts
+// nodes in a bubble; a node made by hand in a bubble must be closed before the bubble ends.
 //
-// It is no Redis: strings and sorted sets only, persistence and replication as far as they make a
-// server forget, no transactions, patterns of channels that end in "*" only. A command or an option
-// that it does not know is an error reply. A script that does not end hangs its node. Lua is
-// gopher-lua's: numbers become text as in Lua 5.1 by tostring, string.format, table.concat and the
-// .. operator, but not where another string function is handed a number of 15 digits or more; some
-// things are accepted that 5.1 refuses (";;", goto); and the interpreter's own errors have other
-// words.
+// It is not a full Redis. It has strings and sorted sets only, persistence and replication only as
+// far as they make a server forget, no transactions, and only channel patterns that end in "*". A
+// command or option that it does not know gets an error reply. A script that does not end hangs its
+// node. Lua is gopher-lua's: tostring, string.format, table.concat and the .. operator turn numbers
+// into text as Lua 5.1 does, but other string functions do not when given a number of 15 digits or
+// more; it accepts some things that 5.1 refuses (";;", goto); and the interpreter's own errors have
+// other texts.
 package fakenode
 
 import (
@@ -28,13 +29,13 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// Node is a fake Redis master. Make it with [New]; end it with [Node.Close]. Its methods may be called from any
-// goroutine, callbacks included, but for Close.
+// Node is a fake Redis master. Make it with [New] and end it with [Node.Close]. Its methods may be
+// called from any goroutine and, except for Close, from its callbacks.
 type Node struct {
 	clk      clock.Clock
 	settings settings
 	running  sync.WaitGroup // one per session; Close waits
-	replicas atomic.Int64   // that follow this node
+	replicas atomic.Int64   // how many follow this node
 
 	mu       sync.Mutex // guards the fields below; never held over a callback or a wait
 	process  process
@@ -53,7 +54,7 @@ type Node struct {
 	closed   bool
 }
 
-// process is what a restart loses.
+// process is the state that a restart loses.
 type process struct {
 	runID      string
 	started    int64 // microseconds of wall
@@ -67,7 +68,7 @@ type process struct {
 	replication replication
 }
 
-// rules are what the process was told by a test, and keeps over restarts.
+// rules are set by a test and survive restarts.
 type rules struct {
 	refuseAll string            // the error that answers every command; "" for none
 	refuse    map[string]string // the error that answers a command, by its name
@@ -112,15 +113,16 @@ func (n *Node) newProcess(runID string) process {
 	}
 }
 
-var runs atomic.Uint64 // numbers the processes of all nodes and their replication ids, so that no two are the same
+var runs atomic.Uint64 // numbers all processes and replication ids, so that no two are the same
 
 func newRunID() string {
 	sum := sha1.Sum([]byte("fakenode " + strconv.FormatUint(runs.Add(1), 10)))
 	return hex.EncodeToString(sum[:])
 }
 
-// Dial returns a new connection. It fails with ECONNREFUSED on a killed or closed node, waits on a muted one until
-// ctx ends, and succeeds on a stopped one, as the kernel accepts for a process that does not run.
+// Dial returns a new connection. On a killed or closed node it fails with ECONNREFUSED; on a muted
+// one it waits until the node heals or ctx ends; on a stopped one it succeeds, because the kernel
+// accepts connections for a process that does not run.
 func (n *Node) Dial(ctx context.Context) (net.Conn, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -140,7 +142,8 @@ func (n *Node) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// connect makes a session, or returns a channel that closes when a muted node may be tried again.
+// connect makes a session. For a muted node it returns a channel that closes when the node may be
+// tried again.
 func (n *Node) connect() (client *Conn, heal <-chan struct{}, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,15 +166,16 @@ func dialError(err error) error {
 	return &net.OpError{Op: "dial", Net: remote.Network(), Addr: remote, Err: err}
 }
 
-// Stop halts the process as SIGSTOP does: connections are accepted and take bytes, up to their buffers, and nothing
-// is executed until [Node.Continue]. Replies that had left still arrive.
+// Stop halts the process as SIGSTOP does: connections are accepted and take bytes until their
+// buffers are full, and nothing is executed until [Node.Continue]. Replies that have left still
+// arrive.
 func (n *Node) Stop() { n.change(func() { n.process.stopped = true }) }
 
-// Continue ends [Node.Stop]. Everything that queued up runs now, with the expiry times of now.
+// Continue ends [Node.Stop]. Everything that has queued up runs now, with expiry counted from now.
 func (n *Node) Continue() { n.change(func() { n.process.stopped = false }) }
 
-// Kill ends the process as SIGKILL does: connections are reset, with all that was on the way, and dials are refused
-// until [Node.Restart].
+// Kill ends the process as SIGKILL does: connections are reset, everything in transit is lost, and
+// dials are refused until [Node.Restart].
 func (n *Node) Kill() {
 	n.change(func() {
 		n.process.killed = true
@@ -180,7 +184,8 @@ func (n *Node) Kill() {
 	})
 }
 
-// Close ends the node and waits until no goroutine of it is left. Not to be called from a callback of the node.
+// Close ends the node and waits until all its goroutines have ended. Do not call it from a callback
+// of the node.
 func (n *Node) Close() {
 	n.change(func() {
 		n.closed = true
@@ -194,13 +199,13 @@ func (n *Node) Close() {
 	n.engine = nil
 }
 
-// change alters the node and lets every session look at it.
+// change alters the node and wakes every session.
 func (n *Node) change(alter func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	alter()
 	for _, s := range n.sessions {
-		s.look()
+		s.signal()
 	}
 }
 
@@ -210,12 +215,12 @@ func (n *Node) resetAllLocked() {
 	}
 }
 
-// resetLocked ends a session for good. A muted network does not carry the reset: the client hears of it when the
-// network heals.
+// resetLocked ends a session for good. A muted network does not carry the reset: the client gets it
+// when the network heals.
 func (n *Node) resetLocked(s *session) {
 	s.dead = true
 	if n.network.carriesReplies() {
 		s.conn.Reset()
 	}
-	s.look()
+	s.signal()
 }

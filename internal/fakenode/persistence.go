@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// clone returns a copy that shares nothing with d. Expiry stays the same moment of the wall clock.
+// clone returns a copy that shares nothing with d. Keys expire at the same wall-clock time.
 func (d *disk) clone() (all disk) {
 	for db := range d {
 		if len(d[db]) == 0 {
@@ -28,14 +28,14 @@ func (e *entry) clone() *entry {
 	return &same
 }
 
-// Save takes a snapshot of the data, as an RDB file is one: keys keep the moment of the node's wall
-// clock at which they expire. A later one replaces it.
+// Save takes a snapshot of the data, like an RDB file: keys keep the wall-clock time at which they
+// expire. A later snapshot replaces it.
 func (n *Node) Save() { n.change(func() { n.saved = n.disk.clone() }) }
 
-// Restart starts a new process after Kill, which it does first where it was not done: new run_id,
-// uptime 0, client ids from 1, no scripts, a master, neither stopped nor killed. Without keepData
-// the keyspace is empty. What was set on the network (delays, mute, losses) and by
-// [Node.RefuseWith], [Node.SetInfo] and [Node.SetConfig] stays.
+// Restart kills the process, if it still runs, and starts a new one: a master with a new run_id,
+// uptime 0, client ids from 1 and no scripts, neither stopped nor killed. Without keepData the
+// keyspace is empty. What was set on the network (delays, mutes, losses) and by [Node.RefuseWith],
+// [Node.SetInfo] and [Node.SetConfig] stays.
 func (n *Node) Restart(keepData bool) {
 	n.restart(func() {
 		if !keepData {
@@ -44,8 +44,8 @@ func (n *Node) Restart(keepData bool) {
 	})
 }
 
-// RestartFromSnapshot is [Node.Restart] with the data of the last [Node.Save], or none: what was
-// written since is forgotten, and what was deleted since is back.
+// RestartFromSnapshot is [Node.Restart] with the data of the last [Node.Save], or none: writes
+// since then are forgotten, and keys deleted since then are back.
 func (n *Node) RestartFromSnapshot() { n.restart(func() { n.disk = n.saved.clone() }) }
 
 func (n *Node) restart(load func()) {
@@ -57,12 +57,12 @@ func (n *Node) restart(load func()) {
 	})
 }
 
-// FlushAll deletes all keys, as FLUSHALL by some client does: connections and snapshot stay.
+// FlushAll deletes all keys, like a client's FLUSHALL: connections and the snapshot stay.
 func (n *Node) FlushAll() { n.change(func() { n.disk = disk{} }) }
 
-// SwitchServer puts another server, empty and up for that long, behind the endpoint and under its
-// connections, as a proxy may: they stay, but for those that listen on a channel. What has arrived
-// and is not executed yet is executed by the new server.
+// SwitchServer puts another server, empty and up for that long, behind the endpoint and its
+// connections, as a proxy may: the connections stay, except those with a subscription. The new
+// server executes what has arrived and is not executed yet.
 func (n *Node) SwitchServer(uptime time.Duration) {
 	n.change(func() {
 		n.unfollowLocked()

@@ -24,7 +24,7 @@ func TestRestartFromASnapshotKnowsWhatWasThereThen(t *testing.T) {
 		do(c, "SET", "later", "v")
 		time.Sleep(2 * time.Second)
 		before := n.RunID()
-		for range 2 { // a restart does not use the snapshot up
+		for range 2 { // a restart does not use up the snapshot
 			n.RestartFromSnapshot()
 			assert.NotEqual(t, before, n.RunID())
 			assert.Equal(t, []string{"deleted", "kept", "long", "z"}, n.Keys())

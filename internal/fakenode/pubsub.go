@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// allowedSubscribed has what a client may send while it is subscribed, by RESP2.
+// allowedSubscribed holds what RESP2 lets a client send while it is subscribed.
 var allowedSubscribed = map[string]bool{"subscribe": true, "unsubscribe": true, "psubscribe": true, "ping": true, "quit": true}
 
 func pubsubCommands() []command {
@@ -18,27 +18,27 @@ func pubsubCommands() []command {
 	}
 }
 
-// publish pushes a message to the subscribers and answers how many there are: also those who no longer listen, as
-// long as the server has not noticed.
+// publish pushes a message to the subscribers and answers how many there are, including those that
+// are gone without the server having noticed.
 func publish(n *Node, _ *session, args []string) reply {
 	receivers := n.process.channels[args[1]]
 	push := bulks("message", args[1], args[2])
 	for _, s := range receivers {
 		s.replyLocked(push)
-		s.look()
+		s.signal()
 	}
 	count := len(receivers)
 	for _, m := range n.process.monitors {
 		if begin, _ := strings.CutSuffix(m.pattern, "*"); strings.HasPrefix(args[1], begin) {
 			m.session.replyLocked(bulks("pmessage", m.pattern, args[1], args[2]))
-			m.session.look()
+			m.session.signal()
 			count++
 		}
 	}
 	return integer(count)
 }
 
-// pubsub serves PUBSUB NUMSUB, which counts the subscribers of channels, and not those of patterns.
+// pubsub serves PUBSUB NUMSUB, which counts the subscribers of channels but not of patterns.
 func pubsub(n *Node, _ *session, args []string) reply {
 	if !strings.EqualFold(args[1], "numsub") {
 		return unsupported("PUBSUB " + args[1])
@@ -50,7 +50,7 @@ func pubsub(n *Node, _ *session, args []string) reply {
 	return array(items...)
 }
 
-// monitor is a subscription of a pattern: of what a channel's name begins with, and "*".
+// monitor is a subscription to a pattern: a prefix of channel names, and "*".
 type monitor struct {
 	pattern string
 	session *session

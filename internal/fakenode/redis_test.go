@@ -17,8 +17,8 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// Each file of testdata is a conversation that begins with no keys: a command a line, where '...' is
-// one word.
+// Each file in testdata is a conversation that starts without keys. A line is a command; '...' is
+// one word of it.
 func TestFakeAnswersAsRedisDoes(t *testing.T) {
 	real := startRedis(t)
 	fake, err := newSystemNode(t).Dial(context.Background())
@@ -46,7 +46,7 @@ func TestFakeAnswersAsRedisDoes(t *testing.T) {
 	}
 }
 
-// Where a script fails on a later line, the error names it.
+// The error of a script names the line on which it failed.
 func TestFakeNamesTheLineOfAnErrorAsRedisDoes(t *testing.T) {
 	real := startRedis(t)
 	conn, err := newSystemNode(t).Dial(context.Background())
@@ -65,7 +65,7 @@ func TestFakeNamesTheLineOfAnErrorAsRedisDoes(t *testing.T) {
 	}
 }
 
-// split parts a line into words; '...' is one word.
+// split splits a line into words; '...' is one word.
 func split(line string) []string {
 	var words []string
 	for i, part := range strings.Split(line, "'") {
@@ -85,7 +85,7 @@ func newSystemNode(t *testing.T) *Node {
 	return n
 }
 
-// startRedis starts a redis-server of its own and returns a connection to it. The server ends with the test.
+// startRedis starts a redis-server that ends with the test, and returns a connection to it.
 func startRedis(t *testing.T) redis.Conn {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// replication is what INFO replication tells. A restart loses it: the new process is a master.
+// replication is the state that INFO replication shows. A restart loses it: the new process is a
+// master.
 type replication struct {
 	replica      bool   // writes are refused
-	follows      *Node  // the master of a replica; nil where it is a snapshot
+	follows      *Node  // the master of a replica; nil if that is a snapshot
 	id, id2      string // master_replid, master_replid2
 	secondOffset int64  // second_repl_offset
 }
@@ -24,16 +25,16 @@ func newReplication() replication {
 }
 
 // ReplicateFrom makes the node a replica of another one, as REPLICAOF does: the process, its run_id
-// and its connections stay, writes are refused with READONLY, and the data is the other's as it is
-// now. What the other one writes later does not arrive: replication is asynchronous, and this one
-// is slow. [Node.Promote] ends it, and so does a restart.
+// and its connections stay, writes are refused with READONLY, and the data becomes a copy of the
+// other's. Later writes of the other do not arrive: replication is asynchronous, and this one is
+// slow. [Node.Promote] and a restart end it.
 func (n *Node) ReplicateFrom(other *Node) {
 	data, id := other.dump()
 	n.replicate(data, replication{follows: other, id: id})
 }
 
 // ReplicateFromSnapshot makes the node a replica of its own former replica, which was promoted with
-// the data of the last [Node.Save]. Otherwise it is as [Node.ReplicateFrom].
+// the data of the last [Node.Save]. Otherwise it is [Node.ReplicateFrom].
 func (n *Node) ReplicateFromSnapshot() {
 	n.mu.Lock()
 	data := n.saved.clone()
@@ -64,7 +65,7 @@ func (n *Node) Promote() {
 }
 
 // DropBacklog gives a master without replicas a new master_replid and no master_replid2, as Redis
-// does repl-backlog-ttl (an hour) after the last replica went.
+// does repl-backlog-ttl (an hour) after the last replica leaves.
 func (n *Node) DropBacklog() {
 	n.change(func() {
 		if !n.process.replication.replica && n.replicas.Load() == 0 {
@@ -73,7 +74,7 @@ func (n *Node) DropBacklog() {
 	})
 }
 
-// unfollowLocked takes the node off its master's list.
+// unfollowLocked removes the node from its master's count of replicas.
 func (n *Node) unfollowLocked() {
 	if r := &n.process.replication; r.follows != nil {
 		r.follows.replicas.Add(-1)

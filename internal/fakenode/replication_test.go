@@ -78,7 +78,7 @@ func TestMasterWithoutReplicasGetsANewReplIDInTime(t *testing.T) {
 	})
 }
 
-// The same is done to two real servers and to two fakes.
+// Two real servers and two fakes go through the same steps.
 func TestFakeReplicatesAsRedisDoes(t *testing.T) {
 	realMaster, real := startRedis(t), startRedis(t)
 	do(realMaster, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
@@ -133,7 +133,7 @@ func systemDial(t *testing.T, n *Node) redis.Conn {
 	return c
 }
 
-// follow makes a real server a replica of another, and waits until it is one.
+// follow makes a real server a replica of another and waits until it is one.
 func follow(t *testing.T, replica, master redis.Conn) {
 	t.Helper()
 	require.Equal(t, "+OK", do(replica, "REPLICAOF", "127.0.0.1", infoOf(t, master, "tcp_port")))
@@ -142,7 +142,7 @@ func follow(t *testing.T, replica, master redis.Conn) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// replicationOf tells how a pair of master and replica is, with names for the ids.
+// replicationOf describes a pair of master and replica, with names in place of ids.
 func replicationOf(t *testing.T, pair [2]redis.Conn) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -157,7 +157,7 @@ func replicationOf(t *testing.T, pair [2]redis.Conn) map[string]string {
 				value = "the master's"
 			case len(value) == len(noReplID) && value != noReplID:
 				value = "another"
-			case field == "second_repl_offset" && value != "-1": // the stream of the fake has no length
+			case field == "second_repl_offset" && value != "-1": // the fake's stream has no length
 				value = "an offset"
 			}
 			all[[]string{"master ", "replica "}[i]+field] = value

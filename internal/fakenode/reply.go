@@ -2,7 +2,7 @@ package fakenode
 
 import "strconv"
 
-// reply is an answer of the server, before it is written as RESP or handed to a script.
+// reply is an answer of the server before it is written as RESP or passed to a script.
 type reply struct {
 	kind   replyKind
 	text   string  // of a status, an error, a bulk
@@ -20,7 +20,7 @@ const (
 	kindBulk                     // $ text
 	kindNil                      // $-1
 	kindArray                    // * items
-	kindSeveral                  // items one after another, as SUBSCRIBE answers
+	kindSeveral                  // items one after another, as in the answer to SUBSCRIBE
 )
 
 var (

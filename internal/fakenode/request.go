@@ -13,13 +13,13 @@ const (
 	maxInline = 64 << 10  // bytes of a line (PROTO_INLINE_MAX_SIZE)
 )
 
-// protocolError is what the server says before it closes a connection that does not speak RESP.
+// protocolError is what the server answers before it closes a connection that does not speak RESP.
 type protocolError string
 
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
 
-// parseRequest reads the first command of data. It returns its arguments (none for an empty line) and its size, or
-// size 0 while the command is not complete.
+// parseRequest reads the first command in data. It returns the command's arguments (none for an
+// empty line) and size, or size 0 while the command is incomplete.
 func parseRequest(data []byte) (args []string, size int, err error) {
 	line, size, err := parseLine(data, 0)
 	if size == 0 || err != nil {
@@ -35,7 +35,7 @@ func parseRequest(data []byte) (args []string, size int, err error) {
 	if count <= 0 {
 		return nil, size, nil
 	}
-	var few [8][2]int // where the arguments are, without an allocation for most commands
+	var few [8][2]int // where the arguments are; most commands need no allocation
 	spans := few[:0]
 	for range count {
 		from, to, err := parseBulk(data, size)
@@ -53,7 +53,7 @@ func parseRequest(data []byte) (args []string, size int, err error) {
 	return args, size, nil
 }
 
-// parseBulk reads an argument that begins at start; to is 0 while it is not complete.
+// parseBulk reads an argument that begins at start; to is 0 while it is incomplete.
 func parseBulk(data []byte, start int) (from, to int, err error) {
 	line, from, err := parseLine(data, start)
 	if from == 0 || err != nil {
@@ -77,7 +77,8 @@ func parseBulk(data []byte, start int) (from, to int, err error) {
 	return from, to, nil
 }
 
-// parseLine returns the line that begins at start and where the next one begins, 0 while there is no end of line.
+// parseLine returns the line that begins at start and where the next one begins, or 0 while the
+// line has no end.
 func parseLine(data []byte, start int) (line []byte, next int, err error) {
 	end := bytes.IndexByte(data[start:], '\n')
 	if end < 0 {

@@ -42,7 +42,7 @@ func TestRequestsAreParsed(t *testing.T) {
 	}
 }
 
-// A request is read the same whatever follows it, and is never seen before it is complete.
+// A request reads the same whatever follows it, and is never read before it is complete.
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"))
 	f.Add([]byte("PING\r\n*1\r\n"))

@@ -45,7 +45,7 @@ func evalSHA(n *Node, s *session, args []string) reply {
 	return n.runScript(s, digest, keys, argv)
 }
 
-// splitScriptArgs parts what follows the script into KEYS and ARGV.
+// splitScriptArgs splits what follows the script into KEYS and ARGV.
 func splitScriptArgs(args []string) (keys, argv []string, fail *reply) {
 	var r reply
 	count, ok := parseInt(args[2])
@@ -62,7 +62,7 @@ func splitScriptArgs(args []string) (keys, argv []string, fail *reply) {
 	return args[3 : 3+count], args[3+count:], nil
 }
 
-// loadScript compiles a script, unless it was, and makes it known to EVALSHA.
+// loadScript compiles a script, unless it is compiled, and makes it known to EVALSHA.
 func (n *Node) loadScript(digest, source string) *reply {
 	if _, ok := n.process.scripts[digest]; ok {
 		return nil
@@ -75,10 +75,10 @@ func (n *Node) loadScript(digest, source string) *reply {
 	return nil
 }
 
-// runScript runs a known script for a client, whose database is the same afterwards.
+// runScript runs a known script for a client. The client's database stays selected.
 func (n *Node) runScript(s *session, digest string, keys, argv []string) reply {
 	if n.engine == nil {
-		n.engine = hireEngine(n)
+		n.engine = borrowEngine(n)
 	}
 	db := s.db
 	answer := n.engine.run(s, digest, n.process.scripts[digest], keys, argv)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The acquire script of docs/design.md, section 7, at a time when tostring would already round.
+// The acquire script of docs/design.md, section 7, at a time that tostring would round.
 func TestFencingScriptReturnsExactNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const script = `
@@ -29,7 +29,7 @@ func TestFencingScriptReturnsExactNumbers(t *testing.T) {
 	})
 }
 
-// An engine serves many nodes, one after another: nothing of a script may be there for the next.
+// An engine serves many nodes, one after another: a script must leave nothing for the next.
 func TestScriptsLeaveNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dial(t, newNode(t))

@@ -2,8 +2,8 @@ package fakenode
 
 import "slices"
 
-// serve executes a request with everything that may befall it, and reports whether the request is done with: not
-// while it is not due or the process is stopped.
+// serve executes a request, with the faults that apply to it. It reports whether it is done with
+// the request: false if the request is not due or the process is stopped.
 func (n *Node) serve(s *session, r request) bool {
 	n.mu.Lock()
 	if s.dead || s.hangUp || n.process.stopped || n.clk.Now().Before(r.due) {
@@ -11,7 +11,7 @@ func (n *Node) serve(s *session, r request) bool {
 		return false
 	}
 	if n.network.mute {
-		s.lossy = true // and s.waiting stays: what was not acknowledged fills the client's buffer
+		s.lossy = true // s.waiting stays the same: unacknowledged bytes fill the client's buffer
 		n.mu.Unlock()
 		return true
 	}
@@ -54,7 +54,7 @@ func (n *Node) serve(s *session, r request) bool {
 	return true
 }
 
-// answerLocked says what was answered, or what the faults make of it.
+// answerLocked sends the answer, or what the faults make of it.
 func (n *Node) answerLocked(s *session, answer reply, raw []byte) {
 	f := &n.network
 	if f.cutAfter > 0 {

@@ -20,14 +20,14 @@ func serverCommands() []command {
 	}
 }
 
-// SetInfo overrides a field of INFO, or adds one to its server section: "role" "slave", "redis_mode" "cluster".
-// An empty value brings back what the node itself says.
+// SetInfo overrides a field of INFO, or adds one to its server section: "role" "slave",
+// "redis_mode" "cluster". An empty value restores the node's own.
 func (n *Node) SetInfo(field, value string) {
 	n.change(func() { override(n.rules.info, field, value) })
 }
 
-// SetConfig overrides or adds a parameter of CONFIG GET: "appendonly" "yes". An empty value brings back the default.
-// Nothing follows from it.
+// SetConfig overrides or adds a parameter of CONFIG GET: "appendonly" "yes". An empty value
+// restores the default. The node does not act on it.
 func (n *Node) SetConfig(parameter, value string) {
 	n.change(func() { override(n.rules.config, strings.ToLower(parameter), value) })
 }
@@ -48,10 +48,10 @@ func serverTime(n *Node, _ *session, _ []string) reply {
 // infoField is a line of INFO.
 type infoField struct{ section, name, value string }
 
-// infoFields returns what INFO says, section by section.
+// infoFields returns the fields of INFO, section by section.
 func (n *Node) infoFields() []infoField {
 	const second = int64(time.Second / time.Microsecond)
-	uptime := n.now/second - n.process.started/second // by the wall clock, which may have been set back
+	uptime := n.now/second - n.process.started/second // by the wall clock, which may go back
 	fields := []infoField{
 		{"Server", "redis_version", version},
 		{"Server", "redis_mode", "standalone"},
@@ -83,7 +83,8 @@ func (n *Node) infoFields() []infoField {
 	return fields
 }
 
-// info serves INFO with any number of sections; none, "all", "default" and "everything" mean every one.
+// info serves INFO with any number of sections. None, "all", "default" and "everything" mean all
+// sections.
 func info(n *Node, _ *session, args []string) reply {
 	every := []string{"all", "default", "everything"}
 	wanted := func(section string) bool {
@@ -109,7 +110,7 @@ func info(n *Node, _ *session, args []string) reply {
 	return bulk(text.String())
 }
 
-// defaultConfig is what CONFIG GET knows.
+// defaultConfig holds the parameters that CONFIG GET knows.
 var defaultConfig = map[string]string{
 	"appenddirname":             "appendonlydir",
 	"appendfilename":            "appendonly.aof",
@@ -134,14 +135,15 @@ func config(n *Node, _ *session, args []string) reply {
 	}
 	values := maps.Clone(defaultConfig)
 	maps.Copy(values, n.rules.config)
-	found := make(map[string]string) // by name as the client writes it
+	found := make(map[string]string) // by the name that the client wrote
 	for _, pattern := range args[2:] {
 		if value, ok := values[strings.ToLower(pattern)]; ok {
 			found[pattern] = value
 			continue
 		}
 		for name, value := range values {
-			if ok, err := path.Match(strings.ToLower(pattern), name); ok && err == nil { // no name has a slash
+			// No name has a slash, which path.Match treats differently from Redis.
+			if ok, err := path.Match(strings.ToLower(pattern), name); ok && err == nil {
 				found[name] = value
 			}
 		}

@@ -4,12 +4,12 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// maxOutput bounds what a client may leave unread before its connection is reset, so that a test which never reads
-// ends with an error and not with the memory of the machine.
+// maxOutput bounds what a client may leave unread before its connection is reset, so that a test
+// that never reads ends with an error before it uses up the machine's memory.
 const maxOutput = 64 << 20
 
-// session is the server's side of a connection, with one goroutine: run. Bytes arrive, become requests, are
-// executed when they are due, and their replies leave when those are due.
+// session is the server's side of a connection. Its one goroutine is run. Bytes arrive, become
+// requests and are executed when they are due; their replies leave when those are due.
 type session struct {
 	node *Node
 	id   int64
@@ -20,7 +20,7 @@ type session struct {
 	partial  []byte    // of a command that is not complete
 	ended    bool      // no more bytes will come
 	requests []request // in the order of arrival
-	waiting  int       // bytes of requests, and of those that a muted network never acknowledged
+	waiting  int       // bytes of requests and of what a muted network never acknowledged
 	flight   []packet  // replies on their way, in order
 	timer    *clock.Timer
 
@@ -32,9 +32,9 @@ type session struct {
 	patterns   int      // of channels
 	out        []byte   // replies that have not left
 	outEnds    []int    // where each of them ends
-	hangUp     bool     // execute nothing more, close after what has been replied
+	hangUp     bool     // execute nothing more, and close once the replies have left
 	dead       bool     // reset
-	lossy      bool     // a muted network has swallowed something: cannot go on when it heals
+	lossy      bool     // a muted network has swallowed something: reset when it heals
 }
 
 // request is a command on its way to the server.
@@ -53,15 +53,15 @@ type packet struct {
 
 func newSession(n *Node, id int64, conn *Conn) *session {
 	s := &session{node: n, id: id, conn: conn, wake: make(chan struct{}, 1)}
-	conn.in.notify = s.look
+	conn.in.notify = s.signal
 	return s
 }
 
-// look makes run look at what has changed. It never blocks.
-func (s *session) look() {
+// signal wakes run to handle a change. It never blocks.
+func (s *session) signal() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // it will wake anyway
 	}
 }
 
@@ -76,7 +76,7 @@ func (s *session) run() {
 	s.node.forget(s)
 }
 
-// turn does what can be done now, and reports whether anything can come later.
+// turn does what can be done now, and reports whether there may be more later.
 func (s *session) turn() bool {
 	s.arrive()
 	for s.executeNext() {
@@ -85,7 +85,7 @@ func (s *session) turn() bool {
 	return s.deliver()
 }
 
-// arrive turns bytes into requests, as long as not too many wait.
+// arrive turns bytes into requests, unless too many are waiting.
 func (s *session) arrive() {
 	if s.waiting >= s.node.settings.buffer || s.ended {
 		return
@@ -115,7 +115,7 @@ func (s *session) arrive() {
 	s.partial = s.partial[:copy(s.partial, s.partial[read:])]
 }
 
-// queue notes when a request is due: its delay after now, and never before the request in front of it.
+// queue appends a request. It is due after its delay, and never before the request ahead of it.
 func (s *session) queue(r request) {
 	r.due = s.node.clk.Now()
 	if delay := s.node.requestDelay(); delay != nil {
@@ -128,7 +128,7 @@ func (s *session) queue(r request) {
 	s.waiting += r.size
 }
 
-// executeNext executes the oldest request if it is due, and reports whether it did.
+// executeNext executes the oldest request if it is due, and reports whether it was.
 func (s *session) executeNext() bool {
 	if len(s.requests) == 0 {
 		return false
@@ -145,8 +145,8 @@ func (s *session) executeNext() bool {
 	return true
 }
 
-// deliver sends the replies that are due, closes what is over, and sets the timer for what is not due.
-// It reports whether the session goes on.
+// deliver sends the replies that are due, closes the connection if it is over, and otherwise sets
+// the timer for what is due next. It reports whether the session goes on.
 func (s *session) deliver() bool {
 	now := s.node.clk.Now()
 	s.depart(now)
@@ -175,7 +175,7 @@ func (s *session) deliver() bool {
 	return true
 }
 
-// depart puts the replies that were made on their way: at once where there is no delay.
+// depart sends the finished replies on their way: at once if there is no delay.
 func (s *session) depart(now clock.Instant) {
 	n := s.node
 	n.mu.Lock()
@@ -206,7 +206,7 @@ func (s *session) depart(now clock.Instant) {
 	}
 }
 
-// sendLocked hands bytes to the client, or loses them.
+// sendLocked sends bytes to the client, or loses them.
 func (s *session) sendLocked(bytes []byte) {
 	if !s.node.network.carriesReplies() {
 		s.lossy = true
@@ -230,19 +230,19 @@ func (s *session) sleepLocked(now clock.Instant) {
 	switch {
 	case !any:
 	case s.timer == nil:
-		s.timer = s.node.clk.AfterFunc(next.Sub(now), s.look)
+		s.timer = s.node.clk.AfterFunc(next.Sub(now), s.signal)
 	default:
 		s.timer.Reset(next.Sub(now))
 	}
 }
 
-// replyLocked appends r to what the session has to say.
+// replyLocked appends r to the session's output.
 func (s *session) replyLocked(r reply) {
 	s.out = r.appendTo(s.out)
 	s.outEnds = append(s.outEnds, len(s.out))
 }
 
-// replyRawLocked appends bytes that may be no reply at all.
+// replyRawLocked appends bytes that need not be a reply.
 func (s *session) replyRawLocked(raw []byte) {
 	s.out = append(s.out, raw...)
 	s.outEnds = append(s.outEnds, len(s.out))

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// sortedSet is a ZSET: members by score, and by name where scores are equal. Insertion moves the tail of a slice,
-// which is right for the few thousand members of a test.
+// sortedSet is a ZSET: members ordered by score, then by name. Insertion moves the tail of a slice,
+// which is fine for the few thousand members of a test.
 type sortedSet struct {
 	scores map[string]float64
 	order  []member
@@ -35,7 +35,7 @@ func (z *sortedSet) add(name string, score float64) {
 	z.scores[name] = score
 }
 
-// remove takes a member out and reports whether it was in.
+// remove removes a member and reports whether it was there.
 func (z *sortedSet) remove(name string) bool {
 	score, ok := z.scores[name]
 	if !ok {
@@ -47,7 +47,8 @@ func (z *sortedSet) remove(name string) bool {
 	return true
 }
 
-// ranks returns the members of rank start to stop, both included, negative ones counted from the end.
+// ranks returns the members from rank start to stop, both included. Negative ranks count from the
+// end.
 func (z *sortedSet) ranks(start, stop int64) []member {
 	size := int64(len(z.order))
 	if start < 0 {
@@ -66,7 +67,7 @@ func (z *sortedSet) ranks(start, stop int64) []member {
 // bound is an end of a score range.
 type bound struct {
 	score float64
-	open  bool // the score itself is outside
+	open  bool // excludes the score itself
 }
 
 func parseBound(text string) (bound, bool) {

@@ -17,7 +17,7 @@ func sortedSetCommands() []command {
 	}
 }
 
-// zaddOptions are what stands between the key and the scores of ZADD.
+// zaddOptions are the options between the key and the scores of ZADD.
 type zaddOptions struct{ ifAbsent, ifPresent, ifGreater, ifLess, changed bool }
 
 func zadd(n *Node, s *session, args []string) reply {
@@ -120,7 +120,7 @@ func zrem(n *Node, s *session, args []string) reply {
 	return integer(count)
 }
 
-// dropEmpty deletes the key of a sorted set that has no member left.
+// dropEmpty deletes the key of a sorted set that has no members left.
 func (n *Node) dropEmpty(s *session, key string, z *sortedSet) {
 	if len(z.order) == 0 {
 		n.remove(s.db, key)

@@ -6,23 +6,24 @@ import (
 	"time"
 )
 
-// databases is how many SELECT can choose from, as in Redis' own configuration.
+// databases is how many databases there are, as in Redis's default configuration.
 const databases = 16
 
-// disk is what survives a restart that keeps data: the keys of each database.
+// disk holds the keys of each database. It survives a restart that keeps data.
 type disk [databases]map[string]*entry
 
-// entry is the value of a key: a string, or a sorted set.
+// entry is the value of a key: a string or a sorted set.
 type entry struct {
 	text    string
 	set     *sortedSet // nil for a string
-	expires int64      // Unix milliseconds at the end of which the key is gone; 0 for never
+	expires int64      // the key is gone after this Unix millisecond; 0: never
 }
 
-// nowMillis is the time by which the running command decides about expiry, cut to milliseconds as in Redis.
+// nowMillis returns the time by which the running command decides about expiry, truncated to
+// milliseconds as in Redis.
 func (n *Node) nowMillis() int64 { return n.now / int64(time.Millisecond/time.Microsecond) }
 
-// lookup returns a live key, or nil. It is where keys expire.
+// lookup returns a live key, or nil. Keys expire here.
 func (n *Node) lookup(db int, key string) *entry {
 	e := n.disk[db][key]
 	if e != nil && e.expires != 0 && n.nowMillis() > e.expires {
@@ -51,7 +52,7 @@ func (n *Node) remove(db int, key string) bool {
 	return true
 }
 
-// liveKeys returns the keys of a database, sorted, and drops the expired ones.
+// liveKeys returns the keys of a database, sorted, and drops expired ones.
 func (n *Node) liveKeys(db int) []string {
 	keys := make([]string, 0, len(n.disk[db]))
 	for key := range n.disk[db] {
@@ -63,7 +64,7 @@ func (n *Node) liveKeys(db int) []string {
 	return keys
 }
 
-// sortedSetOf returns the sorted set at a key, nil where there is none, or the error of a wrong type.
+// sortedSetOf returns the sorted set at a key, nil if there is none, or the error for a wrong type.
 func (n *Node) sortedSetOf(s *session, key string) (*sortedSet, *reply) {
 	e := n.lookup(s.db, key)
 	switch {
@@ -75,7 +76,7 @@ func (n *Node) sortedSetOf(s *session, key string) (*sortedSet, *reply) {
 	return e.set, nil
 }
 
-// parseInt reads an integer as strictly as Redis does: no sign before zero, no leading zeros, no spaces.
+// parseInt reads an integer as strictly as Redis does: no "-0", no leading zeros, no spaces.
 func parseInt(text string) (int64, bool) {
 	value, err := strconv.ParseInt(text, 10, 64)
 	return value, err == nil && (strconv.FormatInt(value, 10) == text)

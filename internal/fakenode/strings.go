@@ -28,7 +28,7 @@ func stringAt(e *entry) reply {
 	return bulk(e.text)
 }
 
-// setOptions are what follows SET key value.
+// setOptions are the options of SET.
 type setOptions struct {
 	ifAbsent, ifPresent, get, keepTTL bool
 	expires                           int64 // Unix milliseconds, 0 for never
@@ -91,7 +91,7 @@ func (n *Node) parseSet(args []string) (options setOptions, fail *reply) {
 	return options, fail
 }
 
-// expiry reads a time to live, or a time, that must be positive, and returns Unix milliseconds.
+// expiry reads a time to live, or a time, which must be positive. It returns Unix milliseconds.
 func (n *Node) expiry(text, unit, command string) (int64, *reply) {
 	value, ok := parseInt(text)
 	if !ok {
