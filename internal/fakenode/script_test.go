@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The acquire script of docs/design.md, section 7, at a time that tostring would round.
+// An acquire script, at a time that tostring would round.
 func TestFencingScriptReturnsExactNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const script = `
