@@ -20,18 +20,19 @@ const (
 	contentionTime   = 2 * time.Second
 	clientsOfEach    = 3
 	longestHold      = 2 * time.Millisecond
-	shortestRetry    = time.Millisecond // of both kinds, so that neither starves the other
+	shortestRetry    = time.Millisecond // for both kinds, so that neither starves the other
 	longestRetry     = 8 * time.Millisecond
 	redsyncsAttempts = 1_000_000 // it goes on until its context ends
 )
 
-// interval is one tenure of the lock: within the time that the client had it for certain.
+// interval is one tenure of the lock. It lies within the time during which the client certainly
+// held it.
 type interval struct {
-	client     string // the kind that had it
+	client     string // the kind of the holder
 	begin, end time.Duration
 }
 
-// record collects intervals of many goroutines.
+// record collects the intervals of many goroutines.
 type record struct {
 	start time.Time // monotonic
 
@@ -39,7 +40,7 @@ type record struct {
 	intervals []interval
 }
 
-// hold works under the lock that the client has, and records when.
+// hold works under the client's lock, and records when.
 func (r *record) hold(client string) {
 	begin := time.Since(r.start)
 	time.Sleep(rand.N(longestHold))
@@ -49,7 +50,7 @@ func (r *record) hold(client string) {
 	r.intervals = append(r.intervals, interval{client, begin, end})
 }
 
-// overlap returns two intervals, one of which began before the other had ended.
+// overlap returns two intervals of which one began before the other ended.
 func overlap(intervals []interval) (first, second interval, found bool) {
 	sorted := slices.SortedFunc(slices.Values(intervals), func(a, b interval) int { return cmp.Compare(a.begin, b.begin) })
 	for i := 1; i < len(sorted); i++ {

@@ -1,4 +1,5 @@
-// Package interop tests that this library and redsync (github.com/go-redsync/redsync/v4), a widely used Redlock client,
-// exclude each other: on the same servers, with the same names, in both directions. So a service can move from one to the
-// other while both are running. It is a module of its own, so that the library does not depend on redsync.
+// Package interop tests that this library and redsync (github.com/go-redsync/redsync/v4), a widely
+// used Redlock client, exclude each other on the same servers, with the same names, in both
+// directions. So a service can move from one to the other while both are running. It is a module of
+// its own, so that the library does not depend on redsync.
 package interop

@@ -22,7 +22,7 @@ func TestWhatRedsyncHoldsIsTakenUntilItUnlocks(t *testing.T) {
 
 	_, err := c.ours.TryLock(t.Context(), name)
 	require.ErrorIs(t, err, redlock.ErrTaken)
-	c.requireKey(name, mutex.Value()) // the undo of our attempt has left it alone
+	c.requireKey(name, mutex.Value()) // undoing our attempt left it alone
 
 	type outcome struct {
 		lock *redlock.Lock
@@ -35,7 +35,8 @@ func TestWhatRedsyncHoldsIsTakenUntilItUnlocks(t *testing.T) {
 		lock, err := c.ours.Lock(ctx, name)
 		waited <- outcome{lock, err}
 	}()
-	require.Eventually(t, func() bool { return c.ours.Stats().Polls >= 2 }, patience, time.Millisecond, "Lock asks again: nobody wakes it")
+	polled := func() bool { return c.ours.Stats().Polls >= 2 }
+	require.Eventually(t, polled, patience, time.Millisecond, "nothing wakes Lock, so it polls")
 	require.Empty(t, waited)
 
 	ok, err := mutex.UnlockContext(t.Context())
@@ -43,7 +44,8 @@ func TestWhatRedsyncHoldsIsTakenUntilItUnlocks(t *testing.T) {
 	require.True(t, ok)
 	got := <-waited
 	require.NoError(t, got.err)
-	c.requireQuorum(name, got.lock.Value()) // it may come before the last server has run the release
+	// Lock may return before the last server has run the release.
+	c.requireQuorum(name, got.lock.Value())
 	require.NoError(t, got.lock.Unlock(t.Context()))
 	c.requireKey(name, "")
 }
@@ -61,7 +63,7 @@ func TestWhatRedsyncLeftBehindIsOursWhenItExpires(t *testing.T) {
 	assert.False(t, granted.Before(mutex.Until()), "granted %v before redsync's validity ended", mutex.Until().Sub(granted))
 	c.requireKey(name, lock.Value())
 
-	// Its unlock, which comes too late, must not release ours.
+	// Its late unlock must not release our lock.
 	ok, err := mutex.UnlockContext(t.Context())
 	assert.False(t, ok)
 	assert.Error(t, err)
@@ -76,7 +78,7 @@ func TestWhatWeHoldIsTakenForRedsyncUntilWeUnlock(t *testing.T) {
 	c.requireKey(name, lock.Value())
 
 	c.requireRefused(name)
-	c.requireKey(name, lock.Value()) // the undo of its attempt has left it alone
+	c.requireKey(name, lock.Value()) // undoing its attempt left it alone
 	require.NoError(t, lock.Verify(t.Context()))
 
 	require.NoError(t, lock.Unlock(t.Context()))
@@ -98,7 +100,7 @@ func TestWhatWeLostIsRedsyncsWhenItExpires(t *testing.T) {
 	assert.ErrorIs(t, lock.Err(), redlock.ErrLost, "redsync has the lock")
 	c.requireKey(name, mutex.Value())
 
-	// Our unlock, which comes too late, must not release theirs.
+	// Our late unlock must not release its lock.
 	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrLost)
 	c.requireKey(name, mutex.Value())
 	_, err = c.ours.TryLock(t.Context(), name)

@@ -19,14 +19,15 @@ import (
 const (
 	servers = 5
 
-	// ttl is longer than any test, so that only the tests about expiry see one. Both kinds of clients use it.
+	// ttl is longer than any test, so that a lock expires only in the tests about expiry. Both
+	// kinds of clients use it.
 	ttl = time.Minute
 
 	// patience bounds every wait for something that takes milliseconds.
 	patience = 10 * time.Second
 )
 
-// cluster is five servers with a client of each kind.
+// cluster is five servers and a client of each kind.
 type cluster struct {
 	t       *testing.T
 	servers []*redistest.Server
@@ -57,7 +58,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// mutex returns a lock of redsync that is tried once.
+// mutex returns a lock of redsync that makes one attempt.
 func (c *cluster) mutex(name string, options ...redsync.Option) *redsync.Mutex {
 	return c.theirs.NewMutex(name, append([]redsync.Option{redsync.WithTries(1), redsync.WithExpiry(ttl)}, options...)...)
 }
@@ -70,8 +71,8 @@ func (c *cluster) requireRefused(name string) {
 	require.ErrorAs(c.t, err, &taken)
 }
 
-// requireKey waits until every server holds the value under the key; "" for no key. Both libraries are done when a quorum
-// has answered, so the last servers may be behind.
+// requireKey waits until every server holds the value under the key, or no such key if the value is
+// "". Both libraries return once a quorum has answered, so the last servers may be behind.
 func (c *cluster) requireKey(key, value string) {
 	c.t.Helper()
 	require.EventuallyWithT(c.t, func(t *assert.CollectT) {

@@ -1,8 +1,8 @@
-// Package redistest starts real Redis servers for tests and benchmarks, and breaks them: it stops, kills and restarts
-// the processes ([Server]), and damages the bytes on the way to them ([Proxy]). For what no Redis would ever say there
-// is [FakeServer].
+// Package redistest starts real Redis servers for tests and benchmarks, and breaks them: it stops,
+// kills and restarts the processes ([Server]), and damages the bytes on the way to them ([Proxy]).
+// [FakeServer] says what no Redis would ever say.
 //
-// It works on real processes, sockets and time, so nothing of it works inside a testing/synctest bubble.
+// It uses real processes, sockets and time, so none of it works inside a testing/synctest bubble.
 package redistest
 
 import (
@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// programVariable names the environment variable with the executable of the server under test.
+// programVariable is the environment variable that names the executable of the server under test.
 const programVariable = "REDQUORUM_SERVER"
 
-// program returns what is started: the path in REDQUORUM_SERVER, else the redis-server in PATH.
+// program returns what to start: the path in REDQUORUM_SERVER, else the redis-server in PATH.
 func program() string {
 	if chosen := os.Getenv(programVariable); chosen != "" {
 		return chosen
@@ -22,14 +22,14 @@ func program() string {
 	return "redis-server"
 }
 
-// Available reports whether there is a server to start: a redis-server in PATH, or what
-// REDQUORUM_SERVER names.
+// Available reports whether there is a server to start: the one that REDQUORUM_SERVER names, or
+// else a redis-server in PATH.
 func Available() bool {
 	_, err := exec.LookPath(program())
 	return err == nil
 }
 
-// Require skips the test when there is no redis-server in PATH. Where CI=true, or REDQUORUM_SERVER
+// Require skips the test if there is no redis-server in PATH. If CI=true, or if REDQUORUM_SERVER
 // names a server, it fails the test instead: a test that nobody runs proves nothing.
 func Require(tb testing.TB) {
 	tb.Helper()

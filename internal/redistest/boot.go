@@ -15,17 +15,19 @@ import (
 )
 
 const (
-	// startTimeout bounds the wait for the first PONG. It takes 10 ms; a loaded machine or a large AOF takes longer.
+	// startTimeout bounds the wait for the first PONG. That takes 10 ms, but longer on a loaded
+	// machine or with a large AOF.
 	startTimeout = 15 * time.Second
-	// startPoll is the pause between two looks at a starting server.
+	// startPoll is the pause between two probes of a starting server.
 	startPoll = 3 * time.Millisecond
-	// startAttempts bounds how often a start is repeated because somebody else took the port.
+	// startAttempts bounds how often a server is started: another process may take the port each
+	// time.
 	startAttempts = 5
 )
 
 var errPortTaken = errors.New("another process took the port")
 
-// start starts a process and waits until it answers. On an error none is left.
+// start starts a process and waits until it answers. On an error no process is left.
 func (s *Server) start() error {
 	if err := s.configure(); err != nil {
 		return err
@@ -45,7 +47,7 @@ func (s *Server) start() error {
 	return nil
 }
 
-// configure writes the file that a Sentinel cannot do without: it keeps there what it knows.
+// configure writes the file that a Sentinel requires: it stores there what it knows.
 func (s *Server) configure() error {
 	if !s.config.sentinel {
 		return nil
@@ -91,7 +93,8 @@ func (s *Server) awaitReady(process *process) error {
 	}
 }
 
-// probe asks the server for a sign of life, and makes sure that it is ours: whoever took the port may be a Redis too.
+// probe checks that the server answers and that it is ours: another process that took the port may
+// be a Redis too.
 func (s *Server) probe(pid int) error {
 	conn, err := s.dial()
 	if err != nil {
@@ -103,7 +106,7 @@ func (s *Server) probe(pid int) error {
 		if strings.HasPrefix(string(refusal), "LOADING") {
 			return err
 		}
-		return nil // NOAUTH and the like: it answers, and more it will not tell
+		return nil // NOAUTH or similar: it answers, and tells us no more
 	}
 	if err != nil {
 		return err

@@ -12,23 +12,24 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// replyTimeout bounds every connect, write and read of our own connections. Nothing that a test asks takes longer,
-// unless the server is stopped.
+// replyTimeout bounds every connect, write and read of our own connections. No command of a test
+// takes longer, unless the server is stopped.
 const replyTimeout = 2 * time.Second
 
-// client is a connection for one command at a time. It is dialed when it is needed.
+// client is a connection for one command at a time. It is dialed when needed.
 type client struct {
 	dial func() (redis.Conn, error)
 
 	mu   sync.Mutex // guards conn; held over its I/O, which replyTimeout bounds
-	conn redis.Conn // nil when there is none, or the last one broke
+	conn redis.Conn // nil before the first dial and after the last one broke
 }
 
-// Do sends one command to the server over a connection of our own, past every proxy, and returns the reply. It gives
-// up after 2 s (a stopped server). A command that finds the connection closed is sent once more on a new one.
+// Do sends one command to the server on a connection of our own, past every proxy, and returns the
+// reply. It gives up after 2 s (a stopped server). If the connection turns out to be closed, it
+// sends the command once more on a new one.
 func (s *Server) Do(cmd string, args ...any) (any, error) { return s.client.do(cmd, args...) }
 
-// MemoryKey is the key of the memory marker, which clients leave for good (pool.MemoryKey).
+// MemoryKey is the key of the memory marker, which clients never delete (pipeline.MemoryKey).
 const MemoryKey = "redquorum:memory"
 
 // Keys returns all keys of database 0 but [MemoryKey], sorted.
@@ -39,7 +40,7 @@ func (s *Server) Keys() ([]string, error) {
 	return keys, err
 }
 
-// Clear removes all keys of database 0 but [MemoryKey]: the server has not forgotten anything.
+// Clear deletes all keys of database 0 but [MemoryKey]: the server has not forgotten anything.
 func (s *Server) Clear() error {
 	keys, err := s.Keys()
 	if err != nil || len(keys) == 0 {
@@ -49,7 +50,7 @@ func (s *Server) Clear() error {
 	return err
 }
 
-// FlushAll removes all keys, [MemoryKey] too: the server has forgotten what it held.
+// FlushAll deletes all keys, [MemoryKey] included: the server has forgotten what it held.
 func (s *Server) FlushAll() error {
 	_, err := s.Do("FLUSHALL")
 	return err
@@ -65,7 +66,7 @@ func (c *client) do(cmd string, args ...any) (any, error) {
 	defer c.mu.Unlock()
 	old := c.conn != nil
 	reply, err := c.onceLocked(cmd, args...)
-	// Broken without a timeout: the server had closed it before, after a CLIENT KILL or a restart.
+	// It broke without a timeout: the server had closed it before, by CLIENT KILL or a restart.
 	if old && c.conn == nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return c.onceLocked(cmd, args...)
 	}
@@ -97,14 +98,15 @@ func (c *client) drop() {
 	}
 }
 
-// closeQuietly closes what is given up anyway.
+// closeQuietly closes what is abandoned anyway.
 func closeQuietly(closer io.Closer) {
 	if err := closer.Close(); err != nil {
-		return // it is gone either way, and we broke most of them ourselves
+		return // it is gone either way, and we broke most of them
 	}
 }
 
-// resetConn closes a connection with RST where it is TCP. What was not sent yet is thrown away.
+// resetConn closes a TCP connection with RST and discards what is not sent yet. It closes others
+// normally.
 func resetConn(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok && tcp.SetLinger(0) != nil {
 		return // closed already

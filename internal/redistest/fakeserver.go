@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Fake is a server that says whatever its handler says: see [FakeServer].
+// Fake is a server that says what its handler says: see [FakeServer].
 type Fake struct {
 	listener net.Listener
 	handler  func(net.Conn)
@@ -17,10 +17,10 @@ type Fake struct {
 	closed bool
 }
 
-// FakeServer listens on a free port of 127.0.0.1 and runs the handler for each connection, in a goroutine of its own:
-// for a server that talks garbage, speaks HTTP, stays mute, or answers twice. The connection is closed when the
-// handler returns. At the end of the test all connections are closed, and the handlers are waited for: a handler
-// returns when its connection fails.
+// FakeServer listens on a free port of 127.0.0.1 and runs the handler for each connection in a
+// goroutine of its own. It is for servers that talk garbage, speak HTTP, stay mute, or answer
+// twice. The connection is closed when the handler returns. The end of the test closes all
+// connections and waits for the handlers, so a handler must return when its connection fails.
 func FakeServer(tb testing.TB, handler func(conn net.Conn)) *Fake {
 	tb.Helper()
 	listener, err := net.Listen("tcp", address(0))
@@ -50,7 +50,7 @@ func (f *Fake) accept() {
 	for {
 		conn, err := f.listener.Accept()
 		if err != nil {
-			return // closed; or no descriptors are left, and then the test's own dial fails first
+			return // closed; or no descriptors are left, but then the test's own dial fails first
 		}
 		if !f.admit(conn) {
 			closeQuietly(conn)

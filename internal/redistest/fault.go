@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Direction says which bytes a fault of a [Proxy] is about.
+// Direction says which bytes a fault of a [Proxy] affects.
 type Direction int
 
 // The directions.
@@ -31,13 +31,13 @@ func (d Direction) lanes() []Direction {
 	}
 }
 
-// faults is what a proxy does wrong at present.
+// faults is what a proxy does wrong now.
 type faults struct {
 	lanes     [laneCount]laneFaults
 	refuse    bool
 	trickle   time.Duration // 0: none
-	cutAfter  int           // bytes of reply that still pass before the cut; -1: no cut
-	cutAnswer bool          // the answer to the next request is cut off
+	cutAfter  int           // bytes of reply that pass before the cut; -1: no cut
+	cutAnswer bool          // cut off the answer to the next request
 }
 
 type laneFaults struct {
@@ -59,8 +59,9 @@ func (f *faults) dropping() bool { return f.lanes[Requests].drop || f.lanes[Repl
 
 func (f *faults) holding() bool { return f.lanes[Requests].hold || f.lanes[Replies].hold }
 
-// Delay lets every chunk arrive base ± jitter later, never before the one ahead of it. It is latency: chunks travel
-// at the same time. Delay(direction, 0, 0) ends it, and what is under way arrives at once.
+// Delay makes every chunk arrive base ± jitter later, but never before the one ahead of it. It is
+// latency: chunks travel at the same time. Delay(direction, 0, 0) ends it, and what is in transit
+// arrives at once.
 func (p *Proxy) Delay(direction Direction, base, jitter time.Duration) {
 	p.changeLanes(direction, func(f *laneFaults) { f.base, f.jitter = base, jitter })
 }
@@ -72,36 +73,41 @@ func (p *Proxy) Seed(n uint64) {
 	p.random = rand.New(rand.NewPCG(n, n))
 }
 
-// Drop makes a black hole: bytes are read and thrown away, the end of a connection too. A connection made meanwhile
-// is accepted and stays mute, whichever direction drops, and the server never hears of it: its handshake would need
-// both. A TCP stream with a hole does not exist, so a connection that lost something stays deaf in that direction,
-// and is reset when the last drop ends. One that lost nothing goes on.
+// Drop makes a black hole: bytes are read and discarded, and so is the end of a connection. A
+// connection made meanwhile is accepted and stays mute, whichever direction drops, and the server
+// never sees it: the TCP handshake would need both directions. A TCP stream cannot have a hole, so
+// a connection that lost something delivers nothing more in that direction, and is reset when the
+// last drop ends. One that lost nothing goes on.
 func (p *Proxy) Drop(direction Direction, on bool) {
 	p.changeLanes(direction, func(f *laneFaults) { f.drop = on })
 }
 
-// Hold keeps the bytes, and delivers them when it ends: what TCP makes of a partition that heals. A connection made
-// meanwhile reaches the server when no direction holds any more, if its client is still there then.
+// Hold keeps the bytes and delivers them when it ends, as TCP does when a partition heals. A
+// connection made meanwhile reaches the server once no direction holds, if its client is still
+// there.
 func (p *Proxy) Hold(direction Direction, on bool) {
 	p.changeLanes(direction, func(f *laneFaults) { f.hold = on })
 }
 
-// Refuse makes new connections end at once, with RST.
+// Refuse ends new connections at once, with RST.
 func (p *Proxy) Refuse(on bool) { p.change(func(f *faults) { f.refuse = on }) }
 
-// Trickle gives the clients one byte per interval; 0 ends it.
+// Trickle sends the clients one byte per interval; 0 ends it.
 func (p *Proxy) Trickle(every time.Duration) { p.change(func(f *faults) { f.trickle = every }) }
 
-// CutReplies closes a connection once that many more bytes of reply have passed, on whichever connection the last
-// of them passes: a reply that ends in the middle. With 0 the next byte of reply never passes. It happens once.
+// CutReplies lets that many more bytes of reply pass, on all connections together, and then closes
+// the connection of the last one: its reply ends in the middle. With 0 the next byte of reply never
+// passes. It happens once.
 func (p *Proxy) CutReplies(after int) { p.change(func(f *faults) { f.cutAfter = max(0, after) }) }
 
-// CutAfterRequest passes the next request of any connection on, and resets that connection when the server answers,
-// before a byte of the answer passes: executed, and the client cannot know. It happens once. The connection should
-// have no other request outstanding, since the first byte of any reply counts as the answer.
+// CutAfterRequest passes on the next request of any connection, and resets that connection when the
+// server answers, before any byte of the answer passes: the request is executed, and the client
+// cannot know. It happens once. The connection should have no other request outstanding, because
+// the first byte of any reply counts as the answer.
 func (p *Proxy) CutAfterRequest() { p.change(func(f *faults) { f.cutAnswer = true }) }
 
-// Heal ends all faults. What was held or delayed is delivered; a connection that lost bytes is reset.
+// Heal ends all faults. It delivers what was held or delayed, and resets connections that lost
+// bytes.
 func (p *Proxy) Heal() {
 	p.change(func(f *faults) {
 		*f = noFaults()
@@ -120,7 +126,8 @@ func (p *Proxy) changeLanes(direction Direction, change func(*laneFaults)) {
 	})
 }
 
-// change changes the faults, with mu held, wakes all who wait for that, and resets the links with a hole once nothing drops.
+// change changes the faults with mu held, announces the change, and resets the links with a hole if
+// nothing drops any more.
 func (p *Proxy) change(change func(*faults)) {
 	p.mu.Lock()
 	change(&p.faults)
@@ -136,15 +143,15 @@ func (p *Proxy) change(change func(*faults)) {
 	}
 }
 
-// arrival draws when a chunk that is sent now arrives.
+// arrival returns when a chunk sent now arrives. It draws the jitter.
 func (p *Proxy) arrival(lane Direction) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Now().Add(p.faults.lanes[lane].draw(p.random))
 }
 
-// obstacle returns whether something keeps a chunk from being delivered now, until when at the latest (the zero time:
-// until a change), and the channel that announces a change.
+// obstacle reports whether a fault keeps a chunk from being delivered now, until when at the latest
+// (the zero time: until a change), and the channel that announces a change.
 func (p *Proxy) obstacle(lane Direction, due time.Time) (blocked bool, until time.Time, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,22 +166,24 @@ func (p *Proxy) obstacle(lane Direction, due time.Time) (blocked bool, until tim
 	}
 }
 
-// entrance reports whether new connections have to wait, and the channel that announces a change.
+// entrance reports whether new connections must wait, and returns the channel that announces a
+// change.
 func (p *Proxy) entrance() (blocked bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.faults.holding(), p.changed
 }
 
-// trickling reports whether clients get single bytes, and the channel that announces a change.
+// trickling reports whether clients get single bytes, and returns the channel that announces a
+// change.
 func (p *Proxy) trickling() (on bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.faults.trickle > 0, p.changed
 }
 
-// portion returns how many of n bytes of reply pass now, how long to pause after them, and whether the connection
-// ends then.
+// portion returns how many of n bytes of reply pass now, how long to pause after them, and whether
+// the connection then ends.
 func (p *Proxy) portion(n int) (count int, pause time.Duration, cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// moment is how long a test waits for what must not come.
+// moment is how long a test waits for something that must not come.
 const moment = 40 * time.Millisecond
 
 // write sends text on a connection without a Redis client.
@@ -100,7 +100,7 @@ func TestEndOfDelayDeliversAtOnce(t *testing.T) {
 	conn := answers(t, proxy.Addr())
 	proxy.Delay(Both, time.Hour, time.Minute)
 	send(t, conn, "PING")
-	time.Sleep(5 * time.Millisecond) // so that it is under way
+	time.Sleep(5 * time.Millisecond) // so that it is in transit
 	proxy.Delay(Both, 0, 0)
 	_, err := conn.Receive()
 	require.NoError(t, err)

@@ -10,35 +10,35 @@ import (
 )
 
 const (
-	// chunkSize is how much one read takes: more than any reply that we test with.
+	// chunkSize is how much one read takes: more than any reply in our tests.
 	chunkSize = 32 << 10
-	// maxUnderWay bounds the chunks of one lane that are delayed or held. Beyond it the sender feels back-pressure,
-	// as it does from a full TCP window.
+	// maxUnderWay bounds how many chunks of a lane are delayed or held. Beyond it the sender feels
+	// back-pressure, as from a full TCP window.
 	maxUnderWay = 1024
 )
 
-// link is one client's connection through a proxy. Each direction has a lane: a goroutine that reads chunks, and one
-// that delivers them in order when they are due.
+// link is one client's connection through a proxy. Each direction has a lane: one goroutine reads
+// chunks, and another delivers them in order when they are due.
 type link struct {
 	proxy  *Proxy
 	client net.Conn
 	lanes  [laneCount]chan chunk // written by read, read by deliver
-	left   chan struct{}         // closed by the request lane's read when the client's side has ended
+	left   chan struct{}         // closed once the client's side has been read to its end
 	closed chan struct{}         // closed by shut
 
 	// Guarded by proxy.mu.
 	server net.Conn        // nil until dialed
 	shutBy bool            // closed is closed, or about to be
-	mute   bool            // made during a drop: the server never hears of it
-	lost   [laneCount]bool // this lane has a hole, and stays deaf
+	mute   bool            // made during a drop: the server never sees it
+	lost   [laneCount]bool // this lane has a hole and delivers nothing more
 	cut    bool            // the next byte of reply resets the link
 }
 
 // chunk is what one read returned.
 type chunk struct {
 	data []byte
-	end  error     // io.EOF: the sender has closed its side; else it broke the connection
-	due  time.Time // not before then, nor before the chunk ahead of it
+	end  error     // io.EOF: the sender closed its side; any other: it broke the connection
+	due  time.Time // deliver neither before then nor before the chunk ahead
 }
 
 func newLink(proxy *Proxy, client net.Conn) *link {
@@ -49,7 +49,7 @@ func newLink(proxy *Proxy, client net.Conn) *link {
 	return l
 }
 
-// serve runs the link and returns when nothing of it runs any more.
+// serve runs the link and returns once all its goroutines have ended.
 func (l *link) serve() {
 	var lanes, readers sync.WaitGroup
 	readers.Go(func() { l.read(Requests, l.client); close(l.left) })
@@ -66,7 +66,8 @@ func (l *link) serve() {
 	l.proxy.forget(l)
 }
 
-// enter connects to the server as soon as the faults allow it, and returns nil where that never came to be.
+// enter connects to the server as soon as the faults allow it. It returns nil if the link ends
+// before.
 func (l *link) enter() net.Conn {
 	if l.isMute() {
 		select {
@@ -84,7 +85,7 @@ func (l *link) enter() net.Conn {
 		case <-l.closed:
 			return nil
 		case <-l.left:
-			return nil // it gave up while its SYN was held: nothing that it wrote was ever sent
+			return nil // it gave up while its SYN was held: nothing it wrote was ever sent
 		case <-changed:
 		}
 	}
@@ -95,7 +96,7 @@ func (l *link) enter() net.Conn {
 	return server
 }
 
-// read takes what the sender of a lane sends, until it ends or the link does.
+// read reads what the sender of a lane sends, until the sender or the link ends.
 func (l *link) read(lane Direction, from net.Conn) {
 	buffer := make([]byte, chunkSize)
 	for {
@@ -118,7 +119,7 @@ func (l *link) read(lane Direction, from net.Conn) {
 	}
 }
 
-// deliver passes on what read has taken, until the lane has ended or the link has.
+// deliver passes on what read has read, until the lane or the link has ended.
 func (l *link) deliver(lane Direction, to net.Conn) {
 	for {
 		select {
@@ -134,7 +135,7 @@ func (l *link) deliver(lane Direction, to net.Conn) {
 	}
 }
 
-// pass delivers the bytes of a chunk, as far as the faults let them through.
+// pass delivers the bytes of a chunk that the faults let through.
 func (l *link) pass(lane Direction, to net.Conn, c chunk) {
 	for data := c.data; len(data) > 0 && l.await(lane, c.due) && !l.loses(lane); {
 		count, pause, cut := len(data), time.Duration(0), false
@@ -151,14 +152,16 @@ func (l *link) pass(lane Direction, to net.Conn, c chunk) {
 		case err != nil && lane == Requests:
 			l.shut(resetConn)
 		case err != nil:
-			return // The client is gone. Its own FIN or RST travels with its requests, which may still be held.
+			// The client is gone. Its FIN or RST travels with its requests, which may still be
+			// held.
+			return
 		case pause > 0:
 			l.sleep(pause)
 		}
 	}
 }
 
-// finish passes on how a sender has ended.
+// finish passes on how a sender ended.
 func (l *link) finish(to net.Conn, end error) {
 	half, ok := to.(interface{ CloseWrite() error })
 	if !errors.Is(end, io.EOF) || !ok || half.CloseWrite() != nil {

@@ -14,7 +14,7 @@ import (
 func TestProxyPassesAHalfCloseOn(t *testing.T) {
 	t.Parallel()
 	fake := FakeServer(t, func(conn net.Conn) {
-		if _, err := io.Copy(conn, conn); err != nil { // until the client has closed its side
+		if _, err := io.Copy(conn, conn); err != nil { // until the client closes its side
 			t.Error(err)
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// shut ends the link in the given way, once.
+// shut ends the link in the given way. Only the first call does.
 func (l *link) shut(end func(net.Conn)) {
 	l.proxy.mu.Lock()
 	first, server := !l.shutBy, l.server
@@ -23,7 +23,8 @@ func (l *link) shut(end func(net.Conn)) {
 
 func closeConn(conn net.Conn) { closeQuietly(conn) }
 
-// attach gives the link its server, which shut closes from then on. It refuses when shut has been here before.
+// attach sets the link's server, which shut closes from then on. If shut was called before, it
+// resets the server and returns false.
 func (l *link) attach(server net.Conn) bool {
 	l.proxy.mu.Lock()
 	late := l.shutBy
@@ -37,7 +38,7 @@ func (l *link) attach(server net.Conn) bool {
 	return !late
 }
 
-// loses reports whether a chunk of the lane is lost now, and remembers that it was.
+// loses reports whether a chunk of the lane is lost now, and records the loss.
 func (l *link) loses(lane Direction) bool {
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
@@ -47,10 +48,11 @@ func (l *link) loses(lane Direction) bool {
 	return l.lost[lane]
 }
 
-// torn reports whether bytes are missing, or the whole connection is, as far as the server knows. Needs proxy.mu.
+// torn reports whether bytes are missing, or the server never saw the connection. Needs proxy.mu.
 func (l *link) torn() bool { return l.mute || l.lost[Requests] || l.lost[Replies] }
 
-// markCut makes this link the one whose answer is cut off, if that was asked for.
+// markCut makes this the link whose answer is cut off, if [Proxy.CutAfterRequest] is waiting for
+// one.
 func (l *link) markCut() {
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
@@ -86,14 +88,15 @@ func isClosed(channel <-chan struct{}) bool {
 	}
 }
 
-// await returns true once something may be delivered that is due then, and false when the link has ended.
+// await returns true once a chunk that is due then may be delivered, and false if the link has
+// ended.
 func (l *link) await(lane Direction, due time.Time) bool {
 	for {
 		blocked, until, changed := l.proxy.obstacle(lane, due)
 		if !blocked {
 			return !l.hasShut()
 		}
-		var alarm <-chan time.Time // never rings when there is no such time
+		var alarm <-chan time.Time // nil, which never fires, if there is no such time
 		if !until.IsZero() {
 			alarm = time.After(time.Until(until))
 		}
@@ -106,7 +109,7 @@ func (l *link) await(lane Direction, due time.Time) bool {
 	}
 }
 
-// sleep pauses a trickle, unless it ends meanwhile.
+// sleep pauses a trickle, and returns early if the trickle or the link ends.
 func (l *link) sleep(pause time.Duration) {
 	for alarm := time.After(pause); ; {
 		trickling, changed := l.proxy.trickling()

@@ -15,15 +15,16 @@ import (
 const (
 	// monitorTimeout bounds each wait for lines.
 	monitorTimeout = 5 * time.Second
-	// maxLines bounds what is kept. Nobody reads more; a test that needs more asks too much of MONITOR.
+	// maxLines bounds how many lines are kept. Nobody reads more; a test that needs more asks too
+	// much of MONITOR.
 	maxLines = 200_000
-	// syncMark begins the argument of the ECHO by which Sync knows that it has seen everything.
+	// syncMark begins the argument of the ECHO that tells Sync that everything has been recorded.
 	syncMark = "redistest-sync-"
 )
 
-// Monitor records every command that a server executes, by MONITOR. Commands inside scripts are recorded too; AUTH
-// shows without its password, or (by version) not at all. It ends with the server's process: after a restart, make a
-// new one.
+// Monitor records every command that a server executes, with MONITOR. That includes commands inside
+// scripts; AUTH appears without its password or, depending on the version, not at all. It ends with
+// the server's process: after a restart, make a new one.
 type Monitor struct {
 	tb     testing.TB
 	server *Server
@@ -32,11 +33,12 @@ type Monitor struct {
 	mu      sync.Mutex    // guards the fields below; never held over I/O
 	lines   []string      // written by read
 	syncs   int           // marks sent
-	seen    int           // the newest mark received
-	changed chan struct{} // closed and replaced whenever a line has arrived
+	seen    int           // the latest mark received
+	changed chan struct{} // closed and replaced whenever a line arrives
 }
 
-// Monitor starts to record what reaches the server. It returns when the recording is on, and ends with the test.
+// Monitor starts to record what reaches the server. It returns once the recording is on. The
+// recording ends with the test.
 func (s *Server) Monitor(tb testing.TB) *Monitor {
 	tb.Helper()
 	conn, err := net.DialTimeout("tcp", s.Addr(), replyTimeout)
@@ -44,14 +46,14 @@ func (s *Server) Monitor(tb testing.TB) *Monitor {
 		tb.Fatalf("redistest: monitor %s: %v", s.Addr(), err)
 	}
 	m := &Monitor{tb: tb, server: s, ended: make(chan struct{}), changed: make(chan struct{})}
-	wire := redis.NewConn(conn, 0, replyTimeout) // reads wait until Cleanup
+	wire := redis.NewConn(conn, 0, replyTimeout) // reads wait until the cleanup
 	if err := subscribe(wire, s.config.password); err != nil {
 		closeQuietly(conn)
 		tb.Fatalf("redistest: monitor %s: %v", s.Addr(), err)
 	}
 	go m.read(wire)
 	tb.Cleanup(func() {
-		closeQuietly(conn) // and not wire: redigo does not allow Close beside Receive
+		closeQuietly(conn) // not wire: redigo does not allow Close during Receive
 		<-m.ended
 	})
 	return m
@@ -67,28 +69,28 @@ func subscribe(wire redis.Conn, password string) error {
 	return err
 }
 
-// Lines returns what was recorded, oldest first, as MONITOR prints it:
+// Lines returns the recorded lines, oldest first, as MONITOR prints them:
 //
 //	1700000000.123456 [0 127.0.0.1:50000] "SET" "key" "value"
 func (m *Monitor) Lines() []string { return m.Matching("") }
 
-// Matching returns the recorded lines that contain the text. MONITOR quotes each word, and leaves it in the case in
-// which it was sent: `"SET" "key"`.
+// Matching returns the recorded lines that contain the text. MONITOR quotes each word and keeps its
+// case: `"SET" "key"`.
 func (m *Monitor) Matching(text string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.matchingLocked(text)
 }
 
-// Clear forgets what was recorded so far.
+// Clear discards what was recorded so far.
 func (m *Monitor) Clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lines = nil
 }
 
-// WaitFor waits until n recorded lines contain the text, and returns them. It fails the test after 5 s, so it is
-// called from the test's own goroutine.
+// WaitFor waits until n recorded lines contain the text, and returns them. It fails the test after
+// 5 s, so call it from the test's own goroutine.
 func (m *Monitor) WaitFor(text string, n int) []string {
 	m.tb.Helper()
 	var found []string
@@ -99,8 +101,9 @@ func (m *Monitor) WaitFor(text string, n int) []string {
 	return found
 }
 
-// Sync returns when everything is recorded that the server executed before the call. Afterwards [Monitor.Lines] can
-// prove that something did not reach the server. What is still on its way there is not waited for.
+// Sync returns once everything that the server executed before the call is recorded. Then
+// [Monitor.Lines] can prove that something did not reach the server. Sync does not wait for what is
+// still on its way there.
 func (m *Monitor) Sync() {
 	m.tb.Helper()
 	m.mu.Lock()
@@ -113,7 +116,7 @@ func (m *Monitor) Sync() {
 	m.await("the mark of Sync", func() bool { return m.seen >= mark })
 }
 
-// await waits until the condition, which is called with mu held, is true.
+// await waits until the condition, called with mu held, is true.
 func (m *Monitor) await(what string, condition func() bool) {
 	m.tb.Helper()
 	timeout := time.After(monitorTimeout)

@@ -12,7 +12,7 @@ func TestMonitorRecordsCommandsInOrder(t *testing.T) {
 	t.Parallel()
 	server := StartOne(t, WithPassword("secret"))
 	monitor := server.Monitor(t)
-	mustDo(t, server, "PING") // after an AUTH, which this Redis shows or not
+	mustDo(t, server, "PING") // after an AUTH, which this Redis may or may not show
 	monitor.WaitFor(`"PING"`, 1)
 	monitor.Clear()
 	mustDo(t, server, "SET", "key", "a value")
@@ -30,7 +30,7 @@ func TestMonitorWaitsForAsManyLinesAsAsked(t *testing.T) {
 	server := StartOne(t)
 	monitor := server.Monitor(t)
 	var writer sync.WaitGroup
-	defer writer.Wait() // the line may be there before the reply is
+	defer writer.Wait() // the line may arrive before the reply
 	writer.Go(func() {
 		for range 3 {
 			if _, err := server.Do("INCR", "counter"); err != nil {

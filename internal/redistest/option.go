@@ -1,6 +1,6 @@
 package redistest
 
-// Option changes how servers are started.
+// Option is a setting of the servers to start.
 type Option func(*config)
 
 type config struct {
@@ -21,27 +21,30 @@ func newConfig(opts []Option) config {
 }
 
 // WithArgs adds arguments to redis-server's command line. They come last, so they override our own:
-// WithArgs("--appendonly", "yes", "--appendfsync", "always") gives a server whose keys survive a restart.
+// WithArgs("--appendonly", "yes", "--appendfsync", "always") makes a server whose keys survive a
+// restart.
 func WithArgs(args ...string) Option {
 	return func(c *config) { c.args = append(c.args, args...) }
 }
 
-// WithEnv adds "NAME=value" variables to the environment of the servers, over those of this process.
+// WithEnv adds "NAME=value" variables to the servers' environment. They override those of this
+// process.
 func WithEnv(env ...string) Option {
 	return func(c *config) { c.env = append(c.env, env...) }
 }
 
-// WithPassword makes the servers demand this password. It is part of [Server.URL], and our own connections use it.
+// WithPassword makes the servers require this password. [Server.URL] contains it, and our own
+// connections use it.
 func WithPassword(password string) Option {
 	return func(c *config) { c.password = password }
 }
 
-// WithUnixSocket makes the servers listen on a unix socket too: [Server.Socket].
+// WithUnixSocket makes the servers also listen on a unix socket: [Server.Socket].
 func WithUnixSocket() Option {
 	return func(c *config) { c.unixSocket = true }
 }
 
-// WithSentinel starts Sentinels that watch nothing, in place of servers.
+// WithSentinel starts Sentinels, which watch nothing, instead of servers.
 func WithSentinel() Option {
 	return func(c *config) { c.sentinel = true }
 }

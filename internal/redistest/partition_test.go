@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// silent fails the test if the connection says anything, or ends, within a moment.
+// silent fails the test if the connection delivers anything or ends within a moment.
 func silent(t *testing.T, conn net.Conn) {
 	t.Helper()
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(moment)))
@@ -22,7 +22,8 @@ func silent(t *testing.T, conn net.Conn) {
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(replyTimeout)))
 }
 
-// rawAnswers is answers without a Redis client, which would close the connection at the first timeout.
+// rawAnswers is answers without a Redis client, because that would close the connection at the
+// first timeout.
 func rawAnswers(t *testing.T, addr string) *net.TCPConn {
 	t.Helper()
 	conn := rawDial(t, addr)
@@ -32,7 +33,7 @@ func rawAnswers(t *testing.T, addr string) *net.TCPConn {
 	return conn
 }
 
-// isReset fails the test unless the connection ends by RST.
+// isReset fails the test unless the connection ends with RST.
 func isReset(t *testing.T, conn net.Conn) {
 	t.Helper()
 	_, err := conn.Read(make([]byte, 1))

@@ -8,19 +8,19 @@ import (
 	"sync"
 )
 
-// Ports come from below the range from which systems take the local ports of outgoing connections (Linux: 32768 up).
-// A port of that range could be taken by any client on the machine while its server is down, even by a client that
-// keeps dialing that very server: TCP would connect it to itself.
+// Ports come from below the range that systems use for the local ports of outgoing connections
+// (Linux: from 32768). While a server is down, any client on the machine could take a port of that
+// range, even a client that keeps dialing that very server: TCP would connect it to itself.
 const (
 	lowestPort = 10_000
 	portCount  = 20_000
-	// pickAttempts is enough to find a free port unless nearly all are in use.
+	// pickAttempts is enough to find a free port unless nearly all ports are in use.
 	pickAttempts = 200
 )
 
 const loopback = "127.0.0.1"
 
-// ports are those of the servers of this process. A killed server keeps its own for a restart.
+// ports holds the ports of this process's servers. A killed server keeps its port for a restart.
 var ports portPicker
 
 type portPicker struct {
@@ -28,7 +28,7 @@ type portPicker struct {
 	taken map[int]bool
 }
 
-// pick returns a port that is free now, and not handed out before. Another process may still take it first.
+// pick returns a port that is free now and not reserved. Another process may still take it first.
 func (p *portPicker) pick() (int, error) {
 	for range pickAttempts {
 		port := lowestPort + rand.IntN(portCount)

@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	// exitTimeout bounds the wait for a killed process. The kernel ends one in milliseconds.
+	// exitTimeout bounds the wait for a killed process. The kernel takes milliseconds.
 	exitTimeout = 10 * time.Second
-	// lastLineCount is how much of a server's output an error shows: enough for Redis's reason, not its stack dump.
+	// lastLineCount is how many lines of a server's output an error shows: enough for Redis's
+	// reason, but not for its stack dump.
 	lastLineCount = 20
 )
 
@@ -22,7 +23,7 @@ var errNotRunning = errors.New("the server is not running")
 // process is one run of redis-server. It is never started a second time.
 type process struct {
 	command *exec.Cmd
-	output  string        // the file that takes its stdout and stderr
+	output  string        // the file for its stdout and stderr
 	killed  atomic.Bool   // we ended it
 	exited  chan struct{} // closed by reap
 	exit    error         // written by reap before it closes exited
@@ -59,8 +60,9 @@ func (p *process) running() bool {
 	}
 }
 
-// kill ends the process and waits until it is gone. A stopped process is not continued first: SIGKILL ends it as it
-// is, while SIGCONT would let it execute the commands that are waiting in its sockets.
+// kill ends the process and waits until it is gone. It does not continue a stopped process first:
+// SIGKILL ends it as it is, whereas SIGCONT would let it execute the commands that wait in its
+// sockets.
 func (p *process) kill() error {
 	p.killed.Store(true)
 	if err := p.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -74,7 +76,7 @@ func (p *process) kill() error {
 	}
 }
 
-// lastLines returns the end of what the process has printed.
+// lastLines returns the end of the process's output.
 func (p *process) lastLines() string {
 	text, err := os.ReadFile(p.output)
 	if err != nil {

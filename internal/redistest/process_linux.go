@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// stopTimeout bounds the wait for a SIGSTOP to take effect: at once, unless a thread is in a long disk wait.
+	// stopTimeout bounds the wait for a SIGSTOP to take effect. That is at once, unless a thread is
+	// in a long disk wait.
 	stopTimeout = 10 * time.Second
-	// stopPoll is short, because the wait is part of every directed scenario.
+	// stopPoll is short because the wait is part of every directed scenario.
 	stopPoll = 200 * time.Microsecond
 )
 
@@ -26,9 +27,9 @@ type startRequest struct {
 	started chan error
 }
 
-// starter is the goroutine that starts all children. Pdeathsig fires when the *thread* that started the child ends,
-// and the runtime ends threads as it likes. So this goroutine keeps a thread of its own, and lives as long as the
-// process: nobody stops it, nothing waits for it.
+// starter is the goroutine that starts all children. Pdeathsig fires when the *thread* that started
+// the child ends, and the runtime ends threads as it likes. So this goroutine keeps a thread of its
+// own and lives as long as the process: nothing stops it or waits for it.
 var starter = sync.OnceValue(func() chan<- startRequest {
 	requests := make(chan startRequest)
 	go func() {
@@ -48,7 +49,7 @@ func startCommand(command *exec.Cmd) error {
 	return <-started
 }
 
-// suspend stops the process and waits until none of its threads runs: kill(2) returns before that.
+// suspend stops the process and waits until none of its threads runs: kill(2) returns earlier.
 func (p *process) suspend() error {
 	if err := p.command.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -78,12 +79,12 @@ func (p *process) stopped() (bool, error) {
 	for _, file := range files {
 		stat, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			return false, nil // this thread ended meanwhile; look again
+			return false, nil // this thread ended meanwhile; try again
 		}
 		if err != nil {
 			return false, err
 		}
-		// The name in parentheses may itself contain any byte; the state follows the last parenthesis.
+		// The name in parentheses may contain any byte; the state follows the last parenthesis.
 		_, state, found := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(") "))
 		if !found || !bytes.HasPrefix(state, []byte("T")) {
 			return false, nil

@@ -68,12 +68,12 @@ func TestKilledWhileStoppedExecutesNothingMore(t *testing.T) {
 
 func TestEnvironmentReachesTheServer(t *testing.T) {
 	t.Parallel()
-	server := StartOne(t, WithEnv("LD_PRELOAD=redistest-mark.so")) // glibc complains, and goes on
+	server := StartOne(t, WithEnv("LD_PRELOAD=redistest-mark.so")) // glibc complains and goes on
 	assert.Contains(t, server.process.Load().lastLines(), "redistest-mark.so")
 }
 
-// The kernel ties Pdeathsig to the thread that forked: the server must not go with the thread that asked for it, nor
-// with any other that the runtime ends.
+// The kernel ties Pdeathsig to the thread that forked: the server must not end with the thread that
+// asked for it, nor with any other thread that the runtime ends.
 func TestServerOutlivesTheThreadsOfItsProcess(t *testing.T) {
 	t.Parallel()
 	Require(t)
@@ -84,7 +84,7 @@ func TestServerOutlivesTheThreadsOfItsProcess(t *testing.T) {
 	}
 	started := make(chan result)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
+		runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
 		server, err := newServer(newConfig(nil))
 		started <- result{server, err, syscall.Gettid()}
 	}()
@@ -102,7 +102,7 @@ func TestServerOutlivesTheThreadsOfItsProcess(t *testing.T) {
 		}()
 		<-ended
 	}
-	time.Sleep(20 * time.Millisecond) // a signal would have to arrive
+	time.Sleep(20 * time.Millisecond) // long enough for a signal to arrive
 	_, err := got.server.Do("PING")
 	assert.NoError(t, err)
 }

@@ -7,7 +7,8 @@ import (
 	"os/exec"
 )
 
-// startCommand starts a child. It outlives this process when this process is killed: only Linux offers more.
+// startCommand starts a child. The child outlives this process if this process is killed: only
+// Linux can do better.
 func startCommand(command *exec.Cmd) error { return command.Start() }
 
 func (p *process) suspend() error { return errors.ErrUnsupported }

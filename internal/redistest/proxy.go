@@ -13,9 +13,9 @@ import (
 // acceptPause keeps a failing Accept (no file descriptors left) from spinning.
 const acceptPause = 10 * time.Millisecond
 
-// Proxy is a TCP proxy that passes bytes on faithfully until it is told to do harm. Faults hold for the connections
-// that are there and for those to come, and last until they are switched off or [Proxy.Heal]. The methods may be
-// called from any goroutine.
+// Proxy is a TCP proxy that passes bytes on faithfully unless told to do harm. Faults apply to
+// present and future connections, and last until they are switched off or [Proxy.Heal]. The methods
+// may be called from any goroutine.
 type Proxy struct {
 	target     string
 	listener   net.Listener
@@ -29,8 +29,8 @@ type Proxy struct {
 	closed  bool
 }
 
-// NewProxy starts a proxy in front of the target: a host:port, or the path of a unix socket. It listens on a free
-// port of 127.0.0.1, and ends with the test.
+// NewProxy starts a proxy in front of the target: a host:port, or the path of a unix socket. It
+// listens on a free port of 127.0.0.1, and ends with the test.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	p, err := LaunchProxy(target)
@@ -41,7 +41,7 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	return p
 }
 
-// LaunchProxy is [NewProxy] for programs that are not tests. The caller closes the proxy.
+// LaunchProxy is [NewProxy] for programs that are not tests. The caller must close the proxy.
 func LaunchProxy(target string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", address(0))
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // URL returns the proxy as redis://127.0.0.1:port.
 func (p *Proxy) URL() string { return "redis://" + p.Addr() }
 
-// Connections returns how many clients are connected: those that have not closed their side.
+// Connections returns how many clients are connected and have not closed their side.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,14 +78,15 @@ func (p *Proxy) Connections() int {
 	return count
 }
 
-// Reset ends all present connections with RST, on both sides.
+// Reset ends all connections with RST, on both sides.
 func (p *Proxy) Reset() {
 	for _, link := range p.matching(func(*link) bool { return true }) {
 		link.shut(resetConn)
 	}
 }
 
-// Close stops listening, resets all connections and waits until nothing of the proxy runs.
+// Close stops listening, resets all connections and waits until all goroutines of the proxy have
+// ended.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -109,7 +110,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// admit makes a link of a new connection, unless none are taken.
+// admit makes a link of a new connection, unless the proxy refuses connections.
 func (p *Proxy) admit(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

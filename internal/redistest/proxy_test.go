@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxied returns a server, and a proxy in front of it.
+// proxied returns a server and a proxy in front of it.
 func proxied(t *testing.T) (*Server, *Proxy) {
 	t.Helper()
 	server := StartOne(t)
 	return server, NewProxy(t, server.Addr())
 }
 
-// send writes one command, and does not wait for its reply.
+// send writes one command and does not wait for its reply.
 func send(t *testing.T, conn redis.Conn, cmd string, args ...any) {
 	t.Helper()
 	require.NoError(t, conn.Send(cmd, args...))
@@ -36,7 +36,7 @@ func answers(t *testing.T, addr string) redis.Conn {
 	return conn
 }
 
-// clients returns how many connections the server has, ours included.
+// clients returns how many connections the server has, including ours.
 func clients(t *testing.T, server *Server) int {
 	t.Helper()
 	list, err := redis.String(server.Do("CLIENT", "LIST"))
@@ -149,7 +149,7 @@ func TestProxyClosesInEveryState(t *testing.T) {
 func refused(t *testing.T, addr string) {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", addr, replyTimeout)
-	if err == nil { // the kernel accepts; the reset may be as fast as the dial
+	if err == nil { // the kernel accepts, but the reset may be as fast as the dial
 		defer closeQuietly(conn)
 		require.NoError(t, conn.SetReadDeadline(time.Now().Add(replyTimeout)))
 		_, err = conn.Read(make([]byte, 1))
@@ -157,7 +157,8 @@ func refused(t *testing.T, addr string) {
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 }
 
-// rawDial connects without a Redis client. The connection is closed with the test, and fails after replyTimeout.
+// rawDial connects without a Redis client. The connection is closed with the test, and fails after
+// replyTimeout.
 func rawDial(t *testing.T, addr string) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)

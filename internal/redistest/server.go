@@ -11,22 +11,23 @@ import (
 	"sync/atomic"
 )
 
-// Server is a redis-server process on a port and in a directory of its own. Its methods may be called from any
-// goroutine.
+// Server is a redis-server process with a port and a directory of its own. Its methods may be
+// called from any goroutine.
 type Server struct {
 	config  config
 	dir     string
 	port    int
-	process atomic.Pointer[process] // the present or the last run
+	process atomic.Pointer[process] // the current or the last run
 	client  client                  // our private connection, for Do
 
-	lifecycle sync.Mutex // lets one of Stop, Continue, Kill, Restart and close run at a time; held while it waits
+	lifecycle sync.Mutex // serializes Stop, Continue, Kill, Restart and close; held while they wait
 	closed    bool       // guarded by lifecycle
 }
 
-// newServer starts a server, on another port if somebody takes the chosen one first.
+// newServer starts a server, on another port if another process takes the chosen one first.
 func newServer(config config) (*Server, error) {
-	dir, err := os.MkdirTemp("", "redistest-") // short, since the path of a unix socket is limited to 107 bytes
+	// The name is short: the path of a unix socket has at most 107 bytes.
+	dir, err := os.MkdirTemp("", "redistest-")
 	if err != nil {
 		return nil, err
 	}
@@ -47,10 +48,10 @@ func newServer(config config) (*Server, error) {
 	return nil, errors.Join(err, os.RemoveAll(dir))
 }
 
-// Addr returns the server's "127.0.0.1:port". It stays the same over restarts.
+// Addr returns the server's "127.0.0.1:port". Restarts do not change it.
 func (s *Server) Addr() string { return address(s.port) }
 
-// URL returns the server as redis://127.0.0.1:port, with the password where there is one.
+// URL returns the server as redis://127.0.0.1:port, with the password if there is one.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", Host: s.Addr()}
 	if s.config.password != "" {
@@ -75,13 +76,13 @@ func (s *Server) Pid() int {
 	return 0
 }
 
-// Stop sends SIGSTOP and returns when the process stands still. The kernel goes on for it: connections are accepted
-// and bytes are taken, and all of it is executed after [Server.Continue]. Elsewhere than on Linux it returns
-// [errors.ErrUnsupported].
+// Stop sends SIGSTOP and returns once the process has stopped. The kernel goes on accepting
+// connections and bytes for it, and the server executes all of them after [Server.Continue]. On
+// systems other than Linux it returns [errors.ErrUnsupported].
 func (s *Server) Stop() error { return s.signal("stop", (*process).suspend) }
 
-// Continue sends SIGCONT: the server goes on after a [Server.Stop]. Elsewhere than on Linux it returns
-// [errors.ErrUnsupported].
+// Continue sends SIGCONT: the server goes on after a [Server.Stop]. On systems other than Linux it
+// returns [errors.ErrUnsupported].
 func (s *Server) Continue() error { return s.signal("continue", (*process).resume) }
 
 func (s *Server) signal(name string, send func(*process) error) error {
@@ -98,15 +99,16 @@ func (s *Server) signal(name string, send func(*process) error) error {
 	return nil
 }
 
-// Kill sends SIGKILL and returns when the process is gone, stopped or not. Killing a dead server does nothing.
+// Kill sends SIGKILL, to a stopped process too, and returns once the process is gone. Killing a
+// dead server does nothing.
 func (s *Server) Kill() error {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
 	return s.killLocked()
 }
 
-// Restart kills the server if it runs, and starts it on the same port and in the same directory: empty, unless
-// persistence was configured. It returns when the server answers.
+// Restart kills the server if it runs, and starts it on the same port and in the same directory. It
+// is empty unless persistence is configured. Restart returns once the server answers.
 func (s *Server) Restart() error {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
@@ -119,7 +121,7 @@ func (s *Server) Restart() error {
 	return s.start()
 }
 
-// RestartWith is [Server.Restart] with further arguments, from now on.
+// RestartWith is [Server.Restart] with more arguments, which later restarts keep.
 func (s *Server) RestartWith(args ...string) error {
 	s.lifecycle.Lock()
 	s.config.args = append(slices.Clone(s.config.args), args...)
@@ -133,7 +135,7 @@ func (s *Server) killLocked() error {
 	return err
 }
 
-// close ends the server for good. Nobody is there to hear of a failure but the person who reads stderr.
+// close ends the server for good. It can report a failure only on stderr.
 func (s *Server) close() {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mustDo sends a command that has to succeed.
+// mustDo sends a command that must succeed.
 func mustDo(t *testing.T, server *Server, cmd string, args ...any) any {
 	t.Helper()
 	reply, err := server.Do(cmd, args...)
@@ -17,7 +17,7 @@ func mustDo(t *testing.T, server *Server, cmd string, args ...any) any {
 	return reply
 }
 
-// dial connects to an address; every reply has to come within the timeout.
+// dial connects to an address. Every reply must come within the timeout.
 func dial(t *testing.T, addr string, timeout time.Duration) redis.Conn {
 	t.Helper()
 	conn, err := redis.Dial("tcp", addr, redis.DialReadTimeout(timeout), redis.DialConnectTimeout(replyTimeout))
@@ -26,7 +26,7 @@ func dial(t *testing.T, addr string, timeout time.Duration) redis.Conn {
 	return conn
 }
 
-// soon fails the test unless the condition becomes true.
+// soon fails the test unless the condition becomes true soon.
 func soon(t *testing.T, condition func() bool, what string) {
 	t.Helper()
 	require.Eventually(t, condition, 5*time.Second, 2*time.Millisecond, what)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Start starts n empty servers on 127.0.0.1, in parallel, and returns when all of them answer PING. It skips or
-// fails the test where there is no redis-server (see [Require]). The servers end with the test; on Linux they also
-// end when this process is killed.
+// Start starts n empty servers on 127.0.0.1, in parallel, and returns once all of them answer PING.
+// It skips or fails the test if there is no redis-server (see [Require]). The servers end with the
+// test; on Linux they also end when this process is killed.
 func Start(tb testing.TB, n int, opts ...Option) []*Server {
 	tb.Helper()
 	Require(tb)
@@ -32,8 +32,9 @@ func StartOne(tb testing.TB, opts ...Option) *Server {
 	return Start(tb, 1, opts...)[0]
 }
 
-// Launch is [Start] for programs that are not tests. The function it returns kills the servers and removes their
-// directories; it may be called more than once, and is never nil. On an error nothing is left running.
+// Launch is [Start] for programs that are not tests. The function it returns kills the servers and
+// removes their directories; it may be called more than once, and is never nil. On an error nothing
+// is left running.
 func Launch(n int, opts ...Option) ([]*Server, func(), error) {
 	if !Available() {
 		return nil, func() {}, fmt.Errorf("%s: not in PATH, or not executable", program())
@@ -58,7 +59,7 @@ func Launch(n int, opts ...Option) ([]*Server, func(), error) {
 	return servers, stop, nil
 }
 
-// logCrashes shows the last words of every server that ended without being told to.
+// logCrashes logs the last lines of every server that ended without being killed.
 func logCrashes(tb testing.TB, servers []*Server) {
 	tb.Helper()
 	for _, server := range servers {

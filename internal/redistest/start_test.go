@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// verdict is a testing.TB that remembers how the test it was given to ended.
+// verdict is a testing.TB that records how its test ended.
 type verdict struct {
 	testing.TB // for the methods that are not called; always nil
 
@@ -27,7 +27,7 @@ func (v *verdict) Fatal(...any) { v.failed = true; runtime.Goexit() }
 
 func (v *verdict) Fatalf(string, ...any) { v.failed = true; runtime.Goexit() }
 
-// judge returns how a test ends that does what f does.
+// judge returns how a test that runs f ends.
 func judge(f func(tb testing.TB)) *verdict {
 	v, done := new(verdict), make(chan struct{})
 	go func() {

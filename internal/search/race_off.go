@@ -2,5 +2,5 @@
 
 package search
 
-// Race is whether the race detector is on: a search then takes ten times as long.
+// Race reports whether the race detector is on. A search then takes ten times as long.
 const Race = false

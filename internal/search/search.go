@@ -1,5 +1,5 @@
-// Package search goes through every state that a model can reach, breadth first, until a step
-// breaks a claim of the model.
+// Package search visits every state that a model can reach, breadth first, until a step breaks a
+// claim of the model.
 package search
 
 import (
@@ -10,18 +10,19 @@ import (
 	"sync/atomic"
 )
 
-// A System is what can be searched: states of type S, each with a code of type C that only states
-// which differ in names share. E is what its steps are, and K is their kind. Only one goroutine
-// uses a System at a time.
+// A System is a model to search. It has states of type S, each with a code of type C; two states
+// have the same code only if they differ in nothing but names. Its steps are of type E, and their
+// kinds of type K. Only one goroutine uses a System at a time.
 type System[S any, C comparable, E Event[K], K Kind] interface {
 	Start() S
 	Encode(s *S) C
 	Decode(code C) S
-	Each(s *S, visit func(next *S, e E)) // every step from s; next is the visitor's until it returns
+	// Each visits every step from s. visit may use next until it returns.
+	Each(s *S, visit func(next *S, e E))
 }
 
-// A Kind is what a step is. A report counts them, so that a test can see that a search went where
-// it was meant to go.
+// A Kind is the kind of a step. A report counts each kind, so that a test can see that a search
+// went where it was meant to go.
 type Kind interface {
 	~uint8
 	fmt.Stringer
@@ -38,10 +39,10 @@ type Event[K Kind] interface {
 type Report[K Kind] struct {
 	States int
 	Steps  int
-	Depth  int       // of the longest of all shortest ways to a state
-	Count  map[K]int // how many steps were of a kind
-	Broken bool      // a claim does not hold
-	Trace  []string  // the shortest way there
+	Depth  int       // the longest of the shortest paths to each state
+	Count  map[K]int // steps by kind
+	Broken bool      // whether a step broke a claim
+	Trace  []string  // the shortest path to that step
 }
 
 func (r Report[K]) String() string {
@@ -58,32 +59,32 @@ func (r Report[K]) String() string {
 	return b.String()
 }
 
-// kinds is how many kinds of steps there may be.
+// kinds is the largest number of kinds.
 const kinds = 64
 
-// batch is how many states a worker takes at a time, and window how many batches are under way
-// until the states that they led to are entered: enough to keep workers busy, and few enough that
-// duplicates among these need not much room.
+// batch is how many states a worker takes at a time. window is how many batches run before their
+// new states are recorded: enough to keep workers busy, and few enough that duplicates among the
+// new states need little room.
 const (
 	batch  = 1024
 	window = 64
 )
 
-// A find is a state that a step led to, and was not known when its batch began.
+// A find is a state that a step led to and that was unknown when its batch began.
 type find[C any] struct {
 	code   C
 	parent int32
 }
 
-// yield is what one batch led to.
+// yield is the result of one batch.
 type yield[C any] struct {
 	finds  []find[C]
 	counts [kinds]int
 	broken int32 // the first state with a step that breaks a claim, or -1
 }
 
-// Run goes through every state that can be reached, breadth first, until a step breaks a claim. It
-// takes one system per worker. What it finds, and in which order, does not depend on their number.
+// Run visits every reachable state, breadth first, until a step breaks a claim. It takes one system
+// per worker. What it finds, and in which order, does not depend on the number of workers.
 func Run[S any, C comparable, E Event[K], K Kind](systems []System[S, C, E, K]) Report[K] {
 	first := systems[0].Start()
 	codes := []C{systems[0].Encode(&first)}
@@ -124,8 +125,8 @@ func Run[S any, C comparable, E Event[K], K Kind](systems []System[S, C, E, K]) 
 	return report
 }
 
-// expand takes every step from codes[from:to], in batches, in their order. Meanwhile nobody writes
-// to seen.
+// expand takes every step from codes[from:to], in batches. The yields are in the order of the
+// codes. Nothing writes to seen meanwhile.
 func expand[S any, C comparable, E Event[K], K Kind](
 	systems []System[S, C, E, K], codes []C, seen map[C]struct{}, from, to int,
 ) []yield[C] {
@@ -176,8 +177,8 @@ func pathTo[C any](codes []C, parents []int32, i int32) (path []C) {
 	return path
 }
 
-// replay walks a path again with one set of names from its beginning to its end, which the codes do
-// not have, and on to a step that breaks a claim.
+// replay walks a path again, and takes a step at its end that breaks a claim. Names stay the same
+// along the whole trace, which codes alone cannot provide.
 func replay[S any, C comparable, E Event[K], K Kind](sys System[S, C, E, K], path []C) (trace []string) {
 	s := sys.Start()
 	for _, code := range path {
@@ -190,7 +191,7 @@ func replay[S any, C comparable, E Event[K], K Kind](sys System[S, C, E, K], pat
 			}
 		})
 		if !found {
-			panic("search: a path that cannot be walked again")
+			panic("search: cannot replay a path")
 		}
 		s = next
 		trace = append(trace, step.String())
