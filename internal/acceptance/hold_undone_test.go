@@ -47,8 +47,8 @@ func beginAdoption(t *testing.T, swapped int, harm func(proxies []*redistest.Pro
 	return a
 }
 
-// The holder releases while a failing Adopt has the value swapped on a minority: what the Adopt puts back there then is a key of
-// a finished attempt, and it may not live on (I5).
+// The holder releases while a failing Adopt has the value swapped on a minority. What the Adopt puts
+// back there is then a key of a finished attempt, and must not live on (S7, S24).
 func TestHoldingThatWasReleasedDoesNotComeBackWithAFailedAdopt(t *testing.T) {
 	t.Parallel()
 	a := beginAdoption(t, 2, func(proxies []*redistest.Proxy) {
@@ -61,8 +61,8 @@ func TestHoldingThatWasReleasedDoesNotComeBackWithAFailedAdopt(t *testing.T) {
 	cluster.RequireClean(t, a.c.Masters...)
 }
 
-// All nodes swap the value, and the one that adopts hears of none. The holder looks meanwhile, and learns that it is lost: what
-// the Adopt puts back then is nobody's, on every node (I5, I10).
+// All nodes swap the value, and the adopting client gets no reply. Meanwhile the holder verifies its
+// lock and learns that it is lost. What the Adopt puts back is then nobody's, on every node (S4, S24).
 func TestHoldingThatWasLostDoesNotComeBackWithAFailedAdopt(t *testing.T) {
 	t.Parallel()
 	a := beginAdoption(t, 5, func(proxies []*redistest.Proxy) {
