@@ -74,8 +74,9 @@ func TestWhatACLUsersLackIsWhatTheTableSays(t *testing.T) {
 			assert.Contains(t, string(documented), row.without, "no row for it")
 		}
 		t.Run(strings.Trim(row.rule, "-"), func(t *testing.T) {
+			t.Parallel()
 			urls := aclUser(t, c, fmt.Sprint("user", i), row.rule)
-			l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
+			l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 			for _, node := range l.Stats().Nodes {
 				assert.Equal(t, row.unidentified, node.Unidentified)
 				assert.Equal(t, row.markerless, node.Memory == "", "memory %q", node.Memory)
@@ -112,14 +113,14 @@ func (row *aclRow) holdsSets(t *testing.T, l *redlock.Locker, name string) {
 // renewsTogether has so many locks that their renewals share a script, until each was renewed.
 func (row *aclRow) renewsTogether(t *testing.T, urls []string, name string) {
 	t.Helper()
-	const locks = 8
-	l := cluster.NewConnected(t, urls, redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(2*time.Second))
+	const locks, renewed = 8, 4 * time.Second
+	l := cluster.NewConnected(t, urls, redlock.WithTTL(renewed), redlock.WithNodeTimeout(renewed/2))
 	for i := range locks {
 		lock, err := l.TryLock(t.Context(), fmt.Sprint(name, "r", i))
 		require.NoError(t, err)
 		defer func() { assert.NoError(t, lock.Unlock(t.Context())) }()
 	}
-	cluster.Eventually(t, 2*time.Second+slack, func() string {
+	cluster.Eventually(t, renewed/2+slack, func() string {
 		if n := l.Stats().Renewed; n < locks {
 			return fmt.Sprintf("%d renewals, not %d", n, locks)
 		}
@@ -132,8 +133,8 @@ func (row *aclRow) renewsTogether(t *testing.T, urls []string, name string) {
 // of another library.
 func (row *aclRow) waits(t *testing.T, c *cluster.Cluster, urls []string, name string) {
 	t.Helper()
-	holder := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
-	waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
+	holder := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+	waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 	lock, err := holder.Lock(t.Context(), name)
 	require.NoError(t, err)
 	got := make(chan *redlock.Lock, 1)
@@ -198,7 +199,7 @@ func TestDocumentedACLOfAPrefixIsEnoughAndReachesNobodyElse(t *testing.T) {
 	}
 	row := aclRow{without: "nothing"}
 	// A name that begins with the prefix has the same key as the rest of it behind WithKeyPrefix.
-	row.worksWith(t, c, cluster.NewConnected(t, urls, redlock.WithTTL(longTTL)), urls, "app:"+cluster.LockName(t))
+	row.worksWith(t, c, cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience)), urls, "app:"+cluster.LockName(t))
 	for i, m := range c.Masters {
 		denied, err := redis.Values(m.Do("ACL", "LOG"))
 		require.NoError(t, err)

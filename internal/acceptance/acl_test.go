@@ -42,7 +42,7 @@ func TestDocumentedACLIsEnough(t *testing.T) {
 		require.NoError(t, err)
 		urls = append(urls, "redis://locks:password@"+m.Addr())
 	}
-	l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
+	l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 	for _, node := range l.Stats().Nodes {
 		assert.False(t, node.Unidentified, "%+v", node)
 	}
@@ -71,7 +71,7 @@ func TestDocumentedACLIsEnough(t *testing.T) {
 	}
 	again, err := l.Lock(ctx, name, redlock.WithFencing())
 	require.NoError(t, err)
-	waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithFencing())
+	waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience), redlock.WithFencing())
 	handed := make(chan *redlock.Lock)
 	go func() {
 		lock, err := waiter.Lock(ctx, name)

@@ -113,7 +113,7 @@ func awaitNoConnections(t *testing.T, c *cluster.Cluster, client string) {
 func TestCloseReleasesWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
-		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 		var locks []*redlock.Lock
 		for i := range 50 {
 			lock, err := l.TryLock(t.Context(), fmt.Sprint("name ", i))

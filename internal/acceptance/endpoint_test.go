@@ -16,7 +16,7 @@ import (
 // worksWith asserts a lock's whole life over one master, and returns the key's value in a database while it was held.
 func worksWith(t *testing.T, endpoint string, m cluster.Master, database int, opts ...redlock.Option) {
 	t.Helper()
-	l := cluster.NewLocker(t, []string{endpoint}, append([]redlock.Option{redlock.WithTTL(longTTL)}, opts...)...)
+	l := cluster.NewLocker(t, []string{endpoint}, append([]redlock.Option{redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience)}, opts...)...)
 	lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	_, err = l.TryLock(t.Context(), cluster.LockName(t))

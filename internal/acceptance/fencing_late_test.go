@@ -23,7 +23,7 @@ func TestAHolderThatWasStoppedWritesLateAndIsRefused(t *testing.T) {
 	}
 	t.Parallel()
 	s := startShop(t)
-	l := cluster.NewConnected(t, s.URLs(), redlock.WithFencing())
+	l := cluster.NewConnected(t, s.URLs(), redlock.WithFencing(), redlock.WithNodeTimeout(patience))
 	for _, written := range []bool{true, false} {
 		holder := startWorker(t, s, cluster.LockName(t), "write", "")
 		var token int64

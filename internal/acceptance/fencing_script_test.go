@@ -66,7 +66,7 @@ func TestDocumentedScriptRefusesOlderTokens(t *testing.T) {
 func TestDocumentedScriptTakesTheTokensOfALock(t *testing.T) {
 	t.Parallel()
 	c, s := cluster.Start(t, 5), redistest.StartOne(t)
-	l := cluster.NewConnected(t, c.URLs(), redlock.WithFencing())
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithFencing(), redlock.WithNodeTimeout(patience))
 	var tokens []int64
 	for range 20 {
 		lock, err := l.Lock(t.Context(), "a")

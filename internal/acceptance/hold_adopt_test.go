@@ -62,7 +62,7 @@ func TestHoldingIsAdoptedByOneAtMost(t *testing.T) {
 		}
 	}
 	wins := make([]int, 1+len(takers)) // and how often none
-	for try := range 100 {
+	for try := range sizeOf(t, 30, 100) {
 		name := fmt.Sprint(cluster.LockName(t), try)
 		old, err := giver.TryLock(t.Context(), name)
 		require.NoError(t, err)
@@ -116,10 +116,10 @@ func TestHoldingIsAdoptedByOneAtMost(t *testing.T) {
 // An Adopt that fails leaves the holder its lock: with a wrong value, and with too few nodes within reach.
 func TestHoldingGoesOnWhenAdoptFails(t *testing.T) {
 	t.Parallel()
-	const ttl = time.Second
+	const ttl = 2 * time.Second
 	c := cluster.Start(t, 5)
 	proxies, urls := c.BehindProxies(t)
-	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl / 4)}
+	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl / 8)}
 	holder := cluster.NewConnected(t, c.URLs(), opts...)
 	taker := cluster.NewConnected(t, urls, opts...)
 	lock, err := holder.TryLock(t.Context(), cluster.LockName(t))

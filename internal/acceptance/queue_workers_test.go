@@ -20,7 +20,9 @@ import (
 
 	"github.com/redquorum/redquorum/fence"
 	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // haltingPoints are where a worker in Pop stands still, and what becomes of the tasks if it dies there. Its messages are: a look, what is due
@@ -135,6 +137,7 @@ func (s *shop) content(t *testing.T, name string) map[string]string {
 // delivery is one line of a worker's.
 type delivery struct {
 	process *process
+	number  int64 // of the worker in Pop, and the time in Run, in milliseconds
 	tasks   []queue.Task
 }
 
@@ -145,8 +148,10 @@ func readDelivery(t *testing.T, p *process, line string) (d delivery, ok bool) {
 	if words[0] != "popped" && words[0] != "doubt" {
 		return d, false
 	}
-	d.process = p
-	for _, word := range words[2:] { // behind the number of the worker
+	number, err := strconv.ParseInt(words[1], 10, 64)
+	require.NoError(t, err, line)
+	d.process, d.number = p, number
+	for _, word := range words[2:] { // behind the number
 		id, text, _ := strings.Cut(word, "=")
 		score, err := strconv.ParseFloat(text, 64)
 		require.NoError(t, err, line)
@@ -160,9 +165,13 @@ type crowd struct {
 	enqueued   map[string]bool
 	deliveries []delivery
 	stale      int
+	late       int
 	killed     int
 	stopped    int
 }
+
+// lateErrors are those of a worker whose masters or store answered too late.
+var lateErrors = []error{redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrNoValidity, pool.ErrTimeout}
 
 // crowdTasks are what a crowd is given, at least.
 const crowdTasks = 500
@@ -234,9 +243,12 @@ func (c *crowd) read(t *testing.T, p *process) {
 			c.deliveries = append(c.deliveries, d)
 		}
 		if strings.HasPrefix(line, "error") {
-			if strings.Contains(line, fence.ErrStale.Error()) {
-				c.stale++ // on a busy machine one may be late also where nobody stopped it
-			} else {
+			switch { // a busy machine stops and delays workers, too
+			case strings.Contains(line, fence.ErrStale.Error()):
+				c.stale++
+			case slices.ContainsFunc(lateErrors, func(err error) bool { return strings.Contains(line, err.Error()) }):
+				c.late++
+			default:
 				assert.True(t, p.harmed, line)
 			}
 		}
@@ -265,8 +277,8 @@ func TestQueuePopDeliversOnce(t *testing.T) {
 			lost++
 		}
 	}
-	t.Logf("%d tasks, %d killed, %d stopped, %d refused as stale, %d tasks died with their worker",
-		len(c.enqueued), c.killed, c.stopped, c.stale, lost)
+	t.Logf("%d tasks, %d killed, %d stopped, %d refused as stale, %d too late, %d tasks died with their worker",
+		len(c.enqueued), c.killed, c.stopped, c.stale, c.late, lost)
 	assert.LessOrEqual(t, lost, c.killed*workerBatch)
 
 	// Oldest first, over all workers: what one Pop returned does not overlap with what another did.
@@ -280,7 +292,8 @@ func TestQueuePopDeliversOnce(t *testing.T) {
 	}
 }
 
-// Run loses no task with its workers. One is run again only where its worker was killed or stopped.
+// Run loses no task with its workers. A task is run again only where its worker was killed or stopped,
+// or the machine was so busy that the task's lease ended before the store knew that it was done.
 func TestQueueRunLosesNothing(t *testing.T) {
 	if os.Getenv(workerJob) != "" {
 		runWorker(t)
@@ -288,19 +301,32 @@ func TestQueueRunLosesNothing(t *testing.T) {
 	}
 	t.Parallel()
 	c := runCrowd(t, "run")
-	by := map[string][]*process{}
+	by := map[string][]delivery{}
 	for _, d := range c.deliveries {
-		by[d.tasks[0].ID] = append(by[d.tasks[0].ID], d.process)
+		by[d.tasks[0].ID] = append(by[d.tasks[0].ID], d)
 	}
 	again := 0
 	for id := range c.enqueued {
 		assert.NotEmpty(t, by[id], "task %s is lost", id)
 		if len(by[id]) > 1 {
 			again++
-			assert.True(t, slices.ContainsFunc(by[id], func(p *process) bool { return p.harmed }), "task %s was run %d times", id, len(by[id]))
+			harmed := slices.ContainsFunc(by[id], func(d delivery) bool { return d.process.harmed })
+			assert.True(t, harmed || leasesEnded(by[id]), "task %s was run %d times: %+v", id, len(by[id]), by[id])
 		}
 	}
 	t.Logf("%d tasks, %d killed, %d stopped, %d tasks run again", len(c.enqueued), c.killed, c.stopped, again)
+}
+
+// leasesEnded reports whether the times between the runs of a task can be those of leases. A run may
+// begin late in its lease.
+func leasesEnded(runs []delivery) bool {
+	slices.SortFunc(runs, func(a, b delivery) int { return cmp.Compare(a.number, b.number) })
+	for i, run := range runs[1:] {
+		if run.number-runs[i].number < workerLease.Milliseconds()/2 {
+			return false
+		}
+	}
+	return true
 }
 
 func compareTasks(a, b queue.Task) int {

@@ -54,7 +54,7 @@ func TestNewFollowedByTryLockNeedsNoReady(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		for range 20 {
-			l := cluster.NewLocker(t, c.URLs(), redlock.WithTTL(longTTL))
+			l := cluster.NewLocker(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 			lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 			require.NoError(t, err)
 			require.NoError(t, lock.Unlock(t.Context()))
@@ -72,7 +72,7 @@ func TestNewFollowedByTryLockNeedsNoReady(t *testing.T) {
 func TestConnectionsThatServersClosedAreNoErrorsOfTheNextCall(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)
-	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 	for round := range uint64(20) {
 		for _, m := range c.Masters {
 			do(t, m, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")

@@ -28,7 +28,7 @@ func requireRefused(t *testing.T, urls []string, reason error, words string) {
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorIs(t, err, reason)
 	assert.Regexp(t, words, err.Error())
-	ctx, cancel := context.WithTimeout(t.Context(), slack)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	require.ErrorIs(t, l.Ready(ctx), reason)
 	for _, node := range l.Stats().Nodes {

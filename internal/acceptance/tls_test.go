@@ -113,13 +113,16 @@ func TestTLS(t *testing.T) {
 	endpoint := fmt.Sprintf("rediss://:secret@%s/4", address)
 	worksWith(t, endpoint, server, 4, redlock.WithPool(pool.WithTLSConfig(&tls.Config{RootCAs: a.pool, MinVersion: tls.VersionTLS12})))
 
-	for name, wrong := range map[string]struct{ endpoint, words string }{
-		"unknown authority":   {endpoint, `TLS: .*certificate signed by unknown authority`},
-		"plain text to TLS":   {fmt.Sprintf("redis://:secret@%s", address), `connection (lost|closed)|protocol error`},
-		"TLS to a plain port": {fmt.Sprintf("rediss://:secret@%s", server.Addr()), `not ready within 2s|TLS`},
+	for name, wrong := range map[string]struct {
+		endpoint, words string
+		dial            time.Duration
+	}{
+		"unknown authority":   {endpoint, `TLS: .*certificate signed by unknown authority`, patience / 2},
+		"plain text to TLS":   {fmt.Sprintf("redis://:secret@%s", address), `connection (lost|closed)|protocol error`, patience / 2},
+		"TLS to a plain port": {fmt.Sprintf("rediss://:secret@%s", server.Addr()), `not ready within 1s|TLS`, time.Second}, // each waits for the other to begin
 	} {
 		l := cluster.NewLocker(t, []string{wrong.endpoint}, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience),
-			redlock.WithPool(pool.WithDialTimeout(2*time.Second)))
+			redlock.WithPool(pool.WithDialTimeout(wrong.dial)))
 		_, err := l.TryLock(t.Context(), cluster.LockName(t))
 		t.Log(name, ": ", err)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, name)

@@ -20,18 +20,19 @@ func TestNoAnswerIsTakenForAnothers(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		proxies, urls := c.BehindProxies(t)
-		l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
+		l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 		seed, broken := seedOf(t), 5
 		if !c.Real {
 			broken = 2 // a miniredis greets slowly enough for many greetings to be cut too, and then no quorum is left
 		}
 		stop := disturb(seed, 50*time.Millisecond/time.Duration(broken), func(rng *rand.Rand) { cut(rng, proxies[rng.IntN(broken)]) })
+		rounds := sizeOf(t, 10, 30)
 		var counts agreement
 		var all sync.WaitGroup
 		for worker := range 16 {
 			all.Go(func() {
 				rng := rand.New(rand.NewPCG(seed, uint64(worker)))
-				for round := range 30 {
+				for round := range rounds {
 					counts.compare(t, c, l, fmt.Sprintf("%s/%d/%d", cluster.LockName(t), worker, round))
 					time.Sleep(upTo(rng, 20*time.Millisecond))
 				}

@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -15,16 +17,34 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// wakes asserts that a waiter of one Locker is woken by the release of another.
-func wakes(t *testing.T, endpoint string, opts ...redlock.Option) {
+// wakes asserts that a waiter of one Locker is woken by the release of another. It does not poll.
+func wakes(t *testing.T, server *redistest.Server, endpoint string, opts ...redlock.Option) {
 	t.Helper()
+	subscribed := func() int {
+		channels, err := redis.Strings(server.Do("PUBSUB", "CHANNELS", "redquorum:wake:*"))
+		require.NoError(t, err)
+		return len(channels)
+	}
+	others := subscribed()
+	opts = append([]redlock.Option{
+		redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience), redlock.WithRetry(20*time.Second, 20*time.Second),
+	}, opts...)
 	holder, waiter := cluster.NewConnected(t, []string{endpoint}, opts...), cluster.NewConnected(t, []string{endpoint}, opts...)
 	var lock *redlock.Lock
-	handsOver(t, waiter, longestPoll, func(name string) {
+	handsOver(t, waiter, slack, func(name string) {
 		var err error
 		lock, err = holder.Lock(t.Context(), name)
 		require.NoError(t, err)
-	}, func(string) { require.NoError(t, lock.Unlock(t.Context())) })
+	}, func(name string) {
+		cluster.Eventually(t, slack, func() string {
+			status, err := waiter.Inspect(t.Context(), name)
+			if err != nil || status.Nodes[0].Waiting != 1 || subscribed() == others {
+				return fmt.Sprintf("a waiter that is subscribed: %+v, %v", status, err)
+			}
+			return ""
+		})
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
 	assert.Equal(t, uint64(1), waiter.Stats().Woken, endpoint)
 }
 
@@ -35,10 +55,10 @@ func TestWaitersAreWokenOverEveryKindOfConnection(t *testing.T) {
 	credentials := redlock.WithPool(pool.WithCredentials(func(context.Context, string) (username, password string, err error) {
 		return "", "secret", nil
 	}))
-	t.Run("unix", func(t *testing.T) { wakes(t, "unix://"+server.Socket()+"?db=3", credentials) })
-	t.Run("database", func(t *testing.T) { wakes(t, "redis://"+server.Addr()+"/2", credentials) })
+	t.Run("unix", func(t *testing.T) { wakes(t, server, "unix://"+server.Socket()+"?db=3", credentials) })
+	t.Run("database", func(t *testing.T) { wakes(t, server, "redis://"+server.Addr()+"/2", credentials) })
 	t.Run("TLS", func(t *testing.T) {
-		wakes(t, fmt.Sprintf("rediss://:secret@%s/4", listenTLS(t, server, a)),
+		wakes(t, server, fmt.Sprintf("rediss://:secret@%s/4", listenTLS(t, server, a)),
 			redlock.WithPool(pool.WithTLSConfig(&tls.Config{RootCAs: a.pool, MinVersion: tls.VersionTLS12})))
 	})
 }
@@ -66,7 +86,7 @@ func TestWaitersInTwoDatabasesOfOneServerAreApart(t *testing.T) {
 		}
 		return ""
 	})
-	wakes(t, server.URL()+"/0")
+	wakes(t, server, server.URL()+"/0")
 	assert.Zero(t, waiter.Stats().Woken)
 	assert.Empty(t, got)
 	require.NoError(t, first.Verify(t.Context()))

@@ -5,6 +5,7 @@ package acceptance_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -68,7 +69,9 @@ func runContender(t *testing.T, name string, urls []string) {
 		time.Sleep(contenderHold)
 		fmt.Println("releases", int64(now()), 0)
 		if err := lock.Unlock(context.Background()); err != nil {
-			require.ErrorIs(t, err, redlock.ErrLost) // it was stopped
+			if !errors.Is(err, redlock.ErrNoQuorum) { // the machine is busy; the release goes on
+				require.ErrorIs(t, err, redlock.ErrLost) // it was stopped
+			}
 		}
 	}
 }

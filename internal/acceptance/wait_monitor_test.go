@@ -24,11 +24,11 @@ func TestAMonitorKeepsNoDeadWaiterAlive(t *testing.T) {
 		_, err = conn.Do("PSUBSCRIBE", "*")
 		require.NoError(t, err)
 	}
-	holder := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+	holder := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 	name := cluster.LockName(t)
 	lock, err := holder.Lock(t.Context(), name)
 	require.NoError(t, err)
-	waiter := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithRetry(time.Minute, time.Minute))
+	waiter := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience), redlock.WithRetry(time.Minute, time.Minute))
 	got := make(chan *redlock.Lock)
 	go func() {
 		lock, err := waiter.Lock(t.Context(), name)

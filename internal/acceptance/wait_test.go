@@ -72,7 +72,7 @@ func TestWaitingWorksWhereAnACLForbidsWakeUps(t *testing.T) {
 				require.NoError(t, err)
 				urls = append(urls, "redis://locks:password@"+m.Addr())
 			}
-			holder, waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL)), cluster.NewConnected(t, urls, redlock.WithTTL(longTTL))
+			holder, waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience)), cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 			var lock *redlock.Lock
 			handsOver(t, waiter, longestPoll, func(name string) {
 				var err error
@@ -87,7 +87,7 @@ func TestWaitingWorksWhereAnACLForbidsWakeUps(t *testing.T) {
 func TestALockOfAForeignHolderIsFoundByPolling(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)
-	waiter := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+	waiter := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 	handsOver(t, waiter, longestPoll, func(name string) {
 		for _, m := range c.Masters {
 			_, err := m.Do("SET", name, "foreign", "NX", "PX", longTTL.Milliseconds())
@@ -153,8 +153,8 @@ func TestClientsThatListTheNodesInAnotherOrderWakeEachOther(t *testing.T) {
 	reversed := c.URLs()
 	slices.Reverse(reversed)
 	lockers := []*redlock.Locker{
-		cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithRetry(20*time.Second, 20*time.Second)),
-		cluster.NewConnected(t, reversed, redlock.WithTTL(longTTL), redlock.WithRetry(20*time.Second, 20*time.Second)),
+		cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience), redlock.WithRetry(20*time.Second, 20*time.Second)),
+		cluster.NewConnected(t, reversed, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience), redlock.WithRetry(20*time.Second, 20*time.Second)),
 	}
 	for i := range lockers {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

@@ -148,7 +148,7 @@ func TestNodesThatFallIntoABadStateAreOutvotedAndNamed(t *testing.T) {
 	for _, f := range []fault{wrongType, readOnly, outOfMemory, busy} {
 		t.Run(f.name, func(t *testing.T) {
 			c := cluster.Start(t, 5, redistest.WithArgs(f.args...))
-			l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(400*time.Millisecond))
+			l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 			for n, m := range c.Masters[:3] {
 				lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 				require.NoError(t, err, "%d nodes are %s", n, f.name)

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// CleanWithin bounds how long a key of a finished attempt may live once its node can be reached.
-const CleanWithin = time.Second
+// CleanWithin bounds how long a key of a finished attempt may live once its node can be reached. It
+// is shorter than the default TTL: a key that goes within it was released and did not expire.
+const CleanWithin = 5 * time.Second
 
 // RequireClean waits until none of the masters has a key, and logs how long it took.
 func RequireClean(tb testing.TB, masters ...Master) {
