@@ -14,12 +14,16 @@ FUZZTIME ?= 15s
 
 BENCHTIME ?= 1s
 
+# How often `make flake` runs each of which packages.
+FLAKE_COUNT    ?= 10
+FLAKE_PACKAGES ?= ./...
+
 # Modules below the root. `./...` does not reach them.
 NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.git/*' -exec dirname {} \; | sort)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: soak servers help check tidy-check fmt-check fix-check vet staticcheck lint cross test race test-nested fuzz bench
+.PHONY: flake soak servers help check tidy-check fmt-check fix-check vet staticcheck lint cross test race test-nested fuzz bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +65,9 @@ test: ## the tests
 # only limited slack.
 race: ## the tests under the race detector, in random order
 	go test -race -shuffle=on -p 1 ./...
+
+flake: ## every package FLAKE_COUNT times on a busy machine, or those of FLAKE_PACKAGES
+	@FLAKE_COUNT=$(FLAKE_COUNT) bash .ci/flake $(FLAKE_PACKAGES)
 
 soak: ## acceptance tests, simulations and searches at their full size
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m ./internal/acceptance ./internal/fencemodel ./internal/memorymodel

@@ -13,7 +13,7 @@ import (
 
 // CleanWithin bounds how long a key of a finished attempt may live once its node can be reached. It
 // is shorter than the default TTL: a key that goes within it was released and did not expire.
-const CleanWithin = 5 * time.Second
+const CleanWithin = 8 * time.Second
 
 // RequireClean waits until none of the masters has a key, and logs how long it took.
 func RequireClean(tb testing.TB, masters ...Master) {
