@@ -15,8 +15,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// aclRow is a user who lacks one thing of the documented rule, and what the table in
-// docs/operations.md says of it. What a row does not say, works.
+// aclRow is a user without one right of the documented rule, and what the table in
+// docs/operations.md says about it. What a row does not mention works.
 type aclRow struct {
 	without string // as the table names it
 	rule    string // what takes it from the user
@@ -49,7 +49,7 @@ var aclRows = []aclRow{
 	{without: "`eval`", rule: "-eval"},
 }
 
-// aclUser makes a user of the documented rule who lacks something, and returns urls for it.
+// aclUser makes a user with the documented rule but without one right, and returns URLs for it.
 func aclUser(t *testing.T, c *cluster.Cluster, user, rule string) (urls []string) {
 	t.Helper()
 	args := documentedACL(t, "locks")
@@ -87,7 +87,7 @@ func TestWhatACLUsersLackIsWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// worksWith does all that a user can do.
+// worksWith does everything that a user can do.
 func (row *aclRow) worksWith(t *testing.T, c *cluster.Cluster, l *redlock.Locker, urls []string, name string) {
 	t.Helper()
 	row.holdsSets(t, l, name)
@@ -110,7 +110,7 @@ func (row *aclRow) holdsSets(t *testing.T, l *redlock.Locker, name string) {
 	require.NoError(t, set.Unlock(t.Context()))
 }
 
-// renewsTogether has so many locks that their renewals share a script, until each was renewed.
+// renewsTogether holds enough locks for their renewals to share a script, until each was renewed.
 func (row *aclRow) renewsTogether(t *testing.T, urls []string, name string) {
 	t.Helper()
 	const locks, renewed = 8, 4 * time.Second
@@ -129,8 +129,8 @@ func (row *aclRow) renewsTogether(t *testing.T, urls []string, name string) {
 	assert.Zero(t, l.Stats().Lost)
 }
 
-// waits has one waiter, who is handed the lock or finds it by polling; and another beside a holder
-// of another library.
+// waits has one waiter that is handed the lock or finds it by polling, and then one that waits for
+// a holder of another library.
 func (row *aclRow) waits(t *testing.T, c *cluster.Cluster, urls []string, name string) {
 	t.Helper()
 	holder := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
@@ -198,13 +198,13 @@ func TestDocumentedACLOfAPrefixIsEnoughAndReachesNobodyElse(t *testing.T) {
 		urls = append(urls, "redis://app:password@"+m.Addr())
 	}
 	row := aclRow{without: "nothing"}
-	// A name that begins with the prefix has the same key as the rest of it behind WithKeyPrefix.
+	// A name that begins with the prefix has the same key as its rest with WithKeyPrefix.
 	row.worksWith(t, c, cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience)), urls, "app:"+cluster.LockName(t))
 	for i, m := range c.Masters {
 		denied, err := redis.Values(m.Do("ACL", "LOG"))
 		require.NoError(t, err)
 		for _, entry := range denied {
-			// A note of an adoption that is deleted like a lock; nobody waits for it.
+			// The note of an adoption, which is deleted like a lock. Nobody waits for it.
 			assert.Contains(t, fmt.Sprintf("%s", entry), ":redquorum:adopt:app:", "it was denied")
 		}
 		conn, err := redis.DialURL(urls[i])

@@ -32,7 +32,7 @@ func documentedACL(t *testing.T, user string) (args []any) {
 	return args
 }
 
-// A user with the documented rule can do everything, and is told who the servers are.
+// A user with the documented rule can do everything, and learns who the servers are.
 func TestDocumentedACLIsEnough(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 3)
@@ -65,7 +65,7 @@ func TestDocumentedACLIsEnough(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, adopted.Unlock(ctx))
 	require.NoError(t, l.ForceUnlock(ctx, name))
-	for _, m := range c.Masters { // a connection that broke is killed at the server, and nothing of it is forbidden
+	for _, m := range c.Masters { // a broken connection is killed at the server, without a NOPERM
 		_, err := m.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		require.NoError(t, err)
 	}

@@ -17,18 +17,19 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// churn locks and unlocks names that nobody else uses, from several goroutines: whatever is done to the nodes meanwhile, no
-// name may ever be taken, no held lock be lost, and no key be left.
+// churn locks and unlocks names that nobody else uses, from several goroutines. Whatever happens to
+// the nodes meanwhile, no name may ever be taken, no held lock be lost, and no key be left.
 type churn struct {
 	workers int
 	rounds  int           // of each worker
-	hold    time.Duration // at most: each lock is held, or awaited after a failure, for a random part of it
-	limit   time.Duration // each call's ctx ends after a random part of it; 0 for never
-	losing  bool          // the faults are such that all attempts may fail
+	hold    time.Duration // at most: the random pause after each TryLock
+	limit   time.Duration // at most: the random time of each ctx; 0: it never ends
+	losing  bool          // all attempts may fail
 	seed    uint64
 }
 
-// seedOf returns the seed of a run: of the environment, to repeat one, or a new one. It is in the log of a failure.
+// seedOf returns the seed of a run: the one in the environment, to repeat a run, or a new one. A
+// failure shows it in its log.
 func seedOf(t *testing.T) uint64 {
 	t.Helper()
 	seed := rand.Uint64()
@@ -41,7 +42,7 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
-// run returns when the last Unlock has returned, and logs what became of the calls.
+// run returns when the last Unlock has returned, and logs how the calls ended.
 func (c churn) run(t *testing.T, l *redlock.Locker) {
 	t.Helper()
 	var acquired, released outcomes
@@ -124,8 +125,8 @@ func (o *outcomes) String() string {
 	return fmt.Sprintf("%d ok, %d no quorum, %d no validity, %d ended by ctx, %d unexpected", o.ok, o.noQuorum, o.noValidity, o.ended, o.broken)
 }
 
-// disturb does harm again and again, with random pauses of at most the given length, until the function that it returns is called.
-// That one returns how often it was done.
+// disturb calls harm again and again, with random pauses below pause, until the function that it
+// returns is called. That function returns how often harm was called.
 func disturb(seed uint64, pause time.Duration, harm func(rng *rand.Rand)) (stop func() int) {
 	ending, times := make(chan struct{}), make(chan int)
 	go func() {

@@ -40,7 +40,8 @@ func TestCloseWithLocksInFlightLeavesNothing(t *testing.T) {
 	})
 }
 
-// hammerAndClose closes a Locker under goroutines that use it, and returns when all of them have seen that it is closed.
+// hammerAndClose closes a Locker that goroutines are using, and returns when all of them have seen
+// that it is closed.
 func hammerAndClose(t *testing.T, l *redlock.Locker, after time.Duration) (acquired int64) {
 	t.Helper()
 	var count atomic.Int64

@@ -13,7 +13,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// worksWith asserts a lock's whole life over one master, and returns the key's value in a database while it was held.
+// worksWith asserts the whole life of a lock on one master, and that a database has its key while
+// it is held.
 func worksWith(t *testing.T, endpoint string, m cluster.Master, database int, opts ...redlock.Option) {
 	t.Helper()
 	l := cluster.NewLocker(t, []string{endpoint}, append([]redlock.Option{redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience)}, opts...)...)
@@ -28,7 +29,7 @@ func worksWith(t *testing.T, endpoint string, m cluster.Master, database int, op
 	assert.Empty(t, valueIn(t, m, database, lock.Name()))
 }
 
-// valueIn reads a key of any database, as a user who may.
+// valueIn reads a key of any database, with the credentials of the URL.
 func valueIn(t *testing.T, m cluster.Master, database int, key string) string {
 	t.Helper()
 	u, err := url.Parse(m.URL())
@@ -81,7 +82,8 @@ func TestPasswordAndDatabaseInTheURL(t *testing.T) {
 	worksWith(t, as(t, server, url.UserPassword("default", password), "/5"), server, 5)
 }
 
-// A user who may do no more than what a lock takes: no CLIENT, INFO, PING or SCRIPT, and nothing outside of its names.
+// A user with no more rights than a lock needs: no CLIENT, INFO, PING or SCRIPT, and no keys but
+// those of its names.
 func TestUserWithTheFewestRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartOne(t)

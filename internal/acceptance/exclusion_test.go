@@ -17,20 +17,21 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// resource is what a lock protects. None of its fields has a mutex: the lock is all that keeps its users apart.
+// resource is what a lock protects. Its fields have no mutex: only the lock keeps its users apart.
 type resource struct {
 	name    string
 	counter int
 	held    []interval // in the order in which they were recorded
 }
 
-// interval is a time during which a holder was sure of the lock: after Lock returned, before Unlock was called.
+// interval is a time during which a holder was sure of the lock: after Lock returned, and before
+// Unlock was called.
 type interval struct {
 	from, to time.Time
 	holder   string
 }
 
-// use works on the resource with pauses in which another user could do harm.
+// use works on the resource, with pauses in which another user could do harm.
 func (r *resource) use(rng *rand.Rand, holder string, from time.Time) {
 	seen := r.counter
 	time.Sleep(upTo(rng, 2*time.Millisecond))
@@ -51,14 +52,14 @@ func (r *resource) judge(t *testing.T, acquisitions int) {
 	}
 }
 
-// Two nodes at a time go away and come back, without losing their keys. (With lost keys two holders are possible, unless the node
-// stays away for a TTL.)
+// Two nodes at a time go away and come back with their keys. (Without their keys two holders are
+// possible, unless the node stays away for a TTL.)
 func TestNoTwoHoldersUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		const lockers, names, duration = 4, 3, 2 * time.Second
 		goroutines, shortest, longest := 32, time.Millisecond, 20*time.Millisecond
-		if !c.Real { // a miniredis runs some hundred releases per second
+		if !c.Real { // a miniredis executes some hundred releases per second
 			goroutines, shortest, longest = 8, 10*time.Millisecond, 50*time.Millisecond
 		}
 		seed := seedOf(t)
@@ -90,7 +91,8 @@ func TestNoTwoHoldersUnderLoad(t *testing.T) {
 			})
 		}
 		time.Sleep(duration)
-		for until := time.Now().Add(time.Minute); had.Load() <= 20 && time.Now().Before(until); { // a busy machine
+		// A busy machine takes longer.
+		for until := time.Now().Add(time.Minute); had.Load() <= 20 && time.Now().Before(until); {
 			time.Sleep(duration / 10)
 		}
 		cancel()
@@ -107,7 +109,7 @@ func TestNoTwoHoldersUnderLoad(t *testing.T) {
 		}
 		t.Logf("%d acquisitions, %d times two nodes away", total, pauses)
 		assert.Greater(t, total, 20)
-		if c.Real { // a miniredis that is being closed answers releases with an error of its own
+		if c.Real { // a miniredis answers releases with an error while it closes
 			cluster.RequireClean(t, c.Masters...)
 		}
 	})
@@ -139,7 +141,7 @@ func pauseTwo(t *testing.T, c *cluster.Cluster, rng *rand.Rand) {
 	}
 }
 
-// Whoever is first of many, there is exactly one.
+// Whichever client is first, exactly one wins.
 func TestOneOfManyWinsARound(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {

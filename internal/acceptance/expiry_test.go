@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// expire waits until a lock is lost by the local clock, and its key is gone from every node.
+// expire waits until a lock is lost by the local clock and its key is gone from every node.
 func expire(t *testing.T, c *cluster.Cluster, lock *redlock.Lock, ttl time.Duration) {
 	t.Helper()
 	select {
@@ -92,7 +92,8 @@ func TestLockThatExpiredIsNotResurrected(t *testing.T) {
 	})
 }
 
-// What was lost on a majority is lost, also when the clock says otherwise; what Extend healed meanwhile goes again.
+// A lock that a majority has lost is lost, even if its validity has not ended. What Extend healed
+// meanwhile is deleted again.
 func TestLockWhoseKeyIsGoneFromAMajorityIsLost(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {

@@ -16,14 +16,15 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// fault is a state of a real server in which it does not grant.
+// fault is a state in which a real server does not grant.
 type fault struct {
 	name  string
 	args  []string // of redis-server
 	words string   // a regular expression that the error must match
-	// begin puts the server into the state, and returns how to end it. It is ended with the test at the latest.
+	// begin puts the server into the state, and returns how to end it. The test ends it at the
+	// latest.
 	begin     func(t *testing.T, m cluster.Master, name string) (heal func())
-	atConnect bool // connections that are there already do not notice
+	atConnect bool // standing connections do not notice
 }
 
 var (
@@ -36,7 +37,8 @@ var (
 		t.Helper()
 		host, port, err := net.SplitHostPort(redistest.StartOne(t).Addr())
 		require.NoError(t, err)
-		// It has to stay a replica with its keys: with the sync done it would have those of its master.
+		// It must stay a replica with its own keys. Once synchronized, it would have those of its
+		// master.
 		do(t, m, "CONFIG", "SET", "masterauth", "wrong")
 		do(t, m, "REPLICAOF", host, port)
 		return func() { do(t, m, "REPLICAOF", "NO", "ONE") }
@@ -86,7 +88,7 @@ func beginBusy(t *testing.T, m cluster.Master, _ string) func() {
 	return heal
 }
 
-// beginLoading restarts the server with a file that it takes some 2 s to load.
+// beginLoading restarts the server with a file that takes about 2 s to load.
 func beginLoading(t *testing.T, m cluster.Master, _ string) func() {
 	t.Helper()
 	for i := range 40 {

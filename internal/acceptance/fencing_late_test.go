@@ -15,7 +15,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A holder that was stopped beyond its TTL writes when it goes on. The resource refuses it as soon as the next holder has written, and not before.
+// A holder that was stopped beyond its TTL continues, and writes. The resource refuses the write
+// once the next holder has written, and not before.
 func TestAHolderThatWasStoppedWritesLateAndIsRefused(t *testing.T) {
 	if os.Getenv(workerJob) != "" {
 		writeLate(t)

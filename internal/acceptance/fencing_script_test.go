@@ -25,7 +25,7 @@ func documentedScript(t *testing.T) string {
 	return script
 }
 
-// writeFenced writes by the documented script, and reports whether it was done.
+// writeFenced writes with the documented script, and reports whether the script did it.
 func writeFenced(t *testing.T, s *redistest.Server, key string, token int64, value string) bool {
 	t.Helper()
 	reply, err := s.Do("EVAL", documentedScript(t), 2, key, "fence:"+key, token, value)

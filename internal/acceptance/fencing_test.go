@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// skewedClock is a clock whose wall clock is off.
+// skewedClock is a clock whose wall clock is wrong.
 type skewedClock struct {
 	clock.Clock
 	by time.Duration
@@ -22,7 +22,7 @@ type skewedClock struct {
 func (s *skewedClock) Wall() time.Time { return s.Clock.Wall().Add(s.by) }
 
 // fenced locks and unlocks, and returns the token. On a busy machine a lock may expire before it is
-// released: its token counts all the same.
+// released. Its token counts nevertheless.
 func fenced(t *testing.T, l *redlock.Locker, name string) int64 {
 	t.Helper()
 	lock, err := l.Lock(t.Context(), name)
@@ -65,7 +65,7 @@ func TestTokensGrowWhateverTheClientsClocksSay(t *testing.T) {
 }
 
 // One node after another is killed and comes back without its counter. Quarantine keeps it out for
-// longer than a round takes, even on a busy machine, and than the clocks differ.
+// longer than a round takes, even on a busy machine, plus the difference of the clocks.
 func TestTokensGrowWhenNodesLoseTheirCounters(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)

@@ -91,10 +91,11 @@ func TestHoldingIsAdoptedByOneAtMost(t *testing.T) {
 			require.ErrorIs(t, old.Verify(t.Context()), redlock.ErrLost)
 		}
 		require.LessOrEqual(t, winners, 1)
-		cluster.Eventually(t, cluster.CleanWithin, func() (undone string) { // what the others swapped is being put back
+		// What the others swapped is put back.
+		cluster.Eventually(t, cluster.CleanWithin, func() (undone string) {
 			for i, value := range c.Holders(t, name) {
 				if value != "" && holders[value] == nil {
-					undone += fmt.Sprintf("node %d has the value of one that did not adopt; ", i)
+					undone += fmt.Sprintf("node %d has the value of a client that did not adopt; ", i)
 				}
 			}
 			return undone
@@ -113,7 +114,8 @@ func TestHoldingIsAdoptedByOneAtMost(t *testing.T) {
 	cluster.RequireClean(t, c.Masters...)
 }
 
-// An Adopt that fails leaves the holder its lock: with a wrong value, and with too few nodes within reach.
+// An Adopt that fails leaves the lock to its holder: with a wrong value, and with too few nodes in
+// reach.
 func TestHoldingGoesOnWhenAdoptFails(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second

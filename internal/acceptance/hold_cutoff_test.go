@@ -15,10 +15,10 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// stall is a time for which this process did not run as it should have, that makes a test about milliseconds worthless.
+// stall is a pause of this process that makes a test about milliseconds worthless.
 const stall = 4 * time.Millisecond
 
-// heartbeat notices stalls: of the machine, not of the library.
+// heartbeat notices stalls of the machine, not of the library.
 type heartbeat struct{ last atomic.Pointer[time.Time] }
 
 func newHeartbeat(t *testing.T) *heartbeat {
@@ -46,14 +46,14 @@ func newHeartbeat(t *testing.T) *heartbeat {
 	return h
 }
 
-// stalled reports whether there was a stall after a moment, or still is.
+// stalled reports whether there was a stall after since, or is one now.
 func (h *heartbeat) stalled(since time.Time) bool {
 	time.Sleep(2 * stall)
 	return h.last.Load().After(since)
 }
 
-// A holder that renews is cut off from a majority, at any moment of its renewals: Done closes before another client, which
-// is not cut off, can get the lock.
+// A holder that renews is cut off from a majority at any moment of its renewals. Done closes before
+// another client, which is not cut off, can get the lock.
 func TestHoldingEndsBeforeAnotherCanHoldWhenCutOffFromAMajority(t *testing.T) {
 	t.Parallel()
 	const ttl, together = time.Second, 10
@@ -83,7 +83,8 @@ func TestHoldingEndsBeforeAnotherCanHoldWhenCutOffFromAMajority(t *testing.T) {
 	assert.GreaterOrEqual(t, int(next.Load()), n)
 }
 
-// cutOff returns the time from the end of the holder, as who waits for Done sees it, to the acquisition of the other.
+// cutOff returns the time from the end of the holder, as seen by a goroutine that waits for Done,
+// to the acquisition of the other client.
 func cutOff(
 	t *testing.T, c *cluster.Cluster, pulse *heartbeat, other *redlock.Locker, rng *rand.Rand, name string, ttl time.Duration,
 ) (gap time.Duration, ok bool) {
@@ -126,7 +127,8 @@ func cutOff(
 	assert.LessOrEqual(t, left, time.Duration(0), "%s: two hold it", name)
 	assert.ErrorIs(t, lock.Err(), redlock.ErrLost)
 	end := <-ended
-	if late := end.Sub(acquired); late > 0 { // Done needs a timer and two goroutines that get to run
+	// Done needs a timer, and two goroutines that get to run.
+	if late := end.Sub(acquired); late > 0 {
 		report := t.Errorf
 		if pulse.stalled(acquired.Add(-50 * time.Millisecond)) {
 			report = t.Logf

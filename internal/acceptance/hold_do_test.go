@@ -57,7 +57,7 @@ func TestHoldingForAFunctionEndsWithIt(t *testing.T) {
 	require.NoError(t, held.Unlock(t.Context()))
 }
 
-// The lock is lost while the function runs: its context ends, and what Do returns has both errors.
+// The lock is lost while the function runs: its context ends, and the error of Do has both reasons.
 func TestHoldingForAFunctionThatLosesTheLockTellsIt(t *testing.T) {
 	t.Parallel()
 	const ttl = 600 * time.Millisecond
@@ -101,7 +101,7 @@ func TestHoldingForAFunctionThatLosesTheLockTellsIt(t *testing.T) {
 	t.Logf("contexts ended after the locks by %v", late)
 }
 
-// A release that no quorum answers is visible beside the error of the function.
+// A release that no quorum answers is reported beside the error of the function.
 func TestHoldingForAFunctionTellsThatTheReleaseFailed(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)

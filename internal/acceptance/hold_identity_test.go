@@ -15,7 +15,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// misfit is an endpoint that may not vote, and why.
+// misfit is an endpoint that may not vote, and the reason.
 type misfit struct {
 	name  string
 	words string // of the reason
@@ -37,7 +37,8 @@ var misfits = []misfit{
 	}},
 }
 
-// Servers that may not vote are told in Stats, Ready and errors, and do no harm as long as the others are a majority.
+// Stats, Ready and errors name servers that may not vote. Such servers do no harm as long as the
+// others are a majority.
 func TestHoldingTakesAMajorityOfServersThatMayVote(t *testing.T) {
 	t.Parallel()
 	for _, m := range misfits {

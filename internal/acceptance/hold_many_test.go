@@ -12,7 +12,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// takeMany acquires locks of many names.
+// takeMany acquires locks on many names.
 func takeMany(t *testing.T, l *redlock.Locker, n int) (locks []*redlock.Lock) {
 	t.Helper()
 	for i := range n {
@@ -23,7 +23,7 @@ func takeMany(t *testing.T, l *redlock.Locker, n int) (locks []*redlock.Lock) {
 	return locks
 }
 
-// awaitKeys waits until every master has so many keys: the last grants may still be on their way.
+// awaitKeys waits until every master has n keys: the last grants may still be on their way.
 func awaitKeys(t *testing.T, c *cluster.Cluster, n int) {
 	t.Helper()
 	cluster.Eventually(t, 2*time.Second, func() string {
@@ -126,7 +126,7 @@ func TestHoldingIsSeenByInspectAndEndedByForce(t *testing.T) {
 	require.NoError(t, next.Unlock(t.Context()))
 }
 
-// What Inspect and ForceUnlock tell when nodes are away.
+// Inspect and ForceUnlock work while nodes are away, and say so.
 func TestHoldingIsNotJudgedByAMinority(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)

@@ -19,7 +19,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// address is one that moves from server to server, as a service name or a virtual IP does.
+// address moves from server to server, like a service name or a virtual IP.
 type address struct {
 	url    string
 	target atomic.Pointer[string]
@@ -72,7 +72,7 @@ func (a *address) forward(client net.Conn, closing *atomic.Bool) {
 	back.Wait()
 }
 
-// replicate makes a server a replica, and waits until it has its master's keys.
+// replicate makes a server a replica, and waits until it has the keys of its master.
 func replicate(t *testing.T, replica, of cluster.Master) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(of.Addr())
@@ -88,7 +88,8 @@ func replicate(t *testing.T, replica, of cluster.Master) {
 	})
 }
 
-// A replica that missed the lock becomes the master at the same address. It has been up for long, and does not know the lock.
+// A replica that missed the lock becomes the master at the same address. It has been up for a long
+// time, and does not know the lock.
 func TestHoldingOutlastsThePromotionOfAReplicaThatMissedTheLock(t *testing.T) {
 	t.Parallel()
 	c := startAged(t, knownTTL)
@@ -124,7 +125,8 @@ func TestHoldingOutlastsThePromotionOfAReplicaThatMissedTheLock(t *testing.T) {
 	reply, err := replica.Do("INFO", "server")
 	require.NoError(t, err)
 	info := fmt.Sprintf("%s", reply)
-	cluster.Eventually(t, slack, func() string { // not while b still has its connection to the predecessor
+	// Not while b still has its connection to the predecessor.
+	cluster.Eventually(t, slack, func() string {
 		if node := b.Stats().Nodes[2]; node.State != pool.Up || !strings.Contains(info, node.RunID) {
 			return "the promoted replica is met"
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A lock goes on while one node after another loses its keys: a majority of those that granted it, and
-// more.
+// A lock survives while one node after another loses its keys: a majority of those that granted it,
+// and more.
 func TestHoldingGoesOnWhileOneNodeAfterAnotherRestartsEmpty(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second // a busy machine may stop us for half of it

@@ -12,13 +12,15 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// knownTTL is TTL and maximum TTL where nodes restart: all that a server forgot has expired that long after its start.
+// knownTTL is the TTL and the maximum TTL where nodes restart. Everything that a server forgot has
+// expired that long after its start.
 const knownTTL = 2 * time.Second
 
 const inQuarantine = "quarantined for another "
 
-// The known hole of Redlock: a node that granted, and restarts empty, would make the second majority. Here it may not vote until all that
-// it has forgotten has expired, whether the other client knew it before or meets it only now.
+// The known hole of Redlock: a node that granted, and restarts empty, would complete a second
+// majority. Here it may not vote until everything that it forgot has expired, whether the other
+// client knew it before or meets it only now.
 func TestHoldingOutlastsARestartOfANodeOfItsMajority(t *testing.T) {
 	t.Parallel()
 	for _, first := range []bool{false, true} {
@@ -67,8 +69,8 @@ func TestHoldingOutlastsARestartOfANodeOfItsMajority(t *testing.T) {
 	}
 }
 
-// Three of five servers restart: to whoever meets them then, they look like a cluster that was just started. Who knew them, or is strict,
-// does not believe it; and the holder is told at once.
+// Three of five servers restart. A client that meets them only then sees what looks like a new
+// cluster. A client that knew them, or is strict, does not believe it. The holder is told at once.
 func TestHoldingIsLostWhenAMajorityRestartsAndNobodyElseHoldsBeforeItHasExpired(t *testing.T) {
 	t.Parallel()
 	c := startAged(t, knownTTL)

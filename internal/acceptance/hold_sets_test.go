@@ -17,7 +17,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Sets that overlap exclude each other on every name that they share, in whatever order they name them, and nobody waits for ever.
+// Sets that overlap exclude each other on every name that they share, in whatever order they list
+// the names, and none waits for ever.
 func TestHoldingSetsThatOverlapExcludesEachOther(t *testing.T) {
 	t.Parallel()
 	const duration, atMost = 2 * time.Second, 30 * time.Second // until each set has had its turn
@@ -107,7 +108,8 @@ func TestHoldingOneNameKeepsEverySetWithItAwayAndLeavesNoKeyOfIt(t *testing.T) {
 	require.NoError(t, apart.Unlock(t.Context()))
 	cluster.RequireClean(t, c.Masters...)
 
-	// A minority holds other keys: a set is won by the majority, and its release leaves theirs alone.
+	// A minority holds other values: the majority grants the set, and its release leaves those
+	// values alone.
 	for _, m := range c.Masters[3:] {
 		do(t, m, "SET", "b", "a stranger's")
 	}
@@ -124,7 +126,7 @@ func TestHoldingOneNameKeepsEverySetWithItAwayAndLeavesNoKeyOfIt(t *testing.T) {
 	}
 }
 
-// A set is renewed and lost as one.
+// A set is renewed and lost as a whole.
 func TestHoldingASetIsLostWithAnyOfItsNames(t *testing.T) {
 	t.Parallel()
 	const ttl = 600 * time.Millisecond

@@ -23,13 +23,13 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// The child process takes a lock of this name and with these masters.
+// The child process takes the lock of this name on these masters.
 const (
 	childName  = "REDQUORUM_TEST_CHILD_NAME"
 	childNodes = "REDQUORUM_TEST_CHILD_NODES"
 )
 
-// child is another process that has a lock, and does what it is told.
+// child is another process that holds a lock and follows instructions.
 type child struct {
 	t       *testing.T
 	command *exec.Cmd
@@ -37,7 +37,7 @@ type child struct {
 	out     *bufio.Scanner
 }
 
-// runChild is the child: a line of answer to each line.
+// runChild is the child. It answers each line with a line.
 func runChild(t *testing.T, name string, urls []string) {
 	l, err := redlock.New(urls, redlock.WithTTL(time.Second), redlock.WithNodeTimeout(time.Second/4))
 	require.NoError(t, err)
@@ -97,8 +97,8 @@ func (c *child) signal(sig os.Signal) {
 	require.NoError(c.t, c.command.Process.Signal(sig))
 }
 
-// A process that was stopped beyond its TTL says at the first look that the lock is lost, whatever it looks at first, and what it
-// does to the lock then touches nobody else's key.
+// A process that was stopped beyond its TTL says at once that the lock is lost, whichever call it
+// makes first. What it then does to the lock touches nobody else's key.
 func TestHoldingEndsInAProcessThatWasStoppedForTooLong(t *testing.T) {
 	if name := os.Getenv(childName); name != "" {
 		runChild(t, name, strings.Split(os.Getenv(childNodes), ","))
@@ -118,14 +118,16 @@ func TestHoldingEndsInAProcessThatWasStoppedForTooLong(t *testing.T) {
 		holder.signal(syscall.SIGSTOP)
 		lock, err := l.Lock(t.Context(), cluster.LockName(t), redlock.WithRetry(time.Millisecond, 10*time.Millisecond))
 		require.NoError(t, err)
-		cluster.Eventually(t, slack, func() string { // also where the first one's key lived a little longer
+		// Also on a node where the key of the first holder lives a little longer.
+		cluster.Eventually(t, slack, func() string {
 			require.NoError(t, lock.Extend(t.Context(), longTTL))
 			if n := c.Holding(t, cluster.LockName(t), lock.Value()); n < len(c.Masters) {
 				return fmt.Sprintf("the lock is on %d nodes", n)
 			}
 			return ""
 		})
-		_, err = l.Inspect(t.Context(), cluster.LockName(t)) // every node answers it, after all that was sent before
+		// Every node answers this after everything that was sent before.
+		_, err = l.Inspect(t.Context(), cluster.LockName(t))
 		require.NoError(t, err)
 		for _, m := range monitors {
 			m.Sync()
@@ -140,7 +142,8 @@ func TestHoldingEndsInAProcessThatWasStoppedForTooLong(t *testing.T) {
 		for i, m := range monitors {
 			m.Sync()
 			for _, harm := range []string{"SET", "DEL", "PEXPIRE"} {
-				// A SET with NX may still come: it was due when the process was stopped, and harms nobody.
+				// A SET NX may still come: it was due when the process was stopped, and does no
+				// harm.
 				lines := slices.DeleteFunc(m.Matching(fmt.Sprintf("%q %q", harm, cluster.LockName(t))), func(line string) bool {
 					return strings.Contains(line, `"NX" "PX"`)
 				})

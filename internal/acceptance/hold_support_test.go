@@ -18,10 +18,10 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// soakVariable makes tests run at the size that the project promises, and not at that of every day.
+// soakVariable makes tests run at the size that the project promises, not at the everyday size.
 const soakVariable = "REDQUORUM_SOAK"
 
-// sizeOf returns how often to do something, and tells.
+// sizeOf returns how often to do something, and logs it.
 func sizeOf(t *testing.T, small, full int) int {
 	t.Helper()
 	if os.Getenv(soakVariable) == "1" {
@@ -32,8 +32,8 @@ func sizeOf(t *testing.T, small, full int) int {
 	return small
 }
 
-// startAged starts five masters and waits until each of them says that it is older than the age, whatever it makes of
-// whole seconds.
+// startAged starts five masters and waits until each of them reports an uptime above age, however
+// it rounds to whole seconds.
 func startAged(t *testing.T, age time.Duration) *cluster.Cluster {
 	t.Helper()
 	c := cluster.Start(t, 5)
@@ -52,7 +52,7 @@ func startAged(t *testing.T, age time.Duration) *cluster.Cluster {
 	return c
 }
 
-// uptime returns what a server says of its age, in its whole seconds.
+// uptime returns the uptime that a server reports, in whole seconds.
 func uptime(t *testing.T, m cluster.Master) int {
 	t.Helper()
 	reply, err := m.Do("INFO", "server")
@@ -73,7 +73,7 @@ func leave(proxies ...*redistest.Proxy) {
 	}
 }
 
-// awaitUp waits until a Locker is connected to just these nodes.
+// awaitUp waits until a Locker is connected to exactly these nodes.
 func awaitUp(t *testing.T, l *redlock.Locker, indexes ...int) {
 	t.Helper()
 	cluster.Eventually(t, 10*time.Second, func() (wrong string) {
@@ -90,7 +90,7 @@ func awaitUp(t *testing.T, l *redlock.Locker, indexes ...int) {
 	})
 }
 
-// nodesThatSay returns the endpoints of the nodes in an error whose own words contain the text.
+// nodesThatSay returns the endpoints of those nodes in an error whose own text contains text.
 func nodesThatSay(t *testing.T, err error, text string) (endpoints []string) {
 	t.Helper()
 	var failure *redlock.QuorumError
@@ -104,8 +104,8 @@ func nodesThatSay(t *testing.T, err error, text string) (endpoints []string) {
 	return endpoints
 }
 
-// skipIfExpired ends a test that must ask others for a lock while it is held, where the machine was so
-// slow that its validity ended before they had answered.
+// skipIfExpired skips the rest of a test that needs the lock to be held while others ask for it, if
+// the machine was so slow that its validity has ended.
 func skipIfExpired(t *testing.T, lock *redlock.Lock) {
 	t.Helper()
 	if err := lock.Err(); err != nil {
@@ -114,7 +114,7 @@ func skipIfExpired(t *testing.T, lock *redlock.Lock) {
 	}
 }
 
-// requireLostBecause asserts that a lock has been lost, and why.
+// requireLostBecause asserts that a lock is lost, and why.
 func requireLostBecause(t *testing.T, lock *redlock.Lock, why string) {
 	t.Helper()
 	require.ErrorIs(t, lock.Err(), redlock.ErrLost)

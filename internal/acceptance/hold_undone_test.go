@@ -20,7 +20,8 @@ type adoption struct {
 	failed  chan error
 }
 
-// beginAdoption lets a lock be adopted that stays swapped on some nodes until the Adopt fails.
+// beginAdoption begins an adoption that leaves the value swapped on some nodes until the Adopt
+// fails.
 func beginAdoption(t *testing.T, swapped int, harm func(proxies []*redistest.Proxy)) *adoption {
 	t.Helper()
 	const nodeTimeout = 2 * time.Second
@@ -47,8 +48,8 @@ func beginAdoption(t *testing.T, swapped int, harm func(proxies []*redistest.Pro
 	return a
 }
 
-// The holder releases while a failing Adopt has the value swapped on a minority. What the Adopt puts
-// back there is then a key of a finished attempt, and must not live on (S7, S24).
+// The holder releases while a failing Adopt has the value swapped on a minority. What the Adopt
+// puts back there is then a key of a finished attempt, and must not live on (S7, S24).
 func TestHoldingThatWasReleasedDoesNotComeBackWithAFailedAdopt(t *testing.T) {
 	t.Parallel()
 	a := beginAdoption(t, 2, func(proxies []*redistest.Proxy) {
@@ -61,8 +62,9 @@ func TestHoldingThatWasReleasedDoesNotComeBackWithAFailedAdopt(t *testing.T) {
 	cluster.RequireClean(t, a.c.Masters...)
 }
 
-// All nodes swap the value, and the adopting client gets no reply. Meanwhile the holder verifies its
-// lock and learns that it is lost. What the Adopt puts back is then nobody's, on every node (S4, S24).
+// All nodes swap the value, and the adopting client gets no reply. Meanwhile the holder verifies
+// its lock and learns that it is lost. What the Adopt puts back is then nobody's, on every node
+// (S4, S24).
 func TestHoldingThatWasLostDoesNotComeBackWithAFailedAdopt(t *testing.T) {
 	t.Parallel()
 	a := beginAdoption(t, 5, func(proxies []*redistest.Proxy) {

@@ -11,9 +11,10 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A Redis server counts its uptime from the whole second in which it was started to the whole second in which it is asked: a server
-// that was started at 7.7 s says at 8.0 s that it is up for 1 s. The uptime is rounded up as well as down, and a quarantine that takes
-// it for a lower bound ends up to a second early.
+// A Redis server counts its uptime from the whole second of its start to the whole second of the
+// question: a server that was started at 7.7 s says at 8.0 s that it is up for 1 s. So the uptime
+// is rounded up as well as down, and a quarantine that takes it for a lower bound ends up to a
+// second early.
 func TestHoldingOutlastsARestartShortlyBeforeAFullSecond(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second

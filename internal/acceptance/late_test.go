@@ -18,8 +18,9 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// latePath is a way to a master on which the first SET is delivered late, even when the client has closed its connection by
-// then, and what was sent behind it is lost: what a proxy, or a network that heals, can do. Other connections are not delayed.
+// latePath is a path to a master that delivers the first SET late, even if the client has closed
+// its connection by then, and loses what was sent behind it. A proxy, or a network that heals, can
+// do that. Other connections are not delayed.
 type latePath struct {
 	by        time.Duration
 	begun     atomic.Bool
@@ -34,7 +35,7 @@ func (p *latePath) to(t *testing.T, m cluster.Master) (url string) {
 			return
 		}
 		var replies sync.WaitGroup
-		replies.Go(func() { _, _ = io.Copy(client, server) }) //nolint:errcheck // ends with either connection
+		replies.Go(func() { _, _ = io.Copy(client, server) }) //nolint:errcheck // either connection ends it
 		defer replies.Wait()
 		defer server.Close()
 		buf := make([]byte, 4096)
@@ -59,8 +60,9 @@ func (p *latePath) to(t *testing.T, m cluster.Master) (url string) {
 	}).URL()
 }
 
-// The connection is given up long before the SET arrives. The release goes out on the next one, and must not come first: that one
-// kills the old connection at the server before anything else.
+// The connection is given up long before the SET arrives. The release goes out on the next
+// connection, and must not come first: that connection kills the old one at the server before
+// anything else.
 func TestSetThatArrivesAfterItsConnectionWasGivenUpLeavesNoKey(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)

@@ -16,13 +16,13 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// memoryTTL is TTL and maximum TTL where masters forget: long enough to find two holders before the
-// first one's time is over.
+// memoryTTL is the TTL and the maximum TTL where masters forget: long enough to find a second
+// holder before the validity of the first ends.
 const memoryTTL = 8 * time.Second
 
 var memoryOptions = []redlock.Option{redlock.WithTTL(memoryTTL), redlock.WithMaxTTL(memoryTTL), redlock.WithoutRenewal()}
 
-// forgetfulness is a way in which the last of three masters forgets the lock that it granted.
+// forgetfulness is a way for the last of three masters to forget the lock that it granted.
 type forgetfulness struct {
 	name    string
 	before  func(t *testing.T, c *cluster.Cluster) // the lock is acquired; may be nil
@@ -81,14 +81,15 @@ var forgetfulnesses = []forgetfulness{
 	{name: "SWAPDB", forget: func(t *testing.T, c *cluster.Cluster) { do(t, c.Masters[2], "SWAPDB", 0, 1) }},
 }
 
-// follow makes a server a replica until it has the other's data, and then a master again.
+// follow makes a server a replica until it has the data of the other, and then a master again.
 func follow(t *testing.T, m, other cluster.Master) {
 	t.Helper()
 	replicate(t, m, other)
 	do(t, m, "REPLICAOF", "NO", "ONE")
 }
 
-// A holds the lock by n1 and n2, n2 forgets it, and B has n0 and n2: two holders, if n2 had a vote.
+// A holds the lock on n1 and n2, n2 forgets it, and B reaches n0 and n2. If n2 had a vote, there
+// would be two holders.
 func TestMemoryLossOfAMasterMakesNoSecondHolder(t *testing.T) {
 	t.Parallel()
 	for _, f := range forgetfulnesses {
@@ -118,7 +119,8 @@ func requireNoSecondHolder(t *testing.T, c *cluster.Cluster, f forgetfulness, kn
 	}
 	leave(proxiesA[0])
 	up := []int{0, 2}
-	if f.remains { // who never met n2 before believes that it has its own disk if the others have another
+	// A client that never met n2 believes that the disk is its own if the others have different data.
+	if f.remains {
 		up = []int{0, 1, 2}
 	} else {
 		leave(proxiesB[1])
@@ -156,7 +158,7 @@ func requireNoSecondHolder(t *testing.T, c *cluster.Cluster, f forgetfulness, kn
 }
 
 // A replica that was cut off before the lock was acquired becomes the master of its former master,
-// and that one a master again.
+// which then becomes a master again.
 func TestMemoryOfAnOldReplicaMakesNoSecondHolder(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 3)
@@ -167,7 +169,8 @@ func TestMemoryOfAnOldReplicaMakesNoSecondHolder(t *testing.T) {
 	requireNoSecondHolder(t, c, f, false, memoryOptions)
 }
 
-// A proxy that speaks Redis may move a connection from server to server, and nobody sees it break.
+// A proxy that speaks Redis may move a connection from server to server without a break that a
+// client sees.
 func TestMemoryOfAServerThatIsSwitchedUnderTheConnection(t *testing.T) {
 	t.Parallel()
 	for _, knownServer := range []bool{false, true} {
@@ -247,7 +250,7 @@ func TestMemoryLossOfAllMastersAtOnce(t *testing.T) {
 			assert.Less(t, time.Since(began), memoryTTL+5*slack)
 		})
 	}
-	// The one case that QuarantineAuto takes for a new cluster, and that is none.
+	// The one case that QuarantineAuto mistakes for a new cluster.
 	t.Run("nobody is there who knew them", func(t *testing.T) {
 		t.Parallel()
 		c := cluster.Start(t, 3)
@@ -298,7 +301,7 @@ func TestMemoryOfANewClusterWhoseLastMasterComesLate(t *testing.T) {
 	t.Logf("the first lock came %v after the last master", time.Since(began).Round(time.Millisecond))
 }
 
-// A holder learns of it although nothing is asked of the masters for its lock, and no connection
+// A holder learns of it although it asks nothing of the masters for its lock, and no connection
 // breaks.
 func TestMemoryLossOfAMajorityIsToldToAnIdleHolder(t *testing.T) {
 	t.Parallel()

@@ -15,8 +15,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// An orphan is a key that lives on although its attempt has ended: a SET that came to the node after its release. All locks here
-// live for longTTL, so that expiry cannot clean up.
+// An orphan is a key that outlives its attempt: a SET that reached the node after its release. All
+// locks here live for longTTL, so that expiry cannot clean up.
 
 const (
 	delay  = 500 * time.Millisecond
@@ -47,7 +47,8 @@ func TestDelayedNodeKeepsNoKey(t *testing.T) {
 	}
 }
 
-// The delayed node is needed for a quorum here: attempts win late, or lose and are granted afterwards.
+// Here the delayed node is needed for a quorum: attempts win late, or lose and are granted
+// afterwards.
 func TestDelayedNodeThatIsNeededKeepsNoKey(t *testing.T) {
 	t.Parallel()
 	for name, direction := range directions {
@@ -73,8 +74,8 @@ func TestDelayedNodeThatIsNeededKeepsNoKey(t *testing.T) {
 	}
 }
 
-// cut breaks connections of a proxy, each time in one of three ways. Without a connection it does nothing: what waits for the next one
-// would only keep the client out.
+// cut breaks connections of a proxy, each time in one of three ways. Without a connection it does
+// nothing: a cut that waits for the next one would only keep the client out.
 func cut(rng *rand.Rand, proxy *redistest.Proxy) {
 	if proxy.Connections() == 0 {
 		return

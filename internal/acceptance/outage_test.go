@@ -15,7 +15,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// outage is a way for a node to be away, and to come back.
+// outage is a way for a node to go away and come back.
 type outage struct {
 	name   string
 	begin  func(cluster.Master) error
@@ -158,8 +158,9 @@ func TestThreeRefusalsAreTakenWithoutWaitingForTheOtherTwo(t *testing.T) {
 	})
 }
 
-// A node that says nothing for so long that its connection is given up still holds the SET in its socket. When it goes on, the
-// release must come behind that SET, although it goes out on another connection.
+// A node that is silent for so long that its connection is given up still has the SET in its
+// socket. When it continues, the release must come behind that SET, although it goes out on another
+// connection.
 func TestGrantOfAConnectionThatWasGivenUpIsUndone(t *testing.T) {
 	c := cluster.Start(t, 5)
 	const short = 100 * time.Millisecond
@@ -180,7 +181,7 @@ func TestGrantOfAConnectionThatWasGivenUpIsUndone(t *testing.T) {
 	}
 }
 
-// statesOtherThan describes those of the first n nodes that are not in a state.
+// statesOtherThan describes those of the first n nodes that are not in the state.
 func statesOtherThan(l *redlock.Locker, n int, state pool.State) (other string) {
 	for _, node := range l.Stats().Nodes[:n] {
 		if node.State != state {
@@ -190,7 +191,8 @@ func statesOtherThan(l *redlock.Locker, n int, state pool.State) (other string) 
 	return other
 }
 
-// A program tells its own deadline from a node's by errors.Is; the nodes' timeouts must not look like it.
+// A program uses errors.Is to tell its own deadline from that of a node. The timeouts of nodes must
+// not look like its own.
 func TestTimeoutsOfNodesAreNotTheCallersDeadline(t *testing.T) {
 	const short = 50 * time.Millisecond
 	timeouts := []redlock.Option{

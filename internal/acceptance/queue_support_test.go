@@ -28,7 +28,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A worker process is told by these what to do.
+// These tell a worker process what to do.
 const (
 	workerJob   = "REDQUORUM_TEST_WORKER_JOB" // pop, run, or once and where to halt
 	workerName  = "REDQUORUM_TEST_WORKER_NAME"
@@ -102,13 +102,14 @@ func (p *process) next() string {
 	}
 }
 
-// goOn lets a worker go on, or end.
+// goOn lets a worker continue, or end.
 func (p *process) goOn() {
 	p.t.Helper()
 	require.NoError(p.t, p.in.Close())
 }
 
-// tell writes a line at once, so that it survives the death of this process, and is not mixed with others.
+// tell writes a line at once, so that it survives the death of this process and does not mix with
+// others.
 func tell(words ...any) {
 	_, err := os.Stdout.WriteString(fmt.Sprintln(words...))
 	if err != nil {
@@ -163,7 +164,7 @@ func runWorker(t *testing.T) {
 	tell("end")
 }
 
-// popOnce pops and says what, and whether it was anything.
+// popOnce pops, prints the tasks, and reports whether there were any.
 func popOnce(ctx context.Context, q *queue.Queue, worker int) bool {
 	tasks, err := q.Pop(ctx, workerBatch)
 	words := []any{"popped", worker}
@@ -181,8 +182,9 @@ func popOnce(ctx context.Context, q *queue.Queue, worker int) bool {
 	return len(tasks) > 0
 }
 
-// halt makes the process stand still at one of its messages to the store: "before 2" is when the second script is about to be sent, "after
-// 2" when its answer is there and not read. It says so, and goes on when its input ends.
+// halt stops the process at one of its messages to the store: at "before 2" the second script is
+// about to be sent, at "after 2" its reply is there and not yet read. The process says so, and
+// continues when its input ends.
 type halt struct {
 	before, after int64
 	sent          atomic.Int64
@@ -206,7 +208,7 @@ func newHalt(t *testing.T) *halt {
 	return h
 }
 
-// warm makes the connection stand and the scripts known.
+// warm connects to the store and loads the scripts.
 func (h *halt) warm(ctx context.Context, q *queue.Queue) error {
 	if _, err := q.Top(ctx, 1); err != nil {
 		return err
@@ -246,7 +248,8 @@ func (c *haltingConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// writeLate is another process that has a lock, and writes under it when its input ends, without a look at the lock.
+// writeLate is another process that holds a lock. When its input ends, it writes without a look at
+// the lock.
 func writeLate(t *testing.T) {
 	l, err := redlock.New(strings.Split(os.Getenv(workerNodes), ","), redlock.WithTTL(workerTTL), redlock.WithNodeTimeout(workerTTL/4), redlock.WithFencing())
 	require.NoError(t, err)

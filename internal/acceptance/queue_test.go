@@ -19,7 +19,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// shop is a queue's five masters of the lock, and its store.
+// shop is the five masters of a queue's lock, and its store.
 type shop struct {
 	*cluster.Cluster
 	store *redistest.Server
@@ -87,8 +87,8 @@ func TestQueueOnRealServers(t *testing.T) {
 	assert.Zero(t, n)
 }
 
-// A task begins when it is due by the clock of the store, which is this machine's, and never before.
-// How late it is depends on the machine: see BenchmarkQueueDelay.
+// A task begins when it is due by the clock of the store, which is that of this machine, and never
+// before. How late it is depends on the machine: see BenchmarkQueueDelay.
 func TestQueueHonoursDelays(t *testing.T) {
 	t.Parallel()
 	s := startShop(t)
@@ -98,7 +98,7 @@ func TestQueueHonoursDelays(t *testing.T) {
 	assert.Empty(t, s.entries(t, cluster.LockName(t)))
 }
 
-// BenchmarkQueueDelay reports how long after its time a task begins of which a waiting worker knows.
+// BenchmarkQueueDelay reports how late a task begins that a waiting worker knows about.
 func BenchmarkQueueDelay(b *testing.B) {
 	late := startShop(b).delays(b, max(b.N, 100))
 	b.ReportMetric(0, "ns/op") // it is what the delays are
@@ -107,8 +107,8 @@ func BenchmarkQueueDelay(b *testing.B) {
 	}
 }
 
-// delays enqueues tasks while a worker waits, each with a delay below a second. It returns how long
-// after their times they began, sorted.
+// delays enqueues tasks while a worker waits, each with a delay below a second. It returns how late
+// each began, sorted.
 func (s *shop) delays(tb testing.TB, tasks int) (late []time.Duration) {
 	tb.Helper()
 	name := cluster.LockName(tb)
@@ -138,7 +138,8 @@ func (s *shop) delays(tb testing.TB, tasks int) (late []time.Duration) {
 	return late
 }
 
-// What the store loses with a broken connection is made good: no task is lost or comes twice while connections are cut.
+// The store loses replies with a broken connection. No task is lost or delivered twice while
+// connections are cut.
 func TestQueueLosesNothingWithItsConnections(t *testing.T) {
 	t.Parallel()
 	s := startShop(t)
@@ -193,7 +194,8 @@ func TestQueueLosesNothingWithItsConnections(t *testing.T) {
 	assert.Empty(t, s.entries(t, name))
 }
 
-// The lock and the queue have one name. Where they are in one database, the store says what is wrong.
+// The lock and the queue have the same name. If they share a database, the store says what is
+// wrong.
 func TestQueueInADatabaseOfTheLockSaysSo(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)

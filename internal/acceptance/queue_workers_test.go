@@ -25,8 +25,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// haltingPoints are where a worker in Pop stands still, and what becomes of the tasks if it dies there. Its messages are: a look, what is due
-// (with its fence), the removal.
+// haltingPoints are where a worker stops in Pop, and what happens to the tasks if it dies there.
+// Its messages are a look, the query for due tasks (with its fence), and the removal.
 var haltingPoints = []struct {
 	at      string
 	removed bool
@@ -42,8 +42,8 @@ var haltingPoints = []struct {
 
 var haltingTasks = []string{"a", "b", "c"}
 
-// A worker that dies in Pop takes tasks with it only when the store has removed them: then nobody else gets them. Otherwise
-// the others get all of them.
+// A worker that dies in Pop takes tasks with it only if the store has removed them. Then nobody
+// else gets them; otherwise the others get all of them.
 func TestQueueWorkerIsKilledInPop(t *testing.T) {
 	if os.Getenv(workerJob) != "" {
 		runWorker(t)
@@ -62,7 +62,8 @@ func TestQueueWorkerIsKilledInPop(t *testing.T) {
 			worker.signal(syscall.SIGKILL)
 			_, open := <-worker.lines
 			require.False(t, open, "it has said nothing more")
-			require.NoError(t, q.Enqueue(t.Context(), []string{"d"}, 0)) // behind the lock of the dead
+			// It waits for the lock of the dead worker.
+			require.NoError(t, q.Enqueue(t.Context(), []string{"d"}, 0))
 			tasks, err := q.Pop(t.Context(), 10)
 			require.NoError(t, err)
 			want := []string{"a", "b", "c", "d"}
@@ -74,8 +75,8 @@ func TestQueueWorkerIsKilledInPop(t *testing.T) {
 	}
 }
 
-// A worker that was stopped in Pop beyond its TTL, and goes on when others have popped, gets ErrStale and changes nothing; or it has the tasks, and
-// the others have not.
+// A worker was stopped in Pop beyond its TTL, and continues when others have popped. Either it gets
+// ErrStale and changes nothing, or it has the tasks and the others do not.
 func TestQueueWorkerIsStoppedInPop(t *testing.T) {
 	if os.Getenv(workerJob) != "" {
 		runWorker(t)
@@ -119,7 +120,7 @@ func TestQueueWorkerIsStoppedInPop(t *testing.T) {
 	}
 }
 
-// content returns all that the store has of a queue.
+// content returns everything that the store has of a queue.
 func (s *shop) content(t *testing.T, name string) map[string]string {
 	t.Helper()
 	content := map[string]string{}
@@ -134,14 +135,14 @@ func (s *shop) content(t *testing.T, name string) map[string]string {
 	return content
 }
 
-// delivery is one line of a worker's.
+// delivery is one line of output of a worker.
 type delivery struct {
 	process *process
 	number  int64 // of the worker in Pop, and the time in Run, in milliseconds
 	tasks   []queue.Task
 }
 
-// readDelivery reads a line that tells of tasks.
+// readDelivery reads a line about tasks.
 func readDelivery(t *testing.T, p *process, line string) (d delivery, ok bool) {
 	t.Helper()
 	words := strings.Fields(line)
@@ -160,7 +161,8 @@ func readDelivery(t *testing.T, p *process, line string) (d delivery, ok bool) {
 	return d, len(d.tasks) > 0
 }
 
-// crowd is four processes with four workers each, some of which are killed and stopped while tasks are enqueued.
+// crowd is four processes with four workers each. Some are killed and stopped while tasks are
+// enqueued.
 type crowd struct {
 	enqueued   map[string]bool
 	deliveries []delivery
@@ -170,10 +172,10 @@ type crowd struct {
 	stopped    int
 }
 
-// lateErrors are those of a worker whose masters or store answered too late.
+// lateErrors are the errors of a worker whose masters or store answered too late.
 var lateErrors = []error{redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrNoValidity, pool.ErrTimeout}
 
-// crowdTasks are what a crowd is given, at least.
+// crowdTasks is how many tasks a crowd gets at least.
 const crowdTasks = 500
 
 func runCrowd(t *testing.T, job string) *crowd {
@@ -235,7 +237,7 @@ func runCrowd(t *testing.T, job string) *crowd {
 	return c
 }
 
-// read takes all that a process has said.
+// read collects everything that a process has printed.
 func (c *crowd) read(t *testing.T, p *process) {
 	t.Helper()
 	for line := range p.lines {
@@ -255,8 +257,9 @@ func (c *crowd) read(t *testing.T, p *process) {
 	}
 }
 
-// Of 16 workers in 4 processes, one gets each task that is due, oldest first; also when they are killed at any moment, and stopped beyond their TTL.
-// A worker that dies in the instant after the store has removed them may take the tasks of one Pop with it (see Queue.Pop).
+// Exactly one of 16 workers in 4 processes gets each due task, oldest first, even if workers are
+// killed at any moment and stopped beyond their TTL. A worker that dies in the instant after the
+// store has removed them may take the tasks of one Pop with it (see Queue.Pop).
 func TestQueuePopDeliversOnce(t *testing.T) {
 	if os.Getenv(workerJob) != "" {
 		runWorker(t)
@@ -292,8 +295,9 @@ func TestQueuePopDeliversOnce(t *testing.T) {
 	}
 }
 
-// Run loses no task with its workers. A task is run again only where its worker was killed or stopped,
-// or the machine was so busy that the task's lease ended before the store knew that it was done.
+// Run loses no task with its workers. A task runs again only if its worker was killed or stopped,
+// or the machine was so busy that the lease of the task ended before the store knew that it was
+// done.
 func TestQueueRunLosesNothing(t *testing.T) {
 	if os.Getenv(workerJob) != "" {
 		runWorker(t)
@@ -317,8 +321,8 @@ func TestQueueRunLosesNothing(t *testing.T) {
 	t.Logf("%d tasks, %d killed, %d stopped, %d tasks run again", len(c.enqueued), c.killed, c.stopped, again)
 }
 
-// leasesEnded reports whether the times between the runs of a task can be those of leases. A run may
-// begin late in its lease.
+// leasesEnded reports whether leases can have ended between the runs of a task. A run may begin
+// late in its lease.
 func leasesEnded(runs []delivery) bool {
 	slices.SortFunc(runs, func(a, b delivery) int { return cmp.Compare(a.number, b.number) })
 	for i, run := range runs[1:] {

@@ -68,7 +68,7 @@ func TestNewFollowedByTryLockNeedsNoReady(t *testing.T) {
 	})
 }
 
-// Connections that servers close are made anew at once, and not when the next caller needs them.
+// Connections that servers close are replaced at once, not when the next caller needs them.
 func TestConnectionsThatServersClosedAreNoErrorsOfTheNextCall(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)

@@ -17,9 +17,9 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// requireRefused asserts that no lock can be had where all masters are refused for that reason, and
-// that they say so in these words: a regular expression. The urls are the masters', with users of
-// their own.
+// requireRefused asserts that no lock can be acquired if all masters are refused for that reason,
+// and that their errors match words, a regular expression. The URLs are those of the masters,
+// perhaps with other users.
 func requireRefused(t *testing.T, urls []string, reason error, words string) {
 	t.Helper()
 	l := cluster.NewLocker(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
@@ -39,7 +39,7 @@ func requireRefused(t *testing.T, urls []string, reason error, words string) {
 	}
 }
 
-// Without scripts a lock could be neither renewed nor released: its keys would stay until their
+// Without scripts a lock could be neither renewed nor released. Its keys would stay until their
 // TTL.
 func TestUserWhoMayNotRunScriptsIsGrantedNothing(t *testing.T) {
 	t.Parallel()
@@ -61,8 +61,8 @@ func TestUserWhoMayNotRunScriptsIsGrantedNothing(t *testing.T) {
 	}
 }
 
-// A cluster of one, which has all slots and so would take every key. A script that deletes two keys
-// of different slots is what a release is, and on Valkey 9.1 it would leave the member refusing all
+// A cluster of one has all slots, and so would take every key. A release is a script that deletes
+// two keys of different slots. On Valkey 9.1 such a script would leave the member refusing all
 // scripts.
 func TestMembersOfClustersAreGivenNothing(t *testing.T) {
 	t.Parallel()

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// longTTL is used where keys must go because they were released, and not because they expired.
+	// longTTL is the TTL where keys must go because they are released, not because they expire.
 	longTTL = 30 * time.Second
 
-	// patience is a node timeout that no healthy round comes near, not even on a busy machine. What is done within it
-	// did not wait for a node that is away.
+	// patience is a node timeout that no healthy round comes near, not even on a busy machine. What
+	// ends within it has not waited for a node that is away.
 	patience = 5 * time.Second
 
-	// slack is what a busy machine may add to a bound that is asserted.
+	// slack is what a busy machine may add to a bound.
 	slack = 5 * time.Second
 )
 
-// must calls functions that break or mend a test's masters.
+// must checks the error of a call that breaks or mends a master.
 func must(t *testing.T, err error) {
 	t.Helper()
 	require.NoError(t, err)
@@ -40,8 +40,8 @@ func endpointsOf(failure *redlock.QuorumError) (endpoints []string) {
 	return endpoints
 }
 
-// requireNodesSay asserts that an error names exactly these nodes, and that each has the words in what it says itself: a regular
-// expression.
+// requireNodesSay asserts that an error names exactly these nodes, and that the text of each
+// matches words, a regular expression.
 func requireNodesSay(t *testing.T, err error, urls []string, words string) {
 	t.Helper()
 	var failure *redlock.QuorumError

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// switchboard is a proxy that moves standing connections from one server to another. It takes no
-// care of a command that is under way.
+// switchboard is a proxy that moves standing connections from one server to another. It does not
+// care about a command that is under way.
 type switchboard struct {
 	url      string
 	listener net.Listener
@@ -20,7 +20,7 @@ type switchboard struct {
 	plugs  []*plug
 }
 
-// plug is a client's connection, and the present one to a server.
+// plug is the connection of a client, and the current one to a server.
 type plug struct {
 	client net.Conn
 
@@ -63,7 +63,7 @@ func (b *switchboard) accept() {
 	}
 }
 
-// switchTo moves all connections, and leads new ones there.
+// switchTo moves all connections to target, and leads new ones there.
 func (b *switchboard) switchTo(t *testing.T, target string) {
 	t.Helper()
 	b.mu.Lock()
@@ -74,8 +74,7 @@ func (b *switchboard) switchTo(t *testing.T, target string) {
 	}
 }
 
-// connect plugs the client into a server. Its replies go to the client until it is plugged into
-// another one.
+// connect plugs the client into a server, whose replies go to the client until the next connect.
 func (p *plug) connect(target string) error {
 	server, err := net.Dial("tcp", target)
 	if err != nil {

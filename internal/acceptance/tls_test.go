@@ -79,8 +79,8 @@ func writePEM(t *testing.T, name, kind string, der []byte) string {
 	return file
 }
 
-// listenTLS makes a server listen on a TLS port too, and returns its address there. It skips the test where redis-server was
-// built without TLS.
+// listenTLS makes a server listen on a TLS port too, and returns the address of that port. It skips
+// the test if the server was built without TLS.
 func listenTLS(t *testing.T, server *redistest.Server, a *authority) string {
 	t.Helper()
 	known, err := redis.Strings(server.Do("CONFIG", "GET", "tls-port"))
@@ -117,9 +117,10 @@ func TestTLS(t *testing.T) {
 		endpoint, words string
 		dial            time.Duration
 	}{
-		"unknown authority":   {endpoint, `TLS: .*certificate signed by unknown authority`, patience / 2},
-		"plain text to TLS":   {fmt.Sprintf("redis://:secret@%s", address), `connection (lost|closed)|protocol error`, patience / 2},
-		"TLS to a plain port": {fmt.Sprintf("rediss://:secret@%s", server.Addr()), `not ready within 1s|TLS`, time.Second}, // each waits for the other to begin
+		"unknown authority": {endpoint, `TLS: .*certificate signed by unknown authority`, patience / 2},
+		"plain text to TLS": {fmt.Sprintf("redis://:secret@%s", address), `connection (lost|closed)|protocol error`, patience / 2},
+		// Each side waits for the other to begin.
+		"TLS to a plain port": {fmt.Sprintf("rediss://:secret@%s", server.Addr()), `not ready within 1s|TLS`, time.Second},
 	} {
 		l := cluster.NewLocker(t, []string{wrong.endpoint}, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience),
 			redlock.WithPool(pool.WithDialTimeout(wrong.dial)))

@@ -14,8 +14,9 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Many calls share a connection, and their answers are told apart by their order alone. Connections that are cut at any byte must
-// not shift that order: what the library says about a lock is compared with a raw GET on every node, past the proxies.
+// Many calls share a connection, and only the order of the replies tells them apart. Connections
+// that are cut at any byte must not shift that order: what the library says about a lock is
+// compared with a raw GET on every node, past the proxies.
 func TestNoAnswerIsTakenForAnothers(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
@@ -23,7 +24,7 @@ func TestNoAnswerIsTakenForAnothers(t *testing.T) {
 		l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 		seed, broken := seedOf(t), 5
 		if !c.Real {
-			broken = 2 // a miniredis greets slowly enough for many greetings to be cut too, and then no quorum is left
+			broken = 2 // a miniredis is slow: handshakes are cut too, and no quorum would be left
 		}
 		stop := disturb(seed, 50*time.Millisecond/time.Duration(broken), func(rng *rand.Rand) { cut(rng, proxies[rng.IntN(broken)]) })
 		rounds := sizeOf(t, 10, 30)
@@ -45,7 +46,9 @@ func TestNoAnswerIsTakenForAnothers(t *testing.T) {
 		for _, proxy := range proxies {
 			proxy.Heal()
 		}
-		if c.Real { // a miniredis has no CLIENT KILL: what it read before a cut, it may execute behind the release
+		// A miniredis has no CLIENT KILL: it may execute what it read before a cut behind the
+		// release.
+		if c.Real {
 			cluster.RequireClean(t, c.Masters...)
 		}
 	})
@@ -67,7 +70,8 @@ func (a *agreement) count(field *int, err error) {
 	}
 }
 
-// compare takes and gives back a lock that nobody else wants, and looks at the nodes after every step.
+// compare acquires and releases a lock that nobody else wants, and looks at the nodes after every
+// step.
 func (a *agreement) compare(t *testing.T, c *cluster.Cluster, l *redlock.Locker, name string) {
 	onlyNoQuorum := func(call string, err error) {
 		if err != nil && (!errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrLost)) {

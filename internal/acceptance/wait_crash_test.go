@@ -20,11 +20,12 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// latestAfterExpiry is how late the next one may be. It is usually some milliseconds. A poll comes
-// later, so it cannot make up for a waiter that sleeps past the expiry.
+// latestAfterExpiry is how late the next holder may be. It is usually some milliseconds late. A
+// poll comes later, so it cannot rescue a waiter that sleeps past the expiry.
 const latestAfterExpiry = slack
 
-// A holder dies without a word: the next waiter has the lock as its key expires, and nobody asks the nodes again and again until then.
+// A holder dies without a word. The next waiter gets the lock as its key expires, and until then
+// nobody keeps asking the nodes.
 func TestTheLockOfAHolderThatDiedIsHadAsItExpires(t *testing.T) {
 	if name := os.Getenv(childName); name != "" {
 		runChild(t, name, strings.Split(os.Getenv(childNodes), ","))
@@ -56,7 +57,7 @@ func TestTheLockOfAHolderThatDiedIsHadAsItExpires(t *testing.T) {
 				}
 			}()
 		}
-		cluster.Eventually(t, slack, func() string { // all of them have found out who has it
+		cluster.Eventually(t, slack, func() string { // all know the holder
 			if n := c.Waiting(t, cluster.LockName(t)); n < len(waiters) {
 				return fmt.Sprint(n, " wait")
 			}
@@ -101,8 +102,8 @@ func expiry(t *testing.T, c *cluster.Cluster, key string) time.Time {
 	return at[len(at)/2]
 }
 
-// sentBetween returns how many commands each client sent to a server between two instants, but for what a test asks and what keeps
-// a connection alive. What scripts do is not counted.
+// sentBetween returns how many commands each client sent to a server between two instants. It does
+// not count what a test asks, what keeps a connection alive, or what scripts do.
 func sentBetween(t *testing.T, m *redistest.Monitor, from, to time.Time) map[string]int {
 	t.Helper()
 	sent := make(map[string]int)

@@ -17,7 +17,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// wakes asserts that a waiter of one Locker is woken by the release of another. It does not poll.
+// wakes asserts that a waiter of one Locker, which does not poll, is woken by the release of
+// another.
 func wakes(t *testing.T, server *redistest.Server, endpoint string, opts ...redlock.Option) {
 	t.Helper()
 	subscribed := func() int {
@@ -63,7 +64,8 @@ func TestWaitersAreWokenOverEveryKindOfConnection(t *testing.T) {
 	})
 }
 
-// Channels are the whole server's, keys a database's: the locks of one name in two databases have nothing to do with each other.
+// Channels belong to a server, keys to a database: locks of the same name in two databases have
+// nothing to do with each other.
 func TestWaitersInTwoDatabasesOfOneServerAreApart(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartOne(t)

@@ -12,17 +12,18 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// turn is a time during which a contender was sure of the lock: from when Lock returned until before Unlock was called, or it was killed, or
-// validity ended.
+// turn is a time during which a contender was sure of the lock: from the return of Lock until it
+// called Unlock, was killed, or its validity ended.
 type turn struct {
 	who      int
 	from, to clock.Instant
 }
 
-// notAtAll is a delay that a hand-over on a busy machine may have.
+// notAtAll is the delay that a hand-over may have on a busy machine.
 const notAtAll = 20 * time.Millisecond
 
-// judgeContenders asks whether two had the lock at once, and for how long nobody had it although somebody waited.
+// judgeContenders checks whether two contenders held the lock at once, and for how long nobody did
+// although one waited.
 func judgeContenders(t *testing.T, events []said) {
 	t.Helper()
 	slices.SortStableFunc(events, func(a, b said) int { return int(a.at - b.at) })
@@ -35,12 +36,12 @@ func judgeContenders(t *testing.T, events []said) {
 			last = now
 		}
 	}
-	// The key of one who was killed must expire, and up to two processes may be handed the vote before they are found to be
-	// dead or stopped; then comes the next poll.
+	// The key of a killed contender must expire, and up to two contenders may be handed the vote
+	// before they are found to be dead or stopped. Then comes the next poll.
 	bound := contenderTTL + 2*contenderGrace + contenderPoll + contenderTimeout + slack
 	var gaps []time.Duration
 	var harm, prompt int
-	free := clock.Instant(0) // since when nobody has it
+	free := clock.Instant(0) // since when nobody holds it
 	for i := 1; i < len(turns); i++ {
 		free = max(free, turns[i-1].to)
 		waited := waitedSince(events, turns[i].from)
@@ -63,7 +64,7 @@ func judgeContenders(t *testing.T, events []said) {
 		len(turns), harm, prompt, gaps[len(gaps)/2], gaps[len(gaps)-1], bound)
 }
 
-// turnsOf returns who had the lock when, in the order in which they got it.
+// turnsOf returns who held the lock when, in the order of the acquisitions.
 func turnsOf(events []said) (turns []turn) {
 	open := make(map[int]int)
 	for _, e := range events {
@@ -80,7 +81,8 @@ func turnsOf(events []said) (turns []turn) {
 	return turns
 }
 
-// waitedSince returns since when somebody has waited, without a break, at an instant, who was neither killed nor stopped meanwhile.
+// waitedSince returns since when, without a break, a contender has waited that was neither killed
+// nor stopped meanwhile.
 func waitedSince(events []said, at clock.Instant) clock.Instant {
 	since := make(map[int]clock.Instant)
 	for _, e := range events {
@@ -105,7 +107,7 @@ func waitedSince(events []said, at clock.Instant) clock.Instant {
 	return earliest
 }
 
-// harmed reports whether somebody was killed or stopped, or gave up, between two instants.
+// harmed reports whether a contender was killed or stopped, or gave up, between two instants.
 func harmed(events []said, from, to clock.Instant) bool {
 	return slices.ContainsFunc(events, func(e said) bool {
 		return e.at >= from && e.at <= to && (e.word == "killed" || e.word == "stopped" || e.word == "gaveup")

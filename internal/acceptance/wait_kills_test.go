@@ -25,7 +25,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Options of the processes that contend here. Short ones, so that much can be done to them in little time.
+// Options of the processes that contend. They are short, so that much can happen in little time.
 const (
 	contenderTTL     = 300 * time.Millisecond
 	contenderTimeout = 100 * time.Millisecond
@@ -34,8 +34,9 @@ const (
 	contenderHold    = 5 * time.Millisecond
 )
 
-// runContender is a process that locks and unlocks one name, and says so: a word and an instant that all processes of the machine
-// agree on, before it waits, when it holds, and before it releases. Told to cancel, it gives up a wait.
+// runContender is a process that locks and unlocks one name, and prints a word and an instant of
+// the clock that all processes of the machine share: before it waits, when it holds, and before it
+// releases. A line of input makes it give up its wait.
 func runContender(t *testing.T, name string, urls []string) {
 	l, err := redlock.New(urls, redlock.WithTTL(contenderTTL), redlock.WithNodeTimeout(contenderTimeout),
 		redlock.WithRetry(contenderPoll/3, contenderPoll), redlock.WithoutRenewal())
@@ -76,22 +77,22 @@ func runContender(t *testing.T, name string, urls []string) {
 	}
 }
 
-// contender is such a process, as its parent sees it.
+// contender is such a process, as seen by its parent.
 type contender struct {
 	id      int
 	command *exec.Cmd
 	in      io.Writer
-	said    chan struct{} // closed when it has ended, and all that it said is known
+	said    chan struct{} // closed when it has ended and all its lines are read
 }
 
-// said is a line of a contender's, or what was done to it.
+// said is a line that a contender printed, or what was done to it.
 type said struct {
 	who      int
 	word     string // waits, gaveup, holds, releases; killed, stopped, continued
 	at, till clock.Instant
 }
 
-// arena has all contenders, and what was said.
+// arena has all contenders, and what they printed.
 type arena struct {
 	t    *testing.T
 	urls []string
@@ -154,7 +155,7 @@ func (a *arena) end(c *contender) {
 	a.note(said{who: c.id, word: "killed", at: clock.System().Now()}) // it has done nothing since
 }
 
-// oldest returns who of the contenders has waited longest, or a random one.
+// oldest returns the contender that has waited longest, or a random one.
 func (a *arena) oldest(all []*contender, rng *rand.Rand) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,8 +176,8 @@ func (a *arena) oldest(all []*contender, rng *rand.Rand) int {
 	return found
 }
 
-// Whatever becomes of those who wait and of those who hold, at any moment, the others get the lock: at once, or when what the dead one
-// had has expired.
+// Whatever happens to waiters and holders, at any moment, the others get the lock: at once, or when
+// what the dead one held has expired.
 func TestNobodyIsStuckWhenOthersAreKilledOrStoppedOrGiveUp(t *testing.T) {
 	if name := os.Getenv(childName); name != "" {
 		runContender(t, name, strings.Split(os.Getenv(childNodes), ","))
@@ -195,7 +196,7 @@ func TestNobodyIsStuckWhenOthersAreKilledOrStoppedOrGiveUp(t *testing.T) {
 	for range sizeOf(t, 40, 1000) {
 		time.Sleep(contenderHold + upTo(rng, 150*time.Millisecond))
 		i := rng.IntN(size)
-		if rng.IntN(2) == 0 { // who is just being handed the vote
+		if rng.IntN(2) == 0 { // the one that is being handed the vote
 			released := make(chan struct{})
 			a.mu.Lock()
 			a.onNext = func(said) { close(released) }

@@ -12,8 +12,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Somebody who looks at all channels (PSUBSCRIBE *) keeps no dead waiter alive: none of them is
-// handed the lock.
+// A client that subscribes to all channels (PSUBSCRIBE *) keeps no dead waiter alive: no dead
+// waiter is handed the lock.
 func TestAMonitorKeepsNoDeadWaiterAlive(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 3)
@@ -47,7 +47,9 @@ func TestAMonitorKeepsNoDeadWaiterAlive(t *testing.T) {
 		}
 	}
 	require.NoError(t, lock.Unlock(t.Context()))
-	next := <-got // by the hand-over: its poll would come after half a minute, and the key of a dead one would block it then
+	// By the hand-over: its poll would come after half a minute, and the key of a dead waiter would
+	// block it then.
+	next := <-got
 	require.NotNil(t, next)
 	assert.Equal(t, uint64(1), waiter.Stats().Woken)
 	assert.Zero(t, waiter.Stats().Polls)

@@ -14,10 +14,11 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// longestPoll is the longest pause between two polls, where nothing else is set.
+// longestPoll is the longest pause between two polls by default.
 const longestPoll = time.Second
 
-// handsOver asserts that a waiter gets the lock within a limit of its release. What happens before the release is the caller's.
+// handsOver asserts that a waiter gets the lock within limit of its release. The caller says what
+// happens before the release.
 func handsOver(t *testing.T, waiter *redlock.Locker, limit time.Duration, before func(name string), release func(name string)) {
 	t.Helper()
 	name := cluster.LockName(t)
@@ -48,7 +49,7 @@ func handsOver(t *testing.T, waiter *redlock.Locker, limit time.Duration, before
 	}
 }
 
-// A user who may neither publish nor subscribe, or not touch the lists, waits by polling.
+// A user without publish and subscribe, or without the wait lists, waits by polling.
 func TestWaitingWorksWhereAnACLForbidsWakeUps(t *testing.T) {
 	t.Parallel()
 	all := "on >password ~* &* +@all"
@@ -99,11 +100,11 @@ func TestALockOfAForeignHolderIsFoundByPolling(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
-	time.Sleep(2 * time.Second) // the place of other libraries on the list outlives the lock by that
+	time.Sleep(2 * time.Second) // the ticket of other libraries outlives the lock by that
 	cluster.RequireClean(t, c.Masters...)
 }
 
-// The node at which the waiters have formed up stops, or dies: they turn to another.
+// The node whose list the waiters are on stops or dies: they turn to another.
 func TestWaitersDoNotDependOnTheirPilot(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(cluster.Master) error{"stopped": cluster.Master.Stop, "killed": cluster.Master.Kill} {
@@ -131,7 +132,7 @@ func TestWaitersDoNotDependOnTheirPilot(t *testing.T) {
 	}
 }
 
-// waitedAt returns the one master that has a list of those who wait for a name.
+// waitedAt returns the one master that has a wait list for a name.
 func waitedAt(t *testing.T, c *cluster.Cluster, name string) (found cluster.Master) {
 	t.Helper()
 	for _, m := range c.Masters {

@@ -32,10 +32,11 @@ func listen(t *testing.T) *wire {
 	return w
 }
 
-// spoken is what a server was sent about a key, and what scripts did with the key, as MONITOR quotes it.
+// spoken is what a server was sent about a key, and what scripts did with the key, as MONITOR
+// quotes it.
 type spoken struct{ commands, inScripts []string }
 
-// writes returns what scripts did with the key other than to read it.
+// writes returns what scripts did with the key except reads.
 func (s spoken) writes() []string {
 	return slices.DeleteFunc(slices.Clone(s.inScripts), func(command string) bool { return strings.HasPrefix(command, `"GET"`) })
 }
@@ -57,8 +58,8 @@ func (w *wire) about(t *testing.T, node int, key string) (s spoken) {
 	return s
 }
 
-// isSetAndRelease asserts the whole conversation about a key: one SET, one release by value, both in the common form; the release has the
-// grace for a waiter behind it.
+// isSetAndRelease asserts the whole conversation about a key: one SET and one release by value,
+// both in the common form. The release ends with the grace for a waiter.
 func (w *wire) isSetAndRelease(t *testing.T, node int, s spoken, key, value string, ttlMillis int) {
 	t.Helper()
 	require.Len(t, s.commands, 2, "node %d: %v", node, s.commands)

@@ -14,10 +14,12 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// wrongNodes makes n nodes that do not grant the lock of that name. Behind them may be masters that must be left without a key.
+// wrongNodes makes n nodes that do not grant the lock of that name. Behind them may be masters,
+// which must be left without a key.
 type wrongNodes func(t *testing.T, name string, n int) (urls []string, behind []cluster.Master)
 
-// onMinoritiesAndOnThree runs a test with one, two and three wrong nodes of five; the rest are the healthy ones.
+// onMinoritiesAndOnThree runs a test with one, two and three wrong nodes of five. The others are
+// the healthy ones.
 func onMinoritiesAndOnThree(t *testing.T, healthy []cluster.Master, words string, wrong wrongNodes) {
 	t.Helper()
 	for n := 1; n <= 3; n++ {
@@ -43,10 +45,12 @@ func onMinoritiesAndOnThree(t *testing.T, healthy []cluster.Master, words string
 	}
 }
 
-// trusting lets servers vote that were started a moment ago. Among wrong ones they look like a minority that was restarted.
+// trusting lets servers vote that have just been started. Among wrong ones they look like a
+// minority that restarted.
 var trusting = redlock.WithQuarantine(redlock.QuarantineOff)
 
-// othersDecide asserts that the healthy nodes give and take locks as if the wrong ones were not there.
+// othersDecide asserts that the healthy nodes grant and release locks as if the wrong ones did not
+// exist.
 func othersDecide(t *testing.T, urls []string) {
 	t.Helper()
 	const nodeTimeout = 1500 * time.Millisecond
@@ -62,7 +66,7 @@ func othersDecide(t *testing.T, urls []string) {
 	}
 }
 
-// wrongOnesAreNamed asserts the error of a TryLock of which the first n nodes are wrong: a majority.
+// wrongOnesAreNamed asserts the error of a TryLock whose first n nodes, a majority, are wrong.
 func wrongOnesAreNamed(t *testing.T, urls []string, n int, words string) {
 	t.Helper()
 	const nodeTimeout = 400 * time.Millisecond
@@ -142,7 +146,8 @@ func TestNodesInABadStateAreOutvotedAndNamed(t *testing.T) {
 	}
 }
 
-// The state begins when the Locker is connected already: the node's own answer is the error, not that of a dial.
+// The state begins when the Locker is connected: the error is the answer of the node, not that of a
+// dial.
 func TestNodesThatFallIntoABadStateAreOutvotedAndNamed(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fault{wrongType, readOnly, outOfMemory, busy} {

@@ -20,7 +20,7 @@ import (
 type impostor struct {
 	name  string
 	words string // a regular expression that the error must match
-	// speak answers what has been read from the connection last, and reports whether it goes on.
+	// speak answers what was read last from the connection, and reports whether it continues.
 	speak func(conn net.Conn) (goOn bool)
 }
 
@@ -45,7 +45,7 @@ var impostors = []impostor{
 	{"closes", `closed by the server|connection lost|reset`, func(net.Conn) bool { return false }},
 }
 
-// atOnce is a server that is nothing but the impostor.
+// atOnce is a server that is an impostor from the start.
 func (i impostor) atOnce(t *testing.T) (url string) {
 	t.Helper()
 	return redistest.FakeServer(t, func(conn net.Conn) {
@@ -58,8 +58,8 @@ func (i impostor) atOnce(t *testing.T) (url string) {
 	}).URL()
 }
 
-// afterSet is a real server that turns into the impostor when it has been sent a SET, for the rest of the connection. It has
-// executed the SET, and executes what else comes.
+// afterSet is a real server that turns into the impostor when it is sent a SET, for the rest of the
+// connection. It has executed the SET, and executes what follows.
 func (i impostor) afterSet(t *testing.T, m cluster.Master) (url string) {
 	t.Helper()
 	return redistest.FakeServer(t, func(client net.Conn) {
@@ -69,10 +69,10 @@ func (i impostor) afterSet(t *testing.T, m cluster.Master) (url string) {
 		}
 		var turned atomic.Bool
 		var replies sync.WaitGroup
-		replies.Go(func() { _, _ = io.Copy(unless{client, &turned}, server) }) //nolint:errcheck // ends with either connection
+		replies.Go(func() { _, _ = io.Copy(unless{client, &turned}, server) }) //nolint:errcheck // either connection ends it
 		defer replies.Wait()
 		defer server.Close()
-		buf := make([]byte, 1<<16) // all that comes at once, for it speaks after each read
+		buf := make([]byte, 1<<16) // everything that comes at once: it speaks after each read
 		for {
 			n, err := client.Read(buf)
 			if err != nil {
@@ -88,7 +88,7 @@ func (i impostor) afterSet(t *testing.T, m cluster.Master) (url string) {
 	}).URL()
 }
 
-// unless writes until it has turned, and then throws away.
+// unless writes until it has turned, and then discards.
 type unless struct {
 	to     io.Writer
 	turned *atomic.Bool

@@ -56,7 +56,7 @@ func OnEachKind(t *testing.T, n int, test func(t *testing.T, c *Cluster)) {
 	t.Run("real", func(t *testing.T) { test(t, Start(t, n)) })
 }
 
-// Meet makes new masters vote, like those of a cluster that was used before. The largest TTL here is
+// Meet makes new masters vote, like those of a cluster that was used before. Its maximum TTL is
 // smaller than that of any test, so a master that forgets is barred for as long as the test's own.
 func (c *Cluster) Meet(tb testing.TB) {
 	tb.Helper()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Main runs the tests of a package. It fails the package when the library leaves a goroutine behind:
+// Main runs the tests of a package. It fails the package if a goroutine of the library remains:
 // every test closes its Lockers.
 func Main(m *testing.M) {
 	code := m.Run()
@@ -30,8 +30,8 @@ func AwaitNoGoroutines(limit time.Duration) (left string) {
 	}
 }
 
-// libraryGoroutines returns the stacks of the goroutines that run, or were started by, a function of
-// the library.
+// libraryGoroutines returns the stacks of the goroutines that run a function of the library, or were
+// started by one.
 func libraryGoroutines() string {
 	buf := make([]byte, 16<<20) // some thousand stacks; more are left out
 	buf = buf[:runtime.Stack(buf, true)]
