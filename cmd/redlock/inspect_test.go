@@ -48,7 +48,7 @@ func TestInspectTellsWhoHoldsALock(t *testing.T) {
 	assert.Equal(t, "me\x1b[2J", i.Owner)
 	assert.Len(t, i.Nodes, 3)
 	assert.Positive(t, max(i.Nodes[0].TTLMillis, i.Nodes[1].TTLMillis))
-	// the lock may not have waited for one of them
+	// The lock may not have waited for one of them.
 	assert.Regexp(t, `"x" is held by me\\x1b\[2J: [23] of 3 masters have its value\.`, text)
 	assert.NotContains(t, text, lock.Value()[:26], "with the value, anyone could release the lock")
 	assert.NotContains(t, text, "\x1b")

@@ -76,7 +76,7 @@ func TestPollsComeAfterATurnOfAllWorkers(t *testing.T) {
 			cfg := config{duration: duration, workers: workers}
 			_, longestHold := cfg.holds()
 			shortest, longest := cfg.retry()
-			// the pause is in the upper half
+			// The pause is in the upper half.
 			if got := shortest / 2; got < time.Duration(workers-1)*longestHold*3/4 {
 				t.Errorf("%d workers in %v: got polls after %v, holds of up to %v", workers, duration, got, longestHold)
 			}

@@ -165,7 +165,7 @@ func TestSignalEndsTheDemoEarlyWithWhatWasSeen(t *testing.T) {
 	noneLeft(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	// a frame of the live view
+	// A frame of the live view.
 	out := &stopWriter{until: regexp.MustCompile("acquired [1-9]"), stop: cancel}
 	live := wide
 	live.live = true

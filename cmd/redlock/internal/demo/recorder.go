@@ -17,7 +17,7 @@ type hold struct {
 	worker int           // from 1
 	asked  time.Duration // read right before Lock was called
 	began  time.Duration // read right after Lock returned
-	// read right before the release; the end of the validity if the lock was lost
+	// Read right before the release; the end of the validity if the lock was lost.
 	ended time.Duration
 	lost  bool
 }

@@ -45,7 +45,7 @@ func (w *worker) work(ctx context.Context) {
 	w.record.asks(w.number)
 	lock, err := w.locker.Lock(ctx, lockName)
 	if err != nil {
-		// otherwise it was cut short by the end of the demo, which says nothing
+		// Otherwise the end of the demo cut it short, which says nothing.
 		if ctx.Err() == nil {
 			w.record.failed(w.number, err)
 		}
@@ -94,7 +94,7 @@ func (w *worker) release(ctx context.Context, lock *redlock.Lock) {
 // was lost.
 func (w *worker) recordEnd(lock *redlock.Lock) (lost bool) {
 	ended := w.record.elapsed()
-	// read after the clock: if validity is left now, the lock was held then
+	// Read after the clock: if validity is left now, the lock was held then.
 	left := lock.Remaining()
 	if lost = left <= 0; lost {
 		ended = endOfLost(w.record.elapsed(), left)

@@ -141,7 +141,7 @@ func (f *facts) checkPersistence(add adder, l limits) {
 		"or set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no: then it forgets nothing", l.maxTTL)
 	quarantine := fmt.Sprintf("clients quarantine the master for %v after a restart", l.maxTTL)
 	switch {
-	// the latter is reported once, with the other commands
+	// A CONFIG GET that was refused is reported once, with the other commands.
 	case f.durable || f.denied["CONFIG GET"] != nil:
 	case appendonly == "yes" && fsync == "always":
 		add(note, "persistence", "a crash during a rewrite forgets what was not written yet; "+quarantine,

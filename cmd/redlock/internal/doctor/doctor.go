@@ -118,10 +118,10 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	all := make([]facts, len(nodes))
-	var met, examined sync.WaitGroup
-	met.Add(len(nodes))
+	var connecting, examined sync.WaitGroup
+	connecting.Add(len(nodes))
 	votes := sync.OnceValue(func() []redlock.NodeStats {
-		met.Wait()
+		connecting.Wait()
 		masters.AwaitVotes(ctx, d.clock, locker, masters.AllDecided)
 		return locker.Stats().Nodes
 	})
@@ -129,8 +129,8 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 		examined.Go(func() {
 			p := probe{node: (*pipeline.Node)(node), clock: d.clock, prefix: d.prefix}
 			connected := p.connect(ctx, &all[i])
-			met.Done()
-			// before the requests: the last of them leaves the connection unusable for others
+			connecting.Done()
+			// Before the requests: after the last of them the connection takes no others.
 			all[i].takeVote(votes()[i])
 			if connected {
 				p.ask(ctx, &all[i])

@@ -26,7 +26,7 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		also  []string // checks of other findings
 	}{
 		{"replica", func(t *testing.T) string {
-			// not the master with a duplicate: having a replica is a finding
+			// Not the master with a duplicate: having a replica is a finding.
 			host, port, _ := strings.Cut(strings.TrimPrefix(sound[1], "redis://"), ":")
 			return redistest.StartOne(t, redistest.WithArgs("--replicaof", host, port)).URL()
 		}, severe, "replica", []string{"a replica of 127.0.0.1:"}, nil},
@@ -69,7 +69,7 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		}, warning, "derived", []string{"keys that a script derives from its own are refused"}, nil},
 		{"no marker", func(t *testing.T) string {
 			return startFor(t, "~redquorum:doctor:*", "~redquorum:waits:*", "&*", "+@all")
-			// judged by its uptime
+			// Judged by its uptime.
 		}, warning, "marker", []string{"redquorum:memory cannot be read: NOPERM"}, []string{"quarantine"}},
 		{"no time", func(t *testing.T) string {
 			return startFor(t, "~*", "&*", "+@all", "-time")

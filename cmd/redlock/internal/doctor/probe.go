@@ -34,7 +34,7 @@ type facts struct {
 	info      map[string]string
 	config    map[string]string
 	denied    map[string]error // why each command was refused
-	// why a script could not touch a key that it derives; nil if it could
+	// Why a script could not touch a key that it derives; nil if it could.
 	derived   error
 	roundTrip time.Duration // the median
 	slowest   time.Duration

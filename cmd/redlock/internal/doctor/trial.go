@@ -24,7 +24,7 @@ const trialScript = "return 1"
 // tryCommands runs the commands of a lock on a key of its own.
 func (p *probe) tryCommands(ctx context.Context, f *facts) error {
 	key := p.trialKey()
-	// named like those of waiters: an ACL may allow no others
+	// Named like those of waiters: an ACL may allow no others.
 	channel := "redquorum:wake:" + rand.Text()
 	life := trialKeyLife.Milliseconds()
 	return p.askAll(ctx, f, []request{
@@ -37,7 +37,7 @@ func (p *probe) tryCommands(ctx context.Context, f *facts) error {
 		{"EVALSHA", []any{pipeline.NewScript(trialScript).Digest(), 0}},
 		{"DEL", []any{key}},
 		{"PUBLISH", []any{channel, ""}},
-		// the last one: from here on the connection takes no other commands
+		// The last one: from here on the connection takes no other commands.
 		{"SUBSCRIBE", []any{channel}},
 	}, func(any) {})
 }

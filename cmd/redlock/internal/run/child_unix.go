@@ -98,7 +98,7 @@ func (c *child) gone() bool {
 }
 
 const (
-	// on a loaded machine it takes that long until every process notices SIGSTOP
+	// On a loaded machine it takes that long until every process notices SIGSTOP.
 	freezeBound    = 2 * time.Second
 	freezeShortest = time.Millisecond
 	freezeLongest  = 50 * time.Millisecond

@@ -123,7 +123,7 @@ func newest() (int, bool) {
 // group.
 func readStat(path string) (pid int, fields [][]byte, ok bool) {
 	text, err := os.ReadFile("/proc/" + path + "/stat")
-	// a name may contain both
+	// A name may contain both.
 	begin, end := bytes.IndexByte(text, ' '), bytes.LastIndexByte(text, ')')
 	if err != nil || begin < 0 || end < 0 {
 		return 0, nil, false

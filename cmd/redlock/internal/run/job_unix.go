@@ -20,7 +20,7 @@ import (
 // The command begins in the background of its terminal. When it needs the terminal, to read from it
 // or to configure it, the kernel stops it; if we are in the foreground, the command takes our place
 // and continues. So a pipeline around us keeps the terminal until the command asks for it. Keyboard
-// signals (^C, ^\\, ^Z) reach the command either way: its group gets them, or we do and pass them
+// signals (^C, ^\, ^Z) reach the command either way: its group gets them, or we do and pass them
 // on.
 //
 // When the keyboard stops a command, we stop too, with all of our group, so that the shell notices.
@@ -48,7 +48,7 @@ func init() { runtime.LockOSThread() }
 // newJobControl is called when the command has started, so that the command does not inherit what
 // is ignored from here on.
 func newJobControl(command *child, messages messages) jobControl {
-	// a message to a terminal that belongs to the command must not stop us
+	// A message to a terminal that belongs to the command must not stop us.
 	signal.Ignore(syscall.SIGTTOU)
 	return jobControl{command: command, messages: messages}
 }

@@ -150,7 +150,7 @@ func TestKilledRedlockTakesItsCommandAlongAndTheNextWaitsForTheTTL(t *testing.T)
 	_, last, err := readBeat(pulse)
 	require.NoError(t, err)
 	status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "--no-wait", "true")
-	// the last renewal is little more than a third of the TTL ago
+	// The last renewal is little more than a third of the TTL ago.
 	if time.Since(time.Unix(0, last)) < lossTTL/3 {
 		assert.Equal(t, cli.ExitTaken, status, stderr)
 	}

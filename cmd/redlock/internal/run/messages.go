@@ -39,7 +39,7 @@ func (m messages) say(event, format string, args ...any) {
 // line returns a message as it is written.
 func (m messages) line(event, text string) []byte {
 	if m.json {
-		// strings always encode
+		// Strings always encode.
 		if encoded, err := json.Marshal(message{event, m.name, text}); err == nil {
 			return append(encoded, '\n')
 		}

@@ -45,6 +45,6 @@ func TestCommandThatStopsItselfForTheSuspendKeyTakesTheJobAlong(t *testing.T) {
 	_, urls := clitest.StartServers(t, 3)
 	stopsItself := fmt.Sprintf(`trap "kill -STOP \$\$" TSTP; echo ready; %s`, spin)
 	stopsAndContinues(t, urls, "", fmt.Sprintf(`sh -c '%s'`, stopsItself))
-	// it has the terminal
+	// It has the terminal.
 	stopsAndContinues(t, urls, "first\n", fmt.Sprintf(`sh -c 'read x; %s'`, stopsItself))
 }

@@ -47,7 +47,7 @@ func NewCommand() *cobra.Command {
 		Short:   "Run a command while holding a lock",
 		Long:    long,
 		Example: example,
-		// flags come before the command: flags.check
+		// Flags come before the command: flags.check.
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ignorePipes()

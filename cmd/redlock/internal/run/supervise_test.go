@@ -221,7 +221,7 @@ func TestLockThatAQuorumDisownsKillsAtOnce(t *testing.T) {
 func TestStatusIsLostWhenTheLockEndedBeforeTheCommand(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.lock.mu.Lock()
-		// as after a long stop, before any timer has fired
+		// As after a long stop, before any timer has fired.
 		sc.lock.until = sc.begin.Add(-time.Second)
 		sc.lock.mu.Unlock()
 		if status := sc.exits(0); status != cli.ExitLost || !strings.Contains(sc.stderr.String(), "before the command had ended") {

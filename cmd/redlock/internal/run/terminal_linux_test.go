@@ -118,7 +118,7 @@ func TestSuspendKeyStopsTheJobAndForegroundContinuesIt(t *testing.T) {
 	_, urls := clitest.StartServers(t, 3)
 	// A shell that is starting a process stops only together with it (vfork), so this one counts
 	// for a while.
-	// without and with the terminal lent to the command
+	// Without and with the terminal lent to the command.
 	for _, first := range []string{"", "read x; "} {
 		term, cmd := startOnTerminal(t, urls, "-mc", fmt.Sprintf(`"$0" run --name suspend -- sh -c '%secho ready; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; read y; echo "<$y>"; exit 6'
 			echo "stopped"; read between; echo "<$between>"; fg >/dev/null; echo "status=$?"`, first))
