@@ -23,10 +23,10 @@ func newInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [flags]",
 		Short: "Let new masters vote at once",
-		Long: `init is your word that no lock is held. It makes masters vote at once that would otherwise wait until
-every lock they may have forgotten has expired (--max-ttl): those of a new cluster with a missing
-master, or of clients that use QuarantineStrict (--strict). A new cluster with all of its masters
-needs no init.
+		Long: `init is your word that no lock is held. It makes masters vote at once that would otherwise wait
+until every lock they may have forgotten has expired (--max-ttl): those of a new cluster with a
+missing master, or of clients that use QuarantineStrict (--strict). A new cluster with all of its
+masters needs no init.
 
 It does not ask for confirmation. If a lock is held after all, the next client can get it too, and
 both work at the same time. A master that was in use and lost its keys looks new to clients that
@@ -68,7 +68,7 @@ not; 69 if too few answer; 64 for a wrong command line.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also masters that are known to have lost their keys; first stop everything that takes locks")
+	cmd.Flags().BoolVar(&force, "force", false, "also masters that are known to have lost their keys; first stop\neverything that takes locks")
 	nodes.Add(cmd)
 	return cmd
 }

@@ -15,10 +15,10 @@ func newUnlockCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unlock --force NAME [flags]",
 		Short: "Delete a lock, whoever holds it",
-		Long: `unlock deletes a lock on every master, whoever holds it. Use it for a holder that is known to be gone
-and whose TTL is too long to wait for. A holder that is not gone learns of it at its next renewal, a
-third of its TTL later at the latest. Until then it continues, and a second holder may have begun.
-Hence --force.
+		Long: `unlock deletes a lock on every master, whoever holds it. Use it for a holder that is known to be
+gone and whose TTL is too long to wait for. A holder that is not gone learns of it at its next
+renewal, a third of its TTL later at the latest. Until then it continues, and a second holder may
+have begun. Hence --force.
 
 It prints what was held. A master that is away keeps the lock until its TTL ends.
 

@@ -72,7 +72,8 @@ func NewCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&cfg.duration, "duration", cfg.duration, "how long the demo runs, from 3s to 1m")
 	cmd.Flags().IntVar(&cfg.workers, "workers", cfg.workers, "how many workers contend, from 2 to 16")
 	// Not a StringSlice: its errors quote what they cannot parse, including passwords.
-	cmd.Flags().StringArrayVar(&nodes, "nodes", nil, "`endpoints` of Redis masters to use instead of embedded ones:\n"+
-		"redis://, rediss://, unix:// or host:port; separated by commas, or repeated")
+	cmd.Flags().StringArrayVar(&nodes, "nodes", nil,
+		"`endpoints` of Redis masters to use instead of embedded ones:\n"+
+			"redis://, rediss://, unix:// or host:port; separated by\ncommas, or repeated")
 	return cmd
 }

@@ -29,7 +29,7 @@ Stdin, stdout and stderr belong to the command, and signals are passed on to it.
 REDLOCK_NAME and REDLOCK_UNTIL (when the lock would end without renewal, as of the start; RFC 3339),
 with --fence also REDLOCK_FENCE, and never REDLOCK_NODES.
 
-Exit status: the command's, 128+n if signal n ended it; 75 if the lock could not be acquired; 69 if
+Exit status: the command's, 128+n if signal n ended it; 75 if somebody else holds the lock; 69 if
 too few masters answer; 70 if the lock was lost and the command ended because of it; 64 for a wrong
 command line; 126 and 127 if the command cannot be executed or found.`
 
@@ -98,15 +98,15 @@ type flags struct {
 func (f *flags) add(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.StringVar(&f.name, "name", "", "`name` of the lock (required)")
-	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the lock stays if this machine dies; at least 1s")
+	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the lock stays if this machine dies; at least\n1s")
 	set.DurationVar(&f.wait, "wait", 0, "wait at most this long for the lock (default: for ever)")
 	set.BoolVar(&f.noWait, "no-wait", false, "do not wait for a lock that somebody holds")
 	set.DurationVar(&f.maxHold, "max-hold", 0,
-		"end the command before the lock is held for longer (default: no limit)")
+		"end the command before the lock is held for longer\n(default: no limit)")
 	set.DurationVar(&f.killAfter, "kill-after", 0,
-		"time between SIGTERM and SIGKILL when the lock is being lost, at most\na third of the TTL (default: a sixth)")
+		"time between SIGTERM and SIGKILL when the lock is being\nlost, at most a third of the TTL (default: a sixth)")
 	set.BoolVar(&f.killRest, "kill-rest", false,
-		"end what the command leaves running: SIGTERM, --kill-after later SIGKILL\n(default: hold the lock until it has ended)")
+		"end what the command leaves running: SIGTERM, --kill-after\nlater SIGKILL (default: hold the lock until it has ended)")
 	set.BoolVar(&f.fence, "fence", false, "set REDLOCK_FENCE: a number that grows with every holder")
 	set.IntVar(&f.conflictStatus, "conflict-exit-code", cli.ExitTaken,
 		"exit `status` if somebody else holds the lock")
