@@ -94,9 +94,9 @@ func (r *runner) release(lock *redlock.Lock) {
 // close waits at most a second for masters that have not confirmed what they were sent, above all
 // releases, and then names those that still have not.
 //
-// It is silent about a lost lock: that has been reported, and its masters are away. It is silent
-// when all went well: enough masters are free for the next holder, and cron would mail the same
-// line after each run for as long as one master hangs.
+// Without --verbose it is silent about a lost lock: that has been reported, and its masters are
+// away. It is also silent when all went well: enough masters are free for the next holder, and cron
+// would mail the same line after each run for as long as one master hangs.
 func (r *runner) close(well bool) {
 	err := r.locker.Close()
 	if err == nil || !r.flags.verbose && (r.lost || well && !r.unreleased) {
