@@ -119,7 +119,7 @@ func requireNoSecondHolder(t *testing.T, c *cluster.Cluster, f forgetfulness, kn
 	}
 	leave(proxiesA[0])
 	up := []int{0, 2}
-	// A client that never met n2 believes that the disk is its own if the others have different data.
+	// A client that never met n2 believes that the disk is its own if the others have other data.
 	if f.remains {
 		up = []int{0, 1, 2}
 	} else {
