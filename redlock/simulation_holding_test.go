@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -99,6 +98,10 @@ func extends(u *users, c *client) {
 	if lock == nil {
 		return
 	}
+	go func() { // closing the Locker ends the lock at once, the call in tries later
+		<-lock.Done()
+		c.over(t, lock)
+	}()
 	for range c.rng.IntN(5) {
 		c.tries(lock)
 		pause := upTo(c.rng, time.Second)
@@ -160,10 +163,9 @@ func (c *client) tries(lock *redlock.Lock) {
 	_ = lock.Extend(ctx, u.maxTTL>>c.rng.IntN(6)) //nolint:errcheck // nodes may be away
 }
 
-// forcing voids the locks of a name, or those of a process.
+// forcing voids the locks of a name.
 type forcing struct {
-	name     string // "" for all
-	who      string // whose; "" for everybody's
+	name     string
 	from, to clock.Instant
 }
 
@@ -180,15 +182,12 @@ func forces(u *users, c *client) {
 	u.judge.forces(forcing{name: name, from: from, to: u.clock.Now().Add(forceLatest)})
 }
 
-// unlocksAll releases all locks of a process.
+// unlocksAll releases all locks of a process. Done tells their holders at once, so the judge needs
+// no exception.
 func unlocksAll(u *users, c *client) {
-	if c.rng.IntN(10) > 0 {
-		return
+	if c.rng.IntN(10) == 0 {
+		_ = c.process.current().UnlockAll(u.base) //nolint:errcheck // there may be no quorum
 	}
-	from := u.clock.Now()
-	_ = c.process.current().UnlockAll(u.base) //nolint:errcheck // there may be no quorum
-	who, _, _ := strings.Cut(c.who, ".")
-	u.judge.forces(forcing{who: who + ".", from: from, to: u.clock.Now()})
 }
 
 func (j *judge) forces(f forcing) {
@@ -200,11 +199,11 @@ func (j *judge) forces(f forcing) {
 // voidLocked ends the tenures that somebody forced, with the call that did.
 func (j *judge) voidLocked(name string, r *record) {
 	for _, f := range j.forced {
-		if f.name != "" && f.name != name {
+		if f.name != name {
 			continue
 		}
 		for _, t := range r.had {
-			if strings.HasPrefix(t.who, f.who) && t.from <= f.to && t.to > f.from {
+			if t.from <= f.to && t.to > f.from {
 				t.to, t.forced = max(t.from, f.from), true
 			}
 		}
