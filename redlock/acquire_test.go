@@ -2,8 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -62,13 +60,6 @@ func TestEveryAttemptHasAFreshValue(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "known to both", lock.Value())
 	})
-}
-
-// elapsed returns how long f takes, in virtual time.
-func elapsed(f func()) time.Duration {
-	began := time.Now()
-	f()
-	return time.Since(began)
 }
 
 func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
@@ -169,11 +160,6 @@ func TestTakenIsSaidWithTheThirdRefusal(t *testing.T) {
 	})
 }
 
-func uniq(values []string) []string {
-	slices.Sort(values)
-	return slices.Compact(values)
-}
-
 func TestNodeErrorsAreNeverRefusals(t *testing.T) {
 	for _, words := range []string{
 		"WRONGTYPE Operation against a key holding the wrong kind of value", "READONLY You can't write against a read only replica.",
@@ -212,62 +198,6 @@ func TestAKeyOfTheWrongTypeIsNotATakenLock(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.NotErrorIs(t, err, redlock.ErrTaken)
 		assert.Equal(t, 3, strings.Count(err.Error(), "WRONGTYPE"), "%v", err)
-	})
-}
-
-func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithDrift(0.01, 2*time.Millisecond))
-		for i, server := range c.servers {
-			delay := time.Duration(100*(i+1)) * time.Millisecond
-			server.Delay(func() time.Duration { return delay }, nil)
-		}
-		began := time.Now()
-		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
-		require.NoError(t, err)
-		assert.Equal(t, 200*time.Millisecond, time.Since(began), "the second of three decides")
-		assert.Equal(t, 10*time.Second-200*time.Millisecond-102*time.Millisecond, lock.Remaining())
-		assert.WithinDuration(t, began.Add(10*time.Second-102*time.Millisecond), lock.Until(), 0)
-		<-lock.Done()
-		assert.Equal(t, 10*time.Second-102*time.Millisecond, time.Since(began), "exactly")
-		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-		for i := range 2 {
-			_, left, ok := c.servers[i].Get("a")
-			assert.True(t, ok && left > 0, "every node that granted still keeps it")
-		}
-	})
-}
-
-func TestARoundLongerThanTheTTLHasNoValidity(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		for _, server := range c.servers {
-			server.Delay(nil, func() time.Duration { return 10 * time.Millisecond })
-		}
-		time.AfterFunc(5*time.Millisecond, func() { c.clock.Suspend(11 * time.Second) }) // between the SETs and their answers
-		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
-		require.ErrorIs(t, err, redlock.ErrNoValidity)
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		assert.Zero(t, c.keys())
-	})
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithNodeTimeout(time.Second))
-		for _, server := range c.servers {
-			server.Delay(func() time.Duration { return 9 * time.Millisecond }, nil)
-		}
-		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Millisecond))
-		require.ErrorIs(t, err, redlock.ErrNoValidity)
-		time.Sleep(18 * time.Millisecond)
-		synctest.Wait()
-		assert.Zero(t, c.keys())
-
-		_, err = l.TryLock(ctx, "a", redlock.WithTTL(time.Second), redlock.WithMinValidity(time.Second-12*time.Millisecond-9*time.Millisecond))
-		require.ErrorIs(t, err, redlock.ErrNoValidity, "what is left must be more than the minimum")
-		time.Sleep(20 * time.Millisecond)
-		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Second), redlock.WithMinValidity(time.Second-12*time.Millisecond-9*time.Millisecond-1))
-		require.NoError(t, err)
-		assert.Equal(t, time.Second-21*time.Millisecond, lock.Remaining())
 	})
 }
 
@@ -322,74 +252,6 @@ func TestALostAttemptLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestLockWaitsForTheHolder(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		first, err := l.Lock(ctx, "a")
-		require.NoError(t, err)
-		time.AfterFunc(3*time.Second, func() { assert.NoError(t, first.Unlock(ctx)) })
-		var second *redlock.Lock
-		took := elapsed(func() { second, err = l.Lock(ctx, "a", redlock.WithRetry(5*time.Millisecond, 40*time.Millisecond)) })
-		require.NoError(t, err)
-		assert.GreaterOrEqual(t, took, 3*time.Second)
-		assert.LessOrEqual(t, took, 3*time.Second+40*time.Millisecond)
-		require.NoError(t, second.Unlock(ctx))
-		attempts := 0
-		for _, command := range c.servers[0].Commands() {
-			if command.Args[0] == "SET" {
-				attempts++
-			}
-		}
-		assert.Less(t, attempts, 160, "a poll each 20 ms at most, once it has backed off")
-	})
-}
-
-func TestAnEndedWaitTellsBothTruths(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		_, err := l.Lock(ctx, "a")
-		require.NoError(t, err)
-		bounded, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		took := elapsed(func() { _, err = l.Lock(bounded, "a") })
-		assert.Equal(t, time.Second, took)
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-
-		why := errors.New("shutting down")
-		caused, stop := context.WithCancelCause(ctx)
-		time.AfterFunc(time.Second, func() { stop(why) })
-		_, err = l.Lock(caused, "a")
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, why)
-
-		_, err = l.Lock(caused, "a")
-		require.ErrorIs(t, err, context.Canceled, "an ended context sends nothing")
-		_, err = l.TryLock(caused, "a")
-		require.ErrorIs(t, err, context.Canceled)
-		assert.NotErrorIs(t, err, redlock.ErrInvalid)
-	})
-}
-
-func TestLockWaitsForAQuorum(t *testing.T) {
-	inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
-		for _, server := range c.servers[:3] {
-			server.Kill()
-		}
-		l := c.locker()
-		time.AfterFunc(10*time.Second, func() {
-			for _, server := range c.servers[:3] {
-				server.Restart(false)
-			}
-		})
-		var err error
-		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
-		require.NoError(t, err)
-		assert.LessOrEqual(t, took, 11*time.Second)
-	})
-}
-
 func TestSingleInstanceAndEvenNumbers(t *testing.T) {
 	for nodes, may := range map[int]int{1: 0, 2: 0, 3: 1, 4: 1, 6: 2, 7: 3} {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
@@ -407,27 +269,4 @@ func TestSingleInstanceAndEvenNumbers(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, "%d of %d are away", may+1, nodes)
 		})
 	}
-}
-
-func TestReadyWaitsForAQuorum(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.servers[0].Kill()
-		c.servers[1].RefuseWith("NOAUTH Authentication required.")
-		l := c.locker()
-		bounded, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		err := l.Ready(bounded)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.ErrorContains(t, err, "redis://node0:6379: ")
-		assert.ErrorContains(t, err, "redis://node1:6379: pool: access denied: CLIENT: NOAUTH Authentication required.")
-		time.AfterFunc(time.Second, func() { c.servers[1].RefuseWith("") })
-		took := elapsed(func() { require.NoError(t, l.Ready(ctx)) })
-		assert.GreaterOrEqual(t, took, time.Second)
-		assert.LessOrEqual(t, took, 2*time.Second)
-		stats := l.Stats()
-		assert.Len(t, stats.Nodes, 3)
-		assert.Error(t, stats.Nodes[0].Err)
-		assert.NoError(t, stats.Nodes[2].Err)
-	})
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,89 @@ import (
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
+
+func TestCloseReleasesWhatIsHeldAndEndsWhatRuns(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithTTL(time.Minute))
+		var locks []*redlock.Lock
+		for i := range 50 {
+			lock, err := l.TryLock(ctx, fmt.Sprint(i))
+			require.NoError(t, err)
+			locks = append(locks, lock)
+		}
+		assert.Equal(t, 50, l.Stats().Held)
+		_, err := c.locker().TryLock(ctx, "busy")
+		require.NoError(t, err)
+		settle() // the votes behind the quorum's
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			_, err := l.Lock(ctx, "busy")
+			assert.ErrorIs(t, err, redlock.ErrClosed)
+		})
+		waiting.Go(func() {
+			for {
+				lock, err := l.TryLock(ctx, "loop")
+				if err != nil {
+					assert.ErrorIs(t, err, redlock.ErrClosed)
+					return
+				}
+				time.Sleep(time.Millisecond)
+				if err := lock.Unlock(ctx); err != nil {
+					assert.ErrorIs(t, err, redlock.ErrClosed)
+				}
+			}
+		})
+		time.Sleep(time.Second)
+		require.NoError(t, l.Close())
+		require.NoError(t, l.Close())
+		waiting.Wait()
+		settle()
+		assert.Equal(t, 5, c.keys(), "the other locker's")
+		for _, lock := range locks {
+			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+			require.ErrorIs(t, lock.Extend(ctx, time.Second), redlock.ErrClosed)
+			require.ErrorIs(t, lock.Verify(ctx), redlock.ErrClosed)
+			require.NoError(t, lock.Unlock(ctx), "Close has done it")
+		}
+		_, err = l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		_, err = l.Lock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		require.ErrorIs(t, l.Ready(ctx), redlock.ErrClosed)
+		for _, server := range c.servers {
+			assert.Equal(t, 1, server.Connections(), "the other locker's")
+		}
+	})
+}
+
+func TestCloseIsBoundedWhenNodesAreMute(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		_, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		for _, server := range c.servers {
+			server.Stop()
+		}
+		took := elapsed(func() { require.ErrorIs(t, l.Close(), redlock.ErrUndelivered) })
+		assert.LessOrEqual(t, took, 2*time.Second)
+		for _, server := range c.servers {
+			server.Continue()
+		}
+	})
+}
+
+func TestCloseReleasesMoreThanTheNodesCanQueue(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l := c.renewing(redlock.WithTTL(time.Minute))
+		for i := range 33_500 {
+			_, err := l.TryLock(ctx, strconv.Itoa(i))
+			require.NoError(t, err)
+		}
+		require.NoError(t, l.Close())
+		settle()
+		assert.Zero(t, c.keys())
+	})
+}
 
 func TestCloseUndoesLocksThatWereLostAtOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {

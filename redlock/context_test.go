@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -142,5 +143,28 @@ func TestContextsOfParentsThatEndApartEndApart(t *testing.T) {
 		<-b.Done()
 		<-d.Done()
 		require.ErrorIs(t, context.Cause(d), redlock.ErrReleased)
+	})
+}
+
+func TestContextsThatEndedAreForgotten(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		lock, err := c.renewing().TryLock(ctx, "a")
+		require.NoError(t, err)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for range 20_000 {
+			parent, cancel := context.WithCancel(ctx)
+			work := lock.Context(parent)
+			cancel()
+			<-work.Done()
+			synctest.Wait()
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		assert.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(2<<20))
+		work := lock.Context(ctx)
+		require.NoError(t, lock.Unlock(ctx))
+		<-work.Done()
 	})
 }

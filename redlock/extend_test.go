@@ -1,7 +1,9 @@
 package redlock_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -9,6 +11,106 @@ import (
 
 	"github.com/redquorum/redquorum/redlock"
 )
+
+func TestExtendCountsFromItsOwnStart(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithDrift(0.01, 2*time.Millisecond))
+		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Second))
+		require.NoError(t, err)
+		began := time.Now()
+		for range 20 {
+			time.Sleep(900 * time.Millisecond)
+			began = time.Now()
+			require.NoError(t, lock.Extend(ctx, time.Second))
+		}
+		<-lock.Done()
+		assert.Equal(t, time.Second-12*time.Millisecond, time.Since(began))
+	})
+}
+
+func TestShorterTTLShortensTheValidityWhateverBecomesOfTheRound(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Minute))
+		require.NoError(t, err)
+		began := time.Now()
+		for _, server := range c.servers {
+			server.MuteReplies(true) // the nodes take the new TTL, and we are not told
+		}
+		require.ErrorIs(t, lock.Extend(ctx, 2*time.Second), redlock.ErrNoQuorum)
+		require.NoError(t, lock.Err())
+		<-lock.Done()
+		assert.Less(t, time.Since(began), 2*time.Second, "not after the nodes forget it")
+	})
+}
+
+func TestExtensionWithoutAnswersNeitherRenewsNorLoses(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
+		require.NoError(t, err)
+		for _, server := range c.servers[:3] {
+			server.Stop()
+		}
+		left := lock.Remaining()
+		took := elapsed(func() { require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum) })
+		require.NoError(t, lock.Err())
+		assert.Equal(t, left-took, lock.Remaining())
+		time.Sleep(time.Second)
+		for _, server := range c.servers[:3] {
+			server.Continue()
+		}
+		require.NoError(t, lock.Extend(ctx, 10*time.Second))
+
+		bounded, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		for _, server := range c.servers[:3] {
+			server.Stop()
+		}
+		err = lock.Extend(bounded, 10*time.Second)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, lock.Verify(bounded), context.DeadlineExceeded)
+		require.ErrorIs(t, lock.Extend(bounded, 10*time.Second), context.DeadlineExceeded)
+		require.NoError(t, lock.Err())
+	})
+}
+
+func TestExpiredLockIsNeverBroughtBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithNodeTimeout(time.Second))
+		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Second))
+		require.NoError(t, err)
+		time.Sleep(lock.Remaining() - time.Millisecond)
+		for _, server := range c.servers { // granted in time at the nodes, told too late
+			server.Delay(nil, func() time.Duration { return 2 * time.Millisecond })
+		}
+		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrLost)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Zero(t, c.keys(), "the TTL that the nodes gave to a lock that was lost is taken back")
+	})
+}
+
+func TestHealedNodeVotesFromTheNextRoundOn(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithQuarantine(redlock.QuarantineOff))
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		settle()
+		c.servers[0].Restart(false)
+		time.Sleep(time.Second)
+		assert.Equal(t, "", c.holders("a")[0])
+		c.servers[1].Stop()
+		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum, "one vote, and one that does not count yet")
+		assert.Equal(t, lock.Value(), c.holders("a")[0])
+		require.NoError(t, lock.Extend(ctx, 10*time.Second))
+		require.NoError(t, lock.Unlock(ctx))
+		c.servers[1].Continue()
+		settle()
+		assert.Zero(t, c.keys())
+	})
+}
 
 // The nodes may not have got the longer TTL: renewal must come before the validity that there is
 // ends.

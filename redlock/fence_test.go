@@ -211,24 +211,3 @@ func TestFencingAndAGivenValueDoNotGoTogether(t *testing.T) {
 		assert.Zero(t, c.keys())
 	})
 }
-
-func TestInspectShowsFencesAndWaiters(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		a, b := c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())
-		lock, err := a.TryLock(ctx, "a")
-		require.NoError(t, err)
-		settle() // at all nodes, not just a quorum
-		next := acquiring(t, b, "a")
-		time.Sleep(20 * time.Millisecond)
-		status, err := a.Inspect(ctx, "a")
-		require.NoError(t, err)
-		waiting := 0
-		for _, node := range status.Nodes {
-			assert.Equal(t, lock.Fence(), node.Fence)
-			waiting += node.Waiting
-		}
-		assert.Equal(t, 1, waiting, "at the pilot")
-		require.NoError(t, lock.Unlock(ctx))
-		require.NoError(t, (<-next).Unlock(ctx))
-	})
-}

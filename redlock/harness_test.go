@@ -146,3 +146,18 @@ func ofHandshake(args []string) bool {
 	}
 	return false
 }
+
+// elapsed returns how long f takes, in virtual time.
+func elapsed(f func()) time.Duration {
+	began := time.Now()
+	f()
+	return time.Since(began)
+}
+
+func uniq(values []string) []string {
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+// endsOnly takes errors of which every one is right, as long as the call returns.
+func endsOnly(error) {}

@@ -130,3 +130,24 @@ func TestCallsRefuseBadArgumentsAndSendNothing(t *testing.T) {
 		require.NoError(t, longest.Unlock(ctx))
 	})
 }
+
+func TestSetsAreChecked(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		for _, names := range [][]string{nil, {""}, {"a", "b", "a"}, make([]string, 257)} {
+			_, err := l.TryLockAll(ctx, names)
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+			_, err = l.LockAll(ctx, names)
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+		}
+		var none context.Context
+		for _, err := range []error{l.Do(ctx, "a", nil), l.UnlockAll(none), l.ForceUnlock(ctx, "")} {
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+		}
+		_, err := l.Adopt(ctx, "a", "")
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		_, err = l.Inspect(ctx, "")
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		assert.Zero(t, c.keys())
+	})
+}

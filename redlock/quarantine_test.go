@@ -109,22 +109,6 @@ func TestFirstContactWithYoungServers(t *testing.T) {
 	}
 }
 
-func TestDurableServerForgetsNothing(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.grown().durable()
-		l := c.locker(redlock.WithQuarantine(redlock.QuarantineStrict))
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		settle()
-		for _, server := range c.servers {
-			server.Restart(true)
-		}
-		time.Sleep(time.Second)
-		require.NoError(t, lock.Verify(ctx))
-		require.NoError(t, lock.Extend(ctx, 10*time.Second))
-	})
-}
-
 func TestHolderIsToldWhenAMajorityRestarted(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.grown()
@@ -201,30 +185,5 @@ func TestUnidentifiedServersVoteAndAreMarked(t *testing.T) {
 		_, err := l.TryLock(ctx, "a")
 		require.NoError(t, err)
 		assert.True(t, l.Stats().Nodes[0].Unidentified)
-	})
-}
-
-// A lock that is held is not called free because one of its nodes has forgotten it.
-func TestInspectDoesNotCountWhatAQuarantinedNodeTells(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.grown()
-		l := c.locker(redlock.WithTTL(30 * time.Second))
-		c.servers[2].RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		settle()
-		c.servers[2].RefuseWith("")
-		c.servers[1].Kill()
-		c.servers[1].Restart(false)
-		time.Sleep(time.Second)
-		require.NoError(t, lock.Err())
-		for name, locker := range map[string]*redlock.Locker{"knew it before": l, "meets it now": c.locker()} {
-			status, err := locker.Inspect(ctx, "a")
-			require.NoError(t, err, name)
-			assert.False(t, status.Free, name)
-			assert.Empty(t, status.Value, name)
-			assert.Equal(t, lock.Value(), status.Nodes[0].Value)
-		}
-		require.NoError(t, lock.Err())
 	})
 }

@@ -1,0 +1,162 @@
+package redlock_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// Two masters restart one after the other, within MaxTTL, and a holder was cut off from one of
+// them.
+func TestRollingRestartsDoNotMakeACluster(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.grown()
+		a := c.locker()
+		c.servers[0].Restart(false)
+		time.Sleep(30 * time.Second)
+		c.servers[0].Mute(true)
+		lock, err := a.TryLock(ctx, "a", redlock.WithTTL(30*time.Second))
+		require.NoError(t, err)
+		c.servers[0].Mute(false)
+		time.Sleep(3 * time.Second)
+		c.servers[2].Restart(false)
+		time.Sleep(2 * time.Second)
+		c.refused(lock, c.locker())
+		require.NoError(t, lock.Err())
+	})
+}
+
+// One look at each node proves nothing: a client may have seen some of them before somebody else
+// made them active.
+func TestAnOldViewDoesNotMakeAForgetfulMasterActive(t *testing.T) {
+	for range 10 { // which node the client asks first is left to chance
+		inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+			c.servers[2].Kill()
+			c.locker()
+			time.Sleep(10 * time.Second) // it looks at n0 and n1 every second by now, and dials n2 more often
+			for i := range 2 {           // the others had n2 with them
+				text, _, _ := c.servers[i].Get(pipeline.MemoryKey)
+				fields := strings.Fields(text)
+				require.Equal(t, "new", fields[0])
+				c.do(i, "SET", pipeline.MemoryKey, "active "+strings.Join(fields[3:], " "))
+			}
+			c.servers[2].Restart(false) // and now it has forgotten what they gave it
+			time.Sleep(5 * time.Second)
+			text, _, _ := c.servers[2].Get(pipeline.MemoryKey)
+			assert.Regexp(t, "^new until ", text)
+		})
+	}
+}
+
+func TestANewClusterIsMetByManyAtOnce(t *testing.T) {
+	inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
+		for i, server := range c.servers {
+			delay := time.Duration(i*5) * time.Millisecond
+			server.Delay(func() time.Duration { return delay }, nil)
+		}
+		var lockers []*redlock.Locker
+		for range 10 {
+			lockers = append(lockers, c.connecting())
+		}
+		var all sync.WaitGroup
+		for i, l := range lockers {
+			all.Go(func() {
+				lock, err := l.TryLock(ctx, fmt.Sprint("name", i))
+				if assert.NoError(t, err) {
+					assert.NoError(t, lock.Unlock(ctx))
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestANewClusterWaitsForItsLastMaster(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.servers[2].Kill()
+		l := c.locker()
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, err, pool.ErrQuarantined)
+		assert.ErrorContains(t, err, "a new master votes then, or at once when redis://node2:6379 is there too, or after `redlock init`")
+		assert.InDelta(t, 60, l.Stats().Nodes[0].QuarantinedFor.Seconds(), 1)
+		time.Sleep(2 * time.Second)
+		c.servers[2].Restart(false)
+		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
+		require.NoError(t, err)
+		assert.LessOrEqual(t, took, 600*time.Millisecond, "as soon as it is connected")
+		assert.Zero(t, l.Stats().Nodes[0].QuarantinedFor)
+	})
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.servers[2].Kill()
+		l := c.locker(redlock.WithMaxTTL(maxTTL))
+		var err error
+		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
+		require.NoError(t, err, "it never comes")
+		assert.InDelta(t, maxTTL.Seconds(), took.Seconds(), 0.5)
+	})
+}
+
+func TestStrictTakesNoClusterForANewOne(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(strict, redlock.WithMaxTTL(maxTTL))
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, pool.ErrQuarantined)
+		assert.ErrorContains(t, err, "a new master votes then, or at once after `redlock init`")
+		var lock *redlock.Lock
+		took := elapsed(func() { lock, err = l.Lock(ctx, "a") })
+		require.NoError(t, err)
+		assert.InDelta(t, maxTTL.Seconds(), took.Seconds(), 0.5)
+		require.NoError(t, lock.Unlock(ctx))
+		_, err = c.locker(strict, redlock.WithMaxTTL(maxTTL)).TryLock(ctx, "a")
+		require.NoError(t, err, "who comes later finds masters that vote")
+	})
+}
+
+// A server that has been up for long and has no marker may have been flushed: those who knew it get
+// time to say so.
+func TestOldMastersWithoutAMarkerVoteASecondLater(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.grown()
+		l := c.locker()
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, pool.ErrQuarantined)
+		assert.ErrorContains(t, err, "in a moment if nobody knew it before")
+		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
+		require.NoError(t, err)
+		assert.InDelta(t, 1, took.Seconds(), 0.3)
+	})
+}
+
+// One of the masters of a new cluster dies between the two looks: the others vote when their time
+// has come.
+func TestANewClusterThatLosesAMasterAtTheSecondLookVotesInTime(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		asked := 0
+		c.servers[2].Delay(func() time.Duration { return time.Millisecond }, nil)
+		c.servers[2].ReplyRaw(func(cmd []string) []byte {
+			if cmd[0] == "EVALSHA" && slices.Contains(cmd, pipeline.MemoryKey) {
+				if asked++; asked >= 2 { // the second look, and whatever comes after it
+					return []byte("!")
+				}
+			}
+			return nil
+		})
+		l := c.locker(redlock.WithMaxTTL(maxTTL))
+		time.Sleep(20 * time.Millisecond)
+		c.servers[2].Kill()
+		time.Sleep(2 * maxTTL)
+		_, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+	})
+}

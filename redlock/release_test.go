@@ -1,0 +1,221 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+func TestUnlockDoesNotEndWithItsContext(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		for _, server := range c.servers {
+			server.Delay(func() time.Duration { return 50 * time.Millisecond }, nil)
+		}
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		require.NoError(t, lock.Unlock(cancelled))
+		settle()
+		assert.Zero(t, c.keys())
+	})
+}
+
+func TestUnlockGoesToEveryNode(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithTTL(time.Minute))
+		c.servers[0].Stop() // grants when it goes on
+		c.servers[1].Kill() // grants nothing
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(ctx))
+		time.Sleep(10 * time.Second)
+		c.servers[0].Continue()
+		c.servers[1].Restart(true)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Zero(t, c.keys())
+	})
+}
+
+func TestUnlockIsDeliveredToANodeThatWasAwayForIt(t *testing.T) {
+	for name, away := range map[string]struct{ leave, back func(*fakenode.Node) }{
+		"killed, data kept": {(*fakenode.Node).Kill, func(n *fakenode.Node) { n.Restart(true) }},
+		"stopped":           {(*fakenode.Node).Stop, (*fakenode.Node).Continue},
+		"muted":             {func(n *fakenode.Node) { n.Mute(true) }, func(n *fakenode.Node) { n.Mute(false) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				l := c.locker(redlock.WithTTL(time.Minute))
+				lock, err := l.TryLock(ctx, "a")
+				require.NoError(t, err)
+				settle()
+				away.leave(c.servers[2])
+				away.leave(c.servers[3])
+				require.NoError(t, lock.Unlock(ctx))
+				time.Sleep(20 * time.Second)
+				away.back(c.servers[2])
+				away.back(c.servers[3])
+				time.Sleep(1500 * time.Millisecond) // a dial that hangs, and the pause behind it
+				synctest.Wait()
+				assert.Zero(t, c.keys())
+			})
+		})
+	}
+}
+
+func TestUnlockWithoutAQuorumSaysSo(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		c.servers[0].Stop()
+		c.servers[1].Stop()
+		var unlockErr error
+		took := elapsed(func() { unlockErr = lock.Unlock(ctx) })
+		require.ErrorIs(t, unlockErr, redlock.ErrNoQuorum)
+		assert.NotErrorIs(t, unlockErr, redlock.ErrLost)
+		assert.Equal(t, 500*time.Millisecond, took)
+		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+	})
+}
+
+func TestUnlockOfALostLockTouchesNobodyElsesKey(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		first, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Second))
+		require.NoError(t, err)
+		time.Sleep(time.Second + time.Millisecond) // Redis expires a key when its time is over, in whole milliseconds
+		second, err := c.locker().TryLock(ctx, "a")
+		require.NoError(t, err)
+		require.ErrorIs(t, first.Extend(ctx, time.Second), redlock.ErrLost)
+		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
+		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
+		require.ErrorIs(t, first.Err(), redlock.ErrLost)
+		settle()
+		require.NoError(t, second.Verify(ctx))
+		assert.Equal(t, []string{second.Value()}, uniq(c.holders("a")))
+	})
+}
+
+func TestUnlockAllTellsWhatItCouldNotRelease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.renewing()
+		for i := range 100 {
+			_, err := l.TryLock(ctx, fmt.Sprint(i))
+			require.NoError(t, err)
+		}
+		require.NoError(t, l.UnlockAll(ctx))
+		settle()
+		assert.Zero(t, c.keys())
+		assert.Zero(t, l.Stats().Held)
+		_, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		c.servers[0].Kill()
+		c.servers[1].Kill()
+		require.ErrorIs(t, l.UnlockAll(ctx), redlock.ErrNoQuorum)
+	})
+}
+
+// A value that is the caller's is the same at every attempt: the release of one must not hit the next.
+func TestReleaseOfAnAttemptDoesNotHitTheNextWithTheSameValue(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.locker(redlock.WithNodeTimeout(50*time.Millisecond)), c.locker(redlock.WithNodeTimeout(50*time.Millisecond))
+		for _, s := range c.servers {
+			s.RefuseWith("NOPERM this user has no permissions to run the 'script|load' command", "SCRIPT")
+			s.RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
+			s.Delay(func() time.Duration { return 10 * time.Millisecond }, func() time.Duration { return 10 * time.Millisecond })
+		}
+		time.AfterFunc(15*time.Millisecond, func() {
+			for _, s := range c.servers {
+				s.RefuseWith("", "SET")
+			}
+		})
+		held, err := a.Lock(ctx, "x", redlock.WithValue("handed over"), redlock.WithRetry(10*time.Millisecond, 10*time.Millisecond))
+		require.NoError(t, err)
+		time.Sleep(100 * time.Millisecond)
+		require.NoError(t, held.Err())
+		_, err = b.TryLock(ctx, "x")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+	})
+}
+
+// A node that was stopped runs the SET when it goes on, for a lock that has ended meanwhile and that nobody unlocks.
+func TestLostLockDoesNotComeUpOnANodeThatWasStopped(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithTTL(30 * time.Second))
+		c.servers[0].Stop()
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		<-lock.Done()
+		time.Sleep(time.Second)
+		c.servers[0].Continue()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Zero(t, c.keys())
+	})
+}
+
+// A node that was away for the SET gets the key by an extension, and its connection breaks before the release behind it.
+func TestReleaseBehindAnExtensionIsKeptForTheNodeThatItHeals(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.servers[0].Kill()
+		l := c.locker(redlock.WithTTL(time.Minute))
+		time.Sleep(time.Second)
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		c.servers[0].Restart(true)
+		time.Sleep(time.Second)
+		for _, server := range c.servers {
+			server.Delay(func() time.Duration { return 50 * time.Millisecond }, nil)
+		}
+		c.servers[0].CutAfterWrite(2) // the script is loaded, run, and its reply lost with all behind it
+		var extending sync.WaitGroup
+		extending.Go(func() { endsOnly(lock.Extend(ctx, time.Minute)) })
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, lock.Unlock(ctx))
+		extending.Wait()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.Zero(t, c.keys())
+	})
+}
+
+// A server that answers a script with an error may have run a part of it.
+func TestAReleaseIsKeptForANodeWhoseScriptFailedMidway(t *testing.T) {
+	for words, kept := range map[string]bool{
+		"ERR user_script:12: something went wrong":                      true,
+		"NOPERM this user has no permissions to access one of the keys": true,
+		"OOM command not allowed when used memory > 'maxmemory'.":       false,
+	} {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			l := c.locker(redlock.WithFencing(), redlock.WithTTL(time.Minute))
+			c.know(l)
+			c.servers[0].RefuseWith(words, "EVALSHA")
+			for _, later := range c.servers[1:] { // what is refused after the lock was won is not looked at
+				later.Delay(func() time.Duration { return time.Millisecond }, nil)
+			}
+			lock, err := l.TryLock(ctx, "a")
+			require.NoError(t, err)
+			settle()
+			c.servers[0].RefuseWith("", "EVALSHA")
+			c.do(0, "SET", "a", lock.Value(), "PX", 60000) // as far as it came
+			c.servers[0].Kill()
+			require.NoError(t, lock.Unlock(ctx))
+			time.Sleep(5 * time.Second)
+			c.servers[0].Restart(true)
+			time.Sleep(5 * time.Second)
+			assert.Equal(t, kept, c.holders("a")[0] == "", words)
+		})
+	}
+}
