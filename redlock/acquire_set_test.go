@@ -15,7 +15,7 @@ func TestSetsThatOverlapExcludeEachOther(t *testing.T) {
 		l, other := c.renewing(redlock.WithTTL(time.Second)), c.renewing()
 		ab, err := l.TryLockAll(ctx, []string{"a", "b"})
 		require.NoError(t, err)
-		settle() // the votes behind the quorum's
+		settle() // wait for the votes after the quorum
 		assert.Equal(t, []string{"a", "b"}, ab.Names())
 		assert.Equal(t, "a", ab.Name())
 		for _, names := range [][]string{{"b", "c"}, {"c", "b"}, {"a"}, {"c", "d", "a"}} {
@@ -30,7 +30,7 @@ func TestSetsThatOverlapExcludeEachOther(t *testing.T) {
 		require.NoError(t, ab.Err(), "a set is renewed")
 		require.NoError(t, ab.Verify(ctx))
 		require.NoError(t, ab.Extend(ctx, 2*time.Second))
-		settle() // the votes behind the quorum's
+		settle() // wait for the votes after the quorum
 		c.do(0, "DEL", "b")
 		c.do(1, "DEL", "b")
 		c.do(2, "DEL", "b")

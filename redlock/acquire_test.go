@@ -15,14 +15,14 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-func TestTheWireFormatIsTheCommonOne(t *testing.T) {
+func TestTheWireFormatMatchesOtherLibraries(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithKeyPrefix("app:"))
 		lock, err := l.TryLock(ctx, "orders/42", redlock.WithTTL(3500*time.Millisecond+time.Microsecond))
 		require.NoError(t, err)
 		require.NoError(t, lock.Unlock(ctx))
 		settle()
-		assert.GreaterOrEqual(t, len(lock.Value()), 26, "128 bits of base32")
+		assert.GreaterOrEqual(t, len(lock.Value()), 26, "128 bits in base32")
 		for _, server := range c.servers {
 			var got [][]string
 			for _, command := range server.Commands() {
@@ -98,7 +98,7 @@ func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
 	}
 }
 
-func TestAMajorityThatIsAwayIsNoQuorumWithinTheNodeTimeout(t *testing.T) {
+func TestALockFailsWithinTheNodeTimeoutWhenAMajorityIsAway(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithNodeTimeout(150 * time.Millisecond))
 		c.servers[0].Kill()
@@ -125,15 +125,15 @@ func TestAMajorityThatIsAwayIsNoQuorumWithinTheNodeTimeout(t *testing.T) {
 			assert.ErrorContains(t, err, words)
 		}
 		settle()
-		assert.Zero(t, c.keys(), "the grants of the others are undone")
+		assert.Zero(t, c.keys(), "the other nodes' grants are undone")
 		c.servers[1].Continue()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.Zero(t, c.keys(), "and so is the late one")
+		assert.Zero(t, c.keys(), "the late grant is undone too")
 	})
 }
 
-func TestTakenIsSaidWithTheThirdRefusal(t *testing.T) {
+func TestTheThirdRefusalOfFiveMeansTaken(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		holder, l := c.locker(), c.locker()
 		c.servers[3].Stop()
@@ -145,7 +145,7 @@ func TestTakenIsSaidWithTheThirdRefusal(t *testing.T) {
 		took := elapsed(func() { _, taken = l.TryLock(ctx, "a") })
 		require.ErrorIs(t, taken, redlock.ErrTaken)
 		assert.NotErrorIs(t, taken, redlock.ErrNoQuorum)
-		assert.Zero(t, took, "the two that are stopped are not waited for")
+		assert.Zero(t, took, "no wait for the two stopped nodes")
 		var quorum *redlock.QuorumError
 		require.ErrorAs(t, taken, &quorum)
 		assert.Equal(t, 3, quorum.Refused)
@@ -155,7 +155,7 @@ func TestTakenIsSaidWithTheThirdRefusal(t *testing.T) {
 		c.servers[3].Continue()
 		c.servers[4].Continue()
 		settle()
-		assert.NotContains(t, c.holders("a"), "", "the holder's late grants count as held")
+		assert.NotContains(t, c.holders("a"), "", "the holder's late grants count too")
 		assert.Len(t, uniq(c.holders("a")), 1)
 	})
 }
@@ -172,7 +172,7 @@ func TestNodeErrorsAreNeverRefusals(t *testing.T) {
 				c.servers[i].RefuseWith(words, "SET", "EVALSHA", "EVAL")
 			}
 			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err, "the others decide")
+			require.NoError(t, err, "the other nodes decide")
 			require.NoError(t, lock.Unlock(ctx))
 			c.servers[2].RefuseWith(words, "SET", "EVALSHA", "EVAL")
 			_, err = l.TryLock(ctx, "a")
@@ -217,7 +217,7 @@ func TestALostAttemptLeavesNothingBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
 				l := c.locker(redlock.WithTTL(time.Minute))
-				c.servers[0].Kill() // no quorum, so that all others must be undone
+				c.servers[0].Kill() // no quorum, so every grant must be undone
 				c.servers[1].Kill()
 				c.servers[2].Kill()
 				synctest.Wait()
@@ -252,7 +252,7 @@ func TestALostAttemptLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestSingleInstanceAndEvenNumbers(t *testing.T) {
+func TestALockNeedsAMajorityOfAnyNumberOfNodes(t *testing.T) {
 	for nodes, may := range map[int]int{1: 0, 2: 0, 3: 1, 4: 1, 6: 2, 7: 3} {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
 			l := c.locker()

@@ -29,7 +29,7 @@ func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 		for i := range 2 {
 			_, left, ok := c.servers[i].Get("a")
-			assert.True(t, ok && left > 0, "every node that granted still keeps it")
+			assert.True(t, ok && left > 0, "every node that granted it still has it")
 		}
 	})
 }
@@ -40,7 +40,8 @@ func TestARoundLongerThanTheTTLHasNoValidity(t *testing.T) {
 		for _, server := range c.servers {
 			server.Delay(nil, func() time.Duration { return 10 * time.Millisecond })
 		}
-		time.AfterFunc(5*time.Millisecond, func() { c.clock.Suspend(11 * time.Second) }) // between the SETs and their answers
+		// Between the SETs and their replies.
+		time.AfterFunc(5*time.Millisecond, func() { c.clock.Suspend(11 * time.Second) })
 		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
 		require.ErrorIs(t, err, redlock.ErrNoValidity)
 		time.Sleep(3 * time.Second)
@@ -59,7 +60,7 @@ func TestARoundLongerThanTheTTLHasNoValidity(t *testing.T) {
 		assert.Zero(t, c.keys())
 
 		_, err = l.TryLock(ctx, "a", redlock.WithTTL(time.Second), redlock.WithMinValidity(time.Second-12*time.Millisecond-9*time.Millisecond))
-		require.ErrorIs(t, err, redlock.ErrNoValidity, "what is left must be more than the minimum")
+		require.ErrorIs(t, err, redlock.ErrNoValidity, "the remaining validity must exceed the minimum")
 		time.Sleep(20 * time.Millisecond)
 		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Second), redlock.WithMinValidity(time.Second-12*time.Millisecond-9*time.Millisecond-1))
 		require.NoError(t, err)

@@ -30,11 +30,11 @@ func TestLockWaitsForTheHolder(t *testing.T) {
 				attempts++
 			}
 		}
-		assert.Less(t, attempts, 160, "a poll each 20 ms at most, once it has backed off")
+		assert.Less(t, attempts, 160, "at most one poll every 20 ms after the backoff")
 	})
 }
 
-func TestAnEndedWaitTellsBothTruths(t *testing.T) {
+func TestAWaitThatEndsReportsTheRefusalAndTheContext(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.locker()
 		_, err := l.Lock(ctx, "a")
@@ -55,7 +55,7 @@ func TestAnEndedWaitTellsBothTruths(t *testing.T) {
 		require.ErrorIs(t, err, why)
 
 		_, err = l.Lock(caused, "a")
-		require.ErrorIs(t, err, context.Canceled, "an ended context sends nothing")
+		require.ErrorIs(t, err, context.Canceled, "with an ended context nothing is sent")
 		_, err = l.TryLock(caused, "a")
 		require.ErrorIs(t, err, context.Canceled)
 		assert.NotErrorIs(t, err, redlock.ErrInvalid)

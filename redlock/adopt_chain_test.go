@@ -12,8 +12,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// The second adopter knows the value by Inspect, or by WithValue; it gives up before the first
-// does, or after it.
+// The second adopter knows the value from Inspect or WithValue. It gives up before or after the
+// first one.
 func TestAnAdoptionOfAnAdoptionThatFailsLeavesTheOldHolderItsLock(t *testing.T) {
 	for k := range endTimings {
 		for _, patience := range []time.Duration{time.Microsecond, 2 * time.Millisecond} {
@@ -35,7 +35,8 @@ func checkAdoptionOfAdoption(t *testing.T, c *cluster, after, patience time.Dura
 	time.Sleep(100 * time.Millisecond)
 	over := make(chan error, 1)
 	go func() {
-		tooLate := redlock.WithMinValidity(9897500 * time.Microsecond) // a round takes a millisecond
+		// A round takes a millisecond.
+		tooLate := redlock.WithMinValidity(9897500 * time.Microsecond)
 		_, err := first.Adopt(ctx, "a", old.Value(), redlock.WithValue("first"), tooLate)
 		over <- err
 	}()
@@ -43,7 +44,7 @@ func checkAdoptionOfAdoption(t *testing.T, c *cluster, after, patience time.Dura
 	few, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if releases {
-		go func() { _ = old.Unlock(ctx) }() //nolint:errcheck // an adoption may have taken it
+		go func() { _ = old.Unlock(ctx) }() //nolint:errcheck // it may be adopted
 	}
 	adopted, err := second.Adopt(few, "a", "first")
 	failed := <-over
@@ -81,7 +82,7 @@ func TestALockThatIsGivenBackLivesAsLongAsItWouldHave(t *testing.T) {
 	})
 }
 
-func TestOfTwoAdoptersThatAreCutShortOneStandsOrTheOldHolderHasItsLock(t *testing.T) {
+func TestOneOfTwoAdoptersThatAreCutShortStandsOrTheOldHolderHasItsLock(t *testing.T) {
 	for k := range endTimings {
 		for _, apart := range []time.Duration{0, 300 * time.Microsecond, 700 * time.Microsecond} {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
@@ -96,12 +97,12 @@ func TestOfTwoAdoptersThatAreCutShortOneStandsOrTheOldHolderHasItsLock(t *testin
 				over := make(chan struct{})
 				go func() {
 					defer close(over)
-					one, _ = first.Adopt(few, "a", old.Value()) //nolint:errcheck // nil then
+					one, _ = first.Adopt(few, "a", old.Value()) //nolint:errcheck // nil on error
 				}()
 				time.Sleep(apart)
 				later, cancelLater := context.WithTimeout(ctx, time.Duration(endTimings-k)*endStep)
 				defer cancelLater()
-				two, _ := second.Adopt(later, "a", old.Value()) //nolint:errcheck // nil then
+				two, _ := second.Adopt(later, "a", old.Value()) //nolint:errcheck // nil on error
 				<-over
 				time.Sleep(time.Second)
 				holders := 0

@@ -13,7 +13,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// delayed makes each server slower than the one before it, by whole steps of the timings below.
+// delayed makes each server slower than the one before it, by about one step of the timings
+// below.
 func (c *cluster) delayed() {
 	for i, s := range c.servers {
 		d := time.Duration(300+100*i) * time.Microsecond
@@ -21,7 +22,7 @@ func (c *cluster) delayed() {
 	}
 }
 
-// notes returns the notes of adoptions on all nodes.
+// notes returns the adoption notes on all nodes.
 func (c *cluster) notes() (notes []string) {
 	for _, s := range c.servers {
 		for _, key := range s.Keys() {
@@ -35,19 +36,20 @@ func (c *cluster) notes() (notes []string) {
 
 const (
 	endTimings = 30
-	endStep    = 110 * time.Microsecond // between two of them; all are longer than two rounds to all nodes
+	// endStep is the time between two timings. The longest exceeds two rounds to all nodes.
+	endStep = 110 * time.Microsecond
 )
 
-// ending is a way in which an adoption ends before it stands.
+// ending is a way for an adoption to end before it stands.
 type ending struct {
 	name string
-	// cut happens some time after Adopt was called.
+	// cut runs k steps after Adopt was called.
 	cut func(c *cluster, k int, adopter *redlock.Locker, old *redlock.Lock, cancel func())
-	// before happens just before.
+	// before runs just before Adopt is called.
 	before func(c *cluster, k int)
-	after  func(c *cluster) // when Adopt has returned
+	after  func(c *cluster) // runs once Adopt has returned
 	opts   []redlock.LockOption
-	ends   bool // the old holder may end by it
+	ends   bool // the old holder may lose its lock
 }
 
 var endings = []ending{
@@ -118,17 +120,17 @@ var endings = []ending{
 		},
 	},
 	{name: "the old holder releases", ends: true, cut: func(_ *cluster, _ int, _ *redlock.Locker, old *redlock.Lock, cancel func()) {
-		go func() { _ = old.Unlock(ctx) }() //nolint:errcheck // the adoption may have taken it
+		go func() { _ = old.Unlock(ctx) }() //nolint:errcheck // it may be adopted
 		cancel()
 	}},
 	{name: "the old holder extends", ends: true, cut: func(_ *cluster, _ int, _ *redlock.Locker, old *redlock.Lock, cancel func()) {
-		go func() { _ = old.Extend(ctx, 10*time.Second) }() //nolint:errcheck // the adoption may have taken it
+		go func() { _ = old.Extend(ctx, 10*time.Second) }() //nolint:errcheck // it may be adopted
 		cancel()
 	}},
 }
 
-// S24 (docs/safety.md): however an adoption ends, and whenever, it stands or the old holder has its
-// lock.
+// S24 (docs/safety.md): whenever and however an adoption ends, it stands or the old holder keeps
+// its lock.
 func TestAnAdoptionStandsOrTheOldHolderHasItsLock(t *testing.T) {
 	for _, e := range endings {
 		t.Run(e.name, func(t *testing.T) {
@@ -170,7 +172,7 @@ func (e *ending) check(t *testing.T, c *cluster, k int) {
 	holds := old.Verify(ctx)
 	switch {
 	case failed == nil:
-		require.Error(t, holds, "%s: the old holder is told by its next round", at)
+		require.Error(t, holds, "%s: the next round tells the old holder", at)
 	case !e.ends:
 		require.NoError(t, holds, "%s: the old holder keeps its lock: %v, %v", at, failed, c.holders("a"))
 	}
@@ -194,7 +196,8 @@ func TestAnAdoptionThatCannotBeUndoneLeavesTheLockToNobodyUntilItsTTLEnds(t *tes
 		old, err := holder.TryLock(ctx, "a")
 		require.NoError(t, err)
 		time.Sleep(100 * time.Millisecond)
-		few, cancel := context.WithTimeout(ctx, 600*time.Microsecond) // the values are swapped, and no answer is in
+		// The values are swapped, but no reply is in.
+		few, cancel := context.WithTimeout(ctx, 600*time.Microsecond)
 		defer cancel()
 		time.AfterFunc(550*time.Microsecond, func() {
 			for _, s := range c.servers {

@@ -11,10 +11,9 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Renewal goes on while others adopt: it finds the value of the adopter, and heals keys that are
-// absent.
+// Renewal goes on while others adopt: it finds the adopter's value and restores missing keys.
 func TestAnAdoptionBesideRenewalStandsOrTheOldHolderHasItsLock(t *testing.T) {
-	var renewal time.Duration // from the lock until the answers to its first renewal
+	var renewal time.Duration // from the lock until the replies to its first renewal
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		renewed := make(chan struct{}, 100)
 		old, _ := c.heldBesideAnother(t, redlock.WithHooks(redlock.Hooks{Renewed: func(*redlock.Lock) { renewed <- struct{}{} }}))
@@ -44,7 +43,7 @@ func TestAnAdoptionBesideRenewalStandsOrTheOldHolderHasItsLock(t *testing.T) {
 					require.Error(t, failed, "two holders")
 					require.NoError(t, lock.Unlock(ctx))
 				}
-				require.NoError(t, other.Err(), "it is renewed with the one that is adopted")
+				require.NoError(t, other.Err(), "it is renewed together with the adopted lock")
 				switch {
 				case failed == nil:
 					stood++
@@ -52,7 +51,7 @@ func TestAnAdoptionBesideRenewalStandsOrTheOldHolderHasItsLock(t *testing.T) {
 					require.NoError(t, adopted.Err())
 				case old.Err() == nil:
 					kept++
-				default: // it asked while a majority was swapped
+				default: // the old holder asked while a majority was swapped
 					lost++
 					require.Equal(t, make([]string, 5), c.holders("a"))
 				}
@@ -68,8 +67,7 @@ func TestAnAdoptionBesideRenewalStandsOrTheOldHolderHasItsLock(t *testing.T) {
 
 const renewedTTL = 3 * time.Second
 
-// heldBesideAnother returns a lock that is renewed together with another one, on servers that are
-// delayed.
+// heldBesideAnother returns a lock that is renewed together with another one, on delayed servers.
 func (c *cluster) heldBesideAnother(t *testing.T, opts ...redlock.Option) (lock, other *redlock.Lock) {
 	t.Helper()
 	holder := c.renewing(append(opts, redlock.WithTTL(renewedTTL))...)

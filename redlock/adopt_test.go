@@ -23,18 +23,18 @@ func TestAdoptTakesALockOver(t *testing.T) {
 		settle()
 		assert.Equal(t, []string{adopted.Value()}, uniq(c.holders("a")))
 		took := elapsed(func() { <-old.Done() })
-		assert.LessOrEqual(t, took, time.Second, "at its next round")
+		assert.LessOrEqual(t, took, time.Second, "the old holder learns of it at its next round")
 		require.ErrorIs(t, old.Err(), redlock.ErrLost)
 		require.ErrorIs(t, old.Unlock(ctx), redlock.ErrLost)
 		time.Sleep(30 * time.Second)
-		require.NoError(t, adopted.Err(), "renewed like any")
+		require.NoError(t, adopted.Err(), "an adopted lock is renewed")
 		require.NoError(t, adopted.Unlock(ctx))
 		settle()
 		assert.Zero(t, c.keys())
 	})
 }
 
-func TestAFailedAdoptLeavesTheHolderItsLock(t *testing.T) {
+func TestAFailedAdoptionLeavesTheHolderItsLock(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithTTL(20 * time.Second))
 		lock, err := l.TryLock(ctx, "a")
@@ -54,17 +54,17 @@ func TestAFailedAdoptLeavesTheHolderItsLock(t *testing.T) {
 			server.Continue()
 		}
 		settle()
-		assert.Equal(t, []string{lock.Value()}, uniq(c.holders("a")), "swapped back where it was swapped, late ones too")
+		assert.Equal(t, []string{lock.Value()}, uniq(c.holders("a")), "every swap is undone, late ones too")
 		for _, server := range c.servers {
 			_, left, _ := server.Get("a")
-			assert.Greater(t, left, 18*time.Second, "not shortened by the try")
+			assert.Greater(t, left, 18*time.Second, "the attempt does not shorten the TTL")
 		}
 		time.Sleep(time.Minute)
 		require.NoError(t, lock.Err())
 	})
 }
 
-func TestOfTwoThatAdoptOneAtMostWins(t *testing.T) {
+func TestAtMostOneOfSeveralAdoptersWins(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.locker()
 		for i := range 50 {
@@ -83,7 +83,7 @@ func TestOfTwoThatAdoptOneAtMostWins(t *testing.T) {
 				})
 			}
 			all.Wait()
-			assert.LessOrEqual(t, len(winners), 1, "try %d", i)
+			assert.LessOrEqual(t, len(winners), 1, "attempt %d", i)
 			for _, winner := range winners {
 				require.NoError(t, winner.Unlock(ctx))
 			}
@@ -101,7 +101,7 @@ func TestAdoptRefusesTheValueThatTheLockHas(t *testing.T) {
 		require.NoError(t, err)
 		settle()
 		_, err = adopter.Adopt(ctx, "a", lock.Value(), redlock.WithValue("v"), redlock.WithOwner("o"))
-		require.ErrorIs(t, err, redlock.ErrInvalid, "two would hold it")
+		require.ErrorIs(t, err, redlock.ErrInvalid, "two clients would hold it")
 		require.NoError(t, lock.Verify(ctx))
 
 		adopted, err := adopter.Adopt(ctx, "a", lock.Value(), redlock.WithValue("v"), redlock.WithOwner("p"))

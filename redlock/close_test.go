@@ -30,7 +30,7 @@ func TestCloseReleasesWhatIsHeldAndEndsWhatRuns(t *testing.T) {
 		assert.Equal(t, 50, l.Stats().Held)
 		_, err := c.locker().TryLock(ctx, "busy")
 		require.NoError(t, err)
-		settle() // the votes behind the quorum's
+		settle() // wait for the votes after the quorum
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
 			_, err := l.Lock(ctx, "busy")
@@ -59,7 +59,7 @@ func TestCloseReleasesWhatIsHeldAndEndsWhatRuns(t *testing.T) {
 			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 			require.ErrorIs(t, lock.Extend(ctx, time.Second), redlock.ErrClosed)
 			require.ErrorIs(t, lock.Verify(ctx), redlock.ErrClosed)
-			require.NoError(t, lock.Unlock(ctx), "Close has done it")
+			require.NoError(t, lock.Unlock(ctx), "Close has released it")
 		}
 		_, err = l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrClosed)
@@ -106,13 +106,13 @@ func TestCloseUndoesLocksThatWereLostAtOnce(t *testing.T) {
 		l := c.renewing(redlock.WithTTL(10 * time.Second))
 		lock, err := l.TryLock(ctx, "a")
 		require.NoError(t, err)
-		time.Sleep(3 * time.Second) // before the first renewal, which reaches one node of three
+		time.Sleep(3 * time.Second) // the first renewal is next, and reaches one node of three
 		c.servers[0].Kill()
 		c.servers[1].Kill()
 		<-lock.Done()
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 		value, _, _ := c.servers[2].Get("a")
-		require.Equal(t, lock.Value(), value, "it is to be undone when the others have forgotten it")
+		require.Equal(t, lock.Value(), value, "it is undone once the other nodes have forgotten it")
 		c.servers[0].Restart(true)
 		c.servers[1].Restart(true)
 		began := time.Now()
@@ -122,8 +122,8 @@ func TestCloseUndoesLocksThatWereLostAtOnce(t *testing.T) {
 	})
 }
 
-// The agenda calls back for locks that were lost in the moment in which the Locker is closed.
-func TestCloseUndoesWhatIsLostBesideIt(t *testing.T) {
+// The schedule calls back for lost locks at the very moment when the Locker closes.
+func TestCloseUndoesALockThatIsLostAtTheSameTime(t *testing.T) {
 	for k := -20; k <= 20; k++ {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
 			l := c.renewing(redlock.WithTTL(10 * time.Second))
@@ -133,8 +133,9 @@ func TestCloseUndoesWhatIsLostBesideIt(t *testing.T) {
 			c.servers[0].Kill()
 			c.servers[1].Kill()
 			<-lock.Done()
-			time.Sleep(102*time.Millisecond + time.Duration(k)*100*time.Microsecond) // about when it is to be undone
-			require.ErrorIs(t, l.Close(), redlock.ErrUndelivered, "to the nodes that are down")
+			// The undo is due at about this time.
+			time.Sleep(102*time.Millisecond + time.Duration(k)*100*time.Microsecond)
+			require.ErrorIs(t, l.Close(), redlock.ErrUndelivered, "two nodes are down")
 			assert.Empty(t, c.holders("a")[2])
 		})
 	}
@@ -181,14 +182,14 @@ func TestCloseTellsWhichNodesHaveNotAnsweredTheirReleases(t *testing.T) {
 		settle()
 		began := time.Now()
 		err := l.Close()
-		assert.Equal(t, time.Second, time.Since(began), "no longer than that")
+		assert.Equal(t, time.Second, time.Since(began), "Close waits no longer than that")
 		require.ErrorIs(t, err, redlock.ErrUndelivered)
 		var node *redlock.NodeError
 		require.ErrorAs(t, err, &node)
 		assert.Equal(t, "redis://node2:6379", node.Endpoint)
 		assert.Regexp(t, `^redlock: releases not delivered: redis://node2:6379: 2 of them: `, err.Error())
 		assert.NotContains(t, err.Error(), "\n")
-		assert.Equal(t, err, l.Close(), "again the same")
+		assert.Equal(t, err, l.Close(), "a second call returns the same")
 		assert.EqualValues(t, 2, l.Stats().Nodes[2].Dropped)
 		assert.Contains(t, log.String(), "not delivered")
 	})

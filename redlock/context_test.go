@@ -18,16 +18,16 @@ import (
 
 type keyOfTest struct{}
 
-// ways are the ways in which a context can be the child of another one that ends with it.
+// ways derive a context that ends together with its parent.
 var ways = map[string]func(parent context.Context) context.Context{
 	"itself": func(parent context.Context) context.Context { return parent },
 	"value":  func(parent context.Context) context.Context { return context.WithValue(parent, keyOfTest{}, "v") },
 	"types":  func(parent context.Context) context.Context { return uncomparable{Context: parent} },
 }
 
-// uncomparable is a context that would not do as a key.
+// uncomparable is a context that cannot be a map key.
 type uncomparable struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context itself
 
 	_ []int
 }
@@ -40,7 +40,7 @@ func TestContextsThatAreNoLongerUsedCostNothing(t *testing.T) {
 			cancel()
 			return parent
 		},
-		"none that ends": func(context.Context) context.Context { return context.WithValue(ctx, keyOfTest{}, 1) },
+		"parent without an end": func(context.Context) context.Context { return context.WithValue(ctx, keyOfTest{}, 1) },
 	}
 	maps.Copy(parents, ways)
 	for name, parent := range parents {
@@ -57,7 +57,7 @@ func TestContextsThatAreNoLongerUsedCostNothing(t *testing.T) {
 					cancel()
 				}
 				settle()
-				assert.Less(t, (heap()-before)/n, int64(20), "bytes for each that is no longer used")
+				assert.Less(t, (heap()-before)/n, int64(20), "bytes for each unused context")
 				require.NoError(t, lock.Err())
 			})
 		})
@@ -71,7 +71,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func TestContextsOfParentsThatEndTogetherAreContextsLikeAny(t *testing.T) {
+func TestContextsThatShareAParentBehaveLikeAnyContext(t *testing.T) {
 	why := errors.New("why")
 	ends := map[string]struct {
 		end        func(cancel context.CancelCauseFunc, lock *redlock.Lock)
@@ -83,7 +83,8 @@ func TestContextsOfParentsThatEndTogetherAreContextsLikeAny(t *testing.T) {
 			context.DeadlineExceeded, context.DeadlineExceeded,
 		},
 		"released": {
-			func(_ context.CancelCauseFunc, lock *redlock.Lock) { _ = lock.Unlock(ctx) }, //nolint:errcheck // it is released
+			//nolint:errcheck // the test looks at the contexts
+			func(_ context.CancelCauseFunc, lock *redlock.Lock) { _ = lock.Unlock(ctx) },
 			context.Canceled, redlock.ErrReleased,
 		},
 	}
@@ -128,7 +129,7 @@ func TestContextsOfParentsThatEndTogetherAreContextsLikeAny(t *testing.T) {
 	}
 }
 
-func TestContextsOfParentsThatEndApartEndApart(t *testing.T) {
+func TestContextsOfDifferentParentsEndSeparately(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		lock, err := c.locker().TryLock(ctx, "a")
 		require.NoError(t, err)
@@ -146,7 +147,7 @@ func TestContextsOfParentsThatEndApartEndApart(t *testing.T) {
 	})
 }
 
-func TestContextsThatEndedAreForgotten(t *testing.T) {
+func TestContextsThatHaveEndedAreForgotten(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		lock, err := c.renewing().TryLock(ctx, "a")
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-func TestDoShowsEveryError(t *testing.T) {
+func TestDoReturnsEveryError(t *testing.T) {
 	failure := errors.New("out of stock")
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithTTL(time.Second))
@@ -37,7 +37,8 @@ func TestDoShowsEveryError(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrLost)
 
 		assert.PanicsWithValue(t, "boom", func() {
-			_ = l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { panic("boom") }) //nolint:errcheck // it panics
+			//nolint:errcheck // it panics
+			_ = l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { panic("boom") })
 		})
 		settle()
 		assert.Zero(t, c.keys(), "a panic releases the lock")
@@ -57,6 +58,6 @@ func TestDoShowsEveryError(t *testing.T) {
 			cancel()
 			<-ctx.Done()
 			return nil
-		}), "a cancelled context does not keep the lock from being released")
+		}), "the lock is released although its context was cancelled")
 	})
 }

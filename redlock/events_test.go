@@ -17,7 +17,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-func TestHooksTellInOrderWhatHappened(t *testing.T) {
+func TestHooksReportEventsInOrder(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		var mu sync.Mutex
 		var told []string
@@ -51,7 +51,7 @@ func TestHooksTellInOrderWhatHappened(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, l.ForceUnlock(ctx, "a"))
 		<-again.Done()
-		settle() // it is undone
+		settle() // wait until the lock is undone
 		c.servers[0].Kill()
 		time.Sleep(time.Second)
 		require.NoError(t, l.Close())
@@ -68,7 +68,7 @@ func TestHooksTellInOrderWhatHappened(t *testing.T) {
 
 func last(told []string, n int) []string { return told[max(0, len(told)-n):] }
 
-func TestAHookThatHangsHoldsNothingUp(t *testing.T) {
+func TestAHookThatHangsBlocksNothing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		release := make(chan struct{})
 		l := c.renewing(redlock.WithHooks(redlock.Hooks{Acquired: func(*redlock.Lock) { <-release }}))

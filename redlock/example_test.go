@@ -12,7 +12,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// masters starts embedded nodes, so that the examples run anywhere. Yours are redis://a:6379, redis://b:6379 and so on.
+// masters starts embedded nodes, so the examples run anywhere. Yours are redis://a:6379,
+// redis://b:6379 and so on.
 func masters(n int) (endpoints []string, servers []*miniredis.Miniredis, stop func()) {
 	for range n {
 		server := miniredis.NewMiniRedis()
@@ -35,7 +36,7 @@ func Example() {
 
 	locker, err := redlock.New(endpoints, redlock.WithTTL(10*time.Second))
 	if err != nil {
-		panic(err) // a bad endpoint or option; nothing was dialed yet
+		panic(err) // a bad endpoint or option; nothing has been dialed yet
 	}
 	defer locker.Close()
 
@@ -90,7 +91,7 @@ func ExampleQuorumError() {
 		panic(err)
 	}
 	defer locker.Close()
-	if err := locker.Init(context.Background(), false); err != nil { // until all of them vote
+	if err := locker.Init(context.Background(), false); err != nil { // waits until every node votes
 		panic(err)
 	}
 
@@ -103,14 +104,14 @@ func ExampleQuorumError() {
 	_, err = locker.TryLock(context.Background(), "a")
 	var quorum *redlock.QuorumError
 	if errors.As(err, &quorum) {
-		fmt.Println("a quorum takes", quorum.Need)
+		fmt.Println("a quorum needs", quorum.Need)
 		for _, node := range quorum.Nodes.Errors {
 			fmt.Println(errors.Unwrap(node))
 		}
 	}
 	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
 	// Output:
-	// a quorum takes 2
+	// a quorum needs 2
 	// OOM command not allowed when used memory > 'maxmemory'.
 	// OOM command not allowed when used memory > 'maxmemory'.
 	// true

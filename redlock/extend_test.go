@@ -35,16 +35,16 @@ func TestShorterTTLShortensTheValidityWhateverBecomesOfTheRound(t *testing.T) {
 		require.NoError(t, err)
 		began := time.Now()
 		for _, server := range c.servers {
-			server.MuteReplies(true) // the nodes take the new TTL, and we are not told
+			server.MuteReplies(true) // the nodes take the new TTL, but the holder is not told
 		}
 		require.ErrorIs(t, lock.Extend(ctx, 2*time.Second), redlock.ErrNoQuorum)
 		require.NoError(t, lock.Err())
 		<-lock.Done()
-		assert.Less(t, time.Since(began), 2*time.Second, "not after the nodes forget it")
+		assert.Less(t, time.Since(began), 2*time.Second, "before the nodes forget it")
 	})
 }
 
-func TestExtensionWithoutAnswersNeitherRenewsNorLoses(t *testing.T) {
+func TestAnExtensionWithoutRepliesNeitherRenewsNorLosesTheLock(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.locker()
 		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
@@ -82,17 +82,17 @@ func TestExpiredLockIsNeverBroughtBack(t *testing.T) {
 		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Second))
 		require.NoError(t, err)
 		time.Sleep(lock.Remaining() - time.Millisecond)
-		for _, server := range c.servers { // granted in time at the nodes, told too late
+		for _, server := range c.servers { // the nodes grant in time, but their replies are late
 			server.Delay(nil, func() time.Duration { return 2 * time.Millisecond })
 		}
 		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrLost)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.Zero(t, c.keys(), "the TTL that the nodes gave to a lock that was lost is taken back")
+		assert.Zero(t, c.keys(), "what the nodes granted to a lost lock is undone")
 	})
 }
 
-func TestHealedNodeVotesFromTheNextRoundOn(t *testing.T) {
+func TestAHealedNodeVotesFromTheNextRoundOn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithQuarantine(redlock.QuarantineOff))
 		lock, err := l.TryLock(ctx, "a")
@@ -102,7 +102,7 @@ func TestHealedNodeVotesFromTheNextRoundOn(t *testing.T) {
 		time.Sleep(time.Second)
 		assert.Equal(t, "", c.holders("a")[0])
 		c.servers[1].Stop()
-		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum, "one vote, and one that does not count yet")
+		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum, "one vote counts, and one does not count yet")
 		assert.Equal(t, lock.Value(), c.holders("a")[0])
 		require.NoError(t, lock.Extend(ctx, 10*time.Second))
 		require.NoError(t, lock.Unlock(ctx))
@@ -112,8 +112,7 @@ func TestHealedNodeVotesFromTheNextRoundOn(t *testing.T) {
 	})
 }
 
-// The nodes may not have got the longer TTL: renewal must come before the validity that there is
-// ends.
+// The nodes may not have the longer TTL, so renewal must come before the current validity ends.
 func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
 	for name, away := range map[string]func(c *cluster, i int, on bool){
 		"mute": func(c *cluster, i int, on bool) { c.servers[i].Mute(on) },
@@ -136,28 +135,29 @@ func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
 				require.ErrorIs(t, lock.Extend(ctx, time.Minute), redlock.ErrNoQuorum)
 				before := c.commands()
 				time.Sleep(300 * time.Millisecond)
-				assert.Less(t, c.commands()-before, 100, "it tries again, and not all the time")
+				assert.Less(t, c.commands()-before, 100, "it retries, but not constantly")
 				away(c, 0, false)
 				away(c, 1, false)
 				time.Sleep(10 * time.Second)
 				require.NoError(t, lock.Err())
-				assert.Greater(t, lock.Remaining(), 30*time.Second, "with the new TTL")
+				assert.Greater(t, lock.Remaining(), 30*time.Second, "renewed with the new TTL")
 			})
 		})
 	}
 }
 
-// Counters that differ take a second round. It has the time of a round, and not what the first one
-// has left of its own.
+// Counters that differ take a second round. It gets the time of a whole round, not what is left of
+// the first one's.
 func TestTheSecondRoundOfFencingHasItsOwnTime(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		for _, s := range c.servers {
 			half := func() time.Duration { return 6 * time.Millisecond }
 			s.Delay(half, half)
 		}
-		l := c.locker(redlock.WithTTL(400*time.Millisecond), redlock.WithFencing()) // 20 ms for a round
+		// A round has 20 ms.
+		l := c.locker(redlock.WithTTL(400*time.Millisecond), redlock.WithFencing())
 		require.NoError(t, l.Ready(ctx))
-		for i := range c.servers { // what a client leaves whose clock is five seconds ahead
+		for i := range c.servers { // as left by a client whose clock is five seconds ahead
 			ahead := time.Now().Add(5*time.Second).UnixMicro() + int64(i)
 			c.do(i, "SET", "redquorum:fence:a", ahead, "PX", 600_000)
 		}
@@ -171,8 +171,8 @@ func TestTheSecondRoundOfFencingHasItsOwnTime(t *testing.T) {
 	})
 }
 
-// What somebody else put on a wait list keeps nobody from releasing, or from being handed the lock.
-func TestAStrangerOnAWaitListIsPassedOver(t *testing.T) {
+// A foreign entry on a wait list does not stop releases or hand-overs.
+func TestAForeignEntryOnAWaitListIsPassedOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		a, b := c.locker(), c.locker()
 		for _, stranger := range []string{"junk", ":", ":x", "", "x:"} {
@@ -195,8 +195,8 @@ func TestAStrangerOnAWaitListIsPassedOver(t *testing.T) {
 	})
 }
 
-// Where SCRIPT LOAD is forbidden, the first run of a script loads it: many keys at once are renewed
-// and locked all the same.
+// Where SCRIPT LOAD is forbidden, the first run of a script loads it. Locking and renewing many
+// keys at once still works.
 func TestScriptsOfManyKeysRunWhereLoadingIsForbidden(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		for i := range c.servers {
@@ -215,7 +215,7 @@ func TestScriptsOfManyKeysRunWhereLoadingIsForbidden(t *testing.T) {
 		for _, lock := range append(locks, set) {
 			require.NoError(t, lock.Err())
 		}
-		for i := range c.servers { // and on connections made anew
+		for i := range c.servers { // new connections must work too
 			c.servers[i].Disconnect()
 		}
 		time.Sleep(5 * time.Second)

@@ -10,7 +10,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// nearest makes the first so many nodes answer sooner than the others.
+// nearest makes the given number of nodes answer sooner than the others.
 func (c *cluster) nearest(nodes int) {
 	for i, server := range c.servers {
 		server.Delay(nil, nil)
@@ -20,7 +20,7 @@ func (c *cluster) nearest(nodes int) {
 	}
 }
 
-// fenced takes a lock, releases it, and returns its token.
+// fenced acquires a lock, releases it, and returns its token.
 func (c *cluster) fenced(l *redlock.Locker, name string) int64 {
 	c.t.Helper()
 	lock, err := l.TryLock(ctx, name)
@@ -30,8 +30,7 @@ func (c *cluster) fenced(l *redlock.Locker, name string) int64 {
 	return lock.Fence()
 }
 
-// The clock of one master is wrong for a while, and nobody uses the lock until its counters have
-// expired.
+// One master's clock is wrong for a while, then nobody uses the lock until its counters expire.
 func TestTokensAreInOrderWhateverTheClockOfOneMasterDoes(t *testing.T) {
 	for _, nodes := range []int{3, 5} {
 		for _, by := range []time.Duration{-time.Hour, -25 * time.Second, 15 * time.Second, 25 * time.Second, time.Hour, 365 * 24 * time.Hour} {
@@ -45,7 +44,7 @@ func TestTokensAreInOrderWhateverTheClockOfOneMasterDoes(t *testing.T) {
 						token := c.fenced(l, "a")
 						assert.Greater(t, token, last)
 						off := time.UnixMicro(token).Sub(c.clock.Wall())
-						assert.LessOrEqual(t, off.Abs(), 20*time.Second, "near the clocks of the others")
+						assert.LessOrEqual(t, off.Abs(), 20*time.Second, "near the other clocks")
 						last = token
 					}
 					c.servers[0].SetClock(0, 1)
@@ -56,7 +55,8 @@ func TestTokensAreInOrderWhateverTheClockOfOneMasterDoes(t *testing.T) {
 					}
 					time.Sleep(11 * time.Minute)
 					c.nearest(nodes)
-					c.servers[0].Delay(func() time.Duration { return time.Millisecond }, nil) // now it is not among the first
+					// Now it is not among the first to answer.
+					c.servers[0].Delay(func() time.Duration { return time.Millisecond }, nil)
 					assert.Greater(t, c.fenced(l, "a"), last)
 				})
 			})
@@ -71,7 +71,7 @@ func TestACounterFarAheadIsBroughtBack(t *testing.T) {
 			c.nearest(3)
 			c.do(0, "SET", "redquorum:fence:a", c.clock.Wall().Add(ahead).UnixMicro())
 			last := c.fenced(l, "a")
-			assert.Equal(t, last+time.Minute.Microseconds(), c.fences("a")[0], "a minute past the token")
+			assert.Equal(t, last+time.Minute.Microseconds(), c.fences("a")[0], "a minute above the token")
 			assert.Zero(t, l.Stats().SecondRounds)
 			for range 70 {
 				time.Sleep(time.Second)
@@ -80,7 +80,7 @@ func TestACounterFarAheadIsBroughtBack(t *testing.T) {
 				assert.LessOrEqual(t, time.UnixMicro(token).Sub(c.clock.Wall()), 10*time.Second)
 				last = token
 			}
-			assert.Equal(t, last, c.fences("a")[0], "and counts again")
+			assert.Equal(t, last, c.fences("a")[0], "it counts again")
 		})
 	}
 }
@@ -112,8 +112,8 @@ func TestACounterThatCannotBeReadBeginsAgain(t *testing.T) {
 	}
 }
 
-// Two of three are more than a quorum can mend. They are ahead of all that was granted before,
-// together.
+// A quorum cannot repair two counters of three. They move ahead together, past every token granted
+// before.
 func TestTwoCountersOfThreeThatCannotBeReadDoNotStopALock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithFencing())
@@ -126,12 +126,12 @@ func TestTwoCountersOfThreeThatCannotBeReadDoNotStopALock(t *testing.T) {
 			last = token
 			time.Sleep(time.Second)
 		}
-		assert.Less(t, time.UnixMicro(last).Sub(c.clock.Wall()), time.Second, "the clock has come there")
+		assert.Less(t, time.UnixMicro(last).Sub(c.clock.Wall()), time.Second, "the clock has caught up")
 	})
 }
 
-// Nobody can say which of two counters that differ is right, if no third node answers.
-func TestAFarCounterCountsForNothingUntilAQuorumOfOthersIsThere(t *testing.T) {
+// If two counters differ and no third node answers, nothing shows which one is right.
+func TestACounterFarAheadNeedsAQuorumOfOtherNodes(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithFencing())
 		c.do(0, "SET", "redquorum:fence:a", c.clock.Wall().Add(time.Hour).UnixMicro())
@@ -148,8 +148,8 @@ func TestAFarCounterCountsForNothingUntilAQuorumOfOthersIsThere(t *testing.T) {
 	})
 }
 
-// All clocks were an hour ahead, and are set back together: the counters are a better guide than
-// the clocks, as long as they are kept.
+// All clocks were an hour ahead and are set back together. As long as the counters are kept, they
+// are a better guide than the clocks.
 func TestTokensAreInOrderWhenAllClocksAreSetBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithFencing())

@@ -12,17 +12,17 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// An ordeal is what becomes of one master: its clock and its counter are wrong, in any way and
-// again and again.
+// An ordeal is what one master goes through: its clock and counter go wrong again and again, in any
+// way.
 type ordeal struct {
 	*cluster
 	random *rand.Rand
-	clock  bool // also the clock, and then the clients' are right
+	clock  bool // the master's clock goes wrong too, and the clients' are right
 }
 
 func (o *ordeal) pick(times ...time.Duration) time.Duration { return times[o.random.IntN(len(times))] }
 
-// next does something to the first master, and changes who is near.
+// next changes something at the first master, and which nodes answer first.
 func (o *ordeal) next() {
 	counter := "redquorum:fence:a"
 	switch o.random.IntN(6) {
@@ -73,7 +73,7 @@ func TestTokensAreInOrderWhateverOneMasterGoesThrough(t *testing.T) {
 					assert.Less(t, time.UnixMicro(lock.Fence()).Sub(c.clock.Wall()), 21*time.Second)
 					last = lock.Fence()
 					require.NoError(t, lock.Unlock(ctx))
-					time.Sleep(5 * time.Millisecond) // the slowest have it
+					time.Sleep(5 * time.Millisecond) // the slowest nodes have it by then
 				}
 			})
 		})

@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// skewed is a clock whose wall clock is off.
+// skewed is a clock with a wrong wall time.
 type skewed struct {
 	clock.Clock
 	by time.Duration
@@ -21,7 +21,7 @@ type skewed struct {
 
 func (s *skewed) Wall() time.Time { return s.Clock.Wall().Add(s.by) }
 
-// fences returns the counters of a key, 0 where there is none.
+// fences returns each node's counter for a key, 0 if there is none.
 func (c *cluster) fences(key string) (fences []int64) {
 	for _, server := range c.servers {
 		text, _, _ := server.Get("redquorum:fence:" + key)
@@ -34,7 +34,7 @@ func (c *cluster) fences(key string) (fences []int64) {
 	return fences
 }
 
-// know makes the nodes know the scripts: the first run of each costs a message more.
+// know loads the scripts into the nodes: the first run of each costs one more message.
 func (c *cluster) know(l *redlock.Locker) {
 	lock, err := l.TryLock(ctx, "known")
 	require.NoError(c.t, err)
@@ -61,7 +61,7 @@ func TestAFencingTokenIsTheTimeAndCostsNoRoundTrip(t *testing.T) {
 		assert.Zero(t, l.Stats().SecondRounds)
 		lock, err := l.TryLock(ctx, "unfenced", redlock.WithTTL(time.Second))
 		require.NoError(t, err)
-		assert.NotZero(t, lock.Fence(), "an option of the Locker holds for all its locks")
+		assert.NotZero(t, lock.Fence(), "the Locker's option applies to all its locks")
 	})
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		lock, err := c.locker().TryLock(ctx, "a")
@@ -87,12 +87,12 @@ func TestACounterOutlivesEveryLockAndExpires(t *testing.T) {
 	})
 }
 
-// A node whose counter is ahead is in every quorum sooner or later; the others are raised to it.
+// A node whose counter is ahead joins a quorum sooner or later. It raises the other counters.
 func TestACounterThatIsAheadTakesOneMoreRound(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		ahead := c.clock.Wall().Add(9 * time.Second).UnixMicro()
 		c.do(0, "SET", "redquorum:fence:a", ahead)
-		c.servers[2].Kill() // so that node 0 is one of the quorum
+		c.servers[2].Kill() // so that node 0 is part of the quorum
 		c.slow(2 * time.Millisecond)
 		l := c.locker(redlock.WithFencing())
 		c.know(l)
@@ -107,7 +107,7 @@ func TestACounterThatIsAheadTakesOneMoreRound(t *testing.T) {
 	})
 }
 
-func TestAClockThatIsWrongLeavesTokensInOrder(t *testing.T) {
+func TestAWrongClockLeavesTokensInOrder(t *testing.T) {
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
@@ -120,7 +120,7 @@ func TestAClockThatIsWrongLeavesTokensInOrder(t *testing.T) {
 						require.NoError(t, err)
 						assert.Greater(t, lock.Fence(), last)
 						off := time.UnixMicro(lock.Fence()).Sub(c.clock.Wall())
-						assert.LessOrEqual(t, off.Abs(), 11*time.Second, "held near the nodes")
+						assert.LessOrEqual(t, off.Abs(), 11*time.Second, "kept near the nodes' time")
 						last = lock.Fence()
 						require.NoError(t, lock.Unlock(ctx))
 						settle()
@@ -187,7 +187,7 @@ func TestAVoteThatWasHandedOverIsFenced(t *testing.T) {
 }
 
 func TestTokensAreExactUpToTheLimitOfDoubles(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) { // with others, they do not go there
+	inBubble(t, 1, func(t *testing.T, c *cluster) { // with more nodes, counters do not go that high
 		const large = 1<<53 - 10
 		c.do(0, "SET", "redquorum:fence:a", int64(large))
 		l := c.locker(redlock.WithFencing())
@@ -199,11 +199,11 @@ func TestTokensAreExactUpToTheLimitOfDoubles(t *testing.T) {
 		}
 		lock, err := l.TryLock(ctx, "a")
 		require.NoError(t, err)
-		require.Equal(t, c.clock.Wall().Add(time.Minute).UnixMicro()+1, lock.Fence(), "it begins again")
+		require.Equal(t, c.clock.Wall().Add(time.Minute).UnixMicro()+1, lock.Fence(), "the counter begins again")
 	})
 }
 
-func TestFencingAndAGivenValueDoNotGoTogether(t *testing.T) {
+func TestFencingRefusesAGivenValue(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithFencing())
 		_, err := l.TryLock(ctx, "a", redlock.WithValue("mine"))

@@ -22,7 +22,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// cluster is a number of fake masters in virtual time.
+// cluster is a set of fake masters in virtual time.
 type cluster struct {
 	t       *testing.T
 	clock   *clocktest.Clock
@@ -59,14 +59,14 @@ func (c *cluster) admit(i int, maxTTL time.Duration) {
 	require.Equal(c.t, "OK", c.do(i, "SET", pipeline.MemoryKey, marker))
 }
 
-// locker returns a Locker over all nodes that has connected to all it can reach. It does not renew
-// its locks.
+// locker returns a Locker that does not renew its locks. It has connected to every node that it can
+// reach.
 func (c *cluster) locker(opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()
 	return c.renewing(append([]redlock.Option{redlock.WithoutRenewal()}, opts...)...)
 }
 
-// renewing is locker with renewal.
+// renewing is like locker, with renewal.
 func (c *cluster) renewing(opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()
 	l := c.connecting(opts...)
@@ -89,20 +89,20 @@ func (c *cluster) connecting(opts ...redlock.Option) *redlock.Locker {
 	return l
 }
 
-// dialer connects to the servers that the cluster has when it is called.
+// dialer connects to the servers that the cluster has at the time of the dial.
 func (c *cluster) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		return c.servers.Dial(ctx, network, address)
 	}
 }
 
-// do sends a command to a server on a connection of its own.
+// do sends a command to a server on a separate connection.
 func (c *cluster) do(i int, name string, args ...any) any {
 	c.t.Helper()
 	return c.servers[i].Do(c.t, name, args...)
 }
 
-// holders returns what each node holds under a key, "" for nothing.
+// holders returns the value of a key on each node, "" if there is none.
 func (c *cluster) holders(key string) (values []string) {
 	for _, server := range c.servers {
 		value, _, _ := server.Get(key)
@@ -111,7 +111,7 @@ func (c *cluster) holders(key string) (values []string) {
 	return values
 }
 
-// keys counts the keys on all nodes, without the memory markers.
+// keys counts the keys on all nodes, except for the memory markers.
 func (c *cluster) keys() (n int) {
 	for _, server := range c.servers {
 		for _, key := range server.Keys() {
@@ -123,7 +123,7 @@ func (c *cluster) keys() (n int) {
 	return n
 }
 
-// isMarker reports whether a command is about a memory marker.
+// isMarker reports whether a command concerns a memory marker.
 func isMarker(command fakenode.Command) bool {
 	return slices.Contains(command.Args, pipeline.MemoryKey)
 }
@@ -132,8 +132,8 @@ var settle = fakenode.Settle
 
 var ctx = context.Background()
 
-// ofHandshake reports whether a command is part of a new connection's handshake or is about the
-// memory marker. Scripts of the handshake have no keys, unlike all others.
+// ofHandshake reports whether a command belongs to a connection's handshake or concerns the memory
+// marker. Unlike all others, scripts of the handshake have no keys.
 func ofHandshake(args []string) bool {
 	if slices.Contains(args, pipeline.MemoryKey) {
 		return true
@@ -159,5 +159,5 @@ func uniq(values []string) []string {
 	return slices.Compact(values)
 }
 
-// endsOnly takes errors of which every one is right, as long as the call returns.
+// endsOnly accepts any error: the call only has to return.
 func endsOnly(error) {}

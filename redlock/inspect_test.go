@@ -10,7 +10,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-func TestInspectAndForceUnlock(t *testing.T) {
+func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithKeyPrefix("p:"))
 		status, err := l.Inspect(ctx, "a")
@@ -56,7 +56,7 @@ func TestInspectShowsFencesAndWaiters(t *testing.T) {
 		a, b := c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())
 		lock, err := a.TryLock(ctx, "a")
 		require.NoError(t, err)
-		settle() // at all nodes, not just a quorum
+		settle() // all nodes have it, not just a quorum
 		next := acquiring(t, b, "a")
 		time.Sleep(20 * time.Millisecond)
 		status, err := a.Inspect(ctx, "a")
@@ -66,14 +66,14 @@ func TestInspectShowsFencesAndWaiters(t *testing.T) {
 			assert.Equal(t, lock.Fence(), node.Fence)
 			waiting += node.Waiting
 		}
-		assert.Equal(t, 1, waiting, "at the pilot")
+		assert.Equal(t, 1, waiting, "only at the pilot")
 		require.NoError(t, lock.Unlock(ctx))
 		require.NoError(t, (<-next).Unlock(ctx))
 	})
 }
 
-// A lock that is held is not called free because one of its nodes has forgotten it.
-func TestInspectDoesNotCountWhatAQuarantinedNodeTells(t *testing.T) {
+// A lock that is held is not reported as free because one of its nodes forgot it.
+func TestInspectDoesNotCountWhatAQuarantinedNodeSays(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown()
 		l := c.locker(redlock.WithTTL(30 * time.Second))
@@ -86,7 +86,7 @@ func TestInspectDoesNotCountWhatAQuarantinedNodeTells(t *testing.T) {
 		c.servers[1].Restart(false)
 		time.Sleep(time.Second)
 		require.NoError(t, lock.Err())
-		for name, locker := range map[string]*redlock.Locker{"knew it before": l, "meets it now": c.locker()} {
+		for name, locker := range map[string]*redlock.Locker{"known before": l, "new to it": c.locker()} {
 			status, err := locker.Inspect(ctx, "a")
 			require.NoError(t, err, name)
 			assert.False(t, status.Free, name)

@@ -84,7 +84,7 @@ func TestNewFromNodesChecksItsNodes(t *testing.T) {
 		_, err = redlock.NewFromNodes([]*pool.Node{a}, redlock.WithPool(pool.WithClientName("x")))
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 
-		for range 2 { // its Close leaves the nodes open
+		for range 2 { // Close leaves the nodes open
 			l, err := redlock.NewFromNodes([]*pool.Node{a})
 			require.NoError(t, err)
 			_, err = l.TryLock(ctx, "a")
@@ -126,12 +126,12 @@ func TestCallsRefuseBadArgumentsAndSendNothing(t *testing.T) {
 		require.NoError(t, lock.Err())
 
 		longest, err := l.TryLock(ctx, strings.Repeat("\x00", 4096), redlock.WithTTL(10*time.Millisecond))
-		require.NoError(t, err, "the limits themselves are good")
+		require.NoError(t, err, "the limits themselves are valid")
 		require.NoError(t, longest.Unlock(ctx))
 	})
 }
 
-func TestSetsAreChecked(t *testing.T) {
+func TestSetsAndAdoptionsRefuseBadArguments(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker()
 		for _, names := range [][]string{nil, {""}, {"a", "b", "a"}, make([]string, 257)} {

@@ -41,7 +41,7 @@ func TestSuspendedHolderSaysLostAtTheFirstLook(t *testing.T) {
 	}
 }
 
-func TestDoneOfASuspendedHolderClosesWithinOneNap(t *testing.T) {
+func TestDoneClosesWithinASecondAfterASuspension(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		lock, err := c.locker().TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
 		require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestDoneOfASuspendedHolderClosesWithinOneNap(t *testing.T) {
 	})
 }
 
-func TestReleasedLockSaysSo(t *testing.T) {
+func TestAReleasedLockSaysSo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		lock, err := c.locker().TryLock(ctx, "a")
 		require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestReleasedLockSaysSo(t *testing.T) {
 		require.ErrorIs(t, lock.Verify(ctx), redlock.ErrReleased)
 		require.ErrorIs(t, context.Cause(lock.Context(ctx)), redlock.ErrReleased)
 		assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
-		require.NoError(t, lock.Unlock(ctx), "again: the same answer, and nothing is sent")
+		require.NoError(t, lock.Unlock(ctx), "a second call returns the same, and sends nothing")
 		settle()
 		assert.Zero(t, c.keys())
 		for _, server := range c.servers {
@@ -86,7 +86,7 @@ func TestReleasedLockSaysSo(t *testing.T) {
 	})
 }
 
-func TestDeletedLockIsLostForWhoeverAsks(t *testing.T) {
+func TestAnyCallFindsThatADeletedLockIsLost(t *testing.T) {
 	asks := map[string]func(lock *redlock.Lock) error{
 		"Extend": func(lock *redlock.Lock) error { return lock.Extend(ctx, 10*time.Second) },
 		"Verify": func(lock *redlock.Lock) error { return lock.Verify(ctx) },
@@ -108,7 +108,7 @@ func TestDeletedLockIsLostForWhoeverAsks(t *testing.T) {
 				}
 				if name == "Extend" {
 					settle()
-					assert.Zero(t, c.keys(), "what the extension wrote anew is undone")
+					assert.Zero(t, c.keys(), "the keys that the extension restored are undone")
 				}
 			})
 		})
@@ -170,7 +170,7 @@ func TestConcurrentUseOfOneLock(t *testing.T) {
 	}
 }
 
-func TestLockLostByVerifyIsNotHeld(t *testing.T) {
+func TestALockThatVerifyFindsLostIsNotHeld(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker()
 		lock, err := l.TryLock(ctx, "a")
@@ -181,7 +181,7 @@ func TestLockLostByVerifyIsNotHeld(t *testing.T) {
 	})
 }
 
-func TestTTLIsCheckedAsTheNodesCountIt(t *testing.T) {
+func TestATTLIsCheckedInTheWholeMillisecondsThatNodesCount(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithDrift(0, 10500*time.Microsecond))
 		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10900*time.Microsecond))

@@ -17,7 +17,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// What a master forgot while it could not prove anything, its first marker does not excuse.
+// A master's first marker does not excuse what it forgot before it could prove anything.
 func TestMastersThatBeginToProveAreNotANewCluster(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown().proofless()
@@ -25,11 +25,11 @@ func TestMastersThatBeginToProveAreNotANewCluster(t *testing.T) {
 		lock, err := a.TryLock(ctx, "a", redlock.WithTTL(maxTTL))
 		require.NoError(t, err)
 		settle()
-		c.do(0, "DEL", "a") // as if n0 had never heard of it
+		c.do(0, "DEL", "a") // as if n0 had never received it
 		c.servers[2].Restart(false)
 		time.Sleep(time.Second)
 		require.ErrorIs(t, b.Stats().Nodes[2].Barred, pool.ErrQuarantined)
-		for _, s := range c.servers { // the key is granted, and the connections are made anew
+		for _, s := range c.servers { // clients may use the marker now, and reconnect
 			s.ReplyRaw(nil)
 			s.Disconnect()
 		}
@@ -38,8 +38,8 @@ func TestMastersThatBeginToProveAreNotANewCluster(t *testing.T) {
 	})
 }
 
-// The endpoint leads to another server, whose quarantine began long before the old one gave its
-// last vote.
+// The endpoint leads to another server, whose quarantine began long before the old server's last
+// vote.
 func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		for i := range c.servers {
@@ -49,7 +49,7 @@ func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
 		lock, err := a.TryLock(ctx, "a", redlock.WithTTL(maxTTL))
 		require.NoError(t, err)
 		settle()
-		c.do(1, "DEL", "a") // as if n1 had never heard of it
+		c.do(1, "DEL", "a") // as if n1 had never received it
 		other := fakenode.New(c.clock)
 		c.swap(2, other)
 		c.admit(2, maxTTL)
@@ -66,8 +66,8 @@ func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
 	})
 }
 
-// Masters whose last replica is long gone get another replication id. Others write it down, and
-// nothing was forgotten.
+// A master whose last replica is long gone gets a new replication id. Another client records it in
+// the marker, but nothing was forgotten.
 func TestARefreshedMarkerEndsNoLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		lock, err := c.renewing().TryLock(ctx, "a")
@@ -81,8 +81,8 @@ func TestARefreshedMarkerEndsNoLock(t *testing.T) {
 	})
 }
 
-// Who may read the marker and not write it goes by what the servers tell, and heeds what others
-// wrote.
+// A client that may read the marker but not write it relies on what the servers say, and respects
+// what others wrote.
 func TestAUserWhoMayOnlyReadTheMarkerGetsLocks(t *testing.T) {
 	inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
 		c.grown()

@@ -16,9 +16,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Two masters restart one after the other, within MaxTTL, and a holder was cut off from one of
-// them.
-func TestRollingRestartsDoNotMakeACluster(t *testing.T) {
+// Two masters restart one after the other within MaxTTL, and a holder was cut off from one of them.
+func TestRollingRestartsDoNotMakeANewCluster(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown()
 		a := c.locker()
@@ -36,21 +35,22 @@ func TestRollingRestartsDoNotMakeACluster(t *testing.T) {
 	})
 }
 
-// One look at each node proves nothing: a client may have seen some of them before somebody else
+// One look at each node proves nothing: a client may have seen some of them before another client
 // made them active.
 func TestAnOldViewDoesNotMakeAForgetfulMasterActive(t *testing.T) {
-	for range 10 { // which node the client asks first is left to chance
+	for range 10 { // the node that the client asks first is random
 		inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 			c.servers[2].Kill()
 			c.locker()
-			time.Sleep(10 * time.Second) // it looks at n0 and n1 every second by now, and dials n2 more often
-			for i := range 2 {           // the others had n2 with them
+			// By now the client looks at n0 and n1 every second, and dials n2 more often.
+			time.Sleep(10 * time.Second)
+			for i := range 2 { // as if other clients had reached n2 as well
 				text, _, _ := c.servers[i].Get(pipeline.MemoryKey)
 				fields := strings.Fields(text)
 				require.Equal(t, "new", fields[0])
 				c.do(i, "SET", pipeline.MemoryKey, "active "+strings.Join(fields[3:], " "))
 			}
-			c.servers[2].Restart(false) // and now it has forgotten what they gave it
+			c.servers[2].Restart(false) // by now it has forgotten what those clients gave it
 			time.Sleep(5 * time.Second)
 			text, _, _ := c.servers[2].Get(pipeline.MemoryKey)
 			assert.Regexp(t, "^new until ", text)
@@ -58,7 +58,7 @@ func TestAnOldViewDoesNotMakeAForgetfulMasterActive(t *testing.T) {
 	}
 }
 
-func TestANewClusterIsMetByManyAtOnce(t *testing.T) {
+func TestManyClientsCanMeetANewClusterAtOnce(t *testing.T) {
 	inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
 		for i, server := range c.servers {
 			delay := time.Duration(i*5) * time.Millisecond
@@ -94,7 +94,7 @@ func TestANewClusterWaitsForItsLastMaster(t *testing.T) {
 		c.servers[2].Restart(false)
 		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
 		require.NoError(t, err)
-		assert.LessOrEqual(t, took, 600*time.Millisecond, "as soon as it is connected")
+		assert.LessOrEqual(t, took, 600*time.Millisecond, "as soon as the last master is connected")
 		assert.Zero(t, l.Stats().Nodes[0].QuarantinedFor)
 	})
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
@@ -102,12 +102,12 @@ func TestANewClusterWaitsForItsLastMaster(t *testing.T) {
 		l := c.locker(redlock.WithMaxTTL(maxTTL))
 		var err error
 		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
-		require.NoError(t, err, "it never comes")
+		require.NoError(t, err, "the last master never comes")
 		assert.InDelta(t, maxTTL.Seconds(), took.Seconds(), 0.5)
 	})
 }
 
-func TestStrictTakesNoClusterForANewOne(t *testing.T) {
+func TestStrictNeverTakesAClusterForNew(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(strict, redlock.WithMaxTTL(maxTTL))
 		_, err := l.TryLock(ctx, "a")
@@ -119,12 +119,12 @@ func TestStrictTakesNoClusterForANewOne(t *testing.T) {
 		assert.InDelta(t, maxTTL.Seconds(), took.Seconds(), 0.5)
 		require.NoError(t, lock.Unlock(ctx))
 		_, err = c.locker(strict, redlock.WithMaxTTL(maxTTL)).TryLock(ctx, "a")
-		require.NoError(t, err, "who comes later finds masters that vote")
+		require.NoError(t, err, "a later client finds masters that vote")
 	})
 }
 
-// A server that has been up for long and has no marker may have been flushed: those who knew it get
-// time to say so.
+// A server that has been up for long and has no marker may have been flushed. Clients that knew it
+// get time to say so.
 func TestOldMastersWithoutAMarkerVoteASecondLater(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown()
@@ -138,15 +138,15 @@ func TestOldMastersWithoutAMarkerVoteASecondLater(t *testing.T) {
 	})
 }
 
-// One of the masters of a new cluster dies between the two looks: the others vote when their time
-// has come.
+// One master of a new cluster dies between the two looks. The others vote once their time has
+// passed.
 func TestANewClusterThatLosesAMasterAtTheSecondLookVotesInTime(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		asked := 0
 		c.servers[2].Delay(func() time.Duration { return time.Millisecond }, nil)
 		c.servers[2].ReplyRaw(func(cmd []string) []byte {
 			if cmd[0] == "EVALSHA" && slices.Contains(cmd, pipeline.MemoryKey) {
-				if asked++; asked >= 2 { // the second look, and whatever comes after it
+				if asked++; asked >= 2 { // the second look, and all that follows
 					return []byte("!")
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// durable has all servers durable, and saying so.
+// durable makes all servers durable, and their markers say so.
 func (c *cluster) durable() *cluster {
 	for i, server := range c.servers {
 		server.SetConfig("appendonly", "yes")
@@ -23,9 +23,9 @@ func (c *cluster) durable() *cluster {
 	return c
 }
 
-// Who never met a durable master before believes it when no other master can be the one whose
-// marker it has.
-func TestADurableMasterThatRestartedVotesForThoseWhoNeverMetIt(t *testing.T) {
+// A client that never met a durable master believes it if its marker cannot come from another
+// master.
+func TestADurableMasterThatRestartedVotesForClientsNewToIt(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.durable()
 		for _, server := range c.servers {
@@ -39,14 +39,14 @@ func TestADurableMasterThatRestartedVotesForThoseWhoNeverMetIt(t *testing.T) {
 		c.servers[0].Kill()
 		c.servers[1].Restart(true)
 		_, err := c.connecting().TryLock(ctx, "a")
-		require.ErrorIs(t, err, pool.ErrQuarantined, "n0 may be where it has its marker from")
+		require.ErrorIs(t, err, pool.ErrQuarantined, "its marker may come from n0")
 	})
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.durable()
 		lock := c.lockWithout(0, c.locker(), redlock.WithTTL(time.Minute))
 		c.servers[2].ReplicateFrom(c.servers[0])
 		c.servers[2].Promote()
-		c.servers[2].Restart(true) // its second replication id is gone
+		c.servers[2].Restart(true) // which erases its second replication id
 		b := c.connecting()
 		c.refused(lock, b)
 		require.NoError(t, lock.Err())
@@ -55,7 +55,7 @@ func TestADurableMasterThatRestartedVotesForThoseWhoNeverMetIt(t *testing.T) {
 	})
 }
 
-func TestDurableServerForgetsNothing(t *testing.T) {
+func TestADurableServerForgetsNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown().durable()
 		l := c.locker(redlock.WithQuarantine(redlock.QuarantineStrict))

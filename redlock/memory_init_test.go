@@ -25,10 +25,10 @@ func TestInitMakesNewMastersVoteAtOnce(t *testing.T) {
 		c.servers[2].Restart(false)
 		time.Sleep(time.Second)
 		err = operator.Init(ctx, false)
-		require.ErrorIs(t, err, pool.ErrQuarantined, "the others vote: it may have forgotten what they granted together")
+		require.ErrorIs(t, err, pool.ErrQuarantined, "the others vote, so it may have forgotten what they granted together")
 		require.ErrorContains(t, err, "it had no memory when it was first met")
 		require.NoError(t, operator.Init(ctx, true))
-		require.NoError(t, operator.Init(ctx, true), "again")
+		require.NoError(t, operator.Init(ctx, true), "a second time")
 		time.Sleep(time.Second)
 
 		c.servers[1].FlushAll()
@@ -45,7 +45,7 @@ func TestInitMakesNewMastersVoteAtOnce(t *testing.T) {
 	})
 }
 
-func TestInitDoesNotSpinWhereANodeIsDown(t *testing.T) {
+func TestInitDoesNotSpinWhenANodeIsDown(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(strict)
 		time.Sleep(time.Second)

@@ -19,7 +19,7 @@ import (
 
 var strict = redlock.WithQuarantine(redlock.QuarantineStrict)
 
-// lockWithout acquires a lock that one node did not hear of.
+// lockWithout acquires a lock without one node.
 func (c *cluster) lockWithout(node int, l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
 	c.t.Helper()
 	c.servers[node].Mute(true)
@@ -31,16 +31,16 @@ func (c *cluster) lockWithout(node int, l *redlock.Locker, opts ...redlock.LockO
 	return lock
 }
 
-// refused asks that nobody else gets the lock while it is held.
+// refused requires that nobody else gets the lock while it is held.
 func (c *cluster) refused(lock *redlock.Lock, l *redlock.Locker) {
 	c.t.Helper()
 	second, err := l.TryLock(ctx, "a")
 	if err == nil {
-		require.Error(c.t, lock.Err(), "two holders: %v and %v left", lock.Remaining(), second.Remaining())
+		require.Error(c.t, lock.Err(), "two holders, with %v and %v left", lock.Remaining(), second.Remaining())
 	}
 }
 
-// A holds n1 and n2; n2 forgets; B reaches n0 and n2.
+// A holds its lock on n1 and n2, n2 forgets, B reaches n0 and n2.
 func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 	durable := func(c *cluster) {
 		c.servers[2].SetConfig("appendonly", "yes")
@@ -87,7 +87,7 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 						c.refused(lock, b)
 						time.Sleep(20 * time.Second)
 						c.refused(lock, b)
-						require.NoError(t, lock.Err(), "only a minority has forgotten it")
+						require.NoError(t, lock.Err(), "only a minority forgot it")
 						bounded, cancel := context.WithTimeout(ctx, 2*time.Minute)
 						defer cancel()
 						second, err := b.Lock(bounded, "a")
@@ -100,7 +100,8 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 	}
 }
 
-// replicate makes a node a replica of another server, which somebody notices, and a master again.
+// replicate makes a node a replica of another server for long enough to be noticed, and then a
+// master again.
 func (c *cluster) replicate(i int, other *fakenode.Node) {
 	c.servers[i].ReplicateFrom(other)
 	time.Sleep(time.Second)
@@ -110,14 +111,14 @@ func (c *cluster) replicate(i int, other *fakenode.Node) {
 	}
 }
 
-// denied has a write refused by a replica, so that connections that write end.
+// denied has a replica refuse a write, which ends the connection that wrote.
 func (c *cluster) denied(int) {
 	l := c.locker()
-	_, _ = l.TryLock(ctx, "b") //nolint:errcheck // the other two grant it
+	_, _ = l.TryLock(ctx, "b") //nolint:errcheck // the other two nodes grant it
 	settle()
 }
 
-// swap leads an endpoint to another server. Connections to the old one end.
+// swap points an endpoint at another server. Connections to the old one end.
 func (c *cluster) swap(i int, other *fakenode.Node) {
 	old := c.servers[i]
 	c.t.Cleanup(other.Close)
@@ -129,7 +130,7 @@ func (c *cluster) deny(i int, commands ...string) {
 	c.servers[i].RefuseWith("NOPERM this user has no permissions to run the command", commands...)
 }
 
-func TestMastersThatAllForgetGrantNothingToThoseWhoKnewThem(t *testing.T) {
+func TestMastersThatAllForgetGrantNothingToClientsThatKnewThem(t *testing.T) {
 	for name, forget := range map[string]func(*fakenode.Node){
 		"restart": func(n *fakenode.Node) { n.Restart(false) }, "flush": (*fakenode.Node).FlushAll,
 	} {
@@ -161,14 +162,14 @@ func TestMastersThatAllForgetGrantNothingToThoseWhoKnewThem(t *testing.T) {
 
 func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithTTL(time.Minute)) // its lock is not renewed
+		l := c.locker(redlock.WithTTL(time.Minute)) // it does not renew the lock
 		lock, err := l.TryLock(ctx, "a")
 		require.NoError(t, err)
 		time.Sleep(7 * time.Second)
 		c.servers[0].FlushAll()
 		c.servers[1].FlushAll()
 		time.Sleep(2 * time.Second)
-		require.NoError(t, lock.Err(), "a minority")
+		require.NoError(t, lock.Err(), "a minority forgot it")
 		c.servers[3].FlushAll()
 		took := elapsed(func() { <-lock.Done() })
 		assert.LessOrEqual(t, took, time.Second)
@@ -176,8 +177,8 @@ func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T
 	})
 }
 
-// What is said of a lock goes by the same votes: an extension is not confirmed by a master that
-// forgot it and was healed since.
+// Extensions and Verify count the same votes: a master that forgot the lock and was healed since
+// confirms neither.
 func TestAHealedMasterDoesNotVoteForAnExtension(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithMaxTTL(maxTTL))
@@ -196,7 +197,7 @@ func TestAHealedMasterDoesNotVoteForAnExtension(t *testing.T) {
 	})
 }
 
-func TestAMarkerFromAClockThatWasSetBackIsNotWaitedFor(t *testing.T) {
+func TestAMarkerIsNotWaitedForOnceItsClockIsSetBack(t *testing.T) {
 	inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
 		c.servers[0].SetClock(365*24*time.Hour, 1)
 		l := c.locker(strict, redlock.WithMaxTTL(maxTTL))
@@ -221,7 +222,7 @@ func TestTheLargerMaxTTLCounts(t *testing.T) {
 	})
 }
 
-// However it came about: two masters that claim one memory are both out.
+// Two masters that claim the same memory both lose their votes, however that came about.
 func TestTwoMastersWithOneIncarnationDoNotVote(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		of := func(i int) []string {
@@ -242,8 +243,8 @@ func TestTwoMastersWithOneIncarnationDoNotVote(t *testing.T) {
 	})
 }
 
-// A server that forgets soon that it was a replica is not believed that it was none.
-func TestAChangedReplicationIDIsHeldAgainstAServerThatForgetsSoon(t *testing.T) {
+// A server that soon forgets that it was a replica is not believed when it claims it was none.
+func TestAServerThatSoonForgetsItWasAReplicaIsNotBelieved(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.servers[2].SetConfig("repl-backlog-ttl", "1")
 		c.servers[2].Save()
@@ -256,7 +257,7 @@ func TestAChangedReplicationIDIsHeldAgainstAServerThatForgetsSoon(t *testing.T) 
 	})
 }
 
-// A master that has had a replica once, and lost it, is not taken for a replica that was promoted.
+// A master that lost its only replica is not taken for a promoted replica.
 func TestAMasterWhoseReplicaIsLongGoneVotes(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		c.servers[0].DropBacklog()

@@ -17,36 +17,36 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A mixed fleet is workers of ours and of another Redlock library that want one lock. All of them
-// hold it for 5 to 20 ms, release it, and want it again at once.
+// A mixed fleet competes for one lock: workers of ours and of another Redlock library. Each worker
+// holds it for 5 to 20 ms, releases it, and wants it again at once.
 type mixedFleet struct {
 	*cluster
-	pause func(rng *rand.Rand) time.Duration // of the others, after an attempt that failed
+	pause func(rng *rand.Rand) time.Duration // of the other library, after a failed attempt
 	until time.Time
 
 	mu    sync.Mutex // guards the fields below
 	ours  side
 	their side
-	busy  bool // somebody holds the lock
+	busy  bool // a worker holds the lock
 	last  *side
 	since time.Time // when last's streak began
 }
 
-// side is what became of the workers of one side.
+// side counts what the workers of one side achieve.
 type side struct {
 	holds   int
-	longest time.Duration // wait, also of those who still waited at the end
-	streak  time.Duration // the longest time for which the other side had nothing
+	longest time.Duration // wait, including waits cut off at the end
+	streak  time.Duration // longest time without a hold by the other side
 }
 
 func (s *side) String() string {
 	return fmt.Sprintf("%d holds, longest wait %v, longest streak %v", s.holds, s.longest.Round(time.Millisecond), s.streak.Round(time.Millisecond))
 }
 
-// How other libraries pause by default.
+// foreignPauses are the default pauses of other libraries.
 var foreignPauses = []struct {
 	name   string
-	single bool // locks at one node only
+	single bool // locks one node only
 	pause  func(rng *rand.Rand) time.Duration
 }{
 	{"redsync", false, func(rng *rand.Rand) time.Duration { return 50*time.Millisecond + upTo(rng, 200*time.Millisecond) }},
@@ -67,7 +67,7 @@ func TestOursAndOtherClientsShareALock(t *testing.T) {
 				continue
 			}
 			if soak := os.Getenv("REDQUORUM_SOAK") == "1"; !soak && nodes != 1 && nodes != 3 {
-				continue // two masters are as one, and five as three
+				continue // two masters behave like one, five like three
 			}
 			for _, first := range []string{"ours", "theirs"} {
 				t.Run(fmt.Sprintf("%d nodes, %s, %s first", nodes, foreign.name, first), func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestOursAndOtherClientsShareALock(t *testing.T) {
 						assert.LessOrEqual(t, m.ours.longest, mixedWait)
 						if nodes <= 2 || first == "theirs" {
 							assert.LessOrEqual(t, share, 0.75)
-						} // else they are on their own until one of them is seen
+						} // else ours have the lock to themselves until a foreign client is seen
 					})
 				})
 			}
@@ -102,7 +102,7 @@ func (m *mixedFleet) run(oursFirst bool) {
 		func(i int) {
 			f := m.newForeign(i)
 			all.Go(func() {
-				time.Sleep(upTo(f.rng, 100*time.Millisecond)) // else they would stay in step
+				time.Sleep(upTo(f.rng, 100*time.Millisecond)) // so that workers do not stay in step
 				f.work()
 			})
 		},
@@ -118,10 +118,10 @@ func (m *mixedFleet) run(oursFirst bool) {
 	}
 	all.Wait()
 	time.Sleep(4 * time.Minute)
-	assert.Zero(m.t, m.keys(), "the list and what was noted of the others expire")
+	assert.Zero(m.t, m.keys(), "the wait list and the note of turns expire")
 }
 
-// work is what one of our workers does, a process of its own.
+// work is one of our workers, each with a Locker of its own.
 func (m *mixedFleet) work(l *redlock.Locker, rng *rand.Rand) {
 	for {
 		began := time.Now()
@@ -137,14 +137,14 @@ func (m *mixedFleet) work(l *redlock.Locker, rng *rand.Rand) {
 	}
 }
 
-// held has the lock for a while. It reports false when the fleet is done.
+// held keeps the lock for a while. It reports false once the fleet is done.
 func (m *mixedFleet) held(s *side, began time.Time, rng *rand.Rand) bool {
 	m.mu.Lock()
 	s.longest = max(s.longest, min(time.Since(began), m.until.Sub(began)))
 	over := !time.Now().Before(m.until)
 	if !over {
 		s.holds++
-		assert.False(m.t, m.busy, "two hold the lock")
+		assert.False(m.t, m.busy, "two workers hold the lock")
 		m.busy = true
 		if m.last != s {
 			m.last, m.since = s, time.Now()
@@ -162,8 +162,8 @@ func (m *mixedFleet) held(s *side, began time.Time, rng *rand.Rand) bool {
 	return true
 }
 
-// foreign is a worker of another library: SET NX PX at all nodes at once, compare-and-delete, and a
-// pause after each attempt that failed.
+// foreign is a worker of another library: SET NX PX on all nodes at once, compare-and-delete, and a
+// pause after each failed attempt.
 type foreign struct {
 	fleet *mixedFleet
 	id    int
@@ -198,7 +198,7 @@ func (f *foreign) work() {
 	}
 }
 
-// ask sends a command to all nodes at once, and returns how many did what it says.
+// ask sends a command to all nodes at once, and returns how many granted it.
 func (f *foreign) ask(command string, args ...any) (granted int) {
 	votes := make(chan bool)
 	for _, conn := range f.conns {
@@ -218,19 +218,19 @@ func (f *foreign) ask(command string, args ...any) (granted int) {
 	return granted
 }
 
-// Those who never meet another client pay nothing: a lock that is handed over for long is never
-// left free, and nobody polls. On one node it is, seldom and for a moment.
-func TestOursAloneAreNotInterrupted(t *testing.T) {
+// Without foreign clients nothing is paid for them: a lock that is handed over for long is never
+// left free, and nobody polls. On a single node it is left free, rarely and briefly.
+func TestWaitersPayNothingForForeignClientsThatAreNotThere(t *testing.T) {
 	for _, test := range []struct {
 		nodes int
-		most  time.Duration // idle in all
+		most  time.Duration // idle time in total
 	}{
 		{1, 400 * time.Millisecond},
 		{3, 0},
 		{5, 0},
 	} {
 		if raced && test.nodes == 5 {
-			continue // as three
+			continue // five nodes behave like three
 		}
 		t.Run(fmt.Sprint(test.nodes, " nodes"), func(t *testing.T) {
 			inBubble(t, test.nodes, func(t *testing.T, c *cluster) {
@@ -261,8 +261,8 @@ func TestOursAloneAreNotInterrupted(t *testing.T) {
 	}
 }
 
-// Whatever others wrote into the key that notes their turns, nobody is stuck.
-func TestForeignTextsInTheNoteOfTurnsHoldNobodyUp(t *testing.T) {
+// Nobody gets stuck, whatever others wrote into the key that notes their turns.
+func TestForeignTextInTheNoteOfTurnsBlocksNobody(t *testing.T) {
 	for _, text := range []string{"", "x", "1 2 3", "-1 5", "1", "99999999999999999999 1000", strings.Repeat("9", 400) + " 0", "1 " + strings.Repeat("9", 400)} {
 		inBubble(t, 1, func(t *testing.T, c *cluster) {
 			a, b := c.locker(), c.locker()
@@ -271,7 +271,7 @@ func TestForeignTextsInTheNoteOfTurnsHoldNobodyUp(t *testing.T) {
 			got := acquiring(t, b, "a")
 			time.Sleep(10 * time.Millisecond)
 			c.do(0, "SET", "redquorum:others:a", text)
-			c.do(0, "DEL", "a") // so that the waiter finds it free
+			c.do(0, "DEL", "a") // so that the waiter finds the lock free
 			began := time.Now()
 			next := <-got
 			require.NotNil(t, next)

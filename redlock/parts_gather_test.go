@@ -12,7 +12,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// counters is hooks that count what they are told.
+// counters counts the calls of hooks.
 type counters struct{ acquired, refused, renewed, released, lost, waited atomic.Int64 }
 
 func (n *counters) hooks() redlock.Option {
@@ -26,24 +26,23 @@ func (n *counters) hooks() redlock.Option {
 	})
 }
 
-// gathering is a set of two names that has taken the first of them, and waits for the second.
+// gathering is a set of two names that has acquired the first and waits for the second.
 type gathering struct {
 	*cluster
 	other  *redlock.Locker
-	second *redlock.Lock // that other has
+	second *redlock.Lock // held by other
 	got    chan *redlock.Lock
 	failed chan error
 }
 
-// gather has a set refused until it takes its names one after the other. It has waited for a second
-// by then.
+// gather has a set refused until it takes its names one by one. The set has waited for a second by
+// then.
 func (c *cluster) gather(limited context.Context, l *redlock.Locker, opts ...redlock.LockOption) *gathering {
 	c.t.Helper()
 	return c.gatherAfter(limited, func() {}, l, opts...)
 }
 
-// gatherAfter is gather where something happens in the moment in which the set takes its first
-// name.
+// gatherAfter is gather, with something that happens just as the set takes its first name.
 func (c *cluster) gatherAfter(limited context.Context, happens func(), l *redlock.Locker, opts ...redlock.LockOption) *gathering {
 	c.t.Helper()
 	c.slow(time.Millisecond)
@@ -58,7 +57,7 @@ func (c *cluster) gatherAfter(limited context.Context, happens func(), l *redloc
 		g.failed <- err
 	}()
 	time.Sleep(time.Second)
-	for i := range 10 { // each of the names is free now and then, and never both
+	for i := range 10 { // each name is free now and then, but never both
 		require.NoError(c.t, first.Unlock(ctx))
 		if i > 0 {
 			happens()
@@ -74,7 +73,7 @@ func (c *cluster) gatherAfter(limited context.Context, happens func(), l *redloc
 	return nil
 }
 
-// take is Lock of another process, for some time.
+// take is Lock in another process, for a limited time.
 func (g *gathering) take(name string, within time.Duration) *redlock.Lock {
 	soon, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -89,12 +88,12 @@ func (g *gathering) take(name string, within time.Duration) *redlock.Lock {
 func TestASetKeepsItsPartsWhileItWaitsForTheRest(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		var told counters
-		l := c.locker(told.hooks(), redlock.WithTTL(200*time.Millisecond)) // and without renewal
+		l := c.locker(told.hooks(), redlock.WithTTL(200*time.Millisecond)) // no renewal either
 		g := c.gather(ctx, l, redlock.WithFencing())
 		for range 7 {
 			time.Sleep(100 * time.Millisecond)
 			assert.Nil(t, g.take("a", 5*time.Millisecond))
-			assert.Zero(t, l.Stats().Held, "the caller has nothing yet")
+			assert.Zero(t, l.Stats().Held, "the caller holds nothing yet")
 		}
 		assert.Zero(t, l.Stats().Acquired+l.Stats().Renewed)
 		require.NoError(t, l.UnlockAll(ctx))
@@ -105,7 +104,7 @@ func TestASetKeepsItsPartsWhileItWaitsForTheRest(t *testing.T) {
 		require.NoError(t, <-g.failed)
 		assert.Equal(t, []string{"b", "a"}, lock.Names())
 		assert.Greater(t, lock.Fence(), token)
-		assert.Greater(t, lock.Remaining(), 150*time.Millisecond, "the whole lock counts from the last round")
+		assert.Greater(t, lock.Remaining(), 150*time.Millisecond, "validity counts from the last round")
 		for _, name := range lock.Names() {
 			assert.Equal(t, []string{lock.Value(), lock.Value(), lock.Value(), lock.Value(), lock.Value()}, c.holders(name))
 		}
@@ -149,8 +148,8 @@ func TestASetThatGivesUpGivesItsPartsBack(t *testing.T) {
 	}
 }
 
-// Who holds the rest of a set for long, and wants its first name as well, gets that: nobody waits
-// for the other for ever.
+// A client that holds the rest of a set for long and also wants its first name gets it: the two do
+// not wait for each other for ever.
 func TestASetDoesNotKeepItsPartsForEver(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		g := c.gather(ctx, c.locker())
@@ -174,7 +173,7 @@ func TestASetThatLosesAPartBeginsAnew(t *testing.T) {
 		}
 		lock := g.take("a", 50*time.Millisecond)
 		require.NotNil(t, lock)
-		time.Sleep(100 * time.Millisecond) // a renewal finds out
+		time.Sleep(100 * time.Millisecond) // a renewal finds that the part is lost
 		require.NoError(t, g.second.Unlock(ctx))
 		time.Sleep(500 * time.Millisecond)
 		require.NoError(t, lock.Err(), "the set takes nothing from others")
@@ -187,9 +186,9 @@ func TestASetThatLosesAPartBeginsAnew(t *testing.T) {
 	})
 }
 
-// A node that has one of the names of somebody else does not keep the set from being had, nor the
+// A node where another client has one of the names does not stop the set, and keeps none of its
 // parts.
-func TestAPartStaysNowhereWhenTheSetIsHad(t *testing.T) {
+func TestNoPartIsLeftBehindWhenTheSetIsAcquired(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		g := c.gather(ctx, c.locker())
 		c.do(4, "SET", "b", "somebody's", "PX", 60_000)

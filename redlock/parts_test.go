@@ -15,13 +15,13 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// busy is names that workers lock all the time, each of them one name.
+// busy holds names that workers lock all the time, one name each.
 type busy struct {
 	*cluster
 	names   []string
 	hold    time.Duration // on average
 	holders sync.Map      // by name: *atomic.Int32
-	had     atomic.Int64  // by workers
+	had     atomic.Int64  // holds of the workers
 	all     sync.WaitGroup
 }
 
@@ -34,7 +34,7 @@ func (c *cluster) busy(names int, hold time.Duration) *busy {
 	return b
 }
 
-// work locks each name with so many workers, until limited ends.
+// work locks each name with the given number of workers, until limited ends.
 func (b *busy) work(limited context.Context, workers int, opts ...redlock.LockOption) {
 	for _, name := range b.names {
 		for range workers {
@@ -53,7 +53,7 @@ func (b *busy) work(limited context.Context, workers int, opts ...redlock.LockOp
 	}
 }
 
-// have has a lock for a while, alone.
+// have holds a lock for a while, and checks that nobody else does.
 func (b *busy) have(lock *redlock.Lock, d time.Duration) {
 	add := func(by, want int32) {
 		for _, name := range lock.Names() {
@@ -69,7 +69,7 @@ func (b *busy) have(lock *redlock.Lock, d time.Duration) {
 }
 
 // Beside names that others lock all the time, a set gets its turn within a few of their holds,
-// again and again, and takes no more than it needs from them.
+// again and again, and takes no more from them than it needs.
 func TestASetHasItsTurnBesideBusyNames(t *testing.T) {
 	for _, p := range []struct {
 		names, workers, sets int
@@ -112,7 +112,7 @@ func TestASetHasItsTurnBesideBusyNames(t *testing.T) {
 				assert.Positive(t, turns.Load())
 				assert.Less(t, time.Duration(worst.Load()), time.Duration(10*(p.names+p.sets))*p.hold)
 				alone := int64(length/p.hold) * int64(p.names)
-				assert.Greater(t, b.had.Load(), alone/4, "locks of the others")
+				assert.Greater(t, b.had.Load(), alone/4, "holds of the others")
 			})
 		})
 	}
@@ -168,7 +168,8 @@ func TestSetsThatOverlapHaveTheirTurnsBesideBusyNames(t *testing.T) {
 	}
 }
 
-// Who spins with TryLockAll or TryLock keeps neither sets nor single waiters from their turns.
+// Clients that spin with TryLockAll or TryLock keep neither sets nor single waiters from their
+// turns.
 func TestSetsAndWaitersHaveTheirTurnsBesideSpinners(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(2 * time.Millisecond)
@@ -210,9 +211,9 @@ func TestSetsAndWaitersHaveTheirTurnsBesideSpinners(t *testing.T) {
 	})
 }
 
-// Another library's client has one vote for the set's first name as the set takes it, so the set
-// wins that name without a node where it waits.
-func TestASetLeavesNoPlaceOfItsParts(t *testing.T) {
+// A client of another library holds one vote for the set's first name as the set takes it. So the
+// set wins that name without a node where it has a ticket.
+func TestASetLeavesNoTicketOfItsParts(t *testing.T) {
 	for node := range 5 { // one of them is the pilot
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			g := c.gatherAfter(ctx, func() { c.do(node, "SET", "a", "foreign", "PX", 500) }, c.locker())

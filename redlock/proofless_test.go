@@ -14,7 +14,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// proofless has servers whose user may not touch the memory marker.
+// proofless denies the user access to the memory marker on all servers.
 func (c *cluster) proofless() *cluster {
 	for _, server := range c.servers {
 		server.ReplyRaw(func(cmd []string) []byte {
@@ -45,8 +45,9 @@ func TestWithoutMarkersAClusterIsNewWhenAllAreYoung(t *testing.T) {
 	}
 }
 
-// New followed at once by TryLock: the first votes come before it is known that all are young.
-func TestFirstVotesOfAYoungClusterWaitForAll(t *testing.T) {
+// TryLock directly follows New: the first votes arrive before the client knows that all nodes are
+// young.
+func TestTheFirstVotesOfAYoungClusterWaitForAllNodes(t *testing.T) {
 	for _, proofless := range []bool{false, true} {
 		inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
 			for i, server := range c.servers {
@@ -62,24 +63,24 @@ func TestFirstVotesOfAYoungClusterWaitForAll(t *testing.T) {
 	}
 }
 
-func TestUptimeThatLies(t *testing.T) {
+func TestANegativeUptimeCountsAsFresh(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown().proofless()
 		c.servers[0].Kill()
-		c.servers[1].SetInfo("uptime_in_seconds", "-3600") // its clock was set back: fresh
+		c.servers[1].SetInfo("uptime_in_seconds", "-3600") // fresh: its clock was set back
 		l := c.locker(redlock.WithMaxTTL(maxTTL))
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		time.Sleep(maxTTL)
-		settle() // the timer that lets it vote again is due at this very moment
+		settle() // the timer that restores its vote is due at this very moment
 		_, err = l.TryLock(ctx, "a")
 		require.NoError(t, err)
 	})
 }
 
-// What answers at the endpoint after a break may know less than its uptime tells: a promoted
-// replica, or one that was started after we were there last.
-func TestTheSuccessorOfAServerWithoutMarkerIsQuarantinedFromNowOn(t *testing.T) {
+// The server that answers after a break may know less than its uptime suggests. It may be a
+// promoted replica, or one that was started after our last contact.
+func TestTheSuccessorOfAServerWithoutAMarkerIsQuarantinedFromItsFirstContact(t *testing.T) {
 	for _, uptime := range []int{86400, 9} {
 		inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 			c.grown().proofless()
@@ -101,7 +102,7 @@ func TestTheSuccessorOfAServerWithoutMarkerIsQuarantinedFromNowOn(t *testing.T) 
 	}
 }
 
-func TestAServerThatTellsNoMoreWhoItIsIsQuarantined(t *testing.T) {
+func TestAServerThatNoLongerIdentifiesItselfIsQuarantined(t *testing.T) {
 	inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
 		c.grown().proofless()
 		l := c.locker(strict, redlock.WithMaxTTL(maxTTL))
@@ -117,7 +118,7 @@ func TestAServerThatTellsNoMoreWhoItIsIsQuarantined(t *testing.T) {
 	})
 }
 
-func TestDurabilityWithoutAMarkerIsBelievedOnlyOfOneThatHadIt(t *testing.T) {
+func TestDurabilityWithoutAMarkerIsBelievedOnlyOfAServerThatHadIt(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
 			c.grown().proofless()
@@ -143,8 +144,8 @@ func TestDurabilityWithoutAMarkerIsBelievedOnlyOfOneThatHadIt(t *testing.T) {
 	}
 }
 
-// The marker could be read before, and cannot any more: what happened meanwhile is not known.
-func TestAServerThatProvesNothingAnyMoreIsQuarantined(t *testing.T) {
+// The marker could be read before and no longer can: what happened meanwhile is unknown.
+func TestAServerThatNoLongerProvesItsMemoryIsQuarantined(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithMaxTTL(maxTTL))
 		lock, err := l.TryLock(ctx, "a")

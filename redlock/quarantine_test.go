@@ -14,14 +14,14 @@ import (
 
 const maxTTL = 10 * time.Second
 
-// grown makes all servers older than any lock.
+// grown lets all servers become older than any lock.
 func (c *cluster) grown() *cluster {
 	time.Sleep(time.Hour)
 	return c
 }
 
-// The hole that today's libraries have: A holds n0 to n2, n2 restarts empty, B reaches n2 to n4.
-func TestRestartedNodeDoesNotVoteForASecondHolder(t *testing.T) {
+// The hole in other libraries: A holds its lock on n0 to n2, n2 restarts empty, B reaches n2 to n4.
+func TestARestartedNodeDoesNotVoteForASecondHolder(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.grown()
 		c.servers[3].Mute(true)
@@ -39,16 +39,16 @@ func TestRestartedNodeDoesNotVoteForASecondHolder(t *testing.T) {
 		_, err = b.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.ErrorContains(t, err, "redis://node2:6379: quarantined for another")
-		require.NoError(t, lock.Err(), "A is the holder still")
+		require.NoError(t, lock.Err(), "A is still the holder")
 		began := time.Now()
 		_, err = b.Lock(ctx, "a")
 		require.NoError(t, err)
-		assert.InDelta(t, 9.5, time.Since(began).Seconds(), 0.5, "when all that it may have forgotten has expired")
+		assert.InDelta(t, 9.5, time.Since(began).Seconds(), 0.5, "once all that n2 may have forgotten has expired")
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 	})
 }
 
-func TestNodeThatRestartsWhileConnectedIsQuarantined(t *testing.T) {
+func TestANodeThatRestartsWhileConnectedIsQuarantined(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown()
 		l := c.locker(redlock.WithMaxTTL(maxTTL))
@@ -56,9 +56,9 @@ func TestNodeThatRestartsWhileConnectedIsQuarantined(t *testing.T) {
 		c.servers[0].Restart(false)
 		time.Sleep(time.Second)
 		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err, "the two others")
+		require.NoError(t, err, "the other two are a quorum")
 		settle()
-		assert.Equal(t, lock.Value(), c.holders("a")[0], "it gets every SET")
+		assert.Equal(t, lock.Value(), c.holders("a")[0], "a quarantined node gets every SET")
 		require.NoError(t, lock.Unlock(ctx))
 		settle()
 		assert.Zero(t, c.keys(), "and every release")
@@ -74,14 +74,14 @@ func TestNodeThatRestartsWhileConnectedIsQuarantined(t *testing.T) {
 	})
 }
 
-func TestFirstContactWithYoungServers(t *testing.T) {
+func TestTheModeDecidesWhetherYoungServersVote(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode  redlock.Quarantine
 		young int
 		won   bool
 	}{
 		"auto, all young":          {redlock.QuarantineAuto, 5, true},
-		"auto, a young majority":   {redlock.QuarantineAuto, 3, false}, // a cluster is new when all are
+		"auto, a young majority":   {redlock.QuarantineAuto, 3, false}, // new only when all are
 		"auto, a young minority":   {redlock.QuarantineAuto, 2, true},  // the others are a quorum
 		"strict, a young majority": {redlock.QuarantineStrict, 3, false},
 		"strict, all young":        {redlock.QuarantineStrict, 5, false},
@@ -109,7 +109,7 @@ func TestFirstContactWithYoungServers(t *testing.T) {
 	}
 }
 
-func TestHolderIsToldWhenAMajorityRestarted(t *testing.T) {
+func TestTheHolderIsToldWhenAMajorityRestarts(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.grown()
 		l := c.locker(redlock.WithTTL(time.Minute))
@@ -118,7 +118,7 @@ func TestHolderIsToldWhenAMajorityRestarted(t *testing.T) {
 		c.servers[0].Restart(false)
 		c.servers[1].Restart(false)
 		time.Sleep(time.Second)
-		require.NoError(t, lock.Err(), "a minority")
+		require.NoError(t, lock.Err(), "a minority restarted")
 		work := lock.Context(ctx)
 		c.servers[2].Restart(false)
 		took := elapsed(func() { <-work.Done() })
@@ -128,7 +128,7 @@ func TestHolderIsToldWhenAMajorityRestarted(t *testing.T) {
 	})
 }
 
-func TestServersThatAreNoMastersOfTheirOwnAreRefused(t *testing.T) {
+func TestOnlyStandaloneMastersAreAccepted(t *testing.T) {
 	for name, c := range map[string]struct {
 		field, value, want string
 	}{

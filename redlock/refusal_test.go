@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A refusal may come in the very moment in which the lock is won without it.
+// A refusal may arrive just as the lock is won without it.
 func TestARefusalThatComesWithTheQuorumIsNoted(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		for _, i := range []int{1, 3} {

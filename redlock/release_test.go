@@ -34,7 +34,7 @@ func TestUnlockDoesNotEndWithItsContext(t *testing.T) {
 func TestUnlockGoesToEveryNode(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithTTL(time.Minute))
-		c.servers[0].Stop() // grants when it goes on
+		c.servers[0].Stop() // grants when it continues
 		c.servers[1].Kill() // grants nothing
 		lock, err := l.TryLock(ctx, "a")
 		require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestUnlockIsDeliveredToANodeThatWasAwayForIt(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				away.back(c.servers[2])
 				away.back(c.servers[3])
-				time.Sleep(1500 * time.Millisecond) // a dial that hangs, and the pause behind it
+				time.Sleep(1500 * time.Millisecond) // a dial that hangs, and the pause after it
 				synctest.Wait()
 				assert.Zero(t, c.keys())
 			})
@@ -95,7 +95,8 @@ func TestUnlockOfALostLockTouchesNobodyElsesKey(t *testing.T) {
 		l := c.locker()
 		first, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Second))
 		require.NoError(t, err)
-		time.Sleep(time.Second + time.Millisecond) // Redis expires a key when its time is over, in whole milliseconds
+		// Redis expires a key once its time has passed, in whole milliseconds.
+		time.Sleep(time.Second + time.Millisecond)
 		second, err := c.locker().TryLock(ctx, "a")
 		require.NoError(t, err)
 		require.ErrorIs(t, first.Extend(ctx, time.Second), redlock.ErrLost)
@@ -108,7 +109,7 @@ func TestUnlockOfALostLockTouchesNobodyElsesKey(t *testing.T) {
 	})
 }
 
-func TestUnlockAllTellsWhatItCouldNotRelease(t *testing.T) {
+func TestUnlockAllReportsWhatItCouldNotRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing()
 		for i := range 100 {
@@ -127,8 +128,9 @@ func TestUnlockAllTellsWhatItCouldNotRelease(t *testing.T) {
 	})
 }
 
-// A value that is the caller's is the same at every attempt: the release of one must not hit the next.
-func TestReleaseOfAnAttemptDoesNotHitTheNextWithTheSameValue(t *testing.T) {
+// A caller's own value is the same in every attempt, so the release of one must not delete the
+// next one's key.
+func TestTheReleaseOfAnAttemptSparesTheNextOneWithItsValue(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		a, b := c.locker(redlock.WithNodeTimeout(50*time.Millisecond)), c.locker(redlock.WithNodeTimeout(50*time.Millisecond))
 		for _, s := range c.servers {
@@ -150,8 +152,9 @@ func TestReleaseOfAnAttemptDoesNotHitTheNextWithTheSameValue(t *testing.T) {
 	})
 }
 
-// A node that was stopped runs the SET when it goes on, for a lock that has ended meanwhile and that nobody unlocks.
-func TestLostLockDoesNotComeUpOnANodeThatWasStopped(t *testing.T) {
+// A node that was stopped runs the SET when it continues, but the lock has ended by then and nobody
+// unlocks it.
+func TestALostLockDoesNotAppearOnANodeThatWasStopped(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithTTL(30 * time.Second))
 		c.servers[0].Stop()
@@ -166,7 +169,8 @@ func TestLostLockDoesNotComeUpOnANodeThatWasStopped(t *testing.T) {
 	})
 }
 
-// A node that was away for the SET gets the key by an extension, and its connection breaks before the release behind it.
+// A node that missed the SET gets the key from an extension, and its connection breaks before the
+// release that follows.
 func TestReleaseBehindAnExtensionIsKeptForTheNodeThatItHeals(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.servers[0].Kill()
@@ -179,7 +183,8 @@ func TestReleaseBehindAnExtensionIsKeptForTheNodeThatItHeals(t *testing.T) {
 		for _, server := range c.servers {
 			server.Delay(func() time.Duration { return 50 * time.Millisecond }, nil)
 		}
-		c.servers[0].CutAfterWrite(2) // the script is loaded, run, and its reply lost with all behind it
+		// The script is loaded and run; its reply and all that follows are lost.
+		c.servers[0].CutAfterWrite(2)
 		var extending sync.WaitGroup
 		extending.Go(func() { endsOnly(lock.Extend(ctx, time.Minute)) })
 		time.Sleep(10 * time.Millisecond)
@@ -191,7 +196,7 @@ func TestReleaseBehindAnExtensionIsKeptForTheNodeThatItHeals(t *testing.T) {
 	})
 }
 
-// A server that answers a script with an error may have run a part of it.
+// A server that answers a script with an error may have run part of it.
 func TestAReleaseIsKeptForANodeWhoseScriptFailedMidway(t *testing.T) {
 	for words, kept := range map[string]bool{
 		"ERR user_script:12: something went wrong":                      true,
@@ -202,14 +207,15 @@ func TestAReleaseIsKeptForANodeWhoseScriptFailedMidway(t *testing.T) {
 			l := c.locker(redlock.WithFencing(), redlock.WithTTL(time.Minute))
 			c.know(l)
 			c.servers[0].RefuseWith(words, "EVALSHA")
-			for _, later := range c.servers[1:] { // what is refused after the lock was won is not looked at
+			// A refusal that arrives after the lock is won is not looked at.
+			for _, later := range c.servers[1:] {
 				later.Delay(func() time.Duration { return time.Millisecond }, nil)
 			}
 			lock, err := l.TryLock(ctx, "a")
 			require.NoError(t, err)
 			settle()
 			c.servers[0].RefuseWith("", "EVALSHA")
-			c.do(0, "SET", "a", lock.Value(), "PX", 60000) // as far as it came
+			c.do(0, "SET", "a", lock.Value(), "PX", 60000) // the part of the script that ran
 			c.servers[0].Kill()
 			require.NoError(t, lock.Unlock(ctx))
 			time.Sleep(5 * time.Second)

@@ -23,7 +23,7 @@ func TestRenewalKeepsALock(t *testing.T) {
 			for range 100 {
 				time.Sleep(ttl / 5)
 				require.NoError(t, lock.Err())
-				assert.Greater(t, lock.Remaining(), ttl/3, "a renewal is due before two thirds have passed")
+				assert.Greater(t, lock.Remaining(), ttl/3, "a renewal is due before two thirds of the TTL have passed")
 				assert.LessOrEqual(t, lock.Remaining(), ttl)
 			}
 			rounds := l.Stats().Renewed
@@ -33,12 +33,12 @@ func TestRenewalKeepsALock(t *testing.T) {
 			settle()
 			assert.Zero(t, c.keys())
 			time.Sleep(ttl)
-			assert.Equal(t, rounds, l.Stats().Renewed, "a released lock is renewed no more")
+			assert.Equal(t, rounds, l.Stats().Renewed, "a released lock is no longer renewed")
 		})
 	}
 }
 
-func TestLocksThatAreDueTogetherGoWithOneScript(t *testing.T) {
+func TestLocksDueTogetherAreRenewedByOneScript(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithTTL(30 * time.Second))
 		for i := range 600 {
@@ -55,7 +55,7 @@ func TestLocksThatAreDueTogetherGoWithOneScript(t *testing.T) {
 				scripts++
 			}
 		}
-		assert.LessOrEqual(t, scripts, 36, "6 renewals of 600 locks, 256 at most in each, and a remainder")
+		assert.LessOrEqual(t, scripts, 36, "6 renewals of 600 locks, at most 256 in each script, and some left over")
 		require.NoError(t, l.UnlockAll(ctx))
 		settle()
 		assert.Zero(t, c.keys())
@@ -73,14 +73,14 @@ func TestRenewalSurvivesNodesThatRestartOneAfterAnother(t *testing.T) {
 			server.Kill()
 			time.Sleep(500 * time.Millisecond)
 			server.Restart(false)
-			time.Sleep(4 * time.Second) // out of quarantine before the next
+			time.Sleep(4 * time.Second) // it leaves quarantine before the next one restarts
 			require.NoError(t, lock.Err())
 		}
-		assert.Equal(t, []string{lock.Value()}, uniq(c.holders("a")), "healed on all")
+		assert.Equal(t, []string{lock.Value()}, uniq(c.holders("a")), "healed on all nodes")
 	})
 }
 
-func TestHolderCutOffFromAMajorityIsToldBeforeAnotherCanHaveTheLock(t *testing.T) {
+func TestAHolderCutOffFromAMajorityIsToldBeforeAnotherCanHaveTheLock(t *testing.T) {
 	for i := range 50 {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			l := c.renewing(redlock.WithTTL(time.Second))
@@ -96,7 +96,7 @@ func TestHolderCutOffFromAMajorityIsToldBeforeAnotherCanHaveTheLock(t *testing.T
 			assert.False(t, time.Now().After(until.Add(time.Second)))
 			for _, server := range c.servers[:3] {
 				_, left, ok := server.Get("a")
-				assert.True(t, ok && left > 0, "no other can have a majority yet")
+				assert.True(t, ok && left > 0, "no other client can have a majority yet")
 			}
 			for _, server := range c.servers[:3] {
 				server.MuteReplies(false)
@@ -113,7 +113,7 @@ func TestRenewalIsTriedAgainWithinTheValidity(t *testing.T) {
 		for range 5 {
 			c.servers[0].Stop()
 			c.servers[1].Stop()
-			time.Sleep(3 * time.Second) // half the TTL, wherever in it
+			time.Sleep(3 * time.Second) // half the TTL, at any point of it
 			c.servers[0].Continue()
 			c.servers[1].Continue()
 			time.Sleep(2300 * time.Millisecond)
@@ -122,7 +122,7 @@ func TestRenewalIsTriedAgainWithinTheValidity(t *testing.T) {
 	})
 }
 
-func TestExtendAndRenewalDoNotMeet(t *testing.T) {
+func TestExtendAndRenewalDoNotInterfere(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		for _, server := range c.servers {
 			server.Delay(nil, func() time.Duration { return 40 * time.Millisecond })
@@ -138,7 +138,7 @@ func TestExtendAndRenewalDoNotMeet(t *testing.T) {
 			for _, server := range c.servers {
 				_, kept, ok := server.Get("a")
 				require.True(t, ok)
-				assert.Greater(t, kept+40*time.Millisecond, left-time.Millisecond, "we trust it no longer than it is kept")
+				assert.Greater(t, kept+40*time.Millisecond, left-time.Millisecond, "the holder trusts it no longer than the node keeps it")
 			}
 			time.Sleep(time.Duration(i) * time.Millisecond)
 		}
@@ -165,7 +165,8 @@ func TestMaxHoldEndsALockWithACauseOfItsOwn(t *testing.T) {
 	})
 }
 
-// A lock whose renewal reached some nodes when it was lost does not stay there for a whole TTL.
+// If a renewal reached some nodes of a lock that was lost, the lock does not stay there for a whole
+// TTL.
 func TestWhatARenewalWroteForALostLockIsUndone(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithTTL(20 * time.Second))
@@ -176,7 +177,7 @@ func TestWhatARenewalWroteForALostLockIsUndone(t *testing.T) {
 		}
 		<-lock.Done()
 		settle()
-		assert.Equal(t, []string{lock.Value(), lock.Value()}, c.holders("a")[3:], "as long as the others may keep it")
+		assert.Equal(t, []string{lock.Value(), lock.Value()}, c.holders("a")[3:], "it stays while the other nodes may keep it")
 		time.Sleep(202 * time.Millisecond)
 		synctest.Wait()
 		assert.Equal(t, []string{"", ""}, c.holders("a")[3:])
@@ -210,7 +211,7 @@ func TestRenewalSurvivesForgottenScripts(t *testing.T) {
 	})
 }
 
-func TestOneNodesTroubleWithOneKeyIsNotTheOtherLocks(t *testing.T) {
+func TestTroubleWithOneKeyDoesNotEndOtherLocks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithTTL(time.Second))
 		a, err := l.TryLock(ctx, "a")
