@@ -1,19 +1,14 @@
 package redlock_test
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -158,129 +153,6 @@ func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 	})
 }
 
-func TestAWaiterWhoseContextEndsLeavesTheList(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		a, b, d := c.locker(), c.locker(), c.locker()
-		lock, err := a.Lock(ctx, "a")
-		require.NoError(t, err)
-		soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-		_, err = b.Lock(soon, "a")
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		time.Sleep(10 * time.Millisecond)
-		for i := range c.servers {
-			assert.EqualValues(t, 0, c.do(i, "ZCARD", "redquorum:wait:a"))
-		}
-		got := acquiring(t, d, "a")
-		time.Sleep(20 * time.Millisecond)
-		require.NoError(t, lock.Unlock(ctx))
-		time.Sleep(10 * time.Millisecond)
-		select {
-		case lock := <-got:
-			require.NoError(t, lock.Unlock(ctx))
-		default:
-			t.Error("the next waiter did not get it")
-			<-got
-		}
-	})
-}
-
-func TestAWaiterWhoLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		a, b, d := c.locker(), c.locker(), c.locker()
-		lock, err := a.Lock(ctx, "a")
-		require.NoError(t, err)
-		leaving, cancel := context.WithCancel(ctx)
-		defer cancel()
-		left := make(chan error, 1)
-		go func() {
-			_, err := b.Lock(leaving, "a")
-			left <- err
-		}()
-		time.Sleep(20 * time.Millisecond)
-		got := acquiring(t, d, "a")
-		time.Sleep(20 * time.Millisecond)
-		for _, server := range c.servers { // the vote is b's before b knows
-			server.OnCommand(func(command fakenode.Command) {
-				if command.Args[0] == "EVALSHA" && len(command.Args) == 6 { // a release
-					cancel()
-				}
-			})
-		}
-		require.NoError(t, lock.Unlock(ctx))
-		require.ErrorIs(t, <-left, context.Canceled)
-		time.Sleep(10 * time.Millisecond)
-		select {
-		case lock := <-got:
-			require.NoError(t, lock.Unlock(ctx))
-		default:
-			t.Error("the vote was not handed on")
-			<-got
-		}
-	})
-}
-
-func TestTheNextWaiterGetsALockWhoseHolderDiedAsItExpires(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		for i := range c.servers {
-			c.do(i, "SET", "a", rand.Text()+"|the dead one", "PX", 5000)
-		}
-		expiry := c.clock.Now().Add(5 * time.Second)
-		l := c.locker()
-		lock, err := l.Lock(ctx, "a")
-		require.NoError(t, err)
-		late := c.clock.Now().Sub(expiry)
-		assert.Less(t, late, 20*time.Millisecond)
-		assert.LessOrEqual(t, l.Stats().Polls, uint64(5*10+1), "not more than one each 100 ms")
-		require.NoError(t, lock.Unlock(ctx))
-	})
-}
-
-func TestALockThatAForeignClientReleasesIsFoundByPolling(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		for i := range c.servers {
-			c.do(i, "SET", "a", "foreign", "PX", 60000)
-		}
-		l := c.locker(redlock.WithRetry(100*time.Millisecond, 400*time.Millisecond))
-		got := acquiring(t, l, "a")
-		time.Sleep(3 * time.Second)
-		for i := range c.servers {
-			c.do(i, "DEL", "a")
-		}
-		released := c.clock.Now()
-		lock := <-got
-		assert.LessOrEqual(t, c.clock.Now().Sub(released), 410*time.Millisecond)
-		require.NoError(t, lock.Unlock(ctx))
-	})
-}
-
-func TestWaitingWorksWherePubSubIsForbidden(t *testing.T) {
-	for _, forbidden := range [][]string{{"SUBSCRIBE"}, {"PUBLISH"}, {"ZADD", "ZPOPMIN", "ZREM", "ZCARD", "ZSCORE"}, {"SUBSCRIBE", "PUBLISH", "ZADD", "ZPOPMIN", "ZREM"}, {"TIME"}} {
-		t.Run(strings.Join(forbidden, " "), func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				for _, server := range c.servers {
-					server.RefuseWith("NOPERM this user has no permissions to run this command", forbidden...)
-				}
-				c.slow(time.Millisecond)
-				a, b := c.locker(), c.locker()
-				lock, err := a.Lock(ctx, "a")
-				require.NoError(t, err)
-				got := acquiring(t, b, "a")
-				time.Sleep(2 * time.Second)
-				require.NoError(t, lock.Unlock(ctx))
-				released := c.clock.Now()
-				lock = <-got
-				assert.LessOrEqual(t, c.clock.Now().Sub(released), time.Second+50*time.Millisecond)
-				require.NoError(t, lock.Unlock(ctx))
-			})
-		})
-	}
-}
-
 func TestWaitersTurnToAnotherNodeWhenThePilotIsAway(t *testing.T) {
 	for down := range 5 {
 		t.Run(fmt.Sprint("node ", down), func(t *testing.T) {
@@ -301,27 +173,4 @@ func TestWaitersTurnToAnotherNodeWhenThePilotIsAway(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestCloseEndsWaitersAndTakesThemOffTheLists(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		a, b := c.locker(), c.locker()
-		lock, err := a.Lock(ctx, "a")
-		require.NoError(t, err)
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() {
-				_, err := b.Lock(ctx, "a")
-				assert.ErrorIs(t, err, redlock.ErrClosed)
-			})
-		}
-		time.Sleep(20 * time.Millisecond)
-		require.NoError(t, b.Close())
-		all.Wait()
-		for i := range c.servers {
-			assert.EqualValues(t, 0, c.do(i, "ZCARD", "redquorum:wait:a"))
-		}
-		require.NoError(t, lock.Unlock(ctx))
-		synctest.Wait()
-	})
 }

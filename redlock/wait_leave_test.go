@@ -1,0 +1,103 @@
+package redlock_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+func TestAWaiterWhoseContextEndsLeavesTheList(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		a, b, d := c.locker(), c.locker(), c.locker()
+		lock, err := a.Lock(ctx, "a")
+		require.NoError(t, err)
+		soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err = b.Lock(soon, "a")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(10 * time.Millisecond)
+		for i := range c.servers {
+			assert.EqualValues(t, 0, c.do(i, "ZCARD", "redquorum:wait:a"))
+		}
+		got := acquiring(t, d, "a")
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, lock.Unlock(ctx))
+		time.Sleep(10 * time.Millisecond)
+		select {
+		case lock := <-got:
+			require.NoError(t, lock.Unlock(ctx))
+		default:
+			t.Error("the next waiter did not get it")
+			<-got
+		}
+	})
+}
+
+func TestAWaiterWhoLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		a, b, d := c.locker(), c.locker(), c.locker()
+		lock, err := a.Lock(ctx, "a")
+		require.NoError(t, err)
+		leaving, cancel := context.WithCancel(ctx)
+		defer cancel()
+		left := make(chan error, 1)
+		go func() {
+			_, err := b.Lock(leaving, "a")
+			left <- err
+		}()
+		time.Sleep(20 * time.Millisecond)
+		got := acquiring(t, d, "a")
+		time.Sleep(20 * time.Millisecond)
+		for _, server := range c.servers { // the vote is b's before b knows
+			server.OnCommand(func(command fakenode.Command) {
+				if command.Args[0] == "EVALSHA" && len(command.Args) == 6 { // a release
+					cancel()
+				}
+			})
+		}
+		require.NoError(t, lock.Unlock(ctx))
+		require.ErrorIs(t, <-left, context.Canceled)
+		time.Sleep(10 * time.Millisecond)
+		select {
+		case lock := <-got:
+			require.NoError(t, lock.Unlock(ctx))
+		default:
+			t.Error("the vote was not handed on")
+			<-got
+		}
+	})
+}
+
+func TestCloseEndsWaitersAndTakesThemOffTheLists(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		a, b := c.locker(), c.locker()
+		lock, err := a.Lock(ctx, "a")
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				_, err := b.Lock(ctx, "a")
+				assert.ErrorIs(t, err, redlock.ErrClosed)
+			})
+		}
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, b.Close())
+		all.Wait()
+		for i := range c.servers {
+			assert.EqualValues(t, 0, c.do(i, "ZCARD", "redquorum:wait:a"))
+		}
+		require.NoError(t, lock.Unlock(ctx))
+		synctest.Wait()
+	})
+}
