@@ -16,18 +16,19 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// process is what a process would be: a Locker, that is closed now and then and followed by a new one, and its clients.
+// process stands for an operating system process: its clients and a Locker, which is closed now and
+// then and replaced by a new one.
 type process struct {
 	sim   *simulation
 	id    int
-	clock clock.Clock // the simulation's; its wall clock may be off
+	clock clock.Clock // the simulation's; the wall clock may be off
 	opts  []redlock.Option
-	route *route // nil where all nodes can be reached
+	route *route // nil if all nodes are reachable
 
 	mu     sync.Mutex // guards the fields below
 	locker *redlock.Locker
 	past   []*redlock.Locker // closed ones
-	lives  int               // Lockers so far
+	lives  int               // number of Lockers so far
 }
 
 // client is a goroutine of a process.
@@ -37,7 +38,7 @@ type client struct {
 	rng     *rand.Rand
 }
 
-// start gives the process a Locker. It lists the endpoints in an order of its own.
+// start gives the process a Locker. Each process lists the endpoints in its own order.
 func (p *process) start() {
 	rng := rand.New(rand.NewPCG(p.sim.seed, uint64(1000+p.id)))
 	var endpoints []string
@@ -58,7 +59,7 @@ func (p *process) start() {
 	p.locker = l
 }
 
-// owner returns what the values of the present Locker end with.
+// owner returns the suffix of the current Locker's values.
 func (p *process) owner() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,14 +81,14 @@ func (p *process) current() *redlock.Locker {
 	return p.locker
 }
 
-// replace closes the Locker while its clients use it.
+// replace closes the Locker while its clients use it, and gives the process a new one.
 func (p *process) replace() {
 	old := p.current()
 	p.start()
 	_ = old.Close()
 }
 
-// addStats adds what all Lockers of the process did.
+// addStats adds the counters of all Lockers that the process has had.
 func (p *process) addStats(sum *redlock.Stats) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +102,7 @@ func (p *process) addStats(sum *redlock.Stats) {
 	}
 }
 
-// run does one thing after the other until the simulation has had enough.
+// run performs one random operation after another until the simulation ends.
 func (c *client) run() {
 	for c.process.sim.goesOn() {
 		switch s := c.process.sim; c.rng.IntN(10) {
@@ -122,7 +123,7 @@ func (c *client) run() {
 
 func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 
-// patience returns a context that may end at any moment.
+// patience returns a context that may end at any moment, or only with the simulation.
 func (c *client) patience() (ctx context.Context, cancel context.CancelFunc) {
 	base := c.process.sim.base
 	switch c.rng.IntN(6) {
@@ -158,7 +159,7 @@ func (c *client) lock(name string) {
 	}
 }
 
-// judgeWait asks whether a wait had a reason to end.
+// judgeWait fails if a wait ended without a reason.
 func (c *client) judgeWait(ctx context.Context, l *redlock.Locker, err error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
@@ -221,7 +222,7 @@ func (c *client) do() {
 	}
 }
 
-// hold has a lock for a while, or until it is lost, and releases it. The call began at since.
+// hold keeps a lock for a while, or until it is lost, and releases it. The call began at since.
 func (c *client) hold(lock *redlock.Lock, since clock.Instant) {
 	s := c.process.sim
 	t := s.judge.got(c.who, since, lock)
@@ -241,7 +242,7 @@ func (c *client) unlock(t *tenure, lock *redlock.Lock) {
 	}
 }
 
-// over ends a tenure: now, or when the validity ended.
+// over ends a tenure: now, or when the validity ended if that was earlier.
 func (c *client) over(t *tenure, lock *redlock.Lock) {
 	s := c.process.sim
 	at := s.clock.Now().Add(min(lock.Remaining(), 0))

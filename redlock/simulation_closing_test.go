@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// breaks breaks nodes and heals them.
+// breaks breaks and heals nodes in turn.
 func breaks(u *users) {
 	for u.goesOn() {
 		for i, server := range u.servers {
@@ -25,7 +25,7 @@ func breaks(u *users) {
 	}
 }
 
-// heals mends all nodes.
+// heals heals all nodes.
 func (u *users) heals() {
 	for i, server := range u.servers {
 		if u.dead[i] {
@@ -39,8 +39,8 @@ func (u *users) heals() {
 	}
 }
 
-// neglects holds a lock, and does not unlock it when it is lost: its Locker is closed soon after,
-// by somebody who does not know of that either.
+// neglects holds a lock and does not unlock it when it is lost. Its Locker is closed soon after, by
+// a caller that does not know of the loss either.
 func neglects(u *users, c *client) {
 	lock, t := c.got()
 	if lock == nil {
@@ -56,8 +56,8 @@ func neglects(u *users, c *client) {
 	}
 }
 
-// closes replaces the Locker of a client. A second later nothing of it is left where nodes are
-// whole, and have been for as long before.
+// closes replaces the Locker of a client. A second later no key of it is left on any node that
+// works now and has worked since a second before the call.
 func (u *users) closes(c *client) {
 	began := u.clock.Now()
 	owner := c.process.owner()

@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// faults are what may befall the nodes of a simulation.
+// faults are the kinds of faults that may happen in a simulation.
 type faults struct {
-	losses   bool // requests and replies are lost, with their connections
-	outages  bool // nodes are mute, stopped, killed
+	losses   bool // requests and replies are lost together with their connections
+	outages  bool // nodes are muted, stopped or killed
 	restarts bool // killed nodes come back without their keys
 	refusals bool // servers forbid publish and subscribe for a while
-	closings bool // Lockers are closed, and followed by others
+	closings bool // Lockers are closed and replaced
 }
 
-// Times of the weather: a storm of faults, and the calm after it, in which what was broken mends and the judge looks.
+// Phases of the weather: a storm of faults, then a calm in which the damage heals and the judge
+// watches.
 const (
 	stormTime = 2 * time.Second
 	calmTime  = 3 * time.Second
 )
 
-// weather breaks the nodes and heals them, in turns, until the simulation ends.
+// weather breaks the nodes and heals them, in turn, until the simulation ends.
 func (s *simulation) weather(rng *rand.Rand) {
 	for s.goesOn() {
 		s.judge.storm()
@@ -35,7 +36,7 @@ func (s *simulation) weather(rng *rand.Rand) {
 	s.heal()
 }
 
-// breakOne does something to a node or to a process.
+// breakOne injects one random fault into a node or a process.
 func (s *simulation) breakOne(rng *rand.Rand) {
 	i := rng.IntN(len(s.servers))
 	node := s.servers[i]
@@ -71,8 +72,9 @@ func (s *simulation) breakOne(rng *rand.Rand) {
 	}
 }
 
-// restart kills a node, or brings it back. Where nodes lose their keys, so few of them are young at a time that the cluster cannot be
-// taken for one that was just started, and those that may have forgotten a lock are no quorum.
+// restart kills a node, or brings it back. If nodes lose their keys, it keeps the number of young
+// nodes so low that the cluster cannot pass for one that was just started, and that the nodes that
+// may have forgotten a lock are not a quorum.
 func (s *simulation) restart(i int) {
 	if s.dead[i] {
 		s.revive(i)
@@ -99,14 +101,15 @@ func (s *simulation) revive(i int) {
 	s.dead[i], s.born[i] = false, s.clock.Now()
 }
 
-// slowDown makes a node's commands and replies take about d/2 each, a tenth of d at least: in no time at all, clients could pass
-// votes to each other forever.
+// slowDown makes a node's commands and replies take about d/2 each, and at least d/10: if they took
+// no time at all, clients could pass votes to each other forever.
 func (s *simulation) slowDown(i int, d time.Duration) {
-	delay := func() time.Duration { return d/10 + rand.N(d) } // not of a seed: it is called concurrently
+	// Not seeded: it is called concurrently.
+	delay := func() time.Duration { return d/10 + rand.N(d) }
 	s.servers[i].Delay(delay, delay)
 }
 
-// heal ends all faults. Delays stay, small ones.
+// heal ends all faults. Small delays remain.
 func (s *simulation) heal() {
 	for i, node := range s.servers {
 		if s.dead[i] {

@@ -9,8 +9,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// foreigner is a client of another Redlock library: SET NX PX at one node after the other, compare-and-delete, and a new attempt after
-// a random pause. It wakes nobody.
+// foreigner is a client of another Redlock library: it sends SET NX PX to one node after another,
+// releases by compare-and-delete, and tries again after a random pause. It wakes no waiter.
 type foreigner struct {
 	sim *simulation
 	rng *rand.Rand
@@ -19,7 +19,7 @@ type foreigner struct {
 	n   int
 }
 
-// foreignTimeout is how long it waits for a node.
+// foreignTimeout is how long a foreigner waits for a node.
 const foreignTimeout = 20 * time.Millisecond
 
 const foreignRelease = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
@@ -32,7 +32,7 @@ func (f *foreigner) run() {
 	}
 }
 
-// attempt tries to have a lock for a while, and reports whether it had it.
+// attempt tries to hold a lock for a while and reports whether it did.
 func (f *foreigner) attempt(name string) (had bool) {
 	s := f.sim
 	f.n++

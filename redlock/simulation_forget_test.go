@@ -10,14 +10,14 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// amnesia is the weather in which masters lose their memory.
+// amnesia is weather in which masters lose their memory.
 type amnesia struct {
 	*simulation
 	*forgetting
 	rng     *rand.Rand
-	mode    redlock.Quarantine // of all Lockers, where it is not a mixture
+	mode    redlock.Quarantine // of all Lockers, unless they are mixed
 	spare   *fakenode.Node     // an empty master of another cluster
-	keeping []bool             // by node: says that it is durable, and is never restored from an old copy
+	keeping []bool             // by node: claims to be durable, never restored from an old copy
 	lost    []clock.Instant    // by node: when it last lost its memory, 0 for never
 
 	losses, refrained int
@@ -39,8 +39,8 @@ func newAmnesia(s *simulation, f *forgetting, nodes int) *amnesia {
 	return a
 }
 
-// run takes the memory of one master and then of another, in bursts, until the simulation ends. In
-// between, processes lose sight of some nodes and find them again.
+// run makes one master after another lose its memory, in bursts, until the simulation ends. In
+// between, processes lose contact with some nodes and regain it.
 func (a *amnesia) run() {
 	for a.goesOn() {
 		for range 1 + a.rng.IntN(4) {
@@ -73,10 +73,11 @@ func (a *amnesia) forgetOne() {
 	a.ways[a.rng.IntN(len(a.ways))](a, i)
 }
 
-// victim returns any node, and in half of the cases one of those that a lock cannot do without.
+// victim returns a random node. If a lock stands on a bare majority, it returns one of those nodes
+// half of the time.
 func (a *amnesia) victim() int {
 	name := a.names[a.rng.IntN(len(a.names))]
-	nodes := make(map[string][]int) // by the value that they hold
+	nodes := make(map[string][]int) // by the value they hold
 	for i, server := range a.servers {
 		if value, _, ok := server.Get(name); ok {
 			nodes[value] = append(nodes[value], i)
@@ -90,8 +91,9 @@ func (a *amnesia) victim() int {
 	return a.rng.IntN(len(a.servers))
 }
 
-// mayForget reports whether a node may lose its memory now. In Strict any may, even all at once. In
-// Auto one other must remember: a quorum that has nothing to say for itself is a new cluster.
+// mayForget reports whether a node may lose its memory now. In Strict mode any node may, even all
+// at once. In Auto mode one other node must remember: a quorum without evidence of a past is a new
+// cluster.
 func (a *amnesia) mayForget(i int) bool {
 	if a.modes != nil && a.mode == redlock.QuarantineStrict {
 		return true
@@ -108,7 +110,7 @@ func (a *amnesia) mayForget(i int) bool {
 	if marked {
 		return false
 	}
-	for k := range a.servers { // no node has a proof of memory: only time tells
+	for k := range a.servers { // no node has a proof of memory: only time decides
 		if k != i && (a.lost[k] == 0 || a.clock.Now().Sub(a.lost[k]) > a.maxTTL+2*time.Second) {
 			return true
 		}
@@ -116,16 +118,16 @@ func (a *amnesia) mayForget(i int) bool {
 	return false
 }
 
-// memoryKey is the key by which a node proves that it remembers.
+// memoryKey is the key of the memory marker, by which a node proves that it remembers.
 const memoryKey = "redquorum:memory"
 
-// memory returns what a node says of its memory, "" for nothing.
+// memory returns the memory marker of a node, "" for none.
 func (a *amnesia) memory(i int) string {
 	text, _, _ := a.servers[i].Get(memoryKey)
 	return text
 }
 
-// loses notes that a node is about to lose its memory, if it may.
+// loses records that a node is about to lose its memory. It returns false if the node must not.
 func (a *amnesia) loses(i int) bool {
 	if !a.mayForget(i) {
 		a.refrained++

@@ -15,8 +15,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// handOvers makes a simulation of the usual size: five nodes, four processes of four clients each who do nothing but
-// lock and unlock.
+// handOvers sets up a simulation of the usual size: five nodes, and four clients in each of the four
+// processes that the caller starts. The clients do nothing but lock and unlock.
 func (s *simulation) handOvers(names int, latency time.Duration) {
 	s.nodes(5)
 	for i := range names {
@@ -29,7 +29,7 @@ func (s *simulation) handOvers(names int, latency time.Duration) {
 	s.hold = func(rng *rand.Rand) time.Duration { return upTo(rng, time.Millisecond) }
 }
 
-// until ends the simulation after so many hand-overs.
+// until ends the simulation after the given number of hand-overs.
 func (s *simulation) until(handOvers uint64) {
 	for s.total().HandedOver < handOvers {
 		time.Sleep(50 * time.Millisecond)
@@ -37,8 +37,8 @@ func (s *simulation) until(handOvers uint64) {
 	close(s.ending)
 }
 
-// Messages are late and get lost, with their connections: no lock is free for longer than a poll takes while somebody waits for it, not
-// once in so many hand-overs.
+// Messages are late or get lost together with their connections. Still, in all of these hand-overs
+// no lock is ever free for longer than a poll takes while a client waits for it.
 func TestNoHandOverIsLostWithItsMessage(t *testing.T) {
 	each := 2500
 	if raced {
@@ -70,11 +70,11 @@ func TestNoHandOverIsLostWithItsMessage(t *testing.T) {
 		})
 	}
 	took := time.Since(began)
-	t.Logf("%d hand-overs for %d tenures, %.0f hand-overs per second; a lock was free for %v at most",
+	t.Logf("%d hand-overs for %d tenures, %.0f hand-overs per second; a lock was free for at most %v",
 		handedOver, tenures, float64(handedOver)/took.Seconds(), longest)
 }
 
-// wait is lock by a client who has all the time there is.
+// wait is lock by a client that waits as long as it takes.
 func (c *client) wait(name string) {
 	s := c.process.sim
 	w := s.judge.waits(name)
@@ -87,37 +87,38 @@ func (c *client) wait(name string) {
 	c.hold(lock, w.since)
 }
 
-// line is those of a process who wait, in the order in which they called.
-type line struct {
+// queue holds the waiting clients of a process, in the order of their calls.
+type queue struct {
 	mu       sync.Mutex
 	waiting  []string
 	served   int
 	overtook int
 }
 
-func (n *line) join(who string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.waiting = append(n.waiting, who)
+func (q *queue) join(who string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, who)
 }
 
-func (n *line) got(who string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.waiting[0] != who {
-		n.overtook++
+func (q *queue) got(who string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting[0] != who {
+		q.overtook++
 	}
-	for i := range n.waiting {
-		if n.waiting[i] == who {
-			n.waiting = append(n.waiting[:i], n.waiting[i+1:]...)
+	for i := range q.waiting {
+		if q.waiting[i] == who {
+			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
 			break
 		}
 	}
-	n.served++
+	q.served++
 }
 
-// Where nothing is lost, nobody polls, nobody of a process is overtaken by another one of it, all processes get the same, and a hand-over costs a
-// release and a round, and one question to the pilot.
+// If nothing is lost, no waiter polls, no client overtakes another one of its process, all
+// processes get the lock equally often, and a hand-over costs a release, a round, and one request
+// to the pilot.
 func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 	for _, seed := range seeds(t, 1, 20) {
 		simulate(t, seed, func(s *simulation) {
@@ -138,16 +139,17 @@ func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 				})
 			}
 			s.start(4, func(*rand.Rand) []redlock.Option {
-				// Nobody waits for as long as the shortest pause.
+				// No client waits as long as the shortest backoff.
 				return []redlock.Option{redlock.WithTTL(slowestTTL), redlock.WithRetry(time.Second, time.Second)}
 			})
-			lines := make([]line, len(s.processes))
+			queues := make([]queue, len(s.processes))
 			var warm redlock.Stats
 			var began clock.Instant
 			s.run(func(c *client) {
-				own := &lines[c.process.id]
+				own := &queues[c.process.id]
 				for s.goesOn() {
-					time.Sleep(time.Duration(1+c.rng.IntN(1000)) * time.Microsecond) // no two at one instant
+					// No two calls at one instant.
+					time.Sleep(time.Duration(1+c.rng.IntN(1000)) * time.Microsecond)
 					w := s.judge.waits(s.names[0])
 					own.join(c.who)
 					lock, err := c.process.current().Lock(s.base, s.names[0], c.opts()...)
@@ -160,7 +162,7 @@ func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 					c.hold(lock, w.since)
 				}
 			}, func() {
-				time.Sleep(time.Second) // the first are on their way into the line
+				time.Sleep(time.Second) // the first clients are still joining the queue
 				warm, began = s.total(), s.clock.Now()
 				counting.Store(true)
 				s.until(warm.HandedOver + 2000)
@@ -173,17 +175,17 @@ func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 				s.t.Logf("%.2f commands each, %v each", float64(commands.Load())/float64(handedOver), s.clock.Now().Sub(began)/time.Duration(handedOver))
 			})
 			all := s.total()
-			// One who was overtaken at the start has places at all nodes, and is woken once by all
-			// their votes.
+			// A waiter that was overtaken at the start has a ticket at every node, and is woken
+			// once for the votes of all of them.
 			assert.LessOrEqual(t, all.Woken, all.HandedOver, "seed %d", seed)
 			assert.InEpsilon(t, all.HandedOver, all.Woken, 0.01, "seed %d", seed)
 			served := 0
-			for i := range lines {
-				assert.Zero(t, lines[i].overtook, "seed %d", seed)
-				served += lines[i].served
+			for i := range queues {
+				assert.Zero(t, queues[i].overtook, "seed %d", seed)
+				served += queues[i].served
 			}
-			for i := range lines {
-				assert.InEpsilon(t, served/len(lines), lines[i].served, 0.05, "seed %d", seed)
+			for i := range queues {
+				assert.InEpsilon(t, served/len(queues), queues[i].served, 0.05, "seed %d", seed)
 			}
 			time.Sleep(time.Second)
 			for _, server := range s.servers {

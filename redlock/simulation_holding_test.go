@@ -9,13 +9,13 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// offer is a lock that somebody holds, and that others may adopt.
+// offer is a lock that one client holds and others may adopt.
 type offer struct {
 	name, value string
 	tenure      *tenure
 }
 
-// offers are those that stand.
+// offers are the open offers.
 type offers struct {
 	mu  sync.Mutex
 	all []*offer
@@ -25,7 +25,7 @@ func (o *offers) add(f *offer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, f)
-	if len(o.all) > 4 { // the oldest have ended
+	if len(o.all) > 4 { // the oldest has ended
 		o.all = o.all[1:]
 	}
 }
@@ -39,7 +39,7 @@ func (o *offers) pick(c *client) *offer {
 	return o.all[c.rng.IntN(len(o.all))]
 }
 
-// lends holds a lock that others may adopt meanwhile.
+// lends holds a lock that others may adopt in the meantime.
 func lends(u *users, c *client) {
 	ctx, cancel := c.patience()
 	defer cancel()
@@ -57,8 +57,8 @@ func lends(u *users, c *client) {
 	c.unlock(t, lock)
 }
 
-// adopts takes over a lock that somebody lends. From the call on, the lender does not count on it
-// if that succeeds; otherwise it goes on to.
+// adopts takes over a lock that another client lends. If that succeeds, the lender's tenure ends
+// with the start of the call; otherwise it continues.
 func adopts(u *users, c *client) {
 	f := u.offers.pick(c)
 	if f == nil {
@@ -79,7 +79,7 @@ func adopts(u *users, c *client) {
 	}
 }
 
-// got waits for a lock, and returns nil where it gives up.
+// got waits for a lock and returns nil if it gives up.
 func (c *client) got() (*redlock.Lock, *tenure) {
 	ctx, cancel := c.patience()
 	defer cancel()
@@ -92,7 +92,7 @@ func (c *client) got() (*redlock.Lock, *tenure) {
 	return lock, s.judge.got(c.who, since, lock)
 }
 
-// extends holds a lock, and gives it other TTLs meanwhile.
+// extends holds a lock and changes its TTL several times.
 func extends(u *users, c *client) {
 	lock, t := c.got()
 	if lock == nil {
@@ -106,7 +106,7 @@ func extends(u *users, c *client) {
 		c.tries(lock)
 		pause := upTo(c.rng, time.Second)
 		if c.rng.IntN(2) == 0 {
-			pause = 5 * time.Second // renewal is alone with what became of it
+			pause = 5 * time.Second // renewal alone deals with the outcome
 		}
 		select {
 		case <-lock.Done():
@@ -119,8 +119,8 @@ func extends(u *users, c *client) {
 	c.unlock(t, lock)
 }
 
-// judgeLoss asks whether a lock that is renewed had a reason to be lost: one that a blink ended was
-// lost within as long after it.
+// judgeLoss fails if a renewed lock was lost without a reason. A lock that a blink ended is lost
+// within the length of a blink after it.
 func (u *users) judgeLoss(c *client, lock *redlock.Lock) {
 	if !u.renewed || !errors.Is(lock.Err(), redlock.ErrLost) {
 		return
@@ -133,10 +133,10 @@ func (u *users) judgeLoss(c *client, lock *redlock.Lock) {
 	u.judge.fail("%s lost a healthy lock: %v", c.who, lock.Err())
 }
 
-// blink is for how long a node is mute at most.
+// blink is the longest time for which a node is mute.
 const blink = time.Second
 
-// blinks makes nodes mute for moments, all of them now and then.
+// blinks mutes nodes briefly, now and then all of them at once.
 func blinks(u *users) {
 	for u.goesOn() {
 		for i, server := range u.servers {
@@ -151,7 +151,7 @@ func blinks(u *users) {
 	}
 }
 
-// tries asks for another TTL, or whether the lock is still held, with or without patience.
+// tries sets another TTL or verifies the lock, under a context that may end at any moment.
 func (c *client) tries(lock *redlock.Lock) {
 	ctx, cancel := c.patience()
 	defer cancel()
@@ -169,10 +169,10 @@ type forcing struct {
 	from, to clock.Instant
 }
 
-// forceLatest is how long after ForceUnlock has returned it may delete a key.
+// forceLatest is how long after its return ForceUnlock may still delete a key.
 const forceLatest = 50 * time.Millisecond
 
-// forces deletes a lock, whoever has it.
+// forces deletes a lock, whoever holds it.
 func forces(u *users, c *client) {
 	name, from := c.name(), u.clock.Now()
 	if c.rng.IntN(10) > 0 {
@@ -196,7 +196,7 @@ func (j *judge) forces(f forcing) {
 	j.forced = append(j.forced, f)
 }
 
-// voidLocked ends the tenures that somebody forced, with the call that did.
+// voidLocked ends each tenure that was forced at the start of the call that forced it.
 func (j *judge) voidLocked(name string, r *record) {
 	for _, f := range j.forced {
 		if f.name != name {

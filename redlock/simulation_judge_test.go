@@ -11,55 +11,55 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// judge records who had and who wanted which lock, and tells what was wrong: two holders at once, tokens out of order, a
-// lock that was free for too long while somebody waited for it.
+// judge records who held and who waited for which lock, and reports what was wrong: two holders at
+// once, tokens out of order, a lock that was free for too long while a client waited for it.
 type judge struct {
 	clock *clocktest.Clock
-	bound time.Duration // for how long a lock may be free in calm times, although somebody waits
+	bound time.Duration // how long a lock may be free in calm times while a client waits
 
-	mu      sync.Mutex // guards the fields below, and what hangs on them
+	mu      sync.Mutex // guards the fields below and what they refer to
 	records map[string]*record
 	holds   map[string]*tenure // by the lock's value
 	touched []touch
-	calm    clock.Instant // since when nothing is broken, nor was so lately
-	stormy  bool          // calm is not in force
-	longest time.Duration // that a lock was free in calm times, although somebody waited
+	calm    clock.Instant // since when nothing is broken and earlier damage has healed
+	stormy  bool          // calm does not apply
+	longest time.Duration // time that a lock was free in calm times while a client waited
 	forced  []forcing
 	turns   turns
-	order   bool // of tokens alone is judged: what befalls the nodes makes them forget locks
+	order   bool // judge only the order of tokens: the faults make nodes forget locks
 	wrong   []string
 }
 
-// record is what is known of a name.
+// record is what the judge knows about a name.
 type record struct {
 	had     []*tenure
 	holders int
-	free    clock.Instant // since when nobody holds it, where nobody does
-	waiting []*wait       // the one who came first is first
+	free    clock.Instant // since when it has no holder; valid only without one
+	waiting []*wait       // oldest first
 }
 
-// wait is a call of Lock for one name, or of LockAll.
+// wait is a call of Lock or LockAll.
 type wait struct {
 	names     []string
 	since     clock.Instant
-	overtaken int    // tenures of others who came later, in calm times
-	by        string // the last of them
+	overtaken int    // tenures in calm times by clients that called later
+	by        string // the last of these clients
 }
 
-// forSet reports whether it is one for several names.
+// forSet reports whether the wait is for several names.
 func (w *wait) forSet() bool { return len(w.names) > 1 }
 
-// tenure is the time during which a lock was had.
+// tenure is the time during which a lock was held.
 type tenure struct {
 	names    []string
 	who      string
 	fence    int64
-	since    clock.Instant // the call
+	since    clock.Instant // start of the call
 	from, to clock.Instant
-	forced   bool // somebody ended it who did not hold it
+	forced   bool // a client other than the holder ended it
 }
 
-// maxWrong bounds what a broken library is told about itself.
+// maxWrong bounds the report about a broken library.
 const maxWrong = 10
 
 func newJudge(clk *clocktest.Clock, bound time.Duration) *judge {
@@ -81,28 +81,28 @@ func (j *judge) wrongLocked(format string, args ...any) {
 	}
 }
 
-// fail notes what a client found wrong.
+// fail records what a client found wrong.
 func (j *judge) fail(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.wrongLocked(format, args...)
 }
 
-// storm tells that something is broken from now on, or until now.
+// storm records that something is broken from now on, or was until now.
 func (j *judge) storm() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.stormy = true
 }
 
-// calmSince tells that nothing is broken any more.
+// calmSince records that nothing is broken from the given instant on.
 func (j *judge) calmSince(at clock.Instant) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.calm, j.stormy = at, false
 }
 
-// waits notes a call of Lock or LockAll.
+// waits records a call of Lock or LockAll.
 func (j *judge) waits(names ...string) *wait {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -114,7 +114,7 @@ func (j *judge) waits(names ...string) *wait {
 	return w
 }
 
-// leaves notes that the call has returned, with the lock or without.
+// leaves records that the call has returned, with or without the lock.
 func (j *judge) leaves(w *wait) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -127,10 +127,10 @@ func (j *judge) leaves(w *wait) {
 	}
 }
 
-// lookLocked judges for how long w has waited for a lock that is free. A sum over calls that were cancelled would say
-// nothing: each may have given up just as it got the vote.
+// lookLocked judges how long w has waited for a lock that is free. A sum over canceled calls would
+// mean nothing: each may have given up just as it got the vote.
 func (j *judge) lookLocked(r *record, w *wait) {
-	if r.holders > 0 || j.stormy || w.forSet() { // another of the names may be taken
+	if r.holders > 0 || j.stormy || w.forSet() { // another name of a set may be taken
 		return
 	}
 	idle := j.clock.Now().Sub(max(r.free, w.since, j.calm))
@@ -140,7 +140,7 @@ func (j *judge) lookLocked(r *record, w *wait) {
 	}
 }
 
-// got notes that somebody has locks from now on, by a call that began at an instant.
+// got records that a client holds a lock from now on, acquired by a call that began at since.
 func (j *judge) got(who string, since clock.Instant, lock *redlock.Lock) *tenure {
 	return j.held(who, lock.Value(), since, lock.Names(), lock.Fence())
 }
@@ -162,7 +162,8 @@ func (j *judge) held(who, value string, since clock.Instant, names []string, fen
 	return t
 }
 
-// over notes that a tenure ended at an instant that is not after now, if it had not ended before.
+// over records that a tenure ended at an instant, which is not in the future. If it had ended
+// before, the earlier end counts.
 func (j *judge) over(t *tenure, at clock.Instant) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -179,7 +180,7 @@ func (j *judge) over(t *tenure, at clock.Instant) {
 	}
 }
 
-// sentence judges everything, once nobody has a lock any more, and returns how often one was had.
+// sentence judges everything after the last lock has ended, and returns how often a lock was held.
 func (j *judge) sentence() (tenures int, wrong []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -194,11 +195,11 @@ func (j *judge) sentence() (tenures int, wrong []string) {
 	return tenures, j.wrong
 }
 
-// judgeLocked asks that tenures do not overlap, and that tokens grow.
+// judgeLocked checks that tenures do not overlap and that tokens grow.
 func (j *judge) judgeLocked(name string, r *record) {
 	j.voidLocked(name, r)
 	slices.SortStableFunc(r.had, func(a, b *tenure) int { return int(a.from - b.from) })
-	var last *tenure // the one that ended last so far
+	var last *tenure // the tenure with the latest end so far
 	for i, t := range r.had {
 		switch {
 		case t.to < 0:
@@ -217,14 +218,14 @@ func (j *judge) judgeLocked(name string, r *record) {
 	}
 }
 
-// ordered reports whether the token of the second must be the larger one: where it was asked for
-// when the first was there, and, as long as the lock is exclusive, where it was got later. Every
-// token is one lock's alone.
+// ordered reports whether the second tenure must have the larger token. It must if its call began
+// after the first tenure did and, as long as the lock is exclusive, if the second tenure began
+// after the first one ended. Equal tokens are always wrong: every token belongs to one lock.
 func (j *judge) ordered(first, second *tenure) bool {
 	return first.from < second.since || first.fence == second.fence || !j.order && !first.forced && first.to <= second.from
 }
 
-// tenures returns how often a lock was had.
+// tenures returns how often a lock was held.
 func (j *judge) tenures() (n uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

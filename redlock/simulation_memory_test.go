@@ -11,14 +11,14 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// forgetting is one kind of memory loss, and the cluster that it befalls.
+// forgetting is one kind of memory loss and the cluster it happens to.
 type forgetting struct {
 	kind    string
 	ways    []way
-	modes   []redlock.Quarantine // one of them, by the seed; none for a mixture
-	young   bool                 // the masters start with the simulation
-	durable float64              // share of the masters that say so from the start
-	beside  faults               // what else befalls the nodes
+	modes   []redlock.Quarantine // the seed picks one; none: mixed
+	young   bool                 // the masters start together with the simulation
+	durable float64              // share of the masters that claim to be durable from the start
+	beside  faults               // other faults of the nodes
 }
 
 var (
@@ -26,8 +26,7 @@ var (
 	bothModes  = []redlock.Quarantine{redlock.QuarantineAuto, redlock.QuarantineStrict}
 )
 
-// forgettings are all kinds. Each has seeds of its own, so that a violation tells which kind it
-// takes.
+// forgettings lists all kinds. Each has its own seeds, so a violation tells which kind causes it.
 var forgettings = []forgetting{
 	{kind: "nothing", ways: []way{keeps}, modes: bothModes},
 	{kind: "young", ways: []way{restartsEmpty}, modes: bothModes, young: true},
@@ -59,10 +58,10 @@ var everyWay = []way{
 	followsAnotherDurably, followsItsReplica, isReplaced, isSwitched,
 }
 
-// Masters forget in every way, in clusters old and young, met by Lockers that know them and by ones
-// that live for one lock: the locks are exclusive, and nobody touches another's key. How long a
-// lock takes is not judged. What Auto excludes stays out: that all masters forget within one
-// MaxTTL.
+// Masters forget in every way, in old and in young clusters, used by Lockers that know them and by
+// Lockers that live for one lock: the locks are exclusive, and no client touches another's key. How
+// long a lock takes is not judged. The one case that Auto excludes does not occur: that all masters
+// forget within one MaxTTL.
 func TestSimulatedMastersThatForgetNeverGrantTwice(t *testing.T) {
 	for _, f := range forgettings {
 		t.Run(f.kind, func(t *testing.T) {
@@ -73,17 +72,18 @@ func TestSimulatedMastersThatForgetNeverGrantTwice(t *testing.T) {
 	}
 }
 
-// wrongBy is how far a node's clock may be off.
+// wrongBy is the most that a node's clock may be off.
 const wrongBy = time.Minute
 
-// neverJudged is a bound on waiting that none exceeds.
+// neverJudged is a bound on waiting that is never exceeded.
 const neverJudged = time.Hour
 
-// forgets runs a simulation of masters that forget.
+// forgets runs a simulation in which masters forget.
 func (s *simulation) forgets(f *forgetting) {
 	rng := s.rng
 	s.faults, s.length = f.beside, 12*time.Second
-	s.patience = 2*wrongBy + 10*time.Second // a replica keeps a key until the moment that its master meant
+	// A replica keeps a key until the instant that its master's clock set.
+	s.patience = 2*wrongBy + 10*time.Second
 	if f.young {
 		s.length = 2 * s.maxTTL
 	}
@@ -114,12 +114,12 @@ func (s *simulation) forgets(f *forgetting) {
 		beside = append(beside, v.run)
 	}
 	s.run((*client).run, beside...)
-	s.t.Logf("%s%d losses, %d refrained from", s.about, a.losses, a.refrained)
+	s.t.Logf("%s%d losses, %d skipped", s.about, a.losses, a.refrained)
 	s.leavesNothing(3*time.Minute + s.patience)
 }
 
-// nodes of a simulation of masters that forget have clocks that are off: each a little too fast or
-// too slow, and those of a minority by up to a minute.
+// nodes starts n masters whose clocks are wrong: each runs a little too fast or too slow, and those
+// of a minority are off by up to a minute.
 func (a *amnesia) nodes(n int) {
 	s := a.simulation
 	s.dead, s.born = make([]bool, n), make([]clock.Instant, n)
@@ -130,7 +130,8 @@ func (a *amnesia) nodes(n int) {
 		if wrong>>i&1 == 1 {
 			offset = upTo(a.rng, 2*wrongBy) - wrongBy
 		}
-		rate := 1 + (a.rng.Float64()-0.5)/125 // 0.4 %, of the 1 % that may lie between a client and a node
+		// 0.4 % of the 1 % allowed between a client and a node.
+		rate := 1 + (a.rng.Float64()-0.5)/125
 		opts := []fakenode.Option{fakenode.WithNodeClock(offset, rate)}
 		if !a.young {
 			opts = append(opts, fakenode.WithUptime(time.Hour))
@@ -151,8 +152,7 @@ func (a *amnesia) options(rng *rand.Rand) []redlock.Option {
 	return append(randomOptions(rng), redlock.WithQuarantine(mode))
 }
 
-// visitors come one after another, each with a Locker of its own for one lock, as each `redlock
-// run` does.
+// visitors come one after another. Each creates its own Locker for one lock, like a `redlock run`.
 type visitors struct {
 	*amnesia
 	id   int
@@ -167,7 +167,7 @@ func (v *visitors) run() {
 	}
 }
 
-// visit is the life of one of them. It may not reach all nodes.
+// visit is the life of one visitor, which may be unable to reach some nodes.
 func (v *visitors) visit() {
 	v.come++
 	p := v.newProcess(1000*(v.id+1)+v.come, v.rng, v.options(v.rng))
@@ -180,7 +180,7 @@ func (v *visitors) visit() {
 	case 1:
 		c.lock(c.name())
 	default:
-		c.attempt() // and makes room for the next one, which knows nothing
+		c.attempt() // makes room for the next visitor, which knows nothing
 	}
 	_ = p.current().Close()
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// monitors looks at all channels of all nodes, while processes that wait are killed: what is left
-// of those is their places.
+// monitors subscribes to all channels of all nodes while waiting processes are killed. All that
+// those leave behind is their tickets.
 func monitors(u *users) {
 	for _, server := range u.servers {
 		network, err := server.Dial(u.base)

@@ -2,5 +2,5 @@
 
 package redlock_test
 
-// raced tells that the race detector is on, under which a simulation takes ten times as long.
+// raced reports whether the race detector is on, which makes a simulation take ten times as long.
 const raced = true

@@ -11,12 +11,12 @@ import (
 	"github.com/redquorum/redquorum/internal/fakenode"
 )
 
-// route is the network between one process and the nodes, some of which it cannot reach.
+// route is the network between one process and the nodes, some of which may be unreachable.
 type route struct {
 	sim *simulation
 
 	mu    sync.Mutex // guards the fields below
-	cut   uint64     // a bit for each node that cannot be reached
+	cut   uint64     // a bit for each unreachable node
 	conns map[int][]*fakenode.Conn
 }
 
@@ -50,13 +50,13 @@ func (r *route) isCut(i int) bool {
 	return r.cut>>i&1 == 1
 }
 
-// nodeAt returns the index of the node that an address means.
+// nodeAt returns the index of the node at an address.
 func nodeAt(address string) (i int, err error) {
 	_, err = fmt.Sscanf(address, "node%d:6379", &i)
 	return i, err
 }
 
-// set says which nodes cannot be reached from now on.
+// set makes the given nodes, and no others, unreachable from now on.
 func (r *route) set(cut uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,8 +71,8 @@ func (r *route) set(cut uint64) {
 	}
 }
 
-// minority returns the bits of fewer nodes than half of them, of as many as can be in half of the
-// cases, and of none in a quarter.
+// minority returns the bits of fewer than half of the nodes: half of the time as many as possible,
+// and a quarter of the time none.
 func (s *simulation) minority(rng *rand.Rand) (nodes uint64) {
 	most := (len(s.servers) - 1) / 2
 	count := []int{0, rng.IntN(most + 1), most, most}[rng.IntN(4)]
@@ -82,14 +82,15 @@ func (s *simulation) minority(rng *rand.Rand) (nodes uint64) {
 	return nodes
 }
 
-// server returns the node that answers at an endpoint now.
+// server returns the node that currently answers at an endpoint.
 func (s *simulation) server(i int) *fakenode.Node {
 	s.exchange.Lock()
 	defer s.exchange.Unlock()
 	return s.servers[i]
 }
 
-// replaceServer puts another server behind an endpoint. The old one is gone, with its connections.
+// replaceServer puts another server behind an endpoint. The old one is killed together with its
+// connections.
 func (s *simulation) replaceServer(i int, server *fakenode.Node) {
 	old := s.server(i)
 	s.exchange.Lock()
@@ -98,7 +99,7 @@ func (s *simulation) replaceServer(i int, server *fakenode.Node) {
 	old.Kill()
 }
 
-// dialer is the cluster's, in which servers may be replaced.
+// dialer is the cluster's dialer, for servers that may be replaced.
 func (s *simulation) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		i, err := nodeAt(address)

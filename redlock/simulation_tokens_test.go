@@ -9,14 +9,14 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Times of a simulation of tokens: some locks, and then none for longer than counters live.
+// Phases of a token simulation: some locks, and then none for longer than counters live.
 const (
 	era       = 12 * time.Minute
 	eraActive = time.Second
 )
 
-// tokens has one master with a wrong clock and wrong counters, and nothing else that is wrong. What
-// befalls that master makes it forget locks, so that tokens may be had by two at once.
+// tokens gives one master a wrong clock and wrong counters, and breaks nothing else. These faults
+// make the master forget locks, so two clients may hold a lock at once; only tokens are judged.
 func tokens(u *users) {
 	u.judge.order = true
 	faulty := u.rng.IntN(len(u.servers))
@@ -35,7 +35,7 @@ func tokens(u *users) {
 			continue
 		}
 		if now := u.judge.tenures(); now == served {
-			u.judge.fail("nobody got a lock with a token between %v ago and now", era)
+			u.judge.fail("no client got a lock with a token in the last %v", era)
 		} else {
 			served = now
 		}
@@ -49,17 +49,17 @@ func tokens(u *users) {
 
 var wrongClocks = []time.Duration{0, time.Minute, -time.Minute, time.Hour, -time.Hour, 365 * 24 * time.Hour, 290 * 365 * 24 * time.Hour}
 
-// active reports whether it is time to lock.
+// active reports whether clients lock now.
 func (u *users) active() bool { return time.Duration(u.clock.Now())%era < eraActive }
 
-// nearest chooses anew which nodes answer first, so that other ones make up the quorum.
+// nearest changes which nodes answer first, so different nodes form the quorum.
 func (u *users) nearest() {
 	for i := range u.servers {
 		u.slowDown(i, time.Millisecond<<u.rng.IntN(4))
 	}
 }
 
-// spoil writes what no redquorum would into the counters of a node.
+// spoil writes values that redquorum never writes into the counters of a node.
 func (u *users) spoil(i int) {
 	key := "redquorum:fence:" + u.names[u.rng.IntN(len(u.names))]
 	now := u.clock.Wall().UnixMicro()
@@ -87,7 +87,7 @@ func (u *users) spoil(i int) {
 	_, _ = conn.Do(command[0].(string), command[1:]...) //nolint:errcheck // nothing is down
 }
 
-// fences takes a lock with a token when it is time to.
+// fences takes a lock with a token while the simulation is active.
 func fences(u *users, c *client) {
 	if !u.active() {
 		u.pause(era - time.Duration(u.clock.Now())%era)
@@ -104,12 +104,13 @@ func fences(u *users, c *client) {
 	c.hold(lock, since)
 }
 
-// farAhead is what no token is ahead of the true time: twice what a client's clock may be off.
+// farAhead is the most that a token may be ahead of true time: twice what a client's clock may be
+// off.
 const farAhead = time.Minute
 
-// judgeToken asks that a token is about the time.
+// judgeToken fails if a token is far ahead of true time.
 func (u *users) judgeToken(c *client, token int64) {
 	if ahead := time.UnixMicro(token).Sub(u.clock.Wall()); ahead > farAhead {
-		u.judge.fail("%s got a token that is %v ahead of the time", c.who, ahead)
+		u.judge.fail("%s got a token that is %v ahead of true time", c.who, ahead)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/redquorum/redquorum/internal/fakenode"
 )
 
-// touch is a command that replaced or deleted the key of somebody who seemed to hold it.
+// touch is a command that replaced or deleted the key of a client that seemed to hold the lock.
 type touch struct {
 	at     clock.Instant
 	node   int
@@ -15,15 +15,15 @@ type touch struct {
 	tenure *tenure
 }
 
-// maxTouched bounds what is kept until the tenures have ended.
+// maxTouched bounds the touches that are kept until their tenures have ended.
 const maxTouched = 1000
 
-// watch has the judge look at every key that is replaced or deleted on a node.
+// watch reports every key that is replaced or deleted on a node to the judge.
 func (s *simulation) watch(i int, server *fakenode.Node) {
 	server.OnChange(func(c fakenode.Change) { s.judge.touches(i, c) })
 }
 
-// touches notes that a command replaced or deleted a key.
+// touches records that a command replaced or deleted a key.
 func (j *judge) touches(node int, c fakenode.Change) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -34,12 +34,12 @@ func (j *judge) touches(node int, c fakenode.Change) {
 	j.touched = append(j.touched, touch{j.clock.Now(), node, c, t})
 }
 
-// judgeTouchedLocked asks that nobody touches the key of a valid lock but its holder, whose tenure
-// ends before its release is sent.
+// judgeTouchedLocked checks that only the holder touches the key of a valid lock. The holder's own
+// release does not count: its tenure ends before the release is sent.
 func (j *judge) judgeTouchedLocked() {
 	for _, t := range j.touched {
 		if t.at < t.tenure.to {
-			j.wrongLocked("%q of %s, which had it until %v, was made %q on node %d at %v",
+			j.wrongLocked("%q of %s, which held it until %v, became %q on node %d at %v",
 				t.change.Key, t.tenure.who, time.Duration(t.tenure.to), t.change.New, t.node, time.Duration(t.at))
 		}
 	}

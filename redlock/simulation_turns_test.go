@@ -10,7 +10,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// spin tries to have a lock until the simulation has had enough, and never waits for it.
+// spin tries a lock again and again until the simulation ends, and never waits for it.
 func (c *client) spin() {
 	s := c.process.sim
 	for s.goesOn() {
@@ -27,8 +27,8 @@ func (c *client) spin() {
 	}
 }
 
-// watchParts looks for names that a set has while it waits for the rest, until done is closed: they
-// are not free.
+// watchParts looks for names that a set holds while it waits for the rest, until done is closed:
+// such names are not free.
 func (s *simulation) watchParts(done <-chan struct{}) {
 	for {
 		select {
@@ -42,7 +42,7 @@ func (s *simulation) watchParts(done <-chan struct{}) {
 	}
 }
 
-// quorumHolds reports whether a quorum of nodes has one value under a name.
+// quorumHolds reports whether a quorum of nodes holds the same value under a name.
 func (s *simulation) quorumHolds(name string) bool {
 	s.exchange.Lock()
 	defer s.exchange.Unlock()
@@ -57,7 +57,7 @@ func (s *simulation) quorumHolds(name string) bool {
 	return false
 }
 
-// watch is told whether a quorum holds a name.
+// watch records whether a quorum holds a name.
 func (j *judge) watch(name string, holds bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -66,9 +66,9 @@ func (j *judge) watch(name string, holds bool) {
 	}
 }
 
-// Beside clients who spin, those who wait take places at every node, again and again, while
-// messages are lost and nodes fail: the locks are exclusive, the tokens in order, no lock is free
-// for long, and nothing is left.
+// Beside clients that spin, waiters take tickets at every node, again and again, while messages are
+// lost and nodes fail: the locks are exclusive, the tokens in order, no lock is free for long, and
+// no keys are left behind.
 func TestSimulatedWaitersBesideSpinners(t *testing.T) {
 	for _, seed := range seeds(t, 5, 5_000) {
 		simulate(t, seed, func(s *simulation) {
@@ -94,8 +94,8 @@ func TestSimulatedWaitersBesideSpinners(t *testing.T) {
 	}
 }
 
-// Sets of names beside names that are locked all the time take their names one after the other,
-// while messages are lost, nodes fail and Lockers are closed: with the same to show.
+// Beside names that are locked all the time, sets take their names one after the other, while
+// messages are lost, nodes fail and Lockers are closed. The same must hold.
 func TestSimulatedSetsBesideBusyNames(t *testing.T) {
 	for _, seed := range seeds(t, 5, 5_000) {
 		simulate(t, seed, func(s *simulation) {

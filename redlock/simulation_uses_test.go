@@ -13,27 +13,27 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// use is what a client does once, with some lock.
+// use is one operation of a client with some lock.
 type use func(u *users, c *client)
 
-// using is one mixture of uses, and what befalls those who lock meanwhile.
+// using is one mixture of uses and the conditions under which clients perform them.
 type using struct {
 	kind    string
-	uses    []use // a client does one after the other
-	nodes   []int // how many, one of them
+	uses    []use // a client performs them one at a time, at random
+	nodes   []int // how many nodes; the seed picks one
 	beside  faults
 	turns   turns
-	setUp   func(u *users)   // once the nodes are there
-	people  []func(u *users) // who does something beside the clients
+	setUp   func(u *users)   // called once the nodes exist
+	people  []func(u *users) // goroutines that act beside the clients
 	length  time.Duration
-	hold    time.Duration // at most; 0: for a moment, as a rule
-	ttl     time.Duration // of all locks, which are renewed; 0: any, renewed or not
-	maxTTL  time.Duration // of all Lockers; 0: a short one
-	renewed bool          // all locks are
-	still   bool          // nothing befalls anybody but what the kind is about
+	hold    time.Duration // longest hold; 0: usually a moment
+	ttl     time.Duration // of all locks, which are renewed; 0: any, with or without renewal
+	maxTTL  time.Duration // of all Lockers; 0: short
+	renewed bool          // all locks are renewed
+	still   bool          // no faults other than those of the kind itself
 }
 
-// usings are all kinds. Each has seeds of its own, so that a violation tells which kind it takes.
+// usings lists all kinds. Each has its own seeds, so a violation tells which kind causes it.
 var usings = []using{
 	{kind: "adopt", uses: []use{lends, lends, adopts, adopts, locks}, beside: faults{closings: true}},
 	{kind: "adopt-faults", uses: []use{lends, lends, adopts, locks}, beside: faults{closings: true, losses: true, outages: true}},
@@ -73,18 +73,18 @@ var usings = []using{
 
 var everyUse = []use{locks, locks, tries, lockSets, does, lends, lends, adopts, extends, forces, unlocksAll, inspects}
 
-// users are a simulation in which everything is done that the API has.
+// users is a simulation that uses everything in the API.
 type users struct {
 	*simulation
 	*using
 	rng    *rand.Rand
 	offers offers
-	whole  []atomic.Int64 // by node: since when it has not been broken; -1 while it is
+	whole  []atomic.Int64 // by node: since when it works; -1 while it is broken
 }
 
-// Every operation, at any moment, beside every other and beside clients of other kinds: the locks
-// are exclusive, the tokens in order, a lock that is renewed is not lost in calm times, nobody is
-// overtaken without bound, and nothing is left.
+// Every operation, at any moment, beside every other one and beside clients of other kinds: the
+// locks are exclusive, the tokens in order, a renewed lock is not lost in calm times, no waiter is
+// overtaken without bound, and no keys are left behind.
 func TestSimulatedUsesOfAllKindsAreExclusiveAndServed(t *testing.T) {
 	for _, kind := range usings {
 		t.Run(kind.kind, func(t *testing.T) {
@@ -153,7 +153,7 @@ func (u *users) options(rng *rand.Rand) []redlock.Option {
 	}
 }
 
-// work does one thing after the other until the simulation has had enough.
+// work performs one random use after another until the simulation ends.
 func (u *users) work(c *client) {
 	for u.goesOn() {
 		u.uses[c.rng.IntN(len(u.uses))](u, c)
@@ -168,7 +168,7 @@ func tries(_ *users, c *client)    { c.attempt() }
 func lockSets(_ *users, c *client) { c.set() }
 func does(_ *users, c *client)     { c.do() }
 
-// spins tries a name again and again, as one who does not know of Lock does.
+// spins tries a name again and again, like a program that does not know Lock.
 func spins(u *users) {
 	rng := rand.New(rand.NewPCG(u.seed, rand.Uint64()))
 	p := u.newProcess(100+rng.IntN(1000), rng, []redlock.Option{redlock.WithTTL(slowestTTL)})
@@ -185,8 +185,8 @@ func spins(u *users) {
 	_ = p.current().Close()
 }
 
-// eagerForeigner locks a name again as soon as it has released it, and tries again 100 to 200 ms
-// after a refusal.
+// eagerForeigner locks a name again as soon as it has released it, and retries 100 to 200 ms after
+// a refusal.
 func eagerForeigner(u *users) {
 	f := &foreigner{sim: u.simulation, rng: rand.New(rand.NewPCG(u.seed, rand.Uint64())), ttl: time.Second, id: rand.Uint64()}
 	for u.goesOn() {
@@ -196,7 +196,7 @@ func eagerForeigner(u *users) {
 	}
 }
 
-// durably makes nodes that keep their votes over a restart.
+// durably makes the nodes durable, so they keep their votes across a restart.
 func durably(u *users) {
 	for i, server := range u.servers {
 		setDurable(server)
@@ -205,7 +205,7 @@ func durably(u *users) {
 	}
 }
 
-// denies takes a row of the ACL table from all users.
+// denies forbids the commands of one row of the ACL table on each node.
 func denies(u *users) {
 	rows := [][]string{
 		{"INFO"}, {"CONFIG"}, {"CLIENT"}, {"SCRIPT"}, {"SUBSCRIBE"}, {"PUBLISH", "ZADD", "ZREM", "ZCARD", "ZSCORE", "ZPOPMIN"},
@@ -215,7 +215,7 @@ func denies(u *users) {
 	}
 }
 
-// inspects looks at a name.
+// inspects inspects a name.
 func inspects(u *users, c *client) {
 	ctx, cancel := context.WithTimeout(u.base, time.Second)
 	defer cancel()

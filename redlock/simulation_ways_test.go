@@ -6,16 +6,16 @@ import (
 	"github.com/redquorum/redquorum/internal/fakenode"
 )
 
-// way is how a master loses its memory, or seems to.
+// way is a way in which a master loses its memory, or seems to.
 type way func(a *amnesia, i int)
 
-// keeps is no way at all: clocks that are off and cut routes, and nothing else.
+// keeps loses nothing: the only faults are wrong clocks and cut routes.
 func keeps(*amnesia, int) {}
 
-// outage is for how long a server is down at most that is restarted at once.
+// outage is the longest time for which a server is down when it is restarted at once.
 const outage = 50 * time.Millisecond
 
-// down kills a server, for a moment.
+// down kills a server and returns it, sometimes after a short outage. The caller restarts it.
 func (a *amnesia) down(i int) *fakenode.Node {
 	a.servers[i].Kill()
 	if a.rng.IntN(2) == 0 {
@@ -41,15 +41,15 @@ func allRestartEmpty(a *amnesia, _ int) {
 	}
 }
 
-// restartsDurable is a restart of a durable server, which keeps everything. Others are made durable
-// shortly before.
+// restartsDurable is a restart of a durable server, which keeps everything. A server that becomes
+// durable only shortly before a restart is a case of restartsDurableSince.
 func restartsDurable(a *amnesia, i int) {
 	if a.keeping[i] {
 		a.down(i).Restart(true)
 	}
 }
 
-// restartsDurableSince is a restart for which the operator switches persistence on. Nothing was
+// restartsDurableSince is a restart at which the operator switches persistence on. Nothing was
 // written to the disk before.
 func restartsDurableSince(a *amnesia, i int) {
 	if a.loses(i) {
@@ -68,22 +68,23 @@ func setDurable(server *fakenode.Node) {
 // saves takes a snapshot, for restartsStale and followsItsReplica.
 func saves(a *amnesia, i int) { a.servers[i].Save() }
 
-// restartsStale is a restart from a snapshot that has missed something. A durable server has none:
-// a disk that is rolled back to an old copy cannot be told from one that was kept.
+// restartsStale is a restart from a snapshot that missed the latest writes. A durable server never
+// restarts so: a disk that was rolled back to an old copy looks just like one that was kept.
 func restartsStale(a *amnesia, i int) {
 	if !a.keeping[i] && a.loses(i) {
 		a.down(i).RestartFromSnapshot()
 	}
 }
 
-// flushes is FLUSHALL by somebody.
+// flushes is a FLUSHALL.
 func flushes(a *amnesia, i int) {
 	if a.loses(i) {
 		a.servers[i].FlushAll()
 	}
 }
 
-// followsAnother is REPLICAOF another master, of this cluster or not, and back. Connections stay.
+// followsAnother is REPLICAOF another master, of this cluster or another one, and back. Connections
+// survive.
 func followsAnother(a *amnesia, i int) {
 	if !a.loses(i) {
 		return
@@ -97,8 +98,8 @@ func followsAnother(a *amnesia, i int) {
 	a.servers[i].Promote()
 }
 
-// followsAnotherDurably is the same with a restart behind it, after which the server is durable as
-// before, and nothing but the data tells that it was a replica.
+// followsAnotherDurably is followsAnother with a restart after it. The server is as durable as
+// before, and only the data tells that it was a replica.
 func followsAnotherDurably(a *amnesia, i int) {
 	if a.keeping[i] {
 		followsAnother(a, i)
@@ -106,19 +107,20 @@ func followsAnotherDurably(a *amnesia, i int) {
 	}
 }
 
-// followsItsReplica is a failover to a replica that lagged behind, and back. No connection outlasts
-// it: one that did would see nothing but a memory of its own.
+// followsItsReplica is a failover to a replica that lagged behind, and back. No connection survives
+// it: a surviving one would see only data that looks like the node's own memory.
 func followsItsReplica(a *amnesia, i int) {
 	if a.keeping[i] || !a.loses(i) {
 		return
 	}
 	a.servers[i].ReplicateFromSnapshot()
 	a.pause(upTo(a.rng, outage))
-	a.servers[i].Disconnect() // until it is a master again, nobody connects for long
+	a.servers[i].Disconnect() // until it is a master again, no client stays connected
 	a.servers[i].Promote()
 }
 
-// isReplaced is another server behind the endpoint, which has been up for an hour or for no time.
+// isReplaced puts another server behind the endpoint, which has been up for an hour or has just
+// started.
 func isReplaced(a *amnesia, i int) {
 	if !a.loses(i) {
 		return
@@ -133,7 +135,7 @@ func isReplaced(a *amnesia, i int) {
 	a.slowDown(i, a.latency)
 }
 
-// isSwitched is another server behind the endpoint and under its connections, as behind a proxy.
+// isSwitched puts another server behind the endpoint and its open connections, as a proxy may.
 func isSwitched(a *amnesia, i int) {
 	if a.loses(i) {
 		a.servers[i].SwitchServer(a.uptime())

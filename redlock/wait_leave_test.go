@@ -14,7 +14,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-func TestAWaiterWhoseContextEndsLeavesTheList(t *testing.T) {
+func TestAWaiterWhoseContextEndsLeavesTheQueue(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		a, b, d := c.locker(), c.locker(), c.locker()
@@ -37,13 +37,13 @@ func TestAWaiterWhoseContextEndsLeavesTheList(t *testing.T) {
 		case lock := <-got:
 			require.NoError(t, lock.Unlock(ctx))
 		default:
-			t.Error("the next waiter did not get it")
+			t.Error("the next waiter did not get the lock")
 			<-got
 		}
 	})
 }
 
-func TestAWaiterWhoLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
+func TestAWaiterThatLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		a, b, d := c.locker(), c.locker(), c.locker()
@@ -79,7 +79,7 @@ func TestAWaiterWhoLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
 	})
 }
 
-func TestCloseEndsWaitersAndTakesThemOffTheLists(t *testing.T) {
+func TestCloseEndsWaitersAndRemovesThemFromTheQueues(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		a, b := c.locker(), c.locker()
 		lock, err := a.Lock(ctx, "a")

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A monitor hears every message, and is nobody who waits. Processes that waited and were killed are
-// passed over at once beside it, too; where PUBSUB is forbidden they are with the first of them,
-// for nobody can tell then.
+// A monitor receives every message but does not wait. Beside it, too, waiters whose process was
+// killed are skipped at once. Only where PUBSUB is forbidden as well does a dead waiter get the
+// vote, because nothing tells it from the monitor then.
 func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
 	const roundTrip = 2 * time.Millisecond
 	for _, test := range []struct {
@@ -22,7 +22,7 @@ func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
 		{false, false, 2 * roundTrip},
 		{true, false, 2 * roundTrip},
 		{false, true, 2 * roundTrip},
-		{true, true, 2 * time.Second}, // the graces, and a poll
+		{true, true, 2 * time.Second}, // the graces and a poll
 	} {
 		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
@@ -55,7 +55,7 @@ func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
 	}
 }
 
-// monitor listens to all channels of a server until the test ends.
+// monitor subscribes to all channels of a server until the test ends.
 func (c *cluster) monitor(i int) {
 	network, err := c.servers[i].Dial(ctx)
 	require.NoError(c.t, err)

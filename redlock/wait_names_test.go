@@ -13,7 +13,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Any bytes make a name, any number of nodes a quorum: a lock is handed over and fenced all the same, and what lies beside its key expires.
+// A name may contain any bytes, and any number of nodes can form a quorum: the lock is handed over
+// and fenced all the same, and the keys beside it expire.
 func TestALockOfAnyNameOnAnyNumberOfNodesIsHandedOver(t *testing.T) {
 	names := []string{"a", "redis:|\x00\r\n\xff\xfe", strings.Repeat("\xff", 4096)}
 	for _, nodes := range []int{1, 2, 4, 64} {
@@ -54,7 +55,7 @@ func TestALockOfAnyNameOnAnyNumberOfNodesIsHandedOver(t *testing.T) {
 	}
 }
 
-func TestKeysOfTheLibraryItselfAreNoLocks(t *testing.T) {
+func TestKeysOfTheLibraryItselfCannotBeLocked(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		for _, test := range []struct {
 			prefix, name string
@@ -80,7 +81,7 @@ func TestKeysOfTheLibraryItselfAreNoLocks(t *testing.T) {
 	})
 }
 
-// A message that begins with "?" asks a waiter to ask again; a value may begin so, too.
+// A message that begins with "?" tells a waiter to ask again. A value may begin with "?", too.
 func TestAWaiterIsWokenWhateverItsValueBeginsWith(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		a, b := c.locker(), c.locker(redlock.WithRetry(5*time.Second, 10*time.Second))

@@ -16,7 +16,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// over returns a Locker over nodes in an order of its own, some of which it cannot reach.
+// over returns a Locker that lists the nodes in the given order and cannot reach some of them.
 func (c *cluster) over(order []int, unreachable ...int) *redlock.Locker {
 	c.t.Helper()
 	var endpoints []string
@@ -28,7 +28,7 @@ func (c *cluster) over(order []int, unreachable ...int) *redlock.Locker {
 		redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			for _, i := range unreachable {
 				if address == fmt.Sprintf("node%d:6379", i) {
-					return nil, errors.New("no route to it")
+					return nil, errors.New("no route to the node")
 				}
 			}
 			return dial(ctx, network, address)
@@ -39,7 +39,8 @@ func (c *cluster) over(order []int, unreachable ...int) *redlock.Locker {
 	return l
 }
 
-// takeTurns lets Lockers lock one name for a number of rounds each, and asserts that no two hold it at once and that all get it.
+// takeTurns makes each Locker acquire a lock for a number of rounds, and asserts that no two hold
+// it at once and that all get it.
 func takeTurns(t *testing.T, lockers []*redlock.Locker, rounds int, lock func(*redlock.Locker) (*redlock.Lock, error)) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -73,7 +74,7 @@ func takeTurns(t *testing.T, lockers []*redlock.Locker, rounds int, lock func(*r
 
 func one(l *redlock.Locker) (*redlock.Lock, error) { return l.Lock(ctx, "a") }
 
-func TestClientsThatListTheNodesInAnotherOrderFindTheSamePilot(t *testing.T) {
+func TestClientsThatListTheNodesInDifferentOrdersAgreeOnThePilot(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		lockers := []*redlock.Locker{
@@ -81,12 +82,12 @@ func TestClientsThatListTheNodesInAnotherOrderFindTheSamePilot(t *testing.T) {
 		}
 		takeTurns(t, lockers, 20, one)
 		for _, l := range lockers {
-			assert.Zero(t, l.Stats().Polls, "everyone was woken")
+			assert.Zero(t, l.Stats().Polls, "every waiter was woken")
 		}
 	})
 }
 
-func TestClientsThatDisagreeAboutWhoIsAliveStillExcludeEachOther(t *testing.T) {
+func TestClientsThatDisagreeAboutWhichNodesAreUpExcludeEachOther(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		order := []int{0, 1, 2, 3, 4}
@@ -100,7 +101,7 @@ func TestClientsThatDisagreeAboutWhoIsAliveStillExcludeEachOther(t *testing.T) {
 	})
 }
 
-func TestWaitersTurnToAnotherNodeAsThePilotDies(t *testing.T) {
+func TestWaitersTurnToAnotherNodeWhenThePilotDies(t *testing.T) {
 	for down := range 5 {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			c.slow(time.Millisecond)
@@ -114,13 +115,13 @@ func TestWaitersTurnToAnotherNodeAsThePilotDies(t *testing.T) {
 			released := c.clock.Now()
 			require.NoError(t, lock.Unlock(ctx))
 			lock = <-got
-			assert.Less(t, c.clock.Now().Sub(released), 10*time.Millisecond, "no poll is waited for")
+			assert.Less(t, c.clock.Now().Sub(released), 10*time.Millisecond, "without waiting for a poll")
 			require.NoError(t, lock.Unlock(ctx))
 		})
 	}
 }
 
-func TestAPilotInQuarantineIsNone(t *testing.T) {
+func TestANodeInQuarantineIsNotAPilot(t *testing.T) {
 	for restarted := range 5 {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			c.grown()
@@ -175,7 +176,7 @@ func TestASetIsHandedOverLikeALock(t *testing.T) {
 	})
 }
 
-func TestAPilotThatIsMuteHoldsWaitersUpOnce(t *testing.T) {
+func TestAMutePilotDelaysWaitersOnce(t *testing.T) {
 	for mute := range 5 {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			c.slow(time.Millisecond)
@@ -184,8 +185,9 @@ func TestAPilotThatIsMuteHoldsWaitersUpOnce(t *testing.T) {
 			c.servers[mute].Mute(true)
 			began := c.clock.Now()
 			takeTurns(t, []*redlock.Locker{a, b}, 20, one)
-			// A node timeout (0.5 s) for each Locker when it first finds the pilot mute and again each time the node is tried anew, and a poll
-			// for the waiter whom its wake-up did not reach.
+			// Each Locker waits a node timeout (0.5 s) when it first finds the pilot mute, and
+			// again each time it retries that node. A waiter that its wake-up did not reach waits
+			// for a poll.
 			assert.Less(t, c.clock.Now().Sub(began), 5*time.Second)
 			c.servers[mute].Mute(false)
 			time.Sleep(15 * time.Second)
@@ -194,7 +196,7 @@ func TestAPilotThatIsMuteHoldsWaitersUpOnce(t *testing.T) {
 	}
 }
 
-func TestAPilotThatIsSlowDoesNotHoldUpEveryTurn(t *testing.T) {
+func TestASlowPilotDoesNotDelayEveryTurn(t *testing.T) {
 	for slow := range 5 {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			c.slow(time.Millisecond)
@@ -205,7 +207,7 @@ func TestAPilotThatIsSlowDoesNotHoldUpEveryTurn(t *testing.T) {
 			}
 			began := c.clock.Now()
 			takeTurns(t, lockers, 20, one)
-			assert.Less(t, c.clock.Now().Sub(began), 5*time.Second, "160 turns of 3 ms, and a few slow answers")
+			assert.Less(t, c.clock.Now().Sub(began), 5*time.Second, "160 turns of 3 ms, and a few slow replies")
 		})
 	}
 }

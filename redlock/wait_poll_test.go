@@ -12,7 +12,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-func TestTheNextWaiterGetsALockWhoseHolderDiedAsItExpires(t *testing.T) {
+func TestTheNextWaiterGetsTheLockOfADeadHolderAsItExpires(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		for i := range c.servers {
@@ -24,7 +24,7 @@ func TestTheNextWaiterGetsALockWhoseHolderDiedAsItExpires(t *testing.T) {
 		require.NoError(t, err)
 		late := c.clock.Now().Sub(expiry)
 		assert.Less(t, late, 20*time.Millisecond)
-		assert.LessOrEqual(t, l.Stats().Polls, uint64(5*10+1), "not more than one each 100 ms")
+		assert.LessOrEqual(t, l.Stats().Polls, uint64(5*10+1), "at most one every 100 ms")
 		require.NoError(t, lock.Unlock(ctx))
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pilot that names a key which the caller did not ask for is a node that failed.
-func TestAPilotThatNamesAKeyThatIsNotThereIsPassedOver(t *testing.T) {
+// A pilot whose reply names a key that the caller did not ask for counts as failed.
+func TestAPilotThatNamesAnUnknownKeyIsPassedOver(t *testing.T) {
 	for _, reply := range []string{
 		"*4\r\n:0\r\n:99\r\n:1000\r\n:0\r\n", "*4\r\n:0\r\n:0\r\n:1000\r\n:0\r\n", "*4\r\n:0\r\n:-9223372036854775808\r\n:1000\r\n:0\r\n",
 	} {
@@ -21,7 +21,8 @@ func TestAPilotThatNamesAKeyThatIsNotThereIsPassedOver(t *testing.T) {
 			settle()
 			for _, server := range c.servers {
 				server.ReplyRaw(func(cmd []string) []byte {
-					if cmd[0] == "EVALSHA" && len(cmd) >= 12 { // wait.lua has that many arguments
+					// Only wait.lua has that many arguments.
+					if cmd[0] == "EVALSHA" && len(cmd) >= 12 {
 						return []byte(reply)
 					}
 					return nil

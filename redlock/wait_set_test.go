@@ -15,7 +15,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// lagging is the connection of a process that is slow to take what it is sent.
+// lagging is the connection of a process that is slow to read.
 type lagging struct{ net.Conn }
 
 func (c lagging) Read(p []byte) (int, error) {
@@ -24,7 +24,7 @@ func (c lagging) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lagging is a Locker whose connections are.
+// lagging returns a Locker whose connections lag.
 func (c *cluster) lagging() *redlock.Locker {
 	dial := c.dialer()
 	return c.locker(redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -33,8 +33,9 @@ func (c *cluster) lagging() *redlock.Locker {
 	})))
 }
 
-// Whoever releases a set and wants one of its names again stands behind those whom the release gave that name.
-func TestNobodyOvertakesTheWaiterForAnyNameOfASet(t *testing.T) {
+// A client that releases a set and wants one of its names again queues behind the waiter to which
+// the release handed that name.
+func TestNoClientOvertakesTheWaiterForAnyNameOfASet(t *testing.T) {
 	for _, set := range [][]string{{"y"}, {"y", "x"}, {"x", "y"}} {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			c.slow(time.Millisecond)
@@ -46,7 +47,8 @@ func TestNobodyOvertakesTheWaiterForAnyNameOfASet(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			require.NoError(t, lock.Unlock(ctx))
 			settle()
-			time.Sleep(time.Millisecond) // the vote is given, and on its way
+			// The vote has been handed over, and its message is on the way.
+			time.Sleep(time.Millisecond)
 			again := acquiring(t, holder, "y")
 			select {
 			case lock = <-first:
@@ -59,7 +61,7 @@ func TestNobodyOvertakesTheWaiterForAnyNameOfASet(t *testing.T) {
 	}
 }
 
-func TestHooksAndStatsTellOfWaiting(t *testing.T) {
+func TestHooksAndStatsReportWaiting(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		var mu sync.Mutex

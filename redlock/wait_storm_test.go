@@ -16,8 +16,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A vote that is no use without a quorum goes to the next waiter, who cannot use it either: they do not keep the nodes that are left busy
-// with that.
+// Without a quorum a vote is useless and goes to the next waiter, which cannot use it either.
+// Passing it around must not keep the remaining nodes busy.
 func TestWaitersDoNotPassAVoteAroundWithoutAQuorum(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
@@ -48,14 +48,15 @@ func TestWaitersDoNotPassAVoteAroundWithoutAQuorum(t *testing.T) {
 		c.commands()
 		before := c.commands()
 		time.Sleep(10 * time.Second)
-		// An attempt is a question, a round and a release to the two nodes that are left.
-		assert.LessOrEqual(t, c.commands()-before, waiters*6*100, "ten attempts per second of each")
+		// An attempt is a pilot request, a round and a release to each of the two remaining nodes.
+		assert.LessOrEqual(t, c.commands()-before, waiters*6*100, "ten attempts per second each")
 		cancel()
 		all.Wait()
 	})
 }
 
-// Those who want sets that overlap are handed one name of theirs while others are handed another: someone gets his set nevertheless.
+// Waiters for overlapping sets are handed one name each while other waiters are handed the rest.
+// Some waiter still gets its whole set.
 func TestSetsThatOverlapDoNotBlockEachOther(t *testing.T) {
 	for _, nodes := range []int{1, 5} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
@@ -87,17 +88,17 @@ func TestSetsThatOverlapDoNotBlockEachOther(t *testing.T) {
 					}
 				}
 				all.Wait()
-				// Any two of the sets overlap, so a set is had each 5 ms at best.
+				// Any two of the sets overlap, so at best one is acquired every 5 ms.
 				assert.Greater(t, had.Load(), int32(100))
 			})
 		})
 	}
 }
 
-func TestASetIsHadWhileEachOfItsNamesIsContended(t *testing.T) {
+func TestASetIsAcquiredWhileEachOfItsNamesIsContended(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
-		limited, cancel := context.WithTimeout(ctx, 5*time.Second) // some 25 turns of the set
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second) // about 25 turns of the set
 		defer cancel()
 		var all sync.WaitGroup
 		for i := range 8 {
@@ -125,7 +126,7 @@ func TestASetIsHadWhileEachOfItsNamesIsContended(t *testing.T) {
 	})
 }
 
-func TestNamesOfAnyBytesHaveLinesOfTheirOwn(t *testing.T) {
+func TestNamesOfAnyBytesHaveQueuesOfTheirOwn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		lock, err := c.locker().LockAll(ctx, []string{"x\x00y", "z"})
 		require.NoError(t, err)
@@ -174,7 +175,7 @@ func TestAWaitWithoutAQuorumSaysSo(t *testing.T) {
 	})
 }
 
-// ticking is a clock whose wall clock has moved on whenever it is looked at, as a real one has.
+// ticking is a clock whose wall clock advances with every reading, as a real one does.
 type ticking struct {
 	clock.Clock
 	ticks atomic.Int64
@@ -184,7 +185,7 @@ func (c *ticking) Wall() time.Time {
 	return c.Clock.Wall().Add(time.Duration(c.ticks.Add(1)) * time.Microsecond)
 }
 
-func TestAWaiterGetsHisTokenWithoutASecondRound(t *testing.T) {
+func TestAWaiterGetsItsTokenWithoutASecondRound(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		opts := []redlock.Option{redlock.WithFencing(), redlock.WithClock(&ticking{Clock: c.clock})}
@@ -201,7 +202,7 @@ func TestAWaiterGetsHisTokenWithoutASecondRound(t *testing.T) {
 			lock = next
 			a, b = b, a
 		}
-		for range 5 { // granted by the pilot when it is asked
+		for range 5 { // granted by the pilot on request
 			got := acquiring(t, b, "a")
 			time.Sleep(20 * time.Millisecond)
 			for i := range c.servers {

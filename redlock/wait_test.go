@@ -12,7 +12,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// slow makes every command and every reply of all nodes take half of a round trip.
+// slow makes every command and every reply of all nodes take half a round trip.
 func (c *cluster) slow(roundTrip time.Duration) {
 	half := func() time.Duration { return roundTrip / 2 }
 	for _, server := range c.servers {
@@ -20,7 +20,8 @@ func (c *cluster) slow(roundTrip time.Duration) {
 	}
 }
 
-// commands counts what clients have sent to all nodes since the last call, PINGs and what a new connection sends apart.
+// commands counts the commands that all nodes have executed so far, without SUBSCRIBE, PING and
+// those of a new connection's handshake.
 func (c *cluster) commands() (n int) {
 	for _, server := range c.servers {
 		for _, command := range server.Commands() {
@@ -32,7 +33,7 @@ func (c *cluster) commands() (n int) {
 	return n
 }
 
-// proofs returns how many commands about memory markers the servers have executed.
+// proofs counts the commands about memory markers that all nodes have executed so far.
 func (c *cluster) proofs() (n int) {
 	for _, server := range c.servers {
 		for _, command := range server.Commands() {
@@ -44,7 +45,7 @@ func (c *cluster) proofs() (n int) {
 	return n
 }
 
-// acquiring calls Lock in the background; the lock arrives on the channel, nil for an error.
+// acquiring calls Lock in the background and sends the lock on the channel, nil after an error.
 func acquiring(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOption) <-chan *redlock.Lock {
 	got := make(chan *redlock.Lock, 1)
 	go func() {
@@ -55,7 +56,7 @@ func acquiring(t *testing.T, l *redlock.Locker, name string, opts ...redlock.Loc
 	return got
 }
 
-func TestWaitersOfOneLockerGetTheLockInTheirOrder(t *testing.T) {
+func TestWaitersOfOneLockerGetTheLockInOrder(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		l := c.locker()
@@ -110,7 +111,7 @@ func TestAReleaseHandsTheLockToTheOldestWaiterOfAnyLocker(t *testing.T) {
 			require.NoError(t, lock.Unlock(ctx))
 			lock = <-got[i]
 			require.NotNil(t, lock)
-			// Half a round trip to the pilot, half to the waiter, and one round.
+			// Half a round trip to the pilot, half a round trip to the waiter, and one round.
 			assert.LessOrEqual(t, c.clock.Now().Sub(released), 2*roundTrip)
 			assert.Positive(t, lock.Remaining())
 			assert.Zero(t, lockers[i].Stats().Polls)
@@ -135,7 +136,7 @@ func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 		const rounds = 20
 		before, proven := 0, 0
 		for i := range rounds {
-			if i == 2 { // the first are on their way into the line
+			if i == 2 { // the first clients are still joining the queue
 				before, proven = c.commands(), c.proofs()
 			}
 			other := []*redlock.Locker{a, b}[i%2]
@@ -145,9 +146,9 @@ func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 			next = after
 			time.Sleep(20 * time.Millisecond)
 		}
-		// A release to all, a round to all, and one question to the pilot.
+		// A release to all nodes, a round to all nodes, and one request to the pilot.
 		assert.Equal(t, (rounds-2)*(5+5+1), c.commands()-before)
-		assert.Equal(t, (rounds-2)*(5+1), c.proofs()-proven, "of the round, and of the question")
+		assert.Equal(t, (rounds-2)*(5+1), c.proofs()-proven, "of the round and of the pilot request")
 		require.NoError(t, lock.Unlock(ctx))
 		require.NoError(t, (<-next).Unlock(ctx))
 	})
@@ -164,7 +165,7 @@ func TestWaitersTurnToAnotherNodeWhenThePilotIsAway(t *testing.T) {
 				got := acquiring(t, b, "a")
 				time.Sleep(20 * time.Millisecond)
 				c.servers[down].Kill()
-				time.Sleep(5 * time.Second) // b finds another pilot, if it was that one
+				time.Sleep(5 * time.Second) // b finds another pilot if this node was the pilot
 				released := c.clock.Now()
 				require.NoError(t, lock.Unlock(ctx))
 				lock = <-got

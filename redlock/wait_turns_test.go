@@ -16,13 +16,13 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// spin is a crowd that takes a lock again and again without waiting for it, beside one who waits.
+// spin is a crowd of clients that take a lock again and again without waiting, beside one waiter.
 type spin struct {
 	nodes    int
 	spinners int
-	half     time.Duration // of a round trip
+	half     time.Duration // half a round trip
 	jitter   bool
-	fresh    bool // each try is a new process's
+	fresh    bool // each try comes from a new process
 	length   time.Duration
 }
 
@@ -30,7 +30,7 @@ func (s spin) String() string {
 	return fmt.Sprintf("%d nodes, %d spinners, %v, jitter %t, fresh %t", s.nodes, s.spinners, 2*s.half, s.jitter, s.fresh)
 }
 
-// vary returns d, or half of it to one and a half.
+// vary returns d, or with jitter between d/2 and 3d/2.
 func (s spin) vary(d time.Duration) time.Duration {
 	if !s.jitter {
 		return d
@@ -38,7 +38,7 @@ func (s spin) vary(d time.Duration) time.Duration {
 	return d/2 + rand.N(d)
 }
 
-// try takes the lock once, if it is free, and reports whether it was.
+// try takes the lock once if it is free, calls had, and releases it after hold.
 func (s spin) try(limited context.Context, t *testing.T, l *redlock.Locker, hold time.Duration, had func()) {
 	lock, err := l.TryLock(limited, "a")
 	if err != nil {
@@ -49,8 +49,8 @@ func (s spin) try(limited context.Context, t *testing.T, l *redlock.Locker, hold
 	assert.NoError(t, lock.Unlock(ctx))
 }
 
-// run returns how often the waiter had the lock, and how often the others had it during one of its
-// waits, at most.
+// run returns how often the waiter got the lock, and the most tenures of others during one of its
+// waits.
 func (s spin) run(c *cluster) (waits int, worst int64) {
 	for _, server := range c.servers {
 		delay := func() time.Duration { return s.vary(s.half) }
@@ -67,7 +67,7 @@ func (s spin) run(c *cluster) (waits int, worst int64) {
 				try := l
 				if s.fresh {
 					try = c.passing()
-					_ = try.Ready(limited) //nolint:errcheck // the try tells
+					_ = try.Ready(limited) //nolint:errcheck // the try fails if it must
 				}
 				s.try(limited, c.t, try, 5*time.Millisecond, func() { had.Add(1) })
 				if s.fresh {
@@ -95,7 +95,7 @@ func (s spin) run(c *cluster) (waits int, worst int64) {
 	return waits, worst
 }
 
-// passing is a Locker that its user closes.
+// passing returns a Locker that the caller must close.
 func (c *cluster) passing() *redlock.Locker {
 	var endpoints []string
 	for i := range c.servers {
