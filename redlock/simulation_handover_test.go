@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/fakenode"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -116,6 +115,64 @@ func (q *queue) got(who string) {
 	q.served++
 }
 
+// queueUp locks and unlocks until the simulation ends, and notes the order in its process's queue.
+func (c *client) queueUp(own *queue) {
+	s := c.process.sim
+	for s.goesOn() {
+		// No two calls at one instant.
+		time.Sleep(time.Duration(1+c.rng.IntN(1000)) * time.Microsecond)
+		w := s.judge.waits(s.names[0])
+		own.join(c.who)
+		lock, err := c.process.current().Lock(s.base, s.names[0], c.opts()...)
+		s.judge.leaves(w)
+		own.got(c.who)
+		if err != nil {
+			s.judge.fail("%s: Lock: %v", c.who, err)
+			return
+		}
+		c.hold(lock, w.since)
+	}
+}
+
+// costs counts commands, and apart from them those about memory markers, while counting is set.
+type costs struct {
+	counting         atomic.Bool
+	commands, proofs atomic.Int64
+}
+
+func (s *simulation) countCommands() *costs {
+	c := new(costs)
+	for _, server := range s.servers {
+		server.OnCommand(func(command fakenode.Command) {
+			switch {
+			case !c.counting.Load():
+			case isMarker(command):
+				c.proofs.Add(1)
+			default:
+				c.commands.Add(1)
+			}
+		})
+	}
+	return c
+}
+
+// judge ends the simulation after the given number of hand-overs and judges their costs.
+func (c *costs) judge(s *simulation, handOvers uint64) {
+	time.Sleep(time.Second) // the first clients are still joining the queue
+	warm, began := s.total(), s.clock.Now()
+	c.counting.Store(true)
+	s.until(warm.HandedOver + handOvers)
+	c.counting.Store(false)
+	all := s.total()
+	handedOver := all.HandedOver - warm.HandedOver
+	commands := float64(c.commands.Load()) / float64(handedOver)
+	proofs := float64(c.proofs.Load()) / float64(handedOver)
+	assert.Equal(s.t, warm.Polls, all.Polls, "seed %d", s.seed)
+	assert.LessOrEqual(s.t, commands, float64(2*len(s.servers)+3), "seed %d", s.seed)
+	assert.LessOrEqual(s.t, proofs, float64(len(s.servers)+3), "seed %d", s.seed)
+	s.t.Logf("%.2f commands each, %v each", commands, s.clock.Now().Sub(began)/time.Duration(handedOver))
+}
+
 // If nothing is lost, no waiter polls, no client overtakes another one of its process, all
 // processes get the lock equally often, and a hand-over costs a release, a round, and one request
 // to the pilot.
@@ -125,55 +182,13 @@ func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 			s.handOvers(1, time.Millisecond)
 			s.fenced = seed%2 == 0
 			s.judge = newJudge(s.clock, 20*s.latency)
-			var counting atomic.Bool
-			var commands, proofs atomic.Int64
-			for _, server := range s.servers {
-				server.OnCommand(func(command fakenode.Command) {
-					switch {
-					case !counting.Load():
-					case isMarker(command):
-						proofs.Add(1)
-					default:
-						commands.Add(1)
-					}
-				})
-			}
+			costs := s.countCommands()
 			s.start(4, func(*rand.Rand) []redlock.Option {
 				// No client waits as long as the shortest backoff.
 				return []redlock.Option{redlock.WithTTL(slowestTTL), redlock.WithRetry(time.Second, time.Second)}
 			})
 			queues := make([]queue, len(s.processes))
-			var warm redlock.Stats
-			var began clock.Instant
-			s.run(func(c *client) {
-				own := &queues[c.process.id]
-				for s.goesOn() {
-					// No two calls at one instant.
-					time.Sleep(time.Duration(1+c.rng.IntN(1000)) * time.Microsecond)
-					w := s.judge.waits(s.names[0])
-					own.join(c.who)
-					lock, err := c.process.current().Lock(s.base, s.names[0], c.opts()...)
-					s.judge.leaves(w)
-					own.got(c.who)
-					if err != nil {
-						s.judge.fail("%s: Lock: %v", c.who, err)
-						return
-					}
-					c.hold(lock, w.since)
-				}
-			}, func() {
-				time.Sleep(time.Second) // the first clients are still joining the queue
-				warm, began = s.total(), s.clock.Now()
-				counting.Store(true)
-				s.until(warm.HandedOver + 2000)
-				counting.Store(false)
-				all := s.total()
-				handedOver := all.HandedOver - warm.HandedOver
-				assert.Equal(t, warm.Polls, all.Polls, "seed %d", seed)
-				assert.LessOrEqual(t, float64(commands.Load())/float64(handedOver), float64(2*len(s.servers)+3), "seed %d", seed)
-				assert.LessOrEqual(t, float64(proofs.Load())/float64(handedOver), float64(len(s.servers)+3), "seed %d", seed)
-				s.t.Logf("%.2f commands each, %v each", float64(commands.Load())/float64(handedOver), s.clock.Now().Sub(began)/time.Duration(handedOver))
-			})
+			s.run(func(c *client) { c.queueUp(&queues[c.process.id]) }, func() { costs.judge(s, 2000) })
 			all := s.total()
 			// A waiter that was overtaken at the start has a ticket at every node, and is woken
 			// once for the votes of all of them.
