@@ -11,15 +11,15 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// TryLock acquires the lock if it is free, with one round and without waiting for anyone who holds
-// it. Any bytes make a name, 1 to 4,096 of them; but no key, prefix and name, begins with
-// "redquorum:". It returns within the node timeout, or when ctx ends. It has no place among those
-// who wait with Lock, and may come before one of them while the lock is on its way there: a few
-// times in one wait at most, all callers taken together, where all clients use this library and
-// messages arrive.
+// TryLock acquires the lock if it is free, with one round and without waiting for a holder. A name
+// is 1 to 4,096 arbitrary bytes, but the key, prefix and name together, must not begin with
+// "redquorum:". TryLock returns within the node timeout, or when ctx ends. It does not queue behind
+// the callers of Lock, and may overtake a waiter while the lock is on its way there: a few times
+// per wait at most, over all callers, if all clients use this library and messages arrive.
 //
-// Errors: [ErrTaken], [ErrNoQuorum] and [ErrNoValidity] in a [*QuorumError]; [ErrInvalid]; [ErrClosed]; and the error
-// of a ctx that ended. After each of them everything that was or may have been granted is being released.
+// Errors: [ErrTaken], [ErrNoQuorum] and [ErrNoValidity] in a [*QuorumError]; [ErrInvalid];
+// [ErrClosed]; and the error of a ctx that ended. After any error, whatever was or may have been
+// granted is being released.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	if err != nil {
@@ -28,7 +28,7 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 	return l.tryAcquire(ctx, []string{name}, &cfg)
 }
 
-// tryAcquire is one attempt, a round: send, count, decide; and where it is not won, undo.
+// tryAcquire makes one attempt, which is a round: send, count, decide, and undo if it was not won.
 func (l *Locker) tryAcquire(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
 	if !l.life.enter() {
 		return nil, ErrClosed
@@ -46,7 +46,7 @@ func (l *Locker) tryAcquire(ctx context.Context, names []string, cfg *lockConfig
 	return l.finish(ctx, lock, r, cfg)
 }
 
-// finish waits for the verdict of an attempt's round. The lock is held then, or undone.
+// finish waits for the verdict of an attempt's round. Afterwards the lock is held or undone.
 func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lockConfig) (*Lock, error) {
 	v, ended := r.Wait(ctx)
 	var reason error
@@ -64,7 +64,7 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 		}
 	case quorum.Denied:
 		reason = ErrTaken
-		if !lock.listed { // otherwise a pilot was asked first, and that must not count
+		if !lock.listed { // otherwise the pilot was asked first, which must not count
 			l.desk.Pilots.Took(l.clock.Now().Sub(lock.acquired))
 		}
 		if !r.Granted().Empty() {
@@ -78,8 +78,8 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 	if v == quorum.Denied {
 		r.ConfirmRefusals(u)
 	}
-	// Within the one node timeout that the caller was promised. A release that this cuts short goes to a node that
-	// refused; the others are kept.
+	// Within the one node timeout that the caller was promised. A release that this cuts short goes
+	// to a node that refused; the others are kept.
 	lock.mu.Lock()
 	lock.undoLocked(u, r.MayHold(), r.Deadline())
 	lock.mu.Unlock()
@@ -97,10 +97,12 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 	return nil, err
 }
 
-// take makes a lock that a quorum granted one that is held, or says why not: too little validity is left, or the Locker was closed.
+// take makes a lock that a quorum granted a held one, or returns why it cannot: too little validity
+// is left, or the Locker was closed.
 func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 	if cfg.yields && l.desk.Record.Contended(l.config.keyPrefix, lock.names) {
-		// A release of ours that was still under way when this began gave the lock to a waiter, whom we overtook.
+		// One of our releases, still under way when this began, gave the lock to a waiter, which we
+		// overtook.
 		return ErrTaken
 	}
 	lock.mu.Lock() // from Hold on, refusals reach the lock
@@ -124,7 +126,7 @@ func (lock *Lock) newAcquire() *round.Round {
 	return lock.newGrant(request, quorum.DecideAcquire)
 }
 
-// newGrant returns a round by which the lock may be won.
+// newGrant returns a round that may win the lock.
 func (lock *Lock) newGrant(request pipeline.Request, rule round.Rule) *round.Round {
 	r := round.New(lock.locker.members, request, wire.Grant, rule).Announce()
 	if lock.fenced {
@@ -133,9 +135,10 @@ func (lock *Lock) newGrant(request pipeline.Request, rule round.Rule) *round.Rou
 	return r
 }
 
-// undoLocked releases what an attempt has, may have, or may yet be granted: on every node, in the background, with a bound of its own,
-// whatever became of the caller's context. Where the SET is still without an answer the release is behind it on the same
-// connection; where the connection broke, the node delivers it before anything else when it is back.
+// undoLocked releases what an attempt was granted, may have been, or may yet be: on every node, in
+// the background, with a deadline of its own, whatever became of the caller's context. If the SET
+// has not been answered, the release is behind it on the same connection. If the connection broke,
+// the node delivers the release before anything else when it is back.
 func (lock *Lock) undoLocked(u *round.Round, mayHold quorum.NodeSet, deadline clock.Instant) {
 	l := lock.locker
 	l.life.enterAnyway()

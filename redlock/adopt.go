@@ -10,21 +10,21 @@ import (
 )
 
 // Adopt takes over a lock that another process holds, by its name and its [Lock.Value]: a quorum of
-// nodes swaps the value for a fresh one. The lock that is returned is renewed and released like
-// any. Of two that adopt the same lock, one at most succeeds.
+// nodes swaps the value for a fresh one. The lock that it returns is renewed and released like any
+// other. Of several callers that adopt the same lock, at most one succeeds.
 //
-// The old holder is not asked. Its handle is lost at its next round, which is when renewal, Extend
-// or Verify asks the nodes, and can then neither extend nor release what it held; without a round
-// it believes in the lock until its validity ends. Until then there are two who may act on it, so
-// whoever gives the value away stops using the lock first.
+// The old holder is not asked. Its handle is lost at its next round, that is, when renewal, Extend
+// or Verify next asks the nodes; it can then neither extend nor release what it held. Without a
+// round it believes that it holds the lock until its validity ends. Until then both may act on the
+// lock, so a holder that gives its value away must stop using the lock first.
 //
 // Errors: [ErrLost] in a [*QuorumError] when a quorum does not hold that value, [ErrNoQuorum],
-// [ErrNoValidity], [ErrInvalid], [ErrClosed], and the error of a ctx that ended. After each of them
+// [ErrNoValidity], [ErrInvalid], [ErrClosed], and the error of a ctx that ended. After any error
 // the swap is undone where it took place, and the old holder keeps its lock, unless it asked the
-// nodes while a majority was swapped: then it is told that it is lost, and nobody holds it. Where
-// the undo does not arrive, because this process dies or the node stays away for longer than
-// [Locker.Close] waits, the key stays swapped until its TTL ends: the old holder does not have that
-// node's vote, and nobody else does.
+// nodes while a majority was swapped: then it is told that the lock is lost, and nobody holds it.
+// If the undo does not arrive, because this process dies or the node stays away for longer than
+// [Locker.Close] waits, the key stays swapped until its TTL ends: neither the old holder nor anyone
+// else has that node's vote.
 func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	switch {
@@ -69,8 +69,8 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	return nil, l.failure(r, "adopt", name, reason, ended)
 }
 
-// forgetAdoption removes the notes of a swap that stands, in the background. What it misses ends
-// when the key would have.
+// forgetAdoption removes the notes of a swap that stands, in the background. A note that it misses
+// expires when the key would have.
 func (l *Locker) forgetAdoption(lock *Lock) {
 	l.life.enterAnyway()
 	r := round.New(l.members, wire.Forget(lock.key(), lock.value), wire.None, quorum.DecideHeld)
@@ -79,9 +79,10 @@ func (l *Locker) forgetAdoption(lock *Lock) {
 }
 
 // restore gives the old holder its lock back, in the background, on every node that may have
-// swapped the value. The restore comes behind the swap there, on the same connection or after the
-// old one was killed (S6), and is kept for a node that is away. Until it has come, the key is no
-// one's: nobody can acquire there, and the old holder's rounds count the node as refusing.
+// swapped the value. There the restore comes behind the swap, on the same connection or after the
+// old connection was killed (S6), and is kept for a node that is away. Until it arrives, nobody
+// holds the key: it cannot be acquired there, and the old holder's rounds count the node as
+// refusing.
 func (lock *Lock) restore(mayHold quorum.NodeSet) {
 	l := lock.locker
 	l.life.enterAnyway()

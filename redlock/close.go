@@ -12,23 +12,23 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/round"
 )
 
-// closePatience is how long Close waits for nodes that owe an answer to a release: long enough to
-// dial one anew that was away for a moment, and short enough for a program that ends.
+// closePatience is how long Close waits for nodes that have not answered a release: long enough to
+// redial a node that was away for a moment, and short enough for a program that is exiting.
 const closePatience = time.Second
 
-// Close releases all locks that are held, undoes what was left of lost ones, waits until the nodes
-// have answered or have been given up, and ends all that the Locker runs in the background. It
-// takes about two node timeouts at most; where a node that may have one of the locks has not
-// answered a release then, up to a second more. Calls that are under way and later ones end with
-// [ErrClosed]; a second Close waits for the first, and returns the same.
+// Close releases all held locks, undoes what is left of lost ones, waits until the nodes have
+// answered or have been given up, and stops all background work of the Locker. It takes at most
+// about two node timeouts, plus up to a second if a node that may have one of the locks has not
+// answered a release by then. Calls under way and later calls end with [ErrClosed]. A second Close
+// waits for the first and returns the same.
 //
 // The error is nil, or [ErrUndelivered] with a [*NodeError] for each node that has still not
-// answered: its keys stay until their TTL ends, and are free everywhere else. Nodes of
+// answered: its keys stay until their TTL ends, and are free on all other nodes. Nodes of
 // [NewFromNodes] stay open and deliver what is left when they can, so Close does not wait for them:
 // see [pool.Node.Drain].
 func (l *Locker) Close() error {
 	if l.life.close() {
-		// From here on no lock is added: hold looks at closed before it adds one.
+		// From here on no lock is added: hold checks closed before it adds one.
 		l.releaseHeld(ErrClosed)
 		l.undoLost(l.renewals.All())
 		l.life.leave()
@@ -38,12 +38,12 @@ func (l *Locker) Close() error {
 	return l.life.undelivered
 }
 
-// end is the rest of Close, when no call is under way any more.
+// end is the rest of Close, once no call is under way.
 func (l *Locker) end() {
 	l.expiry.Stop()
 	l.renewals.Stop()
-	l.releaseHeld(ErrClosed)     // what was off the schedule for the moment in which it was looked at
-	l.undoLost(l.renewals.All()) // what was lost meanwhile
+	l.releaseHeld(ErrClosed)     // locks that were briefly off the schedule
+	l.undoLost(l.renewals.All()) // locks that were lost meanwhile
 	l.desk.Subscriptions.Close()
 	l.members.Stop()
 	if l.owns {
@@ -57,10 +57,10 @@ func (l *Locker) end() {
 }
 
 // undoLost undoes at once those of the locks that were lost and are to be undone later. The time
-// until then is the holder's, to notice that its validity has ended (planUndoLocked); one that
-// closes its Locker has no more use for it, as little as for that of the locks that are released
-// with it. Nobody else is in danger: the validity is over before this is sent, the value is the
-// lock's own, and on each connection this is behind all that may have written it.
+// until then lets the holder notice that its validity has ended (planUndoLocked); a holder that
+// closes its Locker has no more use for it, nor for the rest of the locks that are released with
+// it. This endangers nobody: the validity is over before this is sent, the value is the lock's own,
+// and on each connection this is behind everything that may have written it.
 func (l *Locker) undoLost(locks []*Lock) {
 	inChunks(locks, func(lock *Lock) *round.Round {
 		lock.mu.Lock()
@@ -73,8 +73,8 @@ func (l *Locker) undoLost(locks []*Lock) {
 	})
 }
 
-// drain waits for the nodes that owe an answer to a release, and returns which of them still do
-// then.
+// drain waits for the nodes that have not answered a release, and returns an error for those that
+// still have not when its time is up.
 func (l *Locker) drain() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -104,7 +104,8 @@ func (l *Locker) drain() error {
 	return err
 }
 
-// life counts what is under way in a Locker, and ends once it is closed and nothing is.
+// life counts what is under way in a Locker. It ends once the Locker is closed and nothing is under
+// way.
 type life struct {
 	closing chan struct{} // closed by close
 	mu      sync.Mutex    // guards the fields below; never held over a call to a node
@@ -118,7 +119,7 @@ type life struct {
 
 func (l *life) init() { l.closing, l.idle = make(chan struct{}), make(chan struct{}) }
 
-// close sets closed, and reports whether it was not. The caller has entered then.
+// close sets closed, and reports whether it was not set before. If so, the caller has entered.
 func (l *life) close() (first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +132,8 @@ func (l *life) close() (first bool) {
 	return true
 }
 
-// enter counts a call, and reports false once the Locker is closed. Every call that entered leaves.
+// enter counts a call, and reports false once the Locker is closed. Every call that entered must
+// leave.
 func (l *life) enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +150,7 @@ func (l *life) isClosed() bool {
 	return l.closed
 }
 
-// enterAnyway counts what has to be done also while the Locker is closing: releases.
+// enterAnyway counts work that must be done even while the Locker is closing: releases.
 func (l *life) enterAnyway() {
 	l.mu.Lock()
 	l.running++
@@ -168,7 +170,7 @@ func (l *life) leave() {
 	}
 }
 
-// sleep waits for d, and reports false where ctx or the Locker ended first.
+// sleep waits for d, and reports false if ctx or the Locker ended first.
 func (l *Locker) sleep(ctx context.Context, d time.Duration) bool {
 	over, timer := clock.After(l.clock, d)
 	defer timer.Stop()
@@ -181,8 +183,8 @@ func (l *Locker) sleep(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// await waits for a channel to be closed, and reports false where the instant, the end of ctx or of
-// the Locker came first.
+// await waits for a channel to be closed. It reports false if the instant comes, or ctx or the
+// Locker ends, first.
 func (l *Locker) await(ctx context.Context, changed <-chan struct{}, until clock.Instant) bool {
 	late, timer := clock.After(l.clock, max(until.Sub(l.clock.Now()), 0))
 	defer timer.Stop()
@@ -196,9 +198,9 @@ func (l *Locker) await(ctx context.Context, changed <-chan struct{}, until clock
 	return false
 }
 
-// awaitVoters waits until a quorum of nodes votes, or it is clear that none will for now; half of
-// the time that a round has at most, so that those that vote still can. It costs nothing where a
-// quorum votes.
+// awaitVoters waits until a quorum of nodes votes, or it is clear that none will for now. It waits
+// for at most half a node timeout, so that the nodes that vote still have time to. It costs nothing
+// if a quorum votes.
 func (l *Locker) awaitVoters(ctx context.Context, timeout time.Duration) {
 	if l.members.View().Enough {
 		return

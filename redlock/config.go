@@ -9,17 +9,17 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// Limits of what is accepted.
+// Limits on arguments.
 const (
 	maxName   = 4096
 	maxPrefix = 1024
 	maxValue  = 1024
 	maxOwner  = 256
-	minTTL    = 10 * time.Millisecond // below it, rounding and one round trip eat the validity
+	minTTL    = 10 * time.Millisecond // below, rounding and one round trip use up the validity
 )
 
-// The node timeout where none is set: a twentieth of the TTL, so that a failed round costs little of it, within bounds
-// that a healthy network keeps and that a person does not notice.
+// The default node timeout is a twentieth of the TTL, so that a failed round costs little of it,
+// within bounds that a healthy network meets and that a person does not notice.
 const (
 	nodeTimeoutShare = 20
 	nodeTimeoutMin   = 20 * time.Millisecond
@@ -42,7 +42,7 @@ func newConfig(opts []Option) (config, error) {
 		}
 	}
 	if c.lock.value != "" {
-		return config{}, invalid("WithValue is for one call: a value must never be used again")
+		return config{}, invalid("WithValue is for one call: a value must never be reused")
 	}
 	drift, err := clock.NewDrift(c.driftRate, c.driftFixed)
 	if err != nil {
@@ -52,13 +52,13 @@ func newConfig(opts []Option) (config, error) {
 	return c, c.check(&c.lock)
 }
 
-// check tells what is wrong with a lock's configuration once all of it is known.
+// check validates a lock's configuration once all of it is known.
 func (c *config) check(lock *lockConfig) error {
 	if err := c.checkTTL(lock.ttl); err != nil {
 		return err
 	}
 	if lock.fencing && lock.value != "" {
-		return invalid("WithFencing and WithValue do not go together")
+		return invalid("WithFencing and WithValue cannot be combined")
 	}
 	ttl := lock.ttl.Truncate(time.Millisecond)
 	if left := ttl - c.drift.Of(ttl); lock.minValidity >= left {
@@ -78,7 +78,7 @@ func (c *config) checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-// lockConfig returns the configuration of one call, after a look at all of its arguments.
+// lockConfig returns the configuration of one call, after checking all of its arguments.
 func (c *config) lockConfig(ctx context.Context, name string, opts []LockOption) (lockConfig, error) {
 	switch {
 	case ctx == nil:
@@ -86,14 +86,15 @@ func (c *config) lockConfig(ctx context.Context, name string, opts []LockOption)
 	case name == "" || len(name) > maxName:
 		return c.lock, invalid("name has %d bytes, not 1 to %d", len(name), maxName)
 	case isReserved(c.keyPrefix, name):
-		return c.lock, invalid("name %q: keys that begin with %s are kept beside the locks", name, reserved)
+		return c.lock, invalid("name %q: keys that begin with %s are reserved", name, reserved)
 	case len(opts) == 0:
 		return c.lock, nil
 	}
 	return c.withOptions(opts)
 }
 
-// reserved begins the keys that are kept beside those of the locks. A lock of such a key would be taken for one of them.
+// reserved is the prefix of the keys that are stored beside the locks. A lock with such a key would
+// be mistaken for one of them.
 const reserved = "redquorum:"
 
 func isReserved(prefix, name string) bool {
@@ -125,11 +126,12 @@ func (c *config) timeout(ttl time.Duration) time.Duration {
 	return min(d, ttl)
 }
 
-// A waiter to whom a vote was handed over has the grace to confirm it: two node timeouts, for its nodes may be slow as well.
+// A waiter that was handed a vote has the grace to confirm it: two node timeouts, because its nodes
+// may be slow as well.
 const (
 	graceTimeouts = 2
 	graceMin      = 50 * time.Millisecond
-	graceMax      = 2 * time.Second // for which one that has died holds up the others, at worst
+	graceMax      = 2 * time.Second // a dead waiter holds up the others for at most this long
 )
 
 func (c *config) grace(timeout time.Duration) time.Duration {
@@ -144,7 +146,7 @@ func (l *Locker) grace(timeout time.Duration) any {
 	return l.config.grace(timeout).Milliseconds()
 }
 
-// newValue returns the value of one attempt: at least 128 random bits, and the owner behind them.
+// newValue returns the value of one attempt: at least 128 random bits, followed by the owner.
 func (c *lockConfig) newValue() string {
 	value := c.value
 	if value == "" {

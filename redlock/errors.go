@@ -11,18 +11,20 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/round"
 )
 
-// Facts to branch on, with errors.Is.
+// Errors to branch on with errors.Is.
 var (
-	// ErrTaken means that someone else holds the lock, or part of it: a quorum of nodes answered, and did not grant.
+	// ErrTaken means that someone else holds the lock, or part of it: a quorum of nodes answered,
+	// and did not grant.
 	ErrTaken = errors.New("redlock: taken")
 
 	// ErrNoQuorum means that too few nodes answered to decide anything.
 	ErrNoQuorum = errors.New("redlock: no quorum")
 
-	// ErrNoValidity means that the lock was granted, but so late that too little of its time to live was left. It was released.
+	// ErrNoValidity means that the lock was granted, but so late that too little of its time to
+	// live was left. It was released.
 	ErrNoValidity = errors.New("redlock: granted too late")
 
-	// ErrLost means that the lock was ours and is no longer, without our doing.
+	// ErrLost means that we held the lock and no longer do, although we did not release it.
 	ErrLost = errors.New("redlock: lock lost")
 
 	// ErrReleased means that the lock was released by Unlock or Close.
@@ -31,8 +33,8 @@ var (
 	// ErrClosed means that the locker was closed.
 	ErrClosed = errors.New("redlock: locker closed")
 
-	// ErrUndelivered means that Close gave releases up that some nodes had not answered. What these
-	// nodes hold of our locks is free at the end of its TTL.
+	// ErrUndelivered means that Close gave up on releases that some nodes had not answered. What
+	// these nodes hold of our locks is free at the end of its TTL.
 	ErrUndelivered = errors.New("redlock: releases not delivered")
 
 	// ErrInvalid means a bad argument, which the text names. Nothing was sent.
@@ -43,7 +45,7 @@ var (
 var (
 	errExpired = fmt.Errorf("%w: its validity has ended", ErrLost)
 	errGone    = fmt.Errorf("%w: a quorum of nodes no longer has it", ErrLost)
-	errMaxHold = fmt.Errorf("%w: held for its maximum", ErrLost)
+	errMaxHold = fmt.Errorf("%w: its maximum hold has ended", ErrLost)
 	errForgot  = fmt.Errorf("%w: a quorum of nodes has restarted or lost its keys", ErrLost)
 )
 
@@ -51,21 +53,26 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// QuorumError tells what became of an operation that asked all nodes and did not get a quorum. It wraps the sentinel
-// ([ErrTaken], [ErrNoQuorum], [ErrNoValidity] or [ErrLost]), the error of a context that ended, and the errors of the nodes.
+// QuorumError describes an operation that asked all nodes and did not get a quorum. It wraps the
+// sentinel ([ErrTaken], [ErrNoQuorum], [ErrNoValidity] or [ErrLost]), the error of a context that
+// ended, and the errors of the nodes.
 type QuorumError struct {
-	Op      string            // "acquire", "adopt", "extend", "verify", "release", "inspect", "force-unlock", "init" or "ready"
+	// Op is "acquire", "adopt", "extend", "verify", "release", "inspect", "force-unlock", "init" or
+	// "ready".
+	Op string
+
 	Name    string            // of the lock; empty for "init" and "ready"
 	Need    int               // votes that a quorum takes
 	Granted int               // nodes that did what they were asked
-	Refused int               // nodes that answered and did not
-	Nodes   *multierror.Error // a *NodeError for each node that failed; nil where none did
+	Refused int               // nodes that answered, but did not
+	Nodes   *multierror.Error // a *NodeError for each node that failed; nil if none did
 
 	reason error // one of the sentinels
-	ended  error // of the caller's context; nil while it has not ended
+	ended  error // of the caller's context; nil unless it ended
 }
 
-// Error tells the operation, the votes and what each node said, in one line, without passwords.
+// Error returns the operation, the votes and the error of each node, on one line, without
+// passwords.
 func (e *QuorumError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v: %s", e.reason, e.Op)
@@ -82,7 +89,7 @@ func (e *QuorumError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns everything that errors.Is and errors.As may look for.
+// Unwrap returns all errors that errors.Is and errors.As may match.
 func (e *QuorumError) Unwrap() []error {
 	errs := []error{e.reason}
 	if e.ended != nil {
@@ -94,20 +101,20 @@ func (e *QuorumError) Unwrap() []error {
 	return errs
 }
 
-// NodeError is what one node had to say, or why it said nothing.
+// NodeError is the error of one node.
 type NodeError struct {
 	Endpoint string // without user and password
-	Err      error  // a *pipeline.CallError, where the node was asked
+	Err      error  // a *pool.CallError, if the node was asked
 }
 
-// Error returns endpoint and reason.
+// Error returns the endpoint and the reason.
 func (e *NodeError) Error() string { return e.Endpoint + ": " + e.Err.Error() }
 
 // Unwrap returns the reason.
 func (e *NodeError) Unwrap() error { return e.Err }
 
 // failure describes a round as it was decided or cut short, for the caller. Without a reason, the
-// votes so far tell: of an attempt that ctx cut short, whether a quorum had answered.
+// votes so far decide: for an attempt that ctx cut short, whether a quorum had answered.
 func (l *Locker) failure(r *round.Round, op, name string, reason, ended error) *QuorumError {
 	votes, errs := r.Outcome()
 	if reason == nil {

@@ -9,28 +9,37 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// Hooks are called for what happens to locks and nodes; each may be nil. One goroutine per Locker calls them, one after the
-// other, in the order in which things happened: for one lock Acquired, then Waited where Lock did not get it at once, then Renewed any number of
-// times, and at the end Lost or Released; Refused for each round that all nodes were asked in and that did not get it.
+// Hooks are functions that a [Locker] calls for what happens to its locks and nodes; each may be
+// nil. One goroutine per Locker calls them, one at a time, in the order in which things happened.
+// For one lock: Acquired, then Waited if Lock did not get it at once, then Renewed any number of
+// times, and finally Lost or Released. Refused is called for each round that asked all nodes and
+// did not get the lock.
 //
-// No round waits for a hook. When more than 4,096 calls are outstanding, new ones are dropped and counted
-// ([Stats.HooksDropped]). Close waits for the hooks, so a hook must not call it.
+// No round waits for a hook. When more than 4,096 calls are outstanding, new ones are dropped and
+// counted ([Stats.HooksDropped]). Close waits for the hooks, so a hook must not call it.
 type Hooks struct {
 	Acquired func(lock *Lock)                  // by TryLock, Lock, Do, Adopt and the like
-	Waited   func(lock *Lock, d time.Duration) // from the call of Lock until the lock was had
+	Waited   func(lock *Lock, d time.Duration) // d is from the call of Lock until it was acquired
 	Waiting  func(name string)                 // Lock did not get it at once
 	Refused  func(name string, err error)      // err as TryLock returns it
-	Handed   func(name string)                 // a release of ours gave a node's vote to a waiter, here or elsewhere; of a set, its first name
-	Renewed  func(lock *Lock)                  // by renewal or Extend
-	Lost     func(lock *Lock, err error)       // err as Lock.Err returns it
-	Released func(lock *Lock)                  // by Unlock or Close; the nodes may not have answered yet
-	Node     func(endpoint string, err error)  // nil: the node is up and its vote counts; else why it is not or does not
+
+	// Handed: a release of ours gave a node's vote to a waiter, here or elsewhere. For a set, name
+	// is its first name.
+	Handed func(name string)
+
+	Renewed  func(lock *Lock)            // by renewal or Extend
+	Lost     func(lock *Lock, err error) // err as Lock.Err returns it
+	Released func(lock *Lock)            // by Unlock or Close; the nodes may not have answered yet
+
+	// Node: err is nil if the node is up and its vote counts; otherwise it says why not.
+	Node func(endpoint string, err error)
 }
 
-// maxEvents bounds the events that wait for a hook.
+// maxEvents bounds the queue of hook calls.
 const maxEvents = 4096
 
-// events hands what happens to the hooks and the log, in order, on a goroutine of its own. A nil *events does nothing.
+// events passes what happens to the hooks and the log, in order, on a goroutine of its own. A nil
+// *events does nothing.
 type events struct {
 	hooks   Hooks
 	logger  *slog.Logger // nil for none
@@ -40,10 +49,10 @@ type events struct {
 
 	mu    sync.Mutex // guards the fields below, and sending to the queue
 	ended bool
-	nodes []string // what was last told of each node
+	nodes []string // what was last reported of each node
 }
 
-// newEvents returns nil where nobody listens.
+// newEvents returns nil without hooks and logger.
 func newEvents(cfg *config, nodes int) *events {
 	if cfg.hooks == nil && cfg.logger == nil {
 		return nil
@@ -78,7 +87,7 @@ func (e *events) addLocked(f func()) {
 	}
 }
 
-// stop waits until everything that was added is told.
+// stop waits until everything that was added has been reported.
 func (e *events) stop() {
 	if e == nil {
 		return
@@ -128,7 +137,7 @@ func (e *events) renewed(lock *Lock) {
 	}
 }
 
-// over tells the end of a lock.
+// over reports the end of a lock.
 func (e *events) over(lock *Lock, end state, err error) {
 	switch {
 	case e == nil || lock.part:
@@ -146,14 +155,14 @@ func (e *events) over(lock *Lock, end state, err error) {
 	}
 }
 
-// undelivered tells what Close could not deliver.
+// undelivered reports what Close could not deliver.
 func (e *events) undelivered(err error) {
 	if e != nil && e.logger != nil && err != nil {
-		e.add(func() { e.logger.Warn("closed with releases that were not delivered", "reason", err) })
+		e.add(func() { e.logger.Warn("closed with undelivered releases", "reason", err) })
 	}
 }
 
-// node tells how a node is, if that has changed: up and voting (nil), or why not.
+// node reports a node's state if it has changed: up and voting (nil), or why not.
 func (e *events) node(i int, stats *NodeStats) {
 	if e == nil {
 		return

@@ -13,20 +13,20 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/round"
 )
 
-// Extend gives the lock a new TTL, from now on, with one round: a quorum of nodes must say that
-// they still hold it. A node that no longer has the key gets it back; it counts as one that
-// refused, and votes from the next round on. Extend takes the limits of [WithTTL]. Renewal goes on
-// with the new TTL, also where the round failed.
+// Extend gives the lock a new TTL, from now on, with one round: a quorum of nodes must confirm that
+// they still hold it. A node that no longer has the key gets it back; it counts as a refusal, and
+// votes from the next round on. The limits of [WithTTL] apply. Renewal continues with the new TTL,
+// even if the round failed.
 //
 // A TTL shorter than what is left shortens the validity at once, whatever becomes of the round.
-// Otherwise a round that fails leaves the present validity as it is. The nodes that it reached keep
-// the key for the new TTL all the same, and renewal, unless it is off, tries again before validity
-// ends: the lock lives on if a quorum answers by then.
+// Otherwise a round that fails leaves the present validity as it is. The nodes that it reached
+// still keep the key for the new TTL, and renewal, unless it is off, tries again before the
+// validity ends: the lock survives if a quorum answers by then.
 //
-// Errors: [ErrLost] when a quorum says that it does not have the lock, or validity ended first (a
-// lost lock never comes back), [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when too few nodes
-// answered or they disagree, [ErrInvalid], and the error of a ctx that ended (the round goes on,
-// and counts).
+// Errors: [ErrLost] when a quorum says that it does not have the lock, or the validity ended first
+// (a lost lock never comes back), [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when too few
+// nodes answered or they disagree, [ErrInvalid], and the error of a ctx that ended (the round
+// continues, and counts).
 func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
@@ -43,7 +43,7 @@ func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 			return errors.Join(lock.Err(), ErrClosed)
 		}
 		x := l.extend([]*Lock{lock}, func(*Lock) time.Duration { return ttl })
-		if x == nil { // another one came first, or the lock has ended
+		if x == nil { // another extension came first, or the lock has ended
 			l.life.leave()
 			continue
 		}
@@ -58,8 +58,8 @@ func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 }
 
-// awaitExtension waits until no extension of the lock is under way: the nodes keep the TTL of the last one that reaches
-// them, so two at once would leave them and us with different ideas of it.
+// awaitExtension waits until no extension of the lock is under way. The nodes keep the TTL of the
+// last one that reaches them, so with two at once their TTL and ours could differ.
 func (lock *Lock) awaitExtension(ctx context.Context) error {
 	for {
 		lock.mu.Lock()
@@ -84,7 +84,7 @@ func (lock *Lock) awaitExtension(ctx context.Context) error {
 	}
 }
 
-// result returns what the caller of Extend is told.
+// result returns what Extend returns.
 func (x *extension) result(lock *Lock, ended error) error {
 	err := lock.Err()
 	v, votes, errs := x.batch.Outcome(0)
@@ -101,12 +101,12 @@ func (x *extension) result(lock *Lock, ended error) error {
 	return lock.locker.quorumError("extend", lock.names[0], votes, errs, reason, ended)
 }
 
-// maxExtended bounds the keys of one extension: a script that long keeps a node busy for less than
-// a millisecond, and its reply is far below the limits of what a node may answer.
+// maxExtended bounds the keys of one extension. A script of that length keeps a node busy for less
+// than a millisecond, and its reply is far below the limits of what a node may answer.
 const maxExtended = 256
 
-// extension gives many locks a new time to live. Extend makes one of a single lock, renewal of all
-// that are due. It implements round.BatchObserver.
+// extension gives many locks a new time to live. Extend makes one of a single lock, renewal one of
+// all that are due. It implements round.BatchObserver.
 type extension struct {
 	batch   *round.Batch
 	start   clock.Instant // before the first byte was sent
@@ -118,15 +118,15 @@ type extension struct {
 // extended is one lock of an extension.
 type extended struct {
 	lock  *Lock
-	until clock.Instant // the validity, if it is granted
+	until clock.Instant // the end of its validity, if the extension is granted
 }
 
-// extend sends an extension of the locks that are held and have none under way, each with a TTL of
-// its own choice. It returns nil where there is none.
+// extend sends an extension of those of the locks that are held and have none under way, each with
+// its own TTL. It returns nil if there is no such lock.
 //
 // All their mutexes are held until every node has been given its call, so that no release of one of
-// them comes between: behind its release, an extension would bring a key back. Only renew takes the
-// mutexes of many locks, one batch at a time, so there is no order to keep.
+// them comes in between: behind its release, an extension would bring a key back. Only renew takes
+// the mutexes of many locks, one batch at a time, so their order does not matter.
 func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension {
 	x := &extension{
 		epoch: l.members.Epoch(), start: l.clock.Now(),
@@ -165,7 +165,7 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 }
 
 // beginExtensionLocked adds a held lock to an extension. A TTL shorter than what is left shortens
-// its validity before a byte is sent: nodes that take it forget the lock earlier, whatever becomes
+// the validity before a byte is sent: nodes that apply it forget the lock earlier, whatever becomes
 // of the round.
 func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
 	l := lock.locker
@@ -181,7 +181,7 @@ func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
 	x.items = append(x.items, extended{lock: lock, until: until})
 }
 
-// Decided lets a lock take its verdict.
+// Decided passes a lock its verdict.
 func (x *extension) Decided(item int, result round.Result) {
 	it := &x.items[item]
 	it.lock.takeExtension(x, it, result)

@@ -9,28 +9,36 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/round"
 )
 
-// A lock is renewed a third of its TTL after the round that it is held by began; after a round without a verdict, again
-// a twelfth of it later, so that several fit into what is left.
+// A lock is renewed a third of its TTL after the beginning of the round that it is held by. After a
+// round without a verdict it is renewed again a twelfth of its TTL later, so that several attempts
+// fit into what is left.
 const (
 	renewalShare = 3
 	retryShare   = 12
-	retryMin     = 5 * time.Millisecond // where little is left
-	maxRenewed   = 16 * maxExtended     // at once: what a node does in about 10 ms, so that its other callers do not wait behind renewals
-	quantumShare = 32                   // by how much of its TTL a renewal may come early, so that many come together
+	retryMin     = 5 * time.Millisecond // when little is left
+
+	// maxRenewed bounds the keys that are renewed at once: a node does that many in about 10 ms, so
+	// its other callers do not wait long behind renewals.
+	maxRenewed = 16 * maxExtended
+
+	// quantumShare is the part of its TTL by which a renewal may come early, so that many come
+	// together.
+	quantumShare = 32
 )
 
-// renewalAt returns when to renew a lock whose round began at start. It is brought forward to a multiple of a power of two, so
-// that locks that were taken at about the same time are renewed with one script.
+// renewalAt returns when to renew a lock whose round began at start. The time is brought forward to
+// a multiple of a power of two, so that locks acquired at about the same time are renewed with one
+// script.
 func renewalAt(start clock.Instant, after, ttl time.Duration) clock.Instant {
 	quantum := clock.Instant(1) << (bits.Len64(uint64(max(min(ttl/quantumShare, after/2), 1))) - 1)
 	at := start.Add(after)
 	return max(at-at%quantum, start)
 }
 
-// renew extends the locks that are due. It is called by the renewal schedule.
+// renew extends the locks that are due. The renewal schedule calls it.
 func (l *Locker) renew(due []*Lock, _ clock.Instant) {
 	if !l.life.enter() {
-		l.undoLost(due) // Close does not find them on the schedule any more
+		l.undoLost(due) // Close no longer finds them on the schedule
 		return
 	}
 	defer l.life.leave()
@@ -47,11 +55,11 @@ func (l *Locker) renew(due []*Lock, _ clock.Instant) {
 	}
 }
 
-// hold makes the lock one of the held ones, and reports false where the Locker was closed
-// meanwhile: then the lock was never held, and is undone like an attempt that failed. Close
-// collects the held ones after it has set closed, which this looks at in the same step as it adds
-// the lock: so Close releases every lock that this has added, and its caller may tell the two
-// apart. (Adopt must: it gives back what it took.)
+// hold makes the lock one of the held ones. It reports false if the Locker was closed meanwhile:
+// then the lock was never held, and is undone like an attempt that failed. Close sets closed and
+// then collects the held locks; hold checks closed in the same step as it adds the lock. So Close
+// releases every lock that hold has added, and the caller can tell the two cases apart. (Adopt
+// must: it gives back what it took.)
 func (l *Locker) hold(lock *Lock) bool {
 	lock.mu.Lock()
 	l.life.mu.Lock()
@@ -71,11 +79,12 @@ func (l *Locker) hold(lock *Lock) bool {
 	lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)
 	lock.mu.Unlock()
 	l.members.Patrol()
-	lock.nodesForgot() // also those that did before the lock was on the schedule
+	lock.nodesForgot() // a node may have forgotten before the lock was on the schedule
 	return true
 }
 
-// takeExtension takes the verdict on an extension: the lock is held longer, or lost, or all stays as it is.
+// takeExtension applies the verdict on an extension: the lock is held longer, is lost, or stays as
+// it is.
 func (lock *Lock) takeExtension(x *extension, item *extended, result round.Result) {
 	l := lock.locker
 	lock.mu.Lock()
@@ -94,7 +103,7 @@ func (lock *Lock) takeExtension(x *extension, item *extended, result round.Resul
 	if lock.state != held {
 		return
 	}
-	// A TTL that was to be longer may have reached no node: what is left of the validity counts.
+	// A longer TTL may have reached no node: what is left of the validity counts.
 	after := max(min(lock.ttl/retryShare, lock.until.Sub(now)/renewalShare), retryMin)
 	from := now
 	if result.Verdict == quorum.Won {
@@ -112,7 +121,8 @@ func (lock *Lock) takeExtension(x *extension, item *extended, result round.Resul
 	lock.planRenewalLocked(from, after)
 }
 
-// planRenewalLocked puts the lock on the renewal schedule, where it is to be renewed and would not end before.
+// planRenewalLocked puts the lock on the renewal schedule, unless it is not renewed or already
+// reaches its maximum hold.
 func (lock *Lock) planRenewalLocked(from clock.Instant, after time.Duration) {
 	if !lock.renews || lock.until == lock.heldUntil {
 		return

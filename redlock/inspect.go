@@ -13,30 +13,31 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Status is what the nodes know of a lock, at about one moment. Nodes whose vote does not count (quarantined ones, see [Stats]) are shown, and
-// count neither for Value nor for Free.
+// Status is what the nodes know of a lock, at about one moment. Nodes whose vote does not count
+// (quarantined ones, see [Stats]) are shown, but count neither for Value nor for Free.
 type Status struct {
 	Name   string
-	Value  string       // what a quorum of nodes holds; empty where no value has one
-	Owner  string       // of that value, see WithOwner
+	Value  string       // what a quorum of nodes holds; empty if no value has a quorum
+	Owner  string       // the owner in that value, see WithOwner
 	Nodes  []NodeStatus // in the order of the endpoints
 	Free   bool         // a quorum of nodes holds nothing
-	Quorum int          // nodes that a quorum takes
+	Quorum int          // how many nodes make a quorum
 }
 
 // NodeStatus is what one node knows of a lock.
 type NodeStatus struct {
 	Endpoint string        // without user and password
-	Value    string        // empty where the node holds nothing
-	Owner    string        // what is behind the | of the value
-	TTL      time.Duration // how long the node keeps it; negative where it does not expire
-	Fence    int64         // the fencing counter; 0 where there is none
+	Value    string        // empty if the node holds nothing
+	Owner    string        // what follows the | in the value
+	TTL      time.Duration // how long the node keeps the value; negative if it does not expire
+	Fence    int64         // the fencing counter; 0 if there is none
 	Waiting  int           // processes that wait for the lock at this node
-	Err      error         // why the node did not tell, or what it told does not count
+	Err      error         // why the node did not answer, or why its answer does not count
 }
 
-// Inspect asks every node who holds a lock. It changes nothing. It returns what there is to tell by the node timeout or the end of ctx;
-// the error is [ErrNoQuorum] in a [*QuorumError] when fewer than a quorum of nodes told, along with what they told.
+// Inspect asks every node who holds a lock. It changes nothing. It returns what the nodes have
+// answered by the node timeout or the end of ctx. If fewer than a quorum answered, it returns that
+// along with the error, [ErrNoQuorum] in a [*QuorumError].
 func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {
@@ -48,7 +49,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	defer l.life.leave()
 	var mu sync.Mutex
 	replies := make([]any, len(l.nodes))
-	// Not decided before all have answered or failed.
+	// Undecided until all nodes have answered or failed.
 	r := round.New(l.members, wire.Inspect(l.config.keyPrefix+name), wire.Any, func(votes quorum.Tally) quorum.Verdict {
 		if votes.Outstanding() > 0 {
 			return quorum.Pending
@@ -102,11 +103,11 @@ func (l *Locker) status(name string, replies []any, r *round.Round) Status {
 	return s
 }
 
-// ForceUnlock deletes a lock on every node, whoever holds it, or hands it to those who wait for it:
-// for people who know that its holder is gone. A holder that is not learns of it at its next round,
-// with [WithoutRenewal] at the end of its validity, and until then believes that it holds the lock.
-// It returns nil when a quorum of nodes has deleted it, handed it over or held nothing; nodes that
-// are away keep it until its TTL ends.
+// ForceUnlock deletes a lock on every node, whoever holds it, or hands it to the longest waiter. It
+// is for an operator who knows that the holder is gone. A holder that is not gone learns of it at
+// its next round, or with [WithoutRenewal] at the end of its validity, and believes until then that
+// it holds the lock. ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it
+// over or held nothing. Nodes that are away keep it until its TTL ends.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {

@@ -16,37 +16,40 @@ import (
 // Lock is one acquisition. Its methods may be called from any goroutine. It must not be copied.
 type Lock struct {
 	locker   *Locker
-	names    []string      // more than one for a set
-	value    string        //
+	names    []string // more than one for a set
+	value    string
 	keys     []any         // all keys as arguments, boxed once
-	valueArg any           // value as an argument
+	valueArg any           // the value as an argument
 	acquired clock.Instant // when its round began
 	renews   bool
-	reused   bool // the value is the caller's: another attempt may have it
+	reused   bool // the caller chose the value: another attempt may have it
 	fenced   bool
-	listed   bool  // may be on wait lists
-	part     bool  // of a set that waits for the rest: no caller has it
-	fence    int64 // with fencing: the wall clock in microseconds when the round began, until it has a token
+	listed   bool // may be on wait lists
+	part     bool // one name of a set that waits for the others: no caller has it
 
-	room    [1]any         // of keys, where there is one
-	name    [1]string      // of names, likewise
+	// fence is the token. Until there is one it is the wall clock in microseconds when the round
+	// began; 0 without fencing.
+	fence int64
+
+	room    [1]any         // backs keys if there is only one
+	name    [1]string      // backs names, likewise
 	expires schedule.Entry // of Locker.expiry
 	renewal schedule.Entry // of Locker.renewals
 
-	mu        sync.Mutex // guards the fields below; held over the sending of a round, never over waiting for one
+	mu        sync.Mutex // guards the fields below; held while a round is sent, not while awaited
 	state     state
 	extending bool                         // an extension is under way
-	healing   bool                         // there was one, which may have given the key to nodes that refused it
+	healing   bool                         // an extension may have given nodes back the key
 	ttl       time.Duration                // as the nodes know it
 	timeout   time.Duration                // how long its rounds wait for a node
 	until     clock.Instant                // end of validity
-	heldUntil clock.Instant                // by WithMaxHold; never without
+	heldUntil clock.Instant                // by WithMaxHold; schedule.Never without
 	touched   quorum.NodeSet               // nodes that have, may have or may yet get our value
-	epoch     uint64                       // of the membership, when the round began that it is held by
+	epoch     uint64                       // of the membership, when the round that holds it began
 	err       error                        // why it is no longer held
 	done      chan struct{}                // closed when err is set; nil until Done is first called
-	extended  chan struct{}                // closed when the extension is over; nil while nobody waits for that
-	contexts  map[<-chan struct{}]*derived // to be cancelled at the end, by the Done of their parents; nil until there is one
+	extended  chan struct{}                // closed when the extension ends; nil while not awaited
+	contexts  map[<-chan struct{}]*derived // cancelled at the end; keyed by their parents' Done
 	release   *round.Round                 // nil until the releases are sent
 }
 
@@ -68,8 +71,8 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 func (lock *Lock) expiryEntry() *schedule.Entry  { return &lock.expires }
 func (lock *Lock) renewalEntry() *schedule.Entry { return &lock.renewal }
 
-// begin notes that the round begins now by which the lock is acquired. It is called before the first
-// byte is sent: every node counts the TTL from a later moment.
+// begin notes that the round that acquires the lock begins now. It is called before the first byte
+// is sent, so every node counts the TTL from a later moment.
 func (lock *Lock) begin(maxHold time.Duration) {
 	l := lock.locker
 	lock.epoch, lock.acquired = l.members.Epoch(), l.clock.Now()
@@ -81,20 +84,20 @@ func (lock *Lock) begin(maxHold time.Duration) {
 	}
 }
 
-// boundedLocked returns a validity within the longest hold.
+// boundedLocked returns a validity, cut to the maximum hold.
 func (lock *Lock) boundedLocked(until clock.Instant) clock.Instant { return min(until, lock.heldUntil) }
 
-// Name returns the name that the lock was acquired by; of a set, the first.
+// Name returns the name that the lock was acquired by; for a set, the first.
 func (lock *Lock) Name() string { return lock.names[0] }
 
 // Names returns all names of the lock, in the order in which they were given.
 func (lock *Lock) Names() []string { return slices.Clone(lock.names) }
 
-// Value returns what the nodes hold under the lock's key. Whoever knows it can release the lock.
+// Value returns what the nodes hold under the lock's key. Anyone who knows it can release the lock.
 func (lock *Lock) Value() string { return lock.value }
 
-// Remaining returns how much validity is left. It reads the clock at each call: the machine may have slept. Zero or
-// less means that the lock is not ours.
+// Remaining returns how much validity is left. It reads the clock at each call, because the machine
+// may have slept. Zero or less means that the lock is not held.
 func (lock *Lock) Remaining() time.Duration {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -107,7 +110,8 @@ func (lock *Lock) Remaining() time.Duration {
 	return left
 }
 
-// Until returns when validity ends by the wall clock, for logs. Decide by [Lock.Remaining], which no clock change moves.
+// Until returns when the validity ends by the wall clock, for logs. For decisions use
+// [Lock.Remaining], which clock changes do not affect.
 func (lock *Lock) Until() time.Time {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -115,8 +119,8 @@ func (lock *Lock) Until() time.Time {
 	return clk.Wall().Add(lock.until.Sub(clk.Now()))
 }
 
-// Done is closed when the lock is no longer held: at the end of its validity by the local clock, whatever the network
-// does, or when it is released.
+// Done returns a channel that is closed when the lock is no longer held: when it is released, or at
+// the end of its validity by the local clock, whatever the network does.
 func (lock *Lock) Done() <-chan struct{} {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -130,7 +134,8 @@ func (lock *Lock) Done() <-chan struct{} {
 	return lock.done
 }
 
-// Err returns nil while the lock is held, then [ErrLost] with the reason, or [ErrReleased]. Like Remaining it reads the clock.
+// Err returns nil while the lock is held, then [ErrLost] with the reason, or [ErrReleased]. Like
+// Remaining, it reads the clock.
 func (lock *Lock) Err() error {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -138,8 +143,8 @@ func (lock *Lock) Err() error {
 	return lock.err
 }
 
-// expireLocked moves a held lock to lost when its validity has ended. Everything that tells or uses the state looks
-// here first, so that the truth does not depend on a timer having run.
+// expireLocked moves a held lock to lost when its validity has ended. Everything that uses or
+// reports the state calls it first, so the truth does not depend on a timer having run.
 func (lock *Lock) expireLocked(now clock.Instant) {
 	switch {
 	case lock.state != held || now < lock.until:
@@ -150,15 +155,15 @@ func (lock *Lock) expireLocked(now clock.Instant) {
 	}
 }
 
-// expire is called by the expiry schedule, when the validity that it knew of has ended.
+// expire is called by the expiry schedule when the validity that it knew of has ended.
 func (lock *Lock) expire(now clock.Instant) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	lock.expireLocked(now)
 }
 
-// nodesForgot is called when a node has restarted and forgot its keys: the lock is lost when a quorum has, since it was
-// last confirmed.
+// nodesForgot is called when a node has restarted and forgotten its keys. The lock is lost when a
+// quorum has since it was last confirmed.
 func (lock *Lock) nodesForgot() {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -168,7 +173,7 @@ func (lock *Lock) nodesForgot() {
 	}
 }
 
-// endLocked moves a held lock to its end and tells everyone who waits for it.
+// endLocked moves a held lock to its end and tells everyone who waits for that.
 func (lock *Lock) endLocked(to state, reason error) {
 	lock.state.move(to)
 	lock.err = reason
@@ -191,10 +196,11 @@ func (lock *Lock) endLocked(to state, reason error) {
 	}
 }
 
-// planUndoLocked sees to it that a lost lock does not stay on nodes that know more of it than its validity told: those that an
-// extension reached while the others were away, those that were stopped and run what they were sent when they go on. Where a
-// quorum says that the lock is not ours, it is released at once. Where its validity ended, not before all other nodes forget it
-// too: the time between, the allowance for drift, is the holder's to notice.
+// planUndoLocked makes sure that a lost lock does not stay on nodes that keep it for longer than
+// its validity: nodes that an extension reached while the others were away, and nodes that were
+// stopped and execute what they were sent when they continue. If a quorum says that the lock is not
+// ours, it is released at once. If its validity ended, it is released once all other nodes have
+// forgotten it too: the time until then, the allowance for drift, lets the holder notice.
 func (lock *Lock) planUndoLocked(reason error) {
 	if errors.Is(reason, errGone) || errors.Is(reason, errForgot) {
 		lock.undoNowLocked()
@@ -213,14 +219,14 @@ func (lock *Lock) undoNowLocked() *round.Round {
 	return u
 }
 
-// key is that of the first name.
+// key returns the key of the first name.
 func (lock *Lock) key() string { return lock.keys[0].(string) }
 
-// lockObserver is a lock that is held by a round, and told of its late votes.
+// lockObserver is a held lock as the observer of the late votes of its round.
 type lockObserver Lock
 
 // Voted takes a refusal that came after the lock was won without that node. An extension may have
-// given it the key since.
+// given the node the key since.
 func (o *lockObserver) Voted(_ *round.Round, vote round.Vote) {
 	if vote.Kind != quorum.Refused {
 		return
@@ -235,7 +241,7 @@ func (o *lockObserver) Voted(_ *round.Round, vote round.Vote) {
 }
 
 // mayHoldLocked returns the nodes that a release must reach, now or later. While an extension is
-// under way those are all, because it may give the key to nodes that never had it.
+// under way these are all nodes, because it may give the key to nodes that never had it.
 func (lock *Lock) mayHoldLocked() quorum.NodeSet {
 	if lock.extending {
 		return quorum.All(len(lock.locker.nodes))
@@ -257,7 +263,7 @@ const (
 	lost
 )
 
-// move is the only way from one state to another. An unknown edge is a bug of this package.
+// move is the only way from one state to another. Any other transition is a bug in this package.
 func (s *state) move(to state) {
 	if *s == held && (to == released || to == lost) {
 		*s = to

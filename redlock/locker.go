@@ -1,15 +1,20 @@
-// Package redlock gives mutual exclusion from N independent Redis masters, by the Redlock algorithm
-// (https://redis.io/docs/latest/develop/use/patterns/distributed-locks/): a lock is held when a majority of the masters has
-// granted it, for its time to live less the time that this took and an allowance for clock drift.
+// Package redlock provides mutual exclusion over N independent Redis masters with the Redlock
+// algorithm (https://redis.io/docs/latest/develop/use/patterns/distributed-locks/). A lock is held
+// when a majority of the masters has granted it. It is valid for its time to live, less the time
+// that acquiring it took and an allowance for clock drift.
 //
-// A [Locker] speaks to the masters, a [Lock] is one acquisition. What is promised: the validity of two holders of
-// one name does not overlap, as long as clocks drift less than allowed, and a master that lost its keys stays away until
-// they would have expired. A holder that is paused beyond its validity learns of it when it next looks, and not before.
+// A [Locker] talks to the masters; a [Lock] is one acquisition. The guarantee: the validity of two
+// holders of one name does not overlap, as long as clocks drift less than allowed and a master that
+// lost its keys stays away until they would have expired. A holder that is paused beyond its
+// validity learns of it when it next checks, not before.
 //
-// Those who wait for a lock get it in their order: a release hands it to the one who has waited longest ([Locker.Lock]). With
-// [WithFencing] each acquisition has a number by which the protected resource can refuse an earlier holder ([Lock.Fence]).
+// Waiters get a lock in order: a release hands it to the one that has waited longest
+// ([Locker.Lock]). With [WithFencing] each acquisition has a number by which the protected resource
+// can refuse an earlier holder ([Lock.Fence]).
 //
-// In a file each: the round (send, count, decide), its rules (tally), acquire, wait, fence, extend, verify, release.
+// The rules of a vote are in internal/quorum, a round of votes in internal/round, whose votes count
+// in internal/members, and waiting in internal/handoff. Here, in a file each: acquire, wait, fence,
+// extend, verify, release.
 package redlock
 
 import (
@@ -25,27 +30,28 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Locker acquires locks from a fixed set of Redis masters. Its methods may be called from any goroutine. It must
-// not be copied.
+// Locker acquires locks from a fixed set of Redis masters. Its methods may be called from any
+// goroutine. It must not be copied.
 type Locker struct {
 	config   config
 	nodes    []*pipeline.Node
-	owns     bool // the nodes are ours to close
+	owns     bool // Close closes the nodes
 	clock    clock.Clock
 	members  *members.Membership // whose votes count
 	desk     *handoff.Desk       // who waits
-	events   *events             // nil where nobody listens
+	events   *events             // nil without hooks and logger
 	expiry   schedule.Schedule[*Lock]
 	renewals schedule.Schedule[*Lock]
-	renewing sync.Mutex // held by renew while it holds the mutexes of a batch; before those
+	renewing sync.Mutex // taken by renew before the mutexes of a batch of locks
 	counts   counts
 	graceArg any // of the default TTL, boxed once
 	life     life
 }
 
-// New returns a Locker over independent Redis masters: redis://, rediss:// and unix:// URLs, or host:port. It returns at once
-// and dials in the background; [Locker.Ready] waits for a quorum. One endpoint makes a lock of a single instance,
-// five are usual: two may fail. The error is [ErrInvalid]; passwords are never part of it.
+// New returns a Locker over independent Redis masters, given as redis://, rediss:// or unix:// URLs
+// or as host:port. It returns at once and dials in the background; [Locker.Ready] waits for a
+// quorum. One endpoint makes a lock on a single instance; five are usual, of which two may fail.
+// The only error is [ErrInvalid]; passwords are never part of it.
 func New(endpoints []string, opts ...Option) (*Locker, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
@@ -77,7 +83,8 @@ func New(endpoints []string, opts ...Option) (*Locker, error) {
 	return newLocker(cfg, nodes, true), nil
 }
 
-// NewFromNodes returns a Locker over nodes that the caller made, and closes after the Locker. Several Lockers may share them.
+// NewFromNodes returns a Locker over nodes that the caller made, and closes after the Locker.
+// Several Lockers may share them.
 func NewFromNodes(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	cfg, err := newConfig(opts)
 	switch {
@@ -86,7 +93,7 @@ func NewFromNodes(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	case len(nodes) == 0 || len(nodes) > quorum.MaxNodes:
 		return nil, invalid("%d nodes, not 1 to %d", len(nodes), quorum.MaxNodes)
 	case cfg.pool != nil:
-		return nil, invalid("WithPool: the nodes are made already")
+		return nil, invalid("WithPool: the nodes exist already")
 	case nodes[0] == nil:
 		return nil, invalid("node 1 is nil")
 	case cfg.clock == nil:
@@ -120,10 +127,10 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 	return l
 }
 
-// membersObserver is a Locker that is told how its nodes are.
+// membersObserver is a Locker as the observer of its membership.
 type membersObserver Locker
 
-// VotesChanged tells how the nodes are, where somebody listens.
+// VotesChanged reports the state of the nodes, if there is a hook or a logger.
 func (o *membersObserver) VotesChanged() {
 	l := (*Locker)(o)
 	if l.events == nil {
@@ -132,7 +139,7 @@ func (o *membersObserver) VotesChanged() {
 	undecided := l.members.View().Undecided
 	for i := range l.nodes {
 		if undecided.Has(i) {
-			continue // whether its vote counts is known once the others are met
+			continue // decided once the others have connected
 		}
 		stats := l.nodeStats(i)
 		l.events.node(i, &stats)
@@ -149,7 +156,8 @@ func (o *membersObserver) ServerForgot() {
 // HoldsLocks reports whether there are locks that must not be forgotten unnoticed.
 func (o *membersObserver) HoldsLocks() bool { return o.expiry.Len() > 0 }
 
-// checkNodes refuses what would make one master vote twice, and nodes that count time differently.
+// checkNodes refuses a server that is listed twice, which would vote twice, and nodes with
+// different clocks.
 func checkNodes(nodes []*pipeline.Node, clk clock.Clock) error {
 	seen := make(map[string]int, len(nodes))
 	for i, node := range nodes {
@@ -170,7 +178,7 @@ func checkNodes(nodes []*pipeline.Node, clk clock.Clock) error {
 func closeNodes(nodes []*pipeline.Node) {
 	var all sync.WaitGroup
 	for _, node := range nodes {
-		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil: a node is closed or was
+		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil
 	}
 	all.Wait()
 }

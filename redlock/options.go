@@ -13,7 +13,8 @@ type Option interface {
 	apply(*config) error
 }
 
-// LockOption configures one lock. Given to [New] it is the default of all locks, given to a call it overrides that.
+// LockOption configures one lock. Passed to [New] it sets the default for all locks; passed to a
+// call it overrides the default.
 type LockOption interface {
 	Option
 	applyLock(*lockConfig) error
@@ -25,8 +26,8 @@ type config struct {
 	keyPrefix   string
 	driftRate   float64
 	driftFixed  time.Duration
-	drift       clock.Drift   // of the two above
-	nodeTimeout time.Duration // 0: from the TTL
+	drift       clock.Drift   // made of the two above
+	nodeTimeout time.Duration // 0: derived from the TTL
 	maxTTL      time.Duration
 	quarantine  Quarantine
 	hooks       *Hooks
@@ -42,8 +43,8 @@ type lockConfig struct {
 	retryMin    time.Duration
 	retryMax    time.Duration
 	fencing     bool
-	yields      bool   // to waiters elsewhere, also when the round is won
-	part        bool   // of a set that takes its names one after the other
+	yields      bool   // gives way to waiters elsewhere, even if the round is won
+	part        bool   // one name of a set that takes its names one after the other
 	value       string // empty: a random one for every attempt
 	owner       string
 
@@ -60,17 +61,18 @@ type lockOption func(*lockConfig) error
 func (o lockOption) apply(c *config) error         { return o(&c.lock) }
 func (o lockOption) applyLock(c *lockConfig) error { return o(c) }
 
-// WithTTL is how long nodes keep the lock without hearing from us (10 s). From 10 ms to the maximum of [WithMaxTTL];
-// whole milliseconds count.
+// WithTTL sets how long nodes keep the lock without hearing from us (default 10 s): from 10 ms to
+// the maximum of [WithMaxTTL], in whole milliseconds.
 func WithTTL(ttl time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error {
-		c.ttl = ttl // its limits need MaxTTL: checked when all options are known
+		c.ttl = ttl // checked against MaxTTL when all options are known
 		return nil
 	})
 }
 
-// WithMinValidity is how much validity must be left when a lock is granted (0: any); with less, it is released again
-// and the error is [ErrNoValidity]. Not negative, and below what a TTL leaves after drift.
+// WithMinValidity sets how much validity must be left when a lock is granted (default 0: any). With
+// less, the lock is released again and the error is [ErrNoValidity]. It must not be negative, and
+// must be below what the TTL leaves after drift.
 func WithMinValidity(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if d < 0 {
@@ -81,8 +83,9 @@ func WithMinValidity(d time.Duration) LockOption {
 	})
 }
 
-// WithoutRenewal lets the validity end after the TTL, unless Extend is called. Without this option a lock is renewed in the
-// background, from a third of its TTL on, as long as it is held.
+// WithoutRenewal turns renewal off: the validity ends after the TTL, unless Extend is called. By
+// default a lock is renewed in the background as long as it is held, first after a third of its
+// TTL.
 func WithoutRenewal() LockOption {
 	return lockOption(func(c *lockConfig) error {
 		c.withoutRenewal = true
@@ -90,8 +93,8 @@ func WithoutRenewal() LockOption {
 	})
 }
 
-// WithMaxHold is how long the lock can be held at all, renewed and extended or not (no limit): a holder that hangs loses it.
-// From 10 ms to a year.
+// WithMaxHold sets how long the lock can be held at all, renewed and extended or not (default no
+// limit), so a holder that hangs loses it: from 10 ms to a year.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if d < minTTL || d > 365*24*time.Hour {
@@ -102,12 +105,13 @@ func WithMaxHold(d time.Duration) LockOption {
 	})
 }
 
-// WithRetry bounds the pause after which one who waits asks for the lock, in case that nobody woke him (200 ms, 1 s): it doubles from the first
-// to the second, and each is taken at random from its upper half. He also asks when the holder's time to live ends. From 1 ms to 1 min.
+// WithRetry bounds the backoff between a waiter's fallback polls (default 200 ms, 1 s; from 1 ms to
+// 1 min). The backoff doubles from the first bound to the second; each pause is drawn at random
+// from its upper half. A waiter also polls when the holder's time to live ends.
 //
-// Shorter pauses help only where wake-ups cannot come: where an ACL forbids publish and subscribe.
-// Behind a holder of another Redlock library, whose release wakes nobody, the oldest waiter asks
-// more often than that.
+// Shorter pauses help only if wake-ups cannot arrive, because an ACL forbids publish and subscribe.
+// Behind a holder that uses another Redlock library, whose release wakes nobody, the oldest waiter
+// polls more often than this.
 func WithRetry(shortest, longest time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if shortest < time.Millisecond || longest > time.Minute || longest < shortest {
@@ -118,11 +122,11 @@ func WithRetry(shortest, longest time.Duration) LockOption {
 	})
 }
 
-// WithValue sets the lock's value, 1 to 1,024 bytes, instead of a random one. It must never be used
-// again: whoever knows it can release the lock, and a late release of one attempt would hit the
-// next (docs/safety.md, What you can void). So it is for a single call; given to [New], it is
-// [ErrInvalid]. Waiters take it for the value of another library, and ask more often. For handing a
-// lock to another process under a value that both know.
+// WithValue sets the lock's value, 1 to 1,024 bytes, instead of a random one, for handing a lock to
+// another process under a value that both know. It must never be reused: anyone who knows it can
+// release the lock, and a late release of one attempt would hit the next (docs/safety.md, What you
+// can void). So it is for a single call; passed to [New], it is [ErrInvalid]. Waiters take it for
+// the value of another library, and poll more often.
 func WithValue(value string) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if value == "" || len(value) > maxValue {
@@ -133,8 +137,8 @@ func WithValue(value string) LockOption {
 	})
 }
 
-// WithOwner is a text of at most 256 bytes that is stored behind the random value, as value|owner, for people who look at
-// the key. It is not used to tell holders apart.
+// WithOwner sets a text of at most 256 bytes that is stored behind the value, as value|owner, for
+// people who look at the key. It is not used to tell holders apart.
 func WithOwner(owner string) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if len(owner) > maxOwner {
@@ -145,9 +149,10 @@ func WithOwner(owner string) LockOption {
 	})
 }
 
-// WithFencing gives the lock a fencing token, see [Lock.Fence]. It costs a script in place of a plain SET, and in the ordinary
-// case no further round trip. All who share a lock should use it: a holder without it has no token to be refused by.
-// It does not go together with [WithValue]: a token belongs to a value that is used once.
+// WithFencing gives the lock a fencing token, see [Lock.Fence]. It takes a script instead of a
+// plain SET, and in the common case no further round trip. All clients that share a lock should use
+// it: a holder without it has no token to be refused by. It cannot be combined with [WithValue]: a
+// token belongs to a value that is used once.
 func WithFencing() LockOption {
 	return lockOption(func(c *lockConfig) error {
 		c.fencing = true
@@ -155,7 +160,8 @@ func WithFencing() LockOption {
 	})
 }
 
-// WithKeyPrefix is put before a lock's name to make its key (""). At most 1,024 bytes. All who share a lock must share it.
+// WithKeyPrefix sets what precedes a lock's name in its key (default ""; at most 1,024 bytes). All
+// clients that share a lock must use the same prefix.
 func WithKeyPrefix(prefix string) Option {
 	return lockerOption(func(c *config) error {
 		if len(prefix) > maxPrefix {
@@ -166,8 +172,8 @@ func WithKeyPrefix(prefix string) Option {
 	})
 }
 
-// WithDrift is the clock drift to allow for (0.01, 2 ms): rate·TTL + fixed is taken off the validity of every lock.
-// 0 <= rate < 1, fixed not negative.
+// WithDrift sets the clock drift to allow for (default 0.01, 2 ms): rate·TTL + fixed is subtracted
+// from the validity of every lock. 0 <= rate < 1, and fixed must not be negative.
 func WithDrift(rate float64, fixed time.Duration) Option {
 	return lockerOption(func(c *config) error {
 		c.driftRate, c.driftFixed = rate, fixed
@@ -175,8 +181,8 @@ func WithDrift(rate float64, fixed time.Duration) Option {
 	})
 }
 
-// WithNodeTimeout is how long a round waits for a node (TTL/20, held between 20 ms and 500 ms). From 1 ms to 1 min; never
-// more than the TTL.
+// WithNodeTimeout sets how long a round waits for a node: from 1 ms to 1 min, and never more than
+// the TTL (default TTL/20, but at least 20 ms and at most 500 ms).
 func WithNodeTimeout(d time.Duration) Option {
 	return lockerOption(func(c *config) error {
 		if d < time.Millisecond || d > time.Minute {
@@ -187,7 +193,8 @@ func WithNodeTimeout(d time.Duration) Option {
 	})
 }
 
-// WithMaxTTL is the longest TTL that any lock may have (1 min). From 10 ms to 24 h. All who share the nodes should agree on it.
+// WithMaxTTL sets the longest TTL that any lock may have (default 1 min): from 10 ms to 24 h. All
+// clients that share the nodes should use the same maximum.
 func WithMaxTTL(d time.Duration) Option {
 	return lockerOption(func(c *config) error {
 		if d < minTTL || d > 24*time.Hour {
@@ -198,7 +205,8 @@ func WithMaxTTL(d time.Duration) Option {
 	})
 }
 
-// WithQuarantine says what to do with servers that may have forgotten locks ([QuarantineAuto]).
+// WithQuarantine sets how to treat servers that may have forgotten locks (default
+// [QuarantineAuto]).
 func WithQuarantine(mode Quarantine) Option {
 	return lockerOption(func(c *config) error {
 		if mode > QuarantineOff {
@@ -209,7 +217,7 @@ func WithQuarantine(mode Quarantine) Option {
 	})
 }
 
-// WithHooks makes the Locker call hooks for what happens to locks and nodes.
+// WithHooks sets the [Hooks] that the Locker calls for what happens to locks and nodes.
 func WithHooks(hooks Hooks) Option {
 	return lockerOption(func(c *config) error {
 		c.hooks = &hooks
@@ -217,9 +225,9 @@ func WithHooks(hooks Hooks) Option {
 	})
 }
 
-// WithLogger makes the Locker log nodes that come up, go down or may not vote, locks that are lost,
-// and what Close could not deliver. Nothing is logged per lock otherwise, and nothing at all
-// without this option.
+// WithLogger sets a logger for nodes that come up, go down or may not vote, locks that are lost,
+// and what Close could not deliver. Nothing else is logged per lock, and nothing at all without
+// this option.
 func WithLogger(logger *slog.Logger) Option {
 	return lockerOption(func(c *config) error {
 		if logger == nil {
@@ -230,7 +238,8 @@ func WithLogger(logger *slog.Logger) Option {
 	})
 }
 
-// WithClock replaces the clock, for tests. With [NewFromNodes] it must be the nodes' clock, which is also the default there.
+// WithClock replaces the clock, for tests. With [NewFromNodes] it must be the nodes' clock, which
+// is also the default there.
 func WithClock(clk clock.Clock) Option {
 	return lockerOption(func(c *config) error {
 		if clk == nil {
@@ -241,7 +250,8 @@ func WithClock(clk clock.Clock) Option {
 	})
 }
 
-// WithPool configures the nodes that [New] makes: TLS, dialer, credentials, timeouts. [NewFromNodes] refuses it.
+// WithPool configures the nodes that [New] makes: TLS, dialer, credentials, timeouts.
+// [NewFromNodes] refuses it.
 func WithPool(opts ...pool.Option) Option {
 	return lockerOption(func(c *config) error {
 		c.pool = append(c.pool, opts...)
@@ -249,20 +259,20 @@ func WithPool(opts ...pool.Option) Option {
 	})
 }
 
-// Quarantine says what to do with a server that may have forgotten locks. Each server has a memory
-// marker, which is gone or another one when it has lost what it held; a server without a valid one
-// gets every command, and its answers do not count, until all that it may have forgotten has
-// expired ([WithMaxTTL] after the loss was noticed). It is the delayed restart of the Redlock
-// article, enforced by the client.
+// Quarantine says how to treat a server that may have forgotten locks. Each server has a memory
+// marker, which is gone or different after the server has lost what it held. A server without a
+// valid marker gets every command, but its answers do not count until everything that it may have
+// forgotten has expired ([WithMaxTTL] after the loss was noticed). This is the delayed restart of
+// the Redlock article, enforced by the client.
 type Quarantine uint8
 
 const (
-	// QuarantineAuto: where all nodes are there and none has a marker, the cluster is new, and
+	// QuarantineAuto: if all nodes are connected and none has a marker, the cluster is new and
 	// votes at once.
 	QuarantineAuto Quarantine = iota
 	// QuarantineStrict: the servers of a new cluster, too, vote only after that time, or after
 	// "redlock init".
 	QuarantineStrict
-	// QuarantineOff: every answer counts. For servers whose restart is delayed by other means.
+	// QuarantineOff: every answer counts, for servers whose restart is delayed by other means.
 	QuarantineOff
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Ready returns nil once a quorum of nodes answers. It goes on asking until ctx ends; the error
-// then tells what is wrong with each node ([ErrNoQuorum]).
+// Ready returns nil once a quorum of nodes answers. It keeps asking until ctx ends; the error then
+// says what is wrong with each node ([ErrNoQuorum]).
 func (l *Locker) Ready(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
@@ -53,16 +53,16 @@ func (l *Locker) ping(ctx context.Context) error {
 	return l.failure(r, "ready", "", ErrNoQuorum, ended)
 }
 
-// initPatience bounds what Init waits for.
+// initPatience bounds how long Init waits.
 const initPatience = time.Second
 
-// Init is the word of a person that no lock is held which a master may have forgotten. Where no
-// master votes yet, those that nobody knew before vote at once, instead of [WithMaxTTL] later. With
-// force so do all that are in quarantine. If a lock is held after all, two may hold it. It changes
-// nothing on masters that vote already.
+// Init is for an operator who knows that no lock is held that a master may have forgotten. If no
+// master votes yet, those that no client knew before vote at once instead of [WithMaxTTL] later.
+// With force, all masters in quarantine do. If a lock is held after all, it may end up with two
+// holders. Init changes nothing on masters that already vote.
 //
 // It returns nil once all nodes vote. Otherwise the error is a [*QuorumError] with [ErrNoQuorum]
-// that says of each node that does not vote why; those that can vote do. Further errors:
+// that says why each other node does not vote; the nodes that can vote do. Further errors:
 // [ErrInvalid], [ErrClosed], the error of a ctx that ended.
 func (l *Locker) Init(ctx context.Context, force bool) error {
 	if ctx == nil {
@@ -73,7 +73,7 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 	}
 	defer l.life.leave()
 	l.awaitVoters(ctx, initPatience)
-	l.askAll(ctx) // who has forgotten since is found out
+	l.askAll(ctx) // finds out which nodes have forgotten since
 	until := l.clock.Now().Add(initPatience)
 	all := force || l.members.View().Voting.Empty()
 	for {
@@ -107,8 +107,8 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 	return failure
 }
 
-// askAll asks all nodes for a sign of life, with proof, and waits until all have answered or
-// failed.
+// askAll asks all nodes for a sign of life, with proof of memory, and waits until all have answered
+// or failed.
 func (l *Locker) askAll(ctx context.Context) {
 	r := round.New(l.members, wire.Ping(), wire.Any, func(votes quorum.Tally) quorum.Verdict {
 		if votes.Outstanding() > 0 {
@@ -117,5 +117,5 @@ func (l *Locker) askAll(ctx context.Context) {
 		return quorum.Won
 	}).Announce()
 	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
-	r.Wait(ctx) //nolint:errcheck // Init tells what is wrong
+	r.Wait(ctx) //nolint:errcheck // Init reports what is wrong
 }

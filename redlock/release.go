@@ -14,15 +14,16 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Unlock releases the lock on every node, also on those that did not grant it. It is not cut short
-// by ctx: it ends when a quorum has answered, at the latest at the node timeout, and nodes that
-// cannot be reached now get the release when they are back, if that is before the end of
+// Unlock releases the lock on every node, including those that did not grant it. ctx does not cut
+// it short: it ends when a quorum has answered, at the latest at the node timeout. Nodes that
+// cannot be reached get the release when they are back, if that is before the end of
 // [Locker.Close].
 //
-// It returns nil when a quorum confirmed that it deleted the lock, or gave it to one who waits; nodes that never granted it count
-// where others do not answer. [ErrLost] when the lock was lost before, or a quorum did not have
-// it any more; a [*QuorumError] with [ErrNoQuorum] when too few nodes answered (the lock is free there at the end of its TTL at the latest).
-// Called again, it returns the same without doing anything.
+// It returns nil when a quorum confirmed that it deleted the lock, or gave it to a waiter; if some
+// nodes do not answer, nodes that never granted the lock count as well. It returns [ErrLost] when
+// the lock was lost before, or a quorum no longer had it, and a [*QuorumError] with [ErrNoQuorum]
+// when too few nodes answered (the lock is free there at the end of its TTL at the latest). Called
+// again, it does nothing and returns the same.
 func (lock *Lock) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
@@ -44,11 +45,12 @@ func (lock *Lock) Unlock(ctx context.Context) error {
 	return lock.locker.failure(r, "release", lock.names[0], reason, nil)
 }
 
-// startRelease ends the lock and sends the releases, once; all callers get the one round. Why, where it is not nil, is
-// a further reason.
+// startRelease ends the lock and sends the releases, once; all callers get the same round. Why, if
+// not nil, is a further reason.
 //
-// The mutex is held until every node has been given its release, as it is for an extension: so on each node the two
-// come in the order in which they happened to the lock, and no extension is made after the release.
+// The mutex is held until every node has been given its release, as it is for an extension. So on
+// each node the two come in the order in which they happened to the lock, and no extension is made
+// after the release.
 func (lock *Lock) startRelease(why error) *round.Round {
 	l := lock.locker
 	lock.mu.Lock()
@@ -76,8 +78,8 @@ func (lock *Lock) startRelease(why error) *round.Round {
 	return r
 }
 
-// newRelease returns a round that deletes the lock's keys where they hold the lock's value, or hands
-// them over.
+// newRelease returns a round that deletes the lock's keys where they hold the lock's value, or
+// hands them over.
 func (lock *Lock) newRelease(rule round.Rule) *round.Round {
 	l := lock.locker
 	process := ""
@@ -88,8 +90,8 @@ func (lock *Lock) newRelease(rule round.Rule) *round.Round {
 	return round.New(l.members, request, wire.Released, rule)
 }
 
-// releaseObserver is a Locker that is told of the votes on its releases. It entered for each round,
-// and leaves with its last vote.
+// releaseObserver is a Locker as the observer of its releases. It entered for each round, and
+// leaves with the last vote.
 type releaseObserver Locker
 
 // Voted records whether the lock was handed over.
@@ -108,8 +110,8 @@ func (o *releaseObserver) Voted(r *round.Round, vote round.Vote) {
 	}
 }
 
-// overtook is told which nodes refused a lock that was won without them. The pilot among them means
-// that somebody had its vote, whom we were faster than: the next time we stand behind that waiter.
+// overtook is told which nodes refused a lock that was won without them. If the pilot is among
+// them, somebody else had its vote and we were faster: next time we queue behind that waiter.
 func (l *Locker) overtook(lock *Lock, refused quorum.NodeSet) {
 	if refused.Empty() || len(lock.keys) > 1 {
 		return
@@ -119,7 +121,7 @@ func (l *Locker) overtook(lock *Lock, refused quorum.NodeSet) {
 	}
 }
 
-// confirmed notes a release that a quorum confirmed, if the pilot has not answered yet.
+// confirmed notes a release that a quorum confirmed, unless the pilot has already answered.
 func (l *Locker) confirmed(lock *Lock, r *round.Round) {
 	if len(lock.keys) > 1 {
 		return
@@ -132,8 +134,9 @@ func (l *Locker) confirmed(lock *Lock, r *round.Round) {
 	l.desk.Pending.Add(lock.key(), r, pilot, now.Add(r.Took(now, lock.timeout)))
 }
 
-// UnlockAll releases all locks that this Locker holds, all at once, and returns nil when each was confirmed by a quorum. Otherwise
-// the errors of [Lock.Unlock], in a *multierror.Error. It does not keep locks from being acquired meanwhile.
+// UnlockAll releases all locks that this Locker holds, concurrently, and returns nil when a quorum
+// confirmed each. Otherwise it returns the errors of [Lock.Unlock] in a *multierror.Error. Locks
+// can be acquired meanwhile.
 func (l *Locker) UnlockAll(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
@@ -150,21 +153,23 @@ func (l *Locker) UnlockAll(ctx context.Context) error {
 	return failed.ErrorOrNil()
 }
 
-// maxReleased bounds the releases that are under way at once when all locks are released, so that they fit the queues of the nodes.
+// maxReleased bounds the releases that are under way at once when all locks are released, so that
+// they fit into the queues of the nodes.
 const maxReleased = 4096
 
 // releaseHeld releases all locks that are held.
 func (l *Locker) releaseHeld(why error) []*Lock {
 	locks := l.expiry.All()
-	if why == nil { // no caller has the parts of a set
+	if why == nil { // the parts of a set are no caller's
 		locks = slices.DeleteFunc(locks, func(lock *Lock) bool { return lock.part })
 	}
 	inChunks(locks, func(lock *Lock) *round.Round { return lock.startRelease(why) })
 	return locks
 }
 
-// inChunks sends a release of each lock, nil for none, as fast as the nodes take it. Once a quorum
-// does not answer, it goes on without waiting: what the nodes do not take then ends with its TTL.
+// inChunks sends a release of each lock (send returns nil for none), as fast as the nodes take
+// them. Once a quorum does not answer, it goes on without waiting: what the nodes do not take ends
+// with its TTL.
 func inChunks(locks []*Lock, send func(lock *Lock) *round.Round) {
 	rounds := make([]*round.Round, 0, min(len(locks), maxReleased))
 	answered := true

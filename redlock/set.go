@@ -2,8 +2,9 @@ package redlock
 
 import "context"
 
-// TryLockAll acquires all names, or none: each node decides on all of them in one step, so the order of the names does not
-// matter and two sets that overlap exclude each other. 1 to 256 names, each once. Otherwise it is as [Locker.TryLock].
+// TryLockAll acquires all names, or none. Each node decides on all of them in one step, so the
+// order of the names does not matter, and two sets that overlap exclude each other. It takes 1 to
+// 256 names, each once. Otherwise it works like [Locker.TryLock].
 func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.setConfig(ctx, names, opts)
 	if err != nil {
@@ -13,11 +14,11 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 }
 
 // LockAll acquires all names as [Locker.TryLockAll] does, and waits for them as [Locker.Lock] does.
-// It gets its turn also beside names that others lock all the time, if they hold them for less than
-// a minute: one that was refused a few times takes the names one after the other, in the order of
-// their keys, so that no two sets wait for each other. For each further name it waits as long as it
-// has waited so far, a minute at most, and keeps those that it has; then it gives all back, and
-// leaves them to others for as long as it had them.
+// It gets its turn even if others lock the names all the time, as long as they hold them for less
+// than a minute: after a few refusals it takes the names one after the other, in the order of their
+// keys, so that no two sets wait for each other. For each further name it waits as long as it has
+// waited so far, at most a minute, and keeps the names that it has; then it gives all of them back,
+// and leaves them to others for as long as it had them.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.setConfig(ctx, names, opts)
 	if err != nil {
@@ -33,7 +34,7 @@ func (l *Locker) setConfig(ctx context.Context, names []string, opts []LockOptio
 	seen := make(map[string]bool, len(names))
 	for i, name := range names {
 		if seen[name] {
-			return cfg, invalid("name %d (%q) is there twice", i+1, name)
+			return cfg, invalid("name %d (%q) is given twice", i+1, name)
 		}
 		seen[name] = true
 		if cfg, err = l.config.lockConfig(ctx, name, opts); err != nil {

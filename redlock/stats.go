@@ -8,37 +8,40 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// Stats is what a Locker has done and how its nodes are, at one moment.
+// Stats is what a Locker has done and the state of its nodes, at one moment.
 type Stats struct {
 	Held         int         // locks held now
-	Acquired     uint64      // locks that were had, those of Adopt too
+	Acquired     uint64      // locks acquired, including those of Adopt
 	Taken        uint64      // rounds that a quorum did not grant
 	NoQuorum     uint64      // rounds that too few nodes answered
 	NoValidity   uint64      // rounds that won too late
 	Renewed      uint64      // extensions that won
-	Lost         uint64      // locks that ended without our doing
+	Lost         uint64      // locks that ended without being released
 	Waiting      int         // calls of Lock, LockAll and Do that wait now
-	Waits        uint64      // of those calls, how many did not get the lock at once
-	HandedOver   uint64      // votes that our releases gave to waiters, of this Locker or elsewhere
-	Woken        uint64      // how often a waiter was woken by votes that were handed over to us
-	Polls        uint64      // questions of waiters whom nobody woke
-	Split        uint64      // rounds that some nodes granted, and so many refused that there was no quorum of grants
+	Waits        uint64      // how many such calls did not get the lock at once
+	HandedOver   uint64      // votes that our releases gave to waiters, here or elsewhere
+	Woken        uint64      // how often a vote that was handed over woke a waiter of ours
+	Polls        uint64      // how often a waiter asked again without being woken
+	Split        uint64      // rounds that some nodes granted, but a quorum of nodes did not
 	SecondRounds uint64      // fencing tokens that took a second round
-	HooksDropped uint64      // calls of hooks that were not made because too many were outstanding
+	HooksDropped uint64      // calls of hooks dropped because too many were outstanding
 	Nodes        []NodeStats // in the order of the endpoints
 }
 
-// NodeStats is how a node is, and whether its vote counts.
+// NodeStats is the state of a node, and whether its vote counts.
 type NodeStats struct {
 	pool.Stats
-	Unidentified bool  // answers, and does not tell who it is; its vote counts
-	Barred       error // why its vote does not count: pool.ErrQuarantined or pool.ErrDuplicate; nil where it does
+	Unidentified bool // answers, but does not say who it is; its vote counts
 
-	// Memory is what the node's memory marker says: "active", "new" or "lost"; empty where it is
-	// not known, or may not be read.
+	// Barred is why its vote does not count, pool.ErrQuarantined or pool.ErrDuplicate; nil if it
+	// does.
+	Barred error
+
+	// Memory is what the node's memory marker says: "active", "new" or "lost"; empty if it is not
+	// known, or may not be read.
 	Memory string
 
-	// QuarantinedFor is how long its vote will not count, as far as is known; 0 where it does.
+	// QuarantinedFor is for how long its vote will not count, as far as is known; 0 if it counts.
 	QuarantinedFor time.Duration
 }
 
@@ -59,7 +62,7 @@ func (c *counts) notAcquired(reason error) {
 	}
 }
 
-// Stats returns the present figures.
+// Stats returns the current figures.
 func (l *Locker) Stats() Stats {
 	s := Stats{
 		Held:         max(l.expiry.Len()-int(l.counts.parts.Load()), 0),

@@ -9,9 +9,12 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Verify asks the nodes whether a quorum still holds the lock, and returns nil if so. Errors: [ErrLost] (and the lock is lost from now on)
-// when a quorum does not, [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when too few nodes answered, [ErrInvalid], and
-// the error of a ctx that ended. Its answer is about the past: see [Lock.Remaining] for how long the lock can be trusted.
+// Verify asks the nodes whether a quorum still holds the lock, and returns nil if so. The answer is
+// about the past: see [Lock.Remaining] for how long the lock can be trusted.
+//
+// Errors: [ErrLost] when a quorum does not hold it (the lock is lost from then on), [ErrReleased],
+// [ErrNoQuorum] in a [*QuorumError] when too few nodes answered, [ErrInvalid], and the error of a
+// ctx that ended.
 func (lock *Lock) Verify(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")

@@ -8,13 +8,13 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/round"
 )
 
-// Lock acquires the lock, and waits for it as long as ctx allows; ctx bounds the wait only, not the lock. It also goes on
-// while no quorum of nodes answers. When ctx ends, the error matches that of ctx and the last reason why the lock was not
-// had, [ErrTaken] for one.
+// Lock acquires the lock, and waits for it as long as ctx allows; ctx bounds only the wait, not the
+// lock. It keeps waiting while no quorum of nodes answers. When ctx ends, the error matches that of
+// ctx and the last reason why the lock was not acquired, such as [ErrTaken].
 //
-// Those who wait for a name get it in the order in which they came: exactly within a Locker, and nearly so between
-// Lockers, as long as they reach the same nodes. The release hands the lock over, so nobody has to poll; [WithRetry] is for when
-// messages do not come.
+// Waiters for a name get it in the order in which they came: exactly within a Locker, and nearly so
+// between Lockers, as long as they reach the same nodes. The release hands the lock over, so
+// waiters need not poll; [WithRetry] is for when messages do not arrive.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	if err != nil {
@@ -23,8 +23,8 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 	return l.acquire(ctx, []string{name}, &cfg)
 }
 
-// acquire takes a place in the wait queue for the names, and when it is the first there seeks the lock: with a round like that of TryLock, and
-// where somebody else has it, as a waiter.
+// acquire joins the wait queue for the names. At its front it seeks the lock: with a round like
+// that of TryLock, and if the lock is taken, as a waiter.
 func (l *Locker) acquire(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
 	if !l.life.enter() {
 		return nil, ErrClosed
@@ -49,7 +49,7 @@ func (l *Locker) acquire(ctx context.Context, names []string, cfg *lockConfig) (
 	return l.awaitTurn(ctx, newWaiter(l, names, queue, cfg, since), ticket, nil)
 }
 
-// awaitTurn is the rest of acquire for those who did not get the lock at once.
+// awaitTurn is the rest of acquire, for a caller that did not get the lock at once.
 func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *handoff.Ticket, failure *QuorumError) (*Lock, error) {
 	l.counts.waits.Add(1)
 	l.counts.waiting.Add(1)
@@ -84,7 +84,7 @@ func (l *Locker) whyEnded(ctx context.Context) error {
 	}
 }
 
-// waitEnded joins why a wait ended and what it had come to.
+// waitEnded joins why a wait ended with the last failure before that.
 func waitEnded(last, why error) error {
 	var failure *QuorumError
 	if !errors.As(last, &failure) || errors.Is(why, ErrClosed) {

@@ -93,7 +93,7 @@ func TestHoldingForAFunctionThatLosesTheLockTellsIt(t *testing.T) {
 	cluster.RequireClean(t, c.Masters...)
 
 	began := time.Now()
-	err = l.Do(t.Context(), cluster.LockName(t), work(func(*redlock.Lock) {}, "held for its maximum"), redlock.WithMaxHold(2*ttl))
+	err = l.Do(t.Context(), cluster.LockName(t), work(func(*redlock.Lock) {}, "its maximum hold has ended"), redlock.WithMaxHold(2*ttl))
 	require.ErrorIs(t, err, redlock.ErrLost)
 	require.ErrorIs(t, err, errWork)
 	assert.GreaterOrEqual(t, time.Since(began), 2*ttl)
