@@ -11,29 +11,30 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Clients of other Redlock libraries hand nothing over, and wake nobody: when one of them releases
-// a lock, it is free for as long as they take to lock it again, a round trip. Those who wait for it
-// behind such a holder have to look for that moment. On the list of a node only the oldest waiter
-// does, so the load does not grow with their number. It asks all nodes at once, because a question
-// to the pilot first would come a round trip too late at the others.
+// Clients of other Redlock libraries hand nothing over and wake nobody: when one of them releases a
+// lock, the lock is free for as long as they take to lock it again, a round trip. A waiter behind
+// such a holder must poll for that moment. Only the oldest waiter on the list of a node does, so
+// the load does not grow with their number. It asks all nodes at once, because after asking the
+// pilot first it would come a round trip too late at the others.
 //
-// For others.lua, which sees to it that they get their turn as well, see there.
+// others.lua makes sure that those clients get their turn as well.
 
 const (
-	// The oldest waiter asks so often at first, and less often the longer one of the others holds
-	// the lock without a change.
+	// The oldest waiter polls this often at first, and less often the longer another library's
+	// client holds the lock without a change.
 	hasteMin   = 2 * time.Millisecond
 	hasteShare = 8
 
-	// In their turn it looks whether they have come.
+	// During their turn it polls whether they have come.
 	turnLook = 20 * time.Millisecond
 )
 
-// placeOfOthers returns the place on a list that is theirs. While nobody has seen them, they have
-// none where a hand-over leaves enough nodes free for a quorum: for a round trip, which is as good
-// a chance as they give each other. So those who are alone pay nothing. Of one node or two, they
-// could never be seen: so when the lock was handed over without a gap for a second, it is left free
-// for 25 ms, and less and less often while nobody comes, for 120 ms in a minute at last.
+// placeOfOthers returns the place that clients of other libraries take on a list. Until one has
+// been seen, they have none if a hand-over leaves enough nodes free for a quorum: free for a round
+// trip, which is as good a chance as they give each other. So where there are no such clients, they
+// cost nothing. With one or two nodes they could never be seen. There, after the lock was handed
+// over without a gap for a second, it is left free for 25 ms, and then less and less often while
+// nobody comes: in the end for 120 ms per minute.
 func (w *waiter) placeOfOthers() string {
 	nodes := len(w.locker.nodes)
 	switch {
@@ -46,20 +47,20 @@ func (w *waiter) placeOfOthers() string {
 	}
 }
 
-// seesOthers reports whether a client of another library was seen lately at the name that the
+// seesOthers reports whether a client of another library was seen recently at the name that the
 // waiter waits for.
 func (w *waiter) seesOthers() bool {
 	return w.locker.desk.Sightings.Has(w.names[w.target], w.locker.clock.Now())
 }
 
-// seeOthers notes what an answer tells of them.
+// seeOthers notes what an answer says about them.
 func (w *waiter) seeOthers(answer *wire.WaitReply) {
-	if !answer.Granted && answer.Other >= wire.OtherTaken { // a turn tells of nobody
+	if !answer.Granted && answer.Other >= wire.OtherTaken { // a turn says nothing about a client
 		w.locker.desk.Sightings.Add(w.names[answer.Taken], w.locker.clock.Now())
 	}
 }
 
-// awaitAfter waits after an answer of the pilot: for as long as the holder asks for.
+// awaitAfter waits after an answer of the pilot, for as long as suits the holder that it names.
 func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 	if answer.Other == wire.OtherNone {
 		return w.awaitHandOver(ctx, answer.Left)
@@ -82,9 +83,9 @@ func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 	return w.awaitWake(ctx, pause)
 }
 
-// askAgain asks the pilot once more, and beside it all others where the holder is a client of
-// another library. The value is the same: where all refuse, no node has it. Without an answer, the
-// round is one that may be won, or is to be undone.
+// askAgain asks the pilot once more, and if the holder is a client of another library, all other
+// nodes with it. The value is the same: if all refuse, no node has it. Without an answer, the round
+// may still be won, or must be undone.
 func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int64) (r *round.Round, answer *wire.WaitReply, late bool) {
 	l := w.locker
 	l.counts.polls.Add(1)
@@ -98,10 +99,10 @@ func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int6
 	return r, answer, false
 }
 
-// snatch is an attempt at a lock that one of the others holds. It asks the pilot as a waiter, so
-// that it keeps its place there, and all other nodes. It waits for all of them where the lock is
-// not won and none is slow: afterwards it is known whether one has our value. The pilot's answer
-// may be read where none has.
+// snatch is an attempt at a lock that a client of another library holds. It asks the pilot as a
+// waiter, so that it keeps its place there, and all other nodes as well. If the lock is not won and
+// no node is slow, it waits for all of them: afterwards it is known whether one has our value. The
+// pilot's answer is returned only if none has.
 func (w *waiter) snatch(ctx context.Context, lock *Lock, pilot int) (*round.Round, *wire.WaitReply) {
 	l := w.locker
 	var answer *wire.WaitReply
@@ -114,7 +115,7 @@ func (w *waiter) snatch(ctx context.Context, lock *Lock, pilot int) (*round.Roun
 	})
 	r.Decide(w.allVotes())
 	r.Send(lock.acquired.Add(lock.timeout), 0)
-	v, _ := r.Wait(ctx) //nolint:errcheck // pending says it
+	v, _ := r.Wait(ctx) //nolint:errcheck // the verdict is Pending then
 	w.slowNode = l.clock.Now().Sub(lock.acquired) > handoff.LateAfter
 	if v == quorum.Won || v == quorum.Pending || !r.MayHold().Empty() {
 		return r, nil // the pilot's vote may still come in

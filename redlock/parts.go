@@ -12,41 +12,41 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Of a set of names, all or none are taken in one step, so a set takes nothing from others while it
-// waits. But where two of its names are always taken, it may never find them free at one moment. So
-// one that was refused a few times takes the names one after the other, each as an ordinary waiter
-// with the place that it has earned: locks of its own, its parts, which are renewed until it has
-// all. Then one round makes the lock of them (join.lua):
+// A set takes all its names or none in one step, so it takes nothing from others while it waits.
+// But if two of its names are always taken, it may never find them free at the same moment. So
+// after a few refusals it takes the names one after the other, each as an ordinary waiter with the
+// age that it has earned: locks of their own, its parts, which are renewed until it has all. Then
+// one round makes the set's lock from them (join.lua):
 //
 //	all or none ──refused, a few times──▶ first name ──▶ next ──▶ … ──▶ join ──▶ held
 //	     ▲                                                └── its patience ends ──┐
 //	     └── for as long as it kept others from its parts ◀── give all back ◀─────┘
 //
-//   - No two sets wait for each other: all take their names in one order, that of the keys.
-//   - One that holds a lock and wants another may wait for a part, while the set waits for its lock.
-//     And a name may be taken for an hour, for which nobody else should be kept from the other
-//     names. So the patience of a set with parts is bounded: by as long as it has waited so far,
-//     which doubles each time. It then gives everything back, and leaves the others as much time as
-//     it has taken from them. So it has its turn within a few times the longest hold, if that is
-//     below partsMax.
+//   - No two sets wait for each other: all take their names in the same order, that of the keys.
+//   - A client that holds one lock and wants another may wait for a part while the set waits for
+//     its lock. And a name may be taken for an hour, during which nobody should be kept from the
+//     other names. So the patience of a set that has parts is bounded by how long it has waited so
+//     far, which doubles each time. Then it gives everything back, and leaves the others as much
+//     time as it has taken from them. So it gets its turn within a few times the longest hold, if
+//     that is below partsMax.
 //   - The parts say nothing about the lock: its votes are those of the last round, and each says
-//     that all keys have been set to its value at that node since the round began. A part that was
-//     lost by then costs votes, or the attempt. Each part has a value of its own, used once like
-//     any, so giving back a part never touches the lock.
+//     that the node has set all keys to the set's value since the round began. A part that was lost
+//     by then costs votes, or the attempt. Each part has a value of its own, used once like any
+//     other, so giving back a part never touches the lock.
 //   - The tokens are raised in the last round, on all keys, as in acquire.lua. Parts have none.
 //
-// The caller sees one lock: of parts, hooks and Stats do not tell.
+// The caller sees one lock: hooks and Stats do not show parts.
 
 const (
 	// partsAfter is how often a set is refused before it takes its names one after the other: each
-	// time, it had the vote on one name, and another was taken.
+	// time it had the vote on one name, and another was taken.
 	partsAfter = 3
 
 	partsMin = 100 * time.Millisecond
 	partsMax = time.Minute
 )
 
-// wantsParts reports whether the waiter is to take its names one after the other.
+// wantsParts reports whether the waiter should take its names one after the other.
 func (w *waiter) wantsParts() bool {
 	return len(w.names) > 1 && w.overtaken >= partsAfter && w.locker.clock.Now() >= w.partsFrom && w.locker.desk.Pilots.QuorumIsUp()
 }
@@ -55,8 +55,8 @@ func (w *waiter) wantsParts() bool {
 func (w *waiter) takeParts(ctx context.Context) (*Lock, error) {
 	l := w.locker
 	parts := make(map[string]*Lock, len(w.names)) // by key
-	var began clock.Instant                       // when it had the first
-	holding := ctx                                // ends when one of them is lost, too
+	var began clock.Instant                       // when it got the first
+	holding := ctx                                // also ends when one of them is lost
 	keys := make(map[string]string, len(w.names))
 	for _, name := range w.names {
 		keys[l.config.keyPrefix+name] = name
@@ -90,7 +90,7 @@ func (w *waiter) takeParts(ctx context.Context) (*Lock, error) {
 	return nil, failed
 }
 
-// takePart takes one name. Where others are held already, the patience for it is bounded.
+// takePart takes one name. If bounded, because it holds others already, its patience is limited.
 func (w *waiter) takePart(ctx, holding context.Context, name string, bounded bool) (*Lock, error) {
 	l := w.locker
 	limited, cancel := context.WithCancel(holding)
@@ -107,7 +107,7 @@ func (w *waiter) takePart(ctx, holding context.Context, name string, bounded boo
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
 		return part, err
 	}
-	// Its own patience ended, or a part was lost: what it is told is that of the wait.
+	// Its own patience ended, or a part was lost: report the state of the wait.
 	failure := w.last
 	if waits.last != nil {
 		failure = waits.last
@@ -117,8 +117,8 @@ func (w *waiter) takePart(ctx, holding context.Context, name string, bounded boo
 	return nil, &told
 }
 
-// join makes one lock of the parts, which end with that. Those of the nodes that did not grant it
-// are given back.
+// join makes one lock from the parts, which ends them. Parts on nodes that did not grant it are
+// given back.
 func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error) {
 	l := w.locker
 	lock := newLock(l, w.names, w.cfg)
@@ -142,9 +142,9 @@ func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error
 	return got, nil
 }
 
-// giveBack gives a part back at the nodes where the lock does not have its key. Elsewhere it may
-// still stand on a list, if it was won without that node; it is the oldest there, and the next
-// release would hand the key to it, which nobody awaits.
+// giveBack gives a part back at the nodes where the lock does not have its key. At the others the
+// part may still be on a wait list, if it was won without that node. It would be the oldest there,
+// and the next release would hand the key to it although nobody awaits it.
 func (lock *Lock) giveBack(granted quorum.NodeSet) {
 	all := quorum.All(len(lock.locker.nodes))
 	if granted == all && !lock.listed {

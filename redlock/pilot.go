@@ -9,14 +9,14 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// askPilot asks the pilot for the lock, or for a place on its wait list. The reply is nil where none
-// came in time, or ctx or the Locker ended.
+// askPilot asks the pilot for the lock, or for a place on its wait list. The reply is nil if none
+// came in time, or if ctx or the Locker ended.
 func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Round, *wire.WaitReply) {
 	l := w.locker
 	process := l.desk.Subscriptions.Listen(ctx, pilot, l.clock.Now().Add(lock.timeout))
 	if process != "" {
 		lock.listed = true
-		w.wakeup.ClearAgain() // that is what we do
+		w.wakeup.ClearAgain() // this asks again
 	}
 	lock.begin(w.cfg.maxHold)
 	var answer *wire.WaitReply
@@ -68,8 +68,8 @@ func (lock *Lock) newConfirm(w *waiter, pilot int) *round.Round {
 	return r
 }
 
-// sendRest asks all nodes but the pilot, which has granted. The validity counts from when it was
-// asked.
+// sendRest asks all nodes but the pilot, which has granted. The validity counts from when the pilot
+// was asked.
 func (lock *Lock) sendRest(pilot int, fence int64) *round.Round {
 	r := lock.newAcquire()
 	r.Grant(quorum.Only(pilot))

@@ -12,50 +12,54 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/round"
 )
 
-// waiter is the first of a line, who seeks a lock that is contended. It turns to one node, the pilot: that serializes those who
-// want the lock, and hands its vote to the oldest of them when the holder releases.
+// waiter is the first of a wait queue: it seeks a contended lock. It turns to one node, the pilot,
+// which serializes the waiters for a lock, and hands its vote to the oldest of them when the holder
+// releases.
 //
 //	ask the pilot ──taken──▶ wait on its list ──handed over──▶ ask all, the pilot to confirm
 //	      ▲ └──granted──▶ ask the others     └──time──▶ ask the pilot again
 //	      └─────────────────── not won: undo, a fresh value, the next pilot
 //
-// Every attempt has a value of its own. The pilot may be asked many times under one value, as long as it refused each time: so
-// one grant at most comes from it, and one from each other node, as in a round without waiting.
+// Every attempt has its own value. The pilot may be asked many times under one value, as long as it
+// refused each time. So at most one grant comes from it, and one from each other node, as in a
+// round without waiting.
 type waiter struct {
 	locker *Locker
 	names  []string
 	queue  handoff.Name
 	cfg    *lockConfig
-	since  clock.Instant // when Lock was called; its place among those who wait
+	since  clock.Instant // when Lock was called; orders the waiters
 	poll   clock.Backoff
 	outage clock.Backoff
 	crowd  clock.Backoff
-	target int            // which of the names it waits for
+	target int            // index of the name that it waits for
 	among  quorum.NodeSet // the nodes that may be its pilot
-	hops   int            // pilots that it turned to without waiting at any
-	last   *QuorumError   // why it has not got the lock yet; nil while nothing failed
+	hops   int            // pilots asked in a row without waiting at one
+	last   *QuorumError   // why it does not have the lock yet; nil while nothing failed
 
 	overtaken int           // attempts that had the pilot's vote and were refused by the others
-	partsFrom clock.Instant // of a set: when it may take its names one after the other
+	partsFrom clock.Instant // for a set: when it may take its names one after the other
 
-	holder    int64         // of another library, whom it saw last
-	holderAge clock.Instant // when it first saw that one
-	slowNode  bool          // of those that it asks beside the pilot
+	holder    int64         // the last holder from another library that it saw
+	holderAge clock.Instant // when it first saw that holder
+	slowNode  bool          // a node that it asked beside the pilot was slow
 
 	wakeup *handoff.Wakeup
 }
 
 // Limits of waiting.
 const (
-	// Where no quorum answers or votes split, attempts are spaced by these bounds, and not by those of WithRetry: it may be over any moment.
+	// While no quorum answers or votes split, these bounds space the attempts, not those of
+	// WithRetry: it may be over any moment.
 	outageMin = 2 * time.Millisecond
 	outageMax = 250 * time.Millisecond
 
-	// Where a quorum answers, and an attempt that had the pilot's vote is refused again and again: names of sets that overlap, or a
-	// holder without our pilot.
+	// While a quorum answers, but refuses attempts that had the pilot's vote again and again: names
+	// of sets that overlap, or a holder without our pilot.
 	crowdMax = 60 * time.Millisecond
 
-	// A key expires at its node up to a millisecond later than PTTL says, and all who wait for that are spread a little.
+	// A key expires at its node up to a millisecond later than PTTL says. The waiters for that are
+	// spread out a little.
 	expirySpread = 2 * time.Millisecond
 )
 
@@ -97,8 +101,8 @@ func (w *waiter) seek(ctx context.Context) (*Lock, error) {
 	}
 }
 
-// freeHops is how often it may go on without a pause. One that asks for a single name loses to somebody who was faster, and is on a list the
-// next time, or the time after that.
+// freeHops is how many attempts it may make without a pause. A waiter for a single name loses to
+// somebody faster, and is on a list the next time, or the time after.
 func (w *waiter) freeHops() int {
 	if len(w.names) > 1 {
 		return 1
@@ -106,7 +110,8 @@ func (w *waiter) freeHops() int {
 	return 3
 }
 
-// note keeps what to say when the wait ends without the lock. An attempt that ctx cut short says less than the one before.
+// note keeps what to report if the wait ends without the lock. An attempt that ctx cut short says
+// less than the one before.
 func (w *waiter) note(failure *QuorumError) {
 	if w.last == nil || failure.ended == nil {
 		w.last = failure
@@ -146,7 +151,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 			return w.conclude(ctx, lock, lock.sendRest(pilot, answer.Fence))
 		case late && w.hops == 0: // the next pilot is faster
 			return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
-		case answer.Taken != w.target: // of a set, another one
+		case answer.Taken != w.target: // another name of the set
 			err := w.giveUp(ctx, lock, r, pilot, ErrTaken)
 			w.overtaken++
 			w.target, w.among = answer.Taken, quorum.All(len(l.nodes))
@@ -154,14 +159,15 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 		}
 		reason := ErrTaken
 		if !l.desk.Pilots.QuorumIsUp() {
-			reason = ErrNoQuorum // one node's refusal says nothing
+			reason = ErrNoQuorum // the refusal of one node says nothing
 		}
 		w.note(l.failure(r, "acquire", w.names[0], reason, nil))
 		began := l.clock.Now()
 		woke := w.awaitAfter(ctx, answer)
 		if l.clock.Now().Sub(began) > outageMax {
-			// Not sooner: those who are handed a vote that is no use to them, because no quorum answers or another name
-			// of their set is taken, hand it on at once, and would go on with that in a circle.
+			// Not sooner: waiters that are handed a vote that they cannot use, because no quorum
+			// answers or another name of their set is taken, hand it on at once, and would keep
+			// passing it around in a circle.
 			w.hops = 0
 			w.outage.Reset()
 			w.crowd.Reset()
@@ -169,7 +175,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 		switch woke {
 		case wakeHanded:
 			if w.astray(lock, pilot) {
-				w.overtaken++ // whoever came first this time
+				w.overtaken++ // someone was faster this time
 				return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
 			}
 			return w.conclude(ctx, lock, lock.sendConfirm(w, pilot))
@@ -192,8 +198,8 @@ const (
 	wakeEnded              // ctx or the Locker ended
 )
 
-// awaitHandOver waits for the message that the lock was handed over; for the end of the holder's time; and for the next poll, in case that messages
-// are lost, or forbidden, or not sent by the holder.
+// awaitHandOver waits for the message that the lock was handed over, for the end of the holder's
+// time, or for the next poll: messages may be lost, or forbidden, or not sent by the holder.
 func (w *waiter) awaitHandOver(ctx context.Context, left time.Duration) wake {
 	pause := w.poll.Next()
 	if left >= 0 && left < pause {
@@ -221,8 +227,9 @@ func (w *waiter) awaitWake(ctx context.Context, pause time.Duration) wake {
 	return wakeDue
 }
 
-// conclude ends the attempt with a round that asked the others, too. Where they refused, the holder has a quorum without our pilot, and we turn to
-// the first of them; we keep our place by the time that we have waited.
+// conclude ends the attempt with a round that asked the other nodes, too. If they refused, the
+// holder has a quorum without our pilot, and the waiter turns to the first of them; its age keeps
+// its order.
 func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round.Round) (*Lock, error) {
 	l := w.locker
 	began := l.clock.Now()
@@ -240,9 +247,10 @@ func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round.Round) (*Loc
 	return got, err
 }
 
-// astray reports whether the waiter waited at a node that is not the pilot, because that one did not know the holder. It then starts over at
-// the pilot, and hands on the vote that it has got: with two nodes that hand over, two waiters at a time would have a vote each, and split
-// the others, again and again. Those behind it follow it, in their order.
+// astray reports whether the waiter waited at a node that is not the pilot, because the pilot did
+// not know the holder. It then starts over at the pilot, and hands on the vote that it got. With
+// two nodes that hand over, two waiters at a time would have a vote each and split the others,
+// again and again. The waiters behind it follow it, in their order.
 func (w *waiter) astray(lock *Lock, node int) bool {
 	all := quorum.All(len(w.locker.nodes))
 	w.among = all
@@ -250,7 +258,7 @@ func (w *waiter) astray(lock *Lock, node int) bool {
 	return found && pilot != node
 }
 
-// judge sees to it that a pilot that failed or was late is passed over by the next of us.
+// judge makes the next waiters here pass over a pilot that failed or was late.
 func (w *waiter) judge(lock *Lock, r *round.Round, pilot int, answered bool) (late bool) {
 	l := w.locker
 	if !answered && r.Err(pilot) == nil { // ctx ended
@@ -259,8 +267,8 @@ func (w *waiter) judge(lock *Lock, r *round.Round, pilot int, answered bool) (la
 	return l.desk.Pilots.Judge(pilot, l.clock.Now().Sub(lock.acquired), answered)
 }
 
-// giveUp gives up an attempt of which only the pilot knows: the list, and the vote if we have got it. It returns the reason as an error; without
-// one, the votes tell.
+// giveUp gives up an attempt that only the pilot knows of: the place on its list, and the vote if
+// we have it. It returns the reason as an error; without a reason, the votes decide.
 func (w *waiter) giveUp(ctx context.Context, lock *Lock, r *round.Round, pilot int, reason error) error {
 	l := w.locker
 	u := lock.newRelease(quorum.DecideHeld)
