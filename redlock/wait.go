@@ -62,7 +62,9 @@ func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *handoff.Ticke
 		select {
 		case <-ticket.Turn():
 		case <-ctx.Done():
-			return nil, waitEnded(l.desk.Queue.Trouble(w.queue), round.EndOf(ctx))
+			var last *QuorumError
+			errors.As(l.desk.Queue.Trouble(w.queue), &last)
+			return nil, waitEnded(last, round.EndOf(ctx))
 		case <-l.life.closing:
 			return nil, ErrClosed
 		}
@@ -84,13 +86,12 @@ func (l *Locker) whyEnded(ctx context.Context) error {
 	}
 }
 
-// waitEnded joins why a wait ended with the last failure before that.
-func waitEnded(last, why error) error {
-	var failure *QuorumError
-	if !errors.As(last, &failure) || errors.Is(why, ErrClosed) {
+// waitEnded joins why a wait ended with the last failure before that; nil where there was none.
+func waitEnded(last *QuorumError, why error) error {
+	if last == nil || errors.Is(why, ErrClosed) {
 		return why
 	}
-	told := *failure
+	told := *last
 	told.ended = why
 	return &told
 }

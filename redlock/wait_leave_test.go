@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,5 +100,46 @@ func TestCloseEndsWaitersAndRemovesThemFromTheQueues(t *testing.T) {
 		}
 		require.NoError(t, lock.Unlock(ctx))
 		synctest.Wait()
+	})
+}
+
+// endedContext says that it has ended, and its Done is not closed yet.
+type endedContext struct {
+	context.Context //nolint:containedctx // the parent, as in the contexts of the standard library
+
+	ended atomic.Bool
+}
+
+func (c *endedContext) Err() error {
+	if c.ended.Load() {
+		return context.Canceled
+	}
+	return c.Context.Err()
+}
+
+// It has no failure to tell of then, only the end of its context.
+func TestAWaiterWhoseContextEndsAsItsTurnComesSaysSo(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		for _, s := range c.servers {
+			s.Kill()
+		}
+		time.Sleep(time.Second)
+		lock := func(ctx context.Context) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := l.Lock(ctx, "a")
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		firstContext, cancel := context.WithCancel(ctx)
+		secondContext := &endedContext{Context: ctx}
+		first, second := lock(firstContext), lock(secondContext)
+		secondContext.ended.Store(true)
+		cancel()
+		require.ErrorIs(t, <-first, context.Canceled)
+		require.ErrorIs(t, <-second, context.Canceled)
 	})
 }
