@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -70,6 +71,9 @@ func ExampleLocker_TryLock() {
 	defer locker.Close()
 
 	ctx := context.Background()
+	if err := locker.Ready(ctx); err != nil { // waits until a quorum answers: TryLock does not
+		panic(err)
+	}
 	lock, err := locker.TryLock(ctx, "nightly-report")
 	fmt.Println("first:", err)
 
@@ -106,14 +110,14 @@ func ExampleQuorumError() {
 	if errors.As(err, &quorum) {
 		fmt.Println("a quorum needs", quorum.Need)
 		for _, node := range quorum.Nodes.Errors {
-			fmt.Println(errors.Unwrap(node))
+			fmt.Println("out of memory:", strings.Contains(node.Error(), "OOM"))
 		}
 	}
 	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
 	// Output:
 	// a quorum needs 2
-	// OOM command not allowed when used memory > 'maxmemory'.
-	// OOM command not allowed when used memory > 'maxmemory'.
+	// out of memory: true
+	// out of memory: true
 	// true
 }
 
@@ -127,6 +131,9 @@ func ExampleLock_Extend() {
 	defer locker.Close()
 
 	ctx := context.Background()
+	if err := locker.Ready(ctx); err != nil {
+		panic(err)
+	}
 	lock, err := locker.TryLock(ctx, "import", redlock.WithTTL(2*time.Second))
 	if err != nil {
 		panic(err)
@@ -166,6 +173,9 @@ func ExampleNewFromNodes() {
 	defer stock.Close()
 
 	ctx := context.Background()
+	if err := errors.Join(orders.Ready(ctx), stock.Ready(ctx)); err != nil {
+		panic(err)
+	}
 	_, err = orders.TryLock(ctx, "42")
 	fmt.Println(err)
 	_, err = stock.TryLock(ctx, "42")
