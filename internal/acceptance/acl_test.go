@@ -112,7 +112,8 @@ func TestDocumentedACLOfTheStoreIsEnough(t *testing.T) {
 	c, store := cluster.Start(t, 3), redistest.StartOne(t)
 	_, err := store.Do("ACL", append(documentedACL(t, "queue"), "on")...)
 	require.NoError(t, err)
-	q, err := queue.New(cluster.NewConnected(t, c.URLs()), "redis://queue:password@"+store.Addr(), "mail")
+	q, err := queue.New(cluster.NewConnected(t, c.URLs()), "redis://queue:password@"+store.Addr(), "mail",
+		queue.WithTimeout(4*slack))
 	require.NoError(t, err)
 	defer q.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

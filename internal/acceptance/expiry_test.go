@@ -98,7 +98,7 @@ func TestLockWhoseKeyIsGoneFromAMajorityIsLost(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		ctx, name := t.Context(), cluster.LockName(t)
-		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 		for call, ask := range map[string]func(*redlock.Lock) error{
 			"Verify": func(lock *redlock.Lock) error { return lock.Verify(ctx) },
 			"Extend": func(lock *redlock.Lock) error { return lock.Extend(ctx, longTTL) },
@@ -133,7 +133,7 @@ func missing(want, got int) string {
 func TestUnlockWithACancelledContextReleasesEverything(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
-		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+		l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 		ctx, cancel := context.WithCancel(t.Context())
 		var locks []*redlock.Lock
 		for i := range 20 {

@@ -33,7 +33,8 @@ func startShop(tb testing.TB) *shop {
 // queue returns the queue of that name, with a Locker of its own.
 func (s *shop) queue(tb testing.TB, name string, opts ...queue.Option) *queue.Queue {
 	tb.Helper()
-	q, err := queue.New(cluster.NewConnected(tb, s.URLs()), s.store.URL(), name, opts...)
+	q, err := queue.New(cluster.NewConnected(tb, s.URLs()), s.store.URL(), name,
+		append([]queue.Option{queue.WithTimeout(4 * slack)}, opts...)...)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { assert.NoError(tb, q.Close()) })
 	return q

@@ -154,6 +154,7 @@ func TestNodesThatFallIntoABadStateAreOutvotedAndNamed(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			c := cluster.Start(t, 5, redistest.WithArgs(f.args...))
 			l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+			cluster.RequireUp(t, l, func(node redlock.NodeStats) bool { return node.Barred == nil })
 			for n, m := range c.Masters[:3] {
 				lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 				require.NoError(t, err, "%d nodes are %s", n, f.name)

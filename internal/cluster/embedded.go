@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,7 +42,7 @@ func (e Embedded) URL() string { return "redis://" + e.address }
 func (e Embedded) Stop() error { return e.Kill() }
 
 // Continue brings the master back with its keys.
-func (e Embedded) Continue() error { return e.Miniredis.Restart() }
+func (e Embedded) Continue() error { return e.listen() }
 
 // Kill closes its port and connections.
 func (e Embedded) Kill() error {
@@ -51,7 +53,16 @@ func (e Embedded) Kill() error {
 // Restart brings the master back empty.
 func (e Embedded) Restart() error {
 	e.FlushAll()
-	return e.Miniredis.Restart()
+	return e.listen()
+}
+
+// listen opens the port again. Another connection of this machine may have it for a moment.
+func (e Embedded) listen() error {
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if err := e.Miniredis.Restart(); !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
+			return err
+		}
+	}
 }
 
 // Do runs a command on a connection of its own.
