@@ -30,8 +30,8 @@ func AwaitNoGoroutines(limit time.Duration) (left string) {
 	}
 }
 
-// libraryGoroutines returns the stacks of the goroutines that run a function of the library, or that
-// one started.
+// libraryGoroutines returns the stacks of the goroutines that run a function of the library, or
+// were started by one.
 func libraryGoroutines() string {
 	buf := make([]byte, 16<<20) // some thousand stacks; more are left out
 	buf = buf[:runtime.Stack(buf, true)]
