@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	masters "github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -61,12 +62,12 @@ func TestHoldingIsMeasured(t *testing.T) {
 func TestLostLocksEndTheBenchmark(t *testing.T) {
 	c := newInProcess(t, 3)
 	h := startHolding(t, c, 10, redlock.WithTTL(smokeTTL), redlock.WithNodeTimeout(patience))
-	for _, inProcess := range c.inProcess {
-		inProcess.SetError("LOADING as after a restart")
+	for _, m := range c.Masters {
+		m.(masters.Embedded).SetError("LOADING as after a restart")
 	}
 	h.hold(smokeTTL + smokeTTL/3)
-	for _, inProcess := range c.inProcess {
-		inProcess.SetError("")
+	for _, m := range c.Masters {
+		m.(masters.Embedded).SetError("")
 	}
 	verdict := &fatal{TB: t}
 	ended := make(chan struct{})
