@@ -16,10 +16,10 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A TTL that a busy machine can keep: a lock is renewed after 300 ms, and is lost after another 600
-// ms.
+// A TTL that a busy machine can keep: a lock is renewed after 600 ms, and is lost after another
+// 1200 ms.
 const (
-	smokeTTL     = 900 * time.Millisecond
+	smokeTTL     = 1800 * time.Millisecond
 	smokeHolding = time.Second
 )
 
