@@ -10,6 +10,7 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // waiter is the first of a wait queue: it seeks a contended lock. It turns to one node, the pilot,
@@ -119,7 +120,8 @@ func (w *waiter) note(failure *QuorumError) {
 	}
 }
 
-// attempt is one value's: at a pilot where there is one, else a round like that of TryLock.
+// attempt makes one attempt: at a pilot if there is one, otherwise with a round like that of
+// TryLock.
 func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 	l := w.locker
 	if w.wantsPlaces() {
@@ -136,6 +138,13 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 		w.among = quorum.All(len(l.nodes))
 		return l.tryAcquire(ctx, w.names, w.cfg)
 	}
+	return w.attemptAt(ctx, lock, pilot)
+}
+
+// attemptAt is an attempt at a pilot: it asks, waits and asks again under the one value of lock,
+// until the pilot's vote is ours, or is given up.
+func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, error) {
+	l := w.locker
 	w.wakeup.WaitAt(pilot)
 	l.desk.Subscriptions.Await(lock.value, w.wakeup)
 	defer l.desk.Subscriptions.Forget(lock.value, w.wakeup)
@@ -162,17 +171,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 			reason = ErrNoQuorum // the refusal of one node says nothing
 		}
 		w.note(l.failure(r, "acquire", w.names[0], reason, nil))
-		began := l.clock.Now()
-		woke := w.awaitAfter(ctx, answer)
-		if l.clock.Now().Sub(began) > outageMax {
-			// Not sooner: waiters that are handed a vote that they cannot use, because no quorum
-			// answers or another name of their set is taken, hand it on at once, and would keep
-			// passing it around in a circle.
-			w.hops = 0
-			w.outage.Reset()
-			w.crowd.Reset()
-		}
-		switch woke {
+		switch w.awaitRefused(ctx, answer) {
 		case wakeHanded:
 			if w.astray(lock, pilot) {
 				w.overtaken++ // someone was faster this time
@@ -187,6 +186,22 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 			return nil, w.giveUp(ctx, lock, r, pilot, nil)
 		}
 	}
+}
+
+// awaitRefused waits after a refusal of the pilot. A wait of some length makes up for the attempts
+// before it.
+func (w *waiter) awaitRefused(ctx context.Context, answer *wire.WaitReply) wake {
+	began := w.locker.clock.Now()
+	woke := w.awaitAfter(ctx, answer)
+	if w.locker.clock.Now().Sub(began) > outageMax {
+		// Not sooner: waiters that are handed a vote that they cannot use, because no quorum
+		// answers or another name of their set is taken, hand it on at once, and would keep passing
+		// it around in a circle.
+		w.hops = 0
+		w.outage.Reset()
+		w.crowd.Reset()
+	}
+	return woke
 }
 
 // A wake is why a waiter goes on.
