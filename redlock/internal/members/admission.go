@@ -9,37 +9,37 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Bounds of asking.
+// Limits of asking for markers.
 const (
 	askTimeout = time.Second // for one answer
 
-	// A marker that keeps a node from voting is looked at again after these pauses, for others may
-	// change it: those who make a new cluster active, and people ("redlock init").
+	// A marker that keeps a node from voting is read again after these pauses, because others may
+	// change it: clients that make a new cluster active, and operators ("redlock init").
 	lookMin    = 2 * time.Millisecond
 	lookMax    = time.Second
-	quickLooks = 8 // the pauses of the first ones are half a second together
+	quickLooks = 8 // the first pauses add up to half a second
 
 	// A server that has been up for long and has no marker was never used before, or its keys were
-	// deleted while the connections of those who knew it stay. They find out by their patrols, and
+	// deleted while the clients that knew it stayed connected. Their patrols find out, and they
 	// have this time to object.
 	objectionTime = patrolPause + 2*askTimeout/10
 
 	// How often servers are asked for their marker: while locks are held, and otherwise.
 	patrolPause = 800 * time.Millisecond
-	patrolRest  = 4500 * time.Millisecond // before the connection would be PINGed as an idle one
+	patrolRest  = 4500 * time.Millisecond // before an idle connection is PINGed
 )
 
-// admission is a question to a server about its marker, or a change of it.
+// admission is a request for a server's marker, or for a change of it.
 type admission struct {
 	membership *Membership
 	node       int
-	census     *census // that it is part of; nil for none
+	census     *census // the census that it is part of; nil for none
 	request    pipeline.Request
 	call       pipeline.Call
 }
 
-// readLocked takes what a node's marker says: now is the server's time, 0 where it did not tell. It
-// reports whether the server forgot.
+// readLocked applies what a node's marker says. Now is the server's time, 0 if unknown. It reports
+// whether the server forgot.
 func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	n := &ms.members[i]
 	if n.text != text {
@@ -71,7 +71,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		ms.sendLocked(i, j.change, nil)
 	default:
 		here := ms.clock.Now()
-		n.until = here.Add(left + time.Millisecond) // both times are cut to milliseconds
+		n.until = here.Add(left + time.Millisecond) // both times are truncated to milliseconds
 		n.retryAt = min(n.until, here.Add(n.pause.Next()))
 		n.looks++
 		if n.marker.state == markerNew && n.identity.RunID != "" && n.identity.Started.Add(ms.maxTTL) < here {
@@ -93,7 +93,7 @@ func (n *member) due(j judgement) int64 {
 	return j.change.Due
 }
 
-// knowledgeLocked returns what is known beside a node's marker.
+// knowledgeLocked returns what is known besides a node's marker.
 func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
 	n := &ms.members[i]
 	v := knowledge{
@@ -109,12 +109,13 @@ func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
 	return v
 }
 
-// waitsForOthersLocked reports whether it must be heard from other nodes first if one of them has
-// the incarnation of this one, which may have come back with all that it held. It asks them.
+// waitsForOthersLocked reports whether other nodes must first tell whether one of them has the
+// incarnation of this one, which may have come back with all that it held. It asks them.
 func (ms *Membership) waitsForOthersLocked(i int) bool {
 	n := &ms.members[i]
 	out := quorum.All(len(ms.members)).Minus(n.said.Or(quorum.Only(i)))
-	late := ms.clock.Now() >= n.identity.Connected.Add(ms.maxTTL) // as long as the quarantine that it is about
+	// It does not wait longer than the quarantine that it could save.
+	late := ms.clock.Now() >= n.identity.Connected.Add(ms.maxTTL)
 	if n.early = false; out.Empty() || late || n.known != "" || !n.server.isRestart(n.marker) {
 		return false
 	}
@@ -133,7 +134,7 @@ func (ms *Membership) waitsForOthersLocked(i int) bool {
 	return n.early
 }
 
-// saidLocked notes that a node has said what its marker is.
+// saidLocked notes that a node has told its marker.
 func (ms *Membership) saidLocked(i int) {
 	for k := range ms.members {
 		if ms.members[k].early {
@@ -142,11 +143,11 @@ func (ms *Membership) saidLocked(i int) {
 	}
 }
 
-// sendLocked puts a change of a node's marker, or only a look at it, into the outbox.
+// sendLocked puts a change of a node's marker into the outbox; a nil change only reads it.
 func (ms *Membership) sendLocked(i int, change *wire.Swap, of *census) {
 	n := &ms.members[i]
 	if change == nil {
-		change = &wire.Swap{} // only a look
+		change = &wire.Swap{} // only reads
 	}
 	a := &admission{membership: ms, node: i, census: of}
 	a.request = wire.Memory(n.text, *change)
@@ -162,7 +163,7 @@ func (a *admission) Complete(_ *pipeline.Call, reply any, err error) {
 	ms.mu.Lock()
 	n := &ms.members[a.node]
 	if ms.stopped || n.asking != a {
-		ms.mu.Unlock() // of an earlier connection
+		ms.mu.Unlock() // it belongs to an earlier connection
 		return
 	}
 	n.asking, n.err = nil, err
@@ -175,12 +176,12 @@ func (a *admission) Complete(_ *pipeline.Call, reply any, err error) {
 	text, now, _ := wire.ReadMemory(reply)
 	m := parseMarker(text)
 	if m.state == markerLost {
-		n.server.hides = false // it has been told
+		n.server.hides = false // the marker now says so
 	}
 	if text != n.text && m.runID != "" && !n.server.fits(m) {
-		// Who wrote it was told something else of this server than we were. Which of it is true
-		// now, the next handshake tells; if each of us wrote what it believes, the two would go on
-		// with that for ever.
+		// The client that wrote it was told something else about this server than we were. The next
+		// handshake shows which of the two is true now. If instead each client wrote what it
+		// believes, the two would overwrite each other for ever.
 		ms.strangeLocked(n)
 		ms.endLocked(false)
 		ms.nodes[a.node].Reconnect(errStrange)
@@ -193,7 +194,8 @@ func (a *admission) Complete(_ *pipeline.Call, reply any, err error) {
 	} else {
 		c.equal = c.equal && text == n.text
 		c.out--
-		forgot = ms.readLocked(a.node, text, now) // also plans the next look, should the census be broken off
+		// Also plans the next read, in case the census is abandoned.
+		forgot = ms.readLocked(a.node, text, now)
 		if c == ms.census && c.out == 0 {
 			ms.endCensusLocked()
 		}
@@ -201,20 +203,20 @@ func (a *admission) Complete(_ *pipeline.Call, reply any, err error) {
 	ms.endLocked(forgot)
 }
 
-// errStrange is why a connection ends on which a marker does not fit what the handshake told.
-var errStrange = errors.New("another server answers than at the beginning of the connection, or it was a replica since")
+// errStrange is why a connection ends on which the marker does not match the handshake.
+var errStrange = errors.New("a different server answers than when the connection began, or it has been a replica since")
 
-// strangeLocked takes a node out until its next connection.
+// strangeLocked takes away a node's vote until its next connection.
 func (ms *Membership) strangeLocked(n *member) {
 	ms.census = nil
 	n.phase, n.retryAt, n.lost = phaseQuarantined, never, ms.clock.Now().Add(askTimeout/2)
 }
 
-// failedLocked plans the next question after one that failed; where the user may not write the
-// marker, there will be none.
+// failedLocked plans the next request after one that failed. If the user may not write the marker,
+// there is none.
 func (ms *Membership) failedLocked(n *member, err error) {
 	switch {
-	case n.phase == phaseVoting: // it was to say what is true of it now, and the next connection will see to that
+	case n.phase == phaseVoting: // the request was to update the marker; the next connection will
 		return
 	case wire.IsForbidden(err):
 		ms.meetProoflessLocked(n)

@@ -2,17 +2,17 @@ package members
 
 import "github.com/redquorum/redquorum/redlock/internal/wire"
 
-// census is the second look at the nodes of a new cluster. The first is what each of them said when
-// it was met. Had one look been enough, a client with an old knowledge of four nodes and a fresh one of
-// the fifth, which has forgotten a lock since, would make that one active; with two, there was a
-// moment between them in which all were new, so no lock rests on what any of them remembers.
+// census is the second read of the nodes of a new cluster; the first is what each of them said when
+// it connected. With one read, a client with old knowledge of four nodes and fresh knowledge of the
+// fifth, which has forgotten a lock since, would make that one active. With two, there was a moment
+// between them in which all were new, so no lock rests on what any of them remembers.
 type census struct {
-	out   int  // that have not answered
-	equal bool // so far, all say what they said before
+	out   int  // how many have not answered
+	equal bool // all answers so far are as in the first read
 }
 
-// startCensusLocked begins the second look, where all nodes are new by the first and nothing is
-// under way.
+// startCensusLocked starts the second read if all nodes were new in the first and nothing is under
+// way.
 func (ms *Membership) startCensusLocked() {
 	if ms.mode != Auto || ms.census != nil || ms.stopped {
 		return
@@ -23,7 +23,7 @@ func (ms *Membership) startCensusLocked() {
 		case !n.met || n.duplicate >= 0 || n.asking != nil || n.err != nil || !n.server.fits(n.marker):
 			return
 		case now < n.objections:
-			return // retryAt is not later
+			return // retryAt is no later
 		case n.phase != phaseQuarantined || n.marker.state != markerNew || n.known != "":
 			return
 		}
@@ -35,8 +35,8 @@ func (ms *Membership) startCensusLocked() {
 	}
 }
 
-// endCensusLocked makes the nodes of a new cluster active, if all said again what they had said.
-// Otherwise some are active by now, others will be in a moment, and are looked at again.
+// endCensusLocked makes the nodes of a new cluster active if all answers were the same again.
+// Otherwise some nodes are active by now; the others will be in a moment, and are read again.
 func (ms *Membership) endCensusLocked() {
 	equal := ms.census.equal
 	ms.census = nil

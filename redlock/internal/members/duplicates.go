@@ -1,8 +1,8 @@
 package members
 
-// partCopiesLocked takes two servers out whose markers have one incarnation, although each is said
-// to be its own: one has what the other held, and was believed to have come back with its own.
-// Which one it is cannot be known any more.
+// partCopiesLocked takes the vote from two servers whose markers have the same incarnation,
+// although each marker names its own server: one has what the other held, and was trusted to have
+// come back with its own data. It is no longer possible to tell which one.
 func (ms *Membership) partCopiesLocked() (forgot bool) {
 	for i := range ms.members {
 		for k := range i {
@@ -23,8 +23,8 @@ func (ms *Membership) partCopiesLocked() (forgot bool) {
 	return forgot
 }
 
-// findDuplicatesLocked finds the nodes that are the same server as an earlier one: by its run id, or
-// where that is not told by the incarnation of its marker.
+// findDuplicatesLocked finds nodes that are the same server as an earlier one, by its run id, or if
+// that is unknown by the incarnation of its marker.
 func (ms *Membership) findDuplicatesLocked() {
 	first := make(map[string]int, len(ms.members))
 	for i := range ms.members {

@@ -5,9 +5,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Initialize makes new nodes active, and lost ones, as far as nothing else is being asked of them.
-// It reports whether it is open how a node will come out, and returns a channel that is closed when
-// something has changed.
+// Initialize makes new nodes active if fresh is set, and lost ones if lost is set, unless another
+// request to them is under way. It reports whether the outcome for a node is still open, and
+// returns a channel that is closed at the next change.
 func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-chan struct{}) {
 	ms.mu.Lock()
 	for i := range ms.members {

@@ -10,23 +10,23 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// server is what a server said of itself on the connection on which its marker was read.
+// server is what a server said about itself on the connection on which its marker was read.
 type server struct {
 	runID    string
 	replID   string
 	promoted bool  // it was a replica before it was a master
-	recalls  int64 // for how many milliseconds at least it would say so
+	recalls  int64 // for how many milliseconds at least it remembers that
 	maxTTL   int64 // the client's, in milliseconds
 	durable  bool  // a restart loses nothing
-	tells    bool  // whether it is durable
-	hides    bool  // it told who it is before, and does not any more
+	tells    bool  // it says whether it is durable
+	hides    bool  // it said who it is before, and no longer does
 }
 
 func serverOf(id pipeline.Identity, maxTTL time.Duration) server {
 	s := server{runID: id.RunID, replID: id.ReplID, promoted: id.Promoted, tells: id.TellsDurable}
 	s.recalls, s.maxTTL = id.BacklogTTL.Milliseconds(), maxTTL.Milliseconds()
-	// A restart erases that it was a replica. So one that has replicas, and might be made a replica
-	// of one of them that knows less, is not believed to come back with all that it held.
+	// A restart erases that it was a replica. So a server that has replicas, and might be made a
+	// replica of one of them that knows less, is not trusted to come back with all that it held.
 	s.durable = id.Durable && !id.Replicated && !id.Promoted
 	if !isWord(s.runID) {
 		s.runID = unknown
@@ -37,31 +37,31 @@ func serverOf(id pipeline.Identity, maxTTL time.Duration) server {
 	return s
 }
 
-// isWord reports whether a text can stand in a marker, and be read again.
+// isWord reports whether a text can be part of a marker and be read back.
 func isWord(text string) bool {
 	return text != "" && len(text) <= maxWord && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-const maxWord = 128 // three times as long as any that is known
+const maxWord = 128 // three times the longest one known
 
 // judgement is what a marker means to a client.
 type judgement struct {
 	votes  bool
-	forgot bool       // the server no longer has what it held when the client last knew it as active
-	change *wire.Swap // to be made; nil where there is nothing to do
+	forgot bool       // the server lost what it held when the client last knew it as active
+	change *wire.Swap // to be made; nil for none
 }
 
-// knowledge is what a client knows beside the marker.
+// knowledge is what a client knows besides the marker.
 type knowledge struct {
-	known  string // the incarnation under which it last knew the server as active; nothing before the first time
-	early  bool   // it is too early to trust an incarnation that was active already when the client first saw it
-	own    bool   // no other node of its has the marker's incarnation, as they said since the marker was read
+	known  string // the incarnation under which it last knew the server as active; empty for none
+	early  bool   // too early to trust an incarnation that was active when the client first saw it
+	own    bool   // no other node of the client has that incarnation, as told since it was read
 	maxTTL int64  // in milliseconds
-	now    int64  // the server's time in milliseconds; 0 where it is not known yet
+	now    int64  // the server's time in milliseconds; 0 if not known yet
 }
 
-// judge tells whether a server votes by its marker, and what to write. It is the protocol as
-// internal/memorymodel has it, but for the new cluster (admission.go).
+// judge decides whether a server votes by its marker, and what to write. It is the protocol of
+// internal/memorymodel, without the new cluster (admission.go).
 func (s server) judge(m marker, v knowledge) judgement {
 	known, maxTTL := v.known, v.maxTTL
 	j := judgement{forgot: known != "" && (m.state != markerActive || m.incarnation != known)}
@@ -75,8 +75,8 @@ func (s server) judge(m marker, v knowledge) judgement {
 		j.change = s.quarantine(wordLost, max(maxTTL, m.maxTTL))
 	case m.state == markerActive:
 		j.change = s.refresh(m, maxTTL)
-		// Not another process with the same disk: first the marker is to name it. And not a server
-		// whose memory took the place of the one that the client knew a moment ago: nobody can have
+		// Not a different process with the same disk: the marker must name it first. And not a
+		// server whose memory replaced the one that the client knew a moment ago: nobody can have
 		// waited for MaxTTL since.
 		j.votes = s.is(m) && !v.early
 	default:
@@ -85,35 +85,35 @@ func (s server) judge(m marker, v knowledge) judgement {
 	return j
 }
 
-// is reports whether the marker was said of this process. A server that does not tell who it is
-// might be any.
+// is reports whether the marker was written about this process. A server that does not say who it
+// is might be any.
 func (s server) is(m marker) bool { return s.runID == m.runID || s.runID == unknown }
 
-// fits reports whether the marker can have been written by somebody who was told the same of the
-// server.
+// fits reports whether the marker can have been written by a client that was told the same about
+// the server.
 func (s server) fits(m marker) bool {
 	return s.is(m) && (s.replID == m.replID || s.replID == unknown || m.replID == unknown)
 }
 
-// replaced reports whether what the server holds may not be what this process was given since the
-// marker was written: it came from a disk that may be old, or from another server. Own says that
-// the marker is certainly not another node's.
+// replaced reports whether the server may hold something else than what this process was given
+// since the marker was written: data from a disk that may be old, or from another server. Own says
+// that the marker is certainly not that of another node.
 func (s server) replaced(m marker, own bool) bool {
 	switch {
 	case s.hides:
 		return true
 	case s.is(m):
-		// A master that becomes a replica, and a master again, has another replication id, and
-		// remembers the one that it had as a replica. Where its last replica is gone, it gets
-		// another one some time later, too, and forgets: that is no loss, and not to be told from
-		// one that lies as far back.
+		// A master that becomes a replica and then a master again has another replication id, and
+		// remembers the one that it had as a replica. When the last replica of a master is gone, it
+		// also gets another id some time later, and forgets the old one. That is no loss, but
+		// cannot be told from a replica's past that is just as old.
 		return s.replID != unknown && s.replID != m.replID && (s.promoted || s.recalls <= max(s.maxTTL, m.maxTTL))
 	default:
 		return !own || s.promoted || m.state != markerActive || !m.durable || !s.durable
 	}
 }
 
-// isRestart reports whether the server may be one that has come back with all that it held.
+// isRestart reports whether the server may have restarted with all that it held.
 func (s server) isRestart(m marker) bool { return !s.is(m) && !s.replaced(m, true) }
 
 // quarantine keeps the server from voting until all locks that it may have forgotten have expired.
@@ -122,7 +122,7 @@ func (s server) quarantine(word string, maxTTL int64) *wire.Swap {
 	return &wire.Swap{Begin: word, Rest: m.rest(), Wait: maxTTL}
 }
 
-// wait returns what to write on a marker that keeps the server from voting.
+// wait returns what to write over a marker that keeps the server from voting.
 func (s server) wait(m marker, v knowledge) *wire.Swap {
 	known, maxTTL, now := v.known, v.maxTTL, v.now
 	word := wordLost
@@ -133,7 +133,7 @@ func (s server) wait(m marker, v knowledge) *wire.Swap {
 	case now != 0 && m.until > now+m.maxTTL: // the server's clock was set back since
 		m.maxTTL = max(m.maxTTL, maxTTL)
 		return &wire.Swap{Begin: word, Rest: m.rest(), Wait: m.maxTTL}
-	case m.state == markerNew && known != "": // we know better
+	case m.state == markerNew && known != "": // we know that it had been active
 		m.incarnation = newIncarnation()
 		return &wire.Swap{Begin: wordLost + " until " + strconv.FormatInt(m.until, 10), Rest: m.rest()}
 	case m.maxTTL < maxTTL:
@@ -146,8 +146,8 @@ func (s server) wait(m marker, v knowledge) *wire.Swap {
 }
 
 // refresh returns what to write so that an active marker says what is true now, or nil. Durable is
-// taken back and never given: a server that was made durable while it ran has its older locks on
-// disk only once its first rewrite is through.
+// withdrawn but never granted: a server that became durable while it ran has its older locks on
+// disk only after its first rewrite is complete.
 func (s server) refresh(m marker, maxTTL int64) *wire.Swap {
 	now := m
 	if s.runID != unknown {

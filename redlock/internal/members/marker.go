@@ -8,9 +8,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// marker is what a server's memory key says of it (docs/design.md). Whoever meets a server for the
-// first time writes it, and it is gone, or another one, when the server has lost what it held: so
-// reading it proves that nothing was forgotten.
+// marker is what a server's memory key says about it (docs/design.md). The first client that
+// connects to a server writes it. It is gone or different after the server has lost what it held,
+// so reading it proves that nothing was forgotten.
 //
 //	absent ──▶ new until T ──T, or a new cluster──▶ active
 //	  │            │                                 │
@@ -20,24 +20,24 @@ import (
 type marker struct {
 	state       markerState
 	until       int64  // T of new and lost: milliseconds since 1970, by the server's clock
-	incarnation string // random; another one whenever it passes into new or lost
-	runID       string // the process that it was said of; unknown where that did not tell
+	incarnation string // random; a new one at each change to new or lost
+	runID       string // of the process that it was written about; may be unknown
 	durable     bool   // the server wrote every command to disk before it answered
 	maxTTL      int64  // the longest time to live of a lock, in milliseconds
-	replID      string // of the process; unknown where it did not tell
+	replID      string // of that process; may be unknown
 }
 
 type markerState uint8
 
 const (
 	markerAbsent     markerState = iota
-	markerUnreadable             // somebody else wrote it
-	markerNew                    // there was none, and nobody knew this server as active
+	markerUnreadable             // not written by this library
+	markerNew                    // there was none, and its writer did not know the server as active
 	markerLost                   // the server has forgotten what it held
 	markerActive                 // it votes
 )
 
-// Words of a marker.
+// The words of a marker.
 const (
 	wordNew    = "new"
 	wordLost   = "lost"
@@ -80,13 +80,13 @@ func parseMarker(text string) marker {
 	return m
 }
 
-// number reads a positive number up to a limit.
+// number parses a positive number up to a limit.
 func number(text string, limit int64) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && n > 0 && n <= limit
 }
 
-// Limits of what is believed of a marker.
+// Larger numbers make a marker unreadable.
 const (
 	maxMarkerTTL  = 24 * 60 * 60 * 1000 // milliseconds: the limit of WithMaxTTL
 	maxMarkerTime = wire.MaxMarkerTime

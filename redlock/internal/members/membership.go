@@ -1,5 +1,5 @@
 // Package members knows whose votes count: those of servers that prove that they remember. It
-// learns who they are when the nodes connect, and admits them by itself.
+// learns who they are when the nodes connect, and admits them on its own.
 package members
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// Mode says what to do with a server that may have forgotten locks.
+// Mode says how to treat a server that may have forgotten locks.
 type Mode uint8
 
 // The modes.
 const (
-	Auto   Mode = iota // where all nodes are there and none has a marker, they vote at once
+	Auto   Mode = iota // if all nodes are connected and none has a marker, they vote at once
 	Strict             // the servers of a new cluster wait, too
 	Off                // every answer counts
 )
 
-// Observer is told of changes. Its methods are called without any lock of this package held.
+// Observer is told of changes. No mutex of this package is held during its calls.
 type Observer interface {
 	// VotesChanged is called when time or a server may have changed whose votes count.
 	VotesChanged()
@@ -33,72 +33,77 @@ type Observer interface {
 	HoldsLocks() bool
 }
 
-// Membership knows whose votes count (marker.go has by what, admission.go how that comes about).
+// Membership knows whose votes count. See marker.go for what decides that, and admission.go for how
+// it comes about.
 type Membership struct {
 	mode     Mode
 	maxTTL   time.Duration
 	clock    clock.Clock
 	nodes    []*pipeline.Node
 	observer Observer
-	unwatch  []func() // ends what Watch began at each node
+	unwatch  []func() // undo Watch at each node
 
 	view atomic.Pointer[View] // never nil
 
 	mu      sync.Mutex // guards the fields below; never held while a node is called
 	members []member
-	epoch   uint64       // counts servers that forgot
+	epoch   uint64       // how many times a server forgot
 	census  *census      // the second look at a new cluster; nil while there is none
 	outbox  []*admission // to be sent when mu is free
 	timer   *clock.Timer
-	patrols *clock.Timer  // looks for servers that forgot
-	hurried bool          // it does so often, because locks are held
-	waiting chan struct{} // closed at the next change; nil while nobody waits for that
+	patrols *clock.Timer  // for looking for servers that forgot
+	hurried bool          // patrols are frequent, because locks are held
+	waiting chan struct{} // closed at the next change; nil while not awaited
 	stopped bool
 }
 
 // View says whose votes count at a moment.
 type View struct {
-	Voting     quorum.NodeSet // counts
-	Duplicates quorum.NodeSet // the same server as another node: is not asked
-	Undecided  quorum.NodeSet // is being found out
+	Voting     quorum.NodeSet // the nodes whose votes count
+	Duplicates quorum.NodeSet // the same server as another node: not asked
+	Undecided  quorum.NodeSet // known in a moment
 	Enough     bool           // a quorum votes
 
-	proofless quorum.NodeSet // votes without proof, because its user may not read the marker
-	markers   []string       // by which a node votes; empty where it does not
+	proofless quorum.NodeSet // nodes without proof, because their user may not read the marker
+	markers   []string       // by which each node votes; empty if it does not
 }
 
 // member is what is known of a node's vote.
 type member struct {
 	met       bool
 	identity  pipeline.Identity
-	before    pipeline.Identity // of the connection before
+	before    pipeline.Identity // on the connection before
 	phase     phase
-	restarted uint64 // the epoch in which it forgot; 0 where it never did
-	duplicate int    // index of a node that is the same server; -1 for none
+	restarted uint64 // the epoch in which it last forgot; 0 if it never did
+	duplicate int    // index of an earlier node that is the same server; -1 for none
 
 	server   server
-	text     string // the marker as it was read last
+	text     string // the marker as it was last read
 	marker   marker
-	known    string // the incarnation under which it was last known as active
-	told     string // the one of which it was told that it is forgotten
-	pardoned string // the incarnation that Initialize made active: nothing is held against it
+	known    string // the incarnation under which it was last active to us; empty for none
+	told     string // the one that was last reported as forgotten
+	pardoned string // the incarnation that Initialize made active: trusted whatever we know
 
-	trusted    clock.Instant // before, no incarnation is but the known one
-	distrusted string        // the known one that this was said of
+	trusted    clock.Instant // until then only the known incarnation is trusted
+	distrusted string        // the known incarnation that trusted was set for
 
-	asking  *admission     // under way; nil while there is none
+	asking  *admission     // under way; nil if none is
 	retryAt clock.Instant  // when to ask again
-	pause   clock.Backoff  // between two looks at a marker that others may change
-	looks   int            // since it connected
-	err     error          // why the last one failed
-	lost    clock.Instant  // until then its next connection is awaited, after one on which it had forgotten
-	early   bool           // whether it has come back with all that it held shows when the others have said what they are
-	said    quorum.NodeSet // those that have, since its marker was read
+	pause   clock.Backoff  // between two reads of a marker that others may change
+	looks   int            // reads of such a marker since it connected
+	err     error          // why the last request failed
+	lost    clock.Instant  // until then, its reconnection is awaited after a mismatch
+	said    quorum.NodeSet // nodes that have told their marker since this one's was read
 
-	objections clock.Instant // until then a new marker may be objected to by clients that knew the server as active
+	// early means that the markers of the other nodes are awaited. They will show whether this one
+	// has come back with all that it held.
+	early bool
 
-	until clock.Instant // in quarantine until then, as far as is known; 0 for not at all
-	young bool          // proofless, on first contact, and not found to be of a young cluster
+	// objections is until when clients that knew the server as active may object to a new marker.
+	objections clock.Instant
+
+	until clock.Instant // end of the quarantine, as far as is known; 0 for none
+	young bool          // proofless; its server had just started when we first connected
 }
 
 // prooflessMemory stands for the incarnation of a node that could not prove anything.
@@ -129,7 +134,7 @@ func New(mode Mode, maxTTL time.Duration, clk clock.Clock, nodes []*pipeline.Nod
 	return ms
 }
 
-// Watch begins to watch the nodes, until Stop.
+// Watch watches the nodes until Stop.
 func (ms *Membership) Watch() {
 	ms.Patrol()
 	for i, node := range ms.nodes {
@@ -138,7 +143,7 @@ func (ms *Membership) Watch() {
 	}
 }
 
-// nodeChanged looks at a node whose state or identity may have changed.
+// nodeChanged checks a node whose state or identity may have changed.
 func (ms *Membership) nodeChanged(i int) {
 	if id, met := ms.nodes[i].Identity(); met {
 		ms.connected(i, id)
@@ -156,8 +161,8 @@ func (ms *Membership) View() *View { return ms.view.Load() }
 // Proves reports whether votes must be proven.
 func (ms *Membership) Proves() bool { return ms.mode != Off }
 
-// connected takes the identity of a node: it has connected. An identity that is older than the last
-// one is passed over, because they may come from two goroutines.
+// connected takes the identity of a node that has connected. It ignores an identity that is older
+// than the last one: two goroutines may deliver them.
 func (ms *Membership) connected(i int, id pipeline.Identity) {
 	ms.mu.Lock()
 	n := &ms.members[i]
@@ -170,10 +175,10 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	n.text, n.marker, n.said = "", marker{}, 0
 	n.retryAt, n.pause = never, clock.Backoff{Shortest: lookMin, Longest: lookMax}
 	ms.saidLocked(i)
-	ms.census = nil // its answers may be of another server
+	ms.census = nil // its answers may come from another server
 	proofless := ms.mode == Off || id.Memory == nil
 	if n.phase == phaseProofless && !proofless {
-		n.known = prooflessMemory // what it held then, no marker tells of
+		n.known = prooflessMemory // no marker says what it held then
 	}
 	if n.known != "" && n.distrusted != n.known {
 		// Once for each memory that was known: it gave its last vote before the connection broke.
@@ -191,8 +196,8 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	ms.endLocked(forgot)
 }
 
-// endLocked finds out whose votes count, lets go of the mutex, and sends and tells what there is to
-// be sent and told.
+// endLocked decides whose votes count, unlocks the mutex, and then sends what is in the outbox and
+// tells the observer.
 func (ms *Membership) endLocked(forgot bool) {
 	forgot = ms.partCopiesLocked() || forgot
 	ms.decideLocked()
@@ -206,14 +211,14 @@ func (ms *Membership) endLocked(forgot bool) {
 	ms.observer.VotesChanged()
 }
 
-// send makes calls; mu is not held, because one may end at once.
+// send makes the calls. mu is not held, because one may complete at once.
 func (ms *Membership) send(outbox []*admission) {
 	for _, a := range outbox {
 		ms.nodes[a.node].Do(&a.call)
 	}
 }
 
-// Stop ends what Watch began, and all that is under way.
+// Stop undoes Watch, and stops all that is under way.
 func (ms *Membership) Stop() {
 	for _, stop := range ms.unwatch {
 		stop()

@@ -5,9 +5,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Patrol looks at the markers every now and then: more often while locks are held, so that their
-// holders are told in time when a quorum has forgotten them, also where nothing else is asked of
-// the servers. It is called when a lock is held from now on.
+// Patrol reads the markers regularly, and more often while locks are held, so that holders learn in
+// time that a quorum has forgotten them, even if nothing else is asked of the servers. It is called
+// whenever a lock is acquired.
 func (ms *Membership) Patrol() {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -43,7 +43,7 @@ func (ms *Membership) patrolTick() {
 	}
 }
 
-// markerCheck is one look at a marker.
+// markerCheck is one read of a marker.
 type markerCheck struct {
 	membership *Membership
 	node       int

@@ -12,23 +12,23 @@ var ErrUnproven = &pipeline.CallError{
 	Fate: pipeline.Unknown, Err: fmt.Errorf("%w: it did not prove that it remembers", pipeline.ErrQuarantined),
 }
 
-// Explain returns what there is to say of a node that failed, or has not answered (said is nil):
-// where it did not prove that it remembers, why its vote does not count.
-func (ms *Membership) Explain(i int, said error) error {
-	if said == nil || errors.Is(said, ErrUnproven) {
+// Explain returns the error to report for a node that failed, or has not answered (err is nil): if
+// it did not prove that it remembers, why its vote does not count.
+func (ms *Membership) Explain(i int, err error) error {
+	if err == nil || errors.Is(err, ErrUnproven) {
 		if why := ms.Why(i); why != nil {
 			return why
 		}
 	}
-	return said
+	return err
 }
 
 // Proven reports whether a vote counts, by the proof that was read behind it: the node was admitted
-// by the same marker. So what it held when the vote was given is all that it was given since it
-// became active.
+// with the same marker. So when it voted, it held everything that it had been given since it became
+// active.
 func (ms *Membership) Proven(i int, proof *pipeline.Proof) bool {
 	switch v := ms.view.Load(); {
-	case v.proofless.Has(i): // it may be readable all the same: what others wrote is heeded
+	case v.proofless.Has(i): // the marker may be readable nevertheless: what others wrote counts
 		return v.Voting.Has(i) && (proof == nil || parseMarker(proof.Marker).state != markerLost)
 	case proof == nil:
 		return false
@@ -39,10 +39,10 @@ func (ms *Membership) Proven(i int, proof *pipeline.Proof) bool {
 	}
 }
 
-// reconsider takes a marker that is not the one by which a node was admitted, and reports whether
-// it votes by it. Where somebody else has made the incarnation active that we know, or has only
-// refreshed the marker, it does. In any other case the server has forgotten what it held, or it is
-// another: the connection ends, and the next one finds out.
+// reconsider handles a marker other than the one with which a node was admitted, and reports
+// whether the node votes by it. It does if another client has activated the incarnation that we
+// know, or has only refreshed the marker. Otherwise the server has forgotten what it held, or it is
+// a different one: the connection ends, and the next one finds out.
 func (ms *Membership) reconsider(i int, text string) bool {
 	m := parseMarker(text)
 	ms.mu.Lock()
@@ -62,12 +62,11 @@ func (ms *Membership) reconsider(i int, text string) bool {
 		votes := n.phase == phaseVoting
 		ms.mu.Unlock()
 		return votes
-	case n.phase == phaseQuarantined && n.asking != nil: // our own change was first
+	case n.phase == phaseQuarantined && n.asking != nil: // our own change came first
 		ms.mu.Unlock()
 		return false
 	}
-	// Not where only the rest of the marker is new, as when a replica that is long gone was
-	// forgotten.
+	// Not if only the rest of the marker is new, as when a replica that is long gone was forgotten.
 	forgot := n.known != "" && n.told != n.known && (m.state != markerActive || m.incarnation != n.known)
 	if forgot {
 		n.told = n.known

@@ -1,31 +1,31 @@
 package members
 
-// Where the user may not read and write the marker, a server's memory is judged by what it tells of
-// itself: its run id and its uptime. This is weaker (docs/safety.md has what it misses), and
-// stricter than it looks: what a server does not tell is held against it.
+// If the user may not read and write the marker, a server's memory is judged by what the server
+// says about itself: its run id and its uptime. This is weaker (docs/safety.md says what it
+// misses), and stricter than it looks: whatever a server does not say counts against it.
 
-// meetProoflessLocked takes a node that cannot prove anything, and reports whether it forgot what
-// it held.
+// meetProoflessLocked handles the connection of a node that cannot prove anything, and reports
+// whether it forgot what it held.
 func (ms *Membership) meetProoflessLocked(n *member) (forgot bool) {
 	id, before := n.identity, n.before
 	first := before.Connection == 0
 	replaced := !first && id.RunID != before.RunID
 	n.phase, n.asking, n.retryAt, n.text, n.marker = phaseProofless, nil, never, "", marker{}
 	switch {
-	case n.known != "": // it could prove what it remembers, and cannot any more
+	case n.known != "": // it could prove what it remembers, and no longer can
 		n.until, n.young, forgot = id.Connected.Add(ms.maxTTL), false, true
 		n.known, n.told = "", ""
 	case first && id.RunID == "":
-		n.until = 0 // unidentified: there is nothing to go by
+		n.until = 0 // unidentified: nothing to judge it by
 	case first:
 		n.until = id.Started.Add(ms.maxTTL)
 		n.young = ms.mode == Auto && n.until > ms.clock.Now()
 	case !replaced || id.Durable && before.Durable && id.RunID != "":
-	case before.RunID == "": // it never told who it was, and begins to
+	case before.RunID == "": // it had not said who it is, and now does
 		n.until, n.young = id.Started.Add(ms.maxTTL), false
 	default:
-		// A server that restarted, a promoted replica, another machine at this address, or one that
-		// told who it is and does not any more: its start says nothing about what it knows.
+		// A server that restarted, a promoted replica, another machine at this address, or a server
+		// that no longer says who it is: when it started says nothing about what it knows.
 		n.until, n.young, forgot = id.Connected.Add(ms.maxTTL), false, true
 	}
 	if ms.mode == Off {

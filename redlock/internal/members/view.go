@@ -6,7 +6,7 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// decideLocked finds out whose votes count now, and sets the timer for when that changes.
+// decideLocked determines whose votes count now, and sets the timer for when that changes.
 func (ms *Membership) decideLocked() {
 	now := ms.clock.Now()
 	ms.findDuplicatesLocked()
@@ -40,7 +40,7 @@ func (ms *Membership) decideLocked() {
 	ms.setTimerLocked(now, next)
 }
 
-// wake makes those who wait for a quorum to vote look again: the state of a node has changed.
+// wake makes callers that wait for a quorum to vote check again: the state of a node has changed.
 func (ms *Membership) wake() {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -62,8 +62,8 @@ func (ms *Membership) changedLocked() <-chan struct{} {
 	return ms.waiting
 }
 
-// Undecided returns a channel that is closed at the next change, where it will be known in a moment
-// if some node votes; nil where there is no such node.
+// Undecided returns a channel that is closed at the next change, if for some node it will be known
+// in a moment whether it votes; otherwise nil.
 func (ms *Membership) Undecided() <-chan struct{} {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -103,7 +103,7 @@ func (ms *Membership) setTimerLocked(now, next clock.Instant) {
 	}
 }
 
-// tick asks the servers that are to be asked again, and finds out whose time has passed.
+// tick reads the markers that are due again, and updates whose time has passed.
 func (ms *Membership) tick() {
 	ms.mu.Lock()
 	if ms.stopped {
@@ -113,7 +113,7 @@ func (ms *Membership) tick() {
 	now, forgot := ms.clock.Now(), false
 	for i := range ms.members {
 		if n := &ms.members[i]; n.retryAt <= now {
-			if ms.census != nil { // it asks, and what it decides must find the node free
+			if ms.census != nil { // the census asks, and then needs the node free of other requests
 				n.retryAt = now.Add(n.pause.Next())
 				continue
 			}
@@ -126,7 +126,8 @@ func (ms *Membership) tick() {
 	ms.endLocked(forgot)
 }
 
-// Epoch returns the present epoch: what a lock that begins now need not fear.
+// Epoch returns the current epoch: what was forgotten before it does not affect a lock that begins
+// now.
 func (ms *Membership) Epoch() uint64 {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// Why returns why a node's vote does not count, or nil where it does or nothing is known of it.
+// Why returns why a node's vote does not count; nil if it does or nothing is known about it.
 func (ms *Membership) Why(i int) error {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -25,9 +25,9 @@ func (ms *Membership) Why(i int) error {
 	case n.err != nil:
 		return fmt.Errorf("%w: its memory marker cannot be read or written: %w", pipeline.ErrQuarantined, n.err)
 	case n.until <= now:
-		return fmt.Errorf("%w: whether it remembers is being found out", pipeline.ErrQuarantined)
+		return fmt.Errorf("%w: it is not known yet whether it remembers", pipeline.ErrQuarantined)
 	case n.marker.state == markerActive:
-		return fmt.Errorf("%w for another %v: a different server answers here, or it forgot while nobody looked", pipeline.ErrQuarantined, n.left(now))
+		return fmt.Errorf("%w for another %v: a different server answers here, or it forgot unnoticed", pipeline.ErrQuarantined, n.left(now))
 	case n.marker.state == markerNew:
 		return fmt.Errorf("%w for another %v: %s", pipeline.ErrQuarantined, n.left(now), ms.whyNewLocked())
 	default:
@@ -40,7 +40,7 @@ func (n *member) left(now clock.Instant) time.Duration {
 	return max(n.until.Sub(now), 0).Round(time.Millisecond)
 }
 
-// whyNewLocked tells what a new master waits for.
+// whyNewLocked returns what a new master waits for.
 func (ms *Membership) whyNewLocked() string {
 	var missing []string
 	for i := range ms.members {
@@ -61,7 +61,7 @@ func (ms *Membership) whyNewLocked() string {
 	return fmt.Sprintf("a new master votes then, or at once when %s is there too, or after `redlock init`", strings.Join(missing, ", "))
 }
 
-// whyProofless tells why a node without proof does not vote.
+// whyProofless returns why a node without proof does not vote.
 func (n *member) whyProofless(now clock.Instant) string {
 	id := n.identity
 	if n.before.Connection != 0 && n.before.RunID != id.RunID {
@@ -72,8 +72,8 @@ func (n *member) whyProofless(now clock.Instant) string {
 	return fmt.Sprintf("its server started %v ago and may have forgotten locks", ago)
 }
 
-// QuarantinedFor returns how long a node's vote will not count, as far as is known; 0 where it
-// does.
+// QuarantinedFor returns for how long a node's vote will not count, as far as is known; 0 if it
+// counts.
 func (ms *Membership) QuarantinedFor(i int) time.Duration {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

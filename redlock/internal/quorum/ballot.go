@@ -7,16 +7,16 @@ type Vote uint8
 const (
 	Granted Vote = iota // did what it was asked
 	Handed              // granted a release, and gave the key to a waiter
-	Spared              // granted a release, and left the key to clients of other libraries for a while
-	Refused             // answered, and did not: the key is another's, or gone
-	Healed              // set the key anew; counts as Refused, but the node holds our value
-	Failed              // no answer of use: an error, or none in time
+	Spared              // granted a release, and left the key to other libraries for a while
+	Refused             // answered, but did not: somebody else has the key, or it is gone
+	Healed              // set the key again; counts as Refused, but the node holds our value
+	Failed              // no usable answer: an error, or none in time
 )
 
 // Ballot holds the votes of a round. The zero Ballot has none.
 type Ballot struct {
 	Granted NodeSet
-	Refused NodeSet // healed ones included
+	Refused NodeSet // includes healed
 	Failed  NodeSet
 }
 
@@ -35,7 +35,7 @@ func (b *Ballot) Add(node int, v Vote) {
 // In returns the nodes that have voted.
 func (b *Ballot) In() NodeSet { return b.Granted | b.Refused | b.Failed }
 
-// Count makes a tally of the votes of so many nodes. Those of nodes that are not voting do not
+// Count returns the tally of the votes of this many nodes. Votes of nodes outside voting do not
 // count: they are failed.
 func (b *Ballot) Count(nodes int, voting NodeSet) Tally {
 	return Tally{
@@ -46,8 +46,8 @@ func (b *Ballot) Count(nodes int, voting NodeSet) Tally {
 	}
 }
 
-// CountRelease is Count for a release: expected are the nodes that have, or may have, what is to be
-// released.
+// CountRelease is Count for a release; expected are the nodes that have, or may have, what it
+// releases.
 func (b *Ballot) CountRelease(nodes int, voting, expected NodeSet) Tally {
 	t := b.Count(nodes, voting)
 	t.Expected = expected.Len()

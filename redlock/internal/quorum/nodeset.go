@@ -14,7 +14,7 @@ type NodeSet uint64
 // All returns the set of the first n nodes.
 func All(n int) NodeSet { return ^NodeSet(0) >> (MaxNodes - n) }
 
-// Only returns the set of one node.
+// Only returns the set that contains just one node.
 func Only(node int) NodeSet { return 1 << node }
 
 // Has reports whether a node is in the set.

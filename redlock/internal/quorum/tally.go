@@ -4,29 +4,29 @@ package quorum
 type Tally struct {
 	Nodes   int // asked
 	Granted int
-	Refused int // healed ones included
+	Refused int // includes healed
 	Failed  int
 
-	Expected int // of a release: nodes that have, or may have, what is to be released
-	Absent   int // of the refused: those that were not expected to have it
+	Expected int // for a release: nodes that have, or may have, what it releases
+	Absent   int // refusals of nodes that were not expected to have it
 }
 
-// Outstanding returns how many votes have not come in.
+// Outstanding returns how many votes are still out.
 func (t Tally) Outstanding() int { return t.Nodes - t.Granted - t.Refused - t.Failed }
 
-// A Verdict is what a round has decided.
+// A Verdict is the outcome of a round.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Pending  Verdict = iota // the votes that are out can still change it
+	Pending  Verdict = iota // the outstanding votes can still change it
 	Won                     // a quorum granted
 	Denied                  // a quorum answered, and no quorum granted
 	NoQuorum                // too few nodes answered
 )
 
-// DecideAcquire is the verdict on an acquisition: final as soon as no outstanding vote can change
-// it. Denied means that a quorum of nodes answered, and too few of them granted.
+// DecideAcquire returns the verdict on an acquisition, final as soon as no outstanding vote can
+// change it. Denied means that a quorum of nodes answered, and too few of them granted.
 func DecideAcquire(t Tally) Verdict {
 	need, out := Need(t.Nodes), t.Outstanding()
 	answered := t.Granted + t.Refused
@@ -38,14 +38,14 @@ func DecideAcquire(t Tally) Verdict {
 	case answered >= need:
 		return Denied
 	case answered+out >= need:
-		return Pending // lost already; which way, the next votes tell
+		return Pending // not won in any case; the next votes decide how
 	default:
 		return NoQuorum
 	}
 }
 
-// DecideHeld is the verdict on a request about a lock that is held (extend, verify): it takes a
-// quorum to say yes and a quorum to say no. Anything between says nothing about the lock.
+// DecideHeld returns the verdict on a request about a held lock (extend, verify): it takes a quorum
+// to say yes and a quorum to say no. Anything in between says nothing about the lock.
 func DecideHeld(t Tally) Verdict {
 	need, out := Need(t.Nodes), t.Outstanding()
 	switch {
@@ -60,10 +60,11 @@ func DecideHeld(t Tally) Verdict {
 	}
 }
 
-// DecideRelease is the verdict on a release. It is won when a quorum deleted the lock. It is also
-// won when all nodes have answered or failed and a quorum does not have the lock, as long as the
-// lock may have been held to the end: a node that never granted it is as free as one that deleted
-// it. It is denied when so many nodes no longer had the lock that no quorum can have held it.
+// DecideRelease returns the verdict on a release. It is won when a quorum deleted the lock. It is
+// also won when all nodes have answered or failed and a quorum does not have the lock, as long as
+// the lock may have been held to the end: a node that never granted it is as free as one that
+// deleted it. It is denied when so many nodes no longer had the lock that no quorum can have held
+// it.
 func DecideRelease(t Tally) Verdict {
 	need := Need(t.Nodes)
 	switch gone := t.Refused - t.Absent; {

@@ -10,53 +10,54 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Batch is a round that gives many locks a new time to live: one script per node, the votes counted
-// per lock.
+// Batch is a round that gives many locks a new time to live: one script per node, with the votes
+// counted per lock.
 type Batch struct {
 	members  *members.Membership
 	observer BatchObserver
 	request  pipeline.Request
 	calls    []pipeline.Call
 
-	mu      sync.Mutex // guards the fields below; never held over a call to a node, nor while the observer is told
+	// mu guards the fields below. It is never held over a call to a node or to the observer.
+	mu      sync.Mutex
 	items   []item
-	sending bool    // verdicts wait
-	errs    []error // a node's error at its index; nil while none failed
+	sending bool    // verdicts are held back
+	errs    []error // a node's error, by its index; nil while none failed
 }
 
-// BatchObserver is told of each lock's verdict, once. No lock of the batch is held.
+// BatchObserver is told the verdict on each lock, once. No mutex of the batch is held then.
 type BatchObserver interface {
 	Decided(item int, result Result)
 }
 
-// Result is what has become of a lock in a batch, when it was decided. Later votes go on to change
-// the batch, and nobody asks.
+// Result is the outcome for one lock of a batch, when it was decided. Later votes still change the
+// batch, but nobody asks for them.
 type Result struct {
 	Verdict quorum.Verdict
-	MayHold quorum.NodeSet // all nodes but those where the call has certainly changed nothing
+	MayHold quorum.NodeSet // all nodes except those where the call certainly changed nothing
 }
 
 // item is one lock of a batch.
 type item struct {
-	keys    int // that it has
+	keys    int // how many it has
 	votes   quorum.Ballot
 	mayHold quorum.NodeSet
 	verdict quorum.Verdict // final once it is not pending
 	told    bool           // the observer has been told
 }
 
-// NewBatch returns a batch with room for so many locks.
+// NewBatch returns a batch with room for this many locks.
 func NewBatch(ms *members.Membership, locks int, observer BatchObserver) *Batch {
 	return &Batch{members: ms, observer: observer, items: make([]item, 0, locks), sending: true}
 }
 
-// Add adds a lock with so many keys.
+// Add adds a lock with this many keys.
 func (b *Batch) Add(keys int) {
 	b.items = append(b.items, item{keys: keys, mayHold: quorum.All(len(b.members.Nodes()))})
 }
 
-// Send asks all nodes. The observer is told nothing before Deliver is called: until then the caller
-// may hold what the observer needs.
+// Send asks all nodes. The observer is told nothing until Deliver is called, so until then the
+// caller may hold mutexes that the observer needs.
 func (b *Batch) Send(request pipeline.Request, deadline clock.Instant) {
 	b.request = request
 	b.request.Deadline, b.request.Sink, b.request.Prove = deadline, b, request.Prove && b.members.Proves()
@@ -74,7 +75,7 @@ func (b *Batch) Send(request pipeline.Request, deadline clock.Instant) {
 	}
 }
 
-// Deliver tells the observer of the verdicts that are there, and lets the others follow.
+// Deliver tells the observer the verdicts so far, and lets the others follow.
 func (b *Batch) Deliver() {
 	b.mu.Lock()
 	b.sending = false
@@ -83,7 +84,8 @@ func (b *Batch) Deliver() {
 	b.tell(decided)
 }
 
-// Proven counts a node's votes, if it proved that it remembers. It implements pipeline.Prover.
+// Proven counts a node's votes, if the node proved that it remembers. It implements
+// pipeline.Prover.
 func (b *Batch) Proven(call *pipeline.Call, reply any, proof *pipeline.Proof) {
 	if !b.members.Proven(int(call.Index), proof) {
 		b.Complete(call, nil, members.ErrUnproven)
@@ -166,8 +168,8 @@ func (b *Batch) tell(decided []decision) {
 	}
 }
 
-// Outcome returns the verdict and the votes so far of one lock, and what there is to say of each
-// node that did not answer as it should; nil for the others.
+// Outcome returns the verdict and the votes so far on one lock, and an error for each node that did
+// not answer as it should; nil for the others.
 func (b *Batch) Outcome(i int) (v quorum.Verdict, votes quorum.Tally, errs []error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

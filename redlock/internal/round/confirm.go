@@ -8,12 +8,12 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// A SET with NX refuses a key of the wrong type in the same words as a key that is held. The release
-// that follows every failed attempt tells the two apart: it fails with WRONGTYPE. So before a lock
-// is called taken, the refusals are confirmed, by a release that is on its way to those nodes
+// A SET with NX refuses a key of the wrong type in the same words as a key that is held. The
+// release that follows every failed attempt tells the two apart: it fails with WRONGTYPE. So before
+// a lock is called taken, the refusals are confirmed by the release that goes to those nodes
 // anyway.
 
-// ConfirmRefusals makes the release u, which is yet to be sent, confirm the refusals of r.
+// ConfirmRefusals makes the release u, which has not been sent yet, confirm the refusals of r.
 func (r *Round) ConfirmRefusals(u *Round) {
 	r.mu.Lock()
 	votes, refusals := r.tallyLocked(), r.votes.Refused.And(r.members.View().Voting)
@@ -34,7 +34,7 @@ func (r *Round) ConfirmRefusals(u *Round) {
 		switch {
 		case answered-out.Len() >= quorum.Need(votes.Nodes):
 			return quorum.Denied
-		case !out.Empty(): // also when it is lost already: the error is to name every such node
+		case !out.Empty(): // even if it cannot be denied any more: the error names all such nodes
 			return quorum.Pending
 		default:
 			return quorum.NoQuorum
@@ -42,18 +42,18 @@ func (r *Round) ConfirmRefusals(u *Round) {
 	}
 }
 
-// RefusalsConfirmed waits for the release u of [Round.ConfirmRefusals], and reports whether a quorum
+// RefusalsConfirmed waits for the release u of [Round.ConfirmRefusals]. It reports whether a quorum
 // answered r and, by the answers to u, still counts as having answered. Nodes whose key is no lock
 // count as failed from then on.
 func (r *Round) RefusalsConfirmed(ctx context.Context, u *Round) bool {
-	select { // by the node timeout, when every vote is in
+	select { // at the latest at the node timeout, when every vote is in
 	case <-u.decided:
 	case <-ctx.Done():
 	}
 	u.mu.Lock()
 	v, errs := u.verdict, []error(nil)
 	if u.rare != nil {
-		errs = slices.Clone(u.rare.errs) // later votes add to them
+		errs = slices.Clone(u.rare.errs) // later votes add errors
 	}
 	u.mu.Unlock()
 	r.mu.Lock()

@@ -8,17 +8,17 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// untouched reports whether a call that failed has certainly changed nothing at its node.
+// untouched reports whether a failed call certainly changed nothing at its node.
 func untouched(err error) bool {
 	var call *pipeline.CallError
 	return errors.As(err, &call) && call.Fate != pipeline.Unknown
 }
 
-// unbegun are the codes of errors that a server answers to a script before its first write, if at
-// all.
+// unbegun are the error codes that a server answers to a script only before its first write.
 var unbegun = []string{"READONLY", "OOM", "MISCONF", "NOREPLICAS", "LOADING", "BUSY", "MASTERDOWN", "NOSCRIPT", "NOAUTH"}
 
-// midway reports whether a script that was answered with this error may have written before.
+// midway reports whether a script that was answered with this error may have written before it
+// failed.
 func midway(err error) bool {
 	var call *pipeline.CallError
 	if !errors.As(err, &call) || call.Fate != pipeline.Refused {

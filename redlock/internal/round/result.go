@@ -18,7 +18,7 @@ func (r *Round) Request() *pipeline.Request { return &r.request }
 // Overrides reports whether one node is asked something else than the others.
 func (r *Round) Overrides() bool { return r.override != nil }
 
-// MayHold returns the nodes where the round has, or may have, or may yet, set our value.
+// MayHold returns the nodes where the round has set our value, may have set it, or may yet set it.
 func (r *Round) MayHold() quorum.NodeSet {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,16 +32,16 @@ func (r *Round) mayHoldLocked() quorum.NodeSet {
 	return r.touched.Or(r.rare.before)
 }
 
-// Reached returns the nodes that have been asked, or may have been, or may yet: all but those that
-// certainly have not executed anything.
+// Reached returns the nodes that have executed the request, may have, or may yet: all except those
+// that certainly have not.
 func (r *Round) Reached() quorum.NodeSet {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.mayHoldLocked().Or(r.votes.Refused)
 }
 
-// Hold is MayHold for a lock that is held by this round from now on. It also returns the nodes that have
-// refused; later votes are told to the observer. So it misses none and tells none twice.
+// Hold is MayHold for a lock that this round holds from now on. It also returns the nodes that have
+// refused; later votes go to the observer, so it misses none and gets none twice.
 func (r *Round) Hold(observer Observer) (touched, refused quorum.NodeSet) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,8 +76,8 @@ func (r *Round) QuorumAnswered() bool {
 	return votes.Granted+votes.Refused >= quorum.Need(votes.Nodes)
 }
 
-// AwaitVote makes the observer be told of a node's vote as an awaited one. It reports false where
-// that vote is in: then it is not told again.
+// AwaitVote marks a node's vote as awaited when the observer is told of it. It reports false if
+// that vote is in: then the observer is not told again.
 func (r *Round) AwaitVote(node int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,24 +107,24 @@ func (r *Round) Err(node int) error {
 	return r.errLocked(node)
 }
 
-// Outcome returns the votes as they decided the round or were when a wait for it was cut short, and
-// what there is to say of each node that did not answer as it should; nil for the others.
+// Outcome returns the votes, as they were when they decided the round or when a wait for it was cut
+// short, and an error for each node that did not answer as it should; nil for the others.
 func (r *Round) Outcome() (votes quorum.Tally, errs []error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	votes = r.tallyLocked()
-	if r.rare != nil && r.rare.cut != nil { // what comes in later, the caller did not wait for
+	if r.rare != nil && r.rare.cut != nil { // the caller did not wait for later votes
 		votes = *r.rare.cut
 	}
 	errs = make([]error, len(r.calls))
 	for i := range errs {
-		errs[i] = r.members.Explain(i, r.errLocked(i)) // also of nodes that have not answered
+		errs[i] = r.members.Explain(i, r.errLocked(i)) // also for nodes that have not answered
 	}
 	return votes, errs
 }
 
 // Fences returns the fences of the nodes that granted and whose votes count, and whether all nodes
-// have voted. If not, more is told of the next vote, where it is not nil.
+// have voted. If they have not, more, if not nil, is signalled at the next vote.
 func (r *Round) Fences(more chan struct{}) (fences []int64, granted quorum.NodeSet, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +139,7 @@ func (r *Round) tellMoreLocked() {
 	}
 	select {
 	case r.rare.more <- struct{}{}:
-	default: // it will see this vote, too
+	default: // the earlier signal covers this vote, too
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package round asks all nodes the same thing once, at the same time, and counts their votes. A
-// [Round] is about one lock, a [Batch] about many. Both are decided as soon as they can be, and
-// report to an observer: they know nothing of locks.
+// [Round] is about one lock, a [Batch] about many. Both are decided as soon as possible and report
+// to an observer: they know nothing about locks.
 package round
 
 import (
@@ -17,12 +17,12 @@ import (
 )
 
 // Round asks every node the same thing once, at the same time, and counts their votes. It is
-// decided as soon as no outstanding vote can change the verdict, at the latest at the deadline, when
-// every node has answered or been given up.
+// decided as soon as no outstanding vote can change the verdict, at the latest at the deadline,
+// when every node has answered or been given up.
 //
 //	Send ──▶ count ──▶ decide ──▶ (the caller undoes what was not won)
 //
-// A round may begin with votes that are in already: those nodes are not asked.
+// A round may begin with votes that are already in: those nodes are not asked.
 type Round struct {
 	request  pipeline.Request
 	override *override           // what one node is asked instead; nil where all are asked the same
@@ -30,27 +30,28 @@ type Round struct {
 	room     [5]pipeline.Call    // for the usual number of nodes
 	read     Reader              // what a node's answer means
 	rule     Rule                // when the votes decide, and what
-	keep     func(int, any)      // takes every reply; nil where only the votes count
-	decided  chan struct{}       // closed with the verdict; nil where nobody waits
+	keep     func(int, any)      // takes every reply; nil if only the votes count
+	decided  chan struct{}       // closed with the verdict; nil without Announce
 	members  *members.Membership // whose votes count
-	expected quorum.NodeSet      // of a release: the nodes that have or may have the lock
+	expected quorum.NodeSet      // for a release: the nodes that have or may have the lock
 
 	mu       sync.Mutex     // guards the fields below; never held over a call to a node
 	verdict  quorum.Verdict // final once decided is closed, and then read without mu
 	votes    quorum.Ballot
-	touched  quorum.NodeSet // all nodes but those where the call has certainly changed nothing
-	awaited  quorum.NodeSet // the node whose answer is still of interest
+	touched  quorum.NodeSet // all nodes except those where the call certainly changed nothing
+	awaited  quorum.NodeSet // the nodes of AwaitVote
 	observer Observer       // nil for none
-	rare     *rare          // nil until there is something of it
+	rare     *rare          // nil until needed
 }
 
-// Reader tells what a node's answer means.
+// Reader says what a node's answer means.
 type Reader func(reply any) quorum.Vote
 
-// Rule tells what the votes decide, and Pending while they do not.
+// Rule says what the votes decide; Pending while they do not decide anything.
 type Rule func(votes quorum.Tally) quorum.Verdict
 
-// Observer is told of each vote of a round, once it has been counted. No lock of the round is held.
+// Observer is told each vote of a round, once it has been counted. No mutex of the round is held
+// then.
 type Observer interface {
 	Voted(r *Round, vote Vote)
 }
@@ -69,32 +70,32 @@ type override struct {
 	request pipeline.Request
 }
 
-// rare is what few rounds have. Every byte of a round is one of every lock and of every release.
+// rare has fields that few rounds need. Every lock and every release pays for each byte of a round.
 type rare struct {
-	errs   []error        // a node's error at its index; nil while none failed
-	fences []int64        // a granting node's fence at its index; nil without fencing
-	cut    *quorum.Tally  // the votes when ctx ended a wait; nil while none did
+	errs   []error        // a node's error, by its index; nil while none failed
+	fences []int64        // a granting node's fence, by its index; nil without fencing
+	cut    *quorum.Tally  // the votes when ctx ended a wait; nil if none did
 	before quorum.NodeSet // nodes that may have our value since an earlier round of the attempt
 
-	more chan struct{} // has one when a vote came; nil where nobody waits for more than the verdict
+	more chan struct{} // signalled at each vote; nil unless more than the verdict is awaited
 }
 
-// New returns a round that is to be sent. Until then it may be changed by the methods above Send.
+// New returns a round that has not been sent. Until it is, the methods above Send may change it.
 func New(ms *members.Membership, request pipeline.Request, read Reader, rule Rule) *Round {
 	return &Round{members: ms, request: request, read: read, rule: rule}
 }
 
-// Announce makes the verdict known by [Round.Decided] and [Round.Wait].
+// Announce makes the verdict available through [Round.Decided] and [Round.Wait].
 func (r *Round) Announce() *Round {
 	r.decided = make(chan struct{})
 	return r
 }
 
-// Observe makes an observer be told of the votes.
+// Observe sets the observer of the votes.
 func (r *Round) Observe(observer Observer) { r.observer = observer }
 
-// TakeReplies makes f be called with every reply, also of nodes whose vote does not count. It is
-// called on a goroutine of the node's.
+// TakeReplies makes the round call f with every reply, including those of nodes whose vote does not
+// count. F is called on a goroutine of the node.
 func (r *Round) TakeReplies(f func(node int, reply any)) { r.keep = f }
 
 // Override makes one node be asked something else.
@@ -102,25 +103,25 @@ func (r *Round) Override(node int, request pipeline.Request) {
 	r.override = &override{node, request}
 }
 
-// Only asks some nodes alone. The others count as failed.
+// Only restricts the round to some nodes. The others count as failed.
 func (r *Round) Only(nodes quorum.NodeSet) { r.votes.Failed = quorum.All(r.size()).Minus(nodes) }
 
-// Grant counts a vote that is in already: that node is not asked.
+// Grant counts votes that are already in: those nodes are not asked.
 func (r *Round) Grant(nodes quorum.NodeSet) { r.votes.Granted = nodes }
 
 // Decide replaces the rule.
 func (r *Round) Decide(rule Rule) { r.rule = rule }
 
-// Expect tells a release which nodes have or may have the lock.
+// Expect sets which nodes have or may have the lock, for a release.
 func (r *Round) Expect(nodes quorum.NodeSet) { r.expected = nodes }
 
-// Before tells which nodes may have our value since an earlier round.
+// Before sets which nodes may have our value since an earlier round.
 func (r *Round) Before(nodes quorum.NodeSet) { r.rareLocked().before = nodes }
 
 // CollectFences makes the round keep the fences of the nodes that grant.
 func (r *Round) CollectFences() { r.rareLocked().fences = make([]int64, r.size()) }
 
-// SetFence tells the fence of a node whose vote is in already, if the round keeps fences.
+// SetFence sets the fence of a node whose vote is already in, if the round keeps fences.
 func (r *Round) SetFence(node int, fence int64) {
 	if r.rare != nil && r.rare.fences != nil {
 		r.rare.fences[node] = fence
@@ -136,7 +137,7 @@ func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 	if r.calls = r.room[:min(len(nodes), len(r.room))]; len(nodes) > len(r.room) {
 		r.calls = make([]pipeline.Call, len(nodes))
 	}
-	in := r.votes.In() // guarded by nothing yet: no call has been made
+	in := r.votes.In() // needs no mutex yet: no call has been made
 	r.touched = quorum.All(len(nodes)).Minus(r.votes.Refused.Or(r.votes.Failed))
 	r.prepare(&r.request, deadline)
 	if r.override != nil {
@@ -155,7 +156,7 @@ func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 		if r.override != nil && i == r.override.node {
 			call.Request = &r.override.request
 		}
-		if duplicates.Has(i) { // its server is asked already
+		if duplicates.Has(i) { // its server is asked through another node
 			r.Complete(call, nil, errDuplicate)
 			continue
 		}
@@ -173,11 +174,11 @@ var errDuplicate = &pipeline.CallError{
 	Fate: pipeline.Unsent, Err: fmt.Errorf("%w: the same server as another node", pipeline.ErrRefused),
 }
 
-// Proven counts a node's vote, if it proved that it remembers. It implements pipeline.Prover.
+// Proven counts a node's vote, if the node proved that it remembers. It implements pipeline.Prover.
 func (r *Round) Proven(call *pipeline.Call, reply any, proof *pipeline.Proof) {
 	if !r.members.Proven(int(call.Index), proof) {
 		if r.keep != nil {
-			r.keep(int(call.Index), reply) // what it says is shown, and does not count
+			r.keep(int(call.Index), reply) // its answer is shown, but does not count
 		}
 		r.Complete(call, nil, members.ErrUnproven)
 		return
@@ -233,13 +234,14 @@ func (r *Round) tallyLocked() quorum.Tally {
 	return r.votes.CountRelease(len(r.calls), voting, r.expected)
 }
 
-// Decided is closed when the verdict is there. It is nil without [Round.Announce].
+// Decided returns a channel that is closed when there is a verdict. It is nil without
+// [Round.Announce].
 func (r *Round) Decided() <-chan struct{} { return r.decided }
 
 // Verdict returns the verdict, once [Round.Decided] is closed.
 func (r *Round) Verdict() quorum.Verdict { return r.verdict }
 
-// Wait returns the verdict, or Pending and the context's error where ctx ends first.
+// Wait returns the verdict, or Pending and the error of ctx if ctx ends first.
 func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
 	select {
 	case <-r.decided:
@@ -255,7 +257,8 @@ func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
 	return r.verdict, nil // written before decided was closed, and never again
 }
 
-// EndOf returns the error of a context that ended, and its cause where it has one of its own.
+// EndOf returns the error of a context that ended, together with its cause if that is a different
+// one.
 func EndOf(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), cause)

@@ -1,4 +1,4 @@
-// Package schedule calls back when things are due: many deadlines, one timer.
+// Package schedule calls back when items are due: many deadlines, one timer.
 package schedule
 
 import (
@@ -11,22 +11,22 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// Schedule calls back for items when they are due: all of them in a heap, and one timer for the
+// Schedule calls back for items when they are due. They are in a heap, with one timer for the
 // earliest. It goes by the local clock alone.
 type Schedule[T any] struct {
 	clock clock.Clock
-	due   func(items []T, now clock.Instant) // called without mu, for items that are off the schedule
-	burst int                                // how many are due at once, the next ones a pace later; 0 for all
+	due   func(items []T, now clock.Instant) // called without mu, with items taken off the schedule
+	burst int                                // how many at once, with a pace between; 0 for all
 
 	mu      sync.Mutex // guards the fields below, and the entry of every item
 	heap    itemHeap[T]
 	timer   *clock.Timer  // runs fire
-	timerAt clock.Instant // when; Never when it does not run
+	timerAt clock.Instant // when it runs fire; Never if it is not running
 	stopped bool
-	calling sync.WaitGroup // calls of due; none begins once stopped is set
+	calling sync.WaitGroup // calls of due; none starts once stopped is set
 }
 
-// Entry is an item's place on a schedule. It belongs to the schedule.
+// Entry is an item's position on a schedule. It belongs to the schedule.
 type Entry struct {
 	place int32 // 1 + index in the heap; 0 for none
 	at    clock.Instant
@@ -38,8 +38,9 @@ const Never = clock.Instant(math.MaxInt64)
 // pace is the pause between two bursts.
 const pace = 15 * time.Millisecond
 
-// Init makes an empty schedule. Entry returns an item's place on it; due is called, without any
-// lock held, for items whose time has come: burst of them at once, or all where that is 0.
+// Init sets up an empty schedule. Entry returns an item's position on it. Due is called, without
+// any mutex held, with the items whose time has come: at most burst of them at once, or all if
+// burst is 0.
 func (s *Schedule[T]) Init(clk clock.Clock, entry func(T) *Entry, burst int, due func(items []T, now clock.Instant)) {
 	s.clock, s.due, s.burst, s.timerAt, s.heap.entry = clk, due, burst, Never, entry
 }
@@ -55,8 +56,8 @@ func (s *Schedule[T]) Add(item T, at clock.Instant) {
 	} else {
 		heap.Push(&s.heap, item)
 	}
-	// The timer is set when it must run earlier, not when it may run later: it then finds nothing
-	// to do and is set anew. So a lock that is released in time costs no timer.
+	// The timer is moved when it must run earlier, not when it may run later: then it finds nothing
+	// to do and is set again. So a lock that is released in time costs no timer.
 	if at < s.timerAt && !s.stopped {
 		s.setLocked(at)
 	}
@@ -81,7 +82,7 @@ func (s *Schedule[T]) Remove(item T) {
 	}
 }
 
-// fire takes the items that are due off the schedule, and sets the timer for the next.
+// fire takes the due items off the schedule, and sets the timer for the next one.
 func (s *Schedule[T]) fire() {
 	s.mu.Lock()
 	if s.stopped {
@@ -96,7 +97,7 @@ func (s *Schedule[T]) fire() {
 	s.timerAt = Never
 	if len(s.heap.items) > 0 {
 		next := s.heap.at(0)
-		if next <= now { // more than a burst
+		if next <= now { // there are more than a burst
 			next = now.Add(pace)
 		}
 		s.setLocked(next)
@@ -125,7 +126,7 @@ func (s *Schedule[T]) Len() int {
 	return len(s.heap.items)
 }
 
-// Stop ends the timer, and waits until no call of due is under way. Items that are due later stay
+// Stop stops the timer, and waits until no call of due is under way. Items that are due later stay
 // on the schedule.
 func (s *Schedule[T]) Stop() {
 	s.mu.Lock()
