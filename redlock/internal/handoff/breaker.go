@@ -9,15 +9,15 @@ import (
 )
 
 // breaker keeps waiters of this process from taking a node as their pilot for a while after it
-// failed one or answered late. So a node that is up and mute costs one of them a node timeout now
-// and then, and a slow one does not slow down every hand-over.
+// failed a waiter or answered late. So a node that is up but does not answer costs one of them a
+// node timeout now and then, and a slow node does not slow down every hand-over.
 type breaker struct {
 	mu    sync.Mutex // guards the fields below
 	nodes []trips
 	usual time.Duration // what a quorum takes; 0 while that is unknown
 }
 
-// trips tells how often a node's breaker has tripped in a row, and until when it is open.
+// trips says how often a node's breaker has tripped in a row, and until when it is open.
 type trips struct {
 	until clock.Instant
 	times int
@@ -28,16 +28,16 @@ const (
 	tripMin = 2 * time.Second
 	tripMax = time.Minute
 
-	// LateAfter is how long a node may take at least without being late. A pilot is late when it
-	// takes longer than this and several rounds.
+	// LateAfter is the least time after which a node counts as late. A pilot is late when it takes
+	// longer than this plus several rounds.
 	LateAfter  = 20 * time.Millisecond
 	lateRounds = 4
 
-	usualShare = 16 // of a longer round in what is usual
+	usualShare = 16 // weight of a round that took longer
 )
 
-// Took notes how long a quorum took. One that was quicker than usual counts at once; a slower one
-// may have had to wait for the very node that is in question, and counts slowly.
+// Took notes how long a quorum took. A round that was faster than usual counts at once. A slower
+// one may have had to wait for the very node in question, so it counts slowly.
 func (p *Pilots) Took(d time.Duration) {
 	b := &p.breaker
 	b.mu.Lock()
@@ -49,7 +49,8 @@ func (p *Pilots) Took(d time.Duration) {
 	}
 }
 
-// Judge takes how long a pilot took to answer, and reports whether it is to be passed over.
+// Judge takes how long a pilot took to answer, and reports whether it was late or failed: then it
+// is passed over for a while.
 func (p *Pilots) Judge(node int, d time.Duration, answered bool) (late bool) {
 	b := &p.breaker
 	b.mu.Lock()
@@ -60,7 +61,7 @@ func (p *Pilots) Judge(node int, d time.Duration, answered bool) (late bool) {
 		return false
 	}
 	n.until = p.clock.Now().Add(min(tripMin<<n.times, tripMax))
-	n.times = min(n.times+1, 8) // the shift stays small
+	n.times = min(n.times+1, 8) // keeps the shift small
 	return true
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// Desk is all of this package, for one Locker.
+// Desk has all of this package, for one Locker.
 type Desk struct {
 	Queue         Queue
 	Record        Record
@@ -16,8 +16,8 @@ type Desk struct {
 	Subscriptions *Subscriptions
 }
 
-// NewDesk returns a desk over some nodes. Voting tells whose votes count; channel begins the one
-// that wakes this process; closing ends waiting.
+// NewDesk returns a desk over some nodes. Voting returns whose votes count; channel is the prefix
+// of the channel that wakes this process; closing ends all waiting.
 func NewDesk(clk clock.Clock, nodes []*pipeline.Node, voting func() quorum.NodeSet, channel string, closing <-chan struct{}) *Desk {
 	d := &Desk{Pilots: NewPilots(clk, nodes, voting), Subscriptions: NewSubscriptions(clk, nodes, channel, closing)}
 	d.Record.clock = clk

@@ -17,7 +17,7 @@ type Pilots struct {
 	breaker breaker
 }
 
-// NewPilots returns the pilots among some nodes; voting tells whose votes count.
+// NewPilots returns the pilots among some nodes; voting returns whose votes count.
 func NewPilots(clk clock.Clock, nodes []*pipeline.Node, voting func() quorum.NodeSet) *Pilots {
 	p := &Pilots{clock: clk, nodes: nodes, voting: voting}
 	p.breaker.nodes = make([]trips, len(nodes))
@@ -37,14 +37,14 @@ func (p *Pilots) Up() (nodes quorum.NodeSet) {
 	return nodes
 }
 
-// QuorumIsUp reports whether so many nodes are up, and count, that a quorum could answer.
+// QuorumIsUp reports whether enough nodes are up, with votes that count, for a quorum to answer.
 func (p *Pilots) QuorumIsUp() bool {
 	return p.voting().And(p.Up()).Len() >= quorum.Need(len(p.nodes))
 }
 
-// Of returns the pilot of a key: of some nodes, the first by weight that is up and whose vote
-// counts. Clients may disagree on that; then their waiters queue at several nodes, and a round
-// decides between them as ever.
+// Of returns the pilot of a key among some nodes: the first by weight that is up and whose vote
+// counts. A node with an open breaker comes last. Clients may disagree on the pilot; then their
+// waiters queue at several nodes, and a round decides between them as usual.
 func (p *Pilots) Of(key string, among quorum.NodeSet) (node int, found bool) {
 	among = among.And(p.voting()).And(p.Up())
 	if among.Empty() {
@@ -56,10 +56,10 @@ func (p *Pilots) Of(key string, among quorum.NodeSet) (node int, found bool) {
 	return p.heaviest(key, among), true
 }
 
-// First returns the pilot that a key has while all nodes are well.
+// First returns the pilot of a key while all nodes are well.
 func (p *Pilots) First(key string) (node int) { return p.heaviest(key, quorum.All(len(p.nodes))) }
 
-// heaviest returns the first by weight of some nodes, one at least.
+// heaviest returns the node with the largest weight among some nodes, at least one.
 func (p *Pilots) heaviest(key string, among quorum.NodeSet) (node int) {
 	var heaviest uint64
 	keyHash := hash(key)
@@ -74,10 +74,10 @@ func (p *Pilots) heaviest(key string, among quorum.NodeSet) (node int) {
 	return node
 }
 
-// pilotWeight is a node's weight for a key in rendezvous hashing (Thaler and Ravishankar, 1998):
-// all clients find the same order of the nodes, in whatever order they list them; each key has an
-// order of its own; and a node that is away moves only the keys that it is first for. It takes the
-// hashes of endpoint and key, and mixes them by the last step of MurmurHash3.
+// pilotWeight is a node's weight for a key in rendezvous hashing (Thaler and Ravishankar, 1998).
+// All clients find the same order of the nodes, in whatever order they list them; each key has an
+// order of its own; and a node that is away moves only the keys that it is first for. It mixes the
+// hashes of endpoint and key with the last step of MurmurHash3.
 func pilotWeight(endpoint, key uint64) uint64 {
 	x := endpoint ^ bits.RotateLeft64(key, 32)
 	x ^= x >> 33

@@ -1,5 +1,6 @@
-// Package handoff knows who waits: the queue in this process, the pilot of a name and the breaker
-// for slow pilots, the messages that wake a waiter, and the record of locks that were handed over.
+// Package handoff keeps track of who waits: the wait queues in this process, the pilot of a name
+// and the breaker for slow pilots, the subscriptions that wake a waiter, and the record of locks
+// that were handed over.
 package handoff
 
 import (
@@ -9,28 +10,28 @@ import (
 	"sync"
 )
 
-// Queue holds the wait queues of the calls of Lock in this process: one for each name, first come,
-// first served. Only the first of a queue speaks to the nodes. Leaving is O(1).
+// Queue holds the wait queues of this process's calls of Lock: one for each name, first come, first
+// served. Only the first in a queue talks to the nodes. Leaving is O(1).
 type Queue struct {
 	mu     sync.Mutex // guards the fields below
 	byName map[Name]*queue
-	spare  *queue // not in use: the first of a queue with nobody behind it costs no memory
+	spare  *queue // reused by the next queue, so that an uncontended Lock allocates none
 }
 
-// queue is the wait queue of a name. That it exists means that there is a first.
+// queue is the wait queue of a name. It exists while there is a first.
 type queue struct {
 	behind  list.List // of *Ticket: all but the first
-	trouble error     // what the first was last told; nil while nothing failed
+	trouble error     // the last failure of the first; nil while nothing failed
 }
 
-// Name names a queue: a name alone, or all names of a set in their order. Names may contain any
+// Name names a queue: a single name, or all names of a set in their order. Names may contain any
 // byte, so a separator cannot join them.
 type Name struct {
 	names int
 	text  string
 }
 
-// NameOf returns the same for the same names in the same order, and for no others.
+// NameOf returns equal values for the same names in the same order, and for no others.
 func NameOf(names []string) Name {
 	if len(names) == 1 {
 		return Name{1, names[0]}
@@ -44,16 +45,16 @@ func NameOf(names []string) Name {
 	return Name{len(names), text.String()}
 }
 
-// Ticket is a place in a queue behind the first.
+// Ticket is a position in a wait queue behind the first.
 type Ticket struct {
-	turn    chan struct{} // closed when it is the first
+	turn    chan struct{} // closed when it becomes the first
 	element *list.Element // nil from then on; guarded by Queue.mu
 }
 
-// Turn is closed when the ticket is the first of its queue.
+// Turn returns a channel that is closed when the ticket becomes the first of its queue.
 func (t *Ticket) Turn() <-chan struct{} { return t.turn }
 
-// Join takes the last place of a queue; nil is the first.
+// Join joins the end of a queue. It returns nil to the first.
 func (q *Queue) Join(name Name) *Ticket {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,7 +74,8 @@ func (q *Queue) Join(name Name) *Ticket {
 	return nil
 }
 
-// Leave gives up a place. The first leaves when it has the lock, or no longer wants it.
+// Leave leaves a queue, with the result of Join. The first leaves when it has the lock, or no
+// longer wants it.
 func (q *Queue) Leave(name Name, t *Ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,14 +95,14 @@ func (q *Queue) Leave(name Name, t *Ticket) {
 	q.spare = one
 }
 
-// Report tells those behind the first what it was told, for their errors.
+// Report sets the last failure of the first, for the errors of those behind it.
 func (q *Queue) Report(name Name, trouble error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.byName[name].trouble = trouble
 }
 
-// Trouble returns what the first of a queue was told last, or nil.
+// Trouble returns the last failure of the first of a queue, or nil.
 func (q *Queue) Trouble(name Name) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

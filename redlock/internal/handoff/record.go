@@ -9,39 +9,38 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// Record marks the keys whose lock this process has given to a waiter elsewhere: whoever wants one
-// of them next stands behind that waiter, and does not try to be faster.
+// Record marks the keys whose lock this process has given to a waiter elsewhere. A caller that
+// wants such a key next queues behind that waiter instead of trying to be faster.
 type Record struct {
 	clock clock.Clock
 
 	mu    sync.Mutex // guards the field below
 	marks map[string]mark
 
-	marked atomic.Int32 // marks that there are, for a look without mu
+	marked atomic.Int32 // number of marks, to read without mu
 }
 
-// mark tells that a node gave the lock to a waiter at our release, left it to other clients, or
-// gave it to somebody before us.
+// mark says that a node gave the lock to a waiter at our release, left it to other libraries'
+// clients, or had given it to somebody before us.
 type mark struct {
 	node int
 	at   clock.Instant
 }
 
-// Limits of the marks: past them a mark is not made, and one of us may be faster than a waiter,
-// once.
+// Limits of the marks. Without a mark, a caller here may overtake a waiter, once.
 const (
 	maxMarks = 4096
-	markLife = 10 * time.Second // of one that nobody came back for
+	markLife = 10 * time.Second // of a mark whose key nobody asks for again
 
-	// Two who take turns often find nobody waiting, because the other is just on its way. A mark
-	// stays for this long after the last sign of another, and costs us a round trip more each time:
-	// less than two who are at it at once.
+	// Two clients that take turns often find nobody waiting, because the other one is just on its
+	// way. So a mark stays for this long after the last sign of another client. Each time it costs
+	// us one more round trip: less than two clients that compete.
 	markMin = 50 * time.Millisecond
 )
 
 // Released takes a node's answer to a release. Keys returns the released keys, and is called only
-// where they matter. Of a set, the answer does not tell which of them were handed over: all are
-// marked, because asking the pilot first costs little where nobody waits.
+// if they matter. For a set, the answer does not say which of its keys were handed over: all are
+// marked, because asking the pilot first costs little if nobody waits.
 func (r *Record) Released(node int, v quorum.Vote, keys func() []any) {
 	handed := v == quorum.Handed || v == quorum.Spared
 	if !handed && r.marked.Load() == 0 {
@@ -54,7 +53,8 @@ func (r *Record) Released(node int, v quorum.Vote, keys func() []any) {
 		switch old, found := r.marks[key]; {
 		case handed:
 			r.markLocked(key, node)
-		case found && v == quorum.Granted && old.node == node && r.clock.Now().Sub(old.at) > markMin: // nobody waits there any more
+		case found && v == quorum.Granted && old.node == node && r.clock.Now().Sub(old.at) > markMin:
+			// Nobody waits there any more.
 			delete(r.marks, key)
 			r.marked.Store(int32(len(r.marks)))
 		}
@@ -87,7 +87,7 @@ func (r *Record) markLocked(key string, node int) {
 	r.marked.Store(int32(len(r.marks)))
 }
 
-// Contended reports whether others wait for one of the names, as far as our last releases tell.
+// Contended reports whether others wait for one of the names, as far as our last releases show.
 func (r *Record) Contended(prefix string, names []string) bool {
 	if r.marked.Load() == 0 {
 		return false

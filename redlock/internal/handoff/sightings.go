@@ -8,10 +8,10 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// Sightings are the names at which we saw a client of another library hold the lock, and when the
-// last was seen.
+// Sightings are the names at which we saw a client of another library hold the lock, and when that
+// was last.
 type Sightings struct {
-	some atomic.Bool // there are any, for a look without mu
+	some atomic.Bool // there are any, to read without mu
 
 	mu     sync.Mutex // guards the field below
 	byName map[string]clock.Instant
@@ -21,7 +21,7 @@ const (
 	// A sighting counts for this long.
 	sightingLife = 5 * time.Second
 
-	maxSightings = 4096 // names; beyond, clients must be seen again
+	maxSightings = 4096 // names; with more, all are forgotten, and must be seen again
 )
 
 // Add notes that a client of another library was seen at a name.
@@ -35,7 +35,7 @@ func (s *Sightings) Add(name string, now clock.Instant) {
 	s.some.Store(true)
 }
 
-// Has reports whether a client of another library was seen lately at a name.
+// Has reports whether a client of another library was seen at a name within sightingLife.
 func (s *Sightings) Has(name string, now clock.Instant) bool {
 	if !s.some.Load() {
 		return false

@@ -12,12 +12,13 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// Subscriptions wake waiters of this process when a node has handed them a lock: one per node, made
-// when the first waits there, and kept. Nothing depends on a message: a waiter that gets none polls.
+// Subscriptions wake waiters of this process when a node has handed them a lock. There is one per
+// node, made when the first waiter waits there, and kept. Nothing depends on a message: a waiter
+// that gets none polls.
 type Subscriptions struct {
 	clock   clock.Clock
 	nodes   []*pipeline.Node
-	channel string          // to listen on, without the process
+	channel string          // prefix of the channel, without the process
 	process string          // names this process on the wait lists
 	closing <-chan struct{} // ends waiting for a subscription
 
@@ -26,25 +27,25 @@ type Subscriptions struct {
 	byValue map[string]*Wakeup
 }
 
-// subscription is the one at a node. It implements pipeline.Listener.
+// subscription is the subscription at one node. It implements pipeline.Listener.
 type subscription struct {
 	all     *Subscriptions
 	node    int
 	wire    *pipeline.Subscription
-	settled chan struct{} // closed once it is known whether messages come
-	told    bool          // settled is closed; of the subscription's goroutine only
+	settled chan struct{} // closed once it is known whether messages arrive
+	told    bool          // settled is closed; used by the subscription's goroutine only
 	inForce atomic.Bool
 }
 
-// Wakeup is how a waiter is woken.
+// Wakeup wakes one waiter.
 type Wakeup struct {
-	Handed chan struct{} // has one when the lock was handed over
-	Again  chan struct{} // has one when the waiter must ask again
+	Handed chan struct{} // signalled when the lock was handed over
+	Again  chan struct{} // signalled when the waiter must ask again
 
-	at atomic.Int32 // the node that it waits at
+	at atomic.Int32 // the node that it waits at, or everywhere
 }
 
-// everywhere is where a waiter waits that has a place at each node.
+// everywhere is for a waiter with a place at each node.
 const everywhere = -1
 
 // NewWakeup returns the wakeup of one waiter.
@@ -52,13 +53,13 @@ func NewWakeup() *Wakeup {
 	return &Wakeup{Handed: make(chan struct{}, 1), Again: make(chan struct{}, 1)}
 }
 
-// WaitAt tells at which node the waiter waits from now on.
+// WaitAt sets the node at which the waiter waits from now on.
 func (w *Wakeup) WaitAt(node int) { w.at.Store(int32(node)) }
 
-// WaitEverywhere tells that the waiter waits at all nodes from now on.
+// WaitEverywhere makes the waiter wait at all nodes from now on.
 func (w *Wakeup) WaitEverywhere() { w.at.Store(everywhere) }
 
-// ClearAgain forgets that the waiter must ask again: it is about to.
+// ClearAgain clears Again: the waiter is about to ask again.
 func (w *Wakeup) ClearAgain() {
 	select {
 	case <-w.Again:
@@ -66,8 +67,8 @@ func (w *Wakeup) ClearAgain() {
 	}
 }
 
-// NewSubscriptions returns the subscriptions of a process, which gets a name of its own behind a
-// channel's. Closing ends waiting for one.
+// NewSubscriptions returns the subscriptions of a process, which gets a random name. Its channel is
+// the prefix and that name. Closing ends the waiting for a subscription.
 func NewSubscriptions(clk clock.Clock, nodes []*pipeline.Node, channel string, closing <-chan struct{}) *Subscriptions {
 	return &Subscriptions{
 		clock: clk, nodes: nodes, channel: channel, process: rand.Text(), closing: closing,
@@ -78,7 +79,7 @@ func NewSubscriptions(clk clock.Clock, nodes []*pipeline.Node, channel string, c
 // Process returns the name of this process on the wait lists.
 func (s *Subscriptions) Process() string { return s.process }
 
-// Listen returns the name by which a node can wake us, or "" where it cannot. It waits for a
+// Listen returns the name by which a node can wake us, or "" if it cannot. It waits for a
 // subscription that is being made, until a deadline.
 func (s *Subscriptions) Listen(ctx context.Context, node int, deadline clock.Instant) string {
 	sub := s.at(node)
@@ -103,7 +104,7 @@ func (s *Subscriptions) Listen(ctx context.Context, node int, deadline clock.Ins
 // ListenAt is Listen for several nodes. It returns those that can wake us.
 func (s *Subscriptions) ListenAt(ctx context.Context, nodes quorum.NodeSet, deadline clock.Instant) (listening quorum.NodeSet) {
 	for i := range nodes.Nodes() {
-		s.at(i) // all at the same time
+		s.at(i) // subscribe at all nodes at once
 	}
 	for i := range nodes.Nodes() {
 		if s.Listen(ctx, i, deadline) != "" {
@@ -125,14 +126,15 @@ func (s *Subscriptions) at(node int) *subscription {
 	return sub
 }
 
-// Await makes a message for the value wake w. A value is awaited before it is first sent to a node.
+// Await makes a message for the value wake w. A value must be awaited before it is first sent to a
+// node.
 func (s *Subscriptions) Await(value string, w *Wakeup) {
 	s.mu.Lock()
 	s.byValue[value] = w
 	s.mu.Unlock()
 }
 
-// Forget ends Await. What w was not yet told, it will not be.
+// Forget ends Await. A message that w has not taken is dropped.
 func (s *Subscriptions) Forget(value string, w *Wakeup) {
 	s.mu.Lock()
 	delete(s.byValue, value)
@@ -143,28 +145,28 @@ func (s *Subscriptions) Forget(value string, w *Wakeup) {
 	}
 }
 
-// Close ends all subscriptions. Nobody waits any more.
+// Close ends all subscriptions. It is called when nobody waits any more.
 func (s *Subscriptions) Close() {
 	s.mu.Lock()
 	all := s.byNode
 	s.mu.Unlock()
 	for _, sub := range all {
 		if sub != nil {
-			_ = sub.wire.Close() //nolint:errcheck // always nil: it is closed or was
+			_ = sub.wire.Close() //nolint:errcheck // always nil
 		}
 	}
 }
 
-// Subscribed is called when messages come from now on. Waiters at this node ask again: what was
+// Subscribed is called when messages arrive from now on. Waiters at this node ask again: what was
 // published before was lost, and they may not be on the list.
 func (sub *subscription) Subscribed() {
 	sub.inForce.Store(true)
 	sub.askAgain()
-	sub.settle() // those who wait for this ask anyway, and find that they have been told to
+	sub.settle() // after askAgain: waiters for this ask next, and clear Again then
 }
 
-// Unsubscribed is called when no messages come, again and again. Waiters at this node ask again when that
-// begins: the node may be gone, and then they turn to another.
+// Unsubscribed is called, possibly repeatedly, when messages do not arrive. The first time, waiters
+// at this node ask again: the node may be gone, and then they turn to another.
 func (sub *subscription) Unsubscribed(error) {
 	if sub.inForce.Swap(false) {
 		sub.askAgain()
@@ -190,9 +192,9 @@ func (sub *subscription) settle() {
 }
 
 // Message is called with the value that a key was given to. If nobody awaits the value, its waiter
-// has given up, and its leaving is on its way to the node; or it found out by asking, and holds the
-// lock. So nothing is done about it. Behind a "?" the value is that of a waiter who is to ask again
-// (others.lua); but a value of WithValue may begin with that, too.
+// has given up, and its release is on its way to the node; or it found out by asking, and holds the
+// lock. So there is nothing to do. After a "?" comes the value of a waiter that must ask again
+// (others.lua); but a value of WithValue may also begin with "?".
 func (sub *subscription) Message(value string) {
 	sub.all.mu.Lock()
 	defer sub.all.mu.Unlock()
@@ -210,7 +212,7 @@ func (sub *subscription) Message(value string) {
 	}
 }
 
-// signal fills a channel with room for one.
+// signal signals a channel with room for one.
 func signal(to chan struct{}) {
 	select {
 	case to <- struct{}{}:

@@ -8,11 +8,11 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// Extension gathers a request that gives the keys of many locks a new time to live: first the keys
+// Extension builds a request that gives the keys of many locks a new time to live: first the keys
 // of all locks, then their values in the same order.
 type Extension struct{ args []any }
 
-// NewExtension returns an empty extension with room for so many keys.
+// NewExtension returns an empty extension with room for this many keys.
 func NewExtension(keys int) Extension {
 	return Extension{make([]any, 2, 2+3*keys)} // digest and number come first
 }
@@ -20,10 +20,10 @@ func NewExtension(keys int) Extension {
 // AddKeys adds the keys of a lock.
 func (e *Extension) AddKeys(keys []any) { e.args = append(e.args, keys...) }
 
-// SetKeys ends the keys.
+// SetKeys completes the keys.
 func (e *Extension) SetKeys() { e.args[0], e.args[1] = extendScript.Digest(), len(e.args)-2 }
 
-// AddValue adds the value and the TTL of a lock with so many keys.
+// AddValue adds the value and the TTL of a lock with this many keys.
 func (e *Extension) AddValue(value any, ttl time.Duration, keys int) {
 	for range keys {
 		e.args = append(e.args, value, ttl.Milliseconds())
@@ -39,10 +39,10 @@ func (e *Extension) Request() pipeline.Request {
 	return r
 }
 
-// Extended reads a node's answers for the keys of one lock as one vote: it grants when all do. It
-// takes them from the front of replies, and returns the rest. Touched reports whether the node
-// holds the value under one of the keys, or may. The error is what the node said of a key that it
-// failed for.
+// Extended reads a node's answers for the keys of one lock as one vote, which grants when all
+// answers do. It takes them from the front of replies, and returns the rest. Touched reports
+// whether the node holds the value under one of the keys, or may. The error is the node's, for a
+// key that failed.
 func Extended(replies []any, keys int) (v quorum.Vote, touched bool, rest []any, err error) {
 	n := min(keys, len(replies))
 	if n < keys {
@@ -52,7 +52,7 @@ func Extended(replies []any, keys int) (v quorum.Vote, touched bool, rest []any,
 		switch reply {
 		case int64(1):
 			touched = true
-		case int64(2): // set anew
+		case int64(2): // set again
 			touched = true
 			if v != quorum.Failed {
 				v = quorum.Refused

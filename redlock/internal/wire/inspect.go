@@ -7,20 +7,20 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// Inspect returns a request that tells what a node knows of a lock. [ReadInspect] reads the answer.
+// Inspect returns a request for what a node knows of a lock. [ReadInspect] reads the answer.
 func Inspect(key string) pipeline.Request {
 	return pipeline.Request{Script: inspectScript, Args: inspectScript.Args(nil, []any{key}), Accept: isArray, Prove: true}
 }
 
 // Inspection is the answer to [Inspect].
 type Inspection struct {
-	Value   string        // empty where the node holds nothing
-	TTL     time.Duration // negative where it does not expire
-	Fence   int64         // the fencing counter; 0 where there is none, or it is no number
+	Value   string        // empty if the node holds nothing
+	TTL     time.Duration // negative if it does not expire
+	Fence   int64         // the fencing counter; 0 if there is none, or it is not a number
 	Waiting int           // processes on the wait list
 }
 
-// ReadInspect reads the answer to [Inspect], and reports whether it is one.
+// ReadInspect reads the answer to [Inspect], and reports whether it is well-formed.
 func ReadInspect(reply any) (in Inspection, ok bool) {
 	answers, _ := reply.([]any)
 	if len(answers) != 4 {

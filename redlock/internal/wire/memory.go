@@ -6,17 +6,17 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// Swap changes a node's memory marker, if it is still what the caller saw: to Begin, the end of the
-// wait where there is one, and Rest. The zero Swap changes nothing.
+// Swap changes a node's memory marker if it is still what the caller saw: to Begin, the end of the
+// wait if there is one, and Rest. The zero Swap changes nothing.
 type Swap struct {
-	Begin string // the state, with the end of its time where that is known
+	Begin string // the state, with the end of its time if that is known
 	Rest  string
-	Wait  int64 // milliseconds from the node's present time to the end of new and lost; 0 where Begin says all
-	Due   int64 // not before, by the node's time: milliseconds since 1970
+	Wait  int64 // milliseconds until the end of new and lost, by the node; 0 if Begin says it
+	Due   int64 // when it may be made, by the node's time: milliseconds since 1970
 }
 
-// Memory returns a request that makes a change of a marker, or only looks at it. Seen is the marker
-// that the caller knows. [ReadMemory] reads the answer.
+// Memory returns a request that changes a marker, or with the zero Swap only reads it. Seen is the
+// marker that the caller knows. [ReadMemory] reads the answer.
 func Memory(seen string, change Swap) pipeline.Request {
 	args := []any{seen, change.Begin, change.Rest, strconv.FormatInt(change.Wait, 10), strconv.FormatInt(change.Due, 10)}
 	return pipeline.Request{
@@ -28,11 +28,11 @@ func Memory(seen string, change Swap) pipeline.Request {
 	}
 }
 
-// MaxMarkerTime is the latest time that a marker may tell: a number that is exact in Lua.
+// MaxMarkerTime is the latest time that a marker may have: the largest number that is exact in Lua.
 const MaxMarkerTime = 1 << 53
 
-// ReadMemory reads the answer to [Memory]: the marker as it is now, and the node's time in
-// milliseconds since 1970. It reports false for anything else.
+// ReadMemory reads the answer to [Memory]: the current marker, and the node's time in milliseconds
+// since 1970. It reports false for anything else.
 func ReadMemory(reply any) (marker string, now int64, ok bool) {
 	entries, _ := reply.([]any)
 	if len(entries) != 2 {
@@ -44,7 +44,7 @@ func ReadMemory(reply any) (marker string, now int64, ok bool) {
 	return string(text), now, isText && err == nil && now > 0 && now <= MaxMarkerTime
 }
 
-// Look returns a request for a marker alone. [ReadLook] reads the answer.
+// Look returns a request that only reads a marker. [ReadLook] reads the answer.
 func Look() pipeline.Request {
 	return pipeline.Request{Name: "GET", Args: []any{pipeline.MemoryKey}, Accept: isLook}
 }

@@ -13,7 +13,7 @@ import (
 
 // Grant reads the answer to [Acquire], [Join], [Adopt] and [Wait].
 func Grant(reply any) quorum.Vote {
-	if answers, ok := reply.([]any); ok { // of Wait
+	if answers, ok := reply.([]any); ok { // from Wait
 		reply = answers[0]
 	}
 	if reply == nil || reply == int64(0) {
@@ -22,7 +22,7 @@ func Grant(reply any) quorum.Vote {
 	return quorum.Granted
 }
 
-// Fence returns the fence in an answer that [Grant] reads as one that grants.
+// Fence returns the fence in an answer that [Grant] reads as a grant.
 func Fence(reply any) int64 {
 	if answers, ok := reply.([]any); ok {
 		reply = answers[1]
@@ -46,7 +46,7 @@ func Released(reply any) quorum.Vote {
 	}
 }
 
-// Yes reads the answer of a script that returns 1 where the key was ours.
+// Yes reads the answer of a script that returns 1 if the key was ours.
 func Yes(reply any) quorum.Vote {
 	if n, _ := reply.(int64); n == 1 {
 		return quorum.Granted
@@ -54,8 +54,8 @@ func Yes(reply any) quorum.Vote {
 	return quorum.Refused
 }
 
-// Raised reads the answer to [Raise]. A node that does not follow has not refused: the lock is the
-// caller's there.
+// Raised reads the answer to [Raise]. A node that does not follow has not refused: the caller has
+// the lock there.
 func Raised(reply any) quorum.Vote {
 	if reply == int64(-1) {
 		return quorum.Failed
@@ -69,10 +69,10 @@ func Any(any) quorum.Vote { return quorum.Granted }
 // None reads every answer as a refusal.
 func None(any) quorum.Vote { return quorum.Refused }
 
-// SET with NX answers OK, or nil where the key exists.
+// isSetReply reports whether a reply is one to SET with NX: OK, or nil if the key exists.
 func isSetReply(reply any) bool { return reply == nil || reply == "OK" }
 
-// isGrant reports whether a reply is one that acquire.lua, join.lua and adopt.lua can give.
+// isGrant reports whether acquire.lua, join.lua and adopt.lua can give this reply.
 func isGrant(reply any) bool {
 	switch reply := reply.(type) {
 	case int64:
@@ -84,7 +84,7 @@ func isGrant(reply any) bool {
 	}
 }
 
-// isFence reports whether a text is a number that fence.lua can give.
+// isFence reports whether a text is a number that fence.lua can return.
 func isFence(text []byte) bool {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	return err == nil && n > 0 && n < 1<<53
@@ -100,11 +100,11 @@ func isArray(reply any) bool {
 	return ok
 }
 
-// IsWrongType reports whether a node refused a command because the key is no lock.
+// IsWrongType reports whether a node refused a command because the key does not hold a lock.
 func IsWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
 
-// IsForbidden reports whether a server refuses a script what its user may not do, or does not know
-// TIME, in the words of Redis 5 to 8.
+// IsForbidden reports whether a server refused a script something that its user may not do, or does
+// not know TIME, in the words of Redis 5 to 8.
 func IsForbidden(err error) bool {
 	var words redis.Error
 	if !errors.As(err, &words) {

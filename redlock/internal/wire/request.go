@@ -7,20 +7,20 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// Prefixes of the keys that are kept beside those of the locks.
+// Prefixes of the keys that are stored beside those of the locks.
 const (
-	Reserved = "redquorum:" // begins all of them, and no lock's
+	Reserved = "redquorum:" // of all of them, and of no lock
 
-	adoptionNote = Reserved + "adopt:" // the lock's key, a colon and the new value follow
+	adoptionNote = Reserved + "adopt:" // followed by the lock's key, a colon and the new value
 
-	// WakeChannel begins the channel that a process listens on; its name follows.
+	// WakeChannel is the prefix of the channel that a process subscribes to; its name follows.
 	WakeChannel = Reserved + "wake:"
 )
 
 // Fencing makes a script raise the fencing counters. The zero Fencing raises none.
 type Fencing struct {
 	Wall int64         // the client's wall clock, in microseconds since 1970
-	Life time.Duration // of the counters after this
+	Life time.Duration // how long the counters live after this
 }
 
 func (f Fencing) appendTo(args []any) []any {
@@ -30,7 +30,7 @@ func (f Fencing) appendTo(args []any) []any {
 	return append(args, f.Wall, f.Life.Milliseconds())
 }
 
-// onlyKey returns the key that a script writes, or nothing where it writes several.
+// onlyKey returns the key that a script writes, or "" if it writes several.
 func onlyKey(keys []any) string {
 	if len(keys) > 1 {
 		return ""
@@ -91,7 +91,7 @@ func Forget(key, to string) pipeline.Request {
 }
 
 // Release returns a request that deletes the keys that hold the value, or hands them over. Grace is
-// in milliseconds. Process names the caller on wait lists that it is to leave, if it is on any.
+// in milliseconds. Process names the caller on the wait lists that it leaves; "" if it is on none.
 // Reused says that the value may be used again. [Released] reads the answer.
 func Release(keys []any, value, grace any, process string, reused bool) pipeline.Request {
 	script := releaseScript
@@ -107,10 +107,10 @@ func Release(keys []any, value, grace any, process string, reused bool) pipeline
 
 // ReleasedKeys returns the keys of a request that [Release] returned.
 func ReleasedKeys(r *pipeline.Request) []any {
-	return r.Args[2:][:r.Args[1].(int)] // behind digest and number
+	return r.Args[2:][:r.Args[1].(int)] // digest and number come first
 }
 
-// Force returns a request that takes a key from whoever has it. Grace is in milliseconds.
+// Force returns a request that takes a key from whoever holds it. Grace is in milliseconds.
 func Force(key string, grace any) pipeline.Request {
 	return pipeline.Request{Script: forceScript, Args: forceScript.Args(nil, []any{key}, grace), Key: key, Accept: isInteger}
 }
@@ -120,7 +120,8 @@ func Verify(keys []any, value any) pipeline.Request {
 	return pipeline.Request{Script: verifyScript, Args: verifyScript.Args(nil, keys, value), Accept: isInteger, Prove: true}
 }
 
-// Raise returns a request that brings the counters below a token to it. [Raised] reads the answer.
+// Raise returns a request that brings the counters below a token up to it. [Raised] reads the
+// answer.
 func Raise(keys []any, value any, token int64, life time.Duration) pipeline.Request {
 	return pipeline.Request{
 		Script: raiseScript, Key: keys[0].(string), Accept: isInteger, Prove: true,

@@ -1,5 +1,5 @@
-// Package wire is what is said to a node, and what an answer means: the Lua scripts, a function for
-// each request, and one for each reply. Nobody else knows the order of arguments.
+// Package wire has what nodes are asked and what their answers mean: the Lua scripts, a function
+// for each request, and one for each reply. No other package knows the order of arguments.
 package wire
 
 import (
@@ -71,7 +71,8 @@ var memorySource string
 //go:embed scripts/verify.lua
 var verifySource string
 
-// late and inOrder put a script together, without the comments of its files: a connection carries it once.
+// late and inOrder join the files of a script, without their comments, because each connection
+// transfers it once.
 func late(sources ...string) *pipeline.Script    { return pipeline.NewLateScript(bare(sources)) }
 func inOrder(sources ...string) *pipeline.Script { return pipeline.NewScript(bare(sources)) }
 
@@ -85,26 +86,28 @@ func bare(sources []string) string {
 	return code.String()
 }
 
-// listLife is how long a wait list lives after the last request that touched it. It outlives two
-// polls of the slowest waiter.
+// listLife is how long a wait list lives after the last request that touched it. It is longer than
+// two polls of the slowest waiter.
 const listLife = 3 * time.Minute
 
 var handOverSource = fmt.Sprintf("local listLife = %d -- milliseconds\n", listLife.Milliseconds()) +
 	publishSource + othersSource + handOverFile
 
-// Six of the files are what others begin with: free.lua, fenced.lua, fence.lua, and the three of a
+// Six of the files are the beginning of others: free.lua, fenced.lua, fence.lua, and the three of a
 // hand-over.
 var (
-	// Late: a value is used once, so deleting it late or twice can only do what should have been done.
+	// Late: a value is used once, so deleting it late or twice can only do what should have been
+	// done.
 	releaseScript = late(freeSource, handOverSource, releaseSource)
 
-	// In order: with WithValue the next attempt has the same value, and its key must not be hit.
+	// In order: with WithValue the next attempt has the same value, and its key must not be
+	// deleted.
 	orderedReleaseScript = inOrder(freeSource, handOverSource, releaseSource)
 
 	// In order: behind the release of its lock it would bring the key back.
 	extendScript = inOrder(extendSource)
 
-	// In order, too: behind its release it would leave keys.
+	// In order, too: behind its release it would leave keys behind.
 	acquireScript = inOrder(fencedSource, fenceSource, acquireSource)
 	waitScript    = inOrder(handOverSource, fenceSource, waitSource)
 	joinScript    = inOrder(fenceSource, joinSource)
@@ -113,7 +116,7 @@ var (
 	raiseScript = inOrder(fenceSource, raiseSource)
 	mendScript  = inOrder(mendSource)
 
-	// In order: behind its restoring it would take the lock away again.
+	// In order: behind its restore it would take the lock away again.
 	adoptScript = inOrder(fenceSource, adoptSource)
 
 	// Late: the value of a swap is used once. In order: with WithValue the next swap has the same
@@ -124,10 +127,10 @@ var (
 	// In order: with WithValue a later swap may have a note of the same name.
 	forgetScript = inOrder(forgetSource)
 
-	// In order: it takes the key from whoever has it, and should not hit a later one.
+	// In order: it takes the key from whoever holds it, and must not take it from a later holder.
 	forceScript = inOrder(handOverSource, forceSource)
 
-	// Late: it compares the whole text, and a text never comes back.
+	// Late: it compares the whole text, and a text never recurs.
 	memoryScript = late(memorySource)
 
 	// Late: they change nothing.

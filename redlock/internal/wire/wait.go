@@ -6,7 +6,7 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// maxWaiting is how many may wait on a list: one per process and name.
+// maxWaiting is how many waiters a list can have, one per process and name.
 const maxWaiting = 4096
 
 // Wait asks a node for a lock, or for a place on the wait list of one of its keys.
@@ -14,11 +14,11 @@ type Wait struct {
 	Keys    []any
 	Value   any
 	TTL     time.Duration
-	Grace   any           // in milliseconds, of a waiter who gets a key that is no use to the caller
-	Target  int           // which of the keys to wait for
-	Process string        // on the wait list; nothing for not waiting
-	Waited  time.Duration // so far: the place on the list is by that
-	Others  string        // the place of clients of other libraries: "others", "anyone" or nothing
+	Grace   any           // in milliseconds, of a waiter that gets a key the caller cannot use
+	Target  int           // index of the key to wait for
+	Process string        // on the wait list; empty for not waiting
+	Waited  time.Duration // so far; the list is ordered by it
+	Others  string        // the place of other libraries' clients: "others", "anyone" or ""
 	Fencing Fencing
 }
 
@@ -38,20 +38,20 @@ func (w *Wait) Request() pipeline.Request {
 type WaitReply struct {
 	Granted bool
 	Fence   int64
-	Taken   int           // which of the keys
-	Left    time.Duration // until it expires; negative where it does not
-	Other   int64         // where the holder is not ours: which of them it is, or one of these
+	Taken   int           // index of the key that is taken
+	Left    time.Duration // until it expires; negative if it does not
+	Other   int64         // a number that identifies a holder that is not ours, or one of these
 }
 
-// What [WaitReply.Other] tells of clients of other libraries beside their numbers.
+// The values of [WaitReply.Other] that do not identify a client of another library.
 const (
-	OtherTaken = 0  // one of them has it, and an older waiter looks for a moment in which it is free
+	OtherTaken = 0  // one of them holds it, and an older waiter polls for when it is free
 	OtherTurn  = -1 // it is free, and their turn for the time that is left
-	OtherWaits = -2 // likewise, and an older waiter looks whether they have come
+	OtherWaits = -2 // likewise, and an older waiter polls whether they have come
 	OtherNone  = -3 // the holder is ours
 )
 
-// isWaitReply reports whether a reply is one that wait.lua can give about so many keys.
+// isWaitReply reports whether wait.lua can give this reply about this many keys.
 func isWaitReply(reply any, keys int) bool {
 	answers, _ := reply.([]any)
 	if len(answers) == 2 {
