@@ -3,14 +3,12 @@ package redlock
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // waiter is the first of a wait queue: it seeks a contended lock. It turns to one node, the pilot,
@@ -186,60 +184,6 @@ func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, e
 			return nil, w.giveUp(ctx, lock, r, pilot, nil)
 		}
 	}
-}
-
-// awaitRefused waits after a refusal of the pilot. A wait of some length makes up for the attempts
-// before it.
-func (w *waiter) awaitRefused(ctx context.Context, answer *wire.WaitReply) wake {
-	began := w.locker.clock.Now()
-	woke := w.awaitAfter(ctx, answer)
-	if w.locker.clock.Now().Sub(began) > outageMax {
-		// Not sooner: waiters that are handed a vote that they cannot use, because no quorum
-		// answers or another name of their set is taken, hand it on at once, and would keep passing
-		// it around in a circle.
-		w.hops = 0
-		w.outage.Reset()
-		w.crowd.Reset()
-	}
-	return woke
-}
-
-// A wake is why a waiter goes on.
-type wake uint8
-
-const (
-	wakeHanded wake = iota // the pilot's vote is ours
-	wakeDue                // time to ask again
-	wakeEnded              // ctx or the Locker ended
-)
-
-// awaitHandOver waits for the message that the lock was handed over, for the end of the holder's
-// time, or for the next poll: messages may be lost, or forbidden, or not sent by the holder.
-func (w *waiter) awaitHandOver(ctx context.Context, left time.Duration) wake {
-	pause := w.poll.Next()
-	if left >= 0 && left < pause {
-		pause = left + time.Millisecond + rand.N(expirySpread)
-	}
-	return w.awaitWake(ctx, pause)
-}
-
-// awaitWake waits for the message, or until a pause is over.
-func (w *waiter) awaitWake(ctx context.Context, pause time.Duration) wake {
-	l := w.locker
-	over, timer := clock.After(l.clock, pause)
-	defer timer.Stop()
-	select {
-	case <-w.wakeup.Handed:
-		l.counts.woken.Add(1)
-		return wakeHanded
-	case <-w.wakeup.Again:
-	case <-over:
-	case <-ctx.Done():
-		return wakeEnded
-	case <-l.life.closing:
-		return wakeEnded
-	}
-	return wakeDue
 }
 
 // conclude ends the attempt with a round that asked the other nodes, too. If they refused, the
