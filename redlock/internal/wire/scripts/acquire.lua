@@ -5,8 +5,8 @@
 -- ARGV[2]  time to live in milliseconds
 -- ARGV[3]  with fencing: the caller's wall clock in microseconds
 -- ARGV[4]  with fencing: how long the counters live, in milliseconds
--- Returns 0 when one is taken. When all were free and are the caller's now: the fence as text, or 1
--- without fencing. Where it fails, it leaves no key behind.
+-- Returns 0 when one is taken. When all were free and the caller now holds them: the fence as text,
+-- or 1 without fencing. If it fails, it leaves no key behind.
 for _, key in ipairs(KEYS) do
   if not mine and redis.call('EXISTS', key) == 1 then
     return 0

@@ -1,11 +1,12 @@
--- Give keys a new time to live, each if it is its caller's. An absent key is set again (healed): this node forgot it, and
--- from the next round on it counts as a holder like the others.
+-- Give keys a new time to live, each if its caller holds it. An absent key is set again (healed):
+-- this node forgot it, and counts as a holder like the others from the next round on.
 --
 -- KEYS[i]            a lock's key
 -- ARGV[2i-1]         the value that its caller set
 -- ARGV[2i]           its time to live in milliseconds
--- Returns for each key: 1 when extended, 2 when healed, 0 when it is another's, or the server's words where it failed.
--- One key's failure (the wrong type, no memory) is not the others'.
+-- Returns for each key: 1 when extended, 2 when healed, 0 when somebody else holds it, or the text
+-- of the error if it failed. The failure of one key (wrong type, out of memory) does not affect the
+-- others.
 local votes = {}
 for i, key in ipairs(KEYS) do
   local value, ttl = ARGV[2 * i - 1], ARGV[2 * i]

@@ -1,6 +1,6 @@
--- A node's fencing counter of a key as a number, 0 where there is none, and nothing where somebody
--- wrote what is none: text, another type, or a number so large that one more is the same number as
--- a double. And an error where the counter may not be read.
+-- A node's fencing counter of a key as a number; 0 if there is none; nil if somebody wrote
+-- something else: text, another type, or a number so large that adding one does not change it as a
+-- double. If the counter may not be read, nil and the error.
 local function fenceAt(key)
   local last = redis.pcall('GET', 'redquorum:fence:' .. key)
   if type(last) == 'table' and string.sub(last.err, 1, 9) ~= 'WRONGTYPE' then
@@ -15,16 +15,18 @@ local function fenceAt(key)
   end
 end
 
--- Raise the fencing counters of keys above all that was granted before, to one number: the caller's wall clock in microseconds, where
--- no counter is ahead of it. A caller whose clock is off is held within 10 s of this server's, so that one wrong clock does not
--- carry the counters away. They expire long after the last lock that they fence.
+-- Raise the fencing counters of keys above everything that was granted before, to one number: the
+-- caller's wall clock in microseconds, unless a counter is ahead of it. The caller's clock is
+-- clamped to within 10 s of this server's, so that one wrong clock does not carry the counters
+-- away. They expire long after the last lock that they fence.
 --
--- A counter that cannot be read was overwritten, and what it was is lost. It starts again a minute
--- ahead of the clock: above all that was granted here before (raise.lua), and too far ahead of the
--- other nodes for a token before the clock has come there.
+-- A counter that cannot be read was overwritten, and its value is lost. It starts again a minute
+-- ahead of the clock: above everything that was granted here before (raise.lua), and too far ahead
+-- of the other nodes for a token until the clock gets there.
 --
 -- Returns the number as text: Lua's numbers are doubles, exact here (below 2^53) but printed
--- rounded. Or an error; then no more is to be done. Counters that were raised before it do no harm.
+-- rounded. Or an error; then the caller must do nothing more. Counters that were raised before it
+-- do no harm.
 local function raiseFence(keys, ts, lifeMillis)
   local time = redis.pcall('TIME')
   if time.err then
@@ -40,7 +42,7 @@ local function raiseFence(keys, ts, lifeMillis)
     fence = math.max(fence, (last or now + 60000000) + 1)
   end
   if fence >= 9007199254740992 then
-    return redis.error_reply('ERR the clock is past 2^53 microseconds, where one more is the same number')
+    return redis.error_reply('ERR the clock is past 2^53 microseconds, where adding one changes nothing')
   end
   local text = string.format('%.0f', fence)
   for _, key in ipairs(keys) do

@@ -1,5 +1,5 @@
--- The common case first: one key that is free, and a clock that is right and ahead of the counter. (acquire.lua begins with this.)
--- One step does the counter where SET knows GET (Redis 6.2).
+-- The common case first: one free key, and a clock that is right and ahead of the counter.
+-- (acquire.lua begins with this.) If SET knows GET (Redis 6.2), the counter takes one step.
 local mine = not KEYS[2]
 if mine then
   if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
@@ -9,7 +9,8 @@ if mine then
     return 1
   end
   local time = redis.pcall('TIME')
-  local ahead = time[1] and ARGV[3] - time[1] * 1000000 - time[2] -- forbidden: raiseFence says so
+  -- If TIME is forbidden, raiseFence reports it.
+  local ahead = time[1] and ARGV[3] - time[1] * 1000000 - time[2]
   if ahead and ahead <= 10000000 and ahead >= -10000000 then
     local counter = 'redquorum:fence:' .. KEYS[1]
     local last = redis.pcall('SET', counter, ARGV[3], 'PX', ARGV[4], 'GET')

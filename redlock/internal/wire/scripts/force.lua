@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the grace of a waiter who gets the key, in milliseconds
--- Returns 1 when it was held, 0 when it was free. A key that is no lock is left alone: then GET
--- fails.
+-- Returns 1 when it was held, 0 when it was free. A key that is no lock is left alone: GET fails
+-- then.
 if not redis.call('GET', KEYS[1]) then
   return 0
 end

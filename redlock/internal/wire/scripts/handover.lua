@@ -1,10 +1,11 @@
--- Give a key that is the caller's to the oldest of those who wait for it, or delete it. The one who gets it owns this node's
--- vote before anyone else can ask; he has the grace to confirm it (wait.lua), and if he sleeps that long, it is free.
--- Waiters whose process does not listen any more are dropped: a few at a time, the others poll. This runs for those who may
--- not publish or touch the list, too: then it deletes.
+-- Give a key that the caller holds to its oldest waiter, or delete it. The waiter that gets it owns
+-- this node's vote before anyone else can ask, and has the grace to confirm it (wait.lua); after
+-- that the key is free. Waiters whose process is no longer subscribed are dropped: a few at a time,
+-- the others poll. This also runs for callers that may not publish or touch the list; then it
+-- deletes the key.
 --
--- A value that is given is the caller's: where it is not of our form, nobody can be told from the
--- clients of other libraries, and they get no turn (others.lua).
+-- A value that is given is the caller's. If it does not have our form, clients of other libraries
+-- cannot be told apart, and get no turn (others.lua).
 --
 -- Returns 2 when the key was handed over, 3 when it was left to others for a while, else 1.
 local function handOver(key, graceMillis, own)
@@ -16,10 +17,10 @@ local function handOver(key, graceMillis, own)
     if not waiter then
       break
     end
-    local colon = string.find(waiter, ':', 1, true) or 0 -- none: somebody else wrote it
+    local colon = string.find(waiter, ':', 1, true) or 0 -- none: not written by this library
     local process, value = string.sub(waiter, 1, colon - 1), string.sub(waiter, colon + 1)
-    local heard = colon > 1 and publish(process, value)
-    if heard ~= 0 and type(heard) == 'number' then
+    local receivers = colon > 1 and publish(process, value)
+    if receivers ~= 0 and type(receivers) == 'number' then
       local given = redis.pcall('SET', key, value, 'PX', graceMillis)
       if given.ok then
         how = 2
@@ -36,7 +37,7 @@ local function handOver(key, graceMillis, own)
   if how ~= 2 then
     redis.call('DEL', key)
   end
-  -- The sign that somebody waits, which free.lua looks for, goes with the last one.
+  -- The sign that somebody waits, which free.lua looks for, goes with the last waiter.
   if redis.pcall('EXISTS', list) == 1 then
     redis.pcall('SET', sign, '', 'PX', life)
   else

@@ -1,12 +1,13 @@
--- Who holds a key, for how long, how far is its fence, and how many wait?
+-- Who holds a key, for how long, what is its fence, and how many wait?
 --
 -- KEYS[1]  a lock's key
--- Returns its value, its time to live in milliseconds (-2 when absent, -1 when it does not expire), its fencing counter
--- (nothing where there is none), and how many wait for it here. What the caller may not see counts as nothing.
+-- Returns its value, its time to live in milliseconds (-2 when absent, -1 when it does not expire),
+-- its fencing counter (nil if there is none), and how many wait for it here. What the caller may
+-- not read counts as nothing.
 local fence = redis.pcall('GET', 'redquorum:fence:' .. KEYS[1])
 local list = 'redquorum:wait:' .. KEYS[1]
 local waiting = redis.pcall('ZCARD', list)
-for _, place in ipairs({ 'others', 'anyone' }) do -- of those who do not wait: others.lua
+for _, place in ipairs({ 'others', 'anyone' }) do -- not waiters: see others.lua
   if type(waiting) == 'number' and type(redis.pcall('ZSCORE', list, place)) == 'string' then
     waiting = waiting - 1
   end

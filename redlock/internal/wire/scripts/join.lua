@@ -1,4 +1,4 @@
--- Make one lock of those of single names, all keys or none. A key that is free here, because this
+-- Make one lock from locks of single names, all keys or none. A key that is free here, because this
 -- node was not among those that granted that name, is taken.
 --
 -- KEYS            the lock's keys
@@ -7,8 +7,8 @@
 -- ARGV[2+i]       the value of the lock of the name of KEYS[i]
 -- ARGV[3+n], [4+n]  with n keys and fencing: the caller's wall clock in microseconds, and how
 --                 long the counters live, in milliseconds
--- Returns 0 when one is another's. When all are the caller's now: the fence as text, or 1 without
--- fencing. Where it fails, none has the value.
+-- Returns 0 when somebody else holds one. When the caller now holds all: the fence as text, or 1
+-- without fencing. If it fails, no key has the value.
 for i, key in ipairs(KEYS) do
   local holder = redis.call('GET', key)
   if holder and holder ~= ARGV[2 + i] then

@@ -2,14 +2,13 @@
 -- held.
 --
 -- KEYS[1]  the memory key
--- ARGV[1]  the marker that the caller saw; empty where there was none, ? where the key has another
--- type
--- ARGV[2]  what the new marker begins with; empty to only look
+-- ARGV[1]  the marker that the caller saw; empty if there was none, ? if the key has another type
+-- ARGV[2]  what the new marker begins with; empty to only read
 -- ARGV[3]  the rest of it
--- ARGV[4]  0, or for how many milliseconds the node does not vote: then the end of that time stands
--- between the two
--- ARGV[5]  not before this time, in milliseconds since 1970
--- Returns the marker as it is now, and this server's time in milliseconds since 1970 as text.
+-- ARGV[4]  0, or for how many milliseconds the node does not vote: then the end of that time comes
+--          between the two
+-- ARGV[5]  the earliest time for the change, in milliseconds since 1970
+-- Returns the current marker, and this server's time in milliseconds since 1970 as text.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local marker = redis.pcall('GET', KEYS[1])

@@ -1,15 +1,17 @@
--- Clients of other libraries do not stand on a list: they try to set a key now and then, and leave
--- no trace while it is taken. So that they are served beside our waiters, they have a place on the
--- list of a key as if they were one of them: the member "others" where one of them was seen to hold
--- the key, "anyone" where nobody was. Its score is the time at which their turn comes, which begins
--- when it is the oldest, and the release then leaves the key free. For that long, our waiters do
--- not take it (wait.lua). To leave a key free is a plain release, so exclusion does not depend on
--- any of this. redquorum:others:<key> has when their turn began, 0 while it is ours, and the pause
--- in milliseconds before the next turn if nobody is seen in this one, 0 where somebody was.
-local turnLength, seenTurn, shortTurn, shortShare, longestTurn = 300000, 250000, 120000, 25, 1000000 -- microseconds; per millisecond
+-- Clients of other libraries do not queue: they try to set a key now and then, and leave no trace
+-- while it is taken. To be served beside our waiters, they have a place on the list of a key as if
+-- they were one waiter: the member "others" if one of them was seen to hold the key, "anyone" if
+-- none was. Its score is the time at which their turn comes. The turn begins when it is the oldest;
+-- the release then leaves the key free, and our waiters do not take it for that long (wait.lua).
+-- Leaving a key free is a plain release, so exclusion does not depend on any of this.
+-- redquorum:others:<key> holds when their turn began, 0 while it is ours, and the pause in
+-- milliseconds before the next turn if nobody is seen in this one, 0 if somebody was.
+-- In microseconds; shortShare in microseconds per millisecond.
+local turnLength, seenTurn, shortTurn, shortShare, longestTurn = 300000, 250000, 120000, 25, 1000000
+
 local turnPause, longestPause = 1000, 60000 -- milliseconds
 
--- micros returns this server's time, or nothing where it may not be asked for.
+-- micros returns this server's time in microseconds, or false if TIME is forbidden.
 local function micros()
   local time = redis.pcall('TIME')
   return not time.err and time[1] * 1000000 + time[2]
@@ -25,15 +27,16 @@ local function writeTurn(key, began, pause)
   redis.pcall('SET', 'redquorum:others:' .. key, string.format('%.0f %.0f', began, pause), 'PX', 2 * pause + 10000)
 end
 
--- isForeign tells by its form whether a value is another library's: ours begin with 26 characters
--- of base32, and have an owner behind them or nothing. (One of WithValue looks foreign. That costs
--- some time, and nothing else: no vote and no release goes by it.)
+-- isForeign reports whether a value is another library's, by its form: ours begin with 26
+-- characters of base32, followed by an owner or nothing. (A value of WithValue looks foreign. That
+-- costs some time, and nothing else: no vote and no release depends on it.)
 local function isForeign(value)
   local random = string.match(string.sub(value, 1, 27) .. '|', '^([A-Z2-7]+)|')
   return not random or #random ~= 26
 end
 
--- someWait reports whether one of our waiters is on a list. The others alone make none.
+-- someWait reports whether one of our waiters is on a list. A list with only the place of the
+-- others counts as empty.
 local function someWait(list)
   local length = redis.pcall('ZCARD', list)
   for _, place in ipairs({ 'others', 'anyone' }) do
@@ -44,16 +47,16 @@ local function someWait(list)
   return length ~= 0
 end
 
--- beginTurn is called when the others are the oldest on a list, and taken from it. It returns 3
--- when the key is to be left free for them, 1 and for how long the list lives when it is free for
--- all, and nothing when they are not to be thought of.
+-- beginTurn is called when the others are the oldest on a list, and have been taken from it. It
+-- returns 3 if the key must be left free for them, 1 and how long the list lives if it is free for
+-- all, and nil if they are to be ignored.
 local function beginTurn(key, who, due)
   local now, list = micros(), 'redquorum:wait:' .. key
   local oldest = redis.pcall('ZRANGE', list, 0, 0)[1]
   if not now or (not oldest and who == 'anyone') then
     return nil -- nobody waits behind them: the key is free often enough
   end
-  if now < tonumber(due) then -- nobody of ours waits, and may have it for as long as they had it
+  if now < tonumber(due) then -- no waiter of ours, and we may have it for as long as they had it
     local left = math.min(math.ceil((due - now) / 1000) + 1000, listLife)
     redis.pcall('ZADD', list, due, who)
     redis.pcall('PEXPIRE', list, left)
@@ -68,7 +71,7 @@ local function beginTurn(key, who, due)
   end
   writeTurn(key, began, pause)
   local colon = oldest and string.find(oldest, ':', 1, true)
-  if colon then -- it is to ask when their turn is over
+  if colon then -- the oldest waiter must ask when their turn is over
     publish(string.sub(oldest, 1, colon - 1), '?' .. string.sub(oldest, colon + 1))
   end
   return 3
@@ -80,13 +83,13 @@ local function seeOther(key, now)
   writeTurn(key, began == 0 and now or began, 0)
 end
 
--- endTurn is called for a key that is free, and that one of our waiters is about to take. It
--- returns for how many milliseconds it may not yet, or nothing. Afterwards the key is ours for
--- about as long as it was theirs.
+-- endTurn is called for a free key that one of our waiters is about to take. It returns for how
+-- many milliseconds it must not yet, or nil. Afterwards the key is ours for about as long as it was
+-- theirs.
 local function endTurn(key)
   local began, pause = readTurn(key)
   local now = began ~= 0 and micros()
-  if not now or began > now then -- the clock was set back, or somebody else wrote it
+  if not now or began > now then -- the clock was set back, or this library did not write it
     return nil
   end
   local had = now - began

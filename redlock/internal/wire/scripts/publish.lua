@@ -1,7 +1,7 @@
--- Send a text to a process, and return how many heard it.
+-- Send a text to a process, and return how many subscribers received it.
 --
--- PUBLISH counts those who listen to patterns, too: a monitor, who would keep a dead waiter alive.
--- PUBSUB NUMSUB does not; where it is forbidden, the count of PUBLISH must do.
+-- PUBLISH also counts clients that are subscribed to patterns: a monitor would keep a dead waiter
+-- alive. PUBSUB NUMSUB does not count them; if it is forbidden, the count of PUBLISH must do.
 local function listeners(process)
   return redis.pcall('PUBSUB', 'NUMSUB', 'redquorum:wake:' .. process)[2]
 end

@@ -1,21 +1,23 @@
 -- Bring the counters of a lock up to the token that its holder found at other nodes.
 --
--- The comparison of the counters is strict. A counter that is at the token already may be there because somebody else was given it:
--- a key can come back to the caller without a new fence, when it expired, another acquired it, and his release handed it
--- over to the caller's place on the list. So on each node, every number goes to one attempt, and that is why tokens are unique.
--- That the key is the caller's keeps a raise that comes late from lifting the counter under another holder.
+-- The comparison of the counters is strict. A counter that is already at the token may be there
+-- because somebody else was given it: a key can come back to the caller without a new fence, if it
+-- expired, another client acquired it, and that client's release handed it over to the caller's
+-- place on the list. So on each node every number goes to only one attempt, which is why tokens are
+-- unique. Comparing the key keeps a raise that arrives late from lifting the counter under another
+-- holder.
 --
--- A token that is more than 20 s ahead of this server's clock is another node's mistake, and not
--- followed: so one wrong node never carries the others away. Where the counter is past that limit
--- itself, this server's clock was set back, and is no guide; then the token may be ahead of the
+-- A token that is more than 20 s ahead of this server's clock is another node's mistake, and is not
+-- followed: so one wrong node never carries the others away. If the counter itself is past that
+-- limit, this server's clock was set back and is no guide; then the token may be ahead of the
 -- counter by as long as counters live.
 --
 -- KEYS     the lock's keys
 -- ARGV[1]  the value that the caller set
 -- ARGV[2]  the token
 -- ARGV[3]  how long the counters live, in milliseconds
--- Returns 1 when all keys are the caller's and all counters are at the token now. Otherwise nothing
--- was changed: 0, or -1 where the token is too far ahead.
+-- Returns 1 when the caller holds all keys and all counters are now at the token. Otherwise nothing
+-- was changed: 0, or -1 if the token is too far ahead.
 local time, token = redis.call('TIME'), tonumber(ARGV[2])
 local limit = time[1] * 1000000 + time[2] + 20000000
 for _, key in ipairs(KEYS) do

@@ -1,14 +1,14 @@
--- Compare, and hand over or delete: a key goes only if it still holds the caller's value. A note
--- that somebody is adopting it from the caller (adopt.lua) goes too; there are several where that
--- one's lock is being adopted.
+-- Compare, and hand over or delete: a key is deleted only if it still holds the caller's value. A
+-- note that somebody is adopting it from the caller (adopt.lua) is deleted, too; there are several
+-- notes if that adopter's lock is being adopted in turn.
 --
 -- KEYS     the lock's keys
 -- ARGV[1]  the value that the caller set
--- ARGV[2]  the grace of a waiter who gets the key, in milliseconds
--- ARGV[3]  the caller's process, where this attempt may be on the wait lists: it leaves them
--- Returns 0 when a key was absent or another's. When all were the caller's: 3 if one of them was
--- left to other clients for a while, 2 if one was handed over, otherwise 1. Where one of the keys
--- is no lock any more, that error, when the others have been released.
+-- ARGV[2]  the grace of a waiter that gets the key, in milliseconds
+-- ARGV[3]  the caller's process, if this attempt may be on the wait lists: it leaves them
+-- Returns 0 when a key was absent or held by somebody else. When the caller held all: 3 if one of
+-- them was left to other clients for a while, 2 if one was handed over, otherwise 1. If one of the
+-- keys is no longer a lock, its error, after the others have been released.
 local mine, how, failed = 0, 1, nil
 for i, key in ipairs(KEYS) do
   if ARGV[3] then

@@ -1,11 +1,12 @@
 -- Give the key its old value back, if the swap reached it and the old holder has not released it
--- since. It lives as long as it would have, as the note of adopt.lua does. Without the note the old
--- holder has no claim to it. Where somebody adopts it from the caller meanwhile, that one's note
--- takes the old value over: should that adoption fail, too, the key goes to the old holder.
+-- since. It lives as long as it would have, like the note of adopt.lua. Without the note the old
+-- holder has no claim to it. If somebody is adopting the key from the caller meanwhile, the note of
+-- that adoption takes over the old value: if that adoption fails as well, the key goes to the old
+-- holder.
 --
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the value of the swap
--- ARGV[2]  the grace of a waiter who gets the key, in milliseconds
+-- ARGV[2]  the grace of a waiter that gets the key, in milliseconds
 -- Returns 1 when nothing of the swap is left, 0 when it had not reached the key.
 local notes = 'redquorum:adopt:' .. KEYS[1] .. ':'
 local mine = notes .. ARGV[1]

@@ -1,23 +1,24 @@
--- Take all keys, or wait for one of them. This is asked of one node, the pilot, which so brings those who want a lock into an
--- order. A key that is the caller's already was handed over to it (handover.lua): taking it confirms that.
+-- Take all keys, or wait for one of them. One node is asked this, the pilot, which thereby puts the
+-- waiters for a lock in order. If the caller already holds a key, it was handed over
+-- (handover.lua): taking it confirms that.
 --
 -- KEYS     the lock's keys
 -- ARGV[1]  the value to set
 -- ARGV[2]  time to live in milliseconds
--- ARGV[3]  the grace of a waiter who gets a key that is no use to the caller, in milliseconds
--- ARGV[4]  which of the keys this node is the pilot of: the one to wait for
--- ARGV[5]  the caller's process, or nothing: then it does not wait here
--- ARGV[6]  how long the caller has waited already, in microseconds: its place is by that
+-- ARGV[3]  the grace of a waiter that gets a key the caller cannot use, in milliseconds
+-- ARGV[4]  the index of the key whose pilot this node is: the one to wait for
+-- ARGV[5]  the caller's process, or empty: then it does not wait here
+-- ARGV[6]  for how long the caller has waited already, in microseconds: it orders the list
 -- ARGV[7]  how many may wait
--- ARGV[8]  the place on the list of clients of other libraries, "others" or "anyone" (others.lua),
--- or nothing
+-- ARGV[8]  the place of other libraries' clients on the list, "others" or "anyone" (others.lua), or
+--          empty
 -- ARGV[9]  with fencing: the caller's wall clock in microseconds
 -- ARGV[10] with fencing: how long the counters live, in milliseconds
--- Returns 1 and the fence as text (without fencing, 1) when all keys are the caller's now.
+-- Returns 1 and the fence as text (without fencing, 1) when the caller now holds all keys.
 -- Otherwise 0, which key is taken, for how many milliseconds it is, and 1 if the caller is on that
--- key's list. Behind that, where the holder is not ours, a number above 0 that tells one from the
--- next; but 0 where an older waiter looks for a moment in which the key is free. Where it is free
--- for other clients to take, -1; or -2 where an older waiter looks whether they have.
+-- key's list. A fifth entry follows if the holder is not ours: a number above 0 that identifies it,
+-- or 0 if an older waiter polls for the moment in which the key is free. If the key is free for
+-- other clients to take, the fifth is -1, or -2 if an older waiter polls whether they have.
 local value, target = ARGV[1], tonumber(ARGV[4])
 local list, waiter = 'redquorum:wait:' .. KEYS[target], ARGV[5] .. ':' .. value
 
@@ -49,7 +50,7 @@ if not taken then
   return { 1, fence }
 end
 
--- All or none: what was handed over while another of the keys is taken goes on.
+-- All or none: a key that was handed over while another of the keys is taken is handed on.
 for at, key in ipairs(KEYS) do
   if at ~= taken and redis.call('GET', key) == value then
     handOver(key, ARGV[3])
@@ -63,16 +64,17 @@ end
 local waits = 0
 if ARGV[5] ~= '' and taken == target and now then
   local since = string.format('%.0f', now - ARGV[6])
-  local function stand()
+  local function enqueue()
     if ARGV[8] == '' then
       return redis.pcall('ZADD', list, 'NX', since, waiter)
     end
     return redis.pcall('ZADD', list, 'NX', since, waiter, string.format('%.0f', now + turnPause * 1000), ARGV[8])
   end
-  local added = stand()
-  if type(added) == 'table' and string.sub(added.err, 1, 9) == 'WRONGTYPE' then -- somebody else wrote it, and nobody can wait there
+  local added = enqueue()
+  if type(added) == 'table' and string.sub(added.err, 1, 9) == 'WRONGTYPE' then
+    -- Not written by this library, and nobody can wait there.
     redis.pcall('DEL', list)
-    added = stand()
+    added = enqueue()
   end
   local length = added ~= 0 and redis.pcall('ZCARD', list)
   if type(length) == 'number' and length > tonumber(ARGV[7]) then
@@ -87,12 +89,12 @@ end
 if not other and not left then
   return { 0, taken, redis.call('PTTL', KEYS[taken]), waits }
 end
--- The oldest looks for that moment, and one who is on no list.
-local looks = waits == 0
+-- The oldest waiter polls for that moment, and so does a caller that is on no list.
+local polls = waits == 0
 for _, member in ipairs(waits == 1 and redis.pcall('ZRANGE', list, 0, 15) or {}) do
   local colon = string.find(member, ':', 1, true)
   if member == waiter then
-    looks = true
+    polls = true
     break
   elseif colon and listeners(string.sub(member, 1, colon - 1)) ~= 0 then
     break
@@ -101,7 +103,7 @@ for _, member in ipairs(waits == 1 and redis.pcall('ZRANGE', list, 0, 15) or {})
   end
 end
 if not other then
-  return { 0, taken, left, waits, looks and -1 or -2 }
+  return { 0, taken, left, waits, polls and -1 or -2 }
 end
 local name = tonumber(string.sub(redis.sha1hex(string.sub(other, 1, 64)), 1, 8), 16) + 1
-return { 0, taken, redis.call('PTTL', KEYS[taken]), waits, looks and name or 0 }
+return { 0, taken, redis.call('PTTL', KEYS[taken]), waits, polls and name or 0 }
