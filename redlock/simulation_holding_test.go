@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -163,49 +162,10 @@ func (c *client) tries(lock *redlock.Lock) {
 	_ = lock.Extend(ctx, u.maxTTL>>c.rng.IntN(6)) //nolint:errcheck // nodes may be away
 }
 
-// forcing voids the locks of a name.
-type forcing struct {
-	name     string
-	from, to clock.Instant
-}
-
-// forceLatest is how long after its return ForceUnlock may still delete a key.
-const forceLatest = 50 * time.Millisecond
-
-// forces deletes a lock, whoever holds it.
-func forces(u *users, c *client) {
-	name, from := c.name(), u.clock.Now()
-	if c.rng.IntN(10) > 0 {
-		return
-	}
-	_ = c.process.current().ForceUnlock(u.base, name) //nolint:errcheck // there may be no quorum
-	u.judge.forces(forcing{name: name, from: from, to: u.clock.Now().Add(forceLatest)})
-}
-
 // unlocksAll releases all locks of a process. Done tells their holders at once, so the judge needs
 // no exception.
 func unlocksAll(u *users, c *client) {
 	if c.rng.IntN(10) == 0 {
 		_ = c.process.current().UnlockAll(u.base) //nolint:errcheck // there may be no quorum
-	}
-}
-
-func (j *judge) forces(f forcing) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.forced = append(j.forced, f)
-}
-
-// voidLocked ends each tenure that was forced at the start of the call that forced it.
-func (j *judge) voidLocked(name string, r *record) {
-	for _, f := range j.forced {
-		if f.name != name {
-			continue
-		}
-		for _, t := range r.had {
-			if t.from <= f.to && t.to > f.from {
-				t.to, t.forced = max(t.from, f.from), true
-			}
-		}
 	}
 }

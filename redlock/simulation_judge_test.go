@@ -24,7 +24,7 @@ type judge struct {
 	calm    clock.Instant // since when nothing is broken and earlier damage has healed
 	stormy  bool          // calm does not apply
 	longest time.Duration // time that a lock was free in calm times while a client waited
-	forced  []forcing
+	forced  forced
 	turns   turns
 	order   bool // judge only the order of tokens: the faults make nodes forget locks
 	wrong   []string
@@ -53,6 +53,7 @@ func (w *wait) forSet() bool { return len(w.names) > 1 }
 type tenure struct {
 	names    []string
 	who      string
+	value    string
 	fence    int64
 	since    clock.Instant // start of the call
 	from, to clock.Instant
@@ -63,7 +64,10 @@ type tenure struct {
 const maxWrong = 10
 
 func newJudge(clk *clocktest.Clock, bound time.Duration) *judge {
-	return &judge{clock: clk, bound: bound, records: make(map[string]*record), holds: make(map[string]*tenure)}
+	return &judge{
+		clock: clk, bound: bound, records: make(map[string]*record), holds: make(map[string]*tenure),
+		forced: forced{at: make(map[string]clock.Instant), past: make(map[string]string)},
+	}
 }
 
 func (j *judge) record(name string) *record {
@@ -148,7 +152,7 @@ func (j *judge) got(who string, since clock.Instant, lock *redlock.Lock) *tenure
 func (j *judge) held(who, value string, since clock.Instant, names []string, fence int64) *tenure {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	t := &tenure{names: names, who: who, fence: fence, since: since, from: j.clock.Now(), to: -1}
+	t := &tenure{names: names, who: who, value: value, fence: fence, since: since, from: j.clock.Now(), to: -1}
 	j.holds[value] = t
 	for _, name := range names {
 		r := j.record(name)
@@ -197,14 +201,14 @@ func (j *judge) sentence() (tenures int, wrong []string) {
 
 // judgeLocked checks that tenures do not overlap and that tokens grow.
 func (j *judge) judgeLocked(name string, r *record) {
-	j.voidLocked(name, r)
+	j.voidLocked(r)
 	slices.SortStableFunc(r.had, func(a, b *tenure) int { return int(a.from - b.from) })
 	var last *tenure // the tenure with the latest end so far
 	for i, t := range r.had {
 		switch {
 		case t.to < 0:
 			j.wrongLocked("%q: %s still has it", name, t.who)
-		case last != nil && t.from < last.to && !j.order:
+		case last != nil && t.from < last.to && !j.order && !t.void():
 			j.wrongLocked("%q: %s got it at %v, %s had it until %v", name, t.who, time.Duration(t.from), last.who, time.Duration(last.to))
 		}
 		if last == nil || t.to > last.to {
@@ -222,7 +226,7 @@ func (j *judge) judgeLocked(name string, r *record) {
 // after the first tenure did and, as long as the lock is exclusive, if the second tenure began
 // after the first one ended. Equal tokens are always wrong: every token belongs to one lock.
 func (j *judge) ordered(first, second *tenure) bool {
-	return first.from < second.since || first.fence == second.fence || !j.order && !first.forced && first.to <= second.from
+	return first.from < second.since || first.fence == second.fence || !j.order && !first.forced && !second.void() && first.to <= second.from
 }
 
 // tenures returns how often a lock was held.

@@ -129,6 +129,9 @@ func (u *users) simulate() {
 	s.mending, s.patience = s.maxTTL+3*time.Second, 10*time.Minute
 	s.judge = newJudge(s.clock, neverJudged)
 	s.judge.turns = u.turns
+	for _, server := range s.servers {
+		s.watchForced(server)
+	}
 	s.start(2+rng.IntN(4), u.options)
 	beside := []func(){}
 	if !u.still {

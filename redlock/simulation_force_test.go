@@ -1,0 +1,89 @@
+package redlock_test
+
+import (
+	"sync"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// forces deletes a lock, whoever has it.
+func forces(u *users, c *client) {
+	name := c.name()
+	if c.rng.IntN(10) == 0 {
+		_ = c.process.current().ForceUnlock(u.base, name) //nolint:errcheck // there may be no quorum
+	}
+}
+
+// forced is what ForceUnlock took from whom, by the value of the lock. When the call returned says
+// little: a node that is stopped runs the script when it goes on, and may take the key from a lock
+// that did not exist before.
+type forced struct {
+	at   map[string]clock.Instant // when a node first did
+	past map[string]string        // the value that a value replaced: adoptions and what undoes them
+}
+
+// watchForced has the judge look at what ForceUnlock does on a node.
+func (s *simulation) watchForced(server *fakenode.Node) {
+	digest := wire.Force("", 0).Args[0]
+	var mu sync.Mutex // guards changes
+	var changes []fakenode.Change
+	var at clock.Instant // of changes
+	server.OnChange(func(change fakenode.Change) {
+		s.judge.replaces(change)
+		mu.Lock()
+		defer mu.Unlock()
+		if now := s.clock.Now(); now != at {
+			changes, at = changes[:0], now
+		}
+		changes = append(changes, change)
+	})
+	server.OnCommand(func(command fakenode.Command) {
+		if command.Args[0] != "EVALSHA" || command.Args[1] != digest {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, change := range changes { // its own, or of the same instant
+			if at == command.At && change.Key == command.Args[3] {
+				s.judge.forces(change.Old, at)
+			}
+		}
+	})
+}
+
+// replaces notes that a key has another value.
+func (j *judge) replaces(change fakenode.Change) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if change.New != "" {
+		j.forced.past[change.New] = change.Old
+	}
+}
+
+// forces notes that a key was taken from the lock of a value. That of the lock which it was being
+// adopted from is gone with it.
+func (j *judge) forces(value string, at clock.Instant) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for value != "" {
+		if _, known := j.forced.at[value]; known {
+			return
+		}
+		j.forced.at[value] = at
+		value = j.forced.past[value]
+	}
+}
+
+// voidLocked ends the tenures of locks that somebody forced.
+func (j *judge) voidLocked(r *record) {
+	for _, t := range r.had {
+		if at, ok := j.forced.at[t.value]; ok && t.to > at {
+			t.to, t.forced = max(t.from, at), true
+		}
+	}
+}
+
+// void reports whether a lock was forced before its holder heard that it had it.
+func (t *tenure) void() bool { return t.forced && t.to == t.from }
