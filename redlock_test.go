@@ -55,7 +55,8 @@ func TestLockIsExclusiveFromLockToUnlock(t *testing.T) {
 func TestLockWaitsForTheHolderAsLongAsItsContextAllows(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second) // a wait that never ends tells nothing
+		// A wait that never ends tells nothing.
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()
 		name := cluster.LockName(t)
 		ours, theirs := cluster.NewConnected(t, c.URLs()), cluster.NewConnected(t, c.URLs())

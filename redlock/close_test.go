@@ -7,13 +7,11 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -257,47 +255,4 @@ func TestCloseLeavesTheReleasesOfSharedNodesToThem(t *testing.T) {
 		assert.Zero(t, nodes[2].Drain(ctx))
 		assert.Zero(t, c.keys())
 	})
-}
-
-// Extend returns later, when somebody else may have the lock already.
-func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
-	for name, release := range map[string]func(l *redlock.Locker) error{
-		"Close":     (*redlock.Locker).Close,
-		"UnlockAll": func(l *redlock.Locker) error { return l.UnlockAll(ctx) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				l, other := c.locker(), c.locker()
-				lock, err := l.TryLock(ctx, "a")
-				require.NoError(t, err)
-				settle()
-				done := lock.Done()
-				for _, s := range c.servers {
-					s.OnChange(func(fakenode.Change) {
-						select {
-						case <-done:
-						default:
-							t.Error("a node released a lock that had not ended")
-						}
-					})
-					s.Delay(nil, func() time.Duration { return 10 * time.Millisecond }) // of the reply to Extend
-				}
-				extended, released := make(chan error, 1), make(chan error, 1)
-				go func() { extended <- lock.Extend(ctx, 10*time.Second) }()
-				synctest.Wait()
-				for _, s := range c.servers {
-					s.Delay(nil, nil)
-				}
-				go func() { released <- release(l) }()
-				synctest.Wait()
-				second, err := other.TryLock(ctx, "a")
-				require.NoError(t, err)
-				assert.Empty(t, extended)
-				require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
-				require.ErrorIs(t, <-extended, redlock.ErrReleased)
-				require.NoError(t, <-released)
-				require.NoError(t, second.Err())
-			})
-		})
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/fakenode"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -223,4 +224,48 @@ func TestScriptsOfManyKeysRunWhereLoadingIsForbidden(t *testing.T) {
 			require.NoError(t, lock.Unlock(ctx))
 		}
 	})
+}
+
+// Extend returns later, when somebody else may have the lock already.
+func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
+	for name, release := range map[string]func(l *redlock.Locker) error{
+		"Close":     (*redlock.Locker).Close,
+		"UnlockAll": func(l *redlock.Locker) error { return l.UnlockAll(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *cluster) {
+				l, other := c.locker(), c.locker()
+				lock, err := l.TryLock(ctx, "a")
+				require.NoError(t, err)
+				settle()
+				done := lock.Done()
+				for _, s := range c.servers {
+					s.OnChange(func(fakenode.Change) {
+						select {
+						case <-done:
+						default:
+							t.Error("a node released a lock that had not ended")
+						}
+					})
+					// Of the reply to Extend.
+					s.Delay(nil, func() time.Duration { return 10 * time.Millisecond })
+				}
+				extended, released := make(chan error, 1), make(chan error, 1)
+				go func() { extended <- lock.Extend(ctx, 10*time.Second) }()
+				synctest.Wait()
+				for _, s := range c.servers {
+					s.Delay(nil, nil)
+				}
+				go func() { released <- release(l) }()
+				synctest.Wait()
+				second, err := other.TryLock(ctx, "a")
+				require.NoError(t, err)
+				assert.Empty(t, extended)
+				require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+				require.ErrorIs(t, <-extended, redlock.ErrReleased)
+				require.NoError(t, <-released)
+				require.NoError(t, second.Err())
+			})
+		})
+	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// handOvers sets up a simulation of the usual size: five nodes, and four clients in each of the four
-// processes that the caller starts. The clients do nothing but lock and unlock.
+// handOvers sets up a simulation of the usual size: five nodes, and four clients in each of the
+// four processes that the caller starts. The clients do nothing but lock and unlock.
 func (s *simulation) handOvers(names int, latency time.Duration) {
 	s.nodes(5)
 	for i := range names {

@@ -20,8 +20,9 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A simulation is processes that contend for locks over fake nodes, in virtual time, while the nodes are broken and healed. All that is
-// random comes from one seed, but for the order in which goroutines run at one instant, and the delays of messages.
+// A simulation has processes that contend for locks over fake nodes, in virtual time, while the
+// nodes are broken and healed. One seed decides everything random, except for the order in which
+// goroutines run at one instant and the delays of messages.
 type simulation struct {
 	*cluster
 	seed      uint64
@@ -65,7 +66,8 @@ func seeds(t *testing.T, small, full int) (all []uint64) {
 	return all
 }
 
-// sizeOf returns how often to do something: at the size that the project promises where REDQUORUM_SOAK=1.
+// sizeOf returns how often to do something: with REDQUORUM_SOAK=1, as often as the project
+// promises.
 func sizeOf(small, full int) int {
 	switch {
 	case os.Getenv("REDQUORUM_SOAK") == "1":
@@ -77,7 +79,8 @@ func sizeOf(small, full int) int {
 	}
 }
 
-// simulate runs a test in a world of its own. A failure names the seed: REDQUORUM_SEED repeats it, as far as goroutines do.
+// simulate runs a test in a world of its own. A failure names the seed: REDQUORUM_SEED repeats it,
+// as far as the order of goroutines allows.
 func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
 	t.Helper()
 	t.Run(fmt.Sprint("REDQUORUM_SEED=", seed), func(t *testing.T) {
@@ -143,8 +146,8 @@ func (s *simulation) start(n int, opts func(rng *rand.Rand) []redlock.Option) {
 	}
 }
 
-// run lets clients work in all processes for as long as the simulation is to be, and others beside them; then it waits for all of them, and
-// judges.
+// run lets clients work in all processes for the length of the simulation, and others beside them.
+// Then it waits for all of them, and judges.
 func (s *simulation) run(work func(c *client), beside ...func()) {
 	var running sync.WaitGroup
 	for _, p := range s.processes {
@@ -223,7 +226,8 @@ func outlives(key string) bool {
 	return strings.HasPrefix(key, "redquorum:fence:") || key == memoryKey
 }
 
-// Any faults, any options, any use: the locks are exclusive, the tokens in order, nobody is stuck, and nothing is left.
+// Whatever the faults, options and use: locks are exclusive, tokens in order, nobody is stuck, and
+// nothing is left.
 func TestSimulatedClientsExcludeEachOtherAndGetTheLock(t *testing.T) {
 	for _, seed := range seeds(t, 10, 10_000) {
 		simulate(t, seed, func(s *simulation) {
@@ -279,10 +283,11 @@ func randomOptions(rng *rand.Rand) []redlock.Option {
 	return opts
 }
 
-// waitBound is for how long a lock may be free while somebody waits for it and nothing is broken. The vote may have been handed to one who
-// just gave up and whose leaving was lost: the grace (two node timeouts). Nobody else is woken then, and the next poll comes after the
-// longest pause. Its attempt may find others at it, and pause as in an outage (250 ms), before the one that wins: two attempts, of a
-// node timeout and four messages each.
+// waitBound is how long a lock may be free while a client waits for it and nothing is broken. The
+// vote may have been handed to a waiter that just gave up and whose leaving was lost: the grace
+// (two node timeouts). Nobody else is woken then, and the next poll comes after the longest pause.
+// Its attempt may meet others, and pause as in an outage (250 ms), before the one that wins: two
+// attempts, each of a node timeout and four messages.
 func waitBound(latency time.Duration) time.Duration {
 	return 2*slowestTimeout + slowestRetry + 250*time.Millisecond + 2*(slowestTimeout+4*latency)
 }

@@ -105,7 +105,8 @@ func TestCountedCommandsAreThoseThatTheServersGot(t *testing.T) {
 	assert.Eventually(t, func() bool {
 		clients, scripts = count()
 		total := sent.total.Load()
-		return total-missed == uint64(clients) && total-early == sent.inWindow.Load() // all were within the window
+		return total-missed == uint64(clients) &&
+			total-early == sent.inWindow.Load() // all were within the window
 	}, time.Minute, 10*time.Millisecond)
 	assert.Greater(t, clients, 20*2*len(servers), "a SET and a release each, and the refused ones")
 	assert.Greater(t, scripts, 20*len(servers))

@@ -34,7 +34,7 @@ func InBubble(t *testing.T, nodes int, test func(*testing.T, *clocktest.Clock, C
 
 // Settle lets the background come to rest, in a moment of virtual time.
 func Settle() {
-	time.Sleep(time.Microsecond)
+	time.Sleep(time.Microsecond) //nolint:forbidigo // virtual time is package time
 	synctest.Wait()
 }
 

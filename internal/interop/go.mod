@@ -18,8 +18,8 @@ require (
 
 replace github.com/redquorum/redquorum => ../..
 
-// Only redsync's own tests need these; `go mod tidy` looks at them all the same. redsync v4.18.1 asks for v1.0.79 of both,
-// and the proxy does not have rueidiscompat v1.0.79.
+// Only redsync's own tests need these; `go mod tidy` looks at them all the same. redsync v4.18.1
+// asks for v1.0.79 of both, and the proxy does not have rueidiscompat v1.0.79.
 replace (
 	github.com/redis/rueidis => github.com/redis/rueidis v1.0.78
 	github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.78

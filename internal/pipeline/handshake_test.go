@@ -113,6 +113,8 @@ func TestWrongServersAreNamedInTheError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(h *harness) {
 				h.server.ReplyRaw(func([]string) []byte { return []byte(c.reply) })
+				require.NoError(t, h.node.Close()) // it may have been connected by then
+				h.node = h.newNode("fake:6379")
 				err := h.command("PING").wait().err
 				h.requireFate(err, Unsent, err)
 				assert.ErrorContains(t, err, c.want)

@@ -79,7 +79,9 @@ func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 			incarnation: "one", runID: "run", replID: "repl", durable: facts.Durable, maxTTL: 1000, until: 500_000,
 		}
 		if facts.Own && facts.Durable {
-			s.durable = true // else it is written down that it is not; the model leaves that to the next restart
+			// Otherwise the marker is told that it is not; the model leaves that to the next
+			// restart.
+			s.durable = true
 		}
 		if !facts.Own {
 			m.runID = "another"
@@ -90,7 +92,8 @@ func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 		v := knowledge{own: !facts.Elsewhere, maxTTL: 1000, now: 499_500}
 		if facts.Known {
 			v.known = "before"
-			v.own = false // who knew another incarnation here does not believe that this one came back
+			// A client that knew another incarnation here does not believe that this one came back.
+			v.own = false
 			facts.Elsewhere = true
 		}
 		if facts.Passed {

@@ -17,8 +17,8 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// twins are a server that runs the scripts and a node of the model, of which all searches for violations are made. They are
-// given the same commands and must answer the same and keep the same.
+// twins are a server that runs the scripts and a node of the model with which violations are
+// searched for. They are given the same commands, and must answer the same and keep the same.
 type twins struct {
 	t     *rapid.T
 	conn  redis.Conn
@@ -105,8 +105,8 @@ func (w *twins) names() []string {
 	return rapid.SampledFrom([][]string{{"x"}, {"y"}, {"x", "y"}, {"y", "x"}}).Draw(w.t, "names")
 }
 
-// timestamp is near the server's clock, so that it is not clamped, and often the same. In the model's and the server's future, counters
-// are often ahead of it.
+// timestamp is near the server's clock, so that it is not clamped, and often the same. Counters are
+// often ahead of it.
 func (w *twins) timestamp() int64 {
 	return (time.Now().UnixMicro()/5_000_000)*5_000_000 + rapid.Int64Range(-2, 2).Draw(w.t, "timestamp")
 }
