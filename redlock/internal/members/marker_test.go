@@ -79,7 +79,7 @@ func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 			incarnation: "one", runID: "run", replID: "repl", durable: facts.Durable, maxTTL: 1000, until: 500_000,
 		}
 		if facts.Own && facts.Durable {
-			// Otherwise the marker is told that it is not; the model leaves that to the next
+			// Otherwise the marker is changed to say it is not; the model does that at the next
 			// restart.
 			s.durable = true
 		}

@@ -30,13 +30,13 @@ var foreign = [][]any{
 	{"XADD", "*", "a", "1"},
 }
 
-// beside are the keys beside that of the lock "a".
+// beside lists the keys beside that of the lock "a".
 var beside = []string{
 	"redquorum:fence:a", "redquorum:wait:a", "redquorum:waits:a", "redquorum:adopt:a:mine", "redquorum:adopt:a:other",
 	"redquorum:others:a",
 }
 
-// A server is the one that scripts are run at, one after the other.
+// A server is the one on which scripts run, one after the other.
 type scriptServer struct {
 	t    *testing.T
 	conn redis.Conn
@@ -84,7 +84,7 @@ func (s *scriptServer) get(key string) string {
 	return value
 }
 
-// inWords is a reply with texts as such, and milliseconds rounded to seconds.
+// inWords formats a reply: texts as they are, and milliseconds rounded to seconds.
 func inWords(reply any) string {
 	switch reply := reply.(type) {
 	case []byte:
@@ -103,14 +103,14 @@ func inWords(reply any) string {
 	return fmt.Sprint(reply)
 }
 
-// A scriptCase is one run of a script on a key "a" that is the caller's, or free.
+// A scriptCase is one run of a script on a key "a" that the caller holds, or that is free.
 type scriptCase struct {
 	name   string
 	held   bool // "a" has the value "mine" before
 	args   []any
 	source []string
 	after  string // what "a" has afterwards
-	reply  string // begins so
+	reply  string // how it begins
 }
 
 func scriptCases() []scriptCase {

@@ -17,36 +17,36 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// twins are a server that runs the scripts and a node of the model with which violations are
-// searched for. They are given the same commands, and must answer the same and keep the same.
-type twins struct {
+// pair is a server that runs the scripts and a node of the model in which violations are searched
+// for. Both get the same commands, and must answer the same and keep the same.
+type pair struct {
 	t     *rapid.T
 	conn  redis.Conn
 	model *fencemodel.Node
 }
 
 const (
-	twinTTL   = 60_000
-	twinGrace = 60_000
-	twinLife  = 600_000
+	pairTTL   = 60_000
+	pairGrace = 60_000
+	pairLife  = 600_000
 )
 
-// Every second value is of a process that listens, the others of one that does not.
-// Values of our form: the scripts have thoughts of their own about others (others.lua).
-var twinValues = []string{twinForm + "a", twinForm + "b", twinForm + "c", twinForm + "d", twinForm + "e", twinForm + "f"}
+// Every second value belongs to a process that listens, the others to one that does not. They have
+// our form: the scripts treat other values differently (others.lua).
+var pairValues = []string{pairForm + "a", pairForm + "b", pairForm + "c", pairForm + "d", pairForm + "e", pairForm + "f"}
 
-const twinForm = "ABCDEFGHIJKLMNOPQRSTUVWXYZ|"
+const pairForm = "ABCDEFGHIJKLMNOPQRSTUVWXYZ|"
 
-func twinAlive(value string) bool { return slices.Index(twinValues, value)%2 == 0 }
+func pairAlive(value string) bool { return slices.Index(pairValues, value)%2 == 0 }
 
-func twinProcess(value string) string {
-	if twinAlive(value) {
+func pairProcess(value string) string {
+	if pairAlive(value) {
 		return "alive"
 	}
 	return "dead"
 }
 
-var twinNames = []string{"x", "y"}
+var pairNames = []string{"x", "y"}
 
 func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	server := redistest.Start(t, 1)[0]
@@ -60,7 +60,7 @@ func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	_, err = listening.Receive()
 	require.NoError(t, err)
 	rapid.Check(t, func(t *rapid.T) {
-		w := &twins{t: t, conn: conn, model: fencemodel.NewNode()}
+		w := &pair{t: t, conn: conn, model: fencemodel.NewNode()}
 		w.do("FLUSHALL")
 		t.Repeat(map[string]func(*rapid.T){
 			"":        w.compare,
@@ -76,7 +76,7 @@ func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	})
 }
 
-func (w *twins) do(command string, args ...any) any {
+func (w *pair) do(command string, args ...any) any {
 	reply, err := w.conn.Do(command, args...)
 	if err != nil {
 		w.t.Fatalf("%s %q: %v", command, args, err)
@@ -85,7 +85,7 @@ func (w *twins) do(command string, args ...any) any {
 }
 
 // run runs a script, and moves the model's clock to the server's.
-func (w *twins) run(names []string, args []any, sources ...string) any {
+func (w *pair) run(names []string, args []any, sources ...string) any {
 	now, err := redis.Ints(w.conn.Do("TIME"))
 	if err != nil {
 		w.t.Fatal(err)
@@ -98,21 +98,21 @@ func (w *twins) run(names []string, args []any, sources ...string) any {
 	return w.do("EVAL", append(all, args...)...)
 }
 
-func (w *twins) value() string { return rapid.SampledFrom(twinValues).Draw(w.t, "value") }
-func (w *twins) name() string  { return rapid.SampledFrom(twinNames).Draw(w.t, "name") }
+func (w *pair) value() string { return rapid.SampledFrom(pairValues).Draw(w.t, "value") }
+func (w *pair) name() string  { return rapid.SampledFrom(pairNames).Draw(w.t, "name") }
 
-func (w *twins) names() []string {
+func (w *pair) names() []string {
 	return rapid.SampledFrom([][]string{{"x"}, {"y"}, {"x", "y"}, {"y", "x"}}).Draw(w.t, "names")
 }
 
 // timestamp is near the server's clock, so that it is not clamped, and often the same. Counters are
-// often ahead of it.
-func (w *twins) timestamp() int64 {
+// often ahead of it, in the future of model and server.
+func (w *pair) timestamp() int64 {
 	return (time.Now().UnixMicro()/5_000_000)*5_000_000 + rapid.Int64Range(-2, 2).Draw(w.t, "timestamp")
 }
 
 // same compares what a script and the model granted.
-func (w *twins) same(what string, names []string, reply any, fence int64, granted bool) {
+func (w *pair) same(what string, names []string, reply any, fence int64, granted bool) {
 	got := int64(0)
 	if text, ok := reply.([]byte); ok {
 		n, err := strconv.ParseInt(string(text), 10, 64)
@@ -122,7 +122,7 @@ func (w *twins) same(what string, names []string, reply any, fence int64, grante
 		got = n
 	}
 	if granted && fence-w.model.Now > fencemodel.Limit && got >= fence && got-fence < 1_000_000 {
-		for _, name := range names { // it began again, by the server's clock
+		for _, name := range names { // it started again, by the server's clock
 			w.model.Entry(name).Fence = got
 		}
 		return
@@ -132,17 +132,17 @@ func (w *twins) same(what string, names []string, reply any, fence int64, grante
 	}
 }
 
-func (w *twins) acquire(*rapid.T) {
+func (w *pair) acquire(*rapid.T) {
 	names, value, ts := w.names(), w.value(), w.timestamp()
-	reply := w.run(names, []any{value, twinTTL, ts, twinLife}, fencedSource, fenceSource, acquireSource)
+	reply := w.run(names, []any{value, pairTTL, ts, pairLife}, fencedSource, fenceSource, acquireSource)
 	fence, granted := w.model.Acquire(names, value, ts)
 	w.same("acquire", names, reply, fence, granted)
 }
 
-func (w *twins) wait(*rapid.T) {
+func (w *pair) wait(*rapid.T) {
 	name, value, ts := w.name(), w.value(), w.timestamp()
 	reply := w.run([]string{name}, []any{
-		value, twinTTL, twinGrace, 1, twinProcess(value), 0, 100, "", ts, twinLife,
+		value, pairTTL, pairGrace, 1, pairProcess(value), 0, 100, "", ts, pairLife,
 	}, handOverSource, fenceSource, waitSource).([]any)
 	fence, granted := w.model.Pilot(name, value, ts)
 	if reply[0] == int64(1) {
@@ -155,12 +155,12 @@ func (w *twins) wait(*rapid.T) {
 	}
 }
 
-func (w *twins) release(*rapid.T) {
+func (w *pair) release(*rapid.T) {
 	names, value := w.names(), w.value()
-	args := []any{value, twinGrace}
+	args := []any{value, pairGrace}
 	leaves := rapid.Bool().Draw(w.t, "leaves")
 	if leaves {
-		args = append(args, twinProcess(value))
+		args = append(args, pairProcess(value))
 	}
 	reply := w.run(names, args, freeSource, handOverSource, releaseSource)
 	want, handed := int64(1), false
@@ -169,7 +169,7 @@ func (w *twins) release(*rapid.T) {
 		if leaves {
 			do = w.model.Entry(name).Leave
 		}
-		to, released := do(value, twinAlive)
+		to, released := do(value, pairAlive)
 		handed = handed || to != ""
 		if !released {
 			want = 0
@@ -183,35 +183,35 @@ func (w *twins) release(*rapid.T) {
 	}
 }
 
-func (w *twins) raise(*rapid.T) {
+func (w *pair) raise(*rapid.T) {
 	names, value := w.names(), w.value()
 	to := w.model.Entry(names[0]).Fence + rapid.Int64Range(-1, 2).Draw(w.t, "above")
 	if to <= 2 {
 		w.t.Skip("no counter yet")
 	}
-	// Or far from where the node follows no more, since its clock goes on meanwhile.
-	to += rapid.SampledFrom([]int64{0, 0, 0, 10_000_000, 100_000_000, twinLife * 1000, 2 * twinLife * 1000}).Draw(w.t, "far")
-	reply := w.run(names, []any{value, strconv.FormatInt(to, 10), twinLife}, fenceSource, raiseSource)
-	if raised := w.model.Raise(names, value, to, twinLife*1000); (reply == int64(1)) != raised {
+	// Or far from the limit up to which the node follows, since its clock goes on meanwhile.
+	to += rapid.SampledFrom([]int64{0, 0, 0, 10_000_000, 100_000_000, pairLife * 1000, 2 * pairLife * 1000}).Draw(w.t, "far")
+	reply := w.run(names, []any{value, strconv.FormatInt(to, 10), pairLife}, fenceSource, raiseSource)
+	if raised := w.model.Raise(names, value, to, pairLife*1000); (reply == int64(1)) != raised {
 		w.t.Fatalf("raise: the script says %v, the model %v", reply, raised)
 	}
 }
 
-func (w *twins) mend(*rapid.T) {
+func (w *pair) mend(*rapid.T) {
 	names, value := w.names(), w.value()
 	given := w.model.Entry(names[0]).Fence + rapid.Int64Range(0, 1).Draw(w.t, "above")
 	if given <= 0 {
 		w.t.Skip("no counter yet, or none any more")
 	}
 	to := w.timestamp() + rapid.SampledFrom([]int64{0, 5_000_000, 60_000_000}).Draw(w.t, "to")
-	reply := w.run(names, []any{value, strconv.FormatInt(given, 10), strconv.FormatInt(to, 10), twinLife}, mendSource)
+	reply := w.run(names, []any{value, strconv.FormatInt(given, 10), strconv.FormatInt(to, 10), pairLife}, mendSource)
 	if mended := w.model.Mend(names, value, given, to); reply != map[bool]int64{true: 1}[mended] {
 		w.t.Fatalf("mend: the script says %v, the model %v", reply, mended)
 	}
 }
 
-// spoil writes what is no counter, or one that is far ahead.
-func (w *twins) spoil(*rapid.T) {
+// spoil writes something that is no counter, or a counter that is far ahead.
+func (w *pair) spoil(*rapid.T) {
 	name := w.name()
 	counter := fenceKey + name
 	w.model.Entry(name).Fence = fencemodel.Unreadable
@@ -231,22 +231,22 @@ func (w *twins) spoil(*rapid.T) {
 	}
 }
 
-func (w *twins) adopt(*rapid.T) {
+func (w *pair) adopt(*rapid.T) {
 	name, old, value, ts := w.name(), w.value(), w.value(), w.timestamp()
-	reply := w.run([]string{name}, []any{old, value, twinTTL, ts, twinLife}, fenceSource, adoptSource)
+	reply := w.run([]string{name}, []any{old, value, pairTTL, ts, pairLife}, fenceSource, adoptSource)
 	fence, granted := w.model.Adopt([]string{name}, old, value, ts)
 	w.same("adopt", []string{name}, reply, fence, granted)
 }
 
-func (w *twins) expire(*rapid.T) {
+func (w *pair) expire(*rapid.T) {
 	name := w.name()
 	w.do("DEL", name)
 	w.model.Entry(name).Expire()
 }
 
-// compare compares all that is kept.
-func (w *twins) compare(*rapid.T) {
-	for _, name := range twinNames {
+// compare compares everything that is kept.
+func (w *pair) compare(*rapid.T) {
+	for _, name := range pairNames {
 		entry := w.model.Entry(name)
 		want := fmt.Sprintf("%s %d %q", entry.Value, entry.Fence, entry.Waiting)
 		value, err := redis.String(w.conn.Do("GET", name))
