@@ -31,8 +31,8 @@ type Lock struct {
 	// began; 0 without fencing.
 	fence int64
 
-	room    [1]any         // backs keys if there is only one
-	name    [1]string      // backs names, likewise
+	oneKey  [1]any         // backs keys if there is only one
+	oneName [1]string      // backs names, likewise
 	expires schedule.Entry // of Locker.expiry
 	renewal schedule.Entry // of Locker.renewals
 
@@ -59,8 +59,8 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 		fenced: cfg.fencing, part: cfg.part,
 		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: schedule.Never,
 	}
-	lock.names = append(lock.name[:0], names...)
-	lock.keys = lock.room[:0]
+	lock.names = append(lock.oneName[:0], names...)
+	lock.keys = lock.oneKey[:0]
 	for _, name := range names {
 		lock.keys = append(lock.keys, l.config.keyPrefix+name)
 	}

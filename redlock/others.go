@@ -26,7 +26,7 @@ const (
 	hasteShare = 8
 
 	// During their turn it polls whether they have come.
-	turnLook = 20 * time.Millisecond
+	turnPoll = 20 * time.Millisecond
 )
 
 // placeOfOthers returns the place that clients of other libraries take on a list. Until one has
@@ -69,7 +69,7 @@ func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 	w.seeOthers(answer)
 	switch {
 	case answer.Other == wire.OtherTurn:
-		return w.awaitWake(ctx, min(answer.Left+rand.N(expirySpread), turnLook/2+rand.N(turnLook)))
+		return w.awaitWake(ctx, min(answer.Left+rand.N(expirySpread), turnPoll/2+rand.N(turnPoll)))
 	case answer.Other <= wire.OtherTaken:
 		return w.awaitHandOver(ctx, answer.Left)
 	case answer.Other != w.holder:

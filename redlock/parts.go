@@ -102,15 +102,15 @@ func (w *waiter) takePart(ctx, holding context.Context, name string, bounded boo
 	cfg := *w.cfg
 	cfg.part, cfg.withoutRenewal, cfg.fencing = true, false, false
 	cfg.value, cfg.maxHold, cfg.minValidity = "", 0, 0
-	waits := newWaiter(l, []string{name}, w.queue, &cfg, w.since)
-	part, err := waits.seek(limited)
+	alone := newWaiter(l, []string{name}, w.queue, &cfg, w.since)
+	part, err := alone.seek(limited)
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
 		return part, err
 	}
 	// Its own patience ended, or a part was lost: report the state of the wait.
 	failure := w.last
-	if waits.last != nil {
-		failure = waits.last
+	if alone.last != nil {
+		failure = alone.last
 	}
 	told := *failure
 	told.ended = nil

@@ -15,9 +15,9 @@ const (
 
 	// A marker that keeps a node from voting is read again after these pauses, because others may
 	// change it: clients that make a new cluster active, and operators ("redlock init").
-	lookMin    = 2 * time.Millisecond
-	lookMax    = time.Second
-	quickLooks = 8 // the first pauses add up to half a second
+	rereadMin  = 2 * time.Millisecond
+	rereadMax  = time.Second
+	quickReads = 8 // the first pauses add up to half a second
 
 	// A server that has been up for long and has no marker was never used before, or its keys were
 	// deleted while the clients that knew it stayed connected. Their patrols find out, and they
@@ -48,8 +48,8 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	waits := ms.waitsForOthersLocked(i)
 	v := ms.knowledgeLocked(i, now)
 	j := n.server.judge(n.marker, v)
-	if j.forgot && n.told != n.known {
-		n.told = n.known
+	if j.forgot && n.reported != n.known {
+		n.reported = n.known
 		ms.epoch++
 		n.restarted, forgot = ms.epoch, true
 	}
@@ -73,7 +73,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		here := ms.clock.Now()
 		n.until = here.Add(left + time.Millisecond) // both times are truncated to milliseconds
 		n.retryAt = min(n.until, here.Add(n.pause.Next()))
-		n.looks++
+		n.reads++
 		if n.marker.state == markerNew && n.identity.RunID != "" && n.identity.Started.Add(ms.maxTTL) < here {
 			written := n.until.Add(-time.Duration(n.marker.maxTTL) * time.Millisecond)
 			n.objections = written.Add(objectionTime)
@@ -122,7 +122,7 @@ func (ms *Membership) waitsForOthersLocked(i int) bool {
 	for k := range ms.members {
 		switch other := &ms.members[k]; {
 		case !out.Has(k) || ms.nodes[k].State() == pipeline.Down:
-		case !other.met:
+		case !other.seen:
 			n.early = n.early || ms.nodes[k].State() == pipeline.Connecting
 		case other.asking == nil && other.phase != phaseProofless:
 			n.early = true
@@ -182,9 +182,9 @@ func (a *admission) Complete(_ *pipeline.Call, reply any, err error) {
 		// The client that wrote it was told something else about this server than we were. The next
 		// handshake shows which of the two is true now. If instead each client wrote what it
 		// believes, the two would overwrite each other for ever.
-		ms.strangeLocked(n)
+		ms.mismatchLocked(n)
 		ms.endLocked(false)
-		ms.nodes[a.node].Reconnect(errStrange)
+		ms.nodes[a.node].Reconnect(errMismatch)
 		return
 	}
 	forgot := false
@@ -203,11 +203,11 @@ func (a *admission) Complete(_ *pipeline.Call, reply any, err error) {
 	ms.endLocked(forgot)
 }
 
-// errStrange is why a connection ends on which the marker does not match the handshake.
-var errStrange = errors.New("a different server answers than when the connection began, or it has been a replica since")
+// errMismatch is why a connection ends on which the marker does not match the handshake.
+var errMismatch = errors.New("a different server answers than when the connection began, or it has been a replica since")
 
-// strangeLocked takes away a node's vote until its next connection.
-func (ms *Membership) strangeLocked(n *member) {
+// mismatchLocked takes away a node's vote until its next connection.
+func (ms *Membership) mismatchLocked(n *member) {
 	ms.census = nil
 	n.phase, n.retryAt, n.lost = phaseQuarantined, never, ms.clock.Now().Add(askTimeout/2)
 }
@@ -219,7 +219,7 @@ func (ms *Membership) failedLocked(n *member, err error) {
 	case n.phase == phaseVoting: // the request was to update the marker; the next connection will
 		return
 	case wire.IsForbidden(err):
-		ms.meetProoflessLocked(n)
+		ms.judgeProoflessLocked(n)
 		return
 	}
 	n.retryAt = ms.clock.Now().Add(n.pause.Next())

@@ -20,7 +20,7 @@ func (ms *Membership) startCensusLocked() {
 	now := ms.clock.Now()
 	for i := range ms.members {
 		switch n := &ms.members[i]; {
-		case !n.met || n.duplicate >= 0 || n.asking != nil || n.err != nil || !n.server.fits(n.marker):
+		case !n.seen || n.duplicate >= 0 || n.asking != nil || n.err != nil || !n.server.fits(n.marker):
 			return
 		case now < n.objections:
 			return // retryAt is no later
@@ -48,7 +48,7 @@ func (ms *Membership) endCensusLocked() {
 			ms.sendLocked(i, &wire.Swap{Begin: wordActive, Rest: n.marker.rest()}, nil)
 		default:
 			n.retryAt = min(n.retryAt, ms.clock.Now().Add(n.pause.Next()))
-			n.looks++
+			n.reads++
 		}
 	}
 }

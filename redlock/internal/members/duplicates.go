@@ -1,9 +1,9 @@
 package members
 
-// partCopiesLocked takes the vote from two servers whose markers have the same incarnation,
+// expelCopiesLocked takes the vote from two servers whose markers have the same incarnation,
 // although each marker names its own server: one has what the other held, and was trusted to have
 // come back with its own data. It is no longer possible to tell which one.
-func (ms *Membership) partCopiesLocked() (forgot bool) {
+func (ms *Membership) expelCopiesLocked() (forgot bool) {
 	for i := range ms.members {
 		for k := range i {
 			a, b := &ms.members[i], &ms.members[k]
@@ -13,7 +13,7 @@ func (ms *Membership) partCopiesLocked() (forgot bool) {
 			}
 			for _, j := range [...]int{i, k} {
 				n := &ms.members[j]
-				n.phase, n.told = phaseQuarantined, n.known
+				n.phase, n.reported = phaseQuarantined, n.known
 				ms.epoch++
 				n.restarted, forgot = ms.epoch, true
 				ms.sendLocked(j, n.server.quarantine(wordLost, max(ms.maxTTL.Milliseconds(), n.marker.maxTTL)), nil)
@@ -30,7 +30,7 @@ func (ms *Membership) findDuplicatesLocked() {
 	for i := range ms.members {
 		n := &ms.members[i]
 		n.duplicate = -1
-		if !n.met {
+		if !n.seen {
 			continue
 		}
 		name := n.identity.RunID

@@ -48,7 +48,7 @@ type Membership struct {
 	mu      sync.Mutex // guards the fields below; never held while a node is called
 	members []member
 	epoch   uint64       // how many times a server forgot
-	census  *census      // the second look at a new cluster; nil while there is none
+	census  *census      // the second read of a new cluster; nil while there is none
 	outbox  []*admission // to be sent when mu is free
 	timer   *clock.Timer
 	patrols *clock.Timer  // for looking for servers that forgot
@@ -70,7 +70,7 @@ type View struct {
 
 // member is what is known of a node's vote.
 type member struct {
-	met       bool
+	seen      bool // it has connected
 	identity  pipeline.Identity
 	before    pipeline.Identity // on the connection before
 	phase     phase
@@ -81,7 +81,7 @@ type member struct {
 	text     string // the marker as it was last read
 	marker   marker
 	known    string // the incarnation under which it was last active to us; empty for none
-	told     string // the one that was last reported as forgotten
+	reported string // the one that was last reported as forgotten
 	pardoned string // the incarnation that Initialize made active: trusted whatever we know
 
 	trusted    clock.Instant // until then only the known incarnation is trusted
@@ -90,7 +90,7 @@ type member struct {
 	asking  *admission     // under way; nil if none is
 	retryAt clock.Instant  // when to ask again
 	pause   clock.Backoff  // between two reads of a marker that others may change
-	looks   int            // reads of such a marker since it connected
+	reads   int            // reads of such a marker since it connected
 	err     error          // why the last request failed
 	lost    clock.Instant  // until then, its reconnection is awaited after a mismatch
 	said    quorum.NodeSet // nodes that have told their marker since this one's was read
@@ -111,12 +111,12 @@ const prooflessMemory = "proofless"
 
 // phase is how far a node has come.
 //
-//	unmet ──▶ quarantined ◀──▶ voting
+//	unseen ──▶ quarantined ◀──▶ voting
 //	  └──▶ proofless (the marker is out of reach: see proofless.go)
 type phase uint8
 
 const (
-	phaseUnmet phase = iota
+	phaseUnseen phase = iota
 	phaseQuarantined
 	phaseVoting
 	phaseProofless
@@ -166,14 +166,14 @@ func (ms *Membership) Proves() bool { return ms.mode != Off }
 func (ms *Membership) connected(i int, id pipeline.Identity) {
 	ms.mu.Lock()
 	n := &ms.members[i]
-	if ms.stopped || n.met && id.Connection <= n.identity.Connection {
+	if ms.stopped || n.seen && id.Connection <= n.identity.Connection {
 		ms.mu.Unlock()
 		return
 	}
-	n.met, n.identity, n.before = true, id, n.identity
-	n.asking, n.err, n.looks, n.objections, n.lost = nil, nil, 0, 0, 0
+	n.seen, n.identity, n.before = true, id, n.identity
+	n.asking, n.err, n.reads, n.objections, n.lost = nil, nil, 0, 0, 0
 	n.text, n.marker, n.said = "", marker{}, 0
-	n.retryAt, n.pause = never, clock.Backoff{Shortest: lookMin, Longest: lookMax}
+	n.retryAt, n.pause = never, clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
 	ms.saidLocked(i)
 	ms.census = nil // its answers may come from another server
 	proofless := ms.mode == Off || id.Memory == nil
@@ -186,7 +186,7 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	}
 	var forgot bool
 	if proofless {
-		forgot = ms.meetProoflessLocked(n)
+		forgot = ms.judgeProoflessLocked(n)
 	} else {
 		hid := n.server.hides
 		n.server = serverOf(id, ms.maxTTL)
@@ -199,7 +199,7 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 // endLocked decides whose votes count, unlocks the mutex, and then sends what is in the outbox and
 // tells the observer.
 func (ms *Membership) endLocked(forgot bool) {
-	forgot = ms.partCopiesLocked() || forgot
+	forgot = ms.expelCopiesLocked() || forgot
 	ms.decideLocked()
 	outbox := ms.outbox
 	ms.outbox = nil

@@ -36,7 +36,7 @@ func (ms *Membership) patrolTick() {
 	ms.mu.Unlock()
 	v := ms.View()
 	for node := range v.Voting.Minus(v.proofless).Nodes() {
-		c := &markerCheck{membership: ms, node: node, request: wire.Look()}
+		c := &markerCheck{membership: ms, node: node, request: wire.GetMarker()}
 		c.request.Deadline, c.request.Sink = ms.clock.Now().Add(patrolPause), c
 		c.call.Request = &c.request
 		ms.nodes[node].Do(&c.call)
@@ -54,6 +54,6 @@ type markerCheck struct {
 // Complete takes the answer. It implements pipeline.Sink.
 func (c *markerCheck) Complete(_ *pipeline.Call, reply any, err error) {
 	if err == nil {
-		c.membership.Proven(c.node, wire.ReadLook(reply))
+		c.membership.Proven(c.node, wire.ReadMarker(reply))
 	}
 }

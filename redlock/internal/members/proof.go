@@ -48,7 +48,7 @@ func (ms *Membership) reconsider(i int, text string) bool {
 	ms.mu.Lock()
 	n := &ms.members[i]
 	switch {
-	case ms.stopped || n.duplicate >= 0 || n.phase == phaseUnmet || n.phase == phaseProofless:
+	case ms.stopped || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless:
 		ms.mu.Unlock()
 		return false
 	case m.state == markerActive && m.incarnation == n.marker.incarnation && n.server.fits(m):
@@ -67,13 +67,13 @@ func (ms *Membership) reconsider(i int, text string) bool {
 		return false
 	}
 	// Not if only the rest of the marker is new, as when a replica that is long gone was forgotten.
-	forgot := n.known != "" && n.told != n.known && (m.state != markerActive || m.incarnation != n.known)
+	forgot := n.known != "" && n.reported != n.known && (m.state != markerActive || m.incarnation != n.known)
 	if forgot {
-		n.told = n.known
+		n.reported = n.known
 		ms.epoch++
 		n.restarted = ms.epoch
 	}
-	ms.strangeLocked(n)
+	ms.mismatchLocked(n)
 	ms.endLocked(forgot)
 	ms.nodes[i].Reconnect(ErrUnproven.Err)
 	return false

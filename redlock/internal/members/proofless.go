@@ -4,9 +4,9 @@ package members
 // says about itself: its run id and its uptime. This is weaker (docs/safety.md says what it
 // misses), and stricter than it looks: whatever a server does not say counts against it.
 
-// meetProoflessLocked handles the connection of a node that cannot prove anything, and reports
+// judgeProoflessLocked handles the connection of a node that cannot prove anything, and reports
 // whether it forgot what it held.
-func (ms *Membership) meetProoflessLocked(n *member) (forgot bool) {
+func (ms *Membership) judgeProoflessLocked(n *member) (forgot bool) {
 	id, before := n.identity, n.before
 	first := before.Connection == 0
 	replaced := !first && id.RunID != before.RunID
@@ -14,7 +14,7 @@ func (ms *Membership) meetProoflessLocked(n *member) (forgot bool) {
 	switch {
 	case n.known != "": // it could prove what it remembers, and no longer can
 		n.until, n.young, forgot = id.Connected.Add(ms.maxTTL), false, true
-		n.known, n.told = "", ""
+		n.known, n.reported = "", ""
 	case first && id.RunID == "":
 		n.until = 0 // unidentified: nothing to judge it by
 	case first:

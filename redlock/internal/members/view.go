@@ -82,14 +82,14 @@ func (ms *Membership) Undecided() <-chan struct{} {
 func (ms *Membership) undecidedLocked(i int) bool {
 	n := &ms.members[i]
 	switch {
-	case !n.met:
+	case !n.seen:
 		return ms.nodes[i].State() == pipeline.Connecting
 	case n.phase != phaseQuarantined || n.duplicate >= 0:
 		return false
 	case ms.census != nil || n.asking != nil && n.err == nil || n.early || n.lost > ms.clock.Now():
 		return true
 	default: // others may be making it active
-		return ms.mode == Auto && n.marker.state == markerNew && n.looks < quickLooks
+		return ms.mode == Auto && n.marker.state == markerNew && n.reads < quickReads
 	}
 }
 

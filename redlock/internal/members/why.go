@@ -16,7 +16,7 @@ func (ms *Membership) Why(i int) error {
 	n := &ms.members[i]
 	now := ms.clock.Now()
 	switch {
-	case ms.View().Voting.Has(i) || !n.met:
+	case ms.View().Voting.Has(i) || !n.seen:
 		return nil
 	case n.duplicate >= 0:
 		return fmt.Errorf("%w: the same server as %s (run_id %s)", pipeline.ErrDuplicate, ms.nodes[n.duplicate].Endpoint(), n.identity.RunID)
@@ -46,7 +46,7 @@ func (ms *Membership) whyNewLocked() string {
 	for i := range ms.members {
 		n := &ms.members[i]
 		switch {
-		case !n.met || n.duplicate >= 0 || ms.nodes[i].State() != pipeline.Up:
+		case !n.seen || n.duplicate >= 0 || ms.nodes[i].State() != pipeline.Up:
 			missing = append(missing, ms.nodes[i].Endpoint())
 		case n.marker.state != markerNew || n.known != "":
 			return "it had no memory when it was first met, and may have forgotten locks; or it votes after `redlock init --force`"
@@ -77,7 +77,7 @@ func (n *member) whyProofless(now clock.Instant) string {
 func (ms *Membership) QuarantinedFor(i int) time.Duration {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	if n := &ms.members[i]; n.met && !ms.View().Voting.Has(i) {
+	if n := &ms.members[i]; n.seen && !ms.View().Voting.Has(i) {
 		return n.left(ms.clock.Now())
 	}
 	return 0

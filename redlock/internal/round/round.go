@@ -30,7 +30,7 @@ type Round struct {
 	room     [5]pipeline.Call    // for the usual number of nodes
 	read     Reader              // what a node's answer means
 	rule     Rule                // when the votes decide, and what
-	keep     func(int, any)      // takes every reply; nil if only the votes count
+	onReply  func(int, any)      // takes every reply; nil if only the votes count
 	decided  chan struct{}       // closed with the verdict; nil without Announce
 	members  *members.Membership // whose votes count
 	expected quorum.NodeSet      // for a release: the nodes that have or may have the lock
@@ -96,7 +96,7 @@ func (r *Round) Observe(observer Observer) { r.observer = observer }
 
 // TakeReplies makes the round call f with every reply, including those of nodes whose vote does not
 // count. F is called on a goroutine of the node.
-func (r *Round) TakeReplies(f func(node int, reply any)) { r.keep = f }
+func (r *Round) TakeReplies(f func(node int, reply any)) { r.onReply = f }
 
 // Override makes one node be asked something else.
 func (r *Round) Override(node int, request pipeline.Request) {
@@ -177,8 +177,8 @@ var errDuplicate = &pipeline.CallError{
 // Proven counts a node's vote, if the node proved that it remembers. It implements pipeline.Prover.
 func (r *Round) Proven(call *pipeline.Call, reply any, proof *pipeline.Proof) {
 	if !r.members.Proven(int(call.Index), proof) {
-		if r.keep != nil {
-			r.keep(int(call.Index), reply) // its answer is shown, but does not count
+		if r.onReply != nil {
+			r.onReply(int(call.Index), reply) // its answer is shown, but does not count
 		}
 		r.Complete(call, nil, members.ErrUnproven)
 		return
@@ -192,8 +192,8 @@ func (r *Round) Complete(call *pipeline.Call, reply any, err error) {
 	v := quorum.Failed
 	if err == nil {
 		v = r.read(reply)
-		if r.keep != nil {
-			r.keep(node, reply)
+		if r.onReply != nil {
+			r.onReply(node, reply)
 		}
 	}
 	r.mu.Lock()

@@ -15,13 +15,13 @@ func (h *itemHeap[T]) Less(i, j int) bool { return h.at(i) < h.at(j) }
 
 func (h *itemHeap[T]) Swap(i, j int) {
 	h.items[i], h.items[j] = h.items[j], h.items[i]
-	h.entry(h.items[i]).place, h.entry(h.items[j]).place = int32(i)+1, int32(j)+1
+	h.entry(h.items[i]).pos, h.entry(h.items[j]).pos = int32(i)+1, int32(j)+1
 }
 
 func (h *itemHeap[T]) Push(x any) {
 	item := x.(T)
 	h.items = append(h.items, item)
-	h.entry(item).place = int32(len(h.items))
+	h.entry(item).pos = int32(len(h.items))
 }
 
 func (h *itemHeap[T]) Pop() any {
@@ -30,6 +30,6 @@ func (h *itemHeap[T]) Pop() any {
 	var none T
 	h.items[last] = none
 	h.items = h.items[:last]
-	h.entry(item).place = 0
+	h.entry(item).pos = 0
 	return item
 }

@@ -28,8 +28,8 @@ type Schedule[T any] struct {
 
 // Entry is an item's position on a schedule. It belongs to the schedule.
 type Entry struct {
-	place int32 // 1 + index in the heap; 0 for none
-	at    clock.Instant
+	pos int32 // 1 + index in the heap; 0 for none
+	at  clock.Instant
 }
 
 // Never is later than every instant.
@@ -51,8 +51,8 @@ func (s *Schedule[T]) Add(item T, at clock.Instant) {
 	defer s.mu.Unlock()
 	e := s.heap.entry(item)
 	e.at = at
-	if e.place > 0 {
-		heap.Fix(&s.heap, int(e.place)-1)
+	if e.pos > 0 {
+		heap.Fix(&s.heap, int(e.pos)-1)
 	} else {
 		heap.Push(&s.heap, item)
 	}
@@ -77,8 +77,8 @@ func (s *Schedule[T]) setLocked(at clock.Instant) {
 func (s *Schedule[T]) Remove(item T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if place := s.heap.entry(item).place; place > 0 {
-		heap.Remove(&s.heap, int(place)-1)
+	if pos := s.heap.entry(item).pos; pos > 0 {
+		heap.Remove(&s.heap, int(pos)-1)
 	}
 }
 

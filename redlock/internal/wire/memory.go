@@ -44,18 +44,18 @@ func ReadMemory(reply any) (marker string, now int64, ok bool) {
 	return string(text), now, isText && err == nil && now > 0 && now <= MaxMarkerTime
 }
 
-// Look returns a request that only reads a marker. [ReadLook] reads the answer.
-func Look() pipeline.Request {
-	return pipeline.Request{Name: "GET", Args: []any{pipeline.MemoryKey}, Accept: isLook}
+// GetMarker returns a request that only reads a marker. [ReadMarker] reads the answer.
+func GetMarker() pipeline.Request {
+	return pipeline.Request{Name: "GET", Args: []any{pipeline.MemoryKey}, Accept: isMarker}
 }
 
-func isLook(reply any) bool {
+func isMarker(reply any) bool {
 	_, ok := reply.([]byte)
 	return ok || reply == nil
 }
 
-// ReadLook reads the answer to [Look].
-func ReadLook(reply any) *pipeline.Proof {
+// ReadMarker reads the answer to [GetMarker].
+func ReadMarker(reply any) *pipeline.Proof {
 	text, _ := reply.([]byte)
 	return &pipeline.Proof{Marker: string(text)}
 }
