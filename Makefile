@@ -23,12 +23,12 @@ NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: flake soak servers help check tidy-check fmt-check fix-check vet staticcheck lint cross test race test-nested fuzz bench
+.PHONY: flake soak servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-check: tidy-check fmt-check fix-check vet staticcheck lint cross race
+check: tidy-check fmt-check fix-check columns vet staticcheck lint cross race
 check: ## everything that must pass before a commit
 
 tidy-check: ## go.mod and go.sum have what the code needs
@@ -41,6 +41,9 @@ fmt-check: ## every file is as gofumpt writes it
 
 fix-check: ## go fix has nothing to modernize (it fails if it prints a diff)
 	go fix -diff ./...
+
+columns: ## prose and comments are at most 100 columns wide
+	go run ./internal/columns
 
 vet: ## go vet
 	go vet ./...
