@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Limits on arguments.
@@ -95,7 +96,7 @@ func (c *config) lockConfig(ctx context.Context, name string, opts []LockOption)
 
 // reserved is the prefix of the keys that are stored beside the locks. A lock with such a key would
 // be mistaken for one of them.
-const reserved = "redquorum:"
+const reserved = wire.Reserved
 
 func isReserved(prefix, name string) bool {
 	if len(prefix) >= len(reserved) {

@@ -87,7 +87,7 @@ func (lock *Lock) awaitExtension(ctx context.Context) error {
 // result returns what Extend returns.
 func (x *extension) result(lock *Lock, ended error) error {
 	err := lock.Err()
-	v, votes, errs := x.batch.Outcome(0)
+	v := x.batch.Verdict(0)
 	if v == quorum.Won && ended == nil {
 		return err
 	}
@@ -98,6 +98,7 @@ func (x *extension) result(lock *Lock, ended error) error {
 	if err != nil {
 		reason = err
 	}
+	votes, errs := x.batch.Outcome(0)
 	return lock.locker.quorumError("extend", lock.names[0], votes, errs, reason, ended)
 }
 

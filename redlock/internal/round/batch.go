@@ -168,9 +168,16 @@ func (b *Batch) tell(decided []decision) {
 	}
 }
 
-// Outcome returns the verdict and the votes so far on one lock, and an error for each node that did
-// not answer as it should; nil for the others.
-func (b *Batch) Outcome(i int) (v quorum.Verdict, votes quorum.Tally, errs []error) {
+// Verdict returns the verdict on one lock so far.
+func (b *Batch) Verdict(i int) quorum.Verdict {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.items[i].verdict
+}
+
+// Outcome returns the votes so far on one lock, and what there is to say of each node that did not
+// answer as it should; nil for the others.
+func (b *Batch) Outcome(i int) (votes quorum.Tally, errs []error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	it := &b.items[i]
@@ -182,5 +189,5 @@ func (b *Batch) Outcome(i int) (v quorum.Verdict, votes quorum.Tally, errs []err
 		}
 		errs[node] = b.members.Explain(node, said)
 	}
-	return it.verdict, it.votes.Count(len(b.calls), b.members.View().Voting), errs
+	return it.votes.Count(len(b.calls), b.members.View().Voting), errs
 }

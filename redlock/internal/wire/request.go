@@ -24,7 +24,7 @@ type Fencing struct {
 }
 
 func (f Fencing) appendTo(args []any) []any {
-	if f.Wall == 0 {
+	if f.Life == 0 {
 		return args
 	}
 	return append(args, f.Wall, f.Life.Milliseconds())
@@ -41,7 +41,7 @@ func onlyKey(keys []any) string {
 // Acquire returns a request that takes all keys or none: SET key value NX PX ttl, or a script that
 // does the same for several keys or with fencing. [Grant] reads the answer.
 func Acquire(keys []any, value any, ttl time.Duration, fencing Fencing) pipeline.Request {
-	if len(keys) == 1 && fencing.Wall == 0 {
+	if len(keys) == 1 && fencing.Life == 0 {
 		return pipeline.Request{
 			Name: "SET", Args: []any{keys[0], value, "NX", "PX", ttl.Milliseconds()},
 			Key: keys[0].(string), Accept: isSetReply, Prove: true,
