@@ -132,6 +132,7 @@ var endings = []ending{
 // S24 (docs/safety.md): whenever and however an adoption ends, it stands or the old holder keeps
 // its lock.
 func TestAnAdoptionStandsOrTheOldHolderHasItsLock(t *testing.T) {
+	t.Parallel()
 	for _, e := range endings {
 		t.Run(e.name, func(t *testing.T) {
 			for k := range endTimings {

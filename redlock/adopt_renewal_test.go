@@ -13,6 +13,7 @@ import (
 
 // Renewal goes on while others adopt: it finds the adopter's value and restores missing keys.
 func TestAnAdoptionBesideRenewalStandsOrTheOldHolderHasItsLock(t *testing.T) {
+	t.Parallel()
 	var renewal time.Duration // from the lock until the replies to its first renewal
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		renewed := make(chan struct{}, 100)

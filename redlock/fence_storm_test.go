@@ -51,7 +51,8 @@ func (o *ordeal) next() {
 }
 
 func TestTokensAreInOrderWhateverOneMasterGoesThrough(t *testing.T) {
-	for seed := range uint64(12) {
+	t.Parallel()
+	for seed := range uint64(sizeOf(6, 12)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, []int{3, 4, 5}[seed%3], func(t *testing.T, c *cluster) {
 				o := &ordeal{c, rand.New(rand.NewPCG(seed, 1)), seed%2 == 0}

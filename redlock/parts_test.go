@@ -71,6 +71,7 @@ func (b *busy) have(lock *redlock.Lock, d time.Duration) {
 // Beside names that others lock all the time, a set gets its turn within a few of their holds,
 // again and again, and takes no more from them than it needs.
 func TestASetHasItsTurnBesideBusyNames(t *testing.T) {
+	t.Parallel()
 	for _, p := range []struct {
 		names, workers, sets int
 		hold                 time.Duration
@@ -127,7 +128,8 @@ func (b *busy) shuffled(n int) (names []string) {
 }
 
 func TestSetsThatOverlapHaveTheirTurnsBesideBusyNames(t *testing.T) {
-	for _, nodes := range []int{1, 3, 5} {
+	t.Parallel()
+	for _, nodes := range []int{3, 1, 5}[:sizeOf(1, 3)] {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
 			inBubble(t, nodes, func(t *testing.T, c *cluster) {
 				for _, server := range c.servers {
@@ -171,6 +173,7 @@ func TestSetsThatOverlapHaveTheirTurnsBesideBusyNames(t *testing.T) {
 // Clients that spin with TryLockAll or TryLock keep neither sets nor single waiters from their
 // turns.
 func TestSetsAndWaitersHaveTheirTurnsBesideSpinners(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(2 * time.Millisecond)
 		b := c.busy(2, 5*time.Millisecond)

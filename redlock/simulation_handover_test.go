@@ -39,6 +39,7 @@ func (s *simulation) until(handOvers uint64) {
 // Messages are late or get lost together with their connections. Still, in all of these hand-overs
 // no lock is ever free for longer than a poll takes while a client waits for it.
 func TestNoHandOverIsLostWithItsMessage(t *testing.T) {
+	t.Parallel()
 	each := 2500
 	if raced {
 		each = 500

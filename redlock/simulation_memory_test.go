@@ -63,6 +63,7 @@ var everyWay = []way{
 // long a lock takes is not judged. The one case that Auto excludes does not occur: that all masters
 // forget within one MaxTTL.
 func TestSimulatedMastersThatForgetNeverGrantTwice(t *testing.T) {
+	t.Parallel()
 	for _, f := range forgettings {
 		t.Run(f.kind, func(t *testing.T) {
 			for _, seed := range seeds(t, 1, 10_000/len(forgettings)+1) {

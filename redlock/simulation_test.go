@@ -229,7 +229,8 @@ func outlives(key string) bool {
 // Whatever the faults, options and use: locks are exclusive, tokens in order, nobody is stuck, and
 // nothing is left.
 func TestSimulatedClientsExcludeEachOtherAndGetTheLock(t *testing.T) {
-	for _, seed := range seeds(t, 10, 10_000) {
+	t.Parallel()
+	for _, seed := range seeds(t, 5, 10_000) {
 		simulate(t, seed, func(s *simulation) {
 			rng := s.rng
 			s.nodes([]int{1, 2, 3, 3, 4, 5, 5, 5, 5, 5}[rng.IntN(10)])

@@ -70,7 +70,8 @@ func (j *judge) watch(name string, holds bool) {
 // lost and nodes fail: the locks are exclusive, the tokens in order, no lock is free for long, and
 // no keys are left behind.
 func TestSimulatedWaitersBesideSpinners(t *testing.T) {
-	for _, seed := range seeds(t, 5, 5_000) {
+	t.Parallel()
+	for _, seed := range seeds(t, 2, 5_000) {
 		simulate(t, seed, func(s *simulation) {
 			rng := s.rng
 			s.nodes([]int{2, 3, 3, 4, 5, 5, 5, 5}[rng.IntN(8)])
@@ -97,7 +98,8 @@ func TestSimulatedWaitersBesideSpinners(t *testing.T) {
 // Beside names that are locked all the time, sets take their names one after the other, while
 // messages are lost, nodes fail and Lockers are closed. The same must hold.
 func TestSimulatedSetsBesideBusyNames(t *testing.T) {
-	for _, seed := range seeds(t, 5, 5_000) {
+	t.Parallel()
+	for _, seed := range seeds(t, 2, 5_000) {
 		simulate(t, seed, func(s *simulation) {
 			rng := s.rng
 			s.nodes([]int{1, 2, 3, 3, 4, 5, 5, 5}[rng.IntN(8)])

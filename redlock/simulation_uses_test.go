@@ -86,6 +86,7 @@ type users struct {
 // locks are exclusive, the tokens in order, a renewed lock is not lost in calm times, no waiter is
 // overtaken without bound, and no keys are left behind.
 func TestSimulatedUsesOfAllKindsAreExclusiveAndServed(t *testing.T) {
+	t.Parallel()
 	for _, kind := range usings {
 		t.Run(kind.kind, func(t *testing.T) {
 			for _, seed := range seeds(t, 1, 10_000/len(usings)+1) {

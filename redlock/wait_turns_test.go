@@ -107,6 +107,7 @@ func (c *cluster) passing() *redlock.Locker {
 }
 
 func TestAWaiterIsNotOvertakenAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	length := time.Duration(max(sizeOf(3, 200), 3)) * time.Second / 10
 	var all []spin
 	for _, nodes := range []int{1, 3, 5} {
