@@ -185,7 +185,8 @@ func TestGrandchildrenEndWithTheLock(t *testing.T) {
 	pid := pidIn(t, pidFile)
 	assert.Equal(t, cli.ExitLost, clitest.Await(t, cmd))
 	clitest.WaitFor(t, "the grandchild dies", dead(pid))
-	assert.Contains(t, stderr.String(), "after --max-hold")
+	// The second on a machine so busy that redlock wakes up only when the hold has ended.
+	assert.Regexp(t, "after --max-hold|its maximum hold has ended", stderr.String())
 }
 
 // Between SIGTERM and SIGKILL the command may end in its own way.

