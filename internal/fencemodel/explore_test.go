@@ -81,7 +81,7 @@ var searches = []struct {
 		14_000_000,
 	},
 	{
-		"5 nodes, 2 clients that adopt", ordinary,
+		"5 nodes, 2 clients that adopt", soak,
 		Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Adopting: true, LateRaises: true},
 		250_000,
 	},

@@ -27,7 +27,7 @@ func TestOneFaultyNodeDoesNotBreakTheTokens(t *testing.T) {
 		{"as it is, further ahead", soak, 3, 3, 1, farther, nil, false},
 		{"mend to less than two attempts ahead", soak, 3, 3, 1, right, func(f *Faulty) { f.Ahead = 1 }, true},
 		{"mend to less than what nodes follow and two attempts ahead", soak, 3, 3, 1, farther, func(f *Faulty) { f.Ahead = 2 }, true},
-		{"mend to the token", ordinary, 3, 3, 1, right, func(f *Faulty) { f.MendToGranted = true }, true},
+		{"mend to the token", soak, 3, 3, 1, right, func(f *Faulty) { f.MendToGranted = true }, true},
 		{"mend without a quorum of others", ordinary, 5, 3, 0, right, func(f *Faulty) { f.MendUnconfirmed = true }, true},
 		{"mend anyone's key", soak, 4, 3, 1, right, func(f *Faulty) { f.MendAnyones = true }, true},
 		{"follow anything that is granted elsewhere", soak, 3, 3, 1, right, func(f *Faulty) { f.FollowAnything = true }, true},

@@ -50,7 +50,7 @@ var mistakes = []struct {
 	{"lost is taken for new", ordinary, formed(3, Flush), Rules{LostIsNew: true}},
 	{"a marker without a run id", always, with(formed(1, Stale), copies), Rules{AnyRun: true}},
 	{
-		"new and lost without a run id", ordinary,
+		"new and lost without a run id", soak,
 		with(formed(2, Flush|Stale), strictCopies),
 		Rules{AnyRunWaiting: true},
 	},
@@ -117,7 +117,7 @@ var mistakes = []struct {
 		Rules{},
 	},
 	{
-		"outside: its own replica, and a restart", ordinary,
+		"outside: its own replica, and a restart", soak,
 		with(formed(2, Full|OldMaster), func(c *Config) { c.Copies, c.Durable, c.Reborn = 1, true, true }),
 		Rules{},
 	},
