@@ -84,7 +84,7 @@ func New(locker *redlock.Locker, endpoint, name string, opts ...Option) (*Queue,
 	q := &Queue{locker: locker, name: "Queue:" + name, config: cfg}
 	q.store = store{
 		node: node, timeout: cfg.timeout, key: q.name,
-		keys: []any{q.name, "redquorum:queue:fence:" + name, "redquorum:queue:last:" + name},
+		keys: []string{q.name, "redquorum:queue:fence:" + name, "redquorum:queue:last:" + name},
 	}
 	return q, nil
 }

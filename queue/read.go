@@ -31,7 +31,7 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 	if ctx == nil {
 		return 0, invalid("ctx is nil")
 	}
-	reply, _, err := q.store.call(ctx, pipeline.Request{Name: "ZCARD", Args: []any{q.store.key}, Accept: isInteger})
+	reply, _, err := q.store.call(ctx, pipeline.Request{Words: pipeline.Command("ZCARD", q.store.key), Accept: isInteger})
 	if err != nil {
 		return 0, err
 	}

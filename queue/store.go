@@ -24,7 +24,7 @@ type store struct {
 	node    *pipeline.Node
 	timeout time.Duration
 	key     string
-	keys    []any // of every script; see change.lua
+	keys    []string // of every script; see change.lua
 }
 
 // waiter is a pipeline.Sink for one call.
@@ -43,7 +43,7 @@ func (w waiter) Complete(_ *pipeline.Call, reply any, err error) { w <- answer{r
 // breaks, the script is sent again: every script changes something only once (change.lua). run also
 // returns whether an unanswered attempt may have been executed.
 func (s *store) run(ctx context.Context, script *pipeline.Script, accept func(reply any) bool, args ...any) (reply any, inDoubt bool, err error) {
-	return s.call(ctx, pipeline.Request{Script: script, Args: script.Args(nil, s.keys, args...), Key: s.key, Accept: accept})
+	return s.call(ctx, pipeline.Request{Script: script, Words: pipeline.On(s.keys, args...), Key: s.key, Accept: accept})
 }
 
 func (s *store) call(ctx context.Context, request pipeline.Request) (reply any, inDoubt bool, err error) {

@@ -122,7 +122,7 @@ func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 
 // newAcquire returns the round of an attempt.
 func (lock *Lock) newAcquire() *round.Round {
-	request := wire.Acquire(lock.keys, lock.valueArg, lock.ttl, lock.fencing())
+	request := wire.Acquire(lock.keys, lock.value, lock.ttl, lock.fencing())
 	return lock.newGrant(request, quorum.DecideAcquire)
 }
 

@@ -43,7 +43,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	}
 	lock := newLock(l, []string{name}, &cfg)
 	lock.begin(cfg.maxHold)
-	request := wire.Adopt(lock.keys[0], value, lock.valueArg, lock.ttl, lock.fencing())
+	request := wire.Adopt(lock.keys[0], value, lock.value, lock.ttl, lock.fencing())
 	r := lock.newGrant(request, quorum.DecideHeld)
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	v, ended := r.Wait(ctx)
@@ -86,7 +86,7 @@ func (l *Locker) forgetAdoption(lock *Lock) {
 func (lock *Lock) restore(mayHold quorum.NodeSet) {
 	l := lock.locker
 	l.life.enterAnyway()
-	request := wire.Restore(lock.keys[0], lock.valueArg, l.grace(lock.timeout), lock.reused)
+	request := wire.Restore(lock.keys[0], lock.value, l.config.grace(lock.timeout), lock.reused)
 	r := round.New(l.members, request, wire.Yes, quorum.DecideHeld)
 	r.Observe((*releaseObserver)(l))
 	r.Send(l.clock.Now().Add(lock.timeout), mayHold)

@@ -139,14 +139,6 @@ func (c *config) grace(timeout time.Duration) time.Duration {
 	return min(max(graceTimeouts*timeout, graceMin), graceMax)
 }
 
-// grace returns the grace in milliseconds, as an argument.
-func (l *Locker) grace(timeout time.Duration) any {
-	if timeout == l.config.timeout(l.config.lock.ttl) {
-		return l.graceArg
-	}
-	return l.config.grace(timeout).Milliseconds()
-}
-
 // newValue returns the value of one attempt: at least 128 random bits, followed by the owner.
 func (c *lockConfig) newValue() string {
 	value := c.value

@@ -147,15 +147,10 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 		}
 		lock.beginExtensionLocked(x, ttl(lock))
 		timeout = max(timeout, lock.timeout)
-		request.AddKeys(lock.keys)
+		request.Add(lock.keys, lock.value, lock.ttl)
 	}
 	if len(x.items) == 0 {
 		return nil
-	}
-	request.SetKeys()
-	for i := range x.items {
-		lock := x.items[i].lock
-		request.AddValue(lock.valueArg, lock.ttl, len(lock.keys))
 	}
 	x.batch.Send(request.Request(), x.start.Add(timeout))
 	for i := range x.items {
@@ -212,7 +207,7 @@ func (lock *Lock) Verify(ctx context.Context) error {
 		return ErrClosed
 	}
 	defer l.life.leave()
-	r := round.New(l.members, wire.Verify(lock.keys, lock.valueArg), wire.Yes, quorum.DecideHeld).Announce()
+	r := round.New(l.members, wire.Verify(lock.keys, lock.value), wire.Yes, quorum.DecideHeld).Announce()
 	lock.mu.Lock()
 	timeout := lock.timeout
 	lock.mu.Unlock()

@@ -121,7 +121,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 		return fmt.Errorf("redlock: force-unlock %q: %w", name, round.EndOf(ctx))
 	}
 	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
-	r := round.New(l.members, wire.Force(key, l.grace(timeout)), wire.Any, quorum.DecideHeld).Announce()
+	r := round.New(l.members, wire.Force(key, l.config.grace(timeout)), wire.Any, quorum.DecideHeld).Announce()
 	deadline := l.clock.Now().Add(timeout)
 	l.awaitVoters(ctx, timeout)
 	r.Send(deadline, 0)

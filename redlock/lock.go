@@ -18,8 +18,7 @@ type Lock struct {
 	locker   *Locker
 	names    []string // more than one for a set
 	value    string
-	keys     []any         // all keys as arguments, boxed once
-	valueArg any           // the value as an argument
+	keys     []string
 	acquired clock.Instant // when its round began
 	renews   bool
 	reused   bool // the caller chose the value: another attempt may have it
@@ -31,7 +30,7 @@ type Lock struct {
 	// began; 0 without fencing.
 	fence int64
 
-	oneKey  [1]any         // backs keys if there is only one
+	oneKey  [1]string      // backs keys if there is only one
 	oneName [1]string      // backs names, likewise
 	expires schedule.Entry // of Locker.expiry
 	renewal schedule.Entry // of Locker.renewals
@@ -64,7 +63,6 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	for _, name := range names {
 		lock.keys = append(lock.keys, l.config.keyPrefix+name)
 	}
-	lock.valueArg = lock.value
 	return lock
 }
 
@@ -220,7 +218,7 @@ func (lock *Lock) undoNowLocked() *round.Round {
 }
 
 // key returns the key of the first name.
-func (lock *Lock) key() string { return lock.keys[0].(string) }
+func (lock *Lock) key() string { return lock.keys[0] }
 
 // lockObserver is a held lock as the observer of the late votes of its round.
 type lockObserver Lock

@@ -44,7 +44,6 @@ type Locker struct {
 	renewals schedule.Schedule[*Lock]
 	renewing sync.Mutex // taken by renew before the mutexes of a batch of locks
 	counts   counts
-	graceArg any // of the default TTL, boxed once
 	life     life
 }
 
@@ -116,7 +115,6 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 	l.events = newEvents(&cfg, len(nodes))
 	voting := func() quorum.NodeSet { return l.members.View().Voting }
 	l.desk = handoff.NewDesk(cfg.clock, nodes, voting, wire.WakeChannel, l.life.closing)
-	l.graceArg = cfg.grace(cfg.timeout(cfg.lock.ttl)).Milliseconds()
 	l.expiry.Init(clock.WithAlarms(cfg.clock), (*Lock).expiryEntry, 0, func(locks []*Lock, now clock.Instant) {
 		for _, lock := range locks {
 			lock.expire(now)

@@ -86,7 +86,7 @@ func (lock *Lock) newRelease(rule round.Rule) *round.Round {
 	if lock.listed {
 		process = l.desk.Subscriptions.Process()
 	}
-	request := wire.Release(lock.keys, lock.valueArg, l.grace(lock.timeout), process, lock.reused)
+	request := wire.Release(lock.keys, lock.value, l.config.grace(lock.timeout), process, lock.reused)
 	return round.New(l.members, request, wire.Released, rule)
 }
 
@@ -97,7 +97,7 @@ type releaseObserver Locker
 // Voted records whether the lock was handed over.
 func (o *releaseObserver) Voted(r *round.Round, vote round.Vote) {
 	l := (*Locker)(o)
-	l.desk.Record.Released(vote.Node, vote.Kind, func() []any { return wire.ReleasedKeys(r.Request()) })
+	l.desk.Record.Released(vote.Node, vote.Kind, r.Request().Words.Keys)
 	if vote.Kind == quorum.Handed {
 		l.counts.handedOver.Add(1)
 		l.events.handed(strings.TrimPrefix(r.Request().Key, l.config.keyPrefix))

@@ -26,7 +26,7 @@ type forced struct {
 
 // watchForced has the judge look at what ForceUnlock does on a node.
 func (s *simulation) watchForced(server *fakenode.Node) {
-	digest := wire.Force("", 0).Args[0]
+	digest := wire.Force("", 0).Script.Digest()
 	var mu sync.Mutex // guards changes
 	var changes []fakenode.Change
 	var at clock.Instant // of changes

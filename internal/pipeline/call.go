@@ -1,20 +1,12 @@
 package pipeline
 
-import (
-	"crypto/sha1"
-	"encoding/hex"
-
-	"github.com/redquorum/redquorum/clock"
-)
+import "github.com/redquorum/redquorum/clock"
 
 // Request is what a node is asked. Any number of calls, to any number of nodes, may share a
 // Request. Nobody may change it once the first of them has been made.
 type Request struct {
-	// Name is the command; empty for a script.
-	Name string
-	// Args are the command's arguments: strings, byte slices, integers. For a script, they are what
-	// [Script.Args] returns.
-	Args []any
+	// Words are what [Command] returns; for a script, what [On] returns.
+	Words Words
 	// Script is the script to run; nil for a plain command.
 	Script *Script
 	// Key is the key that the request writes. A script whose text must be sent again must not run
@@ -56,60 +48,16 @@ type Call struct {
 	// [Stats.Dropped]. [Node.Drain] waits for them.
 	Keep bool
 
-	eval      bool // send the script's text; guarded by Node.mu
-	completed bool // the Sink has been told; guarded by Node.mu
+	// Guarded by Node.mu.
+	eval      bool  // send the script's text
+	completed bool  // the Sink has been told
+	together  int16 // of pending calls: this many, from this one on, were sent as one command
 }
 
-// Script is a Lua script. It is loaded once per connection, ahead of the first call that runs it,
-// and sent by its digest from then on. A server that has forgotten it since gets the full text.
-type Script struct {
-	source string
-	digest any // hex SHA-1, boxed once
-	late   bool
-}
-
-// NewScript returns a script that must run in order. If the server did not know it and a later call
-// for the same key has been sent since, the script is not sent again, and its call ends as
-// [Refused].
-func NewScript(source string) *Script {
-	sum := sha1.Sum([]byte(source)) // Redis names scripts by their SHA-1; it protects nothing
-	return &Script{source: source, digest: hex.EncodeToString(sum[:])}
-}
-
-// NewLateScript returns a script that does no harm if it runs after a later call for the same key.
-func NewLateScript(source string) *Script {
-	s := NewScript(source)
-	s.late = true
-	return s
-}
-
-// Args appends to room the arguments of a request that runs the script on keys.
-func (s *Script) Args(room, keys []any, args ...any) []any {
-	return append(append(append(room, s.digest, len(keys)), keys...), args...)
-}
-
-// Digest returns the first argument of a request that runs the script. The number of keys, the keys
-// and the arguments follow.
-func (s *Script) Digest() any { return s.digest }
-
-// load returns a call that loads the script into the server. Nobody waits for its answer: if an ACL
-// forbids it, the server will answer NOSCRIPT to the call that runs the script.
-func (s *Script) load(deadline clock.Instant) *Call {
-	return &Call{completed: true, Request: &Request{
-		Name: "SCRIPT", Args: []any{"LOAD", s.source}, Deadline: deadline, Sink: nobody{},
-	}}
-}
-
-// wire returns the command as it is sent to the server.
-func (c *Call) wire() (name string, args []any) {
-	r := c.Request
-	switch {
-	case r.Script == nil:
-		return r.Name, r.Args
-	case !c.eval:
-		return "EVALSHA", r.Args
-	default:
-		args = append([]any{r.Script.source}, r.Args[1:]...)
-		return "EVAL", args
+// command says what was sent, for errors.
+func (c *Call) command() string {
+	if c.Request.Script != nil {
+		return "a script"
 	}
+	return c.Request.Words.first()
 }

@@ -17,7 +17,7 @@ const maxBatch = 512
 type conn struct {
 	network  net.Conn // what the dialer returned; unlike TLS, it closes without a write
 	guard    *guard
-	redis    redis.Conn // over guard; one goroutine sends, one receives
+	redis    redis.Conn // over guard, for its replies
 	clientID int64      // CLIENT ID; 0 if unknown
 	identity Identity   // of the server, without the fields about earlier connections
 	mayLoad  bool       // the server lets us load scripts
@@ -30,14 +30,16 @@ type conn struct {
 	answered uint64 // calls answered; the reader writes it under mu; read under mu or after it ends
 
 	// Guarded by Node.mu.
-	idle    bool          // the writer waits for wake
-	pending ring          // sent, in the order of their replies
-	scripts []*Script     // given to the server on this connection
-	retries ring          // scripts the server did not know; sent in full before anything else
-	err     error         // why it ended; nil while in use
-	since   clock.Instant // when it was established
-	usedAt  clock.Instant // when tick last saw new answers
-	usedBy  uint64        // the value of answered then
+	idle      bool          // the writer waits for wake
+	pending   ring          // sent, in the order of their replies
+	scripts   []*Script     // given to the server on this connection
+	retries   ring          // scripts the server did not know; sent in full before anything else
+	gathering gathering     // empty while nobody takes a batch
+	readOnly  error         // the server's words, once it said that it is no longer a master
+	err       error         // why it ended; nil while in use
+	since     clock.Instant // when it was established
+	usedAt    clock.Instant // when tick last saw new answers
+	usedBy    uint64        // the value of answered then
 
 	proves      bool      // the memory key can be read; set before use
 	proof       *Proof    // the last one read; nil before the first
@@ -64,10 +66,4 @@ func (c *conn) giveUpLocked(err error) {
 
 func (c *conn) close() {
 	_ = c.network.Close() //nolint:errcheck // nothing is lost: unanswered calls count as unknown
-}
-
-// outgoing is a command on its way to redigo.
-type outgoing struct {
-	name string
-	args []any
 }

@@ -29,7 +29,7 @@ func ExampleNode_Do() {
 
 	done := make(printer, 1)
 	node.Do(&pipeline.Call{Request: &pipeline.Request{
-		Name: "SET", Args: []any{"greeting", "hello"},
+		Words:    pipeline.Command("SET", "greeting", "hello"),
 		Deadline: clock.System().Now().Add(5 * time.Second), Sink: done,
 	}})
 	fmt.Println(<-done)

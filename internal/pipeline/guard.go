@@ -108,14 +108,16 @@ func (g *guard) expect(proof *Proof) {
 	g.marker = append(g.marker, "\r\n"...)
 }
 
-// Write buffers p until flush.
-func (g *guard) Write(p []byte) (int, error) {
-	g.out = append(g.out, p...)
-	if len(g.out) >= maxWriteBuffer {
-		return len(p), g.flush()
+// write buffers a command until flush.
+func (g *guard) write(calls []outgoing) error {
+	if g.out = appendCommand(g.out, calls); len(g.out) >= maxWriteBuffer {
+		return g.flush()
 	}
-	return len(p), nil
+	return nil
 }
+
+// Write must not be called: redigo only reads.
+func (*guard) Write([]byte) (int, error) { panic("pipeline: a write by redigo") }
 
 func (g *guard) flush() error {
 	if len(g.out) == 0 {

@@ -101,7 +101,7 @@ func (n *Node) tlsConfig() *tls.Config {
 
 // step is one command of the handshake.
 type step struct {
-	outgoing
+	words    Words
 	optional bool                    // an ACL may forbid it
 	use      func(reply any) bool    // takes the reply; reports whether its kind is right
 	anyway   bool                    // optional whatever the error: the other steps tell
@@ -117,23 +117,23 @@ func (c *conn) handshake(n *Node, username, password string) error {
 	c.identity.Connected = n.config.clock.Now()
 	steps := authenticate(username, password)
 	if n.endpoint.database != 0 {
-		steps = append(steps, step{outgoing: outgoing{"SELECT", []any{n.endpoint.database}}, use: isOK})
+		steps = append(steps, step{words: Command("SELECT", n.endpoint.database), use: isOK})
 	}
 	steps = append(steps, n.setName()...)
-	memory := optional(c.takeMemory, "GET", MemoryKey)
+	memory := optional(c.takeMemory, askForProof)
 	memory.anyway, memory.denied = true, c.takeNoMemory
 	steps = append(steps,
-		optional(func(reply any) (ok bool) { c.clientID, ok = reply.(int64); return ok }, "CLIENT", "ID"),
+		optional(func(reply any) (ok bool) { c.clientID, ok = reply.(int64); return ok }, Command("CLIENT", "ID")),
 		memory, // before INFO: the marker must not be newer than what it is compared with
 		info("server", func(text string) { refuse(c.takeServer(text, n.config.clock.Now())) }),
 		info("replication", func(text string) { refuse(c.takeReplication(text)) }),
 		info("cluster", func(text string) { refuse(takeCluster(text)) }),
-		optional(c.takePersistence, "CONFIG", "GET", "*append*"),
-		optional(c.takeBacklog, "CONFIG", "GET", "repl-backlog-ttl"),
+		optional(c.takePersistence, Command("CONFIG", "GET", "*append*")),
+		optional(c.takeBacklog, Command("CONFIG", "GET", "repl-backlog-ttl")),
 	)
 	var scripts trial
 	steps = append(steps, scripts.steps()...)
-	steps = append(steps, optional(func(reply any) bool { return reply == "PONG" }, "PING"))
+	steps = append(steps, optional(func(reply any) bool { return reply == "PONG" }, Command("PING")))
 	if err := c.exchange(steps); err != nil {
 		return hidePassword(err, password)
 	}
@@ -143,8 +143,8 @@ func (c *conn) handshake(n *Node, username, password string) error {
 }
 
 // optional returns a step that an ACL may forbid.
-func optional(use func(reply any) bool, name string, args ...any) step {
-	return step{outgoing: outgoing{name, args}, optional: true, use: use}
+func optional(use func(reply any) bool, words Words) step {
+	return step{words: words, optional: true, use: use}
 }
 
 // info returns the step that asks for a section of INFO.
@@ -153,7 +153,7 @@ func info(section string, take func(text string)) step {
 		text, ok := reply.([]byte)
 		take(string(text))
 		return ok
-	}, "INFO", section)
+	}, Command("INFO", section))
 }
 
 // authenticate returns the AUTH step of a connection, or nothing if there is no password.
@@ -162,9 +162,9 @@ func authenticate(username, password string) []step {
 	case password == "":
 		return nil
 	case username == "":
-		return []step{{outgoing: outgoing{"AUTH", []any{password}}, use: isOK}}
+		return []step{{words: Command("AUTH", password), use: isOK}}
 	default:
-		return []step{{outgoing: outgoing{"AUTH", []any{username, password}}, use: isOK}}
+		return []step{{words: Command("AUTH", username, password), use: isOK}}
 	}
 }
 
@@ -173,7 +173,7 @@ func (n *Node) setName() []step {
 	if n.config.clientName == "" {
 		return nil
 	}
-	return []step{optional(isOK, "CLIENT", "SETNAME", n.config.clientName)}
+	return []step{optional(isOK, Command("CLIENT", "SETNAME", n.config.clientName))}
 }
 
 // errHidden stands for an error that repeats the password.
@@ -201,7 +201,7 @@ func (c *conn) kill(last *previous) error {
 	err := c.exchange([]step{optional(func(reply any) bool {
 		_, ok := reply.(int64)
 		return ok
-	}, "CLIENT", "KILL", "ID", last.clientID)})
+	}, Command("CLIENT", "KILL", "ID", last.clientID))})
 	if err == nil {
 		*last = previous{}
 	}
@@ -212,7 +212,7 @@ func (c *conn) kill(last *previous) error {
 func (c *conn) exchange(steps []step) error {
 	batch := make([]outgoing, len(steps))
 	for i, s := range steps {
-		batch[i] = s.outgoing
+		batch[i] = plain(s.words)
 	}
 	if err := c.send(batch); err != nil {
 		return connectionLost(err)
@@ -232,14 +232,14 @@ func (c *conn) exchange(steps []step) error {
 			}
 			return connectionLost(err)
 		case err == nil && !s.use(reply):
-			return fmt.Errorf("%w: %s was answered with %T", ErrProtocol, s.name, reply)
+			return fmt.Errorf("%w: %s was answered with %T", ErrProtocol, s.words.first(), reply)
 		case err != nil && s.optional && (s.anyway || isDenied(words)):
 			denied = words
 			if s.denied != nil {
 				s.denied(words)
 			}
 		case err != nil && failed == nil:
-			failed = fmt.Errorf("%s: %w", s.name, words)
+			failed = fmt.Errorf("%s: %w", s.words.first(), words)
 			if s.isAuth(words) {
 				failed = fmt.Errorf("%w: %w", ErrAuth, failed)
 			}
@@ -258,7 +258,7 @@ func (s *step) isAuth(words redis.Error) bool {
 	case "NOAUTH", "WRONGPASS":
 		return true
 	case "ERR":
-		return s.name == "AUTH" && (strings.Contains(rest, "AUTH") || strings.Contains(rest, "PASSWORD"))
+		return s.words.first() == "AUTH" && (strings.Contains(rest, "AUTH") || strings.Contains(rest, "PASSWORD"))
 	}
 	return false
 }

@@ -95,11 +95,11 @@ func (h *harness) do(keep bool, request Request) *waiter {
 }
 
 func (h *harness) command(name string, args ...any) *waiter {
-	return h.do(false, Request{Name: name, Args: args})
+	return h.do(false, Request{Words: Command(append([]any{name}, args...)...)})
 }
 
 func (h *harness) script(keep bool, s *Script, key string, args ...any) *waiter {
-	return h.do(keep, Request{Script: s, Key: key, Args: s.Args(nil, []any{key}, args...)})
+	return h.do(keep, Request{Script: s, Key: key, Words: On([]string{key}, args...)})
 }
 
 var deleteScript = NewLateScript(
@@ -146,6 +146,6 @@ func (h *harness) executed() (names []string) {
 
 // isTrial reports whether a command tries scripts, as the handshake does.
 func isTrial(args []string) bool {
-	return slices.Contains(args, trialScript.source) ||
-		slices.Contains(args, trialScript.digest.(string))
+	return slices.Contains(args, trialSource) ||
+		slices.Contains(args, trialScript.digest)
 }

@@ -97,7 +97,7 @@ func TestKeptCallThatBreaksEveryConnectionIsNotSentInALoop(t *testing.T) {
 			return nil
 		})
 		isInteger := func(reply any) bool { _, ok := reply.(int64); return ok }
-		w := h.do(true, Request{Script: deleteScript, Key: "k", Args: deleteScript.Args(nil, []any{"k"}, "v"), Accept: isInteger})
+		w := h.do(true, Request{Script: deleteScript, Key: "k", Words: On([]string{"k"}, "v"), Accept: isInteger})
 		require.ErrorIs(t, w.wait().err, ErrProtocol)
 		before := h.dials.Load()
 		time.Sleep(10 * time.Second)

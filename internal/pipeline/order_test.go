@@ -41,7 +41,7 @@ func TestAnswerOfTheWrongKindBreaksTheConnection(t *testing.T) {
 			}
 			return nil
 		})
-		err := h.do(false, Request{Name: "SET", Args: []any{"k", "v"}, Accept: accept}).wait().err
+		err := h.do(false, Request{Words: Command("SET", "k", "v"), Accept: accept}).wait().err
 		h.requireFate(err, Unknown, ErrProtocol)
 		assert.ErrorContains(t, err, "SET was answered with int64")
 	})
@@ -63,7 +63,7 @@ func TestSuspendedMachineFindsItsCallsOverdue(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
 		h.server.Stop()
-		w := h.do(false, Request{Name: "PING", Sink: nil})
+		w := h.do(false, Request{Words: Command("PING"), Sink: nil})
 		h.clock.Suspend(time.Hour)
 		r := w.wait()
 		h.requireFate(r.err, Unknown, r.err)
@@ -124,7 +124,7 @@ func TestRandomFaultsLoseNoCallAndMixNoAnswers(t *testing.T) {
 						case <-time.After(time.Duration(random.IntN(2000)) * time.Microsecond):
 						}
 						text := fmt.Sprintf("%d/%d", i, n)
-						w := h.do(false, Request{Name: "ECHO", Args: []any{text}, Accept: isText})
+						w := h.do(false, Request{Words: Command("ECHO", text), Accept: isText})
 						told = append(told, w)
 						r := w.wait()
 						if r.err == nil {

@@ -48,21 +48,22 @@ func (*proofCall) Complete(*Call, any, error) {}
 
 // takeProofLocked puts a GET of the memory key behind a batch with calls to prove. The last of
 // their deadlines is until.
-func (c *conn) takeProofLocked(until clock.Instant, batch []outgoing) []outgoing {
+func (c *conn) takeProofLocked(until clock.Instant) {
 	var p *proofCall
 	if last := len(c.spareProofs) - 1; last >= 0 {
 		p, c.spareProofs = c.spareProofs[last], c.spareProofs[:last]
 	} else {
-		p = &proofCall{request: Request{Accept: isProof}}
+		p = &proofCall{request: Request{Words: askForProof, Accept: isProof}}
 		p.request.Sink = p
 		p.call = Call{Request: &p.request, completed: true}
 	}
 	p.request.Deadline = until
-	return c.takeLocked(&p.call, batch)
+	c.takeLocked(&p.call)
+	c.gathering.out[len(c.gathering.out)-1].proof = true
 }
 
-// askForProof is what a proofCall sends. It is always the same.
-var askForProof = fmt.Appendf(nil, "*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n", len(MemoryKey), MemoryKey)
+// askForProof is what a proofCall sends.
+var askForProof = Command("GET", MemoryKey)
 
 // isProof reports whether a reply is one that GET can have, or its short form (guard.shorten).
 func isProof(reply any) bool { return reply == "OK" || isText(reply) }

@@ -26,7 +26,7 @@ func (p *prover) Proven(call *Call, reply any, proof *Proof) {
 func (h *harness) prove(name string, args ...any) *prover {
 	p := &prover{waiter: waiter{h: h, began: time.Now(), done: make(chan struct{})}}
 	h.node.Do(&Call{Request: &Request{
-		Name: name, Args: args, Prove: true, Sink: p, Deadline: h.clock.Now().Add(testDeadline),
+		Words: Command(append([]any{name}, args...)...), Prove: true, Sink: p, Deadline: h.clock.Now().Add(testDeadline),
 	}})
 	return p
 }

@@ -1,6 +1,10 @@
 package pipeline
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+)
 
 // answer is one reply as redigo returns it.
 type answer struct {
@@ -28,10 +32,8 @@ func (n *Node) read(c *conn) error {
 		if err != nil {
 			return err
 		}
-		for _, a := range answers {
-			if hasCode(a.err, "READONLY") { // no longer a master; the next handshake tells
-				return fmt.Errorf("%w: %w", ErrReplica, a.err)
-			}
+		if c.readOnly != nil { // no longer a master; the next handshake tells
+			return fmt.Errorf("%w: %w", ErrReplica, c.readOnly)
 		}
 		clear(answers)
 		clear(outcomes)
@@ -39,8 +41,9 @@ func (n *Node) read(c *conn) error {
 	}
 }
 
-// match gives each reply to the oldest unanswered call. A reply that its call cannot have means
-// that the server is out of step: that call and all behind it stay pending, for broken to end.
+// match gives each reply to the oldest unanswered call, or to several that were sent together. A
+// reply that its call cannot have means that the server is out of step: that call and all behind it
+// stay pending, for broken to end.
 func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -49,44 +52,90 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 			return outcomes, fmt.Errorf("%w: a reply that nobody asked for", ErrProtocol)
 		}
 		call := c.pending.at(0)
-		if accept := call.Request.Accept; a.err == nil && accept != nil && !accept(a.reply) {
-			return outcomes, fmt.Errorf("%w: %s was answered with %T: out of step", ErrProtocol, call.command(), a.reply)
-		}
-		if call.Keep && isAway(a.err) {
-			return outcomes, fmt.Errorf("%w: %w", ErrRefused, a.err) // the kept call stays pending
-		}
-		c.pending.pop()
-		c.answered++
+		var err error
 		if p, ok := call.Request.Sink.(*proofCall); ok {
-			var err error
-			reply := c.received - uint64(len(answers)-i-1)
-			if outcomes, err = c.provenLocked(p, a, reply, outcomes); err != nil {
-				return outcomes, err
+			if err = check(call, a); err == nil {
+				c.pending.pop()
+				c.answered++
+				outcomes, err = c.provenLocked(p, a, c.received-uint64(len(answers)-i-1), outcomes)
 			}
-			continue
+		} else if call.together > 1 {
+			outcomes, err = c.matchTogetherLocked(int(call.together), a, outcomes)
+		} else {
+			outcomes, err = c.matchLocked(a, outcomes)
 		}
-		if call.Request.Script != nil && !call.eval && hasCode(a.err, "NOSCRIPT") && c.again(call) {
-			continue
+		if err != nil {
+			return outcomes, err
 		}
-		if call.completed {
-			continue
-		}
-		o := outcome{call: call, reply: a.reply}
-		if a.err != nil {
-			o.err = fail(Refused, a.err)
-		} else if call.Request.Prove {
-			if c.proves {
-				c.unproven = append(c.unproven, o)
-				continue
-			}
-			o.proven = true
-		}
-		call.completed = true
-		outcomes = append(outcomes, o)
 	}
 	n.drainedLocked()
 	n.wakeLocked(c)
 	return outcomes, nil
+}
+
+// matchTogetherLocked gives each of the oldest calls its part of their one reply. An error in place
+// of that reply is an error of each: the server has run none of them, or stopped at some point.
+func (c *conn) matchTogetherLocked(calls int, a answer, outcomes []outcome) ([]outcome, error) {
+	parts, ok := a.reply.([]any)
+	if a.err == nil && (!ok || len(parts) != calls) {
+		return outcomes, fmt.Errorf("%w: %d calls of a script were answered with %T: out of step", ErrProtocol, calls, a.reply)
+	}
+	for i := range calls {
+		part := a
+		if a.err == nil {
+			part.reply = parts[i]
+			if words, failed := parts[i].(redis.Error); failed {
+				part = answer{err: unwrapped(words)}
+			}
+		}
+		var err error
+		if outcomes, err = c.matchLocked(part, outcomes); err != nil {
+			return outcomes, err
+		}
+	}
+	return outcomes, nil
+}
+
+// check returns an error if a call cannot have been answered like this.
+func check(call *Call, a answer) error {
+	if accept := call.Request.Accept; a.err == nil && accept != nil && !accept(a.reply) {
+		return fmt.Errorf("%w: %s was answered with %T: out of step", ErrProtocol, call.command(), a.reply)
+	}
+	if call.Keep && isAway(a.err) {
+		return fmt.Errorf("%w: %w", ErrRefused, a.err) // the kept call stays pending
+	}
+	return nil
+}
+
+// matchLocked gives an answer to the oldest unanswered call.
+func (c *conn) matchLocked(a answer, outcomes []outcome) ([]outcome, error) {
+	call := c.pending.at(0)
+	if err := check(call, a); err != nil {
+		return outcomes, err
+	}
+	c.pending.pop()
+	c.answered++
+	if hasCode(a.err, "READONLY") {
+		c.readOnly = a.err
+	}
+	if call.Request.Script != nil && !call.eval && hasCode(a.err, "NOSCRIPT") && c.again(call) {
+		return outcomes, nil
+	}
+	if call.completed {
+		return outcomes, nil
+	}
+	o := outcome{call: call, reply: a.reply}
+	if a.err != nil {
+		o.err = fail(Refused, a.err)
+	} else if call.Request.Prove {
+		if c.proves {
+			c.unproven = append(c.unproven, o)
+			return outcomes, nil
+		}
+		o.proven = true
+	}
+	call.completed = true
+	return append(outcomes, o), nil
 }
 
 // again queues a script that the server did not know before everything that waits to be sent, and
@@ -115,11 +164,4 @@ func (c *conn) again(call *Call) bool {
 	call.eval = true
 	c.retries.push(call)
 	return true
-}
-
-func (c *Call) command() string {
-	if c.Request.Script != nil {
-		return "a script"
-	}
-	return c.Request.Name
 }

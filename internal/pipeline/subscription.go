@@ -149,7 +149,7 @@ func (s *Subscription) handshake(c *conn, username, password string) error {
 	// If there is a password, the parser stays quiet for good. Replies are not counted here, so the
 	// server's reply to AUTH may still come later.
 	steps := append(authenticate(username, password), s.node.setName()...)
-	steps = append(steps, step{outgoing: outgoing{"SUBSCRIBE", []any{s.channel}}, use: func(reply any) bool {
+	steps = append(steps, step{words: Command("SUBSCRIBE", s.channel), use: func(reply any) bool {
 		p, ok := parsePush(reply)
 		return ok && p.kind == pushSubscribe && p.channel == s.channel
 	}})

@@ -136,7 +136,7 @@ func (s *Subscription) writePings(c *conn) error {
 		if text == "" {
 			continue // a wrong server answered too early
 		}
-		if err := c.send([]outgoing{{"PING", []any{text}}}); err != nil {
+		if err := c.send([]outgoing{plain(Command("PING", text))}); err != nil {
 			return connectionLost(err)
 		}
 	}

@@ -102,7 +102,7 @@ func (n *Node) newPing(now clock.Instant) *Call {
 	n.counts.pings++
 	text := "redquorum-" + strconv.FormatUint(n.counts.pings, 10)
 	return &Call{Request: &Request{
-		Name: "PING", Args: []any{text}, Deadline: now.Add(n.config.dialTimeout), Sink: nobody{},
+		Words: Command("PING", text), Deadline: now.Add(n.config.dialTimeout), Sink: nobody{},
 		Accept: func(reply any) bool {
 			echo, ok := reply.([]byte)
 			return ok && string(echo) == text

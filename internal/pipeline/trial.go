@@ -8,7 +8,9 @@ import (
 
 // trialScript is what a new connection runs to find out whether it can run scripts. It touches no
 // key.
-var trialScript = NewScript("return 1")
+var trialScript = NewScript(trialSource)
+
+const trialSource = "return 1"
 
 // trial is the server's replies to the script of a new connection. What a server without scripts
 // grants could be neither renewed nor released, so such a server is refused before it grants
@@ -26,16 +28,16 @@ func (t *trial) steps() []step {
 	isOne := func(reply any) bool { return reply == int64(1) }
 	return []step{
 		{
-			outgoing: outgoing{"SCRIPT", []any{"LOAD", trialScript.source}}, optional: true,
+			words: trialScript.load, optional: true,
 			use:    func(reply any) bool { _, ok := reply.([]byte); return ok },
 			denied: note(&t.load),
 		},
 		{
-			outgoing: outgoing{"EVALSHA", []any{trialScript.digest, 0}}, optional: true,
+			words: Command("EVALSHA", trialScript.digest, 0), optional: true,
 			use: isOne, denied: note(&t.short),
 		},
 		{
-			outgoing: outgoing{"EVAL", []any{trialScript.source, 0}}, optional: true,
+			words: Command("EVAL", trialSource, 0), optional: true,
 			use: isOne, denied: note(&t.full),
 		},
 	}

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"runtime"
-	"slices"
 
 	"github.com/redquorum/redquorum/clock"
 )
@@ -46,29 +45,59 @@ func (n *Node) takeBack(c *conn, calls int, err error) {
 	}
 }
 
+// send writes commands at once.
 func (c *conn) send(batch []outgoing) error {
-	asked := c.guard.asked.Add(uint64(len(batch)))
-	proves := false
-	for _, o := range batch {
-		if o.name == "" { // a proof, always the last of its batch
+	commands := 0
+	for i := range batch {
+		commands += min(batch[i].together, 1)
+	}
+	asked := c.guard.asked.Add(uint64(commands))
+	for i := range batch {
+		o := &batch[i]
+		if o.proof { // always the last of its batch
 			c.guard.proofs[c.proofs%len(c.guard.proofs)].Store(asked)
 			c.proofs++
-			proves = true
+		}
+		if o.together == 0 {
 			continue
 		}
-		if err := c.redis.Send(o.name, o.args...); err != nil {
-			return err
-		}
-	}
-	if err := c.redis.Flush(); err != nil {
-		return err
-	}
-	if proves {
-		if _, err := c.guard.Write(askForProof); err != nil {
+		if err := c.guard.write(batch[i:][:o.together]); err != nil {
 			return err
 		}
 	}
 	return c.guard.flush()
+}
+
+// appendCommand appends one command, which runs all the calls if there are several.
+func appendCommand(to []byte, calls []outgoing) []byte {
+	script := calls[0].script
+	if script == nil {
+		return append(to, calls[0].request.Words.text...)
+	}
+	words, keys := 0, 0
+	for i := range calls {
+		words += calls[i].request.Words.count
+		keys += calls[i].request.Words.keys
+	}
+	to = appendArray(to, 3+words)
+	if calls[0].eval {
+		to = append(to, script.full...)
+	} else {
+		to = append(to, script.short...)
+	}
+	to = appendInteger(to, int64(keys))
+	if len(calls) == 1 {
+		return append(to, calls[0].request.Words.text...)
+	}
+	for i := range calls {
+		w := &calls[i].request.Words
+		to = append(to, w.text[:w.args]...)
+	}
+	for i := range calls {
+		w := &calls[i].request.Words
+		to = append(to, w.text[w.args:]...)
+	}
+	return to
 }
 
 // takeBatch moves calls from the queue to the pending ones, in order, before any byte of them is
@@ -77,38 +106,30 @@ func (c *conn) send(batch []outgoing) error {
 func (n *Node) takeBatch(c *conn, batch []outgoing) []outgoing {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	g := &c.gathering
+	g.out = batch
 	var proveUntil clock.Instant
 	for _, from := range [...]*ring{&c.retries, &n.queue} {
-		for c.err == nil && from.len() > 0 && len(batch) < maxBatch {
+		for c.err == nil && from.len() > 0 && len(g.out)+g.held < maxBatch {
 			call := from.pop()
 			if call.completed && !call.Keep {
 				continue
 			}
-			if script := call.Request.Script; script != nil && !call.eval && !slices.Contains(c.scripts, script) {
-				c.scripts = append(c.scripts, script)
-				if c.mayLoad {
-					batch = c.takeLocked(script.load(call.Request.Deadline), batch)
-				} else {
-					call.eval = true // EVAL loads the script, too
-				}
-			}
-			batch = c.takeLocked(call, batch)
+			c.placeLocked(call)
 			if call.Request.Prove && c.proves {
 				proveUntil = max(proveUntil, call.Request.Deadline)
 			}
 		}
 	}
-	if proveUntil != 0 {
-		batch = c.takeProofLocked(proveUntil, batch)
+	for len(g.groups) > 0 {
+		c.closeLocked(0)
 	}
+	if proveUntil != 0 {
+		c.takeProofLocked(proveUntil)
+	}
+	batch, g.out = g.out, nil
 	c.idle = len(batch) == 0
 	return batch
-}
-
-func (c *conn) takeLocked(call *Call, batch []outgoing) []outgoing {
-	c.pending.push(call)
-	name, args := call.wire()
-	return append(batch, outgoing{name, args})
 }
 
 // wakeLocked wakes an idle writer if there is something to write.

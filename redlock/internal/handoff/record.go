@@ -41,15 +41,14 @@ const (
 // Released takes a node's answer to a release. Keys returns the released keys, and is called only
 // if they matter. For a set, the answer does not say which of its keys were handed over: all are
 // marked, because asking the pilot first costs little if nobody waits.
-func (r *Record) Released(node int, v quorum.Vote, keys func() []any) {
+func (r *Record) Released(node int, v quorum.Vote, keys func() []string) {
 	handed := v == quorum.Handed || v == quorum.Spared
 	if !handed && r.marked.Load() == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, arg := range keys() {
-		key := arg.(string)
+	for _, key := range keys() {
 		switch old, found := r.marks[key]; {
 		case handed:
 			r.markLocked(key, node)

@@ -12,7 +12,7 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-func keys(keys ...any) func() []any { return func() []any { return keys } }
+func keys(keys ...string) func() []string { return func() []string { return keys } }
 
 func TestAHandOverIsRecordedUntilItsNodeHasNoWaiter(t *testing.T) {
 	for name, how := range map[string]quorum.Vote{"handed over": quorum.Handed, "left to others": quorum.Spared} {
@@ -21,7 +21,7 @@ func TestAHandOverIsRecordedUntilItsNodeHasNoWaiter(t *testing.T) {
 				r := Record{clock: clocktest.New()}
 				contended := func() bool { return r.Contended("p:", []string{"x", "a"}) }
 				assert.False(t, contended())
-				r.Released(1, quorum.Granted, func() []any { panic("nothing is marked: keys do not matter") })
+				r.Released(1, quorum.Granted, func() []string { panic("nothing is marked: keys do not matter") })
 				r.Released(1, how, keys("p:a"))
 				assert.True(t, contended())
 				assert.False(t, r.Contended("p:", []string{"b"}))

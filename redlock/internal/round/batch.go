@@ -96,7 +96,7 @@ func (b *Batch) Proven(call *pipeline.Call, reply any, proof *pipeline.Proof) {
 
 // Complete counts a node's votes. It implements pipeline.Sink.
 func (b *Batch) Complete(call *pipeline.Call, reply any, err error) {
-	replies, _ := reply.([]any)
+	replies := wire.Replies(reply)
 	node := int(call.Index)
 	b.mu.Lock()
 	if err != nil {

@@ -10,33 +10,44 @@ import (
 
 // Extension builds a request that gives the keys of many locks a new time to live: first the keys
 // of all locks, then their values in the same order.
-type Extension struct{ args []any }
+type Extension struct {
+	words pipeline.Pairing
+	keys  []string // of the last lock
+}
 
 // NewExtension returns an empty extension with room for this many keys.
-func NewExtension(keys int) Extension {
-	return Extension{make([]any, 2, 2+3*keys)} // digest and number come first
-}
+func NewExtension(keys int) Extension { return Extension{words: pipeline.NewPairing(keys)} }
 
-// AddKeys adds the keys of a lock.
-func (e *Extension) AddKeys(keys []any) { e.args = append(e.args, keys...) }
-
-// SetKeys completes the keys.
-func (e *Extension) SetKeys() { e.args[0], e.args[1] = extendScript.Digest(), len(e.args)-2 }
-
-// AddValue adds the value and the TTL of a lock with this many keys.
-func (e *Extension) AddValue(value any, ttl time.Duration, keys int) {
-	for range keys {
-		e.args = append(e.args, value, ttl.Milliseconds())
+// Add adds the keys of a lock, its value and its TTL.
+func (e *Extension) Add(keys []string, value string, ttl time.Duration) {
+	e.keys = keys
+	for _, key := range keys {
+		e.words.Add(key, value, ttl.Milliseconds())
 	}
 }
 
-// Request returns the request.
+// Request returns the request. [Extended] reads the answer.
 func (e *Extension) Request() pipeline.Request {
-	r := pipeline.Request{Script: extendScript, Args: e.args, Accept: isArray, Prove: true}
-	if e.args[1] == 1 {
-		r.Key = e.args[2].(string)
+	r := pipeline.Request{Script: extendScript, Words: e.words.Words(), Accept: isArray, Prove: true}
+	if e.words.Len() == 1 {
+		r.Key, r.Accept = e.keys[0], isExtension
 	}
 	return r
+}
+
+// isExtension reports whether a reply is one to a request about one key: an array of one, or what
+// is in it if the script was run together with others.
+func isExtension(reply any) bool {
+	_, failed := reply.([]byte)
+	return failed || isInteger(reply) || isArray(reply)
+}
+
+// Replies returns the entries of an answer to an extension.
+func Replies(reply any) []any {
+	if replies, ok := reply.([]any); ok || reply == nil {
+		return replies
+	}
+	return []any{reply}
 }
 
 // Extended reads a node's answers for the keys of one lock as one vote, which grants when all

@@ -9,7 +9,7 @@ import (
 
 // Inspect returns a request for what a node knows of a lock. [ReadInspect] reads the answer.
 func Inspect(key string) pipeline.Request {
-	return pipeline.Request{Script: inspectScript, Args: inspectScript.Args(nil, []any{key}), Accept: isArray, Prove: true}
+	return pipeline.Request{Script: inspectScript, Words: pipeline.On([]string{key}), Accept: isArray, Prove: true}
 }
 
 // Inspection is the answer to [Inspect].

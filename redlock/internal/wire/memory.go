@@ -18,9 +18,9 @@ type Swap struct {
 // Memory returns a request that changes a marker, or with the zero Swap only reads it. Seen is the
 // marker that the caller knows. [ReadMemory] reads the answer.
 func Memory(seen string, change Swap) pipeline.Request {
-	args := []any{seen, change.Begin, change.Rest, strconv.FormatInt(change.Wait, 10), strconv.FormatInt(change.Due, 10)}
 	return pipeline.Request{
-		Script: memoryScript, Args: memoryScript.Args(nil, []any{pipeline.MemoryKey}, args...), Key: pipeline.MemoryKey,
+		Script: memoryScript, Key: pipeline.MemoryKey,
+		Words: pipeline.On([]string{pipeline.MemoryKey}, seen, change.Begin, change.Rest, change.Wait, change.Due),
 		Accept: func(reply any) bool {
 			_, _, ok := ReadMemory(reply)
 			return ok
@@ -46,7 +46,7 @@ func ReadMemory(reply any) (marker string, now int64, ok bool) {
 
 // GetMarker returns a request that only reads a marker. [ReadMarker] reads the answer.
 func GetMarker() pipeline.Request {
-	return pipeline.Request{Name: "GET", Args: []any{pipeline.MemoryKey}, Accept: isMarker}
+	return pipeline.Request{Words: pipeline.Command("GET", pipeline.MemoryKey), Accept: isMarker}
 }
 
 func isMarker(reply any) bool {

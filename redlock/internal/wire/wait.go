@@ -11,10 +11,10 @@ const maxWaiting = 4096
 
 // Wait asks a node for a lock, or for a place on the wait list of one of its keys.
 type Wait struct {
-	Keys    []any
-	Value   any
+	Keys    []string
+	Value   string
 	TTL     time.Duration
-	Grace   any           // in milliseconds, of a waiter that gets a key the caller cannot use
+	Grace   time.Duration // of a waiter that gets a key the caller cannot use
 	Target  int           // index of the key to wait for
 	Process string        // on the wait list; empty for not waiting
 	Waited  time.Duration // so far; the list is ordered by it
@@ -26,10 +26,10 @@ type Wait struct {
 func (w *Wait) Request() pipeline.Request {
 	keys := len(w.Keys)
 	args := w.Fencing.appendTo([]any{
-		w.Value, w.TTL.Milliseconds(), w.Grace, w.Target + 1, w.Process, w.Waited.Microseconds(), maxWaiting, w.Others,
+		w.Value, w.TTL.Milliseconds(), w.Grace.Milliseconds(), w.Target + 1, w.Process, w.Waited.Microseconds(), maxWaiting, w.Others,
 	})
 	return pipeline.Request{
-		Script: waitScript, Args: waitScript.Args(nil, w.Keys, args...), Key: w.Keys[0].(string), Prove: true,
+		Script: waitScript, Words: pipeline.On(w.Keys, args...), Key: w.Keys[0], Prove: true,
 		Accept: func(reply any) bool { return isWaitReply(reply, keys) },
 	}
 }

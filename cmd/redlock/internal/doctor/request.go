@@ -64,7 +64,7 @@ func (p *probe) call(ctx context.Context, name string, args ...any) (any, error)
 
 // run runs a script on one key. A refusal is no error.
 func (p *probe) run(ctx context.Context, script *pipeline.Script, key string) (refusal, err error) {
-	_, err = p.do(&pipeline.Request{Script: script, Args: script.Args(nil, []any{key})}).wait(ctx)
+	_, err = p.do(&pipeline.Request{Script: script, Words: pipeline.On([]string{key})}).wait(ctx)
 	if refusal := refusalOf(err); refusal != nil {
 		return refusal, nil
 	}
@@ -72,7 +72,7 @@ func (p *probe) run(ctx context.Context, script *pipeline.Script, key string) (r
 }
 
 func (p *probe) send(name string, args ...any) pending {
-	return p.do(&pipeline.Request{Name: name, Args: args})
+	return p.do(&pipeline.Request{Words: pipeline.Command(append([]any{name}, args...)...)})
 }
 
 func (p *probe) do(r *pipeline.Request) pending {

@@ -1,0 +1,71 @@
+package pipeline
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// Script is a Lua script. It is loaded once per connection, ahead of the first call that runs it,
+// and sent by its digest from then on. A server that has forgotten it since gets the full text.
+type Script struct {
+	digest string // hex SHA-1
+	short  []byte // the first two words that run it: EVALSHA and the digest
+	full   []byte // EVAL and the text
+	load   Words  // SCRIPT LOAD
+	late   bool
+	batch  *batch // nil if each call is run by itself
+}
+
+// batch is how many calls of a script are run at once.
+type batch struct {
+	script *Script
+	args   int // of each call
+	most   int // calls
+}
+
+// NewScript returns a script that must run in order. If the server did not know it and a later call
+// for the same key has been sent since, the script is not sent again, and its call ends as
+// [Refused].
+func NewScript(source string) *Script {
+	sum := sha1.Sum([]byte(source)) // Redis names scripts by their SHA-1; it protects nothing
+	s := &Script{digest: hex.EncodeToString(sum[:]), load: Command("SCRIPT", "LOAD", source)}
+	s.short = appendBulk(appendBulk(nil, "EVALSHA"), s.digest)
+	s.full = appendBulk(appendBulk(nil, "EVAL"), source)
+	return s
+}
+
+// NewLateScript returns a script that does no harm if it runs after a later call for the same key.
+func NewLateScript(source string) *Script {
+	s := NewScript(source)
+	s.late = true
+	return s
+}
+
+// Batch makes the node run calls of s together that wait to be sent at the same time, at most this
+// many at once: by a script that gets the keys of all and then the arguments of all, in the same
+// order, and returns an array with the answer to each, which may be an error. Only calls with one
+// key and this many arguments are run together. Each is answered as if it had been run by itself,
+// and keeps its place among the calls for its key.
+func (s *Script) Batch(source string, args, most int) *Script {
+	together := NewScript(source)
+	together.late = s.late
+	s.batch = &batch{script: together, args: args, most: most}
+	return s
+}
+
+// Digest returns the name by which servers know the script.
+func (s *Script) Digest() string { return s.digest }
+
+// loading returns a call that loads the script into the server. Nobody waits for its answer: if an
+// ACL forbids it, the server will answer NOSCRIPT to the call that runs the script.
+func (s *Script) loading(deadline clock.Instant) *Call {
+	return &Call{completed: true, Request: &Request{Words: s.load, Deadline: deadline, Sink: nobody{}}}
+}
+
+// batches reports whether calls of this request may be run together with others.
+func (r *Request) batches() bool {
+	return r.Script != nil && r.Script.batch != nil && r.Key != "" &&
+		r.Words.keys == 1 && r.Words.count == 1+r.Script.batch.args
+}
