@@ -126,6 +126,9 @@ func TestAWrongClockLeavesTokensInOrder(t *testing.T) {
 						settle()
 					}
 				}
+				for _, l := range []*redlock.Locker{wrong, right} {
+					assert.LessOrEqual(t, l.Stats().SecondRounds, l.Stats().Acquired, "one round trip more at most")
+				}
 			})
 		})
 	}

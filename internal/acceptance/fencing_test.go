@@ -48,7 +48,6 @@ func TestTokensGrowWhateverTheClientsClocksSay(t *testing.T) {
 	right := cluster.NewConnected(t, c.URLs(), redlock.WithFencing(), redlock.WithNodeTimeout(patience))
 	for _, by := range []time.Duration{time.Hour, -time.Hour, 365 * 24 * time.Hour} {
 		wrong := cluster.NewConnected(t, c.URLs(), redlock.WithFencing(), redlock.WithNodeTimeout(patience), redlock.WithClock(&skewedClock{clock.System(), by}))
-		before := wrong.Stats()
 		last := int64(0)
 		for range 20 {
 			for _, l := range []*redlock.Locker{wrong, right, right, wrong, wrong} {
@@ -57,8 +56,6 @@ func TestTokensGrowWhateverTheClientsClocksSay(t *testing.T) {
 				last = token
 			}
 		}
-		after := wrong.Stats()
-		assert.LessOrEqual(t, after.SecondRounds-before.SecondRounds, after.Acquired-before.Acquired, "one round trip more at most")
 		assert.Less(t, time.Until(time.UnixMicro(last)), time.Minute, "a wrong clock does not carry the counters away")
 	}
 	forgetFences(t, c.Masters)
