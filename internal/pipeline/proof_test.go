@@ -119,7 +119,9 @@ func TestAVoteWithoutItsProofHasAnUnknownFate(t *testing.T) {
 
 func TestNothingIsProvenIfTheMemoryKeyIsForbidden(t *testing.T) {
 	inBubble(t, func(h *harness) {
+		require.NoError(t, h.node.Close()) // it may have read the key already
 		h.server.RefuseWith("NOPERM No permissions to access a key", "GET")
+		h.node = h.newNode("fake:6379")
 		h.up()
 		id, _ := h.node.Identity()
 		assert.Nil(t, id.Memory)
