@@ -9,6 +9,7 @@ import (
 func stringCommands() []command {
 	return []command{
 		{name: "get", arity: 2, run: get},
+		{name: "mget", arity: -2, run: mget},
 		{name: "set", arity: -3, run: set, writes: true},
 		{name: "incr", arity: 2, run: incr, writes: true},
 	}
@@ -16,6 +17,17 @@ func stringCommands() []command {
 
 func get(n *Node, s *session, args []string) reply {
 	return stringAt(n.lookup(s.db, args[1]))
+}
+
+// mget answers nil for a key of another type, too.
+func mget(n *Node, s *session, args []string) reply {
+	items := make([]reply, len(args)-1)
+	for i, key := range args[1:] {
+		if items[i] = stringAt(n.lookup(s.db, key)); items[i].kind == kindError {
+			items[i] = replyNil
+		}
+	}
+	return array(items...)
 }
 
 func stringAt(e *entry) reply {

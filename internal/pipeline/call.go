@@ -51,7 +51,8 @@ type Call struct {
 	// Guarded by Node.mu.
 	eval      bool  // send the script's text
 	completed bool  // the Sink has been told
-	together  int16 // of pending calls: this many, from this one on, were sent as one command
+	alone     bool  // not to be run together with others
+	together  int16 // of pending calls: this many, from this one on, were sent as one command; 1 alone
 }
 
 // command says what was sent, for errors.

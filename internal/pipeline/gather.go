@@ -9,8 +9,8 @@ import (
 
 // gathering puts the calls that are about to be written into the order in which they are. Calls of
 // a script that can be run together are held back in a group, until the last call has been taken,
-// the group is full, or a call for one of its keys follows that does not belong to it. So the
-// calls for each key stay in their order. Nothing else depends on the order of calls: those for
+// the group is full, or another call for one of its keys follows. So the calls for each key stay
+// in their order. Nothing else depends on the order of calls: those for
 // several keys, and those whose key is not known, let nothing pass.
 type gathering struct {
 	out    []outgoing
@@ -42,7 +42,7 @@ func plain(words Words) outgoing { return outgoing{request: &Request{Words: word
 // placeLocked adds a call.
 func (c *conn) placeLocked(call *Call) {
 	g, r := &c.gathering, call.Request
-	batches := r.batches()
+	batches := r.batches() && !call.alone
 	if !batches && len(g.groups) == 0 {
 		c.takeLocked(call)
 		return
@@ -52,14 +52,13 @@ func (c *conn) placeLocked(call *Call) {
 	for i := 0; i < len(g.groups); {
 		open := g.groups[i]
 		switch {
+		case !passes || open.keys.has(hash):
+			c.closeLocked(i)
+			continue
 		case batches && open.script == r.Script && open.eval == call.eval:
 			own = open
-			i++
-		case passes && !open.keys.has(hash):
-			i++
-		default:
-			c.closeLocked(i)
 		}
+		i++
 	}
 	if !batches {
 		c.takeLocked(call)

@@ -74,7 +74,8 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 }
 
 // matchTogetherLocked gives each of the oldest calls its part of their one reply. An error in place
-// of that reply is an error of each: the server has run none of them, or stopped at some point.
+// of that reply is an error of each: the server ran none of them, or stopped at some point. If the
+// user may not use one of the keys, it ran none, and each is run by itself.
 func (c *conn) matchTogetherLocked(calls int, a answer, outcomes []outcome) ([]outcome, error) {
 	parts, ok := a.reply.([]any)
 	if a.err == nil && (!ok || len(parts) != calls) {
@@ -88,6 +89,7 @@ func (c *conn) matchTogetherLocked(calls int, a answer, outcomes []outcome) ([]o
 				part = answer{err: unwrapped(words)}
 			}
 		}
+		c.pending.at(0).alone = hasCode(a.err, "NOPERM")
 		var err error
 		if outcomes, err = c.matchLocked(part, outcomes); err != nil {
 			return outcomes, err
@@ -118,7 +120,8 @@ func (c *conn) matchLocked(a answer, outcomes []outcome) ([]outcome, error) {
 	if hasCode(a.err, "READONLY") {
 		c.readOnly = a.err
 	}
-	if call.Request.Script != nil && !call.eval && hasCode(a.err, "NOSCRIPT") && c.again(call) {
+	unknown := call.Request.Script != nil && !call.eval && hasCode(a.err, "NOSCRIPT")
+	if (unknown || call.alone && call.together != 1) && c.again(call, unknown) {
 		return outcomes, nil
 	}
 	if call.completed {
@@ -138,20 +141,22 @@ func (c *conn) matchLocked(a answer, outcomes []outcome) ([]outcome, error) {
 	return append(outcomes, o), nil
 }
 
-// again queues a script that the server did not know before everything that waits to be sent, and
-// reports whether it did. Every connection loads a script before it first runs it, so somebody has
-// flushed the scripts since.
+// again queues a script that the server did not run before everything that waits to be sent, and
+// reports whether it did. If the server did not know it, somebody has flushed the scripts, because
+// every connection loads a script before it first runs it.
 //
 // A later call for the same key that has already been sent would now run first. If that does harm,
 // the script is not run at all, because its caller has moved on: an extension run behind its lock's
 // release would write the key again.
-func (c *conn) again(call *Call) bool {
+func (c *conn) again(call *Call, unknown bool) bool {
 	if call.completed && !call.Keep {
 		return false
 	}
+	if unknown {
+		c.scripts = nil // the server has forgotten them
+	}
 	if key := call.Request.Key; !call.Request.Script.late {
 		if key == "" {
-			c.scripts = nil
 			return false
 		}
 		for i := range c.pending.len() {
@@ -160,8 +165,7 @@ func (c *conn) again(call *Call) bool {
 			}
 		}
 	}
-	c.scripts = nil // the server has forgotten them
-	call.eval = true
+	call.eval = unknown
 	c.retries.push(call)
 	return true
 }

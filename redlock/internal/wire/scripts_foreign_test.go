@@ -116,17 +116,17 @@ type scriptCase struct {
 func scriptCases() []scriptCase {
 	now := time.Now().UnixMicro()
 	return []scriptCase{
-		{"acquire", false, []any{"mine", 60000}, []string{fencedSource, fenceSource, acquireSource}, "mine", "1"},
-		{"acquire fenced", false, []any{"mine", 60000, now, 600000}, []string{fencedSource, fenceSource, acquireSource}, "mine", ""},
-		{"acquire taken", true, []any{"other", 60000, now, 600000}, []string{fencedSource, fenceSource, acquireSource}, "mine", "0"},
+		{"acquire", false, []any{"mine", 60000}, acquires, "mine", "1"},
+		{"acquire fenced", false, []any{"mine", 60000, now, 600000}, acquires, "mine", ""},
+		{"acquire taken", true, []any{"other", 60000, now, 600000}, acquires, "mine", "0"},
 		{"wait, and get it", false, []any{"mine", 60000, 50, 1, "p", 0, 100, "anyone", now, 600000}, []string{handOverSource, fenceSource, waitSource}, "mine", ""},
 		{"wait, and wait", true, []any{"other", 60000, 50, 1, "p", 0, 100, "anyone", now, 600000}, []string{handOverSource, fenceSource, waitSource}, "mine", "[0 1 60 s 1"},
-		{"release", true, []any{"mine", 50}, []string{freeSource, handOverSource, releaseSource}, "", "1"},
-		{"release and leave", true, []any{"mine", 50, "p"}, []string{freeSource, handOverSource, releaseSource}, "", "1"},
-		{"release another's", true, []any{"other", 50, "p"}, []string{freeSource, handOverSource, releaseSource}, "mine", "0"},
+		{"release", true, []any{"mine", 50}, releases, "", "1"},
+		{"release and leave", true, []any{"mine", 50, "p"}, releases, "", "1"},
+		{"release another's", true, []any{"other", 50, "p"}, releases, "mine", "0"},
 		{"extend", true, []any{"mine", 60000}, []string{extendSource}, "mine", "[1]"},
 		{"join", true, []any{"set", 60000, "mine", now, 600000}, []string{fenceSource, joinSource}, "set", ""},
-		{"raise", true, []any{"mine", now, 600000}, []string{fenceSource, raiseSource}, "mine", ""},
+		{"raise", true, []any{"mine", now, 600000}, raises, "mine", ""},
 		{"mend", true, []any{"mine", now, now, 600000}, []string{mendSource}, "mine", "0"},
 		{"adopt", true, []any{"mine", "other", 60000, now, 600000}, []string{fenceSource, adoptSource}, "other", ""},
 		{"restore", true, []any{"mine", 50}, []string{handOverSource, restoreSource}, "", "1"},
@@ -201,7 +201,7 @@ func TestAReleaseOfASetReleasesWhatIsOurs(t *testing.T) {
 			s.do("SET", name, "mine")
 		}
 		s.spoil(lost, []any{"HSET", "a", "1"}, false)
-		_, err := s.run(names, []any{"mine", 50}, freeSource, handOverSource, releaseSource)
+		_, err := s.run(names, []any{"mine", 50}, releases...)
 		require.ErrorContains(t, err, "WRONGTYPE")
 		assert.Equal(t, int64(1), s.do("DBSIZE"))
 		assert.Equal(t, int64(1), s.do("EXISTS", lost))
@@ -215,7 +215,7 @@ func TestAnAcquisitionThatFailsMidwayLeavesNoKey(t *testing.T) {
 	for _, user := range []string{"narrow", "blind"} {
 		for _, names := range [][]string{{"a"}, {"a", "b"}} {
 			s.do("AUTH", user, "")
-			_, err := s.run(names, []any{"mine", 60000, time.Now().UnixMicro(), 600000}, fencedSource, fenceSource, acquireSource)
+			_, err := s.run(names, []any{"mine", 60000, time.Now().UnixMicro(), 600000}, acquires...)
 			require.Error(t, err, user)
 			s.do("AUTH", "default", "")
 			assert.Equal(t, int64(0), s.do("DBSIZE"), "%s %v", user, names)

@@ -134,7 +134,7 @@ func (w *pair) same(what string, names []string, reply any, fence int64, granted
 
 func (w *pair) acquire(*rapid.T) {
 	names, value, ts := w.names(), w.value(), w.timestamp()
-	reply := w.run(names, []any{value, pairTTL, ts, pairLife}, fencedSource, fenceSource, acquireSource)
+	reply := w.run(names, []any{value, pairTTL, ts, pairLife}, acquires...)
 	fence, granted := w.model.Acquire(names, value, ts)
 	w.same("acquire", names, reply, fence, granted)
 }
@@ -162,7 +162,7 @@ func (w *pair) release(*rapid.T) {
 	if leaves {
 		args = append(args, pairProcess(value))
 	}
-	reply := w.run(names, args, freeSource, handOverSource, releaseSource)
+	reply := w.run(names, args, releases...)
 	want, handed := int64(1), false
 	for _, name := range names {
 		do := w.model.Entry(name).Release
@@ -191,7 +191,7 @@ func (w *pair) raise(*rapid.T) {
 	}
 	// Or far from the limit up to which the node follows, since its clock goes on meanwhile.
 	to += rapid.SampledFrom([]int64{0, 0, 0, 10_000_000, 100_000_000, pairLife * 1000, 2 * pairLife * 1000}).Draw(w.t, "far")
-	reply := w.run(names, []any{value, strconv.FormatInt(to, 10), pairLife}, fenceSource, raiseSource)
+	reply := w.run(names, []any{value, strconv.FormatInt(to, 10), pairLife}, raises...)
 	if raised := w.model.Raise(names, value, to, pairLife*1000); (reply == int64(1)) != raised {
 		w.t.Fatalf("raise: the script says %v, the model %v", reply, raised)
 	}

@@ -18,18 +18,11 @@
 -- ARGV[3]  how long the counters live, in milliseconds
 -- Returns 1 when the caller holds all keys and all counters are now at the token. Otherwise nothing
 -- was changed: 0, or -1 if the token is too far ahead.
-local time, token = redis.call('TIME'), tonumber(ARGV[2])
-local limit = time[1] * 1000000 + time[2] + 20000000
+local limit = limitAt(redis.call('TIME'))
 for _, key in ipairs(KEYS) do
-  local fence, failed = fenceAt(key)
-  if failed then
-    return failed
-  end
-  if redis.call('GET', key) ~= ARGV[1] or not fence or fence >= token then
-    return 0
-  end
-  if token > limit and (fence <= limit or token > fence + ARGV[3] * 1000) then
-    return -1
+  local no = mayRaise(key, ARGV[1], tonumber(ARGV[2]), ARGV[3], limit)
+  if no then
+    return no
   end
 end
 for _, key in ipairs(KEYS) do

@@ -1,6 +1,4 @@
--- Compare, and hand over or delete: a key is deleted only if it still holds the caller's value. A
--- note that somebody is adopting it from the caller (adopt.lua) is deleted, too; there are several
--- notes if that adopter's lock is being adopted in turn.
+-- Compare, and hand over or delete: a key is deleted only if it still holds the caller's value.
 --
 -- KEYS     the lock's keys
 -- ARGV[1]  the value that the caller set
@@ -21,22 +19,12 @@ for i, key in ipairs(KEYS) do
   if i > 1 then
     holder = redis.pcall('GET', key)
   end
-  if type(holder) == 'table' then
-    failed = holder
-  elseif holder == ARGV[1] then
+  local one = releaseOne(key, ARGV[1], ARGV[2], holder)
+  if type(one) == 'table' then
+    failed = one
+  elseif one > 0 then
     mine = mine + 1
-    how = math.max(how, handOver(key, ARGV[2], ARGV[1]))
-  elseif holder then
-    for _ = 1, 8 do
-      local note = 'redquorum:adopt:' .. key .. ':' .. holder
-      holder = redis.pcall('GET', note)
-      if holder == ARGV[1] then
-        redis.pcall('DEL', note)
-      end
-      if type(holder) ~= 'string' or holder == ARGV[1] then
-        break
-      end
-    end
+    how = math.max(how, one)
   end
 end
 if failed then

@@ -1,0 +1,213 @@
+package pipeline
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Scripts of the tests of gathering. Two of them are run in batches, of different lengths.
+var (
+	gatherA     = NewScript("a").Batch(NewScript("as"), 1, 3)
+	gatherB     = NewLateScript("b").Batch(NewLateScript("bs"), 2, 5)
+	gatherAlone = NewScript("alone")
+)
+
+// gatherCall returns a call that a byte chooses. Its last word is unique.
+func gatherCall(choice byte, n int) *Call {
+	key, text := string('k'+rune(choice>>4%4)), strconv.Itoa(n)
+	r := &Request{Key: key, Sink: nobody{}}
+	c := &Call{Request: r}
+	switch choice % 8 {
+	case 0, 1:
+		r.Words = Command("SET", key, text)
+	case 2, 3:
+		r.Script, r.Words = gatherA, On([]string{key}, text)
+	case 4, 5:
+		r.Script, r.Words = gatherB, On([]string{key}, "x", text)
+		c.eval = choice>>3%2 == 1
+	case 6: // several keys, of which it writes all
+		r.Script, r.Words = gatherA, On([]string{key, key + "'"}, text)
+	case 7:
+		switch choice >> 3 % 4 {
+		case 0: // a key that is not known
+			r.Words, r.Key = Command("ECHO", text), ""
+		case 1:
+			r.Script, r.Words = gatherAlone, On([]string{key}, text)
+		case 2:
+			r.Script, r.Words, c.alone = gatherA, On([]string{key}, text), true
+		case 3: // leaves a list, too
+			r.Script, r.Words = gatherB, On([]string{key}, "x", "y", text)
+		}
+	}
+	return c
+}
+
+// touches reports whether two calls must stay in their order.
+func touches(a, b *Request) bool {
+	return a.Key == b.Key || a.Key == "" || b.Key == "" || a.Words.keys > 1 || b.Words.keys > 1
+}
+
+// FuzzGathering checks that every call is sent once, that calls for one key keep their order, and
+// that the server gets what the calls say.
+func FuzzGathering(f *testing.F) {
+	f.Add([]byte{2, 18, 34, 50, 4, 20, 36, 2, 0, 6, 7, 15, 23, 31, 2, 18})
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		seed := make([]byte, 40)
+		for i := range seed {
+			seed[i] = byte(random.Uint32())
+		}
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		for _, mayLoad := range []bool{true, false} {
+			n, c := &Node{}, &conn{mayLoad: mayLoad, guard: &guard{}}
+			var made []*Call
+			for i, choice := range choices[:min(len(choices), 200)] {
+				call := gatherCall(choice, i)
+				made = append(made, call)
+				n.queue.push(call)
+			}
+			batch := n.takeBatch(c, nil)
+			require.Empty(t, c.gathering.groups)
+			require.Zero(t, c.gathering.held)
+			require.Len(t, batch, c.pending.len())
+			checkOrder(t, made, sentCalls(&c.pending))
+			checkCommands(t, c, batch)
+		}
+	})
+}
+
+// sentCalls returns the pending calls without those that load scripts.
+func sentCalls(pending *ring) (sent []*Call) {
+	for i := range pending.len() {
+		if call := pending.at(i); !call.completed {
+			sent = append(sent, call)
+		}
+	}
+	return sent
+}
+
+func checkOrder(t *testing.T, made, sent []*Call) {
+	at := make(map[*Call]int)
+	for i, call := range sent {
+		at[call] = i
+	}
+	require.Len(t, sent, len(made))
+	require.Len(t, at, len(made), "each once")
+	for i, later := range made {
+		for _, earlier := range made[:i] {
+			if touches(earlier.Request, later.Request) && at[earlier] > at[later] {
+				t.Fatalf("%s overtook %s", later.Request.Words.text, earlier.Request.Words.text)
+			}
+		}
+	}
+}
+
+// checkCommands reads what is written as a server does, and compares it with the pending calls.
+func checkCommands(t *testing.T, c *conn, batch []outgoing) {
+	var out []byte
+	for i := range batch {
+		if batch[i].together > 0 {
+			out = appendCommand(out, batch[i:][:batch[i].together])
+		}
+	}
+	reader := redis.NewConn(stream{Reader: bytes.NewReader(out)}, 0, 0)
+	loaded := map[string]bool{}
+	for c.pending.len() > 0 {
+		words, err := redis.Strings(reader.Receive())
+		require.NoError(t, err)
+		first := c.pending.at(0)
+		if first.completed {
+			loaded[words[2]] = true
+			c.pending.pop()
+			continue
+		}
+		var calls []*Call
+		for range max(first.together, 1) {
+			calls = append(calls, c.pending.pop())
+		}
+		require.Equal(t, wantWords(t, calls, loaded), words)
+	}
+	_, err := reader.Receive()
+	require.Error(t, err, "nothing follows")
+}
+
+// stream is a connection from which a text is read.
+type stream struct {
+	net.Conn
+	io.Reader
+}
+
+func (s stream) Read(p []byte) (int, error)    { return s.Reader.Read(p) }
+func (stream) SetReadDeadline(time.Time) error { return nil }
+func (stream) Close() error                    { return nil }
+
+// wantWords returns the command that runs the calls.
+func wantWords(t *testing.T, calls []*Call, loaded map[string]bool) (want []string) {
+	var all [][]string
+	for _, call := range calls {
+		var words []string
+		for rest := call.Request.Words.text; len(rest) > 0; {
+			var word string
+			word, rest = nextWord(rest)
+			words = append(words, word)
+		}
+		all = append(all, words)
+	}
+	script := calls[0].Request.Script
+	if script == nil {
+		return all[0]
+	}
+	keys := calls[0].Request.Words.keys
+	if len(calls) > 1 {
+		require.LessOrEqual(t, len(calls), script.batch.most)
+		script = script.batch.script
+	}
+	name, rest := nextWord(script.short)
+	text, _ := nextWord(rest)
+	if calls[0].eval {
+		name, rest = nextWord(script.full)
+		text, _ = nextWord(rest)
+		loaded[text] = true
+	} else {
+		source, _ := nextWord(script.full[len("$4\r\nEVAL\r\n"):])
+		require.True(t, loaded[source], "%q was loaded", source)
+	}
+	want = []string{name, text, strconv.Itoa(keys * len(calls))}
+	distinct := map[string]bool{}
+	for i, call := range calls {
+		want = append(want, all[i][:keys]...)
+		distinct[call.Request.Key] = true
+		require.Equal(t, calls[0].eval, call.eval)
+	}
+	require.Len(t, distinct, len(calls), "the keys of a batch differ")
+	for i := range calls {
+		want = append(want, all[i][keys:]...)
+	}
+	return want
+}
+
+func TestNothingIsHeldBackAlone(t *testing.T) {
+	n, c := &Node{}, &conn{mayLoad: true, guard: &guard{}}
+	n.queue.push(gatherCall(2, 1))
+	batch := n.takeBatch(c, nil)
+	require.Len(t, batch, 2, "SCRIPT LOAD and the call")
+	var out strings.Builder
+	for i := range batch {
+		fmt.Fprintf(&out, "%s", appendCommand(nil, batch[i:][:1]))
+	}
+	assert.Equal(t, fmt.Sprintf("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$1\r\na\r\n"+
+		"*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\n1\r\n", gatherA.digest), out.String())
+}

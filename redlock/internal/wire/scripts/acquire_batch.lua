@@ -1,0 +1,27 @@
+-- Take the keys of many locks, with fencing: of each what acquire.lua takes of one. All keys differ.
+--
+-- KEYS[i]        a lock's key
+-- ARGV[4i-3]     the value to set
+-- ARGV[4i-2]     its time to live in milliseconds
+-- ARGV[4i-1]     the caller's wall clock in microseconds
+-- ARGV[4i]       how long the counter lives, in milliseconds
+-- Returns for each key what acquire.lua returns, or its error; then it is not taken. The failure of
+-- one key does not affect the others.
+local votes, time = {}, redis.pcall('TIME')
+for i, key in ipairs(KEYS) do
+  local value, ttl, ts, lifeMillis = ARGV[4 * i - 3], ARGV[4 * i - 2], ARGV[4 * i - 1], ARGV[4 * i]
+  local set = redis.pcall('SET', key, value, 'NX', 'PX', ttl)
+  if not set then
+    votes[i] = 0
+  elseif set.err then
+    votes[i] = set
+  elseif stepFence(key, ts, lifeMillis, time) then
+    votes[i] = ts
+  else
+    votes[i] = try(raiseFence, { key }, ts, lifeMillis)
+    if type(votes[i]) == 'table' then
+      redis.pcall('DEL', key)
+    end
+  end
+end
+return votes

@@ -1,0 +1,13 @@
+-- The common case first: one free key. (acquire.lua begins with this.)
+local mine = not KEYS[2]
+if mine then
+  if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+    return 0
+  end
+  if not ARGV[3] then
+    return 1
+  end
+  if stepFence(KEYS[1], ARGV[3], ARGV[4], redis.pcall('TIME')) then
+    return ARGV[3]
+  end
+end
