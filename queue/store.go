@@ -36,7 +36,7 @@ type answer struct {
 }
 
 // Complete takes the answer. There is room for it.
-func (w waiter) Complete(_ *pipeline.Call, reply any, err error) { w <- answer{reply, err} }
+func (w waiter) Complete(_ int, reply any, err error) { w <- answer{reply, err} }
 
 // run runs a script until it is answered or refused, the timeout has passed, or ctx has ended. In
 // the last two cases the error says whether the script may have been executed. If the connection
@@ -75,7 +75,7 @@ func (s *store) attempt(ctx context.Context, request pipeline.Request) (any, *pi
 	}
 	answered := make(waiter, 1)
 	request.Sink = answered
-	s.node.Do(&pipeline.Call{Request: &request})
+	s.node.Do(pipeline.Call{Request: &request})
 	select {
 	case a := <-answered:
 		var failure *pipeline.CallError

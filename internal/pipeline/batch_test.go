@@ -269,7 +269,7 @@ func TestABreakAtABatchLosesNoKeptCall(t *testing.T) {
 func TestACallThatIsOverdueIsOfNoAccountToTheOthers(t *testing.T) {
 	queued(t, func(h *harness, _, connect func()) {
 		soon := &waiter{h: h, began: time.Now(), done: make(chan struct{})}
-		h.node.Do(&Call{Request: &Request{
+		h.node.Do(Call{Request: &Request{
 			Script: puts, Key: "a", Words: On([]string{"a"}, "v"), Sink: soon, Deadline: h.clock.Now().Add(time.Millisecond),
 		}})
 		b, c := h.script(false, puts, "b", "v"), h.script(false, puts, "c", "v")
@@ -283,7 +283,7 @@ func TestACallThatIsOverdueIsOfNoAccountToTheOthers(t *testing.T) {
 	queued(t, func(h *harness, _, connect func()) {
 		soon := &waiter{h: h, began: time.Now(), done: make(chan struct{})}
 		h.at(batchOf("2"), func() { time.Sleep(10 * time.Millisecond) })
-		h.node.Do(&Call{Request: &Request{
+		h.node.Do(Call{Request: &Request{
 			Script: puts, Key: "a", Words: On([]string{"a"}, "v"), Sink: soon, Deadline: h.clock.Now().Add(5 * time.Millisecond),
 		}})
 		b := h.script(false, puts, "b", "v")

@@ -28,19 +28,19 @@ type Request struct {
 
 // Sink receives the outcomes of calls.
 type Sink interface {
-	// Complete is called exactly once per call, with the server's reply (nil, int64, string for a
-	// status, []byte for a bulk string, []any) or with a [*CallError]. It runs on a goroutine of
-	// the node, or inside [Node.Do] if the call fails at once. It must be quick, and must neither
-	// wait nor call the node.
-	Complete(call *Call, reply any, err error)
+	// Complete is called exactly once per call, with the call's index and the server's reply (nil,
+	// int64, string for a status, []byte for a bulk string, []any) or a [*CallError]. It runs on a
+	// goroutine of the node, or inside [Node.Do] if the call fails at once. It must be quick, and
+	// must neither wait nor call the node.
+	Complete(index int, reply any, err error)
 }
 
-// Call is one request to one node. Do not copy it or use it again after giving it to [Node.Do].
+// Call is one request to one node.
 type Call struct {
 	// Request is what the node is asked.
 	Request *Request
-	// Index is the caller's; the node does not use it.
-	Index int32
+	// Index is for the Sink.
+	Index int16
 	// Keep makes the node deliver the call whatever happens, until the node is closed. If the call
 	// ends without an answer, its Sink is told so as usual, and the call is sent again when the
 	// node is back, before everything else. Use it for calls that do no harm late or twice, such as
@@ -48,11 +48,11 @@ type Call struct {
 	// [Stats.Dropped]. [Node.Drain] waits for them.
 	Keep bool
 
-	// Guarded by Node.mu.
+	// Of calls that were given to a node; guarded by Node.mu.
 	eval      bool  // send the script's text
 	completed bool  // the Sink has been told
 	alone     bool  // not to be run together with others
-	together  int16 // of pending calls: this many, from this one on, were sent as one command; 1 alone
+	together  int16 // if sent: this many, from this one on, as one command; 0 behind the first of them
 }
 
 // command says what was sent, for errors.

@@ -13,7 +13,7 @@ import (
 // printer is a Sink that receives how a call ended.
 type printer chan string
 
-func (p printer) Complete(_ *pipeline.Call, reply any, err error) { p <- fmt.Sprint(reply, " ", err) }
+func (p printer) Complete(_ int, reply any, err error) { p <- fmt.Sprint(reply, " ", err) }
 
 func ExampleNode_Do() {
 	server := miniredis.NewMiniRedis()
@@ -28,7 +28,7 @@ func ExampleNode_Do() {
 	defer node.Close()
 
 	done := make(printer, 1)
-	node.Do(&pipeline.Call{Request: &pipeline.Request{
+	node.Do(pipeline.Call{Request: &pipeline.Request{
 		Words:    pipeline.Command("SET", "greeting", "hello"),
 		Deadline: clock.System().Now().Add(5 * time.Second), Sink: done,
 	}})

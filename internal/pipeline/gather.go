@@ -23,7 +23,7 @@ type gathering struct {
 type group struct {
 	script *Script
 	eval   bool
-	calls  []*Call
+	calls  []Call
 	keys   keySet
 }
 
@@ -40,7 +40,7 @@ type outgoing struct {
 func plain(words Words) outgoing { return outgoing{request: &Request{Words: words}, together: 1} }
 
 // placeLocked adds a call.
-func (c *conn) placeLocked(call *Call) {
+func (c *conn) placeLocked(call Call) {
 	g, r := &c.gathering, call.Request
 	batches := r.batches() && !call.alone
 	if !batches && len(g.groups) == 0 {
@@ -103,7 +103,7 @@ func (c *conn) closeLocked(i int) {
 }
 
 // takeLocked adds a call as a command of its own.
-func (c *conn) takeLocked(call *Call) {
+func (c *conn) takeLocked(call Call) {
 	script := call.Request.Script
 	if script != nil && !call.eval {
 		call.eval = c.loadLocked(script, call.Request.Deadline)

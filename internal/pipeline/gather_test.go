@@ -24,10 +24,10 @@ var (
 )
 
 // gatherCall returns a call that a byte chooses. Its last word is unique.
-func gatherCall(choice byte, n int) *Call {
+func gatherCall(choice byte, n int) Call {
 	key, text := string('k'+rune(choice>>4%4)), strconv.Itoa(n)
 	r := &Request{Key: key, Sink: nobody{}}
-	c := &Call{Request: r}
+	c := Call{Request: r}
 	switch choice % 8 {
 	case 0, 1:
 		r.Words = Command("SET", key, text)
@@ -73,10 +73,10 @@ func FuzzGathering(f *testing.F) {
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		for _, mayLoad := range []bool{true, false} {
 			n, c := &Node{}, &conn{mayLoad: mayLoad, guard: &guard{}}
-			var made []*Call
+			var made []*Request
 			for i, choice := range choices[:min(len(choices), 200)] {
 				call := gatherCall(choice, i)
-				made = append(made, call)
+				made = append(made, call.Request)
 				n.queue.push(call)
 			}
 			batch := n.takeBatch(c, nil)
@@ -89,18 +89,18 @@ func FuzzGathering(f *testing.F) {
 	})
 }
 
-// sentCalls returns the pending calls without those that load scripts.
-func sentCalls(pending *ring) (sent []*Call) {
+// sentCalls returns what was asked, without the calls that load scripts.
+func sentCalls(pending *ring) (sent []*Request) {
 	for i := range pending.len() {
 		if call := pending.at(i); !call.completed {
-			sent = append(sent, call)
+			sent = append(sent, call.Request)
 		}
 	}
 	return sent
 }
 
-func checkOrder(t *testing.T, made, sent []*Call) {
-	at := make(map[*Call]int)
+func checkOrder(t *testing.T, made, sent []*Request) {
+	at := make(map[*Request]int)
 	for i, call := range sent {
 		at[call] = i
 	}
@@ -108,8 +108,8 @@ func checkOrder(t *testing.T, made, sent []*Call) {
 	require.Len(t, at, len(made), "each once")
 	for i, later := range made {
 		for _, earlier := range made[:i] {
-			if touches(earlier.Request, later.Request) && at[earlier] > at[later] {
-				t.Fatalf("%s overtook %s", later.Request.Words.text, earlier.Request.Words.text)
+			if touches(earlier, later) && at[earlier] > at[later] {
+				t.Fatalf("%s overtook %s", later.Words.text, earlier.Words.text)
 			}
 		}
 	}
@@ -128,13 +128,13 @@ func checkCommands(t *testing.T, c *conn, batch []outgoing) {
 	for c.pending.len() > 0 {
 		words, err := redis.Strings(reader.Receive())
 		require.NoError(t, err)
-		first := c.pending.at(0)
+		first := *c.pending.at(0)
 		if first.completed {
 			loaded[words[2]] = true
 			c.pending.pop()
 			continue
 		}
-		var calls []*Call
+		var calls []Call
 		for range max(first.together, 1) {
 			calls = append(calls, c.pending.pop())
 		}
@@ -155,7 +155,7 @@ func (stream) SetReadDeadline(time.Time) error { return nil }
 func (stream) Close() error                    { return nil }
 
 // wantWords returns the command that runs the calls.
-func wantWords(t *testing.T, calls []*Call, loaded map[string]bool) (want []string) {
+func wantWords(t *testing.T, calls []Call, loaded map[string]bool) (want []string) {
 	var all [][]string
 	for _, call := range calls {
 		var words []string

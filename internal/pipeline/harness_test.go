@@ -66,7 +66,7 @@ type waiter struct {
 	result result
 }
 
-func (w *waiter) Complete(_ *Call, reply any, err error) {
+func (w *waiter) Complete(_ int, reply any, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.result.times++
@@ -90,7 +90,7 @@ const testDeadline = 100 * time.Millisecond
 func (h *harness) do(keep bool, request Request) *waiter {
 	w := &waiter{h: h, began: time.Now(), done: make(chan struct{})}
 	request.Sink, request.Deadline = w, h.clock.Now().Add(testDeadline)
-	h.node.Do(&Call{Request: &request, Keep: keep})
+	h.node.Do(Call{Request: &request, Keep: keep})
 	return w
 }
 

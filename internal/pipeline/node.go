@@ -112,15 +112,14 @@ func (n *Node) Endpoint() string { return n.name }
 func (n *Node) Server() string { return n.endpoint.network + ":" + n.endpoint.address }
 
 // Do makes a call. It never waits: the answer reaches the call's Sink, by the request's deadline.
-func (n *Node) Do(c *Call) {
+func (n *Node) Do(c Call) {
 	n.mu.Lock()
-	err := n.admitLocked(c)
+	err := n.admitLocked(c.Keep)
+	c.completed = err != nil
 	if err == nil || (c.Keep && n.state == Down) {
 		n.queue.push(c)
 	}
-	if err != nil {
-		c.completed = true
-	} else if conn := n.conn; conn != nil && conn.idle {
+	if conn := n.conn; err == nil && conn != nil && conn.idle {
 		conn.idle = false
 		conn.wake <- struct{}{} // there is room: idle is set only after the last signal was taken
 	}
@@ -129,13 +128,13 @@ func (n *Node) Do(c *Call) {
 	}
 	n.mu.Unlock()
 	if err != nil {
-		c.Request.Sink.Complete(c, nil, err)
+		c.Request.Sink.Complete(int(c.Index), nil, err)
 	}
 }
 
 // admitLocked counts a new call. It returns why the call fails at once, or nil. (It returns an
 // error, because a nil *CallError would not be a nil error.)
-func (n *Node) admitLocked(c *Call) error {
+func (n *Node) admitLocked(keep bool) error {
 	n.counts.calls++
 	waiting := n.queue.len()
 	if n.conn != nil {
@@ -145,14 +144,14 @@ func (n *Node) admitLocked(c *Call) error {
 	case n.state == Closed:
 		return fail(Unsent, ErrClosed)
 	case n.state == Down:
-		if c.Keep && waiting >= maxKept {
+		if keep && waiting >= maxKept {
 			n.queue.pop() // the key of the oldest had the most time to expire by itself
 			n.counts.dropped++
 		}
 		return n.downErr
-	case !c.Keep && waiting >= maxCalls:
+	case !keep && waiting >= maxCalls:
 		return fail(Unsent, ErrBusy)
-	case c.Keep && waiting >= maxCalls+maxKept:
+	case keep && waiting >= maxCalls+maxKept:
 		n.counts.dropped++
 		return fail(Unsent, ErrBusy)
 	}
@@ -182,7 +181,7 @@ func (n *Node) Close() error {
 
 // outcome is what a Sink is told once the mutex is free.
 type outcome struct {
-	call   *Call
+	call   Call
 	reply  any
 	err    error
 	proof  *Proof
@@ -192,9 +191,9 @@ type outcome struct {
 func tell(outcomes []outcome) {
 	for _, o := range outcomes {
 		if o.proven {
-			o.call.Request.Sink.(Prover).Proven(o.call, o.reply, o.proof)
+			o.call.Request.Sink.(Prover).Proven(int(o.call.Index), o.reply, o.proof)
 		} else {
-			o.call.Request.Sink.Complete(o.call, o.reply, o.err)
+			o.call.Request.Sink.Complete(int(o.call.Index), o.reply, o.err)
 		}
 	}
 }

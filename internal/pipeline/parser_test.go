@@ -158,17 +158,17 @@ func TestGuardRefusesRepliesNobodyAskedFor(t *testing.T) {
 func TestRingKeepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r ring
-		var want []*Call
+		var want []Call
 		for i := range rapid.IntRange(0, 200).Draw(t, "steps") {
 			switch rapid.IntRange(0, 4).Draw(t, fmt.Sprint("step", i)) {
 			case 0, 1:
-				c := &Call{}
+				c := Call{Request: &Request{}}
 				r.push(c)
 				want = append(want, c)
 			case 2:
-				c := &Call{}
+				c := Call{Request: &Request{}}
 				r.unshift(c)
-				want = append([]*Call{c}, want...)
+				want = append([]Call{c}, want...)
 			case 4:
 				if r.len() > 0 {
 					if r.popLast() != want[len(want)-1] {
@@ -188,19 +188,19 @@ func TestRingKeepsOrder(t *testing.T) {
 				t.Fatalf("%d, not %d", r.len(), len(want))
 			}
 			for i := range want {
-				if r.at(i) != want[i] {
+				if *r.at(i) != want[i] {
 					t.Fatalf("wrong at %d", i)
 				}
 			}
 		}
-		odd := map[*Call]bool{}
-		var kept []*Call
+		odd := map[Call]bool{}
+		var kept []Call
 		for i, c := range want {
 			if odd[c] = i%2 == 1; odd[c] {
 				kept = append(kept, c)
 			}
 		}
-		r.filter(func(c *Call) bool { return odd[c] })
+		r.filter(func(c *Call) bool { return odd[*c] })
 		for i := range kept {
 			if r.pop() != kept[i] {
 				t.Fatal("filter changed the order")

@@ -29,7 +29,7 @@ type Prover interface {
 	// Proven is called instead of Complete if the server answered without an error. The proof was
 	// read behind the call, on the same connection; it is nil if the user may not read the memory
 	// key.
-	Proven(call *Call, reply any, proof *Proof)
+	Proven(index int, reply any, proof *Proof)
 }
 
 // errMemory means that the memory key could not be read behind a call, on a connection where it
@@ -39,12 +39,11 @@ var errMemory = errors.New("pool: the memory key can no longer be read")
 // proofCall reads the memory key. It belongs to a connection, which reuses it once it has been
 // answered.
 type proofCall struct {
-	call    Call
 	request Request // its Sink is the proofCall, which is how the reader recognizes it
 }
 
 // Complete does nothing: the reader takes the answer.
-func (*proofCall) Complete(*Call, any, error) {}
+func (*proofCall) Complete(int, any, error) {}
 
 // takeProofLocked puts a GET of the memory key behind a batch with calls to prove. The last of
 // their deadlines is until.
@@ -55,10 +54,9 @@ func (c *conn) takeProofLocked(until clock.Instant) {
 	} else {
 		p = &proofCall{request: Request{Words: askForProof, Accept: isProof}}
 		p.request.Sink = p
-		p.call = Call{Request: &p.request, completed: true}
 	}
 	p.request.Deadline = until
-	c.takeLocked(&p.call)
+	c.takeLocked(Call{Request: &p.request, completed: true})
 	c.gathering.out[len(c.gathering.out)-1].proof = true
 }
 
@@ -108,7 +106,6 @@ func (c *conn) tellProofLocked(outcomes []outcome) []outcome {
 		if o.call.completed {
 			continue
 		}
-		o.call.completed = true
 		o.proof, o.proven = c.proof, true
 		outcomes = append(outcomes, o)
 	}

@@ -17,15 +17,15 @@ type prover struct {
 	proof *Proof
 }
 
-func (p *prover) Proven(call *Call, reply any, proof *Proof) {
+func (p *prover) Proven(index int, reply any, proof *Proof) {
 	p.proof = proof
-	p.Complete(call, reply, nil)
+	p.Complete(index, reply, nil)
 }
 
 // prove makes a call to prove.
 func (h *harness) prove(name string, args ...any) *prover {
 	p := &prover{waiter: waiter{h: h, began: time.Now(), done: make(chan struct{})}}
-	h.node.Do(&Call{Request: &Request{
+	h.node.Do(Call{Request: &Request{
 		Words: Command(append([]any{name}, args...)...), Prove: true, Sink: p, Deadline: h.clock.Now().Add(testDeadline),
 	}})
 	return p

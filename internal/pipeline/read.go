@@ -111,11 +111,10 @@ func check(call *Call, a answer) error {
 
 // matchLocked gives an answer to the oldest unanswered call.
 func (c *conn) matchLocked(a answer, outcomes []outcome) ([]outcome, error) {
-	call := c.pending.at(0)
-	if err := check(call, a); err != nil {
+	if err := check(c.pending.at(0), a); err != nil {
 		return outcomes, err
 	}
-	c.pending.pop()
+	call := c.pending.pop()
 	c.answered++
 	if hasCode(a.err, "READONLY") {
 		c.readOnly = a.err
@@ -148,7 +147,7 @@ func (c *conn) matchLocked(a answer, outcomes []outcome) ([]outcome, error) {
 // A later call for the same key that has already been sent would now run first. If that does harm,
 // the script is not run at all, because its caller has moved on: an extension run behind its lock's
 // release would write the key again.
-func (c *conn) again(call *Call, unknown bool) bool {
+func (c *conn) again(call Call, unknown bool) bool {
 	if call.completed && !call.Keep {
 		return false
 	}

@@ -2,49 +2,50 @@ package pipeline
 
 // ring is a FIFO queue of calls that reuses its memory. The zero value is empty.
 type ring struct {
-	calls []*Call // length is a power of two
+	calls []Call // length is a power of two
 	head  int
 	n     int
 }
 
 func (r *ring) len() int { return r.n }
 
-func (r *ring) at(i int) *Call { return r.calls[(r.head+i)&(len(r.calls)-1)] }
+// at returns a call, where it is until the ring changes.
+func (r *ring) at(i int) *Call { return &r.calls[(r.head+i)&(len(r.calls)-1)] }
 
-func (r *ring) push(c *Call) {
+func (r *ring) push(c Call) {
 	r.grow()
-	r.calls[(r.head+r.n)&(len(r.calls)-1)] = c
 	r.n++
+	*r.at(r.n - 1) = c
 }
 
 // unshift puts c in front.
-func (r *ring) unshift(c *Call) {
+func (r *ring) unshift(c Call) {
 	r.grow()
 	r.head = (r.head - 1) & (len(r.calls) - 1)
-	r.calls[r.head] = c
 	r.n++
+	*r.at(0) = c
 }
 
-func (r *ring) pop() *Call {
-	c := r.calls[r.head]
-	r.calls[r.head] = nil
+func (r *ring) pop() Call {
+	c := *r.at(0)
+	*r.at(0) = Call{}
 	r.head = (r.head + 1) & (len(r.calls) - 1)
 	r.n--
 	return c
 }
 
-func (r *ring) popLast() *Call {
+func (r *ring) popLast() Call {
+	c := *r.at(r.n - 1)
+	*r.at(r.n - 1) = Call{}
 	r.n--
-	last := (r.head + r.n) & (len(r.calls) - 1)
-	c := r.calls[last]
-	r.calls[last] = nil
 	return c
 }
 
 // filter keeps the calls for which keep returns true, in order.
 func (r *ring) filter(keep func(*Call) bool) {
 	for range r.n {
-		if c := r.pop(); keep(c) {
+		kept := keep(r.at(0))
+		if c := r.pop(); kept {
 			r.push(c)
 		}
 	}
@@ -54,9 +55,9 @@ func (r *ring) grow() {
 	if r.n < len(r.calls) {
 		return
 	}
-	bigger := make([]*Call, max(16, 2*len(r.calls)))
+	bigger := make([]Call, max(16, 2*len(r.calls)))
 	for i := range r.n {
-		bigger[i] = r.at(i)
+		bigger[i] = *r.at(i)
 	}
 	r.calls, r.head = bigger, 0
 }

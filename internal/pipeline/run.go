@@ -95,7 +95,6 @@ func (n *Node) broken(c *conn) error {
 	var outcomes []outcome
 	for _, o := range c.unproven { // executed, but nobody knows what the server remembered then
 		if !o.call.completed {
-			o.call.completed = true
 			outcomes = append(outcomes, outcome{call: o.call, err: failed})
 		}
 	}
@@ -103,15 +102,15 @@ func (n *Node) broken(c *conn) error {
 		call := c.pending.at(i)
 		if !call.completed {
 			call.completed = true
-			outcomes = append(outcomes, outcome{call: call, err: failed})
+			outcomes = append(outcomes, outcome{call: *call, err: failed})
 		}
 		if call.Keep {
 			call.eval = false
-			n.queue.unshift(call)
+			n.queue.unshift(*call)
 		}
 	}
 	for i := c.retries.len() - 1; i >= 0; i-- {
-		n.queue.unshift(c.retries.at(i))
+		n.queue.unshift(*c.retries.at(i))
 	}
 	n.mu.Unlock()
 	tell(outcomes)
@@ -148,7 +147,7 @@ func (n *Node) failQueueLocked(err *CallError, stays func(*Call) bool) (outcomes
 	n.queue.filter(func(c *Call) bool {
 		if !c.completed {
 			c.completed = true
-			outcomes = append(outcomes, outcome{call: c, err: err})
+			outcomes = append(outcomes, outcome{call: *c, err: err})
 		}
 		return stays(c)
 	})

@@ -58,8 +58,8 @@ func (s *Script) Digest() string { return s.digest }
 
 // loading returns a call that loads the script into the server. Nobody waits for its answer: if an
 // ACL forbids it, the server will answer NOSCRIPT to the call that runs the script.
-func (s *Script) loading(deadline clock.Instant) *Call {
-	return &Call{completed: true, Request: &Request{Words: s.load, Deadline: deadline, Sink: nobody{}}}
+func (s *Script) loading(deadline clock.Instant) Call {
+	return Call{completed: true, Request: &Request{Words: s.load, Deadline: deadline, Sink: nobody{}}}
 }
 
 // batches reports whether calls of this request may be run together with others.

@@ -40,7 +40,7 @@ func (n *Node) tick() {
 		}
 		c.completed = true
 		n.counts.timeouts++
-		outcomes = append(outcomes, outcome{call: c, err: fail(fate, err)})
+		outcomes = append(outcomes, outcome{call: *c, err: fail(fate, err)})
 		return true
 	}
 	unsent := ErrTimeout
@@ -59,7 +59,7 @@ func (n *Node) tick() {
 			overdue(c.pending.at(i), Unknown, ErrTimeout)
 		}
 		for i := range c.unproven {
-			overdue(c.unproven[i].call, Unknown, ErrTimeout)
+			overdue(&c.unproven[i].call, Unknown, ErrTimeout)
 		}
 		next = min(next, n.tickConnLocked(c, now))
 	}
@@ -98,10 +98,10 @@ func (n *Node) tickConnLocked(c *conn, now clock.Instant) clock.Instant {
 }
 
 // newPing returns a PING with a text of its own, so its answer cannot be taken for another's.
-func (n *Node) newPing(now clock.Instant) *Call {
+func (n *Node) newPing(now clock.Instant) Call {
 	n.counts.pings++
 	text := "redquorum-" + strconv.FormatUint(n.counts.pings, 10)
-	return &Call{Request: &Request{
+	return Call{Request: &Request{
 		Words: Command("PING", text), Deadline: now.Add(n.config.dialTimeout), Sink: nobody{},
 		Accept: func(reply any) bool {
 			echo, ok := reply.([]byte)
@@ -113,4 +113,4 @@ func (n *Node) newPing(now clock.Instant) *Call {
 // nobody is a Sink that ignores outcomes.
 type nobody struct{}
 
-func (nobody) Complete(*Call, any, error) {}
+func (nobody) Complete(int, any, error) {}

@@ -68,7 +68,7 @@ func TestGivingUpATLSConnectionBlocksNobody(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, Up, node.Stats().State, "%v", node.Stats().Err)
 		w := &waiter{h: &harness{t: t}, began: time.Now(), done: make(chan struct{})}
-		node.Do(&Call{Request: &Request{Words: Command("PING"), Sink: w, Deadline: node.Clock().Now().Add(100 * time.Millisecond)}})
+		node.Do(Call{Request: &Request{Words: Command("PING"), Sink: w, Deadline: node.Clock().Now().Add(100 * time.Millisecond)}})
 		require.Error(t, w.wait().err)
 		for range 50 {
 			time.Sleep(10 * time.Millisecond)

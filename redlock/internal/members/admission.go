@@ -35,7 +35,6 @@ type admission struct {
 	node       int
 	census     *census // the census that it is part of; nil for none
 	request    pipeline.Request
-	call       pipeline.Call
 }
 
 // readLocked applies what a node's marker says. Now is the server's time, 0 if unknown. It reports
@@ -152,13 +151,12 @@ func (ms *Membership) sendLocked(i int, change *wire.Swap, of *census) {
 	a := &admission{membership: ms, node: i, census: of}
 	a.request = wire.Memory(n.text, *change)
 	a.request.Deadline, a.request.Sink = ms.clock.Now().Add(askTimeout), a
-	a.call.Request = &a.request
 	n.asking = a
 	ms.outbox = append(ms.outbox, a)
 }
 
 // Complete takes the answer. It implements pipeline.Sink.
-func (a *admission) Complete(_ *pipeline.Call, reply any, err error) {
+func (a *admission) Complete(_ int, reply any, err error) {
 	ms := a.membership
 	ms.mu.Lock()
 	n := &ms.members[a.node]

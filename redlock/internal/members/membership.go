@@ -214,7 +214,7 @@ func (ms *Membership) endLocked(forgot bool) {
 // send makes the calls. mu is not held, because one may complete at once.
 func (ms *Membership) send(outbox []*admission) {
 	for _, a := range outbox {
-		ms.nodes[a.node].Do(&a.call)
+		ms.nodes[a.node].Do(pipeline.Call{Request: &a.request})
 	}
 }
 

@@ -38,8 +38,7 @@ func (ms *Membership) patrolTick() {
 	for node := range v.Voting.Minus(v.proofless).Nodes() {
 		c := &markerCheck{membership: ms, node: node, request: wire.GetMarker()}
 		c.request.Deadline, c.request.Sink = ms.clock.Now().Add(patrolPause), c
-		c.call.Request = &c.request
-		ms.nodes[node].Do(&c.call)
+		ms.nodes[node].Do(pipeline.Call{Request: &c.request})
 	}
 }
 
@@ -48,11 +47,10 @@ type markerCheck struct {
 	membership *Membership
 	node       int
 	request    pipeline.Request
-	call       pipeline.Call
 }
 
 // Complete takes the answer. It implements pipeline.Sink.
-func (c *markerCheck) Complete(_ *pipeline.Call, reply any, err error) {
+func (c *markerCheck) Complete(_ int, reply any, err error) {
 	if err == nil {
 		c.membership.Proven(c.node, wire.ReadMarker(reply))
 	}

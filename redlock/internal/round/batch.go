@@ -16,7 +16,6 @@ type Batch struct {
 	members  *members.Membership
 	observer BatchObserver
 	request  pipeline.Request
-	calls    []pipeline.Call
 
 	// mu guards the fields below. It is never held over a call to a node or to the observer.
 	mu      sync.Mutex
@@ -62,16 +61,13 @@ func (b *Batch) Send(request pipeline.Request, deadline clock.Instant) {
 	b.request = request
 	b.request.Deadline, b.request.Sink, b.request.Prove = deadline, b, request.Prove && b.members.Proves()
 	nodes := b.members.Nodes()
-	b.calls = make([]pipeline.Call, len(nodes))
 	duplicates := b.members.View().Duplicates
 	for i, node := range nodes {
-		call := &b.calls[i]
-		call.Request, call.Index = &b.request, int32(i)
 		if duplicates.Has(i) {
-			b.Complete(call, nil, errDuplicate)
+			b.Complete(i, nil, errDuplicate)
 			continue
 		}
-		node.Do(call)
+		node.Do(pipeline.Call{Request: &b.request, Index: int16(i)})
 	}
 }
 
@@ -86,18 +82,17 @@ func (b *Batch) Deliver() {
 
 // Proven counts a node's votes, if the node proved that it remembers. It implements
 // pipeline.Prover.
-func (b *Batch) Proven(call *pipeline.Call, reply any, proof *pipeline.Proof) {
-	if !b.members.Proven(int(call.Index), proof) {
-		b.Complete(call, nil, members.ErrUnproven)
+func (b *Batch) Proven(node int, reply any, proof *pipeline.Proof) {
+	if !b.members.Proven(node, proof) {
+		b.Complete(node, nil, members.ErrUnproven)
 		return
 	}
-	b.Complete(call, reply, nil)
+	b.Complete(node, reply, nil)
 }
 
 // Complete counts a node's votes. It implements pipeline.Sink.
-func (b *Batch) Complete(call *pipeline.Call, reply any, err error) {
+func (b *Batch) Complete(node int, reply any, err error) {
 	replies := wire.Replies(reply)
-	node := int(call.Index)
 	b.mu.Lock()
 	if err != nil {
 		b.failLocked(node, err)
@@ -128,7 +123,7 @@ func (b *Batch) Complete(call *pipeline.Call, reply any, err error) {
 
 func (b *Batch) failLocked(node int, err error) {
 	if b.errs == nil {
-		b.errs = make([]error, len(b.calls))
+		b.errs = make([]error, len(b.members.Nodes()))
 	}
 	b.errs[node] = err
 }
@@ -150,7 +145,7 @@ func (b *Batch) decideLocked() (decided []decision) {
 		if it.told {
 			continue
 		}
-		votes := it.votes.Count(len(b.calls), voting)
+		votes := it.votes.Count(len(b.members.Nodes()), voting)
 		if it.verdict = quorum.DecideHeld(votes); it.verdict != quorum.Pending {
 			it.told = true
 			if decided == nil {
@@ -181,7 +176,7 @@ func (b *Batch) Outcome(i int) (votes quorum.Tally, errs []error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	it := &b.items[i]
-	errs = make([]error, len(b.calls))
+	errs = make([]error, len(b.members.Nodes()))
 	for node := range errs {
 		var said error
 		if b.errs != nil {
@@ -189,5 +184,5 @@ func (b *Batch) Outcome(i int) (votes quorum.Tally, errs []error) {
 		}
 		errs[node] = b.members.Explain(node, said)
 	}
-	return it.votes.Count(len(b.calls), b.members.View().Voting), errs
+	return it.votes.Count(len(b.members.Nodes()), b.members.View().Voting), errs
 }

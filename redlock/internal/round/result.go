@@ -116,7 +116,7 @@ func (r *Round) Outcome() (votes quorum.Tally, errs []error) {
 	if r.rare != nil && r.rare.cut != nil { // the caller did not wait for later votes
 		votes = *r.rare.cut
 	}
-	errs = make([]error, len(r.calls))
+	errs = make([]error, r.size())
 	for i := range errs {
 		errs[i] = r.members.Explain(i, r.errLocked(i)) // also for nodes that have not answered
 	}
@@ -130,7 +130,7 @@ func (r *Round) Fences(more chan struct{}) (fences []int64, granted quorum.NodeS
 	defer r.mu.Unlock()
 	r.rare.more = more
 	granted = r.votes.Granted.And(r.members.View().Voting)
-	return slices.Clone(r.rare.fences), granted, r.votes.In() == quorum.All(len(r.calls))
+	return slices.Clone(r.rare.fences), granted, r.votes.In() == quorum.All(r.size())
 }
 
 func (r *Round) tellMoreLocked() {
@@ -153,7 +153,7 @@ func (r *Round) errLocked(node int) error {
 func (r *Round) failLocked(node int, err error) {
 	more := r.rareLocked()
 	if more.errs == nil {
-		more.errs = make([]error, len(r.calls))
+		more.errs = make([]error, r.size())
 	}
 	more.errs[node] = err
 }

@@ -26,8 +26,6 @@ import (
 type Round struct {
 	request  pipeline.Request
 	override *override           // what one node is asked instead; nil where all are asked the same
-	calls    []pipeline.Call     // one per node
-	room     [5]pipeline.Call    // for the usual number of nodes
 	read     Reader              // what a node's answer means
 	rule     Rule                // when the votes decide, and what
 	onReply  func(int, any)      // takes every reply; nil if only the votes count
@@ -134,9 +132,6 @@ func (r *Round) size() int { return len(r.members.Nodes()) }
 // returns, the others later. The nodes in keep deliver the call even if they are away now.
 func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 	nodes := r.members.Nodes()
-	if r.calls = r.room[:min(len(nodes), len(r.room))]; len(nodes) > len(r.room) {
-		r.calls = make([]pipeline.Call, len(nodes))
-	}
 	in := r.votes.In() // needs no mutex yet: no call has been made
 	r.touched = quorum.All(len(nodes)).Minus(r.votes.Refused.Or(r.votes.Failed))
 	r.prepare(&r.request, deadline)
@@ -151,17 +146,20 @@ func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 		if in.Has(i) {
 			continue
 		}
-		call := &r.calls[i]
-		call.Request, call.Index, call.Keep = &r.request, int32(i), keep.Has(i)
-		if r.override != nil && i == r.override.node {
-			call.Request = &r.override.request
-		}
 		if duplicates.Has(i) { // its server is asked through another node
-			r.Complete(call, nil, errDuplicate)
+			r.Complete(i, nil, errDuplicate)
 			continue
 		}
-		node.Do(call)
+		node.Do(pipeline.Call{Request: r.asked(i), Index: int16(i), Keep: keep.Has(i)})
 	}
+}
+
+// asked returns what a node is asked.
+func (r *Round) asked(node int) *pipeline.Request {
+	if r.override != nil && node == r.override.node {
+		return &r.override.request
+	}
+	return &r.request
 }
 
 func (r *Round) prepare(request *pipeline.Request, deadline clock.Instant) {
@@ -175,20 +173,19 @@ var errDuplicate = &pipeline.CallError{
 }
 
 // Proven counts a node's vote, if the node proved that it remembers. It implements pipeline.Prover.
-func (r *Round) Proven(call *pipeline.Call, reply any, proof *pipeline.Proof) {
-	if !r.members.Proven(int(call.Index), proof) {
+func (r *Round) Proven(node int, reply any, proof *pipeline.Proof) {
+	if !r.members.Proven(node, proof) {
 		if r.onReply != nil {
-			r.onReply(int(call.Index), reply) // its answer is shown, but does not count
+			r.onReply(node, reply) // its answer is shown, but does not count
 		}
-		r.Complete(call, nil, members.ErrUnproven)
+		r.Complete(node, nil, members.ErrUnproven)
 		return
 	}
-	r.Complete(call, reply, nil)
+	r.Complete(node, reply, nil)
 }
 
 // Complete counts a node's vote. It implements pipeline.Sink.
-func (r *Round) Complete(call *pipeline.Call, reply any, err error) {
-	node := int(call.Index)
+func (r *Round) Complete(node int, reply any, err error) {
 	v := quorum.Failed
 	if err == nil {
 		v = r.read(reply)
@@ -201,7 +198,7 @@ func (r *Round) Complete(call *pipeline.Call, reply any, err error) {
 	if v == quorum.Granted && r.rare != nil && r.rare.fences != nil {
 		r.rare.fences[node] = wire.Fence(reply)
 	}
-	if v == quorum.Refused || (v == quorum.Failed && untouched(err) && (call.Request.Script == nil || !midway(err))) {
+	if v == quorum.Refused || (v == quorum.Failed && untouched(err) && (r.asked(node).Script == nil || !midway(err))) {
 		r.touched.Remove(node)
 	}
 	if err != nil {
@@ -209,7 +206,7 @@ func (r *Round) Complete(call *pipeline.Call, reply any, err error) {
 	}
 	r.decideLocked()
 	r.tellMoreLocked()
-	vote := Vote{Node: node, Kind: v, Awaited: r.awaited.Has(node), Last: r.votes.In() == quorum.All(len(r.calls))}
+	vote := Vote{Node: node, Kind: v, Awaited: r.awaited.Has(node), Last: r.votes.In() == quorum.All(r.size())}
 	observer := r.observer
 	r.mu.Unlock()
 	if observer != nil {
@@ -229,9 +226,9 @@ func (r *Round) decideLocked() {
 func (r *Round) tallyLocked() quorum.Tally {
 	voting := r.members.View().Voting
 	if r.expected.Empty() {
-		return r.votes.Count(len(r.calls), voting)
+		return r.votes.Count(r.size(), voting)
 	}
-	return r.votes.CountRelease(len(r.calls), voting, r.expected)
+	return r.votes.CountRelease(r.size(), voting, r.expected)
 }
 
 // Decided returns a channel that is closed when there is a verdict. It is nil without

@@ -78,7 +78,7 @@ func (p *probe) send(name string, args ...any) pending {
 func (p *probe) do(r *pipeline.Request) pending {
 	w := make(pending, 1)
 	r.Deadline, r.Sink = p.clock.Now().Add(answerBound), w
-	p.node.Do(&pipeline.Call{Request: r})
+	p.node.Do(pipeline.Call{Request: r})
 	return w
 }
 
@@ -90,7 +90,7 @@ type answer struct {
 	err   error
 }
 
-func (w pending) Complete(_ *pipeline.Call, reply any, err error) { w <- answer{reply, err} }
+func (w pending) Complete(_ int, reply any, err error) { w <- answer{reply, err} }
 
 func (w pending) wait(ctx context.Context) (any, error) {
 	select {
