@@ -89,10 +89,10 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 	if l.life.isClosed() {
 		return nil, ErrClosed
 	}
-	err := l.failure(r, "acquire", lock.names[0], reason, ended)
+	err := l.failure(r, "acquire", lock.Name(), reason, ended)
 	if !lock.part {
 		l.counts.notAcquired(err)
-		l.events.refused(lock.names[0], err)
+		l.events.refused(lock.Name(), err)
 	}
 	return nil, err
 }
@@ -100,7 +100,7 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 // take makes a lock that a quorum granted a held one, or returns why it cannot: too little validity
 // is left, or the Locker was closed.
 func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
-	if cfg.yields && l.desk.Record.Contended(l.config.keyPrefix, lock.names) {
+	if cfg.yields && l.desk.Record.Contended(l.config.keyPrefix, lock.names()) {
 		// One of our releases, still under way when this began, gave the lock to a waiter, which we
 		// overtook.
 		return ErrTaken
@@ -122,7 +122,7 @@ func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 
 // newAcquire returns the round of an attempt.
 func (lock *Lock) newAcquire() *round.Round {
-	request := wire.Acquire(lock.keys, lock.value, lock.ttl, lock.fencing())
+	request := wire.Acquire(&lock.claim, lock.keys(), lock.value, lock.ttl, lock.fencing())
 	return lock.newGrant(request, quorum.DecideAcquire)
 }
 

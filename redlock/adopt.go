@@ -32,7 +32,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 		return nil, err
 	case value == "" || len(value) > maxValue+1+maxOwner:
 		return nil, invalid("value has %d bytes, not 1 to %d", len(value), maxValue+1+maxOwner)
-	case cfg.value != "" && cfg.newValue() == value:
+	case cfg.value != "" && string(cfg.appendValue(nil)) == value:
 		return nil, invalid("WithValue: the new value is the old one")
 	case !l.life.enter():
 		return nil, ErrClosed
@@ -43,7 +43,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	}
 	lock := newLock(l, []string{name}, &cfg)
 	lock.begin(cfg.maxHold)
-	request := wire.Adopt(lock.keys[0], value, lock.value, lock.ttl, lock.fencing())
+	request := wire.Adopt(lock.keys()[0], value, lock.value, lock.ttl, lock.fencing())
 	r := lock.newGrant(request, quorum.DecideHeld)
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	v, ended := r.Wait(ctx)
@@ -73,7 +73,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 // expires when the key would have.
 func (l *Locker) forgetAdoption(lock *Lock) {
 	l.life.enterAnyway()
-	r := round.New(l.members, wire.Forget(lock.key(), lock.value), wire.None, quorum.DecideHeld)
+	r := round.New(l.members, wire.Forget(lock.keys()[0], lock.value), wire.None, quorum.DecideHeld)
 	r.Observe((*releaseObserver)(l))
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 }
@@ -86,7 +86,7 @@ func (l *Locker) forgetAdoption(lock *Lock) {
 func (lock *Lock) restore(mayHold quorum.NodeSet) {
 	l := lock.locker
 	l.life.enterAnyway()
-	request := wire.Restore(lock.keys[0], lock.value, l.config.grace(lock.timeout), lock.reused)
+	request := wire.Restore(lock.keys()[0], lock.value, l.config.grace(lock.timeout), lock.reused)
 	r := round.New(l.members, request, wire.Yes, quorum.DecideHeld)
 	r.Observe((*releaseObserver)(l))
 	r.Send(l.clock.Now().Add(lock.timeout), mayHold)

@@ -139,14 +139,29 @@ func (c *config) grace(timeout time.Duration) time.Duration {
 	return min(max(graceTimeouts*timeout, graceMin), graceMax)
 }
 
-// newValue returns the value of one attempt: at least 128 random bits, followed by the owner.
-func (c *lockConfig) newValue() string {
-	value := c.value
-	if value == "" {
-		value = rand.Text()
+// valueRoom is the room for the usual value. Longer ones take more memory.
+const valueRoom = 64
+
+// appendValue appends the value of one attempt: at least 128 random bits, followed by the owner.
+func (c *lockConfig) appendValue(to []byte) []byte {
+	if c.value == "" {
+		to = appendRandom(to)
+	} else {
+		to = append(to, c.value...)
 	}
 	if c.owner != "" {
-		value += "|" + c.owner
+		to = append(append(to, '|'), c.owner...)
 	}
-	return value
+	return to
+}
+
+// appendRandom appends 130 random bits as 26 characters of base32, as rand.Text returns them.
+func appendRandom(to []byte) []byte {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	var random [26]byte
+	_, _ = rand.Read(random[:]) //nolint:errcheck // it never fails
+	for _, b := range random {
+		to = append(to, digits[b%32])
+	}
+	return to
 }

@@ -67,7 +67,7 @@ func (lock *Lock) awaitExtension(ctx context.Context) error {
 		if err := lock.err; err != nil || !lock.extending {
 			lock.mu.Unlock()
 			if err == nil && ctx.Err() != nil {
-				return fmt.Errorf("redlock: extend %q: %w", lock.names[0], round.EndOf(ctx))
+				return fmt.Errorf("redlock: extend %q: %w", lock.Name(), round.EndOf(ctx))
 			}
 			return err
 		}
@@ -79,7 +79,7 @@ func (lock *Lock) awaitExtension(ctx context.Context) error {
 		select {
 		case <-over:
 		case <-ctx.Done():
-			return fmt.Errorf("redlock: extend %q: %w", lock.names[0], round.EndOf(ctx))
+			return fmt.Errorf("redlock: extend %q: %w", lock.Name(), round.EndOf(ctx))
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (x *extension) result(lock *Lock, ended error) error {
 		reason = err
 	}
 	votes, errs := x.batch.Outcome(0)
-	return lock.locker.quorumError("extend", lock.names[0], votes, errs, reason, ended)
+	return lock.locker.quorumError("extend", lock.Name(), votes, errs, reason, ended)
 }
 
 // maxExtended bounds the keys of one extension. A script of that length keeps a node busy for less
@@ -147,7 +147,7 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 		}
 		lock.beginExtensionLocked(x, ttl(lock))
 		timeout = max(timeout, lock.timeout)
-		request.Add(lock.keys, lock.value, lock.ttl)
+		request.Add(lock.keys(), lock.value, lock.ttl)
 	}
 	if len(x.items) == 0 {
 		return nil
@@ -166,14 +166,16 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
 	l := lock.locker
 	lock.ttl = ttl.Truncate(time.Millisecond)
-	lock.timeout = l.config.timeout(lock.ttl)
+	if timeout := l.config.timeout(lock.ttl); timeout != lock.timeout {
+		lock.timeout, lock.claim = timeout, wire.Claim{} // which has another grace
+	}
 	until := lock.boundedLocked(l.config.drift.Validity(x.start, lock.ttl))
 	if until < lock.until {
 		lock.until = until
 		l.expiry.Add(lock, until)
 	}
 	lock.extending, lock.healing = true, true
-	x.batch.Add(len(lock.keys))
+	x.batch.Add(len(lock.keys()))
 	x.items = append(x.items, extended{lock: lock, until: until})
 }
 
@@ -200,14 +202,14 @@ func (lock *Lock) Verify(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("redlock: verify %q: %w", lock.names[0], round.EndOf(ctx))
+		return fmt.Errorf("redlock: verify %q: %w", lock.Name(), round.EndOf(ctx))
 	}
 	l := lock.locker
 	if !l.life.enter() {
 		return ErrClosed
 	}
 	defer l.life.leave()
-	r := round.New(l.members, wire.Verify(lock.keys, lock.value), wire.Yes, quorum.DecideHeld).Announce()
+	r := round.New(l.members, wire.Verify(lock.keys(), lock.value), wire.Yes, quorum.DecideHeld).Announce()
 	lock.mu.Lock()
 	timeout := lock.timeout
 	lock.mu.Unlock()
@@ -226,6 +228,6 @@ func (lock *Lock) Verify(ctx context.Context) error {
 	case v == quorum.Won:
 		return nil
 	default:
-		return l.failure(r, "verify", lock.names[0], ErrNoQuorum, ended)
+		return l.failure(r, "verify", lock.Name(), ErrNoQuorum, ended)
 	}
 }

@@ -98,7 +98,7 @@ func (lock *Lock) raise(ctx context.Context, token int64, at, below quorum.NodeS
 		return ErrNoValidity, nil
 	}
 	l.counts.secondRounds.Add(1)
-	request := wire.Raise(lock.keys, lock.value, token, l.config.fenceLife())
+	request := wire.Raise(lock.keys(), lock.value, token, l.config.fenceLife())
 	r := round.New(l.members, request, wire.Raised, quorum.DecideAcquire).Announce()
 	r.Only(at.Or(below))
 	r.Grant(at)
@@ -128,7 +128,7 @@ func (lock *Lock) mend(fences []int64, granted quorum.NodeSet) {
 			continue
 		}
 		l.life.enterAnyway()
-		request := wire.Mend(lock.keys, lock.value, fence, to, l.config.fenceLife())
+		request := wire.Mend(lock.keys(), lock.value, fence, to, l.config.fenceLife())
 		// Read as a refusal: the answer says nothing about waiters there.
 		r := round.New(l.members, request, wire.None, quorum.DecideHeld)
 		r.Only(quorum.Only(i))

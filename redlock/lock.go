@@ -11,14 +11,17 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/schedule"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Lock is one acquisition. Its methods may be called from any goroutine. It must not be copied.
 type Lock struct {
 	locker   *Locker
-	names    []string // more than one for a set
+	name     [1]string // of the lock, as it was acquired; nothing if it is a set
+	key      [1]string // prefix and name
+	set      *set      // nil for a lock of one name
 	value    string
-	keys     []string
+	claim    wire.Claim    // of one name; guarded by mu once the lock is held
 	acquired clock.Instant // when its round began
 	renews   bool
 	reused   bool // the caller chose the value: another attempt may have it
@@ -30,8 +33,6 @@ type Lock struct {
 	// began; 0 without fencing.
 	fence int64
 
-	oneKey  [1]string      // backs keys if there is only one
-	oneName [1]string      // backs names, likewise
 	expires schedule.Entry // of Locker.expiry
 	renewal schedule.Entry // of Locker.renewals
 
@@ -52,18 +53,42 @@ type Lock struct {
 	release   *round.Round                 // nil until the releases are sent
 }
 
+// set is the names of a lock of several.
+type set struct{ names, keys []string }
+
 func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	lock := &Lock{
-		locker: l, value: cfg.newValue(), renews: !cfg.withoutRenewal, reused: cfg.value != "",
-		fenced: cfg.fencing, part: cfg.part,
+		locker: l, renews: !cfg.withoutRenewal, reused: cfg.value != "", fenced: cfg.fencing, part: cfg.part,
 		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: schedule.Never,
 	}
-	lock.names = append(lock.oneName[:0], names...)
-	lock.keys = lock.oneKey[:0]
+	var room [valueRoom]byte
+	value := cfg.appendValue(room[:0])
+	if len(names) == 1 {
+		lock.name[0] = names[0]
+		lock.claim, lock.key[0], lock.value = wire.NewClaim(l.config.keyPrefix, names[0], value, lock.ttl, l.config.grace(lock.timeout))
+		return lock
+	}
+	lock.value = string(value)
+	lock.set = &set{names: slices.Clone(names)}
 	for _, name := range names {
-		lock.keys = append(lock.keys, l.config.keyPrefix+name)
+		lock.set.keys = append(lock.set.keys, l.config.keyPrefix+name)
 	}
 	return lock
+}
+
+// names returns all names of the lock, and keys their keys. They must not be changed.
+func (lock *Lock) names() []string {
+	if lock.set != nil {
+		return lock.set.names
+	}
+	return lock.name[:]
+}
+
+func (lock *Lock) keys() []string {
+	if lock.set != nil {
+		return lock.set.keys
+	}
+	return lock.key[:]
 }
 
 func (lock *Lock) expiryEntry() *schedule.Entry  { return &lock.expires }
@@ -86,10 +111,10 @@ func (lock *Lock) begin(maxHold time.Duration) {
 func (lock *Lock) boundedLocked(until clock.Instant) clock.Instant { return min(until, lock.heldUntil) }
 
 // Name returns the name that the lock was acquired by; for a set, the first.
-func (lock *Lock) Name() string { return lock.names[0] }
+func (lock *Lock) Name() string { return lock.names()[0] }
 
 // Names returns all names of the lock, in the order in which they were given.
-func (lock *Lock) Names() []string { return slices.Clone(lock.names) }
+func (lock *Lock) Names() []string { return slices.Clone(lock.names()) }
 
 // Value returns what the nodes hold under the lock's key. Anyone who knows it can release the lock.
 func (lock *Lock) Value() string { return lock.value }
@@ -216,9 +241,6 @@ func (lock *Lock) undoNowLocked() *round.Round {
 	lock.undoLocked(u, lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
 	return u
 }
-
-// key returns the key of the first name.
-func (lock *Lock) key() string { return lock.keys[0] }
 
 // lockObserver is a held lock as the observer of the late votes of its round.
 type lockObserver Lock

@@ -123,13 +123,13 @@ func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error
 	l := w.locker
 	lock := newLock(l, w.names, w.cfg)
 	values := make([]string, 0, len(parts))
-	for _, key := range lock.keys {
+	for _, key := range lock.keys() {
 		part := parts[key]
 		part.endPart()
 		values = append(values, part.value)
 	}
 	lock.begin(w.cfg.maxHold)
-	r := lock.newGrant(wire.Join(lock.keys, lock.value, lock.ttl, values, lock.fencing()), quorum.DecideAcquire)
+	r := lock.newGrant(wire.Join(lock.keys(), lock.value, lock.ttl, values, lock.fencing()), quorum.DecideAcquire)
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	got, err := l.finish(ctx, lock, r, w.cfg)
 	if err != nil {

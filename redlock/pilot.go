@@ -41,7 +41,7 @@ func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Ro
 func (lock *Lock) waitRequest(w *waiter, process string) pipeline.Request {
 	l := lock.locker
 	wait := wire.Wait{
-		Keys: lock.keys, Value: lock.value, TTL: lock.ttl, Grace: l.config.grace(lock.timeout),
+		Keys: lock.keys(), Value: lock.value, TTL: lock.ttl, Grace: l.config.grace(lock.timeout),
 		Target: w.target, Process: process, Waited: l.clock.Now().Sub(w.since), Others: w.placeOfOthers(),
 		Fencing: lock.fencing(),
 	}

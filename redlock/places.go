@@ -153,7 +153,7 @@ func (w *waiter) giveUpPlaces(ctx context.Context, lock *Lock, r *round.Round, p
 	if ctx.Err() != nil {
 		ended = round.EndOf(ctx)
 	}
-	return l.failure(r, "acquire", lock.names[0], ErrTaken, ended)
+	return l.failure(r, "acquire", lock.Name(), ErrTaken, ended)
 }
 
 // listenAtQuorum subscribes at all nodes that are up, and reports whether a quorum can wake us.

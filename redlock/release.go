@@ -42,7 +42,7 @@ func (lock *Lock) Unlock(ctx context.Context) error {
 		reason = ErrLost
 	case quorum.Pending, quorum.NoQuorum:
 	}
-	return lock.locker.failure(r, "release", lock.names[0], reason, nil)
+	return lock.locker.failure(r, "release", lock.Name(), reason, nil)
 }
 
 // startRelease ends the lock and sends the releases, once; all callers get the same round. Why, if
@@ -86,7 +86,7 @@ func (lock *Lock) newRelease(rule round.Rule) *round.Round {
 	if lock.listed {
 		process = l.desk.Subscriptions.Process()
 	}
-	request := wire.Release(lock.keys, lock.value, l.config.grace(lock.timeout), process, lock.reused)
+	request := wire.Release(&lock.claim, lock.keys(), lock.value, l.config.grace(lock.timeout), process, lock.reused)
 	return round.New(l.members, request, wire.Released, rule)
 }
 
@@ -113,25 +113,25 @@ func (o *releaseObserver) Voted(r *round.Round, vote round.Vote) {
 // overtook is told which nodes refused a lock that was won without them. If the pilot is among
 // them, somebody else had its vote and we were faster: next time we queue behind that waiter.
 func (l *Locker) overtook(lock *Lock, refused quorum.NodeSet) {
-	if refused.Empty() || len(lock.keys) > 1 {
+	if refused.Empty() || len(lock.keys()) > 1 {
 		return
 	}
-	if pilot := l.desk.Pilots.First(lock.key()); refused.Has(pilot) {
-		l.desk.Record.Mark(lock.key(), pilot)
+	if pilot := l.desk.Pilots.First(lock.keys()[0]); refused.Has(pilot) {
+		l.desk.Record.Mark(lock.keys()[0], pilot)
 	}
 }
 
 // confirmed notes a release that a quorum confirmed, unless the pilot has already answered.
 func (l *Locker) confirmed(lock *Lock, r *round.Round) {
-	if len(lock.keys) > 1 {
+	if len(lock.keys()) > 1 {
 		return
 	}
-	pilot := l.desk.Pilots.First(lock.key())
+	pilot := l.desk.Pilots.First(lock.keys()[0])
 	if r.HasVoted(pilot) {
 		return
 	}
 	now := l.clock.Now()
-	l.desk.Pending.Add(lock.key(), r, pilot, now.Add(r.Took(now, lock.timeout)))
+	l.desk.Pending.Add(lock.keys()[0], r, pilot, now.Add(r.Took(now, lock.timeout)))
 }
 
 // UnlockAll releases all locks that this Locker holds, concurrently, and returns nil when a quorum

@@ -131,7 +131,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 		return w.takeParts(ctx)
 	}
 	lock := newLock(l, w.names, w.cfg)
-	pilot, found := l.desk.Pilots.Of(lock.keys[w.target], w.among)
+	pilot, found := l.desk.Pilots.Of(lock.keys()[w.target], w.among)
 	if !found {
 		w.among = quorum.All(len(l.nodes))
 		return l.tryAcquire(ctx, w.names, w.cfg)
@@ -213,7 +213,7 @@ func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round.Round) (*Loc
 func (w *waiter) astray(lock *Lock, node int) bool {
 	all := quorum.All(len(w.locker.nodes))
 	w.among = all
-	pilot, found := w.locker.desk.Pilots.Of(lock.keys[w.target], all)
+	pilot, found := w.locker.desk.Pilots.Of(lock.keys()[w.target], all)
 	return found && pilot != node
 }
 
@@ -242,5 +242,5 @@ func (w *waiter) giveUp(ctx context.Context, lock *Lock, r *round.Round, pilot i
 	if ctx.Err() != nil {
 		ended = round.EndOf(ctx)
 	}
-	return l.failure(r, "acquire", lock.names[0], reason, ended)
+	return l.failure(r, "acquire", lock.Name(), reason, ended)
 }

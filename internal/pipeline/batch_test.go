@@ -1,11 +1,11 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -111,7 +111,7 @@ func batchOf(keys string) func(cmd []string) bool {
 // loading is the kind of commands that load the batch of a script. It is run next.
 func loading(s *Script) func(cmd []string) bool {
 	return func(cmd []string) bool {
-		return cmd[0] == "SCRIPT" && bytes.Contains(s.batch.script.full, []byte(cmd[2]))
+		return cmd[0] == "SCRIPT" && strings.Contains(s.batch.script.full, cmd[2])
 	}
 }
 

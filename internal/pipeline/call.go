@@ -60,5 +60,5 @@ func (c *Call) command() string {
 	if c.Request.Script != nil {
 		return "a script"
 	}
-	return c.Request.Words.first()
+	return c.Request.Words.name()
 }

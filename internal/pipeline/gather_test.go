@@ -109,7 +109,7 @@ func checkOrder(t *testing.T, made, sent []*Request) {
 	for i, later := range made {
 		for _, earlier := range made[:i] {
 			if touches(earlier, later) && at[earlier] > at[later] {
-				t.Fatalf("%s overtook %s", later.Words.text, earlier.Words.text)
+				t.Fatalf("%v overtook %v", later.Words, earlier.Words)
 			}
 		}
 	}
@@ -159,9 +159,9 @@ func wantWords(t *testing.T, calls []Call, loaded map[string]bool) (want []strin
 	var all [][]string
 	for _, call := range calls {
 		var words []string
-		for rest := call.Request.Words.text; len(rest) > 0; {
+		for rest := call.Request.Words.head + call.Request.Words.text; rest != ""; {
 			var word string
-			word, rest = nextWord(rest)
+			word, rest = NextWord(rest)
 			words = append(words, word)
 		}
 		all = append(all, words)
@@ -170,19 +170,19 @@ func wantWords(t *testing.T, calls []Call, loaded map[string]bool) (want []strin
 	if script == nil {
 		return all[0]
 	}
-	keys := calls[0].Request.Words.keys
+	keys := int(calls[0].Request.Words.keys)
 	if len(calls) > 1 {
 		require.LessOrEqual(t, len(calls), script.batch.most)
 		script = script.batch.script
 	}
-	name, rest := nextWord(script.short)
-	text, _ := nextWord(rest)
+	name, rest := NextWord(script.short)
+	text, _ := NextWord(rest)
 	if calls[0].eval {
-		name, rest = nextWord(script.full)
-		text, _ = nextWord(rest)
+		name, rest = NextWord(script.full)
+		text, _ = NextWord(rest)
 		loaded[text] = true
 	} else {
-		source, _ := nextWord(script.full[len("$4\r\nEVAL\r\n"):])
+		source, _ := NextWord(script.full[len("$4\r\nEVAL\r\n"):])
 		require.True(t, loaded[source], "%q was loaded", source)
 	}
 	want = []string{name, text, strconv.Itoa(keys * len(calls))}

@@ -232,14 +232,14 @@ func (c *conn) exchange(steps []step) error {
 			}
 			return connectionLost(err)
 		case err == nil && !s.use(reply):
-			return fmt.Errorf("%w: %s was answered with %T", ErrProtocol, s.words.first(), reply)
+			return fmt.Errorf("%w: %s was answered with %T", ErrProtocol, s.words.name(), reply)
 		case err != nil && s.optional && (s.anyway || isDenied(words)):
 			denied = words
 			if s.denied != nil {
 				s.denied(words)
 			}
 		case err != nil && failed == nil:
-			failed = fmt.Errorf("%s: %w", s.words.first(), words)
+			failed = fmt.Errorf("%s: %w", s.words.name(), words)
 			if s.isAuth(words) {
 				failed = fmt.Errorf("%w: %w", ErrAuth, failed)
 			}
@@ -258,7 +258,7 @@ func (s *step) isAuth(words redis.Error) bool {
 	case "NOAUTH", "WRONGPASS":
 		return true
 	case "ERR":
-		return s.words.first() == "AUTH" && (strings.Contains(rest, "AUTH") || strings.Contains(rest, "PASSWORD"))
+		return s.words.name() == "AUTH" && (strings.Contains(rest, "AUTH") || strings.Contains(rest, "PASSWORD"))
 	}
 	return false
 }

@@ -11,8 +11,8 @@ import (
 // and sent by its digest from then on. A server that has forgotten it since gets the full text.
 type Script struct {
 	digest string // hex SHA-1
-	short  []byte // the first two words that run it: EVALSHA and the digest
-	full   []byte // EVAL and the text
+	short  string // the first two words that run it: EVALSHA and the digest
+	full   string // EVAL and the text
 	load   Words  // SCRIPT LOAD
 	late   bool
 	batch  *batch // nil if each call is run by itself
@@ -31,8 +31,7 @@ type batch struct {
 func NewScript(source string) *Script {
 	sum := sha1.Sum([]byte(source)) // Redis names scripts by their SHA-1; it protects nothing
 	s := &Script{digest: hex.EncodeToString(sum[:]), load: Command("SCRIPT", "LOAD", source)}
-	s.short = appendBulk(appendBulk(nil, "EVALSHA"), s.digest)
-	s.full = appendBulk(appendBulk(nil, "EVAL"), source)
+	s.short, s.full = Encode("EVALSHA", s.digest), Encode("EVAL", source)
 	return s
 }
 
@@ -65,5 +64,5 @@ func (s *Script) loading(deadline clock.Instant) Call {
 // batches reports whether calls of this request may be run together with others.
 func (r *Request) batches() bool {
 	return r.Script != nil && r.Script.batch != nil && r.Key != "" &&
-		r.Words.keys == 1 && r.Words.count == 1+r.Script.batch.args
+		r.Words.keys == 1 && int(r.Words.count) == 1+r.Script.batch.args
 }

@@ -1,146 +1,178 @@
 package pipeline
 
 import (
-	"bytes"
 	"strconv"
+	"strings"
 )
 
 // Words is a command, or the keys and the arguments of a script, encoded once for all nodes that
-// are asked the same. Nobody changes it afterwards.
+// are asked the same. Requests may share parts of them.
 type Words struct {
-	text  []byte // a command: a RESP array; of a script: only the bulk strings
-	count int    // of the bulk strings
-	keys  int    // how many of them are the keys of a script
-	args  int    // where in text the arguments of a script begin
+	head  string // the keys of a script; of a command, the first words
+	text  string
+	tail  string
+	count int16 // words
+	keys  int16 // how many of them are the keys of a script
+}
+
+// maxWords bounds the words of a command. Those of an extension are the most.
+const maxWords = 1 << 14
+
+// Encode returns words as they go on the wire: strings, byte slices and integers.
+func Encode(words ...any) string {
+	var b strings.Builder
+	b.Grow(size(words))
+	for _, word := range words {
+		appendWord(&b, word)
+	}
+	return b.String()
+}
+
+// Parts returns a command, or what [On] returns, of parts that [Encode] encoded: so many words, of
+// which those in head are the keys if it is for a script.
+func Parts(head, text, tail string, words, keys int) Words {
+	if words > maxWords {
+		panic("pipeline: too many words")
+	}
+	return Words{head: head, text: text, tail: tail, count: int16(words), keys: int16(keys)}
 }
 
 // Command returns a command. Its words are strings, byte slices and integers.
-func Command(words ...any) Words {
-	return Words{text: appendWords(appendArray(make([]byte, 0, arrayRoom+room(words)), len(words)), words), count: len(words)}
-}
+func Command(words ...any) Words { return Parts("", Encode(words...), "", len(words), 0) }
 
 // On returns the keys and the arguments of a call of a script. The arguments are strings, byte
 // slices and integers.
 func On(keys []string, args ...any) Words {
-	size := room(args)
+	var b strings.Builder
+	length := size(args)
 	for _, key := range keys {
-		size += len(key) + bulkRoom
+		length += bulkSize(len(key))
 	}
-	text := make([]byte, 0, size)
+	b.Grow(length)
 	for _, key := range keys {
-		text = appendBulk(text, key)
+		appendBulk(&b, key)
 	}
-	w := Words{count: len(keys) + len(args), keys: len(keys), args: len(text)}
-	w.text = appendWords(text, args)
-	return w
+	behind := b.Len()
+	for _, arg := range args {
+		appendWord(&b, arg)
+	}
+	return Parts(b.String()[:behind], b.String()[behind:], "", len(keys)+len(args), len(keys))
 }
 
 // Pairing builds the keys and the arguments of a script that has two arguments for each key.
 type Pairing struct {
-	keys, args []byte
+	keys, args strings.Builder
 	n          int
 }
 
-// NewPairing returns a Pairing with room for this many keys.
-func NewPairing(keys int) Pairing {
-	return Pairing{keys: make([]byte, 0, keys*typicalWord), args: make([]byte, 0, keys*2*typicalWord)}
+// Grow makes room for this many keys of a usual length.
+func (p *Pairing) Grow(keys int) {
+	p.keys.Grow(keys * typicalSize)
+	p.args.Grow(keys * 2 * typicalSize)
 }
 
-// typicalWord is the room for a key, a value or a number.
-const typicalWord = 40
+// typicalSize is the size of a usual key, value or number.
+const typicalSize = 40
 
 // Add adds a key with its arguments.
 func (p *Pairing) Add(key, text string, number int64) {
-	p.keys = appendBulk(p.keys, key)
-	p.args = appendInteger(appendBulk(p.args, text), number)
+	appendBulk(&p.keys, key)
+	appendBulk(&p.args, text)
+	appendInteger(&p.args, number)
 	p.n++
 }
 
 // Len returns how many keys there are.
 func (p *Pairing) Len() int { return p.n }
 
-// Words returns the words. Nothing may be added afterwards.
-func (p *Pairing) Words() Words {
-	w := Words{count: 3 * p.n, keys: p.n, args: len(p.keys)}
-	w.text = append(p.keys, p.args...)
-	return w
-}
+// Words returns the words.
+func (p *Pairing) Words() Words { return Parts(p.keys.String(), p.args.String(), "", 3*p.n, p.n) }
 
 // Keys returns the keys of a call of a script.
 func (w *Words) Keys() []string {
 	keys := make([]string, w.keys)
-	rest := w.text
+	rest := w.head
 	for i := range keys {
-		keys[i], rest = nextWord(rest)
+		keys[i], rest = NextWord(rest)
 	}
 	return keys
 }
 
-// first returns the first word, which is the name of a command.
-func (w *Words) first() string {
-	name, _ := nextWord(w.text)
+// name returns the name of a command.
+func (w *Words) name() string {
+	name, _ := NextWord(w.head + w.text)
 	return name
 }
 
-// nextWord returns the first bulk string of a text that we wrote, and what follows it.
-func nextWord(text []byte) (word string, rest []byte) {
-	length, body, _ := bytes.Cut(text[bytes.IndexByte(text, '$')+1:], crlf)
-	n, _ := strconv.Atoi(string(length)) //nolint:errcheck // we wrote it
-	return string(body[:n]), body[n+len(crlf):]
+// NextWord returns the first word of an encoded text, and what follows it.
+func NextWord(text string) (word, rest string) {
+	length, body, _ := strings.Cut(text[1:], crlf)
+	n, _ := strconv.Atoi(length) //nolint:errcheck // we wrote it
+	return body[:n], body[n+len(crlf):]
 }
 
-var crlf = []byte("\r\n")
+const crlf = "\r\n"
 
-// The most that RESP adds to a word, and to a list of words, of less than 10^9 bytes.
-const (
-	bulkRoom    = len("$999999999\r\n\r\n")
-	arrayRoom   = len("*999999999\r\n")
-	integerRoom = len("$20\r\n-9223372036854775808\r\n")
-)
+// bulkSize returns the size of a word of this length.
+func bulkSize(length int) int {
+	return 1 + digits(int64(length)) + len(crlf) + length + len(crlf)
+}
 
-// room returns at least as many bytes as the words take, and little more for short ones.
-func room(words []any) (size int) {
+func digits(n int64) int {
+	var text [20]byte
+	return len(strconv.AppendInt(text[:0], n, 10))
+}
+
+func size(words []any) (bytes int) {
 	for _, word := range words {
 		switch word := word.(type) {
 		case string:
-			size += len(word) + bulkRoom
+			bytes += bulkSize(len(word))
 		case []byte:
-			size += len(word) + bulkRoom
-		default:
-			size += integerRoom
-		}
-	}
-	return size
-}
-
-func appendWords(to []byte, words []any) []byte {
-	for _, word := range words {
-		switch word := word.(type) {
-		case string:
-			to = appendBulk(to, word)
-		case []byte:
-			to = appendBulk(to, word)
+			bytes += bulkSize(len(word))
 		case int:
-			to = appendInteger(to, int64(word))
+			bytes += bulkSize(digits(int64(word)))
 		case int64:
-			to = appendInteger(to, word)
-		default:
-			panic("pipeline: a word is a string, a byte slice or an integer")
+			bytes += bulkSize(digits(word))
 		}
 	}
-	return to
+	return bytes
 }
 
-func appendArray(to []byte, words int) []byte {
-	return append(strconv.AppendInt(append(to, '*'), int64(words), 10), crlf...)
+func appendWord(to *strings.Builder, word any) {
+	switch word := word.(type) {
+	case string:
+		appendBulk(to, word)
+	case []byte:
+		appendLine(to, '$', len(word))
+		to.Write(word)
+		to.WriteString(crlf)
+	case int:
+		appendInteger(to, int64(word))
+	case int64:
+		appendInteger(to, word)
+	default:
+		panic("pipeline: a word is a string, a byte slice or an integer")
+	}
 }
 
-func appendBulk[text string | []byte](to []byte, word text) []byte {
-	to = append(strconv.AppendInt(append(to, '$'), int64(len(word)), 10), crlf...)
-	return append(append(to, word...), crlf...)
+func appendBulk(to *strings.Builder, word string) {
+	appendLine(to, '$', len(word))
+	to.WriteString(word)
+	to.WriteString(crlf)
 }
 
-func appendInteger(to []byte, n int64) []byte {
-	var digits [20]byte
-	return appendBulk(to, strconv.AppendInt(digits[:0], n, 10))
+func appendLine(to *strings.Builder, kind byte, n int) {
+	var text [20]byte
+	to.WriteByte(kind)
+	to.Write(strconv.AppendInt(text[:0], int64(n), 10))
+	to.WriteString(crlf)
+}
+
+func appendInteger(to *strings.Builder, n int64) {
+	var text [20]byte
+	number := strconv.AppendInt(text[:0], n, 10)
+	appendLine(to, '$', len(number))
+	to.Write(number)
+	to.WriteString(crlf)
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"runtime"
+	"strconv"
 
 	"github.com/redquorum/redquorum/clock"
 )
@@ -70,34 +71,35 @@ func (c *conn) send(batch []outgoing) error {
 
 // appendCommand appends one command, which runs all the calls if there are several.
 func appendCommand(to []byte, calls []outgoing) []byte {
-	script := calls[0].script
-	if script == nil {
-		return append(to, calls[0].request.Words.text...)
-	}
 	words, keys := 0, 0
 	for i := range calls {
-		words += calls[i].request.Words.count
-		keys += calls[i].request.Words.keys
+		words += int(calls[i].request.Words.count)
+		keys += int(calls[i].request.Words.keys)
 	}
-	to = appendArray(to, 3+words)
-	if calls[0].eval {
-		to = append(to, script.full...)
+	if script := calls[0].script; script != nil {
+		to = appendNumber(to, '*', 3+words) // EVALSHA, the digest and the number of keys
+		if calls[0].eval {
+			to = append(to, script.full...)
+		} else {
+			to = append(to, script.short...)
+		}
+		to = appendNumber(to, '$', digits(int64(keys)))
+		to = append(strconv.AppendInt(to, int64(keys), 10), crlf...)
 	} else {
-		to = append(to, script.short...)
+		to = appendNumber(to, '*', words)
 	}
-	to = appendInteger(to, int64(keys))
-	if len(calls) == 1 {
-		return append(to, calls[0].request.Words.text...)
+	for i := range calls {
+		to = append(to, calls[i].request.Words.head...)
 	}
 	for i := range calls {
 		w := &calls[i].request.Words
-		to = append(to, w.text[:w.args]...)
-	}
-	for i := range calls {
-		w := &calls[i].request.Words
-		to = append(to, w.text[w.args:]...)
+		to = append(append(to, w.text...), w.tail...)
 	}
 	return to
+}
+
+func appendNumber(to []byte, kind byte, n int) []byte {
+	return append(strconv.AppendInt(append(to, kind), int64(n), 10), crlf...)
 }
 
 // takeBatch moves calls from the queue to the pending ones, in order, before any byte of them is

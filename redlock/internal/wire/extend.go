@@ -16,7 +16,11 @@ type Extension struct {
 }
 
 // NewExtension returns an empty extension with room for this many keys.
-func NewExtension(keys int) Extension { return Extension{words: pipeline.NewPairing(keys)} }
+func NewExtension(keys int) *Extension {
+	e := &Extension{}
+	e.words.Grow(keys)
+	return e
+}
 
 // Add adds the keys of a lock, its value and its TTL.
 func (e *Extension) Add(keys []string, value string, ttl time.Duration) {

@@ -38,18 +38,26 @@ func onlyKey(keys []string) string {
 }
 
 // Acquire returns a request that takes all keys or none: SET key value NX PX ttl, or a script that
-// does the same for several keys or with fencing. [Grant] reads the answer.
-func Acquire(keys []string, value string, ttl time.Duration, fencing Fencing) pipeline.Request {
+// does the same for several keys or with fencing. The claim is of the key, if there is only one.
+// [Grant] reads the answer.
+func Acquire(claim *Claim, keys []string, value string, ttl time.Duration, fencing Fencing) pipeline.Request {
+	shares := claim.text != ""
 	if len(keys) == 1 && fencing.Life == 0 {
-		return pipeline.Request{
-			Words: pipeline.Command("SET", keys[0], value, "NX", "PX", ttl.Milliseconds()),
-			Key:   keys[0], Accept: isSetReply, Prove: true,
+		r := pipeline.Request{Key: keys[0], Accept: isSetReply, Prove: true}
+		if shares {
+			r.Words = claim.set()
+		} else {
+			r.Words = pipeline.Command("SET", keys[0], value, "NX", "PX", ttl.Milliseconds())
 		}
+		return r
 	}
 	r := pipeline.Request{Script: acquireScript, Key: onlyKey(keys), Accept: isGrant, Prove: true}
-	if fencing.Life == 0 {
+	switch {
+	case fencing.Life == 0:
 		r.Words = pipeline.On(keys, value, ttl.Milliseconds())
-	} else {
+	case shares:
+		r.Words = claim.fenced(ttl, fencing)
+	default:
 		r.Words = pipeline.On(keys, value, ttl.Milliseconds(), fencing.Wall, fencing.Life.Milliseconds())
 	}
 	return r
@@ -94,17 +102,21 @@ func Forget(key, to string) pipeline.Request {
 }
 
 // Release returns a request that deletes the keys that hold the value, or hands them over; a waiter
-// has the grace to confirm that. Process names the caller on the wait lists that it leaves; "" if
-// it is on none. Reused says that the value may be used again. [Released] reads the answer.
-func Release(keys []string, value string, grace time.Duration, process string, reused bool) pipeline.Request {
+// has the grace to confirm that. The claim is of the key, if there is only one, and of this grace.
+// Process names the caller on the wait lists that it leaves; "" if it is on none. Reused says that
+// the value may be used again. [Released] reads the answer.
+func Release(claim *Claim, keys []string, value string, grace time.Duration, process string, reused bool) pipeline.Request {
 	r := pipeline.Request{Script: releaseScript, Key: keys[0], Accept: isInteger}
 	if reused {
 		r.Script = orderedReleaseScript
 	}
-	if process == "" {
-		r.Words = pipeline.On(keys, value, grace.Milliseconds())
-	} else {
+	switch {
+	case process != "":
 		r.Words = pipeline.On(keys, value, grace.Milliseconds(), process)
+	case claim.text != "":
+		r.Words = claim.release()
+	default:
+		r.Words = pipeline.On(keys, value, grace.Milliseconds())
 	}
 	return r
 }
