@@ -128,7 +128,7 @@ func (lock *Lock) newAcquire() *round.Round {
 
 // newGrant returns a round that may win the lock.
 func (lock *Lock) newGrant(request pipeline.Request, rule round.Rule) *round.Round {
-	r := round.New(lock.locker.members, request, wire.Grant, rule).Announce()
+	r := lock.locker.rounds.New(request, wire.Grant, rule)
 	if lock.fenced {
 		r.CollectFences()
 	}

@@ -73,7 +73,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 // expires when the key would have.
 func (l *Locker) forgetAdoption(lock *Lock) {
 	l.life.enterAnyway()
-	r := round.New(l.members, wire.Forget(lock.keys()[0], lock.value), wire.None, quorum.DecideHeld)
+	r := l.rounds.New(wire.Forget(lock.keys()[0], lock.value), wire.None, quorum.DecideHeld)
 	r.Observe((*releaseObserver)(l))
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 }
@@ -87,7 +87,7 @@ func (lock *Lock) restore(mayHold quorum.NodeSet) {
 	l := lock.locker
 	l.life.enterAnyway()
 	request := wire.Restore(lock.keys()[0], lock.value, l.config.grace(lock.timeout), lock.reused)
-	r := round.New(l.members, request, wire.Yes, quorum.DecideHeld)
+	r := l.rounds.New(request, wire.Yes, quorum.DecideHeld)
 	r.Observe((*releaseObserver)(l))
 	r.Send(l.clock.Now().Add(lock.timeout), mayHold)
 }

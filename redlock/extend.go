@@ -209,7 +209,7 @@ func (lock *Lock) Verify(ctx context.Context) error {
 		return ErrClosed
 	}
 	defer l.life.leave()
-	r := round.New(l.members, wire.Verify(lock.keys(), lock.value), wire.Yes, quorum.DecideHeld).Announce()
+	r := l.rounds.New(wire.Verify(lock.keys(), lock.value), wire.Yes, quorum.DecideHeld)
 	lock.mu.Lock()
 	timeout := lock.timeout
 	lock.mu.Unlock()

@@ -99,7 +99,7 @@ func (lock *Lock) raise(ctx context.Context, token int64, at, below quorum.NodeS
 	}
 	l.counts.secondRounds.Add(1)
 	request := wire.Raise(lock.keys(), lock.value, token, l.config.fenceLife())
-	r := round.New(l.members, request, wire.Raised, quorum.DecideAcquire).Announce()
+	r := l.rounds.New(request, wire.Raised, quorum.DecideAcquire)
 	r.Only(at.Or(below))
 	r.Grant(at)
 	r.Send(l.clock.Now().Add(lock.timeout), 0) // a round of its own
@@ -130,7 +130,7 @@ func (lock *Lock) mend(fences []int64, granted quorum.NodeSet) {
 		l.life.enterAnyway()
 		request := wire.Mend(lock.keys(), lock.value, fence, to, l.config.fenceLife())
 		// Read as a refusal: the answer says nothing about waiters there.
-		r := round.New(l.members, request, wire.None, quorum.DecideHeld)
+		r := l.rounds.New(request, wire.None, quorum.DecideHeld)
 		r.Only(quorum.Only(i))
 		r.Observe((*releaseObserver)(l))
 		r.Send(l.clock.Now().Add(lock.timeout), 0)

@@ -50,12 +50,12 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	var mu sync.Mutex
 	replies := make([]any, len(l.nodes))
 	// Undecided until all nodes have answered or failed.
-	r := round.New(l.members, wire.Inspect(l.config.keyPrefix+name), wire.Any, func(votes quorum.Tally) quorum.Verdict {
+	r := l.rounds.New(wire.Inspect(l.config.keyPrefix+name), wire.Any, func(votes quorum.Tally) quorum.Verdict {
 		if votes.Outstanding() > 0 {
 			return quorum.Pending
 		}
 		return quorum.DecideHeld(votes)
-	}).Announce()
+	})
 	r.TakeReplies(func(node int, reply any) {
 		mu.Lock()
 		replies[node] = reply
@@ -121,7 +121,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 		return fmt.Errorf("redlock: force-unlock %q: %w", name, round.EndOf(ctx))
 	}
 	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
-	r := round.New(l.members, wire.Force(key, l.config.grace(timeout)), wire.Any, quorum.DecideHeld).Announce()
+	r := l.rounds.New(wire.Force(key, l.config.grace(timeout)), wire.Any, quorum.DecideHeld)
 	deadline := l.clock.Now().Add(timeout)
 	l.awaitVoters(ctx, timeout)
 	r.Send(deadline, 0)

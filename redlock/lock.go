@@ -237,7 +237,7 @@ func (lock *Lock) undoAtLocked() clock.Instant {
 }
 
 func (lock *Lock) undoNowLocked() *round.Round {
-	u := lock.newRelease(quorum.DecideHeld).Announce()
+	u := lock.newRelease(quorum.DecideHeld)
 	lock.undoLocked(u, lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
 	return u
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/schedule"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
@@ -38,8 +39,9 @@ type Locker struct {
 	owns     bool // Close closes the nodes
 	clock    clock.Clock
 	members  *members.Membership // whose votes count
-	desk     *handoff.Desk       // who waits
-	events   *events             // nil without hooks and logger
+	rounds   round.Rounds
+	desk     *handoff.Desk // who waits
+	events   *events       // nil without hooks and logger
 	expiry   schedule.Schedule[*Lock]
 	renewals schedule.Schedule[*Lock]
 	renewing sync.Mutex // taken by renew before the mutexes of a batch of locks
@@ -112,6 +114,7 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 	l := &Locker{config: cfg, nodes: nodes, owns: owns, clock: cfg.clock}
 	l.life.init()
 	l.members = members.New(members.Mode(cfg.quarantine), cfg.maxTTL, cfg.clock, nodes, (*membersObserver)(l))
+	l.rounds.Members = l.members
 	l.events = newEvents(&cfg, len(nodes))
 	voting := func() quorum.NodeSet { return l.members.View().Voting }
 	l.desk = handoff.NewDesk(cfg.clock, nodes, voting, wire.WakeChannel, l.life.closing)

@@ -20,12 +20,12 @@ func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Ro
 	}
 	lock.begin(w.cfg.maxHold)
 	var answer *wire.WaitReply
-	r := round.New(l.members, lock.waitRequest(w, process), wire.Grant, func(votes quorum.Tally) quorum.Verdict {
+	r := l.rounds.New(lock.waitRequest(w, process), wire.Grant, func(votes quorum.Tally) quorum.Verdict {
 		if votes.Outstanding() > 0 {
 			return quorum.Pending
 		}
 		return quorum.DecideAcquire(votes)
-	}).Announce()
+	})
 	r.Only(quorum.Only(pilot))
 	r.TakeReplies(func(_ int, reply any) {
 		a := wire.ReadWait(reply)

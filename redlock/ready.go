@@ -41,7 +41,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 
 // ping asks every node for a sign of life.
 func (l *Locker) ping(ctx context.Context) error {
-	r := round.New(l.members, wire.Ping(), wire.Any, quorum.DecideHeld).Announce()
+	r := l.rounds.New(wire.Ping(), wire.Any, quorum.DecideHeld)
 	timeout := l.config.timeout(l.config.lock.ttl)
 	deadline := l.clock.Now().Add(timeout)
 	l.awaitVoters(ctx, timeout)
@@ -110,12 +110,12 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 // askAll asks all nodes for a sign of life, with proof of memory, and waits until all have answered
 // or failed.
 func (l *Locker) askAll(ctx context.Context) {
-	r := round.New(l.members, wire.Ping(), wire.Any, func(votes quorum.Tally) quorum.Verdict {
+	r := l.rounds.New(wire.Ping(), wire.Any, func(votes quorum.Tally) quorum.Verdict {
 		if votes.Outstanding() > 0 {
 			return quorum.Pending
 		}
 		return quorum.Won
-	}).Announce()
+	})
 	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
 	r.Wait(ctx) //nolint:errcheck // Init reports what is wrong
 }

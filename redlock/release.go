@@ -29,7 +29,7 @@ func (lock *Lock) Unlock(ctx context.Context) error {
 		return invalid("ctx is nil")
 	}
 	r := lock.startRelease(nil)
-	<-r.Decided() // every vote is in by the node timeout
+	r.Await() // every vote is in by the node timeout
 	if err := lock.Err(); errors.Is(err, ErrLost) {
 		return err
 	}
@@ -68,7 +68,7 @@ func (lock *Lock) startRelease(why error) *round.Round {
 		lock.endLocked(released, reason)
 	}
 	l.life.enterAnyway()
-	r := lock.newRelease(quorum.DecideRelease).Announce()
+	r := lock.newRelease(quorum.DecideRelease)
 	r.Observe((*releaseObserver)(l))
 	r.Expect(lock.touched)
 	lock.release = r
@@ -87,7 +87,7 @@ func (lock *Lock) newRelease(rule round.Rule) *round.Round {
 		process = l.desk.Subscriptions.Process()
 	}
 	request := wire.Release(&lock.claim, lock.keys(), lock.value, l.config.grace(lock.timeout), process, lock.reused)
-	return round.New(l.members, request, wire.Released, rule)
+	return l.rounds.New(request, wire.Released, rule)
 }
 
 // releaseObserver is a Locker as the observer of its releases. It entered for each round, and
@@ -180,7 +180,7 @@ func inChunks(locks []*Lock, send func(lock *Lock) *round.Round) {
 		}
 		for _, r := range rounds {
 			if answered && r != nil {
-				<-r.Decided()
+				r.Await()
 				answered = r.Verdict() != quorum.NoQuorum
 			}
 		}

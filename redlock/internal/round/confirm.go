@@ -16,9 +16,8 @@ import (
 // ConfirmRefusals makes the release u, which has not been sent yet, confirm the refusals of r.
 func (r *Round) ConfirmRefusals(u *Round) {
 	r.mu.Lock()
-	votes, refusals := r.tallyLocked(), r.votes.Refused.And(r.members.View().Voting)
+	votes, refusals := r.tallyLocked(), r.votes.Refused.And(r.rounds.Members.View().Voting)
 	r.mu.Unlock()
-	u.Announce()
 	u.rule = func(quorum.Tally) quorum.Verdict { // called with u.mu held
 		var wrong, out quorum.NodeSet
 		in := u.votes.In()
@@ -46,10 +45,7 @@ func (r *Round) ConfirmRefusals(u *Round) {
 // answered r and, by the answers to u, still counts as having answered. Nodes whose key is no lock
 // count as failed from then on.
 func (r *Round) RefusalsConfirmed(ctx context.Context, u *Round) bool {
-	select { // at the latest at the node timeout, when every vote is in
-	case <-u.decided:
-	case <-ctx.Done():
-	}
+	u.await(ctx.Done())
 	u.mu.Lock()
 	v, errs := u.verdict, []error(nil)
 	if u.rare != nil {

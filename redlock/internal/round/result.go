@@ -16,7 +16,11 @@ func (r *Round) Deadline() clock.Instant { return r.request.Deadline }
 func (r *Round) Request() *pipeline.Request { return &r.request }
 
 // Overrides reports whether one node is asked something else than the others.
-func (r *Round) Overrides() bool { return r.override != nil }
+func (r *Round) Overrides() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rare != nil && r.rare.override != nil
+}
 
 // MayHold returns the nodes where the round has set our value, may have set it, or may yet set it.
 func (r *Round) MayHold() quorum.NodeSet {
@@ -65,7 +69,7 @@ func (r *Round) Refused() quorum.NodeSet {
 
 // GrantCounts reports whether a node has granted and its vote counts.
 func (r *Round) GrantCounts(node int) bool {
-	return r.Granted().And(r.members.View().Voting).Has(node)
+	return r.Granted().And(r.rounds.Members.View().Voting).Has(node)
 }
 
 // QuorumAnswered reports whether a quorum of nodes granted or refused so far.
@@ -118,7 +122,7 @@ func (r *Round) Outcome() (votes quorum.Tally, errs []error) {
 	}
 	errs = make([]error, r.size())
 	for i := range errs {
-		errs[i] = r.members.Explain(i, r.errLocked(i)) // also for nodes that have not answered
+		errs[i] = r.rounds.Members.Explain(i, r.errLocked(i)) // also for nodes that have not answered
 	}
 	return votes, errs
 }
@@ -129,7 +133,7 @@ func (r *Round) Fences(more chan struct{}) (fences []int64, granted quorum.NodeS
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rare.more = more
-	granted = r.votes.Granted.And(r.members.View().Voting)
+	granted = r.votes.Granted.And(r.rounds.Members.View().Voting)
 	return slices.Clone(r.rare.fences), granted, r.votes.In() == quorum.All(r.size())
 }
 

@@ -25,16 +25,14 @@ import (
 // A round may begin with votes that are already in: those nodes are not asked.
 type Round struct {
 	request  pipeline.Request
-	override *override           // what one node is asked instead; nil where all are asked the same
-	read     Reader              // what a node's answer means
-	rule     Rule                // when the votes decide, and what
-	onReply  func(int, any)      // takes every reply; nil if only the votes count
-	decided  chan struct{}       // closed with the verdict; nil without Announce
-	members  *members.Membership // whose votes count
-	expected quorum.NodeSet      // for a release: the nodes that have or may have the lock
+	read     Reader // what a node's answer means
+	rule     Rule   // when the votes decide, and what
+	rounds   *Rounds
+	expected quorum.NodeSet // for a release: the nodes that have or may have the lock
 
 	mu       sync.Mutex     // guards the fields below; never held over a call to a node
-	verdict  quorum.Verdict // final once decided is closed, and then read without mu
+	verdict  quorum.Verdict // never changes once it is not pending
+	wake     chan struct{}  // signalled with the verdict; nil while nobody waits for it
 	votes    quorum.Ballot
 	touched  quorum.NodeSet // all nodes except those where the call certainly changed nothing
 	awaited  quorum.NodeSet // the nodes of AwaitVote
@@ -70,23 +68,27 @@ type override struct {
 
 // rare has fields that few rounds need. Every lock and every release pays for each byte of a round.
 type rare struct {
+	override *override      // what one node is asked instead; nil where all are asked the same
+	onReply  func(int, any) // takes every reply; nil if only the votes count
+
 	errs   []error        // a node's error, by its index; nil while none failed
 	fences []int64        // a granting node's fence, by its index; nil without fencing
+	also   chan struct{}  // closed with the verdict, for those who wait beside the first; nil while nobody does
 	cut    *quorum.Tally  // the votes when ctx ended a wait; nil if none did
 	before quorum.NodeSet // nodes that may have our value since an earlier round of the attempt
 
 	more chan struct{} // signalled at each vote; nil unless more than the verdict is awaited
 }
 
-// New returns a round that has not been sent. Until it is, the methods above Send may change it.
-func New(ms *members.Membership, request pipeline.Request, read Reader, rule Rule) *Round {
-	return &Round{members: ms, request: request, read: read, rule: rule}
+// Rounds makes rounds of all nodes.
+type Rounds struct {
+	Members *members.Membership // whose votes count
+	wakes   sync.Pool           // of chan struct{}, with room for one signal and none in it
 }
 
-// Announce makes the verdict available through [Round.Decided] and [Round.Wait].
-func (r *Round) Announce() *Round {
-	r.decided = make(chan struct{})
-	return r
+// New returns a round that has not been sent. Until it is, the methods above Send may change it.
+func (rs *Rounds) New(request pipeline.Request, read Reader, rule Rule) *Round {
+	return &Round{rounds: rs, request: request, read: read, rule: rule}
 }
 
 // Observe sets the observer of the votes.
@@ -94,11 +96,11 @@ func (r *Round) Observe(observer Observer) { r.observer = observer }
 
 // TakeReplies makes the round call f with every reply, including those of nodes whose vote does not
 // count. F is called on a goroutine of the node.
-func (r *Round) TakeReplies(f func(node int, reply any)) { r.onReply = f }
+func (r *Round) TakeReplies(f func(node int, reply any)) { r.rareLocked().onReply = f }
 
 // Override makes one node be asked something else.
 func (r *Round) Override(node int, request pipeline.Request) {
-	r.override = &override{node, request}
+	r.rareLocked().override = &override{node, request}
 }
 
 // Only restricts the round to some nodes. The others count as failed.
@@ -126,22 +128,25 @@ func (r *Round) SetFence(node int, fence int64) {
 	}
 }
 
-func (r *Round) size() int { return len(r.members.Nodes()) }
+func (r *Round) size() int { return len(r.rounds.Members.Nodes()) }
 
 // Send asks all nodes. It waits for none of them: the votes of nodes that are down come before it
 // returns, the others later. The nodes in keep deliver the call even if they are away now.
 func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
-	nodes := r.members.Nodes()
+	nodes := r.rounds.Members.Nodes()
 	in := r.votes.In() // needs no mutex yet: no call has been made
 	r.touched = quorum.All(len(nodes)).Minus(r.votes.Refused.Or(r.votes.Failed))
 	r.prepare(&r.request, deadline)
-	if r.override != nil {
-		r.prepare(&r.override.request, deadline)
+	other := -1 // the node that is asked something else
+	var override *pipeline.Request
+	if r.rare != nil && r.rare.override != nil {
+		other, override = r.rare.override.node, &r.rare.override.request
+		r.prepare(override, deadline)
 	}
 	if !in.Empty() {
 		r.decideLocked()
 	}
-	duplicates := r.members.View().Duplicates
+	duplicates := r.rounds.Members.View().Duplicates
 	for i, node := range nodes {
 		if in.Has(i) {
 			continue
@@ -150,21 +155,25 @@ func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 			r.Complete(i, nil, errDuplicate)
 			continue
 		}
-		node.Do(pipeline.Call{Request: r.asked(i), Index: int16(i), Keep: keep.Has(i)})
+		call := pipeline.Call{Request: &r.request, Index: int16(i), Keep: keep.Has(i)}
+		if i == other {
+			call.Request = override
+		}
+		node.Do(call)
 	}
 }
 
-// asked returns what a node is asked.
-func (r *Round) asked(node int) *pipeline.Request {
-	if r.override != nil && node == r.override.node {
-		return &r.override.request
+// askedLocked returns what a node is asked.
+func (r *Round) askedLocked(node int) *pipeline.Request {
+	if r.rare != nil && r.rare.override != nil && node == r.rare.override.node {
+		return &r.rare.override.request
 	}
 	return &r.request
 }
 
 func (r *Round) prepare(request *pipeline.Request, deadline clock.Instant) {
 	request.Deadline, request.Sink = deadline, r
-	request.Prove = request.Prove && r.members.Proves()
+	request.Prove = request.Prove && r.rounds.Members.Proves()
 }
 
 // errDuplicate is the vote of a node that is the same server as another.
@@ -174,10 +183,10 @@ var errDuplicate = &pipeline.CallError{
 
 // Proven counts a node's vote, if the node proved that it remembers. It implements pipeline.Prover.
 func (r *Round) Proven(node int, reply any, proof *pipeline.Proof) {
-	if !r.members.Proven(node, proof) {
-		if r.onReply != nil {
-			r.onReply(node, reply) // its answer is shown, but does not count
-		}
+	if !r.rounds.Members.Proven(node, proof) {
+		r.mu.Lock()
+		r.takeLocked(node, reply) // its answer is shown, but does not count
+		r.mu.Unlock()
 		r.Complete(node, nil, members.ErrUnproven)
 		return
 	}
@@ -189,16 +198,16 @@ func (r *Round) Complete(node int, reply any, err error) {
 	v := quorum.Failed
 	if err == nil {
 		v = r.read(reply)
-		if r.onReply != nil {
-			r.onReply(node, reply)
-		}
 	}
 	r.mu.Lock()
+	if err == nil {
+		r.takeLocked(node, reply)
+	}
 	r.votes.Add(node, v)
 	if v == quorum.Granted && r.rare != nil && r.rare.fences != nil {
 		r.rare.fences[node] = wire.Fence(reply)
 	}
-	if v == quorum.Refused || (v == quorum.Failed && untouched(err) && (r.asked(node).Script == nil || !midway(err))) {
+	if v == quorum.Refused || (v == quorum.Failed && untouched(err) && (r.askedLocked(node).Script == nil || !midway(err))) {
 		r.touched.Remove(node)
 	}
 	if err != nil {
@@ -214,44 +223,103 @@ func (r *Round) Complete(node int, reply any, err error) {
 	}
 }
 
+// takeLocked passes a reply on, if anybody wants more than the votes. Meanwhile mu is free.
+func (r *Round) takeLocked(node int, reply any) {
+	if r.rare == nil || r.rare.onReply == nil {
+		return
+	}
+	take := r.rare.onReply
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	take(node, reply)
+}
+
 func (r *Round) decideLocked() {
 	if r.verdict != quorum.Pending {
 		return
 	}
-	if r.verdict = r.rule(r.tallyLocked()); r.verdict != quorum.Pending && r.decided != nil {
-		close(r.decided)
+	if r.verdict = r.rule(r.tallyLocked()); r.verdict == quorum.Pending {
+		return
+	}
+	if r.wake != nil {
+		r.wake <- struct{}{} // there is room: it is the only signal
+		r.wake = nil
+	}
+	if r.rare != nil && r.rare.also != nil {
+		close(r.rare.also)
 	}
 }
 
 func (r *Round) tallyLocked() quorum.Tally {
-	voting := r.members.View().Voting
+	voting := r.rounds.Members.View().Voting
 	if r.expected.Empty() {
 		return r.votes.Count(r.size(), voting)
 	}
 	return r.votes.CountRelease(r.size(), voting, r.expected)
 }
 
-// Decided returns a channel that is closed when there is a verdict. It is nil without
-// [Round.Announce].
-func (r *Round) Decided() <-chan struct{} { return r.decided }
+// Verdict returns the verdict, or Pending.
+func (r *Round) Verdict() quorum.Verdict {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.verdict
+}
 
-// Verdict returns the verdict, once [Round.Decided] is closed.
-func (r *Round) Verdict() quorum.Verdict { return r.verdict }
+// Await waits for the verdict. It comes at the deadline at the latest, when every vote is in.
+func (r *Round) Await() { r.await(nil) }
 
 // Wait returns the verdict, or Pending and the error of ctx if ctx ends first.
 func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
-	select {
-	case <-r.decided:
-	case <-ctx.Done():
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.verdict == quorum.Pending {
-			votes := r.tallyLocked()
-			r.rareLocked().cut = &votes
-			return quorum.Pending, EndOf(ctx)
-		}
+	r.await(ctx.Done())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.verdict == quorum.Pending {
+		votes := r.tallyLocked()
+		r.rareLocked().cut = &votes
+		return quorum.Pending, EndOf(ctx)
 	}
-	return r.verdict, nil // written before decided was closed, and never again
+	return r.verdict, nil
+}
+
+// await returns when there is a verdict, or ended is closed. The first that waits gets a channel
+// that is used again: whoever takes it away from the round under mu, the round with its signal or
+// the waiter without, leaves it to the waiter alone. So no signal of one round reaches another.
+func (r *Round) await(ended <-chan struct{}) {
+	r.mu.Lock()
+	if r.verdict != quorum.Pending {
+		r.mu.Unlock()
+		return
+	}
+	if r.wake != nil {
+		more := r.rareLocked()
+		if more.also == nil {
+			more.also = make(chan struct{})
+		}
+		also := more.also
+		r.mu.Unlock()
+		select {
+		case <-also:
+		case <-ended:
+		}
+		return
+	}
+	wake, _ := r.rounds.wakes.Get().(chan struct{})
+	if wake == nil {
+		wake = make(chan struct{}, 1)
+	}
+	r.wake = wake
+	r.mu.Unlock()
+	select {
+	case <-wake:
+	case <-ended:
+		r.mu.Lock()
+		if r.wake == nil {
+			<-wake // it was signalled meanwhile
+		}
+		r.wake = nil
+		r.mu.Unlock()
+	}
+	r.rounds.wakes.Put(wake)
 }
 
 // EndOf returns the error of a context that ended, together with its cause if that is a different
