@@ -159,7 +159,7 @@ func wantWords(t *testing.T, calls []Call, loaded map[string]bool) (want []strin
 	var all [][]string
 	for _, call := range calls {
 		var words []string
-		for rest := call.Request.Words.head + call.Request.Words.text; rest != ""; {
+		for rest := call.Request.Words.text + call.Request.Words.tail; rest != ""; {
 			var word string
 			word, rest = NextWord(rest)
 			words = append(words, word)

@@ -8,11 +8,11 @@ import (
 // Words is a command, or the keys and the arguments of a script, encoded once for all nodes that
 // are asked the same. Requests may share parts of them.
 type Words struct {
-	head  string // the keys of a script; of a command, the first words
-	text  string
-	tail  string
-	count int16 // words
-	keys  int16 // how many of them are the keys of a script
+	text   string
+	tail   string
+	count  int16  // words
+	keys   int16  // how many of them are the keys of a script
+	behind uint32 // where in text its arguments begin
 }
 
 // maxWords bounds the words of a command. Those of an extension are the most.
@@ -28,17 +28,24 @@ func Encode(words ...any) string {
 	return b.String()
 }
 
-// Parts returns a command, or what [On] returns, of parts that [Encode] encoded: so many words, of
-// which those in head are the keys if it is for a script.
-func Parts(head, text, tail string, words, keys int) Words {
+// Parts returns a command of two parts that [Encode] encoded, and has so many words.
+func Parts(text, tail string, words int) Words {
 	if words > maxWords {
 		panic("pipeline: too many words")
 	}
-	return Words{head: head, text: text, tail: tail, count: int16(words), keys: int16(keys)}
+	return Words{text: text, tail: tail, count: int16(words)}
+}
+
+// KeyParts returns what [On] returns for one key, of two parts that [Encode] encoded. They have so
+// many words; the first is the key, and takes so many bytes of text.
+func KeyParts(text, tail string, words, key int) Words {
+	w := Parts(text, tail, words)
+	w.keys, w.behind = 1, uint32(key)
+	return w
 }
 
 // Command returns a command. Its words are strings, byte slices and integers.
-func Command(words ...any) Words { return Parts("", Encode(words...), "", len(words), 0) }
+func Command(words ...any) Words { return Parts(Encode(words...), "", len(words)) }
 
 // On returns the keys and the arguments of a call of a script. The arguments are strings, byte
 // slices and integers.
@@ -56,7 +63,9 @@ func On(keys []string, args ...any) Words {
 	for _, arg := range args {
 		appendWord(&b, arg)
 	}
-	return Parts(b.String()[:behind], b.String()[behind:], "", len(keys)+len(args), len(keys))
+	w := Parts(b.String(), "", len(keys)+len(args))
+	w.keys, w.behind = int16(len(keys)), uint32(behind)
+	return w
 }
 
 // Pairing builds the keys and the arguments of a script that has two arguments for each key.
@@ -86,12 +95,16 @@ func (p *Pairing) Add(key, text string, number int64) {
 func (p *Pairing) Len() int { return p.n }
 
 // Words returns the words.
-func (p *Pairing) Words() Words { return Parts(p.keys.String(), p.args.String(), "", 3*p.n, p.n) }
+func (p *Pairing) Words() Words {
+	w := Parts(p.keys.String()+p.args.String(), "", 3*p.n)
+	w.keys, w.behind = int16(p.n), uint32(p.keys.Len())
+	return w
+}
 
 // Keys returns the keys of a call of a script.
 func (w *Words) Keys() []string {
 	keys := make([]string, w.keys)
-	rest := w.head
+	rest := w.text
 	for i := range keys {
 		keys[i], rest = NextWord(rest)
 	}
@@ -100,7 +113,7 @@ func (w *Words) Keys() []string {
 
 // name returns the name of a command.
 func (w *Words) name() string {
-	name, _ := NextWord(w.head + w.text)
+	name, _ := NextWord(w.text)
 	return name
 }
 

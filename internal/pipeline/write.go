@@ -89,11 +89,12 @@ func appendCommand(to []byte, calls []outgoing) []byte {
 		to = appendNumber(to, '*', words)
 	}
 	for i := range calls {
-		to = append(to, calls[i].request.Words.head...)
+		w := &calls[i].request.Words
+		to = append(to, w.text[:w.behind]...)
 	}
 	for i := range calls {
 		w := &calls[i].request.Words
-		to = append(append(to, w.text...), w.tail...)
+		to = append(append(to, w.text[w.behind:]...), w.tail...)
 	}
 	return to
 }

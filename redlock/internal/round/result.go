@@ -88,7 +88,7 @@ func (r *Round) AwaitVote(node int) bool {
 	if r.votes.In().Has(node) {
 		return false
 	}
-	r.awaited.Add(node)
+	r.awaited = int8(1 + node)
 	return true
 }
 

@@ -25,23 +25,20 @@ import (
 // A round may begin with votes that are already in: those nodes are not asked.
 type Round struct {
 	request  pipeline.Request
-	read     Reader // what a node's answer means
-	rule     Rule   // when the votes decide, and what
+	rule     Rule // when the votes decide, and what
 	rounds   *Rounds
 	expected quorum.NodeSet // for a release: the nodes that have or may have the lock
+	answer   wire.Meaning   // what the nodes' answers mean
 
 	mu       sync.Mutex     // guards the fields below; never held over a call to a node
 	verdict  quorum.Verdict // never changes once it is not pending
+	awaited  int8           // 1 + the node of AwaitVote; 0 for none
 	wake     chan struct{}  // signalled with the verdict; nil while nobody waits for it
 	votes    quorum.Ballot
 	touched  quorum.NodeSet // all nodes except those where the call certainly changed nothing
-	awaited  quorum.NodeSet // the nodes of AwaitVote
 	observer Observer       // nil for none
 	rare     *rare          // nil until needed
 }
-
-// Reader says what a node's answer means.
-type Reader func(reply any) quorum.Vote
 
 // Rule says what the votes decide; Pending while they do not decide anything.
 type Rule func(votes quorum.Tally) quorum.Verdict
@@ -87,8 +84,8 @@ type Rounds struct {
 }
 
 // New returns a round that has not been sent. Until it is, the methods above Send may change it.
-func (rs *Rounds) New(request pipeline.Request, read Reader, rule Rule) *Round {
-	return &Round{rounds: rs, request: request, read: read, rule: rule}
+func (rs *Rounds) New(request pipeline.Request, answer wire.Meaning, rule Rule) *Round {
+	return &Round{rounds: rs, request: request, answer: answer, rule: rule}
 }
 
 // Observe sets the observer of the votes.
@@ -197,7 +194,7 @@ func (r *Round) Proven(node int, reply any, proof *pipeline.Proof) {
 func (r *Round) Complete(node int, reply any, err error) {
 	v := quorum.Failed
 	if err == nil {
-		v = r.read(reply)
+		v = r.answer.Vote(reply)
 	}
 	r.mu.Lock()
 	if err == nil {
@@ -215,7 +212,7 @@ func (r *Round) Complete(node int, reply any, err error) {
 	}
 	r.decideLocked()
 	r.tellMoreLocked()
-	vote := Vote{Node: node, Kind: v, Awaited: r.awaited.Has(node), Last: r.votes.In() == quorum.All(r.size())}
+	vote := Vote{Node: node, Kind: v, Awaited: int(r.awaited) == 1+node, Last: r.votes.In() == quorum.All(r.size())}
 	observer := r.observer
 	r.mu.Unlock()
 	if observer != nil {

@@ -7,8 +7,9 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// Claim is what the requests of a lock of one name have in common, encoded once: its key and its
-// value, followed by the grace of its release and the end of its SET. The zero Claim has nothing.
+// Claim is what the requests of a lock of one name have in common, encoded once: SET, the key and
+// the value, followed by the grace of the release and the end of the SET. The zero Claim has
+// nothing.
 type Claim struct {
 	text              string
 	key, value, grace uint16 // where each of them ends
@@ -17,8 +18,8 @@ type Claim struct {
 // NewClaim returns a claim, together with its key, which is prefix and name, and its value. They
 // share its memory.
 func NewClaim(prefix, name string, value []byte, ttl, grace time.Duration) (c Claim, claimed, claimant string) {
-	text := pipeline.Encode(prefix+name, value, grace.Milliseconds(), "NX", "PX", ttl.Milliseconds())
-	claimed, behindKey := pipeline.NextWord(text)
+	text := pipeline.Encode("SET", prefix+name, value, grace.Milliseconds(), "NX", "PX", ttl.Milliseconds())
+	claimed, behindKey := pipeline.NextWord(text[setLength:])
 	claimant, behindValue := pipeline.NextWord(behindKey)
 	_, behindGrace := pipeline.NextWord(behindValue)
 	if size := len(text); size <= math.MaxUint16 {
@@ -27,20 +28,18 @@ func NewClaim(prefix, name string, value []byte, ttl, grace time.Duration) (c Cl
 	return c, claimed, claimant
 }
 
-var setWord = pipeline.Encode("SET")
+var setLength = len(pipeline.Encode("SET"))
 
 // set is SET key value NX PX ttl.
-func (c *Claim) set() pipeline.Words {
-	return pipeline.Parts(setWord, c.text[:c.value], c.text[c.grace:], 6, 0)
-}
+func (c *Claim) set() pipeline.Words { return pipeline.Parts(c.text[:c.value], c.text[c.grace:], 6) }
 
 // fenced are the words of acquire.lua.
 func (c *Claim) fenced(ttl time.Duration, fencing Fencing) pipeline.Words {
 	rest := pipeline.Encode(ttl.Milliseconds(), fencing.Wall, fencing.Life.Milliseconds())
-	return pipeline.Parts(c.text[:c.key], c.text[c.key:c.value], rest, 5, 1)
+	return pipeline.KeyParts(c.text[setLength:c.value], rest, 5, int(c.key)-setLength)
 }
 
 // release are the words of release.lua.
 func (c *Claim) release() pipeline.Words {
-	return pipeline.Parts(c.text[:c.key], c.text[c.key:c.grace], "", 3, 1)
+	return pipeline.KeyParts(c.text[setLength:c.grace], "", 3, int(c.key)-setLength)
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,30 +12,54 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// Grant reads the answer to [Acquire], [Join], [Adopt] and [Wait].
-func Grant(reply any) quorum.Vote {
-	if answers, ok := reply.([]any); ok { // from Wait
-		reply = answers[0]
+// A Meaning says which vote an answer is.
+type Meaning uint8
+
+// The meanings.
+const (
+	Grant    Meaning = iota // of the answer to [Acquire], [Join], [Adopt] and [Wait]
+	Released                // to [Release]
+	Yes                     // to a script that returns 1 if the key was ours
+	Raised                  // to [Raise]
+	Any                     // every answer grants
+	None                    // every answer refuses
+)
+
+// Vote returns the vote that an answer is.
+func (m Meaning) Vote(answer any) quorum.Vote {
+	switch m {
+	case Grant:
+		return grant(answer)
+	case Released:
+		return released(answer)
+	case Raised:
+		// A node that does not follow has not refused: the caller has the lock there.
+		if answer == int64(-1) {
+			return quorum.Failed
+		}
+		return yes(answer)
+	case Yes:
+		return yes(answer)
+	case Any:
+		return quorum.Granted
+	case None:
+		return quorum.Refused
 	}
-	if reply == nil || reply == int64(0) {
+	panic(fmt.Sprintf("wire: meaning %d", m))
+}
+
+func grant(answer any) quorum.Vote {
+	if answers, ok := answer.([]any); ok { // from Wait
+		answer = answers[0]
+	}
+	if answer == nil || answer == int64(0) {
 		return quorum.Refused
 	}
 	return quorum.Granted
 }
 
-// Fence returns the fence in an answer that [Grant] reads as a grant.
-func Fence(reply any) int64 {
-	if answers, ok := reply.([]any); ok {
-		reply = answers[1]
-	}
-	text, _ := reply.([]byte)
-	n, _ := strconv.ParseInt(string(text), 10, 64) //nolint:errcheck // isFence has parsed it
-	return n
-}
-
-// Released reads the answer to [Release].
-func Released(reply any) quorum.Vote {
-	switch n, _ := reply.(int64); n {
+func released(answer any) quorum.Vote {
+	switch n, _ := answer.(int64); n {
 	case 1:
 		return quorum.Granted
 	case 2:
@@ -46,28 +71,22 @@ func Released(reply any) quorum.Vote {
 	}
 }
 
-// Yes reads the answer of a script that returns 1 if the key was ours.
-func Yes(reply any) quorum.Vote {
-	if n, _ := reply.(int64); n == 1 {
+func yes(answer any) quorum.Vote {
+	if n, _ := answer.(int64); n == 1 {
 		return quorum.Granted
 	}
 	return quorum.Refused
 }
 
-// Raised reads the answer to [Raise]. A node that does not follow has not refused: the caller has
-// the lock there.
-func Raised(reply any) quorum.Vote {
-	if reply == int64(-1) {
-		return quorum.Failed
+// Fence returns the fence in an answer that [Grant] reads as a grant.
+func Fence(reply any) int64 {
+	if answers, ok := reply.([]any); ok {
+		reply = answers[1]
 	}
-	return Yes(reply)
+	text, _ := reply.([]byte)
+	n, _ := strconv.ParseInt(string(text), 10, 64) //nolint:errcheck // isFence has parsed it
+	return n
 }
-
-// Any reads every answer as a grant.
-func Any(any) quorum.Vote { return quorum.Granted }
-
-// None reads every answer as a refusal.
-func None(any) quorum.Vote { return quorum.Refused }
 
 // isSetReply reports whether a reply is one to SET with NX: OK, or nil if the key exists.
 func isSetReply(reply any) bool { return reply == nil || reply == "OK" }
