@@ -100,7 +100,7 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 // take makes a lock that a quorum granted a held one, or returns why it cannot: too little validity
 // is left, or the Locker was closed.
 func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
-	if cfg.yields && l.desk.Record.Contended(l.config.keyPrefix, lock.names()) {
+	if cfg.yields && l.desk.Record.Contended("", lock.keys()) {
 		// One of our releases, still under way when this began, gave the lock to a waiter, which we
 		// overtook.
 		return ErrTaken

@@ -17,7 +17,6 @@ import (
 // Lock is one acquisition. Its methods may be called from any goroutine. It must not be copied.
 type Lock struct {
 	locker   *Locker
-	name     [1]string // of the lock, as it was acquired; nothing if it is a set
 	key      [1]string // prefix and name
 	set      *set      // nil for a lock of one name
 	value    string
@@ -64,7 +63,6 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	var room [valueRoom]byte
 	value := cfg.appendValue(room[:0])
 	if len(names) == 1 {
-		lock.name[0] = names[0]
 		lock.claim, lock.key[0], lock.value = wire.NewClaim(l.config.keyPrefix, names[0], value, lock.ttl, l.config.grace(lock.timeout))
 		return lock
 	}
@@ -76,14 +74,7 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	return lock
 }
 
-// names returns all names of the lock, and keys their keys. They must not be changed.
-func (lock *Lock) names() []string {
-	if lock.set != nil {
-		return lock.set.names
-	}
-	return lock.name[:]
-}
-
+// keys returns the keys of all names of the lock. They must not be changed.
 func (lock *Lock) keys() []string {
 	if lock.set != nil {
 		return lock.set.keys
@@ -111,10 +102,20 @@ func (lock *Lock) begin(maxHold time.Duration) {
 func (lock *Lock) boundedLocked(until clock.Instant) clock.Instant { return min(until, lock.heldUntil) }
 
 // Name returns the name that the lock was acquired by; for a set, the first.
-func (lock *Lock) Name() string { return lock.names()[0] }
+func (lock *Lock) Name() string {
+	if lock.set != nil {
+		return lock.set.names[0]
+	}
+	return lock.key[0][len(lock.locker.config.keyPrefix):]
+}
 
 // Names returns all names of the lock, in the order in which they were given.
-func (lock *Lock) Names() []string { return slices.Clone(lock.names()) }
+func (lock *Lock) Names() []string {
+	if lock.set != nil {
+		return slices.Clone(lock.set.names)
+	}
+	return []string{lock.Name()}
+}
 
 // Value returns what the nodes hold under the lock's key. Anyone who knows it can release the lock.
 func (lock *Lock) Value() string { return lock.value }
