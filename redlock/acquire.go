@@ -38,11 +38,10 @@ func (l *Locker) tryAcquire(ctx context.Context, names []string, cfg *lockConfig
 		return nil, fmt.Errorf("redlock: acquire %q: %w", names[0], round.EndOf(ctx))
 	}
 	lock := newLock(l, names, cfg)
-	deadline := l.clock.Now().Add(lock.timeout)
-	l.awaitVoters(ctx, lock.timeout)
-	lock.begin(cfg.maxHold)
+	began := l.clock.Now()
+	lock.begin(l.awaitVoters(ctx, began, lock.timeout), cfg.maxHold)
 	r := lock.newAcquire()
-	r.Send(deadline, 0)
+	r.Send(began.Add(lock.timeout), 0)
 	return l.finish(ctx, lock, r, cfg)
 }
 

@@ -42,7 +42,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 		return nil, fmt.Errorf("redlock: adopt %q: %w", name, round.EndOf(ctx))
 	}
 	lock := newLock(l, []string{name}, &cfg)
-	lock.begin(cfg.maxHold)
+	lock.begin(l.clock.Now(), cfg.maxHold)
 	request := wire.Adopt(lock.keys()[0], value, lock.value, lock.ttl, lock.fencing())
 	r := lock.newGrant(request, quorum.DecideHeld)
 	r.Send(lock.acquired.Add(lock.timeout), 0)

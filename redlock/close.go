@@ -200,16 +200,17 @@ func (l *Locker) await(ctx context.Context, changed <-chan struct{}, until clock
 
 // awaitVoters waits until a quorum of nodes votes, or it is clear that none will for now. It waits
 // for at most half a node timeout, so that the nodes that vote still have time to. It costs nothing
-// if a quorum votes.
-func (l *Locker) awaitVoters(ctx context.Context, timeout time.Duration) {
+// if a quorum votes. It returns the time, now if it has not waited.
+func (l *Locker) awaitVoters(ctx context.Context, now clock.Instant, timeout time.Duration) clock.Instant {
 	if l.members.View().Enough {
-		return
+		return now
 	}
-	until := l.clock.Now().Add(timeout / 2)
+	until := now.Add(timeout / 2)
 	for !l.members.View().Enough {
 		changed := l.members.Undecided()
 		if changed == nil || !l.await(ctx, changed, until) {
-			return
+			break
 		}
 	}
+	return l.clock.Now()
 }

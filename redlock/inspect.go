@@ -63,7 +63,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	})
 	timeout := l.config.timeout(cfg.ttl)
 	deadline := l.clock.Now().Add(timeout)
-	l.awaitVoters(ctx, timeout)
+	l.awaitVoters(ctx, l.clock.Now(), timeout)
 	r.Send(deadline, 0)
 	v, ended := r.Wait(ctx)
 	mu.Lock()
@@ -123,7 +123,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
 	r := l.rounds.New(wire.Force(key, l.config.grace(timeout)), wire.Any, quorum.DecideHeld)
 	deadline := l.clock.Now().Add(timeout)
-	l.awaitVoters(ctx, timeout)
+	l.awaitVoters(ctx, l.clock.Now(), timeout)
 	r.Send(deadline, 0)
 	v, ended := r.Wait(ctx)
 	if v == quorum.Won {

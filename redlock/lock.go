@@ -87,9 +87,9 @@ func (lock *Lock) renewalEntry() *schedule.Entry { return &lock.renewal }
 
 // begin notes that the round that acquires the lock begins now. It is called before the first byte
 // is sent, so every node counts the TTL from a later moment.
-func (lock *Lock) begin(maxHold time.Duration) {
+func (lock *Lock) begin(now clock.Instant, maxHold time.Duration) {
 	l := lock.locker
-	lock.epoch, lock.acquired = l.members.Epoch(), l.clock.Now()
+	lock.epoch, lock.acquired = l.members.Epoch(), now
 	if lock.fenced {
 		lock.fence = l.clock.Wall().UnixMicro()
 	}

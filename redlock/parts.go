@@ -128,7 +128,7 @@ func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error
 		part.endPart()
 		values = append(values, part.value)
 	}
-	lock.begin(w.cfg.maxHold)
+	lock.begin(l.clock.Now(), w.cfg.maxHold)
 	r := lock.newGrant(wire.Join(lock.keys(), lock.value, lock.ttl, values, lock.fencing()), quorum.DecideAcquire)
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	got, err := l.finish(ctx, lock, r, w.cfg)

@@ -18,7 +18,7 @@ func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Ro
 		lock.listed = true
 		w.wakeup.ClearAgain() // this asks again
 	}
-	lock.begin(w.cfg.maxHold)
+	lock.begin(l.clock.Now(), w.cfg.maxHold)
 	var answer *wire.WaitReply
 	r := l.rounds.New(lock.waitRequest(w, process), wire.Grant, func(votes quorum.Tally) quorum.Verdict {
 		if votes.Outstanding() > 0 {
@@ -58,7 +58,7 @@ func (lock *Lock) sendConfirm(w *waiter, pilot int) *round.Round {
 
 // newConfirm returns the round of sendConfirm, which begins now.
 func (lock *Lock) newConfirm(w *waiter, pilot int) *round.Round {
-	lock.begin(w.cfg.maxHold)
+	lock.begin(lock.locker.clock.Now(), w.cfg.maxHold)
 	r := lock.newAcquire()
 	process := ""
 	if lock.listed {

@@ -113,7 +113,7 @@ func (w *waiter) standoff() time.Duration {
 func (w *waiter) askAll(lock *Lock, before quorum.NodeSet, left *atomic.Int64) *round.Round {
 	l := w.locker
 	w.wakeup.ClearAgain() // this asks again
-	lock.begin(w.cfg.maxHold)
+	lock.begin(l.clock.Now(), w.cfg.maxHold)
 	r := lock.newGrant(lock.waitRequest(w, l.desk.Subscriptions.Process()), w.allVotes())
 	r.Before(before)
 	r.TakeReplies(func(_ int, reply any) {

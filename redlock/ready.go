@@ -44,7 +44,7 @@ func (l *Locker) ping(ctx context.Context) error {
 	r := l.rounds.New(wire.Ping(), wire.Any, quorum.DecideHeld)
 	timeout := l.config.timeout(l.config.lock.ttl)
 	deadline := l.clock.Now().Add(timeout)
-	l.awaitVoters(ctx, timeout)
+	l.awaitVoters(ctx, l.clock.Now(), timeout)
 	r.Send(deadline, 0)
 	v, ended := r.Wait(ctx)
 	if v == quorum.Won {
@@ -72,7 +72,7 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 		return ErrClosed
 	}
 	defer l.life.leave()
-	l.awaitVoters(ctx, initPatience)
+	l.awaitVoters(ctx, l.clock.Now(), initPatience)
 	l.askAll(ctx) // finds out which nodes have forgotten since
 	until := l.clock.Now().Add(initPatience)
 	all := force || l.members.View().Voting.Empty()

@@ -30,8 +30,11 @@ func (lock *Lock) Unlock(ctx context.Context) error {
 	}
 	r := lock.startRelease(nil)
 	r.Await() // every vote is in by the node timeout
-	if err := lock.Err(); errors.Is(err, ErrLost) {
-		return err
+	lock.mu.Lock()
+	ended := lock.err // for good
+	lock.mu.Unlock()
+	if errors.Is(ended, ErrLost) {
+		return ended
 	}
 	reason := ErrNoQuorum
 	switch r.Verdict() {
