@@ -8,7 +8,7 @@ import (
 // BenchmarkVersus runs every peer on the same servers, one after the other. For ratios, TestReport
 // is better, because it takes turns. An operation is a lock and its unlock.
 func BenchmarkVersus(b *testing.B) {
-	contestants := openPeers(b, addressesOf(startServers(b)))
+	contestants := openPeers(b, startServers(b))
 	for _, goroutines := range []int{1, manyGoroutines} {
 		for i := range contestants {
 			c := &contestants[i]
@@ -23,6 +23,9 @@ func BenchmarkVersus(b *testing.B) {
 				b.ReportMetric(s.locksPerSecond(), "locks/s")
 				if cpuKnown {
 					b.ReportMetric(s.cpuPerLock(), "cpu-µs/lock")
+				}
+				if serverCPUKnown {
+					b.ReportMetric(s.serversPerLock(), "server-cpu-µs/lock")
 				}
 				if goroutines == 1 {
 					b.ReportMetric(s.p50(), "p50-µs")

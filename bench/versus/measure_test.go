@@ -65,6 +65,7 @@ type sample struct {
 	locks   int
 	elapsed time.Duration
 	cpu     time.Duration   // of this process
+	servers time.Duration   // the CPU time of all servers together
 	allocs  uint64          // objects
 	bytes   uint64          // in them
 	latency []time.Duration // of each lock and unlock, sorted; nil with many goroutines
@@ -73,6 +74,10 @@ type sample struct {
 // latencyRoom is how many latencies a sample holds before it allocates more, which would count for
 // the peer.
 const latencyRoom = 1 << 16
+
+// settling is how long servers get, after the last lock, for what the peer did not wait for: more
+// than the few hundred commands take.
+const settling = 5 * time.Millisecond
 
 // measure lets a peer lock with so many goroutines until the quota ends or a lock fails.
 func measure(ctx context.Context, c *contestant, goroutines int, q *quota) (sample, error) {
@@ -87,14 +92,23 @@ func measure(ctx context.Context, c *contestant, goroutines int, q *quota) (samp
 	runtime.GC() // no peer pays for the garbage of the previous one
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
+	servers, err := serverCPU(c.servers)
+	if err != nil {
+		return sample{}, err
+	}
 	q.start()
 	cpu, start := cpuTime(), time.Now()
-	err := w.run(ctx, workers)
+	if err := w.run(ctx, workers); err != nil {
+		return sample{}, err
+	}
 	s := sample{locks: int(w.done.Load()), elapsed: time.Since(start), cpu: cpuTime() - cpu}
 	runtime.ReadMemStats(&after)
 	s.allocs, s.bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	slices.Sort(w.latency)
 	s.latency = w.latency
+	time.Sleep(settling)
+	s.servers, err = serverCPU(c.servers)
+	s.servers -= servers
 	return s, err
 }
 
@@ -144,6 +158,7 @@ func (w *work) worker(ctx context.Context) error {
 
 func (s *sample) locksPerSecond() float64 { return float64(s.locks) / s.elapsed.Seconds() }
 func (s *sample) cpuPerLock() float64     { return micros(s.cpu) / float64(s.locks) }
+func (s *sample) serversPerLock() float64 { return micros(s.servers) / float64(s.locks) }
 func (s *sample) allocsPerLock() float64  { return float64(s.allocs) / float64(s.locks) }
 func (s *sample) bytesPerLock() float64   { return float64(s.bytes) / float64(s.locks) }
 func (s *sample) p50() float64            { return micros(percentile(s.latency, 50)) }

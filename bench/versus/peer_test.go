@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"testing"
+
+	"github.com/redquorum/redquorum/internal/redistest"
 )
 
 // peer is one way to lock, connected to all servers.
@@ -67,6 +69,8 @@ type contestant struct {
 	kind  kind
 	peer  peer
 	names []string
+
+	servers []*redistest.Server // that it locks on
 }
 
 // namesPerPeer are so many that none is asked for again while its release is under way. It is a
@@ -75,7 +79,7 @@ const namesPerPeer = 1 << 14
 
 // openPeers connects all peers, and closes them at the end of the test. Each has names of its own,
 // so no peer waits for what another is still releasing.
-func openPeers(tb testing.TB, addresses []string) []contestant {
+func openPeers(tb testing.TB, servers []*redistest.Server) []contestant {
 	tb.Helper()
 	var all []contestant
 	for i, p := range peers {
@@ -83,7 +87,7 @@ func openPeers(tb testing.TB, addresses []string) []contestant {
 		for j := range names {
 			names[j] = fmt.Sprintf("versus/%d/%05d", i, j)
 		}
-		opened, err := p.open(setup{addresses: addresses, names: names, goroutines: manyGoroutines})
+		opened, err := p.open(setup{addresses: addressesOf(servers), names: names, goroutines: manyGoroutines})
 		if err != nil {
 			tb.Fatalf("%s: %v", p.name, err)
 		}
@@ -92,7 +96,7 @@ func openPeers(tb testing.TB, addresses []string) []contestant {
 				tb.Errorf("%s: %v", p.name, err)
 			}
 		})
-		all = append(all, contestant{name: p.name, kind: p.kind, peer: opened, names: names})
+		all = append(all, contestant{name: p.name, kind: p.kind, peer: opened, names: names, servers: servers})
 	}
 	return all
 }

@@ -13,7 +13,7 @@ import (
 // do the same work.
 func TestEveryPeerSetsAndDeletesEachKeyOnce(t *testing.T) {
 	servers := startServers(t)
-	for _, c := range openPeers(t, addressesOf(servers)) {
+	for _, c := range openPeers(t, servers) {
 		t.Run(c.name, func(t *testing.T) {
 			var monitors []*redistest.Monitor
 			for _, server := range servers {

@@ -1,0 +1,91 @@
+package versus
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// serverCPUKnown is false on a kernel without scheduler statistics.
+var serverCPUKnown = func() bool {
+	_, err := os.Stat("/proc/self/schedstat")
+	return err == nil
+}()
+
+// serverCPU returns the CPU time of the servers together, in user and kernel mode, over all of
+// their threads: /proc/PID/schedstat has only the first thread's. It is exact to the nanosecond
+// while they are idle; a thread that runs may be a clock tick (1 to 10 ms) ahead.
+func serverCPU(servers []*redistest.Server) (sum time.Duration, err error) {
+	for _, server := range servers {
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", server.Pid()))
+		if err == nil && len(files) == 0 {
+			err = fmt.Errorf("%s: no such process: %d", server.Addr(), server.Pid())
+		}
+		if err != nil {
+			return 0, err
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return 0, err
+			}
+			ran, err := parseSchedstat(text)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", file, err)
+			}
+			sum += ran
+		}
+	}
+	return sum, nil
+}
+
+// parseSchedstat returns the first of the three numbers: nanoseconds spent running.
+func parseSchedstat(text []byte) (time.Duration, error) {
+	fields := bytes.Fields(text)
+	if len(fields) != 3 {
+		return 0, fmt.Errorf("%q is not three numbers", text)
+	}
+	nanoseconds, err := strconv.ParseUint(string(fields[0]), 10, 63)
+	return time.Duration(nanoseconds), err
+}
+
+func TestSchedstatStartsWithTheTimeSpentRunning(t *testing.T) {
+	if got, err := parseSchedstat([]byte("166117 97050 2\n")); err != nil || got != 166117 {
+		t.Errorf("got %v, %v, want 166117ns", got, err)
+	}
+	for _, text := range []string{"", "1 2\n", "x 2 3\n", "-1 2 3\n", "9223372036854775808 2 3\n"} {
+		if got, err := parseSchedstat([]byte(text)); err == nil {
+			t.Errorf("%q: got %v, want an error", text, got)
+		}
+	}
+}
+
+func TestServerThatWorksUsesCPU(t *testing.T) {
+	if !serverCPUKnown {
+		t.Skip("this kernel has no scheduler statistics")
+	}
+	servers := redistest.Start(t, 2)
+	before, err := serverCPU(servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The loop takes the second server milliseconds, which only a sum over both shows.
+	if _, err := servers[1].Do("EVAL", "local n = 0 for i = 1, 1e6 do n = n + i end return n", 0); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := serverCPU(servers); err != nil || after <= before {
+		t.Errorf("got %v and then %v, %v, want more", before, after, err)
+	}
+	if err := servers[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if sum, err := serverCPU(servers); err == nil {
+		t.Errorf("got %v with a dead server, want an error", sum)
+	}
+}
