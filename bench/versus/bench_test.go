@@ -8,7 +8,7 @@ import (
 // BenchmarkVersus runs every peer on the same servers, one after the other. For ratios, TestReport
 // is better, because it takes turns. An operation is a lock and its unlock.
 func BenchmarkVersus(b *testing.B) {
-	contestants := openPeers(b, startServers(b))
+	contestants := openPeers(b, startServers(b), peers, manyGoroutines)
 	for _, goroutines := range []int{1, manyGoroutines} {
 		for i := range contestants {
 			c := &contestants[i]

@@ -13,6 +13,7 @@
 //	redsync-redigo         redsync v4 over redigo: idle connections for all goroutines, no test on
 //	                       borrow, no wait for one
 //	redsync-goredis        redsync v4 over go-redis: as many connections as goroutines
+//	redsync-goredis-tuned  the same with AutoPipeline
 //	redsync-rueidis        redsync v4 over rueidis: multiplexed, no client-side cache
 //	redsync-rueidis-tuned  the same with one connection per server, always pipelined, and a flush
 //	                       delay of 20 µs
@@ -21,10 +22,20 @@
 //	                       goroutines, a batch is n locks. It waits for a quorum.
 //
 // redsync gets one attempt per lock, 4 s for it instead of 400 ms, and its own defaults for the
-// rest. Its WithFailFast is left out. It is faster with one goroutine, but gives up what it does not
-// wait for, so SETs are never sent and keys stay until they expire. That is less work, and
+// rest. Its WithFailFast is left out. It is faster with one goroutine, but gives up what it does
+// not wait for, so SETs are never sent and keys stay until they expire. That is less work, and
 // TestEveryPeerSetsAndDeletesEachKeyOnce refuses it. A new peer is an implementation of the
 // interface peer, and a line in the table peers.
+//
+// Other libraries lock on one server, so a lock costs the servers a fifth of the work, and survives
+// the loss of none. They are compared with the peers above on one server:
+//
+//	redislock        bsm/redislock over go-redis: as many connections as goroutines
+//	redislock-tuned  the same with AutoPipeline
+//
+// Its SET is in a script, as its DEL is. rueidislock is missing, because the Go module proxy does
+// not serve it. It would also do other work: its clients cache each key, and the server tells them
+// of every change.
 //
 // The report has, per lock and its unlock: throughput and allocations with 256 goroutines, latency
 // with one, and for both the CPU time of this process and, on Linux, of all servers together.

@@ -30,18 +30,28 @@ type batch struct {
 	names []string // never empty
 }
 
-// peers are compared. The kind says in which column of the ratios each counts.
-var peers = []struct {
+// entry is a peer that can take part. The kind says in which column of the ratios it counts.
+type entry struct {
 	name string
 	kind kind
 	open func(setup) (peer, error)
-}{
+}
+
+// peers are compared on any number of servers.
+var peers = []entry{
 	{"redquorum", ours, openRedquorum},
 	{"redsync-redigo", redsyncs, openRedigo},
 	{"redsync-goredis", redsyncs, openGoRedis},
+	{"redsync-goredis-tuned", redsyncs, openGoRedisTuned},
 	{"redsync-rueidis", redsyncs, openRueidis},
 	{"redsync-rueidis-tuned", redsyncs, openRueidisTuned},
 	{"limit", limit, openLimit},
+}
+
+// singlePeers lock on one server only.
+var singlePeers = []entry{
+	{"redislock", singles, openRedislock},
+	{"redislock-tuned", singles, openRedislockTuned},
 }
 
 // kind is what a peer stands for in the ratios.
@@ -51,6 +61,7 @@ const (
 	ours     kind = iota
 	redsyncs      // the best of them counts
 	limit
+	singles
 )
 
 // setup is what a peer is made with.
@@ -77,17 +88,17 @@ type contestant struct {
 // multiple of every batch.
 const namesPerPeer = 1 << 14
 
-// openPeers connects all peers, and closes them at the end of the test. Each has names of its own,
-// so no peer waits for what another is still releasing.
-func openPeers(tb testing.TB, servers []*redistest.Server) []contestant {
+// openPeers connects the peers for so many goroutines, and closes them at the end of the test. Each
+// has names of its own, so no peer waits for what another is still releasing.
+func openPeers(tb testing.TB, servers []*redistest.Server, entries []entry, goroutines int) []contestant {
 	tb.Helper()
 	var all []contestant
-	for i, p := range peers {
+	for i, p := range entries {
 		names := make([]string, namesPerPeer)
 		for j := range names {
 			names[j] = fmt.Sprintf("versus/%d/%05d", i, j)
 		}
-		opened, err := p.open(setup{addresses: addressesOf(servers), names: names, goroutines: manyGoroutines})
+		opened, err := p.open(setup{addresses: addressesOf(servers), names: names, goroutines: goroutines})
 		if err != nil {
 			tb.Fatalf("%s: %v", p.name, err)
 		}

@@ -2,6 +2,7 @@ package versus
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +13,15 @@ import (
 // TestEveryPeerSetsAndDeletesEachKeyOnce is what the figures rest on: all peers make every server
 // do the same work.
 func TestEveryPeerSetsAndDeletesEachKeyOnce(t *testing.T) {
-	servers := startServers(t)
-	for _, c := range openPeers(t, servers) {
+	t.Run("five servers", func(t *testing.T) { testWork(t, startServers(t), peers) })
+	t.Run("one server", func(t *testing.T) {
+		testWork(t, redistest.Start(t, 1), slices.Concat(peers, singlePeers))
+	})
+}
+
+func testWork(t *testing.T, servers []*redistest.Server, entries []entry) {
+	t.Helper()
+	for _, c := range openPeers(t, servers, entries, manyGoroutines) {
 		t.Run(c.name, func(t *testing.T) {
 			var monitors []*redistest.Monitor
 			for _, server := range servers {

@@ -86,11 +86,34 @@ func openGoRedis(s setup) (peer, error) {
 	p := &redsyncPeer{}
 	var pools []redsyncredis.Pool
 	for _, address := range s.addresses {
-		client := goredis.NewClient(&goredis.Options{
-			Addr: address, PoolSize: s.goroutines, MaxIdleConns: s.goroutines, ConnMaxIdleTime: idleTime,
-		})
+		client := s.goRedis(address)
 		p.drivers = append(p.drivers, client.Close)
 		pools = append(pools, redsyncgoredis.NewPool(client))
+	}
+	p.redsync = redsync.New(pools...)
+	return p, nil
+}
+
+// goRedis returns a client with as many connections as goroutines, which stay.
+func (s *setup) goRedis(address string) *goredis.Client {
+	return goredis.NewClient(&goredis.Options{
+		Addr: address, PoolSize: s.goroutines, MaxIdleConns: s.goroutines, ConnMaxIdleTime: idleTime,
+	})
+}
+
+// openGoRedisTuned lets go-redis collect the commands of all goroutines into pipelines: twice the
+// defaults' throughput at 256 goroutines, at more latency with one.
+func openGoRedisTuned(s setup) (peer, error) {
+	p := &redsyncPeer{}
+	var pools []redsyncredis.Pool
+	for _, address := range s.addresses {
+		client := s.goRedis(address)
+		p.drivers = append(p.drivers, client.Close)
+		pipelined, err := client.AutoPipeline()
+		if err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+		pools = append(pools, redsyncgoredis.NewPool(pipelined))
 	}
 	p.redsync = redsync.New(pools...)
 	return p, nil

@@ -25,7 +25,7 @@ func TestReport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a measurement that takes 25 seconds")
 	}
-	contestants := openPeers(t, startServers(t))
+	contestants := openPeers(t, startServers(t), peers, manyGoroutines)
 	r := newReport(contestants)
 	for _, goroutines := range []int{manyGoroutines, 1} {
 		for round := -1; round < *rounds; round++ { // the first one connects and does not count
