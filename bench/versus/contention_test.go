@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/bench/contention"
+	"github.com/redquorum/redquorum/bench/versus/figures"
 )
 
 var (
@@ -39,24 +40,31 @@ func TestContention(t *testing.T) {
 	names := contentionNames(t)
 	for _, processes := range f.Processes {
 		for _, goroutines := range f.Goroutines {
-			r := &contentionReport{names: names, results: make([][]*contention.Result, len(names))}
-			for round := range *contentionRounds {
-				for turn := range names {
-					i := (turn + round) % len(names) // none always follows the same one
-					s := contention.Scenario{
-						Mutex: names[i], Servers: servers, Processes: processes, Goroutines: goroutines,
-						Hold: f.Hold, TTL: f.TTL, WarmUp: f.WarmUp, Window: f.Window,
-					}
-					result, err := s.Run()
-					if err != nil {
-						t.Fatalf("%s: %v", names[i], err)
-					}
-					r.results[i] = append(r.results[i], result)
-				}
-			}
+			r := contendInTurns(t, names, *contentionRounds, contention.Scenario{
+				Servers: servers, Processes: processes, Goroutines: goroutines,
+				Hold: f.Hold, TTL: f.TTL, WarmUp: f.WarmUp, Window: f.Window,
+			})
 			t.Logf("%d processes of %d goroutines\n\n%s\n%s\n%s", processes, goroutines, r.figures(), r.ratios(), r.remarks())
 		}
 	}
+}
+
+// contendInTurns lets every contender run the scenario in every round.
+func contendInTurns(t *testing.T, names []string, rounds int, s contention.Scenario) *contentionReport {
+	t.Helper()
+	r := &contentionReport{names: names, results: make([][]*contention.Result, len(names))}
+	for round := range rounds {
+		for turn := range names {
+			i := (turn + round) % len(names) // none always follows the same one
+			s.Mutex = names[i]
+			result, err := s.Run()
+			if err != nil {
+				t.Fatalf("%s: %v", names[i], err)
+			}
+			r.results[i] = append(r.results[i], result)
+		}
+	}
+	return r
 }
 
 // contentionNames returns the contenders that take part.
@@ -129,7 +137,7 @@ func (r *contentionReport) figures() string {
 	for i, name := range r.names {
 		fmt.Fprintf(&table, "%s\t", name)
 		for _, column := range columns {
-			fmt.Fprintf(&table, "%s\t", figure(median(r.values(i, column)), column.decimals))
+			fmt.Fprintf(&table, "%s\t", figure(figures.Median(r.values(i, column)), column.decimals))
 		}
 		fmt.Fprintln(&table)
 	}
@@ -156,9 +164,9 @@ func (r *contentionReport) ratios() string {
 	for i, name := range r.names[1:] {
 		fmt.Fprintf(&table, "%s\t", name)
 		for _, column := range columns {
-			quotients := divide(r.values(0, column), r.values(i+1, column))
+			quotients := figures.Divide(r.values(0, column), r.values(i+1, column))
 			low, high := extremes(quotients)
-			fmt.Fprintf(&table, "%s (%s-%s)\t", figure(median(quotients), 2), figure(low, 2), figure(high, 2))
+			fmt.Fprintf(&table, "%s (%s-%s)\t", figure(figures.Median(quotients), 2), figure(low, 2), figure(high, 2))
 		}
 		fmt.Fprintln(&table)
 	}

@@ -112,6 +112,26 @@ func measure(ctx context.Context, c *contestant, goroutines int, q *quota) (samp
 	return s, err
 }
 
+// takeTurns lets every contestant measure for a while in every round, and returns the samples by
+// contestant and round. A round before the first connects, and does not count.
+func takeTurns(tb testing.TB, contestants []contestant, goroutines, rounds int, slice time.Duration) [][]sample {
+	tb.Helper()
+	samples := make([][]sample, len(contestants))
+	for round := -1; round < rounds; round++ {
+		for turn := range contestants {
+			i := (turn + round + 1) % len(contestants) // none always follows the same one
+			s, err := measure(tb.Context(), &contestants[i], goroutines, quotaFor(slice))
+			if err != nil {
+				tb.Fatalf("%s: %v", contestants[i].name, err)
+			}
+			if round >= 0 {
+				samples[i] = append(samples[i], s)
+			}
+		}
+	}
+	return samples
+}
+
 // work is a measurement under way.
 type work struct {
 	contestant *contestant
@@ -161,13 +181,15 @@ func (s *sample) cpuPerLock() float64     { return micros(s.cpu) / float64(s.loc
 func (s *sample) serversPerLock() float64 { return micros(s.servers) / float64(s.locks) }
 func (s *sample) allocsPerLock() float64  { return float64(s.allocs) / float64(s.locks) }
 func (s *sample) bytesPerLock() float64   { return float64(s.bytes) / float64(s.locks) }
-func (s *sample) p50() float64            { return micros(percentile(s.latency, 50)) }
-func (s *sample) p99() float64            { return micros(percentile(s.latency, 99)) }
+func (s *sample) p50() float64            { return micros(percentile(s.latency, 500)) }
+func (s *sample) p90() float64            { return micros(percentile(s.latency, 900)) }
+func (s *sample) p99() float64            { return micros(percentile(s.latency, 990)) }
+func (s *sample) p999() float64           { return micros(percentile(s.latency, 999)) }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// percentile returns the shortest of the sorted durations that at least p percent of them do not
-// exceed. 0 < p <= 100.
-func percentile(sorted []time.Duration, p int) time.Duration {
-	return sorted[(len(sorted)*p+99)/100-1]
+// percentile returns the shortest of the sorted durations that at least so many per mille of them
+// do not exceed. 0 < permille <= 1000.
+func percentile(sorted []time.Duration, permille int) time.Duration {
+	return sorted[(len(sorted)*permille+999)/1000-1]
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"github.com/redquorum/redquorum/bench/versus/figures"
 )
 
 var (
@@ -28,16 +30,9 @@ func TestReport(t *testing.T) {
 	contestants := openPeers(t, startServers(t), peers, manyGoroutines)
 	r := newReport(contestants)
 	for _, goroutines := range []int{manyGoroutines, 1} {
-		for round := -1; round < *rounds; round++ { // the first one connects and does not count
-			for turn := range contestants {
-				i := (turn + round + 1) % len(contestants) // none always follows the same one
-				s, err := measure(t.Context(), &contestants[i], goroutines, quotaFor(*slice))
-				if err != nil {
-					t.Fatalf("%s: %v", contestants[i].name, err)
-				}
-				if round >= 0 {
-					r.add(i, goroutines, s)
-				}
+		for i, samples := range takeTurns(t, contestants, goroutines, *rounds, *slice) {
+			for _, s := range samples {
+				r.add(i, goroutines, s)
 			}
 		}
 	}
@@ -115,7 +110,7 @@ func (r *report) figures() string {
 	for i, c := range r.contestants {
 		fmt.Fprintf(&table, "%s\t", c.name)
 		for _, column := range columns {
-			fmt.Fprintf(&table, "%.*f\t", decimals(column), median(r.values(column)[i]))
+			fmt.Fprintf(&table, "%.*f\t", decimals(column), figures.Median(r.values(column)[i]))
 		}
 		fmt.Fprintln(&table)
 	}
@@ -170,10 +165,10 @@ func (r *report) ratios() string {
 		name, quotients := "(itself)", values[r.best(target, ours)]
 		if target.to != ours {
 			other := r.best(target, target.to)
-			name, quotients = r.contestants[other].name, divide(quotients, values[other])
+			name, quotients = r.contestants[other].name, figures.Divide(quotients, values[other])
 		}
 		low, high := extremes(quotients)
-		fmt.Fprintf(&table, "%s\t%s\t%.2f\t%.2f\t%.2f\t%s\n", target.title, name, median(quotients), low, high, target.wanted)
+		fmt.Fprintf(&table, "%s\t%s\t%.2f\t%.2f\t%.2f\t%s\n", target.title, name, figures.Median(quotients), low, high, target.wanted)
 	}
 	return align(table.String(), 0)
 }
@@ -183,7 +178,7 @@ func (r *report) best(t target, of kind) int {
 	values := r.values(t.measurement)
 	best := -1
 	for i, c := range r.contestants {
-		if c.kind == of && (best < 0 || (median(values[i]) > median(values[best])) == t.more) {
+		if c.kind == of && (best < 0 || (figures.Median(values[i]) > figures.Median(values[best])) == t.more) {
 			best = i
 		}
 	}

@@ -6,53 +6,19 @@ import (
 	"time"
 )
 
-// median returns the middle value, or the mean of the two middle ones. There is at least one.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 0 {
-		return (sorted[middle-1] + sorted[middle]) / 2
-	}
-	return sorted[middle]
-}
-
 func extremes(values []float64) (low, high float64) { return slices.Min(values), slices.Max(values) }
-
-// divide divides each value by the one of the same round.
-func divide(values, by []float64) []float64 {
-	quotients := make([]float64, len(values))
-	for i := range values {
-		quotients[i] = values[i] / by[i]
-	}
-	return quotients
-}
-
-func TestMedianIsInTheMiddle(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		want   float64
-	}{
-		{[]float64{4}, 4},
-		{[]float64{9, 1, 5}, 5},
-		{[]float64{9, 1, 5, 6}, 5.5},
-	} {
-		if got := median(c.values); got != c.want {
-			t.Errorf("median of %v: got %v, want %v", c.values, got, c.want)
-		}
-	}
-}
 
 func TestPercentileCountsFromTheShortest(t *testing.T) {
 	for _, c := range []struct {
-		n, p int
-		want time.Duration
-	}{{1, 50, 1}, {1, 99, 1}, {3, 50, 2}, {100, 99, 99}, {101, 99, 100}} {
+		n, permille int
+		want        time.Duration
+	}{{1, 500, 1}, {1, 990, 1}, {3, 500, 2}, {100, 990, 99}, {101, 990, 100}, {1000, 999, 999}, {1001, 999, 1000}} {
 		sorted := make([]time.Duration, c.n)
 		for i := range sorted {
 			sorted[i] = time.Duration(i + 1)
 		}
-		if got := percentile(sorted, c.p); got != c.want {
-			t.Errorf("p%d of 1..%d: got %d, want %d", c.p, c.n, got, c.want)
+		if got := percentile(sorted, c.permille); got != c.want {
+			t.Errorf("%d per mille of 1..%d: got %d, want %d", c.permille, c.n, got, c.want)
 		}
 	}
 }

@@ -1,0 +1,160 @@
+package figures
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// The experiments, in the order of the document.
+const (
+	Throughput = "throughput" // by goroutines
+	Latency    = "latency"    // of one goroutine
+	Contention = "contention" // for one name
+	Minority   = "minority"   // two of five servers are late or dead
+	Renewal    = "renewal"    // by locks held
+	Nodes      = "nodes"      // by servers
+	Single     = "single"     // on one server
+)
+
+// The units are part of the names of the values. A lock is a lock and its unlock.
+const (
+	LocksPerSecond = "locks/s"
+	Locks          = "locks" // how many were measured, in all
+	ClientCPU      = "client CPU µs/lock"
+	ServerCPU      = "servers' CPU µs/lock"
+	Allocations    = "allocations/lock"
+	Bytes          = "bytes/lock"
+	P50            = "p50 µs"
+	P90            = "p90 µs"
+	P99            = "p99 µs"
+	P999           = "p99.9 µs"
+
+	ChangesPerSecond  = "changes/s" // of the goroutine that holds the name
+	MeanWait          = "mean wait ms"
+	P50Wait           = "p50 wait ms"
+	P99Wait           = "p99 wait ms"
+	LongestWait       = "longest wait ms"
+	CommandsPerChange = "commands/change"
+	LeastShare        = "least share of a process" // 1 is an equal share
+
+	CoreShare           = "% of a core"
+	RenewalsPerSecond   = "renewals/s"
+	ClientCPUPerRenewal = "client CPU µs/renewal"
+	ServerCPUPerRenewal = "servers' CPU µs/renewal"
+	LostLocks           = "locks lost"
+)
+
+// The states of two of five servers, in [Row.State].
+const (
+	Healthy   = "healthy"
+	Late      = "200 ms late"
+	Stopped   = "stopped"
+	BlackHole = "black holes"
+)
+
+// Data is one run.
+type Data struct {
+	Environment Environment  `json:"environment"`
+	Experiments []Experiment `json:"experiments"`
+}
+
+// Environment is what the run ran on. It names no host and no date.
+type Environment struct {
+	CPUs     int    `json:"cpus"` // of clients and servers together
+	Platform string `json:"platform"`
+	Go       string `json:"go"`
+	Server   string `json:"server"`
+	Commit   string `json:"commit,omitempty"` // of the library, with "-dirty" if files had changed
+}
+
+// Experiment is one question, put to several peers in turns.
+type Experiment struct {
+	Name  string `json:"name"`
+	Setup string `json:"setup"` // as a sentence without its full stop
+	Rows  []Row  `json:"rows"`
+}
+
+// Row is what one peer reached at one point of an experiment.
+type Row struct {
+	Peer   string            `json:"peer"`
+	State  string            `json:"state,omitempty"` // of two of the servers
+	Size   int               `json:"size,omitempty"`  // goroutines, servers or locks held
+	Values map[string]Figure `json:"values"`
+}
+
+// Experiment returns the experiment of that name, or an empty one.
+func (d *Data) Experiment(name string) *Experiment {
+	for i := range d.Experiments {
+		if d.Experiments[i].Name == name {
+			return &d.Experiments[i]
+		}
+	}
+	return &Experiment{Name: name}
+}
+
+// Value returns a value of a row, and whether there is one.
+func (e *Experiment) Value(peer, state string, size int, value string) (Figure, bool) {
+	for _, row := range e.Rows {
+		if row.Peer == peer && row.State == state && row.Size == size {
+			f, found := row.Values[value]
+			return f, found
+		}
+	}
+	return Figure{}, false
+}
+
+// Read reads a file that [Data.Write] wrote.
+func Read(path string) (*Data, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Data{}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(d); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
+}
+
+// Write writes the data to a file, with a line for each row.
+func (d *Data) Write(path string) error {
+	var text bytes.Buffer
+	environment, err := json.Marshal(d.Environment)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&text, "{\"environment\": %s,\n\"experiments\": [", environment)
+	for i, e := range d.Experiments {
+		name, err := json.Marshal(e.Name)
+		if err != nil {
+			return err
+		}
+		setup, err := json.Marshal(e.Setup)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "%s\n{\"name\": %s, \"setup\": %s, \"rows\": [", comma(i), name, setup)
+		for j, row := range e.Rows {
+			line, err := json.Marshal(row)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&text, "%s\n%s", comma(j), line)
+		}
+		text.WriteString("\n]}")
+	}
+	text.WriteString("\n]}\n")
+	return os.WriteFile(path, text.Bytes(), 0o600)
+}
+
+// comma separates the elements of a list.
+func comma(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return ","
+}
