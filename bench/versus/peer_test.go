@@ -88,17 +88,28 @@ type contestant struct {
 // multiple of every batch.
 const namesPerPeer = 1 << 14
 
+func makeNames(prefix string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s/%06d", prefix, i)
+	}
+	return names
+}
+
 // openPeers connects the peers for so many goroutines, and closes them at the end of the test. Each
 // has names of its own, so no peer waits for what another is still releasing.
 func openPeers(tb testing.TB, servers []*redistest.Server, entries []entry, goroutines int) []contestant {
 	tb.Helper()
+	return openOn(tb, addressesOf(servers), servers, entries, goroutines)
+}
+
+// openOn connects the peers to the addresses, which lead to the servers.
+func openOn(tb testing.TB, addresses []string, servers []*redistest.Server, entries []entry, goroutines int) []contestant {
+	tb.Helper()
 	var all []contestant
 	for i, p := range entries {
-		names := make([]string, namesPerPeer)
-		for j := range names {
-			names[j] = fmt.Sprintf("versus/%d/%05d", i, j)
-		}
-		opened, err := p.open(setup{addresses: addressesOf(servers), names: names, goroutines: goroutines})
+		names := makeNames(fmt.Sprintf("versus/%d", i), namesPerPeer)
+		opened, err := p.open(setup{addresses: addresses, names: names, goroutines: goroutines})
 		if err != nil {
 			tb.Fatalf("%s: %v", p.name, err)
 		}

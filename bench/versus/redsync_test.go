@@ -22,7 +22,9 @@ import (
 // redsyncPeer is redsync over any driver.
 type redsyncPeer struct {
 	redsync *redsync.Redsync
-	drivers []func() error // each closes the driver of one server
+	drivers []func() error   // each closes the driver of one server
+	options []redsync.Option // of every mutex, after those of lockUnlock
+	unlock  time.Duration    // bounds a release; 0: the caller's context does
 }
 
 // redsyncPatience is the share of its expiry, 8 s, that redsync gives an attempt. With its default
@@ -31,9 +33,15 @@ type redsyncPeer struct {
 const redsyncPatience = 0.5
 
 func (p *redsyncPeer) lockUnlock(ctx context.Context, locks batch) error {
-	mutex := p.redsync.NewMutex(locks.names[0], redsync.WithTries(1), redsync.WithTimeoutFactor(redsyncPatience))
+	options := append([]redsync.Option{redsync.WithTries(1), redsync.WithTimeoutFactor(redsyncPatience)}, p.options...)
+	mutex := p.redsync.NewMutex(locks.names[0], options...)
 	if err := mutex.LockContext(ctx); err != nil {
 		return err
+	}
+	if p.unlock > 0 {
+		bounded, cancel := context.WithTimeout(ctx, p.unlock)
+		defer cancel()
+		ctx = bounded
 	}
 	switch ok, err := mutex.UnlockContext(ctx); {
 	case err != nil:

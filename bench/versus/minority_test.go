@@ -1,0 +1,126 @@
+package versus
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+
+	"github.com/redquorum/redquorum/bench/versus/figures"
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// minorityPeers can lock while two of five servers do not answer. The limit waits for ever, and so
+// does redsync over redigo, whose adapter ignores the context once a command is sent. redsync gets
+// its own timeout back. With fail-fast, it waits for a quorum only.
+var minorityPeers = []entry{
+	{"redquorum", ours, openRedquorum},
+	{"redsync-rueidis", redsyncs, bounded(openRueidis)},
+	{"redsync-rueidis-failfast", redsyncs, bounded(openRueidis, redsync.WithFailFast(true))},
+}
+
+// redsyncTimeout is how long redsync waits for the nodes by default, 0.05 of its expiry of 8 s. It
+// leaves a release to the caller's context.
+const redsyncTimeout = 400 * time.Millisecond
+
+func bounded(open func(setup) (peer, error), options ...redsync.Option) func(setup) (peer, error) {
+	return func(s setup) (peer, error) {
+		opened, err := open(s)
+		if err != nil {
+			return nil, err
+		}
+		p := opened.(*redsyncPeer)
+		p.unlock = redsyncTimeout
+		p.options = append([]redsync.Option{redsync.WithTimeoutFactor(0.05)}, options...)
+		return p, nil
+	}
+}
+
+// lateness is half of what a round trip to a late server takes longer.
+const lateness = 100 * time.Millisecond
+
+// faulty is how many of the five servers have the fault.
+const faulty = 2
+
+// measureMinority measures the first moments of an outage and those after it, with one goroutine.
+// Every state and round has servers of its own, so no peer finds what an earlier outage left.
+func measureMinority(t *testing.T, p *plan) figures.Experiment {
+	t.Helper()
+	slice := longSlices * p.slice
+	e := figures.Experiment{Setup: fmt.Sprintf("two of five servers, one goroutine, samples of %v from the begin of the outage", slice)}
+	samples := make(map[string]map[string][]sample) // by state and peer
+	for round := range p.longRounds {
+		for turn := range p.states {
+			state := p.states[(turn+round)%len(p.states)]
+			if samples[state] == nil {
+				samples[state] = make(map[string][]sample)
+			}
+			t.Run(fmt.Sprintf("%s/%d", state, round), func(t *testing.T) {
+				contestants := startOutage(t, state, slice)
+				for turn := range contestants {
+					c := &contestants[(turn+round)%len(contestants)]
+					s, err := measure(t.Context(), c, 1, quotaFor(slice))
+					if err != nil {
+						t.Fatalf("%s: %v", c.name, err)
+					}
+					samples[state][c.name] = append(samples[state][c.name], s)
+				}
+			})
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	for _, state := range p.states {
+		for _, peer := range minorityPeers {
+			e.Rows = append(e.Rows, newRow(peer.name, state, 0, samples[state][peer.name], latencyValues...))
+		}
+	}
+	return e
+}
+
+// outageNames are more than a peer locks in a sample: with fail-fast, redsync leaves keys behind.
+const outageNames = 1 << 17
+
+// startOutage returns the peers on five new servers, of which two have the fault. It begins when
+// all peers have locked, and ends before they close.
+func startOutage(t *testing.T, state string, slice time.Duration) []contestant {
+	t.Helper()
+	servers := startServers(t)
+	addresses := addressesOf(servers)
+	var proxies []*redistest.Proxy
+	for i := range faulty {
+		proxies = append(proxies, redistest.NewProxy(t, addresses[i]))
+		addresses[i] = proxies[i].Addr()
+	}
+	contestants := openOn(t, addresses, servers, minorityPeers, 1)
+	takeTurns(t, contestants, 1, 0, slice/longSlices)
+	for i := range contestants {
+		contestants[i].names = makeNames(fmt.Sprintf("versus/outage/%d", i), outageNames)
+	}
+	t.Cleanup(func() { heal(t, servers[:faulty], proxies) })
+	for i, proxy := range proxies {
+		switch state {
+		case figures.Late:
+			proxy.Delay(redistest.Both, lateness, 0)
+		case figures.BlackHole:
+			proxy.Drop(redistest.Both, true)
+		case figures.Stopped:
+			if err := servers[i].Stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return contestants
+}
+
+func heal(t *testing.T, servers []*redistest.Server, proxies []*redistest.Proxy) {
+	t.Helper()
+	for i := range proxies {
+		proxies[i].Heal()
+		if err := servers[i].Continue(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package versus
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redquorum/redquorum/bench/versus/figures"
+	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// holding is what it took to hold locks for a while.
+type holding struct {
+	held, cpu, servers time.Duration
+	renewals           uint64
+	lost               uint64
+}
+
+// renewalValues are what holdings have, by name.
+var renewalValues = map[string]struct {
+	of    func(*holding) float64
+	known bool
+}{
+	figures.CoreShare:           {func(h *holding) float64 { return 100 * h.cpu.Seconds() / h.held.Seconds() }, cpuKnown},
+	figures.RenewalsPerSecond:   {func(h *holding) float64 { return float64(h.renewals) / h.held.Seconds() }, true},
+	figures.ClientCPUPerRenewal: {func(h *holding) float64 { return micros(h.cpu) / float64(h.renewals) }, cpuKnown},
+	figures.ServerCPUPerRenewal: {func(h *holding) float64 { return micros(h.servers) / float64(h.renewals) }, serverCPUKnown},
+	figures.LostLocks:           {func(h *holding) float64 { return float64(h.lost) }, true},
+}
+
+// measureRenewal is about this library alone: redsync and redislock leave renewal to their caller.
+func measureRenewal(t *testing.T, p *plan) figures.Experiment {
+	t.Helper()
+	e := figures.Experiment{Setup: fmt.Sprintf("five servers, a TTL of %v, samples of %v", p.ttl, p.hold)}
+	servers := startServers(t)
+	rounds := make([][]holding, len(p.locks))
+	for range p.longRounds {
+		for i, locks := range p.locks {
+			h, err := hold(t.Context(), servers, locks, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rounds[i] = append(rounds[i], h)
+		}
+	}
+	for i, locks := range p.locks {
+		row := figures.Row{Peer: "redquorum", Size: locks, Values: make(map[string]figures.Figure)}
+		for name, value := range renewalValues {
+			var all []float64
+			for j := range rounds[i] {
+				all = append(all, value.of(&rounds[i][j]))
+			}
+			if figure, ok := figures.Of(all); ok && value.known {
+				row.Values[name] = figure
+			}
+		}
+		e.Rows = append(e.Rows, row)
+	}
+	return e
+}
+
+// hold acquires so many locks, holds them for a while, and releases them.
+func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) (h holding, err error) {
+	locker, err := redlock.New(addressesOf(servers), redlock.WithTTL(p.ttl))
+	if err != nil {
+		return h, err
+	}
+	defer func() {
+		if closing := locker.Close(); err == nil {
+			err = closing
+		}
+	}()
+	if err := awaitNodes(locker); err != nil {
+		return h, err
+	}
+	if err := acquireAll(ctx, locker, locks); err != nil {
+		return h, err
+	}
+	serversBefore, err := serverCPU(servers)
+	if err != nil {
+		return h, err
+	}
+	before, cpu, start := locker.Stats(), cpuTime(), time.Now()
+	time.Sleep(p.hold)
+	h.held, h.cpu = time.Since(start), cpuTime()-cpu
+	after := locker.Stats()
+	h.renewals, h.lost = after.Renewed-before.Renewed, after.Lost
+	if after.Held+int(after.Lost) != locks {
+		return h, fmt.Errorf("%d locks held and %d lost of %d", after.Held, after.Lost, locks)
+	}
+	serversAfter, err := serverCPU(servers)
+	h.servers = serversAfter - serversBefore
+	return h, err
+}
+
+// acquireAll acquires so many locks by many goroutines.
+func acquireAll(ctx context.Context, locker *redlock.Locker, locks int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(locks, manyGoroutines) {
+		all.Go(func() {
+			for i := next.Add(1); i <= int64(locks) && ctx.Err() == nil; i = next.Add(1) {
+				if _, err := locker.Lock(ctx, fmt.Sprintf("versus/hold/%06d", i)); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
