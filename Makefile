@@ -14,6 +14,10 @@ FUZZTIME ?= 15s
 
 BENCHTIME ?= 1s
 
+# The rounds of `make versus`, and how long each peer has in one.
+VERSUS_ROUNDS ?= 5
+VERSUS_SLICE  ?= 200ms
+
 # How often `make flake` runs each of which packages.
 FLAKE_COUNT    ?= 10
 FLAKE_PACKAGES ?= ./...
@@ -23,7 +27,7 @@ NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: flake soak servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench
+.PHONY: flake soak servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench versus
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,3 +94,8 @@ fuzz: ## run every fuzz target for FUZZTIME
 
 bench: ## run the benchmarks, each for BENCHTIME
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./bench
+
+versus: ## measure beside the peers, and write docs/benchmarks.md and its charts (6 minutes)
+	cd bench/versus && go test -count=1 -timeout 60m -run 'TestFigures$$' -v . -figures ../../docs/charts/data.json \
+		-figures.rounds $(VERSUS_ROUNDS) -figures.slice $(VERSUS_SLICE)
+	cd bench/versus && go run ./chart

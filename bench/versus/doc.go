@@ -6,10 +6,13 @@
 //	go test -run '^$' -bench Versus .     the same work as benchmarks, for benchstat
 //	go test -run TestContention -v .      many processes that want one name: a table for each size,
 //	                                      8 minutes
+//	make versus                           the data, charts and tables of docs/benchmarks.md: what
+//	                                      TestFigures measures and ./chart draws, 6 minutes
 //
 // The peers, each with its best settings for locks that nobody else wants:
 //
-//	redquorum              one pipelined connection per server, a Locker's defaults
+//	redquorum              one pipelined connection per server, a Locker's defaults but for a node
+//	                       timeout of 4 s instead of 500 ms
 //	redsync-redigo         redsync v4 over redigo: idle connections for all goroutines, no test on
 //	                       borrow, no wait for one
 //	redsync-goredis        redsync v4 over go-redis: as many connections as goroutines

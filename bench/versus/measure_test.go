@@ -50,9 +50,9 @@ func (q *quota) start() {
 }
 
 // take returns the first of at most n locks to begin, counted from 0, and their number: 0 at the
-// end.
+// end. There is a first one however slow the machine is.
 func (q *quota) take(n int) (first, count int) {
-	if q.ended.Load() {
+	if q.ended.Load() && q.begun.Load() > 0 {
 		return 0, 0
 	}
 	end := q.begun.Add(int64(n))
@@ -63,6 +63,7 @@ func (q *quota) take(n int) (first, count int) {
 // sample is what one peer did within one quota.
 type sample struct {
 	locks   int
+	failed  int // of them
 	elapsed time.Duration
 	cpu     time.Duration   // of this process
 	servers time.Duration   // the CPU time of all servers together
@@ -81,11 +82,20 @@ const settling = 5 * time.Millisecond
 
 // measure lets a peer lock with so many goroutines until the quota ends or a lock fails.
 func measure(ctx context.Context, c *contestant, goroutines int, q *quota) (sample, error) {
-	workers, locksEach := goroutines, 1
+	return (&work{contestant: c, quota: q}).measure(ctx, goroutines)
+}
+
+// measureFailing is measure, but goes on after a lock that failed.
+func measureFailing(ctx context.Context, c *contestant, goroutines int, q *quota) (sample, error) {
+	return (&work{contestant: c, quota: q, goOn: true}).measure(ctx, goroutines)
+}
+
+func (w *work) measure(ctx context.Context, goroutines int) (sample, error) {
+	c, q, workers := w.contestant, w.quota, goroutines
+	w.locksEach = 1
 	if _, ok := c.peer.(batcher); ok {
-		workers, locksEach = 1, goroutines
+		workers, w.locksEach = 1, goroutines
 	}
-	w := work{contestant: c, quota: q, locksEach: locksEach}
 	if goroutines == 1 {
 		w.latency = make([]time.Duration, 0, latencyRoom)
 	}
@@ -101,7 +111,7 @@ func measure(ctx context.Context, c *contestant, goroutines int, q *quota) (samp
 	if err := w.run(ctx, workers); err != nil {
 		return sample{}, err
 	}
-	s := sample{locks: int(w.done.Load()), elapsed: time.Since(start), cpu: cpuTime() - cpu}
+	s := sample{locks: int(w.done.Load()), failed: int(w.failed.Load()), elapsed: time.Since(start), cpu: cpuTime() - cpu}
 	runtime.ReadMemStats(&after)
 	s.allocs, s.bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	slices.Sort(w.latency)
@@ -138,7 +148,9 @@ type work struct {
 	quota      *quota
 	locksEach  int             // locks per call of the peer
 	latency    []time.Duration // of the only worker; nil if there are more
-	done       atomic.Int64    // locks acquired and released
+	goOn       bool            // after a lock that failed
+	done       atomic.Int64    // locks acquired and released, or failed
+	failed     atomic.Int64    // of them
 }
 
 func (w *work) run(ctx context.Context, workers int) error {
@@ -166,7 +178,10 @@ func (w *work) worker(ctx context.Context) error {
 		first %= len(names) // a multiple of locksEach: no batch crosses the end
 		start := time.Now()
 		if err := w.contestant.peer.lockUnlock(ctx, batch{first: first, names: names[first : first+count]}); err != nil {
-			return err
+			if !w.goOn {
+				return err
+			}
+			w.failed.Add(int64(count))
 		}
 		if w.latency != nil {
 			w.latency = append(w.latency, time.Since(start))

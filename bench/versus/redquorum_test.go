@@ -14,8 +14,20 @@ import (
 // redquorumPeer is this library.
 type redquorumPeer struct{ locker *redlock.Locker }
 
+// patience is the node timeout, as long as redsync's. With the default of half a second, a machine
+// that is busy with something else for that long would fail the measurement. It changes nothing
+// that is measured.
+const patience = 4 * time.Second
+
 func openRedquorum(s setup) (peer, error) {
-	locker, err := redlock.New(s.addresses)
+	return openRedquorumWith(s, redlock.WithNodeTimeout(patience))
+}
+
+// openRedquorumAsIs is for outages, which the node timeout bounds.
+func openRedquorumAsIs(s setup) (peer, error) { return openRedquorumWith(s) }
+
+func openRedquorumWith(s setup, opts ...redlock.Option) (peer, error) {
+	locker, err := redlock.New(s.addresses, opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package versus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -69,11 +70,7 @@ func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) 
 	if err != nil {
 		return h, err
 	}
-	defer func() {
-		if closing := locker.Close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = errors.Join(err, release(locker, servers)) }()
 	if err := awaitNodes(locker); err != nil {
 		return h, err
 	}
@@ -95,6 +92,19 @@ func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) 
 	serversAfter, err := serverCPU(servers)
 	h.servers = serversAfter - serversBefore
 	return h, err
+}
+
+// release closes the Locker, which releases its locks. On a busy machine, some releases are not
+// delivered in time: no key may wait for its expiry when the next round begins.
+func release(locker *redlock.Locker, servers []*redistest.Server) error {
+	if locker.Close() == nil {
+		return nil
+	}
+	var errs []error
+	for _, server := range servers {
+		errs = append(errs, server.Clear())
+	}
+	return errors.Join(errs...)
 }
 
 // acquireAll acquires so many locks by many goroutines.

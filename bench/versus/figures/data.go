@@ -22,6 +22,7 @@ const (
 const (
 	LocksPerSecond = "locks/s"
 	Locks          = "locks" // how many were measured, in all
+	Failed         = "locks failed"
 	ClientCPU      = "client CPU µs/lock"
 	ServerCPU      = "servers' CPU µs/lock"
 	Allocations    = "allocations/lock"
@@ -148,7 +149,7 @@ func (d *Data) Write(path string) error {
 		text.WriteString("\n]}")
 	}
 	text.WriteString("\n]}\n")
-	return os.WriteFile(path, text.Bytes(), 0o600)
+	return os.WriteFile(path, text.Bytes(), 0o644)
 }
 
 // comma separates the elements of a list.

@@ -1,0 +1,63 @@
+// Command chart draws the charts of docs/benchmarks.md and fills in its tables, from the data that
+// TestFigures wrote. `make versus` runs it:
+//
+//	go run ./chart -docs ../../docs
+//
+// It reads charts/data.json below the docs, writes an SVG for each experiment beside it, and
+// rewrites the marked parts of benchmarks.md. Nothing else goes into them, and a test fails if they
+// are older than the data.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/redquorum/redquorum/bench/versus/figures"
+)
+
+func main() {
+	docs := flag.String("docs", "../../docs", "the directory of benchmarks.md, with charts/data.json")
+	flag.Parse()
+	if err := update(*docs); err != nil {
+		fmt.Fprintln(os.Stderr, "chart:", err)
+		os.Exit(1)
+	}
+}
+
+// update makes the files from the data.
+func update(docs string) error {
+	files, err := render(docs)
+	if err != nil {
+		return err
+	}
+	for path, text := range files {
+		if err := os.WriteFile(filepath.Join(docs, path), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// render returns what the files below the docs are to contain.
+func render(docs string) (map[string][]byte, error) {
+	data, err := figures.Read(filepath.Join(docs, "charts", "data.json"))
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string][]byte)
+	for name, draw := range charts {
+		svg, err := draw(data.Experiment(name))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		files["charts/"+name+".svg"] = svg
+	}
+	text, err := os.ReadFile(filepath.Join(docs, "benchmarks.md"))
+	if err != nil {
+		return nil, err
+	}
+	files["benchmarks.md"], err = fill(text, data)
+	return files, err
+}

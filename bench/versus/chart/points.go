@@ -1,0 +1,134 @@
+package main
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/redquorum/redquorum/bench/versus/figures"
+)
+
+// point is a figure at a place of the other axis.
+type point struct {
+	at     float64
+	figure figures.Figure
+	scale  float64 // what the figure is multiplied by
+}
+
+// points are of one peer. Their figures are on the Y axis.
+type points []point
+
+// Len implements plotter.XYer.
+func (p points) Len() int { return len(p) }
+
+// XY implements plotter.XYer.
+func (p points) XY(i int) (x, y float64) { return p[i].at, p[i].figure.Median * p[i].scale }
+
+// YError implements plotter.YErrorer: the lowest and the highest of the rounds.
+func (p points) YError(i int) (low, high float64) {
+	f := p[i].figure
+	return (f.Median - f.Lowest) * p[i].scale, (f.Highest - f.Median) * p[i].scale
+}
+
+// across are points with their figures on the X axis.
+type across struct{ points }
+
+// XY implements plotter.XYer.
+func (a across) XY(i int) (x, y float64) {
+	y, x = a.points.XY(i)
+	return x, y
+}
+
+// XError implements plotter.XErrorer.
+func (a across) XError(i int) (low, high float64) { return a.YError(i) }
+
+// addLine adds the points with a line through them, and bars from the lowest to the highest round.
+func addLine(p *plot.Plot, s style, all points) error {
+	line, dots, err := plotter.NewLinePoints(all)
+	if err != nil {
+		return err
+	}
+	line.LineStyle, dots.GlyphStyle = s.line(), s.dot()
+	bars, err := plotter.NewYErrorBars(all)
+	if err != nil {
+		return err
+	}
+	bars.Color, bars.Width, bars.CapWidth = s.color, vg.Points(0.7), 2*dotSize
+	p.Add(line, bars, dots)
+	return nil
+}
+
+// rowsOf returns the points of a peer, by the sizes of its rows.
+func rowsOf(e *figures.Experiment, peer, value string, scale float64) (all points) {
+	for _, row := range e.Rows {
+		if f, found := row.Values[value]; found && row.Peer == peer {
+			all = append(all, point{float64(row.Size), f, scale})
+		}
+	}
+	return all
+}
+
+// peersOf returns the peers of an experiment, in the order in which they appear.
+func peersOf(e *figures.Experiment) (peers []string) {
+	for _, row := range e.Rows {
+		if !slices.Contains(peers, row.Peer) {
+			peers = append(peers, row.Peer)
+		}
+	}
+	return peers
+}
+
+// sizesOf returns the sizes of an experiment, in the order in which they appear.
+func sizesOf(e *figures.Experiment) (sizes []int) {
+	for _, row := range e.Rows {
+		if !slices.Contains(sizes, row.Size) {
+			sizes = append(sizes, row.Size)
+		}
+	}
+	return sizes
+}
+
+// statesOf returns the states of an experiment, in the order in which they appear.
+func statesOf(e *figures.Experiment) (states []string) {
+	for _, row := range e.Rows {
+		if !slices.Contains(states, row.State) {
+			states = append(states, row.State)
+		}
+	}
+	return states
+}
+
+// ticksAt returns ticks at the sizes.
+func ticksAt(sizes []int) plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for _, size := range sizes {
+		ticks = append(ticks, plot.Tick{Value: float64(size), Label: grouped(float64(size), 0)})
+	}
+	return ticks
+}
+
+// logarithmic makes an axis logarithmic, with room at both ends and ticks at 1, 2 and 5.
+func logarithmic(axis *plot.Axis) {
+	axis.Scale = plot.LogScale{}
+	axis.Min, axis.Max = axis.Min*0.8, axis.Max*1.25
+	axis.Tick.Marker = plot.TickerFunc(func(low, high float64) (ticks []plot.Tick) {
+		many := high/low > 1000
+		for decade := math.Floor(math.Log10(low)); decade <= math.Ceil(math.Log10(high)); decade++ {
+			for _, digit := range []float64{1, 2, 5} {
+				value := digit * math.Pow(10, decade)
+				if value < low || value > high {
+					continue
+				}
+				tick := plot.Tick{Value: value}
+				if digit == 1 || !many {
+					tick.Label = grouped(value, max(0, -int(decade)))
+				}
+				ticks = append(ticks, tick)
+			}
+		}
+		return ticks
+	})
+}
