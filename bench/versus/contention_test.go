@@ -27,7 +27,7 @@ var (
 //
 //	go test -count=1 -run TestContention -v -timeout 30m . -contention.processes 1,2,8,16 -contention.goroutines 1,8
 func TestContention(t *testing.T) {
-	if !strings.Contains(flag.Lookup("test.run").Value.String(), "Contention") {
+	if !asked("Contention") {
 		t.Skip("a measurement that takes minutes: -run TestContention asks for it")
 	}
 	if !contention.Supported {

@@ -2,6 +2,7 @@ package versus
 
 import (
 	"flag"
+	"runtime"
 	"time"
 
 	"github.com/redquorum/redquorum/bench/contention"
@@ -41,7 +42,7 @@ func fullPlan() *plan {
 		slice:      *figuresSlice,
 		goroutines: []int{1, 4, 16, 64, 256, 1024},
 		nodes:      []int{3, 5, 7, 9},
-		states:     []string{figures.Healthy, figures.Late, figures.Stopped, figures.BlackHole},
+		states:     states(),
 		scenario: contention.Scenario{
 			Processes: 8, Goroutines: 8, TTL: 10 * time.Second,
 			WarmUp: *figuresSlice, Window: longSlices * *figuresSlice,
@@ -56,6 +57,14 @@ func fullPlan() *plan {
 	return p
 }
 
+// states are those that this system can bring about: only Linux stops servers.
+func states() []string {
+	if runtime.GOOS != "linux" {
+		return []string{figures.Healthy, figures.Late, figures.BlackHole}
+	}
+	return []string{figures.Healthy, figures.Late, figures.Stopped, figures.BlackHole}
+}
+
 // smallPlan does everything once, as briefly as it goes.
 func smallPlan() *plan {
 	return &plan{
@@ -64,7 +73,7 @@ func smallPlan() *plan {
 		slice:      5 * time.Millisecond,
 		goroutines: []int{1, 4},
 		nodes:      []int{3},
-		states:     []string{figures.Healthy, figures.Late, figures.Stopped, figures.BlackHole},
+		states:     states(),
 		contenders: []string{"redquorum"},
 		scenario: contention.Scenario{
 			Processes: 2, Goroutines: 1, TTL: 10 * time.Second,

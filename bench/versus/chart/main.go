@@ -48,7 +48,11 @@ func render(docs string) (map[string][]byte, error) {
 	}
 	files := make(map[string][]byte)
 	for name, draw := range charts {
-		svg, err := draw(data.Experiment(name))
+		e := data.Experiment(name)
+		if len(e.Rows) == 0 {
+			continue // this system could not measure it
+		}
+		svg, err := draw(e)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -86,7 +86,9 @@ func comparable(e *figures.Experiment, columns []column, prefix string) bool {
 // ratio returns ours divided by the best of the others: the median of the rounds, the lowest and
 // the highest.
 func ratio(e *figures.Experiment, c *column, prefix string) string {
-	if c.over != nil {
+	// The limit allocates nothing.
+	nothing := prefix == "limit" && (c.value == figures.Allocations || c.value == figures.Bytes)
+	if c.over != nil || nothing {
 		return "–"
 	}
 	mine, found := c.figure(e, "redquorum")

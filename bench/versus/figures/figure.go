@@ -17,8 +17,8 @@ type Figure struct {
 // precision is how many digits of a value are kept: more than are stable.
 const precision = 5
 
-// Of returns the figure of at least one value, and whether all of them are numbers. A division by
-// nothing is none.
+// Of returns the figure of the values, and whether there are any and all of them are numbers. A
+// division by nothing is none.
 func Of(rounds []float64) (Figure, bool) {
 	var rounded []float64
 	for _, value := range rounds {
@@ -26,6 +26,9 @@ func Of(rounds []float64) (Figure, bool) {
 			return Figure{}, false
 		}
 		rounded = append(rounded, round(value))
+	}
+	if len(rounded) == 0 {
+		return Figure{}, false
 	}
 	return Figure{round(Median(rounded)), slices.Min(rounded), slices.Max(rounded), rounded}, true
 }
@@ -41,7 +44,7 @@ func round(value float64) float64 {
 // By divides each value by the one of the same round, because a disturbance of a round affects
 // both. It returns false if a divisor is 0, or the rounds differ in number.
 func (f Figure) By(other Figure) (Figure, bool) {
-	if len(f.Rounds) != len(other.Rounds) || len(f.Rounds) == 0 {
+	if len(f.Rounds) != len(other.Rounds) {
 		return Figure{}, false
 	}
 	return Of(Divide(f.Rounds, other.Rounds))

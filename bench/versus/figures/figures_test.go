@@ -36,6 +36,9 @@ func TestDivisionByNothingIsNoFigure(t *testing.T) {
 			t.Errorf("%v: got %v, want none", value, got)
 		}
 	}
+	if got, ok := Of(nil); ok {
+		t.Errorf("got %v of no round", got)
+	}
 	two, _ := Of([]float64{1, 2})
 	three, _ := Of([]float64{1, 2, 3})
 	zero, _ := Of([]float64{1, 0})
