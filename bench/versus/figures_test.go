@@ -12,7 +12,7 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 )
 
-// experiments are what docs/benchmarks.md shows, in its order.
+// experiments are what docs/benchmarks.md shows.
 var experiments = []struct {
 	name    string
 	measure func(*testing.T, *plan) figures.Experiment

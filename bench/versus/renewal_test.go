@@ -64,6 +64,9 @@ func measureRenewal(t *testing.T, p *plan) figures.Experiment {
 	return e
 }
 
+// leadIn is which part of a sample passes before it begins.
+const leadIn = 10
+
 // hold acquires so many locks, holds them for a while, and releases them.
 func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) (h holding, err error) {
 	locker, err := redlock.New(addressesOf(servers), redlock.WithTTL(p.ttl))
@@ -77,6 +80,9 @@ func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) 
 	if err := acquireAll(ctx, locker, locks); err != nil {
 		return h, err
 	}
+	// Renewals are due an interval after the locks were acquired, right when a sample that began at
+	// once would end.
+	time.Sleep(p.hold / leadIn)
 	serversBefore, err := serverCPU(servers)
 	if err != nil {
 		return h, err

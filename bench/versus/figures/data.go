@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// The experiments, in the order of the document.
+// The experiments.
 const (
 	Throughput = "throughput" // by goroutines
 	Latency    = "latency"    // of one goroutine
