@@ -50,6 +50,7 @@ func newConfig(opts []Option) (config, error) {
 		return config{}, invalid("%w", err)
 	}
 	c.drift = drift
+	c.terms = wire.NewTerms(c.lock.ttl.Truncate(time.Millisecond), c.grace(c.timeout(c.lock.ttl)))
 	return c, c.check(&c.lock)
 }
 
@@ -137,6 +138,15 @@ const (
 
 func (c *config) grace(timeout time.Duration) time.Duration {
 	return min(max(graceTimeouts*timeout, graceMin), graceMax)
+}
+
+// termsOf returns the terms of a new lock: those of most are encoded already.
+func (c *config) termsOf(lock *Lock) *wire.Terms {
+	if lock.ttl == c.lock.ttl.Truncate(time.Millisecond) {
+		return &c.terms
+	}
+	terms := wire.NewTerms(lock.ttl, c.grace(lock.timeout))
+	return &terms
 }
 
 // valueRoom is the room for the usual value. Longer ones take more memory.

@@ -63,7 +63,7 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	var room [valueRoom]byte
 	value := cfg.appendValue(room[:0])
 	if len(names) == 1 {
-		lock.claim, lock.key[0], lock.value = wire.NewClaim(l.config.keyPrefix, names[0], value, lock.ttl, l.config.grace(lock.timeout))
+		lock.claim, lock.key[0], lock.value = wire.NewClaim(l.config.keyPrefix, names[0], value, l.config.termsOf(lock))
 		return lock
 	}
 	lock.value = string(value)

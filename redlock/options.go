@@ -6,6 +6,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Option configures a [Locker].
@@ -27,6 +28,7 @@ type config struct {
 	driftRate   float64
 	driftFixed  time.Duration
 	drift       clock.Drift   // made of the two above
+	terms       wire.Terms    // of locks with the default TTL
 	nodeTimeout time.Duration // 0: derived from the TTL
 	maxTTL      time.Duration
 	quarantine  Quarantine

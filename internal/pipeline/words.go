@@ -19,12 +19,16 @@ type Words struct {
 const maxWords = 1 << 14
 
 // Encode returns words as they go on the wire: strings, byte slices and integers.
-func Encode(words ...any) string {
+func Encode(words ...any) string { return EncodeBefore("", words...) }
+
+// EncodeBefore returns words followed by encoded ones.
+func EncodeBefore(rest string, words ...any) string {
 	var b strings.Builder
-	b.Grow(size(words))
+	b.Grow(size(words) + len(rest))
 	for _, word := range words {
 		appendWord(&b, word)
 	}
+	b.WriteString(rest)
 	return b.String()
 }
 
@@ -132,6 +136,9 @@ func bulkSize(length int) int {
 }
 
 func digits(n int64) int {
+	if 0 <= n && n < 100 {
+		return 1 + min(int(n)/10, 1)
+	}
 	var text [20]byte
 	return len(strconv.AppendInt(text[:0], n, 10))
 }

@@ -306,15 +306,19 @@ func (r *Round) await(ended <-chan struct{}) {
 	}
 	r.wake = wake
 	r.mu.Unlock()
-	select {
-	case <-wake:
-	case <-ended:
-		r.mu.Lock()
-		if r.wake == nil {
-			<-wake // it was signalled meanwhile
+	if ended == nil {
+		<-wake // which costs less than a select
+	} else {
+		select {
+		case <-wake:
+		case <-ended:
+			r.mu.Lock()
+			if r.wake == nil {
+				<-wake // it was signalled meanwhile
+			}
+			r.wake = nil
+			r.mu.Unlock()
 		}
-		r.wake = nil
-		r.mu.Unlock()
 	}
 	r.rounds.wakes.Put(wake)
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"math"
 	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -15,16 +14,26 @@ type Claim struct {
 	key, value, grace uint16 // where each of them ends
 }
 
+// Terms are the TTL of a lock and the grace of its release, encoded for its claim.
+type Terms struct {
+	text  string
+	grace int // where it ends
+}
+
+// NewTerms returns the terms.
+func NewTerms(ttl, grace time.Duration) Terms {
+	first := pipeline.Encode(grace.Milliseconds())
+	return Terms{first + pipeline.Encode("NX", "PX", ttl.Milliseconds()), len(first)}
+}
+
 // NewClaim returns a claim, together with its key, which is prefix and name, and its value. They
 // share its memory.
-func NewClaim(prefix, name string, value []byte, ttl, grace time.Duration) (c Claim, claimed, claimant string) {
-	text := pipeline.Encode("SET", prefix+name, value, grace.Milliseconds(), "NX", "PX", ttl.Milliseconds())
+func NewClaim(prefix, name string, value []byte, terms *Terms) (c Claim, claimed, claimant string) {
+	text := pipeline.EncodeBefore(terms.text, "SET", prefix+name, value)
 	claimed, behindKey := pipeline.NextWord(text[setLength:])
 	claimant, behindValue := pipeline.NextWord(behindKey)
-	_, behindGrace := pipeline.NextWord(behindValue)
-	if size := len(text); size <= math.MaxUint16 {
-		c = Claim{text, uint16(size - len(behindKey)), uint16(size - len(behindValue)), uint16(size - len(behindGrace))}
-	}
+	size := len(text) // at most 8 KiB: names, prefixes and values are bounded
+	c = Claim{text, uint16(size - len(behindKey)), uint16(size - len(behindValue)), uint16(size - len(terms.text) + terms.grace)}
 	return c, claimed, claimant
 }
 
