@@ -88,7 +88,8 @@ func BenchmarkBatch(b *testing.B) {
 			counts := &traffic{}
 			locker := c.locker(b, redlock.WithPool(pool.WithDialer(counts.dial)))
 			s := benchmarks["TryLock"][0]
-			require.NoError(b, perform(b.Context(), &s, locker, goroutines, goroutines, nil)) // loads the scripts
+			// The first run of each script loads it.
+			require.NoError(b, perform(b.Context(), &s, locker, goroutines, goroutines, nil))
 			counts.reset()
 			b.ResetTimer()
 			require.NoError(b, perform(b.Context(), &s, locker, goroutines, b.N, nil))

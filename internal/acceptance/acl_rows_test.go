@@ -40,6 +40,7 @@ var aclRows = []aclRow{
 	{without: "`zadd`", rule: "-zadd", notWoken: true},
 	{without: "`zscore`", rule: "-zscore", notWoken: true},
 	{without: "`zpopmin`", rule: "-zpopmin", notWoken: true},
+	{without: "`mget`", rule: "-mget"},
 	{without: "`zrem`", rule: "-zrem"},
 	{without: "`zcard`", rule: "-zcard"},
 	{without: "`zrange`", rule: "-zrange"},

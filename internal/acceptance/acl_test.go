@@ -2,8 +2,10 @@ package acceptance_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,4 +149,45 @@ func TestDocumentedACLOfTheStoreIsEnough(t *testing.T) {
 	log, err := store.Do("ACL", "LOG")
 	require.NoError(t, err)
 	assert.Empty(t, log, "nothing was denied")
+}
+
+// A user may use some keys only. Releases that are sent together with those of other keys reach
+// their keys nevertheless.
+func TestReleasesBesideForbiddenKeysArrive(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 3)
+	name := cluster.LockName(t)
+	var urls []string
+	for _, m := range c.Masters {
+		args := append(documentedACL(t, "locks"), "resetkeys", "~"+name+":ours*", "~redquorum:*")
+		_, err := m.Do("ACL", args...)
+		require.NoError(t, err)
+		urls = append(urls, "redis://locks:password@"+m.Addr())
+	}
+	l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience), trusting)
+	for round := range 20 {
+		var all sync.WaitGroup
+		for i := range 32 {
+			all.Go(func() {
+				if i%4 == 0 {
+					_, err := l.TryLock(t.Context(), fmt.Sprintf("%s:theirs%d-%d", name, round, i))
+					assert.ErrorContains(t, err, "NOPERM")
+					return
+				}
+				lock, err := l.TryLock(t.Context(), fmt.Sprintf("%s:ours%d-%d", name, round, i))
+				if assert.NoError(t, err) {
+					assert.NoError(t, lock.Unlock(t.Context()))
+				}
+			})
+		}
+		all.Wait()
+	}
+	cluster.Eventually(t, cluster.CleanWithin, func() (left string) {
+		for _, m := range c.Masters {
+			keys, err := redis.Strings(m.Do("KEYS", name+"*"))
+			require.NoError(t, err)
+			left += strings.Join(keys, " ")
+		}
+		return left
+	})
 }

@@ -69,7 +69,7 @@ func othersDecide(t *testing.T, urls []string) {
 // wrongOnesAreNamed asserts the error of a TryLock whose first n nodes, a majority, are wrong.
 func wrongOnesAreNamed(t *testing.T, urls []string, n int, words string) {
 	t.Helper()
-	const nodeTimeout = 1500 * time.Millisecond // for which the right ones never take, even on a busy machine
+	const nodeTimeout = 1500 * time.Millisecond // the right ones take less on a busy machine, too
 	l := cluster.NewLocker(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout), trusting)
 	for range 2 {
 		began := time.Now()

@@ -52,7 +52,7 @@ type Call struct {
 	eval      bool  // send the script's text
 	completed bool  // the Sink has been told
 	alone     bool  // not to be run together with others
-	together  int16 // if sent: this many, from this one on, as one command; 0 behind the first of them
+	together  int16 // if sent: so many, from this one on, as one command; 0 behind the first
 }
 
 // command says what was sent, for errors.

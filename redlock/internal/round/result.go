@@ -122,7 +122,8 @@ func (r *Round) Outcome() (votes quorum.Tally, errs []error) {
 	}
 	errs = make([]error, r.size())
 	for i := range errs {
-		errs[i] = r.rounds.Members.Explain(i, r.errLocked(i)) // also for nodes that have not answered
+		// Also for nodes that have not answered.
+		errs[i] = r.rounds.Members.Explain(i, r.errLocked(i))
 	}
 	return votes, errs
 }

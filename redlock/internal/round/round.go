@@ -70,7 +70,7 @@ type rare struct {
 
 	errs   []error        // a node's error, by its index; nil while none failed
 	fences []int64        // a granting node's fence, by its index; nil without fencing
-	also   chan struct{}  // closed with the verdict, for those who wait beside the first; nil while nobody does
+	also   chan struct{}  // closed with the verdict, for all waiters but the first; nil without
 	cut    *quorum.Tally  // the votes when ctx ended a wait; nil if none did
 	before quorum.NodeSet // nodes that may have our value since an earlier round of the attempt
 

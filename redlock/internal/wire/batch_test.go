@@ -59,7 +59,8 @@ func (p *batchPair) do(t *rapid.T, db int, command string, args ...any) any {
 }
 
 // prepare writes locks, wait lists, counters, notes, and what is none of these. (A sign that is no
-// string is left where it is by a batch, and deleted by a script of its own. A waiter overwrites it.)
+// string is left where it is by a batch, and deleted by a script of its own. A waiter overwrites
+// it.)
 func (p *batchPair) prepare(t *rapid.T) {
 	both := func(command string, args ...any) {
 		for db := range 2 {
@@ -109,7 +110,10 @@ func (p *batchPair) kept(t *rapid.T, db int) string {
 		if err != nil {
 			text = fmt.Sprintf("%q", p.do(t, db, "DUMP", key))
 		}
-		ttl, _ := redis.Int64(p.do(t, db, "PTTL", key), nil)
+		ttl, err := redis.Int64(p.do(t, db, "PTTL", key), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		fmt.Fprintf(&b, "%s %s, %d s\n", key, aboutNow(text), (ttl+5000)/10000*10)
 	}
 	return b.String()

@@ -120,8 +120,8 @@ const listLife = 3 * time.Minute
 var handOverSource = fmt.Sprintf("local listLife = %d -- milliseconds\n", listLife.Milliseconds()) +
 	publishSource + othersSource + handOverFile
 
-// The sources of the scripts that are also run for many locks at once. What the files have in common
-// is in files of its own: those of a hand-over, fenced.lua, fence.lua, try.lua and those called one.
+// The sources of the scripts that are also run for many locks at once. What files have in common is
+// in files of its own: those of a hand-over, fenced.lua, fence.lua, try.lua and those called one.
 var (
 	releases     = []string{freeSource, handOverSource, releaseOneSource, releaseSource}
 	releaseBatch = freeBatchSource + handOverSource + releaseOneSource + trySource + releaseBatchSource

@@ -1,4 +1,4 @@
--- Take the keys of many locks, with fencing: of each what acquire.lua takes of one. All keys differ.
+-- Take the keys of many locks, with fencing: each as acquire.lua takes one. All keys differ.
 --
 -- KEYS[i]        a lock's key
 -- ARGV[4i-3]     the value to set

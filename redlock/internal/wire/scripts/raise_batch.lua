@@ -1,4 +1,4 @@
--- Raise the counters of many locks: of each what raise.lua raises for one. All keys differ.
+-- Raise the counters of many locks: each as raise.lua raises that of one. All keys differ.
 --
 -- KEYS[i]      a lock's key
 -- ARGV[3i-2]   the value that its caller set

@@ -1,4 +1,4 @@
--- Release the keys of many locks: of each what release.lua releases of one. All keys differ.
+-- Release the keys of many locks: each as release.lua releases one. All keys differ.
 --
 -- KEYS[i]       a lock's key
 -- ARGV[2i-1]    the value that its caller set
