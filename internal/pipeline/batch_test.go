@@ -153,6 +153,18 @@ func TestCallsForOneKeyKeepTheirOrderAroundABatch(t *testing.T) {
 	})
 }
 
+// One integer is the answer to each.
+func TestABatchIsAnsweredByOneInteger(t *testing.T) {
+	queued(t, func(h *harness, _, connect func()) {
+		script := NewScript("return 7").Batch(NewScript("return 7"), 0, 8)
+		a, b := h.script(false, script, "a"), h.script(true, script, "b")
+		connect()
+		assert.Equal(t, int64(7), a.wait().reply)
+		assert.Equal(t, int64(7), b.wait().reply)
+		assert.Equal(t, []string{"2"}, h.runs())
+	})
+}
+
 func TestAFailingKeyInABatchFailsItsCallAlone(t *testing.T) {
 	queued(t, func(h *harness, _, connect func()) {
 		h.command("ZADD", "wrong", "1", "x")
@@ -300,7 +312,7 @@ func isNumber(reply any) bool {
 }
 
 func TestAnswersThatABatchCannotHaveBreakTheConnection(t *testing.T) {
-	for _, reply := range []string{":1\r\n", "*2\r\n:1\r\n:1\r\n", "*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n+OK\r\n:1\r\n", "$-1\r\n", "*-1\r\n"} {
+	for _, reply := range []string{"+1\r\n", "*2\r\n:1\r\n:1\r\n", "*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n+OK\r\n:1\r\n", "$-1\r\n", "*-1\r\n"} {
 		queued(t, func(h *harness, _, connect func()) {
 			h.server.ReplyRaw(func(cmd []string) []byte {
 				if cmd[0] == "EVALSHA" && cmd[2] == "3" {

@@ -77,13 +77,13 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 // of that reply is an error of each: the server ran none of them, or stopped at some point. If the
 // user may not use one of the keys, it ran none, and each is run by itself.
 func (c *conn) matchTogetherLocked(calls int, a answer, outcomes []outcome) ([]outcome, error) {
-	parts, ok := a.reply.([]any)
-	if a.err == nil && (!ok || len(parts) != calls) {
+	parts, several := a.reply.([]any)
+	if _, one := a.reply.(int64); a.err == nil && !one && len(parts) != calls {
 		return outcomes, fmt.Errorf("%w: %d calls of a script were answered with %T: out of step", ErrProtocol, calls, a.reply)
 	}
 	for i := range calls {
 		part := a
-		if a.err == nil {
+		if several {
 			part.reply = parts[i]
 			if words, failed := parts[i].(redis.Error); failed {
 				part = answer{err: unwrapped(words)}

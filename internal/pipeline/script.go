@@ -44,9 +44,10 @@ func NewLateScript(source string) *Script {
 
 // Batch makes the node run calls of s together that wait to be sent at the same time, at most this
 // many at once: by a script that gets the keys of all and then the arguments of all, in the same
-// order, and returns an array with the answer to each, which may be an error. Only calls with one
-// key and this many arguments are run together, and their keys differ. Each is answered as if it
-// had been run by itself, and keeps its place among the calls for its key.
+// order. It returns an array with the answer to each, which may be an error, or an integer that is
+// the answer to each. Only calls with one key and this many arguments are run together, and their
+// keys differ. Each is answered as if it had been run by itself, and keeps its place among the
+// calls for its key.
 func (s *Script) Batch(together *Script, args, most int) *Script {
 	s.batch = &batch{script: together, args: args, most: most}
 	return s

@@ -58,9 +58,7 @@ func (p *batchPair) do(t *rapid.T, db int, command string, args ...any) any {
 	return reply
 }
 
-// prepare writes locks, wait lists, counters, notes, and what is none of these. (A sign that is no
-// string is left where it is by a batch, and deleted by a script of its own. A waiter overwrites
-// it.)
+// prepare writes locks, wait lists, counters, notes, and what is none of these.
 func (p *batchPair) prepare(t *rapid.T) {
 	both := func(command string, args ...any) {
 		for db := range 2 {
@@ -70,7 +68,7 @@ func (p *batchPair) prepare(t *rapid.T) {
 	both("FLUSHDB")
 	value := func() string { return rapid.SampledFrom(pairValues).Draw(t, "value") }
 	for _, key := range p.keys {
-		switch rapid.IntRange(0, 9).Draw(t, "held") {
+		switch rapid.IntRange(0, 19).Draw(t, "held") {
 		case 0:
 		case 1:
 			both("ZADD", key, 1, "x")
@@ -78,9 +76,12 @@ func (p *batchPair) prepare(t *rapid.T) {
 			both("SET", key, pairValues[0], "PX", pairTTL)
 			both("SET", "redquorum:adopt:"+key+":"+pairValues[0], value(), "PX", pairTTL)
 		default:
-			both("SET", key, value(), "PX", pairTTL)
+			both("SET", key, rapid.SampledFrom(pairValues[:2]).Draw(t, "value"), "PX", pairTTL)
 		}
-		for range rapid.IntRange(0, 2).Draw(t, "waiters") {
+		if rapid.IntRange(0, 19).Draw(t, "sign") == 0 {
+			both("RPUSH", "redquorum:waits:"+key, "x")
+		}
+		for range max(rapid.IntRange(-4, 2).Draw(t, "waiters"), 0) {
 			waiter := value()
 			both("ZADD", "redquorum:wait:"+key, rapid.IntRange(1, 9).Draw(t, "since"), pairProcess(waiter)+":"+waiter)
 			both("SET", "redquorum:waits:"+key, "")
@@ -163,12 +164,16 @@ func TestABatchDoesWhatItsCallsDo(t *testing.T) {
 				together := []any{bare([]string{test.batch}), len(p.keys)}
 				var args []any
 				for _, key := range p.keys {
-					own := test.args(t, rapid.SampledFrom(pairValues[:3]).Draw(t, "caller"))
+					own := test.args(t, rapid.SampledFrom(pairValues[:2]).Draw(t, "caller"))
 					singles = append(singles, inReply(p.do(t, 0, "EVAL", append([]any{bare(test.single), 1, key}, own...)...)))
 					together, args = append(together, key), append(args, own...)
 				}
-				replies, ok := p.do(t, 1, "EVAL", append(together, args...)...).([]any)
-				if !ok || len(replies) != len(p.keys) {
+				reply := p.do(t, 1, "EVAL", append(together, args...)...)
+				replies, several := reply.([]any)
+				if !several { // one number for all
+					replies = slices.Repeat([]any{reply.(int64)}, len(p.keys))
+				}
+				if len(replies) != len(p.keys) {
 					t.Fatalf("the batch returned %v", replies)
 				}
 				for i, reply := range replies {
@@ -196,7 +201,7 @@ func TestABatchOfReleasesNeedsNoMoreThanARelease(t *testing.T) {
 		s.do("AUTH", user, "")
 		reply, err := s.run([]string{"a", "b"}, []any{"mine", 50, "mine", 50}, releaseBatch)
 		require.NoError(t, err, user)
-		assert.Equal(t, []any{int64(1), int64(1)}, reply, user)
+		assert.Contains(t, []any{int64(1), []any{int64(1), int64(1)}}, reply, user)
 		s.do("AUTH", "default", "")
 		assert.Equal(t, int64(0), s.do("DBSIZE"))
 	}
