@@ -7,20 +7,20 @@
 -- ARGV[4i]       how long the counter lives, in milliseconds
 -- Returns for each key what acquire.lua returns, or its error; then it is not taken. The failure of
 -- one key does not affect the others.
-local votes, time = {}, redis.pcall('TIME')
-for i, key in ipairs(KEYS) do
-  local value, ttl, ts, lifeMillis = ARGV[4 * i - 3], ARGV[4 * i - 2], ARGV[4 * i - 1], ARGV[4 * i]
-  local set = redis.pcall('SET', key, value, 'NX', 'PX', ttl)
+local votes, now = {}, timeNow()
+for i = 1, #KEYS do
+  local key, ts, lifeMillis = KEYS[i], ARGV[4 * i - 1], ARGV[4 * i]
+  local set = call('SET', key, ARGV[4 * i - 3], 'NX', 'PX', ARGV[4 * i - 2])
   if not set then
     votes[i] = 0
   elseif set.err then
     votes[i] = set
-  elseif stepFence(key, ts, lifeMillis, time) then
+  elseif stepFence(key, ts, lifeMillis, now) then
     votes[i] = ts
   else
     votes[i] = try(raiseFence, { key }, ts, lifeMillis)
     if type(votes[i]) == 'table' then
-      redis.pcall('DEL', key)
+      call('DEL', key)
     end
   end
 end

@@ -7,7 +7,7 @@ if mine then
   if not ARGV[3] then
     return 1
   end
-  if stepFence(KEYS[1], ARGV[3], ARGV[4], redis.pcall('TIME')) then
+  if stepFence(KEYS[1], ARGV[3], ARGV[4], timeNow()) then
     return ARGV[3]
   end
 end
