@@ -42,7 +42,7 @@ func (lock *Lock) waitRequest(w *waiter, process string) pipeline.Request {
 	l := lock.locker
 	wait := wire.Wait{
 		Keys: lock.keys(), Value: lock.value, TTL: lock.ttl, Grace: l.config.grace(lock.timeout),
-		Target: w.target, Process: process, Waited: l.clock.Now().Sub(w.since), Others: w.placeOfOthers(),
+		Target: w.target, Process: process, Waited: w.claim(), Others: w.placeOfOthers(),
 		Fencing: lock.fencing(),
 	}
 	return wait.Request()

@@ -31,6 +31,14 @@ import (
 // gives them back after a while, the oldest waiter last, and takes its places anew. The node gives
 // such a vote to the oldest on its list, which is probably on the other lists as well.
 //
+// But waiters of the same age stand on each list in the order in which their requests arrived,
+// which differs from node to node. Their votes would split again at every hand-over, and each time
+// the lock would be free for a standoff or more. So a waiter that gives votes back then claims to
+// be younger than it is, by a random part of a standoff. It claims the same at all nodes, so the
+// crowd gets into one order. The longer its members wait, the further their claims are apart: in
+// the end by more than the delays of their requests. A claim orders lists and standoffs, and no
+// vote depends on it.
+//
 // This is as safe as any other round. Only the votes of one round are counted, and each of them
 // says that the node has set the key to our value, with the full TTL, after that round began:
 // wait.lua sets a key again that is already ours. Nothing of ours takes a vote back in between,
@@ -94,6 +102,7 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 		case woke == wakeHanded:
 		case woke == wakeEnded || standoff:
 			w.hops = 0 // the wait above was the pause
+			w.discount = rand.Float64()
 			return nil, w.giveUpPlaces(ctx, lock, r, placed), true
 		default:
 			l.counts.polls.Add(1)
@@ -101,11 +110,16 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 	}
 }
 
+// claim returns for how long the waiter says that it has waited.
+func (w *waiter) claim() time.Duration {
+	age := w.locker.clock.Now().Sub(w.since)
+	return age - time.Duration(w.discount*float64(min(age/standoffShare, standoffMax)))
+}
+
 // standoff returns how long to wait with votes that are no quorum: longer for an older waiter. So
 // younger waiters give back first, and their votes go to the oldest.
 func (w *waiter) standoff() time.Duration {
-	age := w.locker.clock.Now().Sub(w.since)
-	return min(max(age/standoffShare, standoffMin), standoffMax) + rand.N(standoffMin)
+	return min(max(w.claim()/standoffShare, standoffMin), standoffMax) + rand.N(standoffMin)
 }
 
 // askAll asks every node for its vote, or for a place on its list. Left is set to how long the lock

@@ -88,8 +88,9 @@ func TestSetsThatOverlapDoNotBlockEachOther(t *testing.T) {
 					}
 				}
 				all.Wait()
-				// Any two of the sets overlap, so at best one is acquired every 5 ms.
-				assert.Greater(t, had.Load(), int32(100))
+				// Any two of the sets overlap, so at best one is acquired every 5 ms. All waiters
+				// start at once; while they are not in one order, their votes split, see places.go.
+				assert.Greater(t, had.Load(), int32(150))
 			})
 		})
 	}

@@ -38,6 +38,7 @@ type waiter struct {
 
 	overtaken int           // attempts that had the pilot's vote and were refused by the others
 	partsFrom clock.Instant // for a set: when it may take its names one after the other
+	discount  float64       // part of a standoff by which it claims to be younger, see places.go
 
 	holder    int64         // the last holder from another library that it saw
 	holderAge clock.Instant // when it first saw that holder
