@@ -156,7 +156,7 @@ func TestCallsForOneKeyKeepTheirOrderAroundABatch(t *testing.T) {
 // One integer is the answer to each.
 func TestABatchIsAnsweredByOneInteger(t *testing.T) {
 	queued(t, func(h *harness, _, connect func()) {
-		script := NewScript("return 7").Batch(NewScript("return 7"), 0, 8)
+		script := NewScript("return 7").Batch(NewScript("return 7"), 0, 8).OneForAll()
 		a, b := h.script(false, script, "a"), h.script(true, script, "b")
 		connect()
 		assert.Equal(t, int64(7), a.wait().reply)

@@ -77,14 +77,18 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 // of that reply is an error of each: the server ran none of them, or stopped at some point. If the
 // user may not use one of the keys, it ran none, and each is run by itself.
 func (c *conn) matchTogetherLocked(calls int, a answer, outcomes []outcome) ([]outcome, error) {
+	script := c.pending.at(0).Request.Script
 	parts, several := a.reply.([]any)
-	if _, one := a.reply.(int64); a.err == nil && !one && len(parts) != calls {
+	if _, one := a.reply.(int64); a.err == nil && !(one && script.batch.one) && len(parts) != calls {
 		return outcomes, fmt.Errorf("%w: %d calls of a script were answered with %T: out of step", ErrProtocol, calls, a.reply)
 	}
 	for i := range calls {
 		part := a
 		if several {
 			part.reply = parts[i]
+			if script.batch.script == script {
+				part.reply = parts[i : i+1]
+			}
 			if words, failed := parts[i].(redis.Error); failed {
 				part = answer{err: unwrapped(words)}
 			}
@@ -146,7 +150,7 @@ func (c *conn) matchLocked(a answer, outcomes []outcome) ([]outcome, error) {
 //
 // A later call for the same key that has already been sent would now run first. If that does harm,
 // the script is not run at all, because its caller has moved on: an extension run behind its lock's
-// release would write the key again.
+// release would write the key again. A later call for several keys may be for this one, too.
 func (c *conn) again(call Call, unknown bool) bool {
 	if call.completed && !call.Keep {
 		return false
@@ -159,7 +163,7 @@ func (c *conn) again(call Call, unknown bool) bool {
 			return false
 		}
 		for i := range c.pending.len() {
-			if c.pending.at(i).Request.Key == key {
+			if later := c.pending.at(i).Request; later.Key == key || later.Words.keys > 1 {
 				return false
 			}
 		}

@@ -25,7 +25,6 @@ func TestOneSurplusNumberIsNotAGrantOfManyLocks(t *testing.T) {
 		for _, w := range calls {
 			assert.ErrorIs(t, w.wait().err, ErrProtocol)
 		}
-		assert.Empty(t, h.server.Keys(), "nothing was granted")
 	})
 }
 

@@ -21,8 +21,9 @@ type Script struct {
 // batch is how many calls of a script are run at once.
 type batch struct {
 	script *Script
-	args   int // of each call
-	most   int // calls
+	args   int  // of each call
+	most   int  // calls
+	one    bool // an integer may be the answer to all of them
 }
 
 // NewScript returns a script that must run in order. If the server did not know it and a later call
@@ -44,12 +45,19 @@ func NewLateScript(source string) *Script {
 
 // Batch makes the node run calls of s together that wait to be sent at the same time, at most this
 // many at once: by a script that gets the keys of all and then the arguments of all, in the same
-// order. It returns an array with the answer to each, which may be an error, or an integer that is
-// the answer to each. Only calls with one key and this many arguments are run together, and their
-// keys differ. Each is answered as if it had been run by itself, and keeps its place among the
-// calls for its key.
+// order. It returns an array with the answer to each, which may be an error; a script that is its
+// own batch returns an array of one to a call by itself, and each call gets that. Only calls with
+// one key and this many arguments are run together, and their keys differ. Each is answered as if
+// it had been run by itself, and keeps its place among the calls for its key.
 func (s *Script) Batch(together *Script, args, most int) *Script {
 	s.batch = &batch{script: together, args: args, most: most}
+	return s
+}
+
+// OneForAll lets the batch of s return an integer that is the answer to each call. A surplus reply
+// would then be believed by all of them, so it is for calls that grant nothing.
+func (s *Script) OneForAll() *Script {
+	s.batch.one = true
 	return s
 }
 

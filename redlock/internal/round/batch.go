@@ -92,7 +92,7 @@ func (b *Batch) Proven(node int, reply any, proof *pipeline.Proof) {
 
 // Complete counts a node's votes. It implements pipeline.Sink.
 func (b *Batch) Complete(node int, reply any, err error) {
-	replies := wire.Replies(reply)
+	replies, _ := reply.([]any)
 	b.mu.Lock()
 	if err != nil {
 		b.failLocked(node, err)

@@ -34,24 +34,9 @@ func (e *Extension) Add(keys []string, value string, ttl time.Duration) {
 func (e *Extension) Request() pipeline.Request {
 	r := pipeline.Request{Script: extendScript, Words: e.words.Words(), Accept: isArray, Prove: true}
 	if e.words.Len() == 1 {
-		r.Key, r.Accept = e.keys[0], isExtension
+		r.Key = e.keys[0]
 	}
 	return r
-}
-
-// isExtension reports whether a reply is one to a request about one key: an array of one, or what
-// is in it if the script was run together with others.
-func isExtension(reply any) bool {
-	_, failed := reply.([]byte)
-	return failed || isInteger(reply) || isArray(reply)
-}
-
-// Replies returns the entries of an answer to an extension.
-func Replies(reply any) []any {
-	if replies, ok := reply.([]any); ok || reply == nil {
-		return replies
-	}
-	return []any{reply}
 }
 
 // Extended reads a node's answers for the keys of one lock as one vote, which grants when all

@@ -143,11 +143,11 @@ const (
 var (
 	// Late: a value is used once, so deleting it late or twice can only do what should have been
 	// done.
-	releaseScript = late(releases...).Batch(late(releaseBatch), 2, mostWritten)
+	releaseScript = late(releases...).Batch(late(releaseBatch), 2, mostWritten).OneForAll()
 
 	// In order: with WithValue the next attempt has the same value, and its key must not be
 	// deleted.
-	orderedReleaseScript = inOrder(releases...).Batch(inOrder(releaseBatch), 2, mostWritten)
+	orderedReleaseScript = inOrder(releases...).Batch(inOrder(releaseBatch), 2, mostWritten).OneForAll()
 
 	// In order: behind the release of its lock it would bring the key back. It is its own batch.
 	extendScript = batchOfItself(inOrder(extendSource), 2, mostWritten)
