@@ -173,6 +173,9 @@ func wantWords(t *testing.T, calls []Call, loaded map[string]bool) (want []strin
 	keys := int(calls[0].Request.Words.keys)
 	if len(calls) > 1 {
 		require.LessOrEqual(t, len(calls), script.batch.most)
+		for _, words := range all {
+			require.Len(t, words, 1+script.batch.args, "each call has one key and its arguments")
+		}
 		script = script.batch.script
 	}
 	name, rest := NextWord(script.short)

@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"io"
+	"math/rand/v2"
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -49,4 +52,48 @@ func TestAnUnknownScriptIsNotRunBehindALaterCallOfSeveralKeys(t *testing.T) {
 			assert.NotContains(t, h.server.Keys(), "b")
 		})
 	}
+}
+
+// What could not be written goes back, also in its second batch and in what was loaded for it, and
+// is sent in the same order on the next connection.
+func TestAnUnwrittenBatchGoesBackInItsOrder(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		n := &Node{}
+		var made []*Request
+		for i := range 1 + random.IntN(100) {
+			call := gatherCall(byte(random.Uint32()), i)
+			made = append(made, call.Request)
+			n.queue.push(call)
+		}
+		for range 1 + random.IntN(2) {
+			network, other := net.Pipe()
+			c := &conn{mayLoad: random.IntN(2) == 0, guard: &guard{}, network: network}
+			batch := n.takeBatch(c, nil)
+			n.takeBack(c, len(batch), io.ErrClosedPipe)
+			require.Zero(t, c.pending.len())
+			require.NoError(t, other.Close())
+		}
+		c := &conn{mayLoad: random.IntN(2) == 0, guard: &guard{}}
+		batch := n.takeBatch(c, nil)
+		checkOrder(t, made, sentCalls(&c.pending))
+		checkCommands(t, c, batch)
+	}
+}
+
+// A script that must run in order, and whose keys are not known, is not sent again.
+func TestAnUnknownScriptOfSeveralKeysIsNotRunAgain(t *testing.T) {
+	queued(t, func(h *harness, _, connect func()) {
+		h.server.ReplyRaw(func(cmd []string) []byte {
+			if cmd[0] == "EVALSHA" && cmd[2] == "2" {
+				return []byte("-NOSCRIPT No matching script.\r\n")
+			}
+			return nil
+		})
+		w := h.do(false, Request{Script: puts, Words: On([]string{"a", "b"}, "v", "v")})
+		connect()
+		err := w.wait().err
+		h.requireFate(err, Refused, err)
+		assert.Equal(t, []string{"2"}, h.runs())
+	})
 }
