@@ -97,3 +97,21 @@ func TestAnUnknownScriptOfSeveralKeysIsNotRunAgain(t *testing.T) {
 		assert.Equal(t, []string{"2"}, h.runs())
 	})
 }
+
+// A wrong server may have answered what was never written.
+func TestWhatWasAnsweredTooEarlyDoesNotGoBack(t *testing.T) {
+	n := &Node{}
+	for i := range 9 {
+		n.queue.push(gatherCall(2, i))
+	}
+	network, other := net.Pipe()
+	c := &conn{mayLoad: true, guard: &guard{}, network: network}
+	batch := n.takeBatch(c, nil)
+	for range 4 {
+		c.pending.pop()
+	}
+	left := c.pending.len()
+	n.takeBack(c, len(batch), io.ErrClosedPipe)
+	assert.Equal(t, left, n.queue.len())
+	require.NoError(t, other.Close())
+}
