@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -71,7 +72,7 @@ func TestRandomFaultsLeaveNoKeyBehindABatch(t *testing.T) {
 						for k, w := range puts {
 							r := w.wait()
 							assert.LessOrEqual(t, r.after, testDeadline+minTick, "%v", r.err)
-							if call, ok := r.err.(*CallError); ok && call.Fate != Unknown {
+							if call, ok := errors.AsType[*CallError](r.err); ok && call.Fate != Unknown {
 								values[k] = "!" + values[k]
 							} else if r.err == nil && r.reply == int64(1) {
 								values[k] = "+" + values[k]
