@@ -115,3 +115,18 @@ func TestWhatWasAnsweredTooEarlyDoesNotGoBack(t *testing.T) {
 	assert.Equal(t, left, n.queue.len())
 	require.NoError(t, other.Close())
 }
+
+// sink is a connection that takes everything.
+type sink struct{ net.Conn }
+
+func (sink) Write(p []byte) (int, error) { return len(p), nil }
+
+// A batch has one reply, so a surplus reply behind it is one that nobody asked for.
+func TestABatchCountsAsOneCommand(t *testing.T) {
+	n, c := &Node{}, &conn{mayLoad: true, guard: &guard{Conn: sink{}}}
+	for _, choice := range []byte{4, 20, 36} {
+		n.queue.push(gatherCall(choice, 1))
+	}
+	require.NoError(t, c.send(n.takeBatch(c, nil)))
+	assert.EqualValues(t, 2, c.guard.asked.Load(), "SCRIPT LOAD and the batch")
+}

@@ -39,3 +39,17 @@ func TestABatchThatIsForbiddenSomethingFailsEachCall(t *testing.T) {
 		assert.Equal(t, test.keys, s.do("EXISTS", "a", "b"), test.rule)
 	}
 }
+
+// The keys that a caller holds are not deleted, and it is told so, beside one that it does not hold.
+func TestABatchOfReleasesTellsThatDELWasRefused(t *testing.T) {
+	s := newScriptServer(t)
+	s.do("MSET", "a", "mine", "b", "theirs")
+	s.do("ACL", "SETUSER", "narrow", "on", "nopass", "~*", "&*", "+@all", "-del")
+	s.do("AUTH", "narrow", "")
+	reply, err := s.run([]string{"a", "b"}, []any{"mine", 50, "mine", 50}, releaseBatch)
+	require.NoError(t, err)
+	replies, _ := reply.([]any)
+	require.Len(t, replies, 2)
+	assert.IsType(t, redis.Error(""), replies[0])
+	assert.Equal(t, int64(0), replies[1])
+}
