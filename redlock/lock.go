@@ -243,24 +243,6 @@ func (lock *Lock) undoNowLocked() *round.Round {
 	return u
 }
 
-// lockObserver is a held lock as the observer of the late votes of its round.
-type lockObserver Lock
-
-// Voted takes a refusal that came after the lock was won without that node. An extension may have
-// given the node the key since.
-func (o *lockObserver) Voted(_ *round.Round, vote round.Vote) {
-	if vote.Kind != quorum.Refused {
-		return
-	}
-	lock := (*Lock)(o)
-	lock.mu.Lock()
-	if !lock.healing {
-		lock.touched.Remove(vote.Node)
-	}
-	lock.mu.Unlock()
-	lock.locker.overtook(lock, quorum.Only(vote.Node))
-}
-
 // mayHoldLocked returns the nodes that a release must reach, now or later. While an extension is
 // under way these are all nodes, because it may give the key to nodes that never had it.
 func (lock *Lock) mayHoldLocked() quorum.NodeSet {

@@ -113,6 +113,24 @@ func (o *releaseObserver) Voted(r *round.Round, vote round.Vote) {
 	}
 }
 
+// lockObserver is a held lock as the observer of the late votes of its round.
+type lockObserver Lock
+
+// Voted takes a refusal that came after the lock was won without that node. An extension may have
+// given the node the key since.
+func (o *lockObserver) Voted(_ *round.Round, vote round.Vote) {
+	if vote.Kind != quorum.Refused {
+		return
+	}
+	lock := (*Lock)(o)
+	lock.mu.Lock()
+	if !lock.healing {
+		lock.touched.Remove(vote.Node)
+	}
+	lock.mu.Unlock()
+	lock.locker.overtook(lock, quorum.Only(vote.Node))
+}
+
 // overtook is told which nodes refused a lock that was won without them. If the pilot is among
 // them, somebody else had its vote and we were faster: next time we queue behind that waiter.
 func (l *Locker) overtook(lock *Lock, refused quorum.NodeSet) {

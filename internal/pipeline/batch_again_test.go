@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -129,4 +130,23 @@ func TestABatchCountsAsOneCommand(t *testing.T) {
 	}
 	require.NoError(t, c.send(n.takeBatch(c, nil)))
 	assert.EqualValues(t, 2, c.guard.asked.Load(), "SCRIPT LOAD and the batch")
+}
+
+// A master that became a replica refuses each key.
+func TestABatchFindsOutThatTheServerIsAReplica(t *testing.T) {
+	queued(t, func(h *harness, _, connect func()) {
+		h.server.ReplyRaw(func(cmd []string) []byte {
+			if cmd[0] == "EVALSHA" && cmd[2] == "2" {
+				return []byte("*2\r\n-READONLY You can't write against a read only replica.\r\n:0\r\n")
+			}
+			return nil
+		})
+		a, b := h.script(false, puts, "a", "v"), h.script(false, puts, "b", "v")
+		connect()
+		err := a.wait().err
+		h.requireFate(err, Refused, err)
+		require.NoError(t, b.wait().err)
+		synctest.Wait()
+		assert.ErrorIs(t, h.node.Stats().Err, ErrReplica)
+	})
 }

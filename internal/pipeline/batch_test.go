@@ -1,9 +1,7 @@
 package pipeline
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -34,53 +32,6 @@ var puts = NewScript(`return redis.call('SET', KEYS[1], ARGV[1], 'NX') and 1 or 
 		votes[i] = set and (set.err and set or 1) or 0
 	end
 	return votes`), 1, 8)
-
-// gate lets a dialer wait.
-type gate struct {
-	mu   sync.Mutex
-	open chan struct{}
-}
-
-func (g *gate) wait(ctx context.Context) error {
-	g.mu.Lock()
-	open := g.open
-	g.mu.Unlock()
-	select {
-	case <-open:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (g *gate) shut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.open = make(chan struct{})
-}
-
-// queued runs a test whose calls are queued until it connects the node, so that they are sent at
-// once. With hold it disconnects the node again.
-func queued(t *testing.T, test func(h *harness, hold, connect func())) {
-	t.Helper()
-	inBubble(t, func(h *harness) {
-		g := &gate{}
-		g.shut()
-		require.NoError(t, h.node.Close())
-		h.node = h.newNode("fake:6379", WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			if err := g.wait(ctx); err != nil {
-				return nil, err
-			}
-			return h.dial(ctx, network, address)
-		}))
-		hold := func() {
-			g.shut()
-			h.server.CutAfterWrite(1)
-			require.Error(t, h.command("ECHO", "lost").wait().err)
-		}
-		test(h, hold, func() { close(g.open) })
-	})
-}
 
 // runs returns the scripts that the server ran, by how many keys each had.
 func (h *harness) runs() (keys []string) {
@@ -336,23 +287,4 @@ func TestAnswersThatABatchCannotHaveBreakTheConnection(t *testing.T) {
 			assert.NotZero(t, failed, "%q", reply)
 		})
 	}
-}
-
-// A master that became a replica refuses each key.
-func TestABatchFindsOutThatTheServerIsAReplica(t *testing.T) {
-	queued(t, func(h *harness, _, connect func()) {
-		h.server.ReplyRaw(func(cmd []string) []byte {
-			if cmd[0] == "EVALSHA" && cmd[2] == "2" {
-				return []byte("*2\r\n-READONLY You can't write against a read only replica.\r\n:0\r\n")
-			}
-			return nil
-		})
-		a, b := h.script(false, puts, "a", "v"), h.script(false, puts, "b", "v")
-		connect()
-		err := a.wait().err
-		h.requireFate(err, Refused, err)
-		require.NoError(t, b.wait().err)
-		synctest.Wait()
-		assert.ErrorIs(t, h.node.Stats().Err, ErrReplica)
-	})
 }

@@ -33,7 +33,7 @@ type conn struct {
 	idle      bool          // the writer waits for wake
 	pending   ring          // sent, in the order of their replies
 	scripts   []*Script     // given to the server on this connection
-	retries   ring          // scripts the server did not know; sent in full before anything else
+	retries   ring          // scripts the server did not run; sent before anything else
 	gathering gathering     // empty while nobody takes a batch
 	readOnly  error         // the server's words, once it said that it is no longer a master
 	err       error         // why it ended; nil while in use

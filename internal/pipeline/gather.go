@@ -9,9 +9,10 @@ import (
 
 // gathering puts the calls that are about to be written into the order in which they are. Calls of
 // a script that can be run together are held back in a group, until the last call has been taken,
-// the group is full, or another call for one of its keys follows. So the calls for each key stay
-// in their order. Nothing else depends on the order of calls: those for
-// several keys, and those whose key is not known, let nothing pass.
+// the group is full, or another call for one of its keys follows. So a call may be delayed behind
+// calls for other keys, and the calls for each key stay in their order, which is all that S6, S8
+// and S29 (docs/safety.md) need. Calls for several keys, and those whose key is not known, let
+// nothing pass.
 type gathering struct {
 	out    []outgoing
 	groups []*group // open

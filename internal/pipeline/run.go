@@ -81,8 +81,8 @@ func (n *Node) up(c *conn) bool {
 
 // broken takes c away from the node. Nobody reads or writes on it any more, so what was sent and
 // not answered has an unknown fate. Kept calls return to the front of the queue, in order: all of
-// them were made before the ones that are queued. Scripts that the server did not know were
-// certainly not executed, so they count as unsent.
+// them were made before the ones that are queued. Scripts that are to be sent again were certainly
+// not executed, so they count as unsent.
 func (n *Node) broken(c *conn) error {
 	n.mu.Lock()
 	err := c.err

@@ -40,7 +40,7 @@ func TestABatchThatIsForbiddenSomethingFailsEachCall(t *testing.T) {
 	}
 }
 
-// The keys that a caller holds are not deleted, and it is told so, beside one that it does not hold.
+// The keys that a caller holds are not deleted, and it is told so, also beside another's key.
 func TestABatchOfReleasesTellsThatDELWasRefused(t *testing.T) {
 	s := newScriptServer(t)
 	s.do("MSET", "a", "mine", "b", "theirs")

@@ -23,7 +23,7 @@ local function stepFence(key, ts, lifeMillis, now)
     if (tonumber(last) or step) < step then
       return true
     end
-    call('SET', counter, last, 'PX', lifeMillis) -- as it was
+    call('SET', counter, last, 'PX', lifeMillis) -- as it was; a server that took one SET takes it
   end
   return false
 end

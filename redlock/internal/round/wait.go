@@ -1,0 +1,86 @@
+package round
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+)
+
+// Verdict returns the verdict, or Pending.
+func (r *Round) Verdict() quorum.Verdict {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.verdict
+}
+
+// Await waits for the verdict. It comes at the deadline at the latest, when every vote is in.
+func (r *Round) Await() { r.await(nil) }
+
+// Wait returns the verdict, or Pending and the error of ctx if ctx ends first.
+func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
+	r.await(ctx.Done())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.verdict == quorum.Pending {
+		votes := r.tallyLocked()
+		r.rareLocked().cut = &votes
+		return quorum.Pending, EndOf(ctx)
+	}
+	return r.verdict, nil
+}
+
+// await returns when there is a verdict, or ended is closed. The first that waits gets a channel
+// that is used again: whoever takes it away from the round under mu, the round with its signal or
+// the waiter without, leaves it to the waiter alone. So no signal of one round reaches another.
+func (r *Round) await(ended <-chan struct{}) {
+	r.mu.Lock()
+	if r.verdict != quorum.Pending {
+		r.mu.Unlock()
+		return
+	}
+	if r.wake != nil {
+		more := r.rareLocked()
+		if more.also == nil {
+			more.also = make(chan struct{})
+		}
+		also := more.also
+		r.mu.Unlock()
+		select {
+		case <-also:
+		case <-ended:
+		}
+		return
+	}
+	wake, _ := r.rounds.wakes.Get().(chan struct{})
+	if wake == nil {
+		wake = make(chan struct{}, 1)
+	}
+	r.wake = wake
+	r.mu.Unlock()
+	if ended == nil {
+		<-wake // which costs less than a select
+	} else {
+		select {
+		case <-wake:
+		case <-ended:
+			r.mu.Lock()
+			if r.wake == nil {
+				<-wake // it was signalled meanwhile
+			}
+			r.wake = nil
+			r.mu.Unlock()
+		}
+	}
+	r.rounds.wakes.Put(wake)
+}
+
+// EndOf returns the error of a context that ended, together with its cause if that is a different
+// one.
+func EndOf(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return ctx.Err()
+}
