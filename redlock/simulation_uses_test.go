@@ -64,6 +64,10 @@ var usings = []using{
 		kind: "monitor", uses: []use{locks}, still: true, people: []func(*users){monitors}, renewed: true,
 		turns: turns{wait: 2 * time.Second},
 	},
+	{
+		kind: "bursts", uses: []use{bursts, bursts, locks, tries, extends}, setUp: manyNames,
+		beside: faults{losses: true, outages: true, refusals: true, closings: true},
+	},
 	{kind: "mixed", uses: everyUse, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
 	{
 		kind: "mixed-foreign", uses: everyUse, people: []func(*users){spins, eagerForeigner},
