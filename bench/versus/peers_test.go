@@ -1,7 +1,6 @@
 package versus
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -37,8 +36,8 @@ func testWork(t *testing.T, servers []*redistest.Server, entries []entry) {
 			}
 			for i, monitor := range monitors {
 				for _, name := range c.names[:locks] {
-					awaitOnce(t, monitor, fmt.Sprintf(`"set" "%s"`, name))
-					awaitOnce(t, monitor, fmt.Sprintf(`"del" "%s"`, name))
+					awaitOnce(t, monitor, "set", name)
+					awaitOnce(t, monitor, "del", name)
 				}
 				if keys, err := servers[i].Keys(); err != nil || len(keys) > 0 {
 					t.Errorf("server %d: got keys %q, %v, want none", i, keys, err)
@@ -51,15 +50,16 @@ func testWork(t *testing.T, servers []*redistest.Server, entries []entry) {
 // commandTimeout bounds the wait for a command that the peer, having its quorum, did not wait for.
 const commandTimeout = 5 * time.Second
 
-// awaitOnce waits until the server has executed the command, and fails if it did so more than once.
-// MONITOR shows commands in the case in which they were sent; this one is in lower case.
-func awaitOnce(t *testing.T, monitor *redistest.Monitor, command string) {
+// awaitOnce waits until the server has executed the command with the key, among others if it takes
+// several, and fails if it did so more than once. MONITOR shows commands in the case in which they
+// were sent; this one is in lower case.
+func awaitOnce(t *testing.T, monitor *redistest.Monitor, command, key string) {
 	t.Helper()
 	for deadline := time.Now().Add(commandTimeout); ; time.Sleep(time.Millisecond) {
 		monitor.Sync()
 		times := 0
 		for _, line := range monitor.Lines() {
-			if strings.Contains(strings.ToLower(line), command) {
+			if line = strings.ToLower(line); strings.Contains(line, `] "`+command+`" `) && strings.Contains(line, ` "`+key+`"`) {
 				times++
 			}
 		}
@@ -67,7 +67,7 @@ func awaitOnce(t *testing.T, monitor *redistest.Monitor, command string) {
 			return
 		}
 		if times > 1 || time.Now().After(deadline) {
-			t.Fatalf("%s: executed %d times, want once:\n%s", command, times, strings.Join(monitor.Lines(), "\n"))
+			t.Fatalf("%s %s: executed %d times, want once:\n%s", command, key, times, strings.Join(monitor.Lines(), "\n"))
 		}
 	}
 }
