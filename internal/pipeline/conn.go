@@ -26,6 +26,7 @@ type conn struct {
 	gone chan struct{} // closed when the reader has ended
 
 	received uint64 // replies that redigo returned; used by the reader only
+	readOnly error  // the server's words that it is no longer a master; used by the reader only
 	proofs   int    // proofs sent; used by the writer only
 	answered uint64 // calls answered; the reader writes it under mu; read under mu or after it ends
 
@@ -35,7 +36,6 @@ type conn struct {
 	scripts   []*Script     // given to the server on this connection
 	retries   ring          // scripts the server did not run; sent before anything else
 	gathering gathering     // empty while nobody takes a batch
-	readOnly  error         // the server's words, once it said that it is no longer a master
 	err       error         // why it ended; nil while in use
 	since     clock.Instant // when it was established
 	usedAt    clock.Instant // when tick last saw new answers

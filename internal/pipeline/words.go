@@ -15,7 +15,7 @@ type Words struct {
 	behind uint32 // where in text its arguments begin
 }
 
-// maxWords bounds the words of a command. Those of an extension are the most.
+// maxWords bounds the words of a command. A change of a queue has the most: 10,000 ids.
 const maxWords = 1 << 14
 
 // Encode returns words as they go on the wire: strings, byte slices and integers.

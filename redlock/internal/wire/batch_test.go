@@ -149,12 +149,7 @@ func TestABatchDoesWhatItsCallsDo(t *testing.T) {
 	conn, err := redis.Dial("tcp", server.Addr())
 	require.NoError(t, err)
 	defer conn.Close()
-	listening, err := redis.Dial("tcp", server.Addr())
-	require.NoError(t, err)
-	defer listening.Close()
-	require.NoError(t, redis.PubSubConn{Conn: listening}.Subscribe(WakeChannel+"alive"))
-	_, err = listening.Receive()
-	require.NoError(t, err)
+	listen(t, server)
 	for name, test := range batchCases() {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

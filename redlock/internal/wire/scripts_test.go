@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -46,6 +47,17 @@ func pairProcess(value string) string {
 	return "dead"
 }
 
+// listen subscribes as the process "alive".
+func listen(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	conn, err := redis.Dial("tcp", server.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, conn.Close()) })
+	require.NoError(t, redis.PubSubConn{Conn: conn}.Subscribe(WakeChannel+"alive"))
+	_, err = conn.Receive()
+	require.NoError(t, err)
+}
+
 var pairNames = []string{"x", "y"}
 
 func TestScriptsDoWhatTheModelDoes(t *testing.T) {
@@ -53,12 +65,7 @@ func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	conn, err := redis.Dial("tcp", server.Addr())
 	require.NoError(t, err)
 	defer conn.Close()
-	listening, err := redis.Dial("tcp", server.Addr())
-	require.NoError(t, err)
-	defer listening.Close()
-	require.NoError(t, redis.PubSubConn{Conn: listening}.Subscribe(WakeChannel+"alive"))
-	_, err = listening.Receive()
-	require.NoError(t, err)
+	listen(t, server)
 	rapid.Check(t, func(t *rapid.T) {
 		w := &pair{t: t, conn: conn, model: fencemodel.NewNode()}
 		w.do("FLUSHALL")
