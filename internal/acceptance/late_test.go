@@ -2,7 +2,6 @@ package acceptance_test
 
 import (
 	"bytes"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -22,9 +21,11 @@ import (
 // its connection by then, and loses what was sent behind it. A proxy, or a network that heals, can
 // do that. Other connections are not delayed.
 type latePath struct {
-	by        time.Duration
+	name      string // of the lock
 	begun     atomic.Bool
+	deliver   chan struct{} // closed by the test when the SET may go on
 	delivered chan struct{} // closed when the SET was given to the server, or could not be
+	later     atomic.Int32  // replies to what named the lock on the other connections
 }
 
 func (p *latePath) to(t *testing.T, m cluster.Master) (url string) {
@@ -34,8 +35,9 @@ func (p *latePath) to(t *testing.T, m cluster.Master) (url string) {
 		if err != nil {
 			return
 		}
+		var named atomic.Bool
 		var replies sync.WaitGroup
-		replies.Go(func() { _, _ = io.Copy(client, server) }) //nolint:errcheck // either connection ends it
+		replies.Go(func() { p.reply(client, server, &named) })
 		defer replies.Wait()
 		defer server.Close()
 		buf := make([]byte, 4096)
@@ -46,7 +48,9 @@ func (p *latePath) to(t *testing.T, m cluster.Master) (url string) {
 			}
 			late := bytes.Contains(buf[:n], []byte("\r\nSET\r\n")) && p.begun.CompareAndSwap(false, true)
 			if late {
-				time.Sleep(p.by)
+				<-p.deliver
+			} else if bytes.Contains(buf[:n], []byte(p.name)) {
+				named.Store(true)
 			}
 			_, err = server.Write(buf[:n])
 			if late {
@@ -60,24 +64,43 @@ func (p *latePath) to(t *testing.T, m cluster.Master) (url string) {
 	}).URL()
 }
 
-// The connection is given up long before the SET arrives. The release goes out on the next
-// connection, and must not come first: that connection kills the old one at the server before
-// anything else.
+// reply hands on what the server answers until either connection ends.
+func (p *latePath) reply(client, server net.Conn, named *atomic.Bool) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := server.Read(buf)
+		if err != nil {
+			return
+		}
+		if named.Load() {
+			p.later.Add(1)
+		}
+		if _, err := client.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// The connection is given up, and the release goes out on the next one. It must not come before the
+// SET: that connection kills the old one at the server before anything else.
 func TestSetThatArrivesAfterItsConnectionWasGivenUpLeavesNoKey(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)
-	path := &latePath{by: time.Second, delivered: make(chan struct{})}
+	name := cluster.LockName(t)
+	path := &latePath{name: name, deliver: make(chan struct{}), delivered: make(chan struct{})}
 	urls := c.URLs()
 	urls[4] = path.to(t, c.Masters[4])
 	l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(300*time.Millisecond),
 		redlock.WithPool(pool.WithStallTimeout(50*time.Millisecond)))
-	lock, err := l.TryLock(t.Context(), cluster.LockName(t))
+	lock, err := l.TryLock(t.Context(), name)
 	require.NoError(t, err)
 	require.NoError(t, lock.Unlock(t.Context()))
+	assert.Eventually(t, func() bool { return connects(l) == 6 && path.later.Load() > 0 },
+		patience, time.Millisecond, "the release is answered on a second connection")
+	close(path.deliver)
 	<-path.delivered
-	assert.EqualValues(t, 6, connects(l), "the node is on its second connection")
 	for until := time.Now().Add(300 * time.Millisecond); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		require.Empty(t, cluster.Holder(t, c.Masters[4], cluster.LockName(t)), "the SET was executed after its release")
+		require.Empty(t, cluster.Holder(t, c.Masters[4], name), "the SET was executed after its release")
 	}
 	cluster.RequireClean(t, c.Masters...)
 }
