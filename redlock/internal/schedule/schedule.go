@@ -2,9 +2,7 @@
 package schedule
 
 import (
-	"container/heap"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +17,7 @@ type Schedule[T any] struct {
 	burst int                                // how many at once, with a pace between; 0 for all
 
 	mu      sync.Mutex // guards the fields below, and the entry of every item
-	heap    itemHeap[T]
+	heap    heap[T]
 	timer   *clock.Timer  // runs fire
 	timerAt clock.Instant // when it runs fire; Never if it is not running
 	stopped bool
@@ -29,7 +27,6 @@ type Schedule[T any] struct {
 // Entry is an item's position on a schedule. It belongs to the schedule.
 type Entry struct {
 	pos int32 // 1 + index in the heap; 0 for none
-	at  clock.Instant
 }
 
 // Never is later than every instant.
@@ -49,13 +46,7 @@ func (s *Schedule[T]) Init(clk clock.Clock, entry func(T) *Entry, burst int, due
 func (s *Schedule[T]) Add(item T, at clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.heap.entry(item)
-	e.at = at
-	if e.pos > 0 {
-		heap.Fix(&s.heap, int(e.pos)-1)
-	} else {
-		heap.Push(&s.heap, item)
-	}
+	s.heap.put(item, at)
 	// The timer is moved when it must run earlier, not when it may run later: then it finds nothing
 	// to do and is set again. So a lock that is released in time costs no timer.
 	if at < s.timerAt && !s.stopped {
@@ -78,7 +69,7 @@ func (s *Schedule[T]) Remove(item T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if pos := s.heap.entry(item).pos; pos > 0 {
-		heap.Remove(&s.heap, int(pos)-1)
+		s.heap.remove(int(pos) - 1)
 	}
 }
 
@@ -91,12 +82,12 @@ func (s *Schedule[T]) fire() {
 	}
 	now := s.clock.Now()
 	var due []T
-	for len(s.heap.items) > 0 && s.heap.at(0) <= now && (s.burst == 0 || len(due) < s.burst) {
-		due = append(due, heap.Pop(&s.heap).(T))
+	for len(s.heap.nodes) > 0 && s.heap.nodes[0].at <= now && (s.burst == 0 || len(due) < s.burst) {
+		due = append(due, s.heap.remove(0))
 	}
 	s.timerAt = Never
-	if len(s.heap.items) > 0 {
-		next := s.heap.at(0)
+	if len(s.heap.nodes) > 0 {
+		next := s.heap.nodes[0].at
 		if next <= now { // there are more than a burst
 			next = now.Add(pace)
 		}
@@ -116,14 +107,18 @@ func (s *Schedule[T]) fire() {
 func (s *Schedule[T]) All() []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.heap.items)
+	items := make([]T, len(s.heap.nodes))
+	for i := range items {
+		items[i] = s.heap.nodes[i].item
+	}
+	return items
 }
 
 // Len returns how many items are on the schedule.
 func (s *Schedule[T]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.heap.items)
+	return len(s.heap.nodes)
 }
 
 // Stop stops the timer, and waits until no call of due is under way. Items that are due later stay
