@@ -79,7 +79,7 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 func (c *conn) matchTogetherLocked(calls int, a answer, outcomes []outcome) ([]outcome, error) {
 	script := c.pending.at(0).Request.Script
 	parts, several := a.reply.([]any)
-	if _, one := a.reply.(int64); a.err == nil && !(one && script.batch.one) && len(parts) != calls {
+	if a.err == nil && (several || !script.batch.one) && len(parts) != calls {
 		return outcomes, fmt.Errorf("%w: %d calls of a script were answered with %T: out of step", ErrProtocol, calls, a.reply)
 	}
 	for i := range calls {

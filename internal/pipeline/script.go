@@ -54,8 +54,9 @@ func (s *Script) Batch(together *Script, args, most int) *Script {
 	return s
 }
 
-// OneForAll lets the batch of s return an integer that is the answer to each call. A surplus reply
-// would then be believed by all of them, so it is for calls that grant nothing.
+// OneForAll lets the batch of s return, in place of an array, one reply that is the answer to each
+// call. A surplus reply of that kind would be believed by all of them: where calls grant something,
+// no other command may be answered like this.
 func (s *Script) OneForAll() *Script {
 	s.batch.one = true
 	return s

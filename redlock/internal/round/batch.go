@@ -92,7 +92,7 @@ func (b *Batch) Proven(node int, reply any, proof *pipeline.Proof) {
 
 // Complete counts a node's votes. It implements pipeline.Sink.
 func (b *Batch) Complete(node int, reply any, err error) {
-	replies, _ := reply.([]any)
+	answer := wire.ReadExtended(reply)
 	b.mu.Lock()
 	if err != nil {
 		b.failLocked(node, err)
@@ -106,8 +106,7 @@ func (b *Batch) Complete(node int, reply any, err error) {
 			}
 			continue
 		}
-		v, touched, rest, said := wire.Extended(replies, it.keys)
-		replies = rest
+		v, touched, said := answer.Next(it.keys)
 		it.votes.Add(node, v)
 		if said != nil {
 			b.failLocked(node, said)

@@ -30,25 +30,46 @@ func (e *Extension) Add(keys []string, value string, ttl time.Duration) {
 	}
 }
 
-// Request returns the request. [Extended] reads the answer.
+// Request returns the request. [ReadExtended] reads the answer.
 func (e *Extension) Request() pipeline.Request {
-	r := pipeline.Request{Script: extendScript, Words: e.words.Words(), Accept: isArray, Prove: true}
+	r := pipeline.Request{Script: extendScript, Words: e.words.Words(), Accept: isExtended, Prove: true}
 	if e.words.Len() == 1 {
 		r.Key = e.keys[0]
 	}
 	return r
 }
 
-// Extended reads a node's answers for the keys of one lock as one vote, which grants when all
-// answers do. It takes them from the front of replies, and returns the rest. Touched reports
-// whether the node holds the value under one of the keys, or may. The error is the node's, for a
-// key that failed.
-func Extended(replies []any, keys int) (v quorum.Vote, touched bool, rest []any, err error) {
-	n := min(keys, len(replies))
+// allExtended is the answer of extend.lua if it extended every key. No other request is answered
+// like this.
+const allExtended = "extended"
+
+// isExtended reports whether a reply is of a kind that extend.lua can give.
+func isExtended(reply any) bool { return reply == allExtended || isArray(reply) }
+
+// Extended is a node's answer to an extension of many locks.
+type Extended struct {
+	all  bool
+	rest []any // the answers for the keys of the locks whose votes have not been taken
+}
+
+// ReadExtended reads a node's answer.
+func ReadExtended(reply any) Extended {
+	rest, _ := reply.([]any)
+	return Extended{all: reply == allExtended, rest: rest}
+}
+
+// Next takes the vote of the next lock, which has this many keys: it grants when all of them were
+// extended. Touched reports whether the node holds the value under one of the keys, or may. The
+// error is the node's, for a key that failed.
+func (e *Extended) Next(keys int) (v quorum.Vote, touched bool, err error) {
+	if e.all {
+		return quorum.Granted, true, nil
+	}
+	n := min(keys, len(e.rest))
 	if n < keys {
 		v, touched = quorum.Failed, true
 	}
-	for _, reply := range replies[:n] {
+	for _, reply := range e.rest[:n] {
 		switch reply {
 		case int64(1):
 			touched = true
@@ -67,5 +88,6 @@ func Extended(replies []any, keys int) (v quorum.Vote, touched bool, rest []any,
 			err = &pipeline.CallError{Fate: pipeline.Refused, Err: errors.New(string(words))}
 		}
 	}
-	return v, touched, replies[n:], err
+	e.rest = e.rest[n:]
+	return v, touched, err
 }

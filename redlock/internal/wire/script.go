@@ -150,7 +150,7 @@ var (
 	orderedReleaseScript = inOrder(releases...).Batch(inOrder(releaseBatch), 2, mostWritten).OneForAll()
 
 	// In order: behind the release of its lock it would bring the key back. It is its own batch.
-	extendScript = batchOfItself(inOrder(extendSource), 2, mostWritten)
+	extendScript = batchOfItself(inOrder(extendSource), 2, mostWritten).OneForAll()
 
 	// In order, too: behind its release it would leave keys behind. Only with fencing one key takes
 	// a script, of four arguments.

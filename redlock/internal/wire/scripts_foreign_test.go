@@ -124,7 +124,7 @@ func scriptCases() []scriptCase {
 		{"release", true, []any{"mine", 50}, releases, "", "1"},
 		{"release and leave", true, []any{"mine", 50, "p"}, releases, "", "1"},
 		{"release another's", true, []any{"other", 50, "p"}, releases, "mine", "0"},
-		{"extend", true, []any{"mine", 60000}, []string{extendSource}, "mine", "[1]"},
+		{"extend", true, []any{"mine", 60000}, []string{extendSource}, "mine", "extended"},
 		{"join", true, []any{"set", 60000, "mine", now, 600000}, []string{fenceSource, joinSource}, "set", ""},
 		{"raise", true, []any{"mine", now, 600000}, raises, "mine", ""},
 		{"mend", true, []any{"mine", now, now, 600000}, []string{mendSource}, "mine", "0"},

@@ -4,10 +4,11 @@
 -- KEYS[i]            a lock's key
 -- ARGV[2i-1]         the value that its caller set
 -- ARGV[2i]           its time to live in milliseconds
--- Returns for each key: 1 when extended, 2 when healed, 0 when somebody else holds it, or the text
--- of the error if it failed. The failure of one key (wrong type, out of memory) does not affect the
+-- Returns the status "extended" if all were, which is the usual case and one short reply. Otherwise
+-- for each key: 1 when extended, 2 when healed, 0 when somebody else holds it, or the text of the
+-- error if it failed. The failure of one key (wrong type, out of memory) does not affect the
 -- others.
-local votes = {}
+local votes, all = {}, true
 for i, key in ipairs(KEYS) do
   local value, ttl = ARGV[2 * i - 1], ARGV[2 * i]
   local holder = redis.pcall('GET', key)
@@ -25,5 +26,6 @@ for i, key in ipairs(KEYS) do
   if type(done) == 'table' and done.err then
     votes[i] = done.err
   end
+  all = all and votes[i] == 1
 end
-return votes
+return all and { ok = 'extended' } or votes
