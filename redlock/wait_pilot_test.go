@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -210,4 +211,48 @@ func TestASlowPilotDoesNotDelayEveryTurn(t *testing.T) {
 			assert.Less(t, c.clock.Now().Sub(began), 5*time.Second, "160 turns of 3 ms, and a few slow replies")
 		})
 	}
+}
+
+// All that reaches a client is late for a moment, as when its process was not run. It keeps its
+// pilot: with pilots of their own, the clients would split the votes for as long as they disagree.
+func TestAShortStallDoesNotMakeClientsDisagreeOnThePilot(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		var stalled atomic.Bool
+		c.slow(time.Millisecond)
+		reply := func() time.Duration {
+			if stalled.Load() {
+				return 100 * time.Millisecond
+			}
+			return time.Millisecond
+		}
+		for _, s := range c.servers {
+			s.Delay(nil, reply)
+		}
+		var lockers []*redlock.Locker
+		for range 4 {
+			lockers = append(lockers, c.locker())
+		}
+		takeTurns(t, lockers, 5, one)
+		before := splits(lockers)
+		var all sync.WaitGroup
+		all.Go(func() {
+			for range 5 {
+				stalled.Store(true)
+				time.Sleep(500 * time.Microsecond)
+				stalled.Store(false)
+				time.Sleep(300 * time.Millisecond)
+			}
+		})
+		takeTurns(t, lockers, 150, one)
+		all.Wait()
+		assert.LessOrEqual(t, splits(lockers)-before, uint64(5), "one for each stall at most")
+	})
+}
+
+// splits returns how many attempts got votes, but no quorum.
+func splits(lockers []*redlock.Locker) (n uint64) {
+	for _, l := range lockers {
+		n += l.Stats().Split
+	}
+	return n
 }

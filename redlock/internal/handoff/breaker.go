@@ -9,8 +9,12 @@ import (
 )
 
 // breaker keeps waiters of this process from taking a node as their pilot for a while after it
-// failed a waiter or answered late. So a node that is up but does not answer costs one of them a
-// node timeout now and then, and a slow node does not slow down every hand-over.
+// failed a waiter or answered late twice in a row. So a node that is up but does not answer costs
+// one of them a node timeout now and then, and a slow node does not slow down every hand-over.
+//
+// One late answer says little about a node: whenever a process is not run for a moment, all answers
+// to it are late. And passing over a pilot that others keep has its price: two nodes then hand
+// votes over, and the votes split at every release until the breaker closes.
 type breaker struct {
 	mu    sync.Mutex // guards the fields below
 	nodes []trips
@@ -21,6 +25,7 @@ type breaker struct {
 type trips struct {
 	until clock.Instant
 	times int
+	late  bool // the last answer was late, and the first such
 }
 
 // A breaker trips at once, and stays open for longer each time that it trips again.
@@ -49,15 +54,18 @@ func (p *Pilots) Took(d time.Duration) {
 	}
 }
 
-// Judge takes how long a pilot took to answer, and reports whether it was late or failed: then it
-// is passed over for a while.
+// Judge takes how long a pilot took to answer, and reports whether it is passed over for a while.
 func (p *Pilots) Judge(node int, d time.Duration, answered bool) (late bool) {
 	b := &p.breaker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := &b.nodes[node]
 	if answered && (b.usual == 0 || d < LateAfter+lateRounds*b.usual) {
-		n.times = 0
+		n.times, n.late = 0, false
+		return false
+	}
+	if answered && n.times == 0 && !n.late {
+		n.late = true
 		return false
 	}
 	n.until = p.clock.Now().Add(min(tripMin<<n.times, tripMax))
