@@ -57,8 +57,8 @@ func invalid(format string, args ...any) error {
 // sentinel ([ErrTaken], [ErrNoQuorum], [ErrNoValidity] or [ErrLost]), the error of a context that
 // ended, and the errors of the nodes.
 type QuorumError struct {
-	// Op is "acquire", "adopt", "extend", "verify", "release", "inspect", "force-unlock", "init" or
-	// "ready".
+	// Op is "acquire", "adopt", "extend", "verify", "release", "inspect", "force-unlock", "init",
+	// "ready" or "record" (of package election).
 	Op string
 
 	Name    string            // of the lock; empty for "init" and "ready"

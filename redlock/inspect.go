@@ -49,13 +49,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	defer l.life.leave()
 	var mu sync.Mutex
 	replies := make([]any, len(l.nodes))
-	// Undecided until all nodes have answered or failed.
-	r := l.rounds.New(wire.Inspect(l.config.keyPrefix+name), wire.Any, func(votes quorum.Tally) quorum.Verdict {
-		if votes.Outstanding() > 0 {
-			return quorum.Pending
-		}
-		return quorum.DecideHeld(votes)
-	})
+	r := l.rounds.New(wire.Inspect(l.config.keyPrefix+name), wire.Any, awaitAll)
 	r.TakeReplies(func(node int, reply any) {
 		mu.Lock()
 		replies[node] = reply
@@ -73,6 +67,14 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 		return status, nil
 	}
 	return status, l.failure(r, "inspect", name, ErrNoQuorum, ended)
+}
+
+// awaitAll is DecideHeld, but undecided until all nodes have answered or failed.
+func awaitAll(votes quorum.Tally) quorum.Verdict {
+	if votes.Outstanding() > 0 {
+		return quorum.Pending
+	}
+	return quorum.DecideHeld(votes)
 }
 
 func (l *Locker) status(name string, replies []any, r *round.Round) Status {

@@ -65,6 +65,12 @@ var forceSource string
 //go:embed scripts/inspect.lua
 var inspectSource string
 
+//go:embed scripts/record.lua
+var recordSource string
+
+//go:embed scripts/recorded.lua
+var recordedSource string
+
 //go:embed scripts/memory.lua
 var memorySource string
 
@@ -179,9 +185,13 @@ var (
 	// Late: it compares the whole text, and a text never recurs.
 	memoryScript = late(memorySource)
 
+	// Late: a term stays what it is, so recording it late or twice changes nothing.
+	recordScript = late(recordSource)
+
 	// Late: they change nothing.
-	inspectScript = late(inspectSource)
-	verifyScript  = late(verifySource).Batch(late(verifyBatchSource), 1, mostVerified)
+	inspectScript  = late(inspectSource)
+	recordedScript = late(recordedSource)
+	verifyScript   = late(verifySource).Batch(late(verifyBatchSource), 1, mostVerified)
 )
 
 func batchOfItself(s *pipeline.Script, args, most int) *pipeline.Script {

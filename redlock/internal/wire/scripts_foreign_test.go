@@ -33,7 +33,7 @@ var foreign = [][]any{
 // beside lists the keys beside that of the lock "a".
 var beside = []string{
 	"redquorum:fence:a", "redquorum:wait:a", "redquorum:waits:a", "redquorum:adopt:a:mine", "redquorum:adopt:a:other",
-	"redquorum:others:a",
+	"redquorum:others:a", "redquorum:terms:a",
 }
 
 // A server is the one on which scripts run, one after the other.
@@ -132,6 +132,8 @@ func scriptCases() []scriptCase {
 		{"restore", true, []any{"mine", 50}, []string{handOverSource, restoreSource}, "", "1"},
 		{"force", true, []any{50}, []string{handOverSource, forceSource}, "", "1"},
 		{"inspect", true, nil, []string{inspectSource}, "mine", ""},
+		{"record", true, []any{5, "5 mine", 600000, 256}, []string{recordSource}, "mine", "1"},
+		{"recorded", true, []any{0, 8}, []string{recordedSource}, "mine", "[mine 60 s ["},
 		{"verify", true, []any{"mine"}, []string{verifySource}, "mine", "1"},
 	}
 }

@@ -1,0 +1,50 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// Record returns a request that records a term and the value of its lock. [Yes] reads the answer.
+func Record(key string, term int64, value string, life time.Duration) pipeline.Request {
+	entry := strconv.FormatInt(term, 10) + " " + value
+	return pipeline.Request{
+		Script: recordScript, Words: pipeline.On([]string{key}, term, entry, life.Milliseconds(), ledger.Kept),
+		Key: key, Accept: isInteger, Prove: true,
+	}
+}
+
+// Recorded returns a request for what a node knows of the leaders of a name: at most so many of the
+// newest terms above since. [ReadRecorded] reads the answer.
+func Recorded(key string, since int64, most int) pipeline.Request {
+	return pipeline.Request{
+		Script: recordedScript, Words: pipeline.On([]string{key}, since, most), Accept: isArray, Prove: true,
+	}
+}
+
+// ReadRecorded reads the answer to [Terms], and reports whether it is well-formed. It skips entries
+// that this library did not write.
+func ReadRecorded(reply any) (answer ledger.Answer, ok bool) {
+	answers, _ := reply.([]any)
+	if len(answers) != 3 {
+		return answer, false
+	}
+	value, _ := answers[0].([]byte)
+	ttlMillis, _ := answers[1].(int64)
+	entries, _ := answers[2].([]any)
+	if answer.Value = string(value); answer.Value != "" {
+		answer.TTL = time.Duration(ttlMillis) * time.Millisecond
+	}
+	for _, entry := range entries {
+		text, _ := entry.([]byte)
+		number, value, _ := strings.Cut(string(text), " ")
+		if term, err := strconv.ParseInt(number, 10, 64); err == nil && term > 0 && value != "" {
+			answer.Entries = append(answer.Entries, ledger.Entry{Term: term, Value: value})
+		}
+	}
+	return answer, true
+}

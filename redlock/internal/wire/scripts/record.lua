@@ -1,0 +1,23 @@
+-- Record the term of a leader, beside the key of its lock. A node keeps the newest terms.
+--
+-- KEYS[1]  the lock's key
+-- ARGV[1]  the term
+-- ARGV[2]  the term, a space and the lock's value
+-- ARGV[3]  how long the record lives, in milliseconds
+-- ARGV[4]  how many terms it keeps
+-- Returns 1. A key that is no lock has no terms: GET fails then.
+redis.call('GET', KEYS[1])
+local record = 'redquorum:terms:' .. KEYS[1]
+local done = redis.pcall('ZADD', record, ARGV[1], ARGV[2])
+if type(done) == 'table' and string.sub(done.err, 1, 9) == 'WRONGTYPE' then -- somebody else's
+  redis.call('DEL', record)
+  done = redis.pcall('ZADD', record, ARGV[1], ARGV[2])
+end
+if type(done) == 'table' then
+  return done
+end
+if redis.call('ZCARD', record) > tonumber(ARGV[4]) then
+  redis.call('ZPOPMIN', record)
+end
+redis.call('PEXPIRE', record, ARGV[3])
+return 1
