@@ -1,0 +1,96 @@
+package election_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// masters starts embedded masters, so that the examples run anywhere. Yours are redis://a:6379 and
+// so on.
+func masters() (endpoints []string, stop func()) {
+	var running []*miniredis.Miniredis
+	for range 3 {
+		server := miniredis.NewMiniRedis()
+		if err := server.Start(); err != nil {
+			panic(err)
+		}
+		running = append(running, server)
+		endpoints = append(endpoints, "redis://"+server.Addr())
+	}
+	return endpoints, func() {
+		for _, server := range running {
+			server.Close()
+		}
+	}
+}
+
+func Example() {
+	endpoints, stop := masters()
+	defer stop()
+	locker, err := redlock.New(endpoints)
+	if err != nil {
+		panic(err)
+	}
+	defer locker.Close()
+	scheduler, err := election.New(locker, "scheduler", election.WithID("host-1"))
+	if err != nil {
+		panic(err)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // yours: until SIGTERM
+	defer cancel()
+	err = scheduler.Run(ctx, func(ctx context.Context, term int64) error {
+		leader, err := scheduler.Leader(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Println(leader.ID, "leads:", scheduler.IsLeader(), leader.Term == term)
+		// Work here until ctx ends. Returning earlier ends Run.
+		return nil
+	})
+	fmt.Println(err, scheduler.IsLeader())
+	// Output:
+	// host-1 leads: true true
+	// <nil> false
+}
+
+func ExampleElection_Watch() {
+	endpoints, stop := masters()
+	defer stop()
+	locker, err := redlock.New(endpoints)
+	if err != nil {
+		panic(err)
+	}
+	defer locker.Close()
+	scheduler, err := election.New(locker, "scheduler", election.WithID("host-1"))
+	if err != nil {
+		panic(err)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	running := make(chan error)
+	go func() {
+		running <- scheduler.Run(ctx, func(ctx context.Context, _ int64) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	for leader := range scheduler.Watch(ctx) {
+		if leader.Term != 0 { // 0: nobody leads
+			fmt.Println(leader.ID, "leads")
+			break
+		}
+	}
+	cancel()
+	fmt.Println(<-running)
+	// Output:
+	// host-1 leads
+	// <nil>
+}

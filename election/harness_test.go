@@ -1,0 +1,221 @@
+package election_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+const (
+	name    = "scheduler"
+	latency = time.Millisecond // of a request, and of a reply
+	ttl     = 2 * time.Second
+)
+
+var ctx = context.Background()
+
+// world is fake masters that vote, in virtual time, and what leaders did.
+type world struct {
+	t       *testing.T
+	clock   *clocktest.Clock
+	servers fakenode.Cluster
+
+	mu     sync.Mutex // guards the field below
+	stints []*stint   // in the order in which they began
+}
+
+// stint is a time during which somebody led: from the call of lead until the end of its context.
+type stint struct {
+	id       string
+	term     int64
+	from, to time.Time // to is zero while it lasts
+	cause    error     // of the end of the context
+}
+
+func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	fakenode.InBubble(t, 3, func(t *testing.T, clk *clocktest.Clock, servers fakenode.Cluster) {
+		w := &world{t: t, clock: clk, servers: servers}
+		for i, server := range servers {
+			w.admit(i)
+			server.Delay(func() time.Duration { return latency }, func() time.Duration { return latency })
+		}
+		test(t, w)
+	})
+}
+
+// admit gives a server a vote, as "redlock init" does.
+func (w *world) admit(i int) {
+	w.t.Helper()
+	info, _ := w.servers[i].Do(w.t, "INFO", "replication").([]byte)
+	_, after, _ := strings.Cut(string(info), "master_replid:")
+	replID, _, _ := strings.Cut(after, "\r")
+	marker := fmt.Sprintf("active %s %s 0 %d %s", rand.Text(), w.servers[i].RunID(), time.Minute.Milliseconds(), replID)
+	require.Equal(w.t, "OK", w.servers[i].Do(w.t, "SET", pipeline.MemoryKey, marker))
+}
+
+// cable connects one Locker to the servers.
+type cable struct {
+	servers fakenode.Cluster
+
+	mu    sync.Mutex // guards the fields below
+	cut   bool
+	conns []net.Conn
+}
+
+func (c *cable) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.servers.Dial(ctx, network, address)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut && err == nil {
+		return nil, errors.Join(errors.New("cut off"), conn.Close())
+	}
+	c.conns = append(c.conns, conn)
+	return conn, err
+}
+
+// set cuts or mends the cable. For the servers, a Locker that is cut off has crashed.
+func (c *cable) set(cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = cut
+	for _, conn := range c.conns {
+		if cut && conn != nil {
+			_ = conn.Close() //nolint:errcheck // it may have been closed
+		}
+	}
+	if cut {
+		c.conns = nil
+	}
+}
+
+func (w *world) locker(opts ...redlock.Option) (*redlock.Locker, *cable) {
+	w.t.Helper()
+	c := &cable{servers: w.servers}
+	standard := []redlock.Option{redlock.WithClock(w.clock), redlock.WithPool(pool.WithDialer(c.dial)), redlock.WithTTL(ttl)}
+	l, err := redlock.New(w.servers.Endpoints(), append(standard, opts...)...)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() {
+		if err := l.Close(); !errors.Is(err, redlock.ErrUndelivered) { // nodes may be away
+			assert.NoError(w.t, err)
+		}
+	})
+	time.Sleep(50 * time.Millisecond) // virtual: connect
+	return l, c
+}
+
+func (w *world) election(l *redlock.Locker, id string, opts ...election.Option) *election.Election {
+	w.t.Helper()
+	e, err := election.New(l, name, append([]election.Option{election.WithID(id)}, opts...)...)
+	require.NoError(w.t, err)
+	return e
+}
+
+// candidate is an Election that runs, with a Locker of its own. When the test ends, it does too.
+type candidate struct {
+	*election.Election
+
+	cable *cable
+	end   context.CancelFunc
+	ended chan error // what Run returned
+}
+
+// candidate starts one that leads until its context ends.
+func (w *world) candidate(id string) *candidate {
+	w.t.Helper()
+	l, cable := w.locker()
+	return w.run(w.election(l, id), id, cable, nil)
+}
+
+// run makes an Election run. Its leader calls then (if not nil), and waits until its context ends.
+func (w *world) run(e *election.Election, id string, cable *cable, then func(ctx context.Context) error) *candidate {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &candidate{Election: e, cable: cable, end: cancel, ended: make(chan error, 1)}
+	var over sync.WaitGroup
+	over.Go(func() { c.ended <- e.Run(ctx, w.lead(id, then)) })
+	w.t.Cleanup(func() { cancel(); over.Wait() })
+	time.Sleep(10 * time.Millisecond) // virtual: it leads, or waits
+	return c
+}
+
+// lead returns a function for Run that notes its stints.
+func (w *world) lead(id string, then func(ctx context.Context) error) func(context.Context, int64) error {
+	return func(ctx context.Context, term int64) error {
+		s := &stint{id: id, term: term, from: time.Now()}
+		w.mu.Lock()
+		w.stints = append(w.stints, s)
+		w.mu.Unlock()
+		context.AfterFunc(ctx, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			s.to, s.cause = time.Now(), context.Cause(ctx)
+		})
+		if then != nil {
+			if err := then(ctx); err != nil {
+				return err
+			}
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+}
+
+// led returns the stints so far, after asserting that none overlapped another and that terms grew.
+func (w *world) led() []stint {
+	w.t.Helper()
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []stint
+	for i, s := range w.stints {
+		all = append(all, *s)
+		if i == 0 {
+			continue
+		}
+		before := all[i-1]
+		assert.False(w.t, before.to.IsZero() || s.from.Before(before.to), "%s led until %v, %s from %v", before.id, before.to, s.id, s.from)
+		assert.Greater(w.t, s.term, before.term)
+	}
+	return all
+}
+
+// last returns the last stint.
+func (w *world) last() stint {
+	w.t.Helper()
+	all := w.led()
+	require.NotEmpty(w.t, all)
+	return all[len(all)-1]
+}
+
+// leads waits until an Election leads, and returns how long that took.
+func (w *world) leads(all ...*candidate) (leader *candidate, took time.Duration) {
+	w.t.Helper()
+	for began := time.Now(); ; time.Sleep(100 * time.Microsecond) {
+		i := slices.IndexFunc(all, func(c *candidate) bool { return c.IsLeader() })
+		if i >= 0 {
+			return all[i], time.Since(began)
+		}
+		if time.Since(began) > time.Minute {
+			require.FailNow(w.t, "nobody leads")
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+const (
+	// A term that could not be recorded is tried again after a pause that grows from the first to
+	// the second.
+	recordMin = 10 * time.Millisecond
+	recordMax = time.Second
+
+	// recordEvery is how often a leader records its term again: masters that have lost it, or were
+	// away, have it that long after they are back.
+	recordEvery = 5 * time.Second
+
+	// After a resignation, Run stands back until another candidate has the lock, for as long as the
+	// slowest of them takes to poll. The pause between two looks grows from lookMin to lookMax.
+	standBack = time.Second
+	lookMin   = 4 * time.Millisecond
+	lookMax   = 100 * time.Millisecond
+)
+
+// term is one leadership of ours:
+//
+//	lock acquired ──▶ term recorded ──▶ lead runs ──▶ its context ends ──▶ lead returns ──▶ released
+//
+// The order is what makes it exclusive. The context ends, by the local clock, before the lock can
+// be anybody else's. If it ends while the lock is ours, the lock is released only after lead has
+// returned.
+type term struct {
+	lock  *redlock.Lock
+	ended <-chan struct{}         // closed when the context of lead ends
+	end   context.CancelCauseFunc // ends it
+	over  chan struct{}           // closed once the lock is released
+
+	unreleased error // of the release; written before over is closed
+	resigned   bool  // used by Run's goroutine
+}
+
+// leads reads the clock, which ends a context that is late.
+func (t *term) leads() bool {
+	if t.lock.Err() != nil {
+		return false
+	}
+	select {
+	case <-t.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// serve leads for one term. It reports whether Run is over, and what it returns.
+func (e *Election) serve(ctx context.Context, lock *redlock.Lock, lead func(context.Context, int64) error) (t *term, over bool, err error) {
+	resignable, end := context.WithCancelCause(ctx)
+	work := lock.Context(resignable)
+	t = &term{lock: lock, ended: work.Done(), end: end, over: make(chan struct{})}
+	var recorder sync.WaitGroup
+	defer func() { // whatever becomes of lead
+		t.resigned = errors.Is(context.Cause(work), ErrResigned)
+		end(nil)
+		recorder.Wait()
+		if t.unreleased = lock.Unlock(ctx); errors.Is(t.unreleased, redlock.ErrLost) {
+			t.unreleased = nil // there is nothing to release
+		}
+		e.set(nil)
+		close(t.over)
+	}()
+	if err := e.record(work, lock); err != nil {
+		return t, isForbidden(err), fmt.Errorf("election: %w", err)
+	}
+	if !t.leads() { // lost before the record was complete
+		return t, false, nil
+	}
+	e.set(t)
+	recorder.Go(func() {
+		for clock.Sleep(work, e.ledger.Clock(), recordEvery) {
+			_ = e.ledger.Write(work, lock) //nolint:errcheck // it is tried again
+		}
+	})
+	err = lead(work, lock.Fence())
+	switch {
+	case t.leads():
+		return t, true, err
+	case ctx.Err() == nil:
+		return t, false, nil
+	case errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)):
+		return t, true, nil
+	default:
+		return t, true, err
+	}
+}
+
+// record writes the term down until a quorum of masters has it, the lock is lost, or ctx ends. A
+// candidate leads only if it still has the lock then. So the record of a term is complete before
+// the next one begins (watcher.news relies on it).
+func (e *Election) record(ctx context.Context, lock *redlock.Lock) error {
+	pause := clock.Backoff{Shortest: recordMin, Longest: recordMax}
+	for {
+		err := e.ledger.Write(ctx, lock)
+		if err == nil || isForbidden(err) || !clock.Sleep(ctx, e.ledger.Clock(), pause.Next()) {
+			return err
+		}
+	}
+}
+
+// yield waits after a resignation until another candidate has the lock, or none seems to want it.
+// Usually the release has handed it over. But a candidate that was cut off for a while may wait at
+// another master than the others, or poll, and would be overtaken.
+func (e *Election) yield(ctx context.Context, t *term) {
+	clk := e.ledger.Clock()
+	pause := clock.Backoff{Shortest: lookMin, Longest: lookMax}
+	for until := clk.Now().Add(standBack); clk.Now() < until && clock.Sleep(ctx, clk, pause.Next()); {
+		page, err := e.ledger.Read(ctx, e.name, 0, newestTerms)
+		if err != nil {
+			return // Lock waits until masters answer
+		}
+		if holder := holderOf(page); holder != "" && holder != t.lock.Value() {
+			return
+		}
+	}
+}
