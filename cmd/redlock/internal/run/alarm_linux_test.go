@@ -6,14 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
@@ -47,17 +43,4 @@ func TestRunningCommandIsWatchedByAnAlarm(t *testing.T) {
 	})
 	require.NoError(t, stdin.Close())
 	assert.Equal(t, 1, clitest.Await(t, cmd), "read found the end")
-}
-
-// Without alarms, a nap is the bound.
-func TestCommandIsKilledWithinANapAfterTheMachineSlept(t *testing.T) {
-	playScene(t, func(sc *scene) {
-		sc.after(5500 * time.Millisecond)
-		sc.s.clock.(*clocktest.Clock).Suspend(time.Hour)
-		sc.after(clock.MaxNap)
-		sc.want(t, "killed@1h0m6s")
-		if status := sc.exits(137); status != cli.ExitLost {
-			t.Errorf("got status %d, want %d", status, cli.ExitLost)
-		}
-	})
 }

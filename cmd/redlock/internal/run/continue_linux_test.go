@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
 )
 
 // A SIGCONT that arrives just before redlock stops itself must not take effect just after.
@@ -25,7 +26,7 @@ func TestNothingRunsWhileRedlockIsStoppedWheneverItIsContinued(t *testing.T) {
 	s := startSuspended(t, urls, "x", "", "wait", `while :; do echo stopped; read x; fg >/dev/null; done`)
 	group, err := syscall.Getpgid(s.pid)
 	require.NoError(t, err)
-	_, fields, ok := readStat(strconv.Itoa(group))
+	_, fields, ok := pgroup.ReadStat(strconv.Itoa(group))
 	require.True(t, ok)
 	redlock, err := strconv.Atoi(string(fields[1]))
 	require.NoError(t, err)
@@ -40,11 +41,11 @@ func TestNothingRunsWhileRedlockIsStoppedWheneverItIsContinued(t *testing.T) {
 			require.NoError(t, syscall.Kill(redlock, syscall.SIGCONT))
 		}
 		time.Sleep(60 * time.Millisecond) // either way, it is over
-		_, fields, ok := readStat(strconv.Itoa(redlock))
+		_, fields, ok := pgroup.ReadStat(strconv.Itoa(redlock))
 		require.True(t, ok)
 		if fields[0][0] == 'T' {
 			stops++
-			assert.True(t, groupStill(group))
+			assert.True(t, pgroup.Still(group))
 			before := s.marks(t)
 			time.Sleep(5 * time.Millisecond) // ten beats
 			assert.Equal(t, before, s.marks(t))

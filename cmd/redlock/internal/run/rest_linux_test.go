@@ -14,6 +14,7 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
 )
 
 // background is a script that leaves a process running, writes its number into a file, and ends.
@@ -44,7 +45,7 @@ func childless(pid int) func() bool {
 	return func() bool {
 		processes, err := filepath.Glob("/proc/[1-9]*")
 		for _, process := range processes {
-			if _, fields, ok := readStat(filepath.Base(process)); ok && string(fields[1]) == strconv.Itoa(pid) {
+			if _, fields, ok := pgroup.ReadStat(filepath.Base(process)); ok && string(fields[1]) == strconv.Itoa(pid) {
 				return false
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -50,20 +51,20 @@ func NewCommand() *cobra.Command {
 		// Flags come before the command: flags.check.
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ignorePipes()
+			job.IgnorePipes()
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}
-			messages := messages{quiet: f.quiet, json: f.json, name: f.name}
-			stderr := newOutbox(cmd.ErrOrStderr(), clock.System(), messages.dropped)
-			defer stderr.flush()
-			messages.w = stderr
-			path, err := findCommand(args[0])
+			messages := job.Messages{Quiet: f.quiet, JSON: f.json, Name: f.name}
+			stderr := job.NewOutbox(cmd.ErrOrStderr(), clock.System(), messages.Dropped)
+			defer stderr.Flush()
+			messages.W = stderr
+			path, err := job.Find(args[0])
 			if err != nil {
-				return messages.end("not-run", err)
+				return messages.End("not-run", err)
 			}
 			signals := make(chan os.Signal)
-			notify(signals, endingSignals)
+			job.Notify(signals, job.EndingSignals)
 			locker, err := f.nodes.Open(cmd, f.lockerOptions(cmd, stderr)...)
 			if err != nil {
 				return err
@@ -146,9 +147,9 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("--wait: %v is negative", f.wait)
 	case f.noWait && f.wait > 0:
 		return cli.Usagef("--wait and --no-wait: give only one of them")
-	case given("max-hold") && f.maxHold < f.grace().least():
+	case given("max-hold") && f.maxHold < f.grace().Least():
 		return cli.Usagef("--max-hold: %v is below %v, the time it takes to end a command (see --kill-after)",
-			f.maxHold, f.grace().least())
+			f.maxHold, f.grace().Least())
 	case f.conflictStatus < 0 || f.conflictStatus > 255:
 		return cli.Usagef("--conflict-exit-code: %d is not between 0 and 255", f.conflictStatus)
 	case f.quiet && f.verbose:
@@ -157,15 +158,15 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (f *flags) grace() grace { return newGrace(f.ttl, f.killAfter) }
+func (f *flags) grace() job.Grace { return job.NewGrace(f.ttl, f.killAfter) }
 
 func (f *flags) lockerOptions(cmd *cobra.Command, stderr io.Writer) []redlock.Option {
 	owner := f.owner
 	if !cmd.Flags().Changed("owner") {
-		owner = defaultOwner()
+		owner = job.DefaultOwner()
 	}
 	opts := []redlock.Option{
-		redlock.WithTTL(f.ttl), redlock.WithOwner(owner), redlock.WithMinValidity(f.grace().least()),
+		redlock.WithTTL(f.ttl), redlock.WithOwner(owner), redlock.WithMinValidity(f.grace().Least()),
 	}
 	if f.maxHold > 0 {
 		opts = append(opts, redlock.WithMaxHold(f.maxHold))
@@ -174,7 +175,7 @@ func (f *flags) lockerOptions(cmd *cobra.Command, stderr io.Writer) []redlock.Op
 		opts = append(opts, redlock.WithFencing())
 	}
 	if f.verbose {
-		opts = append(opts, redlock.WithLogger(newLogger(stderr, f.json)))
+		opts = append(opts, redlock.WithLogger(job.NewLogger(stderr, f.json)))
 	}
 	return opts
 }

@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -34,7 +32,7 @@ type runner struct {
 	locker   *redlock.Locker
 	clock    clock.Clock
 	signals  chan os.Signal
-	messages messages
+	messages job.Messages
 	path     string // of the command
 	argv     []string
 
@@ -51,21 +49,20 @@ func (r *runner) run(ctx context.Context) (err error) {
 		return r.notAcquired(ctx, err)
 	}
 	acquired := r.clock.Now()
-	notify(r.signals, runningSignals) // before the command could miss one
-	command, err := startChild(r.path, r.argv, r.environment(os.Environ(), lock))
-	if err != nil {
-		r.release(lock)
-		return r.messages.end("not-run", cli.StatusError{Status: cli.ExitNotExecutable, Err: fmt.Errorf("cannot run %s: %w", r.argv[0], err)})
-	}
-	s := &supervisor{
-		lock: lock, command: command, grace: r.flags.grace(), clock: r.clock, signals: r.signals, messages: r.messages,
-		job: newJobControl(command, r.messages), killRest: r.flags.killRest,
+	job.Notify(r.signals, job.RunningSignals) // before the command could miss one
+	command := job.Job{
+		Path: r.path, Argv: r.argv, Env: r.environment(os.Environ(), lock), Clock: r.clock, Signals: r.signals,
+		Messages: r.messages, Grace: r.flags.grace(), KillRest: r.flags.killRest,
 	}
 	if r.flags.maxHold > 0 {
-		s.holdEnds = acquired.Add(r.flags.maxHold)
+		command.HoldEnds = acquired.Add(r.flags.maxHold)
 	}
-	status := s.supervise()
-	if r.lost = s.lost; r.lost {
+	status, lost, err := command.Run(lock)
+	if err != nil {
+		r.release(lock)
+		return r.messages.End("not-run", err)
+	}
+	if r.lost = lost; lost {
 		_ = lock.Unlock(context.Background()) //nolint:errcheck // it is no longer held, or about to end: we said so
 	} else {
 		r.release(lock)
@@ -83,10 +80,10 @@ func (r *runner) release(lock *redlock.Lock) {
 	switch {
 	case err == nil:
 	case errors.Is(err, redlock.ErrLost):
-		r.messages.say("not-released", "lock %q was no longer ours when it was released: %s",
+		r.messages.Say("not-released", "lock %q was no longer ours when it was released: %s",
 			r.flags.name, cli.WithoutPrefix(err))
 	default:
-		r.messages.say("not-released", "lock %q may stay for up to %v: %s",
+		r.messages.Say("not-released", "lock %q may stay for up to %v: %s",
 			r.flags.name, r.flags.ttl, cli.WithoutPrefix(err))
 	}
 }
@@ -108,7 +105,7 @@ func (r *runner) close(well bool) {
 			late = append(late, n.Endpoint)
 		}
 	}
-	r.messages.say("not-delivered", "the key of lock %q may stay for up to %v at %s", r.flags.name, r.flags.ttl, strings.Join(late, ", "))
+	r.messages.Say("not-delivered", "the key of lock %q may stay for up to %v at %s", r.flags.name, r.flags.ttl, strings.Join(late, ", "))
 }
 
 // environment returns the environment of the command: ours without the passwords of the masters,
@@ -134,13 +131,13 @@ func (r *runner) notAcquired(ctx context.Context, err error) error {
 	var ended interrupted
 	switch {
 	case errors.As(err, &ended):
-		return r.messages.end("interrupted", cli.StatusError{Status: cli.ExitSignal + ended.number(), Err: ended})
+		return r.messages.End("interrupted", cli.StatusError{Status: cli.ExitSignal + ended.number(), Err: ended})
 	case errors.Is(err, redlock.ErrTaken):
-		return r.messages.end("taken", cli.StatusError{Status: r.flags.conflictStatus, Err: errors.New(r.takenText(ctx))})
+		return r.messages.End("taken", cli.StatusError{Status: r.flags.conflictStatus, Err: errors.New(r.takenText(ctx))})
 	case errors.Is(err, redlock.ErrInvalid):
 		return cli.InvalidUsage(err)
 	default:
-		return r.messages.end("no-quorum", cli.StatusError{Status: cli.ExitNoQuorum, Err: err}, r.locker.Stats().Nodes...)
+		return r.messages.End("no-quorum", cli.StatusError{Status: cli.ExitNoQuorum, Err: err}, r.locker.Stats().Nodes...)
 	}
 }
 
@@ -161,17 +158,3 @@ func (r *runner) takenText(ctx context.Context) string {
 
 // holderBound bounds the wait for the name of the holder.
 const holderBound = time.Second
-
-// findCommand looks a command up as a shell does. It runs before the lock is requested: nobody
-// should wait for a lock to learn of a typo.
-func findCommand(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	switch {
-	case err == nil || errors.Is(err, exec.ErrDot): // if . is in PATH, it is meant
-		return path, nil
-	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR):
-		return "", cli.StatusError{Status: cli.ExitNotExecutable, Err: err}
-	default:
-		return "", cli.StatusError{Status: cli.ExitNotFound, Err: err}
-	}
-}

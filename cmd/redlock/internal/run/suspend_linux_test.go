@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
 )
 
 // suspended is a job on a terminal. One member ignores ^Z and writes the time into a file; another
@@ -77,7 +78,7 @@ func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 	require.NoError(t, err)
 	s.term.press(t, "\x1a")
 	s.term.awaitText(t, "stopped")
-	assert.True(t, groupStill(group), "all of the group")
+	assert.True(t, pgroup.Still(group), "all of the group")
 	before := s.marks(t)
 	status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "--wait", "20s", "true")
 	require.Equal(t, 0, status, stderr)
@@ -85,7 +86,7 @@ func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 	s.term.press(t, "continue\n")
 	s.term.awaitText(t, "status=70")
 	assert.Equal(t, before, s.marks(t), "when redlock continued")
-	clitest.WaitFor(t, "the group is gone", func() bool { return groupDead(group) })
+	clitest.WaitFor(t, "the group is gone", func() bool { return pgroup.Dead(group) })
 	clitest.Await(t, s.shell)
 }
 
@@ -136,12 +137,12 @@ func TestSuspendKeyStopsWhatTheCommandLeftRunning(t *testing.T) {
 	s.term.awaitText(t, "the command has ended; lock")
 	s.term.press(t, "\x1a")
 	s.term.awaitText(t, "stopped")
-	assert.True(t, groupStill(group))
+	assert.True(t, pgroup.Still(group))
 	s.term.press(t, "continue\n")
 	s.awaitProgress(t)
 	s.term.press(t, "\x03")
 	s.term.awaitText(t, "status=7")
-	assert.True(t, groupDead(group))
+	assert.True(t, pgroup.Dead(group))
 	clitest.Await(t, s.shell)
 }
 
@@ -159,7 +160,7 @@ func TestBackgroundJobThatReadsStopsUntilItIsInTheForeground(t *testing.T) {
 	if pid, _, err := readBeat(pulse); err == nil { // it may be stopped before its first beat
 		group, err := syscall.Getpgid(pid)
 		require.NoError(t, err)
-		assert.True(t, groupStill(group))
+		assert.True(t, pgroup.Still(group))
 	}
 	term.press(t, "foreground\n")
 	clitest.WaitFor(t, "the member runs", func() bool {

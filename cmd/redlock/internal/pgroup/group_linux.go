@@ -1,4 +1,4 @@
-package run
+package pgroup
 
 import (
 	"bytes"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoptOrphans switches whether orphaned descendants are reparented to us. Those that already were
+// AdoptOrphans switches whether orphaned descendants are reparented to us. Those that already were
 // stay ours.
-func adoptOrphans(on bool) {
+func AdoptOrphans(on bool) {
 	flag := 0
 	if on {
 		flag = 1
@@ -18,10 +18,10 @@ func adoptOrphans(on bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, uintptr(flag), 0, 0, 0) //nolint:errcheck // since Linux 3.4
 }
 
-// newcomerBound limits how many process numbers groupDead checks that were assigned meanwhile.
+// newcomerBound limits how many process numbers Dead checks that were assigned meanwhile.
 const newcomerBound = 1000
 
-// groupDead reports whether every process left in a process group is a zombie that nobody has
+// Dead reports whether every process left in a process group is a zombie that nobody has
 // reaped. If too much happens meanwhile it says no.
 //
 // A member created after the process list was read is not on that list, and its parent may be a
@@ -29,7 +29,7 @@ const newcomerBound = 1000
 // exists by then, because its parent ended after the fork, and we saw the parent's end before. That
 // leaves a member whose number was assigned earlier but which was not there yet for the first list.
 // It is on the second.
-func groupDead(group int) bool {
+func Dead(group int) bool {
 	before, ok := newest()
 	for range 2 {
 		if is, known := groupIs(group, zombie); !is || !known {
@@ -59,10 +59,10 @@ func newcomersDead(group, above int) bool {
 	}
 }
 
-// groupStill reports whether nothing of a process group that was sent SIGSTOP executes. A process
+// Still reports whether nothing of a process group that was sent SIGSTOP executes. A process
 // that waits for a device (D) stops before it executes anything; so does a parent in vfork, as long
 // as its child is stopped. A process that we cannot see is assumed to stop.
-func groupStill(group int) bool {
+func Still(group int) bool {
 	is, _ := groupIs(group, func(state byte) bool { return zombie(state) || state == 'T' || state == 't' || state == 'D' })
 	return is
 }
@@ -73,8 +73,8 @@ func zombie(state byte) bool { return state == 'Z' || state == 'X' }
 // thread has ended looks like a zombie while its other threads run. Not all are known where /proc
 // shows the processes of another container, or hides those of other users (hidepid).
 func groupIs(group int, so func(state byte) bool) (is, known bool) {
-	self, _, found := readStat("self")
-	_, _, all := readStat("1")
+	self, _, found := ReadStat("self")
+	_, _, all := ReadStat("1")
 	entries, err := os.ReadDir("/proc")
 	if !found || self != os.Getpid() || err != nil {
 		return true, false
@@ -92,7 +92,7 @@ func groupIs(group int, so func(state byte) bool) (is, known bool) {
 
 // memberIs reports whether all threads of a process are in such states, if it belongs to the group.
 func memberIs(process string, group int, so func(state byte) bool) bool {
-	if _, fields, ok := readStat(process); !ok || string(fields[2]) != strconv.Itoa(group) {
+	if _, fields, ok := ReadStat(process); !ok || string(fields[2]) != strconv.Itoa(group) {
 		return true // ended meanwhile, or not in the group
 	}
 	threads, err := os.ReadDir("/proc/" + process + "/task")
@@ -100,7 +100,7 @@ func memberIs(process string, group int, so func(state byte) bool) bool {
 		return true // ended meanwhile
 	}
 	for _, thread := range threads {
-		if _, fields, ok := readStat(process + "/task/" + thread.Name()); ok && !so(fields[0][0]) {
+		if _, fields, ok := ReadStat(process + "/task/" + thread.Name()); ok && !so(fields[0][0]) {
 			return false
 		}
 	}
@@ -119,9 +119,9 @@ func newest() (int, bool) {
 	return last, err == nil
 }
 
-// readStat returns the number of a process or thread, and the fields after its name: state, parent,
+// ReadStat returns the number of a process or thread, and the fields after its name: state, parent,
 // group.
-func readStat(path string) (pid int, fields [][]byte, ok bool) {
+func ReadStat(path string) (pid int, fields [][]byte, ok bool) {
 	text, err := os.ReadFile("/proc/" + path + "/stat")
 	// A name may contain both.
 	begin, end := bytes.IndexByte(text, ' '), bytes.LastIndexByte(text, ')')

@@ -1,4 +1,4 @@
-package run
+package job
 
 import (
 	"syscall"
@@ -73,11 +73,11 @@ func (s *supervisor) checkRest() bool {
 	r, now := s.rest, s.clock.Now()
 	if !r.told && !r.ending && !s.lost && now.Sub(r.since) >= restTold {
 		r.told = true
-		s.messages.say("left-running", "the command has ended; lock %q is held until what it left running has ended too (--kill-rest ends it)", s.messages.name)
+		s.messages.Say("left-running", "the command has ended; lock %q is held until what it left running has ended too (--kill-rest ends it)", s.messages.Name)
 	}
 	if !r.stuck && r.killed != 0 && now.Sub(r.killed) >= restTold {
 		r.stuck = true // in the kernel, or another user's
-		s.messages.say("not-ended", "what the command left running does not end; lock %q is held until it does", s.messages.name)
+		s.messages.Say("not-ended", "what the command left running does not end; lock %q is held until it does", s.messages.Name)
 	}
 	again := r.pause.Next()
 	switch {

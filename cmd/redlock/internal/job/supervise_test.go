@@ -1,4 +1,4 @@
-package run
+package job
 
 import (
 	"bytes"
@@ -42,8 +42,8 @@ func playScene(t *testing.T, f func(*scene), change ...func(*scene)) {
 			signals: make(chan os.Signal), stderr: &bytes.Buffer{}, begin: clk.Now(), status: make(chan int, 1),
 		}
 		sc.s = &supervisor{
-			lock: sc.lock, command: sc.command, grace: newGrace(12*time.Second, 2*time.Second), clock: clk, signals: sc.signals,
-			messages: messages{w: sc.stderr, name: "x"},
+			lock: sc.lock, command: sc.command, grace: NewGrace(12*time.Second, 2*time.Second), clock: clk, signals: sc.signals,
+			messages: Messages{W: sc.stderr, Name: "x"},
 		}
 		for _, c := range change {
 			c(sc)
@@ -272,7 +272,7 @@ func TestStderrThatNobodyReadsDelaysNoSignalAndNoExit(t *testing.T) {
 		close(stuck.release)
 	}, func(sc *scene) {
 		stuck.release = make(chan struct{}) // of the bubble
-		sc.s.messages.w = newOutbox(stuck, sc.s.clock, sc.s.messages.dropped)
+		sc.s.messages.W = NewOutbox(stuck, sc.s.clock, sc.s.messages.Dropped)
 	})
 }
 
@@ -283,4 +283,17 @@ func TestMaxHoldIsNamedAsTheReason(t *testing.T) {
 			t.Errorf("got status %d and %q, want %d and --max-hold", status, sc.stderr, cli.ExitLost)
 		}
 	}, func(sc *scene) { sc.s.holdEnds = sc.begin.Add(12 * time.Second) })
+}
+
+// Without alarms, a nap is the bound.
+func TestCommandIsKilledWithinANapAfterTheMachineSlept(t *testing.T) {
+	playScene(t, func(sc *scene) {
+		sc.after(5500 * time.Millisecond)
+		sc.s.clock.(*clocktest.Clock).Suspend(time.Hour)
+		sc.after(clock.MaxNap)
+		sc.want(t, "killed@1h0m6s")
+		if status := sc.exits(137); status != cli.ExitLost {
+			t.Errorf("got status %d, want %d", status, cli.ExitLost)
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package run
+package job
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ func TestOutboxKeepsTheOrderAndCountsWhatItDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clk := clocktest.New()
 		reader := &lateReader{open: make(chan struct{})}
-		o := newOutbox(reader, clk, messages{}.dropped)
+		o := NewOutbox(reader, clk, Messages{}.Dropped)
 		line := bytes.Repeat([]byte("x"), 1<<10)
 		const more = 3
 		for i := range outboxRoom/len(line) + more {
@@ -36,12 +36,12 @@ func TestOutboxKeepsTheOrderAndCountsWhatItDrops(t *testing.T) {
 			}
 		}
 		begin := clk.Now()
-		o.flush()
+		o.Flush()
 		if waited := clk.Now().Sub(begin); waited != outboxBound {
 			t.Errorf("flush took %v, want %v", waited, outboxBound)
 		}
 		close(reader.open)
-		o.flush()
+		o.Flush()
 		text := reader.text.String()
 		for i, from := 0, 0; i < outboxRoom/len(line); i++ {
 			at := strings.Index(text[from:], fmt.Sprintf("\n%d ", i))
@@ -53,7 +53,7 @@ func TestOutboxKeepsTheOrderAndCountsWhatItDrops(t *testing.T) {
 		if !strings.HasSuffix(text, fmt.Sprintf("redlock: %d messages were dropped: stderr was not read in time\n", more)) {
 			t.Errorf("the end does not tell of the dropped: %q", text[max(0, len(text)-100):])
 		}
-		o.flush() // nothing is left, so it takes no time
+		o.Flush() // nothing is left, so it takes no time
 		if now := clk.Now(); now.Sub(begin) >= outboxBound+time.Millisecond {
 			t.Errorf("it took %v", now.Sub(begin))
 		}

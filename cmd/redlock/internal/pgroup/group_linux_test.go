@@ -1,7 +1,10 @@
-package run
+package pgroup
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -36,12 +39,12 @@ func TestGroupOfZombiesIsDeadOnABusyMachine(t *testing.T) {
 			_ = load.Wait() //nolint:errcheck // killed
 		})
 	}
-	assert.False(t, groupDead(group))
+	assert.False(t, Dead(group))
 	require.NoError(t, syscall.Kill(group, syscall.SIGKILL))
 	clitest.WaitFor(t, "the end of the process", dead(group))
 	said := 0
 	for range 20 {
-		if groupDead(group) {
+		if Dead(group) {
 			said++
 		}
 	}
@@ -58,4 +61,13 @@ func TestMemberCreatedDuringTheCheckIsSeen(t *testing.T) {
 	require.NoError(t, syscall.Kill(group, syscall.SIGKILL))
 	clitest.WaitFor(t, "the end of the process", dead(group))
 	assert.True(t, newcomersDead(group, group-1))
+}
+
+// dead reports whether a process has ended, reaped or not.
+func dead(pid int) func() bool {
+	return func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, state, found := strings.Cut(string(stat), ") ")
+		return err != nil || found && strings.HasPrefix(state, "Z")
+	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package run
+package job
 
 import (
 	"os"
@@ -18,7 +18,7 @@ import (
 func TestFloodOfOneSignalDisplacesNoOther(t *testing.T) {
 	t.Cleanup(func() { signal.Reset(syscall.SIGWINCH, syscall.SIGUSR2) })
 	signals := make(chan os.Signal)
-	notify(signals, []os.Signal{syscall.SIGWINCH, syscall.SIGUSR2})
+	Notify(signals, []os.Signal{syscall.SIGWINCH, syscall.SIGUSR2})
 	for range 3000 {
 		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGWINCH))
 	}

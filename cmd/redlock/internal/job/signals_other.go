@@ -1,6 +1,6 @@
 //go:build !unix
 
-package run
+package job
 
 import (
 	"os"
@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// endingSignals end a wait for the lock, and are passed on to the command once it runs.
-var endingSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
+// EndingSignals end a wait for the lock, and are passed on to the command once it runs.
+var EndingSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// runningSignals matter only once the command runs: none.
-var runningSignals []os.Signal
+// RunningSignals matter only once the command runs: none.
+var RunningSignals []os.Signal
 
-// notify subscribes to signals. A channel with room for one is enough: repetitions mean nothing
+// Notify subscribes to signals. A channel with room for one is enough: repetitions mean nothing
 // more.
-func notify(signals chan<- os.Signal, wanted []os.Signal) {
+func Notify(signals chan<- os.Signal, wanted []os.Signal) {
 	for _, s := range wanted {
 		pending := make(chan os.Signal, 1)
 		signal.Notify(pending, s)
@@ -28,13 +28,13 @@ func notify(signals chan<- os.Signal, wanted []os.Signal) {
 	}
 }
 
-// ignorePipes does nothing: writing to a pipe without a reader only returns an error.
-func ignorePipes() {}
+// IgnorePipes does nothing: writing to a pipe without a reader only returns an error.
+func IgnorePipes() {}
 
 // jobControl does nothing: there is no job control.
 type jobControl struct{}
 
-func newJobControl(*child, messages) jobControl { return jobControl{} }
+func newJobControl(*child, Messages) jobControl { return jobControl{} }
 
 func (jobControl) stopped(syscall.Signal)            {}
 func (jobControl) takes(syscall.Signal, func()) bool { return false }

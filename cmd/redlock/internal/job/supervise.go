@@ -1,4 +1,4 @@
-package run
+package job
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// heldLock is the part of a lock that the supervisor uses.
-type heldLock interface {
+// Lock is what a command runs under.
+type Lock interface {
 	Remaining() time.Duration
 	Err() error
 	Done() <-chan struct{}
@@ -40,12 +40,12 @@ type childEvent struct {
 //
 // Nothing that could block on somebody else runs there: messages go to an outbox.
 type supervisor struct {
-	lock     heldLock
+	lock     Lock
 	command  command
-	grace    grace
+	grace    Grace
 	clock    clock.Clock
 	signals  <-chan os.Signal
-	messages messages
+	messages Messages
 	job      jobControl
 	holdEnds clock.Instant // set by --max-hold; 0: no limit
 	killRest bool          // end what the command leaves running
@@ -137,7 +137,7 @@ func (s *supervisor) lose(sig syscall.Signal, left time.Duration) {
 	if sig != syscall.SIGKILL {
 		s.job.wake() // a stopped process cannot end itself
 	}
-	s.messages.say("lost", "lock %q %s; %s gets %s", s.messages.name, s.why(left), s.target(), s.signalText(sig, left))
+	s.messages.Say("lost", "lock %q %s; %s gets %s", s.messages.Name, s.why(left), s.target(), s.signalText(sig, left))
 }
 
 func (s *supervisor) target() string {
@@ -182,7 +182,7 @@ func (s *supervisor) leaves(status int) bool {
 func (s *supervisor) over(status int) int {
 	if left := s.lock.Remaining(); !s.lost && left <= 0 {
 		s.lost = true
-		s.messages.say("lost", "lock %q %s, before the command had ended", s.messages.name, s.why(left))
+		s.messages.Say("lost", "lock %q %s, before the command had ended", s.messages.Name, s.why(left))
 	}
 	if !s.lost {
 		return status
@@ -198,7 +198,7 @@ func (s *supervisor) over(status int) int {
 // send sends a signal to the command's group.
 func (s *supervisor) send(sig syscall.Signal) {
 	if err := s.command.signal(sig); err != nil {
-		s.messages.say("not-signalled", "cannot send %v to the command: %v", sig, err)
+		s.messages.Say("not-signalled", "cannot send %v to the command: %v", sig, err)
 	}
 }
 

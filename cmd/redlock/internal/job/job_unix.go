@@ -1,6 +1,6 @@
 //go:build unix
 
-package run
+package job
 
 import (
 	"os"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
 )
 
 // jobControl makes a command in a process group of its own, and us, one job for the shell that
@@ -31,7 +32,7 @@ import (
 // One goroutine uses it: the supervisor's, which is the main thread (init).
 type jobControl struct {
 	command    *child        // nil in tests without a process
-	messages   messages      // for a group that cannot be stopped
+	messages   Messages      // for a group that cannot be stopped
 	tty        *os.File      // the controlling terminal, once the command has asked for it
 	lent       bool          // the command has the foreground, or had it when it was stopped
 	paused     bool          // the command is stopped until we are continued
@@ -47,7 +48,7 @@ func init() { runtime.LockOSThread() }
 
 // newJobControl is called when the command has started, so that the command does not inherit what
 // is ignored from here on.
-func newJobControl(command *child, messages messages) jobControl {
+func newJobControl(command *child, messages Messages) jobControl {
 	// A message to a terminal that belongs to the command must not stop us.
 	signal.Ignore(syscall.SIGTTOU)
 	return jobControl{command: command, messages: messages}
@@ -97,11 +98,11 @@ func (j *jobControl) stopsItself() bool {
 // that could continue it, and continues it. So we become that parent.
 func (j *jobControl) suspend() {
 	j.passedOn = 0
-	adoptOrphans(true)
+	pgroup.AdoptOrphans(true)
 	if !j.command.freeze() {
 		if !j.told { // the terminal may stop it again and again
 			j.told = true
-			j.messages.say("not-stopped", "the job is not stopped: a process of the command does not stop, and lock %q must be renewed", j.messages.name)
+			j.messages.Say("not-stopped", "the job is not stopped: a process of the command does not stop, and lock %q must be renewed", j.messages.Name)
 		}
 		j.wake()
 		return
@@ -159,7 +160,7 @@ func (j *jobControl) takes(s syscall.Signal, check func()) bool {
 func (j *jobControl) wake() {
 	j.paused = false
 	j.resume()
-	adoptOrphans(false)
+	pgroup.AdoptOrphans(false)
 }
 
 func (j *jobControl) resume() {

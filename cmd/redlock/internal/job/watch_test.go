@@ -1,4 +1,4 @@
-package run
+package job
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 )
 
 func TestCommandIsTerminatedInTimeAndKilledBeforeTheEnd(t *testing.T) {
-	g := grace{killAfter: 200 * time.Millisecond, margin: 50 * time.Millisecond}
+	g := Grace{killAfter: 200 * time.Millisecond, margin: 50 * time.Millisecond}
 	for _, c := range []struct {
 		left  time.Duration
 		want  step
@@ -42,7 +42,7 @@ func TestCommandIsTerminatedInTimeAndKilledBeforeTheEnd(t *testing.T) {
 func TestEveryCheckChangesSomething(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ttl := time.Duration(rapid.Int64Range(int64(cli.MinTTL), int64(24*time.Hour)).Draw(t, "ttl"))
-		g := newGrace(ttl, time.Duration(rapid.Int64Range(0, int64(ttl/3)).Draw(t, "killAfter")))
+		g := NewGrace(ttl, time.Duration(rapid.Int64Range(0, int64(ttl/3)).Draw(t, "killAfter")))
 		left := time.Duration(rapid.Int64Range(-int64(ttl), int64(ttl)).Draw(t, "left"))
 		var steps []step
 		for {
@@ -72,7 +72,7 @@ func TestRenewalHasTimeBeforeTheCommandIsTerminated(t *testing.T) {
 		drift := ttl/100 + 2*time.Millisecond
 		retries := 0
 		for left := ttl - ttl/3 - drift; ; left -= ttl / 12 {
-			if what, _ := newGrace(ttl, ttl/3).next(left - ttl/20); what != leave {
+			if what, _ := NewGrace(ttl, ttl/3).next(left - ttl/20); what != leave {
 				break
 			}
 			retries++

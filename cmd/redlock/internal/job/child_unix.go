@@ -1,6 +1,6 @@
 //go:build unix
 
-package run
+package job
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
 )
 
 // child is a process in a group of its own, with our stdin, stdout and stderr.
@@ -94,7 +95,7 @@ func (c *child) gone() bool {
 		return true
 	}
 	c.polls++
-	return c.polls%zombieInterval == 1 && groupDead(c.pid)
+	return c.polls%zombieInterval == 1 && pgroup.Dead(c.pid)
 }
 
 const (
@@ -115,7 +116,7 @@ func (c *child) freeze() bool {
 	pause := clock.Backoff{Shortest: freezeShortest, Longest: freezeLongest}
 	for until := clk.Now().Add(freezeBound); clk.Now() < until; clock.Sleep(context.Background(), clk, pause.Next()) {
 		_ = c.signal(syscall.SIGSTOP) //nolint:errcheck // members that did not get it do not stand still
-		if groupStill(c.pid) {
+		if pgroup.Still(c.pid) {
 			return true
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package run
+package job
 
 import (
 	"os"
@@ -8,19 +8,19 @@ import (
 	"syscall"
 )
 
-// endingSignals end a wait for the lock, and are passed on to the command once it runs.
-var endingSignals = []os.Signal{
+// EndingSignals end a wait for the lock, and are passed on to the command once it runs.
+var EndingSignals = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
-// runningSignals matter only once the command runs.
-var runningSignals = []os.Signal{syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT}
+// RunningSignals matter only once the command runs.
+var RunningSignals = []os.Signal{syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT}
 
-// notify subscribes to signals, except those that our parent wants ignored (nohup).
+// Notify subscribes to signals, except those that our parent wants ignored (nohup).
 //
 // Each has a channel with room for one. So several of one kind may count as one, as they do for the
 // kernel, and a flood of one kind (a window that is resized) displaces no other.
-func notify(signals chan<- os.Signal, wanted []os.Signal) {
+func Notify(signals chan<- os.Signal, wanted []os.Signal) {
 	for _, s := range wanted {
 		if signal.Ignored(s) {
 			continue
@@ -35,8 +35,8 @@ func notify(signals chan<- os.Signal, wanted []os.Signal) {
 	}
 }
 
-// ignorePipes keeps us alive when we write to a pipe without a reader. The command does not inherit
+// IgnorePipes keeps us alive when we write to a pipe without a reader. The command does not inherit
 // this, as it would inherit an ignored signal.
-func ignorePipes() {
+func IgnorePipes() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody receives
 }

@@ -1,6 +1,6 @@
 //go:build linux || freebsd
 
-package run
+package job
 
 import "syscall"
 

@@ -1,4 +1,4 @@
-package run
+package job
 
 import (
 	"io"
@@ -13,10 +13,10 @@ const (
 	outboxBound = time.Second // for what is unread when all is over
 )
 
-// outbox is an io.Writer that never blocks: a stuck reader of stderr must not delay a renewal, a
+// Outbox is an io.Writer that never blocks: a stuck reader of stderr must not delay a renewal, a
 // signal or the release. Messages wait in order, up to outboxRoom. More are dropped, and the reader
 // is told how many.
-type outbox struct {
+type Outbox struct {
 	w     io.Writer
 	clock clock.Clock
 	note  func(dropped int) []byte // tells the reader how many messages were dropped
@@ -28,12 +28,13 @@ type outbox struct {
 	idle    chan struct{} // closed when everything has been written; nil while idle
 }
 
-func newOutbox(w io.Writer, clk clock.Clock, note func(int) []byte) *outbox {
-	return &outbox{w: w, clock: clk, note: note}
+// NewOutbox returns an outbox for a writer. Note makes the line about messages that were dropped.
+func NewOutbox(w io.Writer, clk clock.Clock, note func(int) []byte) *Outbox {
+	return &Outbox{w: w, clock: clk, note: note}
 }
 
 // Write takes a message. It returns no error: nobody could act on it.
-func (o *outbox) Write(message []byte) (int, error) {
+func (o *Outbox) Write(message []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.size+len(message) > outboxRoom {
@@ -50,7 +51,7 @@ func (o *outbox) Write(message []byte) (int, error) {
 	return len(message), nil
 }
 
-func (o *outbox) drain() {
+func (o *Outbox) drain() {
 	for {
 		o.mu.Lock()
 		if len(o.queue) == 0 && o.dropped > 0 {
@@ -74,8 +75,8 @@ func (o *outbox) drain() {
 	}
 }
 
-// flush waits until everything is written, at most outboxBound.
-func (o *outbox) flush() {
+// Flush waits until everything is written, at most outboxBound.
+func (o *Outbox) Flush() {
 	o.mu.Lock()
 	idle := o.idle
 	o.mu.Unlock()

@@ -1,11 +1,11 @@
-package run
+package job
 
 import "time"
 
-// grace is the time that a command gets to end before its lock does:
+// Grace is the time that a command gets to end before its lock does:
 //
 //	validity ──────────────────▶ SIGTERM ── killAfter ──▶ SIGKILL ── margin ──▶ end
-type grace struct {
+type Grace struct {
 	killAfter time.Duration
 	margin    time.Duration // for a late timer, and for the kernel to end the processes
 }
@@ -18,12 +18,13 @@ const (
 	marginMax   = 250 * time.Millisecond
 )
 
-func newGrace(ttl, killAfter time.Duration) grace {
-	return grace{killAfter: killAfter, margin: min(max(ttl/marginShare, marginMin), marginMax)}
+// NewGrace returns the grace for a lock with that TTL.
+func NewGrace(ttl, killAfter time.Duration) Grace {
+	return Grace{killAfter: killAfter, margin: min(max(ttl/marginShare, marginMin), marginMax)}
 }
 
-// least is the shortest validity worth starting a command with.
-func (g grace) least() time.Duration { return g.killAfter + 2*g.margin }
+// Least is the shortest validity worth starting a command with.
+func (g Grace) Least() time.Duration { return g.killAfter + 2*g.margin }
 
 // step is what to do with a command at a given moment.
 type step uint8
@@ -37,7 +38,7 @@ const (
 // next returns what to do when this much validity is left, and how long to wait before the next
 // check: until the next step is due if the lock is not renewed meanwhile. The pause is never zero,
 // so there is no busy loop; after kill there is no next check.
-func (g grace) next(left time.Duration) (step, time.Duration) {
+func (g Grace) next(left time.Duration) (step, time.Duration) {
 	switch {
 	case left <= g.margin:
 		return kill, 0

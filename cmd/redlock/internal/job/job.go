@@ -1,0 +1,58 @@
+// Package job runs a command for as long as a lock is held: the command is ended before the lock is
+// anybody else's, and the lock can be given up once nothing of the command runs any more.
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+)
+
+// Job is a command, and how it is run.
+type Job struct {
+	Path     string // of the command, see [Find]
+	Argv     []string
+	Env      []string
+	Clock    clock.Clock
+	Signals  <-chan os.Signal // that are sent to us, see [Notify]
+	Messages Messages
+	Grace    Grace
+	KillRest bool          // end what the command leaves running
+	HoldEnds clock.Instant // set by --max-hold; 0: no limit
+}
+
+// Run runs the command until everything in its process group has ended, and returns the exit
+// status. Lost says that the command was told to end because the lock was lost or about to be. The
+// error is a [cli.StatusError] if the command cannot be started.
+func (j *Job) Run(lock Lock) (status int, lost bool, err error) {
+	command, err := startChild(j.Path, j.Argv, j.Env)
+	if err != nil {
+		return 0, false, cli.StatusError{Status: cli.ExitNotExecutable, Err: fmt.Errorf("cannot run %s: %w", j.Argv[0], err)}
+	}
+	s := &supervisor{
+		lock: lock, command: command, grace: j.Grace, clock: j.Clock, signals: j.Signals, messages: j.Messages,
+		job: newJobControl(command, j.Messages), killRest: j.KillRest, holdEnds: j.HoldEnds,
+	}
+	status = s.supervise()
+	return status, s.lost, nil
+}
+
+// Find looks a command up as a shell does. It runs before the lock is requested: nobody
+// should wait for a lock to learn of a typo.
+func Find(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil || errors.Is(err, exec.ErrDot): // if . is in PATH, it is meant
+		return path, nil
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR):
+		return "", cli.StatusError{Status: cli.ExitNotExecutable, Err: err}
+	default:
+		return "", cli.StatusError{Status: cli.ExitNotFound, Err: err}
+	}
+}

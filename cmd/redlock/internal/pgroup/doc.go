@@ -1,0 +1,2 @@
+// Package pgroup asks the kernel about process groups.
+package pgroup
