@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,54 +29,111 @@ type child struct {
 	polls   int // calls of gone
 }
 
+// children are the commands that have not ended, by their numbers.
+var children struct {
+	mu      sync.Mutex // guards the fields below; held while a command is started
+	byPID   map[int]*child
+	waiting int // how many goroutines reap
+}
+
 // startChild starts a command. A dedicated thread starts it and waits for it: a kernel that kills a
 // child with its parent takes the thread for the parent, and the runtime ends threads as it likes.
 func startChild(path string, argv, env []string) (*child, error) {
 	c := &child{changes: make(chan childEvent)}
 	started := make(chan error)
-	go func() { // ends when the command has ended and its exit was received
+	go func() { // ends when we have no children left, and the exit of each command was received
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		process, err := os.StartProcess(path, argv, &os.ProcAttr{
-			Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: childAttributes(),
-		})
-		if err == nil {
-			c.pid = process.Pid
-			err = process.Release() // we wait by number
-		}
+		err := c.start(path, argv, env)
 		started <- err
 		if err == nil {
-			c.wait()
+			reap()
 		}
 	}()
 	return c, <-started
 }
 
-// wait reports every change of the process until it ends, including stops, which os.Process.Wait
-// does not report. It reaps all children, also after that end: orphans are reparented to the first
-// process of a container, and a zombie that nobody reaps counts as a member of its group. Our only
-// children are the command, such orphans, and children we inherited from whoever called exec.
-func (c *child) wait() {
-	for ended := false; ; {
+// start starts the command and enters it among the children, before anyone can look there.
+func (c *child) start(path string, argv, env []string) error {
+	children.mu.Lock()
+	defer children.mu.Unlock()
+	if children.byPID != nil {
+		signal.Reset(syscall.SIGTTOU) // ignored since the first command; this one must not inherit that
+	}
+	process, err := os.StartProcess(path, argv, &os.ProcAttr{
+		Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: childAttributes(),
+	})
+	if err != nil {
+		return err
+	}
+	c.pid = process.Pid
+	if children.byPID == nil {
+		children.byPID = make(map[int]*child)
+	}
+	children.byPID[c.pid] = c
+	children.waiting++
+	return process.Release() // we wait by number
+}
+
+// reap reports every change of the commands until no child is left, including stops, which
+// os.Process.Wait does not report. It reaps all children, also after the end of its command:
+// orphans are reparented to the first process of a container, and a zombie that nobody reaps counts
+// as a member of its group. Our only children are the commands, such orphans, and children we
+// inherited from whoever called exec.
+//
+// While an orphan of an earlier command lives, two goroutines reap. So each reports what belongs to
+// the other.
+func reap() {
+	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil: // no children are left, so no descendant can become ours
-			if !ended { // impossible: nobody else waits for it
+			for _, c := range abandoned() {
 				c.changes <- childEvent{exited: true, status: cli.ExitFailed}
 			}
 			return
-		case ended || pid != c.pid: // a number may be reused
 		case status.Stopped():
-			c.changes <- childEvent{stopped: status.StopSignal()}
+			if c := childOf(pid, false); c != nil {
+				c.changes <- childEvent{stopped: status.StopSignal()}
+			}
 		case status.Signaled():
-			ended = true
-			c.changes <- childEvent{exited: true, status: cli.ExitSignal + int(status.Signal())}
+			if c := childOf(pid, true); c != nil {
+				c.changes <- childEvent{exited: true, status: cli.ExitSignal + int(status.Signal())}
+			}
 		case status.Exited():
-			ended = true
-			c.changes <- childEvent{exited: true, status: status.ExitStatus()}
+			if c := childOf(pid, true); c != nil {
+				c.changes <- childEvent{exited: true, status: status.ExitStatus()}
+			}
 		}
 	}
+}
+
+// childOf returns the command with that number; nil if it is no command, or has ended: a number may
+// be reused.
+func childOf(pid int, ended bool) *child {
+	children.mu.Lock()
+	defer children.mu.Unlock()
+	c := children.byPID[pid]
+	if ended {
+		delete(children.byPID, pid)
+	}
+	return c
+}
+
+// abandoned is called by a goroutine that stops reaping. The last one returns the commands whose
+// exits nobody has seen. That is impossible: nobody else waits for them.
+func abandoned() (all []*child) {
+	children.mu.Lock()
+	defer children.mu.Unlock()
+	if children.waiting--; children.waiting > 0 {
+		return nil // another one may be about to report them
+	}
+	for pid, c := range children.byPID {
+		all = append(all, c)
+		delete(children.byPID, pid)
+	}
+	return all
 }
 
 func (c *child) events() <-chan childEvent { return c.changes }

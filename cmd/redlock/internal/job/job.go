@@ -27,20 +27,26 @@ type Job struct {
 	HoldEnds clock.Instant // set by --max-hold; 0: no limit
 }
 
-// Run runs the command until everything in its process group has ended, and returns the exit
-// status. Lost says that the command was told to end because the lock was lost or about to be. The
-// error is a [cli.StatusError] if the command cannot be started.
-func (j *Job) Run(lock Lock) (status int, lost bool, err error) {
+// Result is how a command ended.
+type Result struct {
+	Status int       // the exit status
+	Lost   bool      // the command was told to end because the lock was lost or about to be
+	Asked  os.Signal // to end: SIGINT, SIGTERM or SIGQUIT, which was passed on to it; or nil
+}
+
+// Run runs the command until everything in its process group has ended. The error is a
+// [cli.StatusError] if the command cannot be started. Commands may follow one another.
+func (j *Job) Run(lock Lock) (Result, error) {
 	command, err := startChild(j.Path, j.Argv, j.Env)
 	if err != nil {
-		return 0, false, cli.StatusError{Status: cli.ExitNotExecutable, Err: fmt.Errorf("cannot run %s: %w", j.Argv[0], err)}
+		return Result{}, cli.StatusError{Status: cli.ExitNotExecutable, Err: fmt.Errorf("cannot run %s: %w", j.Argv[0], err)}
 	}
 	s := &supervisor{
 		lock: lock, command: command, grace: j.Grace, clock: j.Clock, signals: j.Signals, messages: j.Messages,
 		job: newJobControl(command, j.Messages), killRest: j.KillRest, holdEnds: j.HoldEnds,
 	}
-	status = s.supervise()
-	return status, s.lost, nil
+	status := s.supervise()
+	return Result{Status: status, Lost: s.lost, Asked: s.asked}, nil
 }
 
 // Find looks a command up as a shell does. It runs before the lock is requested: nobody

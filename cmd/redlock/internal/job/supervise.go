@@ -51,9 +51,10 @@ type supervisor struct {
 	killRest bool          // end what the command leaves running
 
 	timer *clock.Timer
-	lost  bool  // the command was told to end because of the lock; there is no way back
-	dead  bool  // SIGKILL was sent for the same reason
-	rest  *rest // what the command left running; nil while the command itself runs
+	asked os.Signal // the last signal that asked the command to end
+	lost  bool      // the command was told to end because of the lock; there is no way back
+	dead  bool      // SIGKILL was sent for the same reason
+	rest  *rest     // what the command left running; nil while the command itself runs
 }
 
 const (
@@ -209,7 +210,11 @@ func (s *supervisor) forward(sig os.Signal) {
 		return
 	}
 	s.send(number)
-	if s.rest != nil && endsRest(number) {
+	if !endsRest(number) {
+		return
+	}
+	s.asked = number
+	if s.rest != nil {
 		s.endRest(number)
 	}
 }

@@ -12,15 +12,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/redlock"
-)
-
-// Variables in the environment of the command.
-const (
-	nameVariable  = "REDLOCK_NAME"
-	fenceVariable = "REDLOCK_FENCE"
-	untilVariable = "REDLOCK_UNTIL"
 )
 
 // untilLayout is RFC 3339 with milliseconds.
@@ -51,26 +43,26 @@ func (r *runner) run(ctx context.Context) (err error) {
 	acquired := r.clock.Now()
 	job.Notify(r.signals, job.RunningSignals) // before the command could miss one
 	command := job.Job{
-		Path: r.path, Argv: r.argv, Env: r.environment(os.Environ(), lock), Clock: r.clock, Signals: r.signals,
+		Path: r.path, Argv: r.argv, Env: r.environment(lock), Clock: r.clock, Signals: r.signals,
 		Messages: r.messages, Grace: r.flags.grace(), KillRest: r.flags.killRest,
 	}
 	if r.flags.maxHold > 0 {
 		command.HoldEnds = acquired.Add(r.flags.maxHold)
 	}
-	status, lost, err := command.Run(lock)
+	result, err := command.Run(lock)
 	if err != nil {
 		r.release(lock)
 		return r.messages.End("not-run", err)
 	}
-	if r.lost = lost; lost {
+	if r.lost = result.Lost; r.lost {
 		_ = lock.Unlock(context.Background()) //nolint:errcheck // it is no longer held, or about to end: we said so
 	} else {
 		r.release(lock)
 	}
-	if status == 0 {
+	if result.Status == 0 {
 		return nil
 	}
-	return cli.StatusError{Status: status}
+	return cli.StatusError{Status: result.Status}
 }
 
 // release gives the lock back. The command has ended, so its status stands whatever happens here.
@@ -108,22 +100,13 @@ func (r *runner) close(well bool) {
 	r.messages.Say("not-delivered", "the key of lock %q may stay for up to %v at %s", r.flags.name, r.flags.ttl, strings.Join(late, ", "))
 }
 
-// environment returns the environment of the command: ours without the passwords of the masters,
-// and without the variables of an outer redlock run.
-func (r *runner) environment(ours []string, lock *redlock.Lock) []string {
-	env := make([]string, 0, len(ours)+3)
-	for _, variable := range ours {
-		switch name, _, _ := strings.Cut(variable, "="); name {
-		case masters.Variable, nameVariable, fenceVariable, untilVariable:
-		default:
-			env = append(env, variable)
-		}
-	}
-	env = append(env, nameVariable+"="+r.flags.name, untilVariable+"="+lock.Until().Format(untilLayout))
+// environment returns the environment of the command.
+func (r *runner) environment(lock *redlock.Lock) []string {
+	variables := []string{job.NameVariable + "=" + r.flags.name, job.UntilVariable + "=" + lock.Until().Format(untilLayout)}
 	if r.flags.fence {
-		env = append(env, fenceVariable+"="+strconv.FormatInt(lock.Fence(), 10))
+		variables = append(variables, job.FenceVariable+"="+strconv.FormatInt(lock.Fence(), 10))
 	}
-	return env
+	return job.Environment(os.Environ(), variables...)
 }
 
 // notAcquired reports why there is no lock, and returns the exit status as an error.
