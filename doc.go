@@ -3,6 +3,7 @@
 //
 //   - [github.com/redquorum/redquorum/redlock] is the lock: begin here;
 //   - [github.com/redquorum/redquorum/fence] checks fencing tokens at a resource;
+//   - [github.com/redquorum/redquorum/election] elects one leader among many processes;
 //   - [github.com/redquorum/redquorum/queue] is a delayed queue whose workers are kept apart by a
 //     lock and a fence;
 //   - [github.com/redquorum/redquorum/pool] is the connection to one master, for its options (TLS,

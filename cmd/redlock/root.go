@@ -8,6 +8,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/demo"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/doctor"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/elect"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/run"
 )
 
@@ -19,11 +20,12 @@ func newRoot() *cobra.Command {
 them goes unnoticed, and never gives a lock to two holders.
 
 Exit status: 0 on success, 1 on failure, 64 when the command line makes no sense, 69 when too few
-masters answer. "redlock run" exits with the status of the command that it runs, or with one of a
-few of its own.`,
+masters answer. "redlock run" and "redlock elect" exit with the status of the command that they run,
+or with one of a few of their own.`,
 		Example: `  redlock demo                                  see it work; needs no installation
   redlock doctor                                are these masters fit for locks?
   redlock run --name nightly -- php cron.php    never two at once
+  redlock elect --name scheduler -- scheduler   on one machine of many
   redlock inspect nightly                       who holds it?
   redlock help run`,
 		Args:                       knownCommand,
@@ -31,8 +33,8 @@ few of its own.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.AddCommand(
-		demo.NewCommand(), doctor.NewCommand(), newInitCommand(), newInspectCommand(), run.NewCommand(),
-		newUnlockCommand(), newVersionCommand(),
+		demo.NewCommand(), doctor.NewCommand(), elect.NewCommand(), newInitCommand(), newInspectCommand(),
+		run.NewCommand(), newUnlockCommand(), newVersionCommand(),
 	)
 	return root
 }

@@ -57,7 +57,7 @@ func (c *child) start(path string, argv, env []string) error {
 	children.mu.Lock()
 	defer children.mu.Unlock()
 	if children.byPID != nil {
-		signal.Reset(syscall.SIGTTOU) // ignored since the first command; this one must not inherit that
+		signal.Reset(syscall.SIGTTOU) // ignored since the first command; not inherited
 	}
 	process, err := os.StartProcess(path, argv, &os.ProcAttr{
 		Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: childAttributes(),

@@ -130,6 +130,16 @@ func (j *jobControl) canStop() bool {
 	return err == nil && terminal && session != ownGroup()
 }
 
+// Suspend stops us, for a ^Z that came while no command runs, if a shell with job control could
+// continue us.
+func Suspend() {
+	j := jobControl{}
+	defer j.end()
+	if j.canStop() {
+		_ = syscall.Kill(0, syscall.SIGSTOP) //nolint:errcheck // our own group exists and may be signalled
+	}
+}
+
 // takes reports whether a signal that was sent to us is meant for us, and handles it. It calls
 // check before the command goes on.
 func (j *jobControl) takes(s syscall.Signal, check func()) bool {

@@ -14,6 +14,12 @@ var EndingSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 // RunningSignals matter only once the command runs: none.
 var RunningSignals []os.Signal
 
+// IsSuspend reports false: no signal stops a process.
+func IsSuspend(os.Signal) bool { return false }
+
+// Suspend does nothing.
+func Suspend() {}
+
 // Notify subscribes to signals. A channel with room for one is enough: repetitions mean nothing
 // more.
 func Notify(signals chan<- os.Signal, wanted []os.Signal) {

@@ -16,6 +16,9 @@ var EndingSignals = []os.Signal{
 // RunningSignals matter only once the command runs.
 var RunningSignals = []os.Signal{syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT}
 
+// IsSuspend reports whether a signal asks us to stop.
+func IsSuspend(s os.Signal) bool { return s == syscall.SIGTSTP }
+
 // Notify subscribes to signals, except those that our parent wants ignored (nohup).
 //
 // Each has a channel with room for one. So several of one kind may count as one, as they do for the
