@@ -76,10 +76,11 @@ func New(locker *redlock.Locker, name string, opts ...Option) (*Election, error)
 //
 // The leadership ends when the context of lead does: when ctx ends, [Election.Resign] is called, or
 // the lock is lost (it could not be renewed in time, or masters say that it is no longer ours).
-// That is always before another candidate can be elected; context.Cause says why. Once lead has
-// returned, Run gives the lock up if it still has it, and campaigns again. While lead goes on after
-// that, another candidate may lead if the lock was lost, so lead must return soon and do nothing
-// more. What must never happen twice needs the term (see the package comment).
+// That is always before another candidate can be elected; context.Cause says why. If the lock was
+// lost, another candidate may lead while lead goes on, so lead must return soon and do nothing
+// more. What must never happen twice needs the term (see the package comment). Once lead has
+// returned, Run gives the lock up if it still has it. It campaigns again when another candidate has
+// the lock, or none has taken it for a second.
 //
 // If lead returns while it still leads, Run gives up the leadership and returns lead's error. Run
 // returns nil when ctx has ended, unless lead then returned an error that is not of its context. It
@@ -108,13 +109,10 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 		case err != nil:
 			return fmt.Errorf("election: %w", err)
 		}
-		t, over, err := e.serve(ctx, lock, lead)
-		if over {
+		if over, err := e.serve(ctx, lock, lead); over {
 			return err
 		}
-		if t.resigned {
-			e.yield(ctx, t)
-		}
+		e.yield(ctx, lock)
 	}
 }
 
@@ -142,8 +140,7 @@ func (e *Election) IsLeader() bool {
 
 // Resign ends the leadership of this Election, if it leads: it ends the context of lead, waits
 // until lead has returned, and releases the lock, which hands it to the candidate that has waited
-// longest. Run campaigns again once another candidate has the lock, or none has taken it for a
-// second.
+// longest. Run campaigns again as after every term.
 //
 // It returns nil when a majority of the masters has confirmed the release, or there was nothing to
 // release. Otherwise the leadership is over too, but others may have to wait until its TTL ends

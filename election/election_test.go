@@ -71,6 +71,16 @@ func TestALeaderThatIsCutOffEndsBeforeTheNextOneLeads(t *testing.T) {
 	})
 }
 
+func TestALeaderThatSleptKnowsAtTheFirstLook(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a := w.candidate("a")
+		require.True(t, a.IsLeader())
+		w.clock.Suspend(time.Hour) // no timer notices yet
+		assert.False(t, a.IsLeader())
+		assert.ErrorIs(t, w.last().cause, redlock.ErrLost, "the context of lead has ended too")
+	})
+}
+
 func TestTheTermIsTheTokenAndIsOnRecordBeforeItIsLed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l, _ := w.locker()

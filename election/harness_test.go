@@ -99,7 +99,7 @@ func (c *cable) set(cut bool) {
 	c.cut = cut
 	for _, conn := range c.conns {
 		if cut && conn != nil {
-			_ = conn.Close() //nolint:errcheck // it may have been closed
+			_ = conn.Close()
 		}
 	}
 	if cut {

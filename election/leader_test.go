@@ -1,6 +1,7 @@
 package election_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -80,17 +81,21 @@ func TestMastersThatLostTheRecordHaveItAgain(t *testing.T) {
 
 func TestTheRecordKeepsTheNewestTerms(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		a, b := w.candidate("a"), w.candidate("b")
-		for range 260 {
-			leader, _ := w.leads(a, b)
-			require.NoError(t, leader.Resign(ctx))
+		for _, server := range w.servers {
+			for term := range 256 {
+				server.Do(t, "ZADD", "redquorum:terms:"+name, term+1, fmt.Sprint(term+1, " value|earlier"))
+			}
 		}
-		w.leads(a, b)
-		for i := range w.servers {
-			assert.Len(t, w.servers[i].Do(t, "ZRANGE", "redquorum:terms:"+name, 0, -1), 256)
+		w.candidate("a")
+		b := w.candidate("b")
+		for _, server := range w.servers {
+			entries := server.Do(t, "ZRANGE", "redquorum:terms:"+name, 0, -1).([]any)
+			require.Len(t, entries, 256)
+			assert.Equal(t, "2 value|earlier", string(entries[0].([]byte)))
 		}
-		leader, err := a.Leader(ctx)
+		leader, err := b.Leader(ctx)
 		require.NoError(t, err)
+		assert.Equal(t, "a", leader.ID)
 		assert.Equal(t, w.last().term, leader.Term)
 	})
 }

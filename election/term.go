@@ -21,7 +21,7 @@ const (
 	// away, have it that long after they are back.
 	recordEvery = 5 * time.Second
 
-	// After a resignation, Run stands back until another candidate has the lock, for as long as the
+	// After a term, Run stands back until another candidate has the lock, for as long as the
 	// slowest of them takes to poll. The pause between two looks grows from lookMin to lookMax.
 	standBack = time.Second
 	lookMin   = 4 * time.Millisecond
@@ -42,7 +42,6 @@ type term struct {
 	over  chan struct{}           // closed once the lock is released
 
 	unreleased error // of the release; written before over is closed
-	resigned   bool  // used by Run's goroutine
 }
 
 // leads reads the clock, which ends a context that is late.
@@ -59,13 +58,12 @@ func (t *term) leads() bool {
 }
 
 // serve leads for one term. It reports whether Run is over, and what it returns.
-func (e *Election) serve(ctx context.Context, lock *redlock.Lock, lead func(context.Context, int64) error) (t *term, over bool, err error) {
+func (e *Election) serve(ctx context.Context, lock *redlock.Lock, lead func(context.Context, int64) error) (over bool, err error) {
 	resignable, end := context.WithCancelCause(ctx)
 	work := lock.Context(resignable)
-	t = &term{lock: lock, ended: work.Done(), end: end, over: make(chan struct{})}
+	t := &term{lock: lock, ended: work.Done(), end: end, over: make(chan struct{})}
 	var recorder sync.WaitGroup
 	defer func() { // whatever becomes of lead
-		t.resigned = errors.Is(context.Cause(work), ErrResigned)
 		end(nil)
 		recorder.Wait()
 		if t.unreleased = lock.Unlock(ctx); errors.Is(t.unreleased, redlock.ErrLost) {
@@ -75,10 +73,10 @@ func (e *Election) serve(ctx context.Context, lock *redlock.Lock, lead func(cont
 		close(t.over)
 	}()
 	if err := e.record(work, lock); err != nil {
-		return t, isForbidden(err), fmt.Errorf("election: %w", err)
+		return isForbidden(err), fmt.Errorf("election: %w", err)
 	}
 	if !t.leads() { // lost before the record was complete
-		return t, false, nil
+		return false, nil
 	}
 	e.set(t)
 	recorder.Go(func() {
@@ -89,13 +87,13 @@ func (e *Election) serve(ctx context.Context, lock *redlock.Lock, lead func(cont
 	err = lead(work, lock.Fence())
 	switch {
 	case t.leads():
-		return t, true, err
+		return true, err
 	case ctx.Err() == nil:
-		return t, false, nil
+		return false, nil
 	case errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)):
-		return t, true, nil
+		return true, nil
 	default:
-		return t, true, err
+		return true, err
 	}
 }
 
@@ -112,10 +110,11 @@ func (e *Election) record(ctx context.Context, lock *redlock.Lock) error {
 	}
 }
 
-// yield waits after a resignation until another candidate has the lock, or none seems to want it.
-// Usually the release has handed it over. But a candidate that was cut off for a while may wait at
-// another master than the others, or poll, and would be overtaken.
-func (e *Election) yield(ctx context.Context, t *term) {
+// yield waits after a term until another candidate has the lock, or none seems to want it. Usually
+// the release has handed it over. But a candidate that was cut off for a while may wait at another
+// master than the others, or poll, and would be overtaken. So would one that waits for a lock that
+// was lost.
+func (e *Election) yield(ctx context.Context, past *redlock.Lock) {
 	clk := e.ledger.Clock()
 	pause := clock.Backoff{Shortest: lookMin, Longest: lookMax}
 	for until := clk.Now().Add(standBack); clk.Now() < until && clock.Sleep(ctx, clk, pause.Next()); {
@@ -123,7 +122,7 @@ func (e *Election) yield(ctx context.Context, t *term) {
 		if err != nil {
 			return // Lock waits until masters answer
 		}
-		if holder := holderOf(page); holder != "" && holder != t.lock.Value() {
+		if holder := holderOf(page); holder != "" && holder != past.Value() {
 			return
 		}
 	}

@@ -149,7 +149,7 @@ func TestWatchEndsWithItsLoop(t *testing.T) {
 // Candidates lead, resign, are cut off and come back, and masters are away, at random. At most one
 // leads at any moment, terms grow, and Watch tells every term.
 func TestOneLeadsAndWatchTellsAllUnderRandomFaults(t *testing.T) {
-	for seed := range 10 {
+	for seed := range 8 {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				rng := rand.New(rand.NewPCG(uint64(seed), 0))
@@ -158,7 +158,7 @@ func TestOneLeadsAndWatchTellsAllUnderRandomFaults(t *testing.T) {
 				for i := range 4 {
 					all = append(all, w.candidate(fmt.Sprint(i)))
 				}
-				for range 60 {
+				for range 40 {
 					w.disturb(rng, all)
 				}
 				for _, c := range all {
@@ -166,7 +166,7 @@ func TestOneLeadsAndWatchTellsAllUnderRandomFaults(t *testing.T) {
 				}
 				time.Sleep(10 * time.Second) // the last term is recorded everywhere
 				stints := w.led()
-				assert.Greater(t, len(stints), 10)
+				assert.Greater(t, len(stints), 3)
 				r.judge(t, stints)
 			})
 		})
