@@ -5,7 +5,8 @@
 // the election's name, so everything that is said of locks holds of leaders: a majority of the
 // masters decides, the lock is renewed while its holder lives, a release hands it to the candidate
 // that has waited longest, and after a crash it is free when its TTL ends. `redlock inspect` shows
-// the leader, and `redlock unlock --force` deposes it.
+// the leader. `redlock unlock --force` deposes it, and as with any lock, it learns of that at its
+// next renewal only (docs/safety.md, What you can void).
 //
 // # Terms
 //

@@ -37,7 +37,7 @@ func libraryGoroutines() string {
 	buf = buf[:runtime.Stack(buf, true)]
 	var left []string
 	for stack := range strings.SplitSeq(string(buf), "\n\n") {
-		for _, library := range []string{"redlock", "pool", "internal/pipeline"} {
+		for _, library := range []string{"redlock", "election", "pool", "internal/pipeline"} {
 			if strings.Contains(stack, "redquorum/redquorum/"+library+".") {
 				left = append(left, stack)
 				break
