@@ -173,7 +173,7 @@ func (e *Election) current() *term {
 	return e.term
 }
 
-// set changes the term and tells those who watch.
+// set changes the term and tells watchers.
 func (e *Election) set(t *term) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -139,7 +139,7 @@ func TestACandidateThatMayNotRecordItsTermDoesNotLead(t *testing.T) {
 	})
 }
 
-// The lock is had and the record is not, because two masters go away in between.
+// The lock is acquired, but its term is not recorded: two masters go away in between.
 func TestACandidateLeadsOnceItsTermIsOnRecord(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for _, server := range w.servers[:2] {

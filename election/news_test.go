@@ -88,6 +88,11 @@ func TestWatchTellsTermsUpToTheLargestOnRecordAtAQuorum(t *testing.T) {
 			{of(one(5, 4, 5), one(5, 5), one(0)), []Leader{leaderIn(5, s)}},
 			{of(one(5, 4, 5), one(5, 5), one(0)), nil},
 		},
+		"a leader that is followed during the first look": {
+			{of(one(1, 1), one(1, 1), one(2, 1, 2), one(1, 1, 2), one(2, 1, 2)), []Leader{leaderIn(1, s)}},
+			{of(one(0, 1, 2), one(0, 1, 2), one(0, 1, 2), one(0, 1, 2), one(0, 1, 2)), []Leader{past(2)}},
+			{of(one(0, 1, 2), one(0, 1, 2), one(0, 1, 2), one(0, 1, 2), one(0, 1, 2)), []Leader{{}}},
+		},
 		"old terms are not told": {
 			{of(one(0, 1, 2), one(0, 1, 2), one(0, 1)), []Leader{{}}},
 			{of(one(0, 1, 2), one(0, 1, 2), one(0, 1)), nil},

@@ -18,10 +18,10 @@ const watchEvery = time.Second
 // until ctx ends or the Locker is closed. It asks the masters once a second, and at once when this
 // Election begins or ends a term. While the caller uses a Leader, it does not ask.
 //
-// It tells every term that was led, in order, even those that began and ended between two of its
-// questions: their Leaders have no Until. A term that was recorded, but whose leader died just
-// before it led, may be told too. The zero Leader is told only if nobody leads when Watch asks, so
-// not between two terms that follow each other.
+// It tells every term that is led after the first Leader, in order, even those that began and ended
+// between two of its questions: their Leaders have no Until. A term that was recorded, but whose
+// leader died just before it led, may be told too. The zero Leader is told only if nobody leads
+// when Watch asks, so not between two terms that follow each other.
 //
 // Terms may be missing if more than 256 began between two questions, or if masters lost their keys
 // before Watch asked. While too few masters answer, or too few have the newest term because some
@@ -89,7 +89,10 @@ func (w *watcher) news(page ledger.Page) (news []Leader) {
 		if !known || leader.Term > settled {
 			return nil
 		}
-		w.began, w.told, w.now = true, max(leader.Term, settled), leader.Term
+		w.began, w.told, w.now = true, leader.Term, leader.Term
+		if leader.Term == 0 {
+			w.told = settled // all of them are over, or about to be told as the leader
+		}
 		return []Leader{leader}
 	}
 	for _, entry := range entriesOf(page) {
