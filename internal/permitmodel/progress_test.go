@@ -1,0 +1,133 @@
+package permitmodel
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// calms are worlds in which nobody is kept waiting.
+var calms = []struct {
+	name   string
+	size   size
+	config Calm
+	states int // at least
+	kinds  []Kind
+}{
+	{
+		"one permit, two clients that may give up", always,
+		Calm{Permits: 1, Clients: 2, Cancels: true},
+		5_000,
+		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver, Cancels, Leaves},
+	},
+	{
+		"one permit, three clients in order", always,
+		Calm{Permits: 1, Clients: 3, PilotFirst: true, Prompt: true},
+		5_000,
+		[]Kind{Joins, HandsOver, HearsHandOver},
+	},
+	{
+		"one permit, three clients", ordinary,
+		Calm{Permits: 1, Clients: 3},
+		130_000,
+		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver, GoesBack},
+	},
+	{
+		"two permits, two clients", ordinary,
+		Calm{Permits: 2, Clients: 2, AnyFirst: true},
+		50_000, nil,
+	},
+	{
+		"two permits, three clients in order", ordinary,
+		Calm{Permits: 2, Clients: 3, PilotFirst: true, Prompt: true},
+		200_000,
+		[]Kind{Joins, HandsOver, HearsHandOver},
+	},
+	{
+		"one permit, and a crash", ordinary,
+		Calm{Permits: 1, Clients: 2, Crashes: 1},
+		18_000,
+		[]Kind{IsRefused, Crashes, Joins, HandsOver},
+	},
+	{
+		"two permits, and a crash", soak,
+		Calm{Permits: 2, Clients: 2, Crashes: 1},
+		500_000,
+		[]Kind{IsRefused, Crashes, Joins, HandsOver},
+	},
+}
+
+func TestAFreePermitIsGivenOut(t *testing.T) {
+	for _, test := range calms {
+		t.Run(test.name, func(t *testing.T) {
+			test.size.skip(t)
+			progress := test.config.Explore(CalmRules{})
+			t.Log(progress)
+			require.False(t, progress.Broken, "two hold one slot, or a client was overtaken")
+			require.False(t, progress.Stuck, "somebody waits for a free permit, and nobody gets it")
+			require.False(t, progress.Cycle, "clients go on for ever")
+			assert.GreaterOrEqual(t, progress.States, test.states)
+			for _, kind := range append([]Kind{Begins, Takes, Holds, Unlocks, Releases}, test.kinds...) {
+				assert.Positive(t, progress.Count[kind], "never: %v", kind)
+			}
+		})
+	}
+}
+
+func TestEveryMistakeThatKeepsClientsWaitingIsFound(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		size                 size
+		config               Calm
+		rules                CalmRules
+		broken, stuck, cycle bool
+	}{
+		{
+			"a client keeps the slots of a minority", ordinary,
+			Calm{Permits: 1, Clients: 3},
+			CalmRules{KeepsMinority: true},
+			false, true, false,
+		},
+		{
+			"a release looks at no list", always,
+			Calm{Permits: 1, Clients: 2},
+			CalmRules{ForgetsList: true},
+			false, true, false,
+		},
+		{
+			"a waiter that leaves keeps what it was given", always,
+			Calm{Permits: 1, Clients: 2, Cancels: true},
+			CalmRules{LeaveDrops: true},
+			false, true, false,
+		},
+		{
+			"a refused client waits at the pilot, which grants again", always,
+			Calm{Permits: 1, Clients: 2},
+			CalmRules{StaysAtPilot: true},
+			false, false, true,
+		},
+		{
+			"a refused client waits at a node with a free slot", soak,
+			Calm{Permits: 2, Clients: 2, Crashes: 1},
+			CalmRules{AnyRefusing: true},
+			false, false, true,
+		},
+		{
+			"the newest waiter first", always,
+			Calm{Permits: 1, Clients: 3, PilotFirst: true, Prompt: true},
+			CalmRules{Newest: true},
+			true, false, false,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.size.skip(t)
+			progress := test.config.Explore(test.rules)
+			t.Log(progress)
+			assert.Equal(t, test.broken, progress.Broken)
+			assert.Equal(t, test.stuck, progress.Stuck)
+			assert.Equal(t, test.cycle, progress.Cycle)
+			assert.NotEmpty(t, progress.Trace)
+		})
+	}
+}
