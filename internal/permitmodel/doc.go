@@ -87,23 +87,23 @@
 // # The scripts
 //
 // S is the key of the semaphore, prefix and name; k is at most 1,024, so that looking at all slots
-// takes a node some 100 µs. P is its process.
+// takes a node some 100 µs. P is the process of a waiter. A release looks at all slots anyway, so
+// it looks at the list, too, and there is no sign that somebody waits.
 //
 //	S#1 … S#k                   the slots: value, PX TTL. The keys of mutexes of these names
 //	redquorum:permits:S         k as text, PX 48 h
 //	redquorum:permit:wait:S     the list: a sorted set like redquorum:wait:, 3 minutes
-//	redquorum:permit:waits:S    the sign that somebody waits, 3 minutes
 //	redquorum:fence:S#i         the counters, as for the mutex
 //
 //	permit.lua          [Entry.Take], [Entry.TakeSlot]
-//	  KEYS[1] S; ARGV value, TTL, grace, k, 48 h, the first slot, 1 if only that one, and with
+//	  KEYS[1] S; ARGV value, TTL, grace, k, 48 h, the first slot, 1 if only that one else 0, and with
 //	  fencing wall clock and life
 //	  returns {slot, fence, free} | {0, 0, free} | {-1, k}; free is k characters, 1 if free, else 0
 //	permit_wait.lua     [Entry.Wait]
 //	  ARGV value, TTL, k, 48 h, first slot, process or "", waited µs, most waiters, fencing
-//	  returns {slot, fence, free} | {0, least PTTL of the slots or -1, 1 if on the list} | {-1, k}
-//	permit_release.lua  [Entry.Release]
-//	  ARGV value, grace, k, the slot to keep or 0, process or "" (then it leaves the list)
+//	  returns {slot, fence} | {0, least PTTL of the slots or -1, 1 if on the list else 0} | {-1, k}
+//	permit_release.lua  [Entry.Release], and [Entry.Leave] with a process
+//	  ARGV value, grace, k, the slot to keep or 0, and the process if it may be on the list
 //	  returns 2 if a slot was handed over, 1 if one was deleted, 0 if the value had none
 //	extend.lua          [Entry.Extend], as it is, with the two pairs above
 //	verify.lua, raise.lua, mend.lua, inspect.lua: as they are, on S#i

@@ -142,7 +142,7 @@ func (x *explorer) tidy(w *world) {
 		if x.Leftovers {
 			continue
 		}
-		m.forget(over)
+		m.Leave(over)
 		if m.Waiting[0] != nobody {
 			continue
 		}

@@ -127,7 +127,7 @@ func (x *explorer) release(w *world, n, slot int, v value, kind Kind, visit visi
 	m.Slots = [MaxPermits]value{}
 	m.Slots[slot-1] = v
 	list := m.Waiting
-	given := m.releaseAll(v, permits, 0, alive)
+	given := m.Release(v, permits, 0, alive)
 	for i := range rest {
 		if i != slot-1 {
 			m.Slots[i] = rest[i]
@@ -141,7 +141,7 @@ func (x *explorer) release(w *world, n, slot int, v value, kind Kind, visit visi
 		next.tell(n, slot, given[slot-1])
 		if x.HandTwice {
 			for _, second := range list[1:2] {
-				m.forget(second)
+				m.Leave(second)
 				next.tell(n, slot, second)
 			}
 		}

@@ -67,7 +67,7 @@ func (x *calm) settles(w *world, n int, visit mover) {
 	}
 	for c := range x.Clients {
 		next := *w
-		next.nodes[n].forget(goneOf(c))
+		next.nodes[n].Leave(goneOf(c))
 		if next.nodes[n] != w.nodes[n] {
 			visit(&next, move{at(Leaves, nowhere, n, 0), false})
 		}
@@ -85,7 +85,7 @@ func (m *nodeState) newest(slot int) (to value) {
 			to = waiting
 		}
 	}
-	m.forget(to)
+	m.Leave(to)
 	m.Slots[slot-1] = to
 	return to
 }

@@ -97,7 +97,7 @@ func (e *Entry[V]) TakeSlot(value V, permits, slot int, alive func(V) bool) (a A
 	if !e.admit(permits) {
 		return Answer{Other: e.Permits}, given
 	}
-	given = e.releaseAll(value, permits, slot, alive)
+	given = e.Release(value, permits, slot, alive)
 	if e.free(slot) || e.Slots[slot-1] == value {
 		e.Slots[slot-1] = value
 		a.Slot = slot
@@ -108,8 +108,10 @@ func (e *Entry[V]) TakeSlot(value V, permits, slot int, alive func(V) bool) (a A
 
 // Wait is Take for a waiter: if no slot is free, the value waits. Otherwise it leaves the list.
 func (e *Entry[V]) Wait(value V, permits, first int) (a Answer) {
-	if a = e.Take(value, permits, first); a.Slot != 0 || a.Other != 0 {
-		e.forget(value)
+	if a = e.Take(value, permits, first); a.Slot != 0 {
+		e.Leave(value)
+	}
+	if a.Slot != 0 || a.Other != 0 {
 		return a
 	}
 	var none V
@@ -127,14 +129,9 @@ func (e *Entry[V]) Wait(value V, permits, first int) (a Answer) {
 	return a
 }
 
-// Release releases every slot that the value has, except for one (0: none), and takes the value off
-// the wait list. Each slot goes to the oldest waiter that is alive.
+// Release releases every slot that the value has, except for one (0: none). Each goes to the oldest
+// waiter that is alive.
 func (e *Entry[V]) Release(value V, permits, except int, alive func(V) bool) (given Given[V]) {
-	e.forget(value)
-	return e.releaseAll(value, permits, except, alive)
-}
-
-func (e *Entry[V]) releaseAll(value V, permits, except int, alive func(V) bool) (given Given[V]) {
 	for slot := 1; slot <= permits; slot++ {
 		if slot != except && e.Slots[slot-1] == value {
 			given[slot-1] = e.handOver(slot, alive)
@@ -149,7 +146,7 @@ func (e *Entry[V]) handOver(slot int, alive func(V) bool) (to V) {
 	var none V
 	for e.Waiting[0] != none && to == none {
 		oldest := e.Waiting[0]
-		e.forget(oldest)
+		e.Leave(oldest)
 		if alive(oldest) {
 			to = oldest
 		}
@@ -158,7 +155,8 @@ func (e *Entry[V]) handOver(slot int, alive func(V) bool) (to V) {
 	return to
 }
 
-func (e *Entry[V]) forget(value V) {
+// Leave takes a value off the wait list.
+func (e *Entry[V]) Leave(value V) {
 	var none V
 	kept := 0
 	for _, waiting := range e.Waiting {
