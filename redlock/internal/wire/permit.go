@@ -1,0 +1,30 @@
+package wire
+
+import (
+	_ "embed" // the scripts
+	"fmt"
+)
+
+//go:embed scripts/permits.lua
+var permitsSource string
+
+//go:embed scripts/permit_take.lua
+var permitTakeSource string
+
+//go:embed scripts/permit.lua
+var permitSource string
+
+//go:embed scripts/permit_wait.lua
+var permitWaitSource string
+
+//go:embed scripts/permit_release.lua
+var permitReleaseSource string
+
+// The sources of the scripts of a semaphore.
+var (
+	permitTakes    = []string{fenceSource, publishSource, permitsSource, permitTakeSource, permitSource}
+	permitWaits    = []string{permitListLife, fenceSource, publishSource, permitsSource, permitTakeSource, permitWaitSource}
+	permitReleases = []string{publishSource, permitsSource, permitReleaseSource}
+
+	permitListLife = fmt.Sprintf("local listLife = %d -- milliseconds\n", listLife.Milliseconds())
+)
