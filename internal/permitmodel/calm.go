@@ -10,6 +10,7 @@ type Calm struct {
 	AnyFirst   bool // a client may ask for any slot first, not only for the first one
 	PilotFirst bool // a client asks the pilot first, not all nodes
 	Cancels    bool // waiters may give up
+	Calls      int  // how often clients ask for a permit, 1..7; 0: without end
 
 	// Crashes is how many clients crash. What they leave behind expires later than a search looks.
 	// So it then looks only for circles in which one client goes on for ever until that time.
@@ -88,6 +89,11 @@ func (x *calm) begins(w *world, c int, visit mover) {
 			break
 		}
 		next := *w
+		if x.Calls > 0 && w.calls == 0 {
+			break
+		} else if x.Calls > 0 {
+			next.calls--
+		}
 		one := &next.clients[c]
 		one.phase, one.first = trying, int8(first)+1
 		if x.PilotFirst {

@@ -91,6 +91,7 @@ func pack(w *world, clients int, calm bool) code {
 		}
 	}
 	p.put(2, uint64(w.losses))
+	p.put(3, uint64(w.calls))
 	return p.code
 }
 
@@ -118,6 +119,6 @@ func unpack(k code, clients int, calm bool) (w world) {
 			}
 		}
 	}
-	w.losses = uint8(p.take(2))
+	w.losses, w.calls = uint8(p.take(2)), uint8(p.take(3))
 	return w
 }

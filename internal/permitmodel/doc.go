@@ -56,6 +56,19 @@
 //   - A client that is refused releases what it got elsewhere before it tries the next slot
 //     (CalmRules.KeepsMinority).
 //
+// And one that it cannot see: a value is used once. A node takes equal values for one attempt, and
+// would give both callers one slot. So WithValue is ErrInvalid for a semaphore and for TryLockAny.
+//
+// # Waiting
+//
+// Without faults, whatever order messages arrive in, a free permit that a client waits for is given
+// out, without a poll, and clients cannot keep each other from it for ever: two clients do not even
+// split two slots of three nodes. If a release arrives everywhere before the requests of the waiter
+// that it woke, as it does when messages take about the same time, a vote of the pilot always leads
+// to a permit, and the list is served in order (Calm.Prompt). If not, the waiter is refused, and
+// waits at a node that the release has not reached yet. TryAcquire, and the first round of Acquire,
+// may overtake a waiter while its slot is on the way, as TryLock may.
+//
 // # The number of permits
 //
 // Each node keeps k. A node that knows another number refuses a request, unless none of the slots
@@ -71,8 +84,8 @@
 // grant or extension, and no TTL is above 24 hours. An extension is one of two keys, in the batches
 // of all others: (name#i, value, TTL) and (the number's key, k, 48 h). Both must be there with that
 // text for a vote. So an extension that finds the slot's key missing sets it and does not vote
-// (Rules.HealVotes), one that finds k missing sets it and does not vote (Rules.SlotOnly), and one
-// that finds another number does not vote (Rules.SlotVotes).
+// (Rules.HealVotes, which is harmless while all know k). One that finds k missing sets it and does
+// not vote (Rules.SlotOnly), and one that finds another number does not vote (Rules.SlotVotes).
 //
 // A node that restarted empty does not vote for MaxTTL, like any node that forgot. The first
 // request or extension then brings k back. If that is another k, the extensions of the present
@@ -108,6 +121,9 @@
 //	extend.lua          [Entry.Extend], as it is, with the two pairs above
 //	verify.lua, raise.lua, mend.lua, inspect.lua: as they are, on S#i
 //
+// permit.lua and permit_wait.lua are sent in order: behind their release they would leave keys
+// behind. permit_release.lua may be late, because a value is used once.
+//
 // A slot that the value has keeps the later of its TTLs: a late request must not shorten that of an
 // extension. A hand-over sets S#i to the waiter's value for the grace and publishes "#i value" on
 // redquorum:wake:P. A random value begins with a letter or a digit from 2 to 7, so "#" tells this
@@ -140,6 +156,9 @@
 // is proof of memory, see memorymodel.
 //
 // # What is outside
+//
+// Three clients that ask all nodes at once for two permits, without faults, have too many states to
+// visit. There the test takes steps at random; three clients that turn to the pilot are searched.
 //
 // What a crashed client leaves behind costs its TTL, as with the mutex. Until then two waiters may
 // split the votes of what is left again and again, as two waiters for a mutex may, until a random

@@ -73,7 +73,7 @@ type explorer struct {
 
 func newExplorer(config Config, rules Rules) *explorer {
 	x := &explorer{Config: config, Rules: rules, clients: len(config.Permits)}
-	bits := nodes*nodeBits + x.clients*(headBits+nodes*linkBits) + 2
+	bits := nodes*nodeBits + x.clients*(headBits+nodes*linkBits) + 5
 	if x.clients > maxClients || config.Losses > 3 || bits > 64*len(code{}) ||
 		slices.Max(config.Permits) > permits || !slices.IsSorted(config.Permits) {
 		panic("permitmodel: more than a code can hold")

@@ -71,7 +71,8 @@ func taskOf(e event) uint8 {
 
 // Explore searches a Calm world for clients that are kept waiting.
 func (config Calm) Explore(rules CalmRules) Progress {
-	if config.Permits > permits || config.Clients > maxClients || config.Prompt && !config.PilotFirst {
+	if config.Permits > permits || config.Clients > maxClients || config.Calls > 7 || config.Crashes > 3 ||
+		config.Prompt && !config.PilotFirst {
 		panic("permitmodel: no such world")
 	}
 	g := &graph{calm: calm{config, rules}}
@@ -105,7 +106,7 @@ func (g *graph) report(report *Progress, path []int32) {
 
 // walk visits all states, breadth first.
 func (g *graph) walk(report *Progress) {
-	start := world{losses: uint8(g.Crashes)}
+	start := world{losses: uint8(g.Crashes), calls: uint8(g.Calls)}
 	first := pack(&start, g.Clients, true)
 	seen := map[code]int32{first: 0}
 	g.codes, g.parents = []code{first}, []int32{-1}
@@ -163,7 +164,10 @@ func (g *graph) stuck() int32 {
 		}
 	}
 	for i := range g.codes {
-		if !good[i] && g.wanted(int32(i)) {
+		if good[i] {
+			continue
+		}
+		if w := unpack(g.codes[i], g.Clients, true); g.wanted(&w) {
 			return int32(i)
 		}
 	}
@@ -171,19 +175,18 @@ func (g *graph) stuck() int32 {
 }
 
 // wanted reports whether a permit is free and a client that waits for one wants it.
-func (g *graph) wanted(i int32) bool {
-	w := unpack(g.codes[i], g.Clients, true)
+func (x *calm) wanted(w *world) bool {
 	holders, wants := 0, false
-	for c := range g.Clients {
+	for c := range x.Clients {
 		switch w.clients[c].phase {
 		case idle:
 		case holding:
 			holders++
 		case trying, waiting, queued, woken, collecting:
-			wants = wants || c < g.Clients-g.Spinners
+			wants = wants || c < x.Clients-x.Spinners
 		}
 	}
-	return wants && holders < g.Permits
+	return wants && holders < x.Permits
 }
 
 // way returns the states that lead to a state.

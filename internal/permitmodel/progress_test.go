@@ -1,6 +1,7 @@
 package permitmodel
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,6 +33,24 @@ var calms = []struct {
 		Calm{Permits: 1, Clients: 3},
 		130_000,
 		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver, GoesBack},
+	},
+	{
+		"one permit, three clients, and a crash", ordinary,
+		Calm{Permits: 1, Clients: 3, PilotFirst: true, Crashes: 1},
+		60_000,
+		[]Kind{IsRefused, Crashes, Joins, HandsOver},
+	},
+	{
+		"two permits, three calls", ordinary,
+		Calm{Permits: 2, Clients: 3, PilotFirst: true, Calls: 3},
+		100_000,
+		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver, GoesBack},
+	},
+	{
+		"one permit, beside a client that never waits", ordinary,
+		Calm{Permits: 1, Clients: 3, Spinners: 1, Calls: 4},
+		20_000,
+		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver},
 	},
 	{
 		"two permits, two clients", ordinary,
@@ -129,5 +148,45 @@ func TestEveryMistakeThatKeepsClientsWaitingIsFound(t *testing.T) {
 			assert.Equal(t, test.cycle, progress.Cycle)
 			assert.NotEmpty(t, progress.Trace)
 		})
+	}
+}
+
+// Three clients that ask all nodes at once for two permits have too many states to visit. Here they
+// take steps at random: a free permit that somebody wants is given out within few of them.
+func TestAFreePermitIsGivenOutSoonAtRandom(t *testing.T) {
+	for _, config := range []Calm{
+		{Permits: 2, Clients: 3, AnyFirst: true, Cancels: true},
+		{Permits: 2, Clients: 3},
+		{Permits: 2, Clients: 3, Spinners: 1},
+	} {
+		x := &calm{Calm: config}
+		random := rand.New(rand.NewPCG(1, 2))
+		longest, held, refusals := 0, 0, 0
+		for range 200 {
+			var w world
+			since := 0
+			for range 500 {
+				var next []world
+				var moves []move
+				x.each(&w, func(to *world, m move) { next, moves = append(next, *to), append(moves, m) })
+				i := random.IntN(len(next))
+				if w = next[i]; moves[i].kind == IsRefused {
+					refusals++
+				}
+				switch wanted := x.wanted(&w); {
+				case moves[i].kind == Holds:
+					held++
+					since = 0
+				case wanted && !moves[i].calls:
+					since++
+				case !wanted:
+					since = 0
+				}
+				longest = max(longest, since)
+			}
+		}
+		t.Logf("%+v: %d permits, %d refusals, at most %d steps without one", config, held, refusals, longest)
+		assert.Less(t, longest, 200)
+		assert.Greater(t, held, 5_000)
 	}
 }

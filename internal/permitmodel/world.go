@@ -79,7 +79,8 @@ type nodeState struct {
 type world struct {
 	nodes   [nodes]nodeState
 	clients [maxClients]client
-	losses  uint8 // of data, that may still come
+	losses  uint8 // of data, or crashes, that may still come
+	calls   uint8 // that may still come, where messages are in order
 }
 
 func bitOf(i int) uint8 { return 1 << i }
