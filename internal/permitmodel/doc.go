@@ -84,8 +84,9 @@
 // grant or extension, and no TTL is above 24 hours. An extension is one of two keys, in the batches
 // of all others: (name#i, value, TTL) and (the number's key, k, 48 h). Both must be there with that
 // text for a vote. So an extension that finds the slot's key missing sets it and does not vote
-// (Rules.HealVotes, which is harmless while all know k). One that finds k missing sets it and does
-// not vote (Rules.SlotOnly), and one that finds another number does not vote (Rules.SlotVotes).
+// (Rules.HealVotes, which makes no further holder while all know k). One that finds k missing sets
+// it and does not vote (Rules.SlotOnly), and one that finds another number does not vote
+// (Rules.SlotVotes). What it finds under the number's key says nothing about where the value is.
 //
 // A node that restarted empty does not vote for MaxTTL, like any node that forgot. The first
 // request or extension then brings k back. If that is another k, the extensions of the present
@@ -99,9 +100,9 @@
 //
 // # The scripts
 //
-// S is the key of the semaphore, prefix and name; k is at most 1,024, so that looking at all slots
-// takes a node some 100 µs. P is the process of a waiter. A release looks at all slots anyway, so
-// it looks at the list, too, and there is no sign that somebody waits.
+// S is the key of the semaphore, prefix and name; k is at most 1,024, because a script looks at all
+// slots, which takes a node about 1 µs for each. P is the process of a waiter. A release looks at
+// all slots anyway, so it looks at the list, too, and there is no sign that somebody waits.
 //
 //	S#1 … S#k                   the slots: value, PX TTL. The keys of mutexes of these names
 //	redquorum:permits:S         k as text, PX 48 h
@@ -114,7 +115,7 @@
 //	  returns {slot, fence, free} | {0, 0, free} | {-1, k}; free is k characters, 1 if free, else 0
 //	permit_wait.lua     [Entry.Wait]
 //	  ARGV value, TTL, k, 48 h, first slot, process or "", waited µs, most waiters, fencing
-//	  returns {slot, fence} | {0, least PTTL of the slots or -1, 1 if on the list else 0} | {-1, k}
+//	  returns {slot, fence} | {0, least PTTL of slots or -1, 1 if on the list else 0} | {-1, k}
 //	permit_release.lua  [Entry.Release], and [Entry.Leave] with a process
 //	  ARGV value, grace, k, the slot to keep or 0, and the process if it may be on the list
 //	  returns 2 if a slot was handed over, 1 if one was deleted, 0 if the value had none
@@ -141,8 +142,10 @@
 // # TryLockAny
 //
 // It is the first two rounds, with the given names for slots, the first of them first at each node,
-// and no number to compare. So the search covers it. LockAny needs no script of its own: a waiter
-// for each name, each with its own value, and when one has its lock the others give up as always.
+// and no number to compare. So the search covers it. Its script is permit.lua without the number,
+// with the names as KEYS; a name that it gives up is handed over like a mutex (handover.lua).
+// LockAny needs no script: a waiter for each name, each with its own value, and when one has its
+// lock the others give up as always.
 //
 // # What stands for what
 //

@@ -12,9 +12,9 @@
 -- ARGV[9]  with fencing: the caller's wall clock in microseconds
 -- ARGV[10] with fencing: how long the counter lives, in milliseconds
 -- Returns the slot that the caller now holds, and its fence as text (without fencing, 1). Otherwise
--- 0, for how many milliseconds all slots are taken (-1 if none expires), and 1 if the caller is on
--- the list, else 0. Returns -1 and the number of permits that this node knows if that is another
--- one, and a slot is taken.
+-- 0, for how many milliseconds all slots are taken (-1 if none expires; only the first 64 count),
+-- and 1 if the caller is on the list, else 0. Returns -1 and the number of permits that this node
+-- knows if that is another one, and a slot is taken.
 local semaphore, value = KEYS[1], ARGV[1]
 local other = admit(semaphore, ARGV[3], ARGV[4])
 if other then
@@ -50,7 +50,7 @@ if ARGV[6] ~= '' and not time.err then
   end
 end
 local least = -1
-for _, key in ipairs(slotKeys(semaphore, permits)) do
+for _, key in ipairs(slotKeys(semaphore, math.min(permits, 64))) do -- each is a command
   local left = redis.call('PTTL', key)
   if left ~= -1 and (least < 0 or left < least) then
     least = math.max(left, 0)
