@@ -55,7 +55,7 @@ var searches = []struct {
 		20_000,
 	},
 	{
-		"two permits", ordinary,
+		"two permits, or any of two names", ordinary,
 		Config{Permits: []int{2, 2, 2}},
 		19_000,
 	},
@@ -95,7 +95,7 @@ var searches = []struct {
 		250_000,
 	},
 	{
-		"two numbers of permits, and two nodes that forget", soak,
+		"two numbers of permits, and two nodes that forget", ordinary,
 		Config{Permits: []int{1, 2}, Renew: true, Losses: 2},
 		180_000,
 	},

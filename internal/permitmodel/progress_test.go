@@ -127,7 +127,7 @@ func TestEveryMistakeThatKeepsClientsWaitingIsFound(t *testing.T) {
 			false, false, true,
 		},
 		{
-			"a refused client waits at a node with a free slot", soak,
+			"a refused client waits at a node with a free slot", ordinary,
 			Calm{Permits: 2, Clients: 2, Crashes: 1},
 			CalmRules{AnyRefusing: true},
 			false, false, true,
