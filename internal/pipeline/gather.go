@@ -35,6 +35,7 @@ type outgoing struct {
 	eval     bool    // send the text of script
 	together int     // this many, from this one on, are one command; 0 behind the first of them
 	proof    bool    // the command reads the memory key
+	left     int64   // milliseconds; the last argument of a timed script
 }
 
 // plain returns a command that no call has asked for.

@@ -15,6 +15,7 @@ type Script struct {
 	full   string // EVAL and the text
 	load   Words  // SCRIPT LOAD
 	late   bool
+	timed  bool
 	batch  *batch // nil if each call is run by itself
 }
 
@@ -60,6 +61,21 @@ func (s *Script) Batch(together *Script, args, most int) *Script {
 func (s *Script) OneForAll() *Script {
 	s.batch.one = true
 	return s
+}
+
+// Timed gives each call of s one more argument, behind the others: how many milliseconds are left
+// when the call is written until the instant that its Sink tells, which must be a [Timed]. They are
+// rounded up, and 0 once it has passed. A kept call that is sent again gets what is left then.
+func (s *Script) Timed() *Script {
+	s.timed = true
+	return s
+}
+
+// Timed is the [Sink] of a call of a timed script.
+type Timed interface {
+	Sink
+	// Until returns the instant. It runs on a goroutine of the node, and must not wait.
+	Until() clock.Instant
 }
 
 // Digest returns the name by which servers know the script.

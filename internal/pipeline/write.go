@@ -3,6 +3,7 @@ package pipeline
 import (
 	"runtime"
 	"strconv"
+	"time"
 
 	"github.com/redquorum/redquorum/clock"
 )
@@ -24,6 +25,7 @@ func (n *Node) write(c *conn) error {
 				return nil
 			}
 		}
+		n.setTimes(batch)
 		before := c.guard.written
 		if err := c.send(batch); err != nil {
 			if c.guard.written == before {
@@ -32,6 +34,17 @@ func (n *Node) write(c *conn) error {
 			return connectionLost(err)
 		}
 		clear(batch)
+	}
+}
+
+// setTimes sets the argument of timed scripts, just before they are written. A pause after this
+// makes them arrive late, as a slow network does.
+func (n *Node) setTimes(batch []outgoing) {
+	for i := range batch {
+		if o := &batch[i]; o.script != nil && o.script.timed {
+			left := o.request.Sink.(Timed).Until().Sub(n.config.clock.Now())
+			o.left = int64((max(left, 0) + time.Millisecond - 1) / time.Millisecond)
+		}
 	}
 }
 
@@ -76,7 +89,12 @@ func appendCommand(to []byte, calls []outgoing) []byte {
 		words += int(calls[i].request.Words.count)
 		keys += int(calls[i].request.Words.keys)
 	}
-	if script := calls[0].script; script != nil {
+	script := calls[0].script
+	timed := script != nil && script.timed // such calls are not run together
+	if timed {
+		words++
+	}
+	if script != nil {
 		to = appendNumber(to, '*', 3+words) // EVALSHA, the digest and the number of keys
 		if calls[0].eval {
 			to = append(to, script.full...)
@@ -95,6 +113,10 @@ func appendCommand(to []byte, calls []outgoing) []byte {
 	for i := range calls {
 		w := &calls[i].request.Words
 		to = append(append(to, w.text[w.behind:]...), w.tail...)
+	}
+	if timed {
+		to = appendNumber(to, '$', digits(calls[0].left))
+		to = append(strconv.AppendInt(to, calls[0].left, 10), crlf...)
 	}
 	return to
 }
