@@ -121,7 +121,7 @@ func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 
 // newAcquire returns the round of an attempt.
 func (lock *Lock) newAcquire() *round.Round {
-	request := wire.Acquire(&lock.claim, lock.keys(), lock.value, lock.ttl, lock.fencing())
+	request := wire.Acquire(&lock.claim, lock.keys(), lock.value, lock.life(), lock.fencing())
 	return lock.newGrant(request, quorum.DecideAcquire)
 }
 

@@ -18,6 +18,9 @@ import (
 // round it believes that it holds the lock until its validity ends. Until then both may act on the
 // lock, so a holder that gives its value away must stop using the lock first.
 //
+// Within the time of [WithMinHold], a lock can be adopted even if it was released. That time does
+// not travel with it: give your own, which counts from the adoption.
+//
 // Errors: [ErrLost] in a [*QuorumError] when a quorum does not hold that value, [ErrNoQuorum],
 // [ErrNoValidity], [ErrInvalid], [ErrClosed], and the error of a ctx that ended. After any error
 // the swap is undone where it took place, and the old holder keeps its lock, unless it asked the
@@ -43,7 +46,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	}
 	lock := newLock(l, []string{name}, &cfg)
 	lock.begin(l.clock.Now(), cfg.maxHold)
-	request := wire.Adopt(lock.keys()[0], value, lock.value, lock.ttl, lock.fencing())
+	request := wire.Adopt(lock.keys()[0], value, lock.value, lock.life(), lock.fencing())
 	r := lock.newGrant(request, quorum.DecideHeld)
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	v, ended := r.Wait(ctx)

@@ -62,6 +62,9 @@ func (c *config) check(lock *lockConfig) error {
 	if lock.fencing && lock.value != "" {
 		return invalid("WithFencing and WithValue cannot be combined")
 	}
+	if lock.minHold > c.maxTTL.Truncate(time.Millisecond) { // a quarantine covers no more
+		return invalid("minimum hold %v is above the maximum TTL of %v", lock.minHold, c.maxTTL)
+	}
 	ttl := lock.ttl.Truncate(time.Millisecond)
 	if left := ttl - c.drift.Of(ttl); lock.minValidity >= left {
 		return invalid("minimum validity %v: a TTL of %v leaves %v at best", lock.minValidity, lock.ttl, left)
@@ -142,10 +145,10 @@ func (c *config) grace(timeout time.Duration) time.Duration {
 
 // termsOf returns the terms of a new lock: those of most are encoded already.
 func (c *config) termsOf(lock *Lock) *wire.Terms {
-	if lock.ttl == c.lock.ttl.Truncate(time.Millisecond) {
+	if lock.ttl == c.lock.ttl.Truncate(time.Millisecond) && lock.life() == lock.ttl {
 		return &c.terms
 	}
-	terms := wire.NewTerms(lock.ttl, c.grace(lock.timeout))
+	terms := wire.NewTerms(lock.life(), c.grace(lock.timeout))
 	return &terms
 }
 

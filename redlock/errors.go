@@ -13,8 +13,8 @@ import (
 
 // Errors to branch on with errors.Is.
 var (
-	// ErrTaken means that someone else holds the lock, or part of it: a quorum of nodes answered,
-	// and did not grant.
+	// ErrTaken means that someone else holds the lock, or part of it, or that the time of its
+	// [WithMinHold] is not over: a quorum of nodes answered, and did not grant.
 	ErrTaken = errors.New("redlock: taken")
 
 	// ErrNoQuorum means that too few nodes answered to decide anything.

@@ -147,7 +147,7 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 		}
 		lock.beginExtensionLocked(x, ttl(lock))
 		timeout = max(timeout, lock.timeout)
-		request.Add(lock.keys(), lock.value, lock.ttl)
+		request.Add(lock.keys(), lock.value, lock.lifeAt(x.start))
 	}
 	if len(x.items) == 0 {
 		return nil

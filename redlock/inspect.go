@@ -14,7 +14,8 @@ import (
 )
 
 // Status is what the nodes know of a lock, at about one moment. Nodes whose vote does not count
-// (quarantined ones, see [Stats]) are shown, but count neither for Value nor for Free.
+// (quarantined ones, see [Stats]) are shown, but count neither for Value nor for Free. Within the
+// time of [WithMinHold] a lock that was released is shown like one that is held.
 type Status struct {
 	Name   string
 	Value  string       // what a quorum of nodes holds; empty if no value has a quorum

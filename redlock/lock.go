@@ -39,6 +39,7 @@ type Lock struct {
 	state     state
 	extending bool                         // an extension is under way
 	healing   bool                         // an extension may have given nodes back the key
+	minHold   uint32                       // milliseconds, by WithMinHold; never changes
 	ttl       time.Duration                // as the nodes know it
 	timeout   time.Duration                // how long its rounds wait for a node
 	until     clock.Instant                // end of validity
@@ -59,6 +60,7 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	lock := &Lock{
 		locker: l, renews: !cfg.withoutRenewal, reused: cfg.value != "", fenced: cfg.fencing, part: cfg.part,
 		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: schedule.Never,
+		minHold: uint32(ceilMillis(cfg.minHold).Milliseconds()),
 	}
 	var room [valueRoom]byte
 	value := cfg.appendValue(room[:0])
@@ -238,7 +240,7 @@ func (lock *Lock) undoAtLocked() clock.Instant {
 }
 
 func (lock *Lock) undoNowLocked() *round.Round {
-	u := lock.newRelease(quorum.DecideHeld)
+	u := lock.newLastReleaseLocked(quorum.DecideHeld)
 	lock.undoLocked(u, lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
 	return u
 }

@@ -101,7 +101,7 @@ func (w *waiter) takePart(ctx, holding context.Context, name string, bounded boo
 	}
 	cfg := *w.cfg
 	cfg.part, cfg.withoutRenewal, cfg.fencing = true, false, false
-	cfg.value, cfg.maxHold, cfg.minValidity = "", 0, 0
+	cfg.value, cfg.maxHold, cfg.minHold, cfg.minValidity = "", 0, 0, 0
 	alone := newWaiter(l, []string{name}, w.queue, &cfg, w.since)
 	part, err := alone.seek(limited)
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
@@ -129,7 +129,7 @@ func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error
 		values = append(values, part.value)
 	}
 	lock.begin(l.clock.Now(), w.cfg.maxHold)
-	r := lock.newGrant(wire.Join(lock.keys(), lock.value, lock.ttl, values, lock.fencing()), quorum.DecideAcquire)
+	r := lock.newGrant(wire.Join(lock.keys(), lock.value, lock.life(), values, lock.fencing()), quorum.DecideAcquire)
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	got, err := l.finish(ctx, lock, r, w.cfg)
 	if err != nil {

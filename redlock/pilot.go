@@ -41,7 +41,7 @@ func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Ro
 func (lock *Lock) waitRequest(w *waiter, process string) pipeline.Request {
 	l := lock.locker
 	wait := wire.Wait{
-		Keys: lock.keys(), Value: lock.value, TTL: lock.ttl, Grace: l.config.grace(lock.timeout),
+		Keys: lock.keys(), Value: lock.value, TTL: lock.life(), Grace: l.config.grace(lock.timeout),
 		Target: w.target, Process: process, Waited: w.claim(), Others: w.placeOfOthers(),
 		Fencing: lock.fencing(),
 	}
@@ -60,11 +60,7 @@ func (lock *Lock) sendConfirm(w *waiter, pilot int) *round.Round {
 func (lock *Lock) newConfirm(w *waiter, pilot int) *round.Round {
 	lock.begin(lock.locker.clock.Now(), w.cfg.maxHold)
 	r := lock.newAcquire()
-	process := ""
-	if lock.listed {
-		process = lock.locker.desk.Subscriptions.Process()
-	}
-	r.Override(pilot, lock.waitRequest(w, process))
+	r.Override(pilot, lock.waitRequest(w, lock.process()))
 	return r
 }
 

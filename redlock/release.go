@@ -24,6 +24,9 @@ import (
 // the lock was lost before, or a quorum no longer had it, and a [*QuorumError] with [ErrNoQuorum]
 // when too few nodes answered (the lock is free there at the end of its TTL at the latest). Called
 // again, it does nothing and returns the same.
+//
+// Within the time of [WithMinHold] a node keeps the key for the rest of it instead of deleting it.
+// Unlock does not wait for that.
 func (lock *Lock) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
@@ -71,7 +74,7 @@ func (lock *Lock) startRelease(why error) *round.Round {
 		lock.endLocked(released, reason)
 	}
 	l.life.enterAnyway()
-	r := lock.newRelease(quorum.DecideRelease)
+	r := lock.newLastReleaseLocked(quorum.DecideRelease)
 	r.Observe((*releaseObserver)(l))
 	r.Expect(lock.touched)
 	lock.release = r
@@ -85,12 +88,16 @@ func (lock *Lock) startRelease(why error) *round.Round {
 // hands them over.
 func (lock *Lock) newRelease(rule round.Rule) *round.Round {
 	l := lock.locker
-	process := ""
-	if lock.listed {
-		process = l.desk.Subscriptions.Process()
-	}
-	request := wire.Release(&lock.claim, lock.keys(), lock.value, l.config.grace(lock.timeout), process, lock.reused)
+	request := wire.Release(&lock.claim, lock.keys(), lock.value, l.config.grace(lock.timeout), lock.process(), lock.reused)
 	return l.rounds.New(request, wire.Released, rule)
+}
+
+// process names this process on the wait lists that the lock may be on; "" if it is on none.
+func (lock *Lock) process() string {
+	if !lock.listed {
+		return ""
+	}
+	return lock.locker.desk.Subscriptions.Process()
 }
 
 // releaseObserver is a Locker as the observer of its releases. It entered for each round, and

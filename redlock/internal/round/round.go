@@ -72,6 +72,8 @@ type rare struct {
 	cut    *quorum.Tally  // the votes when ctx ended a wait; nil if none did
 	before quorum.NodeSet // nodes that may have our value since an earlier round of the attempt
 
+	until clock.Instant // of a release: when its minimum hold ends
+
 	more chan struct{} // signalled at each vote; nil unless more than the verdict is awaited
 }
 
@@ -112,6 +114,13 @@ func (r *Round) Expect(nodes quorum.NodeSet) { r.expected = nodes }
 
 // Before sets which nodes may have our value since an earlier round.
 func (r *Round) Before(nodes quorum.NodeSet) { r.rareLocked().before = nodes }
+
+// Retain sets until when the keys of a release stay taken, for [wire.Retain].
+func (r *Round) Retain(until clock.Instant) { r.rareLocked().until = until }
+
+// Until returns what Retain set. It implements pipeline.Timed. It needs no mutex: neither rare nor
+// until changes once the round is sent.
+func (r *Round) Until() clock.Instant { return r.rare.until }
 
 // CollectFences makes the round keep the fences of the nodes that grant.
 func (r *Round) CollectFences() { r.rareLocked().fences = make([]int64, r.size()) }

@@ -83,6 +83,9 @@ var freeBatchSource string
 //go:embed scripts/release_one.lua
 var releaseOneSource string
 
+//go:embed scripts/retain.lua
+var retainSource string
+
 //go:embed scripts/release_batch.lua
 var releaseBatchSource string
 
@@ -132,6 +135,8 @@ var (
 	releases     = []string{freeSource, handOverSource, releaseOneSource, releaseSource}
 	releaseBatch = freeBatchSource + handOverSource + releaseOneSource + trySource + releaseBatchSource
 
+	retains = []string{handOverSource, releaseOneSource, retainSource, releaseSource}
+
 	acquires     = []string{fencedSource, acquireOneSource, fenceSource, acquireSource}
 	acquireBatch = fencedSource + fenceSource + trySource + acquireBatchSource
 
@@ -154,6 +159,10 @@ var (
 	// In order: with WithValue the next attempt has the same value, and its key must not be
 	// deleted.
 	orderedReleaseScript = inOrder(releases...).Batch(inOrder(releaseBatch), 2, mostWritten).OneForAll()
+
+	// Like releases. They are rare, so they are not batched.
+	retainScript        = late(retains...).Timed()
+	orderedRetainScript = inOrder(retains...).Timed()
 
 	// In order: behind the release of its lock it would bring the key back. It is its own batch.
 	extendScript = batchOfItself(inOrder(extendSource), 2, mostWritten).OneForAll()

@@ -1,0 +1,60 @@
+package redlock
+
+import (
+	"errors"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// A lock with a minimum hold d (WithMinHold) keeps its name taken until acquired + d, however it
+// ends: S30 (docs/safety.md).
+//
+//   - Every node that grants it sets the key for d or longer, and every extension gives the key the
+//     rest or more. So a process that dies and a lock that is lost need no further message.
+//   - A release within d gives the keys the rest (retain.lua) instead of deleting them. That only
+//     shortens what an extension with a longer TTL has set.
+//   - Only a lock that was held leaves a rest. An attempt that failed is undone as without it.
+//
+// Errors of time are late. Acquired is read before the first byte is sent, and a node counts d from
+// when it runs the SET. The rest is computed when the release is written, by the clock that counts
+// suspends, is rounded up to a millisecond, and counts from when the node runs it. A release that
+// is written again, because the connection broke or the node was away, gets what is left then;
+// after the end it deletes. If a node runs a release late all the same, the key's own end still
+// applies (retain.lua). Only a node whose clock is faster than ours is early, by the drift of A1
+// over d.
+//
+// If a quorum says that the lock is gone, an operator forced it or somebody adopted it. Its last
+// extension has set it again on nodes that had deleted it. Then the release deletes, so that the
+// name is free after ForceUnlock.
+
+// life returns how long a node that grants the lock keeps the key.
+func (lock *Lock) life() time.Duration { return max(lock.ttl, lock.minimum()) }
+
+// lifeAt returns how long a node that is asked at an instant must keep the key of a held lock.
+func (lock *Lock) lifeAt(now clock.Instant) time.Duration {
+	return max(lock.ttl, ceilMillis(lock.acquired.Add(lock.minimum()).Sub(now)))
+}
+
+func (lock *Lock) minimum() time.Duration { return time.Duration(lock.minHold) * time.Millisecond }
+
+// newLastReleaseLocked returns the release of a lock that was held. Within its minimum hold the
+// keys stay for the rest.
+func (lock *Lock) newLastReleaseLocked(rule round.Rule) *round.Round {
+	l := lock.locker
+	until := lock.acquired.Add(lock.minimum())
+	if lock.minHold == 0 || l.clock.Now() >= until || errors.Is(lock.err, errGone) {
+		return lock.newRelease(rule)
+	}
+	request := wire.Retain(lock.keys(), lock.value, l.config.grace(lock.timeout), lock.process(), lock.reused)
+	r := l.rounds.New(request, wire.Released, rule)
+	r.Retain(until)
+	return r
+}
+
+// ceilMillis rounds up to whole milliseconds, in which nodes count.
+func ceilMillis(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}

@@ -1,0 +1,149 @@
+package redlock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
+	const d = 5 * time.Second
+	for name, opts := range map[string][]redlock.LockOption{
+		"a short TTL":             {redlock.WithTTL(time.Second)},
+		"a TTL beyond it":         {redlock.WithTTL(time.Minute)},
+		"a TTL beyond it, fenced": {redlock.WithTTL(time.Minute), redlock.WithFencing()},
+	} {
+		for _, nodes := range []int{1, 3, 5} {
+			t.Run(name, func(t *testing.T) {
+				inBubble(t, nodes, func(t *testing.T, c *cluster) {
+					c.slow(time.Millisecond)
+					a, b := c.renewing(), c.renewing()
+					acquired := c.clock.Now()
+					lock, err := a.Lock(ctx, "a", append(opts, redlock.WithMinHold(d))...)
+					require.NoError(t, err)
+					got := acquiring(t, b, "a")
+					time.Sleep(time.Second)
+					require.NoError(t, lock.Unlock(ctx))
+					second := <-got
+					took := c.clock.Now().Sub(acquired)
+					assert.GreaterOrEqual(t, took, d)
+					assert.LessOrEqual(t, took, d+20*time.Millisecond)
+					assert.LessOrEqual(t, b.Stats().Polls, uint64(5*10+1), "at most one every 100 ms")
+					assert.Zero(t, a.Stats().HandedOver)
+					require.NoError(t, second.Unlock(ctx))
+				})
+			})
+		}
+	}
+}
+
+// A waiter that hardly polls knows when the key would end: a minute later than it does.
+func TestAWaiterIsToldThatTheNameIsFreeEarlier(t *testing.T) {
+	const d = 5 * time.Second
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		l := c.renewing(redlock.WithTTL(time.Minute), redlock.WithMinHold(d))
+		acquired := c.clock.Now()
+		lock, err := l.Lock(ctx, "a")
+		require.NoError(t, err)
+		rarely := redlock.WithRetry(time.Minute, time.Minute)
+		first, second := c.renewing(rarely), c.renewing(rarely)
+		got := acquiring(t, first, "a")
+		time.Sleep(time.Second)
+		later := acquiring(t, second, "a", redlock.WithMinHold(d))
+		time.Sleep(time.Second)
+		require.NoError(t, lock.Unlock(ctx))
+		lock = <-got
+		assert.LessOrEqual(t, c.clock.Now().Sub(acquired), d+20*time.Millisecond)
+		assert.LessOrEqual(t, first.Stats().Polls, uint64(4))
+		require.NoError(t, lock.Unlock(ctx)) // a plain release: it hands over
+		lock = <-later
+		assert.LessOrEqual(t, c.clock.Now().Sub(acquired), d+40*time.Millisecond)
+		require.NoError(t, lock.Unlock(ctx))
+	})
+}
+
+func TestManyWaitersAreServedOneMinimumHoldAfterAnother(t *testing.T) {
+	const d, lockers = 500 * time.Millisecond, 6
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		got := make(chan *redlock.Lock, 2*lockers)
+		for range lockers {
+			l := c.renewing(redlock.WithMinHold(d))
+			for range 2 {
+				go func() {
+					lock, err := l.Lock(ctx, "a")
+					assert.NoError(t, err)
+					got <- lock
+					assert.NoError(t, lock.Unlock(ctx))
+				}()
+			}
+		}
+		<-got
+		last := c.clock.Now()
+		for range 2*lockers - 1 {
+			<-got
+			since := c.clock.Now().Sub(last)
+			assert.GreaterOrEqual(t, since, d-100*time.Millisecond, "the round counts, and was longer or shorter")
+			assert.LessOrEqual(t, since, d+150*time.Millisecond)
+			last = c.clock.Now()
+		}
+	})
+}
+
+// The holder waited before, so it may still be on a wait list. If it stayed there, a later release
+// would hand the key to it.
+func TestAReleaseWithinTheMinimumHoldLeavesTheWaitLists(t *testing.T) {
+	const d = time.Second
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		a, b := c.renewing(), c.renewing(redlock.WithMinHold(d))
+		lock, err := a.Lock(ctx, "a")
+		require.NoError(t, err)
+		got := acquiring(t, b, "a")
+		time.Sleep(100 * time.Millisecond)
+		var member any
+		for i := range c.servers {
+			if all := c.do(i, "ZRANGE", "redquorum:wait:a", 0, -1).([]any); len(all) > 0 {
+				member = all[0]
+			}
+		}
+		require.NoError(t, lock.Unlock(ctx))
+		lock = <-got
+		for i := range c.servers {
+			c.do(i, "ZADD", "redquorum:wait:a", 1, member)
+		}
+		require.NoError(t, lock.Unlock(ctx))
+		settle()
+		time.Sleep(10 * time.Millisecond)
+		for i := range c.servers {
+			assert.Zero(t, c.do(i, "EXISTS", "redquorum:wait:a"))
+		}
+	})
+}
+
+func TestAnotherLibrarysClientIsRefusedForTheMinimumHold(t *testing.T) {
+	const d = time.Second
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.renewing(redlock.WithMinHold(d))
+		acquired := c.clock.Now()
+		lock, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(ctx))
+		settle()
+		for c.clock.Now() <= acquired.Add(d) {
+			for i := range c.servers {
+				assert.Nil(t, c.do(i, "SET", "a", "foreign", "NX", "PX", 1000))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Millisecond)
+		for i := range c.servers {
+			assert.Equal(t, "OK", c.do(i, "SET", "a", "foreign", "NX", "PX", 1000))
+		}
+	})
+}
