@@ -230,7 +230,7 @@ func TestForceUnlockEndsAMinimumHold(t *testing.T) {
 }
 
 func TestAMinimumHoldDoesNotTravelWithAnAdoption(t *testing.T) {
-	for _, d := range []time.Duration{0, 4 * time.Second} {
+	for _, d := range []time.Duration{0, 4 * time.Second, 50 * time.Second} {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
 			l, heir := c.renewing(redlock.WithMinHold(30*time.Second)), c.renewing()
 			lock, err := l.TryLock(ctx, "a")

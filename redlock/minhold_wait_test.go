@@ -25,7 +25,7 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 					acquired := c.clock.Now()
 					lock, err := a.Lock(ctx, "a", append(opts, redlock.WithMinHold(d))...)
 					require.NoError(t, err)
-					got := acquiring(t, b, "a")
+					got := acquiring(t, b, "a", redlock.WithTTL(time.Second), redlock.WithMinHold(20*time.Second))
 					time.Sleep(time.Second)
 					require.NoError(t, lock.Unlock(ctx))
 					second := <-got
@@ -34,6 +34,12 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 					assert.LessOrEqual(t, took, d+20*time.Millisecond)
 					assert.LessOrEqual(t, b.Stats().Polls, uint64(5*10+1), "at most one every 100 ms")
 					assert.Zero(t, a.Stats().HandedOver)
+					settle()
+					time.Sleep(time.Millisecond)
+					for _, server := range c.servers {
+						_, ttl, _ := server.Get("a")
+						assert.Greater(t, ttl, 19*time.Second, "what the pilot sets, too")
+					}
 					require.NoError(t, second.Unlock(ctx))
 				})
 			})

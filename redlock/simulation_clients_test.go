@@ -140,6 +140,9 @@ func (c *client) opts() (opts []redlock.LockOption) {
 	if c.process.sim.fenced && c.rng.IntN(4) > 0 {
 		opts = append(opts, redlock.WithFencing())
 	}
+	if d := c.process.sim.minHold(c.rng); d > 0 {
+		opts = append(opts, redlock.WithMinHold(d))
+	}
 	return opts
 }
 

@@ -66,6 +66,7 @@ func adopts(u *users, c *client) {
 	ctx, cancel := c.patience()
 	defer cancel()
 	l, since := c.process.current(), u.clock.Now()
+	u.judge.keeps(f.tenure, 0) // its minimum hold does not travel, whatever becomes of the adoption
 	lock, err := l.Adopt(ctx, f.name, f.value, c.opts()...)
 	var failure *redlock.QuorumError
 	switch {

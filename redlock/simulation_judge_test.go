@@ -57,7 +57,8 @@ type tenure struct {
 	fence    int64
 	since    clock.Instant // start of the call
 	from, to clock.Instant
-	forced   bool // a client other than the holder ended it
+	forced   bool          // a client other than the holder ended it
+	kept     clock.Instant // end of its minimum hold; 0 for none
 }
 
 // maxWrong bounds the report about a broken library.
@@ -146,7 +147,9 @@ func (j *judge) lookLocked(r *record, w *wait) {
 
 // got records that a client holds a lock from now on, acquired by a call that began at since.
 func (j *judge) got(who string, since clock.Instant, lock *redlock.Lock) *tenure {
-	return j.held(who, lock.Value(), since, lock.Names(), lock.Fence())
+	t := j.held(who, lock.Value(), since, lock.Names(), lock.Fence())
+	j.keeps(t, redlock.TakenUntil(lock))
+	return t
 }
 
 func (j *judge) held(who, value string, since clock.Instant, names []string, fence int64) *tenure {
@@ -203,6 +206,7 @@ func (j *judge) sentence() (tenures int, wrong []string) {
 func (j *judge) judgeLocked(name string, r *record) {
 	j.voidLocked(r)
 	slices.SortStableFunc(r.had, func(a, b *tenure) int { return int(a.from - b.from) })
+	j.judgeMinHoldsLocked(name, r)
 	var last *tenure // the tenure with the latest end so far
 	for i, t := range r.had {
 		switch {

@@ -32,6 +32,7 @@ type simulation struct {
 	faults    faults
 	about     string // what a failure is to tell beside the faults
 	fenced    bool
+	minHolds  bool
 	latency   time.Duration // of a message in calm times, at most
 	maxTTL    time.Duration
 	mending   time.Duration // for how long a storm is felt after it

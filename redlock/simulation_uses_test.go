@@ -65,6 +65,14 @@ var usings = []using{
 		turns: turns{wait: 2 * time.Second},
 	},
 	{
+		kind: "minhold", uses: []use{locks, locks, tries, lockSets, does, extends, unlocksAll}, setUp: minHolds,
+		beside: faults{losses: true, outages: true, restarts: true, refusals: true, closings: true}, length: 15 * time.Second,
+	},
+	{
+		kind: "minhold-foreign", uses: everyUse, people: []func(*users){spins, eagerForeigner}, setUp: minHolds,
+		beside: faults{losses: true, outages: true, closings: true}, length: 15 * time.Second,
+	},
+	{
 		kind: "bursts", uses: []use{bursts, bursts, locks, tries, extends}, setUp: manyNames,
 		beside: faults{losses: true, outages: true, refusals: true, closings: true},
 	},
