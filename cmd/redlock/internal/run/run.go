@@ -26,6 +26,10 @@ same, because too few masters answer for longer than the TTL, the command and ev
 process group gets SIGTERM, and SIGKILL --kill-after later, before its time is over. What has left
 the group is not reached.
 
+With --at-least, nobody gets the lock again until that time has passed since it was acquired, even if
+the command ends earlier, fails or is killed. So a cron job that takes a second runs once, although
+the clocks of the machines differ.
+
 Stdin, stdout and stderr belong to the command, and signals are passed on to it. Its environment has
 REDLOCK_NAME and REDLOCK_UNTIL (when the lock would end without renewal, as of the start; RFC 3339),
 with --fence also REDLOCK_FENCE, and never REDLOCK_NODES.
@@ -37,6 +41,7 @@ command line; 126 and 127 if the command cannot be executed or found.`
 const example = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
   redlock run --name nightly -- php cron.php
   redlock run --name nightly --no-wait --conflict-exit-code 0 -- ./backup.sh --full
+  redlock run --name minutely --no-wait --at-least 55s --conflict-exit-code 0 --quiet -- ./minutely
   redlock run --name import --wait 10m --ttl 20s --max-hold 2h -- sh -c 'fetch | load'
   redlock run --nodes-file /etc/redlock/nodes --name report --quiet -- make report`
 
@@ -87,6 +92,7 @@ type flags struct {
 	wait           time.Duration // 0: no limit
 	noWait         bool
 	maxHold        time.Duration // 0: no limit
+	atLeast        time.Duration
 	killAfter      time.Duration
 	killRest       bool
 	fence          bool
@@ -104,6 +110,8 @@ func (f *flags) add(cmd *cobra.Command) {
 	set.BoolVar(&f.noWait, "no-wait", false, "do not wait for a lock that somebody holds")
 	set.DurationVar(&f.maxHold, "max-hold", 0,
 		"end the command before the lock is held for longer\n(default: no limit)")
+	set.DurationVar(&f.atLeast, "at-least", 0,
+		"keep the lock taken for this long at least, also after the\ncommand has ended; at most --max-ttl")
 	set.DurationVar(&f.killAfter, "kill-after", 0,
 		"time between SIGTERM and SIGKILL when the lock is being\nlost, at most a third of the TTL (default: a sixth)")
 	set.BoolVar(&f.killRest, "kill-rest", false,
@@ -150,6 +158,8 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 	case given("max-hold") && f.maxHold < f.grace().Least():
 		return cli.Usagef("--max-hold: %v is below %v, the time it takes to end a command (see --kill-after)",
 			f.maxHold, f.grace().Least())
+	case f.atLeast < 0 || f.atLeast > f.nodes.MaxTTL:
+		return cli.Usagef("--at-least: %v is not between 0s and %v, the --max-ttl", f.atLeast, f.nodes.MaxTTL)
 	case f.conflictStatus < 0 || f.conflictStatus > 255:
 		return cli.Usagef("--conflict-exit-code: %d is not between 0 and 255", f.conflictStatus)
 	case f.quiet && f.verbose:
@@ -157,6 +167,9 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// stays returns for how long the key may stay at a master that misses the release.
+func (f *flags) stays() time.Duration { return max(f.ttl, f.atLeast) }
 
 func (f *flags) grace() job.Grace { return job.NewGrace(f.ttl, f.killAfter) }
 
@@ -167,6 +180,7 @@ func (f *flags) lockerOptions(cmd *cobra.Command, stderr io.Writer) []redlock.Op
 	}
 	opts := []redlock.Option{
 		redlock.WithTTL(f.ttl), redlock.WithOwner(owner), redlock.WithMinValidity(f.grace().Least()),
+		redlock.WithMinHold(f.atLeast),
 	}
 	if f.maxHold > 0 {
 		opts = append(opts, redlock.WithMaxHold(f.maxHold))

@@ -76,7 +76,7 @@ func (r *runner) release(lock *redlock.Lock) {
 			r.flags.name, cli.WithoutPrefix(err))
 	default:
 		r.messages.Say("not-released", "lock %q may stay for up to %v: %s",
-			r.flags.name, r.flags.ttl, cli.WithoutPrefix(err))
+			r.flags.name, r.flags.stays(), cli.WithoutPrefix(err))
 	}
 }
 
@@ -97,7 +97,7 @@ func (r *runner) close(well bool) {
 			late = append(late, n.Endpoint)
 		}
 	}
-	r.messages.Say("not-delivered", "the key of lock %q may stay for up to %v at %s", r.flags.name, r.flags.ttl, strings.Join(late, ", "))
+	r.messages.Say("not-delivered", "the key of lock %q may stay for up to %v at %s", r.flags.name, r.flags.stays(), strings.Join(late, ", "))
 }
 
 // environment returns the environment of the command.
