@@ -149,6 +149,36 @@ func ExampleLock_Extend() {
 	// Output: true
 }
 
+func ExampleWithMinHold() {
+	endpoints, _, stop := masters(3)
+	defer stop()
+	locker, err := redlock.New(endpoints)
+	if err != nil {
+		panic(err)
+	}
+	defer locker.Close()
+
+	ctx := context.Background()
+	if err := locker.Ready(ctx); err != nil {
+		panic(err)
+	}
+	minutely := func(machine string) { // at the full minute of each machine's clock
+		lock, err := locker.TryLock(ctx, "minutely", redlock.WithMinHold(55*time.Second))
+		if err != nil {
+			fmt.Println(machine, "leaves it to others:", errors.Is(err, redlock.ErrTaken))
+			return
+		}
+		fmt.Println(machine, "does the work")
+		fmt.Println("released:", lock.Unlock(ctx)) // does not wait for the rest of the time
+	}
+	minutely("the first")
+	minutely("the late one")
+	// Output:
+	// the first does the work
+	// released: <nil>
+	// the late one leaves it to others: true
+}
+
 func ExampleNewFromNodes() {
 	endpoints, _, stop := masters(3)
 	defer stop()

@@ -66,7 +66,7 @@ var usings = []using{
 	},
 	{
 		kind: "minhold", uses: []use{locks, locks, tries, lockSets, does, extends, unlocksAll}, setUp: minHolds,
-		beside: faults{losses: true, outages: true, restarts: true, refusals: true, closings: true}, length: 15 * time.Second,
+		beside: faults{losses: true, outages: true, restarts: true, refusals: true, closings: true}, length: 15 * time.Second, hold: 400 * time.Millisecond,
 	},
 	{
 		kind: "minhold-foreign", uses: everyUse, people: []func(*users){spins, eagerForeigner}, setUp: minHolds,

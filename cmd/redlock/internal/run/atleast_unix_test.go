@@ -16,7 +16,7 @@ func TestAtLeastKeepsTheLockTakenHoweverTheCommandEnds(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
 	for command, want := range map[string]int{
-		"exit 0": 0, "exit 3": 3, "kill -KILL $$": 137, "kill -KILL $PPID": -1, // the last is a crash of redlock
+		"exit 0": 0, "exit 3": 3, "kill -KILL $$": 137, "kill -KILL $PPID": -1, // redlock itself
 	} {
 		name := t.Name() + command
 		run := []string{"run", "--name", name, "--ttl", "5s", "--at-least", "50s", "--no-wait", "--", "sh", "-c"}
@@ -29,7 +29,9 @@ func TestAtLeastKeepsTheLockTakenHoweverTheCommandEnds(t *testing.T) {
 		assert.NotEmpty(t, state.Value)
 		for _, node := range state.Nodes {
 			assert.LessOrEqual(t, node.TTL, 50*time.Second, command)
-			assert.Greater(t, node.TTL, 5*time.Second, command) // 40 s and more, if this machine is not asleep
+			if node.Value != "" { // the third may not have been asked before the end
+				assert.Greater(t, node.TTL, 5*time.Second, "%s: the TTL", command)
+			}
 		}
 	}
 }
