@@ -52,7 +52,7 @@ func TestTwoMachinesWhoseClocksDifferRunAJobOncePerMinute(t *testing.T) {
 					defer mu.Unlock()
 					runs[minute]++
 				}
-				time.Sleep(time.Now().Truncate(time.Minute).Add(90 * time.Second).Sub(time.Now()))
+				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(90 * time.Second)))
 				var machines sync.WaitGroup
 				for _, machine := range []*skewed{{c.clock, 0}, {c.clock, -late}} {
 					machines.Go(func() { c.cron(machine, minutes, ran, redlock.WithMinHold(d)) })

@@ -96,6 +96,27 @@ func (row *aclRow) worksWith(t *testing.T, c *cluster.Cluster, l *redlock.Locker
 	row.waits(t, c, urls, name)
 	row.fences(t, l, name)
 	row.adopts(t, l, name)
+	row.retains(t, l, name+"m")
+}
+
+// retains releases within a minimum hold. Every master keeps the key for the rest.
+func (row *aclRow) retains(t *testing.T, l *redlock.Locker, name string) {
+	t.Helper()
+	const d = longTTL / 2
+	lock, err := l.TryLock(t.Context(), name, redlock.WithMinHold(d))
+	require.NoError(t, err)
+	require.NoError(t, lock.Extend(t.Context(), longTTL))
+	require.NoError(t, lock.Unlock(t.Context()))
+	status, err := l.Inspect(t.Context(), name)
+	require.NoError(t, err)
+	assert.Equal(t, lock.Value(), status.Value)
+	kept := 0
+	for _, node := range status.Nodes {
+		if node.Value == lock.Value() && node.TTL <= d {
+			kept++
+		}
+	}
+	assert.GreaterOrEqual(t, kept, status.Quorum)
 }
 
 func (row *aclRow) holdsSets(t *testing.T, l *redlock.Locker, name string) {
