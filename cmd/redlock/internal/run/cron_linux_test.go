@@ -67,7 +67,7 @@ func crons(t *testing.T, periods int, flags ...string) (runs map[string]int) {
 	text, err := os.ReadFile(notes)
 	require.NoError(t, err)
 	runs = map[string]int{}
-	for _, number := range strings.Fields(string(text)) {
+	for number := range strings.FieldsSeq(string(text)) {
 		runs[number]++
 	}
 	return runs
