@@ -79,6 +79,7 @@ flake: ## every package FLAKE_COUNT times on a busy machine, or those of FLAKE_P
 soak: ## acceptance tests, simulations and searches at their full size
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m ./internal/acceptance ./internal/fencemodel ./internal/memorymodel
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 180m -run 'Simulated|HandOver' ./redlock
+	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m -run TwoMachines ./cmd/redlock/internal/run
 
 servers: ## the tests that need a server, on Redis 7 and 8, Valkey 8 and 9 (fetches newer ones)
 	@bash .ci/test-servers
