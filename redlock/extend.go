@@ -21,7 +21,8 @@ import (
 // A TTL shorter than what is left shortens the validity at once, whatever becomes of the round.
 // Otherwise a round that fails leaves the present validity as it is. The nodes that it reached
 // still keep the key for the new TTL, and renewal, unless it is off, tries again before the
-// validity ends: the lock survives if a quorum answers by then.
+// validity ends: the lock survives if a quorum answers by then. If the rest of [WithMinHold] is
+// longer than the TTL, the nodes keep the key for that.
 //
 // Errors: [ErrLost] when a quorum says that it does not have the lock, or the validity ended first
 // (a lost lock never comes back), [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when too few

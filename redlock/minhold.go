@@ -9,6 +9,30 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
+// WithMinHold sets for how long the name stays taken at least, counted from the start of the round
+// that acquires the lock (default 0; at most [WithMaxTTL]). If the lock ends earlier, because it is
+// released, it is lost or its process dies, nobody can acquire the name until then: "not again
+// within d". So a short periodic job runs once per period, even if the clocks of the machines that
+// start it differ. The masters count the time, each by its own clock (docs/safety.md, S30).
+//
+// Validity, renewal, Unlock, Close and hooks are as without it: once released, the lock is held by
+// nobody. [Locker.Inspect] shows the name as taken, with the value of that lock. Nobody is exempt:
+// a second Lock of the same Locker waits as well. Waiters get the name when the time is over.
+// Nobody hands it over then, so the order between processes is not kept. An attempt that fails
+// leaves nothing behind.
+//
+// [Locker.ForceUnlock] frees the name at once, and so may [Locker.Adopt] with the value of the
+// lock: the minimum hold does not travel, the adopter gives its own.
+func WithMinHold(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		if d < 0 {
+			return invalid("minimum hold %v is negative", d)
+		}
+		c.minHold = d // checked against MaxTTL when all options are known
+		return nil
+	})
+}
+
 // A lock with a minimum hold d (WithMinHold) keeps its name taken until acquired + d, however it
 // ends: S30 (docs/safety.md).
 //

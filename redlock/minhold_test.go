@@ -100,6 +100,21 @@ func TestALockThatIsHeldForLongerThanItsMinimumIsReleasedAsEver(t *testing.T) {
 	}
 }
 
+// Releases of a value that may be used again run in order, with a script of their own.
+func TestALockWithAValueOfTheCallerHasItsMinimumHold(t *testing.T) {
+	const d = 2 * time.Second
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.renewing(redlock.WithMinHold(d))
+		acquired := c.clock.Now()
+		lock, err := l.TryLock(ctx, "a", redlock.WithValue("mine"))
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(ctx))
+		settle()
+		assert.Equal(t, []string{"mine"}, uniq(c.holders("a")))
+		c.lasts("a", acquired, d)
+	})
+}
+
 func TestExtendLeavesTheMinimumHold(t *testing.T) {
 	const d = 30 * time.Second
 	inBubble(t, 3, func(t *testing.T, c *cluster) {

@@ -95,3 +95,21 @@ func TestTimedScriptThatTheServerForgotIsSentWithItsTime(t *testing.T) {
 		assert.Equal(t, "700", string(h.timed(until).wait().reply.([]byte)))
 	})
 }
+
+func TestTimedScriptGoesByTheClockThatCountsSleep(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.up()
+		h.server.Kill()
+		until := h.clock.Now().Add(time.Minute)
+		h.timed(until)
+		h.clock.Suspend(20 * time.Second)
+		h.server.Restart(true)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		runs := h.timedRuns()
+		left, err := strconv.Atoi(runs[len(runs)-1].Args[5])
+		assert.NoError(t, err)
+		assert.LessOrEqual(t, left, 40_000)
+		assert.Greater(t, left, 38_000-1)
+	})
+}
