@@ -101,12 +101,13 @@ func (q *Queue) Close() error {
 	return err
 }
 
-// lock waits for the lock of the queue.
+// lock waits for the lock of the queue. The minimum hold of the Locker's other locks would make
+// every Pop wait for it.
 func (q *Queue) lock(ctx context.Context, what string) (*redlock.Lock, error) {
 	if ctx == nil {
 		return nil, invalid("ctx is nil")
 	}
-	lock, err := q.locker.Lock(ctx, q.name, redlock.WithFencing())
+	lock, err := q.locker.Lock(ctx, q.name, redlock.WithFencing(), redlock.WithMinHold(0))
 	switch {
 	case errors.Is(err, redlock.ErrInvalid): // the Locker's own options rule out fencing
 		return nil, invalid("%w", err)

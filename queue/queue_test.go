@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/queue"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 const microsecond = 1e-6
@@ -97,6 +98,20 @@ func TestPopReturnsWhatIsDueOldestFirst(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, tasks)
 		assert.Equal(t, []string{"later"}, w.ids())
+	})
+}
+
+func TestAQueueDoesNotTakeOverTheMinimumHoldOfItsLocker(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		q := w.queueOf(w.locker(redlock.WithMinHold(10 * time.Second)))
+		began := w.clock.Now()
+		for range 3 {
+			require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
+			tasks, err := q.Pop(ctx, 1)
+			require.NoError(t, err)
+			assert.Len(t, tasks, 1)
+		}
+		assert.Less(t, w.clock.Now().Sub(began), time.Second)
 	})
 }
 
