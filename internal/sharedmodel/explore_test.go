@@ -1,0 +1,150 @@
+package sharedmodel
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/search"
+)
+
+// A size says when a search is run.
+type size uint8
+
+const (
+	always    size = iota
+	ordinary       // not under the race detector
+	soak           // with REDQUORUM_SOAK=1 only
+	soakValue = "REDQUORUM_SOAK"
+)
+
+func (s size) skip(t *testing.T) {
+	t.Helper()
+	if s == soak && os.Getenv(soakValue) != "1" {
+		t.Skipf("takes minutes and gigabytes; run with %s=1", soakValue)
+	}
+	if s != always && search.Race {
+		t.Skip("too large for the race detector; the smaller ones have the same code")
+	}
+}
+
+// The kinds of steps that a search must reach: basic always, and the others with their option.
+var (
+	basic       = []Kind{BegunReading, BegunWriting, Granted, GrantedAgain, Held, GaveUp}
+	whenTimed   = []Kind{Prolonged, PutBack, Ended, LeftToOthers, Freed, Ticked}
+	whenLate    = []Kind{GrantedLate, ProlongedLate, PutBackLate, LeftAsIs, MessageLost}
+	whenForeign = []Kind{BegunForeign}
+	whenFaulty  = []Kind{KeyLost, NotExtended}
+	whenWaiting = []Kind{
+		GrantedInTurn, Confirmed, Joined, HandedToWriter, HandedToReaders, IntentExpired, ListExpired,
+	}
+	whenFenced   = []Kind{WriteRaising, WriteRaised, ReadRaised}
+	whenTimeless = []Kind{WriteNotRaised, ReadNotRaised}
+)
+
+func (c *Config) kinds() []Kind {
+	kinds := append([]Kind(nil), basic...)
+	for _, when := range []struct {
+		is    bool
+		kinds []Kind
+	}{
+		{!c.Timeless && c.Nodes > 1, whenTimed},
+		{c.Late, whenLate},
+		{c.Foreign, whenForeign},
+		{c.Faults > 0, whenFaulty},
+		{c.Pilots > 0 && c.Clients > 2, whenWaiting},
+		{c.MaxFence > 0, whenFenced},
+		{c.Timeless, whenTimeless},
+	} {
+		if when.is {
+			kinds = append(kinds, when.kinds...)
+		}
+	}
+	return kinds
+}
+
+// searches are worlds in which no claim may break.
+var searches = []struct {
+	name   string
+	size   size
+	config Config
+	states int // at least
+}{
+	{
+		"1 node, 3 clients, everything but tokens", ordinary,
+		Config{Nodes: 1, Clients: 3, TTL: 2, AnyTTL: true, Writing: true, Foreign: true, Pilots: 1, Late: true, Faults: 1},
+		200_000,
+	},
+	{
+		"1 node, 3 clients, one time to live", always,
+		Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Pilots: 1, Late: true},
+		30_000,
+	},
+	{"3 nodes, 3 clients", ordinary, Config{Nodes: 3, Clients: 3, TTL: 2, Writing: true}, 75_000},
+	{"3 nodes, 3 clients, one from elsewhere", always, others, 3_500},
+	{"3 nodes, 2 clients, late messages", always, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Late: true}, 30_000},
+	{"3 nodes, 2 clients that wait", ordinary, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Pilots: 1}, 90_000},
+	{"3 nodes, 2 clients, tokens", always, fenced, 35_000},
+	{"3 nodes, 2 clients, tokens without time", ordinary, timeless, 500_000},
+}
+
+func TestReadersAndWritersExcludeEachOtherWhateverHappens(t *testing.T) {
+	for _, test := range searches {
+		t.Run(test.name, func(t *testing.T) {
+			test.size.skip(t)
+			report := Explore(test.config, Rules{})
+			t.Log(report)
+			require.False(t, report.Broken, "a claim does not hold")
+			assert.GreaterOrEqual(t, report.States, test.states)
+			for _, kind := range test.config.kinds() {
+				assert.Positive(t, report.Count[kind], "never: %v", kind)
+			}
+		})
+	}
+}
+
+// The result of a search must not depend on the order of clients and nodes, or on what a code
+// leaves out.
+func TestCodesKeepAllThatMatters(t *testing.T) {
+	for _, config := range []Config{
+		{Nodes: 3, Clients: 3, TTL: 3, Writing: true, Foreign: true, Pilots: 2, Late: true, Faults: 1, MaxFence: 3, MaxTimestamp: 3},
+		{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 3, MaxFence: 3, MaxTimestamp: 3, Timeless: true},
+	} {
+		x := newExplorer(config, Rules{})
+		w := x.Start()
+		for range 2_000 {
+			steps := 0
+			x.Each(&w, func(*world, event) { steps++ })
+			code := x.Encode(&w)
+			again := x.Decode(code)
+			require.Equal(t, code, x.Encode(&again), "%+v", w)
+			stepsAgain := 0
+			codes := map[labelled]int{}
+			x.Each(&w, func(next *world, e event) { codes[labelled{x.Encode(next), e.kind}]++ })
+			x.Each(&again, func(next *world, e event) {
+				stepsAgain++
+				codes[labelled{x.Encode(next), e.kind}]--
+			})
+			require.Equal(t, steps, stepsAgain, "%+v", w)
+			for c, n := range codes {
+				require.Zero(t, n, "%v leads elsewhere from %+v", c.kind, w)
+			}
+			pick, n := int((code[0]^code[1]^code[2])%uint64(steps)), 0
+			at := w
+			x.Each(&at, func(next *world, _ event) {
+				if n == pick {
+					w = *next
+				}
+				n++
+			})
+		}
+	}
+}
+
+// labelled is a step as a code shows it.
+type labelled struct {
+	code
+	kind Kind
+}
