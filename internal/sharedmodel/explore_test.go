@@ -87,7 +87,34 @@ var searches = []struct {
 	{"3 nodes, 2 clients, late messages", always, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Late: true}, 30_000},
 	{"3 nodes, 2 clients that wait", ordinary, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Pilots: 1}, 90_000},
 	{"3 nodes, 2 clients, tokens", always, fenced, 35_000},
-	{"3 nodes, 2 clients, tokens without time", ordinary, timeless, 500_000},
+	{
+		"3 nodes, 2 clients, tokens without time", ordinary,
+		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 1, Timeless: true},
+		100_000,
+	},
+	{"3 nodes, 3 clients that wait", ordinary, Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 1}, 700_000},
+	{"3 nodes, 2 clients, tokens without time, any timestamps", soak, timeless, 550_000},
+	{"3 nodes, 3 clients, late messages", soak, Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Late: true}, 170_000},
+	{
+		"3 nodes, 2 clients that wait anywhere", soak,
+		Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Foreign: true, Pilots: 3},
+		130_000,
+	},
+	{
+		"1 node, 3 clients, everything but tokens, three ticks", soak,
+		Config{Nodes: 1, Clients: 3, TTL: 3, AnyTTL: true, Writing: true, Foreign: true, Pilots: 1, Late: true, Faults: 1},
+		400_000,
+	},
+	{
+		"3 nodes, 3 clients, tokens", soak,
+		Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 2},
+		450_000,
+	},
+	{
+		"3 nodes, 2 clients that wait, tokens", soak,
+		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, MaxFence: 2, MaxTimestamp: 2},
+		1_700_000,
+	},
 }
 
 func TestReadersAndWritersExcludeEachOtherWhateverHappens(t *testing.T) {
