@@ -127,7 +127,7 @@ func bare(sources []string) string {
 const listLife = 3 * time.Minute
 
 var handOverSource = fmt.Sprintf("local listLife = %d -- milliseconds\n", listLife.Milliseconds()) +
-	publishSource + othersSource + handOverFile
+	publishSource + othersSource + sharedSource + handOverFile
 
 // The sources of the scripts that are also run for many locks at once. What files have in common is
 // in files of its own: those of a hand-over, fenced.lua, fence.lua, try.lua and those called one.

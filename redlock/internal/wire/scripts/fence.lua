@@ -24,10 +24,12 @@ end
 -- ahead of the clock: above everything that was granted here before (raise.lua), and too far ahead
 -- of the other nodes for a token until the clock gets there.
 --
+-- With a step of 0, for readers, the number need not be new: it is a counter's if that is ahead.
+--
 -- Returns the number as text: Lua's numbers are doubles, exact here (below 2^53) but printed
 -- rounded. Or an error; then the caller must do nothing more. Counters that were raised before it
 -- do no harm.
-local function raiseFence(keys, ts, lifeMillis)
+local function raiseFence(keys, ts, lifeMillis, step)
   local time = redis.pcall('TIME')
   if time.err then
     return time
@@ -39,7 +41,7 @@ local function raiseFence(keys, ts, lifeMillis)
     if failed then
       return failed
     end
-    fence = math.max(fence, (last or now + 60000000) + 1)
+    fence = math.max(fence, (last or now + 60000000) + (step or 1))
   end
   if fence >= 9007199254740992 then
     return redis.error_reply('ERR the clock is past 2^53 microseconds, where adding one changes nothing')

@@ -19,6 +19,14 @@ for i, key in ipairs(KEYS) do
   if i > 1 then
     holder = redis.pcall('GET', key)
   end
+  if ARGV[3] then
+    if redis.pcall('GET', intentOf(key)) == ARGV[1] then
+      redis.pcall('DEL', intentOf(key))
+    end
+    if holder == marker then -- readers may have waited only for the caller
+      handOver(key, ARGV[2], marker, true)
+    end
+  end
   local one = releaseOne(key, ARGV[1], ARGV[2], holder)
   if type(one) == 'table' then
     failed = one

@@ -1,0 +1,65 @@
+-- Readers hold a key together. Beside the key there is a sorted set of them: the score of a member
+-- is the millisecond of this server's time in which it is last alive. While one is, the key is the
+-- marker, which expires with the member that lives longest. So every SET NX respects readers, and
+-- no compare-and-delete removes what they hold: the marker is nobody's value. It has the form of
+-- ours, because the waiters behind it need not take it for another library's (others.lua).
+local marker = 'READERSHOLDTHISLOCKTOGETHE|readers'
+
+local function readersOf(key)
+  return 'redquorum:readers:' .. key
+end
+
+-- intentOf is the key in which a writer that waits announces itself (announce.lua).
+local function intentOf(key)
+  return 'redquorum:intent:' .. key
+end
+
+local function exact(number)
+  return string.format('%.0f', number)
+end
+
+-- millis returns this server's time in milliseconds, rounded down like that of Redis.
+local function millis()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- dropDead drops the members that have expired. If readers do not hold the key, it drops all: the
+-- key was deleted, may have been a writer's since, and the next marker must not bring them back. A
+-- set that others have overwritten starts anew.
+local function dropDead(readers, held, now)
+  if not held or redis.call('TYPE', readers).ok ~= 'zset' then
+    redis.call('DEL', readers)
+  else
+    redis.call('ZREMRANGEBYSCORE', readers, '-inf', '(' .. exact(now))
+    redis.call('ZREMRANGEBYSCORE', readers, '9007199254740992', '+inf') -- no time
+  end
+end
+
+-- mark makes the key the marker until the longest member expires, and reports whether there is one.
+-- Key and member have the same number on the same clock. With a time to live, which is a
+-- difference, rounding and the time since the server read its clock would let a member outlive the
+-- key. The set has an end, too, so that nothing stays behind. It comes first: where PEXPIREAT is
+-- forbidden, no key is set.
+local function mark(key, readers, held, now)
+  local last = redis.call('ZREVRANGE', readers, 0, 0, 'WITHSCORES')[2]
+  if not last then
+    return false
+  end
+  redis.call('PEXPIREAT', readers, exact(last))
+  if not held then -- never a moment without an end
+    redis.call('SET', key, marker, 'PX', exact(last - now + 1000))
+  end
+  redis.call('PEXPIREAT', key, exact(last))
+  return true
+end
+
+-- serveReader gives a waiting reader its vote for the grace. A reader that has more keeps it: one
+-- that was healed here while its place on the list was forgotten.
+local function serveReader(key, value, graceMillis, held)
+  local readers, now = readersOf(key), millis()
+  dropDead(readers, held, now)
+  local last = redis.call('ZSCORE', readers, value)
+  redis.call('ZADD', readers, exact(math.max(last or 0, now + graceMillis)), value)
+  mark(key, readers, held, now)
+end

@@ -1,0 +1,41 @@
+-- Become a reader of a key.
+--
+-- A writer that waits keeps new readers out by its intent. It does not keep out a reader that is
+-- one already, or whose turn has come: a release has handed it the vote of its pilot, before that
+-- writer. Otherwise such a reader would get no other vote as long as the writer waits.
+--
+-- The counter is raised to the caller's wall clock, and not past what it is already: readers may
+-- have equal tokens.
+--
+-- KEYS[1]  the lock's key
+-- ARGV[1]  the caller's value
+-- ARGV[2]  time to live in milliseconds
+-- ARGV[3]  1 if the caller's turn has come, or empty
+-- ARGV[4]  the caller's process, if it may be on the wait list: once it reads, it leaves it; or
+--          empty
+-- ARGV[5]  with fencing: the caller's wall clock in microseconds
+-- ARGV[6]  with fencing: how long the counters live, in milliseconds
+-- Returns 0 when a writer has the key or keeps readers out. When the caller is a reader: the fence
+-- as text, or 1 without fencing.
+local key, value = KEYS[1], ARGV[1]
+local readers, holder = readersOf(key), redis.call('GET', key)
+local held = holder == marker
+if holder and not held then
+  return 0
+end
+local now = millis()
+dropDead(readers, held, now)
+local new = ARGV[3] == '' and not redis.call('ZSCORE', readers, value)
+if new and redis.call('EXISTS', intentOf(key)) == 1 then
+  return 0
+end
+local fence = ARGV[5] and raiseFence(KEYS, ARGV[5], ARGV[6], 0) or 1
+if type(fence) == 'table' then
+  return fence
+end
+redis.call('ZADD', readers, exact(now + ARGV[2]), value)
+mark(key, readers, held, now)
+if ARGV[4] ~= '' then
+  redis.pcall('ZREM', 'redquorum:wait:' .. key, '+' .. ARGV[4] .. ':' .. value)
+end
+return fence

@@ -1,0 +1,106 @@
+package wire
+
+import (
+	_ "embed" // the scripts
+	"time"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+//go:embed scripts/shared.lua
+var sharedSource string
+
+//go:embed scripts/shared_acquire.lua
+var sharedAcquireSource string
+
+//go:embed scripts/shared_extend_one.lua
+var sharedExtendOneSource string
+
+//go:embed scripts/shared_extend.lua
+var sharedExtendSource string
+
+//go:embed scripts/shared_release_one.lua
+var sharedReleaseOneSource string
+
+//go:embed scripts/shared_release.lua
+var sharedReleaseSource string
+
+//go:embed scripts/shared_raise.lua
+var sharedRaiseSource string
+
+//go:embed scripts/announce.lua
+var announceSource string
+
+var (
+	sharedAcquires = []string{sharedSource, fenceSource, sharedAcquireSource}
+	sharedExtends  = []string{sharedSource, trySource, sharedExtendOneSource, sharedExtendSource}
+	sharedReleases = []string{handOverSource, sharedReleaseOneSource, sharedReleaseSource}
+	sharedRaises   = []string{sharedSource, fenceSource, raiseOneSource, sharedRaiseSource}
+	announces      = []string{fenceSource, announceSource}
+)
+
+// Shared locks: as the scripts of the mutex. Only the release is late: a value is used once.
+var (
+	sharedAcquireScript        = inOrder(sharedAcquires...)
+	sharedExtendScript         = batchOfItself(inOrder(sharedExtends...), 2, mostWritten)
+	sharedReleaseScript        = late(sharedReleases...)
+	orderedSharedReleaseScript = inOrder(sharedReleases...)
+	sharedRaiseScript          = inOrder(sharedRaises...)
+	announceScript             = inOrder(announces...)
+)
+
+// AcquireShared returns a request that makes the value a reader of a key. Turn says that a release
+// has handed it a vote: then no writer's intent keeps it out. Process names the caller on the wait
+// list that it leaves; "" if it is on none. [Grant] reads the answer.
+func AcquireShared(key, value string, ttl time.Duration, turn bool, process string, fencing Fencing) pipeline.Request {
+	flag := ""
+	if turn {
+		flag = "1"
+	}
+	args := fencing.appendTo([]any{value, ttl.Milliseconds(), flag, process})
+	return pipeline.Request{
+		Script: sharedAcquireScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: isGrant, Prove: true,
+	}
+}
+
+// ExtendShared returns a request that gives a reader a new time to live. [Extended] reads the
+// answer.
+func ExtendShared(key, value string, ttl time.Duration) pipeline.Request {
+	return pipeline.Request{
+		Script: sharedExtendScript, Words: pipeline.On([]string{key}, value, ttl.Milliseconds()), Key: key,
+		Accept: isArray, Prove: true,
+	}
+}
+
+// ReleaseShared returns a request that ends a read, or the wait for one: [Release] for readers.
+func ReleaseShared(key, value string, grace time.Duration, process string, reused bool) pipeline.Request {
+	args := []any{value, grace.Milliseconds()}
+	if process != "" {
+		args = append(args, process)
+	}
+	r := pipeline.Request{
+		Script: sharedReleaseScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: isInteger,
+	}
+	if reused {
+		r.Script = orderedSharedReleaseScript
+	}
+	return r
+}
+
+// RaiseShared returns a request that brings the counter of a reader's lock up to a token, unless it
+// is there or past it. [Raised] reads the answer.
+func RaiseShared(key, value string, token int64, life time.Duration) pipeline.Request {
+	return pipeline.Request{
+		Script: sharedRaiseScript, Words: pipeline.On([]string{key}, value, token, life.Milliseconds()), Key: key,
+		Accept: isInteger, Prove: true,
+	}
+}
+
+// Announce returns a request that takes a key for a writer that waits, or keeps new readers out for
+// the life of its intent. [Grant] reads the answer.
+func Announce(key, value string, ttl, life time.Duration, fencing Fencing) pipeline.Request {
+	args := fencing.appendTo([]any{value, ttl.Milliseconds(), life.Milliseconds()})
+	return pipeline.Request{
+		Script: announceScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: isGrant, Prove: true,
+	}
+}

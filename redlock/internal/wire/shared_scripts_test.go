@@ -1,0 +1,335 @@
+package wire
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/sharedmodel"
+)
+
+// sharedPair is a server that runs the scripts of shared locks, and a node of the model in which
+// violations are searched for. Both get the same commands, and must answer the same and keep the
+// same.
+type sharedPair struct {
+	t     *rapid.T
+	conn  redis.Conn
+	model *sharedmodel.Entry[string]
+	place int // the next on the wait list
+}
+
+const (
+	sharedKey   = "x"
+	sharedGrace = 100_000
+
+	// Times of the model are behind those of the server by as long as a step takes. Times to live
+	// differ by more.
+	sharedSlack = 40_000
+)
+
+var (
+	sharedReaders = pairValues[:3]
+	sharedWriters = pairValues[3:]
+	sharedTimes   = []int64{200_000, 300_000, 400_000}
+)
+
+func TestSharedScriptsDoWhatTheModelDoes(t *testing.T) {
+	server := redistest.Start(t, 1)[0]
+	conn, err := redis.Dial("tcp", server.Addr())
+	require.NoError(t, err)
+	defer conn.Close()
+	listen(t, server)
+	rapid.Check(t, func(t *rapid.T) {
+		marker, err := redis.String(conn.Do("EVAL", bare([]string{sharedSource, "return marker"}), 0))
+		require.NoError(t, err)
+		w := &sharedPair{t: t, conn: conn, model: &sharedmodel.Entry[string]{Marker: marker}}
+		w.do("FLUSHALL")
+		t.Repeat(map[string]func(*rapid.T){
+			"":              w.compare,
+			"acquire read":  w.acquireRead,
+			"wait to read":  w.waitRead,
+			"extend read":   w.extendRead,
+			"release read":  w.releaseRead,
+			"raise read":    w.raiseRead,
+			"acquire write": w.acquireWrite,
+			"announce":      w.announce,
+			"wait to write": w.waitWrite,
+			"extend write":  w.extendWrite,
+			"release write": w.releaseWrite,
+			"lapse":         w.lapse,
+			"lose":          w.lose,
+		})
+	})
+}
+
+func (w *sharedPair) do(command string, args ...any) any {
+	reply, err := w.conn.Do(command, args...)
+	if err != nil {
+		w.t.Fatalf("%s %q: %v", command, args, err)
+	}
+	return reply
+}
+
+// tick moves the model's clock to the server's, and returns it in microseconds.
+func (w *sharedPair) tick() int64 {
+	now, err := redis.Ints(w.conn.Do("TIME"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.model.Now = int64(now[0])*1000 + int64(now[1])/1000
+	return int64(now[0])*1_000_000 + int64(now[1])
+}
+
+func (w *sharedPair) run(args []any, sources []string) any {
+	return w.do("EVAL", append([]any{bare(sources), 1, sharedKey}, args...)...)
+}
+
+func (w *sharedPair) same(what string, reply, want any) {
+	if text, ok := reply.([]byte); ok {
+		reply = string(text)
+	}
+	if reply != want {
+		w.t.Fatalf("%s: the script says %v, the model %v", what, reply, want)
+	}
+}
+
+// granted is what a script answers to an acquisition.
+func granted(fence int64, ok bool) any {
+	if !ok {
+		return int64(0)
+	}
+	return strconv.FormatInt(fence, 10)
+}
+
+func (w *sharedPair) reader() string { return rapid.SampledFrom(sharedReaders).Draw(w.t, "reader") }
+func (w *sharedPair) writer() string { return rapid.SampledFrom(sharedWriters).Draw(w.t, "writer") }
+func (w *sharedPair) ttl() int64     { return rapid.SampledFrom(sharedTimes).Draw(w.t, "ttl") }
+
+// timestamp is often the same, and not clamped. Counters are often ahead of it.
+func (w *sharedPair) timestamp() int64 {
+	return w.tick()/5_000_000*5_000_000 + rapid.Int64Range(-2, 2).Draw(w.t, "timestamp")
+}
+
+func (w *sharedPair) join(member string) {
+	w.place++
+	w.do("ZADD", "redquorum:wait:"+sharedKey, "NX", w.place, member)
+	w.do("SET", "redquorum:waits:"+sharedKey, "")
+}
+
+func (w *sharedPair) askToRead(waits bool) {
+	value, ttl, ts, turn := w.reader(), w.ttl(), w.timestamp(), rapid.Bool().Draw(w.t, "turn")
+	flag := map[bool]string{true: "1"}[turn]
+	reply := w.run([]any{value, ttl, flag, pairProcess(value), ts, pairLife}, sharedAcquires)
+	ask := w.model.AcquireRead
+	if waits {
+		ask = w.model.WaitRead
+		if reply == int64(0) {
+			w.join("+" + pairProcess(value) + ":" + value)
+		}
+	}
+	w.same("read", reply, granted(ask(value, ttl, ts, turn)))
+}
+
+func (w *sharedPair) acquireRead(*rapid.T) { w.askToRead(false) }
+func (w *sharedPair) waitRead(*rapid.T)    { w.askToRead(true) }
+
+// answers are those of the scripts.
+var answers = [...]int64{sharedmodel.Refused: 0, sharedmodel.Extended: 1, sharedmodel.Healed: 2}
+
+func (w *sharedPair) extendRead(*rapid.T) {
+	value, ttl := w.reader(), w.ttl()
+	w.tick()
+	reply := w.run([]any{value, ttl}, sharedExtends).([]any)
+	w.same("extend read", reply[0], answers[w.model.ExtendRead(value, ttl)])
+}
+
+func (w *sharedPair) releaseRead(*rapid.T) {
+	value := w.reader()
+	w.tick()
+	reply := w.run([]any{value, sharedGrace, pairProcess(value)}, sharedReleases)
+	last := !slices.ContainsFunc(w.model.Members, func(m sharedmodel.Member[string]) bool {
+		return m.Value != value && m.Until > w.model.Now
+	})
+	want := int64(0)
+	if w.model.ReleaseRead(value, sharedGrace, pairAlive) {
+		want = 1
+		if last && w.model.Key != "" {
+			want = 2
+		}
+	}
+	w.same("release read", reply, want)
+}
+
+func (w *sharedPair) raiseRead(*rapid.T) {
+	value := w.reader()
+	to := w.model.Fence + rapid.Int64Range(-1, 2).Draw(w.t, "above")
+	if to <= 2 {
+		w.t.Skip("no counter yet")
+	}
+	w.tick()
+	reply := w.run([]any{value, strconv.FormatInt(to, 10), pairLife}, sharedRaises)
+	w.same("raise read", reply, map[bool]int64{true: 1}[w.model.RaiseRead(value, to)])
+}
+
+func (w *sharedPair) acquireWrite(*rapid.T) {
+	value, ttl, ts := w.writer(), w.ttl(), w.timestamp()
+	reply := w.run([]any{value, ttl, ts, pairLife}, acquires)
+	w.same("write", reply, granted(w.model.AcquireWrite(value, ttl, ts)))
+}
+
+func (w *sharedPair) askToWrite(waits bool) {
+	value, ttl, ts := w.writer(), w.ttl(), w.timestamp()
+	reply := w.run([]any{value, ttl, pairTTL, ts, pairLife}, announces)
+	ask := w.model.AnnounceWrite
+	if waits {
+		ask = w.model.WaitWrite
+	}
+	member := pairProcess(value) + ":" + value
+	switch {
+	case reply != int64(0):
+		w.do("ZREM", "redquorum:wait:"+sharedKey, member) // as wait.lua does
+	case waits:
+		w.join(member)
+	}
+	w.same("announce", reply, granted(ask(value, ttl, ts)))
+}
+
+func (w *sharedPair) announce(*rapid.T)  { w.askToWrite(false) }
+func (w *sharedPair) waitWrite(*rapid.T) { w.askToWrite(true) }
+
+func (w *sharedPair) extendWrite(*rapid.T) {
+	value, ttl := w.writer(), w.ttl()
+	w.tick()
+	reply := w.run([]any{value, ttl}, []string{extendSource}).([]any)
+	w.same("extend write", reply[0], answers[w.model.ExtendWrite(value, ttl)])
+}
+
+func (w *sharedPair) releaseWrite(*rapid.T) {
+	value := w.writer()
+	w.tick()
+	reply := w.run([]any{value, sharedGrace, pairProcess(value)}, releases)
+	want := int64(0)
+	if w.model.ReleaseWrite(value, sharedGrace, pairAlive) {
+		want = 1
+		if w.model.Key != "" {
+			want = 2
+		}
+	}
+	w.same("release write", reply, want)
+}
+
+// lapse lets the time of a member come. If none lives longer, the key goes with it.
+func (w *sharedPair) lapse(*rapid.T) {
+	if w.model.Key != w.model.Marker {
+		w.t.Skip("nobody reads")
+	}
+	w.tick()
+	value := rapid.SampledFrom(w.model.Members).Draw(w.t, "member").Value
+	longest := int64(0)
+	for i := range w.model.Members {
+		if m := &w.model.Members[i]; m.Value == value {
+			m.Until = w.model.Now
+		} else {
+			longest = max(longest, m.Until)
+		}
+	}
+	w.do("ZADD", "redquorum:readers:"+sharedKey, w.model.Now-1, value)
+	w.model.Until = longest
+	w.model.Expire()
+	if w.model.Key == "" {
+		w.do("DEL", sharedKey)
+		return
+	}
+	last := int64(0)
+	for _, score := range w.scores() {
+		last = max(last, score)
+	}
+	w.do("PEXPIREAT", sharedKey, last)
+}
+
+// lose deletes the key alone, or an intent.
+func (w *sharedPair) lose(*rapid.T) {
+	if rapid.Bool().Draw(w.t, "intent") {
+		w.do("DEL", "redquorum:intent:"+sharedKey)
+		w.model.Intent = ""
+		return
+	}
+	w.do("DEL", sharedKey)
+	w.model.Key, w.model.Until = "", 0
+}
+
+// scores are the members of the set, and the last millisecond of each.
+func (w *sharedPair) scores() map[string]int64 {
+	scores, err := redis.Int64Map(w.conn.Do("ZRANGE", "redquorum:readers:"+sharedKey, 0, -1, "WITHSCORES"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return scores
+}
+
+func (w *sharedPair) text(key string) string {
+	value, err := redis.String(w.conn.Do("GET", key))
+	if err != nil && !errors.Is(err, redis.ErrNil) {
+		w.t.Fatal(err)
+	}
+	return value
+}
+
+// compare compares everything that is kept.
+func (w *sharedPair) compare(*rapid.T) {
+	scores := w.scores()
+	members, want := []string{}, []string{}
+	longest := int64(0)
+	for value, score := range scores {
+		members = append(members, value)
+		longest = max(longest, score)
+	}
+	for _, m := range w.model.Members {
+		want = append(want, m.Value)
+		if behind := scores[m.Value] - m.Until; m.Until > w.model.Now && (behind < -1 || behind > sharedSlack) {
+			w.t.Fatalf("%s has %d ms more than in the model", m.Value, behind)
+		}
+	}
+	slices.Sort(members)
+	slices.Sort(want)
+	waiting := []string{}
+	for _, waiter := range w.model.Waiting {
+		mode := map[bool]string{true: "+"}[waiter.Reads]
+		waiting = append(waiting, mode+pairProcess(waiter.Value)+":"+waiter.Value)
+	}
+	list, err := redis.Strings(w.conn.Do("ZRANGE", "redquorum:wait:"+sharedKey, 0, -1))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	fence := w.text(fenceKey + sharedKey)
+	kept := fmt.Sprintf("%s %q %s %s %q", w.text(sharedKey), members, w.text("redquorum:intent:"+sharedKey), cmp.Or(fence, "0"), list)
+	model := fmt.Sprintf("%s %q %s %d %q", w.model.Key, want, w.model.Intent, w.model.Fence, waiting)
+	if kept != model {
+		w.t.Fatalf("the server keeps %s, the model %s", kept, model)
+	}
+	if w.model.Key == w.model.Marker {
+		w.compareTimes(longest)
+	}
+}
+
+// compareTimes requires that the marker ends with the member that lives longest.
+func (w *sharedPair) compareTimes(longest int64) {
+	w.tick()
+	before := w.model.Now
+	left, err := redis.Int64(w.conn.Do("PTTL", sharedKey))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.tick()
+	if left < longest-w.model.Now-1 || left > longest-before+1 {
+		w.t.Fatalf("the marker has %d ms left, its readers %d", left, longest-before)
+	}
+}
