@@ -1,0 +1,149 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// sharedBeside lists the keys beside that of the lock "a" which shared locks use, too.
+var sharedBeside = append([]string{"redquorum:readers:a", "redquorum:intent:a"}, beside...)
+
+// sharedCase is one run of a script on a key "a".
+type sharedCase struct {
+	name   string
+	before string // what "a" has: nothing, the marker with the reader "mine", or a writer's value
+	args   []any
+	source []string
+}
+
+func sharedCases() []sharedCase {
+	now := time.Now().UnixMicro()
+	return []sharedCase{
+		{"acquire", "", []any{"mine", 60000, "", "p", now, 600000}, sharedAcquires},
+		{"acquire again", "marker", []any{"mine", 60000, "", "p", now, 600000}, sharedAcquires},
+		{"acquire beside a reader", "marker", []any{"other", 60000, "", "p", now, 600000}, sharedAcquires},
+		{"acquire beside a writer", "writer", []any{"mine", 60000, "1", "p", now, 600000}, sharedAcquires},
+		{"extend", "marker", []any{"mine", 60000}, sharedExtends},
+		{"heal", "", []any{"mine", 60000}, sharedExtends},
+		{"extend beside a writer", "writer", []any{"mine", 60000}, sharedExtends},
+		{"release", "marker", []any{"mine", 50}, sharedReleases},
+		{"release and leave", "marker", []any{"mine", 50, "p"}, sharedReleases},
+		{"release beside a writer", "writer", []any{"mine", 50, "p"}, sharedReleases},
+		{"raise", "marker", []any{"mine", now, 600000}, sharedRaises},
+		{"announce", "writer", []any{"mine", 60000, 2000, now, 600000}, announces},
+		{"announce, and get it", "", []any{"mine", 60000, 2000, now, 600000}, announces},
+		{"leave as a writer", "marker", []any{"writer", 50, "p"}, releases},
+	}
+}
+
+func (s *scriptServer) marker() string {
+	s.t.Helper()
+	reply, err := s.run(nil, nil, sharedSource, "return marker")
+	require.NoError(s.t, err)
+	return string(reply.([]byte))
+}
+
+// prepare puts "a" into the state before a case. What was spoiled stays so.
+func (s *scriptServer) prepare(before, marker, spoiled string) {
+	s.t.Helper()
+	switch before {
+	case "marker":
+		s.do("SET", "a", marker, "PX", 60000)
+		if spoiled != "redquorum:readers:a" {
+			s.do("ZADD", "redquorum:readers:a", time.Now().UnixMilli()+60000, "mine")
+		}
+	case "writer":
+		s.do("SET", "a", "writer's", "PX", 60000)
+	}
+}
+
+func TestNoSharedScriptFailsOnWhatOthersWroteBesideALock(t *testing.T) {
+	s := newScriptServer(t)
+	marker := s.marker()
+	for _, test := range sharedCases() {
+		for _, key := range sharedBeside {
+			for _, what := range foreign {
+				where := fmt.Sprintf("%s, %s, %v", test.name, key, what)
+				s.do("FLUSHALL")
+				s.spoil(key, what, false)
+				s.prepare(test.before, marker, key)
+				_, err := s.run([]string{"a"}, test.args, test.source...)
+				require.NoError(t, err, where)
+				switch after := s.get("a"); {
+				case test.before == "writer":
+					assert.Equal(t, "writer's", after, where)
+				case after == marker:
+					left := s.do("PTTL", "a").(int64)
+					assert.True(t, 0 < left && left <= 60000, "%s: %d ms left", where, left)
+				}
+			}
+		}
+	}
+}
+
+func TestASharedScriptTouchesNoKeyThatIsNoLock(t *testing.T) {
+	s := newScriptServer(t)
+	for _, test := range sharedCases() {
+		for _, what := range foreign {
+			if what[0] == "SET" {
+				continue // as good as a foreign lock
+			}
+			where := fmt.Sprintf("%s, %v", test.name, what)
+			s.do("FLUSHALL")
+			s.spoil("a", what, false)
+			before := s.do("DUMP", "a")
+			reply, err := s.run([]string{"a"}, test.args, test.source...)
+			if text := inWords(reply); strings.HasPrefix(text, "[") { // an error for each key
+				assert.Contains(t, text, "WRONGTYPE", where)
+			} else {
+				require.ErrorContains(t, err, "WRONGTYPE", where)
+			}
+			assert.Equal(t, before, s.do("DUMP", "a"), where)
+			assert.Equal(t, int64(1), s.do("DBSIZE"), where)
+		}
+	}
+}
+
+func TestASharedAcquisitionThatMayNotDoAllLeavesNoKey(t *testing.T) {
+	s := newScriptServer(t)
+	s.do("ACL", "SETUSER", "narrow", "on", "nopass", "~*", "+@all", "-time")
+	s.do("ACL", "SETUSER", "blind", "on", "nopass", "~a", "+@all")
+	s.do("ACL", "SETUSER", "endless", "on", "nopass", "~*", "+@all", "-pexpireat")
+	for _, user := range []string{"narrow", "blind", "endless"} {
+		s.do("AUTH", user, "")
+		_, err := s.run([]string{"a"}, []any{"mine", 60000, "", "p"}, sharedAcquires...)
+		require.Error(t, err, user)
+		s.do("AUTH", "default", "")
+		assert.Equal(t, int64(0), s.do("EXISTS", "a"), user)
+	}
+}
+
+// Another library's clients see a key that is taken, and cannot delete it. They get it when the
+// last reader is gone.
+func TestOtherLibrariesRespectReaders(t *testing.T) {
+	s := newScriptServer(t)
+	const compareAndDelete = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+	for _, reader := range []string{"one", "two"} {
+		reply, err := s.run([]string{"a"}, []any{reader, 60000, "", ""}, sharedAcquires...)
+		require.NoError(t, err)
+		require.Equal(t, int64(1), reply)
+	}
+	for _, reader := range []string{"one", "two"} {
+		assert.Nil(t, s.do("SET", "a", "theirs", "NX", "PX", 60000))
+		reply, err := s.run([]string{"a"}, []any{"theirs"}, compareAndDelete)
+		require.NoError(t, err)
+		assert.Equal(t, int64(0), reply)
+		reply, err = s.run([]string{"a"}, []any{reader, 50}, sharedReleases...)
+		require.NoError(t, err)
+		assert.Equal(t, int64(1), reply)
+	}
+	assert.Equal(t, "OK", s.do("SET", "a", "theirs", "NX", "PX", 60000))
+	reply, err := s.run([]string{"a"}, []any{"three", 60000, "1", ""}, sharedAcquires...)
+	require.NoError(t, err)
+	assert.Equal(t, int64(0), reply)
+}
