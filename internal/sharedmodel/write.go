@@ -52,20 +52,21 @@ func (e *Entry[V]) ExtendWrite(value V, ttl int64) Answer {
 }
 
 // ReleaseWrite is the release of a mutex, and ends a wait. A waiting writer that leaves lets the
-// readers in that waited only for it: nobody else would tell them.
+// readers in that waited only for it: nobody else would tell them. A writer that has the key took
+// its intent back when it was granted it, so its release does not look; if it was only handed the
+// key, the intent ends by itself.
 func (e *Entry[V]) ReleaseWrite(value V, grace int64, alive func(V) bool) bool {
 	e.forget(value)
-	e.withdraw(value)
-	if e.Key == e.Marker {
+	released := e.Key == value
+	if released {
+		e.drop()
+	} else {
+		e.withdraw(value)
+	}
+	if released || e.Key == e.Marker {
 		e.handOver(grace, alive)
-		return false
 	}
-	if e.Key != value {
-		return false
-	}
-	e.drop()
-	e.handOver(grace, alive)
-	return true
+	return released
 }
 
 // RaiseWrite brings the counter up to t if value has the key and the counter is below t, never at

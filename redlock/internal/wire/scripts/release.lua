@@ -19,7 +19,7 @@ for i, key in ipairs(KEYS) do
   if i > 1 then
     holder = redis.pcall('GET', key)
   end
-  if ARGV[3] then
+  if ARGV[3] and holder ~= ARGV[1] then
     if redis.pcall('GET', intentOf(key)) == ARGV[1] then
       redis.pcall('DEL', intentOf(key))
     end
