@@ -34,7 +34,8 @@ func (s size) skip(t *testing.T) {
 var (
 	basic       = []Kind{BegunReading, BegunWriting, Granted, GrantedAgain, Held, GaveUp}
 	whenTimed   = []Kind{Prolonged, PutBack, Ended, LeftToOthers, Freed, Ticked}
-	whenLate    = []Kind{GrantedLate, ProlongedLate, PutBackLate, LeftAsIs, MessageLost}
+	whenLate    = []Kind{GrantedLate, PutBackLate, LeftAsIs, MessageLost}
+	whenLonger  = []Kind{ProlongedLate} // with one tick, an extension has nothing to add
 	whenForeign = []Kind{BegunForeign}
 	whenFaulty  = []Kind{KeyLost, NotExtended}
 	whenWaiting = []Kind{
@@ -99,6 +100,16 @@ var searches = []struct {
 		"3 nodes, 2 clients that wait anywhere", soak,
 		Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Foreign: true, Pilots: 3},
 		130_000,
+	},
+	{
+		"3 nodes, 2 clients that wait, late messages and a fault", soak,
+		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, Late: true, Faults: 1},
+		1_500_000,
+	},
+	{
+		"3 nodes, 2 clients that wait, late messages and any times", soak,
+		Config{Nodes: 3, Clients: 2, TTL: 2, AnyTTL: true, Writing: true, Pilots: 1, Late: true},
+		2_000_000,
 	},
 	{
 		"1 node, 3 clients, everything but tokens, three ticks", soak,
