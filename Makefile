@@ -77,7 +77,7 @@ flake: ## every package FLAKE_COUNT times on a busy machine, or those of FLAKE_P
 	@FLAKE_COUNT=$(FLAKE_COUNT) bash .ci/flake $(FLAKE_PACKAGES)
 
 soak: ## acceptance tests, simulations and searches at their full size
-	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m ./internal/acceptance ./internal/fencemodel ./internal/memorymodel
+	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m ./internal/acceptance ./internal/fencemodel ./internal/memorymodel ./internal/permitmodel ./internal/sharedmodel
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 180m -run 'Simulated|HandOver' ./redlock
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m -run TwoMachines ./cmd/redlock/internal/run
 

