@@ -25,9 +25,11 @@ FLAKE_PACKAGES ?= ./...
 # Modules below the root. `./...` does not reach them.
 NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.git/*' -exec dirname {} \; | sort)
 
+MODELS := ./internal/fencemodel ./internal/memorymodel ./internal/permitmodel ./internal/sharedmodel
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: flake soak servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench versus
+.PHONY: flake soak search servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench versus
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,9 +79,12 @@ flake: ## every package FLAKE_COUNT times on a busy machine, or those of FLAKE_P
 	@FLAKE_COUNT=$(FLAKE_COUNT) bash .ci/flake $(FLAKE_PACKAGES)
 
 soak: ## acceptance tests, simulations and searches at their full size
-	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m ./internal/acceptance ./internal/fencemodel ./internal/memorymodel ./internal/permitmodel ./internal/sharedmodel
+	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m ./internal/acceptance $(MODELS)
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 180m -run 'Simulated|HandOver' ./redlock
 	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m -run TwoMachines ./cmd/redlock/internal/run
+
+search: ## searches of the models that take too long for `go test ./...`
+	REDQUORUM_SEARCH=1 go test -count=1 $(MODELS)
 
 servers: ## the tests that need a server, on Redis 7 and 8, Valkey 8 and 9 (fetches newer ones)
 	@bash .ci/test-servers

@@ -1,7 +1,6 @@
 package fencemodel
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,26 +8,6 @@ import (
 
 	"github.com/redquorum/redquorum/internal/search"
 )
-
-// A size says when a search is run.
-type size uint8
-
-const (
-	always    size = iota
-	ordinary       // not under the race detector
-	soak           // with REDQUORUM_SOAK=1 only
-	soakValue = "REDQUORUM_SOAK"
-)
-
-func (s size) skip(t *testing.T) {
-	t.Helper()
-	if s == soak && os.Getenv(soakValue) != "1" {
-		t.Skipf("takes minutes and gigabytes; run with %s=1", soakValue)
-	}
-	if s != always && search.Race {
-		t.Skip("too large for the race detector; the smaller ones have the same code")
-	}
-}
 
 // The kinds of steps that a search must reach: basic always, and the others with their option.
 var (
@@ -46,47 +25,47 @@ var (
 // searches are worlds in which no claim may break.
 var searches = []struct {
 	name   string
-	size   size
+	size   search.Size
 	config Config
 	states int // at least
 }{
 	{
-		"3 nodes, 2 clients, everything", always,
+		"3 nodes, 2 clients, everything", search.Always,
 		Config{Nodes: 3, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true, Adopting: true, LateRaises: true},
 		200_000,
 	},
 	{
-		"3 nodes, 2 clients that adopt", always,
+		"3 nodes, 2 clients that adopt", search.Always,
 		Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Adopting: true, LateRaises: true},
 		300_000,
 	},
 	{
-		"2 nodes, 2 clients, everything", always,
+		"2 nodes, 2 clients, everything", search.Always,
 		Config{Nodes: 2, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Waiting: true, Adopting: true},
 		90_000,
 	},
 	{
-		"3 nodes, 2 clients that wait", soak,
+		"3 nodes, 2 clients that wait", search.Soak,
 		Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Waiting: true},
 		8_000_000,
 	},
 	{
-		"3 nodes, 3 clients that wait", soak,
+		"3 nodes, 3 clients that wait", search.Soak,
 		Config{Nodes: 3, Clients: 3, MaxFence: 2, MaxTimestamp: 2, Waiting: true},
 		2_500_000,
 	},
 	{
-		"5 nodes, 2 clients that wait", soak,
+		"5 nodes, 2 clients that wait", search.Soak,
 		Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true},
 		14_000_000,
 	},
 	{
-		"5 nodes, 2 clients that adopt", soak,
+		"5 nodes, 2 clients that adopt", search.Soak,
 		Config{Nodes: 5, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Adopting: true, LateRaises: true},
 		250_000,
 	},
 	{
-		"3 nodes, 3 clients", soak,
+		"3 nodes, 3 clients", search.Soak,
 		Config{Nodes: 3, Clients: 3, MaxFence: 3, MaxTimestamp: 3},
 		1_200_000,
 	},
@@ -95,7 +74,7 @@ var searches = []struct {
 func TestTokensAreUniqueAndInOrderWhateverHappens(t *testing.T) {
 	for _, test := range searches {
 		t.Run(test.name, func(t *testing.T) {
-			test.size.skip(t)
+			test.size.Skip(t)
 			report := Explore(test.config, Rules{})
 			t.Log(report)
 			require.False(t, report.Broken, "a claim does not hold")

@@ -3,6 +3,7 @@ package fencemodel
 import (
 	"testing"
 
+	"github.com/redquorum/redquorum/internal/search"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -12,7 +13,7 @@ func TestOneFaultyNodeDoesNotBreakTheTokens(t *testing.T) {
 	farther := Faulty{Limit: 1, Ahead: 3, Highest: 7}
 	for _, test := range []struct {
 		name     string
-		size     size
+		size     search.Size
 		horizon  int
 		attempts int
 		losses   int
@@ -20,20 +21,20 @@ func TestOneFaultyNodeDoesNotBreakTheTokens(t *testing.T) {
 		with     func(*Faulty)
 		broken   bool
 	}{
-		{"as it is, briefly", always, 3, 2, 1, right, nil, false},
-		{"as it is, with one more attempt", soak, 3, 3, 1, right, nil, false},
-		{"as it is, for longer", soak, 4, 3, 1, right, nil, false},
-		{"as it is, twice", soak, 3, 3, 2, right, nil, false},
-		{"as it is, further ahead", soak, 3, 3, 1, farther, nil, false},
-		{"mend to less than two attempts ahead", soak, 3, 3, 1, right, func(f *Faulty) { f.Ahead = 1 }, true},
-		{"mend to less than what nodes follow and two attempts ahead", soak, 3, 3, 1, farther, func(f *Faulty) { f.Ahead = 2 }, true},
-		{"mend to the token", soak, 3, 3, 1, right, func(f *Faulty) { f.MendToGranted = true }, true},
-		{"mend without a quorum of others", ordinary, 5, 3, 0, right, func(f *Faulty) { f.MendUnconfirmed = true }, true},
-		{"mend anyone's key", soak, 4, 3, 1, right, func(f *Faulty) { f.MendAnyones = true }, true},
-		{"follow anything that is granted elsewhere", soak, 3, 3, 1, right, func(f *Faulty) { f.FollowAnything = true }, true},
+		{"as it is, briefly", search.Always, 3, 2, 1, right, nil, false},
+		{"as it is, with one more attempt", search.Soak, 3, 3, 1, right, nil, false},
+		{"as it is, for longer", search.Soak, 4, 3, 1, right, nil, false},
+		{"as it is, twice", search.Soak, 3, 3, 2, right, nil, false},
+		{"as it is, further ahead", search.Soak, 3, 3, 1, farther, nil, false},
+		{"mend to less than two attempts ahead", search.Soak, 3, 3, 1, right, func(f *Faulty) { f.Ahead = 1 }, true},
+		{"mend to less than what nodes follow and two attempts ahead", search.Soak, 3, 3, 1, farther, func(f *Faulty) { f.Ahead = 2 }, true},
+		{"mend to the token", search.Soak, 3, 3, 1, right, func(f *Faulty) { f.MendToGranted = true }, true},
+		{"mend without a quorum of others", search.Ordinary, 5, 3, 0, right, func(f *Faulty) { f.MendUnconfirmed = true }, true},
+		{"mend anyone's key", search.Soak, 4, 3, 1, right, func(f *Faulty) { f.MendAnyones = true }, true},
+		{"follow anything that is granted elsewhere", search.Soak, 3, 3, 1, right, func(f *Faulty) { f.FollowAnything = true }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.size.skip(t)
+			test.size.Skip(t)
 			if test.with != nil {
 				test.with(&test.faulty)
 			}

@@ -1,9 +1,9 @@
 package fencemodel
 
 import (
-	"os"
 	"testing"
 
+	"github.com/redquorum/redquorum/internal/search"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -121,7 +121,7 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 func TestHarmlessChangesKeepTheTokensInOrder(t *testing.T) {
 	config := Config{Nodes: 3, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Adopting: true, LateRaises: true}
 	states := 10_000 // at least
-	if os.Getenv(soakValue) == "1" {
+	if search.Soaking() {
 		config.MaxFence, config.MaxTimestamp, states = 3, 3, 200_000
 	}
 	for _, test := range []struct {

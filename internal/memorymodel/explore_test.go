@@ -1,7 +1,6 @@
 package memorymodel
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,26 +8,6 @@ import (
 
 	"github.com/redquorum/redquorum/internal/search"
 )
-
-// A size says when a search is run.
-type size uint8
-
-const (
-	always    size = iota
-	ordinary       // not under the race detector
-	soak           // with REDQUORUM_SOAK=1 only
-	soakValue = "REDQUORUM_SOAK"
-)
-
-func (s size) skip(t *testing.T) {
-	t.Helper()
-	if s == soak && os.Getenv(soakValue) != "1" {
-		t.Skipf("takes minutes and gigabytes; run with %s=1", soakValue)
-	}
-	if s != always && search.Race {
-		t.Skip("too large for the race detector; the smaller ones have the same code")
-	}
-}
 
 // basic are the kinds of steps that every search must reach.
 var basic = []Kind{Admits, WritesLost, ActivatesByTime, IsGranted, Counts, Holds, Ends}
@@ -40,93 +19,93 @@ var whenNew = []Kind{
 // searches are worlds in which two clients never hold the lock at once.
 var searches = []struct {
 	name   string
-	size   size
+	size   search.Size
 	config Config
 	states int // at least
 	kinds  []Kind
 }{
 	{
-		"a new cluster, and a node that forgets", always,
+		"a new cluster, and a node that forgets", search.Always,
 		Config{Clients: 2, Faults: 1, Kinds: Flush},
 		20_000, whenNew,
 	},
 	{
-		"all nodes forget", ordinary,
+		"all nodes forget", search.Ordinary,
 		Config{Clients: 2, Formed: true, Faults: 3, Kinds: Flush},
 		40_000, whenNew,
 	},
 	{
-		"all nodes forget, and clients too, strict", ordinary,
+		"all nodes forget, and clients too, strict", search.Ordinary,
 		Config{Clients: 2, Strict: true, Formed: true, Faults: 3, Kinds: Flush, Restarts: 1},
 		50_000,
 		[]Kind{WritesNew, MakesLost, ClientRestarts, Flushed},
 	},
 	{
-		"a fault of any kind", ordinary,
+		"a fault of any kind", search.Ordinary,
 		Config{Clients: 2, Formed: true, Faults: 1, Kinds: AnyFault, Copies: 1, Toggle: true},
 		150_000,
 		[]Kind{RestartsEmpty, RestartsWithCopy, Flushed, ReplicatesOther, ReplicatesCopy, ReplicatesItself},
 	},
 	{
-		"a new cluster, two nodes that forget, and a client that forgets", ordinary,
+		"a new cluster, two nodes that forget, and a client that forgets", search.Large,
 		Config{Clients: 2, Faults: 2, Kinds: Flush, Restarts: 1},
 		150_000, append(whenNew, ClientRestarts),
 	},
 	{
-		"a slow writer", ordinary,
+		"a slow writer", search.Large,
 		Config{Clients: 2, Formed: true, Faults: 2, Kinds: Flush | Empty, Racing: true},
 		180_000,
 		[]Kind{Intends, SwapFails, WritesNew, MakesLost},
 	},
 	{
-		"durable nodes", ordinary,
+		"durable nodes", search.Large,
 		Config{Clients: 2, Formed: true, Durable: true, Faults: 2, Kinds: Full | Replica | Flush, Reborn: true},
 		100_000,
 		[]Kind{RestartsDurable, TakesRun, ReplicatesOther, Flushed},
 	},
 	{
-		"nodes that are sometimes durable", soak,
+		"nodes that are sometimes durable", search.Soak,
 		Config{Clients: 2, Formed: true, Durable: true, Faults: 2, Kinds: AnyFault, Copies: 1, Toggle: true},
 		400_000,
 		[]Kind{RestartsDurable, RestartsWithCopy, TakesRun, ReplicatesItself},
 	},
 	{
-		"durable nodes, and three faults", soak,
+		"durable nodes, and three faults", search.Soak,
 		Config{Clients: 2, Formed: true, Durable: true, Faults: 3, Kinds: Full | Replica | Flush},
 		1_500_000,
 		[]Kind{RestartsDurable, TakesRun, ReplicatesOther, Flushed},
 	},
 	{
-		"a new cluster, a client that forgets, and a slow writer", soak,
+		"a new cluster, a client that forgets, and a slow writer", search.Soak,
 		Config{Clients: 2, Faults: 1, Kinds: Flush | Empty, Restarts: 1, Racing: true},
 		600_000,
 		append(whenNew, Intends),
 	},
 	{
-		"a new cluster, and two crashes of any kind", soak,
+		"a new cluster, and two crashes of any kind", search.Soak,
 		Config{Clients: 2, Faults: 2, Kinds: Empty | Stale, Copies: 1},
 		1_000_000,
 		[]Kind{RestartsEmpty, RestartsWithCopy, ActivatesCluster},
 	},
 	{
-		"replicas, and replids that change", soak,
+		"replicas, and replids that change", search.Soak,
 		Config{Clients: 2, Formed: true, Faults: 1, Kinds: Replica | OldMaster, Copies: 1, Renew: true},
 		400_000,
 		[]Kind{RenewsReplid, ReplicatesOther, ReplicatesItself},
 	},
 	{
-		"two replicas", soak,
+		"two replicas", search.Soak,
 		Config{Clients: 2, Formed: true, Faults: 2, Kinds: Replica | OldMaster, Copies: 1},
 		1_000_000,
 		[]Kind{ReplicatesOther, ReplicatesCopy, ReplicatesItself},
 	},
 	{
-		"three clients, a new cluster, and a node that forgets", soak,
+		"three clients, a new cluster, and a node that forgets", search.Soak,
 		Config{Clients: 3, Faults: 1, Kinds: Flush},
 		200_000, whenNew,
 	},
 	{
-		"three clients, and all nodes forget", soak,
+		"three clients, and all nodes forget", search.Soak,
 		Config{Clients: 3, Formed: true, Faults: 3, Kinds: Flush},
 		200_000, whenNew,
 	},
@@ -135,7 +114,7 @@ var searches = []struct {
 func TestTwoClientsNeverHoldTheLockAtOnce(t *testing.T) {
 	for _, test := range searches {
 		t.Run(test.name, func(t *testing.T) {
-			test.size.skip(t)
+			test.size.Skip(t)
 			report := Explore(test.config, Rules{})
 			t.Log(report)
 			require.False(t, report.Broken, "two clients hold the lock")

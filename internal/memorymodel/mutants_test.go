@@ -3,6 +3,7 @@ package memorymodel
 import (
 	"testing"
 
+	"github.com/redquorum/redquorum/internal/search"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -24,105 +25,105 @@ func reborn(c *Config)        { c.Durable, c.Reborn = true, true }
 // mistakes are rules, and worlds outside of the promise, in which two clients hold the lock.
 var mistakes = []struct {
 	name   string
-	size   size
+	size   search.Size
 	config Config
 	rules  Rules
 }{
-	{"no proof", always, formed(1, Flush), Rules{NoProof: true}},
-	{"GET before the votes", always, formed(1, Flush), Rules{ProveFirst: true}},
+	{"no proof", search.Always, formed(1, Flush), Rules{NoProof: true}},
+	{"GET before the votes", search.Always, formed(1, Flush), Rules{ProveFirst: true}},
 	{
-		"a proof that does not compare the run id", ordinary,
+		"a proof that does not compare the run id", search.Ordinary,
 		with(formed(2, Full|OldMaster), durableCopies),
 		Rules{ProveNoRun: true},
 	},
-	{"votes under new", always, formed(1, Flush), Rules{CountNew: true}},
-	{"votes under lost", always, formed(1, Flush), Rules{CountWaiting: true}},
+	{"votes under new", search.Always, formed(1, Flush), Rules{CountNew: true}},
+	{"votes under lost", search.Always, formed(1, Flush), Rules{CountWaiting: true}},
 	{
-		"a cluster is new when a majority is", ordinary,
+		"a cluster is new when a majority is", search.Ordinary,
 		formed(2, Flush),
 		Rules{MajorityIsNew: true},
 	},
 	{
-		"a cluster is new after one look", ordinary,
+		"a cluster is new after one look", search.Ordinary,
 		Config{Clients: 2, Faults: 1, Kinds: Empty},
 		Rules{OneLook: true},
 	},
-	{"lost is taken for new", ordinary, formed(3, Flush), Rules{LostIsNew: true}},
-	{"a marker without a run id", always, with(formed(1, Stale), copies), Rules{AnyRun: true}},
+	{"lost is taken for new", search.Large, formed(3, Flush), Rules{LostIsNew: true}},
+	{"a marker without a run id", search.Always, with(formed(1, Stale), copies), Rules{AnyRun: true}},
 	{
-		"new and lost without a run id", soak,
+		"new and lost without a run id", search.Soak,
 		with(formed(2, Flush|Stale), strictCopies),
 		Rules{AnyRunWaiting: true},
 	},
-	{"T by the client's clock", always, formed(1, Flush), Rules{OwnClock: true}},
+	{"T by the client's clock", search.Always, formed(1, Flush), Rules{OwnClock: true}},
 	{
-		"active without a comparison", ordinary,
+		"active without a comparison", search.Ordinary,
 		Config{Clients: 2, Faults: 1, Kinds: Flush},
 		Rules{Blind: true},
 	},
 	{
-		"durable now", always,
+		"durable now", search.Always,
 		with(formed(1, Stale), func(c *Config) { c.Copies, c.Toggle = 1, true }),
 		Rules{DurableNow: true},
 	},
 	{
-		"durable then", always,
+		"durable then", search.Always,
 		with(formed(1, Stale), func(c *Config) { c.Copies, c.Toggle, c.Durable = 1, true, true }),
 		Rules{DurableThen: true},
 	},
 	{
-		"durable, although it was a replica", ordinary,
+		"durable, although it was a replica", search.Ordinary,
 		with(formed(2, Full|OldMaster), durableCopies),
 		Rules{PromotedTrust: true},
 	},
 	{
-		"durable, and another node has the incarnation", ordinary,
+		"durable, and another node has the incarnation", search.Ordinary,
 		with(formed(2, Full|Replica), reborn),
 		Rules{ElsewhereTrust: true},
 	},
 	{
-		"durable, and a node that cannot be read has the incarnation", ordinary,
+		"durable, and a node that cannot be read has the incarnation", search.Ordinary,
 		with(formed(2, Full|Replica), reborn),
 		Rules{ElsewhereKnown: true},
 	},
 	{
-		"no witness of replicas", always,
+		"no witness of replicas", search.Always,
 		with(formed(1, OldMaster), copies),
 		Rules{NoWitness: true},
 	},
 	{
-		"no witness of replicas where the marker waits", soak,
+		"no witness of replicas where the marker waits", search.Soak,
 		with(formed(2, Flush|OldMaster), strictCopies),
 		Rules{WitnessActive: true},
 	},
-	{"new, by a client that knew the node", soak, formed(3, Flush), Rules{Unknowing: true}},
+	{"new, by a client that knew the node", search.Soak, formed(3, Flush), Rules{Unknowing: true}},
 	{
-		"new is left, by a client that knew the node", ordinary,
+		"new is left, by a client that knew the node", search.Large,
 		formed(3, Flush),
 		Rules{LeaveNew: true},
 	},
 	{
-		"outside: every node forgets", ordinary,
+		"outside: every node forgets", search.Ordinary,
 		with(formed(3, Flush), func(c *Config) { c.Forget = true }),
 		Rules{},
 	},
 	{
-		"outside: its own replica, under a connection", ordinary,
+		"outside: its own replica, under a connection", search.Ordinary,
 		with(formed(1, OldMaster), func(c *Config) { c.Copies, c.OwnReplica = 1, true }),
 		Rules{},
 	},
 	{
-		"outside: another node's data, and a restart", soak,
+		"outside: another node's data, and a restart", search.Soak,
 		with(formed(3, Full|Replica|Flush), reborn),
 		Rules{},
 	},
 	{
-		"outside: its own replica, and a restart", soak,
+		"outside: its own replica, and a restart", search.Soak,
 		with(formed(2, Full|OldMaster), func(c *Config) { c.Copies, c.Durable, c.Reborn = 1, true, true }),
 		Rules{},
 	},
 	{
-		"outside: an older disk", always,
+		"outside: an older disk", search.Always,
 		with(formed(1, Stale), func(c *Config) { c.Copies, c.Durable, c.Rollback = 1, true, true }),
 		Rules{},
 	},
@@ -131,7 +132,7 @@ var mistakes = []struct {
 func TestEveryKnownMistakeIsFound(t *testing.T) {
 	for _, test := range mistakes {
 		t.Run(test.name, func(t *testing.T) {
-			test.size.skip(t)
+			test.size.Skip(t)
 			report := Explore(test.config, test.rules)
 			require.True(t, report.Broken, "not found in %v", report)
 			report.Count = nil
@@ -160,7 +161,7 @@ func TestHarmlessChangesLeaveOneHolder(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ordinary.skip(t)
+			search.Ordinary.Skip(t)
 			report := Explore(test.config, test.rules)
 			t.Log(report)
 			assert.False(t, report.Broken)

@@ -1,7 +1,6 @@
 package permitmodel
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,26 +8,6 @@ import (
 
 	"github.com/redquorum/redquorum/internal/search"
 )
-
-// A size says when a search is run.
-type size uint8
-
-const (
-	always    size = iota
-	ordinary       // not under the race detector
-	soak           // with REDQUORUM_SOAK=1 only
-	soakValue = "REDQUORUM_SOAK"
-)
-
-func (s size) skip(t *testing.T) {
-	t.Helper()
-	if s == soak && os.Getenv(soakValue) != "1" {
-		t.Skipf("takes minutes and gigabytes; run with %s=1", soakValue)
-	}
-	if s != always && search.Race {
-		t.Skip("too large for the race detector; the smaller ones have the same code")
-	}
-}
 
 // The kinds of steps that a search must reach: basic always, and the others with their option.
 var (
@@ -40,72 +19,72 @@ var (
 // searches are worlds in which there are never too many holders.
 var searches = []struct {
 	name   string
-	size   size
+	size   search.Size
 	config Config
 	states int // at least
 }{
 	{
-		"two numbers of permits", always,
+		"two numbers of permits", search.Always,
 		Config{Permits: []int{1, 1, 2}},
 		3_000,
 	},
 	{
-		"one permit, and waiters", always,
+		"one permit, and waiters", search.Always,
 		Config{Permits: []int{1, 1, 1}, Waiting: true, Strays: true},
 		20_000,
 	},
 	{
-		"two permits, or any of two names", ordinary,
+		"two permits, or any of two names", search.Ordinary,
 		Config{Permits: []int{2, 2, 2}},
 		19_000,
 	},
 	{
-		"one permit, and everything but losses", ordinary,
+		"one permit, and everything but losses", search.Ordinary,
 		Config{Permits: []int{1, 1, 1}, Waiting: true, Renew: true, Strays: true},
 		25_000,
 	},
 	{
-		"two permits, extended", ordinary,
+		"two permits, extended", search.Ordinary,
 		Config{Permits: []int{2, 2, 2}, Renew: true},
 		27_000,
 	},
 	{
-		"two permits, everything but losses", ordinary,
+		"two permits, everything but losses", search.Large,
 		Config{Permits: []int{2, 2}, Waiting: true, Renew: true, Strays: true},
 		60_000,
 	},
 	{
-		"two numbers of permits, and a node that forgets", ordinary,
+		"two numbers of permits, and a node that forgets", search.Ordinary,
 		Config{Permits: []int{1, 2}, Renew: true, Losses: 1},
 		26_000,
 	},
 	{
-		"two permits, and what attempts leave behind", ordinary,
+		"two permits, and what attempts leave behind", search.Ordinary,
 		Config{Permits: []int{2, 2}, Leftovers: true},
 		9_000,
 	},
 	{
-		"two permits, and waiters", soak,
+		"two permits, and waiters", search.Soak,
 		Config{Permits: []int{2, 2, 2}, Waiting: true},
 		400_000,
 	},
 	{
-		"two permits, and two nodes that forget", soak,
+		"two permits, and two nodes that forget", search.Soak,
 		Config{Permits: []int{2, 2}, Renew: true, Losses: 2},
 		250_000,
 	},
 	{
-		"two numbers of permits, and two nodes that forget", ordinary,
+		"two numbers of permits, and two nodes that forget", search.Large,
 		Config{Permits: []int{1, 2}, Renew: true, Losses: 2},
 		180_000,
 	},
 	{
-		"two numbers of permits, extended, and waiters", soak,
+		"two numbers of permits, extended, and waiters", search.Soak,
 		Config{Permits: []int{1, 1, 2}, Waiting: true, Renew: true},
 		180_000,
 	},
 	{
-		"two numbers of permits, everything", soak,
+		"two numbers of permits, everything", search.Soak,
 		Config{Permits: []int{1, 2}, Waiting: true, Renew: true, Losses: 1, Strays: true},
 		400_000,
 	},
@@ -114,7 +93,7 @@ var searches = []struct {
 func TestThereAreNeverTooManyHolders(t *testing.T) {
 	for _, test := range searches {
 		t.Run(test.name, func(t *testing.T) {
-			test.size.skip(t)
+			test.size.Skip(t)
 			report := Explore(test.config, Rules{})
 			t.Log(report)
 			require.False(t, report.Broken, "too many hold a permit")

@@ -3,6 +3,7 @@ package permitmodel
 import (
 	"testing"
 
+	"github.com/redquorum/redquorum/internal/search"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -77,7 +78,7 @@ func TestHarmlessChangesMakeNoFurtherHolder(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ordinary.skip(t)
+			search.Ordinary.Skip(t)
 			report := Explore(test.config, test.rules)
 			t.Log(report)
 			assert.False(t, report.Broken)

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/redquorum/redquorum/internal/search"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -11,66 +12,66 @@ import (
 // calms are worlds in which nobody is kept waiting.
 var calms = []struct {
 	name   string
-	size   size
+	size   search.Size
 	config Calm
 	states int // at least
 	kinds  []Kind
 }{
 	{
-		"one permit, two clients that may give up", always,
+		"one permit, two clients that may give up", search.Always,
 		Calm{Permits: 1, Clients: 2, Cancels: true},
 		5_000,
 		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver, Cancels, Leaves},
 	},
 	{
-		"one permit, three clients in order", always,
+		"one permit, three clients in order", search.Always,
 		Calm{Permits: 1, Clients: 3, PilotFirst: true, Prompt: true},
 		5_000,
 		[]Kind{Joins, HandsOver, HearsHandOver},
 	},
 	{
-		"one permit, three clients", ordinary,
+		"one permit, three clients", search.Ordinary,
 		Calm{Permits: 1, Clients: 3},
 		130_000,
 		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver, GoesBack},
 	},
 	{
-		"one permit, three clients, and a crash", ordinary,
+		"one permit, three clients, and a crash", search.Ordinary,
 		Calm{Permits: 1, Clients: 3, PilotFirst: true, Crashes: 1},
 		60_000,
 		[]Kind{IsRefused, Crashes, Joins, HandsOver},
 	},
 	{
-		"two permits, three calls", ordinary,
+		"two permits, three calls", search.Ordinary,
 		Calm{Permits: 2, Clients: 3, PilotFirst: true, Calls: 3},
 		100_000,
 		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver, GoesBack},
 	},
 	{
-		"one permit, beside a client that never waits", ordinary,
+		"one permit, beside a client that never waits", search.Ordinary,
 		Calm{Permits: 1, Clients: 3, Spinners: 1, Calls: 4},
 		20_000,
 		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver},
 	},
 	{
-		"two permits, two clients", ordinary,
+		"two permits, two clients", search.Ordinary,
 		Calm{Permits: 2, Clients: 2, AnyFirst: true},
 		50_000, nil,
 	},
 	{
-		"two permits, three clients in order", ordinary,
+		"two permits, three clients in order", search.Large,
 		Calm{Permits: 2, Clients: 3, PilotFirst: true, Prompt: true},
 		200_000,
 		[]Kind{Joins, HandsOver, HearsHandOver},
 	},
 	{
-		"one permit, and a crash", ordinary,
+		"one permit, and a crash", search.Ordinary,
 		Calm{Permits: 1, Clients: 2, Crashes: 1},
 		18_000,
 		[]Kind{IsRefused, Crashes, Joins, HandsOver},
 	},
 	{
-		"two permits, and a crash", soak,
+		"two permits, and a crash", search.Soak,
 		Calm{Permits: 2, Clients: 2, Crashes: 1},
 		500_000,
 		[]Kind{IsRefused, Crashes, Joins, HandsOver},
@@ -80,7 +81,7 @@ var calms = []struct {
 func TestAFreePermitIsGivenOut(t *testing.T) {
 	for _, test := range calms {
 		t.Run(test.name, func(t *testing.T) {
-			test.size.skip(t)
+			test.size.Skip(t)
 			progress := test.config.Explore(CalmRules{})
 			t.Log(progress)
 			require.False(t, progress.Broken, "two hold one slot, or a client was overtaken")
@@ -97,50 +98,50 @@ func TestAFreePermitIsGivenOut(t *testing.T) {
 func TestEveryMistakeThatKeepsClientsWaitingIsFound(t *testing.T) {
 	for _, test := range []struct {
 		name                 string
-		size                 size
+		size                 search.Size
 		config               Calm
 		rules                CalmRules
 		broken, stuck, cycle bool
 	}{
 		{
-			"a client keeps the slots of a minority", ordinary,
+			"a client keeps the slots of a minority", search.Ordinary,
 			Calm{Permits: 1, Clients: 3},
 			CalmRules{KeepsMinority: true},
 			false, true, false,
 		},
 		{
-			"a release looks at no list", always,
+			"a release looks at no list", search.Always,
 			Calm{Permits: 1, Clients: 2},
 			CalmRules{ForgetsList: true},
 			false, true, false,
 		},
 		{
-			"a waiter that leaves keeps what it was given", always,
+			"a waiter that leaves keeps what it was given", search.Always,
 			Calm{Permits: 1, Clients: 2, Cancels: true},
 			CalmRules{LeaveDrops: true},
 			false, true, false,
 		},
 		{
-			"a refused client waits at the pilot, which grants again", always,
+			"a refused client waits at the pilot, which grants again", search.Always,
 			Calm{Permits: 1, Clients: 2},
 			CalmRules{StaysAtPilot: true},
 			false, false, true,
 		},
 		{
-			"a refused client waits at a node with a free slot", ordinary,
+			"a refused client waits at a node with a free slot", search.Large,
 			Calm{Permits: 2, Clients: 2, Crashes: 1},
 			CalmRules{AnyRefusing: true},
 			false, false, true,
 		},
 		{
-			"the newest waiter first", always,
+			"the newest waiter first", search.Always,
 			Calm{Permits: 1, Clients: 3, PilotFirst: true, Prompt: true},
 			CalmRules{Newest: true},
 			true, false, false,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.size.skip(t)
+			test.size.Skip(t)
 			progress := test.config.Explore(test.rules)
 			t.Log(progress)
 			assert.Equal(t, test.broken, progress.Broken)

@@ -1,7 +1,6 @@
 package sharedmodel
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,26 +8,6 @@ import (
 
 	"github.com/redquorum/redquorum/internal/search"
 )
-
-// A size says when a search is run.
-type size uint8
-
-const (
-	always    size = iota
-	ordinary       // not under the race detector
-	soak           // with REDQUORUM_SOAK=1 only
-	soakValue = "REDQUORUM_SOAK"
-)
-
-func (s size) skip(t *testing.T) {
-	t.Helper()
-	if s == soak && os.Getenv(soakValue) != "1" {
-		t.Skipf("takes minutes and gigabytes; run with %s=1", soakValue)
-	}
-	if s != always && search.Race {
-		t.Skip("too large for the race detector; the smaller ones have the same code")
-	}
-}
 
 // The kinds of steps that a search must reach: basic always, and the others with their option.
 var (
@@ -69,60 +48,60 @@ func (c *Config) kinds() []Kind {
 // searches are worlds in which no claim may break.
 var searches = []struct {
 	name   string
-	size   size
+	size   search.Size
 	config Config
 	states int // at least
 }{
 	{
-		"1 node, 3 clients, everything but tokens", ordinary,
+		"1 node, 3 clients, everything but tokens", search.Ordinary,
 		Config{Nodes: 1, Clients: 3, TTL: 2, AnyTTL: true, Writing: true, Foreign: true, Pilots: 1, Late: true, Faults: 1},
 		200_000,
 	},
 	{
-		"1 node, 3 clients, one time to live", always,
+		"1 node, 3 clients, one time to live", search.Always,
 		Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Pilots: 1, Late: true},
 		30_000,
 	},
-	{"3 nodes, 3 clients", ordinary, Config{Nodes: 3, Clients: 3, TTL: 2, Writing: true}, 75_000},
-	{"3 nodes, 3 clients, one from elsewhere", always, others, 3_500},
-	{"3 nodes, 2 clients, late messages", always, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Late: true}, 30_000},
-	{"3 nodes, 2 clients that wait", ordinary, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Pilots: 1}, 90_000},
-	{"3 nodes, 2 clients, tokens", always, fenced, 35_000},
+	{"3 nodes, 3 clients", search.Ordinary, Config{Nodes: 3, Clients: 3, TTL: 2, Writing: true}, 75_000},
+	{"3 nodes, 3 clients, one from elsewhere", search.Always, others, 3_500},
+	{"3 nodes, 2 clients, late messages", search.Always, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Late: true}, 30_000},
+	{"3 nodes, 2 clients that wait", search.Ordinary, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Pilots: 1}, 90_000},
+	{"3 nodes, 2 clients, tokens", search.Always, fenced, 35_000},
 	{
-		"3 nodes, 2 clients, tokens without time", ordinary,
+		"3 nodes, 2 clients, tokens without time", search.Large,
 		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 1, Timeless: true},
 		100_000,
 	},
-	{"3 nodes, 3 clients that wait", ordinary, Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 1}, 700_000},
-	{"3 nodes, 2 clients, tokens without time, any timestamps", soak, timeless, 550_000},
-	{"3 nodes, 3 clients, late messages", soak, Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Late: true}, 170_000},
+	{"3 nodes, 3 clients that wait", search.Large, Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 1}, 700_000},
+	{"3 nodes, 2 clients, tokens without time, any timestamps", search.Soak, timeless, 550_000},
+	{"3 nodes, 3 clients, late messages", search.Soak, Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Late: true}, 170_000},
 	{
-		"3 nodes, 2 clients that wait anywhere", soak,
+		"3 nodes, 2 clients that wait anywhere", search.Soak,
 		Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Foreign: true, Pilots: 3},
 		130_000,
 	},
 	{
-		"3 nodes, 2 clients that wait, late messages and a fault", soak,
+		"3 nodes, 2 clients that wait, late messages and a fault", search.Soak,
 		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, Late: true, Faults: 1},
 		1_500_000,
 	},
 	{
-		"3 nodes, 2 clients that wait, late messages and any times", soak,
+		"3 nodes, 2 clients that wait, late messages and any times", search.Soak,
 		Config{Nodes: 3, Clients: 2, TTL: 2, AnyTTL: true, Writing: true, Pilots: 1, Late: true},
 		2_000_000,
 	},
 	{
-		"1 node, 3 clients, everything but tokens, three ticks", soak,
+		"1 node, 3 clients, everything but tokens, three ticks", search.Soak,
 		Config{Nodes: 1, Clients: 3, TTL: 3, AnyTTL: true, Writing: true, Foreign: true, Pilots: 1, Late: true, Faults: 1},
 		400_000,
 	},
 	{
-		"3 nodes, 3 clients, tokens", soak,
+		"3 nodes, 3 clients, tokens", search.Soak,
 		Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 2},
 		450_000,
 	},
 	{
-		"3 nodes, 2 clients that wait, tokens", soak,
+		"3 nodes, 2 clients that wait, tokens", search.Soak,
 		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, MaxFence: 2, MaxTimestamp: 2},
 		1_700_000,
 	},
@@ -131,7 +110,7 @@ var searches = []struct {
 func TestReadersAndWritersExcludeEachOtherWhateverHappens(t *testing.T) {
 	for _, test := range searches {
 		t.Run(test.name, func(t *testing.T) {
-			test.size.skip(t)
+			test.size.Skip(t)
 			report := Explore(test.config, Rules{})
 			t.Log(report)
 			require.False(t, report.Broken, "a claim does not hold")

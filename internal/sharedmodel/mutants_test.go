@@ -1,7 +1,6 @@
 package sharedmodel
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -98,24 +97,24 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 // Exclusion and tokens do not need these. The library does not do them, for other reasons.
 func TestHarmlessChangesBreakNothing(t *testing.T) {
 	intents := Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 1}
-	if search.Race || os.Getenv(soakValue) != "1" {
+	if search.Race || !search.Soaking() {
 		intents.Clients = 2
 	}
 	for _, test := range []struct {
 		name   string
-		size   size
+		size   search.Size
 		config Config
 		rules  Rules
 		states int // at least
 	}{
 		// As long as an extension's verdict counts only while the lock is held.
-		{"a heal votes, exclusion", ordinary, quorum, Rules{CountHealed: true, Only: exclusive}, 50_000},
-		{"a reader does not look for intents, exclusion", always, intents, Rules{AcquireRead: acquireUnasked, Only: exclusive}, 10_000},
-		{"a reader raises at nodes where it is none", always, fenced, Rules{RaiseRead: raiseAnyones}, 30_000},
-		{"a reader counts a vote that was handed over, as it is", soak, handed, Rules{TrustRead: true}, 1_500_000},
+		{"a heal votes, exclusion", search.Ordinary, quorum, Rules{CountHealed: true, Only: exclusive}, 50_000},
+		{"a reader does not look for intents, exclusion", search.Always, intents, Rules{AcquireRead: acquireUnasked, Only: exclusive}, 10_000},
+		{"a reader raises at nodes where it is none", search.Always, fenced, Rules{RaiseRead: raiseAnyones}, 30_000},
+		{"a reader counts a vote that was handed over, as it is", search.Soak, handed, Rules{TrustRead: true}, 1_500_000},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.size.skip(t)
+			test.size.Skip(t)
 			report := Explore(test.config, test.rules)
 			t.Log(report)
 			assert.False(t, report.Broken)
