@@ -32,6 +32,7 @@ func (c *Config) kinds() []Kind {
 	}{
 		{!c.Timeless && c.Nodes > 1, whenTimed},
 		{c.Late, whenLate},
+		{c.Late && c.TTL > 1 && c.Nodes > 1, whenLonger},
 		{c.Foreign, whenForeign},
 		{c.Faults > 0, whenFaulty},
 		{c.Pilots > 0 && c.Clients > 2, whenWaiting},
