@@ -1,33 +1,10 @@
 package memorymodel
 
+import "github.com/redquorum/redquorum/internal/search"
+
 // code is a world as a number. Worlds with one code differ only in the order of nodes or clients,
 // and in the numbers of incarnations, none of which means anything.
 type code [4]uint64
-
-// packer writes numbers into a code, and reads them.
-type packer struct {
-	code code
-	used uint
-}
-
-func (p *packer) put(size uint, v uint64) {
-	word, at := p.used/64, p.used%64
-	p.used += size
-	p.code[word] |= v << at
-	if at+size > 64 {
-		p.code[word+1] |= v >> (64 - at)
-	}
-}
-
-func (p *packer) take(size uint) uint64 {
-	word, at := p.used/64, p.used%64
-	p.used += size
-	v := p.code[word] >> at
-	if at+size > 64 {
-		v |= p.code[word+1] << (64 - at)
-	}
-	return v & (1<<size - 1)
-}
 
 func bit(v bool) uint64 {
 	if v {
@@ -79,44 +56,44 @@ func linkOf(v uint64) link {
 }
 
 func (x *explorer) pack(w *world) code {
-	var p packer
+	var p search.Packer[code]
 	for n := range w.nodes {
-		p.put(nodeBits, w.nodes[n].bits())
+		p.Put(nodeBits, w.nodes[n].bits())
 	}
 	for i := range x.Copies {
-		p.put(2, uint64(w.copies[i].owner))
-		p.put(memoryBits, w.copies[i].bits())
+		p.Put(2, uint64(w.copies[i].owner))
+		p.Put(memoryBits, w.copies[i].bits())
 	}
 	for c := range x.Clients {
 		one := &w.clients[c]
-		p.put(3, uint64(one.phase)|bit(one.activating)<<2)
+		p.Put(3, uint64(one.phase)|bit(one.activating)<<2)
 		for n := range one.links {
-			p.put(linkBits, one.links[n].bits())
+			p.Put(linkBits, one.links[n].bits())
 		}
 	}
-	p.put(4, uint64(w.faults)|uint64(w.restarts)<<2)
-	return p.code
+	p.Put(4, uint64(w.faults)|uint64(w.restarts)<<2)
+	return p.Code
 }
 
 // Decode returns the world of a code.
 func (x *explorer) Decode(c code) (w world) {
-	p := packer{code: c}
+	p := search.Packer[code]{Code: c}
 	for n := range w.nodes {
-		w.nodes[n] = nodeOf(p.take(nodeBits))
+		w.nodes[n] = nodeOf(p.Take(nodeBits))
 	}
 	for i := range x.Copies {
-		w.copies[i].owner = uint8(p.take(2))
-		w.copies[i].memory = memoryOf(p.take(memoryBits))
+		w.copies[i].owner = uint8(p.Take(2))
+		w.copies[i].memory = memoryOf(p.Take(memoryBits))
 	}
 	for c := range x.Clients {
 		one := &w.clients[c]
-		head := p.take(3)
+		head := p.Take(3)
 		one.phase, one.activating = phase(head&3), head>>2 == 1
 		for n := range one.links {
-			one.links[n] = linkOf(p.take(linkBits))
+			one.links[n] = linkOf(p.Take(linkBits))
 		}
 	}
-	tail := p.take(4)
+	tail := p.Take(4)
 	w.faults, w.restarts = uint8(tail&3), uint8(tail>>2)
 	return w
 }

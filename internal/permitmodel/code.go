@@ -1,33 +1,10 @@
 package permitmodel
 
+import "github.com/redquorum/redquorum/internal/search"
+
 // code is a world as a number. Worlds with one code differ only in the order of nodes, clients or
 // slots, as far as that means nothing.
 type code [3]uint64
-
-// packer writes numbers into a code, and reads them.
-type packer struct {
-	code code
-	used uint
-}
-
-func (p *packer) put(size uint, v uint64) {
-	word, at := p.used/64, p.used%64
-	p.used += size
-	p.code[word] |= v << at
-	if at+size > 64 {
-		p.code[word+1] |= v >> (64 - at)
-	}
-}
-
-func (p *packer) take(size uint) uint64 {
-	word, at := p.used/64, p.used%64
-	p.used += size
-	v := p.code[word] >> at
-	if at+size > 64 {
-		v |= p.code[word+1] << (64 - at)
-	}
-	return v & (1<<size - 1)
-}
 
 const (
 	nodeBits = 2 + permits*valueBits + MaxWaiting*valueBits + permits
@@ -74,38 +51,38 @@ func (c *client) head() uint64 {
 // pack writes a world into a code. calm says whether messages are in order, so that more of
 // a client matters.
 func pack(w *world, clients int, calm bool) code {
-	var p packer
+	var p search.Packer[code]
 	for n := range w.nodes {
-		p.put(nodeBits, w.nodes[n].bits())
+		p.Put(nodeBits, w.nodes[n].bits())
 	}
 	for c := range clients {
-		p.put(headBits, w.clients[c].head())
+		p.Put(headBits, w.clients[c].head())
 		for n := range w.nodes {
-			p.put(linkBits, w.link(c, n))
+			p.Put(linkBits, w.link(c, n))
 		}
 		if calm {
-			p.put(maxClients, uint64(w.clients[c].ahead))
+			p.Put(maxClients, uint64(w.clients[c].ahead))
 			for _, free := range w.clients[c].free {
-				p.put(permits, uint64(free))
+				p.Put(permits, uint64(free))
 			}
 		}
 	}
-	p.put(2, uint64(w.losses))
-	p.put(3, uint64(w.calls))
-	return p.code
+	p.Put(2, uint64(w.losses))
+	p.Put(3, uint64(w.calls))
+	return p.Code
 }
 
 func unpack(k code, clients int, calm bool) (w world) {
-	p := packer{code: k}
+	p := search.Packer[code]{Code: k}
 	for n := range w.nodes {
-		w.nodes[n].read(p.take(nodeBits))
+		w.nodes[n].read(p.Take(nodeBits))
 	}
 	for c := range clients {
 		one := &w.clients[c]
-		head := p.take(headBits)
+		head := p.Take(headBits)
 		one.phase, one.slot, one.at, one.first = phase(head&7), int8(head>>3&3), int8(head>>5&3), int8(head>>7)
 		for n := range w.nodes {
-			link := p.take(linkBits)
+			link := p.Take(linkBits)
 			m := &w.nodes[n]
 			one.votes[n] = vote(link & 3)
 			one.ext |= uint8(link>>2&1) << n
@@ -113,12 +90,12 @@ func unpack(k code, clients int, calm bool) (w world) {
 			m.lostExt |= uint8(link>>4&1) << c
 		}
 		if calm {
-			one.ahead = uint8(p.take(maxClients))
+			one.ahead = uint8(p.Take(maxClients))
 			for n := range one.free {
-				one.free[n] = uint8(p.take(permits))
+				one.free[n] = uint8(p.Take(permits))
 			}
 		}
 	}
-	w.losses, w.calls = uint8(p.take(2)), uint8(p.take(3))
+	w.losses, w.calls = uint8(p.Take(2)), uint8(p.Take(3))
 	return w
 }

@@ -1,35 +1,14 @@
 package sharedmodel
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/redquorum/redquorum/internal/search"
+)
 
 // code is a world as a number. Worlds with one code differ only in the order of nodes or clients,
 // which means nothing.
 type code [3]uint64
-
-// packer writes numbers into a code, and reads them.
-type packer struct {
-	code code
-	used uint
-}
-
-func (p *packer) put(size uint, v uint64) {
-	word, at := p.used/64, p.used%64
-	p.used += size
-	p.code[word] |= v << at
-	if at+size > 64 {
-		p.code[word+1] |= v >> (64 - at)
-	}
-}
-
-func (p *packer) take(size uint) uint64 {
-	word, at := p.used/64, p.used%64
-	p.used += size
-	v := p.code[word] >> at
-	if at+size > 64 {
-		v |= p.code[word+1] << (64 - at)
-	}
-	return v & (1<<size - 1)
-}
 
 func bit(v bool) uint64 {
 	if v {
@@ -101,15 +80,15 @@ func (x *explorer) encodeIn(w *world, order []int, heads *[maxClients]uint64) co
 	}
 	slices.Sort(columns[:x.Pilots])
 	slices.Sort(columns[x.Pilots:x.Nodes])
-	var p packer
+	var p search.Packer[code]
 	for n := range x.Nodes {
-		p.put(columnBits, columns[n])
+		p.Put(columnBits, columns[n])
 	}
 	for _, c := range order {
-		p.put(headBits, heads[c])
+		p.Put(headBits, heads[c])
 	}
-	p.put(tailBits, uint64(w.written)|uint64(w.read)<<maxFence|uint64(w.faults)<<(maxFence+fenceBits))
-	return p.code
+	p.Put(tailBits, uint64(w.written)|uint64(w.read)<<maxFence|uint64(w.faults)<<(maxFence+fenceBits))
+	return p.Code
 }
 
 // column is everything about one node, in columnBits.
@@ -134,27 +113,27 @@ func (w *world) column(n int, order []int, renamed *[firstClient + maxClients]Va
 
 // Decode returns the world of a code.
 func (x *explorer) Decode(c code) (w world) {
-	p := packer{code: c}
+	p := search.Packer[code]{Code: c}
 	for n := range x.Nodes {
 		at := &w.nodes[n]
-		at.key, at.left = Value(p.take(3)), int8(p.take(2))
-		if intent := Value(p.take(2)); intent != nobody {
+		at.key, at.left = Value(p.Take(3)), int8(p.Take(2))
+		if intent := Value(p.Take(2)); intent != nobody {
 			at.intent = intent - 1 + firstClient
 		}
-		at.fence = int8(p.take(fenceBits))
+		at.fence = int8(p.Take(fenceBits))
 		for i := range maxClients {
-			at.members[i] = int8(p.take(3))
-			if waiter := Value(p.take(2)); waiter != nobody {
+			at.members[i] = int8(p.Take(3))
+			if waiter := Value(p.Take(2)); waiter != nobody {
 				at.waiting[i] = waiter - 1 + firstClient
 			}
-			w.clients[i].links[n] = linkOf(p.take(linkBits))
+			w.clients[i].links[n] = linkOf(p.Take(linkBits))
 		}
 	}
 	for i := range x.Clients {
 		one := &w.clients[i]
-		one.phase, one.mode, one.waits = phase(p.take(3)), mode(p.take(2)), p.take(1) == 1
-		one.target, one.floorRead, one.floorWrite = int8(p.take(fenceBits)), int8(p.take(fenceBits)), int8(p.take(fenceBits))
+		one.phase, one.mode, one.waits = phase(p.Take(3)), mode(p.Take(2)), p.Take(1) == 1
+		one.target, one.floorRead, one.floorWrite = int8(p.Take(fenceBits)), int8(p.Take(fenceBits)), int8(p.Take(fenceBits))
 	}
-	w.written, w.read, w.faults = uint8(p.take(maxFence)), int8(p.take(fenceBits)), uint8(p.take(1))
+	w.written, w.read, w.faults = uint8(p.Take(maxFence)), int8(p.Take(fenceBits)), uint8(p.Take(1))
 	return w
 }
