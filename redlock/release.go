@@ -104,10 +104,15 @@ func (lock *Lock) process() string {
 // leaves with the last vote.
 type releaseObserver Locker
 
-// Voted records whether the lock was handed over.
+// Counting records whether the lock was handed over. A caller that sees the end of the release, and
+// that the pilot has answered, then finds in the record what it said.
+func (o *releaseObserver) Counting(r *round.Round, node int, kind quorum.Vote) {
+	o.desk.Record.Released(node, kind, r.Request().Words.Keys)
+}
+
+// Voted tells of a vote that was handed over.
 func (o *releaseObserver) Voted(r *round.Round, vote round.Vote) {
 	l := (*Locker)(o)
-	l.desk.Record.Released(vote.Node, vote.Kind, r.Request().Words.Keys)
 	if vote.Kind == quorum.Handed {
 		l.counts.handedOver.Add(1)
 		l.events.handed(strings.TrimPrefix(r.Request().Key, l.config.keyPrefix))
@@ -122,6 +127,9 @@ func (o *releaseObserver) Voted(r *round.Round, vote round.Vote) {
 
 // lockObserver is a held lock as the observer of the late votes of its round.
 type lockObserver Lock
+
+// Counting does nothing: nobody acts on these votes before Voted.
+func (*lockObserver) Counting(*round.Round, int, quorum.Vote) {}
 
 // Voted takes a refusal that came after the lock was won without that node. An extension may have
 // given the node the key since.

@@ -2,10 +2,13 @@ package round
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
@@ -35,5 +38,33 @@ func TestNoSignalOfARoundReachesAnother(t *testing.T) {
 		r.mu.Unlock()
 		<-over
 		assert.Empty(t, wake)
+	}
+}
+
+// recorder notes the votes that it is told before they count.
+type recorder struct{ counting atomic.Int32 }
+
+func (o *recorder) Counting(*Round, int, quorum.Vote) {
+	runtime.Gosched() // time for a waiter that was woken too early
+	o.counting.Add(1)
+}
+
+func (*recorder) Voted(*Round, Vote) {}
+
+// A caller that unlocks and locks again would overtake a waiter if it could see that the pilot has
+// answered, and not what the answer said.
+func TestWhoSeesAVoteSeesWhatTheObserverMadeOfIt(t *testing.T) {
+	for range 1000 {
+		o := &recorder{}
+		r := &Round{
+			rounds:   &Rounds{Members: members.New(members.Off, 0, nil, make([]*pipeline.Node, 1), nil)},
+			rule:     func(quorum.Tally) quorum.Verdict { return quorum.Won },
+			observer: o,
+		}
+		go r.Complete(0, nil, errDuplicate)
+		for !r.HasVoted(0) {
+			runtime.Gosched()
+		}
+		assert.EqualValues(t, 1, o.counting.Load())
 	}
 }

@@ -41,13 +41,17 @@ type Round struct {
 // Rule says what the votes decide; Pending while they do not decide anything.
 type Rule func(votes quorum.Tally) quorum.Verdict
 
-// Observer is told each vote of a round, once it has been counted. No mutex of the round is held
-// then.
+// Observer is told each vote of a round, twice.
 type Observer interface {
+	// Counting comes before anybody can see the vote or the verdict that it brings. The round's
+	// mutex is held, so only Request may be called.
+	Counting(r *Round, node int, kind quorum.Vote)
+
+	// Voted comes once the vote has been counted, with no mutex of the round held.
 	Voted(r *Round, vote Vote)
 }
 
-// Vote is what an [Observer] is told.
+// Vote is what an [Observer] is told of a vote.
 type Vote struct {
 	Node    int
 	Kind    quorum.Vote
@@ -216,6 +220,9 @@ func (r *Round) Complete(node int, reply any, err error) {
 	}
 	if err != nil {
 		r.failLocked(node, err)
+	}
+	if r.observer != nil {
+		r.observer.Counting(r, node, v)
 	}
 	r.decideLocked()
 	r.tellMoreLocked()
