@@ -17,11 +17,14 @@ import (
 
 func TestMain(m *testing.M) { cluster.Main(m) }
 
+// patient is for nodes on a busy machine, which may stop them for longer than the default.
+var patient = redlock.WithNodeTimeout(5 * time.Second)
+
 func TestLockIsExclusiveFromLockToUnlock(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		ctx, name := t.Context(), cluster.LockName(t)
-		ours, theirs := cluster.NewConnected(t, c.URLs()), cluster.NewConnected(t, c.URLs())
+		ours, theirs := cluster.NewConnected(t, c.URLs(), patient), cluster.NewConnected(t, c.URLs(), patient)
 		lock, err := ours.TryLock(ctx, name, redlock.WithOwner("worker 7"))
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, c.Holding(t, name, lock.Value()), 3)
@@ -59,7 +62,7 @@ func TestLockWaitsForTheHolderAsLongAsItsContextAllows(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()
 		name := cluster.LockName(t)
-		ours, theirs := cluster.NewConnected(t, c.URLs()), cluster.NewConnected(t, c.URLs())
+		ours, theirs := cluster.NewConnected(t, c.URLs(), patient), cluster.NewConnected(t, c.URLs(), patient)
 		lock, err := ours.Lock(ctx, name)
 		require.NoError(t, err)
 
