@@ -28,3 +28,12 @@ var (
 
 	permitListLife = fmt.Sprintf("local listLife = %d -- milliseconds\n", listLife.Milliseconds())
 )
+
+var (
+	// In order: behind their release they would leave keys behind.
+	permitScript     = inOrder(permitTakes...)
+	permitWaitScript = inOrder(permitWaits...)
+
+	// Late: a value is used once.
+	permitReleaseScript = late(permitReleases...)
+)

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,7 +13,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redquorum/redquorum/internal/permitmodel"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
 // permitPair is a server that runs the scripts of a semaphore, and a node of its model. Both get
@@ -52,10 +53,16 @@ func TestThePermitScriptsDoWhatTheModelDoes(t *testing.T) {
 	})
 }
 
-func (w *permitPair) eval(sources []string, args ...any) []any {
+// eval runs a script with these arguments, which must be those of the request.
+func (w *permitPair) eval(request pipeline.Request, sources []string, args ...any) any {
+	if request.Words != pipeline.On([]string{permitName}, args...) || request.Key != permitName {
+		w.t.Fatalf("the request is %+v, not %v", request.Words, args)
+	}
 	reply := w.do("EVAL", append([]any{bare(sources), 1, permitName}, args...)...)
-	replies, _ := reply.([]any)
-	return replies
+	if !request.Accept(reply) {
+		w.t.Fatalf("the request does not accept %v", reply)
+	}
+	return reply
 }
 
 // permits is mostly the same number, so that slots are taken.
@@ -66,63 +73,84 @@ func (w *permitPair) permits() int {
 func (w *permitPair) slot(permits int) int { return rapid.IntRange(1, permits).Draw(w.t, "slot") }
 
 // answer compares what a script says with what the model does.
-func (w *permitPair) answer(what string, permits int, got []any, want permitmodel.Answer, fenced bool) {
-	if want.Other != 0 {
-		if len(got) != 2 || got[0] != int64(-1) || got[1] != int64(want.Other) {
-			w.t.Fatalf("%s: the script says %v, the model knows %d permits", what, got, want.Other)
+func (w *permitPair) answer(what string, slot, other int, reply any, want permitmodel.Answer, fenced bool) {
+	vote := quorum.Refused
+	if want.Slot != 0 {
+		vote = quorum.Granted
+	}
+	if slot != want.Slot || other != want.Other || Grant.Vote(reply) != vote {
+		w.t.Fatalf("%s: the script says %v, the model %+v", what, reply, want)
+	}
+	if fence := Fence(reply); want.Slot != 0 && (fence != 0) != fenced {
+		w.t.Fatalf("%s: fence %d in %v, fenced %v", what, fence, reply, fenced)
+	}
+}
+
+// choice is answer for a request that says what is free.
+func (w *permitPair) choice(what string, permits int, reply any, want permitmodel.Answer, fenced bool) {
+	got := ReadChoice(reply)
+	w.answer(what, got.Got, got.Other, reply, want, fenced)
+	for slot := 1; slot <= permits && want.Other == 0; slot++ {
+		if got.IsFree(slot) != (want.Free>>(slot-1)&1 == 1) {
+			w.t.Fatalf("%s: the script says %v, the model that %b are free", what, reply, want.Free)
 		}
-		return
-	}
-	fence := fmt.Sprintf("%s", got[1])
-	if got[0] != int64(want.Slot) || want.Slot != 0 && fenced != isFence([]byte(fence)) {
-		w.t.Fatalf("%s: the script says %v, the model slot %d", what, got, want.Slot)
-	}
-	if what == "wait" {
-		return
-	}
-	free := make([]byte, permits)
-	for i := range free {
-		free[i] = '0' + want.Free>>i&1
-	}
-	if text, _ := got[2].([]byte); string(text) != string(free) {
-		w.t.Fatalf("%s: the script says %s are free, the model %s", what, text, free)
 	}
 }
 
 // fencing returns the arguments for it, or none.
-func (w *permitPair) fencing() []any {
+func (w *permitPair) fencing() (Fencing, []any) {
 	if rapid.Bool().Draw(w.t, "fenced") {
-		return []any{w.timestamp(), pairLife}
+		f := Fencing{Wall: w.timestamp(), Life: pairLife * time.Millisecond}
+		return f, []any{f.Wall, pairLife}
 	}
-	return nil
+	return Fencing{}, nil
+}
+
+func (w *permitPair) takes(value string, permits, slot int, only bool) (reply any, fenced bool) {
+	fencing, args := w.fencing()
+	request := &Take{
+		Semaphore: Semaphore{permitName, permits}, Value: value, TTL: pairTTL * time.Millisecond, Grace: pairGrace * time.Millisecond,
+		Slot: slot, Only: only, Fencing: fencing,
+	}
+	sole := 0
+	if only {
+		sole = 1
+	}
+	args = append([]any{value, pairTTL, pairGrace, permits, permitLife.Milliseconds(), slot, sole}, args...)
+	return w.eval(request.Request(), permitTakes, args...), fencing.Life != 0
 }
 
 func (w *permitPair) take(*rapid.T) {
 	value, permits := w.value(), w.permits()
-	first, fencing := w.slot(permits), w.fencing()
-	got := w.eval(permitTakes, append([]any{value, pairTTL, pairGrace, permits, permitLife.Milliseconds(), first, 0}, fencing...)...)
-	w.answer("take", permits, got, w.model.Take(value, permits, first), fencing != nil)
+	first := w.slot(permits)
+	reply, fenced := w.takes(value, permits, first, false)
+	w.choice("take", permits, reply, w.model.Take(value, permits, first), fenced)
 }
 
 func (w *permitPair) takeSlot(*rapid.T) {
 	value, permits := w.value(), w.permits()
-	slot, fencing := w.slot(permits), w.fencing()
-	got := w.eval(permitTakes, append([]any{value, pairTTL, pairGrace, permits, permitLife.Milliseconds(), slot, 1}, fencing...)...)
+	slot := w.slot(permits)
+	reply, fenced := w.takes(value, permits, slot, true)
 	want, _ := w.model.TakeSlot(value, permits, slot, pairAlive)
-	w.answer("take a slot", permits, got, want, fencing != nil)
+	w.choice("take a slot", permits, reply, want, fenced)
 }
 
 func (w *permitPair) wait(*rapid.T) {
 	value, permits := w.value(), w.permits()
-	first, fencing := w.slot(permits), w.fencing()
-	got := w.eval(permitWaits, append([]any{
-		value, pairTTL, permits, permitLife.Milliseconds(), first, pairProcess(value), 0, permitmodel.MaxWaiting,
-	}, fencing...)...)
-	want := w.model.Wait(value, permits, first)
-	w.answer("wait", permits, got, want, fencing != nil)
+	first := w.slot(permits)
+	fencing, args := w.fencing()
+	request := &AwaitPermit{
+		Semaphore: Semaphore{permitName, permits}, Value: value, TTL: pairTTL * time.Millisecond,
+		Slot: first, Process: pairProcess(value), Waited: time.Second, Fencing: fencing,
+	}
+	reply := w.eval(request.Request(), permitWaits, append([]any{
+		value, pairTTL, permits, permitLife.Milliseconds(), first, pairProcess(value), 1_000_000, maxWaiting,
+	}, args...)...)
+	got, want := ReadPermit(reply), w.model.Wait(value, permits, first)
+	w.answer("wait", got.Slot, got.Other, reply, want, fencing.Life != 0)
 	if want.Slot == 0 && want.Other == 0 {
-		if left, _ := got[1].(int64); left <= 0 || left > pairTTL || (got[2] == int64(1)) != want.Waits {
-			w.t.Fatalf("wait: the script says %v, the model %v", got, want)
+		if got.Left <= 0 || got.Left > pairTTL*time.Millisecond || (reply.([]any)[2] == int64(1)) != want.Waits {
+			w.t.Fatalf("wait: the script says %v, the model %v", reply, want)
 		}
 	}
 }
@@ -130,9 +158,10 @@ func (w *permitPair) wait(*rapid.T) {
 func (w *permitPair) release(*rapid.T) {
 	value, permits := w.value(), w.permits()
 	keep := rapid.IntRange(0, permits).Draw(w.t, "keep")
-	args := []any{bare(permitReleases), 1, permitName, value, pairGrace, permits, keep}
+	args, process := []any{value, pairGrace, permits, keep}, ""
 	if rapid.Bool().Draw(w.t, "leaves") {
-		args = append(args, pairProcess(value))
+		process = pairProcess(value)
+		args = append(args, process)
 		w.model.Leave(value)
 	}
 	want, before := int64(0), w.model.Slots
@@ -145,7 +174,8 @@ func (w *permitPair) release(*rapid.T) {
 			want = max(want, 1)
 		}
 	}
-	if got := w.do("EVAL", args...); got != want {
+	request := Semaphore{permitName, permits}.GiveBack(value, pairGrace*time.Millisecond, keep, process)
+	if got := w.eval(request, permitReleases, args...); got != want {
 		w.t.Fatalf("release: the script says %v, the model %d", got, want)
 	}
 }
@@ -155,13 +185,22 @@ func (w *permitPair) extend(*rapid.T) {
 	value, permits := w.value(), w.permits()
 	slot := w.slot(permits)
 	ofSlot, ofPermits := w.model.Extend(value, permits, slot)
-	got := w.do("EVAL", bare([]string{extendSource}), 2, permitName+"#"+strconv.Itoa(slot), permitKey,
-		value, pairTTL, permits, permitLife.Milliseconds())
-	if got == allExtended {
-		got = []any{int64(1), int64(1)}
+	s := Semaphore{permitName, permits}
+	e := NewExtension(1)
+	e.AddPermit(permitName+Slot(slot), s, value, pairTTL*time.Millisecond)
+	keys := []string{permitName + "#" + strconv.Itoa(slot), permitKey}
+	if words := pipeline.On(keys, value, pairTTL, permits, permitLife.Milliseconds()); !assert.ObjectsAreEqual(words, e.Request().Words) {
+		w.t.Fatalf("the request is %+v, not %+v", e.Request().Words, words)
 	}
-	if want := []any{int64(ofSlot), int64(ofPermits)}; !assert.ObjectsAreEqual(want, got) {
-		w.t.Fatalf("extend: the script says %v, the model %v", got, want)
+	reply := w.do("EVAL", bare([]string{extendSource}), 2, keys[0], keys[1], value, pairTTL, permits, permitLife.Milliseconds())
+	want := quorum.Refused
+	if ofSlot == 1 && ofPermits == 1 {
+		want = quorum.Granted
+	}
+	answer := ReadExtended(reply)
+	vote, touched, err := answer.NextPermit()
+	if err != nil || vote != want || touched != (ofSlot != 0) {
+		w.t.Fatalf("extend: the script says %v, the model %d and %d; read as %v, touched %v: %v", reply, ofSlot, ofPermits, vote, touched, err)
 	}
 }
 

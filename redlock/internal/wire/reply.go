@@ -17,8 +17,8 @@ type Meaning uint8
 
 // The meanings.
 const (
-	Grant    Meaning = iota // of the answer to [Acquire], [Join], [Adopt] and [Wait]
-	Released                // to [Release]
+	Grant    Meaning = iota // of the answer to [Acquire], [Join], [Adopt], [Wait], [Take], [AwaitPermit]
+	Released                // to [Release], [Semaphore.GiveBack]
 	Yes                     // to a script that returns 1 if the key was ours
 	Raised                  // to [Raise]
 	Any                     // every answer grants
@@ -49,10 +49,10 @@ func (m Meaning) Vote(answer any) quorum.Vote {
 }
 
 func grant(answer any) quorum.Vote {
-	if answers, ok := answer.([]any); ok { // from Wait
+	if answers, ok := answer.([]any); ok { // from Wait and the like
 		answer = answers[0]
 	}
-	if answer == nil || answer == int64(0) {
+	if n, ok := answer.(int64); answer == nil || ok && n <= 0 {
 		return quorum.Refused
 	}
 	return quorum.Granted

@@ -1,0 +1,213 @@
+package wire
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+)
+
+// MaxPermits is the most permits that a semaphore can have: a script looks at all of its slots.
+const MaxPermits = 1024
+
+// permitsLife is how long a node knows the number of permits after the last grant or extension. It
+// is longer than any TTL, so the number outlives the slots that were granted under it.
+const permitsLife = 48 * time.Hour
+
+// Semaphore is what the requests for a permit have in common. Slot i of it is the mutex whose key
+// is Key, "#" and i, counted from 1.
+type Semaphore struct {
+	Key     string
+	Permits int
+}
+
+// Slot returns what follows the name of the semaphore in that of a slot.
+func Slot(slot int) string { return "#" + strconv.Itoa(slot) }
+
+// NumberKey returns the key under which nodes keep the number of permits. No lock has such a key.
+func (s Semaphore) NumberKey() string { return Reserved + "permits:" + s.Key }
+
+// Take asks a node for a slot.
+type Take struct {
+	Semaphore
+	Value   string
+	TTL     time.Duration
+	Grace   time.Duration // of a waiter that gets a slot the caller gives up
+	Slot    int           // the slot to try first
+	Only    bool          // take no other, and give up others that the value has
+	Fencing Fencing
+}
+
+// Request returns the request. [Grant] and [ReadChoice] read the answer.
+func (t *Take) Request() pipeline.Request {
+	only := 0
+	if t.Only {
+		only = 1
+	}
+	args := t.Fencing.appendTo([]any{
+		t.Value, t.TTL.Milliseconds(), t.Grace.Milliseconds(), t.Permits, permitsLife.Milliseconds(), t.Slot, only,
+	})
+	permits := t.Permits
+	return pipeline.Request{
+		Script: permitScript, Words: pipeline.On([]string{t.Key}, args...), Key: t.Key, Prove: true,
+		Accept: func(reply any) bool { return isChoice(reply, permits) || isOtherNumber(reply) },
+	}
+}
+
+// Choice is a node's answer to a request for any of several, such as the slots of a semaphore. They
+// are counted from 1.
+type Choice struct {
+	Got   int    // what the caller now holds; 0 for nothing
+	Other int    // the number of permits that the node knows instead of the caller's, or 0
+	free  string // for each, 1 if it is free
+}
+
+// IsFree reports whether the node said that one of them is free.
+func (c *Choice) IsFree(i int) bool { return i <= len(c.free) && c.free[i-1] == '1' }
+
+// ReadChoice reads the answer to [Take].
+func ReadChoice(reply any) Choice {
+	answers := reply.([]any)
+	if len(answers) == 2 {
+		return Choice{Other: int(answers[1].(int64))}
+	}
+	return Choice{Got: int(answers[0].(int64)), free: string(answers[2].([]byte))}
+}
+
+// isChoice reports whether a reply says which of so many the caller has, and which are free.
+func isChoice(reply any, most int) bool {
+	answers, _ := reply.([]any)
+	if len(answers) != 3 || !isChosen(answers[0], answers[1], most) {
+		return false
+	}
+	free, _ := answers[2].([]byte)
+	for _, one := range free {
+		if one != '0' && one != '1' {
+			return false
+		}
+	}
+	return len(free) == most
+}
+
+// isChosen reports whether an answer begins with one of so many and its fence, or with 0 and 0.
+func isChosen(chosen, fence any, most int) bool {
+	n, ok := chosen.(int64)
+	if n == 0 {
+		return ok && fence == int64(0)
+	}
+	return n > 0 && n <= int64(most) && fence != int64(0) && isGrant(fence)
+}
+
+func isOtherNumber(reply any) bool {
+	answers, _ := reply.([]any)
+	if len(answers) != 2 || answers[0] != int64(-1) {
+		return false
+	}
+	n, ok := answers[1].(int64)
+	return ok && n > 0 && n <= MaxPermits
+}
+
+// AwaitPermit asks a node for any slot, or for a place on the semaphore's wait list.
+type AwaitPermit struct {
+	Semaphore
+	Value   string
+	TTL     time.Duration
+	Slot    int           // the slot to try first
+	Process string        // on the wait list; empty for not waiting
+	Waited  time.Duration // so far; the list is ordered by it
+	Fencing Fencing
+}
+
+// Request returns the request. [Grant] and [ReadPermit] read the answer.
+func (w *AwaitPermit) Request() pipeline.Request {
+	args := w.Fencing.appendTo([]any{
+		w.Value, w.TTL.Milliseconds(), w.Permits, permitsLife.Milliseconds(), w.Slot, w.Process, w.Waited.Microseconds(), maxWaiting,
+	})
+	permits := w.Permits
+	return pipeline.Request{
+		Script: permitWaitScript, Words: pipeline.On([]string{w.Key}, args...), Key: w.Key, Prove: true,
+		Accept: func(reply any) bool { return isPermitReply(reply, permits) },
+	}
+}
+
+// PermitReply is the answer to [AwaitPermit].
+type PermitReply struct {
+	Slot  int           // which the caller now holds; 0 for none
+	Other int           // the number of permits that the node knows instead of the caller's, or 0
+	Left  time.Duration // until the first slot expires; negative if none does
+}
+
+// ReadPermit reads the answer to [AwaitPermit].
+func ReadPermit(reply any) PermitReply {
+	answers := reply.([]any)
+	switch slot := answers[0].(int64); slot {
+	case -1:
+		return PermitReply{Other: int(answers[1].(int64))}
+	case 0:
+		return PermitReply{Left: time.Duration(answers[1].(int64)) * time.Millisecond}
+	default:
+		return PermitReply{Slot: int(slot)}
+	}
+}
+
+// isPermitReply reports whether permit_wait.lua can give this reply about so many slots.
+func isPermitReply(reply any, permits int) bool {
+	answers, _ := reply.([]any)
+	switch len(answers) {
+	case 2:
+		return isOtherNumber(reply) || answers[0] != int64(0) && isChosen(answers[0], answers[1], permits)
+	case 3:
+		return answers[0] == int64(0) && isInteger(answers[1]) && isInteger(answers[2])
+	default:
+		return false
+	}
+}
+
+// GiveBack returns a request that releases what a value has of a semaphore, except for one slot (0
+// for none), or hands it over. Process names the caller on the wait list that it leaves; "" if it
+// is on none. [Released] reads the answer.
+func (s Semaphore) GiveBack(value string, grace time.Duration, keep int, process string) pipeline.Request {
+	args := []any{value, grace.Milliseconds(), s.Permits, keep}
+	if process != "" {
+		args = append(args, process)
+	}
+	return pipeline.Request{
+		Script: permitReleaseScript, Words: pipeline.On([]string{s.Key}, args...), Key: s.Key, Accept: isInteger,
+	}
+}
+
+// AddPermit adds a permit: the key of its slot, its value and its TTL, and the number of permits.
+// [Extended.NextPermit] reads the answer.
+func (e *Extension) AddPermit(slot string, s Semaphore, value string, ttl time.Duration) {
+	e.words.Add(slot, value, ttl.Milliseconds())
+	e.words.Add(s.NumberKey(), strconv.Itoa(s.Permits), permitsLife.Milliseconds())
+}
+
+// NextPermit is [Extended.Next] for a permit. What the node has under the key of the number says
+// nothing about where the value is, so touched does not depend on it.
+func (e *Extended) NextPermit() (v quorum.Vote, touched bool, err error) {
+	v, touched, err = e.Next(1)
+	number, _, errNumber := e.Next(1)
+	switch {
+	case err != nil || v == quorum.Failed:
+	case number != quorum.Granted:
+		v, err = number, errNumber
+	}
+	return v, touched, err
+}
+
+// ReadHanded reads a message to a waiter: if it is about a semaphore, the slot and the value
+// that it was given to. A value of ours does not begin with "#".
+func ReadHanded(message string) (slot int, value string, ok bool) {
+	if message == "" || message[0] != '#' {
+		return 0, "", false
+	}
+	for i := 1; i < len(message); i++ {
+		if message[i] == ' ' {
+			slot, err := strconv.Atoi(message[1:i])
+			return slot, message[i+1:], err == nil && slot > 0 && slot <= MaxPermits
+		}
+	}
+	return 0, "", false
+}
