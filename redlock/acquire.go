@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -48,9 +49,13 @@ func (l *Locker) tryAcquire(ctx context.Context, names []string, cfg *lockConfig
 // finish waits for the verdict of an attempt's round. Afterwards the lock is held or undone.
 func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lockConfig) (*Lock, error) {
 	v, ended := r.Wait(ctx)
+	name, semaphore := lock.Name(), lock.semaphore()
 	var reason error
 	switch v {
 	case quorum.Won:
+		if semaphore != nil {
+			lock.takeSlot(r)
+		}
 		reason, ended = lock.settleFence(ctx, r)
 		if reason == nil && ended == nil {
 			reason = l.take(lock, r, cfg)
@@ -74,7 +79,8 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 	case quorum.Pending: // ctx ended
 	}
 	u := lock.newRelease(quorum.DecideHeld)
-	if v == quorum.Denied {
+	confirms := v == quorum.Denied && semaphore == nil // its nodes do not refuse by a key of another type
+	if confirms {
 		r.ConfirmRefusals(u)
 	}
 	// Within the one node timeout that the caller was promised. A release that this cuts short goes
@@ -82,16 +88,19 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 	lock.mu.Lock()
 	lock.undoLocked(u, r.MayHold(), r.Deadline())
 	lock.mu.Unlock()
-	if v == quorum.Denied && !r.RefusalsConfirmed(ctx, u) {
+	if confirms && !r.RefusalsConfirmed(ctx, u) {
 		reason = ErrNoQuorum
 	}
 	if l.life.isClosed() {
 		return nil, ErrClosed
 	}
-	err := l.failure(r, "acquire", lock.Name(), reason, ended)
+	var err error = l.failure(r, "acquire", name, reason, ended)
+	if semaphore != nil && v == quorum.Denied {
+		err = cmp.Or(semaphore.otherNumber(r), err)
+	}
 	if !lock.part {
 		l.counts.notAcquired(err)
-		l.events.refused(lock.Name(), err)
+		l.events.refused(name, err)
 	}
 	return nil, err
 }
@@ -99,7 +108,7 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 // take makes a lock that a quorum granted a held one, or returns why it cannot: too little validity
 // is left, or the Locker was closed.
 func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
-	if cfg.yields && l.desk.Record.Contended("", lock.keys()) {
+	if cfg.yields && l.desk.Record.Contended("", lock.queued()) {
 		// One of our releases, still under way when this began, gave the lock to a waiter, which we
 		// overtook.
 		return ErrTaken
@@ -109,6 +118,11 @@ func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 	touched, refused := r.Hold((*lockObserver)(lock))
 	lock.touched = touched
 	lock.mu.Unlock()
+	if lock.semaphore() != nil {
+		strays := r.Strays()
+		refused = refused.Minus(strays)
+		lock.dropStrays(strays)
+	}
 	l.overtook(lock, refused)
 	if lock.until.Sub(l.clock.Now()) <= cfg.minValidity {
 		return ErrNoValidity
@@ -141,6 +155,6 @@ func (lock *Lock) newGrant(request pipeline.Request, rule round.Rule) *round.Rou
 func (lock *Lock) undoLocked(u *round.Round, mayHold quorum.NodeSet, deadline clock.Instant) {
 	l := lock.locker
 	l.life.enterAnyway()
-	u.Observe((*releaseObserver)(l))
+	u.Observe(lock.releaseObserver())
 	u.Send(deadline, mayHold)
 }

@@ -107,6 +107,14 @@ func (x *extension) result(lock *Lock, ended error) error {
 // than a millisecond, and its reply is far below the limits of what a node may answer.
 const maxExtended = 256
 
+// pairs returns how many keys an extension of the lock has: for a permit also that of their number.
+func (lock *Lock) pairs() int {
+	if lock.semaphore() != nil {
+		return 2
+	}
+	return len(lock.keys())
+}
+
 // extension gives many locks a new time to live. Extend makes one of a single lock, renewal one of
 // all that are due. It implements round.BatchObserver.
 type extension struct {
@@ -148,7 +156,11 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 		}
 		lock.beginExtensionLocked(x, ttl(lock))
 		timeout = max(timeout, lock.timeout)
-		request.Add(lock.keys(), lock.value, lock.lifeAt(x.start))
+		if s := lock.semaphore(); s != nil {
+			request.AddPermit(lock.keys()[0], s.wire, lock.value, lock.ttl)
+		} else {
+			request.Add(lock.keys(), lock.value, lock.lifeAt(x.start))
+		}
 	}
 	if len(x.items) == 0 {
 		return nil
@@ -176,7 +188,11 @@ func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
 		l.expiry.Add(lock, until)
 	}
 	lock.extending, lock.healing = true, true
-	x.batch.Add(len(lock.keys()))
+	if lock.semaphore() != nil {
+		x.batch.AddPermit()
+	} else {
+		x.batch.Add(len(lock.keys()))
+	}
 	x.items = append(x.items, extended{lock: lock, until: until})
 }
 

@@ -18,7 +18,7 @@ import (
 type Lock struct {
 	locker   *Locker
 	key      [1]string // prefix and name
-	set      *set      // nil for a lock of one name
+	set      *set      // nil for a mutex of one name
 	value    string
 	claim    wire.Claim    // of one name; guarded by mu once the lock is held
 	acquired clock.Instant // when its round began
@@ -53,15 +53,16 @@ type Lock struct {
 	release   *round.Round                 // nil until the releases are sent
 }
 
-// set is the names of a lock of several.
-type set struct{ names, keys []string }
+// set is the names of a lock of several. For a permit of a semaphore it is the name of its slot,
+// and of the semaphore as long as it has none.
+type set struct {
+	names, keys []string
+	semaphore   *Semaphore // nil for several names
+	slot        int        // of the semaphore; until it has one, the one to try first
+}
 
 func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
-	lock := &Lock{
-		locker: l, renews: !cfg.withoutRenewal, reused: cfg.value != "", fenced: cfg.fencing, part: cfg.part,
-		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: schedule.Never,
-		minHold: uint32(ceilMillis(cfg.minHold).Milliseconds()),
-	}
+	lock := newBareLock(l, cfg)
 	var room [valueRoom]byte
 	value := cfg.appendValue(room[:0])
 	if len(names) == 1 {
@@ -74,6 +75,31 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 		lock.set.keys = append(lock.set.keys, l.config.keyPrefix+name)
 	}
 	return lock
+}
+
+// newBareLock returns a lock without names and value.
+func newBareLock(l *Locker, cfg *lockConfig) *Lock {
+	return &Lock{
+		locker: l, renews: !cfg.withoutRenewal, reused: cfg.value != "", fenced: cfg.fencing, part: cfg.part,
+		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: schedule.Never,
+		minHold: uint32(ceilMillis(cfg.minHold).Milliseconds()),
+	}
+}
+
+// semaphore returns that of a permit, and nil for a mutex.
+func (lock *Lock) semaphore() *Semaphore {
+	if lock.set == nil {
+		return nil
+	}
+	return lock.set.semaphore
+}
+
+// queued returns the keys under which the desk knows the waiters for the lock.
+func (lock *Lock) queued() []string {
+	if s := lock.semaphore(); s != nil {
+		return s.queue
+	}
+	return lock.keys()
 }
 
 // keys returns the keys of all names of the lock. They must not be changed.
@@ -103,7 +129,8 @@ func (lock *Lock) begin(now clock.Instant, maxHold time.Duration) {
 // boundedLocked returns a validity, cut to the maximum hold.
 func (lock *Lock) boundedLocked(until clock.Instant) clock.Instant { return min(until, lock.heldUntil) }
 
-// Name returns the name that the lock was acquired by; for a set, the first.
+// Name returns the name that the lock was acquired by; for a set, the first. For a permit of a
+// [Semaphore] it is the name of its slot.
 func (lock *Lock) Name() string {
 	if lock.set != nil {
 		return lock.set.names[0]

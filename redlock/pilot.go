@@ -20,12 +20,7 @@ func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Ro
 	}
 	lock.begin(l.clock.Now(), w.cfg.maxHold)
 	var answer *wire.WaitReply
-	r := l.rounds.New(lock.waitRequest(w, process), wire.Grant, func(votes quorum.Tally) quorum.Verdict {
-		if votes.Outstanding() > 0 {
-			return quorum.Pending
-		}
-		return quorum.DecideAcquire(votes)
-	})
+	r := l.rounds.New(lock.waitRequest(w, process), wire.Grant, decideOne)
 	r.Only(quorum.Only(pilot))
 	r.TakeReplies(func(_ int, reply any) {
 		a := wire.ReadWait(reply)
@@ -36,6 +31,14 @@ func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Ro
 		return r, nil
 	}
 	return r, answer
+}
+
+// decideOne is DecideAcquire, but undecided until the node that was asked has answered or failed.
+func decideOne(votes quorum.Tally) quorum.Verdict {
+	if votes.Outstanding() > 0 {
+		return quorum.Pending
+	}
+	return quorum.DecideAcquire(votes)
 }
 
 func (lock *Lock) waitRequest(w *waiter, process string) pipeline.Request {

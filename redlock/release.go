@@ -75,7 +75,7 @@ func (lock *Lock) startRelease(why error) *round.Round {
 	}
 	l.life.enterAnyway()
 	r := lock.newLastReleaseLocked(quorum.DecideRelease)
-	r.Observe((*releaseObserver)(l))
+	r.Observe(lock.releaseObserver())
 	r.Expect(lock.touched)
 	lock.release = r
 	r.Send(now.Add(lock.timeout), lock.mayHoldLocked())
@@ -88,6 +88,11 @@ func (lock *Lock) startRelease(why error) *round.Round {
 // hands them over.
 func (lock *Lock) newRelease(rule round.Rule) *round.Round {
 	l := lock.locker
+	if s := lock.semaphore(); s != nil {
+		// All slots: a round for any slot may have been answered late, or not at all.
+		request := s.wire.GiveBack(lock.value, l.config.grace(lock.timeout), 0, lock.process())
+		return l.rounds.New(request, wire.Released, rule)
+	}
 	request := wire.Release(&lock.claim, lock.keys(), lock.value, l.config.grace(lock.timeout), lock.process(), lock.reused)
 	return l.rounds.New(request, wire.Released, rule)
 }
@@ -112,13 +117,43 @@ func (o *releaseObserver) Counting(r *round.Round, node int, kind quorum.Vote) {
 
 // Voted tells of a vote that was handed over.
 func (o *releaseObserver) Voted(r *round.Round, vote round.Vote) {
-	l := (*Locker)(o)
+	(*Locker)(o).released(r, vote, r.Request().Words.Keys)
+}
+
+// permitObserver is a Locker as the observer of the releases of permits.
+type permitObserver Locker
+
+// Counting is like that of releaseObserver.
+func (o *permitObserver) Counting(r *round.Round, node int, kind quorum.Vote) {
+	o.desk.Record.Released(node, kind, numberKey(r))
+}
+
+// Voted is like that of releaseObserver.
+func (o *permitObserver) Voted(r *round.Round, vote round.Vote) {
+	(*Locker)(o).released(r, vote, numberKey(r))
+}
+
+// numberKey returns what finds the key under which waiters for a released permit are queued.
+func numberKey(r *round.Round) func() []string {
+	return func() []string { return []string{wire.NumberKey(r.Request().Key)} }
+}
+
+func (lock *Lock) releaseObserver() round.Observer {
+	if lock.semaphore() != nil {
+		return (*permitObserver)(lock.locker)
+	}
+	return (*releaseObserver)(lock.locker)
+}
+
+// released takes the vote of a release. Queued returns the keys under which waiters are queued, and
+// is called only if they matter.
+func (l *Locker) released(r *round.Round, vote round.Vote, queued func() []string) {
 	if vote.Kind == quorum.Handed {
 		l.counts.handedOver.Add(1)
 		l.events.handed(strings.TrimPrefix(r.Request().Key, l.config.keyPrefix))
 	}
 	if vote.Awaited {
-		l.desk.Pending.Answered(r.Request().Key, r)
+		l.desk.Pending.Answered(queued()[0], r)
 	}
 	if vote.Last {
 		l.life.leave()
@@ -134,16 +169,21 @@ func (*lockObserver) Counting(*round.Round, int, quorum.Vote) {}
 // Voted takes a refusal that came after the lock was won without that node. An extension may have
 // given the node the key since.
 func (o *lockObserver) Voted(_ *round.Round, vote round.Vote) {
+	lock := (*Lock)(o)
+	if vote.Stray {
+		lock.dropStrays(quorum.Only(vote.Node))
+	}
 	if vote.Kind != quorum.Refused {
 		return
 	}
-	lock := (*Lock)(o)
 	lock.mu.Lock()
 	if !lock.healing {
 		lock.touched.Remove(vote.Node)
 	}
 	lock.mu.Unlock()
-	lock.locker.overtook(lock, quorum.Only(vote.Node))
+	if !vote.Stray {
+		lock.locker.overtook(lock, quorum.Only(vote.Node))
+	}
 }
 
 // overtook is told which nodes refused a lock that was won without them. If the pilot is among
@@ -152,8 +192,9 @@ func (l *Locker) overtook(lock *Lock, refused quorum.NodeSet) {
 	if refused.Empty() || len(lock.keys()) > 1 {
 		return
 	}
-	if pilot := l.desk.Pilots.First(lock.keys()[0]); refused.Has(pilot) {
-		l.desk.Record.Mark(lock.keys()[0], pilot)
+	queued := lock.queued()[0]
+	if pilot := l.desk.Pilots.First(queued); refused.Has(pilot) {
+		l.desk.Record.Mark(queued, pilot)
 	}
 }
 
@@ -162,12 +203,13 @@ func (l *Locker) confirmed(lock *Lock, r *round.Round) {
 	if len(lock.keys()) > 1 {
 		return
 	}
-	pilot := l.desk.Pilots.First(lock.keys()[0])
+	queued := lock.queued()[0]
+	pilot := l.desk.Pilots.First(queued)
 	if r.HasVoted(pilot) {
 		return
 	}
 	now := l.clock.Now()
-	l.desk.Pending.Add(lock.keys()[0], r, pilot, now.Add(r.Took(now, lock.timeout)))
+	l.desk.Pending.Add(queued, r, pilot, now.Add(r.Took(now, lock.timeout)))
 }
 
 // UnlockAll releases all locks that this Locker holds, concurrently, and returns nil when a quorum

@@ -87,8 +87,9 @@ func (l *Locker) whyEnded(ctx context.Context) error {
 }
 
 // waitEnded joins why a wait ended with the last failure before that; nil where there was none.
+// ErrInvalid is about the number of permits, and the last failure does not matter.
 func waitEnded(last *QuorumError, why error) error {
-	if last == nil || errors.Is(why, ErrClosed) {
+	if last == nil || errors.Is(why, ErrClosed) || errors.Is(why, ErrInvalid) {
 		return why
 	}
 	told := *last

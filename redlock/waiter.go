@@ -36,6 +36,10 @@ type waiter struct {
 	hops   int            // pilots asked in a row without waiting at one
 	last   *QuorumError   // why it does not have the lock yet; nil while nothing failed
 
+	semaphore *Semaphore // for a permit; nil for a lock
+	slot      int        // the slot to ask all nodes for next; 0 for none
+	asksAll   bool       // ask all nodes for any slot next
+
 	overtaken int           // attempts that had the pilot's vote and were refused by the others
 	partsFrom clock.Instant // for a set: when it may take its names one after the other
 	discount  float64       // part of a standoff by which it claims to be younger, see places.go
@@ -123,6 +127,9 @@ func (w *waiter) note(failure *QuorumError) {
 // TryLock.
 func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 	l := w.locker
+	if w.semaphore != nil {
+		return w.attemptPermit(ctx)
+	}
 	if w.wantsPlaces() {
 		if got, err, done := w.takePlaces(ctx); done {
 			return got, err
@@ -214,7 +221,7 @@ func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round.Round) (*Loc
 func (w *waiter) astray(lock *Lock, node int) bool {
 	all := quorum.All(len(w.locker.nodes))
 	w.among = all
-	pilot, found := w.locker.desk.Pilots.Of(lock.keys()[w.target], all)
+	pilot, found := w.locker.desk.Pilots.Of(lock.queued()[w.target], all)
 	return found && pilot != node
 }
 

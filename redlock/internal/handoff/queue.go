@@ -24,12 +24,16 @@ type queue struct {
 	trouble error     // the last failure of the first; nil while nothing failed
 }
 
-// Name names a queue: a single name, or all names of a set in their order. Names may contain any
-// byte, so a separator cannot join them.
+// Name names a queue: a single name, all names of a set in their order, or a semaphore. Names may
+// contain any byte, so a separator cannot join them.
 type Name struct {
-	names int
+	names int // of a semaphore: its permits, negative
 	text  string
 }
+
+// NameOfSemaphore returns the name of the queue for a semaphore with so many permits. Waiters with
+// different numbers must not wait for each other: one of them will be refused.
+func NameOfSemaphore(name string, permits int) Name { return Name{-permits, name} }
 
 // NameOf returns equal values for the same names in the same order, and for no others.
 func NameOf(names []string) Name {

@@ -3,6 +3,7 @@ package handoff
 import (
 	"context"
 	"crypto/rand"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,8 +43,13 @@ type Wakeup struct {
 	Handed chan struct{} // signalled when the lock was handed over
 	Again  chan struct{} // signalled when the waiter must ask again
 
-	at atomic.Int32 // the node that it waits at, or everywhere
+	at   atomic.Int32 // the node that it waits at, or everywhere
+	slot atomic.Int32 // of a semaphore: the one that was handed over last
 }
+
+// Slot returns the slot of a semaphore that was handed over. The message is no vote: the waiter
+// asks for the slot by its number.
+func (w *Wakeup) Slot() int { return int(w.slot.Load()) }
 
 // everywhere is for a waiter with a place at each node.
 const everywhere = -1
@@ -194,7 +200,8 @@ func (sub *subscription) settle() {
 // Message is called with the value that a key was given to. If nobody awaits the value, its waiter
 // has given up, and its release is on its way to the node; or it found out by asking, and holds the
 // lock. So there is nothing to do. After a "?" comes the value of a waiter that must ask again
-// (others.lua); but a value of WithValue may also begin with "?".
+// (others.lua); after a "#" come the slot of a semaphore, a space and the value (permits.lua). But
+// a value of WithValue may also begin like that.
 func (sub *subscription) Message(value string) {
 	sub.all.mu.Lock()
 	defer sub.all.mu.Unlock()
@@ -203,6 +210,11 @@ func (sub *subscription) Message(value string) {
 		value, asks = strings.CutPrefix(value, "?")
 		w = sub.all.byValue[value]
 	}
+	if slot, value, ok := readPermit(value); w == nil && ok {
+		if w = sub.all.byValue[value]; w != nil {
+			w.slot.Store(slot)
+		}
+	}
 	switch {
 	case w == nil:
 	case asks:
@@ -210,6 +222,16 @@ func (sub *subscription) Message(value string) {
 	default:
 		signal(w.Handed)
 	}
+}
+
+// readPermit reads the message about a slot of a semaphore.
+func readPermit(message string) (slot int32, value string, ok bool) {
+	number, value, ok := strings.Cut(message, " ")
+	if !ok || !strings.HasPrefix(number, "#") {
+		return 0, "", false
+	}
+	n, err := strconv.ParseInt(number[1:], 10, 32)
+	return int32(n), value, err == nil && n > 0
 }
 
 // signal signals a channel with room for one.

@@ -50,7 +50,11 @@ func (r *Round) Hold(observer Observer) (touched, refused quorum.NodeSet) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.observer = observer
-	return r.mayHoldLocked(), r.votes.Refused
+	touched = r.mayHoldLocked()
+	if r.rare != nil && r.rare.choice != nil {
+		touched = touched.Minus(r.votes.Refused) // that they have something else does not matter
+	}
+	return touched, r.votes.Refused
 }
 
 // Granted returns the nodes that have granted.

@@ -56,6 +56,7 @@ type Vote struct {
 	Node    int
 	Kind    quorum.Vote
 	Awaited bool // see [Round.AwaitVote]
+	Stray   bool // see [Round.Strays]
 	Last    bool // all nodes have voted
 }
 
@@ -79,6 +80,8 @@ type rare struct {
 	until clock.Instant // of a release: when its minimum hold ends
 
 	more chan struct{} // signalled at each vote; nil unless more than the verdict is awaited
+
+	choice *choice // nil unless nodes give one of several
 }
 
 // Rounds makes rounds of all nodes.
@@ -211,12 +214,16 @@ func (r *Round) Complete(node int, reply any, err error) {
 	if err == nil {
 		r.takeLocked(node, reply)
 	}
+	if v == quorum.Refused || (v == quorum.Failed && untouched(err) && (r.askedLocked(node).Script == nil || !midway(err))) {
+		r.touched.Remove(node)
+	}
+	stray := false
+	if r.rare != nil && r.rare.choice != nil {
+		v, stray = r.chooseLocked(node, v, reply)
+	}
 	r.votes.Add(node, v)
 	if v == quorum.Granted && r.rare != nil && r.rare.fences != nil {
 		r.rare.fences[node] = wire.Fence(reply)
-	}
-	if v == quorum.Refused || (v == quorum.Failed && untouched(err) && (r.askedLocked(node).Script == nil || !midway(err))) {
-		r.touched.Remove(node)
 	}
 	if err != nil {
 		r.failLocked(node, err)
@@ -226,7 +233,9 @@ func (r *Round) Complete(node int, reply any, err error) {
 	}
 	r.decideLocked()
 	r.tellMoreLocked()
-	vote := Vote{Node: node, Kind: v, Awaited: int(r.awaited) == 1+node, Last: r.votes.In() == quorum.All(r.size())}
+	vote := Vote{
+		Node: node, Kind: v, Awaited: int(r.awaited) == 1+node, Stray: stray, Last: r.votes.In() == quorum.All(r.size()),
+	}
 	observer := r.observer
 	r.mu.Unlock()
 	if observer != nil {
@@ -251,6 +260,9 @@ func (r *Round) decideLocked() {
 	}
 	if r.verdict = r.rule(r.tallyLocked()); r.verdict == quorum.Pending {
 		return
+	}
+	if r.rare != nil && r.rare.choice != nil {
+		r.settleLocked()
 	}
 	if r.wake != nil {
 		r.wake <- struct{}{} // there is room: it is the only signal

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -26,7 +27,10 @@ type Semaphore struct {
 func Slot(slot int) string { return "#" + strconv.Itoa(slot) }
 
 // NumberKey returns the key under which nodes keep the number of permits. No lock has such a key.
-func (s Semaphore) NumberKey() string { return Reserved + "permits:" + s.Key }
+func (s Semaphore) NumberKey() string { return NumberKey(s.Key) }
+
+// NumberKey returns that of the semaphore with this key.
+func NumberKey(key string) string { return Reserved + "permits:" + key }
 
 // Take asks a node for a slot.
 type Take struct {
@@ -65,6 +69,12 @@ type Choice struct {
 
 // IsFree reports whether the node said that one of them is free.
 func (c *Choice) IsFree(i int) bool { return i <= len(c.free) && c.free[i-1] == '1' }
+
+// Knows reports whether the node told about one of them.
+func (c *Choice) Knows(i int) bool { return i <= len(c.free) }
+
+// IsFull reports whether the node gave nothing and has nothing free.
+func (c *Choice) IsFull() bool { return c.Got == 0 && c.free != "" && !strings.Contains(c.free, "1") }
 
 // ReadChoice reads the answer to [Take].
 func ReadChoice(reply any) Choice {
@@ -195,19 +205,4 @@ func (e *Extended) NextPermit() (v quorum.Vote, touched bool, err error) {
 		v, err = number, errNumber
 	}
 	return v, touched, err
-}
-
-// ReadHanded reads a message to a waiter: if it is about a semaphore, the slot and the value
-// that it was given to. A value of ours does not begin with "#".
-func ReadHanded(message string) (slot int, value string, ok bool) {
-	if message == "" || message[0] != '#' {
-		return 0, "", false
-	}
-	for i := 1; i < len(message); i++ {
-		if message[i] == ' ' {
-			slot, err := strconv.Atoi(message[1:i])
-			return slot, message[i+1:], err == nil && slot > 0 && slot <= MaxPermits
-		}
-	}
-	return 0, "", false
 }

@@ -87,14 +87,3 @@ func TestAPermitIsExtendedIfItsSlotAndTheNumberAre(t *testing.T) {
 	assert.True(t, touched)
 	assert.NoError(t, err)
 }
-
-func TestAMessageAboutAPermitHasItsSlot(t *testing.T) {
-	slot, value, ok := ReadHanded("#12 ABC d|e f")
-	assert.True(t, ok)
-	assert.Equal(t, 12, slot)
-	assert.Equal(t, "ABC d|e f", value)
-	for _, message := range []string{"", "#", "ABC", "#1", "#x ABC", "#0 ABC", "#1025 ABC", "# ABC", "?ABC"} {
-		_, _, ok := ReadHanded(message)
-		assert.False(t, ok, message)
-	}
-}

@@ -1,0 +1,235 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// takeAll takes all permits of a semaphore.
+func takeAll(t *testing.T, s *redlock.Semaphore, n int) (locks []*redlock.Lock) {
+	t.Helper()
+	for range n {
+		lock, err := s.TryAcquire(ctx)
+		require.NoError(t, err)
+		locks = append(locks, lock)
+	}
+	return locks
+}
+
+// queuing starts waiters one after the other, each on the semaphore that of returns for it. They
+// hold their permit for a while; the order in which they got it is sent once all are done.
+func queuing(t *testing.T, n int, hold time.Duration, of func(i int) *redlock.Semaphore) <-chan []int {
+	var mu sync.Mutex
+	var order []int
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			lock, err := of(i).Acquire(ctx)
+			if !assert.NoError(t, err) {
+				return
+			}
+			mu.Lock()
+			order = append(order, i)
+			mu.Unlock()
+			time.Sleep(hold)
+			assert.NoError(t, lock.Unlock(ctx))
+		})
+		time.Sleep(10 * time.Millisecond)
+	}
+	done := make(chan []int, 1)
+	go func() {
+		all.Wait()
+		done <- order
+	}()
+	return done
+}
+
+func TestWaitersForPermitsAreServedInOrderAndWithoutPolling(t *testing.T) {
+	for _, nodes := range []int{1, 3, 5} {
+		for _, lockers := range []int{1, 4, 8} {
+			inBubble(t, nodes, func(t *testing.T, c *cluster) {
+				c.slow(time.Millisecond)
+				var all []*redlock.Locker
+				var semaphores []*redlock.Semaphore
+				for range lockers {
+					l := c.locker(redlock.WithRetry(time.Minute, time.Minute))
+					s, err := l.Semaphore("s", 2)
+					require.NoError(t, err)
+					all, semaphores = append(all, l), append(semaphores, s)
+				}
+				held := takeAll(t, semaphores[0], 2)
+				order := queuing(t, 8, 0, func(i int) *redlock.Semaphore { return semaphores[i%lockers] })
+				began := time.Now()
+				require.NoError(t, held[0].Unlock(ctx))
+				assert.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7}, <-order)
+				assert.Less(t, time.Since(began), 100*time.Millisecond)
+				require.NoError(t, held[1].Unlock(ctx))
+				for _, l := range all {
+					stats := l.Stats()
+					assert.Zero(t, stats.Polls)
+					assert.Zero(t, stats.Waiting)
+					assert.Zero(t, stats.Held)
+				}
+				time.Sleep(3*time.Minute + time.Second) // the life of the list
+				assert.Equal(t, nodes, c.keys(), "the number of permits on each node")
+			})
+		}
+	}
+}
+
+func TestReleasedPermitsAreHandedOverAtOnce(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		const roundTrip = 2 * time.Millisecond
+		c.slow(roundTrip)
+		l := c.locker()
+		s, err := l.Semaphore("s", 3)
+		require.NoError(t, err)
+		held := takeAll(t, s, 3)
+		settle()
+		waiting := c.permits("s", 3, redlock.WithRetry(time.Minute, time.Minute))
+		got := make(chan *redlock.Lock, 3)
+		for range 3 {
+			go func() {
+				lock, err := waiting.Acquire(ctx)
+				assert.NoError(t, err)
+				got <- lock
+			}()
+			time.Sleep(10 * roundTrip)
+		}
+		began := time.Now()
+		require.NoError(t, held[1].Unlock(ctx))
+		lock := <-got
+		// The release, the message, and the round that confirms.
+		assert.LessOrEqual(t, time.Since(began), 2*roundTrip)
+		assert.Equal(t, held[1].Name(), lock.Name())
+		assert.NotZero(t, l.Stats().HandedOver)
+		require.NoError(t, held[0].Unlock(ctx))
+		require.NoError(t, held[2].Unlock(ctx))
+		<-got
+		<-got
+		assert.Less(t, time.Since(began), 20*roundTrip)
+	})
+}
+
+func TestAWaiterForAPermitThatGivesUpLeavesNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		s, other := c.permits("s", 1), c.permits("s", 1)
+		held := takeAll(t, s, 1)
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err := other.Acquire(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.ErrorContains(t, err, `acquire "s"`)
+		settle()
+		for i := range c.servers {
+			assert.Zero(t, c.do(i, "EXISTS", "redquorum:permit:wait:s"))
+		}
+		require.NoError(t, held[0].Unlock(ctx))
+		settle()
+		_, err = s.TryAcquire(ctx)
+		require.NoError(t, err, "nothing was handed to it")
+	})
+}
+
+func TestALostMessageAboutAPermitIsMadeUpForByAPoll(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		for _, server := range c.servers {
+			server.RefuseWith("NOPERM this user has no permissions", "PUBLISH", "SUBSCRIBE")
+		}
+		s, other := c.permits("s", 2), c.permits("s", 2)
+		held := takeAll(t, s, 2)
+		order := queuing(t, 1, 0, func(int) *redlock.Semaphore { return other })
+		require.NoError(t, held[0].Unlock(ctx))
+		began := time.Now()
+		assert.Equal(t, []int{0}, <-order)
+		assert.LessOrEqual(t, time.Since(began), 300*time.Millisecond, "the first poll")
+	})
+}
+
+func TestWaitersForPermitsSurviveTheLossOfTheirPilot(t *testing.T) {
+	for away := range 3 {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			s := c.permits("s", 2)
+			held := takeAll(t, s, 2)
+			semaphores := []*redlock.Semaphore{c.permits("s", 2), c.permits("s", 2), c.permits("s", 2)}
+			order := queuing(t, 3, 0, func(i int) *redlock.Semaphore { return semaphores[i] })
+			c.servers[away].Kill()
+			time.Sleep(100 * time.Millisecond)
+			began := time.Now()
+			for _, lock := range held {
+				require.NoError(t, lock.Unlock(ctx))
+			}
+			assert.Len(t, <-order, 3)
+			assert.Less(t, time.Since(began), 3*time.Second)
+		})
+	}
+}
+
+func TestHooksAndStatsTellOfPermits(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		var mu sync.Mutex
+		var events []string
+		note := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, fmt.Sprintf(format, args...))
+		}
+		l := c.locker(redlock.WithHooks(redlock.Hooks{
+			Acquired: func(lock *redlock.Lock) { note("acquired %s", lock.Name()) },
+			Waiting:  func(name string) { note("waiting %s", name) },
+			Waited:   func(lock *redlock.Lock, _ time.Duration) { note("waited %s", lock.Name()) },
+			Refused:  func(name string, _ error) { note("refused %s", name) },
+			Handed:   func(name string) { note("handed %s", name) },
+			Released: func(lock *redlock.Lock) { note("released %s", lock.Name()) },
+		}))
+		s, err := l.Semaphore("s", 1)
+		require.NoError(t, err)
+		first, err := s.TryAcquire(ctx)
+		require.NoError(t, err)
+		order := queuing(t, 1, 0, func(int) *redlock.Semaphore { return s })
+		require.NoError(t, first.Unlock(ctx))
+		<-order
+		settle()
+		mu.Lock()
+		defer mu.Unlock()
+		assert.Equal(t, []string{
+			"acquired s#1", "refused s", "waiting s", "released s#1", "handed s", "acquired s#1", "waited s#1", "released s#1",
+		}, events)
+		stats := l.Stats()
+		assert.Equal(t, uint64(2), stats.Acquired)
+		assert.Equal(t, uint64(1), stats.Waits)
+		assert.Equal(t, uint64(1), stats.HandedOver)
+		assert.Equal(t, uint64(1), stats.Woken)
+	})
+}
+
+func TestClosingALockerGivesItsPermitsToOthers(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		s, err := l.Semaphore("s", 2)
+		require.NoError(t, err)
+		held := takeAll(t, s, 2)
+		waits := make(chan error, 1)
+		go func() {
+			_, err := s.Acquire(ctx)
+			waits <- err
+		}()
+		other := c.permits("s", 2, redlock.WithRetry(time.Minute, time.Minute))
+		order := queuing(t, 2, time.Second, func(int) *redlock.Semaphore { return other })
+		require.NoError(t, l.Close())
+		require.ErrorIs(t, <-waits, redlock.ErrClosed)
+		require.ErrorIs(t, held[0].Err(), redlock.ErrReleased)
+		_, err = s.TryAcquire(ctx)
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		assert.Len(t, <-order, 2)
+	})
+}
