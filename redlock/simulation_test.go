@@ -221,10 +221,10 @@ func (s *simulation) leavesNothing(after time.Duration) {
 	}
 }
 
-// outlives reports whether a key is to outlive the locks: a counter of fencing tokens, and the
-// proof of memory.
+// outlives reports whether a key is to outlive the locks: a counter of fencing tokens, the number
+// of a semaphore's permits, and the proof of memory.
 func outlives(key string) bool {
-	return strings.HasPrefix(key, "redquorum:fence:") || key == memoryKey
+	return strings.HasPrefix(key, "redquorum:fence:") || strings.HasPrefix(key, "redquorum:permits:") || key == memoryKey
 }
 
 // Whatever the faults, options and use: locks are exclusive, tokens in order, nobody is stuck, and

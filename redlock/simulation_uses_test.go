@@ -31,6 +31,7 @@ type using struct {
 	maxTTL  time.Duration // of all Lockers; 0: short
 	renewed bool          // all locks are renewed
 	still   bool          // no faults other than those of the kind itself
+	numbers bool          // clients use different numbers of permits for a semaphore
 }
 
 // usings lists all kinds. Each has its own seeds, so a violation tells which kind causes it.
@@ -76,6 +77,18 @@ var usings = []using{
 		kind: "bursts", uses: []use{bursts, bursts, locks, tries, extends}, setUp: manyNames,
 		beside: faults{losses: true, outages: true, refusals: true, closings: true},
 	},
+	{
+		kind: "permits", uses: []use{acquiresPermits, acquiresPermits, acquiresPermits, triesPermits}, still: true,
+		turns: turns{wait: 5 * time.Second}, renewed: true,
+	},
+	{
+		kind: "permits-faults", uses: []use{acquiresPermits, acquiresPermits, triesPermits, extendsPermits, locksSlots, locks},
+		beside: faults{losses: true, outages: true, refusals: true, closings: true},
+	},
+	{
+		kind: "permits-numbers", uses: []use{acquiresPermits, triesPermits, acquiresOtherNumbers}, numbers: true,
+		beside: faults{losses: true, outages: true, restarts: true, closings: true},
+	},
 	{kind: "mixed", uses: everyUse, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
 	{
 		kind: "mixed-foreign", uses: everyUse, people: []func(*users){spins, eagerForeigner},
@@ -91,7 +104,10 @@ type users struct {
 	*using
 	rng    *rand.Rand
 	offers offers
-	whole  []atomic.Int64 // by node: since when it works; -1 while it is broken
+
+	permits permitTenures
+
+	whole []atomic.Int64 // by node: since when it works; -1 while it is broken
 }
 
 // Every operation, at any moment, beside every other one and beside clients of other kinds: the
@@ -154,6 +170,7 @@ func (u *users) simulate() {
 		beside = append(beside, func() { person(u) })
 	}
 	s.run(func(c *client) { u.work(c) }, beside...)
+	u.judgePermits()
 	s.t.Logf("%sovertaken %d times at most, waited %v at most", s.about, s.judge.turns.most, s.judge.turns.slow)
 	s.leavesNothing(3*time.Minute + time.Second)
 }
