@@ -53,8 +53,8 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 	var reason error
 	switch v {
 	case quorum.Won:
-		if semaphore != nil {
-			lock.takeSlot(r)
+		if lock.chooses() {
+			lock.choose(r.Chosen())
 		}
 		reason, ended = lock.settleFence(ctx, r)
 		if reason == nil && ended == nil {
@@ -78,8 +78,9 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 		reason = ErrNoQuorum
 	case quorum.Pending: // ctx ended
 	}
+	lock.unchoose()
 	u := lock.newRelease(quorum.DecideHeld)
-	confirms := v == quorum.Denied && semaphore == nil // its nodes do not refuse by a key of another type
+	confirms := v == quorum.Denied && !lock.chooses() // otherwise keys of another type do not refuse
 	if confirms {
 		r.ConfirmRefusals(u)
 	}
@@ -118,7 +119,7 @@ func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 	touched, refused := r.Hold((*lockObserver)(lock))
 	lock.touched = touched
 	lock.mu.Unlock()
-	if lock.semaphore() != nil {
+	if lock.chooses() {
 		strays := r.Strays()
 		refused = refused.Minus(strays)
 		lock.dropStrays(strays)
@@ -126,6 +127,9 @@ func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 	l.overtook(lock, refused)
 	if lock.until.Sub(l.clock.Now()) <= cfg.minValidity {
 		return ErrNoValidity
+	}
+	if cfg.taken != nil && !cfg.taken.CompareAndSwap(false, true) {
+		return ErrTaken // another wait of the same call was faster
 	}
 	if !l.hold(lock) {
 		return ErrClosed

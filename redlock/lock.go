@@ -54,11 +54,13 @@ type Lock struct {
 }
 
 // set is the names of a lock of several. For a permit of a semaphore it is the name of its slot,
-// and of the semaphore as long as it has none.
+// and of the semaphore as long as it has none. For a lock of any of several names it is that name,
+// and all of them as long as it has none.
 type set struct {
 	names, keys []string
 	semaphore   *Semaphore // nil for several names
 	slot        int        // of the semaphore; until it has one, the one to try first
+	all         []string   // the keys of the names to choose from; nil if there is no choice
 }
 
 func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
@@ -92,6 +94,11 @@ func (lock *Lock) semaphore() *Semaphore {
 		return nil
 	}
 	return lock.set.semaphore
+}
+
+// chooses reports whether nodes may give the lock different keys.
+func (lock *Lock) chooses() bool {
+	return lock.set != nil && (lock.set.semaphore != nil || lock.set.all != nil)
 }
 
 // queued returns the keys under which the desk knows the waiters for the lock.

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -45,9 +46,10 @@ type lockConfig struct {
 	retryMin    time.Duration
 	retryMax    time.Duration
 	fencing     bool
-	yields      bool   // gives way to waiters elsewhere, even if the round is won
-	part        bool   // one name of a set that takes its names one after the other
-	value       string // empty: a random one for every attempt
+	yields      bool         // gives way to waiters elsewhere, even if the round is won
+	part        bool         // one name of a set that takes its names one after the other
+	taken       *atomic.Bool // for one of several waits of a call: one of them took its lock
+	value       string       // empty: a random one for every attempt
 	owner       string
 
 	withoutRenewal bool

@@ -137,40 +137,12 @@ func (lock *Lock) sendTake(slot int, before quorum.NodeSet, cfg *lockConfig) *ro
 	return r
 }
 
-// takeSlot makes the lock that of the slot which its round won.
-func (lock *Lock) takeSlot(r *round.Round) {
-	set := lock.set
-	set.slot = r.Chosen()
-	suffix := wire.Slot(set.slot)
-	set.names[0], set.keys[0] = set.semaphore.name+suffix, set.semaphore.wire.Key+suffix
-}
-
 // otherNumber returns an error if a quorum of nodes knows another number of permits.
 func (s *Semaphore) otherNumber(r *round.Round) error {
 	if other := r.OtherNumber(); other != 0 {
 		return invalid("semaphore %q has %d permits at a quorum of nodes, not %d", s.name, other, s.wire.Permits)
 	}
 	return nil
-}
-
-// dropStrays releases what nodes have, or may have, of the semaphore beside the slot of this
-// permit: in the first round each node gave any slot. A node that may yet answer is not among them:
-// the observer of the round will be told of it. If the lock has been released, its release went to
-// all nodes, and behind the round.
-func (lock *Lock) dropStrays(nodes quorum.NodeSet) {
-	if nodes.Empty() {
-		return
-	}
-	l, s := lock.locker, lock.set.semaphore
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	if lock.release != nil {
-		return
-	}
-	request := s.wire.GiveBack(lock.value, l.config.grace(lock.timeout), lock.set.slot, "")
-	u := l.rounds.New(request, wire.Released, quorum.DecideHeld)
-	u.Only(nodes)
-	lock.undoLocked(u, nodes, l.clock.Now().Add(lock.timeout))
 }
 
 // Acquire takes a permit, and waits for one as long as ctx allows, as [Locker.Lock] does. Waiters

@@ -89,6 +89,7 @@ var usings = []using{
 		kind: "permits-numbers", uses: []use{acquiresPermits, triesPermits, acquiresOtherNumbers}, numbers: true,
 		beside: faults{losses: true, outages: true, restarts: true, closings: true},
 	},
+	{kind: "any", uses: []use{locksAny, locksAny, locks, tries}, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
 	{kind: "mixed", uses: everyUse, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
 	{
 		kind: "mixed-foreign", uses: everyUse, people: []func(*users){spins, eagerForeigner},
@@ -96,7 +97,7 @@ var usings = []using{
 	},
 }
 
-var everyUse = []use{locks, locks, tries, lockSets, does, lends, lends, adopts, extends, forces, unlocksAll, inspects}
+var everyUse = []use{locks, locks, tries, lockSets, locksAny, does, lends, lends, adopts, extends, forces, unlocksAll, inspects}
 
 // users is a simulation that uses everything in the API.
 type users struct {
@@ -106,8 +107,7 @@ type users struct {
 	offers offers
 
 	permits permitTenures
-
-	whole []atomic.Int64 // by node: since when it works; -1 while it is broken
+	whole   []atomic.Int64 // by node: since when it works; -1 while it is broken
 }
 
 // Every operation, at any moment, beside every other one and beside clients of other kinds: the

@@ -51,10 +51,12 @@ func (l *Locker) acquire(ctx context.Context, names []string, cfg *lockConfig) (
 
 // awaitTurn is the rest of acquire, for a caller that did not get the lock at once.
 func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *handoff.Ticket, failure *QuorumError) (*Lock, error) {
-	l.counts.waits.Add(1)
-	l.counts.waiting.Add(1)
-	defer l.counts.waiting.Add(-1)
-	l.events.waiting(w.names[0])
+	if w.cfg.taken == nil { // otherwise the call counts, and reports
+		l.counts.waits.Add(1)
+		l.counts.waiting.Add(1)
+		defer l.counts.waiting.Add(-1)
+		l.events.waiting(w.names[0])
+	}
 	if failure != nil {
 		w.note(failure)
 	}
@@ -70,7 +72,7 @@ func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *handoff.Ticke
 		}
 	}
 	lock, err := w.seek(ctx)
-	if err == nil {
+	if err == nil && w.cfg.taken == nil {
 		l.events.waited(lock, l.clock.Now().Sub(w.since))
 	}
 	return lock, err

@@ -1,0 +1,36 @@
+package wire
+
+import (
+	_ "embed" // the script
+	"time"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+//go:embed scripts/any.lua
+var anySource string
+
+var anys = []string{handOverSource, fenceSource, anySource}
+
+// In order: behind its release it would leave keys behind.
+var anyScript = inOrder(anys...)
+
+// TakeAny asks a node for one of several locks.
+type TakeAny struct {
+	Keys    []string
+	Value   string
+	TTL     time.Duration
+	Grace   time.Duration // of a waiter that gets a key the caller gives up
+	Only    int           // which to take, counted from 1, or 0 for the first that is free
+	Fencing Fencing
+}
+
+// Request returns the request. [Grant] and [ReadChoice] read the answer.
+func (t *TakeAny) Request() pipeline.Request {
+	args := t.Fencing.appendTo([]any{t.Value, t.TTL.Milliseconds(), t.Grace.Milliseconds(), t.Only})
+	keys := len(t.Keys)
+	return pipeline.Request{
+		Script: anyScript, Words: pipeline.On(t.Keys, args...), Key: onlyKey(t.Keys), Prove: true,
+		Accept: func(reply any) bool { return isChoice(reply, keys) },
+	}
+}
