@@ -37,7 +37,8 @@ var (
 	// these nodes hold of our locks is free at the end of its TTL.
 	ErrUndelivered = errors.New("redlock: releases not delivered")
 
-	// ErrInvalid means a bad argument, which the text names. Nothing was sent.
+	// ErrInvalid means a bad argument, which the text names. Nothing was sent, unless only the nodes
+	// know: the number of permits of a [Semaphore].
 	ErrInvalid = errors.New("redlock: invalid argument")
 )
 
@@ -61,7 +62,7 @@ type QuorumError struct {
 	// "ready" or "record" (of package election).
 	Op string
 
-	Name    string            // of the lock; empty for "init" and "ready"
+	Name    string            // of the lock, or of the semaphore; empty for "init" and "ready"
 	Need    int               // votes that a quorum takes
 	Granted int               // nodes that did what they were asked
 	Refused int               // nodes that answered, but did not
