@@ -37,8 +37,8 @@ var (
 	// these nodes hold of our locks is free at the end of its TTL.
 	ErrUndelivered = errors.New("redlock: releases not delivered")
 
-	// ErrInvalid means a bad argument, which the text names. Nothing was sent, unless only the nodes
-	// know: the number of permits of a [Semaphore].
+	// ErrInvalid means a bad argument, which the text names. Nothing was sent, unless only the
+	// nodes know: the number of permits of a [Semaphore].
 	ErrInvalid = errors.New("redlock: invalid argument")
 )
 

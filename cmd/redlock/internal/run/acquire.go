@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -77,6 +78,13 @@ func (r *runner) wait(ctx context.Context) (*redlock.Lock, error) {
 	if r.flags.noWait {
 		return r.try(ctx)
 	}
+	if r.flags.permits > 0 {
+		semaphore, err := r.locker.Semaphore(r.flags.name, r.flags.permits)
+		if err != nil {
+			return nil, err
+		}
+		return semaphore.Acquire(ctx)
+	}
 	return r.locker.Lock(ctx, r.flags.name)
 }
 
@@ -89,20 +97,44 @@ func (r *runner) try(ctx context.Context) (*redlock.Lock, error) {
 	pause := clock.Backoff{Shortest: splitShortest, Longest: splitLongest}
 	var last error
 	for {
-		lock, err := r.locker.TryLock(ctx, r.flags.name)
+		lock, err := r.tryOnce(ctx)
 		if err == nil || errors.Is(err, redlock.ErrInvalid) {
 			return lock, err
 		}
 		if last == nil || ctx.Err() == nil {
 			last = err // an attempt that was cut short says less
 		}
-		if errors.Is(err, redlock.ErrTaken) {
-			if status, err := r.locker.Inspect(ctx, r.flags.name); err == nil && status.Value != "" {
-				return nil, last // a quorum holds the same value: the lock is granted
-			}
+		if errors.Is(err, redlock.ErrTaken) && r.isHeld(ctx) {
+			return nil, last
 		}
 		if !clock.Sleep(ctx, r.clock, pause.Next()) {
 			return nil, last
 		}
 	}
+}
+
+func (r *runner) tryOnce(ctx context.Context) (*redlock.Lock, error) {
+	if r.flags.permits == 0 {
+		return r.locker.TryLock(ctx, r.flags.name)
+	}
+	semaphore, err := r.locker.Semaphore(r.flags.name, r.flags.permits)
+	if err != nil {
+		return nil, err
+	}
+	return semaphore.TryAcquire(ctx)
+}
+
+// isHeld reports whether a quorum holds the same value under the name, or under each of the permits
+// of that name: the lock, or all permits, are granted.
+func (r *runner) isHeld(ctx context.Context) bool {
+	for i := range max(r.flags.permits, 1) {
+		name := r.flags.name
+		if r.flags.permits > 0 {
+			name += "#" + strconv.Itoa(i+1)
+		}
+		if status, err := r.locker.Inspect(ctx, name); err != nil || status.Value == "" {
+			return false
+		}
+	}
+	return true
 }

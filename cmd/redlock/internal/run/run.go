@@ -34,6 +34,10 @@ Stdin, stdout and stderr belong to the command, and signals are passed on to it.
 REDLOCK_NAME and REDLOCK_UNTIL (when the lock would end without renewal, as of the start; RFC 3339),
 with --fence also REDLOCK_FENCE, and never REDLOCK_NODES.
 
+With --permits the name is that of a semaphore, and so many commands run at once on all machines
+together. All must give the same number. REDLOCK_NAME is then that of the permit, NAME#1 to NAME#n,
+and the numbers of --fence grow for each of them.
+
 Exit status: the command's, 128+n if signal n ended it; 75 if somebody else holds the lock; 69 if
 too few masters answer; 70 if the lock was lost and the command ended because of it; 64 for a wrong
 command line; 126 and 127 if the command cannot be executed or found.`
@@ -42,6 +46,7 @@ const example = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:
   redlock run --name nightly -- php cron.php
   redlock run --name nightly --no-wait --conflict-exit-code 0 -- ./backup.sh --full
   redlock run --name minutely --no-wait --at-least 55s --conflict-exit-code 0 --quiet -- ./minutely
+  redlock run --name encode --permits 3 -- ffmpeg -i in.mov out.mp4
   redlock run --name import --wait 10m --ttl 20s --max-hold 2h -- sh -c 'fetch | load'
   redlock run --nodes-file /etc/redlock/nodes --name report --quiet -- make report`
 
@@ -88,6 +93,7 @@ func NewCommand() *cobra.Command {
 type flags struct {
 	nodes          masters.Flags
 	name           string
+	permits        int // 0: a lock, not a semaphore
 	ttl            time.Duration
 	wait           time.Duration // 0: no limit
 	noWait         bool
@@ -105,6 +111,7 @@ type flags struct {
 func (f *flags) add(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.StringVar(&f.name, "name", "", "`name` of the lock (required)")
+	set.IntVar(&f.permits, "permits", 0, "let so `many` hold the name at once (default: one)")
 	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the lock stays if this machine dies; at least\n1s")
 	set.DurationVar(&f.wait, "wait", 0, "wait at most this long for the lock (default: for ever)")
 	set.BoolVar(&f.noWait, "no-wait", false, "do not wait for a lock that somebody holds")
@@ -125,9 +132,11 @@ func (f *flags) add(cmd *cobra.Command) {
 	set.BoolVar(&f.json, "json", false, "write messages and log to stderr as JSON, one object per line")
 }
 
-// maxName is the library's limit. The library would reject the name too, but only after the wait
-// for masters.
-const maxName = 4096
+// The library's limits. It would reject a name too, but only after the wait for masters.
+const (
+	maxName    = 4096
+	maxPermits = 1024
+)
 
 // check validates the flags and fills in defaults. Package redlock validates the nodes and other
 // limits.
@@ -144,6 +153,8 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("run needs the name of the lock: --name NAME")
 	case len(f.name) > maxName:
 		return cli.Usagef("--name: %d bytes are more than %d", len(f.name), maxName)
+	case given("permits") && (f.permits < 1 || f.permits > maxPermits):
+		return cli.Usagef("--permits: %d is not between 1 and %d", f.permits, maxPermits)
 	case len(args) == 0 || args[0] == "":
 		return cli.Usagef("run needs a command: redlock run --name NAME -- COMMAND")
 	case f.ttl < cli.MinTTL:

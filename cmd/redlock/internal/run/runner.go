@@ -102,7 +102,7 @@ func (r *runner) close(well bool) {
 
 // environment returns the environment of the command.
 func (r *runner) environment(lock *redlock.Lock) []string {
-	variables := []string{job.NameVariable + "=" + r.flags.name, job.UntilVariable + "=" + lock.Until().Format(untilLayout)}
+	variables := []string{job.NameVariable + "=" + lock.Name(), job.UntilVariable + "=" + lock.Until().Format(untilLayout)}
 	if r.flags.fence {
 		variables = append(variables, job.FenceVariable+"="+strconv.FormatInt(lock.Fence(), 10))
 	}
@@ -128,10 +128,13 @@ func (r *runner) notAcquired(ctx context.Context, err error) error {
 func (r *runner) takenText(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, holderBound)
 	defer cancel()
-	status, err := r.locker.Inspect(ctx, r.flags.name)
-	text := fmt.Sprintf("lock %q is taken", r.flags.name)
-	if err == nil && status.Owner != "" {
-		text += " by " + strconv.QuoteToGraphic(status.Owner)
+	text := fmt.Sprintf("all permits of %q are taken", r.flags.name)
+	if r.flags.permits == 0 {
+		status, err := r.locker.Inspect(ctx, r.flags.name)
+		text = fmt.Sprintf("lock %q is taken", r.flags.name)
+		if err == nil && status.Owner != "" {
+			text += " by " + strconv.QuoteToGraphic(status.Owner)
+		}
 	}
 	if r.flags.wait > 0 {
 		text += fmt.Sprintf(", and was for the last %v", r.flags.wait)
