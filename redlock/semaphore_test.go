@@ -167,6 +167,22 @@ func TestANodeThatKnowsAnotherNumberRefuses(t *testing.T) {
 	})
 }
 
+// The answers of two nodes show that no slot can have a quorum, and not yet why.
+func TestTheAnswerThatTellsAboutAnotherNumberIsAwaited(t *testing.T) {
+	for slow := range 3 {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			for i, slots := range []string{"1", "7", "7"} {
+				c.do(i, "SET", "s#"+slots, "somebody", "PX", 60_000)
+				c.do(i, "SET", "redquorum:permits:s", slots, "PX", 60_000)
+			}
+			s := c.permits("s", 1)
+			c.servers[slow].Delay(func() time.Duration { return time.Millisecond }, nil)
+			_, err := s.TryAcquire(ctx)
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+		})
+	}
+}
+
 func TestAPermitIsRenewedWithTheNumber(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithTTL(time.Second))

@@ -233,3 +233,59 @@ func TestClosingALockerGivesItsPermitsToOthers(t *testing.T) {
 		assert.Len(t, <-order, 2)
 	})
 }
+
+// The pilot need not be among the nodes that the first round was decided by.
+func TestWaitersForPermitsQueueAtOneNodeWhicheverIsSlow(t *testing.T) {
+	at := map[int]int{} // how often all waiters were at a node
+	for slow := range 3 {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			c.servers[slow].Delay(func() time.Duration { return time.Millisecond }, func() time.Duration { return time.Millisecond })
+			held := takeAll(t, c.permits("s", 1), 1)
+			settle()
+			semaphores := []*redlock.Semaphore{c.permits("s", 1), c.permits("s", 1)}
+			order := queuing(t, 2, 0, func(i int) *redlock.Semaphore { return semaphores[i] })
+			for i := range c.servers {
+				if c.do(i, "ZCARD", "redquorum:permit:wait:s") == int64(2) {
+					at[i]++
+				}
+			}
+			require.NoError(t, held[0].Unlock(ctx))
+			assert.Equal(t, []int{0, 1}, <-order)
+		})
+	}
+	assert.Len(t, at, 1, "%v", at)
+	for _, times := range at {
+		assert.Equal(t, 3, times)
+	}
+}
+
+// Two processes that take turns: the one that has just given its permit back does not overtake.
+func TestAHolderThatWantsAPermitAgainQueuesBehindTheWaiter(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		var mu sync.Mutex
+		var order []int
+		var all sync.WaitGroup
+		for i := range 2 {
+			s := c.permits("s", 1)
+			all.Go(func() {
+				for range 10 {
+					lock, err := s.Acquire(ctx)
+					if !assert.NoError(t, err) {
+						return
+					}
+					mu.Lock()
+					order = append(order, i)
+					mu.Unlock()
+					time.Sleep(20 * time.Millisecond)
+					assert.NoError(t, lock.Unlock(ctx))
+				}
+			})
+		}
+		all.Wait()
+		for i := 2; i < len(order)-2; i++ {
+			assert.NotEqual(t, order[i], order[i-1], "turn %d of %v", i, order)
+		}
+	})
+}

@@ -25,6 +25,7 @@ type aclRow struct {
 	notWoken     bool // waiters are not handed the lock
 	notFenced    bool // no fencing
 	markerless   bool // the memory marker is not read
+	noChoice     bool // no semaphores, and no LockAny
 }
 
 var aclRows = []aclRow{
@@ -40,7 +41,7 @@ var aclRows = []aclRow{
 	{without: "`zadd`", rule: "-zadd", notWoken: true},
 	{without: "`zscore`", rule: "-zscore", notWoken: true},
 	{without: "`zpopmin`", rule: "-zpopmin", notWoken: true},
-	{without: "`mget`", rule: "-mget"},
+	{without: "`mget`", rule: "-mget", noChoice: true},
 	{without: "`zrem`", rule: "-zrem"},
 	{without: "`zcard`", rule: "-zcard"},
 	{without: "`zrange`", rule: "-zrange"},
@@ -97,6 +98,7 @@ func (row *aclRow) worksWith(t *testing.T, c *cluster.Cluster, l *redlock.Locker
 	row.fences(t, l, name)
 	row.adopts(t, l, name)
 	row.retains(t, l, name+"m")
+	row.chooses(t, l, name)
 }
 
 // retains releases within a minimum hold. Every master keeps the key for the rest.
@@ -117,6 +119,45 @@ func (row *aclRow) retains(t *testing.T, l *redlock.Locker, name string) {
 		}
 	}
 	assert.GreaterOrEqual(t, kept, status.Quorum)
+}
+
+// chooses takes all permits of a semaphore, and one of several names.
+func (row *aclRow) chooses(t *testing.T, l *redlock.Locker, name string) {
+	t.Helper()
+	s, err := l.Semaphore(name+"s", 2)
+	require.NoError(t, err)
+	permit, err := s.TryAcquire(t.Context())
+	if row.noChoice {
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		_, err = l.TryLockAny(t.Context(), []string{name, name + "1"})
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		return
+	}
+	require.NoError(t, err)
+	last, err := s.Acquire(t.Context())
+	require.NoError(t, err)
+	waited := make(chan error, 1)
+	go func() {
+		next, err := s.Acquire(t.Context())
+		if err == nil {
+			err = next.Unlock(t.Context())
+		}
+		waited <- err
+	}()
+	require.NoError(t, permit.Extend(t.Context(), longTTL))
+	require.NoError(t, permit.Verify(t.Context()))
+	cluster.Eventually(t, slack, func() string {
+		if l.Stats().Waiting == 0 {
+			return "somebody waits"
+		}
+		return ""
+	})
+	require.NoError(t, permit.Unlock(t.Context()))
+	require.NoError(t, last.Unlock(t.Context()))
+	require.NoError(t, <-waited)
+	lock, err := l.LockAny(t.Context(), []string{name, name + "1"})
+	require.NoError(t, err)
+	require.NoError(t, lock.Unlock(t.Context()))
 }
 
 func (row *aclRow) holdsSets(t *testing.T, l *redlock.Locker, name string) {
