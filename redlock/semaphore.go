@@ -19,6 +19,11 @@ import (
 // counted from 1, and that is the [Lock.Name] of the permit. So there are never more holders than
 // slots, under the conditions and with the faults that a mutex allows. A fencing token orders the
 // holders of one slot, so the protected resource must remember the largest token for each slot.
+//
+// Inspect, ForceUnlock and Adopt take the name of a slot, and treat it as the mutex that it is. A
+// mutex hands nothing to the waiters of a semaphore, which then poll. An adopted permit does not
+// keep the number of permits at the nodes, so they may accept another number 48 hours after the last
+// use of the semaphore, although the lock is held.
 type Semaphore struct {
 	locker *Locker
 	name   string
@@ -33,8 +38,8 @@ const longestSlot = len("#1024")
 // the rules of [Locker.TryLock], but at most 4,091 bytes.
 //
 // All clients must use the same number of permits. The nodes keep it for 48 hours after the last
-// use, and it can be changed while nobody holds a permit. Until then a request with another number
-// fails with [ErrInvalid].
+// use. The number can change while nobody holds a permit: the first request for another one brings
+// it to the nodes. Otherwise such a request fails with [ErrInvalid].
 func (l *Locker) Semaphore(name string, permits int) (*Semaphore, error) {
 	switch {
 	case name == "" || len(name) > maxName-longestSlot:
