@@ -22,8 +22,8 @@ import (
 //
 // Inspect, ForceUnlock and Adopt take the name of a slot, and treat it as the mutex that it is. A
 // mutex hands nothing to the waiters of a semaphore, which then poll. An adopted permit does not
-// keep the number of permits at the nodes, so they may accept another number 48 hours after the last
-// use of the semaphore, although the lock is held.
+// keep the number of permits at the nodes: 48 hours after the last use of the semaphore they may
+// accept another one, although the lock is held.
 type Semaphore struct {
 	locker *Locker
 	name   string
