@@ -80,7 +80,7 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 	}
 	lock.unchoose()
 	u := lock.newRelease(quorum.DecideHeld)
-	confirms := v == quorum.Denied && !lock.chooses() // otherwise keys of another type do not refuse
+	confirms := v == quorum.Denied && !lock.chooses() // with a choice no key refuses by its type
 	if confirms {
 		r.ConfirmRefusals(u)
 	}

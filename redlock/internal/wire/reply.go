@@ -17,7 +17,7 @@ type Meaning uint8
 
 // The meanings.
 const (
-	Grant    Meaning = iota // of the answer to [Acquire], [Join], [Adopt], [Wait], [Take], [AwaitPermit]
+	Grant    Meaning = iota // of the answer to a request for a lock
 	Released                // to [Release], [Semaphore.GiveBack]
 	Yes                     // to a script that returns 1 if the key was ours
 	Raised                  // to [Raise]
