@@ -22,7 +22,8 @@ func RequireClean(tb testing.TB, masters ...Master) {
 		for i, m := range masters {
 			keys, err := m.Keys()
 			keys = slices.DeleteFunc(keys, func(key string) bool {
-				return strings.HasPrefix(key, "redquorum:others:") // expires after the lock
+				// Both expire after the lock.
+				return strings.HasPrefix(key, "redquorum:others:") || strings.HasPrefix(key, "redquorum:permits:")
 			})
 			if err != nil {
 				left += fmt.Sprintf("\nnode %d (%s): %v", i, m.Addr(), err)
