@@ -71,7 +71,7 @@ func (l *Locker) tryAcquireAny(ctx context.Context, names []string, cfg *lockCon
 
 func (lock *Lock) newTakeAny(only int) *round.Round {
 	take := wire.TakeAny{
-		Keys: lock.set.all, Value: lock.value, TTL: lock.ttl, Grace: lock.locker.config.grace(lock.timeout),
+		Keys: lock.set.all, Value: lock.value, TTL: lock.life(), Grace: lock.locker.config.grace(lock.timeout),
 		Only: only, Fencing: lock.fencing(),
 	}
 	return lock.newGrant(take.Request(), quorum.DecideAcquire)

@@ -167,6 +167,31 @@ func TestManyWaitersForAnyOfSeveralNamesGetOneEach(t *testing.T) {
 	})
 }
 
+// All three names are taken for their minimum hold, one after the other. Then nobody gets one until
+// the first of them is free, also if its TTL has ended before.
+func TestAnyOfSeveralNamesStaysTakenForItsMinimumHold(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		const d = 3 * time.Second
+		l := c.locker(redlock.WithTTL(time.Second), redlock.WithMinHold(d))
+		began := c.clock.Now()
+		for range threeNames {
+			lock, err := l.TryLockAny(ctx, threeNames)
+			require.NoError(t, err)
+			require.NoError(t, lock.Unlock(ctx))
+		}
+		for c.clock.Now().Sub(began) < d-100*time.Millisecond {
+			_, err := l.TryLockAny(ctx, threeNames)
+			require.ErrorIs(t, err, redlock.ErrTaken, "after %v", c.clock.Now().Sub(began))
+			time.Sleep(90 * time.Millisecond)
+		}
+		lock, err := l.LockAny(ctx, threeNames)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, c.clock.Now().Sub(began), d)
+		assert.Less(t, c.clock.Now().Sub(began), d+time.Second)
+		require.NoError(t, lock.Unlock(ctx))
+	})
+}
+
 func TestBadArgumentsForAnyOfSeveralNamesAreRefused(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker()

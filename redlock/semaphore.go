@@ -72,9 +72,13 @@ func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (*Lock, 
 
 func (s *Semaphore) lockConfig(ctx context.Context, opts []LockOption) (lockConfig, error) {
 	cfg, err := s.locker.config.lockConfig(ctx, s.name, opts)
-	if err == nil && cfg.value != "" {
+	switch {
+	case err != nil:
+	case cfg.value != "":
 		// A node takes equal values for one attempt, and would give two callers one slot.
-		return cfg, invalid("WithValue cannot be used with a semaphore")
+		err = invalid("WithValue cannot be used with a semaphore")
+	case cfg.minHold > 0:
+		err = invalid("WithMinHold cannot be used with a semaphore")
 	}
 	return cfg, err
 }

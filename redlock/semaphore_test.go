@@ -244,6 +244,8 @@ func TestBadArgumentsForASemaphoreAreRefused(t *testing.T) {
 			for _, acquire := range []func(context.Context, ...redlock.LockOption) (*redlock.Lock, error){s.TryAcquire, s.Acquire} {
 				_, err = acquire(ctx, redlock.WithValue("v"))
 				require.ErrorIs(t, err, redlock.ErrInvalid)
+				_, err = acquire(ctx, redlock.WithMinHold(time.Second))
+				require.ErrorIs(t, err, redlock.ErrInvalid)
 				_, err = acquire(nil)
 				require.ErrorIs(t, err, redlock.ErrInvalid)
 			}

@@ -59,4 +59,7 @@ func TestABadNumberOfPermitsIsAWrongCommandLine(t *testing.T) {
 		assert.Equal(t, cli.ExitUsage, status, permits)
 		assert.Contains(t, stderr, "permits", permits)
 	}
+	status, _, stderr := clitest.Run(t, []string{"redis://127.0.0.1:1"}, "run", "--name", "s", "--permits", "3", "--at-least", "1s", "--", "true")
+	assert.Equal(t, cli.ExitUsage, status)
+	assert.Contains(t, stderr, "--permits and --at-least")
 }

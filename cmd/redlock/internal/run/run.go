@@ -171,6 +171,8 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 			f.maxHold, f.grace().Least())
 	case f.atLeast < 0 || f.atLeast > f.nodes.MaxTTL:
 		return cli.Usagef("--at-least: %v is not between 0s and %v, the --max-ttl", f.atLeast, f.nodes.MaxTTL)
+	case f.permits > 0 && f.atLeast > 0:
+		return cli.Usagef("--permits and --at-least: give only one of them")
 	case f.conflictStatus < 0 || f.conflictStatus > 255:
 		return cli.Usagef("--conflict-exit-code: %d is not between 0 and 255", f.conflictStatus)
 	case f.quiet && f.verbose:
