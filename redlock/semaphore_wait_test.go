@@ -242,8 +242,8 @@ func TestWaitersForPermitsQueueAtOneNodeWhicheverIsSlow(t *testing.T) {
 			c.slow(time.Millisecond)
 			c.servers[slow].Delay(func() time.Duration { return time.Millisecond }, func() time.Duration { return time.Millisecond })
 			held := takeAll(t, c.permits("s", 1), 1)
-			settle()
 			semaphores := []*redlock.Semaphore{c.permits("s", 1), c.permits("s", 1)}
+			time.Sleep(100 * time.Millisecond) // all of them are connected to all nodes
 			order := queuing(t, 2, 0, func(i int) *redlock.Semaphore { return semaphores[i] })
 			for i := range c.servers {
 				if c.do(i, "ZCARD", "redquorum:permit:wait:s") == int64(2) {
