@@ -95,6 +95,14 @@ func (p *Pairing) Add(key, text string, number int64) {
 	p.n++
 }
 
+// AddTexts adds a key with two arguments that are texts.
+func (p *Pairing) AddTexts(key, first, second string) {
+	appendBulk(&p.keys, key)
+	appendBulk(&p.args, first)
+	appendBulk(&p.args, second)
+	p.n++
+}
+
 // Len returns how many keys there are.
 func (p *Pairing) Len() int { return p.n }
 

@@ -19,6 +19,8 @@
 //     member is healed, which is no vote. An intent makes no difference to it, present or absent.
 //   - [Entry.ReleaseRead] removes the member. The last one hands the key over: to a writer, or to
 //     all readers up to the next writer. A writer that stops waiting lets those readers in, too.
+//   - A waiting reader whose turn has come serves the readers at the front of the list: a real
+//     release serves only so many ([Entry.WaitRead]).
 //   - An intent keeps new readers out while a writer waits. Exclusion does not depend on it.
 //
 // Tokens: a writer's is that of the mutex. A reader's grant moves the counter up to the reader's

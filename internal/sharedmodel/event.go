@@ -15,6 +15,7 @@ const (
 	GrantedAgain
 	GrantedLate
 	GrantedInTurn
+	ServedInTurn
 	Confirmed
 	KeptOut
 	Joined
@@ -56,6 +57,7 @@ var kindNames = [numKinds]string{
 	GrantedAgain:    "is granted the lock again",
 	GrantedLate:     "is granted the lock after its attempt is over",
 	GrantedInTurn:   "is granted the lock in spite of an intent, because its turn has come",
+	ServedInTurn:    "is granted the lock because its turn has come, and serves the readers behind it",
 	Confirmed:       "confirms a vote that was handed over",
 	KeptOut:         "is kept out by an intent",
 	Joined:          "joins the waiters",

@@ -18,7 +18,7 @@ var (
 	whenForeign = []Kind{BegunForeign}
 	whenFaulty  = []Kind{KeyLost, NotExtended}
 	whenWaiting = []Kind{
-		GrantedInTurn, Confirmed, Joined, HandedToWriter, HandedToReaders, IntentExpired, ListExpired,
+		GrantedInTurn, ServedInTurn, Confirmed, Joined, HandedToWriter, HandedToReaders, IntentExpired, ListExpired,
 	}
 	whenFenced   = []Kind{WriteRaising, WriteRaised, ReadRaised}
 	whenTimeless = []Kind{WriteNotRaised, ReadNotRaised}

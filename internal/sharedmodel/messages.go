@@ -67,7 +67,8 @@ func (x *explorer) askToRead(w *world, c, n int, visit visitor) {
 		kind = Confirmed
 	}
 	for _, turn := range [...]bool{false, true} {
-		if turn && (!one.waits || at.intent == nobody) {
+		serves := turn && x.servesReaders(w, c, n)
+		if turn && !serves && (!one.waits || at.intent == nobody) {
 			continue
 		}
 		x.times(func(ttl int64) {
@@ -85,9 +86,42 @@ func (x *explorer) askToRead(w *world, c, n int, visit visitor) {
 					}
 					visit(next, e)
 				})
+				if serves {
+					x.serveInTurn(w, c, n, ttl, ts, visit)
+				}
 			})
 		})
 		x.refusedToRead(w, c, n, turn, visit)
+	}
+}
+
+// servesReaders reports whether a reader whose turn has come serves others at a node.
+func (x *explorer) servesReaders(w *world, c, n int) bool {
+	if n >= x.Pilots || !w.clients[c].waits || w.clients[c].phase == held {
+		return false
+	}
+	oldest := w.nodes[n].waiting[0]
+	if oldest == valueOf(c) {
+		oldest = w.nodes[n].waiting[1]
+	}
+	return oldest != nobody && w.clients[oldest-firstClient].mode == reader
+}
+
+// serveInTurn is [Entry.WaitRead] of a reader whose turn has come, with any of the waiters dead.
+func (x *explorer) serveInTurn(w *world, c, n int, ttl, ts int64, visit visitor) {
+	v := valueOf(c)
+	for dead := range uint8(1) << maxClients {
+		if dead&^(w.waitingAt(n)&^(1<<c)) != 0 {
+			continue
+		}
+		e := x.load(w, n)
+		fence, _ := x.AcquireRead(e, v, ttl, ts, true)
+		e.serveReaders(grace, func(v Value) bool { return dead>>(v-firstClient)&1 == 0 })
+		x.granted(w, c, n, ServedInTurn, ttl, fence, func(next *world, e event) {
+			x.handed(w, next, n)
+			e.broken = judgeHandOver(w, next, n, c, dead)
+			visit(next, e)
+		})
 	}
 }
 

@@ -116,12 +116,22 @@ func (e *Entry[V]) admitRead(value V, ttl, ts int64) (fence int64) {
 	return e.Fence
 }
 
-// WaitRead is AcquireRead for a waiter. If it is not granted, value waits.
-func (e *Entry[V]) WaitRead(value V, ttl, ts int64, turn bool) (fence int64, granted bool) {
+// WaitRead is AcquireRead for a waiter. If it is not granted, value waits. A reader whose turn has
+// come serves the readers that are now the oldest: a release serves only so many.
+func (e *Entry[V]) WaitRead(value V, ttl, ts int64, turn bool, grace int64, alive func(V) bool) (fence int64, granted bool) {
 	if fence, granted = e.AcquireRead(value, ttl, ts, turn); !granted {
 		e.join(value, true)
+	} else if turn {
+		e.serveReaders(grace, alive)
 	}
 	return fence, granted
+}
+
+// serveReaders serves all readers up to the next writer, if the oldest waiter reads.
+func (e *Entry[V]) serveReaders(grace int64, alive func(V) bool) {
+	if len(e.Waiting) > 0 && e.Waiting[0].Reads {
+		e.handOver(grace, alive)
+	}
 }
 
 // ExtendRead gives a member a new time to live, and no other member. It does not look at intents:

@@ -62,12 +62,12 @@ func TestReleaseServesAllReadersUpToTheNextWriter(t *testing.T) {
 	_, granted := node.AcquireWrite("holder", 10, 0)
 	assert.True(t, granted)
 	for _, reader := range []string{"dead", "first", "second"} {
-		_, granted = node.WaitRead(reader, 10, 0, false)
+		_, granted = node.WaitRead(reader, 10, 0, false, 5, alive)
 		assert.False(t, granted)
 	}
 	_, granted = node.WaitWrite("writer", 10, 0)
 	assert.False(t, granted)
-	_, granted = node.WaitRead("third", 10, 0, false)
+	_, granted = node.WaitRead("third", 10, 0, false, 5, alive)
 	assert.False(t, granted)
 
 	node.ReleaseWrite("holder", 5, func(v string) bool { return v != "dead" })
@@ -90,4 +90,28 @@ func TestReleaseServesAllReadersUpToTheNextWriter(t *testing.T) {
 	assert.True(t, granted)
 	assert.EqualValues(t, 2, fence)
 	assert.Empty(t, node.Intent)
+}
+
+func TestReaderWhoseTurnHasComeServesTheReadersBehindIt(t *testing.T) {
+	node := &Entry[string]{Marker: "readers"}
+	_, granted := node.AcquireRead("holder", 10, 0, false)
+	assert.True(t, granted)
+	_, granted = node.AnnounceWrite("gone", 10, 0)
+	assert.False(t, granted)
+	for _, reader := range []string{"first", "dead", "second"} {
+		_, granted = node.WaitRead(reader, 10, 0, false, 5, alive)
+		assert.False(t, granted)
+	}
+	_, granted = node.WaitWrite("writer", 10, 0)
+	assert.False(t, granted)
+	_, granted = node.WaitRead("third", 10, 0, false, 5, alive)
+	assert.False(t, granted)
+
+	_, granted = node.WaitRead("first", 10, 0, true, 5, func(v string) bool { return v != "dead" })
+	assert.True(t, granted)
+	assert.Equal(t, []Member[string]{{"holder", 10}, {"first", 10}, {"second", 5}}, node.Members)
+	assert.Equal(t, []Waiter[string]{{"writer", false}, {"third", true}}, node.Waiting)
+	_, granted = node.WaitRead("second", 10, 0, true, 5, alive)
+	assert.True(t, granted)
+	assert.Len(t, node.Waiting, 2, "the oldest waits to write")
 }

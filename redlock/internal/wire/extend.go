@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -11,8 +12,9 @@ import (
 // Extension builds a request that gives the keys of many locks a new time to live: first the keys
 // of all locks, then their values in the same order.
 type Extension struct {
-	words pipeline.Pairing
-	keys  []string // of the last lock
+	words  pipeline.Pairing
+	keys   []string // of the last lock
+	shared bool     // some locks are those of readers
 }
 
 // NewExtension returns an empty extension with room for this many keys.
@@ -30,9 +32,20 @@ func (e *Extension) Add(keys []string, value string, ttl time.Duration) {
 	}
 }
 
+// AddShared adds the key of a reader's lock, its value and its TTL.
+func (e *Extension) AddShared(keys []string, value string, ttl time.Duration) {
+	e.keys, e.shared = keys, true
+	for _, key := range keys {
+		e.words.AddTexts(key, value, "+"+strconv.FormatInt(ttl.Milliseconds(), 10))
+	}
+}
+
 // Request returns the request. [ReadExtended] reads the answer.
 func (e *Extension) Request() pipeline.Request {
 	r := pipeline.Request{Script: extendScript, Words: e.words.Words(), Accept: isExtended, Prove: true}
+	if e.shared {
+		r.Script = sharedExtendScript
+	}
 	if e.words.Len() == 1 {
 		r.Key = e.keys[0]
 	}

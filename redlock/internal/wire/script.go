@@ -17,8 +17,11 @@ var freeSource string
 //go:embed scripts/release.lua
 var releaseSource string
 
+//go:embed scripts/extend_one.lua
+var extendOneSource string
+
 //go:embed scripts/extend.lua
-var extendSource string
+var extendFile string
 
 //go:embed scripts/acquire.lua
 var acquireSource string
@@ -38,6 +41,9 @@ var handOverFile string
 //go:embed scripts/publish.lua
 var publishSource string
 
+//go:embed scripts/place.lua
+var placeSource string
+
 //go:embed scripts/others.lua
 var othersSource string
 
@@ -49,6 +55,9 @@ var fenceSource string
 
 //go:embed scripts/join.lua
 var joinSource string
+
+//go:embed scripts/enqueue.lua
+var enqueueSource string
 
 //go:embed scripts/wait.lua
 var waitSource string
@@ -127,7 +136,7 @@ func bare(sources []string) string {
 const listLife = 3 * time.Minute
 
 var handOverSource = fmt.Sprintf("local listLife = %d -- milliseconds\n", listLife.Milliseconds()) +
-	publishSource + othersSource + sharedSource + handOverFile
+	publishSource + placeSource + othersSource + sharedSource + handOverFile
 
 // The sources of the scripts that are also run for many locks at once. What files have in common is
 // in files of its own: those of a hand-over, fenced.lua, fence.lua, try.lua and those called one.
@@ -139,6 +148,10 @@ var (
 
 	acquires     = []string{fencedSource, acquireOneSource, fenceSource, acquireSource}
 	acquireBatch = fencedSource + fenceSource + trySource + acquireBatchSource
+
+	waits = []string{handOverSource, fenceSource, enqueueSource, waitSource}
+
+	extendSource = extendOneSource + extendFile
 
 	raises     = []string{fenceSource, raiseOneSource, raiseSource}
 	raiseBatch = fenceSource + raiseOneSource + trySource + raiseBatchSource
@@ -170,7 +183,7 @@ var (
 	// In order, too: behind its release it would leave keys behind. Only with fencing one key takes
 	// a script, of four arguments.
 	acquireScript = inOrder(acquires...).Batch(inOrder(acquireBatch), 4, mostWritten)
-	waitScript    = inOrder(handOverSource, fenceSource, waitSource)
+	waitScript    = inOrder(waits...)
 	joinScript    = inOrder(fenceSource, joinSource)
 
 	// In order: behind the release of the lock it would have nothing to do anyway.

@@ -150,7 +150,7 @@ func (w *pair) wait(*rapid.T) {
 	name, value, ts := w.name(), w.value(), w.timestamp()
 	reply := w.run([]string{name}, []any{
 		value, pairTTL, pairGrace, 1, pairProcess(value), 0, 100, "", ts, pairLife,
-	}, handOverSource, fenceSource, waitSource).([]any)
+	}, waits...).([]any)
 	fence, granted := w.model.Pilot(name, value, ts)
 	if reply[0] == int64(1) {
 		w.same("wait", []string{name}, reply[1], fence, granted)

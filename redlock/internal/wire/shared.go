@@ -10,6 +10,9 @@ import (
 //go:embed scripts/shared.lua
 var sharedSource string
 
+//go:embed scripts/shared_admit.lua
+var sharedAdmitSource string
+
 //go:embed scripts/shared_acquire.lua
 var sharedAcquireSource string
 
@@ -18,6 +21,9 @@ var sharedExtendOneSource string
 
 //go:embed scripts/shared_extend.lua
 var sharedExtendSource string
+
+//go:embed scripts/shared_wait.lua
+var sharedWaitSource string
 
 //go:embed scripts/shared_release_one.lua
 var sharedReleaseOneSource string
@@ -28,47 +34,73 @@ var sharedReleaseSource string
 //go:embed scripts/shared_raise.lua
 var sharedRaiseSource string
 
+//go:embed scripts/shared_verify.lua
+var sharedVerifySource string
+
 //go:embed scripts/announce.lua
 var announceSource string
 
 var (
-	sharedAcquires = []string{sharedSource, fenceSource, sharedAcquireSource}
-	sharedExtends  = []string{sharedSource, trySource, sharedExtendOneSource, sharedExtendSource}
+	sharedAcquires = []string{sharedSource, fenceSource, sharedAdmitSource, sharedAcquireSource}
+	sharedWaits    = []string{handOverSource, fenceSource, sharedAdmitSource, enqueueSource, sharedWaitSource}
+	sharedExtends  = []string{
+		sharedSource, trySource, sharedExtendOneSource, extendOneSource, sharedExtendSource, extendFile,
+	}
 	sharedReleases = []string{handOverSource, sharedReleaseOneSource, sharedReleaseSource}
 	sharedRaises   = []string{sharedSource, fenceSource, raiseOneSource, sharedRaiseSource}
-	announces      = []string{fenceSource, announceSource}
+	announces      = []string{sharedSource, fenceSource, announceSource}
+	sharedVerifies = []string{sharedSource, sharedVerifySource}
 )
 
 // Shared locks: as the scripts of the mutex. Only the release is late: a value is used once.
 var (
 	sharedAcquireScript        = inOrder(sharedAcquires...)
-	sharedExtendScript         = batchOfItself(inOrder(sharedExtends...), 2, mostWritten)
+	sharedWaitScript           = inOrder(sharedWaits...)
+	sharedExtendScript         = batchOfItself(inOrder(sharedExtends...), 2, mostWritten).OneForAll()
 	sharedReleaseScript        = late(sharedReleases...)
 	orderedSharedReleaseScript = inOrder(sharedReleases...)
 	sharedRaiseScript          = inOrder(sharedRaises...)
 	announceScript             = inOrder(announces...)
+
+	// Late: it changes nothing.
+	sharedVerifyScript = late(sharedVerifies...)
 )
 
 // AcquireShared returns a request that makes the value a reader of a key. Turn says that a release
 // has handed it a vote: then no writer's intent keeps it out. Process names the caller on the wait
 // list that it leaves; "" if it is on none. [Grant] reads the answer.
 func AcquireShared(key, value string, ttl time.Duration, turn bool, process string, fencing Fencing) pipeline.Request {
-	flag := ""
-	if turn {
-		flag = "1"
-	}
-	args := fencing.appendTo([]any{value, ttl.Milliseconds(), flag, process})
+	args := fencing.appendTo([]any{value, ttl.Milliseconds(), turnFlag(turn), process})
 	return pipeline.Request{
 		Script: sharedAcquireScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: isGrant, Prove: true,
 	}
 }
 
-// ExtendShared returns a request that gives a reader a new time to live. [Extended] reads the
-// answer.
-func ExtendShared(key, value string, ttl time.Duration) pipeline.Request {
+// SharedRequest returns the request of a reader, for the only key. Turn is that of [AcquireShared].
+// [Grant] and [ReadWait] read the answer.
+func (w *Wait) SharedRequest(turn bool) pipeline.Request {
+	args := w.Fencing.appendTo([]any{
+		w.Value, w.TTL.Milliseconds(), w.Grace.Milliseconds(), turnFlag(turn), w.Process, w.Waited.Microseconds(),
+		maxWaiting, w.Others,
+	})
 	return pipeline.Request{
-		Script: sharedExtendScript, Words: pipeline.On([]string{key}, value, ttl.Milliseconds()), Key: key,
-		Accept: isArray, Prove: true,
+		Script: sharedWaitScript, Words: pipeline.On(w.Keys[:1], args...), Key: w.Keys[0], Prove: true,
+		Accept: func(reply any) bool { return isWaitReply(reply, 1) },
+	}
+}
+
+func turnFlag(turn bool) string {
+	if turn {
+		return "1"
+	}
+	return ""
+}
+
+// VerifyShared returns a request that asks whether the value is a reader of a key. [Yes] reads the
+// answer.
+func VerifyShared(key, value string) pipeline.Request {
+	return pipeline.Request{
+		Script: sharedVerifyScript, Words: pipeline.On([]string{key}, value), Key: key, Accept: isInteger, Prove: true,
 	}
 }
 
@@ -94,6 +126,14 @@ func RaiseShared(key, value string, token int64, life time.Duration) pipeline.Re
 		Script: sharedRaiseScript, Words: pipeline.On([]string{key}, value, token, life.Milliseconds()), Key: key,
 		Accept: isInteger, Prove: true,
 	}
+}
+
+// ReleaseAnnounced is [Release] for a writer that may have kept readers out: it lets them in.
+// Process must not be "".
+func ReleaseAnnounced(keys []string, value string, grace time.Duration, process string, reused bool) pipeline.Request {
+	r := Release(&Claim{}, keys, value, grace, process, reused)
+	r.Words = pipeline.On(keys, value, grace.Milliseconds(), process, "announced")
+	return r
 }
 
 // Announce returns a request that takes a key for a writer that waits, or keeps new readers out for

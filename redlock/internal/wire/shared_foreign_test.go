@@ -28,16 +28,22 @@ func sharedCases() []sharedCase {
 		{"acquire again", "marker", []any{"mine", 60000, "", "p", now, 600000}, sharedAcquires},
 		{"acquire beside a reader", "marker", []any{"other", 60000, "", "p", now, 600000}, sharedAcquires},
 		{"acquire beside a writer", "writer", []any{"mine", 60000, "1", "p", now, 600000}, sharedAcquires},
-		{"extend", "marker", []any{"mine", 60000}, sharedExtends},
-		{"heal", "", []any{"mine", 60000}, sharedExtends},
-		{"extend beside a writer", "writer", []any{"mine", 60000}, sharedExtends},
+		{"wait, and read", "", []any{"mine", 60000, 50, "1", "p", 0, 100, "anyone", now, 600000}, sharedWaits},
+		{"wait, and read with others", "marker", []any{"other", 60000, 50, "1", "p", 0, 100, "", now, 600000}, sharedWaits},
+		{"wait beside a writer", "writer", []any{"mine", 60000, 50, "", "p", 0, 100, "others", now, 600000}, sharedWaits},
+		{"extend", "marker", []any{"mine", "+60000"}, sharedExtends},
+		{"heal", "", []any{"mine", "+60000"}, sharedExtends},
+		{"extend beside a writer", "writer", []any{"mine", "+60000"}, sharedExtends},
+		{"extend as a writer", "writer", []any{"writer's", 60000}, sharedExtends},
 		{"release", "marker", []any{"mine", 50}, sharedReleases},
 		{"release and leave", "marker", []any{"mine", 50, "p"}, sharedReleases},
 		{"release beside a writer", "writer", []any{"mine", 50, "p"}, sharedReleases},
+		{"verify", "writer", []any{"mine"}, sharedVerifies},
 		{"raise", "marker", []any{"mine", now, 600000}, sharedRaises},
 		{"announce", "writer", []any{"mine", 60000, 2000, now, 600000}, announces},
 		{"announce, and get it", "", []any{"mine", 60000, 2000, now, 600000}, announces},
-		{"leave as a writer", "marker", []any{"writer", 50, "p"}, releases},
+		{"wait to write", "marker", []any{"writer", 60000, 50, 1, "p", 0, 100, "", now, 600000, 2000}, waits},
+		{"leave as a writer", "marker", []any{"writer", 50, "p", "announced"}, releases},
 	}
 }
 
@@ -115,11 +121,42 @@ func TestASharedAcquisitionThatMayNotDoAllLeavesNoKey(t *testing.T) {
 	s.do("ACL", "SETUSER", "blind", "on", "nopass", "~a", "+@all")
 	s.do("ACL", "SETUSER", "endless", "on", "nopass", "~*", "+@all", "-pexpireat")
 	for _, user := range []string{"narrow", "blind", "endless"} {
-		s.do("AUTH", user, "")
-		_, err := s.run([]string{"a"}, []any{"mine", 60000, "", "p"}, sharedAcquires...)
-		require.Error(t, err, user)
+		for _, test := range []sharedCase{
+			{args: []any{"mine", 60000, "", "p"}, source: sharedAcquires},
+			{args: []any{"mine", 60000, 50, "1", "p", 0, 100, ""}, source: sharedWaits},
+			{args: []any{"mine", "+60000"}, source: sharedExtends},
+		} {
+			s.do("AUTH", user, "")
+			reply, err := s.run([]string{"a"}, test.args, test.source...)
+			if answers, ok := reply.([]any); ok { // of each key
+				assert.IsType(t, []byte{}, answers[0], user)
+			} else {
+				require.Error(t, err, user)
+			}
+			s.do("AUTH", "default", "")
+			assert.Equal(t, int64(0), s.do("EXISTS", "a"), user)
+		}
+	}
+}
+
+// Beside what a mutex needs, readers need two commands and two keys.
+func TestTheACLOfTheScriptsForReaders(t *testing.T) {
+	s := newScriptServer(t)
+	s.do("ACL", "SETUSER", "app", "on", "nopass", "~a", "~redquorum:wait:a", "~redquorum:waits:a", "~redquorum:others:a",
+		"~redquorum:fence:a", "~redquorum:adopt:a:*", "~redquorum:readers:a", "~redquorum:intent:a", "&redquorum:wake:*", "-@all",
+		"+eval", "+set", "+get", "+del", "+exists", "+pexpire", "+pttl", "+publish", "+pubsub|numsub", "+zadd", "+zrem",
+		"+zcard", "+zscore", "+zrange", "+zpopmin", "+time", "+pexpireat", "+zremrangebyscore")
+	marker := s.marker()
+	for _, test := range sharedCases() {
+		s.do("FLUSHALL")
+		s.do("ZADD", "redquorum:wait:a", 1, "+p:another", 2, "p:third")
+		s.prepare(test.before, marker, "")
+		s.do("ACL", "LOG", "RESET")
+		s.do("AUTH", "app", "")
+		_, err := s.run([]string{"a"}, test.args, test.source...)
 		s.do("AUTH", "default", "")
-		assert.Equal(t, int64(0), s.do("EXISTS", "a"), user)
+		require.NoError(t, err, test.name)
+		assert.Empty(t, s.do("ACL", "LOG"), test.name)
 	}
 }
 

@@ -23,7 +23,6 @@ type sharedPair struct {
 	t     *rapid.T
 	conn  redis.Conn
 	model *sharedmodel.Entry[string]
-	place int // the next on the wait list
 }
 
 const (
@@ -59,9 +58,11 @@ func TestSharedScriptsDoWhatTheModelDoes(t *testing.T) {
 			"extend read":   w.extendRead,
 			"release read":  w.releaseRead,
 			"raise read":    w.raiseRead,
+			"verify read":   w.verifyRead,
 			"acquire write": w.acquireWrite,
 			"announce":      w.announce,
 			"wait to write": w.waitWrite,
+			"wait":          w.waitUnannounced,
 			"extend write":  w.extendWrite,
 			"release write": w.releaseWrite,
 			"lapse":         w.lapse,
@@ -118,28 +119,43 @@ func (w *sharedPair) timestamp() int64 {
 	return w.tick()/5_000_000*5_000_000 + rapid.Int64Range(-2, 2).Draw(w.t, "timestamp")
 }
 
-func (w *sharedPair) join(member string) {
-	w.place++
-	w.do("ZADD", "redquorum:wait:"+sharedKey, "NX", w.place, member)
-	w.do("SET", "redquorum:waits:"+sharedKey, "")
+// turn draws whether a reader's turn has come, for the model and for the script.
+func (w *sharedPair) turn() (bool, string) {
+	turn := rapid.Bool().Draw(w.t, "turn")
+	return turn, map[bool]string{true: "1"}[turn]
 }
 
-func (w *sharedPair) askToRead(waits bool) {
-	value, ttl, ts, turn := w.reader(), w.ttl(), w.timestamp(), rapid.Bool().Draw(w.t, "turn")
-	flag := map[bool]string{true: "1"}[turn]
+func (w *sharedPair) acquireRead(*rapid.T) {
+	value, ttl, ts := w.reader(), w.ttl(), w.timestamp()
+	turn, flag := w.turn()
 	reply := w.run([]any{value, ttl, flag, pairProcess(value), ts, pairLife}, sharedAcquires)
-	ask := w.model.AcquireRead
-	if waits {
-		ask = w.model.WaitRead
-		if reply == int64(0) {
-			w.join("+" + pairProcess(value) + ":" + value)
-		}
-	}
-	w.same("read", reply, granted(ask(value, ttl, ts, turn)))
+	w.same("read", reply, granted(w.model.AcquireRead(value, ttl, ts, turn)))
 }
 
-func (w *sharedPair) acquireRead(*rapid.T) { w.askToRead(false) }
-func (w *sharedPair) waitRead(*rapid.T)    { w.askToRead(true) }
+func (w *sharedPair) waitRead(*rapid.T) {
+	value, ttl, ts := w.reader(), w.ttl(), w.timestamp()
+	turn, flag := w.turn()
+	args := []any{value, ttl, sharedGrace, flag, pairProcess(value), 0, 100, "", ts, pairLife}
+	reply := w.waited(w.run(args, sharedWaits), "")
+	w.same("wait to read", reply, granted(w.model.WaitRead(value, ttl, ts, turn, sharedGrace, pairAlive)))
+}
+
+// waited is what a script that waits answers to an acquisition. If it did not grant, the caller is
+// on the list. Met is the key that a writer meets.
+func (w *sharedPair) waited(reply any, met string) any {
+	answers := reply.([]any)
+	if answers[0] == int64(1) {
+		return answers[1]
+	}
+	want := []any{int64(0), int64(1), answers[2], int64(1)}
+	if met == w.model.Marker {
+		want = append(want, int64(-4))
+	}
+	if !slices.Equal(answers, want) || answers[2].(int64) <= 0 {
+		w.t.Fatalf("the script says %v", answers)
+	}
+	return int64(0)
+}
 
 // answers are those of the scripts.
 var answers = [...]int64{sharedmodel.Refused: 0, sharedmodel.Extended: 1, sharedmodel.Healed: 2}
@@ -155,7 +171,7 @@ func extended(reply any) any {
 func (w *sharedPair) extendRead(*rapid.T) {
 	value, ttl := w.reader(), w.ttl()
 	w.tick()
-	reply := w.run([]any{value, ttl}, sharedExtends)
+	reply := w.run([]any{value, fmt.Sprintf("+%d", ttl)}, sharedExtends)
 	w.same("extend read", extended(reply), answers[w.model.ExtendRead(value, ttl)])
 }
 
@@ -187,51 +203,13 @@ func (w *sharedPair) raiseRead(*rapid.T) {
 	w.same("raise read", reply, map[bool]int64{true: 1}[w.model.RaiseRead(value, to)])
 }
 
-func (w *sharedPair) acquireWrite(*rapid.T) {
-	value, ttl, ts := w.writer(), w.ttl(), w.timestamp()
-	reply := w.run([]any{value, ttl, ts, pairLife}, acquires)
-	w.same("write", reply, granted(w.model.AcquireWrite(value, ttl, ts)))
-}
-
-func (w *sharedPair) askToWrite(waits bool) {
-	value, ttl, ts := w.writer(), w.ttl(), w.timestamp()
-	reply := w.run([]any{value, ttl, pairTTL, ts, pairLife}, announces)
-	ask := w.model.AnnounceWrite
-	if waits {
-		ask = w.model.WaitWrite
-	}
-	member := pairProcess(value) + ":" + value
-	switch {
-	case reply != int64(0):
-		w.do("ZREM", "redquorum:wait:"+sharedKey, member) // as wait.lua does
-	case waits:
-		w.join(member)
-	}
-	w.same("announce", reply, granted(ask(value, ttl, ts)))
-}
-
-func (w *sharedPair) announce(*rapid.T)  { w.askToWrite(false) }
-func (w *sharedPair) waitWrite(*rapid.T) { w.askToWrite(true) }
-
-func (w *sharedPair) extendWrite(*rapid.T) {
-	value, ttl := w.writer(), w.ttl()
+func (w *sharedPair) verifyRead(*rapid.T) {
+	value := w.reader()
 	w.tick()
-	reply := w.run([]any{value, ttl}, []string{extendSource})
-	w.same("extend write", extended(reply), answers[w.model.ExtendWrite(value, ttl)])
-}
-
-func (w *sharedPair) releaseWrite(*rapid.T) {
-	value := w.writer()
-	w.tick()
-	reply := w.run([]any{value, sharedGrace, pairProcess(value)}, releases)
-	want := int64(0)
-	if w.model.ReleaseWrite(value, sharedGrace, pairAlive) {
-		want = 1
-		if w.model.Key != "" {
-			want = 2
-		}
-	}
-	w.same("release write", reply, want)
+	reads := w.model.Key == w.model.Marker && slices.ContainsFunc(w.model.Members, func(m sharedmodel.Member[string]) bool {
+		return m.Value == value && m.Until > w.model.Now
+	})
+	w.same("verify read", w.run([]any{value}, sharedVerifies), map[bool]int64{true: 1}[reads])
 }
 
 // lapse lets the time of a member come. If none lives longer, the key goes with it.

@@ -19,15 +19,22 @@ type Wait struct {
 	Process string        // on the wait list; empty for not waiting
 	Waited  time.Duration // so far; the list is ordered by it
 	Others  string        // the place of other libraries' clients: "others", "anyone" or ""
+	Intent  time.Duration // how long it keeps new readers out; 0 until the caller has met readers
 	Fencing Fencing
 }
 
-// Request returns the request. [Grant] and [ReadWait] read the answer.
+// Request returns the request of a writer. [Grant] and [ReadWait] read the answer.
 func (w *Wait) Request() pipeline.Request {
 	keys := len(w.Keys)
 	args := w.Fencing.appendTo([]any{
 		w.Value, w.TTL.Milliseconds(), w.Grace.Milliseconds(), w.Target + 1, w.Process, w.Waited.Microseconds(), maxWaiting, w.Others,
 	})
+	if w.Intent > 0 {
+		if w.Fencing.Life == 0 {
+			args = append(args, "", "")
+		}
+		args = append(args, w.Intent.Milliseconds())
+	}
 	return pipeline.Request{
 		Script: waitScript, Words: pipeline.On(w.Keys, args...), Key: w.Keys[0], Prove: true,
 		Accept: func(reply any) bool { return isWaitReply(reply, keys) },
@@ -49,6 +56,10 @@ const (
 	OtherTurn  = -1 // it is free, and their turn for the time that is left
 	OtherWaits = -2 // likewise, and an older waiter polls whether they have come
 	OtherNone  = -3 // the holder is ours
+
+	// Readers hold it. A writer that waits should announce itself, at all nodes: [Wait.Intent] and
+	// [Announce].
+	OtherReads = -4
 )
 
 // isWaitReply reports whether wait.lua can give this reply about this many keys.

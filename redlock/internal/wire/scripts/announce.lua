@@ -9,10 +9,10 @@
 -- ARGV[5]  with fencing: how long the counters live, in milliseconds
 -- Returns 0 when somebody else holds the key. When the caller now holds it, possibly because it was
 -- handed over: the fence as text, or 1 without fencing.
-local key, intent = KEYS[1], 'redquorum:intent:' .. KEYS[1]
+local key = KEYS[1]
 local holder = redis.call('GET', key)
 if holder and holder ~= ARGV[1] then
-  redis.call('SET', intent, ARGV[1], 'PX', ARGV[3])
+  redis.call('SET', intentOf(key), ARGV[1], 'PX', ARGV[3])
   return 0
 end
 local fence = ARGV[4] and raiseFence(KEYS, ARGV[4], ARGV[5]) or 1
@@ -20,7 +20,5 @@ if type(fence) == 'table' then
   return fence
 end
 redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
-if redis.pcall('GET', intent) == ARGV[1] then
-  redis.pcall('DEL', intent)
-end
+withdraw(key, ARGV[1])
 return fence

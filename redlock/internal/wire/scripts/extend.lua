@@ -3,29 +3,15 @@
 --
 -- KEYS[i]            a lock's key
 -- ARGV[2i-1]         the value that its caller set
--- ARGV[2i]           its time to live in milliseconds
+-- ARGV[2i]           its time to live in milliseconds; behind a plus sign if the caller reads
+--                    (shared_extend.lua)
 -- Returns the status "extended" if all were, which is the usual case and one short reply. Otherwise
 -- for each key: 1 when extended, 2 when healed, 0 when somebody else holds it, or the text of the
 -- error if it failed. The failure of one key (wrong type, out of memory) does not affect the
 -- others.
 local votes, all = {}, true
 for i, key in ipairs(KEYS) do
-  local value, ttl = ARGV[2 * i - 1], ARGV[2 * i]
-  local holder = redis.pcall('GET', key)
-  local done
-  if holder == value then
-    done = redis.pcall('PEXPIRE', key, ttl)
-    votes[i] = 1
-  elseif not holder then
-    done = redis.pcall('SET', key, value, 'PX', ttl)
-    votes[i] = 2
-  else
-    done = holder
-    votes[i] = 0
-  end
-  if type(done) == 'table' and done.err then
-    votes[i] = done.err
-  end
+  votes[i] = extendOne(key, ARGV[2 * i - 1], ARGV[2 * i])
   all = all and votes[i] == 1
 end
 return all and { ok = 'extended' } or votes

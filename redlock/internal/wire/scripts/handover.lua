@@ -7,30 +7,35 @@
 -- A value that is given is the caller's. If it does not have our form, clients of other libraries
 -- cannot be told apart, and get no turn (others.lua).
 --
--- A reader's place begins with a plus sign. If the oldest waiter is a reader, all readers up to the
--- next writer get the key together; staying says that other readers have it, and keep it.
+-- If the oldest waiter is a reader, all readers up to the next writer get the key together; staying
+-- says that other readers have it, and keep it. That writer is told to ask again: until now it had
+-- no reason to keep readers out (announce.lua). At most 64 waiters are served at once, to keep the
+-- server free for others. Of the readers behind them, those that confirm serve the next
+-- (shared_wait.lua).
 --
 -- Returns 2 when the key was handed over, 3 when it was left to others for a while, else 1.
 local function handOver(key, graceMillis, own, staying)
   local list, sign = 'redquorum:wait:' .. key, 'redquorum:waits:' .. key
-  local how, life = staying and 2 or 1, listLife
+  local how, life, served = staying and 2 or 1, listLife, false
   for _ = 1, 64 do
     local oldest = redis.pcall('ZPOPMIN', list)
     local waiter = oldest[1]
     if not waiter then
       break
     end
-    local reads = string.sub(waiter, 1, 1) == '+'
-    local colon = string.find(waiter, ':', 1, true) or 0 -- none: not written by this library
-    local process, value = string.sub(waiter, reads and 2 or 1, colon - 1), string.sub(waiter, colon + 1)
-    if how == 2 and not reads and not (colon > 1 and listeners(process) == 0) then
+    local process, value, reads = readPlace(waiter)
+    if how == 2 and not reads and not (process and listeners(process) == 0) then
       redis.pcall('ZADD', list, oldest[2], waiter) -- readers have the key: it waits for them
+      if served then
+        askAgain(waiter)
+      end
       break
     end
-    local receivers = colon > 1 and publish(process, value)
+    local receivers = process and publish(process, value)
     if receivers ~= 0 and type(receivers) == 'number' then
       if reads then
-        how = pcall(serveReader, key, value, graceMillis, how == 2) and 2 or how
+        served = pcall(serveReader, key, value, graceMillis, how == 2)
+        how = served and 2 or how
       else
         local given = redis.pcall('SET', key, value, 'PX', graceMillis)
         if given.ok then

@@ -70,9 +70,8 @@ local function beginTurn(key, who, due)
     began, pause = now - turnLength + math.min(last * shortShare, shortTurn), math.min(2 * last, longestPause)
   end
   writeTurn(key, began, pause)
-  local colon = oldest and string.find(oldest, ':', 1, true)
-  if colon then -- the oldest waiter must ask when their turn is over
-    publish(string.sub(oldest, 1, colon - 1), '?' .. string.sub(oldest, colon + 1))
+  if oldest then -- it must ask when their turn is over
+    askAgain(oldest)
   end
   return 3
 end

@@ -4,6 +4,7 @@
 -- ARGV[1]  the value that the caller set
 -- ARGV[2]  the grace of a waiter that gets the key, in milliseconds
 -- ARGV[3]  the caller's process, if this attempt may be on the wait lists: it leaves them
+-- ARGV[4]  "announced" if it may have kept readers out (announce.lua): it lets them in
 -- Returns 0 when a key was absent or held by somebody else. When the caller held all: 3 if one of
 -- them was left to other clients for a while, 2 if one was handed over, otherwise 1. If one of the
 -- keys is no longer a lock, its error, after the others have been released.
@@ -20,8 +21,8 @@ for i, key in ipairs(KEYS) do
     holder = redis.pcall('GET', key)
   end
   if ARGV[3] and holder ~= ARGV[1] then
-    if redis.pcall('GET', intentOf(key)) == ARGV[1] then
-      redis.pcall('DEL', intentOf(key))
+    if ARGV[4] == 'announced' then
+      withdraw(key, ARGV[1])
     end
     if holder == marker then -- readers may have waited only for the caller
       handOver(key, ARGV[2], marker, true)

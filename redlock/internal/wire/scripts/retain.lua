@@ -24,18 +24,6 @@ local function shorten(key)
   return type(done) == 'table' and done or type(left) == 'number' and left >= 0 and left - rest or listLife
 end
 
--- wakeOldest makes the oldest waiter that listens ask again: the key ends before the time that it
--- was told.
-local function wakeOldest(key)
-  for _, waiter in ipairs(redis.pcall('ZRANGE', 'redquorum:wait:' .. key, 0, 15)) do
-    local colon = string.find(waiter, ':', 1, true)
-    local receivers = colon and publish(string.sub(waiter, 1, colon - 1), '?' .. string.sub(waiter, colon + 1))
-    if type(receivers) == 'number' and receivers > 0 then
-      break
-    end
-  end
-end
-
 local function releaseOne(key, value, graceMillis, holder)
   if rest <= 0 or type(holder) == 'table' then
     return releaseAtOnce(key, value, graceMillis, holder)

@@ -14,6 +14,13 @@ local function intentOf(key)
   return 'redquorum:intent:' .. key
 end
 
+-- withdraw removes the intent of a writer, and nobody else's.
+local function withdraw(key, value)
+  if redis.pcall('GET', intentOf(key)) == value then
+    redis.pcall('DEL', intentOf(key))
+  end
+end
+
 local function exact(number)
   return string.format('%.0f', number)
 end
@@ -28,21 +35,22 @@ end
 -- key was deleted, may have been a writer's since, and the next marker must not bring them back. A
 -- set that others have overwritten starts anew.
 local function dropDead(readers, held, now)
-  if not held or redis.call('TYPE', readers).ok ~= 'zset' then
+  local dropped = held and redis.pcall('ZREMRANGEBYSCORE', readers, '-inf', '(' .. exact(now))
+  if not held or type(dropped) == 'table' and string.sub(dropped.err, 1, 9) == 'WRONGTYPE' then
     redis.call('DEL', readers)
   else
-    redis.call('ZREMRANGEBYSCORE', readers, '-inf', '(' .. exact(now))
     redis.call('ZREMRANGEBYSCORE', readers, '9007199254740992', '+inf') -- no time
   end
 end
 
--- mark makes the key the marker until the longest member expires, and reports whether there is one.
+-- mark makes the key the marker until the longest member expires, and returns when that is; false
+-- if there is none.
 -- Key and member have the same number on the same clock. With a time to live, which is a
 -- difference, rounding and the time since the server read its clock would let a member outlive the
 -- key. The set has an end, too, so that nothing stays behind. It comes first: where PEXPIREAT is
 -- forbidden, no key is set.
 local function mark(key, readers, held, now)
-  local last = redis.call('ZREVRANGE', readers, 0, 0, 'WITHSCORES')[2]
+  local last = redis.call('ZRANGE', readers, -1, -1, 'WITHSCORES')[2]
   if not last then
     return false
   end
@@ -51,7 +59,7 @@ local function mark(key, readers, held, now)
     redis.call('SET', key, marker, 'PX', exact(last - now + 1000))
   end
   redis.call('PEXPIREAT', key, exact(last))
-  return true
+  return last
 end
 
 -- serveReader gives a waiting reader its vote for the grace. A reader that has more keeps it: one

@@ -17,25 +17,8 @@
 -- ARGV[6]  with fencing: how long the counters live, in milliseconds
 -- Returns 0 when a writer has the key or keeps readers out. When the caller is a reader: the fence
 -- as text, or 1 without fencing.
-local key, value = KEYS[1], ARGV[1]
-local readers, holder = readersOf(key), redis.call('GET', key)
-local held = holder == marker
-if holder and not held then
-  return 0
-end
-local now = millis()
-dropDead(readers, held, now)
-local new = ARGV[3] == '' and not redis.call('ZSCORE', readers, value)
-if new and redis.call('EXISTS', intentOf(key)) == 1 then
-  return 0
-end
-local fence = ARGV[5] and raiseFence(KEYS, ARGV[5], ARGV[6], 0) or 1
-if type(fence) == 'table' then
-  return fence
-end
-redis.call('ZADD', readers, exact(now + ARGV[2]), value)
-mark(key, readers, held, now)
-if ARGV[4] ~= '' then
-  redis.pcall('ZREM', 'redquorum:wait:' .. key, '+' .. ARGV[4] .. ':' .. value)
+local fence = admitReader(KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6])
+if fence ~= 0 and type(fence) ~= 'table' and ARGV[4] ~= '' then
+  redis.pcall('ZREM', 'redquorum:wait:' .. KEYS[1], '+' .. ARGV[4] .. ':' .. ARGV[1])
 end
 return fence

@@ -1,0 +1,16 @@
+-- extendOne gives one key a new time to live, if its caller holds it. Returns what extend.lua
+-- returns for the key.
+local function extendOne(key, value, ttlMillis)
+  local holder, vote = redis.pcall('GET', key), 1
+  local done
+  if holder == value then
+    done = redis.pcall('PEXPIRE', key, ttlMillis)
+  elseif not holder then
+    done = redis.pcall('SET', key, value, 'PX', ttlMillis)
+    vote = 2
+  else
+    done = holder
+    vote = 0
+  end
+  return type(done) == 'table' and done.err or vote
+end
