@@ -10,6 +10,7 @@ func keyCommands() []command {
 		{name: "type", arity: 2, run: typeOf},
 		{name: "expire", arity: -3, run: expire, writes: true},
 		{name: "pexpire", arity: -3, run: expire, writes: true},
+		{name: "pexpireat", arity: -3, run: expire, writes: true},
 		{name: "ttl", arity: 2, run: ttl},
 		{name: "pttl", arity: 2, run: ttl},
 		{name: "keys", arity: 2, run: keys},
@@ -50,12 +51,13 @@ func typeOf(n *Node, s *session, args []string) reply {
 	return status("string")
 }
 
-// expire serves EXPIRE and PEXPIRE.
+// expiryUnits are those of the commands that [expire] serves, in the words of SET.
+var expiryUnits = map[string]string{"expire": "EX", "pexpire": "PX", "pexpireat": "PXAT"}
+
+// expire serves EXPIRE, PEXPIRE and PEXPIREAT.
 func expire(n *Node, s *session, args []string) reply {
-	name, unit := strings.ToLower(args[0]), "PX"
-	if name == "expire" {
-		unit = "EX"
-	}
+	name := strings.ToLower(args[0])
+	unit := expiryUnits[name]
 	allowed, fail := parseExpireConditions(args[3:])
 	if fail != nil {
 		return *fail

@@ -13,6 +13,7 @@ func sortedSetCommands() []command {
 		{name: "zscore", arity: 3, run: zscore},
 		{name: "zrange", arity: -4, run: zrange},
 		{name: "zrangebyscore", arity: -4, run: zrangeByScore},
+		{name: "zremrangebyscore", arity: 4, run: zremRangeByScore, writes: true},
 		{name: "zpopmin", arity: -2, run: zpopMin, writes: true},
 	}
 }
@@ -224,6 +225,27 @@ func zrangeByScore(n *Node, s *session, args []string) reply {
 		found = found[:min(count, int64(len(found)))]
 	}
 	return membersReply(found, withScores)
+}
+
+func zremRangeByScore(n *Node, s *session, args []string) reply {
+	low, ok1 := parseBound(args[2])
+	high, ok2 := parseBound(args[3])
+	if !ok1 || !ok2 {
+		return failure("ERR min or max is not a float")
+	}
+	z, fail := n.sortedSetOf(s, args[1])
+	if fail != nil {
+		return *fail
+	}
+	if z == nil {
+		return integer(0)
+	}
+	found := slices.Clone(z.between(low, high))
+	for _, m := range found {
+		z.remove(m.name)
+	}
+	n.dropEmpty(s, args[1], z)
+	return integer(len(found))
 }
 
 func zpopMin(n *Node, s *session, args []string) reply {
