@@ -35,6 +35,8 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 		return nil, err
 	case value == "" || len(value) > maxValue+1+maxOwner:
 		return nil, invalid("value has %d bytes, not 1 to %d", len(value), maxValue+1+maxOwner)
+	case value == wire.Marker:
+		return nil, invalid("a lock that readers hold cannot be adopted")
 	case cfg.value != "" && string(cfg.appendValue(nil)) == value:
 		return nil, invalid("WithValue: the new value is the old one")
 	case !l.life.enter():

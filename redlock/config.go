@@ -62,6 +62,9 @@ func (c *config) check(lock *lockConfig) error {
 	if lock.fencing && lock.value != "" {
 		return invalid("WithFencing and WithValue cannot be combined")
 	}
+	if lock.value != "" && string(lock.appendValue(nil)) == wire.Marker {
+		return invalid("value %q says that readers hold a lock", wire.Marker)
+	}
 	if lock.minHold > c.maxTTL.Truncate(time.Millisecond) { // a quarantine covers no more
 		return invalid("minimum hold %v is above the maximum TTL of %v", lock.minHold, c.maxTTL)
 	}

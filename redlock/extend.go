@@ -156,11 +156,7 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 		}
 		lock.beginExtensionLocked(x, ttl(lock))
 		timeout = max(timeout, lock.timeout)
-		if s := lock.semaphore(); s != nil {
-			request.AddPermit(lock.keys()[0], s.wire, lock.value, lock.ttl)
-		} else {
-			request.Add(lock.keys(), lock.value, lock.lifeAt(x.start))
-		}
+		lock.addTo(request, x.start)
 	}
 	if len(x.items) == 0 {
 		return nil
@@ -226,7 +222,7 @@ func (lock *Lock) Verify(ctx context.Context) error {
 		return ErrClosed
 	}
 	defer l.life.leave()
-	r := l.rounds.New(wire.Verify(lock.keys(), lock.value), wire.Yes, quorum.DecideHeld)
+	r := l.rounds.New(lock.verifyRequest(), wire.Yes, quorum.DecideHeld)
 	lock.mu.Lock()
 	timeout := lock.timeout
 	lock.mu.Unlock()

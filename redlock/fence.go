@@ -51,6 +51,9 @@ func (lock *Lock) settleFence(ctx context.Context, r *round.Round) (reason, ende
 	if !lock.fenced {
 		return nil, nil
 	}
+	if lock.shared {
+		return lock.settleReadFence(ctx, r)
+	}
 	var more chan struct{}
 	var ahead quorum.NodeSet // the nodes that were at the first raise's token, or past it
 	for raises := 0; ; {
@@ -98,7 +101,7 @@ func (lock *Lock) raise(ctx context.Context, token int64, at, below quorum.NodeS
 		return ErrNoValidity, nil
 	}
 	l.counts.secondRounds.Add(1)
-	request := wire.Raise(lock.keys(), lock.value, token, l.config.fenceLife())
+	request := lock.raiseRequest(token)
 	r := l.rounds.New(request, wire.Raised, quorum.DecideAcquire)
 	r.Only(at.Or(below))
 	r.Grant(at)

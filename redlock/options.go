@@ -48,6 +48,7 @@ type lockConfig struct {
 	fencing     bool
 	yields      bool         // gives way to waiters elsewhere, even if the round is won
 	part        bool         // one name of a set that takes its names one after the other
+	shared      bool         // to read
 	taken       *atomic.Bool // for one of several waits of a call: one of them took its lock
 	value       string       // empty: a random one for every attempt
 	owner       string

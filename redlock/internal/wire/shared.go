@@ -52,6 +52,9 @@ var (
 	sharedVerifies = []string{sharedSource, sharedVerifySource}
 )
 
+// Marker is the value of a key that readers hold.
+const Marker = "READERSHOLDTHISLOCKTOGETHE|readers"
+
 // Shared locks: as the scripts of the mutex. Only the release is late: a value is used once.
 var (
 	sharedAcquireScript        = inOrder(sharedAcquires...)

@@ -133,3 +133,7 @@ func TestAnExtensionOfReadersIsForBothKinds(t *testing.T) {
 	assert.Equal(t, quorum.Refused, vote)
 	assert.True(t, touched, "healed")
 }
+
+func TestTheMarkerIsThatOfTheScripts(t *testing.T) {
+	assert.Equal(t, newScriptServer(t).marker(), Marker)
+}

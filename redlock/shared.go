@@ -1,0 +1,125 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// Shared locks, by the protocol of internal/sharedmodel. To a node, a reader is a member of a sorted
+// set beside the key, and the key has a value that no client has. All else is that of the mutex:
+// rounds, validity, renewal and undo.
+//
+// Two readers with one value would be one member, and the release of one would end the lock of the
+// other. So every attempt to read has a random value.
+
+// TryRLock acquires a shared lock, with one round and without waiting. Any number of readers hold a
+// name together; Lock and TryLock are its writers, and exclude readers and each other. Clients of
+// other Redlock libraries exclude readers, too. Each reader has a TTL of its own, so a reader that
+// died keeps a writer out only until its own TTL ends.
+//
+// A reader cannot become a writer: of two that try, each would wait for the other. Unlock first.
+//
+// With [WithFencing], the token of a reader is above that of every writer before it, or equal, and
+// below that of every writer after it. Readers may have equal tokens. A resource that tells writers
+// and readers apart keeps the largest token of each. It admits a writer whose token is not below
+// that of a writer and above those of all readers, and a reader whose token is not below that of a
+// writer.
+//
+// Errors: those of [Locker.TryLock]. [ErrTaken] says that a writer has the lock, or that one waits
+// for it. [WithValue] and [WithMinHold] are [ErrInvalid].
+func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	cfg, err := l.config.lockConfig(ctx, name, opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case cfg.value != "":
+		return nil, invalid("WithValue is not for readers: two with one value would end each other's lock")
+	case cfg.minHold != 0:
+		return nil, invalid("WithMinHold is not for readers")
+	}
+	cfg.shared = true
+	return l.tryAcquire(ctx, []string{name}, &cfg)
+}
+
+// Shared reports whether this is the lock of a reader, see [Locker.TryRLock].
+func (lock *Lock) Shared() bool { return lock.shared }
+
+func (lock *Lock) readRequest() pipeline.Request {
+	return wire.AcquireShared(lock.key[0], lock.value, lock.ttl, false, lock.process(), lock.fencing())
+}
+
+func (lock *Lock) endReadRequest() pipeline.Request {
+	grace := lock.locker.config.grace(lock.timeout)
+	return wire.ReleaseShared(lock.key[0], lock.value, grace, lock.process(), lock.reused)
+}
+
+// addTo adds the lock to an extension that begins now.
+func (lock *Lock) addTo(x *wire.Extension, now clock.Instant) {
+	if s := lock.semaphore(); s != nil {
+		x.AddPermit(lock.keys()[0], s.wire, lock.value, lock.ttl)
+	} else if lock.shared {
+		x.AddShared(lock.keys(), lock.value, lock.ttl)
+	} else {
+		x.Add(lock.keys(), lock.value, lock.lifeAt(now))
+	}
+}
+
+func (lock *Lock) verifyRequest() pipeline.Request {
+	if lock.shared {
+		return wire.VerifyShared(lock.key[0], lock.value)
+	}
+	return wire.Verify(lock.keys(), lock.value)
+}
+
+func (lock *Lock) raiseRequest(token int64) pipeline.Request {
+	life := lock.locker.config.fenceLife()
+	if lock.shared {
+		return wire.RaiseShared(lock.key[0], lock.value, token, life)
+	}
+	return wire.Raise(lock.keys(), lock.value, token, life)
+}
+
+// settleReadFence is settleFence for a reader. A raise that too few nodes follow, because the token
+// is far ahead of their clocks, is made again only with another token: more grants can make it
+// smaller, or bring a node that is there already.
+func (lock *Lock) settleReadFence(ctx context.Context, r *round.Round) (reason, ended error) {
+	var more chan struct{}
+	for tried := int64(0); ; {
+		fences, granted, all := r.Fences(more)
+		token, at, below := quorum.DecideReadToken(fences, granted)
+		if token != 0 && below.Empty() {
+			lock.fence = token
+			return nil, nil
+		}
+		if token != 0 && token != tried {
+			tried = token
+			reason, ended = lock.raise(ctx, token, at, below)
+			switch {
+			case reason == nil && ended == nil:
+				lock.fence = token
+				return nil, nil
+			case !errors.Is(reason, ErrNoQuorum):
+				return reason, ended
+			}
+			continue // votes may have come in meanwhile
+		}
+		switch {
+		case all:
+			return errFarApart, nil
+		case more == nil:
+			more = make(chan struct{}, 1)
+			continue // count the votes that came before it existed
+		}
+		select {
+		case <-more: // at the node timeout at the latest, when every vote is in
+		case <-ctx.Done():
+			return nil, round.EndOf(ctx)
+		}
+	}
+}
