@@ -57,6 +57,7 @@ type tenure struct {
 	fence    int64
 	since    clock.Instant // start of the call
 	from, to clock.Instant
+	shared   bool          // readers may have it together
 	forced   bool          // a client other than the holder ended it
 	kept     clock.Instant // end of its minimum hold; 0 for none
 }
@@ -148,6 +149,7 @@ func (j *judge) lookLocked(r *record, w *wait) {
 // got records that a client holds a lock from now on, acquired by a call that began at since.
 func (j *judge) got(who string, since clock.Instant, lock *redlock.Lock) *tenure {
 	t := j.held(who, lock.Value(), since, lock.Names(), lock.Fence())
+	t.shared = lock.Shared()
 	j.keeps(t, redlock.TakenUntil(lock))
 	return t
 }
@@ -207,19 +209,25 @@ func (j *judge) judgeLocked(name string, r *record) {
 	j.voidLocked(r)
 	slices.SortStableFunc(r.had, func(a, b *tenure) int { return int(a.from - b.from) })
 	j.judgeMinHoldsLocked(name, r)
-	var last *tenure // the tenure with the latest end so far
+	var latest [2]*tenure // of all tenures so far, and of writers, the one with the latest end
 	for i, t := range r.had {
+		last := latest[0]
+		if t.shared {
+			last = latest[1]
+		}
 		switch {
 		case t.to < 0:
 			j.wrongLocked("%q: %s still has it", name, t.who)
 		case last != nil && t.from < last.to && !j.order && !t.void():
 			j.wrongLocked("%q: %s got it at %v, %s had it until %v", name, t.who, time.Duration(t.from), last.who, time.Duration(last.to))
 		}
-		if last == nil || t.to > last.to {
-			last = t
+		for kind := range latest {
+			if last := latest[kind]; (kind == 0 || !t.shared) && (last == nil || t.to > last.to) {
+				latest[kind] = t
+			}
 		}
 		for _, earlier := range r.had[:i] {
-			if t.fence > 0 && t.fence <= earlier.fence && j.ordered(earlier, t) {
+			if t.fence > 0 && t.fence < earlier.least(t) && j.ordered(earlier, t) {
 				j.wrongLocked("%q: %s got the token %d at %v, after %s had got %d", name, t.who, t.fence, time.Duration(t.from), earlier.who, earlier.fence)
 			}
 		}
@@ -231,6 +239,19 @@ func (j *judge) judgeLocked(name string, r *record) {
 // after the first one ended. Equal tokens are always wrong: every token belongs to one lock.
 func (j *judge) ordered(first, second *tenure) bool {
 	return first.from < second.since || first.fence == second.fence || !j.order && !first.forced && !second.void() && first.to <= second.from
+}
+
+// least returns the smallest token that a later tenure may have. Readers may tie, with each other
+// and with the writer before them, and have no order among themselves.
+func (t *tenure) least(later *tenure) int64 {
+	switch {
+	case !later.shared:
+		return t.fence + 1
+	case !t.shared:
+		return t.fence
+	default:
+		return 0
+	}
 }
 
 // tenures returns how often a lock was held.
