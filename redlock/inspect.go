@@ -19,7 +19,7 @@ import (
 type Status struct {
 	Name   string
 	Value  string       // what a quorum of nodes holds; empty if no value has a quorum
-	Owner  string       // the owner in that value, see WithOwner
+	Owner  string       // the owner in that value, see WithOwner; "readers" if readers hold it
 	Nodes  []NodeStatus // in the order of the endpoints
 	Free   bool         // a quorum of nodes holds nothing
 	Quorum int          // how many nodes make a quorum
@@ -33,7 +33,15 @@ type NodeStatus struct {
 	TTL      time.Duration // how long the node keeps the value; negative if it does not expire
 	Fence    int64         // the fencing counter; 0 if there is none
 	Waiting  int           // processes that wait for the lock at this node
+	Readers  []Reader      // if readers hold the lock; Value is the same for all such locks then
 	Err      error         // why the node did not answer, or why its answer does not count
+}
+
+// Reader is a reader that a node knows, see [Locker.TryRLock].
+type Reader struct {
+	Value string
+	Owner string        // what follows the | in the value
+	TTL   time.Duration // how long the node keeps it
 }
 
 // Inspect asks every node who holds a lock. It changes nothing. It returns what the nodes have
@@ -94,6 +102,10 @@ func (l *Locker) status(name string, replies []any, r *round.Round) Status {
 		}
 		n.Value, n.TTL, n.Fence, n.Waiting = in.Value, in.TTL, in.Fence, in.Waiting
 		_, n.Owner, _ = strings.Cut(n.Value, "|")
+		for _, reader := range in.Readers {
+			_, owner, _ := strings.Cut(reader.Value, "|")
+			n.Readers = append(n.Readers, Reader{reader.Value, owner, reader.TTL})
+		}
 		if r.GrantCounts(i) {
 			held[n.Value]++
 		} else {

@@ -182,3 +182,31 @@ func TestReadersHaveNoValueOrMinimumHoldOfTheirOwnAndAreNotAdopted(t *testing.T)
 		require.NoError(t, reader.Unlock(ctx))
 	})
 }
+
+func TestInspectShowsReaders(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		one := read(t, l, "a", redlock.WithOwner("me"), redlock.WithTTL(5*time.Second))
+		two := read(t, l, "a", redlock.WithTTL(7*time.Second))
+		settle()
+		status, err := l.Inspect(ctx, "a")
+		require.NoError(t, err)
+		assert.Equal(t, "readers", status.Owner)
+		assert.False(t, status.Free)
+		for _, node := range status.Nodes {
+			require.Len(t, node.Readers, 2)
+			for i, reader := range []*redlock.Lock{one, two} {
+				assert.Equal(t, reader.Value(), node.Readers[i].Value)
+				assert.InDelta(t, reader.Remaining(), node.Readers[i].TTL, float64(time.Second))
+			}
+			assert.Equal(t, "me", node.Readers[0].Owner)
+		}
+		require.NoError(t, l.UnlockAll(ctx))
+		writer, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+		status, err = l.Inspect(ctx, "a")
+		require.NoError(t, err)
+		assert.Equal(t, writer.Value(), status.Value)
+		assert.Empty(t, status.Nodes[0].Readers)
+	})
+}

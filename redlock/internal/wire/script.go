@@ -149,6 +149,8 @@ var (
 	acquires     = []string{fencedSource, acquireOneSource, fenceSource, acquireSource}
 	acquireBatch = fencedSource + fenceSource + trySource + acquireBatchSource
 
+	inspects = []string{sharedSource, inspectSource}
+
 	waits = []string{handOverSource, fenceSource, enqueueSource, waitSource}
 
 	extendSource = extendOneSource + extendFile
@@ -211,7 +213,7 @@ var (
 	recordScript = late(recordSource)
 
 	// Late: they change nothing.
-	inspectScript  = late(inspectSource)
+	inspectScript  = late(inspects...)
 	recordedScript = late(recordedSource)
 	verifyScript   = late(verifySource).Batch(late(verifyBatchSource), 1, mostVerified)
 )

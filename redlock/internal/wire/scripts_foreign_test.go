@@ -134,7 +134,7 @@ func scriptCases() []scriptCase {
 		{"adopt", true, []any{"mine", "other", 60000, now, 600000}, []string{fenceSource, adoptSource}, "other", ""},
 		{"restore", true, []any{"mine", 50}, []string{handOverSource, restoreSource}, "", "1"},
 		{"force", true, []any{50}, []string{handOverSource, forceSource}, "", "1"},
-		{"inspect", true, nil, []string{inspectSource}, "mine", ""},
+		{"inspect", true, nil, inspects, "mine", ""},
 		{"record", true, []any{5, "5 mine", 600000, 256}, []string{recordSource}, "mine", "1"},
 		{"recorded", true, []any{0, 8}, []string{recordedSource}, "mine", "[mine 60 s ["},
 		{"verify", true, []any{"mine"}, []string{verifySource}, "mine", "1"},

@@ -39,6 +39,7 @@ func sharedCases() []sharedCase {
 		{"release and leave", "marker", []any{"mine", 50, "p"}, sharedReleases},
 		{"release beside a writer", "writer", []any{"mine", 50, "p"}, sharedReleases},
 		{"verify", "writer", []any{"mine"}, sharedVerifies},
+		{"inspect", "marker", nil, inspects},
 		{"raise", "marker", []any{"mine", now, 600000}, sharedRaises},
 		{"announce", "writer", []any{"mine", 60000, 2000, now, 600000}, announces},
 		{"announce, and get it", "", []any{"mine", 60000, 2000, now, 600000}, announces},

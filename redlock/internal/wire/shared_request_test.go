@@ -137,3 +137,22 @@ func TestAnExtensionOfReadersIsForBothKinds(t *testing.T) {
 func TestTheMarkerIsThatOfTheScripts(t *testing.T) {
 	assert.Equal(t, newScriptServer(t).marker(), Marker)
 }
+
+func TestInspectTellsTheReadersThatAreAlive(t *testing.T) {
+	s := newRequestServer(t)
+	s.ask(AcquireShared("a", "one", time.Minute, false, "", Fencing{}))
+	s.ask(AcquireShared("a", "two", time.Hour, false, "", Fencing{}))
+	s.do("ZADD", "redquorum:readers:a", 5, "dead", "inf", "no time")
+	in, ok := ReadInspect(s.ask(Inspect("a")))
+	require.True(t, ok)
+	assert.Equal(t, Marker, in.Value)
+	require.Len(t, in.Readers, 2)
+	for i, want := range []Reader{{"one", time.Minute}, {"two", time.Hour}} {
+		assert.Equal(t, want.Value, in.Readers[i].Value)
+		assert.InDelta(t, want.TTL, in.Readers[i].TTL, float64(30*time.Second))
+	}
+	for _, wrong := range [][]any{{[]byte("one")}, {int64(1), int64(2)}, {[]byte("one"), []byte("two")}} {
+		_, ok := ReadInspect([]any{[]byte(Marker), int64(5), nil, int64(0), wrong})
+		assert.False(t, ok, wrong)
+	}
+}

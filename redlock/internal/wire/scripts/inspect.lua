@@ -3,7 +3,8 @@
 -- KEYS[1]  a lock's key
 -- Returns its value, its time to live in milliseconds (-2 when absent, -1 when it does not expire),
 -- its fencing counter (nil if there is none), and how many wait for it here. What the caller may
--- not read counts as nothing.
+-- not read counts as nothing. If readers hold the key, a fifth entry has the value of each that is
+-- alive, followed by its time to live.
 local fence = redis.pcall('GET', 'redquorum:fence:' .. KEYS[1])
 local list = 'redquorum:wait:' .. KEYS[1]
 local waiting = redis.pcall('ZCARD', list)
@@ -12,9 +13,18 @@ for _, place in ipairs({ 'others', 'anyone' }) do -- not waiters: see others.lua
     waiting = waiting - 1
   end
 end
+local holder, left = redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
+local alive = holder == marker and {} or nil
+if alive then
+  local members, now = redis.pcall('ZRANGE', readersOf(KEYS[1]), 0, -1, 'WITHSCORES'), millis()
+  for i = 1, #members, 2 do
+    local last = tonumber(members[i + 1])
+    if last >= now and last < 9007199254740992 then
+      alive[#alive + 1] = members[i]
+      alive[#alive + 1] = last - now
+    end
+  end
+end
 return {
-  redis.call('GET', KEYS[1]),
-  redis.call('PTTL', KEYS[1]),
-  type(fence) == 'string' and fence,
-  type(waiting) == 'number' and waiting or 0,
+  holder, left, type(fence) == 'string' and fence, type(waiting) == 'number' and waiting or 0, alive,
 }
