@@ -202,3 +202,20 @@ func TestReadersAndMutexesAreExtendedTogether(t *testing.T) {
 	assert.Equal(t, s.get("a"), s.get("d"))
 	assert.Equal(t, "writes", s.get("e"))
 }
+
+func TestReadersAreServedTogetherBesideThePlaceOfOthers(t *testing.T) {
+	s := newWakeServer(t)
+	holder := pairForm + "holder"
+	s.do("SET", "a", holder, "PX", 60000)
+	s.do("ZADD", "redquorum:wait:a", 1, "+alive:"+reader(1), 2, "anyone", 3, "+alive:"+reader(2), 4, "alive:"+pairForm, 5, "+alive:"+reader(3))
+	s.do("SET", "redquorum:waits:a", "")
+	require.Equal(t, int64(2), s.eval([]any{holder, 5000}, releases...))
+	assert.Equal(t, []string{reader(1), reader(2), "?" + pairForm}, s.woken())
+	left, err := redis.Strings(s.conn.Do("ZRANGE", "redquorum:wait:a", 0, -1))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"anyone", "alive:" + pairForm, "+alive:" + reader(3)}, left)
+	s.do("ZREM", "redquorum:wait:a", "alive:"+pairForm)
+	require.Equal(t, []any{int64(1), int64(1)}, s.read(reader(1), "1"))
+	assert.Equal(t, []string{reader(3)}, s.woken())
+	assert.Equal(t, int64(1), s.do("ZCARD", "redquorum:wait:a"))
+}

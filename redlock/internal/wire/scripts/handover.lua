@@ -16,7 +16,7 @@
 -- Returns 2 when the key was handed over, 3 when it was left to others for a while, else 1.
 local function handOver(key, graceMillis, own, staying)
   local list, sign = 'redquorum:wait:' .. key, 'redquorum:waits:' .. key
-  local how, life, served = staying and 2 or 1, listLife, false
+  local how, life, served, aside = staying and 2 or 1, listLife, false, {}
   for _ = 1, 64 do
     local oldest = redis.pcall('ZPOPMIN', list)
     local waiter = oldest[1]
@@ -24,14 +24,17 @@ local function handOver(key, graceMillis, own, staying)
       break
     end
     local process, value, reads = readPlace(waiter)
-    if how == 2 and not reads and not (process and listeners(process) == 0) then
+    local skip = how == 2 and not process
+    if skip then -- the place of others, which have no turn while readers have the key
+      aside[#aside + 1] = oldest
+    elseif how == 2 and not reads and listeners(process) ~= 0 then
       redis.pcall('ZADD', list, oldest[2], waiter) -- readers have the key: it waits for them
       if served then
         askAgain(waiter)
       end
       break
     end
-    local receivers = process and publish(process, value)
+    local receivers = not skip and process and publish(process, value)
     if receivers ~= 0 and type(receivers) == 'number' then
       if reads then
         served = pcall(serveReader, key, value, graceMillis, how == 2)
@@ -43,13 +46,16 @@ local function handOver(key, graceMillis, own, staying)
           break
         end
       end
-    elseif (waiter == 'others' or waiter == 'anyone') and not (own and isForeign(own)) then
+    elseif not skip and (waiter == 'others' or waiter == 'anyone') and not (own and isForeign(own)) then
       local turn, left = beginTurn(key, waiter, oldest[2])
       if turn then
         how, life = turn, left or life
         break
       end
     end
+  end
+  for _, place in ipairs(aside) do
+    redis.pcall('ZADD', list, place[2], place[1])
   end
   if how ~= 2 then
     redis.call('DEL', key)

@@ -30,9 +30,14 @@ if holder == marker or not holder and not left then
     return fence
   elseif fence ~= 0 then
     redis.pcall('ZREM', list, place)
-    local oldest = turn and redis.pcall('ZRANGE', list, 0, 0)[1]
-    if oldest and string.sub(oldest, 1, 1) == '+' then
-      handOver(key, ARGV[3], marker, true)
+    for _, oldest in ipairs(turn and redis.pcall('ZRANGE', list, 0, 2) or {}) do
+      local process, _, reads = readPlace(oldest)
+      if reads then
+        handOver(key, ARGV[3], marker, true)
+      end
+      if process then -- not the place of others
+        break
+      end
     end
     return { 1, fence }
   end
