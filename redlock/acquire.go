@@ -139,8 +139,8 @@ func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 
 // newAcquire returns the round of an attempt.
 func (lock *Lock) newAcquire() *round.Round {
-	if lock.shared {
-		return lock.newGrant(lock.readRequest(), quorum.DecideAcquire)
+	if lock.shared || lock.intent {
+		return lock.newGrant(lock.sharedRequest(false), quorum.DecideAcquire)
 	}
 	request := wire.Acquire(&lock.claim, lock.keys(), lock.value, lock.life(), lock.fencing())
 	return lock.newGrant(request, quorum.DecideAcquire)

@@ -27,6 +27,7 @@ type Lock struct {
 	listed   bool // may be on wait lists
 	part     bool // one name of a set that waits for the others: no caller has it
 	shared   bool // the lock of a reader
+	intent   bool // of a writer: it may keep readers out of the nodes
 
 	// fence is the token. Until there is one it is the wall clock in microseconds when the round
 	// began; 0 without fencing.

@@ -70,6 +70,8 @@ func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 	switch {
 	case answer.Other == wire.OtherTurn:
 		return w.awaitWake(ctx, min(answer.Left+rand.N(expirySpread), turnPoll/2+rand.N(turnPoll)))
+	case answer.Other == wire.OtherReads:
+		return w.awaitReaders(ctx, answer.Left)
 	case answer.Other <= wire.OtherTaken:
 		return w.awaitHandOver(ctx, answer.Left)
 	case answer.Other != w.holder:
@@ -89,6 +91,9 @@ func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int64) (r *round.Round, answer *wire.WaitReply, late bool) {
 	l := w.locker
 	l.counts.polls.Add(1)
+	if other == wire.OtherReads {
+		lock.announce(pilot)
+	}
 	if other <= wire.OtherTaken || len(l.nodes) == 1 {
 		r, answer = w.askPilot(ctx, lock, pilot)
 		return r, answer, w.judge(lock, r, pilot, answer != nil)
@@ -106,7 +111,7 @@ func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int6
 func (w *waiter) snatch(ctx context.Context, lock *Lock, pilot int) (*round.Round, *wire.WaitReply) {
 	l := w.locker
 	var answer *wire.WaitReply
-	r := lock.newConfirm(w, pilot)
+	r := lock.newConfirm(w, pilot, false)
 	r.TakeReplies(func(node int, reply any) {
 		if node == pilot {
 			a := wire.ReadWait(reply)

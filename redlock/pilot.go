@@ -20,7 +20,7 @@ func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Ro
 	}
 	lock.begin(l.clock.Now(), w.cfg.maxHold)
 	var answer *wire.WaitReply
-	r := l.rounds.New(lock.waitRequest(w, process), wire.Grant, decideOne)
+	r := l.rounds.New(lock.waitRequest(w, process, false), wire.Grant, decideOne)
 	r.Only(quorum.Only(pilot))
 	r.TakeReplies(func(_ int, reply any) {
 		a := wire.ReadWait(reply)
@@ -41,12 +41,20 @@ func decideOne(votes quorum.Tally) quorum.Verdict {
 	return quorum.DecideAcquire(votes)
 }
 
-func (lock *Lock) waitRequest(w *waiter, process string) pipeline.Request {
+// waitRequest asks for the lock, or for a place on the wait list. Turn says that the vote was
+// handed over.
+func (lock *Lock) waitRequest(w *waiter, process string, turn bool) pipeline.Request {
 	l := lock.locker
 	wait := wire.Wait{
 		Keys: lock.keys(), Value: lock.value, TTL: lock.life(), Grace: l.config.grace(lock.timeout),
 		Target: w.target, Process: process, Waited: w.claim(), Others: w.placeOfOthers(),
 		Fencing: lock.fencing(),
+	}
+	if lock.shared {
+		return wait.SharedRequest(turn)
+	}
+	if lock.intent {
+		wait.Intent = intentLife
 	}
 	return wait.Request()
 }
@@ -54,16 +62,19 @@ func (lock *Lock) waitRequest(w *waiter, process string) pipeline.Request {
 // sendConfirm asks all nodes: the pilot to confirm the vote that was handed over, the others for
 // theirs.
 func (lock *Lock) sendConfirm(w *waiter, pilot int) *round.Round {
-	r := lock.newConfirm(w, pilot)
+	r := lock.newConfirm(w, pilot, true)
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	return r
 }
 
 // newConfirm returns the round of sendConfirm, which begins now.
-func (lock *Lock) newConfirm(w *waiter, pilot int) *round.Round {
+func (lock *Lock) newConfirm(w *waiter, pilot int, turn bool) *round.Round {
 	lock.begin(lock.locker.clock.Now(), w.cfg.maxHold)
 	r := lock.newAcquire()
-	r.Override(pilot, lock.waitRequest(w, lock.process()))
+	if lock.shared && turn {
+		r = lock.newGrant(lock.sharedRequest(true), quorum.DecideAcquire)
+	}
+	r.Override(pilot, lock.waitRequest(w, lock.process(), turn))
 	return r
 }
 

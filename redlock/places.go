@@ -128,7 +128,7 @@ func (w *waiter) askAll(lock *Lock, before quorum.NodeSet, left *atomic.Int64) *
 	l := w.locker
 	w.wakeup.ClearAgain() // this asks again
 	lock.begin(l.clock.Now(), w.cfg.maxHold)
-	r := lock.newGrant(lock.waitRequest(w, l.desk.Subscriptions.Process()), w.allVotes())
+	r := lock.newGrant(lock.waitRequest(w, l.desk.Subscriptions.Process(), false), w.allVotes())
 	r.Before(before)
 	r.TakeReplies(func(_ int, reply any) {
 		answer := wire.ReadWait(reply)

@@ -93,8 +93,8 @@ func (lock *Lock) newRelease(rule round.Rule) *round.Round {
 		request := s.wire.GiveBack(lock.value, l.config.grace(lock.timeout), 0, lock.process())
 		return l.rounds.New(request, wire.Released, rule)
 	}
-	if lock.shared {
-		return l.rounds.New(lock.endReadRequest(), wire.Released, rule)
+	if lock.shared || lock.intent {
+		return l.rounds.New(lock.endSharedRequest(), wire.Released, rule)
 	}
 	request := wire.Release(&lock.claim, lock.keys(), lock.value, l.config.grace(lock.timeout), lock.process(), lock.reused)
 	return l.rounds.New(request, wire.Released, rule)

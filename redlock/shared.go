@@ -11,9 +11,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Shared locks, by the protocol of internal/sharedmodel. To a node, a reader is a member of a sorted
-// set beside the key, and the key has a value that no client has. All else is that of the mutex:
-// rounds, validity, renewal and undo.
+// Shared locks, by the protocol of internal/sharedmodel. To a node, a reader is a member of a
+// sorted set beside the key, and the key has a value that no client has. All else is that of the
+// mutex: rounds, validity, renewal and undo.
 //
 // Two readers with one value would be one member, and the release of one would end the lock of the
 // other. So every attempt to read has a random value.
@@ -34,28 +34,45 @@ import (
 // Errors: those of [Locker.TryLock]. [ErrTaken] says that a writer has the lock, or that one waits
 // for it. [WithValue] and [WithMinHold] are [ErrInvalid].
 func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	cfg, err := l.readConfig(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l.tryAcquire(ctx, []string{name}, &cfg)
+}
+
+// readConfig is lockConfig for a reader.
+func (l *Locker) readConfig(ctx context.Context, name string, opts []LockOption) (lockConfig, error) {
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	switch {
 	case err != nil:
-		return nil, err
+		return cfg, err
 	case cfg.value != "":
-		return nil, invalid("WithValue is not for readers: two with one value would end each other's lock")
+		return cfg, invalid("WithValue is not for readers: two with one value would end each other's lock")
 	case cfg.minHold != 0:
-		return nil, invalid("WithMinHold is not for readers")
+		return cfg, invalid("WithMinHold is not for readers")
 	}
 	cfg.shared = true
-	return l.tryAcquire(ctx, []string{name}, &cfg)
+	return cfg, nil
 }
 
 // Shared reports whether this is the lock of a reader, see [Locker.TryRLock].
 func (lock *Lock) Shared() bool { return lock.shared }
 
-func (lock *Lock) readRequest() pipeline.Request {
-	return wire.AcquireShared(lock.key[0], lock.value, lock.ttl, false, lock.process(), lock.fencing())
+// sharedRequest asks for the lock of a reader, or for that of a writer which keeps readers out if
+// it is refused. Turn says that the pilot has handed its vote to the reader.
+func (lock *Lock) sharedRequest(turn bool) pipeline.Request {
+	if lock.shared {
+		return wire.AcquireShared(lock.key[0], lock.value, lock.ttl, turn, lock.process(), lock.fencing())
+	}
+	return wire.Announce(lock.key[0], lock.value, lock.life(), intentLife, lock.fencing())
 }
 
-func (lock *Lock) endReadRequest() pipeline.Request {
+func (lock *Lock) endSharedRequest() pipeline.Request {
 	grace := lock.locker.config.grace(lock.timeout)
+	if lock.intent {
+		return wire.ReleaseAnnounced(lock.keys(), lock.value, grace, lock.process(), lock.reused)
+	}
 	return wire.ReleaseShared(lock.key[0], lock.value, grace, lock.process(), lock.reused)
 }
 

@@ -43,7 +43,11 @@ func (c *client) read() {
 	defer cancel()
 	s, l := c.process.sim, c.process.current()
 	since := s.clock.Now()
-	lock, err := l.TryRLock(ctx, c.name(), c.opts()...)
+	acquire, waits := l.TryRLock, c.rng.IntN(2) == 0
+	if waits {
+		acquire = l.RLock
+	}
+	lock, err := acquire(ctx, c.name(), c.opts()...)
 	var failure *redlock.QuorumError
 	switch {
 	case err == nil:
@@ -54,7 +58,7 @@ func (c *client) read() {
 		}
 		c.keep(lock)
 		c.unlock(t, lock)
-	case errors.As(err, &failure):
+	case errors.As(err, &failure) && !waits:
 	default:
 		c.judgeWait(ctx, l, err)
 	}

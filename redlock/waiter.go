@@ -47,6 +47,7 @@ type waiter struct {
 	holder    int64         // the last holder from another library that it saw
 	holderAge clock.Instant // when it first saw that holder
 	slowNode  bool          // a node that it asked beside the pilot was slow
+	announced bool          // this attempt has met readers
 
 	wakeup *handoff.Wakeup
 }
@@ -119,6 +120,9 @@ func (w *waiter) freeHops() int {
 func (w *waiter) note(failure *QuorumError) {
 	if w.last == nil || failure.ended == nil {
 		w.last = failure
+		if w.cfg.shared {
+			return // it is not in the queue
+		}
 		w.locker.desk.Queue.Report(w.queue, failure)
 	}
 }
@@ -151,6 +155,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 // until the pilot's vote is ours, or is given up.
 func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, error) {
 	l := w.locker
+	w.announced = false
 	w.wakeup.WaitAt(pilot)
 	l.desk.Subscriptions.Await(lock.value, w.wakeup)
 	defer l.desk.Subscriptions.Forget(lock.value, w.wakeup)
@@ -239,9 +244,13 @@ func (w *waiter) judge(lock *Lock, r *round.Round, pilot int, answered bool) (la
 func (w *waiter) giveUp(ctx context.Context, lock *Lock, r *round.Round, pilot int, reason error) error {
 	l := w.locker
 	u := lock.newRelease(quorum.DecideHeld)
-	u.Only(quorum.Only(pilot))
+	known := quorum.Only(pilot)
+	if lock.intent { // which is at all nodes
+		known = quorum.All(len(l.nodes))
+	}
+	u.Only(known)
 	lock.mu.Lock()
-	lock.undoLocked(u, quorum.Only(pilot), l.clock.Now().Add(lock.timeout))
+	lock.undoLocked(u, known, l.clock.Now().Add(lock.timeout))
 	lock.mu.Unlock()
 	if l.life.isClosed() {
 		return ErrClosed

@@ -52,6 +52,8 @@ var (
 	sharedVerifies = []string{sharedSource, sharedVerifySource}
 )
 
+const intentKey = Reserved + "intent:" // followed by the lock's key
+
 // Marker is the value of a key that readers hold.
 const Marker = "READERSHOLDTHISLOCKTOGETHE|readers"
 
@@ -128,6 +130,15 @@ func RaiseShared(key, value string, token int64, life time.Duration) pipeline.Re
 	return pipeline.Request{
 		Script: sharedRaiseScript, Words: pipeline.On([]string{key}, value, token, life.Milliseconds()), Key: key,
 		Accept: isInteger, Prove: true,
+	}
+}
+
+// Intend returns a request that keeps new readers out for the life of an intent, and does not take
+// the key: a writer that waits for its pilot does not want the votes of others yet.
+func Intend(key, value string, life time.Duration) pipeline.Request {
+	return pipeline.Request{
+		Words: pipeline.Command("SET", intentKey+key, value, "PX", life.Milliseconds()), Key: key,
+		Accept: func(reply any) bool { return reply == "OK" }, Prove: true,
 	}
 }
 

@@ -83,6 +83,10 @@ func TestTheRequestsOfReadersMeanWhatTheScriptsDo(t *testing.T) {
 	assert.EqualValues(t, OtherNone, ReadWait(reply).Other)
 	assert.Equal(t, quorum.Refused, Released.Vote(s.ask(ReleaseAnnounced(keys, writes, time.Second, "alive", false))))
 	assert.Empty(t, s.get("redquorum:intent:a"))
+	assert.Equal(t, "OK", s.ask(Intend("a", writes, time.Minute)))
+	assert.Equal(t, quorum.Refused, Grant.Vote(s.ask(AcquireShared("a", "new", time.Minute, false, "", fencing))))
+	s.ask(ReleaseAnnounced(keys, writes, time.Second, "alive", true))
+	assert.Empty(t, s.get("redquorum:intent:a"))
 	assert.Equal(t, []string{two}, s.woken(), "it waited only for the writer")
 	reads.Fencing = fencing
 	reply = s.ask(reads.SharedRequest(true))

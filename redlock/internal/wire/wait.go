@@ -58,7 +58,7 @@ const (
 	OtherNone  = -3 // the holder is ours
 
 	// Readers hold it. A writer that waits should announce itself, at all nodes: [Wait.Intent] and
-	// [Announce].
+	// [Intend].
 	OtherReads = -4
 )
 

@@ -1,0 +1,81 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock/internal/handoff"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// A writer that waits keeps new readers out of every node by an intent (announce.lua). It learns
+// from its pilot that readers have the lock, and announces itself there and at all other nodes, at
+// once and again while it waits. The intent lives for three of these rounds, so that a writer that
+// died keeps nobody out for long. Nothing depends on it but how long the writer waits.
+const (
+	intentLife = 3 * intentPoll
+	intentPoll = time.Second
+)
+
+// RLock acquires a shared lock, as [Locker.TryRLock] does, and waits for it as [Locker.Lock] does.
+// Readers and writers get the lock in the order in which they came; readers that wait together,
+// with no writer between them, get it together. While a writer waits, readers that come later wait
+// behind it.
+//
+// Errors: those of [Locker.Lock]. [WithValue] and [WithMinHold] are [ErrInvalid].
+func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	cfg, err := l.readConfig(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	if !l.life.enter() {
+		return nil, ErrClosed
+	}
+	defer l.life.leave()
+	// Readers do not queue within the Locker: each has its own place at the pilot, because all of
+	// them can be served at once.
+	names, since := []string{name}, l.clock.Now()
+	lock, err := l.tryAcquire(ctx, names, &cfg)
+	var failure *QuorumError
+	if !errors.As(err, &failure) || failure.ended != nil {
+		return lock, err
+	}
+	return l.awaitTurn(ctx, newWaiter(l, names, handoff.NameOf(names), &cfg, since), nil, failure)
+}
+
+// announce announces a writer that has met readers, at the other nodes in the background and at the
+// pilot when it next asks. On each connection the intent comes before the release that withdraws
+// it.
+func (lock *Lock) announce(pilot int) {
+	l := lock.locker
+	if !lock.listed || len(lock.keys()) > 1 {
+		return
+	}
+	lock.intent = true
+	others := quorum.All(len(l.nodes)).Minus(quorum.Only(pilot))
+	if others.Empty() {
+		return
+	}
+	l.life.enterAnyway()
+	// Read as a refusal: the answer says nothing about waiters there.
+	r := l.rounds.New(wire.Intend(lock.key[0], lock.value, intentLife), wire.None, quorum.DecideHeld)
+	r.Only(others)
+	r.Observe((*releaseObserver)(l))
+	r.Send(l.clock.Now().Add(lock.timeout), 0)
+}
+
+// awaitReaders waits behind readers, until the writer announces itself again.
+func (w *waiter) awaitReaders(ctx context.Context, left time.Duration) wake {
+	if !w.announced {
+		w.announced = true
+		return wakeDue // at once
+	}
+	pause := min(w.poll.Next(), intentPoll/2+rand.N(intentPoll/2))
+	if left >= 0 && left < pause {
+		pause = left + time.Millisecond + rand.N(expirySpread)
+	}
+	return w.awaitWake(ctx, pause)
+}
