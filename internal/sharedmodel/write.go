@@ -37,6 +37,10 @@ func (e *Entry[V]) WaitWrite(value V, ttl, ts int64) (fence int64, granted bool)
 	return fence, granted
 }
 
+// Intend is the announcement alone, for the nodes that value does not ask for their votes yet: a
+// plain SET. It looks at nothing, so it may also come when value has the key, or has left.
+func (e *Entry[V]) Intend(value V) { e.Intent = value }
+
 // ExtendWrite is the extension of a mutex.
 func (e *Entry[V]) ExtendWrite(value V, ttl int64) Answer {
 	switch {
@@ -53,15 +57,14 @@ func (e *Entry[V]) ExtendWrite(value V, ttl int64) Answer {
 
 // ReleaseWrite is the release of a mutex, and ends a wait. A waiting writer that leaves lets the
 // readers in that waited only for it: nobody else would tell them. A writer that has the key took
-// its intent back when it was granted it, so its release does not look; if it was only handed the
-// key, the intent ends by itself.
+// its intent back when it was granted it, but not if it was only handed the key, or if an intent
+// was late.
 func (e *Entry[V]) ReleaseWrite(value V, grace int64, alive func(V) bool) bool {
 	e.forget(value)
+	e.withdraw(value)
 	released := e.Key == value
 	if released {
 		e.drop()
-	} else {
-		e.withdraw(value)
 	}
 	if released || e.Key == e.Marker {
 		e.handOver(grace, alive)

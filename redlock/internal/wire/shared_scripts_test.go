@@ -61,6 +61,7 @@ func TestSharedScriptsDoWhatTheModelDoes(t *testing.T) {
 			"verify read":   w.verifyRead,
 			"acquire write": w.acquireWrite,
 			"announce":      w.announce,
+			"intend":        w.intend,
 			"wait to write": w.waitWrite,
 			"wait":          w.waitUnannounced,
 			"extend write":  w.extendWrite,

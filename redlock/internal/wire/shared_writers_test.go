@@ -19,6 +19,13 @@ func (w *sharedPair) announce(*rapid.T) {
 	w.same("announce", reply, granted(w.model.AnnounceWrite(value, ttl, ts)))
 }
 
+// intend is an announcement alone, which may come at any time.
+func (w *sharedPair) intend(*rapid.T) {
+	value := w.writer()
+	w.do("SET", intentKey+sharedKey, value, "PX", pairTTL)
+	w.model.Intend(value)
+}
+
 func (w *sharedPair) waitWrite(*rapid.T) {
 	value, ttl, ts := w.writer(), w.ttl(), w.timestamp()
 	met := w.model.Key
@@ -49,7 +56,11 @@ func (w *sharedPair) extendWrite(*rapid.T) {
 func (w *sharedPair) releaseWrite(*rapid.T) {
 	value := w.writer()
 	w.tick()
-	reply := w.run([]any{value, sharedGrace, pairProcess(value), "announced"}, releases)
+	args := []any{value, sharedGrace, pairProcess(value), "announced"}
+	if w.model.Intent != value && rapid.Bool().Draw(w.t, "has met no readers") {
+		args = args[:3]
+	}
+	reply := w.run(args, releases)
 	want := int64(0)
 	if w.model.ReleaseWrite(value, sharedGrace, pairAlive) {
 		want = 1

@@ -20,13 +20,11 @@ for i, key in ipairs(KEYS) do
   if i > 1 then
     holder = redis.pcall('GET', key)
   end
-  if ARGV[3] and holder ~= ARGV[1] then
-    if ARGV[4] == 'announced' then
-      withdraw(key, ARGV[1])
-    end
-    if holder == marker then -- readers may have waited only for the caller
-      handOver(key, ARGV[2], marker, true)
-    end
+  if ARGV[4] == 'announced' then
+    withdraw(key, ARGV[1])
+  end
+  if ARGV[3] and holder == marker then -- readers may have waited only for the caller
+    handOver(key, ARGV[2], marker, true)
   end
   local one = releaseOne(key, ARGV[1], ARGV[2], holder)
   if type(one) == 'table' then
