@@ -20,7 +20,7 @@ func bit(v bool) uint64 {
 const (
 	fenceBits  = 2
 	linkBits   = 2 + 1 + 1 + 2*fenceBits
-	plainBits  = 3 + 2 + 2 + fenceBits
+	plainBits  = 3 + 2 + 3 + fenceBits
 	clientBits = 3 + 2 + linkBits // of one client in a column
 	columnBits = plainBits + maxClients*clientBits
 	headBits   = 3 + 2 + 1 + 3*fenceBits
@@ -69,8 +69,8 @@ func (x *explorer) Encode(w *world) code {
 }
 
 func (x *explorer) encodeIn(w *world, order []int, heads *[maxClients]uint64) code {
-	var renamed [firstClient + maxClients]Value
-	renamed[marker] = marker
+	var renamed [stray + 1]Value
+	renamed[marker], renamed[stray] = marker, stray
 	for to, c := range order {
 		renamed[valueOf(c)] = valueOf(to)
 	}
@@ -92,13 +92,13 @@ func (x *explorer) encodeIn(w *world, order []int, heads *[maxClients]uint64) co
 }
 
 // column is everything about one node, in columnBits.
-func (w *world) column(n int, order []int, renamed *[firstClient + maxClients]Value) uint64 {
+func (w *world) column(n int, order []int, renamed *[stray + 1]Value) uint64 {
 	at := &w.nodes[n]
 	intent := uint64(0)
 	if at.intent != nobody {
 		intent = uint64(renamed[at.intent] - firstClient + 1)
 	}
-	v := uint64(renamed[at.key]) | uint64(at.left)<<3 | intent<<5 | uint64(at.fence)<<7
+	v := uint64(renamed[at.key]) | uint64(at.left)<<3 | intent<<5 | uint64(at.fence)<<8
 	shift := uint(plainBits)
 	for i, c := range order {
 		one := uint64(at.members[c])
@@ -117,7 +117,7 @@ func (x *explorer) Decode(c code) (w world) {
 	for n := range x.Nodes {
 		at := &w.nodes[n]
 		at.key, at.left = Value(p.Take(3)), int8(p.Take(2))
-		if intent := Value(p.Take(2)); intent != nobody {
+		if intent := Value(p.Take(3)); intent != nobody {
 			at.intent = intent - 1 + firstClient
 		}
 		at.fence = int8(p.Take(fenceBits))

@@ -21,7 +21,9 @@
 //     all readers up to the next writer. A writer that stops waiting lets those readers in, too.
 //   - A waiting reader whose turn has come serves the readers at the front of the list: a real
 //     release serves only so many ([Entry.WaitRead]).
-//   - An intent keeps new readers out while a writer waits. Exclusion does not depend on it.
+//   - An intent keeps new readers out while a writer waits. The writer sets it where it is refused,
+//     or alone ([Entry.Intend]), and takes it back when it is granted the key or leaves. An intent
+//     that is late delays readers until it expires. Exclusion does not depend on it.
 //
 // Tokens: a writer's is that of the mutex. A reader's grant moves the counter up to the reader's
 // timestamp, not past it. Its token t is a number such that a quorum granted it at most t, and a
@@ -60,18 +62,22 @@
 // nothing comes behind it. Another library's messages do. A crash is an end whose releases are
 // lost. A process that listens for hand-overs may be found alive or dead by every release.
 //
-// A client that waits has a place at the first nodes ([Config.Pilots]). Intents and lists may
-// vanish at any step. A tick is the unit of all times; grace is one.
+// A client that waits has a place at the first nodes ([Config.Pilots]). A writer that waits sends
+// intents at any time, as often as it likes. With [Config.Strays], those of writers that have long
+// left come at any time, too. Intents and lists may vanish at any step. A tick is the unit of all
+// times; grace is one.
 //
 // # What is searched
 //
 // By default: one node and three clients of any kind, with everything but tokens (220,000 states);
 // three nodes and three clients, with times of two ticks (79,000), and with another library
-// (4,000); three nodes and two clients with late messages, with lists, and with tokens. With
-// REDQUORUM_SEARCH=1: three nodes and three clients with lists, intents and hand-overs (730,000),
-// and tokens without time. With REDQUORUM_SOAK=1: three ticks, late messages of three clients, late
-// messages of clients that wait (2,000,000), tokens of three clients (470,000), and tokens of
-// clients that wait (1,700,000).
+// (4,000); three nodes and two clients with late messages, with lists, and with tokens; one node and
+// three clients (28,000), and three nodes and two clients (99,000), with intents of writers that
+// have left. With REDQUORUM_SEARCH=1: three nodes and three clients with lists, intents and
+// hand-overs (1,200,000), and tokens without time. With REDQUORUM_SOAK=1: three ticks, late messages
+// of three clients, late messages of clients that wait (2,000,000), with intents of writers that
+// have left (1,900,000), tokens of three clients (470,000), and tokens of clients that wait
+// (1,700,000).
 //
 // # What the search found
 //
@@ -88,6 +94,9 @@
 //     marker.
 //   - A hand-over that gives a reader the grace although it has more: one that was healed at the
 //     node while its place on the list was forgotten.
+//   - A writer that leaves its intent when it was handed the key and does not want it, or when the
+//     intent came after it was granted the key: then readers wait for nobody. So a writer that may
+//     have announced itself always takes its intent back.
 //   - A writer that leaves the list and tells nobody: the readers that wait only for it would poll.
 //   - An extension that depends on an intent: one that is refused because of it ends the locks that
 //     the writer waits for before their time. Only an admission looks for intents, and an admission

@@ -97,6 +97,9 @@ func (x *explorer) release(w *world, c, n int, visit visitor) {
 			step.kind = LeftToOthers
 		}
 		step.broken = judgeHandOver(w, &next, n, c, dead)
+		if step.broken == noClaim {
+			step.broken = judgeIntent(w, &next, n, c)
+		}
 		if next != *w || step.broken != noClaim {
 			visit(&next, step)
 		}
@@ -178,6 +181,12 @@ func (x *explorer) forget(w *world, n int, visit visitor) {
 		next := *w
 		next.nodes[n].intent = nobody
 		visit(&next, event{kind: IntentExpired, client: nowhere, node: int8(n)})
+	}
+	if x.Strays && at.intent != stray {
+		next := *w
+		x.load(w, n).Intend(stray)
+		x.store(&next, n)
+		visit(&next, event{kind: StrayIntent, client: nowhere, node: int8(n)})
 	}
 	if at.waiting[0] != nobody {
 		next := *w

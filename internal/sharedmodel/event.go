@@ -42,6 +42,9 @@ const (
 	MessageLost
 	Ticked
 	Vanished
+	Intended
+	IntendedLate
+	StrayIntent
 	IntentExpired
 	ListExpired
 	KeyLost
@@ -84,6 +87,9 @@ var kindNames = [numKinds]string{
 	MessageLost:     "loses the release",
 	Ticked:          "time goes on",
 	Vanished:        "has its key or member expire",
+	Intended:        "announces itself, and asks for no vote",
+	IntendedLate:    "announces itself after its attempt is over",
+	StrayIntent:     "intent of a writer arrives that has long left",
 	IntentExpired:   "intent expires",
 	ListExpired:     "list of waiters expires",
 	KeyLost:         "key is deleted by nobody who may",
@@ -105,7 +111,9 @@ const (
 	kept // of an extension
 	extended
 	respected // of intents
+	admitted
 	inTurn
+	withdrawn
 	together // of a hand-over
 	woken
 	inOrder
@@ -124,7 +132,9 @@ var claimNames = [...]string{
 	kept:      "a node votes for an extension only if it kept the lock until then",
 	extended:  "a node that kept the lock votes for its extension",
 	respected: "an intent keeps new readers out",
+	admitted:  "only a writer's key or an intent keeps a reader out",
 	inTurn:    "only a writer's key keeps a reader out whose turn has come",
+	withdrawn: "a writer that leaves takes its intent back, and nobody else's",
 	together:  "readers that wait together are served together",
 	woken:     "a release leaves nobody waiting who could go on",
 	inOrder:   "waiters are served in order",

@@ -24,6 +24,9 @@ type Config struct {
 	// stand in for them.
 	Late bool
 
+	// Strays lets intents of writers that have long left arrive at any time.
+	Strays bool
+
 	MaxFence     int // 0..3; 0 is without fencing. Steps that lead above it are left out
 	MaxTimestamp int // 0..MaxFence
 
@@ -46,6 +49,7 @@ type Rules struct {
 	ReleaseForeign func(e *Entry[Value], v Value) bool
 
 	CountHealed bool // a healed node votes
+	CountIntent bool // a writer takes the answer to its intent for a vote
 	TrustRead   bool // a waiting reader counts a vote that was handed to it, as it finds it
 	TrustWrite  bool // and so does a waiting writer
 	NotRaised   bool // a reader takes the largest of its grants as its token, and raises nothing

@@ -18,8 +18,10 @@ var (
 	whenForeign = []Kind{BegunForeign}
 	whenFaulty  = []Kind{KeyLost, NotExtended}
 	whenWaiting = []Kind{
-		GrantedInTurn, ServedInTurn, Confirmed, Joined, HandedToWriter, HandedToReaders, IntentExpired, ListExpired,
+		GrantedInTurn, ServedInTurn, Confirmed, Joined, Intended, HandedToWriter, HandedToReaders, IntentExpired, ListExpired,
 	}
+	whenLeft     = []Kind{IntendedLate}
+	whenStray    = []Kind{StrayIntent}
 	whenFenced   = []Kind{WriteRaising, WriteRaised, ReadRaised}
 	whenTimeless = []Kind{WriteNotRaised, ReadNotRaised}
 )
@@ -36,6 +38,8 @@ func (c *Config) kinds() []Kind {
 		{c.Foreign, whenForeign},
 		{c.Faults > 0, whenFaulty},
 		{c.Pilots > 0 && c.Clients > 2, whenWaiting},
+		{c.Pilots > 0 && c.Late, whenLeft},
+		{c.Strays, whenStray},
 		{c.MaxFence > 0, whenFenced},
 		{c.Timeless, whenTimeless},
 	} {
@@ -66,14 +70,24 @@ var searches = []struct {
 	{"3 nodes, 3 clients", search.Ordinary, Config{Nodes: 3, Clients: 3, TTL: 2, Writing: true}, 75_000},
 	{"3 nodes, 3 clients, one from elsewhere", search.Always, others, 3_500},
 	{"3 nodes, 2 clients, late messages", search.Always, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Late: true}, 30_000},
-	{"3 nodes, 2 clients that wait", search.Ordinary, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Pilots: 1}, 90_000},
+	{"3 nodes, 2 clients that wait", search.Ordinary, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Pilots: 1}, 130_000},
+	{
+		"1 node, 3 clients, intents at any time", search.Always,
+		Config{Nodes: 1, Clients: 3, TTL: 1, Writing: true, Pilots: 1, Late: true, Strays: true},
+		25_000,
+	},
+	{
+		"3 nodes, 2 clients that wait, intents at any time", search.Ordinary,
+		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, Strays: true},
+		90_000,
+	},
 	{"3 nodes, 2 clients, tokens", search.Always, fenced, 35_000},
 	{
 		"3 nodes, 2 clients, tokens without time", search.Large,
 		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 1, Timeless: true},
 		100_000,
 	},
-	{"3 nodes, 3 clients that wait", search.Large, Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 1}, 700_000},
+	{"3 nodes, 3 clients that wait", search.Large, Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 1}, 1_100_000},
 	{"3 nodes, 2 clients, tokens without time, any timestamps", search.Soak, timeless, 550_000},
 	{"3 nodes, 3 clients, late messages", search.Soak, Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Late: true}, 170_000},
 	{
@@ -85,6 +99,11 @@ var searches = []struct {
 		"3 nodes, 2 clients that wait, late messages and a fault", search.Soak,
 		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, Late: true, Faults: 1},
 		1_500_000,
+	},
+	{
+		"3 nodes, 2 clients that wait, late messages and intents at any time", search.Soak,
+		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, Late: true, Strays: true},
+		1_900_000,
 	},
 	{
 		"3 nodes, 2 clients that wait, late messages and any times", search.Soak,
@@ -127,7 +146,7 @@ func TestReadersAndWritersExcludeEachOtherWhateverHappens(t *testing.T) {
 // leaves out.
 func TestCodesKeepAllThatMatters(t *testing.T) {
 	for _, config := range []Config{
-		{Nodes: 3, Clients: 3, TTL: 3, Writing: true, Foreign: true, Pilots: 2, Late: true, Faults: 1, MaxFence: 3, MaxTimestamp: 3},
+		{Nodes: 3, Clients: 3, TTL: 3, Writing: true, Foreign: true, Pilots: 2, Late: true, Strays: true, Faults: 1, MaxFence: 3, MaxTimestamp: 3},
 		{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 3, MaxFence: 3, MaxTimestamp: 3, Timeless: true},
 	} {
 		x := newExplorer(config, Rules{})

@@ -86,6 +86,18 @@ func (x *explorer) judgeWriter(w *world, c int, token int8) claim {
 	return noClaim
 }
 
+// judgeIntent looks at what a release did to the intent at a node.
+func judgeIntent(w, next *world, n, c int) claim {
+	before, after := w.nodes[n].intent, next.nodes[n].intent
+	if before == valueOf(c) {
+		before = nobody
+	}
+	if before != after {
+		return withdrawn
+	}
+	return noClaim
+}
+
 // judgeHandOver looks at what a release did to the key and to those that wait.
 func judgeHandOver(w, next *world, n, c int, dead uint8) claim {
 	at, to := &w.nodes[n], &next.nodes[n]

@@ -134,8 +134,12 @@ func (x *explorer) refusedToRead(w *world, c, n int, turn bool, visit visitor) {
 	}
 	next := *w
 	step := event{kind: KeptOut, client: int8(c), node: int8(n)}
-	if turn && (at.key == nobody || at.key == marker) {
-		step.broken = inTurn
+	if at.key == nobody || at.key == marker {
+		if turn {
+			step.broken = inTurn
+		} else if at.intent == nobody {
+			step.broken = admitted
+		}
 	}
 	if one.waits && !turn && one.phase != held && n < x.Pilots {
 		e.join(valueOf(c), true)
@@ -187,6 +191,27 @@ func (x *explorer) askToWrite(w *world, c, n int, visit visitor) {
 		if next != *w {
 			visit(&next, event{kind: kind, client: int8(c), node: int8(n)})
 		}
+	}
+}
+
+// intend is an announcement alone. It comes before, between and after all that the writer sends, as
+// often as it likes.
+func (x *explorer) intend(w *world, c, n int, visit visitor) {
+	one := &w.clients[c]
+	if !one.waits || one.mode != writer {
+		return
+	}
+	next := *w
+	x.load(w, n).Intend(valueOf(c))
+	x.store(&next, n)
+	kind := Intended
+	if one.phase == over {
+		kind = IntendedLate
+	} else if x.CountIntent {
+		next.clients[c].links[n].vote = true
+	}
+	if next != *w {
+		visit(&next, event{kind: kind, client: int8(c), node: int8(n)})
 	}
 }
 

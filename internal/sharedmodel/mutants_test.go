@@ -10,16 +10,18 @@ import (
 )
 
 var (
-	oneNode  = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true}
-	late     = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Late: true}
-	anyTime  = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, AnyTTL: true}
-	waiting  = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Pilots: 1, Late: true}
-	deleted  = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Faults: 1}
-	quorum   = Config{Nodes: 3, Clients: 3, TTL: 2, Writing: true}
-	others   = Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Foreign: true}
-	fenced   = Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 2}
-	timeless = Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 2, Timeless: true}
-	handed   = Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, MaxFence: 2, MaxTimestamp: 1}
+	oneNode   = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true}
+	late      = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Late: true}
+	anyTime   = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, AnyTTL: true}
+	waiting   = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Pilots: 1, Late: true}
+	deleted   = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Faults: 1}
+	quorum    = Config{Nodes: 3, Clients: 3, TTL: 2, Writing: true}
+	others    = Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Foreign: true}
+	fenced    = Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 2}
+	timeless  = Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 2, Timeless: true}
+	announced = Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 1}
+	strays    = Config{Nodes: 1, Clients: 2, TTL: 1, Writing: true, Pilots: 1, Late: true, Strays: true}
+	handed    = Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, MaxFence: 2, MaxTimestamp: 1}
 )
 
 // mistakes are rules that break a claim.
@@ -75,6 +77,13 @@ var mistakes = []struct {
 	{"a release serves readers before a writer", waiting, Rules{ReleaseRead: releaseTo(handToAllReaders)}, inOrder},
 	{"a hand-over shortens a reader's time", waiting, Rules{ReleaseWrite: writeTo(handShort)}, covered},
 	{"a writer stops waiting and tells nobody", waiting, Rules{ReleaseWrite: leaveSilently}, woken},
+	{"a waiting writer keeps readers out without an intent", waiting, Rules{AcquireRead: acquireBehind}, admitted},
+	{"a writer that leaves leaves its intent", waiting, Rules{ReleaseWrite: leaveAnnounced}, withdrawn},
+	{"a writer that was handed the key leaves its intent", waiting, Rules{ReleaseWrite: leaveHanded}, withdrawn},
+	{"a writer takes another's intent back", waiting, Rules{ReleaseWrite: leaveUncompared}, withdrawn},
+	{"a writer counts the answer to its intent", announced, Rules{CountIntent: true}, exclusive},
+	{"a late intent ends readers", strays, Rules{ExtendRead: extendUnlessIntent}, extended},
+	{"a late intent keeps a reader out whose turn has come", strays, Rules{AcquireRead: acquireTurnless}, inTurn},
 	{"readers raise like writers", fenced, Rules{RaiseRead: raiseStrictly}, peaceful},
 	{"a reader raises nothing", fenced, Rules{NotRaised: true}, ordered},
 	{"a reader raises nothing, without time", timeless, Rules{NotRaised: true}, ordered},

@@ -89,6 +89,7 @@ func (x *explorer) attempt(w *world, c int, visit visitor) {
 			x.raiseRead(w, c, n, visit)
 		} else {
 			x.askToWrite(w, c, n, visit)
+			x.intend(w, c, n, visit)
 			x.raiseWrite(w, c, n, visit)
 		}
 		x.trust(w, c, n, visit)
@@ -114,6 +115,7 @@ func (x *explorer) hold(w *world, c int, visit visitor) {
 			x.askToRead(w, c, n, visit) // late, or again
 		} else {
 			x.askToWrite(w, c, n, visit)
+			x.intend(w, c, n, visit)
 		}
 	}
 	x.end(w, c, Ended, visit)
@@ -160,6 +162,7 @@ func (x *explorer) leave(w *world, c int, visit visitor) {
 			x.askToRead(w, c, n, visit)
 		} else {
 			x.askToWrite(w, c, n, visit)
+			x.intend(w, c, n, visit)
 		}
 		x.extend(w, c, n, visit)
 		next := *w

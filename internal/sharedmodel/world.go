@@ -14,6 +14,9 @@ const (
 	nobody Value = iota
 	marker
 	firstClient
+	// stray is the value of intents that come at any time, from attempts of which nothing else is
+	// left.
+	stray = firstClient + maxClients
 )
 
 func valueOf(client int) Value { return firstClient + Value(client) }

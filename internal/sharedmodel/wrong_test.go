@@ -118,6 +118,15 @@ func acquireTurnless(e *entry, v Value, ttl, ts int64, _ bool) (int64, bool) {
 	return e.AcquireRead(v, ttl, ts, false)
 }
 
+// acquireBehind is kept out by a writer that waits, announced or not.
+func acquireBehind(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
+	writes := slices.ContainsFunc(e.Waiting, func(w Waiter[Value]) bool { return !w.Reads })
+	if !turn && !e.reads(v) && writes {
+		return 0, false
+	}
+	return e.AcquireRead(v, ttl, ts, turn)
+}
+
 func extendUnlessIntent(e *entry, v Value, ttl int64) Answer {
 	if e.Intent != nobody {
 		return Refused
@@ -253,6 +262,28 @@ func leaveSilently(e *entry, v Value, grace int64, alive func(Value) bool) bool 
 	e.forget(v)
 	e.withdraw(v)
 	return false
+}
+
+// leaveAnnounced ends a writer's wait, and leaves its intent.
+func leaveAnnounced(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+	intent := e.Intent
+	released := e.ReleaseWrite(v, grace, alive)
+	e.Intent = intent
+	return released
+}
+
+// leaveHanded leaves the intent of a writer that was handed the key, or whose intent was late.
+func leaveHanded(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+	if e.Key == v {
+		return leaveAnnounced(e, v, grace, alive)
+	}
+	return e.ReleaseWrite(v, grace, alive)
+}
+
+// leaveUncompared takes everybody's intent back.
+func leaveUncompared(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+	e.Intent = nobody
+	return e.ReleaseWrite(v, grace, alive)
 }
 
 func raiseStrictly(e *entry, v Value, t int64) bool { return e.Fence < t && e.RaiseRead(v, t) }
