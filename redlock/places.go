@@ -79,8 +79,8 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 	var before quorum.NodeSet // nodes that may have our value since an earlier round
 	var placed quorum.NodeSet // nodes that may have us on their lists
 	for {
-		var left atomic.Int64
-		r := w.askAll(lock, before, &left)
+		var others refusals
+		r := w.askAll(lock, before, &others)
 		v, ended := r.Wait(ctx)
 		w.slowNode = l.clock.Now().Sub(lock.acquired) > handoff.LateAfter
 		placed |= r.Reached()
@@ -93,7 +93,14 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 		}
 		before = r.MayHold()
 		w.note(l.failure(r, "acquire", w.names[0], ErrTaken, nil))
-		pause := time.Duration(left.Load()) - 1
+		if others.read.Load() && !lock.intent {
+			lock.intent = true // asked again, every node keeps new readers out
+			continue
+		}
+		pause := time.Duration(others.left.Load()) - 1
+		if lock.intent && (pause < 0 || pause > intentPoll) {
+			pause = intentPoll
+		}
 		standoff := !r.MayHold().Empty()
 		if standoff { // with a holder that has a quorum, or with others that have none either
 			pause = w.standoff()
@@ -122,9 +129,14 @@ func (w *waiter) standoff() time.Duration {
 	return min(max(w.claim()/standoffShare, standoffMin), standoffMax) + rand.N(standoffMin)
 }
 
-// askAll asks every node for its vote, or for a place on its list. Left is set to how long the lock
-// is taken, plus one; it stays 0 if that is not known.
-func (w *waiter) askAll(lock *Lock, before quorum.NodeSet, left *atomic.Int64) *round.Round {
+// refusals are what the nodes that refused said.
+type refusals struct {
+	left atomic.Int64 // how long the lock is taken, plus one; 0 if that is not known
+	read atomic.Bool  // readers have it at a node
+}
+
+// askAll asks every node for its vote, or for a place on its list.
+func (w *waiter) askAll(lock *Lock, before quorum.NodeSet, others *refusals) *round.Round {
 	l := w.locker
 	w.wakeup.ClearAgain() // this asks again
 	lock.begin(l.clock.Now(), w.cfg.maxHold)
@@ -134,7 +146,10 @@ func (w *waiter) askAll(lock *Lock, before quorum.NodeSet, left *atomic.Int64) *
 		answer := wire.ReadWait(reply)
 		w.seeOthers(&answer)
 		if !answer.Granted && answer.Left >= 0 {
-			left.CompareAndSwap(0, int64(answer.Left)+1)
+			others.left.CompareAndSwap(0, int64(answer.Left)+1)
+		}
+		if answer.Other == wire.OtherReads {
+			others.read.Store(true)
 		}
 	})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
