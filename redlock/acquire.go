@@ -139,7 +139,7 @@ func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 
 // newAcquire returns the round of an attempt.
 func (lock *Lock) newAcquire() *round.Round {
-	if lock.shared || lock.intent {
+	if lock.shared || lock.intent && lock.set == nil { // a set is announced for one name only
 		return lock.newGrant(lock.sharedRequest(false), quorum.DecideAcquire)
 	}
 	request := wire.Acquire(&lock.claim, lock.keys(), lock.value, lock.life(), lock.fencing())

@@ -92,7 +92,7 @@ func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int6
 	l := w.locker
 	l.counts.polls.Add(1)
 	if other == wire.OtherReads {
-		lock.announce(pilot)
+		lock.announce(pilot, w.target)
 	}
 	if other <= wire.OtherTaken || len(l.nodes) == 1 {
 		r, answer = w.askPilot(ctx, lock, pilot)

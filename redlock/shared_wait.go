@@ -8,6 +8,7 @@ import (
 
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -48,12 +49,10 @@ func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (*L
 
 // announce announces a writer that has met readers, at the other nodes in the background and at the
 // pilot when it next asks. On each connection the intent comes before the release that withdraws
-// it.
-func (lock *Lock) announce(pilot int) {
+// it. A set announces itself for the name that it waits for: it waits for one at a time, and does
+// not know yet who has the others.
+func (lock *Lock) announce(pilot, target int) {
 	l := lock.locker
-	if !lock.listed || len(lock.keys()) > 1 {
-		return
-	}
 	lock.intent = true
 	others := quorum.All(len(l.nodes)).Minus(quorum.Only(pilot))
 	if others.Empty() {
@@ -61,10 +60,24 @@ func (lock *Lock) announce(pilot int) {
 	}
 	l.life.enterAnyway()
 	// Read as a refusal: the answer says nothing about waiters there.
-	r := l.rounds.New(wire.Intend(lock.key[0], lock.value, intentLife), wire.None, quorum.DecideHeld)
+	r := l.rounds.New(wire.Intend(lock.keys()[target], lock.value, intentLife), wire.None, quorum.DecideHeld)
 	r.Only(others)
-	r.Observe((*releaseObserver)(l))
+	r.Observe((*intentObserver)(l))
 	r.Send(l.clock.Now().Add(lock.timeout), 0)
+}
+
+// intentObserver is a Locker as the observer of the intents that it sends. It entered for each
+// round, and leaves with the last answer.
+type intentObserver Locker
+
+// Counting does nothing: no answer is a vote.
+func (*intentObserver) Counting(*round.Round, int, quorum.Vote) {}
+
+// Voted leaves with the last answer.
+func (o *intentObserver) Voted(_ *round.Round, vote round.Vote) {
+	if vote.Last {
+		o.life.leave()
+	}
 }
 
 // awaitReaders waits behind readers, until the writer announces itself again.

@@ -143,7 +143,6 @@ func Intend(key, value string, life time.Duration) pipeline.Request {
 }
 
 // ReleaseAnnounced is [Release] for a writer that may have kept readers out: it lets them in.
-// Process must not be "".
 func ReleaseAnnounced(keys []string, value string, grace time.Duration, process string, reused bool) pipeline.Request {
 	r := Release(&Claim{}, keys, value, grace, process, reused)
 	r.Words = pipeline.On(keys, value, grace.Milliseconds(), process, "announced")
