@@ -9,12 +9,12 @@
 --
 -- If the oldest waiter is a reader, all readers up to the next writer get the key together; staying
 -- says that other readers have it, and keep it. That writer is told to ask again: until now it had
--- no reason to keep readers out (announce.lua). At most 64 waiters are served at once, to keep the
--- server free for others. Of the readers behind them, those that confirm serve the next
--- (shared_wait.lua).
+-- no reason to keep readers out (announce.lua), or, if exposed is set, the writer before it did that
+-- and has left. At most 64 waiters are served at once, to keep the server free for others. Of the
+-- readers behind them, those that confirm serve the next (shared_wait.lua).
 --
 -- Returns 2 when the key was handed over, 3 when it was left to others for a while, else 1.
-local function handOver(key, graceMillis, own, staying)
+local function handOver(key, graceMillis, own, staying, exposed)
   local list, sign = 'redquorum:wait:' .. key, 'redquorum:waits:' .. key
   local how, life, served, aside = staying and 2 or 1, listLife, false, {}
   for _ = 1, 64 do
@@ -29,7 +29,7 @@ local function handOver(key, graceMillis, own, staying)
       aside[#aside + 1] = oldest
     elseif how == 2 and not reads and listeners(process) ~= 0 then
       redis.pcall('ZADD', list, oldest[2], waiter) -- readers have the key: it waits for them
-      if served then
+      if served or exposed then
         askAgain(waiter)
       end
       break

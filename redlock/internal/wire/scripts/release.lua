@@ -24,7 +24,7 @@ for i, key in ipairs(KEYS) do
     withdraw(key, ARGV[1])
   end
   if ARGV[3] and holder == marker then -- readers may have waited only for the caller
-    handOver(key, ARGV[2], marker, true)
+    handOver(key, ARGV[2], marker, true, ARGV[4] == 'announced')
   end
   local one = releaseOne(key, ARGV[1], ARGV[2], holder)
   if type(one) == 'table' then
