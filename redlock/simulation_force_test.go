@@ -22,6 +22,8 @@ func forces(u *users, c *client) {
 type forced struct {
 	at   map[string]clock.Instant // when a node first did
 	past map[string]string        // the value that a value replaced: adoptions and what undoes them
+
+	readers map[string][]clock.Instant // when a node took a name from its readers
 }
 
 // watchForced has the judge look at what ForceUnlock does on a node.
@@ -47,7 +49,7 @@ func (s *simulation) watchForced(server *fakenode.Node) {
 		defer mu.Unlock()
 		for _, change := range changes { // its own, or of the same instant
 			if at == command.At && change.Key == command.Args[3] {
-				s.judge.forces(change.Old, at)
+				s.judge.forces(change.Key, change.Old, at)
 			}
 		}
 	})
@@ -64,9 +66,12 @@ func (j *judge) replaces(change fakenode.Change) {
 
 // forces notes that a key was taken from the lock of a value. That of the lock which it was being
 // adopted from is gone with it.
-func (j *judge) forces(value string, at clock.Instant) {
+func (j *judge) forces(name, value string, at clock.Instant) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if value == wire.Marker {
+		j.forced.readers[name] = append(j.forced.readers[name], at)
+	}
 	for value != "" {
 		if _, known := j.forced.at[value]; known {
 			return
@@ -77,8 +82,13 @@ func (j *judge) forces(value string, at clock.Instant) {
 }
 
 // voidLocked ends the tenures of locks that somebody forced.
-func (j *judge) voidLocked(r *record) {
+func (j *judge) voidLocked(name string, r *record) {
 	for _, t := range r.had {
+		for _, at := range j.forced.readers[name] {
+			if t.shared && t.since <= at && t.to > at {
+				t.to, t.forced = max(t.from, at), true
+			}
+		}
 		if at, ok := j.forced.at[t.value]; ok && t.to > at {
 			t.to, t.forced = max(t.from, at), true
 		}

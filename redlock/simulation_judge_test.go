@@ -68,7 +68,7 @@ const maxWrong = 10
 func newJudge(clk *clocktest.Clock, bound time.Duration) *judge {
 	return &judge{
 		clock: clk, bound: bound, records: make(map[string]*record), holds: make(map[string]*tenure),
-		forced: forced{at: make(map[string]clock.Instant), past: make(map[string]string)},
+		forced: forced{at: make(map[string]clock.Instant), past: make(map[string]string), readers: make(map[string][]clock.Instant)},
 	}
 }
 
@@ -206,7 +206,7 @@ func (j *judge) sentence() (tenures int, wrong []string) {
 
 // judgeLocked checks that tenures do not overlap and that tokens grow.
 func (j *judge) judgeLocked(name string, r *record) {
-	j.voidLocked(r)
+	j.voidLocked(name, r)
 	slices.SortStableFunc(r.had, func(a, b *tenure) int { return int(a.from - b.from) })
 	j.judgeMinHoldsLocked(name, r)
 	var latest [2]*tenure // of all tenures so far, and of writers, the one with the latest end

@@ -42,12 +42,16 @@ func (c *client) read() {
 	ctx, cancel := c.patience()
 	defer cancel()
 	s, l := c.process.sim, c.process.current()
-	since := s.clock.Now()
-	acquire, waits := l.TryRLock, c.rng.IntN(2) == 0
+	since, name, waits := s.clock.Now(), c.name(), c.rng.IntN(2) == 0
+	var lock *redlock.Lock
+	var err error
 	if waits {
-		acquire = l.RLock
+		w := s.judge.waits(name)
+		lock, err = l.RLock(ctx, name, c.opts()...)
+		s.judge.leaves(w)
+	} else {
+		lock, err = l.TryRLock(ctx, name, c.opts()...)
 	}
-	lock, err := acquire(ctx, c.name(), c.opts()...)
 	var failure *redlock.QuorumError
 	switch {
 	case err == nil:
@@ -63,6 +67,9 @@ func (c *client) read() {
 		c.judgeWait(ctx, l, err)
 	}
 }
+
+// intentLife is for how long the intent of a writer that died keeps readers out.
+const intentLife = 3 * time.Second
 
 // Whatever the faults, and beside another library: no writer holds a lock beside anybody, tokens
 // are in order, and nothing is left.
@@ -81,7 +88,7 @@ func TestSimulatedReadersExcludeWritersAndWritersEveryone(t *testing.T) {
 			}
 			s.fenced, s.tasks, s.length = rng.IntN(2) == 0, 1+rng.IntN(3), 10*time.Second
 			s.mending = s.maxTTL + 3*time.Second
-			s.judge = newJudge(s.clock, neverJudged)
+			s.judge = newJudge(s.clock, waitBound(s.latency)+intentLife)
 			s.start(2+rng.IntN(4), randomOptions)
 			beside := []func(){func() { s.weather(rng) }}
 			if !s.faults.restarts && rng.IntN(2) == 0 {

@@ -89,6 +89,18 @@ var usings = []using{
 		kind: "permits-numbers", uses: []use{acquiresPermits, triesPermits, acquiresOtherNumbers}, numbers: true,
 		beside: faults{losses: true, outages: true, restarts: true, closings: true},
 	},
+	{
+		kind: "readers", uses: []use{reads, reads, reads, reads, locks}, still: true, renewed: true,
+		turns: turns{wait: 5 * time.Second},
+	},
+	{
+		kind: "readers-faults", uses: []use{reads, reads, reads, locks, tries, lockSets, locksAny, forces, unlocksAll},
+		beside: faults{losses: true, outages: true, refusals: true, closings: true},
+	},
+	{
+		kind: "readers-foreign", uses: []use{reads, reads, reads, locks, lockSets, inspects}, people: []func(*users){spins, eagerForeigner},
+		beside: faults{losses: true, outages: true, closings: true},
+	},
 	{kind: "any", uses: []use{locksAny, locksAny, locks, tries}, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
 	{kind: "mixed", uses: everyUse, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
 	{
@@ -97,7 +109,7 @@ var usings = []using{
 	},
 }
 
-var everyUse = []use{locks, locks, tries, lockSets, locksAny, does, lends, lends, adopts, extends, forces, unlocksAll, inspects}
+var everyUse = []use{locks, locks, tries, lockSets, locksAny, does, lends, lends, adopts, extends, reads, reads, forces, unlocksAll, inspects}
 
 // users is a simulation that uses everything in the API.
 type users struct {
@@ -200,6 +212,7 @@ func locks(_ *users, c *client)    { c.lock(c.name()) }
 func tries(_ *users, c *client)    { c.attempt() }
 func lockSets(_ *users, c *client) { c.set() }
 func does(_ *users, c *client)     { c.do() }
+func reads(_ *users, c *client)    { c.read() }
 
 // spins tries a name again and again, like a program that does not know Lock.
 func spins(u *users) {
