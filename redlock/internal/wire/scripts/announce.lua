@@ -12,7 +12,7 @@
 local key = KEYS[1]
 local holder = redis.call('GET', key)
 if holder and holder ~= ARGV[1] then
-  redis.call('SET', intentOf(key), ARGV[1], 'PX', ARGV[3])
+  redis.pcall('SET', intentOf(key), ARGV[1], 'PX', ARGV[3])
   return 0
 end
 local fence = ARGV[4] and raiseFence(KEYS, ARGV[4], ARGV[5]) or 1

@@ -38,9 +38,9 @@ local function dropDead(readers, held, now)
   local dropped = held and redis.pcall('ZREMRANGEBYSCORE', readers, '-inf', '(' .. exact(now))
   if not held or type(dropped) == 'table' and string.sub(dropped.err, 1, 9) == 'WRONGTYPE' then
     redis.call('DEL', readers)
-  else
-    redis.call('ZREMRANGEBYSCORE', readers, '9007199254740992', '+inf') -- no time
   end
+  -- No time. Without a set, too: whoever may not do this does not become a reader.
+  redis.call('ZREMRANGEBYSCORE', readers, '9007199254740992', '+inf')
 end
 
 -- mark makes the key the marker until the longest member expires, and returns when that is; false
