@@ -26,6 +26,8 @@ type aclRow struct {
 	notFenced    bool // no fencing
 	markerless   bool // the memory marker is not read
 	noChoice     bool // no semaphores, and no LockAny
+	noReaders    bool // nobody reads
+	readersStay  bool // readers end with their TTL, not before
 }
 
 var aclRows = []aclRow{
@@ -38,15 +40,19 @@ var aclRows = []aclRow{
 	{without: "`subscribe`", rule: "-subscribe", notWoken: true},
 	{without: "the channels", rule: "resetchannels", notWoken: true},
 	{without: "`publish`", rule: "-publish", notWoken: true},
-	{without: "`zadd`", rule: "-zadd", notWoken: true},
-	{without: "`zscore`", rule: "-zscore", notWoken: true},
+	{without: "`zadd`", rule: "-zadd", notWoken: true, noReaders: true},
+	{without: "`zscore`", rule: "-zscore", notWoken: true, noReaders: true},
 	{without: "`zpopmin`", rule: "-zpopmin", notWoken: true},
 	{without: "`mget`", rule: "-mget", noChoice: true},
-	{without: "`zrem`", rule: "-zrem"},
+	{without: "`zrem`", rule: "-zrem", readersStay: true},
 	{without: "`zcard`", rule: "-zcard"},
-	{without: "`zrange`", rule: "-zrange"},
+	{without: "`zrange`", rule: "-zrange", noReaders: true},
+	{without: "`pexpireat`", rule: "-pexpireat", noReaders: true},
+	{without: "`zremrangebyscore`", rule: "-zremrangebyscore", noReaders: true},
+	{without: "`redquorum:readers:*`", rule: "resetkeys ~TestWhat* ~redquorum:[a-q]* ~redquorum:[s-z]*", noReaders: true},
+	{without: "`redquorum:intent:*`", rule: "resetkeys ~TestWhat* ~redquorum:[a-h]* ~redquorum:[j-z]*", noReaders: true},
 	{without: "`pubsub\\|numsub`", rule: "-pubsub|numsub"},
-	{without: "`time`", rule: "-time", notWoken: true, notFenced: true},
+	{without: "`time`", rule: "-time", notWoken: true, notFenced: true, noReaders: true},
 	{without: "the key `redquorum:memory`", rule: "resetkeys ~TestWhat* ~redquorum:[a-l]* ~redquorum:[n-z]*", markerless: true},
 	{without: "`eval`", rule: "-eval"},
 }
@@ -99,6 +105,7 @@ func (row *aclRow) worksWith(t *testing.T, c *cluster.Cluster, l *redlock.Locker
 	row.adopts(t, l, name)
 	row.retains(t, l, name+"m")
 	row.chooses(t, l, name)
+	row.shares(t, l, name+"r")
 }
 
 // retains releases within a minimum hold. Every master keeps the key for the rest.
@@ -275,7 +282,8 @@ func TestDocumentedACLOfAPrefixIsEnoughAndReachesNobodyElse(t *testing.T) {
 		defer conn.Close()
 		for _, key := range []string{
 			"other:x", "appx", "redquorum:fence:other:x", "redquorum:fence:other:app:x", "redquorum:wait:other:x",
-			"redquorum:waits:other:x", "redquorum:adopt:other:x", "redquorum:others:other:x",
+			"redquorum:waits:other:x", "redquorum:adopt:other:x", "redquorum:others:other:x", "redquorum:readers:other:x",
+			"redquorum:intent:other:x",
 		} {
 			_, err = conn.Do("GET", key)
 			require.ErrorContains(t, err, "NOPERM", key)
