@@ -22,7 +22,7 @@ local function withdraw(key, value)
 end
 
 local function exact(number)
-  return string.format('%.0f', number)
+  return string.format('%.0f', tonumber(number))
 end
 
 -- millis returns this server's time in milliseconds, rounded down like that of Redis.
@@ -68,6 +68,6 @@ local function serveReader(key, value, graceMillis, held)
   local readers, now = readersOf(key), millis()
   dropDead(readers, held, now)
   local last = redis.call('ZSCORE', readers, value)
-  redis.call('ZADD', readers, exact(math.max(last or 0, now + graceMillis)), value)
+  redis.call('ZADD', readers, exact(math.max(tonumber(last or 0), now + graceMillis)), value)
   mark(key, readers, held, now)
 end
