@@ -21,7 +21,7 @@ import (
 // Nobody hands it over then, so the order between processes is not kept. An attempt that fails
 // leaves nothing behind.
 //
-// A semaphore refuses it ([ErrInvalid]).
+// A semaphore and readers refuse it ([ErrInvalid]).
 //
 // [Locker.ForceUnlock] frees the name at once, and so may [Locker.Adopt] with the value of the
 // lock: the minimum hold does not travel, the adopter gives its own.

@@ -132,7 +132,7 @@ func WithRetry(shortest, longest time.Duration) LockOption {
 // another process under a value that both know. It must never be reused: anyone who knows it can
 // release the lock, and a late release of one attempt would hit the next (docs/safety.md, What you
 // can void). So it is for a single call; passed to [New], it is [ErrInvalid]. Waiters take it for
-// the value of another library, and poll more often.
+// the value of another library, and poll more often. Semaphores and readers refuse it.
 func WithValue(value string) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if value == "" || len(value) > maxValue {

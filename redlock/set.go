@@ -18,7 +18,8 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 // than a minute: after a few refusals it takes the names one after the other, in the order of their
 // keys, so that no two sets wait for each other. For each further name it waits as long as it has
 // waited so far, at most a minute, and keeps the names that it has; then it gives all of them back,
-// and leaves them to others for as long as it had them.
+// and leaves them to others for as long as it had them. While it waits for a name that readers
+// have, it keeps new readers out of that one (see [Locker.RLock]).
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.setConfig(ctx, names, opts)
 	if err != nil {

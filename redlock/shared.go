@@ -19,20 +19,23 @@ import (
 // other. So every attempt to read has a random value.
 
 // TryRLock acquires a shared lock, with one round and without waiting. Any number of readers hold a
-// name together; Lock and TryLock are its writers, and exclude readers and each other. Clients of
-// other Redlock libraries exclude readers, too. Each reader has a TTL of its own, so a reader that
-// died keeps a writer out only until its own TTL ends.
+// name together. Its writers are all other calls that lock the name (Lock, TryLock, LockAll and so
+// on): they exclude readers and each other. So do clients of other Redlock libraries. Each reader
+// has a TTL of its own and is renewed like any lock, so a reader that died keeps a writer out only
+// until its own TTL ends.
 //
-// A reader cannot become a writer: of two that try, each would wait for the other. Unlock first.
+// The result is a [Lock] like any other; [Lock.Shared] tells it from a writer's. It cannot become a
+// writer's lock: of two readers that want that, each would wait for the other. Unlock it, and lock
+// the name anew; a writer may come in between.
 //
-// With [WithFencing], the token of a reader is above that of every writer before it, or equal, and
-// below that of every writer after it. Readers may have equal tokens. A resource that tells writers
-// and readers apart keeps the largest token of each. It admits a writer whose token is not below
-// that of a writer and above those of all readers, and a reader whose token is not below that of a
-// writer.
+// With [WithFencing], the token of a reader is not below that of any writer before it, and below
+// that of every writer after it. Readers may have equal tokens. A resource that tells readers from
+// writers keeps two numbers (docs/fencing.md).
 //
-// Errors: those of [Locker.TryLock]. [ErrTaken] says that a writer has the lock, or that one waits
-// for it. [WithValue] and [WithMinHold] are [ErrInvalid].
+// Errors: those of [Locker.TryLock]. [ErrTaken] says that a writer has the lock, or waits for it and
+// keeps new readers out. [WithValue] and [WithMinHold] are [ErrInvalid]: two readers with one value
+// would end each other's lock, and a minimum hold says "not again within d" to those that come
+// later, while readers come together.
 func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.readConfig(ctx, name, opts)
 	if err != nil {

@@ -15,16 +15,19 @@ import (
 // A writer that waits keeps new readers out of every node by an intent (announce.lua). It learns
 // from its pilot that readers have the lock, and announces itself there and at all other nodes, at
 // once and again while it waits. The intent lives for three of these rounds, so that a writer that
-// died keeps nobody out for long. Nothing depends on it but how long the writer waits.
+// died keeps nobody out for long. So does an intent that arrives late, after its writer has left or
+// got the lock. Nothing depends on intents but how long others wait: internal/sharedmodel searches
+// them at any time.
 const (
 	intentLife = 3 * intentPoll
 	intentPoll = time.Second
 )
 
 // RLock acquires a shared lock, as [Locker.TryRLock] does, and waits for it as [Locker.Lock] does.
-// Readers and writers get the lock in the order in which they came; readers that wait together,
-// with no writer between them, get it together. While a writer waits, readers that come later wait
-// behind it.
+// Readers and writers get the lock nearly in the order in which they came. Readers that wait
+// together, with no writer between them, get it together. While a writer waits, readers that come
+// later wait behind it. So it gets the lock once the readers before it are done, whatever readers
+// come. (A writer that only calls TryLock again and again keeps nobody out.)
 //
 // Errors: those of [Locker.Lock]. [WithValue] and [WithMinHold] are [ErrInvalid].
 func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
