@@ -60,7 +60,8 @@ func ExampleLocker_RLock() {
 	read := make(chan *redlock.Lock)
 	for range 2 {
 		go func() {
-			lock, err := locker.RLock(ctx, "catalog", redlock.WithFencing()) // waits; ctx bounds the wait only
+			// Waits; ctx bounds the wait only.
+			lock, err := locker.RLock(ctx, "catalog", redlock.WithFencing())
 			if err != nil {
 				panic(err)
 			}
@@ -90,16 +91,16 @@ func ExampleLock_Shared() {
 	if err := locker.Ready(ctx); err != nil {
 		panic(err)
 	}
-	for _, acquire := range []func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error){locker.RLock, locker.Lock} {
-		lock, err := acquire(ctx, "catalog")
-		if err != nil {
-			panic(err)
-		}
-		fmt.Println(lock.Shared())
-		if err := lock.Unlock(ctx); err != nil {
-			panic(err)
-		}
+	reader, err := locker.RLock(ctx, "catalog")
+	if err != nil {
+		panic(err)
 	}
+	fmt.Println(reader.Shared())
+	writer, err := locker.Lock(ctx, "orders")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(writer.Shared())
 	// Output:
 	// true
 	// false

@@ -32,10 +32,10 @@ import (
 // that of every writer after it. Readers may have equal tokens. A resource that tells readers from
 // writers keeps two numbers (docs/fencing.md).
 //
-// Errors: those of [Locker.TryLock]. [ErrTaken] says that a writer has the lock, or waits for it and
-// keeps new readers out. [WithValue] and [WithMinHold] are [ErrInvalid]: two readers with one value
-// would end each other's lock, and a minimum hold says "not again within d" to those that come
-// later, while readers come together.
+// Errors: those of [Locker.TryLock]. [ErrTaken] says that a writer has the lock, or waits for it
+// and keeps new readers out. [WithValue] and [WithMinHold] are [ErrInvalid]: two readers with one
+// value would end each other's lock, and a minimum hold says "not again within d" to those that
+// come later, while readers come together.
 func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.readConfig(ctx, name, opts)
 	if err != nil {

@@ -137,8 +137,8 @@ func TestNoWriterHoldsBesideAnyoneWhateverIsKilledOrStopped(t *testing.T) {
 	require.NoError(t, writer.Unlock(ctx))
 }
 
-// tenures counts who had the lock, and fails if a writer had it beside anyone. Shared is how often a
-// reader got it while another had it.
+// tenures counts who had the lock, and fails if a writer had it beside anyone. Shared is how often
+// a reader got it while another had it.
 func (a *arena) tenures(t *testing.T) (reads, writes, shared int) {
 	t.Helper()
 	type tenure struct {

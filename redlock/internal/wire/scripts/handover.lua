@@ -9,9 +9,9 @@
 --
 -- If the oldest waiter is a reader, all readers up to the next writer get the key together; staying
 -- says that other readers have it, and keep it. That writer is told to ask again: until now it had
--- no reason to keep readers out (announce.lua), or, if exposed is set, the writer before it did that
--- and has left. At most 64 waiters are served at once, to keep the server free for others. Of the
--- readers behind them, those that confirm serve the next (shared_wait.lua).
+-- no reason to keep readers out (announce.lua), or, if exposed is set, the writer before it did
+-- that and has left. At most 64 waiters are served at once, to keep the server free for others. Of
+-- the readers behind them, those that confirm serve the next (shared_wait.lua).
 --
 -- Returns 2 when the key was handed over, 3 when it was left to others for a while, else 1.
 local function handOver(key, graceMillis, own, staying, exposed)
