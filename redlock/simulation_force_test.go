@@ -47,10 +47,15 @@ func (s *simulation) watchForced(server *fakenode.Node) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		name, written := command.Args[3], false
 		for _, change := range changes { // its own, or of the same instant
-			if at == command.At && change.Key == command.Args[3] {
-				s.judge.forces(change.Key, change.Old, at)
+			if at == command.At && change.Key == name {
+				s.judge.forces(change.Old, at)
+				written = written || change.Old != wire.Marker
 			}
+		}
+		if !written { // from readers to readers, the key does not change
+			s.judge.forcesReaders(name, command.At)
 		}
 	})
 }
@@ -66,12 +71,9 @@ func (j *judge) replaces(change fakenode.Change) {
 
 // forces notes that a key was taken from the lock of a value. That of the lock which it was being
 // adopted from is gone with it.
-func (j *judge) forces(name, value string, at clock.Instant) {
+func (j *judge) forces(value string, at clock.Instant) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if value == wire.Marker {
-		j.forced.readers[name] = append(j.forced.readers[name], at)
-	}
 	for value != "" {
 		if _, known := j.forced.at[value]; known {
 			return
@@ -79,6 +81,13 @@ func (j *judge) forces(name, value string, at clock.Instant) {
 		j.forced.at[value] = at
 		value = j.forced.past[value]
 	}
+}
+
+// forcesReaders notes that a name was taken from its readers, if it had any.
+func (j *judge) forcesReaders(name string, at clock.Instant) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.forced.readers[name] = append(j.forced.readers[name], at)
 }
 
 // voidLocked ends the tenures of locks that somebody forced.

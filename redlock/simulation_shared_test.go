@@ -38,6 +38,14 @@ func (c *client) keep(lock *redlock.Lock) {
 	}
 }
 
+// readOpts is opts without what readers refuse.
+func (c *client) readOpts() (opts []redlock.LockOption) {
+	if c.process.sim.fenced && c.rng.IntN(4) > 0 {
+		opts = append(opts, redlock.WithFencing())
+	}
+	return opts
+}
+
 func (c *client) read() {
 	ctx, cancel := c.patience()
 	defer cancel()
@@ -47,10 +55,10 @@ func (c *client) read() {
 	var err error
 	if waits {
 		w := s.judge.waits(name)
-		lock, err = l.RLock(ctx, name, c.opts()...)
+		lock, err = l.RLock(ctx, name, c.readOpts()...)
 		s.judge.leaves(w)
 	} else {
-		lock, err = l.TryRLock(ctx, name, c.opts()...)
+		lock, err = l.TryRLock(ctx, name, c.readOpts()...)
 	}
 	var failure *redlock.QuorumError
 	switch {
