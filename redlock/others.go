@@ -63,7 +63,7 @@ func (w *waiter) seeOthers(answer *wire.WaitReply) {
 // awaitAfter waits after an answer of the pilot, for as long as suits the holder that it names.
 func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 	if answer.Other == wire.OtherNone {
-		return w.awaitHandOver(ctx, answer.Left)
+		return w.awaitTogether(ctx, answer.Left)
 	}
 	now := w.locker.clock.Now()
 	w.seeOthers(answer)
@@ -73,7 +73,7 @@ func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 	case answer.Other == wire.OtherReads:
 		return w.awaitReaders(ctx, answer.Left)
 	case answer.Other <= wire.OtherTaken:
-		return w.awaitHandOver(ctx, answer.Left)
+		return w.awaitTogether(ctx, answer.Left)
 	case answer.Other != w.holder:
 		w.holder, w.holderAge = answer.Other, now
 	}

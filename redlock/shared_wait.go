@@ -47,7 +47,11 @@ func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (*L
 	if !errors.As(err, &failure) || failure.ended != nil {
 		return lock, err
 	}
-	return l.awaitTurn(ctx, newWaiter(l, names, handoff.NameOf(names), &cfg, since), nil, failure)
+	w := newWaiter(l, names, handoff.NameOf(names), &cfg, since)
+	w.readers = l.desk.Crowds.Join(l.config.keyPrefix+name, w.wakeup)
+	lock, err = l.awaitTurn(ctx, w, nil, failure)
+	w.readers.Leave(err == nil && !w.handed)
+	return lock, err
 }
 
 // announce announces a writer that has met readers, at the other nodes in the background and at the
@@ -81,6 +85,14 @@ func (o *intentObserver) Voted(_ *round.Round, vote round.Vote) {
 	if vote.Last {
 		o.life.leave()
 	}
+}
+
+// awaitTogether is awaitHandOver, but only one of the readers of a Locker polls.
+func (w *waiter) awaitTogether(ctx context.Context, left time.Duration) wake {
+	if w.readers != nil && !w.readers.Polls() {
+		return w.awaitWake(ctx, noPause)
+	}
+	return w.awaitHandOver(ctx, left)
 }
 
 // awaitReaders waits behind readers, until the writer announces itself again.

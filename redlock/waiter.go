@@ -48,8 +48,10 @@ type waiter struct {
 	holderAge clock.Instant // when it first saw that holder
 	slowNode  bool          // a node that it asked beside the pilot was slow
 	announced bool          // this attempt has met readers
+	handed    bool          // this attempt was handed the pilot's vote
 
-	wakeup *handoff.Wakeup
+	readers *handoff.InCrowd // of a reader; nil otherwise
+	wakeup  *handoff.Wakeup
 }
 
 // Limits of waiting.
@@ -155,7 +157,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 // until the pilot's vote is ours, or is given up.
 func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, error) {
 	l := w.locker
-	w.announced = false
+	w.announced, w.handed = false, false
 	w.wakeup.WaitAt(pilot)
 	l.desk.Subscriptions.Await(lock.value, w.wakeup)
 	defer l.desk.Subscriptions.Forget(lock.value, w.wakeup)
@@ -184,6 +186,7 @@ func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, e
 		w.note(l.failure(r, "acquire", w.names[0], reason, nil))
 		switch w.awaitRefused(ctx, answer) {
 		case wakeHanded:
+			w.handed = true
 			if w.astray(lock, pilot) {
 				w.overtaken++ // someone was faster this time
 				return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)

@@ -44,11 +44,18 @@ func (w *waiter) awaitHandOver(ctx context.Context, left time.Duration) wake {
 	return w.awaitWake(ctx, pause)
 }
 
+// noPause is the pause of a waiter for which another one of its process polls.
+const noPause time.Duration = -1
+
 // awaitWake waits for the message, or until a pause is over.
 func (w *waiter) awaitWake(ctx context.Context, pause time.Duration) wake {
 	l := w.locker
-	over, timer := clock.After(l.clock, pause)
-	defer timer.Stop()
+	var over <-chan struct{}
+	if pause != noPause {
+		alarm, timer := clock.After(l.clock, pause)
+		defer timer.Stop()
+		over = alarm
+	}
 	select {
 	case <-w.wakeup.Handed:
 		l.counts.woken.Add(1)

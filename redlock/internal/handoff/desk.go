@@ -9,6 +9,7 @@ import (
 // Desk has all of this package, for one Locker.
 type Desk struct {
 	Queue         Queue
+	Crowds        Crowds
 	Record        Record
 	Pending       Pending
 	Sightings     Sightings
