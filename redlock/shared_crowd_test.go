@@ -113,3 +113,37 @@ func TestTheNextReaderPollsWhenTheOneThatPolledGivesUp(t *testing.T) {
 		assert.Less(t, c.clock.Now().Sub(began), 1500*time.Millisecond)
 	})
 }
+
+// A process that has just released a lock does not overtake the writer that its release handed the
+// lock to.
+func TestAReaderDoesNotOvertakeTheWriterThatItsProcessHandedTheLockTo(t *testing.T) {
+	for _, nodes := range []int{3, 5} {
+		inBubble(t, nodes, func(t *testing.T, c *cluster) {
+			c.slow(2 * time.Millisecond)
+			a, b := c.renewing(), c.renewing()
+			for range 10 {
+				first, err := a.TryLock(ctx, "a")
+				require.NoError(t, err)
+				got := waitingFor(t, b.Lock)
+				require.NoError(t, first.Unlock(ctx))
+				next := make(chan *redlock.Lock)
+				go func() {
+					lock, err := a.RLock(ctx, "a")
+					assert.NoError(t, err)
+					next <- lock
+				}()
+				select {
+				case writer := <-got:
+					time.Sleep(10 * time.Millisecond)
+					require.NoError(t, writer.Unlock(ctx))
+					first = <-next
+				case first = <-next:
+					t.Error("it was faster")
+					go func() { _ = (<-got).Unlock(ctx) }()
+				}
+				require.NoError(t, first.Unlock(ctx))
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+}

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -42,9 +41,8 @@ func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (*L
 	// Readers do not queue within the Locker: each has its own place at the pilot, because all of
 	// them can be served at once.
 	names, since := []string{name}, l.clock.Now()
-	lock, err := l.tryAcquire(ctx, names, &cfg)
-	var failure *QuorumError
-	if !errors.As(err, &failure) || failure.ended != nil {
+	lock, failure, err := l.acquireAtOnce(ctx, names, &cfg)
+	if lock != nil || err != nil {
 		return lock, err
 	}
 	w := newWaiter(l, names, handoff.NameOf(names), &cfg, since)

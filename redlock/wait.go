@@ -33,20 +33,33 @@ func (l *Locker) acquire(ctx context.Context, names []string, cfg *lockConfig) (
 	since, queue := l.clock.Now(), handoff.NameOf(names)
 	ticket := l.desk.Queue.Join(queue)
 	defer l.desk.Queue.Leave(queue, ticket)
-	if ticket == nil && len(names) == 1 {
-		l.desk.Pending.Await(ctx, l.life.closing, l.clock, l.config.keyPrefix+names[0])
-	}
-	if ticket == nil && !l.desk.Record.Contended(l.config.keyPrefix, names) {
-		cfg.yields = true
-		lock, err := l.tryAcquire(ctx, names, cfg)
-		cfg.yields = false
-		var failure *QuorumError
-		if !errors.As(err, &failure) || failure.ended != nil {
+	var failure *QuorumError
+	if ticket == nil {
+		var lock *Lock
+		var err error
+		if lock, failure, err = l.acquireAtOnce(ctx, names, cfg); lock != nil || err != nil {
 			return lock, err
 		}
-		return l.awaitTurn(ctx, newWaiter(l, names, queue, cfg, since), nil, failure)
 	}
-	return l.awaitTurn(ctx, newWaiter(l, names, queue, cfg, since), ticket, nil)
+	return l.awaitTurn(ctx, newWaiter(l, names, queue, cfg, since), ticket, failure)
+}
+
+// acquireAtOnce makes an attempt without waiting, unless our last release has given the lock to
+// somebody else. Without a lock and an error, the caller has to wait; failure says why, or is nil.
+func (l *Locker) acquireAtOnce(ctx context.Context, names []string, cfg *lockConfig) (lock *Lock, failure *QuorumError, err error) {
+	if len(names) == 1 {
+		l.desk.Pending.Await(ctx, l.life.closing, l.clock, l.config.keyPrefix+names[0])
+	}
+	if l.desk.Record.Contended(l.config.keyPrefix, names) {
+		return nil, nil, nil
+	}
+	cfg.yields = true
+	lock, err = l.tryAcquire(ctx, names, cfg)
+	cfg.yields = false
+	if errors.As(err, &failure) && failure.ended == nil {
+		return nil, failure, nil
+	}
+	return lock, nil, err
 }
 
 // awaitTurn is the rest of acquire, for a caller that did not get the lock at once.
