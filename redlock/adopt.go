@@ -19,7 +19,8 @@ import (
 // lock, so a holder that gives its value away must stop using the lock first.
 //
 // Within the time of [WithMinHold], a lock can be adopted even if it was released. That time does
-// not travel with it: give your own, which counts from the adoption.
+// not travel with it: give your own, which counts from the adoption. The lock of a reader cannot be
+// adopted: the other process can read beside it instead ([Locker.RLock]).
 //
 // Errors: [ErrLost] in a [*QuorumError] when a quorum does not hold that value, [ErrNoQuorum],
 // [ErrNoValidity], [ErrInvalid], [ErrClosed], and the error of a ctx that ended. After any error

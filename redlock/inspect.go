@@ -122,7 +122,8 @@ func (l *Locker) status(name string, replies []any, r *round.Round) Status {
 // is for an operator who knows that the holder is gone. A holder that is not gone learns of it at
 // its next round, or with [WithoutRenewal] at the end of its validity, and believes until then that
 // it holds the lock. ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it
-// over or held nothing. Nodes that are away keep it until its TTL ends.
+// over or held nothing. Nodes that are away keep it until its TTL ends. If readers hold the lock,
+// it ends all of them.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {

@@ -17,7 +17,7 @@ type Stats struct {
 	NoValidity   uint64      // rounds that won too late
 	Renewed      uint64      // extensions that won
 	Lost         uint64      // locks that ended without being released
-	Waiting      int         // calls of Lock, LockAll, LockAny, Do and Acquire that wait now
+	Waiting      int         // calls of Lock, RLock, LockAll, LockAny, Do and Acquire that wait now
 	Waits        uint64      // how many such calls did not get the lock at once
 	HandedOver   uint64      // votes that our releases gave to waiters, here or elsewhere
 	Woken        uint64      // how often a vote that was handed over woke a waiter of ours

@@ -14,7 +14,8 @@ import (
 //
 // Waiters for a name get it in the order in which they came: exactly within a Locker, and nearly so
 // between Lockers, as long as they reach the same nodes. The release hands the lock over, so
-// waiters need not poll; [WithRetry] is for when messages do not arrive.
+// waiters need not poll; [WithRetry] is for when messages do not arrive. While readers have the
+// lock, a waiter keeps new ones out, see [Locker.RLock].
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	if err != nil {
