@@ -76,6 +76,7 @@ func TestTheRequestsOfReadersMeanWhatTheScriptsDo(t *testing.T) {
 	assert.Equal(t, quorum.Refused, Grant.Vote(s.ask(AcquireShared("a", two, time.Minute, false, "", fencing))))
 	assert.Equal(t, quorum.Granted, Grant.Vote(s.ask(AcquireShared("a", two, time.Minute, true, "", fencing))))
 	assert.Equal(t, quorum.Granted, Released.Vote(s.ask(ReleaseShared("a", two, time.Second, "", false))))
+	s.woken() // the writer, if the last reader now ends more than 20 ms earlier
 
 	reads := Wait{Keys: keys, Value: two, TTL: time.Minute, Grace: time.Second, Process: "alive"}
 	reply = s.ask(reads.SharedRequest(false))
