@@ -139,7 +139,7 @@ func TestAReaderDoesNotOvertakeTheWriterThatItsProcessHandedTheLockTo(t *testing
 					first = <-next
 				case first = <-next:
 					t.Error("it was faster")
-					go func() { _ = (<-got).Unlock(ctx) }()
+					go func() { assert.NoError(t, (<-got).Unlock(ctx)) }()
 				}
 				require.NoError(t, first.Unlock(ctx))
 				time.Sleep(100 * time.Millisecond)
