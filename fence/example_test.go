@@ -67,3 +67,38 @@ func Example() {
 	// the one that was paused is refused: true
 	// balance: 120
 }
+
+// The tokens are those of locks of one name: of a writer, of two readers after it that share the
+// lock, and of the next writer.
+func ExampleRWGate() {
+	var gate fence.RWGate
+	page := "draft"
+	write := func(token int64, text string) error {
+		return gate.Write(token, func() error {
+			page = text
+			return nil
+		})
+	}
+	read := func(token int64) (seen string, err error) {
+		err = gate.Read(token, func() error {
+			seen = page
+			return nil
+		})
+		return seen, err
+	}
+	fmt.Println("writer 7:", write(7, "first edition"))
+	fmt.Println(read(8))
+	fmt.Println(read(7))
+	err := write(7, "lost edition") // goes on without knowing
+	fmt.Println("writer 7 is refused:", errors.Is(err, fence.ErrStale))
+	fmt.Println("writer 9:", write(9, "second edition"))
+	_, err = read(8)
+	fmt.Println("reader 8 is refused:", errors.Is(err, fence.ErrStale))
+	// Output:
+	// writer 7: <nil>
+	// first edition <nil>
+	// first edition <nil>
+	// writer 7 is refused: true
+	// writer 9: <nil>
+	// reader 8 is refused: true
+}

@@ -4,8 +4,9 @@
 // A holder that was paused beyond its validity does not know that another one has the lock, and
 // writes. Its fencing token (redlock.WithFencing, Lock.Fence) is smaller than the other's. So a
 // resource that remembers the largest token it has seen, and refuses smaller ones, is safe from it,
-// without any assumption about time. [Gate] does this for a resource within one process; for
-// databases, Redis and files see docs/fencing.md.
+// without any assumption about time. [Gate] does this for a resource within one process, and
+// [RWGate] for one whose locks are shared by readers; for databases, Redis and files see
+// docs/fencing.md.
 package fence
 
 import (
@@ -14,8 +15,8 @@ import (
 	"sync"
 )
 
-// ErrStale means that a token was refused: a larger one has been seen, so another holder has had
-// the lock since.
+// ErrStale means that a token was refused: a newer one has been seen, so another holder has had the
+// lock since.
 var ErrStale = errors.New("fence: a newer token has been seen")
 
 // ErrInvalid means a bad argument: not a token, or no function.
@@ -55,13 +56,20 @@ func (g *Gate) Do(token int64, write func() error) error {
 }
 
 func (g *Gate) admitLocked(token int64) error {
-	switch {
-	case token < 1:
-		return fmt.Errorf("%w: %d is not a token (only locks with WithFencing have one)", ErrInvalid, token)
-	case token < g.newest:
+	if err := checkToken(token); err != nil {
+		return err
+	}
+	if token < g.newest {
 		return fmt.Errorf("%w: %d after %d", ErrStale, token, g.newest)
 	}
 	g.newest = token
+	return nil
+}
+
+func checkToken(token int64) error {
+	if token < 1 {
+		return fmt.Errorf("%w: %d is not a token (only locks with WithFencing have one)", ErrInvalid, token)
+	}
 	return nil
 }
 

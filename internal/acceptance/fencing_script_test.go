@@ -2,12 +2,15 @@ package acceptance_test
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
+	"github.com/redquorum/redquorum/fence"
 	"github.com/redquorum/redquorum/internal/cluster"
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
@@ -16,9 +19,17 @@ import (
 // documentedScript returns the script of docs/fencing.md.
 func documentedScript(t *testing.T) string {
 	t.Helper()
+	return documentedScriptOf(t, "In Redis")
+}
+
+// documentedScriptOf returns the script in a section of docs/fencing.md.
+func documentedScriptOf(t *testing.T, section string) string {
+	t.Helper()
 	text, err := os.ReadFile("../../docs/fencing.md")
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(text), "```lua\n")
+	_, rest, found := strings.Cut(string(text), "\n## "+section+"\n")
+	require.True(t, found)
+	_, rest, found = strings.Cut(rest, "```lua\n")
 	require.True(t, found)
 	script, _, found := strings.Cut(rest, "```")
 	require.True(t, found)
@@ -61,6 +72,41 @@ func TestDocumentedScriptRefusesOlderTokens(t *testing.T) {
 		}
 		assert.Equal(t, value, cluster.Holder(t, s, "a"))
 	}
+}
+
+// The script for readers and writers decides as the gate does, up to the largest token.
+func TestDocumentedScriptOfReadersAndWritersAgreesWithTheGate(t *testing.T) {
+	t.Parallel()
+	s, script := redistest.StartOne(t), documentedScriptOf(t, "Readers and writers")
+	rapid.Check(t, func(t *rapid.T) {
+		for _, key := range []string{"a", "tokens"} {
+			_, err := s.Do("DEL", key)
+			require.NoError(t, err)
+		}
+		var gate fence.RWGate
+		content := any(nil)
+		for i := range rapid.IntRange(1, 12).Draw(t, "uses") {
+			token := 1<<53 - rapid.Int64Range(1, 6).Draw(t, "below")
+			args := []any{script, 2, "a", "tokens", token}
+			if rapid.Bool().Draw(t, "reads") {
+				reply, err := s.Do("EVAL", args...)
+				if gate.AdmitRead(token) != nil {
+					require.ErrorContains(t, err, "STALE")
+				} else {
+					require.NoError(t, err)
+					require.Equal(t, content, reply)
+				}
+			} else {
+				_, err := s.Do("EVAL", append(args, i)...)
+				if gate.AdmitWrite(token) != nil {
+					require.ErrorContains(t, err, "STALE")
+				} else {
+					require.NoError(t, err)
+					content = []byte(strconv.Itoa(i))
+				}
+			}
+		}
+	})
 }
 
 func TestDocumentedScriptTakesTheTokensOfALock(t *testing.T) {
