@@ -1,12 +1,15 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
@@ -33,6 +36,7 @@ type NodeStatus struct {
 	TTL      time.Duration // how long the node keeps the value; negative if it does not expire
 	Fence    int64         // the fencing counter; 0 if there is none
 	Waiting  int           // processes that wait for the lock at this node
+	Waiters  []string      // the owners of up to 16 of them, in their order
 	Readers  []Reader      // if readers hold the lock; Value is the same for all such locks then
 	Err      error         // why the node did not answer, or why its answer does not count
 }
@@ -56,26 +60,31 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 		return Status{}, ErrClosed
 	}
 	defer l.life.leave()
+	replies, r, err := l.askEach(ctx, wire.Inspect(l.config.keyPrefix+name), name, l.config.timeout(cfg.ttl))
+	return l.status(name, r, func(node int) (wire.Inspection, bool) { return wire.ReadInspect(replies[node]) }), err
+}
+
+// askEach asks every node and returns what they have answered by the timeout or the end of ctx, nil
+// for those that have not. It returns an error if fewer than a quorum answered.
+func (l *Locker) askEach(ctx context.Context, request pipeline.Request, name string, timeout time.Duration) ([]any, *round.Round, error) {
 	var mu sync.Mutex
 	replies := make([]any, len(l.nodes))
-	r := l.rounds.New(wire.Inspect(l.config.keyPrefix+name), wire.Any, awaitAll)
+	r := l.rounds.New(request, wire.Any, awaitAll)
 	r.TakeReplies(func(node int, reply any) {
 		mu.Lock()
 		replies[node] = reply
 		mu.Unlock()
 	})
-	timeout := l.config.timeout(cfg.ttl)
 	deadline := l.clock.Now().Add(timeout)
 	l.awaitVoters(ctx, l.clock.Now(), timeout)
 	r.Send(deadline, 0)
 	v, ended := r.Wait(ctx)
 	mu.Lock()
 	defer mu.Unlock()
-	status := l.status(name, replies, r)
 	if v == quorum.Won || (v == quorum.Pending && r.QuorumAnswered()) {
-		return status, nil
+		return slices.Clone(replies), r, nil
 	}
-	return status, l.failure(r, "inspect", name, ErrNoQuorum, ended)
+	return slices.Clone(replies), r, l.failure(r, "inspect", name, ErrNoQuorum, ended)
 }
 
 // awaitAll is DecideHeld, but undecided until all nodes have answered or failed.
@@ -86,26 +95,19 @@ func awaitAll(votes quorum.Tally) quorum.Verdict {
 	return quorum.DecideHeld(votes)
 }
 
-func (l *Locker) status(name string, replies []any, r *round.Round) Status {
+// status makes a Status of what the nodes have answered. Answer reports whether a node has.
+func (l *Locker) status(name string, r *round.Round, answer func(node int) (wire.Inspection, bool)) Status {
 	s := Status{Name: name, Nodes: make([]NodeStatus, len(l.nodes)), Quorum: quorum.Need(len(l.nodes))}
 	held := map[string]int{}
 	for i, node := range l.nodes {
 		n := &s.Nodes[i]
 		n.Endpoint = node.Endpoint()
-		in, ok := wire.ReadInspect(replies[i])
+		in, ok := answer(i)
 		if !ok {
-			if n.Err = r.Err(i); n.Err == nil {
-				n.Err = pool.ErrTimeout
-			}
-			n.Err = l.members.Explain(i, n.Err)
+			n.Err = l.whyMissing(r, i)
 			continue
 		}
-		n.Value, n.TTL, n.Fence, n.Waiting = in.Value, in.TTL, in.Fence, in.Waiting
-		_, n.Owner, _ = strings.Cut(n.Value, "|")
-		for _, reader := range in.Readers {
-			_, owner, _ := strings.Cut(reader.Value, "|")
-			n.Readers = append(n.Readers, Reader{reader.Value, owner, reader.TTL})
-		}
+		n.take(&in)
 		if r.GrantCounts(i) {
 			held[n.Value]++
 		} else {
@@ -116,6 +118,20 @@ func (l *Locker) status(name string, replies []any, r *round.Round) Status {
 		}
 	}
 	return s
+}
+
+// whyMissing returns why a node has not answered.
+func (l *Locker) whyMissing(r *round.Round, node int) error {
+	return l.members.Explain(node, cmp.Or(r.Err(node), pool.ErrTimeout))
+}
+
+func (n *NodeStatus) take(in *wire.Inspection) {
+	n.Value, n.TTL, n.Fence, n.Waiting, n.Waiters = in.Value, in.TTL, in.Fence, in.Waiting, in.Waiters
+	_, n.Owner, _ = strings.Cut(n.Value, "|")
+	for _, reader := range in.Readers {
+		_, owner, _ := strings.Cut(reader.Value, "|")
+		n.Readers = append(n.Readers, Reader{reader.Value, owner, reader.TTL})
+	}
 }
 
 // ForceUnlock deletes a lock on every node, whoever holds it, or hands it to the longest waiter. It

@@ -53,7 +53,7 @@ func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 
 func TestInspectShowsFencesAndWaiters(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		a, b := c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())
+		a, b := c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing(), redlock.WithOwner("me|and:you"))
 		lock, err := a.TryLock(ctx, "a")
 		require.NoError(t, err)
 		settle() // all nodes have it, not just a quorum
@@ -61,12 +61,14 @@ func TestInspectShowsFencesAndWaiters(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		status, err := a.Inspect(ctx, "a")
 		require.NoError(t, err)
-		waiting := 0
+		waiting, waiters := 0, []string(nil)
 		for _, node := range status.Nodes {
 			assert.Equal(t, lock.Fence(), node.Fence)
 			waiting += node.Waiting
+			waiters = append(waiters, node.Waiters...)
 		}
 		assert.Equal(t, 1, waiting, "only at the pilot")
+		assert.Equal(t, []string{"me|and:you"}, waiters)
 		require.NoError(t, lock.Unlock(ctx))
 		require.NoError(t, (<-next).Unlock(ctx))
 	})

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/ledger"
@@ -53,25 +52,11 @@ func (o *lockerLedger) Read(ctx context.Context, name string, since int64, most 
 		return ledger.Page{}, ErrClosed
 	}
 	defer l.life.leave()
-	var mu sync.Mutex
-	replies := make([]any, len(l.nodes))
-	r := l.rounds.New(wire.Recorded(l.config.keyPrefix+name, since, most), wire.Any, awaitAll)
-	r.TakeReplies(func(node int, reply any) {
-		mu.Lock()
-		replies[node] = reply
-		mu.Unlock()
-	})
-	timeout := l.config.timeout(cfg.ttl)
-	deadline := l.clock.Now().Add(timeout)
-	l.awaitVoters(ctx, l.clock.Now(), timeout)
-	r.Send(deadline, 0)
-	v, ended := r.Wait(ctx)
-	if v != quorum.Won && (v != quorum.Pending || !r.QuorumAnswered()) {
-		return ledger.Page{}, l.failure(r, "inspect", name, ErrNoQuorum, ended)
+	replies, r, err := l.askEach(ctx, wire.Recorded(l.config.keyPrefix+name, since, most), name, l.config.timeout(cfg.ttl))
+	if err != nil {
+		return ledger.Page{}, err
 	}
 	page := ledger.Page{Answers: make([]ledger.Answer, len(l.nodes)), Quorum: quorum.Need(len(l.nodes))}
-	mu.Lock()
-	defer mu.Unlock()
 	for i, reply := range replies {
 		if answer, ok := wire.ReadRecorded(reply); ok && r.GrantCounts(i) {
 			answer.Counts = true

@@ -20,10 +20,11 @@ import (
 // slots, under the conditions and with the faults that a mutex allows. A fencing token orders the
 // holders of one slot, so the protected resource must remember the largest token for each slot.
 //
-// Inspect, ForceUnlock and Adopt take the name of a slot, and treat it as the mutex that it is. A
-// mutex hands nothing to the waiters of a semaphore, which then poll. An adopted permit does not
-// keep the number of permits at the nodes: 48 hours after the last use of the semaphore they may
-// accept another one, although the lock is held.
+// [Locker.Inspect], ForceUnlock and Adopt take the name of a slot, and treat it as the mutex that
+// it is; [Semaphore.Inspect] tells of all slots. A mutex hands nothing to the waiters of a
+// semaphore, which then poll. An adopted permit does not keep the number of permits at the nodes:
+// 48 hours after the last use of the semaphore they may accept another one, although the lock is
+// held.
 type Semaphore struct {
 	locker *Locker
 	name   string

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -18,6 +17,7 @@ type Inspection struct {
 	TTL     time.Duration // negative if it does not expire
 	Fence   int64         // the fencing counter; 0 if there is none, or it is not a number
 	Waiting int           // processes on the wait list
+	Waiters []string      // the owners of the oldest of them
 	Readers []Reader      // if the value is [Marker]: those that are alive
 }
 
@@ -30,23 +30,28 @@ type Reader struct {
 // ReadInspect reads the answer to [Inspect], and reports whether it is well-formed.
 func ReadInspect(reply any) (in Inspection, ok bool) {
 	answers, _ := reply.([]any)
-	if len(answers) < 4 || len(answers) > 5 {
+	if len(answers) < 5 || len(answers) > 6 {
 		return in, false
 	}
-	value, _ := answers[0].([]byte)
-	ttlMillis, _ := answers[1].(int64)
-	fence, _ := answers[2].([]byte)
+	in = readHolder(answers)
 	waiting, _ := answers[3].(int64)
-	in.Value, in.Waiting = string(value), int(waiting)
-	in.Fence, _ = strconv.ParseInt(string(fence), 10, 64) //nolint:errcheck // not a number: 0
-	if in.Value != "" {
-		in.TTL = time.Duration(ttlMillis) * time.Millisecond
-	}
-	if len(answers) == 5 {
-		in.Readers, ok = readReaders(answers[4])
+	in.Waiting, in.Waiters = int(waiting), readTexts(answers[4])
+	if len(answers) == 6 {
+		in.Readers, ok = readReaders(answers[5])
 		return in, ok
 	}
 	return in, true
+}
+
+// readTexts reads a list. What is no text is empty.
+func readTexts(reply any) []string {
+	entries, _ := reply.([]any)
+	texts := make([]string, len(entries))
+	for i, entry := range entries {
+		text, _ := entry.([]byte)
+		texts[i] = string(text)
+	}
+	return texts
 }
 
 func readReaders(reply any) (readers []Reader, ok bool) {

@@ -149,7 +149,7 @@ var (
 	acquires     = []string{fencedSource, acquireOneSource, fenceSource, acquireSource}
 	acquireBatch = fencedSource + fenceSource + trySource + acquireBatchSource
 
-	inspects = []string{sharedSource, inspectSource}
+	inspects = []string{sharedSource, ownerSource, inspectSource}
 
 	waits = []string{handOverSource, fenceSource, enqueueSource, waitSource}
 

@@ -157,7 +157,9 @@ func TestInspectTellsTheReadersThatAreAlive(t *testing.T) {
 		assert.InDelta(t, want.TTL, in.Readers[i].TTL, float64(30*time.Second))
 	}
 	for _, wrong := range [][]any{{[]byte("one")}, {int64(1), int64(2)}, {[]byte("one"), []byte("two")}} {
-		_, ok := ReadInspect([]any{[]byte(Marker), int64(5), nil, int64(0), wrong})
+		_, ok := ReadInspect([]any{[]byte(Marker), int64(5), nil, int64(0), nil, wrong})
 		assert.False(t, ok, wrong)
 	}
+	_, ok = ReadInspect([]any{[]byte(Marker), int64(5), nil, int64(0), nil, []any{}})
+	assert.True(t, ok)
 }

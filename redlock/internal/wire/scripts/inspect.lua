@@ -1,10 +1,10 @@
--- Who holds a key, for how long, what is its fence, and how many wait?
+-- Who holds a key, for how long, what is its fence, and who waits?
 --
 -- KEYS[1]  a lock's key
 -- Returns its value, its time to live in milliseconds (-2 when absent, -1 when it does not expire),
--- its fencing counter (nil if there is none), and how many wait for it here. What the caller may
--- not read counts as nothing. If readers hold the key, a fifth entry has the value of each that is
--- alive, followed by its time to live.
+-- its fencing counter (nil if there is none), how many wait for it here, and the owners of the
+-- oldest of them. What the caller may not read counts as nothing. If readers hold the key, a sixth
+-- entry has the value of each that is alive, followed by its time to live.
 local fence = redis.pcall('GET', 'redquorum:fence:' .. KEYS[1])
 local list = 'redquorum:wait:' .. KEYS[1]
 local waiting = redis.pcall('ZCARD', list)
@@ -12,6 +12,10 @@ for _, place in ipairs({ 'others', 'anyone' }) do -- not waiters: see others.lua
   if type(waiting) == 'number' and type(redis.pcall('ZSCORE', list, place)) == 'string' then
     waiting = waiting - 1
   end
+end
+local owners = {}
+for _, place in ipairs(redis.pcall('ZRANGE', list, 0, 15)) do -- of an error, nothing
+  owners[#owners + 1] = ownerOf(place)
 end
 local holder, left = redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
 local alive = holder == marker and {} or nil
@@ -26,5 +30,5 @@ if alive then
   end
 end
 return {
-  holder, left, type(fence) == 'string' and fence, type(waiting) == 'number' and waiting or 0, alive,
+  holder, left, type(fence) == 'string' and fence, type(waiting) == 'number' and waiting or 0, owners, alive,
 }

@@ -1,0 +1,24 @@
+-- How many permits has a semaphore here, who has them, and who waits for one?
+--
+-- KEYS[1]  the semaphore's key
+-- Returns the number of permits, 0 if this node knows none; how many wait here, and the owners of
+-- the oldest of them; and of each slot its value (nil if it is free), its time to live in
+-- milliseconds (-1 when it does not expire), and its fencing counter (nil if there is none). What
+-- the caller may not read beside the slots counts as nothing.
+local known, list = redis.pcall('GET', 'redquorum:permits:' .. KEYS[1]), 'redquorum:permit:wait:' .. KEYS[1]
+local waiting, owners, told = redis.pcall('ZCARD', list), {}, {}
+for _, place in ipairs(redis.pcall('ZRANGE', list, 0, 15)) do -- of an error, nothing
+  owners[#owners + 1] = ownerOf(place)
+end
+local permits = type(known) == 'string' and string.find(known, '^%d%d?%d?%d?$') and tonumber(known) or 0
+if permits > mostPermits then
+  permits = 0 -- not written by this library
+end
+for slot, value in ipairs(permits > 0 and readSlots(KEYS[1], permits) or {}) do
+  local key = KEYS[1] .. '#' .. slot
+  local fence = redis.pcall('GET', 'redquorum:fence:' .. key)
+  told[3 * slot - 2] = value
+  told[3 * slot - 1] = value and redis.call('PTTL', key) or -2
+  told[3 * slot] = type(fence) == 'string' and fence
+end
+return { permits, type(waiting) == 'number' and waiting or 0, owners, told }
