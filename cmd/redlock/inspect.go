@@ -36,21 +36,24 @@ the client whose value a majority has (held), or nobody yet because no value has
 the lock is being acquired or released, or masters were away). It changes no lock, and makes no new
 master vote.
 
+Of a shared lock it tells all readers, of a semaphore who has which permit, of an election who leads
+in which term, and of all of them who waits.
+
 Exit status: 0; 69 if too few masters answer; 64 for a wrong command line.`,
 		Example: `  redlock inspect nightly
   redlock inspect nightly --json
   redlock inspect nightly --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
 		Args: oneName("inspect"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			status, err := ask(cmd, &nodes, args[0])
-			if len(status.Nodes) == 0 {
+			told, err := ask(cmd, &nodes, args[0])
+			if len(told.status.Nodes) == 0 {
 				return withStatus(err)
 			}
 			write := writeInspection
 			if asJSON {
 				write = cli.WriteJSON[inspection]
 			}
-			return errors.Join(withStatus(err), write(cmd.OutOrStdout(), newInspection(&status)))
+			return errors.Join(withStatus(err), write(cmd.OutOrStdout(), told.inspection()))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -58,37 +61,29 @@ Exit status: 0; 69 if too few masters answer; 64 for a wrong command line.`,
 	return cmd
 }
 
-// oneName accepts exactly one name. It never shows what else it was given.
-func oneName(command string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 || args[0] == "" {
-			return cli.Usagef("%s takes the name of one lock; give the endpoints of masters to --nodes", command)
-		}
-		return nil
-	}
-}
-
-// ask asks the masters about a lock.
-func ask(cmd *cobra.Command, nodes *masters.Flags, name string) (redlock.Status, error) {
+// ask asks the masters about a name.
+func ask(cmd *cobra.Command, nodes *masters.Flags, name string) (answers, error) {
 	locker, err := openToAsk(cmd, nodes)
 	if err != nil {
-		return redlock.Status{}, err
+		return answers{}, err
 	}
 	defer locker.Close() //nolint:errcheck // it holds no locks
 	return inspect(cmd.Context(), locker, name)
 }
 
 // inspect asks once it is known which masters vote.
-func inspect(ctx context.Context, locker *redlock.Locker, name string) (redlock.Status, error) {
+func inspect(ctx context.Context, locker *redlock.Locker, name string) (told answers, err error) {
 	masters.AwaitVotes(ctx, clock.System(), locker, masters.QuorumDecided)
-	status, err := locker.Inspect(ctx, name)
+	if told.status, err = locker.Inspect(ctx, name); err == nil {
+		told.askKinds(ctx, locker, name)
+	}
 	stats := locker.Stats()
-	for i := range status.Nodes {
-		if n := &status.Nodes[i]; errors.Is(n.Err, pool.ErrQuarantined) && stats.Nodes[i].Barred != nil {
+	for i := range told.status.Nodes {
+		if n := &told.status.Nodes[i]; errors.Is(n.Err, pool.ErrQuarantined) && stats.Nodes[i].Barred != nil {
 			n.Err = stats.Nodes[i].Barred // it says why
 		}
 	}
-	return status, err
+	return told, err
 }
 
 // openToAsk opens a Locker that acquires nothing, and makes no new master vote: clients that hold
@@ -106,16 +101,31 @@ type inspection struct {
 	Owner   string           `json:"owner"`
 	Quorum  int              `json:"quorum"`
 	Nodes   []nodeInspection `json:"nodes"`
+
+	Kind       string    `json:"kind"`        // lock, semaphore or election
+	Readers    []holding `json:"readers"`     // if the lock is shared
+	Permits    []holding `json:"permits"`     // of a semaphore
+	Term       int64     `json:"term"`        // of the holder, if it leads; otherwise 0
+	NewestTerm int64     `json:"newest_term"` // on record, of an election; otherwise 0
+
+	shared bool // readers hold it
 }
 
 type nodeInspection struct {
-	Endpoint  string `json:"endpoint"`
-	Value     string `json:"value"`
-	Owner     string `json:"owner"`
-	TTLMillis int64  `json:"ttl_ms"` // -1: does not expire
-	Fence     int64  `json:"fence"`
-	Waiting   int    `json:"waiting"` // processes that wait for the lock at this master
-	Error     string `json:"error"`   // why the master did not answer
+	Endpoint  string   `json:"endpoint"`
+	Value     string   `json:"value"`
+	Owner     string   `json:"owner"`
+	TTLMillis int64    `json:"ttl_ms"` // -1: does not expire
+	Fence     int64    `json:"fence"`
+	Waiting   int      `json:"waiting"` // processes that wait for the lock, or a permit, here
+	Waiters   []string `json:"waiters"` // the owners of the oldest of them
+	Error     string   `json:"error"`   // why the master did not answer
+}
+
+func (a *answers) inspection() inspection {
+	i := newInspection(&a.status)
+	i.addKinds(a)
+	return i
 }
 
 func newInspection(status *redlock.Status) inspection {
@@ -124,8 +134,9 @@ func newInspection(status *redlock.Status) inspection {
 	for _, n := range status.Nodes {
 		node := nodeInspection{
 			Endpoint: n.Endpoint, Value: n.Value, Owner: n.Owner, TTLMillis: n.TTL.Milliseconds(),
-			Fence: n.Fence, Waiting: n.Waiting,
+			Fence: n.Fence, Waiting: n.Waiting, Waiters: append([]string{}, n.Waiters...),
 		}
+		i.shared = i.shared || len(n.Readers) > 0 && n.Value == i.Value
 		if n.TTL < 0 {
 			node.TTLMillis = -1
 		}
@@ -153,20 +164,19 @@ func (i *inspection) sentence() string {
 	case "free":
 		return fmt.Sprintf("%q is free.", i.Name)
 	case "held":
-		return fmt.Sprintf("%q is held by %s: %d of %d masters have its value.", i.Name, i.holder(), i.holding(), len(i.Nodes))
+		has := "is held by " + named(i.Owner)
+		if i.shared {
+			has = "is shared by " + cli.Plural(i.held(i.Readers), "reader")
+		} else if i.Term != 0 {
+			has = fmt.Sprintf("is led by %s in term %d", named(i.Owner), i.Term)
+		}
+		return fmt.Sprintf("%q %s: %d of %d masters have its value.", i.Name, has, i.holding(), len(i.Nodes))
 	case "split":
 		return fmt.Sprintf("%q is split: no value is on %d of %d masters. It is being acquired or released, or masters were away.",
 			i.Name, i.Quorum, len(i.Nodes))
 	default:
 		return fmt.Sprintf("Whether %q is held is unknown: fewer than %d of %d masters answered.", i.Name, i.Quorum, len(i.Nodes))
 	}
-}
-
-func (i *inspection) holder() string {
-	if i.Owner == "" {
-		return "somebody without a name"
-	}
-	return printable(i.Owner)
 }
 
 func (i *inspection) holding() (nodes int) {
@@ -185,10 +195,7 @@ func writeInspection(w io.Writer, i inspection) error {
 	for _, n := range i.Nodes {
 		value, owner, ttl, fence, waiting, problem := "-", "-", "-", "-", "-", "-"
 		if n.Value != "" {
-			value, ttl = shortened(n.Value), (time.Duration(n.TTLMillis) * time.Millisecond).String()
-			if n.TTLMillis < 0 {
-				ttl = "for ever"
-			}
+			value, ttl = shortened(n.Value), ttlText(n.TTLMillis)
 		}
 		if n.Owner != "" {
 			owner = printable(n.Owner)
@@ -204,14 +211,17 @@ func writeInspection(w io.Writer, i inspection) error {
 		}
 		fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Endpoint, value, owner, ttl, fence, waiting, problem)
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if _, err := io.WriteString(table, rows.String()); err != nil {
-		return err
+	tables := []string{rows.String(), i.rowsOf("READER", i.Readers), i.rowsOf("PERMIT", i.Permits)}
+	for _, rows := range tables {
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		if _, err := io.WriteString(table, rows); err != nil {
+			return err
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%s\n", i.sentence())
+	_, err := fmt.Fprintf(w, "\n%s\n", i.sentences())
 	return err
 }
 

@@ -20,7 +20,8 @@ gone and whose TTL is too long to wait for. A holder that is not gone learns of 
 renewal, a third of its TTL later at the latest. Until then it continues, and a second holder may
 have begun. Hence --force.
 
-It prints what was held. A master that is away keeps the lock until its TTL ends.
+It prints what was held. A master that is away keeps the lock until its TTL ends. Of a semaphore, it
+deletes one permit: give the name of that, such as NAME#1. A shared lock ends for all of its readers.
 
 Exit status: 0 if a majority of the masters no longer holds the lock; 69 if too few answer; 64
 without --force.`,
@@ -48,17 +49,20 @@ func unlock(cmd *cobra.Command, nodes *masters.Flags, name string, asJSON bool) 
 	}
 	defer locker.Close() //nolint:errcheck // it holds no locks
 	// Delete the lock even if its status is unknown: the error of the deletion says more.
-	status, err := inspect(cmd.Context(), locker, name)
-	if len(status.Nodes) == 0 {
+	told, err := inspect(cmd.Context(), locker, name)
+	if len(told.status.Nodes) == 0 {
 		return withStatus(err)
 	}
-	before := newInspection(&status)
+	before := told.inspection()
 	write := writeInspection
 	if asJSON {
 		write = cli.WriteJSON[inspection]
 	}
 	if err := write(cmd.OutOrStdout(), before); err != nil {
 		return err
+	}
+	if before.Kind == kindSemaphore && before.Verdict == "free" {
+		return cli.Usagef("%q is a semaphore: give the name of one of its permits, such as %q", name, before.Permits[0].Name)
 	}
 	if err := locker.ForceUnlock(cmd.Context(), name); err != nil {
 		return withStatus(err)

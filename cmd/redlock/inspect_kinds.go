@@ -1,0 +1,224 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// What a name is that of, beside a lock.
+const (
+	kindLock      = "lock"
+	kindSemaphore = "semaphore"
+	kindElection  = "election"
+)
+
+// recentTerms is how many terms are looked at. The holder's is among the newest.
+const recentTerms = 8
+
+// answers are what the masters told about a name.
+type answers struct {
+	status  redlock.Status
+	permits redlock.SemaphoreStatus
+	terms   ledger.Page
+}
+
+// askKinds asks about the semaphore and the election of the name. If it fails, so does the question
+// about the lock, which says why.
+func (a *answers) askKinds(ctx context.Context, locker *redlock.Locker, name string) {
+	var both sync.WaitGroup
+	both.Go(func() {
+		if s, err := locker.Semaphore(name, 1); err == nil { // whatever its number
+			a.permits, _ = s.Inspect(ctx) //nolint:errcheck // see above
+		}
+	})
+	both.Go(func() {
+		a.terms, _ = ledger.Of(locker).Read(ctx, name, 0, recentTerms) //nolint:errcheck // see above
+	})
+	both.Wait()
+}
+
+// holding is a permit, or the lock of a reader.
+type holding struct {
+	Name      string `json:"name"`    // of the permit; that of the lock for a reader
+	Verdict   string `json:"verdict"` // as that of the lock
+	Value     string `json:"value"`
+	Owner     string `json:"owner"`
+	TTLMillis int64  `json:"ttl_ms"` // until no majority of the masters has it; -1: for ever
+	Fence     int64  `json:"fence"`  // 0: none
+	Masters   int    `json:"masters"`
+}
+
+// addKinds adds what the name is that of, beside a lock.
+func (i *inspection) addKinds(a *answers) {
+	i.Kind, i.Permits, i.Readers = kindLock, []holding{}, readersOf(&a.status)
+	values := map[string]int64{}
+	for _, answer := range a.terms.Answers {
+		for _, entry := range answer.Entries {
+			i.Kind, values[entry.Value], i.NewestTerm = kindElection, entry.Term, max(i.NewestTerm, entry.Term)
+		}
+	}
+	i.Term = values[i.Value]
+	if a.permits.Permits == 0 {
+		return
+	}
+	i.Kind = kindSemaphore
+	for _, slot := range a.permits.Slots {
+		s := newInspection(&slot)
+		permit := holding{Name: slot.Name, Verdict: s.Verdict, Value: s.Value, Owner: s.Owner}
+		var left []time.Duration
+		for _, n := range slot.Nodes {
+			if n.Value != "" && n.Value == s.Value {
+				left = append(left, n.TTL)
+				permit.Fence = max(permit.Fence, n.Fence)
+			}
+		}
+		permit.Masters, permit.TTLMillis = len(left), millisOf(left, slot.Quorum)
+		i.Permits = append(i.Permits, permit)
+	}
+	for at, n := range a.permits.Nodes {
+		i.Nodes[at].Waiting += n.Waiting
+		i.Nodes[at].Waiters = append(i.Nodes[at].Waiters, n.Waiters...)
+	}
+}
+
+// readersOf returns the readers that any master knows, in the order of their values.
+func readersOf(status *redlock.Status) []holding {
+	known, left := map[string]holding{}, map[string][]time.Duration{}
+	for _, n := range status.Nodes {
+		for _, r := range n.Readers {
+			known[r.Value] = holding{Name: status.Name, Value: r.Value, Owner: r.Owner}
+			if n.Err == nil {
+				left[r.Value] = append(left[r.Value], r.TTL)
+			}
+		}
+	}
+	readers := []holding{}
+	for value, r := range known {
+		r.Verdict, r.Masters, r.TTLMillis = "split", len(left[value]), millisOf(left[value], status.Quorum)
+		if r.Masters >= status.Quorum {
+			r.Verdict = "held"
+		}
+		readers = append(readers, r)
+	}
+	slices.SortFunc(readers, func(a, b holding) int { return cmp.Compare(a.Value, b.Value) })
+	return readers
+}
+
+// millisOf returns until when a quorum of masters has what each has for so long; 0 if none does, -1
+// if that does not end.
+func millisOf(left []time.Duration, quorum int) int64 {
+	for i := range left {
+		if left[i] < 0 {
+			left[i] = 1<<63 - 1
+		}
+	}
+	slices.SortFunc(left, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	switch {
+	case len(left) < quorum:
+		return 0
+	case left[quorum-1] == 1<<63-1:
+		return -1
+	default:
+		return left[quorum-1].Milliseconds()
+	}
+}
+
+// sentences state the verdict, and what the name is that of.
+func (i *inspection) sentences() string {
+	var lines []string
+	if i.Kind != kindSemaphore || i.Verdict != "free" { // otherwise it is no lock as well
+		lines = append(lines, i.sentence())
+	}
+	switch {
+	case i.Kind == kindSemaphore:
+		lines = append(lines, fmt.Sprintf("%q is a semaphore: %d of %s held.", i.Name, i.held(i.Permits), cli.Plural(len(i.Permits), "permit")))
+	case i.Kind == kindElection && i.Verdict == "free":
+		lines = append(lines, fmt.Sprintf("Nobody leads. The newest term on record is %d.", i.NewestTerm))
+	case i.Kind == kindElection && i.Verdict == "held" && i.Term == 0:
+		lines = append(lines, fmt.Sprintf("It is not elected, or not yet. The newest term on record is %d.", i.NewestTerm))
+	}
+	if names := i.waiters(); names != "" {
+		lines = append(lines, "Waiting: "+names+".")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (i *inspection) held(holdings []holding) (n int) {
+	for _, h := range holdings {
+		if h.Verdict == "held" {
+			n++
+		}
+	}
+	return n
+}
+
+func (i *inspection) waiting() (n int) {
+	for _, node := range i.Nodes {
+		n += node.Waiting
+	}
+	return n
+}
+
+// waiters names those that wait.
+func (i *inspection) waiters() string {
+	var names []string
+	for _, n := range i.Nodes {
+		for _, owner := range n.Waiters {
+			names = append(names, named(owner))
+		}
+	}
+	if more := i.waiting() - len(names); more > 0 && len(names) > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// rowsOf are the lines of a table of permits or readers. What is free has none.
+func (i *inspection) rowsOf(heading string, holdings []holding) string {
+	var rows strings.Builder
+	for _, h := range holdings {
+		if h.Verdict == "free" {
+			continue
+		}
+		name, fence := h.Name, "-"
+		if heading == "READER" {
+			name = shortened(h.Value)
+		}
+		if h.Fence != 0 {
+			fence = strconv.FormatInt(h.Fence, 10)
+		}
+		owner := named(h.Owner)
+		if h.Verdict != "held" {
+			owner = h.Verdict
+		}
+		fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%d of %d\n", printable(name), owner, ttlText(h.TTLMillis), fence, h.Masters, len(i.Nodes))
+	}
+	if rows.Len() == 0 {
+		return ""
+	}
+	return "\n" + heading + "\tOWNER\tTTL\tFENCE\tMASTERS\n" + rows.String()
+}
+
+func ttlText(millis int64) string {
+	if millis < 0 {
+		return "for ever"
+	}
+	return (time.Duration(millis) * time.Millisecond).String()
+}
+
+func named(owner string) string {
+	if owner == "" {
+		return "somebody without a name"
+	}
+	return printable(owner)
+}
