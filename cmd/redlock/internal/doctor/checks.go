@@ -64,6 +64,7 @@ func (f *facts) check(l limits) (found []finding) {
 	f.checkPersistence(add, l)
 	f.checkTime(add, l)
 	f.checkCommands(add)
+	f.checkKinds(add)
 	return found
 }
 
@@ -197,7 +198,7 @@ func (f *facts) checkCommands(add adder) {
 		}
 	}
 	if f.derived != nil && f.denied["GET"] == nil {
-		add(warning, "derived", "waiters poll and are not ordered; fencing tokens and Adopt fail",
+		add(warning, "derived", "waiters poll and are not ordered; "+f.failing()+" fail",
 			"allow the ~redquorum:… patterns to the user (docs/operations.md has the rule); start Dragonfly with --default_lua_flags=allow-undeclared-keys",
 			"keys that a script derives from its own are refused: %v", f.derived)
 	}
@@ -205,7 +206,7 @@ func (f *facts) checkCommands(add adder) {
 		{"EVAL", "after SCRIPT FLUSH, locks cannot be released until the next connection"},
 		{"SCRIPT", "the first run of each script on a connection carries its text"},
 		{"CONFIG GET", "a durable master is quarantined like any other; persistence was not checked"},
-		{"TIME", "no fencing, no order among waiters, and no memory marker; its clock was not checked"},
+		{"TIME", "no fencing, no shared locks, no order among waiters, and no memory marker; its clock was not checked"},
 	} {
 		if err := f.denied[command.name]; err != nil {
 			add(note, "permission", command.without, rule, "%s is refused: %v", command.name, err)

@@ -27,7 +27,8 @@ const (
 
 const long = `doctor examines everything that the vote of a master depends on: whether it is reachable and accepts
 our credentials, is an independent master, keeps what it stores, can prove that it forgot nothing,
-answers in time, and has the right time. It writes one key per master, redquorum:doctor:*, and
+answers in time, and has the right time. It also tells which kinds of locks our user has no rights
+for: semaphores, shared locks, elections. It writes one key per master, redquorum:doctor:*, and
 deletes it. It gives a new master its memory marker, redquorum:memory, as any client does, and makes
 no master vote.
 

@@ -68,7 +68,7 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 			return startFor(t, "~redquorum:doctor:*", "~redquorum:memory", "&*", "+@all")
 		}, warning, "derived", []string{"keys that a script derives from its own are refused"}, nil},
 		{"no marker", func(t *testing.T) string {
-			return startFor(t, "~redquorum:doctor:*", "~redquorum:waits:*", "&*", "+@all")
+			return startFor(t, "~redquorum:[a-l]*", "~redquorum:[n-z]*", "&*", "+@all")
 			// Judged by its uptime.
 		}, warning, "marker", []string{"redquorum:memory cannot be read: NOPERM"}, []string{"quarantine"}},
 		{"no time", func(t *testing.T) string {
@@ -81,6 +81,21 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 			return startFor(t, "~*", "resetchannels", "+@all", "-subscribe")
 			// SUBSCRIBE too
 		}, note, "permission", []string{"PUBLISH is refused: NOPERM"}, []string{"permission"}},
+		{"no semaphores", func(t *testing.T) string {
+			return startFor(t, "~*", "&*", "+@all", "-mget")
+		}, note, "semaphores", []string{"no semaphores: MGET is refused: ERR"}, []string{"any"}},
+		{"no permits", func(t *testing.T) string {
+			return startFor(t, "~redquorum:[a-oq-z]*", "~redquorum:permit:*", "&*", "+@all")
+		}, note, "semaphores", []string{"no semaphores: redquorum:permits:* is refused: ERR"}, nil},
+		{"no shared locks", func(t *testing.T) string {
+			return startFor(t, "~redquorum:[a-qs-z]*", "&*", "+@all", "-zremrangebyscore")
+		}, note, "shared", []string{"no shared locks: ZREMRANGEBYSCORE is refused: ERR"}, nil},
+		{"no elections", func(t *testing.T) string {
+			return startFor(t, "~redquorum:[a-su-z]*", "&*", "+@all")
+		}, note, "elections", []string{"no elections: redquorum:terms:* is refused: ERR"}, nil},
+		{"terms are read only", func(t *testing.T) string {
+			return startFor(t, "~redquorum:[a-su-z]*", "%R~redquorum:terms:*", "&*", "+@all")
+		}, note, "elections", []string{"no elections: redquorum:terms:* is refused: ERR"}, nil},
 		{"snapshots", func(t *testing.T) string {
 			return startMet(t, redistest.WithArgs("--save", "60", "1")).URL()
 		}, note, "persistence", []string{"snapshots only"}, nil},
@@ -122,4 +137,33 @@ func TestSlowMasterIsNamed(t *testing.T) {
 	assert.Contains(t, f.What, "a round trip takes ")
 	assert.Contains(t, f.What, "waits 500ms")
 	assert.GreaterOrEqual(t, d.Nodes[0].RoundTripMicros, delay.Microseconds())
+}
+
+// What doctor proposes is what makes the finding go away, also for a prefix that is a pattern.
+func TestTheProposedRightsAreEnough(t *testing.T) {
+	t.Parallel()
+	const prefix = `a[p]p*\?:`
+	quoted := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `*`, `\*`, `?`, `\?`).Replace(prefix)
+	s := startMet(t, durable)
+	setUser := func(rules ...string) {
+		args := []any{"SETUSER", "poor", "on", ">poverty"}
+		for _, rule := range rules {
+			args = append(args, rule)
+		}
+		_, err := s.Do("ACL", args...)
+		require.NoError(t, err)
+	}
+	setUser("~"+quoted+"*", "~redquorum:waits:"+quoted+"*", "~redquorum:memory", "&*", "+@all", "-mget", "-zadd", "-zcard", "-pexpireat")
+	url := "redis://poor:poverty@" + s.Addr()
+	_, d, text := consult(t, []string{url}, "--key-prefix", prefix)
+	requireFinding(t, &d, text, 0, note, "elections", []string{"any", "semaphores", "shared"})
+	for _, f := range d.Nodes[0].Findings {
+		_, rules, found := strings.Cut(f.Do, "ACL SETUSER … ")
+		require.True(t, found, f.Do)
+		setUser(strings.Fields(rules)...)
+	}
+	_, d, text = consult(t, []string{url}, "--key-prefix", prefix)
+	assert.Empty(t, d.Nodes[0].Findings, text)
+	_, d, _ = consult(t, []string{url}, "--key-prefix", "app:")
+	assert.NotEmpty(t, d.Nodes[0].Findings, "the rights are those of that prefix only")
 }

@@ -36,7 +36,8 @@ type facts struct {
 	denied    map[string]error // why each command was refused
 	// Why a script could not touch a key that it derives; nil if it could.
 	derived   error
-	roundTrip time.Duration // the median
+	lacks     map[string][]lack // the rights that are missing for each kind, by its check
+	roundTrip time.Duration     // the median
 	slowest   time.Duration
 	offset    time.Duration // its clock minus ours
 	offsetOK  bool
@@ -97,7 +98,7 @@ func (p *probe) connect(ctx context.Context, f *facts) bool {
 func (p *probe) ask(ctx context.Context, f *facts) {
 	f.info, f.config, f.denied = map[string]string{}, map[string]string{}, map[string]error{}
 	for _, step := range []func(context.Context, *facts) error{
-		p.askMemory, p.askPings, p.askTime, p.askInfo, p.askConfig, p.tryDerivedKey, p.tryCommands,
+		p.askMemory, p.askPings, p.askTime, p.askInfo, p.askConfig, p.tryDerivedKey, p.tryKinds, p.tryCommands,
 	} {
 		if err := step(ctx, f); err != nil {
 			f.err = err

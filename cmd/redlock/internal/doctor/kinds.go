@@ -1,0 +1,135 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// kind is something that needs rights beyond those of a lock.
+type kind struct {
+	check    string   // of the finding
+	name     string   // in texts
+	users    string   // what fails without it
+	commands [][]any  // each with arguments behind the key; none changes a key that is absent
+	keys     []string // what its keys begin with, before that of the lock
+}
+
+var kinds = []kind{
+	{
+		"semaphores", "semaphores", "redlock run --permits and Semaphore",
+		[][]any{{"MGET"}, {"EXISTS"}},
+		[]string{"redquorum:permits:", "redquorum:permit:wait:"},
+	},
+	{"any", "locks of any of several names", "LockAny and TryLockAny", [][]any{{"MGET"}}, nil},
+	{
+		"shared", "shared locks", "redlock run --shared and RLock",
+		[][]any{
+			{"EXISTS"},
+			{"PEXPIREAT", 1},
+			{"ZADD", "XX", 1, "x"},
+			{"ZRANGE", 0, 0},
+			{"ZREM", "x"},
+			{"ZREMRANGEBYSCORE", 1, 1},
+			{"ZSCORE", "x"},
+		},
+		[]string{"redquorum:readers:", "redquorum:intent:"},
+	},
+	{
+		"elections", "elections", "redlock elect and package election",
+		[][]any{{"ZADD", "XX", 1, "x"}, {"ZCARD"}, {"ZPOPMIN"}, {"ZRANGE", 0, 0}},
+		[]string{"redquorum:terms:"},
+	},
+}
+
+var (
+	commandScript = pipeline.NewLateScript("return redis.pcall(ARGV[1], KEYS[1], unpack(ARGV, 2))")
+
+	// Reading and writing may be allowed separately.
+	keyScript = pipeline.NewLateScript(`
+local key = ARGV[1] .. KEYS[1]
+local read = redis.pcall('GET', key)
+if type(read) == 'table' then return read end
+return redis.pcall('DEL', key)`)
+)
+
+// lack is a right that a kind needs and the user does not have.
+type lack struct {
+	what    string // the command, or the pattern of the keys
+	rule    string // that would allow it
+	refusal error
+}
+
+// tryKinds finds out which rights are missing for each kind, on keys that nobody uses.
+func (p *probe) tryKinds(ctx context.Context, f *facts) error {
+	f.lacks = map[string][]lack{}
+	key := p.trialKey()
+	type trial struct {
+		kind  string
+		lack  lack // if it is refused
+		reply pending
+	}
+	var trials []trial
+	try := func(k *kind, what, rule string, script *pipeline.Script, args ...any) {
+		reply := p.do(&pipeline.Request{Script: script, Words: pipeline.On([]string{key}, args...)})
+		trials = append(trials, trial{k.check, lack{what: what, rule: rule}, reply})
+	}
+	for i := range kinds {
+		k := &kinds[i]
+		for _, command := range k.commands {
+			name := fmt.Sprint(command[0])
+			try(k, name, "+"+strings.ToLower(name), commandScript, command...)
+		}
+		for _, begins := range k.keys {
+			pattern := begins + literal.Replace(p.prefix) + "*"
+			try(k, pattern, "~"+pattern, keyScript, begins)
+		}
+	}
+	for _, t := range trials {
+		_, err := t.reply.wait(ctx)
+		if t.lack.refusal = refusalOf(err); t.lack.refusal != nil {
+			f.lacks[t.kind] = append(f.lacks[t.kind], t.lack)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// literal writes a prefix as a pattern that matches it.
+var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// checkKinds tells which kinds the user has no rights for. They are notes: who does not use a kind
+// needs none.
+func (f *facts) checkKinds(add adder) {
+	if f.derived != nil || f.denied["GET"] != nil || f.denied["DEL"] != nil || f.denied["EVALSHA"] != nil {
+		return // these findings say it
+	}
+	for _, k := range kinds {
+		lacks := f.lacks[k.check]
+		if len(lacks) == 0 {
+			continue
+		}
+		var rules []string
+		for _, l := range lacks {
+			rules = append(rules, l.rule)
+		}
+		add(note, k.check, k.users+" fail; other locks do not need this",
+			"if you use them, allow it to the user: ACL SETUSER … "+strings.Join(rules, " "),
+			"no %s: %s is refused: %v", k.name, lacks[0].what, lacks[0].refusal)
+	}
+}
+
+// failing lists what fails if scripts cannot touch the keys that they derive.
+func (f *facts) failing() string {
+	names := []string{"fencing tokens", "Adopt"}
+	for _, k := range kinds {
+		if len(f.lacks[k.check]) > 0 {
+			names = append(names, k.name)
+		}
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
