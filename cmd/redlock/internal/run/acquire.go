@@ -85,6 +85,9 @@ func (r *runner) wait(ctx context.Context) (*redlock.Lock, error) {
 		}
 		return semaphore.Acquire(ctx)
 	}
+	if r.flags.shared {
+		return r.locker.RLock(ctx, r.flags.name)
+	}
 	return r.locker.Lock(ctx, r.flags.name)
 }
 
@@ -114,7 +117,10 @@ func (r *runner) try(ctx context.Context) (*redlock.Lock, error) {
 }
 
 func (r *runner) tryOnce(ctx context.Context) (*redlock.Lock, error) {
-	if r.flags.permits == 0 {
+	switch {
+	case r.flags.shared:
+		return r.locker.TryRLock(ctx, r.flags.name)
+	case r.flags.permits == 0:
 		return r.locker.TryLock(ctx, r.flags.name)
 	}
 	semaphore, err := r.locker.Semaphore(r.flags.name, r.flags.permits)
@@ -125,7 +131,8 @@ func (r *runner) tryOnce(ctx context.Context) (*redlock.Lock, error) {
 }
 
 // isHeld reports whether a quorum holds the same value under the name, or under each of the permits
-// of that name: the lock, or all permits, are granted.
+// of that name: the lock, or all permits, are granted. Readers have the same value, so for a reader
+// that was refused it means that a writer has the lock or waits for it.
 func (r *runner) isHeld(ctx context.Context) bool {
 	for i := range max(r.flags.permits, 1) {
 		name := r.flags.name

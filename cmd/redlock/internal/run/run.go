@@ -38,6 +38,10 @@ With --permits the name is that of a semaphore, and so many commands run at once
 together. All must give the same number. REDLOCK_NAME is then that of the permit, NAME#1 to NAME#n,
 and the numbers of --fence grow for each of them.
 
+With --shared the lock is that of a reader: any number of commands with --shared run at once, and none
+beside a command without it, which is a writer. Who came first is served first, so readers wait
+behind a writer that waits.
+
 Exit status: the command's, 128+n if signal n ended it; 75 if somebody else holds the lock; 69 if
 too few masters answer; 70 if the lock was lost and the command ended because of it; 64 for a wrong
 command line; 126 and 127 if the command cannot be executed or found.`
@@ -47,6 +51,7 @@ const example = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:
   redlock run --name nightly --no-wait --conflict-exit-code 0 -- ./backup.sh --full
   redlock run --name minutely --no-wait --at-least 55s --conflict-exit-code 0 --quiet -- ./minutely
   redlock run --name encode --permits 3 -- ffmpeg -i in.mov out.mp4
+  redlock run --name data --shared -- ./report.sh
   redlock run --name import --wait 10m --ttl 20s --max-hold 2h -- sh -c 'fetch | load'
   redlock run --nodes-file /etc/redlock/nodes --name report --quiet -- make report`
 
@@ -93,7 +98,8 @@ func NewCommand() *cobra.Command {
 type flags struct {
 	nodes          masters.Flags
 	name           string
-	permits        int // 0: a lock, not a semaphore
+	permits        int  // 0: a lock, not a semaphore
+	shared         bool // the lock of a reader
 	ttl            time.Duration
 	wait           time.Duration // 0: no limit
 	noWait         bool
@@ -112,6 +118,8 @@ func (f *flags) add(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.StringVar(&f.name, "name", "", "`name` of the lock (required)")
 	set.IntVar(&f.permits, "permits", 0, "let so `many` hold the name at once (default: one)")
+	set.BoolVar(&f.shared, "shared", false,
+		"share the lock with others that give --shared, and exclude\nthose that do not")
 	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the lock stays if this machine dies; at least\n1s")
 	set.DurationVar(&f.wait, "wait", 0, "wait at most this long for the lock (default: for ever)")
 	set.BoolVar(&f.noWait, "no-wait", false, "do not wait for a lock that somebody holds")
@@ -173,6 +181,10 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("--at-least: %v is not between 0s and %v, the --max-ttl", f.atLeast, f.nodes.MaxTTL)
 	case f.permits > 0 && f.atLeast > 0:
 		return cli.Usagef("--permits and --at-least: give only one of them")
+	case f.shared && f.permits > 0:
+		return cli.Usagef("--shared and --permits: give only one of them")
+	case f.shared && f.atLeast > 0:
+		return cli.Usagef("--shared and --at-least: give only one of them")
 	case f.conflictStatus < 0 || f.conflictStatus > 255:
 		return cli.Usagef("--conflict-exit-code: %d is not between 0 and 255", f.conflictStatus)
 	case f.quiet && f.verbose:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -132,7 +133,13 @@ func (r *runner) takenText(ctx context.Context) string {
 	if r.flags.permits == 0 {
 		status, err := r.locker.Inspect(ctx, r.flags.name)
 		text = fmt.Sprintf("lock %q is taken", r.flags.name)
-		if err == nil && status.Owner != "" {
+		switch readers := isShared(&status); {
+		case err != nil:
+		case readers && r.flags.shared:
+			text = fmt.Sprintf("lock %q is shared, and a writer waits for it", r.flags.name)
+		case readers:
+			text += " by readers"
+		case status.Owner != "":
 			text += " by " + strconv.QuoteToGraphic(status.Owner)
 		}
 	}
@@ -140,6 +147,13 @@ func (r *runner) takenText(ctx context.Context) string {
 		text += fmt.Sprintf(", and was for the last %v", r.flags.wait)
 	}
 	return text
+}
+
+// isShared reports whether readers hold a lock.
+func isShared(status *redlock.Status) bool {
+	return slices.ContainsFunc(status.Nodes, func(n redlock.NodeStatus) bool {
+		return len(n.Readers) > 0 && n.Value == status.Value
+	})
 }
 
 // holderBound bounds the wait for the name of the holder.
