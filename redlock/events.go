@@ -13,7 +13,8 @@ import (
 // nil. One goroutine per Locker calls them, one at a time, in the order in which things happened.
 // For one lock: Acquired, then Waited if Lock did not get it at once, then Renewed any number of
 // times, and finally Lost or Released. Refused is called for each round that asked all nodes and
-// did not get the lock.
+// did not get the lock. Where there is no lock, a name is the first of several, and for a permit
+// that of the semaphore.
 //
 // No round waits for a hook. When more than 4,096 calls are outstanding, new ones are dropped and
 // counted ([Stats.HooksDropped]). Close waits for the hooks, so a hook must not call it.
@@ -23,8 +24,7 @@ type Hooks struct {
 	Waiting  func(name string)                 // Lock did not get it at once
 	Refused  func(name string, err error)      // err as TryLock returns it
 
-	// Handed: a release of ours gave a node's vote to a waiter, here or elsewhere. For a set, name
-	// is its first name.
+	// Handed: a release of ours gave a node's vote to a waiter, here or elsewhere.
 	Handed func(name string)
 
 	Renewed  func(lock *Lock)            // by renewal or Extend

@@ -50,7 +50,8 @@ type Reader struct {
 
 // Inspect asks every node who holds a lock. It changes nothing. It returns what the nodes have
 // answered by the node timeout or the end of ctx. If fewer than a quorum answered, it returns that
-// along with the error, [ErrNoQuorum] in a [*QuorumError].
+// along with the error, [ErrNoQuorum] in a [*QuorumError]. [Semaphore.Inspect] tells who has the
+// permits of a semaphore.
 func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {
@@ -138,8 +139,10 @@ func (n *NodeStatus) take(in *wire.Inspection) {
 // is for an operator who knows that the holder is gone. A holder that is not gone learns of it at
 // its next round, or with [WithoutRenewal] at the end of its validity, and believes until then that
 // it holds the lock. ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it
-// over or held nothing. Nodes that are away keep it until its TTL ends. If readers hold the lock,
-// it ends all of them.
+// over or held nothing. Nodes that are away keep it until its TTL ends.
+//
+// If readers hold the lock, it ends for all of them. The name of a [Semaphore] is not that of its
+// permits, which have one each ([Lock.Name]).
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {

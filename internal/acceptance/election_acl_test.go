@@ -2,6 +2,7 @@ package acceptance_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -54,6 +56,34 @@ func TestWhatACLUsersNeedForElections(t *testing.T) {
 		} else {
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, user)
 			assert.ErrorContains(t, err, "record", user)
+		}
+	}
+}
+
+// A record that is full needs ZPOPMIN for the next term.
+func TestACLUsersWithoutZPOPMINLeadUntilTheRecordIsFull(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 3)
+	rules := append(documentedACL(t, "app"), "~redquorum:terms:app:*", "-zpopmin")
+	rules[1] = "popless"
+	var urls []string
+	for _, m := range c.Masters {
+		do(t, m, "ACL", rules...)
+		for term := range ledger.Kept {
+			do(t, m, "ZADD", "redquorum:terms:app:full", term+1, fmt.Sprint(term+1, " past"))
+		}
+		urls = append(urls, "redis://popless:password@"+m.Addr())
+	}
+	l := cluster.NewConnected(t, urls, redlock.WithKeyPrefix("app:"), redlock.WithNodeTimeout(patience), redlock.WithTTL(longTTL))
+	for name, leads := range map[string]bool{"empty": true, "full": false} {
+		candidate, err := election.New(l, name)
+		require.NoError(t, err)
+		err = candidate.Run(t.Context(), func(context.Context, int64) error { return nil })
+		if leads {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.ErrorContains(t, err, "record")
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package ledger is how package election reaches the masters of a Locker. It keeps what elections
-// need out of the public API of package redlock, which provides it.
+// Package ledger is how package election and `redlock inspect` reach the masters of a Locker. It
+// keeps what elections need out of the public API of package redlock, which provides it.
 package ledger
 
 import (

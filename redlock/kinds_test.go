@@ -1,0 +1,163 @@
+package redlock_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// diary keeps what hooks are told.
+type diary struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (d *diary) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.told = append(d.told, fmt.Sprintf(format, args...))
+}
+
+// take returns what was told since it was called last.
+func (d *diary) take() []string {
+	settle()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	told := d.told
+	d.told = nil
+	return told
+}
+
+func (d *diary) hooks() redlock.Option {
+	return redlock.WithHooks(redlock.Hooks{
+		Acquired: func(lock *redlock.Lock) { d.note("acquired %s", lock.Name()) },
+		Waited:   func(lock *redlock.Lock, _ time.Duration) { d.note("waited %s", lock.Name()) },
+		Waiting:  func(name string) { d.note("waiting %s", name) },
+		Handed:   func(name string) { d.note("handed %s", name) },
+		Renewed:  func(lock *redlock.Lock) { d.note("renewed %s", lock.Name()) },
+		Lost:     func(lock *redlock.Lock, _ error) { d.note("lost %s", lock.Name()) },
+		Released: func(lock *redlock.Lock) { d.note("released %s", lock.Name()) },
+	})
+}
+
+// The waits for the single names are no calls, and tell nothing of their own.
+func TestHooksAndStatsTellOfOneCallOfLockAny(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		var holder, waiter diary
+		a, b := c.locker(holder.hooks()), c.locker(waiter.hooks(), redlock.WithRetry(time.Minute, time.Minute))
+		held := map[string]*redlock.Lock{}
+		for _, name := range threeNames {
+			lock, err := a.TryLock(ctx, name)
+			require.NoError(t, err)
+			held[name] = lock
+		}
+		holder.take()
+		got := make(chan *redlock.Lock, 1)
+		go func() {
+			lock, err := b.LockAny(ctx, threeNames)
+			assert.NoError(t, err)
+			got <- lock
+		}()
+		time.Sleep(20 * time.Millisecond)
+		assert.Equal(t, []string{"waiting a"}, waiter.take())
+		require.NoError(t, held["b"].Unlock(ctx))
+		lock := <-got
+		assert.Equal(t, []string{"acquired b", "waited b"}, waiter.take())
+		assert.Equal(t, []string{"released b", "handed b"}, holder.take())
+		require.NoError(t, lock.Extend(ctx, 5*time.Second))
+		require.NoError(t, lock.Verify(ctx))
+		require.NoError(t, a.ForceUnlock(ctx, "b"))
+		require.ErrorIs(t, lock.Verify(ctx), redlock.ErrLost)
+		assert.Equal(t, []string{"renewed b", "lost b"}, waiter.take())
+		stats := b.Stats()
+		assert.Equal(t, []uint64{1, 1, 1, 1}, []uint64{stats.Acquired, stats.Waits, stats.Renewed, stats.Lost})
+		assert.Zero(t, stats.Held+stats.Waiting)
+		require.NoError(t, a.UnlockAll(ctx))
+	})
+}
+
+func TestHooksAndStatsTellOfReaders(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		var writes, reads diary
+		a, b := c.locker(writes.hooks()), c.locker(reads.hooks())
+		writer, err := a.TryLock(ctx, "a")
+		require.NoError(t, err)
+		got := make(chan *redlock.Lock, 2)
+		for range 2 {
+			go func() {
+				lock, err := b.RLock(ctx, "a")
+				assert.NoError(t, err)
+				got <- lock
+			}()
+		}
+		time.Sleep(20 * time.Millisecond)
+		assert.Equal(t, []string{"waiting a", "waiting a"}, reads.take())
+		assert.Equal(t, 2, b.Stats().Waiting)
+		writes.take()
+		require.NoError(t, writer.Unlock(ctx))
+		first, second := <-got, <-got
+		assert.Equal(t, []string{"released a", "handed a"}, writes.take(), "one vote, to both")
+		assert.ElementsMatch(t, []string{"acquired a", "waited a", "acquired a", "waited a"}, reads.take())
+		require.NoError(t, first.Extend(ctx, 5*time.Second))
+		require.NoError(t, first.Unlock(ctx))
+		require.NoError(t, a.ForceUnlock(ctx, "a"))
+		require.ErrorIs(t, second.Verify(ctx), redlock.ErrLost)
+		assert.Equal(t, []string{"renewed a", "released a", "lost a"}, reads.take())
+		stats := b.Stats()
+		assert.Equal(t, []uint64{2, 2, 1, 1}, []uint64{stats.Acquired, stats.Waits, stats.Renewed, stats.Lost})
+		assert.Zero(t, stats.Held+stats.Waiting)
+	})
+}
+
+// A permit is the mutex of its slot. The heir of one releases a mutex, which hands nothing to those
+// that wait for a permit: they find it by polling.
+func TestAPermitIsAdoptedAndForcedLikeAMutex(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		s, other := c.permits("s", 1), c.permits("s", 1)
+		operator := c.locker()
+		old, err := s.TryAcquire(ctx)
+		require.NoError(t, err)
+		heir, err := operator.Adopt(ctx, old.Name(), old.Value(), redlock.WithTTL(20*time.Second))
+		require.NoError(t, err)
+		require.ErrorIs(t, old.Verify(ctx), redlock.ErrLost)
+		settle()
+		require.NoError(t, heir.Extend(ctx, 30*time.Second))
+		require.NoError(t, heir.Verify(ctx))
+		_, err = other.TryAcquire(ctx)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+
+		got := make(chan *redlock.Lock, 1)
+		wait := func() {
+			lock, err := other.Acquire(ctx)
+			assert.NoError(t, err)
+			got <- lock
+		}
+		go wait()
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, heir.Unlock(ctx))
+		var next *redlock.Lock
+		assert.LessOrEqual(t, elapsed(func() { next = <-got }), 1100*time.Millisecond, "a poll")
+		assert.Equal(t, "s#1", next.Name())
+
+		go func() {
+			lock, err := s.Acquire(ctx)
+			assert.NoError(t, err)
+			got <- lock
+		}()
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, operator.ForceUnlock(ctx, "s"), "no lock of that name")
+		require.NoError(t, next.Verify(ctx), "the name of a semaphore is not that of its permits")
+		require.NoError(t, operator.ForceUnlock(ctx, next.Name()))
+		var last *redlock.Lock
+		assert.LessOrEqual(t, elapsed(func() { last = <-got }), 1100*time.Millisecond, "a poll")
+		require.ErrorIs(t, next.Verify(ctx), redlock.ErrLost)
+		require.NoError(t, last.Verify(ctx))
+		require.NoError(t, last.Unlock(ctx))
+	})
+}
