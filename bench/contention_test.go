@@ -21,7 +21,9 @@ var contentionFlags = contention.NewFlags(flag.CommandLine)
 
 // TestMain is also the main function of the processes that contend.
 func TestMain(m *testing.M) {
-	contention.RunWorker(map[string]contention.Opener{"redquorum": contention.OpenRedquorum})
+	contention.RunWorker(map[string]contention.Opener{
+		"redquorum": contention.OpenRedquorum, "permits": contention.OpenPermits,
+	})
 	os.Exit(m.Run())
 }
 

@@ -13,10 +13,12 @@ type Holder struct{ Process, Goroutine int }
 // not part of it.
 type Interval struct {
 	Holder
+	Read               bool
 	Acquired, Released Instant
 }
 
-// OverlapError means that two held the name at once.
+// OverlapError means that two held the name at once that must not: the second came when the name
+// had as many holders as it may have, the first among them.
 type OverlapError struct{ First, Second Interval }
 
 // Error tells who held the name, and for how long both did.
@@ -32,18 +34,23 @@ func sortIntervals(intervals []Interval) {
 	})
 }
 
-// checkExclusion returns an *OverlapError if one of the sorted intervals began before an earlier
-// one had ended. Intervals that touch do not overlap, and neither does an empty one.
-func checkExclusion(sorted []Interval) error {
-	var last Interval // the last one that is not empty
+// checkExclusion returns an *OverlapError if, among the sorted intervals, more than permits held the
+// name at once, or anybody beside a writer where there are readers; readers may be any number.
+// Intervals that touch do not overlap, and neither does an empty one.
+func checkExclusion(sorted []Interval, permits int) error {
+	var holders []Interval // those that have not ended
 	for _, next := range sorted {
 		if next.Released <= next.Acquired {
 			continue
 		}
-		if next.Acquired < last.Released {
-			return &OverlapError{First: last, Second: next}
+		holders = slices.DeleteFunc(holders, func(i Interval) bool { return i.Released <= next.Acquired })
+		if len(holders) > 0 && next.Read != holders[0].Read { // all others are like the first
+			return &OverlapError{First: holders[0], Second: next}
 		}
-		last = next // it ends last so far, because it began when the others had ended
+		if len(holders) >= permits && !next.Read {
+			return &OverlapError{First: holders[0], Second: next}
+		}
+		holders = append(holders, next)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestIntervalsThatTouchDoNotOverlap(t *testing.T) {
 		},
 	} {
 		sortIntervals(c.intervals)
-		assert.Equal(t, c.overlap, checkExclusion(c.intervals) != nil, c.name)
+		assert.Equal(t, c.overlap, checkExclusion(c.intervals, 1) != nil, c.name)
 	}
 }
 
@@ -36,23 +36,31 @@ func TestIntervalsThatTouchDoNotOverlap(t *testing.T) {
 // instant.
 func TestExclusionAgreesWithLookingAtEveryInstant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		permits := rapid.IntRange(1, 3).Draw(t, "permits")
 		intervals := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Interval {
 			begin := rapid.IntRange(1, 30).Draw(t, "begin")
-			return Interval{Acquired: Instant(begin), Released: Instant(begin + rapid.IntRange(0, 4).Draw(t, "length"))}
+			return Interval{
+				Read:     rapid.IntRange(0, 3).Draw(t, "read") == 0,
+				Acquired: Instant(begin), Released: Instant(begin + rapid.IntRange(0, 4).Draw(t, "length")),
+			}
 		}), 0, 8).Draw(t, "intervals")
 		want := false
 		for at := range Instant(40) {
-			holders := 0
+			readers, others := 0, 0
 			for _, i := range intervals {
-				if i.Acquired <= at && at < i.Released {
-					holders++
+				switch {
+				case i.Acquired > at || at >= i.Released:
+				case i.Read:
+					readers++
+				default:
+					others++
 				}
 			}
-			want = want || holders > 1
+			want = want || others > permits || (readers > 0 && others > 0)
 		}
 		sortIntervals(intervals)
 		var overlap *OverlapError
-		if got := errors.As(checkExclusion(intervals), &overlap); got != want {
+		if got := errors.As(checkExclusion(intervals, permits), &overlap); got != want {
 			t.Fatalf("overlap: got %v, want %v: %+v", got, want, intervals)
 		}
 	})

@@ -12,6 +12,8 @@ type spec struct {
 	Addresses  []string
 	Name       string
 	Goroutines int
+	Permits    int
+	Reads      float64
 	Hold       time.Duration
 	TTL        time.Duration
 	Forever    bool // one goroutine locks once, and holds until the process is killed
@@ -57,6 +59,7 @@ type report struct {
 
 // turn is one goroutine's wait and hold.
 type turn struct {
+	Read     bool
 	Asked    Instant
 	Acquired Instant // 0 if the measurement ended first
 	Released Instant // when the release began or, if nothing was acquired, when the wait ended

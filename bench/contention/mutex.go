@@ -20,11 +20,20 @@ type Mutex interface {
 	Close() error
 }
 
+// ReadLocker is a [Mutex] that many may hold at once to read. Its Lock is the writers'.
+type ReadLocker interface {
+	Mutex
+
+	// RLock is like Lock. Until it is released, others may read but not write.
+	RLock(ctx context.Context) (unlock func(context.Context) error, err error)
+}
+
 // Setup is what a Mutex is made with.
 type Setup struct {
 	Addresses  []string // host:port of the servers
 	Name       string   // what it locks
 	Goroutines int      // how many will call it, at most
+	Permits    int      // how many may hold it at once, for a semaphore
 	TTL        time.Duration
 
 	// Dial makes every connection to a server, and counts the commands that are written.

@@ -2,6 +2,7 @@ package contention
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redquorum/redquorum/pool"
@@ -10,6 +11,27 @@ import (
 
 // OpenRedquorum opens this library: a Locker with its defaults, and the TTL of the setup.
 func OpenRedquorum(ctx context.Context, setup Setup) (Mutex, error) {
+	m, err := open(ctx, setup)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// OpenPermits opens a semaphore of this library, with the permits of the setup.
+func OpenPermits(ctx context.Context, setup Setup) (Mutex, error) {
+	m, err := open(ctx, setup)
+	if err != nil {
+		return nil, err
+	}
+	semaphore, err := m.locker.Semaphore(setup.Name, setup.Permits)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return &permits{m, semaphore}, nil
+}
+
+func open(ctx context.Context, setup Setup) (*redquorum, error) {
 	locker, err := redlock.New(setup.Addresses, redlock.WithTTL(setup.TTL), redlock.WithPool(pool.WithDialer(setup.Dial)))
 	if err != nil {
 		return nil, err
@@ -60,6 +82,21 @@ func (m *redquorum) Lock(ctx context.Context) (func(context.Context) error, erro
 		return nil, err
 	}
 	return lock.Unlock, nil
+}
+
+// permits is a semaphore.
+type permits struct {
+	*redquorum
+
+	semaphore *redlock.Semaphore
+}
+
+func (p *permits) Lock(ctx context.Context) (func(context.Context) error, error) {
+	permit, err := p.semaphore.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return permit.Unlock, nil
 }
 
 // Counters returns those of the Locker's Stats that tell how a lock was acquired. A new counter of

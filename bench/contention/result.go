@@ -14,14 +14,14 @@ type Result struct {
 	// process. ProcessChanges are those by a different process.
 	GoroutineChanges, ProcessChanges int
 
-	// Waits are the times from asking to having, sorted. A wait that the end of the window cut off
-	// counts with its length so far, so a goroutine that never gets the name shows. Unfinished
-	// counts these.
-	Waits      []time.Duration
-	Unfinished int
+	// Waits are the times from asking to having, sorted; ReadWaits those for shared locks. A wait
+	// that the end of the window cut off counts with its length so far, so a goroutine that never
+	// gets the name shows. Unfinished counts these.
+	Waits, ReadWaits []time.Duration
+	Unfinished       int
 
 	// Gaps are the times from when a holder began to release the name until the next one had it,
-	// sorted.
+	// sorted. There are none if several may hold the name at once.
 	Gaps []time.Duration
 
 	Commands uint64 // sent by all clients to all servers
@@ -36,7 +36,7 @@ type Result struct {
 	KeysLeft     int               // on the servers after all processes have ended
 }
 
-func newResult(reports []*report, times *run) (*Result, error) {
+func newResult(reports []*report, times *run, permits int) (*Result, error) {
 	r := &Result{Window: times.End.Sub(times.Begin), Counters: make(map[string]uint64)}
 	shares := make([][]int, len(reports))
 	var all []Interval
@@ -46,7 +46,7 @@ func newResult(reports []*report, times *run) (*Result, error) {
 		for goroutine, turns := range report.Turns {
 			for _, t := range turns {
 				if t.Acquired != 0 {
-					all = append(all, Interval{Holder{process, goroutine}, t.Acquired, t.Released})
+					all = append(all, Interval{Holder{process, goroutine}, t.Read, t.Acquired, t.Released})
 				}
 				if r.addWait(t, times) {
 					shares[process][goroutine]++
@@ -55,12 +55,16 @@ func newResult(reports []*report, times *run) (*Result, error) {
 		}
 	}
 	sortIntervals(all)
-	if err := checkExclusion(all); err != nil {
+	if err := checkExclusion(all, permits); err != nil {
 		return nil, err
 	}
 	r.addChanges(all, times)
+	if permits > 1 || len(r.ReadWaits) > 0 {
+		r.Gaps = nil
+	}
 	r.addShares(shares)
 	slices.Sort(r.Waits)
+	slices.Sort(r.ReadWaits)
 	slices.Sort(r.Gaps)
 	return r, nil
 }
@@ -78,17 +82,21 @@ func (r *Result) addCounts(report *report) {
 
 // addWait adds the wait of a turn, and reports whether the name was acquired within the window.
 func (r *Result) addWait(t turn, times *run) bool {
+	waits := &r.Waits
+	if t.Read {
+		waits = &r.ReadWaits
+	}
 	switch {
 	case t.Acquired == 0 || t.Acquired >= times.End:
 		if t.Asked < times.End {
-			r.Waits = append(r.Waits, times.End.Sub(t.Asked))
+			*waits = append(*waits, times.End.Sub(t.Asked))
 			r.Unfinished++
 		}
 		return false
 	case t.Acquired < times.Begin:
 		return false
 	}
-	r.Waits = append(r.Waits, t.Acquired.Sub(t.Asked))
+	*waits = append(*waits, t.Acquired.Sub(t.Asked))
 	r.Acquisitions++
 	return true
 }

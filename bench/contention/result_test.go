@@ -15,21 +15,21 @@ var handMade = []*report{
 	{
 		Commands: 30, Counters: map[string]uint64{"taken": 3},
 		Turns: [][]turn{
-			{{10, 20, 30}, {40, 110, 115}, {116, 116, 120}},
-			{{50, 140, 150}, {150, 205, 210}},
+			{{false, 10, 20, 30}, {false, 40, 110, 115}, {false, 116, 116, 120}},
+			{{false, 50, 140, 150}, {false, 150, 205, 210}},
 		},
 	},
 	{
 		Commands: 10, Counters: map[string]uint64{"taken": 4}, UnlockErrors: 1, UnlockError: "broken",
 		Turns: [][]turn{
-			{{60, 125, 130}, {131, 160, 170}, {201, 211, 212}},
-			{{90, 0, 203}},
+			{{false, 60, 125, 130}, {false, 131, 160, 170}, {false, 201, 211, 212}},
+			{{false, 90, 0, 203}},
 		},
 	},
 }
 
 func TestFiguresAreThoseOfTheWindow(t *testing.T) {
-	r, err := newResult(handMade, &run{From: 0, Begin: 100, End: 200})
+	r, err := newResult(handMade, &run{From: 0, Begin: 100, End: 200}, 1)
 	require.NoError(t, err)
 	assert.Equal(t, 5, r.Acquisitions, "at 110, 116, 125, 140 and 160")
 	assert.Equal(t, 3, r.GoroutineChanges, "at 125, 140 and 160; the one before 110 is of the same goroutine")
@@ -57,7 +57,7 @@ func TestFiguresAreThoseOfTheWindow(t *testing.T) {
 }
 
 func TestChangeOfGoroutineIsNotAlwaysOneOfProcess(t *testing.T) {
-	r, err := newResult([]*report{{Turns: [][]turn{{{1, 2, 3}}, {{1, 4, 5}}}}}, &run{End: 10})
+	r, err := newResult([]*report{{Turns: [][]turn{{{false, 1, 2, 3}}, {{false, 1, 4, 5}}}}}, &run{End: 10}, 1)
 	require.NoError(t, err)
 	assert.Equal(t, 1, r.GoroutineChanges)
 	assert.Zero(t, r.ProcessChanges)
@@ -66,18 +66,18 @@ func TestChangeOfGoroutineIsNotAlwaysOneOfProcess(t *testing.T) {
 }
 
 func TestOverlapInTheWarmUpFailsTheMeasurement(t *testing.T) {
-	_, err := newResult([]*report{{Turns: [][]turn{{{1, 2, 6}}, {{1, 4, 5}}}}}, &run{Begin: 100, End: 200})
+	_, err := newResult([]*report{{Turns: [][]turn{{{false, 1, 2, 6}}, {{false, 1, 4, 5}}}}}, &run{Begin: 100, End: 200}, 1)
 	var overlap *OverlapError
 	require.ErrorAs(t, err, &overlap)
 	assert.Equal(t, OverlapError{
-		First:  Interval{Holder{0, 0}, 2, 6},
-		Second: Interval{Holder{0, 1}, 4, 5},
+		First:  Interval{Holder{0, 0}, false, 2, 6},
+		Second: Interval{Holder{0, 1}, false, 4, 5},
 	}, *overlap)
 	assert.ErrorContains(t, err, "exclusion failed for 1ns")
 }
 
 func TestNothingAcquiredGivesNoShares(t *testing.T) {
-	r, err := newResult([]*report{{Turns: [][]turn{{{1, 0, 9}}}}}, &run{End: 10})
+	r, err := newResult([]*report{{Turns: [][]turn{{{false, 1, 0, 9}}}}}, &run{End: 10}, 1)
 	require.NoError(t, err)
 	assert.Zero(t, r.MinProcessShare)
 	assert.EqualValues(t, 9, r.Wait(99))

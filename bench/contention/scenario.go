@@ -15,6 +15,8 @@ type Scenario struct {
 	Servers    []*redistest.Server
 	Processes  int
 	Goroutines int           // of each process
+	Permits    int           // how many may hold the name at once; 0 is one
+	Reads      float64       // the share of locks that are shared; above 0 only for a [ReadLocker]
 	Hold       time.Duration // how long a lock is held; 0: released at once
 	TTL        time.Duration
 	WarmUp     time.Duration // before the window
@@ -31,7 +33,7 @@ const lead = 50 * time.Millisecond
 func (s *Scenario) Run() (*Result, error) {
 	c, err := newCrew(spec{
 		Mutex: s.Mutex, Addresses: addressesOf(s.Servers), Name: "contention/" + rand.Text(),
-		Goroutines: s.Goroutines, Hold: s.Hold, TTL: s.TTL,
+		Goroutines: s.Goroutines, Permits: s.Permits, Reads: s.Reads, Hold: s.Hold, TTL: s.TTL,
 	}, s.Processes)
 	if err != nil {
 		return nil, err
@@ -46,7 +48,7 @@ func (s *Scenario) Run() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := newResult(reports, &times)
+	result, err := newResult(reports, &times, max(s.Permits, 1))
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/gob"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -29,10 +30,11 @@ func RunWorker(openers map[string]Opener) {
 
 // worker is one process of a measurement, seen from inside.
 type worker struct {
-	spec   spec
-	mutex  Mutex
-	sent   commandCounter
-	orders chan order // written by receive
+	spec    spec
+	mutex   Mutex
+	readers ReadLocker // the same, or nil
+	sent    commandCounter
+	orders  chan order // written by receive
 
 	mu  sync.Mutex // held to send one message
 	out *gob.Encoder
@@ -73,12 +75,18 @@ func (w *worker) work(openers map[string]Opener, text string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
 	mutex, err := open(ctx, Setup{
-		Addresses: w.spec.Addresses, Name: w.spec.Name, Goroutines: w.spec.Goroutines, TTL: w.spec.TTL, Dial: w.sent.dial,
+		Addresses: w.spec.Addresses, Name: w.spec.Name, Goroutines: w.spec.Goroutines, Permits: w.spec.Permits,
+		TTL: w.spec.TTL, Dial: w.sent.dial,
 	})
 	if err != nil {
 		return fmt.Errorf("open %s: %w", w.spec.Mutex, err)
 	}
 	w.mutex = mutex
+	readers, reads := mutex.(ReadLocker)
+	if w.spec.Reads > 0 && !reads {
+		return fmt.Errorf("contention: %s cannot be shared", w.spec.Mutex)
+	}
+	w.readers = readers
 	w.send(message{Ready: true})
 	times := (<-w.orders).Run
 	if w.spec.Forever {
@@ -165,8 +173,12 @@ const unlockTimeout = 5 * time.Second
 // that fails is noted.
 func (w *worker) takeTurns(ctx context.Context, note func(error)) (turns []turn, err error) {
 	for ctx.Err() == nil {
-		t := turn{Asked: now()}
-		unlock, err := w.mutex.Lock(ctx)
+		t := turn{Read: rand.Float64() < w.spec.Reads, Asked: now()}
+		lock := w.mutex.Lock
+		if t.Read {
+			lock = w.readers.RLock
+		}
+		unlock, err := lock(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
 				return turns, fmt.Errorf("lock: %w", err)
