@@ -24,6 +24,10 @@ type Hooks struct {
 	Waiting  func(name string)                 // Lock did not get it at once
 	Refused  func(name string, err error)      // err as TryLock returns it
 
+	// Failed: an attempt of Lock, or of what waits like it, failed, and the call goes on. Err is
+	// what it would return if it ended now.
+	Failed func(name string, err error)
+
 	// Handed: a release of ours gave a node's vote to a waiter, here or elsewhere.
 	Handed func(name string)
 
@@ -128,6 +132,12 @@ func (e *events) handed(name string) {
 func (e *events) refused(name string, err error) {
 	if e != nil && e.hooks.Refused != nil {
 		e.add(func() { e.hooks.Refused(name, err) })
+	}
+}
+
+func (e *events) failed(name string, err error) {
+	if e != nil && e.hooks.Failed != nil {
+		e.add(func() { e.hooks.Failed(name, err) })
 	}
 }
 

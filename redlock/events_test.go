@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -83,5 +84,37 @@ func TestAHookThatHangsBlocksNothing(t *testing.T) {
 		assert.Positive(t, l.Stats().HooksDropped)
 		close(release)
 		synctest.Wait()
+	})
+}
+
+// A wait goes on through failures, and Failed tells of each what Lock would return.
+func TestHookTellsWhyALockIsStillWaitedFor(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		var mu sync.Mutex
+		var failures []error
+		l := c.locker(redlock.WithHooks(redlock.Hooks{Failed: func(name string, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			assert.Equal(t, "a", name)
+			failures = append(failures, err)
+		}}))
+		require.NoError(t, l.Ready(ctx))
+		require.NoError(t, l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { return nil }))
+		mu.Lock()
+		assert.Empty(t, failures, "not waited for")
+		mu.Unlock()
+		for _, s := range c.servers {
+			s.RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "set", "evalsha", "eval")
+		}
+		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_, err := l.Lock(soon, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		settle()
+		mu.Lock()
+		defer mu.Unlock()
+		require.NotEmpty(t, failures)
+		require.ErrorIs(t, failures[0], redlock.ErrNoQuorum)
+		assert.ErrorContains(t, failures[0], "OOM")
 	})
 }

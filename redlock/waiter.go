@@ -126,6 +126,7 @@ func (w *waiter) note(failure *QuorumError) {
 			return // it is not in the queue
 		}
 		w.locker.desk.Queue.Report(w.queue, failure)
+		w.locker.events.failed(w.names[0], failure)
 	}
 }
 

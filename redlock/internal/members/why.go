@@ -37,7 +37,7 @@ func (ms *Membership) Why(i int) error {
 
 // left returns how long the quarantine will last.
 func (n *member) left(now clock.Instant) time.Duration {
-	return max(n.until.Sub(now), 0).Round(time.Millisecond)
+	return roughly(n.until.Sub(now))
 }
 
 // whyNewLocked returns what a new master waits for.
@@ -65,10 +65,10 @@ func (ms *Membership) whyNewLocked() string {
 func (n *member) whyProofless(now clock.Instant) string {
 	id := n.identity
 	if n.before.Connection != 0 && n.before.RunID != id.RunID {
-		ago := max(now.Sub(id.Connected), 0).Round(time.Millisecond)
+		ago := roughly(now.Sub(id.Connected))
 		return fmt.Sprintf("a different server has answered here for %v, and may not know all locks", ago)
 	}
-	ago := max(now.Sub(id.Started), 0).Round(time.Millisecond)
+	ago := roughly(now.Sub(id.Started))
 	return fmt.Sprintf("its server started %v ago and may have forgotten locks", ago)
 }
 
@@ -97,4 +97,18 @@ func (ms *Membership) Memory(i int) string {
 	case markerAbsent, markerUnreadable:
 	}
 	return ""
+}
+
+// roughly rounds a time as people tell it.
+func roughly(d time.Duration) time.Duration {
+	switch {
+	case d < 0:
+		return 0
+	case d < time.Second:
+		return d.Round(time.Millisecond)
+	case d < 9950*time.Millisecond: // 10s, not 10.0s
+		return d.Round(100 * time.Millisecond)
+	default:
+		return d.Round(time.Second)
+	}
 }
