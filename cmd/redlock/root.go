@@ -31,7 +31,10 @@ or with one of a few of their own.`,
 		Args:                       knownCommand,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SuggestionsMinimumDistance: 2,
+
+		Version: version(),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		demo.NewCommand(), doctor.NewCommand(), elect.NewCommand(), newInitCommand(), newInspectCommand(),
 		run.NewCommand(), newUnlockCommand(), newVersionCommand(),

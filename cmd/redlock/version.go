@@ -21,14 +21,18 @@ func newVersionCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, ok := debug.ReadBuildInfo()
-			if !ok {
-				info = &debug.BuildInfo{}
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText(info))
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
 			return err
 		},
 	}
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return versionText(info)
 }
 
 // versionText returns what the build knows about itself. Unknown parts are left out.

@@ -22,9 +22,9 @@ type endpoint struct {
 
 const defaultPort = "6379"
 
-// parseEndpoint reads redis://, rediss:// and unix:// URLs, and host:port. Its errors never contain
+// parseEndpoint reads redis://, rediss:// and unix:// URLs, host:port and host. Its errors never contain
 // any part of the text beyond the scheme: a misplaced character can make a password look like
-// anything.
+// anything. (A word alone is a host, and shown as such.)
 func parseEndpoint(text string) (endpoint, error) {
 	if text == "" {
 		return endpoint{}, fmt.Errorf("%w: empty", ErrEndpoint)
@@ -60,6 +60,9 @@ func parseEndpoint(text string) (endpoint, error) {
 
 func plainEndpoint(text string) (endpoint, error) {
 	host, port, err := net.SplitHostPort(text)
+	if !strings.Contains(text, ":") {
+		host, port, err = text, defaultPort, nil
+	}
 	if err != nil || strings.ContainsAny(text, "@/?# ") {
 		return endpoint{}, fmt.Errorf("%w: neither host:port nor a redis://, rediss:// or unix:// URL", ErrEndpoint)
 	}

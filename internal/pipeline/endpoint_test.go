@@ -14,6 +14,7 @@ func TestParseEndpoint(t *testing.T) {
 		shown    string
 	}{
 		"localhost:6379":                 {endpoint{network: "tcp", address: "localhost:6379", host: "localhost"}, "redis://localhost:6379"},
+		"Localhost":                      {endpoint{network: "tcp", address: "localhost:6379", host: "localhost"}, "redis://localhost:6379"},
 		"[::1]:7000":                     {endpoint{network: "tcp", address: "[::1]:7000", host: "::1"}, "redis://[::1]:7000"},
 		"redis://A.example":              {endpoint{network: "tcp", address: "a.example:6379", host: "a.example"}, "redis://a.example:6379"},
 		"redis://a/":                     {endpoint{network: "tcp", address: "a:6379", host: "a"}, "redis://a:6379"},
@@ -33,7 +34,6 @@ func TestParseEndpoint(t *testing.T) {
 // In each of these, the word hunter2 stands where a password may have ended up.
 var badEndpoints = map[string]string{
 	"":                                  "empty",
-	"hunter2":                           "neither host:port nor",
 	"user:hunter2@host:6379":            "neither host:port nor",
 	"redis://user:hunter2@":             "no host",
 	"redis://:hunter2@host:port":        "not a valid URL",

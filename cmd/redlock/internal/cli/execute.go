@@ -12,7 +12,7 @@ import (
 // Execute runs a command line, prints the error if there is one, and returns the exit status.
 func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SilenceErrors, root.SilenceUsage = true, true // errors are printed here
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetFlagErrorFunc(flagError)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -51,11 +54,30 @@ func InvalidUsage(err error) error {
 
 // flagError is the error for a flag that cobra cannot parse. Cobra quotes single-letter flags along
 // with what follows them.
-func flagError(err error) error {
+func flagError(cmd *cobra.Command, err error) error {
 	if MayHoldPassword(err.Error()) {
 		return Usagef("a flag is wrong; it is not shown because it may contain a password")
 	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if near := nearFlags(cmd, unknown.GetSpecifiedName()); len(near) > 0 {
+			return Usagef("%w; did you mean %s?", err, strings.Join(near, " or "))
+		}
+	}
 	return usageError{err}
+}
+
+// nearFlags returns the flags of a command whose name is like this one, by cobra's measure for
+// commands.
+func nearFlags(cmd *cobra.Command, name string) (near []string) {
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	for _, flag := range flags.SuggestionsFor(name) {
+		near = append(near, "--"+flag)
+	}
+	return near
 }
 
 // MayHoldPassword reports whether a text may be or contain an endpoint with a password.

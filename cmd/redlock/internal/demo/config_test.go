@@ -25,7 +25,7 @@ func TestWrongFlagsAreUsageErrorsThatNameTheFlag(t *testing.T) {
 		{[]string{"--duration", "10"}, `"--duration"`},
 		{[]string{"--nodes", ""}, "--nodes: endpoint 1 of 1 is empty"},
 		{[]string{"--nodes", "a:1,,b:2"}, "--nodes: endpoint 2 of 3 is empty"},
-		{[]string{"--nodes", "a:1,b"}, "--nodes: endpoint 2: "},
+		{[]string{"--nodes", "a:1,b:x"}, "--nodes: endpoint 2: "},
 		{[]string{"--nodes", "a:1", "--nodes", "a:1"}, "--nodes: endpoints 1 and 2 are the same server"},
 		{[]string{"--node", "a:1"}, "unknown flag: --node"},
 		{[]string{"a:1"}, "demo takes no arguments"},

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -53,27 +54,33 @@ func (f *Flags) Add(cmd *cobra.Command) {
 
 // Endpoints returns the endpoints from the flags, or else from the environment.
 func (f *Flags) Endpoints(cmd *cobra.Command) (endpoints []string, err error) {
-	source := "--nodes"
+	endpoints, _, err = f.find(cmd)
+	return endpoints, err
+}
+
+// find returns the endpoints, and what they were given by.
+func (f *Flags) find(cmd *cobra.Command) (endpoints []string, source string, err error) {
+	source = "--nodes"
 	switch {
 	case cmd.Flags().Changed("nodes") && cmd.Flags().Changed("nodes-file"):
-		return nil, cli.Usagef("--nodes and --nodes-file: give only one of them")
+		return nil, "", cli.Usagef("--nodes and --nodes-file: give only one of them")
 	case cmd.Flags().Changed("nodes"):
 		endpoints = Split(f.nodes)
 	case cmd.Flags().Changed("nodes-file"):
 		source = "--nodes-file"
 		if endpoints, err = readFile(f.file); err != nil {
-			return nil, cli.Usagef("--nodes-file: %w", err)
+			return nil, "", cli.Usagef("--nodes-file: %w", err)
 		}
 	case os.Getenv(Variable) != "":
 		source = Variable
 		endpoints = Split([]string{os.Getenv(Variable)})
 	default:
-		return nil, cli.Usagef("which masters? Set %s, or give --nodes or --nodes-file", Variable)
+		return nil, "", cli.Usagef("which masters? Set %s, or give --nodes or --nodes-file", Variable)
 	}
 	if len(endpoints) == 0 {
-		return nil, cli.Usagef("%s: no endpoint", source)
+		return nil, "", cli.Usagef("%s: no endpoint", source)
 	}
-	return endpoints, CheckEmpty(source, endpoints)
+	return endpoints, source, CheckEmpty(source, endpoints)
 }
 
 // CheckEmpty returns a usage error that names the source if one of the endpoints is empty.
@@ -121,7 +128,7 @@ func readFile(path string) (endpoints []string, err error) {
 
 // Open returns a Locker over the masters. What it rejects is a mistake in the command line.
 func (f *Flags) Open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Locker, error) {
-	endpoints, err := f.Endpoints(cmd)
+	endpoints, source, err := f.find(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -130,5 +137,23 @@ func (f *Flags) Open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Locke
 		shared = append(shared, redlock.WithQuarantine(redlock.QuarantineStrict))
 	}
 	locker, err := redlock.New(endpoints, append(shared, opts...)...)
+	if errors.Is(err, pool.ErrEndpoint) {
+		return nil, wrongEndpoint(source, endpoints, cli.Reason(err, redlock.ErrInvalid))
+	}
 	return locker, cli.InvalidUsage(err)
+}
+
+// wrongEndpoint names the endpoint that the library's text is about, where it was given and, if it
+// cannot contain a password, what was typed.
+func wrongEndpoint(source string, endpoints []string, text string) error {
+	var n int
+	if _, err := fmt.Sscanf(text, "endpoint %d:", &n); err != nil || n < 1 || n > len(endpoints) {
+		return cli.Usagef("%s", text)
+	}
+	_, why, _ := strings.Cut(text, pool.ErrEndpoint.Error()+": ")
+	where := fmt.Sprintf("%s[%d]", source, n)
+	if typed := endpoints[n-1]; !cli.MayHoldPassword(typed) {
+		where += fmt.Sprintf(" %q", typed)
+	}
+	return cli.Usagef("%s: %s", where, why)
 }
