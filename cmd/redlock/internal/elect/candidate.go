@@ -63,7 +63,7 @@ func (c *candidate) run(ctx context.Context) (err error) {
 	var status cli.StatusError
 	switch {
 	case errors.As(context.Cause(ctx), &ended):
-		return c.messages.End("interrupted", cli.StatusError{Status: ended.status(), Err: ended})
+		return c.messages.End(job.Interrupted, cli.StatusError{Status: ended.status(), Err: ended})
 	case err == nil || errors.As(err, &status):
 		return err
 	default:

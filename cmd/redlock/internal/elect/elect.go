@@ -101,7 +101,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	set.BoolVar(&f.killRest, "kill-rest", false,
 		"end what the command leaves running: SIGTERM, --kill-after\nlater SIGKILL (default: lead until it has ended)")
 	set.StringVar(&f.owner, "owner", "", "`text` that inspect shows as the leader (default: user@host:pid)")
-	set.BoolVar(&f.quiet, "quiet", false, "write nothing to stderr")
+	set.BoolVar(&f.quiet, "quiet", false, "write only failures to stderr")
 	set.BoolVar(&f.verbose, "verbose", false, "log to stderr what happens to masters and locks")
 	set.BoolVar(&f.json, "json", false, "write messages and log to stderr as JSON, one object per line")
 }

@@ -18,7 +18,7 @@ import (
 // command.
 type Messages struct {
 	W     io.Writer
-	Quiet bool
+	Quiet bool // only failures are printed
 	JSON  bool
 	Name  string // of the lock
 }
@@ -30,11 +30,16 @@ type message struct {
 	Message string `json:"message"`
 }
 
-// Say writes one line. If stderr cannot be written, nobody is left to tell.
+// Say writes one line, unless told to be quiet.
 func (m Messages) Say(event, format string, args ...any) {
 	if !m.Quiet {
-		_, _ = m.W.Write(m.line(event, fmt.Sprintf(format, args...))) //nolint:errcheck // see above
+		m.Warn(event, format, args...)
 	}
+}
+
+// Warn writes one line about a failure. If stderr cannot be written, nobody is left to tell.
+func (m Messages) Warn(event, format string, args ...any) {
+	_, _ = m.W.Write(m.line(event, fmt.Sprintf(format, args...))) //nolint:errcheck // see above
 }
 
 // line returns a message as it is written.
@@ -53,6 +58,12 @@ func (m Messages) Dropped(n int) []byte {
 	return m.line("dropped", fmt.Sprintf("%d messages were dropped: stderr was not read in time", n))
 }
 
+// Events that end a command and are no failures.
+const (
+	Taken       = "taken"
+	Interrupted = "interrupted"
+)
+
 // End prints an error that has a status, and returns the status alone. Nodes may know more than the
 // error.
 func (m Messages) End(event string, err error, nodes ...redlock.NodeStats) error {
@@ -60,7 +71,11 @@ func (m Messages) End(event string, err error, nodes ...redlock.NodeStats) error
 	if m.JSON {
 		text = strings.ReplaceAll(text, "\n  ", "; ")
 	}
-	m.Say(event, "%s", text)
+	if event == Taken || event == Interrupted { // which are no failures
+		m.Say(event, "%s", text)
+	} else {
+		m.Warn(event, "%s", text)
+	}
 	return cli.StatusError{Status: cli.ExitStatus(err)}
 }
 

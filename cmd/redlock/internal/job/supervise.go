@@ -138,7 +138,7 @@ func (s *supervisor) lose(sig syscall.Signal, left time.Duration) {
 	if sig != syscall.SIGKILL {
 		s.job.wake() // a stopped process cannot end itself
 	}
-	s.messages.Say("lost", "lock %q %s; %s gets %s", s.messages.Name, s.why(left), s.target(), s.signalText(sig, left))
+	s.messages.Warn("lost", "lock %q %s; %s gets %s", s.messages.Name, s.why(left), s.target(), s.signalText(sig, left))
 }
 
 func (s *supervisor) target() string {
@@ -183,7 +183,7 @@ func (s *supervisor) leaves(status int) bool {
 func (s *supervisor) over(status int) int {
 	if left := s.lock.Remaining(); !s.lost && left <= 0 {
 		s.lost = true
-		s.messages.Say("lost", "lock %q %s, before the command had ended", s.messages.Name, s.why(left))
+		s.messages.Warn("lost", "lock %q %s, before the command had ended", s.messages.Name, s.why(left))
 	}
 	if !s.lost {
 		return status

@@ -78,17 +78,32 @@ func (r *runner) wait(ctx context.Context) (*redlock.Lock, error) {
 	if r.flags.noWait {
 		return r.try(ctx)
 	}
-	if r.flags.permits > 0 {
-		semaphore, err := r.locker.Semaphore(r.flags.name, r.flags.permits)
-		if err != nil {
-			return nil, err
-		}
-		return semaphore.Acquire(ctx)
+	waiting, end := context.WithCancelCause(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { r.watchWait(waiting, end) })
+	defer func() {
+		end(nil)
+		watcher.Wait()
+	}()
+	lock, err := r.await(waiting)
+	if refused, ok := errors.AsType[*refusedError](context.Cause(waiting)); ok && err != nil {
+		err = refused
 	}
-	if r.flags.shared {
+	return lock, err
+}
+
+func (r *runner) await(ctx context.Context) (*redlock.Lock, error) {
+	switch {
+	case r.flags.shared:
 		return r.locker.RLock(ctx, r.flags.name)
+	case r.flags.permits == 0:
+		return r.locker.Lock(ctx, r.flags.name)
 	}
-	return r.locker.Lock(ctx, r.flags.name)
+	semaphore, err := r.locker.Semaphore(r.flags.name, r.flags.permits)
+	if err != nil {
+		return nil, err
+	}
+	return semaphore.Acquire(ctx)
 }
 
 // try acquires the lock unless somebody holds it. When many ask at once and none gets a quorum,

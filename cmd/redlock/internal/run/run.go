@@ -80,11 +80,16 @@ func NewCommand() *cobra.Command {
 			}
 			signals := make(chan os.Signal)
 			job.Notify(signals, job.EndingSignals)
-			locker, err := f.nodes.Open(cmd, f.lockerOptions(cmd, stderr)...)
+			watch := newWatch(clock.System())
+			opts := append(f.lockerOptions(cmd, stderr), redlock.WithHooks(redlock.Hooks{Failed: watch.failed}))
+			locker, err := f.nodes.Open(cmd, opts...)
 			if err != nil {
 				return err
 			}
-			r := &runner{flags: &f, locker: locker, clock: clock.System(), signals: signals, messages: messages, path: path, argv: args}
+			r := &runner{
+				flags: &f, locker: locker, clock: clock.System(), signals: signals, messages: messages, watch: watch,
+				path: path, argv: args,
+			}
 			return r.run(cmd.Context())
 		},
 	}
@@ -135,7 +140,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	set.IntVar(&f.conflictStatus, "conflict-exit-code", cli.ExitTaken,
 		"exit `status` if somebody else holds the lock")
 	set.StringVar(&f.owner, "owner", "", "`text` that inspect shows as the holder (default: user@host:pid)")
-	set.BoolVar(&f.quiet, "quiet", false, "write nothing to stderr")
+	set.BoolVar(&f.quiet, "quiet", false, "write only failures to stderr")
 	set.BoolVar(&f.verbose, "verbose", false, "log to stderr what happens to masters and locks")
 	set.BoolVar(&f.json, "json", false, "write messages and log to stderr as JSON, one object per line")
 }

@@ -29,8 +29,11 @@ type runner struct {
 	path     string // of the command
 	argv     []string
 
-	lost       bool // the lock was lost, and we said so
-	unreleased bool // no quorum of masters has confirmed the release
+	watch *watch
+
+	lost         bool // the lock was lost, and we said so
+	unreleased   bool // no quorum of masters has confirmed the release
+	saidDegraded bool
 }
 
 // run acquires, runs and releases, in this order whatever happens, and returns the exit status as
@@ -42,6 +45,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 		return r.notAcquired(ctx, err)
 	}
 	acquired := r.clock.Now()
+	r.sayDegraded()
 	job.Notify(r.signals, job.RunningSignals) // before the command could miss one
 	command := job.Job{
 		Path: r.path, Argv: r.argv, Env: r.environment(lock), Clock: r.clock, Signals: r.signals,
@@ -58,6 +62,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if r.lost = result.Lost; r.lost {
 		_ = lock.Unlock(context.Background()) //nolint:errcheck // it is no longer held, or about to end: we said so
 	} else {
+		r.sayDegraded() // a master may have failed since, or not have been given up before
 		r.release(lock)
 	}
 	if result.Status == 0 {
@@ -113,11 +118,14 @@ func (r *runner) environment(lock *redlock.Lock) []string {
 // notAcquired reports why there is no lock, and returns the exit status as an error.
 func (r *runner) notAcquired(ctx context.Context, err error) error {
 	var ended interrupted
+	var refused *refusedError
 	switch {
+	case errors.As(err, &refused):
+		return r.messages.End("no-quorum", cli.StatusError{Status: cli.ExitNoQuorum, Err: refused})
 	case errors.As(err, &ended):
-		return r.messages.End("interrupted", cli.StatusError{Status: cli.ExitSignal + ended.number(), Err: ended})
+		return r.messages.End(job.Interrupted, cli.StatusError{Status: cli.ExitSignal + ended.number(), Err: ended})
 	case errors.Is(err, redlock.ErrTaken):
-		return r.messages.End("taken", cli.StatusError{Status: r.flags.conflictStatus, Err: errors.New(r.takenText(ctx))})
+		return r.messages.End(job.Taken, cli.StatusError{Status: r.flags.conflictStatus, Err: errors.New(r.takenText(ctx))})
 	case errors.Is(err, redlock.ErrInvalid):
 		return cli.InvalidUsage(err)
 	default:

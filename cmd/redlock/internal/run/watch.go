@@ -1,0 +1,193 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+const (
+	// errorBound bounds how long a quorum of masters may answer with errors, unless --wait gives
+	// another bound: an ACL or a full memory does not mend itself.
+	errorBound = 5 * time.Second
+
+	// A wait is reported when it is no longer a short one, then at growing intervals.
+	sayFirst   = 500 * time.Millisecond
+	sayAgain   = 10 * time.Second
+	sayLongest = 10 * time.Minute
+)
+
+// watch sees why a wait takes long, and says it.
+type watch struct {
+	clock clock.Clock
+
+	mu       sync.Mutex // guards the fields below
+	last     error      // the last failure; nil before
+	since    clock.Instant
+	refusals map[string]error // by endpoint, since a quorum last answered without an error
+}
+
+func newWatch(clk clock.Clock) *watch { return &watch{clock: clk, refusals: map[string]error{}} }
+
+// failed takes the failure of an attempt (redlock.Hooks). A waiter asks one master at a time, so the
+// refusals of several attempts count together.
+func (w *watch) failed(_ string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = err
+	if errors.Is(err, redlock.ErrTaken) {
+		clear(w.refusals)
+		return
+	}
+	if len(w.refusals) == 0 {
+		w.since = w.clock.Now()
+	}
+	for endpoint, refusal := range refusalsIn(err) {
+		w.refusals[endpoint] = refusal
+	}
+}
+
+// refusalsIn returns the errors that masters answered with.
+func refusalsIn(err error) map[string]error {
+	refusals := map[string]error{}
+	failure, ok := errors.AsType[*redlock.QuorumError](err)
+	if !ok || failure.Nodes == nil {
+		return refusals
+	}
+	for _, one := range failure.Nodes.WrappedErrors() {
+		node, ok := errors.AsType[*redlock.NodeError](one)
+		call, asked := errors.AsType[*pool.CallError](one)
+		if ok && asked && call.Fate == pool.Refused {
+			refusals[node.Endpoint] = node
+		}
+	}
+	return refusals
+}
+
+// refusedError means that a quorum of masters has answered with errors for too long.
+type refusedError struct{ refusals []error }
+
+func (e *refusedError) Error() string {
+	lines := []string{fmt.Sprintf("no quorum: for %v, masters have answered with errors", errorBound)}
+	for _, refusal := range e.refusals {
+		lines = append(lines, refusal.Error())
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+// refused returns an error once a quorum of so many masters has answered with errors for too long.
+func (w *watch) refused(masters int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.refusals) <= masters/2 || w.clock.Now().Sub(w.since) < errorBound {
+		return nil
+	}
+	e := &refusedError{}
+	for _, endpoint := range slices.Sorted(maps.Keys(w.refusals)) {
+		e.refusals = append(e.refusals, w.refusals[endpoint])
+	}
+	return e
+}
+
+// noQuorum returns the last failure if no quorum answered.
+func (w *watch) noQuorum() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if errors.Is(w.last, redlock.ErrNoQuorum) {
+		return w.last
+	}
+	return nil
+}
+
+// watchWait says now and then what a wait is for, until ctx ends. If a quorum of masters answers
+// with errors only, and --wait gives no bound, it ends the wait.
+func (r *runner) watchWait(ctx context.Context, end context.CancelCauseFunc) {
+	began := r.clock.Now()
+	say, pause := began.Add(sayFirst), sayAgain
+	for clock.Sleep(ctx, r.clock, sayFirst) {
+		if err := r.watch.refused(len(r.locker.Stats().Nodes)); err != nil && r.flags.wait == 0 {
+			end(err)
+			return
+		}
+		if now := r.clock.Now(); now >= say && !r.flags.quiet {
+			r.messages.Say("waiting", "waiting for %s%s%s", r.wanted(), r.whyWaiting(ctx), soFar(now.Sub(began)))
+			if now.Sub(began) >= sayAgain {
+				pause = min(2*pause, sayLongest)
+			}
+			say = now.Add(pause)
+		}
+	}
+}
+
+// soFar returns nothing for a wait that has just begun.
+func soFar(d time.Duration) string {
+	if d < time.Second {
+		return ""
+	}
+	return fmt.Sprintf(" (%v so far)", d.Round(time.Second))
+}
+
+// wanted names what run waits for.
+func (r *runner) wanted() string {
+	if r.flags.permits > 0 {
+		return fmt.Sprintf("one of %d permits of %q", r.flags.permits, r.flags.name)
+	}
+	return fmt.Sprintf("lock %q", r.flags.name)
+}
+
+// whyWaiting says who holds the lock, or why there is no quorum.
+func (r *runner) whyWaiting(ctx context.Context) string {
+	if err := r.watch.noQuorum(); err != nil {
+		return ": " + strings.ReplaceAll(cli.Explain(err, r.locker.Stats().Nodes...), "\n  ", "; ")
+	}
+	if r.flags.permits > 0 {
+		return ", which are all taken"
+	}
+	ctx, cancel := context.WithTimeout(ctx, holderBound)
+	defer cancel()
+	status, err := r.locker.Inspect(ctx, r.flags.name)
+	switch {
+	case err != nil || status.Value == "":
+		return ""
+	case status.Owner == "":
+		return ", which is taken"
+	default:
+		return ", held by " + strconv.QuoteToGraphic(status.Owner)
+	}
+}
+
+// sayDegraded says once which masters do not vote, although the lock can be had without them. The
+// next one that fails may be one too many. A quarantine is no fault, and ends by itself.
+func (r *runner) sayDegraded() {
+	if r.saidDegraded {
+		return
+	}
+	nodes := r.locker.Stats().Nodes
+	var reasons []string
+	for i := range nodes {
+		n := &nodes[i]
+		switch {
+		case n.State == pool.Down && n.Err != nil:
+			reasons = append(reasons, (&redlock.NodeError{Endpoint: n.Endpoint, Err: n.Err}).Error())
+		case n.State == pool.Up && n.Barred != nil && !errors.Is(n.Barred, pool.ErrQuarantined):
+			reasons = append(reasons, (&redlock.NodeError{Endpoint: n.Endpoint, Err: n.Barred}).Error())
+		}
+	}
+	if len(reasons) == 0 {
+		return
+	}
+	r.saidDegraded = true
+	r.messages.Say("degraded", "no vote from %d of %d masters (a quorum takes %d): %s",
+		len(reasons), len(nodes), len(nodes)/2+1, strings.Join(reasons, "; "))
+}
