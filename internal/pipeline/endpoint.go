@@ -22,9 +22,9 @@ type endpoint struct {
 
 const defaultPort = "6379"
 
-// parseEndpoint reads redis://, rediss:// and unix:// URLs, host:port and host. Its errors never contain
-// any part of the text beyond the scheme: a misplaced character can make a password look like
-// anything. (A word alone is a host, and shown as such.)
+// parseEndpoint reads redis://, rediss:// and unix:// URLs, host:port and host. Its errors never
+// contain any part of the text beyond the scheme: a misplaced character can make a password look
+// like anything. (A word alone is a host, and shown as such.)
 func parseEndpoint(text string) (endpoint, error) {
 	if text == "" {
 		return endpoint{}, fmt.Errorf("%w: empty", ErrEndpoint)

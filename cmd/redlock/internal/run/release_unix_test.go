@@ -34,7 +34,8 @@ func releaseAfter(t *testing.T, urls []string, want int, fail func(), flags ...s
 	assert.Equal(t, want, clitest.Await(t, cmd))
 	var said strings.Builder
 	for line := range strings.Lines(stderr.String()) {
-		if !strings.HasPrefix(line, "redlock: no vote from ") { // see TestMasterWithoutAVoteIsNamedOnce
+		// See TestMasterWithoutAVoteIsNamedOnce.
+		if !strings.HasPrefix(line, "redlock: no vote from ") {
 			said.WriteString(line)
 		}
 	}

@@ -40,8 +40,8 @@ type watch struct {
 
 func newWatch(clk clock.Clock) *watch { return &watch{clock: clk, refusals: map[string]error{}} }
 
-// failed takes the failure of an attempt (redlock.Hooks). A waiter asks one master at a time, so the
-// refusals of several attempts count together.
+// failed takes the failure of an attempt (redlock.Hooks). A waiter asks one master at a time, so
+// the refusals of several attempts count together.
 func (w *watch) failed(_ string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,9 +53,7 @@ func (w *watch) failed(_ string, err error) {
 	if len(w.refusals) == 0 {
 		w.since = w.clock.Now()
 	}
-	for endpoint, refusal := range refusalsIn(err) {
-		w.refusals[endpoint] = refusal
-	}
+	maps.Copy(w.refusals, refusalsIn(err))
 }
 
 // refusalsIn returns the errors that masters answered with.
