@@ -18,7 +18,8 @@ type Option = pipeline.Option
 func WithTLSConfig(cfg *tls.Config) Option { return pipeline.WithTLSConfig(cfg) }
 
 // WithDialer sets the function that dials, for tunnels and tests. It must return when ctx ends.
-// Closing the connection must end its reads and writes.
+// Closing the connection must end its reads and writes. A dialer that does TLS itself needs
+// redis:// endpoints: rediss:// would do it again.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return pipeline.WithDialer(dial)
 }

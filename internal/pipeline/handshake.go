@@ -41,6 +41,10 @@ func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, err
 	}
 	_ = network.Close() //nolint:errcheck // given up, with a better error at hand
 	if ctx.Err() != nil {
+		var open *tlsError
+		if errors.As(err, &open) { // each side may wait for the other to begin
+			return nil, fmt.Errorf("connected, but no TLS within %v: %s", n.config.dialTimeout, whereTLS)
+		}
 		return nil, fmt.Errorf("connected, but not ready within %v", n.config.dialTimeout)
 	}
 	return nil, withoutContext(err)
@@ -55,12 +59,28 @@ func withoutContext(err error) error {
 	return err
 }
 
+// whereTLS is what to look for if one side begins TLS and the other does not.
+const whereTLS = "rediss:// is for servers with TLS, and for dialers that do not begin TLS themselves"
+
+// tlsError is why TLS could not begin.
+type tlsError struct{ err error }
+
+func (e *tlsError) Error() string {
+	var header tls.RecordHeaderError
+	if errors.As(e.err, &header) {
+		return "TLS: something else answered: " + whereTLS
+	}
+	return "TLS: " + e.err.Error()
+}
+
+func (e *tlsError) Unwrap() error { return e.err }
+
 func (n *Node) open(ctx context.Context, network net.Conn, handshake handshakeFunc) (*conn, error) {
 	stream := network
 	if n.endpoint.tls {
 		secured := tls.Client(network, n.tlsConfig())
 		if err := secured.HandshakeContext(ctx); err != nil {
-			return nil, fmt.Errorf("TLS: %w", err)
+			return nil, &tlsError{err}
 		}
 		stream = secured
 	}

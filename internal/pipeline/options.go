@@ -62,7 +62,8 @@ func WithTLSConfig(cfg *tls.Config) Option {
 }
 
 // WithDialer sets the function that dials, for tunnels and tests. It must return when ctx ends.
-// Closing the connection must end its reads and writes.
+// Closing the connection must end its reads and writes. A dialer that does TLS itself needs
+// redis:// endpoints: rediss:// would do it again.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return func(c *config) error {
 		if dial == nil {

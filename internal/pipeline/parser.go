@@ -78,6 +78,8 @@ func (r *replyParser) step(b byte) (done bool, err error) {
 		case '+', '-', ':', '$', '*':
 			r.state, r.kind, r.length, r.digits, r.minus = inLine, b, 0, 0, false
 			return false, nil
+		case tlsAlert, tlsHandshake:
+			return false, errIsTLS
 		}
 		return false, errNotRedis
 	case inLine:
@@ -186,12 +188,19 @@ func (r *replyParser) endValue() bool {
 	return true
 }
 
+// The first bytes of TLS: of an alert, and of a handshake.
+const (
+	tlsAlert     = 0x15
+	tlsHandshake = 0x16
+)
+
 type parseError string
 
 func (e parseError) Error() string { return string(e) }
 
 const (
 	errNotRedis  parseError = "not a Redis reply"
+	errIsTLS     parseError = "TLS answered where Redis was expected (rediss://)"
 	errBadLine   parseError = "a broken line"
 	errBadNumber parseError = "a broken number"
 	errBadBody   parseError = "a bulk string without its line end"

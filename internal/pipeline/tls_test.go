@@ -80,3 +80,31 @@ func TestGivingUpATLSConnectionBlocksNobody(t *testing.T) {
 		require.NoError(t, node.Close())
 	})
 }
+
+// A dialer that does TLS itself makes rediss:// TLS twice: Redis takes it for a broken command, or
+// waits for the end of its line.
+func TestTLSThatOnlyOneSideBeginsIsNamed(t *testing.T) {
+	for answer, want := range map[string]string{
+		"-ERR Protocol error\r\n": "TLS: something else answered: rediss:// is for servers with TLS, and for dialers that do not",
+		"":                        "connected, but no TLS within 1s: rediss:// is for servers with TLS, and for dialers that do not",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dial := func(context.Context, string, string) (net.Conn, error) {
+				client, server := net.Pipe()
+				go func() {
+					buf := make([]byte, 4096)
+					_, _ = server.Read(buf)               //nolint:errcheck // TLS begins
+					_, _ = io.WriteString(server, answer) //nolint:errcheck // the client may give up
+					_, _ = io.Copy(io.Discard, server)    //nolint:errcheck // until it has
+				}()
+				return client, nil
+			}
+			node, err := NewNode("rediss://fake:6379", WithDialer(dial), WithDialTimeout(time.Second))
+			require.NoError(t, err)
+			time.Sleep(1500 * time.Millisecond)
+			synctest.Wait()
+			require.ErrorContains(t, node.Stats().Err, want)
+			require.NoError(t, node.Close())
+		})
+	}
+}
