@@ -21,7 +21,9 @@ import (
 // Errors: [ErrTaken], [ErrNoQuorum] and [ErrNoValidity] in a [*QuorumError]; [ErrInvalid];
 // [ErrClosed]; and the error of a ctx that ended. After any error, whatever was or may have been
 // granted is being released.
-func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationAcquire, name)
+	defer func() { span.end(err) }()
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,9 @@ import (
 // If the undo does not arrive, because this process dies or the node stays away for longer than
 // [Locker.Close] waits, the key stays swapped until its TTL ends: neither the old holder nor anyone
 // else has that node's vote.
-func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOption) (*Lock, error) {
+func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationAcquire, name)
+	defer func() { span.end(err) }()
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	switch {
 	case err != nil:

@@ -19,7 +19,9 @@ import (
 // like any other of its name.
 //
 // It cannot be combined with [WithValue] ([ErrInvalid]).
-func (l *Locker) TryLockAny(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
+func (l *Locker) TryLockAny(ctx context.Context, names []string, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationAcquire, firstOf(names))
+	defer func() { span.end(err) }()
 	cfg, err := l.anyConfig(ctx, names, opts)
 	if err != nil {
 		return nil, err
@@ -80,7 +82,9 @@ func (lock *Lock) newTakeAny(only int) *round.Round {
 // LockAny acquires the first of the names that is free, and waits for one as long as ctx allows:
 // for each name as [Locker.Lock] does, at the same time. It takes 1 to 256 names, each once.
 // [Lock.Name] says which it got. It cannot be combined with [WithValue] ([ErrInvalid]).
-func (l *Locker) LockAny(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
+func (l *Locker) LockAny(ctx context.Context, names []string, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationAcquire, firstOf(names))
+	defer func() { span.end(err) }()
 	cfg, err := l.anyConfig(ctx, names, opts)
 	if err != nil {
 		return nil, err
@@ -101,7 +105,9 @@ func (l *Locker) LockAny(ctx context.Context, names []string, opts ...LockOption
 
 // awaitAny waits for all names, each with a value of its own. The first wait that is granted a lock
 // takes it, and ends the others, which undo what they have as always.
-func (l *Locker) awaitAny(ctx context.Context, names []string, cfg lockConfig, since clock.Instant) (*Lock, error) {
+func (l *Locker) awaitAny(ctx context.Context, names []string, cfg lockConfig, since clock.Instant) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationWait, names[0])
+	defer func() { span.end(err) }()
 	l.counts.waits.Add(1)
 	l.counts.waiting.Add(1)
 	defer l.counts.waiting.Add(-1)

@@ -28,11 +28,13 @@ import (
 // (a lost lock never comes back), [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when too few
 // nodes answered or they disagree, [ErrInvalid], and the error of a ctx that ended (the round
 // continues, and counts).
-func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) error {
+func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	if ctx == nil {
 		return invalid("ctx is nil")
 	}
 	l := lock.locker
+	ctx, span := l.trace(ctx, OperationExtend, lock.Name())
+	defer func() { span.end(err) }()
 	if err := l.config.checkTTL(ttl); err != nil {
 		return err
 	}

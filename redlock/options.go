@@ -34,6 +34,7 @@ type config struct {
 	maxTTL      time.Duration
 	quarantine  Quarantine
 	hooks       *Hooks
+	tracer      Tracer // nil for none
 	logger      *slog.Logger
 	clock       clock.Clock // nil: the system's, or the nodes'
 	pool        []pool.Option

@@ -27,10 +27,12 @@ import (
 //
 // Within the time of [WithMinHold] a node keeps the key for the rest of it instead of deleting it.
 // Unlock does not wait for that.
-func (lock *Lock) Unlock(ctx context.Context) error {
+func (lock *Lock) Unlock(ctx context.Context) (err error) {
 	if ctx == nil {
 		return invalid("ctx is nil")
 	}
+	_, span := lock.locker.trace(ctx, OperationRelease, lock.Name())
+	defer func() { span.end(err) }()
 	r := lock.startRelease(nil)
 	r.Await() // every vote is in by the node timeout
 	lock.mu.Lock()

@@ -62,7 +62,9 @@ func (l *Locker) Semaphore(name string, permits int) (*Semaphore, error) {
 // It works like [Locker.TryLock], with the same errors. [ErrTaken] means that no slot is free at a
 // quorum of nodes; two clients that try for the last one at the same time may both get it.
 // [ErrInvalid] may also mean that a quorum of nodes has another number of permits.
-func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (*Lock, error) {
+func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := s.locker.trace(ctx, OperationAcquire, s.name)
+	defer func() { span.end(err) }()
 	cfg, err := s.lockConfig(ctx, opts)
 	if err != nil {
 		return nil, err
@@ -158,7 +160,9 @@ func (s *Semaphore) otherNumber(r *round.Round) error {
 // Acquire takes a permit, and waits for one as long as ctx allows, as [Locker.Lock] does. Waiters
 // get permits in the order in which they came: exactly within a Locker, and nearly so between
 // Lockers. Unlock gives the permit back, and hands it to the oldest waiter.
-func (s *Semaphore) Acquire(ctx context.Context, opts ...LockOption) (*Lock, error) {
+func (s *Semaphore) Acquire(ctx context.Context, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := s.locker.trace(ctx, OperationAcquire, s.name)
+	defer func() { span.end(err) }()
 	cfg, err := s.lockConfig(ctx, opts)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,9 @@ import "context"
 // TryLockAll acquires all names, or none. Each node decides on all of them in one step, so the
 // order of the names does not matter, and two sets that overlap exclude each other. It takes 1 to
 // 256 names, each once. Otherwise it works like [Locker.TryLock].
-func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
+func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationAcquire, firstOf(names))
+	defer func() { span.end(err) }()
 	cfg, err := l.setConfig(ctx, names, opts)
 	if err != nil {
 		return nil, err
@@ -20,7 +22,9 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 // waited so far, at most a minute, and keeps the names that it has; then it gives all of them back,
 // and leaves them to others for as long as it had them. While it waits for a name that readers
 // have, it keeps new readers out of that one (see [Locker.RLock]).
-func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
+func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationAcquire, firstOf(names))
+	defer func() { span.end(err) }()
 	cfg, err := l.setConfig(ctx, names, opts)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,9 @@ import (
 // between Lockers, as long as they reach the same nodes. The release hands the lock over, so
 // waiters need not poll; [WithRetry] is for when messages do not arrive. While readers have the
 // lock, a waiter keeps new ones out, see [Locker.RLock].
-func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationAcquire, name)
+	defer func() { span.end(err) }()
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	if err != nil {
 		return nil, err
@@ -64,7 +66,9 @@ func (l *Locker) acquireAtOnce(ctx context.Context, names []string, cfg *lockCon
 }
 
 // awaitTurn is the rest of acquire, for a caller that did not get the lock at once.
-func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *handoff.Ticket, failure *QuorumError) (*Lock, error) {
+func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *handoff.Ticket, failure *QuorumError) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationWait, w.names[0])
+	defer func() { span.end(err) }()
 	if w.cfg.taken == nil { // otherwise the call counts, and reports
 		l.counts.waits.Add(1)
 		l.counts.waiting.Add(1)
