@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 //	wait-mean-ms -p50- -p99- -max-
 //	                     from asking to having; a wait that the end cut off counts with its
 //	                     length so far
+//	read-wait-mean-ms    likewise, for readers
 //	unfinished           such waits
 //	gap-p50-ms -p99-     from when a holder begins to release the name until the next one has it
 //	commands/lock        commands sent by all clients to all servers, per acquisition
@@ -96,6 +97,7 @@ func reportContention(b *testing.B, r *contention.Result) {
 		{"wait-p50-ms", millis(r.Wait(50))},
 		{"wait-p99-ms", millis(r.Wait(99))},
 		{"wait-max-ms", millis(r.Wait(100))},
+		{"read-wait-mean-ms", meanOrNaN(r.ReadWaits)},
 		{"unfinished", float64(r.Unfinished)},
 		{"gap-p50-ms", millis(r.Gap(50))},
 		{"gap-p99-ms", millis(r.Gap(99))},
@@ -115,6 +117,15 @@ func reportContention(b *testing.B, r *contention.Result) {
 		b.Logf("%d unlocks failed: %s", r.UnlockErrors, r.UnlockError)
 	}
 	b.Logf("counted by the Lockers: %v", r.Counters)
+}
+
+// meanOrNaN returns the mean in milliseconds.
+func meanOrNaN(all []time.Duration) float64 {
+	var sum time.Duration
+	for _, d := range all {
+		sum += d
+	}
+	return millis(sum) / float64(len(all))
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

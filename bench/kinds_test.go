@@ -22,6 +22,7 @@ const permits = 8
 var kinds = []scenario{
 	{name: "mutex", nodes: 5, operation: lockUnlock},
 	{name: "permit", nodes: 5, operation: permitUnlock},
+	{name: "read", nodes: 5, operation: readUnlock},
 }
 
 // permitUnlock acquires and releases one of several permits. Nobody else wants one.
@@ -35,6 +36,15 @@ func permitUnlock(ctx context.Context, locker *redlock.Locker, name string) erro
 		return err
 	}
 	return permit.Unlock(ctx)
+}
+
+// readUnlock acquires and releases the lock of a reader. Nobody else wants it.
+func readUnlock(ctx context.Context, locker *redlock.Locker, name string) error {
+	lock, err := locker.TryRLock(ctx, name)
+	if err != nil {
+		return err
+	}
+	return lock.Unlock(ctx)
 }
 
 // kindTurns is how many turns the kinds take.
@@ -89,6 +99,8 @@ var contendedKinds = []struct {
 }{
 	{"mutex", "redquorum", func(*contention.Scenario) {}},
 	{fmt.Sprint("permits=", permits), "permits", func(s *contention.Scenario) { s.Permits = permits }},
+	{"reads=0.9", "redquorum", func(s *contention.Scenario) { s.Reads = 0.9 }},
+	{"reads=1", "redquorum", func(s *contention.Scenario) { s.Reads = 1 }},
 }
 
 // BenchmarkContendedKinds is BenchmarkContention with the kinds of locks, by 8 processes of 8

@@ -34,9 +34,9 @@ func sortIntervals(intervals []Interval) {
 	})
 }
 
-// checkExclusion returns an *OverlapError if, among the sorted intervals, more than permits held the
-// name at once, or anybody beside a writer where there are readers; readers may be any number.
-// Intervals that touch do not overlap, and neither does an empty one.
+// checkExclusion returns an *OverlapError if, among the sorted intervals, more than permits held
+// the name at once, or anything else beside a reader than readers, of which there may be any
+// number. Intervals that touch do not overlap, and neither does an empty one.
 func checkExclusion(sorted []Interval, permits int) error {
 	var holders []Interval // those that have not ended
 	for _, next := range sorted {

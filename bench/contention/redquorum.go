@@ -99,6 +99,15 @@ func (p *permits) Lock(ctx context.Context) (func(context.Context) error, error)
 	return permit.Unlock, nil
 }
 
+// RLock is Lock for readers.
+func (m *redquorum) RLock(ctx context.Context) (func(context.Context) error, error) {
+	lock, err := m.locker.RLock(ctx, m.name)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Unlock, nil
+}
+
 // Counters returns those of the Locker's Stats that tell how a lock was acquired. A new counter of
 // Stats needs a line here.
 func (m *redquorum) Counters() map[string]uint64 {
