@@ -36,7 +36,9 @@ import (
 // and keeps new readers out. [WithValue] and [WithMinHold] are [ErrInvalid]: two readers with one
 // value would end each other's lock, and a minimum hold says "not again within d" to those that
 // come later, while readers come together.
-func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationAcquire, name)
+	defer func() { span.end(err) }()
 	cfg, err := l.readConfig(ctx, name, opts)
 	if err != nil {
 		return nil, err

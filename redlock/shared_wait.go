@@ -29,7 +29,9 @@ const (
 // come. (A writer that only calls TryLock again and again keeps nobody out.)
 //
 // Errors: those of [Locker.Lock]. [WithValue] and [WithMinHold] are [ErrInvalid].
-func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationAcquire, name)
+	defer func() { span.end(err) }()
 	cfg, err := l.readConfig(ctx, name, opts)
 	if err != nil {
 		return nil, err

@@ -80,6 +80,8 @@ func TestTracerSeesOperationsWithTheirParents(t *testing.T) {
 			func() (*redlock.Lock, error) { return l.LockAll(ctx, []string{"x", "y"}) },
 			func() (*redlock.Lock, error) { return l.TryLockAny(ctx, []string{"x", "y"}) },
 			func() (*redlock.Lock, error) { return l.LockAny(ctx, []string{"x", "y"}) },
+			func() (*redlock.Lock, error) { return l.TryRLock(ctx, "x") },
+			func() (*redlock.Lock, error) { return l.RLock(ctx, "x") },
 		} {
 			lock, err := lockOne()
 			require.NoError(t, err)

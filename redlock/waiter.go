@@ -122,11 +122,11 @@ func (w *waiter) freeHops() int {
 func (w *waiter) note(failure *QuorumError) {
 	if w.last == nil || failure.ended == nil {
 		w.last = failure
+		w.locker.events.failed(w.names[0], failure)
 		if w.cfg.shared {
 			return // it is not in the queue
 		}
 		w.locker.desk.Queue.Report(w.queue, failure)
-		w.locker.events.failed(w.names[0], failure)
 	}
 }
 
