@@ -2,6 +2,7 @@ package fakenode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
 )
@@ -59,10 +59,13 @@ func (c Cluster) Dial(ctx context.Context, _, endpoint string) (net.Conn, error)
 func (n *Node) Do(t testing.TB, name string, args ...any) any {
 	t.Helper()
 	network, err := n.Dial(context.Background())
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	conn := redis.NewConn(network, 0, 0)
 	reply, err := conn.Do(name, args...)
-	require.NoError(t, err)
-	require.NoError(t, conn.Close())
+	if err := errors.Join(err, conn.Close()); err != nil {
+		t.Fatal(err)
+	}
 	return reply
 }

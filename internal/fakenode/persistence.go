@@ -60,6 +60,10 @@ func (n *Node) restart(load func()) {
 // FlushAll deletes all keys, like a client's FLUSHALL: connections and the snapshot stay.
 func (n *Node) FlushAll() { n.change(func() { n.disk = disk{} }) }
 
+// Expire deletes a key of database 0 as if its time had ended: the callback of [Node.OnChange] is
+// not told. It also works while the node is stopped or killed.
+func (n *Node) Expire(key string) { n.change(func() { delete(n.disk[0], key) }) }
+
 // SwitchServer puts another server, empty and up for that long, behind the endpoint and its
 // connections, as a proxy may: the connections stay, except those with a subscription. The new
 // server executes what has arrived and is not executed yet.

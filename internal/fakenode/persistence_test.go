@@ -111,3 +111,18 @@ func TestChangesOfKeysAreObserved(t *testing.T) {
 		assert.Equal(t, []Change{{"k", "a", "b"}, {"k", "b", ""}}, changes)
 	})
 }
+
+func TestExpireEndsTheTimeOfOneKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *Node) {
+		c := dial(t, n)
+		do(c, "SET", "gone", "v", "PX", "5000")
+		do(c, "SET", "kept", "v", "PX", "5000")
+		n.OnChange(func(c Change) { t.Errorf("told of %v", c) })
+		n.Stop()
+		n.Expire("gone")
+		n.Expire("never there")
+		assert.Equal(t, []string{"kept"}, n.Keys())
+		n.Continue()
+		assert.Equal(t, "-2", do(c, "PTTL", "gone"))
+	})
+}
