@@ -1,0 +1,222 @@
+package redlocktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// patience bounds every wait for the connections of a Locker. They are in memory and take
+// milliseconds, unless the machine is overloaded.
+const patience = 10 * time.Second
+
+// The kit's Lockers redial more often than others, so that [Node.Start] takes less time. The
+// longest pause keeps minutes of virtual time with a stopped node cheap.
+const (
+	redialMin = time.Millisecond
+	redialMax = 50 * time.Millisecond
+)
+
+// Cluster is the masters of a test. Its methods may be called from any goroutine, except for
+// [Cluster.Locker], which belongs to the goroutine of its test.
+type Cluster struct {
+	tb    testing.TB
+	clock clock.Clock // of package time, which is virtual in a bubble
+	nodes []*Node
+
+	mu      sync.Mutex // guards lockers
+	lockers []*redlock.Locker
+}
+
+// Start starts n embedded masters, 1 to 64. They vote at once, know no lock, and end with the test.
+// In a testing/synctest bubble, call it inside the bubble with the bubble's t.
+func Start(tb testing.TB, n int) *Cluster {
+	tb.Helper()
+	c := &Cluster{tb: tb, clock: clocktest.New()}
+	tb.Cleanup(c.close)
+	virtual := inBubble()
+	for i := range n {
+		node := newNode(c, i)
+		c.nodes = append(c.nodes, node)
+		if virtual {
+			continue
+		}
+		if err := node.listen(); err != nil {
+			tb.Fatalf("redlocktest: start node %d: %v", i, err)
+		}
+	}
+	if err := c.vote(); err != nil {
+		tb.Fatalf("redlocktest: start %d nodes: %v", n, err)
+	}
+	return c
+}
+
+// vote gives the new masters their votes, as "redlock init" does.
+func (c *Cluster) vote() error {
+	// No test's Locker has a smaller maximum TTL, so theirs decides how long a quarantine lasts.
+	const shortest = 10 * time.Millisecond
+	l, err := redlock.New(c.Endpoints(), c.options(redlock.WithTTL(shortest), redlock.WithMaxTTL(shortest))...)
+	if err != nil {
+		return err
+	}
+	until := c.clock.Now().Add(patience)
+	for {
+		err = l.Init(context.Background(), false)
+		if err == nil || c.clock.Now() > until {
+			return errors.Join(err, l.Close())
+		}
+	}
+}
+
+// Endpoints returns the masters as host:port, for [redlock.New] in the code under test, for other
+// processes and for other clients. They listen on 127.0.0.1, and all faults apply there as well.
+//
+// In a testing/synctest bubble there are no sockets, because its time does not pass while a
+// goroutine waits for one. There only [Cluster.Locker] reaches the masters, and the endpoints are
+// just their names in errors and statistics.
+func (c *Cluster) Endpoints() []string {
+	all := make([]string, len(c.nodes))
+	for i, node := range c.nodes {
+		all[i] = node.endpoint
+	}
+	return all
+}
+
+// Locker returns a Locker on the masters. It is closed when tb ends. Locker waits until it is
+// connected to every node that can answer, so the first TryLock already has all votes.
+//
+// It reaches the masters in memory, at the addresses of [Cluster.Endpoints]. Its clock is package
+// time, so in a testing/synctest bubble its time is virtual. Options come after those of the kit,
+// and override them.
+func (c *Cluster) Locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker {
+	tb.Helper()
+	l, err := redlock.New(c.Endpoints(), c.options(opts...)...)
+	if err != nil {
+		tb.Fatalf("redlocktest: %v", err)
+	}
+	c.mu.Lock()
+	c.lockers = append(c.lockers, l)
+	c.mu.Unlock()
+	tb.Cleanup(func() {
+		if tb == c.tb {
+			c.heal() // so that Close need not wait for nodes that owe it an answer
+		}
+		c.mu.Lock()
+		c.lockers = slices.DeleteFunc(c.lockers, func(other *redlock.Locker) bool { return other == l })
+		c.mu.Unlock()
+		// Nodes may be away.
+		if err := l.Close(); err != nil && !errors.Is(err, redlock.ErrUndelivered) {
+			tb.Errorf("redlocktest: close the locker: %v", err)
+		}
+	})
+	for i, node := range c.nodes {
+		if node.answers() && !c.await(l, i, decided) {
+			tb.Fatalf("redlocktest: node %d is not ready within %v: %+v", i, patience, l.Stats().Nodes[i])
+		}
+	}
+	return l
+}
+
+// options returns the options of a Locker on these masters.
+func (c *Cluster) options(opts ...redlock.Option) []redlock.Option {
+	return append([]redlock.Option{
+		redlock.WithClock(c.clock),
+		redlock.WithPool(pool.WithDialer(c.dial), pool.WithBackoff(redialMin, redialMax)),
+	}, opts...)
+}
+
+// dial connects to a node in memory.
+func (c *Cluster) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	i := slices.Index(c.Endpoints(), address)
+	if i < 0 {
+		return nil, fmt.Errorf("redlocktest: no node at %s", address)
+	}
+	return c.nodes[i].dial(ctx)
+}
+
+// decided reports whether a Locker is connected to a node and knows whether it votes.
+func decided(node redlock.NodeStats) bool {
+	return node.State == pool.Up && (node.Barred == nil || node.QuarantinedFor > 0)
+}
+
+// notUp reports whether a Locker has noticed that it lost a node.
+func notUp(node redlock.NodeStats) bool { return node.State != pool.Up }
+
+// await waits until a Locker sees node i like that. It reports false if that takes too long.
+func (c *Cluster) await(l *redlock.Locker, i int, like func(redlock.NodeStats) bool) bool {
+	until := c.clock.Now().Add(patience)
+	pause := clock.Backoff{Shortest: 50 * time.Microsecond, Longest: 5 * time.Millisecond}
+	for !like(l.Stats().Nodes[i]) {
+		if c.clock.Now() > until {
+			return false
+		}
+		clock.Sleep(context.Background(), c.clock, pause.Next())
+	}
+	return true
+}
+
+// awaitAll waits until all open Lockers see node i like that. It waits for none that was closed.
+func (c *Cluster) awaitAll(i int, like func(redlock.NodeStats) bool) {
+	c.mu.Lock()
+	lockers := slices.Clone(c.lockers)
+	c.mu.Unlock()
+	for _, l := range lockers {
+		c.await(l, i, func(node redlock.NodeStats) bool { return node.State == pool.Closed || like(node) })
+	}
+}
+
+// Node returns master i, counted from 0, in the order of [Cluster.Endpoints]. It panics if there is
+// none.
+func (c *Cluster) Node(i int) *Node { return c.nodes[i] }
+
+// Expire makes the time of a lock end on all nodes at once, including stopped and paused ones.
+// Nobody is told, as when a key expires: the holder learns of it at its next renewal (after a third
+// of the TTL), by Extend or Verify, or when its validity ends; a waiter polls within a second.
+//
+// The name is that of the lock, with the prefix of [redlock.WithKeyPrefix] in front of it. For
+// permits, and for locks of LockAny, [redlock.Lock.Name] tells it.
+func (c *Cluster) Expire(name string) {
+	for _, node := range c.nodes {
+		node.server.Expire(name)
+	}
+}
+
+// Holder returns the value that a majority of the nodes has for a lock, which is the
+// [redlock.Lock.Value] of its holder; "" if there is none. It looks into the nodes, so stopped and
+// paused ones count too. The name is as in [Cluster.Expire].
+func (c *Cluster) Holder(name string) string {
+	votes := make(map[string]int)
+	for _, node := range c.nodes {
+		value, _, _ := node.server.Get(name)
+		if votes[value]++; votes[value] > len(c.nodes)/2 {
+			return value
+		}
+	}
+	return ""
+}
+
+// heal ends all faults.
+func (c *Cluster) heal() {
+	for _, node := range c.nodes {
+		node.Delay(0)
+		node.Resume()
+		node.Start()
+	}
+}
+
+// close ends the nodes and waits for their goroutines.
+func (c *Cluster) close() {
+	for _, node := range c.nodes {
+		node.close()
+	}
+}
