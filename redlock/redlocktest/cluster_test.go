@@ -124,8 +124,33 @@ func TestASubtestsLockerEndsWithItAndLeavesTheFaults(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrClosed)
 	assert.Equal(t, 2, votes(t, l))
 	assert.Empty(t, c.Holder("a"), "released")
-	c.Node(1).Stop() // waits for open Lockers only
-	c.Node(1).Start()
+}
+
+func TestFaultsDoNotWaitForALockerThatWasClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := redlocktest.Start(t, 3)
+		require.NoError(t, c.Locker(t).Close())
+		began := time.Now()
+		c.Node(0).Stop()
+		c.Node(0).Start()
+		assert.Zero(t, time.Since(began))
+	})
+}
+
+func TestTheEndOfATestDoesNotWaitForItsFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := redlocktest.Start(t, 3)
+		var ended time.Time
+		t.Cleanup(func() { // after the Locker was closed
+			assert.Less(t, time.Since(ended), 200*time.Millisecond)
+			assert.Empty(t, c.Holder("a"), "released")
+		})
+		lock(t, c.Locker(t), "a")
+		c.Node(0).Stop()
+		c.Node(1).Pause()
+		c.Node(2).Delay(time.Hour)
+		ended = time.Now()
+	})
 }
 
 func TestNothingRunsAfterTheTest(t *testing.T) {
