@@ -21,7 +21,9 @@ import (
 
 func TestOtherClientsReachTheMastersByTCP(t *testing.T) {
 	c := redlocktest.Start(t, 3)
-	held := lock(t, c.Locker(t, patiently()...), "a")
+	ours := c.Locker(t, patiently()...)
+	held := lock(t, ours, "a")
+	require.Equal(t, 3, votes(t, ours)) // all have answered
 	for i, endpoint := range c.Endpoints() {
 		conn, err := redis.Dial("tcp", endpoint)
 		require.NoError(t, err)
@@ -154,14 +156,25 @@ func TestTheEndOfATestDoesNotWaitForItsFaults(t *testing.T) {
 }
 
 func TestNothingRunsAfterTheTest(t *testing.T) {
+	var conns []net.Conn
+	defer func() {
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}()
+	much := strings.Repeat("x", 1<<20)
 	t.Run("inner", func(t *testing.T) {
 		c := redlocktest.Start(t, 5)
 		l := c.Locker(t, patiently()...)
 		lock(t, l, "a")
 		for i, endpoint := range c.Endpoints() {
-			conn, err := net.Dial("tcp", endpoint) // a client that the test forgets
+			conn, err := net.Dial("tcp", endpoint) // a client that never reads, and is forgotten
 			require.NoError(t, err)
-			t.Cleanup(func() { runtime.KeepAlive(conn) })
+			conns = append(conns, conn)
+			for range 20 {
+				_, err = fmt.Fprintf(conn, "*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", len(much), much)
+				require.NoError(t, err)
+			}
 			if i > 0 {
 				c.Node(i).Pause()
 			}
@@ -170,7 +183,7 @@ func TestNothingRunsAfterTheTest(t *testing.T) {
 		c.Node(3).Delay(time.Hour)
 	})
 	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		left := ours()
+		left := running()
 		if left == "" {
 			return
 		}
@@ -178,8 +191,8 @@ func TestNothingRunsAfterTheTest(t *testing.T) {
 	}
 }
 
-// ours returns the goroutines that run code of this module besides tests.
-func ours() (left string) {
+// running returns the goroutines that run code of this module besides tests.
+func running() (left string) {
 	buf := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		for _, room := range []string{"redlock.", "redlock/redlocktest.", "pool.", "internal/"} {

@@ -146,10 +146,13 @@ func TestALockIsLostWhenAMajorityRestarts(t *testing.T) {
 func TestRestartEndsStopAndPause(t *testing.T) {
 	inBothTimes(t, func(t *testing.T) {
 		c := redlocktest.Start(t, 1)
+		l := c.Locker(t, patiently()...)
 		c.Node(0).Pause()
 		c.Node(0).Stop()
 		c.Node(0).Restart()
-		assert.Equal(t, 1, votes(t, c.Locker(t, patiently()...)), "nobody knew its memory")
+		assert.Equal(t, pool.Up, l.Stats().Nodes[0].State)
+		assert.Positive(t, l.Stats().Nodes[0].QuarantinedFor)
+		assert.Equal(t, 1, votes(t, c.Locker(t, patiently(redlock.WithQuarantine(redlock.QuarantineOff))...)))
 	})
 }
 
@@ -266,6 +269,7 @@ func TestHolderIsWhatAMajorityHas(t *testing.T) {
 		defer l.Close()
 		require.NoError(t, l.Ready(t.Context()))
 		held := lock(t, l, "b")
+		require.Equal(t, len(some), votes(t, l)) // all have answered
 		if len(some) == 2 {
 			assert.Empty(t, c.Holder("b"), "two of four are no majority")
 			require.NoError(t, held.Unlock(t.Context()))
