@@ -184,16 +184,19 @@ func (c *Cluster) Node(i int) *Node { return c.nodes[i] }
 // of the TTL), by Extend or Verify, or when its validity ends; a waiter polls within a second.
 //
 // The name is that of the lock, with the prefix of [redlock.WithKeyPrefix] in front of it. For
-// permits, and for locks of LockAny, [redlock.Lock.Name] tells it.
+// permits, and for locks of LockAny, [redlock.Lock.Name] tells it. The locks of readers end all at
+// once.
 func (c *Cluster) Expire(name string) {
 	for _, node := range c.nodes {
 		node.server.Expire(name)
+		node.server.Expire("redquorum:readers:" + name)
 	}
 }
 
 // Holder returns the value that a majority of the nodes has for a lock, which is the
-// [redlock.Lock.Value] of its holder; "" if there is none. It looks into the nodes, so stopped and
-// paused ones count too. The name is as in [Cluster.Expire].
+// [redlock.Lock.Value] of its holder; "" if there is none. All readers have one value in common,
+// which is none of theirs. It looks into the nodes, so stopped and paused ones count too. The name
+// is as in [Cluster.Expire].
 func (c *Cluster) Holder(name string) string {
 	votes := make(map[string]int)
 	for _, node := range c.nodes {

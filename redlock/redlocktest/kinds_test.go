@@ -115,6 +115,22 @@ func TestASemaphoreHasSoManyPermits(t *testing.T) {
 	})
 }
 
+func TestReadersShareALock(t *testing.T) {
+	onTwo(t, func(t *testing.T, c *redlocktest.Cluster, ours, theirs *redlock.Locker) {
+		first, err := ours.RLock(t.Context(), "a")
+		require.NoError(t, err)
+		second, err := theirs.TryRLock(t.Context(), "a")
+		require.NoError(t, err)
+		_, err = theirs.TryLock(t.Context(), "a")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.NotEmpty(t, c.Holder("a"))
+		c.Expire("a")
+		require.ErrorIs(t, first.Verify(t.Context()), redlock.ErrLost)
+		require.ErrorIs(t, second.Verify(t.Context()), redlock.ErrLost)
+		lock(t, theirs, "a")
+	})
+}
+
 func TestALockIsAdopted(t *testing.T) {
 	onTwo(t, func(t *testing.T, c *redlocktest.Cluster, ours, theirs *redlock.Locker) {
 		held := lock(t, ours, "a")
