@@ -31,7 +31,7 @@ type Status struct {
 // NodeStatus is what one node knows of a lock.
 type NodeStatus struct {
 	Endpoint string        // without user and password
-	Value    string        // empty if the node holds nothing
+	Value    string        // empty if the node holds nothing, or by hand (then TTL is not 0)
 	Owner    string        // what follows the | in the value
 	TTL      time.Duration // how long the node keeps the value; negative if it does not expire
 	Fence    int64         // the fencing counter; 0 if there is none
@@ -99,7 +99,7 @@ func awaitAll(votes quorum.Tally) quorum.Verdict {
 // status makes a Status of what the nodes have answered. Answer reports whether a node has.
 func (l *Locker) status(name string, r *round.Round, answer func(node int) (wire.Inspection, bool)) Status {
 	s := Status{Name: name, Nodes: make([]NodeStatus, len(l.nodes)), Quorum: quorum.Need(len(l.nodes))}
-	held := map[string]int{}
+	held, free := map[string]int{}, 0
 	for i, node := range l.nodes {
 		n := &s.Nodes[i]
 		n.Endpoint = node.Endpoint()
@@ -109,15 +109,19 @@ func (l *Locker) status(name string, r *round.Round, answer func(node int) (wire
 			continue
 		}
 		n.take(&in)
-		if r.GrantCounts(i) {
-			held[n.Value]++
-		} else {
+		switch {
+		case !r.GrantCounts(i):
 			n.Err = l.members.Explain(i, r.Err(i))
+		case !in.Held:
+			free++
+		default:
+			held[n.Value]++
 		}
 		if held[n.Value] >= s.Quorum {
-			s.Value, s.Owner, s.Free = n.Value, n.Owner, n.Value == ""
+			s.Value, s.Owner = n.Value, n.Owner
 		}
 	}
+	s.Free = free >= s.Quorum
 	return s
 }
 

@@ -130,7 +130,7 @@ func (a *answers) inspection() inspection {
 
 func newInspection(status *redlock.Status) inspection {
 	i := inspection{Name: status.Name, Verdict: "split", Value: status.Value, Owner: status.Owner, Quorum: status.Quorum}
-	answers := 0
+	answers, empty := 0, 0
 	for _, n := range status.Nodes {
 		node := nodeInspection{
 			Endpoint: n.Endpoint, Value: n.Value, Owner: n.Owner, TTLMillis: n.TTL.Milliseconds(),
@@ -144,13 +144,16 @@ func newInspection(status *redlock.Status) inspection {
 			node.Error = n.Err.Error()
 		} else {
 			answers++
+			if n.Value == "" && n.TTL != 0 { // SET name '', by somebody
+				empty++
+			}
 		}
 		i.Nodes = append(i.Nodes, node)
 	}
 	switch {
 	case status.Free:
 		i.Verdict = "free"
-	case status.Value != "":
+	case status.Value != "" || empty >= status.Quorum:
 		i.Verdict = "held"
 	case answers < status.Quorum:
 		i.Verdict = "unknown"
@@ -194,7 +197,7 @@ func writeInspection(w io.Writer, i inspection) error {
 	rows.WriteString("MASTER\tVALUE\tOWNER\tTTL\tFENCE\tWAITING\tERROR\n")
 	for _, n := range i.Nodes {
 		value, owner, ttl, fence, waiting, problem := "-", "-", "-", "-", "-", "-"
-		if n.Value != "" {
+		if n.Value != "" || n.TTLMillis != 0 {
 			value, ttl = shortened(n.Value), ttlText(n.TTLMillis)
 		}
 		if n.Owner != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
 
@@ -47,4 +48,20 @@ func TestInspectShowsFencesAndWaiters(t *testing.T) {
 	assert.Equal(t, 0, clitest.Await(t, holder))
 	assert.Equal(t, 0, clitest.Await(t, waiter))
 	assert.Zero(t, waiting())
+}
+
+// An empty value keeps everybody out like any other.
+func TestInspectShowsAKeyWithAnEmptyValueAsHeld(t *testing.T) {
+	t.Parallel()
+	servers, urls := clitest.StartServers(t, 3)
+	clitest.Admit(t, urls...)
+	for _, s := range servers[1:] {
+		_, err := s.Do("SET", "x", "")
+		require.NoError(t, err)
+	}
+	status, _, _ := clitest.Run(t, urls, "run", "--name", "x", "--no-wait", "true")
+	assert.Equal(t, cli.ExitTaken, status)
+	_, table, _ := clitest.Run(t, urls, "inspect", "x")
+	assert.Contains(t, table, `"x" is held by `)
+	assert.Contains(t, table, "for ever")
 }

@@ -13,6 +13,7 @@ func Inspect(key string) pipeline.Request {
 
 // Inspection is the answer to [Inspect].
 type Inspection struct {
+	Held    bool          // the node holds something, perhaps with an empty value
 	Value   string        // empty if the node holds nothing
 	TTL     time.Duration // negative if it does not expire
 	Fence   int64         // the fencing counter; 0 if there is none, or it is not a number

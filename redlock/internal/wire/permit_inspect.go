@@ -41,10 +41,10 @@ func ReadPermits(reply any) (p Permits, ok bool) {
 
 // readHolder reads what begins with a value, its time to live and its fencing counter.
 func readHolder(answers []any) (in Inspection) {
-	value, _ := answers[0].([]byte)
+	value, held := answers[0].([]byte)
 	ttlMillis, _ := answers[1].(int64)
 	fence, _ := answers[2].([]byte)
-	if in.Value = string(value); in.Value != "" {
+	if in.Held, in.Value = held, string(value); held {
 		in.TTL = time.Duration(ttlMillis) * time.Millisecond
 	}
 	in.Fence, _ = strconv.ParseInt(string(fence), 10, 64) //nolint:errcheck // not a number: 0

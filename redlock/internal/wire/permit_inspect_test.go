@@ -33,7 +33,7 @@ func TestASemaphoreIsToldSlotBySlot(t *testing.T) {
 	require.Len(t, p.Slots, 3)
 	assert.InDelta(t, time.Minute, p.Slots[0].TTL, float64(30*time.Second))
 	p.Slots[0].TTL = 0
-	assert.Equal(t, []Inspection{{Value: "value|owner", Fence: 7}, {Fence: 8}, {Value: "for ever", TTL: -time.Millisecond}}, p.Slots)
+	assert.Equal(t, []Inspection{{Held: true, Value: "value|owner", Fence: 7}, {Fence: 8}, {Held: true, Value: "for ever", TTL: -time.Millisecond}}, p.Slots)
 	assert.Equal(t, 3, p.Waiting)
 	assert.Equal(t, []string{"", "second", "third|x:y"}, p.Waiters)
 	for i := range 40 {
