@@ -1,0 +1,52 @@
+package prometheus_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	redprometheus "github.com/redquorum/redquorum/contrib/prometheus"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+func Example() {
+	var endpoints []string // yours are redis://a:6379 and so on
+	for range 3 {
+		server := miniredis.NewMiniRedis()
+		if err := server.Start(); err != nil {
+			panic(err)
+		}
+		defer server.Close()
+		endpoints = append(endpoints, "redis://"+server.Addr())
+	}
+	locker, err := redlock.New(endpoints)
+	if err != nil {
+		panic(err)
+	}
+	defer locker.Close()
+
+	registry := prometheus.NewRegistry() // or prometheus.DefaultRegisterer
+	registry.MustRegister(redprometheus.NewCollector(locker))
+
+	ctx := context.Background()
+	lock, err := locker.Lock(ctx, "orders/42")
+	if err != nil {
+		panic(err)
+	}
+	defer lock.Unlock(ctx)
+
+	families, err := registry.Gather() // as Prometheus does
+	if err != nil {
+		panic(err)
+	}
+	for _, family := range families {
+		if name := family.GetName(); name == "redquorum_locks_held" || name == "redquorum_quorum_nodes" {
+			fmt.Println(name, family.GetMetric()[0].GetGauge().GetValue())
+		}
+	}
+	// Output:
+	// redquorum_locks_held 1
+	// redquorum_quorum_nodes 2
+}
