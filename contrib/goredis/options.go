@@ -1,0 +1,147 @@
+package goredis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redquorum/redquorum/pool"
+)
+
+// masters are all masters, by address.
+type masters map[string]*master
+
+// options returns the options of all nodes. The pool takes one of each for all of them, so what
+// differs is found by the address.
+func (all masters) options(given []*redis.Options) (opts []pool.Option, err error) {
+	cfg, err := all.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	if cfg != nil {
+		opts = append(opts, pool.WithTLSConfig(cfg))
+	}
+	for _, m := range all {
+		if m.provided() {
+			opts = append(opts, pool.WithCredentials(all.credentials))
+			break
+		}
+	}
+	for _, m := range all {
+		if m.given.Dialer != nil {
+			opts = append(opts, pool.WithDialer(all.dial))
+			break
+		}
+	}
+	name := given[0].ClientName
+	for _, o := range given {
+		if o.ClientName != name {
+			return nil, errors.New("the client names differ")
+		}
+	}
+	if name != "" {
+		opts = append(opts, pool.WithClientName(name))
+	}
+	return opts, nil
+}
+
+// credentials returns those of the master at an endpoint, which is without credentials itself.
+func (all masters) credentials(ctx context.Context, endpoint string) (username, password string, err error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "", "", err
+	}
+	address := u.Host
+	if u.Scheme == "unix" {
+		address = u.Path
+	}
+	m := all[address]
+	if m == nil {
+		return "", "", fmt.Errorf("goredis: %q is not one of the endpoints", endpoint)
+	}
+	return m.credentials(ctx)
+}
+
+// dial dials the master at an address by its own dialer, if it has one.
+func (all masters) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	m := all[address]
+	switch {
+	case m == nil:
+		return nil, fmt.Errorf("goredis: %q is not one of the endpoints", address)
+	case m.given.Dialer == nil:
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	return dialUntil(ctx, func() (net.Conn, error) { return m.given.Dialer(ctx, m.network, m.dialed) })
+}
+
+// dialUntil returns when ctx ends, as the pool requires. A dialer may not: go-redis' own one
+// ignores ctx if it does TLS. What it still connects is closed.
+func dialUntil(ctx context.Context, dial func() (net.Conn, error)) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	dialed := make(chan result, 1)
+	go func() {
+		conn, err := dial()
+		dialed <- result{conn, err}
+	}()
+	select {
+	case r := <-dialed:
+		return r.conn, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-dialed; r.err == nil {
+				r.conn.Close() //nolint:errcheck // nobody uses it
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// tlsConfig returns the TLS configuration of the masters that have one, or nil. They must agree in
+// everything but a server name that is the master's host, which is the pool's default:
+// redis.ParseURL sets it.
+func (all masters) tlsConfig() (*tls.Config, error) {
+	var first *tls.Config
+	names := map[string]bool{}
+	for _, m := range all {
+		if !m.tls() {
+			continue
+		}
+		cfg := m.given.TLSConfig
+		if first == nil {
+			first = cfg
+		}
+		// Functions are never equal.
+		if cfg != first && !reflect.DeepEqual(named(cfg, ""), named(first, "")) {
+			return nil, errors.New("the TLS configurations differ, or have functions and are not the same")
+		}
+		name := cfg.ServerName
+		if host, _, err := net.SplitHostPort(m.dialed); err == nil && name == host {
+			name = ""
+		}
+		names[name] = true
+	}
+	switch {
+	case first == nil:
+		return nil, nil
+	case len(names) == 1 && !names[""]:
+		return first.Clone(), nil // one name, which is not that of the hosts
+	case len(names) == 1:
+		return named(first, ""), nil
+	}
+	return nil, errors.New("the TLS server names differ, and are not those of the hosts")
+}
+
+func named(cfg *tls.Config, name string) *tls.Config {
+	cfg = cfg.Clone()
+	cfg.ServerName = name
+	return cfg
+}
