@@ -1,0 +1,206 @@
+package asynq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	redasynq "github.com/redquorum/redquorum/contrib/asynq"
+	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+func TestMain(m *testing.M) { cluster.Main(m) }
+
+// patience bounds every wait for something that takes milliseconds.
+const patience = 60 * time.Second
+
+var errHandler = errors.New("the handler's error")
+
+func byPayload(task *asynq.Task) string { return string(task.Payload()) }
+
+// serve starts a server whose tasks go through the middleware.
+func serve(t *testing.T, store asynq.RedisConnOpt, middleware asynq.MiddlewareFunc, handler asynq.HandlerFunc) {
+	t.Helper()
+	server := asynq.NewServer(store, asynq.Config{
+		Concurrency: 4, LogLevel: asynq.FatalLevel,
+		TaskCheckInterval: 5 * time.Millisecond, DelayedTaskCheckInterval: 5 * time.Millisecond,
+		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 0 },
+		IsFailure:      func(err error) bool { return !errors.Is(err, redlock.ErrTaken) },
+	})
+	mux := asynq.NewServeMux()
+	mux.Use(middleware)
+	mux.HandleFunc("mail", handler)
+	require.NoError(t, server.Start(mux))
+	t.Cleanup(server.Shutdown)
+}
+
+func enqueue(t *testing.T, store asynq.RedisConnOpt, n int) {
+	t.Helper()
+	client := asynq.NewClient(store)
+	for range n {
+		_, err := client.Enqueue(asynq.NewTask("mail", []byte("orders")))
+		require.NoError(t, err)
+	}
+	require.NoError(t, client.Close())
+}
+
+func TestTasksOfOneKeyAreProcessedOneAtATimeWhileAMasterIsKilled(t *testing.T) {
+	c := cluster.Start(t, 3)
+	store := asynq.RedisClientOpt{Addr: redistest.StartOne(t).Addr()}
+	type span struct{ from, to time.Time }
+	var mu sync.Mutex
+	var spans []span // in the order of their ends
+	for range 3 {
+		locker := cluster.NewConnected(t, c.URLs())
+		serve(t, store, redasynq.Unique(locker, byPayload), func(ctx context.Context, _ *asynq.Task) error {
+			from := time.Now()
+			time.Sleep(5 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			spans = append(spans, span{from, time.Now()})
+			assert.NoError(t, ctx.Err(), "the judge must know all intervals as locked ones")
+			return nil
+		})
+	}
+	await := func(n int) {
+		cluster.Eventually(t, patience, func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(spans) < n {
+				return fmt.Sprintf("%d tasks, there were %d", n, len(spans))
+			}
+			return ""
+		})
+	}
+	enqueue(t, store, 15)
+	await(5)
+	require.NoError(t, c.Masters[0].Kill())
+	enqueue(t, store, 15)
+	await(30)
+
+	mu.Lock()
+	defer mu.Unlock()
+	assert.Len(t, spans, 30)
+	for i := 1; i < len(spans); i++ {
+		assert.False(t, spans[i].from.Before(spans[i-1].to), "task %d began before task %d ended", i, i-1)
+	}
+}
+
+func TestATaskThatLosesItsLockIsProcessedAgain(t *testing.T) {
+	c := cluster.StartEmbedded(t, 3)
+	store := asynq.RedisClientOpt{Addr: redistest.StartOne(t).Addr()}
+	locker := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(time.Second), redlock.WithNodeTimeout(500*time.Millisecond))
+	var attempts atomic.Int32
+	again := make(chan struct{})
+	serve(t, store, redasynq.Unique(locker, byPayload), func(ctx context.Context, _ *asynq.Task) error {
+		if attempts.Add(1) == 1 {
+			assert.NoError(t, locker.ForceUnlock(ctx, "orders"))
+			<-ctx.Done()
+			assert.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
+			return nil
+		}
+		close(again)
+		return nil
+	})
+	enqueue(t, store, 1)
+	select {
+	case <-again:
+	case <-time.After(patience):
+		t.Fatal("the task was taken for done")
+	}
+}
+
+// process runs a handler behind the middleware, without asynq.
+func process(middleware asynq.MiddlewareFunc, handler asynq.HandlerFunc) error {
+	return middleware(handler).ProcessTask(context.Background(), asynq.NewTask("mail", []byte("orders")))
+}
+
+func TestTheErrorTellsOfTheHandlerAndOfTheLock(t *testing.T) {
+	c := cluster.StartEmbedded(t, 3)
+	locker := cluster.NewConnected(t, c.URLs())
+	unique := redasynq.Unique(locker, byPayload)
+
+	require.NoError(t, process(unique, func(context.Context, *asynq.Task) error { return nil }))
+	require.ErrorIs(t, process(unique, func(context.Context, *asynq.Task) error { return errHandler }), errHandler)
+	require.NoError(t, process(unique, func(context.Context, *asynq.Task) error {
+		assert.ErrorIs(t, process(unique, func(context.Context, *asynq.Task) error {
+			t.Error("processed twice at the same time")
+			return nil
+		}), redlock.ErrTaken)
+		return nil
+	}))
+	err := process(unique, func(ctx context.Context, _ *asynq.Task) error {
+		assert.NoError(t, locker.ForceUnlock(ctx, "orders"))
+		return errHandler
+	})
+	require.ErrorIs(t, err, errHandler)
+	require.ErrorIs(t, err, redlock.ErrLost)
+}
+
+func TestATaskThatWasProcessedIsNotProcessedAgainBecauseItsReleaseFailed(t *testing.T) {
+	c := cluster.Start(t, 3)
+	locker := cluster.NewConnected(t, c.URLs())
+	require.NoError(t, process(redasynq.Unique(locker, byPayload), func(context.Context, *asynq.Task) error {
+		assert.NoError(t, c.Masters[0].Kill())
+		assert.NoError(t, c.Masters[1].Kill())
+		return nil
+	}))
+}
+
+func TestATaskIsNotProcessedWithoutAQuorum(t *testing.T) {
+	c := cluster.Start(t, 3)
+	locker := cluster.NewConnected(t, c.URLs())
+	require.NoError(t, c.Masters[0].Kill())
+	require.NoError(t, c.Masters[1].Kill())
+	require.ErrorIs(t, process(redasynq.Unique(locker, byPayload), func(context.Context, *asynq.Task) error {
+		t.Error("processed")
+		return nil
+	}), redlock.ErrNoQuorum)
+}
+
+func TestAHandlerThatPanicsReleasesItsLock(t *testing.T) {
+	c := cluster.StartEmbedded(t, 3)
+	locker := cluster.NewConnected(t, c.URLs())
+	assert.PanicsWithValue(t, "no", func() {
+		err := process(redasynq.Unique(locker, byPayload), func(context.Context, *asynq.Task) error { panic("no") })
+		t.Error(err)
+	})
+	cluster.RequireClean(t, c.Masters...)
+}
+
+func TestWithAMinimumHoldADuplicateIsNotProcessedSoonAfter(t *testing.T) {
+	c := cluster.StartEmbedded(t, 3)
+	locker := cluster.NewConnected(t, c.URLs())
+	unique := redasynq.Unique(locker, byPayload, redlock.WithMinHold(time.Minute))
+	processed := 0
+	handler := func(context.Context, *asynq.Task) error { processed++; return nil }
+	require.NoError(t, process(unique, handler))
+	require.ErrorIs(t, process(unique, handler), redlock.ErrTaken)
+	assert.Equal(t, 1, processed)
+}
+
+func TestBadArgumentsAreErrorsOfTheTask(t *testing.T) {
+	c := cluster.StartEmbedded(t, 1)
+	locker := cluster.NewConnected(t, c.URLs())
+	for _, middleware := range []asynq.MiddlewareFunc{
+		redasynq.Unique(nil, byPayload),
+		redasynq.Unique(locker, nil),
+		redasynq.Unique(locker, func(*asynq.Task) string { return "" }),
+		redasynq.Unique(locker, byPayload, redlock.WithTTL(time.Hour)),
+	} {
+		require.ErrorIs(t, process(middleware, func(context.Context, *asynq.Task) error {
+			t.Error("processed")
+			return nil
+		}), redlock.ErrInvalid)
+	}
+}
