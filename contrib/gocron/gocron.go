@@ -111,8 +111,9 @@ func (r *heldRun) Unlock(ctx context.Context) error {
 
 // Task returns the function of a job whose context ends when the lock of [New] is lost.
 // context.Cause then returns [redlock.ErrLost], and so does the error of the job, whatever fn
-// returned: gocron reports the run as failed. The job must have a name (gocron.WithName). Without
-// a lock, fn is not called and the error is [ErrNoLock], so a Task cannot be used with an Elector.
+// returned: gocron reports the run as failed. The lock is released when fn returns, before gocron's
+// listeners are told. The job must have a name (gocron.WithName). Without a lock, fn is not called
+// and the error is [ErrNoLock], so a Task cannot be used with an Elector.
 func Task(fn func(ctx context.Context) error) func(context.Context) error {
 	return task{fn}.run
 }
@@ -136,8 +137,11 @@ func (t task) run(ctx context.Context) error {
 		return fmt.Errorf("gocron: %w", err)
 	}
 	err := t.fn(lock.Context(ctx))
-	if lost := lock.Err(); lost != nil {
-		return errors.Join(err, fmt.Errorf("gocron: %w", lost))
+	// gocron releases the lock too, which then does nothing, but it drops what a release says. Any
+	// error but ErrLost is about the release itself: the lock was held until here, and ends with
+	// its TTL.
+	if released := lock.Unlock(ctx); errors.Is(released, redlock.ErrLost) {
+		return errors.Join(err, fmt.Errorf("gocron: %w", released))
 	}
 	return err
 }

@@ -179,6 +179,17 @@ func TestATaskThatLosesItsLockEndsAndIsReportedAsFailed(t *testing.T) {
 	assert.Empty(t, succeeded.errs)
 }
 
+func TestATaskThatEndsBeforeItLearnsOfItsLossIsReportedAsFailed(t *testing.T) {
+	c := cluster.StartEmbedded(t, 3)
+	locker := cluster.NewConnected(t, c.URLs())
+	var failed told
+	s := newScheduler(t, gocron.WithDistributedLocker(redgocron.New(locker)))
+	once(t, s, "settle", gocron.NewTask(redgocron.Task(func(ctx context.Context) error {
+		return locker.ForceUnlock(ctx, "settle") // renewal would notice seconds later
+	})), gocron.AfterJobRunsWithError(failed.add))
+	failed.await(t, redlock.ErrLost)
+}
+
 func TestAJobDoesNotRunWithoutAQuorumAndItsListenerIsTold(t *testing.T) {
 	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs())
