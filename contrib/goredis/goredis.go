@@ -90,7 +90,7 @@ func newMaster(given *redis.Options) (*master, error) {
 	case o.OnConnect != nil:
 		return nil, errors.New("OnConnect cannot be carried over: it needs a connection of go-redis")
 	case o.Limiter != nil:
-		return nil, errors.New("Limiter cannot be carried over: a Locker asks all masters")
+		return nil, errors.New("Limiter cannot be carried over: a Locker asks all masters") //nolint:staticcheck // the name of the field
 	case o.DB < 0:
 		return nil, errors.New("DB is negative")
 	}
@@ -111,7 +111,7 @@ func (m *master) locate() error {
 	case "tcp":
 		host, port, err := net.SplitHostPort(m.dialed)
 		if err != nil {
-			return errors.New("Addr is not host:port") //nolint:revive,staticcheck // the name of the field
+			return errors.New("Addr is not host:port") //nolint:staticcheck // the name of the field
 		}
 		if host == "" { // as package net understands it
 			host = "localhost"
@@ -119,7 +119,7 @@ func (m *master) locate() error {
 		m.address = net.JoinHostPort(strings.ToLower(host), port)
 		return nil
 	}
-	return errors.New("Network is neither tcp nor unix") //nolint:revive,staticcheck // the name of the field
+	return errors.New("Network is neither tcp nor unix") //nolint:staticcheck // the name of the field
 }
 
 // tls reports whether the pool does TLS. A Dialer does its own, as in go-redis, which gives the
