@@ -141,7 +141,7 @@ func TestSimulatedUsesOfAllKindsAreExclusiveAndServed(t *testing.T) {
 
 func (u *users) simulate() {
 	s, rng := u.simulation, u.rng
-	s.faults, s.about, s.length = u.beside, u.kind+" ", 8*time.Second
+	s.faults, s.about, s.length = u.beside, u.kind+" ", 6*time.Second
 	if raced {
 		s.length = 3 * time.Second
 	}
