@@ -70,6 +70,9 @@ func NewCommand() *cobra.Command {
 				limits: limits{ttl, nodes.MaxTTL, nodes.Strict}, clock: clock.System(),
 			}
 			report, err := d.examine(cmd.Context())
+			if errors.Is(err, pool.ErrEndpoint) {
+				return nodes.Wrong(cmd, err)
+			}
 			if err != nil {
 				return err
 			}
@@ -148,9 +151,6 @@ func (d *doctor) dial() (nodes []*pool.Node, err error) {
 	for i, endpoint := range d.endpoints {
 		node, err := pool.NewNode(endpoint, pool.WithClock(d.clock), pool.WithClientName("redlock-doctor"),
 			pool.WithDialTimeout(dialTimeout))
-		if errors.Is(err, pool.ErrEndpoint) {
-			return nodes, cli.Usagef("endpoint %d: %w", i+1, err)
-		}
 		if err != nil {
 			return nodes, fmt.Errorf("endpoint %d: %w", i+1, err)
 		}

@@ -143,6 +143,16 @@ func (f *Flags) Open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Locke
 	return locker, cli.InvalidUsage(err)
 }
 
+// Wrong explains an error that begins with "endpoint", the number of one of [Flags.Endpoints], and
+// wraps [pool.ErrEndpoint].
+func (f *Flags) Wrong(cmd *cobra.Command, err error) error {
+	endpoints, source, missing := f.find(cmd)
+	if missing != nil {
+		return missing
+	}
+	return wrongEndpoint(source, endpoints, err.Error())
+}
+
 // wrongEndpoint names the endpoint that the library's text is about, where it was given and, if it
 // cannot contain a password, what was typed.
 func wrongEndpoint(source string, endpoints []string, text string) error {
