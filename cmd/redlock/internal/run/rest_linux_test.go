@@ -84,8 +84,9 @@ func TestBackgroundJobEndsWithTheLock(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "--ttl", lossTTL.String(), "--max-hold", "700ms", "--",
-		"sh", "-c", `trap "" TERM; `+background, pidFile)
+	status, _, stderr := clitest.Run(t, urls, "run", "--name", "x",
+		"--ttl", "6s", "--kill-after", "2s", "--max-hold", "4s", // long, for a busy machine
+		"--", "sh", "-c", `trap "" TERM; `+background, pidFile)
 	assert.Equal(t, cli.ExitLost, status)
 	assert.Contains(t, stderr, "what the command left running gets SIGTERM now")
 	assert.True(t, dead(pidIn(t, pidFile))())
