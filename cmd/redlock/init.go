@@ -91,12 +91,14 @@ func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result
 		result.nodes = append(result.nodes, initialized{endpoint: n.Endpoint, before: masters.Votes(&n)})
 	}
 	err = locker.Init(ctx, force)
-	failure, ok := errors.AsType[*redlock.QuorumError](err)
+	var failure *redlock.QuorumError
+	ok := errors.As(err, &failure)
 	if !ok {
 		return result, err
 	}
 	for _, err := range failure.Nodes.WrappedErrors() {
-		node, ok := errors.AsType[*redlock.NodeError](err)
+		var node *redlock.NodeError
+		ok := errors.As(err, &node)
 		for i := range result.nodes {
 			if ok && result.nodes[i].endpoint == node.Endpoint {
 				result.nodes[i].err = node.Err

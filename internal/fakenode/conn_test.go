@@ -122,7 +122,8 @@ func TestDeadlineEndsReadsAndWritesAtItsMoment(t *testing.T) {
 			require.NoError(t, client.SetDeadline(start.Add(time.Second)))
 			err := operate()
 			require.ErrorIs(t, err, os.ErrDeadlineExceeded, name)
-			timeout, ok := errors.AsType[net.Error](err)
+			var timeout net.Error
+			ok := errors.As(err, &timeout)
 			require.True(t, ok && timeout.Timeout(), name)
 			require.Equal(t, time.Second, time.Since(start), name)
 			require.ErrorIs(t, operate(), os.ErrDeadlineExceeded, "it stays passed")

@@ -107,7 +107,8 @@ func (e *engine) texts(texts []string) *lua.LTable {
 // scriptFailure says how and where a script failed, in the words of Redis.
 func scriptFailure(err error, digest string) reply {
 	text, line := "ERR "+err.Error(), "1"
-	if failed, ok := errors.AsType[*lua.ApiError](err); ok {
+	var failed *lua.ApiError
+	if errors.As(err, &failed) {
 		switch thrown := failed.Object.(type) {
 		case *lua.LTable:
 			text = thrown.RawGetString("err").String()

@@ -185,7 +185,8 @@ func protectedCall(state *lua.LState) int {
 		return state.GetTop()
 	}
 	var thrown lua.LValue = lua.LString(err.Error())
-	if failed, ok := errors.AsType[*lua.ApiError](err); ok {
+	var failed *lua.ApiError
+	if errors.As(err, &failed) {
 		thrown = failed.Object
 	}
 	if table, ok := thrown.(*lua.LTable); ok {

@@ -72,7 +72,8 @@ func TestRandomFaultsLeaveNoKeyBehindABatch(t *testing.T) {
 						for k, w := range puts {
 							r := w.wait()
 							assert.LessOrEqual(t, r.after, testDeadline+minTick, "%v", r.err)
-							if call, ok := errors.AsType[*CallError](r.err); ok && call.Fate != Unknown {
+							var call *CallError
+							if errors.As(r.err, &call) && call.Fate != Unknown {
 								values[k] = "!" + values[k]
 							} else if r.err == nil && r.reply == int64(1) {
 								values[k] = "+" + values[k]

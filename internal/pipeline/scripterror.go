@@ -19,7 +19,8 @@ const (
 // that failed within the script. An error without such a code, such as one of Lua's own, stays as
 // it is.
 func unwrapped(err error) error {
-	words, ok := errors.AsType[redis.Error](err)
+	var words redis.Error
+	ok := errors.As(err, &words)
 	if !ok || !strings.HasPrefix(string(words), scriptErrorPrefix) {
 		return err
 	}

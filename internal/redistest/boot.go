@@ -102,7 +102,8 @@ func (s *Server) probe(pid int) error {
 	}
 	defer closeQuietly(conn)
 	_, err = conn.Do("PING")
-	if refusal, ok := errors.AsType[redis.Error](err); ok {
+	var refusal redis.Error
+	if errors.As(err, &refusal) {
 		if strings.HasPrefix(string(refusal), "LOADING") {
 			return err
 		}

@@ -122,7 +122,8 @@ func ExitStatus(err error) int {
 // master that gave none because the request was cut short may have one in nodes.
 func Explain(err error, nodes ...redlock.NodeStats) string {
 	text := WithoutPrefix(err)
-	failure, ok := errors.AsType[*redlock.QuorumError](err)
+	var failure *redlock.QuorumError
+	ok := errors.As(err, &failure)
 	if !ok || failure.Error() != err.Error() {
 		return text
 	}

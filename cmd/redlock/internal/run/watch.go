@@ -59,13 +59,16 @@ func (w *watch) failed(_ string, err error) {
 // refusalsIn returns the errors that masters answered with.
 func refusalsIn(err error) map[string]error {
 	refusals := map[string]error{}
-	failure, ok := errors.AsType[*redlock.QuorumError](err)
+	var failure *redlock.QuorumError
+	ok := errors.As(err, &failure)
 	if !ok || failure.Nodes == nil {
 		return refusals
 	}
 	for _, one := range failure.Nodes.WrappedErrors() {
-		node, ok := errors.AsType[*redlock.NodeError](one)
-		call, asked := errors.AsType[*pool.CallError](one)
+		var node *redlock.NodeError
+		ok := errors.As(one, &node)
+		var call *pool.CallError
+		asked := errors.As(one, &call)
 		if ok && asked && call.Fate == pool.Refused {
 			refusals[node.Endpoint] = node
 		}
