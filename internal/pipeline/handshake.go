@@ -30,6 +30,9 @@ func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, err
 	defer cancel()
 	network, err := n.config.dial(ctx, n.endpoint.network, n.endpoint.address)
 	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("not connected within %v: %w%s", n.config.dialTimeout, err, whereDialed(err))
+		}
 		return nil, withoutContext(err)
 	}
 	closeInTime := context.AfterFunc(ctx, func() {
@@ -47,6 +50,9 @@ func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, err
 		}
 		return nil, fmt.Errorf("connected, but not ready within %v", n.config.dialTimeout)
 	}
+	if n.mayWantTLS(c, err) {
+		err = fmt.Errorf("%w; it has answered nothing: %s", err, wherePlain)
+	}
 	return nil, withoutContext(err)
 }
 
@@ -58,22 +64,6 @@ func withoutContext(err error) error {
 	}
 	return err
 }
-
-// whereTLS is what to look for if one side begins TLS and the other does not.
-const whereTLS = "rediss:// is for servers with TLS, and for dialers that do not begin TLS themselves"
-
-// tlsError is why TLS could not begin.
-type tlsError struct{ err error }
-
-func (e *tlsError) Error() string {
-	var header tls.RecordHeaderError
-	if errors.As(e.err, &header) {
-		return "TLS: something else answered: " + whereTLS
-	}
-	return "TLS: " + e.err.Error()
-}
-
-func (e *tlsError) Unwrap() error { return e.err }
 
 func (n *Node) open(ctx context.Context, network net.Conn, handshake handshakeFunc) (*conn, error) {
 	stream := network
@@ -106,17 +96,6 @@ func (n *Node) handshakeAfter(last *previous) handshakeFunc {
 		c.guard.parser.quiet = false
 		return c.kill(last)
 	}
-}
-
-func (n *Node) tlsConfig() *tls.Config {
-	cfg := n.config.tls.Clone()
-	if cfg == nil {
-		cfg = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	if cfg.ServerName == "" {
-		cfg.ServerName = n.endpoint.host
-	}
-	return cfg
 }
 
 // step is one command of the handshake.

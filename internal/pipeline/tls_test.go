@@ -85,8 +85,8 @@ func TestGivingUpATLSConnectionBlocksNobody(t *testing.T) {
 // waits for the end of its line.
 func TestTLSThatOnlyOneSideBeginsIsNamed(t *testing.T) {
 	for answer, want := range map[string]string{
-		"-ERR Protocol error\r\n": "TLS: something else answered: rediss:// is for servers with TLS, and for dialers that do not",
-		"":                        "connected, but no TLS within 1s: rediss:// is for servers with TLS, and for dialers that do not",
+		"-ERR Protocol error\r\n": "TLS: something else answered: rediss:// is for servers with TLS; with a dialer that begins TLS itself",
+		"":                        "connected, but no TLS within 1s: rediss:// is for servers with TLS; with a dialer that begins TLS itself",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			dial := func(context.Context, string, string) (net.Conn, error) {
@@ -107,4 +107,48 @@ func TestTLSThatOnlyOneSideBeginsIsNamed(t *testing.T) {
 			require.NoError(t, node.Close())
 		})
 	}
+}
+
+// A server with TLS ends a connection that begins without, and says nothing. One that has said
+// something, or did so before, has no TLS.
+func TestAServerThatAnswersNothingMayWantTLS(t *testing.T) {
+	const hint = "it has answered nothing: redis:// is for servers without TLS"
+	for answer, hinted := range map[string]bool{"": true, "-ERR max number of clients reached\r\n": false} {
+		synctest.Test(t, func(t *testing.T) {
+			dial := func(context.Context, string, string) (net.Conn, error) {
+				client, server := net.Pipe()
+				go func() {
+					buf := make([]byte, 4096)
+					_, _ = server.Read(buf)               //nolint:errcheck // the handshake's commands
+					_, _ = io.WriteString(server, answer) //nolint:errcheck // the client may give up
+					_ = server.Close()
+				}()
+				return client, nil
+			}
+			node, err := NewNode("redis://fake:6379", WithDialer(dial))
+			require.NoError(t, err)
+			synctest.Wait()
+			err = node.Stats().Err
+			assert.ErrorContains(t, err, "connection closed by the server")
+			assert.Equal(t, hinted, strings.Contains(err.Error(), hint), err)
+			require.NoError(t, node.Close())
+		})
+	}
+}
+
+// A dialer that does TLS, at a server that does not, waits for as long as it may.
+func TestADialThatTakesTooLongSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		node, err := NewNode("redis://fake:6379", WithDialer(dial), WithDialTimeout(time.Second))
+		require.NoError(t, err)
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		require.ErrorContains(t, node.Stats().Err, "not connected within 1s: context deadline exceeded (a dialer that begins TLS waits")
+		require.NotErrorIs(t, node.Stats().Err, context.DeadlineExceeded)
+		require.NoError(t, node.Close())
+	})
 }
