@@ -1,6 +1,7 @@
 package fakenode
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -8,13 +9,14 @@ import (
 
 // network lies between the clients and the process. It has the faults.
 type network struct {
-	request      func() time.Duration // delay of a command, nil for none
-	reply        func() time.Duration // delay of a reply, nil for none
-	loseRequests int                  // commands to lose, each with its connection
-	loseReplies  int                  // replies to lose, each with its connection
-	cutAfter     int                  // commands until one is executed without a reply; 0: never
-	cutReply     int                  // bytes of the next reply that pass, if cutReplySet
+	request      func(*session) time.Duration // delay of a command, nil for none
+	reply        func(*session) time.Duration // delay of a reply, nil for none
+	loseRequests int                          // commands to lose, each with its connection
+	loseReplies  int                          // replies to lose, each with its connection
+	cutAfter     int                          // commands until one has no reply; 0: never
+	cutReply     int                          // bytes of the next reply that pass, if cutReplySet
 	cutReplySet  bool
+	lost         int  // what these have lost or cut
 	mute         bool // nothing passes
 	muteReplies  bool // nothing passes to the client
 	replyRaw     func(cmd []string) []byte
@@ -30,7 +32,33 @@ func (f *network) carriesReplies() bool { return !f.mute && !f.muteReplies }
 // transit keeps its delay; a dial takes no time. The functions are called without a lock, by one
 // goroutine per connection.
 func (n *Node) Delay(request, reply func() time.Duration) {
-	n.change(func() { n.network.request, n.network.reply = request, reply })
+	each := func(delay func() time.Duration) func(*session) time.Duration {
+		if delay == nil {
+			return nil
+		}
+		return func(*session) time.Duration { return delay() }
+	}
+	n.change(func() { n.network.request, n.network.reply = each(request), each(reply) })
+}
+
+// DelayBetween is [Node.Delay] by a random time from least to most. Each connection has random
+// numbers of its own, which the seed and the client id decide.
+func (n *Node) DelayBetween(least, most time.Duration, seed uint64) {
+	delay := func(s *session) time.Duration {
+		if s.random == nil {
+			s.random = rand.New(rand.NewPCG(seed, uint64(s.id)))
+		}
+		return least + time.Duration(s.random.Int64N(int64(most-least)+1))
+	}
+	n.change(func() { n.network.request, n.network.reply = delay, delay })
+}
+
+// Lost returns how many commands and replies were lost or cut by [Node.LoseRequests],
+// [Node.LoseReplies], [Node.CutAfterWrite] and [Node.CutReply].
+func (n *Node) Lost() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.network.lost
 }
 
 // LoseRequests loses the next count commands without executing them. TCP loses nothing inside a
@@ -134,7 +162,7 @@ func (n *Node) SetClock(offset time.Duration, rate float64) {
 // Disconnect resets all connections. The process goes on.
 func (n *Node) Disconnect() { n.change(n.resetAllLocked) }
 
-func (n *Node) requestDelay() func() time.Duration {
+func (n *Node) requestDelay() func(*session) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.network.request

@@ -24,6 +24,7 @@ func (n *Node) serve(s *session, r request) bool {
 	}
 	if n.network.loseRequests > 0 {
 		n.network.loseRequests--
+		n.network.lost++
 		n.resetLocked(s)
 		n.mu.Unlock()
 		return true
@@ -60,12 +61,14 @@ func (n *Node) answerLocked(s *session, answer reply, raw []byte) {
 	if f.cutAfter > 0 {
 		f.cutAfter--
 		if f.cutAfter == 0 {
+			f.lost++
 			s.hangUp = true
 			return
 		}
 	}
 	if f.loseReplies > 0 {
 		f.loseReplies--
+		f.lost++
 		n.resetLocked(s)
 		return
 	}
@@ -79,6 +82,7 @@ func (n *Node) answerLocked(s *session, answer reply, raw []byte) {
 		s.out = s.out[:min(len(s.out), start+f.cutReply)]
 		s.outEnds[len(s.outEnds)-1] = len(s.out)
 		s.hangUp, f.cutReplySet = true, false
+		f.lost++
 	}
 }
 

@@ -1,6 +1,8 @@
 package fakenode
 
 import (
+	"math/rand/v2"
+
 	"github.com/redquorum/redquorum/clock"
 )
 
@@ -23,6 +25,7 @@ type session struct {
 	waiting  int       // bytes of requests and of what a muted network never acknowledged
 	flight   []packet  // replies on their way, in order
 	timer    *clock.Timer
+	random   *rand.Rand // of the delays; nil until they are random
 
 	// Guarded by node.mu.
 	db         int
@@ -119,7 +122,7 @@ func (s *session) arrive() {
 func (s *session) queue(r request) {
 	r.due = s.node.clk.Now()
 	if delay := s.node.requestDelay(); delay != nil {
-		r.due = r.due.Add(max(delay(), 0))
+		r.due = r.due.Add(max(delay(s), 0))
 	}
 	if last := len(s.requests) - 1; last >= 0 {
 		r.due = max(r.due, s.requests[last].due)
@@ -196,7 +199,7 @@ func (s *session) depart(now clock.Instant) {
 	for _, end := range ends {
 		p := packet{bytes: out[start:end], due: now}
 		if delay != nil {
-			p.due = now.Add(max(delay(), 0))
+			p.due = now.Add(max(delay(s), 0))
 		}
 		if last := len(s.flight) - 1; last >= 0 {
 			p.due = max(p.due, s.flight[last].due)
