@@ -73,6 +73,7 @@ func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
 		for _, when := range []string{"before", "between"} {
 			t.Run(name+" "+when, func(t *testing.T) {
 				inBubble(t, 5, func(t *testing.T, c *cluster) {
+					c.instantly()
 					if when == "before" {
 						fault(c.servers[1])
 						fault(c.servers[3])
@@ -135,6 +136,7 @@ func TestALockFailsWithinTheNodeTimeoutWhenAMajorityIsAway(t *testing.T) {
 
 func TestTheThirdRefusalOfFiveMeansTaken(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.instantly()
 		holder, l := c.locker(), c.locker()
 		c.servers[3].Stop()
 		c.servers[4].Stop()
@@ -155,8 +157,9 @@ func TestTheThirdRefusalOfFiveMeansTaken(t *testing.T) {
 		c.servers[3].Continue()
 		c.servers[4].Continue()
 		settle()
-		assert.NotContains(t, c.holders("a"), "", "the holder's late grants count too")
-		assert.Len(t, uniq(c.holders("a")), 1)
+		for _, late := range c.holders("a")[3:] { // whose SET ran first is chance
+			assert.Contains(t, []string{"", before[0]}, late, "who was refused gives back what it is granted late")
+		}
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
 		l := c.locker(redlock.WithDrift(0.01, 2*time.Millisecond))
 		for i, server := range c.servers {
 			delay := time.Duration(100*(i+1)) * time.Millisecond
@@ -36,6 +37,7 @@ func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
 
 func TestARoundLongerThanTheTTLHasNoValidity(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
 		l := c.locker()
 		for _, server := range c.servers {
 			server.Delay(nil, func() time.Duration { return 10 * time.Millisecond })
@@ -49,6 +51,7 @@ func TestARoundLongerThanTheTTLHasNoValidity(t *testing.T) {
 		assert.Zero(t, c.keys())
 	})
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
 		l := c.locker(redlock.WithNodeTimeout(time.Second))
 		for _, server := range c.servers {
 			server.Delay(func() time.Duration { return 9 * time.Millisecond }, nil)

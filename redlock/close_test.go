@@ -169,6 +169,7 @@ func TestCloseWaitsForARestartToDeliverARelease(t *testing.T) {
 
 func TestCloseTellsWhichNodesHaveNotAnsweredTheirReleases(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
 		var log bytes.Buffer
 		l := c.locker(redlock.WithTTL(time.Minute), redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		for _, name := range []string{"a", "b"} {
@@ -195,6 +196,7 @@ func TestCloseTellsWhichNodesHaveNotAnsweredTheirReleases(t *testing.T) {
 
 func TestCloseDoesNotWaitForANodeThatHasNothingOfOurs(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
 		c.servers[2].Kill()
 		l := c.locker(redlock.WithTTL(time.Minute))
 		for _, name := range []string{"a", "b"} {
@@ -234,6 +236,7 @@ func TestCloseWaitsForWhatAnAdoptionTookToBeGivenBack(t *testing.T) {
 
 func TestCloseLeavesTheReleasesOfSharedNodesToThem(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
 		var nodes []*pool.Node
 		for i := range c.servers {
 			node, err := pool.NewNode(fmt.Sprintf("node%d:6379", i), pool.WithClock(c.clock), pool.WithDialer(c.dialer()))

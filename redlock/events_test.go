@@ -71,6 +71,7 @@ func last(told []string, n int) []string { return told[max(0, len(told)-n):] }
 
 func TestAHookThatHangsBlocksNothing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		c.instantly()
 		release := make(chan struct{})
 		l := c.renewing(redlock.WithHooks(redlock.Hooks{Acquired: func(*redlock.Lock) { <-release }}))
 		took := elapsed(func() {

@@ -34,8 +34,11 @@ func (d *diary) take() []string {
 	return told
 }
 
-func (d *diary) hooks() redlock.Option {
-	return redlock.WithHooks(redlock.Hooks{
+func (d *diary) hooks() redlock.Option { return redlock.WithHooks(d.calls()) }
+
+// calls returns hooks that tell of all but the single attempts.
+func (d *diary) calls() redlock.Hooks {
+	return redlock.Hooks{
 		Acquired: func(lock *redlock.Lock) { d.note("acquired %s", lock.Name()) },
 		Waited:   func(lock *redlock.Lock, _ time.Duration) { d.note("waited %s", lock.Name()) },
 		Waiting:  func(name string) { d.note("waiting %s", name) },
@@ -43,12 +46,13 @@ func (d *diary) hooks() redlock.Option {
 		Renewed:  func(lock *redlock.Lock) { d.note("renewed %s", lock.Name()) },
 		Lost:     func(lock *redlock.Lock, _ error) { d.note("lost %s", lock.Name()) },
 		Released: func(lock *redlock.Lock) { d.note("released %s", lock.Name()) },
-	})
+	}
 }
 
 // The waits for the single names are no calls, and tell nothing of their own.
 func TestHooksAndStatsTellOfOneCallOfLockAny(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond) // no message overtakes one that was sent before it
 		var holder, waiter diary
 		a, b := c.locker(holder.hooks()), c.locker(waiter.hooks(), redlock.WithRetry(time.Minute, time.Minute))
 		held := map[string]*redlock.Lock{}
@@ -84,6 +88,7 @@ func TestHooksAndStatsTellOfOneCallOfLockAny(t *testing.T) {
 
 func TestHooksAndStatsTellOfReaders(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond) // no confirmation overtakes the writer's release
 		var writes, reads diary
 		a, b := c.locker(writes.hooks()), c.locker(reads.hooks())
 		writer, err := a.TryLock(ctx, "a")

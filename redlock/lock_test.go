@@ -30,6 +30,7 @@ func TestSuspendedHolderSaysLostAtTheFirstLook(t *testing.T) {
 	for name, look := range looks {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *cluster) {
+				c.instantly()
 				lock, err := c.locker().TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
 				require.NoError(t, err)
 				c.clock.Suspend(10 * time.Second)

@@ -76,6 +76,7 @@ func TestUnlockIsDeliveredToANodeThatWasAwayForIt(t *testing.T) {
 
 func TestUnlockWithoutAQuorumSaysSo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
 		l := c.locker()
 		lock, err := l.TryLock(ctx, "a")
 		require.NoError(t, err)

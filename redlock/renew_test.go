@@ -147,6 +147,7 @@ func TestExtendAndRenewalDoNotInterfere(t *testing.T) {
 
 func TestMaxHoldEndsALockWithACauseOfItsOwn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
 		l := c.renewing(redlock.WithTTL(time.Second))
 		began := time.Now()
 		lock, err := l.TryLock(ctx, "a", redlock.WithMaxHold(10*time.Second))

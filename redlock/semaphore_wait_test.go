@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -176,39 +175,27 @@ func TestWaitersForPermitsSurviveTheLossOfTheirPilot(t *testing.T) {
 
 func TestHooksAndStatsTellOfPermits(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		var mu sync.Mutex
-		var events []string
-		note := func(format string, args ...any) {
-			mu.Lock()
-			defer mu.Unlock()
-			events = append(events, fmt.Sprintf(format, args...))
-		}
-		l := c.locker(redlock.WithHooks(redlock.Hooks{
-			Acquired: func(lock *redlock.Lock) { note("acquired %s", lock.Name()) },
-			Waiting:  func(name string) { note("waiting %s", name) },
-			Waited:   func(lock *redlock.Lock, _ time.Duration) { note("waited %s", lock.Name()) },
-			Refused:  func(name string, _ error) { note("refused %s", name) },
-			Handed:   func(name string) { note("handed %s", name) },
-			Released: func(lock *redlock.Lock) { note("released %s", lock.Name()) },
-		}))
-		s, err := l.Semaphore("s", 1)
+		c.slow(time.Millisecond)
+		var holder, waiter diary
+		hooks := waiter.calls()
+		hooks.Refused = func(name string, _ error) { waiter.note("refused %s", name) }
+		a, b := c.locker(holder.hooks()), c.locker(redlock.WithHooks(hooks))
+		mine, err := a.Semaphore("s", 1)
 		require.NoError(t, err)
-		first, err := s.TryAcquire(ctx)
+		others, err := b.Semaphore("s", 1)
 		require.NoError(t, err)
-		order := queuing(t, 1, 0, func(int) *redlock.Semaphore { return s })
+		first, err := mine.TryAcquire(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"acquired s#1"}, holder.take())
+		order := queuing(t, 1, 0, func(int) *redlock.Semaphore { return others })
 		require.NoError(t, first.Unlock(ctx))
 		<-order
 		settle()
-		mu.Lock()
-		defer mu.Unlock()
-		assert.Equal(t, []string{
-			"acquired s#1", "refused s", "waiting s", "released s#1", "handed s", "acquired s#1", "waited s#1", "released s#1",
-		}, events)
-		stats := l.Stats()
-		assert.Equal(t, uint64(2), stats.Acquired)
-		assert.Equal(t, uint64(1), stats.Waits)
-		assert.Equal(t, uint64(1), stats.HandedOver)
-		assert.Equal(t, uint64(1), stats.Woken)
+		assert.Equal(t, []string{"released s#1", "handed s"}, holder.take())
+		assert.Equal(t, []string{"refused s", "waiting s", "acquired s#1", "waited s#1", "released s#1"}, waiter.take())
+		assert.Equal(t, uint64(1), a.Stats().HandedOver)
+		stats := b.Stats()
+		assert.Equal(t, []uint64{1, 1, 1}, []uint64{stats.Acquired, stats.Waits, stats.Woken})
 	})
 }
 

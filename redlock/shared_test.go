@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -19,6 +20,7 @@ func read(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOpti
 	lock, err := l.TryRLock(ctx, name, opts...)
 	require.NoError(t, err)
 	assert.True(t, lock.Shared())
+	synctest.Wait() // all nodes have it: who comes next meets it at the pilot
 	return lock
 }
 

@@ -42,6 +42,7 @@ func TestAProofOfMemoryDoesNotTrustAnUptime(t *testing.T) {
 // (docs/safety.md, Limits). A client that knew its predecessor counts from the new connection.
 func TestWithoutMarkersAnUptimeIsTrustedAtFirstContactOnly(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
 		c.grown().proofless()
 		known := c.locker(redlock.WithMaxTTL(maxTTL))
 		c.restartWithAStep(2)
