@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,12 +43,12 @@ func TestATaskThatWasLeasedAsTheContextEndedGoesBackToItsPlace(t *testing.T) {
 		require.NoError(t, q.Enqueue(ctx, []string{"a", "b"}, 0))
 		before := w.entries()
 		ctx, cancel := context.WithCancel(ctx)
-		messages := 0
+		var messages atomic.Int32
 		w.store.OnCommand(func(c fakenode.Command) {
 			if c.Args[0] != "EVALSHA" {
 				return
 			}
-			if messages++; messages == 3 { // next, due, the lease
+			if messages.Add(1) == 3 { // next, due, the lease
 				assert.Greater(t, w.entries()["a"], w.now())
 				cancel()
 			}

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,12 +37,12 @@ func TestALostMessageOrAnswerIsRepeated(t *testing.T) {
 						_, err := q.Pop(ctx, 3) // so that all scripts are loaded
 						require.NoError(t, err)
 						seen := filled(t, q)
-						sent := 0
+						var sent atomic.Int32 // each connection calls it by itself
 						w.store.OnCommand(func(c fakenode.Command) {
 							if c.Args[0] != "EVALSHA" {
 								return
 							}
-							if sent++; sent == message {
+							if int(sent.Add(1)) == message {
 								harm(w.store)
 							}
 						})
@@ -80,10 +81,9 @@ func TestALostAnswerIsFoundOrReportedAsUnknown(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, removed)
 				w.store.CutAfterWrite(1)
-				first := true
+				var begun atomic.Bool
 				w.store.OnCommand(func(c fakenode.Command) {
-					if c.Args[0] == "EVALSHA" && first {
-						first = false
+					if c.Args[0] == "EVALSHA" && !begun.Swap(true) {
 						test.meanwhile(w)
 					}
 				})
@@ -109,12 +109,12 @@ func TestTasksInDoubtComeWithTheError(t *testing.T) {
 		q := w.queue(queue.WithTimeout(500 * time.Millisecond))
 		seen := filled(t, q)
 		short, cancel := context.WithCancel(ctx)
-		messages := 0
+		var messages atomic.Int32
 		w.store.OnCommand(func(c fakenode.Command) {
 			if c.Args[0] != "EVALSHA" {
 				return
 			}
-			if messages++; messages == 3 { // first query, due, settle
+			if messages.Add(1) == 3 { // first query, due, settle
 				w.store.MuteReplies(true)
 				cancel() // no longer matters
 			}
@@ -139,10 +139,10 @@ func TestACancelledPopLosesNothing(t *testing.T) {
 			filled(t, q)
 			short, cancel := context.WithCancel(ctx)
 			defer cancel()
-			messages := 0
+			var messages atomic.Int32
 			w.store.OnCommand(func(c fakenode.Command) {
 				if c.Args[0] == "EVALSHA" {
-					if messages++; messages == message {
+					if int(messages.Add(1)) == message {
 						cancel()
 					}
 				}
