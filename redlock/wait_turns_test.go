@@ -56,20 +56,21 @@ func (s spin) run(c *cluster) (waits int, worst int64) {
 		delay := func() time.Duration { return s.vary(s.half) }
 		server.Delay(delay, delay)
 	}
-	limited, cancel := context.WithTimeout(ctx, s.length)
-	defer cancel()
+	ending := time.Now().Add(s.length)
+	spinning, stop := context.WithTimeout(ctx, s.length+time.Minute) // no wait takes that long
+	defer stop()
 	var all sync.WaitGroup
 	var had atomic.Int64
 	for range s.spinners {
 		l := c.locker()
 		all.Go(func() {
-			for limited.Err() == nil {
+			for spinning.Err() == nil {
 				try := l
 				if s.fresh {
 					try = c.passing()
-					_ = try.Ready(limited) //nolint:errcheck // the try fails if it must
+					_ = try.Ready(spinning) //nolint:errcheck // the try fails if it must
 				}
-				s.try(limited, c.t, try, 5*time.Millisecond, func() { had.Add(1) })
+				s.try(spinning, c.t, try, 5*time.Millisecond, func() { had.Add(1) })
 				if s.fresh {
 					_ = try.Close()
 				}
@@ -79,10 +80,11 @@ func (s spin) run(c *cluster) (waits int, worst int64) {
 	}
 	waiter := c.locker()
 	all.Go(func() {
+		defer stop() // not before the last wait has ended
 		time.Sleep(100 * time.Millisecond)
-		for limited.Err() == nil {
+		for time.Now().Before(ending) {
 			before := had.Load()
-			lock, err := waiter.Lock(limited, "a")
+			lock, err := waiter.Lock(spinning, "a")
 			if worst = max(worst, had.Load()-before); err != nil {
 				return
 			}
