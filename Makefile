@@ -4,8 +4,9 @@ GOFUMPT       := go run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK   := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-# The platforms on which the library must build. Tests run only on the host.
-PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+# The platforms on which the library must build, beside the host, where the tests run. No file is
+# for one architecture only, so each system is built once.
+PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 
 # How long each fuzz target runs. With Go 1.26, a duration sometimes ends in nothing but "context
 # deadline exceeded" (https://go.dev/issue/75804); a number of runs, as in FUZZTIME=100000x, never
@@ -25,7 +26,7 @@ FLAKE_PACKAGES ?= ./...
 # Modules below the root. `./...` does not reach them.
 NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.git/*' -exec dirname {} \; | sort)
 
-MODELS := ./internal/fencemodel ./internal/memorymodel ./internal/permitmodel ./internal/sharedmodel
+MODELS := ./internal/memorymodel ./internal/fencemodel ./internal/permitmodel ./internal/sharedmodel
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -70,10 +71,13 @@ cross: ## build and vet, tests too, for every platform
 test: ## the tests
 	go test ./...
 
-# One package at a time: the acceptance tests start servers of their own, and allow a busy machine
-# only limited slack. Of the models, one is enough: all goroutines are those of internal/search.
+# Packages whose tests start servers run one at a time: such tests allow a busy machine only limited
+# slack. Of the models, one is enough: all goroutines are those of internal/search.
+SERVED  = $(shell go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'internal/(redistest|cluster)[] ]' | cut -d ' ' -f 1)
+UNRACED = $(patsubst ./%,github.com/redquorum/redquorum/%,$(wordlist 2,9,$(MODELS)))
 race: ## the tests under the race detector, in random order
-	go test -race -shuffle=on -p 1 $$(go list ./... | grep -v $(patsubst %,-e '/%$$',$(notdir $(wordlist 2,9,$(MODELS)))))
+	go test -race -shuffle=on $(filter-out $(SERVED) $(UNRACED),$(shell go list ./...))
+	go test -race -shuffle=on -p 1 $(SERVED)
 
 flake: ## every package FLAKE_COUNT times on a busy machine, or those of FLAKE_PACKAGES
 	@FLAKE_COUNT=$(FLAKE_COUNT) bash .ci/flake $(FLAKE_PACKAGES)

@@ -24,7 +24,7 @@ func TestAnAdoptionBesideRenewalStandsOrTheOldHolderHasItsLock(t *testing.T) {
 		require.NoError(t, old.Err())
 	})
 	stood, kept, lost := 0, 0, 0
-	for k := range endTimings {
+	for k := 0; k < endTimings; k += endEvery {
 		for _, patience := range []time.Duration{300 * time.Microsecond, 900 * time.Microsecond, time.Second} {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
 				old, other := c.heldBesideAnother(t)

@@ -80,6 +80,24 @@ func sizeOf(small, full int) int {
 	}
 }
 
+// unraced returns the first number under the race detector, which makes everything take ten times
+// as long, and the second one without it.
+func unraced(raceSize, size int) int {
+	if raced {
+		return raceSize
+	}
+	return size
+}
+
+// skipRaced skips a statistic of many turns under the race detector. It would take half a minute,
+// and its goroutines are those of the simulations, which do run.
+func skipRaced(t *testing.T) {
+	t.Helper()
+	if raced {
+		t.Skip("a statistic of many turns: it runs without the race detector")
+	}
+}
+
 // simulate runs a test in a world of its own. A failure names the seed: REDQUORUM_SEED repeats it,
 // as far as the order of goroutines allows.
 func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
@@ -242,7 +260,7 @@ func TestSimulatedClientsExcludeEachOtherAndGetTheLock(t *testing.T) {
 				losses: rng.IntN(4) > 0, outages: rng.IntN(3) > 0, restarts: rng.IntN(2) == 0,
 				refusals: rng.IntN(3) == 0, closings: rng.IntN(2) == 0,
 			}
-			s.fenced, s.tasks, s.length = rng.IntN(2) == 0, 1+rng.IntN(4), 15*time.Second
+			s.fenced, s.tasks, s.length = rng.IntN(2) == 0, 1+rng.IntN(4), time.Duration(unraced(4, 10))*time.Second
 			s.hold = func(rng *rand.Rand) time.Duration {
 				if rng.IntN(20) == 0 {
 					return upTo(rng, 2*s.maxTTL)

@@ -112,7 +112,7 @@ func TestAWaiterIsNotOvertakenAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	length := time.Duration(max(sizeOf(3, 200), 3)) * time.Second / 10
 	var all []spin
-	for _, nodes := range []int{1, 3, 5} {
+	for _, nodes := range []int{3, 1, 5}[:unraced(1, 3)] {
 		for _, spinners := range []int{1, 3, 8} {
 			for _, half := range []time.Duration{time.Millisecond, 5 * time.Millisecond} {
 				all = append(all, spin{nodes, spinners, half, false, false, length}, spin{nodes, spinners, half, true, false, length})
