@@ -35,7 +35,7 @@ var searches = []struct {
 		200_000,
 	},
 	{
-		"3 nodes, 2 clients that adopt", search.Always,
+		"3 nodes, 2 clients that adopt", search.Large,
 		Config{Nodes: 3, Clients: 2, MaxFence: 3, MaxTimestamp: 3, Adopting: true, LateRaises: true},
 		300_000,
 	},

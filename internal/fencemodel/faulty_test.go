@@ -21,7 +21,7 @@ func TestOneFaultyNodeDoesNotBreakTheTokens(t *testing.T) {
 		with     func(*Faulty)
 		broken   bool
 	}{
-		{"as it is, briefly", search.Always, 3, 2, 1, right, nil, false},
+		{"as it is, briefly", search.Large, 3, 2, 1, right, nil, false},
 		{"as it is, with one more attempt", search.Soak, 3, 3, 1, right, nil, false},
 		{"as it is, for longer", search.Soak, 4, 3, 1, right, nil, false},
 		{"as it is, twice", search.Soak, 3, 3, 2, right, nil, false},
@@ -29,7 +29,7 @@ func TestOneFaultyNodeDoesNotBreakTheTokens(t *testing.T) {
 		{"mend to less than two attempts ahead", search.Soak, 3, 3, 1, right, func(f *Faulty) { f.Ahead = 1 }, true},
 		{"mend to less than what nodes follow and two attempts ahead", search.Soak, 3, 3, 1, farther, func(f *Faulty) { f.Ahead = 2 }, true},
 		{"mend to the token", search.Soak, 3, 3, 1, right, func(f *Faulty) { f.MendToGranted = true }, true},
-		{"mend without a quorum of others", search.Ordinary, 5, 3, 0, right, func(f *Faulty) { f.MendUnconfirmed = true }, true},
+		{"mend without a quorum of others", search.Large, 5, 3, 0, right, func(f *Faulty) { f.MendUnconfirmed = true }, true},
 		{"mend anyone's key", search.Soak, 4, 3, 1, right, func(f *Faulty) { f.MendAnyones = true }, true},
 		{"follow anything that is granted elsewhere", search.Soak, 3, 3, 1, right, func(f *Faulty) { f.FollowAnything = true }, true},
 	} {

@@ -17,7 +17,7 @@ func TestNodeThatLostItsCountersStaysOutForLongerThanAttemptsAndSkew(t *testing.
 	}{
 		{"not out at all", search.Always, RestartConfig{TTL: 1, Out: 0, Horizon: 4, Losses: 1}, true},
 		{"the TTL", search.Always, RestartConfig{TTL: 1, Out: 1, Horizon: 4, Losses: 1}, true},
-		{"longer than the TTL", search.Always, RestartConfig{TTL: 1, Out: 2, Horizon: 3, Losses: 1}, false},
+		{"longer than the TTL", search.Large, RestartConfig{TTL: 1, Out: 2, Horizon: 3, Losses: 1}, false},
 		{"longer than the TTL, for longer", search.Soak, RestartConfig{TTL: 1, Out: 2, Horizon: 4, Losses: 1}, false},
 		{"the TTL and twice the skew", search.Soak, RestartConfig{TTL: 1, Skew: 1, Out: 3, Horizon: 4, Losses: 1}, true},
 		{"the TTL and twice the skew, bare", search.Large, RestartConfig{TTL: 1, Skew: 1, Out: 3, Horizon: 4, Losses: 1, Bare: true, Attempts: 3}, true},

@@ -30,18 +30,18 @@ var searches = []struct {
 		20_000, whenNew,
 	},
 	{
-		"all nodes forget", search.Ordinary,
+		"all nodes forget", search.Large,
 		Config{Clients: 2, Formed: true, Faults: 3, Kinds: Flush},
 		40_000, whenNew,
 	},
 	{
-		"all nodes forget, and clients too, strict", search.Ordinary,
+		"all nodes forget, and clients too, strict", search.Large,
 		Config{Clients: 2, Strict: true, Formed: true, Faults: 3, Kinds: Flush, Restarts: 1},
 		50_000,
 		[]Kind{WritesNew, MakesLost, ClientRestarts, Flushed},
 	},
 	{
-		"a fault of any kind", search.Ordinary,
+		"a fault of any kind", search.Large,
 		Config{Clients: 2, Formed: true, Faults: 1, Kinds: AnyFault, Copies: 1, Toggle: true},
 		150_000,
 		[]Kind{RestartsEmpty, RestartsWithCopy, Flushed, ReplicatesOther, ReplicatesCopy, ReplicatesItself},

@@ -32,19 +32,19 @@ var mistakes = []struct {
 	{"no proof", search.Always, formed(1, Flush), Rules{NoProof: true}},
 	{"GET before the votes", search.Always, formed(1, Flush), Rules{ProveFirst: true}},
 	{
-		"a proof that does not compare the run id", search.Ordinary,
+		"a proof that does not compare the run id", search.Large,
 		with(formed(2, Full|OldMaster), durableCopies),
 		Rules{ProveNoRun: true},
 	},
 	{"votes under new", search.Always, formed(1, Flush), Rules{CountNew: true}},
 	{"votes under lost", search.Always, formed(1, Flush), Rules{CountWaiting: true}},
 	{
-		"a cluster is new when a majority is", search.Ordinary,
+		"a cluster is new when a majority is", search.Large,
 		formed(2, Flush),
 		Rules{MajorityIsNew: true},
 	},
 	{
-		"a cluster is new after one look", search.Ordinary,
+		"a cluster is new after one look", search.Large,
 		Config{Clients: 2, Faults: 1, Kinds: Empty},
 		Rules{OneLook: true},
 	},
@@ -57,7 +57,7 @@ var mistakes = []struct {
 	},
 	{"T by the client's clock", search.Always, formed(1, Flush), Rules{OwnClock: true}},
 	{
-		"active without a comparison", search.Ordinary,
+		"active without a comparison", search.Large,
 		Config{Clients: 2, Faults: 1, Kinds: Flush},
 		Rules{Blind: true},
 	},
@@ -72,17 +72,17 @@ var mistakes = []struct {
 		Rules{DurableThen: true},
 	},
 	{
-		"durable, although it was a replica", search.Ordinary,
+		"durable, although it was a replica", search.Large,
 		with(formed(2, Full|OldMaster), durableCopies),
 		Rules{PromotedTrust: true},
 	},
 	{
-		"durable, and another node has the incarnation", search.Ordinary,
+		"durable, and another node has the incarnation", search.Large,
 		with(formed(2, Full|Replica), reborn),
 		Rules{ElsewhereTrust: true},
 	},
 	{
-		"durable, and a node that cannot be read has the incarnation", search.Ordinary,
+		"durable, and a node that cannot be read has the incarnation", search.Large,
 		with(formed(2, Full|Replica), reborn),
 		Rules{ElsewhereKnown: true},
 	},
@@ -103,12 +103,12 @@ var mistakes = []struct {
 		Rules{LeaveNew: true},
 	},
 	{
-		"outside: every node forgets", search.Ordinary,
+		"outside: every node forgets", search.Large,
 		with(formed(3, Flush), func(c *Config) { c.Forget = true }),
 		Rules{},
 	},
 	{
-		"outside: its own replica, under a connection", search.Ordinary,
+		"outside: its own replica, under a connection", search.Large,
 		with(formed(1, OldMaster), func(c *Config) { c.Copies, c.OwnReplica = 1, true }),
 		Rules{},
 	},
@@ -161,7 +161,7 @@ func TestHarmlessChangesLeaveOneHolder(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			search.Ordinary.Skip(t)
+			search.Large.Skip(t)
 			report := Explore(test.config, test.rules)
 			t.Log(report)
 			assert.False(t, report.Broken)

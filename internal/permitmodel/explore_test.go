@@ -34,17 +34,17 @@ var searches = []struct {
 		20_000,
 	},
 	{
-		"two permits, or any of two names", search.Ordinary,
+		"two permits, or any of two names", search.Large,
 		Config{Permits: []int{2, 2, 2}},
 		19_000,
 	},
 	{
-		"one permit, and everything but losses", search.Ordinary,
+		"one permit, and everything but losses", search.Large,
 		Config{Permits: []int{1, 1, 1}, Waiting: true, Renew: true, Strays: true},
 		25_000,
 	},
 	{
-		"two permits, extended", search.Ordinary,
+		"two permits, extended", search.Large,
 		Config{Permits: []int{2, 2, 2}, Renew: true},
 		27_000,
 	},
@@ -54,12 +54,12 @@ var searches = []struct {
 		60_000,
 	},
 	{
-		"two numbers of permits, and a node that forgets", search.Ordinary,
+		"two numbers of permits, and a node that forgets", search.Large,
 		Config{Permits: []int{1, 2}, Renew: true, Losses: 1},
 		26_000,
 	},
 	{
-		"two permits, and what attempts leave behind", search.Ordinary,
+		"two permits, and what attempts leave behind", search.Large,
 		Config{Permits: []int{2, 2}, Leftovers: true},
 		9_000,
 	},

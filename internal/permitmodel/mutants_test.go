@@ -78,7 +78,7 @@ func TestHarmlessChangesMakeNoFurtherHolder(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			search.Ordinary.Skip(t)
+			search.Large.Skip(t)
 			report := Explore(test.config, test.rules)
 			t.Log(report)
 			assert.False(t, report.Broken)

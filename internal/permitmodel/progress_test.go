@@ -30,31 +30,31 @@ var calms = []struct {
 		[]Kind{Joins, HandsOver, HearsHandOver},
 	},
 	{
-		"one permit, three clients", search.Ordinary,
+		"one permit, three clients", search.Large,
 		Calm{Permits: 1, Clients: 3},
 		130_000,
 		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver, GoesBack},
 	},
 	{
-		"one permit, three clients, and a crash", search.Ordinary,
+		"one permit, three clients, and a crash", search.Large,
 		Calm{Permits: 1, Clients: 3, PilotFirst: true, Crashes: 1},
 		60_000,
 		[]Kind{IsRefused, Crashes, Joins, HandsOver},
 	},
 	{
-		"two permits, three calls", search.Ordinary,
+		"two permits, three calls", search.Large,
 		Calm{Permits: 2, Clients: 3, PilotFirst: true, Calls: 3},
 		100_000,
 		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver, GoesBack},
 	},
 	{
-		"one permit, beside a client that never waits", search.Ordinary,
+		"one permit, beside a client that never waits", search.Large,
 		Calm{Permits: 1, Clients: 3, Spinners: 1, Calls: 4},
 		20_000,
 		[]Kind{IsRefused, Joins, HandsOver, HearsHandOver},
 	},
 	{
-		"two permits, two clients", search.Ordinary,
+		"two permits, two clients", search.Large,
 		Calm{Permits: 2, Clients: 2, AnyFirst: true},
 		50_000, nil,
 	},
@@ -65,7 +65,7 @@ var calms = []struct {
 		[]Kind{Joins, HandsOver, HearsHandOver},
 	},
 	{
-		"one permit, and a crash", search.Ordinary,
+		"one permit, and a crash", search.Large,
 		Calm{Permits: 1, Clients: 2, Crashes: 1},
 		18_000,
 		[]Kind{IsRefused, Crashes, Joins, HandsOver},
@@ -104,7 +104,7 @@ func TestEveryMistakeThatKeepsClientsWaitingIsFound(t *testing.T) {
 		broken, stuck, cycle bool
 	}{
 		{
-			"a client keeps the slots of a minority", search.Ordinary,
+			"a client keeps the slots of a minority", search.Large,
 			Calm{Permits: 1, Clients: 3},
 			CalmRules{KeepsMinority: true},
 			false, true, false,

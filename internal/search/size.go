@@ -10,10 +10,9 @@ type Size uint8
 
 // The sizes.
 const (
-	Always   Size = iota
-	Ordinary      // not under the race detector
-	Large         // only if REDQUORUM_SEARCH or REDQUORUM_SOAK is 1; takes seconds
-	Soak          // only if REDQUORUM_SOAK is 1; takes minutes and gigabytes
+	Always Size = iota
+	Large       // only if REDQUORUM_SEARCH or REDQUORUM_SOAK is 1; takes seconds
+	Soak        // only if REDQUORUM_SOAK is 1; takes minutes and gigabytes
 )
 
 // Soaking reports whether tests are run at their full size.

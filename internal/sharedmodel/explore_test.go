@@ -58,7 +58,7 @@ var searches = []struct {
 	states int // at least
 }{
 	{
-		"1 node, 3 clients, everything but tokens", search.Ordinary,
+		"1 node, 3 clients, everything but tokens", search.Large,
 		Config{Nodes: 1, Clients: 3, TTL: 2, AnyTTL: true, Writing: true, Foreign: true, Pilots: 1, Late: true, Faults: 1},
 		200_000,
 	},
@@ -67,17 +67,17 @@ var searches = []struct {
 		Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Pilots: 1, Late: true},
 		30_000,
 	},
-	{"3 nodes, 3 clients", search.Ordinary, Config{Nodes: 3, Clients: 3, TTL: 2, Writing: true}, 75_000},
+	{"3 nodes, 3 clients", search.Large, Config{Nodes: 3, Clients: 3, TTL: 2, Writing: true}, 75_000},
 	{"3 nodes, 3 clients, one from elsewhere", search.Always, others, 3_500},
 	{"3 nodes, 2 clients, late messages", search.Always, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Late: true}, 30_000},
-	{"3 nodes, 2 clients that wait", search.Ordinary, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Pilots: 1}, 130_000},
+	{"3 nodes, 2 clients that wait", search.Large, Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Pilots: 1}, 130_000},
 	{
 		"1 node, 3 clients, intents at any time", search.Always,
 		Config{Nodes: 1, Clients: 3, TTL: 1, Writing: true, Pilots: 1, Late: true, Strays: true},
 		25_000,
 	},
 	{
-		"3 nodes, 2 clients that wait, intents at any time", search.Ordinary,
+		"3 nodes, 2 clients that wait, intents at any time", search.Large,
 		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, Strays: true},
 		90_000,
 	},

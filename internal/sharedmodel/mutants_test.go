@@ -117,7 +117,7 @@ func TestHarmlessChangesBreakNothing(t *testing.T) {
 		states int // at least
 	}{
 		// As long as an extension's verdict counts only while the lock is held.
-		{"a heal votes, exclusion", search.Ordinary, quorum, Rules{CountHealed: true, Only: exclusive}, 50_000},
+		{"a heal votes, exclusion", search.Large, quorum, Rules{CountHealed: true, Only: exclusive}, 50_000},
 		{"a reader does not look for intents, exclusion", search.Always, intents, Rules{AcquireRead: acquireUnasked, Only: exclusive}, 10_000},
 		{"a reader raises at nodes where it is none", search.Always, fenced, Rules{RaiseRead: raiseAnyones}, 30_000},
 		{"a reader counts a vote that was handed over, as it is", search.Soak, handed, Rules{TrustRead: true}, 1_500_000},
