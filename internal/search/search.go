@@ -117,6 +117,10 @@ func Run[S any, C comparable, E Event[K], K Kind](systems []System[S, C, E, K]) 
 		}
 	}
 	report.States = len(codes)
+	states.Add(int64(report.States))
+	if report.Broken {
+		broken.Add(1)
+	}
 	for k, n := range counts {
 		if n > 0 {
 			report.Count[K(k)] = n
