@@ -1,0 +1,127 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/history"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/queue"
+)
+
+// worker enqueues and pops a few tasks at random, and records that.
+type worker struct {
+	*world
+	queue *queue.Queue
+	rng   *rand.Rand
+	past  *history.Recorder
+}
+
+const workerTasks = 4
+
+func (w *worker) work() {
+	for range 30 {
+		short, cancel := context.WithTimeout(ctx, time.Duration(w.rng.IntN(2000))*time.Millisecond)
+		if w.rng.IntN(2) == 0 {
+			w.enqueue(short)
+		} else {
+			w.pop(short)
+		}
+		cancel()
+		time.Sleep(time.Duration(w.rng.IntN(50)) * time.Millisecond)
+	}
+}
+
+func (w *worker) enqueue(ctx context.Context) {
+	id := fmt.Sprint("task", w.rng.IntN(workerTasks))
+	call := w.past.Invoke(w.clock.Now(), history.Operation{Function: history.Enqueue, Name: "q", Task: id})
+	err := w.queue.Enqueue(ctx, []string{id}, 0)
+	call.Return(w.clock.Now(), outcomeOf(err), 0)
+}
+
+// pop records a removal of each task that it gets: nobody says which ones it asked for.
+func (w *worker) pop(ctx context.Context) {
+	since := w.clock.Now()
+	tasks, err := w.queue.Pop(ctx, 1+w.rng.IntN(2))
+	for _, task := range tasks {
+		call := w.past.Invoke(since, history.Operation{Function: history.Dequeue, Name: "q", Task: task.ID})
+		call.Return(w.clock.Now(), outcomeOf(err), 0)
+	}
+}
+
+func outcomeOf(err error) history.Type {
+	var call *pool.CallError
+	switch {
+	case err == nil:
+		return history.OK
+	case errors.As(err, &call) && call.Fate == pool.Unknown:
+		return history.Info
+	default:
+		return history.Fail
+	}
+}
+
+// breaks loses messages to and from the store, and connections, until done is closed.
+func (w *world) breaks(rng *rand.Rand, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Duration(rng.IntN(300)) * time.Millisecond):
+		}
+		switch rng.IntN(5) {
+		case 0:
+			w.store.LoseReplies(1 + rng.IntN(3))
+		case 1:
+			w.store.LoseRequests(1 + rng.IntN(3))
+		case 2:
+			w.store.CutAfterWrite(1)
+		case 3:
+			w.store.Restart(true)
+		case 4:
+			w.store.MuteReplies(true)
+			time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
+			w.store.MuteReplies(false)
+		}
+	}
+}
+
+// Whatever is lost on the way to the store, what happened to each task fits an order in which one
+// thing happens at a time: no task is popped twice, and none that was not there.
+func TestEachTaskIsPoppedAtMostOnceWhateverIsLost(t *testing.T) {
+	seed := rand.Uint64()
+	var past history.Recorder
+	inBubble(t, func(t *testing.T, w *world) {
+		for _, node := range append(fakenode.Cluster{w.store}, w.masters...) {
+			delay := func() time.Duration { return rand.N(2 * time.Millisecond) }
+			node.Delay(delay, delay)
+		}
+		var all, beside sync.WaitGroup
+		for i := range 4 {
+			one := &worker{w, w.queue(queue.WithTimeout(500 * time.Millisecond)), rand.New(rand.NewPCG(seed, uint64(i))), &past}
+			all.Go(one.work)
+		}
+		done := make(chan struct{})
+		beside.Go(func() { w.breaks(rand.New(rand.NewPCG(seed, 100)), done) })
+		all.Wait()
+		close(done)
+		beside.Wait()
+	})
+	events := past.History()
+	assert.Equal(t, history.Legal, history.Check(events, history.Queue), "seed %d", seed)
+
+	count := map[history.Type]int{}
+	for _, e := range events {
+		count[e.Type]++
+	}
+	t.Logf("seed %d: %v", seed, count)
+	assert.Positive(t, count[history.OK], "seed %d: %v", seed, count)
+}
