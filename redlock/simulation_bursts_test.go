@@ -36,6 +36,7 @@ func bursts(u *users, c *client) {
 				return
 			}
 			t := u.judge.got(one.who, since, lock)
+			one.overWhenDone(t, lock)
 			time.Sleep(max(together-u.clock.Now().Sub(since), 0))
 			one.unlock(t, lock)
 		})

@@ -153,6 +153,7 @@ func (c *client) lock(name string) {
 	defer cancel()
 	s, l := c.process.sim, c.process.current()
 	w := s.judge.waits(name)
+	c.call("Lock %s", name)
 	lock, err := l.Lock(ctx, name, c.opts()...)
 	s.judge.leaves(w)
 	if err == nil {
@@ -181,6 +182,7 @@ func (c *client) set() {
 		names = append(names, s.names[i])
 	}
 	w := s.judge.waits(names...)
+	c.call("LockAll %v", names)
 	lock, err := l.LockAll(ctx, names, c.opts()...)
 	s.judge.leaves(w)
 	if err == nil {
@@ -194,7 +196,9 @@ func (c *client) attempt() {
 	ctx, cancel := c.patience()
 	defer cancel()
 	l, since := c.process.current(), c.process.sim.clock.Now()
-	lock, err := l.TryLock(ctx, c.name(), c.opts()...)
+	name := c.name()
+	c.call("TryLock %s", name)
+	lock, err := l.TryLock(ctx, name, c.opts()...)
 	var failure *redlock.QuorumError
 	switch {
 	case err == nil:
@@ -209,8 +213,9 @@ func (c *client) do() {
 	ctx, cancel := c.patience()
 	defer cancel()
 	l, since := c.process.current(), c.process.sim.clock.Now()
-	run := false
-	err := l.Do(ctx, c.name(), func(ctx context.Context, lock *redlock.Lock) error {
+	run, name := false, c.name()
+	c.call("Do %s", name)
+	err := l.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
 		run = true
 		t := c.process.sim.judge.got(c.who, since, lock)
 		select {
@@ -240,7 +245,9 @@ func (c *client) hold(lock *redlock.Lock, since clock.Instant) {
 func (c *client) unlock(t *tenure, lock *redlock.Lock) {
 	c.over(t, lock)
 	s := c.process.sim
-	if err := lock.Unlock(s.base); err != nil && !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) {
+	err := lock.Unlock(s.base)
+	s.judge.released(t, err)
+	if err != nil && !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) {
 		s.judge.fail("%s: Unlock: %v", c.who, err)
 	}
 }
@@ -250,4 +257,13 @@ func (c *client) over(t *tenure, lock *redlock.Lock) {
 	s := c.process.sim
 	at := s.clock.Now().Add(min(lock.Remaining(), 0))
 	s.judge.over(t, max(at, t.from))
+}
+
+// overWhenDone ends a tenure when Done is closed. For clients that call methods of the lock:
+// closing the Locker ends the lock at once, but not the calls.
+func (c *client) overWhenDone(t *tenure, lock *redlock.Lock) {
+	go func() {
+		<-lock.Done()
+		c.over(t, lock)
+	}()
 }

@@ -1,15 +1,16 @@
 package redlock_test
 
 import (
+	"math/rand/v2"
 	"strings"
 	"time"
 )
 
 // breaks breaks and heals nodes in turn.
-func breaks(u *users) {
+func breaks(u *users, rng *rand.Rand) {
 	for u.goesOn() {
 		for i, server := range u.servers {
-			switch u.rng.IntN(4) {
+			switch rng.IntN(4) {
 			case 0:
 				u.whole[i].Store(-1)
 				server.Kill()
@@ -19,9 +20,9 @@ func breaks(u *users) {
 				server.Mute(true)
 			}
 		}
-		u.pause(upTo(u.rng, 15*time.Second))
+		u.pause(upTo(rng, 15*time.Second))
 		u.heals()
-		u.pause(upTo(u.rng, 5*time.Second))
+		u.pause(upTo(rng, 5*time.Second))
 	}
 }
 

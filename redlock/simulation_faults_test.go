@@ -72,21 +72,13 @@ func (s *simulation) breakOne(rng *rand.Rand) {
 	}
 }
 
-// restart kills a node, or brings it back. If nodes lose their keys, it keeps the number of young
-// nodes so low that the cluster cannot pass for one that was just started, and that the nodes that
-// may have forgotten a lock are not a quorum.
+// restart kills a node, or brings it back.
 func (s *simulation) restart(i int) {
 	if s.dead[i] {
 		s.revive(i)
 		return
 	}
-	young := 1
-	for k, at := range s.born {
-		if k != i && at != 0 && s.clock.Now().Sub(at) < 2*s.maxTTL+2*time.Second {
-			young++
-		}
-	}
-	if s.faults.restarts && young >= (len(s.servers)+1)/2 {
+	if s.faults.restarts && !s.maySpare(i) {
 		return
 	}
 	s.servers[i].Kill()
@@ -94,6 +86,19 @@ func (s *simulation) restart(i int) {
 	if s.faults.restarts {
 		s.revive(i) // before what it forgot expires elsewhere
 	}
+}
+
+// maySpare reports whether a node may lose its keys now: the young nodes stay so few that the
+// cluster cannot pass for one that was just started, and that the nodes that may have forgotten a
+// lock are not a quorum.
+func (s *simulation) maySpare(i int) bool {
+	young := 1
+	for k, at := range s.born {
+		if k != i && at != 0 && s.clock.Now().Sub(at) < 2*s.maxTTL+2*time.Second {
+			young++
+		}
+	}
+	return young < (len(s.servers)+1)/2
 }
 
 func (s *simulation) revive(i int) {
@@ -104,9 +109,7 @@ func (s *simulation) revive(i int) {
 // slowDown makes a node's commands and replies take about d/2 each, and at least d/10: if they took
 // no time at all, clients could pass votes to each other forever.
 func (s *simulation) slowDown(i int, d time.Duration) {
-	// Not seeded: it is called concurrently.
-	delay := func() time.Duration { return d/10 + rand.N(d) }
-	s.servers[i].Delay(delay, delay)
+	s.servers[i].DelayBetween(d/10, d/10+d, s.seed+uint64(i))
 }
 
 // heal ends all faults. Small delays remain.

@@ -27,13 +27,14 @@ type forced struct {
 }
 
 // watchForced has the judge look at what ForceUnlock does on a node.
-func (s *simulation) watchForced(server *fakenode.Node) {
+func (s *simulation) watchForced(i int, server *fakenode.Node) {
 	digest := wire.Force("", 0).Script.Digest()
 	var mu sync.Mutex // guards changes
 	var changes []fakenode.Change
 	var at clock.Instant // of changes
 	server.OnChange(func(change fakenode.Change) {
 		s.judge.replaces(change)
+		s.noteChange(i, change)
 		mu.Lock()
 		defer mu.Unlock()
 		if now := s.clock.Now(); now != at {
@@ -95,11 +96,11 @@ func (j *judge) voidLocked(name string, r *record) {
 	for _, t := range r.had {
 		for _, at := range j.forced.readers[name] {
 			if t.shared && t.since <= at && t.to > at {
-				t.to, t.forced = max(t.from, at), true
+				t.to, t.forced, t.taken = max(t.from, at), true, at
 			}
 		}
 		if at, ok := j.forced.at[t.value]; ok && t.to > at {
-			t.to, t.forced = max(t.from, at), true
+			t.to, t.forced, t.taken = max(t.from, at), true, at
 		}
 	}
 }

@@ -120,8 +120,8 @@ func (q *queue) got(who string) {
 func (c *client) queueUp(own *queue) {
 	s := c.process.sim
 	for s.goesOn() {
-		// No two calls at one instant.
-		time.Sleep(time.Duration(1+c.rng.IntN(1000)) * time.Microsecond)
+		// No two calls at one instant: their order would be unknown.
+		time.Sleep(1 + upTo(c.rng, time.Millisecond))
 		w := s.judge.waits(s.names[0])
 		own.join(c.who)
 		lock, err := c.process.current().Lock(s.base, s.names[0], c.opts()...)

@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -98,15 +99,15 @@ func extends(u *users, c *client) {
 	if lock == nil {
 		return
 	}
-	go func() { // closing the Locker ends the lock at once, the call in tries later
-		<-lock.Done()
-		c.over(t, lock)
-	}()
+	c.overWhenDone(t, lock)
 	for range c.rng.IntN(5) {
 		c.tries(lock)
 		pause := upTo(c.rng, time.Second)
 		if c.rng.IntN(2) == 0 {
 			pause = 5 * time.Second // renewal alone deals with the outcome
+			if u.small != nil {
+				pause = smallMaxTTL / 2
+			}
 		}
 		select {
 		case <-lock.Done():
@@ -137,17 +138,17 @@ func (u *users) judgeLoss(c *client, lock *redlock.Lock) {
 const blink = time.Second
 
 // blinks mutes nodes briefly, now and then all of them at once.
-func blinks(u *users) {
+func blinks(u *users, rng *rand.Rand) {
 	for u.goesOn() {
 		for i, server := range u.servers {
-			if u.rng.IntN(2) == 0 {
+			if rng.IntN(2) == 0 {
 				u.whole[i].Store(-1)
 				server.Mute(true)
 			}
 		}
-		u.pause(upTo(u.rng, blink))
+		u.pause(upTo(rng, blink))
 		u.heals()
-		u.pause(upTo(u.rng, 2*time.Second))
+		u.pause(upTo(rng, 2*time.Second))
 	}
 }
 

@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,9 @@ type judge struct {
 	turns   turns
 	order   bool // judge only the order of tokens: the faults make nodes forget locks
 	wrong   []string
+	judged  []judged // after the sentence
+
+	note func(who, format string, args ...any) // for the timeline; nil for none
 }
 
 // record is what the judge knows about a name.
@@ -36,6 +40,7 @@ type record struct {
 	holders int
 	free    clock.Instant // since when it has no holder; valid only without one
 	waiting []*wait       // oldest first
+	wrong   bool          // holders overlapped, or tokens were out of order
 }
 
 // wait is a call of Lock or LockAll.
@@ -60,6 +65,10 @@ type tenure struct {
 	shared   bool          // readers may have it together
 	forced   bool          // a client other than the holder ended it
 	kept     clock.Instant // end of its minimum hold; 0 for none
+
+	taken     clock.Instant // if forced: when a node first gave it up
+	returned  clock.Instant // when Unlock did; 0 if it was not called
+	confirmed bool          // by Unlock
 }
 
 // maxWrong bounds the report about a broken library.
@@ -79,6 +88,12 @@ func (j *judge) record(name string) *record {
 		j.records[name] = r
 	}
 	return r
+}
+
+func (j *judge) notes(who, format string, args ...any) {
+	if j.note != nil {
+		j.note(who, format, args...)
+	}
 }
 
 func (j *judge) wrongLocked(format string, args ...any) {
@@ -159,6 +174,7 @@ func (j *judge) held(who, value string, since clock.Instant, names []string, fen
 	defer j.mu.Unlock()
 	t := &tenure{names: names, who: who, value: value, fence: fence, since: since, from: j.clock.Now(), to: -1}
 	j.holds[value] = t
+	j.notes(who, "has %s, token %d", strings.Join(names, ", "), fence)
 	for _, name := range names {
 		r := j.record(name)
 		if len(r.waiting) > 0 {
@@ -181,12 +197,21 @@ func (j *judge) over(t *tenure, at clock.Instant) {
 		return
 	}
 	t.to = at
+	j.notes(t.who, "had %s until %v", strings.Join(t.names, ", "), time.Duration(at))
 	for _, name := range t.names {
 		r := j.record(name)
 		if r.holders--; r.holders == 0 {
 			r.free = at
 		}
 	}
+}
+
+// released records how the release of a lock ended.
+func (j *judge) released(t *tenure, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t.returned, t.confirmed = j.clock.Now(), err == nil
+	j.notes(t.who, "released %s: %v", strings.Join(t.names, ", "), err)
 }
 
 // sentence judges everything after the last lock has ended, and returns how often a lock was held.
@@ -199,6 +224,7 @@ func (j *judge) sentence() (tenures int, wrong []string) {
 			j.wrongLocked("%q: %d still wait", name, len(r.waiting))
 		}
 		j.judgeLocked(name, r)
+		j.judged = append(j.judged, judged{name, j.modelOf(r), historyOf(name, r.had), r.wrong})
 	}
 	j.judgeTouchedLocked()
 	return tenures, j.wrong
@@ -219,6 +245,7 @@ func (j *judge) judgeLocked(name string, r *record) {
 		case t.to < 0:
 			j.wrongLocked("%q: %s still has it", name, t.who)
 		case last != nil && t.from < last.to && !j.order && !t.void():
+			r.wrong = true
 			j.wrongLocked("%q: %s got it at %v, %s had it until %v", name, t.who, time.Duration(t.from), last.who, time.Duration(last.to))
 		}
 		for kind := range latest {
@@ -228,6 +255,7 @@ func (j *judge) judgeLocked(name string, r *record) {
 		}
 		for _, earlier := range r.had[:i] {
 			if t.fence > 0 && t.fence < earlier.least(t) && j.ordered(earlier, t) {
+				r.wrong = true
 				j.wrongLocked("%q: %s got the token %d at %v, after %s had got %d", name, t.who, t.fence, time.Duration(t.from), earlier.who, earlier.fence)
 			}
 		}

@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -9,7 +10,7 @@ import (
 
 // monitors subscribes to all channels of all nodes while waiting processes are killed. All that
 // those leave behind is their tickets.
-func monitors(u *users) {
+func monitors(u *users, rng *rand.Rand) {
 	for _, server := range u.servers {
 		network, err := server.Dial(u.base)
 		if err != nil {
@@ -29,7 +30,7 @@ func monitors(u *users) {
 		}()
 	}
 	for n := 0; u.goesOn(); n++ {
-		name := u.names[u.rng.IntN(len(u.names))]
+		name := u.names[rng.IntN(len(u.names))]
 		for i := range u.servers {
 			for k := range 5 {
 				member := fmt.Sprintf("killed%d.%d:%s", n, k, "AAAAAAAAAAAAAAAAAAAAAAAAAA")

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/history"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -53,31 +54,37 @@ func (u *users) gotPermit(c *client, name string, permits int, lock *redlock.Loc
 	return t
 }
 
-// judgePermits checks that all who had a permit at the same time believed in the same number. Each
-// had a slot below that number, and no slot had two holders.
+// judgePermits checks that no semaphore had more holders than permits, and that all who had one at
+// the same time believed in the same number.
 func (u *users) judgePermits() {
 	for name, all := range u.permits.byName {
-		slices.SortStableFunc(all, func(a, b permitTenure) int { return int(a.from - b.from) })
-		var last []permitTenure // of each number, the one with the latest end
-		for _, t := range all {
-			known := false
-			for i := range last {
-				switch {
-				case last[i].permits == t.permits:
-					known = true
-					if t.to > last[i].to {
-						last[i] = t
-					}
-				case t.from < last[i].to:
-					u.t.Errorf("seed %d: %q: %s got one of %d permits at %v, %s had one of %d until %v", u.seed, name,
-						t.who, t.permits, time.Duration(t.from), last[i].who, last[i].permits, time.Duration(last[i].to))
-				}
+		wrong := crowded(all)
+		for _, text := range wrong[:min(len(wrong), maxWrong)] {
+			u.report("seed %d: %q: %s", u.seed, name, text)
+		}
+		u.judge.judged = append(u.judge.judged, judged{name, history.Semaphore, permitHistory(name, all), len(wrong) > 0})
+	}
+}
+
+// crowded returns what is wrong with the tenures of a semaphore's permits.
+func crowded(all []permitTenure) (wrong []string) {
+	slices.SortStableFunc(all, func(a, b permitTenure) int { return int(a.from - b.from) })
+	for i, t := range all {
+		holders := 1
+		for _, earlier := range all[:i] {
+			if earlier.to <= t.from {
+				continue
 			}
-			if !known {
-				last = append(last, t)
+			if holders++; earlier.permits != t.permits {
+				wrong = append(wrong, fmt.Sprintf("%s got one of %d permits at %v, %s had one of %d until %v",
+					t.who, t.permits, time.Duration(t.from), earlier.who, earlier.permits, time.Duration(earlier.to)))
 			}
 		}
+		if holders > t.permits {
+			wrong = append(wrong, fmt.Sprintf("%s was holder %d of %d permits at %v", t.who, holders, t.permits, time.Duration(t.from)))
+		}
 	}
+	return wrong
 }
 
 func acquiresPermits(u *users, c *client) {
@@ -115,10 +122,7 @@ func (u *users) acquirePermit(c *client, name string, permits int, extends bool)
 	}
 	t := u.gotPermit(c, name, permits, lock, w)
 	if extends {
-		go func() { // closing the Locker ends the lock at once, the call in tries later
-			<-lock.Done()
-			c.over(t, lock)
-		}()
+		c.overWhenDone(t, lock)
 		for range c.rng.IntN(4) {
 			c.tries(lock)
 			time.Sleep(upTo(c.rng, 300*time.Millisecond))

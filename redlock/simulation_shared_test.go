@@ -53,6 +53,7 @@ func (c *client) read() {
 	since, name, waits := s.clock.Now(), c.name(), c.rng.IntN(2) == 0
 	var lock *redlock.Lock
 	var err error
+	c.call("read %s, waits: %v", name, waits)
 	if waits {
 		w := s.judge.waits(name)
 		lock, err = l.RLock(ctx, name, c.readOpts()...)
@@ -65,6 +66,7 @@ func (c *client) read() {
 	case err == nil:
 		t := s.judge.got(c.who, since, lock)
 		if c.rng.IntN(4) == 0 {
+			c.overWhenDone(t, lock)
 			_ = lock.Verify(s.base)              //nolint:errcheck // nodes may be away
 			_ = lock.Extend(s.base, time.Second) //nolint:errcheck // nodes may be away
 		}
@@ -94,7 +96,7 @@ func TestSimulatedReadersExcludeWritersAndWritersEveryone(t *testing.T) {
 				losses: rng.IntN(4) > 0, outages: rng.IntN(3) > 0, restarts: rng.IntN(2) == 0,
 				refusals: rng.IntN(3) == 0, closings: rng.IntN(2) == 0,
 			}
-			s.fenced, s.tasks, s.length = rng.IntN(2) == 0, 1+rng.IntN(3), 10*time.Second
+			s.fenced, s.tasks, s.length = rng.IntN(2) == 0, 1+rng.IntN(3), time.Duration(unraced(2, 6))*time.Second
 			s.mending = s.maxTTL + 3*time.Second
 			s.judge = newJudge(s.clock, waitBound(s.latency)+intentLife)
 			s.start(2+rng.IntN(4), randomOptions)

@@ -22,7 +22,7 @@ import (
 
 // A simulation has processes that contend for locks over fake nodes, in virtual time, while the
 // nodes are broken and healed. One seed decides everything random, except for the order in which
-// goroutines run at one instant and the delays of messages.
+// goroutines run at one instant and the library's own random numbers.
 type simulation struct {
 	*cluster
 	seed      uint64
@@ -42,6 +42,8 @@ type simulation struct {
 	hold      func(rng *rand.Rand) time.Duration
 	judge     *judge
 
+	small *small // what is recorded about a small history; nil otherwise
+
 	base   context.Context    //nolint:containedctx // ends every wait of a simulation that hangs
 	ending chan struct{}      // closed when nothing new is to be begun
 	cancel context.CancelFunc // of base
@@ -60,6 +62,9 @@ func seeds(t *testing.T, small, full int) (all []uint64) {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err)
 		return []uint64{seed}
+	}
+	if raced {
+		t.Skip("takes too long under the race detector, which gets TestSmallHistoriesOfAllKinds")
 	}
 	for range sizeOf(small, full) {
 		all = append(all, rand.Uint64())
@@ -103,18 +108,27 @@ func skipRaced(t *testing.T) {
 func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
 	t.Helper()
 	t.Run(fmt.Sprint("REDQUORUM_SEED=", seed), func(t *testing.T) {
+		var s *simulation
 		synctest.Test(t, func(t *testing.T) {
-			clk := clocktest.New()
-			s := &simulation{
-				cluster: &cluster{t: t, clock: clk}, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
-				ending: make(chan struct{}), latency: 2 * time.Millisecond, maxTTL: 2 * time.Second, patience: time.Minute,
-				hold: func(rng *rand.Rand) time.Duration { return upTo(rng, 20*time.Millisecond) },
-			}
-			s.base, s.cancel = context.WithCancel(context.Background())
+			s = newSimulation(t, seed)
 			defer s.cancel()
 			test(s)
 		})
+		if s.judge != nil {
+			agree(t, s.judge.judged)
+		}
 	})
+}
+
+// newSimulation returns a simulation without nodes and processes. It must be canceled.
+func newSimulation(t *testing.T, seed uint64) *simulation {
+	s := &simulation{
+		cluster: &cluster{t: t, clock: clocktest.New()}, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
+		ending: make(chan struct{}), latency: 2 * time.Millisecond, maxTTL: 2 * time.Second, patience: time.Minute,
+		hold: func(rng *rand.Rand) time.Duration { return upTo(rng, 20*time.Millisecond) },
+	}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	return s
 }
 
 // nodes starts n fake nodes that have been up for long.
@@ -171,7 +185,10 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	var running sync.WaitGroup
 	for _, p := range s.processes {
 		for task := range s.tasks {
-			c := &client{p, fmt.Sprintf("client %d.%d", p.id, task), rand.New(rand.NewPCG(s.seed, uint64(p.id*100+task+1)))}
+			if !s.small.keepsClient(p.id, task) {
+				continue
+			}
+			c := &client{p, fmt.Sprint("client ", clientActor(p.id, task)), rand.New(rand.NewPCG(s.seed, uint64(p.id*100+task+1)))}
 			running.Go(func() { work(c) })
 		}
 	}
@@ -186,7 +203,9 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 		running.Wait()
 		close(done)
 	}()
-	go s.watchParts(done)
+	if s.judge.bound < neverJudged {
+		go s.watchParts(done)
+	}
 	<-s.ending
 	select {
 	case <-done:
@@ -200,7 +219,11 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	}
 	tenures, wrong := s.judge.sentence()
 	if len(wrong) > 0 {
-		s.t.Errorf("seed %d, %d nodes, %s%+v:\n%s", s.seed, len(s.servers), s.about, s.faults, strings.Join(wrong, "\n"))
+		s.report("seed %d, %d nodes, %s%+v:\n%s", s.seed, len(s.servers), s.about, s.faults, strings.Join(wrong, "\n"))
+	}
+	if s.small != nil {
+		s.small.tenures = tenures
+		return
 	}
 	all := s.total()
 	s.t.Logf("%+v: %d tenures, %d handed over, %d woken, %d polls, %d split, %d second rounds; free for %v at most, %v allowed",
@@ -208,6 +231,15 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	if tenures == 0 {
 		s.t.Error("nobody ever had a lock")
 	}
+}
+
+// report reports what was wrong.
+func (s *simulation) report(format string, args ...any) {
+	if s.small != nil {
+		s.small.wrong = append(s.small.wrong, fmt.Sprintf(format, args...))
+		return
+	}
+	s.t.Errorf(format, args...)
 }
 
 // total sums up what all processes did.
@@ -233,7 +265,7 @@ func (s *simulation) leavesNothing(after time.Duration) {
 	for i, server := range s.servers {
 		for _, key := range server.Keys() {
 			if !outlives(key) {
-				s.t.Errorf("seed %d: node %d still has %q", s.seed, i, key)
+				s.report("seed %d: node %d still has %q", s.seed, i, key)
 			}
 		}
 	}

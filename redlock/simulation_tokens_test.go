@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -17,19 +18,19 @@ const (
 
 // tokens gives one master a wrong clock and wrong counters, and breaks nothing else. These faults
 // make the master forget locks, so two clients may hold a lock at once; only tokens are judged.
-func tokens(u *users) {
+func tokens(u *users, rng *rand.Rand) {
 	u.judge.order = true
-	faulty := u.rng.IntN(len(u.servers))
+	faulty := rng.IntN(len(u.servers))
 	served := uint64(0)
 	for u.goesOn() {
-		u.pause(upTo(u.rng, eraActive/4))
-		switch u.rng.IntN(3) {
+		u.pause(upTo(rng, eraActive/4))
+		switch rng.IntN(3) {
 		case 0:
-			u.nearest()
+			u.nearest(rng)
 		case 1:
-			u.servers[faulty].SetClock(wrongClocks[u.rng.IntN(len(wrongClocks))], 1)
+			u.servers[faulty].SetClock(wrongClocks[rng.IntN(len(wrongClocks))], 1)
 		default:
-			u.spoil(faulty)
+			u.spoil(faulty, rng)
 		}
 		if u.active() {
 			continue
@@ -39,7 +40,7 @@ func tokens(u *users) {
 		} else {
 			served = now
 		}
-		if u.rng.IntN(2) == 0 {
+		if rng.IntN(2) == 0 {
 			u.servers[faulty].SetClock(0, 1)
 		}
 		u.pause(era - time.Duration(u.clock.Now())%era)
@@ -53,15 +54,15 @@ var wrongClocks = []time.Duration{0, time.Minute, -time.Minute, time.Hour, -time
 func (u *users) active() bool { return time.Duration(u.clock.Now())%era < eraActive }
 
 // nearest changes which nodes answer first, so different nodes form the quorum.
-func (u *users) nearest() {
+func (u *users) nearest(rng *rand.Rand) {
 	for i := range u.servers {
-		u.slowDown(i, time.Millisecond<<u.rng.IntN(4))
+		u.slowDown(i, time.Millisecond<<rng.IntN(4))
 	}
 }
 
 // spoil writes values that redquorum never writes into the counters of a node.
-func (u *users) spoil(i int) {
-	key := "redquorum:fence:" + u.names[u.rng.IntN(len(u.names))]
+func (u *users) spoil(i int, rng *rand.Rand) {
+	key := "redquorum:fence:" + u.names[rng.IntN(len(u.names))]
 	now := u.clock.Wall().UnixMicro()
 	commands := [][]any{
 		{"SET", key, "9007199254740990"},
@@ -83,7 +84,7 @@ func (u *users) spoil(i int) {
 	conn := redis.NewConn(network, time.Second, time.Second)
 	defer conn.Close()
 	_, _ = conn.Do("DEL", key) //nolint:errcheck // nothing is down
-	command := commands[u.rng.IntN(len(commands))]
+	command := commands[rng.IntN(len(commands))]
 	_, _ = conn.Do(command[0].(string), command[1:]...) //nolint:errcheck // nothing is down
 }
 

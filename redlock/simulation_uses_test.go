@@ -13,6 +13,9 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
+// person acts beside the clients, with random numbers of its own.
+type person func(u *users, rng *rand.Rand)
+
 // use is one operation of a client with some lock.
 type use func(u *users, c *client)
 
@@ -23,8 +26,10 @@ type using struct {
 	nodes   []int // how many nodes; the seed picks one
 	beside  faults
 	turns   turns
-	setUp   func(u *users)   // called once the nodes exist
-	people  []func(u *users) // goroutines that act beside the clients
+	setUp   func(u *users) // called once the nodes exist
+	people  []person       // act beside the clients
+	breaker person         // breaks nodes
+	ills    []string       // what breaks in small histories, in place of breaker
 	length  time.Duration
 	hold    time.Duration // longest hold; 0: usually a moment
 	ttl     time.Duration // of all locks, which are renewed; 0: any, with or without renewal
@@ -39,30 +44,30 @@ var usings = []using{
 	{kind: "adopt", uses: []use{lends, lends, adopts, adopts, locks}, beside: faults{closings: true}},
 	{kind: "adopt-faults", uses: []use{lends, lends, adopts, locks}, beside: faults{closings: true, losses: true, outages: true}},
 	{
-		kind: "extend", uses: []use{extends, extends, locks}, people: []func(*users){blinks}, still: true,
+		kind: "extend", uses: []use{extends, extends, locks}, breaker: blinks, ills: []string{"mute"}, still: true,
 		renewed: true, maxTTL: time.Minute, length: 40 * time.Second,
 	},
 	{kind: "force", uses: []use{locks, locks, locks, extends, forces, unlocksAll, inspects}},
 	{
-		kind: "close", uses: []use{neglects}, still: true, setUp: durably, people: []func(*users){breaks},
+		kind: "close", uses: []use{neglects}, still: true, setUp: durably, breaker: breaks, ills: []string{"mute", "killed"},
 		ttl: 10 * time.Second, hold: 15 * time.Second, length: time.Minute,
 	},
-	{kind: "tokens", uses: []use{fences}, still: true, people: []func(*users){tokens}, length: 4 * era, nodes: []int{3, 3, 4, 5}},
+	{kind: "tokens", uses: []use{fences}, still: true, breaker: tokens, ills: []string{"wrong clock", "wrong counter", "slow"}, length: 4 * era, nodes: []int{3, 3, 4, 5}},
 	{kind: "acl", uses: []use{locks, extends, extends, lockSets, lends, adopts}, setUp: denies, renewed: true, still: true},
 	{
 		kind: "sets", uses: []use{locks, locks, locks, locks, lockSets}, still: true,
 		turns: turns{bound: 60, wait: 5 * time.Second},
 	},
 	{
-		kind: "spinners", uses: []use{locks}, still: true, people: []func(*users){spins, spins, spins},
+		kind: "spinners", uses: []use{locks}, still: true, people: []person{spins, spins, spins},
 		turns: turns{bound: 30, wait: 5 * time.Second},
 	},
 	{
-		kind: "foreign", uses: []use{locks}, still: true, people: []func(*users){eagerForeigner, eagerForeigner, eagerForeigner},
+		kind: "foreign", uses: []use{locks}, still: true, people: []person{eagerForeigner, eagerForeigner, eagerForeigner},
 		turns: turns{wait: 5 * time.Second}, nodes: []int{1, 3, 5}, renewed: true, length: 20 * time.Second,
 	},
 	{
-		kind: "monitor", uses: []use{locks}, still: true, people: []func(*users){monitors}, renewed: true,
+		kind: "monitor", uses: []use{locks}, still: true, people: []person{monitors}, renewed: true,
 		turns: turns{wait: 2 * time.Second},
 	},
 	{
@@ -70,7 +75,7 @@ var usings = []using{
 		beside: faults{losses: true, outages: true, restarts: true, refusals: true, closings: true}, length: 15 * time.Second, hold: 400 * time.Millisecond,
 	},
 	{
-		kind: "minhold-foreign", uses: everyUse, people: []func(*users){spins, eagerForeigner}, setUp: minHolds,
+		kind: "minhold-foreign", uses: everyUse, people: []person{spins, eagerForeigner}, setUp: minHolds,
 		beside: faults{losses: true, outages: true, closings: true}, length: 15 * time.Second,
 	},
 	{
@@ -98,13 +103,13 @@ var usings = []using{
 		beside: faults{losses: true, outages: true, refusals: true, closings: true},
 	},
 	{
-		kind: "readers-foreign", uses: []use{reads, reads, reads, locks, lockSets, inspects}, people: []func(*users){spins, eagerForeigner},
+		kind: "readers-foreign", uses: []use{reads, reads, reads, locks, lockSets, inspects}, people: []person{spins, eagerForeigner},
 		beside: faults{losses: true, outages: true, closings: true},
 	},
 	{kind: "any", uses: []use{locksAny, locksAny, locks, tries}, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
 	{kind: "mixed", uses: everyUse, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
 	{
-		kind: "mixed-foreign", uses: everyUse, people: []func(*users){spins, eagerForeigner},
+		kind: "mixed-foreign", uses: everyUse, people: []person{spins, eagerForeigner},
 		beside: faults{losses: true, outages: true, closings: true},
 	},
 }
@@ -141,9 +146,9 @@ func TestSimulatedUsesOfAllKindsAreExclusiveAndServed(t *testing.T) {
 
 func (u *users) simulate() {
 	s, rng := u.simulation, u.rng
-	s.faults, s.about, s.length = u.beside, u.kind+" ", 6*time.Second
+	s.faults, s.about, s.length = u.beside, u.kind+" ", 4*time.Second
 	if raced {
-		s.length = 3 * time.Second
+		s.length = 2 * time.Second
 	}
 	if u.using.length > 0 {
 		s.length = u.using.length
@@ -170,21 +175,33 @@ func (u *users) simulate() {
 	s.mending, s.patience = s.maxTTL+3*time.Second, 10*time.Minute
 	s.judge = newJudge(s.clock, neverJudged)
 	s.judge.turns = u.turns
-	for _, server := range s.servers {
-		s.watchForced(server)
+	for i, server := range s.servers {
+		s.watchForced(i, server)
 	}
 	s.start(2+rng.IntN(4), u.options)
 	beside := []func(){}
 	if !u.still {
 		beside = append(beside, func() { s.weather(rng) })
 	}
-	for _, person := range u.people {
-		beside = append(beside, func() { person(u) })
+	if u.breaker != nil {
+		beside = append(beside, func() { u.breaker(u, rng) })
 	}
+	beside = append(beside, u.others()...)
 	s.run(func(c *client) { u.work(c) }, beside...)
 	u.judgePermits()
 	s.t.Logf("%sovertaken %d times at most, waited %v at most", s.about, s.judge.turns.most, s.judge.turns.slow)
 	s.leavesNothing(3*time.Minute + time.Second)
+}
+
+// others returns what runs the people beside the clients.
+func (u *users) others() (all []func()) {
+	for i, act := range u.people {
+		if u.small.keepsPerson(i) {
+			rng := rand.New(rand.NewPCG(u.seed, uint64(1<<41+i)))
+			all = append(all, func() { act(u, rng) })
+		}
+	}
+	return all
 }
 
 func (u *users) options(rng *rand.Rand) []redlock.Option {
@@ -215,9 +232,8 @@ func does(_ *users, c *client)     { c.do() }
 func reads(_ *users, c *client)    { c.read() }
 
 // spins tries a name again and again, like a program that does not know Lock.
-func spins(u *users) {
-	rng := rand.New(rand.NewPCG(u.seed, rand.Uint64()))
-	p := u.newProcess(100+rng.IntN(1000), rng, []redlock.Option{redlock.WithTTL(slowestTTL)})
+func spins(u *users, rng *rand.Rand) {
+	p := u.newProcess(100+rng.IntN(1000), rng, []redlock.Option{redlock.WithTTL(min(slowestTTL, u.simulation.maxTTL))})
 	p.start()
 	c := &client{p, "spinner", rng}
 	for u.goesOn() {
@@ -233,8 +249,8 @@ func spins(u *users) {
 
 // eagerForeigner locks a name again as soon as it has released it, and retries 100 to 200 ms after
 // a refusal.
-func eagerForeigner(u *users) {
-	f := &foreigner{sim: u.simulation, rng: rand.New(rand.NewPCG(u.seed, rand.Uint64())), ttl: time.Second, id: rand.Uint64()}
+func eagerForeigner(u *users, rng *rand.Rand) {
+	f := &foreigner{sim: u.simulation, rng: rng, ttl: time.Second, id: rng.Uint64()}
 	for u.goesOn() {
 		if !f.attempt(u.names[0]) {
 			u.pause(100*time.Millisecond + upTo(f.rng, 100*time.Millisecond))
