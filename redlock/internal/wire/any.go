@@ -27,10 +27,10 @@ type TakeAny struct {
 
 // Request returns the request. [Grant] and [ReadChoice] read the answer.
 func (t *TakeAny) Request() pipeline.Request {
-	args := t.Fencing.appendTo([]any{t.Value, t.TTL.Milliseconds(), t.Grace.Milliseconds(), t.Only})
-	keys := len(t.Keys)
+	keys, fencing := len(t.Keys), t.Fencing
+	args := fencing.appendTo([]any{t.Value, t.TTL.Milliseconds(), t.Grace.Milliseconds(), t.Only})
 	return pipeline.Request{
 		Script: anyScript, Words: pipeline.On(t.Keys, args...), Key: onlyKey(t.Keys), Prove: true,
-		Accept: func(reply any) bool { return isChoice(reply, keys) },
+		Accept: func(reply any) bool { return isChoice(reply, keys, fencing) },
 	}
 }

@@ -84,27 +84,21 @@ func Fence(reply any) int64 {
 		reply = answers[1]
 	}
 	text, _ := reply.([]byte)
-	n, _ := strconv.ParseInt(string(text), 10, 64) //nolint:errcheck // isFence has parsed it
+	n, _ := strconv.ParseInt(string(text), 10, 64) //nolint:errcheck // isFence has read it
 	return n
 }
 
 // isSetReply reports whether a reply is one to SET with NX: OK, or nil if the key exists.
 func isSetReply(reply any) bool { return reply == nil || reply == "OK" }
 
-// isGrant reports whether acquire.lua, join.lua and adopt.lua can give this reply.
-func isGrant(reply any) bool {
-	switch reply := reply.(type) {
-	case int64:
-		return reply == 0 || reply == 1
-	case []byte:
-		return isFence(reply)
-	default:
-		return false
-	}
-}
+// isVote reports whether acquire.lua, join.lua, adopt.lua and the like can give this reply without
+// fencing, and isFencedVote with it.
+func isVote(reply any) bool       { return reply == int64(0) || reply == int64(1) }
+func isFencedVote(reply any) bool { return reply == int64(0) || isFence(reply) }
 
-// isFence reports whether a text is a number that fence.lua can return.
-func isFence(text []byte) bool {
+// isFence reports whether a reply is a number that fence.lua can return.
+func isFence(reply any) bool {
+	text, _ := reply.([]byte)
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	return err == nil && n > 0 && n < 1<<53
 }

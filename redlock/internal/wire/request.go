@@ -22,6 +22,17 @@ type Fencing struct {
 	Life time.Duration // how long the counters live after this
 }
 
+// isVote and grants report whether a script that is given this fencing can give a reply, and
+// whether it grants.
+func (f Fencing) isVote() func(reply any) bool {
+	if f.Life == 0 {
+		return isVote
+	}
+	return isFencedVote
+}
+
+func (f Fencing) grants(reply any) bool { return reply != int64(0) && f.isVote()(reply) }
+
 func (f Fencing) appendTo(args []any) []any {
 	if f.Life == 0 {
 		return args
@@ -51,7 +62,7 @@ func Acquire(claim *Claim, keys []string, value string, ttl time.Duration, fenci
 		}
 		return r
 	}
-	r := pipeline.Request{Script: acquireScript, Key: onlyKey(keys), Accept: isGrant, Prove: true}
+	r := pipeline.Request{Script: acquireScript, Key: onlyKey(keys), Accept: fencing.isVote(), Prove: true}
 	switch {
 	case fencing.Life == 0:
 		r.Words = pipeline.On(keys, value, ttl.Milliseconds())
@@ -71,7 +82,7 @@ func Join(keys []string, value string, ttl time.Duration, parts []string, fencin
 		args = append(args, part)
 	}
 	return pipeline.Request{
-		Script: joinScript, Words: pipeline.On(keys, fencing.appendTo(args)...), Accept: isGrant, Prove: true,
+		Script: joinScript, Words: pipeline.On(keys, fencing.appendTo(args)...), Accept: fencing.isVote(), Prove: true,
 	}
 }
 
@@ -79,7 +90,7 @@ func Join(keys []string, value string, ttl time.Duration, parts []string, fencin
 func Adopt(key, from, to string, ttl time.Duration, fencing Fencing) pipeline.Request {
 	args := fencing.appendTo([]any{from, to, ttl.Milliseconds()})
 	return pipeline.Request{
-		Script: adoptScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: isGrant, Prove: true,
+		Script: adoptScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: fencing.isVote(), Prove: true,
 	}
 }
 

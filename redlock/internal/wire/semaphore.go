@@ -52,10 +52,10 @@ func (t *Take) Request() pipeline.Request {
 	args := t.Fencing.appendTo([]any{
 		t.Value, t.TTL.Milliseconds(), t.Grace.Milliseconds(), t.Permits, permitsLife.Milliseconds(), t.Slot, only,
 	})
-	permits := t.Permits
+	permits, fencing := t.Permits, t.Fencing
 	return pipeline.Request{
 		Script: permitScript, Words: pipeline.On([]string{t.Key}, args...), Key: t.Key, Prove: true,
-		Accept: func(reply any) bool { return isChoice(reply, permits) || isOtherNumber(reply) },
+		Accept: func(reply any) bool { return isChoice(reply, permits, fencing) || isOtherNumber(reply) },
 	}
 }
 
@@ -86,9 +86,9 @@ func ReadChoice(reply any) Choice {
 }
 
 // isChoice reports whether a reply says which of so many the caller has, and which are free.
-func isChoice(reply any, most int) bool {
+func isChoice(reply any, most int, fencing Fencing) bool {
 	answers, _ := reply.([]any)
-	if len(answers) != 3 || !isChosen(answers[0], answers[1], most) {
+	if len(answers) != 3 || !isChosen(answers[0], answers[1], most, fencing) {
 		return false
 	}
 	free, _ := answers[2].([]byte)
@@ -101,12 +101,12 @@ func isChoice(reply any, most int) bool {
 }
 
 // isChosen reports whether an answer begins with one of so many and its fence, or with 0 and 0.
-func isChosen(chosen, fence any, most int) bool {
+func isChosen(chosen, fence any, most int, fencing Fencing) bool {
 	n, ok := chosen.(int64)
 	if n == 0 {
 		return ok && fence == int64(0)
 	}
-	return n > 0 && n <= int64(most) && fence != int64(0) && isGrant(fence)
+	return n > 0 && n <= int64(most) && fencing.grants(fence)
 }
 
 func isOtherNumber(reply any) bool {
@@ -134,10 +134,10 @@ func (w *AwaitPermit) Request() pipeline.Request {
 	args := w.Fencing.appendTo([]any{
 		w.Value, w.TTL.Milliseconds(), w.Permits, permitsLife.Milliseconds(), w.Slot, w.Process, w.Waited.Microseconds(), maxWaiting,
 	})
-	permits := w.Permits
+	permits, fencing := w.Permits, w.Fencing
 	return pipeline.Request{
 		Script: permitWaitScript, Words: pipeline.On([]string{w.Key}, args...), Key: w.Key, Prove: true,
-		Accept: func(reply any) bool { return isPermitReply(reply, permits) },
+		Accept: func(reply any) bool { return isPermitReply(reply, permits, fencing) },
 	}
 }
 
@@ -162,11 +162,11 @@ func ReadPermit(reply any) PermitReply {
 }
 
 // isPermitReply reports whether permit_wait.lua can give this reply about so many slots.
-func isPermitReply(reply any, permits int) bool {
+func isPermitReply(reply any, permits int, fencing Fencing) bool {
 	answers, _ := reply.([]any)
 	switch len(answers) {
 	case 2:
-		return isOtherNumber(reply) || answers[0] != int64(0) && isChosen(answers[0], answers[1], permits)
+		return isOtherNumber(reply) || answers[0] != int64(0) && isChosen(answers[0], answers[1], permits, fencing)
 	case 3:
 		return answers[0] == int64(0) && isInteger(answers[1]) && isInteger(answers[2])
 	default:

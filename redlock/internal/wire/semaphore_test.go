@@ -2,6 +2,7 @@ package wire
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -16,7 +17,6 @@ func TestOnlyAnswersAboutAPermitAreAccepted(t *testing.T) {
 		[]any{int64(-1), int64(3)},
 		[]any{int64(0), int64(0), []byte("01")},
 		[]any{int64(2), int64(1), []byte("00")},
-		[]any{int64(2), fence, []byte("10")},
 	} {
 		assert.True(t, take.Accept(reply), "%v", reply)
 	}
@@ -31,6 +31,7 @@ func TestOnlyAnswersAboutAPermitAreAccepted(t *testing.T) {
 		[]any{int64(-1), fence},
 		[]any{int64(3), int64(1), []byte("00")},
 		[]any{int64(1), int64(0), []byte("00")},
+		[]any{int64(1), fence, []byte("00")}, // without fencing
 		[]any{int64(1), "x", []byte("00")},
 		[]any{int64(0), fence, []byte("00")},
 		[]any{int64(0), int64(0), []byte("0")},
@@ -41,15 +42,22 @@ func TestOnlyAnswersAboutAPermitAreAccepted(t *testing.T) {
 		assert.False(t, take.Accept(reply), "%v", reply)
 	}
 	for _, reply := range []any{
-		[]any{int64(-1), int64(3)}, []any{int64(2), int64(1)}, []any{int64(1), fence}, []any{int64(0), int64(-1), int64(0)},
+		[]any{int64(-1), int64(3)}, []any{int64(2), int64(1)}, []any{int64(0), int64(-1), int64(0)},
 	} {
 		assert.True(t, wait.Accept(reply), "%v", reply)
 	}
 	for _, reply := range []any{
-		nil, []any{int64(0), int64(0)}, []any{int64(3), int64(1)}, []any{int64(1), int64(5), int64(1)}, []any{int64(0), fence, int64(1)},
+		nil, []any{int64(0), int64(0)}, []any{int64(3), int64(1)}, []any{int64(1), fence}, []any{int64(1), int64(5), int64(1)}, []any{int64(0), fence, int64(1)},
 	} {
 		assert.False(t, wait.Accept(reply), "%v", reply)
 	}
+	fenced := Fencing{Wall: 1, Life: time.Minute}
+	take = (&Take{Semaphore: Semaphore{"s", 2}, Fencing: fenced}).Request()
+	wait = (&AwaitPermit{Semaphore: Semaphore{"s", 2}, Fencing: fenced}).Request()
+	assert.True(t, take.Accept([]any{int64(2), fence, []byte("10")}))
+	assert.False(t, take.Accept([]any{int64(2), int64(1), []byte("10")}))
+	assert.True(t, wait.Accept([]any{int64(1), fence}))
+	assert.False(t, wait.Accept([]any{int64(1), int64(1)}))
 }
 
 func TestAPermitIsExtendedIfItsSlotAndTheNumberAre(t *testing.T) {

@@ -77,20 +77,21 @@ var (
 func AcquireShared(key, value string, ttl time.Duration, turn bool, process string, fencing Fencing) pipeline.Request {
 	args := fencing.appendTo([]any{value, ttl.Milliseconds(), turnFlag(turn), process})
 	return pipeline.Request{
-		Script: sharedAcquireScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: isGrant, Prove: true,
+		Script: sharedAcquireScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: fencing.isVote(), Prove: true,
 	}
 }
 
 // SharedRequest returns the request of a reader, for the only key. Turn is that of [AcquireShared].
 // [Grant] and [ReadWait] read the answer.
 func (w *Wait) SharedRequest(turn bool) pipeline.Request {
-	args := w.Fencing.appendTo([]any{
+	fencing := w.Fencing
+	args := fencing.appendTo([]any{
 		w.Value, w.TTL.Milliseconds(), w.Grace.Milliseconds(), turnFlag(turn), w.Process, w.Waited.Microseconds(),
 		maxWaiting, w.Others,
 	})
 	return pipeline.Request{
 		Script: sharedWaitScript, Words: pipeline.On(w.Keys[:1], args...), Key: w.Keys[0], Prove: true,
-		Accept: func(reply any) bool { return isWaitReply(reply, 1) },
+		Accept: func(reply any) bool { return isWaitReply(reply, 1, fencing) },
 	}
 }
 
@@ -154,6 +155,6 @@ func ReleaseAnnounced(keys []string, value string, grace time.Duration, process 
 func Announce(key, value string, ttl, life time.Duration, fencing Fencing) pipeline.Request {
 	args := fencing.appendTo([]any{value, ttl.Milliseconds(), life.Milliseconds()})
 	return pipeline.Request{
-		Script: announceScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: isGrant, Prove: true,
+		Script: announceScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: fencing.isVote(), Prove: true,
 	}
 }

@@ -25,19 +25,19 @@ type Wait struct {
 
 // Request returns the request of a writer. [Grant] and [ReadWait] read the answer.
 func (w *Wait) Request() pipeline.Request {
-	keys := len(w.Keys)
-	args := w.Fencing.appendTo([]any{
+	keys, fencing := len(w.Keys), w.Fencing
+	args := fencing.appendTo([]any{
 		w.Value, w.TTL.Milliseconds(), w.Grace.Milliseconds(), w.Target + 1, w.Process, w.Waited.Microseconds(), maxWaiting, w.Others,
 	})
 	if w.Intent > 0 {
-		if w.Fencing.Life == 0 {
+		if fencing.Life == 0 {
 			args = append(args, "", "")
 		}
 		args = append(args, w.Intent.Milliseconds())
 	}
 	return pipeline.Request{
 		Script: waitScript, Words: pipeline.On(w.Keys, args...), Key: w.Keys[0], Prove: true,
-		Accept: func(reply any) bool { return isWaitReply(reply, keys) },
+		Accept: func(reply any) bool { return isWaitReply(reply, keys, fencing) },
 	}
 }
 
@@ -63,10 +63,10 @@ const (
 )
 
 // isWaitReply reports whether wait.lua can give this reply about this many keys.
-func isWaitReply(reply any, keys int) bool {
+func isWaitReply(reply any, keys int, fencing Fencing) bool {
 	answers, _ := reply.([]any)
 	if len(answers) == 2 {
-		return answers[0] == int64(1) && isGrant(answers[1])
+		return answers[0] == int64(1) && fencing.grants(answers[1])
 	}
 	for _, answer := range answers {
 		if !isInteger(answer) {
