@@ -66,7 +66,7 @@ func readReaders(reply any) (readers []Reader, ok bool) {
 		if !isText || !isNumber {
 			return nil, false
 		}
-		readers = append(readers, Reader{string(value), time.Duration(millis) * time.Millisecond})
+		readers = append(readers, Reader{string(value), spanOf(millis)})
 	}
 	return readers, true
 }

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
@@ -45,7 +44,7 @@ func readHolder(answers []any) (in Inspection) {
 	ttlMillis, _ := answers[1].(int64)
 	fence, _ := answers[2].([]byte)
 	if in.Held, in.Value = held, string(value); held {
-		in.TTL = time.Duration(ttlMillis) * time.Millisecond
+		in.TTL = spanOf(ttlMillis)
 	}
 	in.Fence, _ = strconv.ParseInt(string(fence), 10, 64) //nolint:errcheck // not a number: 0
 	return in

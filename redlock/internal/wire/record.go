@@ -37,7 +37,7 @@ func ReadRecorded(reply any) (answer ledger.Answer, ok bool) {
 	ttlMillis, _ := answers[1].(int64)
 	entries, _ := answers[2].([]any)
 	if answer.Value = string(value); answer.Value != "" {
-		answer.TTL = time.Duration(ttlMillis) * time.Millisecond
+		answer.TTL = spanOf(ttlMillis)
 	}
 	for _, entry := range entries {
 		text, _ := entry.([]byte)

@@ -3,9 +3,11 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -101,6 +103,13 @@ func isFence(reply any) bool {
 	text, _ := reply.([]byte)
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	return err == nil && n > 0 && n < 1<<53
+}
+
+// spanOf returns a time to live in milliseconds, negative for none, or the longest time that there
+// is: servers keep keys for longer.
+func spanOf(millis int64) time.Duration {
+	const most = int64(math.MaxInt64 / time.Millisecond)
+	return time.Duration(min(max(millis, -1), most)) * time.Millisecond
 }
 
 func isInteger(reply any) bool {

@@ -155,7 +155,7 @@ func ReadPermit(reply any) PermitReply {
 	case -1:
 		return PermitReply{Other: int(answers[1].(int64))}
 	case 0:
-		return PermitReply{Left: time.Duration(answers[1].(int64)) * time.Millisecond}
+		return PermitReply{Left: spanOf(answers[1].(int64))}
 	default:
 		return PermitReply{Slot: int(slot)}
 	}

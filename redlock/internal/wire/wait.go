@@ -88,7 +88,7 @@ func ReadWait(reply any) WaitReply {
 	}
 	r := WaitReply{
 		Taken: int(answers[1].(int64)) - 1,
-		Left:  time.Duration(answers[2].(int64)) * time.Millisecond,
+		Left:  spanOf(answers[2].(int64)),
 		Other: OtherNone,
 	}
 	if len(answers) == 5 {
