@@ -16,7 +16,7 @@ func TestABatchThatIsForbiddenSomethingFailsEachCall(t *testing.T) {
 		keys                any // that hold the lock, before and after
 		args                []any
 	}{
-		{"-time", bare(acquires), bare([]string{acquireBatch}), int64(0), []any{"mine", 10000, batchTime, 10000}},
+		{"-time", bare(acquires), bare([]string{acquireBatch}), int64(0), []any{"mine", 10000, 1_000_000, 10000}},
 		{"-del", bare(releases), bare([]string{releaseBatch}), int64(2), []any{"mine", 50}},
 		{"-get", bare([]string{verifySource}), bare([]string{verifyBatchSource}), int64(2), []any{"mine"}},
 	} {

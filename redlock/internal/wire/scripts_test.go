@@ -48,9 +48,14 @@ func pairProcess(value string) string {
 }
 
 // listen subscribes as the process "alive".
-func listen(t *testing.T, server *redistest.Server) {
+func listen(t testing.TB, server *redistest.Server) {
 	t.Helper()
-	conn, err := redis.Dial("tcp", server.Addr())
+	listenOn(t, func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr()) })
+}
+
+func listenOn(t testing.TB, dial func() (redis.Conn, error)) {
+	t.Helper()
+	conn, err := dial()
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, conn.Close()) })
 	require.NoError(t, redis.PubSubConn{Conn: conn}.Subscribe(WakeChannel+"alive"))
