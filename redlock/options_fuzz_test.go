@@ -1,0 +1,188 @@
+package redlock_test
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/fuzzed"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// How many kinds of options fuzzLockOption makes, and fuzzOption besides.
+const lockOptionKinds, optionKinds = 9, 12
+
+// fuzzDuration is at the limits of options, or anywhere.
+func fuzzDuration(s *fuzzed.Source) time.Duration {
+	const ms, day = int64(time.Millisecond), int64(24 * time.Hour)
+	return time.Duration(s.Number(10_000*ms, 0, -1, 1, ms, 10*ms-1, 10*ms, 20*ms, 1000*ms, 60_000*ms, 60_000*ms+1,
+		day/24, day, day+1, 365*day, 365*day+1, math.MaxInt64, math.MaxInt64-1, math.MinInt64))
+}
+
+func fuzzText(s *fuzzed.Source) string {
+	return strings.Repeat(s.Text(), fuzzed.Pick(s, 1, 0, 16, 256, 1024))
+}
+
+func fuzzLockOption(s *fuzzed.Source, kind int) redlock.LockOption {
+	switch kind {
+	case 0:
+		return redlock.WithTTL(fuzzDuration(s))
+	case 1:
+		return redlock.WithMinValidity(fuzzDuration(s))
+	case 2:
+		return redlock.WithoutRenewal()
+	case 3:
+		return redlock.WithMaxHold(fuzzDuration(s))
+	case 4:
+		return redlock.WithRetry(fuzzDuration(s), fuzzDuration(s))
+	case 5:
+		return redlock.WithValue(fuzzText(s))
+	case 6:
+		return redlock.WithOwner(fuzzText(s))
+	case 7:
+		return redlock.WithFencing()
+	case 8:
+		return redlock.WithMinHold(fuzzDuration(s))
+	default:
+		return nil
+	}
+}
+
+func fuzzOption(s *fuzzed.Source, clk clock.Clock) redlock.Option {
+	kind := s.Below(lockOptionKinds + optionKinds)
+	switch kind - lockOptionKinds {
+	case 0:
+		return redlock.WithKeyPrefix(fuzzed.Pick(s, "", "redquorum:", "redquorum:fence:") + fuzzText(s))
+	case 1:
+		rate := fuzzed.Pick(s, 0, 0.01, 0.5, 1, -1, math.Nextafter(1, 0), math.NaN(), math.Inf(1), math.SmallestNonzeroFloat64)
+		return redlock.WithDrift(rate, fuzzDuration(s))
+	case 2:
+		return redlock.WithNodeTimeout(fuzzDuration(s))
+	case 3:
+		return redlock.WithMaxTTL(fuzzDuration(s))
+	case 4:
+		return redlock.WithQuarantine(redlock.Quarantine(s.Below(256)))
+	case 5:
+		return redlock.WithHooks(redlock.Hooks{Acquired: fuzzed.Pick(s, nil, func(lock *redlock.Lock) { lock.Remaining() })})
+	case 6:
+		return redlock.WithLogger(fuzzed.Pick(s, slog.New(slog.DiscardHandler), nil))
+	case 7:
+		return redlock.WithClock(fuzzed.Pick(s, clk, nil))
+	case 8:
+		return redlock.WithTracer(fuzzed.Pick[redlock.Tracer](s, silentTracer{}, nil))
+	case 9, 10:
+		return redlock.WithPool(fuzzPoolOption(s, clk))
+	case 11:
+		return nil
+	default:
+		if option := fuzzLockOption(s, kind); option != nil {
+			return option
+		}
+		return nil
+	}
+}
+
+func fuzzPoolOption(s *fuzzed.Source, clk clock.Clock) pool.Option {
+	switch s.Below(9) {
+	case 0:
+		return pool.WithTLSConfig(fuzzed.Pick(s, &tls.Config{MinVersion: tls.VersionTLS13}, nil))
+	case 1:
+		return pool.WithDialer(nil)
+	case 2:
+		return pool.WithCredentials(fuzzed.Pick(s, func(context.Context, string) (string, string, error) { return "", "", nil }, nil))
+	case 3:
+		return pool.WithClientName(s.Text())
+	case 4:
+		return pool.WithDialTimeout(fuzzDuration(s))
+	case 5:
+		return pool.WithStallTimeout(fuzzDuration(s))
+	case 6:
+		return pool.WithIdlePing(fuzzDuration(s))
+	case 7:
+		return pool.WithBackoff(fuzzDuration(s), fuzzDuration(s))
+	default:
+		return fuzzed.Pick(s, pool.WithClock(clk), pool.WithClock(nil), pool.WithClock(anotherClock{clk}), nil)
+	}
+}
+
+type silentTracer struct{}
+
+func (silentTracer) Start(ctx context.Context, _ redlock.Operation) (context.Context, func(error)) {
+	return ctx, func(error) {}
+}
+
+// FuzzOptions checks that any options of a Locker and of a call are refused as ErrInvalid, or make
+// one that works: on masters that answer at once, it gets the lock, alone, and gives it back.
+func FuzzOptions(f *testing.F) {
+	f.Fuzz(func(t *testing.T, data []byte) {
+		inBubble(t, 1, func(t *testing.T, c *cluster) {
+			s := fuzzed.New(data)
+			var opts []redlock.Option
+			for range s.Below(8) {
+				opts = append(opts, fuzzOption(s, c.clock))
+			}
+			opts = append(opts, redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer())))
+			l, err := redlock.New(c.servers.Endpoints(), opts...)
+			if err != nil {
+				require.ErrorIs(t, err, redlock.ErrInvalid)
+				require.Nil(t, l)
+				return
+			}
+			defer func() { require.NoError(t, l.Close()) }()
+			settle()
+			var own []redlock.LockOption
+			for range s.Below(4) {
+				own = append(own, fuzzLockOption(s, s.Below(lockOptionKinds+1)))
+			}
+			c.lockWith(l, s, own)
+		})
+	})
+}
+
+// lockWith makes one of the calls that take a lock.
+func (c *cluster) lockWith(l *redlock.Locker, s *fuzzed.Source, own []redlock.LockOption) {
+	call, alone := l.TryLock, true
+	switch s.Below(4) {
+	case 1:
+		call = l.Lock
+	case 2:
+		call, alone = l.TryRLock, false
+	case 3:
+		permits := fuzzed.Pick(s, 1, 0, -1, 1024, 1025)
+		semaphore, err := l.Semaphore("name", permits)
+		if err != nil {
+			require.ErrorIs(c.t, err, redlock.ErrInvalid)
+			return
+		}
+		alone = permits == 1
+		call = func(ctx context.Context, _ string, own ...redlock.LockOption) (*redlock.Lock, error) {
+			return semaphore.TryAcquire(ctx, own...)
+		}
+	}
+	lock, err := call(ctx, "name", own...)
+	if err != nil {
+		require.ErrorIs(c.t, err, redlock.ErrInvalid)
+		require.Nil(c.t, lock)
+		require.Zero(c.t, c.keys())
+		return
+	}
+	assert.Positive(c.t, lock.Remaining())
+	require.NoError(c.t, lock.Err())
+	require.NoError(c.t, lock.Verify(ctx))
+	if alone {
+		ended, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		_, err = call(ended, "name") // with no value of its own
+		require.ErrorIs(c.t, err, redlock.ErrTaken)
+	}
+	require.NoError(c.t, lock.Unlock(ctx))
+}
