@@ -7,8 +7,10 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Errors to branch on with errors.Is.
@@ -108,8 +110,14 @@ type NodeError struct {
 	Err      error  // a *pool.CallError, if the node was asked
 }
 
-// Error returns the endpoint and the reason.
-func (e *NodeError) Error() string { return e.Endpoint + ": " + e.Err.Error() }
+// Error returns the endpoint and the reason, and where to look if the user lacks a right.
+func (e *NodeError) Error() string {
+	text := e.Endpoint + ": " + e.Err.Error()
+	if wire.IsForbidden(e.Err) && !errors.Is(e.Err, pool.ErrRefused) {
+		return text + " (`redlock doctor` says what to allow)"
+	}
+	return text
+}
 
 // Unwrap returns the reason.
 func (e *NodeError) Unwrap() error { return e.Err }
