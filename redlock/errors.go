@@ -70,6 +70,8 @@ type QuorumError struct {
 	Refused int               // nodes that answered, but did not
 	Nodes   *multierror.Error // a *NodeError for each node that failed; nil if none did
 
+	voting int   // nodes whose votes count; only of "ready"
+	nodes  int   // how many there are; only of "ready"
 	reason error // one of the sentinels
 	ended  error // of the caller's context; nil unless it ended
 }
@@ -82,7 +84,14 @@ func (e *QuorumError) Error() string {
 	if e.Name != "" {
 		fmt.Fprintf(&b, " %q", e.Name)
 	}
-	fmt.Fprintf(&b, ": %d granted, %d refused, %d needed", e.Granted, e.Refused, e.Need)
+	switch {
+	case e.Op != "ready":
+		fmt.Fprintf(&b, ": %d granted, %d refused, %d needed", e.Granted, e.Refused, e.Need)
+	case e.voting < e.Need:
+		fmt.Fprintf(&b, ": %d of %d masters vote, %d needed", e.voting, e.nodes, e.Need)
+	default:
+		fmt.Fprintf(&b, ": %d of %d masters answered, %d needed", e.Granted, e.nodes, e.Need)
+	}
 	if e.ended != nil {
 		fmt.Fprintf(&b, ": %v", e.ended)
 	}

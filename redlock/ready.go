@@ -50,7 +50,9 @@ func (l *Locker) ping(ctx context.Context) error {
 	if v == quorum.Won {
 		return nil
 	}
-	return l.failure(r, "ready", "", ErrNoQuorum, ended)
+	failure := l.failure(r, "ready", "", ErrNoQuorum, ended)
+	failure.voting, failure.nodes = l.members.View().Voting.Len(), len(l.nodes)
+	return failure
 }
 
 // initPatience bounds how long Init waits.
