@@ -193,9 +193,12 @@ func (e *events) node(i int, stats *NodeStats) {
 	}
 	e.nodes[i] = now
 	endpoint, runID, product, version := stats.Endpoint, stats.RunID, stats.Product, stats.Version
+	unidentified := stats.Unidentified
 	e.addLocked(func() {
 		switch {
 		case e.logger == nil:
+		case err == nil && unidentified:
+			e.logger.Warn("node up, but without INFO: it may forget unnoticed (redlock doctor says what to allow)", "endpoint", endpoint)
 		case err == nil:
 			e.logger.Info("node up", "endpoint", endpoint, "run_id", runID, "product", product, "version", version)
 		default:

@@ -1,7 +1,9 @@
 package redlock_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,9 +183,13 @@ func TestUnidentifiedServersVoteAndAreMarked(t *testing.T) {
 		for _, server := range c.servers {
 			server.RefuseWith("NOPERM this user has no permissions to run the 'info' command", "INFO")
 		}
-		l := c.locker(redlock.WithQuarantine(redlock.QuarantineStrict))
+		var log bytes.Buffer
+		logger := redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
+		l := c.locker(redlock.WithQuarantine(redlock.QuarantineStrict), logger)
 		_, err := l.TryLock(ctx, "a")
 		require.NoError(t, err)
 		assert.True(t, l.Stats().Nodes[0].Unidentified)
+		require.NoError(t, l.Close()) // no line is written from now on
+		assert.Contains(t, log.String(), `level=WARN msg="node up, but without INFO`)
 	})
 }
