@@ -131,7 +131,7 @@ func TestOldMastersWithoutAMarkerVoteASecondLater(t *testing.T) {
 		l := c.locker()
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrQuarantined)
-		assert.ErrorContains(t, err, "in a moment if nobody knew it before")
+		assert.ErrorContains(t, err, "in about a second if no client knew it before")
 		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
 		require.NoError(t, err)
 		assert.InDelta(t, 1, took.Seconds(), 0.3)

@@ -19,7 +19,7 @@ func (ms *Membership) Why(i int) error {
 	case ms.View().Voting.Has(i) || !n.seen:
 		return nil
 	case n.duplicate >= 0:
-		return fmt.Errorf("%w: the same server as %s (run_id %s)", pipeline.ErrDuplicate, ms.nodes[n.duplicate].Endpoint(), n.identity.RunID)
+		return duplicateError{of: ms.nodes[n.duplicate].Endpoint(), runID: n.identity.RunID}
 	case n.phase == phaseProofless:
 		return fmt.Errorf("%w for another %v: %s", pipeline.ErrQuarantined, n.left(now), n.whyProofless(now))
 	case n.err != nil:
@@ -35,6 +35,16 @@ func (ms *Membership) Why(i int) error {
 	}
 }
 
+// duplicateError is [pipeline.ErrDuplicate] that names the other node instead of saying that there
+// is one.
+type duplicateError struct{ of, runID string }
+
+func (e duplicateError) Error() string {
+	return fmt.Sprintf("%v: the same server as %s (run_id %s)", pipeline.ErrRefused, e.of, e.runID)
+}
+
+func (e duplicateError) Unwrap() error { return pipeline.ErrDuplicate }
+
 // left returns how long the quarantine will last.
 func (n *member) left(now clock.Instant) time.Duration {
 	return roughly(n.until.Sub(now))
@@ -49,14 +59,14 @@ func (ms *Membership) whyNewLocked() string {
 		case !n.seen || n.duplicate >= 0 || ms.nodes[i].State() != pipeline.Up:
 			missing = append(missing, ms.nodes[i].Endpoint())
 		case n.marker.state != markerNew || n.known != "":
-			return "it had no memory when it was first met, and may have forgotten locks; or it votes after `redlock init --force`"
+			return "it restarted without its keys, or is a new server, and may have forgotten locks"
 		}
 	}
 	switch {
 	case ms.mode == Strict:
 		return "a new master votes then, or at once after `redlock init`"
 	case len(missing) == 0:
-		return "a new master votes then, or in a moment if nobody knew it before"
+		return "a new master votes then, or in about a second if no client knew it before"
 	}
 	return fmt.Sprintf("a new master votes then, or at once when %s is there too, or after `redlock init`", strings.Join(missing, ", "))
 }

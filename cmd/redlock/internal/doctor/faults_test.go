@@ -54,7 +54,7 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		}, severe, "unreachable", []string{"not ready within 2s"}, nil},
 		{"twin", func(*testing.T) string {
 			return strings.Replace(sound[0], "127.0.0.1", "localhost", 1)
-		}, severe, "twin", []string{"the same server as " + sound[0]}, nil},
+		}, severe, "twin", []string{"the same server as " + sound[0] + " (run_id "}, nil},
 		{"forbidden", func(t *testing.T) string {
 			return startFor(t, "~*", "&*", "+@all", "-eval")
 		}, note, "permission", []string{"EVAL is refused: NOPERM"}, nil},
@@ -104,7 +104,7 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		}, note, "persistence", []string{"no-appendfsync-on-rewrite is yes"}, nil},
 		{"new", func(t *testing.T) string {
 			return redistest.StartOne(t, durable).URL()
-		}, severe, "quarantine", []string{"quarantined for another ", "it had no memory when it was first met"}, nil},
+		}, severe, "quarantine", []string{"quarantined for another ", "it restarted without its keys, or is a new server"}, nil},
 		{"lost", func(t *testing.T) string {
 			s := redistest.StartOne(t, durable)
 			_, err := s.Do("SET", pipeline.MemoryKey, "somebody else's")

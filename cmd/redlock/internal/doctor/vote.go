@@ -80,7 +80,7 @@ func (f *facts) checkVote(add adder, l limits) {
 	case f.barred == nil:
 	case errors.Is(f.barred, pool.ErrDuplicate):
 		add(severe, "twin", "one server has one vote, however many endpoints lead to it",
-			"give the endpoint of another server, or remove this one", "%s", cli.Reason(f.barred, pool.ErrDuplicate))
+			"give the endpoint of another server, or remove this one", "%s", cli.Reason(f.barred, pool.ErrRefused))
 	case f.allNew && !l.strict:
 		add(note, "new",
 			"nobody has used these masters yet; if they held locks before they lost their keys, the first client begins too early",
