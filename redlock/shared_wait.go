@@ -101,7 +101,10 @@ func (w *waiter) awaitReaders(ctx context.Context, left time.Duration) wake {
 		w.announced = true
 		return wakeDue // at once
 	}
-	pause := min(w.poll.Next(), intentPoll/2+rand.N(intentPoll/2))
+	pause := w.poll.Next()
+	if pause > intentPoll {
+		pause = intentPoll/2 + rand.N(intentPoll/2)
+	}
 	if left >= 0 && left < pause {
 		pause = left + time.Millisecond + rand.N(expirySpread)
 	}
