@@ -10,8 +10,8 @@ import (
 // returns or panics; a panic continues.
 //
 // With errors.Is, the error of Do matches the error of fn, [ErrLost] if the lock was lost
-// meanwhile, and the error of the release. If the lock cannot be acquired, fn is not called and the
-// error is that of Lock.
+// meanwhile, and the error of the release. ErrLost does not undo what fn did: fn may have done all
+// of it. If the lock cannot be acquired, fn is not called and the error is that of Lock.
 func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) (err error) {
 	if fn == nil {
 		return invalid("fn is nil")

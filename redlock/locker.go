@@ -1,16 +1,38 @@
-// Package redlock provides mutual exclusion over N independent Redis masters with the Redlock
-// algorithm (https://redis.io/docs/latest/develop/use/patterns/distributed-locks/). A lock is held
-// when a majority of the masters has granted it. It is valid for its time to live, less the time
-// that acquiring it took and an allowance for clock drift.
+// Package redlock locks names across machines, on several independent Redis masters:
 //
-// A [Locker] talks to the masters; a [Lock] is one acquisition. The guarantee: the validity of two
-// holders of one name does not overlap, as long as clocks drift less than allowed and a master that
-// lost its keys stays away until they would have expired. A holder that is paused beyond its
-// validity learns of it when it next checks, not before.
+//	locker, err := redlock.New([]string{"redis://a:6379", "redis://b:6379", "redis://c:6379"})
+//	if err != nil {
+//		return err // a bad endpoint or option; nothing was dialed yet
+//	}
+//	defer locker.Close()
 //
-// Waiters get a lock in order: a release hands it to the one that has waited longest
-// ([Locker.Lock]). With [WithFencing] each acquisition has a number by which the protected resource
-// can refuse an earlier holder ([Lock.Fence]).
+//	lock, err := locker.Lock(ctx, "orders/42") // waits; ctx bounds the wait only
+//	if err != nil {
+//		return err
+//	}
+//	defer lock.Unlock(ctx)
+//	return settle(lock.Context(ctx)) // ends the moment the lock is no longer ours
+//
+// The lock is renewed while it is held. [Locker.TryLock] asks once and does not wait, and
+// [Locker.Do] runs a function under the lock. [Locker.LockAll] takes several names,
+// [Locker.LockAny] the first that is free, [Locker.RLock] shares a name with other readers, and a
+// [Semaphore] has several holders. Waiters get a lock in order: a release hands it to the one that
+// has waited longest. Branch on errors with errors.Is: [ErrTaken], [ErrNoQuorum] and the others.
+//
+// # What holds
+//
+// The algorithm is Redlock
+// (https://redis.io/docs/latest/develop/use/patterns/distributed-locks/). A lock is held when a
+// majority of the masters has granted it. It is valid for its time to live, less the time that
+// acquiring it took and an allowance for clock drift.
+//
+// The validity of two holders of one name does not overlap, as long as clocks drift less than
+// allowed and a master that lost its keys stays away until they would have expired, which the
+// clients see to. A holder that is paused beyond its validity learns of it when it next checks, not
+// before. With [WithFencing] each acquisition has a number by which the protected resource can
+// refuse an earlier holder ([Lock.Fence]). docs/safety.md has every claim and its limits.
+//
+// # In the source
 //
 // The rules of a vote are in internal/quorum, a round of votes in internal/round, whose votes count
 // in internal/members, and waiting in internal/handoff. Here, in a file each: acquire, wait, fence,
