@@ -5,35 +5,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// masters starts embedded masters, so that the examples run anywhere. Yours are redis://a:6379 and
-// so on.
-func masters() (endpoints []string, stop func()) {
-	var running []*miniredis.Miniredis
-	for range 3 {
-		server := miniredis.NewMiniRedis()
-		if err := server.Start(); err != nil {
-			panic(err)
-		}
-		running = append(running, server)
-		endpoints = append(endpoints, "redis://"+server.Addr())
-	}
-	return endpoints, func() {
-		for _, server := range running {
-			server.Close()
-		}
-	}
-}
-
 func Example() {
-	endpoints, stop := masters()
+	masters, stop := exampletest.Masters(3)
 	defer stop()
-	locker, err := redlock.New(endpoints)
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}
@@ -61,9 +41,9 @@ func Example() {
 }
 
 func ExampleElection_Watch() {
-	endpoints, stop := masters()
+	masters, stop := exampletest.Masters(3)
 	defer stop()
-	locker, err := redlock.New(endpoints)
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}

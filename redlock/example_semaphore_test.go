@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redquorum/redquorum/internal/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 func ExampleLocker_Semaphore() {
-	endpoints, _, stop := masters(3)
+	masters, stop := exampletest.Masters(3)
 	defer stop()
-	locker, err := redlock.New(endpoints)
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}
@@ -46,9 +47,9 @@ func ExampleLocker_Semaphore() {
 }
 
 func ExampleLocker_LockAny() {
-	endpoints, _, stop := masters(3)
+	masters, stop := exampletest.Masters(3)
 	defer stop()
-	locker, err := redlock.New(endpoints)
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}

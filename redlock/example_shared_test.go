@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redquorum/redquorum/internal/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 func ExampleLocker_TryRLock() {
-	endpoints, _, stop := masters(3)
+	masters, stop := exampletest.Masters(3)
 	defer stop()
-	locker, err := redlock.New(endpoints)
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}
@@ -41,9 +42,9 @@ func ExampleLocker_TryRLock() {
 }
 
 func ExampleLocker_RLock() {
-	endpoints, _, stop := masters(3)
+	masters, stop := exampletest.Masters(3)
 	defer stop()
-	locker, err := redlock.New(endpoints)
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}
@@ -79,9 +80,9 @@ func ExampleLocker_RLock() {
 }
 
 func ExampleLock_Shared() {
-	endpoints, _, stop := masters(3)
+	masters, stop := exampletest.Masters(3)
 	defer stop()
-	locker, err := redlock.New(endpoints)
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}

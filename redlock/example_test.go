@@ -4,38 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
+	"github.com/redquorum/redquorum/internal/exampletest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// masters starts embedded nodes, so the examples run anywhere. Yours are redis://a:6379,
-// redis://b:6379 and so on.
-func masters(n int) (endpoints []string, servers []*miniredis.Miniredis, stop func()) {
-	for range n {
-		server := miniredis.NewMiniRedis()
-		if err := server.Start(); err != nil {
-			panic(err)
-		}
-		servers = append(servers, server)
-		endpoints = append(endpoints, "redis://"+server.Addr())
-	}
-	return endpoints, servers, func() {
-		for _, server := range servers {
-			server.Close()
-		}
-	}
-}
-
 func Example() {
-	endpoints, _, stop := masters(5)
+	masters, stop := exampletest.Masters(5)
 	defer stop()
 
-	locker, err := redlock.New(endpoints, redlock.WithTTL(10*time.Second))
+	locker, err := redlock.New(masters.Endpoints(), redlock.WithTTL(10*time.Second))
 	if err != nil {
 		panic(err) // a bad endpoint or option; nothing has been dialed yet
 	}
@@ -62,9 +42,9 @@ func Example() {
 }
 
 func ExampleLocker_TryLock() {
-	endpoints, _, stop := masters(3)
+	masters, stop := exampletest.Masters(3)
 	defer stop()
-	locker, err := redlock.New(endpoints)
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}
@@ -88,43 +68,39 @@ func ExampleLocker_TryLock() {
 }
 
 func ExampleQuorumError() {
-	endpoints, servers, stop := masters(3)
+	masters, stop := exampletest.Masters(3)
 	defer stop()
-	locker, err := redlock.New(endpoints)
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}
 	defer locker.Close()
-	if err := locker.Init(context.Background(), false); err != nil { // waits until every node votes
-		panic(err)
-	}
-
 	if err := locker.Ready(context.Background()); err != nil {
 		panic(err)
 	}
-	servers[0].SetError("OOM command not allowed when used memory > 'maxmemory'.")
-	servers[1].SetError("OOM command not allowed when used memory > 'maxmemory'.")
+	masters.Node(0).Stop()
+	masters.Node(1).Stop()
 
 	_, err = locker.TryLock(context.Background(), "a")
 	var quorum *redlock.QuorumError
 	if errors.As(err, &quorum) {
 		fmt.Println("a quorum needs", quorum.Need)
 		for _, node := range quorum.Nodes.Errors {
-			fmt.Println("out of memory:", strings.Contains(node.Error(), "OOM"))
+			fmt.Println("failed:", errors.As(node, new(*redlock.NodeError)))
 		}
 	}
 	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
 	// Output:
 	// a quorum needs 2
-	// out of memory: true
-	// out of memory: true
+	// failed: true
+	// failed: true
 	// true
 }
 
 func ExampleLock_Extend() {
-	endpoints, _, stop := masters(3)
+	masters, stop := exampletest.Masters(3)
 	defer stop()
-	locker, err := redlock.New(endpoints)
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}
@@ -150,9 +126,9 @@ func ExampleLock_Extend() {
 }
 
 func ExampleWithMinHold() {
-	endpoints, _, stop := masters(3)
+	masters, stop := exampletest.Masters(3)
 	defer stop()
-	locker, err := redlock.New(endpoints)
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}
@@ -180,10 +156,10 @@ func ExampleWithMinHold() {
 }
 
 func ExampleNewFromNodes() {
-	endpoints, _, stop := masters(3)
+	masters, stop := exampletest.Masters(3)
 	defer stop()
 	var nodes []*pool.Node
-	for _, endpoint := range endpoints {
+	for _, endpoint := range masters.Endpoints() {
 		node, err := pool.NewNode(endpoint, pool.WithClientName("billing"))
 		if err != nil {
 			panic(err)

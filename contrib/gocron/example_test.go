@@ -5,24 +5,17 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/go-co-op/gocron/v2"
 
 	redgocron "github.com/redquorum/redquorum/contrib/gocron"
+	"github.com/redquorum/redquorum/internal/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 func Example() {
-	var endpoints []string // yours are redis://a:6379 and so on
-	for range 3 {
-		server := miniredis.NewMiniRedis()
-		if err := server.Start(); err != nil {
-			panic(err)
-		}
-		defer server.Close()
-		endpoints = append(endpoints, "redis://"+server.Addr())
-	}
-	locker, err := redlock.New(endpoints)
+	masters, stop := exampletest.Masters(3)
+	defer stop()
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}
