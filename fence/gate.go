@@ -3,10 +3,10 @@
 //
 // A holder that was paused beyond its validity does not know that another one has the lock, and
 // writes. Its fencing token (redlock.WithFencing, Lock.Fence) is smaller than the other's. So a
-// resource that remembers the largest token it has seen, and refuses smaller ones, is safe from it,
-// without any assumption about time. [Gate] does this for a resource within one process, and
-// [RWGate] for one whose locks are shared by readers; for databases, Redis and files see
-// docs/fencing.md.
+// resource that remembers the largest token it has seen, and refuses smaller ones, is safe from it
+// once it has seen the other's, without any assumption about time. Show the token before you read
+// what your writes depend on. [Gate] does this for a resource within one process, and [RWGate] for
+// one whose locks are shared by readers; for databases, Redis and files see docs/fencing.md.
 package fence
 
 import (
@@ -33,8 +33,9 @@ type Gate struct {
 // before. Otherwise it returns [ErrStale], or [ErrInvalid] if the token is below 1: zero is the
 // token of a lock without fencing.
 //
-// A write after Admit is not protected from one with a newer token that comes in between. If that
-// matters, use [Gate.Do].
+// Call it before reading what a write will depend on: no older token is admitted from then on. A
+// write after Admit is not protected from one with a newer token that comes in between: make it in
+// [Gate.Do].
 func (g *Gate) Admit(token int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,8 +74,8 @@ func checkToken(token int64) error {
 	return nil
 }
 
-// Newest returns the largest token that was seen, or 0 if there was none: store it with the
-// resource when that is saved.
+// Newest returns the largest token that was seen, or 0 if there was none. It is what a restart must
+// not forget: save it before anything is read or written behind it, and [Gate.Admit] it at startup.
 func (g *Gate) Newest() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

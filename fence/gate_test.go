@@ -88,3 +88,29 @@ func TestDoWithoutAFunctionAdmitsNothing(t *testing.T) {
 	require.ErrorIs(t, g.Do(7, nil), fence.ErrInvalid)
 	assert.Zero(t, g.Newest())
 }
+
+// A holder was paused after it had read, and its lock is another's. Its late write must not come
+// between the read and the write of the other.
+func TestWhatIsReadBehindATokenIsTrueWhenItIsWritten(t *testing.T) {
+	for _, shown := range []bool{true, false} {
+		var g fence.Gate
+		balance := 100
+		withdraw := func(token int64, read, amount int) error {
+			return g.Do(token, func() error { balance = read - amount; return nil })
+		}
+		pausedRead := balance
+		require.NoError(t, g.Admit(1))
+		if shown {
+			require.NoError(t, g.Admit(2))
+		}
+		nextRead := balance
+		late := withdraw(1, pausedRead, 30)
+		require.NoError(t, withdraw(2, nextRead, 50))
+		assert.Equal(t, 50, balance)
+		if shown {
+			require.ErrorIs(t, late, fence.ErrStale, "whoever shows its token first is safe")
+		} else {
+			require.NoError(t, late, "the 30 are back, and nobody knows: show the token before you read")
+		}
+	}
+}

@@ -25,8 +25,8 @@ type RWGate struct {
 }
 
 // AdmitWrite returns nil and remembers the token if that of a writer may pass. Otherwise it returns
-// [ErrStale] or [ErrInvalid], as [Gate.Admit] does. If other tokens that come in between matter,
-// use [RWGate.Write].
+// [ErrStale] or [ErrInvalid], as [Gate.Admit] does. A writer calls it before it reads, and writes
+// with [RWGate.Write], because other tokens may come in between.
 func (g *RWGate) AdmitWrite(token int64) error {
 	g.order.Lock()
 	defer g.order.Unlock()
@@ -102,7 +102,8 @@ func (g *RWGate) admitReadLocked(token int64) error {
 }
 
 // Newest returns the largest tokens of writers and of readers that were seen, or 0 where there was
-// none: store both with the resource when that is saved. [RWGate.Restore] takes them.
+// none. They are what a restart must not forget: save them before anything is read or written
+// behind them. [RWGate.Restore] takes them.
 func (g *RWGate) Newest() (write, read int64) {
 	g.order.RLock()
 	defer g.order.RUnlock()
