@@ -1,6 +1,7 @@
 package acceptance_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -28,6 +29,7 @@ type aclRow struct {
 	noChoice     bool // no semaphores, and no LockAny
 	noReaders    bool // nobody reads
 	readersStay  bool // readers end with their TTL, not before
+	timeless     bool // nobody is told how long a key lives
 }
 
 var aclRows = []aclRow{
@@ -54,6 +56,7 @@ var aclRows = []aclRow{
 	{without: "`pubsub\\|numsub`", rule: "-pubsub|numsub"},
 	{without: "`time`", rule: "-time", notWoken: true, notFenced: true, noReaders: true},
 	{without: "the key `redquorum:memory`", rule: "resetkeys ~TestWhat* ~redquorum:[a-l]* ~redquorum:[n-z]*", markerless: true},
+	{without: "`pttl`", rule: "-pttl", timeless: true, notWoken: true},
 	{without: "`eval`", rule: "-eval"},
 }
 
@@ -117,6 +120,10 @@ func (row *aclRow) retains(t *testing.T, l *redlock.Locker, name string) {
 	require.NoError(t, lock.Extend(t.Context(), longTTL))
 	require.NoError(t, lock.Unlock(t.Context()))
 	status, err := l.Inspect(t.Context(), name)
+	if row.timeless {
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		return
+	}
 	require.NoError(t, err)
 	assert.Equal(t, lock.Value(), status.Value)
 	kept := 0
@@ -255,6 +262,17 @@ func (row *aclRow) adopts(t *testing.T, l *redlock.Locker, name string) {
 	lock, err := l.TryLock(t.Context(), name)
 	require.NoError(t, err)
 	adopted, err := l.Adopt(t.Context(), name, lock.Value())
+	if row.timeless {
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NoError(t, lock.Verify(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = l.Lock(ctx, name)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, lock.Unlock(t.Context()))
+		return
+	}
 	require.NoError(t, err)
 	require.NoError(t, adopted.Unlock(t.Context()))
 	_, err = l.Inspect(t.Context(), name)
