@@ -214,3 +214,27 @@ func TestFencingRefusesAGivenValue(t *testing.T) {
 		assert.Zero(t, c.keys())
 	})
 }
+
+// A node is behind the token of the other, and is to be raised to it. Before it is told, somebody
+// else gets that very number there.
+func TestANumberThatIsInUseIsNobodyElsesToken(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithFencing(), redlock.WithNodeTimeout(time.Second))
+		c.know(l)
+		c.servers[2].Kill() // so both are needed
+		settle()
+		ahead := c.clock.Wall().Add(5 * time.Second).UnixMicro()
+		c.do(0, "SET", "redquorum:fence:a", ahead, "PX", 600_000)
+		for _, server := range c.servers {
+			server.Delay(func() time.Duration { return 10 * time.Millisecond }, nil)
+		}
+		time.AfterFunc(15*time.Millisecond, func() { // the raise is on its way
+			assert.Equal(t, ahead+1, c.fences("a")[0])
+			c.servers[1].Delay(nil, nil)
+			c.do(1, "SET", "redquorum:fence:a", ahead+1, "PX", 600_000)
+		})
+		_, err := l.TryLock(ctx, "a")
+		var refused *redlock.QuorumError
+		require.ErrorAs(t, err, &refused)
+	})
+}

@@ -42,6 +42,20 @@ func TestSuspendedHolderSaysLostAtTheFirstLook(t *testing.T) {
 	}
 }
 
+// The clock moves and no timer runs, so this is what a look at the clock says.
+func TestTheValidityEndsAtItsInstant(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		lock, err := c.locker().TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
+		require.NoError(t, err)
+		c.clock.Suspend(lock.Remaining() - 1)
+		require.NoError(t, lock.Err())
+		assert.Equal(t, time.Nanosecond, lock.Remaining())
+		c.clock.Suspend(1)
+		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		assert.Zero(t, lock.Remaining())
+	})
+}
+
 func TestDoneClosesWithinASecondAfterASuspension(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		lock, err := c.locker().TryLock(ctx, "a", redlock.WithTTL(10*time.Second))

@@ -197,6 +197,25 @@ func TestReleaseBehindAnExtensionIsKeptForTheNodeThatItHeals(t *testing.T) {
 	})
 }
 
+// The network delays the SETs alone. On a connection of its own, a release would come first, and
+// find nothing to delete.
+func TestAReleaseDoesNotOvertakeTheSETOfItsAttempt(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithTTL(time.Minute))
+		for _, server := range c.servers {
+			delay := 900 * time.Millisecond
+			server.Delay(func() time.Duration { defer func() { delay = 0 }(); return delay }, nil)
+		}
+		cancelled, cancel := context.WithCancel(ctx)
+		time.AfterFunc(10*time.Millisecond, cancel)
+		_, err := l.TryLock(cancelled, "a")
+		require.ErrorIs(t, err, context.Canceled)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		assert.Zero(t, c.keys())
+	})
+}
+
 // A server that answers a script with an error may have run part of it.
 func TestAReleaseIsKeptForANodeWhoseScriptFailedMidway(t *testing.T) {
 	for words, kept := range map[string]bool{

@@ -212,3 +212,47 @@ func TestInspectShowsReaders(t *testing.T) {
 		assert.Empty(t, status.Nodes[0].Readers)
 	})
 }
+
+// The marker ends with the reader that lives longest: earlier, a writer would come in beside that
+// reader; later, nobody would hold the name that it keeps.
+func TestTheMarkerLivesAsLongAsTheReaderThatLivesLongest(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		lives := func(want time.Duration) {
+			t.Helper()
+			settle()
+			for _, server := range c.servers {
+				value, left, _ := server.Get("a")
+				assert.Equal(t, wire.Marker, value)
+				assert.InDelta(t, want, left, float64(2*time.Millisecond))
+			}
+		}
+		first := read(t, l, "a", redlock.WithTTL(3*time.Second))
+		lives(3 * time.Second)
+		second := read(t, l, "a", redlock.WithTTL(time.Second))
+		lives(3 * time.Second)
+		require.NoError(t, second.Extend(ctx, 5*time.Second))
+		lives(5 * time.Second)
+		require.NoError(t, first.Extend(ctx, 2*time.Second))
+		lives(5 * time.Second)
+		require.NoError(t, second.Unlock(ctx))
+		lives(2 * time.Second)
+	})
+}
+
+// A reader that has expired is not one of those that stay.
+func TestTheLastReaderThatLivesHandsTheNameOver(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		a, b := c.locker(), c.locker()
+		reader := read(t, a, "a", redlock.WithTTL(20*time.Second))
+		for i := range c.servers { // as if it had read until now, and had died
+			c.do(i, "ZADD", "redquorum:readers:a", c.clock.Wall().Add(time.Second).UnixMilli(), "DEAD")
+		}
+		writer := waitingFor(t, b.Lock)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, reader.Unlock(ctx))
+		require.NoError(t, (<-writer).Unlock(ctx))
+		assert.NotZero(t, a.Stats().HandedOver)
+	})
+}

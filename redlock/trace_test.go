@@ -95,3 +95,13 @@ func TestNoTracerIsRefused(t *testing.T) {
 	_, err := redlock.New([]string{"a"}, redlock.WithTracer(nil))
 	require.ErrorIs(t, err, redlock.ErrInvalid)
 }
+
+func TestWithoutATracerNothingIsAllocated(t *testing.T) {
+	for _, opts := range [][]redlock.Option{nil, {redlock.WithTracer(&recordingTracer{})}} {
+		l, err := redlock.New([]string{"127.0.0.1:1"}, opts...)
+		require.NoError(t, err)
+		defer l.Close()
+		allocated := testing.AllocsPerRun(10_000, func() { assert.NoError(t, l.Trace(t.Context())) })
+		assert.Equal(t, opts != nil, allocated > 0, "%v per call with %d options", allocated, len(opts))
+	}
+}

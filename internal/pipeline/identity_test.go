@@ -113,3 +113,20 @@ func TestNodeDoesWithoutWhatAnACLForbids(t *testing.T) {
 		assert.Empty(t, identity.RunID)
 	})
 }
+
+// An uptime is the difference of two moments, each cut to seconds, so it may be almost a second too
+// long. A server that seems older than it is would vote too early.
+func TestUptimeIsRoundedAgainstTheServer(t *testing.T) {
+	for uptime, age := range map[string]time.Duration{
+		"3600": 3599 * time.Second, "2": time.Second, "1": 0, "0": 0, "-3600": 0, "soon": 0,
+	} {
+		inBubble(t, func(h *harness) {
+			h.tellInfo(map[string]string{
+				"server":      "redis_version:7.0.15\nrun_id:a\nuptime_in_seconds:" + uptime + "\n",
+				"replication": mastersReplication,
+			})
+			_, identity := h.meet()
+			assert.Equal(t, identity.Connected.Add(-age), identity.Started, "after %s s", uptime)
+		})
+	}
+}

@@ -3,12 +3,15 @@ package pipeline
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
 )
 
 // A stopped server still holds a SET of the connection that was given up, and runs it when it
@@ -51,6 +54,33 @@ func TestOldConnectionIsKilledBeforeKeptCallsGoOut(t *testing.T) {
 		assert.Contains(t, names, "CLIENT", "CLIENT KILL")
 		assert.Less(t, slices.Index(names, "CLIENT"), slices.Index(names, "EVALSHA"))
 	}, WithStallTimeout(500*time.Millisecond))
+}
+
+// A release has been sent, and a SET of the same value waits behind large commands when the
+// connection breaks. If the release came behind the SET now, it would end a lock that is held.
+func TestKeptCallGoesOutBeforeWhatWasQueuedBehindIt(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		t := h.t
+		h.up()
+		h.server.Stop() // a writer blocks when the buffer is full, and a dial waits
+		release := h.script(true, deleteScript, "k", "v")
+		for range 2 { // the server reads the first of them
+			h.command("ECHO", strings.Repeat("x", 2*fakenode.DefaultBuffer))
+		}
+		release.wait()
+		time.Sleep(testDeadline)
+		set := h.command("SET", "k", "v")
+		synctest.Wait()
+		require.Equal(t, Up, h.node.Stats().State, "the connection has not been given up yet")
+		time.Sleep(testDeadline / 2)
+		require.Equal(t, Connecting, h.node.Stats().State)
+		h.server.Continue()
+		require.NoError(t, set.wait().err)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Zero(t, h.node.Stats().Kept)
+		assert.Equal(t, []string{"k"}, h.server.Keys())
+	}, WithStallTimeout(testDeadline*5/4))
 }
 
 func TestRestartedServersClientsAreNotKilled(t *testing.T) {

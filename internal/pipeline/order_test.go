@@ -47,6 +47,24 @@ func TestAnswerOfTheWrongKindBreaksTheConnection(t *testing.T) {
 	})
 }
 
+// What the reply announces would be allocated, or waited for.
+func TestReplyBeyondTheLimitsIsNotWaitedFor(t *testing.T) {
+	for _, announced := range []string{"$1048577\r\n", "*4097\r\n"} {
+		inBubble(t, func(h *harness) {
+			h.up()
+			h.server.ReplyRaw(func(cmd []string) []byte {
+				if cmd[0] == "ECHO" {
+					return []byte(announced)
+				}
+				return nil
+			})
+			r := h.command("ECHO", "x").wait()
+			h.requireFate(r.err, Unknown, ErrProtocol)
+			assert.Zero(t, r.after)
+		})
+	}
+}
+
 func TestSurplusReplyIsNotTakenForAnAnswer(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
