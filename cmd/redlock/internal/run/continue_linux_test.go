@@ -35,7 +35,7 @@ func TestNothingRunsWhileRedlockIsStoppedWheneverItIsContinued(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	stops := 0
 	for range rounds {
-		s.term.press(t, "\x1a")
+		s.term.Press(t, "\x1a")
 		for range random.IntN(4) {
 			time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond) // the moment varies
 			require.NoError(t, syscall.Kill(redlock, syscall.SIGCONT))
@@ -51,7 +51,7 @@ func TestNothingRunsWhileRedlockIsStoppedWheneverItIsContinued(t *testing.T) {
 			assert.Equal(t, before, s.marks(t))
 		}
 		require.NoError(t, syscall.Kill(redlock, syscall.SIGCONT))
-		s.term.press(t, "continue\n")
+		s.term.Press(t, "continue\n")
 		time.Sleep(30 * time.Millisecond) // or the key comes while the shell is still busy
 	}
 	t.Logf("%d of %d stops were checked", stops, rounds)

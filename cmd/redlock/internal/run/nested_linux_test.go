@@ -17,15 +17,15 @@ import (
 func stopsAndContinues(t *testing.T, urls []string, keys, command string) {
 	t.Helper()
 	goOn := filepath.Join(t.TempDir(), "go on")
-	term, shell := startOnTerminal(t, urls, "-mc", fmt.Sprintf(`GO_ON='%s'; export GO_ON; "$0" run --name outer -- %s
+	term, shell := clitest.StartOnTerminal(t, urls, "-mc", fmt.Sprintf(`GO_ON='%s'; export GO_ON; "$0" run --name outer -- %s
 		echo "stopped"; read x; fg >/dev/null; echo "status=$?"`, goOn, command))
-	term.press(t, keys)
-	term.awaitText(t, "ready")
-	term.press(t, "\x1a")
-	term.awaitText(t, "stopped")
+	term.Press(t, keys)
+	term.AwaitText(t, "ready")
+	term.Press(t, "\x1a")
+	term.AwaitText(t, "stopped")
 	require.NoError(t, os.WriteFile(goOn, nil, 0o600))
-	term.press(t, "continue\n")
-	term.awaitText(t, "status=6")
+	term.Press(t, "continue\n")
+	term.AwaitText(t, "status=6")
 	clitest.Await(t, shell)
 }
 

@@ -19,7 +19,7 @@ import (
 // suspended is a job on a terminal. One member ignores ^Z and writes the time into a file; another
 // forks all the time.
 type suspended struct {
-	term  *terminal
+	term  *clitest.Terminal
 	shell *exec.Cmd
 	pulse string // file of the member that ignores ^Z
 	trace string // file that grows with each process of the forking member
@@ -34,9 +34,9 @@ func startSuspended(t *testing.T, urls []string, name, flags, main, script strin
 	s := &suspended{pulse: filepath.Join(dir, "pulse"), trace: filepath.Join(dir, "trace")}
 	members := fmt.Sprintf(`(trap "" TSTP; exec %s) & (trap "" TSTP; while :; do (echo >> %s); done) & `,
 		strings.Join(asPart(t, "beat", s.pulse), " "), s.trace)
-	s.term, s.shell = startOnTerminal(t, urls, "-mc", fmt.Sprintf(`"$0" run --name %s %s -- sh -c '%secho ready; %s' %s; %s`,
+	s.term, s.shell = clitest.StartOnTerminal(t, urls, "-mc", fmt.Sprintf(`"$0" run --name %s %s -- sh -c '%secho ready; %s' %s; %s`,
 		name, flags, members, main, filepath.Join(dir, "main"), script))
-	s.term.awaitText(t, "ready")
+	s.term.AwaitText(t, "ready")
 	clitest.WaitFor(t, "the members run", func() bool {
 		var err error
 		s.pid, _, err = readBeat(s.pulse)
@@ -76,15 +76,15 @@ func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 	s := startSuspended(t, urls, "x", "--ttl 1s", "wait", `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`)
 	group, err := syscall.Getpgid(s.pid)
 	require.NoError(t, err)
-	s.term.press(t, "\x1a")
-	s.term.awaitText(t, "stopped")
+	s.term.Press(t, "\x1a")
+	s.term.AwaitText(t, "stopped")
 	assert.True(t, pgroup.Still(group), "all of the group")
 	before := s.marks(t)
 	status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "--wait", "20s", "true")
 	require.Equal(t, 0, status, stderr)
 	assert.Equal(t, before, s.marks(t), "while another client held the lock")
-	s.term.press(t, "continue\n")
-	s.term.awaitText(t, "status=70")
+	s.term.Press(t, "continue\n")
+	s.term.AwaitText(t, "status=70")
 	assert.Equal(t, before, s.marks(t), "when redlock continued")
 	clitest.WaitFor(t, "the group is gone", func() bool { return pgroup.Dead(group) })
 	clitest.Await(t, s.shell)
@@ -96,15 +96,15 @@ func TestSuspendedCommandContinuesUnderItsLockAgainAndAgain(t *testing.T) {
 	const fg = `read x; fg >/dev/null; `
 	s := startSuspended(t, urls, "x", "", "wait", `echo "stop 1"; `+fg+`echo "stop 2"; `+fg+`echo "status=$?"`)
 	for _, stop := range []string{"stop 1", "stop 2"} {
-		s.term.press(t, "\x1a")
-		s.term.awaitText(t, stop)
-		s.term.press(t, "continue\n")
+		s.term.Press(t, "\x1a")
+		s.term.AwaitText(t, stop)
+		s.term.Press(t, "continue\n")
 		s.awaitProgress(t)
 	}
 	group, err := syscall.Getpgid(s.pid)
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(-group, syscall.SIGKILL))
-	s.term.awaitText(t, "status=137")
+	s.term.AwaitText(t, "status=137")
 	clitest.Await(t, s.shell)
 }
 
@@ -114,14 +114,14 @@ func TestCommandThatDiesWhileSuspendedLeavesARestThatContinues(t *testing.T) {
 	_, urls := clitest.StartServers(t, 3)
 	s := startSuspended(t, urls, "x", "", `echo $$ > "$0"; wait`, `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`)
 	main := pidIn(t, filepath.Join(filepath.Dir(s.pulse), "main"))
-	s.term.press(t, "\x1a")
-	s.term.awaitText(t, "stopped")
+	s.term.Press(t, "\x1a")
+	s.term.AwaitText(t, "stopped")
 	require.NoError(t, syscall.Kill(main, syscall.SIGKILL))
-	s.term.press(t, "continue\n")
+	s.term.Press(t, "continue\n")
 	s.awaitProgress(t)
-	s.term.awaitText(t, "the command has ended; lock")
-	s.term.press(t, "\x03") // only redlock reacts to it
-	s.term.awaitText(t, "status=137")
+	s.term.AwaitText(t, "the command has ended; lock")
+	s.term.Press(t, "\x03") // only redlock reacts to it
+	s.term.AwaitText(t, "status=137")
 	assert.True(t, dead(s.pid)())
 	clitest.Await(t, s.shell)
 }
@@ -134,14 +134,14 @@ func TestSuspendKeyStopsWhatTheCommandLeftRunning(t *testing.T) {
 	s := startSuspended(t, urls, "x", "--kill-after 100ms", `exit 7`, `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`)
 	group, err := syscall.Getpgid(s.pid)
 	require.NoError(t, err)
-	s.term.awaitText(t, "the command has ended; lock")
-	s.term.press(t, "\x1a")
-	s.term.awaitText(t, "stopped")
+	s.term.AwaitText(t, "the command has ended; lock")
+	s.term.Press(t, "\x1a")
+	s.term.AwaitText(t, "stopped")
 	assert.True(t, pgroup.Still(group))
-	s.term.press(t, "continue\n")
+	s.term.Press(t, "continue\n")
 	s.awaitProgress(t)
-	s.term.press(t, "\x03")
-	s.term.awaitText(t, "status=7")
+	s.term.Press(t, "\x03")
+	s.term.AwaitText(t, "status=7")
 	assert.True(t, pgroup.Dead(group))
 	clitest.Await(t, s.shell)
 }
@@ -153,22 +153,22 @@ func TestBackgroundJobThatReadsStopsUntilItIsInTheForeground(t *testing.T) {
 	dir := t.TempDir()
 	pulse := filepath.Join(dir, "pulse")
 	beat := strings.Join(asPart(t, "beat", pulse), " ")
-	term, cmd := startOnTerminal(t, urls, "-mc", fmt.Sprintf(
+	term, cmd := clitest.StartOnTerminal(t, urls, "-mc", fmt.Sprintf(
 		`"$0" run --name x --kill-rest --kill-after 100ms -- sh -c '(trap "" TSTP; exec %s) & read y; echo "<$y>"; exit 8' &
 		cd %s; until jobs >jobs; grep -q Stopped jobs; do sleep 0.02; done; echo "stopped"; read x; fg >/dev/null; echo "status=$?"`, beat, dir))
-	term.awaitText(t, "stopped")
+	term.AwaitText(t, "stopped")
 	if pid, _, err := readBeat(pulse); err == nil { // it may be stopped before its first beat
 		group, err := syscall.Getpgid(pid)
 		require.NoError(t, err)
 		assert.True(t, pgroup.Still(group))
 	}
-	term.press(t, "foreground\n")
+	term.Press(t, "foreground\n")
 	clitest.WaitFor(t, "the member runs", func() bool {
 		_, _, err := readBeat(pulse)
 		return err == nil
 	})
-	term.press(t, "answer\n")
-	term.awaitText(t, "<answer>")
-	term.awaitText(t, "status=8")
+	term.Press(t, "answer\n")
+	term.AwaitText(t, "<answer>")
+	term.AwaitText(t, "status=8")
 	clitest.Await(t, cmd)
 }

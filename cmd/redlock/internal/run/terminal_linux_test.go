@@ -2,97 +2,24 @@ package run
 
 import (
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 )
-
-// terminal is a terminal whose keyboard and screen is the test.
-type terminal struct {
-	keyboard *os.File
-	mu       sync.Mutex // guards the field below
-	screen   strings.Builder
-}
-
-// startOnTerminal starts a shell as the leader of a session on a new terminal: in mode -mc with job
-// control, in mode -c without.
-func startOnTerminal(t *testing.T, urls []string, mode, script string) (*terminal, *exec.Cmd) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { master.Close() })
-	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
-	defer slave.Close()
-	cmd := clitest.Process(t, urls)
-	cmd.Args = []string{"sh", mode, script, cmd.Path}
-	cmd.Path, err = exec.LookPath("sh")
-	require.NoError(t, err)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	require.NoError(t, cmd.Start())
-	term := &terminal{keyboard: master}
-	go func() { // ends with the terminal
-		buffer := make([]byte, 4096)
-		for {
-			n, err := master.Read(buffer)
-			term.mu.Lock()
-			term.screen.Write(buffer[:n])
-			term.mu.Unlock()
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return term, cmd
-}
-
-func (term *terminal) text() string {
-	term.mu.Lock()
-	defer term.mu.Unlock()
-	return term.screen.String()
-}
-
-func (term *terminal) awaitText(t *testing.T, text string) {
-	t.Helper()
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the screen:\n%s", term.text())
-		}
-	})
-	clitest.WaitFor(t, "on the screen: "+text, func() bool { return strings.Contains(term.text(), text) })
-}
-
-func (term *terminal) press(t *testing.T, keys string) {
-	t.Helper()
-	_, err := io.WriteString(term.keyboard, keys)
-	require.NoError(t, err)
-}
 
 func TestCommandReadsFromTheTerminal(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
 	for _, mode := range []string{"-mc", "-c"} {
-		term, cmd := startOnTerminal(t, urls, mode, `"$0" run --name x -- sh -c 'echo ask; read answer; echo "<$answer>"; exit 5'; echo "status=$?"; read more; echo "<$more>"`)
-		term.awaitText(t, "ask")
-		term.press(t, "yes\n")
-		term.awaitText(t, "<yes>")
-		term.awaitText(t, "status=5")
-		term.press(t, "after\n") // the shell has its terminal back
-		term.awaitText(t, "<after>")
+		term, cmd := clitest.StartOnTerminal(t, urls, mode, `"$0" run --name x -- sh -c 'echo ask; read answer; echo "<$answer>"; exit 5'; echo "status=$?"; read more; echo "<$more>"`)
+		term.AwaitText(t, "ask")
+		term.Press(t, "yes\n")
+		term.AwaitText(t, "<yes>")
+		term.AwaitText(t, "status=5")
+		term.Press(t, "after\n") // the shell has its terminal back
+		term.AwaitText(t, "<after>")
 		assert.Equal(t, 0, clitest.Await(t, cmd))
 	}
 }
@@ -104,10 +31,10 @@ func TestInterruptKeyEndsTheCommand(t *testing.T) {
 		`echo ready; exec sleep 60`,  // in the background: redlock gets the key and passes it on
 		`echo ready; read x; exit 1`, // in the foreground: the command gets the key
 	} {
-		term, cmd := startOnTerminal(t, urls, "-mc", fmt.Sprintf(`trap : INT; "$0" run --name key -- sh -c '%s'; echo "status=$?"`, command))
-		term.awaitText(t, "ready")
-		term.press(t, "\x03")
-		term.awaitText(t, "status=130")
+		term, cmd := clitest.StartOnTerminal(t, urls, "-mc", fmt.Sprintf(`trap : INT; "$0" run --name key -- sh -c '%s'; echo "status=$?"`, command))
+		term.AwaitText(t, "ready")
+		term.Press(t, "\x03")
+		term.AwaitText(t, "status=130")
 		clitest.Await(t, cmd)
 	}
 }
@@ -120,19 +47,19 @@ func TestSuspendKeyStopsTheJobAndForegroundContinuesIt(t *testing.T) {
 	// for a while.
 	// Without and with the terminal lent to the command.
 	for _, first := range []string{"", "read x; "} {
-		term, cmd := startOnTerminal(t, urls, "-mc", fmt.Sprintf(`"$0" run --name suspend -- sh -c '%secho ready; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; read y; echo "<$y>"; exit 6'
+		term, cmd := clitest.StartOnTerminal(t, urls, "-mc", fmt.Sprintf(`"$0" run --name suspend -- sh -c '%secho ready; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; read y; echo "<$y>"; exit 6'
 			echo "stopped"; read between; echo "<$between>"; fg >/dev/null; echo "status=$?"`, first))
 		if first != "" {
-			term.press(t, "first\n")
+			term.Press(t, "first\n")
 		}
-		term.awaitText(t, "ready")
-		term.press(t, "\x1a")
-		term.awaitText(t, "stopped")
-		term.press(t, "shell\n")
-		term.awaitText(t, "<shell>")
-		term.press(t, "command\n")
-		term.awaitText(t, "<command>")
-		term.awaitText(t, "status=6")
+		term.AwaitText(t, "ready")
+		term.Press(t, "\x1a")
+		term.AwaitText(t, "stopped")
+		term.Press(t, "shell\n")
+		term.AwaitText(t, "<shell>")
+		term.Press(t, "command\n")
+		term.AwaitText(t, "<command>")
+		term.AwaitText(t, "status=6")
 		clitest.Await(t, cmd)
 	}
 }
@@ -141,11 +68,11 @@ func TestSuspendKeyStopsTheJobAndForegroundContinuesIt(t *testing.T) {
 func TestSuspendKeyDoesNothingWithoutJobControl(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
-	term, cmd := startOnTerminal(t, urls, "-c", `"$0" run --name x -- sh -c 'echo ready; read y; echo "<$y>"; exit 6'; echo "status=$?"`)
-	term.awaitText(t, "ready")
-	term.press(t, "\x1a")
-	term.press(t, "go on\n")
-	term.awaitText(t, "<go on>")
-	term.awaitText(t, "status=6")
+	term, cmd := clitest.StartOnTerminal(t, urls, "-c", `"$0" run --name x -- sh -c 'echo ready; read y; echo "<$y>"; exit 6'; echo "status=$?"`)
+	term.AwaitText(t, "ready")
+	term.Press(t, "\x1a")
+	term.Press(t, "go on\n")
+	term.AwaitText(t, "<go on>")
+	term.AwaitText(t, "status=6")
 	assert.Equal(t, 0, clitest.Await(t, cmd))
 }
