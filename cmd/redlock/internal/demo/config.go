@@ -5,6 +5,7 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 )
 
 // Fixed parameters of the demo.
@@ -43,7 +44,7 @@ type config struct {
 	duration time.Duration
 	workers  int
 	nodes    []string // endpoints of real nodes; nil: embedded ones
-	look     look
+	look     terminal.Look
 }
 
 // check validates the flags. Package redlock validates the endpoints.

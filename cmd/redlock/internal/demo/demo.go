@@ -11,6 +11,7 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 )
 
 const long = `demo starts five Redis masters inside this process and lets workers contend for one lock, each as
@@ -65,7 +66,7 @@ func NewCommand() *cobra.Command {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends the process at once
-			cfg.look = lookOf(cmd.OutOrStdout())
+			cfg.look = terminal.LookOf(cmd.OutOrStdout())
 			return run(ctx, cfg, cmd.OutOrStdout())
 		},
 	}

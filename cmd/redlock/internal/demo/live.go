@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 )
 
 const liveInterval = 100 * time.Millisecond
@@ -13,7 +14,7 @@ const liveInterval = 100 * time.Millisecond
 // liveView draws the picture on a terminal while the demo runs.
 type liveView struct {
 	out   *output
-	look  look
+	look  terminal.Look
 	title string
 	total time.Duration
 	now   func() trace
@@ -21,13 +22,13 @@ type liveView struct {
 
 // run draws until ctx ends, and then restores the screen.
 func (v *liveView) run(ctx context.Context) {
-	v.out.print(enterScreen)
-	defer v.out.print(leaveScreen)
+	v.out.print(terminal.EnterScreen)
+	defer v.out.print(terminal.LeaveScreen)
 	ticker := time.NewTicker(liveInterval)
 	defer ticker.Stop()
 	for {
-		width, height := v.look.size()
-		v.out.print(drawFrame(v.lines(v.now(), width), width, height, v.look.color))
+		width, height := v.look.Size()
+		v.out.print(terminal.Frame(v.lines(v.now(), width), width, height, v.look.Color))
 		select {
 		case <-ctx.Done():
 			return
@@ -36,16 +37,17 @@ func (v *liveView) run(ctx context.Context) {
 	}
 }
 
-func (v *liveView) lines(t trace, width int) [][]span {
-	lines := [][]span{
-		{{v.title, bold}},
-		{{fmt.Sprintf("%.1f of %s, acquired %s so far", t.elapsed.Seconds(), showSeconds(v.total), cli.Plural(len(t.holds), "time")), dim}},
+func (v *liveView) lines(t trace, width int) [][]terminal.Span {
+	lines := [][]terminal.Span{
+		{terminal.Bold.Of(v.title)},
+		{terminal.Dim.Of(fmt.Sprintf("%.1f of %s, acquired %s so far",
+			t.elapsed.Seconds(), showSeconds(v.total), cli.Plural(len(t.holds), "time")))},
 		{},
 	}
 	lines = append(lines, newPicture(&t, width, v.total).lines()...)
-	lines = append(lines, []span{})
+	lines = append(lines, []terminal.Span{})
 	for _, e := range t.events {
-		lines = append(lines, []span{{e.line(), ""}})
+		lines = append(lines, e.lines(width)...)
 	}
 	return lines
 }

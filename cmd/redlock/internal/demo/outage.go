@@ -51,7 +51,7 @@ func changeText(c change, endpoint string) string {
 	case c.up:
 		return node + " is back, with its data"
 	default:
-		return node + " stopped: listener and connections closed"
+		return node + " stopped, with its connections"
 	}
 }
 

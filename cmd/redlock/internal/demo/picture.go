@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 )
 
 // The picture has a line per worker, with time running to the right.
@@ -40,7 +42,7 @@ func newPicture(t *trace, width int, total time.Duration) picture {
 }
 
 // lines returns the picture with its legend.
-func (p picture) lines() (lines [][]span) {
+func (p picture) lines() (lines [][]terminal.Span) {
 	lines = append(lines, p.axis(), p.upLine())
 	for worker := 1; worker <= p.trace.workers; worker++ {
 		lines = append(lines, p.lane(worker))
@@ -58,10 +60,10 @@ func (p picture) columnOf(at time.Duration) int {
 	return min(int(at*time.Duration(p.columns)/p.total), p.columns-1)
 }
 
-func label(text string) span { return span{fmt.Sprintf(laneLabel, text), ""} }
+func label(text string) terminal.Span { return terminal.Plain.Of(fmt.Sprintf(laneLabel, text)) }
 
 // axis labels moments that are round numbers of seconds apart.
-func (p picture) axis() []span {
+func (p picture) axis() []terminal.Span {
 	steps := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}
 	step := steps[len(steps)-1]
 	if i := slices.IndexFunc(steps, func(s time.Duration) bool { return p.columnOf(min(s, p.total)) >= columnsPerTick }); i >= 0 {
@@ -74,13 +76,13 @@ func (p picture) axis() []span {
 			copy(row[column:], text)
 		}
 	}
-	return []span{label(""), {strings.TrimRight(string(row), " "), dim}}
+	return []terminal.Span{label(""), terminal.Dim.Of(strings.TrimRight(string(row), " "))}
 }
 
 // upLine shows how many nodes were up.
-func (p picture) upLine() []span {
+func (p picture) upLine() []terminal.Span {
 	phases := splitPhases(p.trace.changes, p.trace.elapsed, p.trace.nodes)
-	line := lineWriter{spans: []span{label("nodes up")}}
+	line := lineWriter{spans: []terminal.Span{label("nodes up")}}
 	for column := range p.columns {
 		at := p.instant(2 * column)
 		if at > p.trace.elapsed {
@@ -88,16 +90,16 @@ func (p picture) upLine() []span {
 		}
 		up := upAt(phases, at)
 		if up < p.trace.nodes {
-			line.put([]rune(fmt.Sprint(up % 10))[0], red)
+			line.put([]rune(fmt.Sprint(up % 10))[0], terminal.Red)
 		} else {
-			line.put([]rune(fmt.Sprint(up % 10))[0], dim)
+			line.put([]rune(fmt.Sprint(up % 10))[0], terminal.Dim)
 		}
 	}
 	return line.done()
 }
 
-func (p picture) lane(worker int) []span {
-	line := lineWriter{spans: []span{label(fmt.Sprintf("worker %d", worker))}}
+func (p picture) lane(worker int) []terminal.Span {
+	line := lineWriter{spans: []terminal.Span{label(fmt.Sprintf("worker %d", worker))}}
 	for column := range p.columns {
 		line.put(p.glyph(worker, column))
 	}
@@ -143,20 +145,20 @@ func (p picture) doing(worker int, at time.Duration) doing {
 }
 
 // glyph returns what a worker's lane shows in a column. The two marks take precedence.
-func (p picture) glyph(worker, column int) (rune, style) {
+func (p picture) glyph(worker, column int) (rune, terminal.Style) {
 	if stop := p.trace.stop; stop.worker == worker {
 		switch {
 		case stop.wrote > 0 && p.columnOf(stop.wrote) == column:
-			return glyphLate, red
+			return glyphLate, terminal.Red
 		case stop.lost > 0 && p.columnOf(stop.lost) == column:
-			return glyphLost, red
+			return glyphLost, terminal.Red
 		}
 	}
 	left, right := p.doing(worker, p.instant(2*column)), p.doing(worker, p.instant(2*column+1))
 	holding := func(d doing) bool { return d == holds || d == loses }
-	color := green
+	color := terminal.Green
 	if left == loses || right == loses {
-		color = yellow
+		color = terminal.Yellow
 	}
 	switch {
 	case holding(left) && holding(right):
@@ -166,45 +168,45 @@ func (p picture) glyph(worker, column int) (rune, style) {
 	case holding(right):
 		return glyphRight, color
 	case left == sleeps || right == sleeps:
-		return glyphSleep, yellow
+		return glyphSleep, terminal.Yellow
 	case left == asksFor || right == asksFor:
-		return glyphWaits, dim
+		return glyphWaits, terminal.Dim
 	}
-	return ' ', ""
+	return ' ', terminal.Plain
 }
 
-func (p picture) legend() []span {
-	return []span{
+func (p picture) legend() []terminal.Span {
+	return []terminal.Span{
 		label(""),
-		{string(glyphBoth), green},
-		{" holds  ", ""},
-		{string(glyphWaits), dim},
-		{" waits  ", ""},
-		{string(glyphSleep), yellow},
-		{" stopped  ", ""},
-		{string(glyphLost), red},
-		{" lock lost  ", ""},
-		{string(glyphLate), red},
-		{" late write", ""},
+		terminal.Green.Of(string(glyphBoth)),
+		terminal.Plain.Of(" holds  "),
+		terminal.Dim.Of(string(glyphWaits)),
+		terminal.Plain.Of(" waits  "),
+		terminal.Yellow.Of(string(glyphSleep)),
+		terminal.Plain.Of(" stopped  "),
+		terminal.Red.Of(string(glyphLost)),
+		terminal.Plain.Of(" lock lost  "),
+		terminal.Red.Of(string(glyphLate)),
+		terminal.Plain.Of(" late write"),
 	}
 }
 
 // lineWriter merges runes of one style into one span.
-type lineWriter struct{ spans []span }
+type lineWriter struct{ spans []terminal.Span }
 
-func (w *lineWriter) put(r rune, s style) {
-	if last := len(w.spans) - 1; last > 0 && w.spans[last].style == s {
-		w.spans[last].text += string(r)
+func (w *lineWriter) put(r rune, s terminal.Style) {
+	if last := len(w.spans) - 1; last > 0 && w.spans[last].Style == s {
+		w.spans[last].Text += string(r)
 		return
 	}
-	w.spans = append(w.spans, span{string(r), s})
+	w.spans = append(w.spans, s.Of(string(r)))
 }
 
 // done returns the line without trailing spaces.
-func (w *lineWriter) done() []span {
+func (w *lineWriter) done() []terminal.Span {
 	for last := len(w.spans) - 1; last > 0; last-- {
-		w.spans[last].text = strings.TrimRight(w.spans[last].text, " ")
-		if w.spans[last].text != "" {
+		w.spans[last].Text = strings.TrimRight(w.spans[last].Text, " ")
+		if w.spans[last].Text != "" {
 			break
 		}
 		w.spans = w.spans[:last]

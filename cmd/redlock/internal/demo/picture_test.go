@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -29,10 +30,10 @@ func story() trace {
 	}
 }
 
-func drawAll(lines [][]span, color bool) string {
+func drawAll(lines [][]terminal.Span, color bool) string {
 	var b strings.Builder
 	for _, line := range lines {
-		b.WriteString(drawLine(line, 1000, color) + "\n")
+		b.WriteString(terminal.Line(line, 1000, color) + "\n")
 	}
 	return b.String()
 }
@@ -56,10 +57,10 @@ func TestPictureShowsWhoHeldWhen(t *testing.T) {
 func TestPictureShowsHalvesOfColumns(t *testing.T) {
 	tr := trace{workers: 2, nodes: 5, elapsed: 2400 * ms, holds: []hold{at(1, 0, 150*ms), at(2, 150*ms, 400*ms), at(1, 400*ms, 450*ms)}}
 	lines := newPicture(&tr, laneLabelWidth+24, 0).lines()
-	if got, want := drawLine(lines[2], 80, false), "   worker 1  █▌  ▌"; got != want {
+	if got, want := terminal.Line(lines[2], 80, false), "   worker 1  █▌  ▌"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := drawLine(lines[3], 80, false), "   worker 2   ▐██"; got != want {
+	if got, want := terminal.Line(lines[3], 80, false), "   worker 2   ▐██"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -68,7 +69,7 @@ func TestPictureShowsHalvesOfColumns(t *testing.T) {
 func TestPictureDoesNotHideAnOverlap(t *testing.T) {
 	tr := trace{workers: 2, nodes: 5, elapsed: 2400 * ms, holds: []hold{at(1, 0, 500*ms), at(2, 400*ms, 900*ms)}}
 	lines := newPicture(&tr, laneLabelWidth+24, 0).lines()
-	first, second := []rune(drawLine(lines[2], 80, false)), []rune(drawLine(lines[3], 80, false))
+	first, second := []rune(terminal.Line(lines[2], 80, false)), []rune(terminal.Line(lines[3], 80, false))
 	if at := laneLabelWidth + 4; first[at] != glyphBoth || second[at] != glyphBoth {
 		t.Errorf("got %q and %q in column 5, want two full blocks", first[at], second[at])
 	}
@@ -77,10 +78,10 @@ func TestPictureDoesNotHideAnOverlap(t *testing.T) {
 func TestPictureGrowsWithTheTrace(t *testing.T) {
 	tr := trace{workers: 1, nodes: 5, elapsed: time.Second, holds: []hold{at(1, 0, time.Second)}}
 	lines := newPicture(&tr, laneLabelWidth+40, 4*time.Second).lines()
-	if got, want := drawLine(lines[2], 80, false), "   worker 1  "+strings.Repeat("█", 10); got != want {
+	if got, want := terminal.Line(lines[2], 80, false), "   worker 1  "+strings.Repeat("█", 10); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := drawLine(lines[1], 80, false), "   nodes up  "+strings.Repeat("5", 10); got != want {
+	if got, want := terminal.Line(lines[1], 80, false), "   nodes up  "+strings.Repeat("5", 10); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -90,7 +91,7 @@ func TestPictureKeepsToTheWidth(t *testing.T) {
 	for width, want := range map[int]int{0: laneLabelWidth + leastColumns, 80: 80, 100: 100, 200: 200, 1000: laneLabelWidth + mostColumns} {
 		widest := 0
 		for _, line := range newPicture(&tr, width, 0).lines()[:5] { // without the legend
-			widest = max(widest, utf8.RuneCountInString(drawLine(line, 1<<20, false)))
+			widest = max(widest, utf8.RuneCountInString(terminal.Line(line, 1<<20, false)))
 		}
 		if widest != want {
 			t.Errorf("width %d: got a picture of %d, want %d", width, widest, want)

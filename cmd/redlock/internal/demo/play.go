@@ -10,6 +10,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -114,9 +115,14 @@ func (d *demo) close() {
 func (d *demo) play(ctx context.Context) report {
 	d.out.print(d.title() + "\n")
 	var tell func(event)
-	if !d.config.look.live {
+	if !d.config.look.Live {
 		d.out.print("\n")
-		tell = func(e event) { d.out.print(e.line() + "\n") }
+		width, _ := d.config.look.Size()
+		tell = func(e event) {
+			for _, line := range e.lines(width) {
+				d.out.print(terminal.Line(line, unlimited, false) + "\n")
+			}
+		}
 	}
 	record := newRecorder(clock.System(), d.config.workers, d.nodes, tell)
 	order := &stopOrder{at: d.config.stopAt(), done: make(chan struct{})}
@@ -131,7 +137,7 @@ func (d *demo) play(ctx context.Context) report {
 	if d.embedded != nil {
 		all.Go(func() { outage(run, d.embedded, planOutage(d.config.duration), record) })
 	}
-	if d.config.look.live {
+	if d.config.look.Live {
 		v := &liveView{out: d.out, look: d.config.look, title: d.title(), total: d.config.duration, now: record.now}
 		all.Go(func() { v.run(run) })
 	}

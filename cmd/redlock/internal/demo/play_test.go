@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -79,8 +80,8 @@ func missingFrom(rep *report, text string) (missing []string) {
 	expect(errors.Is(stop.err, redlock.ErrLost) && stop.wrote >= stop.lost, "a lost lock and a late write")
 	expect(!stop.passed && stop.token != 0 && stop.token < stop.seen, "that its token is stale")
 	for _, line := range []string{
-		"node 2 (", "node 4 (", "stopped: listener and connections closed\n", "is back, with its data\n",
-		"is stopped: asleep, and cut off from all nodes\n", "has lost the lock: its validity has ended\n",
+		"node 2 (", "node 4 (", " stopped, with its connections\n", "is back, with its data\n",
+		"is stopped: asleep, cut off from all nodes\n", "has lost the lock: its validity has ended\n",
 		"wakes up and writes with its old token: REJECTED\n",
 		"4 workers wait for one lock", "Two of five nodes were away", "lost at ", "REJECTED by the store.",
 		fmt.Sprintf("The token was %d; the store had seen %d.", stop.token, stop.seen),
@@ -168,11 +169,11 @@ func TestSignalEndsTheDemoEarlyWithWhatWasSeen(t *testing.T) {
 	// A frame of the live view.
 	out := &stopWriter{until: regexp.MustCompile("acquired [1-9]"), stop: cancel}
 	live := wide
-	live.live = true
+	live.Live = true
 	if err := run(ctx, config{duration: time.Minute, workers: 4, look: live}, out); err != nil {
 		t.Error(err)
 	}
-	_, after, _ := strings.Cut(out.text.String(), leaveScreen)
+	_, after, _ := strings.Cut(out.text.String(), terminal.LeaveScreen)
 	if !strings.Contains(after, "Ended early, after ") || !strings.Contains(after, "   worker 4  ") {
 		t.Errorf("got %q, want that it ended early, and the picture", after)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 )
 
 // hold is one worker's time with the lock: [began, ended) since the start of the run, by the clock
@@ -48,7 +49,18 @@ type event struct {
 	text string
 }
 
-func (e event) line() string { return fmt.Sprintf("%7s  %s", showSeconds(e.at), e.text) }
+// lines is the event below each other in this width: the text may be an error.
+func (e event) lines(width int) (lines [][]terminal.Span) {
+	const indent = 9
+	for i, words := range terminal.Wrap(plainSpan(e.text), max(width-indent, leastColumns)) {
+		head := ""
+		if i == 0 {
+			head = fmt.Sprintf("%7s  ", showSeconds(e.at))
+		}
+		lines = append(lines, append(plainSpan(fmt.Sprintf("%-*s", indent, head)), words...))
+	}
+	return lines
+}
 
 // trace is a run up to a moment. All times are since its start.
 type trace struct {
@@ -142,7 +154,7 @@ func (r *recorder) stopped(worker int, token int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.past.stop = stoppage{worker: worker, token: token, began: now}
-	r.noteLocked(now, fmt.Sprintf("worker %d has the lock and is stopped: asleep, and cut off from all nodes", worker))
+	r.noteLocked(now, fmt.Sprintf("worker %d has the lock and is stopped: asleep, cut off from all nodes", worker))
 }
 
 // wroteLate records how the store answered the write of the stopped worker, and then the lock.

@@ -6,41 +6,47 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 )
 
 // maxOverlapsShown bounds the list of overlaps. One is enough to know that something is broken.
 const maxOverlapsShown = 10
 
+// unlimited is a width that cuts nothing.
+const unlimited = 1 << 20
+
 // topic is one thing that the demo shows: a heading, and what was seen of it.
 type topic struct {
 	heading string
-	text    []span
+	text    []terminal.Span
 }
 
 // text returns the report for people: what was seen, and the picture.
-func (r *report) text(l look) string {
-	width, _ := l.size()
+func (r *report) text(l terminal.Look) string {
+	width, _ := l.Size()
 	width = max(width, leastColumns+laneLabelWidth)
-	var lines [][]span
+	var lines [][]terminal.Span
 	if r.interrupted {
-		lines = append(lines, []span{{fmt.Sprintf("Ended early, after %s.", showSeconds(r.elapsed)), yellow}})
+		lines = append(lines, []terminal.Span{terminal.Yellow.Of(fmt.Sprintf("Ended early, after %s.", showSeconds(r.elapsed)))})
 	}
 	for _, t := range []topic{r.contention(), r.minority(), r.stoppedHolder(), r.fencing(), r.exclusion()} {
-		for i, line := range wrapText(t.text, width-laneLabelWidth-3) {
+		for i, line := range terminal.Wrap(t.text, width-laneLabelWidth-3) {
 			heading := ""
 			if i == 0 {
 				heading = t.heading
 			}
-			lines = append(lines, append([]span{{fmt.Sprintf("%-*s", laneLabelWidth+3, heading), bold}}, line...))
+			lines = append(lines, append([]terminal.Span{terminal.Bold.Of(fmt.Sprintf("%-*s", laneLabelWidth+3, heading))}, line...))
 		}
 	}
-	lines = append(lines, []span{})
+	lines = append(lines, []terminal.Span{})
 	lines = append(lines, newPicture(&r.trace, width, 0).lines()...)
-	lines = append(lines, r.faults()...)
+	for _, fault := range r.faults() {
+		lines = append(lines, terminal.Wrap(fault, width)...)
+	}
 	var b strings.Builder
 	b.WriteString("\n")
 	for _, line := range lines {
-		b.WriteString(drawLine(line, 1<<20, l.color) + "\n")
+		b.WriteString(terminal.Line(line, unlimited, l.Color) + "\n")
 	}
 	return b.String()
 }
@@ -50,11 +56,14 @@ func (r *report) contention() topic {
 	if r.stop.worker != 0 {
 		all.to = min(all.to, r.stop.began)
 	}
-	return topic{"contention", plainSpan(fmt.Sprintf(
-		"%s wait for one lock, and a release hands it to the worker that has waited longest: "+
-			"acquired %s, %d of them in turn, with %s and %s. With all nodes up, %s.",
-		cli.Plural(r.workers, "worker"), cli.Plural(len(r.holds), "time"), r.inTurn,
-		cli.Plural(int(r.handedOver), "hand-over"), cli.Plural(int(r.polls), "poll"), waitsText(waitsOf(r.holds, 0, all.to)),
+	order := "each time by the worker that had waited longest"
+	if r.inTurn < len(r.holds) {
+		order = fmt.Sprintf("%d times by the worker that had waited longest; while nodes come and go, or on a busy machine, "+
+			"that order is not promised", r.inTurn)
+	}
+	return topic{"contention", plainSpan(fmt.Sprintf("%s wait for one lock. Acquired %s, %s. %s, %s. With all nodes up, %s.",
+		cli.Plural(r.workers, "worker"), cli.Plural(len(r.holds), "time"), order,
+		cli.Plural(int(r.handedOver), "vote")+" handed over", cli.Plural(int(r.polls), "poll"), waitsText(waitsOf(r.holds, 0, all.to)),
 	))}
 }
 
@@ -110,34 +119,36 @@ func (r *report) fencing() topic {
 	if stop.wrote == 0 {
 		return topic{heading, plainSpan("No late write.")}
 	}
-	answer := span{answerText(stop.passed), green}
+	answer := terminal.Green.Of(answerText(stop.passed))
 	if stop.passed {
-		answer.style = red
+		answer.Style = terminal.Red
 	}
-	return topic{heading, []span{
-		{fmt.Sprintf("Worker %d woke up at %s and wrote, unaware of that:", stop.worker, showSeconds(stop.wrote)), ""},
+	return topic{heading, []terminal.Span{
+		terminal.Plain.Of(fmt.Sprintf("Worker %d woke up at %s and wrote, unaware of that:", stop.worker, showSeconds(stop.wrote))),
 		answer,
-		{fmt.Sprintf("by the store. The token was %d; the store had seen %d.", stop.token, stop.seen), ""},
+		terminal.Plain.Of(fmt.Sprintf("by the store. The token was %d; the store had seen %d.", stop.token, stop.seen)),
 	}}
 }
 
 func (r *report) exclusion() topic {
 	if n := len(r.overlaps); n > 0 {
 		text := fmt.Sprintf("BROKEN: %s among %s.", cli.Plural(n, "overlap"), cli.Plural(len(r.holds), "hold"))
-		return topic{"exclusion", []span{{text, red}}}
+		return topic{"exclusion", []terminal.Span{terminal.Red.Of(text)}}
 	}
 	if len(r.holds) == 0 {
 		return topic{"exclusion", plainSpan("Nobody ever held the lock.")}
 	}
-	return topic{"exclusion", []span{
-		{"No two holds overlap:", green},
-		{fmt.Sprintf("the times of all %d are compared, and drawn here.", len(r.holds)), ""},
+	return topic{"exclusion", []terminal.Span{
+		terminal.Green.Of("No two holds overlap:"),
+		terminal.Plain.Of(fmt.Sprintf("the times of all %d are compared, and drawn here.", len(r.holds))),
 	}}
 }
 
 // faults has a line for everything that went wrong.
-func (r *report) faults() (lines [][]span) {
-	add := func(format string, args ...any) { lines = append(lines, []span{{fmt.Sprintf(format, args...), red}}) }
+func (r *report) faults() (lines [][]terminal.Span) {
+	add := func(format string, args ...any) {
+		lines = append(lines, []terminal.Span{terminal.Red.Of(fmt.Sprintf(format, args...))})
+	}
 	for _, c := range r.changes {
 		if c.err != nil {
 			add("node %d could not be restarted: %v", c.node+1, c.err)
@@ -171,7 +182,7 @@ func (r *report) faults() (lines [][]span) {
 	return lines
 }
 
-func plainSpan(text string) []span { return []span{{text, ""}} }
+func plainSpan(text string) []terminal.Span { return []terminal.Span{terminal.Plain.Of(text)} }
 
 // showSeconds formats a moment of the run: "3.0 s".
 func showSeconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -8,11 +8,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // wide is a plain look that wraps no sentence.
-var wide = look{size: func() (int, int) { return 400, 50 }}
+var wide = terminal.Look{Size: func() (int, int) { return 400, 50 }}
 
 func reportOf(harm func(*trace)) report {
 	t := story()
@@ -32,8 +33,8 @@ func TestReportSaysWhatIsSeen(t *testing.T) {
 	}
 	got := r.text(wide)
 	for _, want := range []string{
-		"contention      3 workers wait for one lock, and a release hands it to the worker that has waited longest: acquired 5 times, 5 of them in turn, " +
-			"with 4 hand-overs and 1 poll. With all nodes up, wait: mean 150 ms, p99 300 ms, max 300 ms.\n",
+		"contention      3 workers wait for one lock. Acquired 5 times, each time by the worker that had waited longest. " +
+			"4 votes handed over, 1 poll. With all nodes up, wait: mean 150 ms, p99 300 ms, max 300 ms.\n",
 		"dead minority   Two of five nodes were away from 0.6 s to 0.8 s: acquired 0 times meanwhile, and no worker met an error.",
 		"stopped holder  Worker 2 had the lock and was stopped at 1.1 s, so it was no longer renewed: lost at 1.4 s (TTL 400 ms), " +
 			"and worker 1 had it 50.0 ms later.\n",
@@ -46,10 +47,35 @@ func TestReportSaysWhatIsSeen(t *testing.T) {
 	}
 }
 
+func TestReportSaysWhenTheOrderWasLost(t *testing.T) {
+	r := reportOf(nil)
+	r.inTurn = 4
+	want := "Acquired 5 times, 4 times by the worker that had waited longest; while nodes come and go, or on a busy machine, " +
+		"that order is not promised. 4 votes handed over, 1 poll."
+	if got := r.text(wide); !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant in it\n%s", got, want)
+	}
+}
+
+func TestEventsKeepToTheWidth(t *testing.T) {
+	change := change{at: 12 * time.Second, node: 1}
+	long := event{change.at, changeText(change, "redis://127.0.0.1:65535") + ": " + strings.Repeat("and so on ", 20)}
+	lines := long.lines(80)
+	if len(lines) < 4 {
+		t.Errorf("got %d lines, want more", len(lines))
+	}
+	for i, line := range lines {
+		text := terminal.Line(line, unlimited, false)
+		if terminal.Columns(text) > 80 || strings.HasPrefix(text, "         ") != (i > 0) {
+			t.Errorf("got %q", text)
+		}
+	}
+}
+
 func TestReportKeepsToTheWidth(t *testing.T) {
 	r := reportOf(nil)
 	for _, width := range []int{80, 120} {
-		text := r.text(look{size: func() (int, int) { return width, 24 }})
+		text := r.text(terminal.Look{Size: func() (int, int) { return width, 24 }})
 		for line := range strings.Lines(text) {
 			line = strings.TrimSuffix(line, "\n")
 			if utf8.RuneCountInString(line) > width || strings.HasSuffix(line, " ") {
@@ -68,7 +94,7 @@ func TestReportIsColouredOnlyIfAllowed(t *testing.T) {
 		t.Errorf("got escape sequences in %q", got)
 	}
 	coloured := wide
-	coloured.color = true
+	coloured.Color = true
 	if got := r.text(coloured); !strings.Contains(got, "\x1b[32mREJECTED\x1b[0m") {
 		t.Errorf("got %q, want the answer in green", got)
 	}

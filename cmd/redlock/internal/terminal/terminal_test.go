@@ -1,16 +1,13 @@
-package demo
+package terminal
 
 import (
 	"bytes"
-	"context"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 )
 
 func TestLineIsCutToTheWidth(t *testing.T) {
-	line := []span{{"abc", ""}, {"défg", red}, {"h", ""}}
+	line := []Span{{"abc", ""}, {"défg", Red}, {"h", ""}}
 	for _, c := range []struct {
 		width int
 		color bool
@@ -22,32 +19,32 @@ func TestLineIsCutToTheWidth(t *testing.T) {
 		{3, true, "abc"},
 		{0, true, ""},
 	} {
-		if got := drawLine(line, c.width, c.color); got != c.want {
+		if got := Line(line, c.width, c.color); got != c.want {
 			t.Errorf("width %d, color %v: got %q, want %q", c.width, c.color, got, c.want)
 		}
 	}
 }
 
 func TestFrameOverwritesAndNeverScrolls(t *testing.T) {
-	lines := [][]span{{{"one", ""}}, {}, {{"three", ""}}}
-	if got, want := drawFrame(lines, 80, 24, false), "\x1b[Hone\x1b[K\r\n\x1b[K\r\nthree\x1b[K\x1b[J"; got != want {
+	lines := [][]Span{{{"one", ""}}, {}, {{"three", ""}}}
+	if got, want := Frame(lines, 80, 24, false), "\x1b[Hone\x1b[K\r\n\x1b[K\r\nthree\x1b[K\x1b[J"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := drawFrame(lines, 80, 1, false), "\x1b[Hone\x1b[K\x1b[J"; got != want {
+	if got, want := Frame(lines, 80, 1, false), "\x1b[Hone\x1b[K\x1b[J"; got != want {
 		t.Errorf("got %q of a screen of one line, want %q", got, want)
 	}
 }
 
 func TestTextIsWrappedAtSpaces(t *testing.T) {
-	text := []span{{"one two", ""}, {"THREE", red}, {"4", ""}, {"sixsixsix", ""}}
+	text := []Span{{"one two", ""}, {"THREE", Red}, {"4", ""}, {"sixsixsix", ""}}
 	var got []string
-	for _, line := range wrapText(text, 8) {
-		got = append(got, drawLine(line, 80, false))
+	for _, line := range Wrap(text, 8) {
+		got = append(got, Line(line, 80, false))
 	}
 	if want := []string{"one two", "THREE 4", "sixsixsix"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := wrapText(nil, 8); got != nil {
+	if got := Wrap(nil, 8); got != nil {
 		t.Errorf("got %v of nothing", got)
 	}
 }
@@ -72,37 +69,14 @@ func TestEnvironmentDecidesOnTheLook(t *testing.T) {
 		{"negative COLUMNS", false, "linux", map[string]string{"COLUMNS": "-1"}, false, false, 80},
 	} {
 		got := chooseLook(c.terminal, c.system, func(name string) string { return c.env[name] })
-		if width, _ := got.size(); got.live != c.live || got.color != c.color || width != c.width {
-			t.Errorf("%s: got live %v, color %v, width %d, want %v, %v, %d", c.name, got.live, got.color, width, c.live, c.color, c.width)
+		if width, _ := got.Size(); got.Live != c.live || got.Color != c.color || width != c.width {
+			t.Errorf("%s: got live %v, color %v, width %d, want %v, %v, %d", c.name, got.Live, got.Color, width, c.live, c.color, c.width)
 		}
-	}
-}
-
-func TestLiveViewDrawsPictureAndEvents(t *testing.T) {
-	v := &liveView{title: "redlock demo", total: 4 * time.Second}
-	tr := story()
-	tr.events = []event{{time.Second, "node 2 stopped"}}
-	frame := drawFrame(v.lines(tr, 80), 80, 24, false)
-	for _, want := range []string{"2.0 of 4.0 s, acquired 5 times", "   worker 3  ", "nodes up  5555", "  1.0 s  node 2 stopped"} {
-		if !strings.Contains(frame, want) {
-			t.Errorf("got %q, want %q in it", frame, want)
-		}
-	}
-}
-
-func TestLiveViewGivesTheScreenBack(t *testing.T) {
-	var out bytes.Buffer
-	v := &liveView{out: &output{w: &out}, now: func() trace { return trace{} }, look: wide}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	v.run(ctx)
-	if got := out.String(); !strings.HasPrefix(got, enterScreen) || !strings.HasSuffix(got, leaveScreen) {
-		t.Errorf("got %q, want it to begin with %q and end with %q", got, enterScreen, leaveScreen)
 	}
 }
 
 func TestBufferIsNotATerminal(t *testing.T) {
-	if got := lookOf(&bytes.Buffer{}); got.live || got.color {
-		t.Errorf("got live %v, color %v", got.live, got.color)
+	if got := LookOf(&bytes.Buffer{}); got.Live || got.Color {
+		t.Errorf("got live %v, color %v", got.Live, got.Color)
 	}
 }
