@@ -68,7 +68,7 @@ not; 69 if too few answer; 64 for a wrong command line.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also masters that are known to have lost their keys; first stop\neverything that takes locks")
+	cmd.Flags().BoolVar(&force, "force", false, "also masters that are known to have lost their keys; first stop everything that takes locks")
 	nodes.Add(cmd)
 	return cmd
 }

@@ -22,7 +22,7 @@ them goes unnoticed, and never gives a lock to two holders.
 Exit status: 0 on success, 1 on failure, 64 when the command line makes no sense, 69 when too few
 masters answer. "redlock run" and "redlock elect" exit with the status of the command that they run,
 or with one of a few of their own.`,
-		Example: `  redlock demo                                  see it work; needs no installation
+		Example: `  redlock demo                                  see it work, without masters
   redlock doctor                                are these masters fit for locks?
   redlock run --name nightly -- php cron.php    never two at once
   redlock elect --name scheduler -- scheduler   on one machine of many

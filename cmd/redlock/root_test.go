@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 )
 
 func TestUnknownCommandIsAUsageErrorWithASuggestion(t *testing.T) {
@@ -20,6 +21,25 @@ func TestHelpGoesToStdout(t *testing.T) {
 		status, stdout, stderr := line(args...)
 		if status != 0 || stderr != "" || !strings.Contains(stdout, "redlock demo --duration") && !strings.Contains(stdout, "redlock help run") {
 			t.Errorf("%q: got status %d, stderr %q, stdout %q; want 0, nothing, an example", args, status, stderr, stdout)
+		}
+	}
+}
+
+// A line that is longer is broken in the middle of a word.
+func TestHelpFitsIn80Columns(t *testing.T) {
+	names := [][]string{{}, {"completion"}, {"completion", "bash"}}
+	for _, cmd := range newRoot().Commands() {
+		names = append(names, []string{cmd.Name()})
+	}
+	for _, name := range names {
+		_, stdout, _ := line(append(name, "--help")...)
+		if !strings.Contains(stdout, "\nFlags:\n") {
+			t.Errorf("%q: got no flags: %q", name, stdout)
+		}
+		for text := range strings.Lines(stdout) {
+			if columns := terminal.Columns(strings.TrimRight(text, "\n")); columns > 80 {
+				t.Errorf("%q: %d columns: %s", name, columns, text)
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SilenceErrors, root.SilenceUsage = true, true // errors are printed here
 	root.SetFlagErrorFunc(flagError)
+	fitHelp(root)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -17,14 +17,16 @@ import (
 const long = `demo starts five Redis masters inside this process and lets workers contend for one lock, each as
 a process of its own would. It shows:
 
-  contention      the lock goes to the worker that has waited longest, by a wake-up, not by polling
-  dead minority   two of the five masters are stopped, connections and all, and restarted with their
-                  data
-  stopped holder  a worker that has the lock falls asleep, cut off from all masters; the lock ends
-                  with its TTL, and another worker gets it
-  fencing         that worker wakes up and writes; the store rejects the write because it has seen a
-                  larger token
-  exclusion       who held the lock when, as a picture; all recorded times are compared
+  contention      the lock goes to the worker that has waited longest, by a
+                  wake-up, not by polling
+  dead minority   two of the five masters are stopped, connections and all, and
+                  restarted with their data
+  stopped holder  a worker that has the lock falls asleep, cut off from all
+                  masters; the lock ends with its TTL, and another one gets it
+  fencing         that worker wakes up and writes; the store rejects the write
+                  because it has seen a larger token
+  exclusion       who held the lock when, as a picture; all recorded times are
+                  compared
 
 With --nodes it uses your own Redis masters instead of the embedded ones, and stops none of them. It
 writes the key redlock-demo:orders there, which expires with its TTL, along with a wait list and a
@@ -40,7 +42,7 @@ happened, the store rejected a holder, or nobody ever got the lock; 64 for a wro
 
 const example = `  redlock demo
   redlock demo --duration 30s --workers 12
-  redlock demo --nodes redis://a:6379,redis://b:6379,rediss://user:password@c:6380
+  redlock demo --nodes redis://a:6379,redis://b:6379,rediss://c:6380
   redlock demo | tee demo.txt`
 
 // NewCommand returns `redlock demo`.
@@ -49,7 +51,7 @@ func NewCommand() *cobra.Command {
 	var nodes []string
 	cmd := &cobra.Command{
 		Use:     "demo",
-		Short:   "Show the lock at work: contention, dead masters, a stopped holder, fencing",
+		Short:   "Show the lock at work, with dead masters and a stopped holder",
 		Long:    long,
 		Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -74,7 +76,7 @@ func NewCommand() *cobra.Command {
 	cmd.Flags().IntVar(&cfg.workers, "workers", cfg.workers, "how many workers contend, from 2 to 16")
 	// Not a StringSlice: its errors quote what they cannot parse, including passwords.
 	cmd.Flags().StringArrayVar(&nodes, "nodes", nil,
-		"`endpoints` of Redis masters to use instead of embedded ones:\n"+
-			"redis://, rediss://, unix:// or host:port; separated by\ncommas, or repeated")
+		"`endpoints` of Redis masters to use instead of embedded ones: "+
+			"redis://, rediss://, unix:// or host:port; separated by commas, or repeated")
 	return cmd
 }

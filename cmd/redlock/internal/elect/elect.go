@@ -35,7 +35,7 @@ executed or found.`
 
 const example = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
   redlock elect --name scheduler -- /usr/local/bin/scheduler
-  redlock elect --name scheduler --ttl 5s --owner host-1 -- sh -c 'exec scheduler --term "$REDLOCK_FENCE"'`
+  redlock elect --name scheduler --ttl 5s -- sh -c 'exec sched "$REDLOCK_FENCE"'`
 
 // NewCommand returns `redlock elect`.
 func NewCommand() *cobra.Command {
@@ -95,11 +95,11 @@ type flags struct {
 func (f *flags) add(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.StringVar(&f.name, "name", "", "`name` of the election (required)")
-	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the others wait if this machine dies; at least\n1s")
+	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the others wait if this machine dies; at least 1s")
 	set.DurationVar(&f.killAfter, "kill-after", 0,
-		"time between SIGTERM and SIGKILL when the leadership is\nbeing lost, at most a third of the TTL (default: a sixth)")
+		"time between SIGTERM and SIGKILL when the leadership is being lost, at most a third of the TTL (default: a sixth)")
 	set.BoolVar(&f.killRest, "kill-rest", false,
-		"end what the command leaves running: SIGTERM, --kill-after\nlater SIGKILL (default: lead until it has ended)")
+		"end what the command leaves running: SIGTERM, --kill-after later SIGKILL (default: lead until it has ended)")
 	set.StringVar(&f.owner, "owner", "", "`text` that inspect shows as the leader (default: user@host:pid)")
 	set.BoolVar(&f.quiet, "quiet", false, "write only failures to stderr")
 	set.BoolVar(&f.verbose, "verbose", false, "log to stderr what happens to masters and locks")

@@ -37,19 +37,19 @@ type Flags struct {
 func (f *Flags) Add(cmd *cobra.Command) {
 	// Not a StringSlice: its errors quote what they cannot parse, including passwords.
 	cmd.Flags().StringArrayVar(&f.nodes, "nodes", nil,
-		"`endpoints` of the masters: redis://, rediss://, unix:// or\n"+
-			"host:port; separated by commas, or repeated (default:\n"+
-			Variable+"). Everyone on this machine can see them,\n"+
+		"`endpoints` of the masters: redis://, rediss://, unix:// or "+
+			"host:port; separated by commas, or repeated (default: "+
+			Variable+"). Everyone on this machine can see them, "+
 			"including passwords: prefer "+Variable+" or --nodes-file")
 	cmd.Flags().StringVar(&f.file, "nodes-file", "",
 		"`file` with the endpoints, one per line; # begins a comment")
 	cmd.Flags().StringVar(&f.KeyPrefix, "key-prefix", "",
-		"`text` in front of the name; the same for everyone who\nshares the lock")
+		"`text` in front of the name; the same for everyone who shares the lock")
 	cmd.Flags().DurationVar(&f.MaxTTL, "max-ttl", time.Minute,
-		"longest TTL of anyone who shares the masters; the same for\nall of them")
+		"longest TTL of anyone who shares the masters; the same for all of them")
 	cmd.Flags().BoolVar(&f.Strict, "strict", false,
-		"also in a new cluster, masters vote only after the longest\n"+
-			"TTL, or after redlock init (QuarantineStrict); the same for\neveryone")
+		"also in a new cluster, masters vote only after the longest "+
+			"TTL, or after redlock init (QuarantineStrict); the same for everyone")
 }
 
 // Endpoints returns the endpoints from the flags, or else from the environment.

@@ -48,12 +48,12 @@ command line; 126 and 127 if the command cannot be executed or found.`
 
 const example = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
   redlock run --name nightly -- php cron.php
-  redlock run --name nightly --no-wait --conflict-exit-code 0 -- ./backup.sh --full
-  redlock run --name minutely --no-wait --at-least 55s --conflict-exit-code 0 --quiet -- ./minutely
+  redlock run --name nightly --no-wait --conflict-exit-code 0 -- ./backup --full
+  redlock run --name minutely --no-wait --at-least 55s --quiet -- ./minutely
   redlock run --name encode --permits 3 -- ffmpeg -i in.mov out.mp4
   redlock run --name data --shared -- ./report.sh
-  redlock run --name import --wait 10m --ttl 20s --max-hold 2h -- sh -c 'fetch | load'
-  redlock run --nodes-file /etc/redlock/nodes --name report --quiet -- make report`
+  redlock run --name import --wait 10m --max-hold 2h -- sh -c 'fetch | load'
+  redlock run --nodes-file /etc/redlock/nodes --name report -- make report`
 
 // NewCommand returns `redlock run`.
 func NewCommand() *cobra.Command {
@@ -124,18 +124,18 @@ func (f *flags) add(cmd *cobra.Command) {
 	set.StringVar(&f.name, "name", "", "`name` of the lock (required)")
 	set.IntVar(&f.permits, "permits", 0, "let so `many` hold the name at once (default: one)")
 	set.BoolVar(&f.shared, "shared", false,
-		"share the lock with others that give --shared, and exclude\nthose that do not")
-	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the lock stays if this machine dies; at least\n1s")
+		"share the lock with others that give --shared, and exclude those that do not")
+	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the lock stays if this machine dies; at least 1s")
 	set.DurationVar(&f.wait, "wait", 0, "wait at most this long for the lock (default: for ever)")
 	set.BoolVar(&f.noWait, "no-wait", false, "do not wait for a lock that somebody holds")
 	set.DurationVar(&f.maxHold, "max-hold", 0,
-		"end the command before the lock is held for longer\n(default: no limit)")
+		"end the command before the lock is held for longer (default: no limit)")
 	set.DurationVar(&f.atLeast, "at-least", 0,
-		"keep the lock taken for this long at least, also after the\ncommand has ended; at most --max-ttl")
+		"keep the lock taken for this long at least, also after the command has ended; at most --max-ttl")
 	set.DurationVar(&f.killAfter, "kill-after", 0,
-		"time between SIGTERM and SIGKILL when the lock is being\nlost, at most a third of the TTL (default: a sixth)")
+		"time between SIGTERM and SIGKILL when the lock is being lost, at most a third of the TTL (default: a sixth)")
 	set.BoolVar(&f.killRest, "kill-rest", false,
-		"end what the command leaves running: SIGTERM, --kill-after\nlater SIGKILL (default: hold the lock until it has ended)")
+		"end what the command leaves running: SIGTERM, --kill-after later SIGKILL (default: hold the lock until it has ended)")
 	set.BoolVar(&f.fence, "fence", false, "set REDLOCK_FENCE: a number that grows with every holder")
 	set.IntVar(&f.conflictStatus, "conflict-exit-code", cli.ExitTaken,
 		"exit `status` if somebody else holds the lock")
