@@ -39,7 +39,8 @@ master vote.
 Of a shared lock it tells all readers, of a semaphore who has which permit, of an election who leads
 in which term, and of all of them who waits.
 
-Exit status: 0; 69 if too few masters answer; 64 for a wrong command line.`,
+Exit status: 0; 69 if too few masters answer; 78 if the name is that of a key that is no string; 64
+for a wrong command line.`,
 		Example: `  redlock inspect nightly
   redlock inspect nightly --json
   redlock inspect nightly --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
@@ -53,7 +54,12 @@ Exit status: 0; 69 if too few masters answer; 64 for a wrong command line.`,
 			if asJSON {
 				write = cli.WriteJSON[inspection]
 			}
-			return errors.Join(withStatus(err), write(cmd.OutOrStdout(), told.inspection()))
+			i := told.inspection()
+			if misnamed := cli.Misnamed(nodes.KeyPrefix+args[0], &told.status); err != nil && misnamed != nil {
+				// The masters have answered, and the output says what.
+				i.noLock, err = misnamed.Error(), cli.StatusError{Status: cli.ExitMisnamed}
+			}
+			return errors.Join(withStatus(err), write(cmd.OutOrStdout(), i))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -108,7 +114,9 @@ type inspection struct {
 	Term       int64     `json:"term"`        // of the holder, if it leads; otherwise 0
 	NewestTerm int64     `json:"newest_term"` // on record, of an election; otherwise 0
 
-	shared bool // readers hold it
+	shared   bool   // readers hold it
+	released bool   // what is told was before that
+	noLock   string // why the key is that of no lock; empty if it may be
 }
 
 type nodeInspection struct {

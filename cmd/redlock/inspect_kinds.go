@@ -136,7 +136,10 @@ func millisOf(left []time.Duration, quorum int) int64 {
 // sentences state the verdict, and what the name is that of.
 func (i *inspection) sentences() string {
 	var lines []string
-	if i.Kind != kindSemaphore || i.Verdict != "free" { // otherwise it is no lock as well
+	switch {
+	case i.noLock != "":
+		lines = append(lines, i.noLock+".")
+	case i.Kind != kindSemaphore || i.Verdict != "free": // otherwise it is no lock as well
 		lines = append(lines, i.sentence())
 	}
 	switch {

@@ -60,7 +60,7 @@ func TestInspectShowsAKeyWithAnEmptyValueAsHeld(t *testing.T) {
 		require.NoError(t, err)
 	}
 	status, _, _ := clitest.Run(t, urls, "run", "--name", "x", "--no-wait", "true")
-	assert.Equal(t, cli.ExitTaken, status)
+	assert.Equal(t, cli.ExitMisnamed, status)
 	_, table, _ := clitest.Run(t, urls, "inspect", "x")
 	assert.Contains(t, table, `"x" is held by `)
 	assert.Contains(t, table, "for ever")

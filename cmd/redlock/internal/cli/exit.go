@@ -20,6 +20,7 @@ const (
 	ExitNoQuorum      = 69  // too few masters answered
 	ExitLost          = 70  // the lock was lost, and the command ended because of it
 	ExitTaken         = 75  // somebody else holds the lock
+	ExitMisnamed      = 78  // the name of the lock is that of a key that can be no lock
 	ExitNotExecutable = 126 // the command exists and cannot be executed
 	ExitNotFound      = 127 // no such command
 	ExitSignal        = 128 // plus the number of the signal

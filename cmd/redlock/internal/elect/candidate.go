@@ -81,6 +81,11 @@ func (c *candidate) campaign(ctx context.Context) error {
 	if err := c.locker.Ready(ready); err != nil {
 		return err
 	}
+	// A candidate waits for such a key for ever, and says nothing.
+	status, _ := c.locker.Inspect(ctx, c.flags.name) //nolint:errcheck // the campaign waits for masters that are away
+	if misnamed := cli.Misnamed(c.flags.nodes.KeyPrefix+c.flags.name, &status); misnamed != nil {
+		return c.messages.End("misnamed", misnamed)
+	}
 	return c.election.Run(ctx, c.lead)
 }
 

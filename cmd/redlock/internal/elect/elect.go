@@ -30,8 +30,8 @@ Stdin, stdout and stderr belong to the command, and signals are passed on to it 
 environment has REDLOCK_NAME and REDLOCK_FENCE, the term: a number that grows with every leader.
 
 Exit status: the command's, 128+n if signal n ended it or the wait for the leadership; 69 if too few
-masters answer at the start; 64 for a wrong command line; 126 and 127 if the command cannot be
-executed or found.`
+masters answer at the start; 78 if the name is that of a key that does not expire or is no string,
+and so no lock; 64 for a wrong command line; 126 and 127 if the command cannot be executed or found.`
 
 const example = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
   redlock elect --name scheduler -- /usr/local/bin/scheduler

@@ -252,3 +252,17 @@ func TestElectSaysThatTooFewMastersAnswer(t *testing.T) {
 	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.Contains(t, stderr, "no quorum")
 }
+
+// No leader will ever give it up.
+func TestElectSaysThatTheNameIsThatOfAKeyThatIsNoLock(t *testing.T) {
+	t.Parallel()
+	servers, urls := clitest.StartServers(t, 3)
+	clitest.Admit(t, urls...)
+	for _, s := range servers {
+		_, err := s.Do("SET", "p:x", "v")
+		require.NoError(t, err)
+	}
+	status, _, stderr := clitest.Run(t, urls, "elect", "--name", "x", "--key-prefix", "p:", "--quiet", "true")
+	assert.Equal(t, cli.ExitMisnamed, status)
+	assert.Equal(t, "redlock: the key \"p:x\" does not expire: it is no lock; use another name or --key-prefix\n", stderr)
+}

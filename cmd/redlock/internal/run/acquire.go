@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -72,10 +73,10 @@ func (r *runner) wait(ctx context.Context) (*redlock.Lock, error) {
 	}
 	ready, cancel := context.WithTimeout(ctx, connect)
 	defer cancel()
-	if err := r.locker.Ready(ready); err != nil {
-		return nil, err
-	}
 	if r.flags.noWait {
+		if err := r.locker.Ready(ready); err != nil {
+			return nil, err
+		}
 		return r.try(ctx)
 	}
 	waiting, end := context.WithCancelCause(ctx)
@@ -85,9 +86,13 @@ func (r *runner) wait(ctx context.Context) (*redlock.Lock, error) {
 		end(nil)
 		watcher.Wait()
 	}()
+	if err := r.locker.Ready(ready); err != nil {
+		return nil, err
+	}
 	lock, err := r.await(waiting)
-	if refused, ok := errors.AsType[*refusedError](context.Cause(waiting)); ok && err != nil {
-		err = refused
+	var permanent *permanentError
+	if errors.As(context.Cause(waiting), &permanent) && err != nil {
+		err = permanent.err
 	}
 	return lock, err
 }
@@ -122,8 +127,14 @@ func (r *runner) try(ctx context.Context) (*redlock.Lock, error) {
 		if last == nil || ctx.Err() == nil {
 			last = err // an attempt that was cut short says less
 		}
-		if errors.Is(err, redlock.ErrTaken) && r.isHeld(ctx) {
-			return nil, last
+		if mayBeMisnamed(err) {
+			held, misnamed := r.look(ctx)
+			if misnamed != nil {
+				return nil, misnamed
+			}
+			if held && errors.Is(err, redlock.ErrTaken) {
+				return nil, last
+			}
 		}
 		if !clock.Sleep(ctx, r.clock, pause.Next()) {
 			return nil, last
@@ -145,18 +156,29 @@ func (r *runner) tryOnce(ctx context.Context) (*redlock.Lock, error) {
 	return semaphore.TryAcquire(ctx)
 }
 
-// isHeld reports whether a quorum holds the same value under the name, or under each of the permits
+// look reports whether a quorum holds the same value under the name, or under each of the permits
 // of that name: the lock, or all permits, are granted. Readers have the same value, so for a reader
-// that was refused it means that a writer has the lock or waits for it.
-func (r *runner) isHeld(ctx context.Context) bool {
+// that was refused it means that a writer has the lock or waits for it. It returns an error if each
+// of these keys can be no lock ([cli.Misnamed]): then nobody will ever get one.
+func (r *runner) look(ctx context.Context) (held bool, misnamed error) {
 	for i := range max(r.flags.permits, 1) {
 		name := r.flags.name
 		if r.flags.permits > 0 {
 			name += "#" + strconv.Itoa(i+1)
 		}
-		if status, err := r.locker.Inspect(ctx, name); err != nil || status.Value == "" {
-			return false
+		status, err := r.locker.Inspect(ctx, name)
+		wrong := cli.Misnamed(r.flags.nodes.KeyPrefix+name, &status)
+		if wrong == nil && (err != nil || status.Value == "") {
+			return false, nil
+		}
+		if i == 0 || wrong == nil {
+			misnamed = wrong
 		}
 	}
-	return true
+	return true, misnamed
+}
+
+// mayBeMisnamed reports whether the failure of an attempt can come from a key that is no lock.
+func mayBeMisnamed(err error) bool {
+	return errors.Is(err, redlock.ErrTaken) || cli.IsWrongType(err)
 }

@@ -67,7 +67,7 @@ func TestNoWaitDoesNotTakeSplitVotesForAHolder(t *testing.T) {
 	assert.Equal(t, 0, status, stderr)
 	assert.Equal(t, "ran\n", stdout)
 	for _, s := range servers[:3] {
-		_, err := s.Do("SET", "x", "one")
+		_, err := s.Do("SET", "x", "one", "PX", 60_000)
 		require.NoError(t, err)
 	}
 	status, _, stderr = clitest.Run(t, urls, "run", "--name", "x", "--no-wait", "echo", "ran")

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,11 +118,13 @@ func (r *runner) environment(lock *redlock.Lock) []string {
 
 // notAcquired reports why there is no lock, and returns the exit status as an error.
 func (r *runner) notAcquired(ctx context.Context, err error) error {
+	if mayBeMisnamed(err) {
+		err = cmp.Or(r.misnamed(ctx), err)
+	}
 	var ended interrupted
-	var refused *refusedError
 	switch {
-	case errors.As(err, &refused):
-		return r.messages.End("no-quorum", cli.StatusError{Status: cli.ExitNoQuorum, Err: refused})
+	case cli.ExitStatus(err) == cli.ExitMisnamed:
+		return r.messages.End("misnamed", err)
 	case errors.As(err, &ended):
 		return r.messages.End(job.Interrupted, cli.StatusError{Status: cli.ExitSignal + ended.number(), Err: ended})
 	case errors.Is(err, redlock.ErrTaken):
@@ -162,6 +165,14 @@ func isShared(status *redlock.Status) bool {
 	return slices.ContainsFunc(status.Nodes, func(n redlock.NodeStatus) bool {
 		return len(n.Readers) > 0 && n.Value == status.Value
 	})
+}
+
+// misnamed returns an error if the name is that of keys that can be no lock, see look.
+func (r *runner) misnamed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, holderBound)
+	defer cancel()
+	_, err := r.look(ctx)
+	return err
 }
 
 // holderBound bounds the wait for the name of the holder.

@@ -256,7 +256,7 @@ func TestRunOnANewCluster(t *testing.T) {
 	}
 	require.NoError(t, servers[2].Kill())
 	missing := servers[2].URL()
-	status, _, stderr := run("--wait", "500ms", "true")
+	status, _, stderr := run("--quiet", "--wait", "500ms", "true")
 	assert.Equal(t, cli.ExitNoQuorum, status)
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	require.Len(t, lines, 4, stderr)
@@ -265,7 +265,7 @@ func TestRunOnANewCluster(t *testing.T) {
 		assert.Regexp(t, `(?m)^  `+s.URL()+`: quarantined for another \S+: a new master votes then, or at once when `+missing+" is there too, or after `redlock init`$", stderr)
 	}
 	assert.Contains(t, stderr, "\n  "+missing+": dial tcp ")
-	_, _, stderr = run("--wait", "500ms", "--json", "true")
+	_, _, stderr = run("--quiet", "--wait", "500ms", "--json", "true")
 	assert.Equal(t, 1, strings.Count(stderr, "\n"), "one object: %s", stderr)
 	assert.NotContains(t, stderr, `\n`)
 	assert.Contains(t, stderr, "; "+servers[0].URL())
@@ -274,7 +274,7 @@ func TestRunOnANewCluster(t *testing.T) {
 	status, _, stderr = run("true")
 	assert.Equal(t, 0, status, stderr)
 	_, urls = clitest.StartServers(t, 3)
-	status, _, stderr = run("--strict", "--wait", "500ms", "true")
+	status, _, stderr = run("--quiet", "--strict", "--wait", "500ms", "true")
 	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.Equal(t, 3, strings.Count(stderr, "or at once after `redlock init`"), stderr)
 	require.NoError(t, open(t, urls).Init(t.Context(), false))

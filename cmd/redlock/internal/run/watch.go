@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/go-multierror"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
@@ -76,6 +79,11 @@ func refusalsIn(err error) map[string]error {
 	return refusals
 }
 
+// permanentError ends a wait: what it is for will not come.
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+
 // refusedError means that a quorum of masters has answered with errors for too long.
 type refusedError struct{ refusals []error }
 
@@ -111,18 +119,31 @@ func (w *watch) noQuorum() error {
 	return nil
 }
 
-// watchWait says now and then what a wait is for, until ctx ends. If a quorum of masters answers
-// with errors only, and --wait gives no bound, it ends the wait.
+// watchWait says now and then what a wait is for, until ctx ends. It ends the wait if a quorum of
+// masters answers with errors only, and --wait gives no bound, or if the name is that of no lock.
 func (r *runner) watchWait(ctx context.Context, end context.CancelCauseFunc) {
 	began := r.clock.Now()
-	say, pause := began.Add(sayFirst), sayAgain
+	say, pause, well := began.Add(sayFirst), sayAgain, began
+	var misnamed error
 	for clock.Sleep(ctx, r.clock, sayFirst) {
-		if err := r.watch.refused(len(r.locker.Stats().Nodes)); err != nil && r.flags.wait == 0 {
-			end(err)
+		now := r.clock.Now()
+		if r.unready() == nil && (now >= say || misnamed != nil) {
+			misnamed = r.misnamed(ctx)
+		}
+		if misnamed == nil {
+			well = now
+		} else if now.Sub(well) >= errorBound {
+			end(&permanentError{misnamed})
 			return
 		}
-		if now := r.clock.Now(); now >= say && !r.flags.quiet {
-			r.messages.Say("waiting", "waiting for %s%s%s", r.wanted(), r.whyWaiting(ctx), soFar(now.Sub(began)))
+		if err := r.watch.refused(len(r.locker.Stats().Nodes)); err != nil && r.flags.wait == 0 {
+			end(&permanentError{err})
+			return
+		}
+		if now >= say {
+			if !r.flags.quiet {
+				r.messages.Say("waiting", "waiting for %s%s%s", r.wanted(), r.whyWaiting(ctx, misnamed), soFar(now.Sub(began)))
+			}
 			if now.Sub(began) >= sayAgain {
 				pause = min(2*pause, sayLongest)
 			}
@@ -147,9 +168,12 @@ func (r *runner) wanted() string {
 	return fmt.Sprintf("lock %q", r.flags.name)
 }
 
-// whyWaiting says who holds the lock, or why there is no quorum.
-func (r *runner) whyWaiting(ctx context.Context) string {
-	if err := r.watch.noQuorum(); err != nil {
+// whyWaiting says who holds the lock, or why nobody can.
+func (r *runner) whyWaiting(ctx context.Context, misnamed error) string {
+	if misnamed != nil {
+		return ", but " + misnamed.Error()
+	}
+	if err := cmp.Or(r.unready(), r.watch.noQuorum()); err != nil {
 		return ": " + strings.ReplaceAll(cli.Explain(err, r.locker.Stats().Nodes...), "\n  ", "; ")
 	}
 	if r.flags.permits > 0 {
@@ -166,6 +190,23 @@ func (r *runner) whyWaiting(ctx context.Context) string {
 	default:
 		return ", held by " + strconv.QuoteToGraphic(status.Owner)
 	}
+}
+
+// unready returns an error if too few masters vote for a quorum.
+func (r *runner) unready() error {
+	nodes := r.locker.Stats().Nodes
+	failure := &redlock.QuorumError{Op: "ready", Need: len(nodes)/2 + 1, Nodes: &multierror.Error{}}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.State != pool.Up || n.Barred != nil {
+			why := &redlock.NodeError{Endpoint: n.Endpoint, Err: cmp.Or(n.Barred, n.Err, pool.ErrTimeout)}
+			failure.Nodes = multierror.Append(failure.Nodes, why)
+		}
+	}
+	if len(nodes)-failure.Nodes.Len() >= failure.Need {
+		return nil
+	}
+	return failure
 }
 
 // sayDegraded says once which masters do not vote, although the lock can be had without them. The
