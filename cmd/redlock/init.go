@@ -150,7 +150,7 @@ func (r *initialization) write(w io.Writer) error {
 		what := "votes now"
 		switch {
 		case n.err != nil:
-			what = "does not vote: " + n.err.Error()
+			what = "does not vote: " + cli.Readable(n.err.Error())
 		case n.before:
 			what = "voted already"
 		}

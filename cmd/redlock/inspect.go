@@ -149,7 +149,7 @@ func newInspection(status *redlock.Status) inspection {
 			node.TTLMillis = -1
 		}
 		if n.Err != nil {
-			node.Error = n.Err.Error()
+			node.Error = cli.Readable(n.Err.Error())
 		} else {
 			answers++
 			if n.Value == "" && n.TTL != 0 { // SET name '', by somebody

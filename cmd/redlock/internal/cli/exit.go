@@ -122,6 +122,10 @@ func ExitStatus(err error) int {
 // Explain returns the text of an error for people. Where masters gave reasons, each has a line. A
 // master that gave none because the request was cut short may have one in nodes.
 func Explain(err error, nodes ...redlock.NodeStats) string {
+	return Readable(explain(err, nodes))
+}
+
+func explain(err error, nodes []redlock.NodeStats) string {
 	text := WithoutPrefix(err)
 	var failure *redlock.QuorumError
 	ok := errors.As(err, &failure)

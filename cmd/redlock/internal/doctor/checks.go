@@ -55,7 +55,7 @@ func (f *facts) check(l limits) (found []finding) {
 		return []finding{f.checkConnection()}
 	}
 	add := func(s severity, check, why, do, what string, args ...any) {
-		found = append(found, finding{s, check, fmt.Sprintf(what, args...), why, do})
+		found = append(found, finding{s, check, cli.Readable(fmt.Sprintf(what, args...)), why, do})
 	}
 	f.checkVote(add, l)
 	f.checkMarker(add)

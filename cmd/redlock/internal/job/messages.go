@@ -44,6 +44,7 @@ func (m Messages) Warn(event, format string, args ...any) {
 
 // line returns a message as it is written.
 func (m Messages) line(event, text string) []byte {
+	text = cli.Readable(text)
 	if m.JSON {
 		// Strings always encode.
 		if encoded, err := json.Marshal(message{event, m.Name, text}); err == nil {
@@ -81,7 +82,12 @@ func (m Messages) End(event string, err error, nodes ...redlock.NodeStats) error
 
 // NewLogger returns a logger for --verbose.
 func NewLogger(w io.Writer, asJSON bool) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelDebug}
+	options := &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if err, ok := a.Value.Any().(error); ok {
+			a.Value = slog.StringValue(cli.Readable(err.Error()))
+		}
+		return a
+	}}
 	if asJSON {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
