@@ -166,6 +166,6 @@ func (r *initialization) write(w io.Writer) error {
 	if r.askable {
 		hint = " A master in quarantine votes when its time is over; for --force, see redlock init --help."
 	}
-	_, err := fmt.Fprintf(w, "\nVoting: %d of %s, %d are needed.%s\n", r.voting(), cli.Plural(len(r.nodes), "master"), r.quorum(), hint)
+	_, err := fmt.Fprintf(w, "\nVoting: %d of %s, %s.%s\n", r.voting(), cli.Plural(len(r.nodes), "master"), cli.Needed(r.quorum()), hint)
 	return err
 }

@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -132,22 +135,60 @@ func explain(err error, nodes []redlock.NodeStats) string {
 	if !ok || failure.Error() != err.Error() {
 		return text
 	}
-	head := *failure
-	head.Nodes = nil
-	lines := []string{WithoutPrefix(&head)}
+	reasons := slices.Clone(failure.Nodes.WrappedErrors()) // which are the error's own
 	explained := map[string]bool{}
-	for _, nodeErr := range failure.Nodes.WrappedErrors() {
-		lines = append(lines, nodeErr.Error())
-		if node, ok := errors.AsType[*redlock.NodeError](nodeErr); ok {
+	for _, reason := range reasons {
+		var node *redlock.NodeError
+		if errors.As(reason, &node) {
 			explained[node.Endpoint] = true
 		}
 	}
 	for _, n := range nodes {
 		if !explained[n.Endpoint] && n.Barred != nil {
-			lines = append(lines, (&redlock.NodeError{Endpoint: n.Endpoint, Err: n.Barred}).Error())
+			reasons = append(reasons, &redlock.NodeError{Endpoint: n.Endpoint, Err: n.Barred})
 		}
 	}
+	// A quarantine ends by itself, or when the masters are there that cannot be reached.
+	slices.SortStableFunc(reasons, func(a, b error) int { return cmp.Compare(waits(a), waits(b)) })
+	lines := []string{headOf(failure, nodes)}
+	for _, reason := range reasons {
+		lines = append(lines, remedied(reason))
+	}
 	return strings.Join(lines, "\n  ")
+}
+
+// waits is 1 for a master that will vote in time, and 0 for one that will not.
+func waits(reason error) int {
+	if errors.Is(reason, pool.ErrQuarantined) {
+		return 1
+	}
+	return 0
+}
+
+// remedied returns the text of a master's reason. One in quarantine that names no remedy gets one.
+func remedied(reason error) string {
+	text := reason.Error()
+	if waits(reason) == 1 && !strings.Contains(text, "`redlock ") {
+		text += " (wait that long, or see `redlock doctor`)"
+	}
+	return text
+}
+
+// headOf returns the text of a failure without those of the masters. Those that vote need not have
+// answered the request that was cut short, so it tells nobody how many granted that.
+func headOf(failure *redlock.QuorumError, nodes []redlock.NodeStats) string {
+	votes := 0
+	for i := range nodes {
+		if nodes[i].State == pool.Up && nodes[i].Barred == nil {
+			votes++
+		}
+	}
+	if failure.Op == "ready" && len(nodes) > 0 && votes < failure.Need {
+		return "no quorum: " + Votes(votes, len(nodes), failure.Need)
+	}
+	head := *failure
+	head.Nodes = nil
+	return WithoutPrefix(&head)
 }
 
 // Reason returns the text of an error without that of the sentinel that it wraps.

@@ -86,7 +86,7 @@ func TestTakenAndUnavailableLocksHaveTheirOwnStatus(t *testing.T) {
 	status, stdout, stderr := clitest.Run(t, urls, "run", "--name", "x", "--wait", "300ms", "echo", "no")
 	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.Empty(t, stdout)
-	assert.Contains(t, stderr, "no quorum")
+	assert.Contains(t, stderr, "redlock: no quorum: 1 of 3 masters votes, 2 are needed\n")
 	assert.Contains(t, stderr, servers[1].Addr(), "which master, and why")
 }
 
@@ -261,6 +261,7 @@ func TestRunOnANewCluster(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	require.Len(t, lines, 4, stderr)
 	assert.Contains(t, lines[0], "redlock: no quorum: ")
+	assert.Contains(t, lines[1], missing, "what to mend comes first")
 	for _, s := range servers[:2] {
 		assert.Regexp(t, `(?m)^  `+s.URL()+`: quarantined for another \S+: a new master votes then, or at once when `+missing+" is there too, or after `redlock init`$", stderr)
 	}
