@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -199,10 +200,11 @@ func (i *inspection) holding() (nodes int) {
 	return nodes
 }
 
-// writeInspection writes a table with a line per master, and the verdict.
-func writeInspection(w io.Writer, i inspection) error {
-	var rows strings.Builder
-	rows.WriteString("MASTER\tVALUE\tOWNER\tTTL\tFENCE\tWAITING\tERROR\n")
+// rows are the lines of a table of the masters. FENCE, WAITING and ERROR are left out if no master
+// has any: 80 columns are then enough.
+func (i *inspection) rows() string {
+	table := [][]string{{"MASTER", "VALUE", "OWNER", "TTL", "FENCE", "WAITING", "ERROR"}}
+	const needed = 4
 	for _, n := range i.Nodes {
 		value, owner, ttl, fence, waiting, problem := "-", "-", "-", "-", "-", "-"
 		if n.Value != "" || n.TTLMillis != 0 {
@@ -220,9 +222,26 @@ func writeInspection(w io.Writer, i inspection) error {
 		if n.Error != "" {
 			problem = n.Error
 		}
-		fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Endpoint, value, owner, ttl, fence, waiting, problem)
+		table = append(table, []string{n.Endpoint, value, owner, ttl, fence, waiting, problem})
 	}
-	tables := []string{rows.String(), i.rowsOf("READER", i.Readers), i.rowsOf("PERMIT", i.Permits)}
+	for column := len(table[0]) - 1; column >= needed; column-- {
+		if slices.ContainsFunc(table[1:], func(row []string) bool { return row[column] != "-" }) {
+			continue
+		}
+		for n := range table {
+			table[n] = slices.Delete(table[n], column, column+1)
+		}
+	}
+	var rows strings.Builder
+	for _, row := range table {
+		rows.WriteString(strings.Join(row, "\t") + "\n")
+	}
+	return rows.String()
+}
+
+// writeInspection writes a table with a line per master, and the verdict.
+func writeInspection(w io.Writer, i inspection) error {
+	tables := []string{i.rows(), i.rowsOf("READER", i.Readers), i.rowsOf("PERMIT", i.Permits)}
 	for _, rows := range tables {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		if _, err := io.WriteString(table, rows); err != nil {

@@ -62,6 +62,7 @@ func TestInspectTellsWhoHoldsALock(t *testing.T) {
 	assert.Equal(t, "split", i.Verdict)
 	assert.Equal(t, int64(-1), i.Nodes[0].TTLMillis)
 	assert.Contains(t, text, "for ever")
+	assert.Regexp(t, `^MASTER +VALUE +OWNER +TTL\n`, text, "the others would be empty")
 
 	require.NoError(t, servers[0].Kill())
 	require.NoError(t, servers[1].Kill())
@@ -70,6 +71,7 @@ func TestInspectTellsWhoHoldsALock(t *testing.T) {
 	assert.Equal(t, "unknown", i.Verdict)
 	assert.Contains(t, i.Nodes[0].Error, "refused")
 	assert.Contains(t, text, "unknown: fewer than 2 of 3 masters answered")
+	assert.Regexp(t, `^MASTER +VALUE +OWNER +TTL +ERROR\n`, text)
 }
 
 func TestInspectTellsWhyNewMastersDoNotVote(t *testing.T) {
