@@ -16,6 +16,11 @@ func TestWrongEndpointsAreUsageErrorsWithoutThePassword(t *testing.T) {
 	if os.WriteFile(empty, []byte("# none\n"), 0o600) != nil || os.WriteFile(large, make([]byte, 64<<10+1), 0o600) != nil {
 		t.Fatal("cannot write files")
 	}
+	spaced, wrong := filepath.Join(dir, "spaced"), filepath.Join(dir, "wrong")
+	if os.WriteFile(spaced, []byte("# masters\na:1 # one\nredis://:secret@b:1 c:1\n"), 0o600) != nil ||
+		os.WriteFile(wrong, []byte("a:1,c:1\nb:port#no\n"), 0o600) != nil {
+		t.Fatal("cannot write files")
+	}
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +35,8 @@ func TestWrongEndpointsAreUsageErrorsWithoutThePassword(t *testing.T) {
 		{"a:1,,b:2", []string{"inspect", "x"}, "REDLOCK_NODES: endpoint 2 of 3 is empty"},
 		{"redis://:secret@", []string{"inspect", "x"}, "REDLOCK_NODES[1]: "},
 		{"redis://:secret@", []string{"doctor"}, "REDLOCK_NODES[1]: "},
+		{"redis://a:1 redis://:secret@b:1", []string{"doctor"}, "REDLOCK_NODES[1]: a space inside an endpoint: they are separated by commas"},
+		{"c:1,a:1 b:1", []string{"list"}, `REDLOCK_NODES[2] "a:1 b:1": a space inside an endpoint`},
 		{"", []string{"run", "--name", "x", "--nodes", "redis://:secret@a:b", binary}, "--nodes[1]: "},
 		{"a:1,b:port", []string{"inspect", "x"}, `REDLOCK_NODES[2] "b:port": the port is not`},
 		{"", []string{"unlock", "--force", "x", "--nodes", "a:1", "--nodes-file", empty}, "only one of them"},
@@ -37,6 +44,8 @@ func TestWrongEndpointsAreUsageErrorsWithoutThePassword(t *testing.T) {
 		{"", []string{"doctor", "--nodes-file", large}, "is larger than"},
 		{"", []string{"doctor", "--nodes-file", filepath.Join(dir, "none")}, "--nodes-file: open"},
 		{"", []string{"doctor", "--nodes", "a:1,a:1"}, "are the same server"},
+		{"", []string{"doctor", "--nodes-file", spaced}, "--nodes-file, line 3: a space inside an endpoint"},
+		{"", []string{"inspect", "x", "--nodes-file", wrong}, `--nodes-file, line 2 "b:port#no": neither host:port`},
 		{"a:1", []string{"doctor", "redis://:secret@a:1"}, "takes no arguments"},
 		{"a:1", []string{"inspect", "x", "redis://:secret@a:1"}, "the name of one lock"},
 		{"a:1", []string{"redis://:secret@a:1"}, "there is no such command"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/pool"
 )
@@ -63,6 +64,7 @@ func (f *facts) check(l limits) (found []finding) {
 	f.checkMemory(add)
 	f.checkPersistence(add, l)
 	f.checkTime(add, l)
+	f.checkName(add)
 	f.checkCommands(add)
 	f.checkKinds(add)
 	return found
@@ -183,6 +185,22 @@ func (f *facts) checkTime(add adder, l limits) {
 			"keys expire by the clock of the master: if it is corrected in one step, its locks end that much early or late",
 			"run NTP on the master (and here), so that the clock is slewed; step it once, while no locks are held",
 			"its clock is %s", f.offsetText())
+	}
+}
+
+// checkName tells whether the lock that was named can be stored.
+func (f *facts) checkName(add adder) {
+	const why = "no lock of this name can be acquired here"
+	switch {
+	case f.lasting:
+		add(severe, "name", why, cli.UseAnother, "%s", cli.NoLock(f.key, cli.Lasting))
+	case f.unusable == nil:
+	case cli.IsWrongType(f.unusable):
+		add(severe, "name", why, cli.UseAnother, "%s", cli.NoLock(f.key, cli.NoString))
+	default:
+		add(severe, "name", why,
+			"allow the key to the user: ACL SETUSER … ~"+ask.Literal(f.key)+" (docs/operations.md has the rule); "+
+				"or fix what the server complains about", "the key %q is refused: %v", f.key, f.unusable)
 	}
 }
 

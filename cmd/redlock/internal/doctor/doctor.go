@@ -3,7 +3,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -28,7 +28,8 @@ const (
 const long = `doctor examines everything that the vote of a master depends on: whether it is reachable and accepts
 our credentials, is an independent master, keeps what it stores, can prove that it forgot nothing,
 answers in time, and has the right time. It also tells which kinds of locks our user has no rights
-for: semaphores, shared locks, elections. It writes one key per master, redquorum:doctor:*, and
+for: fencing, semaphores, shared locks, elections. An ACL may allow some names only: --name tries the keys of
+one lock, as redlock run --name uses them, and changes none of them. It writes one key per master, redquorum:doctor:*, and
 deletes it. It gives a new master its memory marker, redquorum:memory, as any client does, and makes
 no master vote.
 
@@ -45,6 +46,7 @@ const example = `  redlock doctor --nodes redis://a:6379,redis://b:6379,redis://
 func NewCommand() *cobra.Command {
 	var nodes masters.Flags
 	var ttl time.Duration
+	var name string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "doctor [flags]",
@@ -58,21 +60,22 @@ func NewCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if ttl < cli.MinTTL || ttl > nodes.MaxTTL {
-				return cli.Usagef("--ttl: %v is not between %v and the maximum TTL of %v", ttl, cli.MinTTL, nodes.MaxTTL)
+			if err := nodes.CheckTTL(ttl); err != nil {
+				return err
 			}
-			endpoints, err := nodes.Endpoints(cmd)
+			if name == "" && cmd.Flags().Changed("name") {
+				return cli.Usagef("--name is empty")
+			}
+			dialed, err := nodes.Dial(cmd, pool.WithClientName("redlock-doctor"), pool.WithDialTimeout(dialTimeout))
 			if err != nil {
 				return err
 			}
+			defer masters.CloseAll(dialed)
 			d := &doctor{
-				endpoints: endpoints, prefix: nodes.KeyPrefix,
+				nodes: dialed, prefix: nodes.KeyPrefix, name: name,
 				limits: limits{ttl, nodes.MaxTTL, nodes.Strict}, clock: clock.System(),
 			}
 			report, err := d.examine(cmd.Context())
-			if errors.Is(err, pool.ErrEndpoint) {
-				return nodes.Wrong(cmd, err)
-			}
 			if err != nil {
 				return err
 			}
@@ -89,6 +92,7 @@ func NewCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&name, "name", "", "also try the keys of the lock with this `name`, and change none")
 	cmd.Flags().DurationVar(&ttl, "ttl", cli.DefaultTTL, "TTL of the locks; slowness is measured against it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	nodes.Add(cmd)
@@ -97,41 +101,42 @@ func NewCommand() *cobra.Command {
 
 // doctor examines masters.
 type doctor struct {
-	endpoints []string
-	prefix    string
+	nodes  []*pool.Node // with a connection of their own
+	prefix string
+	name   string // of the lock that is tried; "" for none
 	limits
 	clock clock.Clock
 }
 
 // examine asks all masters concurrently and judges their answers. It returns an error only for an
-// endpoint that cannot be used.
+// endpoint or a name that cannot be used.
 func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
-	nodes, err := d.dial()
-	defer closeAll(nodes)
-	if err != nil {
-		return diagnosis{}, err
-	}
 	// A Locker knows which votes would not count, and why. It makes no new master vote: clients
 	// that hold locks may rely on that.
-	locker, err := redlock.NewFromNodes(nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL),
+	locker, err := redlock.NewFromNodes(d.nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL),
 		redlock.WithKeyPrefix(d.prefix), redlock.WithQuarantine(redlock.QuarantineStrict))
 	if err != nil {
 		return diagnosis{}, cli.InvalidUsage(err)
 	}
 	defer locker.Close() //nolint:errcheck // it holds no locks
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	if d.name != "" {
+		if _, err := locker.Semaphore(d.name, 1); err != nil { // as a check of the name
+			return diagnosis{}, cli.InvalidUsage(err)
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("no answer within %v", bound))
 	defer cancel()
-	all := make([]facts, len(nodes))
+	all := make([]facts, len(d.nodes))
 	var connecting, examined sync.WaitGroup
-	connecting.Add(len(nodes))
+	connecting.Add(len(d.nodes))
 	votes := sync.OnceValue(func() []redlock.NodeStats {
 		connecting.Wait()
 		masters.AwaitVotes(ctx, d.clock, locker, masters.AllDecided)
 		return locker.Stats().Nodes
 	})
-	for i, node := range nodes {
+	for i, node := range d.nodes {
 		examined.Go(func() {
-			p := probe{node: (*pipeline.Node)(node), clock: d.clock, prefix: d.prefix}
+			p := probe{Master: ask.Master{Node: (*pipeline.Node)(node), Clock: d.clock, Patience: ask.Patience}, prefix: d.prefix, name: d.name}
 			connected := p.connect(ctx, &all[i])
 			connecting.Done()
 			// Before the requests: after the last of them the connection takes no others.
@@ -143,26 +148,4 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	}
 	examined.Wait()
 	return diagnose(all, d.limits), nil
-}
-
-// dial returns a node with a connection of its own for each endpoint. The caller closes the nodes,
-// also after an error.
-func (d *doctor) dial() (nodes []*pool.Node, err error) {
-	for i, endpoint := range d.endpoints {
-		node, err := pool.NewNode(endpoint, pool.WithClock(d.clock), pool.WithClientName("redlock-doctor"),
-			pool.WithDialTimeout(dialTimeout))
-		if err != nil {
-			return nodes, fmt.Errorf("endpoint %d: %w", i+1, err)
-		}
-		nodes = append(nodes, node)
-	}
-	return nodes, nil
-}
-
-func closeAll(nodes []*pool.Node) {
-	var all sync.WaitGroup
-	for _, node := range nodes {
-		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil
-	}
-	all.Wait()
 }

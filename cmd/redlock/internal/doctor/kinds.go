@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
@@ -15,6 +16,7 @@ type kind struct {
 	users    string   // what fails without it
 	commands [][]any  // each with arguments behind the key; none changes a key that is absent
 	keys     []string // what its keys begin with, before that of the lock
+	slots    bool     // it has keys that begin with that of the lock
 }
 
 var kinds = []kind{
@@ -22,8 +24,9 @@ var kinds = []kind{
 		"semaphores", "semaphores", "redlock run --permits and Semaphore",
 		[][]any{{"MGET"}, {"EXISTS"}},
 		[]string{"redquorum:permits:", "redquorum:permit:wait:"},
+		true,
 	},
-	{"any", "locks of any of several names", "LockAny and TryLockAny", [][]any{{"MGET"}}, nil},
+	{"any", "locks of any of several names", "LockAny and TryLockAny", [][]any{{"MGET"}}, nil, false},
 	{
 		"shared", "shared locks", "redlock run --shared and RLock",
 		[][]any{
@@ -36,23 +39,29 @@ var kinds = []kind{
 			{"ZSCORE", "x"},
 		},
 		[]string{"redquorum:readers:", "redquorum:intent:"},
+		false,
 	},
 	{
 		"elections", "elections", "redlock elect and package election",
 		[][]any{{"ZADD", "XX", 1, "x"}, {"ZCARD"}, {"ZPOPMIN"}, {"ZRANGE", 0, 0}},
 		[]string{"redquorum:terms:"},
+		false,
 	},
 }
 
 var (
-	commandScript = pipeline.NewLateScript("return redis.pcall(ARGV[1], KEYS[1], unpack(ARGV, 2))")
+	// The key of the command is one that nobody uses.
+	commandScript = pipeline.NewLateScript("return redis.pcall(ARGV[1], ARGV[2], unpack(ARGV, 3))")
 
-	// Reading and writing may be allowed separately.
+	// Reading and writing may be allowed separately. An unknown option makes SET fail before it
+	// writes, but after the checks of rights.
 	keyScript = pipeline.NewLateScript(`
-local key = ARGV[1] .. KEYS[1]
+local key = ARGV[1] .. KEYS[1] .. ARGV[2]
 local read = redis.pcall('GET', key)
-if type(read) == 'table' then return read end
-return redis.pcall('DEL', key)`)
+if type(read) == 'table' and not string.find(read.err, 'WRONGTYPE') then return read end
+local write = redis.pcall('SET', key, '', 'redquorum')
+if write.err and string.find(write.err, 'syntax') then return 1 end
+return write`)
 )
 
 // lack is a right that a kind needs and the user does not have.
@@ -62,34 +71,45 @@ type lack struct {
 	refusal error
 }
 
-// tryKinds finds out which rights are missing for each kind, on keys that nobody uses.
+// tryKinds finds out which rights are missing for each kind. It changes no key.
 func (p *probe) tryKinds(ctx context.Context, f *facts) error {
 	f.lacks = map[string][]lack{}
-	key := p.trialKey()
-	type trial struct {
+	if f.unusable != nil {
+		return nil // all scripts on the key are refused
+	}
+	key, trial := p.subject(), p.trialKey()
+	type attempt struct {
 		kind  string
 		lack  lack // if it is refused
-		reply pending
+		reply ask.Reply
 	}
-	var trials []trial
+	var attempts []attempt
 	try := func(k *kind, what, rule string, script *pipeline.Script, args ...any) {
-		reply := p.do(&pipeline.Request{Script: script, Words: pipeline.On([]string{key}, args...)})
-		trials = append(trials, trial{k.check, lack{what: what, rule: rule}, reply})
+		reply := p.Run(script, key, args...)
+		attempts = append(attempts, attempt{k.check, lack{what: what, rule: rule}, reply})
 	}
 	for i := range kinds {
 		k := &kinds[i]
 		for _, command := range k.commands {
 			name := fmt.Sprint(command[0])
-			try(k, name, "+"+strings.ToLower(name), commandScript, command...)
+			try(k, name, "+"+strings.ToLower(name), commandScript, append([]any{name, trial}, command[1:]...)...)
 		}
 		for _, begins := range k.keys {
-			pattern := begins + literal.Replace(p.prefix) + "*"
-			try(k, pattern, "~"+pattern, keyScript, begins)
+			pattern := begins + p.pattern()
+			try(k, pattern, "~"+pattern, keyScript, begins, "")
+		}
+		if p.name != "" && k.slots {
+			pattern := p.pattern() + "#*"
+			try(k, pattern, "~"+pattern, keyScript, "", "#1")
 		}
 	}
-	for _, t := range trials {
-		_, err := t.reply.wait(ctx)
-		if t.lack.refusal = refusalOf(err); t.lack.refusal != nil {
+	for _, t := range attempts {
+		_, err := t.reply.Wait(ctx)
+		t.lack.refusal = ask.RefusalOf(err)
+		if p.isTrialRefused(t.lack.refusal) && strings.HasPrefix(t.lack.rule, "+") {
+			continue // the command itself is allowed
+		}
+		if t.lack.refusal != nil {
 			f.lacks[t.kind] = append(f.lacks[t.kind], t.lack)
 		} else if err != nil {
 			return err
@@ -98,13 +118,10 @@ func (p *probe) tryKinds(ctx context.Context, f *facts) error {
 	return nil
 }
 
-// literal writes a prefix as a pattern that matches it.
-var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
-
 // checkKinds tells which kinds the user has no rights for. They are notes: who does not use a kind
 // needs none.
 func (f *facts) checkKinds(add adder) {
-	if f.derived != nil || f.denied["GET"] != nil || f.denied["DEL"] != nil || f.denied["EVALSHA"] != nil {
+	if f.unusable != nil || f.derived != nil || f.denied["GET"] != nil || f.denied["DEL"] != nil || f.denied["EVALSHA"] != nil {
 		return // these findings say it
 	}
 	for _, k := range kinds {

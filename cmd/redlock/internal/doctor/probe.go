@@ -8,14 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 const (
-	answerBound  = 2 * time.Second // for one answer
 	pings        = 5               // enough for a median
 	timeSamples  = 3               // the one with the shortest round trip counts
 	trialKeyLife = 5 * time.Second // of the trial key, in case it is not deleted
@@ -36,6 +34,9 @@ type facts struct {
 	denied    map[string]error // why each command was refused
 	// Why a script could not touch a key that it derives; nil if it could.
 	derived   error
+	key       string            // of the lock that was tried; "" if there is none
+	unusable  error             // why that key cannot be used
+	lasting   bool              // that key does not expire
 	lacks     map[string][]lack // the rights that are missing for each kind, by its check
 	roundTrip time.Duration     // the median
 	slowest   time.Duration
@@ -57,16 +58,16 @@ func (f *facts) takeVote(stats redlock.NodeStats) {
 
 // probe examines one master.
 type probe struct {
-	node   *pipeline.Node
-	clock  clock.Clock
+	ask.Master
 	prefix string
+	name   string // of the lock whose keys are tried; "" for keys that nobody uses
 }
 
 // connect waits until the node is connected, or has failed to connect.
 func (p *probe) connect(ctx context.Context, f *facts) bool {
-	f.endpoint = p.node.Endpoint()
+	f.endpoint = p.Node.Endpoint()
 	changed := make(chan struct{}, 1)
-	stop := p.node.Observe(func() {
+	stop := p.Node.Observe(func() {
 		select {
 		case changed <- struct{}{}:
 		default: // a notification is pending already
@@ -74,10 +75,10 @@ func (p *probe) connect(ctx context.Context, f *facts) bool {
 	})
 	defer stop()
 	for {
-		stats := p.node.Stats()
+		stats := p.Node.Stats()
 		switch stats.State {
 		case pool.Up:
-			id, _ := p.node.Identity()
+			id, _ := p.Node.Identity()
 			f.runID, f.product, f.version, f.durable = id.RunID, id.Product, id.Version, id.Durable
 			return true
 		case pool.Down, pool.Closed:
@@ -98,7 +99,7 @@ func (p *probe) connect(ctx context.Context, f *facts) bool {
 func (p *probe) ask(ctx context.Context, f *facts) {
 	f.info, f.config, f.denied = map[string]string{}, map[string]string{}, map[string]error{}
 	for _, step := range []func(context.Context, *facts) error{
-		p.askMemory, p.askPings, p.askTime, p.askInfo, p.askConfig, p.tryDerivedKey, p.tryKinds, p.tryCommands,
+		p.askMemory, p.askPings, p.askTime, p.askInfo, p.askConfig, p.tryName, p.tryDerivedKey, p.tryKinds, p.tryCommands,
 	} {
 		if err := step(ctx, f); err != nil {
 			f.err = err
@@ -110,14 +111,14 @@ func (p *probe) ask(ctx context.Context, f *facts) {
 func (p *probe) askPings(ctx context.Context, f *facts) error {
 	var took []time.Duration
 	for range pings {
-		begin := p.clock.Now()
+		begin := p.Clock.Now()
 		if _, err := p.call(ctx, "PING"); err != nil {
 			if f.refused("PING", err) {
 				return nil
 			}
 			return err
 		}
-		took = append(took, p.clock.Now().Sub(begin))
+		took = append(took, p.Clock.Now().Sub(begin))
 	}
 	slices.Sort(took)
 	f.roundTrip, f.slowest = took[len(took)/2], took[len(took)-1]
@@ -128,9 +129,9 @@ func (p *probe) askPings(ctx context.Context, f *facts) error {
 // assume the middle, which is off by at most half of it.
 func (p *probe) askTime(ctx context.Context, f *facts) error {
 	for range timeSamples {
-		begin := p.clock.Now()
+		begin := p.Clock.Now()
 		reply, err := p.call(ctx, "TIME")
-		took, wall := p.clock.Now().Sub(begin), p.clock.Wall()
+		took, wall := p.Clock.Now().Sub(begin), p.Clock.Wall()
 		if err != nil {
 			if f.refused("TIME", err) {
 				return nil
@@ -151,8 +152,8 @@ func timeOf(reply any) (time.Time, bool) {
 	if len(parts) != 2 {
 		return time.Time{}, false
 	}
-	seconds, err1 := strconv.ParseInt(text(parts[0]), 10, 64)
-	micros, err2 := strconv.ParseInt(text(parts[1]), 10, 64)
+	seconds, err1 := strconv.ParseInt(ask.Text(parts[0]), 10, 64)
+	micros, err2 := strconv.ParseInt(ask.Text(parts[1]), 10, 64)
 	return time.Unix(seconds, micros*1000), err1 == nil && err2 == nil
 }
 
@@ -160,7 +161,7 @@ func (p *probe) askInfo(ctx context.Context, f *facts) error {
 	return p.askAll(ctx, f, []request{
 		{"INFO", []any{"server"}}, {"INFO", []any{"replication"}}, {"INFO", []any{"memory"}}, {"INFO", []any{"persistence"}},
 	}, func(reply any) {
-		for line := range strings.Lines(text(reply)) {
+		for line := range strings.Lines(ask.Text(reply)) {
 			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 				f.info[name] = value
 			}
@@ -172,7 +173,7 @@ func (p *probe) askConfig(ctx context.Context, f *facts) error {
 	return p.askAll(ctx, f, []request{{"CONFIG", []any{"GET", "*append*"}}, {"CONFIG", []any{"GET", "save"}}}, func(reply any) {
 		pairs, _ := reply.([]any)
 		for i := 0; i+1 < len(pairs); i += 2 {
-			f.config[text(pairs[i])] = text(pairs[i+1])
+			f.config[ask.Text(pairs[i])] = ask.Text(pairs[i+1])
 		}
 	})
 }

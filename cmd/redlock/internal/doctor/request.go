@@ -2,9 +2,8 @@ package doctor
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
@@ -16,15 +15,16 @@ type request struct {
 
 // askAll sends all requests at once, and takes the replies in order. It notes what is refused.
 func (p *probe) askAll(ctx context.Context, f *facts, requests []request, take func(reply any)) error {
-	var sent []pending
+	var sent []ask.Reply
 	for _, q := range requests {
-		sent = append(sent, p.send(q.name, q.args...))
+		sent = append(sent, p.Send(q.name, q.args...))
 	}
 	for i, w := range sent {
-		reply, err := w.wait(ctx)
+		reply, err := w.Wait(ctx)
 		switch {
 		case err == nil:
 			take(reply)
+		case p.isTrialRefused(ask.RefusalOf(err)): // the command itself is allowed
 		case !f.refused(requests[i].name, err):
 			return err
 		}
@@ -34,7 +34,7 @@ func (p *probe) askAll(ctx context.Context, f *facts, requests []request, take f
 
 // refused reports whether an error means that the server refused a command, and notes it.
 func (f *facts) refused(command string, err error) bool {
-	refusal := refusalOf(err)
+	refusal := ask.RefusalOf(err)
 	if command == "CONFIG" {
 		command = "CONFIG GET"
 	}
@@ -44,59 +44,16 @@ func (f *facts) refused(command string, err error) bool {
 	return refusal != nil
 }
 
-// refusalOf returns the server's error if it refused a command; nil for all other errors.
-func refusalOf(err error) error {
-	if call, ok := errors.AsType[*pipeline.CallError](err); ok && call.Fate == pipeline.Refused {
-		return call.Err
-	}
-	return nil
-}
-
-func text(reply any) string {
-	bulk, _ := reply.([]byte)
-	return string(bulk)
-}
-
 // call sends a command and waits for its reply.
 func (p *probe) call(ctx context.Context, name string, args ...any) (any, error) {
-	return p.send(name, args...).wait(ctx)
+	return p.Send(name, args...).Wait(ctx)
 }
 
 // run runs a script on one key. A refusal is no error.
 func (p *probe) run(ctx context.Context, script *pipeline.Script, key string) (refusal, err error) {
-	_, err = p.do(&pipeline.Request{Script: script, Words: pipeline.On([]string{key})}).wait(ctx)
-	if refusal := refusalOf(err); refusal != nil {
+	_, err = p.Run(script, key).Wait(ctx)
+	if refusal := ask.RefusalOf(err); refusal != nil {
 		return refusal, nil
 	}
 	return nil, err
-}
-
-func (p *probe) send(name string, args ...any) pending {
-	return p.do(&pipeline.Request{Words: pipeline.Command(append([]any{name}, args...)...)})
-}
-
-func (p *probe) do(r *pipeline.Request) pending {
-	w := make(pending, 1)
-	r.Deadline, r.Sink = p.clock.Now().Add(answerBound), w
-	p.node.Do(pipeline.Call{Request: r})
-	return w
-}
-
-// pending receives one reply; it has room for it.
-type pending chan answer
-
-type answer struct {
-	reply any
-	err   error
-}
-
-func (w pending) Complete(_ int, reply any, err error) { w <- answer{reply, err} }
-
-func (w pending) wait(ctx context.Context) (any, error) {
-	select {
-	case a := <-w:
-		return a.reply, a.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("no answer within %v", bound)
-	}
 }

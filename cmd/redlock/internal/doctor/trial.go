@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
@@ -12,16 +13,65 @@ var derivedScript = pipeline.NewLateScript("return redis.call('GET', 'redquorum:
 
 // tryDerivedKey finds out whether a script may touch keys that are not among its KEYS.
 func (p *probe) tryDerivedKey(ctx context.Context, f *facts) (err error) {
-	f.derived, err = p.run(ctx, derivedScript, p.trialKey())
+	if f.unusable == nil {
+		f.derived, err = p.run(ctx, derivedScript, p.subject())
+	}
 	return err
+}
+
+// nameScript finds out whether a lock could be stored under a key, and changes nothing: see
+// keyScript. It returns the time that the key has left; -1 if it does not expire.
+var nameScript = pipeline.NewLateScript(`
+local read = redis.pcall('GET', KEYS[1])
+if type(read) == 'table' then return read end
+local write = redis.pcall('SET', KEYS[1], '', 'redquorum')
+if not (write.err and string.find(write.err, 'syntax')) then return write end
+local left = redis.pcall('PTTL', KEYS[1])
+if type(left) == 'table' then return 0 end
+return left`)
+
+// tryName finds out whether the key of the lock can be used.
+func (p *probe) tryName(ctx context.Context, f *facts) (err error) {
+	if p.name != "" {
+		f.key = p.subject()
+		var left any
+		left, err = p.Run(nameScript, f.key).Wait(ctx)
+		f.lasting = left == int64(-1)
+		if f.unusable = ask.RefusalOf(err); f.unusable != nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// subject returns the key on which scripts are tried that change nothing.
+func (p *probe) subject() string {
+	if p.name != "" {
+		return p.prefix + p.name
+	}
+	return p.trialKey()
+}
+
+// pattern matches what the keys of the locks that are tried have in common.
+func (p *probe) pattern() string {
+	if p.name != "" {
+		return ask.Literal(p.prefix + p.name)
+	}
+	return ask.Literal(p.prefix) + "*"
 }
 
 // trialKey returns the name of a key that nobody uses.
 func (p *probe) trialKey() string { return p.prefix + "redquorum:doctor:" + rand.Text() }
 
-const trialScript = "return 1"
+// isTrialRefused reports whether only the trial key was refused. It matters unless the rights for
+// one lock are tried, which need not include it.
+func (p *probe) isTrialRefused(refusal error) bool {
+	return p.name != "" && refusal != nil && ask.IsAboutKey(refusal)
+}
 
-// tryCommands runs the commands of a lock on a key of its own.
+const trialScript = "return 1" // it needs no right but that to run it
+
+// tryCommands runs the commands of a lock, those that change something on a key of its own.
 func (p *probe) tryCommands(ctx context.Context, f *facts) error {
 	key := p.trialKey()
 	// Named like those of waiters: an ACL may allow no others.

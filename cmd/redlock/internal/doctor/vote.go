@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
@@ -24,14 +25,14 @@ return set`)
 // askMemory reads the memory marker, and finds out whether it could be written.
 func (p *probe) askMemory(ctx context.Context, f *facts) error {
 	reply, err := p.call(ctx, "GET", pipeline.MemoryKey)
-	if refusal := refusalOf(err); refusal != nil {
+	if refusal := ask.RefusalOf(err); refusal != nil {
 		f.unreadable = refusal
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	f.marker = text(reply)
+	f.marker = ask.Text(reply)
 	f.unwritable, err = p.run(ctx, memoryScript, pipeline.MemoryKey)
 	return err
 }

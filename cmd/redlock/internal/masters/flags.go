@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,7 +44,7 @@ func (f *Flags) Add(cmd *cobra.Command) {
 			Variable+"). Everyone on this machine can see them, "+
 			"including passwords: prefer "+Variable+" or --nodes-file")
 	cmd.Flags().StringVar(&f.file, "nodes-file", "",
-		"`file` with the endpoints, one per line; # begins a comment")
+		"`file` with the endpoints, one per line; # at the beginning, or after a space, begins a comment")
 	cmd.Flags().StringVar(&f.KeyPrefix, "key-prefix", "",
 		"`text` in front of the name; the same for everyone who shares the lock")
 	cmd.Flags().DurationVar(&f.MaxTTL, "max-ttl", time.Minute,
@@ -52,35 +54,33 @@ func (f *Flags) Add(cmd *cobra.Command) {
 			"TTL, or after redlock init (QuarantineStrict); the same for everyone")
 }
 
-// Endpoints returns the endpoints from the flags, or else from the environment.
-func (f *Flags) Endpoints(cmd *cobra.Command) (endpoints []string, err error) {
-	endpoints, _, err = f.find(cmd)
-	return endpoints, err
-}
-
-// find returns the endpoints, and what they were given by.
-func (f *Flags) find(cmd *cobra.Command) (endpoints []string, source string, err error) {
-	source = "--nodes"
+// find returns the endpoints from the flags, or else from the environment, and where each of them
+// was given.
+func (f *Flags) find(cmd *cobra.Command) (endpoints, places []string, err error) {
+	source := "--nodes"
 	switch {
 	case cmd.Flags().Changed("nodes") && cmd.Flags().Changed("nodes-file"):
-		return nil, "", cli.Usagef("--nodes and --nodes-file: give only one of them")
+		return nil, nil, cli.Usagef("--nodes and --nodes-file: give only one of them")
 	case cmd.Flags().Changed("nodes"):
 		endpoints = Split(f.nodes)
 	case cmd.Flags().Changed("nodes-file"):
 		source = "--nodes-file"
-		if endpoints, err = readFile(f.file); err != nil {
-			return nil, "", cli.Usagef("--nodes-file: %w", err)
+		if endpoints, places, err = readFile(f.file); err != nil {
+			return nil, nil, cli.Usagef("--nodes-file: %w", err)
 		}
 	case os.Getenv(Variable) != "":
 		source = Variable
 		endpoints = Split([]string{os.Getenv(Variable)})
 	default:
-		return nil, "", cli.Usagef("which masters? Set %s, or give --nodes or --nodes-file", Variable)
+		return nil, nil, cli.Usagef("which masters? Set %s, or give --nodes or --nodes-file", Variable)
 	}
 	if len(endpoints) == 0 {
-		return nil, "", cli.Usagef("%s: no endpoint", source)
+		return nil, nil, cli.Usagef("%s: no endpoint", source)
 	}
-	return endpoints, source, CheckEmpty(source, endpoints)
+	for n := len(places); n < len(endpoints); n++ {
+		places = append(places, fmt.Sprintf("%s[%d]", source, n+1))
+	}
+	return endpoints, places, CheckEmpty(source, endpoints)
 }
 
 // CheckEmpty returns a usage error that names the source if one of the endpoints is empty.
@@ -104,65 +104,113 @@ func Split(values []string) []string {
 	return endpoints
 }
 
-func readFile(path string) (endpoints []string, err error) {
+// comment is the end of a line of a file. A # inside an endpoint is part of it, and rejected with
+// it.
+var comment = regexp.MustCompile(`(^|\s)#.*`)
+
+// readFile returns the endpoints in a file, and the line of each.
+func readFile(path string) (endpoints, places []string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+		return nil, nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
 	}
+	n := 0
 	for line := range strings.Lines(string(text)) {
-		// A # inside an endpoint is part of it, and rejected with it.
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			endpoints = append(endpoints, Split([]string{line})...)
+		n++
+		line = strings.TrimSpace(comment.ReplaceAllString(line, ""))
+		if line == "" {
+			continue
+		}
+		for _, endpoint := range Split([]string{line}) {
+			endpoints, places = append(endpoints, endpoint), append(places, fmt.Sprintf("--nodes-file, line %d", n))
 		}
 	}
-	return endpoints, nil
+	return endpoints, places, nil
 }
 
 // Open returns a Locker over the masters. What it rejects is a mistake in the command line.
 func (f *Flags) Open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Locker, error) {
-	endpoints, source, err := f.find(cmd)
+	endpoints, places, err := f.find(cmd)
 	if err != nil {
 		return nil, err
 	}
-	shared := []redlock.Option{redlock.WithKeyPrefix(f.KeyPrefix), redlock.WithMaxTTL(f.MaxTTL)}
-	if f.Strict {
-		shared = append(shared, redlock.WithQuarantine(redlock.QuarantineStrict))
-	}
-	locker, err := redlock.New(endpoints, append(shared, opts...)...)
+	locker, err := redlock.New(endpoints, append(f.Options(), opts...)...)
 	if errors.Is(err, pool.ErrEndpoint) {
-		return nil, wrongEndpoint(source, endpoints, cli.Reason(err, redlock.ErrInvalid))
+		return nil, wrongEndpoint(places, endpoints, cli.Reason(err, redlock.ErrInvalid))
 	}
 	return locker, cli.InvalidUsage(err)
 }
 
-// Wrong explains an error that begins with "endpoint", the number of one of [Flags.Endpoints], and
-// wraps [pool.ErrEndpoint].
-func (f *Flags) Wrong(cmd *cobra.Command, err error) error {
-	endpoints, source, missing := f.find(cmd)
-	if missing != nil {
-		return missing
+// Options returns what everyone who shares the masters agrees on.
+func (f *Flags) Options() []redlock.Option {
+	shared := []redlock.Option{redlock.WithKeyPrefix(f.KeyPrefix), redlock.WithMaxTTL(f.MaxTTL)}
+	if f.Strict {
+		shared = append(shared, redlock.WithQuarantine(redlock.QuarantineStrict))
 	}
-	return wrongEndpoint(source, endpoints, err.Error())
+	return shared
+}
+
+// CheckTTL returns a usage error unless locks can have this TTL.
+func (f *Flags) CheckTTL(ttl time.Duration) error {
+	switch {
+	case ttl < cli.MinTTL:
+		return cli.Usagef("--ttl: %v is below %v: a command could not be ended in time", ttl, cli.MinTTL)
+	case ttl > f.MaxTTL:
+		return cli.Usagef("--ttl: %v is above the --max-ttl of %v: give a shorter --ttl, or a longer --max-ttl to everyone who "+
+			"shares the masters", ttl, f.MaxTTL)
+	default:
+		return nil
+	}
+}
+
+// Dial returns a node for each endpoint, which connects in the background. Close them with
+// [CloseAll]. What it rejects is a mistake in the command line.
+func (f *Flags) Dial(cmd *cobra.Command, opts ...pool.Option) (nodes []*pool.Node, err error) {
+	endpoints, places, err := f.find(cmd)
+	if err != nil {
+		return nil, err
+	}
+	for i, endpoint := range endpoints {
+		node, err := pool.NewNode(endpoint, opts...)
+		if err != nil {
+			CloseAll(nodes)
+			return nil, wrongEndpoint(places, endpoints, fmt.Sprintf("endpoint %d: %v", i+1, err))
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
+}
+
+// CloseAll closes nodes, all at once: one that hangs takes its time.
+func CloseAll(nodes []*pool.Node) {
+	var all sync.WaitGroup
+	for _, node := range nodes {
+		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil
+	}
+	all.Wait()
 }
 
 // wrongEndpoint names the endpoint that the library's text is about, where it was given and, if it
 // cannot contain a password, what was typed.
-func wrongEndpoint(source string, endpoints []string, text string) error {
+func wrongEndpoint(places, endpoints []string, text string) error {
 	var n int
 	if _, err := fmt.Sscanf(text, "endpoint %d:", &n); err != nil || n < 1 || n > len(endpoints) {
 		return cli.Usagef("%s", text)
 	}
 	_, why, _ := strings.Cut(text, pool.ErrEndpoint.Error()+": ")
-	where := fmt.Sprintf("%s[%d]", source, n)
-	if typed := endpoints[n-1]; !cli.MayHoldPassword(typed) {
+	where, typed := places[n-1], endpoints[n-1]
+	if strings.ContainsAny(typed, " \t") {
+		why = "a space inside an endpoint: they are separated by commas, and in a password a space is %20"
+	}
+	if !cli.MayHoldPassword(typed) {
 		where += fmt.Sprintf(" %q", typed)
 	}
 	return cli.Usagef("%s: %s", where, why)

@@ -18,12 +18,13 @@ func endpointsOf(t *testing.T, args ...string) ([]string, error) {
 	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	return f.Endpoints(cmd)
+	endpoints, _, err := f.find(cmd)
+	return endpoints, err
 }
 
 func TestEndpointsComeFromFlagsThenFromTheEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nodes")
-	if err := os.WriteFile(file, []byte("# the masters\na:1\n\n  b:2, c:3\r\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("# the masters\na:1 # one\n\n  b:2, c:3\t#two\r\n  # c\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(Variable, "env:1,env:2")
