@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strconv"
@@ -106,6 +107,12 @@ func (f *facts) checkConnection() finding {
 			"a master that rejects us has no vote",
 			"correct user and password in the endpoint, or at the server (ACL LIST)",
 		}
+	case errors.As(f.err, new(x509.UnknownAuthorityError)):
+		return finding{
+			severe, "unreachable", "its certificate is not trusted: " + reason,
+			"a master that may be somebody else has no vote; a majority must answer",
+			"trust the authority that signed it: install it on this machine or, on Linux, name its file in SSL_CERT_FILE (docs/command.md)",
+		}
 	default:
 		return finding{
 			severe, "unreachable", "it does not answer: " + reason,
@@ -209,11 +216,15 @@ const rule = "allow it to the user (docs/operations.md has the rule)"
 
 // checkCommands tells which commands of a lock were refused.
 func (f *facts) checkCommands(add adder) {
-	for _, command := range []string{"SET", "GET", "DEL", "EVALSHA", "PING"} {
+	for _, command := range []string{"SET", "GET", "DEL", "PEXPIRE", "EVALSHA", "PING"} {
 		if err := f.denied[command]; err != nil {
 			add(severe, "permission", "without it, no lock can be acquired, renewed and released",
 				rule+", or fix what the server complains about", "%s is refused: %v", command, err)
 		}
+	}
+	if err := f.denied["PTTL"]; err != nil {
+		add(warning, "permission", "Adopt and Inspect fail (and Valid of contrib/redsync), and so does redlock inspect; "+
+			"waiters are not woken, and if their time ends, report no quorum", rule, "PTTL is refused: %v", err)
 	}
 	if f.derived != nil && f.denied["GET"] == nil {
 		add(warning, "derived", "waiters poll and are not ordered; "+f.failing()+" fail",

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,17 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		{"forbidden", func(t *testing.T) string {
 			return startFor(t, "~*", "&*", "+@all", "-eval")
 		}, note, "permission", []string{"EVAL is refused: NOPERM"}, nil},
+		{"enough for other libraries", func(t *testing.T) string {
+			return startFor(t, "~*", "&*", "+@all", "-pttl")
+		}, warning, "permission", []string{"PTTL is refused: NOPERM"}, nil},
+		{"cannot renew", func(t *testing.T) string {
+			return startFor(t, "~*", "&*", "+@all", "-pexpire")
+		}, severe, "permission", []string{"PEXPIRE is refused: NOPERM"}, nil},
+		{"unknown authority", func(t *testing.T) string {
+			server := httptest.NewTLSServer(nil)
+			t.Cleanup(server.Close)
+			return "rediss://" + server.Listener.Addr().String()
+		}, severe, "unreachable", []string{"its certificate is not trusted", "unknown authority"}, nil},
 		{"cannot compare", func(t *testing.T) string {
 			return startFor(t, "~*", "&*", "+@all", "-get")
 		}, severe, "permission", []string{"GET is refused: NOPERM"}, []string{"quarantine", "marker"}},
@@ -90,6 +102,9 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		{"no shared locks", func(t *testing.T) string {
 			return startFor(t, "~redquorum:[a-qs-z]*", "&*", "+@all", "-zremrangebyscore")
 		}, note, "shared", []string{"no shared locks: ZREMRANGEBYSCORE is refused: ERR"}, nil},
+		{"no fencing", func(t *testing.T) string {
+			return startFor(t, "~redquorum:[a-eg-z]*", "&*", "+@all")
+		}, note, "fencing", []string{"no fencing tokens: redquorum:fence:* is refused: ERR"}, nil},
 		{"no elections", func(t *testing.T) string {
 			return startFor(t, "~redquorum:[a-su-z]*", "&*", "+@all")
 		}, note, "elections", []string{"no elections: redquorum:terms:* is refused: ERR"}, nil},
@@ -156,7 +171,7 @@ func TestTheProposedRightsAreEnough(t *testing.T) {
 	setUser("~"+quoted+"*", "~redquorum:waits:"+quoted+"*", "~redquorum:memory", "&*", "+@all", "-mget", "-zadd", "-zcard", "-pexpireat")
 	url := "redis://poor:poverty@" + s.Addr()
 	_, d, text := consult(t, []string{url}, "--key-prefix", prefix)
-	requireFinding(t, &d, text, 0, note, "elections", []string{"any", "semaphores", "shared"})
+	requireFinding(t, &d, text, 0, note, "elections", []string{"any", "fencing", "semaphores", "shared"})
 	for _, f := range d.Nodes[0].Findings {
 		_, rules, found := strings.Cut(f.Do, "ACL SETUSER … ")
 		require.True(t, found, f.Do)

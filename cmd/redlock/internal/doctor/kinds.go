@@ -19,7 +19,13 @@ type kind struct {
 	slots    bool     // it has keys that begin with that of the lock
 }
 
+// fencing is the check of a kind that failing names in any case.
+const fencing = "fencing"
+
 var kinds = []kind{
+	{
+		fencing, "fencing tokens", "redlock run --fence, redlock elect and WithFencing", nil, []string{"redquorum:fence:"}, false,
+	},
 	{
 		"semaphores", "semaphores", "redlock run --permits and Semaphore",
 		[][]any{{"MGET"}, {"EXISTS"}},
@@ -143,7 +149,7 @@ func (f *facts) checkKinds(add adder) {
 func (f *facts) failing() string {
 	names := []string{"fencing tokens", "Adopt"}
 	for _, k := range kinds {
-		if len(f.lacks[k.check]) > 0 {
+		if k.check != fencing && len(f.lacks[k.check]) > 0 {
 			names = append(names, k.name)
 		}
 	}

@@ -76,12 +76,11 @@ func (p *probe) tryCommands(ctx context.Context, f *facts) error {
 	key := p.trialKey()
 	// Named like those of waiters: an ACL may allow no others.
 	channel := "redquorum:wake:" + rand.Text()
-	life := trialKeyLife.Milliseconds()
 	return p.askAll(ctx, f, []request{
-		{"SET", []any{key, "1", "NX", "PX", life}},
+		{"SET", []any{key, "1", "NX", "PX", trialKeyLife.Milliseconds()}},
 		{"GET", []any{key}},
-		{"EVAL", []any{"return redis.call('PTTL', KEYS[1])", 1, key}},
-		{"EVAL", []any{"return redis.call('PEXPIRE', KEYS[1], ARGV[1])", 1, key, life}},
+		{"PTTL", []any{key}},
+		{"PEXPIRE", []any{key, trialKeyLife.Milliseconds()}},
 		{"EVAL", []any{trialScript, 0}}, // this or SCRIPT LOAD makes the script known to EVALSHA
 		{"SCRIPT", []any{"LOAD", trialScript}},
 		{"EVALSHA", []any{pipeline.NewScript(trialScript).Digest(), 0}},
