@@ -210,6 +210,20 @@ func TestAMasterThatForgotIsQuarantinedForItsTime(t *testing.T) {
 	assert.Equal(t, []string{"persistence"}, checksOf(d.Nodes[0].Findings))
 }
 
+// Without --force, init leaves a new master alone if another one votes.
+func TestANewMasterAmongOnesThatVoteNeedsForce(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Start(t, 3, durable)
+	urls := clitest.URLs(servers)
+	clitest.Admit(t, urls[:1]...)
+	_, d, text := consult(t, urls)
+	assert.True(t, d.Nodes[0].Votes, text)
+	for i := 1; i < 3; i++ {
+		requireFinding(t, &d, text, i, severe, "quarantine", nil, "quarantined for another ", "may have forgotten locks")
+		assert.Equal(t, "wait; or, only if everything that takes locks from these masters is stopped, run redlock init --force", d.Nodes[i].Findings[0].Do)
+	}
+}
+
 func TestClockThatIsOffIsNamed(t *testing.T) {
 	t.Parallel()
 	const preload = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"

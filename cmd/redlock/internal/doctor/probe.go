@@ -49,6 +49,7 @@ type facts struct {
 	unwritable error  // why the marker could not be written
 	missing    bool   // a master is missing
 	allNew     bool   // no master is missing, and all are new
+	anyVotes   bool   // this or another master votes
 }
 
 // takeVote stores what a Locker knows about a node.

@@ -37,14 +37,15 @@ func (p *probe) askMemory(ctx context.Context, f *facts) error {
 	return err
 }
 
-// findNewCluster finds out whether a master is missing, and whether all are new.
+// findNewCluster finds out whether a master is missing, whether all are new, and whether one votes.
 func findNewCluster(all []facts) {
 	missing := slices.ContainsFunc(all, func(f facts) bool { return f.err != nil })
 	other := slices.ContainsFunc(all, func(f facts) bool {
 		return f.err != nil || f.memory() != markerNew || !errors.Is(f.barred, pool.ErrQuarantined)
 	})
+	votes := slices.ContainsFunc(all, func(f facts) bool { return f.err == nil && f.barred == nil })
 	for i := range all {
-		all[i].missing, all[i].allNew = missing, !other
+		all[i].missing, all[i].allNew, all[i].anyVotes = missing, !other, votes
 	}
 }
 
@@ -76,7 +77,10 @@ func (f *facts) markerRunID() string {
 
 // checkVote tells whether the vote counts.
 func (f *facts) checkVote(add adder, l limits) {
-	const lost = "it may have forgotten locks that are still held"
+	const (
+		lost    = "it may have forgotten locks that are still held"
+		byForce = "only if everything that takes locks from these masters is stopped, run redlock init --force"
+	)
 	switch {
 	case f.barred == nil:
 	case errors.Is(f.barred, pool.ErrDuplicate):
@@ -84,11 +88,15 @@ func (f *facts) checkVote(add adder, l limits) {
 			"give the endpoint of another server, or remove this one", "%s", cli.Reason(f.barred, pool.ErrRefused))
 	case f.allNew && !l.strict:
 		add(note, "new",
-			"nobody has used these masters yet; if they held locks before they lost their keys, the first client begins too early",
+			"no client of redquorum has used these masters yet; if they held locks before they lost their keys, "+
+				"the first client begins too early",
 			"nothing; if clients use QuarantineStrict, give --strict", "it is new, as all are: the first client makes them vote")
 	case f.memory() == markerNew:
 		do := "wait; or, if you know that no lock is held, run redlock init"
-		if f.missing && !l.strict {
+		switch {
+		case f.anyVotes:
+			do = "wait; or, " + byForce
+		case f.missing && !l.strict:
 			do = "start the masters that are missing; or " + do
 		}
 		add(severe, "quarantine",
@@ -96,7 +104,7 @@ func (f *facts) checkVote(add adder, l limits) {
 			do, "%v", f.barred)
 	case f.memory() == markerLost:
 		add(severe, "quarantine", lost,
-			"wait, and restart one master at a time; or, if you know that no lock is held, run redlock init --force",
+			"wait, and restart one master at a time; or, "+byForce,
 			"%v", f.barred)
 	default:
 		add(severe, "quarantine", lost, "wait; restart one master at a time", "%v", f.barred)
