@@ -2,11 +2,8 @@ package doctor
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 )
@@ -76,59 +73,4 @@ func checkNumber(n int) []finding {
 	default:
 		return []finding{}
 	}
-}
-
-func writeDiagnosis(w io.Writer, d diagnosis) error {
-	var b strings.Builder
-	for i := range d.Nodes {
-		n := &d.Nodes[i]
-		fmt.Fprintf(&b, "%s  %s\n", n.Endpoint, n.summary())
-		writeFindings(&b, n.Findings)
-	}
-	writeFindings(&b, d.Findings)
-	verdict := "A quorum is safe"
-	if !d.Safe {
-		verdict = "NO QUORUM IS SAFE"
-	}
-	fmt.Fprintf(&b, "\n%s: %d of %s without an error, %d are needed.\n", verdict, d.Sound, cli.Plural(len(d.Nodes), "master"), d.Quorum)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// summary describes a master in one line.
-func (n *nodeDiagnosis) summary() string {
-	if !n.Reachable {
-		return "-"
-	}
-	parts := []string{n.server(), orUnknown(n.Role)}
-	if n.UptimeSeconds > 0 {
-		parts = append(parts, fmt.Sprintf("up %v", time.Duration(n.UptimeSeconds)*time.Second))
-	}
-	parts = append(parts, fmt.Sprintf("round trip %v", time.Duration(n.RoundTripMicros)*time.Microsecond),
-		fmt.Sprintf("clock %+dms", n.OffsetMillis))
-	if len(n.Findings) == 0 {
-		parts = append(parts, "ok")
-	}
-	return strings.Join(parts, ", ")
-}
-
-// server names the product and its version: Valkey 9.1.2.
-func (n *nodeDiagnosis) server() string {
-	if n.Product == "" {
-		return "(unknown)"
-	}
-	return strings.ToUpper(n.Product[:1]) + n.Product[1:] + " " + orUnknown(n.Version)
-}
-
-func writeFindings(b *strings.Builder, findings []finding) {
-	for _, f := range findings {
-		fmt.Fprintf(b, "  %s: %s\n    why: %s\n    do:  %s\n", f.Severity, f.What, f.Why, f.Do)
-	}
-}
-
-func orUnknown(text string) string {
-	if text == "" {
-		return "(unknown)"
-	}
-	return text
 }
