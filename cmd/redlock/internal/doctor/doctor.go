@@ -36,10 +36,14 @@ no master vote.
 Each finding has a severity. An error means that the vote of this master does not count or cannot be
 relied on, a warning that it works today, a note that it is good to know.
 
-Exit status: 0 if a majority of the masters has no error; 1 if not; 64 for a wrong command line.`
+Exit status: 0 if a majority of the masters has no error; 1 if not; 64 for a wrong command line.
+With --fail-on error it is 1 as soon as any master has an error, with --fail-on warning also if
+there is any warning: for a monitor that is to speak before the majority is gone.`
 
 const example = `  redlock doctor --nodes redis://a:6379,redis://b:6379,redis://c:6379
   redlock doctor --nodes-file /etc/redlock/nodes --ttl 10s
+  redlock doctor --name nightly --key-prefix app:
+  redlock doctor --fail-on warning
   redlock doctor --json | jq '.nodes[].findings[]'`
 
 // NewCommand returns `redlock doctor`.
@@ -48,6 +52,7 @@ func NewCommand() *cobra.Command {
 	var ttl time.Duration
 	var name string
 	var asJSON bool
+	failOn := failOnQuorum
 	cmd := &cobra.Command{
 		Use:     "doctor [flags]",
 		Short:   "Tell whether masters are fit for locks",
@@ -86,7 +91,7 @@ func NewCommand() *cobra.Command {
 			if err := write(cmd.OutOrStdout(), report); err != nil {
 				return err
 			}
-			if !report.Safe {
+			if report.fails(failOn) {
 				return cli.StatusError{Status: cli.ExitFailed}
 			}
 			return nil
@@ -94,6 +99,7 @@ func NewCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&name, "name", "", "also try the keys of the lock with this `name`, and change none")
 	cmd.Flags().DurationVar(&ttl, "ttl", cli.DefaultTTL, "TTL of the locks; slowness is measured against it")
+	cmd.Flags().Var(&failOn, "fail-on", "also fail if any master has an error, or if there is any warning: quorum, error or warning")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	nodes.Add(cmd)
 	return cmd

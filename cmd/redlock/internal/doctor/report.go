@@ -15,6 +15,8 @@ type diagnosis struct {
 	Sound    int             `json:"sound"`  // masters without an error
 	Findings []finding       `json:"findings"`
 	Nodes    []nodeDiagnosis `json:"nodes"`
+	Errors   int             `json:"errors"`   // findings of this severity, of all masters
+	Warnings int             `json:"warnings"` // likewise
 }
 
 // nodeDiagnosis describes one master. What is unknown is empty or zero.
@@ -54,7 +56,56 @@ func diagnose(all []facts, l limits) diagnosis {
 		d.Nodes = append(d.Nodes, n)
 	}
 	d.Safe = d.Sound >= d.Quorum
+	for _, f := range d.all() {
+		switch f.Severity {
+		case severe:
+			d.Errors++
+		case warning:
+			d.Warnings++
+		case note:
+		}
+	}
 	return d
+}
+
+// all returns every finding.
+func (d *diagnosis) all() []finding {
+	found := slices.Clone(d.Findings)
+	for i := range d.Nodes {
+		found = append(found, d.Nodes[i].Findings...)
+	}
+	return found
+}
+
+// level is how bad a diagnosis must be to fail.
+type level string
+
+const (
+	failOnQuorum  level = "quorum"  // no majority of the masters is without an error
+	failOnError   level = "error"   // or a master has an error
+	failOnWarning level = "warning" // or there is a warning
+)
+
+// String returns the level.
+func (l *level) String() string { return string(*l) }
+
+// Set takes the value of a flag.
+func (l *level) Set(text string) error {
+	switch level(text) {
+	case failOnQuorum, failOnError, failOnWarning:
+		*l = level(text)
+		return nil
+	default:
+		return fmt.Errorf("not %s, %s or %s", failOnQuorum, failOnError, failOnWarning)
+	}
+}
+
+// Type names the values in the help text.
+func (l *level) Type() string { return "level" }
+
+// fails reports whether the exit status is a failure.
+func (d *diagnosis) fails(on level) bool {
+	return !d.Safe || on != failOnQuorum && d.Errors > 0 || on == failOnWarning && d.Warnings > 0
 }
 
 // checkNumber tells what the number of masters is good for.
