@@ -62,6 +62,15 @@ func flagError(cmd *cobra.Command, err error) error {
 	if MayHoldPassword(err.Error()) {
 		return Usagef("a flag is wrong; it is not shown because it may contain a password")
 	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		switch f := invalid.GetFlag(); f.Value.Type() {
+		case "duration":
+			return Usagef("--%s: %q is no duration: give it with a unit, as 30s, 5m or 4h", f.Name, invalid.GetValue())
+		case "bool":
+			return Usagef("--%s takes no value", f.Name)
+		}
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		if near := nearFlags(cmd, unknown.GetSpecifiedName()); len(near) > 0 {

@@ -22,7 +22,7 @@ func TestWrongFlagsAreUsageErrorsThatNameTheFlag(t *testing.T) {
 		{[]string{"--workers", "many"}, `"--workers"`},
 		{[]string{"--duration", "2999ms"}, "--duration: 2.999s is not between 3s and 1m0s"},
 		{[]string{"--duration", "61s"}, "--duration: 1m1s"},
-		{[]string{"--duration", "10"}, `"--duration"`},
+		{[]string{"--duration", "10"}, `--duration: "10" is no duration`},
 		{[]string{"--nodes", ""}, "--nodes: endpoint 1 of 1 is empty"},
 		{[]string{"--nodes", "a:1,,b:2"}, "--nodes: endpoint 2 of 3 is empty"},
 		{[]string{"--nodes", "a:1,b:x"}, "--nodes: endpoint 2: "},

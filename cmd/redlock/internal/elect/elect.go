@@ -56,7 +56,7 @@ func NewCommand() *cobra.Command {
 			stderr := job.NewOutbox(cmd.ErrOrStderr(), clock.System(), messages.Dropped)
 			defer stderr.Flush()
 			messages.W = stderr
-			path, err := job.Find(args[0])
+			path, err := job.Find(args)
 			if err != nil {
 				return messages.End("not-run", err)
 			}
@@ -126,8 +126,8 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("--name: %d bytes are more than %d", len(f.name), maxName)
 	case len(args) == 0 || args[0] == "":
 		return cli.Usagef("elect needs a command: redlock elect --name NAME -- COMMAND")
-	case f.ttl < cli.MinTTL:
-		return cli.Usagef("--ttl: %v is below %v: a command could not be ended in time", f.ttl, cli.MinTTL)
+	case f.nodes.CheckTTL(f.ttl) != nil:
+		return f.nodes.CheckTTL(f.ttl)
 	case f.killAfter < 0 || f.killAfter > f.ttl/3:
 		return cli.Usagef("--kill-after: %v is not between 0s and %v, a third of the TTL: the command must be gone before "+
 			"the leadership ends, and the first two thirds are for renewing it", f.killAfter, f.ttl/3)

@@ -18,7 +18,7 @@ func TestMistakesInTheCommandLineOfElectAreUsageErrors(t *testing.T) {
 		{"--name x --ttl 999ms true", "--ttl"},
 		{"--name x --kill-after 11s true", "--kill-after"},
 		{"--name x --kill-after -1s true", "--kill-after"},
-		{"--name x --ttl 2m true", "TTL"},
+		{"--name x --ttl 2m true", "--ttl: 2m0s is above the --max-ttl of 1m0s"},
 		{"--name x --owner= true", "--owner"},
 		{"--name x --owner " + strings.Repeat("o", 257) + " true", "--owner"},
 		{"--name " + strings.Repeat("n", 4097) + " true", "--name"},

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 
 	"github.com/redquorum/redquorum/clock"
@@ -51,13 +52,15 @@ func (j *Job) Run(lock Lock) (Result, error) {
 
 // Find looks a command up as a shell does. It runs before the lock is requested: nobody
 // should wait for a lock to learn of a typo.
-func Find(name string) (string, error) {
-	path, err := exec.LookPath(name)
+func Find(argv []string) (string, error) {
+	path, err := exec.LookPath(argv[0])
 	switch {
 	case err == nil || errors.Is(err, exec.ErrDot): // if . is in PATH, it is meant
 		return path, nil
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR):
 		return "", cli.StatusError{Status: cli.ExitNotExecutable, Err: err}
+	case len(argv) == 1 && strings.ContainsRune(argv[0], ' '):
+		return "", cli.StatusError{Status: cli.ExitNotFound, Err: fmt.Errorf("%w; for a shell line: sh -c '…'", err)}
 	default:
 		return "", cli.StatusError{Status: cli.ExitNotFound, Err: err}
 	}

@@ -75,7 +75,7 @@ func NewCommand() *cobra.Command {
 			stderr := job.NewOutbox(cmd.ErrOrStderr(), clock.System(), messages.Dropped)
 			defer stderr.Flush()
 			messages.W = stderr
-			path, err := job.Find(args[0])
+			path, err := job.Find(args)
 			if err != nil {
 				return messages.End("not-run", err)
 			}
@@ -171,8 +171,8 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("--permits: %d is not between 1 and %d", f.permits, maxPermits)
 	case len(args) == 0 || args[0] == "":
 		return cli.Usagef("run needs a command: redlock run --name NAME -- COMMAND")
-	case f.ttl < cli.MinTTL:
-		return cli.Usagef("--ttl: %v is below %v: a command could not be ended in time", f.ttl, cli.MinTTL)
+	case f.nodes.CheckTTL(f.ttl) != nil:
+		return f.nodes.CheckTTL(f.ttl)
 	case f.killAfter < 0 || f.killAfter > f.ttl/3:
 		return cli.Usagef("--kill-after: %v is not between 0s and %v, a third of the TTL: the command must be gone before "+
 			"the lock ends, and the first two thirds are for renewing it", f.killAfter, f.ttl/3)
@@ -183,8 +183,11 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 	case given("max-hold") && f.maxHold < f.grace().Least():
 		return cli.Usagef("--max-hold: %v is below %v, the time it takes to end a command (see --kill-after)",
 			f.maxHold, f.grace().Least())
-	case f.atLeast < 0 || f.atLeast > f.nodes.MaxTTL:
-		return cli.Usagef("--at-least: %v is not between 0s and %v, the --max-ttl", f.atLeast, f.nodes.MaxTTL)
+	case f.atLeast < 0:
+		return cli.Usagef("--at-least: %v is negative", f.atLeast)
+	case f.atLeast > f.nodes.MaxTTL:
+		return cli.Usagef("--at-least: %v is above the --max-ttl of %v: give a shorter --at-least, or a longer --max-ttl to "+
+			"everyone who shares the masters", f.atLeast, f.nodes.MaxTTL)
 	case f.permits > 0 && f.atLeast > 0:
 		return cli.Usagef("--permits and --at-least: give only one of them")
 	case f.shared && f.permits > 0:
