@@ -1,0 +1,189 @@
+// Package survey finds out which locks a master holds, and what state it is in.
+package survey
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
+)
+
+const (
+	// reserved is how the keys begin that are stored beside the locks.
+	reserved = "redquorum:"
+
+	// longestValue is the longest value of a lock with the longest owner behind it, in bytes.
+	// Clients of other libraries use short values.
+	longestValue = 1024 + len("|") + 256
+
+	// Step is how many keys a master looks at in one SCAN. It answers others in between.
+	Step = 1000
+)
+
+// Bounds limit a scan of one master.
+type Bounds struct {
+	Keys  int // to look at, whatever they are; a multiple of [Step] is looked at
+	Locks int // to find
+}
+
+// Reason says why a key is no lock.
+type Reason string
+
+// Reasons why keys are left out of a list of locks.
+const (
+	Lasting   Reason = "lasting"   // it does not expire
+	Large     Reason = "large"     // its value is longer than that of any lock
+	OtherType Reason = "type"      // it is no string
+	Forbidden Reason = "forbidden" // the user may not read it
+)
+
+// Scan is what one master has under a pattern.
+type Scan struct {
+	Names   []string          // that may be those of locks: strings of their size that expire
+	LeftOut map[string]Reason // the other names
+	Keys    int               // about how many keys were looked at
+	Bounded bool              // a bound ended the scan, so there may be more
+	Err     error             // why the scan ended early; what was found until then counts
+}
+
+// Complete reports whether the scan has seen every key.
+func (s *Scan) Complete() bool { return s.Err == nil && !s.Bounded }
+
+// ForbiddenError says that the user may not run a command that a scan needs.
+type ForbiddenError struct {
+	Command string
+	Err     error // what the server said
+}
+
+// Error names the command and quotes the server.
+func (e *ForbiddenError) Error() string { return fmt.Sprintf("%s is refused: %v", e.Command, e.Err) }
+
+// Unwrap returns Err.
+func (e *ForbiddenError) Unwrap() error { return e.Err }
+
+// scanner scans one master.
+type scanner struct {
+	ask.Master
+	prefix string
+	seen   map[string]bool
+	found  Scan
+}
+
+// Locks looks for the locks of one master whose names match a pattern of Redis and have the prefix.
+// It reads no value.
+func Locks(ctx context.Context, m ask.Master, prefix, pattern string, limit Bounds) Scan {
+	s := scanner{Master: m, prefix: prefix, seen: map[string]bool{}, found: Scan{LeftOut: map[string]Reason{}}}
+	s.found.Err = s.scan(ctx, ask.Literal(prefix)+pattern, limit)
+	return s.found
+}
+
+func (s *scanner) scan(ctx context.Context, pattern string, limit Bounds) error {
+	cursor := "0"
+	for {
+		reply, err := s.Send("SCAN", cursor, "MATCH", pattern, "COUNT", Step).Wait(ctx)
+		if err != nil {
+			return forbidden("SCAN", err)
+		}
+		next, keys, ok := pageOf(reply)
+		if !ok {
+			return errors.New("the answer to SCAN makes no sense")
+		}
+		s.found.Keys += Step
+		if err := s.take(ctx, keys); err != nil {
+			return err
+		}
+		if cursor = next; cursor == "0" {
+			return nil
+		}
+		if s.found.Keys >= limit.Keys || len(s.found.Names) >= limit.Locks {
+			s.found.Bounded = true
+			return nil
+		}
+	}
+}
+
+// pageOf parses a reply to SCAN: the next cursor, and keys.
+func pageOf(reply any) (cursor string, keys []string, ok bool) {
+	parts, _ := reply.([]any)
+	if len(parts) != 2 {
+		return "", nil, false
+	}
+	list, ok := parts[1].([]any)
+	for _, key := range list {
+		keys = append(keys, ask.Text(key))
+	}
+	return ask.Text(parts[0]), keys, ok && ask.Text(parts[0]) != ""
+}
+
+// take sorts keys into locks and others. SCAN may return a key more than once.
+func (s *scanner) take(ctx context.Context, keys []string) error {
+	type question struct {
+		name         string
+		length, left ask.Reply
+	}
+	var asked []question
+	for _, key := range keys {
+		name, ours := strings.CutPrefix(key, s.prefix)
+		if !ours || name == "" || s.seen[name] || isOwn(key, name) {
+			continue
+		}
+		s.seen[name] = true
+		asked = append(asked, question{name, s.Send("STRLEN", key), s.Send("PTTL", key)})
+	}
+	for _, q := range asked {
+		length, err := q.length.Wait(ctx)
+		left, err2 := q.left.Wait(ctx)
+		if why, ok := refused(err); ok {
+			s.found.LeftOut[q.name] = why
+			continue
+		}
+		if err := cmp.Or(forbidden("STRLEN", err), forbidden("PTTL", err2)); err != nil {
+			return err
+		}
+		size, ok := length.(int64)
+		switch {
+		case !ok:
+			return errors.New("the answer to STRLEN makes no sense")
+		case left == int64(-2): // it is gone
+		case left == int64(-1):
+			s.found.LeftOut[q.name] = Lasting
+		case size > int64(longestValue):
+			s.found.LeftOut[q.name] = Large
+		default:
+			s.found.Names = append(s.found.Names, q.name)
+		}
+	}
+	return nil
+}
+
+// isOwn reports whether a key is one of ours that is no lock. redlock doctor writes behind the
+// prefix.
+func isOwn(key, name string) bool {
+	return strings.HasPrefix(key, reserved) || strings.HasPrefix(name, reserved+"doctor:")
+}
+
+// refused reports whether a key was refused, not the command, and why.
+func refused(err error) (why Reason, is bool) {
+	refusal := ask.RefusalOf(err)
+	switch {
+	case refusal == nil:
+		return "", false
+	case strings.HasPrefix(refusal.Error(), "WRONGTYPE"):
+		return OtherType, true
+	case ask.IsAboutKey(refusal):
+		return Forbidden, true
+	default:
+		return "", false
+	}
+}
+
+// forbidden explains why a command failed; nil if it did not.
+func forbidden(command string, err error) error {
+	if refusal := ask.RefusalOf(err); refusal != nil {
+		return &ForbiddenError{command, refusal}
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package survey
+
+import (
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/redistest"
+)
+
+// masterAt returns a master that is asked there.
+func masterAt(t *testing.T, url string) ask.Master {
+	t.Helper()
+	node, err := pipeline.NewNode(url)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, node.Close()) })
+	return ask.Master{Node: node, Clock: clock.System(), Patience: 10 * ask.Patience}
+}
+
+func TestAPrefixIsNoPattern(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartOne(t)
+	for _, key := range []string{"a*[b]?:x", `\:x`, "aab:x", "redquorum:wait:x", "x", "a*[b]?:"} {
+		_, err := server.Do("SET", key, "1", "PX", 60_000)
+		require.NoError(t, err)
+	}
+	m := masterAt(t, server.URL())
+	for prefix, want := range map[string][]string{
+		"a*[b]?:": {"x"}, `\:`: {"x"}, "aab:": {"x"}, "none:": nil, "redquorum:wait:": nil,
+	} {
+		found := Locks(t.Context(), m, prefix, "*", Bounds{Keys: 1000, Locks: 10})
+		require.NoError(t, found.Err)
+		assert.True(t, found.Complete())
+		assert.Equal(t, want, found.Names, prefix)
+	}
+	found := Locks(t.Context(), m, "", "*", Bounds{Keys: 1000, Locks: 10})
+	assert.ElementsMatch(t, []string{"a*[b]?:x", `\:x`, "aab:x", "x", "a*[b]?:"}, found.Names)
+}
+
+// The bound on keys counts all keys, also those that do not match.
+func TestAScanEndsAtItsBounds(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartOne(t)
+	_, err := server.Do("EVAL", "for i = 1, 6000 do redis.call('SET', 'l' .. i, i, 'PX', 60000) end", 0)
+	require.NoError(t, err)
+	m := masterAt(t, server.URL())
+	found := Locks(t.Context(), m, "", "none", Bounds{Keys: 3000, Locks: 10})
+	assert.Equal(t, 3000, found.Keys)
+	assert.True(t, found.Bounded)
+	found = Locks(t.Context(), m, "", "*", Bounds{Keys: 100_000, Locks: 1})
+	assert.True(t, found.Bounded)
+	assert.NotEmpty(t, found.Names)
+	assert.Less(t, len(found.Names), 6000)
+	found = Locks(t.Context(), m, "", "*", Bounds{Keys: 100_000, Locks: 100_000})
+	assert.True(t, found.Complete())
+	assert.Len(t, found.Names, 6000)
+}
+
+func TestVitalsAreThoseOfInfo(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartOne(t)
+	for _, database := range []string{"0", "3"} {
+		_, err := server.Do("EVAL", "redis.call('SELECT', ARGV[1]) return redis.call('SET', 'x', 'y')", 0, database)
+		require.NoError(t, err)
+	}
+	_, err := server.Do("ACL", redis.Args{"SETUSER", "poor", "on", ">poverty", "~*", "+@all", "-info", "-ping"}...)
+	require.NoError(t, err)
+	v := Examine(t.Context(), masterAt(t, server.URL()))
+	require.NoError(t, v.Err)
+	assert.Positive(t, v.RoundTrip)
+	assert.Equal(t, int64(2), v.Keys, "in two databases")
+	assert.GreaterOrEqual(t, v.Clients, int64(2))
+	assert.GreaterOrEqual(t, v.Commands, int64(0))
+	v = Examine(t.Context(), masterAt(t, "redis://poor:poverty@"+server.Addr()))
+	require.NoError(t, v.Err)
+	assert.Positive(t, v.RoundTrip, "a refusal is an answer")
+	assert.Equal(t, []int64{-1, -1, -1}, []int64{v.Keys, v.Clients, v.Commands})
+	require.NoError(t, server.Kill())
+	m := masterAt(t, server.URL())
+	require.Error(t, Examine(t.Context(), m).Err)
+	require.Error(t, Locks(t.Context(), m, "", "*", Bounds{Keys: 1, Locks: 1}).Err)
+}
+
+func TestFieldsOfInfo(t *testing.T) {
+	const text = "# Stats\r\ninstantaneous_ops_per_sec:12\r\nother:x\r\n"
+	assert.Equal(t, int64(12), number(text, "instantaneous_ops_per_sec:"))
+	assert.Equal(t, int64(-1), number(text, "other:"))
+	assert.Equal(t, int64(-1), number(text, "none:"))
+	assert.Equal(t, int64(7), keysIn("# Keyspace\r\ndb0:keys=3,expires=1,avg_ttl=0\r\ndb12:keys=4,expires=0\r\n"))
+	assert.Zero(t, keysIn("# Keyspace\r\n"))
+}
+
+func TestAnswersToScanAreChecked(t *testing.T) {
+	cursor, keys, ok := pageOf([]any{[]byte("17"), []any{[]byte("a"), []byte("b")}})
+	assert.True(t, ok)
+	assert.Equal(t, "17", cursor)
+	assert.Equal(t, []string{"a", "b"}, keys)
+	for _, reply := range []any{nil, int64(1), []any{}, []any{[]byte("0")}, []any{[]byte("0"), []byte("x")}, []any{int64(0), []any{}}} {
+		_, _, ok := pageOf(reply)
+		assert.False(t, ok, "%v", reply)
+	}
+}
