@@ -95,7 +95,7 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, cmd := range []*cobra.Command{run.NewCommand(), elect.NewCommand(), newInspectCommand(), newUnlockCommand(), doctor.NewCommand(), newInitCommand()} {
+	for _, cmd := range []*cobra.Command{run.NewCommand(), elect.NewCommand(), newInspectCommand(), newListCommand(), newTopCommand(), newUnlockCommand(), doctor.NewCommand(), newInitCommand()} {
 		for word := range strings.FieldsSeq(cmd.Flags().FlagUsages()) {
 			if strings.HasPrefix(word, "--") && !strings.Contains(string(text), strings.TrimRight(word, ".,:;)")) {
 				t.Errorf("%s %s is not in docs/command.md", cmd.Name(), word)

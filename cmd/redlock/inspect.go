@@ -47,7 +47,7 @@ for a wrong command line.`,
   redlock inspect nightly --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
 		Args: oneName("inspect"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			told, err := ask(cmd, &nodes, args[0])
+			told, err := askAbout(cmd, &nodes, args[0])
 			if len(told.status.Nodes) == 0 {
 				return withStatus(err)
 			}
@@ -68,8 +68,8 @@ for a wrong command line.`,
 	return cmd
 }
 
-// ask asks the masters about a name.
-func ask(cmd *cobra.Command, nodes *masters.Flags, name string) (answers, error) {
+// askAbout asks the masters about a name.
+func askAbout(cmd *cobra.Command, nodes *masters.Flags, name string) (answers, error) {
 	locker, err := openToAsk(cmd, nodes)
 	if err != nil {
 		return answers{}, err
@@ -96,8 +96,15 @@ func inspect(ctx context.Context, locker *redlock.Locker, name string) (told ans
 // openToAsk opens a Locker that acquires nothing, and makes no new master vote: clients that hold
 // locks may rely on QuarantineStrict.
 func openToAsk(cmd *cobra.Command, nodes *masters.Flags) (*redlock.Locker, error) {
-	return nodes.Open(cmd, redlock.WithTTL(min(askTTL, nodes.MaxTTL)), redlock.WithNodeTimeout(askNodeTimeout),
-		redlock.WithQuarantine(redlock.QuarantineStrict))
+	return nodes.Open(cmd, askOptions(nodes, askNodeTimeout)...)
+}
+
+// askOptions are those of a Locker that acquires nothing, and makes no new master vote.
+func askOptions(nodes *masters.Flags, timeout time.Duration) []redlock.Option {
+	return []redlock.Option{
+		redlock.WithTTL(min(askTTL, nodes.MaxTTL)), redlock.WithNodeTimeout(timeout),
+		redlock.WithQuarantine(redlock.QuarantineStrict),
+	}
 }
 
 // inspection is what inspect --json prints. Its field names are documented (docs/command.md).

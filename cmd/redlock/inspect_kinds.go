@@ -36,15 +36,23 @@ type answers struct {
 // about the lock, which says why.
 func (a *answers) askKinds(ctx context.Context, locker *redlock.Locker, name string) {
 	var both sync.WaitGroup
-	both.Go(func() {
-		if s, err := locker.Semaphore(name, 1); err == nil { // whatever its number
-			a.permits, _ = s.Inspect(ctx) //nolint:errcheck // see above
-		}
-	})
-	both.Go(func() {
-		a.terms, _ = ledger.Of(locker).Read(ctx, name, 0, recentTerms) //nolint:errcheck // see above
-	})
+	both.Go(func() { a.permits = permitsOf(ctx, locker, name) })
+	both.Go(func() { a.terms = termsOf(ctx, locker, name) })
 	both.Wait()
+}
+
+// permitsOf asks about the semaphore of the name.
+func permitsOf(ctx context.Context, locker *redlock.Locker, name string) (status redlock.SemaphoreStatus) {
+	if s, err := locker.Semaphore(name, 1); err == nil { // whatever its number
+		status, _ = s.Inspect(ctx) //nolint:errcheck // see askKinds
+	}
+	return status
+}
+
+// termsOf asks about the election of the name.
+func termsOf(ctx context.Context, locker *redlock.Locker, name string) ledger.Page {
+	page, _ := ledger.Of(locker).Read(ctx, name, 0, recentTerms) //nolint:errcheck // see askKinds
+	return page
 }
 
 // holding is a permit, or the lock of a reader.

@@ -27,6 +27,7 @@ or with one of a few of their own.`,
   redlock run --name nightly -- php cron.php    never two at once
   redlock elect --name scheduler -- scheduler   on one machine of many
   redlock inspect nightly                       who holds it?
+  redlock list                                  which locks are there?
   redlock help run`,
 		Args:                       knownCommand,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -36,8 +37,8 @@ or with one of a few of their own.`,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
-		demo.NewCommand(), doctor.NewCommand(), elect.NewCommand(), newInitCommand(), newInspectCommand(),
-		run.NewCommand(), newUnlockCommand(), newVersionCommand(),
+		demo.NewCommand(), doctor.NewCommand(), elect.NewCommand(), newInitCommand(), newInspectCommand(), newListCommand(),
+		run.NewCommand(), newTopCommand(), newUnlockCommand(), newVersionCommand(),
 	)
 	return root
 }

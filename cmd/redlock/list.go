@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/survey"
+)
+
+func newListCommand() *cobra.Command {
+	var nodes masters.Flags
+	var asJSON bool
+	bounds := survey.Bounds{Keys: 100_000, Locks: 1000}
+	cmd := &cobra.Command{
+		Use:   "list [PATTERN] [flags]",
+		Short: "Tell which locks there are, and who holds them",
+		Long: `list looks for locks on every master, and tells of each what inspect tells: who holds it, for how
+long, and how many wait. PATTERN is one of Redis (* ? [a-z] \), and matches the names behind the
+prefix. It changes no lock, and makes no new master vote.
+
+A lock is a string that expires. Keys that do not expire, are larger than the value of any lock, or
+are no strings are counted, and not listed.
+
+It asks each master with SCAN, a thousand keys at a time, until it has looked at --scan keys or
+found --limit locks; then it says so. If a minority of the masters is down, every lock that is held
+is listed all the same. The user needs the commands scan and strlen.
+
+Exit status: 0; 1 if the user may not list; 69 if too few masters answer; 64 for a wrong command
+line.`,
+		Example: `  redlock list
+  redlock list 'orders/*' --key-prefix app:
+  redlock list --json | jq '.locks[].name'`,
+		Args: func(_ *cobra.Command, args []string) error { return onePattern("list", args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := openLister(cmd, &nodes, patternOf(args), bounds, askNodeTimeout)
+			if err != nil {
+				return err
+			}
+			defer l.close()
+			list, err := l.list(cmd.Context())
+			write := writeListing
+			if asJSON {
+				write = cli.WriteJSON[listing]
+			}
+			if err := write(cmd.OutOrStdout(), list); err != nil {
+				return err
+			}
+			if err := list.failure(); err != nil {
+				return err
+			}
+			return withStatus(err)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	addBounds(cmd, &bounds)
+	nodes.Add(cmd)
+	return cmd
+}
+
+// addBounds adds the flags that limit a scan.
+func addBounds(cmd *cobra.Command, bounds *survey.Bounds) {
+	cmd.Flags().IntVar(&bounds.Keys, "scan", bounds.Keys, "look at so `many` keys of each master at most")
+	cmd.Flags().IntVar(&bounds.Locks, "limit", bounds.Locks, "stop when a master has so `many` locks")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if bounds.Keys < 1 || bounds.Locks < 1 {
+			return cli.Usagef("--scan and --limit are 1 or more")
+		}
+		return nil
+	}
+}
+
+// onePattern accepts one pattern or none. It never shows what else it was given.
+func onePattern(command string, args []string) error {
+	if len(args) > 1 || len(args) == 1 && args[0] == "" {
+		return cli.Usagef("%s takes one pattern at most (quote it: the shell has patterns too); "+
+			"give the endpoints of masters to --nodes", command)
+	}
+	return nil
+}
+
+func patternOf(args []string) string {
+	if len(args) == 0 {
+		return "*"
+	}
+	return args[0]
+}
+
+// failure returns why a majority was not listed; nil if one was.
+func (l *listing) failure() error {
+	answering, forbidden := 0, 0
+	for i := range l.Nodes {
+		switch n := &l.Nodes[i]; {
+		case n.isForbidden():
+			answering++
+			forbidden++
+		case n.err == nil:
+			answering++
+		}
+	}
+	switch {
+	case answering < l.Quorum:
+		return cli.StatusError{
+			Status: cli.ExitNoQuorum,
+			Err:    fmt.Errorf("too few masters answer: %d of %d, %s", answering, len(l.Nodes), cli.Needed(l.Quorum)),
+		}
+	case forbidden == answering:
+		return errors.New("the user may not list locks: allow scan and strlen to it (docs/operations.md has the rule)")
+	default:
+		return nil
+	}
+}

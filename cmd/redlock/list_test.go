@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// listed are masters, and a Locker that has connected to all of them.
+type listed struct {
+	t       *testing.T
+	servers []*redistest.Server
+	nodes   string
+	locker  *redlock.Locker
+}
+
+func startListed(t *testing.T, opts ...redlock.Option) *listed {
+	t.Helper()
+	servers, urls := clitest.StartServers(t, 3)
+	clitest.Admit(t, urls...)
+	return &listed{t, servers, strings.Join(urls, ","), openAll(t, urls, opts...)}
+}
+
+// list returns what list tells, as JSON and then as text.
+func (l *listed) list(args ...string) (status int, list listing, text, stderr string) {
+	l.t.Helper()
+	args = append([]string{"list", "--nodes", l.nodes}, args...)
+	_, encoded, _ := line(append(args, "--json")...)
+	require.NoError(l.t, json.Unmarshal([]byte(encoded), &list), encoded)
+	status, text, stderr = line(args...)
+	return status, list, text, stderr
+}
+
+// set stores a value on some masters.
+func (l *listed) set(nodes int, key, value string, options ...any) {
+	l.t.Helper()
+	for _, s := range l.servers[:nodes] {
+		_, err := s.Do("SET", append([]any{key, value}, options...)...)
+		require.NoError(l.t, err)
+	}
+}
+
+// await waits until the list has locks that satisfy a condition.
+func (l *listed) await(what string, condition func([]inspection) bool, args ...string) (list listing, text string) {
+	l.t.Helper()
+	clitest.WaitFor(l.t, what, func() bool {
+		_, list, text, _ = l.list(args...)
+		return condition(list.Locks)
+	})
+	return list, text
+}
+
+func namesIn(locks []inspection) (names []string) {
+	for _, i := range locks {
+		names = append(names, i.Name)
+	}
+	return names
+}
+
+func everywhere(locks []inspection) bool {
+	for i := range locks {
+		if locks[i].holders() != 3 {
+			return false
+		}
+	}
+	return true
+}
+
+func TestListTellsOfEveryKindOfLock(t *testing.T) {
+	t.Parallel()
+	l := startListed(t, redlock.WithOwner("me\x1b"), redlock.WithKeyPrefix("p:"))
+	lock, err := l.locker.TryLock(t.Context(), "z")
+	require.NoError(t, err)
+	s, err := l.locker.Semaphore("s", 3)
+	require.NoError(t, err)
+	for range 2 {
+		_, err = s.TryAcquire(t.Context())
+		require.NoError(t, err)
+	}
+	for range 2 {
+		_, err = l.locker.TryRLock(t.Context(), "r")
+		require.NoError(t, err)
+	}
+	e, err := election.New(l.locker, "e", election.WithID("leader"))
+	require.NoError(t, err)
+	led, over := make(chan int64), make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- e.Run(t.Context(), func(_ context.Context, term int64) error {
+			led <- term
+			<-over
+			return nil
+		})
+	}()
+	term := <-led
+	l.set(3, "p:foreign", "somebody", "PX", 60_000)
+	l.set(3, "other:x", "not behind the prefix", "PX", 60_000)
+	l.set(3, "p:redquorum:doctor:x", "1", "PX", 60_000)
+
+	list, text := l.await("all locks on all masters", func(locks []inspection) bool {
+		return len(locks) == 5 && everywhere(locks)
+	}, "--key-prefix", "p:")
+	assert.Equal(t, []string{"e", "foreign", "r", "s", "z"}, namesIn(list.Locks), "sorted, and no key of ours that is no lock")
+	assert.True(t, list.Complete)
+	assert.Zero(t, list.LeftOut.total())
+	assert.Equal(t, term, list.Locks[0].Term)
+	assert.Len(t, list.Locks[2].Readers, 2)
+	assert.Len(t, list.Locks[3].Permits, 3)
+	assert.Equal(t, lock.Value(), list.Locks[4].Value)
+	for _, want := range []string{
+		`NAME     KIND       STATE  HOLDER          LEFT +WAITING  MASTERS`,
+		`e        election   held   leader          [0-9]+s +-        3 of 3`,
+		`foreign  lock       held   somebody        [0-9]+s +-        3 of 3`,
+		`r        shared     held   2 readers       [0-9]+s +-        3 of 3`,
+		`s        semaphore  held   2 of 3 permits  [0-9]+s +-        3 of 3`,
+		`z        lock       held   me\\x1b          [0-9]+s +-        3 of 3`,
+		`5 locks: 5 held\. Waiting: 0\.`,
+	} {
+		assert.Regexp(t, "(?m)^"+want+"$", text)
+	}
+	assert.NotContains(t, text, lock.Value()[:8], "with the value, anyone could release the lock")
+
+	waiting, stop := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
+	go func() {
+		_, err := l.locker.Lock(waiting, "z")
+		waited <- err
+	}()
+	_, text = l.await("a waiter", func(locks []inspection) bool { return len(locks) == 1 && locks[0].waiting() == 1 }, "[x-z]*", "--key-prefix", "p:")
+	assert.Contains(t, text, "1 lock: 1 held. Waiting: 1.")
+	stop()
+	require.ErrorIs(t, <-waited, context.Canceled)
+	close(over)
+	require.NoError(t, <-done)
+}
+
+func TestListTellsMajorityFromSplitAndLeftover(t *testing.T) {
+	t.Parallel()
+	l := startListed(t)
+	l.set(3, "split", "one", "PX", 60_000)
+	l.set(2, "split", "two", "PX", 60_000)
+	l.set(1, "split", "three", "PX", 60_000)
+	l.set(2, "held", "two", "PX", 60_000)
+	l.set(1, "left", "one", "PX", 60_000)
+	status, list, text, stderr := l.list()
+	assert.Zero(t, status, stderr)
+	assert.Equal(t, []string{"held", "left", "split"}, namesIn(list.Locks))
+	assert.Regexp(t, `(?m)^held  +lock  +held  +two  +[0-9]+s  +-  +2 of 3$`, text)
+	assert.Regexp(t, `(?m)^left  +lock  +free  +-  +-  +-  +1 of 3$`, text)
+	assert.Regexp(t, `(?m)^split  +lock  +split  +-  +-  +-  +3 of 3$`, text)
+	assert.Contains(t, text, "3 locks: 1 held, 1 split, 1 free. Waiting: 0.")
+}
+
+func TestListLeavesOutWhatIsNoLock(t *testing.T) {
+	t.Parallel()
+	l := startListed(t)
+	l.set(3, "config", "for ever")
+	l.set(2, "page", strings.Repeat("x", 1<<20), "PX", 60_000)
+	l.set(3, "longest", strings.Repeat("v", 1024)+"|"+strings.Repeat("o", 256), "PX", 60_000)
+	_, err := l.servers[0].Do("HSET", "hash", "a", "b")
+	require.NoError(t, err)
+	l.set(1, "kept", "here for ever")
+	_, err = l.servers[1].Do("SET", "kept", "here for a while", "PX", 60_000)
+	require.NoError(t, err)
+	status, list, text, _ := l.list()
+	assert.Zero(t, status)
+	assert.Equal(t, []string{"kept", "longest"}, namesIn(list.Locks), "a key that expires on any of the masters is listed")
+	assert.Equal(t, leftOut{Lasting: 1, Large: 1, OtherType: 1}, list.LeftOut)
+	assert.Contains(t, text, "Left out: 1 key without a TTL, 1 key too large for a lock, 1 key of another type.")
+}
+
+func TestListNamesTheMastersThatAreDown(t *testing.T) {
+	t.Parallel()
+	l := startListed(t)
+	l.set(2, "x", "one", "PX", 60_000)
+	l.set(2, "y", "one", "PX", 60_000)
+	require.NoError(t, l.servers[2].Kill())
+	status, list, text, stderr := l.list()
+	assert.Zero(t, status, stderr)
+	assert.Equal(t, []string{"x", "y"}, namesIn(list.Locks))
+	assert.True(t, list.Complete)
+	assert.Contains(t, list.Nodes[2].Error, "refused")
+	assert.Contains(t, text, l.servers[2].URL()+" was not listed: dial tcp "+l.servers[2].Addr())
+	assert.Contains(t, text, "2 of 3 masters were listed in full: every lock that is held is there.")
+
+	require.NoError(t, l.servers[1].Kill())
+	status, list, text, stderr = l.list()
+	assert.Equal(t, cli.ExitNoQuorum, status)
+	assert.False(t, list.Complete)
+	assert.Equal(t, []string{"x", "y"}, namesIn(list.Locks))
+	assert.Contains(t, text, "2 locks: 2 unknown.")
+	assert.Contains(t, text, "LOCKS MAY BE MISSING: 1 of 3 masters were listed in full, 2 are needed.")
+	assert.Contains(t, stderr, "too few masters answer: 1 of 3, 2 are needed")
+}
+
+func TestListSaysWhenABoundWasMet(t *testing.T) {
+	t.Parallel()
+	l := startListed(t)
+	for _, s := range l.servers {
+		_, err := s.Do("EVAL", "for i = 1, 5000 do redis.call('SET', 'l' .. i, i, 'PX', 60000) end", 0)
+		require.NoError(t, err)
+	}
+	status, list, text, stderr := l.list("--limit", "10")
+	assert.Zero(t, status, stderr)
+	assert.False(t, list.Complete)
+	assert.NotEmpty(t, list.Locks)
+	assert.Less(t, len(list.Locks), 5000)
+	for _, n := range list.Nodes {
+		assert.True(t, n.Bounded)
+		assert.Contains(t, text, n.Endpoint+" may have more: stopped after about ")
+	}
+	assert.Contains(t, text, "LOCKS MAY BE MISSING: 0 of 3 masters were listed in full, 2 are needed.")
+	_, list, _, _ = l.list("--scan", "2000", "l17")
+	assert.Equal(t, 2000, list.Nodes[0].Keys)
+	assert.True(t, list.Nodes[0].Bounded)
+	_, list, text, _ = l.list("l1?")
+	assert.True(t, list.Complete)
+	assert.Len(t, list.Locks, 10)
+	assert.Contains(t, text, "10 locks: 10 held.")
+
+	status, _, stderr = line("list", "--nodes", l.nodes, "--limit", "0")
+	assert.Equal(t, cli.ExitUsage, status)
+	assert.Contains(t, stderr, "--scan and --limit")
+}
+
+// The rule of a client with a prefix, and what docs/operations.md adds to it for list.
+func TestListNeedsTheDocumentedRights(t *testing.T) {
+	t.Parallel()
+	l := startListed(t, redlock.WithKeyPrefix("app:"))
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	_, rule, found := strings.Cut(string(text), "```\nACL SETUSER app ")
+	require.True(t, found)
+	rule, _, _ = strings.Cut(rule, "```")
+	allow := func(words string) {
+		for _, s := range l.servers {
+			_, err := s.Do("ACL", redis.Args{"SETUSER", "app"}.AddFlat(strings.Fields(words))...)
+			require.NoError(t, err)
+		}
+	}
+	allow(rule)
+	_, err = l.locker.TryLock(t.Context(), "x")
+	require.NoError(t, err)
+	l.nodes = strings.ReplaceAll(l.nodes, "redis://", "redis://app:password@")
+	for _, refused := range []string{"SCAN", "STRLEN"} {
+		status, list, text, stderr := l.list("--key-prefix", "app:")
+		assert.Equal(t, cli.ExitFailed, status)
+		assert.Empty(t, list.Locks)
+		assert.Contains(t, text, refused+" is refused: NOPERM")
+		assert.Contains(t, stderr, "allow scan and strlen to it (docs/operations.md has the rule)")
+		allow("+" + strings.ToLower(refused))
+	}
+	assert.Contains(t, string(text), "`redlock list` and `redlock top` also need `+scan +strlen`")
+	l.set(3, "other:x", "y", "PX", 60_000)
+	status, list, printed, stderr := l.list("--key-prefix", "app:")
+	assert.Zero(t, status, stderr)
+	assert.Equal(t, []string{"x"}, namesIn(list.Locks), printed)
+	_, list, printed, _ = l.list()
+	assert.Equal(t, leftOut{Forbidden: 1}, list.LeftOut, "another client's")
+	assert.Contains(t, printed, "1 key that the user may not read")
+	assert.False(t, list.Complete, "it may be a lock")
+	assert.Contains(t, printed, "LOCKS MAY BE MISSING: the user may not read 1 key.")
+}
+
+func TestANameMayBeAPermit(t *testing.T) {
+	for name, want := range map[string]string{
+		"s#1": "s 1", "a#2#1024": "a#2 1024", "s#0": " 0", "s#01": " 0", "s#10000": " 0", "#1": " 0", "s": " 0", "a\n#3": "a\n 3",
+	} {
+		base, slot := permitOf(name)
+		assert.Equal(t, want, fmt.Sprint(base, " ", slot), name)
+	}
+}
+
+func TestLeftIsShort(t *testing.T) {
+	for millis, want := range map[int64]string{-1: "for ever", 0: "0s", 940: "900ms", 9_990: "9.9s", 29_999: "29s", 65_000: "1m5s"} {
+		assert.Equal(t, want, leftText(millis))
+	}
+	assert.Equal(t, int64(-1), (&inspection{Kind: kindSemaphore, Verdict: "free"}).left())
+	i := inspection{Kind: kindSemaphore, Verdict: "free", Permits: []holding{
+		{Verdict: "held", TTLMillis: 5000}, {Verdict: "split"}, {Verdict: "held", TTLMillis: 4000},
+	}}
+	assert.Equal(t, 4*time.Second.Milliseconds(), i.left())
+}

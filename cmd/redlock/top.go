@@ -1,0 +1,181 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/survey"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+const (
+	// shortestInterval keeps top from being a load.
+	shortestInterval = 200 * time.Millisecond
+
+	// topTimeout is how long to wait for an answer: until then, what is shown is old.
+	topTimeout = time.Second
+)
+
+func newTopCommand() *cobra.Command {
+	var nodes masters.Flags
+	interval := 2 * time.Second
+	bounds := survey.Bounds{Keys: 10_000, Locks: 200}
+	cmd := &cobra.Command{
+		Use:   "top [PATTERN] [flags]",
+		Short: "Watch locks and masters on the terminal",
+		Long: `top shows what list shows, and the state of the masters, again every --interval. Locks that somebody
+waits for come first, then those that nobody holds in full. q or Ctrl-C ends it.
+
+Of each master it shows whether it votes, a round trip, the commands that it executes per second
+(for all of its clients, top included), its keys and its connections. "New holders" counts what
+was different from one look to the next: a lock may have changed hands more often.
+
+Each look costs the masters what list costs, so --scan and --limit are smaller. top needs the rights
+that list needs, and a terminal; NO_COLOR is respected. It does not run on the Windows console.
+
+Exit status: 0; 64 for a wrong command line, and without a terminal.`,
+		Example: `  redlock top
+  redlock top 'orders/*' --key-prefix app: --interval 500ms`,
+		Args: func(_ *cobra.Command, args []string) error { return onePattern("top", args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if interval < shortestInterval {
+				return cli.Usagef("--interval: %v is shorter than %v", interval, shortestInterval)
+			}
+			if !top.CanShow(cmd.InOrStdin(), cmd.OutOrStdout()) {
+				return top.ErrNoTerminal
+			}
+			l, err := openLister(cmd, &nodes, patternOf(args), bounds, topTimeout)
+			if err != nil {
+				return err
+			}
+			defer l.close()
+			w := watcher{lister: l, title: strings.Join(append([]string{"redlock top"}, args...), " "), clock: clock.System()}
+			return top.Show(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), interval, w.look)
+		},
+	}
+	cmd.Flags().DurationVar(&interval, "interval", interval, "time between two looks")
+	addBounds(cmd, &bounds)
+	nodes.Add(cmd)
+	return cmd
+}
+
+// watcher looks at locks and masters again and again.
+type watcher struct {
+	lister *lister
+	title  string
+	clock  clock.Clock
+
+	looked clock.Instant   // when; of the last look
+	known  map[string]bool // the holders that were seen then; nil before the first look
+}
+
+// look asks the masters once.
+func (w *watcher) look(ctx context.Context) top.Snapshot {
+	// Not at the same time as the list: what queues before a PING adds to its round trip.
+	vitals := make([]survey.Vitals, len(w.lister.nodes))
+	var asked sync.WaitGroup
+	for i := range vitals {
+		asked.Go(func() { vitals[i] = survey.Examine(ctx, w.lister.master(i)) })
+	}
+	asked.Wait()
+	list, err := w.lister.list(ctx)
+	s := top.Snapshot{At: w.clock.Wall(), Title: printable(w.title), Count: list.count() + w.rate(list.Locks), State: stateColumn}
+	switch failure := list.failure(); {
+	case failure != nil:
+		s.Problem = failure.Error()
+	case err != nil:
+		s.Problem = "too few masters vote: who holds a lock is unknown"
+	}
+	if s.Problem == "" {
+		s.Notes = append(list.bounded(), list.missing()...)
+	}
+	for i, n := range w.lister.locker.Stats().Nodes {
+		s.Masters = append(s.Masters, masterOf(&n, vitals[i]))
+	}
+	slices.SortStableFunc(list.Locks, byInterest)
+	s.Locks = tableOf(list.Locks)
+	return s
+}
+
+// byInterest sorts what is waited for first, then what is not held in full.
+func byInterest(a, b inspection) int {
+	isOdd := func(i *inspection) int {
+		if i.state() == "held" {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(b.waiting(), a.waiting()), cmp.Compare(isOdd(&a), isOdd(&b)))
+}
+
+// rate says how many holders are new since the last look, and remembers those of this one.
+func (w *watcher) rate(locks []inspection) string {
+	now, before := w.clock.Now(), w.looked
+	holders, fresh := map[string]bool{}, 0
+	for i := range locks {
+		for _, value := range locks[i].values() {
+			holders[value] = true
+			if !w.known[value] {
+				fresh++
+			}
+		}
+	}
+	first := w.known == nil
+	w.looked, w.known = now, holders
+	if first || now <= before {
+		return ""
+	}
+	return fmt.Sprintf(" New holders: at least %.1f/s.", float64(fresh)/now.Sub(before).Seconds())
+}
+
+// values returns those of all who hold the lock, its permits, or read it.
+func (i *inspection) values() (values []string) {
+	if i.Verdict == "held" && !i.shared {
+		values = append(values, i.Value)
+	}
+	for _, h := range slices.Concat(i.Permits, i.Readers) {
+		if h.Verdict == "held" {
+			values = append(values, h.Value)
+		}
+	}
+	return values
+}
+
+// masterOf describes a master.
+func masterOf(n *redlock.NodeStats, vitals survey.Vitals) top.Master {
+	m := top.Master{Endpoint: n.Endpoint, State: top.Votes, Vitals: vitals, Server: serverOf(n)}
+	switch {
+	case n.State == pool.Connecting:
+		m.State = top.Connecting
+	case n.State != pool.Up:
+		m.State = top.Down
+		if n.Err != nil {
+			m.Why = n.Err.Error()
+		}
+	case n.Barred != nil:
+		m.State, m.Why = top.Barred, n.Barred.Error()
+	case vitals.Err != nil:
+		m.Why = vitals.Err.Error()
+	}
+	return m
+}
+
+// serverOf names product and version: redis 8.0.2.
+func serverOf(n *redlock.NodeStats) string {
+	if n.Product == "" {
+		return "-"
+	}
+	return printable(strings.TrimSpace(n.Product + " " + n.Version))
+}

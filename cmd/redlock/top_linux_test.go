@@ -1,0 +1,29 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+)
+
+func TestTopGivesTheTerminalBack(t *testing.T) {
+	t.Parallel()
+	servers, urls := clitest.StartServers(t, 3)
+	clitest.Admit(t, urls...)
+	l := &listed{t: t, servers: servers}
+	l.set(3, "nightly", "value|somebody", "PX", 60_000)
+	for _, end := range []string{"q", "\x03"} {
+		term, cmd := clitest.StartOnTerminal(t, urls, "-c", `TERM=xterm NO_COLOR=1 "$0" top --interval 200ms; echo "status=$?"; read answer; echo "<$answer>"`)
+		term.AwaitText(t, "nightly  lock  held   somebody")
+		term.Press(t, end)
+		term.AwaitText(t, terminal.LeaveScreen)
+		term.AwaitText(t, "status=0")
+		term.Press(t, "lines again\n") // raw mode would have no Enter
+		term.AwaitText(t, "<lines again>")
+		assert.Equal(t, 0, clitest.Await(t, cmd))
+		assert.NotContains(t, term.Text(), "\x1b[32m", "NO_COLOR")
+	}
+}

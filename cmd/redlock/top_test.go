@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/survey"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
+)
+
+// watch returns a watcher of the masters.
+func (l *listed) watch() *watcher {
+	l.t.Helper()
+	var flags masters.Flags
+	cmd := &cobra.Command{Use: "top"}
+	cmd.SetContext(l.t.Context())
+	flags.Add(cmd)
+	require.NoError(l.t, cmd.ParseFlags([]string{"--nodes", l.nodes}))
+	lister, err := openLister(cmd, &flags, "*", survey.Bounds{Keys: 10_000, Locks: 100}, topTimeout)
+	require.NoError(l.t, err)
+	l.t.Cleanup(lister.close)
+	return &watcher{lister: lister, title: "redlock top", clock: clock.System()}
+}
+
+func statesOf(s *top.Snapshot) (states []top.State) {
+	for _, m := range s.Masters {
+		states = append(states, m.State)
+	}
+	return states
+}
+
+func TestTopLooksAtLocksAndMasters(t *testing.T) {
+	t.Parallel()
+	l := startListed(t)
+	l.set(3, "a", "one", "PX", 60_000)
+	l.set(1, "b", "one", "PX", 60_000)
+	lock, err := l.locker.TryLock(t.Context(), "c")
+	require.NoError(t, err)
+	waiting, stop := context.WithCancel(t.Context())
+	defer stop()
+	waited := make(chan error, 1)
+	go func() {
+		_, err := l.locker.Lock(waiting, "c")
+		waited <- err
+	}()
+	w := l.watch()
+	var s top.Snapshot
+	clitest.WaitFor(t, "a waiter", func() bool {
+		s = w.look(t.Context())
+		return s.Locks.Rows[0][0] == "c"
+	})
+	assert.Equal(t, []string{"c", "b", "a"}, []string{s.Locks.Rows[0][0], s.Locks.Rows[1][0], s.Locks.Rows[2][0]},
+		"what is waited for, what is not held, the rest")
+	assert.Equal(t, "1", s.Locks.Rows[0][5])
+	assert.Equal(t, "free", s.Locks.Rows[1][s.State])
+	assert.Contains(t, s.Count, "3 locks: 2 held, 1 free. Waiting: 1.")
+	assert.Empty(t, s.Problem)
+	assert.Empty(t, s.Notes)
+	assert.Equal(t, []top.State{top.Votes, top.Votes, top.Votes}, statesOf(&s))
+	for _, m := range s.Masters {
+		assert.Positive(t, m.RoundTrip)
+		assert.Positive(t, m.Clients)
+		assert.GreaterOrEqual(t, m.Keys, int64(2), "redquorum:memory is one")
+		assert.GreaterOrEqual(t, m.Commands, int64(0))
+		assert.NotEqual(t, "-", m.Server)
+	}
+	stop()
+	require.ErrorIs(t, <-waited, context.Canceled)
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.NoError(t, l.locker.Close(), "all releases are delivered before masters die")
+
+	require.NoError(t, l.servers[2].Kill())
+	clitest.WaitFor(t, "the loss of a master", func() bool {
+		s = w.look(t.Context())
+		return s.Masters[2].State == top.Down
+	})
+	assert.NotEmpty(t, s.Masters[2].Why)
+	assert.Empty(t, s.Problem)
+	assert.Empty(t, s.Notes, "every lock that is held is there")
+	require.NoError(t, l.servers[1].Kill())
+	clitest.WaitFor(t, "the loss of the majority", func() bool {
+		s = w.look(t.Context())
+		return s.Masters[1].State == top.Down
+	})
+	assert.Contains(t, s.Problem, "too few masters answer: 1 of 3, 2 are needed")
+}
+
+func TestTopTellsWhoDoesNotVote(t *testing.T) {
+	t.Parallel()
+	_, urls := clitest.StartServers(t, 3)
+	l := &listed{t: t, nodes: urls[0] + "," + urls[1] + "," + urls[2]}
+	s := l.watch().look(t.Context())
+	assert.Equal(t, []top.State{top.Barred, top.Barred, top.Barred}, statesOf(&s))
+	assert.Contains(t, s.Masters[0].Why, "quarantined for another ")
+}
+
+// tuned is a clock that the test sets.
+type tuned struct{ at clock.Instant }
+
+func (c *tuned) Now() clock.Instant { return c.at }
+func (c *tuned) Wall() time.Time    { return time.Time{} }
+
+func TestNewHoldersAreCountedFromLookToLook(t *testing.T) {
+	source := &tuned{at: clock.Instant(time.Hour)}
+	w := watcher{clock: clock.WithTimers(source)}
+	held := func(values ...string) (locks []inspection) {
+		for _, value := range values {
+			locks = append(locks, inspection{Verdict: "held", Value: value})
+		}
+		return locks
+	}
+	assert.Empty(t, w.rate(held("a", "b")), "the first look has nothing to compare with")
+	for _, c := range []struct {
+		locks []inspection
+		want  string
+	}{
+		{held("a", "b"), " New holders: at least 0.0/s."},
+		{held("a", "c", "d", "e"), " New holders: at least 1.5/s."},
+		{nil, " New holders: at least 0.0/s."},
+		{[]inspection{
+			{Verdict: "split", Value: "s"},
+			{Verdict: "free", Permits: []holding{{Verdict: "held", Value: "p"}, {Verdict: "free"}}},
+			{Verdict: "held", Value: "marker", shared: true, Readers: []holding{{Verdict: "held", Value: "r"}, {Verdict: "split", Value: "q"}}},
+		}, " New holders: at least 1.0/s."},
+	} {
+		source.at = source.at.Add(2 * time.Second)
+		assert.Equal(t, c.want, w.rate(c.locks))
+	}
+}
+
+func TestTopNeedsATerminalAndTellsOfList(t *testing.T) {
+	status, stdout, stderr := line("top", "--nodes", "127.0.0.1:1")
+	assert.Equal(t, cli.ExitUsage, status)
+	assert.NotContains(t, stdout, terminal.EnterScreen)
+	assert.Contains(t, stderr, "redlock list prints the locks once")
+	status, _, stderr = line("top", "--nodes", "127.0.0.1:1", "--interval", "1ms")
+	assert.Equal(t, cli.ExitUsage, status)
+	assert.Contains(t, stderr, "--interval: 1ms is shorter than 200ms")
+}
