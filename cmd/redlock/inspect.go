@@ -179,20 +179,27 @@ func newInspection(status *redlock.Status) inspection {
 
 // sentence states the verdict.
 func (i *inspection) sentence() string {
+	is, have := "is", "have"
+	if i.holding() == 1 {
+		have = "has"
+	}
+	if i.released {
+		is, have = "was", "had"
+	}
 	switch i.Verdict {
 	case "free":
 		return fmt.Sprintf("%q is free.", i.Name)
 	case "held":
-		has := "is held by " + named(i.Owner)
+		how := "held by " + named(i.Owner)
 		if i.shared {
-			has = "is shared by " + cli.Plural(i.held(i.Readers), "reader")
+			how = "shared by " + cli.Plural(i.held(i.Readers), "reader")
 		} else if i.Term != 0 {
-			has = fmt.Sprintf("is led by %s in term %d", named(i.Owner), i.Term)
+			how = fmt.Sprintf("led by %s in term %d", named(i.Owner), i.Term)
 		}
-		return fmt.Sprintf("%q %s: %d of %d masters have its value.", i.Name, has, i.holding(), len(i.Nodes))
+		return fmt.Sprintf("%q %s %s: %d of %s %s its value.", i.Name, is, how, i.holding(), cli.Plural(len(i.Nodes), "master"), have)
 	case "split":
-		return fmt.Sprintf("%q is split: no value is on %d of %d masters. It is being acquired or released, or masters were away.",
-			i.Name, i.Quorum, len(i.Nodes))
+		return fmt.Sprintf("%q %s split: no value %s on %d of %s. It %s being acquired or released, or masters were away.",
+			i.Name, is, is, i.Quorum, cli.Plural(len(i.Nodes), "master"), is)
 	default:
 		return fmt.Sprintf("Whether %q is held is unknown: fewer than %d of %d masters answered.", i.Name, i.Quorum, len(i.Nodes))
 	}

@@ -158,6 +158,9 @@ func (i *inspection) sentences() string {
 	case i.Kind == kindElection && i.Verdict == "held" && i.Term == 0:
 		lines = append(lines, fmt.Sprintf("It is not elected, or not yet. The newest term on record is %d.", i.NewestTerm))
 	}
+	if i.Verdict == "held" && i.Kind == kindLock && i.left() < 0 {
+		lines = append(lines, "It "+cli.Lasting+", so it is no lock: "+cli.UseAnother+".")
+	}
 	if names := i.waiters(); names != "" {
 		lines = append(lines, "Waiting: "+names+".")
 	}

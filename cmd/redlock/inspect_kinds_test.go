@@ -202,7 +202,7 @@ func TestInspectTellsWhoReadsAndUnlockEndsAllReaders(t *testing.T) {
 
 	status, stdout, stderr := line("unlock", "--nodes", a.nodes, "r", "--force")
 	assert.Zero(t, status, stderr)
-	assert.Contains(t, stdout, "is shared by 2 readers")
+	assert.Contains(t, stdout, "was shared by 2 readers")
 	for _, lock := range readers {
 		require.ErrorIs(t, lock.Verify(t.Context()), redlock.ErrLost)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -103,9 +104,17 @@ func TestUnlockDeletesWithForceOnly(t *testing.T) {
 
 	status, stdout, stderr = line("unlock", "--nodes", nodes, "x", "--force")
 	assert.Equal(t, 0, status, stderr)
-	assert.Contains(t, stdout, `"x" is held by me`)
+	assert.Contains(t, stdout, `"x" was held by me: `)
 	assert.Contains(t, stdout, "Released")
 	require.ErrorIs(t, lock.Verify(t.Context()), redlock.ErrLost)
+
+	status, stdout, stderr = line("unlock", "--nodes", nodes, "x", "--force")
+	assert.Zero(t, status, stderr)
+	assert.Contains(t, stdout, "\"x\" is free.\nNothing to release.\n")
+	_, err = servers[0].Do("SET", "x", "remnant", "PX", 60_000)
+	require.NoError(t, err)
+	_, stdout, _ = line("unlock", "--nodes", nodes, "x", "--force")
+	assert.Contains(t, stdout, "\"x\" is free.\nNobody held it. What was left of it is deleted.\n")
 
 	require.NoError(t, servers[0].Kill())
 	require.NoError(t, servers[1].Kill())
@@ -113,6 +122,43 @@ func TestUnlockDeletesWithForceOnly(t *testing.T) {
 	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.NotContains(t, stdout, "Released")
 	assert.Contains(t, stderr, "no quorum")
+}
+
+// What does not expire, or is no string, is somebody's data.
+func TestUnlockDeletesNoKeyThatCanBeNoLock(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Start(t, 3)
+	nodes := strings.Join(clitest.URLs(servers), ",")
+	clitest.Admit(t, clitest.URLs(servers)...)
+	set := func(servers []*redistest.Server, command string, args ...any) {
+		for _, s := range servers {
+			_, err := s.Do(command, args...)
+			require.NoError(t, err)
+		}
+	}
+	set(servers[:2], "SET", "p:data", "v")
+	set(servers, "RPUSH", "p:list", "v")
+	set(servers[:1], "SET", "p:both", "v")
+	set(servers[1:], "SET", "p:both", "v", "PX", 60_000)
+	for name, why := range map[string]string{
+		"data": `redlock: "p:data" does not expire: it is no lock of ours. If it is yours, delete it with DEL`,
+		"list": `redlock: "p:list" is no string: it is no lock of ours. If it is yours, delete it with DEL`,
+		"both": `redlock: "p:both" does not expire on ` + servers[0].URL() + `: it is no lock of ours. If it is yours, delete it with DEL`,
+	} {
+		status, stdout, stderr := line("unlock", "--nodes", nodes, "--key-prefix", "p:", name, "--force")
+		assert.Equal(t, cli.ExitFailed, status, stderr)
+		assert.Empty(t, stdout)
+		assert.Equal(t, why+"\n", stderr)
+		kept, err := redis.Int(servers[0].Do("EXISTS", "p:"+name))
+		require.NoError(t, err)
+		assert.Equal(t, 1, kept, name)
+	}
+	status, stdout, stderr := line("inspect", "--nodes", nodes, "--key-prefix", "p:", "list")
+	assert.Equal(t, cli.ExitMisnamed, status)
+	assert.Empty(t, stderr, "it was said")
+	assert.Contains(t, stdout, "the key \"p:list\" is no string: it is no lock; use another name or --key-prefix.\n")
+	assert.NotContains(t, stdout, "WRONGTYPE")
+	assert.NotContains(t, stdout, "script")
 }
 
 func TestInspectionOfAStatus(t *testing.T) {

@@ -64,4 +64,5 @@ func TestInspectShowsAKeyWithAnEmptyValueAsHeld(t *testing.T) {
 	_, table, _ := clitest.Run(t, urls, "inspect", "x")
 	assert.Contains(t, table, `"x" is held by `)
 	assert.Contains(t, table, "for ever")
+	assert.Contains(t, table, "It does not expire, so it is no lock: use another name or --key-prefix.")
 }
