@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,80 +15,172 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/doctor"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/elect"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/run"
+	"github.com/redquorum/redquorum/internal/docs"
 )
 
-// commandLine matches a call of redlock at the start of a line, after the fields of a crontab, or
-// in a unit.
-var commandLine = regexp.MustCompile(`(?m)^(?:\S+ \S+ \S+ \S+ \S+ +root |ExecStart=)?redlock (.*)$`)
+// root is the folder with the documentation.
+const root = "../.."
 
-// examples returns the arguments of all command lines in the documentation and in the help texts.
-func examples(t *testing.T) (lines []string) {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/command.md")
+var (
+	// commandLine matches a call of redlock at the start of a line, behind a prompt, sudo, or the
+	// fields of a crontab, or in a unit.
+	commandLine = regexp.MustCompile(`(?m)^(?:\$ |sudo |\S+ \S+ \S+ \S+ \S+ +root |ExecStart=)?redlock ([a-z-][^\n]*)$`)
+
+	// list matches a call of redlock as a list of strings, as Kubernetes has it.
+	list = regexp.MustCompile(`\["redlock", ([^\]]*)\]`)
+
+	// program matches a call of redlock by the go command.
+	program = regexp.MustCompile(`(?m)^go run \S*/cmd/redlock(?:@\S+)? ([^\n]*)$`)
+
+	comment = regexp.MustCompile(`(?m) +#.*$`)
+)
+
+// calls returns the arguments of all calls of redlock in a text.
+func calls(text string) (all [][]string) {
+	text = comment.ReplaceAllString(strings.ReplaceAll(text, "\\\n", " "), "")
+	for _, pattern := range []*regexp.Regexp{commandLine, program} {
+		for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+			line, _, _ := strings.Cut(m[1], " | ")
+			// Others are a synopsis, or what top draws.
+			if !strings.Contains(line, "[flags]") && !strings.HasSuffix(line, "q quits") {
+				all = append(all, strings.Fields(line))
+			}
+		}
+	}
+	for _, m := range list.FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.Split(strings.ReplaceAll(m[1], `"`, ""), ", "))
+	}
+	return all
+}
+
+// refusal returns why a command line makes no sense, or nil.
+func refusal(args []string) error {
+	cmd, rest, err := newRoot().Find(args)
+	switch {
+	case err != nil:
+		return err
+	case !cmd.HasParent():
+		return errors.New("no such command")
+	}
+	if err := cmd.ParseFlags(rest); err != nil || cmd.Args == nil {
+		return err
+	}
+	return cmd.Args(cmd, cmd.Flags().Args())
+}
+
+// strange returns why a piece of a command line makes no sense, or nil: the command exists, and has
+// the flags. It need not be complete.
+func strange(words []string) error {
+	top := newRoot()
+	top.InitDefaultCompletionCmd("completion") // only Execute adds it
+	cmd, _, err := top.Find(words)
+	switch {
+	case err != nil:
+		return err
+	case !cmd.HasParent() && !strings.HasPrefix(words[0], "-"):
+		return errors.New("no such command")
+	}
+	for _, word := range words {
+		if word == "--" {
+			break
+		}
+		name, isFlag := strings.CutPrefix(word, "--")
+		name, _, _ = strings.Cut(name, "=")
+		if isFlag && cmd.Flags().Lookup(name) == nil && cmd.InheritedFlags().Lookup(name) == nil {
+			return fmt.Errorf("%s has no flag --%s", cmd.Name(), name)
+		}
+	}
+	return nil
+}
+
+func TestCommandLinesOfTheDocumentationParse(t *testing.T) {
+	pages, err := docs.Pages(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, block := range strings.Split(string(text), "```") {
-		if i%2 == 1 {
-			lines = append(lines, matches(block)...)
+	found := map[string]int{}
+	for _, page := range pages {
+		blocks, err := docs.Blocks(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range blocks {
+			for _, args := range calls(block.Text) {
+				found[filepath.Base(page)]++
+				if err := refusal(args); err != nil {
+					t.Errorf("%s:%d: redlock %q: %v", page, block.Line, args, err)
+				}
+			}
+		}
+		spans, err := docs.Spans(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, span := range spans {
+			words := strings.Fields(strings.TrimPrefix(span, "sudo "))
+			if len(words) < 2 || words[0] != "redlock" {
+				continue
+			}
+			found[filepath.Base(page)]++
+			if err := strange(words[1:]); err != nil {
+				t.Errorf("%s: %q: %v", page, span, err)
+			}
 		}
 	}
+	for page, least := range map[string]int{"README.md": 4, "command.md": 20, "operations.md": 5} {
+		if found[page] < least {
+			t.Errorf("%s: found %d command lines only", page, found[page])
+		}
+	}
+}
+
+func TestCommandLinesOfTheHelpTextsParse(t *testing.T) {
+	found := 0
 	for _, cmd := range newRoot().Commands() {
 		var unindented strings.Builder
 		for line := range strings.Lines(cmd.Example) {
 			unindented.WriteString(strings.TrimSpace(line) + "\n")
 		}
-		lines = append(lines, matches(unindented.String())...)
-	}
-	return lines
-}
-
-func matches(text string) (lines []string) {
-	for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
-		lines = append(lines, m[1])
-	}
-	return lines
-}
-
-func TestCommandLinesOfTheDocumentationParse(t *testing.T) {
-	lines := examples(t)
-	if len(lines) < 20 {
-		t.Errorf("found %d command lines only: %q", len(lines), lines)
-	}
-	for _, text := range lines {
-		if strings.Contains(text, "[flags]") {
-			continue // a synopsis
-		}
-		before, _, _ := strings.Cut(text, " | ")
-		args := strings.Fields(before)
-		cmd, rest, err := newRoot().Find(args)
-		if err != nil || cmd.Name() == "redlock" {
-			t.Errorf("%q: no such command (%v)", text, err)
-			continue
-		}
-		if err := cmd.ParseFlags(rest); err != nil {
-			t.Errorf("%q: %v", text, err)
-			continue
-		}
-		if cmd.Args != nil {
-			if err := cmd.Args(cmd, cmd.Flags().Args()); err != nil {
-				t.Errorf("%q: %v", text, err)
+		for _, args := range calls(unindented.String()) {
+			found++
+			if err := refusal(args); err != nil {
+				t.Errorf("%s: redlock %q: %v", cmd.Name(), args, err)
 			}
 		}
 	}
-	// The Kubernetes example is a list.
-	text, err := os.ReadFile("../../docs/command.md")
-	if err != nil {
-		t.Fatal(err)
+	if found < 8 {
+		t.Errorf("found %d command lines only", found)
 	}
-	_, list, found := strings.Cut(string(text), `command: ["redlock", "run", `)
-	list, _, _ = strings.Cut(list, "]")
-	cmd := run.NewCommand()
-	if err := cmd.ParseFlags(strings.Split(strings.ReplaceAll(list, `"`, ""), ", ")); !found || err != nil {
-		t.Errorf("the example for Kubernetes: found %v, %v", found, err)
+}
+
+func TestWrongCommandLinesAreFound(t *testing.T) {
+	text := strings.Join([]string{
+		"redlock run --name a -- php cron.php # flock(1)",
+		"$ redlock ran --name a -- true",
+		"*/5 * * * * root redlock run --nome a -- true",
+		"ExecStart=redlock elect --name a --ttl x -- true",
+		`  command: ["redlock", "run", "--name", "a", "--woit", "10m", "--", "php"]`,
+		"sudo redlock inspect",
+		"go run ./cmd/redlock dema",
+		"redlock doctor --json \\\n  --ttl 10s | less",
+		"redlock: no quorum",
+	}, "\n")
+	var got []string
+	for _, args := range calls(text) {
+		if refusal(args) != nil {
+			got = append(got, args[0])
+		}
 	}
-	if got, want := cmd.Flags().Args(), []string{"php", "cron.php"}; !slices.Equal(got, want) {
-		t.Errorf("the command of the example for Kubernetes: got %q, want %q", got, want)
+	if want := []string{"ran", "run", "elect", "inspect", "dema", "run"}; len(calls(text)) != 8 || !slices.Equal(got, want) {
+		t.Errorf("got %q of %q, want %q", got, calls(text), want)
+	}
+	for span, wrong := range map[string]bool{
+		"run --at-least": false, "unlock --force NAME": false, "run --ttl=3s -- x --none": false,
+		"ran": true, "doctor --fast": true,
+	} {
+		if err := strange(strings.Fields(span)); (err != nil) != wrong {
+			t.Errorf("%q: got %v", span, err)
+		}
 	}
 }
 

@@ -1,8 +1,6 @@
-// Package docs checks the documentation.
 package docs
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,24 +16,16 @@ const root = "../.."
 var (
 	inlineLink    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	referenceLink = regexp.MustCompile(`(?m)^\[[^\]]+\]:\s*(\S+)`)
-	codeFence     = regexp.MustCompile("(?ms)^```.*?^```")
-	codeSpan      = regexp.MustCompile("`[^`\n]*`")
+	imageLink     = regexp.MustCompile(`\bsrc(?:set)?="([^"]+)"`)
 	heading       = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 	notInAnchor   = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
 // pages returns the Markdown files of the repository.
-func pages(t *testing.T) (paths []string) {
+func pages(t *testing.T) []string {
 	t.Helper()
-	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".github" && path != root {
-			return filepath.SkipDir
-		}
-		if filepath.Ext(path) == ".md" {
-			paths = append(paths, path)
-		}
-		return err
-	}))
+	paths, err := Pages(root)
+	require.NoError(t, err)
 	require.NotEmpty(t, paths)
 	return paths
 }
@@ -53,7 +43,7 @@ func anchors(text string) map[string]bool {
 // links returns the targets of the links of a page, but not those that are shown as code.
 func links(text string) (targets []string) {
 	text = codeSpan.ReplaceAllString(codeFence.ReplaceAllString(text, ""), "code")
-	for _, pattern := range []*regexp.Regexp{inlineLink, referenceLink} {
+	for _, pattern := range []*regexp.Regexp{inlineLink, referenceLink, imageLink} {
 		for _, match := range pattern.FindAllStringSubmatch(text, -1) {
 			targets = append(targets, match[1])
 		}
@@ -102,7 +92,7 @@ func TestNoLinkIsDead(t *testing.T) {
 
 func TestDeadLinksAreFound(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
-	text := "# A `b`: c!\n[x](#a-b-c) [y](#d) [z](none.md) `[code](none.md)` [w](https://example.com/x)\n\n[r]: none.go\n```\n[q](q.md)\n```\n"
+	text := "# A `b`: c!\n[x](#a-b-c) [y](#d) [z](none.md) `[code](none.md)` [w](https://example.com/x)\n<img src=\"none.svg\">\n[r]: none.go\n```\n[q](q.md)\n```\n"
 	require.NoError(t, os.WriteFile(page, []byte(text), 0o600))
 	var found []string
 	for _, target := range links(text) {
@@ -110,5 +100,5 @@ func TestDeadLinksAreFound(t *testing.T) {
 			found = append(found, target)
 		}
 	}
-	assert.Equal(t, []string{"#d", "none.md", "none.go"}, found)
+	assert.Equal(t, []string{"#d", "none.md", "none.go", "none.svg"}, found)
 }

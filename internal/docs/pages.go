@@ -1,0 +1,74 @@
+// Package docs checks the documentation: its links, and the code that it shows.
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Pages returns the Markdown files of the repository at root.
+func Pages(root string) (paths []string, err error) {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".github" && path != root {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) == ".md" {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	return paths, err
+}
+
+// Block is a fenced block of a page.
+type Block struct {
+	Page     string
+	Line     int    // of the first line of Text, counted from 1
+	Language string // what follows the fence; "" for none
+	Text     string // ends with a newline, unless it is empty
+}
+
+// Blocks returns the fenced blocks of a page that begin at the start of a line.
+func Blocks(page string) (blocks []Block, err error) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return nil, err
+	}
+	inside, line := false, 0
+	for content := range strings.Lines(strings.ReplaceAll(string(text), "\r\n", "\n")) {
+		line++
+		fence := strings.HasPrefix(content, "```")
+		switch last := len(blocks) - 1; {
+		case fence && inside:
+			inside = false
+		case fence:
+			inside = true
+			language := strings.TrimSpace(strings.TrimLeft(content, "`"))
+			blocks = append(blocks, Block{Page: page, Line: line + 1, Language: language})
+		case inside:
+			blocks[last].Text += content
+		}
+	}
+	return blocks, nil
+}
+
+var codeSpan = regexp.MustCompile("`([^`\n]+(?:\n[^`\n]+)?)`")
+
+// Spans returns the code within the lines of a page, outside its blocks. A span may go on in the
+// next line.
+func Spans(page string) (spans []string, err error) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return nil, err
+	}
+	prose := codeFence.ReplaceAllString(strings.ReplaceAll(string(text), "\r\n", "\n"), "")
+	for _, match := range codeSpan.FindAllStringSubmatch(prose, -1) {
+		spans = append(spans, strings.Join(strings.Fields(match[1]), " "))
+	}
+	return spans, nil
+}
+
+var codeFence = regexp.MustCompile("(?ms)^```.*?^```")
