@@ -3,6 +3,7 @@
 GOFUMPT       := go run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK   := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GORELEASER    := go run github.com/goreleaser/goreleaser/v2@v2.15.0
 
 # The platforms on which the library must build, beside the host, where the tests run. No file is
 # for one architecture only, so each system is built once.
@@ -101,6 +102,10 @@ test-nested: ## vet and test the modules below the root
 
 fuzz: ## run every fuzz target for FUZZTIME
 	@FUZZTIME=$(FUZZTIME) bash .ci/fuzz
+
+release-try: ## build a release here, without its image: archives, deb and rpm, checksums
+	$(GORELEASER) check
+	$(GORELEASER) release --snapshot --clean --skip=docker
 
 bench: ## run the benchmarks, each for BENCHTIME
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./bench

@@ -1,3 +1,5 @@
+//go:build !manual
+
 // Command redlock works with failover-safe locks over independent Redis masters, from a shell. See
 // `redlock help`.
 package main
