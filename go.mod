@@ -1,6 +1,6 @@
 module github.com/redquorum/redquorum
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
@@ -11,8 +11,8 @@ require (
 	github.com/spf13/pflag v1.0.9
 	github.com/stretchr/testify v1.12.1
 	github.com/yuin/gopher-lua v1.1.2
-	golang.org/x/sys v0.49.0
-	golang.org/x/term v0.47.0
+	golang.org/x/sys v0.46.0
+	golang.org/x/term v0.44.0
 	pgregory.net/rapid v1.3.0
 )
 

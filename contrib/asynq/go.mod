@@ -1,6 +1,6 @@
 module github.com/redquorum/redquorum/contrib/asynq
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/hibiken/asynq v0.26.0
@@ -21,7 +21,7 @@ require (
 	github.com/spf13/cast v1.10.0 // indirect
 	github.com/yuin/gopher-lua v1.1.2 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/sys v0.46.0 // indirect
 	golang.org/x/time v0.14.0 // indirect
 	google.golang.org/protobuf v1.36.10 // indirect
 )

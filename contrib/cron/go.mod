@@ -1,6 +1,6 @@
 module github.com/redquorum/redquorum/contrib/cron
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/redquorum/redquorum v0.0.0
@@ -15,7 +15,7 @@ require (
 	github.com/hashicorp/go-multierror v1.1.1 // indirect
 	github.com/yuin/gopher-lua v1.1.2 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/sys v0.46.0 // indirect
 )
 
 replace github.com/redquorum/redquorum => ../..

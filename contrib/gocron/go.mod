@@ -1,6 +1,6 @@
 module github.com/redquorum/redquorum/contrib/gocron
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/go-co-op/gocron/v2 v2.21.2
@@ -18,7 +18,7 @@ require (
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/yuin/gopher-lua v1.1.2 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/sys v0.46.0 // indirect
 )
 
 replace github.com/redquorum/redquorum => ../..
