@@ -162,33 +162,3 @@ func TestEveryFigureOfTheStatsIsExported(t *testing.T) {
 	got := values(t, newRegistry(t, redprometheus.NewCollector(cluster.NewConnected(t, c.URLs()))))
 	assert.Len(t, got, figures+3, "quorum_nodes, node_votes and node_info are not of the stats")
 }
-
-func TestWaitsFillAHistogramByAHook(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
-	waits := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "lock_wait_seconds", Help: "Waits."})
-	locker := cluster.NewConnected(t, c.URLs(), redlock.WithHooks(redlock.Hooks{
-		Waited: func(_ *redlock.Lock, d time.Duration) { waits.Observe(d.Seconds()) },
-	}))
-	lock, err := locker.TryLock(t.Context(), "a")
-	require.NoError(t, err)
-	waited := make(chan error)
-	go func() {
-		lock, err := locker.Lock(t.Context(), "a")
-		if err == nil {
-			err = lock.Unlock(t.Context())
-		}
-		waited <- err
-	}()
-	cluster.Eventually(t, 20*time.Second, func() string {
-		if locker.Stats().Waiting == 0 {
-			return "a waiter"
-		}
-		return ""
-	})
-	require.NoError(t, lock.Unlock(t.Context()))
-	require.NoError(t, <-waited)
-	require.NoError(t, locker.Close()) // waits for the hooks
-	families, err := newRegistry(t, waits).Gather()
-	require.NoError(t, err)
-	assert.Equal(t, uint64(1), families[0].GetMetric()[0].GetHistogram().GetSampleCount())
-}
