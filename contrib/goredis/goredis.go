@@ -110,8 +110,8 @@ func (m *master) locate() error {
 		return nil
 	case "tcp":
 		host, port, err := net.SplitHostPort(m.dialed)
-		if err != nil {
-			return errors.New("Addr is not host:port") //nolint:staticcheck // the name of the field
+		if number, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || number == 0 || strings.ContainsAny(host, " \t\r\n") {
+			return errors.New("Addr is not host:port, with a port from 1 to 65535") //nolint:staticcheck // the name of the field
 		}
 		if host == "" { // as package net understands it
 			host = "localhost"

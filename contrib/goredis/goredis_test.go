@@ -195,6 +195,8 @@ func TestWhatCannotBeCarriedOverIsRefused(t *testing.T) {
 		"Limiter":                   {{Limiter: limiter{}}},
 		"DB":                        {{DB: -1}},
 		"host:port":                 {{Addr: "redis://:secret@a:1"}},
+		"a port from 1":             {{Addr: "a:6379x", Password: "secret"}},
+		"not host:port":             {{Addr: " a:1"}},
 		"neither tcp nor unix":      {{Network: "tcp6", Addr: "a:1"}},
 		"not absolute":              {{Network: "unix", Addr: "a"}},
 		"TLS on a unix socket":      {{Addr: "/a", TLSConfig: named("a")}},

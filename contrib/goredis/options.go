@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -119,8 +120,7 @@ func (all masters) tlsConfig() (*tls.Config, error) {
 		if first == nil {
 			first = cfg
 		}
-		// Functions are never equal.
-		if cfg != first && !reflect.DeepEqual(named(cfg, ""), named(first, "")) {
+		if cfg != first && !isEqual(cfg, first) {
 			return nil, errors.New("the TLS configurations differ, or have functions and are not the same")
 		}
 		name := cfg.ServerName
@@ -138,6 +138,28 @@ func (all masters) tlsConfig() (*tls.Config, error) {
 		return named(first, ""), nil
 	}
 	return nil, errors.New("the TLS server names differ, and are not those of the hosts")
+}
+
+// isEqual compares two configurations but for their server names. Functions are never equal, so
+// what may hide some is compared by what it stands for: pools by their certificates, certificates
+// by their bytes.
+func isEqual(a, b *tls.Config) bool {
+	if !a.RootCAs.Equal(b.RootCAs) || !a.ClientCAs.Equal(b.ClientCAs) ||
+		!slices.EqualFunc(a.Certificates, b.Certificates, isSameCertificate) {
+		return false
+	}
+	a, b = named(a, ""), named(b, "")
+	for _, cfg := range []*tls.Config{a, b} {
+		cfg.RootCAs, cfg.ClientCAs, cfg.Certificates = nil, nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// isSameCertificate compares neither keys, which a certificate determines, nor Leaf, which is its
+// first part once more.
+func isSameCertificate(a, b tls.Certificate) bool {
+	a.PrivateKey, a.Leaf, b.PrivateKey, b.Leaf = nil, nil, nil, nil
+	return reflect.DeepEqual(a, b)
 }
 
 func named(cfg *tls.Config, name string) *tls.Config {

@@ -2,9 +2,14 @@ package goredis_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"io"
+	"math/big"
 	"net"
 	"net/http/httptest"
 	"testing"
@@ -19,6 +24,69 @@ import (
 	"github.com/redquorum/redquorum/internal/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
+
+// TestConfigurationsReadOncePerMasterAreEqual has each master read the same files anew.
+func TestConfigurationsReadOncePerMasterAreEqual(t *testing.T) {
+	authorities, ours, other := issue(t), issue(t), issue(t)
+	read := func(roots, clients, own *pair) *tls.Config {
+		certificate, err := tls.X509KeyPair(own.certificate, own.key)
+		require.NoError(t, err)
+		return &tls.Config{
+			RootCAs: roots.pool(t), ClientCAs: clients.pool(t), Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12,
+		}
+	}
+	endpoints := func(second *tls.Config) error {
+		first := &redis.Options{Addr: "a:1", TLSConfig: read(authorities, authorities, ours)}
+		_, _, err := goredis.Endpoints(first, &redis.Options{Addr: "b:1", TLSConfig: second})
+		return err
+	}
+	require.NoError(t, endpoints(read(authorities, authorities, ours)))
+	for name, second := range map[string]*tls.Config{
+		"roots":        read(other, authorities, ours),
+		"client roots": read(authorities, other, ours),
+		"certificate":  read(authorities, authorities, other),
+	} {
+		require.ErrorContains(t, endpoints(second), "the TLS configurations differ", name)
+	}
+	for name, change := range map[string]func(*tls.Config){
+		"no roots":       func(cfg *tls.Config) { cfg.RootCAs = nil },
+		"no certificate": func(cfg *tls.Config) { cfg.Certificates = nil },
+		"chain":          func(cfg *tls.Config) { cfg.Certificates[0].Certificate = append(cfg.Certificates[0].Certificate, nil) },
+		"version":        func(cfg *tls.Config) { cfg.MinVersion = tls.VersionTLS13 },
+		"function":       func(cfg *tls.Config) { cfg.VerifyConnection = func(tls.ConnectionState) error { return nil } },
+	} {
+		second := read(authorities, authorities, ours)
+		change(second)
+		require.ErrorContains(t, endpoints(second), "the TLS configurations differ", name)
+	}
+}
+
+// pair is a certificate and its key, as files have them.
+type pair struct{ certificate, key []byte }
+
+// issue makes a certificate.
+func issue(t *testing.T) *pair {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	return &pair{
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	}
+}
+
+// pool reads the certificate anew.
+func (p *pair) pool(t *testing.T) *x509.CertPool {
+	t.Helper()
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(p.certificate))
+	return pool
+}
 
 // startTLS returns the options of three servers behind TLS, without a configuration, and the roots
 // of their certificates, which are for 127.0.0.1 and example.com.
