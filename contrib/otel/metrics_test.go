@@ -1,0 +1,237 @@
+package otel_test
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	redotel "github.com/redquorum/redquorum/contrib/otel"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/redlocktest"
+)
+
+// collect returns every figure, named with the values of its attributes but the version, as
+// name{value,value}.
+func collect(t *testing.T, reader sdkmetric.Reader) map[string]float64 {
+	t.Helper()
+	all := map[string]float64{}
+	for _, m := range metrics(t, reader) {
+		add := func(set attribute.Set, value float64) {
+			name := m.Name
+			var values []string
+			for _, a := range set.ToSlice() {
+				if a.Key != "version" {
+					values = append(values, a.Value.String())
+				}
+			}
+			if values != nil {
+				name += "{" + strings.Join(values, ",") + "}"
+			}
+			all[name] = value
+		}
+		switch data := m.Data.(type) {
+		case metricdata.Sum[int64]:
+			for _, point := range data.DataPoints {
+				add(point.Attributes, float64(point.Value))
+			}
+		case metricdata.Gauge[int64]:
+			for _, point := range data.DataPoints {
+				add(point.Attributes, float64(point.Value))
+			}
+		case metricdata.Gauge[float64]:
+			for _, point := range data.DataPoints {
+				add(point.Attributes, point.Value)
+			}
+		default:
+			t.Fatalf("%s is a %T", m.Name, data)
+		}
+	}
+	return all
+}
+
+func metrics(t *testing.T, reader sdkmetric.Reader) (all []metricdata.Metrics) {
+	t.Helper()
+	var collected metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &collected))
+	for _, scope := range collected.ScopeMetrics {
+		if scope.Scope.Name == "github.com/redquorum/redquorum/contrib/otel" {
+			all = append(all, scope.Metrics...)
+		}
+	}
+	return all
+}
+
+// register registers the metrics of a Locker with a provider of its own.
+func register(t *testing.T, locker *redlock.Locker, opts ...redotel.Option) sdkmetric.Reader {
+	t.Helper()
+	reader := sdkmetric.NewManualReader()
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	registration, err := redotel.RegisterMetrics(locker, append(opts, redotel.WithMeterProvider(provider))...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, registration.Unregister()) })
+	return reader
+}
+
+func TestMetricsCountWhatHappensToLocks(t *testing.T) {
+	c := redlocktest.Start(t, 5)
+	locker := c.Locker(t)
+	reader := register(t, locker)
+	lock, err := locker.TryLock(t.Context(), "a")
+	require.NoError(t, err)
+	_, err = locker.TryLock(t.Context(), "a")
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	got := collect(t, reader)
+	assert.Equal(t, 1.0, got["redquorum.locks.held"])
+	assert.Equal(t, 1.0, got["redquorum.locks.acquired"])
+	assert.Equal(t, 1.0, got["redquorum.rounds.taken"])
+	assert.Equal(t, 3.0, got["redquorum.quorum.nodes"])
+
+	require.NoError(t, lock.Unlock(t.Context()))
+	assert.Equal(t, 0.0, collect(t, reader)["redquorum.locks.held"])
+}
+
+func TestMetricsShowANodeThatIsAwayAndComesBackEmpty(t *testing.T) {
+	c := redlocktest.Start(t, 3)
+	locker := c.Locker(t)
+	reader := register(t, locker)
+	node := func(name string) float64 {
+		t.Helper()
+		got := collect(t, reader)
+		key := "redquorum.node." + name + "{" + locker.Stats().Nodes[0].Endpoint + "}"
+		require.Contains(t, got, key)
+		return got[key]
+	}
+	assert.Equal(t, 1.0, node("up"))
+	assert.Equal(t, 1.0, node("votes"))
+	c.Node(0).Stop()
+	assert.Equal(t, 0.0, node("up"))
+	assert.Equal(t, 0.0, node("votes"))
+	c.Node(0).Restart()
+	assert.Equal(t, 1.0, node("up"))
+	assert.Equal(t, 0.0, node("votes"))
+	left := node("quarantine.remaining")
+	assert.Greater(t, left, 0.0)
+	assert.LessOrEqual(t, left, 60.0)
+	assert.GreaterOrEqual(t, node("connects"), 2.0)
+	assert.Contains(t, collect(t, reader), "redquorum.node.info{"+locker.Stats().Nodes[0].Endpoint+",redis}")
+}
+
+func TestNothingIsReportedAfterUnregister(t *testing.T) {
+	c := redlocktest.Start(t, 1)
+	reader := sdkmetric.NewManualReader()
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	registration, err := redotel.RegisterMetrics(c.Locker(t), redotel.WithMeterProvider(provider))
+	require.NoError(t, err)
+	assert.NotEmpty(t, collect(t, reader))
+	require.NoError(t, registration.Unregister())
+	assert.Empty(t, collect(t, reader))
+	require.NoError(t, registration.Unregister())
+}
+
+func TestTwoLockersAreToldApartByAnAttribute(t *testing.T) {
+	c := redlocktest.Start(t, 1)
+	reader := sdkmetric.NewManualReader()
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	orders, mail := c.Locker(t), c.Locker(t)
+	for name, locker := range map[string]*redlock.Locker{"orders": orders, "mail": mail} {
+		_, err := redotel.RegisterMetrics(locker, redotel.WithMeterProvider(provider),
+			redotel.WithAttributes(attribute.String("locker", name)))
+		require.NoError(t, err)
+	}
+	_, err := mail.TryLock(t.Context(), "a")
+	require.NoError(t, err)
+	got := collect(t, reader)
+	assert.Equal(t, 0.0, got["redquorum.locks.held{orders}"])
+	assert.Equal(t, 1.0, got["redquorum.locks.held{mail}"])
+	assert.Contains(t, got, "redquorum.node.up{mail,"+mail.Stats().Nodes[0].Endpoint+"}")
+}
+
+func TestMetricsNeedALocker(t *testing.T) {
+	_, err := redotel.RegisterMetrics(nil)
+	assert.ErrorIs(t, err, redlock.ErrInvalid)
+}
+
+func TestEndpointsHaveNoPassword(t *testing.T) {
+	locker, err := redlock.New([]string{"redis://user:secret@127.0.0.1:1"})
+	require.NoError(t, err)
+	defer locker.Close()
+	for name := range collect(t, register(t, locker)) {
+		assert.NotContains(t, name, "secret")
+	}
+}
+
+// A new figure of Stats is reported, or named here.
+func TestEveryFigureOfTheStatsIsReported(t *testing.T) {
+	texts := []string{"Nodes", "Endpoint", "Err", "RunID", "Product", "Version", "Unidentified", "Barred", "Memory", "Stats"}
+	figures := 0
+	for _, stats := range []reflect.Type{reflect.TypeFor[redlock.Stats](), reflect.TypeFor[redlock.NodeStats](), reflect.TypeFor[pool.Stats]()} {
+		for field := range stats.Fields() {
+			if !slices.Contains(texts, field.Name) {
+				figures++
+			}
+		}
+	}
+	c := redlocktest.Start(t, 1)
+	assert.Len(t, collect(t, register(t, c.Locker(t))), figures+3, "quorum.nodes, node.votes and node.info are not of the stats")
+}
+
+// figure finds the name of a figure and what it is of the stats.
+var figure = regexp.MustCompile(`(?:form\{\w+, |gauge\(|counter\()"([\w.]+)".* { return (.+?) }`)
+
+// figuresOf returns what the figures of a source file are, by their names without the namespace.
+func figuresOf(t *testing.T, path string) map[string]string {
+	t.Helper()
+	source, err := os.ReadFile(path)
+	require.NoError(t, err)
+	all := map[string]string{}
+	for _, match := range figure.FindAllStringSubmatch(string(source), -1) {
+		name := strings.TrimPrefix(strings.ReplaceAll(match[1], ".", "_"), "redquorum_")
+		name = strings.TrimSuffix(strings.TrimSuffix(name, "_total"), "_seconds")
+		all[name] = strings.TrimSuffix(strings.TrimPrefix(match[2], "float64("), ")")
+	}
+	return all
+}
+
+func TestTheFiguresAreThoseOfContribPrometheus(t *testing.T) {
+	ours := figuresOf(t, "figures.go")
+	assert.Equal(t, figuresOf(t, "../prometheus/prometheus.go"), ours)
+	assert.Equal(t, "s.Held", ours["locks_held"])
+	assert.GreaterOrEqual(t, len(ours), 25)
+}
+
+// Dashboards for contrib/prometheus then work behind OpenTelemetry's exporter for Prometheus, which
+// writes underscores for dots, and appends the unit and "total".
+func TestTheNamesAreThoseOfContribPrometheus(t *testing.T) {
+	source, err := os.ReadFile("../prometheus/prometheus.go")
+	require.NoError(t, err)
+	theirs := []string{"redquorum_node_info"}
+	for _, match := range regexp.MustCompile(`(?:gauge|counter)\("(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		theirs = append(theirs, "redquorum_"+match[1])
+	}
+	c := redlocktest.Start(t, 1)
+	var ours []string
+	for _, m := range metrics(t, register(t, c.Locker(t))) {
+		name := strings.ReplaceAll(m.Name, ".", "_")
+		if m.Unit == "s" {
+			name += "_seconds"
+		} else if m.Unit != "" {
+			assert.Regexp(t, `^\{\w+\}$`, m.Unit, "which the exporter leaves out")
+		}
+		if data, ok := m.Data.(metricdata.Sum[int64]); ok && data.IsMonotonic {
+			name += "_total"
+		}
+		ours = append(ours, name)
+		assert.NotEmpty(t, m.Description)
+	}
+	assert.ElementsMatch(t, theirs, ours)
+}
