@@ -1,0 +1,276 @@
+package redsync_test
+
+// This and suite_holder_test.go are a program that was written for redsync v4:
+// TestTheSameProgramRunsOnRedsync runs it on redsync itself, with another import and another
+// newRedsync.
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/contrib/redsync"
+	"github.com/redquorum/redquorum/internal/cluster"
+)
+
+const (
+	masters = 5
+
+	// patience bounds every wait for something that takes milliseconds.
+	patience = 20 * time.Second
+)
+
+var background = context.Background()
+
+// patient is a Redsync that waits for its masters on a busy machine.
+type patient struct{ *redsync.Redsync }
+
+func (p patient) NewMutex(name string, options ...redsync.Option) *redsync.Mutex {
+	return p.Redsync.NewMutex(name, append([]redsync.Option{redsync.WithTimeoutFactor(1)}, options...)...)
+}
+
+func start(t *testing.T) (*cluster.Cluster, patient) {
+	t.Helper()
+	c := cluster.Start(t, masters)
+	return c, patient{newRedsync(t, c)}
+}
+
+// set sets the key on some masters by hand, or deletes it if the value is "".
+func set(t *testing.T, masters []cluster.Master, key, value string) {
+	t.Helper()
+	for _, m := range masters {
+		command, arguments := "SET", []any{key, value}
+		if value == "" {
+			command, arguments = "DEL", []any{key}
+		}
+		_, err := m.Do(command, arguments...)
+		require.NoError(t, err)
+	}
+}
+
+func requireTaken(t *testing.T, err error, atLeast ...int) {
+	t.Helper()
+	var taken *redsync.ErrTaken
+	require.ErrorAs(t, err, &taken)
+	nodes := slices.Sorted(slices.Values(taken.Nodes))
+	assert.Subset(t, nodes, atLeast)
+	assert.Len(t, slices.Compact(nodes), len(taken.Nodes))
+}
+
+func TestAMutexIsLockedAndUnlocked(t *testing.T) {
+	c, rs := start(t)
+	mutex := rs.NewMutex("a")
+	assert.Equal(t, "a", mutex.Name())
+	assert.Empty(t, mutex.Value())
+	assert.Zero(t, mutex.Until())
+
+	before := time.Now()
+	require.NoError(t, mutex.Lock())
+	assert.True(t, mutex.Until().After(before))
+	assert.True(t, mutex.Until().Before(time.Now().Add(8*time.Second)))
+	assert.GreaterOrEqual(t, c.Holding(t, "a", mutex.Value()), masters/2+1)
+	c.AwaitHeldEverywhere(t, "a", mutex.Value())
+	ok, err := mutex.Valid()
+	require.NoError(t, err)
+	assert.True(t, ok)
+
+	value := mutex.Value()
+	ok, err = mutex.Unlock()
+	require.NoError(t, err)
+	assert.True(t, ok)
+	assert.Equal(t, value, mutex.Value())
+	cluster.RequireClean(t, c.Masters...)
+
+	ok, err = mutex.Unlock()
+	assert.False(t, ok)
+	assert.ErrorIs(t, err, redsync.ErrLockAlreadyExpired)
+
+	require.NoError(t, mutex.LockContext(background))
+	assert.NotEqual(t, value, mutex.Value())
+	ok, err = mutex.UnlockContext(background)
+	require.NoError(t, err)
+	assert.True(t, ok)
+}
+
+func TestALockThatIsTakenIsRefused(t *testing.T) {
+	c, rs := start(t)
+	holder := rs.NewMutex("a")
+	require.NoError(t, holder.Lock())
+	c.AwaitHeldEverywhere(t, "a", holder.Value())
+
+	other := rs.NewMutex("a", redsync.WithTries(3), redsync.WithRetryDelay(time.Millisecond))
+	requireTaken(t, other.TryLock(), 0, 1, 2, 3, 4)
+	requireTaken(t, other.TryLockContext(background), 0, 1, 2, 3, 4)
+	requireTaken(t, other.Lock(), 0, 1, 2, 3, 4)
+	assert.Empty(t, other.Value())
+	assert.Zero(t, other.Until())
+	assert.Equal(t, redsync.ErrFailed, rs.NewMutex("a", redsync.WithTries(0)).Lock())
+	assert.Equal(t, masters, c.Holding(t, "a", holder.Value()))
+}
+
+func TestLockWaitsForTheRelease(t *testing.T) {
+	c, rs := start(t)
+	holder := rs.NewMutex("a")
+	require.NoError(t, holder.Lock())
+	tried := make(chan int, 1_000)
+	other := rs.NewMutex("a", redsync.WithTries(1_000), redsync.WithRetryDelayFunc(func(tries int) time.Duration {
+		tried <- tries
+		return 10 * time.Millisecond
+	}))
+	locked := make(chan error)
+	go func() { locked <- other.Lock() }()
+	for want := range 3 {
+		assert.Equal(t, want+1, <-tried)
+	}
+	ok, err := holder.Unlock()
+	require.NoError(t, err)
+	assert.True(t, ok)
+	require.NoError(t, <-locked)
+	assert.GreaterOrEqual(t, c.Holding(t, "a", other.Value()), masters/2+1)
+}
+
+func TestTheFunctionForPausesIsCalledAfterEachTryButTheLast(t *testing.T) {
+	_, rs := start(t)
+	var tried []int
+	pause := redsync.WithRetryDelayFunc(func(tries int) time.Duration {
+		tried = append(tried, tries)
+		return time.Millisecond
+	})
+	holder := rs.NewMutex("a", pause)
+	require.NoError(t, holder.Lock())
+	assert.Empty(t, tried)
+	requireTaken(t, rs.NewMutex("a", pause, redsync.WithTries(4)).Lock())
+	assert.Equal(t, []int{1, 2, 3}, tried)
+}
+
+func TestAContextThatEndsEndsTheWait(t *testing.T) {
+	_, rs := start(t)
+	require.NoError(t, rs.NewMutex("a").Lock())
+	ctx, cancel := context.WithCancel(background)
+	other := rs.NewMutex("a", redsync.WithRetryDelayFunc(func(int) time.Duration {
+		cancel()
+		return time.Hour
+	}))
+	assert.Equal(t, redsync.ErrFailed, other.LockContext(ctx))
+}
+
+func TestLockOfAHeldMutexIsRefused(t *testing.T) {
+	_, rs := start(t)
+	mutex := rs.NewMutex("a", redsync.WithTries(2), redsync.WithRetryDelay(time.Millisecond))
+	require.NoError(t, mutex.Lock())
+	value := mutex.Value()
+	requireTaken(t, mutex.Lock())
+	requireTaken(t, mutex.TryLock())
+	assert.Equal(t, value, mutex.Value())
+	unlocked := make(chan bool)
+	go func() { // another goroutine than that of Lock
+		ok, err := mutex.Unlock()
+		unlocked <- ok && err == nil
+	}()
+	assert.True(t, <-unlocked)
+	require.NoError(t, mutex.Lock())
+}
+
+func TestTheQuorumDecides(t *testing.T) {
+	c, rs := start(t)
+	set(t, c.Masters[:2], "a", "other")
+	set(t, c.Masters[:3], "b", "other")
+	require.NoError(t, rs.NewMutex("a").TryLock())
+	requireTaken(t, rs.NewMutex("b").TryLock(), 0, 1, 2)
+	cluster.Eventually(t, patience, func() string {
+		if holders := c.Holders(t, "b"); !slices.Equal(holders, []string{"other", "other", "other", "", ""}) {
+			return "what was granted to be released"
+		}
+		return ""
+	})
+}
+
+func TestTheProgramMakesTheValue(t *testing.T) {
+	c, rs := start(t)
+	errNoValue := errors.New("no value")
+	next := "mine"
+	mutex := rs.NewMutex("a", redsync.WithGenValueFunc(func() (string, error) {
+		if next == "" {
+			return "", errNoValue
+		}
+		return next, nil
+	}))
+	require.NoError(t, mutex.Lock())
+	assert.Equal(t, "mine", mutex.Value())
+	c.AwaitHeldEverywhere(t, "a", "mine")
+	ok, err := mutex.Unlock()
+	require.NoError(t, err)
+	assert.True(t, ok)
+	calls := 0
+	require.NoError(t, rs.NewMutex("a").Lock())
+	requireTaken(t, rs.NewMutex("a", redsync.WithTries(4), redsync.WithRetryDelay(time.Millisecond),
+		redsync.WithGenValueFunc(func() (string, error) {
+			calls++
+			return "for all tries", nil
+		})).Lock())
+	assert.Equal(t, 1, calls)
+
+	next = ""
+	assert.Equal(t, errNoValue, mutex.Lock())
+	assert.Equal(t, errNoValue, mutex.TryLock())
+}
+
+func TestTwoOfFiveMastersMayBeAway(t *testing.T) {
+	c, rs := start(t)
+	for _, m := range c.Masters[3:] {
+		require.NoError(t, m.Kill())
+	}
+	mutex := rs.NewMutex("a")
+	require.NoError(t, mutex.Lock())
+	requireTaken(t, rs.NewMutex("a").TryLock(), 0, 1, 2)
+	ok, err := mutex.Extend()
+	require.NoError(t, err)
+	assert.True(t, ok)
+	ok, err = mutex.Unlock()
+	require.NoError(t, err)
+	assert.True(t, ok)
+}
+
+func TestWithoutAQuorumTheMastersThatFailedAreNamed(t *testing.T) {
+	c, rs := start(t)
+	mutex := rs.NewMutex("a")
+	require.NoError(t, mutex.Lock())
+	for _, m := range c.Masters[:3] {
+		require.NoError(t, m.Kill())
+	}
+	check := func(ok bool, err error) {
+		t.Helper()
+		assert.False(t, ok)
+		var failure *redsync.RedisError
+		require.ErrorAs(t, err, &failure)
+		assert.Less(t, failure.Node, 3)
+		assert.Error(t, failure.Err)
+		var taken *redsync.ErrTaken
+		assert.False(t, errors.As(err, &taken), "%v", err)
+	}
+	check(mutex.Extend())
+	check(mutex.Valid())
+	check(mutex.Unlock())
+	check(false, rs.NewMutex("b").TryLock())
+	check(false, rs.NewMutex("b", redsync.WithTries(2), redsync.WithRetryDelay(time.Millisecond)).Lock())
+}
+
+func TestEveryOptionIsAccepted(t *testing.T) {
+	_, rs := start(t)
+	mutex := rs.NewMutex("a", redsync.WithExpiry(10*time.Second), redsync.WithTries(5), redsync.WithRetryDelay(time.Millisecond),
+		redsync.WithSetNXOnExtend(), redsync.WithDriftFactor(0.02), redsync.WithTimeoutFactor(0.1), redsync.WithFailFast(true),
+		redsync.WithShufflePools(true), redsync.OptionFunc(func(m *redsync.Mutex) { assert.Equal(t, "a", m.Name()) }))
+	require.NoError(t, mutex.Lock())
+	assert.True(t, mutex.Until().Before(time.Now().Add(9_800*time.Millisecond)))
+	ok, err := mutex.Extend()
+	require.NoError(t, err)
+	assert.True(t, ok)
+	ok, err = mutex.Unlock()
+	require.NoError(t, err)
+	assert.True(t, ok)
+}
