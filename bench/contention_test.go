@@ -22,7 +22,7 @@ var contentionFlags = contention.NewFlags(flag.CommandLine)
 // TestMain is also the main function of the processes that contend.
 func TestMain(m *testing.M) {
 	contention.RunWorker(map[string]contention.Opener{
-		"redquorum": contention.OpenRedquorum, "permits": contention.OpenPermits,
+		"redquorum": contention.OpenRedquorum, "permits": contention.OpenPermits, "election": contention.OpenElection,
 	})
 	os.Exit(m.Run())
 }

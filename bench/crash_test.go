@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
+	"github.com/redquorum/redquorum/internal/redistest"
 )
 
 var (
@@ -33,10 +34,15 @@ var (
 //	                            then, on average
 //	commands/client/100ms-max   the most that one of them sent
 func BenchmarkCrash(b *testing.B) {
-	servers := startContention(b)
+	benchmarkCrash(b, startContention(b), "redquorum")
+}
+
+// benchmarkCrash kills holders of a kind of lock that [TestMain] names.
+func benchmarkCrash(b *testing.B, servers []*redistest.Server, mutex string) {
+	b.Helper()
 	b.Run(fmt.Sprintf("nodes=%d/waiters=%d/ttl=%v/kills=%d", contentionNodes, *crashWaiters, *crashTTL, *crashKills), func(b *testing.B) {
 		c := contention.Crash{
-			Mutex: "redquorum", Servers: servers, Waiters: *crashWaiters, Kills: *crashKills, TTL: *crashTTL, Settle: *crashSettle,
+			Mutex: mutex, Servers: servers, Waiters: *crashWaiters, Kills: *crashKills, TTL: *crashTTL, Settle: *crashSettle,
 		}
 		var r *contention.CrashResult
 		var err error

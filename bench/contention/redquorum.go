@@ -38,7 +38,7 @@ func open(ctx context.Context, setup Setup) (*redquorum, error) {
 	}
 	m := &redquorum{locker: locker, name: setup.Name}
 	if err := m.awaitNodes(ctx); err != nil {
-		_ = locker.Close() //nolint:errcheck // it is always nil
+		_ = locker.Close() //nolint:errcheck // it holds no locks
 		return nil, err
 	}
 	return m, nil

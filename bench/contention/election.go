@@ -1,0 +1,52 @@
+package contention
+
+import (
+	"context"
+
+	"github.com/redquorum/redquorum/election"
+)
+
+// OpenElection opens an election of this library: to lock is to be elected, to unlock is to resign.
+func OpenElection(ctx context.Context, setup Setup) (Mutex, error) {
+	m, err := open(ctx, setup)
+	if err != nil {
+		return nil, err
+	}
+	return elected{m}, nil
+}
+
+// elected is the candidates of a process, each with an Election of its own.
+type elected struct{ *redquorum }
+
+// Lock is elected when lead is called.
+func (m elected) Lock(ctx context.Context) (func(context.Context) error, error) {
+	e, err := election.New(m.locker, m.name)
+	if err != nil {
+		return nil, err
+	}
+	campaign, end := context.WithCancel(ctx)
+	leads, over := make(chan struct{}), make(chan error, 1)
+	go func() {
+		over <- e.Run(campaign, func(ctx context.Context, _ int64) error {
+			close(leads)
+			<-ctx.Done()
+			end() // one term
+			return nil
+		})
+	}()
+	select {
+	case <-leads:
+	case err := <-over:
+		end()
+		if err == nil {
+			err = ctx.Err()
+		}
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		if err := e.Resign(ctx); err != nil {
+			return err
+		}
+		return <-over
+	}, nil
+}
