@@ -114,3 +114,7 @@ versus: ## measure beside the peers, and write docs/benchmarks.md and its charts
 	cd bench/versus && go test -count=1 -timeout 60m -run 'TestFigures$$' -v . -figures ../../docs/charts/data.json \
 		-figures.rounds $(VERSUS_ROUNDS) -figures.slice $(VERSUS_SLICE)
 	cd bench/versus && go run ./chart
+
+recovery: ## measure and draw what faults do to our locks, and to those of redsync (5 minutes)
+	cd bench/versus && go test -count=1 -timeout 30m -run 'TestRecovery$$' -v . -recovery ../../docs/charts/recovery.json
+	cd bench/versus && go run ./chart

@@ -174,6 +174,7 @@ func (r *report) ratios() string {
 		low, high := extremes(quotients)
 		fmt.Fprintf(&table, "%s\t%s\t%.2f\t%.2f\t%.2f\t%s\n", target.title, name, figures.Median(quotients), low, high, target.wanted)
 	}
+	fmt.Fprintln(&table, "\nA ratio below 1 is less than the other's. The target is what this library aims at; missing it fails nothing.")
 	return align(table.String(), 0)
 }
 

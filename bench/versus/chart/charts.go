@@ -30,7 +30,7 @@ func drawThroughput(e *figures.Experiment) ([]byte, error) {
 	}
 	p.Y.Min = 0
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, ticksAt(sizesOf(e))
-	return toSVG([]*plot.Plot{p}, peersLegend(peersOf(e)), height)
+	return toSVG([][]*plot.Plot{{p}}, peersLegend(peersOf(e)), height)
 }
 
 // percentiles are the values of a latency, by their titles.
@@ -57,7 +57,7 @@ func drawLatency(e *figures.Experiment) ([]byte, error) {
 	}
 	p.NominalX(titles...)
 	logarithmic(&p.Y)
-	return toSVG([]*plot.Plot{p}, peersLegend(peersOf(e)), height)
+	return toSVG([][]*plot.Plot{{p}}, peersLegend(peersOf(e)), height)
 }
 
 // shape is a value that has a glyph of its own, where the colour tells the peer.
@@ -108,7 +108,7 @@ func drawContention(e *figures.Experiment) ([]byte, error) {
 	p.NominalY(names...)
 	p.Y.Min, p.Y.Max = -0.5, float64(len(peers))-0.5
 	logarithmic(&p.X)
-	return toSVG([]*plot.Plot{p}, shapesLegend(waits), height)
+	return toSVG([][]*plot.Plot{{p}}, shapesLegend(waits), height)
 }
 
 // addDots adds points without a line.
@@ -159,7 +159,7 @@ func drawMinority(e *figures.Experiment) ([]byte, error) {
 	for _, peer := range peers {
 		legend.Add(peer, &plotter.Line{LineStyle: draw.LineStyle{Color: styleOf(peer).color, Width: vg.Points(4)}})
 	}
-	return toSVG([]*plot.Plot{p}, legend, height)
+	return toSVG([][]*plot.Plot{{p}}, legend, height)
 }
 
 func drawRenewal(e *figures.Experiment) ([]byte, error) {
@@ -171,7 +171,7 @@ func drawRenewal(e *figures.Experiment) ([]byte, error) {
 	}
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, ticksAt(sizesOf(e))
 	logarithmic(&p.Y)
-	return toSVG([]*plot.Plot{p}, peersLegend(peersOf(e)), height)
+	return toSVG([][]*plot.Plot{{p}}, peersLegend(peersOf(e)), height)
 }
 
 func drawNodes(e *figures.Experiment) ([]byte, error) {
@@ -192,5 +192,5 @@ func drawNodes(e *figures.Experiment) ([]byte, error) {
 		p.X.Tick.Marker = ticksAt(sizesOf(e))
 		plots = append(plots, p)
 	}
-	return toSVG(plots, peersLegend(peersOf(e)), height*3/4)
+	return toSVG([][]*plot.Plot{plots}, peersLegend(peersOf(e)), height*3/4)
 }

@@ -24,22 +24,30 @@ var parts = map[string]func(*figures.Data) string{
 }
 
 // fill returns the text with its parts as the data has them. Each must be there once.
-func fill(text []byte, data *figures.Data) ([]byte, error) {
+func fill(text []byte, data *figures.Data) (_ []byte, err error) {
 	for name, describe := range parts {
-		begin := []byte("<!-- begin " + name + ": made by make versus -->\n")
-		end := []byte("<!-- end " + name + " -->\n")
-		before, rest, found := bytes.Cut(text, begin)
-		_, after, closed := bytes.Cut(rest, end)
-		if !found || !closed || bytes.Contains(after, begin) {
-			return nil, fmt.Errorf("the document does not have %q and %q once", begin, end)
+		if text, err = fillPart(text, name, "make versus", describe(data)); err != nil {
+			return nil, err
 		}
-		text = bytes.Join([][]byte{before, begin, []byte(describe(data)), end, after}, nil)
 	}
 	return text, nil
 }
 
-func describeEnvironment(d *figures.Data) string {
-	e := d.Environment
+// fillPart returns the text with one part, which the command makes.
+func fillPart(text []byte, name, command, part string) ([]byte, error) {
+	begin := []byte("<!-- begin " + name + ": made by " + command + " -->\n")
+	end := []byte("<!-- end " + name + " -->\n")
+	before, rest, found := bytes.Cut(text, begin)
+	_, after, closed := bytes.Cut(rest, end)
+	if !found || !closed || bytes.Contains(after, begin) {
+		return nil, fmt.Errorf("the document does not have %q and %q once", begin, end)
+	}
+	return bytes.Join([][]byte{before, begin, []byte(part), end, after}, nil), nil
+}
+
+func describeEnvironment(d *figures.Data) string { return sentenceOf(d.Environment) }
+
+func sentenceOf(e figures.Environment) string {
 	text := fmt.Sprintf("Measured with %d CPUs for the clients and the servers together, %s, %s, %s",
 		e.CPUs, e.Platform, e.Go, e.Server)
 	if e.Commit != "" {

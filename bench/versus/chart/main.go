@@ -1,11 +1,11 @@
 // Command chart draws the charts of docs/benchmarks.md and fills in its tables, from the data that
-// TestFigures wrote. `make versus` runs it:
+// TestFigures and TestRecovery wrote. `make versus` and `make recovery` run it:
 //
 //	go run ./chart -docs ../../docs
 //
-// It reads charts/data.json below the docs, writes an SVG for each experiment beside it, and
-// rewrites the marked parts of benchmarks.md. Nothing else goes into them, and a test fails if they
-// are older than the data.
+// It reads charts/data.json and charts/recovery.json below the docs, writes an SVG for each
+// experiment beside them, and rewrites the marked parts of benchmarks.md. Nothing else goes into
+// them, and a test fails if they are older than the data.
 package main
 
 import (
@@ -62,6 +62,21 @@ func render(docs string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files["benchmarks.md"], err = fill(text, data)
-	return files, err
+	if text, err = fill(text, data); err != nil {
+		return nil, err
+	}
+	return files, renderRecovery(docs, text, files)
+}
+
+// renderRecovery adds the chart of the recovery, and the document, with the part about it.
+func renderRecovery(docs string, document []byte, files map[string][]byte) error {
+	recovery, err := figures.ReadRecovery(filepath.Join(docs, "charts", "recovery.json"))
+	if err != nil {
+		return err
+	}
+	if files["charts/recovery.svg"], err = drawRecovery(recovery); err != nil {
+		return err
+	}
+	files["benchmarks.md"], err = fillPart(document, "recovery", "make recovery", describeRecovery(recovery))
+	return err
 }

@@ -122,16 +122,18 @@ func peersLegend(peers []string) plot.Legend {
 	return legend
 }
 
-// toSVG draws plots side by side, with the legend at the right.
-func toSVG(plots []*plot.Plot, legend plot.Legend, height vg.Length) ([]byte, error) {
+// toSVG draws rows of plots, with the legend at the right.
+func toSVG(plots [][]*plot.Plot, legend plot.Legend, height vg.Length) ([]byte, error) {
 	canvas := vgsvg.New(width, height)
 	whole := draw.New(canvas)
 	whole.FillPolygon(color.White, []vg.Point{{}, {X: width}, {X: width, Y: height}, {Y: height}})
 	area := draw.Crop(whole, margin, -legendWidth-margin, margin, -margin)
-	tiles := draw.Tiles{Rows: 1, Cols: len(plots), PadX: 2 * margin}
-	for i, tile := range plot.Align([][]*plot.Plot{plots}, tiles, area)[0] {
-		plots[i].BackgroundColor = color.White
-		plots[i].Draw(tile)
+	tiles := draw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: 2 * margin, PadY: margin}
+	for i, row := range plot.Align(plots, tiles, area) {
+		for j, tile := range row {
+			plots[i][j].BackgroundColor = color.White
+			plots[i][j].Draw(tile)
+		}
 	}
 	legend.Draw(draw.Crop(whole, width-legendWidth, 0, margin, -3*margin))
 	var svg bytes.Buffer
