@@ -91,6 +91,9 @@ soak: ## acceptance tests, simulations and searches at their full size
 search: ## searches of the models that take too long for `go test ./...`
 	REDQUORUM_SEARCH=1 go test -count=1 $(MODELS)
 
+seeded: ## put known bugs into a copy of the library, and see that each is caught
+	go run ./internal/seeded
+
 servers: ## the tests that need a server, on Redis 7 and 8, Valkey 8 and 9 (fetches newer ones)
 	@bash .ci/test-servers
 

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// module is a copy of the module, in which bugs come and go. There is one for all of them, so that
+// Go builds only what a bug touches.
+type module struct{ dir string }
+
+// copyModule copies the module at root, with what is not committed and without the modules below
+// it.
+func copyModule(root, to string) (*module, error) {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case entry.IsDir() && path != root && (strings.HasPrefix(entry.Name(), ".") || hasModule(path)):
+			return fs.SkipDir
+		case entry.IsDir():
+			return os.MkdirAll(filepath.Join(to, relative), 0o755)
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, relative), text, 0o644)
+	})
+	return &module{to}, err
+}
+
+func hasModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
+}
+
+// apply puts a bug in, or takes it out again with "-R".
+func (m *module) apply(ctx context.Context, b *bug, flags ...string) error {
+	args := append([]string{"apply", "--whitespace=nowarn"}, flags...)
+	git := exec.CommandContext(ctx, "git", append(args, "-")...)
+	git.Dir = m.dir
+	// Outside of a repository, git takes paths as they are.
+	git.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(m.dir))
+	git.Stdin = strings.NewReader(b.patch)
+	if output, err := git.CombinedOutput(); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			return err
+		}
+		return fmt.Errorf("the patch no longer fits the library, make it anew (CONTRIBUTING.md): %s", strings.TrimSpace(string(output)))
+	}
+	return nil
+}
+
+// test runs tests of one package, and returns their output.
+func (m *module) test(ctx context.Context, pkg string, tests ...string) (output string, err error) {
+	// With -trimpath, the cache has what an earlier run has built in another directory.
+	run := exec.CommandContext(ctx, "go", "test", "-trimpath", "-ldflags=-s -w", "-vet=off", "-v", "-count=1", "-timeout="+timeout.String(),
+		"-run=^("+strings.Join(tests, "|")+")$", pkg)
+	run.Dir = m.dir
+	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) } // go passes it on
+	text, err := run.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && ctx.Err() == nil {
+		err = nil // the output says more
+	}
+	return string(text), err
+}
