@@ -31,7 +31,7 @@ MODELS := ./internal/memorymodel ./internal/fencemodel ./internal/permitmodel ./
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: flake soak search servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench versus
+.PHONY: prove soak seeded flake search servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench versus recovery release-try
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,10 +83,11 @@ race: ## the tests under the race detector, in random order
 flake: ## every package FLAKE_COUNT times on a busy machine, or those of FLAKE_PACKAGES
 	@FLAKE_COUNT=$(FLAKE_COUNT) bash .ci/flake $(FLAKE_PACKAGES)
 
-soak: ## acceptance tests, simulations and searches at their full size
-	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m ./internal/acceptance $(MODELS)
-	REDQUORUM_SOAK=1 go test -count=1 -timeout 180m -run 'Simulated|HandOver' ./redlock
-	REDQUORUM_SOAK=1 go test -count=1 -timeout 60m -run TwoMachines ./cmd/redlock/internal/run
+prove: ## everything that shows that the promises are kept, and a table (less than 12 minutes)
+	go run ./internal/prove
+
+soak: ## the same at its full size (hours)
+	go run ./internal/prove -soak
 
 search: ## searches of the models that take too long for `go test ./...`
 	REDQUORUM_SEARCH=1 go test -count=1 $(MODELS)

@@ -1,0 +1,94 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof"
+)
+
+// result is what became of a step.
+type result struct {
+	step  step
+	lines []proof.Line
+	took  time.Duration
+	err   error
+}
+
+// run runs a step, and reads what it found. A step that found nothing to look at has failed.
+func (s step) run(ctx context.Context, logs string) result {
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	began := clock.System().Now()
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, s.command[0], s.command[1:]...)
+	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	// Its processes end with it: first asked, so that tests stop the servers that they started.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 20 * time.Second
+	err := cmd.Run()
+	r := result{step: s, lines: read(output.String()), took: clock.System().Now().Sub(began)}
+	if logs != "" {
+		name := strings.NewReplacer(" ", "-", ",", "").Replace(s.name) + ".log"
+		err = errors.Join(err, os.WriteFile(filepath.Join(logs, name), output.Bytes(), 0o644))
+	}
+	var violations int64
+	for _, line := range r.lines {
+		violations += line.Violations
+	}
+	switch {
+	case err != nil:
+		r.err = fmt.Errorf("%w\n%s", err, tail(output.String()))
+	case len(r.lines) == 0:
+		r.err = fmt.Errorf("it ran nothing\n%s", tail(output.String()))
+	case violations > 0:
+		r.err = fmt.Errorf("%d violations\n%s", violations, tail(output.String()))
+	}
+	return r
+}
+
+// read finds the lines of a step. Tests that print none are counted instead.
+func read(output string) (lines []proof.Line) {
+	for text := range strings.Lines(output) {
+		if line, ok := proof.Parse(text); ok {
+			lines = append(lines, line)
+		}
+	}
+	if passed, failed := count(output, "PASS"), count(output, "FAIL"); len(lines) == 0 && passed+failed > 0 {
+		lines = []proof.Line{{Size: fmt.Sprint(passed+failed, " tests"), Violations: int64(failed)}}
+	}
+	return lines
+}
+
+// count counts the tests, not their parts.
+func count(output, verdict string) int {
+	return len(regexp.MustCompile(`(?m)^--- `+verdict+`: Test`).FindAllString(output, -1))
+}
+
+// tail returns the end of what a step printed.
+func tail(output string) string {
+	const most = 6000
+	return output[max(len(output)-most, 0):]
+}
+
+func (r *result) progress() string {
+	verdict := "no violation"
+	if r.err != nil {
+		verdict = "FAILED"
+	}
+	return fmt.Sprintf("%s: %s (%.0fs)", r.step.name, verdict, r.took.Seconds())
+}

@@ -1,0 +1,55 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// step is a command that looks for violations, and says in lines of package proof what it found.
+type step struct {
+	name    string
+	command []string
+	env     []string
+	limit   time.Duration // when it is stopped
+	beside  bool          // mostly waits, and runs beside the others
+}
+
+// directed matches the scenarios that have one fault at one moment, and no large numbers.
+const directed = "Restart|Memory|Stopped|Kill|Promot|CutOff|Undone|Away|Dead|Late"
+
+// stepsOf returns all steps, in the order of the table.
+func stepsOf(soak bool) []step {
+	size, limit := ci, 20*time.Minute
+	if soak {
+		size, limit = full, 24*time.Hour
+	}
+	histories, seed := "REDQUORUM_HISTORIES=", fmt.Sprint(rand.Uint32())
+	models := goTest("./internal/fencemodel", "./internal/memorymodel", "./internal/permitmodel", "./internal/sharedmodel")
+	steps := []step{
+		{name: "models", command: models, env: []string{size.models}},
+		{name: "protocol", command: goTest("-run", "NoHistory", "./internal/protocol", "-seed", seed), env: []string{histories + size.protocol}},
+		{name: "library", command: goTest("-run", "SmallHistories", "./redlock"), env: []string{histories + size.library}},
+		{name: "library, raced", command: goTest("-race", "-run", "SmallHistories", "./redlock"), env: []string{histories + size.raced}},
+		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, beside: true},
+		{name: "scenarios", command: goTest("-run", size.scenarios, "./internal/acceptance"), env: size.soak, beside: true},
+		{name: "fuzz", command: []string{"bash", ".ci/fuzz"}, env: []string{"FUZZTIME=" + size.fuzz}},
+	}
+	if soak {
+		steps = append(steps,
+			step{name: "seeded bugs", command: []string{"go", "run", "./internal/seeded"}},
+			step{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock"), env: size.soak},
+			step{name: "cron", command: goTest("-run", "TwoMachines", "./cmd/redlock/internal/run"), env: size.soak, beside: true})
+	}
+	for i := range steps {
+		steps[i].limit = limit
+	}
+	return steps
+}
+
+// goTest runs tests so that they say which ones ran. Its limit is that of the step.
+func goTest(args ...string) []string {
+	return append([]string{"go", "test", "-count=1", "-v", "-timeout", "0"}, args...)
+}
