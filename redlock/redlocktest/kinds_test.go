@@ -57,7 +57,10 @@ func TestInspectShowsHolderAndWaiter(t *testing.T) {
 		}
 		require.NoError(t, held.Unlock(t.Context()))
 		assert.Equal(t, (<-got).Value(), c.Holder("a"))
-		assert.Positive(t, ours.Stats().HandedOver)
+		// Unlock may return before the node that handed its vote over has answered.
+		for ours.Stats().HandedOver == 0 {
+			time.Sleep(time.Millisecond)
+		}
 	})
 }
 
