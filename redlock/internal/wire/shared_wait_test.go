@@ -222,3 +222,18 @@ func TestReadersAreServedTogetherBesideThePlaceOfOthers(t *testing.T) {
 	assert.Equal(t, []string{reader(3)}, s.woken())
 	assert.Equal(t, int64(1), s.do("ZCARD", "redquorum:wait:a"))
 }
+
+// A list ends with its last place, which may have been taken only to look at it.
+func TestAListOnWhichAPlaceIsPutBackStillEnds(t *testing.T) {
+	for _, behind := range []string{"alive:" + pairForm, "others", "anyone"} {
+		s := newWakeServer(t)
+		holder := pairForm + "holder"
+		s.do("SET", "a", holder, "PX", 60000)
+		s.do("ZADD", "redquorum:wait:a", 1, "+alive:"+reader(1), 2, behind)
+		s.do("PEXPIRE", "redquorum:wait:a", 60000)
+		s.do("SET", "redquorum:waits:a", "", "PX", 60000)
+		require.Equal(t, int64(2), s.eval([]any{holder, 5000}, releases...))
+		assert.Equal(t, int64(1), s.do("ZCARD", "redquorum:wait:a"), behind)
+		assert.Positive(t, s.do("PTTL", "redquorum:wait:a"), behind)
+	}
+}

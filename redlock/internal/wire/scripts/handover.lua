@@ -1,3 +1,9 @@
+-- putBack returns a place to its list. If it was the last, the list begins anew, without an end.
+local function putBack(list, place)
+  redis.pcall('ZADD', list, place[2], place[1])
+  redis.pcall('PEXPIRE', list, listLife)
+end
+
 -- Give a key that the caller holds to its oldest waiter, or delete it. The waiter that gets it owns
 -- this node's vote before anyone else can ask, and has the grace to confirm it (wait.lua); after
 -- that the key is free. Waiters whose process is no longer subscribed are dropped: a few at a time,
@@ -28,7 +34,7 @@ local function handOver(key, graceMillis, own, staying, exposed)
     if skip then -- the place of others, which have no turn while readers have the key
       aside[#aside + 1] = oldest
     elseif how == 2 and not reads and listeners(process) ~= 0 then
-      redis.pcall('ZADD', list, oldest[2], waiter) -- readers have the key: it waits for them
+      putBack(list, oldest) -- readers have the key: it waits for them
       if served or exposed then
         askAgain(waiter)
       end
@@ -55,7 +61,7 @@ local function handOver(key, graceMillis, own, staying, exposed)
     end
   end
   for _, place in ipairs(aside) do
-    redis.pcall('ZADD', list, place[2], place[1])
+    putBack(list, place)
   end
   if how ~= 2 then
     redis.call('DEL', key)
