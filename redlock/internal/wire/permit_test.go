@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -137,6 +138,9 @@ func (w *permitPair) takeSlot(*rapid.T) {
 
 func (w *permitPair) wait(*rapid.T) {
 	value, permits := w.value(), w.permits()
+	if waiting := w.model.Waiting[:]; !slices.Contains(waiting, value) && !slices.Contains(waiting, "") {
+		return // the model has no place for it
+	}
 	first := w.slot(permits)
 	fencing, args := w.fencing()
 	request := &AwaitPermit{
