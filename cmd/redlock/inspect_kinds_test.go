@@ -27,7 +27,6 @@ type asked struct {
 func startAsked(t *testing.T, opts ...redlock.Option) *asked {
 	t.Helper()
 	_, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	return &asked{t, strings.Join(urls, ","), openAll(t, urls, opts...)}
 }
 

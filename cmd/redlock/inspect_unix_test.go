@@ -54,7 +54,6 @@ func TestInspectShowsFencesAndWaiters(t *testing.T) {
 func TestInspectShowsAKeyWithAnEmptyValueAsHeld(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	for _, s := range servers[1:] {
 		_, err := s.Do("SET", "x", "")
 		require.NoError(t, err)

@@ -41,7 +41,7 @@ func TestListDoesNotCountOnMastersThatForgot(t *testing.T) {
 
 func TestListOfANewClusterIsComplete(t *testing.T) {
 	t.Parallel()
-	servers, urls := clitest.StartServers(t, 3)
+	servers, urls := clitest.StartNewServers(t, 3)
 	l := listed{t: t, servers: servers, nodes: strings.Join(urls, ",")}
 	status, list, text, stderr := l.list()
 	assert.Zero(t, status, stderr)

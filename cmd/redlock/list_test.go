@@ -31,7 +31,6 @@ type listed struct {
 func startListed(t *testing.T, opts ...redlock.Option) *listed {
 	t.Helper()
 	servers, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	return &listed{t, servers, strings.Join(urls, ","), openAll(t, urls, opts...)}
 }
 

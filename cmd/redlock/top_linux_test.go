@@ -12,7 +12,6 @@ import (
 func TestTopGivesTheTerminalBack(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	l := &listed{t: t, servers: servers}
 	l.set(3, "nightly", "value|somebody", "PX", 60_000)
 	for _, end := range []string{"q", "\x03"} {

@@ -97,7 +97,7 @@ func TestTopLooksAtLocksAndMasters(t *testing.T) {
 
 func TestTopTellsWhoDoesNotVote(t *testing.T) {
 	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
+	_, urls := clitest.StartNewServers(t, 3)
 	l := &listed{t: t, nodes: urls[0] + "," + urls[1] + "," + urls[2]}
 	s := l.watch().look(t.Context())
 	assert.Equal(t, []top.State{top.Barred, top.Barred, top.Barred}, statesOf(&s))

@@ -106,8 +106,17 @@ func WaitFor(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// StartServers starts masters and returns their endpoints too.
+// StartServers starts masters that vote at once, and returns their endpoints too.
 func StartServers(t *testing.T, n int) (servers []*redistest.Server, urls []string) {
+	t.Helper()
+	servers, urls = StartNewServers(t, n)
+	Admit(t, urls...)
+	return servers, urls
+}
+
+// StartNewServers starts masters as they are in a new cluster: they vote once all of them are
+// known to be new, or after a quarantine.
+func StartNewServers(t *testing.T, n int) (servers []*redistest.Server, urls []string) {
 	t.Helper()
 	servers = redistest.Start(t, n)
 	return servers, URLs(servers)

@@ -118,8 +118,7 @@ func judge(t *testing.T, all []beat) (terms int) {
 
 func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
 	t.Parallel()
-	servers, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
+	servers, _ := clitest.StartServers(t, 3)
 	file := filepath.Join(t.TempDir(), "beats")
 	const size = 3
 	var proxies [size][]*redistest.Proxy
@@ -164,7 +163,6 @@ func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
 func TestElectRunsItsCommandAgainWhenItLeadsAgain(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	file := filepath.Join(t.TempDir(), "terms")
 	cmd, stderr := start(t, urls, "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_FENCE $REDLOCK_NODES" >> "$0"; exec sleep 60`, file)
 	lines := func(n int) (all []string) {
@@ -201,7 +199,6 @@ func TestElectRunsItsCommandAgainWhenItLeadsAgain(t *testing.T) {
 func TestElectEndsWithTheStatusOfACommandThatEndsByItself(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	for _, want := range []int{0, 7} {
 		cmd, stderr := start(t, urls, "sh", "-c", fmt.Sprint("exit ", want))
 		assert.Equal(t, want, clitest.Await(t, cmd), stderr)
@@ -216,7 +213,6 @@ func TestElectEndsWithTheStatusOfACommandThatEndsByItself(t *testing.T) {
 func TestSignalsEndACampaignAndGoToTheCommandWhileItRuns(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	ready := filepath.Join(t.TempDir(), "ready")
 	leader, _ := start(t, urls, "sh", "-c", `trap "exit 9" TERM; : > "$0"; while :; do sleep 0.01; done`, ready)
 	clitest.WaitFor(t, "the command", func() bool { _, err := os.Stat(ready); return err == nil })
@@ -233,7 +229,6 @@ func TestSignalsEndACampaignAndGoToTheCommandWhileItRuns(t *testing.T) {
 func TestASignalIsNotForgottenWithTheLeadership(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	file := filepath.Join(t.TempDir(), "beats")
 	cmd, stderr := startBeat(t, urls, file, "a") // ignores SIGTERM
 	awaitTerm(t, file, 0)
@@ -257,7 +252,6 @@ func TestElectSaysThatTooFewMastersAnswer(t *testing.T) {
 func TestElectSaysThatTheNameIsThatOfAKeyThatIsNoLock(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	for _, s := range servers {
 		_, err := s.Do("SET", "p:x", "v")
 		require.NoError(t, err)

@@ -49,7 +49,6 @@ type crons struct {
 func (c crons) run(t *testing.T, flags ...string) (runs map[string]int, pauses []time.Duration) {
 	t.Helper()
 	_, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	binary, err := os.Executable()
 	require.NoError(t, err)
 	notes := filepath.Join(t.TempDir(), "notes")

@@ -64,7 +64,6 @@ func TestMasterThatMissesTheReleaseOfACommandThatWentWellIsLoggedOnly(t *testing
 func TestMasterThatNeverHadTheKeyIsNotNamed(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	require.NoError(t, servers[1].Kill())
 	assert.Empty(t, releaseAfter(t, urls, 5, func() {}))
 }

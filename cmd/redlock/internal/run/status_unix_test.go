@@ -254,7 +254,7 @@ func TestWrongRunIsAUsageErrorThatNamesTheFlag(t *testing.T) {
 // missing.
 func TestRunOnANewCluster(t *testing.T) {
 	t.Parallel()
-	servers, urls := clitest.StartServers(t, 3)
+	servers, urls := clitest.StartNewServers(t, 3)
 	run := func(args ...string) (status int, stdout, stderr string) {
 		return clitest.Run(t, urls, append([]string{"run", "--name", "x"}, args...)...)
 	}
@@ -278,7 +278,7 @@ func TestRunOnANewCluster(t *testing.T) {
 	require.NoError(t, servers[2].Restart())
 	status, _, stderr = run("true")
 	assert.Equal(t, 0, status, stderr)
-	_, urls = clitest.StartServers(t, 3)
+	_, urls = clitest.StartNewServers(t, 3)
 	status, _, stderr = run("--quiet", "--strict", "--wait", "500ms", "true")
 	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.Equal(t, 3, strings.Count(stderr, "or at once after `redlock init`"), stderr)

@@ -53,7 +53,6 @@ func TestWaitSaysWhoHoldsTheLock(t *testing.T) {
 func TestKeyThatCanBeNoLockIsNoConflict(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	for name, command := range map[string][]any{"lasting": {"SET", "p:lasting", "v"}, "list": {"RPUSH", "p:list", "v"}} {
 		why := map[string]string{
 			"lasting": "redlock: the key \"p:lasting\" does not expire: it is no lock; use another name or --key-prefix\n",
@@ -82,7 +81,6 @@ func TestKeyThatCanBeNoLockIsNoConflict(t *testing.T) {
 func TestKeyThatCanBeNoLockOnAMinorityIsAConflict(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	for i, s := range servers {
 		_, err := s.Do("SET", "x", "v")
 		require.NoError(t, err)
@@ -128,7 +126,6 @@ func TestFailureIsNeverQuiet(t *testing.T) {
 func TestMasterWithoutAVoteIsNamedOnce(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
-	clitest.Admit(t, urls...)
 	require.NoError(t, servers[1].Kill())
 	status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "sleep", "1")
 	assert.Equal(t, 0, status)
@@ -139,7 +136,7 @@ func TestMasterWithoutAVoteIsNamedOnce(t *testing.T) {
 // A wait that is given ten minutes must not be silent for ten minutes.
 func TestWaitWithoutAQuorumSaysWhyFromTheStart(t *testing.T) {
 	t.Parallel()
-	servers, urls := clitest.StartServers(t, 3)
+	servers, urls := clitest.StartNewServers(t, 3)
 	for _, s := range servers[1:] {
 		require.NoError(t, s.Kill())
 	}
