@@ -72,13 +72,14 @@ cross: ## build and vet, tests too, for every platform
 test: ## the tests
 	go test ./...
 
-# Packages whose tests start servers run one at a time: such tests allow a busy machine only limited
-# slack. Of the models, one is enough: all goroutines are those of internal/search.
+# Tests that start servers mostly wait: more of them run at once than there are cores, but not many,
+# because they allow a busy machine only limited slack. Of the models, one is enough: all goroutines
+# are those of internal/search.
 SERVED  = $(shell go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'internal/(redistest|cluster)[] ]' | cut -d ' ' -f 1)
 UNRACED = $(patsubst ./%,github.com/redquorum/redquorum/%,$(wordlist 2,9,$(MODELS)))
 race: ## the tests under the race detector, in random order
 	go test -race -shuffle=on $(filter-out $(SERVED) $(UNRACED),$(shell go list ./...))
-	go test -race -shuffle=on -p 1 $(SERVED)
+	go test -race -shuffle=on -p 2 -parallel 4 $(SERVED)
 
 flake: ## every package FLAKE_COUNT times on a busy machine, or those of FLAKE_PACKAGES
 	@FLAKE_COUNT=$(FLAKE_COUNT) bash .ci/flake $(FLAKE_PACKAGES)
