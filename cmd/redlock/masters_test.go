@@ -18,7 +18,7 @@ func TestWrongEndpointsAreUsageErrorsWithoutThePassword(t *testing.T) {
 	}
 	spaced, wrong := filepath.Join(dir, "spaced"), filepath.Join(dir, "wrong")
 	if os.WriteFile(spaced, []byte("# masters\na:1 # one\nredis://:secret@b:1 c:1\n"), 0o600) != nil ||
-		os.WriteFile(wrong, []byte("a:1,c:1\nb:port#no\n"), 0o600) != nil {
+		os.WriteFile(wrong, []byte("a:1,c:1\nb:#no\n"), 0o600) != nil {
 		t.Fatal("cannot write files")
 	}
 	binary, err := os.Executable()
@@ -36,16 +36,22 @@ func TestWrongEndpointsAreUsageErrorsWithoutThePassword(t *testing.T) {
 		{"redis://:secret@", []string{"inspect", "x"}, "REDLOCK_NODES[1]: "},
 		{"redis://:secret@", []string{"doctor"}, "REDLOCK_NODES[1]: "},
 		{"redis://a:1 redis://:secret@b:1", []string{"doctor"}, "REDLOCK_NODES[1]: a space inside an endpoint: they are separated by commas"},
-		{"c:1,a:1 b:1", []string{"list"}, `REDLOCK_NODES[2] "a:1 b:1": a space inside an endpoint`},
+		{"c:1,a:1 b:1", []string{"list"}, "REDLOCK_NODES[2]: a space inside an endpoint"},
+		{"a:1,password=secret", []string{"list"}, "REDLOCK_NODES[2]: the host is neither"},
+		{"a:1:secret", []string{"list"}, "REDLOCK_NODES[1]: neither host:port"},
+		{"secret:a:1", []string{"list"}, "REDLOCK_NODES[1]: neither host:port"},
+		{"a:secret", []string{"list"}, "REDLOCK_NODES[1]: the port is not"},
+		{"a:1 secret", []string{"list"}, "REDLOCK_NODES[1]: a space"},
+		{"a:1/secret", []string{"list"}, "REDLOCK_NODES[1]: neither host:port"},
 		{"", []string{"run", "--name", "x", "--nodes", "redis://:secret@a:b", binary}, "--nodes[1]: "},
-		{"a:1,b:port", []string{"inspect", "x"}, `REDLOCK_NODES[2] "b:port": the port is not`},
+		{"a:1,b:99999", []string{"inspect", "x"}, `REDLOCK_NODES[2] "b:99999": the port is not`},
 		{"", []string{"unlock", "--force", "x", "--nodes", "a:1", "--nodes-file", empty}, "only one of them"},
 		{"", []string{"doctor", "--nodes-file", empty}, "--nodes-file: no endpoint"},
 		{"", []string{"doctor", "--nodes-file", large}, "is larger than"},
 		{"", []string{"doctor", "--nodes-file", filepath.Join(dir, "none")}, "--nodes-file: open"},
 		{"", []string{"doctor", "--nodes", "a:1,a:1"}, "are the same server"},
 		{"", []string{"doctor", "--nodes-file", spaced}, "--nodes-file, line 3: a space inside an endpoint"},
-		{"", []string{"inspect", "x", "--nodes-file", wrong}, `--nodes-file, line 2 "b:port#no": neither host:port`},
+		{"", []string{"inspect", "x", "--nodes-file", wrong}, "--nodes-file, line 2: neither host:port"},
 		{"a:1", []string{"doctor", "redis://:secret@a:1"}, "takes no arguments"},
 		{"a:1", []string{"inspect", "x", "redis://:secret@a:1"}, "the name of one lock"},
 		{"a:1", []string{"redis://:secret@a:1"}, "there is no such command"},

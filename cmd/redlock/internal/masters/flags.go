@@ -198,6 +198,10 @@ func CloseAll(nodes []*pool.Node) {
 	all.Wait()
 }
 
+// harmless matches what is shown of a wrong endpoint: it looks like host:port. Anything else may
+// have a password in it, in whatever form other programs take one.
+var harmless = regexp.MustCompile(`^\[?[A-Za-z0-9._-]*(:[0-9]*)?$`)
+
 // wrongEndpoint names the endpoint that the library's text is about, where it was given and, if it
 // cannot contain a password, what was typed.
 func wrongEndpoint(places, endpoints []string, text string) error {
@@ -210,7 +214,7 @@ func wrongEndpoint(places, endpoints []string, text string) error {
 	if strings.ContainsAny(typed, " \t") {
 		why = "a space inside an endpoint: they are separated by commas, and in a password a space is %20"
 	}
-	if !cli.MayHoldPassword(typed) {
+	if harmless.MatchString(typed) {
 		where += fmt.Sprintf(" %q", typed)
 	}
 	return cli.Usagef("%s: %s", where, why)

@@ -34,7 +34,7 @@ type runner struct {
 
 	lost         bool // the lock was lost, and we said so
 	unreleased   bool // no quorum of masters has confirmed the release
-	saidDegraded bool
+	saidDegraded int  // how many masters without a vote were named
 }
 
 // run acquires, runs and releases, in this order whatever happens, and returns the exit status as
@@ -46,7 +46,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 		return r.notAcquired(ctx, err)
 	}
 	acquired := r.clock.Now()
-	r.sayDegraded()
+	r.sayDegraded(false)
 	job.Notify(r.signals, job.RunningSignals) // before the command could miss one
 	command := job.Job{
 		Path: r.path, Argv: r.argv, Env: r.environment(lock), Clock: r.clock, Signals: r.signals,
@@ -63,8 +63,9 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if r.lost = result.Lost; r.lost {
 		_ = lock.Unlock(context.Background()) //nolint:errcheck // it is no longer held, or about to end: we said so
 	} else {
-		r.sayDegraded() // a master may have failed since, or not have been given up before
 		r.release(lock)
+		r.awaitVotes(acquired)
+		r.sayDegraded(true)
 	}
 	if result.Status == 0 {
 		return nil

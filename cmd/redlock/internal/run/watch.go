@@ -209,27 +209,40 @@ func (r *runner) unready() error {
 	return failure
 }
 
-// sayDegraded says once which masters do not vote, although the lock can be had without them. The
-// next one that fails may be one too many. A quarantine is no fault, and ends by itself.
-func (r *runner) sayDegraded() {
-	if r.saidDegraded {
-		return
-	}
+// sayDegraded says which masters do not vote, although the lock can be had without them: the next
+// one that fails may be one too many. It says so again only if there are more of them. Masters that
+// have not answered yet, and those of a new cluster, are among them only at the end, when they have
+// had a moment for it.
+func (r *runner) sayDegraded(end bool) {
 	nodes := r.locker.Stats().Nodes
 	var reasons []string
 	for i := range nodes {
 		n := &nodes[i]
-		switch {
-		case n.State == pool.Down && n.Err != nil:
-			reasons = append(reasons, (&redlock.NodeError{Endpoint: n.Endpoint, Err: n.Err}).Error())
-		case n.State == pool.Up && n.Barred != nil && !errors.Is(n.Barred, pool.ErrQuarantined):
-			reasons = append(reasons, (&redlock.NodeError{Endpoint: n.Endpoint, Err: n.Barred}).Error())
+		why, soon := cmp.Or(n.Barred, n.Err, errNoAnswer), n.State == pool.Connecting && n.Err == nil || errors.Is(n.Barred, pool.ErrQuarantined)
+		if n.State == pool.Up && n.Barred == nil || soon && !end {
+			continue
 		}
+		reasons = append(reasons, (&redlock.NodeError{Endpoint: n.Endpoint, Err: why}).Error())
 	}
-	if len(reasons) == 0 {
+	if len(reasons) <= r.saidDegraded {
 		return
 	}
-	r.saidDegraded = true
+	r.saidDegraded = len(reasons)
 	r.messages.Say("degraded", "no vote from %d of %d masters (a quorum takes %d): %s",
 		len(reasons), len(nodes), len(nodes)/2+1, strings.Join(reasons, "; "))
+}
+
+// answerTime is a moment that is long enough for a master to connect and to get its vote.
+const answerTime = 100 * time.Millisecond
+
+var errNoAnswer = errors.New("no answer yet")
+
+// awaitVotes gives masters the moment, from the acquisition on. It returns at once if all vote.
+func (r *runner) awaitVotes(acquired clock.Instant) {
+	all := func() bool {
+		return !slices.ContainsFunc(r.locker.Stats().Nodes, func(n redlock.NodeStats) bool { return n.State != pool.Up || n.Barred != nil })
+	}
+	for !all() && r.clock.Now().Sub(acquired) < answerTime {
+		clock.Sleep(context.Background(), r.clock, answerTime/10)
+	}
 }

@@ -133,6 +133,20 @@ func TestMasterWithoutAVoteIsNamedOnce(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 }
 
+func TestEveryMasterWithoutAVoteIsNamed(t *testing.T) {
+	t.Parallel()
+	servers, urls := clitest.StartServers(t, 5)
+	require.NoError(t, servers[1].Restart())
+	require.NoError(t, servers[2].Stop())
+	defer func() { require.NoError(t, servers[2].Continue()) }()
+	for _, seconds := range []string{"0", "2"} {
+		status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "sleep", seconds)
+		assert.Equal(t, 0, status)
+		assert.Regexp(t, `redlock: no vote from 2 of 5 masters \(a quorum takes 3\): `+
+			urls[1]+": quarantined for another .*; "+urls[2]+": (no answer yet|connected, but not ready within 1s)", stderr)
+	}
+}
+
 // A wait that is given ten minutes must not be silent for ten minutes.
 func TestWaitWithoutAQuorumSaysWhyFromTheStart(t *testing.T) {
 	t.Parallel()
