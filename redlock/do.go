@@ -10,8 +10,10 @@ import (
 // returns or panics; a panic continues.
 //
 // With errors.Is, the error of Do matches the error of fn, [ErrLost] if the lock was lost
-// meanwhile, and the error of the release. ErrLost does not undo what fn did: fn may have done all
-// of it. If the lock cannot be acquired, fn is not called and the error is that of Lock.
+// meanwhile, [ErrClosed] if Close released it meanwhile, and the error of the release. None of them
+// undoes what fn did: fn may have done all of it. If the lock cannot be acquired, fn is not called
+// and the error is that of Lock. Both may be [ErrNoQuorum]; that of the release is a [*QuorumError]
+// whose Op is "release".
 func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) (err error) {
 	if fn == nil {
 		return invalid("fn is nil")
@@ -22,5 +24,9 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Contex
 	}
 	// Unlock of a lost lock returns ErrLost.
 	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
-	return fn(lock.Context(ctx), lock)
+	err = fn(lock.Context(ctx), lock)
+	if errors.Is(lock.Err(), ErrClosed) {
+		err = errors.Join(err, ErrClosed)
+	}
+	return err
 }

@@ -61,3 +61,14 @@ func TestDoReturnsEveryError(t *testing.T) {
 		}), "the lock is released although its context was cancelled")
 	})
 }
+
+// It would read as if all of fn had run under the lock.
+func TestDoTellsThatCloseReleasedTheLockUnderIt(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.renewing()
+		err := l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { return l.Close() })
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		assert.NotErrorIs(t, err, redlock.ErrLost)
+		require.NoError(t, c.renewing().Do(ctx, "a", func(_ context.Context, lock *redlock.Lock) error { return lock.Unlock(ctx) }))
+	})
+}
