@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
@@ -59,15 +60,37 @@ func (lock *Lock) waitRequest(w *waiter, process string, turn bool) pipeline.Req
 	return wait.Request()
 }
 
-// sendConfirm asks all nodes: the pilot to confirm the vote that was handed over, the others for
+// A release reaches the nodes at different times. A writer that is handed a vote by the last reader
+// may be refused by nodes that do not know yet that the reader is gone. If it gave the vote back,
+// readers that came after it would get it, and hold for as long as they like. So it asks again,
+// within these bounds, and keeps the votes that it has, as in places.go.
+const (
+	lateMin = time.Millisecond
+	lateMax = 16 * time.Millisecond
+)
+
+// confirm asks all nodes: the pilot to confirm the vote that was handed over, the others for
 // theirs.
-func (lock *Lock) sendConfirm(w *waiter, pilot int) *round.Round {
-	r := lock.newConfirm(w, pilot, true)
-	r.Send(lock.acquired.Add(lock.timeout), 0)
-	return r
+func (w *waiter) confirm(ctx context.Context, lock *Lock, pilot int) *round.Round {
+	var before quorum.NodeSet // nodes that may have our value since an earlier round
+	for pause := lateMin; ; pause *= 2 {
+		r := lock.newConfirm(w, pilot, true)
+		r.Before(before)
+		r.Send(lock.acquired.Add(lock.timeout), 0)
+		if !lock.intent || len(w.names) > 1 || pause > lateMax {
+			return r
+		}
+		if v, ended := r.Wait(ctx); v != quorum.Denied || ended != nil {
+			return r
+		}
+		before = r.MayHold()
+		if !w.locker.sleep(ctx, pause) {
+			return r
+		}
+	}
 }
 
-// newConfirm returns the round of sendConfirm, which begins now.
+// newConfirm returns a round of confirm, which begins now.
 func (lock *Lock) newConfirm(w *waiter, pilot int, turn bool) *round.Round {
 	lock.begin(lock.locker.clock.Now(), w.cfg.maxHold)
 	r := lock.newAcquire()

@@ -192,7 +192,7 @@ func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, e
 				w.overtaken++ // someone was faster this time
 				return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
 			}
-			return w.conclude(ctx, lock, lock.sendConfirm(w, pilot))
+			return w.conclude(ctx, lock, w.confirm(ctx, lock, pilot))
 		case wakeDue:
 			if r, answer, late = w.askAgain(ctx, lock, pilot, answer.Other); answer == nil && r.Overrides() {
 				return w.conclude(ctx, lock, r)
