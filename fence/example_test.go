@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -66,6 +67,35 @@ func Example() {
 	// and once more: <nil>
 	// the one that was paused is refused: true
 	// balance: 120
+}
+
+// A server that restarts must not forget the newest token, or it would accept the late write of a
+// holder that was paused.
+func ExampleGate_Newest() {
+	var saved int64 // on disk
+	var saving sync.Mutex
+	show := func(gate *fence.Gate, token int64) error {
+		if err := gate.Admit(token); err != nil {
+			return err
+		}
+		saving.Lock() // or the save of an older token could come last
+		defer saving.Unlock()
+		saved = gate.Newest()
+		return nil
+	}
+
+	var before fence.Gate
+	fmt.Println("8 reads:", show(&before, 8))
+
+	var after fence.Gate // restarted
+	if err := after.Admit(saved); err != nil {
+		panic(err)
+	}
+	err := after.Do(7, func() error { panic("written") })
+	fmt.Println("7 is refused:", errors.Is(err, fence.ErrStale))
+	// Output:
+	// 8 reads: <nil>
+	// 7 is refused: true
 }
 
 // The tokens are those of locks of one name: of a writer, of two readers after it that share the

@@ -76,6 +76,7 @@ func checkToken(token int64) error {
 
 // Newest returns the largest token that was seen, or 0 if there was none. It is what a restart must
 // not forget: save it before anything is read or written behind it, and [Gate.Admit] it at startup.
+// Call Newest and save under one mutex, or the save of an older token may come last.
 func (g *Gate) Newest() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -103,7 +103,7 @@ func (g *RWGate) admitReadLocked(token int64) error {
 
 // Newest returns the largest tokens of writers and of readers that were seen, or 0 where there was
 // none. They are what a restart must not forget: save them before anything is read or written
-// behind them. [RWGate.Restore] takes them.
+// behind them, with the call of Newest and the save under one mutex. [RWGate.Restore] takes them.
 func (g *RWGate) Newest() (write, read int64) {
 	g.order.RLock()
 	defer g.order.RUnlock()

@@ -55,6 +55,7 @@ func TestDocumentedScriptRefusesOlderTokens(t *testing.T) {
 		token int64
 		want  bool
 	}{
+		{0, false}, // of a lock without WithFencing
 		{10, true},
 		{9, false},
 		{10, true},

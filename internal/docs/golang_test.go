@@ -14,7 +14,7 @@ import (
 
 // packages are those that the pages use.
 var packages = []string{
-	"context", "errors", "fmt", "log/slog", "net/http", "net/url", "testing", "testing/synctest", "time",
+	"context", "errors", "fmt", "log/slog", "net/http", "net/url", "sync", "testing", "testing/synctest", "time",
 	"github.com/redquorum/redquorum/election",
 	"github.com/redquorum/redquorum/fence",
 	"github.com/redquorum/redquorum/pool",
@@ -45,6 +45,7 @@ var hidden = map[string]string{
 			content []byte
 			file    interface {
 				Replace([]byte) error
+				SaveToken(int64) error
 				Load(*[]byte) error
 				Change() ([]byte, error)
 			}
