@@ -111,3 +111,18 @@ func TestAdoptRefusesTheValueThatTheLockHas(t *testing.T) {
 		require.NoError(t, adopted.Unlock(ctx))
 	})
 }
+
+// The old holder may believe in its lock until then, and nobody else may get it before.
+func TestAnAdoptionWithAShorterTTLEndsNoKeyEarlier(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		held, err := c.renewing().TryLock(ctx, "a", redlock.WithTTL(10*time.Second), redlock.WithoutRenewal())
+		require.NoError(t, err)
+		adopted, err := c.renewing().Adopt(ctx, "a", held.Value(), redlock.WithTTL(time.Second), redlock.WithoutRenewal())
+		require.NoError(t, err)
+		for _, server := range c.servers {
+			value, left, _ := server.Get("a")
+			assert.Equal(t, adopted.Value(), value)
+			assert.Greater(t, left, 9*time.Second)
+		}
+	})
+}

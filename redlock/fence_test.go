@@ -238,3 +238,19 @@ func TestANumberThatIsInUseIsNobodyElsesToken(t *testing.T) {
 		require.ErrorAs(t, err, &refused)
 	})
 }
+
+func TestTokensGrowWhenAllMastersLoseTheirCounters(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.renewing(redlock.WithFencing())
+		last := c.fenced(l, "a")
+		for range 3 {
+			for _, server := range c.servers {
+				server.FlushAll()
+			}
+			time.Sleep(2 * time.Minute) // longer than the quarantine
+			token := c.fenced(l, "a")
+			require.Greater(t, token, last)
+			last = token
+		}
+	})
+}
