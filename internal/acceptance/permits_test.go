@@ -61,7 +61,14 @@ func TestNeverMoreHoldersThanPermitsUnderLoad(t *testing.T) {
 						return
 					}
 					had.Add(1)
-					most.Store(max(most.Load(), n))
+					for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+					}
+					for range 100 { // until all were held at once, some wait for the others
+						if most.Load() == permits || ctx.Err() != nil {
+							break
+						}
+						time.Sleep(10 * time.Millisecond)
+					}
 					slots[lock.Name()].use(rng, fmt.Sprint(g), time.Now())
 					uses[lock.Name()].Add(1)
 					holders.Add(-1)

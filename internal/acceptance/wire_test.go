@@ -25,8 +25,12 @@ type wire struct {
 func listen(t *testing.T) *wire {
 	t.Helper()
 	w := &wire{cluster: &cluster.Cluster{Real: true}}
-	for _, server := range redistest.Start(t, 5) {
+	servers := redistest.Start(t, 5)
+	for _, server := range servers {
 		w.cluster.Masters = append(w.cluster.Masters, server)
+	}
+	w.cluster.Meet(t)
+	for _, server := range servers {
 		w.monitors = append(w.monitors, server.Monitor(t))
 	}
 	return w
