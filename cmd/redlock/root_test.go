@@ -16,6 +16,28 @@ func TestUnknownCommandIsAUsageErrorWithASuggestion(t *testing.T) {
 	}
 }
 
+func TestMistypedLinesAreUsageErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"rnu --name x -- true":              "did you mean run?",
+		"nothing --name x":                  `there is no command "nothing"`,
+		"help dmo":                          "did you mean demo?",
+		"completion bahs":                   `there is no completion for "bahs"`,
+		"run --name --no-wait -- true":      `--name has the value "--no-wait", which is a flag: is a variable empty?`,
+		"run --name --wait=5m -- true":      "is a variable empty?",
+		"run --name -- true":                "is a variable empty?",
+		"run --name x --owner --quiet true": "is a variable empty?",
+		"elect --name --ttl 9s -- true":     "is a variable empty?",
+	} {
+		status, stdout, stderr := line(strings.Fields(text)...)
+		if status != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%q: got status %d, stdout %q, stderr %q, want %d and %q", text, status, stdout, stderr, cli.ExitUsage, want)
+		}
+	}
+	if status, stdout, _ := line("completion"); status != 0 || stdout == "" {
+		t.Errorf("completion: got status %d and %q", status, stdout)
+	}
+}
+
 func TestHelpGoesToStdout(t *testing.T) {
 	for _, args := range [][]string{{}, {"--help"}, {"help", "demo"}, {"demo", "-h"}} {
 		status, stdout, stderr := line(args...)

@@ -17,6 +17,7 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	refuseMistyped(root)
 	command, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return 0

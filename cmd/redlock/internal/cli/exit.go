@@ -71,6 +71,9 @@ func flagError(cmd *cobra.Command, err error) error {
 			return Usagef("--%s takes no value", f.Name)
 		}
 	}
+	if args := cmd.Flags().Args(); !cmd.HasParent() && cmd.Args != nil && len(args) > 0 {
+		return cmd.Args(cmd, args) // a command that does not exist has no flags either
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		if near := nearFlags(cmd, unknown.GetSpecifiedName()); len(near) > 0 {
