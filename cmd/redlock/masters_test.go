@@ -41,6 +41,8 @@ func TestWrongEndpointsAreUsageErrorsWithoutThePassword(t *testing.T) {
 		{"a:1:secret", []string{"list"}, "REDLOCK_NODES[1]: neither host:port"},
 		{"secret:a:1", []string{"list"}, "REDLOCK_NODES[1]: neither host:port"},
 		{"a:secret", []string{"list"}, "REDLOCK_NODES[1]: the port is not"},
+		{"\"redis://:secret@a:1\"", []string{"list"}, "REDLOCK_NODES[1]: an endpoint has no quotes"},
+		{"REDLOCK_NODES=redis://:secret@a:1", []string{"list"}, "REDLOCK_NODES[1]: give the endpoint alone"},
 		{"a:1 secret", []string{"list"}, "REDLOCK_NODES[1]: a space"},
 		{"a:1/secret", []string{"list"}, "REDLOCK_NODES[1]: neither host:port"},
 		{"", []string{"run", "--name", "x", "--nodes", "redis://:secret@a:b", binary}, "--nodes[1]: "},

@@ -3,6 +3,7 @@
 package masters
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -123,6 +124,7 @@ func readFile(path string) (endpoints, places []string, err error) {
 		return nil, nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
 	}
 	n := 0
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // which some editors put there
 	for line := range strings.Lines(string(text)) {
 		n++
 		line = strings.TrimSpace(comment.ReplaceAllString(line, ""))
@@ -211,7 +213,12 @@ func wrongEndpoint(places, endpoints []string, text string) error {
 	}
 	_, why, _ := strings.Cut(text, pool.ErrEndpoint.Error()+": ")
 	where, typed := places[n-1], endpoints[n-1]
-	if strings.ContainsAny(typed, " \t") {
+	switch {
+	case strings.HasPrefix(typed, Variable+"="):
+		why = "give the endpoint alone, without " + Variable + "="
+	case strings.HasPrefix(typed, `"`) || strings.HasPrefix(typed, "'"):
+		why = "an endpoint has no quotes around it"
+	case strings.ContainsAny(typed, " \t"):
 		why = "a space inside an endpoint: they are separated by commas, and in a password a space is %20"
 	}
 	if harmless.MatchString(typed) {
