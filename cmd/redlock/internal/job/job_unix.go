@@ -102,7 +102,7 @@ func (j *jobControl) suspend() {
 	if !j.command.freeze() {
 		if !j.told { // the terminal may stop it again and again
 			j.told = true
-			j.messages.Say("not-stopped", "the job is not stopped: a process of the command does not stop, and lock %q must be renewed", j.messages.Name)
+			j.messages.Warn("not-stopped", "the job is not stopped: a process of the command does not stop, and lock %q must be renewed", j.messages.Name)
 		}
 		j.wake()
 		return

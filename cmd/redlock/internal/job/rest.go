@@ -77,7 +77,7 @@ func (s *supervisor) checkRest() bool {
 	}
 	if !r.stuck && r.killed != 0 && now.Sub(r.killed) >= restTold {
 		r.stuck = true // in the kernel, or another user's
-		s.messages.Say("not-ended", "what the command left running does not end; lock %q is held until it does", s.messages.Name)
+		s.messages.Warn("not-ended", "what the command left running does not end; lock %q is held until it does", s.messages.Name)
 	}
 	again := r.pause.Next()
 	switch {

@@ -199,7 +199,7 @@ func (s *supervisor) over(status int) int {
 // send sends a signal to the command's group.
 func (s *supervisor) send(sig syscall.Signal) {
 	if err := s.command.signal(sig); err != nil {
-		s.messages.Say("not-signalled", "cannot send %v to the command: %v", sig, err)
+		s.messages.Warn("not-signalled", "cannot send %v to the command: %v", sig, err)
 	}
 }
 

@@ -67,3 +67,22 @@ func TestMasterThatNeverHadTheKeyIsNotNamed(t *testing.T) {
 	require.NoError(t, servers[1].Kill())
 	assert.Empty(t, releaseAfter(t, urls, 5, func() {}))
 }
+
+func TestAReleaseThatFailedIsNeverQuiet(t *testing.T) {
+	t.Parallel()
+	servers, urls := clitest.StartServers(t, 3)
+	stop := func() {
+		require.NoError(t, servers[0].Stop())
+		require.NoError(t, servers[1].Stop())
+	}
+	assert.Contains(t, releaseAfter(t, urls, 0, stop, "--quiet"), `lock "x" may stay for up to 30s: no quorum`)
+
+	_, urls = clitest.StartServers(t, 3)
+	gone := func() {
+		held, err := open(t, urls).Inspect(t.Context(), "x")
+		require.NoError(t, err)
+		require.NotEmpty(t, held.Value)
+		require.NoError(t, open(t, urls).ForceUnlock(t.Context(), "x"))
+	}
+	assert.Contains(t, releaseAfter(t, urls, 0, gone, "--quiet"), `lock "x" was no longer ours when it was released`)
+}

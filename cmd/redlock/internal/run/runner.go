@@ -80,10 +80,10 @@ func (r *runner) release(lock *redlock.Lock) {
 	switch {
 	case err == nil:
 	case errors.Is(err, redlock.ErrLost):
-		r.messages.Say("not-released", "lock %q was no longer ours when it was released: %s",
+		r.messages.Warn("not-released", "lock %q was no longer ours when it was released: %s",
 			r.flags.name, cli.WithoutPrefix(err))
 	default:
-		r.messages.Say("not-released", "lock %q may stay for up to %v: %s",
+		r.messages.Warn("not-released", "lock %q may stay for up to %v: %s",
 			r.flags.name, r.flags.stays(), cli.WithoutPrefix(err))
 	}
 }
@@ -105,7 +105,7 @@ func (r *runner) close(well bool) {
 			late = append(late, n.Endpoint)
 		}
 	}
-	r.messages.Say("not-delivered", "the key of lock %q may stay for up to %v at %s", r.flags.name, r.flags.stays(), strings.Join(late, ", "))
+	r.messages.Warn("not-delivered", "the key of lock %q may stay for up to %v at %s", r.flags.name, r.flags.stays(), strings.Join(late, ", "))
 }
 
 // environment returns the environment of the command.
