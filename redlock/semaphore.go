@@ -36,7 +36,8 @@ type Semaphore struct {
 const longestSlot = len("#1024")
 
 // Semaphore returns the semaphore of a name with 1 to 1,024 permits. Nothing is sent. Names have
-// the rules of [Locker.TryLock], but at most 4,091 bytes.
+// the rules of [Locker.TryLock], but at most 4,091 bytes. A lock of the same name is another one:
+// it does not exclude the holders of permits.
 //
 // All clients must use the same number of permits. The nodes keep it for 48 hours after the last
 // use. The number can change while nobody holds a permit: the first request for another one brings
