@@ -57,6 +57,12 @@ func TestWrongEndpointsAreUsageErrorsWithoutThePassword(t *testing.T) {
 		{"a:1", []string{"doctor", "redis://:secret@a:1"}, "takes no arguments"},
 		{"a:1", []string{"inspect", "x", "redis://:secret@a:1"}, "the name of one lock"},
 		{"a:1", []string{"redis://:secret@a:1"}, "there is no such command"},
+		{"a:1", []string{"inspect", "redis://:secret@a:1"}, "the name of a lock is wanted"},
+		{"a:1", []string{"run", "--name", "Redis://:secret@a:1", "true"}, "the name of a lock is wanted"},
+		{"a:1", []string{"elect", "--name", "rediss://:secret@a:1", "true"}, "the name of a lock is wanted"},
+		{"a:1", []string{"run", "--name", "x", "-psecret", "true"}, "unknown flag -p"},
+		{"", []string{"doctor", "--nodes-file", "redis://:secret@a:1"}, "--nodes-file: open redis://…@a:1"},
+		{"a:1,default:12345678", []string{"list"}, "REDLOCK_NODES[2]: the port is not"},
 		{"a:1", []string{"doctor", "-nredis://:secret@a:1"}, "it is not shown"},
 	} {
 		t.Setenv(masters.Variable, c.env)

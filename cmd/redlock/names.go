@@ -31,6 +31,9 @@ func oneName(command string) cobra.PositionalArgs {
 		if len(args) != 1 || args[0] == "" {
 			return cli.Usagef("%s takes the name of one lock; give the endpoints of masters to --nodes", command)
 		}
+		if err := cli.CheckName(args[0]); err != nil {
+			return err
+		}
 		for _, own := range ownKeys {
 			if name, is := strings.CutPrefix(args[0], own.begins); is {
 				what := strings.ReplaceAll(own.what, "NAME", strconv.Quote(name))

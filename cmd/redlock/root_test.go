@@ -89,3 +89,11 @@ func TestVersionSaysWhatTheBuildKnows(t *testing.T) {
 		t.Errorf("got status %d and %q, want 0 and a version", status, stdout)
 	}
 }
+
+// A list with spaces between the endpoints makes commands of them.
+func TestEndpointInPlaceOfACommandShowsNoPassword(t *testing.T) {
+	status, _, stderr := line("run", "--name", "x", "--nodes", "redis://:secret@a:1", "redis://u:sec@ret@b:1", "redis://:secret@c:1")
+	if status != cli.ExitNotFound || strings.Contains(stderr, "sec") || !strings.Contains(stderr, "redis://…@b:1") {
+		t.Errorf("got status %d and %q", status, stderr)
+	}
+}

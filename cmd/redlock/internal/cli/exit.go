@@ -71,11 +71,14 @@ func flagError(cmd *cobra.Command, err error) error {
 			return Usagef("--%s takes no value", f.Name)
 		}
 	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "" {
+		return Usagef("unknown flag -%s", unknown.GetSpecifiedName()) // a value may follow it
+	}
 	if args := cmd.Flags().Args(); !cmd.HasParent() && cmd.Args != nil && len(args) > 0 {
 		return cmd.Args(cmd, args) // a command that does not exist has no flags either
 	}
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
+	if unknown != nil {
 		if near := nearFlags(cmd, unknown.GetSpecifiedName()); len(near) > 0 {
 			return Usagef("%w; did you mean %s?", err, strings.Join(near, " or "))
 		}
@@ -94,6 +97,17 @@ func nearFlags(cmd *cobra.Command, name string) (near []string) {
 		near = append(near, "--"+flag)
 	}
 	return near
+}
+
+// CheckName returns a usage error for the name of a lock that is an endpoint: it was meant for
+// --nodes.
+func CheckName(name string) error {
+	for _, scheme := range []string{"redis://", "rediss://", "unix://"} {
+		if strings.HasPrefix(strings.ToLower(name), scheme) {
+			return Usagef("the name of a lock is wanted; give the endpoints of masters to --nodes")
+		}
+	}
+	return nil
 }
 
 // MayHoldPassword reports whether a text may be or contain an endpoint with a password.

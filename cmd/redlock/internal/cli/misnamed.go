@@ -54,7 +54,13 @@ func IsWrongType(err error) bool { return err != nil && strings.Contains(err.Err
 // user nothing.
 var scriptPlace = regexp.MustCompile(`:? script: [0-9a-f]{40}, on @user_script:[0-9]+\.?`)
 
-// Readable returns the text of an error without what only the authors of its script understand.
+// credentials are the part of an endpoint that nobody may see. What was mistaken for a file, a
+// command or a name may be an endpoint.
+var credentials = regexp.MustCompile(`([A-Za-z]+://)[^\s"']*@`)
+
+// Readable returns the text of an error without what only the authors of its script understand, and
+// without passwords.
 func Readable(text string) string {
-	return strings.ReplaceAll(scriptPlace.ReplaceAllString(text, ""), wrongType, "the key "+NoString)
+	text = credentials.ReplaceAllString(scriptPlace.ReplaceAllString(text, ""), "$1…@")
+	return strings.ReplaceAll(text, wrongType, "the key "+NoString)
 }

@@ -119,6 +119,9 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 	if !given("owner") {
 		f.owner = job.DefaultOwner()
 	}
+	if err := cli.CheckName(f.name); err != nil {
+		return err
+	}
 	switch {
 	case f.name == "":
 		return cli.Usagef("elect needs the name of the election: --name NAME")

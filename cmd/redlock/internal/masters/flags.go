@@ -202,7 +202,7 @@ func CloseAll(nodes []*pool.Node) {
 
 // harmless matches what is shown of a wrong endpoint: it looks like host:port. Anything else may
 // have a password in it, in whatever form other programs take one.
-var harmless = regexp.MustCompile(`^\[?[A-Za-z0-9._-]*(:[0-9]*)?$`)
+var harmless = regexp.MustCompile(`^\[?[A-Za-z0-9._-]*(:[0-9]{0,5})?$`)
 
 // wrongEndpoint names the endpoint that the library's text is about, where it was given and, if it
 // cannot contain a password, what was typed.

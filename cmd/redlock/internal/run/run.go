@@ -35,7 +35,8 @@ REDLOCK_NAME and REDLOCK_UNTIL (when the lock would end without renewal, as of t
 with --fence also REDLOCK_FENCE, and never REDLOCK_NODES.
 
 With --permits the name is that of a semaphore, and so many commands run at once on all machines
-together. All must give the same number. REDLOCK_NAME is then that of the permit, NAME#1 to NAME#n,
+together. All must give the same number; without --permits, the same name is that of a lock, which
+excludes none of them. REDLOCK_NAME is then that of the permit, NAME#1 to NAME#n,
 and the numbers of --fence grow for each of them.
 
 With --shared the lock is that of a reader: any number of commands with --shared run at once, and none
@@ -123,7 +124,7 @@ type flags struct {
 func (f *flags) add(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.StringVar(&f.name, "name", "", "`name` of the lock (required)")
-	set.IntVar(&f.permits, "permits", 0, "let so `many` hold the name at once (default: one)")
+	set.IntVar(&f.permits, "permits", 0, "let so `many` hold a semaphore of that name at once")
 	set.BoolVar(&f.shared, "shared", false,
 		"share the lock with others that give --shared, and exclude those that do not")
 	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the lock stays if this machine dies; at least 1s")
@@ -161,6 +162,9 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 	}
 	if given("wait") && f.wait == 0 {
 		f.noWait = true
+	}
+	if err := cli.CheckName(f.name); err != nil {
+		return err
 	}
 	switch {
 	case f.name == "":
