@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// prove runs the steps: those that mostly wait in a row beside the row of the others.
+// prove runs the steps, in rows beside each other.
 func prove(ctx context.Context, soak bool, pattern, logs string) error {
 	matches, err := regexp.Compile(pattern)
 	if err != nil {
@@ -55,10 +55,10 @@ func prove(ctx context.Context, soak bool, pattern, logs string) error {
 	began := clock.System().Now()
 	results := make([]result, len(steps))
 	var rows sync.WaitGroup
-	for _, beside := range []bool{false, true} {
+	for row := range 3 {
 		rows.Go(func() {
 			for i, s := range steps {
-				if s.beside == beside {
+				if s.row == row {
 					results[i] = s.run(ctx, logs)
 					fmt.Println(results[i].progress())
 				}

@@ -14,7 +14,7 @@ type step struct {
 	command []string
 	env     []string
 	limit   time.Duration // when it is stopped
-	beside  bool          // mostly waits, and runs beside the others
+	row     int           // steps of one row run one after the other, beside those of other rows
 }
 
 // directed matches the scenarios that have one fault at one moment, and no large numbers.
@@ -33,20 +33,21 @@ func stepsOf(soak bool) []step {
 	}
 	histories, seed := "REDQUORUM_HISTORIES=", fmt.Sprint(rand.Uint32())
 	models := goTest("./internal/fencemodel", "./internal/memorymodel", "./internal/permitmodel", "./internal/sharedmodel")
+	const searches, plays, waits = 0, 1, 2 // of which the last mostly wait, and the others compute
 	steps := []step{
 		{name: "models", command: models, env: []string{size.models}},
 		{name: "protocol", command: goTest("-run", "NoHistory", "./internal/protocol", "-seed", seed), env: []string{histories + size.protocol}},
-		{name: "library", command: goTest("-run", "SmallHistories", "./redlock"), env: []string{histories + size.library}},
-		{name: "library, raced", command: goTest("-race", "-run", "SmallHistories", "./redlock"), env: []string{histories + size.raced}},
-		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, beside: true},
-		{name: "scenarios", command: goTest("-run", size.scenarios, "./internal/acceptance"), env: size.soak, beside: true},
+		{name: "library", command: goTest("-run", "SmallHistories", "./redlock"), env: []string{histories + size.library}, row: plays},
+		{name: "library, raced", command: goTest("-race", "-run", "SmallHistories", "./redlock"), env: []string{histories + size.raced}, row: plays},
+		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
+		{name: "scenarios", command: goTest("-run", size.scenarios, "./internal/acceptance"), env: size.soak, row: waits},
 		{name: "fuzz", command: []string{"bash", ".ci/fuzz"}, env: []string{"FUZZTIME=" + size.fuzz}},
 		{name: "seeded bugs", command: []string{"go", "run", "./internal/seeded", "-run", size.seeded}},
 	}
 	if soak {
 		steps = append(steps,
 			step{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock"), env: size.soak},
-			step{name: "cron", command: goTest("-run", "TwoMachines", "./cmd/redlock/internal/run"), env: size.soak, beside: true})
+			step{name: "cron", command: goTest("-run", "TwoMachines", "./cmd/redlock/internal/run"), env: size.soak, row: waits})
 	}
 	for i := range steps {
 		steps[i].limit = limit
