@@ -264,9 +264,11 @@ func (j *judge) judgeLocked(name string, r *record) {
 
 // ordered reports whether the second tenure must have the larger token. It must if its call began
 // after the first tenure did and, as long as the lock is exclusive, if the second tenure began
-// after the first one ended. Equal tokens are always wrong: every token belongs to one lock.
+// after the first one ended. Equal tokens are always wrong among writers: each belongs to one lock.
+// (A reader that is forced out may have that of a writer whose call was under way.)
 func (j *judge) ordered(first, second *tenure) bool {
-	return first.from < second.since || first.fence == second.fence || !j.order && !first.forced && !second.void() && first.to <= second.from
+	equal := first.fence == second.fence && !first.shared && !second.shared
+	return first.from < second.since || equal || !j.order && !first.forced && !second.void() && first.to <= second.from
 }
 
 // least returns the smallest token that a later tenure may have. Readers may tie, with each other
