@@ -11,17 +11,20 @@
 //
 // # What is delivered how often
 //
-// [Queue.Pop] removes tasks and returns them, never to two callers, whatever happens. A worker that
-// dies after the store has removed its tasks takes them with it. [Queue.Run] keeps a task in the
-// queue until its handler has succeeded: no task is lost with a worker, and a task whose worker
-// died, or took longer than its lease, runs again.
+// [Queue.Pop] removes tasks and returns them, never to two callers, whatever happens to callers,
+// lock and messages. A worker that dies after the store has removed its tasks takes them with it.
+// [Queue.Run] keeps a task in the queue until its handler has succeeded: no task is lost with a
+// worker, and a task whose worker died, or took longer than its lease, runs again. All this is true
+// of a store that keeps what it has answered.
 //
 // # The store
 //
-// The store needs neither a quorum nor another server. It loses the newest fence only together with
-// the queue, so it should have persistence, and must not evict (maxmemory-policy noeviction). It
-// may be one of the masters of the lock only if it uses a database of its own, or if the lock has a
-// key prefix: the lock and the queue have the same name.
+// The store needs neither a quorum nor another server. If it comes back as it was a while ago, from
+// a snapshot or as a replica that was behind, it delivers again what it has delivered since, and
+// has lost what was added. Where that must not be, it needs "appendonly yes" and "appendfsync
+// always", and no failover. It must not evict (maxmemory-policy noeviction). It may be one of the
+// masters of the lock only if it uses a database of its own, or if the lock has a key prefix: the
+// lock and the queue have the same name.
 package queue
 
 import (
