@@ -29,7 +29,7 @@ func (j *judge) keeps(t *tenure, until clock.Instant) {
 func (j *judge) judgeMinHoldsLocked(name string, r *record) {
 	var last *tenure // whose minimum hold ends last
 	for _, t := range r.had {
-		if last != nil && t.from < last.kept {
+		if last != nil && t.from < last.kept && !t.void() {
 			j.wrongLocked("%q: %s got it at %v, within the minimum hold of %s until %v",
 				name, t.who, time.Duration(t.from), last.who, time.Duration(last.kept))
 		}
