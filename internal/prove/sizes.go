@@ -11,7 +11,7 @@ type sizes struct {
 
 var (
 	ci = sizes{
-		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "9000", raced: "1000",
+		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "5000", raced: "500",
 		chaos: "3m", scenarios: directed, fuzz: "300x", seeded: twelve,
 	}
 	full = sizes{
