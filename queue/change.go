@@ -15,7 +15,9 @@ import (
 //
 // Enqueue waits for the lock until ctx ends, and then for the store, for [WithTimeout] at most. If
 // the error is a [*pool.CallError] with an unknown fate, the tasks may or may not have been
-// enqueued: call Enqueue again.
+// enqueued. Calling Enqueue again makes sure that they were, but then a task may be delivered
+// twice: the first time may have come before the second call, and its handler may still run. If
+// that must not be, give the work an idempotency key.
 func (q *Queue) Enqueue(ctx context.Context, ids []string, delay time.Duration) error {
 	if err := checkIDs(ids); err != nil {
 		return err

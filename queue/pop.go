@@ -7,8 +7,9 @@ import (
 
 // Pop removes up to n due tasks (1 to 2,000) and returns them, oldest first, or none if none is
 // due. It returns fewer if their ids are too long for one reply: 2,000 ids of 400 bytes fit. A task
-// is returned at most once, however many workers pop, and whatever happens to them. Pop waits for
-// the lock and the store as [Queue.Enqueue] does, but not for tasks to become due.
+// is returned at most once for each time that it is enqueued, however many workers pop, and
+// whatever happens to them. Pop waits for the lock and the store as [Queue.Enqueue] does, but not
+// for tasks to become due.
 //
 // Tasks are lost only with the process that popped them: if it dies after the store has removed
 // them. A process that dies in Pop before that has removed nothing. One that was stopped for so

@@ -34,9 +34,10 @@ const (
 // the task is done. The handler's context ends with the lease and with ctx, so two handlers do not
 // work on one task as long as they heed it.
 //
-// A task that is enqueued again while its handler runs becomes due again like any other, and what
-// the handler returns does not touch its entry. With [KeepFirst], such a call finds the task in the
-// queue, and changes nothing. A task that is removed meanwhile stays removed.
+// A task that is enqueued again while its handler runs becomes due again like any other, and a
+// second handler may run beside the first; what the first returns does not touch its entry. With
+// [KeepFirst], such a call finds the task in the queue, and changes nothing. A task that is removed
+// meanwhile stays removed.
 //
 // A handler's panic continues in Run's goroutine once the other handlers have returned; the task is
 // due again after the retry delay. Run does not report the errors of handlers. Errors of the lock

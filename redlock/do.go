@@ -13,7 +13,7 @@ import (
 // meanwhile, [ErrClosed] if Close released it meanwhile, and the error of the release. None of them
 // undoes what fn did: fn may have done all of it. If the lock cannot be acquired, fn is not called
 // and the error is that of Lock. Both may be [ErrNoQuorum]; that of the release is a [*QuorumError]
-// whose Op is "release".
+// whose Op is "release". A release by fn itself, or by [Locker.UnlockAll], is no error.
 func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) (err error) {
 	if fn == nil {
 		return invalid("fn is nil")
