@@ -55,7 +55,8 @@ func (q *Queue) Dequeue(ctx context.Context, id string, score float64) (bool, er
 }
 
 // Remove removes tasks (1 to 10,000), whatever their score, and returns how many of them existed.
-// Errors are those of [Queue.Enqueue].
+// It counts those whose handler runs ([Queue.Run]), and does not stop that. Errors are those of
+// [Queue.Enqueue].
 func (q *Queue) Remove(ctx context.Context, ids ...string) (int, error) {
 	if err := checkIDs(ids); err != nil {
 		return 0, err
