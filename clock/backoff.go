@@ -1,8 +1,9 @@
 package clock
 
 import (
-	"math/rand/v2"
 	"time"
+
+	"github.com/redquorum/redquorum/internal/random"
 )
 
 // Backoff is the pause between two attempts. It doubles from Shortest to Longest. Each pause is
@@ -18,7 +19,7 @@ type Backoff struct {
 func (b *Backoff) Next() time.Duration {
 	d := max(b.next, b.Shortest)
 	b.next = min(2*d, b.Longest)
-	return d/2 + rand.N(d/2+1)
+	return d/2 + random.N(d/2+1)
 }
 
 // Reset starts over with the shortest pause.

@@ -2,9 +2,9 @@ package redlock
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/random"
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
@@ -69,7 +69,7 @@ func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 	w.seeOthers(answer)
 	switch {
 	case answer.Other == wire.OtherTurn:
-		return w.awaitWake(ctx, min(answer.Left+rand.N(expirySpread), turnPoll/2+rand.N(turnPoll)))
+		return w.awaitWake(ctx, min(answer.Left+random.N(expirySpread), turnPoll/2+random.N(turnPoll)))
 	case answer.Other == wire.OtherReads:
 		return w.awaitReaders(ctx, answer.Left)
 	case answer.Other <= wire.OtherTaken:
@@ -78,9 +78,9 @@ func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 		w.holder, w.holderAge = answer.Other, now
 	}
 	haste := max(hasteMin, now.Sub(w.holderAge)/hasteShare)
-	pause := min(haste/2+rand.N(haste), w.cfg.retryMax)
+	pause := min(haste/2+random.N(haste), w.cfg.retryMax)
 	if answer.Left >= 0 && answer.Left < pause {
-		pause = answer.Left + time.Millisecond + rand.N(expirySpread)
+		pause = answer.Left + time.Millisecond + random.N(expirySpread)
 	}
 	return w.awaitWake(ctx, pause)
 }

@@ -2,11 +2,11 @@ package redlock
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/random"
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
@@ -109,7 +109,7 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 		case woke == wakeHanded:
 		case woke == wakeEnded || standoff:
 			w.hops = 0 // the wait above was the pause
-			w.discount = rand.Float64()
+			w.discount = random.Float64()
 			return nil, w.giveUpPlaces(ctx, lock, r, placed), true
 		default:
 			l.counts.polls.Add(1)
@@ -126,7 +126,7 @@ func (w *waiter) claim() time.Duration {
 // standoff returns how long to wait with votes that are no quorum: longer for an older waiter. So
 // younger waiters give back first, and their votes go to the oldest.
 func (w *waiter) standoff() time.Duration {
-	return min(max(w.claim()/standoffShare, standoffMin), standoffMax) + rand.N(standoffMin)
+	return min(max(w.claim()/standoffShare, standoffMin), standoffMax) + random.N(standoffMin)
 }
 
 // refusals are what the nodes that refused said.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
+	"github.com/redquorum/redquorum/internal/random"
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
@@ -121,7 +121,7 @@ func (s *Semaphore) newLock(cfg *lockConfig) *Lock {
 	// At random, so that concurrent clients rarely meet on a slot; the same at all nodes, so that
 	// those that agree on what is free give the same slot.
 	lock.set = &set{
-		names: []string{s.name}, keys: []string{s.wire.Key}, semaphore: s, slot: 1 + rand.N(s.wire.Permits),
+		names: []string{s.name}, keys: []string{s.wire.Key}, semaphore: s, slot: 1 + random.N(s.wire.Permits),
 	}
 	return lock
 }

@@ -2,9 +2,9 @@ package redlock
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/random"
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
@@ -103,10 +103,10 @@ func (w *waiter) awaitReaders(ctx context.Context, left time.Duration) wake {
 	}
 	pause := w.poll.Next()
 	if pause > intentPoll {
-		pause = intentPoll/2 + rand.N(intentPoll/2)
+		pause = intentPoll/2 + random.N(intentPoll/2)
 	}
 	if left >= 0 && left < pause {
-		pause = left + time.Millisecond + rand.N(expirySpread)
+		pause = left + time.Millisecond + random.N(expirySpread)
 	}
 	return w.awaitWake(ctx, pause)
 }

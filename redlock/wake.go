@@ -2,10 +2,10 @@ package redlock
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/random"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -39,7 +39,7 @@ func (w *waiter) awaitRefused(ctx context.Context, answer *wire.WaitReply) wake 
 func (w *waiter) awaitHandOver(ctx context.Context, left time.Duration) wake {
 	pause := w.poll.Next()
 	if left >= 0 && left < pause {
-		pause = left + time.Millisecond + rand.N(expirySpread)
+		pause = left + time.Millisecond + random.N(expirySpread)
 	}
 	return w.awaitWake(ctx, pause)
 }

@@ -17,11 +17,10 @@ package fakenode
 
 import (
 	"context"
-	"crypto/sha1"
+	"crypto/rand"
 	"encoding/hex"
 	"net"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -113,11 +112,11 @@ func (n *Node) newProcess(runID string) process {
 	}
 }
 
-var runs atomic.Uint64 // numbers all processes and replication ids, so that no two are the same
-
+// newRunID returns 40 random hexadecimal digits.
 func newRunID() string {
-	sum := sha1.Sum([]byte("fakenode " + strconv.FormatUint(runs.Add(1), 10)))
-	return hex.EncodeToString(sum[:])
+	var random [20]byte
+	_, _ = rand.Read(random[:]) // which never fails
+	return hex.EncodeToString(random[:])
 }
 
 // Dial returns a new connection. On a killed or closed node it fails with ECONNREFUSED; on a muted

@@ -1,0 +1,42 @@
+//go:build go1.26
+
+package random_test
+
+import (
+	"testing"
+	"testing/cryptotest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/redquorum/redquorum/internal/random"
+)
+
+func TestNumbersAreInRangeAndReachItsEnds(t *testing.T) {
+	seen := make(map[int]int)
+	for range 1000 {
+		seen[random.N(3)]++
+		f := random.Float64()
+		assert.True(t, f >= 0 && f < 1, f)
+	}
+	assert.Len(t, seen, 3)
+	assert.Zero(t, seen[-1]+seen[3])
+}
+
+func TestASeedDecidesTheNumbers(t *testing.T) {
+	draw := func() (all []any) {
+		cryptotest.SetGlobalRandom(t, 1)
+		for range 10 {
+			all = append(all, random.N(time.Hour), random.Float64())
+		}
+		return all
+	}
+	assert.Equal(t, draw(), draw())
+}
+
+func BenchmarkN(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		random.N(time.Second)
+	}
+}
