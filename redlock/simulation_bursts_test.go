@@ -22,7 +22,8 @@ func bursts(u *users, c *client) {
 	ctx, cancel := c.patience()
 	defer cancel()
 	l, since, opts := c.process.current(), u.clock.Now(), c.opts()
-	together := upTo(c.rng, 20*time.Millisecond)
+	together := make(chan struct{}) // timers of one instant would fire in any order
+	time.AfterFunc(upTo(c.rng, 20*time.Millisecond), func() { close(together) })
 	var all sync.WaitGroup
 	for i, at := range c.rng.Perm(len(u.names))[:1+c.rng.IntN(len(u.names))] {
 		one := &client{c.process, fmt.Sprintf("%s.%d", c.who, i), rand.New(rand.NewPCG(c.rng.Uint64(), c.rng.Uint64()))}
@@ -37,7 +38,7 @@ func bursts(u *users, c *client) {
 			}
 			t := u.judge.got(one.who, since, lock)
 			one.overWhenDone(t, lock)
-			time.Sleep(max(together-u.clock.Now().Sub(since), 0))
+			<-together
 			one.unlock(t, lock)
 		})
 	}

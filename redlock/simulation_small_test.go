@@ -6,10 +6,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,6 +22,13 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
+const (
+	collected = 16              // after so many histories, garbage is collected
+	mostTime  = 2 * time.Minute // for a history, which takes milliseconds unless somebody spins
+)
+
+var played int // histories in this process, one at a time
+
 // small is what happened in a small history.
 type small struct {
 	plan     *plan
@@ -35,6 +40,12 @@ type small struct {
 
 // play runs a plan in a world of its own.
 func (p *plan) play(t *testing.T) *small {
+	if played++; played%collected == 0 && !raced {
+		runtime.GC()
+	}
+	seedRandom(t, p.seed)
+	tooLong := time.AfterFunc(mostTime, func() { panic(fmt.Sprintf("still in %s after %v", p.command(), mostTime)) })
+	defer tooLong.Stop()
 	h := &small{plan: p}
 	var s *simulation
 	synctest.Test(t, func(t *testing.T) {
@@ -178,6 +189,10 @@ func (u *users) suffer(all []fault) {
 // TestSimulatedUsesOfAllKindsAreExclusiveAndServed. REDQUORUM_HISTORIES says how many. The first
 // one that fails is shrunk.
 func TestSmallHistoriesOfAllKinds(t *testing.T) {
+	if text := os.Getenv(shareVariable); text != "" {
+		playShare(t, text)
+		return
+	}
 	if text := os.Getenv("REDQUORUM_SEED"); text != "" {
 		replays(t, seeds(t, 1, 1)[0])
 		return
@@ -189,34 +204,19 @@ func TestSmallHistoriesOfAllKinds(t *testing.T) {
 		require.NoError(t, err)
 	}
 	t.Logf("REDQUORUM_SEED=%d and the next %d", base, count-1)
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // histories leave nothing behind
-	var next, faults, tenures, wrong atomic.Int64
-	var failed atomic.Pointer[small]
-	var all sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(count); i = next.Add(1) - 1 {
-				h := newPlan(base + uint64(i)).play(t)
-				faults.Add(h.injected.Load())
-				tenures.Add(int64(h.tenures))
-				if len(h.wrong) > 0 {
-					wrong.Add(1)
-					failed.CompareAndSwap(nil, h)
-					t.Errorf("REDQUORUM_SEED=%d, %s", h.plan.seed, strings.Join(h.wrong, "\n"))
-				}
-			}
-		})
+	all := playApart(t, base, count)
+	for _, h := range all.Failed {
+		t.Errorf("REDQUORUM_SEED=%d, %s", h.Seed, h.Wrong)
 	}
-	all.Wait()
-	if h := failed.Load(); h != nil {
-		t.Error(shrunk(t, h))
+	if len(all.Failed) > 0 {
+		t.Error(shrunk(t, newPlan(all.Failed[0].Seed)))
 	}
-	assert.Greater(t, tenures.Load(), int64(count), "tenures")
+	assert.Greater(t, all.Tenures, count, "tenures")
 	step := "simulation of the library"
 	if raced {
 		step += ", raced"
 	}
 	t.Log(proof.Line{
-		Step: step, Size: fmt.Sprint(count, " histories"), Faults: faults.Load(), Violations: wrong.Load(),
+		Step: step, Size: fmt.Sprint(count, " histories"), Faults: all.Faults, Violations: int64(len(all.Failed)),
 	})
 }

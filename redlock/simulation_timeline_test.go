@@ -54,7 +54,7 @@ func (l *timeline) String() string {
 	defer l.mu.Unlock()
 	var text strings.Builder
 	for _, n := range l.notes {
-		fmt.Fprintf(&text, "%12v  %-12s %s\n", time.Duration(n.at).Round(time.Microsecond), n.who, n.what)
+		fmt.Fprintf(&text, "%12v  %-12s %s\n", time.Duration(n.at), n.who, n.what)
 	}
 	return text.String()
 }
