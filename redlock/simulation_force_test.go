@@ -95,14 +95,22 @@ func (j *judge) forcesReaders(name string, at clock.Instant) {
 func (j *judge) voidLocked(name string, r *record) {
 	for _, t := range r.had {
 		for _, at := range j.forced.readers[name] {
-			if t.shared && t.since <= at && t.to > at {
-				t.to, t.forced, t.taken = max(t.from, at), true, at
+			if t.shared && t.since <= at {
+				t.force(at)
 			}
 		}
-		if at, ok := j.forced.at[t.value]; ok && t.to > at {
-			t.to, t.forced, t.taken = max(t.from, at), true, at
+		if at, ok := j.forced.at[t.value]; ok {
+			t.force(at)
 		}
 	}
+}
+
+// force ends a tenure that lasts until then. If it was forced more than once, the first counts.
+func (t *tenure) force(at clock.Instant) {
+	if t.to <= at || t.forced && t.taken <= at {
+		return
+	}
+	t.to, t.forced, t.taken = max(t.from, at), true, at
 }
 
 // void reports whether a lock was forced before its holder heard that it had it.

@@ -61,8 +61,8 @@ func (p *plan) play(t *testing.T) *small {
 		u.live(p)
 	})
 	for _, one := range s.judge.judged {
-		if !one.agrees() {
-			h.wrong = append(h.wrong, fmt.Sprintf("%q: our own judge and porcupine disagree", one.name))
+		if text := one.disagreement(); text != "" {
+			h.wrong = append(h.wrong, text)
 		}
 	}
 	return h

@@ -16,6 +16,8 @@ const (
 	Illegal                  // none does
 )
 
+func (v Verdict) String() string { return [...]string{"undecided", "legal", "illegal"}[v] }
+
 // mostSteps bounds the work of a check, which can grow exponentially: so many steps for each event.
 // The histories of our simulations take twenty at most.
 const mostSteps = 1000
