@@ -155,7 +155,9 @@ func (a *arena) drain(t *testing.T) *process {
 	locker, err := newLocker(a.urls())
 	require.NoError(t, err)
 	defer locker.Close()
-	require.NoError(t, locker.Ready(t.Context()))
+	start, over := context.WithTimeout(t.Context(), time.Minute) // a master may never come back
+	defer over()
+	require.NoError(t, locker.Ready(start))
 	c := &client{&brief{ID: p.id, Store: a.storeURL}, locker, journal}
 	q := c.queue(popped)
 	defer q.Close()
