@@ -11,8 +11,8 @@ type sizes struct {
 
 var (
 	ci = sizes{
-		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "5000", raced: "500",
-		chaos: "3m", scenarios: directed, fuzz: "300x", seeded: twelve,
+		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "18000", raced: "2000",
+		chaos: "3m", scenarios: directed, fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
 		models: "REDQUORUM_SOAK=1", protocol: "100000000", library: "2000000", raced: "100000",
