@@ -72,6 +72,9 @@ func (c *config) check(lock *lockConfig) error {
 	if left := ttl - c.drift.Of(ttl); lock.minValidity >= left {
 		return invalid("minimum validity %v: a TTL of %v leaves %v at best", lock.minValidity, lock.ttl, left)
 	}
+	if lock.maxHold > 0 && lock.minValidity >= lock.maxHold {
+		return invalid("minimum validity %v: a maximum hold of %v leaves no more", lock.minValidity, lock.maxHold)
+	}
 	return nil
 }
 

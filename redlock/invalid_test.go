@@ -41,6 +41,7 @@ func TestNewRefusesBadArgumentsByName(t *testing.T) {
 		"drift fixed":         {one, []redlock.Option{redlock.WithDrift(0, -1)}, "fixed drift"},
 		"drift over TTL":      {one, []redlock.Option{redlock.WithDrift(0, 10*time.Second)}, "leaves no validity"},
 		"min validity":        {one, []redlock.Option{redlock.WithMinValidity(-1)}, "minimum validity"},
+		"min validity = hold": {one, []redlock.Option{redlock.WithMinValidity(time.Second), redlock.WithMaxHold(time.Second)}, "minimum validity"},
 		"min validity > TTL":  {one, []redlock.Option{redlock.WithMinValidity(10 * time.Second)}, "minimum validity"},
 		"min hold":            {one, []redlock.Option{redlock.WithMinHold(-1)}, "minimum hold -1ns is negative"},
 		"min hold > max TTL":  {one, []redlock.Option{redlock.WithMinHold(time.Minute + 1)}, "minimum hold 1m0.000000001s is above the maximum TTL of 1m0s"},

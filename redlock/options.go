@@ -79,7 +79,7 @@ func WithTTL(ttl time.Duration) LockOption {
 
 // WithMinValidity sets how much validity must be left when a lock is granted (default 0: any). With
 // less, the lock is released again and the error is [ErrNoValidity]. It must not be negative, and
-// must be below what the TTL leaves after drift.
+// must be below what the TTL leaves after drift, and below [WithMaxHold].
 func WithMinValidity(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if d < 0 {
