@@ -134,7 +134,7 @@ func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisec
 // moment.
 func TestContentionExcludesAndReleases(t *testing.T) {
 	s := contention.Scenario{
-		Mutex: "redquorum", Servers: startContention(t), Processes: 2, Goroutines: 2, TTL: 10 * time.Second,
+		Mutex: "redquorum", Servers: startContention(t), Processes: 2, Goroutines: 2, TTL: 10 * time.Second, Patience: patience,
 		Hold:   time.Millisecond, // two holders at once are sure to be seen
 		WarmUp: 100 * time.Millisecond, Window: 500 * time.Millisecond,
 	}

@@ -142,7 +142,7 @@ func TestKindsOfLocksCanBeMeasured(t *testing.T) {
 	servers := startContention(t)
 	for _, kind := range contendedKinds {
 		s := contention.Scenario{
-			Mutex: kind.mutex, Servers: servers, Processes: 2, Goroutines: 6, TTL: 10 * time.Second,
+			Mutex: kind.mutex, Servers: servers, Processes: 2, Goroutines: 6, TTL: 10 * time.Second, Patience: patience,
 			Hold: time.Millisecond, WarmUp: 50 * time.Millisecond, Window: 300 * time.Millisecond,
 		}
 		kind.set(&s)

@@ -16,6 +16,7 @@ type spec struct {
 	Reads      float64
 	Hold       time.Duration
 	TTL        time.Duration
+	Patience   time.Duration
 	Forever    bool // one goroutine locks once, and holds until the process is killed
 }
 

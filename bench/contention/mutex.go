@@ -35,6 +35,7 @@ type Setup struct {
 	Goroutines int      // how many will call it, at most
 	Permits    int      // how many may hold it at once, for a semaphore
 	TTL        time.Duration
+	Patience   time.Duration // as in [Scenario]
 
 	// Dial makes every connection to a server, and counts the commands that are written.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

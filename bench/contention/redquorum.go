@@ -32,7 +32,11 @@ func OpenPermits(ctx context.Context, setup Setup) (Mutex, error) {
 }
 
 func open(ctx context.Context, setup Setup) (*redquorum, error) {
-	locker, err := redlock.New(setup.Addresses, redlock.WithTTL(setup.TTL), redlock.WithPool(pool.WithDialer(setup.Dial)))
+	options := []redlock.Option{redlock.WithTTL(setup.TTL), redlock.WithPool(pool.WithDialer(setup.Dial))}
+	if setup.Patience > 0 {
+		options = append(options, redlock.WithNodeTimeout(setup.Patience))
+	}
+	locker, err := redlock.New(setup.Addresses, options...)
 	if err != nil {
 		return nil, err
 	}

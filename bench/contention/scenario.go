@@ -19,6 +19,7 @@ type Scenario struct {
 	Reads      float64       // the share of locks that are shared; above 0 only for a [ReadLocker]
 	Hold       time.Duration // how long a lock is held; 0: released at once
 	TTL        time.Duration
+	Patience   time.Duration // for a server; 0: as the library chooses. Only redquorum has it
 	WarmUp     time.Duration // before the window
 	Window     time.Duration // measured
 }
@@ -33,7 +34,7 @@ const lead = 50 * time.Millisecond
 func (s *Scenario) Run() (*Result, error) {
 	c, err := newCrew(spec{
 		Mutex: s.Mutex, Addresses: addressesOf(s.Servers), Name: "contention/" + rand.Text(),
-		Goroutines: s.Goroutines, Permits: s.Permits, Reads: s.Reads, Hold: s.Hold, TTL: s.TTL,
+		Goroutines: s.Goroutines, Permits: s.Permits, Reads: s.Reads, Hold: s.Hold, TTL: s.TTL, Patience: s.Patience,
 	}, s.Processes)
 	if err != nil {
 		return nil, err

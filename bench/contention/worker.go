@@ -76,7 +76,7 @@ func (w *worker) work(openers map[string]Opener, text string) error {
 	defer cancel()
 	mutex, err := open(ctx, Setup{
 		Addresses: w.spec.Addresses, Name: w.spec.Name, Goroutines: w.spec.Goroutines, Permits: w.spec.Permits,
-		TTL: w.spec.TTL, Dial: w.sent.dial,
+		TTL: w.spec.TTL, Patience: w.spec.Patience, Dial: w.sent.dial,
 	})
 	if err != nil {
 		return fmt.Errorf("open %s: %w", w.spec.Mutex, err)
