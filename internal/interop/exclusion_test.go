@@ -52,8 +52,9 @@ func TestWhatRedsyncHoldsIsTakenUntilItUnlocks(t *testing.T) {
 
 func TestWhatRedsyncLeftBehindIsOursWhenItExpires(t *testing.T) {
 	c := newCluster(t)
-	mutex := c.mutex(name, redsync.WithExpiry(300*time.Millisecond))
+	mutex := c.mutex(name, redsync.WithExpiry(time.Second))
 	require.NoError(t, mutex.LockContext(t.Context()))
+	c.extend(name, servers-quorum, 3*time.Second) // as if its SET had arrived there later
 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -61,13 +62,13 @@ func TestWhatRedsyncLeftBehindIsOursWhenItExpires(t *testing.T) {
 	granted := time.Now()
 	require.NoError(t, err)
 	assert.False(t, granted.Before(mutex.Until()), "granted %v before redsync's validity ended", mutex.Until().Sub(granted))
-	c.requireKey(name, lock.Value())
+	c.requireQuorum(name, lock.Value())
 
 	// Its late unlock must not release our lock.
 	ok, err := mutex.UnlockContext(t.Context())
 	assert.False(t, ok)
 	assert.Error(t, err)
-	c.requireKey(name, lock.Value())
+	c.requireQuorum(name, lock.Value())
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
@@ -91,18 +92,19 @@ func TestWhatWeHoldIsTakenForRedsyncUntilWeUnlock(t *testing.T) {
 
 func TestWhatWeLostIsRedsyncsWhenItExpires(t *testing.T) {
 	c := newCluster(t)
-	lock, err := c.ours.TryLock(t.Context(), name, redlock.WithTTL(300*time.Millisecond), redlock.WithoutRenewal())
+	lock, err := c.ours.TryLock(t.Context(), name, redlock.WithTTL(time.Second), redlock.WithoutRenewal())
 	require.NoError(t, err)
 	c.requireRefused(name)
+	c.extend(name, servers-quorum, 3*time.Second) // as if our SET had arrived there later
 
 	mutex := c.mutex(name, redsync.WithTries(1000), redsync.WithRetryDelay(10*time.Millisecond))
 	require.NoError(t, mutex.LockContext(t.Context()))
 	assert.ErrorIs(t, lock.Err(), redlock.ErrLost, "redsync has the lock")
-	c.requireKey(name, mutex.Value())
+	c.requireQuorum(name, mutex.Value())
 
 	// Our late unlock must not release its lock.
 	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrLost)
-	c.requireKey(name, mutex.Value())
+	c.requireQuorum(name, mutex.Value())
 	_, err = c.ours.TryLock(t.Context(), name)
 	require.ErrorIs(t, err, redlock.ErrTaken)
 	ok, err := mutex.UnlockContext(t.Context())

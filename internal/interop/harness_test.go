@@ -18,6 +18,7 @@ import (
 
 const (
 	servers = 5
+	quorum  = servers/2 + 1
 
 	// ttl is longer than any test, so that a lock expires only in the tests about expiry. Both
 	// kinds of clients use it.
@@ -71,6 +72,15 @@ func (c *cluster) requireRefused(name string) {
 	require.ErrorAs(c.t, err, &taken)
 }
 
+// extend gives the key another life on the first n servers.
+func (c *cluster) extend(key string, n int, ttl time.Duration) {
+	c.t.Helper()
+	for _, server := range c.servers[:n] {
+		_, err := server.Do("PEXPIRE", key, ttl.Milliseconds())
+		require.NoError(c.t, err)
+	}
+}
+
 // requireKey waits until every server holds the value under the key, or no such key if the value is
 // "". Both libraries return once a quorum has answered, so the last servers may be behind.
 func (c *cluster) requireKey(key, value string) {
@@ -97,5 +107,5 @@ func (c *cluster) requireQuorum(key, value string) {
 			holders++
 		}
 	}
-	require.Greater(c.t, holders, servers/2)
+	require.GreaterOrEqual(c.t, holders, quorum)
 }
