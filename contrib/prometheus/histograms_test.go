@@ -67,7 +67,7 @@ func TestALostLockWasHeld(t *testing.T) {
 	locker := cluster.NewConnected(t, c.URLs(), redlock.WithHooks(histograms.Hooks(redlock.Hooks{
 		Lost: func(_ *redlock.Lock, err error) { lost = err },
 	})))
-	lock, err := locker.TryLock(t.Context(), "a", redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())
+	lock, err := locker.TryLock(t.Context(), "a", redlock.WithTTL(time.Second), redlock.WithoutRenewal())
 	require.NoError(t, err)
 	<-lock.Done()
 	require.NoError(t, locker.Close())

@@ -82,7 +82,7 @@ func TestHoldingTakesAMajorityOfServersThatMayVote(t *testing.T) {
 // requireBarred waits until the third node is known not to vote, and asserts what Stats says.
 func requireBarred(t *testing.T, l *redlock.Locker, m misfit) {
 	t.Helper()
-	cluster.Eventually(t, 5*time.Second, func() string {
+	cluster.Eventually(t, 20*time.Second, func() string {
 		nodes := l.Stats().Nodes
 		node := nodes[2]
 		if nodes[0].State != pool.Up || nodes[1].State != pool.Up {

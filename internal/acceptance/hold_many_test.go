@@ -26,7 +26,7 @@ func takeMany(t *testing.T, l *redlock.Locker, n int) (locks []*redlock.Lock) {
 // awaitKeys waits until every master has n keys: the last grants may still be on their way.
 func awaitKeys(t *testing.T, c *cluster.Cluster, n int) {
 	t.Helper()
-	cluster.Eventually(t, 2*time.Second, func() string {
+	cluster.Eventually(t, 20*time.Second, func() string {
 		for i, m := range c.Masters {
 			if keys, err := m.Keys(); err != nil || len(keys) != n {
 				return fmt.Sprintf("%d keys on node %d, there are %d (%v)", n, i, len(keys), err)
