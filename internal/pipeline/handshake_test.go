@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
 )
 
 // Errors about user and password are recognized, whatever the wording of the version.
@@ -61,16 +63,15 @@ func TestCredentialsAreAskedForAtEveryConnect(t *testing.T) {
 		}
 		return "me", fmt.Sprint("secret", asked), nil
 	})
-	inBubble(t, func(h *harness) {
-		require.NoError(t, h.node.Close()) // it may have dialed before ReplyRaw was set
-		h.server.ReplyRaw(func(cmd []string) []byte {
+	acceptAny := func(s *fakenode.Node) {
+		s.ReplyRaw(func(cmd []string) []byte {
 			if cmd[0] == "AUTH" {
 				return []byte("+OK\r\n")
 			}
 			return nil
 		})
-		asked = 0
-		h.node = h.newNode("fake:6379", credentials)
+	}
+	inBubbleOn(t, acceptAny, func(h *harness) {
 		for range 3 {
 			h.up()
 			h.server.CutAfterWrite(1)
@@ -111,10 +112,8 @@ func TestWrongServersAreNamedInTheError(t *testing.T) {
 		"out of step": {":17\r\n", "CLIENT was answered with int64"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(h *harness) {
-				h.server.ReplyRaw(func([]string) []byte { return []byte(c.reply) })
-				require.NoError(t, h.node.Close()) // it may have been connected by then
-				h.node = h.newNode("fake:6379")
+			replies := func(s *fakenode.Node) { s.ReplyRaw(func([]string) []byte { return []byte(c.reply) }) }
+			inBubbleOn(t, replies, func(h *harness) {
 				err := h.command("PING").wait().err
 				h.requireFate(err, Unsent, err)
 				assert.ErrorContains(t, err, c.want)

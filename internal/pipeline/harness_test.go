@@ -28,8 +28,15 @@ type harness struct {
 // inBubble runs a test in virtual time (see [fakenode.InBubble]).
 func inBubble(t *testing.T, test func(h *harness), opts ...Option) {
 	t.Helper()
+	inBubbleOn(t, func(*fakenode.Node) {}, test, opts...)
+}
+
+// inBubbleOn is inBubble with a server that is prepared before the node dials it.
+func inBubbleOn(t *testing.T, prepare func(*fakenode.Node), test func(h *harness), opts ...Option) {
+	t.Helper()
 	fakenode.InBubble(t, 1, func(t *testing.T, clk *clocktest.Clock, nodes fakenode.Cluster) {
 		h := &harness{t: t, clock: clk, server: nodes[0]}
+		prepare(h.server)
 		h.node = h.newNode("fake:6379", opts...)
 		defer func() { assert.NoError(t, h.node.Close()) }()
 		test(h)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
 )
 
 func TestCallsAreAnsweredInOrder(t *testing.T) {
@@ -59,8 +61,7 @@ func TestStoppedNodeCostsTheCallerItsDeadlineAndNoMore(t *testing.T) {
 }
 
 func TestCallsWaitForTheFirstDialUntilTheirDeadline(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		h.server.Mute(true)
+	inBubbleOn(t, func(s *fakenode.Node) { s.Mute(true) }, func(h *harness) {
 		r := h.command("SET", "k", "v").wait()
 		h.requireFate(r.err, Unsent, ErrTimeout)
 		assert.Equal(t, testDeadline, r.after)
@@ -74,10 +75,7 @@ func TestCallsWaitForTheFirstDialUntilTheirDeadline(t *testing.T) {
 }
 
 func TestNodeThatIsDownFailsAtOnce(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		h.server.Kill()
-		require.NoError(t, h.node.Close()) // it may have been connected by then
-		h.node = h.newNode("fake:6379")
+	inBubbleOn(t, (*fakenode.Node).Kill, func(h *harness) {
 		first := h.command("PING").wait() // waits for the first dial, which fails at once
 		h.requireFate(first.err, Unsent, syscall.ECONNREFUSED)
 		assert.Zero(t, first.after)
@@ -229,8 +227,7 @@ func TestCloseEndsEverything(t *testing.T) {
 }
 
 func TestCloseWhileDialing(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		h.server.Mute(true)
+	inBubbleOn(t, func(s *fakenode.Node) { s.Mute(true) }, func(h *harness) {
 		queued := h.command("PING")
 		require.NoError(t, h.node.Close())
 		h.requireFate(queued.wait().err, Unsent, ErrClosed)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
 )
 
 // prover is a waiter that receives proofs.
@@ -118,10 +120,8 @@ func TestAVoteWithoutItsProofHasAnUnknownFate(t *testing.T) {
 }
 
 func TestNothingIsProvenIfTheMemoryKeyIsForbidden(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		require.NoError(t, h.node.Close()) // it may have read the key already
-		h.server.RefuseWith("NOPERM No permissions to access a key", "GET")
-		h.node = h.newNode("fake:6379")
+	forbid := func(s *fakenode.Node) { s.RefuseWith("NOPERM No permissions to access a key", "GET") }
+	inBubbleOn(t, forbid, func(h *harness) {
 		h.up()
 		id, _ := h.node.Identity()
 		assert.Nil(t, id.Memory)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/fakenode"
 )
 
 func TestScriptIsLoadedOncePerConnection(t *testing.T) {
@@ -21,8 +23,8 @@ func TestScriptIsLoadedOncePerConnection(t *testing.T) {
 }
 
 // forbidLoading makes the node find out by NOSCRIPT that the server does not know a script.
-func (h *harness) forbidLoading() {
-	h.server.RefuseWith("NOPERM this user has no permissions to run the 'script|load' command", "SCRIPT")
+func forbidLoading(s *fakenode.Node) {
+	s.RefuseWith("NOPERM this user has no permissions to run the 'script|load' command", "SCRIPT")
 }
 
 func TestUnknownScriptIsSentInFull(t *testing.T) {
@@ -43,10 +45,7 @@ func TestUnknownScriptIsSentInFull(t *testing.T) {
 			"SET", "SCRIPT", "EVALSHA",
 		}, h.executed())
 	})
-	inBubble(t, func(h *harness) {
-		require.NoError(t, h.node.Close()) // it may have found out already that it may load them
-		h.forbidLoading()
-		h.node = h.newNode("fake:6379")
+	inBubbleOn(t, forbidLoading, func(h *harness) {
 		for range 3 {
 			require.NoError(t, h.script(false, deleteScript, "k", "v").wait().err)
 		}
@@ -58,7 +57,7 @@ func TestUnknownScriptsKeepTheirOrderAmongThemselvesAndBeforeWhatIsQueued(t *tes
 	inBubble(t, func(h *harness) {
 		appendScript := NewLateScript(`return redis.call('SET', KEYS[1], (redis.call('GET', KEYS[1]) or '') .. ARGV[1])`)
 		h.up()
-		h.forbidLoading()
+		forbidLoading(h.server)
 		var calls []*waiter
 		for i := range 9 {
 			calls = append(calls, h.script(false, appendScript, "k", fmt.Sprint(i)))
@@ -77,7 +76,7 @@ func TestUnknownScriptIsNotRunBehindALaterCallOfItsKey(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		write := NewScript(`return redis.call('SET', KEYS[1], ARGV[1])`)
 		require.NoError(t, h.script(false, deleteScript, "x", "v").wait().err) // now it is loaded
-		h.forbidLoading()
+		forbidLoading(h.server)
 		extend := h.script(false, write, "k", "v")
 		release := h.script(false, deleteScript, "k", "v")
 		other := h.script(false, write, "k2", "v")
