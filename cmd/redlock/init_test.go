@@ -44,7 +44,7 @@ func TestInitLetsNewMastersVoteAlthoughOneIsMissing(t *testing.T) {
 	assert.Equal(t, 0, status)
 	assert.Equal(t, "voted already", said[servers[0].URL()])
 
-	l, err := redlock.New(clitest.URLs(servers))
+	l, err := redlock.New(clitest.URLs(servers), redlock.WithNodeTimeout(clitest.Patience))
 	require.NoError(t, err)
 	defer l.Close()
 	_, err = l.TryLock(t.Context(), "x")

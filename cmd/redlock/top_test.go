@@ -57,7 +57,7 @@ func TestTopLooksAtLocksAndMasters(t *testing.T) {
 	var s top.Snapshot
 	clitest.WaitFor(t, "a waiter", func() bool {
 		s = w.look(t.Context())
-		return s.Locks.Rows[0][0] == "c"
+		return len(s.Locks.Rows) > 0 && s.Locks.Rows[0][0] == "c"
 	})
 	assert.Equal(t, []string{"c", "b", "a"}, []string{s.Locks.Rows[0][0], s.Locks.Rows[1][0], s.Locks.Rows[2][0]},
 		"what is waited for, what is not held, the rest")

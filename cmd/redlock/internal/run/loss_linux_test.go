@@ -109,7 +109,8 @@ func TestCommandIsGoneBeforeAnotherCanGetTheLock(t *testing.T) {
 			requireHandover(t, urls, name, pulse)
 			require.Equal(t, cli.ExitLost, clitest.Await(t, cmd))
 			require.Equal(t, 1, strings.Count(stderr.String(), "\n"), "one line: %s", stderr)
-			require.Contains(t, stderr.String(), "could not be renewed; the command gets SIGTERM now and SIGKILL in ")
+			// The others on a machine so busy that redlock wakes up late.
+			require.Regexp(t, "could not be renewed; the command gets SIG(TERM now and SIGKILL in |KILL)|is lost: ", stderr.String())
 		})
 	}
 }
@@ -162,7 +163,7 @@ func TestKilledRedlockTakesItsCommandAlongAndTheNextWaitsForTheTTL(t *testing.T)
 func TestLockThatIsDeletedEndsTheCommandAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
-	cmd, pulse, stderr := startBeat(t, urls, "x")
+	cmd, pulse, stderr := startBeat(t, urls, "x", "--ttl", "6s") // long, for a busy machine
 	pid, _, err := readBeat(pulse)
 	require.NoError(t, err)
 	require.NoError(t, open(t, urls).ForceUnlock(t.Context(), "x"))
@@ -193,7 +194,8 @@ func TestGrandchildrenEndWithTheLock(t *testing.T) {
 func TestCommandThatHeedsSIGTERMEndsInItsOwnWay(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
-	status, stdout, _ := clitest.Run(t, urls, "run", "--name", "x", "--ttl", lossTTL.String(), "--max-hold", "700ms", "--kill-after", "300ms", "--",
+	status, stdout, _ := clitest.Run(t, urls, "run", "--name", "x",
+		"--ttl", "6s", "--max-hold", "4s", "--kill-after", "2s", "--", // long, for a busy machine
 		"sh", "-c", `trap 'echo tidied up; exit 0' TERM; while :; do sleep 0.01; done`)
 	assert.Equal(t, cli.ExitLost, status, "though the command says 0")
 	assert.Equal(t, "tidied up\n", stdout)

@@ -73,7 +73,7 @@ func (s *suspended) awaitProgress(t *testing.T) {
 func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
-	s := startSuspended(t, urls, "x", "--ttl 1s", "wait", `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`)
+	s := startSuspended(t, urls, "x", "--ttl 3s", "wait", `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`)
 	group, err := syscall.Getpgid(s.pid)
 	require.NoError(t, err)
 	s.term.Press(t, "\x1a")

@@ -63,7 +63,7 @@ func TestKeyThatCanBeNoLockIsNoConflict(t *testing.T) {
 			require.NoError(t, err)
 		}
 		for _, flags := range []string{
-			"--no-wait --conflict-exit-code 0 --quiet", "--no-wait --shared", "--wait 300ms", "--wait 1m --quiet", "--quiet",
+			"--no-wait --conflict-exit-code 0 --quiet", "--no-wait --shared", "--wait 2s --quiet", "--wait 1m --quiet", "--quiet",
 		} {
 			args := append([]string{"run", "--key-prefix", "p:", "--name", name}, strings.Fields(flags)...)
 			status, stdout, stderr := clitest.Run(t, urls, append(args, "echo", "no")...)
