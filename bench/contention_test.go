@@ -136,7 +136,7 @@ func TestContentionExcludesAndReleases(t *testing.T) {
 	s := contention.Scenario{
 		Mutex: "redquorum", Servers: startContention(t), Processes: 2, Goroutines: 2, TTL: 10 * time.Second, Patience: patience,
 		Hold:   time.Millisecond, // two holders at once are sure to be seen
-		WarmUp: 100 * time.Millisecond, Window: 500 * time.Millisecond,
+		WarmUp: 100 * time.Millisecond, Window: 2 * time.Second,
 	}
 	r, err := s.Run()
 	require.NoError(t, err)

@@ -47,7 +47,9 @@ func BenchmarkElection(b *testing.B) {
 
 // TestEveryCandidateLeads does what BenchmarkElection does, for a moment.
 func TestEveryCandidateLeads(t *testing.T) {
-	r, err := resignations(startContention(t), time.Second).Run()
+	s := resignations(startContention(t), 2*time.Second)
+	s.Patience = patience
+	r, err := s.Run()
 	require.NoError(t, err)
 	assert.Positive(t, r.MinProcessShare)
 	assert.Zero(t, r.UnlockErrors)

@@ -43,7 +43,11 @@ const smokeGoroutines = 8
 
 func runOnce(t *testing.T, s *scenario, c *cluster) {
 	t.Helper()
-	locker := c.locker(t, s.options()...)
+	options := s.options()
+	if s.fault == stopped { // the others may stand still for as long as this machine does
+		options = append(options, redlock.WithNodeTimeout(2*time.Second))
+	}
+	locker := c.locker(t, options...)
 	if s.prepare != nil {
 		s.prepare(t, locker)
 	}

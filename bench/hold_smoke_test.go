@@ -16,18 +16,18 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A TTL that a busy machine can keep: a lock is renewed after 600 ms, and is lost after another
-// 1200 ms.
+// A TTL that a busy machine can keep: a lock is renewed after a second, and is lost after another
+// two.
 const (
-	smokeTTL     = 1800 * time.Millisecond
-	smokeHolding = time.Second
+	smokeTTL     = 3 * time.Second
+	smokeHolding = smokeTTL / 2
 )
 
 // smokeLocks are more than a Locker may have goroutines. They are few because miniredis takes
 // milliseconds to release one under the race detector, and has no more than the TTL for all.
 var smokeLocks = map[string]int{"redis": 500, "miniredis": 150}
 
-// TestHoldingIsMeasured does what BenchmarkHold does, with few locks, for a second.
+// TestHoldingIsMeasured does what BenchmarkHold does, with few locks, until all have been renewed.
 func TestHoldingIsMeasured(t *testing.T) {
 	backends := map[string]func(testing.TB, int) *cluster{"miniredis": newInProcess}
 	if redistest.Available() {
@@ -39,7 +39,9 @@ func TestHoldingIsMeasured(t *testing.T) {
 			c, n := start(t, holdNodes), smokeLocks[backend]
 			h := startHolding(t, c, n, redlock.WithTTL(smokeTTL), redlock.WithNodeTimeout(patience))
 			require.GreaterOrEqual(t, c.keysLeft(t), (holdNodes/2+1)*n, "keys while the locks are held")
-			h.hold(smokeHolding)
+			for long := smokeHolding; h.renewals < uint64(n) && long < 10*smokeHolding; long += smokeHolding {
+				h.hold(long)
+			}
 			h.end(t)
 
 			assert.Zero(t, c.keysLeft(t), "keys after Close, %d calls without an answer", h.nodeTimeouts())

@@ -143,7 +143,7 @@ func TestKindsOfLocksCanBeMeasured(t *testing.T) {
 	for _, kind := range contendedKinds {
 		s := contention.Scenario{
 			Mutex: kind.mutex, Servers: servers, Processes: 2, Goroutines: 6, TTL: 10 * time.Second, Patience: patience,
-			Hold: time.Millisecond, WarmUp: 50 * time.Millisecond, Window: 300 * time.Millisecond,
+			Hold: time.Millisecond, WarmUp: 50 * time.Millisecond, Window: time.Second,
 		}
 		kind.set(&s)
 		r, err := s.Run()

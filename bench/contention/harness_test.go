@@ -60,7 +60,12 @@ func TestMutexThatDoesNotExcludeFailsTheMeasurement(t *testing.T) {
 	requireSupport(t)
 	s := small("broken", nil)
 	s.Hold = time.Millisecond
-	_, err := s.Run()
+	var err error
+	for range 5 { // a machine that stands still may sleep through a window
+		if _, err = s.Run(); err != nil {
+			break
+		}
+	}
 	var overlap *OverlapError
 	require.ErrorAs(t, err, &overlap)
 	require.Less(t, overlap.Second.Acquired, overlap.First.Released)

@@ -56,7 +56,7 @@ func TestCountedCommandsAreThoseThatTheServersGot(t *testing.T) {
 	servers := redistest.Start(t, 3)
 	var sent commandCounter
 	mutex, err := OpenRedquorum(t.Context(), Setup{
-		Addresses: addressesOf(servers), Name: "counted", TTL: 10 * time.Second, Dial: sent.dial,
+		Addresses: addressesOf(servers), Name: "counted", TTL: 10 * time.Second, Patience: 10 * time.Second, Dial: sent.dial,
 	})
 	require.NoError(t, err)
 	defer mutex.Close()

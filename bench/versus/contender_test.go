@@ -91,7 +91,7 @@ func TestEveryContenderExcludes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := contention.Scenario{
 				Mutex: c.name, Servers: servers, Processes: 2, Goroutines: 2, TTL: 10 * time.Second,
-				WarmUp: 100 * time.Millisecond, Window: 500 * time.Millisecond,
+				WarmUp: 100 * time.Millisecond, Window: time.Second,
 			}
 			r, err := s.Run()
 			if err != nil {
