@@ -182,7 +182,7 @@ func TestAJobDoesNotRunWithoutAQuorum(t *testing.T) {
 	redcron.Once(locker, "settle", run, once.option()).Run()
 	once.require(t, redcron.ErrNotRun, redlock.ErrNoQuorum)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	var wait reports
 	redcron.Wait(locker, "settle", redcron.WithContext(ctx), wait.option())(cron.FuncJob(func() { run(ctx) })).Run()

@@ -172,7 +172,7 @@ func TestTLSIsCarriedOver(t *testing.T) {
 		endpoints, opts, err := goredis.Endpoints(options...)
 		require.NoError(t, err)
 		locker := cluster.NewLocker(t, endpoints, redlock.WithPool(opts...))
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		assert.ErrorContains(t, locker.Ready(ctx), "example.org")
 	})

@@ -30,7 +30,7 @@ func TestWaitsAndHoldsFillHistograms(t *testing.T) {
 	histograms := redprometheus.NewHistograms()
 	var told []string
 	tell := func(event string) func(*redlock.Lock) { return func(*redlock.Lock) { told = append(told, event) } }
-	locker := cluster.NewConnected(t, c.URLs(), redlock.WithHooks(histograms.Hooks(redlock.Hooks{
+	locker := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(10*time.Second), redlock.WithHooks(histograms.Hooks(redlock.Hooks{
 		Acquired: tell("acquired"), Released: tell("released"),
 		Waited: func(*redlock.Lock, time.Duration) { told = append(told, "waited") },
 	})))
@@ -80,7 +80,7 @@ func TestLocksThatEndUnheardOfAreForgotten(t *testing.T) {
 	c := cluster.StartEmbedded(t, 1)
 	histograms := redprometheus.NewHistograms()
 	hooks := histograms.Hooks(redlock.Hooks{})
-	locker := cluster.NewConnected(t, c.URLs())
+	locker := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(10*time.Second))
 	lock, err := locker.TryLock(t.Context(), "held")
 	require.NoError(t, err)
 	hooks.Acquired(lock)

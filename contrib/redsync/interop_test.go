@@ -58,12 +58,12 @@ func TestALockGoesFromOneLibraryToTheOtherByItsValue(t *testing.T) {
 	ok, err := second.Extend()
 	require.NoError(t, err)
 	assert.True(t, ok)
+	c.AwaitHeldEverywhere(t, "a", second.Value())
 	ok, err = first.Unlock()
 	assert.False(t, ok, "the old value owns nothing")
 	var taken *original.ErrTaken
 	assert.ErrorAs(t, err, &taken)
 
-	c.AwaitHeldEverywhere(t, "a", second.Value())
 	third := theirs.NewMutex("a", original.WithValue(second.Value()))
 	ok, err = third.Unlock()
 	require.NoError(t, err)

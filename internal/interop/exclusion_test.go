@@ -118,9 +118,11 @@ func TestAKeyPrefixIsPartOfTheNameForRedsync(t *testing.T) {
 	for _, server := range c.servers {
 		addresses = append(addresses, server.Addr())
 	}
-	prefixed, err := redlock.New(addresses, redlock.WithKeyPrefix("locks:"), redlock.WithTTL(ttl), redlock.WithOwner("host-7"))
+	prefixed, err := redlock.New(addresses, redlock.WithKeyPrefix("locks:"), redlock.WithTTL(ttl),
+		redlock.WithNodeTimeout(patience), redlock.WithOwner("host-7"))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, prefixed.Close()) })
+	require.NoError(t, prefixed.Ready(t.Context()))
 
 	lock, err := prefixed.TryLock(t.Context(), name)
 	require.NoError(t, err)

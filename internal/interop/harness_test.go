@@ -59,9 +59,9 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// mutex returns a lock of redsync that makes one attempt.
+// mutex returns a lock of redsync that makes one attempt, as long as it takes.
 func (c *cluster) mutex(name string, options ...redsync.Option) *redsync.Mutex {
-	return c.theirs.NewMutex(name, append([]redsync.Option{redsync.WithTries(1), redsync.WithExpiry(ttl)}, options...)...)
+	return c.theirs.NewMutex(name, append([]redsync.Option{redsync.WithTries(1), redsync.WithTimeoutFactor(1), redsync.WithExpiry(ttl)}, options...)...)
 }
 
 // requireRefused tries the lock with redsync, which must find it taken.
