@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -77,9 +78,12 @@ func TestUnknownScriptIsNotRunBehindALaterCallOfItsKey(t *testing.T) {
 		write := NewScript(`return redis.call('SET', KEYS[1], ARGV[1])`)
 		require.NoError(t, h.script(false, deleteScript, "x", "v").wait().err) // now it is loaded
 		forbidLoading(h.server)
+		h.server.Stop() // until all are sent
 		extend := h.script(false, write, "k", "v")
 		release := h.script(false, deleteScript, "k", "v")
 		other := h.script(false, write, "k2", "v")
+		synctest.Wait()
+		h.server.Continue()
 		h.requireFate(extend.wait().err, Refused, extend.wait().err)
 		assert.ErrorContains(t, extend.wait().err, "NOSCRIPT")
 		require.NoError(t, release.wait().err)
