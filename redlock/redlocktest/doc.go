@@ -3,17 +3,19 @@
 // run the same scripts as Redis.
 //
 //	func TestWorkStopsWhenItsLockIsLost(t *testing.T) {
-//		c := redlocktest.Start(t, 5)
-//		locker := c.Locker(t, redlock.WithTTL(time.Second))
-//		lock, err := locker.Lock(t.Context(), "orders/42")
-//		if err != nil {
-//			t.Fatal(err)
-//		}
-//		c.Expire("orders/42") // as if its time had ended
-//		<-lock.Done()         // at the next renewal, after a third of the TTL
-//		if !errors.Is(lock.Err(), redlock.ErrLost) {
-//			t.Fatal(lock.Err())
-//		}
+//		synctest.Test(t, func(t *testing.T) {
+//			c := redlocktest.Start(t, 5)
+//			locker := c.Locker(t)
+//			lock, err := locker.Lock(t.Context(), "orders/42")
+//			if err != nil {
+//				t.Fatal(err)
+//			}
+//			c.Expire("orders/42") // as if its time had ended
+//			<-lock.Done()         // at the next renewal, after a third of the TTL
+//			if !errors.Is(lock.Err(), redlock.ErrLost) {
+//				t.Fatal(lock.Err())
+//			}
+//		})
 //	}
 //
 // The masters are ready to vote when [Start] returns, and end with the test. Each Start is a

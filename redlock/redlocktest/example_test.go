@@ -15,17 +15,19 @@ import (
 // library. The package comment and docs/testing.md quote them.
 
 func TestWorkStopsWhenItsLockIsLost(t *testing.T) {
-	c := redlocktest.Start(t, 5)
-	locker := c.Locker(t, redlock.WithTTL(time.Second))
-	lock, err := locker.Lock(t.Context(), "orders/42")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Expire("orders/42") // as if its time had ended
-	<-lock.Done()         // at the next renewal, after a third of the TTL
-	if !errors.Is(lock.Err(), redlock.ErrLost) {
-		t.Fatal(lock.Err())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := redlocktest.Start(t, 5)
+		locker := c.Locker(t)
+		lock, err := locker.Lock(t.Context(), "orders/42")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Expire("orders/42") // as if its time had ended
+		<-lock.Done()         // at the next renewal, after a third of the TTL
+		if !errors.Is(lock.Err(), redlock.ErrLost) {
+			t.Fatal(lock.Err())
+		}
+	})
 }
 
 func TestAnOperatorTakesALockAway(t *testing.T) {

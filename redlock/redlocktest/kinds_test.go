@@ -152,7 +152,7 @@ func TestAnElectedLeaderIsDeposedAndFollowed(t *testing.T) {
 		terms := make(chan int64)
 		ended := make(chan error, 2)
 		for range 2 {
-			e, err := election.New(c.Locker(t, redlock.WithTTL(300*time.Millisecond)), "scheduler")
+			e, err := election.New(c.Locker(t, redlock.WithTTL(time.Second), redlock.WithNodeTimeout(time.Second)), "scheduler")
 			require.NoError(t, err)
 			go func() {
 				ended <- e.Run(ctx, func(ctx context.Context, term int64) error {
