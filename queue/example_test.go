@@ -77,9 +77,9 @@ func ExampleQueue_Run() {
 	}
 	defer mails.Close()
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	must(mails.Enqueue(ctx, []string{"second"}, 500*time.Millisecond))
+	must(mails.Enqueue(ctx, []string{"second"}, 2*time.Second))
 	must(mails.Enqueue(ctx, []string{"first"}, 0))
 
 	attempts := 0

@@ -110,7 +110,7 @@ func ExampleLock_Extend() {
 	if err := locker.Ready(ctx); err != nil {
 		panic(err)
 	}
-	lock, err := locker.TryLock(ctx, "import", redlock.WithTTL(2*time.Second))
+	lock, err := locker.TryLock(ctx, "import", redlock.WithTTL(20*time.Second))
 	if err != nil {
 		panic(err)
 	}
@@ -172,7 +172,7 @@ func ExampleNewFromNodes() {
 		panic(err)
 	}
 	defer orders.Close()
-	stock, err := redlock.NewFromNodes(nodes, redlock.WithKeyPrefix("stock:"), redlock.WithTTL(2*time.Second))
+	stock, err := redlock.NewFromNodes(nodes, redlock.WithKeyPrefix("stock:"), redlock.WithTTL(20*time.Second))
 	if err != nil {
 		panic(err)
 	}

@@ -73,7 +73,8 @@ func TestDocumentedACLIsEnough(t *testing.T) {
 	}
 	again, err := l.Lock(ctx, name, redlock.WithFencing())
 	require.NoError(t, err)
-	waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience), redlock.WithFencing())
+	waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience), redlock.WithFencing(),
+		redlock.WithRetry(4*slack, 4*slack)) // a poll may come before the message
 	handed := make(chan *redlock.Lock)
 	go func() {
 		lock, err := waiter.Lock(ctx, name)

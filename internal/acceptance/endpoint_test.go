@@ -105,7 +105,7 @@ func TestWrongPasswordIsNamedAndNotShown(t *testing.T) {
 		{url.UserPassword("nobody", "hunter2hunter2"), "WRONGPASS"},
 		{nil, "NOAUTH"},
 	} {
-		l := cluster.NewLocker(t, []string{as(t, server, c.user, "")})
+		l := cluster.NewLocker(t, []string{as(t, server, c.user, "")}, redlock.WithNodeTimeout(patience))
 		_, err := l.TryLock(t.Context(), cluster.LockName(t))
 		t.Log(err)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)

@@ -40,8 +40,9 @@ func TestLockThatExpiredIsLostAndTheNextHoldersIsNotTouched(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		ctx, name := t.Context(), cluster.LockName(t)
-		const ttl = 500 * time.Millisecond
-		ours, theirs := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(ttl)), cluster.NewConnected(t, c.URLs())
+		const ttl = time.Second
+		ours := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(ttl))
+		theirs := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(patience))
 		began := time.Now()
 		first, err := ours.TryLock(ctx, name, redlock.WithTTL(ttl), redlock.WithoutRenewal())
 		require.NoError(t, err)
@@ -77,7 +78,7 @@ func TestLockThatExpiredIsNotResurrected(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		ctx, name := t.Context(), cluster.LockName(t)
-		const ttl = 300 * time.Millisecond
+		const ttl = time.Second
 		l := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(ttl))
 		lock, err := l.TryLock(ctx, name, redlock.WithTTL(ttl), redlock.WithoutRenewal())
 		require.NoError(t, err)

@@ -46,7 +46,7 @@ func TestHoldingForAFunctionEndsWithIt(t *testing.T) {
 
 	held, err := other.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	err = l.Do(ctx, cluster.LockName(t), func(context.Context, *redlock.Lock) error {
 		t.Error("run without the lock")

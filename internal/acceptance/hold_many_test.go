@@ -69,10 +69,10 @@ func TestHoldingThousandLocksEndsWithUnlockAllAndClose(t *testing.T) {
 
 func TestHoldingIsSeenByInspectAndEndedByForce(t *testing.T) {
 	t.Parallel()
-	const ttl = 3 * time.Second
+	const ttl = 6 * time.Second // a busy machine may stop us for a while
 	c := cluster.Start(t, 5)
-	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(ttl))
-	watcher := cluster.NewConnected(t, c.URLs())
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/4))
+	watcher := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(patience))
 	status, err := watcher.Inspect(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	assert.True(t, status.Free)
@@ -130,7 +130,7 @@ func TestHoldingIsSeenByInspectAndEndedByForce(t *testing.T) {
 func TestHoldingIsNotJudgedByAMinority(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)
-	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 	lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	c.AwaitHeldEverywhere(t, cluster.LockName(t), lock.Value())

@@ -93,6 +93,9 @@ func TestHoldingIsLostWhenAMajorityRestartsAndNobodyElseHoldsBeforeItHasExpired(
 	restarts.Wait()
 	<-work.Done()
 	t.Logf("the holder knew %v after the first kill", time.Since(killed).Round(time.Millisecond))
+	if time.Since(killed) >= knownTTL {
+		t.Skip("the machine was too slow: the lock has expired")
+	}
 	requireLostBecause(t, held, "a quorum of nodes has restarted")
 
 	strict := cluster.NewConnected(t, c.URLs(), options(redlock.QuarantineStrict)...)

@@ -27,6 +27,8 @@ import (
 const (
 	childName  = "REDQUORUM_TEST_CHILD_NAME"
 	childNodes = "REDQUORUM_TEST_CHILD_NODES"
+
+	childTTL = 3 * time.Second // a busy machine may stop it for a while
 )
 
 // child is another process that holds a lock and follows instructions.
@@ -39,7 +41,7 @@ type child struct {
 
 // runChild is the child. It answers each line with a line.
 func runChild(t *testing.T, name string, urls []string) {
-	l, err := redlock.New(urls, redlock.WithTTL(time.Second), redlock.WithNodeTimeout(time.Second/4))
+	l, err := redlock.New(urls, redlock.WithTTL(childTTL), redlock.WithNodeTimeout(childTTL/4))
 	require.NoError(t, err)
 	defer l.Close()
 	lock, err := l.Lock(t.Context(), name)
@@ -52,7 +54,7 @@ func runChild(t *testing.T, name string, urls []string) {
 		case "remaining":
 			fmt.Println(lock.Remaining() > 0)
 		case "extend":
-			fmt.Println(lock.Extend(context.Background(), time.Second))
+			fmt.Println(lock.Extend(context.Background(), childTTL))
 		case "unlock":
 			fmt.Println(lock.Unlock(context.Background()))
 		}
@@ -110,7 +112,7 @@ func TestHoldingEndsInAProcessThatWasStoppedForTooLong(t *testing.T) {
 	for _, m := range c.Masters {
 		monitors = append(monitors, m.(*redistest.Server).Monitor(t))
 	}
-	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithoutRenewal())
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithoutRenewal(), redlock.WithNodeTimeout(patience))
 	lost := "redlock: lock lost"
 	for first, want := range map[string]string{"look": lost, "remaining": "false", "extend": lost, "unlock": lost} {
 		holder := startChild(t, c.URLs())

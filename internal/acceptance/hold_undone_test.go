@@ -3,7 +3,6 @@ package acceptance_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,7 +23,7 @@ type adoption struct {
 // fails.
 func beginAdoption(t *testing.T, swapped int, harm func(proxies []*redistest.Proxy)) *adoption {
 	t.Helper()
-	const nodeTimeout = 2 * time.Second
+	const nodeTimeout = patience
 	a := &adoption{c: cluster.Start(t, 5), failed: make(chan error, 1)}
 	proxies, urls := a.c.BehindProxies(t)
 	a.proxies = proxies

@@ -42,6 +42,9 @@ func TestHoldingOutlastsARestartShortlyBeforeAFullSecond(t *testing.T) {
 	awaitUp(t, b, 2, 3, 4)
 	lock, err := b.TryLock(t.Context(), cluster.LockName(t))
 	up := time.Since(restarted)
+	if up >= ttl {
+		t.Skip("the machine is too slow: the node has rightly ended its quarantine")
+	}
 	if left := held.Remaining(); err == nil {
 		t.Errorf("two hold the lock: %v after the start of a node the other got it, with %v left to the first", up, left)
 		assert.NoError(t, lock.Unlock(t.Context()))

@@ -80,7 +80,9 @@ func TestMemoryOfANewClusterThatManyMeetAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		all.Go(func() {
 			defer l.Close()
-			lock, err := l.TryLock(t.Context(), fmt.Sprint(cluster.LockName(t), i))
+			bounded, cancel := context.WithTimeout(t.Context(), 4*slack)
+			defer cancel()
+			lock, err := l.Lock(bounded, fmt.Sprint(cluster.LockName(t), i))
 			if assert.NoError(t, err) {
 				assert.NoError(t, lock.Unlock(t.Context()))
 			}
@@ -103,7 +105,7 @@ func TestMemoryOfANewClusterWhoseLastMasterComesLate(t *testing.T) {
 	require.ErrorIs(t, err, pool.ErrQuarantined)
 	must(t, c.Masters[4].Restart())
 	began := time.Now()
-	bounded, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	bounded, cancel := context.WithTimeout(t.Context(), 4*slack)
 	defer cancel()
 	_, err = l.Lock(bounded, cluster.LockName(t))
 	require.NoError(t, err)
@@ -115,7 +117,7 @@ func TestMemoryOfANewClusterWhoseLastMasterComesLate(t *testing.T) {
 func TestMemoryLossOfAMajorityIsToldToAnIdleHolder(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)
-	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithoutRenewal())
+	l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience), redlock.WithoutRenewal())
 	held, err := l.TryLock(t.Context(), cluster.LockName(t))
 	require.NoError(t, err)
 	time.Sleep(1500 * time.Millisecond)

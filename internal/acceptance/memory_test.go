@@ -18,7 +18,7 @@ import (
 // holder before the validity of the first ends.
 const memoryTTL = 8 * time.Second
 
-var memoryOptions = []redlock.Option{redlock.WithTTL(memoryTTL), redlock.WithMaxTTL(memoryTTL), redlock.WithoutRenewal()}
+var memoryOptions = []redlock.Option{redlock.WithTTL(memoryTTL), redlock.WithMaxTTL(memoryTTL), redlock.WithNodeTimeout(memoryTTL / 4), redlock.WithoutRenewal()}
 
 // forgetfulness is a way for the last of three masters to forget the lock that it granted.
 type forgetfulness struct {

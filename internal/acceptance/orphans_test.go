@@ -176,7 +176,7 @@ func TestReleaseThatANodeRefusedIsDeliveredWhenItIsWell(t *testing.T) {
 	for _, f := range []fault{busy, readOnly} {
 		t.Run(f.name, func(t *testing.T) {
 			c := cluster.Start(t, 5)
-			l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+			l := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 			lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 			require.NoError(t, err)
 			cluster.Eventually(t, slack, func() string {

@@ -19,7 +19,7 @@ func TestReadyWaitsForNodesThatAreStartedLater(t *testing.T) {
 		for _, m := range c.Masters {
 			must(t, m.Kill())
 		}
-		l := cluster.NewLocker(t, c.URLs(), redlock.WithTTL(longTTL))
+		l := cluster.NewLocker(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		err := l.Ready(short)
@@ -33,7 +33,7 @@ func TestReadyWaitsForNodesThatAreStartedLater(t *testing.T) {
 
 		ready := make(chan error, 1)
 		go func() {
-			long, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			long, cancel := context.WithTimeout(t.Context(), 4*slack)
 			defer cancel()
 			ready <- l.Ready(long)
 		}()

@@ -70,7 +70,7 @@ func TestWaitersInTwoDatabasesOfOneServerAreApart(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartOne(t)
 	in := func(database int) *redlock.Locker {
-		return cluster.NewConnected(t, []string{fmt.Sprintf("%s/%d", server.URL(), database)})
+		return cluster.NewConnected(t, []string{fmt.Sprintf("%s/%d", server.URL(), database)}, redlock.WithRetry(4*slack, 4*slack))
 	}
 	name := cluster.LockName(t)
 	first, err := in(1).Lock(t.Context(), name)

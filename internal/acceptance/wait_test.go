@@ -111,7 +111,8 @@ func TestWaitersDoNotDependOnTheirPilot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := cluster.Start(t, 5)
-			holder, waiter := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL)), cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
+			holder := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+			waiter := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(longTTL))
 			var lock *redlock.Lock
 			var pilot cluster.Master
 			const nodeTimeout = 500 * time.Millisecond
@@ -135,15 +136,20 @@ func TestWaitersDoNotDependOnTheirPilot(t *testing.T) {
 // waitedAt returns the one master that has a wait list for a name.
 func waitedAt(t *testing.T, c *cluster.Cluster, name string) (found cluster.Master) {
 	t.Helper()
-	for _, m := range c.Masters {
-		n, err := m.Do("ZCARD", "redquorum:wait:"+name)
-		require.NoError(t, err)
-		if n == int64(1) {
-			require.Nil(t, found, "waiters form up at one node")
-			found = m
+	cluster.Eventually(t, slack, func() string {
+		for _, m := range c.Masters {
+			n, err := m.Do("ZCARD", "redquorum:wait:"+name)
+			require.NoError(t, err)
+			if n == int64(1) {
+				require.Nil(t, found, "waiters form up at one node")
+				found = m
+			}
 		}
-	}
-	require.NotNil(t, found, "a node at which somebody waits")
+		if found == nil {
+			return "a node at which somebody waits"
+		}
+		return ""
+	})
 	return found
 }
 
@@ -165,7 +171,10 @@ func TestClientsThatListTheNodesInAnotherOrderWakeEachOther(t *testing.T) {
 				var err error
 				lock, err = holder.Lock(t.Context(), name)
 				require.NoError(t, err)
-			}, func(string) { require.NoError(t, lock.Unlock(t.Context())) })
+			}, func(name string) {
+				waitedAt(t, c, name)
+				require.NoError(t, lock.Unlock(t.Context()))
+			})
 			assert.Zero(t, waiter.Stats().Polls)
 			assert.Equal(t, uint64(1), waiter.Stats().Woken)
 		})

@@ -68,7 +68,7 @@ func (w *wire) isSetAndRelease(t *testing.T, node int, s spoken, key, value stri
 	t.Helper()
 	require.Len(t, s.commands, 2, "node %d: %v", node, s.commands)
 	assert.Equal(t, fmt.Sprintf(`"SET" %q %q "NX" "PX" "%d"`, key, value, ttlMillis), s.commands[0], "node %d", node)
-	release := regexp.MustCompile(`^"EVALSHA" "([0-9a-f]{40})" "1" "` + regexp.QuoteMeta(key) + `" "` + regexp.QuoteMeta(value) + `" "700"$`)
+	release := regexp.MustCompile(`^"EVALSHA" "([0-9a-f]{40})" "1" "` + regexp.QuoteMeta(key) + `" "` + regexp.QuoteMeta(value) + `" "2000"$`)
 	match := release.FindStringSubmatch(s.commands[1])
 	require.NotNil(t, match, "node %d: %s", node, s.commands[1])
 	known, err := w.cluster.Masters[node].Do("SCRIPT", "EXISTS", match[1])
@@ -79,7 +79,7 @@ func (w *wire) isSetAndRelease(t *testing.T, node int, s spoken, key, value stri
 func TestEveryNodeIsSentOneSetAndOneReleaseAndNothingElse(t *testing.T) {
 	t.Parallel()
 	w := listen(t)
-	l := cluster.NewConnected(t, w.cluster.URLs(), redlock.WithKeyPrefix("app:"))
+	l := cluster.NewConnected(t, w.cluster.URLs(), redlock.WithKeyPrefix("app:"), redlock.WithNodeTimeout(patience))
 	lock, err := l.TryLock(t.Context(), "orders/42", redlock.WithTTL(7*time.Second))
 	require.NoError(t, err)
 	require.NoError(t, lock.Unlock(t.Context()))
@@ -104,7 +104,7 @@ func TestAttemptThatFailedIsUndoneOnEveryNode(t *testing.T) {
 		m.Sync()
 		m.Clear()
 	}
-	l := cluster.NewConnected(t, w.cluster.URLs())
+	l := cluster.NewConnected(t, w.cluster.URLs(), redlock.WithNodeTimeout(patience))
 	_, err := l.TryLock(t.Context(), key, redlock.WithTTL(7*time.Second), redlock.WithValue("ours"))
 	require.ErrorIs(t, err, redlock.ErrTaken)
 	for node := range w.monitors {

@@ -129,7 +129,9 @@ func (a *arena) checkHealed(t *testing.T) {
 		lock, err := locker.Lock(ctx, name)
 		cancel()
 		if assert.NoError(t, err, "%s after everything is over", name) {
-			assert.NoError(t, lock.Unlock(t.Context()))
+			if err := lock.Unlock(t.Context()); !errors.Is(err, redlock.ErrNoQuorum) { // in time
+				assert.NoError(t, err, name)
+			}
 		}
 	}
 	cluster.Eventually(t, maxTTL+time.Second, func() (left string) {

@@ -38,7 +38,7 @@ func TestDelayIsLatencyAndKeepsTheOrder(t *testing.T) {
 	_, proxy := proxied(t)
 	for _, direction := range []Direction{Requests, Replies} {
 		conn := answers(t, proxy.Addr())
-		const commands, base = 20, 50 * time.Millisecond
+		const commands, base = 20, 500 * time.Millisecond
 		proxy.Delay(direction, base, 10*time.Millisecond)
 		start := time.Now()
 		for i := range commands {
