@@ -16,10 +16,10 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A TTL that a busy machine can keep: a lock is renewed after a second, and is lost after another
-// two.
+// A TTL that a busy machine can keep: a lock is renewed after two seconds, and is lost after
+// another four.
 const (
-	smokeTTL     = 3 * time.Second
+	smokeTTL     = 6 * time.Second
 	smokeHolding = smokeTTL / 2
 )
 

@@ -14,7 +14,7 @@ import (
 
 // replyTimeout bounds every connect, write and read of our own connections. No command of a test
 // takes longer, unless the server is stopped.
-const replyTimeout = 2 * time.Second
+const replyTimeout = 10 * time.Second
 
 // client is a connection for one command at a time. It is dialed when needed.
 type client struct {

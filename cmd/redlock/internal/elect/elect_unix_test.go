@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,8 +24,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// ttl keeps these tests short.
-const ttl = time.Second
+// ttl keeps these tests short, but not so short that a busy machine wakes redlock up too late.
+const ttl = 3 * time.Second
 
 // play is the command that redlock runs: it appends lines to FILE, each with ID, term and time, and
 // ignores SIGTERM.
@@ -43,12 +44,6 @@ func play(_ string, args []string) int {
 
 // start starts a redlock elect that runs a command.
 func start(t *testing.T, urls []string, command ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
-	t.Helper()
-	return startTTL(t, urls, ttl, command...)
-}
-
-// startTTL starts one that leads for a TTL without renewal.
-func startTTL(t *testing.T, urls []string, ttl time.Duration, command ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
 	t.Helper()
 	cmd = clitest.Process(t, urls, append([]string{"elect", "--name", "x", "--ttl", ttl.String(), "--"}, command...)...)
 	stderr = &bytes.Buffer{}
@@ -170,8 +165,7 @@ func TestElectRunsItsCommandAgainWhenItLeadsAgain(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
 	file := filepath.Join(t.TempDir(), "terms")
-	const ttl = 6 * time.Second // long, for a busy machine
-	cmd, stderr := startTTL(t, urls, ttl, "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_FENCE $REDLOCK_NODES" >> "$0"; exec sleep 60`, file)
+	cmd, stderr := start(t, urls, "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_FENCE $REDLOCK_NODES" >> "$0"; exec sleep 60`, file)
 	lines := func(n int) (all []string) {
 		clitest.WaitFor(t, fmt.Sprint(n, " terms"), func() bool {
 			text, _ := os.ReadFile(file) //nolint:errcheck // not yet
@@ -221,11 +215,16 @@ func TestSignalsEndACampaignAndGoToTheCommandWhileItRuns(t *testing.T) {
 	t.Parallel()
 	_, urls := clitest.StartServers(t, 3)
 	ready := filepath.Join(t.TempDir(), "ready")
-	const ttl = 6 * time.Second // long, for a busy machine
-	leader, _ := startTTL(t, urls, ttl, "sh", "-c", `trap "exit 9" TERM; : > "$0"; while :; do sleep 0.01; done`, ready)
+	leader, _ := start(t, urls, "sh", "-c", `trap "exit 9" TERM; : > "$0"; while :; do sleep 0.01; done`, ready)
 	clitest.WaitFor(t, "the command", func() bool { _, err := os.Stat(ready); return err == nil })
-	follower, stderr := startTTL(t, urls, ttl, "echo", "ran")
-	time.Sleep(time.Second / 2) // it campaigns, or will
+	follower, stderr := start(t, urls, "echo", "ran")
+	l, err := redlock.New(urls)
+	require.NoError(t, err)
+	defer l.Close()
+	clitest.WaitFor(t, "it campaigns", func() bool {
+		status, err := l.Inspect(t.Context(), "x")
+		return err == nil && slices.ContainsFunc(status.Nodes, func(n redlock.NodeStatus) bool { return n.Waiting > 0 })
+	})
 	require.NoError(t, follower.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), clitest.Await(t, follower))
 	assert.Contains(t, stderr.String(), "ended while campaigning: terminated")
