@@ -59,7 +59,7 @@ func TestHoldingEndsBeforeAnotherCanHoldWhenCutOffFromAMajority(t *testing.T) {
 	const ttl, together = time.Second, 10
 	c := cluster.Start(t, 5)
 	seed, pulse := seedOf(t), newHeartbeat(t)
-	other := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/2))
+	other := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(ttl), redlock.WithNodeTimeout(patience))
 	var tries sync.WaitGroup
 	var next, closest atomic.Int64
 	closest.Store(int64(time.Hour))
