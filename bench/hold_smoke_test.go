@@ -16,10 +16,9 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A TTL that a busy machine can keep: a lock is renewed after two seconds, and is lost after
-// another four.
+// A TTL that a busy machine can keep.
 const (
-	smokeTTL     = 6 * time.Second
+	smokeTTL     = 4 * time.Second
 	smokeHolding = smokeTTL / 2
 )
 

@@ -56,7 +56,7 @@ var (
 	busy    = fault{name: "BUSY", args: []string{"--lua-time-limit", "1"}, words: `BUSY`, begin: beginBusy}
 	loading = fault{
 		name: "LOADING", atConnect: true, words: `LOADING`, begin: beginLoading,
-		args: []string{"--key-load-delay", "100000", "--loading-process-events-interval-bytes", "1024"},
+		args: []string{"--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024"},
 	}
 )
 

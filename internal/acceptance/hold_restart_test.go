@@ -14,7 +14,7 @@ import (
 
 // knownTTL is the TTL and the maximum TTL where nodes restart. Everything that a server forgot has
 // expired that long after its start.
-const knownTTL = 4 * time.Second
+const knownTTL = 3 * time.Second
 
 const inQuarantine = "quarantined for another "
 

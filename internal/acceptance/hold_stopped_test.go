@@ -28,7 +28,7 @@ const (
 	childName  = "REDQUORUM_TEST_CHILD_NAME"
 	childNodes = "REDQUORUM_TEST_CHILD_NODES"
 
-	childTTL = 3 * time.Second // a busy machine may stop it for a while
+	childTTL = 2 * time.Second // a busy machine may stop it for a while
 )
 
 // child is another process that holds a lock and follows instructions.

@@ -53,7 +53,7 @@ var trusting = redlock.WithQuarantine(redlock.QuarantineOff)
 // exist.
 func othersDecide(t *testing.T, urls []string) {
 	t.Helper()
-	const nodeTimeout = 3 * time.Second
+	const nodeTimeout = 1500 * time.Millisecond
 	l := cluster.NewLocker(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(nodeTimeout), trusting)
 	for range 3 {
 		began := time.Now()

@@ -17,6 +17,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/search"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -30,6 +31,7 @@ const RoleVariable = "REDLOCK_TEST_ROLE"
 func Main(m *testing.M, root func() *cobra.Command, play func(part string, args []string) int) {
 	switch role := os.Getenv(RoleVariable); role {
 	case "":
+		search.RunMore()
 		os.Exit(m.Run())
 	case "redlock":
 		os.Exit(cli.Execute(root(), os.Args[1:], os.Stdout, os.Stderr))

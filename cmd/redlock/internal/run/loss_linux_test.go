@@ -22,7 +22,7 @@ import (
 
 // lossTTL keeps these tests short, but not so short that a busy machine wakes redlock up too late
 // to end the command in time: the margin is a fortieth of it.
-const lossTTL = 6 * time.Second
+const lossTTL = 4 * time.Second
 
 // startBeat starts a redlock that holds a lock of lossTTL for a command that ignores SIGTERM and
 // writes the time into a file.

@@ -54,26 +54,29 @@ func TestKeyThatCanBeNoLockIsNoConflict(t *testing.T) {
 	t.Parallel()
 	servers, urls := clitest.StartServers(t, 3)
 	for name, command := range map[string][]any{"lasting": {"SET", "p:lasting", "v"}, "list": {"RPUSH", "p:list", "v"}} {
-		why := map[string]string{
-			"lasting": "redlock: the key \"p:lasting\" does not expire: it is no lock; use another name or --key-prefix\n",
-			"list":    "redlock: the key \"p:list\" is no string: it is no lock; use another name or --key-prefix\n",
-		}[name]
-		for _, s := range servers[1:] {
-			_, err := s.Do(command[0].(string), command[1:]...)
-			require.NoError(t, err)
-		}
-		for _, flags := range []string{
-			"--no-wait --conflict-exit-code 0 --quiet", "--no-wait --shared", "--wait 2s --quiet", "--wait 1m --quiet", "--quiet",
-		} {
-			args := append([]string{"run", "--key-prefix", "p:", "--name", name}, strings.Fields(flags)...)
-			status, stdout, stderr := clitest.Run(t, urls, append(args, "echo", "no")...)
-			assert.Equal(t, cli.ExitMisnamed, status, flags)
-			assert.Empty(t, stdout)
-			assert.Equal(t, why, stderr, flags)
-		}
-		_, _, stderr := clitest.Run(t, urls, "run", "--key-prefix", "p:", "--name", name, "--wait", "2s", "--json", "true")
-		assert.Contains(t, stderr, `"waiting for lock \"`+name+`\", but the key \"p:`+name+`\" `)
-		assert.Contains(t, stderr, `{"event":"misnamed","name":"`+name+`","message":"the key \"p:`+name+`\" `)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			why := map[string]string{
+				"lasting": "redlock: the key \"p:lasting\" does not expire: it is no lock; use another name or --key-prefix\n",
+				"list":    "redlock: the key \"p:list\" is no string: it is no lock; use another name or --key-prefix\n",
+			}[name]
+			for _, s := range servers[1:] {
+				_, err := s.Do(command[0].(string), command[1:]...)
+				require.NoError(t, err)
+			}
+			for _, flags := range []string{
+				"--no-wait --conflict-exit-code 0 --quiet", "--no-wait --shared", "--wait 2s --quiet", "--wait 1m --quiet", "--quiet",
+			} {
+				args := append([]string{"run", "--key-prefix", "p:", "--name", name}, strings.Fields(flags)...)
+				status, stdout, stderr := clitest.Run(t, urls, append(args, "echo", "no")...)
+				assert.Equal(t, cli.ExitMisnamed, status, flags)
+				assert.Empty(t, stdout)
+				assert.Equal(t, why, stderr, flags)
+			}
+			_, _, stderr := clitest.Run(t, urls, "run", "--key-prefix", "p:", "--name", name, "--wait", "2s", "--json", "true")
+			assert.Contains(t, stderr, `"waiting for lock \"`+name+`\", but the key \"p:`+name+`\" `)
+			assert.Contains(t, stderr, `{"event":"misnamed","name":"`+name+`","message":"the key \"p:`+name+`\" `)
+		})
 	}
 }
 
