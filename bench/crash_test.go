@@ -66,6 +66,7 @@ func benchmarkCrash(b *testing.B, servers []*redistest.Server, mutex string) {
 
 // TestNameOfAKilledHolderIsAcquiredAgain does what BenchmarkCrash does, once or twice.
 func TestNameOfAKilledHolderIsAcquiredAgain(t *testing.T) {
+	t.Parallel()
 	c := contention.Crash{
 		Mutex: "redquorum", Servers: startContention(t), Waiters: 2, Kills: 2,
 		TTL: smokeTTL, Settle: 10 * time.Millisecond,

@@ -47,6 +47,7 @@ func BenchmarkElection(b *testing.B) {
 
 // TestEveryCandidateLeads does what BenchmarkElection does, for a moment.
 func TestEveryCandidateLeads(t *testing.T) {
+	t.Parallel()
 	s := resignations(startContention(t), 2*time.Second)
 	s.Patience = patience
 	r, err := s.Run()

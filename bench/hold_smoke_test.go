@@ -61,6 +61,7 @@ func TestHoldingIsMeasured(t *testing.T) {
 // TestLostLocksEndTheBenchmark checks that a run that lost locks does not pass for one that did
 // not.
 func TestLostLocksEndTheBenchmark(t *testing.T) {
+	t.Parallel()
 	c := newInProcess(t, 3)
 	h := startHolding(t, c, 10, redlock.WithTTL(smokeTTL), redlock.WithNodeTimeout(patience))
 	for _, m := range c.Masters {

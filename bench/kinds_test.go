@@ -134,6 +134,7 @@ func BenchmarkContendedKinds(b *testing.B) {
 // TestKindsOfLocksCanBeMeasured does what the benchmarks of the kinds do, at a size that takes a
 // moment.
 func TestKindsOfLocksCanBeMeasured(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, kinds[0].nodes)
 	locker := c.locker(t, kinds[0].options()...)
 	for k := range kinds {

@@ -30,6 +30,9 @@ func TestHoldingOutlastsARestartShortlyBeforeAFullSecond(t *testing.T) {
 	second := time.Now().Truncate(time.Second).Add(2 * time.Second)
 	time.Sleep(time.Until(second.Add(-350 * time.Millisecond)))
 	held, err := a.TryLock(t.Context(), cluster.LockName(t))
+	if time.Now().After(second) {
+		t.Skip("the machine is too slow to lock within a third of a second")
+	}
 	require.NoError(t, err)
 	must(t, c.Masters[2].Restart())
 	restarted := time.Now()

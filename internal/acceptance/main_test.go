@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	search.RunMore()
+	search.RunMore(2)
 	cluster.Main(m)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -54,7 +55,8 @@ func TestNewFollowedByTryLockNeedsNoReady(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
 		for range 20 {
-			l := cluster.NewLocker(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
+			l := cluster.NewLocker(t, c.URLs(), redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience),
+				redlock.WithPool(pool.WithDialTimeout(patience)))
 			lock, err := l.TryLock(t.Context(), cluster.LockName(t))
 			require.NoError(t, err)
 			require.NoError(t, lock.Unlock(t.Context()))

@@ -31,7 +31,7 @@ const RoleVariable = "REDLOCK_TEST_ROLE"
 func Main(m *testing.M, root func() *cobra.Command, play func(part string, args []string) int) {
 	switch role := os.Getenv(RoleVariable); role {
 	case "":
-		search.RunMore()
+		search.RunMore(4)
 		os.Exit(m.Run())
 	case "redlock":
 		os.Exit(cli.Execute(root(), os.Args[1:], os.Stdout, os.Stderr))
