@@ -110,8 +110,8 @@ func TestAVoteWithoutItsProofHasAnUnknownFate(t *testing.T) {
 		})
 		v := h.prove("SET", "a", "1")
 		synctest.Wait()
+		h.server.ReplyRaw(nil) // before the node connects again, which asks with GET too
 		h.server.Disconnect()
-		h.server.ReplyRaw(nil)
 		var call *CallError
 		require.ErrorAs(t, v.wait().err, &call)
 		assert.Equal(t, Unknown, call.Fate)
