@@ -1,6 +1,7 @@
 package contention
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/redquorum/redquorum/election"
@@ -18,13 +19,15 @@ func OpenElection(ctx context.Context, setup Setup) (Mutex, error) {
 // elected is the candidates of a process, each with an Election of its own.
 type elected struct{ *redquorum }
 
-// Lock is elected when lead is called.
+// Lock is elected when lead is called. From then on the term outlasts ctx, as a lock does: a worker
+// whose time is over still holds the name until it resigns.
 func (m elected) Lock(ctx context.Context) (func(context.Context) error, error) {
 	e, err := election.New(m.locker, m.name)
 	if err != nil {
 		return nil, err
 	}
-	campaign, end := context.WithCancel(ctx)
+	campaign, end := context.WithCancel(context.WithoutCancel(ctx))
+	stopWatching := context.AfterFunc(ctx, end)
 	leads, over := make(chan struct{}), make(chan error, 1)
 	go func() {
 		over <- e.Run(campaign, func(ctx context.Context, _ int64) error {
@@ -36,17 +39,17 @@ func (m elected) Lock(ctx context.Context) (func(context.Context) error, error) 
 	}()
 	select {
 	case <-leads:
-	case err := <-over:
-		end()
-		if err == nil {
-			err = ctx.Err()
+		if stopWatching() {
+			return func(ctx context.Context) error {
+				if err := e.Resign(ctx); err != nil {
+					return err
+				}
+				return <-over
+			}, nil
 		}
-		return nil, err
+		err = <-over // ctx ended at the same moment, and with it the term
+	case err = <-over:
 	}
-	return func(ctx context.Context) error {
-		if err := e.Resign(ctx); err != nil {
-			return err
-		}
-		return <-over
-	}, nil
+	end()
+	return nil, cmp.Or(err, ctx.Err())
 }
