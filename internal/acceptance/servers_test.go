@@ -73,6 +73,8 @@ func TestMembersOfClustersAreGivenNothing(t *testing.T) {
 	}
 	for _, m := range c.Masters {
 		do(t, m, "CLUSTER", allSlots...)
+	}
+	for _, m := range c.Masters { // each serves a few seconds later
 		cluster.Eventually(t, 10*time.Second, func() string {
 			if _, err := m.Do("GET", cluster.LockName(t)); err != nil {
 				return err.Error()

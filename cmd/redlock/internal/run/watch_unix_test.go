@@ -22,13 +22,16 @@ func TestWaitEndsWhenMastersAnswerOnlyWithErrors(t *testing.T) {
 		require.NoError(t, err)
 		urls[i] = strings.Replace(urls[i], "redis://", "redis://narrow:sesame@", 1)
 	}
-	for _, flags := range [][]string{{}, {"--quiet"}, {"--permits", "2"}} {
-		status, stdout, stderr := clitest.Run(t, urls, append(append([]string{"run", "--name", "x"}, flags...), "echo", "no")...)
-		assert.Equal(t, cli.ExitNoQuorum, status, flags)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, "NOPERM", flags)
-		assert.Contains(t, stderr, servers[2].Addr(), flags)
-		assert.NotContains(t, stderr, "sesame")
+	for name, flags := range map[string][]string{"plain": {}, "quiet": {"--quiet"}, "permits": {"--permits", "2"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			status, stdout, stderr := clitest.Run(t, urls, append(append([]string{"run", "--name", "x"}, flags...), "echo", "no")...)
+			assert.Equal(t, cli.ExitNoQuorum, status)
+			assert.Empty(t, stdout)
+			assert.Contains(t, stderr, "NOPERM")
+			assert.Contains(t, stderr, servers[2].Addr())
+			assert.NotContains(t, stderr, "sesame")
+		})
 	}
 }
 
