@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"math"
 	"strings"
@@ -32,12 +33,14 @@ func fuzzText(s *fuzzed.Source) string {
 	return strings.Repeat(s.Text(), fuzzed.Pick(s, 1, 0, 16, 256, 1024))
 }
 
-func fuzzLockOption(s *fuzzed.Source, kind int) redlock.LockOption {
+// fuzzLockOption sets minimum, too, if it makes a minimum validity.
+func fuzzLockOption(s *fuzzed.Source, kind int, minimum *time.Duration) redlock.LockOption {
 	switch kind {
 	case 0:
 		return redlock.WithTTL(fuzzDuration(s))
 	case 1:
-		return redlock.WithMinValidity(fuzzDuration(s))
+		*minimum = fuzzDuration(s)
+		return redlock.WithMinValidity(*minimum)
 	case 2:
 		return redlock.WithoutRenewal()
 	case 3:
@@ -57,7 +60,7 @@ func fuzzLockOption(s *fuzzed.Source, kind int) redlock.LockOption {
 	}
 }
 
-func fuzzOption(s *fuzzed.Source, clk clock.Clock) redlock.Option {
+func fuzzOption(s *fuzzed.Source, clk clock.Clock, minimum *time.Duration) redlock.Option {
 	kind := s.Below(lockOptionKinds + optionKinds)
 	switch kind - lockOptionKinds {
 	case 0:
@@ -84,7 +87,7 @@ func fuzzOption(s *fuzzed.Source, clk clock.Clock) redlock.Option {
 	case 11:
 		return nil
 	default:
-		if option := fuzzLockOption(s, kind); option != nil {
+		if option := fuzzLockOption(s, kind, minimum); option != nil {
 			return option
 		}
 		return nil
@@ -127,8 +130,9 @@ func FuzzOptions(f *testing.F) {
 		inBubble(t, 1, func(t *testing.T, c *cluster) {
 			s := fuzzed.New(data)
 			var opts []redlock.Option
+			var minimum time.Duration
 			for range s.Below(8) {
-				opts = append(opts, fuzzOption(s, c.clock))
+				opts = append(opts, fuzzOption(s, c.clock, &minimum))
 			}
 			opts = append(opts, redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer())))
 			l, err := redlock.New(c.servers.Endpoints(), opts...)
@@ -141,15 +145,15 @@ func FuzzOptions(f *testing.F) {
 			settle()
 			var own []redlock.LockOption
 			for range s.Below(4) {
-				own = append(own, fuzzLockOption(s, s.Below(lockOptionKinds+1)))
+				own = append(own, fuzzLockOption(s, s.Below(lockOptionKinds+1), &minimum))
 			}
-			c.lockWith(l, s, own)
+			c.lockWith(l, s, minimum, own)
 		})
 	})
 }
 
-// lockWith makes one of the calls that take a lock.
-func (c *cluster) lockWith(l *redlock.Locker, s *fuzzed.Source, own []redlock.LockOption) {
+// lockWith makes one of the calls that take a lock, with a minimum validity.
+func (c *cluster) lockWith(l *redlock.Locker, s *fuzzed.Source, minimum time.Duration, own []redlock.LockOption) {
 	call, alone := l.TryLock, true
 	switch s.Below(4) {
 	case 1:
@@ -169,6 +173,13 @@ func (c *cluster) lockWith(l *redlock.Locker, s *fuzzed.Source, own []redlock.Lo
 		}
 	}
 	lock, err := call(ctx, "name", own...)
+	if errors.Is(err, redlock.ErrNoValidity) { // by the nanoseconds that the call took, and no more
+		settle()
+		began := c.clock.Now()
+		lock, err = call(ctx, "name", append(own, redlock.WithMinValidity(minimum-time.Microsecond))...)
+		require.NoError(c.t, err)
+		require.Greater(c.t, lock.Remaining()+c.clock.Now().Sub(began), minimum)
+	}
 	if err != nil {
 		require.ErrorIs(c.t, err, redlock.ErrInvalid)
 		require.Nil(c.t, lock)
