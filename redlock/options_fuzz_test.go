@@ -172,8 +172,11 @@ func (c *cluster) lockWith(l *redlock.Locker, s *fuzzed.Source, minimum time.Dur
 			return semaphore.TryAcquire(ctx, own...)
 		}
 	}
-	lock, err := call(ctx, "name", own...)
-	if errors.Is(err, redlock.ErrNoValidity) { // by the nanoseconds that the call took, and no more
+	limited, cancel := context.WithTimeout(ctx, 10*time.Second) // Lock tries again and again
+	defer cancel()
+	lock, err := call(limited, "name", own...)
+	if errors.Is(err, redlock.ErrNoValidity) || errors.Is(err, context.DeadlineExceeded) {
+		// It was missed by the nanoseconds that the call took, and no more.
 		settle()
 		began := c.clock.Now()
 		lock, err = call(ctx, "name", append(own, redlock.WithMinValidity(minimum-time.Microsecond))...)
