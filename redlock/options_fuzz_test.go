@@ -195,7 +195,8 @@ func (c *cluster) lockWith(l *redlock.Locker, s *fuzzed.Source, minimum time.Dur
 	if alone {
 		ended, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
-		_, err = call(ended, "name") // with no value of its own
+		// With no value of its own, nor the minimum hold of the Locker, which permits cannot have.
+		_, err = call(ended, "name", redlock.WithMinHold(0))
 		require.ErrorIs(c.t, err, redlock.ErrTaken)
 	}
 	require.NoError(c.t, lock.Unlock(ctx))
