@@ -47,7 +47,7 @@ func TestNoHandOverIsLostWithItsMessage(t *testing.T) {
 	var handedOver, tenures uint64
 	var longest time.Duration
 	began := time.Now()
-	for _, seed := range seeds(t, 1, 1_000_000/each) {
+	for _, seed := range seeds(t, 2, 1_000_000/each) {
 		simulate(t, seed, func(s *simulation) {
 			s.handOvers(2, 3*time.Millisecond)
 			s.fenced = seed%2 == 0

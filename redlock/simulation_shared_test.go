@@ -85,7 +85,7 @@ const intentLife = 3 * time.Second
 // are in order, and nothing is left.
 func TestSimulatedReadersExcludeWritersAndWritersEveryone(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seeds(t, 1, 10_000) {
+	for _, seed := range seeds(t, 2, 10_000) {
 		simulate(t, seed, func(s *simulation) {
 			rng := s.rng
 			s.nodes([]int{1, 2, 3, 3, 4, 5, 5}[rng.IntN(7)])

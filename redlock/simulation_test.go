@@ -281,7 +281,7 @@ func outlives(key string) bool {
 // nothing is left.
 func TestSimulatedClientsExcludeEachOtherAndGetTheLock(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seeds(t, 3, 10_000) {
+	for _, seed := range seeds(t, 5, 10_000) {
 		simulate(t, seed, func(s *simulation) {
 			rng := s.rng
 			s.nodes([]int{1, 2, 3, 3, 4, 5, 5, 5, 5, 5}[rng.IntN(10)])

@@ -71,7 +71,7 @@ func (j *judge) watch(name string, holds bool) {
 // no keys are left behind.
 func TestSimulatedWaitersBesideSpinners(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seeds(t, 1, 5_000) {
+	for _, seed := range seeds(t, 2, 5_000) {
 		simulate(t, seed, func(s *simulation) {
 			rng := s.rng
 			s.nodes([]int{2, 3, 3, 4, 5, 5, 5, 5}[rng.IntN(8)])
@@ -99,7 +99,7 @@ func TestSimulatedWaitersBesideSpinners(t *testing.T) {
 // messages are lost, nodes fail and Lockers are closed. The same must hold.
 func TestSimulatedSetsBesideBusyNames(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seeds(t, 1, 5_000) {
+	for _, seed := range seeds(t, 2, 5_000) {
 		simulate(t, seed, func(s *simulation) {
 			rng := s.rng
 			s.nodes([]int{1, 2, 3, 3, 4, 5, 5, 5}[rng.IntN(8)])

@@ -58,7 +58,7 @@ func (r *resource) judge(t *testing.T, acquisitions int) {
 func TestNoTwoHoldersUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
-		const lockers, names, duration = 4, 3, time.Second
+		const lockers, names, duration = 4, 3, 2 * time.Second
 		goroutines, shortest, longest := 32, time.Millisecond, 20*time.Millisecond
 		if !c.Real { // a miniredis executes some hundred releases per second
 			goroutines, shortest, longest = 8, 10*time.Millisecond, 50*time.Millisecond

@@ -22,7 +22,7 @@ import (
 func TestNeverMoreHoldersThanPermitsUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster.OnEachKind(t, 5, func(t *testing.T, c *cluster.Cluster) {
-		const lockers, permits, duration = 4, 3, time.Second
+		const lockers, permits, duration = 4, 3, 2 * time.Second
 		goroutines, nodeTimeout := 12, 250*time.Millisecond
 		if !c.Real { // a miniredis is slow
 			goroutines, nodeTimeout = 6, 2*time.Second
