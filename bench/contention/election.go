@@ -3,6 +3,7 @@ package contention
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/redquorum/redquorum/election"
 )
@@ -18,6 +19,9 @@ func OpenElection(ctx context.Context, setup Setup) (Mutex, error) {
 
 // elected is the candidates of a process, each with an Election of its own.
 type elected struct{ *redquorum }
+
+// errTermOver: the lock was lost before Lock could return.
+var errTermOver = errors.New("contention: the term was over at once")
 
 // Lock is elected when lead is called. From then on the term outlasts ctx, as a lock does: a worker
 // whose time is over still holds the name until it resigns.
@@ -51,5 +55,5 @@ func (m elected) Lock(ctx context.Context) (func(context.Context) error, error) 
 	case err = <-over:
 	}
 	end()
-	return nil, cmp.Or(err, ctx.Err())
+	return nil, cmp.Or(err, ctx.Err(), errTermOver)
 }
