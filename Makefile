@@ -27,7 +27,7 @@ FLAKE_PACKAGES ?= ./...
 # Modules below the root. `./...` does not reach them.
 NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.git/*' -exec dirname {} \; | sort)
 
-MODELS := ./internal/memorymodel ./internal/fencemodel ./internal/permitmodel ./internal/sharedmodel
+MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./internal/proof/search/permit ./internal/proof/search/shared
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -51,7 +51,7 @@ fix-check: ## go fix has nothing to modernize (it fails if it prints a diff)
 	go fix -diff ./...
 
 columns: ## prose and comments are at most 100 columns wide
-	go run ./internal/columns
+	go run ./internal/proof/columns
 
 vet: ## go vet
 	go vet ./...
@@ -74,7 +74,7 @@ test: ## the tests
 
 # Tests that start servers mostly wait: more of them run at once than there are cores, but not many,
 # because they allow a busy machine only limited slack. Of the models, one is enough: all goroutines
-# are those of internal/search.
+# are those of internal/proof/search.
 SERVED  = $(shell go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'internal/(redistest|cluster)[] ]' | cut -d ' ' -f 1)
 UNRACED = $(patsubst ./%,github.com/redquorum/redquorum/%,$(wordlist 2,9,$(MODELS)))
 race: ## the tests under the race detector, in random order
@@ -85,16 +85,16 @@ flake: ## every package FLAKE_COUNT times on a busy machine, or those of FLAKE_P
 	@FLAKE_COUNT=$(FLAKE_COUNT) bash .ci/flake $(FLAKE_PACKAGES)
 
 prove: ## everything that shows that the promises are kept, and a table (less than 12 minutes)
-	go run ./internal/prove
+	go run ./internal/proof/prove
 
 soak: ## the same at its full size (hours)
-	go run ./internal/prove -soak
+	go run ./internal/proof/prove -soak
 
 search: ## searches of the models that take too long for `go test ./...`
 	REDQUORUM_SEARCH=1 go test -count=1 $(MODELS)
 
 seeded: ## put known bugs into a copy of the library, and see that each is caught
-	go run ./internal/seeded
+	go run ./internal/proof/bugs
 
 servers: ## the tests that need a server, on Redis 7 and 8, Valkey 8 and 9 (fetches newer ones)
 	@bash .ci/test-servers

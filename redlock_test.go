@@ -1,5 +1,5 @@
 // Package redquorum_test has the first acceptance tests, those of a lock that meets no fault. The
-// others are in internal/acceptance.
+// others are in internal/proof/servers/scenario.
 package redquorum_test
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 

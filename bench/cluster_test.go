@@ -3,8 +3,8 @@ package bench
 import (
 	"testing"
 
-	masters "github.com/redquorum/redquorum/internal/cluster"
-	"github.com/redquorum/redquorum/internal/redistest"
+	masters "github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
 

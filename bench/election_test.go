@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // candidates is how many processes campaign in the benchmarks of an election.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // TestWaitersLeaveNothingBehind does what BenchmarkWaiting does, with few waiters. BenchmarkWaiting

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/election"
-	"github.com/redquorum/redquorum/internal/exampletest"
+	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )
 

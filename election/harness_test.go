@@ -18,8 +18,8 @@ import (
 
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/election"
-	"github.com/redquorum/redquorum/internal/fakenode"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -36,7 +36,7 @@ var ctx = context.Background()
 type world struct {
 	t       *testing.T
 	clock   *clocktest.Clock
-	servers fakenode.Cluster
+	servers fake.Cluster
 
 	mu     sync.Mutex // guards the field below
 	stints []*stint   // in the order in which they began
@@ -52,7 +52,7 @@ type stint struct {
 
 func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	fakenode.InBubble(t, 3, func(t *testing.T, clk *clocktest.Clock, servers fakenode.Cluster) {
+	fake.InBubble(t, 3, func(t *testing.T, clk *clocktest.Clock, servers fake.Cluster) {
 		w := &world{t: t, clock: clk, servers: servers}
 		for i, server := range servers {
 			w.admit(i)
@@ -74,7 +74,7 @@ func (w *world) admit(i int) {
 
 // cable connects one Locker to the servers.
 type cable struct {
-	servers fakenode.Cluster
+	servers fake.Cluster
 
 	mu    sync.Mutex // guards the fields below
 	cut   bool

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/election"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -143,7 +143,7 @@ func TestACandidateThatMayNotRecordItsTermDoesNotLead(t *testing.T) {
 func TestACandidateLeadsOnceItsTermIsOnRecord(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for _, server := range w.servers[:2] {
-			server.OnCommand(func(c fakenode.Command) {
+			server.OnCommand(func(c fake.Command) {
 				if slices.Contains(c.Args, "256") { // the request to record
 					go server.Mute(true)
 				}

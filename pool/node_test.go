@@ -12,17 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 )
 
 // onFakeServer runs a test in virtual time on a node. prepare changes its server before the node
 // dials.
-func onFakeServer(t *testing.T, prepare func(*fakenode.Node), test func(*testing.T, *pool.Node, *fakenode.Node)) {
+func onFakeServer(t *testing.T, prepare func(*fake.Node), test func(*testing.T, *pool.Node, *fake.Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		clk := clocktest.New()
-		server := fakenode.New(clk)
+		server := fake.New(clk)
 		defer server.Close()
 		prepare(server)
 		node, err := pool.NewNode("redis://:hunter2@fake:6379/1", pool.WithClock(clk), pool.WithDialer(
@@ -35,7 +35,7 @@ func onFakeServer(t *testing.T, prepare func(*fakenode.Node), test func(*testing
 }
 
 // acceptPassword makes the server take any password.
-func acceptPassword(server *fakenode.Node) {
+func acceptPassword(server *fake.Node) {
 	server.ReplyRaw(func(cmd []string) []byte {
 		if cmd[0] == "AUTH" {
 			return []byte("+OK\r\n")
@@ -45,11 +45,11 @@ func acceptPassword(server *fakenode.Node) {
 }
 
 func TestErrorsTellWhyANodeIsDown(t *testing.T) {
-	answer := func(raw string) func(*fakenode.Node) {
-		return func(server *fakenode.Node) { server.ReplyRaw(func([]string) []byte { return []byte(raw) }) }
+	answer := func(raw string) func(*fake.Node) {
+		return func(server *fake.Node) { server.ReplyRaw(func([]string) []byte { return []byte(raw) }) }
 	}
-	info := func(field, value string) func(*fakenode.Node) {
-		return func(server *fakenode.Node) {
+	info := func(field, value string) func(*fake.Node) {
+		return func(server *fake.Node) {
 			acceptPassword(server)
 			server.SetInfo(field, value)
 		}
@@ -59,23 +59,23 @@ func TestErrorsTellWhyANodeIsDown(t *testing.T) {
 		pool.ErrClosed, pool.ErrTimeout, pool.ErrBusy, pool.ErrStalled, pool.ErrDuplicate, pool.ErrQuarantined, pool.ErrEndpoint,
 	}
 	for name, c := range map[string]struct {
-		prepare func(*fakenode.Node)
+		prepare func(*fake.Node)
 		want    error
 		refused bool // the server must not have a vote
 	}{
 		"replica":           {info("role", "slave"), pool.ErrReplica, true},
 		"member of cluster": {info("redis_mode", "cluster"), pool.ErrClusterMode, true},
 		"Sentinel":          {info("redis_mode", "sentinel"), pool.ErrSentinelMode, true},
-		"no scripts": {func(server *fakenode.Node) {
+		"no scripts": {func(server *fake.Node) {
 			acceptPassword(server)
 			server.RefuseWith("ERR unknown command", "SCRIPT", "EVALSHA", "EVAL")
 		}, pool.ErrNoScripts, true},
 		"wrong password": {answer("-WRONGPASS invalid username-password pair or user is disabled.\r\n"), pool.ErrAuth, false},
 		"web server":     {answer("HTTP/1.1 400 Bad Request\r\n\r\n"), pool.ErrProtocol, false},
-		"nothing":        {(*fakenode.Node).Kill, syscall.ECONNREFUSED, false},
+		"nothing":        {(*fake.Node).Kill, syscall.ECONNREFUSED, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFakeServer(t, c.prepare, func(t *testing.T, node *pool.Node, _ *fakenode.Node) {
+			onFakeServer(t, c.prepare, func(t *testing.T, node *pool.Node, _ *fake.Node) {
 				require.Equal(t, pool.Down, node.State())
 				stats := node.Stats()
 				require.ErrorIs(t, stats.Err, c.want)
@@ -96,7 +96,7 @@ func TestErrorsTellWhyANodeIsDown(t *testing.T) {
 }
 
 func TestNodeTellsWhoAnswersAndHowItIs(t *testing.T) {
-	onFakeServer(t, acceptPassword, func(t *testing.T, node *pool.Node, server *fakenode.Node) {
+	onFakeServer(t, acceptPassword, func(t *testing.T, node *pool.Node, server *fake.Node) {
 		assert.Equal(t, "redis://fake:6379/1", node.Endpoint())
 		assert.Equal(t, pool.Up, node.State())
 		id, met := node.Identity()
@@ -127,7 +127,7 @@ func TestNodeTellsWhoAnswersAndHowItIs(t *testing.T) {
 }
 
 func TestNodeIsConnectingUntilItsServerAnswers(t *testing.T) {
-	onFakeServer(t, (*fakenode.Node).Stop, func(t *testing.T, node *pool.Node, _ *fakenode.Node) {
+	onFakeServer(t, (*fake.Node).Stop, func(t *testing.T, node *pool.Node, _ *fake.Node) {
 		assert.Equal(t, pool.Connecting, node.State())
 		_, met := node.Identity()
 		assert.False(t, met)

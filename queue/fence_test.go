@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/fence"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
@@ -160,7 +160,7 @@ func TestTheStoreKeepsTheNewestFenceExactly(t *testing.T) {
 		w.do("SET", fenceKey, lock.Fence())
 		require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
 		value, left, _ := w.store.Get(fenceKey)
-		assert.Equal(t, fakenode.NoExpiry, left, "a stale holder may come at any time")
+		assert.Equal(t, fake.NoExpiry, left, "a stale holder may come at any time")
 		n, err := strconv.ParseInt(value, 10, 64)
 		require.NoError(t, err)
 		assert.Greater(t, n, lock.Fence())

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
@@ -25,14 +25,14 @@ var ctx = context.Background()
 type world struct {
 	t       *testing.T
 	clock   *clocktest.Clock
-	store   *fakenode.Node
-	masters fakenode.Cluster
+	store   *fake.Node
+	masters fake.Cluster
 }
 
-// inBubble runs a test in virtual time (see [fakenode.InBubble]).
+// inBubble runs a test in virtual time (see [fake.InBubble]).
 func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	fakenode.InBubble(t, 4, func(t *testing.T, clk *clocktest.Clock, nodes fakenode.Cluster) {
+	fake.InBubble(t, 4, func(t *testing.T, clk *clocktest.Clock, nodes fake.Cluster) {
 		test(t, &world{t: t, clock: clk, store: nodes[3], masters: nodes[:3]})
 	})
 }
@@ -112,4 +112,4 @@ func idsOf(tasks []queue.Task) (ids []string) {
 	return ids
 }
 
-var settle = fakenode.Settle
+var settle = fake.Settle

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
-	"github.com/redquorum/redquorum/internal/history"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 )
@@ -100,7 +100,7 @@ func TestEachTaskIsPoppedAtMostOnceWhateverIsLost(t *testing.T) {
 	seed := rand.Uint64()
 	var past history.Recorder
 	inBubble(t, func(t *testing.T, w *world) {
-		for _, node := range append(fakenode.Cluster{w.store}, w.masters...) {
+		for _, node := range append(fake.Cluster{w.store}, w.masters...) {
 			delay := func() time.Duration { return rand.N(2 * time.Millisecond) }
 			node.Delay(delay, delay)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
@@ -44,7 +44,7 @@ func TestATaskThatWasLeasedAsTheContextEndedGoesBackToItsPlace(t *testing.T) {
 		before := w.entries()
 		ctx, cancel := context.WithCancel(ctx)
 		var messages atomic.Int32
-		w.store.OnCommand(func(c fakenode.Command) {
+		w.store.OnCommand(func(c fake.Command) {
 			if c.Args[0] != "EVALSHA" {
 				return
 			}

@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 )
 
 // Whichever message to the store is lost, or its answer, the call has its effect exactly once.
 func TestALostMessageOrAnswerIsRepeated(t *testing.T) {
-	for fault, harm := range map[string]func(store *fakenode.Node){
-		"answer lost":          func(store *fakenode.Node) { store.LoseReplies(1) },
-		"message lost":         func(store *fakenode.Node) { store.LoseRequests(1) },
-		"closed after it":      func(store *fakenode.Node) { store.CutAfterWrite(1) },
-		"answer cut":           func(store *fakenode.Node) { store.CutReply(3) },
-		"killed and restarted": func(store *fakenode.Node) { store.Restart(true) },
+	for fault, harm := range map[string]func(store *fake.Node){
+		"answer lost":          func(store *fake.Node) { store.LoseReplies(1) },
+		"message lost":         func(store *fake.Node) { store.LoseRequests(1) },
+		"closed after it":      func(store *fake.Node) { store.CutAfterWrite(1) },
+		"answer cut":           func(store *fake.Node) { store.CutReply(3) },
+		"killed and restarted": func(store *fake.Node) { store.Restart(true) },
 	} {
 		for name, operation := range operations {
 			messages := 1
@@ -38,7 +38,7 @@ func TestALostMessageOrAnswerIsRepeated(t *testing.T) {
 						require.NoError(t, err)
 						seen := filled(t, q)
 						var sent atomic.Int32 // each connection calls it by itself
-						w.store.OnCommand(func(c fakenode.Command) {
+						w.store.OnCommand(func(c fake.Command) {
 							if c.Args[0] != "EVALSHA" {
 								return
 							}
@@ -82,7 +82,7 @@ func TestALostAnswerIsFoundOrReportedAsUnknown(t *testing.T) {
 				require.True(t, removed)
 				w.store.CutAfterWrite(1)
 				var begun atomic.Bool
-				w.store.OnCommand(func(c fakenode.Command) {
+				w.store.OnCommand(func(c fake.Command) {
 					if c.Args[0] == "EVALSHA" && !begun.Swap(true) {
 						test.meanwhile(w)
 					}
@@ -110,7 +110,7 @@ func TestTasksInDoubtComeWithTheError(t *testing.T) {
 		seen := filled(t, q)
 		short, cancel := context.WithCancel(ctx)
 		var messages atomic.Int32
-		w.store.OnCommand(func(c fakenode.Command) {
+		w.store.OnCommand(func(c fake.Command) {
 			if c.Args[0] != "EVALSHA" {
 				return
 			}
@@ -140,7 +140,7 @@ func TestACancelledPopLosesNothing(t *testing.T) {
 			short, cancel := context.WithCancel(ctx)
 			defer cancel()
 			var messages atomic.Int32
-			w.store.OnCommand(func(c fakenode.Command) {
+			w.store.OnCommand(func(c fake.Command) {
 				if c.Args[0] == "EVALSHA" {
 					if int(messages.Add(1)) == message {
 						cancel()

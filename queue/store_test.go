@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
@@ -55,10 +55,10 @@ func filled(t *testing.T, q *queue.Queue) []queue.Task {
 }
 
 func TestAStoreThatIsAwayFailsCallsInTime(t *testing.T) {
-	for fault, harm := range map[string]func(store *fakenode.Node){
-		"killed":  (*fakenode.Node).Kill,
-		"stopped": (*fakenode.Node).Stop,
-		"mute":    func(store *fakenode.Node) { store.Mute(true) },
+	for fault, harm := range map[string]func(store *fake.Node){
+		"killed":  (*fake.Node).Kill,
+		"stopped": (*fake.Node).Stop,
+		"mute":    func(store *fake.Node) { store.Mute(true) },
 	} {
 		for name, operation := range operations {
 			t.Run(fault+"/"+name, func(t *testing.T) {

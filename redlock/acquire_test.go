@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -63,12 +63,12 @@ func TestEveryAttemptHasAFreshValue(t *testing.T) {
 }
 
 func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
-	for name, fault := range map[string]func(*fakenode.Node){
-		"killed":  (*fakenode.Node).Kill,
-		"stopped": (*fakenode.Node).Stop,
-		"muted":   func(n *fakenode.Node) { n.Mute(true) },
-		"one-way": func(n *fakenode.Node) { n.MuteReplies(true) },
-		"slow":    func(n *fakenode.Node) { n.Delay(nil, func() time.Duration { return 200 * time.Millisecond }) },
+	for name, fault := range map[string]func(*fake.Node){
+		"killed":  (*fake.Node).Kill,
+		"stopped": (*fake.Node).Stop,
+		"muted":   func(n *fake.Node) { n.Mute(true) },
+		"one-way": func(n *fake.Node) { n.MuteReplies(true) },
+		"slow":    func(n *fake.Node) { n.Delay(nil, func() time.Duration { return 200 * time.Millisecond }) },
 	} {
 		for _, when := range []string{"before", "between"} {
 			t.Run(name+" "+when, func(t *testing.T) {
@@ -205,13 +205,13 @@ func TestAKeyOfTheWrongTypeIsNotATakenLock(t *testing.T) {
 }
 
 func TestALostAttemptLeavesNothingBehind(t *testing.T) {
-	faults := map[string]func(*fakenode.Node){
-		"late":         func(n *fakenode.Node) { n.Delay(func() time.Duration { return 900 * time.Millisecond }, nil) },
-		"late answers": func(n *fakenode.Node) { n.Delay(nil, func() time.Duration { return 900 * time.Millisecond }) },
-		"lost answer":  func(n *fakenode.Node) { n.LoseReplies(1) },
-		"cut":          func(n *fakenode.Node) { n.CutAfterWrite(1) },
-		"cut answer":   func(n *fakenode.Node) { n.CutReply(2) },
-		"stopped": func(n *fakenode.Node) {
+	faults := map[string]func(*fake.Node){
+		"late":         func(n *fake.Node) { n.Delay(func() time.Duration { return 900 * time.Millisecond }, nil) },
+		"late answers": func(n *fake.Node) { n.Delay(nil, func() time.Duration { return 900 * time.Millisecond }) },
+		"lost answer":  func(n *fake.Node) { n.LoseReplies(1) },
+		"cut":          func(n *fake.Node) { n.CutAfterWrite(1) },
+		"cut answer":   func(n *fake.Node) { n.CutReply(2) },
+		"stopped": func(n *fake.Node) {
 			n.Stop()
 			time.AfterFunc(5*time.Second, n.Continue)
 		},

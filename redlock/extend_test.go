@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -240,7 +240,7 @@ func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
 				settle()
 				done := lock.Done()
 				for _, s := range c.servers {
-					s.OnChange(func(fakenode.Change) {
+					s.OnChange(func(fake.Change) {
 						select {
 						case <-done:
 						default:

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/fakenode"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -25,10 +25,10 @@ import (
 type cluster struct {
 	t       *testing.T
 	clock   *clocktest.Clock
-	servers fakenode.Cluster
+	servers fake.Cluster
 }
 
-// inBubble runs a test in virtual time, on masters that vote (see [fakenode.InBubble]).
+// inBubble runs a test in virtual time, on masters that vote (see [fake.InBubble]).
 func inBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	inYoungBubble(t, nodes, func(t *testing.T, c *cluster) {
@@ -54,7 +54,7 @@ func (c *cluster) instantly() {
 // inYoungBubble is inBubble with masters that no client has seen yet.
 func inYoungBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
-	fakenode.InBubble(t, nodes, func(t *testing.T, clk *clocktest.Clock, servers fakenode.Cluster) {
+	fake.InBubble(t, nodes, func(t *testing.T, clk *clocktest.Clock, servers fake.Cluster) {
 		for _, server := range servers {
 			server.Delay(transit, transit)
 		}
@@ -138,11 +138,11 @@ func (c *cluster) keys() (n int) {
 }
 
 // isMarker reports whether a command concerns a memory marker.
-func isMarker(command fakenode.Command) bool {
+func isMarker(command fake.Command) bool {
 	return slices.Contains(command.Args, pipeline.MemoryKey)
 }
 
-var settle = fakenode.Settle
+var settle = fake.Settle
 
 var ctx = context.Background()
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -50,7 +50,7 @@ func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
 		require.NoError(t, err)
 		settle()
 		c.do(1, "DEL", "a") // as if n1 had never received it
-		other := fakenode.New(c.clock)
+		other := fake.New(c.clock)
 		c.swap(2, other)
 		c.admit(2, maxTTL)
 		marker, _, _ := other.Get(pipeline.MemoryKey)

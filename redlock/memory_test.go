@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -53,10 +53,10 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 		"old snapshot, durable since":   func(c *cluster) { durable(c); c.servers[2].RestartFromSnapshot() },
 		"flush":                         func(c *cluster) { c.servers[2].FlushAll() },
 		"flush, twice":                  func(c *cluster) { c.servers[2].FlushAll(); time.Sleep(time.Second); c.servers[2].FlushAll() },
-		"replica of an empty one":       func(c *cluster) { c.replicate(2, fakenode.New(c.clock)) },
+		"replica of an empty one":       func(c *cluster) { c.replicate(2, fake.New(c.clock)) },
 		"replica of another master":     func(c *cluster) { c.replicate(2, c.servers[0]) },
 		"replica of its own replica":    func(c *cluster) { c.servers[2].ReplicateFromSnapshot(); c.denied(2); c.servers[2].Promote() },
-		"another server, connections":   func(c *cluster) { c.swap(2, fakenode.New(c.clock)) },
+		"another server, connections":   func(c *cluster) { c.swap(2, fake.New(c.clock)) },
 		"another server, old":           func(c *cluster) { c.servers[2].SwitchServer(time.Hour) },
 		"INFO denied after the restart": func(c *cluster) { c.deny(2, "INFO"); c.servers[2].Restart(false) },
 		"CONFIG denied as well":         func(c *cluster) { c.deny(2, "INFO", "CONFIG"); c.servers[2].RestartFromSnapshot() },
@@ -102,7 +102,7 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 
 // replicate makes a node a replica of another server for long enough to be noticed, and then a
 // master again.
-func (c *cluster) replicate(i int, other *fakenode.Node) {
+func (c *cluster) replicate(i int, other *fake.Node) {
 	c.servers[i].ReplicateFrom(other)
 	time.Sleep(time.Second)
 	c.servers[i].Promote()
@@ -119,7 +119,7 @@ func (c *cluster) denied(int) {
 }
 
 // swap points an endpoint at another server. Connections to the old one end.
-func (c *cluster) swap(i int, other *fakenode.Node) {
+func (c *cluster) swap(i int, other *fake.Node) {
 	old := c.servers[i]
 	c.t.Cleanup(other.Close)
 	c.servers[i] = other
@@ -131,8 +131,8 @@ func (c *cluster) deny(i int, commands ...string) {
 }
 
 func TestMastersThatAllForgetGrantNothingToClientsThatKnewThem(t *testing.T) {
-	for name, forget := range map[string]func(*fakenode.Node){
-		"restart": func(n *fakenode.Node) { n.Restart(false) }, "flush": (*fakenode.Node).FlushAll,
+	for name, forget := range map[string]func(*fake.Node){
+		"restart": func(n *fake.Node) { n.Restart(false) }, "flush": (*fake.Node).FlushAll,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *cluster) {

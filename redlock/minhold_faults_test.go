@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -110,11 +110,11 @@ func TestAMinimumHoldOutlastsMastersThatForget(t *testing.T) {
 
 func TestAReleaseThatIsPendingLeavesWhatIsLeftOfTheMinimumHold(t *testing.T) {
 	const d = 20 * time.Second
-	for name, away := range map[string]struct{ leave, back func(*fakenode.Node) }{
-		"killed, data kept": {(*fakenode.Node).Kill, func(n *fakenode.Node) { n.Restart(true) }},
-		"stopped":           {(*fakenode.Node).Stop, (*fakenode.Node).Continue},
-		"muted":             {func(n *fakenode.Node) { n.Mute(true) }, func(n *fakenode.Node) { n.Mute(false) }},
-		"replies muted":     {func(n *fakenode.Node) { n.MuteReplies(true) }, func(n *fakenode.Node) { n.MuteReplies(false) }},
+	for name, away := range map[string]struct{ leave, back func(*fake.Node) }{
+		"killed, data kept": {(*fake.Node).Kill, func(n *fake.Node) { n.Restart(true) }},
+		"stopped":           {(*fake.Node).Stop, (*fake.Node).Continue},
+		"muted":             {func(n *fake.Node) { n.Mute(true) }, func(n *fake.Node) { n.Mute(false) }},
+		"replies muted":     {func(n *fake.Node) { n.MuteReplies(true) }, func(n *fake.Node) { n.MuteReplies(false) }},
 	} {
 		for _, back := range []time.Duration{5 * time.Second, 30 * time.Second} {
 			t.Run(name+" for "+back.String(), func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // Waiting for a permit is waiting for a lock, with these differences: the pilot gives any slot, or
 // keeps the waiter on one list for all of them; and the slot that it gives, at once or later, is
-// asked of all nodes by its number. internal/permitmodel has the whole protocol.
+// asked of all nodes by its number. internal/proof/search/permit has the whole protocol.
 
 func (s *Semaphore) newWaiter(queue handoff.Name, cfg *lockConfig, since clock.Instant) *waiter {
 	w := newWaiter(s.locker, []string{s.name}, queue, cfg, since)

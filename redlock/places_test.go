@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 )
@@ -19,7 +19,7 @@ import (
 // Their votes split at the first hand-over. Then they get into one order, and need no standoff.
 func TestWaitersOfTheSameAgeDoNotSplitTheirVotesAgainAndAgain(t *testing.T) {
 	const waiters, held = 16, 500 * time.Millisecond // so a standoff lasts 60 to 100 ms
-	fakenode.InBubble(t, 5, func(t *testing.T, clk *clocktest.Clock, servers fakenode.Cluster) {
+	fake.InBubble(t, 5, func(t *testing.T, clk *clocktest.Clock, servers fake.Cluster) {
 		open := func() *Locker {
 			l, err := New(servers.Endpoints(), WithClock(clk), WithPool(pool.WithDialer(servers.Dial)))
 			require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -49,10 +49,10 @@ func TestUnlockGoesToEveryNode(t *testing.T) {
 }
 
 func TestUnlockIsDeliveredToANodeThatWasAwayForIt(t *testing.T) {
-	for name, away := range map[string]struct{ leave, back func(*fakenode.Node) }{
-		"killed, data kept": {(*fakenode.Node).Kill, func(n *fakenode.Node) { n.Restart(true) }},
-		"stopped":           {(*fakenode.Node).Stop, (*fakenode.Node).Continue},
-		"muted":             {func(n *fakenode.Node) { n.Mute(true) }, func(n *fakenode.Node) { n.Mute(false) }},
+	for name, away := range map[string]struct{ leave, back func(*fake.Node) }{
+		"killed, data kept": {(*fake.Node).Kill, func(n *fake.Node) { n.Restart(true) }},
+		"stopped":           {(*fake.Node).Stop, (*fake.Node).Continue},
+		"muted":             {func(n *fake.Node) { n.Mute(true) }, func(n *fake.Node) { n.Mute(false) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {

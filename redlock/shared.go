@@ -11,8 +11,8 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Shared locks, by the protocol of internal/sharedmodel. To a node, a reader is a member of a
-// sorted set beside the key, and the key has a value that no client has. All else is that of the
+// Shared locks, by the protocol of internal/proof/search/shared. To a node, a reader is a member of
+// a sorted set beside the key, and the key has a value that no client has. All else is that of the
 // mutex: rounds, validity, renewal and undo.
 //
 // Two readers with one value would be one member, and the release of one would end the lock of the

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 )
@@ -19,7 +19,7 @@ import (
 // with those before them, and there would always be one.
 func TestAWriterWithAPlaceAtEveryNodeIsServedWhateverReadersCome(t *testing.T) {
 	const hold = 300 * time.Millisecond
-	fakenode.InBubble(t, 3, func(t *testing.T, clk *clocktest.Clock, servers fakenode.Cluster) {
+	fake.InBubble(t, 3, func(t *testing.T, clk *clocktest.Clock, servers fake.Cluster) {
 		open := func() *Locker {
 			l, err := New(servers.Endpoints(), WithClock(clk), WithPool(pool.WithDialer(servers.Dial)))
 			require.NoError(t, err)

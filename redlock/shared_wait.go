@@ -15,8 +15,8 @@ import (
 // from its pilot that readers have the lock, and announces itself there and at all other nodes, at
 // once and again while it waits. The intent lives for three of these rounds, so that a writer that
 // died keeps nobody out for long. So does an intent that arrives late, after its writer has left or
-// got the lock. Nothing depends on intents but how long others wait: internal/sharedmodel searches
-// them at any time.
+// got the lock. Nothing depends on intents but how long others wait: internal/proof/search/shared
+// searches them at any time.
 const (
 	intentLife = 3 * intentPoll
 	intentPoll = time.Second

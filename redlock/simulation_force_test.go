@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -27,12 +27,12 @@ type forced struct {
 }
 
 // watchForced has the judge look at what ForceUnlock does on a node.
-func (s *simulation) watchForced(i int, server *fakenode.Node) {
+func (s *simulation) watchForced(i int, server *fake.Node) {
 	digest := wire.Force("", 0).Script.Digest()
 	var mu sync.Mutex // guards changes
-	var changes []fakenode.Change
+	var changes []fake.Change
 	var at clock.Instant // of changes
-	server.OnChange(func(change fakenode.Change) {
+	server.OnChange(func(change fake.Change) {
 		s.judge.replaces(change)
 		s.noteChange(i, change)
 		mu.Lock()
@@ -42,7 +42,7 @@ func (s *simulation) watchForced(i int, server *fakenode.Node) {
 		}
 		changes = append(changes, change)
 	})
-	server.OnCommand(func(command fakenode.Command) {
+	server.OnCommand(func(command fake.Command) {
 		if command.Args[0] != "EVALSHA" || command.Args[1] != digest {
 			return
 		}
@@ -62,7 +62,7 @@ func (s *simulation) watchForced(i int, server *fakenode.Node) {
 }
 
 // replaces notes that a key has another value.
-func (j *judge) replaces(change fakenode.Change) {
+func (j *judge) replaces(change fake.Change) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if change.New != "" {

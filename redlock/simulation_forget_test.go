@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -16,7 +16,7 @@ type amnesia struct {
 	*forgetting
 	rng     *rand.Rand
 	mode    redlock.Quarantine // of all Lockers, unless they are mixed
-	spare   *fakenode.Node     // an empty master of another cluster
+	spare   *fake.Node         // an empty master of another cluster
 	keeping []bool             // by node: claims to be durable, never restored from an old copy
 	lost    []clock.Instant    // by node: when it last lost its memory, 0 for never
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -144,7 +144,7 @@ type costs struct {
 func (s *simulation) countCommands() *costs {
 	c := new(costs)
 	for _, server := range s.servers {
-		server.OnCommand(func(command fakenode.Command) {
+		server.OnCommand(func(command fake.Command) {
 			switch {
 			case !c.counting.Load():
 			case isMarker(command):

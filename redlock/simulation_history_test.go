@@ -13,7 +13,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/history"
+	"github.com/redquorum/redquorum/internal/proof/history"
 )
 
 // judged is the history of a name, for porcupine, and what our own judge found.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -124,7 +124,7 @@ func (s *simulation) forgets(f *forgetting) {
 func (a *amnesia) nodes(n int) {
 	s := a.simulation
 	s.dead, s.born = make([]bool, n), make([]clock.Instant, n)
-	s.servers = make([]*fakenode.Node, n)
+	s.servers = make([]*fake.Node, n)
 	wrong := s.minority(a.rng)
 	for i := range n {
 		var offset time.Duration
@@ -133,9 +133,9 @@ func (a *amnesia) nodes(n int) {
 		}
 		// 0.4 % of the 1 % allowed between a client and a node.
 		rate := 1 + (a.rng.Float64()-0.5)/125
-		opts := []fakenode.Option{fakenode.WithNodeClock(offset, rate)}
+		opts := []fake.Option{fake.WithNodeClock(offset, rate)}
 		if !a.young {
-			opts = append(opts, fakenode.WithUptime(time.Hour))
+			opts = append(opts, fake.WithUptime(time.Hour))
 		}
 		s.servers[i] = s.newNode(opts...)
 		if a.keeping[i] {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/history"
+	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
 )
 

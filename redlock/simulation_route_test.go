@@ -8,7 +8,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 // route is the network between one process and the nodes, some of which may be unreachable.
@@ -17,13 +17,13 @@ type route struct {
 
 	mu    sync.Mutex // guards the fields below
 	cut   uint64     // a bit for each unreachable node
-	conns map[int][]*fakenode.Conn
+	conns map[int][]*fake.Conn
 }
 
 var errCut = errors.New("no route to the node")
 
 func newRoute(s *simulation, cut uint64) *route {
-	return &route{sim: s, cut: cut, conns: make(map[int][]*fakenode.Conn)}
+	return &route{sim: s, cut: cut, conns: make(map[int][]*fake.Conn)}
 }
 
 func (r *route) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -40,7 +40,7 @@ func (r *route) dial(ctx context.Context, network, address string) (net.Conn, er
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.conns[i] = append(r.conns[i], conn.(*fakenode.Conn))
+	r.conns[i] = append(r.conns[i], conn.(*fake.Conn))
 	return conn, nil
 }
 
@@ -83,7 +83,7 @@ func (s *simulation) minority(rng *rand.Rand) (nodes uint64) {
 }
 
 // server returns the node that currently answers at an endpoint.
-func (s *simulation) server(i int) *fakenode.Node {
+func (s *simulation) server(i int) *fake.Node {
 	s.exchange.Lock()
 	defer s.exchange.Unlock()
 	return s.servers[i]
@@ -91,7 +91,7 @@ func (s *simulation) server(i int) *fakenode.Node {
 
 // replaceServer puts another server behind an endpoint. The old one is killed together with its
 // connections.
-func (s *simulation) replaceServer(i int, server *fakenode.Node) {
+func (s *simulation) replaceServer(i int, server *fake.Node) {
 	old := s.server(i)
 	s.exchange.Lock()
 	s.servers[i] = server

@@ -16,7 +16,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -134,7 +134,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 // nodes starts n fake nodes that have been up for long.
 func (s *simulation) nodes(n int) {
 	for range n {
-		s.servers = append(s.servers, s.newNode(fakenode.WithUptime(time.Hour)))
+		s.servers = append(s.servers, s.newNode(fake.WithUptime(time.Hour)))
 		s.admit(len(s.servers)-1, s.maxTTL)
 		s.slowDown(len(s.servers)-1, s.latency)
 	}
@@ -142,8 +142,8 @@ func (s *simulation) nodes(n int) {
 }
 
 // newNode starts a fake node that ends with the simulation.
-func (s *simulation) newNode(opts ...fakenode.Option) *fakenode.Node {
-	server := fakenode.New(s.clock, append(opts, fakenode.WithCommandLog(0))...)
+func (s *simulation) newNode(opts ...fake.Option) *fake.Node {
+	server := fake.New(s.clock, append(opts, fake.WithCommandLog(0))...)
 	s.t.Cleanup(server.Close)
 	return server
 }

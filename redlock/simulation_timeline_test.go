@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 // timeline is what happened in a small history, in the order in which it happened. The values of
@@ -70,7 +70,7 @@ func (s *simulation) note(who, format string, args ...any) {
 func (c *client) call(format string, args ...any) { c.process.sim.note(c.who, format, args...) }
 
 // noteChange notes that a node has another holder of a name.
-func (s *simulation) noteChange(node int, c fakenode.Change) {
+func (s *simulation) noteChange(node int, c fake.Change) {
 	switch {
 	case s.small == nil || strings.HasPrefix(c.Key, "redquorum:"):
 	case c.New == "":

@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 // touch is a command that replaced or deleted the key of a client that seemed to hold the lock.
 type touch struct {
 	at     clock.Instant
 	node   int
-	change fakenode.Change
+	change fake.Change
 	tenure *tenure
 }
 
@@ -19,12 +19,12 @@ type touch struct {
 const maxTouched = 1000
 
 // watch reports every key that is replaced or deleted on a node to the judge.
-func (s *simulation) watch(i int, server *fakenode.Node) {
-	server.OnChange(func(c fakenode.Change) { s.judge.touches(i, c) })
+func (s *simulation) watch(i int, server *fake.Node) {
+	server.OnChange(func(c fake.Change) { s.judge.touches(i, c) })
 }
 
 // touches records that a command replaced or deleted a key.
-func (j *judge) touches(node int, c fakenode.Change) {
+func (j *judge) touches(node int, c fake.Change) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	t := j.holds[c.Old]

@@ -3,7 +3,7 @@ package redlock_test
 import (
 	"time"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 // way is a way in which a master loses its memory, or seems to.
@@ -16,7 +16,7 @@ func keeps(*amnesia, int) {}
 const outage = 50 * time.Millisecond
 
 // down kills a server and returns it, sometimes after a short outage. The caller restarts it.
-func (a *amnesia) down(i int) *fakenode.Node {
+func (a *amnesia) down(i int) *fake.Node {
 	a.servers[i].Kill()
 	if a.rng.IntN(2) == 0 {
 		a.pause(upTo(a.rng, outage))
@@ -60,7 +60,7 @@ func restartsDurableSince(a *amnesia, i int) {
 	}
 }
 
-func setDurable(server *fakenode.Node) {
+func setDurable(server *fake.Node) {
 	server.SetConfig("appendonly", "yes")
 	server.SetConfig("appendfsync", "always")
 }
@@ -125,7 +125,7 @@ func isReplaced(a *amnesia, i int) {
 	if !a.loses(i) {
 		return
 	}
-	server := a.newNode(fakenode.WithUptime(a.uptime()))
+	server := a.newNode(fake.WithUptime(a.uptime()))
 	a.watch(i, server)
 	a.keeping[i] = a.rng.Float64() < a.durable
 	if a.keeping[i] {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -61,7 +61,7 @@ func TestAWaiterThatLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
 		got := acquiring(t, d, "a")
 		time.Sleep(20 * time.Millisecond)
 		for _, server := range c.servers { // the vote is b's before b knows
-			server.OnCommand(func(command fakenode.Command) {
+			server.OnCommand(func(command fake.Command) {
 				if command.Args[0] == "EVALSHA" && len(command.Args) == 6 { // a release
 					cancel()
 				}

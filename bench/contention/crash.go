@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // Crash measures what follows when a holder is killed: SIGKILL ends its process, and the name is

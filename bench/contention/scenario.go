@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // Scenario is one measurement: goroutines of several processes want one name, again and again.

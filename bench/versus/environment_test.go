@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/redquorum/redquorum/bench/versus/figures"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // environment returns what the measurement runs on.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/bench/versus/figures"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // experiments are what docs/benchmarks.md shows.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // manyGoroutines is the load under which throughput is measured. namesPerPeer is a multiple of it.

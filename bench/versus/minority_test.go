@@ -8,7 +8,7 @@ import (
 	"github.com/go-redsync/redsync/v4"
 
 	"github.com/redquorum/redquorum/bench/versus/figures"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // minorityPeers can lock while two of five servers do not answer. The limit waits for ever, and so

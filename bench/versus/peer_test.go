@@ -6,7 +6,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // peer is one way to lock, connected to all servers.

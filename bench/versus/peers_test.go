@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // TestEveryPeerSetsAndDeletesEachKeyOnce is what the figures rest on: all peers make every server

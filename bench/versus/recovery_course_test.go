@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/bench/versus/figures"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // recoveryBench is five servers. The last two are behind proxies.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // serverCPUKnown is false on a kernel without scheduler statistics.

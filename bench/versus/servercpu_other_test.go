@@ -5,7 +5,7 @@ package versus
 import (
 	"time"
 
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 const serverCPUKnown = false // the figures are left out

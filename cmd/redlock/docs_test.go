@@ -15,7 +15,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/doctor"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/elect"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/run"
-	"github.com/redquorum/redquorum/internal/docs"
+	"github.com/redquorum/redquorum/internal/proof/docs"
 )
 
 // root is the folder with the documentation.

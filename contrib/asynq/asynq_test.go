@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	redasynq "github.com/redquorum/redquorum/contrib/asynq"
-	"github.com/redquorum/redquorum/internal/cluster"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	redasynq "github.com/redquorum/redquorum/contrib/asynq"
-	"github.com/redquorum/redquorum/internal/exampletest"
+	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )
 

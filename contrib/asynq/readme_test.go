@@ -3,7 +3,7 @@ package asynq_test
 import (
 	"testing"
 
-	"github.com/redquorum/redquorum/internal/docs"
+	"github.com/redquorum/redquorum/internal/proof/docs"
 )
 
 func TestTheCodeOfTheReadmeCompiles(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	redcron "github.com/redquorum/redquorum/contrib/cron"
-	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	redcron "github.com/redquorum/redquorum/contrib/cron"
-	"github.com/redquorum/redquorum/internal/exampletest"
+	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )
 

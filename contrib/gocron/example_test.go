@@ -8,7 +8,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	redgocron "github.com/redquorum/redquorum/contrib/gocron"
-	"github.com/redquorum/redquorum/internal/exampletest"
+	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )
 

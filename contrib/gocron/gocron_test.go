@@ -15,7 +15,7 @@ import (
 
 	redgocron "github.com/redquorum/redquorum/contrib/gocron"
 	"github.com/redquorum/redquorum/election"
-	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 

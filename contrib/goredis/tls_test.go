@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/contrib/goredis"
-	"github.com/redquorum/redquorum/internal/cluster"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
 

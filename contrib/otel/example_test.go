@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	redotel "github.com/redquorum/redquorum/contrib/otel"
-	"github.com/redquorum/redquorum/internal/exampletest"
+	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )
 

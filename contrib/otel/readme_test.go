@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/docs"
+	"github.com/redquorum/redquorum/internal/proof/docs"
 )
 
 func TestTheCodeOfTheReadmeCompiles(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	redprometheus "github.com/redquorum/redquorum/contrib/prometheus"
-	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 

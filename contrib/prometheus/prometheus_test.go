@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	redprometheus "github.com/redquorum/redquorum/contrib/prometheus"
-	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )

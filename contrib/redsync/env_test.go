@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/contrib/redsync"
-	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/contrib/redsync" // was: github.com/go-redsync/redsync/v4
-	"github.com/redquorum/redquorum/internal/exampletest"
+	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )
 

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redquorum/redquorum/contrib/redsync"
-	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 )
 
 func TestMutexesOfBothKindsExcludeEachOther(t *testing.T) {

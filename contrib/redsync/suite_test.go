@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/contrib/redsync"
-	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 )
 
 const (

@@ -1,11 +1,11 @@
 // Package recipes has the programs of docs/recipes.md. What stands between "recipe:begin" and
-// "recipe:end" is shown there; a test in internal/docs compares them.
+// "recipe:end" is shown there; a test in internal/proof/docs compares them.
 package recipes
 
 import (
 	"time"
 
-	"github.com/redquorum/redquorum/internal/exampletest"
+	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/redlocktest"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 // Errors about user and password are recognized, whatever the wording of the version.
@@ -63,7 +63,7 @@ func TestCredentialsAreAskedForAtEveryConnect(t *testing.T) {
 		}
 		return "me", fmt.Sprint("secret", asked), nil
 	})
-	acceptAny := func(s *fakenode.Node) {
+	acceptAny := func(s *fake.Node) {
 		s.ReplyRaw(func(cmd []string) []byte {
 			if cmd[0] == "AUTH" {
 				return []byte("+OK\r\n")
@@ -112,7 +112,7 @@ func TestWrongServersAreNamedInTheError(t *testing.T) {
 		"out of step": {":17\r\n", "CLIENT was answered with int64"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			replies := func(s *fakenode.Node) { s.ReplyRaw(func([]string) []byte { return []byte(c.reply) }) }
+			replies := func(s *fake.Node) { s.ReplyRaw(func([]string) []byte { return []byte(c.reply) }) }
 			inBubbleOn(t, replies, func(h *harness) {
 				err := h.command("PING").wait().err
 				h.requireFate(err, Unsent, err)

@@ -13,28 +13,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 // harness is a node over a fake server, in virtual time.
 type harness struct {
 	t      *testing.T
 	clock  *clocktest.Clock
-	server *fakenode.Node
+	server *fake.Node
 	node   *Node
 	dials  atomic.Int64
 }
 
-// inBubble runs a test in virtual time (see [fakenode.InBubble]).
+// inBubble runs a test in virtual time (see [fake.InBubble]).
 func inBubble(t *testing.T, test func(h *harness), opts ...Option) {
 	t.Helper()
-	inBubbleOn(t, func(*fakenode.Node) {}, test, opts...)
+	inBubbleOn(t, func(*fake.Node) {}, test, opts...)
 }
 
 // inBubbleOn is inBubble with a server that is prepared before the node dials it.
-func inBubbleOn(t *testing.T, prepare func(*fakenode.Node), test func(h *harness), opts ...Option) {
+func inBubbleOn(t *testing.T, prepare func(*fake.Node), test func(h *harness), opts ...Option) {
 	t.Helper()
-	fakenode.InBubble(t, 1, func(t *testing.T, clk *clocktest.Clock, nodes fakenode.Cluster) {
+	fake.InBubble(t, 1, func(t *testing.T, clk *clocktest.Clock, nodes fake.Cluster) {
 		h := &harness{t: t, clock: clk, server: nodes[0]}
 		prepare(h.server)
 		h.node = h.newNode("fake:6379", opts...)

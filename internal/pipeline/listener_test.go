@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 const testChannel = "redquorum:wake:test"
@@ -87,7 +87,7 @@ func (h *harness) publish(message string) int64 {
 }
 
 // commandsOf returns the commands with that name that the server saw.
-func (h *harness) commandsOf(name string) (found []fakenode.Command) {
+func (h *harness) commandsOf(name string) (found []fake.Command) {
 	for _, c := range h.server.Commands() {
 		if c.Args[0] == name {
 			found = append(found, c)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 func TestCallsAreAnsweredInOrder(t *testing.T) {
@@ -61,7 +61,7 @@ func TestStoppedNodeCostsTheCallerItsDeadlineAndNoMore(t *testing.T) {
 }
 
 func TestCallsWaitForTheFirstDialUntilTheirDeadline(t *testing.T) {
-	inBubbleOn(t, func(s *fakenode.Node) { s.Mute(true) }, func(h *harness) {
+	inBubbleOn(t, func(s *fake.Node) { s.Mute(true) }, func(h *harness) {
 		r := h.command("SET", "k", "v").wait()
 		h.requireFate(r.err, Unsent, ErrTimeout)
 		assert.Equal(t, testDeadline, r.after)
@@ -75,7 +75,7 @@ func TestCallsWaitForTheFirstDialUntilTheirDeadline(t *testing.T) {
 }
 
 func TestNodeThatIsDownFailsAtOnce(t *testing.T) {
-	inBubbleOn(t, (*fakenode.Node).Kill, func(h *harness) {
+	inBubbleOn(t, (*fake.Node).Kill, func(h *harness) {
 		first := h.command("PING").wait() // waits for the first dial, which fails at once
 		h.requireFate(first.err, Unsent, syscall.ECONNREFUSED)
 		assert.Zero(t, first.after)
@@ -227,7 +227,7 @@ func TestCloseEndsEverything(t *testing.T) {
 }
 
 func TestCloseWhileDialing(t *testing.T) {
-	inBubbleOn(t, func(s *fakenode.Node) { s.Mute(true) }, func(h *harness) {
+	inBubbleOn(t, func(s *fake.Node) { s.Mute(true) }, func(h *harness) {
 		queued := h.command("PING")
 		require.NoError(t, h.node.Close())
 		h.requireFate(queued.wait().err, Unsent, ErrClosed)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 // prover is a waiter that receives proofs.
@@ -120,7 +120,7 @@ func TestAVoteWithoutItsProofHasAnUnknownFate(t *testing.T) {
 }
 
 func TestNothingIsProvenIfTheMemoryKeyIsForbidden(t *testing.T) {
-	forbid := func(s *fakenode.Node) { s.RefuseWith("NOPERM No permissions to access a key", "GET") }
+	forbid := func(s *fake.Node) { s.RefuseWith("NOPERM No permissions to access a key", "GET") }
 	inBubbleOn(t, forbid, func(h *harness) {
 		h.up()
 		id, _ := h.node.Identity()

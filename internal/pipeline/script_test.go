@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 func TestScriptIsLoadedOncePerConnection(t *testing.T) {
@@ -24,7 +24,7 @@ func TestScriptIsLoadedOncePerConnection(t *testing.T) {
 }
 
 // forbidLoading makes the node find out by NOSCRIPT that the server does not know a script.
-func forbidLoading(s *fakenode.Node) {
+func forbidLoading(s *fake.Node) {
 	s.RefuseWith("NOPERM this user has no permissions to run the 'script|load' command", "SCRIPT")
 }
 

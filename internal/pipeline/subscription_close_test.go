@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 func TestCloseEndsASubscriptionInEveryState(t *testing.T) {
@@ -87,7 +87,7 @@ func TestConnectionThatWasMadeForAClosedSubscriptionIsClosed(t *testing.T) {
 		s, e := h.subscribe()
 		require.NoError(t, s.Close())
 		assert.Equal(t, []string{"unsubscribed"}, h.events(e))
-		client, server := fakenode.Pipe(0)
+		client, server := fake.Pipe(0)
 		assert.ErrorIs(t, s.serve(newConn(client, client)), ErrClosed)
 		_, err := server.Read(make([]byte, 1))
 		assert.ErrorIs(t, err, io.EOF)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 func TestPeerThatGoesMuteIsNoticedByThePing(t *testing.T) {
@@ -62,7 +62,7 @@ func TestMessagesAreASignOfLifeWhileThePingHasNoAnswer(t *testing.T) {
 }
 
 // pingsOfSubscriber returns the PINGs on the connection of the last SUBSCRIBE.
-func (h *harness) pingsOfSubscriber() (pings []fakenode.Command) {
+func (h *harness) pingsOfSubscriber() (pings []fake.Command) {
 	subscribes := h.commandsOf("SUBSCRIBE")
 	for _, c := range h.commandsOf("PING") {
 		if c.Conn == subscribes[len(subscribes)-1].Conn {
@@ -118,7 +118,7 @@ func TestWrongAnswerToAPingBreaksTheSubscription(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(h *harness) {
 				_, e := h.subscribe()
-				h.server.OnCommand(func(c fakenode.Command) {
+				h.server.OnCommand(func(c fake.Command) {
 					if c.Args[0] == "SUBSCRIBE" {
 						h.server.ReplyRaw(nil) // it subscribes again
 					}

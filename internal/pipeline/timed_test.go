@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/fakenode"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 // timedWaiter is the Sink of a call of a timed script.
@@ -36,7 +36,7 @@ func (h *harness) timed(until clock.Instant) *timedWaiter {
 }
 
 // timedRuns returns the commands that ran lastArgument, in order.
-func (h *harness) timedRuns() (runs []fakenode.Command) {
+func (h *harness) timedRuns() (runs []fake.Command) {
 	for _, command := range h.server.Commands() {
 		if strings.HasPrefix(command.Args[0], "EVAL") && len(command.Args) == 6 {
 			runs = append(runs, command)
@@ -57,9 +57,9 @@ func TestTimedScriptGetsTheTimeThatIsLeftRoundedUp(t *testing.T) {
 }
 
 func TestTimedScriptThatIsSentAgainGetsTheTimeThatIsLeftThen(t *testing.T) {
-	for name, away := range map[string]struct{ leave, back func(*fakenode.Node) }{
-		"killed, before it was sent": {(*fakenode.Node).Kill, func(n *fakenode.Node) { n.Restart(true) }},
-		"its reply was lost":         {func(n *fakenode.Node) { n.MuteReplies(true) }, func(n *fakenode.Node) { n.MuteReplies(false) }},
+	for name, away := range map[string]struct{ leave, back func(*fake.Node) }{
+		"killed, before it was sent": {(*fake.Node).Kill, func(n *fake.Node) { n.Restart(true) }},
+		"its reply was lost":         {func(n *fake.Node) { n.MuteReplies(true) }, func(n *fake.Node) { n.MuteReplies(false) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(h *harness) {

@@ -61,7 +61,7 @@ type knowledge struct {
 }
 
 // judge decides whether a server votes by its marker, and what to write. It is the protocol of
-// internal/memorymodel, without the new cluster (admission.go).
+// internal/proof/search/memory, without the new cluster (admission.go).
 func (s server) judge(m marker, v knowledge) judgement {
 	known, maxTTL := v.known, v.maxTTL
 	j := judgement{forgot: known != "" && (m.state != markerActive || m.incarnation != known)}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 
-	"github.com/redquorum/redquorum/internal/memorymodel"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/search/memory"
 )
 
 func TestMarkersAreReadAsTheyAreWritten(t *testing.T) {
@@ -63,18 +63,18 @@ func FuzzParseMarker(f *testing.F) {
 func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bit := func(name string) bool { return rapid.Bool().Draw(t, name) }
-		facts := memorymodel.Facts{
-			State: rapid.SampledFrom([]memorymodel.State{memorymodel.Absent, memorymodel.New, memorymodel.Lost, memorymodel.Active}).Draw(t, "state"),
+		facts := memory.Facts{
+			State: rapid.SampledFrom([]memory.State{memory.Absent, memory.New, memory.Lost, memory.Active}).Draw(t, "state"),
 			Own:   bit("own"), Durable: bit("durable"), DurableNow: bit("durable now"), ReplidChanged: bit("replid changed"),
 			Promoted: bit("promoted"), Elsewhere: bit("elsewhere"), Known: bit("known"), Passed: bit("passed"),
 		}
-		if facts.State == memorymodel.Absent && facts.Own {
+		if facts.State == memory.Absent && facts.Own {
 			facts.Own = false
 		}
 		s := server{runID: "run", replID: "repl", promoted: facts.Promoted, recalls: 10_000, durable: facts.DurableNow && !facts.Promoted, tells: true}
 		m := marker{
-			state: map[memorymodel.State]markerState{
-				memorymodel.Absent: markerAbsent, memorymodel.New: markerNew, memorymodel.Lost: markerLost, memorymodel.Active: markerActive,
+			state: map[memory.State]markerState{
+				memory.Absent: markerAbsent, memory.New: markerNew, memory.Lost: markerLost, memory.Active: markerActive,
 			}[facts.State],
 			incarnation: "one", runID: "run", replID: "repl", durable: facts.Durable, maxTTL: 1000, until: 500_000,
 		}
@@ -99,35 +99,35 @@ func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 		if facts.Passed {
 			v.now = 500_000
 		}
-		if facts.State == memorymodel.Absent {
+		if facts.State == memory.Absent {
 			m = marker{}
 		}
-		if got, want := kindOf(s.judge(m, v), v.now), memorymodel.Judge(facts); got != want {
+		if got, want := kindOf(s.judge(m, v), v.now), memory.Judge(facts); got != want {
 			t.Fatalf("got %v, the model says %v: %+v", got, want, facts)
 		}
 	})
 }
 
 // kindOf returns what a judgement is in the model.
-func kindOf(j judgement, now int64) memorymodel.Verdict {
+func kindOf(j judgement, now int64) memory.Verdict {
 	word := ""
 	if j.change != nil {
 		word = strings.Fields(j.change.Begin)[0]
 	}
 	switch {
 	case j.votes:
-		return memorymodel.Vote
+		return memory.Vote
 	case word == wordNew:
-		return memorymodel.WriteNew
+		return memory.WriteNew
 	case word == wordLost && j.change.Wait > 0:
-		return memorymodel.WriteLost
+		return memory.WriteLost
 	case word == wordLost:
-		return memorymodel.ToLost
+		return memory.ToLost
 	case word == wordActive && j.change.Due > now:
-		return memorymodel.Wait
+		return memory.Wait
 	case word == wordActive && j.change.Due > 0:
-		return memorymodel.Activate
+		return memory.Activate
 	default:
-		return memorymodel.TakeRun
+		return memory.TakeRun
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The reference is what internal/sharedmodel searches: a quorum granted the token at most, and a
-// quorum is at it or above once those below are raised.
+// The reference is what internal/proof/search/shared searches: a quorum granted the token at most,
+// and a quorum is at it or above once those below are raised.
 func TestAReadersTokenIsTheSmallestThatAQuorumGrantedAtMost(t *testing.T) {
 	const most = 4
 	for nodes := 1; nodes <= 5; nodes++ {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // Nobody waits here: what is handed over is a matter of handover.lua.

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/fakenode"
-	"github.com/redquorum/redquorum/internal/fuzzed"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/proof/fuzzed"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 type fuzzChooser struct {
@@ -66,7 +66,7 @@ func (c fuzzChooser) some(keys []string) (some []string) {
 
 // scriptedNode starts a node whose time stands still.
 func scriptedNode(f *testing.F) func() (redis.Conn, error) {
-	node := fakenode.New(clocktest.New(), fakenode.WithCommandLog(0))
+	node := fake.New(clocktest.New(), fake.WithCommandLog(0))
 	f.Cleanup(node.Close)
 	return func() (redis.Conn, error) {
 		conn, err := node.Dial(context.Background())

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/redquorum/redquorum/internal/memorymodel"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/search/memory"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // The script that changes markers does what the model's does, whatever the key holds.
@@ -50,7 +50,7 @@ func TestTheMemoryScriptDoesWhatTheModelDoes(t *testing.T) {
 		if !ok {
 			t.Fatalf("%q", reply)
 		}
-		want := memorymodel.Swap(held, expected, begin, "rest of it", wait, due, now)
+		want := memory.Swap(held, expected, begin, "rest of it", wait, due, now)
 		if said != want {
 			t.Fatalf("got %q, want %q", said, want)
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/redquorum/redquorum/internal/permitmodel"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/search/permit"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
@@ -23,7 +23,7 @@ import (
 // the same commands, and must answer the same and keep the same.
 type permitPair struct {
 	*pair
-	model permitmodel.Entry[string]
+	model permit.Entry[string]
 }
 
 const (
@@ -68,13 +68,13 @@ func (w *permitPair) eval(request pipeline.Request, sources []string, args ...an
 
 // permits is mostly the same number, so that slots are taken.
 func (w *permitPair) permits() int {
-	return rapid.SampledFrom([]int{2, 2, 2, 2, 1, 3, permitmodel.MaxPermits}).Draw(w.t, "permits")
+	return rapid.SampledFrom([]int{2, 2, 2, 2, 1, 3, permit.MaxPermits}).Draw(w.t, "permits")
 }
 
 func (w *permitPair) slot(permits int) int { return rapid.IntRange(1, permits).Draw(w.t, "slot") }
 
 // answer compares what a script says with what the model does.
-func (w *permitPair) answer(what string, slot, other int, reply any, want permitmodel.Answer, fenced bool) {
+func (w *permitPair) answer(what string, slot, other int, reply any, want permit.Answer, fenced bool) {
 	vote := quorum.Refused
 	if want.Slot != 0 {
 		vote = quorum.Granted
@@ -88,7 +88,7 @@ func (w *permitPair) answer(what string, slot, other int, reply any, want permit
 }
 
 // choice is answer for a request that says what is free.
-func (w *permitPair) choice(what string, permits int, reply any, want permitmodel.Answer, fenced bool) {
+func (w *permitPair) choice(what string, permits int, reply any, want permit.Answer, fenced bool) {
 	got := ReadChoice(reply)
 	w.answer(what, got.Got, got.Other, reply, want, fenced)
 	for slot := 1; slot <= permits && want.Other == 0; slot++ {
@@ -209,7 +209,7 @@ func (w *permitPair) extend(*rapid.T) {
 }
 
 func (w *permitPair) expire(*rapid.T) {
-	slot := w.slot(permitmodel.MaxPermits)
+	slot := w.slot(permit.MaxPermits)
 	w.do("DEL", permitName+"#"+strconv.Itoa(slot))
 	w.model.Expire(slot)
 }
@@ -224,7 +224,7 @@ func (w *permitPair) compare(*rapid.T) {
 		return value
 	}
 	known, _ := strconv.Atoi("0" + text(permitKey)) //nolint:errcheck // a number, or none
-	got := permitmodel.Entry[string]{Permits: known}
+	got := permit.Entry[string]{Permits: known}
 	for i := range got.Slots {
 		got.Slots[i] = text(permitName + "#" + strconv.Itoa(i+1))
 	}

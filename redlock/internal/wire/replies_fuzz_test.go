@@ -11,8 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/fuzzed"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fuzzed"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 

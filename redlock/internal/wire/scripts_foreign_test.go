@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // foreign is what others may write under any key, by type.

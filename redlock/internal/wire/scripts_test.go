@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/redquorum/redquorum/internal/fencemodel"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/search/fence"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // pair is a server that runs the scripts and a node of the model in which violations are searched
@@ -23,7 +23,7 @@ import (
 type pair struct {
 	t     *rapid.T
 	conn  redis.Conn
-	model *fencemodel.Node
+	model *fence.Node
 }
 
 const (
@@ -72,7 +72,7 @@ func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	defer conn.Close()
 	listen(t, server)
 	rapid.Check(t, func(t *rapid.T) {
-		w := &pair{t: t, conn: conn, model: fencemodel.NewNode()}
+		w := &pair{t: t, conn: conn, model: fence.NewNode()}
 		w.do("FLUSHALL")
 		t.Repeat(map[string]func(*rapid.T){
 			"":        w.compare,
@@ -124,7 +124,7 @@ func (w *pair) timestamp() int64 {
 }
 
 // same compares what a script and the model granted.
-func (w *pair) same(what string, names []string, reply any, fence int64, granted bool) {
+func (w *pair) same(what string, names []string, reply any, number int64, granted bool) {
 	got := int64(0)
 	if text, ok := reply.([]byte); ok {
 		n, err := strconv.ParseInt(string(text), 10, 64)
@@ -133,13 +133,13 @@ func (w *pair) same(what string, names []string, reply any, fence int64, granted
 		}
 		got = n
 	}
-	if granted && fence-w.model.Now > fencemodel.Limit && got >= fence && got-fence < 1_000_000 {
+	if granted && number-w.model.Now > fence.Limit && got >= number && got-number < 1_000_000 {
 		for _, name := range names { // it started again, by the server's clock
 			w.model.Entry(name).Fence = got
 		}
 		return
 	}
-	if want := map[bool]int64{true: fence}[granted]; got != want {
+	if want := map[bool]int64{true: number}[granted]; got != want {
 		w.t.Fatalf("%s: the script says %d, the model %d", what, got, want)
 	}
 }
@@ -147,8 +147,8 @@ func (w *pair) same(what string, names []string, reply any, fence int64, granted
 func (w *pair) acquire(*rapid.T) {
 	names, value, ts := w.names(), w.value(), w.timestamp()
 	reply := w.run(names, []any{value, pairTTL, ts, pairLife}, acquires...)
-	fence, granted := w.model.Acquire(names, value, ts)
-	w.same("acquire", names, reply, fence, granted)
+	number, granted := w.model.Acquire(names, value, ts)
+	w.same("acquire", names, reply, number, granted)
 }
 
 func (w *pair) wait(*rapid.T) {
@@ -156,12 +156,12 @@ func (w *pair) wait(*rapid.T) {
 	reply := w.run([]string{name}, []any{
 		value, pairTTL, pairGrace, 1, pairProcess(value), 0, 100, "", ts, pairLife,
 	}, waits...).([]any)
-	fence, granted := w.model.Pilot(name, value, ts)
+	number, granted := w.model.Pilot(name, value, ts)
 	if reply[0] == int64(1) {
-		w.same("wait", []string{name}, reply[1], fence, granted)
+		w.same("wait", []string{name}, reply[1], number, granted)
 		return
 	}
-	w.same("wait", nil, nil, fence, granted)
+	w.same("wait", nil, nil, number, granted)
 	if reply[1] != int64(1) || reply[2].(int64) <= 0 || reply[3] != int64(1) {
 		w.t.Fatalf("wait: %v", reply)
 	}
@@ -226,7 +226,7 @@ func (w *pair) mend(*rapid.T) {
 func (w *pair) spoil(*rapid.T) {
 	name := w.name()
 	counter := fenceKey + name
-	w.model.Entry(name).Fence = fencemodel.Unreadable
+	w.model.Entry(name).Fence = fence.Unreadable
 	switch rapid.IntRange(0, 3).Draw(w.t, "what") {
 	case 0:
 		w.do("SET", counter, rapid.SampledFrom([]string{"", "x", "nan", "inf", "9007199254740990", "1e300"}).Draw(w.t, "text"))
@@ -246,8 +246,8 @@ func (w *pair) spoil(*rapid.T) {
 func (w *pair) adopt(*rapid.T) {
 	name, old, value, ts := w.name(), w.value(), w.value(), w.timestamp()
 	reply := w.run([]string{name}, []any{old, value, pairTTL, ts, pairLife}, fenceSource, adoptSource)
-	fence, granted := w.model.Adopt([]string{name}, old, value, ts)
-	w.same("adopt", []string{name}, reply, fence, granted)
+	number, granted := w.model.Adopt([]string{name}, old, value, ts)
+	w.same("adopt", []string{name}, reply, number, granted)
 }
 
 func (w *pair) expire(*rapid.T) {
@@ -265,9 +265,9 @@ func (w *pair) compare(*rapid.T) {
 		if err != nil && !errors.Is(err, redis.ErrNil) {
 			w.t.Fatal(err)
 		}
-		fence, err := redis.Int64(w.conn.Do("GET", fenceKey+name))
-		if entry.Fence == fencemodel.Unreadable {
-			fence, err = fencemodel.Unreadable, nil
+		number, err := redis.Int64(w.conn.Do("GET", fenceKey+name))
+		if entry.Fence == fence.Unreadable {
+			number, err = fence.Unreadable, nil
 		}
 		if err != nil && !errors.Is(err, redis.ErrNil) {
 			w.t.Fatal(err)
@@ -281,7 +281,7 @@ func (w *pair) compare(*rapid.T) {
 			_, value, _ := strings.Cut(member, ":")
 			waiting = append(waiting, value)
 		}
-		if got := fmt.Sprintf("%s %d %q", value, fence, waiting); got != want {
+		if got := fmt.Sprintf("%s %d %q", value, number, waiting); got != want {
 			w.t.Fatalf("%s: the server keeps %s, the model %s", name, got, want)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/redquorum/redquorum/internal/redistest"
-	"github.com/redquorum/redquorum/internal/sharedmodel"
+	"github.com/redquorum/redquorum/internal/proof/search/shared"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // sharedPair is a server that runs the scripts of shared locks, and a node of the model in which
@@ -20,7 +20,7 @@ import (
 type sharedPair struct {
 	t     *rapid.T
 	conn  redis.Conn
-	model *sharedmodel.Entry[string]
+	model *shared.Entry[string]
 }
 
 const (
@@ -47,7 +47,7 @@ func TestSharedScriptsDoWhatTheModelDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		marker, err := redis.String(conn.Do("EVAL", bare([]string{sharedSource, "return marker"}), 0))
 		require.NoError(t, err)
-		w := &sharedPair{t: t, conn: conn, model: &sharedmodel.Entry[string]{Marker: marker}}
+		w := &sharedPair{t: t, conn: conn, model: &shared.Entry[string]{Marker: marker}}
 		w.do("FLUSHALL")
 		t.Repeat(map[string]func(*rapid.T){
 			"":              w.compare,
@@ -157,14 +157,14 @@ func (w *sharedPair) waited(reply any, met string) any {
 }
 
 // answers are those of the scripts.
-var answers = [...]int64{sharedmodel.Refused: 0, sharedmodel.Extended: 1, sharedmodel.Healed: 2}
+var answers = [...]int64{shared.Refused: 0, shared.Extended: 1, shared.Healed: 2}
 
 // extended is the answer for the only key. A script may say in one word that all were extended.
 func extended(reply any) any {
 	if votes, ok := reply.([]any); ok {
 		return votes[0]
 	}
-	return answers[sharedmodel.Extended]
+	return answers[shared.Extended]
 }
 
 func (w *sharedPair) extendRead(*rapid.T) {
@@ -178,7 +178,7 @@ func (w *sharedPair) releaseRead(*rapid.T) {
 	value := w.reader()
 	w.tick()
 	reply := w.run([]any{value, sharedGrace, pairProcess(value)}, sharedReleases)
-	last := !slices.ContainsFunc(w.model.Members, func(m sharedmodel.Member[string]) bool {
+	last := !slices.ContainsFunc(w.model.Members, func(m shared.Member[string]) bool {
 		return m.Value != value && m.Until > w.model.Now
 	})
 	want := int64(0)
@@ -205,7 +205,7 @@ func (w *sharedPair) raiseRead(*rapid.T) {
 func (w *sharedPair) verifyRead(*rapid.T) {
 	value := w.reader()
 	w.tick()
-	reads := w.model.Key == w.model.Marker && slices.ContainsFunc(w.model.Members, func(m sharedmodel.Member[string]) bool {
+	reads := w.model.Key == w.model.Marker && slices.ContainsFunc(w.model.Members, func(m shared.Member[string]) bool {
 		return m.Value == value && m.Until > w.model.Now
 	})
 	w.same("verify read", w.run([]any{value}, sharedVerifies), map[bool]int64{true: 1}[reads])

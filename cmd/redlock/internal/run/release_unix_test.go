@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
-	"github.com/redquorum/redquorum/internal/redistest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // releaseAfter runs a command, makes a master fail meanwhile, and returns what redlock prints once

@@ -11,7 +11,7 @@ import (
 	"github.com/go-redsync/redsync/v4/redis"
 
 	shim "github.com/redquorum/redquorum/contrib/redsync"
-	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-redsync/redsync/v4"
 
-	"github.com/redquorum/redquorum/internal/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 )
 
 func newRedsync(t *testing.T, c *cluster.Cluster) *redsync.Redsync {

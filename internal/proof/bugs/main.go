@@ -1,0 +1,177 @@
+// Command bugs puts known bugs into a copy of the library, one at a time, and fails if a bug is
+// not noticed by the test that must notice it.
+//
+//	go run ./internal/proof/bugs [-run pattern] [-table]
+//
+// Each bug is a patch in internal/proof/bugs/patches, which says what it breaks, which claim of
+// docs/safety.md, and by which step it must be caught: one test, which passes without the bug and
+// must fail with it by an assertion. It is run from the root of the module, on Linux, and needs git
+// and redis-server.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof"
+)
+
+// timeout bounds a step. The slowest takes a few seconds, also on a busy machine.
+const timeout = time.Minute
+
+// bugsDir is where the bugs are, from the root of the module.
+var bugsDir = filepath.Join("internal", "proof", "bugs", "patches")
+
+func main() {
+	pattern := flag.String("run", "", "only bugs whose name matches this regular expression")
+	table := flag.Bool("table", false, "print the table of docs/safety.md, and run nothing")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := seed(ctx, ".", *pattern, *table); err != nil {
+		fmt.Fprintln(os.Stderr, "seeded:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// seed does what the command does, for the module at root.
+func seed(ctx context.Context, root, pattern string, table bool) error {
+	bugs, err := readBugs(filepath.Join(root, bugsDir))
+	if err != nil {
+		return err
+	}
+	if table {
+		fmt.Print(markdown(bugs))
+		return nil
+	}
+	matches, err := regexp.Compile(pattern)
+	if err != nil {
+		return err
+	}
+	bugs = slices.DeleteFunc(bugs, func(b bug) bool { return !matches.MatchString(b.name) && !matches.MatchString(b.words()) })
+	if len(bugs) == 0 {
+		return fmt.Errorf("no bug matches %q", pattern)
+	}
+	dir, err := os.MkdirTemp("", "seeded-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a directory for temporary files
+	m, err := copyModule(root, dir)
+	if err != nil {
+		return err
+	}
+	if err := passes(ctx, m, bugs); err != nil {
+		return err
+	}
+	return catch(ctx, m, bugs)
+}
+
+// passes returns an error unless each step passes in the library as it is.
+func passes(ctx context.Context, m *module, bugs []bug) error {
+	tests, packages := map[string][]string{}, []string{}
+	for _, b := range bugs {
+		if tests[b.step.pkg] == nil {
+			packages = append(packages, b.step.pkg)
+		}
+		if !slices.Contains(tests[b.step.pkg], b.step.test) {
+			tests[b.step.pkg] = append(tests[b.step.pkg], b.step.test)
+		}
+	}
+	for _, pkg := range packages {
+		output, err := m.test(ctx, pkg, tests[pkg]...)
+		if err != nil {
+			return err
+		}
+		for _, test := range tests[pkg] {
+			if v := judge(output, test); v != survived {
+				return fmt.Errorf("%s %s, without a bug: %s\n%s", pkg, test, strings.ToLower(string(v)), output)
+			}
+		}
+		fmt.Printf("without a bug: %s passes %d\n", pkg, len(tests[pkg]))
+	}
+	return nil
+}
+
+// result is what became of a bug.
+type result struct {
+	bug  *bug
+	took time.Duration // with building
+	verdict
+}
+
+// catch lets each step look for its bug, and returns an error if one is not caught.
+func catch(ctx context.Context, m *module, bugs []bug) error {
+	var results []result
+	count := 0
+	for i := range bugs {
+		b := &bugs[i]
+		began := clock.System().Now()
+		v, output, err := look(ctx, m, b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		took := clock.System().Now().Sub(began)
+		results = append(results, result{b, took, v})
+		fmt.Printf("%s: %s (%.1fs)\n", b.name, v, took.Seconds())
+		if v == caught {
+			count++
+		} else {
+			fmt.Println(tail(output))
+		}
+	}
+	if err := report(results); err != nil {
+		return err
+	}
+	fmt.Printf("seeded bugs: %d/%d\n", count, len(bugs))
+	fmt.Println(proof.Line{
+		Step: "seeded bugs", Size: fmt.Sprintf("%d of %d caught", count, len(bugs)), Violations: int64(len(bugs) - count),
+	})
+	if count < len(bugs) {
+		return fmt.Errorf("%d not caught", len(bugs)-count)
+	}
+	return nil
+}
+
+// look runs the step of a bug with the bug in.
+func look(ctx context.Context, m *module, b *bug) (v verdict, output string, err error) {
+	if err := m.apply(ctx, b); err != nil {
+		return "", "", err
+	}
+	output, err = m.test(ctx, b.step.pkg, b.step.test)
+	if err != nil {
+		return "", "", err
+	}
+	return judge(output, b.step.test), output, m.apply(ctx, b, "-R")
+}
+
+// tail returns the end of what a step printed.
+func tail(output string) string {
+	const most = 4000
+	return output[max(len(output)-most, 0):]
+}
+
+// report prints a table of the results.
+func report(results []result) error {
+	var rows strings.Builder
+	rows.WriteString("\nbug\tclaim\tstep\ttime\t\n")
+	for _, r := range results {
+		fmt.Fprintf(&rows, "%s\t%s\t%v\t%.1fs\t%s\n", r.bug.words(), r.bug.claim, r.bug.step, r.took.Seconds(), r.verdict)
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	_, err := io.WriteString(w, rows.String())
+	return errors.Join(err, w.Flush())
+}

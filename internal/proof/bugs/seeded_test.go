@@ -1,0 +1,129 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// root is that of the module.
+const root = "../../.."
+
+func bugsOf(t *testing.T) []bug {
+	t.Helper()
+	bugs, err := readBugs("patches")
+	require.NoError(t, err)
+	return bugs
+}
+
+func TestTheTableOfTheDocumentationIsThatOfTheBugs(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "\n\n"+markdown(bugsOf(t))+"\n", "run: go run ./internal/proof/bugs -table")
+}
+
+func TestEveryBugNamesAClaimAndAStepThatExist(t *testing.T) {
+	safety, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
+	require.NoError(t, err)
+	for _, b := range bugsOf(t) {
+		if b.claim != "-" {
+			assert.Contains(t, string(safety), "\n| "+b.claim+" | ", b.name)
+		}
+		files, err := filepath.Glob(filepath.Join(root, b.step.pkg, "*_test.go"))
+		require.NoError(t, err)
+		found := false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			found = found || strings.Contains(string(text), "\nfunc "+b.step.test+"(t *testing.T)")
+		}
+		assert.True(t, found, "%s: there is no %v", b.name, b.step)
+	}
+}
+
+// needsGit skips a test that puts bugs in where there is no git. CI installs it.
+func needsGit(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("no git in PATH, and CI=true: install it")
+		}
+		t.Skip("no git in PATH: install it to run this test")
+	}
+}
+
+// Each bug fits, alone, and leaves the library as it was.
+func TestEveryBugFitsTheLibrary(t *testing.T) {
+	needsGit(t)
+	m, err := copyModule(root, t.TempDir())
+	require.NoError(t, err)
+	for _, b := range bugsOf(t) {
+		require.NoError(t, m.apply(t.Context(), &b), b.name)
+		require.NoError(t, m.apply(t.Context(), &b, "-R"), b.name)
+	}
+}
+
+func TestOnlyAnAssertionCatchesABug(t *testing.T) {
+	for output, want := range map[string]verdict{
+		"=== RUN   TestA\n    a_test.go:9: wrong\n--- FAIL: TestA (0.00s)\nFAIL\n":                             caught,
+		"=== RUN   TestA\n    a_test.go:9: \n        panic: of a reply\n--- FAIL: TestA (0.00s)\n":             caught,
+		"=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\n":                                                     survived,
+		"testing: warning: no tests to run\nPASS\n":                                                            absent,
+		"=== RUN   TestAB\n--- FAIL: TestAB (0.00s)\nFAIL\n":                                                   absent,
+		"=== RUN   TestA\n--- SKIP: TestA (0.00s)\nPASS\n":                                                     absent,
+		"./a.go:1:2: undefined: b\nFAIL\tmodule/a [build failed]\n":                                            unbuilt,
+		"FAIL\tmodule/a [setup failed]\n":                                                                      unbuilt,
+		"=== RUN   TestA\npanic: test timed out after 2m0s\n\trunning tests:\n\t\tTestA (2m0s)\n":              hung,
+		"=== RUN   TestA\n    a_test.go:9: wrong\npanic: test timed out after 2m0s\n":                          hung,
+		"=== RUN   TestA\n--- FAIL: TestA (0.00s)\npanic: runtime error: index out of range\n\ngoroutine 7:\n": crashed,
+		"=== RUN   TestA\nfatal error: all goroutines are asleep - deadlock!\n":                                crashed,
+		"=== RUN   TestA\n--- FAIL: TestA (0.00s)\npanic: deadlock: main bubble goroutine has exited\n":        crashed,
+	} {
+		assert.Equal(t, want, judge(output, "TestA"), "%s", output)
+	}
+}
+
+func TestABugNeedsAWholeHeader(t *testing.T) {
+	const good = "breaks: It is wrong.\nclaim: S1\nstep: ./a TestA\n\n--- a/a/a.go\n+++ b/a/a.go\n"
+	b, err := parseBug("a-bug", good)
+	require.NoError(t, err)
+	assert.Equal(t, bug{name: "a-bug", breaks: "It is wrong.", claim: "S1", step: step{"./a", "TestA"}, patch: good}, b)
+	for _, line := range strings.SplitAfter(good, "\n")[:5] {
+		_, err := parseBug("a-bug", strings.Replace(good, line, "", 1))
+		assert.ErrorContains(t, err, "a-bug does not begin with", "without %q", line)
+	}
+}
+
+// A module with one function, two bugs, and a test that notices one of them.
+func TestABugThatSurvivesIsAnError(t *testing.T) {
+	needsGit(t)
+	dir := t.TempDir()
+	write := func(path, text string) {
+		path = filepath.Join(dir, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	write("go.mod", "module seeds\n\ngo 1.25\n")
+	write("a.go", "package a\n\nfunc sum(a, b int) int { return a + b }\n")
+	write("a_test.go", "package a\n\nimport \"testing\"\n\nfunc TestSum(t *testing.T) {\n"+
+		"\tif sum(2, 2) != 4 {\n\t\tt.Error(\"wrong\")\n\t}\n}\n")
+	sow := func(name, instead string) {
+		write(filepath.Join(bugsDir, name+".patch"), "breaks: It does not add.\nclaim: S1\nstep: ./ TestSum\n\n"+
+			"--- a/a.go\n+++ b/a.go\n@@ -1,3 +1,3 @@\n package a\n \n-func sum(a, b int) int { return a + b }\n+"+instead+"\n")
+	}
+	sow("minus", "func sum(a, b int) int { return a - b }")
+	require.NoError(t, seed(t.Context(), dir, "", false))
+	sow("times", "func sum(a, b int) int { return a * b }")
+	require.ErrorContains(t, seed(t.Context(), dir, "", false), "1 not caught")
+	require.NoError(t, seed(t.Context(), dir, "minus", false))
+	require.ErrorContains(t, seed(t.Context(), dir, "plus", false), "no bug matches")
+	write("a.go", "package a\n\nfunc sum(x, y int) int { return x + y }\n")
+	require.ErrorContains(t, seed(t.Context(), dir, "", false), "minus: the patch no longer fits")
+	write("a.go", "package a\n\nfunc sum(x, y int) int { return x * y * y }\n")
+	require.ErrorContains(t, seed(t.Context(), dir, "", false), "without a bug: caught")
+}

@@ -1,0 +1,166 @@
+package fake
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatWasWrittenBeforeCloseArrives(t *testing.T) {
+	client, server := Pipe(0)
+	_, err := client.Write([]byte("hello"))
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+	got, err := io.ReadAll(server)
+	require.NoError(t, err)
+	assert.Equal(t, "hello", string(got))
+	_, err = client.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, net.ErrClosed)
+	_, err = client.Write([]byte("x"))
+	assert.ErrorIs(t, err, net.ErrClosed)
+}
+
+func TestHalfClosedConnectionStillReads(t *testing.T) {
+	client, server := Pipe(0)
+	require.NoError(t, client.CloseWrite())
+	_, err := server.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	_, err = server.Write([]byte("late"))
+	require.NoError(t, err)
+	require.NoError(t, server.Close())
+	got, err := io.ReadAll(client)
+	require.NoError(t, err)
+	assert.Equal(t, "late", string(got))
+}
+
+func TestFirstWriteToAClosedPeerSucceedsAndTheSecondFails(t *testing.T) {
+	client, server := Pipe(0)
+	require.NoError(t, server.Close())
+	_, err := client.Write([]byte("lost"))
+	require.NoError(t, err)
+	_, err = client.Write([]byte("more"))
+	assert.ErrorIs(t, err, syscall.EPIPE)
+}
+
+func TestResetLosesWhatIsOnTheWay(t *testing.T) {
+	client, server := Pipe(0)
+	_, err := client.Write([]byte("lost"))
+	require.NoError(t, err)
+	client.Reset()
+	_, err = server.Read(make([]byte, 9))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	_, err = server.Write([]byte("x"))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	_, err = client.Read(make([]byte, 9))
+	assert.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+func TestWriterToAPeerThatDoesNotReadBlocksUntilThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := Pipe(4)
+		written := 0
+		go func() {
+			n, err := client.Write([]byte("123456"))
+			assert.NoError(t, err)
+			written = n
+		}()
+		synctest.Wait()
+		require.Zero(t, written, "blocked")
+		got := make([]byte, 6)
+		_, err := io.ReadFull(server, got)
+		require.NoError(t, err)
+		synctest.Wait()
+		assert.Equal(t, 6, written)
+		assert.Equal(t, "123456", string(got))
+	})
+}
+
+func TestBlockedWriterLearnsOfCloseAndReset(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(client, server *Conn)
+		want error
+	}{
+		"own close":   {func(client, _ *Conn) { client.Close() }, net.ErrClosed},
+		"reset":       {func(_, server *Conn) { server.Reset() }, syscall.ECONNRESET},
+		"peer closes": {func(_, server *Conn) { server.Close() }, nil}, // accepted, and lost
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, server := Pipe(1)
+				var err error
+				go func() { _, err = client.Write([]byte("12")) }()
+				synctest.Wait()
+				c.end(client, server)
+				synctest.Wait()
+				assert.ErrorIs(t, err, c.want)
+			})
+		})
+	}
+}
+
+func TestDeadlineEndsReadsAndWritesAtItsMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := Pipe(1)
+		defer client.Close()
+		for name, operate := range map[string]func() error{
+			"read": func() error { _, err := client.Read(make([]byte, 1)); return err },
+			"write": func() error {
+				_, err := client.Write([]byte("12"))
+				return err
+			},
+		} {
+			start := time.Now()
+			require.NoError(t, client.SetDeadline(start.Add(time.Second)))
+			err := operate()
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded, name)
+			var timeout net.Error
+			ok := errors.As(err, &timeout)
+			require.True(t, ok && timeout.Timeout(), name)
+			require.Equal(t, time.Second, time.Since(start), name)
+			require.ErrorIs(t, operate(), os.ErrDeadlineExceeded, "it stays passed")
+			require.NoError(t, client.SetDeadline(time.Time{}))
+		}
+	})
+}
+
+func TestDeadlineThatIsMovedCountsFromWhereItWasMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := Pipe(0)
+		defer client.Close()
+		start := time.Now()
+		require.NoError(t, client.SetReadDeadline(start.Add(time.Second)))
+		require.NoError(t, client.SetReadDeadline(start.Add(3*time.Second)))
+		go func() {
+			time.Sleep(2 * time.Second)
+			_, err := server.Write([]byte("x"))
+			assert.NoError(t, err)
+		}()
+		_, err := client.Read(make([]byte, 1))
+		require.NoError(t, err)
+		require.NoError(t, client.SetReadDeadline(start), "the past")
+		_, err = client.Read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	})
+}
+
+func TestLargeTransferArrivesInOrder(t *testing.T) {
+	client, server := Pipe(1000)
+	sent := strings.Repeat("0123456789abcdef!", 20_000)
+	go func() {
+		_, err := io.Copy(client, struct{ io.Reader }{strings.NewReader(sent)})
+		assert.NoError(t, err)
+		client.Close()
+	}()
+	got, err := io.ReadAll(server)
+	require.NoError(t, err)
+	assert.True(t, sent == string(got))
+}

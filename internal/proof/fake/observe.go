@@ -1,0 +1,110 @@
+package fake
+
+import (
+	"slices"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// Command is a command that reached a node.
+type Command struct {
+	At   clock.Instant // on the clock that New was given
+	Conn int64         // the client id
+	Args []string      // the name, as it was sent, and its arguments
+}
+
+// NoExpiry is the time to live of a key that never expires, see [Node.Get].
+const NoExpiry time.Duration = -1
+
+// commandLog keeps the latest commands: at least limit, and at most twice as many.
+type commandLog struct {
+	limit    int
+	commands []Command
+}
+
+func (l *commandLog) add(c Command) {
+	if l.limit <= 0 {
+		return
+	}
+	if len(l.commands) >= 2*l.limit {
+		l.commands = append([]Command(nil), l.latest()...)
+	}
+	l.commands = append(l.commands, c)
+}
+
+func (l *commandLog) latest() []Command { return l.commands[max(0, len(l.commands)-l.limit):] }
+
+// Commands returns the commands that the node has executed or refused, oldest first, as many as
+// [WithCommandLog] keeps. It does not include commands inside scripts or those lost in transit.
+func (n *Node) Commands() []Command {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.log.latest())
+}
+
+// OnCommand calls f after each command is executed and before its reply leaves, in the goroutine of
+// its connection, which waits for f. f may call any method of the node except Close. Nil ends it.
+func (n *Node) OnCommand(f func(Command)) { n.change(func() { n.hook = f }) }
+
+// Change is what a command did to a live string of database 0: replaced its value or deleted it.
+type Change struct{ Key, Old, New string }
+
+// OnChange calls f for each change that a command makes, before the callback of [Node.OnCommand]
+// and in the same way. Keys that expire, are flushed or are forgotten in another way do not count.
+// Nil ends it.
+func (n *Node) OnChange(f func(Change)) { n.change(func() { n.onChange = f }) }
+
+// noteChange notes that a key is about to get another value, or "" if it is deleted.
+func (n *Node) noteChange(db int, key, value string) {
+	if n.onChange == nil || db != 0 {
+		return
+	}
+	if e := n.lookup(db, key); e != nil && e.set == nil && e.text != value {
+		n.changes = append(n.changes, Change{key, e.text, value})
+	}
+}
+
+// Get returns the value of a live key of database 0 ("" for a sorted set) and its time to live, or
+// [NoExpiry].
+func (n *Node) Get(key string) (value string, pttl time.Duration, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now = n.wall.micros()
+	e := n.lookup(0, key)
+	if e == nil {
+		return "", 0, false
+	}
+	if e.expires == 0 {
+		return e.text, NoExpiry, true
+	}
+	return e.text, time.Duration(e.expires-n.nowMillis()) * time.Millisecond, true
+}
+
+// Keys returns the live keys of database 0, sorted.
+func (n *Node) Keys() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now = n.wall.micros()
+	return n.liveKeys(0)
+}
+
+// Connections returns how many connections are open, with neither end closed.
+func (n *Node) Connections() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count := 0
+	for _, s := range n.sessions {
+		if !s.dead && !s.conn.in.isEnded() && !s.conn.out.isAbandoned() {
+			count++
+		}
+	}
+	return count
+}
+
+// RunID returns the run_id of the current process.
+func (n *Node) RunID() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.process.runID
+}

@@ -1,0 +1,175 @@
+package design
+
+import (
+	"slices"
+
+	"github.com/redquorum/redquorum/internal/proof/search/fence"
+	"github.com/redquorum/redquorum/internal/proof/search/memory"
+	"github.com/redquorum/redquorum/internal/proof/search/permit"
+	"github.com/redquorum/redquorum/internal/proof/search/shared"
+)
+
+// Values are numbers. No attempt has that of the marker of readers.
+const markerValue = -1
+
+// counterLife is how long counters live, in microseconds: longer than a history.
+const counterLife = 600 * second
+
+// data is what a node loses when it forgets.
+type data struct {
+	lock   shared.Entry[int32]
+	slots  permit.Entry[int32]
+	ends   [permit.MaxPermits]int64 // when the keys of slots expire, in milliseconds
+	marker marker
+}
+
+func (d *data) clear() {
+	lock := &d.lock
+	*d = data{lock: shared.Entry[int32]{Marker: markerValue, Members: lock.Members[:0], Waiting: lock.Waiting[:0]}}
+}
+
+func (d *data) copyFrom(from *data) {
+	members := append(d.lock.Members[:0], from.lock.Members...)
+	*d = *from
+	d.lock.Members = members
+}
+
+// node is one master.
+type node struct {
+	watch
+	data
+	saved    data
+	durable  bool
+	up       bool
+	run      int32             // its process
+	stopped  moment            // it executes nothing before
+	hurt     moment            // when it last lost data; -1 if never
+	killed   [maxClients]int32 // connections up to this one
+	released []int32           // values of which it executed the last release
+}
+
+func (n *node) reset() {
+	n.clear()
+	n.saved.clear()
+	*n = node{data: n.data, saved: n.saved, released: n.released[:0], up: true, run: 1, hurt: -1}
+	n.marker = marker{state: memory.Active, incarnation: 1, run: 1}
+}
+
+// tick moves the keys to the present.
+func (n *node) tick(now moment) {
+	n.lock.Now = n.at(now) / millisecond
+	n.lock.Expire()
+	for i, end := range n.ends {
+		if end != 0 && end <= n.lock.Now {
+			n.ends[i] = 0
+			n.slots.Expire(i + 1)
+		}
+	}
+}
+
+func nobody(int32) bool { return false }
+
+// execute runs a request, and makes it its reply.
+func (w *world) execute(n *node, m *message) {
+	n.tick(w.now)
+	l := &n.lock
+	ts := fence.Clamp(m.number, n.at(w.now))
+	if w.rules.NoClamp {
+		ts = m.number
+	}
+	switch m.op {
+	case hello, look:
+	case swap:
+		if n.marker == m.seen {
+			n.marker = m.marker
+		}
+	case take, extend, release:
+		if m.permits > 0 {
+			w.executeSlot(n, m)
+		} else if m.op == extend {
+			m.answer = w.rules.extend(l, m)
+		} else {
+			w.rules.release(l, m)
+		}
+	case acquire:
+		granted := false
+		m.fence, granted = w.rules.acquire(l, m, ts)
+		m.answer = voteOf(granted)
+	case raise:
+		switch {
+		case !w.rules.FollowFar && !(m.reads && l.Fence >= m.number) &&
+			!fence.Follows(l.Fence, m.number, n.at(w.now)+fence.Limit, counterLife):
+		case m.reads:
+			m.answer = voteOf(l.RaiseRead(m.value, m.number))
+		default:
+			m.answer = voteOf(l.RaiseWrite(m.value, m.number))
+		}
+	case mend:
+		e := fence.Entry[int32]{Value: l.Key, Fence: l.Fence}
+		if (fence.Entries[int32]{&e}).Mend(m.value, m.given, m.number) {
+			l.Fence = e.Fence
+			w.count(mended)
+		}
+	}
+}
+
+func voteOf(granted bool) shared.Answer {
+	if granted {
+		return shared.Extended
+	}
+	return shared.Refused
+}
+
+// executeSlot is execute for a semaphore.
+func (w *world) executeSlot(n *node, m *message) {
+	s, permits, end := &n.slots, int(m.permits), n.lock.Now+m.ttl
+	if w.rules.AnyNumber && m.op == take {
+		s.Permits = permits
+	}
+	switch {
+	case m.op == take:
+		var a permit.Answer
+		if m.only {
+			a, _ = s.TakeSlot(m.value, permits, int(m.slot), nobody)
+		} else {
+			a = s.Take(m.value, permits, int(m.slot))
+		}
+		m.slot, m.free, m.answer = int8(a.Slot), a.Free, voteOf(a.Slot != 0)
+		if a.Slot != 0 {
+			n.ends[a.Slot-1] = max(n.ends[a.Slot-1], end)
+		}
+	case m.op == release:
+		s.Release(m.value, permits, int(m.slot), nobody)
+	default:
+		ofSlot, ofPermits := s.Extend(m.value, permits, int(m.slot))
+		m.answer = shared.Healed
+		if ofSlot == permit.Differs {
+			m.answer = shared.Refused
+			break
+		}
+		n.ends[m.slot-1] = end
+		if ofSlot == permit.Same && ofPermits == permit.Same {
+			m.answer = shared.Extended
+		}
+	}
+	for i := range n.ends {
+		if s.Slots[i] == 0 {
+			n.ends[i] = 0
+		}
+	}
+}
+
+// keeps reports whether the node keeps a client's lock until a moment.
+func (n *node) keeps(c *client, until moment) bool {
+	last := n.at(until-1) / millisecond
+	if c.permits > 0 {
+		return n.slots.Slots[c.slot-1] == c.value && n.ends[c.slot-1] > last && n.slots.Permits == int(c.permits)
+	}
+	l := &n.lock
+	if !c.reads {
+		return l.Key == c.value && l.Until > last
+	}
+	return l.Key == l.Marker && l.Until > last && slices.ContainsFunc(l.Members, func(m shared.Member[int32]) bool {
+		return m.Value == c.value && m.Until > last
+	})
+}

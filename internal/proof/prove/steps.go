@@ -1,0 +1,65 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// step is a command that looks for violations, and says in lines of package proof what it found.
+type step struct {
+	name    string
+	command []string
+	env     []string
+	limit   time.Duration // when it is stopped
+	row     int           // steps of one row run one after the other, beside those of other rows
+}
+
+// directed matches the scenarios that have one fault at one moment, and no large numbers.
+const directed = "Restart|Memory|Stopped|Kill|Promot|CutOff|Undone|Away|Dead|Late"
+
+// twelve matches the seeded bugs that break the lock itself, by the names of their files.
+const twelve = "^(no-drift|no-guard|token-of-a-majority-of-the-granting-nodes|release-on-another-connection|" +
+	"context-ignored|wall-clock|no-quarantine|validity-from-the-last-reply|healed-node-votes|" +
+	"late-grant-not-released|late-done|woken-waiter-forgotten)$"
+
+// fuzzed gives the targets that read what anybody may send about 15 seconds of two processors. They
+// are counted, because a duration sometimes ends in an error (https://go.dev/issue/75804).
+const fuzzed = "300x FuzzGuard=75000x FuzzParseEndpoint=70000x FuzzOptions=15000x"
+
+// stepsOf returns all steps, in the order of the table.
+func stepsOf(soak bool) []step {
+	size, limit := ci, 20*time.Minute
+	if soak {
+		size, limit = full, 24*time.Hour
+	}
+	histories, seed := "REDQUORUM_HISTORIES=", fmt.Sprint(rand.Uint32())
+	models := goTest("./internal/proof/search/fence", "./internal/proof/search/memory", "./internal/proof/search/permit", "./internal/proof/search/shared")
+	const searches, plays, waits = 0, 1, 2 // the last row mostly waits, but for the raced histories
+	steps := []step{
+		{name: "models", command: models, env: []string{size.models}},
+		{name: "protocol", command: goTest("-run", "NoHistory", "./internal/proof/history/design", "-seed", seed), env: []string{histories + size.protocol}},
+		{name: "library", command: goTest("-run", "SmallHistories", "./redlock"), env: []string{histories + size.library}, row: plays},
+		{name: "library, raced", command: goTest("-race", "-run", "SmallHistories", "./redlock"), env: []string{histories + size.raced}, row: waits},
+		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
+		{name: "scenarios", command: goTest("-run", size.scenarios, "./internal/proof/servers/scenario"), env: size.soak, row: waits},
+		{name: "fuzz", command: []string{"bash", ".ci/fuzz"}, env: []string{"FUZZTIME=" + size.fuzz}},
+		{name: "seeded bugs", command: []string{"go", "run", "./internal/proof/bugs", "-run", size.seeded}},
+	}
+	if soak {
+		steps = append(steps,
+			step{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock"), env: size.soak},
+			step{name: "cron", command: goTest("-run", "TwoMachines", "./cmd/redlock/internal/run"), env: size.soak, row: waits})
+	}
+	for i := range steps {
+		steps[i].limit = limit
+	}
+	return steps
+}
+
+// goTest runs tests so that they say which ones ran. Its limit is that of the step.
+func goTest(args ...string) []string {
+	return append([]string{"go", "test", "-count=1", "-v", "-timeout", "0"}, args...)
+}

@@ -1,0 +1,9 @@
+package fence
+
+import (
+	"testing"
+
+	"github.com/redquorum/redquorum/internal/proof/search"
+)
+
+func TestMain(m *testing.M) { search.Main(m, "fencing") }

@@ -1,0 +1,159 @@
+package shared
+
+import (
+	"runtime"
+	"slices"
+
+	"github.com/redquorum/redquorum/internal/proof/search"
+)
+
+// Config is how much of the world a search covers. Clients make any number of attempts, in any
+// order, and up to Clients at once.
+type Config struct {
+	Nodes   int // 1..3
+	Clients int // 1..3
+	TTL     int // 1..3, in ticks
+
+	AnyTTL  bool // each request asks for any time up to TTL
+	Writing bool // clients write, too
+	Foreign bool // and some do so with another library
+	// Pilots is at how many nodes attempts may wait, 0..Nodes. With 0 there are no intents either.
+	Pilots int
+
+	// Late lets messages arrive when their attempt is over. Without it, those of other attempts
+	// stand in for them.
+	Late bool
+
+	// Strays lets intents of writers that have long left arrive at any time.
+	Strays bool
+
+	MaxFence     int // 0..3; 0 is without fencing. Steps that lead above it are left out
+	MaxTimestamp int // 0..MaxFence
+
+	// Timeless is a world in which any key or member may expire at any step, and clients do not
+	// know. Tokens must be in order there, and nothing else is looked at.
+	Timeless bool
+
+	// Faults is how often the key of a node is deleted, and nothing beside it, 0..1. Exclusion is
+	// not looked at then, because a lock on a bare majority does not survive that.
+	Faults int
+}
+
+// Rules are the protocol. The zero Rules are the right ones; anything set is a mistake to be found.
+type Rules struct {
+	AcquireRead    func(e *Entry[Value], v Value, ttl, ts int64, turn bool) (int64, bool)
+	ExtendRead     func(e *Entry[Value], v Value, ttl int64) Answer
+	ReleaseRead    func(e *Entry[Value], v Value, grace int64, alive func(Value) bool) bool
+	RaiseRead      func(e *Entry[Value], v Value, t int64) bool
+	ReleaseWrite   func(e *Entry[Value], v Value, grace int64, alive func(Value) bool) bool
+	ReleaseForeign func(e *Entry[Value], v Value) bool
+
+	CountHealed bool // a healed node votes
+	CountIntent bool // a writer takes the answer to its intent for a vote
+	TrustRead   bool // a waiting reader counts a vote that was handed to it, as it finds it
+	TrustWrite  bool // and so does a waiting writer
+	NotRaised   bool // a reader takes the largest of its grants as its token, and raises nothing
+	SmallToken  bool // a reader takes any number that a quorum is at or above
+
+	Only claim // no mistake: look only at this claim
+}
+
+// A Report is what a search found.
+type Report = search.Report[Kind]
+
+type system = search.System[world, code, event, Kind]
+
+// Explore searches all worlds of the Config for one in which the Rules break a claim.
+func Explore(config Config, rules Rules) Report {
+	workers := make([]system, runtime.GOMAXPROCS(0))
+	for i := range workers {
+		workers[i] = newExplorer(config, rules)
+	}
+	return search.Run(workers)
+}
+
+type explorer struct {
+	Config
+	Rules
+	orders  [][]int // all orders of the clients
+	scratch Entry[Value]
+}
+
+func newExplorer(config Config, rules Rules) *explorer {
+	if rules.AcquireRead == nil {
+		rules.AcquireRead = (*Entry[Value]).AcquireRead
+	}
+	if rules.ExtendRead == nil {
+		rules.ExtendRead = (*Entry[Value]).ExtendRead
+	}
+	if rules.ReleaseRead == nil {
+		rules.ReleaseRead = (*Entry[Value]).ReleaseRead
+	}
+	if rules.RaiseRead == nil {
+		rules.RaiseRead = (*Entry[Value]).RaiseRead
+	}
+	if rules.ReleaseWrite == nil {
+		rules.ReleaseWrite = (*Entry[Value]).ReleaseWrite
+	}
+	if rules.ReleaseForeign == nil {
+		rules.ReleaseForeign = (*Entry[Value]).ReleaseForeign
+	}
+	if config.Nodes > maxNodes || config.Clients > maxClients || config.Pilots > config.Nodes || config.TTL > maxTTL || config.MaxFence > maxFence ||
+		config.Faults > 1 || config.Timeless && (config.TTL != 1 || config.Faults > 0 || config.Late) {
+		panic("shared: more than a code can hold")
+	}
+	x := &explorer{Config: config, Rules: rules, orders: permutations(config.Clients)}
+	x.scratch.Marker = marker
+	return x
+}
+
+func permutations(n int) (all [][]int) {
+	if n == 0 {
+		return [][]int{nil}
+	}
+	for _, shorter := range permutations(n - 1) {
+		for i := range n {
+			all = append(all, slices.Insert(slices.Clone(shorter), i, n-1))
+		}
+	}
+	return all
+}
+
+// Start is a world in which nothing has happened yet.
+func (x *explorer) Start() (w world) {
+	w.faults = uint8(x.Faults)
+	return w
+}
+
+// need is how many nodes are a quorum.
+func (x *explorer) need() int { return x.Nodes/2 + 1 }
+
+// load copies a node into the scratch entry; store copies it back. The clock of the entry stands at
+// 0, so a time is what is left.
+func (x *explorer) load(w *world, n int) *Entry[Value] {
+	e, at := &x.scratch, &w.nodes[n]
+	e.Key, e.Until, e.Intent, e.Fence = at.key, int64(at.left), at.intent, int64(at.fence)
+	e.Members, e.Waiting = e.Members[:0], e.Waiting[:0]
+	for c, m := range at.members {
+		if m != noMember {
+			e.Members = append(e.Members, Member[Value]{valueOf(c), int64(m) - expired})
+		}
+	}
+	for _, v := range at.waiting {
+		if v != nobody {
+			e.Waiting = append(e.Waiting, Waiter[Value]{v, w.clients[v-firstClient].mode == reader})
+		}
+	}
+	return e
+}
+
+func (x *explorer) store(w *world, n int) {
+	e, at := &x.scratch, &w.nodes[n]
+	*at = nodeState{key: e.Key, left: int8(e.Until), intent: e.Intent, fence: int8(e.Fence)}
+	for _, m := range e.Members {
+		at.members[m.Value-firstClient] = int8(max(m.Until, 0)) + expired
+	}
+	for i, v := range e.Waiting {
+		at.waiting[i] = v.Value
+	}
+}

@@ -1,0 +1,91 @@
+package shared
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A lock of a history, in the order in which they were acquired. Readers that follow each other may
+// overlap.
+type lock struct {
+	reads bool
+	token int64
+}
+
+// histories calls visit with all histories of so many locks whose tokens are in order.
+func histories(locks, tokens int, visit func([]lock)) {
+	history := make([]lock, 0, locks)
+	var add func()
+	add = func() {
+		if len(history) == locks {
+			visit(history)
+			return
+		}
+		for token := range int64(tokens) {
+			for _, l := range []lock{{true, token + 1}, {false, token + 1}} {
+				ordered := true
+				for _, before := range history {
+					ordered = ordered && (l.token > before.token || l.reads && (before.reads || l.token == before.token))
+				}
+				if ordered {
+					history = append(history, l)
+					add()
+					history = history[:len(history)-1]
+				}
+			}
+		}
+	}
+	add()
+}
+
+// The order of tokens is what a resource needs: it never refuses the present lock, and never admits
+// one after a later one that excludes it.
+func TestGateAdmitsThePresentLockAndNoneThatIsStale(t *testing.T) {
+	const locks = 4
+	seen := 0
+	histories(locks, locks+1, func(history []lock) {
+		seen++
+		type state struct {
+			gate     Gate
+			acquired int
+			admitted uint8 // which locks have been admitted
+		}
+		known := map[state]bool{}
+		var from func(s state)
+		from = func(s state) {
+			if known[s] {
+				return
+			}
+			known[s] = true
+			if s.acquired < locks {
+				next := s
+				next.acquired++
+				from(next)
+			}
+			for i, l := range history[:s.acquired] {
+				next := s
+				admit := next.gate.AdmitWrite
+				if l.reads {
+					admit = next.gate.AdmitRead
+				}
+				admitted, stale, present := admit(l.token), false, true
+				for later := i + 1; later < s.acquired; later++ {
+					excludes := !l.reads || !history[later].reads
+					stale = stale || excludes && s.admitted>>later&1 == 1
+					present = present && !excludes
+				}
+				if stale && admitted || present && !admitted {
+					t.Fatalf("%v: lock %d, admitted %t, at %+v", history, i, admitted, s)
+				}
+				if admitted {
+					next.admitted |= 1 << i
+					from(next)
+				}
+			}
+		}
+		from(state{})
+	})
+	t.Logf("%d histories", seen)
+	assert.Positive(t, seen)
+}

@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// Master is one Redis master of a test.
+type Master interface {
+	Addr() string
+	URL() string
+	Do(cmd string, args ...any) (any, error) // past all proxies
+	Keys() ([]string, error)                 // without the memory marker
+	Stop() error                             // out of reach; keys stay
+	Continue() error
+	Kill() error
+	Restart() error // empty
+}
+
+// Cluster is the masters of a test.
+type Cluster struct {
+	Masters []Master
+	Real    bool // server processes, not embedded ones
+}
+
+// Start starts servers that vote. Servers with options are not made to vote: their options may bar
+// them.
+func Start(tb testing.TB, n int, opts ...redistest.Option) *Cluster {
+	tb.Helper()
+	c := StartYoung(tb, n, opts...)
+	if len(opts) == 0 {
+		c.Meet(tb)
+	}
+	return c
+}
+
+// StartYoung starts servers that no client has met yet.
+func StartYoung(tb testing.TB, n int, opts ...redistest.Option) *Cluster {
+	tb.Helper()
+	c := &Cluster{Real: true}
+	for _, server := range redistest.Start(tb, n, opts...) {
+		c.Masters = append(c.Masters, server)
+	}
+	return c
+}
+
+// OnEachKind runs a test on embedded masters and on real ones.
+func OnEachKind(t *testing.T, n int, test func(t *testing.T, c *Cluster)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) { test(t, StartEmbedded(t, n)) })
+	t.Run("real", func(t *testing.T) { test(t, Start(t, n)) })
+}
+
+// Meet makes new masters vote, like those of a cluster that was used before. Its maximum TTL is
+// smaller than that of any test, so a master that forgets is barred for as long as the test's own.
+func (c *Cluster) Meet(tb testing.TB) {
+	tb.Helper()
+	l, err := redlock.New(c.URLs(), redlock.WithTTL(10*time.Millisecond), redlock.WithMaxTTL(10*time.Millisecond))
+	require.NoError(tb, err)
+	RequireUp(tb, l, func(node redlock.NodeStats) bool { return node.Barred == nil })
+	require.NoError(tb, l.Close())
+}
+
+// URLs returns the endpoints of the masters.
+func (c *Cluster) URLs() (urls []string) {
+	for _, m := range c.Masters {
+		urls = append(urls, m.URL())
+	}
+	return urls
+}
+
+// BehindProxies puts a proxy in front of every master.
+func (c *Cluster) BehindProxies(tb testing.TB) (proxies []*redistest.Proxy, urls []string) {
+	tb.Helper()
+	for _, m := range c.Masters {
+		proxy := redistest.NewProxy(tb, m.Addr())
+		proxies, urls = append(proxies, proxy), append(urls, proxy.URL())
+	}
+	return proxies, urls
+}
