@@ -30,7 +30,7 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 			// Not the master with a duplicate: having a replica is a finding.
 			host, port, _ := strings.Cut(strings.TrimPrefix(sound[1], "redis://"), ":")
 			return redistest.StartOne(t, redistest.WithArgs("--replicaof", host, port)).URL()
-		}, severe, "replica", []string{"a replica of 127.0.0.1:"}, nil},
+		}, severe, "replica", []string{"a replica of " + redistest.Host() + ":"}, nil},
 		{"cluster", func(t *testing.T) string {
 			return redistest.StartOne(t, redistest.WithArgs("--cluster-enabled", "yes")).URL()
 		}, severe, "mode", []string{"in cluster mode"}, nil},
@@ -54,7 +54,7 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 			return p.URL()
 		}, severe, "unreachable", []string{"not ready within 2s"}, nil},
 		{"twin", func(*testing.T) string {
-			return strings.Replace(sound[0], "127.0.0.1", "localhost", 1)
+			return redistest.OtherName(sound[0])
 		}, severe, "twin", []string{"the same server as " + sound[0] + " (run_id "}, nil},
 		{"forbidden", func(t *testing.T) string {
 			return startFor(t, "~*", "&*", "+@all", "-eval")

@@ -9,8 +9,10 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // Embedded is a miniredis. Its keys expire by FastForward only. It goes out of reach by closing its
@@ -25,8 +27,10 @@ func StartEmbedded(tb testing.TB, n int) *Cluster {
 	tb.Helper()
 	c := &Cluster{}
 	for range n {
-		m := miniredis.RunT(tb)
-		c.Masters = append(c.Masters, Embedded{m, m.Addr()})
+		m := Embedded{miniredis.NewMiniRedis(), redistest.FreeAddr(tb)}
+		require.NoError(tb, m.listen())
+		tb.Cleanup(m.Close)
+		c.Masters = append(c.Masters, m)
 	}
 	c.Meet(tb)
 	return c
@@ -56,10 +60,10 @@ func (e Embedded) Restart() error {
 	return e.listen()
 }
 
-// listen opens the port again. Another connection of this machine may have it for a moment.
+// listen opens the port. Another connection of this machine may have it for a moment.
 func (e Embedded) listen() error {
 	for until := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if err := e.Miniredis.Restart(); !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
+		if err := e.StartAddr(e.address); !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Server) arguments() []string {
 		args = append(args, s.sentinelFile(), "--sentinel")
 	}
 	args = append(args,
-		"--port", strconv.Itoa(s.port), "--bind", loopback, "--dir", s.dir,
+		"--port", strconv.Itoa(s.port), "--bind", Host(), "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning",
 	)
 	if s.config.password != "" {

@@ -17,13 +17,13 @@ type Fake struct {
 	closed bool
 }
 
-// FakeServer listens on a free port of 127.0.0.1 and runs the handler for each connection in a
+// FakeServer listens on a free port of [Host] and runs the handler for each connection in a
 // goroutine of its own. It is for servers that talk garbage, speak HTTP, stay mute, or answer
 // twice. The connection is closed when the handler returns. The end of the test closes all
 // connections and waits for the handlers, so a handler must return when its connection fails.
 func FakeServer(tb testing.TB, handler func(conn net.Conn)) *Fake {
 	tb.Helper()
-	listener, err := net.Listen("tcp", address(0))
+	listener, err := Listen()
 	if err != nil {
 		tb.Fatalf("redistest: fake server: %v", err)
 	}
@@ -33,10 +33,10 @@ func FakeServer(tb testing.TB, handler func(conn net.Conn)) *Fake {
 	return f
 }
 
-// Addr returns the server's "127.0.0.1:port".
+// Addr returns the server's host:port.
 func (f *Fake) Addr() string { return f.listener.Addr().String() }
 
-// URL returns the server as redis://127.0.0.1:port.
+// URL returns the server as redis://host:port.
 func (f *Fake) URL() string { return "redis://" + f.Addr() }
 
 // Connections returns how many handlers run.

@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
+	"testing"
 )
 
 // Ports come from below the range that systems use for the local ports of outgoing connections
@@ -18,7 +20,60 @@ const (
 	pickAttempts = 200
 )
 
-const loopback = "127.0.0.1"
+const (
+	// commonHost is the address of a process on systems that have no other loopback address.
+	commonHost = "127.0.0.1"
+	// claimPort is held open on a process's address to keep other processes from it.
+	claimPort = 9_999
+	// claimAttempts is enough: there are 16 million addresses.
+	claimAttempts = 20
+)
+
+// Host returns the loopback address of this process's servers, such as 127.93.7.201. No other
+// process has the same one, so none can take the port of a server that is down for a moment, and be
+// taken for it. Where only 127.0.0.1 exists (macOS), all processes share that.
+var Host = sync.OnceValue(func() string {
+	for range claimAttempts {
+		// Below 127.1 there are addresses that systems use themselves: Debian's 127.0.1.1,
+		// 127.0.0.53 for DNS.
+		host := net.IPv4(127, byte(1+rand.IntN(254)), byte(rand.IntN(256)), byte(1+rand.IntN(254))).String()
+		if claim(host) {
+			return host
+		}
+	}
+	return commonHost
+})
+
+// claims are the listeners that keep this process's address. They stay open until it ends.
+var claims []net.Listener
+
+func claim(host string) bool {
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(claimPort)))
+	if err != nil {
+		return false
+	}
+	claims = append(claims, listener)
+	return true
+}
+
+// Listen opens a free port of [Host].
+func Listen() (net.Listener, error) { return net.Listen("tcp", address(0)) }
+
+// FreeAddr returns a free address of [Host] that this process gives to nothing else. On a system
+// where processes share an address, another process may take it.
+func FreeAddr(tb testing.TB) string {
+	tb.Helper()
+	port, err := ports.pick()
+	if err != nil {
+		tb.Fatalf("redistest: %v", err)
+	}
+	return address(port)
+}
+
+// OtherName returns the text with [Host] under another name of the same address.
+func OtherName(text string) string {
+	return strings.Replace(text, Host(), "[::ffff:"+Host()+"]", 1)
+}
 
 // ports holds the ports of this process's servers. A killed server keeps its port for a restart.
 var ports portPicker
@@ -28,7 +83,8 @@ type portPicker struct {
 	taken map[int]bool
 }
 
-// pick returns a port that is free now and not reserved. Another process may still take it first.
+// pick returns a port that is free now and not reserved. Another process may still take it first,
+// where processes share an address.
 func (p *portPicker) pick() (int, error) {
 	for range pickAttempts {
 		port := lowestPort + rand.IntN(portCount)
@@ -69,4 +125,4 @@ func free(port int) bool {
 	return listener.Close() == nil
 }
 
-func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+func address(port int) string { return net.JoinHostPort(Host(), strconv.Itoa(port)) }

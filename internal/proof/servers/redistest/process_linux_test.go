@@ -129,6 +129,9 @@ func TestServerEndsWithItsKilledOwner(t *testing.T) {
 	require.NoError(t, readErr)
 	addr, dir, found := strings.Cut(strings.TrimSpace(line), " ")
 	require.True(t, found, line)
+	host, _, _ := strings.Cut(addr, ":")
+	assert.NotEqual(t, Host(), host, "each process has an address of its own")
+	assert.False(t, claim(Host()), "and nobody else gets it")
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	soon(t, func() bool {
 		conn, err := net.Dial("tcp", addr)

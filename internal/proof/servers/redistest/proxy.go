@@ -30,7 +30,7 @@ type Proxy struct {
 }
 
 // NewProxy starts a proxy in front of the target: a host:port, or the path of a unix socket. It
-// listens on a free port of 127.0.0.1, and ends with the test.
+// listens on a free port of [Host], and ends with the test.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	p, err := LaunchProxy(target)
@@ -43,7 +43,7 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 
 // LaunchProxy is [NewProxy] for programs that are not tests. The caller must close the proxy.
 func LaunchProxy(target string) (*Proxy, error) {
-	listener, err := net.Listen("tcp", address(0))
+	listener, err := Listen()
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +59,10 @@ func LaunchProxy(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr returns the proxy's "127.0.0.1:port".
+// Addr returns the proxy's host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// URL returns the proxy as redis://127.0.0.1:port.
+// URL returns the proxy as redis://host:port.
 func (p *Proxy) URL() string { return "redis://" + p.Addr() }
 
 // Connections returns how many clients are connected and have not closed their side.

@@ -48,10 +48,10 @@ func newServer(config config) (*Server, error) {
 	return nil, errors.Join(err, os.RemoveAll(dir))
 }
 
-// Addr returns the server's "127.0.0.1:port". Restarts do not change it.
+// Addr returns the server's host:port. Restarts do not change it.
 func (s *Server) Addr() string { return address(s.port) }
 
-// URL returns the server as redis://127.0.0.1:port, with the password if there is one.
+// URL returns the server as redis://host:port, with the password if there is one.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", Host: s.Addr()}
 	if s.config.password != "" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Start starts n empty servers on 127.0.0.1, in parallel, and returns once all of them answer PING.
+// Start starts n empty servers on [Host], in parallel, and returns once all of them answer PING.
 // It skips or fails the test if there is no redis-server (see [Require]). The servers end with the
 // test; on Linux they also end when this process is killed.
 func Start(tb testing.TB, n int, opts ...Option) []*Server {

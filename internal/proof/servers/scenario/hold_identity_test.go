@@ -24,7 +24,7 @@ type misfit struct {
 }
 
 var misfits = []misfit{
-	{"a replica", "a replica of 127.0.0.1:", true, func(t *testing.T, _ cluster.Master) string {
+	{"a replica", "a replica of " + redistest.Host() + ":", true, func(t *testing.T, _ cluster.Master) string {
 		replica := redistest.StartOne(t)
 		replicate(t, replica, redistest.StartOne(t, redistest.WithArgs("--repl-diskless-sync-delay", "0")))
 		return replica.URL()
@@ -32,8 +32,8 @@ var misfits = []misfit{
 	{"in cluster mode", "in cluster mode", true, func(t *testing.T, _ cluster.Master) string {
 		return redistest.StartOne(t, redistest.WithArgs("--cluster-enabled", "yes")).URL()
 	}},
-	{"the same server twice", "the same server as redis://127.0.0.1:", false, func(_ *testing.T, first cluster.Master) string {
-		return strings.Replace(first.URL(), "127.0.0.1", "localhost", 1)
+	{"the same server twice", "the same server as redis://" + redistest.Host() + ":", false, func(_ *testing.T, first cluster.Master) string {
+		return redistest.OtherName(first.URL())
 	}},
 }
 
@@ -70,7 +70,7 @@ func TestHoldingTakesAMajorityOfServersThatMayVote(t *testing.T) {
 			for op, err := range map[string]error{"ready": l.Ready(ctx), "acquire": acquire} {
 				t.Logf("%s: %v", op, err)
 				require.ErrorIs(t, err, redlock.ErrNoQuorum, op)
-				said := strings.ReplaceAll(m.words, "as redis://127.0.0.1:", "as ")
+				said := strings.ReplaceAll(m.words, "as redis://"+redistest.Host()+":", "as ")
 				assert.Equal(t, []string{wrong}, nodesThatSay(t, err, said), op)
 				require.ErrorIs(t, err, pool.ErrRefused, op)
 			}

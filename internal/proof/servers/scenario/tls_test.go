@@ -26,7 +26,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// authority signs certificates of servers at 127.0.0.1.
+// authority signs certificates of servers at this process's address.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -61,7 +61,7 @@ func (a *authority) issue(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "a server"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "a server"}, IPAddresses: []net.IP{net.ParseIP(redistest.Host())},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -92,14 +92,12 @@ func listenTLS(t *testing.T, server *redistest.Server, a *authority) string {
 	do(t, server, "CONFIG", "SET", "tls-cert-file", certFile, "tls-key-file", keyFile, "tls-auth-clients", "no",
 		"tls-ca-cert-file", writePEM(t, "ca.crt", "CERTIFICATE", a.certificate.Raw))
 	for attempt := 1; ; attempt++ {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		address := redistest.FreeAddr(t)
+		_, port, err := net.SplitHostPort(address)
 		require.NoError(t, err)
-		_, port, err := net.SplitHostPort(listener.Addr().String())
-		require.NoError(t, err)
-		require.NoError(t, listener.Close()) // somebody else may take it now
 		_, err = server.Do("CONFIG", "SET", "tls-port", port)
 		if err == nil {
-			return net.JoinHostPort("127.0.0.1", port)
+			return address
 		}
 		require.Less(t, attempt, 5, err)
 	}
