@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -125,11 +126,158 @@ func (c *cluster) holders(key string) (values []string) {
 	return values
 }
 
+// each does something to some nodes, to all where none are named.
+func (c *cluster) each(act func(*fake.Node), which ...int) {
+	for i, server := range c.servers {
+		if len(which) == 0 || slices.Contains(which, i) {
+			act(server)
+		}
+	}
+}
+
+// What each does to a node.
+var (
+	kill    = (*fake.Node).Kill
+	stop    = (*fake.Node).Stop
+	resume  = (*fake.Node).Continue
+	restart = func(n *fake.Node) { n.Restart(true) } // with its keys
+	mute    = func(n *fake.Node) { n.Mute(true) }
+	unmute  = func(n *fake.Node) { n.Mute(false) }
+	deafen  = func(n *fake.Node) { n.MuteReplies(true) } // it runs what it is sent, and nobody hears of it
+	undeaf  = func(n *fake.Node) { n.MuteReplies(false) }
+)
+
+// delaying lets requests and replies of a node take that long.
+func delaying(request, reply time.Duration) func(*fake.Node) {
+	return func(n *fake.Node) {
+		n.Delay(func() time.Duration { return request }, func() time.Duration { return reply })
+	}
+}
+
+// slow makes every command and every reply of all nodes take half a round trip.
+func (c *cluster) slow(roundTrip time.Duration) { c.each(delaying(roundTrip/2, roundTrip/2)) }
+
+// set writes a key on some nodes, on all where none are named.
+func (c *cluster) set(key, value string, life time.Duration, which ...int) {
+	c.t.Helper()
+	c.each(func(n *fake.Node) { n.Do(c.t, "SET", key, value, "PX", life.Milliseconds()) }, which...)
+}
+
+// del deletes a key on some nodes, on all where none are named.
+func (c *cluster) del(key string, which ...int) {
+	c.t.Helper()
+	c.each(func(n *fake.Node) { n.Do(c.t, "DEL", key) }, which...)
+}
+
+// lock acquires a lock that must be free.
+func (c *cluster) lock(l *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
+	c.t.Helper()
+	lock, err := l.TryLock(ctx, name, opts...)
+	require.NoError(c.t, err)
+	return lock
+}
+
+// taken requires that a lock is refused because somebody has it.
+func (c *cluster) taken(l *redlock.Locker, name string) {
+	c.t.Helper()
+	_, err := l.TryLock(ctx, name)
+	require.ErrorIs(c.t, err, redlock.ErrTaken)
+}
+
+// unlock releases locks that are held.
+func (c *cluster) unlock(locks ...*redlock.Lock) {
+	c.t.Helper()
+	for _, lock := range locks {
+		require.NoError(c.t, lock.Unlock(ctx))
+	}
+}
+
+// within returns a context that ends after d, or with the test.
+func (c *cluster) within(d time.Duration) context.Context {
+	limited, cancel := context.WithTimeout(ctx, d)
+	c.t.Cleanup(cancel)
+	return limited
+}
+
+// background makes a call that waits, and sends the lock on the channel, nil after an error.
+func (c *cluster) background(acquire func() (*redlock.Lock, error)) <-chan *redlock.Lock {
+	got := make(chan *redlock.Lock, 1)
+	go func() {
+		lock, err := acquire()
+		assert.NoError(c.t, err)
+		got <- lock
+	}()
+	return got
+}
+
+// waiting is like background for a lock that somebody has. The call is queued when it returns.
+func (c *cluster) waiting(l *redlock.Locker, name string, opts ...redlock.LockOption) <-chan *redlock.Lock {
+	c.t.Helper()
+	return c.queued(func() (*redlock.Lock, error) { return l.Lock(ctx, name, opts...) })
+}
+
+// queued is like waiting, for a call of any kind.
+func (c *cluster) queued(acquire func() (*redlock.Lock, error)) <-chan *redlock.Lock {
+	c.t.Helper()
+	got := c.background(acquire)
+	time.Sleep(20 * time.Millisecond)
+	synctest.Wait()
+	require.Empty(c.t, got, "it waits")
+	return got
+}
+
+// ending makes a call in the background, and sends how it ends on the channel.
+func (c *cluster) ending(call func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	return done
+}
+
+// leavesNothing requires that no node has a key after d, except for its memory marker and the
+// number of a semaphore's permits, which stays for a while.
+func (c *cluster) leavesNothing(d time.Duration) {
+	c.t.Helper()
+	time.Sleep(d)
+	settle()
+	for i, server := range c.servers {
+		for _, key := range server.Keys() {
+			if key != pipeline.MemoryKey && !strings.HasPrefix(key, "redquorum:permits:") {
+				assert.Fail(c.t, "a key is left", "%q on node %d", key, i)
+			}
+		}
+	}
+}
+
 // keys counts the keys on all nodes, except for the memory markers.
 func (c *cluster) keys() (n int) {
 	for _, server := range c.servers {
 		for _, key := range server.Keys() {
 			if key != pipeline.MemoryKey {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// commands counts the commands that all nodes have executed so far, without SUBSCRIBE, PING and
+// those of a new connection's handshake.
+func (c *cluster) commands() (n int) {
+	for _, server := range c.servers {
+		for _, command := range server.Commands() {
+			if !ofHandshake(command.Args) && command.Args[0] != "SUBSCRIBE" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// proofs counts the commands about memory markers that all nodes have executed so far.
+func (c *cluster) proofs() (n int) {
+	for _, server := range c.servers {
+		for _, command := range server.Commands() {
+			if isMarker(command) {
 				n++
 			}
 		}
@@ -175,3 +323,14 @@ func uniq(values []string) []string {
 
 // endsOnly accepts any error: the call only has to return.
 func endsOnly(error) {}
+
+// acquiring calls Lock in the background and sends the lock on the channel, nil after an error.
+func acquiring(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOption) <-chan *redlock.Lock {
+	got := make(chan *redlock.Lock, 1)
+	go func() {
+		lock, err := l.Lock(ctx, name, opts...)
+		assert.NoError(t, err)
+		got <- lock
+	}()
+	return got
+}

@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -47,6 +48,93 @@ func (d *diary) calls() redlock.Hooks {
 		Lost:     func(lock *redlock.Lock, _ error) { d.note("lost %s", lock.Name()) },
 		Released: func(lock *redlock.Lock) { d.note("released %s", lock.Name()) },
 	}
+}
+
+// call is a way to ask for a lock.
+type call func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error)
+
+// kind is one of the ways to hold something. All its calls ask for the same thing.
+type kind struct {
+	what      string
+	try, wait call
+	all       call   // takes all that there is, so that the others are refused
+	name      string // of the lock, which is also its key
+	asked     string // for what the calls ask
+	list      string // the wait list where they queue
+	valued    bool   // it may have a value of the caller
+	holds     bool   // it may have a minimum hold
+}
+
+// kinds lists all of them, and the mutex first. Each excludes a mutex of its name.
+func kinds() []kind {
+	type locker = redlock.Locker
+	mutex, set := oneName((*locker).TryLock), bothNames((*locker).TryLockAll)
+	return []kind{
+		{"mutex", mutex, oneName((*locker).Lock), mutex, "a", "a", "redquorum:wait:a", true, true},
+		{"names", set, bothNames((*locker).LockAll), set, "a", "a", "redquorum:wait:a", true, true},
+		{"reader", oneName((*locker).TryRLock), oneName((*locker).RLock), mutex, "a", "a", "redquorum:wait:a", false, false},
+		{"any", bothNames((*locker).TryLockAny), bothNames((*locker).LockAny), set, "a", "a", "redquorum:wait:a", false, true},
+		{
+			"permit", onePermit((*redlock.Semaphore).TryAcquire), onePermit((*redlock.Semaphore).Acquire),
+			onePermit((*redlock.Semaphore).TryAcquire), "s#1", "s", "redquorum:permit:wait:s", false, false,
+		},
+	}
+}
+
+func oneName(f func(*redlock.Locker, context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)) call {
+	return func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		return f(l, ctx, "a", opts...)
+	}
+}
+
+func bothNames(f func(*redlock.Locker, context.Context, []string, ...redlock.LockOption) (*redlock.Lock, error)) call {
+	return func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		return f(l, ctx, []string{"a", "b"}, opts...)
+	}
+}
+
+func onePermit(f func(*redlock.Semaphore, context.Context, ...redlock.LockOption) (*redlock.Lock, error)) call {
+	return func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		s, err := l.Semaphore("s", 1)
+		if err != nil {
+			return nil, err
+		}
+		return f(s, ctx, opts...)
+	}
+}
+
+// eachKind runs a test in virtual time for every kind of lock.
+func eachKind(t *testing.T, nodes int, test func(t *testing.T, c *cluster, k kind)) {
+	t.Helper()
+	for _, k := range kinds() {
+		t.Run(k.what, func(t *testing.T) {
+			inBubble(t, nodes, func(t *testing.T, c *cluster) { test(t, c, k) })
+		})
+	}
+}
+
+// of acquires a lock of a kind that must be free. It is on all nodes that can be reached.
+func (c *cluster) of(k kind, l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
+	c.t.Helper()
+	lock, err := k.try(ctx, l, opts...)
+	require.NoError(c.t, err)
+	settle()
+	return lock
+}
+
+// allOf takes all that the calls of a kind could get.
+func (c *cluster) allOf(k kind, l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
+	c.t.Helper()
+	lock, err := k.all(ctx, l, opts...)
+	require.NoError(c.t, err)
+	settle()
+	return lock
+}
+
+// queue starts a call of a kind that waits in the background.
+func (c *cluster) queue(k kind, l *redlock.Locker, opts ...redlock.LockOption) <-chan *redlock.Lock {
+	c.t.Helper()
+	return c.queued(func() (*redlock.Lock, error) { return k.wait(ctx, l, opts...) })
 }
 
 // The waits for the single names are no calls, and tell nothing of their own.

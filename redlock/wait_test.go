@@ -12,50 +12,6 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// slow makes every command and every reply of all nodes take half a round trip.
-func (c *cluster) slow(roundTrip time.Duration) {
-	half := func() time.Duration { return roundTrip / 2 }
-	for _, server := range c.servers {
-		server.Delay(half, half)
-	}
-}
-
-// commands counts the commands that all nodes have executed so far, without SUBSCRIBE, PING and
-// those of a new connection's handshake.
-func (c *cluster) commands() (n int) {
-	for _, server := range c.servers {
-		for _, command := range server.Commands() {
-			if !ofHandshake(command.Args) && command.Args[0] != "SUBSCRIBE" {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// proofs counts the commands about memory markers that all nodes have executed so far.
-func (c *cluster) proofs() (n int) {
-	for _, server := range c.servers {
-		for _, command := range server.Commands() {
-			if isMarker(command) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// acquiring calls Lock in the background and sends the lock on the channel, nil after an error.
-func acquiring(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOption) <-chan *redlock.Lock {
-	got := make(chan *redlock.Lock, 1)
-	go func() {
-		lock, err := l.Lock(ctx, name, opts...)
-		assert.NoError(t, err)
-		got <- lock
-	}()
-	return got
-}
-
 func TestWaitersOfOneLockerGetTheLockInOrder(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
