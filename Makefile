@@ -31,12 +31,12 @@ MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./interna
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: prove soak seeded flake search servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench versus recovery release-try
+.PHONY: api prove soak seeded flake search servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench versus recovery release-try
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-check: tidy-check fmt-check fix-check columns vet staticcheck lint cross race
+check: tidy-check fmt-check fix-check columns api vet staticcheck lint cross race
 check: ## everything that must pass before a commit
 
 tidy-check: ## go.mod and go.sum have what the code needs
@@ -52,6 +52,9 @@ fix-check: ## go fix has nothing to modernize (it fails if it prints a diff)
 
 columns: ## prose is at most 100 columns wide (`make lint` looks at comments)
 	@bash .ci/columns
+
+api: ## the public API breaks nothing (.ci/api-base has the commit that it is compared with)
+	@bash .ci/api
 
 vet: ## go vet
 	go vet ./...
