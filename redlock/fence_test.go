@@ -10,6 +10,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -20,6 +21,12 @@ type skewed struct {
 }
 
 func (s *skewed) Wall() time.Time { return s.Clock.Wall().Add(s.by) }
+
+// fencing returns a Locker whose locks have tokens, and whose clock is wrong by that much.
+func (c *cluster) fencing(by time.Duration) *redlock.Locker {
+	c.t.Helper()
+	return c.locker(redlock.WithFencing(), redlock.WithClock(&skewed{c.clock, by}))
+}
 
 // fences returns each node's counter for a key, 0 if there is none.
 func (c *cluster) fences(key string) (fences []int64) {
@@ -34,11 +41,24 @@ func (c *cluster) fences(key string) (fences []int64) {
 	return fences
 }
 
+// fenced acquires a lock, releases it, and returns its token, which must be above the last one.
+func (c *cluster) fenced(l *redlock.Locker, last int64) int64 {
+	c.t.Helper()
+	lock := c.lock(l, "a")
+	require.Greater(c.t, lock.Fence(), last)
+	c.unlock(lock)
+	settle()
+	return lock.Fence()
+}
+
+// ahead returns how far a token is ahead of the time.
+func (c *cluster) ahead(token int64) time.Duration {
+	return time.UnixMicro(token).Sub(c.clock.Wall())
+}
+
 // know loads the scripts into the nodes: the first run of each costs one more message.
 func (c *cluster) know(l *redlock.Locker) {
-	lock, err := l.TryLock(ctx, "known")
-	require.NoError(c.t, err)
-	require.NoError(c.t, lock.Unlock(ctx))
+	c.unlock(c.lock(l, "known"))
 	time.Sleep(time.Second)
 }
 
@@ -50,39 +70,41 @@ func TestAFencingTokenIsTheTimeAndCostsNoRoundTrip(t *testing.T) {
 		var last int64
 		for range 20 {
 			began, wall := c.clock.Now(), c.clock.Wall()
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
+			lock := c.lock(l, "a")
 			assert.Equal(t, 2*time.Millisecond, c.clock.Now().Sub(began), "one round trip")
 			assert.Equal(t, wall.UnixMicro(), lock.Fence())
 			assert.Greater(t, lock.Fence(), last)
 			last = lock.Fence()
-			require.NoError(t, lock.Unlock(ctx))
+			c.unlock(lock)
 		}
 		assert.Zero(t, l.Stats().SecondRounds)
-		lock, err := l.TryLock(ctx, "unfenced", redlock.WithTTL(time.Second))
-		require.NoError(t, err)
+		lock := c.lock(l, "unfenced", redlock.WithTTL(time.Second))
 		assert.NotZero(t, lock.Fence(), "the Locker's option applies to all its locks")
 	})
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		lock, err := c.locker().TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(c.locker(), "a")
 		assert.Zero(t, lock.Fence(), "without fencing")
 		assert.ElementsMatch(t, []string{"a", pipeline.MemoryKey}, c.servers[0].Keys())
 	})
 }
 
+func TestFencingRefusesAGivenValue(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		_, err := c.locker(redlock.WithFencing()).TryLock(ctx, "a", redlock.WithValue("mine"))
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		assert.Zero(t, c.keys())
+	})
+}
+
 func TestACounterOutlivesEveryLockAndExpires(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		for _, test := range []struct{ maxTTL, life time.Duration }{
-			{20 * time.Second, 10 * time.Minute}, {time.Hour, 10 * time.Hour},
+		for maxTTL, life := range map[time.Duration]time.Duration{
+			20 * time.Second: 10 * time.Minute, time.Hour: 10 * time.Hour,
 		} {
-			l := c.locker(redlock.WithFencing(), redlock.WithMaxTTL(test.maxTTL))
-			name := test.maxTTL.String()
-			lock, err := l.TryLock(ctx, name)
-			require.NoError(t, err)
-			require.NoError(t, lock.Unlock(ctx))
-			_, left, _ := c.servers[0].Get("redquorum:fence:" + name)
-			assert.InDelta(t, test.life, left, float64(time.Second))
+			l := c.locker(redlock.WithFencing(), redlock.WithMaxTTL(maxTTL))
+			c.unlock(c.lock(l, maxTTL.String()))
+			_, left, _ := c.servers[0].Get("redquorum:fence:" + maxTTL.String())
+			assert.InDelta(t, life, left, float64(time.Second))
 		}
 	})
 }
@@ -97,41 +119,13 @@ func TestACounterThatIsAheadTakesOneMoreRound(t *testing.T) {
 		l := c.locker(redlock.WithFencing())
 		c.know(l)
 		began := c.clock.Now()
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(l, "a")
 		assert.Equal(t, 4*time.Millisecond, c.clock.Now().Sub(began))
 		assert.Equal(t, ahead+1, lock.Fence())
 		settle()
 		assert.Equal(t, []int64{ahead + 1, ahead + 1}, c.fences("a")[:2])
 		assert.Equal(t, uint64(1), l.Stats().SecondRounds)
 	})
-}
-
-func TestAWrongClockLeavesTokensInOrder(t *testing.T) {
-	for _, by := range []time.Duration{time.Hour, -time.Hour} {
-		t.Run(by.String(), func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				wrong := c.locker(redlock.WithFencing(), redlock.WithClock(&skewed{c.clock, by}))
-				right := c.locker(redlock.WithFencing())
-				var last int64
-				for range 5 {
-					for _, l := range []*redlock.Locker{wrong, right, right, wrong, wrong} {
-						lock, err := l.TryLock(ctx, "a")
-						require.NoError(t, err)
-						assert.Greater(t, lock.Fence(), last)
-						off := time.UnixMicro(lock.Fence()).Sub(c.clock.Wall())
-						assert.LessOrEqual(t, off.Abs(), 11*time.Second, "kept near the nodes' time")
-						last = lock.Fence()
-						require.NoError(t, lock.Unlock(ctx))
-						settle()
-					}
-				}
-				for _, l := range []*redlock.Locker{wrong, right} {
-					assert.LessOrEqual(t, l.Stats().SecondRounds, l.Stats().Acquired, "one round trip more at most")
-				}
-			})
-		})
-	}
 }
 
 func TestATokenOfASetIsAboveThoseOfEachName(t *testing.T) {
@@ -141,32 +135,15 @@ func TestATokenOfASetIsAboveThoseOfEachName(t *testing.T) {
 			c.do(i, "SET", "redquorum:fence:b", ahead)
 		}
 		l := c.locker(redlock.WithFencing())
-		lock, err := l.LockAll(ctx, []string{"a", "b", "c"})
+		lock, err := l.LockAll(ctx, threeNames)
 		require.NoError(t, err)
 		assert.Equal(t, ahead+1, lock.Fence())
 		settle()
-		for _, name := range []string{"a", "b", "c"} {
+		for _, name := range threeNames {
 			assert.Equal(t, []int64{ahead + 1, ahead + 1, ahead + 1}, c.fences(name))
 		}
-		require.NoError(t, lock.Unlock(ctx))
-		lock, err = l.Lock(ctx, "a")
-		require.NoError(t, err)
-		assert.Equal(t, ahead+2, lock.Fence())
-	})
-}
-
-func TestAdoptersGetTokensOfTheirOwn(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithFencing())
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		last := lock
-		for range 5 {
-			adopted, err := c.locker(redlock.WithFencing()).Adopt(ctx, "a", last.Value())
-			require.NoError(t, err)
-			assert.Greater(t, adopted.Fence(), last.Fence())
-			last = adopted
-		}
+		c.unlock(lock)
+		assert.Equal(t, ahead+2, c.lock(l, "a").Fence())
 	})
 }
 
@@ -174,13 +151,11 @@ func TestAVoteThatWasHandedOverIsFenced(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		a, b := c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())
-		lock, err := a.Lock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(a, "a")
 		for i := range 10 {
-			next := acquiring(t, []*redlock.Locker{b, a}[i%2], "a")
-			time.Sleep(20 * time.Millisecond)
+			next := c.waiting([]*redlock.Locker{b, a}[i%2], "a")
 			last := lock.Fence()
-			require.NoError(t, lock.Unlock(ctx))
+			c.unlock(lock)
 			lock = <-next
 			assert.Greater(t, lock.Fence(), last)
 		}
@@ -195,23 +170,9 @@ func TestTokensAreExactUpToTheLimitOfDoubles(t *testing.T) {
 		c.do(0, "SET", "redquorum:fence:a", int64(large))
 		l := c.locker(redlock.WithFencing())
 		for want := int64(large) + 1; want < 1<<53-1; want++ {
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
-			require.Equal(t, want, lock.Fence())
-			require.NoError(t, lock.Unlock(ctx))
+			require.Equal(t, want, c.fenced(l, 0))
 		}
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		require.Equal(t, c.clock.Wall().Add(time.Minute).UnixMicro()+1, lock.Fence(), "the counter begins again")
-	})
-}
-
-func TestFencingRefusesAGivenValue(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithFencing())
-		_, err := l.TryLock(ctx, "a", redlock.WithValue("mine"))
-		require.ErrorIs(t, err, redlock.ErrInvalid)
-		assert.Zero(t, c.keys())
+		require.Equal(t, c.clock.Wall().Add(time.Minute).UnixMicro()+1, c.fenced(l, 0), "the counter begins again")
 	})
 }
 
@@ -225,9 +186,7 @@ func TestANumberThatIsInUseIsNobodyElsesToken(t *testing.T) {
 		settle()
 		ahead := c.clock.Wall().Add(5 * time.Second).UnixMicro()
 		c.do(0, "SET", "redquorum:fence:a", ahead, "PX", 600_000)
-		for _, server := range c.servers {
-			server.Delay(func() time.Duration { return 10 * time.Millisecond }, nil)
-		}
+		c.each(func(n *fake.Node) { n.Delay(func() time.Duration { return 10 * time.Millisecond }, nil) })
 		time.AfterFunc(15*time.Millisecond, func() { // the raise is on its way
 			assert.Equal(t, ahead+1, c.fences("a")[0])
 			c.servers[1].Delay(nil, nil)
@@ -241,16 +200,12 @@ func TestANumberThatIsInUseIsNobodyElsesToken(t *testing.T) {
 
 func TestTokensGrowWhenAllMastersLoseTheirCounters(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithFencing())
-		last := c.fenced(l, "a")
+		l := c.locker(redlock.WithFencing())
+		last := c.fenced(l, 0)
 		for range 3 {
-			for _, server := range c.servers {
-				server.FlushAll()
-			}
+			c.each((*fake.Node).FlushAll)
 			time.Sleep(2 * time.Minute) // longer than the quarantine
-			token := c.fenced(l, "a")
-			require.Greater(t, token, last)
-			last = token
+			last = c.fenced(l, last)
 		}
 	})
 }
