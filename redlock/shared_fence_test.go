@@ -24,32 +24,28 @@ func TestAReadersTokenIsTheTimeAndTakesNoSecondRound(t *testing.T) {
 
 func TestTokensOrderReadersAndWritersWhateverClocksShow(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		lockers := []*redlock.Locker{
-			c.locker(redlock.WithFencing()),
-			c.locker(redlock.WithFencing(), redlock.WithClock(&skewed{c.clock, time.Hour})),
-			c.locker(redlock.WithFencing(), redlock.WithClock(&skewed{c.clock, -5 * time.Second})),
-		}
+		lockers := []*redlock.Locker{c.fencing(0), c.fencing(time.Hour), c.fencing(-time.Hour)}
 		var write, reads int64
 		for i := range 30 {
 			down := c.servers[i%5]
 			down.Stop()
 			l := lockers[i%len(lockers)]
 			if i%4 == 0 {
-				writer, err := l.TryLock(ctx, "a")
-				require.NoError(t, err)
-				assert.Greater(t, writer.Fence(), max(write, reads))
-				write = writer.Fence()
-				require.NoError(t, writer.Unlock(ctx))
+				write = c.fenced(l, max(write, reads))
+				assert.LessOrEqual(t, c.ahead(write).Abs(), 11*time.Second, "kept near the nodes' time")
 			} else {
 				one, two := read(t, l, "a"), read(t, lockers[(i+1)%len(lockers)], "a")
 				for _, reader := range []*redlock.Lock{one, two} {
 					assert.GreaterOrEqual(t, reader.Fence(), write)
 					reads = max(reads, reader.Fence())
-					require.NoError(t, reader.Unlock(ctx))
 				}
+				c.unlock(one, two)
 			}
 			down.Continue()
 			settle()
+		}
+		for _, l := range lockers {
+			assert.LessOrEqual(t, l.Stats().SecondRounds, l.Stats().Acquired, "one round trip more at most")
 		}
 	})
 }
