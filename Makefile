@@ -78,7 +78,7 @@ test: ## the tests
 # Tests that start servers mostly wait: more of them run at once than there are cores, but not many,
 # because they allow a busy machine only limited slack. Of the models, one is enough: all goroutines
 # are those of internal/proof/search.
-SERVED  = $(shell go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'internal/(redistest|cluster)[] ]' | cut -d ' ' -f 1)
+SERVED  = $(shell go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'servers/(redistest|cluster)[] ]' | cut -d ' ' -f 1)
 UNRACED = $(patsubst ./%,github.com/redquorum/redquorum/%,$(wordlist 2,9,$(MODELS)))
 race: ## the tests under the race detector, in random order
 	go test -race -shuffle=on $(filter-out $(SERVED) $(UNRACED),$(shell go list ./...))

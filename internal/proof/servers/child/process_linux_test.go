@@ -1,0 +1,174 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) {
+	Play(map[string]Role{
+		"echo": func(self *Self) {
+			for line := range self.Heard() {
+				self.Tell("heard", line)
+			}
+			self.Tell("end of", self.Args)
+		},
+		"spin": func(self *Self) {
+			for i := 0; ; i++ {
+				if i == 0 {
+					self.Tell("spins")
+				}
+			}
+		},
+		"fail": func(self *Self) { assert.Fail(self, "as asked"); self.Tell("goes on") },
+		"parent": func(self *Self) {
+			p, err := Launch(exec.Command("sleep", "60"))
+			require.NoError(self, err)
+			self.Tell(p.Pid())
+			select {} // until killed
+		},
+	})
+	os.Exit(m.Run())
+}
+
+func TestChildIsToldThingsAndEndsWithItsInput(t *testing.T) {
+	t.Parallel()
+	p := Start(t, Command("echo", "one", "two"))
+	assert.Equal(t, "heard a 1", p.Ask(t, "a", 1))
+	require.NoError(t, p.Stop())
+	require.NoError(t, p.Tell("b"))
+	select {
+	case line := <-p.Lines():
+		assert.Fail(t, "a stopped process speaks", line)
+	case <-time.After(30 * time.Millisecond):
+	}
+	require.NoError(t, p.Continue())
+	assert.Equal(t, "heard b", p.Next(t))
+	require.NoError(t, p.CloseInput())
+	assert.Equal(t, "end of [one two]", p.Next(t))
+	assert.Zero(t, p.Wait(t))
+	require.ErrorIs(t, p.Stop(), os.ErrProcessDone)
+	require.NoError(t, p.Kill(), "it has ended before")
+	assert.False(t, p.Killed())
+}
+
+func TestStopReturnsWhenABusyProcessStandsStill(t *testing.T) {
+	t.Parallel()
+	p := Start(t, Command("spin"))
+	p.Next(t)
+	for range 50 {
+		require.NoError(t, p.Stop())
+		stopped, err := p.stopped()
+		require.NoError(t, err)
+		require.True(t, stopped)
+		require.NoError(t, p.Continue())
+	}
+	require.NoError(t, p.Kill())
+	assert.Equal(t, -1, p.Wait(t))
+}
+
+// report is a testing.TB that records errors.
+type report struct {
+	testing.TB // of the test, for the methods that do not fail
+
+	errors, fatal int
+	cleanups      []func()
+}
+
+func (r *report) Errorf(string, ...any) { r.errors++ }
+
+func (r *report) Fatalf(string, ...any) { r.fatal++; runtime.Goexit() }
+
+func (r *report) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
+
+func TestChildThatFailsByItselfFailsTheTest(t *testing.T) {
+	t.Parallel()
+	for _, asked := range []bool{false, true} {
+		r := &report{TB: t}
+		command := Command("fail")
+		command.Stderr = io.Discard
+		p := Start(r, command)
+		assert.Equal(t, "goes on", p.Next(t))
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			p.Next(r)
+		}()
+		<-over
+		assert.Equal(t, 1, r.fatal, "it says nothing more")
+		<-p.Ended()
+		if asked {
+			assert.Equal(t, 1, p.Wait(t))
+		}
+		for _, cleanup := range r.cleanups {
+			cleanup()
+		}
+		assert.Equal(t, !asked, r.errors == 1, "a status that the test has asked for is its business")
+	}
+}
+
+// The kernel ties Pdeathsig to the thread that forked: a child must not end with the thread that
+// asked for it, nor with any other thread that the runtime ends.
+func TestChildOutlivesTheThreadsOfItsParent(t *testing.T) {
+	t.Parallel()
+	command := exec.Command("sleep", "60")
+	started, threads := make(chan error), make(chan int)
+	var p *Process
+	go func() {
+		runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
+		var err error
+		p, err = Launch(command)
+		started <- err
+		threads <- syscall.Gettid()
+	}()
+	require.NoError(t, <-started)
+	defer func() { assert.NoError(t, p.Kill()) }()
+	if thread := <-threads; thread != os.Getpid() { // the runtime keeps the main thread
+		require.Eventually(t, func() bool { return !hasThread(thread) }, patience, time.Millisecond)
+	}
+	for range 64 {
+		ended := make(chan int)
+		go func() {
+			runtime.LockOSThread()
+			ended <- syscall.Gettid()
+		}()
+		<-ended
+	}
+	time.Sleep(20 * time.Millisecond) // long enough for a signal to arrive
+	assert.True(t, p.Running())
+}
+
+func hasThread(id int) bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", id))
+	return err == nil
+}
+
+func TestChildEndsWithItsKilledParent(t *testing.T) {
+	t.Parallel()
+	parent := Start(t, Command("parent"))
+	pid, err := strconv.Atoi(parent.Next(t))
+	require.NoError(t, err)
+	require.NoError(t, parent.Kill())
+	require.Eventually(t, func() bool { // the init of a container may leave a zombie
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return errors.Is(err, os.ErrNotExist) || syscall.Kill(pid, 0) != nil || zombie(stat)
+	}, patience, time.Millisecond)
+}
+
+func zombie(stat []byte) bool {
+	var id int
+	var name, state string
+	_, err := fmt.Sscan(string(stat), &id, &name, &state)
+	return err == nil && state == "Z"
+}
