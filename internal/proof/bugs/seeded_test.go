@@ -117,13 +117,12 @@ func TestABugThatSurvivesIsAnError(t *testing.T) {
 			"--- a/a.go\n+++ b/a.go\n@@ -1,3 +1,3 @@\n package a\n \n-func sum(a, b int) int { return a + b }\n+"+instead+"\n")
 	}
 	sow("minus", "func sum(a, b int) int { return a - b }")
-	require.NoError(t, seed(t.Context(), dir, "", false))
 	sow("times", "func sum(a, b int) int { return a * b }")
-	require.ErrorContains(t, seed(t.Context(), dir, "", false), "1 not caught")
+	require.EqualError(t, seed(t.Context(), dir, "", false), "1 not caught")
 	require.NoError(t, seed(t.Context(), dir, "minus", false))
 	require.ErrorContains(t, seed(t.Context(), dir, "plus", false), "no bug matches")
 	write("a.go", "package a\n\nfunc sum(x, y int) int { return x + y }\n")
-	require.ErrorContains(t, seed(t.Context(), dir, "", false), "minus: the patch no longer fits")
+	require.ErrorContains(t, seed(t.Context(), dir, "minus", false), "minus: the patch no longer fits")
 	write("a.go", "package a\n\nfunc sum(x, y int) int { return x * y * y }\n")
 	require.ErrorContains(t, seed(t.Context(), dir, "", false), "without a bug: caught")
 }
