@@ -6,14 +6,14 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // Scripts of the tests of gathering. Two of them are run in batches, of different lengths.
@@ -123,7 +123,7 @@ func checkCommands(t *testing.T, c *conn, batch []outgoing) {
 			out = appendCommand(out, batch[i:][:batch[i].together])
 		}
 	}
-	reader := redis.NewConn(stream{Reader: bytes.NewReader(out)}, 0, 0)
+	reader := redis.NewConn(readOnly{Reader: bytes.NewReader(out)}, 0, 0)
 	loaded := map[string]bool{}
 	for c.pending.len() > 0 {
 		words, err := redis.Strings(reader.Receive())
@@ -143,16 +143,6 @@ func checkCommands(t *testing.T, c *conn, batch []outgoing) {
 	_, err := reader.Receive()
 	require.Error(t, err, "nothing follows")
 }
-
-// stream is a connection from which a text is read.
-type stream struct {
-	net.Conn
-	io.Reader
-}
-
-func (s stream) Read(p []byte) (int, error)    { return s.Reader.Read(p) }
-func (stream) SetReadDeadline(time.Time) error { return nil }
-func (stream) Close() error                    { return nil }
 
 // wantWords returns the command that runs the calls.
 func wantWords(t *testing.T, calls []Call, loaded map[string]bool) (want []string) {
@@ -202,15 +192,104 @@ func wantWords(t *testing.T, calls []Call, loaded map[string]bool) (want []strin
 	return want
 }
 
-func TestNothingIsHeldBackAlone(t *testing.T) {
-	n, c := &Node{}, &conn{mayLoad: true, guard: &guard{}}
-	n.queue.push(gatherCall(2, 1))
-	batch := n.takeBatch(c, nil)
-	require.Len(t, batch, 2, "SCRIPT LOAD and the call")
-	var out strings.Builder
-	for i := range batch {
-		fmt.Fprintf(&out, "%s", appendCommand(nil, batch[i:][:1]))
+// What could not be written goes back, also in its second batch and in what was loaded for it, and
+// is sent in the same order on the next connection.
+func TestAnUnwrittenBatchGoesBackInItsOrder(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		n := &Node{}
+		var made []*Request
+		for i := range 1 + random.IntN(100) {
+			call := gatherCall(byte(random.Uint32()), i)
+			made = append(made, call.Request)
+			n.queue.push(call)
+		}
+		for range 1 + random.IntN(2) {
+			c := &conn{mayLoad: random.IntN(2) == 0, guard: &guard{}, network: readOnly{}}
+			batch := n.takeBatch(c, nil)
+			n.takeBack(c, len(batch), io.ErrClosedPipe)
+			require.Zero(t, c.pending.len())
+		}
+		c := &conn{mayLoad: random.IntN(2) == 0, guard: &guard{}}
+		batch := n.takeBatch(c, nil)
+		checkOrder(t, made, sentCalls(&c.pending))
+		checkCommands(t, c, batch)
 	}
-	assert.Equal(t, fmt.Sprintf("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$1\r\na\r\n"+
-		"*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\n1\r\n", gatherA.digest), out.String())
+}
+
+// A wrong server may have answered what was never written.
+func TestWhatWasAnsweredTooEarlyDoesNotGoBack(t *testing.T) {
+	n := &Node{}
+	for i := range 9 {
+		n.queue.push(gatherCall(2, i))
+	}
+	c := &conn{mayLoad: true, guard: &guard{}, network: readOnly{}}
+	batch := n.takeBatch(c, nil)
+	for range 4 {
+		c.pending.pop()
+	}
+	left := c.pending.len()
+	n.takeBack(c, len(batch), io.ErrClosedPipe)
+	assert.Equal(t, left, n.queue.len())
+}
+
+// A batch has one reply, so a surplus reply behind it is one that nobody asked for.
+func TestABatchCountsAsOneCommand(t *testing.T) {
+	n, c := &Node{}, &conn{mayLoad: true, guard: &guard{Conn: sink{}}}
+	for _, choice := range []byte{4, 20, 36} {
+		n.queue.push(gatherCall(choice, 1))
+	}
+	require.NoError(t, c.send(n.takeBatch(c, nil)))
+	assert.EqualValues(t, 2, c.guard.asked.Load(), "SCRIPT LOAD and the batch")
+}
+
+// sink is a connection that takes everything.
+type sink struct{ net.Conn }
+
+func (sink) Write(p []byte) (int, error) { return len(p), nil }
+
+func TestRingKeepsOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var r ring
+		var want []Call
+		same := func(got, wanted Call) {
+			if got != wanted {
+				t.Fatal("wrong order")
+			}
+		}
+		for i := range rapid.IntRange(0, 200).Draw(t, "steps") {
+			c := Call{Request: &Request{}}
+			switch step := rapid.IntRange(0, 4).Draw(t, fmt.Sprint("step", i)); {
+			case step <= 1:
+				r.push(c)
+				want = append(want, c)
+			case step == 2:
+				r.unshift(c)
+				want = slices.Insert(want, 0, c)
+			case len(want) == 0:
+			case step == 3:
+				same(r.pop(), want[0])
+				want = want[1:]
+			case step == 4:
+				same(r.popLast(), want[len(want)-1])
+				want = want[:len(want)-1]
+			}
+			if r.len() != len(want) {
+				t.Fatalf("%d, not %d", r.len(), len(want))
+			}
+			for i := range want {
+				same(*r.at(i), want[i])
+			}
+		}
+		odd := map[Call]bool{}
+		for i, c := range want {
+			odd[c] = i%2 == 1
+		}
+		r.filter(func(c *Call) bool { return odd[*c] })
+		for _, c := range want {
+			if odd[c] {
+				same(r.pop(), c)
+			}
+		}
+	})
 }

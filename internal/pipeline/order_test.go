@@ -1,49 +1,209 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
-// Calls that were made while a node is away, and have not timed out, keep their order, too.
-func TestQueuedCallsStayInOrderOverABreak(t *testing.T) {
+// A stopped server still holds a SET of the connection that was given up, and runs it when it
+// continues. The release must run after it, although it takes another connection.
+func TestKeptCallComesBehindTheConnectionThatWasGivenUp(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
-		h.server.CutAfterWrite(1)
-		lost := h.command("SET", "a", "1")
-		release := h.script(true, deleteScript, "a", "1")
-		again := h.command("SET", "a", "2", "NX")
-		h.requireFate(lost.wait().err, Unknown, lost.wait().err)
-		release.wait()
-		r := again.wait()
-		time.Sleep(time.Second)
+		h.server.Stop()
+		set, release := h.command("SET", "k", "v", "NX", "PX", 60_000), h.release("k")
+		set.fails(Unknown, ErrTimeout)
+		release.fails(Unknown, ErrTimeout)
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, 1, h.node.Stats().Kept)
+		assert.NotEqual(t, Up, h.node.Stats().State)
+		h.server.Continue()
+		pass(time.Second)
+		assert.Empty(t, h.server.Keys())
+		assert.Zero(t, h.node.Stats().Kept)
+	}, WithStallTimeout(500*time.Millisecond))
+}
+
+// A proxy delays a SET while the connection breaks on our side. The new connection kills the old
+// one at the server before the release goes out, so the SET can never run after it.
+func TestOldConnectionIsKilledBeforeKeptCallsGoOut(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.up()
+		h.server.Delay(func() time.Duration { return 5 * time.Second }, nil)
+		set, release := h.command("SET", "k", "v"), h.release("k")
 		synctest.Wait()
-		if r.err == nil {
-			assert.Equal(t, "OK", r.reply, "the release came first")
+		h.server.Delay(nil, nil)
+		set.wait()
+		release.wait()
+		pass(10 * time.Second)
+		assert.Empty(t, h.server.Keys())
+		names := h.executed()
+		assert.Contains(t, names, "CLIENT", "CLIENT KILL")
+		assert.Less(t, slices.Index(names, "CLIENT"), slices.Index(names, "EVALSHA"))
+	}, WithStallTimeout(500*time.Millisecond))
+}
+
+// A release has been sent, and a SET of the same value waits behind large commands when the
+// connection breaks. If the release came behind the SET now, it would end a lock that is held.
+func TestKeptCallGoesOutBeforeWhatWasQueuedBehindIt(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.up()
+		h.server.Stop() // a writer blocks when the buffer is full, and a dial waits
+		release := h.release("k")
+		for range 2 { // the server reads the first of them
+			h.command("ECHO", strings.Repeat("x", 2*fake.DefaultBuffer))
 		}
+		release.wait()
+		time.Sleep(testDeadline)
+		set := h.command("SET", "k", "v")
+		synctest.Wait()
+		require.Equal(t, Up, h.node.Stats().State, "the connection has not been given up yet")
+		time.Sleep(testDeadline / 2)
+		require.Equal(t, Connecting, h.node.Stats().State)
+		h.server.Continue()
+		set.reply()
+		pass(time.Second)
+		assert.Zero(t, h.node.Stats().Kept)
+		assert.Equal(t, []string{"k"}, h.server.Keys())
+	}, WithStallTimeout(testDeadline*5/4))
+}
+
+func TestRestartedServersClientsAreNotKilled(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.up()
+		h.server.Restart(true) // it numbers its clients anew
+		h.up()
+		assert.NotContains(t, h.executed(), "CLIENT")
+		assert.EqualValues(t, 2, h.dials.Load())
+	})
+}
+
+func TestKeptCallSurvivesAServerThatServesNobody(t *testing.T) {
+	for _, words := range []string{
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+		"LOADING Redis is loading the dataset in memory", "NOAUTH Authentication required.",
+		"MISCONF Redis is configured to save RDB snapshots", "READONLY You can't write against a read only replica.",
+	} {
+		inBubble(t, func(h *harness) {
+			h.command("SET", "k", "v").reply()
+			h.server.RefuseWith(words, "EVALSHA", "EVAL")
+			before := h.dials.Load()
+			assert.ErrorContains(t, h.release("k").wait().err, words)
+			time.Sleep(5 * time.Second)
+			assert.Less(t, h.dials.Load()-before, int64(30), "with a pause between two attempts")
+			h.server.RefuseWith("", "EVALSHA", "EVAL")
+			pass(time.Second)
+			assert.Empty(t, h.server.Keys(), words)
+		})
+	}
+}
+
+// Before Redis 7, too, a release that a replica refused is delivered once the server is a master
+// again.
+func TestKeptScriptThatAnOlderServerRefusedIsDelivered(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.command("SET", "k", "v").reply()
+		replyTo(h.server, func(cmd []string) bool { return cmd[0] == "EVALSHA" && !isTrial(cmd) },
+			"-ERR Error running script (call to f_d3): @user_script:1: "+
+				"@user_script: 1: -READONLY You can't write against a read only replica.\r\n")
+		h.server.RefuseWith("READONLY You can't write against a read only replica.", "DEL")
+		h.release("k").fails(Unknown, ErrRefused)
+		h.server.RefuseWith("", "DEL")
+		h.server.ReplyRaw(nil)
+		time.Sleep(5 * time.Second)
+		assert.Empty(t, h.server.Keys())
+	})
+}
+
+func TestKeptCallThatBreaksEveryConnectionIsNotSentInALoop(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.up()
+		h.server.Delay(func() time.Duration { return time.Millisecond }, nil)
+		replyTo(h.server, named("EVALSHA"), "+OK\r\n")
+		w := h.do(true, Request{Script: deleteScript, Key: "k", Words: On([]string{"k"}, "v"), Accept: isNumber})
+		w.fails(Unknown, ErrProtocol)
+		before := h.dials.Load()
+		time.Sleep(10 * time.Second)
+		assert.Less(t, h.dials.Load()-before, int64(60))
+	})
+}
+
+func TestKeptCallIsDeliveredToANodeThatWasDown(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.command("SET", "k", "v").reply()
+		h.server.Kill()
+		pass(time.Second)
+		assert.Zero(t, h.release("k").fails(Unsent, nil).after, "the caller does not wait for it")
+		assert.Equal(t, 1, h.node.Stats().Kept)
+		for range 3 { // several may wait for it
+			go h.node.Drain(h.t.Context())
+		}
+		time.AfterFunc(time.Hour, func() { h.server.Restart(true) })
+		assert.Zero(t, h.node.Drain(h.t.Context()))
+		assert.Empty(t, h.server.Keys())
+		assert.Zero(t, h.node.Stats().Kept)
+	})
+}
+
+func TestKeptCallsAreBoundedTheOldestGoFirst(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.server.Kill()
+		require.Error(t, h.command("PING").wait().err)
+		for i := range maxKept + 5 {
+			h.release(fmt.Sprint(i)).wait()
+		}
+		stats := h.node.Stats()
+		assert.Equal(t, maxKept, stats.Kept)
+		assert.EqualValues(t, 5, stats.Dropped)
+		h.server.Restart(true)
+		pass(time.Second)
+		assert.Zero(t, h.node.Stats().Kept)
+	})
+}
+
+// The server has closed the connection, which the node learns when it writes.
+func TestACallOfWhichNothingWasWrittenGoesOutOnTheNextConnection(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		require.NoError(t, h.node.Close())
+		var closed atomic.Bool
+		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := h.dial(ctx, network, address)
+			return beforeWrite{conn, func() error {
+				if closed.CompareAndSwap(true, false) {
+					return syscall.EPIPE
+				}
+				return nil
+			}}, err
+		}
+		h.node = h.newNode("fake:6379", WithDialer(dial))
+		h.up()
+		closed.Store(true)
+		assert.Equal(t, "OK", h.command("SET", "k", "v", "NX").reply())
+		assert.EqualValues(t, 2, h.node.Stats().Connects)
 	})
 }
 
 func TestAnswerOfTheWrongKindBreaksTheConnection(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
-		accept := func(reply any) bool { return reply == nil || reply == "OK" }
-		h.server.ReplyRaw(func(cmd []string) []byte {
-			if cmd[0] == "SET" {
-				return []byte(":1\r\n")
-			}
-			return nil
-		})
-		err := h.do(false, Request{Words: Command("SET", "k", "v"), Accept: accept}).wait().err
-		h.requireFate(err, Unknown, ErrProtocol)
-		assert.ErrorContains(t, err, "SET was answered with int64")
+		replyTo(h.server, named("SET"), ":1\r\n")
+		r := h.do(false, Request{Words: Command("SET", "k", "v"), Accept: isOK}).fails(Unknown, ErrProtocol)
+		assert.ErrorContains(t, r.err, "SET was answered with int64")
 	})
 }
 
@@ -52,15 +212,8 @@ func TestReplyBeyondTheLimitsIsNotWaitedFor(t *testing.T) {
 	for _, announced := range []string{"$1048577\r\n", "*4097\r\n"} {
 		inBubble(t, func(h *harness) {
 			h.up()
-			h.server.ReplyRaw(func(cmd []string) []byte {
-				if cmd[0] == "ECHO" {
-					return []byte(announced)
-				}
-				return nil
-			})
-			r := h.command("ECHO", "x").wait()
-			h.requireFate(r.err, Unknown, ErrProtocol)
-			assert.Zero(t, r.after)
+			replyTo(h.server, named("ECHO"), announced)
+			assert.Zero(t, h.command("ECHO", "x").fails(Unknown, ErrProtocol).after)
 		})
 	}
 }
@@ -70,35 +223,22 @@ func TestSurplusReplyIsNotTakenForAnAnswer(t *testing.T) {
 		h.up()
 		h.server.Inject([]byte("+OK\r\n"))
 		time.Sleep(20 * time.Millisecond)
-		r := h.command("ECHO", "mine").wait()
-		require.NoError(t, r.err)
-		assert.Equal(t, []byte("mine"), r.reply)
+		assert.Equal(t, []byte("mine"), h.command("ECHO", "mine").reply())
 		assert.EqualValues(t, 2, h.dials.Load(), "a server out of step loses its connection")
-	})
-}
-
-func TestSuspendedMachineFindsItsCallsOverdue(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		h.up()
-		h.server.Stop()
-		w := h.do(false, Request{Words: Command("PING"), Sink: nil})
-		h.clock.Suspend(time.Hour)
-		r := w.wait()
-		h.requireFate(r.err, Unknown, r.err)
-		assert.LessOrEqual(t, r.after, time.Second)
 	})
 }
 
 // disturb makes the server suffer one fault, chosen at random.
 func (h *harness) disturb(random *rand.Rand) {
+	upTo := func(ms int) time.Duration { return time.Duration(random.IntN(ms)) * time.Millisecond }
 	switch random.IntN(7) {
 	case 0:
 		h.server.Stop()
-		time.Sleep(time.Duration(random.IntN(800)) * time.Millisecond)
+		time.Sleep(upTo(800))
 		h.server.Continue()
 	case 1:
 		h.server.Kill()
-		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+		time.Sleep(upTo(300))
 		h.server.Restart(true)
 	case 2:
 		h.server.CutAfterWrite(1 + random.IntN(5))
@@ -112,43 +252,31 @@ func (h *harness) disturb(random *rand.Rand) {
 		h.server.Delay(nil, nil)
 	case 6:
 		h.server.Mute(true)
-		time.Sleep(time.Duration(random.IntN(800)) * time.Millisecond)
+		time.Sleep(upTo(800))
 		h.server.Mute(false)
 	}
 }
 
-// Many callers share a server that is stopped, cut, killed and restarted all the time. Every call
-// ends once and in time, and no answer is another's. A surplus status that comes while a text is
-// due is recognized by its kind.
-func TestRandomFaultsLoseNoCallAndMixNoAnswers(t *testing.T) {
-	for seed := range uint64(6) {
+// underRandomFaults lets many callers, each with a number and random numbers of its own, act again
+// and again on a server that is stopped, cut, killed and restarted all the time. In the end, the
+// server is well, and nothing is left to be sent.
+func underRandomFaults(t *testing.T, seeds, callers int, act func(h *harness, caller, n int, random *rand.Rand), then func(h *harness)) {
+	t.Helper()
+	for seed := range uint64(seeds) {
 		inBubble(t, func(h *harness) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			var callers sync.WaitGroup
+			var all sync.WaitGroup
 			stop := make(chan struct{})
-			for i := range 8 {
+			for i := range callers {
 				random := rand.New(rand.NewPCG(seed, uint64(i+2)))
-				callers.Go(func() {
-					var told []*waiter
-					defer func() {
-						for _, w := range told {
-							w.wait() // fails if the call has ended a second time
-						}
-					}()
+				all.Go(func() {
 					for n := 0; ; n++ {
 						select {
 						case <-stop:
 							return
-						case <-time.After(time.Duration(random.IntN(2000)) * time.Microsecond):
+						case <-time.After(time.Duration(random.IntN(3000)) * time.Microsecond):
+							act(h, i, n, random)
 						}
-						text := fmt.Sprintf("%d/%d", i, n)
-						w := h.do(false, Request{Words: Command("ECHO", text), Accept: isText})
-						told = append(told, w)
-						r := w.wait()
-						if r.err == nil {
-							assert.Equal(t, []byte(text), r.reply)
-						}
-						assert.LessOrEqual(t, r.after, testDeadline+minTick, "%v", r.err)
 					}
 				})
 			}
@@ -157,15 +285,47 @@ func TestRandomFaultsLoseNoCallAndMixNoAnswers(t *testing.T) {
 				time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond)
 			}
 			close(stop)
-			callers.Wait()
+			all.Wait()
 			time.Sleep(5 * time.Second)
 			h.server.CutAfterWrite(0)
 			h.command("PING").wait() // it takes the one cut reply that may be left
 			h.up()
+			time.Sleep(5 * time.Second)
 			assert.Zero(t, h.node.Stats().Waiting)
+			assert.Zero(t, h.node.Stats().Kept)
+			then(h)
 		}, WithStallTimeout(300*time.Millisecond))
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
+}
+
+// inTime returns how a call ended, which must be by its deadline.
+func (w *waiter) inTime() result {
+	r := w.wait()
+	assert.LessOrEqual(w.t, r.after, testDeadline+minTick, "%v", r.err)
+	return r
+}
+
+// Every call ends once and in time, and no answer is another's. A surplus status that comes while a
+// text is due is recognized by its kind.
+func TestRandomFaultsLoseNoCallAndMixNoAnswers(t *testing.T) {
+	var mu sync.Mutex
+	var told []*waiter
+	underRandomFaults(t, 6, 8, func(h *harness, caller, n int, _ *rand.Rand) {
+		text := fmt.Sprintf("%d/%d", caller, n)
+		w := h.do(false, Request{Words: Command("ECHO", text), Accept: isText})
+		if r := w.inTime(); r.err == nil {
+			assert.Equal(t, []byte(text), r.reply)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, w)
+	}, func(*harness) {
+		for _, w := range told {
+			w.wait() // fails if the call has ended a second time
+		}
+		told = nil
+	})
 }

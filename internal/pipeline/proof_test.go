@@ -1,8 +1,8 @@
 package pipeline
 
 import (
-	"errors"
-	"net"
+	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +15,7 @@ import (
 
 // prover is a waiter that receives proofs.
 type prover struct {
-	waiter
+	*waiter
 	proof *Proof
 }
 
@@ -24,13 +24,24 @@ func (p *prover) Proven(index int, reply any, proof *Proof) {
 	p.Complete(index, reply, nil)
 }
 
+// proofOf waits for an answer, and returns the proof that came with it.
+func (p *prover) proofOf() *Proof {
+	p.t.Helper()
+	p.reply()
+	return p.proof
+}
+
 // prove makes a call to prove.
-func (h *harness) prove(name string, args ...any) *prover {
-	p := &prover{waiter: waiter{h: h, began: time.Now(), done: make(chan struct{})}}
-	h.node.Do(Call{Request: &Request{
-		Words: Command(append([]any{name}, args...)...), Prove: true, Sink: p, Deadline: h.clock.Now().Add(testDeadline),
-	}})
+func (h *harness) prove(request Request) *prover {
+	p := &prover{waiter: newWaiter(h.t)}
+	request.Prove = true
+	h.call(false, request, p)
 	return p
+}
+
+// vote makes a SET to prove.
+func (h *harness) vote(key string) *prover {
+	return h.prove(Request{Words: Command("SET", key, "1")})
 }
 
 // votesAndProofs returns what the server executed, without the handshake: V for a SET, P for a GET
@@ -49,74 +60,79 @@ func (h *harness) votesAndProofs() (order string) {
 
 func TestOneProofIsReadBehindTheVotesOfABatch(t *testing.T) {
 	inBubble(t, func(h *harness) {
-		require.NoError(t, h.command("SET", MemoryKey, "one").wait().err)
+		h.command("SET", MemoryKey, "one").reply()
 		h.node.mu.Lock() // so that the three form one batch
 		h.node.conn.idle = false
 		h.node.mu.Unlock()
-		votes := []*prover{h.prove("SET", "a", "1"), h.prove("SET", "b", "1"), h.prove("SET", "c", "1")}
+		votes := []*prover{h.vote("a"), h.vote("b"), h.vote("c")}
 		h.node.mu.Lock()
 		h.node.conn.idle = true
 		h.node.mu.Unlock()
 		last := h.command("SET", "d", "1")
 		for _, v := range votes {
-			r := v.wait()
-			require.NoError(t, r.err)
-			assert.Equal(t, "OK", r.reply)
+			assert.Equal(t, "OK", v.reply())
 			require.NotNil(t, v.proof)
 			assert.Equal(t, "one", v.proof.Marker)
 		}
-		require.NoError(t, last.wait().err)
+		last.reply()
 		assert.Equal(t, "VVVVP", h.votesAndProofs())
-		assert.Same(t, votes[0].proof, h.prove("SET", "e", "1").proofOf(), "nothing has changed")
-		require.NoError(t, h.command("DEL", MemoryKey).wait().err)
-		assert.Empty(t, h.prove("SET", "f", "1").proofOf().Marker)
-		require.NoError(t, h.command("ZADD", MemoryKey, 1, "x").wait().err)
-		assert.Equal(t, OtherType, h.prove("SET", "g", "1").proofOf().Marker)
-		refused := h.prove("SET", "a")
-		h.requireFate(refused.wait().err, Refused, errors.Unwrap(refused.wait().err))
+		assert.Same(t, votes[0].proof, h.vote("e").proofOf(), "nothing has changed")
+		h.command("DEL", MemoryKey).reply()
+		assert.Empty(t, h.vote("f").proofOf().Marker)
+		h.command("ZADD", MemoryKey, 1, "x").reply()
+		assert.Equal(t, OtherType, h.vote("g").proofOf().Marker)
+		refused := h.prove(Request{Words: Command("SET", "a")})
+		refused.fails(Refused, nil)
 		assert.Nil(t, refused.proof, "what was refused needs no proof")
 	})
 }
 
-func (p *prover) proofOf() *Proof {
-	p.wait()
-	return p.proof
+// S12 holds for calls that are held back: the proof is behind the batch that runs them.
+func TestTheProofIsBehindTheBatchOfItsVotes(t *testing.T) {
+	queued(t, func(h *harness, _, connect func()) {
+		var votes []*prover
+		for _, key := range []string{"a", "b", "c"} {
+			votes = append(votes, h.prove(Request{Script: puts, Key: key, Words: On([]string{key}, "v")}))
+		}
+		connect()
+		for _, v := range votes {
+			assert.Equal(t, int64(1), v.reply())
+			assert.NotNil(t, v.proof)
+		}
+		commands := h.server.Commands()
+		last, behind := commands[len(commands)-2], commands[len(commands)-1]
+		assert.Equal(t, "EVALSHA", last.Args[0])
+		assert.Equal(t, []string{"GET", MemoryKey}, behind.Args)
+	})
 }
 
+// A vote whose proof comes too late, or never, ends once.
 func TestAVoteWithoutItsProofHasAnUnknownFate(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		h.up()
-		h.server.ReplyRaw(func(cmd []string) []byte {
-			if cmd[0] == "GET" {
-				return []byte{} // no reply at all
+	for what, then := range map[string]func(*fake.Node){
+		"it comes late":             func(s *fake.Node) { s.Inject([]byte("$-1\r\n")) },
+		"the connection breaks":     (*fake.Node).Kill,
+		"it breaks by the deadline": nil,
+	} {
+		inBubble(t, func(h *harness) {
+			h.up()
+			replyTo(h.server, named("GET"), "")
+			v := h.vote("a")
+			synctest.Wait()
+			assert.Equal(t, 1, h.node.Stats().Waiting)
+			if then == nil {
+				h.server.ReplyRaw(nil) // before the node connects again, which asks with GET too
+				h.server.Disconnect()
+				v.fails(Unknown, nil)
+				h.vote("a").reply()
+				return
 			}
-			return nil
-		})
-		v := h.prove("SET", "a", "1")
-		synctest.Wait()
-		assert.Equal(t, 1, h.node.Stats().Waiting)
-		r := v.wait()
-		h.requireFate(r.err, Unknown, ErrTimeout)
-		assert.Equal(t, testDeadline, r.after)
-		assert.Nil(t, v.proof)
-	}, WithStallTimeout(time.Minute))
-	inBubble(t, func(h *harness) {
-		h.up()
-		h.server.ReplyRaw(func(cmd []string) []byte {
-			if cmd[0] == "GET" {
-				return []byte{}
-			}
-			return nil
-		})
-		v := h.prove("SET", "a", "1")
-		synctest.Wait()
-		h.server.ReplyRaw(nil) // before the node connects again, which asks with GET too
-		h.server.Disconnect()
-		var call *CallError
-		require.ErrorAs(t, v.wait().err, &call)
-		assert.Equal(t, Unknown, call.Fate)
-		require.NoError(t, h.prove("SET", "a", "1").wait().err)
-	})
+			assert.Equal(t, testDeadline, v.fails(Unknown, ErrTimeout).after, what)
+			then(h.server)
+			pass(50 * time.Millisecond)
+			v.fails(Unknown, ErrTimeout)
+			assert.Nil(t, v.proof)
+		}, WithStallTimeout(time.Minute))
+	}
 }
 
 func TestNothingIsProvenIfTheMemoryKeyIsForbidden(t *testing.T) {
@@ -125,38 +141,50 @@ func TestNothingIsProvenIfTheMemoryKeyIsForbidden(t *testing.T) {
 		h.up()
 		id, _ := h.node.Identity()
 		assert.Nil(t, id.Memory)
-		v := h.prove("SET", "a", "1")
-		require.NoError(t, v.wait().err)
-		assert.Nil(t, v.proof)
+		assert.Nil(t, h.vote("a").proofOf())
 		assert.Equal(t, "V", h.votesAndProofs(), "it is not asked in vain")
 	})
-}
-
-func TestAConnectionThatMayNoLongerReadTheMemoryKeyEnds(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
-		h.server.RefuseWith("NOPERM No permissions to access a key", "GET")
-		v := h.prove("SET", "a", "1")
-		h.requireFate(v.wait().err, Unknown, errMemory)
+		forbid(h.server) // while it is connected: the next connection finds out
+		h.vote("a").fails(Unknown, errMemory)
 		time.Sleep(time.Second)
-		v = h.prove("SET", "a", "1")
-		require.NoError(t, v.wait().err)
-		assert.Nil(t, v.proof)
+		assert.Nil(t, h.vote("a").proofOf())
 		assert.Equal(t, uint64(2), h.node.Stats().Connects)
 	})
 }
 
 func TestReconnectFindsOutWhoTheServerIs(t *testing.T) {
 	inBubble(t, func(h *harness) {
-		require.NoError(t, h.command("SET", MemoryKey, "one").wait().err)
+		h.command("SET", MemoryKey, "one").reply()
 		first, _ := h.node.Identity()
 		assert.Empty(t, first.Memory.Marker)
-		h.node.Reconnect(errMemory)
-		time.Sleep(time.Second)
-		h.up()
-		second, _ := h.node.Identity()
+		assert.Len(t, first.ReplID, 40)
+		assert.False(t, first.Promoted)
+		assert.True(t, first.TellsDurable)
+		assert.False(t, first.Durable)
+		again := func() Identity {
+			h.node.Reconnect(errMemory)
+			time.Sleep(time.Second)
+			h.up()
+			id, _ := h.node.Identity()
+			return id
+		}
+		second := again()
 		assert.Equal(t, "one", second.Memory.Marker)
 		assert.Greater(t, second.Connection, first.Connection)
+
+		h.server.SetConfig("appendonly", "yes")
+		h.server.SetConfig("appendfsync", "always")
+		h.server.ReplicateFromSnapshot()
+		h.server.Promote()
+		third := again()
+		assert.NotEqual(t, first.ReplID, third.ReplID)
+		assert.True(t, third.Promoted)
+		assert.True(t, third.Durable)
+		h.server.SetConfig("no-appendfsync-on-rewrite", "yes")
+		assert.False(t, again().Durable)
+
 		h.server.Kill()
 		synctest.Wait()
 		h.node.Reconnect(errMemory) // nothing to end
@@ -166,38 +194,10 @@ func TestReconnectFindsOutWhoTheServerIs(t *testing.T) {
 	})
 }
 
-func TestTheIdentityHasWhatAMarkerIsComparedWith(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		h.up()
-		id, _ := h.node.Identity()
-		assert.Len(t, id.ReplID, 40)
-		assert.False(t, id.Promoted)
-		assert.True(t, id.TellsDurable)
-		assert.False(t, id.Durable)
-		h.server.SetConfig("appendonly", "yes")
-		h.server.SetConfig("appendfsync", "always")
-		h.server.ReplicateFromSnapshot()
-		h.server.Promote()
-		h.node.Reconnect(errMemory)
-		time.Sleep(time.Second)
-		h.up()
-		again, _ := h.node.Identity()
-		assert.NotEqual(t, id.ReplID, again.ReplID)
-		assert.True(t, again.Promoted)
-		assert.True(t, again.Durable)
-		h.server.SetConfig("no-appendfsync-on-rewrite", "yes")
-		h.node.Reconnect(errMemory)
-		time.Sleep(time.Second)
-		h.up()
-		again, _ = h.node.Identity()
-		assert.False(t, again.Durable)
-	})
-}
-
 // Only the whole reply to a proof is shortened, and nothing that merely looks like it.
 func TestOnlyAnUnchangedProofIsShortened(t *testing.T) {
 	for name, test := range map[string]struct {
-		stream string
+		stream string // "|" ends what comes at once
 		asked  uint64
 		want   string
 	}{
@@ -211,22 +211,26 @@ func TestOnlyAnUnchangedProofIsShortened(t *testing.T) {
 		"the end of a longer":   {"+OK\r\n$12\r\nxxx$3\r\none\r\n\r\n", 2, "+OK\r\n$12\r\nxxx$3\r\none\r\n\r\n"},
 		"one that ends with it": {"+OK\r\n$10\r\nx$3\r\none\r\n\r\n", 2, "+OK\r\n$10\r\nx$3\r\none\r\n\r\n"},
 		"in an array":           {"+OK\r\n*1\r\n$3\r\none\r\n", 2, "+OK\r\n*1\r\n$3\r\none\r\n"},
+		"within a later reply": {
+			":1\r\n$3\r\none\r\n|*2\r\n$3\r\none\r\n|$1\r\n5\r\n", 2,
+			":1\r\n+OK\r\n|*2\r\n$3\r\none\r\n|$1\r\n5\r\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, server := net.Pipe()
-			defer server.Close()
-			g := &guard{Conn: client}
+			var reads []io.Reader
+			for part := range strings.SplitSeq(test.stream, "|") {
+				reads = append(reads, strings.NewReader(part))
+			}
+			g := &guard{Conn: readOnly{Reader: io.MultiReader(reads...)}}
 			g.expect(&Proof{"one"})
 			g.asked.Store(test.asked + 1)
 			g.proofs[0].Store(test.asked)
-			go func() {
-				_, err := server.Write([]byte(test.stream))
-				assert.NoError(t, err)
-			}()
-			p := make([]byte, 4096)
-			n, err := g.Read(p)
-			require.NoError(t, err)
-			assert.Equal(t, test.want, string(p[:n]))
+			for want := range strings.SplitSeq(test.want, "|") {
+				p := make([]byte, 4096)
+				n, err := g.Read(p)
+				require.NoError(t, err)
+				assert.Equal(t, want, string(p[:n]))
+			}
 			assert.Equal(t, test.want != test.stream, g.same != 0)
 		})
 	}
@@ -235,39 +239,10 @@ func TestOnlyAnUnchangedProofIsShortened(t *testing.T) {
 // A status is not a reply to GET, and not taken for a shortened one.
 func TestAStatusIsNotAProof(t *testing.T) {
 	inBubble(t, func(h *harness) {
-		require.NoError(t, h.command("SET", MemoryKey, "one").wait().err)
-		require.NoError(t, h.prove("SET", "a", "1").wait().err)
-		require.NoError(t, h.prove("SET", "a", "1").wait().err)
-		h.server.ReplyRaw(func(cmd []string) []byte {
-			if cmd[0] == "GET" {
-				return []byte("+OK\r\n")
-			}
-			return nil
-		})
-		h.requireFate(h.prove("SET", "a", "1").wait().err, Unknown, ErrProtocol)
+		h.command("SET", MemoryKey, "one").reply()
+		h.vote("a").reply()
+		h.vote("a").reply()
+		replyTo(h.server, named("GET"), "+OK\r\n")
+		h.vote("a").fails(Unknown, ErrProtocol)
 	})
-}
-
-// The same text within a later reply, in bytes that complete no reply, is left alone.
-func TestBytesWithinALaterReplyAreNotShortened(t *testing.T) {
-	client, server := net.Pipe()
-	defer server.Close()
-	g := &guard{Conn: client}
-	g.expect(&Proof{"one"})
-	g.asked.Store(3)
-	g.proofs[0].Store(2)
-	for _, step := range []struct{ sent, want string }{
-		{":1\r\n$3\r\none\r\n", ":1\r\n+OK\r\n"},
-		{"*2\r\n$3\r\none\r\n", "*2\r\n$3\r\none\r\n"},
-		{"$1\r\n5\r\n", "$1\r\n5\r\n"},
-	} {
-		go func() {
-			_, err := server.Write([]byte(step.sent))
-			assert.NoError(t, err)
-		}()
-		p := make([]byte, 4096)
-		n, err := g.Read(p)
-		require.NoError(t, err)
-		assert.Equal(t, step.want, string(p[:n]))
-	}
 }

@@ -1,43 +1,110 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 )
+
+// Errors of servers that cannot run scripts, or not for this user.
+const (
+	noPermission = "NOPERM this user has no permissions to run the command"
+	noLua        = "ERR Could not find scripting engine 'lua'"
+	noCommand    = "ERR unknown command"
+)
+
+func TestServerThatCannotRunScriptsIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		load, short, full string // errors of SCRIPT, EVALSHA and EVAL; "" for none
+		says              string // the error; "" if the server can be used
+	}{
+		"everything":            {"", "", "", ""},
+		"no SCRIPT LOAD":        {noPermission, "", "", ""},
+		"no EVAL":               {"", "", noPermission, ""},
+		"no EVALSHA":            {"", noPermission, "", "EVALSHA: NOPERM"},
+		"EVALSHA alone":         {noPermission, "", noPermission, "EVAL: NOPERM"},
+		"none of them":          {noPermission, noPermission, noPermission, "EVALSHA: NOPERM"},
+		"no Lua, Valkey":        {noLua, "NOSCRIPT No matching script.", noLua, "EVAL: ERR Could not find scripting engine"},
+		"no Lua, Garnet":        {noLua, noLua, noLua, "EVALSHA: ERR Could not find scripting engine"},
+		"no such commands":      {noCommand, noCommand, noCommand, "EVALSHA: ERR unknown command"},
+		"forgotten in between":  {"", "NOSCRIPT No matching script.", "", ""},
+		"forgotten and no EVAL": {"", "NOSCRIPT No matching script.", noPermission, "EVAL: NOPERM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(h *harness) {
+				h.server.RefuseWith(c.load, "SCRIPT")
+				h.server.RefuseWith(c.short, "EVALSHA")
+				h.server.RefuseWith(c.full, "EVAL")
+				stats, _ := h.meet()
+				if c.says == "" {
+					assert.Equal(t, Up, stats.State, "%v", stats.Err)
+					return
+				}
+				require.Equal(t, Down, stats.State)
+				require.ErrorIs(t, stats.Err, ErrNoScripts)
+				assert.ErrorContains(t, stats.Err, c.says)
+			})
+		})
+	}
+}
+
+// The script is known because of another client, but this one could load no other script.
+func TestScriptLoadedByAnotherClientDoesNotCount(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.up()
+		h.server.RefuseWith(noPermission, "SCRIPT", "EVAL")
+		stats, _ := h.meet()
+		require.ErrorIs(t, stats.Err, ErrNoScripts)
+	})
+}
+
+func TestTemporaryErrorIsNotTakenForAServerWithoutScripts(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.server.RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "EVALSHA")
+		stats, _ := h.meet()
+		require.Equal(t, Down, stats.State)
+		require.ErrorContains(t, stats.Err, "OOM")
+		require.NotErrorIs(t, stats.Err, ErrNoScripts)
+		h.server.RefuseWith("", "EVALSHA")
+		stats, _ = h.meet()
+		assert.Equal(t, Up, stats.State)
+	})
+}
 
 func TestScriptIsLoadedOncePerConnection(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		for range 3 {
-			require.NoError(t, h.script(false, deleteScript, "k", "v").wait().err)
+			h.script(false, deleteScript, "k", "v").reply()
 		}
 		h.server.CutAfterWrite(1)
 		require.Error(t, h.command("PING").wait().err)
-		require.NoError(t, h.script(false, deleteScript, "k", "v").wait().err)
+		h.script(false, deleteScript, "k", "v").reply()
 		assert.Equal(t, []string{"SCRIPT", "EVALSHA", "EVALSHA", "EVALSHA", "CLIENT", "SCRIPT", "EVALSHA"}, h.executed())
 	})
 }
 
 // forbidLoading makes the node find out by NOSCRIPT that the server does not know a script.
-func forbidLoading(s *fake.Node) {
-	s.RefuseWith("NOPERM this user has no permissions to run the 'script|load' command", "SCRIPT")
-}
+func forbidLoading(s *fake.Node) { s.RefuseWith(noPermission, "SCRIPT") }
 
 func TestUnknownScriptIsSentInFull(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		deleteIt := func() {
-			require.NoError(t, h.command("SET", "k", "v").wait().err)
-			r := h.script(false, deleteScript, "k", "v").wait()
-			require.NoError(t, r.err)
-			assert.Equal(t, int64(1), r.reply)
+			h.command("SET", "k", "v").reply()
+			assert.Equal(t, int64(1), h.script(false, deleteScript, "k", "v").reply())
 		}
 		deleteIt()
-		require.NoError(t, h.command("SCRIPT", "FLUSH").wait().err)
+		h.command("SCRIPT", "FLUSH").reply()
 		deleteIt()
 		deleteIt()
 		assert.Equal(t, []string{
@@ -48,7 +115,7 @@ func TestUnknownScriptIsSentInFull(t *testing.T) {
 	})
 	inBubbleOn(t, forbidLoading, func(h *harness) {
 		for range 3 {
-			require.NoError(t, h.script(false, deleteScript, "k", "v").wait().err)
+			h.script(false, deleteScript, "k", "v").reply()
 		}
 		assert.Equal(t, []string{"EVAL", "EVALSHA", "EVALSHA"}, h.executed(), "the first run loads it")
 	})
@@ -64,7 +131,7 @@ func TestUnknownScriptsKeepTheirOrderAmongThemselvesAndBeforeWhatIsQueued(t *tes
 			calls = append(calls, h.script(false, appendScript, "k", fmt.Sprint(i)))
 		}
 		for _, w := range calls {
-			require.NoError(t, w.wait().err)
+			w.reply()
 		}
 		value, _, _ := h.server.Get("k")
 		assert.Equal(t, "012345678", value)
@@ -76,7 +143,7 @@ func TestUnknownScriptsKeepTheirOrderAmongThemselvesAndBeforeWhatIsQueued(t *tes
 func TestUnknownScriptIsNotRunBehindALaterCallOfItsKey(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		write := NewScript(`return redis.call('SET', KEYS[1], ARGV[1])`)
-		require.NoError(t, h.script(false, deleteScript, "x", "v").wait().err) // now it is loaded
+		h.script(false, deleteScript, "x", "v").reply() // now it is loaded
 		forbidLoading(h.server)
 		h.server.Stop() // until all are sent
 		extend := h.script(false, write, "k", "v")
@@ -84,10 +151,117 @@ func TestUnknownScriptIsNotRunBehindALaterCallOfItsKey(t *testing.T) {
 		other := h.script(false, write, "k2", "v")
 		synctest.Wait()
 		h.server.Continue()
-		h.requireFate(extend.wait().err, Refused, extend.wait().err)
-		assert.ErrorContains(t, extend.wait().err, "NOSCRIPT")
-		require.NoError(t, release.wait().err)
-		require.NoError(t, other.wait().err)
+		assert.ErrorContains(t, extend.fails(Refused, nil).err, "NOSCRIPT")
+		release.reply()
+		other.reply()
 		assert.Equal(t, []string{"k2"}, h.server.Keys())
 	})
+}
+
+func TestErrorsOfScriptsBeginWithTheCodeOfTheCommand(t *testing.T) {
+	const call = "ERR Error running script (call to f_d3c21d0c2b9ca22f82737626a27bcaf5d288f99f): @user_script:1: "
+	for words, want := range map[string]string{
+		call + "WRONGTYPE Operation against a key holding the wrong kind of value":         "WRONGTYPE Operation against a key holding the wrong kind of value",
+		call + "@user_script: 1: -READONLY You can't write against a read only replica.":   "READONLY You can't write against a read only replica.",
+		call + "@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.": "OOM command not allowed when used memory > 'maxmemory'.",
+		call + "@user_script: 1: Unknown Redis command called from Lua script":             "",
+		call + "user_script:1: boom":                        "",
+		"ERR Error running script (call to f_d3): no place": "",
+		"ERR Error running script ":                         "",
+		"WRONGTYPE Operation against a key holding the wrong kind of value script: x, on @user_script:1.": "",
+		"ERR unknown command": "",
+	} {
+		if want == "" {
+			want = words
+		}
+		assert.EqualError(t, unwrapped(redis.Error(words)), want)
+	}
+	other := errors.New("ERR Error running script (call to f_d3): @user_script:1: WRONGTYPE not of a server")
+	assert.Same(t, other, unwrapped(other))
+	assert.NoError(t, unwrapped(nil))
+}
+
+// timedWaiter is the Sink of a call of a timed script.
+type timedWaiter struct {
+	*waiter
+
+	until clock.Instant
+}
+
+func (w timedWaiter) Until() clock.Instant { return w.until }
+
+var lastArgument = NewLateScript(`return ARGV[#ARGV]`).Timed()
+
+// timed calls lastArgument, whose answer is the number that it was given.
+func (h *harness) timed(until clock.Instant) timedWaiter {
+	w := timedWaiter{newWaiter(h.t), until}
+	h.call(true, Request{Script: lastArgument, Key: "k", Words: On([]string{"k"}, "argument")}, w)
+	return w
+}
+
+// timedRuns returns the commands that ran lastArgument, in order.
+func (h *harness) timedRuns() (runs []fake.Command) {
+	for _, command := range h.server.Commands() {
+		if strings.HasPrefix(command.Args[0], "EVAL") && len(command.Args) == 6 {
+			runs = append(runs, command)
+		}
+	}
+	return runs
+}
+
+func TestTimedScriptGetsTheTimeThatIsLeftRoundedUp(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.up()
+		for left, want := range map[time.Duration]string{
+			time.Hour: "3600000", time.Millisecond: "1", time.Millisecond + 1: "2", 1: "1", 0: "0", -time.Hour: "0",
+		} {
+			assert.Equal(t, want, string(h.timed(h.clock.Now().Add(left)).reply().([]byte)), left)
+		}
+		until := h.clock.Now().Add(time.Second)
+		h.server.Do(t, "SCRIPT", "FLUSH") // so that its text is sent
+		time.Sleep(300 * time.Millisecond)
+		assert.Equal(t, "700", string(h.timed(until).reply().([]byte)))
+	})
+}
+
+func TestTimedScriptThatIsSentAgainGetsTheTimeThatIsLeftThen(t *testing.T) {
+	for name, away := range map[string]struct {
+		leave func(h *harness)
+		stay  func(h *harness)
+		back  func(h *harness)
+	}{
+		"killed, before it was sent": {
+			func(h *harness) { h.server.Kill() }, func(*harness) { time.Sleep(10 * time.Second) },
+			func(h *harness) { h.server.Restart(true) },
+		},
+		"its reply was lost": {
+			func(h *harness) { h.server.MuteReplies(true) }, func(*harness) { time.Sleep(10 * time.Second) },
+			func(h *harness) { h.server.MuteReplies(false) },
+		},
+		"the machine slept": {
+			func(h *harness) { h.server.Kill() }, func(h *harness) { h.clock.Suspend(10 * time.Second) },
+			func(h *harness) { h.server.Restart(true) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(h *harness) {
+				h.up()
+				away.leave(h)
+				until := h.clock.Now().Add(time.Minute)
+				h.timed(until)
+				h.timed(until.Add(-55 * time.Second))
+				away.stay(h)
+				back := h.clock.Now()
+				away.back(h)
+				pass(2 * time.Second)
+				assert.Zero(t, h.node.Stats().Kept)
+				runs := h.timedRuns()
+				again := runs[len(runs)-2:]
+				assert.GreaterOrEqual(t, again[0].At, back)
+				left := (until.Sub(again[0].At) + time.Millisecond - 1).Milliseconds()
+				assert.Equal(t, strconv.FormatInt(left, 10), again[0].Args[5])
+				assert.Equal(t, "0", again[1].Args[5])
+			})
+		})
+	}
 }

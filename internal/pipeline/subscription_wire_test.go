@@ -1,17 +1,120 @@
 package pipeline
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
-const confirmation = "*3\r\n$9\r\nsubscribe\r\n$19\r\n" + testChannel + "\r\n:1\r\n"
+func TestPushesAreReadInEveryEntry(t *testing.T) {
+	bulk := func(text string) []byte { return []byte(text) }
+	for _, c := range []struct {
+		reply any
+		want  push
+		ok    bool
+	}{
+		{[]any{bulk("message"), bulk("c"), bulk("m")}, push{kind: pushMessage, channel: "c", text: "m"}, true},
+		{[]any{bulk("message"), bulk(""), bulk("")}, push{kind: pushMessage}, true},
+		{[]any{bulk("subscribe"), bulk("c"), int64(1)}, push{kind: pushSubscribe, channel: "c"}, true},
+		{[]any{bulk("unsubscribe"), bulk("c"), int64(0)}, push{kind: pushUnsubscribe, channel: "c"}, true},
+		{[]any{bulk("pong"), bulk("t")}, push{kind: pushPong, text: "t"}, true},
+		{reply: nil},
+		{reply: []any{}},
+		{reply: []any{bulk("message")}},
+		{reply: []any{"message", bulk("c"), bulk("m")}},
+		{reply: []any{nil, bulk("c"), bulk("m")}},
+		{reply: []any{bulk("Message"), bulk("c"), bulk("m")}},
+		{reply: []any{bulk("message"), nil, bulk("m")}},
+		{reply: []any{bulk("message"), bulk("c"), nil}},
+		{reply: []any{bulk("message"), bulk("c"), redis.Error("ERR")}},
+		{reply: []any{bulk("message"), bulk("c"), bulk("m"), bulk("m")}},
+		{reply: []any{bulk("subscribe"), bulk("c"), int64(2)}},
+		{reply: []any{bulk("subscribe"), bulk("c"), bulk("1")}},
+		{reply: []any{bulk("subscribe"), nil, int64(1)}},
+		{reply: []any{bulk("subscribe"), bulk("c")}},
+		{reply: []any{bulk("unsubscribe"), nil, int64(0)}},
+		{reply: []any{bulk("pong"), bulk("t"), bulk("t")}},
+		{reply: []any{bulk("pong"), int64(1)}},
+		{reply: []any{bulk("pong"), nil}},
+	} {
+		got, ok := parsePush(c.reply)
+		assert.Equal(t, c.ok, ok, "%q", c.reply)
+		if c.ok {
+			assert.Equal(t, c.want, got, "%q", c.reply)
+		}
+	}
+}
+
+// wire returns the push as a server writes it.
+func (p push) wire() string {
+	kinds := map[pushKind]string{pushMessage: "message", pushSubscribe: "subscribe", pushUnsubscribe: "unsubscribe", pushPong: "pong"}
+	kind, channel, text := Encode(kinds[p.kind]), Encode(p.channel), Encode(p.text)
+	switch p.kind {
+	case pushMessage:
+		return "*3\r\n" + kind + channel + text
+	case pushSubscribe:
+		return "*3\r\n" + kind + channel + ":1\r\n"
+	case pushUnsubscribe:
+		return "*3\r\n" + kind + channel + ":0\r\n"
+	case pushPong:
+		return "*2\r\n" + kind + text
+	}
+	panic("no such kind")
+}
+
+// message is what a server sends to a subscriber of testChannel.
+func message(text string) string {
+	return push{kind: pushMessage, channel: testChannel, text: text}.wire()
+}
+
+var confirmation = push{kind: pushSubscribe, channel: testChannel}.wire()
+
+// readPush takes the first reply of a stream as a subscriber does.
+func readPush(stream []byte) (push, bool) {
+	g := &guard{Conn: readOnly{Reader: bytes.NewReader(stream)}, pushes: true}
+	reply, err := redis.NewConn(g, 0, 0).Receive()
+	if err != nil {
+		return push{}, false
+	}
+	return parsePush(reply)
+}
+
+// Whatever a server sends, a subscriber takes it for a push only if it is one: written again, it
+// reads the same.
+func FuzzPush(f *testing.F) {
+	for _, p := range []push{
+		{kind: pushMessage, channel: "c", text: "\r\n"},
+		{kind: pushSubscribe, channel: "c"},
+		{kind: pushUnsubscribe, channel: "c"},
+		{kind: pushPong, text: "t"},
+	} {
+		f.Add([]byte(p.wire()))
+	}
+	f.Add([]byte("*3\r\n$7\r\nmessage\r\n$-1\r\n$1\r\nx\r\n"))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		p, ok := readPush(stream)
+		if !ok {
+			return
+		}
+		again, ok := readPush([]byte(p.wire()))
+		if !ok || again != p {
+			t.Fatalf("%+v was read again as %+v, %v", p, again, ok)
+		}
+	})
+}
 
 // wrongForSubscribers breaks a subscription, both in place of its confirmation and behind it.
 var wrongForSubscribers = map[string]string{
@@ -27,9 +130,6 @@ var wrongForSubscribers = map[string]string{
 	"empty":              "*0\r\n",
 	"error":              "-ERR what\r\n",
 	"short message":      "*2\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n",
-	"long message":       "*4\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n$1\r\nx\r\n$1\r\ny\r\n",
-	"null message":       "*3\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n$-1\r\n",
-	"integer message":    "*3\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n:1\r\n",
 	"nested message":     "*3\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n*1\r\n$1\r\nx\r\n",
 	"error for message":  "*3\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n-ERR x\r\n",
 	"another channel":    "*3\r\n$7\r\nmessage\r\n$5\r\nother\r\n$1\r\nx\r\n",
@@ -37,7 +137,6 @@ var wrongForSubscribers = map[string]string{
 	"unasked pong":       "*2\r\n$4\r\npong\r\n$0\r\n\r\n",
 	"unsubscribed":       "*3\r\n$11\r\nunsubscribe\r\n$19\r\n" + testChannel + "\r\n:0\r\n",
 	"subscribed another": "*3\r\n$9\r\nsubscribe\r\n$5\r\nother\r\n:1\r\n",
-	"subscribed twice":   "*3\r\n$9\r\nsubscribe\r\n$19\r\n" + testChannel + "\r\n:2\r\n",
 }
 
 func TestUnexpectedRepliesBreakTheSubscription(t *testing.T) {
@@ -51,16 +150,9 @@ func TestUnexpectedRepliesBreakTheSubscription(t *testing.T) {
 	for name, reply := range wrong {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(h *harness) {
-				h.server.ReplyRaw(func(cmd []string) []byte {
-					if cmd[0] == "SUBSCRIBE" {
-						return []byte(reply)
-					}
-					return nil
-				})
-				e := newRecorder()
-				h.node.Subscribe(testChannel, e)
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				replyTo(h.server, named("SUBSCRIBE"), reply)
+				_, e := h.begin()
+				pass(time.Minute)
 				events, errs := e.take()
 				for _, err := range errs {
 					require.ErrorIs(t, err, ErrProtocol)
@@ -73,7 +165,7 @@ func TestUnexpectedRepliesBreakTheSubscription(t *testing.T) {
 				assert.Equal(t, strings.HasPrefix(reply, confirmation), events[0] == "subscribed")
 				h.server.ReplyRaw(nil)
 				time.Sleep(500 * time.Millisecond)
-				assert.Equal(t, []string{"subscribed"}, h.events(e))
+				assert.Equal(t, []string{"subscribed"}, e.now())
 			})
 		})
 	}
@@ -81,16 +173,9 @@ func TestUnexpectedRepliesBreakTheSubscription(t *testing.T) {
 
 func TestMessagesThatComeWithTheConfirmationArrive(t *testing.T) {
 	inBubble(t, func(h *harness) {
-		message := "*3\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n$2\r\nhi\r\n"
-		h.server.ReplyRaw(func(cmd []string) []byte {
-			if cmd[0] == "SUBSCRIBE" {
-				return []byte(confirmation + message + message)
-			}
-			return nil
-		})
-		e := newRecorder()
-		h.node.Subscribe(testChannel, e)
-		assert.Equal(t, []string{"subscribed", "<hi", "<hi"}, h.events(e))
+		replyTo(h.server, named("SUBSCRIBE"), confirmation+message("hi")+message("hi"))
+		_, e := h.begin()
+		assert.Equal(t, []string{"subscribed", "<hi", "<hi"}, e.now())
 	})
 }
 
@@ -101,40 +186,152 @@ func TestAMessageThatIsCutIsDropped(t *testing.T) {
 		h.server.Inject([]byte("*3\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n$20\r\nhalf"))
 		synctest.Wait()
 		h.server.Restart(true)
-		assert.Equal(t, []string{"unsubscribed", "subscribed"}, h.events(e))
+		assert.Equal(t, []string{"unsubscribed", "subscribed"}, e.now())
 	})
 }
 
-// slowRecorder does not return from the first message until it is let go.
-type slowRecorder struct {
-	*recorder
-	once sync.Once
-	let  chan struct{}
+// firstPing is the kind of the first PING of a subscriber.
+func firstPing(cmd []string) bool {
+	return cmd[0] == "PING" && cmd[len(cmd)-1] == "redquorum-subscriber-1"
 }
 
-func (e *slowRecorder) Message(message string) {
-	e.recorder.Message(message)
-	e.once.Do(func() { <-e.let })
-}
-
-func TestBufferedMessagesAreDroppedByClose(t *testing.T) {
+func TestPeerThatGoesMuteIsNoticedByThePing(t *testing.T) {
 	inBubble(t, func(h *harness) {
-		e := &slowRecorder{recorder: newRecorder(), let: make(chan struct{})}
-		message := "*3\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n$1\r\nx\r\n"
-		h.server.ReplyRaw(func(cmd []string) []byte {
-			if cmd[0] == "SUBSCRIBE" {
-				return []byte(confirmation + strings.Repeat(message, 10))
-			}
-			return nil
-		})
-		s := h.node.Subscribe(testChannel, e)
-		assert.Equal(t, []string{"subscribed", "<x"}, h.events(e.recorder))
-		var closing sync.WaitGroup
-		closing.Go(func() { assert.NoError(t, s.Close()) })
-		synctest.Wait()
-		assert.False(t, isClosed(s.stopped))
-		close(e.let)
-		closing.Wait()
-		assert.Equal(t, []string{"unsubscribed"}, h.events(e.recorder))
+		_, e := h.subscribe()
+		time.Sleep(2 * time.Second)
+		h.publish("last")
+		assert.Equal(t, []string{"<last"}, e.now())
+		h.server.MuteReplies(true)
+		time.Sleep(3300*time.Millisecond - 1)
+		assert.Empty(t, e.now())
+		time.Sleep(time.Nanosecond)
+		assert.ErrorIs(t, e.failures(t)[0], ErrStalled, "an idle ping and a dial timeout after the message")
+		h.server.MuteReplies(false)
+		time.Sleep(time.Second)
+		assert.Contains(t, e.now(), "subscribed")
+		time.Sleep(time.Minute)
+		assert.Empty(t, e.now(), "the new connection has PINGs of its own")
+	}, WithIdlePing(3*time.Second), WithDialTimeout(300*time.Millisecond))
+}
+
+func TestMessagesAreASignOfLifeWhileThePingHasNoAnswer(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		_, e := h.subscribe()
+		replyTo(h.server, firstPing, "")
+		time.Sleep(5 * time.Second)
+		for range 10 {
+			time.Sleep(900 * time.Millisecond)
+			h.publish("x")
+			assert.Equal(t, []string{"<x"}, e.now())
+		}
+		time.Sleep(time.Second - time.Nanosecond)
+		assert.Empty(t, e.now())
+		time.Sleep(time.Nanosecond)
+		e.again(t, ErrStalled)
 	})
+}
+
+// pingsOfSubscriber returns the PINGs on the connection of the last SUBSCRIBE.
+func (h *harness) pingsOfSubscriber() (pings []fake.Command) {
+	subscribes := h.commandsOf("SUBSCRIBE")
+	for _, c := range h.commandsOf("PING") {
+		if c.Conn == subscribes[len(subscribes)-1].Conn {
+			pings = append(pings, c)
+		}
+	}
+	return pings
+}
+
+func TestIdleSubscriptionIsPingedAndABusyOneIsNot(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		_, e := h.subscribe()
+		pass(time.Minute + time.Second)
+		assert.Len(t, h.pingsOfSubscriber(), 12)
+		for range 30 {
+			h.publish("x")
+			time.Sleep(4 * time.Second)
+		}
+		assert.Len(t, h.pingsOfSubscriber(), 12)
+		events := e.now()
+		assert.Len(t, events, 30)
+		assert.NotContains(t, events, "unsubscribed")
+
+		h.server.RefuseWith(noPermission, "PING") // which is an answer, too
+		time.Sleep(time.Minute)
+		assert.Greater(t, len(h.pingsOfSubscriber()), 12)
+		assert.Empty(t, e.now())
+	})
+}
+
+func TestSuspendedMachineAsksBeforeItGivesUp(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		_, e := h.subscribe()
+		h.clock.Suspend(time.Hour)
+		time.Sleep(2 * time.Second)
+		assert.Empty(t, e.now(), "the peer was there all the time")
+		assert.Len(t, h.pingsOfSubscriber(), 1)
+	})
+}
+
+func TestWrongAnswerToAPingBreaksTheSubscription(t *testing.T) {
+	pong := push{kind: pushPong, text: "redquorum-subscriber-1"}.wire()
+	for name, reply := range map[string]string{
+		"another text": push{kind: pushPong, text: "abc"}.wire(),
+		"a status":     "+PONG\r\n",
+		"two":          pong + pong,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(h *harness) {
+				_, e := h.subscribe()
+				h.server.OnCommand(func(c fake.Command) {
+					if c.Args[0] == "SUBSCRIBE" {
+						h.server.ReplyRaw(nil) // it subscribes again
+					}
+				})
+				replyTo(h.server, firstPing, reply)
+				time.Sleep(6 * time.Second)
+				e.again(t, ErrProtocol)
+			})
+		})
+	}
+}
+
+// A peer that takes no bytes blocks the write of the PING. That is noticed all the same, and does
+// not delay Close.
+func TestSubscriptionWhosePingCannotBeWritten(t *testing.T) {
+	for _, byClose := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			dials := 0
+			node, err := NewNode("fake:6379", WithClock(clocktest.New()), WithDialer(func(context.Context, string, string) (net.Conn, error) {
+				if dials++; dials != 2 { // the first is the node's own
+					return nil, errors.New("no more")
+				}
+				client, server := net.Pipe() // a write blocks until the peer reads
+				go func() {
+					_, err := server.Read(make([]byte, 4096))
+					assert.NoError(t, err)
+					_, err = io.WriteString(server, "+OK\r\n"+confirmation)
+					assert.NoError(t, err)
+				}()
+				return client, nil
+			}), WithBackoff(time.Minute, time.Minute))
+			require.NoError(t, err)
+			synctest.Wait()
+			e := newRecorder()
+			s := node.Subscribe(testChannel, e)
+			time.Sleep(5500 * time.Millisecond)
+			require.Equal(t, []string{"subscribed"}, e.now())
+			if byClose {
+				began := time.Now()
+				require.NoError(t, s.Close())
+				assert.Zero(t, time.Since(began))
+			} else {
+				time.Sleep(500 * time.Millisecond)
+				errs := e.failures(t)
+				require.Len(t, errs, 2)
+				assert.ErrorIs(t, errs[0], ErrStalled)
+			}
+			require.NoError(t, node.Close())
+		})
+	}
 }
