@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/anishathalye/porcupine"
@@ -18,38 +19,63 @@ const (
 
 func (v Verdict) String() string { return [...]string{"undecided", "legal", "illegal"}[v] }
 
-// mostSteps bounds the work of a check, which can grow exponentially: so many steps for each event.
-// The histories of our simulations take twenty at most.
-const mostSteps = 1000
+const (
+	// mostSteps bounds the work of a check, which can grow exponentially: so many steps for each
+	// event. The histories of our simulations take twenty at most.
+	mostSteps = 1000
+
+	// chunkEvents is how many events porcupine judges together, or more until nothing is under way.
+	// It keeps a set of the operations for every step.
+	chunkEvents = 1000
+)
 
 // Check has porcupine judge a history by a model, each name by itself.
 func Check(events []Event, m Model) Verdict {
 	verdict := Legal
 	for _, history := range m.split(events) {
-		var steps atomic.Int64
-		most := int64(mostSteps * len(history))
-		fits := porcupine.CheckEvents(porcupine.Model{
-			Init: func() any { return m.init },
-			Step: func(state, input, output any) (bool, any) {
-				if steps.Add(1) > most {
-					return false, state
-				}
-				return m.step(state, input.(*Event), output.(*Event))
-			},
-		}, paired(history))
-		switch {
-		case steps.Load() > most:
-			return Undecided
-		case !fits:
-			verdict = Illegal
+		state := m.init
+		for _, chunk := range m.chunks(paired(history, m)) {
+			switch m.check(state, chunk) {
+			case Undecided:
+				return Undecided
+			case Illegal:
+				verdict = Illegal
+			case Legal:
+			}
+			if m.after != nil {
+				state = m.after(state, chunk)
+			}
 		}
 	}
 	return verdict
 }
 
+func (m *Model) check(init any, chunk []porcupine.Event) Verdict {
+	var steps atomic.Int64
+	most := int64(mostSteps * len(chunk))
+	rank(chunk)
+	fits := porcupine.CheckEvents(porcupine.Model{
+		Init: func() any { return init },
+		Step: func(state, input, output any) (bool, any) {
+			if steps.Add(1) > most {
+				return false, state
+			}
+			return m.step(state, input.(*Event), output.(*Event))
+		},
+	}, chunk)
+	switch {
+	case steps.Load() > most:
+		return Undecided
+	case !fits:
+		return Illegal
+	default:
+		return Legal
+	}
+}
+
 // paired returns a history as porcupine wants it: each call with its return. Operations of unknown
 // outcome return last, so they are concurrent with everything behind their call.
-func paired(events []Event) (history []porcupine.Event) {
+func paired(events []Event, m Model) (history []porcupine.Event) {
 	outcomes := make(map[int]*Event)
 	for i := range events {
 		if e := &events[i]; e.Type != Invoke {
@@ -65,7 +91,7 @@ func paired(events []Event) (history []porcupine.Event) {
 			pending.Type = Info
 			outcome = &pending
 		}
-		if outcome.Type == Fail || outcome.Type == Info && e.Function.acquires() {
+		if outcome.Type == Fail || outcome.Type == Info && e.Function.acquires() || m.ignores(e.Function) {
 			// An acquisition of which its client never knew holds nothing: it helps nobody to
 			// assume that it took place.
 			continue
@@ -85,4 +111,60 @@ func paired(events []Event) (history []porcupine.Event) {
 	return append(history, unknown...)
 }
 
+// chunks splits a history where no operation is under way and nobody holds anything. The state is
+// then the same in whatever order the operations took effect.
+func (m *Model) chunks(history []porcupine.Event) (all [][]porcupine.Event) {
+	pending, holders, from := 0, 0, 0
+	for i, e := range history {
+		function := e.Value.(*Event).Function
+		switch {
+		case e.Kind == porcupine.CallEvent:
+			pending++
+			continue
+		case function.acquires():
+			holders++
+		case function.releases():
+			holders--
+		}
+		pending--
+		free := pending == 0 && (holders == 0 || m.ignores(Release))
+		if m.after != nil && free && i+1-from >= chunkEvents {
+			all, from = append(all, history[from:i+1]), i+1
+		}
+	}
+	return append(all, history[from:])
+}
+
+// rank notes of each acquisition with a token how many others of its chunk must take effect before
+// it, which are those with smaller tokens: without that, porcupine tries out many orders of those
+// that were called together.
+func rank(chunk []porcupine.Event) {
+	var writers, readers []int64
+	for _, e := range chunk {
+		if e := e.Value.(*Event); e.Type == OK && e.orders() {
+			if e.Function == Acquire {
+				writers = append(writers, e.Token)
+			} else {
+				readers = append(readers, e.Token)
+			}
+		}
+	}
+	slices.Sort(writers)
+	slices.Sort(readers)
+	for _, e := range chunk {
+		e := e.Value.(*Event)
+		below := e.Token
+		if e.Function == AcquireShared {
+			below++ // it may have the token of the writer before it
+		}
+		e.writersBefore, _ = slices.BinarySearch(writers, below)
+		e.readersBefore, _ = slices.BinarySearch(readers, below)
+	}
+}
+
+// orders reports whether an acquisition has a place in the order of tokens. Those that somebody
+// forced may have ended before they were known.
+func (e *Event) orders() bool { return e.Function.acquires() && e.Token != 0 && !e.Forced }
+
 func (f Function) acquires() bool { return f == Acquire || f == AcquireShared }
+func (f Function) releases() bool { return f == Release || f == ReleaseShared }

@@ -60,6 +60,10 @@ type Event struct {
 	call    int   // the number of the operation
 	hold    int   // of an acquisition and its release: the number of the acquisition
 	order   order // among the events of one instant
+
+	// Of the return of an acquisition with a token, while it is checked: how many others with tokens
+	// must take effect before it.
+	writersBefore, readersBefore int
 }
 
 // order puts the events of one instant into an order: what ends at an instant ends before anything
@@ -127,7 +131,7 @@ func (c *Call) Return(at clock.Instant, outcome Type, token int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	class := returns
-	if c.op.Function == Acquire || c.op.Function == AcquireShared {
+	if c.op.Function.acquires() {
 		class = happens
 	}
 	c.returned = c.event(at, outcome, order{class: class, sequence: len(r.events)})

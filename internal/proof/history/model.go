@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+
+	"github.com/anishathalye/porcupine"
 )
 
 // Model says what may happen to a lock or a queue if one thing happens at a time.
@@ -11,6 +13,11 @@ type Model struct {
 	init  any // the state of a name before everything
 	step  func(state any, call, outcome *Event) (bool, any)
 	split func(events []Event) [][]Event // into histories that do not depend on each other
+
+	// after returns the state behind a part of a history at whose end nobody holds anything; nil if
+	// histories have no parts.
+	after   func(state any, chunk []porcupine.Event) any
+	ignores func(f Function) bool // operations that mean nothing here
 }
 
 // The models. A mutex has one holder. With fencing, each holder also has a larger token than all
@@ -27,7 +34,7 @@ var (
 	Shared      = lockModel(rules{tokens: true, readers: true})
 	Semaphore   = lockModel(rules{permits: true})
 	Tokens      = lockModel(rules{tokens: true, anyone: true})
-	Queue       = Model{init: unqueued, step: stepTask, split: byTask}
+	Queue       = Model{init: unqueued, step: stepTask, split: byTask, ignores: nothing}
 )
 
 // rules are what a model of a lock looks at.
@@ -45,29 +52,58 @@ type lockState struct {
 	permits int    // of the holders
 	written int64  // the largest token of those that were alone
 	read    int64  // the largest token of readers
+	writers int    // how many had a token, in this part of the history
+	readers int    // likewise
 }
 
 // holdSize is the length of a number in lockState.holders.
 const holdSize = 8
 
 func lockModel(r rules) Model {
-	return Model{
+	m := Model{
 		init: lockState{},
 		step: func(state any, call, outcome *Event) (bool, any) {
 			return r.step(state.(lockState), call, outcome)
 		},
-		split: byName,
+		split:   byName,
+		after:   after,
+		ignores: nothing,
 	}
+	if r.anyone {
+		m.ignores = Function.releases
+	}
+	return m
+}
+
+func nothing(Function) bool { return false }
+
+// after keeps the largest tokens.
+func after(state any, chunk []porcupine.Event) any {
+	before := state.(lockState)
+	next := lockState{written: before.written, read: before.read}
+	for _, e := range chunk {
+		switch e := e.Value.(*Event); {
+		case e.Type != OK || !e.orders():
+		case e.Function == Acquire:
+			next.written = max(next.written, e.Token)
+		default:
+			next.read = max(next.read, e.Token)
+		}
+	}
+	return next
 }
 
 func (r rules) step(s lockState, call, outcome *Event) (bool, any) {
 	hold := string(binary.BigEndian.AppendUint64(nil, uint64(call.hold)))
 	switch call.Function {
 	case Acquire, AcquireShared:
-		if !r.anyone && !s.admits(r, call) || r.tokens && !s.fits(call, outcome.Token) {
+		if !r.anyone && !s.admits(r, call) || r.tokens && !s.fits(outcome) {
 			return false, s
 		}
-		return true, s.with(hold, call, outcome.Token)
+		if r.anyone {
+			hold = ""
+		}
+		return true, s.with(hold, outcome)
 	case Release, ReleaseShared:
 		i := s.index(hold)
 		if i < 0 {
@@ -92,29 +128,34 @@ func (s lockState) admits(r rules, call *Event) bool {
 	}
 }
 
-// fits reports whether a lock may have a token now. Locks without one have no order.
-func (s lockState) fits(call *Event, token int64) bool {
-	if call.Function == AcquireShared {
-		return token == 0 || token >= s.written
+// fits reports whether a lock may have its token now: it is in order, and so can be those of all
+// that are still to come. Locks without one have no order.
+func (s lockState) fits(e *Event) bool {
+	switch {
+	case e.Token == 0:
+		return true
+	case e.Function == AcquireShared:
+		return e.Token >= s.written && (e.Forced || s.writers == e.writersBefore)
+	default:
+		return e.Token > max(s.written, s.read) && (e.Forced || s.writers == e.writersBefore && s.readers == e.readersBefore)
 	}
-	return token == 0 || token > max(s.written, s.read)
 }
 
 // with returns the state with another holder. The next holder of a lock that somebody forced may
 // have begun before it, so the tokens of the two have no order.
-func (s lockState) with(hold string, call *Event, token int64) lockState {
+func (s lockState) with(hold string, e *Event) lockState {
 	i := 0
 	for i < len(s.holders) && s.holders[i:i+holdSize] < hold {
 		i += holdSize
 	}
 	s.holders = s.holders[:i] + hold + s.holders[i:]
-	s.writing, s.permits = call.Function == Acquire, call.Permits
+	s.writing, s.permits = e.Function == Acquire, e.Permits
 	switch {
-	case call.Forced:
+	case !e.orders():
 	case s.writing:
-		s.written = max(s.written, token)
+		s.written, s.writers = max(s.written, e.Token), s.writers+1
 	default:
-		s.read = max(s.read, token)
+		s.read, s.readers = max(s.read, e.Token), s.readers+1
 	}
 	return s
 }

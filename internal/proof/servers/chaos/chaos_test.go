@@ -6,13 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +18,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
@@ -29,7 +25,6 @@ import (
 
 const (
 	lengthVariable = "REDQUORUM_CHAOS"
-	seedVariable   = "REDQUORUM_SEED"
 
 	// shortRun is how long an ordinary `go test` runs, and longRun how long it takes for every
 	// fault to happen.
@@ -51,33 +46,12 @@ func TestMain(m *testing.M) {
 	cluster.Main(m)
 }
 
-func lengthOf(t *testing.T) time.Duration {
-	t.Helper()
-	text := os.Getenv(lengthVariable)
-	if text == "" {
-		return shortRun
-	}
-	length, err := time.ParseDuration(text)
-	require.NoError(t, err)
-	return length
-}
-
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv(seedVariable); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("%s=%d", seedVariable, seed)
-	return seed
-}
-
 // Whatever happens to the servers, the network and other processes, within the assumptions: locks
 // exclude each other, tokens grow, and each task is delivered once.
 func TestChaos(t *testing.T) {
-	length, seed := lengthOf(t), seedOf(t)
+	length := history.Length(t, lengthVariable, shortRun)
+	seed, _ := history.Seed(t)
+	t.Logf("REDQUORUM_SEED=%d", seed)
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := newArena(t, seed)
@@ -183,93 +157,4 @@ func (a *arena) drain(t *testing.T) *process {
 	cancel()
 	<-done
 	return p
-}
-
-// verdict reads what the clients have written, and judges it.
-func (a *arena) verdict(t *testing.T, length time.Duration, last *process) {
-	t.Helper()
-	var holds []*hold
-	tasks, counts, ends := newTasks(), map[string]int{}, now()
-	for _, p := range append(slices.Clone(a.all), last) {
-		events, err := readJournal(p.file)
-		if !p.killed || !errors.Is(err, fs.ErrNotExist) { // it may have been killed at once
-			require.NoError(t, err)
-		}
-		tasks.add(events)
-		for _, e := range events {
-			switch {
-			case e.Type == oddEvent:
-				t.Errorf("%v: client %d: %s", e.At.Sub(a.began), p.id, e.Text)
-			case e.Type == gotEvent:
-				counts[e.Kind]++
-			case (e.Type == pushedEvent || e.Type == poppedEvent) && !e.Doubt:
-				counts[e.Type]++ // each takes the lock of its queue
-			}
-		}
-		for _, h := range holdsOf(p.id, events) {
-			if h.kind == "handle" && p.stoppedAround(h.got, h.end) {
-				continue // a late timer may not have told it that its lease was over
-			}
-			holds = append(holds, h)
-		}
-	}
-	found := append(judge(holds), tasks.judge(ends)...)
-	a.agree(t, holds, tasks.history.History(), found)
-	for i, v := range found {
-		if i < mostShown {
-			t.Error(a.timeline(v, holds))
-		}
-	}
-	faults := map[string]int{}
-	if a.clock != "" {
-		faults["clock "+a.clock]++
-	}
-	for _, f := range a.faults {
-		faults[f.name]++
-	}
-	t.Log(table("acquisitions", counts))
-	t.Log(table("faults", faults))
-	acquisitions := 0
-	for _, n := range counts {
-		acquisitions += n
-	}
-	assert.NotZero(t, acquisitions)
-	if length >= longRun {
-		for _, c := range deck {
-			assert.NotZero(t, faults[c.name], c.name)
-		}
-		for _, u := range uses {
-			if u.kind != "push" && u.kind != "pop" {
-				assert.NotZero(t, counts[u.kind], u.kind)
-			}
-		}
-	}
-	fmt.Println(proof.Line{
-		Step: "chaos on real servers", Size: fmt.Sprintf("%d acquisitions in %v, seed %d", acquisitions, length, a.seed),
-		Faults: int64(len(a.faults)), Violations: int64(len(found)),
-	})
-}
-
-// agree has porcupine judge the same, and fails the test if it finds anything else.
-func (a *arena) agree(t *testing.T, holds []*hold, queued []history.Event, found []violation) {
-	t.Helper()
-	illegal, undecided := check(holds)
-	assert.Empty(t, undecided, "too hard for porcupine")
-	ours := map[string]bool{}
-	for _, v := range found {
-		ours[v.name] = true
-	}
-	delete(ours, "queue")
-	assert.Len(t, ours, len(illegal), "we find %v, and porcupine %v", ours, illegal)
-	for _, name := range illegal {
-		assert.True(t, ours[name], "only porcupine finds %s", name)
-	}
-	switch history.Check(queued, history.Queue) {
-	case history.Legal:
-	case history.Illegal:
-		t.Error("porcupine finds no order for the tasks")
-	case history.Undecided:
-		t.Error("the tasks are too hard for porcupine")
-	}
-	assert.NoError(t, writeHistories(holds, queued))
 }

@@ -91,8 +91,8 @@ func (s *tasks) pop(call, outcome event) {
 }
 
 // judge finds tasks that were delivered twice, or not at all.
-func (s *tasks) judge(end clock.Instant) (found []violation) {
-	add := func(what string) { found = append(found, violation{name: "queue", what: what, from: end, to: end}) }
+func (s *tasks) judge(end clock.Instant) (found []history.Violation) {
+	add := func(what string) { found = append(found, history.Violation{Name: "queue", What: what, From: end, To: end}) }
 	for id, times := range s.popped {
 		_, pushed := s.pushed[popped+"/"+id]
 		switch {

@@ -1,0 +1,186 @@
+package history_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof/history"
+)
+
+// both returns what our own judge and porcupine find about the holds of a name: they must find the
+// same.
+func both(t *testing.T, holds []*history.Hold, tokensOnly bool, about string) (wrong bool) {
+	t.Helper()
+	for _, h := range holds {
+		h.Names = []string{"a"}
+		if h.Permits > 0 {
+			h.Names = []string{"a#1"}
+		}
+	}
+	for _, c := range history.Judge(holds, tokensOnly) {
+		if c.Name == "a#1" {
+			continue // many hold one slot here
+		}
+		if text := c.Disagreement(); text != "" {
+			var edn strings.Builder
+			require.NoError(t, history.WriteEDN(&edn, history.Events(c.Name, c.Holds)))
+			require.Empty(t, text, "%s: %v\n%v", about, c.Found, &edn)
+		}
+		wrong = wrong || len(c.Found) > 0
+	}
+	return wrong
+}
+
+// Histories that are wrong in one thing each. Our own judge and porcupine must see it, and accept
+// the history without it.
+func TestJudgesSeeEveryCorruption(t *testing.T) {
+	good := func() []*history.Hold {
+		return []*history.Hold{
+			{Since: 0, From: 10, To: 20, Token: 1, Confirmed: true, Returned: 22},
+			{Since: 5, From: 20, To: 30, Token: 2, Returned: 35},
+			{Since: 5, From: 40, To: 60, Token: 3, Shared: true, Confirmed: true, Returned: 61},
+			{Since: 6, From: 45, To: 50, Token: 3, Shared: true, Confirmed: true, Returned: 55},
+			{Since: 7, From: 70, To: 80, Token: 4, Confirmed: true, Returned: 80},
+			{Since: 71, From: 80, To: 80, Confirmed: true, Returned: 90},
+			{Since: 75, From: 80, To: 90, Token: 9},
+		}
+	}
+	for _, in := range []struct {
+		about   string
+		corrupt func(had []*history.Hold)
+		right   bool
+	}{
+		{"nothing", func([]*history.Hold) {}, true},
+		{"the end of a hold at the start of the next", func(had []*history.Hold) { had[1].To = 40 }, true},
+		{"two holders for a moment", func(had []*history.Hold) { had[0].To = 21 }, false},
+		{"two holders for long", func(had []*history.Hold) { had[0].To = 75 }, false},
+		{"a hold of no time within another", func(had []*history.Hold) { had[5].From, had[5].To = 75, 75 }, false},
+		{"a release that took effect too late", func(had []*history.Hold) { had[1].To = 41 }, false},
+		{"a reader beside a writer", func(had []*history.Hold) { had[3].To = 71 }, false},
+		{"a writer beside a reader", func(had []*history.Hold) { had[4].From = 55 }, false},
+		{"a reader that was a writer", func(had []*history.Hold) { had[3].Shared = false }, false},
+		{"a writer that was a reader", func(had []*history.Hold) { had[1].Shared = true }, true},
+		{"tokens of two writers swapped", func(had []*history.Hold) { had[0].Token, had[1].Token = 2, 1 }, false},
+		{"one token twice", func(had []*history.Hold) { had[1].Token = 1 }, false},
+		{"a reader's token below a writer's before it", func(had []*history.Hold) { had[2].Token = 1 }, false},
+		{"a reader's token like that of a writer before it", func(had []*history.Hold) { had[3].Token = 2 }, true},
+		{"a writer's token like that of a reader before it", func(had []*history.Hold) { had[4].Token = 3 }, false},
+		{"readers in any order", func(had []*history.Hold) { had[2].Token, had[2].Token = 3, 2 }, true},
+		{"a lock without a token", func(had []*history.Hold) { had[1].Token = 0 }, true},
+		{"a lock that nobody released", func(had []*history.Hold) { had[6].To = history.Held }, true},
+	} {
+		had := good()
+		in.corrupt(had)
+		assert.Equal(t, !in.right, both(t, had, false, in.about), in.about)
+	}
+}
+
+// A reader that was forced twice before it heard that it reads has read until the first time.
+func TestJudgesTakeTheFirstTimeThatSomebodyForced(t *testing.T) {
+	reader := &history.Hold{Since: 10, From: 20, To: 30, Kept: 40, Shared: true}
+	reader.Force(18)
+	reader.Force(12)
+	writer := &history.Hold{Since: 11, From: 15, To: 25, Confirmed: true, Returned: 26}
+	holds := []*history.Hold{reader, writer}
+	assert.False(t, both(t, holds, false, "forced"))
+	cases := history.Judge(holds, false)
+	assert.Empty(t, cases[0].MinHolds(), "which nobody has after that")
+	writer.Kept = 30
+	reader.From, reader.To, reader.Forced = 29, 35, false
+	assert.NotEmpty(t, cases[0].MinHolds())
+}
+
+// The same for semaphores.
+func TestJudgesSeeEveryPermitTooMany(t *testing.T) {
+	for _, in := range []struct {
+		about string
+		had   []*history.Hold
+		wrong bool
+	}{
+		{"as many as there are", permitsAt(2, 0, 10, 5, 15, 10, 20, 15, 16), false},
+		{"one too many", permitsAt(2, 0, 10, 5, 15, 9, 20), true},
+		{"one too many for a moment", permitsAt(2, 0, 10, 5, 15, 9, 9), true},
+		{"another number when all are free", append(permitsAt(2, 0, 10, 5, 15), permitsAt(3, 15, 20, 15, 20, 15, 20)...), false},
+		{"another number while one is held", append(permitsAt(2, 0, 10), permitsAt(3, 5, 20)...), true},
+	} {
+		assert.Equal(t, in.wrong, both(t, in.had, false, in.about), in.about)
+	}
+}
+
+// permitsAt returns permits of one number, each from one instant to the next.
+func permitsAt(permits int, at ...clock.Instant) (all []*history.Hold) {
+	for i := 0; i < len(at); i += 2 {
+		all = append(all, &history.Hold{From: at[i], To: at[i+1], Permits: permits})
+	}
+	return all
+}
+
+// Random histories: some are right, and the two judges find the same about each.
+func TestJudgesAgreeAboutRandomHistories(t *testing.T) {
+	seed, _ := history.Seed(t)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	found := map[bool]int{}
+	for range 3000 {
+		tokensOnly := rng.IntN(4) == 0
+		found[both(t, randomHolds(rng, 2+rng.IntN(5), tokensOnly), tokensOnly, fmt.Sprint("seed ", seed))]++
+	}
+	assert.Greater(t, min(found[false], found[true]), 300, "seed %d: both kinds were found: %v", seed, found)
+}
+
+// randomHolds returns holds that follow each other, more or less.
+func randomHolds(rng *rand.Rand, count int, tokensOnly bool) (had []*history.Hold) {
+	now, token := clock.Instant(10), int64(10)
+	slip := func(n int) int { return max(rng.IntN(20)-20+n, 0) } // usually none
+	for range count {
+		from := max(now-clock.Instant(slip(3)), 0)
+		if len(had) > 0 {
+			from = max(from, had[len(had)-1].From)
+		}
+		h := &history.Hold{
+			Since: max(from-clock.Instant(rng.IntN(10)), 0), From: from, To: from + clock.Instant(rng.IntN(5)),
+			Shared: !tokensOnly && rng.IntN(3) == 0, Confirmed: rng.IntN(2) == 0, Who: fmt.Sprint("client ", len(had)),
+		}
+		h.Returned = h.To + clock.Instant(rng.IntN(5))
+		if rng.IntN(4) > 0 {
+			h.Token = max(token-int64(slip(3)), 1)
+			token = max(token, h.Token) + int64(rng.IntN(3))
+		}
+		now = max(now, h.To)
+		had = append(had, h)
+	}
+	return had
+}
+
+// Many call together for a long time, and the one that called last has the first token. The two
+// judges must decide that, too, in histories of any length.
+func TestJudgesDecideLongHistoriesOfTokens(t *testing.T) {
+	for _, tokensOnly := range []bool{false, true} {
+		var had []*history.Hold
+		for round := range clock.Instant(100) {
+			const crowd = 30
+			for i := range clock.Instant(crowd) {
+				h := &history.Hold{Since: 1000*round + crowd - i, From: 1000*round + 100 + 10*i, Token: int64(crowd*round + i + 1)}
+				if h.To = h.From + 10; tokensOnly {
+					h.To = 200_000
+				}
+				h.Confirmed, h.Returned = !tokensOnly, h.To+1
+				had = append(had, h)
+			}
+		}
+		assert.False(t, both(t, had, tokensOnly, "in order"))
+		for _, swapped := range []int{2, 1500, 2996} {
+			late, early := had[swapped-2], had[swapped+30-swapped%30-1]
+			late.Token, early.Token = early.Token, late.Token
+			early.Since = early.From - 1
+			late.Since = late.From - 1
+			assert.True(t, both(t, had, tokensOnly, "out of order"))
+			late.Token, early.Token = early.Token, late.Token
+		}
+	}
+}
