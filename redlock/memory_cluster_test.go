@@ -1,10 +1,11 @@
 package redlock_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -23,11 +25,7 @@ func TestRollingRestartsDoNotMakeANewCluster(t *testing.T) {
 		a := c.locker()
 		c.servers[0].Restart(false)
 		time.Sleep(30 * time.Second)
-		c.servers[0].Mute(true)
-		lock, err := a.TryLock(ctx, "a", redlock.WithTTL(30*time.Second))
-		require.NoError(t, err)
-		c.servers[0].Mute(false)
-		time.Sleep(3 * time.Second)
+		lock := c.lockWithout(0, a)
 		c.servers[2].Restart(false)
 		time.Sleep(2 * time.Second)
 		c.refused(lock, c.locker())
@@ -56,29 +54,6 @@ func TestAnOldViewDoesNotMakeAForgetfulMasterActive(t *testing.T) {
 			assert.Regexp(t, "^new until ", text)
 		})
 	}
-}
-
-func TestManyClientsCanMeetANewClusterAtOnce(t *testing.T) {
-	inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
-		for i, server := range c.servers {
-			delay := time.Duration(i*5) * time.Millisecond
-			server.Delay(func() time.Duration { return delay }, nil)
-		}
-		var lockers []*redlock.Locker
-		for range 10 {
-			lockers = append(lockers, c.connecting())
-		}
-		var all sync.WaitGroup
-		for i, l := range lockers {
-			all.Go(func() {
-				lock, err := l.TryLock(ctx, fmt.Sprint("name", i))
-				if assert.NoError(t, err) {
-					assert.NoError(t, lock.Unlock(ctx))
-				}
-			})
-		}
-		all.Wait()
-	})
 }
 
 func TestANewClusterWaitsForItsLastMaster(t *testing.T) {
@@ -113,13 +88,10 @@ func TestStrictNeverTakesAClusterForNew(t *testing.T) {
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrQuarantined)
 		assert.ErrorContains(t, err, "a new master votes then, or at once after `redlock init`")
-		var lock *redlock.Lock
-		took := elapsed(func() { lock, err = l.Lock(ctx, "a") })
+		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
 		require.NoError(t, err)
 		assert.InDelta(t, maxTTL.Seconds(), took.Seconds(), 0.5)
-		require.NoError(t, lock.Unlock(ctx))
-		_, err = c.locker(strict, redlock.WithMaxTTL(maxTTL)).TryLock(ctx, "a")
-		require.NoError(t, err, "a later client finds masters that vote")
+		c.lock(c.locker(strict, redlock.WithMaxTTL(maxTTL)), "b") // it finds masters that vote
 	})
 }
 
@@ -156,7 +128,82 @@ func TestANewClusterThatLosesAMasterAtTheSecondLookVotesInTime(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		c.servers[2].Kill()
 		time.Sleep(2 * maxTTL)
-		_, err := l.TryLock(ctx, "a")
+		c.lock(l, "a")
+	})
+}
+
+// A master's first marker does not excuse what it forgot before it could prove anything.
+func TestMastersThatBeginToProveAreNotANewCluster(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.grown().proofless()
+		a, b := c.locker(redlock.WithMaxTTL(maxTTL)), c.locker(redlock.WithMaxTTL(maxTTL))
+		lock := c.lock(a, "a", redlock.WithTTL(maxTTL))
+		settle()
+		c.del("a", 0) // as if n0 had never received it
+		c.servers[2].Restart(false)
+		time.Sleep(time.Second)
+		require.ErrorIs(t, b.Stats().Nodes[2].Barred, pool.ErrQuarantined)
+		c.each(func(n *fake.Node) { n.ReplyRaw(nil) }) // clients may use the marker now
+		c.each((*fake.Node).Disconnect)
+		time.Sleep(3 * time.Second)
+		c.refused(lock, b)
+	})
+}
+
+// The endpoint leads to another server, whose quarantine began long before the old server's last
+// vote.
+func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		for i := range c.servers {
+			c.admit(i, maxTTL)
+		}
+		a, b := c.locker(redlock.WithMaxTTL(maxTTL)), c.locker(redlock.WithMaxTTL(maxTTL))
+		lock := c.lock(a, "a", redlock.WithTTL(maxTTL))
+		settle()
+		c.del("a", 1) // as if n1 had never received it
+		other := fake.New(c.clock)
+		c.swap(2, other)
+		c.admit(2, maxTTL)
+		marker, _, _ := other.Get(pipeline.MemoryKey)
+		_, rest, _ := strings.Cut(marker, " ")
+		now, _ := c.do(2, "EVAL", "return redis.call('TIME')[1]", 0).([]byte)
+		seconds, err := strconv.ParseInt(string(now), 10, 64)
 		require.NoError(t, err)
+		c.do(2, "SET", pipeline.MemoryKey, fmt.Sprintf("new until %d %s", seconds*1000+1500, rest))
+		for range 6 {
+			time.Sleep(time.Second)
+			c.refused(lock, b)
+		}
+	})
+}
+
+// A master whose last replica is long gone gets a new replication id. Another client records it in
+// the marker, but nothing was forgotten.
+func TestARefreshedMarkerEndsNoLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.lock(c.renewing(), "a")
+		c.each((*fake.Node).DropBacklog)
+		c.locker()
+		time.Sleep(20 * time.Second)
+		require.NoError(t, lock.Err())
+	})
+}
+
+// A client that may read the marker but not write it relies on what the servers say, and respects
+// what others wrote.
+func TestAUserWhoMayOnlyReadTheMarkerGetsLocks(t *testing.T) {
+	inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
+		c.grown()
+		c.servers[0].ReplyRaw(func(cmd []string) []byte {
+			if cmd[0] != "GET" && cmd[0] != "SET" && slices.Contains(cmd, pipeline.MemoryKey) {
+				return []byte("-NOPERM No permissions to access a key\r\n")
+			}
+			return nil
+		})
+		l := c.locker(redlock.WithMaxTTL(maxTTL))
+		c.unlock(c.lock(l, "a"))
+		c.do(0, "SET", pipeline.MemoryKey, "lost until 1 "+rand.Text()+" run 0 10000 repl")
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	})
 }

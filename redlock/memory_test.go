@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,14 +16,11 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-var strict = redlock.WithQuarantine(redlock.QuarantineStrict)
-
 // lockWithout acquires a lock without one node.
 func (c *cluster) lockWithout(node int, l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
 	c.t.Helper()
 	c.servers[node].Mute(true)
-	lock, err := l.TryLock(ctx, "a", append([]redlock.LockOption{redlock.WithTTL(30 * time.Second)}, opts...)...)
-	require.NoError(c.t, err)
+	lock := c.lock(l, "a", append([]redlock.LockOption{redlock.WithTTL(30 * time.Second)}, opts...)...)
 	c.servers[node].Mute(false)
 	time.Sleep(3 * time.Second)
 	require.NoError(c.t, lock.Err())
@@ -42,15 +38,11 @@ func (c *cluster) refused(lock *redlock.Lock, l *redlock.Locker) {
 
 // A holds its lock on n1 and n2, n2 forgets, B reaches n0 and n2.
 func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
-	durable := func(c *cluster) {
-		c.servers[2].SetConfig("appendonly", "yes")
-		c.servers[2].SetConfig("appendfsync", "always")
-	}
 	for name, forget := range map[string]func(c *cluster){
 		"restart":                       func(c *cluster) { c.servers[2].Restart(false) },
-		"restart, durable since":        func(c *cluster) { durable(c); c.servers[2].Restart(false) },
+		"restart, durable since":        func(c *cluster) { durable(c.servers[2]); c.servers[2].Restart(false) },
 		"restart from an old snapshot":  func(c *cluster) { c.servers[2].RestartFromSnapshot() },
-		"old snapshot, durable since":   func(c *cluster) { durable(c); c.servers[2].RestartFromSnapshot() },
+		"old snapshot, durable since":   func(c *cluster) { durable(c.servers[2]); c.servers[2].RestartFromSnapshot() },
 		"flush":                         func(c *cluster) { c.servers[2].FlushAll() },
 		"flush, twice":                  func(c *cluster) { c.servers[2].FlushAll(); time.Sleep(time.Second); c.servers[2].FlushAll() },
 		"replica of an empty one":       func(c *cluster) { c.replicate(2, fake.New(c.clock)) },
@@ -88,16 +80,20 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 						time.Sleep(20 * time.Second)
 						c.refused(lock, b)
 						require.NoError(t, lock.Err(), "only a minority forgot it")
-						bounded, cancel := context.WithTimeout(ctx, 2*time.Minute)
-						defer cancel()
-						second, err := b.Lock(bounded, "a")
+						second, err := b.Lock(c.within(2*time.Minute), "a")
 						require.NoError(t, err)
-						require.NoError(t, second.Unlock(ctx))
+						c.unlock(second)
 					})
 				})
 			}
 		}
 	}
+}
+
+// durable makes a server keep its keys over a restart.
+func durable(n *fake.Node) {
+	n.SetConfig("appendonly", "yes")
+	n.SetConfig("appendfsync", "always")
 }
 
 // replicate makes a node a replica of another server for long enough to be noticed, and then a
@@ -130,26 +126,23 @@ func (c *cluster) deny(i int, commands ...string) {
 	c.servers[i].RefuseWith("NOPERM this user has no permissions to run the command", commands...)
 }
 
+// empty restarts a node without its keys.
+func empty(n *fake.Node) { n.Restart(false) }
+
 func TestMastersThatAllForgetGrantNothingToClientsThatKnewThem(t *testing.T) {
-	for name, forget := range map[string]func(*fake.Node){
-		"restart": func(n *fake.Node) { n.Restart(false) }, "flush": (*fake.Node).FlushAll,
-	} {
+	for name, forget := range map[string]func(*fake.Node){"flush": (*fake.Node).FlushAll, "restart": empty} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *cluster) {
 				time.Sleep(time.Minute)
-				a := c.renewing(redlock.WithMaxTTL(maxTTL))
-				lock, err := a.TryLock(ctx, "a")
-				require.NoError(t, err)
+				lock := c.lock(c.renewing(redlock.WithMaxTTL(maxTTL)), "a")
 				settle()
-				for _, server := range c.servers {
-					forget(server)
-				}
+				c.each(forget)
 				took := elapsed(func() { <-lock.Done() })
 				assert.LessOrEqual(t, took, time.Second)
 				require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 				assert.ErrorContains(t, lock.Err(), "a quorum of nodes has restarted or lost its keys")
 				b := c.locker(redlock.WithMaxTTL(maxTTL))
-				_, err = b.TryLock(ctx, "b")
+				_, err := b.TryLock(ctx, "b")
 				require.ErrorIs(t, err, pool.ErrQuarantined)
 				assert.ErrorContains(t, err, "it lost its keys, or was replaced, and may have forgotten locks")
 				took = elapsed(func() { _, err = b.Lock(ctx, "b") })
@@ -163,21 +156,20 @@ func TestMastersThatAllForgetGrantNothingToClientsThatKnewThem(t *testing.T) {
 // Whenever that is: the first patrol is due for an idle Locker, and later than a second after the
 // lock was acquired.
 func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T) {
-	for held := 100 * time.Millisecond; held < 6*time.Second; held += 700 * time.Millisecond {
-		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			l := c.locker(redlock.WithTTL(time.Minute)) // it does not renew the lock
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
-			time.Sleep(held)
-			c.servers[0].FlushAll()
-			c.servers[1].FlushAll()
-			time.Sleep(2 * time.Second)
-			require.NoError(t, lock.Err(), "a minority forgot it")
-			c.servers[3].FlushAll()
-			took := elapsed(func() { <-lock.Done() })
-			assert.LessOrEqual(t, took, time.Second, held)
-			require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-		})
+	for name, forget := range map[string]func(*fake.Node){"flush": (*fake.Node).FlushAll, "restart": empty} {
+		for held := 100 * time.Millisecond; held < 6*time.Second; held += 700 * time.Millisecond {
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				lock := c.lock(c.locker(), "a", redlock.WithTTL(time.Minute)) // it is not renewed
+				time.Sleep(held)
+				c.each(forget, 0, 1)
+				time.Sleep(2 * time.Second)
+				require.NoError(t, lock.Err(), "a minority forgot it")
+				c.each(forget, 3)
+				took := elapsed(func() { <-lock.Done() })
+				assert.LessOrEqual(t, took, time.Second, "%s, %v", name, held)
+				require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+			})
+		}
 	}
 }
 
@@ -185,9 +177,7 @@ func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T
 // confirms neither.
 func TestAHealedMasterDoesNotVoteForAnExtension(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithMaxTTL(maxTTL))
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(c.locker(redlock.WithMaxTTL(maxTTL)), "a")
 		settle()
 		c.servers[2].FlushAll()
 		time.Sleep(time.Second)
@@ -265,9 +255,6 @@ func TestAServerThatSoonForgetsItWasAReplicaIsNotBelieved(t *testing.T) {
 func TestAMasterWhoseReplicaIsLongGoneVotes(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		c.servers[0].DropBacklog()
-		l := c.locker()
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(c.lock(c.locker(), "a"))
 	})
 }

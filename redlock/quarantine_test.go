@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +12,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 const maxTTL = 10 * time.Second
+
+var strict = redlock.WithQuarantine(redlock.QuarantineStrict)
 
 // grown lets all servers become older than any lock.
 func (c *cluster) grown() *cluster {
@@ -22,32 +27,14 @@ func (c *cluster) grown() *cluster {
 	return c
 }
 
-// The hole in other libraries: A holds its lock on n0 to n2, n2 restarts empty, B reaches n2 to n4.
-func TestARestartedNodeDoesNotVoteForASecondHolder(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.grown()
-		c.servers[3].Mute(true)
-		c.servers[4].Mute(true)
-		a := c.locker(redlock.WithMaxTTL(maxTTL))
-		lock, err := a.TryLock(ctx, "a")
-		require.NoError(t, err)
-		c.servers[3].Mute(false)
-		c.servers[4].Mute(false)
-		c.servers[2].Kill()
-		c.servers[2].Restart(false)
-		c.servers[0].Mute(true)
-		c.servers[1].Mute(true)
-		b := c.locker(redlock.WithMaxTTL(maxTTL))
-		_, err = b.TryLock(ctx, "a")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		assert.ErrorContains(t, err, "redis://node2:6379: quarantined for another")
-		require.NoError(t, lock.Err(), "A is still the holder")
-		began := time.Now()
-		_, err = b.Lock(ctx, "a")
-		require.NoError(t, err)
-		assert.InDelta(t, 9.5, time.Since(began).Seconds(), 0.5, "once all that n2 may have forgotten has expired")
-		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-	})
+// durable makes all servers durable, and their markers say so.
+func (c *cluster) durable() *cluster {
+	for i, server := range c.servers {
+		durable(server)
+		marker, _, _ := server.Get(pipeline.MemoryKey)
+		c.do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
+	}
+	return c
 }
 
 func TestANodeThatRestartsWhileConnectedIsQuarantined(t *testing.T) {
@@ -57,22 +44,21 @@ func TestANodeThatRestartsWhileConnectedIsQuarantined(t *testing.T) {
 		require.NoError(t, l.Ready(ctx))
 		c.servers[0].Restart(false)
 		time.Sleep(time.Second)
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err, "the other two are a quorum")
+		lock := c.lock(l, "a") // the other two are a quorum
 		settle()
 		assert.Equal(t, lock.Value(), c.holders("a")[0], "a quarantined node gets every SET")
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(lock)
 		settle()
 		assert.Zero(t, c.keys(), "and every release")
 		require.ErrorContains(t, l.Stats().Nodes[0].Barred, "quarantined for another")
 		c.servers[1].Kill()
 		synctest.Wait()
-		_, err = l.TryLock(ctx, "a")
+		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.ErrorContains(t, err, "redis://node0:6379: quarantined for another")
 		time.Sleep(maxTTL)
 		require.NoError(t, l.Stats().Nodes[0].Barred)
-		_, err = l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		c.lock(l, "a")
 	})
 }
 
@@ -96,38 +82,15 @@ func TestTheModeDecidesWhetherYoungServersVote(t *testing.T) {
 					server.Restart(false)
 				}
 				l := cluster.locker(redlock.WithMaxTTL(maxTTL), redlock.WithQuarantine(c.mode))
-				lock, err := l.TryLock(ctx, "a")
 				if !c.won {
+					_, err := l.TryLock(ctx, "a")
 					require.ErrorIs(t, err, redlock.ErrNoQuorum)
-					time.Sleep(maxTTL)
-					_, err = l.Lock(ctx, "a")
-					require.NoError(t, err)
-					return
+					time.Sleep(maxTTL + time.Second)
 				}
-				require.NoError(t, err)
-				require.NoError(t, lock.Unlock(ctx))
+				cluster.unlock(cluster.lock(l, "a"))
 			})
 		})
 	}
-}
-
-func TestTheHolderIsToldWhenAMajorityRestarts(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.grown()
-		l := c.locker(redlock.WithTTL(time.Minute))
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		c.servers[0].Restart(false)
-		c.servers[1].Restart(false)
-		time.Sleep(time.Second)
-		require.NoError(t, lock.Err(), "a minority restarted")
-		work := lock.Context(ctx)
-		c.servers[2].Restart(false)
-		took := elapsed(func() { <-work.Done() })
-		assert.LessOrEqual(t, took, time.Second)
-		require.ErrorIs(t, context.Cause(work), redlock.ErrLost)
-		assert.ErrorContains(t, lock.Err(), "restarted")
-	})
 }
 
 func TestOnlyStandaloneMastersAreAccepted(t *testing.T) {
@@ -144,9 +107,7 @@ func TestOnlyStandaloneMastersAreAccepted(t *testing.T) {
 				cl.servers[0].SetInfo(c.field, c.value)
 				cl.servers[1].SetInfo(c.field, c.value)
 				l := cl.locker()
-				bounded, cancel := context.WithTimeout(ctx, time.Second)
-				defer cancel()
-				assert.ErrorContains(t, l.Ready(bounded), c.want)
+				assert.ErrorContains(t, l.Ready(cl.within(time.Second)), c.want)
 				assert.ErrorContains(t, l.Stats().Nodes[0].Err, c.want)
 				_, err := l.TryLock(ctx, "a")
 				require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -161,35 +122,112 @@ func TestTwoEndpointsOfOneServerHaveOneVote(t *testing.T) {
 		c.grown()
 		c.servers[2] = c.servers[0]
 		l := c.locker()
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err, "two servers are a quorum of three")
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(c.lock(l, "a")) // two servers are a quorum of three
 		assert.ErrorContains(t, l.Stats().Nodes[2].Barred, "the same server as redis://node0:6379")
 		c.servers[1].Kill()
 		synctest.Wait()
-		_, err = l.TryLock(ctx, "a")
+		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.ErrorContains(t, err, "the same server as")
-		settle()
-		assert.Zero(t, c.keys())
-		bounded, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		assert.ErrorContains(t, l.Ready(bounded), "the same server as")
+		c.leavesNothing(0)
+		assert.ErrorContains(t, l.Ready(c.within(time.Second)), "the same server as")
 	})
 }
 
 func TestUnidentifiedServersVoteAndAreMarked(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		for _, server := range c.servers {
-			server.RefuseWith("NOPERM this user has no permissions to run the 'info' command", "INFO")
+		for i := range c.servers {
+			c.deny(i, "INFO")
 		}
 		var log bytes.Buffer
-		logger := redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
-		l := c.locker(redlock.WithQuarantine(redlock.QuarantineStrict), logger)
-		_, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		l := c.locker(strict, redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		c.lock(l, "a")
 		assert.True(t, l.Stats().Nodes[0].Unidentified)
 		require.NoError(t, l.Close()) // no line is written from now on
 		assert.Contains(t, log.String(), `level=WARN msg="node up, but without INFO`)
+	})
+}
+
+// A client that never met a durable master believes it if its marker cannot come from another
+// master.
+func TestADurableMasterThatRestartedVotesForClientsNewToIt(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.durable().each(restart)
+		c.lock(c.connecting(strict), "a")
+	})
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.durable()
+		c.servers[0].Kill()
+		c.servers[1].Restart(true)
+		_, err := c.connecting().TryLock(ctx, "a")
+		require.ErrorIs(t, err, pool.ErrQuarantined, "its marker may come from n0")
+	})
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.durable()
+		lock := c.lockWithout(0, c.locker(), redlock.WithTTL(time.Minute))
+		c.servers[2].ReplicateFrom(c.servers[0])
+		c.servers[2].Promote()
+		c.servers[2].Restart(true) // which erases its second replication id
+		b := c.connecting()
+		c.refused(lock, b)
+		require.NoError(t, lock.Err())
+		time.Sleep(20 * time.Second)
+		c.refused(lock, b)
+	})
+}
+
+func TestADurableServerForgetsNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.grown().durable()
+		lock := c.lock(c.locker(strict), "a")
+		settle()
+		c.each(restart)
+		time.Sleep(time.Second)
+		require.NoError(t, lock.Verify(ctx))
+		require.NoError(t, lock.Extend(ctx, 10*time.Second))
+	})
+}
+
+func TestInitMakesNewMastersVoteAtOnce(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.servers[2].Kill()
+		operator := c.connecting(strict)
+		err := operator.Init(ctx, false)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "2 granted, 0 refused, 3 needed; redis://node2:6379: ")
+		l := c.connecting(strict)
+		c.lock(l, "a")
+		c.servers[2].Restart(false)
+		time.Sleep(time.Second)
+		err = operator.Init(ctx, false)
+		require.ErrorIs(t, err, pool.ErrQuarantined, "the others vote, so it may have forgotten what they granted together")
+		require.ErrorContains(t, err, "it restarted without its keys, or is a new server")
+		require.NoError(t, operator.Init(ctx, true))
+		require.NoError(t, operator.Init(ctx, true), "a second time")
+		time.Sleep(time.Second)
+
+		c.servers[1].FlushAll()
+		require.NoError(t, l.Ready(ctx))
+		time.Sleep(time.Second)
+		err = operator.Init(ctx, false)
+		require.ErrorIs(t, err, pool.ErrQuarantined)
+		require.ErrorContains(t, err, "redis://node1:6379: quarantined for another")
+		require.NoError(t, operator.Init(ctx, true))
+		var none context.Context
+		require.ErrorIs(t, operator.Init(none, true), redlock.ErrInvalid)
+		require.NoError(t, operator.Close())
+		require.ErrorIs(t, operator.Init(ctx, false), redlock.ErrClosed)
+	})
+}
+
+func TestInitDoesNotSpinWhenANodeIsDown(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(strict)
+		time.Sleep(time.Second)
+		c.servers[2].Kill()
+		settle()
+		took := elapsed(func() { require.ErrorIs(t, l.Init(ctx, false), redlock.ErrNoQuorum) })
+		assert.LessOrEqual(t, took, 3*time.Second)
+		c.lock(l, "a")
 	})
 }
