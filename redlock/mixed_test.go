@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -92,10 +93,8 @@ func TestOursAndOtherClientsShareALock(t *testing.T) {
 }
 
 func (m *mixedFleet) run(oursFirst bool) {
-	for _, server := range m.servers {
-		delay := func() time.Duration { return 50*time.Microsecond + rand.N(100*time.Microsecond) }
-		server.Delay(delay, delay)
-	}
+	delay := func() time.Duration { return 50*time.Microsecond + rand.N(100*time.Microsecond) }
+	m.each(func(n *fake.Node) { n.Delay(delay, delay) })
 	var all sync.WaitGroup
 	begin := []func(i int){
 		func(i int) {
@@ -267,25 +266,19 @@ func TestWaitersPayNothingForForeignClientsThatAreNotThere(t *testing.T) {
 func TestForeignTextInTheNoteOfTurnsBlocksNobody(t *testing.T) {
 	for _, text := range []string{"", "x", "1 2 3", "-1 5", "1", "99999999999999999999 1000", strings.Repeat("9", 400) + " 0", "1 " + strings.Repeat("9", 400)} {
 		inBubble(t, 1, func(t *testing.T, c *cluster) {
-			a, b := c.locker(), c.locker()
-			lock, err := a.Lock(ctx, "a")
-			require.NoError(t, err)
-			got := acquiring(t, b, "a")
-			time.Sleep(10 * time.Millisecond)
+			lock := c.lock(c.locker(), "a")
+			got := c.waiting(c.locker(), "a")
 			c.do(0, "SET", "redquorum:others:a", text)
-			c.do(0, "DEL", "a") // so that the waiter finds the lock free
+			c.del("a") // so that the waiter finds the lock free
 			began := time.Now()
 			next := <-got
-			require.NotNil(t, next)
 			assert.Less(t, time.Since(began), time.Second, "%.50q", text)
-			require.NoError(t, next.Unlock(ctx))
+			c.unlock(next)
 			require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
 		})
-		inBubble(t, 1, func(t *testing.T, c *cluster) {
-			c.do(0, "ZADD", "redquorum:others:a", 1, "x")
-			lock, err := c.locker().Lock(ctx, "a")
-			require.NoError(t, err)
-			require.NoError(t, lock.Unlock(ctx))
-		})
 	}
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		c.do(0, "ZADD", "redquorum:others:a", 1, "x")
+		c.unlock(c.lock(c.locker(), "a"))
+	})
 }

@@ -12,8 +12,203 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
+
+// gathering is a set of two names that has acquired the first and waits for the second.
+type gathering struct {
+	*cluster
+	other  *redlock.Locker
+	second *redlock.Lock // held by other
+	got    chan *redlock.Lock
+	failed chan error
+}
+
+// gather has a set refused until it takes its names one by one. The set has waited for a second by
+// then.
+func (c *cluster) gather(limited context.Context, l *redlock.Locker, opts ...redlock.LockOption) *gathering {
+	c.t.Helper()
+	return c.gatherAfter(limited, func() {}, l, opts...)
+}
+
+// gatherAfter is gather, with something that happens just as the set takes its first name.
+func (c *cluster) gatherAfter(limited context.Context, happens func(), l *redlock.Locker, opts ...redlock.LockOption) *gathering {
+	c.t.Helper()
+	c.slow(time.Millisecond)
+	g := &gathering{cluster: c, other: c.renewing(redlock.WithFencing()), got: make(chan *redlock.Lock, 1), failed: make(chan error, 1)}
+	first := c.lock(g.other, "a")
+	g.second = c.lock(g.other, "b")
+	go func() {
+		lock, err := l.LockAll(limited, []string{"b", "a"}, opts...)
+		g.got <- lock
+		g.failed <- err
+	}()
+	time.Sleep(time.Second)
+	for i := range 10 { // each name is free now and then, but never both
+		c.unlock(first)
+		if i > 0 {
+			happens()
+		}
+		if first = g.take("a", 20*time.Millisecond); first == nil {
+			return g
+		}
+		c.unlock(g.second)
+		g.second = g.take("b", time.Second)
+		require.NotNil(c.t, g.second)
+	}
+	require.Fail(c.t, "the set has not taken its first name")
+	return nil
+}
+
+// take is Lock in another process, for a limited time.
+func (g *gathering) take(name string, limit time.Duration) *redlock.Lock {
+	lock, err := g.other.Lock(g.within(limit), name)
+	if err != nil {
+		assert.ErrorIs(g.t, err, redlock.ErrTaken)
+		return nil
+	}
+	return lock
+}
+
+// set returns the lock of the set, once it has it.
+func (g *gathering) set() *redlock.Lock {
+	g.t.Helper()
+	lock := <-g.got
+	require.NoError(g.t, <-g.failed)
+	return lock
+}
+
+func TestASetKeepsItsPartsWhileItWaitsForTheRest(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		var told diary
+		l := c.locker(told.hooks(), redlock.WithTTL(200*time.Millisecond)) // no renewal either
+		g := c.gather(ctx, l, redlock.WithFencing())
+		for range 7 {
+			time.Sleep(100 * time.Millisecond)
+			assert.Nil(t, g.take("a", 5*time.Millisecond))
+			assert.Zero(t, l.Stats().Held, "the caller holds nothing yet")
+		}
+		assert.Zero(t, l.Stats().Acquired+l.Stats().Renewed)
+		require.NoError(t, l.UnlockAll(ctx))
+		assert.Nil(t, g.take("a", 5*time.Millisecond))
+		token := g.second.Fence()
+		c.unlock(g.second)
+		lock := g.set()
+		assert.Equal(t, []string{"b", "a"}, lock.Names())
+		assert.Greater(t, lock.Fence(), token)
+		assert.Greater(t, lock.Remaining(), 150*time.Millisecond, "validity counts from the last round")
+		for _, name := range lock.Names() {
+			assert.Equal(t, []string{lock.Value()}, uniq(c.holders(name)))
+		}
+		assert.Equal(t, []string{"waiting b", "acquired b", "waited b"}, told.take())
+		assert.Equal(t, 1, l.Stats().Held)
+		assert.Equal(t, uint64(1), l.Stats().Acquired)
+		c.unlock(lock)
+		assert.Contains(t, told.take(), "released b")
+	})
+}
+
+func TestASetThatGivesUpGivesItsPartsBack(t *testing.T) {
+	for name, end := range map[string]func(l *redlock.Locker, cancel func()) error{
+		"ctx":   func(_ *redlock.Locker, cancel func()) error { cancel(); return context.Canceled },
+		"close": func(l *redlock.Locker, _ func()) error { _ = l.Close(); return redlock.ErrClosed },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				limited, cancel := context.WithCancel(ctx)
+				defer cancel()
+				l := c.locker()
+				g := c.gather(limited, l)
+				why := end(l, cancel)
+				require.ErrorIs(t, <-g.failed, why)
+				lock := g.take("a", 10*time.Millisecond)
+				require.NotNil(t, lock, "a is free at once")
+				c.unlock(lock, g.second)
+				assert.Zero(t, l.Stats().Held)
+				c.leavesCountersOnly()
+			})
+		})
+	}
+}
+
+// leavesCountersOnly requires that the keys beside locks expire.
+func (c *cluster) leavesCountersOnly() {
+	c.t.Helper()
+	time.Sleep(3*time.Minute + time.Second)
+	for i := range c.servers {
+		for _, key := range c.servers[i].Keys() {
+			assert.True(c.t, outlives(key), "%q is left", key)
+		}
+	}
+}
+
+// A client that holds the rest of a set for long and also wants its first name gets it: the two do
+// not wait for each other for ever.
+func TestASetDoesNotKeepItsPartsForEver(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		g := c.gather(ctx, c.locker())
+		lock := g.take("a", 3*time.Second)
+		require.NotNil(t, lock)
+		time.Sleep(time.Second)
+		c.unlock(lock, g.second)
+		c.unlock(g.set())
+	})
+}
+
+func TestASetThatLosesAPartBeginsAnew(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithTTL(200 * time.Millisecond))
+		g := c.gather(ctx, l)
+		c.del("a")
+		lock := g.take("a", 50*time.Millisecond)
+		require.NotNil(t, lock)
+		time.Sleep(100 * time.Millisecond) // a renewal finds that the part is lost
+		c.unlock(g.second)
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, lock.Err(), "the set takes nothing from others")
+		c.unlock(lock)
+		set := g.set()
+		require.NoError(t, set.Err())
+		assert.Zero(t, l.Stats().Lost)
+		c.unlock(set)
+	})
+}
+
+// A node where another client has one of the names does not stop the set, and keeps none of its
+// parts.
+func TestNoPartIsLeftBehindWhenTheSetIsAcquired(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		g := c.gather(ctx, c.locker())
+		c.set("b", "somebody's", time.Minute, 4)
+		c.unlock(g.second)
+		set := g.set()
+		settle()
+		time.Sleep(10 * time.Millisecond)
+		assert.Equal(t, []string{set.Value(), set.Value(), set.Value(), set.Value(), ""}, c.holders("a"))
+		c.unlock(set)
+	})
+}
+
+// A client of another library holds one vote for the set's first name as the set takes it. So the
+// set wins that name without a node where it has a ticket.
+func TestASetLeavesNoTicketOfItsParts(t *testing.T) {
+	for node := range 5 { // one of them is the pilot
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			g := c.gatherAfter(ctx, func() { c.set("a", "foreign", 500*time.Millisecond, node) }, c.locker())
+			time.Sleep(900 * time.Millisecond)
+			c.unlock(g.second)
+			set := g.set()
+			got := c.waiting(g.other, "a")
+			time.Sleep(50 * time.Millisecond)
+			began := c.clock.Now()
+			c.unlock(set)
+			next := <-got
+			assert.Less(t, c.clock.Now().Sub(began), 100*time.Millisecond, "node %d", node)
+			c.unlock(next)
+		})
+	}
+}
 
 // busy holds names that workers lock all the time, one name each.
 type busy struct {
@@ -35,22 +230,31 @@ func (c *cluster) busy(names int, hold time.Duration) *busy {
 }
 
 // work locks each name with the given number of workers, until limited ends.
-func (b *busy) work(limited context.Context, workers int, opts ...redlock.LockOption) {
+func (b *busy) work(limited context.Context, workers int) {
 	for _, name := range b.names {
 		for range workers {
-			l := b.locker()
-			b.all.Go(func() {
-				for {
-					lock, err := l.Lock(limited, name, opts...)
-					if err != nil {
-						return
-					}
-					b.have(lock, b.hold/2+rand.N(b.hold))
-					b.had.Add(1)
-				}
+			b.turns(limited, func() []string { return []string{name} }, func(lock *redlock.Lock, _ time.Duration) {
+				b.have(lock, b.hold/2+rand.N(b.hold))
+				b.had.Add(1)
 			})
 		}
 	}
+}
+
+// turns locks sets of names with a Locker of its own until limited ends, and tells how long each
+// turn was waited for.
+func (b *busy) turns(limited context.Context, names func() []string, had func(lock *redlock.Lock, waited time.Duration)) {
+	l := b.locker(redlock.WithFencing())
+	b.all.Go(func() {
+		for {
+			began := time.Now()
+			lock, err := l.LockAll(limited, names())
+			if err != nil {
+				return
+			}
+			had(lock, time.Since(began))
+		}
+	})
 }
 
 // have holds a lock for a while, and checks that nobody else does.
@@ -66,6 +270,14 @@ func (b *busy) have(lock *redlock.Lock, d time.Duration) {
 	assert.NoError(b.t, lock.Err())
 	add(-1, 0)
 	assert.NoError(b.t, lock.Unlock(ctx))
+}
+
+// shuffled returns some of the names, at random.
+func (b *busy) shuffled(n int) (names []string) {
+	for _, i := range rand.Perm(len(b.names))[:n] {
+		names = append(names, b.names[i])
+	}
+	return names
 }
 
 // Beside names that others lock all the time, a set gets its turn within a few of their holds,
@@ -86,26 +298,16 @@ func TestASetHasItsTurnBesideBusyNames(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
 				c.slow(time.Millisecond)
 				b := c.busy(p.names, p.hold)
-				length := time.Duration(sizeOf(8, 20)) * time.Second
-				length = max(length, 5*time.Second)
-				limited, cancel := context.WithTimeout(ctx, length)
-				defer cancel()
+				length := max(time.Duration(sizeOf(8, 20))*time.Second, 5*time.Second)
+				limited := c.within(length)
 				b.work(limited, p.workers)
 				time.Sleep(time.Second)
 				var turns, worst atomic.Int64
 				for range p.sets {
-					l := c.locker()
-					b.all.Go(func() {
-						for {
-							began := time.Now()
-							lock, err := l.LockAll(limited, b.shuffled(p.names))
-							if err != nil {
-								return
-							}
-							worst.Store(max(worst.Load(), int64(time.Since(began))))
-							b.have(lock, p.hold)
-							turns.Add(1)
-						}
+					b.turns(limited, func() []string { return b.shuffled(p.names) }, func(lock *redlock.Lock, waited time.Duration) {
+						worst.Store(max(worst.Load(), int64(waited)))
+						b.have(lock, p.hold)
+						turns.Add(1)
 					})
 				}
 				b.all.Wait()
@@ -119,39 +321,21 @@ func TestASetHasItsTurnBesideBusyNames(t *testing.T) {
 	}
 }
 
-// shuffled returns some of the names, at random.
-func (b *busy) shuffled(n int) (names []string) {
-	for _, i := range rand.Perm(len(b.names))[:n] {
-		names = append(names, b.names[i])
-	}
-	return names
-}
-
 func TestSetsThatOverlapHaveTheirTurnsBesideBusyNames(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []int{3, 1, 5}[:sizeOf(1, 3)] {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
 			inBubble(t, nodes, func(t *testing.T, c *cluster) {
-				for _, server := range c.servers {
-					delay := func() time.Duration { return 100*time.Microsecond + rand.N(time.Millisecond) }
-					server.Delay(delay, delay)
-				}
+				delay := func() time.Duration { return 100*time.Microsecond + rand.N(time.Millisecond) }
+				c.each(func(n *fake.Node) { n.Delay(delay, delay) })
 				b := c.busy(5, 10*time.Millisecond)
-				limited, cancel := context.WithTimeout(ctx, time.Duration(max(sizeOf(5, 10), 3))*time.Second)
-				defer cancel()
+				limited := c.within(time.Duration(max(sizeOf(5, 10), 3)) * time.Second)
 				b.work(limited, 2)
 				turns := make([]int, 5)
 				for i := range turns {
-					l := c.locker(redlock.WithFencing())
-					b.all.Go(func() {
-						for {
-							lock, err := l.LockAll(limited, b.shuffled(2+rand.N(3)))
-							if err != nil {
-								return
-							}
-							b.have(lock, rand.N(10*time.Millisecond))
-							turns[i]++
-						}
+					b.turns(limited, func() []string { return b.shuffled(2 + rand.N(3)) }, func(lock *redlock.Lock, _ time.Duration) {
+						b.have(lock, rand.N(10*time.Millisecond))
+						turns[i]++
 					})
 				}
 				b.all.Wait()
@@ -159,12 +343,7 @@ func TestSetsThatOverlapHaveTheirTurnsBesideBusyNames(t *testing.T) {
 				for i := range turns {
 					assert.Greater(t, turns[i], 5)
 				}
-				time.Sleep(3*time.Minute + time.Second)
-				for i := range c.servers {
-					for _, key := range c.servers[i].Keys() {
-						assert.True(t, outlives(key), "%q is left", key)
-					}
-				}
+				c.leavesCountersOnly()
 			})
 		})
 	}
@@ -178,14 +357,13 @@ func TestSetsAndWaitersHaveTheirTurnsBesideSpinners(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(2 * time.Millisecond)
 		b := c.busy(2, 5*time.Millisecond)
-		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
+		limited := c.within(5 * time.Second)
+		wanted := [][]string{b.names, b.names[:1], b.names[1:]}
 		for i := range 6 {
 			l := c.locker()
-			names := [][]string{b.names, b.names[:1], b.names[1:]}[i%3]
 			b.all.Go(func() {
 				for limited.Err() == nil {
-					if lock, err := l.TryLockAll(limited, names); err == nil {
+					if lock, err := l.TryLockAll(limited, wanted[i%3]); err == nil {
 						b.have(lock, b.hold/2+rand.N(b.hold))
 						b.had.Add(1)
 					}
@@ -194,17 +372,10 @@ func TestSetsAndWaitersHaveTheirTurnsBesideSpinners(t *testing.T) {
 			})
 		}
 		turns := make([]int, 3)
-		for i, names := range [][]string{b.names, b.names[:1], b.names[1:]} {
-			l := c.locker()
-			b.all.Go(func() {
-				for {
-					lock, err := l.LockAll(limited, names)
-					if err != nil {
-						return
-					}
-					b.have(lock, b.hold)
-					turns[i]++
-				}
+		for i, names := range wanted {
+			b.turns(limited, func() []string { return names }, func(lock *redlock.Lock, _ time.Duration) {
+				b.have(lock, b.hold)
+				turns[i]++
 			})
 		}
 		b.all.Wait()
@@ -213,25 +384,4 @@ func TestSetsAndWaitersHaveTheirTurnsBesideSpinners(t *testing.T) {
 			assert.Greater(t, turns[i], 20)
 		}
 	})
-}
-
-// A client of another library holds one vote for the set's first name as the set takes it. So the
-// set wins that name without a node where it has a ticket.
-func TestASetLeavesNoTicketOfItsParts(t *testing.T) {
-	for node := range 5 { // one of them is the pilot
-		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			g := c.gatherAfter(ctx, func() { c.do(node, "SET", "a", "foreign", "PX", 500) }, c.locker())
-			time.Sleep(900 * time.Millisecond)
-			require.NoError(t, g.second.Unlock(ctx))
-			set := <-g.got
-			require.NoError(t, <-g.failed)
-			got := acquiring(t, g.other, "a")
-			time.Sleep(50 * time.Millisecond)
-			began := c.clock.Now()
-			require.NoError(t, set.Unlock(ctx))
-			next := <-got
-			assert.Less(t, c.clock.Now().Sub(began), 100*time.Millisecond, "node %d", node)
-			require.NoError(t, next.Unlock(ctx))
-		})
-	}
 }
