@@ -322,7 +322,7 @@ func TestConnectionThatWasMadeForAClosedSubscriptionIsClosed(t *testing.T) {
 		s, e := h.subscribe()
 		require.NoError(t, s.Close())
 		assert.Equal(t, []string{"unsubscribed"}, e.now())
-		client, server := fake.Pipe(0)
+		client, server := fake.Pipe()
 		assert.ErrorIs(t, s.serve(newConn(client, client)), ErrClosed)
 		_, err := server.Read(make([]byte, 1))
 		assert.ErrorIs(t, err, io.EOF)

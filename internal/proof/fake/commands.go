@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -11,7 +12,7 @@ type command struct {
 	run      func(n *Node, s *session, args []string) reply
 	noScript bool // refused in a script
 	writes   bool // refused by a replica
-	open     bool // allowed before AUTH
+	sets     bool // the first argument is the key of a sorted set
 }
 
 // table maps names to commands, in lower and in upper case, so that the usual spellings need no
@@ -21,7 +22,7 @@ var table map[string]*command
 func init() { // not a literal: EVAL refers back to the table
 	table = make(map[string]*command)
 	for _, group := range [][]command{
-		stringCommands(), keyCommands(), sortedSetCommands(), connectionCommands(), serverCommands(),
+		keyCommands(), sortedSetCommands(), connectionCommands(), serverCommands(),
 		pubsubCommands(), scriptCommands(),
 	} {
 		for _, c := range group {
@@ -53,17 +54,15 @@ func (n *Node) executeLocked(s *session, args []string) reply {
 		return unknownCommand(args)
 	case !c.accepts(args):
 		return wrongArity(c.name)
-	case n.settings.password != "" && !s.trusted && !c.open:
-		return failure("NOAUTH Authentication required.")
 	case n.rules.refuse[c.name] != "":
 		return failure(n.rules.refuse[c.name])
-	case len(s.subscribed)+s.patterns > 0 && !allowedSubscribed[c.name]:
+	case s.subscriptions() > 0 && !allowedSubscribed[c.name]:
 		return failure("ERR Can't execute '" + strings.ToLower(args[0]) + "': only (P|S)SUBSCRIBE / " +
 			"(P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 	case c.writes && n.process.replication.replica:
 		return readOnly
 	}
-	return c.run(n, s, args)
+	return c.runLocked(n, s, args)
 }
 
 // callLocked runs a command that a script calls.
@@ -81,28 +80,29 @@ func (n *Node) callLocked(s *session, args []string) reply {
 	case c.writes && n.process.replication.replica:
 		return readOnly
 	}
+	return c.runLocked(n, s, args)
+}
+
+// runLocked runs a command that may run, on a key that may be of the wrong type.
+func (c *command) runLocked(n *Node, s *session, args []string) reply {
+	if c.sets {
+		if e := n.lookup(s.db, args[1]); e != nil && e.set == nil {
+			return wrongType
+		}
+	}
 	return c.run(n, s, args)
 }
 
 func unknownCommand(args []string) reply {
-	const most = 128 // characters that Redis quotes
-	var rest strings.Builder
+	text := "ERR unknown command '" + args[0] + "', with args beginning with: "
 	for _, arg := range args[1:] {
-		if rest.Len() >= most {
-			break
-		}
-		rest.WriteString("'" + arg[:min(len(arg), most-rest.Len())] + "' ")
+		text += "'" + arg + "' "
 	}
-	name := args[0][:min(len(args[0]), most)]
-	return oneLine("ERR unknown command '" + name + "', with args beginning with: " + rest.String())
+	return oneLine(text)
 }
 
 func wrongArity(name string) reply {
 	return failure("ERR wrong number of arguments for '" + name + "' command")
-}
-
-func unknownSubcommand(args []string) reply {
-	return oneLine("ERR unknown subcommand '" + args[1] + "'. Try " + strings.ToUpper(args[0]) + " HELP.")
 }
 
 // unsupported is the error for something that Redis can do and this fake cannot.
@@ -113,4 +113,165 @@ func unsupported(what string) reply {
 // oneLine is a failure whose text may come from a client: it has no line breaks.
 func oneLine(text string) reply {
 	return failure(strings.NewReplacer("\r", " ", "\n", " ").Replace(text))
+}
+
+func connectionCommands() []command {
+	return []command{
+		{name: "ping", arity: 1, run: ping},
+		{name: "echo", arity: 2, run: func(_ *Node, _ *session, args []string) reply { return bulk(args[1]) }},
+		{name: "auth", arity: -2, run: auth, noScript: true},
+		{name: "select", arity: 2, run: selectDatabase},
+		{name: "client", arity: -2, run: client, noScript: true},
+	}
+}
+
+func ping(_ *Node, s *session, _ []string) reply {
+	if s.subscriptions() > 0 {
+		return bulks("pong", "")
+	}
+	return status("PONG")
+}
+
+// auth serves AUTH as a server without passwords does: the user default needs none.
+func auth(_ *Node, _ *session, args []string) reply {
+	switch {
+	case len(args) == 2:
+		return failure("ERR AUTH <password> called without any password configured for the default user. " +
+			"Are you sure your configuration is correct?")
+	case len(args) > 3:
+		return syntax
+	case args[1] != "default":
+		return failure("WRONGPASS invalid username-password pair or user is disabled.")
+	}
+	return replyOK
+}
+
+func selectDatabase(_ *Node, s *session, args []string) reply {
+	index, ok := parseInt(args[1])
+	switch {
+	case !ok:
+		return notInteger
+	case index < 0 || index >= databases:
+		return failure("ERR DB index is out of range")
+	}
+	s.db = int(index)
+	return replyOK
+}
+
+// client serves CLIENT ID, SETNAME and KILL ID.
+func client(n *Node, s *session, args []string) reply {
+	switch sub := strings.ToLower(args[1]); {
+	case sub == "id" && len(args) == 2:
+		return integer(s.id)
+	case sub == "setname" && len(args) == 3:
+		return replyOK
+	case sub == "kill" && len(args) == 4 && strings.EqualFold(args[2], "id"):
+		return n.killClient(s, args[3])
+	case sub == "id", sub == "setname":
+		return wrongArity("client|" + sub)
+	}
+	return unsupported(strings.Join(args[:min(len(args), 3)], " "))
+}
+
+// killClient serves CLIENT KILL ID number.
+func (n *Node) killClient(s *session, number string) reply {
+	id, ok := parseInt(number)
+	if !ok || id < 1 {
+		return failure("ERR client-id should be greater than 0")
+	}
+	i := slices.IndexFunc(n.sessions, func(other *session) bool {
+		return other.id == id && !other.dead && !other.hangUp
+	})
+	if i < 0 {
+		return integer(0)
+	}
+	n.sessions[i].hangUp = true
+	if n.sessions[i] != s {
+		n.sessions[i].signal()
+	}
+	return integer(1)
+}
+
+// allowedSubscribed holds what RESP2 lets a client send while it is subscribed, as far as the node
+// knows it.
+var allowedSubscribed = map[string]bool{"subscribe": true, "psubscribe": true, "ping": true}
+
+func pubsubCommands() []command {
+	return []command{
+		{name: "publish", arity: 3, run: publish},
+		{name: "pubsub", arity: -2, run: pubsub},
+		{name: "psubscribe", arity: 2, run: psubscribe, noScript: true},
+		{name: "subscribe", arity: -2, run: subscribe, noScript: true},
+	}
+}
+
+// publish pushes a message to the subscribers and answers how many there are, including those that
+// are gone without the server having noticed.
+func publish(n *Node, _ *session, args []string) reply {
+	receivers, monitors := n.process.channels[args[1]], n.process.monitors
+	for _, s := range receivers {
+		s.replyLocked(bulks("message", args[1], args[2]))
+		s.signal()
+	}
+	for _, s := range monitors {
+		s.replyLocked(bulks("pmessage", "*", args[1], args[2]))
+		s.signal()
+	}
+	return integer(len(receivers) + len(monitors))
+}
+
+// pubsub serves PUBSUB NUMSUB, which counts the subscribers of channels but not of patterns.
+func pubsub(n *Node, _ *session, args []string) reply {
+	if !strings.EqualFold(args[1], "numsub") {
+		return unsupported("PUBSUB " + args[1])
+	}
+	var items []reply
+	for _, channel := range args[2:] {
+		items = append(items, bulk(channel), integer(len(n.process.channels[channel])))
+	}
+	return array(items...)
+}
+
+// psubscribe serves the pattern of all channels.
+func psubscribe(n *Node, s *session, args []string) reply {
+	if args[1] != "*" {
+		return unsupported("PSUBSCRIBE " + args[1])
+	}
+	if !s.monitors {
+		s.monitors = true
+		n.process.monitors = append(n.process.monitors, s)
+	}
+	return array(bulk("psubscribe"), bulk("*"), integer(s.subscriptions()))
+}
+
+func subscribe(n *Node, s *session, args []string) reply {
+	answers := reply{kind: kindSeveral}
+	for _, channel := range args[1:] {
+		if !slices.Contains(s.subscribed, channel) {
+			s.subscribed = append(s.subscribed, channel)
+			n.process.channels[channel] = append(n.process.channels[channel], s)
+		}
+		answers.items = append(answers.items, array(bulk("subscribe"), bulk(channel), integer(s.subscriptions())))
+	}
+	return answers
+}
+
+// subscriptions counts those to channels and to all channels.
+func (s *session) subscriptions() int {
+	if s.monitors {
+		return len(s.subscribed) + 1
+	}
+	return len(s.subscribed)
+}
+
+// unsubscribeLocked ends the subscriptions of a session that is over.
+func (n *Node) unsubscribeLocked(s *session) {
+	same := func(other *session) bool { return other == s }
+	for _, channel := range s.subscribed {
+		n.process.channels[channel] = slices.DeleteFunc(n.process.channels[channel], same)
+		if len(n.process.channels[channel]) == 0 {
+			delete(n.process.channels, channel)
+		}
+	}
+	n.process.monitors = slices.DeleteFunc(n.process.monitors, same)
 }

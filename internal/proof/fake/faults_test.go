@@ -2,7 +2,10 @@ package fake
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"math/rand/v2"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -11,6 +14,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock/clocktest"
 )
 
 func constant(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
@@ -20,20 +25,17 @@ func TestDelaysArePipelined(t *testing.T) {
 		c := dial(t, n)
 		n.Delay(constant(30*time.Millisecond), constant(20*time.Millisecond))
 		start := time.Now()
-		for range 3 {
-			require.NoError(t, c.Send("INCR", "n"))
+		for i := range 3 {
+			send(t, c, "SET", i, "v")
 		}
-		require.NoError(t, c.Flush())
 		time.Sleep(29 * time.Millisecond)
 		synctest.Wait()
 		require.Empty(t, n.Keys(), "not before the request arrives")
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		require.NotEmpty(t, n.Keys())
-		for i := range 3 {
-			got, err := redis.Int(c.Receive())
-			require.NoError(t, err)
-			require.Equal(t, i+1, got)
+		require.Equal(t, []string{"0", "1", "2"}, n.Keys())
+		for range 3 {
+			require.Equal(t, "+OK", show(c.Receive()))
 		}
 		require.Equal(t, 50*time.Millisecond, time.Since(start))
 	})
@@ -45,19 +47,37 @@ func TestJitterKeepsTheOrder(t *testing.T) {
 		delays := []time.Duration{50, 10, 70, 0}
 		var next int
 		n.Delay(func() time.Duration { next++; return delays[next%4] * time.Millisecond }, nil)
-		for range 8 {
-			require.NoError(t, c.Send("INCR", "n"))
-			require.NoError(t, c.Flush())
+		for i := range 8 {
+			send(t, c, "ECHO", i)
 			time.Sleep(5 * time.Millisecond)
 		}
 		n.Delay(nil, nil)
-		require.NoError(t, c.Send("INCR", "n"))
-		require.NoError(t, c.Flush())
+		send(t, c, "ECHO", 8)
 		for i := range 9 {
-			got, err := redis.Int(c.Receive())
-			require.NoError(t, err)
-			require.Equal(t, i+1, got)
+			require.Equal(t, fmt.Sprintf("%q", fmt.Sprint(i)), show(c.Receive()))
 		}
+	})
+}
+
+// A seed decides the delays of each connection.
+func TestDelaysAreRepeatedByTheirSeed(t *testing.T) {
+	const least, most = time.Millisecond, 3 * time.Millisecond
+	InBubble(t, 3, func(t *testing.T, clk *clocktest.Clock, c Cluster) {
+		took := make([][]time.Duration, len(c))
+		for i, n := range c {
+			n.DelayBetween(least, most, []uint64{1, 1, 2}[i])
+			for range 5 {
+				since := clk.Now()
+				n.Do(t, "PING")
+				d := clk.Now().Sub(since)
+				assert.GreaterOrEqual(t, d, 2*least)
+				assert.LessOrEqual(t, d, 2*most)
+				took[i] = append(took[i], d)
+			}
+		}
+		assert.Equal(t, took[0], took[1], "the same seed")
+		assert.NotEqual(t, took[0], took[2], "another seed")
+		assert.NotEqual(t, took[0][0], took[0][1], "another connection")
 	})
 }
 
@@ -77,9 +97,9 @@ func TestLossesBreakTheConnection(t *testing.T) {
 			inBubble(t, func(t *testing.T, n *Node) {
 				c, other := dial(t, n), dial(t, n)
 				test.set(n)
+				assert.Zero(t, n.Lost())
 				require.NoError(t, c.Send("SET", "k", "v"))
-				require.NoError(t, c.Send("SET", "behind", "v"))
-				require.NoError(t, c.Flush())
+				send(t, c, "SET", "behind", "v")
 				_, err := c.Receive()
 				require.ErrorIs(t, err, test.want)
 				_, _, ok := n.Get("k")
@@ -87,6 +107,7 @@ func TestLossesBreakTheConnection(t *testing.T) {
 				_, _, ok = n.Get("behind")
 				assert.False(t, ok, "what is behind is lost with the connection")
 				assert.Equal(t, "+OK", do(other, "SET", "k", "v"), "the fault is over")
+				assert.Equal(t, 1, n.Lost())
 				assert.Equal(t, 1, n.Connections())
 			})
 		})
@@ -97,12 +118,11 @@ func TestCutAfterWriteCountsCommands(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		n.CutAfterWrite(3)
-		assert.Equal(t, "1", do(c, "INCR", "n"))
-		assert.Equal(t, "2", do(c, "INCR", "n"))
-		_, err := c.Do("INCR", "n")
+		assert.Equal(t, "+OK", do(c, "SET", "1", "v"))
+		assert.Equal(t, "+OK", do(c, "SET", "2", "v"))
+		_, err := c.Do("SET", "3", "v")
 		require.ErrorIs(t, err, io.EOF)
-		value, _, _ := n.Get("n")
-		assert.Equal(t, "3", value)
+		assert.Equal(t, []string{"1", "2", "3"}, n.Keys())
 	})
 }
 
@@ -112,8 +132,7 @@ func TestStoppedNodeRunsWhatQueuedUpWhenItContinues(t *testing.T) {
 		n.Stop()
 		during := dial(t, n)
 		for _, c := range []redis.Conn{before, during} {
-			require.NoError(t, c.Send("SET", "k", "v", "PX", "1000"))
-			require.NoError(t, c.Flush())
+			send(t, c, "SET", "k", "v", "PX", "1000")
 		}
 		require.NoError(t, before.Close(), "sent before it closed")
 		time.Sleep(time.Minute)
@@ -128,30 +147,27 @@ func TestStoppedNodeRunsWhatQueuedUpWhenItContinues(t *testing.T) {
 	})
 }
 
-func TestWriterToAStoppedNodeBlocksAtLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, WithBuffer(1000))
-		conn, err := n.Dial(context.Background())
-		require.NoError(t, err)
-		defer conn.Close()
-		n.Stop()
-		written := 0
-		go func() {
-			for written < 1000 {
-				if _, err := conn.Write([]byte("PING\r\n")); !assert.NoError(t, err) {
-					return
+func TestWriterToANodeThatTakesNothingBlocksAtLast(t *testing.T) {
+	for name, set := range map[string]func(n *Node){
+		"stopped": func(n *Node) { n.Stop() }, "muted": func(n *Node) { n.Mute(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, n *Node) {
+				conn, err := n.Dial(context.Background())
+				require.NoError(t, err)
+				defer conn.Close()
+				set(n)
+				require.NoError(t, conn.SetWriteDeadline(time.Now().Add(time.Second)))
+				written := 0
+				for err == nil {
+					_, err = conn.Write([]byte("*2\r\n$4\r\nECHO\r\n$5\r\n12345\r\n"))
+					written += 26
 				}
-				written++
-			}
-		}()
-		synctest.Wait()
-		blocked := written
-		assert.Greater(t, blocked, 1000/6)
-		assert.Less(t, blocked, 1000)
-		n.Continue()
-		synctest.Wait()
-		assert.Equal(t, 1000, written)
-	})
+				assert.ErrorContains(t, err, "i/o timeout")
+				assert.Less(t, written, 4*DefaultBuffer)
+			})
+		})
+	}
 }
 
 func TestKilledNodeRefusesUntilItRestarts(t *testing.T) {
@@ -163,8 +179,7 @@ func TestKilledNodeRefusesUntilItRestarts(t *testing.T) {
 			do(c, "SCRIPT", "LOAD", "return 1")
 			runID := n.RunID()
 			n.Delay(constant(time.Second), nil)
-			require.NoError(t, c.Send("SET", "late", "v"))
-			require.NoError(t, c.Flush())
+			send(t, c, "SET", "late", "v")
 			n.Kill()
 			_, err := c.Receive()
 			require.ErrorIs(t, err, syscall.ECONNRESET)
@@ -176,8 +191,7 @@ func TestKilledNodeRefusesUntilItRestarts(t *testing.T) {
 			assert.Equal(t, "0", infoOf(t, c, "uptime_in_seconds"))
 			assert.NotEqual(t, runID, infoOf(t, c, "run_id"))
 			assert.Equal(t, keepData, len(n.Keys()) == 1)
-			assert.Equal(t, "-NOSCRIPT No matching script. Please use EVAL.",
-				do(c, "EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "0"))
+			assert.Equal(t, "-"+noScript, do(c, "EVALSHA", digestOf("return 1"), "0"))
 			time.Sleep(time.Minute)
 			assert.NotContains(t, n.Keys(), "late", "it was on the way when the node died")
 		})
@@ -195,6 +209,37 @@ func TestKillIsNoticedWhenTheNetworkHeals(t *testing.T) {
 		_, err := c.Do("PING")
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 		assert.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
+func TestMutedNodeSwallowsEverything(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *Node) {
+		c, quiet := dial(t, n), dial(t, n)
+		n.Mute(true)
+		send(t, c, "SET", "k", "v")
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := n.Dial(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.AfterFunc(time.Second, func() { n.Mute(false) })
+		assert.Equal(t, "+PONG", do(dial(t, n), "PING"), "a dial waits until it heals")
+		_, err = c.Receive()
+		require.ErrorIs(t, err, syscall.ECONNRESET, "a connection that lost bytes cannot go on")
+		assert.Empty(t, n.Keys())
+		assert.Equal(t, "+PONG", do(quiet, "PING"), "one that lost none can")
+	})
+}
+
+func TestMutedRepliesLeaveTheCommandExecuted(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *Node) {
+		c := dial(t, n)
+		n.MuteReplies(true)
+		send(t, c, "SET", "k", "v")
+		synctest.Wait()
+		assert.Equal(t, []string{"k"}, n.Keys())
+		n.MuteReplies(false)
+		_, err := c.Receive()
+		require.ErrorIs(t, err, syscall.ECONNRESET)
 	})
 }
 
@@ -269,5 +314,99 @@ func TestCloseEndsEveryGoroutine(t *testing.T) {
 				synctest.Wait()
 			})
 		})
+	}
+}
+
+// After any faults in any order, the node serves on, has what was acknowledged and nothing that was
+// not sent, and no goroutine is left.
+func TestNodeComesBackFromAnyFaults(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, n *Node) {
+				ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+				defer stop()
+				var sent, acknowledged [3][]string
+				for i := range sent {
+					go func() {
+						for ctx.Err() == nil {
+							write(ctx, n, i, &sent[i], &acknowledged[i])
+							time.Sleep(time.Millisecond)
+						}
+					}()
+				}
+				random := rand.New(rand.NewPCG(seed, 0))
+				for ctx.Err() == nil {
+					time.Sleep(time.Duration(random.IntN(20_000)) * time.Microsecond)
+					befall(n, random)
+				}
+				n.Restart(true)
+				n.Mute(false)
+				n.MuteReplies(false)
+				n.Delay(nil, nil)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+
+				assert.Zero(t, n.Connections())
+				assert.Subset(t, slices.Concat(sent[:]...), n.Keys())
+				assert.Subset(t, n.Keys(), slices.Concat(acknowledged[:]...))
+				assert.NotEmpty(t, slices.Concat(acknowledged[:]...))
+				n.LoseRequests(0)
+				n.LoseReplies(0)
+				n.CutAfterWrite(0)
+				assert.Equal(t, "+OK", do(dial(t, n), "SET", "k", "v"))
+			})
+		})
+	}
+}
+
+// write sets new keys by a script, on a connection of its own, until something goes wrong.
+func write(ctx context.Context, n *Node, who int, sent, acknowledged *[]string) {
+	dialing, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	conn, err := n.Dial(dialing)
+	if err != nil {
+		return
+	}
+	c := redis.NewConn(conn, 50*time.Millisecond, 50*time.Millisecond)
+	defer c.Close()
+	for ctx.Err() == nil {
+		key := fmt.Sprint(who, " ", len(*sent))
+		*sent = append(*sent, key)
+		if _, err := c.Do("EVAL", "return redis.call('SET', KEYS[1], 'v')", 1, key); err != nil {
+			return
+		}
+		*acknowledged = append(*acknowledged, key)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func befall(n *Node, random *rand.Rand) {
+	jitter := func(most int64) func() time.Duration {
+		// From the global source: random is not safe for concurrent use.
+		return func() time.Duration { return time.Duration(rand.Int64N(most)) }
+	}
+	switch random.IntN(12) {
+	case 0:
+		n.Delay(jitter(int64(10*time.Millisecond)), jitter(int64(10*time.Millisecond)))
+	case 1:
+		n.Delay(nil, nil)
+	case 2:
+		n.LoseRequests(random.IntN(3))
+	case 3:
+		n.LoseReplies(random.IntN(3))
+	case 4:
+		n.CutAfterWrite(random.IntN(5))
+	case 5:
+		n.Stop()
+	case 6:
+		n.Continue()
+	case 7:
+		n.Mute(random.IntN(2) == 0)
+	case 8:
+		n.MuteReplies(random.IntN(2) == 0)
+	case 9:
+		n.Kill()
+	default:
+		n.Restart(true)
 	}
 }

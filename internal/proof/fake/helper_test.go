@@ -36,6 +36,13 @@ func dial(t testing.TB, n *Node) redis.Conn {
 	return c
 }
 
+// send sends a command, given as words, and waits for no reply.
+func send(t testing.TB, c redis.Conn, words ...any) {
+	t.Helper()
+	require.NoError(t, c.Send(words[0].(string), words[1:]...))
+	require.NoError(t, c.Flush())
+}
+
 // do sends a command, given as words, and returns its reply as text.
 func do(c redis.Conn, words ...string) string {
 	args := make([]any, len(words)-1)
@@ -67,4 +74,17 @@ func show(reply any, err error) string {
 		return "[" + strings.Join(items, " ") + "]"
 	}
 	return fmt.Sprint(reply)
+}
+
+// infoOf returns a field of INFO.
+func infoOf(t testing.TB, c redis.Conn, field string) string {
+	t.Helper()
+	info, err := redis.String(c.Do("INFO"))
+	require.NoError(t, err)
+	for line := range strings.SplitSeq(info, "\r\n") {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return value
+		}
+	}
+	return ""
 }

@@ -1,23 +1,114 @@
 package fake
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 func keyCommands() []command {
 	return []command{
+		{name: "get", arity: 2, run: get},
+		{name: "mget", arity: -2, run: mget},
+		{name: "set", arity: -3, run: set, writes: true},
 		{name: "del", arity: -2, run: del, writes: true},
-		{name: "unlink", arity: -2, run: del, writes: true},
 		{name: "exists", arity: -2, run: exists},
-		{name: "type", arity: 2, run: typeOf},
-		{name: "expire", arity: -3, run: expire, writes: true},
-		{name: "pexpire", arity: -3, run: expire, writes: true},
-		{name: "pexpireat", arity: -3, run: expire, writes: true},
-		{name: "ttl", arity: 2, run: ttl},
-		{name: "pttl", arity: 2, run: ttl},
+		{name: "pexpire", arity: 3, run: expire, writes: true},
+		{name: "pexpireat", arity: 3, run: expire, writes: true},
+		{name: "pttl", arity: 2, run: pttl},
 		{name: "keys", arity: 2, run: keys},
-		{name: "dbsize", arity: 1, run: dbsize},
-		{name: "flushdb", arity: -1, run: flush, writes: true},
-		{name: "flushall", arity: -1, run: flush, writes: true},
+		{name: "flushdb", arity: 1, run: flushDB, writes: true},
+		{name: "flushall", arity: 1, run: flushAll, writes: true},
 	}
+}
+
+func get(n *Node, s *session, args []string) reply {
+	return stringAt(n.lookup(s.db, args[1]))
+}
+
+// mget answers nil for a key of another type, too.
+func mget(n *Node, s *session, args []string) reply {
+	items := make([]reply, len(args)-1)
+	for i, key := range args[1:] {
+		if items[i] = stringAt(n.lookup(s.db, key)); items[i].kind == kindError {
+			items[i] = replyNil
+		}
+	}
+	return array(items...)
+}
+
+func stringAt(e *entry) reply {
+	switch {
+	case e == nil:
+		return replyNil
+	case e.set != nil:
+		return wrongType
+	}
+	return bulk(e.text)
+}
+
+// setOptions are the options of SET.
+type setOptions struct {
+	ifAbsent, get bool
+	expires       int64 // Unix milliseconds, 0 for never
+}
+
+func set(n *Node, s *session, args []string) reply {
+	options, fail := n.parseSet(args[3:])
+	if fail != nil {
+		return *fail
+	}
+	old, answer := n.lookup(s.db, args[1]), replyOK
+	if options.get {
+		if answer = stringAt(old); answer.kind == kindError {
+			return answer
+		}
+	}
+	if options.ifAbsent && old != nil {
+		return replyNil
+	}
+	n.store(s.db, args[1], &entry{text: args[2], expires: options.expires})
+	return answer
+}
+
+func (n *Node) parseSet(args []string) (options setOptions, fail *reply) {
+	for i := 0; i < len(args); i++ {
+		switch option := strings.ToUpper(args[i]); {
+		case option == "NX" && !options.get:
+			options.ifAbsent = true
+		case option == "GET" && !options.ifAbsent:
+			options.get = true
+		case (option == "EX" || option == "PX") && options.expires == 0 && i+1 < len(args):
+			i++
+			if options.expires, fail = n.expiry(args[i], option); fail != nil {
+				return options, fail
+			}
+		default:
+			r := unsupported("SET " + strings.Join(args[i:], " "))
+			return options, &r
+		}
+	}
+	return options, nil
+}
+
+// expiry reads a time to live in seconds (EX) or milliseconds (PX). It returns Unix milliseconds.
+func (n *Node) expiry(text, unit string) (int64, *reply) {
+	value, ok := parseInt(text)
+	if !ok {
+		return 0, &notInteger
+	}
+	scale := int64(1)
+	if unit == "EX" {
+		scale = 1000
+	}
+	if value <= 0 || value > (math.MaxInt64-n.nowMillis())/scale {
+		return 0, invalidExpire("set")
+	}
+	return n.nowMillis() + value*scale, nil
+}
+
+func invalidExpire(command string) *reply {
+	r := failure("ERR invalid expire time in '" + command + "' command")
+	return &r
 }
 
 func del(n *Node, s *session, args []string) reply {
@@ -40,90 +131,31 @@ func exists(n *Node, s *session, args []string) reply {
 	return integer(count)
 }
 
-func typeOf(n *Node, s *session, args []string) reply {
-	e := n.lookup(s.db, args[1])
-	switch {
-	case e == nil:
-		return status("none")
-	case e.set != nil:
-		return status("zset")
-	}
-	return status("string")
-}
-
-// expiryUnits are those of the commands that [expire] serves, in the words of SET.
-var expiryUnits = map[string]string{"expire": "EX", "pexpire": "PX", "pexpireat": "PXAT"}
-
-// expire serves EXPIRE, PEXPIRE and PEXPIREAT.
+// expire serves PEXPIRE and PEXPIREAT. A key whose time has come is deleted.
 func expire(n *Node, s *session, args []string) reply {
-	name := strings.ToLower(args[0])
-	unit := expiryUnits[name]
-	allowed, fail := parseExpireConditions(args[3:])
-	if fail != nil {
-		return *fail
-	}
-	value, ok := parseInt(args[2])
+	when, ok := parseInt(args[2])
 	if !ok {
 		return notInteger
 	}
-	when, fail := n.expiryOf(value, unit, name)
-	if fail != nil {
-		return *fail
+	if name := strings.ToLower(args[0]); name == "pexpire" {
+		if when > math.MaxInt64-n.nowMillis() {
+			return *invalidExpire(name)
+		}
+		when += n.nowMillis()
 	}
 	e := n.lookup(s.db, args[1])
-	if e == nil || !allowed(e.expires, when) {
+	switch {
+	case e == nil:
 		return integer(0)
-	}
-	if when <= n.nowMillis() {
+	case when <= n.nowMillis():
 		n.remove(s.db, args[1])
-	} else {
+	default:
 		e.expires = when
 	}
 	return integer(1)
 }
 
-// parseExpireConditions reads NX, XX, GT and LT. It returns a function that reports whether one
-// expiry (0 for none) may replace another.
-func parseExpireConditions(options []string) (allowed func(old, when int64) bool, fail *reply) {
-	var ifAbsent, ifPresent, ifGreater, ifLess bool
-	for _, option := range options {
-		switch strings.ToUpper(option) {
-		case "NX":
-			ifAbsent = true
-		case "XX":
-			ifPresent = true
-		case "GT":
-			ifGreater = true
-		case "LT":
-			ifLess = true
-		default:
-			r := oneLine("ERR Unsupported option " + option)
-			return nil, &r
-		}
-	}
-	if ifAbsent && (ifPresent || ifGreater || ifLess) {
-		r := failure("ERR NX and XX, GT or LT options at the same time are not compatible")
-		return nil, &r
-	}
-	if ifGreater && ifLess {
-		r := failure("ERR GT and LT options at the same time are not compatible")
-		return nil, &r
-	}
-	return func(old, when int64) bool {
-		switch {
-		case ifAbsent && old != 0, ifPresent && old == 0:
-			return false
-		case ifGreater && (old == 0 || when <= old): // no expiry counts as the latest
-			return false
-		case ifLess && old != 0 && when >= old:
-			return false
-		}
-		return true
-	}, nil
-}
-
-// ttl serves TTL and PTTL.
-func ttl(n *Node, s *session, args []string) reply {
+func pttl(n *Node, s *session, args []string) reply {
 	e := n.lookup(s.db, args[1])
 	switch {
 	case e == nil:
@@ -131,43 +163,23 @@ func ttl(n *Node, s *session, args []string) reply {
 	case e.expires == 0:
 		return integer(-1)
 	}
-	left := e.expires - n.nowMillis()
-	if strings.EqualFold(args[0], "ttl") {
-		left = (left + 500) / 1000 // rounded, as Redis does
-	}
-	return integer(left)
+	return integer(e.expires - n.nowMillis())
 }
 
-// keys serves KEYS for patterns without special characters but a * at the end.
+// keys serves KEYS for the pattern of all keys.
 func keys(n *Node, s *session, args []string) reply {
-	prefix, isPrefix := strings.CutSuffix(args[1], "*")
-	if strings.ContainsAny(prefix, `*?[\`) {
+	if args[1] != "*" {
 		return unsupported("KEYS " + args[1])
 	}
-	var found []string
-	for _, key := range n.liveKeys(s.db) {
-		if key == args[1] || (isPrefix && strings.HasPrefix(key, prefix)) {
-			found = append(found, key)
-		}
-	}
-	return bulks(found...)
+	return bulks(n.liveKeys(s.db)...)
 }
 
-func dbsize(n *Node, s *session, _ []string) reply { return integer(len(n.liveKeys(s.db))) }
-
-// flush serves FLUSHALL and FLUSHDB.
-func flush(n *Node, s *session, args []string) reply {
-	if len(args) > 2 || (len(args) == 2 && !isFlushMode(args[1])) {
-		return syntax
-	}
-	if strings.EqualFold(args[0], "flushdb") {
-		n.disk[s.db] = nil
-	} else {
-		n.disk = disk{}
-	}
+func flushDB(n *Node, s *session, _ []string) reply {
+	n.disk[s.db] = nil
 	return replyOK
 }
 
-func isFlushMode(mode string) bool {
-	return strings.EqualFold(mode, "sync") || strings.EqualFold(mode, "async")
+func flushAll(n *Node, _ *session, _ []string) reply {
+	n.disk = disk{}
+	return replyOK
 }

@@ -2,18 +2,17 @@ package fake
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 )
 
-// globalNames is what Redis 7.0 leaves of Lua's base library, without coroutine, getmetatable,
-// load, loadstring and rawset.
+// globalNames is what scripts need of what Redis 7.0 leaves of Lua's base library.
 var globalNames = []string{
-	"_VERSION", "assert", "collectgarbage", "error", "ipairs", "math", "next", "pairs", "pcall",
-	"rawequal", "rawget", "select", "setmetatable", "string", "table", "tonumber", "tostring", "type", "unpack",
-	"xpcall",
+	"assert", "ipairs", "math", "next", "pairs", "select", "string", "table", "type", "unpack",
 }
 
 // openLibraries fills globals with Lua's libraries as Redis leaves them, and with the library
@@ -37,7 +36,7 @@ func (e *engine) openLibraries() {
 		e.globals.RawSetString(name, e.readonly(state.GetGlobal(name)))
 	}
 	for name, function := range map[string]lua.LGFunction{
-		"tostring": toString, "tonumber": toNumber, "error": raise, "pcall": protectedCall, concatOperand: operand,
+		"tostring": toString, "tonumber": toNumber, "pcall": protectedCall, concatOperand: operand,
 	} {
 		e.globals.RawSetString(name, state.NewFunction(function))
 	}
@@ -64,7 +63,6 @@ func (e *engine) readonly(v lua.LValue) lua.LValue {
 		state.RaiseError("Attempt to modify a readonly table")
 		return 0
 	}))
-	meta.RawSetString("__metatable", lua.LFalse)
 	view := e.state.NewTable()
 	view.Metatable = meta
 	return view
@@ -74,18 +72,8 @@ func (e *engine) readonly(v lua.LValue) lua.LValue {
 func (e *engine) redisLibrary() *lua.LTable {
 	library := e.state.NewTable()
 	e.state.SetFuncs(library, map[string]lua.LGFunction{
-		"call":               e.call,
-		"pcall":              e.pcall,
-		"error_reply":        e.errorReply,
-		"status_reply":       e.statusReply,
-		"sha1hex":            sha1hex,
-		"log":                func(*lua.LState) int { return 0 },
-		"replicate_commands": func(state *lua.LState) int { state.Push(lua.LTrue); return 1 },
+		"call": e.call, "pcall": e.pcall, "error_reply": e.errorReply, "sha1hex": sha1hex,
 	})
-	for level, name := range []string{"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"} {
-		library.RawSetString(name, lua.LNumber(level))
-	}
-	library.RawSetString("REDIS_VERSION", lua.LString(version))
 	return library
 }
 
@@ -130,12 +118,7 @@ func (e *engine) command(state *lua.LState) reply {
 // errorReply is redis.error_reply: the first word is the error's code, or ERR if there is only one
 // word.
 func (e *engine) errorReply(state *lua.LState) int {
-	text, ok := state.Get(1).(lua.LString)
-	if !ok || state.GetTop() != 1 {
-		state.Push(e.errorTable("ERR wrong number or type of arguments"))
-		return 1
-	}
-	message := strings.TrimRight(strings.TrimPrefix(string(text), "-"), "\r\n")
+	message := strings.TrimPrefix(state.CheckString(1), "-")
 	if !strings.Contains(message, " ") {
 		message = "ERR " + message
 	}
@@ -143,37 +126,9 @@ func (e *engine) errorReply(state *lua.LState) int {
 	return 1
 }
 
-// statusReply is redis.status_reply.
-func (e *engine) statusReply(state *lua.LState) int {
-	text, ok := state.Get(1).(lua.LString)
-	if !ok || state.GetTop() != 1 {
-		state.Push(e.errorTable("ERR wrong number or type of arguments"))
-		return 1
-	}
-	state.Push(e.toLua(status(string(text))))
-	return 1
-}
-
 func sha1hex(state *lua.LState) int {
 	state.Push(lua.LString(digestOf(state.CheckString(1))))
 	return 1
-}
-
-// raise is Lua's error. A thrown table gets the line.
-func raise(state *lua.LState) int {
-	thrown, level := state.Get(1), state.OptInt(2, 1)
-	switch v := thrown.(type) {
-	case *lua.LTable:
-		if v.RawGetString("line") == lua.LNil {
-			v.RawSetString("line", callerLine(state))
-		}
-		level = 0
-	case lua.LString:
-	default:
-		level = 0
-	}
-	state.Error(thrown, level)
-	return 0
 }
 
 // protectedCall is Redis's pcall: it returns the text of an error in a table.
@@ -204,4 +159,110 @@ func protectedCall(state *lua.LState) int {
 func callerLine(state *lua.LState) lua.LValue {
 	_, line, _ := strings.Cut(strings.TrimSuffix(state.Where(1), ":"), ":")
 	return lua.LString(line)
+}
+
+// luaText writes a number as Lua 5.1 does (%.14g), and other values as gopher-lua does.
+func luaText(v lua.LValue) lua.LValue {
+	if number, ok := v.(lua.LNumber); ok {
+		return lua.LString(formatNumber(float64(number), 14))
+	}
+	return v
+}
+
+// toString is Lua's tostring.
+func toString(state *lua.LState) int {
+	v := luaText(state.CheckAny(1))
+	state.Push(state.ToStringMeta(v))
+	return 1
+}
+
+// operand prepares an operand of .. (see convertConcat).
+func operand(state *lua.LState) int {
+	state.Push(luaText(state.Get(1)))
+	return 1
+}
+
+// toNumber is Lua's tonumber, which reads what C's strtod and strtoul read.
+func toNumber(state *lua.LState) int {
+	v, base := state.CheckAny(1), state.OptInt(2, 10)
+	if text, ok := v.(lua.LString); ok {
+		v = parseNumber(strings.Trim(string(text), " \t\n\v\f\r"), base)
+	}
+	if _, ok := v.(lua.LNumber); !ok {
+		v = lua.LNil
+	}
+	state.Push(v)
+	return 1
+}
+
+func parseNumber(text string, base int) lua.LValue {
+	digits, isHex := strings.CutPrefix(strings.ToLower(text), "0x")
+	if isHex && base == 10 {
+		base = 16
+	}
+	if base != 10 {
+		number, err := strconv.ParseUint(digits, base, 64)
+		if err != nil {
+			return lua.LNil
+		}
+		return lua.LNumber(number)
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	if (err != nil && !math.IsInf(number, 0)) || strings.Contains(text, "_") {
+		return lua.LNil
+	}
+	return lua.LNumber(number)
+}
+
+// tableConcat is Lua's table.concat.
+func tableConcat(state *lua.LState) int {
+	table := state.CheckTable(1)
+	from, to := state.OptInt(3, 1), state.OptInt(4, table.Len())
+	var text strings.Builder
+	for i := from; i <= to; i++ {
+		item, ok := luaText(table.RawGetInt(i)).(lua.LString)
+		if !ok {
+			state.RaiseError("invalid value (%s) at index %d in table for 'concat'", table.RawGetInt(i).Type(), i)
+		}
+		text.WriteString(string(item))
+		if i < to {
+			text.WriteString(state.OptString(2, ""))
+		}
+	}
+	state.Push(lua.LString(text.String()))
+	return 1
+}
+
+// stringFormat is Lua's string.format with the conversions s and f.
+func stringFormat(state *lua.LState) int {
+	format := state.CheckString(1)
+	var text strings.Builder
+	for arg := 2; ; arg++ {
+		before, rest, found := strings.Cut(format, "%")
+		text.WriteString(before)
+		if !found {
+			state.Push(lua.LString(text.String()))
+			return 1
+		}
+		spec := rest[:len(rest)-len(strings.TrimLeft(rest, "-+ #0123456789."))]
+		conversion := strings.TrimPrefix(rest, spec)
+		switch {
+		case strings.HasPrefix(conversion, "s"):
+			fmt.Fprintf(&text, "%"+spec+"s", luaText(state.CheckAny(arg)).String())
+		case strings.HasPrefix(conversion, "f"):
+			text.WriteString(convertFloat(float64(state.CheckNumber(arg)), spec))
+		default:
+			state.RaiseError("invalid option '%%%s' to 'format'", rest)
+		}
+		format = conversion[1:]
+	}
+}
+
+// convertFloat is C's %f with these flags, width and precision.
+func convertFloat(x float64, spec string) string {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
+		width, _, _ := strings.Cut(strings.ReplaceAll(spec, "0", ""), ".")
+		return fmt.Sprintf("%"+width+"s", formatNumber(x, 1))
+	}
+	return fmt.Sprintf("%"+spec+"f", x)
 }

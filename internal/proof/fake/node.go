@@ -7,12 +7,12 @@
 // nodes in a bubble; a node made by hand in a bubble must be closed before the bubble ends.
 //
 // It is not a full Redis. It has strings and sorted sets only, persistence and replication only as
-// far as they make a server forget, no transactions, and only channel patterns that end in "*". A
-// command or option that it does not know gets an error reply. A script that does not end hangs its
-// node. Lua is gopher-lua's: tostring, string.format, table.concat and the .. operator turn numbers
-// into text as Lua 5.1 does, but other string functions do not when given a number of 15 digits or
-// more; it accepts some things that 5.1 refuses (";;", goto); and the interpreter's own errors have
-// other texts.
+// far as they make a server forget, no transactions, and of channel patterns only "*". A command or
+// option that it does not know gets an error reply. A script that does not end hangs its
+// node. Lua is gopher-lua's: tostring, table.concat, the .. operator and string.format (which has %s
+// and %f only) turn numbers into text as Lua 5.1 does, but other string functions do not when given
+// a number of 15 digits or more; it accepts some things that 5.1 refuses (";;", goto); and the
+// interpreter's own errors have other texts.
 package fake
 
 import (
@@ -24,6 +24,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/redquorum/redquorum/clock"
 )
@@ -61,7 +62,7 @@ type process struct {
 	killed     bool
 	stopped    bool
 	channels   map[string][]*session // subscribers, oldest first
-	monitors   []monitor             // subscribers of patterns, oldest first
+	monitors   []*session            // subscribers of all channels, oldest first
 	scripts    map[string]string     // source by digest, for EVALSHA
 
 	replication replication
@@ -85,7 +86,7 @@ func newRules() rules {
 
 // New returns a running node whose time passes as clk's does.
 func New(clk clock.Clock, opts ...Option) *Node {
-	n := &Node{clk: clk, settings: defaults()}
+	n := &Node{clk: clk, settings: settings{rate: 1, logLimit: defaultLogLimit}}
 	for _, opt := range opts {
 		opt(&n.settings)
 	}
@@ -93,17 +94,14 @@ func New(clk clock.Clock, opts ...Option) *Node {
 	n.log.limit = n.settings.logLimit
 	n.network.changed = make(chan struct{})
 	n.rules = newRules()
-	n.process = n.newProcess(n.settings.runID)
+	n.process = n.newProcess()
 	n.process.started -= n.settings.uptime.Microseconds()
 	return n
 }
 
-func (n *Node) newProcess(runID string) process {
-	if runID == "" {
-		runID = newRunID()
-	}
+func (n *Node) newProcess() process {
 	return process{
-		runID:    runID,
+		runID:    newRunID(),
 		started:  n.wall.micros(),
 		channels: make(map[string][]*session),
 		scripts:  make(map[string]string),
@@ -152,7 +150,7 @@ func (n *Node) connect() (client *Conn, heal <-chan struct{}, err error) {
 	if n.closed || n.process.killed {
 		return nil, nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
 	}
-	client, server := Pipe(n.settings.buffer)
+	client, server := Pipe()
 	n.process.lastClient++
 	s := newSession(n, n.process.lastClient, server)
 	n.sessions = append(n.sessions, s)
@@ -223,3 +221,31 @@ func (n *Node) resetLocked(s *session) {
 	}
 	s.signal()
 }
+
+// Option is a setting of a new [Node].
+type Option func(*settings)
+
+type settings struct {
+	uptime   time.Duration
+	offset   time.Duration
+	rate     float64
+	logLimit int
+}
+
+// defaultLogLimit bounds what [Node.Commands] keeps: more than a test needs, and few enough for
+// many nodes.
+const defaultLogLimit = 10_000
+
+// WithNodeClock sets the node's wall clock, by which keys expire: offset ahead of the wall clock
+// that [New] is given, and running at rate (1 is right, 2 expires keys in half their time). See
+// [Node.SetClock].
+func WithNodeClock(offset time.Duration, rate float64) Option {
+	return func(s *settings) { s.offset, s.rate = offset, rate }
+}
+
+// WithUptime makes the first process appear to have started that long ago.
+func WithUptime(uptime time.Duration) Option { return func(s *settings) { s.uptime = uptime } }
+
+// WithCommandLog sets how many of the latest commands [Node.Commands] keeps: 10,000 by default, 0
+// for none.
+func WithCommandLog(limit int) Option { return func(s *settings) { s.logLimit = limit } }

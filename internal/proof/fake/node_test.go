@@ -12,42 +12,16 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock/clocktest"
 )
-
-func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := dial(t, newNode(t))
-		const count = 1000
-		for range count {
-			require.NoError(t, c.Send("INCR", "n"))
-		}
-		require.NoError(t, c.Flush())
-		for i := range count {
-			got, err := redis.Int(c.Receive())
-			require.NoError(t, err)
-			require.Equal(t, i+1, got)
-		}
-	})
-}
-
-func infoOf(t *testing.T, c redis.Conn, field string) string {
-	t.Helper()
-	info, err := redis.String(c.Do("INFO"))
-	require.NoError(t, err)
-	for line := range strings.SplitSeq(info, "\r\n") {
-		if value, ok := strings.CutPrefix(line, field+":"); ok {
-			return value
-		}
-	}
-	return ""
-}
 
 func TestInfoSaysWhatItWasToldTo(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
 		for field, want := range map[string]string{
 			"run_id": n.RunID(), "redis_version": "7.0.15", "role": "master", "uptime_in_seconds": "0",
-			"redis_mode": "standalone", "maxmemory_policy": "noeviction", "cluster_enabled": "0",
+			"redis_mode": "standalone", "cluster_enabled": "0",
 		} {
 			assert.Equal(t, want, infoOf(t, c, field), field)
 		}
@@ -62,28 +36,6 @@ func TestInfoSaysWhatItWasToldTo(t *testing.T) {
 		assert.NotContains(t, do(c, "INFO", "server"), "# Replication")
 		time.Sleep(90 * time.Second)
 		assert.Equal(t, "90", infoOf(t, c, "uptime_in_seconds"))
-	})
-}
-
-func TestPasswordIsAskedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := dial(t, newNode(t, WithPassword("secret")))
-		assert.Equal(t, "-NOAUTH Authentication required.", do(c, "GET", "k"))
-		assert.Equal(t, "-WRONGPASS invalid username-password pair or user is disabled.", do(c, "AUTH", "guess"))
-		assert.Equal(t, "-NOAUTH Authentication required.", do(c, "GET", "k"))
-		assert.Equal(t, "+OK", do(c, "AUTH", "default", "secret"))
-		assert.Equal(t, "<nil>", do(c, "GET", "k"))
-	})
-}
-
-func TestDatabasesAreApart(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		c := dial(t, n)
-		do(c, "SELECT", "2")
-		do(c, "SET", "k", "two")
-		assert.Empty(t, n.Keys(), "Keys is about database 0")
-		do(c, "SELECT", "0")
-		assert.Equal(t, "<nil>", do(c, "GET", "k"))
 	})
 }
 
@@ -106,51 +58,16 @@ func TestWhatAClosedClientHadSentIsExecuted(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *Node) {
 		n.Delay(func() time.Duration { return time.Second }, nil)
 		c := dial(t, n)
-		require.NoError(t, c.Send("SET", "k", "v"))
-		require.NoError(t, c.Flush())
+		require.NoError(t, c.Send("SUBSCRIBE", "c"))
+		send(t, c, "SET", "k", "v")
 		require.NoError(t, c.Close())
 		synctest.Wait()
 		require.Zero(t, n.Connections())
-		require.Empty(t, n.Keys())
+		require.Empty(t, n.Do(t, "KEYS", "*"))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.Equal(t, []string{"k"}, n.Keys())
-	})
-}
-
-func TestWrongProtocolIsAnsweredAndClosed(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		conn, err := n.Dial(context.Background())
-		require.NoError(t, err)
-		defer conn.Close()
-		_, err = conn.Write([]byte("PING\r\n*1\r\n:1\r\n"))
-		require.NoError(t, err)
-		got := make([]byte, 100)
-		size := 0
-		for err == nil {
-			var read int
-			read, err = conn.Read(got[size:])
-			size += read
-		}
-		assert.Equal(t, "+PONG\r\n-ERR Protocol error: expected '$', got ':'\r\n", string(got[:size]))
-		assert.EqualError(t, err, "EOF")
-	})
-}
-
-func TestManyClientsOfManyNodesAreServedAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		const clients, each = 8, 50
-		for range clients {
-			c := dial(t, n)
-			go func() {
-				for range each {
-					assert.NotContains(t, do(c, "EVAL", "return redis.call('incr', KEYS[1])", "1", "n"), "-")
-				}
-			}()
-		}
-		synctest.Wait()
-		value, _, _ := n.Get("n")
-		assert.Equal(t, "400", value)
+		assert.Len(t, n.Commands(), 3)
+		assert.Equal(t, int64(0), n.Do(t, "PUBLISH", "c", "gone"), "and it receives nothing")
 	})
 }
 
@@ -166,48 +83,6 @@ func TestClosedNodeRefuses(t *testing.T) {
 	})
 }
 
-func TestWhatTheFakeCannotDoIsAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := dial(t, newNode(t))
-		for _, command := range []string{
-			"ZADD z INCR 1 a", "ZRANGE z 0 1 BYSCORE", "KEYS a?b", "CLIENT KILL ADDR 127.0.0.1:1",
-		} {
-			assert.Contains(t, do(c, strings.Fields(command)...), "-ERR fake does not implement", command)
-		}
-	})
-}
-
-func TestQuitIsAnsweredAndCloses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, WithRunID("abc"))
-		c := dial(t, n)
-		assert.Equal(t, "abc", n.RunID())
-		assert.Equal(t, "+OK", do(c, "QUIT"))
-		_, err := c.Do("PING")
-		require.ErrorIs(t, err, io.EOF)
-	})
-}
-
-func TestLargeRepliesAreReadInPieces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, WithBuffer(1000))
-		c := dial(t, n)
-		large := strings.Repeat("x", 1<<20)
-		require.Equal(t, "+OK", do(c, "SET", "k", large))
-		go func() {
-			for range 5 {
-				assert.NoError(t, c.Send("GET", "k"))
-			}
-			assert.NoError(t, c.Flush())
-		}()
-		for range 5 {
-			got, err := redis.String(c.Receive())
-			require.NoError(t, err)
-			require.True(t, got == large)
-		}
-	})
-}
-
 func TestClientThatNeverReadsIsReset(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
@@ -220,5 +95,219 @@ func TestClientThatNeverReadsIsReset(t *testing.T) {
 		_, err := c.Receive()
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 		assert.Zero(t, n.Connections())
+	})
+}
+
+func TestWhatTheFakeCannotDoIsAnError(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *Node) {
+		c := dial(t, n)
+		for command, want := range map[string]string{
+			"ZRANGE z 0 1 BYSCORE":           "ERR fake does not implement ZRANGE BYSCORE",
+			"SET k v KEEPTTL":                "ERR fake does not implement SET KEEPTTL",
+			"SET k v NX XX":                  "ERR fake does not implement SET XX",
+			"KEYS a*":                        "ERR fake does not implement KEYS a*",
+			"PSUBSCRIBE a*":                  "ERR fake does not implement PSUBSCRIBE a*",
+			"PUBSUB CHANNELS":                "ERR fake does not implement PUBSUB CHANNELS",
+			"SCRIPT EXISTS ffff":             "ERR fake does not implement SCRIPT EXISTS ffff",
+			"CONFIG SET save ''":             "ERR fake does not implement CONFIG SET",
+			"CLIENT KILL ADDR 1":             "ERR fake does not implement CLIENT KILL ADDR",
+			"ZADD z XX 1 a":                  "ERR syntax error",
+			"EVAL 'return +' 0":              "ERR Error compiling script (new function): user_script",
+			"EVAL 'error(1)' 0":              "ERR user_script:1: Script attempted to access nonexistent global variable 'error'",
+			"EVAL 'string.format(\"%d\")' 0": "ERR user_script:1: invalid option '%d' to 'format'",
+		} {
+			assert.True(t, strings.HasPrefix(do(c, split(command)...), "-"+want), "%s: %s", command, do(c, split(command)...))
+		}
+	})
+}
+
+// An engine serves many nodes, one after another: a script must leave nothing for the next.
+func TestScriptsLeaveNothingBehind(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *Node) {
+		c := dial(t, n)
+		for _, script := range []string{
+			"x = 1", "_G.x = 1", "rawset(_G, 'x', 1)", "setmetatable(_G, {})", "string.x = 1", "redis.x = 1",
+			"getmetatable('').x = 1", "local function f() return f() + 1 end return f()",
+		} {
+			assert.Equal(t, "-", do(c, "EVAL", script, "0")[:1], script)
+		}
+		assert.Equal(t, "[<nil> <nil> 0 0]", do(c, "EVAL", "return {string.x or false, redis.x or false, #KEYS, #ARGV}", "0"))
+		assert.Equal(t, "1", do(c, "EVAL", "return 1", "0"))
+	})
+}
+
+func TestCommandsAreObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clk := clocktest.New()
+		n := New(clk, WithCommandLog(2))
+		defer n.Close()
+		c, unlogged := dial(t, n), newNode(t, WithCommandLog(0))
+		var seen []string
+		var alive bool
+		n.OnCommand(func(command Command) {
+			seen = append(seen, strings.Join(command.Args, " "))
+			_, _, alive = n.Get("k")
+		})
+		do(c, "SET", "k", "v")
+		assert.True(t, alive, "the hook comes after the execution")
+		time.Sleep(time.Second)
+		do(c, "get", "k")
+		for range 3 {
+			do(c, "PING")
+		}
+		assert.Equal(t, []string{"SET k v", "get k", "PING", "PING", "PING"}, seen)
+		last := Command{At: clk.Now(), Conn: 1, Args: []string{"PING"}}
+		assert.Equal(t, []Command{last, last}, n.Commands())
+		value, left, ok := n.Get("k")
+		assert.Equal(t, []any{"v", NoExpiry, true}, []any{value, left, ok})
+		unlogged.Do(t, "PING")
+		assert.Empty(t, unlogged.Commands())
+	})
+}
+
+func TestChangesOfKeysAreObserved(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *Node) {
+		c := dial(t, n)
+		var changes []Change
+		n.OnChange(func(change Change) { changes = append(changes, change) })
+		do(c, "SET", "k", "a")
+		do(c, "SET", "k", "a", "PX", "1000")
+		do(c, "EVAL", "redis.call('SET', KEYS[1], 'b') return redis.call('DEL', KEYS[1])", "1", "k")
+		do(c, "ZADD", "z", "1", "a")
+		do(c, "DEL", "z")
+		do(c, "SET", "k", "c", "PX", "10")
+		time.Sleep(time.Second)
+		do(c, "SET", "k", "d")
+		n.FlushAll()
+		assert.Equal(t, []Change{{"k", "a", "b"}, {"k", "b", ""}}, changes)
+	})
+}
+
+func TestKeysExpireInWholeMilliseconds(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *Node) {
+		c := dial(t, n)
+		require.Equal(t, "+OK", do(c, "SET", "k", "v", "PX", "100"))
+		time.Sleep(100*time.Millisecond + 999*time.Microsecond)
+		assert.Equal(t, "0", do(c, "PTTL", "k"), "the last millisecond counts")
+		time.Sleep(time.Microsecond)
+		assert.Equal(t, "-2", do(c, "PTTL", "k"))
+		_, _, ok := n.Get("k")
+		assert.False(t, ok)
+	})
+}
+
+func TestFastNodeClockExpiresKeysEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		n := newNode(t, WithNodeClock(time.Minute, 2))
+		c := dial(t, n)
+		require.Equal(t, "+OK", do(c, "SET", "k", "v", "PX", "1000"))
+		time.Sleep(499 * time.Millisecond)
+		_, left, ok := n.Get("k")
+		require.True(t, ok)
+		require.Equal(t, 2*time.Millisecond, left)
+		time.Sleep(2 * time.Millisecond)
+		require.Empty(t, n.Keys())
+		seconds, err := redis.Int64s(c.Do("TIME"))
+		require.NoError(t, err)
+		assert.Equal(t, []int64{start.Unix() + 61, 2000}, seconds, "501 ms at double rate are 1,002 ms")
+	})
+}
+
+func TestStepOfTheNodeClockMovesExpiryAndUptime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, WithUptime(time.Hour))
+		c := dial(t, n)
+		require.Equal(t, "+OK", do(c, "SET", "k", "v", "PX", "30000"))
+		require.Equal(t, "3600", infoOf(t, c, "uptime_in_seconds"))
+		n.SetClock(-2*time.Hour, 1)
+		assert.Equal(t, "-3600", infoOf(t, c, "uptime_in_seconds"))
+		assert.Equal(t, "7230000", do(c, "PTTL", "k"))
+		n.SetClock(time.Minute, 1)
+		assert.Equal(t, "<nil>", do(c, "GET", "k"))
+	})
+}
+
+func TestSuspendOfTheClockIsSeenByTheNode(t *testing.T) {
+	InBubble(t, 1, func(t *testing.T, clk *clocktest.Clock, nodes Cluster) {
+		nodes[0].Do(t, "SET", "k", "v", "PX", "1000")
+		clk.Suspend(2 * time.Second)
+		assert.Empty(t, nodes[0].Keys())
+	})
+}
+
+func TestWrongProtocolIsAnsweredAndClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *Node) {
+		conn, err := n.Dial(context.Background())
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Write([]byte("PING\r\n*1\r\n:1\r\n"))
+		require.NoError(t, err)
+		got, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		assert.Equal(t, "+PONG\r\n-ERR Protocol error: expected '$', got ':'\r\n", string(got))
+	})
+}
+
+func TestRequestsAreParsed(t *testing.T) {
+	for text, want := range map[string]struct {
+		args []string
+		size int
+		err  string
+	}{
+		"*1\r\n$4\r\nPING\r\n*1":            {args: []string{"PING"}, size: 14},
+		"*2\r\n$3\r\nGET\r\n$0\r\n\r\n":     {args: []string{"GET", ""}, size: 19},
+		"*2\r\n$3\r\nGET\r\n$2\r\n\r\n\r\n": {args: []string{"GET", "\r\n"}, size: 21},
+		"PING  a\r\n":                       {args: []string{"PING", "a"}, size: 9},
+		"\r\n":                              {size: 2},
+		"*0\r\n":                            {size: 4},
+		"*-1\r\n":                           {size: 5},
+		"":                                  {},
+		"*1":                                {},
+		"*1\r\n$4\r\nPIN":                   {},
+		"*1\r\n$4\r\nPING\r":                {},
+		"*x\r\n":                            {err: "Protocol error: invalid multibulk length"},
+		"*9999999\r\n":                      {err: "Protocol error: invalid multibulk length"},
+		"*1\r\n:4\r\n":                      {err: "Protocol error: expected '$', got ':'"},
+		"*1\r\n$-1\r\n":                     {err: "Protocol error: invalid bulk length"},
+		"*1\r\n$99999999999999\r\n":         {err: "Protocol error: invalid bulk length"},
+	} {
+		args, size, err := parseRequest([]byte(text))
+		if want.err != "" {
+			assert.EqualError(t, err, want.err, "%q", text)
+			continue
+		}
+		require.NoError(t, err, "%q", text)
+		assert.ElementsMatch(t, want.args, args, "%q", text)
+		assert.Equal(t, want.size, size, "%q", text)
+	}
+}
+
+// A request reads the same whatever follows it, and is never read before it is complete.
+func FuzzParseRequest(f *testing.F) {
+	f.Add([]byte("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"))
+	f.Add([]byte("PING\r\n*1\r\n"))
+	f.Add([]byte("*1\r\n$-1\r\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		args, size, err := parseRequest(data)
+		if err != nil || size == 0 {
+			return
+		}
+		require.LessOrEqual(t, size, len(data))
+		again, sizeAgain, err := parseRequest(append(append([]byte{}, data...), "garbage"...))
+		require.NoError(t, err)
+		require.Equal(t, args, again)
+		require.Equal(t, size, sizeAgain)
+		_, early, err := parseRequest(data[:size-1])
+		if data[0] == '*' {
+			require.NoError(t, err)
+			require.Zero(t, early)
+		}
+		if len(args) > 0 {
+			encoded := bulks(args...).appendTo(nil)
+			decoded, _, err := parseRequest(encoded)
+			require.NoError(t, err)
+			require.Equal(t, args, decoded, "%q", encoded)
+		}
 	})
 }

@@ -15,7 +15,7 @@ const version = "7.0.15"
 func serverCommands() []command {
 	return []command{
 		{name: "info", arity: -1, run: info},
-		{name: "config", arity: -2, run: config, noScript: true},
+		{name: "config", arity: -3, run: config, noScript: true},
 		{name: "time", arity: 1, run: serverTime},
 	}
 }
@@ -128,10 +128,7 @@ var defaultConfig = map[string]string{
 // config serves CONFIG GET with names and patterns.
 func config(n *Node, _ *session, args []string) reply {
 	if !strings.EqualFold(args[1], "get") {
-		return unknownSubcommand(args)
-	}
-	if len(args) < 3 {
-		return wrongArity("config|get")
+		return unsupported("CONFIG " + args[1])
 	}
 	values := maps.Clone(defaultConfig)
 	maps.Copy(values, n.rules.config)

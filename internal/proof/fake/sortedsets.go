@@ -1,117 +1,177 @@
 package fake
 
 import (
+	"cmp"
+	"math"
 	"slices"
+	"sort"
+	"strconv"
 	"strings"
 )
 
+// sortedSet is a ZSET: members ordered by score, then by name. Insertion moves the tail of a slice,
+// which is fine for the few thousand members of a test.
+type sortedSet struct {
+	scores map[string]float64
+	order  []member
+}
+
+type member struct {
+	name  string
+	score float64
+}
+
+func compareMembers(a, b member) int {
+	return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.name, b.name))
+}
+
+func newSortedSet() *sortedSet { return &sortedSet{scores: make(map[string]float64)} }
+
+// add sets a score.
+func (z *sortedSet) add(name string, score float64) {
+	z.remove(name)
+	m := member{name, score}
+	i, _ := slices.BinarySearchFunc(z.order, m, compareMembers)
+	z.order = slices.Insert(z.order, i, m)
+	z.scores[name] = score
+}
+
+// remove removes a member and reports whether it was there.
+func (z *sortedSet) remove(name string) bool {
+	score, ok := z.scores[name]
+	if !ok {
+		return false
+	}
+	i, _ := slices.BinarySearchFunc(z.order, member{name, score}, compareMembers)
+	z.order = slices.Delete(z.order, i, i+1)
+	delete(z.scores, name)
+	return true
+}
+
+// ranks returns the members from rank start to stop, both included. Negative ranks count from the
+// end.
+func (z *sortedSet) ranks(start, stop int64) []member {
+	size := int64(len(z.order))
+	if start < 0 {
+		start = max(start+size, 0)
+	}
+	if stop < 0 {
+		stop += size
+	}
+	stop = min(stop, size-1)
+	if start > stop {
+		return nil
+	}
+	return z.order[start : stop+1]
+}
+
+// bound is an end of a score range.
+type bound struct {
+	score float64
+	open  bool // excludes the score itself
+}
+
+// parseBounds reads both ends of a score range.
+func parseBounds(from, to string) (low, high bound, ok bool) {
+	low, ok1 := parseBound(from)
+	high, ok2 := parseBound(to)
+	return low, high, ok1 && ok2
+}
+
+func parseBound(text string) (bound, bool) {
+	rest, open := strings.CutPrefix(text, "(")
+	score, ok := parseScore(rest)
+	return bound{score, open}, ok
+}
+
+// between returns the members from low to high.
+func (z *sortedSet) between(low, high bound) []member {
+	from := sort.Search(len(z.order), func(i int) bool {
+		return z.order[i].score > low.score || (!low.open && z.order[i].score == low.score)
+	})
+	to := sort.Search(len(z.order), func(i int) bool {
+		return z.order[i].score > high.score || (high.open && z.order[i].score == high.score)
+	})
+	return z.order[from:max(from, to)]
+}
+
+// parseScore reads a double as strtod does.
+func parseScore(text string) (float64, bool) {
+	score, err := strconv.ParseFloat(text, 64)
+	if err != nil && !math.IsInf(score, 0) {
+		return 0, false
+	}
+	return score, !math.IsNaN(score) && !strings.Contains(text, "_")
+}
+
+// formatScore writes a double as Redis 7.0 does for RESP2.
+func formatScore(score float64) string { return formatNumber(score, 17) }
+
+// formatNumber is C's %.<digits>g.
+func formatNumber(x float64, digits int) string {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
+		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(x, 'g', -1, 64), "+"))
+	}
+	return strconv.FormatFloat(x, 'g', digits, 64)
+}
+
 func sortedSetCommands() []command {
 	return []command{
-		{name: "zadd", arity: -4, run: zadd, writes: true},
-		{name: "zrem", arity: -3, run: zrem, writes: true},
-		{name: "zcard", arity: 2, run: zcard},
-		{name: "zscore", arity: 3, run: zscore},
-		{name: "zrange", arity: -4, run: zrange},
-		{name: "zrangebyscore", arity: -4, run: zrangeByScore},
-		{name: "zremrangebyscore", arity: 4, run: zremRangeByScore, writes: true},
-		{name: "zpopmin", arity: -2, run: zpopMin, writes: true},
+		{name: "zadd", arity: -4, run: zadd, writes: true, sets: true},
+		{name: "zrem", arity: -3, run: zrem, writes: true, sets: true},
+		{name: "zcard", arity: 2, run: zcard, sets: true},
+		{name: "zscore", arity: 3, run: zscore, sets: true},
+		{name: "zrange", arity: -4, run: zrange, sets: true},
+		{name: "zrangebyscore", arity: -4, run: zrangeByScore, sets: true},
+		{name: "zremrangebyscore", arity: 4, run: zremRangeByScore, writes: true, sets: true},
+		{name: "zpopmin", arity: 2, run: zpopMin, writes: true, sets: true},
 	}
 }
 
-// zaddOptions are the options between the key and the scores of ZADD.
-type zaddOptions struct{ ifAbsent, ifPresent, ifGreater, ifLess, changed bool }
-
-func zadd(n *Node, s *session, args []string) reply {
-	options, rest, fail := parseZadd(args[2:])
-	if fail != nil {
-		return *fail
+// sortedSetAt returns the sorted set at a key, or an empty one that is stored nowhere.
+func (n *Node) sortedSetAt(s *session, key string) *sortedSet {
+	if e := n.lookup(s.db, key); e != nil {
+		return e.set
 	}
-	members := make([]member, 0, len(rest)/2)
-	for i := 0; i < len(rest); i += 2 {
-		score, ok := parseScore(rest[i])
-		if !ok {
+	return newSortedSet()
+}
+
+// zadd serves ZADD with and without NX.
+func zadd(n *Node, s *session, args []string) reply {
+	rest, onlyNew := args[2:], false
+	if strings.EqualFold(rest[0], "nx") {
+		rest, onlyNew = rest[1:], true
+	}
+	if len(rest)%2 != 0 || len(rest) == 0 {
+		return syntax
+	}
+	scores := make([]float64, len(rest)/2)
+	for i := range scores {
+		var ok bool
+		if scores[i], ok = parseScore(rest[2*i]); !ok {
 			return failure("ERR value is not a valid float")
 		}
-		members = append(members, member{rest[i+1], score})
 	}
-	z, fail := n.sortedSetOf(s, args[1])
-	if fail != nil {
-		return *fail
-	}
-	if z == nil {
-		if options.ifPresent {
-			return integer(0)
-		}
-		z = newSortedSet()
+	z, added := n.sortedSetAt(s, args[1]), 0
+	if len(z.order) == 0 {
 		n.store(s.db, args[1], &entry{set: z})
 	}
-	added, updated := 0, 0
-	for _, m := range members {
-		old, found := z.scores[m.name]
+	for i, score := range scores {
+		name := rest[2*i+1]
+		old, found := z.scores[name]
 		switch {
-		case !found && !options.ifPresent:
-			z.add(m.name, m.score)
+		case !found:
+			z.add(name, score)
 			added++
-		case !found, options.ifAbsent, options.ifGreater && m.score <= old, options.ifLess && m.score >= old:
-		case m.score != old:
-			z.add(m.name, m.score)
-			updated++
+		case !onlyNew && score != old:
+			z.add(name, score)
 		}
-	}
-	if options.changed {
-		added += updated
 	}
 	return integer(added)
 }
 
-func parseZadd(args []string) (options zaddOptions, rest []string, fail *reply) {
-	for len(args) > 0 {
-		switch strings.ToUpper(args[0]) {
-		case "NX":
-			options.ifAbsent = true
-		case "XX":
-			options.ifPresent = true
-		case "GT":
-			options.ifGreater = true
-		case "LT":
-			options.ifLess = true
-		case "CH":
-			options.changed = true
-		case "INCR":
-			r := unsupported("ZADD INCR")
-			return options, nil, &r
-		default:
-			return options, args, options.check(args)
-		}
-		args = args[1:]
-	}
-	return options, nil, &syntax
-}
-
-func (o zaddOptions) check(rest []string) *reply {
-	if len(rest)%2 != 0 {
-		return &syntax
-	}
-	if o.ifAbsent && o.ifPresent {
-		r := failure("ERR XX and NX options at the same time are not compatible")
-		return &r
-	}
-	if (o.ifGreater && o.ifLess) || (o.ifAbsent && (o.ifGreater || o.ifLess)) {
-		r := failure("ERR GT, LT, and/or NX options at the same time are not compatible")
-		return &r
-	}
-	return nil
-}
-
 func zrem(n *Node, s *session, args []string) reply {
-	z, fail := n.sortedSetOf(s, args[1])
-	if fail != nil {
-		return *fail
-	}
-	if z == nil {
-		return integer(0)
-	}
-	count := 0
+	z, count := n.sortedSetAt(s, args[1]), 0
 	for _, name := range args[2:] {
 		if z.remove(name) {
 			count++
@@ -129,66 +189,32 @@ func (n *Node) dropEmpty(s *session, key string, z *sortedSet) {
 }
 
 func zcard(n *Node, s *session, args []string) reply {
-	z, fail := n.sortedSetOf(s, args[1])
-	if fail != nil {
-		return *fail
-	}
-	if z == nil {
-		return integer(0)
-	}
-	return integer(len(z.order))
+	return integer(len(n.sortedSetAt(s, args[1]).order))
 }
 
 func zscore(n *Node, s *session, args []string) reply {
-	z, fail := n.sortedSetOf(s, args[1])
-	if fail != nil {
-		return *fail
-	}
-	if z == nil {
-		return replyNil
-	}
-	score, ok := z.scores[args[2]]
+	score, ok := n.sortedSetAt(s, args[1]).scores[args[2]]
 	if !ok {
 		return replyNil
 	}
 	return bulk(formatScore(score))
 }
 
-// zrange serves ZRANGE by rank, with REV and WITHSCORES.
+// zrange serves ZRANGE by rank, with and without WITHSCORES.
 func zrange(n *Node, s *session, args []string) reply {
-	var reverse, withScores bool
-	for _, option := range args[4:] {
-		switch strings.ToUpper(option) {
-		case "REV":
-			reverse = true
-		case "WITHSCORES":
-			withScores = true
-		case "BYSCORE", "BYLEX", "LIMIT":
-			return unsupported("ZRANGE " + option)
-		default:
-			return syntax
-		}
+	withScores := len(args) == 5 && strings.EqualFold(args[4], "withscores")
+	if len(args) > 4 && !withScores {
+		return unsupported("ZRANGE " + strings.Join(args[4:], " "))
 	}
 	start, ok1 := parseInt(args[2])
 	stop, ok2 := parseInt(args[3])
 	if !ok1 || !ok2 {
 		return notInteger
 	}
-	z, fail := n.sortedSetOf(s, args[1])
-	if fail != nil {
-		return *fail
-	}
-	if z == nil {
-		return array()
-	}
-	if reverse {
-		found := slices.Clone(z.ranks(-1-stop, -1-start))
-		slices.Reverse(found)
-		return membersReply(found, withScores)
-	}
-	return membersReply(z.ranks(start, stop), withScores)
+	return membersReply(n.sortedSetAt(s, args[1]).ranks(start, stop), withScores)
 }
 
+// zrangeByScore serves ZRANGEBYSCORE with the options of any order.
 func zrangeByScore(n *Node, s *session, args []string) reply {
 	withScores, offset, count := false, int64(0), int64(-1)
 	for i := 4; i < len(args); i++ {
@@ -207,39 +233,25 @@ func zrangeByScore(n *Node, s *session, args []string) reply {
 			return syntax
 		}
 	}
-	low, ok1 := parseBound(args[2])
-	high, ok2 := parseBound(args[3])
-	if !ok1 || !ok2 {
-		return failure("ERR min or max is not a float")
+	low, high, ok := parseBounds(args[2], args[3])
+	if !ok {
+		return notFloats
 	}
-	z, fail := n.sortedSetOf(s, args[1])
-	if fail != nil {
-		return *fail
-	}
-	if z == nil || offset < 0 {
-		return array()
-	}
-	found := z.between(low, high)
-	found = found[min(offset, int64(len(found))):]
-	if count >= 0 {
-		found = found[:min(count, int64(len(found)))]
+	found := n.sortedSetAt(s, args[1]).between(low, high)
+	if size := int64(len(found)); offset < 0 || offset >= size {
+		found = nil
+	} else if found = found[offset:]; count >= 0 {
+		found = found[:min(count, size-offset)]
 	}
 	return membersReply(found, withScores)
 }
 
 func zremRangeByScore(n *Node, s *session, args []string) reply {
-	low, ok1 := parseBound(args[2])
-	high, ok2 := parseBound(args[3])
-	if !ok1 || !ok2 {
-		return failure("ERR min or max is not a float")
+	low, high, ok := parseBounds(args[2], args[3])
+	if !ok {
+		return notFloats
 	}
-	z, fail := n.sortedSetOf(s, args[1])
-	if fail != nil {
-		return *fail
-	}
-	if z == nil {
-		return integer(0)
-	}
+	z := n.sortedSetAt(s, args[1])
 	found := slices.Clone(z.between(low, high))
 	for _, m := range found {
 		z.remove(m.name)
@@ -248,25 +260,10 @@ func zremRangeByScore(n *Node, s *session, args []string) reply {
 	return integer(len(found))
 }
 
+// zpopMin serves ZPOPMIN without a count.
 func zpopMin(n *Node, s *session, args []string) reply {
-	count := int64(1)
-	if len(args) > 3 {
-		return syntax
-	}
-	if len(args) == 3 {
-		var ok bool
-		if count, ok = parseInt(args[2]); !ok || count < 0 {
-			return failure("ERR value is out of range, must be positive")
-		}
-	}
-	z, fail := n.sortedSetOf(s, args[1])
-	if fail != nil {
-		return *fail
-	}
-	if z == nil {
-		return array()
-	}
-	popped := slices.Clone(z.order[:min(count, int64(len(z.order)))])
+	z := n.sortedSetAt(s, args[1])
+	popped := slices.Clone(z.order[:min(1, len(z.order))])
 	for _, m := range popped {
 		z.remove(m.name)
 	}

@@ -1,8 +1,8 @@
 package fake
 
 import (
-	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -41,7 +41,7 @@ func TestRestartFromASnapshotKnowsWhatWasThereThen(t *testing.T) {
 
 func TestRestartWithoutASnapshotIsEmpty(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *Node) {
-		do(dial(t, n), "SET", "k", "v")
+		n.Do(t, "SET", "k", "v")
 		n.RestartFromSnapshot()
 		assert.Empty(t, n.Keys())
 	})
@@ -66,15 +66,14 @@ func TestServerIsSwitchedUnderItsConnections(t *testing.T) {
 		c, listener := dial(t, n), dial(t, n)
 		do(listener, "SUBSCRIBE", "a")
 		do(c, "SET", "k", "v")
-		digest := "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
-		require.Equal(t, fmt.Sprintf("%q", digest), do(c, "SCRIPT", "LOAD", "return 1"))
+		do(c, "SCRIPT", "LOAD", "return 1")
 		before := n.RunID()
 		n.SwitchServer(time.Hour)
 		assert.Equal(t, "<nil>", do(c, "GET", "k"))
 		assert.Equal(t, n.RunID(), infoOf(t, c, "run_id"))
 		assert.NotEqual(t, before, n.RunID())
 		assert.Equal(t, "3600", infoOf(t, c, "uptime_in_seconds"))
-		assert.Equal(t, "-"+noScript, do(c, "EVALSHA", digest, "0"))
+		assert.Equal(t, "-"+noScript, do(c, "EVALSHA", digestOf("return 1"), "0"))
 		_, err := listener.Receive()
 		require.Error(t, err)
 		assert.Equal(t, "3", do(dial(t, n), "CLIENT", "ID"))
@@ -94,24 +93,6 @@ func TestDisconnectEndsConnectionsAndNothingElse(t *testing.T) {
 	})
 }
 
-func TestChangesOfKeysAreObserved(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		c := dial(t, n)
-		var changes []Change
-		n.OnChange(func(change Change) { changes = append(changes, change) })
-		do(c, "SET", "k", "a")
-		do(c, "SET", "k", "a", "PX", "1000")
-		do(c, "EVAL", "redis.call('SET', KEYS[1], 'b') return redis.call('DEL', KEYS[1])", "1", "k")
-		do(c, "ZADD", "z", "1", "a")
-		do(c, "DEL", "z")
-		do(c, "SET", "k", "c", "PX", "10")
-		time.Sleep(time.Second)
-		do(c, "SET", "k", "d")
-		n.FlushAll()
-		assert.Equal(t, []Change{{"k", "a", "b"}, {"k", "b", ""}}, changes)
-	})
-}
-
 func TestExpireEndsTheTimeOfOneKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *Node) {
 		c := dial(t, n)
@@ -124,5 +105,69 @@ func TestExpireEndsTheTimeOfOneKey(t *testing.T) {
 		assert.Equal(t, []string{"kept"}, n.Keys())
 		n.Continue()
 		assert.Equal(t, "-2", do(c, "PTTL", "gone"))
+	})
+}
+
+// That it refuses writes, and what it tells, is compared with a real one.
+func TestReplicaHasACopyOfItsMastersData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		master, n := newNode(t), newNode(t)
+		c := dial(t, n)
+		do(c, "SET", "own", "v")
+		master.Do(t, "SET", "k", "v", "PX", "1000")
+		before := n.RunID()
+		n.ReplicateFrom(master)
+		assert.Equal(t, before, infoOf(t, c, "run_id"))
+		assert.Equal(t, []string{"k"}, n.Keys())
+		master.Do(t, "SET", "late", "v")
+		n.Promote()
+		assert.Equal(t, "+OK", do(c, "SET", "new", "v"), "on the connection that was open all the time")
+		assert.Equal(t, []string{"k", "new"}, n.Keys())
+		time.Sleep(1001 * time.Millisecond)
+		assert.Equal(t, []string{"new"}, n.Keys())
+		assert.Equal(t, []string{"late"}, master.Keys(), "nothing is shared")
+	})
+}
+
+func TestReplicaOfItsOwnFormerReplicaIsAsOldAsTheSnapshot(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *Node) {
+		c := dial(t, n)
+		do(c, "SET", "old", "v")
+		n.Save()
+		do(c, "SET", "new", "v")
+		n.ReplicateFromSnapshot()
+		assert.Equal(t, "slave", infoOf(t, c, "role"))
+		n.Promote()
+		assert.Equal(t, []string{"old"}, n.Keys())
+	})
+}
+
+func TestRestartedReplicaIsAMaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		master, n := newNode(t), newNode(t)
+		n.ReplicateFrom(master)
+		n.Restart(true)
+		c := dial(t, n)
+		assert.Equal(t, "master", infoOf(t, c, "role"))
+		assert.Equal(t, noReplID, infoOf(t, c, "master_replid2"))
+		assert.Equal(t, "+OK", do(c, "SET", "k", "v"))
+		assert.Equal(t, "0", infoOf(t, dial(t, master), "connected_slaves"))
+	})
+}
+
+func TestMasterWithoutReplicasGetsANewReplIDInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		master, n := newNode(t), newNode(t)
+		c := dial(t, master)
+		before := infoOf(t, c, "master_replid")
+		n.ReplicateFrom(master)
+		master.DropBacklog()
+		assert.Equal(t, before, infoOf(t, c, "master_replid"), "there is a replica")
+		n.Promote()
+		n.Promote()
+		master.DropBacklog()
+		assert.NotEqual(t, before, infoOf(t, c, "master_replid"))
+		assert.Equal(t, noReplID, infoOf(t, c, "master_replid2"))
+		assert.Equal(t, before, infoOf(t, dial(t, n), "master_replid2"))
 	})
 }
