@@ -2,11 +2,14 @@ package redistest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -25,22 +28,22 @@ type client struct {
 }
 
 // Do sends one command to the server on a connection of our own, past every proxy, and returns the
-// reply. It gives up after 2 s (a stopped server). If the connection turns out to be closed, it
+// reply. It gives up after 10 s (a stopped server). If the connection turns out to be closed, it
 // sends the command once more on a new one.
 func (s *Server) Do(cmd string, args ...any) (any, error) { return s.client.do(cmd, args...) }
 
-// MemoryKey is the key of the memory marker, which clients never delete (pipeline.MemoryKey).
-const MemoryKey = "redquorum:memory"
+// memoryKey is the key of the memory marker, which clients never delete (pipeline.MemoryKey).
+const memoryKey = "redquorum:memory"
 
-// Keys returns all keys of database 0 but [MemoryKey], sorted.
+// Keys returns all keys of database 0 but the memory marker, sorted.
 func (s *Server) Keys() ([]string, error) {
 	keys, err := redis.Strings(s.Do("KEYS", "*"))
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == MemoryKey })
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == memoryKey })
 	slices.Sort(keys)
 	return keys, err
 }
 
-// Clear deletes all keys of database 0 but [MemoryKey]: the server has not forgotten anything.
+// Clear deletes all keys of database 0 but the memory marker: the server has not forgotten anything.
 func (s *Server) Clear() error {
 	keys, err := s.Keys()
 	if err != nil || len(keys) == 0 {
@@ -50,7 +53,7 @@ func (s *Server) Clear() error {
 	return err
 }
 
-// FlushAll deletes all keys, [MemoryKey] included: the server has forgotten what it held.
+// FlushAll deletes all keys, the memory marker included: the server has forgotten what it held.
 func (s *Server) FlushAll() error {
 	_, err := s.Do("FLUSHALL")
 	return err
@@ -112,4 +115,167 @@ func resetConn(conn net.Conn) {
 		return // closed already
 	}
 	closeQuietly(conn)
+}
+
+const (
+	// monitorTimeout bounds each wait for lines.
+	monitorTimeout = time.Minute
+	// syncMark begins the argument of the ECHO that tells Sync that everything has been recorded.
+	syncMark = "redistest-sync-"
+)
+
+// Monitor records every command that a server executes, with MONITOR. That includes commands inside
+// scripts; AUTH appears without its password or, depending on the version, not at all. It ends with
+// the server's process: after a restart, make a new one.
+type Monitor struct {
+	tb     testing.TB
+	server *Server
+	ended  chan struct{} // closed by read
+
+	mu      sync.Mutex    // guards the fields below; never held over I/O
+	lines   []string      // written by read
+	syncs   int           // marks sent
+	seen    int           // the latest mark received
+	changed chan struct{} // closed and replaced whenever a line arrives
+}
+
+// Monitor starts to record what reaches the server. It returns once the recording is on. The
+// recording ends with the test.
+func (s *Server) Monitor(tb testing.TB) *Monitor {
+	tb.Helper()
+	conn, err := net.DialTimeout("tcp", s.Addr(), replyTimeout)
+	if err != nil {
+		tb.Fatalf("redistest: monitor %s: %v", s.Addr(), err)
+	}
+	m := &Monitor{tb: tb, server: s, ended: make(chan struct{}), changed: make(chan struct{})}
+	wire := redis.NewConn(conn, 0, replyTimeout) // reads wait until the cleanup
+	if err := subscribe(wire, s.config.password); err != nil {
+		closeQuietly(conn)
+		tb.Fatalf("redistest: monitor %s: %v", s.Addr(), err)
+	}
+	go m.read(wire)
+	tb.Cleanup(func() {
+		closeQuietly(conn) // not wire: redigo does not allow Close during Receive
+		<-m.ended
+	})
+	return m
+}
+
+func subscribe(wire redis.Conn, password string) error {
+	if password != "" {
+		if _, err := redis.DoWithTimeout(wire, replyTimeout, "AUTH", password); err != nil {
+			return err
+		}
+	}
+	_, err := redis.DoWithTimeout(wire, replyTimeout, "MONITOR")
+	return err
+}
+
+// Lines returns the recorded lines, oldest first, as MONITOR prints them:
+//
+//	1700000000.123456 [0 127.0.0.1:50000] "SET" "key" "value"
+func (m *Monitor) Lines() []string { return m.Matching("") }
+
+// Matching returns the recorded lines that contain the text. MONITOR quotes each word and keeps its
+// case: `"SET" "key"`.
+func (m *Monitor) Matching(text string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.matchingLocked(text)
+}
+
+// Clear discards what was recorded so far.
+func (m *Monitor) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lines = nil
+}
+
+// WaitFor waits until n recorded lines contain the text, and returns them. It fails the test after
+// a minute, so call it from the test's own goroutine.
+func (m *Monitor) WaitFor(text string, n int) []string {
+	m.tb.Helper()
+	var found []string
+	m.await(fmt.Sprintf("%d lines with %q", n, text), func() bool {
+		found = m.matchingLocked(text)
+		return len(found) >= n
+	})
+	return found
+}
+
+// Sync returns once everything that the server executed before the call is recorded. Then
+// [Monitor.Lines] can prove that something did not reach the server. Sync does not wait for what is
+// still on its way there.
+func (m *Monitor) Sync() {
+	m.tb.Helper()
+	m.mu.Lock()
+	m.syncs++
+	mark := m.syncs
+	m.mu.Unlock()
+	if _, err := m.server.Do("ECHO", fmt.Sprint(syncMark, mark)); err != nil {
+		m.tb.Fatalf("redistest: monitor %s: %v", m.server.Addr(), err)
+	}
+	m.await("the mark of Sync", func() bool { return m.seen >= mark })
+}
+
+// await waits until the condition, called with mu held, is true.
+func (m *Monitor) await(what string, condition func() bool) {
+	m.tb.Helper()
+	timeout := time.After(monitorTimeout)
+	for reason := ""; ; {
+		m.mu.Lock()
+		done, changed := condition(), m.changed
+		m.mu.Unlock()
+		if done {
+			return
+		}
+		if reason != "" {
+			m.tb.Fatalf("redistest: monitor %s: waiting for %s: %s; recorded:\n%s",
+				m.server.Addr(), what, reason, strings.Join(m.Lines(), "\n"))
+		}
+		select {
+		case <-changed:
+		case <-m.ended:
+			reason = "the connection ended"
+		case <-timeout:
+			reason = fmt.Sprintf("not within %v", monitorTimeout)
+		}
+	}
+}
+
+func (m *Monitor) matchingLocked(text string) []string {
+	var found []string
+	for _, line := range m.lines {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// read records until the connection ends.
+func (m *Monitor) read(wire redis.Conn) {
+	defer close(m.ended)
+	for {
+		line, err := redis.String(wire.Receive())
+		if err != nil {
+			return
+		}
+		m.record(line)
+	}
+}
+
+func (m *Monitor) record(line string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, mark, found := strings.Cut(line, `"ECHO" "`+syncMark); found {
+		var n int
+		if _, err := fmt.Sscanf(mark, "%d", &n); err == nil {
+			m.seen = max(m.seen, n)
+		}
+	} else {
+		m.lines = append(m.lines, line)
+	}
+	close(m.changed)
+	m.changed = make(chan struct{})
 }

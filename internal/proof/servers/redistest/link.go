@@ -67,27 +67,10 @@ func (l *link) serve() {
 }
 
 // enter connects to the server as soon as the faults allow it. It returns nil if the link ends
-// before.
+// before, or if the client gives up: while its SYN is held, nothing that it writes is sent.
 func (l *link) enter() net.Conn {
-	if l.isMute() {
-		select {
-		case <-l.left:
-		case <-l.closed:
-		}
+	if !l.await(l.left, func(f *faults) (bool, time.Time) { return l.mute || f.holding(), time.Time{} }) {
 		return nil
-	}
-	for {
-		blocked, changed := l.proxy.entrance()
-		if !blocked {
-			break
-		}
-		select {
-		case <-l.closed:
-			return nil
-		case <-l.left:
-			return nil // it gave up while its SYN was held: nothing it wrote was ever sent
-		case <-changed:
-		}
 	}
 	server, err := l.proxy.dialTarget()
 	if err != nil || !l.attach(server) {
@@ -127,7 +110,7 @@ func (l *link) deliver(lane Direction, to net.Conn) {
 			return
 		case c := <-l.lanes[lane]:
 			l.pass(lane, to, c)
-			if c.end != nil && l.await(lane, c.due) && !l.loses(lane) {
+			if c.end != nil && l.arrive(lane, c.due) && !l.loses(lane) {
 				l.finish(to, c.end)
 				return
 			}
@@ -137,7 +120,7 @@ func (l *link) deliver(lane Direction, to net.Conn) {
 
 // pass delivers the bytes of a chunk that the faults let through.
 func (l *link) pass(lane Direction, to net.Conn, c chunk) {
-	for data := c.data; len(data) > 0 && l.await(lane, c.due) && !l.loses(lane); {
+	for data := c.data; len(data) > 0 && l.arrive(lane, c.due) && !l.loses(lane); {
 		count, pause, cut := len(data), time.Duration(0), false
 		if lane == Replies {
 			count, pause, cut = l.proxy.portion(len(data))
@@ -156,7 +139,50 @@ func (l *link) pass(lane Direction, to net.Conn, c chunk) {
 			// held.
 			return
 		case pause > 0:
-			l.sleep(pause)
+			next := time.Now().Add(pause)
+			l.await(nil, func(f *faults) (bool, time.Time) { return f.trickle > 0 && time.Now().Before(next), next })
+		}
+	}
+}
+
+// arrive returns true once a chunk that is due then may be delivered, and false if the link has
+// ended.
+func (l *link) arrive(lane Direction, due time.Time) bool {
+	return l.await(nil, func(f *faults) (bool, time.Time) {
+		switch here := f.lanes[lane]; {
+		case here.hold:
+			return true, time.Time{}
+		case here.base == 0 && here.jitter == 0:
+			return false, due
+		default:
+			return time.Now().Before(due), due
+		}
+	})
+}
+
+// await returns true once no fault is in the way any more, and false if the link ends, or the
+// client gives up. The fault tells, with proxy.mu held, until when it lasts at the latest (the zero
+// time: until a change).
+func (l *link) await(givenUp <-chan struct{}, fault func(*faults) (inTheWay bool, until time.Time)) bool {
+	for {
+		l.proxy.mu.Lock()
+		inTheWay, until := fault(&l.proxy.faults)
+		changed := l.proxy.changed
+		l.proxy.mu.Unlock()
+		if !inTheWay {
+			return !isClosed(l.closed)
+		}
+		var alarm <-chan time.Time // nil, which never fires, if there is no such time
+		if !until.IsZero() {
+			alarm = time.After(time.Until(until))
+		}
+		select {
+		case <-l.closed:
+			return false
+		case <-givenUp:
+			return false
+		case <-changed:
+		case <-alarm:
 		}
 	}
 }
@@ -166,5 +192,77 @@ func (l *link) finish(to net.Conn, end error) {
 	half, ok := to.(interface{ CloseWrite() error })
 	if !errors.Is(end, io.EOF) || !ok || half.CloseWrite() != nil {
 		l.shut(resetConn)
+	}
+}
+
+// shut ends the link in the given way. Only the first call does.
+func (l *link) shut(end func(net.Conn)) {
+	l.proxy.mu.Lock()
+	first, server := !l.shutBy, l.server
+	l.shutBy = true
+	l.proxy.mu.Unlock()
+	if !first {
+		return
+	}
+	close(l.closed)
+	end(l.client)
+	if server != nil {
+		end(server)
+	}
+}
+
+func closeConn(conn net.Conn) { closeQuietly(conn) }
+
+// attach sets the link's server, which shut closes from then on. If shut was called before, it
+// resets the server and returns false.
+func (l *link) attach(server net.Conn) bool {
+	l.proxy.mu.Lock()
+	late := l.shutBy
+	if !late {
+		l.server = server
+	}
+	l.proxy.mu.Unlock()
+	if late {
+		resetConn(server)
+	}
+	return !late
+}
+
+// loses reports whether a chunk of the lane is lost now, and records the loss.
+func (l *link) loses(lane Direction) bool {
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	if l.mute || l.proxy.faults.lanes[lane].drop {
+		l.lost[lane] = true
+	}
+	return l.lost[lane]
+}
+
+// torn reports whether bytes are missing, or the server never saw the connection. Needs proxy.mu.
+func (l *link) torn() bool { return l.mute || l.lost[Requests] || l.lost[Replies] }
+
+// markCut makes this the link whose answer is cut off, if [Proxy.CutAfterRequest] is waiting for
+// one.
+func (l *link) markCut() {
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	if l.proxy.faults.cutAnswer {
+		l.proxy.faults.cutAnswer = false
+		l.cut = true
+	}
+}
+
+func (l *link) isCut() bool {
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	return l.cut
+}
+
+func isClosed(channel <-chan struct{}) bool {
+	select {
+	case <-channel:
+		return true
+	default:
+		return false
 	}
 }

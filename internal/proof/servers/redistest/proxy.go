@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -12,6 +13,31 @@ import (
 
 // acceptPause keeps a failing Accept (no file descriptors left) from spinning.
 const acceptPause = 10 * time.Millisecond
+
+// Direction says which bytes a fault of a [Proxy] affects.
+type Direction int
+
+// The directions.
+const (
+	Requests Direction = iota // from the client to the server
+	Replies                   // from the server to the client
+	Both
+)
+
+// laneCount is the number of lanes. A lane is one direction: Requests or Replies.
+const laneCount = 2
+
+// lanes returns the lanes of a direction, and panics on an unknown direction.
+func (d Direction) lanes() []Direction {
+	switch d {
+	case Requests, Replies:
+		return []Direction{d}
+	case Both:
+		return []Direction{Requests, Replies}
+	default:
+		panic(fmt.Sprintf("redistest: no such direction: %d", int(d)))
+	}
+}
 
 // Proxy is a TCP proxy that passes bytes on faithfully unless told to do harm. Faults apply to
 // present and future connections, and last until they are switched off or [Proxy.Heal]. The methods
@@ -29,6 +55,32 @@ type Proxy struct {
 	closed  bool
 }
 
+// faults is what a proxy does wrong now.
+type faults struct {
+	lanes     [laneCount]laneFaults
+	refuse    bool
+	trickle   time.Duration // 0: none
+	cutAfter  int           // bytes of reply that pass before the cut; -1: no cut
+	cutAnswer bool          // cut off the answer to the next request
+}
+
+type laneFaults struct {
+	base, jitter time.Duration
+	drop, hold   bool
+}
+
+// draw returns base ± jitter, never below zero.
+func (f laneFaults) draw(random *rand.Rand) time.Duration {
+	if f.jitter <= 0 {
+		return f.base
+	}
+	return max(0, f.base-f.jitter+time.Duration(random.Int64N(2*int64(f.jitter)+1)))
+}
+
+func (f *faults) dropping() bool { return f.lanes[Requests].drop || f.lanes[Replies].drop }
+
+func (f *faults) holding() bool { return f.lanes[Requests].hold || f.lanes[Replies].hold }
+
 // NewProxy starts a proxy in front of the target: a host:port, or the path of a unix socket. It
 // listens on a free port of [Host], and ends with the test.
 func NewProxy(tb testing.TB, target string) *Proxy {
@@ -41,7 +93,7 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	return p
 }
 
-// LaunchProxy is [NewProxy] for programs that are not tests. The caller must close the proxy.
+// LaunchProxy is [NewProxy] without a test. The caller must close the proxy.
 func LaunchProxy(target string) (*Proxy, error) {
 	listener, err := Listen()
 	if err != nil {
@@ -50,7 +102,7 @@ func LaunchProxy(target string) (*Proxy, error) {
 	p := &Proxy{
 		target:   target,
 		listener: listener,
-		faults:   noFaults(),
+		faults:   faults{cutAfter: -1},
 		links:    make(map[*link]struct{}),
 		changed:  make(chan struct{}),
 	}
@@ -67,15 +119,65 @@ func (p *Proxy) URL() string { return "redis://" + p.Addr() }
 
 // Connections returns how many clients are connected and have not closed their side.
 func (p *Proxy) Connections() int {
+	return len(p.matching(func(l *link) bool { return !isClosed(l.left) }))
+}
+
+// Seed restarts the random numbers of the jitter.
+func (p *Proxy) Seed(n uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	count := 0
-	for link := range p.links {
-		if !link.hasLeft() {
-			count++
+	p.random = rand.New(rand.NewPCG(n, n))
+}
+
+// Delay makes every chunk arrive base ± jitter later, but never before the one ahead of it. It is
+// latency: chunks travel at the same time. Delay(direction, 0, 0) ends it, and what is in transit
+// arrives at once.
+func (p *Proxy) Delay(direction Direction, base, jitter time.Duration) {
+	p.changeLanes(direction, func(f *laneFaults) { f.base, f.jitter = base, jitter })
+}
+
+// Drop makes a black hole: bytes are read and discarded, and so is the end of a connection. A
+// connection made meanwhile is accepted and stays mute, whichever direction drops, and the server
+// never sees it: the TCP handshake would need both directions. A TCP stream cannot have a hole, so
+// a connection that lost something delivers nothing more in that direction, and is reset when the
+// last drop ends. One that lost nothing goes on.
+func (p *Proxy) Drop(direction Direction, on bool) {
+	p.changeLanes(direction, func(f *laneFaults) { f.drop = on })
+}
+
+// Hold keeps the bytes and delivers them when it ends, as TCP does when a partition heals. A
+// connection made meanwhile reaches the server once no direction holds, if its client is still
+// there.
+func (p *Proxy) Hold(direction Direction, on bool) {
+	p.changeLanes(direction, func(f *laneFaults) { f.hold = on })
+}
+
+// Refuse ends new connections at once, with RST.
+func (p *Proxy) Refuse(on bool) { p.change(func(f *faults) { f.refuse = on }) }
+
+// Trickle sends the clients one byte per interval; 0 ends it.
+func (p *Proxy) Trickle(every time.Duration) { p.change(func(f *faults) { f.trickle = every }) }
+
+// CutReplies lets that many more bytes of reply pass, on all connections together, and then closes
+// the connection of the last one: its reply ends in the middle. With 0 the next byte of reply never
+// passes. It happens once.
+func (p *Proxy) CutReplies(after int) { p.change(func(f *faults) { f.cutAfter = max(0, after) }) }
+
+// CutAfterRequest passes on the next request of any connection, and resets that connection when the
+// server answers, before any byte of the answer passes: the request is executed, and the client
+// cannot know. It happens once. The connection should have no other request outstanding, because
+// the first byte of any reply counts as the answer.
+func (p *Proxy) CutAfterRequest() { p.change(func(f *faults) { f.cutAnswer = true }) }
+
+// Heal ends all faults. It delivers what was held or delayed, and resets connections that lost
+// bytes.
+func (p *Proxy) Heal() {
+	p.change(func(f *faults) {
+		*f = faults{cutAfter: -1}
+		for l := range p.links {
+			l.cut = false
 		}
-	}
-	return count
+	})
 }
 
 // Reset ends all connections with RST, on both sides.
@@ -94,6 +196,32 @@ func (p *Proxy) Close() {
 	closeQuietly(p.listener)
 	p.Reset()
 	p.goroutines.Wait()
+}
+
+func (p *Proxy) changeLanes(direction Direction, change func(*laneFaults)) {
+	lanes := direction.lanes()
+	p.change(func(f *faults) {
+		for _, lane := range lanes {
+			change(&f.lanes[lane])
+		}
+	})
+}
+
+// change changes the faults with mu held, announces the change, and resets the links with a hole if
+// nothing drops any more.
+func (p *Proxy) change(change func(*faults)) {
+	p.mu.Lock()
+	change(&p.faults)
+	healed := !p.faults.dropping()
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.mu.Unlock()
+	if !healed {
+		return
+	}
+	for _, l := range p.matching((*link).torn) {
+		l.shut(resetConn)
+	}
 }
 
 func (p *Proxy) accept() {
@@ -149,4 +277,30 @@ func (p *Proxy) dialTarget() (net.Conn, error) {
 		network = "unix"
 	}
 	return net.DialTimeout(network, p.target, replyTimeout)
+}
+
+// arrival returns when a chunk sent now arrives. It draws the jitter.
+func (p *Proxy) arrival(lane Direction) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Add(p.faults.lanes[lane].draw(p.random))
+}
+
+// portion returns how many of n bytes of reply pass now, how long to pause after them, and whether
+// the connection then ends.
+func (p *Proxy) portion(n int) (count int, pause time.Duration, cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := &p.faults
+	if f.trickle > 0 {
+		n = 1
+	}
+	if f.cutAfter >= 0 {
+		n = min(n, f.cutAfter)
+		f.cutAfter -= n
+		if cut = f.cutAfter == 0; cut {
+			f.cutAfter = -1
+		}
+	}
+	return n, f.trickle, cut
 }

@@ -5,11 +5,36 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 )
+
+const (
+	// startTimeout bounds the wait for the first PONG. That takes 10 ms, but longer on a loaded
+	// machine or with a large AOF.
+	startTimeout = time.Minute
+	// startPoll is the pause between two probes of a starting server.
+	startPoll = 3 * time.Millisecond
+	// startAttempts bounds how often a server is started: another process may take the port each
+	// time.
+	startAttempts = 5
+	// lastLineCount is how many lines of a server's output an error shows: enough for Redis's
+	// reason, but not for its stack dump.
+	lastLineCount = 20
+)
+
+var errPortTaken = errors.New("another process took the port")
 
 // Server is a redis-server process with a port and a directory of its own. Its methods may be
 // called from any goroutine.
@@ -17,11 +42,11 @@ type Server struct {
 	config  config
 	dir     string
 	port    int
-	process atomic.Pointer[process] // the current or the last run
-	client  client                  // our private connection, for Do
+	process atomic.Pointer[child.Process] // the current or the last run
+	client  client                        // our private connection, for Do
 
-	lifecycle sync.Mutex // serializes Stop, Continue, Kill, Restart and close; held while they wait
-	closed    bool       // guarded by lifecycle
+	lifecycle sync.Mutex // serializes Stop, Continue, Kill, Restart and end; held while they wait
+	over      bool       // guarded by lifecycle
 }
 
 // newServer starts a server, on another port if another process takes the chosen one first.
@@ -70,8 +95,8 @@ func (s *Server) Socket() string {
 
 // Pid returns the id of the running process, or 0 while there is none.
 func (s *Server) Pid() int {
-	if process := s.process.Load(); process.running() {
-		return process.pid()
+	if process := s.process.Load(); process.Running() {
+		return process.Pid()
 	}
 	return 0
 }
@@ -79,21 +104,16 @@ func (s *Server) Pid() int {
 // Stop sends SIGSTOP and returns once the process has stopped. The kernel goes on accepting
 // connections and bytes for it, and the server executes all of them after [Server.Continue]. On
 // systems other than Linux it returns [errors.ErrUnsupported].
-func (s *Server) Stop() error { return s.signal("stop", (*process).suspend) }
+func (s *Server) Stop() error { return s.signal("stop", (*child.Process).Stop) }
 
 // Continue sends SIGCONT: the server goes on after a [Server.Stop]. On systems other than Linux it
 // returns [errors.ErrUnsupported].
-func (s *Server) Continue() error { return s.signal("continue", (*process).resume) }
+func (s *Server) Continue() error { return s.signal("continue", (*child.Process).Continue) }
 
-func (s *Server) signal(name string, send func(*process) error) error {
+func (s *Server) signal(name string, send func(*child.Process) error) error {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
-	process := s.process.Load()
-	err := errNotRunning
-	if process.running() {
-		err = send(process)
-	}
-	if err != nil {
+	if err := send(s.process.Load()); err != nil {
 		return fmt.Errorf("%s %s: %w", name, s.Addr(), err)
 	}
 	return nil
@@ -109,42 +129,148 @@ func (s *Server) Kill() error {
 
 // Restart kills the server if it runs, and starts it on the same port and in the same directory. It
 // is empty unless persistence is configured. Restart returns once the server answers.
-func (s *Server) Restart() error {
+func (s *Server) Restart() error { return s.RestartWith() }
+
+// RestartWith is [Server.Restart] with more arguments, which later restarts keep.
+func (s *Server) RestartWith(args ...string) error {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
-	if s.closed {
+	if s.over {
 		return fmt.Errorf("restart %s: its test is over", s.Addr())
 	}
 	if err := s.killLocked(); err != nil {
 		return err
 	}
+	s.config.args = append(slices.Clone(s.config.args), args...)
 	return s.start()
 }
 
-// RestartWith is [Server.Restart] with more arguments, which later restarts keep.
-func (s *Server) RestartWith(args ...string) error {
-	s.lifecycle.Lock()
-	s.config.args = append(slices.Clone(s.config.args), args...)
-	s.lifecycle.Unlock()
-	return s.Restart()
-}
-
 func (s *Server) killLocked() error {
-	err := s.process.Load().kill()
+	err := s.process.Load().Kill()
 	s.client.drop()
 	return err
 }
 
-// close ends the server for good. It can report a failure only on stderr.
-func (s *Server) close() {
+// end ends the server with its test. If the test has failed, it shows the last lines of a server
+// that ended without being killed.
+func (s *Server) end(tb testing.TB) {
+	tb.Helper()
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
-	if s.closed {
-		return
+	s.over = true
+	if process := s.process.Load(); tb.Failed() && !process.Running() && !process.Killed() {
+		tb.Logf("redistest: server %s ended by itself (%v), its last lines:\n%s", s.Addr(), process.Exit(), s.lastLines())
 	}
-	s.closed = true
 	if err := errors.Join(s.killLocked(), os.RemoveAll(s.dir)); err != nil {
-		fmt.Fprintf(os.Stderr, "redistest: close %s: %v\n", s.Addr(), err)
+		tb.Logf("redistest: end %s: %v", s.Addr(), err)
 	}
 	ports.release(s.port)
+}
+
+// start starts a process and waits until it answers. On an error no process is left.
+func (s *Server) start() error {
+	process, err := s.launch()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", s.Addr(), err)
+	}
+	s.process.Store(process)
+	if err := s.awaitReady(process); err != nil {
+		err = errors.Join(err, process.Kill())
+		return fmt.Errorf("start %s: %w; its last lines:\n%s", s.Addr(), err, s.lastLines())
+	}
+	return nil
+}
+
+func (s *Server) launch() (*child.Process, error) {
+	if s.config.sentinel { // it stores in its file what it knows
+		if err := os.WriteFile(s.sentinelFile(), nil, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	output, err := os.Create(s.outputFile())
+	if err != nil {
+		return nil, err
+	}
+	defer closeQuietly(output) // the child has its own descriptor
+	command := exec.Command(program(), s.arguments()...)
+	command.Dir = s.dir
+	command.Env = slices.Concat(os.Environ(), s.config.env)
+	command.Stdout, command.Stderr = output, output
+	return child.Launch(command)
+}
+
+func (s *Server) sentinelFile() string { return filepath.Join(s.dir, "sentinel.conf") }
+
+func (s *Server) outputFile() string { return filepath.Join(s.dir, "output.log") }
+
+func (s *Server) arguments() []string {
+	var args []string
+	if s.config.sentinel {
+		args = append(args, s.sentinelFile(), "--sentinel")
+	}
+	args = append(args,
+		"--port", strconv.Itoa(s.port), "--bind", Host(), "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning",
+	)
+	if s.config.password != "" {
+		args = append(args, "--requirepass", s.config.password)
+	}
+	if s.config.unixSocket {
+		args = append(args, "--unixsocket", s.Socket())
+	}
+	return append(args, s.config.args...)
+}
+
+func (s *Server) awaitReady(process *child.Process) error {
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(startPoll) {
+		if !process.Running() {
+			if strings.Contains(s.lastLines(), "Address already in use") {
+				return errPortTaken
+			}
+			return fmt.Errorf("it ended at once (%w)", process.Exit())
+		}
+		err := s.probe(process.Pid())
+		if err == nil || errors.Is(err, errPortTaken) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("no answer within %v: %w", startTimeout, err)
+		}
+	}
+}
+
+// probe checks that the server answers and that it is ours: another process that took the port may
+// be a Redis too.
+func (s *Server) probe(pid int) error {
+	conn, err := s.dial()
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(conn)
+	_, err = conn.Do("PING")
+	var refusal redis.Error
+	if errors.As(err, &refusal) {
+		if strings.HasPrefix(string(refusal), "LOADING") {
+			return err
+		}
+		return nil // NOAUTH or similar: it answers, and tells us no more
+	}
+	if err != nil {
+		return err
+	}
+	info, err := redis.String(conn.Do("INFO", "server"))
+	if err == nil && !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", pid)) {
+		return errPortTaken
+	}
+	return err
+}
+
+// lastLines returns the end of the output of the current or last process.
+func (s *Server) lastLines() string {
+	text, err := os.ReadFile(s.outputFile())
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-lastLineCount):], "\n")
 }

@@ -1,13 +1,23 @@
 package redistest
 
 import (
+	"net"
+	"os"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 )
+
+func TestMain(m *testing.M) {
+	child.Play(map[string]child.Role{"host": func(self *child.Self) { self.Tell(Host()) }})
+	os.Exit(m.Run())
+}
 
 // mustDo sends a command that must succeed.
 func mustDo(t *testing.T, server *Server, cmd string, args ...any) any {
@@ -26,10 +36,103 @@ func dial(t *testing.T, addr string, timeout time.Duration) redis.Conn {
 	return conn
 }
 
-// soon fails the test unless the condition becomes true soon.
+// send writes one command and does not wait for its reply.
+func send(t *testing.T, conn redis.Conn, cmd string, args ...any) {
+	t.Helper()
+	require.NoError(t, conn.Send(cmd, args...))
+	require.NoError(t, conn.Flush())
+}
+
+// soon fails the test unless the condition becomes true.
 func soon(t *testing.T, condition func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, condition, 5*time.Second, 2*time.Millisecond, what)
+	require.Eventually(t, condition, time.Minute, 2*time.Millisecond, what)
+}
+
+// verdict is a testing.TB that records how its test ended.
+type verdict struct {
+	testing.TB // for the methods that are not called; always nil
+
+	skipped, failed bool
+}
+
+func (v *verdict) Helper() {}
+
+func (v *verdict) Skip(...any) { v.skipped = true; runtime.Goexit() }
+
+func (v *verdict) Fatal(...any) { v.failed = true; runtime.Goexit() }
+
+func (v *verdict) Fatalf(string, ...any) { v.failed = true; runtime.Goexit() }
+
+func TestRequireSkipsOnlyWhereNobodyAskedForAServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		ci, chosen string
+		want       verdict
+	}{
+		"nowhere":    {"", "", verdict{skipped: true}},
+		"in CI":      {"true", "", verdict{failed: true}},
+		"chosen one": {"", "no-such-server", verdict{failed: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("CI", c.ci)
+			t.Setenv(programVariable, c.chosen)
+			t.Setenv("PATH", t.TempDir())
+			var got verdict
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				Require(&got)
+			}()
+			<-done
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestEachProcessHasAnAddressOfItsOwn(t *testing.T) {
+	t.Parallel()
+	if Host() == commonHost {
+		t.Skip("there is no other loopback address here")
+	}
+	other := child.Start(t, child.Command("host")).Next(t)
+	assert.NotEqual(t, commonHost, other)
+	assert.NotEqual(t, Host(), other)
+	assert.False(t, claim(Host()), "nobody else gets it")
+}
+
+// A rival that answers in place of a server would be taken for a master that has forgotten.
+func TestServerIsNotTakenForAnotherOnItsPort(t *testing.T) {
+	t.Parallel()
+	rival := StartOne(t)
+	mute, err := net.Listen("tcp", FreeAddr(t))
+	require.NoError(t, err)
+	defer closeQuietly(mute)
+	taken := []int{rival.port, mute.Addr().(*net.TCPAddr).Port}
+	server := StartOne(t, func(c *config) {
+		c.pickPort = func() (port int, err error) {
+			if len(taken) == 0 {
+				return ports.pick()
+			}
+			port, taken = taken[0], taken[1:]
+			return port, nil
+		}
+	})
+	assert.Empty(t, taken, "both were tried")
+	assert.NotContains(t, []string{rival.Addr(), mute.Addr().String()}, server.Addr())
+	mustDo(t, server, "PING")
+}
+
+func TestServersEndWithTheirTest(t *testing.T) {
+	t.Parallel()
+	var servers []*Server
+	t.Run("inner", func(t *testing.T) { servers = Start(t, 2) })
+	for _, server := range servers {
+		assert.Zero(t, server.Pid())
+		assert.NoDirExists(t, server.dir)
+		_, err := net.Dial("tcp", server.Addr())
+		require.Error(t, err)
+		require.ErrorContains(t, server.Restart(), "its test is over")
+	}
 }
 
 func TestRestartedServerIsEmptyAndKeepsItsAddress(t *testing.T) {
@@ -37,14 +140,11 @@ func TestRestartedServerIsEmptyAndKeepsItsAddress(t *testing.T) {
 	server := StartOne(t)
 	mustDo(t, server, "SET", "key", "value")
 	addr, pid := server.Addr(), server.Pid()
-
 	require.NoError(t, server.Kill())
 	require.NoError(t, server.Kill(), "a dead server is dead")
 	assert.Zero(t, server.Pid())
 	_, err := server.Do("PING")
 	require.Error(t, err)
-	require.ErrorIs(t, server.Stop(), errNotRunning)
-	require.ErrorIs(t, server.Continue(), errNotRunning)
 
 	require.NoError(t, server.Restart())
 	assert.Equal(t, addr, server.Addr())
@@ -54,76 +154,35 @@ func TestRestartedServerIsEmptyAndKeepsItsAddress(t *testing.T) {
 	assert.Empty(t, keys)
 }
 
-func TestRestartOfARunningServerKeepsWhatWasMadePersistent(t *testing.T) {
+func TestMonitorRecordsCommandsInOrder(t *testing.T) {
 	t.Parallel()
-	server := StartOne(t, WithArgs("--appendonly", "yes", "--appendfsync", "always"))
-	mustDo(t, server, "SET", "key", "value")
-	pid := server.Pid()
-	require.NoError(t, server.Restart())
-	assert.NotEqual(t, pid, server.Pid())
-	keys, err := server.Keys()
-	require.NoError(t, err)
-	assert.Equal(t, []string{"key"}, keys)
+	server := StartOne(t, WithPassword("secret"))
+	monitor := server.Monitor(t)
+	mustDo(t, server, "PING") // after an AUTH, which this Redis may or may not show
+	monitor.WaitFor(`"PING"`, 1)
+	monitor.Clear()
+	mustDo(t, server, "SET", "key", "a value")
+	mustDo(t, server, "EVAL", "return redis.call('get', KEYS[1])", 1, "key")
+	monitor.WaitFor(`lua] "get" "key"`, 1)
+	lines := monitor.Lines()
+	require.Len(t, lines, 3)
+	assert.Contains(t, lines[0], `"SET" "key" "a value"`)
+	assert.Contains(t, lines[1], `"EVAL"`)
+	assert.Equal(t, lines[:1], monitor.Matching(`"SET"`))
 }
 
-func TestKeysAreSortedAndFlushAllRemovesThem(t *testing.T) {
-	t.Parallel()
-	server := StartOne(t)
-	mustDo(t, server, "MSET", "b", 1, "a", 2, "c", 3)
-	keys, err := server.Keys()
-	require.NoError(t, err)
-	assert.Equal(t, []string{"a", "b", "c"}, keys)
-	require.NoError(t, server.FlushAll())
-	keys, err = server.Keys()
-	require.NoError(t, err)
-	assert.Empty(t, keys)
-}
-
-func TestDoDialsAgainAfterItsConnectionWasClosed(t *testing.T) {
+func TestMonitorSyncProvesThatNothingCame(t *testing.T) {
 	t.Parallel()
 	server := StartOne(t)
-	id := mustDo(t, server, "CLIENT", "ID")
-	killer := dial(t, server.Addr(), replyTimeout)
-	_, err := killer.Do("CLIENT", "KILL", "ID", id)
-	require.NoError(t, err)
-	count, err := redis.Int(server.Do("INCR", "counter"))
-	require.NoError(t, err)
-	assert.Equal(t, 1, count)
+	monitor := server.Monitor(t)
+	for range 10 {
+		monitor.Clear()
+		monitor.Sync()
+		assert.Empty(t, monitor.Lines(), "nothing came, and the mark is not shown")
+		for range 20 {
+			mustDo(t, server, "INCR", "counter")
+		}
+		monitor.Sync()
+		assert.Len(t, monitor.Lines(), 20, "all that came")
+	}
 }
-
-func TestDoReturnsTheServersRefusal(t *testing.T) {
-	t.Parallel()
-	server := StartOne(t)
-	mustDo(t, server, "SET", "key", "value")
-	id := mustDo(t, server, "CLIENT", "ID")
-	_, err := server.Do("LPUSH", "key", "value")
-	require.ErrorContains(t, err, "WRONGTYPE")
-	assert.Equal(t, id, mustDo(t, server, "CLIENT", "ID"), "the same connection goes on")
-}
-
-func TestServerThatEndsByItselfIsReported(t *testing.T) {
-	t.Parallel()
-	server := StartOne(t)
-	_, err := server.Do("SHUTDOWN", "NOSAVE")
-	require.Error(t, err)
-	soon(t, func() bool { return server.Pid() == 0 }, "ended")
-	log := new(logged)
-	logCrashes(log, []*Server{server})
-	assert.Equal(t, 1, log.lines)
-
-	require.NoError(t, server.Restart())
-	require.NoError(t, server.Kill())
-	logCrashes(log, []*Server{server})
-	assert.Equal(t, 1, log.lines, "a kill is no crash")
-}
-
-// logged is a testing.TB that counts what is logged.
-type logged struct {
-	testing.TB // for the methods that are not called; always nil
-
-	lines int
-}
-
-func (l *logged) Helper() {}
-
-func (l *logged) Logf(string, ...any) { l.lines++ }

@@ -1,28 +1,119 @@
+// Package redistest starts real Redis servers for tests and benchmarks, and breaks them: it stops,
+// kills and restarts the processes ([Server]), and damages the bytes on the way to them ([Proxy]).
+// [FakeServer] says what no Redis would ever say.
+//
+// It uses real processes, sockets and time, so none of it works inside a testing/synctest bubble.
 package redistest
 
 import (
 	"errors"
-	"fmt"
+	"os"
+	"os/exec"
 	"sync"
 	"testing"
 )
 
-// Start starts n empty servers on [Host], in parallel, and returns once all of them answer PING.
-// It skips or fails the test if there is no redis-server (see [Require]). The servers end with the
+// programVariable is the environment variable that names the executable of the server under test.
+const programVariable = "REDQUORUM_SERVER"
+
+// program returns what to start: the path in REDQUORUM_SERVER, else the redis-server in PATH.
+func program() string {
+	if chosen := os.Getenv(programVariable); chosen != "" {
+		return chosen
+	}
+	return "redis-server"
+}
+
+// Available reports whether there is a server to start: the one that REDQUORUM_SERVER names, or
+// else a redis-server in PATH.
+func Available() bool {
+	_, err := exec.LookPath(program())
+	return err == nil
+}
+
+// Require skips the test if there is no redis-server in PATH. If CI=true, or if REDQUORUM_SERVER
+// names a server, it fails the test instead: a test that nobody runs proves nothing.
+func Require(tb testing.TB) {
+	tb.Helper()
+	if Available() {
+		return
+	}
+	if chosen := os.Getenv(programVariable); chosen != "" {
+		tb.Fatalf("redistest: %s is %s, which cannot be executed", programVariable, chosen)
+	}
+	if os.Getenv("CI") == "true" {
+		tb.Fatal("redistest: no redis-server in PATH, and CI=true: install it, so that this test is not skipped unseen")
+	}
+	tb.Skip("redistest: no redis-server in PATH: install Redis to run this test")
+}
+
+// Option is a setting of the servers to start.
+type Option func(*config)
+
+type config struct {
+	args       []string
+	env        []string
+	password   string
+	unixSocket bool
+	sentinel   bool
+	pickPort   func() (int, error) // replaced in our own tests only
+}
+
+// WithArgs adds arguments to redis-server's command line. They come last, so they override our own:
+// WithArgs("--appendonly", "yes", "--appendfsync", "always") makes a server whose keys survive a
+// restart.
+func WithArgs(args ...string) Option {
+	return func(c *config) { c.args = append(c.args, args...) }
+}
+
+// WithEnv adds "NAME=value" variables to the servers' environment. They override those of this
+// process.
+func WithEnv(env ...string) Option {
+	return func(c *config) { c.env = append(c.env, env...) }
+}
+
+// WithPassword makes the servers require this password. [Server.URL] contains it, and our own
+// connections use it.
+func WithPassword(password string) Option {
+	return func(c *config) { c.password = password }
+}
+
+// WithUnixSocket makes the servers also listen on a unix socket: [Server.Socket].
+func WithUnixSocket() Option {
+	return func(c *config) { c.unixSocket = true }
+}
+
+// WithSentinel starts Sentinels, which watch nothing, instead of servers.
+func WithSentinel() Option {
+	return func(c *config) { c.sentinel = true }
+}
+
+// Start starts n empty servers on [Host], in parallel, and returns once all of them answer PING. It
+// skips or fails the test if there is no redis-server (see [Require]). The servers end with the
 // test; on Linux they also end when this process is killed.
 func Start(tb testing.TB, n int, opts ...Option) []*Server {
 	tb.Helper()
 	Require(tb)
-	servers, stop, err := Launch(n, opts...)
-	if err != nil {
+	servers, errs := make([]*Server, n), make([]error, n)
+	var starts sync.WaitGroup
+	for i := range servers {
+		c := config{pickPort: ports.pick}
+		for _, opt := range opts {
+			opt(&c)
+		}
+		starts.Go(func() { servers[i], errs[i] = newServer(c) })
+	}
+	starts.Wait()
+	tb.Cleanup(func() {
+		for _, server := range servers {
+			if server != nil {
+				server.end(tb)
+			}
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
 		tb.Fatalf("redistest: %v", err)
 	}
-	tb.Cleanup(func() {
-		if tb.Failed() {
-			logCrashes(tb, servers)
-		}
-		stop()
-	})
 	return servers
 }
 
@@ -30,42 +121,4 @@ func Start(tb testing.TB, n int, opts ...Option) []*Server {
 func StartOne(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	return Start(tb, 1, opts...)[0]
-}
-
-// Launch is [Start] for programs that are not tests. The function it returns kills the servers and
-// removes their directories; it may be called more than once, and is never nil. On an error nothing
-// is left running.
-func Launch(n int, opts ...Option) ([]*Server, func(), error) {
-	if !Available() {
-		return nil, func() {}, fmt.Errorf("%s: not in PATH, or not executable", program())
-	}
-	servers, errs := make([]*Server, n), make([]error, n)
-	var starts sync.WaitGroup
-	for i := range servers {
-		starts.Go(func() { servers[i], errs[i] = newServer(newConfig(opts)) })
-	}
-	starts.Wait()
-	stop := sync.OnceFunc(func() {
-		for _, server := range servers {
-			if server != nil {
-				server.close()
-			}
-		}
-	})
-	if err := errors.Join(errs...); err != nil {
-		stop()
-		return nil, func() {}, err
-	}
-	return servers, stop, nil
-}
-
-// logCrashes logs the last lines of every server that ended without being killed.
-func logCrashes(tb testing.TB, servers []*Server) {
-	tb.Helper()
-	for _, server := range servers {
-		if process := server.process.Load(); !process.running() && !process.killed.Load() {
-			tb.Logf("redistest: server %s ended by itself (%v), its last lines:\n%s",
-				server.Addr(), process.exit, process.lastLines())
-		}
-	}
 }
