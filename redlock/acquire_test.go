@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -202,57 +201,6 @@ func TestAKeyOfTheWrongTypeIsNotATakenLock(t *testing.T) {
 		assert.NotErrorIs(t, err, redlock.ErrTaken)
 		assert.Equal(t, 3, strings.Count(err.Error(), "WRONGTYPE"), "%v", err)
 	})
-}
-
-func TestALostAttemptLeavesNothingBehind(t *testing.T) {
-	faults := map[string]func(*fake.Node){
-		"late":         func(n *fake.Node) { n.Delay(func() time.Duration { return 900 * time.Millisecond }, nil) },
-		"late answers": func(n *fake.Node) { n.Delay(nil, func() time.Duration { return 900 * time.Millisecond }) },
-		"lost answer":  func(n *fake.Node) { n.LoseReplies(1) },
-		"cut":          func(n *fake.Node) { n.CutAfterWrite(1) },
-		"cut answer":   func(n *fake.Node) { n.CutReply(2) },
-		"stopped": func(n *fake.Node) {
-			n.Stop()
-			time.AfterFunc(5*time.Second, n.Continue)
-		},
-	}
-	for name, fault := range faults {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				l := c.locker(redlock.WithTTL(time.Minute))
-				c.servers[0].Kill() // no quorum, so every grant must be undone
-				c.servers[1].Kill()
-				c.servers[2].Kill()
-				synctest.Wait()
-				fault(c.servers[4])
-				_, err := l.TryLock(ctx, "a")
-				require.ErrorIs(t, err, redlock.ErrNoQuorum)
-				time.Sleep(6 * time.Second)
-				synctest.Wait()
-				assert.Zero(t, c.keys())
-			})
-		})
-		t.Run(name+", cancelled", func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				l := c.locker(redlock.WithTTL(time.Minute))
-				for _, server := range c.servers[:4] {
-					server.Delay(func() time.Duration { return 20 * time.Millisecond }, nil)
-				}
-				fault(c.servers[4])
-				cancelled, cancel := context.WithCancel(ctx)
-				time.AfterFunc(10*time.Millisecond, cancel)
-				took := elapsed(func() {
-					_, err := l.TryLock(cancelled, "a")
-					require.ErrorIs(t, err, context.Canceled)
-					assert.ErrorIs(t, err, redlock.ErrNoQuorum)
-				})
-				assert.Equal(t, 10*time.Millisecond, took)
-				time.Sleep(6 * time.Second)
-				synctest.Wait()
-				assert.Zero(t, c.keys())
-			})
-		})
-	}
 }
 
 func TestALockNeedsAMajorityOfAnyNumberOfNodes(t *testing.T) {

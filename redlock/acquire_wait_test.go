@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -31,34 +30,6 @@ func TestLockWaitsForTheHolder(t *testing.T) {
 			}
 		}
 		assert.Less(t, attempts, 160, "at most one poll every 20 ms after the backoff")
-	})
-}
-
-func TestAWaitThatEndsReportsTheRefusalAndTheContext(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		_, err := l.Lock(ctx, "a")
-		require.NoError(t, err)
-		bounded, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		took := elapsed(func() { _, err = l.Lock(bounded, "a") })
-		assert.Equal(t, time.Second, took)
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-
-		why := errors.New("shutting down")
-		caused, stop := context.WithCancelCause(ctx)
-		time.AfterFunc(time.Second, func() { stop(why) })
-		_, err = l.Lock(caused, "a")
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, why)
-
-		_, err = l.Lock(caused, "a")
-		require.ErrorIs(t, err, context.Canceled, "with an ended context nothing is sent")
-		_, err = l.TryLock(caused, "a")
-		require.ErrorIs(t, err, context.Canceled)
-		assert.NotErrorIs(t, err, redlock.ErrInvalid)
 	})
 }
 

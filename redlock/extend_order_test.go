@@ -100,16 +100,3 @@ func TestALateRefusalDoesNotHideWhatAnExtensionHealed(t *testing.T) {
 	})
 }
 
-// A node that lost the key may have given the lock to somebody else in between.
-func TestANodeThatHealsALockHasNoVoteInThatRound(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock, err := c.locker().TryLock(ctx, "a")
-		require.NoError(t, err)
-		settle()
-		c.do(0, "DEL", "a")
-		c.servers[1].RefuseWith("LOADING as after a restart", "EVALSHA")
-		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum)
-		assert.Equal(t, lock.Value(), c.holders("a")[0], "it is healed")
-		require.NoError(t, lock.Extend(ctx, 10*time.Second), "and votes from then on")
-	})
-}

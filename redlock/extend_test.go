@@ -93,26 +93,6 @@ func TestExpiredLockIsNeverBroughtBack(t *testing.T) {
 	})
 }
 
-func TestAHealedNodeVotesFromTheNextRoundOn(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithQuarantine(redlock.QuarantineOff))
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		settle()
-		c.servers[0].Restart(false)
-		time.Sleep(time.Second)
-		assert.Equal(t, "", c.holders("a")[0])
-		c.servers[1].Stop()
-		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum, "one vote counts, and one does not count yet")
-		assert.Equal(t, lock.Value(), c.holders("a")[0])
-		require.NoError(t, lock.Extend(ctx, 10*time.Second))
-		require.NoError(t, lock.Unlock(ctx))
-		c.servers[1].Continue()
-		settle()
-		assert.Zero(t, c.keys())
-	})
-}
-
 // The nodes may not have the longer TTL, so renewal must come before the current validity ends.
 func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
 	for name, away := range map[string]func(c *cluster, i int, on bool){

@@ -188,6 +188,7 @@ func (c *cluster) taken(l *redlock.Locker, name string) {
 func (c *cluster) unlock(locks ...*redlock.Lock) {
 	c.t.Helper()
 	for _, lock := range locks {
+		require.NotNil(c.t, lock)
 		require.NoError(c.t, lock.Unlock(ctx))
 	}
 }
@@ -210,10 +211,13 @@ func (c *cluster) background(acquire func() (*redlock.Lock, error)) <-chan *redl
 	return got
 }
 
+// patience bounds waits in the background: longer than any that a test sees.
+const patience = 10 * time.Minute
+
 // waiting is like background for a lock that somebody has. The call is queued when it returns.
 func (c *cluster) waiting(l *redlock.Locker, name string, opts ...redlock.LockOption) <-chan *redlock.Lock {
 	c.t.Helper()
-	return c.queued(func() (*redlock.Lock, error) { return l.Lock(ctx, name, opts...) })
+	return c.queued(func() (*redlock.Lock, error) { return l.Lock(c.within(patience), name, opts...) })
 }
 
 // queued is like waiting, for a call of any kind.

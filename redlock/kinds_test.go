@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -103,6 +104,16 @@ func onePermit(f func(*redlock.Semaphore, context.Context, ...redlock.LockOption
 	}
 }
 
+// absence is a way for a node to be away.
+type absence struct {
+	how         string
+	leave, back func(*fake.Node)
+}
+
+func absences() []absence {
+	return []absence{{"killed, data kept", kill, restart}, {"stopped", stop, resume}, {"muted", mute, unmute}, {"replies muted", deafen, undeaf}}
+}
+
 // eachKind runs a test in virtual time for every kind of lock.
 func eachKind(t *testing.T, nodes int, test func(t *testing.T, c *cluster, k kind)) {
 	t.Helper()
@@ -134,78 +145,7 @@ func (c *cluster) allOf(k kind, l *redlock.Locker, opts ...redlock.LockOption) *
 // queue starts a call of a kind that waits in the background.
 func (c *cluster) queue(k kind, l *redlock.Locker, opts ...redlock.LockOption) <-chan *redlock.Lock {
 	c.t.Helper()
-	return c.queued(func() (*redlock.Lock, error) { return k.wait(ctx, l, opts...) })
-}
-
-// The waits for the single names are no calls, and tell nothing of their own.
-func TestHooksAndStatsTellOfOneCallOfLockAny(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond) // no message overtakes one that was sent before it
-		var holder, waiter diary
-		a, b := c.locker(holder.hooks()), c.locker(waiter.hooks(), redlock.WithRetry(time.Minute, time.Minute))
-		held := map[string]*redlock.Lock{}
-		for _, name := range threeNames {
-			lock, err := a.TryLock(ctx, name)
-			require.NoError(t, err)
-			held[name] = lock
-		}
-		holder.take()
-		got := make(chan *redlock.Lock, 1)
-		go func() {
-			lock, err := b.LockAny(ctx, threeNames)
-			assert.NoError(t, err)
-			got <- lock
-		}()
-		time.Sleep(20 * time.Millisecond)
-		assert.Equal(t, []string{"waiting a"}, waiter.take())
-		require.NoError(t, held["b"].Unlock(ctx))
-		lock := <-got
-		assert.Equal(t, []string{"acquired b", "waited b"}, waiter.take())
-		assert.Equal(t, []string{"released b", "handed b"}, holder.take())
-		require.NoError(t, lock.Extend(ctx, 5*time.Second))
-		require.NoError(t, lock.Verify(ctx))
-		require.NoError(t, a.ForceUnlock(ctx, "b"))
-		require.ErrorIs(t, lock.Verify(ctx), redlock.ErrLost)
-		assert.Equal(t, []string{"renewed b", "lost b"}, waiter.take())
-		stats := b.Stats()
-		assert.Equal(t, []uint64{1, 1, 1, 1}, []uint64{stats.Acquired, stats.Waits, stats.Renewed, stats.Lost})
-		assert.Zero(t, stats.Held+stats.Waiting)
-		require.NoError(t, a.UnlockAll(ctx))
-	})
-}
-
-func TestHooksAndStatsTellOfReaders(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond) // no confirmation overtakes the writer's release
-		var writes, reads diary
-		a, b := c.locker(writes.hooks()), c.locker(reads.hooks())
-		writer, err := a.TryLock(ctx, "a")
-		require.NoError(t, err)
-		got := make(chan *redlock.Lock, 2)
-		for range 2 {
-			go func() {
-				lock, err := b.RLock(ctx, "a")
-				assert.NoError(t, err)
-				got <- lock
-			}()
-		}
-		time.Sleep(20 * time.Millisecond)
-		assert.Equal(t, []string{"waiting a", "waiting a"}, reads.take())
-		assert.Equal(t, 2, b.Stats().Waiting)
-		writes.take()
-		require.NoError(t, writer.Unlock(ctx))
-		first, second := <-got, <-got
-		assert.Equal(t, []string{"released a", "handed a"}, writes.take(), "one vote, to both")
-		assert.ElementsMatch(t, []string{"acquired a", "waited a", "acquired a", "waited a"}, reads.take())
-		require.NoError(t, first.Extend(ctx, 5*time.Second))
-		require.NoError(t, first.Unlock(ctx))
-		require.NoError(t, a.ForceUnlock(ctx, "a"))
-		require.ErrorIs(t, second.Verify(ctx), redlock.ErrLost)
-		assert.Equal(t, []string{"renewed a", "released a", "lost a"}, reads.take())
-		stats := b.Stats()
-		assert.Equal(t, []uint64{2, 2, 1, 1}, []uint64{stats.Acquired, stats.Waits, stats.Renewed, stats.Lost})
-		assert.Zero(t, stats.Held+stats.Waiting)
-	})
+	return c.queued(func() (*redlock.Lock, error) { return k.wait(c.within(patience), l, opts...) })
 }
 
 // A permit is the mutex of its slot. The heir of one releases a mutex, which hands nothing to those

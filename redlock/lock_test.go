@@ -101,35 +101,6 @@ func TestAReleasedLockSaysSo(t *testing.T) {
 	})
 }
 
-func TestAnyCallFindsThatADeletedLockIsLost(t *testing.T) {
-	asks := map[string]func(lock *redlock.Lock) error{
-		"Extend": func(lock *redlock.Lock) error { return lock.Extend(ctx, 10*time.Second) },
-		"Verify": func(lock *redlock.Lock) error { return lock.Verify(ctx) },
-		"Unlock": func(lock *redlock.Lock) error { return lock.Unlock(ctx) },
-	}
-	for name, ask := range asks {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				l := c.locker()
-				lock, err := l.TryLock(ctx, "a")
-				require.NoError(t, err)
-				settle()
-				for i := range 3 {
-					c.do(i, "DEL", "a")
-				}
-				require.ErrorIs(t, ask(lock), redlock.ErrLost)
-				if name != "Unlock" {
-					require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-				}
-				if name == "Extend" {
-					settle()
-					assert.Zero(t, c.keys(), "the keys that the extension restored are undone")
-				}
-			})
-		})
-	}
-}
-
 func TestConcurrentUseOfOneLock(t *testing.T) {
 	for seed := range uint64(200) {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
@@ -183,17 +154,6 @@ func TestConcurrentUseOfOneLock(t *testing.T) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-}
-
-func TestALockThatVerifyFindsLostIsNotHeld(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		c.do(0, "DEL", "a")
-		require.ErrorIs(t, lock.Verify(ctx), redlock.ErrLost)
-		assert.Zero(t, l.Stats().Held)
-	})
 }
 
 func TestATTLIsCheckedInTheWholeMillisecondsThatNodesCount(t *testing.T) {

@@ -2,47 +2,15 @@ package redlock_test
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/proof/fake"
-	"github.com/redquorum/redquorum/redlock"
 )
-
-func TestAWaiterWhoseContextEndsLeavesTheQueue(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		a, b, d := c.locker(), c.locker(), c.locker()
-		lock, err := a.Lock(ctx, "a")
-		require.NoError(t, err)
-		soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-		_, err = b.Lock(soon, "a")
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		time.Sleep(10 * time.Millisecond)
-		for i := range c.servers {
-			assert.EqualValues(t, 0, c.do(i, "ZCARD", "redquorum:wait:a"))
-		}
-		got := acquiring(t, d, "a")
-		time.Sleep(20 * time.Millisecond)
-		require.NoError(t, lock.Unlock(ctx))
-		time.Sleep(10 * time.Millisecond)
-		select {
-		case lock := <-got:
-			require.NoError(t, lock.Unlock(ctx))
-		default:
-			t.Error("the next waiter did not get the lock")
-			<-got
-		}
-	})
-}
 
 func TestAWaiterThatLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
@@ -77,29 +45,6 @@ func TestAWaiterThatLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
 			t.Error("the vote was not handed on")
 			<-got
 		}
-	})
-}
-
-func TestCloseEndsWaitersAndRemovesThemFromTheQueues(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		a, b := c.locker(), c.locker()
-		lock, err := a.Lock(ctx, "a")
-		require.NoError(t, err)
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() {
-				_, err := b.Lock(ctx, "a")
-				assert.ErrorIs(t, err, redlock.ErrClosed)
-			})
-		}
-		time.Sleep(20 * time.Millisecond)
-		require.NoError(t, b.Close())
-		all.Wait()
-		for i := range c.servers {
-			assert.EqualValues(t, 0, c.do(i, "ZCARD", "redquorum:wait:a"))
-		}
-		require.NoError(t, lock.Unlock(ctx))
-		synctest.Wait()
 	})
 }
 

@@ -2,13 +2,10 @@ package redlock_test
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/pool"
@@ -61,38 +58,3 @@ func TestNoClientOvertakesTheWaiterForAnyNameOfASet(t *testing.T) {
 	}
 }
 
-func TestHooksAndStatsReportWaiting(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		var mu sync.Mutex
-		told := map[string][]string{}
-		listen := func(who string) redlock.Option {
-			tell := func(format string, args ...any) {
-				mu.Lock()
-				defer mu.Unlock()
-				told[who] = append(told[who], fmt.Sprintf(format, args...))
-			}
-			return redlock.WithHooks(redlock.Hooks{
-				Waiting: func(name string) { tell("waiting %s", name) },
-				Handed:  func(name string) { tell("handed %s", name) },
-				Waited:  func(lock *redlock.Lock, d time.Duration) { tell("waited %s %t", lock.Name(), d > 20*time.Millisecond) },
-			})
-		}
-		holder, waiter := c.locker(listen("holder"), redlock.WithKeyPrefix("p:")), c.locker(listen("waiter"), redlock.WithKeyPrefix("p:"))
-		lock, err := holder.Lock(ctx, "a")
-		require.NoError(t, err)
-		got := acquiring(t, waiter, "a")
-		time.Sleep(20 * time.Millisecond)
-		assert.Equal(t, 1, waiter.Stats().Waiting)
-		require.NoError(t, lock.Unlock(ctx))
-		require.NoError(t, (<-got).Unlock(ctx))
-		settle()
-		mu.Lock()
-		defer mu.Unlock()
-		assert.Equal(t, map[string][]string{"holder": {"handed a"}, "waiter": {"waiting a", "waited a true"}}, told)
-		stats := waiter.Stats()
-		assert.Zero(t, stats.Waiting)
-		assert.Equal(t, []uint64{1, 1, 0, 0}, []uint64{stats.Waits, stats.Woken, stats.Polls, stats.HandedOver})
-		assert.Equal(t, uint64(1), holder.Stats().HandedOver)
-	})
-}

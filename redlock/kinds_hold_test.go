@@ -1,0 +1,338 @@
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// What holds for a lock of every kind.
+
+func TestALockOfAnyKindExcludesTheOthersUntilItIsReleased(t *testing.T) {
+	for _, nodes := range []int{1, 2, 3, 5} {
+		eachKind(t, nodes, func(t *testing.T, c *cluster, k kind) {
+			a, b := c.locker(), c.locker()
+			lock := c.of(k, a)
+			assert.Equal(t, k.name, lock.Name())
+			_, err := k.all(ctx, b)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			assert.NotErrorIs(t, err, redlock.ErrNoQuorum)
+			c.taken(b, k.name)
+			require.NoError(t, lock.Verify(ctx))
+			c.unlock(lock)
+			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+			c.leavesNothing(0)
+			lock = c.allOf(k, b)
+			_, err = k.try(ctx, a)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorContains(t, err, `acquire "`+k.asked+`": 0 granted`)
+			c.unlock(lock)
+			c.leavesNothing(0)
+		})
+	}
+}
+
+func TestACallOfAnyKindRefusesBadArgumentsAndSendsNothing(t *testing.T) {
+	eachKind(t, 1, func(t *testing.T, c *cluster, k kind) {
+		l := c.locker()
+		var none context.Context
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		settle()
+		before := len(c.servers[0].Commands())
+		for _, call := range []call{k.try, k.wait} {
+			bad := map[string]redlock.LockOption{"nil": nil, "TTL": redlock.WithTTL(time.Hour), "min validity": redlock.WithMinValidity(time.Hour)}
+			if !k.valued {
+				bad["value"] = redlock.WithValue("v")
+			}
+			if !k.holds {
+				bad["min hold"] = redlock.WithMinHold(time.Second)
+			}
+			for name, opt := range bad {
+				_, err := call(ctx, l, opt)
+				require.ErrorIs(t, err, redlock.ErrInvalid, name)
+			}
+			_, err := call(none, l)
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+			_, err = call(ended, l)
+			require.ErrorIs(t, err, context.Canceled)
+			require.NotErrorIs(t, err, redlock.ErrInvalid)
+		}
+		settle()
+		assert.Len(t, c.servers[0].Commands(), before)
+		require.NoError(t, l.Close())
+		for _, call := range []call{k.try, k.wait} {
+			_, err := call(ctx, l)
+			require.ErrorIs(t, err, redlock.ErrClosed)
+		}
+	})
+}
+
+// mishaps are what may become of one node's part in an attempt.
+func mishaps() map[string]func(*fake.Node) {
+	return map[string]func(*fake.Node){
+		"late":         delaying(900*time.Millisecond, 0),
+		"late answers": delaying(0, 900*time.Millisecond),
+		"lost answer":  func(n *fake.Node) { n.LoseReplies(1) },
+		"cut":          func(n *fake.Node) { n.CutAfterWrite(1) },
+		"cut answer":   func(n *fake.Node) { n.CutReply(2) },
+		"stopped": func(n *fake.Node) {
+			n.Stop()
+			time.AfterFunc(5*time.Second, n.Continue)
+		},
+	}
+}
+
+func TestALostAttemptLeavesNothingBehind(t *testing.T) {
+	for name, fault := range mishaps() {
+		t.Run(name, func(t *testing.T) {
+			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+				l := c.locker(redlock.WithTTL(time.Minute))
+				c.each(kill, 0, 1, 2) // no quorum, so every grant must be undone
+				synctest.Wait()
+				fault(c.servers[4])
+				_, err := k.try(ctx, l)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				c.leavesNothing(6 * time.Second)
+			})
+		})
+		t.Run(name+", cancelled", func(t *testing.T) {
+			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+				l := c.locker(redlock.WithTTL(time.Minute))
+				c.each(delaying(20*time.Millisecond, 0), 0, 1, 2, 3)
+				fault(c.servers[4])
+				cancelled, cancel := context.WithCancel(ctx)
+				time.AfterFunc(10*time.Millisecond, cancel)
+				took := elapsed(func() {
+					_, err := k.try(cancelled, l)
+					require.ErrorIs(t, err, context.Canceled)
+					assert.ErrorIs(t, err, redlock.ErrNoQuorum)
+				})
+				assert.Equal(t, 10*time.Millisecond, took)
+				c.leavesNothing(6 * time.Second)
+			})
+		})
+	}
+}
+
+// The network delays the SETs alone. On a connection of its own, a release would come first, and
+// find nothing to delete.
+func TestAReleaseDoesNotOvertakeTheSETOfItsAttempt(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		l := c.locker(redlock.WithTTL(time.Minute))
+		for _, server := range c.servers {
+			delay := 900 * time.Millisecond
+			server.Delay(func() time.Duration { defer func() { delay = 0 }(); return delay }, nil)
+		}
+		_, err := k.try(c.within(10*time.Millisecond), l)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		c.leavesNothing(2 * time.Second)
+	})
+}
+
+func TestAnyCallFindsThatADeletedLockIsLost(t *testing.T) {
+	for name, ask := range map[string]func(lock *redlock.Lock) error{
+		"Extend": func(lock *redlock.Lock) error { return lock.Extend(ctx, 10*time.Second) },
+		"Verify": func(lock *redlock.Lock) error { return lock.Verify(ctx) },
+		"Unlock": func(lock *redlock.Lock) error { return lock.Unlock(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+				l := c.locker()
+				lock := c.of(k, l)
+				c.del(k.name, 0, 1, 2)
+				require.ErrorIs(t, ask(lock), redlock.ErrLost)
+				assert.Zero(t, l.Stats().Held)
+				if name != "Unlock" {
+					require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+				}
+				if name == "Extend" {
+					c.leavesNothing(0) // of what the extension restored
+				}
+			})
+		})
+	}
+}
+
+// A node that lost the key may have given the lock to somebody else in between.
+func TestANodeThatHealsALockHasNoVoteInThatRound(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		lock := c.of(k, c.locker())
+		before := c.holders(k.name)[0]
+		c.del(k.name, 0)
+		c.servers[1].RefuseWith("LOADING as after a restart", "EVALSHA")
+		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum)
+		assert.Equal(t, before, c.holders(k.name)[0], "it is healed")
+		require.NoError(t, lock.Extend(ctx, 10*time.Second), "and votes from then on")
+		c.servers[1].RefuseWith("")
+		c.unlock(lock)
+		c.leavesNothing(0)
+	})
+}
+
+func TestALockOfAnyKindIsRenewedUntilItIsReleased(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		l := c.renewing(redlock.WithTTL(time.Second))
+		lock := c.of(k, l)
+		c.del(k.name, 2) // renewal restores it
+		for range 100 {
+			time.Sleep(200 * time.Millisecond)
+			require.NoError(t, lock.Err())
+			assert.Greater(t, lock.Remaining(), time.Second/3, "renewed before two thirds of the TTL have passed")
+			assert.LessOrEqual(t, lock.Remaining(), time.Second)
+		}
+		assert.NotEmpty(t, c.holders(k.name)[2])
+		require.NoError(t, lock.Verify(ctx))
+		rounds := l.Stats().Renewed
+		assert.GreaterOrEqual(t, rounds, uint64(55))
+		assert.LessOrEqual(t, rounds, uint64(100))
+		c.unlock(lock)
+		c.leavesNothing(time.Second)
+		assert.Equal(t, rounds, l.Stats().Renewed)
+	})
+}
+
+func TestUnlockDoesNotEndWithItsContext(t *testing.T) {
+	eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+		lock := c.of(k, c.locker())
+		c.each(delaying(50*time.Millisecond, 0))
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		require.NoError(t, lock.Unlock(cancelled))
+		c.leavesNothing(0)
+	})
+}
+
+func TestUnlockWithoutAQuorumSaysSo(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		lock := c.of(k, c.locker())
+		c.each(stop, 0, 1)
+		var err error
+		took := elapsed(func() { err = lock.Unlock(ctx) })
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.NotErrorIs(t, err, redlock.ErrLost)
+		assert.InDelta(t, 500, took.Milliseconds(), 1)
+		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+	})
+}
+
+func TestUnlockIsDeliveredToANodeThatWasAwayForIt(t *testing.T) {
+	for _, away := range absences() {
+		t.Run(away.how, func(t *testing.T) {
+			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+				lock := c.of(k, c.locker(redlock.WithTTL(time.Minute)))
+				c.each(away.leave, 2, 3)
+				c.unlock(lock)
+				time.Sleep(20 * time.Second)
+				c.each(away.back, 2, 3)
+				c.leavesNothing(1500 * time.Millisecond) // a dial that hangs, and the pause after it
+			})
+		})
+	}
+}
+
+func TestUnlockOfALostLockTouchesNobodyElsesKey(t *testing.T) {
+	eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+		first := c.of(k, c.locker(), redlock.WithTTL(time.Second))
+		// Redis expires a key once its time has passed, in whole milliseconds.
+		time.Sleep(time.Second + time.Millisecond)
+		second := c.allOf(k, c.locker())
+		require.ErrorIs(t, first.Extend(ctx, time.Second), redlock.ErrLost)
+		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
+		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
+		require.ErrorIs(t, first.Err(), redlock.ErrLost)
+		settle()
+		require.NoError(t, second.Verify(ctx))
+		assert.Equal(t, []string{second.Value()}, uniq(c.holders(k.name)))
+	})
+}
+
+func TestCloseEndsWaitersAndGivesWhatIsHeldToOthers(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		l, other := c.locker(), c.locker(redlock.WithRetry(time.Minute, time.Minute))
+		held := c.allOf(k, l)
+		var ends []<-chan error
+		for range 3 {
+			ends = append(ends, c.ending(func() error { _, err := k.wait(ctx, l); return err }))
+		}
+		time.Sleep(20 * time.Millisecond)
+		got := c.queue(k, other)
+		began := time.Now()
+		require.NoError(t, l.Close())
+		for _, end := range ends {
+			require.ErrorIs(t, <-end, redlock.ErrClosed)
+		}
+		require.ErrorIs(t, held.Err(), redlock.ErrReleased)
+		require.NoError(t, held.Unlock(ctx), "Close has released it")
+		require.ErrorIs(t, held.Extend(ctx, time.Second), redlock.ErrClosed)
+		require.ErrorIs(t, held.Verify(ctx), redlock.ErrClosed)
+		lock := <-got
+		assert.Less(t, time.Since(began), time.Millisecond)
+		c.unlock(lock)
+		c.leavesNothing(0)
+	})
+}
+
+// The waits for the single names of a choice are no calls, and tell nothing of their own.
+func TestHooksAndStatsTellOfALockOfAnyKind(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		c.slow(time.Millisecond) // no message overtakes one that was sent before it
+		var holder, waiter diary
+		a, b := c.locker(holder.hooks()), c.locker(waiter.hooks(), redlock.WithRetry(time.Minute, time.Minute))
+		held := c.allOf(k, a)
+		assert.Equal(t, []string{"acquired " + k.name}, holder.take())
+		got := c.queue(k, b)
+		assert.Equal(t, []string{"waiting " + k.asked}, waiter.take())
+		assert.Equal(t, 1, b.Stats().Waiting)
+		c.unlock(held)
+		lock := <-got
+		assert.Equal(t, []string{"acquired " + k.name, "waited " + k.name}, waiter.take())
+		// A choice waits for both names, and both are handed over.
+		assert.Equal(t, []string{"handed " + k.asked, "released " + k.name}, uniq(holder.take()))
+		assert.NotZero(t, a.Stats().HandedOver)
+		require.NoError(t, lock.Extend(ctx, 5*time.Second))
+		require.NoError(t, lock.Verify(ctx))
+		require.NoError(t, a.ForceUnlock(ctx, k.name))
+		require.ErrorIs(t, lock.Verify(ctx), redlock.ErrLost)
+		assert.Equal(t, []string{"renewed " + k.name, "lost " + k.name}, waiter.take())
+		s := b.Stats()
+		assert.Equal(t, []uint64{1, 1, 1, 1, 0}, []uint64{s.Acquired, s.Waits, s.Renewed, s.Lost, s.Polls})
+		assert.Zero(t, s.Held+s.Waiting)
+		assert.NotZero(t, s.Woken)
+	})
+}
+
+func TestTheTokensOfAnyKindGrow(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		l, last := c.locker(redlock.WithFencing()), int64(0)
+		for range 10 {
+			lock := c.of(k, l)
+			assert.Greater(t, lock.Fence(), last)
+			last = lock.Fence()
+			c.unlock(lock)
+			settle()
+		}
+	})
+}
+
+func TestOneHandOverServesAllReadersThatWait(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond) // no confirmation overtakes the writer's release
+		var writes diary
+		a, b := c.locker(writes.hooks()), c.locker()
+		writer := c.lock(a, "a")
+		read := func() (*redlock.Lock, error) { return b.RLock(ctx, "a") }
+		first, second := c.queued(read), c.queued(read)
+		writes.take()
+		c.unlock(writer)
+		c.unlock(<-first, <-second)
+		assert.Equal(t, []string{"released a", "handed a"}, writes.take())
+	})
+}

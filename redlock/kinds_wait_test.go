@@ -1,0 +1,161 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// What holds for the calls of every kind that wait.
+
+// rarely makes a waiter that nobody wakes wait for a long time.
+var rarely = redlock.WithRetry(time.Minute, time.Minute)
+
+func TestAReleaseHandsTheLockToTheOldestWaiterOfAnyLocker(t *testing.T) {
+	const roundTrip = 2 * time.Millisecond
+	for _, lockers := range []int{1, 4} {
+		t.Run(fmt.Sprint(lockers, " lockers"), func(t *testing.T) {
+			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+				c.slow(roundTrip)
+				holder := c.locker()
+				lock := c.allOf(k, holder)
+				var all []*redlock.Locker
+				for range lockers {
+					all = append(all, c.locker(rarely))
+				}
+				var got []<-chan *redlock.Lock
+				for i := range 4 {
+					got = append(got, c.queue(k, all[i%lockers]))
+				}
+				released := c.clock.Now()
+				for i := range got {
+					c.unlock(lock)
+					lock = <-got[i]
+					// Half a round trip to the pilot, half a round trip to the waiter, and one round.
+					assert.LessOrEqual(t, c.clock.Now().Sub(released), 2*roundTrip)
+					assert.Positive(t, lock.Remaining())
+					released = c.clock.Now()
+				}
+				c.unlock(lock)
+				assert.NotZero(t, holder.Stats().HandedOver)
+				for _, l := range all {
+					stats := l.Stats()
+					assert.Equal(t, uint64(4/lockers), stats.Waits)
+					assert.NotZero(t, stats.Woken)
+					assert.Zero(t, stats.Polls)
+					assert.Zero(t, stats.Waiting+stats.Held)
+				}
+				c.leavesNothing(3*time.Minute + time.Second) // the life of the lists
+			})
+		})
+	}
+}
+
+func TestAWaiterThatGivesUpSaysWhyAndLeavesNoPlace(t *testing.T) {
+	why := errors.New("shutting down")
+	for name, test := range map[string]struct {
+		end   func(c *cluster) context.Context // in 50 ms
+		wants []error
+	}{
+		"deadline": {
+			func(c *cluster) context.Context { return c.within(50 * time.Millisecond) },
+			[]error{context.DeadlineExceeded},
+		},
+		"cause": {func(*cluster) context.Context {
+			caused, stop := context.WithCancelCause(ctx)
+			time.AfterFunc(50*time.Millisecond, func() { stop(why) })
+			return caused
+		}, []error{context.Canceled, why}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+				c.slow(time.Millisecond)
+				held, l := c.allOf(k, c.locker()), c.locker()
+				var err error
+				ending := test.end(c)
+				assert.Equal(t, 50*time.Millisecond, elapsed(func() { _, err = k.wait(ending, l) }))
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				for _, want := range test.wants {
+					require.ErrorIs(t, err, want)
+				}
+				time.Sleep(10 * time.Millisecond)
+				for i := range c.servers {
+					assert.EqualValues(t, 0, c.do(i, "ZCARD", k.list))
+				}
+				next := c.queue(k, c.locker(rarely))
+				c.unlock(held)
+				time.Sleep(10 * time.Millisecond)
+				require.Len(t, next, 1, "the next waiter gets the lock")
+				c.unlock(<-next)
+				assert.Zero(t, l.Stats().Waiting)
+			})
+		})
+	}
+}
+
+func TestWaitingWorksWherePubSubIsForbidden(t *testing.T) {
+	for _, forbidden := range [][]string{
+		{"SUBSCRIBE"}, {"PUBLISH"}, {"ZADD", "ZPOPMIN", "ZREM", "ZCARD", "ZSCORE"},
+		{"SUBSCRIBE", "PUBLISH", "ZADD", "ZPOPMIN", "ZREM"}, {"TIME"},
+	} {
+		t.Run(strings.Join(forbidden, " "), func(t *testing.T) {
+			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+				if k.what == "reader" && (slices.Contains(forbidden, "ZADD") || slices.Contains(forbidden, "TIME")) {
+					return // readers are kept in a sorted set, by their time
+				}
+				for i := range c.servers {
+					c.deny(i, forbidden...)
+				}
+				c.slow(time.Millisecond)
+				held := c.allOf(k, c.locker())
+				got := c.queue(k, c.locker())
+				time.Sleep(2 * time.Second)
+				c.unlock(held)
+				took := elapsed(func() { c.unlock(<-got) })
+				assert.LessOrEqual(t, took, time.Second+50*time.Millisecond)
+			})
+		})
+	}
+}
+
+func TestWaitersTurnToAnotherNodeWhenThePilotIsAway(t *testing.T) {
+	for _, since := range []time.Duration{20 * time.Millisecond, 5 * time.Second} {
+		for down := range 5 {
+			t.Run(fmt.Sprint("node ", down, " since ", since), func(t *testing.T) {
+				eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+					c.slow(time.Millisecond)
+					held := c.allOf(k, c.locker())
+					got := c.queue(k, c.locker())
+					c.servers[down].Kill()
+					time.Sleep(since) // the waiter finds another pilot if this node was the pilot
+					c.unlock(held)
+					took := elapsed(func() { c.unlock(<-got) })
+					assert.Less(t, took, 10*time.Millisecond, "without waiting for a poll")
+				})
+			})
+		}
+	}
+}
+
+func TestTheNextWaiterGetsTheLockOfADeadHolderAsItExpires(t *testing.T) {
+	eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+		c.slow(time.Millisecond)
+		l := c.locker()
+		c.allOf(k, c.locker(), redlock.WithTTL(5*time.Second)) // it is not renewed
+		expiry := c.clock.Now().Add(5 * time.Second)
+		lock, err := k.wait(ctx, l)
+		require.NoError(t, err)
+		assert.Less(t, c.clock.Now().Sub(expiry), 20*time.Millisecond)
+		assert.LessOrEqual(t, l.Stats().Polls, uint64(5*10+1), "at most one every 100 ms")
+		c.unlock(lock)
+	})
+}
