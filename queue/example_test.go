@@ -2,11 +2,11 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
+	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -14,20 +14,21 @@ import (
 // servers starts embedded servers, so that the examples run anywhere: three masters for the lock,
 // and a store. Yours are redis://a:6379 and so on.
 func servers() (masters []string, store string, stop func()) {
-	var endpoints []string
-	var running []*miniredis.Miniredis
-	for range 4 {
-		server := miniredis.NewMiniRedis()
-		if err := server.Start(); err != nil {
-			panic(err)
-		}
-		running = append(running, server)
-		endpoints = append(endpoints, "redis://"+server.Addr())
-	}
-	return endpoints[:3], endpoints[3], func() {
-		for _, server := range running {
-			server.Close()
-		}
+	all, stop := exampletest.Masters(4)
+	endpoints := all.Endpoints()
+	return endpoints[:3], endpoints[3], stop
+}
+
+// open returns a queue as Example does.
+func open(name string) (q *queue.Queue, stop func()) {
+	masters, store, end := servers()
+	locker, err := redlock.New(masters)
+	must(err)
+	q, err = queue.New(locker, store, name)
+	must(err)
+	return q, func() {
+		must(errors.Join(q.Close(), locker.Close()))
+		end()
 	}
 }
 
@@ -64,18 +65,8 @@ func Example() {
 }
 
 func ExampleQueue_Run() {
-	masters, store, stop := servers()
+	mails, stop := open("mails")
 	defer stop()
-	locker, err := redlock.New(masters)
-	if err != nil {
-		panic(err)
-	}
-	defer locker.Close()
-	mails, err := queue.New(locker, store, "mails")
-	if err != nil {
-		panic(err)
-	}
-	defer mails.Close()
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -83,7 +74,7 @@ func ExampleQueue_Run() {
 	must(mails.Enqueue(ctx, []string{"first"}, 0))
 
 	attempts := 0
-	err = mails.Run(ctx, func(_ context.Context, task queue.Task) error {
+	err := mails.Run(ctx, func(_ context.Context, task queue.Task) error {
 		if attempts++; attempts == 1 {
 			fmt.Println(task.ID, "failed") // it is due again in 10 ms
 			return fmt.Errorf("mail server away")
@@ -103,18 +94,8 @@ func ExampleQueue_Run() {
 }
 
 func ExampleQueue_Dequeue() {
-	masters, store, stop := servers()
+	reminders, stop := open("reminders")
 	defer stop()
-	locker, err := redlock.New(masters)
-	if err != nil {
-		panic(err)
-	}
-	defer locker.Close()
-	reminders, err := queue.New(locker, store, "reminders")
-	if err != nil {
-		panic(err)
-	}
-	defer reminders.Close()
 
 	ctx := context.Background()
 	must(reminders.Enqueue(ctx, []string{"invoice/7"}, 0))

@@ -19,10 +19,9 @@ import (
 
 // worker enqueues and pops a few tasks at random, and records that.
 type worker struct {
-	*world
-	queue *queue.Queue
-	rng   *rand.Rand
-	past  *history.Recorder
+	*user
+	rng  *rand.Rand
+	past *history.Recorder
 }
 
 const workerTasks = 4
@@ -42,18 +41,18 @@ func (w *worker) work() {
 
 func (w *worker) enqueue(ctx context.Context) {
 	id := fmt.Sprint("task", w.rng.IntN(workerTasks))
-	call := w.past.Invoke(w.clock.Now(), history.Operation{Function: history.Enqueue, Name: "q", Task: id})
-	err := w.queue.Enqueue(ctx, []string{id}, 0)
-	call.Return(w.clock.Now(), outcomeOf(err), 0)
+	call := w.past.Invoke(w.w.clock.Now(), history.Operation{Function: history.Enqueue, Name: "q", Task: id})
+	err := w.Enqueue(ctx, []string{id}, 0)
+	call.Return(w.w.clock.Now(), outcomeOf(err), 0)
 }
 
 // pop records a removal of each task that it gets: nobody says which ones it asked for.
 func (w *worker) pop(ctx context.Context) {
-	since := w.clock.Now()
-	tasks, err := w.queue.Pop(ctx, 1+w.rng.IntN(2))
+	since := w.w.clock.Now()
+	tasks, err := w.Pop(ctx, 1+w.rng.IntN(2))
 	for _, task := range tasks {
 		call := w.past.Invoke(since, history.Operation{Function: history.Dequeue, Name: "q", Task: task.ID})
-		call.Return(w.clock.Now(), outcomeOf(err), 0)
+		call.Return(w.w.clock.Now(), outcomeOf(err), 0)
 	}
 }
 
@@ -99,14 +98,14 @@ func (w *world) breaks(rng *rand.Rand, done <-chan struct{}) {
 func TestEachTaskIsPoppedAtMostOnceWhateverIsLost(t *testing.T) {
 	seed := rand.Uint64()
 	var past history.Recorder
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world, _ *user) {
 		for _, node := range append(fake.Cluster{w.store}, w.masters...) {
 			delay := func() time.Duration { return rand.N(2 * time.Millisecond) }
 			node.Delay(delay, delay)
 		}
 		var all, beside sync.WaitGroup
 		for i := range 4 {
-			one := &worker{w, w.queue(queue.WithTimeout(500 * time.Millisecond)), rand.New(rand.NewPCG(seed, uint64(i))), &past}
+			one := &worker{w.queue(queue.WithTimeout(500 * time.Millisecond)), rand.New(rand.NewPCG(seed, uint64(i))), &past}
 			all.Go(one.work)
 		}
 		done := make(chan struct{})

@@ -1,35 +1,24 @@
 package queue_test
 
 import (
+	"context"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 const microsecond = 1e-6
 
-func TestThereIsOneEntryPerTask(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queue()
-		began := w.now()
-		require.NoError(t, q.Enqueue(ctx, []string{"a", "b", "a"}, time.Second))
-		assert.Equal(t, []string{"a", "b"}, w.ids())
-		n, err := q.Len(ctx)
-		require.NoError(t, err)
-		assert.Equal(t, 2, n)
-		for id, score := range w.entries() {
-			assert.InDelta(t, began+1, score, microsecond, id)
-		}
-	})
-}
-
-func TestEnqueueingAgainMovesATask(t *testing.T) {
+func TestThereIsOneEntryPerTaskWhichEnqueueingAgainMoves(t *testing.T) {
 	for name, test := range map[string]struct {
 		opts []queue.Option
 		due  []float64 // after the first, the second, the third
@@ -38,128 +27,113 @@ func TestEnqueueingAgainMovesATask(t *testing.T) {
 		"KeepFirst":           {[]queue.Option{queue.KeepFirst()}, []float64{60, 60, 60}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *world) {
-				q := w.queue(test.opts...)
+			inBubble(t, func(w *world, q *user) {
 				began := w.now()
 				for i, delay := range []time.Duration{60, 10, 600} {
-					require.NoError(t, q.Enqueue(ctx, []string{"a"}, delay*time.Second))
+					q.add(delay*time.Second, "a", "b", "a")
+					assert.Equal(t, []string{"a", "b"}, w.ids())
 					assert.InDelta(t, began+test.due[i], w.entries()["a"], microsecond)
-					assert.Len(t, w.entries(), 1)
+					assert.InDelta(t, began+test.due[i], w.entries()["b"], microsecond)
 				}
-			})
+				n, err := q.Len(ctx)
+				require.NoError(t, err)
+				assert.Equal(t, 2, n)
+			}, test.opts...)
 		})
 	}
 }
 
 func TestScoresAreExactMicroseconds(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queue()
+	inBubble(t, func(w *world, q *user) {
 		for i := range 200 {
 			time.Sleep(time.Duration(i*i+1) * time.Microsecond)
 			now := w.clock.Wall().UnixMicro()
 			delay := time.Duration(i) * 7919 * time.Microsecond
-			require.NoError(t, q.Enqueue(ctx, []string{"a"}, delay))
+			q.add(delay, "a")
 			want := now + delay.Microseconds()
 			require.Equal(t, float64(want)/1e6, w.entries()["a"])
 			require.Equal(t, fmt.Sprintf("%d.%06d", want/1e6, want%1e6), fmt.Sprintf("%.6f", w.entries()["a"]))
 		}
-		require.NoError(t, q.Enqueue(ctx, []string{"b"}, 1))
+		q.add(1, "b")
 		assert.Equal(t, float64(w.clock.Wall().UnixMicro()+1)/1e6, w.entries()["b"], "a nanosecond is rounded up")
-		require.NoError(t, q.Enqueue(ctx, []string{"c"}, 50*365*24*time.Hour))
+		q.add(50*365*24*time.Hour, "c")
 		want := w.clock.Wall().UnixMicro() + (50 * 365 * 24 * time.Hour).Microseconds()
 		assert.Equal(t, fmt.Sprintf("%d.%06d", want/1e6, want%1e6), fmt.Sprintf("%.6f", w.entries()["c"]))
 	})
 }
 
 func TestPopReturnsWhatIsDueOldestFirst(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queue()
+	inBubble(t, func(w *world, q *user) {
 		for i, id := range []string{"c", "a", "b", "later"} {
-			require.NoError(t, q.Enqueue(ctx, []string{id}, time.Duration(i+1)*time.Second))
+			q.add(time.Duration(i+1)*time.Second, id)
 		}
-		tasks, err := q.Pop(ctx, 10)
-		require.NoError(t, err)
-		assert.Empty(t, tasks)
+		acquired := q.locker.Stats().Acquired
+		for range 10 {
+			assert.Empty(t, q.popped(10))
+		}
+		assert.Equal(t, acquired, q.locker.Stats().Acquired, "an idle worker takes no lock")
 		scores := w.entries()
 		time.Sleep(3*time.Second + time.Millisecond)
 
-		tasks, err = q.Top(ctx, 10)
-		require.NoError(t, err)
-		assert.Equal(t, []queue.Task{{"c", scores["c"]}, {"a", scores["a"]}, {"b", scores["b"]}}, tasks)
+		assert.Equal(t, []queue.Task{{"c", scores["c"]}, {"a", scores["a"]}, {"b", scores["b"]}}, q.top(10))
 		assert.Len(t, w.entries(), 4, "Top removes nothing")
-
-		tasks, err = q.Pop(ctx, 2)
+		tasks, err := q.Pop(ctx, 2)
 		require.NoError(t, err)
 		assert.Equal(t, []queue.Task{{"c", scores["c"]}, {"a", scores["a"]}}, tasks)
-		tasks, err = q.Pop(ctx, 2)
-		require.NoError(t, err)
-		assert.Equal(t, []string{"b"}, idsOf(tasks))
-		tasks, err = q.Pop(ctx, 2)
-		require.NoError(t, err)
-		assert.Empty(t, tasks)
+		assert.Equal(t, []string{"b"}, q.popped(2))
+		assert.Empty(t, q.popped(2))
 		assert.Equal(t, []string{"later"}, w.ids())
 	})
 }
 
 func TestAQueueDoesNotTakeOverTheMinimumHoldOfItsLocker(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world, _ *user) {
 		q := w.queueOf(w.locker(redlock.WithMinHold(10 * time.Second)))
 		began := w.clock.Now()
 		for range 3 {
-			require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
-			tasks, err := q.Pop(ctx, 1)
-			require.NoError(t, err)
-			assert.Len(t, tasks, 1)
+			q.add(0, "a")
+			assert.Len(t, q.popped(1), 1)
 		}
 		assert.Less(t, w.clock.Now().Sub(began), time.Second)
 	})
 }
 
 func TestATaskIsDueToTheMicrosecond(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queue()
+	inBubble(t, func(_ *world, q *user) {
 		for i := range 100 {
 			time.Sleep(time.Duration(i) * 31 * time.Microsecond)
-			require.NoError(t, q.Enqueue(ctx, []string{"a"}, 100*time.Microsecond))
+			q.add(100*time.Microsecond, "a")
 			time.Sleep(99 * time.Microsecond)
-			tasks, err := q.Top(ctx, 1)
-			require.NoError(t, err)
-			require.Empty(t, tasks)
+			require.Empty(t, q.top(1))
 			time.Sleep(time.Microsecond)
-			tasks, err = q.Top(ctx, 1)
-			require.NoError(t, err)
-			require.Len(t, tasks, 1)
+			require.Len(t, q.top(1), 1)
 		}
 	})
 }
 
 func TestDequeueLeavesATaskThatWasEnqueuedAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queue()
-		require.NoError(t, q.Enqueue(ctx, []string{"a", "b"}, 0))
-		seen, err := q.Top(ctx, 1)
-		require.NoError(t, err)
+	inBubble(t, func(w *world, q *user) {
+		q.add(0, "a", "b")
+		seen := q.top(1)[0]
 		time.Sleep(time.Microsecond)
-		require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
-
-		removed, err := q.Dequeue(ctx, "a", seen[0].Score)
-		require.NoError(t, err)
-		assert.False(t, removed)
-		removed, err = q.Dequeue(ctx, "a", w.entries()["a"])
-		require.NoError(t, err)
-		assert.True(t, removed)
-		removed, err = q.Dequeue(ctx, "a", w.entries()["b"])
-		require.NoError(t, err)
-		assert.False(t, removed, "it is gone")
+		q.add(0, "a")
+		entries := w.entries()
+		for _, c := range []struct {
+			score float64
+			want  bool
+		}{{seen.Score, false}, {entries["a"], true}, {entries["a"], false}} { // at last it is gone
+			removed, err := q.Dequeue(ctx, "a", c.score)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, removed)
+		}
 		assert.Equal(t, []string{"b"}, w.ids())
 	})
 }
 
 func TestRemoveCountsWhatItRemoved(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queue()
-		require.NoError(t, q.Enqueue(ctx, []string{"a", "b"}, 0))
-		require.NoError(t, q.Enqueue(ctx, []string{"c"}, time.Hour))
+	inBubble(t, func(w *world, q *user) {
+		q.add(0, "a", "b")
+		q.add(time.Hour, "c")
 		n, err := q.Remove(ctx, "a", "c", "c", "nobody")
 		require.NoError(t, err)
 		assert.Equal(t, 2, n)
@@ -167,18 +141,174 @@ func TestRemoveCountsWhatItRemoved(t *testing.T) {
 	})
 }
 
-// An idle worker takes no lock.
-func TestPopTakesNoLockIfNothingIsDue(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l := w.locker()
-		q := w.queueOf(l)
-		require.NoError(t, q.Enqueue(ctx, []string{"a"}, time.Hour))
-		before := l.Stats().Acquired
-		for range 10 {
-			tasks, err := q.Pop(ctx, 1)
-			require.NoError(t, err)
-			require.Empty(t, tasks)
+func TestLongIdsComeInSeveralReplies(t *testing.T) {
+	inBubble(t, func(_ *world, q *user) {
+		var ids []string
+		for i := range 2000 {
+			ids = append(ids, fmt.Sprintf("%01024d", i)) // 2 MB, more than a reply may have
 		}
-		assert.Equal(t, before, l.Stats().Acquired)
+		q.add(0, ids...)
+		var popped []string
+		for len(popped) < len(ids) {
+			more := q.popped(2000)
+			require.Len(t, more, min(800, len(ids)-len(popped)))
+			popped = append(popped, more...)
+		}
+		assert.Equal(t, ids, popped)
+		bytes := "\x00\r\n$3\xff '\"[[ü"
+		q.add(0, bytes)
+		assert.Equal(t, []string{bytes}, q.popped(1))
+	})
+}
+
+func TestLimitsThemselvesAreGood(t *testing.T) {
+	inBubble(t, func(w *world, _ *user) {
+		l := w.locker(redlock.WithKeyPrefix(strings.Repeat("p", 1024)))
+		q, err := queue.New(l, "store:6379", strings.Repeat("n", 2048), queue.WithPool(pool.WithClock(w.clock), w.dialer()))
+		require.NoError(t, err)
+		defer q.Close()
+		long := &user{q, w, l}
+		ids := make([]string, 10000)
+		for i := range ids {
+			ids[i] = fmt.Sprintf("%0400d", i)
+		}
+		long.add(0, ids...)
+		assert.Equal(t, ids[:2000], long.popped(2000))
+		n, err := q.Remove(ctx, ids...)
+		require.NoError(t, err)
+		assert.Equal(t, 8000, n)
+	})
+}
+
+// noContext is a nil context; it is a variable because linters reject a literal one.
+var noContext context.Context
+
+// badCalls are calls with bad arguments, except of Run.
+func badCalls(q *user) map[string]func() error {
+	enqueue := func(ctx context.Context, delay time.Duration, ids ...string) func() error {
+		return func() error { return q.Enqueue(ctx, ids, delay) }
+	}
+	dequeue := func(ctx context.Context, id string, score float64) func() error {
+		return func() error { _, err := q.Dequeue(ctx, id, score); return err }
+	}
+	remove := func(ctx context.Context, ids ...string) func() error {
+		return func() error { _, err := q.Remove(ctx, ids...); return err }
+	}
+	pop := func(ctx context.Context, n int) func() error {
+		return func() error { _, err := q.Pop(ctx, n); return err }
+	}
+	top := func(ctx context.Context, n int) func() error {
+		return func() error { _, err := q.Top(ctx, n); return err }
+	}
+	calls := map[string]func() error{
+		"Enqueue, negative delay": enqueue(ctx, -1, "a"),
+		"Enqueue, long delay":     enqueue(ctx, math.MaxInt64, "a"),
+		"Enqueue, nil ctx":        enqueue(noContext, 0, "a"),
+		"Dequeue, empty id":       dequeue(ctx, "", 1),
+		"Dequeue, long id":        dequeue(ctx, strings.Repeat("x", 1025), 1),
+		"Dequeue, NaN":            dequeue(ctx, "a", math.NaN()),
+		"Dequeue, infinite":       dequeue(ctx, "a", math.Inf(1)),
+		"Dequeue, -infinite":      dequeue(ctx, "a", math.Inf(-1)),
+		"Dequeue, nil ctx":        dequeue(noContext, "a", 1),
+		"Remove, nil ctx":         remove(noContext, "a"),
+		"Pop, nil ctx":            pop(noContext, 1),
+		"Top, nil ctx":            top(noContext, 1),
+		"Len, nil ctx":            func() error { _, err := q.Len(noContext); return err },
+	}
+	for what, ids := range map[string][]string{
+		"no ids": nil, "empty id": {"a", ""}, "long id": {"a", strings.Repeat("x", 1025)}, "many ids": make([]string, 10001),
+	} {
+		for i := range ids {
+			if what == "many ids" {
+				ids[i] = fmt.Sprint(i)
+			}
+		}
+		calls["Enqueue, "+what], calls["Remove, "+what] = enqueue(ctx, time.Second, ids...), remove(ctx, ids...)
+	}
+	for _, n := range []int{0, -1, math.MinInt, 2001, math.MaxInt} {
+		calls[fmt.Sprint("Pop ", n)], calls[fmt.Sprint("Top ", n)] = pop(ctx, n), top(ctx, n)
+	}
+	return calls
+}
+
+// badRuns are calls of Run with bad arguments.
+func badRuns(q *user) map[string]func() error {
+	handler := func(context.Context, queue.Task) error { return nil }
+	run := func(opts ...queue.RunOption) func() error {
+		return func() error { return q.Run(ctx, handler, opts...) }
+	}
+	return map[string]func() error{
+		"Run, nil ctx":          func() error { return q.Run(noContext, handler) },
+		"Run, nil handler":      func() error { return q.Run(ctx, nil) },
+		"Run, nil option":       run(nil),
+		"Run, concurrency 0":    run(queue.WithConcurrency(0)),
+		"Run, concurrency":      run(queue.WithConcurrency(1001)),
+		"Run, lease 0":          run(queue.WithLease(0)),
+		"Run, lease":            run(queue.WithLease(math.MaxInt64)),
+		"Run, retry delay":      run(queue.WithRetryDelay(-1)),
+		"Run, long retry delay": run(queue.WithRetryDelay(math.MaxInt64)),
+		"Run, poll 0":           run(queue.WithPoll(0)),
+		"Run, poll":             run(queue.WithPoll(time.Hour)),
+		"Run, report":           run(queue.WithReport(nil)),
+	}
+}
+
+func TestBadArgumentsAreInvalidAndChangeNothing(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
+		q.add(0, "a", "b")
+		q.add(time.Hour, "later")
+		settle()
+		before, asked := w.content(), len(w.store.Commands())
+		for _, calls := range []map[string]func() error{badCalls(q), badRuns(q)} {
+			for name, call := range calls {
+				require.ErrorIs(t, call(), queue.ErrInvalid, name)
+			}
+		}
+		settle()
+		assert.Equal(t, before, w.content())
+		assert.Equal(t, asked+1, len(w.store.Commands()), "nothing was sent, except by content")
+	})
+}
+
+func TestBadArgumentsOfNewAreInvalid(t *testing.T) {
+	inBubble(t, func(_ *world, q *user) {
+		for what, c := range map[string]struct {
+			locker         *redlock.Locker
+			endpoint, name string
+			opt            queue.Option
+		}{
+			"nil locker":  {nil, "store:6379", "q", queue.KeepFirst()},
+			"empty name":  {q.locker, "store:6379", "", queue.KeepFirst()},
+			"long name":   {q.locker, "store:6379", strings.Repeat("x", 2049), queue.KeepFirst()},
+			"endpoint":    {q.locker, "http://:hunter2@store", "q", queue.KeepFirst()},
+			"no endpoint": {q.locker, "", "q", queue.KeepFirst()},
+			"nil option":  {q.locker, "store:6379", "q", nil},
+			"timeout":     {q.locker, "store:6379", "q", queue.WithTimeout(0)},
+			"pool option": {q.locker, "store:6379", "q", queue.WithPool(pool.WithDialTimeout(-1))},
+		} {
+			made, err := queue.New(c.locker, c.endpoint, c.name, c.opt)
+			require.ErrorIs(t, err, queue.ErrInvalid, what)
+			assert.NotContains(t, err.Error(), "hunter2")
+			assert.Nil(t, made, what)
+		}
+	})
+}
+
+func TestALockerThatCannotLockTheQueueIsInvalid(t *testing.T) {
+	inBubble(t, func(w *world, good *user) {
+		// The prefix is reserved for keys beside the locks.
+		q := w.queueOf(w.locker(redlock.WithKeyPrefix("redquorum:")))
+		err := q.Enqueue(ctx, []string{"a"}, 0)
+		require.ErrorIs(t, err, queue.ErrInvalid)
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		assert.Empty(t, w.content())
+
+		good.add(0, "a")
+		limited, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		err = q.Run(limited, func(context.Context, queue.Task) error { return nil })
+		require.ErrorIs(t, err, queue.ErrInvalid, "it would never get better")
+		require.NoError(t, limited.Err())
+		assert.Equal(t, []string{"a"}, w.ids())
 	})
 }

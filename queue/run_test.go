@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,72 +14,25 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
+	"github.com/redquorum/redquorum/redlock"
 )
 
-// workers is a Run in the background.
-type workers struct {
-	t    *testing.T
-	stop context.CancelFunc
-	over chan error
-	n    int
-}
-
-// running starts a Run.
-func running(t *testing.T, q *queue.Queue, handler func(context.Context, queue.Task) error, opts ...queue.RunOption) *workers {
-	t.Helper()
-	ctx, cancel := context.WithCancel(ctx)
-	w := &workers{t, cancel, make(chan error, 1), 1}
-	go func() { w.over <- q.Run(ctx, handler, opts...) }()
-	settle()
-	return w
-}
-
-// end stops the Run, and expects nil.
-func (w *workers) end() {
-	w.t.Helper()
-	w.stop()
-	assert.NoError(w.t, <-w.over)
-}
-
-// record keeps the tasks that a handler received, and how late.
-type record struct {
-	mu    sync.Mutex
-	tasks []queue.Task
-	late  []time.Duration
-}
-
-func (r *record) add(w *world, task queue.Task) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tasks = append(r.tasks, task)
-	r.late = append(r.late, time.Duration((w.now()-task.Score)*1e6)*time.Microsecond)
-}
-
-func (r *record) ids() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return idsOf(r.tasks)
-}
+func nothing(context.Context, queue.Task) error { return nil }
 
 func TestRunHandlesEachTaskAtItsTime(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q, enqueuer := w.queue(), w.queue()
-		var r record
-		run := running(t, q, func(ctx context.Context, task queue.Task) error {
-			r.add(w, task)
-			return ctx.Err()
-		}, queue.WithPoll(time.Minute))
+	inBubble(t, func(w *world, q *user) {
+		enqueuer, r := w.queue(), record{w: w}
+		run := q.running(r.handle, queue.WithPoll(time.Minute))
 		var want []string
 		for i := range 20 { // each task becomes the new head
-			id := fmt.Sprint(i)
-			require.NoError(t, enqueuer.Enqueue(ctx, []string{id}, time.Duration(100-i)*time.Second))
-			want = append([]string{id}, want...)
+			enqueuer.add(time.Duration(100-i)*time.Second, fmt.Sprint(i))
+			want = slices.Insert(want, 0, fmt.Sprint(i))
 		}
-		require.NoError(t, enqueuer.Enqueue(ctx, []string{"now"}, 0))
-		want = append([]string{"now"}, want...)
+		enqueuer.add(0, "now")
 		time.Sleep(101 * time.Second)
-		assert.Equal(t, want, r.ids())
+		assert.Equal(t, append([]string{"now"}, want...), r.ids())
 		for i, late := range r.late {
 			assert.Less(t, late, time.Millisecond, r.tasks[i].ID)
 			assert.GreaterOrEqual(t, late, time.Duration(0), r.tasks[i].ID)
@@ -89,17 +44,16 @@ func TestRunHandlesEachTaskAtItsTime(t *testing.T) {
 }
 
 func TestAFailedTaskIsDueAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queue()
+	inBubble(t, func(w *world, q *user) {
 		var at []float64
-		run := running(t, q, func(context.Context, queue.Task) error {
+		run := q.running(func(context.Context, queue.Task) error {
 			if at = append(at, w.now()); len(at) < 4 {
 				return errors.New("not yet")
 			}
 			return nil
 		}, queue.WithRetryDelay(7*time.Second), queue.WithConcurrency(1))
 		began := w.now()
-		require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
+		q.add(0, "a")
 		time.Sleep(time.Minute)
 		settle() // what the handlers wrote is visible from here on
 		require.Len(t, at, 4)
@@ -112,10 +66,9 @@ func TestAFailedTaskIsDueAgain(t *testing.T) {
 }
 
 func TestHandlersAreBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queue()
+	inBubble(t, func(w *world, q *user) {
 		var now, most, total atomic.Int64
-		run := running(t, q, func(context.Context, queue.Task) error {
+		run := q.running(func(context.Context, queue.Task) error {
 			most.Store(max(most.Load(), now.Add(1)))
 			defer now.Add(-1)
 			time.Sleep(time.Second)
@@ -126,12 +79,10 @@ func TestHandlersAreBounded(t *testing.T) {
 		for i := range 30 {
 			ids = append(ids, fmt.Sprint(i))
 		}
-		require.NoError(t, q.Enqueue(ctx, ids, 0))
+		q.add(0, ids...)
 		time.Sleep(500 * time.Millisecond)
 		assert.Equal(t, int64(3), now.Load())
-		tasks, err := q.Top(ctx, 100)
-		require.NoError(t, err)
-		assert.Len(t, tasks, 27, "tasks that cannot begin are left to others")
+		assert.Len(t, q.top(100), 27, "tasks that cannot begin are left to others")
 		time.Sleep(10 * time.Second)
 		assert.Equal(t, int64(3), most.Load())
 		assert.Equal(t, int64(30), total.Load())
@@ -141,29 +92,21 @@ func TestHandlersAreBounded(t *testing.T) {
 }
 
 func TestATaskWhoseHandlerTakesTooLongIsDueAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q, other := w.queue(), w.queue()
-		var mu sync.Mutex
+	inBubble(t, func(w *world, q *user) {
 		var causes []error
 		began := w.clock.Now()
-		slow := running(t, q, func(ctx context.Context, _ queue.Task) error {
+		slow := q.running(func(ctx context.Context, _ queue.Task) error {
 			<-ctx.Done()
-			mu.Lock()
-			defer mu.Unlock()
 			causes = append(causes, context.Cause(ctx))
 			assert.Less(t, w.clock.Now().Sub(began), 10*time.Second)
 			assert.Greater(t, w.clock.Now().Sub(began), 9*time.Second)
 			time.Sleep(5 * time.Second) // ignores it
 			return nil
 		}, queue.WithLease(10*time.Second), queue.WithConcurrency(1))
-		require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
+		q.add(0, "a")
 		settle()
-		var r record
-		quick := running(t, other, func(_ context.Context, task queue.Task) error {
-			r.add(w, task)
-			time.Sleep(10 * time.Second)
-			return nil
-		})
+		r := record{w: w, takes: 10 * time.Second}
+		quick := w.queue().running(r.handle)
 		time.Sleep(9 * time.Second)
 		assert.Empty(t, r.ids())
 		time.Sleep(2 * time.Second)
@@ -172,11 +115,11 @@ func TestATaskWhoseHandlerTakesTooLongIsDueAgain(t *testing.T) {
 		assert.Len(t, w.entries(), 1)
 		time.Sleep(6 * time.Second)
 		assert.Empty(t, w.entries())
+		slow.end()
+		quick.end()
 		require.Len(t, causes, 1)
 		require.ErrorIs(t, causes[0], context.DeadlineExceeded)
 		assert.ErrorContains(t, causes[0], "lease")
-		slow.end()
-		quick.end()
 	})
 }
 
@@ -186,55 +129,55 @@ func TestATaskThatIsEnqueuedAgainWhileItRunsRunsAgain(t *testing.T) {
 		runs int
 	}{"the last one counts": {nil, 2}, "KeepFirst": {[]queue.Option{queue.KeepFirst()}, 1}} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *world) {
-				q := w.queue(test.opts...)
-				var r record
-				run := running(t, q, func(_ context.Context, task queue.Task) error {
-					r.add(w, task)
-					time.Sleep(time.Second)
-					return nil
-				})
-				require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
+			inBubble(t, func(w *world, q *user) {
+				r := record{w: w, takes: time.Second}
+				run := q.running(r.handle)
+				q.add(0, "a")
 				time.Sleep(500 * time.Millisecond)
-				require.NoError(t, q.Enqueue(ctx, []string{"a"}, 10*time.Second))
+				q.add(10*time.Second, "a")
 				time.Sleep(5 * time.Second)
 				assert.Len(t, w.entries(), test.runs-1)
 				time.Sleep(10 * time.Second)
 				assert.Len(t, r.ids(), test.runs)
 				assert.Empty(t, w.entries())
 				run.end()
-			})
+			}, test.opts...)
 		})
 	}
 }
 
+// scripts returns how many scripts of the queue the store has run. The one that a new connection
+// tries has no keys.
+func (w *world) scripts() (n int) {
+	for _, c := range w.store.Commands() {
+		if c.Args[0] == "EVALSHA" && c.Args[2] != "0" {
+			n++
+		}
+	}
+	return n
+}
+
 func TestAnIdleRunQueriesTheStoreOnceASecond(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l := w.locker()
-		q := w.queueOf(l)
-		require.NoError(t, q.Enqueue(ctx, []string{"later"}, 2*time.Hour))
-		run := running(t, q, func(context.Context, queue.Task) error { return nil })
-		acquired, asked := l.Stats().Acquired, w.scripts()
+	inBubble(t, func(w *world, q *user) {
+		q.add(2*time.Hour, "later")
+		run := q.running(nothing)
+		acquired, asked := q.locker.Stats().Acquired, w.scripts()
 		time.Sleep(time.Hour)
 		assert.InDelta(t, 3600, w.scripts()-asked, 5)
-		assert.Equal(t, acquired, l.Stats().Acquired)
+		assert.Equal(t, acquired, q.locker.Stats().Acquired)
 		run.end()
 	})
 }
 
 func TestRunFindsTasksWithoutMessages(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world, q *user) {
 		w.store.RefuseWith("NOPERM this user has no permissions", "SUBSCRIBE", "PUBLISH")
-		q := w.queue()
-		var r record
-		run := running(t, q, func(_ context.Context, task queue.Task) error {
-			r.add(w, task)
-			return nil
-		}, queue.WithPoll(100*time.Millisecond))
+		r := record{w: w}
+		run := q.running(r.handle, queue.WithPoll(100*time.Millisecond))
 		time.Sleep(time.Second)
 		for i := range 20 {
 			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
-			require.NoError(t, q.Enqueue(ctx, []string{fmt.Sprint(i)}, time.Duration(i)*13*time.Millisecond))
+			q.add(time.Duration(i)*13*time.Millisecond, fmt.Sprint(i))
 		}
 		time.Sleep(time.Second)
 		assert.Len(t, r.ids(), 20)
@@ -246,23 +189,21 @@ func TestRunFindsTasksWithoutMessages(t *testing.T) {
 }
 
 func TestRunsShareAQueue(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world, q *user) {
 		var mu sync.Mutex
 		handled := map[string]int{}
-		handler := func(_ context.Context, task queue.Task) error {
-			time.Sleep(time.Duration(len(task.ID)) * time.Millisecond)
-			mu.Lock()
-			defer mu.Unlock()
-			handled[task.ID]++
-			return nil
-		}
 		var runs []*workers
 		for range 4 {
-			runs = append(runs, running(t, w.queue(), handler, queue.WithConcurrency(4)))
+			runs = append(runs, w.queue().running(func(_ context.Context, task queue.Task) error {
+				time.Sleep(time.Duration(len(task.ID)) * time.Millisecond)
+				mu.Lock()
+				defer mu.Unlock()
+				handled[task.ID]++
+				return nil
+			}, queue.WithConcurrency(4)))
 		}
-		q := w.queue()
 		for i := range 200 {
-			require.NoError(t, q.Enqueue(ctx, []string{fmt.Sprint(i), fmt.Sprint("x", i)}, time.Duration(i%7)*50*time.Millisecond))
+			q.add(time.Duration(i%7)*50*time.Millisecond, fmt.Sprint(i), fmt.Sprint("x", i))
 		}
 		time.Sleep(time.Minute)
 		for _, run := range runs {
@@ -276,13 +217,141 @@ func TestRunsShareAQueue(t *testing.T) {
 	})
 }
 
-// scripts returns how many scripts of the queue the store has run. The one that a new connection
-// tries has no keys.
-func (w *world) scripts() (n int) {
-	for _, c := range w.store.Commands() {
-		if c.Args[0] == "EVALSHA" && c.Args[2] != "0" {
-			n++
-		}
+func TestRunEndsWhenItsHandlersHaveReturned(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
+		finished := 0
+		run := q.running(func(ctx context.Context, _ queue.Task) error {
+			<-ctx.Done()
+			time.Sleep(3 * time.Second)
+			finished++
+			return nil
+		}, queue.WithConcurrency(1))
+		q.add(0, "a", "b")
+		settle()
+		began := w.clock.Now()
+		run.end()
+		assert.Equal(t, 3*time.Second, w.clock.Now().Sub(began).Truncate(time.Second))
+		assert.Equal(t, 1, finished)
+		assert.Equal(t, []string{"b"}, w.ids(), "what it has done is removed, what it has not begun is not")
+	})
+}
+
+func TestATaskThatWasLeasedAsTheContextEndedGoesBackToItsPlace(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
+		q.add(0, "a", "b")
+		before := w.entries()
+		ctx, cancel := context.WithCancel(ctx)
+		w.atScript(3, func() { // next, due, the lease
+			assert.Greater(t, w.entries()["a"], w.now())
+			cancel()
+		})
+		require.NoError(t, q.Run(ctx, func(context.Context, queue.Task) error {
+			t.Error("began a task after the end")
+			return nil
+		}))
+		w.store.OnCommand(nil)
+		assert.Equal(t, before, w.entries())
+	})
+}
+
+func TestAPanicContinuesInRunAndTheTaskIsDueAgain(t *testing.T) {
+	for name, harm := range map[string]func(){
+		"panic":      func() { panic("out of cheese") },
+		"nil panic":  func() { panic(nil) },
+		"goexit":     runtime.Goexit,
+		"error type": func() { panic(errors.New("out of cheese")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world, q *user) {
+				q.add(0, "a")
+				time.Sleep(time.Millisecond)
+				q.add(0, "b")
+				returned := false
+				panicked := func() (value any) {
+					defer func() { value = recover() }()
+					return q.Run(ctx, func(ctx context.Context, task queue.Task) error {
+						if task.ID == "a" {
+							time.Sleep(time.Second)
+							harm()
+						}
+						<-ctx.Done() // ends because of the other task
+						time.Sleep(time.Second)
+						returned = true
+						return nil
+					}, queue.WithRetryDelay(time.Hour))
+				}()
+				require.Implements(t, (*error)(nil), panicked)
+				if name != "goexit" {
+					assert.ErrorContains(t, panicked.(error), `task "a" panicked`)
+					assert.ErrorContains(t, panicked.(error), "run_test.go")
+				}
+				assert.True(t, returned)
+				assert.Equal(t, []string{"a"}, w.ids())
+				assert.InDelta(t, w.now()+3600, w.entries()["a"], 2)
+			})
+		})
 	}
-	return n
+}
+
+func TestRunGoesOnAfterAnOutage(t *testing.T) {
+	for name, fault := range map[string]struct{ begin, end func(w *world) }{
+		"store":   {func(w *world) { w.store.Kill() }, func(w *world) { w.store.Restart(true) }},
+		"stopped": {func(w *world) { w.store.Stop() }, func(w *world) { w.store.Continue() }},
+		"masters": {
+			func(w *world) { w.masters[0].Stop(); w.masters[1].Stop() },
+			func(w *world) { w.masters[0].Continue(); w.masters[1].Continue() },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world, q *user) {
+				q.add(0, "before")
+				q.add(5*time.Second, "after")
+				r, reports := record{w: w, takes: 2 * time.Second}, 0
+				run := q.running(r.handle, queue.WithReport(func(err error) {
+					reports++
+					assert.Error(t, err)
+				}), queue.WithLease(5*time.Minute))
+				time.Sleep(time.Second)
+				fault.begin(w) // while the first task is handled
+				time.Sleep(30 * time.Second)
+				fault.end(w)
+				time.Sleep(20 * time.Second)
+				assert.Equal(t, []string{"before", "after"}, r.ids())
+				assert.Empty(t, w.entries())
+				if name != "masters" { // Run waits for the lock without a bound
+					assert.Positive(t, reports)
+					assert.Less(t, reports, 40)
+				}
+				run.end()
+			})
+		})
+	}
+}
+
+func TestRunReturnsWhatItCouldNotReportToTheStore(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
+		q.add(0, "a")
+		run := q.running(func(ctx context.Context, _ queue.Task) error {
+			<-ctx.Done()
+			return nil
+		})
+		w.store.Kill()
+		run.stop()
+		assert.ErrorContains(t, <-run.over, "1 tasks were handled and will be run again")
+		w.store.Restart(true)
+		assert.Equal(t, []string{"a"}, w.ids())
+	})
+}
+
+func TestRunEndsWithTheQueueAndTheLocker(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
+		run := q.running(nothing)
+		require.NoError(t, q.Close())
+		require.ErrorIs(t, <-run.over, pool.ErrClosed)
+
+		run = w.queueOf(q.locker).running(nothing)
+		require.NoError(t, q.locker.Close())
+		w.queue().add(0, "a")
+		require.ErrorIs(t, <-run.over, redlock.ErrClosed)
+	})
 }

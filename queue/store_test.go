@@ -4,55 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/fence"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
 )
-
-const fenceKey = "redquorum:queue:fence:q"
-
-// operations are all changes of a queue with the due tasks a, b and c, with what they return and
-// leave.
-var operations = map[string]struct {
-	call func(q *queue.Queue, seen []queue.Task) (any, error)
-	want any
-	left []string
-}{
-	"Enqueue": {func(q *queue.Queue, _ []queue.Task) (any, error) {
-		return nil, q.Enqueue(ctx, []string{"a", "d"}, time.Hour)
-	}, nil, []string{"a", "b", "c", "d"}},
-	"Dequeue": {func(q *queue.Queue, seen []queue.Task) (any, error) {
-		return q.Dequeue(ctx, "b", seen[1].Score)
-	}, true, []string{"a", "c"}},
-	"Remove": {func(q *queue.Queue, _ []queue.Task) (any, error) {
-		return q.Remove(ctx, "a", "b", "x")
-	}, 2, []string{"c"}},
-	"Pop": {func(q *queue.Queue, _ []queue.Task) (any, error) {
-		tasks, err := q.Pop(ctx, 2)
-		return strings.Join(idsOf(tasks), ","), err
-	}, "a,b", []string{"c"}},
-}
-
-// filled fills the queue, and returns its tasks.
-func filled(t *testing.T, q *queue.Queue) []queue.Task {
-	t.Helper()
-	for _, id := range []string{"a", "b", "c"} {
-		require.NoError(t, q.Enqueue(ctx, []string{id}, 0))
-		time.Sleep(time.Millisecond)
-	}
-	tasks, err := q.Top(ctx, 10)
-	require.NoError(t, err)
-	return tasks
-}
 
 func TestAStoreThatIsAwayFailsCallsInTime(t *testing.T) {
 	for fault, harm := range map[string]func(store *fake.Node){
@@ -62,9 +28,8 @@ func TestAStoreThatIsAwayFailsCallsInTime(t *testing.T) {
 	} {
 		for name, operation := range operations {
 			t.Run(fault+"/"+name, func(t *testing.T) {
-				inBubble(t, func(t *testing.T, w *world) {
-					q := w.queue(queue.WithTimeout(300 * time.Millisecond))
-					seen := filled(t, q)
+				inBubble(t, func(w *world, q *user) {
+					seen := q.filled()
 					harm(w.store)
 					began := w.clock.Now()
 					_, err := operation.call(q, seen)
@@ -76,15 +41,14 @@ func TestAStoreThatIsAwayFailsCallsInTime(t *testing.T) {
 					require.ErrorAs(t, err, &call)
 					_, err = q.Len(ctx)
 					require.ErrorAs(t, err, &call)
-				})
+				}, queue.WithTimeout(300*time.Millisecond))
 			})
 		}
 	}
 }
 
-func TestErrorsOfTheStoreAreShownAndNotRetried(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q := w.queue()
+func TestAKeyThatIsNotAQueueIsReportedAtOnceAndLeftAlone(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
 		w.do("SET", "Queue:q", "the lock of somebody")
 		began := w.clock.Now()
 		err := q.Enqueue(ctx, []string{"a"}, 0)
@@ -95,13 +59,14 @@ func TestErrorsOfTheStoreAreShownAndNotRetried(t *testing.T) {
 		assert.Less(t, w.clock.Now().Sub(began), time.Millisecond)
 		_, err = q.Len(ctx)
 		assert.ErrorContains(t, err, "WRONGTYPE")
+		assert.Equal(t, []string{"Queue:q"}, w.store.Keys())
 	})
 }
 
 func TestAnEndedContextIsReported(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q, other := w.queue(), w.queue()
-		filled(t, q)
+	inBubble(t, func(w *world, q *user) {
+		other := w.queue()
+		q.filled()
 		settle()
 		before := w.content()
 		w.store.Stop()
@@ -121,7 +86,7 @@ func TestAnEndedContextIsReported(t *testing.T) {
 		// otherwise it was made before that one.
 		w.store.Continue()
 		settle()
-		require.NoError(t, other.Enqueue(ctx, []string{"z"}, 0))
+		other.add(0, "z")
 		_, err = other.Remove(ctx, "x", "z")
 		require.NoError(t, err)
 		settle()
@@ -131,9 +96,8 @@ func TestAnEndedContextIsReported(t *testing.T) {
 }
 
 func TestTheLockIsWaitedForUntilTheContextEnds(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		q, l := w.queue(), w.locker()
-		lock, err := l.Lock(ctx, "Queue:q")
+	inBubble(t, func(w *world, q *user) {
+		lock, err := w.locker().Lock(ctx, "Queue:q")
 		require.NoError(t, err)
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
@@ -142,18 +106,14 @@ func TestTheLockIsWaitedForUntilTheContextEnds(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Empty(t, w.content())
 		require.NoError(t, lock.Unlock(ctx))
-		require.NoError(t, q.Enqueue(ctx, []string{"a"}, 0))
+		q.add(0, "a")
 	})
 }
 
 func TestAClosedQueueReturnsErrClosed(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l := w.locker()
-		q := w.queueOf(l)
-		filled(t, q)
-		tasks, err := q.Pop(ctx, 3)
-		require.NoError(t, err)
-		require.Len(t, tasks, 3)
+	inBubble(t, func(w *world, q *user) {
+		q.filled()
+		require.Len(t, q.popped(3), 3)
 		require.NoError(t, q.Close())
 		holding := 0
 		for _, master := range w.masters {
@@ -164,17 +124,17 @@ func TestAClosedQueueReturnsErrClosed(t *testing.T) {
 		assert.LessOrEqual(t, holding, 1, "Close waits for the release, which a quorum has confirmed")
 		require.NoError(t, q.Close())
 		require.ErrorIs(t, q.Enqueue(ctx, []string{"a"}, 0), pool.ErrClosed)
-		_, err = q.Top(ctx, 1)
+		_, err := q.Top(ctx, 1)
 		require.ErrorIs(t, err, pool.ErrClosed)
-		lock, err := l.TryLock(ctx, "Queue:q")
+		lock, err := q.locker.TryLock(ctx, "Queue:q")
 		require.NoError(t, err, "the Locker stays open, and nothing holds the lock")
 		require.NoError(t, lock.Unlock(ctx))
 	})
 }
 
 func TestManyCallersOfOneQueue(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		queues := []*queue.Queue{w.queue(), w.queue(), w.queue()}
+	inBubble(t, func(w *world, q *user) {
+		queues := []*user{q, w.queue(), w.queue()}
 		const tasks = 300
 		var mu sync.Mutex
 		popped := map[string]int{}
@@ -186,19 +146,15 @@ func TestManyCallersOfOneQueue(t *testing.T) {
 				}
 			})
 			all.Go(func() {
-				for {
+				for over := false; !over; time.Sleep(time.Millisecond) {
 					got, err := queues[i%3].Pop(ctx, 1+i%5)
 					assert.NoError(t, err)
 					mu.Lock()
 					for _, id := range idsOf(got) {
 						popped[id]++
 					}
-					over := len(popped) == tasks
+					over = len(popped) == tasks
 					mu.Unlock()
-					if over {
-						return
-					}
-					time.Sleep(time.Millisecond)
 				}
 			})
 		}
@@ -207,5 +163,255 @@ func TestManyCallersOfOneQueue(t *testing.T) {
 			assert.Equal(t, 1, n, id)
 		}
 		assert.Empty(t, w.entries())
+	})
+}
+
+// Whichever message to the store is lost, or its answer, the call has its effect exactly once.
+func TestALostMessageOrAnswerIsRepeated(t *testing.T) {
+	for fault, harm := range map[string]func(store *fake.Node){
+		"answer lost":          func(store *fake.Node) { store.LoseReplies(1) },
+		"message lost":         func(store *fake.Node) { store.LoseRequests(1) },
+		"closed after it":      func(store *fake.Node) { store.CutAfterWrite(1) },
+		"answer cut":           func(store *fake.Node) { store.CutReply(3) },
+		"killed and restarted": func(store *fake.Node) { store.Restart(true) },
+	} {
+		for name, operation := range operations {
+			for message := range operation.messages {
+				t.Run(fmt.Sprintf("%s/%s/%d", fault, name, message), func(t *testing.T) {
+					inBubble(t, func(w *world, q *user) {
+						seen := q.filled()
+						if message == 0 {
+							harm(w.store)
+						} else {
+							w.atScript(message, func() { harm(w.store) })
+						}
+						got, err := operation.call(q, seen)
+						require.NoError(t, err)
+						assert.Equal(t, operation.want, got)
+						w.store.OnCommand(nil)
+						assert.Equal(t, operation.left, w.ids())
+					})
+				})
+			}
+		}
+	}
+}
+
+// A lost answer is found even if another holder has queried the queue since. If another has changed
+// it, the outcome is unknown.
+func TestALostAnswerIsFoundOrReportedAsUnknown(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(w *world)
+		want      error
+	}{
+		"nobody":       {func(*world) {}, nil},
+		"one queried":  {func(w *world) { w.do("SET", fenceKey, 1<<53-1) }, nil},
+		"one changed":  {func(w *world) { w.do("SET", fenceKey, 1<<53-1); w.do("DEL", answerKey) }, queue.ErrStale},
+		"all was lost": {func(w *world) { w.do("FLUSHALL") }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world, q *user) {
+				seen := q.filled()
+				w.store.CutAfterWrite(1)
+				w.atScript(1, func() { test.meanwhile(w) })
+				removed, err := q.Dequeue(ctx, "a", seen[0].Score)
+				if test.want == nil {
+					require.NoError(t, err)
+					assert.Equal(t, name != "all was lost", removed)
+					return
+				}
+				require.ErrorIs(t, err, test.want)
+				var call *pool.CallError
+				require.ErrorAs(t, err, &call)
+				assert.Equal(t, pool.Unknown, call.Fate)
+				assert.False(t, removed)
+			})
+		})
+	}
+}
+
+// If it stays unknown whether the tasks were removed, the caller gets them at least.
+func TestTasksInDoubtComeWithTheError(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
+		seen := q.filled()
+		short, cancel := context.WithCancel(ctx)
+		w.atScript(3, func() { // the removal
+			w.store.MuteReplies(true)
+			cancel() // no longer matters
+		})
+		began := w.clock.Now()
+		tasks, err := q.Pop(short, 2)
+		var call *pool.CallError
+		require.ErrorAs(t, err, &call)
+		assert.Equal(t, pool.Unknown, call.Fate)
+		assert.Equal(t, seen[:2], tasks)
+		assert.Equal(t, 500*time.Millisecond, w.clock.Now().Sub(began))
+		w.store.OnCommand(nil)
+		w.store.MuteReplies(false)
+		assert.Equal(t, []string{"c"}, w.ids())
+	}, queue.WithTimeout(500*time.Millisecond))
+}
+
+func TestACancelledPopLosesNothing(t *testing.T) {
+	for message := 1; message <= 3; message++ {
+		inBubble(t, func(w *world, q *user) {
+			q.filled()
+			short, cancel := context.WithCancel(ctx)
+			defer cancel()
+			w.atScript(message, cancel)
+			tasks, err := q.Pop(short, 2)
+			w.store.OnCommand(nil)
+			settle()
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+				assert.Empty(t, tasks)
+				assert.Len(t, w.ids(), 3)
+			} else {
+				assert.Equal(t, []string{"a", "b"}, idsOf(tasks))
+				assert.Equal(t, []string{"c"}, w.ids())
+			}
+		})
+	}
+}
+
+// A token far ahead would stay the newest that the store has seen, and block the queue for just as
+// long.
+func TestAQueueGoesOnAfterTheClockOfOneMasterWasWrong(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
+		q.add(0, "a")
+		// The third answers last, so that the first is one of the first two.
+		w.masters[2].Delay(func() time.Duration { return time.Millisecond }, nil)
+		w.masters[0].SetClock(365*24*time.Hour, 1)
+		q.add(0, "b")
+		w.masters[0].SetClock(0, 1)
+		w.masters[0].Restart(false)
+		time.Sleep(11 * time.Minute) // the other counters expire
+		q.add(0, "c")
+		assert.Equal(t, []string{"a", "b", "c"}, q.popped(10))
+	})
+}
+
+// A holder that was stopped beyond its TTL, at any point, and goes on after another one has changed
+// the queue, is refused.
+func TestAHolderThatWritesLateIsRefused(t *testing.T) {
+	const ttl = time.Second
+	for name, operation := range operations {
+		for message := 1; message <= operation.messages; message++ {
+			if name == "Pop" && message == 1 {
+				continue // it has no lock yet
+			}
+			t.Run(fmt.Sprintf("%s/%d", name, message), func(t *testing.T) {
+				inBubble(t, func(w *world, other *user) {
+					late := w.queueOf(w.locker(redlock.WithTTL(ttl), redlock.WithoutRenewal()), queue.WithTimeout(time.Minute))
+					seen := late.filled()
+					var sent atomic.Int32
+					w.store.Delay(func() time.Duration {
+						if int(sent.Add(1)) == message {
+							return 10 * ttl
+						}
+						return 0
+					}, nil)
+					var got any
+					done := make(chan error, 1)
+					go func() {
+						var err error
+						got, err = operation.call(late, seen)
+						done <- err
+					}()
+					time.Sleep(ttl / 2)
+					lock, err := other.locker.TryLock(ctx, "Queue:q")
+					require.ErrorIs(t, err, redlock.ErrTaken, "it has the lock, not %v", lock)
+
+					other.add(time.Minute, "other")
+					// A late holder learns that it is stale even if it would find nothing.
+					_, err = other.Remove(ctx, "a", "b", "c")
+					require.NoError(t, err)
+					settle()
+					before := w.content()
+					require.Empty(t, done, "it has not written yet")
+					err = <-done
+					require.ErrorIs(t, err, queue.ErrStale)
+					require.ErrorIs(t, err, fence.ErrStale)
+					assert.Contains(t, []any{nil, false, 0, ""}, got)
+					settle()
+					assert.Equal(t, before, w.content(), "a stale holder has changed something")
+				})
+			})
+		}
+	}
+}
+
+// As long as no other holder has come, a late one is still the newest: its change is in order.
+func TestALateHolderWithoutASuccessorIsNotRefused(t *testing.T) {
+	inBubble(t, func(w *world, _ *user) {
+		q := w.queueOf(w.locker(redlock.WithTTL(time.Second), redlock.WithoutRenewal()), queue.WithTimeout(time.Minute))
+		q.add(0, "a")
+		w.store.Stop()
+		done := make(chan error, 1)
+		go func() { done <- q.Enqueue(ctx, []string{"b"}, 0) }()
+		time.Sleep(10 * time.Second)
+		w.store.Continue()
+		require.NoError(t, <-done)
+		assert.Equal(t, []string{"a", "b"}, w.ids())
+	})
+}
+
+func TestTheStoreKeepsTheNewestFenceExactly(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
+		for _, newest := range []int64{1<<53 - 1, 1<<53 - 2, 1 << 52} {
+			w.do("SET", fenceKey, newest)
+			require.ErrorIs(t, q.Enqueue(ctx, []string{"a"}, 0), queue.ErrStale)
+			value, _, _ := w.store.Get(fenceKey)
+			assert.Equal(t, strconv.FormatInt(newest, 10), value)
+			assert.Empty(t, w.entries())
+		}
+		lock, err := w.locker(redlock.WithFencing()).TryLock(ctx, "Queue:q")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(ctx))
+		w.do("SET", fenceKey, lock.Fence())
+		q.add(0, "a")
+		value, left, _ := w.store.Get(fenceKey)
+		assert.Equal(t, fake.NoExpiry, left, "a stale holder may come at any time")
+		n, err := strconv.ParseInt(value, 10, 64)
+		require.NoError(t, err)
+		assert.Greater(t, n, lock.Fence())
+	})
+}
+
+// foreign is what others may write to the keys beside a queue.
+var foreign = [][]any{
+	{"SET", "text"}, {"SET", ""}, {"SET", "-1"}, {"SET", "nan"}, {"SET", "inf"}, {"SET", "1e300"}, {"SET", "9007199254740992"}, {"ZADD", 1, "x"},
+}
+
+func TestAQueueWorksWhateverOthersWroteBesideIt(t *testing.T) {
+	for name, op := range operations {
+		for _, key := range []string{fenceKey, answerKey} {
+			for _, what := range foreign {
+				t.Run(fmt.Sprint(name, key, what), func(t *testing.T) {
+					inBubble(t, func(w *world, q *user) {
+						seen := q.filled()
+						w.do("DEL", key)
+						w.do(what[0].(string), append([]any{key}, what[1:]...)...)
+						got, err := op.call(q, seen)
+						require.NoError(t, err)
+						assert.Equal(t, op.want, got)
+						assert.Equal(t, op.left, w.ids())
+						q.top(10)
+					})
+				})
+			}
+		}
+	}
+}
+
+// If the newest fence was overwritten, the last change still has it.
+func TestALateHolderIsRefusedThoughTheNewestFenceWasOverwritten(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
+		q.filled()
+		newest := time.Now().Add(5 * time.Second).UnixMicro()
+		w.do("SET", answerKey, fmt.Sprint(newest, " ok"))
+		w.do("SET", fenceKey, "text")
+		require.Error(t, q.Enqueue(ctx, []string{"d"}, 0))
+		assert.Equal(t, []string{"a", "b", "c"}, w.ids())
 	})
 }
