@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,9 +16,8 @@ import (
 )
 
 func TestAFollowerLeadsWithin20MsOfAResignation(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a, b, c := w.candidate("a"), w.candidate("b"), w.candidate("c")
-		turn := []*candidate{a, b, c}
+	inBubble(t, func(w *world) {
+		turn := []*candidate{w.candidate("a"), w.candidate("b"), w.candidate("c")}
 		for i := range 9 {
 			leader, next := turn[i%3], turn[(i+1)%3]
 			require.True(t, leader.IsLeader(), "candidates lead in turn")
@@ -37,7 +37,7 @@ func TestAFollowerLeadsWithin20MsOfAResignation(t *testing.T) {
 }
 
 func TestAFollowerLeadsWithinTTLPlus100MsOfACrash(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world) {
 		all := []*candidate{w.candidate("a"), w.candidate("b"), w.candidate("c"), w.candidate("d")}
 		for i := range 3 {
 			leader, _ := w.leads(all...)
@@ -53,7 +53,7 @@ func TestAFollowerLeadsWithinTTLPlus100MsOfACrash(t *testing.T) {
 
 // A partition is a crash that the leader lives to see.
 func TestALeaderThatIsCutOffEndsBeforeTheNextOneLeads(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world) {
 		a, b := w.candidate("a"), w.candidate("b")
 		a.cable.set(true)
 		w.leads(b)
@@ -72,7 +72,7 @@ func TestALeaderThatIsCutOffEndsBeforeTheNextOneLeads(t *testing.T) {
 }
 
 func TestALeaderThatSleptKnowsAtTheFirstLook(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world) {
 		a := w.candidate("a")
 		require.True(t, a.IsLeader())
 		w.clock.Suspend(time.Hour) // no timer notices yet
@@ -82,70 +82,55 @@ func TestALeaderThatSleptKnowsAtTheFirstLook(t *testing.T) {
 }
 
 func TestTheTermIsTheTokenAndIsOnRecordBeforeItIsLed(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l, _ := w.locker()
-		recorded := 0
-		e := w.election(l, "a")
-		err := e.Run(ctx, func(_ context.Context, term int64) error {
-			status, err := l.Inspect(ctx, name)
-			require.NoError(t, err)
+	inBubble(t, func(w *world) {
+		a, recorded := w.stranger("a"), 0
+		require.NoError(t, a.Run(ctx, func(_ context.Context, term int64) error {
+			status := a.inspect()
 			assert.Equal(t, "a", status.Owner)
 			for i, node := range status.Nodes {
 				assert.Equal(t, term, node.Fence)
-				entries := w.servers[i].Do(t, "ZRANGE", "redquorum:terms:"+name, 0, -1).([]any)
+				entries := w.servers[i].Do(t, "ZRANGE", termKey, 0, -1).([]any)
 				if len(entries) > 0 {
 					assert.Contains(t, string(entries[0].([]byte)), "|a")
 					recorded++
 				}
 			}
 			return nil
-		})
-		require.NoError(t, err)
+		}))
 		assert.GreaterOrEqual(t, recorded, 2)
 	})
 }
 
-func TestLeadThatReturnsWhileItLeadsEndsRunAndFreesTheLock(t *testing.T) {
-	for _, want := range []error{nil, errors.New("its own"), context.Canceled} {
-		inBubble(t, func(t *testing.T, w *world) {
-			l, _ := w.locker()
-			e := w.election(l, "a")
-			err := e.Run(ctx, func(context.Context, int64) error {
-				assert.True(t, e.IsLeader())
-				return want
-			})
-			assert.Equal(t, want, err)
-			assert.False(t, e.IsLeader())
-			status, err := l.Inspect(ctx, name)
-			require.NoError(t, err)
-			assert.True(t, status.Free)
-		})
-	}
-}
-
-func TestRunReturnsNilOrWhatLeadHasToSayWhenItsContextEnds(t *testing.T) {
+func TestRunReturnsWhatLeadHasToSayAndFreesTheLock(t *testing.T) {
 	own := errors.New("its own")
-	for _, c := range []struct{ lead, want error }{
-		{nil, nil}, {context.Canceled, nil}, {own, own},
+	for _, c := range []struct {
+		cancelled  bool // the context of Run, while lead runs
+		lead, want error
+	}{
+		{false, nil, nil}, {false, own, own}, {false, context.Canceled, context.Canceled},
+		{true, nil, nil}, {true, own, own}, {true, context.Canceled, nil},
 	} {
-		inBubble(t, func(t *testing.T, w *world) {
-			l, _ := w.locker()
+		inBubble(t, func(w *world) {
+			a := w.stranger("a")
 			ctx, cancel := context.WithCancel(ctx)
-			err := w.election(l, "a").Run(ctx, func(ctx context.Context, _ int64) error {
-				cancel()
-				<-ctx.Done()
+			defer cancel()
+			err := a.Run(ctx, func(ctx context.Context, _ int64) error {
+				assert.True(t, a.IsLeader())
+				if c.cancelled {
+					cancel()
+					<-ctx.Done()
+				}
 				return c.lead
 			})
 			assert.Equal(t, c.want, err)
-			status, err := l.Inspect(t.Context(), name)
-			require.NoError(t, err)
-			assert.True(t, status.Free)
+			assert.False(t, a.IsLeader())
+			assert.True(t, a.inspect().Free)
 		})
 	}
 }
 
 func TestACandidateStopsCampaigningWhenItsContextEnds(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world) {
 		a, b := w.candidate("a"), w.candidate("b")
 		b.end()
 		assert.NoError(t, <-b.ended)
@@ -156,22 +141,19 @@ func TestACandidateStopsCampaigningWhenItsContextEnds(t *testing.T) {
 }
 
 func TestAPanicInLeadContinuesOnceTheLockIsReleased(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l, _ := w.locker()
-		e := w.election(l, "a")
+	inBubble(t, func(w *world) {
+		a := w.stranger("a")
 		assert.PanicsWithValue(t, "oh", func() {
-			_ = e.Run(ctx, func(context.Context, int64) error { panic("oh") }) //nolint:errcheck // it panics
+			_ = a.Run(ctx, func(context.Context, int64) error { panic("oh") }) //nolint:errcheck // it panics
 		})
-		status, err := l.Inspect(ctx, name)
-		require.NoError(t, err)
-		assert.True(t, status.Free)
-		assert.False(t, e.IsLeader())
-		require.NoError(t, e.Run(ctx, func(context.Context, int64) error { return nil }), "it can run again")
+		assert.True(t, a.inspect().Free)
+		assert.False(t, a.IsLeader())
+		require.NoError(t, a.Run(ctx, func(context.Context, int64) error { return nil }), "it can run again")
 	})
 }
 
 func TestAnElectionRunsOnceAtATime(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world) {
 		a := w.candidate("a")
 		lead := func(context.Context, int64) error { return nil }
 		require.ErrorIs(t, a.Run(ctx, lead), election.ErrRunning)
@@ -183,18 +165,14 @@ func TestAnElectionRunsOnceAtATime(t *testing.T) {
 }
 
 func TestElectionsOfOneLockerAreCandidatesLikeOthers(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l, cable := w.locker()
-		var all []*candidate
-		for _, id := range []string{"a", "b", "c"} {
-			all = append(all, w.run(w.election(l, id), id, cable, nil))
-		}
-		other := w.candidate("d")
+	inBubble(t, func(w *world) {
+		a := w.candidate("a")
+		all := []*candidate{a, a.beside("b").runs(nil), a.beside("c").runs(nil), w.candidate("d")}
 		for range 8 {
-			leader, _ := w.leads(append(all, other)...)
+			leader, _ := w.leads(all...)
 			require.NoError(t, leader.Resign(ctx))
 		}
-		w.leads(append(all, other)...)
+		w.leads(all...)
 		counts := map[string]int{}
 		for _, s := range w.led() {
 			counts[s.id]++
@@ -204,14 +182,11 @@ func TestElectionsOfOneLockerAreCandidatesLikeOthers(t *testing.T) {
 }
 
 func TestClosingTheLockerEndsTheLeadership(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l, cable := w.locker()
-		a := w.run(w.election(l, "a"), "a", cable, nil)
-		l2, cable2 := w.locker()
-		b := w.run(w.election(l2, "b"), "b", cable2, nil)
-		require.NoError(t, l2.Close())
+	inBubble(t, func(w *world) {
+		a, b := w.candidate("a"), w.candidate("b")
+		require.NoError(t, b.locker.Close())
 		require.ErrorIs(t, <-b.ended, redlock.ErrClosed)
-		require.NoError(t, l.Close())
+		require.NoError(t, a.locker.Close())
 		require.ErrorIs(t, <-a.ended, redlock.ErrClosed)
 		assert.ErrorIs(t, w.last().cause, redlock.ErrClosed)
 		assert.False(t, a.IsLeader())
@@ -223,24 +198,23 @@ func TestClosingTheLockerEndsTheLeadership(t *testing.T) {
 }
 
 func TestALeaderThatAnOperatorDeposesCampaignsAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l, _ := w.locker()
+	inBubble(t, func(w *world) {
 		a := w.candidate("a")
-		require.NoError(t, l.ForceUnlock(ctx, name))
+		require.NoError(t, a.locker.ForceUnlock(ctx, name))
 		time.Sleep(ttl)
 		w.leads(a)
 		stints := w.led()
 		require.Len(t, stints, 2)
 		assert.ErrorIs(t, stints[0].cause, redlock.ErrLost)
+		require.NoError(t, a.locker.ForceUnlock(ctx, name)) // a does not know yet
+		require.NoError(t, a.Resign(ctx), "nothing is to be said of a leadership that was lost")
 	})
 }
 
 func TestATermEndsWithItsMaximumHold(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l, cable := w.locker()
-		a := w.run(w.election(l, "a", election.WithLockOptions(redlock.WithMaxHold(time.Second))), "a", cable, nil)
-		b := w.candidate("b")
-		w.leads(b)
+	inBubble(t, func(w *world) {
+		a := w.candidate("a", election.WithLockOptions(redlock.WithMaxHold(time.Second)))
+		w.leads(w.candidate("b"))
 		stints := w.led()
 		require.Len(t, stints, 2)
 		assert.InDelta(t, time.Second, stints[0].to.Sub(stints[0].from), float64(50*time.Millisecond))
@@ -248,29 +222,82 @@ func TestATermEndsWithItsMaximumHold(t *testing.T) {
 	})
 }
 
+func TestLeadMayResignWithItsContext(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.stranger("a")
+		a.runs(func(ctx context.Context) error {
+			time.Sleep(time.Second)
+			child, cancel := context.WithCancel(ctx)
+			defer cancel()
+			began := time.Now()
+			assert.NoError(t, a.Resign(child))
+			assert.Equal(t, began, time.Now(), "at once")
+			assert.ErrorIs(t, context.Cause(ctx), election.ErrResigned)
+			assert.False(t, a.IsLeader())
+			return nil
+		})
+		w.leads(w.candidate("b"))
+		assert.Len(t, w.led(), 2)
+	})
+}
+
+// The lock is kept until lead has returned: the next one must not begin before.
+func TestNobodyLeadsBeforeALeadThatResignedHasReturned(t *testing.T) {
+	inBubble(t, func(w *world) {
+		returned := time.Time{}
+		a := w.stranger("a").runs(func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(3 * ttl) // renewed meanwhile
+			returned = time.Now()
+			return nil
+		})
+		b := w.candidate("b")
+		require.NoError(t, b.Resign(ctx), "who does not lead has nothing to resign")
+		assert.True(t, a.IsLeader())
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		err := a.Resign(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorContains(t, err, "lead has not returned")
+		assert.False(t, a.IsLeader())
+		require.NoError(t, a.Resign(ctx), "again")
+		w.leads(b)
+		stint := w.last()
+		assert.Equal(t, "b", stint.id)
+		assert.False(t, stint.from.Before(returned))
+	})
+}
+
+func TestResignSaysIfTheReleaseIsNotConfirmed(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.candidate("a")
+		a.cable.set(true)
+		require.ErrorIs(t, a.Resign(ctx), redlock.ErrNoQuorum)
+		assert.False(t, a.IsLeader())
+	})
+}
+
 func TestBadArgumentsAreInvalid(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l, _ := w.locker()
-		long := string(make([]byte, 257))
+	inBubble(t, func(w *world) {
+		e := w.stranger("a")
 		for _, c := range []struct {
 			locker *redlock.Locker
 			name   string
 			opts   []election.Option
 		}{
 			{nil, name, nil},
-			{l, "", nil},
-			{l, "redquorum:x", nil},
-			{l, name, []election.Option{nil}},
-			{l, name, []election.Option{election.WithID("")}},
-			{l, name, []election.Option{election.WithID(long)}},
-			{l, name, []election.Option{election.WithLockOptions(redlock.WithTTL(time.Hour))}},
-			{l, name, []election.Option{election.WithLockOptions(redlock.WithValue("v"))}},
-			{l, name, []election.Option{election.WithLockOptions(nil)}},
+			{e.locker, "", nil},
+			{e.locker, "redquorum:x", nil},
+			{e.locker, name, []election.Option{nil}},
+			{e.locker, name, []election.Option{election.WithID("")}},
+			{e.locker, name, []election.Option{election.WithID(strings.Repeat("x", 257))}},
+			{e.locker, name, []election.Option{election.WithLockOptions(redlock.WithTTL(time.Hour))}},
+			{e.locker, name, []election.Option{election.WithLockOptions(redlock.WithValue("v"))}},
+			{e.locker, name, []election.Option{election.WithLockOptions(nil)}},
 		} {
 			_, err := election.New(c.locker, c.name, c.opts...)
 			assert.ErrorIs(t, err, election.ErrInvalid, "%q", c.name)
 		}
-		e := w.election(l, "a")
 		var none context.Context
 		assert.ErrorIs(t, e.Run(none, func(context.Context, int64) error { return nil }), election.ErrInvalid)
 		assert.ErrorIs(t, e.Run(ctx, nil), election.ErrInvalid)
@@ -280,7 +307,7 @@ func TestBadArgumentsAreInvalid(t *testing.T) {
 		for range e.Watch(none) {
 			t.Error("told something")
 		}
-		_, err = election.New(l, name) // the default ID
+		_, err = election.New(e.locker, name) // the default ID
 		assert.NoError(t, err)
 	})
 }

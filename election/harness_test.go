@@ -26,6 +26,7 @@ import (
 
 const (
 	name    = "scheduler"
+	termKey = "redquorum:terms:" + name
 	latency = time.Millisecond // of a request, and of a reply
 	ttl     = 2 * time.Second
 )
@@ -50,7 +51,7 @@ type stint struct {
 	cause    error     // of the end of the context
 }
 
-func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
+func inBubble(t *testing.T, test func(w *world)) {
 	t.Helper()
 	fake.InBubble(t, 3, func(t *testing.T, clk *clocktest.Clock, servers fake.Cluster) {
 		w := &world{t: t, clock: clk, servers: servers}
@@ -58,7 +59,7 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 			w.admit(i)
 			server.Delay(func() time.Duration { return latency }, func() time.Duration { return latency })
 		}
-		test(t, w)
+		test(w)
 	})
 }
 
@@ -107,11 +108,24 @@ func (c *cable) set(cut bool) {
 	}
 }
 
-func (w *world) locker(opts ...redlock.Option) (*redlock.Locker, *cable) {
+// candidate is an Election and its Locker.
+type candidate struct {
+	*election.Election
+
+	w      *world
+	id     string
+	locker *redlock.Locker
+	cable  *cable
+
+	end   context.CancelFunc // of Run
+	ended chan error         // what Run returned
+}
+
+// stranger returns a candidate with a Locker of its own, which does not run yet.
+func (w *world) stranger(id string, opts ...election.Option) *candidate {
 	w.t.Helper()
 	c := &cable{servers: w.servers}
-	standard := []redlock.Option{redlock.WithClock(w.clock), redlock.WithPool(pool.WithDialer(c.dial)), redlock.WithTTL(ttl)}
-	l, err := redlock.New(w.servers.Endpoints(), append(standard, opts...)...)
+	l, err := redlock.New(w.servers.Endpoints(), redlock.WithClock(w.clock), redlock.WithPool(pool.WithDialer(c.dial)), redlock.WithTTL(ttl))
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {
 		if err := l.Close(); !errors.Is(err, redlock.ErrUndelivered) { // nodes may be away
@@ -119,54 +133,45 @@ func (w *world) locker(opts ...redlock.Option) (*redlock.Locker, *cable) {
 		}
 	})
 	time.Sleep(50 * time.Millisecond) // virtual: connect
-	return l, c
+	return (&candidate{w: w, locker: l, cable: c}).beside(id, opts...)
 }
 
-func (w *world) election(l *redlock.Locker, id string, opts ...election.Option) *election.Election {
+// beside returns another one with the same Locker.
+func (c *candidate) beside(id string, opts ...election.Option) *candidate {
+	c.w.t.Helper()
+	e, err := election.New(c.locker, name, append([]election.Option{election.WithID(id)}, opts...)...)
+	require.NoError(c.w.t, err)
+	return &candidate{Election: e, w: c.w, id: id, locker: c.locker, cable: c.cable}
+}
+
+// candidate returns one that runs, and leads until its context ends.
+func (w *world) candidate(id string, opts ...election.Option) *candidate {
 	w.t.Helper()
-	e, err := election.New(l, name, append([]election.Option{election.WithID(id)}, opts...)...)
-	require.NoError(w.t, err)
-	return e
+	return w.stranger(id, opts...).runs(nil)
 }
 
-// candidate is an Election that runs, with a Locker of its own. When the test ends, it does too.
-type candidate struct {
-	*election.Election
-
-	cable *cable
-	end   context.CancelFunc
-	ended chan error // what Run returned
-}
-
-// candidate starts one that leads until its context ends.
-func (w *world) candidate(id string) *candidate {
-	w.t.Helper()
-	l, cable := w.locker()
-	return w.run(w.election(l, id), id, cable, nil)
-}
-
-// run makes an Election run. Its leader calls then (if not nil), and waits until its context ends.
-func (w *world) run(e *election.Election, id string, cable *cable, then func(ctx context.Context) error) *candidate {
-	w.t.Helper()
+// runs makes it run until the test ends. When it leads, it calls then (if not nil), and waits until
+// its context ends.
+func (c *candidate) runs(then func(ctx context.Context) error) *candidate {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &candidate{Election: e, cable: cable, end: cancel, ended: make(chan error, 1)}
+	c.end, c.ended = cancel, make(chan error, 1)
 	var over sync.WaitGroup
-	over.Go(func() { c.ended <- e.Run(ctx, w.lead(id, then)) })
-	w.t.Cleanup(func() { cancel(); over.Wait() })
+	over.Go(func() { c.ended <- c.Run(ctx, c.lead(then)) })
+	c.w.t.Cleanup(func() { cancel(); over.Wait() })
 	time.Sleep(10 * time.Millisecond) // virtual: it leads, or waits
 	return c
 }
 
 // lead returns a function for Run that notes its stints.
-func (w *world) lead(id string, then func(ctx context.Context) error) func(context.Context, int64) error {
+func (c *candidate) lead(then func(ctx context.Context) error) func(context.Context, int64) error {
 	return func(ctx context.Context, term int64) error {
-		s := &stint{id: id, term: term, from: time.Now()}
-		w.mu.Lock()
-		w.stints = append(w.stints, s)
-		w.mu.Unlock()
+		s := &stint{id: c.id, term: term, from: time.Now()}
+		c.w.mu.Lock()
+		c.w.stints = append(c.w.stints, s)
+		c.w.mu.Unlock()
 		context.AfterFunc(ctx, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
+			c.w.mu.Lock()
+			defer c.w.mu.Unlock()
 			s.to, s.cause = time.Now(), context.Cause(ctx)
 		})
 		if then != nil {
@@ -177,6 +182,22 @@ func (w *world) lead(id string, then func(ctx context.Context) error) func(conte
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}
+}
+
+// leader returns who leads, as it sees it.
+func (c *candidate) leader() election.Leader {
+	c.w.t.Helper()
+	leader, err := c.Leader(ctx)
+	require.NoError(c.w.t, err)
+	return leader
+}
+
+// inspect returns what its Locker sees of the lock.
+func (c *candidate) inspect() redlock.Status {
+	c.w.t.Helper()
+	status, err := c.locker.Inspect(ctx, name)
+	require.NoError(c.w.t, err)
+	return status
 }
 
 // led returns the stints so far, after asserting that none overlapped another and that terms grew.

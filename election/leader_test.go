@@ -1,9 +1,13 @@
 package election_test
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,108 +18,82 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-func TestEveryCandidateAndWatcherKnowsTheLeader(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a, b := w.candidate("a|1"), w.candidate("b")
-		l, _ := w.locker()
-		watcher := w.election(l, "watcher")
-		for _, e := range []*election.Election{a.Election, b.Election, watcher} {
-			leader, err := e.Leader(ctx)
-			require.NoError(t, err)
-			assert.Equal(t, "a|1", leader.ID)
-			assert.Equal(t, w.last().term, leader.Term)
-			assert.True(t, leader.Until > ttl/2 && leader.Until <= ttl, "%v", leader.Until)
+func TestEveryCandidateAndWatcherKnowsTheLeaderForAsLongAsItLeads(t *testing.T) {
+	inBubble(t, func(w *world) {
+		all := []*candidate{w.candidate("a|1"), w.candidate("b"), w.stranger("watcher")}
+		know := func() {
+			for _, e := range all {
+				leader := e.leader()
+				assert.Equal(t, "a|1", leader.ID)
+				assert.Equal(t, w.last().term, leader.Term)
+				assert.True(t, leader.Until > ttl/2 && leader.Until <= ttl, "%v", leader.Until)
+			}
 		}
+		know()
+		time.Sleep(30 * time.Minute) // the counter that the term came from expires after ten
+		_, _, counted := w.servers[0].Get("redquorum:fence:" + name)
+		assert.False(t, counted)
+		know()
 	})
 }
 
 func TestNobodyLeadsWhereNobodyIsACandidate(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		l, _ := w.locker()
-		e := w.election(l, "a")
-		leader, err := e.Leader(ctx)
+	inBubble(t, func(w *world) {
+		e := w.stranger("a")
+		assert.Zero(t, e.leader())
+		lock, err := e.locker.Lock(ctx, name, redlock.WithFencing()) // no candidate
 		require.NoError(t, err)
-		assert.Zero(t, leader)
-
-		lock, err := l.Lock(ctx, name, redlock.WithFencing()) // no candidate
-		require.NoError(t, err)
-		leader, err = e.Leader(ctx)
-		require.NoError(t, err)
-		assert.Zero(t, leader)
+		assert.Zero(t, e.leader())
 		require.NoError(t, lock.Unlock(ctx))
 	})
 }
 
-// The counter that the term came from expires after ten minutes.
-func TestALeaderIsKnownForAsLongAsItLeads(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		w.candidate("a")
-		b := w.candidate("b")
-		time.Sleep(30 * time.Minute)
-		_, _, counted := w.servers[0].Get("redquorum:fence:" + name)
-		assert.False(t, counted)
-		leader, err := b.Leader(ctx)
-		require.NoError(t, err)
-		assert.Equal(t, w.last().term, leader.Term)
-	})
-}
-
 func TestMastersThatLostTheRecordHaveItAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world) {
 		w.candidate("a")
 		b := w.candidate("b")
 		for i := range w.servers {
-			w.servers[i].Do(t, "DEL", "redquorum:terms:"+name)
+			w.servers[i].Do(t, "DEL", termKey)
 		}
-		leader, err := b.Leader(ctx)
-		require.NoError(t, err)
-		assert.Zero(t, leader)
-		w.servers[0].Do(t, "SET", "redquorum:terms:"+name, "of another type")
+		assert.Zero(t, b.leader())
+		w.servers[0].Do(t, "SET", termKey, "of another type")
 		time.Sleep(6 * time.Second)
-		leader, err = b.Leader(ctx)
-		require.NoError(t, err)
-		assert.Equal(t, w.last().term, leader.Term)
-		assert.Len(t, w.servers[0].Do(t, "ZRANGE", "redquorum:terms:"+name, 0, -1), 1)
+		assert.Equal(t, w.last().term, b.leader().Term)
+		assert.Len(t, w.servers[0].Do(t, "ZRANGE", termKey, 0, -1), 1)
 	})
 }
 
 func TestTheRecordKeepsTheNewestTerms(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world) {
 		for _, server := range w.servers {
 			for term := range 256 {
-				server.Do(t, "ZADD", "redquorum:terms:"+name, term+1, fmt.Sprint(term+1, " value|earlier"))
+				server.Do(t, "ZADD", termKey, term+1, fmt.Sprint(term+1, " value|earlier"))
 			}
 		}
 		w.candidate("a")
 		b := w.candidate("b")
 		for _, server := range w.servers {
-			entries := server.Do(t, "ZRANGE", "redquorum:terms:"+name, 0, -1).([]any)
+			entries := server.Do(t, "ZRANGE", termKey, 0, -1).([]any)
 			require.Len(t, entries, 256)
 			assert.Equal(t, "2 value|earlier", string(entries[0].([]byte)))
 		}
-		leader, err := b.Leader(ctx)
-		require.NoError(t, err)
-		assert.Equal(t, "a", leader.ID)
-		assert.Equal(t, w.last().term, leader.Term)
+		assert.Equal(t, "a", b.leader().ID)
+		assert.Equal(t, w.last().term, b.leader().Term)
 	})
 }
 
 func TestWhoLeadsIsUnknownWhileAMajorityIsAway(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world) {
 		a, b := w.candidate("a"), w.candidate("b")
 		w.servers[0].Kill()
 		time.Sleep(10 * time.Millisecond)
-		leader, err := b.Leader(ctx)
-		require.NoError(t, err)
-		assert.Equal(t, "a", leader.ID)
+		assert.Equal(t, "a", b.leader().ID)
 
 		w.servers[1].Kill()
 		time.Sleep(10 * time.Millisecond)
-		_, err = b.Leader(ctx)
+		_, err := b.Leader(ctx)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		leader, err = a.Leader(ctx)
-		require.NoError(t, err, "the leader knows itself, as long as its validity lasts")
-		assert.Equal(t, "a", leader.ID)
+		assert.Equal(t, "a", a.leader().ID, "the leader knows itself, as long as its validity lasts")
 		time.Sleep(ttl)
 		_, err = a.Leader(ctx)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -124,7 +102,7 @@ func TestWhoLeadsIsUnknownWhileAMajorityIsAway(t *testing.T) {
 
 // If the record cannot be written, nobody leads, and Run says why.
 func TestACandidateThatMayNotRecordItsTermDoesNotLead(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world) {
 		for _, server := range w.servers {
 			server.RefuseWith("NOPERM this user has no permissions", "zadd")
 		}
@@ -133,15 +111,13 @@ func TestACandidateThatMayNotRecordItsTermDoesNotLead(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.ErrorContains(t, err, "NOPERM")
 		assert.Empty(t, w.led())
-		status, err := func() (redlock.Status, error) { l, _ := w.locker(); return l.Inspect(ctx, name) }()
-		require.NoError(t, err)
-		assert.True(t, status.Free)
+		assert.True(t, a.inspect().Free)
 	})
 }
 
 // The lock is acquired, but its term is not recorded: two masters go away in between.
 func TestACandidateLeadsOnceItsTermIsOnRecord(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(w *world) {
 		for _, server := range w.servers[:2] {
 			server.OnCommand(func(c fake.Command) {
 				if slices.Contains(c.Args, "256") { // the request to record
@@ -164,4 +140,170 @@ func TestACandidateLeadsOnceItsTermIsOnRecord(t *testing.T) {
 		w.leads(a)
 		assert.Len(t, w.led(), 1)
 	})
+}
+
+// record is what a Watch has told.
+type record struct {
+	mu  sync.Mutex // guards the field below
+	all []election.Leader
+}
+
+// watches begins a Watch. It ends with the test.
+func (c *candidate) watches() *record {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &record{}
+	var over sync.WaitGroup
+	over.Go(func() {
+		for leader := range c.Watch(ctx) {
+			r.mu.Lock()
+			r.all = append(r.all, leader)
+			r.mu.Unlock()
+		}
+	})
+	c.w.t.Cleanup(func() { cancel(); over.Wait() })
+	return r
+}
+
+// told returns what was told so far.
+func (r *record) told() []election.Leader {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all)
+}
+
+// judge asserts that a Watch that began before the first stint told each of them, in order.
+func (r *record) judge(t *testing.T, stints []stint) {
+	t.Helper()
+	var terms []int64
+	ids := map[int64]string{}
+	for _, leader := range r.told() {
+		if leader.Term != 0 && (len(terms) == 0 || leader.Term != terms[len(terms)-1]) {
+			terms = append(terms, leader.Term)
+			ids[leader.Term] = leader.ID
+		}
+	}
+	assert.True(t, slices.IsSorted(terms), "%v", terms)
+	assert.Len(t, slices.Compact(terms), len(ids))
+	for _, s := range stints {
+		assert.Equal(t, s.id, ids[s.term], "term %d", s.term)
+	}
+}
+
+func TestWatchTellsEveryTermHoweverShort(t *testing.T) {
+	inBubble(t, func(w *world) {
+		r := w.stranger("watcher").watches()
+		all := []*candidate{w.candidate("a"), w.candidate("b"), w.candidate("c")}
+		for range 100 {
+			leader, _ := w.leads(all...)
+			require.NoError(t, leader.Resign(ctx))
+		}
+		for _, c := range all {
+			c.end()
+		}
+		time.Sleep(3 * time.Second)
+		stints := w.led()
+		require.GreaterOrEqual(t, len(stints), 100)
+		assert.Less(t, stints[99].to.Sub(stints[0].from), 2*time.Second, "many in a second")
+		r.judge(t, stints)
+		told := r.told()
+		assert.Zero(t, told[0], "nobody at first")
+		assert.Zero(t, told[len(told)-1], "nobody in the end")
+	})
+}
+
+func TestWatchBeginsWithTheLeaderAndEndsWithItsLoop(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.candidate("a")
+		r := w.stranger("watcher").watches()
+		for leader := range a.Watch(ctx) {
+			assert.Equal(t, "a", leader.ID)
+			break
+		}
+		time.Sleep(10 * time.Second)
+		told := r.told()
+		require.Len(t, told, 1)
+		assert.Equal(t, election.Leader{ID: "a", Term: w.last().term, Until: told[0].Until}, told[0])
+		assert.Positive(t, told[0].Until)
+	})
+}
+
+func TestWatchAsksOnceASecond(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.stranger("watcher").watches()
+		began, scripts := len(w.servers[0].Commands()), 0
+		time.Sleep(10 * time.Second)
+		for _, command := range w.servers[0].Commands()[began:] {
+			if slices.Contains(command.Args, name) {
+				scripts++
+			}
+		}
+		assert.InDelta(t, 10, scripts, 1)
+	})
+}
+
+func TestWatchTellsOfItsOwnElectionAtOnce(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.stranger("a")
+		r := a.watches()
+		time.Sleep(100 * time.Millisecond)
+		a.runs(nil) // waits for 10 ms
+		require.Len(t, r.told(), 2)
+		assert.Equal(t, "a", r.told()[1].ID)
+		a.end()
+		time.Sleep(10 * time.Millisecond)
+		require.Len(t, r.told(), 3)
+		assert.Zero(t, r.told()[2])
+	})
+}
+
+// Candidates lead, resign, are cut off and come back, and masters are away, at random. At most one
+// leads at any moment, terms grow, and Watch tells every term.
+func TestOneLeadsAndWatchTellsAllUnderRandomFaults(t *testing.T) {
+	for seed := range 8 {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				rng := rand.New(rand.NewPCG(uint64(seed), 0))
+				r := w.stranger("watcher").watches()
+				var all []*candidate
+				for i := range 4 {
+					all = append(all, w.candidate(fmt.Sprint(i)))
+				}
+				for range 40 {
+					w.disturb(rng, all)
+				}
+				for _, c := range all {
+					c.cable.set(false)
+				}
+				time.Sleep(10 * time.Second) // the last term is recorded everywhere
+				stints := w.led()
+				assert.Greater(t, len(stints), 3)
+				r.judge(t, stints)
+			})
+		})
+	}
+}
+
+// disturb does something at random.
+func (w *world) disturb(rng *rand.Rand, all []*candidate) {
+	upTo := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+	time.Sleep(upTo(400 * time.Millisecond))
+	c := all[rng.IntN(len(all))]
+	switch rng.IntN(5) {
+	case 0, 1:
+		for _, c := range all {
+			if c.IsLeader() {
+				_ = c.Resign(ctx) //nolint:errcheck // it may be cut off
+			}
+		}
+	case 2:
+		c.cable.set(true)
+	case 3:
+		c.cable.set(false)
+	case 4:
+		server := w.servers[rng.IntN(len(w.servers))]
+		server.Mute(true)
+		time.Sleep(upTo(time.Second))
+		server.Mute(false)
+	}
 }
