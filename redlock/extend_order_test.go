@@ -99,4 +99,3 @@ func TestALateRefusalDoesNotHideWhatAnExtensionHealed(t *testing.T) {
 		assert.Zero(t, c.keys())
 	})
 }
-

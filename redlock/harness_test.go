@@ -338,3 +338,11 @@ func acquiring(t *testing.T, l *redlock.Locker, name string, opts ...redlock.Loc
 	}()
 	return got
 }
+
+// endsOfAll release all locks of a Locker.
+func endsOfAll() map[string]func(*redlock.Locker) error {
+	return map[string]func(*redlock.Locker) error{
+		"UnlockAll": func(l *redlock.Locker) error { return l.UnlockAll(ctx) },
+		"Close":     (*redlock.Locker).Close,
+	}
+}

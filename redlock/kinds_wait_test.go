@@ -104,8 +104,11 @@ func TestAWaiterThatGivesUpSaysWhyAndLeavesNoPlace(t *testing.T) {
 
 func TestWaitingWorksWherePubSubIsForbidden(t *testing.T) {
 	for _, forbidden := range [][]string{
-		{"SUBSCRIBE"}, {"PUBLISH"}, {"ZADD", "ZPOPMIN", "ZREM", "ZCARD", "ZSCORE"},
-		{"SUBSCRIBE", "PUBLISH", "ZADD", "ZPOPMIN", "ZREM"}, {"TIME"},
+		{"SUBSCRIBE"},
+		{"PUBLISH"},
+		{"ZADD", "ZPOPMIN", "ZREM", "ZCARD", "ZSCORE"},
+		{"SUBSCRIBE", "PUBLISH", "ZADD", "ZPOPMIN", "ZREM"},
+		{"TIME"},
 	} {
 		t.Run(strings.Join(forbidden, " "), func(t *testing.T) {
 			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {

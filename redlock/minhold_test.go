@@ -1,6 +1,9 @@
 package redlock_test
 
 import (
+	"context"
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -8,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -47,31 +51,29 @@ func (c *cluster) lasts(key string, acquired clock.Instant, d time.Duration) {
 
 func TestANameIsTakenForItsMinimumHoldHoweverEarlyTheLockIsReleased(t *testing.T) {
 	const d = 2 * time.Second
-	for name, opts := range map[string][]redlock.Option{
+	for name, opts := range map[string][]redlock.LockOption{
 		"a short TTL":  {redlock.WithTTL(time.Second)},
 		"the same TTL": {redlock.WithTTL(d)},
 		"a long TTL":   {redlock.WithTTL(time.Minute)},
 		"a token":      {redlock.WithFencing()},
+		// Releases of a value that may be used again run in order, with a script of their own.
+		"a value": {redlock.WithValue("mine")},
 	} {
 		for _, nodes := range []int{1, 3, 4} {
 			for _, held := range []time.Duration{0, 700 * time.Millisecond, d - 2*time.Millisecond} {
 				inBubble(t, nodes, func(t *testing.T, c *cluster) {
 					c.slow(100 * time.Microsecond)
-					l := c.renewing(append(opts, redlock.WithMinHold(d))...)
+					l := c.renewing(redlock.WithMinHold(d))
 					acquired := c.clock.Now()
-					lock, err := l.TryLock(ctx, "a")
-					require.NoError(t, err)
+					lock := c.lock(l, "a", opts...)
 					time.Sleep(held)
 					require.NoError(t, lock.Err(), name)
-					assert.Less(t, elapsed(func() { require.NoError(t, lock.Unlock(ctx)) }), time.Millisecond)
+					assert.Less(t, elapsed(func() { c.unlock(lock) }), time.Millisecond)
 					require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 					require.NoError(t, lock.Unlock(ctx), "the second time")
-					_, err = l.TryLock(ctx, "a")
-					require.ErrorIs(t, err, redlock.ErrTaken, "nobody is exempt")
+					c.taken(l, "a") // nobody is exempt
 					c.lasts("a", acquired, d)
-					again, err := l.TryLock(ctx, "a", redlock.WithMinHold(0))
-					require.NoError(t, err)
-					require.NoError(t, again.Unlock(ctx))
+					c.unlock(c.lock(l, "a", redlock.WithMinHold(0)))
 					settle()
 					time.Sleep(time.Millisecond)
 					assert.Empty(t, c.holders("a")[0])
@@ -81,38 +83,44 @@ func TestANameIsTakenForItsMinimumHoldHoweverEarlyTheLockIsReleased(t *testing.T
 	}
 }
 
+// A choice takes the name that is free.
+func TestEveryNameOfALockIsTakenForItsMinimumHold(t *testing.T) {
+	const d = 3 * time.Second
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		if !k.holds {
+			return
+		}
+		l := c.locker(redlock.WithTTL(time.Second), redlock.WithMinHold(d))
+		acquired := c.clock.Now()
+		lock := c.of(k, l)
+		c.unlock(lock)
+		_, err := k.all(ctx, l)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		_, err = l.TryLockAll(ctx, []string{"a", "c"})
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		settle()
+		assert.Equal(t, []string{""}, uniq(c.holders("c")), "a set that was refused leaves nothing")
+		names := lock.Names()
+		c.lasts(names[len(names)-1], acquired, d)
+		_, err = k.try(ctx, l)
+		require.NoError(t, err)
+	})
+}
+
 func TestALockThatIsHeldForLongerThanItsMinimumIsReleasedAsEver(t *testing.T) {
 	for _, d := range []time.Duration{0, 1, 100 * time.Millisecond} {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
 			l := c.locker(redlock.WithTTL(time.Second), redlock.WithMinHold(d))
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
+			lock := c.lock(l, "a")
 			settle()
 			_, ttl, _ := c.servers[0].Get("a")
 			assert.Equal(t, time.Second, ttl.Round(time.Millisecond), "the TTL is longer")
 			time.Sleep(200 * time.Millisecond)
-			require.NoError(t, lock.Unlock(ctx))
-			settle()
-			assert.Zero(t, c.keys())
-			_, err = l.TryLock(ctx, "a")
-			require.NoError(t, err)
+			c.unlock(lock)
+			c.leavesNothing(0)
+			c.lock(l, "a")
 		})
 	}
-}
-
-// Releases of a value that may be used again run in order, with a script of their own.
-func TestALockWithAValueOfTheCallerHasItsMinimumHold(t *testing.T) {
-	const d = 2 * time.Second
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithMinHold(d))
-		acquired := c.clock.Now()
-		lock, err := l.TryLock(ctx, "a", redlock.WithValue("mine"))
-		require.NoError(t, err)
-		require.NoError(t, lock.Unlock(ctx))
-		settle()
-		assert.Equal(t, []string{"mine"}, uniq(c.holders("a")))
-		c.lasts("a", acquired, d)
-	})
 }
 
 func TestExtendLeavesTheMinimumHold(t *testing.T) {
@@ -120,8 +128,7 @@ func TestExtendLeavesTheMinimumHold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithMinHold(d))
 		acquired := c.clock.Now()
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(l, "a")
 		time.Sleep(2 * time.Second)
 		require.NoError(t, lock.Extend(ctx, time.Second))
 		assert.LessOrEqual(t, lock.Remaining(), time.Second, "the validity is as without it")
@@ -134,63 +141,36 @@ func TestExtendLeavesTheMinimumHold(t *testing.T) {
 		settle()
 		_, ttl, _ := c.servers[0].Get("a")
 		assert.Equal(t, 50*time.Second, ttl.Round(time.Millisecond), "longer as without it")
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(lock)
 		c.lasts("a", acquired, d)
 	})
 }
 
 func TestRenewalGoesOnAsWithoutAMinimumHold(t *testing.T) {
-	for _, d := range []time.Duration{0, 20 * time.Second} {
-		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			l := c.renewing(redlock.WithTTL(3*time.Second), redlock.WithMinHold(d))
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
-			for range 50 {
-				time.Sleep(500 * time.Millisecond)
-				require.NoError(t, lock.Err())
-				assert.Greater(t, lock.Remaining(), 1900*time.Millisecond)
-				assert.Less(t, lock.Remaining(), 3*time.Second)
-			}
-			assert.InDelta(t, 25, l.Stats().Renewed, 2)
-			require.NoError(t, lock.Unlock(ctx))
-			settle()
-			assert.Zero(t, c.keys())
-		})
-	}
-}
-
-func TestAllNamesOfASetAreTakenForTheMinimumHold(t *testing.T) {
-	const d = 3 * time.Second
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithMinHold(d))
-		acquired := c.clock.Now()
-		lock, err := l.TryLockAll(ctx, []string{"a", "b"})
-		require.NoError(t, err)
-		require.NoError(t, lock.Unlock(ctx))
-		_, err = l.TryLockAll(ctx, []string{"b", "c"})
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		settle()
-		assert.Equal(t, []string{"", "", ""}, c.holders("c"), "a set that was refused leaves nothing")
-		c.lasts("b", acquired, d)
-		_, err = l.TryLockAll(ctx, []string{"a", "b"})
-		require.NoError(t, err)
+		l := c.renewing(redlock.WithTTL(3*time.Second), redlock.WithMinHold(20*time.Second))
+		lock := c.lock(l, "a")
+		for range 50 {
+			time.Sleep(500 * time.Millisecond)
+			require.NoError(t, lock.Err())
+			assert.Greater(t, lock.Remaining(), 1900*time.Millisecond)
+			assert.Less(t, lock.Remaining(), 3*time.Second)
+		}
+		assert.InDelta(t, 25, l.Stats().Renewed, 2)
+		c.unlock(lock)
+		c.leavesNothing(0)
 	})
 }
 
 func TestUnlockAllAndCloseLeaveTheMinimumHold(t *testing.T) {
 	const d = 3 * time.Second
-	for name, end := range map[string]func(*redlock.Locker) error{
-		"UnlockAll": func(l *redlock.Locker) error { return l.UnlockAll(ctx) },
-		"Close":     (*redlock.Locker).Close,
-	} {
+	for name, end := range endsOfAll() {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *cluster) {
 				l := c.renewing(redlock.WithTTL(20 * time.Second))
 				acquired := c.clock.Now()
-				lock, err := l.TryLock(ctx, "a", redlock.WithMinHold(d))
-				require.NoError(t, err)
-				_, err = l.TryLock(ctx, "b")
-				require.NoError(t, err)
+				lock := c.lock(l, "a", redlock.WithMinHold(d))
+				c.lock(l, "b")
 				assert.Less(t, elapsed(func() { require.NoError(t, end(l)) }), time.Millisecond)
 				require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 				settle()
@@ -203,20 +183,18 @@ func TestUnlockAllAndCloseLeaveTheMinimumHold(t *testing.T) {
 
 func TestAMinimumHoldShowsInInspectAndNotInHooks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		released := 0
-		l := c.renewing(redlock.WithMinHold(time.Second), redlock.WithHooks(redlock.Hooks{Released: func(*redlock.Lock) { released++ }}))
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		require.NoError(t, lock.Unlock(ctx))
+		var d diary
+		l := c.renewing(redlock.WithMinHold(time.Second), d.hooks())
+		lock := c.lock(l, "a")
+		c.unlock(lock)
 		status, err := l.Inspect(ctx, "a")
 		require.NoError(t, err)
 		assert.Equal(t, lock.Value(), status.Value)
 		assert.Equal(t, time.Second, status.Nodes[0].TTL)
-		assert.Zero(t, l.Stats().Held)
-		assert.Zero(t, l.Stats().Lost)
-		assert.Zero(t, l.Stats().HandedOver)
-		settle()
-		assert.Equal(t, 1, released)
+		stats := l.Stats()
+		assert.Zero(t, stats.Held)
+		assert.Zero(t, stats.Lost+stats.HandedOver)
+		assert.Equal(t, []string{"acquired a", "released a"}, d.take())
 	})
 }
 
@@ -224,22 +202,18 @@ func TestForceUnlockEndsAMinimumHold(t *testing.T) {
 	for _, released := range []bool{true, false} {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
 			l, operator := c.renewing(redlock.WithTTL(3*time.Second), redlock.WithMinHold(time.Minute)), c.locker()
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
+			lock := c.lock(l, "a")
 			if released {
-				require.NoError(t, lock.Unlock(ctx))
+				c.unlock(lock)
 			}
 			settle()
 			require.NoError(t, operator.ForceUnlock(ctx, "a"))
-			settle()
-			assert.Zero(t, c.keys())
-			time.Sleep(5 * time.Second) // the holder renews the lock, and finds out
+			c.leavesNothing(0)
+			c.leavesNothing(5 * time.Second) // the holder renews the lock, and finds out
 			if !released {
 				require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 			}
-			assert.Zero(t, c.keys())
-			_, err = operator.TryLock(ctx, "a")
-			require.NoError(t, err)
+			c.lock(operator, "a")
 		})
 	}
 }
@@ -248,15 +222,14 @@ func TestAMinimumHoldDoesNotTravelWithAnAdoption(t *testing.T) {
 	for _, d := range []time.Duration{0, 4 * time.Second, 50 * time.Second} {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
 			l, heir := c.renewing(redlock.WithMinHold(30*time.Second)), c.renewing()
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
+			lock := c.lock(l, "a")
 			time.Sleep(time.Second)
 			adopted := c.clock.Now()
 			taken, err := heir.Adopt(ctx, "a", lock.Value(), redlock.WithMinHold(d))
 			require.NoError(t, err)
 			require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
 			require.NoError(t, taken.Verify(ctx))
-			require.NoError(t, taken.Unlock(ctx))
+			c.unlock(taken)
 			c.lasts("a", adopted, d)
 		})
 	}
@@ -267,18 +240,89 @@ func TestAnAdoptionThatFailsGivesTheRestBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l, heir := c.locker(redlock.WithTTL(30*time.Second), redlock.WithMinHold(d)), c.locker()
 		acquired := c.clock.Now()
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(l, "a")
 		settle()
-		c.servers[1].Mute(true)
-		c.servers[2].Mute(true)
-		time.AfterFunc(10*time.Millisecond, func() { _ = lock.Unlock(ctx) }) //nolint:errcheck // the value was swapped
-		_, err = heir.Adopt(ctx, "a", lock.Value())
+		c.each(mute, 1, 2)
+		time.AfterFunc(10*time.Millisecond, func() { endsOnly(lock.Unlock(ctx)) }) // the value was swapped
+		_, err := heir.Adopt(ctx, "a", lock.Value())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		c.servers[1].Mute(false)
-		c.servers[2].Mute(false)
+		c.each(unmute, 1, 2)
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, []string{lock.Value()}, uniq(c.holders("a")))
 		c.lasts("a", acquired, d)
 	})
+}
+
+// A set beside busy names takes them one after the other. Each of these parts is a lock that ends
+// at once when the set gives it back; the set as a whole has the minimum hold.
+func TestOnlyAWholeSetHasAMinimumHold(t *testing.T) {
+	const d = 2 * time.Second
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		g := c.gather(c.within(patience), c.renewing(redlock.WithTTL(time.Second)), redlock.WithMinHold(d))
+		began := c.clock.Now()
+		c.unlock(g.second)
+		c.unlock(g.set())
+		c.lasts("a", began, d)
+		c.lasts("b", began, d)
+	})
+	inBubble(t, 3, func(t *testing.T, c *cluster) { // it gives up while it has one of the names
+		g := c.gather(c.within(20*time.Second), c.renewing(), redlock.WithMinHold(time.Minute))
+		require.ErrorIs(t, <-g.failed, context.DeadlineExceeded)
+		c.unlock(g.second)
+		time.Sleep(100 * time.Millisecond)
+		c.leavesCountersOnly()
+	})
+}
+
+// cron runs a job of a second at each full minute of a machine's clock, under a lock of a new
+// Locker, as `redlock run --no-wait` does. It reports the minutes in which it ran.
+func (c *cluster) cron(machine *skewed, minutes int, ran func(minute int64), opts ...redlock.Option) {
+	opts = append(opts, redlock.WithClock(machine), redlock.WithPool(pool.WithDialer(c.dialer())), redlock.WithTTL(30*time.Second))
+	for range minutes {
+		wall := machine.Wall()
+		next := wall.Truncate(time.Minute).Add(time.Minute)
+		time.Sleep(next.Sub(wall))
+		l, err := redlock.New(c.servers.Endpoints(), opts...)
+		assert.NoError(c.t, err)
+		assert.NoError(c.t, l.Ready(ctx))
+		lock, err := l.TryLock(ctx, "job")
+		if err == nil {
+			ran(next.Unix() / 60)
+			time.Sleep(time.Second)
+			assert.NoError(c.t, lock.Unlock(ctx))
+		} else if !errors.Is(err, redlock.ErrTaken) {
+			assert.NoError(c.t, err)
+		}
+		assert.NoError(c.t, l.Close())
+	}
+}
+
+// A lock keeps two jobs from running at once. A job that is over before the other machine starts it
+// needs a minimum hold to run once.
+func TestTwoMachinesWhoseClocksDifferRunAJobOncePerMinute(t *testing.T) {
+	const minutes = 100
+	for d, want := range map[time.Duration]int{0: 2, 55 * time.Second: 1} {
+		for _, late := range []time.Duration{-3 * time.Second, 3 * time.Second} {
+			inBubble(t, 3, func(t *testing.T, c *cluster) {
+				c.slow(10 * time.Millisecond)
+				var mu sync.Mutex
+				runs := map[int64]int{}
+				ran := func(minute int64) {
+					mu.Lock()
+					defer mu.Unlock()
+					runs[minute]++
+				}
+				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(90 * time.Second)))
+				var machines sync.WaitGroup
+				for _, machine := range []*skewed{{c.clock, 0}, {c.clock, -late}} {
+					machines.Go(func() { c.cron(machine, minutes, ran, redlock.WithMinHold(d)) })
+				}
+				machines.Wait()
+				require.Len(t, runs, minutes)
+				for minute, times := range runs {
+					assert.Equal(t, want, times, "minute %d with a minimum hold of %v", minute, d)
+				}
+			})
+		}
+	}
 }

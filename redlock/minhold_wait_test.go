@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -24,11 +23,10 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 					c.slow(time.Millisecond)
 					a, b := c.renewing(), c.renewing()
 					acquired := c.clock.Now()
-					lock, err := a.Lock(ctx, "a", append(opts, redlock.WithMinHold(d))...)
-					require.NoError(t, err)
+					lock := c.lock(a, "a", append(opts, redlock.WithMinHold(d))...)
 					got := acquiring(t, b, "a", redlock.WithTTL(time.Second), redlock.WithMinHold(20*time.Second))
 					time.Sleep(time.Second)
-					require.NoError(t, lock.Unlock(ctx))
+					c.unlock(lock)
 					second := <-got
 					took := c.clock.Now().Sub(acquired)
 					assert.GreaterOrEqual(t, took, d)
@@ -41,7 +39,7 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 						_, ttl, _ := server.Get("a")
 						assert.Greater(t, ttl, 19*time.Second, "what the pilot sets, too")
 					}
-					require.NoError(t, second.Unlock(ctx))
+					c.unlock(second)
 				})
 			})
 		}
@@ -55,22 +53,20 @@ func TestAWaiterIsToldThatTheNameIsFreeEarlier(t *testing.T) {
 		c.slow(time.Millisecond)
 		l := c.renewing(redlock.WithTTL(time.Minute), redlock.WithMinHold(d))
 		acquired := c.clock.Now()
-		lock, err := l.Lock(ctx, "a")
-		require.NoError(t, err)
-		rarely := redlock.WithRetry(time.Minute, time.Minute)
+		lock := c.lock(l, "a")
 		first, second := c.renewing(rarely), c.renewing(rarely)
 		got := acquiring(t, first, "a")
 		time.Sleep(time.Second)
 		later := acquiring(t, second, "a", redlock.WithMinHold(d))
 		time.Sleep(time.Second)
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(lock)
 		lock = <-got
 		assert.LessOrEqual(t, c.clock.Now().Sub(acquired), d+20*time.Millisecond)
 		assert.LessOrEqual(t, first.Stats().Polls, uint64(4))
-		require.NoError(t, lock.Unlock(ctx)) // a plain release: it hands over
+		c.unlock(lock) // a plain release: it hands over
 		lock = <-later
 		assert.LessOrEqual(t, c.clock.Now().Sub(acquired), d+40*time.Millisecond)
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(lock)
 	})
 }
 
@@ -112,10 +108,8 @@ func TestAReleaseWithinTheMinimumHoldLeavesTheWaitLists(t *testing.T) {
 	const d = time.Second
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
-		a, b := c.renewing(), c.renewing(redlock.WithMinHold(d))
-		lock, err := a.Lock(ctx, "a")
-		require.NoError(t, err)
-		got := acquiring(t, b, "a")
+		lock := c.lock(c.renewing(), "a")
+		got := acquiring(t, c.renewing(redlock.WithMinHold(d)), "a")
 		time.Sleep(100 * time.Millisecond)
 		var member any
 		for i := range c.servers {
@@ -123,38 +117,15 @@ func TestAReleaseWithinTheMinimumHoldLeavesTheWaitLists(t *testing.T) {
 				member = all[0]
 			}
 		}
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(lock)
 		lock = <-got
 		for i := range c.servers {
 			c.do(i, "ZADD", "redquorum:wait:a", 1, member)
 		}
-		require.NoError(t, lock.Unlock(ctx))
-		settle()
+		c.unlock(lock)
 		time.Sleep(10 * time.Millisecond)
 		for i := range c.servers {
 			assert.Zero(t, c.do(i, "EXISTS", "redquorum:wait:a"))
-		}
-	})
-}
-
-func TestAnotherLibrarysClientIsRefusedForTheMinimumHold(t *testing.T) {
-	const d = time.Second
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithMinHold(d))
-		acquired := c.clock.Now()
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		require.NoError(t, lock.Unlock(ctx))
-		settle()
-		for c.clock.Now() <= acquired.Add(d) {
-			for i := range c.servers {
-				assert.Nil(t, c.do(i, "SET", "a", "foreign", "NX", "PX", 1000))
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		time.Sleep(time.Millisecond)
-		for i := range c.servers {
-			assert.Equal(t, "OK", c.do(i, "SET", "a", "foreign", "NX", "PX", 1000))
 		}
 	})
 }

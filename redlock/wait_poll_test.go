@@ -27,4 +27,3 @@ func TestALockThatAForeignClientReleasesIsFoundByPolling(t *testing.T) {
 		require.NoError(t, lock.Unlock(ctx))
 	})
 }
-

@@ -57,4 +57,3 @@ func TestNoClientOvertakesTheWaiterForAnyNameOfASet(t *testing.T) {
 		})
 	}
 }
-

@@ -38,4 +38,3 @@ func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 		require.NoError(t, (<-next).Unlock(ctx))
 	})
 }
-
