@@ -1,11 +1,9 @@
 package redistest
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -19,18 +17,21 @@ import (
 // takes longer, unless the server is stopped.
 const replyTimeout = 10 * time.Second
 
-// client is a connection for one command at a time. It is dialed when needed.
-type client struct {
-	dial func() (redis.Conn, error)
-
-	mu   sync.Mutex // guards conn; held over its I/O, which replyTimeout bounds
-	conn redis.Conn // nil before the first dial and after the last one broke
+// Do sends one command to the server on a connection of its own, past every proxy, and returns the
+// reply. It gives up after 10 s (a stopped server).
+func (s *Server) Do(cmd string, args ...any) (any, error) {
+	conn, err := s.dial()
+	if err != nil {
+		return nil, err
+	}
+	defer closeQuietly(conn)
+	return conn.Do(cmd, args...)
 }
 
-// Do sends one command to the server on a connection of our own, past every proxy, and returns the
-// reply. It gives up after 10 s (a stopped server). If the connection turns out to be closed, it
-// sends the command once more on a new one.
-func (s *Server) Do(cmd string, args ...any) (any, error) { return s.client.do(cmd, args...) }
+func (s *Server) dial() (redis.Conn, error) {
+	return redis.Dial("tcp", s.Addr(), redis.DialPassword(s.config.password), redis.DialConnectTimeout(replyTimeout),
+		redis.DialReadTimeout(replyTimeout), redis.DialWriteTimeout(replyTimeout))
+}
 
 // memoryKey is the key of the memory marker, which clients never delete (pipeline.MemoryKey).
 const memoryKey = "redquorum:memory"
@@ -57,48 +58,6 @@ func (s *Server) Clear() error {
 func (s *Server) FlushAll() error {
 	_, err := s.Do("FLUSHALL")
 	return err
-}
-
-func (s *Server) dial() (redis.Conn, error) {
-	return redis.Dial("tcp", s.Addr(), redis.DialPassword(s.config.password), redis.DialConnectTimeout(replyTimeout),
-		redis.DialReadTimeout(replyTimeout), redis.DialWriteTimeout(replyTimeout))
-}
-
-func (c *client) do(cmd string, args ...any) (any, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old := c.conn != nil
-	reply, err := c.onceLocked(cmd, args...)
-	// It broke without a timeout: the server had closed it before, by CLIENT KILL or a restart.
-	if old && c.conn == nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return c.onceLocked(cmd, args...)
-	}
-	return reply, err
-}
-
-func (c *client) onceLocked(cmd string, args ...any) (any, error) {
-	if c.conn == nil {
-		conn, err := c.dial()
-		if err != nil {
-			return nil, err
-		}
-		c.conn = conn
-	}
-	reply, err := c.conn.Do(cmd, args...)
-	if c.conn.Err() != nil {
-		closeQuietly(c.conn)
-		c.conn = nil
-	}
-	return reply, err
-}
-
-func (c *client) drop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn != nil {
-		closeQuietly(c.conn)
-		c.conn = nil
-	}
 }
 
 // closeQuietly closes what is abandoned anyway.

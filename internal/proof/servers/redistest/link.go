@@ -63,7 +63,6 @@ func (l *link) serve() {
 		l.shut(resetConn)
 	}
 	readers.Wait()
-	l.proxy.forget(l)
 }
 
 // enter connects to the server as soon as the faults allow it. It returns nil if the link ends

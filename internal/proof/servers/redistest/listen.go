@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Ports come from below the range that systems use for the local ports of outgoing connections
@@ -19,6 +21,9 @@ const (
 	// pickAttempts is enough to find a free port unless nearly all ports are in use.
 	pickAttempts = 200
 )
+
+// acceptPause keeps a failing Accept (no file descriptors left) from spinning.
+const acceptPause = 10 * time.Millisecond
 
 const (
 	// commonHost is the address of a process on systems that have no other loopback address.
@@ -144,14 +149,22 @@ type Fake struct {
 // connections and waits for the handlers, so a handler must return when its connection fails.
 func FakeServer(tb testing.TB, handler func(conn net.Conn)) *Fake {
 	tb.Helper()
-	listener, err := Listen()
+	f, err := launchFake(handler)
 	if err != nil {
 		tb.Fatalf("redistest: fake server: %v", err)
 	}
-	f := &Fake{listener: listener, handler: handler, conns: make(map[net.Conn]struct{})}
-	f.handlers.Go(f.accept)
 	tb.Cleanup(f.close)
 	return f
+}
+
+func launchFake(handler func(conn net.Conn)) (*Fake, error) {
+	listener, err := Listen()
+	if err != nil {
+		return nil, err
+	}
+	f := &Fake{listener: listener, handler: handler, conns: make(map[net.Conn]struct{})}
+	f.handlers.Go(f.accept)
+	return f, nil
 }
 
 // Addr returns the server's host:port.
@@ -163,10 +176,12 @@ func (f *Fake) URL() string { return "redis://" + f.Addr() }
 func (f *Fake) accept() {
 	for {
 		conn, err := f.listener.Accept()
-		if err != nil {
-			return // closed; or no descriptors are left, but then the test's own dial fails first
-		}
-		if !f.admit(conn) {
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(acceptPause)
+		case !f.admit(conn):
 			closeQuietly(conn)
 		}
 	}

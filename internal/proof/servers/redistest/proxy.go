@@ -1,7 +1,6 @@
 package redistest
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -10,9 +9,6 @@ import (
 	"testing"
 	"time"
 )
-
-// acceptPause keeps a failing Accept (no file descriptors left) from spinning.
-const acceptPause = 10 * time.Millisecond
 
 // Direction says which bytes a fault of a [Proxy] affects.
 type Direction int
@@ -43,9 +39,8 @@ func (d Direction) lanes() []Direction {
 // present and future connections, and last until they are switched off or [Proxy.Heal]. The methods
 // may be called from any goroutine.
 type Proxy struct {
-	target     string
-	listener   net.Listener
-	goroutines sync.WaitGroup // accept and every link; waited for by Close
+	target string
+	front  *Fake // runs serve for each connection
 
 	mu      sync.Mutex // guards the fields below and the marked ones of link; never held over I/O
 	faults  faults
@@ -95,27 +90,23 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 
 // LaunchProxy is [NewProxy] without a test. The caller must close the proxy.
 func LaunchProxy(target string) (*Proxy, error) {
-	listener, err := Listen()
-	if err != nil {
-		return nil, err
-	}
 	p := &Proxy{
-		target:   target,
-		listener: listener,
-		faults:   faults{cutAfter: -1},
-		links:    make(map[*link]struct{}),
-		changed:  make(chan struct{}),
+		target:  target,
+		faults:  faults{cutAfter: -1},
+		links:   make(map[*link]struct{}),
+		changed: make(chan struct{}),
 	}
 	p.Seed(0)
-	p.goroutines.Go(p.accept)
-	return p, nil
+	var err error
+	p.front, err = launchFake(p.serve)
+	return p, err
 }
 
 // Addr returns the proxy's host:port.
-func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+func (p *Proxy) Addr() string { return p.front.Addr() }
 
 // URL returns the proxy as redis://host:port.
-func (p *Proxy) URL() string { return "redis://" + p.Addr() }
+func (p *Proxy) URL() string { return p.front.URL() }
 
 // Connections returns how many clients are connected and have not closed their side.
 func (p *Proxy) Connections() int {
@@ -193,9 +184,8 @@ func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
-	closeQuietly(p.listener)
 	p.Reset()
-	p.goroutines.Wait()
+	p.front.close()
 }
 
 func (p *Proxy) changeLanes(direction Direction, change func(*laneFaults)) {
@@ -224,38 +214,28 @@ func (p *Proxy) change(change func(*faults)) {
 	}
 }
 
-func (p *Proxy) accept() {
-	for {
-		conn, err := p.listener.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case err != nil:
-			time.Sleep(acceptPause)
-		case !p.admit(conn):
-			resetConn(conn)
-		}
+// serve runs a new connection until it ends, unless the proxy refuses connections.
+func (p *Proxy) serve(client net.Conn) {
+	l := newLink(p, client)
+	if !p.admit(l) {
+		resetConn(client)
+		return
 	}
+	l.serve()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
 }
 
-// admit makes a link of a new connection, unless the proxy refuses connections.
-func (p *Proxy) admit(conn net.Conn) bool {
+func (p *Proxy) admit(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.faults.refuse {
 		return false
 	}
-	l := newLink(p, conn)
 	l.mute = p.faults.dropping()
 	p.links[l] = struct{}{}
-	p.goroutines.Go(l.serve)
 	return true
-}
-
-func (p *Proxy) forget(l *link) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.links, l)
 }
 
 // matching returns the links for which the condition, called with mu held, is true.

@@ -43,7 +43,6 @@ type Server struct {
 	dir     string
 	port    int
 	process atomic.Pointer[child.Process] // the current or the last run
-	client  client                        // our private connection, for Do
 
 	lifecycle sync.Mutex // serializes Stop, Continue, Kill, Restart and end; held while they wait
 	over      bool       // guarded by lifecycle
@@ -57,7 +56,6 @@ func newServer(config config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{config: config, dir: dir}
-	s.client.dial = s.dial
 	for range startAttempts {
 		if s.port, err = config.pickPort(); err != nil {
 			break
@@ -124,7 +122,7 @@ func (s *Server) signal(name string, send func(*child.Process) error) error {
 func (s *Server) Kill() error {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
-	return s.killLocked()
+	return s.process.Load().Kill()
 }
 
 // Restart kills the server if it runs, and starts it on the same port and in the same directory. It
@@ -138,17 +136,11 @@ func (s *Server) RestartWith(args ...string) error {
 	if s.over {
 		return fmt.Errorf("restart %s: its test is over", s.Addr())
 	}
-	if err := s.killLocked(); err != nil {
+	if err := s.process.Load().Kill(); err != nil {
 		return err
 	}
 	s.config.args = append(slices.Clone(s.config.args), args...)
 	return s.start()
-}
-
-func (s *Server) killLocked() error {
-	err := s.process.Load().Kill()
-	s.client.drop()
-	return err
 }
 
 // end ends the server with its test. If the test has failed, it shows the last lines of a server
@@ -158,10 +150,11 @@ func (s *Server) end(tb testing.TB) {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
 	s.over = true
-	if process := s.process.Load(); tb.Failed() && !process.Running() && !process.Killed() {
+	process := s.process.Load()
+	if tb.Failed() && !process.Running() && !process.Killed() {
 		tb.Logf("redistest: server %s ended by itself (%v), its last lines:\n%s", s.Addr(), process.Exit(), s.lastLines())
 	}
-	if err := errors.Join(s.killLocked(), os.RemoveAll(s.dir)); err != nil {
+	if err := errors.Join(process.Kill(), os.RemoveAll(s.dir)); err != nil {
 		tb.Logf("redistest: end %s: %v", s.Addr(), err)
 	}
 	ports.release(s.port)

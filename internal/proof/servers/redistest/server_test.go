@@ -4,6 +4,8 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,13 +160,12 @@ func TestMonitorRecordsCommandsInOrder(t *testing.T) {
 	t.Parallel()
 	server := StartOne(t, WithPassword("secret"))
 	monitor := server.Monitor(t)
-	mustDo(t, server, "PING") // after an AUTH, which this Redis may or may not show
-	monitor.WaitFor(`"PING"`, 1)
-	monitor.Clear()
 	mustDo(t, server, "SET", "key", "a value")
 	mustDo(t, server, "EVAL", "return redis.call('get', KEYS[1])", 1, "key")
 	monitor.WaitFor(`lua] "get" "key"`, 1)
-	lines := monitor.Lines()
+	lines := slices.DeleteFunc(monitor.Lines(), func(line string) bool {
+		return strings.Contains(line, `"AUTH"`) // which this Redis may or may not show
+	})
 	require.Len(t, lines, 3)
 	assert.Contains(t, lines[0], `"SET" "key" "a value"`)
 	assert.Contains(t, lines[1], `"EVAL"`)
