@@ -15,11 +15,11 @@ import (
 )
 
 // read acquires a shared lock.
-func read(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
-	t.Helper()
-	lock, err := l.TryRLock(ctx, name, opts...)
-	require.NoError(t, err)
-	assert.True(t, lock.Shared())
+func (c *cluster) read(l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
+	c.t.Helper()
+	lock, err := l.TryRLock(ctx, "a", opts...)
+	require.NoError(c.t, err)
+	assert.True(c.t, lock.Shared())
 	synctest.Wait() // all nodes have it: who comes next meets it at the pilot
 	return lock
 }
@@ -28,45 +28,44 @@ func TestReadersShareALockAndExcludeWriters(t *testing.T) {
 	for _, nodes := range []int{1, 3, 5} {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
 			a, b := c.locker(), c.locker()
-			one, two, three := read(t, a, "a"), read(t, a, "a"), read(t, b, "a")
+			readers := []*redlock.Lock{c.read(a), c.read(a), c.read(b)}
 			settle()
 			assert.Equal(t, []string{wire.Marker}, uniq(c.holders("a")))
-			for _, reader := range []*redlock.Lock{one, two, three} {
-				_, err := b.TryLock(ctx, "a")
-				require.ErrorIs(t, err, redlock.ErrTaken)
+			for _, reader := range readers {
+				c.taken(b, "a")
 				require.NoError(t, reader.Verify(ctx))
-				require.NoError(t, reader.Unlock(ctx))
-				require.ErrorIs(t, reader.Err(), redlock.ErrReleased)
+				c.unlock(reader)
 				settle()
 			}
 			assert.Zero(t, c.keys())
-			writer, err := b.TryLock(ctx, "a")
-			require.NoError(t, err)
+			writer := c.lock(b, "a")
 			assert.False(t, writer.Shared())
-			_, err = a.TryRLock(ctx, "a")
+			_, err := a.TryRLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrTaken)
-			require.NoError(t, writer.Unlock(ctx))
-			require.NoError(t, read(t, a, "a").Unlock(ctx))
-			settle()
-			assert.Zero(t, c.keys(), "what was refused has left nothing")
+			c.unlock(writer)
+			c.unlock(c.read(a))
+			c.leavesNothing(0) // not even of what was refused
 		})
 	}
+}
+
+// intent lets all nodes know that a writer waits, as they do when it announces itself.
+func (c *cluster) intent(writer string, life time.Duration) {
+	c.t.Helper()
+	c.set("redquorum:intent:a", writer, life)
 }
 
 func TestReadersOfALockAreRefusedByAWritersIntent(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithTTL(time.Second))
-		first := read(t, l, "a")
-		for i := range c.servers {
-			c.do(i, "SET", "redquorum:intent:a", "a writer's", "PX", 5000)
-		}
+		first := c.read(l)
+		c.intent("a writer's", 5*time.Second)
 		_, err := l.TryRLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		time.Sleep(3 * time.Second)
 		require.NoError(t, first.Err(), "a reader goes on")
 		time.Sleep(3 * time.Second)
-		require.NoError(t, read(t, l, "a").Unlock(ctx))
-		require.NoError(t, first.Unlock(ctx))
+		c.unlock(c.read(l), first)
 	})
 }
 
@@ -75,9 +74,8 @@ func TestReadersAndMutexesAreRenewedByOneScript(t *testing.T) {
 		l := c.renewing(redlock.WithTTL(30 * time.Second))
 		var readers []*redlock.Lock
 		for i := range 50 {
-			readers = append(readers, read(t, l, "shared"))
-			_, err := l.TryLock(ctx, fmt.Sprint(i))
-			require.NoError(t, err)
+			readers = append(readers, c.read(l))
+			c.lock(l, fmt.Sprint(i))
 		}
 		settle()
 		before := c.clock.Now()
@@ -97,36 +95,32 @@ func TestReadersAndMutexesAreRenewedByOneScript(t *testing.T) {
 			require.NoError(t, reader.Verify(ctx))
 		}
 		require.NoError(t, l.UnlockAll(ctx))
-		settle()
-		assert.Zero(t, c.keys())
+		c.leavesNothing(0)
 	})
 }
 
 func TestAReaderThatDiedCostsItsOwnTTLWhateverOthersRenew(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		dying := read(t, c.locker(), "a", redlock.WithTTL(20*time.Second))
+		dying := c.read(c.locker(), redlock.WithTTL(20*time.Second))
 		l := c.renewing(redlock.WithTTL(time.Second))
-		living := read(t, l, "a")
+		living := c.read(l)
 		time.Sleep(10 * time.Second)
-		require.NoError(t, living.Unlock(ctx))
-		_, err := l.TryLock(ctx, "a")
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		living = read(t, l, "a")
+		c.unlock(living)
+		c.taken(l, "a")
+		living = c.read(l)
 		time.Sleep(11 * time.Second)
 		require.ErrorIs(t, dying.Err(), redlock.ErrLost)
-		require.NoError(t, living.Unlock(ctx))
-		writer, err := l.TryLock(ctx, "a")
-		require.NoError(t, err, "the dead reader is gone with the last one that lives")
-		require.NoError(t, writer.Unlock(ctx))
+		c.unlock(living)
+		c.unlock(c.lock(l, "a")) // the dead reader is gone with the last one that lives
 	})
 }
 
 func TestAReaderIsExtendedAndHealed(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithTTL(10 * time.Second))
-		reader, other := read(t, l, "a"), read(t, l, "a")
+		reader, other := c.read(l), c.read(l)
 		settle()
-		c.do(0, "DEL", "a")
+		c.del("a", 0)
 		require.NoError(t, reader.Extend(ctx, 20*time.Second))
 		settle()
 		assert.Greater(t, reader.Remaining(), 19*time.Second)
@@ -135,45 +129,19 @@ func TestAReaderIsExtendedAndHealed(t *testing.T) {
 		require.NoError(t, reader.Verify(ctx))
 		require.ErrorIs(t, other.Err(), redlock.ErrLost)
 		assert.EqualValues(t, 1, c.do(0, "ZCARD", "redquorum:readers:a"))
-		c.do(0, "DEL", "a")
-		c.do(1, "DEL", "a")
+		c.del("a", 0, 1)
 		require.ErrorIs(t, reader.Verify(ctx), redlock.ErrLost)
 		settle()
 		assert.Equal(t, []string{""}, uniq(c.holders("a")))
 	})
 }
 
-func TestALostReaderLeavesNothingBehind(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithTTL(time.Second))
-		c.servers[0].Stop()
-		reader := read(t, l, "a")
-		settle()
-		require.NoError(t, l.ForceUnlock(ctx, "a"))
-		require.ErrorIs(t, reader.Extend(ctx, time.Second), redlock.ErrLost, "a quorum says so, and sets it again")
-		c.servers[0].Continue()
-		settle()
-		assert.Zero(t, c.keys())
-		writer, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		require.NoError(t, writer.Unlock(ctx))
-	})
-}
-
-func TestReadersHaveNoValueOrMinimumHoldOfTheirOwnAndAreNotAdopted(t *testing.T) {
+func TestReadersAreNotAdoptedAndTheirMarkerIsNobodysValue(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker()
-		for _, opt := range []redlock.LockOption{redlock.WithValue("mine"), redlock.WithMinHold(time.Second)} {
-			_, err := l.TryRLock(ctx, "a", opt)
-			require.ErrorIs(t, err, redlock.ErrInvalid)
-		}
-		_, err := l.TryRLock(ctx, "")
-		require.ErrorIs(t, err, redlock.ErrInvalid)
-		reader := read(t, l, "a", redlock.WithOwner("me"))
-		for _, value := range []string{wire.Marker, reader.Value()} {
-			_, err := l.Adopt(ctx, "a", value)
-			require.Error(t, err, value)
-		}
+		reader := c.read(l, redlock.WithOwner("me"))
+		_, err := l.Adopt(ctx, "a", reader.Value())
+		require.Error(t, err)
 		_, err = l.Adopt(ctx, "a", wire.Marker)
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		_, err = l.TryLock(ctx, "b", redlock.WithValue(wire.Marker))
@@ -181,35 +149,6 @@ func TestReadersHaveNoValueOrMinimumHoldOfTheirOwnAndAreNotAdopted(t *testing.T)
 		_, err = l.TryLock(ctx, "b", redlock.WithValue(wire.Marker[:26]), redlock.WithOwner(wire.Marker[27:]))
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		require.NoError(t, reader.Verify(ctx))
-		require.NoError(t, reader.Unlock(ctx))
-	})
-}
-
-func TestInspectShowsReaders(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		one := read(t, l, "a", redlock.WithOwner("me"), redlock.WithTTL(5*time.Second))
-		two := read(t, l, "a", redlock.WithTTL(7*time.Second))
-		settle()
-		status, err := l.Inspect(ctx, "a")
-		require.NoError(t, err)
-		assert.Equal(t, "readers", status.Owner)
-		assert.False(t, status.Free)
-		for _, node := range status.Nodes {
-			require.Len(t, node.Readers, 2)
-			for i, reader := range []*redlock.Lock{one, two} {
-				assert.Equal(t, reader.Value(), node.Readers[i].Value)
-				assert.InDelta(t, reader.Remaining(), node.Readers[i].TTL, float64(time.Second))
-			}
-			assert.Equal(t, "me", node.Readers[0].Owner)
-		}
-		require.NoError(t, l.UnlockAll(ctx))
-		writer, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		status, err = l.Inspect(ctx, "a")
-		require.NoError(t, err)
-		assert.Equal(t, writer.Value(), status.Value)
-		assert.Empty(t, status.Nodes[0].Readers)
 	})
 }
 
@@ -227,15 +166,15 @@ func TestTheMarkerLivesAsLongAsTheReaderThatLivesLongest(t *testing.T) {
 				assert.InDelta(t, want, left, float64(2*time.Millisecond))
 			}
 		}
-		first := read(t, l, "a", redlock.WithTTL(3*time.Second))
+		first := c.read(l, redlock.WithTTL(3*time.Second))
 		lives(3 * time.Second)
-		second := read(t, l, "a", redlock.WithTTL(time.Second))
+		second := c.read(l, redlock.WithTTL(time.Second))
 		lives(3 * time.Second)
 		require.NoError(t, second.Extend(ctx, 5*time.Second))
 		lives(5 * time.Second)
 		require.NoError(t, first.Extend(ctx, 2*time.Second))
 		lives(5 * time.Second)
-		require.NoError(t, second.Unlock(ctx))
+		c.unlock(second)
 		lives(2 * time.Second)
 	})
 }
@@ -244,15 +183,89 @@ func TestTheMarkerLivesAsLongAsTheReaderThatLivesLongest(t *testing.T) {
 func TestTheLastReaderThatLivesHandsTheNameOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
-		a, b := c.locker(), c.locker()
-		reader := read(t, a, "a", redlock.WithTTL(20*time.Second))
+		l := c.locker()
+		reader := c.read(l, redlock.WithTTL(20*time.Second))
 		for i := range c.servers { // as if it had read until now, and had died
 			c.do(i, "ZADD", "redquorum:readers:a", c.clock.Wall().Add(time.Second).UnixMilli(), "DEAD")
 		}
-		writer := waitingFor(t, b.Lock)
+		writer := c.waiting(c.locker(), "a")
 		time.Sleep(2 * time.Second)
-		require.NoError(t, reader.Unlock(ctx))
-		require.NoError(t, (<-writer).Unlock(ctx))
-		assert.NotZero(t, a.Stats().HandedOver)
+		c.unlock(reader)
+		c.unlock(<-writer)
+		assert.NotZero(t, l.Stats().HandedOver)
+	})
+}
+
+func TestAReadersTokenIsTheTimeAndTakesNoSecondRound(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithFencing())
+		wall := c.clock.Wall().UnixMicro()
+		one, two := c.read(l), c.read(l)
+		assert.Equal(t, wall, one.Fence())
+		assert.GreaterOrEqual(t, two.Fence(), wall)
+		c.unlock(one, two)
+		assert.Zero(t, l.Stats().SecondRounds)
+	})
+}
+
+func TestTokensOrderReadersAndWritersWhateverClocksShow(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		lockers := []*redlock.Locker{c.fencing(0), c.fencing(time.Hour), c.fencing(-time.Hour)}
+		var write, reads int64
+		for i := range 30 {
+			down := c.servers[i%5]
+			down.Stop()
+			l := lockers[i%len(lockers)]
+			if i%4 == 0 {
+				write = c.fenced(l, max(write, reads))
+				assert.LessOrEqual(t, c.ahead(write).Abs(), 11*time.Second, "kept near the nodes' time")
+			} else {
+				one, two := c.read(l), c.read(lockers[(i+1)%len(lockers)])
+				for _, reader := range []*redlock.Lock{one, two} {
+					assert.GreaterOrEqual(t, reader.Fence(), write)
+					reads = max(reads, reader.Fence())
+				}
+				c.unlock(one, two)
+			}
+			down.Continue()
+			settle()
+		}
+		for _, l := range lockers {
+			assert.LessOrEqual(t, l.Stats().SecondRounds, l.Stats().Acquired, "one round trip more at most")
+		}
+	})
+}
+
+// The quorum is one node that is ahead, and one that must be raised.
+func TestAReaderRaisesTheNodesThatAreBehindIt(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		ahead := c.clock.Wall().Add(9 * time.Second).UnixMicro()
+		c.do(0, "SET", "redquorum:fence:a", ahead)
+		c.servers[2].Stop()
+		l := c.locker(redlock.WithFencing())
+		one, two := c.read(l), c.read(l)
+		assert.Equal(t, ahead, one.Fence())
+		assert.Equal(t, ahead, two.Fence(), "readers may have equal tokens")
+		assert.Equal(t, []int64{ahead, ahead}, c.fences("a")[:2])
+		assert.EqualValues(t, 1, l.Stats().SecondRounds)
+		c.unlock(one, two)
+		c.servers[2].Continue()
+	})
+}
+
+func TestAReaderLeavesANodeWithAWrongClockOut(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.do(0, "SET", "redquorum:fence:a", c.clock.Wall().Add(time.Hour).UnixMicro())
+		l := c.locker(redlock.WithFencing())
+		reader := c.read(l)
+		assert.LessOrEqual(t, c.ahead(reader.Fence()).Abs(), time.Second)
+		c.unlock(reader)
+		settle()
+		c.servers[2].Stop()
+		_, err := l.TryRLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		c.servers[2].Continue()
+		settle()
+		assert.Empty(t, uniq(c.holders("a"))[0])
 	})
 }

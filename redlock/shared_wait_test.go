@@ -4,51 +4,206 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// waitingFor starts a call that waits, and returns the channel that gets its lock.
-func waitingFor(t *testing.T, acquire func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)) <-chan *redlock.Lock {
-	t.Helper()
-	got := make(chan *redlock.Lock, 1)
-	go func() {
-		lock, err := acquire(ctx, "a")
-		assert.NoError(t, err)
-		got <- lock
-	}()
-	time.Sleep(20 * time.Millisecond)
-	synctest.Wait()
-	require.Empty(t, got, "it waits")
+// reading is a call of RLock that waits.
+func (c *cluster) reading(l *redlock.Locker) <-chan *redlock.Lock {
+	c.t.Helper()
+	return c.queued(func() (*redlock.Lock, error) { return l.RLock(ctx, "a") })
+}
+
+// crowd lets readers wait, and returns their locks as they get them. Some share a Locker.
+func (c *cluster) crowd(readers int, lockers ...*redlock.Locker) <-chan *redlock.Lock {
+	got := make(chan *redlock.Lock, readers)
+	for i := range readers {
+		go func() {
+			lock, err := lockers[i%len(lockers)].RLock(ctx, "a")
+			assert.NoError(c.t, err)
+			got <- lock
+		}()
+	}
 	return got
 }
 
-func TestReadersThatWaitAreServedTogether(t *testing.T) {
-	for _, nodes := range []int{1, 3, 5} {
+// took receives the locks of a crowd, and returns how long that takes.
+func took(got <-chan *redlock.Lock, readers int) (locks []*redlock.Lock, after time.Duration) {
+	after = elapsed(func() {
+		for range readers {
+			locks = append(locks, <-got)
+		}
+	})
+	return locks, after
+}
+
+// unheard forbids the messages that wake waiters.
+func (c *cluster) unheard() {
+	for i := range c.servers {
+		c.deny(i, "PUBLISH")
+	}
+}
+
+// sent counts those that the servers got since an instant, by the server that got the most and
+// in total, without handshakes and extensions.
+func (c *cluster) sent(since clock.Instant) (most, total int) {
+	for _, server := range c.servers {
+		n := 0
+		for _, command := range server.Commands() {
+			if command.At > since && !ofHandshake(command.Args) {
+				n++
+			}
+		}
+		most, total = max(most, n), total+n
+	}
+	return most, total
+}
+
+// While a lock is held for long, those that wait for it ask now and then, because messages may be
+// lost. A writer behind readers and readers behind a writer ask their pilot as a writer behind a
+// writer does; one reader of a process asks for all. A writer behind readers also renews its
+// intents.
+func TestReadersAndWritersPollNoHarderThanThoseOfAMutex(t *testing.T) {
+	counts := func(holds func(*cluster, *redlock.Locker) *redlock.Lock, waits func(*cluster, *redlock.Locker)) (most, total int) {
+		inBubble(t, 3, func(_ *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			lock := holds(c, c.locker(redlock.WithTTL(time.Hour), redlock.WithMaxTTL(time.Hour)))
+			l := c.renewing()
+			waits(c, l)
+			time.Sleep(time.Second)
+			began := c.clock.Now()
+			time.Sleep(time.Minute)
+			most, total = c.sent(began)
+			c.unlock(lock)
+			time.Sleep(time.Second)
+			require.NoError(c.t, l.UnlockAll(ctx))
+		})
+		return most, total
+	}
+	write := func(c *cluster, l *redlock.Locker) *redlock.Lock { return c.lock(l, "a") }
+	read := func(c *cluster, l *redlock.Locker) *redlock.Lock { return c.read(l) }
+	writer := func(c *cluster, l *redlock.Locker) { c.waiting(l, "a") }
+	readers := func(c *cluster, l *redlock.Locker) { c.crowd(50, l) }
+	mutex, _ := counts(write, writer)
+	behindWriter, all := counts(write, readers)
+	t.Log("mutex", mutex, "readers behind a writer", behindWriter, all)
+	assert.InDelta(t, mutex, behindWriter, 15)
+	behindReader, all := counts(read, writer)
+	t.Log("writer behind a reader", behindReader, all)
+	assert.InDelta(t, mutex, behindReader, 15)
+	assert.LessOrEqual(t, all, 3*(mutex+15), "an intent at each other node for each poll")
+}
+
+// More wait than one release serves.
+func TestManyReadersOfOneNameWaitAndAreServedTogether(t *testing.T) {
+	for nodes, readers := range map[int]int{1: 10, 3: 200, 5: 200} {
+		inBubble(t, nodes, func(t *testing.T, c *cluster) {
+			const latency = 2 * time.Millisecond
+			c.slow(latency)
+			l := c.renewing()
+			writer := c.lock(l, "a")
+			got := c.crowd(readers, l, c.renewing(), c.renewing(), c.renewing())
+			time.Sleep(5 * time.Second)
+			require.Empty(t, got)
+			c.unlock(writer)
+			locks, after := took(got, readers)
+			t.Log(nodes, "nodes:", after)
+			assert.Less(t, after, 12*latency, "a few round trips")
+			if nodes == 1 { // the turns of other libraries would come in between
+				c.unlock(locks...)
+				return
+			}
+			next := c.waiting(c.renewing(), "a")
+			time.Sleep(30 * time.Second)
+			for _, lock := range locks {
+				require.NoError(t, lock.Verify(ctx), "all are renewed")
+			}
+			c.unlock(locks[1:]...)
+			require.Empty(t, next)
+			c.unlock(locks[0])
+			began := c.clock.Now()
+			lock := <-next
+			assert.Less(t, c.clock.Now().Sub(began), 5*latency)
+			c.unlock(lock)
+			c.leavesNothing(0)
+		})
+	}
+}
+
+// No message tells them, or their pilot is gone: those that do not poll get the lock with the one
+// that does.
+func TestReadersThatDoNotPollGetTheLockWithoutMessages(t *testing.T) {
+	const readers = 50
+	for _, silent := range []bool{false, true} {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			if silent {
+				c.unheard()
+			}
+			writer := c.lock(c.renewing(), "a")
+			got := c.crowd(readers, c.renewing())
+			time.Sleep(3 * time.Second)
+			for i, server := range c.servers {
+				if n, _ := c.do(i, "ZCARD", "redquorum:wait:a").(int64); n > 0 && !silent {
+					server.Stop()
+					defer server.Continue()
+				}
+			}
+			c.unlock(writer)
+			locks, after := took(got, readers)
+			assert.Less(t, after, 2500*time.Millisecond)
+			c.unlock(locks...)
+		})
+	}
+}
+
+// The one that polls gives up, and another takes its place.
+func TestTheNextReaderPollsWhenTheOneThatPolledGivesUp(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.unheard()
+		c.slow(time.Millisecond)
+		writer, l := c.lock(c.renewing(), "a"), c.renewing()
+		limited := c.within(2 * time.Second)
+		gone := c.ending(func() error { _, err := l.RLock(limited, "a"); return err })
+		time.Sleep(time.Second)
+		got := c.crowd(3, l)
+		require.ErrorIs(t, <-gone, context.DeadlineExceeded)
+		time.Sleep(time.Second)
+		c.unlock(writer)
+		locks, after := took(got, 3)
+		assert.Less(t, after, 1500*time.Millisecond)
+		c.unlock(locks...)
+	})
+}
+
+// A process that has just released a lock does not overtake the writer that its release handed the
+// lock to.
+func TestAReaderDoesNotOvertakeTheWriterThatItsProcessHandedTheLockTo(t *testing.T) {
+	for _, nodes := range []int{3, 5} {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
 			c.slow(2 * time.Millisecond)
-			one, two := c.renewing(), c.renewing()
-			writer, err := one.TryLock(ctx, "a")
-			require.NoError(t, err)
-			var waiting []<-chan *redlock.Lock
-			for i := range 10 {
-				waiting = append(waiting, waitingFor(t, []*redlock.Locker{one, two}[i%2].RLock))
+			a, b := c.renewing(), c.renewing()
+			lock := c.lock(a, "a")
+			for range 10 {
+				writer := c.waiting(b, "a")
+				c.unlock(lock)
+				reader := c.crowd(1, a)
+				lock = <-writer
+				time.Sleep(10 * time.Millisecond)
+				require.Empty(t, reader, "it was faster")
+				c.unlock(lock)
+				lock = <-reader
+				time.Sleep(100 * time.Millisecond)
 			}
-			time.Sleep(3 * time.Second)
-			began := c.clock.Now()
-			require.NoError(t, writer.Unlock(ctx))
-			for _, got := range waiting {
-				lock := <-got
-				assert.True(t, lock.Shared())
-				defer func() { require.NoError(t, lock.Unlock(ctx)) }()
-			}
-			assert.Less(t, c.clock.Now().Sub(began), 20*time.Millisecond, "handed over")
+			c.unlock(lock)
 		})
 	}
 }
@@ -57,9 +212,9 @@ func TestAWriterThatWaitsIsServedWhateverReadersCome(t *testing.T) {
 	for _, nodes := range []int{1, 3, 5} {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
 			c.slow(2 * time.Millisecond)
-			a, b := c.renewing(), c.renewing()
-			first := read(t, a, "a")
-			writer := waitingFor(t, b.Lock)
+			a := c.renewing()
+			first := c.read(a)
+			writer := c.waiting(c.renewing(), "a")
 			end := c.clock.Now().Add(10 * time.Second)
 			var late sync.WaitGroup
 			for i := range 20 {
@@ -74,15 +229,14 @@ func TestAWriterThatWaitsIsServedWhateverReadersCome(t *testing.T) {
 			}
 			time.Sleep(end.Sub(c.clock.Now()))
 			require.NoError(t, first.Err())
-			require.NoError(t, first.Unlock(ctx))
+			c.unlock(first)
 			lock := <-writer
 			assert.Less(t, c.clock.Now().Sub(end), 20*time.Millisecond, "handed over")
 			time.Sleep(time.Second)
-			require.NoError(t, lock.Unlock(ctx))
+			c.unlock(lock)
 			late.Wait()
 			assert.Less(t, c.clock.Now().Sub(end), 2200*time.Millisecond, "they were served together")
-			settle()
-			assert.Zero(t, c.keys())
+			c.leavesNothing(0)
 		})
 	}
 }
@@ -90,49 +244,190 @@ func TestAWriterThatWaitsIsServedWhateverReadersCome(t *testing.T) {
 func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		a, b := c.renewing(), c.renewing()
-		first := read(t, a, "a")
-		ending, cancel := context.WithCancel(ctx)
-		var over sync.WaitGroup
-		over.Go(func() {
-			_, err := b.Lock(ending, "a")
-			assert.ErrorIs(t, err, context.Canceled)
-		})
+		first := c.read(a)
+		limited := c.within(3 * time.Second)
+		over := c.ending(func() error { _, err := b.Lock(limited, "a"); return err })
 		time.Sleep(2 * time.Second)
 		_, err := a.TryRLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		second := waitingFor(t, a.RLock)
+		second := c.reading(a)
+		require.ErrorIs(t, <-over, context.DeadlineExceeded)
 		began := c.clock.Now()
-		cancel()
-		over.Wait()
 		lock := <-second
 		assert.Less(t, c.clock.Now().Sub(began), 50*time.Millisecond)
 		settle()
-		third := read(t, a, "a")
-		for _, lock := range []*redlock.Lock{first, lock, third} {
-			require.NoError(t, lock.Unlock(ctx))
-		}
-		settle()
-		assert.Zero(t, c.keys())
+		c.unlock(first, lock, c.read(a))
+		c.leavesNothing(0)
 	})
 }
 
-func TestAReaderThatWaitsGivesUpWithItsContext(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
+// readerHold is for how long the readers of streamOf have the lock.
+const readerHold = 300 * time.Millisecond
+
+// streamOf lets readers come one after the other, so that the name always has one if nobody keeps
+// them out. Half of them wait. Stop ends them, and must be called. Came counts those that got the
+// lock.
+func (c *cluster) streamOf(name string) (came *atomic.Int64, stop func()) {
+	came = new(atomic.Int64)
+	ending, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for i := range 4 {
 		l := c.renewing()
-		writer, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		for i := range 3 {
-			ending, cancel := context.WithTimeout(ctx, time.Second)
-			_, err := l.RLock(ending, "a")
-			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded, fmt.Sprint(i))
-			require.ErrorIs(t, err, redlock.ErrTaken)
+		acquire := l.TryRLock
+		if i%2 == 0 {
+			acquire = l.RLock
 		}
-		require.NoError(t, writer.Unlock(ctx))
-		settle()
-		assert.Zero(t, c.keys())
-		lock, err := l.RLock(ctx, "a")
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * readerHold / 4)
+			for ending.Err() == nil {
+				lock, err := acquire(ending, name)
+				if err != nil {
+					time.Sleep(3 * time.Millisecond)
+					continue
+				}
+				came.Add(1)
+				time.Sleep(readerHold)
+				assert.NoError(c.t, lock.Unlock(ctx))
+			}
+		})
+	}
+	return came, func() { cancel(); all.Wait() }
+}
+
+// A writer of several names keeps new readers out of the name that it waits for.
+func TestAWriterOfASetIsServedWhateverReadersCome(t *testing.T) {
+	for _, nodes := range []int{1, 3, 5} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			inBubble(t, nodes, func(t *testing.T, c *cluster) {
+				c.slow(2 * time.Millisecond)
+				_, stopA := c.streamOf("a")
+				defer stopA()
+				_, stopB := c.streamOf("b")
+				defer stopB()
+				time.Sleep(time.Second)
+				l := c.renewing()
+				for range 5 {
+					began := c.clock.Now()
+					lock, err := l.LockAll(c.within(time.Minute), []string{"b", "a"})
+					require.NoError(t, err)
+					assert.Less(t, c.clock.Now().Sub(began), 20*readerHold)
+					c.unlock(lock)
+					time.Sleep(time.Second)
+				}
+			})
+		})
+	}
+}
+
+// Without messages and lists, the writer polls, and keeps readers out all the same.
+func TestAWriterThatMayNotSubscribeIsServedWhateverReadersCome(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		for i := range c.servers {
+			c.deny(i, "SUBSCRIBE")
+		}
+		c.slow(2 * time.Millisecond)
+		_, stop := c.streamOf("a")
+		defer stop()
+		time.Sleep(time.Second)
+		began := c.clock.Now()
+		lock, err := c.renewing().Lock(c.within(time.Minute), "a")
 		require.NoError(t, err)
-		require.NoError(t, lock.Unlock(ctx))
+		assert.Less(t, c.clock.Now().Sub(began), readerHold+2*time.Second, "a poll")
+		c.unlock(lock)
+	})
+}
+
+// One of two writers that wait leaves. The nodes kept its intent only, and the other's takes its
+// place.
+func TestAWriterThatLeavesLetsNoReadersInBeforeTheNextWriter(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.slow(2 * time.Millisecond)
+		first := c.read(c.renewing())
+		writer, leaving := c.waiting(c.renewing(), "a"), c.renewing()
+		time.Sleep(time.Second)
+		limited := c.within(200 * time.Millisecond)
+		over := c.ending(func() error { _, err := leaving.Lock(limited, "a"); return err })
+		time.Sleep(100 * time.Millisecond)
+		assert.NotContains(t, c.holders("redquorum:intent:a"), "")
+		came, stop := c.streamOf("a")
+		defer stop()
+		require.ErrorIs(t, <-over, context.DeadlineExceeded)
+		time.Sleep(2 * time.Second)
+		assert.LessOrEqual(t, came.Load(), int64(4), "only within a round trip")
+		c.unlock(first)
+		c.unlock(<-writer)
+	})
+}
+
+// A release reaches the nodes at different times. The writer that one of them has handed the lock
+// to is refused by those that do not know yet that the reader is gone.
+func TestAWriterIsServedBeforeLaterReadersHoweverTheReleaseTravels(t *testing.T) {
+	for late := range 3 { // the node that the release reaches first
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			c.slow(200 * time.Microsecond)
+			first := c.read(c.renewing())
+			writer := c.waiting(c.renewing(), "a")
+			reader := c.reading(c.renewing())
+			time.Sleep(3 * time.Second)
+			c.each(func(n *fake.Node) {
+				var sent atomic.Bool
+				n.Delay(func() time.Duration {
+					if sent.CompareAndSwap(false, true) {
+						return 5 * time.Millisecond // the release
+					}
+					return 200 * time.Microsecond
+				}, nil)
+			}, (late+1)%3, (late+2)%3)
+			go func() { assert.NoError(t, first.Unlock(ctx)) }()
+			select {
+			case lock := <-writer:
+				c.unlock(lock)
+				c.unlock(<-reader)
+			case lock := <-reader:
+				assert.Fail(t, "the reader has overtaken the writer")
+				c.unlock(lock)
+				c.unlock(<-writer)
+			}
+		})
+	}
+}
+
+// The intent of a writer that has left, or died, arrives at all nodes. Whether or not others read,
+// it costs a reader that waits no more than its life, and a poll.
+func TestAnIntentThatIsLateDelaysReadersByItsLife(t *testing.T) {
+	for beside, most := range map[bool]time.Duration{
+		true:  time.Second,
+		false: 20 * time.Millisecond, // it is told when the intent expires
+	} {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			l := c.renewing()
+			if beside {
+				c.read(c.renewing())
+			}
+			c.intent("a writer's", intentLife)
+			after := elapsed(func() {
+				lock, err := l.RLock(ctx, "a")
+				require.NoError(t, err)
+				c.unlock(lock)
+			})
+			assert.GreaterOrEqual(t, after, intentLife-time.Millisecond)
+			assert.Less(t, after, intentLife+most)
+		})
+	}
+}
+
+// The intent of a writer arrives when that writer has the lock, and its release takes it back.
+func TestAnIntentThatIsLateEndsWithTheReleaseOfItsWriter(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		reader := c.read(c.renewing())
+		got := c.waiting(c.renewing(), "a")
+		time.Sleep(time.Second)
+		c.unlock(reader)
+		writer := <-got
+		c.intent(writer.Value(), intentLife)
+		c.unlock(writer)
+		settle()
+		c.unlock(c.read(c.renewing())) // nobody waits
+		c.leavesNothing(0)
 	})
 }
