@@ -14,96 +14,109 @@ import (
 
 var threeNames = []string{"a", "b", "c"}
 
+// any acquires a lock of one of the three names.
+func (c *cluster) any(l *redlock.Locker) *redlock.Lock {
+	c.t.Helper()
+	lock, err := l.TryLockAny(ctx, threeNames)
+	require.NoError(c.t, err)
+	settle()
+	return lock
+}
+
+// noneFree requires that all of the three names are taken.
+func (c *cluster) noneFree(l *redlock.Locker) {
+	c.t.Helper()
+	_, err := l.TryLockAny(ctx, threeNames)
+	require.ErrorIs(c.t, err, redlock.ErrTaken)
+	assert.ErrorContains(c.t, err, `acquire "a": `)
+}
+
 func TestAnyOfSeveralNamesIsTheFirstThatIsFree(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3, 5} {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
 			l := c.locker(redlock.WithFencing())
-			mutex, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
+			mutex := c.lock(l, "a")
 			settle()
 			var locks []*redlock.Lock
 			for _, want := range []string{"b", "c"} {
-				lock, err := l.TryLockAny(ctx, threeNames)
-				require.NoError(t, err)
-				settle()
+				lock := c.any(l)
 				assert.Equal(t, want, lock.Name())
 				assert.Equal(t, []string{want}, lock.Names())
 				assert.NotZero(t, lock.Fence())
 				locks = append(locks, lock)
 			}
-			_, err = l.TryLockAny(ctx, threeNames)
-			require.ErrorIs(t, err, redlock.ErrTaken)
-			assert.ErrorContains(t, err, `acquire "a": 0 granted`)
-			_, err = l.TryLock(ctx, "b")
-			require.ErrorIs(t, err, redlock.ErrTaken, "it is a lock like any other")
-			require.NoError(t, locks[0].Extend(ctx, 20*time.Second))
-			require.NoError(t, locks[0].Verify(ctx))
-			require.NoError(t, mutex.Unlock(ctx))
+			c.noneFree(l)
+			c.unlock(mutex)
 			settle()
-			lock, err := l.TryLockAny(ctx, threeNames)
-			require.NoError(t, err)
+			lock := c.any(l)
 			assert.Equal(t, "a", lock.Name())
-			for _, lock := range append(locks, lock) {
-				require.NoError(t, lock.Unlock(ctx))
-			}
+			c.unlock(append(locks, lock)...)
 			settle()
 			assert.Equal(t, 3*nodes, c.keys(), "the counters")
 		})
 	}
 }
 
+// Crashed clients have left something behind at one node each, so each node gives the caller
+// another name, or another slot.
 func TestNodesThatGiveDifferentNamesAreAskedForOne(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		for i, name := range threeNames {
-			c.do(i, "SET", name, "crashed", "PX", 5000)
-		}
-		l := c.locker()
-		for range 3 {
-			lock, err := l.TryLockAny(ctx, threeNames)
+	for what, one := range map[string]struct {
+		names []string
+		try   call
+	}{
+		"name": {threeNames, func(ctx context.Context, l *redlock.Locker, _ ...redlock.LockOption) (*redlock.Lock, error) {
+			return l.TryLockAny(ctx, threeNames)
+		}},
+		"permit": {[]string{"s#1", "s#2", "s#3"}, func(ctx context.Context, l *redlock.Locker, _ ...redlock.LockOption) (*redlock.Lock, error) {
+			s, err := l.Semaphore("s", 3)
 			require.NoError(t, err)
-			settle()
-			held := 0
-			for _, name := range threeNames {
-				for _, value := range c.holders(name) {
-					if value == lock.Value() {
-						held++
-						assert.Equal(t, lock.Name(), name, "no other name")
-					}
+			return s.TryAcquire(ctx)
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *cluster) {
+				for i, name := range one.names {
+					c.set(name, "crashed", 5*time.Second, i)
 				}
-			}
-			assert.GreaterOrEqual(t, held, 2)
-		}
-		_, err := l.TryLockAny(ctx, threeNames)
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.NoError(t, l.UnlockAll(ctx))
-		time.Sleep(6 * time.Second)
-		assert.Zero(t, c.keys())
-	})
+				c.set("redquorum:permits:s", "3", time.Minute)
+				l := c.locker()
+				for range 3 {
+					lock, err := one.try(ctx, l)
+					require.NoError(t, err)
+					settle()
+					held := 0
+					for _, name := range one.names {
+						for _, value := range c.holders(name) {
+							if value == lock.Value() {
+								held++
+								assert.Equal(t, lock.Name(), name, "no other one")
+							}
+						}
+					}
+					assert.GreaterOrEqual(t, held, 2)
+				}
+				_, err := one.try(ctx, l)
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				require.NoError(t, l.UnlockAll(ctx))
+				c.leavesNothing(6 * time.Second)
+			})
+		})
+	}
 }
 
 func TestWaitersForAnyOfSeveralNamesGetTheFirstThatIsReleased(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
-		l := c.locker()
+		l, other := c.locker(), c.locker(rarely)
 		held := map[string]*redlock.Lock{}
 		for _, name := range threeNames {
-			lock, err := l.TryLock(ctx, name)
-			require.NoError(t, err)
-			held[name] = lock
+			held[name] = c.lock(l, name)
 		}
 		settle()
-		other := c.locker(redlock.WithRetry(time.Minute, time.Minute))
 		for _, name := range []string{"b", "a", "c"} {
-			got := make(chan *redlock.Lock)
-			go func() {
-				lock, err := other.LockAny(ctx, threeNames)
-				assert.NoError(t, err)
-				got <- lock
-			}()
-			time.Sleep(20 * time.Millisecond)
-			assert.Equal(t, 1, other.Stats().Waiting)
+			got := c.queued(func() (*redlock.Lock, error) { return other.LockAny(ctx, threeNames) })
 			began := time.Now()
-			require.NoError(t, held[name].Unlock(ctx))
+			c.unlock(held[name])
 			lock := <-got
 			assert.Less(t, time.Since(began), 5*time.Millisecond, "handed over")
 			assert.Equal(t, name, lock.Name())
@@ -111,18 +124,10 @@ func TestWaitersForAnyOfSeveralNamesGetTheFirstThatIsReleased(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		stats := other.Stats()
-		assert.Zero(t, stats.Polls)
-		assert.Zero(t, stats.Waiting)
-		assert.Equal(t, 3, stats.Held)
-		assert.Equal(t, uint64(3), stats.Waits)
-		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-		_, err := other.LockAny(short, threeNames)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.Equal(t, []uint64{0, 3}, []uint64{stats.Polls, stats.Waits})
+		assert.Equal(t, []int{0, 3}, []int{stats.Waiting, stats.Held})
 		require.NoError(t, other.UnlockAll(ctx))
-		time.Sleep(3*time.Minute + time.Second)
-		assert.Zero(t, c.keys())
+		c.leavesNothing(3*time.Minute + time.Second)
 	})
 }
 
@@ -131,7 +136,7 @@ func TestManyWaitersForAnyOfSeveralNamesGetOneEach(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		lockers := []*redlock.Locker{c.locker(), c.locker(), c.locker()}
-		lock, err := lockers[0].TryLockAll(ctx, threeNames)
+		set, err := lockers[0].TryLockAll(ctx, threeNames)
 		require.NoError(t, err)
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -155,15 +160,13 @@ func TestManyWaitersForAnyOfSeveralNamesGetOneEach(t *testing.T) {
 			})
 		}
 		time.Sleep(50 * time.Millisecond)
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(set)
 		all.Wait()
 		assert.Equal(t, 3, most)
 		for _, l := range lockers {
 			assert.Zero(t, l.Stats().Held)
 		}
-		settle()
-		time.Sleep(3*time.Minute + time.Second)
-		assert.Zero(t, c.keys())
+		c.leavesNothing(3*time.Minute + time.Second)
 	})
 }
 
@@ -175,40 +178,38 @@ func TestAnyOfSeveralNamesStaysTakenForItsMinimumHold(t *testing.T) {
 		l := c.locker(redlock.WithTTL(time.Second), redlock.WithMinHold(d))
 		began := c.clock.Now()
 		for range threeNames {
-			lock, err := l.TryLockAny(ctx, threeNames)
-			require.NoError(t, err)
-			require.NoError(t, lock.Unlock(ctx))
+			c.unlock(c.any(l))
 		}
 		for c.clock.Now().Sub(began) < d-100*time.Millisecond {
-			_, err := l.TryLockAny(ctx, threeNames)
-			require.ErrorIs(t, err, redlock.ErrTaken, "after %v", c.clock.Now().Sub(began))
+			c.noneFree(l)
 			time.Sleep(90 * time.Millisecond)
 		}
 		lock, err := l.LockAny(ctx, threeNames)
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, c.clock.Now().Sub(began), d)
 		assert.Less(t, c.clock.Now().Sub(began), d+time.Second)
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(lock)
 	})
 }
 
-func TestBadArgumentsForAnyOfSeveralNamesAreRefused(t *testing.T) {
+func TestBadNamesAndNumbersToChooseFromAreRefused(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker()
-		for _, call := range []func(context.Context, []string, ...redlock.LockOption) (*redlock.Lock, error){l.TryLockAny, l.LockAny} {
-			for _, names := range [][]string{nil, {""}, {"a", "a"}, {"redquorum:a"}, make([]string, 257)} {
-				_, err := call(ctx, names)
-				assert.ErrorIs(t, err, redlock.ErrInvalid, "%q", names)
-			}
-			_, err := call(ctx, threeNames, redlock.WithValue("v"))
-			require.ErrorIs(t, err, redlock.ErrInvalid)
-			ended, cancel := context.WithCancel(ctx)
-			cancel()
-			_, err = call(ended, threeNames)
-			require.ErrorIs(t, err, context.Canceled)
+		for _, names := range [][]string{nil, {""}, {"a", "a"}, {"redquorum:a"}, make([]string, 257)} {
+			_, err := l.TryLockAny(ctx, names)
+			require.ErrorIs(t, err, redlock.ErrInvalid, "%q", names)
+			_, err = l.LockAny(ctx, names)
+			require.ErrorIs(t, err, redlock.ErrInvalid, "%q", names)
 		}
-		require.NoError(t, l.Close())
-		_, err := l.LockAny(ctx, threeNames)
-		require.ErrorIs(t, err, redlock.ErrClosed)
+		for name, permits := range map[string]int{"": 1, string(make([]byte, 4092)): 1, "redquorum:s": 1, "a": 0, "b": -1, "c": 1025} {
+			_, err := l.Semaphore(name, permits)
+			require.ErrorIs(t, err, redlock.ErrInvalid, "%.10q %d", name, permits)
+		}
+		s, err := l.Semaphore(string(make([]byte, 4091)), 1024)
+		require.NoError(t, err, "the limits themselves are valid")
+		lock, err := s.TryAcquire(ctx)
+		require.NoError(t, err)
+		_, err = l.Inspect(ctx, lock.Name())
+		require.NoError(t, err)
 	})
 }

@@ -1,28 +1,34 @@
 package redlock_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
+
+// inspect returns what is known of a name.
+func (c *cluster) inspect(l *redlock.Locker, name string) redlock.Status {
+	c.t.Helper()
+	status, err := l.Inspect(ctx, name)
+	require.NoError(c.t, err)
+	return status
+}
 
 func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithKeyPrefix("p:"))
-		status, err := l.Inspect(ctx, "a")
-		require.NoError(t, err)
-		assert.True(t, status.Free)
-		lock, err := l.TryLock(ctx, "a", redlock.WithOwner("worker 7"))
-		require.NoError(t, err)
+		assert.True(t, c.inspect(l, "a").Free)
+		lock := c.lock(l, "a", redlock.WithOwner("worker 7"))
 		settle()
 		c.servers[0].Stop()
 		c.do(1, "SET", "p:a", "someone|else")
-		status, err = l.Inspect(ctx, "a")
-		require.NoError(t, err)
+		status := c.inspect(l, "a")
 		assert.Equal(t, lock.Value(), status.Value)
 		assert.Equal(t, "worker 7", status.Owner)
 		assert.False(t, status.Free)
@@ -36,16 +42,13 @@ func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 		c.servers[0].Continue()
 
 		require.NoError(t, l.ForceUnlock(ctx, "a"))
-		settle()
-		assert.Zero(t, c.keys())
+		c.leavesNothing(0)
 		took := elapsed(func() { <-lock.Done() })
 		assert.LessOrEqual(t, took, 4*time.Second)
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-		for _, server := range c.servers[:3] {
-			server.Kill()
-		}
+		c.each(kill, 0, 1, 2)
 		time.Sleep(time.Second)
-		_, err = l.Inspect(ctx, "a")
+		_, err := l.Inspect(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorIs(t, l.ForceUnlock(ctx, "a"), redlock.ErrNoQuorum)
 	})
@@ -54,23 +57,45 @@ func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 func TestInspectShowsFencesAndWaiters(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		a, b := c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing(), redlock.WithOwner("me|and:you"))
-		lock, err := a.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(a, "a")
 		settle() // all nodes have it, not just a quorum
-		next := acquiring(t, b, "a")
-		time.Sleep(20 * time.Millisecond)
-		status, err := a.Inspect(ctx, "a")
-		require.NoError(t, err)
+		next := c.waiting(b, "a")
 		waiting, waiters := 0, []string(nil)
-		for _, node := range status.Nodes {
+		for _, node := range c.inspect(a, "a").Nodes {
 			assert.Equal(t, lock.Fence(), node.Fence)
 			waiting += node.Waiting
 			waiters = append(waiters, node.Waiters...)
 		}
 		assert.Equal(t, 1, waiting, "only at the pilot")
 		assert.Equal(t, []string{"me|and:you"}, waiters)
-		require.NoError(t, lock.Unlock(ctx))
-		require.NoError(t, (<-next).Unlock(ctx))
+		c.unlock(lock)
+		c.unlock(<-next)
+	})
+}
+
+func TestInspectShowsReaders(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		readers := []*redlock.Lock{
+			c.read(l, redlock.WithOwner("me"), redlock.WithTTL(5*time.Second)), c.read(l, redlock.WithTTL(7*time.Second)),
+		}
+		settle()
+		status := c.inspect(l, "a")
+		assert.Equal(t, "readers", status.Owner)
+		assert.False(t, status.Free)
+		for _, node := range status.Nodes {
+			require.Len(t, node.Readers, 2)
+			for i, reader := range readers {
+				assert.Equal(t, reader.Value(), node.Readers[i].Value)
+				assert.InDelta(t, reader.Remaining(), node.Readers[i].TTL, float64(time.Second))
+			}
+			assert.Equal(t, "me", node.Readers[0].Owner)
+		}
+		c.unlock(readers...)
+		writer := c.lock(l, "a")
+		status = c.inspect(l, "a")
+		assert.Equal(t, writer.Value(), status.Value)
+		assert.Empty(t, status.Nodes[0].Readers)
 	})
 }
 
@@ -80,8 +105,7 @@ func TestInspectDoesNotCountWhatAQuarantinedNodeSays(t *testing.T) {
 		c.grown()
 		l := c.locker(redlock.WithTTL(30 * time.Second))
 		c.servers[2].RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(l, "a")
 		settle()
 		c.servers[2].RefuseWith("")
 		c.servers[1].Kill()
@@ -89,12 +113,143 @@ func TestInspectDoesNotCountWhatAQuarantinedNodeSays(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, lock.Err())
 		for name, locker := range map[string]*redlock.Locker{"known before": l, "new to it": c.locker()} {
-			status, err := locker.Inspect(ctx, "a")
-			require.NoError(t, err, name)
+			status := c.inspect(locker, "a")
 			assert.False(t, status.Free, name)
 			assert.Empty(t, status.Value, name)
 			assert.Equal(t, lock.Value(), status.Nodes[0].Value)
 		}
 		require.NoError(t, lock.Err())
+	})
+}
+
+// inspectPermits returns what is known of the semaphore s.
+func (c *cluster) inspectPermits(s *redlock.Semaphore) redlock.SemaphoreStatus {
+	c.t.Helper()
+	status, err := s.Inspect(ctx)
+	require.NoError(c.t, err)
+	return status
+}
+
+func TestInspectOfASemaphoreShowsWhoHasWhichPermit(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		anyNumber := c.permits("s", 7)
+		none := c.inspectPermits(anyNumber)
+		assert.Equal(t, "s", none.Name)
+		assert.Zero(t, none.Permits)
+		assert.Empty(t, none.Slots)
+		assert.Equal(t, 2, none.Quorum)
+
+		s := c.permits("s", 3, redlock.WithFencing())
+		held := map[string]*redlock.Lock{}
+		for _, owner := range []string{"a", "b|c:d"} {
+			lock := c.permit(s, redlock.WithOwner(owner))
+			held[lock.Name()] = lock
+		}
+		settle()
+		status, free := c.inspectPermits(anyNumber), 0
+		require.Equal(t, 3, status.Permits)
+		require.Len(t, status.Slots, 3)
+		for i, slot := range status.Slots {
+			assert.Equal(t, "s#"+string(rune('1'+i)), slot.Name)
+			lock := held[slot.Name]
+			if lock == nil {
+				assert.True(t, slot.Free)
+				free++
+				continue
+			}
+			assert.Equal(t, lock.Value(), slot.Value)
+			assert.Contains(t, []string{"a", "b|c:d"}, slot.Owner)
+			for _, node := range slot.Nodes {
+				assert.Equal(t, lock.Fence(), node.Fence)
+				assert.InDelta(t, 10, node.TTL.Seconds(), 0.1)
+			}
+		}
+		assert.Equal(t, 1, free)
+	})
+}
+
+func TestInspectOfASemaphoreShowsWhoWaits(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		s, other := c.permits("s", 1), c.permits("s", 1)
+		c.permit(s)
+		settle()
+		waiting, cancel := context.WithCancel(ctx)
+		for _, who := range []struct {
+			of    *redlock.Semaphore
+			owner string
+		}{{s, "first"}, {s, ""}, {other, "of|another:process"}} {
+			over := c.ending(func() error { _, err := who.of.Acquire(waiting, redlock.WithOwner(who.owner)); return err })
+			defer func() { require.ErrorIs(t, <-over, context.Canceled) }()
+			time.Sleep(20 * time.Millisecond)
+		}
+		var waiters []string
+		for _, node := range c.inspectPermits(c.permits("s", 7)).Nodes {
+			assert.Equal(t, 1, node.Permits)
+			assert.Len(t, node.Waiters, node.Waiting)
+			waiters = append(waiters, node.Waiters...)
+		}
+		assert.Equal(t, []string{"first", "of|another:process"}, waiters, "the first of each process, at the pilot only")
+		cancel()
+	})
+}
+
+// What most nodes say counts, and only if their votes do.
+func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.grown()
+		s := c.permits("s", 2, redlock.WithTTL(30*time.Second))
+		lock := c.permit(s)
+		settle()
+		c.do(0, "DEL", "redquorum:permits:s", "s#1", "s#2") // it was never asked
+		c.do(1, "SET", "redquorum:permits:s", "4")
+		c.do(2, "SET", "redquorum:permits:s", "2.5")
+		c.do(2, "SET", "redquorum:permit:wait:s", "no list")
+		status := c.inspectPermits(s)
+		assert.Equal(t, 2, status.Permits)
+		var known []int
+		for _, node := range status.Nodes {
+			known = append(known, node.Permits)
+		}
+		assert.Equal(t, []int{0, 4, 0, 2, 2}, known)
+		for _, slot := range status.Slots {
+			if slot.Name == lock.Name() {
+				assert.Equal(t, lock.Value(), slot.Value)
+			} else {
+				assert.True(t, slot.Free)
+			}
+		}
+		c.servers[4].Stop()
+		status = c.inspectPermits(s)
+		require.Error(t, status.Nodes[4].Err)
+		assert.Equal(t, 4, status.Permits, "the larger of two numbers that are as common")
+		for _, slot := range status.Slots {
+			require.Error(t, slot.Nodes[4].Err)
+		}
+		c.servers[4].Kill()
+		c.servers[4].Restart(false)
+		time.Sleep(time.Second)
+		c.do(4, "SET", "redquorum:permits:s", "2")
+		status = c.inspectPermits(s)
+		require.ErrorIs(t, status.Nodes[4].Err, pool.ErrQuarantined)
+		assert.Equal(t, 2, status.Nodes[4].Permits)
+		assert.Equal(t, 4, status.Permits, "it does not count")
+		c.each(kill, 0, 1, 2)
+		time.Sleep(time.Second)
+		_, err := s.Inspect(ctx)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	})
+}
+
+func TestInspectOfASemaphoreSaysWhenItIsClosed(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		s, err := l.Semaphore("s", 1)
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+		_, err = s.Inspect(ctx)
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		var none context.Context
+		_, err = s.Inspect(none)
+		require.ErrorIs(t, err, redlock.ErrInvalid)
 	})
 }

@@ -240,7 +240,7 @@ func TestWaitersPayNothingForForeignClientsThatAreNotThere(t *testing.T) {
 				var mu sync.Mutex
 				began := time.Now()
 				for range mixedWorkers {
-					l := c.locker(redlock.WithRetry(time.Minute, time.Minute))
+					l := c.locker(rarely)
 					all.Go(func() {
 						for time.Since(began) < mixedTime {
 							lock, err := l.Lock(ctx, "a")

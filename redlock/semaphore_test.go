@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,33 +21,67 @@ func (c *cluster) permits(name string, n int, opts ...redlock.Option) *redlock.S
 	return s
 }
 
+// permit acquires a permit that must be free.
+func (c *cluster) permit(s *redlock.Semaphore, opts ...redlock.LockOption) *redlock.Lock {
+	c.t.Helper()
+	lock, err := s.TryAcquire(ctx, opts...)
+	require.NoError(c.t, err)
+	return lock
+}
+
+// numbered lets a node know a number of permits, because somebody holds one of them.
+func (c *cluster) numbered(n int, node int) {
+	c.t.Helper()
+	c.set(fmt.Sprint("s#", n), "somebody", time.Minute, node)
+	c.set("redquorum:permits:s", fmt.Sprint(n), 10*time.Minute, node)
+}
+
+// queuing starts waiters one after the other, each on the next of the semaphores. They hold their
+// permit for a while; the order in which they got it is sent once all are done.
+func (c *cluster) queuing(n int, hold time.Duration, semaphores ...*redlock.Semaphore) <-chan []int {
+	var mu sync.Mutex
+	var order []int
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			lock, err := semaphores[i%len(semaphores)].Acquire(ctx)
+			if !assert.NoError(c.t, err) {
+				return
+			}
+			mu.Lock()
+			order = append(order, i)
+			mu.Unlock()
+			time.Sleep(hold)
+			assert.NoError(c.t, lock.Unlock(ctx))
+		})
+		time.Sleep(10 * time.Millisecond)
+	}
+	done := make(chan []int, 1)
+	go func() {
+		all.Wait()
+		done <- order
+	}()
+	return done
+}
+
 func TestASemaphoreLetsItsNumberIn(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3, 5} {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
 			s, other := c.permits("s", 3), c.permits("s", 3)
-			var locks []*redlock.Lock
-			var names []string
-			for range 3 {
-				lock, err := s.TryAcquire(ctx)
-				require.NoError(t, err)
-				locks, names = append(locks, lock), append(names, lock.Name())
-			}
-			assert.Equal(t, []string{"s#1", "s#2", "s#3"}, uniq(names))
+			locks := []*redlock.Lock{c.permit(s), c.permit(s), c.permit(s)}
+			assert.Equal(t, []string{"s#1", "s#2", "s#3"}, uniq([]string{locks[0].Name(), locks[1].Name(), locks[2].Name()}))
 			settle() // until no node has anything beside the three slots
 			for _, s := range []*redlock.Semaphore{s, other} {
 				_, err := s.TryAcquire(ctx)
 				require.ErrorIs(t, err, redlock.ErrTaken)
-				assert.ErrorContains(t, err, `acquire "s": 0 granted`)
 			}
-			require.NoError(t, locks[1].Unlock(ctx))
+			c.unlock(locks[1])
 			settle()
-			lock, err := other.TryAcquire(ctx)
-			require.NoError(t, err)
+			lock := c.permit(other)
 			assert.Equal(t, locks[1].Name(), lock.Name(), "the slot that is free")
 			for _, lock := range []*redlock.Lock{locks[0], locks[2], lock} {
 				require.NoError(t, lock.Verify(ctx))
-				require.NoError(t, lock.Unlock(ctx))
-				assert.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+				c.unlock(lock)
 			}
 			settle()
 			assert.Equal(t, nodes, c.keys(), "the number of permits on each node")
@@ -78,92 +113,36 @@ func TestClientsThatReachDifferentPairsOfNodesHoldNoMoreThanTheNumber(t *testing
 	}
 }
 
-// Each node gives the caller the slot that the two others do not have.
-func TestNodesThatGiveDifferentSlotsAreAskedForOne(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		// Left behind by crashed clients: slots 1, 2 and 3 are taken at one node each.
-		for i := range c.servers {
-			c.do(i, "SET", fmt.Sprint("s#", i+1), "crashed", "PX", 5000)
-			c.do(i, "SET", "redquorum:permits:s", "3", "PX", 60_000)
-		}
-		s := c.permits("s", 3)
-		for range 3 {
-			lock, err := s.TryAcquire(ctx)
-			require.NoError(t, err)
-			settle()
-			count := 0
-			for slot := range 3 {
-				for _, value := range c.holders(fmt.Sprint("s#", slot+1)) {
-					if value == lock.Value() {
-						count++
-						assert.Equal(t, lock.Name(), fmt.Sprint("s#", slot+1), "no other slot")
-					}
-				}
-			}
-			assert.GreaterOrEqual(t, count, 2)
-		}
-		_, err := s.TryAcquire(ctx)
-		assert.ErrorIs(t, err, redlock.ErrTaken)
-	})
-}
-
-func TestTheSlotsOfACrashedHolderAreFreeAtItsTTL(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		s := c.permits("s", 2, redlock.WithTTL(time.Second))
-		_, err := s.TryAcquire(ctx)
-		require.NoError(t, err)
-		_, err = s.TryAcquire(ctx)
-		require.NoError(t, err)
-		other := c.permits("s", 2)
-		began := time.Now()
-		for range 2 {
-			_, err = other.Acquire(ctx)
-			require.NoError(t, err)
-		}
-		assert.InDelta(t, time.Second, time.Since(began), float64(20*time.Millisecond))
-	})
-}
-
 func TestAnotherNumberOfPermitsIsRefusedWhileOneIsHeld(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock, err := c.permits("s", 2).TryAcquire(ctx)
-		require.NoError(t, err)
+		lock := c.permit(c.permits("s", 2))
 		s := c.permits("s", 5)
 		for _, acquire := range []func(context.Context, ...redlock.LockOption) (*redlock.Lock, error){s.TryAcquire, s.Acquire} {
-			_, err = acquire(ctx)
+			_, err := acquire(ctx)
 			require.ErrorIs(t, err, redlock.ErrInvalid)
 			assert.NotErrorIs(t, err, redlock.ErrTaken)
 			assert.ErrorContains(t, err, `semaphore "s" has 2 permits at a quorum of nodes, not 5`)
 		}
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(lock)
 		settle()
-		lock, err = s.TryAcquire(ctx)
-		require.NoError(t, err, "nobody holds one")
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(c.permit(s)) // nobody holds one
 	})
 }
 
 func TestANodeThatKnowsAnotherNumberRefuses(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		knows := func(i int) {
-			c.do(i, "SET", "s#7", "somebody", "PX", 60_000)
-			c.do(i, "SET", "redquorum:permits:s", "7", "PX", 600_000)
-		}
-		knows(0)
+		c.numbered(7, 0)
 		s := c.permits("s", 1)
-		lock, err := s.TryAcquire(ctx)
-		require.NoError(t, err, "the others are a quorum")
+		lock := c.permit(s) // the others are a quorum
 		c.servers[1].Mute(true)
-		_, err = c.permits("s", 1).TryAcquire(ctx)
+		_, err := c.permits("s", 1).TryAcquire(ctx)
 		require.ErrorIs(t, err, redlock.ErrTaken, "only one node has another number")
 		c.servers[1].Mute(false)
 		settle()
-		short, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		_, err = s.Acquire(short)
+		_, err = s.Acquire(c.within(time.Second))
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(lock)
 	})
 }
 
@@ -171,12 +150,11 @@ func TestANodeThatKnowsAnotherNumberRefuses(t *testing.T) {
 func TestTheAnswerThatTellsAboutAnotherNumberIsAwaited(t *testing.T) {
 	for slow := range 3 {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			for i, slots := range []string{"1", "7", "7"} {
-				c.do(i, "SET", "s#"+slots, "somebody", "PX", 60_000)
-				c.do(i, "SET", "redquorum:permits:s", slots, "PX", 60_000)
+			for i, permits := range []int{1, 7, 7} {
+				c.numbered(permits, i)
 			}
 			s := c.permits("s", 1)
-			c.servers[slow].Delay(func() time.Duration { return time.Millisecond }, nil)
+			c.each(delaying(time.Millisecond, 0), slow)
 			_, err := s.TryAcquire(ctx)
 			require.ErrorIs(t, err, redlock.ErrInvalid)
 		})
@@ -188,14 +166,11 @@ func TestAPermitIsRenewedWithTheNumber(t *testing.T) {
 		l := c.renewing(redlock.WithTTL(time.Second))
 		s, err := l.Semaphore("s", 2)
 		require.NoError(t, err)
-		lock, err := s.TryAcquire(ctx)
-		require.NoError(t, err)
-		mutex, err := l.TryLock(ctx, "m")
-		require.NoError(t, err)
+		lock, mutex := c.permit(s), c.lock(l, "m")
 		for i := range c.servers {
 			c.do(i, "PEXPIRE", "redquorum:permits:s", 10_000)
 		}
-		c.do(2, "DEL", lock.Name()) // set again by an extension
+		c.del(lock.Name(), 2) // set again by an extension
 		before := c.commands()
 		time.Sleep(20 * time.Second)
 		assert.Less(t, c.commands()-before, 2*3*60, "in the batches of the mutex")
@@ -204,51 +179,102 @@ func TestAPermitIsRenewedWithTheNumber(t *testing.T) {
 		assert.Equal(t, []string{lock.Value()}, uniq(c.holders(lock.Name())))
 		assert.Equal(t, []string{"2"}, uniq(c.holders("redquorum:permits:s")))
 		// A quorum that knows another number has forgotten that it gave this permit.
-		for i := range 2 {
-			c.do(i, "SET", "redquorum:permits:s", "7", "PX", 600_000)
-		}
+		c.set("redquorum:permits:s", "7", 10*time.Minute, 0, 1)
 		require.ErrorIs(t, lock.Extend(ctx, time.Second), redlock.ErrLost)
 		require.NoError(t, mutex.Verify(ctx))
 	})
 }
 
-func TestFencingOrdersTheHoldersOfASlot(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		s := c.permits("s", 2, redlock.WithFencing())
-		last := map[string]int64{}
-		for range 10 {
-			lock, err := s.TryAcquire(ctx)
-			require.NoError(t, err)
-			assert.Greater(t, lock.Fence(), last[lock.Name()])
-			last[lock.Name()] = lock.Fence()
-			require.NoError(t, lock.Unlock(ctx))
-			settle()
+func TestWaitersForPermitsAreServedInOrderAndWithoutPolling(t *testing.T) {
+	for _, nodes := range []int{1, 3, 5} {
+		for _, lockers := range []int{1, 4, 8} {
+			inBubble(t, nodes, func(t *testing.T, c *cluster) {
+				c.slow(time.Millisecond)
+				var all []*redlock.Locker
+				var semaphores []*redlock.Semaphore
+				for range lockers {
+					l := c.locker(rarely)
+					s, err := l.Semaphore("s", 2)
+					require.NoError(t, err)
+					all, semaphores = append(all, l), append(semaphores, s)
+				}
+				first, second := c.permit(semaphores[0]), c.permit(semaphores[0])
+				order := c.queuing(8, 0, semaphores...)
+				began := time.Now()
+				c.unlock(first)
+				assert.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7}, <-order)
+				assert.Less(t, time.Since(began), 100*time.Millisecond)
+				c.unlock(second)
+				for _, l := range all {
+					stats := l.Stats()
+					assert.Zero(t, stats.Polls)
+					assert.Zero(t, stats.Waiting+stats.Held)
+				}
+				c.leavesNothing(3*time.Minute + time.Second) // the life of the list
+			})
 		}
-	})
+	}
 }
 
-func TestBadArgumentsForASemaphoreAreRefused(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		for name, permits := range map[string]int{"": 1, string(make([]byte, 4092)): 1, "redquorum:s": 1, "a": 0, "b": -1, "c": 1025} {
-			_, err := l.Semaphore(name, permits)
-			assert.ErrorIs(t, err, redlock.ErrInvalid, "%.10q %d", name, permits)
-		}
-		for _, name := range []string{string(make([]byte, 4091)), "s"} {
-			s, err := l.Semaphore(name, 1024)
-			require.NoError(t, err)
-			lock, err := s.TryAcquire(ctx)
-			require.NoError(t, err)
-			_, err = l.Inspect(ctx, lock.Name())
-			require.NoError(t, err)
-			for _, acquire := range []func(context.Context, ...redlock.LockOption) (*redlock.Lock, error){s.TryAcquire, s.Acquire} {
-				_, err = acquire(ctx, redlock.WithValue("v"))
-				require.ErrorIs(t, err, redlock.ErrInvalid)
-				_, err = acquire(ctx, redlock.WithMinHold(time.Second))
-				require.ErrorIs(t, err, redlock.ErrInvalid)
-				_, err = acquire(nil)
-				require.ErrorIs(t, err, redlock.ErrInvalid)
+// Also if that node is the pilot.
+func TestWaitersForPermitsAreServedBesideANodeThatKnowsAnotherNumber(t *testing.T) {
+	for other := range 3 {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			c.numbered(7, other)
+			held := c.permit(c.permits("s", 1))
+			settle()
+			order := c.queuing(3, time.Millisecond, c.permits("s", 1), c.permits("s", 1), c.permits("s", 1))
+			began := time.Now()
+			c.unlock(held)
+			assert.Len(t, <-order, 3)
+			assert.Less(t, time.Since(began), 3*time.Second)
+		})
+	}
+}
+
+// The pilot need not be among the nodes that the first round was decided by.
+func TestWaitersForPermitsQueueAtOneNodeWhicheverIsSlow(t *testing.T) {
+	var at []int // the nodes where all waiters were
+	for slow := range 3 {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			c.each(delaying(time.Millisecond, time.Millisecond), slow)
+			held := c.permit(c.permits("s", 1))
+			semaphores := []*redlock.Semaphore{c.permits("s", 1), c.permits("s", 1)}
+			time.Sleep(100 * time.Millisecond) // all of them are connected to all nodes
+			order := c.queuing(2, 0, semaphores...)
+			for i := range c.servers {
+				if c.do(i, "ZCARD", "redquorum:permit:wait:s") == int64(2) {
+					at = append(at, i)
+				}
 			}
+			c.unlock(held)
+			assert.Equal(t, []int{0, 1}, <-order)
+		})
+	}
+	require.Len(t, at, 3)
+	assert.Equal(t, []int{at[0], at[0], at[0]}, at)
+}
+
+// Two processes that take turns: the one that has just given its permit back does not overtake.
+func TestAHolderThatWantsAPermitAgainQueuesBehindTheWaiter(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		semaphores := []*redlock.Semaphore{c.permits("s", 1), c.permits("s", 1)}
+		asks := func(i int) <-chan *redlock.Lock {
+			return c.background(func() (*redlock.Lock, error) { return semaphores[i%2].Acquire(ctx) })
 		}
+		lock, next := c.permit(semaphores[0]), asks(1)
+		for i := range 20 {
+			time.Sleep(20 * time.Millisecond)
+			c.unlock(lock)
+			again := asks(i)
+			lock = <-next
+			assert.Empty(t, again, "turn %d", i)
+			next = again
+		}
+		c.unlock(lock)
+		c.unlock(<-next)
 	})
 }
