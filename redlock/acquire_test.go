@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,9 +18,8 @@ import (
 func TestTheWireFormatMatchesOtherLibraries(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithKeyPrefix("app:"))
-		lock, err := l.TryLock(ctx, "orders/42", redlock.WithTTL(3500*time.Millisecond+time.Microsecond))
-		require.NoError(t, err)
-		require.NoError(t, lock.Unlock(ctx))
+		lock := c.lock(l, "orders/42", redlock.WithTTL(3500*time.Millisecond+time.Microsecond))
+		c.unlock(lock)
 		settle()
 		assert.GreaterOrEqual(t, len(lock.Value()), 26, "128 bits in base32")
 		for _, server := range c.servers {
@@ -42,53 +42,42 @@ func TestEveryAttemptHasAFreshValue(t *testing.T) {
 		l := c.locker()
 		seen := map[string]bool{}
 		for range 100 {
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
+			lock := c.lock(l, "a")
 			assert.False(t, seen[lock.Value()])
 			seen[lock.Value()] = true
-			require.NoError(t, lock.Unlock(ctx))
+			c.unlock(lock)
 		}
-		lock, err := l.TryLock(ctx, "a", redlock.WithOwner("worker 7"))
-		require.NoError(t, err)
+		lock := c.lock(l, "a", redlock.WithOwner("worker 7"))
 		value, owner, _ := strings.Cut(lock.Value(), "|")
 		assert.GreaterOrEqual(t, len(value), 26)
 		assert.Equal(t, "worker 7", owner)
 		assert.Equal(t, []string{lock.Value()}, c.holders("a"))
-		require.NoError(t, lock.Unlock(ctx))
-		lock, err = l.TryLock(ctx, "a", redlock.WithValue("known to both"))
-		require.NoError(t, err)
-		assert.Equal(t, "known to both", lock.Value())
+		c.unlock(lock)
+		assert.Equal(t, "known to both", c.lock(l, "a", redlock.WithValue("known to both")).Value())
 	})
 }
 
 func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
 	for name, fault := range map[string]func(*fake.Node){
-		"killed":  (*fake.Node).Kill,
-		"stopped": (*fake.Node).Stop,
-		"muted":   func(n *fake.Node) { n.Mute(true) },
-		"one-way": func(n *fake.Node) { n.MuteReplies(true) },
-		"slow":    func(n *fake.Node) { n.Delay(nil, func() time.Duration { return 200 * time.Millisecond }) },
+		"killed": kill, "stopped": stop, "muted": mute, "one-way": deafen, "slow": delaying(0, 200*time.Millisecond),
 	} {
-		for _, when := range []string{"before", "between"} {
-			t.Run(name+" "+when, func(t *testing.T) {
+		for _, when := range []int{0, 10} {
+			t.Run(name, func(t *testing.T) {
 				inBubble(t, 5, func(t *testing.T, c *cluster) {
 					c.instantly()
-					if when == "before" {
-						fault(c.servers[1])
-						fault(c.servers[3])
+					if when == 0 {
+						c.each(fault, 1, 3)
 					}
 					l := c.locker()
 					for i := range 20 {
-						if i == 10 && when == "between" {
-							fault(c.servers[1])
-							fault(c.servers[3])
+						if i == 10 && when == i {
+							c.each(fault, 1, 3)
 						}
 						took := elapsed(func() {
-							lock, err := l.TryLock(ctx, "a")
-							require.NoError(t, err)
+							lock := c.lock(l, "a")
 							require.NoError(t, lock.Extend(ctx, 20*time.Second))
 							require.NoError(t, lock.Verify(ctx))
-							require.NoError(t, lock.Unlock(ctx))
+							c.unlock(lock)
 						})
 						assert.Zero(t, took)
 					}
@@ -124,12 +113,9 @@ func TestALockFailsWithinTheNodeTimeoutWhenAMajorityIsAway(t *testing.T) {
 		for _, words := range []string{"redis://node0:6379: ", "connection refused", "redis://node2:6379: READONLY You can't"} {
 			assert.ErrorContains(t, err, words)
 		}
-		settle()
-		assert.Zero(t, c.keys(), "the other nodes' grants are undone")
+		c.leavesNothing(0) // the other nodes' grants are undone
 		c.servers[1].Continue()
-		time.Sleep(time.Second)
-		synctest.Wait()
-		assert.Zero(t, c.keys(), "the late grant is undone too")
+		c.leavesNothing(time.Second) // the late grant is undone too
 	})
 }
 
@@ -137,10 +123,8 @@ func TestTheThirdRefusalOfFiveMeansTaken(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.instantly()
 		holder, l := c.locker(), c.locker()
-		c.servers[3].Stop()
-		c.servers[4].Stop()
-		_, err := holder.TryLock(ctx, "a")
-		require.NoError(t, err)
+		c.each(stop, 3, 4)
+		c.lock(holder, "a")
 		before := c.holders("a")
 		var taken error
 		took := elapsed(func() { _, taken = l.TryLock(ctx, "a") })
@@ -153,8 +137,7 @@ func TestTheThirdRefusalOfFiveMeansTaken(t *testing.T) {
 		assert.Nil(t, quorum.Nodes)
 		settle()
 		assert.Equal(t, before, c.holders("a"), "the holder keeps its keys")
-		c.servers[3].Continue()
-		c.servers[4].Continue()
+		c.each(resume, 3, 4)
 		settle()
 		for _, late := range c.holders("a")[3:] { // whose SET ran first is chance
 			assert.Contains(t, []string{"", before[0]}, late, "who was refused gives back what it is granted late")
@@ -170,14 +153,11 @@ func TestNodeErrorsAreNeverRefusals(t *testing.T) {
 	} {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			l := c.locker()
-			for _, i := range []int{0, 1} {
-				c.servers[i].RefuseWith(words, "SET", "EVALSHA", "EVAL")
-			}
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err, "the other nodes decide")
-			require.NoError(t, lock.Unlock(ctx))
-			c.servers[2].RefuseWith(words, "SET", "EVALSHA", "EVAL")
-			_, err = l.TryLock(ctx, "a")
+			fail := func(n *fake.Node) { n.RefuseWith(words, "SET", "EVALSHA", "EVAL") }
+			c.each(fail, 0, 1)
+			c.unlock(c.lock(l, "a")) // the other nodes decide
+			c.each(fail, 2)
+			_, err := l.TryLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			assert.NotErrorIs(t, err, redlock.ErrTaken)
 			assert.Equal(t, 3, strings.Count(err.Error(), words), "%v", err)
@@ -190,16 +170,45 @@ func TestAKeyOfTheWrongTypeIsNotATakenLock(t *testing.T) {
 		l := c.locker()
 		c.do(0, "ZADD", "a", 1, "x")
 		c.do(1, "ZADD", "a", 1, "x")
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(l, "a")
 		require.NoError(t, lock.Extend(ctx, 10*time.Second))
 		require.NoError(t, lock.Verify(ctx))
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(lock)
 		c.do(2, "ZADD", "a", 1, "x")
-		_, err = l.TryLock(ctx, "a")
+		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.NotErrorIs(t, err, redlock.ErrTaken)
 		assert.Equal(t, 3, strings.Count(err.Error(), "WRONGTYPE"), "%v", err)
+	})
+}
+
+// A refusal may arrive just as the lock is won without it.
+func TestARefusalThatComesWithTheQuorumIsNoted(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.set("a", "somebody's", time.Hour, 1, 3)
+		c.slow(time.Millisecond)
+		l := c.locker()
+		for range 2000 {
+			c.unlock(c.lock(l, "a"))
+		}
+	})
+}
+
+// The server's words for a script do not name the command that its user may not use.
+func TestAMissingRightSaysWhoKnowsIt(t *testing.T) {
+	const hint = "(`redlock doctor` says what to allow)"
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		c.each(func(n *fake.Node) {
+			n.RefuseWith("ERR The user executing the script can't run this command or subcommand", "TIME")
+		})
+		_, err := l.TryLock(ctx, "a", redlock.WithFencing())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, hint)
+		c.each((*fake.Node).Close)
+		_, err = l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.NotContains(t, err.Error(), hint)
 	})
 }
 
@@ -211,13 +220,119 @@ func TestALockNeedsAMajorityOfAnyNumberOfNodes(t *testing.T) {
 				c.servers[i].Kill()
 			}
 			synctest.Wait()
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
-			require.NoError(t, lock.Unlock(ctx))
+			c.unlock(c.lock(l, "a"))
 			c.servers[may].Kill()
 			synctest.Wait()
-			_, err = l.TryLock(ctx, "a")
+			_, err := l.TryLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, "%d of %d are away", may+1, nodes)
 		})
 	}
+}
+
+func TestSetsThatOverlapExcludeEachOther(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l, other := c.locker(), c.locker()
+		ab, err := l.TryLockAll(ctx, []string{"a", "b"})
+		require.NoError(t, err)
+		settle() // wait for the votes after the quorum
+		assert.Equal(t, []string{"a", "b"}, ab.Names())
+		for _, names := range [][]string{{"b", "c"}, {"c", "b"}, {"a"}, {"c", "d", "a"}} {
+			_, err = other.TryLockAll(ctx, names)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+		}
+		c.taken(other, "b")
+		settle()
+		assert.Equal(t, 10, c.keys(), "a failed set leaves no key")
+		c.del("b", 0, 1, 2)
+		require.ErrorIs(t, ab.Verify(ctx), redlock.ErrLost, "one name of the set is gone")
+		require.ErrorIs(t, ab.Unlock(ctx), redlock.ErrLost)
+		bc, err := other.LockAll(ctx, []string{"c", "b"})
+		require.NoError(t, err)
+		c.unlock(bc)
+		c.leavesNothing(0)
+	})
+}
+
+func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
+		l := c.locker(redlock.WithDrift(0.01, 2*time.Millisecond))
+		for i := range c.servers {
+			c.each(delaying(time.Duration(100*(i+1))*time.Millisecond, 0), i)
+		}
+		began := time.Now()
+		lock := c.lock(l, "a", redlock.WithTTL(10*time.Second))
+		assert.Equal(t, 200*time.Millisecond, time.Since(began), "the second of three decides")
+		assert.Equal(t, 10*time.Second-200*time.Millisecond-102*time.Millisecond, lock.Remaining())
+		assert.WithinDuration(t, began.Add(10*time.Second-102*time.Millisecond), lock.Until(), 0)
+		<-lock.Done()
+		assert.Equal(t, 10*time.Second-102*time.Millisecond, time.Since(began), "exactly")
+		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		for i := range 2 {
+			_, left, ok := c.servers[i].Get("a")
+			assert.True(t, ok && left > 0, "every node that granted it still has it")
+		}
+	})
+}
+
+func TestARoundLongerThanTheTTLHasNoValidity(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
+		l := c.locker()
+		c.each(delaying(0, 10*time.Millisecond))
+		// Between the SETs and their replies.
+		time.AfterFunc(5*time.Millisecond, func() { c.clock.Suspend(11 * time.Second) })
+		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
+		require.ErrorIs(t, err, redlock.ErrNoValidity)
+		c.leavesNothing(3 * time.Second)
+	})
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		const least = time.Second - 12*time.Millisecond - 9*time.Millisecond
+		c.instantly()
+		l := c.locker(redlock.WithNodeTimeout(time.Second))
+		c.each(delaying(9*time.Millisecond, 0))
+		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Millisecond))
+		require.ErrorIs(t, err, redlock.ErrNoValidity)
+		c.leavesNothing(18 * time.Millisecond)
+
+		_, err = l.TryLock(ctx, "a", redlock.WithTTL(time.Second), redlock.WithMinValidity(least))
+		require.ErrorIs(t, err, redlock.ErrNoValidity, "the remaining validity must exceed the minimum")
+		time.Sleep(20 * time.Millisecond)
+		lock := c.lock(l, "a", redlock.WithTTL(time.Second), redlock.WithMinValidity(least-1))
+		assert.Equal(t, least, lock.Remaining())
+	})
+}
+
+func TestLockWaitsForAQuorum(t *testing.T) {
+	inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.each(kill, 0, 1, 2)
+		l := c.locker()
+		time.AfterFunc(10*time.Second, func() { c.each(func(n *fake.Node) { n.Restart(false) }, 0, 1, 2) })
+		var err error
+		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
+		require.NoError(t, err)
+		assert.LessOrEqual(t, took, 11*time.Second)
+	})
+}
+
+func TestReadyWaitsForAQuorum(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.servers[0].Kill()
+		c.servers[1].RefuseWith("NOAUTH Authentication required.")
+		l := c.locker()
+		err := l.Ready(c.within(time.Second))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorContains(t, err, "redlock: no quorum: ready: 1 of 3 masters vote, 2 needed: ")
+		assert.ErrorContains(t, err, "redis://node0:6379: ")
+		assert.ErrorContains(t, err, "redis://node1:6379: pool: access denied: CLIENT: NOAUTH Authentication required.")
+		time.AfterFunc(time.Second, func() { c.servers[1].RefuseWith("") })
+		took := elapsed(func() { require.NoError(t, l.Ready(ctx)) })
+		assert.GreaterOrEqual(t, took, time.Second)
+		assert.LessOrEqual(t, took, 2*time.Second)
+		stats := l.Stats()
+		assert.Len(t, stats.Nodes, 3)
+		assert.Error(t, stats.Nodes[0].Err)
+		assert.NoError(t, stats.Nodes[2].Err)
+	})
 }

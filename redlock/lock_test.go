@@ -2,7 +2,10 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,8 +34,7 @@ func TestSuspendedHolderSaysLostAtTheFirstLook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *cluster) {
 				c.instantly()
-				lock, err := c.locker().TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
-				require.NoError(t, err)
+				lock := c.lock(c.locker(), "a", redlock.WithTTL(10*time.Second))
 				c.clock.Suspend(10 * time.Second)
 				took := elapsed(func() { assert.ErrorIs(t, look(lock), redlock.ErrLost) })
 				assert.Zero(t, took)
@@ -45,8 +47,7 @@ func TestSuspendedHolderSaysLostAtTheFirstLook(t *testing.T) {
 // The clock moves and no timer runs, so this is what a look at the clock says.
 func TestTheValidityEndsAtItsInstant(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock, err := c.locker().TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
-		require.NoError(t, err)
+		lock := c.lock(c.locker(), "a", redlock.WithTTL(10*time.Second))
 		c.clock.Suspend(lock.Remaining() - 1)
 		require.NoError(t, lock.Err())
 		assert.Equal(t, time.Nanosecond, lock.Remaining())
@@ -58,8 +59,7 @@ func TestTheValidityEndsAtItsInstant(t *testing.T) {
 
 func TestDoneClosesWithinASecondAfterASuspension(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock, err := c.locker().TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
-		require.NoError(t, err)
+		lock := c.lock(c.locker(), "a", redlock.WithTTL(10*time.Second))
 		done := lock.Done()
 		work := lock.Context(ctx)
 		c.clock.Suspend(time.Hour)
@@ -71,13 +71,12 @@ func TestDoneClosesWithinASecondAfterASuspension(t *testing.T) {
 
 func TestAReleasedLockSaysSo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock, err := c.locker().TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(c.locker(), "a")
 		assert.Equal(t, "a", lock.Name())
 		require.NoError(t, lock.Err())
 		done, work := lock.Done(), lock.Context(ctx)
 		require.NoError(t, work.Err())
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(lock)
 		<-done
 		<-work.Done()
 		require.ErrorIs(t, context.Cause(work), redlock.ErrReleased)
@@ -87,8 +86,7 @@ func TestAReleasedLockSaysSo(t *testing.T) {
 		require.ErrorIs(t, context.Cause(lock.Context(ctx)), redlock.ErrReleased)
 		assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
 		require.NoError(t, lock.Unlock(ctx), "a second call returns the same, and sends nothing")
-		settle()
-		assert.Zero(t, c.keys())
+		c.leavesNothing(0)
 		for _, server := range c.servers {
 			releases := 0
 			for _, command := range server.Commands() {
@@ -146,9 +144,7 @@ func TestConcurrentUseOfOneLock(t *testing.T) {
 			<-lock.Context(ctx).Done()
 			all.Wait()
 			require.Error(t, lock.Err())
-			time.Sleep(30 * time.Millisecond)
-			synctest.Wait()
-			assert.Zero(t, c.keys(), "seed %d", seed)
+			c.leavesNothing(30 * time.Millisecond)
 		})
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -161,9 +157,201 @@ func TestATTLIsCheckedInTheWholeMillisecondsThatNodesCount(t *testing.T) {
 		l := c.locker(redlock.WithDrift(0, 10500*time.Microsecond))
 		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10900*time.Microsecond))
 		require.ErrorIs(t, err, redlock.ErrInvalid)
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(l, "a")
 		require.ErrorIs(t, lock.Extend(ctx, 10900*time.Microsecond), redlock.ErrInvalid)
 		require.NoError(t, lock.Err())
+	})
+}
+
+type keyOfTest struct{}
+
+// ways derive a context that ends together with its parent.
+var ways = map[string]func(parent context.Context) context.Context{
+	"itself": func(parent context.Context) context.Context { return parent },
+	"value":  func(parent context.Context) context.Context { return context.WithValue(parent, keyOfTest{}, "v") },
+	"types":  func(parent context.Context) context.Context { return uncomparable{Context: parent} },
+}
+
+// uncomparable is a context that cannot be a map key.
+type uncomparable struct {
+	context.Context //nolint:containedctx // it is a context itself
+
+	_ []int
+}
+
+func TestContextsThatAreNoLongerUsedCostNothing(t *testing.T) {
+	const n = 50_000
+	type way func(main context.Context) (parent context.Context, end func())
+	parents := map[string]way{
+		"cancelled parents": func(main context.Context) (context.Context, func()) {
+			parent, cancel := context.WithCancel(main)
+			cancel()
+			return parent, cancel
+		},
+		"parents that end": func(main context.Context) (context.Context, func()) {
+			parent, cancel := context.WithCancel(main)
+			return parent, func() { cancel(); synctest.Wait() }
+		},
+		"parent without an end": func(context.Context) (context.Context, func()) {
+			return context.WithValue(ctx, keyOfTest{}, 1), func() {}
+		},
+	}
+	for name, derive := range ways {
+		parents[name] = func(main context.Context) (context.Context, func()) { return derive(main), func() {} }
+	}
+	for name, from := range parents {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, c *cluster) {
+				lock := c.lock(c.locker(), "a")
+				main, stop := context.WithCancel(ctx)
+				defer stop()
+				before := heap()
+				for range n {
+					parent, end := from(main)
+					work, cancel := context.WithCancel(lock.Context(parent))
+					_ = work.Done()
+					cancel()
+					end()
+				}
+				settle()
+				assert.Less(t, (heap()-before)/n, int64(20), "bytes for each unused context")
+				require.NoError(t, lock.Err())
+			})
+		})
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestContextsThatShareAParentBehaveLikeAnyContext(t *testing.T) {
+	why := errors.New("why")
+	ends := map[string]struct {
+		end        func(cancel context.CancelCauseFunc, lock *redlock.Lock)
+		err, cause error
+	}{
+		"parent": {func(cancel context.CancelCauseFunc, _ *redlock.Lock) { cancel(why) }, context.Canceled, why},
+		"deadline": {
+			func(context.CancelCauseFunc, *redlock.Lock) { time.Sleep(time.Second) },
+			context.DeadlineExceeded, context.DeadlineExceeded,
+		},
+		"released": {
+			func(_ context.CancelCauseFunc, lock *redlock.Lock) { endsOnly(lock.Unlock(ctx)) },
+			context.Canceled, redlock.ErrReleased,
+		},
+	}
+	for end, e := range ends {
+		for name, way := range ways {
+			t.Run(fmt.Sprint(end, " ", name), func(t *testing.T) {
+				inBubble(t, 1, func(t *testing.T, c *cluster) {
+					lock := c.lock(c.locker(), "a")
+					limited, stop := context.WithTimeout(ctx, time.Second)
+					defer stop()
+					main, cancel := context.WithCancelCause(limited)
+					defer cancel(nil)
+					first := lock.Context(context.WithValue(main, keyOfTest{}, "of the first"))
+					work := lock.Context(way(main))
+					if name == "value" {
+						assert.Equal(t, "v", work.Value(keyOfTest{}))
+					} else {
+						assert.Nil(t, work.Value(keyOfTest{}))
+					}
+					deadline, _ := work.Deadline()
+					expected, _ := limited.Deadline()
+					assert.Equal(t, expected, deadline)
+					child, cancelChild := context.WithCancel(work)
+					defer cancelChild()
+					called := make(chan struct{})
+					context.AfterFunc(work, func() { close(called) })
+					for _, ctx := range []context.Context{first, work, child} {
+						require.NoError(t, ctx.Err())
+						require.NoError(t, context.Cause(ctx))
+					}
+					e.end(cancel, lock)
+					<-called
+					for _, ctx := range []context.Context{first, work, child, lock.Context(way(main))} {
+						<-ctx.Done()
+						require.ErrorIs(t, ctx.Err(), e.err)
+						require.ErrorIs(t, context.Cause(ctx), e.cause)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestContextsOfDifferentParentsEndSeparately(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		lock := c.lock(c.locker(), "a")
+		one, stop := context.WithCancel(ctx)
+		a, b, d := lock.Context(one), lock.Context(ctx), lock.Context(context.WithoutCancel(one))
+		stop()
+		<-a.Done()
+		settle()
+		require.NoError(t, b.Err())
+		require.NoError(t, d.Err())
+		c.unlock(lock)
+		<-b.Done()
+		<-d.Done()
+		require.ErrorIs(t, context.Cause(d), redlock.ErrReleased)
+	})
+}
+
+func TestDoReturnsEveryError(t *testing.T) {
+	failure := errors.New("out of stock")
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.renewing(redlock.WithTTL(time.Second))
+		require.NoError(t, l.Do(ctx, "a", func(ctx context.Context, lock *redlock.Lock) error {
+			assert.Equal(t, "a", lock.Name())
+			time.Sleep(10 * time.Second)
+			return ctx.Err()
+		}))
+		err := l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { return failure })
+		require.ErrorIs(t, err, failure)
+		assert.NotErrorIs(t, err, redlock.ErrLost)
+
+		err = l.Do(ctx, "a", func(ctx context.Context, _ *redlock.Lock) error {
+			c.del("a")
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
+			return failure
+		})
+		require.ErrorIs(t, err, failure)
+		require.ErrorIs(t, err, redlock.ErrLost)
+
+		assert.PanicsWithValue(t, "boom", func() {
+			endsOnly(l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { panic("boom") }))
+		})
+		c.leavesNothing(0) // a panic releases the lock
+
+		err = l.Do(ctx, "a", func(context.Context, *redlock.Lock) error {
+			c.each(stop, 0, 1)
+			return failure
+		})
+		require.ErrorIs(t, err, failure)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum, "the release could not be confirmed")
+		c.each(resume, 0, 1)
+
+		cancelled, cancel := context.WithCancel(ctx)
+		require.NoError(t, l.Do(cancelled, "a", func(ctx context.Context, _ *redlock.Lock) error {
+			cancel()
+			<-ctx.Done()
+			return nil
+		}), "the lock is released although its context was cancelled")
+	})
+}
+
+// It would read as if all of fn had run under the lock.
+func TestDoTellsThatCloseReleasedTheLockUnderIt(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.renewing()
+		err := l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { return l.Close() })
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		assert.NotErrorIs(t, err, redlock.ErrLost)
+		require.NoError(t, c.renewing().Do(ctx, "a", func(_ context.Context, lock *redlock.Lock) error { return lock.Unlock(ctx) }))
 	})
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -60,4 +61,23 @@ func TestWaitersOfTheSameAgeDoNotSplitTheirVotesAgainAndAgain(t *testing.T) {
 		// About two standoffs. With one or more per hand-over, it took 2.1 to 20 s.
 		assert.Less(t, took, 1500*time.Millisecond)
 	})
+}
+
+func TestStateMovesAlongItsEdgesOnly(t *testing.T) {
+	states := []state{held, released, lost}
+	allowed := map[[2]state]bool{{held, released}: true, {held, lost}: true}
+	for _, from := range states {
+		for _, to := range states {
+			t.Run(fmt.Sprintf("%v to %v", from, to), func(t *testing.T) {
+				s := from
+				if allowed[[2]state{from, to}] {
+					s.move(to)
+					assert.Equal(t, to, s)
+					return
+				}
+				assert.Panics(t, func() { s.move(to) })
+				assert.Equal(t, from, s)
+			})
+		}
+	}
 }
