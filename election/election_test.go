@@ -107,8 +107,12 @@ func TestRunReturnsWhatLeadHasToSayAndFreesTheLock(t *testing.T) {
 		cancelled  bool // the context of Run, while lead runs
 		lead, want error
 	}{
-		{false, nil, nil}, {false, own, own}, {false, context.Canceled, context.Canceled},
-		{true, nil, nil}, {true, own, own}, {true, context.Canceled, nil},
+		{false, nil, nil},
+		{false, own, own},
+		{false, context.Canceled, context.Canceled},
+		{true, nil, nil},
+		{true, own, own},
+		{true, context.Canceled, nil},
 	} {
 		inBubble(t, func(w *world) {
 			a := w.stranger("a")

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/redquorum/redquorum/fence"
+	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -27,16 +26,9 @@ func (a *account) set(token int64, balance int) error {
 }
 
 func Example() {
-	var endpoints []string
-	for range 3 {
-		server := miniredis.NewMiniRedis()
-		if err := server.Start(); err != nil {
-			panic(err)
-		}
-		defer server.Close()
-		endpoints = append(endpoints, "redis://"+server.Addr())
-	}
-	locker, err := redlock.New(endpoints)
+	masters, stop := exampletest.Masters(3)
+	defer stop()
+	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
 	}

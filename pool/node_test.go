@@ -18,7 +18,7 @@ import (
 
 // onFakeServer runs a test in virtual time on a node. prepare changes its server before the node
 // dials.
-func onFakeServer(t *testing.T, prepare func(*fake.Node), test func(*testing.T, *pool.Node, *fake.Node)) {
+func onFakeServer(t *testing.T, prepare func(*fake.Node), test func(*pool.Node, *fake.Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		clk := clocktest.New()
@@ -30,7 +30,7 @@ func onFakeServer(t *testing.T, prepare func(*fake.Node), test func(*testing.T, 
 		require.NoError(t, err)
 		defer func() { assert.NoError(t, node.Close()) }()
 		synctest.Wait()
-		test(t, node, server)
+		test(node, server)
 	})
 }
 
@@ -75,7 +75,7 @@ func TestErrorsTellWhyANodeIsDown(t *testing.T) {
 		"nothing":        {(*fake.Node).Kill, syscall.ECONNREFUSED, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFakeServer(t, c.prepare, func(t *testing.T, node *pool.Node, _ *fake.Node) {
+			onFakeServer(t, c.prepare, func(node *pool.Node, _ *fake.Node) {
 				require.Equal(t, pool.Down, node.State())
 				stats := node.Stats()
 				require.ErrorIs(t, stats.Err, c.want)
@@ -96,17 +96,26 @@ func TestErrorsTellWhyANodeIsDown(t *testing.T) {
 }
 
 func TestNodeTellsWhoAnswersAndHowItIs(t *testing.T) {
-	onFakeServer(t, acceptPassword, func(t *testing.T, node *pool.Node, server *fake.Node) {
+	stopped := func(server *fake.Node) {
+		acceptPassword(server)
+		server.Stop()
+	}
+	onFakeServer(t, stopped, func(node *pool.Node, server *fake.Node) {
 		assert.Equal(t, "redis://fake:6379/1", node.Endpoint())
+		assert.Equal(t, pool.Connecting, node.State())
+		_, met := node.Identity()
+		assert.False(t, met)
+
+		server.Continue()
+		synctest.Wait()
 		assert.Equal(t, pool.Up, node.State())
 		id, met := node.Identity()
 		require.True(t, met)
 		assert.Equal(t, server.RunID(), id.RunID)
 		assert.Equal(t, "redis", id.Product)
-		stats := node.Stats()
 		assert.Equal(t, pool.Stats{
 			Endpoint: node.Endpoint(), State: pool.Up, RunID: id.RunID, Product: id.Product, Version: id.Version, Connects: 1,
-		}, stats)
+		}, node.Stats())
 
 		server.Kill()
 		time.Sleep(time.Second)
@@ -119,18 +128,9 @@ func TestNodeTellsWhoAnswersAndHowItIs(t *testing.T) {
 		time.Sleep(time.Second)
 		assert.Equal(t, pool.Up, node.State())
 		assert.EqualValues(t, 2, node.Stats().Connects)
-
 		assert.Zero(t, node.Drain(context.Background()))
 		require.NoError(t, node.Close())
 		assert.Equal(t, pool.Closed, node.State())
-	})
-}
-
-func TestNodeIsConnectingUntilItsServerAnswers(t *testing.T) {
-	onFakeServer(t, (*fake.Node).Stop, func(t *testing.T, node *pool.Node, _ *fake.Node) {
-		assert.Equal(t, pool.Connecting, node.State())
-		_, met := node.Identity()
-		assert.False(t, met)
 	})
 }
 

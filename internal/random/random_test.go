@@ -33,10 +33,3 @@ func TestASeedDecidesTheNumbers(t *testing.T) {
 	}
 	assert.Equal(t, draw(), draw())
 }
-
-func BenchmarkN(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		random.N(time.Second)
-	}
-}
