@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -135,34 +134,20 @@ func TestWaitersForAnyOfSeveralNamesGetTheFirstThatIsReleased(t *testing.T) {
 func TestManyWaitersForAnyOfSeveralNamesGetOneEach(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
+		b := c.busy(3, 10*time.Millisecond)
 		lockers := []*redlock.Locker{c.locker(), c.locker(), c.locker()}
-		set, err := lockers[0].TryLockAll(ctx, threeNames)
+		set, err := lockers[0].TryLockAll(ctx, b.names)
 		require.NoError(t, err)
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		holding, most := map[string]bool{}, 0
 		for i := range 12 {
-			all.Go(func() {
-				lock, err := lockers[i%3].LockAny(ctx, threeNames)
-				if !assert.NoError(t, err) {
-					return
+			b.all.Go(func() {
+				if lock, err := lockers[i%3].LockAny(ctx, b.names); assert.NoError(t, err) {
+					b.have(lock, b.hold)
 				}
-				mu.Lock()
-				assert.False(t, holding[lock.Name()])
-				holding[lock.Name()] = true
-				most = max(most, len(holding))
-				mu.Unlock()
-				time.Sleep(10 * time.Millisecond)
-				mu.Lock()
-				delete(holding, lock.Name())
-				mu.Unlock()
-				assert.NoError(t, lock.Unlock(ctx))
 			})
 		}
 		time.Sleep(50 * time.Millisecond)
 		c.unlock(set)
-		all.Wait()
-		assert.Equal(t, 3, most)
+		assert.Less(t, elapsed(b.all.Wait), 12/3*b.hold+20*time.Millisecond, "three at a time")
 		for _, l := range lockers {
 			assert.Zero(t, l.Stats().Held)
 		}
@@ -209,7 +194,12 @@ func TestBadNamesAndNumbersToChooseFromAreRefused(t *testing.T) {
 		require.NoError(t, err, "the limits themselves are valid")
 		lock, err := s.TryAcquire(ctx)
 		require.NoError(t, err)
-		_, err = l.Inspect(ctx, lock.Name())
-		require.NoError(t, err)
+		c.inspect(l, lock.Name())
+		var none context.Context
+		_, err = s.Inspect(none)
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		require.NoError(t, l.Close())
+		_, err = s.Inspect(ctx)
+		require.ErrorIs(t, err, redlock.ErrClosed)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/handoff"
 )
 
 // TakenUntil returns until when the name of a lock is taken because of its minimum hold, or 0.
@@ -19,4 +20,14 @@ func (l *Locker) Trace(ctx context.Context) (err error) {
 	_, span := l.trace(ctx, OperationAcquire, "a")
 	defer func() { span.end(err) }()
 	return ctx.Err()
+}
+
+// LockOvertaken is Lock of a waiter that was overtaken, so that it takes a place at every node. No
+// other waiter of its Locker waits for that name.
+func LockOvertaken(ctx context.Context, l *Locker, name string) (*Lock, error) {
+	names := []string{name}
+	w := newWaiter(l, names, handoff.NameOf(names), &l.config.lock, l.clock.Now())
+	w.overtaken = maxOvertaken
+	defer l.desk.Queue.Leave(w.queue, l.desk.Queue.Join(w.queue))
+	return w.seek(ctx)
 }

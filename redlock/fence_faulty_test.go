@@ -189,8 +189,7 @@ func TestTokensAreInOrderWhateverOneMasterGoesThrough(t *testing.T) {
 	for seed := range uint64(sizeOf(6, 12)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, []int{3, 4, 5}[seed%3], func(t *testing.T, c *cluster) {
-				o := &ordeal{c, rand.New(rand.NewPCG(seed, 1)), seed%2 == 0}
-				skew := time.Duration(0)
+				o, skew := &ordeal{c, rand.New(rand.NewPCG(seed, 1)), seed%2 == 0}, time.Duration(0)
 				if !o.clock {
 					skew = 15 * time.Second
 				}

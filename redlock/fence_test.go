@@ -147,23 +147,6 @@ func TestATokenOfASetIsAboveThoseOfEachName(t *testing.T) {
 	})
 }
 
-func TestAVoteThatWasHandedOverIsFenced(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		a, b := c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())
-		lock := c.lock(a, "a")
-		for i := range 10 {
-			next := c.waiting([]*redlock.Locker{b, a}[i%2], "a")
-			last := lock.Fence()
-			c.unlock(lock)
-			lock = <-next
-			assert.Greater(t, lock.Fence(), last)
-		}
-		assert.Equal(t, uint64(10), a.Stats().Woken+b.Stats().Woken)
-		assert.Zero(t, a.Stats().SecondRounds+b.Stats().SecondRounds)
-	})
-}
-
 func TestTokensAreExactUpToTheLimitOfDoubles(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) { // with more nodes, counters do not go that high
 		const large = 1<<53 - 10

@@ -239,17 +239,3 @@ func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	})
 }
-
-func TestInspectOfASemaphoreSaysWhenItIsClosed(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		s, err := l.Semaphore("s", 1)
-		require.NoError(t, err)
-		require.NoError(t, l.Close())
-		_, err = s.Inspect(ctx)
-		require.ErrorIs(t, err, redlock.ErrClosed)
-		var none context.Context
-		_, err = s.Inspect(none)
-		require.ErrorIs(t, err, redlock.ErrInvalid)
-	})
-}

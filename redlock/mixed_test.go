@@ -1,16 +1,15 @@
 package redlock_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -48,11 +47,12 @@ func (s *side) String() string {
 var foreignPauses = []struct {
 	name   string
 	single bool // locks one node only
+	soak   bool // tried for long only: it pauses a little longer than redsync
 	pause  func(rng *rand.Rand) time.Duration
 }{
-	{"redsync", false, func(rng *rand.Rand) time.Duration { return 50*time.Millisecond + upTo(rng, 200*time.Millisecond) }},
-	{"node-redlock", false, func(rng *rand.Rand) time.Duration { return 100*time.Millisecond + upTo(rng, 200*time.Millisecond) }},
-	{"redis-py", true, func(*rand.Rand) time.Duration { return 100 * time.Millisecond }},
+	{"redsync", false, false, func(rng *rand.Rand) time.Duration { return 50*time.Millisecond + upTo(rng, 200*time.Millisecond) }},
+	{"node-redlock", false, true, func(rng *rand.Rand) time.Duration { return 100*time.Millisecond + upTo(rng, 200*time.Millisecond) }},
+	{"redis-py", true, false, func(*rand.Rand) time.Duration { return 100 * time.Millisecond }},
 }
 
 const (
@@ -63,15 +63,10 @@ const (
 
 func TestOursAndOtherClientsShareALock(t *testing.T) {
 	t.Parallel()
-	for _, nodes := range []int{1, 2, 3, 5} {
-		for _, foreign := range foreignPauses {
-			if (foreign.single && nodes > 1) || ((raced || testing.Short()) && (nodes != 3 || foreign.name != foreignPauses[0].name)) {
+	for _, nodes := range mixedNodes() {
+		for _, foreign := range foreignPauses[:unraced(1, len(foreignPauses))] {
+			if foreign.single && nodes > 1 || foreign.soak && os.Getenv("REDQUORUM_SOAK") != "1" {
 				continue
-			}
-			if soak := os.Getenv("REDQUORUM_SOAK") == "1"; !soak && nodes != 1 && nodes != 3 {
-				continue // two masters behave like one, five like three
-			} else if !soak && foreign.name == "node-redlock" {
-				continue // it pauses a little longer than redsync
 			}
 			for _, first := range []string{"ours", "theirs"}[:unraced(1, 2)] {
 				t.Run(fmt.Sprintf("%d nodes, %s, %s first", nodes, foreign.name, first), func(t *testing.T) {
@@ -92,6 +87,19 @@ func TestOursAndOtherClientsShareALock(t *testing.T) {
 	}
 }
 
+// mixedNodes returns the sizes of clusters that are tried. Two masters behave like one, five like
+// three.
+func mixedNodes() []int {
+	switch {
+	case os.Getenv("REDQUORUM_SOAK") == "1":
+		return []int{1, 2, 3, 5}
+	case raced, testing.Short():
+		return []int{3}
+	default:
+		return []int{1, 3}
+	}
+}
+
 func (m *mixedFleet) run(oursFirst bool) {
 	delay := func() time.Duration { return 50*time.Microsecond + rand.N(100*time.Microsecond) }
 	m.each(func(n *fake.Node) { n.Delay(delay, delay) })
@@ -101,13 +109,7 @@ func (m *mixedFleet) run(oursFirst bool) {
 			l := m.locker()
 			all.Go(func() { m.work(l, rand.New(rand.NewPCG(1, uint64(i)))) })
 		},
-		func(i int) {
-			f := m.newForeign(i)
-			all.Go(func() {
-				time.Sleep(upTo(f.rng, 100*time.Millisecond)) // so that workers do not stay in step
-				f.work()
-			})
-		},
+		func(i int) { all.Go(func() { m.foreign(i) }) },
 	}
 	if !oursFirst {
 		begin[0], begin[1] = begin[1], begin[0]
@@ -125,17 +127,14 @@ func (m *mixedFleet) run(oursFirst bool) {
 
 // work is one of our workers, each with a Locker of its own.
 func (m *mixedFleet) work(l *redlock.Locker, rng *rand.Rand) {
-	for {
+	for goesOn := true; goesOn; {
 		began := time.Now()
 		lock, err := l.Lock(ctx, "a")
 		if !assert.NoError(m.t, err) {
 			return
 		}
-		goesOn := m.held(&m.ours, began, rng)
+		goesOn = m.held(&m.ours, began, rng)
 		assert.NoError(m.t, lock.Unlock(ctx))
-		if !goesOn {
-			return
-		}
 	}
 }
 
@@ -166,53 +165,30 @@ func (m *mixedFleet) held(s *side, began time.Time, rng *rand.Rand) bool {
 
 // foreign is a worker of another library: SET NX PX on all nodes at once, compare-and-delete, and a
 // pause after each failed attempt.
-type foreign struct {
-	fleet *mixedFleet
-	id    int
-	rng   *rand.Rand
-	conns []redis.Conn
-}
-
-func (m *mixedFleet) newForeign(id int) *foreign {
-	f := &foreign{fleet: m, id: id, rng: rand.New(rand.NewPCG(2, uint64(id)))}
-	for _, server := range m.servers {
-		network, err := server.Dial(ctx)
-		require.NoError(m.t, err)
-		conn := redis.NewConn(network, 0, 0)
-		m.t.Cleanup(func() { _ = conn.Close() })
-		f.conns = append(f.conns, conn)
-	}
-	return f
-}
-
-func (f *foreign) work() {
-	for n := 0; ; n++ {
-		began, value := time.Now(), fmt.Sprintf("%d/%d", f.id, n)
-		for f.ask("SET", "a", value, "NX", "PX", 10_000) <= len(f.conns)/2 {
-			f.ask("EVAL", foreignRelease, 1, "a", value)
-			time.Sleep(f.fleet.pause(f.rng))
+func (m *mixedFleet) foreign(id int) {
+	rng := rand.New(rand.NewPCG(2, uint64(id)))
+	time.Sleep(upTo(rng, 100*time.Millisecond)) // so that workers do not stay in step
+	for n, goesOn := 0, true; goesOn; n++ {
+		began, value := time.Now(), fmt.Sprintf("%d/%d", id, n)
+		for m.ask("SET", "a", value, "NX", "PX", 10_000) <= len(m.servers)/2 {
+			m.ask("EVAL", foreignRelease, 1, "a", value)
+			time.Sleep(m.pause(rng))
 		}
-		goesOn := f.fleet.held(&f.fleet.their, began, f.rng)
-		f.ask("EVAL", foreignRelease, 1, "a", value)
-		if !goesOn {
-			return
-		}
+		goesOn = m.held(&m.their, began, rng)
+		m.ask("EVAL", foreignRelease, 1, "a", value)
 	}
 }
 
 // ask sends a command to all nodes at once, and returns how many granted it.
-func (f *foreign) ask(command string, args ...any) (granted int) {
+func (m *mixedFleet) ask(command string, args ...any) (granted int) {
 	votes := make(chan bool)
-	for _, conn := range f.conns {
+	for i := range m.servers {
 		go func() {
-			reply, err := conn.Do(command, args...)
-			if !errors.Is(err, redis.ErrNil) {
-				assert.NoError(f.fleet.t, err)
-			}
+			reply := m.do(i, command, args...)
 			votes <- reply == "OK" || reply == int64(1)
 		}()
 	}
-	for range f.conns {
+	for range m.servers {
 		if <-votes {
 			granted++
 		}
@@ -235,28 +211,17 @@ func TestWaitersPayNothingForForeignClientsThatAreNotThere(t *testing.T) {
 		t.Run(fmt.Sprint(test.nodes, " nodes"), func(t *testing.T) {
 			inBubble(t, test.nodes, func(t *testing.T, c *cluster) {
 				c.instantly()
-				var all sync.WaitGroup
-				var working time.Duration
-				var mu sync.Mutex
-				began := time.Now()
+				b := c.busy(1, 10*time.Millisecond)
+				limited, began := c.within(mixedTime), time.Now()
+				var working atomic.Int64
 				for range mixedWorkers {
-					l := c.locker(rarely)
-					all.Go(func() {
-						for time.Since(began) < mixedTime {
-							lock, err := l.Lock(ctx, "a")
-							if !assert.NoError(t, err) {
-								return
-							}
-							time.Sleep(10 * time.Millisecond)
-							mu.Lock()
-							working += 10 * time.Millisecond
-							mu.Unlock()
-							assert.NoError(t, lock.Unlock(ctx))
-						}
+					b.turns(limited, c.locker(rarely), func() []string { return b.names }, func(lock *redlock.Lock, _ time.Duration) {
+						b.have(lock, b.hold)
+						working.Add(int64(b.hold))
 					})
 				}
-				all.Wait()
-				assert.LessOrEqual(t, time.Since(began)-working, test.most)
+				b.all.Wait()
+				assert.LessOrEqual(t, time.Since(began)-time.Duration(working.Load()), test.most)
 			})
 		})
 	}

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -294,11 +293,35 @@ func (c *cluster) streamOf(name string) (came *atomic.Int64, stop func()) {
 	return came, func() { cancel(); all.Wait() }
 }
 
-// A writer of several names keeps new readers out of the name that it waits for.
-func TestAWriterOfASetIsServedWhateverReadersCome(t *testing.T) {
-	for _, nodes := range []int{1, 3, 5} {
-		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
-			inBubble(t, nodes, func(t *testing.T, c *cluster) {
+// A writer of several names keeps new readers out of the name that it waits for. One that nobody
+// wakes polls, and keeps readers out all the same. One that was overtaken waits at every node:
+// readers that come meanwhile would share the lock with those before them, and there would always
+// be one.
+func TestAWriterIsServedWhateverReadersCome(t *testing.T) {
+	both := func(ctx context.Context, l *redlock.Locker, _ string) (*redlock.Lock, error) {
+		return l.LockAll(ctx, []string{"b", "a"})
+	}
+	unheard := func(ctx context.Context, l *redlock.Locker, name string) (*redlock.Lock, error) {
+		return l.Lock(ctx, name)
+	}
+	for _, test := range []struct {
+		what      string
+		nodes     int
+		forbidden string
+		write     func(ctx context.Context, l *redlock.Locker, name string) (*redlock.Lock, error)
+		most      time.Duration
+	}{
+		{"of a set, one node", 1, "", both, 20 * readerHold},
+		{"of a set", 3, "", both, 20 * readerHold},
+		{"of a set, five nodes", 5, "", both, 20 * readerHold},
+		{"that may not subscribe", 3, "SUBSCRIBE", unheard, readerHold + 2*time.Second},
+		{"with a place at every node", 3, "", redlock.LockOvertaken, 2 * readerHold},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			inBubble(t, test.nodes, func(t *testing.T, c *cluster) {
+				for i := range c.servers {
+					c.deny(i, test.forbidden)
+				}
 				c.slow(2 * time.Millisecond)
 				_, stopA := c.streamOf("a")
 				defer stopA()
@@ -308,33 +331,15 @@ func TestAWriterOfASetIsServedWhateverReadersCome(t *testing.T) {
 				l := c.renewing()
 				for range 5 {
 					began := c.clock.Now()
-					lock, err := l.LockAll(c.within(time.Minute), []string{"b", "a"})
+					lock, err := test.write(c.within(time.Minute), l, "a")
 					require.NoError(t, err)
-					assert.Less(t, c.clock.Now().Sub(began), 20*readerHold)
+					assert.Less(t, c.clock.Now().Sub(began), test.most)
 					c.unlock(lock)
 					time.Sleep(time.Second)
 				}
 			})
 		})
 	}
-}
-
-// Without messages and lists, the writer polls, and keeps readers out all the same.
-func TestAWriterThatMayNotSubscribeIsServedWhateverReadersCome(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		for i := range c.servers {
-			c.deny(i, "SUBSCRIBE")
-		}
-		c.slow(2 * time.Millisecond)
-		_, stop := c.streamOf("a")
-		defer stop()
-		time.Sleep(time.Second)
-		began := c.clock.Now()
-		lock, err := c.renewing().Lock(c.within(time.Minute), "a")
-		require.NoError(t, err)
-		assert.Less(t, c.clock.Now().Sub(began), readerHold+2*time.Second, "a poll")
-		c.unlock(lock)
-	})
 }
 
 // One of two writers that wait leaves. The nodes kept its intent only, and the other's takes its
