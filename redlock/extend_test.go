@@ -2,6 +2,9 @@ package redlock_test
 
 import (
 	"context"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -16,8 +20,7 @@ import (
 func TestExtendCountsFromItsOwnStart(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithDrift(0.01, 2*time.Millisecond))
-		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Second))
-		require.NoError(t, err)
+		lock := c.lock(l, "a", redlock.WithTTL(time.Second))
 		began := time.Now()
 		for range 20 {
 			time.Sleep(900 * time.Millisecond)
@@ -31,13 +34,9 @@ func TestExtendCountsFromItsOwnStart(t *testing.T) {
 
 func TestShorterTTLShortensTheValidityWhateverBecomesOfTheRound(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Minute))
-		require.NoError(t, err)
+		lock := c.lock(c.locker(), "a", redlock.WithTTL(time.Minute))
 		began := time.Now()
-		for _, server := range c.servers {
-			server.MuteReplies(true) // the nodes take the new TTL, but the holder is not told
-		}
+		c.each(deafen) // the nodes take the new TTL, but the holder is not told
 		require.ErrorIs(t, lock.Extend(ctx, 2*time.Second), redlock.ErrNoQuorum)
 		require.NoError(t, lock.Err())
 		<-lock.Done()
@@ -47,28 +46,19 @@ func TestShorterTTLShortensTheValidityWhateverBecomesOfTheRound(t *testing.T) {
 
 func TestAnExtensionWithoutRepliesNeitherRenewsNorLosesTheLock(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Second))
-		require.NoError(t, err)
-		for _, server := range c.servers[:3] {
-			server.Stop()
-		}
+		lock := c.lock(c.locker(), "a", redlock.WithTTL(10*time.Second))
+		c.each(stop, 0, 1, 2)
 		left := lock.Remaining()
 		took := elapsed(func() { require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum) })
 		require.NoError(t, lock.Err())
 		assert.Equal(t, left-took, lock.Remaining())
 		time.Sleep(time.Second)
-		for _, server := range c.servers[:3] {
-			server.Continue()
-		}
+		c.each(resume, 0, 1, 2)
 		require.NoError(t, lock.Extend(ctx, 10*time.Second))
 
-		bounded, cancel := context.WithTimeout(ctx, time.Millisecond)
-		defer cancel()
-		for _, server := range c.servers[:3] {
-			server.Stop()
-		}
-		err = lock.Extend(bounded, 10*time.Second)
+		c.each(stop, 0, 1, 2)
+		bounded := c.within(time.Millisecond)
+		err := lock.Extend(bounded, 10*time.Second)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorIs(t, lock.Verify(bounded), context.DeadlineExceeded)
@@ -79,49 +69,117 @@ func TestAnExtensionWithoutRepliesNeitherRenewsNorLosesTheLock(t *testing.T) {
 
 func TestExpiredLockIsNeverBroughtBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithNodeTimeout(time.Second))
-		lock, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Second))
-		require.NoError(t, err)
+		lock := c.lock(c.locker(redlock.WithNodeTimeout(time.Second)), "a", redlock.WithTTL(time.Second))
 		time.Sleep(lock.Remaining() - time.Millisecond)
-		for _, server := range c.servers { // the nodes grant in time, but their replies are late
-			server.Delay(nil, func() time.Duration { return 2 * time.Millisecond })
-		}
+		c.each(delaying(0, 2*time.Millisecond)) // the nodes grant in time, but their replies are late
 		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrLost)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		assert.Zero(t, c.keys(), "what the nodes granted to a lost lock is undone")
+		c.leavesNothing(time.Second) // what the nodes granted to a lost lock is undone
 	})
 }
 
-// The nodes may not have the longer TTL, so renewal must come before the current validity ends.
-func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
-	for name, away := range map[string]func(c *cluster, i int, on bool){
-		"mute": func(c *cluster, i int, on bool) { c.servers[i].Mute(on) },
-		"down": func(c *cluster, i int, on bool) {
-			if on {
-				c.servers[i].RefuseWith("LOADING as after a restart", "EVALSHA")
-			} else {
-				c.servers[i].RefuseWith("")
-			}
-		},
-	} {
+// The machine sleeps past the validity before the answers come. They are read before any timer has
+// found that out.
+func TestAnExtensionThatIsAnsweredAfterASuspendDoesNotBringTheLockBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.lock(c.locker(), "a", redlock.WithTTL(time.Second))
+		c.each(delaying(0, 10*time.Millisecond))
+		time.AfterFunc(5*time.Millisecond, func() { c.clock.Suspend(2 * time.Second) })
+		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrLost)
+		assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
+	})
+}
+
+// interrupted is a clock at which something happens once in the middle of a function of the
+// library: when the function reads the clock.
+type interrupted struct {
+	clock.Clock
+	within string // the function
+	happen atomic.Pointer[func()]
+}
+
+func (c *interrupted) Now() clock.Instant {
+	now := c.Clock.Now()
+	if c.happen.Load() == nil {
+		return now
+	}
+	var callers [1]uintptr
+	runtime.Callers(2, callers[:])
+	if frame, _ := runtime.CallersFrames(callers[:]).Next(); strings.HasSuffix(frame.Function, c.within) {
+		if happen := c.happen.Swap(nil); happen != nil {
+			(*happen)()
+		}
+	}
+	return now
+}
+
+// A lock is released when its renewal has been decided on and not been sent. Behind the release,
+// the extension would find no key and set it again.
+func TestALockThatIsReleasedAsItsRenewalBeginsIsNotExtended(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		clk := &interrupted{Clock: c.clock, within: "(*Locker).extend"}
+		lock := c.lock(c.renewing(redlock.WithTTL(3*time.Second), redlock.WithClock(clk)), "a")
+		unlock := func() { assert.NoError(t, lock.Unlock(ctx)) }
+		clk.happen.Store(&unlock)
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		require.Nil(t, clk.happen.Load(), "the renewal has begun")
+		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+		c.leavesNothing(0)
+	})
+}
+
+// A node refuses the lock, because it has the key of an earlier holder, and its answer is late. An
+// extension sets the key there in the meantime. The release must reach that node, although it is
+// away by then.
+func TestALateRefusalDoesNotHideWhatAnExtensionHealed(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithTTL(time.Minute), redlock.WithNodeTimeout(time.Second))
+		c.set("a", "earlier", 100*time.Millisecond, 2)
+		c.each(delaying(0, 300*time.Millisecond), 2)
+		lock := c.lock(l, "a")
+		time.Sleep(150 * time.Millisecond)
+		require.NoError(t, lock.Extend(ctx, time.Minute))
+		time.Sleep(200 * time.Millisecond) // the refusal has come by now
+		assert.Equal(t, lock.Value(), c.holders("a")[2])
+		c.servers[2].Kill()
+		synctest.Wait()
+		c.unlock(lock)
+		c.servers[2].Delay(nil, nil)
+		c.servers[2].Restart(true)
+		c.leavesNothing(2 * time.Second)
+	})
+}
+
+// Extend returns later, when somebody else may have the lock already.
+func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
+	for name, release := range endsOfAll() {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				l := c.renewing(redlock.WithTTL(2 * time.Second))
-				lock, err := l.TryLock(ctx, "a")
-				require.NoError(t, err)
-				time.Sleep(5 * time.Second)
-				away(c, 0, true)
-				away(c, 1, true)
-				require.ErrorIs(t, lock.Extend(ctx, time.Minute), redlock.ErrNoQuorum)
-				before := c.commands()
-				time.Sleep(300 * time.Millisecond)
-				assert.Less(t, c.commands()-before, 100, "it retries, but not constantly")
-				away(c, 0, false)
-				away(c, 1, false)
-				time.Sleep(10 * time.Second)
-				require.NoError(t, lock.Err())
-				assert.Greater(t, lock.Remaining(), 30*time.Second, "renewed with the new TTL")
+				l, other := c.locker(), c.locker()
+				lock := c.lock(l, "a")
+				settle()
+				done := lock.Done()
+				c.each(func(n *fake.Node) {
+					n.OnChange(func(fake.Change) {
+						select {
+						case <-done:
+						default:
+							t.Error("a node released a lock that had not ended")
+						}
+					})
+				})
+				c.each(delaying(0, 10*time.Millisecond)) // of the reply to Extend
+				extended := c.ending(func() error { return lock.Extend(ctx, 10*time.Second) })
+				synctest.Wait()
+				c.instantly()
+				released := c.ending(func() error { return release(l) })
+				synctest.Wait()
+				second := c.lock(other, "a")
+				assert.Empty(t, extended)
+				require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+				require.ErrorIs(t, <-extended, redlock.ErrReleased)
+				require.NoError(t, <-released)
+				require.NoError(t, second.Err())
 			})
 		})
 	}
@@ -131,10 +189,7 @@ func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
 // the first one's.
 func TestTheSecondRoundOfFencingHasItsOwnTime(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		for _, s := range c.servers {
-			half := func() time.Duration { return 6 * time.Millisecond }
-			s.Delay(half, half)
-		}
+		c.slow(12 * time.Millisecond)
 		// A round has 20 ms.
 		l := c.locker(redlock.WithTTL(400*time.Millisecond), redlock.WithFencing())
 		require.NoError(t, l.Ready(ctx))
@@ -143,109 +198,9 @@ func TestTheSecondRoundOfFencingHasItsOwnTime(t *testing.T) {
 			c.do(i, "SET", "redquorum:fence:a", ahead, "PX", 600_000)
 		}
 		for range 20 {
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
-			require.NoError(t, lock.Unlock(ctx))
+			c.unlock(c.lock(l, "a"))
 			time.Sleep(100 * time.Millisecond)
 		}
 		assert.NotZero(t, l.Stats().SecondRounds)
 	})
-}
-
-// A foreign entry on a wait list does not stop releases or hand-overs.
-func TestAForeignEntryOnAWaitListIsPassedOver(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		a, b := c.locker(), c.locker()
-		for _, stranger := range []string{"junk", ":", ":x", "", "x:"} {
-			lock, err := a.TryLock(ctx, "a")
-			require.NoError(t, err)
-			settle()
-			for i := range c.servers {
-				c.do(i, "ZADD", "redquorum:wait:a", 1, stranger)
-				c.do(i, "SET", "redquorum:waits:a", "")
-			}
-			next := acquiring(t, b, "a")
-			settle()
-			require.NoError(t, lock.Unlock(ctx), "%q", stranger)
-			lock = <-next
-			require.NoError(t, lock.Unlock(ctx))
-			settle()
-			assert.Equal(t, []string{"", "", ""}, c.holders("a"))
-		}
-		assert.Zero(t, b.Stats().Polls)
-	})
-}
-
-// Where SCRIPT LOAD is forbidden, the first run of a script loads it. Locking and renewing many
-// keys at once still works.
-func TestScriptsOfManyKeysRunWhereLoadingIsForbidden(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		for i := range c.servers {
-			c.deny(i, "SCRIPT")
-		}
-		l := c.renewing(redlock.WithTTL(time.Second))
-		var locks []*redlock.Lock
-		for _, name := range []string{"a", "b", "c", "d"} {
-			lock, err := l.TryLock(ctx, name)
-			require.NoError(t, err)
-			locks = append(locks, lock)
-		}
-		set, err := l.TryLockAll(ctx, []string{"e", "f"})
-		require.NoError(t, err)
-		time.Sleep(5 * time.Second)
-		for _, lock := range append(locks, set) {
-			require.NoError(t, lock.Err())
-		}
-		for i := range c.servers { // new connections must work too
-			c.servers[i].Disconnect()
-		}
-		time.Sleep(5 * time.Second)
-		for _, lock := range append(locks, set) {
-			require.NoError(t, lock.Unlock(ctx))
-		}
-	})
-}
-
-// Extend returns later, when somebody else may have the lock already.
-func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
-	for name, release := range map[string]func(l *redlock.Locker) error{
-		"Close":     (*redlock.Locker).Close,
-		"UnlockAll": func(l *redlock.Locker) error { return l.UnlockAll(ctx) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				l, other := c.locker(), c.locker()
-				lock, err := l.TryLock(ctx, "a")
-				require.NoError(t, err)
-				settle()
-				done := lock.Done()
-				for _, s := range c.servers {
-					s.OnChange(func(fake.Change) {
-						select {
-						case <-done:
-						default:
-							t.Error("a node released a lock that had not ended")
-						}
-					})
-					// Of the reply to Extend.
-					s.Delay(nil, func() time.Duration { return 10 * time.Millisecond })
-				}
-				extended, released := make(chan error, 1), make(chan error, 1)
-				go func() { extended <- lock.Extend(ctx, 10*time.Second) }()
-				synctest.Wait()
-				for _, s := range c.servers {
-					s.Delay(nil, nil)
-				}
-				go func() { released <- release(l) }()
-				synctest.Wait()
-				second, err := other.TryLock(ctx, "a")
-				require.NoError(t, err)
-				assert.Empty(t, extended)
-				require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
-				require.ErrorIs(t, <-extended, redlock.ErrReleased)
-				require.NoError(t, <-released)
-				require.NoError(t, second.Err())
-			})
-		})
-	}
 }

@@ -178,25 +178,27 @@ func TestANodeThatHealsALockHasNoVoteInThatRound(t *testing.T) {
 }
 
 func TestALockOfAnyKindIsRenewedUntilItIsReleased(t *testing.T) {
-	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		l := c.renewing(redlock.WithTTL(time.Second))
-		lock := c.of(k, l)
-		c.del(k.name, 2) // renewal restores it
-		for range 100 {
-			time.Sleep(200 * time.Millisecond)
-			require.NoError(t, lock.Err())
-			assert.Greater(t, lock.Remaining(), time.Second/3, "renewed before two thirds of the TTL have passed")
-			assert.LessOrEqual(t, lock.Remaining(), time.Second)
-		}
-		assert.NotEmpty(t, c.holders(k.name)[2])
-		require.NoError(t, lock.Verify(ctx))
-		rounds := l.Stats().Renewed
-		assert.GreaterOrEqual(t, rounds, uint64(55))
-		assert.LessOrEqual(t, rounds, uint64(100))
-		c.unlock(lock)
-		c.leavesNothing(time.Second)
-		assert.Equal(t, rounds, l.Stats().Renewed)
-	})
+	for _, ttl := range []time.Duration{10 * time.Millisecond, time.Second, time.Minute} {
+		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+			l := c.renewing(redlock.WithTTL(ttl))
+			lock := c.of(k, l)
+			c.del(k.name, 2) // renewal restores it
+			for range 100 {
+				time.Sleep(ttl / 5)
+				require.NoError(t, lock.Err())
+				assert.Greater(t, lock.Remaining(), ttl/3, "renewed before two thirds of the TTL have passed")
+				assert.LessOrEqual(t, lock.Remaining(), ttl)
+			}
+			assert.NotEmpty(t, c.holders(k.name)[2])
+			require.NoError(t, lock.Verify(ctx))
+			rounds := l.Stats().Renewed
+			assert.GreaterOrEqual(t, rounds, uint64(55))
+			assert.LessOrEqual(t, rounds, uint64(100))
+			c.unlock(lock)
+			c.leavesNothing(ttl)
+			assert.Equal(t, rounds, l.Stats().Renewed)
+		})
+	}
 }
 
 func TestUnlockDoesNotEndWithItsContext(t *testing.T) {

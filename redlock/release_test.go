@@ -1,15 +1,19 @@
 package redlock_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -18,15 +22,11 @@ func TestUnlockGoesToEveryNode(t *testing.T) {
 		l := c.locker(redlock.WithTTL(time.Minute))
 		c.servers[0].Stop() // grants when it continues
 		c.servers[1].Kill() // grants nothing
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(c.lock(l, "a"))
 		time.Sleep(10 * time.Second)
 		c.servers[0].Continue()
 		c.servers[1].Restart(true)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		assert.Zero(t, c.keys())
+		c.leavesNothing(time.Second)
 	})
 }
 
@@ -34,17 +34,13 @@ func TestUnlockAllReportsWhatItCouldNotRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing()
 		for i := range 100 {
-			_, err := l.TryLock(ctx, fmt.Sprint(i))
-			require.NoError(t, err)
+			c.lock(l, fmt.Sprint(i))
 		}
 		require.NoError(t, l.UnlockAll(ctx))
-		settle()
-		assert.Zero(t, c.keys())
+		c.leavesNothing(0)
 		assert.Zero(t, l.Stats().Held)
-		_, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		c.servers[0].Kill()
-		c.servers[1].Kill()
+		c.lock(l, "a")
+		c.each(kill, 0, 1)
 		require.ErrorIs(t, l.UnlockAll(ctx), redlock.ErrNoQuorum)
 	})
 }
@@ -54,22 +50,17 @@ func TestUnlockAllReportsWhatItCouldNotRelease(t *testing.T) {
 func TestTheReleaseOfAnAttemptSparesTheNextOneWithItsValue(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		a, b := c.locker(redlock.WithNodeTimeout(50*time.Millisecond)), c.locker(redlock.WithNodeTimeout(50*time.Millisecond))
-		for _, s := range c.servers {
-			s.RefuseWith("NOPERM this user has no permissions to run the 'script|load' command", "SCRIPT")
-			s.RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
-			s.Delay(func() time.Duration { return 10 * time.Millisecond }, func() time.Duration { return 10 * time.Millisecond })
-		}
-		time.AfterFunc(15*time.Millisecond, func() {
-			for _, s := range c.servers {
-				s.RefuseWith("", "SET")
-			}
+		c.slow(20 * time.Millisecond)
+		c.each(func(n *fake.Node) {
+			n.RefuseWith("NOPERM this user has no permissions to run the 'script|load' command", "SCRIPT")
+			n.RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
 		})
+		time.AfterFunc(15*time.Millisecond, func() { c.each(func(n *fake.Node) { n.RefuseWith("", "SET") }) })
 		held, err := a.Lock(ctx, "x", redlock.WithValue("handed over"), redlock.WithRetry(10*time.Millisecond, 10*time.Millisecond))
 		require.NoError(t, err)
 		time.Sleep(100 * time.Millisecond)
 		require.NoError(t, held.Err())
-		_, err = b.TryLock(ctx, "x")
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		c.taken(b, "x")
 	})
 }
 
@@ -79,14 +70,10 @@ func TestALostLockDoesNotAppearOnANodeThatWasStopped(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithTTL(30 * time.Second))
 		c.servers[0].Stop()
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		<-lock.Done()
+		<-c.lock(l, "a").Done()
 		time.Sleep(time.Second)
 		c.servers[0].Continue()
-		time.Sleep(time.Second)
-		synctest.Wait()
-		assert.Zero(t, c.keys())
+		c.leavesNothing(time.Second)
 	})
 }
 
@@ -97,23 +84,17 @@ func TestReleaseBehindAnExtensionIsKeptForTheNodeThatItHeals(t *testing.T) {
 		c.servers[0].Kill()
 		l := c.locker(redlock.WithTTL(time.Minute))
 		time.Sleep(time.Second)
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(l, "a")
 		c.servers[0].Restart(true)
 		time.Sleep(time.Second)
-		for _, server := range c.servers {
-			server.Delay(func() time.Duration { return 50 * time.Millisecond }, nil)
-		}
+		c.each(delaying(50*time.Millisecond, 0))
 		// The script is loaded and run; its reply and all that follows are lost.
 		c.servers[0].CutAfterWrite(2)
-		var extending sync.WaitGroup
-		extending.Go(func() { endsOnly(lock.Extend(ctx, time.Minute)) })
+		extended := c.ending(func() error { return lock.Extend(ctx, time.Minute) })
 		time.Sleep(10 * time.Millisecond)
-		require.NoError(t, lock.Unlock(ctx))
-		extending.Wait()
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		assert.Zero(t, c.keys())
+		c.unlock(lock)
+		endsOnly(<-extended)
+		c.leavesNothing(5 * time.Second)
 	})
 }
 
@@ -128,21 +109,203 @@ func TestAReleaseIsKeptForANodeWhoseScriptFailedMidway(t *testing.T) {
 			l := c.locker(redlock.WithFencing(), redlock.WithTTL(time.Minute))
 			c.know(l)
 			c.servers[0].RefuseWith(words, "EVALSHA")
-			// A refusal that arrives after the lock is won is not looked at.
-			for _, later := range c.servers[1:] {
-				later.Delay(func() time.Duration { return time.Millisecond }, nil)
-			}
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
+			c.each(delaying(time.Millisecond, 0), 1, 2) // a refusal after the lock is won is not looked at
+			lock := c.lock(l, "a")
 			settle()
 			c.servers[0].RefuseWith("", "EVALSHA")
-			c.do(0, "SET", "a", lock.Value(), "PX", 60000) // the part of the script that ran
+			c.set("a", lock.Value(), time.Minute, 0) // the part of the script that ran
 			c.servers[0].Kill()
-			require.NoError(t, lock.Unlock(ctx))
+			c.unlock(lock)
 			time.Sleep(5 * time.Second)
 			c.servers[0].Restart(true)
 			time.Sleep(5 * time.Second)
 			assert.Equal(t, kept, c.holders("a")[0] == "", words)
 		})
 	}
+}
+
+func TestCloseReleasesWhatIsHeldAndEndsWhatRuns(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithTTL(time.Minute))
+		var locks []*redlock.Lock
+		for i := range 50 {
+			locks = append(locks, c.lock(l, fmt.Sprint(i)))
+		}
+		assert.Equal(t, 50, l.Stats().Held)
+		other := c.locker()
+		var looping sync.WaitGroup
+		looping.Go(func() {
+			for {
+				lock, err := l.TryLock(ctx, "loop")
+				if err != nil {
+					assert.ErrorIs(t, err, redlock.ErrClosed)
+					return
+				}
+				time.Sleep(time.Millisecond)
+				if err := lock.Unlock(ctx); err != nil {
+					assert.ErrorIs(t, err, redlock.ErrClosed)
+				}
+			}
+		})
+		time.Sleep(time.Second)
+		require.NoError(t, l.Close())
+		require.NoError(t, l.Close())
+		looping.Wait()
+		c.leavesNothing(0)
+		for _, lock := range locks {
+			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+		}
+		require.ErrorIs(t, l.Ready(ctx), redlock.ErrClosed)
+		require.NoError(t, other.Ready(ctx))
+		for _, server := range c.servers {
+			assert.Equal(t, 1, server.Connections(), "the other locker's")
+		}
+	})
+}
+
+func TestCloseIsBoundedWhenNodesAreMute(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		c.lock(l, "a")
+		c.each(stop)
+		took := elapsed(func() { require.ErrorIs(t, l.Close(), redlock.ErrUndelivered) })
+		assert.LessOrEqual(t, took, 2*time.Second)
+		c.each(resume)
+	})
+}
+
+func TestCloseReleasesMoreThanTheNodesCanQueue(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l := c.renewing(redlock.WithTTL(time.Minute))
+		for i := range 33_500 {
+			c.lock(l, strconv.Itoa(i))
+		}
+		require.NoError(t, l.Close())
+		c.leavesNothing(0)
+	})
+}
+
+func TestCloseUndoesLocksThatWereLostAtOnce(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.renewing(redlock.WithTTL(10 * time.Second))
+		lock := c.lock(l, "a")
+		time.Sleep(3 * time.Second) // the first renewal is next, and reaches one node of three
+		c.each(kill, 0, 1)
+		<-lock.Done()
+		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		require.Equal(t, lock.Value(), c.holders("a")[2], "it is undone once the other nodes have forgotten it")
+		c.each(restart, 0, 1)
+		took := elapsed(func() { require.NoError(t, l.Close()) })
+		assert.Less(t, took, time.Second+time.Millisecond)
+		assert.Empty(t, c.holders("a")[2])
+	})
+}
+
+// The schedule calls back for lost locks at the very moment when the Locker closes.
+func TestCloseUndoesALockThatIsLostAtTheSameTime(t *testing.T) {
+	for k := -20; k <= 20; k++ {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			l := c.renewing(redlock.WithTTL(10 * time.Second))
+			lock := c.lock(l, "a")
+			time.Sleep(3 * time.Second)
+			c.each(kill, 0, 1)
+			<-lock.Done()
+			// The undo is due at about this time.
+			time.Sleep(102*time.Millisecond + time.Duration(k)*100*time.Microsecond)
+			require.ErrorIs(t, l.Close(), redlock.ErrUndelivered, "two nodes are down")
+			assert.Empty(t, c.holders("a")[2])
+		})
+	}
+}
+
+func TestCloseWaitsForARestartToDeliverARelease(t *testing.T) {
+	for _, away := range absences() {
+		t.Run(away.how, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *cluster) {
+				l := c.locker(redlock.WithTTL(time.Minute))
+				lock := c.lock(l, "a")
+				settle()
+				c.each(away.leave, 2)
+				c.unlock(lock)
+				time.AfterFunc(400*time.Millisecond, func() { c.each(away.back, 2) })
+				require.NoError(t, l.Close())
+				assert.Zero(t, c.keys())
+			})
+		})
+	}
+}
+
+func TestCloseTellsWhichNodesHaveNotAnsweredTheirReleases(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
+		var log bytes.Buffer
+		l := c.locker(redlock.WithTTL(time.Minute), redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		c.lock(l, "a")
+		c.lock(l, "b")
+		settle()
+		c.servers[2].Kill()
+		settle()
+		var err error
+		took := elapsed(func() { err = l.Close() })
+		assert.Equal(t, time.Second, took, "Close waits no longer than that")
+		require.ErrorIs(t, err, redlock.ErrUndelivered)
+		var node *redlock.NodeError
+		require.ErrorAs(t, err, &node)
+		assert.Equal(t, "redis://node2:6379", node.Endpoint)
+		assert.Regexp(t, `^redlock: releases not delivered: redis://node2:6379: 2 of them: `, err.Error())
+		assert.NotContains(t, err.Error(), "\n")
+		assert.Equal(t, err, l.Close(), "a second call returns the same")
+		assert.EqualValues(t, 2, l.Stats().Nodes[2].Dropped)
+		assert.Contains(t, log.String(), "not delivered")
+	})
+}
+
+func TestCloseDoesNotWaitForANodeThatHasNothingOfOurs(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
+		c.servers[2].Kill()
+		l := c.locker(redlock.WithTTL(time.Minute))
+		c.lock(l, "a")
+		settle()
+		assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }))
+		assert.Zero(t, c.keys())
+	})
+}
+
+func TestCloseWaitsForWhatAnAdoptionTookToBeGivenBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		old, adopter := c.lock(c.locker(), "a"), c.locker()
+		settle()
+		c.each(deafen)
+		_, err := adopter.Adopt(ctx, "a", old.Value())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotContains(t, c.holders("a"), "")
+		time.AfterFunc(time.Second, func() { c.each(undeaf) })
+		require.NoError(t, adopter.Close())
+		assert.Equal(t, []string{old.Value()}, uniq(c.holders("a")))
+		assert.Empty(t, c.notes())
+	})
+}
+
+func TestCloseLeavesTheReleasesOfSharedNodesToThem(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
+		var nodes []*pool.Node
+		for _, endpoint := range c.servers.Endpoints() {
+			node, err := pool.NewNode(endpoint, pool.WithClock(c.clock), pool.WithDialer(c.dialer()))
+			require.NoError(t, err)
+			defer node.Close()
+			nodes = append(nodes, node)
+		}
+		l, err := redlock.NewFromNodes(nodes)
+		require.NoError(t, err)
+		c.lock(l, "a")
+		settle()
+		c.servers[2].Kill()
+		settle()
+		assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }))
+		c.servers[2].Restart(true)
+		assert.Zero(t, nodes[2].Drain(ctx))
+		assert.Zero(t, c.keys())
+	})
 }

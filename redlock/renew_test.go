@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,39 +10,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
-
-func TestRenewalKeepsALock(t *testing.T) {
-	for _, ttl := range []time.Duration{10 * time.Millisecond, time.Second, time.Minute} {
-		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			l := c.renewing(redlock.WithTTL(ttl))
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
-			for range 100 {
-				time.Sleep(ttl / 5)
-				require.NoError(t, lock.Err())
-				assert.Greater(t, lock.Remaining(), ttl/3, "a renewal is due before two thirds of the TTL have passed")
-				assert.LessOrEqual(t, lock.Remaining(), ttl)
-			}
-			rounds := l.Stats().Renewed
-			assert.GreaterOrEqual(t, rounds, uint64(55))
-			assert.LessOrEqual(t, rounds, uint64(100))
-			require.NoError(t, lock.Unlock(ctx))
-			settle()
-			assert.Zero(t, c.keys())
-			time.Sleep(ttl)
-			assert.Equal(t, rounds, l.Stats().Renewed, "a released lock is no longer renewed")
-		})
-	}
-}
 
 func TestLocksDueTogetherAreRenewedByOneScript(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithTTL(30 * time.Second))
 		for i := range 600 {
-			_, err := l.TryLock(ctx, fmt.Sprint(i))
-			require.NoError(t, err)
+			c.lock(l, fmt.Sprint(i))
 			time.Sleep(100 * time.Microsecond)
 		}
 		time.Sleep(time.Minute)
@@ -57,17 +32,14 @@ func TestLocksDueTogetherAreRenewedByOneScript(t *testing.T) {
 		}
 		assert.LessOrEqual(t, scripts, 36, "6 renewals of 600 locks, at most 256 in each script, and some left over")
 		require.NoError(t, l.UnlockAll(ctx))
-		settle()
-		assert.Zero(t, c.keys())
+		c.leavesNothing(0)
 	})
 }
 
 func TestRenewalSurvivesNodesThatRestartOneAfterAnother(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.grown()
-		l := c.renewing(redlock.WithTTL(time.Second), redlock.WithMaxTTL(2*time.Second))
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(c.renewing(redlock.WithTTL(time.Second), redlock.WithMaxTTL(2*time.Second)), "a")
 		for i := range 20 {
 			server := c.servers[i%5]
 			server.Kill()
@@ -83,14 +55,10 @@ func TestRenewalSurvivesNodesThatRestartOneAfterAnother(t *testing.T) {
 func TestAHolderCutOffFromAMajorityIsToldBeforeAnotherCanHaveTheLock(t *testing.T) {
 	for i := range 50 {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			l := c.renewing(redlock.WithTTL(time.Second))
-			lock, err := l.TryLock(ctx, "a")
-			require.NoError(t, err)
+			lock := c.lock(c.renewing(redlock.WithTTL(time.Second)), "a")
 			time.Sleep(time.Duration(i) * 37 * time.Millisecond)
 			until := lock.Until()
-			for _, server := range c.servers[:3] {
-				server.MuteReplies(true)
-			}
+			c.each(deafen, 0, 1, 2)
 			<-lock.Done()
 			require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 			assert.False(t, time.Now().After(until.Add(time.Second)))
@@ -98,39 +66,53 @@ func TestAHolderCutOffFromAMajorityIsToldBeforeAnotherCanHaveTheLock(t *testing.
 				_, left, ok := server.Get("a")
 				assert.True(t, ok && left > 0, "no other client can have a majority yet")
 			}
-			for _, server := range c.servers[:3] {
-				server.MuteReplies(false)
-			}
+			c.each(undeaf, 0, 1, 2)
 		})
 	}
 }
 
 func TestRenewalIsTriedAgainWithinTheValidity(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithTTL(6 * time.Second))
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(c.renewing(redlock.WithTTL(6*time.Second)), "a")
 		for range 5 {
-			c.servers[0].Stop()
-			c.servers[1].Stop()
+			c.each(stop, 0, 1)
 			time.Sleep(3 * time.Second) // half the TTL, at any point of it
-			c.servers[0].Continue()
-			c.servers[1].Continue()
+			c.each(resume, 0, 1)
 			time.Sleep(2300 * time.Millisecond)
 			require.NoError(t, lock.Err())
 		}
 	})
 }
 
+// The nodes may not have the longer TTL, so renewal must come before the current validity ends.
+func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
+	refuse := func(n *fake.Node) { n.RefuseWith("LOADING as after a restart", "EVALSHA") }
+	accept := func(n *fake.Node) { n.RefuseWith("") }
+	for _, away := range []absence{{"mute", mute, unmute}, {"loading", refuse, accept}} {
+		t.Run(away.how, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *cluster) {
+				lock := c.lock(c.renewing(redlock.WithTTL(2*time.Second)), "a")
+				time.Sleep(5 * time.Second)
+				c.each(away.leave, 0, 1)
+				require.ErrorIs(t, lock.Extend(ctx, time.Minute), redlock.ErrNoQuorum)
+				before := c.commands()
+				time.Sleep(300 * time.Millisecond)
+				assert.Less(t, c.commands()-before, 100, "it retries, but not constantly")
+				c.each(away.back, 0, 1)
+				time.Sleep(10 * time.Second)
+				require.NoError(t, lock.Err())
+				assert.Greater(t, lock.Remaining(), 30*time.Second, "renewed with the new TTL")
+			})
+		})
+	}
+}
+
 func TestExtendAndRenewalDoNotInterfere(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		for _, server := range c.servers {
-			server.Delay(nil, func() time.Duration { return 40 * time.Millisecond })
-		}
+		c.each(delaying(0, 40*time.Millisecond))
 		l := c.renewing(redlock.WithTTL(time.Second), redlock.WithNodeTimeout(200*time.Millisecond))
 		time.Sleep(time.Second)
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		lock := c.lock(l, "a")
 		for i := range 200 {
 			ttl := time.Second + time.Duration(i%3)*500*time.Millisecond
 			require.NoError(t, lock.Extend(ctx, ttl))
@@ -150,8 +132,7 @@ func TestMaxHoldEndsALockWithACauseOfItsOwn(t *testing.T) {
 		c.instantly()
 		l := c.renewing(redlock.WithTTL(time.Second))
 		began := time.Now()
-		lock, err := l.TryLock(ctx, "a", redlock.WithMaxHold(10*time.Second))
-		require.NoError(t, err)
+		lock := c.lock(l, "a", redlock.WithMaxHold(10*time.Second))
 		work := lock.Context(ctx)
 		time.Sleep(9500 * time.Millisecond)
 		require.NoError(t, lock.Extend(ctx, 30*time.Second))
@@ -161,8 +142,7 @@ func TestMaxHoldEndsALockWithACauseOfItsOwn(t *testing.T) {
 		require.ErrorIs(t, context.Cause(work), redlock.ErrLost)
 		assert.ErrorContains(t, lock.Err(), "maximum")
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
-		settle()
-		assert.Zero(t, c.keys())
+		c.leavesNothing(0)
 	})
 }
 
@@ -170,63 +150,65 @@ func TestMaxHoldEndsALockWithACauseOfItsOwn(t *testing.T) {
 // TTL.
 func TestWhatARenewalWroteForALostLockIsUndone(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithTTL(20 * time.Second))
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		for _, server := range c.servers[:3] {
-			server.Kill()
-		}
+		lock := c.lock(c.renewing(redlock.WithTTL(20*time.Second)), "a")
+		c.each(kill, 0, 1, 2)
 		<-lock.Done()
 		settle()
 		assert.Equal(t, []string{lock.Value(), lock.Value()}, c.holders("a")[3:], "it stays while the other nodes may keep it")
 		time.Sleep(202 * time.Millisecond)
 		synctest.Wait()
 		assert.Equal(t, []string{"", ""}, c.holders("a")[3:])
-		for _, server := range c.servers[:3] {
-			server.Restart(true)
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		assert.Zero(t, c.keys())
+		c.each(restart, 0, 1, 2)
+		c.leavesNothing(time.Second)
 	})
 }
 
-func TestRenewalSurvivesForgottenScripts(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithTTL(time.Second))
-		var locks []*redlock.Lock
-		for i := range 10 {
-			lock, err := l.TryLock(ctx, fmt.Sprint(i))
-			require.NoError(t, err)
-			locks = append(locks, lock)
-		}
-		for range 30 {
-			time.Sleep(400 * time.Millisecond)
-			for i := range c.servers {
-				c.do(i, "SCRIPT", "FLUSH")
-			}
-		}
-		for _, lock := range locks {
-			require.NoError(t, lock.Err())
-		}
-	})
+// Where SCRIPT LOAD is forbidden, the first run of a script loads it. Locking and renewing many
+// keys at once still works, also after nodes have forgotten scripts or ended connections.
+func TestRenewalGoesOnWithoutScriptsThatAreLoaded(t *testing.T) {
+	for name, test := range map[string]struct{ before, every func(*fake.Node, *testing.T) }{
+		"forgotten": {
+			func(*fake.Node, *testing.T) {},
+			func(n *fake.Node, t *testing.T) { n.Do(t, "SCRIPT", "FLUSH") },
+		},
+		"forbidden": {
+			func(n *fake.Node, _ *testing.T) { n.RefuseWith("NOPERM no permissions", "SCRIPT") },
+			func(n *fake.Node, _ *testing.T) { n.Disconnect() },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *cluster) {
+				c.each(func(n *fake.Node) { test.before(n, t) })
+				l := c.renewing(redlock.WithTTL(time.Second))
+				var locks []*redlock.Lock
+				for i := range 10 {
+					locks = append(locks, c.lock(l, fmt.Sprint(i)))
+				}
+				set, err := l.TryLockAll(ctx, []string{"e", "f"})
+				require.NoError(t, err)
+				for range 10 {
+					time.Sleep(1400 * time.Millisecond)
+					c.each(func(n *fake.Node) { test.every(n, t) })
+				}
+				time.Sleep(time.Second)
+				c.unlock(append(locks, set)...)
+			})
+		})
+	}
 }
 
 func TestTroubleWithOneKeyDoesNotEndOtherLocks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithTTL(time.Second))
-		a, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		b, err := l.TryLock(ctx, "b")
-		require.NoError(t, err)
+		a, b := c.lock(l, "a"), c.lock(l, "b")
 		for i := range 2 {
 			c.do(i, "DEL", "a")
 			c.do(i, "ZADD", "a", 1, "x")
 		}
-		err = a.Extend(ctx, time.Second)
+		err := a.Extend(ctx, time.Second)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		assert.Contains(t, err.Error(), "WRONGTYPE")
-		assert.False(t, strings.Contains(err.Error(), "redis://node2"), "%v", err)
+		assert.ErrorContains(t, err, "WRONGTYPE")
+		assert.NotContains(t, err.Error(), "redis://node2")
 		time.Sleep(5 * time.Second)
 		require.ErrorIs(t, a.Err(), redlock.ErrLost)
 		require.NoError(t, b.Err())

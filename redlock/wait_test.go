@@ -38,3 +38,27 @@ func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 		require.NoError(t, (<-next).Unlock(ctx))
 	})
 }
+
+// A foreign entry on a wait list does not stop releases or hand-overs.
+func TestAForeignEntryOnAWaitListIsPassedOver(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.locker(), c.locker()
+		for _, stranger := range []string{"junk", ":", ":x", "", "x:"} {
+			lock, err := a.TryLock(ctx, "a")
+			require.NoError(t, err)
+			settle()
+			for i := range c.servers {
+				c.do(i, "ZADD", "redquorum:wait:a", 1, stranger)
+				c.do(i, "SET", "redquorum:waits:a", "")
+			}
+			next := acquiring(t, b, "a")
+			settle()
+			require.NoError(t, lock.Unlock(ctx), "%q", stranger)
+			lock = <-next
+			require.NoError(t, lock.Unlock(ctx))
+			settle()
+			assert.Equal(t, []string{"", "", ""}, c.holders("a"))
+		}
+		assert.Zero(t, b.Stats().Polls)
+	})
+}
