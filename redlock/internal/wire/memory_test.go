@@ -1,66 +1,73 @@
 package wire
 
 import (
-	"fmt"
 	"math"
 	"testing"
+	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
+	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/search/memory"
-	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // The script that changes markers does what the model's does, whatever the key holds.
 func TestTheMemoryScriptDoesWhatTheModelDoes(t *testing.T) {
-	conn, err := redis.Dial("tcp", redistest.StartOne(t).Addr())
-	require.NoError(t, err)
-	defer conn.Close()
 	texts := []string{"", "active a b 0 60000 c", "new until 5 a b 0 60000 c", "hello", " ", pipeline.OtherType}
-	rapid.Check(t, func(t *rapid.T) {
-		do := func(command string, args ...any) any {
-			reply, err := conn.Do(command, args...)
-			if err != nil {
-				t.Fatalf("%s %q: %v", command, args, err)
-			}
-			return reply
-		}
-		held := rapid.SampledFrom(texts).Draw(t, "held")
-		do("DEL", pipeline.MemoryKey)
+	check(t, func(p *pair) {
+		held := draw(p, "held", texts...)
 		switch held {
 		case "":
 		case pipeline.OtherType:
-			do(rapid.SampledFrom([]string{"RPUSH", "SADD"}).Draw(t, "type"), pipeline.MemoryKey, "x")
+			p.do(draw(p, "type", "RPUSH", "SADD"), pipeline.MemoryKey, "x")
 		default:
-			do("SET", pipeline.MemoryKey, held)
+			p.do("SET", pipeline.MemoryKey, held)
 		}
-		time, err := redis.Int64s(do("TIME"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		expected := rapid.SampledFrom(texts).Draw(t, "expected")
-		begin := rapid.SampledFrom([]string{"", "new", "lost", "active"}).Draw(t, "begin")
-		wait := rapid.SampledFrom([]int64{0, 0, 1, 60_000, 24 * 60 * 60 * 1000}).Draw(t, "wait")
-		due := rapid.SampledFrom([]int64{0, 1, time[0] * 1000, time[0]*1000 + 100_000, math.MaxInt32 * 1000}).Draw(t, "due")
-		reply := do("EVAL", bare([]string{memorySource}), 1, pipeline.MemoryKey, expected, begin, "rest of it", wait, due)
+		before := p.now() / 1000
+		second := before / 1000 * 1000
+		expected, begin := draw(p, "expected", texts...), draw(p, "begin", "", "new", "lost", "active")
+		wait := draw[int64](p, "wait", 0, 0, 1, 60_000, 24*60*60*1000)
+		due := draw(p, "due", 0, 1, second, second+100_000, math.MaxInt32*1000)
+		reply := p.eval([]string{pipeline.MemoryKey}, []any{expected, begin, "rest of it", wait, due}, memorySource)
 		said, now, ok := ReadMemory(reply)
-		if !ok {
-			t.Fatalf("%q", reply)
-		}
+		p.same("understood", ok, true)
 		want := memory.Swap(held, expected, begin, "rest of it", wait, due, now)
-		if said != want {
-			t.Fatalf("got %q, want %q", said, want)
-		}
+		p.same("answer", said, want)
 		if want != held {
-			if kept := fmt.Sprintf("%s", do("GET", pipeline.MemoryKey)); kept != want {
-				t.Fatalf("the key holds %q, want %q", kept, want)
-			}
+			p.same("kept", p.get(pipeline.MemoryKey), want)
 		}
-		if earlier := time[0]*1000 + time[1]/1000; now < earlier {
-			t.Fatalf("its time is %d, and was %d before", now, earlier)
-		}
+		p.same("time goes on", now >= before, true)
 	})
+}
+
+func TestANodeTellsTheNewestTermsAboveOne(t *testing.T) {
+	s := newServer(t)
+	record := func(number int64, value string) {
+		reply := s.onA([]any{number, inWords(number) + " " + value, 60000, 3}, recordSource)
+		assert.Equal(t, int64(1), reply)
+	}
+	for number := range int64(5) {
+		record(number+1, "value|with spaces")
+	}
+	record(5, "value|with spaces") // again
+	s.do("SET", "a", "value|with spaces", "PX", 60000)
+	entry := func(term int64) ledger.Entry { return ledger.Entry{Term: term, Value: "value|with spaces"} }
+	for _, c := range []struct {
+		since, most int
+		want        []ledger.Entry
+	}{
+		{0, 8, []ledger.Entry{entry(3), entry(4), entry(5)}},
+		{4, 8, []ledger.Entry{entry(5)}},
+		{0, 1, []ledger.Entry{entry(5)}},
+		{5, 8, nil},
+	} {
+		answer, ok := ReadRecorded(s.onA([]any{c.since, c.most}, recordedSource))
+		require.True(t, ok)
+		assert.Equal(t, c.want, answer.Entries)
+		assert.Equal(t, "value|with spaces", answer.Value)
+		assert.InDelta(t, time.Minute, answer.TTL, float64(30*time.Second))
+	}
+	assert.InDelta(t, 60000, s.left("redquorum:terms:a"), 30000)
 }

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,34 +15,28 @@ import (
 
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/search/permit"
-	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
-
-// permitPair is a server that runs the scripts of a semaphore, and a node of its model. Both get
-// the same commands, and must answer the same and keep the same.
-type permitPair struct {
-	*pair
-	model permit.Entry[string]
-}
 
 const (
 	permitName = "s"
 	permitLife = 48 * time.Hour
 	permitList = "redquorum:permit:wait:" + permitName
 	permitKey  = "redquorum:permits:" + permitName
+
+	permitValue = pairForm + "a"
 )
 
+// permitPair has a node of the model of semaphores.
+type permitPair struct {
+	*pair
+	model permit.Entry[string]
+}
+
 func TestThePermitScriptsDoWhatTheModelDoes(t *testing.T) {
-	server := redistest.StartOne(t)
-	conn, err := redis.Dial("tcp", server.Addr())
-	require.NoError(t, err)
-	defer conn.Close()
-	listen(t, server)
-	rapid.Check(t, func(t *rapid.T) {
-		w := &permitPair{pair: &pair{t: t, conn: conn}}
-		w.do("FLUSHALL")
-		t.Repeat(map[string]func(*rapid.T){
+	check(t, func(p *pair) {
+		w := &permitPair{pair: p}
+		p.t.Repeat(map[string]func(*rapid.T){
 			"":        w.compare,
 			"take":    w.take,
 			"slot":    w.takeSlot,
@@ -54,12 +48,11 @@ func TestThePermitScriptsDoWhatTheModelDoes(t *testing.T) {
 	})
 }
 
-// eval runs a script with these arguments, which must be those of the request.
-func (w *permitPair) eval(request pipeline.Request, sources []string, args ...any) any {
-	if request.Words != pipeline.On([]string{permitName}, args...) || request.Key != permitName {
-		w.t.Fatalf("the request is %+v, not %v", request.Words, args)
-	}
-	reply := w.do("EVAL", append([]any{bare(sources), 1, permitName}, args...)...)
+// ask runs a script with these arguments, which must be those of the request.
+func (w *permitPair) ask(request pipeline.Request, sources []string, args ...any) any {
+	w.same("request", request.Words, pipeline.On([]string{permitName}, args...))
+	w.same("key of the request", request.Key, permitName)
+	reply := w.eval([]string{permitName}, args, sources...)
 	if !request.Accept(reply) {
 		w.t.Fatalf("the request does not accept %v", reply)
 	}
@@ -68,73 +61,50 @@ func (w *permitPair) eval(request pipeline.Request, sources []string, args ...an
 
 // permits is mostly the same number, so that slots are taken.
 func (w *permitPair) permits() int {
-	return rapid.SampledFrom([]int{2, 2, 2, 2, 1, 3, permit.MaxPermits}).Draw(w.t, "permits")
+	return draw(w.pair, "permits", 2, 2, 2, 2, 1, 3, permit.MaxPermits)
 }
 
 func (w *permitPair) slot(permits int) int { return rapid.IntRange(1, permits).Draw(w.t, "slot") }
 
 // answer compares what a script says with what the model does.
-func (w *permitPair) answer(what string, slot, other int, reply any, want permit.Answer, fenced bool) {
+func (w *permitPair) answer(what string, slot, other int, reply any, want permit.Answer, fencing Fencing) {
 	vote := quorum.Refused
 	if want.Slot != 0 {
 		vote = quorum.Granted
 	}
-	if slot != want.Slot || other != want.Other || Grant.Vote(reply) != vote {
-		w.t.Fatalf("%s: the script says %v, the model %+v", what, reply, want)
-	}
-	if fence := Fence(reply); want.Slot != 0 && (fence != 0) != fenced {
-		w.t.Fatalf("%s: fence %d in %v, fenced %v", what, fence, reply, fenced)
+	w.same(what, []any{slot, other, Grant.Vote(reply)}, []any{want.Slot, want.Other, vote})
+	if want.Slot != 0 {
+		w.same("fenced", Fence(reply) != 0, fencing.Life != 0)
 	}
 }
 
-// choice is answer for a request that says what is free.
-func (w *permitPair) choice(what string, permits int, reply any, want permit.Answer, fenced bool) {
-	got := ReadChoice(reply)
-	w.answer(what, got.Got, got.Other, reply, want, fenced)
-	for slot := 1; slot <= permits && want.Other == 0; slot++ {
-		if got.IsFree(slot) != (want.Free>>(slot-1)&1 == 1) {
-			w.t.Fatalf("%s: the script says %v, the model that %b are free", what, reply, want.Free)
-		}
-	}
-}
-
-// fencing returns the arguments for it, or none.
-func (w *permitPair) fencing() (Fencing, []any) {
-	if rapid.Bool().Draw(w.t, "fenced") {
-		f := Fencing{Wall: w.timestamp(), Life: pairLife * time.Millisecond}
-		return f, []any{f.Wall, pairLife}
-	}
-	return Fencing{}, nil
-}
-
-func (w *permitPair) takes(value string, permits, slot int, only bool) (reply any, fenced bool) {
+// takes takes any slot, or only that one.
+func (w *permitPair) takes(only bool) {
+	value, permits := w.value(), w.permits()
+	slot := w.slot(permits)
 	fencing, args := w.fencing()
 	request := &Take{
 		Semaphore: Semaphore{permitName, permits}, Value: value, TTL: pairTTL * time.Millisecond, Grace: pairGrace * time.Millisecond,
 		Slot: slot, Only: only, Fencing: fencing,
 	}
-	sole := 0
-	if only {
-		sole = 1
-	}
+	sole := map[bool]int{true: 1}[only]
 	args = append([]any{value, pairTTL, pairGrace, permits, permitLife.Milliseconds(), slot, sole}, args...)
-	return w.eval(request.Request(), permitTakes, args...), fencing.Life != 0
+	reply := w.ask(request.Request(), permitTakes, args...)
+	var want permit.Answer
+	if only {
+		want, _ = w.model.TakeSlot(value, permits, slot, pairAlive)
+	} else {
+		want = w.model.Take(value, permits, slot)
+	}
+	got := ReadChoice(reply)
+	w.answer("take", got.Got, got.Other, reply, want, fencing)
+	for slot := 1; slot <= permits && want.Other == 0; slot++ {
+		w.same("free", got.IsFree(slot), want.Free>>(slot-1)&1 == 1)
+	}
 }
 
-func (w *permitPair) take(*rapid.T) {
-	value, permits := w.value(), w.permits()
-	first := w.slot(permits)
-	reply, fenced := w.takes(value, permits, first, false)
-	w.choice("take", permits, reply, w.model.Take(value, permits, first), fenced)
-}
-
-func (w *permitPair) takeSlot(*rapid.T) {
-	value, permits := w.value(), w.permits()
-	slot := w.slot(permits)
-	reply, fenced := w.takes(value, permits, slot, true)
-	want, _ := w.model.TakeSlot(value, permits, slot, pairAlive)
-	w.choice("take a slot", permits, reply, want, fenced)
-}
+func (w *permitPair) take(*rapid.T)     { w.takes(false) }
+func (w *permitPair) takeSlot(*rapid.T) { w.takes(true) }
 
 func (w *permitPair) wait(*rapid.T) {
 	value, permits := w.value(), w.permits()
@@ -147,15 +117,14 @@ func (w *permitPair) wait(*rapid.T) {
 		Semaphore: Semaphore{permitName, permits}, Value: value, TTL: pairTTL * time.Millisecond,
 		Slot: first, Process: pairProcess(value), Waited: time.Second, Fencing: fencing,
 	}
-	reply := w.eval(request.Request(), permitWaits, append([]any{
+	reply := w.ask(request.Request(), permitWaits, append([]any{
 		value, pairTTL, permits, permitLife.Milliseconds(), first, pairProcess(value), 1_000_000, maxWaiting,
 	}, args...)...)
 	got, want := ReadPermit(reply), w.model.Wait(value, permits, first)
-	w.answer("wait", got.Slot, got.Other, reply, want, fencing.Life != 0)
+	w.answer("wait", got.Slot, got.Other, reply, want, fencing)
 	if want.Slot == 0 && want.Other == 0 {
-		if got.Left <= 0 || got.Left > pairTTL*time.Millisecond || (reply.([]any)[2] == int64(1)) != want.Waits {
-			w.t.Fatalf("wait: the script says %v, the model %v", reply, want)
-		}
+		w.same("time left", got.Left > 0 && got.Left <= pairTTL*time.Millisecond, true)
+		w.same("waits", reply.([]any)[2] == int64(1), want.Waits)
 	}
 }
 
@@ -163,7 +132,7 @@ func (w *permitPair) release(*rapid.T) {
 	value, permits := w.value(), w.permits()
 	keep := rapid.IntRange(0, permits).Draw(w.t, "keep")
 	args, process := []any{value, pairGrace, permits, keep}, ""
-	if rapid.Bool().Draw(w.t, "leaves") {
+	if w.flip("leaves") {
 		process = pairProcess(value)
 		args = append(args, process)
 		w.model.Leave(value)
@@ -179,9 +148,7 @@ func (w *permitPair) release(*rapid.T) {
 		}
 	}
 	request := Semaphore{permitName, permits}.GiveBack(value, pairGrace*time.Millisecond, keep, process)
-	if got := w.eval(request, permitReleases, args...); got != want {
-		w.t.Fatalf("release: the script says %v, the model %d", got, want)
-	}
+	w.same("release", w.ask(request, permitReleases, args...), want)
 }
 
 // extend is extend.lua with the two pairs of a permit.
@@ -189,23 +156,18 @@ func (w *permitPair) extend(*rapid.T) {
 	value, permits := w.value(), w.permits()
 	slot := w.slot(permits)
 	ofSlot, ofPermits := w.model.Extend(value, permits, slot)
-	s := Semaphore{permitName, permits}
 	e := NewExtension(1)
-	e.AddPermit(permitName+Slot(slot), s, value, pairTTL*time.Millisecond)
+	e.AddPermit(permitName+Slot(slot), Semaphore{permitName, permits}, value, pairTTL*time.Millisecond)
 	keys := []string{permitName + "#" + strconv.Itoa(slot), permitKey}
-	if words := pipeline.On(keys, value, pairTTL, permits, permitLife.Milliseconds()); !assert.ObjectsAreEqual(words, e.Request().Words) {
-		w.t.Fatalf("the request is %+v, not %+v", e.Request().Words, words)
-	}
-	reply := w.do("EVAL", bare([]string{extendSource}), 2, keys[0], keys[1], value, pairTTL, permits, permitLife.Milliseconds())
+	args := []any{value, pairTTL, permits, permitLife.Milliseconds()}
+	w.same("request", e.Request().Words, pipeline.On(keys, args...))
+	answer := ReadExtended(w.eval(keys, args, extendSource))
+	vote, touched, err := answer.NextPermit()
 	want := quorum.Refused
 	if ofSlot == 1 && ofPermits == 1 {
 		want = quorum.Granted
 	}
-	answer := ReadExtended(reply)
-	vote, touched, err := answer.NextPermit()
-	if err != nil || vote != want || touched != (ofSlot != 0) {
-		w.t.Fatalf("extend: the script says %v, the model %d and %d; read as %v, touched %v: %v", reply, ofSlot, ofPermits, vote, touched, err)
-	}
+	w.same("extend", []any{vote, touched, err}, []any{want, ofSlot != 0, nil})
 }
 
 func (w *permitPair) expire(*rapid.T) {
@@ -216,29 +178,166 @@ func (w *permitPair) expire(*rapid.T) {
 
 // compare compares everything that is kept. The number of permits always outlives the slots.
 func (w *permitPair) compare(*rapid.T) {
-	text := func(key string) string {
-		value, err := redis.String(w.conn.Do("GET", key))
-		if err != nil && !errors.Is(err, redis.ErrNil) {
-			w.t.Fatal(err)
-		}
-		return value
-	}
-	known, _ := strconv.Atoi("0" + text(permitKey)) //nolint:errcheck // a number, or none
+	known, _ := strconv.Atoi("0" + w.get(permitKey)) //nolint:errcheck // a number, or none
 	got := permit.Entry[string]{Permits: known}
 	for i := range got.Slots {
-		got.Slots[i] = text(permitName + "#" + strconv.Itoa(i+1))
+		got.Slots[i] = w.get(permitName + "#" + strconv.Itoa(i+1))
 	}
-	members, err := redis.Strings(w.conn.Do("ZRANGE", permitList, 0, -1))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for i, member := range members {
+	for i, member := range w.members(permitList) {
 		_, got.Waiting[i], _ = strings.Cut(member, ":")
 	}
-	if got != w.model {
-		w.t.Fatalf("the server keeps %+v, the model %+v", got, w.model)
+	w.same("state", got, w.model)
+	if known != 0 {
+		w.same("the number lives on", w.left(permitKey) > (permitLife-time.Hour).Milliseconds(), true)
 	}
-	if left := w.do("PTTL", permitKey).(int64); known != 0 && left < permitLife.Milliseconds()-time.Hour.Milliseconds() {
-		w.t.Fatalf("the number of permits lives for %d ms only", left)
+}
+
+// take asks a semaphore of two permits for one of them, or for the first only.
+func (s *server) take(value string, only int, fencing ...any) (any, error) {
+	args := []any{value, pairTTL, pairGrace, 2, permitLife.Milliseconds(), 1, only}
+	return s.run([]string{permitName}, append(args, fencing...), permitTakes...)
+}
+
+// taken is the slot that a take gave.
+func (s *server) taken(value string, only int) any {
+	s.t.Helper()
+	reply, err := s.take(value, only)
+	require.NoError(s.t, err)
+	return reply.([]any)[0]
+}
+
+// A vote must live for the full TTL from the request on, and longer if an extension said so.
+func TestARequestForAPermitNeverShortensItsKey(t *testing.T) {
+	s := newServer(t)
+	for only := range 2 {
+		s.do("FLUSHALL")
+		s.taken(permitValue, only)
+		s.do("PEXPIRE", permitName+"#1", 2*pairTTL)
+		s.taken(permitValue, only)
+		assert.Greater(t, s.left(permitName+"#1"), int64(pairTTL), "as the extension said")
+		s.do("PEXPIRE", permitName+"#1", pairTTL/2) // the grace of a hand-over
+		s.taken(permitValue, only)
+		assert.Greater(t, s.left(permitName+"#1"), int64(pairTTL/2), "the full TTL")
+	}
+}
+
+func TestTheNumberOfPermitsOutlivesEachGrant(t *testing.T) {
+	s := newServer(t)
+	s.taken(permitValue, 0)
+	for value, only := range map[string]int{pairForm + "b": 0, permitValue: 1} {
+		s.do("PEXPIRE", permitKey, pairTTL)
+		s.taken(value, only)
+		assert.Greater(t, s.left(permitKey), (24 * time.Hour).Milliseconds(), "after another grant, or the same")
+	}
+}
+
+func TestAPermitLeavesOtherPeoplesKeysAlone(t *testing.T) {
+	s := newServer(t)
+	s.do("RPUSH", permitName+"#1", "x")
+	assert.Equal(t, int64(2), s.taken(permitValue, 0), "a slot of another type is taken")
+	assert.Equal(t, int64(0), s.taken(permitValue, 1))
+	assert.Equal(t, "list", s.do("TYPE", permitName+"#1"))
+
+	for _, text := range []string{"x", "0", "-1", "2000", "nan", ""} {
+		s.do("FLUSHALL")
+		s.do("SET", permitKey, text)
+		s.do("SET", permitName+"#1000", "x")
+		assert.Equal(t, int64(-1), s.taken(permitValue, 0), "%q changes only while no slot is taken", text)
+		s.do("DEL", permitName+"#1000")
+		assert.Equal(t, int64(1), s.taken(permitValue, 0), "%q", text)
+		assert.Equal(t, "2", s.get(permitKey))
+	}
+
+	s.do("FLUSHALL")
+	s.do("RPUSH", permitKey, "2")
+	_, err := s.take(permitValue, 0)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	assert.Equal(t, int64(0), s.do("EXISTS", permitName+"#1"))
+}
+
+func TestAPermitThatFailsLeavesNoKeyBehind(t *testing.T) {
+	s := newServer(t)
+	for command, fencing := range map[string][]any{"time": {time.Now().UnixMicro(), pairLife}, "pexpire": nil} {
+		for only := range 2 {
+			fails := func() {
+				s.as("-"+command, func() {
+					_, err := s.take(permitValue, only, fencing...)
+					require.Error(t, err, command)
+				})
+			}
+			s.do("FLUSHALL")
+			fails()
+			assert.Equal(t, int64(0), s.do("EXISTS", permitName+"#1", permitName+"#2"), command)
+			s.taken(permitValue, only)
+			fails()
+			assert.Equal(t, int64(1), s.do("EXISTS", permitName+"#1"), "%s: a vote that was counted stays", command)
+		}
+	}
+}
+
+func TestTheMessageAboutAHandOverNamesTheSlot(t *testing.T) {
+	s := newServer(t)
+	messages := redis.PubSubConn{Conn: s.listen(t)}
+	s.taken(permitValue, 0)
+	s.taken(pairForm+"b", 0)
+	waiter := pairForm + " # two words: and signs"
+	s.eval([]string{permitName}, []any{waiter, pairTTL, 2, permitLife.Milliseconds(), 1, "alive", 0, maxWaiting}, permitWaits...)
+	assert.Equal(t, int64(2), s.eval([]string{permitName}, []any{pairForm + "b", pairGrace / 2, 2, 0}, permitReleases...))
+	message, ok := messages.Receive().(redis.Message)
+	require.True(t, ok)
+	assert.Equal(t, "#2 "+waiter, string(message.Data))
+	assert.LessOrEqual(t, s.left(permitName+"#2"), int64(pairGrace/2), "for the grace")
+}
+
+func (s *server) inspectPermits() Permits {
+	s.t.Helper()
+	reply := s.onA(nil, permitInspects...)
+	require.True(s.t, InspectPermits("a").Accept(reply))
+	p, ok := ReadPermits(reply)
+	require.True(s.t, ok, "%v", reply)
+	return p
+}
+
+func TestASemaphoreIsToldSlotBySlot(t *testing.T) {
+	s := newServer(t)
+	assert.Empty(t, s.inspectPermits().Slots)
+	s.do("SET", "redquorum:permits:a", "3")
+	s.do("SET", "a#1", "value|owner", "PX", 60000)
+	s.do("SET", "redquorum:fence:a#1", "7")
+	s.do("SET", "a#3", "for ever")
+	s.do("SET", "a#4", "beyond the number")
+	s.do("SET", "redquorum:fence:a#2", "8")
+	s.do("ZADD", "redquorum:permit:wait:a", 2, "p:v|second", 1, "p:v", 3, "p:v|third|x:y")
+	p := s.inspectPermits()
+	require.Len(t, p.Slots, 3)
+	assert.InDelta(t, time.Minute, p.Slots[0].TTL, float64(30*time.Second))
+	p.Slots[0].TTL = 0
+	assert.Equal(t, []Inspection{{Held: true, Value: "value|owner", Fence: 7}, {Fence: 8}, {Held: true, Value: "for ever", TTL: -time.Millisecond}}, p.Slots)
+	assert.Equal(t, 3, p.Waiting)
+	assert.Equal(t, []string{"", "second", "third|x:y"}, p.Waiters)
+	for i := range 40 {
+		s.do("ZADD", "redquorum:permit:wait:a", 10+i, fmt.Sprint("p:w", i))
+	}
+	p = s.inspectPermits()
+	assert.Equal(t, 43, p.Waiting)
+	assert.Len(t, p.Waiters, 16)
+	s.do("SET", "redquorum:permits:a", MaxPermits)
+	assert.Len(t, s.inspectPermits().Slots, MaxPermits)
+}
+
+func TestASemaphoreIsToldWhateverOthersWrote(t *testing.T) {
+	s := newServer(t)
+	for _, key := range []string{"a", "redquorum:permits:a", "redquorum:permit:wait:a", "a#1", "redquorum:fence:a#1"} {
+		for _, what := range append(foreign, []any{"SET", "0"}, []any{"SET", "1025"}, []any{"SET", "2.5"}, []any{"SET", "0x2"}) {
+			s.do("FLUSHALL")
+			s.do("SET", "redquorum:permits:a", "2")
+			s.spoil(key, what, false)
+			before, slots := s.do("DUMP", key), 2
+			if key == "redquorum:permits:a" {
+				slots = 0
+			}
+			assert.Len(t, s.inspectPermits().Slots, slots, "%s %v", key, what)
+			assert.Equal(t, before, s.do("DUMP", key))
+		}
 	}
 }

@@ -9,12 +9,30 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fuzzed"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
+
+// FuzzReplies gives any reply to all functions that read one. They must not panic, must not find a
+// vote in what no script says, and must not turn one number into another.
+func FuzzReplies(f *testing.F) {
+	f.Fuzz(func(t *testing.T, data []byte) {
+		checkReply(t, fuzzReply(fuzzed.New(data), 12))
+	})
+}
+
+// checkReply reads a reply in every way.
+func checkReply(t *testing.T, reply any) {
+	checkGrants(t, reply)
+	checkAnswers(t, reply)
+	checkExtended(t, reply)
+	checkReports(t, reply)
+}
 
 // fuzzReply makes a reply as the parser of replies does, of any kind and depth.
 func fuzzReply(s *fuzzed.Source, depth int) any {
@@ -230,14 +248,207 @@ func checkAnswers(t *testing.T, reply any) {
 	}
 }
 
-// FuzzReplies gives any reply to all functions that read one. They must not panic, must not find a
-// vote in what no script says, and must not turn one number into another.
-func FuzzReplies(f *testing.F) {
-	f.Fuzz(func(t *testing.T, data []byte) {
-		reply := fuzzReply(fuzzed.New(data), 12)
-		checkGrants(t, reply)
-		checkAnswers(t, reply)
-		checkExtended(t, reply)
-		checkReports(t, reply)
-	})
+// checkExtended reads a reply as an answer to an extension of a lock with two keys, of one with one
+// key and of a permit.
+func checkExtended(t *testing.T, reply any) {
+	if !isExtended(reply) {
+		require.Zero(t, ReadExtended(reply))
+		return
+	}
+	items, _ := reply.([]any)
+	next := func(v quorum.Vote, touched bool, keys int) {
+		t.Helper()
+		mine := items[:min(keys, len(items))]
+		items = items[len(mine):]
+		all := len(mine) == keys
+		for _, item := range mine {
+			all = all && item == int64(1)
+			require.False(t, (item == int64(1) || item == int64(2)) && !touched)
+		}
+		require.Equal(t, all || reply == allExtended, v == quorum.Granted, "%#v", reply)
+	}
+	e := ReadExtended(reply)
+	for _, keys := range []int{2, 1} {
+		v, touched, err := e.Next(keys)
+		require.False(t, err != nil && v != quorum.Failed)
+		next(v, touched, keys)
+	}
+	v, _, err := e.NextPermit()
+	require.False(t, err != nil && v != quorum.Failed)
+	next(v, true, 2)
+}
+
+// checkReports reads a reply as what a node tells of a lock, of a semaphore, of the leaders of a
+// name and of its memory.
+func checkReports(t *testing.T, reply any) {
+	items, _ := reply.([]any)
+	if in, ok := ReadInspect(reply); ok {
+		checkHolder(t, items, in)
+		for i, reader := range in.Readers {
+			requireSpan(t, items[5].([]any)[2*i+1].(int64), reader.TTL)
+		}
+	}
+	if p, ok := ReadPermits(reply); ok {
+		require.LessOrEqual(t, len(p.Slots), MaxPermits)
+		for i, slot := range p.Slots {
+			checkHolder(t, items[3].([]any)[3*i:], slot)
+		}
+	}
+	if answer, ok := ReadRecorded(reply); ok {
+		if ttl, _ := items[1].(int64); answer.Value != "" {
+			requireSpan(t, ttl, answer.TTL)
+		}
+		for _, entry := range answer.Entries {
+			require.Positive(t, entry.Term)
+			require.NotEmpty(t, entry.Value)
+		}
+	}
+	if _, now, ok := ReadMemory(reply); ok {
+		require.True(t, now > 0 && now <= MaxMarkerTime)
+		require.Len(t, items, 2)
+	}
+	if marker := ReadMarker(reply); !isMarker(reply) {
+		require.Empty(t, marker.Marker)
+	}
+}
+
+func checkHolder(t *testing.T, items []any, in Inspection) {
+	value, held := items[0].([]byte)
+	require.Equal(t, held, in.Held)
+	require.Equal(t, string(value), in.Value)
+	if ttl, _ := items[1].(int64); held {
+		requireSpan(t, ttl, in.TTL)
+	} else {
+		require.Zero(t, in.TTL)
+	}
+}
+
+// requireSpan requires that a time is what a reply says, or at the limit of what can be said.
+func requireSpan(t *testing.T, millis int64, span time.Duration) {
+	t.Helper()
+	if millis < 0 {
+		require.Negative(t, span, "%d ms", millis)
+		return
+	}
+	require.Equal(t, min(millis, math.MaxInt64/int64(time.Millisecond)), span.Milliseconds())
+}
+
+// What the scripts say, and what is nearly that: each is accepted and read as checkGrants says.
+func TestRepliesThatAreNearlyGrantsAreRefused(t *testing.T) {
+	one, fence, bits := int64(1), []byte("1700000000000000"), []byte("000")
+	for _, reply := range []any{
+		nil, "OK", one, int64(0), fence,
+		[]any{},
+		[]any{one},
+		[]any{one, one},
+		[]any{one, fence},
+		[]any{one, one, one},
+		[]any{one, int64(5), one},
+		[]any{int64(2), one},
+		[]any{int64(4), one},
+		[]any{nil, int64(0), bits},
+		[]any{int64(0), int64(0)},
+		[]any{int64(0), int64(-1), int64(0)},
+		[]any{int64(0), fence, one},
+		[]any{int64(-1), int64(3)},
+		[]any{int64(-1), int64(0)},
+		[]any{int64(-1), int64(MaxPermits + 1)},
+		[]any{int64(-1), fence},
+		[]any{int64(2), one, bits},
+		[]any{int64(2), fence, bits},
+		[]any{int64(4), one, bits},
+		[]any{one, "x", bits},
+		[]any{one, int64(0), bits},
+		[]any{int64(0), fence, bits},
+		[]any{int64(0), int64(0), bits},
+		[]any{int64(0), int64(0), []byte("0")},
+		[]any{int64(0), int64(0), []byte("002")},
+		[]any{int64(0), int64(0), nil},
+	} {
+		checkReply(t, reply)
+	}
+}
+
+func TestOnlyCompleteReportsAreUnderstood(t *testing.T) {
+	permits := func(reply any) bool { _, ok := ReadPermits(reply); return ok }
+	inspect := func(reply any) bool { _, ok := ReadInspect(reply); return ok }
+	recorded := func(reply any) bool { _, ok := ReadRecorded(reply); return ok }
+	readers := func(readers ...any) any { return []any{[]byte(Marker), int64(5), nil, int64(0), nil, readers} }
+	for i, c := range []struct {
+		understands func(any) bool
+		reply       any
+		want        bool
+	}{
+		{permits, nil, false},
+		{permits, "OK", false},
+		{permits, []any{}, false},
+		{permits, []any{int64(1), int64(0), []any{}, []any{}}, false},
+		{permits, []any{int64(-1), int64(0), []any{}, []any{}}, false},
+		{permits, []any{int64(1), int64(0), []any{}, []any{nil, int64(-2)}}, false},
+		{permits, []any{int64(0), int64(0), []any{}}, false},
+		{permits, []any{int64(1), int64(0), nil, []any{nil, int64(-2), nil}}, true},
+		{inspect, readers([]byte("one")), false},
+		{inspect, readers(int64(1), int64(2)), false},
+		{inspect, readers([]byte("one"), []byte("two")), false},
+		{inspect, readers(), true},
+		{recorded, []any{nil}, false},
+	} {
+		assert.Equal(t, c.want, c.understands(c.reply), "%d: %v", i, c.reply)
+	}
+	answer, ok := ReadRecorded([]any{nil, int64(-2), []any{[]byte("no"), []byte("7"), []byte("-1 x"), int64(3), []byte("8 x")}})
+	assert.True(t, ok)
+	assert.Equal(t, ledger.Answer{Entries: []ledger.Entry{{Term: 8, Value: "x"}}}, answer, "what is no record is skipped")
+}
+
+func TestAnExtensionIsAnsweredForAllKeysOrForEach(t *testing.T) {
+	for _, reply := range []any{"OK", int64(1), nil, []byte(allExtended), int64(2)} {
+		assert.False(t, isExtended(reply), "%T %v", reply, reply)
+	}
+	const granted, refused, failed = quorum.Granted, quorum.Refused, quorum.Failed
+	oom := []byte("OOM")
+	lock := func(keys int) func(*Extended) (quorum.Vote, bool, error) {
+		return func(e *Extended) (quorum.Vote, bool, error) { return e.Next(keys) }
+	}
+	permit := (*Extended).NextPermit
+	type want struct {
+		next    func(*Extended) (quorum.Vote, bool, error)
+		vote    quorum.Vote
+		touched bool
+		err     string
+	}
+	for i, test := range []struct {
+		reply any
+		wants []want
+	}{
+		{allExtended, []want{{lock(1), granted, true, ""}, {lock(3), granted, true, ""}, {permit, granted, true, ""}}},
+		{[]any{int64(1), int64(1), int64(1), int64(2), int64(0), oom, int64(1)}, []want{
+			{lock(2), granted, true, ""},
+			{lock(2), refused, true, ""},  // one was healed
+			{lock(1), refused, false, ""}, // somebody else's
+			{lock(1), failed, false, "OOM"},
+			{lock(2), failed, true, ""}, // an answer is missing
+			{lock(1), failed, true, ""},
+		}},
+		{[]any{int64(1), int64(1)}, []want{{permit, granted, true, ""}}},
+		{[]any{int64(1), int64(2)}, []want{{permit, refused, true, ""}}},
+		{[]any{int64(1), int64(0)}, []want{{permit, refused, true, ""}}},
+		{[]any{int64(2), int64(1)}, []want{{permit, refused, true, ""}}},
+		{[]any{int64(0), int64(1)}, []want{{permit, refused, false, ""}}},
+		{[]any{int64(0), int64(2)}, []want{{permit, refused, false, ""}}},
+		{[]any{int64(1), oom}, []want{{permit, failed, true, "OOM"}}},
+		{[]any{oom, int64(1)}, []want{{permit, failed, false, "OOM"}}},
+		{[]any{int64(1)}, []want{{permit, failed, true, ""}}},
+		{[]any(nil), []want{{permit, failed, true, ""}}},
+	} {
+		answer := ReadExtended(test.reply)
+		for j, want := range test.wants {
+			vote, touched, err := want.next(&answer)
+			assert.Equal(t, []any{want.vote, want.touched}, []any{vote, touched}, "%d.%d", i, j)
+			if want.err == "" {
+				assert.NoError(t, err, "%d.%d", i, j)
+			} else {
+				assert.ErrorContains(t, err, want.err, "%d.%d", i, j)
+			}
+		}
+	}
 }

@@ -8,21 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 var cmdstat = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`)
 
 // commands runs a script, and returns the commands that it executed: each with how often.
-func (s *scriptServer) commands(args []any, sources ...string) string {
+func (s *server) commands(args []any, sources ...string) string {
 	s.t.Helper()
 	s.do("CONFIG", "RESETSTAT")
-	_, err := s.run([]string{"a"}, args, sources...)
-	require.NoError(s.t, err)
+	s.onA(args, sources...)
 	counts := map[string]string{}
 	for _, m := range cmdstat.FindAllStringSubmatch(string(s.do("INFO", "commandstats").([]byte)), -1) {
 		if name := m[1]; name != "eval" && name != "config|resetstat" {
@@ -40,12 +36,8 @@ func (s *scriptServer) commands(args []any, sources ...string) string {
 
 // Readers cost a mutex nothing where there are none.
 func TestAMutexExecutesNoCommandForReaders(t *testing.T) {
-	server := redistest.StartOne(t)
-	conn, err := redis.Dial("tcp", server.Addr())
-	require.NoError(t, err)
-	defer conn.Close()
-	s := &scriptServer{t, conn}
-	listen(t, server)
+	s := newServer(t)
+	s.listen(t)
 	mine, other, foreign := pairForm+"a", pairForm+"c", "foreign"
 	wait := func(value, process string) []any { return []any{value, 60000, 50, 1, process, 0, 100, ""} }
 	for _, test := range []struct {
@@ -77,7 +69,7 @@ func TestAMutexExecutesNoCommandForReaders(t *testing.T) {
 			s.do("SET", "a", test.holder, "PX", 60000)
 		}
 		if test.waiting != "" {
-			s.do("ZADD", "redquorum:wait:a", 1, test.waiting)
+			s.do("ZADD", waitKey+"a", 1, test.waiting)
 			s.do("SET", "redquorum:waits:a", "")
 		}
 		assert.Equal(t, test.want, s.commands(test.args, test.sources...), test.name)

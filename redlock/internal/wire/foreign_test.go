@@ -1,0 +1,326 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// foreign is what others may write under any key, by type.
+var foreign = [][]any{
+	{"SET", "text"},
+	{"SET", ""},
+	{"SET", "-1"},
+	{"SET", "1e300"},
+	{"SET", "9007199254740991"},
+	{"SET", "nan"},
+	{"RPUSH", "1"},
+	{"SADD", "1"},
+	{"HSET", "a", "1"},
+	{"ZADD", 1, "no colon"},
+	{"ZADD", 1, ":"},
+	{"XADD", "*", "a", "1"},
+}
+
+// beside lists the keys beside that of the lock "a".
+var beside = []string{
+	"redquorum:fence:a", "redquorum:wait:a", "redquorum:waits:a", "redquorum:adopt:a:mine", "redquorum:adopt:a:other",
+	"redquorum:others:a", "redquorum:terms:a",
+}
+
+// spoil puts something foreign under a key.
+func (s *server) spoil(key string, what []any, expires bool) {
+	s.t.Helper()
+	s.do("DEL", key)
+	s.do(what[0].(string), append([]any{key}, what[1:]...)...)
+	if expires {
+		s.do("PEXPIRE", key, 1_000_000)
+	}
+}
+
+// A scriptCase is one run of a script on the key "a".
+type scriptCase struct {
+	name   string
+	before string // what "a" has: nothing, "mine", the marker with the reader "mine", or "theirs"
+	args   []any
+	source []string
+	after  string // what "a" has afterwards
+	reply  string // how it begins
+}
+
+func mutexCases() []scriptCase {
+	now := time.Now().UnixMicro()
+	return []scriptCase{
+		{"acquire", "", []any{"mine", 60000}, acquires, "mine", "1"},
+		{"acquire fenced", "", []any{"mine", 60000, now, 600000}, acquires, "mine", ""},
+		{"acquire taken", "mine", []any{"other", 60000, now, 600000}, acquires, "mine", "0"},
+		{"wait, and get it", "", []any{"mine", 60000, 50, 1, "p", 0, 100, "anyone", now, 600000}, waits, "mine", ""},
+		{"wait, and wait", "mine", []any{"other", 60000, 50, 1, "p", 0, 100, "anyone", now, 600000}, waits, "mine", "[0 1 60 s 1"},
+		{"release", "mine", []any{"mine", 50}, releases, "", "1"},
+		{"release and leave", "mine", []any{"mine", 50, "p"}, releases, "", "1"},
+		{"release another's", "mine", []any{"other", 50, "p"}, releases, "mine", "0"},
+		{"retain", "mine", []any{"mine", 50, "p", 30000}, retains, "mine", "1"},
+		{"retain another's", "mine", []any{"other", 50, "", 30000}, retains, "mine", "0"},
+		{"retain too late", "mine", []any{"mine", 50, "p", 0}, retains, "", "1"},
+		{"extend", "mine", []any{"mine", 60000}, []string{extendSource}, "mine", "extended"},
+		{"join", "mine", []any{"set", 60000, "mine", now, 600000}, []string{fenceSource, joinSource}, "set", ""},
+		{"raise", "mine", []any{"mine", now, 600000}, raises, "mine", ""},
+		{"mend", "mine", []any{"mine", now, now, 600000}, []string{mendSource}, "mine", "0"},
+		{"adopt", "mine", []any{"mine", "other", 60000, now, 600000}, []string{fenceSource, adoptSource}, "other", ""},
+		{"restore", "mine", []any{"mine", 50}, []string{handOverSource, restoreSource}, "", "1"},
+		{"force", "mine", []any{50}, []string{handOverSource, forceSource}, "", "1"},
+		{"inspect", "mine", nil, inspects, "mine", ""},
+		{"record", "mine", []any{5, "5 mine", 600000, 256}, []string{recordSource}, "mine", "1"},
+		{"recorded", "mine", []any{0, 8}, []string{recordedSource}, "mine", "[mine 60 s ["},
+		{"verify", "mine", []any{"mine"}, []string{verifySource}, "mine", "1"},
+	}
+}
+
+// sharedCases are of scripts that know readers. Beside foreign keys, a lock of readers may be free
+// afterwards, or have the marker with an end.
+func sharedCases() []scriptCase {
+	now := time.Now().UnixMicro()
+	return []scriptCase{
+		{"read", "", []any{"mine", 60000, "", "p", now, 600000}, sharedAcquires, Marker, ""},
+		{"read again", Marker, []any{"mine", 60000, "", "p", now, 600000}, sharedAcquires, Marker, ""},
+		{"read beside a reader", Marker, []any{"other", 60000, "", "p", now, 600000}, sharedAcquires, Marker, ""},
+		{"read beside a writer", "theirs", []any{"mine", 60000, "1", "p", now, 600000}, sharedAcquires, "theirs", ""},
+		{"wait, and read", "", []any{"mine", 60000, 50, "1", "p", 0, 100, "anyone", now, 600000}, sharedWaits, Marker, ""},
+		{"wait, and read with others", Marker, []any{"other", 60000, 50, "1", "p", 0, 100, "", now, 600000}, sharedWaits, Marker, ""},
+		{"wait beside a writer", "theirs", []any{"mine", 60000, 50, "", "p", 0, 100, "others", now, 600000}, sharedWaits, "theirs", ""},
+		{"extend", Marker, []any{"mine", "+60000"}, sharedExtends, Marker, ""},
+		{"heal", "", []any{"mine", "+60000"}, sharedExtends, Marker, ""},
+		{"extend beside a writer", "theirs", []any{"mine", "+60000"}, sharedExtends, "theirs", ""},
+		{"extend as a writer", "theirs", []any{"theirs", 60000}, sharedExtends, "theirs", ""},
+		{"release", Marker, []any{"mine", 50}, sharedReleases, Marker, ""},
+		{"release and leave", Marker, []any{"mine", 50, "p"}, sharedReleases, Marker, ""},
+		{"release beside a writer", "theirs", []any{"mine", 50, "p"}, sharedReleases, "theirs", ""},
+		{"verify", "theirs", []any{"mine"}, sharedVerifies, "theirs", ""},
+		{"inspect readers", Marker, nil, inspects, Marker, ""},
+		{"raise", Marker, []any{"mine", now, 600000}, sharedRaises, Marker, ""},
+		{"announce", "theirs", []any{"mine", 60000, 2000, now, 600000}, announces, "theirs", ""},
+		{"announce, and get it", "", []any{"mine", 60000, 2000, now, 600000}, announces, "mine", ""},
+		{"wait to write", Marker, []any{"writer", 60000, 50, 1, "p", 0, 100, "", now, 600000, 2000}, waits, Marker, ""},
+		{"leave as a writer", Marker, []any{"writer", 50, "p", "announced"}, releases, Marker, ""},
+	}
+}
+
+// prepare puts "a" into the state before a case. What was spoiled stays so.
+func (s *server) prepare(test scriptCase, spoiled string) {
+	s.t.Helper()
+	if test.before != "" {
+		s.do("SET", "a", test.before, "PX", 60000)
+	}
+	if test.before == Marker && spoiled != "redquorum:readers:a" {
+		s.do("ZADD", "redquorum:readers:a", time.Now().UnixMilli()+60000, "mine")
+	}
+}
+
+func TestNoScriptFailsOnWhatOthersWroteBesideALock(t *testing.T) {
+	s := newServer(t)
+	for _, test := range mutexCases() {
+		for _, expires := range []bool{false, true} {
+			s.spoilBeside(test, beside, expires)
+		}
+	}
+	for _, test := range sharedCases() {
+		s.spoilBeside(test, append([]string{"redquorum:readers:a", "redquorum:intent:a"}, beside...), false)
+	}
+}
+
+// spoilBeside runs a script beside each foreign key.
+func (s *server) spoilBeside(test scriptCase, keys []string, expires bool) {
+	s.t.Helper()
+	for _, key := range keys {
+		for i, what := range foreign {
+			if test.name == "restore" && key == "redquorum:adopt:a:mine" && what[0] == "SET" && expires {
+				continue // as good as a note
+			}
+			where := fmt.Sprintf("%s, %s, %v, expires: %v", test.name, key, what, expires)
+			s.do("FLUSHALL")
+			s.spoil(key, what, expires)
+			if i%2 == 0 && key == "redquorum:wait:a" { // release and hand-over look at the list
+				s.do("SET", "redquorum:waits:a", "")
+			}
+			s.prepare(test, key)
+			reply, err := s.run([]string{"a"}, test.args, test.source...)
+			require.NoError(s.t, err, where)
+			assert.True(s.t, strings.HasPrefix(inWords(reply), test.reply), where)
+			after := s.get("a")
+			if test.after != Marker {
+				assert.Equal(s.t, test.after, after, where)
+			}
+			if after == Marker {
+				left := s.left("a")
+				assert.True(s.t, 0 < left && left <= 60000, "%s: %d ms left", where, left)
+			}
+		}
+	}
+}
+
+func TestAScriptTouchesNoKeyThatIsNoLock(t *testing.T) {
+	s := newServer(t)
+	for _, test := range slices.Concat(mutexCases(), sharedCases()) {
+		for _, what := range foreign {
+			if what[0] == "SET" {
+				continue // as good as a foreign lock
+			}
+			where := fmt.Sprintf("%s, %v", test.name, what)
+			s.do("FLUSHALL")
+			s.spoil("a", what, false)
+			before := s.do("DUMP", "a")
+			reply, err := s.run([]string{"a"}, test.args, test.source...)
+			if strings.HasPrefix(test.name, "acquire") { // it is taken
+				require.NoError(t, err, where)
+				assert.Equal(t, int64(0), reply, where)
+			} else if err == nil { // an error for each key
+				assert.Contains(t, inWords(reply), "WRONGTYPE", where)
+			} else {
+				require.ErrorContains(t, err, "WRONGTYPE", where)
+			}
+			assert.Equal(t, before, s.do("DUMP", "a"), where)
+			assert.Equal(t, int64(1), s.do("DBSIZE"), where)
+		}
+	}
+}
+
+func TestAReleaseOfASetReleasesWhatIsOurs(t *testing.T) {
+	s := newServer(t)
+	names := []string{"a", "b", "c"}
+	for _, lost := range names {
+		s.do("FLUSHALL")
+		s.do("MSET", "a", "mine", "b", "mine", "c", "mine")
+		s.spoil(lost, []any{"HSET", "a", "1"}, false)
+		_, err := s.run(names, []any{"mine", 50}, releases...)
+		require.ErrorContains(t, err, "WRONGTYPE")
+		assert.Equal(t, int64(1), s.do("DBSIZE"))
+		assert.Equal(t, int64(1), s.do("EXISTS", lost))
+	}
+}
+
+// Whatever a user may not do: TIME, the keys beside the lock, or PEXPIREAT.
+func TestAnAcquisitionThatFailsMidwayLeavesNoKey(t *testing.T) {
+	s := newServer(t)
+	for _, rules := range []string{"-time", "~a ~b", "-pexpireat"} {
+		for name, test := range map[string]struct {
+			keys   []string
+			args   []any
+			source []string
+		}{
+			"acquire":     {[]string{"a"}, []any{"mine", 60000, time.Now().UnixMicro(), 600000}, acquires},
+			"acquire two": {[]string{"a", "b"}, []any{"mine", 60000, time.Now().UnixMicro(), 600000}, acquires},
+			"read":        {[]string{"a"}, []any{"mine", 60000, "", "p"}, sharedAcquires},
+			"wait":        {[]string{"a"}, []any{"mine", 60000, 50, "1", "p", 0, 100, ""}, sharedWaits},
+			"heal":        {[]string{"a"}, []any{"mine", "+60000"}, sharedExtends},
+		} {
+			if rules == "-pexpireat" && strings.HasPrefix(name, "acquire") {
+				continue // which do not need it
+			}
+			s.do("FLUSHALL")
+			s.as(rules, func() {
+				reply, err := s.run(test.keys, test.args, test.source...)
+				if answers, ok := reply.([]any); ok { // of each key
+					assert.IsType(t, []byte{}, answers[0], "%s %s", rules, name)
+				} else {
+					require.Error(t, err, "%s %s", rules, name)
+				}
+			})
+			assert.Equal(t, int64(0), s.do("EXISTS", "a", "b"), "%s %s", rules, name)
+		}
+	}
+}
+
+// Beside what a mutex needs, readers need two commands and two keys.
+func TestTheACLOfTheScriptsForReaders(t *testing.T) {
+	s := newServer(t)
+	s.do("ACL", "SETUSER", "app", "on", "nopass", "~a", "~redquorum:wait:a", "~redquorum:waits:a", "~redquorum:others:a",
+		"~redquorum:fence:a", "~redquorum:adopt:a:*", "~redquorum:readers:a", "~redquorum:intent:a", "&redquorum:wake:*", "-@all",
+		"+eval", "+set", "+get", "+del", "+exists", "+pexpire", "+pttl", "+publish", "+pubsub|numsub", "+zadd", "+zrem",
+		"+zcard", "+zscore", "+zrange", "+zpopmin", "+time", "+pexpireat", "+zremrangebyscore")
+	for _, test := range sharedCases() {
+		s.do("FLUSHALL")
+		s.do("ZADD", "redquorum:wait:a", 1, "+p:another", 2, "p:third")
+		s.prepare(test, "")
+		s.do("ACL", "LOG", "RESET")
+		s.do("AUTH", "app", "")
+		_, err := s.run([]string{"a"}, test.args, test.source...)
+		s.do("AUTH", "default", "")
+		require.NoError(t, err, test.name)
+		assert.Empty(t, s.do("ACL", "LOG"), test.name)
+	}
+}
+
+// Another library's clients see a key that is taken, and cannot delete it. They get it when the
+// last reader is gone.
+func TestOtherLibrariesRespectReaders(t *testing.T) {
+	s := newServer(t)
+	const compareAndDelete = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+	for _, reader := range []string{"one", "two"} {
+		require.Equal(t, int64(1), s.onA([]any{reader, 60000, "", ""}, sharedAcquires...))
+	}
+	for _, reader := range []string{"one", "two"} {
+		assert.Nil(t, s.do("SET", "a", "theirs", "NX", "PX", 60000))
+		assert.Equal(t, int64(0), s.onA([]any{"theirs"}, compareAndDelete))
+		assert.Equal(t, int64(1), s.onA([]any{reader, 50}, sharedReleases...))
+	}
+	assert.Equal(t, "OK", s.do("SET", "a", "theirs", "NX", "PX", 60000))
+	assert.Equal(t, int64(0), s.onA([]any{"three", 60000, "1", ""}, sharedAcquires...))
+}
+
+// Each call of a batch fails with an error of its own, and leaves what the script of one leaves.
+func TestABatchThatIsForbiddenSomethingFailsEachCall(t *testing.T) {
+	s := newServer(t)
+	for _, test := range []struct {
+		rule, batch string
+		single      []string
+		keys        any // that hold the lock, before and after
+		args        []any
+	}{
+		{"-time", acquireBatch, acquires, int64(0), []any{"mine", 10000, 1_000_000, 10000}},
+		{"-del", releaseBatch, releases, int64(2), []any{"mine", 50}},
+		{"-get", verifyBatchSource, []string{verifySource}, int64(2), []any{"mine"}},
+	} {
+		s.do("FLUSHDB")
+		if test.keys != int64(0) {
+			s.do("MSET", "a", "mine", "b", "mine")
+		}
+		s.as(test.rule, func() {
+			_, err := s.run([]string{"a"}, test.args, test.single...)
+			require.Error(t, err, test.rule)
+			replies := s.eval([]string{"a", "b"}, slices.Concat(test.args, test.args), test.batch).([]any)
+			require.Len(t, replies, 2, test.rule)
+			for _, one := range replies {
+				assert.IsType(t, redis.Error(""), one, test.rule)
+			}
+		})
+		assert.Equal(t, test.keys, s.do("EXISTS", "a", "b"), test.rule)
+	}
+}
+
+// What a caller holds is deleted although it may use MGET in no script, or none of the keys beside
+// a lock. If it may not delete, it is told so, also beside another's key.
+func TestABatchOfReleasesNeedsNoMoreThanARelease(t *testing.T) {
+	s := newServer(t)
+	both := []any{"mine", 50, "mine", 50}
+	for _, rules := range []string{"-mget", "~a ~b"} {
+		s.do("MSET", "a", "mine", "b", "mine")
+		s.as(rules, func() {
+			reply := s.eval([]string{"a", "b"}, both, releaseBatch)
+			assert.Contains(t, []any{int64(1), []any{int64(1), int64(1)}}, reply, rules)
+		})
+		assert.Equal(t, int64(0), s.do("DBSIZE"))
+	}
+	s.do("MSET", "a", "mine", "b", "theirs")
+	s.as("-del", func() {
+		replies := s.eval([]string{"a", "b"}, both, releaseBatch).([]any)
+		require.Len(t, replies, 2)
+		assert.IsType(t, redis.Error(""), replies[0])
+		assert.Equal(t, int64(0), replies[1])
+	})
+}

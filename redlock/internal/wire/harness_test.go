@@ -1,0 +1,233 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+)
+
+const (
+	pairTTL   = 60_000
+	pairGrace = 60_000
+	pairLife  = 600_000
+
+	fenceKey = "redquorum:fence:"
+	waitKey  = "redquorum:wait:"
+)
+
+// Every second value belongs to a process that listens, the others to one that does not. They have
+// our form: the scripts treat other values differently (others.lua).
+var pairValues = []string{pairForm + "a", pairForm + "b", pairForm + "c", pairForm + "d", pairForm + "e", pairForm + "f"}
+
+const pairForm = "ABCDEFGHIJKLMNOPQRSTUVWXYZ|"
+
+func pairAlive(value string) bool { return slices.Index(pairValues, value)%2 == 0 }
+
+func pairProcess(value string) string {
+	if pairAlive(value) {
+		return "alive"
+	}
+	return "dead"
+}
+
+// place is the place of a waiter on a list.
+func place(value string) string { return pairProcess(value) + ":" + value }
+
+// A tester is a test, a property or a run of a fuzz target.
+type tester interface {
+	require.TestingT
+	Helper()
+}
+
+// A server is one on which scripts run, one after the other. Its keys are only the test's.
+type server struct {
+	t    tester
+	addr string
+	dial func() (redis.Conn, error)
+	conn redis.Conn
+}
+
+func newServer(t testing.TB) *server {
+	t.Helper()
+	s := &server{t: t, addr: redistest.StartOne(t).Addr()}
+	s.dial = func() (redis.Conn, error) {
+		return redis.Dial("tcp", s.addr, redis.DialReadTimeout(time.Minute))
+	}
+	s.conn = s.open(t)
+	return s
+}
+
+// open returns a new connection that ends with the test.
+func (s *server) open(t testing.TB) redis.Conn {
+	t.Helper()
+	conn, err := s.dial()
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, conn.Close()) })
+	return conn
+}
+
+// listen subscribes as the process "alive".
+func (s *server) listen(t testing.TB) redis.Conn {
+	t.Helper()
+	conn := s.open(t)
+	require.NoError(t, redis.PubSubConn{Conn: conn}.Subscribe(WakeChannel+"alive"))
+	_, err := conn.Receive()
+	require.NoError(t, err)
+	return conn
+}
+
+func (s *server) do(command string, args ...any) any {
+	s.t.Helper()
+	reply, err := s.conn.Do(command, args...)
+	require.NoError(s.t, err, "%s %v", command, args)
+	return reply
+}
+
+func (s *server) run(keys []string, args []any, sources ...string) (any, error) {
+	all := []any{bare(sources), len(keys)}
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	return s.conn.Do("EVAL", append(all, args...)...)
+}
+
+// eval is run where no error is expected.
+func (s *server) eval(keys []string, args []any, sources ...string) any {
+	s.t.Helper()
+	reply, err := s.run(keys, args, sources...)
+	require.NoError(s.t, err)
+	return reply
+}
+
+// onA is eval for the lock "a".
+func (s *server) onA(args []any, sources ...string) any {
+	s.t.Helper()
+	return s.eval([]string{"a"}, args, sources...)
+}
+
+// get returns the text of a key, "" if there is none.
+func (s *server) get(key string) string {
+	s.t.Helper()
+	value, err := redis.String(s.conn.Do("GET", key))
+	if err != nil && !errors.Is(err, redis.ErrNil) && !strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		require.NoError(s.t, err)
+	}
+	return value
+}
+
+// members returns those of a sorted set, in order.
+func (s *server) members(key string) []string {
+	s.t.Helper()
+	members, err := redis.Strings(s.do("ZRANGE", key, 0, -1), nil)
+	require.NoError(s.t, err)
+	return members
+}
+
+// left returns how long a key lives, in milliseconds.
+func (s *server) left(key string) int64 {
+	s.t.Helper()
+	return s.do("PTTL", key).(int64)
+}
+
+// now returns the server's time in microseconds.
+func (s *server) now() int64 {
+	s.t.Helper()
+	now, err := redis.Int64s(s.do("TIME"), nil)
+	require.NoError(s.t, err)
+	return now[0]*1_000_000 + now[1]
+}
+
+// as does something as a user who may do all but what the rules forbid.
+func (s *server) as(rules string, act func()) {
+	s.t.Helper()
+	all := []any{"SETUSER", "narrow", "reset", "on", "nopass", "+@all", "&*"}
+	if !strings.Contains(rules, "~") {
+		rules += " ~*"
+	}
+	for _, rule := range strings.Fields(rules) {
+		all = append(all, rule)
+	}
+	s.do("ACL", all...)
+	s.do("AUTH", "narrow", "")
+	act()
+	s.do("AUTH", "default", "")
+}
+
+// A pair is a server and, in the properties that use it, a model. Both get the same calls, and must
+// answer the same and keep the same.
+type pair struct {
+	*server
+	t *rapid.T
+}
+
+// check runs a property, each time on an empty server and with the process "alive" listening.
+func check(t *testing.T, property func(p *pair)) {
+	t.Helper()
+	s := newServer(t)
+	s.listen(t)
+	rapid.Check(t, func(t *rapid.T) {
+		p := &pair{&server{t, s.addr, s.dial, s.conn}, t}
+		p.do("FLUSHALL")
+		property(p)
+	})
+}
+
+// draw picks one of these.
+func draw[T any](p *pair, label string, of ...T) T { return rapid.SampledFrom(of).Draw(p.t, label) }
+
+func (p *pair) value() string          { return draw(p, "value", pairValues...) }
+func (p *pair) flip(label string) bool { return rapid.Bool().Draw(p.t, label) }
+
+// timestamp is near the server's clock, so that it is not clamped, and often the same. Counters are
+// often ahead of it, in the future of model and server.
+func (p *pair) timestamp() int64 {
+	return p.now()/5_000_000*5_000_000 + rapid.Int64Range(-2, 2).Draw(p.t, "timestamp")
+}
+
+// fencing returns fencing and the arguments for it, or none.
+func (p *pair) fencing() (Fencing, []any) {
+	if p.flip("fenced") {
+		f := Fencing{Wall: p.timestamp(), Life: pairLife * time.Millisecond}
+		return f, []any{f.Wall, pairLife}
+	}
+	return Fencing{}, nil
+}
+
+// same compares what the server says or keeps with what the model does.
+func (p *pair) same(what string, got, want any) {
+	if text, ok := got.([]byte); ok {
+		got = string(text)
+	}
+	if !assert.ObjectsAreEqual(want, got) {
+		p.t.Fatalf("%s: the server has %#v, the model %#v", what, got, want)
+	}
+}
+
+// inWords formats a reply: texts as they are, and milliseconds rounded to seconds.
+func inWords(reply any) string {
+	switch reply := reply.(type) {
+	case []byte:
+		return string(reply)
+	case []any:
+		var all []string
+		for _, one := range reply {
+			all = append(all, inWords(one))
+		}
+		return "[" + strings.Join(all, " ") + "]"
+	case int64:
+		if reply > 1000 {
+			return fmt.Sprintf("%d s", (reply+500)/1000)
+		}
+	}
+	return fmt.Sprint(reply)
+}

@@ -1,0 +1,380 @@
+package wire
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/search/fence"
+)
+
+// mutexPair has a node of the model in which violations are searched for.
+type mutexPair struct {
+	*pair
+	model *fence.Node
+}
+
+var pairNames = []string{"x", "y"}
+
+func TestScriptsDoWhatTheModelDoes(t *testing.T) {
+	check(t, func(p *pair) {
+		w := &mutexPair{p, fence.NewNode()}
+		p.t.Repeat(map[string]func(*rapid.T){
+			"":        w.compare,
+			"acquire": w.acquire,
+			"wait":    w.wait,
+			"release": w.release,
+			"raise":   w.raise,
+			"mend":    w.mend,
+			"spoil":   w.spoil,
+			"adopt":   w.adopt,
+			"expire":  w.expire,
+		})
+	})
+}
+
+func (w *mutexPair) name() string { return draw(w.pair, "name", pairNames...) }
+
+func (w *mutexPair) names() []string {
+	return draw(w.pair, "names", []string{"x"}, []string{"y"}, []string{"x", "y"}, []string{"y", "x"})
+}
+
+// call runs a script, and moves the model's clock to the server's.
+func (w *mutexPair) call(names []string, args []any, sources ...string) any {
+	w.model.Now = w.now()
+	return w.eval(names, args, sources...)
+}
+
+// token compares what a script and the model granted.
+func (w *mutexPair) token(what string, names []string, reply any, number int64, granted bool) {
+	text, _ := reply.([]byte)
+	got, _ := strconv.ParseInt(string(text), 10, 64) //nolint:errcheck // 0 if it granted nothing
+	if granted && number-w.model.Now > fence.Limit && got >= number && got-number < 1_000_000 {
+		for _, name := range names { // it started again, by the server's clock
+			w.model.Entry(name).Fence = got
+		}
+		return
+	}
+	w.same(what, got, map[bool]int64{true: number}[granted])
+}
+
+func (w *mutexPair) acquire(*rapid.T) {
+	names, value, ts := w.names(), w.value(), w.timestamp()
+	reply := w.call(names, []any{value, pairTTL, ts, pairLife}, acquires...)
+	number, granted := w.model.Acquire(names, value, ts)
+	w.token("acquire", names, reply, number, granted)
+}
+
+func (w *mutexPair) wait(*rapid.T) {
+	name, value, ts := w.name(), w.value(), w.timestamp()
+	reply := w.call([]string{name}, []any{
+		value, pairTTL, pairGrace, 1, pairProcess(value), 0, 100, "", ts, pairLife,
+	}, waits...).([]any)
+	number, granted := w.model.Pilot(name, value, ts)
+	if reply[0] == int64(1) {
+		w.token("wait", []string{name}, reply[1], number, granted)
+		return
+	}
+	w.token("wait", nil, nil, number, granted)
+	if reply[1] != int64(1) || reply[2].(int64) <= 0 || reply[3] != int64(1) {
+		w.t.Fatalf("wait: %v", reply)
+	}
+}
+
+func (w *mutexPair) release(*rapid.T) {
+	names, value := w.names(), w.value()
+	args := []any{value, pairGrace}
+	leaves := w.flip("leaves")
+	if leaves {
+		args = append(args, pairProcess(value))
+	}
+	reply := w.call(names, args, releases...)
+	want, handed := int64(1), false
+	for _, name := range names {
+		do := w.model.Entry(name).Release
+		if leaves {
+			do = w.model.Entry(name).Leave
+		}
+		to, released := do(value, pairAlive)
+		handed = handed || to != ""
+		if !released {
+			want = 0
+		}
+	}
+	if want == 1 && handed {
+		want = 2
+	}
+	w.same("release", reply, want)
+}
+
+func (w *mutexPair) raise(*rapid.T) {
+	names, value := w.names(), w.value()
+	to := w.model.Entry(names[0]).Fence + rapid.Int64Range(-1, 2).Draw(w.t, "above")
+	if to <= 2 {
+		w.t.Skip("no counter yet")
+	}
+	// Or far from the limit up to which the node follows, since its clock goes on meanwhile.
+	to += draw[int64](w.pair, "far", 0, 0, 0, 10_000_000, 100_000_000, pairLife*1000, 2*pairLife*1000)
+	reply := w.call(names, []any{value, strconv.FormatInt(to, 10), pairLife}, raises...)
+	w.same("raise", reply == int64(1), w.model.Raise(names, value, to, pairLife*1000))
+}
+
+func (w *mutexPair) mend(*rapid.T) {
+	names, value := w.names(), w.value()
+	given := w.model.Entry(names[0]).Fence + rapid.Int64Range(0, 1).Draw(w.t, "above")
+	if given <= 0 {
+		w.t.Skip("no counter yet, or none any more")
+	}
+	to := w.timestamp() + draw[int64](w.pair, "to", 0, 5_000_000, 60_000_000)
+	reply := w.call(names, []any{value, strconv.FormatInt(given, 10), strconv.FormatInt(to, 10), pairLife}, mendSource)
+	w.same("mend", reply, map[bool]int64{true: 1}[w.model.Mend(names, value, given, to)])
+}
+
+// spoil writes something that is no counter, or a counter that is far ahead.
+func (w *mutexPair) spoil(*rapid.T) {
+	name := w.name()
+	entry, counter := w.model.Entry(name), fenceKey+name
+	entry.Fence = fence.Unreadable
+	w.do("DEL", counter)
+	switch rapid.IntRange(0, 3).Draw(w.t, "what") {
+	case 0:
+		w.do("SET", counter, draw(w.pair, "text", "", "x", "nan", "inf", "9007199254740990", "1e300"))
+	case 1:
+		w.do("RPUSH", counter, "1")
+	case 2:
+		w.do("ZADD", counter, 1, "x")
+	case 3:
+		entry.Fence = w.timestamp() + 3_600_000_000
+		w.do("SET", counter, entry.Fence)
+	}
+}
+
+func (w *mutexPair) adopt(*rapid.T) {
+	name, old, value, ts := w.name(), w.value(), w.value(), w.timestamp()
+	reply := w.call([]string{name}, []any{old, value, pairTTL, ts, pairLife}, fenceSource, adoptSource)
+	number, granted := w.model.Adopt([]string{name}, old, value, ts)
+	w.token("adopt", []string{name}, reply, number, granted)
+}
+
+func (w *mutexPair) expire(*rapid.T) {
+	name := w.name()
+	w.do("DEL", name)
+	w.model.Entry(name).Expire()
+}
+
+// compare compares everything that is kept.
+func (w *mutexPair) compare(*rapid.T) {
+	for _, name := range pairNames {
+		entry := w.model.Entry(name)
+		counter, waiting := cmp.Or(w.get(fenceKey+name), "0"), []string{}
+		if entry.Fence == fence.Unreadable {
+			counter = fmt.Sprint(fence.Unreadable)
+		}
+		for _, value := range entry.Waiting {
+			waiting = append(waiting, place(value))
+		}
+		w.same(name, fmt.Sprintf("%s %s %q", w.get(name), counter, w.members(waitKey+name)),
+			fmt.Sprintf("%s %d %q", entry.Value, entry.Fence, waiting))
+	}
+}
+
+// Nobody waits here: what is handed over is a matter of handover.lua.
+func TestAnyOfSeveralKeysIsTakenAsDocumented(t *testing.T) {
+	keys := []string{"a", "b", "c"}
+	check(t, func(p *pair) {
+		held := map[string]string{} // what each key must hold
+		for range rapid.IntRange(1, 12).Draw(p.t, "calls") {
+			if rapid.IntRange(0, 4).Draw(p.t, "spoils") == 0 {
+				key := draw(p, "key", keys...)
+				p.do("DEL", key)
+				delete(held, key)
+				if p.flip("other type") {
+					p.do("RPUSH", key, "x")
+					held[key] = "(list)"
+				}
+			}
+			value, only := p.value(), rapid.IntRange(0, len(keys)).Draw(p.t, "only")
+			fencing, args := p.fencing()
+			args = append([]any{value, pairTTL, pairGrace, only}, args...)
+			request := (&TakeAny{
+				Keys: keys, Value: value, TTL: pairTTL * time.Millisecond, Grace: pairGrace * time.Millisecond, Only: only, Fencing: fencing,
+			}).Request()
+			p.same("request", request.Words, pipeline.On(keys, args...))
+			reply := p.eval(keys, args, anys...)
+			p.same("accepted", request.Accept(reply), true)
+			got := ReadChoice(reply)
+			p.same("got", got.Got, takeAny(keys, held, value, only))
+			p.same("fenced", Fence(reply) != 0, got.Got != 0 && fencing.Life != 0)
+			for i, key := range keys {
+				// A key of another type and a free one cannot be told apart.
+				list := held[key] == "(list)"
+				p.same("free", got.IsFree(i+1), held[key] == "" || list)
+				p.same("is a list", p.do("TYPE", key) == "list", list)
+				if !list {
+					p.same(key, p.get(key), held[key])
+				}
+			}
+		}
+	})
+}
+
+// takeAny is what any.lua must do.
+func takeAny(keys []string, held map[string]string, value string, only int) (got int) {
+	for i, key := range keys {
+		switch {
+		case held[key] != value:
+		case only == 0:
+			got = i + 1
+		case i+1 != only:
+			delete(held, key)
+		}
+	}
+	for i, key := range keys {
+		if only == 0 && got == 0 && held[key] == "" || i+1 == only && (held[key] == "" || held[key] == value) {
+			held[key] = value
+			return i + 1
+		}
+	}
+	return got
+}
+
+// retained is a lock's key in the model of retain.lua, with the note of an adoption and the list.
+// Times are in seconds: -1 for no end.
+type retained struct {
+	value   string // empty: absent
+	ends    int
+	adopter string // the value with a note; empty for none
+	note    string // the value that it is being adopted from; empty for no note
+	noted   int
+	waiting []string // values, oldest first
+}
+
+// release is a plain release: the key goes to the oldest waiter that listens, or is deleted.
+func (e *retained) release(value string) int64 {
+	if e.value != value {
+		if e.value != "" && e.value == e.adopter && e.note == value {
+			e.note = ""
+		}
+		return 0
+	}
+	e.value = ""
+	for len(e.waiting) > 0 && e.value == "" {
+		if oldest := e.waiting[0]; pairAlive(oldest) {
+			e.value, e.ends = oldest, pairGrace/1000
+		}
+		e.waiting = e.waiting[1:]
+	}
+	if e.value != "" {
+		return 2
+	}
+	return 1
+}
+
+// retain makes what the caller holds, or would get back, end with the rest, and never later.
+func (e *retained) retain(value string, rest int) int64 {
+	shorter := func(ends int) int {
+		if ends < 0 {
+			return rest
+		}
+		return min(ends, rest)
+	}
+	switch {
+	case rest <= 0:
+		return e.release(value)
+	case e.value == value:
+		e.ends = shorter(e.ends)
+		return 1
+	case e.value != "" && e.value == e.adopter && e.note == value:
+		e.noted = shorter(e.noted)
+	}
+	return 0
+}
+
+// newRetained gives a name a holder or none, an adoption or none, and waiters.
+func newRetained(p *pair, name string) *retained {
+	e := &retained{waiting: []string{}}
+	set := func(key, value string) (ends int) {
+		p.do("SET", key, value)
+		if ends = draw(p, "ends", -1, 100, 200, 300); ends >= 0 {
+			p.do("EXPIRE", key, ends)
+		}
+		return ends
+	}
+	if rapid.IntRange(0, 9).Draw(p.t, "held") > 0 {
+		e.value = draw(p, "holder", pairValues[:2]...)
+		e.ends = set(name, e.value)
+		if p.flip("adopted") {
+			e.note, e.adopter = p.value(), e.value
+			e.noted = set(adoptionNote+name+":"+e.adopter, e.note)
+		}
+	}
+	for i := range rapid.IntRange(0, 3).Draw(p.t, "waiters") {
+		if value := p.value(); !slices.Contains(e.waiting, value) {
+			e.waiting = append(e.waiting, value)
+			p.do("ZADD", waitKey+name, i, place(value))
+			p.do("SET", "redquorum:waits:"+name, "")
+		}
+	}
+	return e
+}
+
+// compare compares what the server has under a name with what the model has.
+func (e *retained) compare(p *pair, name string) {
+	places := []string{}
+	for _, value := range e.waiting {
+		places = append(places, place(value))
+	}
+	p.same("waiting for "+name, p.members(waitKey+name), places)
+	for _, key := range []struct {
+		name, value string
+		ends        int
+	}{{name, e.value, e.ends}, {adoptionNote + name + ":" + e.adopter, e.note, e.noted}} {
+		ends := int(p.left(key.name)) // -1: it does not end
+		if ends >= 0 {
+			ends = (ends + 9999) / 10_000 * 10 // time passes
+		}
+		p.same(key.name, p.get(key.name), key.value)
+		if key.value != "" {
+			p.same("the end of "+key.name, ends, key.ends)
+		}
+	}
+}
+
+// The rest is the end of every key that the caller holds, unless the key ends before.
+func TestARetainDoesWhatItsModelDoes(t *testing.T) {
+	check(t, func(p *pair) {
+		names := draw(p, "names", []string{"x"}, []string{"x"}, []string{"x", "y"}, []string{"z", "x", "y"})
+		model := map[string]*retained{}
+		for _, name := range names {
+			model[name] = newRetained(p, name)
+		}
+		for range rapid.IntRange(1, 3).Draw(p.t, "times") { // late, and again
+			value, rest, process := draw(p, "caller", pairValues[:2]...), draw(p, "rest", 0, 50, 150, 250), ""
+			if p.flip("leaves") {
+				process = pairProcess(value)
+			}
+			reply, want := p.eval(names, []any{value, pairGrace, process, rest * 1000}, retains...), int64(1)
+			for _, name := range names {
+				e := model[name]
+				if process != "" {
+					e.waiting = slices.DeleteFunc(e.waiting, func(v string) bool { return v == value })
+				}
+				if how := e.retain(value, rest); how == 0 || want == 0 {
+					want = 0
+				} else {
+					want = max(want, how)
+				}
+			}
+			p.same("retain", reply, want)
+			for _, name := range names {
+				model[name].compare(p, name)
+			}
+		}
+	})
+}
