@@ -4,14 +4,17 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
@@ -59,6 +63,19 @@ type arena struct {
 	faults  []*fault
 	clients []*process // those that run
 	all     []*process // the same, and those that were killed
+}
+
+// process is a client process.
+type process struct {
+	*child.Process
+
+	id      int
+	foreign bool
+	file    string
+
+	// Guarded by arena.mu.
+	busy  bool // a fault has it
+	stops []*fault
 }
 
 const memoryDir = "/dev/shm"
@@ -164,12 +181,7 @@ func (a *arena) free(rng *rand.Rand, sides []int, fits func(n *node) bool) *node
 }
 
 func (n *node) soundLocked(sides []int) bool {
-	for _, side := range sides {
-		if n.faulty[side] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(sides, func(side int) bool { return n.faulty[side] })
 }
 
 func (n *node) markLocked(sides []int, faulty bool) {
@@ -233,4 +245,66 @@ func (n *node) loseDisk(dir string) error {
 		return fmt.Errorf("%q is not the directory of a test", dir)
 	}
 	return os.RemoveAll(filepath.Join(dir, "appendonlydir"))
+}
+
+// start starts a client. Clients take turns with the sides.
+func (a *arena) start(foreign bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	id := len(a.all) + 1
+	b := brief{
+		ID: id, Foreign: foreign, Store: "redis://" + a.store.Addr(), File: filepath.Join(a.dir, fmt.Sprint("client", id)),
+		Seed: a.seed + uint64(id),
+	}
+	for _, n := range a.nodes {
+		b.Nodes = append(b.Nodes, n.proxies[id%sideCount].URL())
+	}
+	text, err := json.Marshal(b)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	command := child.Command("client", string(text))
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is for the test
+	p := &process{Process: child.Start(a.t, command), id: id, foreign: foreign, file: b.File}
+	a.clients, a.all = append(a.clients, p), append(a.all, p)
+}
+
+// end lets all clients end by themselves.
+func (a *arena) end() {
+	for _, p := range a.clients {
+		assert.NoError(a.t, p.CloseInput())
+	}
+	for _, p := range a.clients {
+		assert.Zero(a.t, p.Wait(a.t), "client %d", p.id)
+	}
+}
+
+// victim returns a client that no other fault has.
+func (a *arena) victim(rng *rand.Rand) *process {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, i := range rng.Perm(len(a.clients)) {
+		if p := a.clients[i]; !p.busy {
+			p.busy = true
+			return p
+		}
+	}
+	return nil
+}
+
+// replace kills a client and starts another one of its kind.
+func (a *arena) replace(p *process) error {
+	a.mu.Lock()
+	a.clients = slices.DeleteFunc(a.clients, func(other *process) bool { return other == p })
+	a.mu.Unlock()
+	if err := p.Kill(); err != nil {
+		return err
+	}
+	a.start(p.foreign)
+	return nil
+}
+
+// stoppedAround reports whether a process was stopped or continued near an instant.
+func (p *process) stoppedAround(from, to clock.Instant) bool {
+	return slices.ContainsFunc(p.stops, func(f *fault) bool { return from < f.to.Add(time.Second) && to > f.from })
 }

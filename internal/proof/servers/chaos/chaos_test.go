@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/proof/history"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -34,15 +35,8 @@ const (
 	clientCount = 4 // that use the library, beside one that is foreign
 )
 
-// TestMain makes this program a client if it is told so.
 func TestMain(m *testing.M) {
-	if text := os.Getenv(clientVariable); text != "" {
-		if err := runClient(text); err != nil {
-			fmt.Fprintln(os.Stderr, "chaos client:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	child.Play(map[string]child.Role{"client": runClient})
 	cluster.Main(m)
 }
 
@@ -55,10 +49,9 @@ func TestChaos(t *testing.T) {
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := newArena(t, seed)
-	t.Cleanup(a.killAll)
 	a.began = now()
 	for i := range clientCount + 1 {
-		require.NoError(t, a.start(i == clientCount))
+		a.start(i == clientCount)
 	}
 	a.awaitClients(t)
 	run, over := context.WithTimeout(ctx, length)
@@ -66,7 +59,7 @@ func TestChaos(t *testing.T) {
 	a.deal(run)
 	require.NoError(t, ctx.Err(), "interrupted")
 	pause(ctx, time.Second) // all of them work again
-	a.end(30 * time.Second)
+	a.end()
 
 	a.checkHealed(t)
 	a.verdict(t, length, a.drain(t))
@@ -125,8 +118,8 @@ func (a *arena) checkHealed(t *testing.T) {
 // drain is the last client: it pops and handles what is left.
 func (a *arena) drain(t *testing.T) *process {
 	t.Helper()
-	p := &process{id: len(a.all) + 1, file: filepath.Join(a.dir, "drain")}
-	journal, err := newJournal(p.file)
+	id, file := len(a.all)+1, filepath.Join(a.dir, "drain")
+	journal, err := newJournal(file)
 	require.NoError(t, err)
 	locker, err := newLocker(a.urls())
 	require.NoError(t, err)
@@ -134,7 +127,7 @@ func (a *arena) drain(t *testing.T) *process {
 	start, over := context.WithTimeout(t.Context(), time.Minute) // a master may never come back
 	defer over()
 	require.NoError(t, locker.Ready(start))
-	c := &client{&brief{ID: p.id, Store: a.storeURL}, locker, journal}
+	c := &client{brief{ID: id, Store: a.storeURL}, journal, locker}
 	q := c.queue(popped)
 	defer q.Close()
 	for c.popOnce(t.Context(), q) > 0 {
@@ -156,5 +149,5 @@ func (a *arena) drain(t *testing.T) *process {
 	})
 	cancel()
 	<-done
-	return p
+	return &process{id: id, file: file}
 }

@@ -3,18 +3,24 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof/history"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -27,8 +33,95 @@ const (
 	minHold     = 600 * time.Millisecond
 )
 
-// clientVariable makes a process a client, see [brief].
-const clientVariable = "REDQUORUM_CHAOS_CLIENT"
+// now is the clock that all processes of this machine share.
+func now() clock.Instant { return clock.System().Now() }
+
+// pause waits unless ctx has ended.
+func pause(ctx context.Context, d time.Duration) { clock.Sleep(ctx, clock.System(), d) }
+
+// upTo returns a random duration.
+func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+
+// drift is the allowance of all clients: the library's default.
+func drift() clock.Drift {
+	d, err := clock.NewDrift(0.01, 2*time.Millisecond)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// record is what a client tells of a hold or a call: a line in its file. What it tells later under
+// the same number replaces it.
+type record struct {
+	ID   int64         `json:"id,omitempty"`
+	Hold *history.Hold `json:"hold,omitempty"`
+	Call *call         `json:"call,omitempty"`
+	Odd  string        `json:"odd,omitempty"` // something that must not happen
+	At   clock.Instant `json:"at,omitempty"`  // of the odd thing
+}
+
+// call pushes tasks to a queue, or pops them.
+type call struct {
+	Function  history.Function
+	Queue     string
+	Tasks     []string // if it has not returned: that may be pushed
+	At        clock.Instant
+	Returned  clock.Instant // 0: the client was killed
+	Uncertain bool          // it may not have happened
+}
+
+// journal is the file of a client. Each record is written at once, so that a killed process has
+// told all it did.
+type journal struct {
+	ids atomic.Int64
+
+	mu   sync.Mutex // guards the file
+	file *os.File
+}
+
+func newJournal(path string) (*journal, error) {
+	file, err := os.Create(path)
+	return &journal{file: file}, err
+}
+
+func (j *journal) write(r record) {
+	line, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, err := j.file.Write(append(line, '\n')); err != nil {
+		panic(err) // without its file the client proves nothing
+	}
+}
+
+// readJournal returns the last records of a client of each number. The last line of a killed one
+// may be torn.
+func readJournal(path string) (records []*record, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[int64]*record)
+	for line := range bytes.Lines(text) {
+		var r record
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break
+		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("%s: %w: %s", path, err, line)
+		}
+		if earlier := byID[r.ID]; earlier != nil && r.ID != 0 {
+			*earlier = r
+			continue
+		}
+		byID[r.ID] = &r
+		records = append(records, &r)
+	}
+	return records, nil
+}
 
 // brief is what a client is told.
 type brief struct {
@@ -40,37 +133,48 @@ type brief struct {
 	Seed    uint64
 }
 
-func (b *brief) encode() string {
-	text, err := json.Marshal(b)
-	if err != nil {
-		panic(err) // strings and numbers only
-	}
-	return clientVariable + "=" + string(text)
+// client is a process that uses the library in all ways.
+type client struct {
+	brief
+	*journal
+
+	locker *redlock.Locker
 }
 
 // runClient is a client, until its input ends.
-func runClient(text string) error {
-	var b brief
-	if err := json.Unmarshal([]byte(text), &b); err != nil {
-		return err
-	}
-	journal, err := newJournal(b.File)
-	if err != nil {
-		return err
-	}
+func runClient(self *child.Self) {
+	c := &client{}
+	require.NoError(self, json.Unmarshal([]byte(self.Args[0]), &c.brief))
+	var err error
+	c.journal, err = newJournal(c.File)
+	require.NoError(self, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { // ends with the process
-		_, err := io.Copy(io.Discard, os.Stdin)
-		cancel()
-		if err != nil {
-			journal.odd(err.Error())
+		for range self.Heard() {
+			c.odd("it was told something")
 		}
+		cancel()
 	}()
-	if b.Foreign {
-		return runForeign(ctx, &b, journal)
+	if c.Foreign {
+		c.runForeign(ctx)
+		return
 	}
-	return runOurs(ctx, &b, journal)
+	c.locker, err = newLocker(c.Nodes)
+	require.NoError(self, err)
+	var workers sync.WaitGroup
+	number := uint64(0)
+	for _, use := range uses {
+		for range use.workers {
+			number++
+			rng := rand.New(rand.NewPCG(c.Seed, number))
+			workers.Go(func() { use.run(ctx, c, rng) })
+		}
+	}
+	workers.Wait()
+	if err := c.locker.Close(); !errors.Is(err, redlock.ErrUndelivered) {
+		assert.NoError(self, err)
+	}
 }
 
 func newLocker(nodes []string) (*redlock.Locker, error) {
@@ -79,72 +183,7 @@ func newLocker(nodes []string) (*redlock.Locker, error) {
 		redlock.WithPool(pool.WithDialTimeout(300*time.Millisecond), pool.WithBackoff(10*time.Millisecond, 200*time.Millisecond)))
 }
 
-// client is a process that uses the library in all ways.
-type client struct {
-	*brief
-	locker  *redlock.Locker
-	journal *journal
-}
-
-// runOurs runs all uses at once.
-func runOurs(ctx context.Context, b *brief, j *journal) error {
-	locker, err := newLocker(b.Nodes)
-	if err != nil {
-		return err
-	}
-	c := &client{b, locker, j}
-	var workers sync.WaitGroup
-	number := uint64(0)
-	for _, use := range uses {
-		for range use.workers {
-			number++
-			rng := rand.New(rand.NewPCG(b.Seed, number))
-			workers.Go(func() { use.run(ctx, c, rng) })
-		}
-	}
-	workers.Wait()
-	if err := locker.Close(); !errors.Is(err, redlock.ErrUndelivered) {
-		return err
-	}
-	return nil
-}
-
-// upTo returns a random duration.
-func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
-
-// pause waits unless ctx has ended.
-func pause(ctx context.Context, d time.Duration) { clock.Sleep(ctx, clock.System(), d) }
-
-// attempt is a way to acquire a lock.
-type attempt func(ctx context.Context, rng *rand.Rand) (*redlock.Lock, error)
-
-// lockUse is a use that acquires and releases, for ever. Most calls have much time, and most
-// holds are short.
-func lockUse(kind string, workers int, longest time.Duration, way func(c *client) attempt) use {
-	return use{kind: kind, workers: workers, run: func(ctx context.Context, c *client, rng *rand.Rand) {
-		acquire := way(c)
-		for ctx.Err() == nil {
-			limit := 4 * time.Second
-			if rng.IntN(20) == 0 {
-				limit = upTo(rng, 20*time.Millisecond)
-			}
-			called := now()
-			callCtx, cancel := context.WithTimeout(ctx, limit)
-			lock, err := acquire(callCtx, rng)
-			cancel()
-			if err != nil {
-				c.failed(kind, err)
-				pause(ctx, upTo(rng, 10*time.Millisecond))
-				continue
-			}
-			d := upTo(rng, longest)
-			if rng.IntN(100) == 0 {
-				d = upTo(rng, ttl)
-			}
-			c.hold(ctx, kind, called, lock, d)
-		}
-	}}
-}
+func (c *client) odd(text string) { c.write(record{Odd: text, At: now()}) }
 
 // failed notes an error that no fault explains.
 func (c *client) failed(kind string, err error) {
@@ -155,34 +194,45 @@ func (c *client) failed(kind string, err error) {
 			return
 		}
 	}
-	c.journal.odd(kind + ": " + err.Error())
+	c.odd(kind + ": " + err.Error())
+}
+
+// holding is a hold of this client. What it has told so far is what counts if it is killed: that it
+// has the lock until the end of its validity.
+type holding struct {
+	*client
+	history.Hold
+
+	id int64
+}
+
+func (c *client) holding(kind string, names ...string) *holding {
+	return &holding{c, history.Hold{Who: fmt.Sprint("client ", c.ID), How: kind, Names: names, Confirmed: true}, c.ids.Add(1)}
+}
+
+// until tells that the hold ends then, or has ended: not before the end of its minimum hold.
+func (h *holding) until(end clock.Instant) {
+	h.To = max(h.From, h.Kept, end)
+	h.write(record{ID: h.id, Hold: &h.Hold})
 }
 
 // hold holds a lock for some time, and releases it.
 func (c *client) hold(ctx context.Context, kind string, called clock.Instant, lock *redlock.Lock, d time.Duration) {
-	got := now()
+	h := c.holding(kind, lock.Names()...)
+	h.From = now()
 	left := lock.Remaining()
-	h := event{
-		Type: gotEvent, ID: c.journal.ids.Add(1), At: got, Kind: kind, Names: lock.Names(), Call: called, Until: got.Add(left),
-		Token: lock.Fence(), Value: lock.Value(), Shared: lock.Shared(),
+	valid := h.From.Add(left)
+	h.Token, h.Value, h.Shared, h.Late = lock.Fence(), lock.Value(), lock.Shared(), left <= 0
+	if _, err := fmt.Sscanf(lock.Name(), "permit%d#", &h.Permits); err == nil || kind == "any" {
+		h.Names = []string{lock.Name()} // the names that it did not get are nobody's
 	}
-	if kind == "any" { // the names that it did not get are nobody's
-		h.Names = []string{lock.Name()}
-	}
-	if _, err := fmt.Sscanf(lock.Name(), "permit%d#", &h.Permits); err == nil {
-		h.Names = []string{lock.Name()}
-	}
-	h.Begin = min(max(called, h.Until.Add(drift().Of(ttl)-ttl)), got)
+	h.Since = min(max(called, valid.Add(drift().Of(ttl)-ttl)), h.From)
 	if kind == "minhold" {
-		h.Taken = h.Until.Add(drift().Of(ttl) - ttl + minHold - drift().Of(minHold) - time.Millisecond)
+		h.Kept = valid.Add(drift().Of(ttl) - ttl + minHold - drift().Of(minHold) - time.Millisecond)
 	}
-	if left <= 0 {
-		h.Type = voidEvent
-	}
-	c.journal.write(h)
+	h.until(valid)
 	if left > 0 {
-		end := c.watch(ctx, h, lock, got.Add(d))
-		c.journal.write(event{Type: endEvent, ID: h.ID, At: end})
+		h.until(h.watch(ctx, lock, valid, h.From.Add(d)))
 	}
 	if err := lock.Unlock(context.WithoutCancel(ctx)); err != nil {
 		c.failed(kind, err)
@@ -190,14 +240,14 @@ func (c *client) hold(ctx context.Context, kind string, called clock.Instant, lo
 }
 
 // watch uses a lock until an instant, and returns until when this process was sure of it.
-func (c *client) watch(ctx context.Context, h event, lock *redlock.Lock, till clock.Instant) clock.Instant {
-	last := h.At
+func (h *holding) watch(ctx context.Context, lock *redlock.Lock, valid, till clock.Instant) clock.Instant {
+	last := h.From
 	for {
 		at := now()
 		left := lock.Remaining()
 		if left <= 0 {
 			if strings.Contains(fmt.Sprint(lock.Err()), "validity has ended") {
-				return h.Until
+				return valid
 			}
 			return last // it was lost before, and this process was told
 		}
@@ -205,19 +255,10 @@ func (c *client) watch(ctx context.Context, h event, lock *redlock.Lock, till cl
 		if at >= till || ctx.Err() != nil {
 			return at
 		}
-		if until := at.Add(left); until.Sub(h.Until) > 50*time.Millisecond {
-			h.Until = until
-			c.journal.write(event{Type: renewedEvent, ID: h.ID, At: at, Until: until})
+		if longer := at.Add(left); longer.Sub(valid) > 50*time.Millisecond {
+			valid = longer
+			h.until(valid)
 		}
 		pause(ctx, min(till.Sub(at), 20*time.Millisecond))
 	}
-}
-
-// drift is the allowance of all clients: the library's default.
-func drift() clock.Drift {
-	d, err := clock.NewDrift(0.01, 2*time.Millisecond)
-	if err != nil {
-		panic(err)
-	}
-	return d
 }

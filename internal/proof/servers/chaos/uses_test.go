@@ -7,10 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/fence"
+	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
@@ -28,6 +35,13 @@ const shortHold = 4 * time.Millisecond
 // The names of mutexes. Foreign clients share the first two, and sets are of the next three.
 var mutexes = numbered("mutex", 16)
 
+// The names that have readers.
+var shared = numbered("shared", 4)
+
+// The names that somebody has nearly always. They have no fencing tokens, so a lock may stand on a
+// majority with the master whose clock is wrong.
+var long = []string{"unrenewed0", "unrenewed1", "minhold0", "minhold1", "renewed"}
+
 func numbered(name string, n int) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprint(name, i))
@@ -35,67 +49,46 @@ func numbered(name string, n int) (names []string) {
 	return names
 }
 
-// The names that have readers.
-var shared = numbered("shared", 4)
-
 var fenced = redlock.WithFencing()
 
-// The names that somebody has nearly always. They have no fencing tokens, so a lock may stand on a
-// majority with the master whose clock is wrong.
-var long = []string{"unrenewed0", "unrenewed1", "minhold0", "minhold1", "renewed"}
+// attempt is a way to acquire a lock.
+type attempt func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error)
 
 var uses = []use{
-	lockUse("lock", 8, shortHold, func(c *client) attempt {
-		return func(ctx context.Context, rng *rand.Rand) (*redlock.Lock, error) {
-			return c.locker.Lock(ctx, oneOf(rng, mutexes), fenced)
-		}
+	lockUse("lock", 8, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
+		return c.locker.Lock(ctx, oneOf(rng, mutexes), fenced)
 	}),
-	lockUse("trylock", 2, shortHold, func(c *client) attempt {
-		return func(ctx context.Context, rng *rand.Rand) (*redlock.Lock, error) {
-			return c.locker.TryLock(ctx, oneOf(rng, mutexes), fenced)
-		}
+	lockUse("trylock", 2, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
+		return c.locker.TryLock(ctx, oneOf(rng, mutexes), fenced)
 	}),
-	lockUse("any", 1, shortHold, func(c *client) attempt {
-		return func(ctx context.Context, rng *rand.Rand) (*redlock.Lock, error) {
-			return c.locker.LockAny(ctx, some(rng, mutexes, 3), fenced)
-		}
+	lockUse("any", 1, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
+		return c.locker.LockAny(ctx, some(rng, mutexes, 3), fenced)
 	}),
-	lockUse("all", 1, shortHold, func(c *client) attempt {
-		return func(ctx context.Context, rng *rand.Rand) (*redlock.Lock, error) {
-			return c.locker.LockAll(ctx, some(rng, mutexes[2:5], 2), fenced)
-		}
+	lockUse("all", 1, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
+		return c.locker.LockAll(ctx, some(rng, mutexes[2:5], 2), fenced)
 	}),
-	lockUse("renewed", 1, 2*ttl, func(c *client) attempt {
-		return func(ctx context.Context, _ *rand.Rand) (*redlock.Lock, error) { return c.locker.Lock(ctx, long[4]) }
+	lockUse("renewed", 1, 2*ttl, func(ctx context.Context, c *client, _ *rand.Rand) (*redlock.Lock, error) {
+		return c.locker.Lock(ctx, long[4])
 	}),
-	lockUse("unrenewed", 2, ttl, func(c *client) attempt {
-		return func(ctx context.Context, rng *rand.Rand) (*redlock.Lock, error) {
-			return c.locker.Lock(ctx, oneOf(rng, long[:2]), redlock.WithoutRenewal())
-		}
+	lockUse("unrenewed", 2, ttl, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
+		return c.locker.Lock(ctx, oneOf(rng, long[:2]), redlock.WithoutRenewal())
 	}),
-	lockUse("sneaking", 2, shortHold, func(c *client) attempt { // past those that wait
-		return func(ctx context.Context, rng *rand.Rand) (*redlock.Lock, error) {
-			pause(ctx, upTo(rng, 40*time.Millisecond))
-			return c.locker.TryLock(ctx, oneOf(rng, long))
-		}
+	// Past those that wait.
+	lockUse("sneaking", 2, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
+		pause(ctx, upTo(rng, 40*time.Millisecond))
+		return c.locker.TryLock(ctx, oneOf(rng, long))
 	}),
-	lockUse("read", 8, 2*shortHold, func(c *client) attempt {
-		return func(ctx context.Context, rng *rand.Rand) (*redlock.Lock, error) {
-			return c.locker.RLock(ctx, oneOf(rng, shared), fenced)
-		}
+	lockUse("read", 8, 2*shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
+		return c.locker.RLock(ctx, oneOf(rng, shared), fenced)
 	}),
-	lockUse("write", 2, shortHold, func(c *client) attempt {
-		return func(ctx context.Context, rng *rand.Rand) (*redlock.Lock, error) {
-			return c.locker.Lock(ctx, oneOf(rng, shared), fenced)
-		}
+	lockUse("write", 2, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
+		return c.locker.Lock(ctx, oneOf(rng, shared), fenced)
 	}),
 	lockUse("permit", 2, 2*shortHold, permits(2)),
 	lockUse("permit", 2, 2*shortHold, permits(3)),
 	lockUse("permit", 2, ttl, permits(4)), // nearly always taken
-	lockUse("minhold", 1, shortHold, func(c *client) attempt {
-		return func(ctx context.Context, rng *rand.Rand) (*redlock.Lock, error) {
-			return c.locker.Lock(ctx, oneOf(rng, long[2:4]), redlock.WithMinHold(minHold), redlock.WithoutRenewal())
-		}
+	lockUse("minhold", 1, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
+		return c.locker.Lock(ctx, oneOf(rng, long[2:4]), redlock.WithMinHold(minHold), redlock.WithoutRenewal())
 	}),
 	{"leader", 1, campaign},
 	{"push", 1, push},
@@ -114,19 +107,44 @@ func some(rng *rand.Rand, names []string, n int) (chosen []string) {
 }
 
 // permits is the use of a semaphore. The number is part of its name.
-func permits(n int) func(c *client) attempt {
-	return func(c *client) attempt {
+func permits(n int) attempt {
+	return func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
 		s, err := c.locker.Semaphore(fmt.Sprint("permit", n), n)
 		if err != nil {
 			panic(err) // a bad name or number
 		}
-		return func(ctx context.Context, rng *rand.Rand) (*redlock.Lock, error) {
-			if rng.IntN(4) == 0 {
-				return s.TryAcquire(ctx, fenced)
-			}
-			return s.Acquire(ctx, fenced)
+		if rng.IntN(4) == 0 {
+			return s.TryAcquire(ctx, fenced)
 		}
+		return s.Acquire(ctx, fenced)
 	}
+}
+
+// lockUse is a use that acquires and releases, for ever. Most calls have much time, and most
+// holds are short.
+func lockUse(kind string, workers int, longest time.Duration, acquire attempt) use {
+	return use{kind: kind, workers: workers, run: func(ctx context.Context, c *client, rng *rand.Rand) {
+		for ctx.Err() == nil {
+			limit := 4 * time.Second
+			if rng.IntN(20) == 0 {
+				limit = upTo(rng, 20*time.Millisecond)
+			}
+			called := now()
+			callCtx, cancel := context.WithTimeout(ctx, limit)
+			lock, err := acquire(callCtx, c, rng)
+			cancel()
+			if err != nil {
+				c.failed(kind, err)
+				pause(ctx, upTo(rng, 10*time.Millisecond))
+				continue
+			}
+			d := upTo(rng, longest)
+			if rng.IntN(100) == 0 {
+				d = upTo(rng, ttl)
+			}
+			c.hold(ctx, kind, called, lock, d)
+		}
+	}}
 }
 
 // campaign leads for a short time, again and again.
@@ -136,10 +154,10 @@ func campaign(ctx context.Context, c *client, rng *rand.Rand) {
 		if err != nil {
 			panic(err) // a bad name
 		}
-		called := now()
 		err = e.Run(ctx, func(ctx context.Context, term int64) error {
-			c.lead(ctx, e, event{ID: c.journal.ids.Add(1), Kind: "leader", Names: []string{"leader"}, Call: called, Token: term},
-				upTo(rng, 150*time.Millisecond))
+			h := c.holding("leader", "leader")
+			h.Token = term
+			h.lead(ctx, e, upTo(rng, 150*time.Millisecond))
 			return errTermOver
 		})
 		if err != nil && !errors.Is(err, errTermOver) {
@@ -151,27 +169,26 @@ func campaign(ctx context.Context, c *client, rng *rand.Rand) {
 var errTermOver = errors.New("the term is over")
 
 // lead is [client.hold] for a leader.
-func (c *client) lead(ctx context.Context, e *election.Election, h event, d time.Duration) {
+func (h *holding) lead(ctx context.Context, e *election.Election, d time.Duration) {
+	led := clock.Instant(0) // the last time
 	for at, till := now(), now().Add(d); ; at = now() {
 		leader, err := e.Leader(ctx)
 		leads := err == nil && leader.Term == h.Token && leader.Until > 0
 		switch {
-		case h.Type == "":
-			h.Type, h.At, h.Begin, h.Until = gotEvent, at, at, at.Add(leader.Until)
+		case led == 0:
+			h.Since, h.From, h.Late = at, at, !leads
+			h.until(at.Add(leader.Until))
 			if !leads {
-				h.Type = voidEvent
-				c.journal.write(h)
 				return
 			}
-			c.journal.write(h)
 		case !leads:
-			c.journal.write(event{Type: endEvent, ID: h.ID, At: h.At})
+			h.until(led)
 			return
 		case at >= till:
-			c.journal.write(event{Type: endEvent, ID: h.ID, At: at})
+			h.until(at)
 			return
 		}
-		h.At = at // it led then
+		led = at
 		pause(ctx, 5*time.Millisecond)
 	}
 }
@@ -195,23 +212,33 @@ func (c *client) queue(name string) *queue.Queue {
 	return q
 }
 
+// call tells of a call, and how it ended.
+func (c *client) call(told call, do func(told *call) error) {
+	id := c.ids.Add(1)
+	told.At = now()
+	c.write(record{ID: id, Call: &told})
+	err := do(&told)
+	told.Returned, told.Uncertain = now(), err != nil
+	c.write(record{ID: id, Call: &told})
+	c.queueFailed(string(told.Function), err)
+}
+
 func push(ctx context.Context, c *client, rng *rand.Rand) {
 	queues := map[string]*queue.Queue{popped: c.queue(popped), handled: c.queue(handled)}
 	defer queues[popped].Close()
 	defer queues[handled].Close()
 	for n := 0; ctx.Err() == nil; {
-		h := event{Type: pushEvent, ID: c.journal.ids.Add(1), At: now(), Names: []string{popped}}
+		told := call{Function: history.Enqueue, Queue: popped}
 		if rng.IntN(3) == 0 {
-			h.Names[0] = handled
+			told.Queue = handled
 		}
 		for range 1 + rng.IntN(fullBatch) {
 			n++
-			h.Tasks = append(h.Tasks, fmt.Sprintf("%d-%d", c.ID, n))
+			told.Tasks = append(told.Tasks, fmt.Sprintf("%d-%d", c.ID, n))
 		}
-		c.journal.write(h)
-		err := queues[h.Names[0]].Enqueue(ctx, h.Tasks, upTo(rng, 50*time.Millisecond))
-		c.journal.write(event{Type: pushedEvent, ID: h.ID, At: now(), Doubt: err != nil})
-		c.queueFailed("push", err)
+		c.call(told, func(*call) error {
+			return queues[told.Queue].Enqueue(ctx, told.Tasks, upTo(rng, 50*time.Millisecond))
+		})
 		pause(ctx, upTo(rng, 40*time.Millisecond))
 	}
 }
@@ -227,35 +254,33 @@ func pop(ctx context.Context, c *client, rng *rand.Rand) {
 }
 
 // popOnce pops, and returns how many tasks it got.
-func (c *client) popOnce(ctx context.Context, q *queue.Queue) int {
-	h := event{Type: popEvent, ID: c.journal.ids.Add(1), At: now(), Names: []string{popped}}
-	c.journal.write(h)
-	tasks, err := q.Pop(ctx, fullBatch)
-	h.Type, h.At, h.Doubt = poppedEvent, now(), err != nil
-	for _, task := range tasks {
-		h.Tasks = append(h.Tasks, task.ID)
-	}
-	c.journal.write(h)
-	c.queueFailed("pop", err)
-	return len(tasks)
+func (c *client) popOnce(ctx context.Context, q *queue.Queue) (n int) {
+	c.call(call{Function: history.Dequeue, Queue: popped}, func(told *call) error {
+		tasks, err := q.Pop(ctx, fullBatch)
+		for _, task := range tasks {
+			told.Tasks = append(told.Tasks, task.ID)
+		}
+		n = len(tasks)
+		return err
+	})
+	return n
 }
 
-func handle(ctx context.Context, c *client, rng *rand.Rand) {
+func handle(ctx context.Context, c *client, _ *rand.Rand) {
 	q := c.queue(handled)
 	defer q.Close()
 	err := q.Run(ctx, func(ctx context.Context, task queue.Task) error {
-		h := event{Type: gotEvent, ID: c.journal.ids.Add(1), At: now(), Kind: "handle", Names: []string{handled + "/" + task.ID}}
-		h.Call, h.Begin, h.Until = h.At, h.At, h.At
+		h := c.holding("handle", handled+"/"+task.ID)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		c.journal.write(h)
+		h.From = now()
+		h.Since = h.From
+		h.until(h.From)
 		pause(ctx, shortHold/2)
-		end := now()
-		if ctx.Err() != nil || end.Sub(h.At) > lease/2 { // its timer may be late
-			end = h.At
+		if end := now(); ctx.Err() == nil && end.Sub(h.From) <= lease/2 { // otherwise its timer may be late
+			h.until(end)
 		}
-		c.journal.write(event{Type: endEvent, ID: h.ID, At: end})
 		return ctx.Err()
 	}, queue.WithLease(lease), queue.WithRetryDelay(50*time.Millisecond), queue.WithReport(func(err error) { c.queueFailed("handle", err) }))
 	c.queueFailed("handle", err)
@@ -267,4 +292,110 @@ func (c *client) queueFailed(kind string, err error) {
 	if err != nil && !errors.Is(err, fence.ErrStale) && !errors.As(err, &call) {
 		c.failed(kind, err)
 	}
+}
+
+// voterKey says on each master that its memory counts: the value is the number of the master. It
+// goes with the memory, and comes back when everything that was forgotten has expired.
+const voterKey = "chaos:voter"
+
+const foreignWorkers = 3
+
+// foreign is a client of the algorithm as it is published: SET NX PX on all masters, and DEL if the
+// value is still the same. It holds few connections, each for one call at a time.
+type foreign struct {
+	*client
+	nodes []*foreignNode
+}
+
+type foreignNode struct {
+	address, voter string
+	conn           redis.Conn // nil while there is none
+	failed         time.Time  // the last time
+}
+
+func (c *client) runForeign(ctx context.Context) {
+	var workers sync.WaitGroup
+	for i := range foreignWorkers {
+		f := &foreign{client: c}
+		for n, address := range c.Nodes {
+			f.nodes = append(f.nodes, &foreignNode{address: strings.TrimPrefix(address, "redis://"), voter: fmt.Sprint(n)})
+		}
+		rng := rand.New(rand.NewPCG(c.Seed, uint64(i)))
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				f.once(ctx, rng, mutexes[rng.IntN(2)])
+				pause(ctx, upTo(rng, 20*time.Millisecond))
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// once tries to lock, holds and releases.
+func (f *foreign) once(ctx context.Context, rng *rand.Rand, name string) {
+	h := f.holding("foreign", name)
+	h.Value = fmt.Sprintf("foreign-%d-%d", f.ID, rng.Uint64())
+	h.Since = now()
+	valid := h.Since.Add(ttl - drift().Of(ttl))
+	votes := f.each(func(n *foreignNode) bool { return n.set(name, h.Value) })
+	h.From = now()
+	if votes > len(f.nodes)/2 && h.From < valid {
+		h.until(valid)
+		pause(ctx, upTo(rng, shortHold))
+		h.until(min(now(), valid))
+	}
+	f.each(func(n *foreignNode) bool { return n.unset(name, h.Value) })
+}
+
+// each asks all nodes and returns how many said yes.
+func (f *foreign) each(ask func(n *foreignNode) bool) int {
+	var yes atomic.Int64
+	var all sync.WaitGroup
+	for _, n := range f.nodes {
+		all.Go(func() {
+			if ask(n) {
+				yes.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return int(yes.Load())
+}
+
+// set asks for the lock, and afterwards whether the vote counts.
+func (n *foreignNode) set(name, value string) bool {
+	granted, err := redis.String(n.do("SET", name, value, "NX", "PX", ttl.Milliseconds()))
+	if err != nil || granted != "OK" {
+		return false
+	}
+	voter, err := redis.String(n.do("GET", voterKey))
+	return err == nil && voter == n.voter
+}
+
+func (n *foreignNode) unset(name, value string) bool {
+	const script = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) else return 0 end`
+	_, err := n.do("EVAL", script, 1, name, value)
+	return err == nil
+}
+
+var errAway = errors.New("the node failed a moment ago")
+
+func (n *foreignNode) do(command string, args ...any) (reply any, err error) {
+	if n.conn == nil {
+		if time.Since(n.failed) < 100*time.Millisecond {
+			return nil, errAway
+		}
+		n.conn, err = redis.Dial("tcp", n.address, redis.DialConnectTimeout(nodeTimeout), redis.DialReadTimeout(nodeTimeout),
+			redis.DialWriteTimeout(nodeTimeout))
+		if err != nil {
+			n.conn, n.failed = nil, time.Now()
+			return nil, err
+		}
+	}
+	reply, err = n.conn.Do(command, args...)
+	if n.conn.Err() != nil {
+		n.conn.Close()
+		n.conn, n.failed = nil, time.Now()
+	}
+	return reply, err
 }

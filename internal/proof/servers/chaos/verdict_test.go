@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -36,61 +37,43 @@ type told struct {
 	counts map[string]int // acquisitions of each kind
 }
 
-// holdsOf returns what the events of a client say. What had not ended when it was killed lasted
-// until the end of its validity. No hold ends before the end of its minimum hold.
-func holdsOf(client int, events []event) (holds []*history.Hold) {
-	open := make(map[int64]*history.Hold)
-	for _, e := range events {
-		switch h := open[e.ID]; {
-		case e.Type == gotEvent || e.Type == voidEvent:
-			h := &history.Hold{
-				Who: fmt.Sprint("client ", client), How: e.Kind, Names: e.Names, Shared: e.Shared, Permits: e.Permits, Token: e.Token,
-				Late: e.Type == voidEvent, Since: e.Begin, From: e.At, To: max(e.At, e.Until, e.Taken), Confirmed: true,
-			}
-			holds, open[e.ID] = append(holds, h), h
-		case h == nil:
-		case e.Type == renewedEvent:
-			h.To = max(h.To, e.Until)
-		case e.Type == endEvent:
-			h.To = e.At
-		}
-	}
-	for _, e := range events {
-		if h := open[e.ID]; h != nil && e.Type == gotEvent {
-			h.To = max(h.To, h.From, e.Taken)
-		}
-	}
-	return holds
-}
-
 // read reads what the clients have written.
 func (a *arena) read(t *testing.T, last *process) told {
 	t.Helper()
 	all := told{tasks: newTasks(), counts: map[string]int{}}
 	for _, p := range append(slices.Clone(a.all), last) {
-		events, err := readJournal(p.file)
-		if !p.killed || !errors.Is(err, fs.ErrNotExist) { // it may have been killed at once
+		records, err := readJournal(p.file)
+		if p == last || !p.Killed() || !errors.Is(err, fs.ErrNotExist) { // it may have been killed at once
 			require.NoError(t, err)
 		}
-		all.tasks.add(events)
-		for _, e := range events {
+		for _, r := range records {
 			switch {
-			case e.Type == oddEvent:
-				t.Errorf("%v: client %d: %s", e.At.Sub(a.began), p.id, e.Text)
-			case e.Type == gotEvent:
-				all.counts[e.Kind]++
-			case (e.Type == pushedEvent || e.Type == poppedEvent) && !e.Doubt:
-				all.counts[e.Type]++ // each takes the lock of its queue
+			case r.Odd != "":
+				t.Errorf("%v: client %d: %s", r.At.Sub(a.began), p.id, r.Odd)
+			case r.Call != nil:
+				all.tasks.called(r.Call)
+				if r.Call.Returned != 0 && !r.Call.Uncertain {
+					all.counts[string(r.Call.Function)]++ // each takes the lock of its queue
+				}
+			default:
+				all.took(r.Hold, p.stoppedAround(r.Hold.From, r.Hold.To))
 			}
-		}
-		for _, h := range holdsOf(p.id, events) {
-			if h.How == "handle" && p.stoppedAround(h.From, h.To) {
-				continue // a late timer may not have told it that its lease was over
-			}
-			all.holds = append(all.holds, h)
 		}
 	}
 	return all
+}
+
+func (all *told) took(h *history.Hold, stopped bool) {
+	if !h.Late {
+		all.counts[h.How]++
+	}
+	if task, ok := strings.CutPrefix(h.Names[0], handled+"/"); ok {
+		all.tasks.handled[task] = true
+		if stopped {
+			return // a late timer may not have told it that its lease was over
+		}
+	}
+	all.holds = append(all.holds, h)
 }
 
 // verdict judges what the clients have written.
@@ -130,7 +113,7 @@ func (a *arena) verdict(t *testing.T, length time.Duration, last *process) {
 			assert.NotZero(t, faults[c.name], c.name)
 		}
 		for _, u := range uses {
-			if u.kind != "push" && u.kind != "pop" {
+			if u.kind != "push" && u.kind != "pop" { // counted by what they do
 				assert.NotZero(t, all.counts[u.kind], u.kind)
 			}
 		}
@@ -181,4 +164,145 @@ func table(title string, counts map[string]int) string {
 		fmt.Fprintf(&text, " %-26s %7d", name, counts[name])
 	}
 	return fmt.Sprintf("%s: %d%s", title, sum, text.String())
+}
+
+// tasks is what happened to the tasks of both queues. They are named with their queue.
+type tasks struct {
+	history history.Recorder // of those that are popped
+
+	pushed    map[string]bool // false: it may have been
+	popped    map[string]int  // how often each was returned without a doubt
+	uncertain map[string]bool // those that came with an error
+	handled   map[string]bool
+	gone      int // how many may be lost with clients that were killed in Pop
+}
+
+func newTasks() *tasks {
+	return &tasks{
+		pushed: make(map[string]bool), popped: make(map[string]int), uncertain: make(map[string]bool), handled: make(map[string]bool),
+	}
+}
+
+// called takes a call of a client.
+func (s *tasks) called(c *call) {
+	if c.Function == history.Dequeue && c.Returned == 0 {
+		s.gone += fullBatch
+	}
+	sure := c.Returned != 0 && !c.Uncertain
+	for _, id := range c.Tasks {
+		switch {
+		case c.Function == history.Enqueue:
+			s.pushed[c.Queue+"/"+id] = sure
+		case sure:
+			s.popped[id]++
+		default:
+			s.uncertain[id] = true
+		}
+		if c.Queue != popped {
+			continue
+		}
+		op := s.history.Invoke(c.At, history.Operation{Function: c.Function, Name: popped, Task: id})
+		if sure {
+			op.Return(c.Returned, history.OK, 0)
+		} else if c.Returned != 0 {
+			op.Return(c.Returned, history.Info, 0)
+		}
+	}
+}
+
+// judge finds tasks that were delivered twice, or not at all.
+func (s *tasks) judge(end clock.Instant) (found []history.Violation) {
+	add := func(what string) {
+		found = append(found, history.Violation{Name: "queue", What: what, From: end, To: end})
+	}
+	for id, times := range s.popped {
+		_, pushed := s.pushed[popped+"/"+id]
+		switch {
+		case times > 1:
+			add(fmt.Sprintf("task %s was popped %d times", id, times))
+		case !pushed:
+			add(fmt.Sprintf("task %s was popped, and nobody pushed it", id))
+		}
+	}
+	lost := 0
+	for task, sure := range s.pushed {
+		queue, id, _ := strings.Cut(task, "/")
+		switch {
+		case !sure:
+		case queue == handled && !s.handled[id]:
+			add(fmt.Sprintf("task %s was never handled", id))
+		case queue == popped && s.popped[id] == 0 && !s.uncertain[id]:
+			lost++
+		}
+	}
+	if lost > s.gone {
+		add(fmt.Sprintf("%d tasks were lost, and at most %d with clients that were killed", lost, s.gone))
+	}
+	return found
+}
+
+func TestTasksThatAreLostOrDeliveredTwiceAreFound(t *testing.T) {
+	pop := func(tasks ...string) call {
+		return call{Function: history.Dequeue, Queue: popped, At: 3, Returned: 4, Tasks: tasks}
+	}
+	uncertain, killed := pop("a"), pop()
+	uncertain.Uncertain, killed.Returned = true, 0
+	for what, test := range map[string]struct {
+		queue string
+		calls []call
+		wrong bool // as we find
+		found history.Verdict
+	}{
+		"once":             {popped, []call{pop("a")}, false, history.Legal},
+		"never":            {popped, nil, true, history.Legal},
+		"with a client":    {popped, []call{killed}, false, history.Legal},
+		"with an error":    {popped, []call{uncertain}, false, history.Legal},
+		"one never pushed": {popped, []call{pop("a", "b")}, true, history.Illegal},
+		"twice":            {popped, []call{pop("a"), pop("a")}, true, history.Illegal},
+		"never handled":    {handled, nil, true, history.Legal},
+	} {
+		s := newTasks()
+		for _, c := range append([]call{{Function: history.Enqueue, Queue: test.queue, Tasks: []string{"a"}, At: 1, Returned: 2}}, test.calls...) {
+			s.called(&c)
+		}
+		assert.Equal(t, test.wrong, len(s.judge(10)) > 0, what)
+		assert.Equal(t, test.found, history.Check(s.history.History(), history.Queue), what)
+	}
+}
+
+// What a client wrote last counts: if it was killed, it may believe in the lock until the end of
+// its validity.
+func TestHoldOfAKilledClientLastsAsLongAsItWasValid(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "client")
+	journal, err := newJournal(file)
+	require.NoError(t, err)
+	c := &client{journal: journal}
+	var want []clock.Instant
+	for _, story := range []struct {
+		kept clock.Instant
+		told []clock.Instant // ends
+		want clock.Instant
+	}{
+		{0, []clock.Instant{100}, 100},
+		{0, []clock.Instant{100, 200}, 200}, // renewed
+		{0, []clock.Instant{100, 200, 150}, 150},
+		{300, []clock.Instant{100, 150}, 300},
+		{0, []clock.Instant{5}, 10},
+	} {
+		h := c.holding("lock", "name")
+		h.From, h.Kept = 10, story.kept
+		for _, end := range story.told {
+			h.until(end)
+		}
+		want = append(want, story.want)
+	}
+	_, err = journal.file.WriteString(`{"id":1,"hold":{"To":7`) // and then it was killed
+	require.NoError(t, err)
+	records, err := readJournal(file)
+	require.NoError(t, err)
+	var got []clock.Instant
+	for _, r := range records {
+		got = append(got, r.Hold.To)
+	}
+	assert.Equal(t, want, got)
 }

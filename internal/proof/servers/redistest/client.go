@@ -44,7 +44,7 @@ func (s *Server) Keys() ([]string, error) {
 	return keys, err
 }
 
-// Clear deletes all keys of database 0 but the memory marker: the server has not forgotten anything.
+// Clear deletes all keys of database 0 but the memory marker: the server has forgotten nothing.
 func (s *Server) Clear() error {
 	keys, err := s.Keys()
 	if err != nil || len(keys) == 0 {
