@@ -72,42 +72,55 @@ func TestANewClusterWaitsForItsLastMaster(t *testing.T) {
 		assert.LessOrEqual(t, took, 800*time.Millisecond, "as soon as the last master is connected, which is dialed every 0.5 s")
 		assert.Zero(t, l.Stats().Nodes[0].QuarantinedFor)
 	})
-	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.servers[2].Kill()
-		l := c.locker(redlock.WithMaxTTL(maxTTL))
-		var err error
-		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
-		require.NoError(t, err, "the last master never comes")
-		assert.InDelta(t, maxTTL.Seconds(), took.Seconds(), 0.5)
-	})
-}
-
-func TestStrictNeverTakesAClusterForNew(t *testing.T) {
-	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(strict, redlock.WithMaxTTL(maxTTL))
-		_, err := l.TryLock(ctx, "a")
-		require.ErrorIs(t, err, pool.ErrQuarantined)
-		assert.ErrorContains(t, err, "a new master votes then, or at once after `redlock init`")
-		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
-		require.NoError(t, err)
-		assert.InDelta(t, maxTTL.Seconds(), took.Seconds(), 0.5)
-		c.lock(c.locker(strict, redlock.WithMaxTTL(maxTTL)), "b") // it finds masters that vote
-	})
 }
 
 // A server that has been up for long and has no marker may have been flushed. Clients that knew it
 // get time to say so.
-func TestOldMastersWithoutAMarkerVoteASecondLater(t *testing.T) {
-	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.grown()
-		l := c.locker()
-		_, err := l.TryLock(ctx, "a")
-		require.ErrorIs(t, err, pool.ErrQuarantined)
-		assert.ErrorContains(t, err, "in about a second if no client knew it before")
-		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
-		require.NoError(t, err)
-		assert.InDelta(t, 1, took.Seconds(), 0.3)
-	})
+func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
+	for name, test := range map[string]struct {
+		begin, then func(c *cluster) // before and after the first call
+		mode        redlock.Quarantine
+		says        string
+		after       time.Duration
+	}{
+		"a new cluster whose last master never comes": {
+			func(c *cluster) { c.servers[2].Kill() }, func(*cluster) {}, redlock.QuarantineAuto,
+			"a new master votes then, or at once when redis://node2:6379 is there too, or after `redlock init`", maxTTL,
+		},
+		"strict": {
+			func(*cluster) {}, func(*cluster) {}, redlock.QuarantineStrict,
+			"a new master votes then, or at once after `redlock init`", maxTTL,
+		},
+		"a client with a larger MaxTTL": {
+			func(c *cluster) { c.locker(strict, redlock.WithMaxTTL(time.Minute)) }, func(*cluster) {}, redlock.QuarantineStrict,
+			"quarantined for another", time.Minute,
+		},
+		"a clock that is set back": {
+			func(c *cluster) { c.each(func(n *fake.Node) { n.SetClock(365*24*time.Hour, 1) }) },
+			func(c *cluster) { c.each(func(n *fake.Node) { n.SetClock(0, 1) }) }, redlock.QuarantineStrict,
+			"quarantined for another", maxTTL,
+		},
+		"old masters": {
+			func(c *cluster) { c.grown() }, func(*cluster) {}, redlock.QuarantineAuto,
+			"in about a second if no client knew it before", time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+				test.begin(c)
+				opts := []redlock.Option{redlock.WithQuarantine(test.mode), redlock.WithMaxTTL(maxTTL)}
+				l := c.locker(opts...)
+				_, err := l.TryLock(ctx, "a")
+				require.ErrorIs(t, err, pool.ErrQuarantined)
+				assert.ErrorContains(t, err, test.says)
+				test.then(c)
+				took := elapsed(func() { _, err = l.Lock(ctx, "a") })
+				require.NoError(t, err)
+				assert.InDelta(t, test.after.Seconds(), took.Seconds(), 0.5)
+				c.lock(c.locker(opts...), "b") // a later client finds masters that vote
+			})
+		})
+	}
 }
 
 // One master of a new cluster dies between the two looks. The others vote once their time has

@@ -191,31 +191,6 @@ func TestAHealedMasterDoesNotVoteForAnExtension(t *testing.T) {
 	})
 }
 
-func TestAMarkerIsNotWaitedForOnceItsClockIsSetBack(t *testing.T) {
-	inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
-		c.servers[0].SetClock(365*24*time.Hour, 1)
-		l := c.locker(strict, redlock.WithMaxTTL(maxTTL))
-		_, err := l.TryLock(ctx, "a")
-		require.ErrorIs(t, err, pool.ErrQuarantined)
-		c.servers[0].SetClock(0, 1)
-		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
-		require.NoError(t, err)
-		assert.LessOrEqual(t, took, maxTTL+2*time.Second)
-	})
-}
-
-func TestTheLargerMaxTTLCounts(t *testing.T) {
-	inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
-		short := c.locker(strict, redlock.WithMaxTTL(maxTTL))
-		c.locker(strict, redlock.WithMaxTTL(time.Minute))
-		_, err := short.TryLock(ctx, "a")
-		require.ErrorIs(t, err, pool.ErrQuarantined)
-		took := elapsed(func() { _, err = short.Lock(ctx, "a") })
-		require.NoError(t, err)
-		assert.InDelta(t, 60, took.Seconds(), 1)
-	})
-}
-
 // Two masters that claim the same memory both lose their votes, however that came about.
 func TestTwoMastersWithOneIncarnationDoNotVote(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {

@@ -152,8 +152,14 @@ func TestUnidentifiedServersVoteAndAreMarked(t *testing.T) {
 // master.
 func TestADurableMasterThatRestartedVotesForClientsNewToIt(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.durable().each(restart)
-		c.lock(c.connecting(strict), "a")
+		c.grown().durable()
+		lock := c.lock(c.locker(strict), "a")
+		settle()
+		c.each(restart)
+		c.lock(c.connecting(strict), "b")
+		time.Sleep(time.Second)
+		require.NoError(t, lock.Verify(ctx), "nothing is forgotten")
+		require.NoError(t, lock.Extend(ctx, 10*time.Second))
 	})
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.durable()
@@ -173,18 +179,6 @@ func TestADurableMasterThatRestartedVotesForClientsNewToIt(t *testing.T) {
 		require.NoError(t, lock.Err())
 		time.Sleep(20 * time.Second)
 		c.refused(lock, b)
-	})
-}
-
-func TestADurableServerForgetsNothing(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.grown().durable()
-		lock := c.lock(c.locker(strict), "a")
-		settle()
-		c.each(restart)
-		time.Sleep(time.Second)
-		require.NoError(t, lock.Verify(ctx))
-		require.NoError(t, lock.Extend(ctx, 10*time.Second))
 	})
 }
 

@@ -115,27 +115,6 @@ func TestAReaderThatDiedCostsItsOwnTTLWhateverOthersRenew(t *testing.T) {
 	})
 }
 
-func TestAReaderIsExtendedAndHealed(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithTTL(10 * time.Second))
-		reader, other := c.read(l), c.read(l)
-		settle()
-		c.del("a", 0)
-		require.NoError(t, reader.Extend(ctx, 20*time.Second))
-		settle()
-		assert.Greater(t, reader.Remaining(), 19*time.Second)
-		assert.Equal(t, []string{wire.Marker}, uniq(c.holders("a")), "healed on the first node")
-		time.Sleep(12 * time.Second)
-		require.NoError(t, reader.Verify(ctx))
-		require.ErrorIs(t, other.Err(), redlock.ErrLost)
-		assert.EqualValues(t, 1, c.do(0, "ZCARD", "redquorum:readers:a"))
-		c.del("a", 0, 1)
-		require.ErrorIs(t, reader.Verify(ctx), redlock.ErrLost)
-		settle()
-		assert.Equal(t, []string{""}, uniq(c.holders("a")))
-	})
-}
-
 func TestReadersAreNotAdoptedAndTheirMarkerIsNobodysValue(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker()
