@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -31,11 +33,13 @@ type process struct {
 	lives  int               // number of Lockers so far
 }
 
-// client is a goroutine of a process.
-type client struct {
-	process *process
-	who     string
-	rng     *rand.Rand
+// newProcess makes a process without a Locker.
+func (s *simulation) newProcess(id int, rng *rand.Rand, opts []redlock.Option) *process {
+	p := &process{sim: s, id: id, clock: s.clock, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
+	if !s.faults.restarts && rng.IntN(2) == 0 { // a counter that is lost as well would be too much
+		p.clock = &skewed{s.clock, upTo(rng, time.Second) - 500*time.Millisecond}
+	}
+	return p
 }
 
 // start gives the process a Locker. Each process lists the endpoints in its own order.
@@ -102,30 +106,128 @@ func (p *process) addStats(sum *redlock.Stats) {
 	}
 }
 
-// run performs one random operation after another until the simulation ends.
-func (c *client) run() {
-	for c.process.sim.goesOn() {
-		switch s := c.process.sim; c.rng.IntN(10) {
-		case 0:
-			c.attempt()
-		case 1:
-			c.set()
-		case 2:
-			c.do()
-		default:
-			c.lock(s.names[c.rng.IntN(len(s.names))])
-		}
-		if c.rng.IntN(3) == 0 {
-			time.Sleep(upTo(c.rng, 30*time.Millisecond))
+// route is the network between one process and the nodes, some of which may be unreachable.
+type route struct {
+	sim *simulation
+
+	mu    sync.Mutex // guards the fields below
+	cut   uint64     // a bit for each unreachable node
+	conns map[int][]*fake.Conn
+}
+
+var errCut = errors.New("no route to the node")
+
+func newRoute(s *simulation, cut uint64) *route {
+	return &route{sim: s, cut: cut, conns: make(map[int][]*fake.Conn)}
+}
+
+func (r *route) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	i, err := nodeAt(address)
+	if err != nil {
+		return nil, err
+	}
+	if r.isCut(i) {
+		return nil, errCut
+	}
+	conn, err := r.sim.server(i).Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conns[i] = append(r.conns[i], conn.(*fake.Conn))
+	return conn, nil
+}
+
+func (r *route) isCut(i int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cut>>i&1 == 1
+}
+
+// nodeAt returns the index of the node at an address.
+func nodeAt(address string) (i int, err error) {
+	_, err = fmt.Sscanf(address, "node%d:6379", &i)
+	return i, err
+}
+
+// set makes the given nodes, and no others, unreachable from now on.
+func (r *route) set(cut uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut = cut
+	for i, conns := range r.conns {
+		if cut>>i&1 == 1 {
+			for _, conn := range conns {
+				conn.Reset()
+			}
+			delete(r.conns, i)
 		}
 	}
 }
 
-func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+// minority returns the bits of fewer than half of the nodes: half of the time as many as possible,
+// and a quarter of the time none.
+func (s *simulation) minority(rng *rand.Rand) (nodes uint64) {
+	most := (len(s.servers) - 1) / 2
+	count := []int{0, rng.IntN(most + 1), most, most}[rng.IntN(4)]
+	for _, i := range rng.Perm(len(s.servers))[:count] {
+		nodes |= 1 << i
+	}
+	return nodes
+}
+
+// server returns the node that currently answers at an endpoint.
+func (s *simulation) server(i int) *fake.Node {
+	s.exchange.Lock()
+	defer s.exchange.Unlock()
+	return s.servers[i]
+}
+
+// replaceServer puts another server behind an endpoint. The old one is killed together with its
+// connections.
+func (s *simulation) replaceServer(i int, server *fake.Node) {
+	old := s.server(i)
+	s.exchange.Lock()
+	s.servers[i] = server
+	s.exchange.Unlock()
+	old.Kill()
+}
+
+// dialer is the cluster's dialer, for servers that may be replaced.
+func (s *simulation) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, _, address string) (net.Conn, error) {
+		i, err := nodeAt(address)
+		if err != nil {
+			return nil, err
+		}
+		return s.server(i).Dial(ctx)
+	}
+}
+
+// client is a goroutine of a process.
+type client struct {
+	process *process
+	who     string
+	rng     *rand.Rand
+}
+
+func (c *client) sim() *simulation { return c.process.sim }
+
+// name returns one of the names, and some several of them.
+func (c *client) name() string { return c.sim().names[c.rng.IntN(len(c.sim().names))] }
+
+func (c *client) some() (names []string) {
+	all := c.sim().names
+	for _, i := range c.rng.Perm(len(all))[:min(2+c.rng.IntN(2), len(all))] {
+		names = append(names, all[i])
+	}
+	return names
+}
 
 // patience returns a context that may end at any moment, or only with the simulation.
 func (c *client) patience() (ctx context.Context, cancel context.CancelFunc) {
-	base := c.process.sim.base
+	base := c.sim().base
 	switch c.rng.IntN(6) {
 	case 0:
 		return context.WithTimeout(base, upTo(c.rng, 10*time.Millisecond))
@@ -136,115 +238,106 @@ func (c *client) patience() (ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-func (c *client) opts() (opts []redlock.LockOption) {
-	if c.process.sim.fenced && c.rng.IntN(4) > 0 {
+// readOpts returns options that readers accept, and opts those of all others.
+func (c *client) readOpts() (opts []redlock.LockOption) {
+	if c.sim().fenced && c.rng.IntN(4) > 0 {
 		opts = append(opts, redlock.WithFencing())
 	}
-	if d := c.process.sim.minHold(c.rng); d > 0 {
+	return opts
+}
+
+func (c *client) opts() []redlock.LockOption {
+	opts := c.readOpts()
+	if d := c.sim().minHold(c.rng); d > 0 {
 		opts = append(opts, redlock.WithMinHold(d))
 	}
 	return opts
 }
 
-func (c *client) name() string { return c.process.sim.names[c.rng.IntN(len(c.process.sim.names))] }
-
-func (c *client) lock(name string) {
-	ctx, cancel := c.patience()
-	defer cancel()
-	s, l := c.process.sim, c.process.current()
-	w := s.judge.waits(name)
-	c.call("Lock %s", name)
-	lock, err := l.Lock(ctx, name, c.opts()...)
-	s.judge.leaves(w)
-	if err == nil {
-		c.hold(lock, w.since)
-	} else {
-		c.judgeWait(ctx, l, err)
+// minHold returns the minimum hold of a lock, 0 for none: usually short, so that a name has many
+// holders.
+func (s *simulation) minHold(rng *rand.Rand) time.Duration {
+	if !s.minHolds || rng.IntN(4) == 0 {
+		return 0
 	}
+	return upTo(rng, []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, s.maxTTL}[rng.IntN(3)])
 }
 
-// judgeWait fails if a wait ended without a reason.
-func (c *client) judgeWait(ctx context.Context, l *redlock.Locker, err error) {
+// calling acquires a lock.
+type calling func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error)
+
+// waits makes a call that waits for names, and returns the lock and its tenure, or nil if it gave
+// up.
+func (c *client) waits(about string, names []string, call calling) (*redlock.Lock, *history.Hold) {
+	ctx, cancel := c.patience()
+	defer cancel()
+	return c.waitsUnder(ctx, about, names, call)
+}
+
+func (c *client) waitsUnder(ctx context.Context, about string, names []string, call calling) (*redlock.Lock, *history.Hold) {
+	s, l := c.sim(), c.process.current()
+	w := s.judge.waits(names...)
+	s.note(c.who, "%s %v", about, names)
+	lock, err := call(ctx, l)
+	s.judge.leaves(w)
+	if err != nil {
+		c.judgeEnd(ctx, l, err)
+		return nil, nil
+	}
+	return lock, s.judge.got(c.who, w.since, lock)
+}
+
+// tries makes a call that may be refused.
+func (c *client) tries(about string, names []string, call calling) (*redlock.Lock, *history.Hold) {
+	ctx, cancel := c.patience()
+	defer cancel()
+	s, l, since := c.sim(), c.process.current(), c.sim().clock.Now()
+	s.note(c.who, "%s %v", about, names)
+	lock, err := call(ctx, l)
+	var refused *redlock.QuorumError
+	switch {
+	case err == nil:
+		return lock, s.judge.got(c.who, since, lock)
+	case !errors.As(err, &refused):
+		c.judgeEnd(ctx, l, err)
+	}
+	return nil, nil
+}
+
+// judgeEnd fails if a call ended without a reason.
+func (c *client) judgeEnd(ctx context.Context, l *redlock.Locker, err error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 	case errors.Is(err, redlock.ErrClosed) && l != c.process.current():
+	case c.sim().numbers && errors.Is(err, redlock.ErrInvalid):
 	default:
-		c.process.sim.judge.fail("%s: a wait ended with %v", c.who, err)
+		c.sim().judge.fail("%s: a call ended with %v", c.who, err)
 	}
 }
 
-func (c *client) set() {
-	ctx, cancel := c.patience()
-	defer cancel()
-	s, l := c.process.sim, c.process.current()
-	var names []string
-	for _, i := range c.rng.Perm(len(s.names))[:min(2+c.rng.IntN(2), len(s.names))] {
-		names = append(names, s.names[i])
+// hold keeps a lock for a while, or until it is lost, and releases it. It accepts what a call that
+// got nothing returns.
+func (c *client) hold(lock *redlock.Lock, t *history.Hold) {
+	if lock == nil {
+		return
 	}
-	w := s.judge.waits(names...)
-	c.call("LockAll %v", names)
-	lock, err := l.LockAll(ctx, names, c.opts()...)
-	s.judge.leaves(w)
-	if err == nil {
-		c.hold(lock, w.since)
-	} else {
-		c.judgeWait(ctx, l, err)
-	}
+	c.keep(lock, c.sim().hold(c.rng))
+	c.unlock(lock, t)
 }
 
-func (c *client) attempt() {
-	ctx, cancel := c.patience()
-	defer cancel()
-	l, since := c.process.current(), c.process.sim.clock.Now()
-	name := c.name()
-	c.call("TryLock %s", name)
-	lock, err := l.TryLock(ctx, name, c.opts()...)
-	var failure *redlock.QuorumError
-	switch {
-	case err == nil:
-		c.hold(lock, since)
-	case errors.As(err, &failure):
-	default:
-		c.judgeWait(ctx, l, err)
-	}
-}
-
-func (c *client) do() {
-	ctx, cancel := c.patience()
-	defer cancel()
-	l, since := c.process.current(), c.process.sim.clock.Now()
-	run, name := false, c.name()
-	c.call("Do %s", name)
-	err := l.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
-		run = true
-		t := c.process.sim.judge.got(c.who, since, lock)
-		select {
-		case <-ctx.Done():
-		case <-time.After(upTo(c.rng, 20*time.Millisecond)):
-		}
-		c.over(t, lock)
-		return nil
-	}, c.opts()...)
-	if !run {
-		c.judgeWait(ctx, l, err)
-	}
-}
-
-// hold keeps a lock for a while, or until it is lost, and releases it. The call began at since.
-func (c *client) hold(lock *redlock.Lock, since clock.Instant) {
-	s := c.process.sim
-	t := s.judge.got(c.who, since, lock)
-	d := s.hold(c.rng)
+// keep keeps a lock for a while, or until it is lost. It reports whether it was.
+func (c *client) keep(lock *redlock.Lock, d time.Duration) (lost bool) {
 	select {
 	case <-lock.Done():
+		return true
 	case <-time.After(d):
+		return false
 	}
-	c.unlock(t, lock)
 }
 
-func (c *client) unlock(t *tenure, lock *redlock.Lock) {
-	c.over(t, lock)
-	s := c.process.sim
+func (c *client) unlock(lock *redlock.Lock, t *history.Hold) {
+	c.over(lock, t)
+	s := c.sim()
 	err := lock.Unlock(s.base)
 	s.judge.released(t, err)
 	if err != nil && !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) {
@@ -253,17 +346,30 @@ func (c *client) unlock(t *tenure, lock *redlock.Lock) {
 }
 
 // over ends a tenure: now, or when the validity ended if that was earlier.
-func (c *client) over(t *tenure, lock *redlock.Lock) {
-	s := c.process.sim
+func (c *client) over(lock *redlock.Lock, t *history.Hold) {
+	s := c.sim()
 	at := s.clock.Now().Add(min(lock.Remaining(), 0))
-	s.judge.over(t, max(at, t.from))
+	s.judge.over(t, max(at, t.From))
 }
 
 // overWhenDone ends a tenure when Done is closed. For clients that call methods of the lock:
 // closing the Locker ends the lock at once, but not the calls.
-func (c *client) overWhenDone(t *tenure, lock *redlock.Lock) {
+func (c *client) overWhenDone(lock *redlock.Lock, t *history.Hold) {
 	go func() {
 		<-lock.Done()
-		c.over(t, lock)
+		c.over(lock, t)
 	}()
 }
+
+// changes sets another TTL or verifies the lock, under a context that may end at any moment.
+func (c *client) changes(lock *redlock.Lock) {
+	ctx, cancel := c.patience()
+	defer cancel()
+	if c.rng.IntN(3) == 0 {
+		_ = lock.Verify(ctx) //nolint:errcheck // nodes may be away
+		return
+	}
+	_ = lock.Extend(ctx, c.sim().maxTTL>>c.rng.IntN(6)) //nolint:errcheck // nodes may be away
+}
+
+func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }

@@ -1,8 +1,16 @@
 package redlock_test
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // faults are the kinds of faults that may happen in a simulation.
@@ -14,77 +22,131 @@ type faults struct {
 	closings bool // Lockers are closed and replaced
 }
 
-// Phases of the weather: a storm of faults, then a calm in which the damage heals and the judge
-// watches.
-const (
-	stormTime = 2 * time.Second
-	calmTime  = 3 * time.Second
+// fault is one thing that breaks, and heals again.
+type fault struct {
+	id     int // in the whole plan
+	ill    *ill
+	target int // a node, or a process
+	at     time.Duration
+	lasts  time.Duration
+	much   int // how much of it, from 1
+}
+
+// ill is a kind of fault.
+type ill struct {
+	name      string
+	in        func(faults) bool                  // where it occurs; nil: only in kinds that name it
+	ofProcess bool                               // the others are of nodes
+	ofOne     bool                               // all of a history are of the same node
+	begin     func(s *simulation, f *fault) bool // reports whether it broke something that was whole
+	end       func(s *simulation, f *fault)      // heals it; nil if it heals by itself
+}
+
+// Losses count when a message is lost.
+func later(act func(n *fake.Node, much int)) func(*simulation, *fault) bool {
+	return func(s *simulation, f *fault) bool { act(s.servers[f.target], f.much); return false }
+}
+
+func broken(act func(n *fake.Node, much int)) func(*simulation, *fault) bool {
+	return func(s *simulation, f *fault) bool { act(s.servers[f.target], f.much); return !s.dead[f.target] }
+}
+
+func healed(act func(n *fake.Node)) func(*simulation, *fault) {
+	return func(s *simulation, f *fault) { act(s.servers[f.target]) }
+}
+
+// forgets is a way to lose the keys, where a node may.
+func forgets(act func(n *fake.Node)) func(*simulation, *fault) bool {
+	return func(s *simulation, f *fault) bool {
+		if s.dead[f.target] || !s.maySpare(f.target) {
+			return false
+		}
+		s.born[f.target] = s.clock.Now()
+		act(s.servers[f.target])
+		return true
+	}
+}
+
+var (
+	refusable = [][]string{{"publish"}, {"subscribe"}, {"zadd", "zpopmin"}}
+
+	always     = func(faults) bool { return true }
+	ifLosses   = func(f faults) bool { return f.losses }
+	ifOutages  = func(f faults) bool { return f.outages }
+	ifRestarts = func(f faults) bool { return f.restarts }
+	ifRefusals = func(f faults) bool { return f.refusals }
+	ifClosings = func(f faults) bool { return f.closings }
 )
 
-// weather breaks the nodes and heals them, in turn, until the simulation ends.
-func (s *simulation) weather(rng *rand.Rand) {
-	for s.goesOn() {
-		s.judge.storm()
-		for end := s.clock.Now().Add(stormTime); s.clock.Now() < end && s.goesOn(); {
-			s.breakOne(rng)
-			s.pause(upTo(rng, 60*time.Millisecond))
-		}
-		s.heal()
-		s.judge.calmSince(s.clock.Now().Add(s.mending))
-		s.pause(s.mending + calmTime)
-	}
-	s.heal()
+// ills lists them. A fault that ends heals what others of its kind broke at the node as well.
+var ills = []ill{
+	{
+		name: "slow", in: always, end: func(s *simulation, f *fault) { s.slowDown(f.target, s.latency) },
+		begin: func(s *simulation, f *fault) bool {
+			s.slowDown(f.target, time.Duration(f.much)*time.Millisecond+s.latency)
+			return true
+		},
+	},
+	{
+		name: "loses requests", in: ifLosses, begin: later(func(n *fake.Node, much int) { n.LoseRequests(1 + much%2) }),
+		end: healed(func(n *fake.Node) { n.LoseRequests(0) }),
+	},
+	{
+		name: "loses replies", in: ifLosses, begin: later(func(n *fake.Node, much int) { n.LoseReplies(1 + much%2) }),
+		end: healed(func(n *fake.Node) { n.LoseReplies(0) }),
+	},
+	{
+		name: "cuts after a command", in: ifLosses, begin: later(func(n *fake.Node, much int) { n.CutAfterWrite(1 + much%5) }),
+		end: healed(func(n *fake.Node) { n.CutAfterWrite(0) }),
+	},
+	{name: "cuts a reply", in: ifLosses, begin: later((*fake.Node).CutReply)},
+	{name: "drops its connections", in: ifLosses, begin: broken(func(n *fake.Node, _ int) { n.Disconnect() })},
+	{
+		name: "mute", in: ifOutages, begin: broken(func(n *fake.Node, _ int) { n.Mute(true) }),
+		end: healed(func(n *fake.Node) { n.Mute(false) }),
+	},
+	{
+		name: "without replies", in: ifOutages, begin: broken(func(n *fake.Node, _ int) { n.MuteReplies(true) }),
+		end: healed(func(n *fake.Node) { n.MuteReplies(false) }),
+	},
+	{name: "stopped", in: ifOutages, begin: broken(func(n *fake.Node, _ int) { n.Stop() }), end: healed((*fake.Node).Continue)},
+	{name: "killed", in: ifOutages, begin: kills, end: comesBack},
+	{name: "restarts empty", in: ifRestarts, begin: forgets(func(n *fake.Node) { n.Kill(); n.Restart(false) })},
+	{
+		name: "restarts from a snapshot", in: ifRestarts, begin: later(func(n *fake.Node, _ int) { n.Save() }),
+		end: func(s *simulation, f *fault) {
+			if forgets((*fake.Node).RestartFromSnapshot)(s, f) {
+				s.injected.Add(1)
+			}
+		},
+	},
+	{name: "is flushed", in: ifRestarts, begin: forgets((*fake.Node).FlushAll)},
+	{
+		name: "refuses commands", in: ifRefusals,
+		begin: broken(func(n *fake.Node, much int) {
+			n.RefuseWith("NOPERM this user has no permissions", refusable[much%len(refusable)]...)
+		}),
+		end: func(s *simulation, f *fault) { s.servers[f.target].RefuseWith("", refusable[f.much%len(refusable)]...) },
+	},
+	{name: "replaces its Locker", in: ifClosings, ofProcess: true, begin: replaces},
+	{name: "wrong clock", ofOne: true, begin: hasWrongClock, end: healed(func(n *fake.Node) { n.SetClock(0, 1) })},
+	{name: "wrong counter", ofOne: true, begin: hasWrongCounter},
 }
 
-// breakOne injects one random fault into a node or a process.
-func (s *simulation) breakOne(rng *rand.Rand) {
-	i := rng.IntN(len(s.servers))
-	node := s.servers[i]
-	switch kind := rng.IntN(16); {
-	case kind < 2 && s.faults.losses:
-		node.LoseRequests(1 + rng.IntN(2))
-	case kind < 4 && s.faults.losses:
-		node.LoseReplies(1 + rng.IntN(2))
-	case kind < 5 && s.faults.losses:
-		node.CutAfterWrite(1 + rng.IntN(5))
-	case kind < 6 && s.faults.losses:
-		node.CutReply(rng.IntN(20))
-	case kind < 7 && s.faults.restarts:
-		s.restart(i)
-	case kind < 8:
-		s.slowDown(i, upTo(rng, 20*time.Millisecond)+1)
-	case kind < 9 && s.faults.outages:
-		node.Mute(rng.IntN(2) == 0)
-	case kind < 10 && s.faults.outages:
-		node.MuteReplies(rng.IntN(2) == 0)
-	case kind < 11 && s.faults.outages:
-		node.Stop()
-	case kind < 12 && s.faults.outages:
-		node.Continue()
-	case kind < 13 && (s.faults.outages || s.faults.restarts):
-		s.restart(i)
-	case kind < 14 && s.faults.refusals:
-		node.RefuseWith("NOPERM this user has no permissions", [][]string{{"publish"}, {"subscribe"}, {"zadd", "zpopmin"}}[rng.IntN(3)]...)
-	case kind < 15 && s.faults.refusals:
-		node.RefuseWith("", "publish", "subscribe", "zadd", "zpopmin")
-	case kind < 16 && s.faults.closings:
-		s.processes[rng.IntN(len(s.processes))].replace()
+func kills(s *simulation, f *fault) bool {
+	if s.dead[f.target] {
+		return false
 	}
+	s.servers[f.target].Kill()
+	s.dead[f.target] = true
+	return true
 }
 
-// restart kills a node, or brings it back.
-func (s *simulation) restart(i int) {
-	if s.dead[i] {
-		s.revive(i)
-		return
-	}
-	if s.faults.restarts && !s.maySpare(i) {
-		return
-	}
-	s.servers[i].Kill()
-	s.dead[i] = true
-	if s.faults.restarts {
-		s.revive(i) // before what it forgot expires elsewhere
+// comesBack restarts a killed node with its data.
+func comesBack(s *simulation, f *fault) {
+	if s.dead[f.target] {
+		s.servers[f.target].Restart(true)
+		s.dead[f.target], s.born[f.target] = false, s.clock.Now()
 	}
 }
 
@@ -101,9 +163,106 @@ func (s *simulation) maySpare(i int) bool {
 	return young < (len(s.servers)+1)/2
 }
 
-func (s *simulation) revive(i int) {
-	s.servers[i].Restart(!s.faults.restarts)
-	s.dead[i], s.born[i] = false, s.clock.Now()
+func replaces(s *simulation, f *fault) bool {
+	for _, p := range s.processes {
+		if p.id == f.target {
+			p.replace()
+			return true
+		}
+	}
+	return false
+}
+
+// hasWrongClock sets a clock ahead or back, by less than the life of a counter.
+func hasWrongClock(s *simulation, f *fault) bool {
+	by := time.Duration(f.much-10) * 50 * time.Second
+	s.servers[f.target].SetClock(by, 1)
+	return by != 0
+}
+
+func hasWrongCounter(s *simulation, f *fault) bool {
+	s.spoil(f.target, rand.New(rand.NewPCG(s.seed, uint64(f.much))))
+	return true
+}
+
+// illsOf returns what may break: what is natural, unless the nodes are still, and what is named.
+func illsOf(still bool, f faults, named []string) (all []*ill) {
+	for i := range ills {
+		one := &ills[i]
+		if !still && one.in != nil && one.in(f) || slices.Contains(named, one.name) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// who names what a fault breaks.
+func (f *fault) who() string {
+	if f.ill.ofProcess {
+		return fmt.Sprint("process ", f.target)
+	}
+	return fmt.Sprint("node ", f.target)
+}
+
+// begin lets a fault begin.
+func (s *simulation) begin(f *fault) {
+	if !f.ill.ofProcess {
+		s.whole[f.target].Store(-1)
+	}
+	s.note(f.who(), "%s (fault %d)", f.ill.name, f.id)
+	if f.ill.begin(s, f) {
+		s.injected.Add(1)
+	}
+}
+
+// end lets a fault end.
+func (s *simulation) end(f *fault) {
+	if f.ill.end != nil {
+		f.ill.end(s, f)
+	}
+	s.note(f.who(), "no longer %s (fault %d)", f.ill.name, f.id)
+	if !f.ill.ofProcess {
+		s.whole[f.target].Store(int64(s.clock.Now()))
+	}
+}
+
+// Phases of the weather: a storm of faults, then a calm in which the damage heals and the judge
+// watches.
+const (
+	stormTime = 2 * time.Second
+	calmTime  = 3 * time.Second
+)
+
+// weather breaks the nodes and heals them, in turn, until the simulation ends.
+func (s *simulation) weather(rng *rand.Rand) {
+	for s.goesOn() {
+		s.judge.storm()
+		for end := s.clock.Now().Add(stormTime); s.clock.Now() < end && s.goesOn(); {
+			s.breakOne(rng)
+			s.pause(upTo(rng, 40*time.Millisecond))
+		}
+		s.heal()
+		s.judge.calmSince(s.clock.Now().Add(s.mending))
+		s.pause(s.mending + calmTime)
+	}
+	s.heal()
+}
+
+// breakOne lets a random fault begin at a node or a process, or an earlier one end.
+func (s *simulation) breakOne(rng *rand.Rand) {
+	if open := len(s.open); open > 0 && rng.IntN(3) == 0 {
+		i := rng.IntN(open)
+		s.end(s.open[i])
+		s.open = slices.Delete(s.open, i, i+1)
+		return
+	}
+	all := illsOf(false, s.faults, nil)
+	f := &fault{ill: all[rng.IntN(len(all))], target: rng.IntN(len(s.servers)), much: 1 + rng.IntN(20)}
+	if f.ill.ofProcess {
+		f.target = rng.IntN(len(s.processes))
+	}
+	s.begin(f)
+	s.open = append(s.open, f)
 }
 
 // slowDown makes a node's commands and replies take about d/2 each, and at least d/10: if they took
@@ -114,19 +273,138 @@ func (s *simulation) slowDown(i int, d time.Duration) {
 
 // heal ends all faults. Small delays remain.
 func (s *simulation) heal() {
-	for i, node := range s.servers {
-		if s.dead[i] {
-			s.revive(i)
+	for _, f := range s.open {
+		s.end(f)
+	}
+	s.open = nil
+}
+
+// illOf returns one by its name.
+func illOf(name string) *ill {
+	return &ills[slices.IndexFunc(ills, func(i ill) bool { return i.name == name })]
+}
+
+// inTurn breaks nodes and heals all of them, in turn. Nil leaves a node whole.
+func (s *simulation) inTurn(rng *rand.Rand, broken, whole time.Duration, choices ...*ill) {
+	for s.goesOn() {
+		for i := range s.servers {
+			if one := choices[rng.IntN(len(choices))]; one != nil {
+				f := &fault{ill: one, target: i}
+				s.begin(f)
+				s.open = append(s.open, f)
+			}
 		}
-		node.LoseRequests(0)
-		node.LoseReplies(0)
-		node.CutAfterWrite(0)
-		node.Continue()
-		node.Mute(false)
-		node.MuteReplies(false)
-		if s.faults.refusals {
-			node.RefuseWith("", "publish", "subscribe", "zadd", "zpopmin")
-		}
-		s.slowDown(i, s.latency)
+		s.pause(upTo(rng, broken))
+		s.heal()
+		s.pause(upTo(rng, whole))
 	}
 }
+
+// blinks mutes nodes briefly, now and then all of them at once.
+func blinks(s *simulation, rng *rand.Rand) { s.inTurn(rng, blink, 2*time.Second, illOf("mute"), nil) }
+
+// breaks breaks nodes for long.
+func breaks(s *simulation, rng *rand.Rand) {
+	s.inTurn(rng, 15*time.Second, 5*time.Second, illOf("killed"), illOf("mute"), nil, nil)
+}
+
+// Phases of a token simulation: some locks, and then none for longer than counters live.
+const (
+	era       = 12 * time.Minute
+	eraActive = time.Second
+)
+
+// tokens gives one master a wrong clock and wrong counters, and breaks nothing else. These faults
+// make the master forget locks, so two clients may hold a lock at once; only tokens are judged.
+func tokens(s *simulation, rng *rand.Rand) {
+	s.judge.order = true
+	faulty := rng.IntN(len(s.servers))
+	served := 0
+	for s.goesOn() {
+		s.pause(upTo(rng, eraActive/4))
+		switch rng.IntN(3) {
+		case 0:
+			s.nearest(rng)
+		case 1:
+			s.servers[faulty].SetClock(wrongClocks[rng.IntN(len(wrongClocks))], 1)
+		default:
+			s.spoil(faulty, rng)
+		}
+		if s.active() {
+			continue
+		}
+		if now := s.judge.tenures(); now == served {
+			s.judge.fail("no client got a lock with a token in the last %v", era)
+		} else {
+			served = now
+		}
+		if rng.IntN(2) == 0 {
+			s.servers[faulty].SetClock(0, 1)
+		}
+		s.pause(era - time.Duration(s.clock.Now())%era)
+	}
+	s.servers[faulty].SetClock(0, 1)
+}
+
+var wrongClocks = []time.Duration{0, time.Minute, -time.Minute, time.Hour, -time.Hour, 365 * 24 * time.Hour, 290 * 365 * 24 * time.Hour}
+
+// active reports whether clients lock now.
+func (s *simulation) active() bool { return time.Duration(s.clock.Now())%era < eraActive }
+
+// nearest changes which nodes answer first, so different nodes form the quorum.
+func (s *simulation) nearest(rng *rand.Rand) {
+	for i := range s.servers {
+		s.slowDown(i, time.Millisecond<<rng.IntN(4))
+	}
+}
+
+// spoil writes values that redquorum never writes into the counters of a node. They are not smaller
+// than what is there: that would be a lost counter, which must stay out for a while (S16).
+func (s *simulation) spoil(i int, rng *rand.Rand) {
+	key := "redquorum:fence:" + s.names[rng.IntN(len(s.names))]
+	now := s.clock.Wall().UnixMicro()
+	commands := [][]any{
+		{"SET", key, "9007199254740990"},
+		{"SET", key, "9007199254740991"},
+		{"SET", key, "9007199254740992"},
+		{"SET", key, "99999999999999999999"},
+		{"SET", key, "text"},
+		{"SET", key, ""},
+		{"SET", key, now + time.Hour.Microseconds()},
+		{"SET", key, now + time.Minute.Microseconds(), "PX", 600000},
+		{"EVAL", "redis.call('DEL', KEYS[1]) return redis.call('ZADD', KEYS[1], 1, 'member')", "1", key},
+	}
+	network, err := s.servers[i].Dial(s.base)
+	if err != nil {
+		return
+	}
+	conn := redis.NewConn(network, time.Second, time.Second)
+	defer conn.Close()
+	command := commands[rng.IntN(len(commands))]
+	_, _ = conn.Do(command[0].(string), command[1:]...) //nolint:errcheck // nothing is down
+}
+
+// fences takes a lock with a token while the simulation is active.
+func fences(c *client) {
+	s, name := c.sim(), c.name()
+	if !s.active() {
+		s.pause(era - time.Duration(s.clock.Now())%era)
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.base, eraActive)
+	defer cancel()
+	lock, t := c.waitsUnder(ctx, "Lock", []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		return l.Lock(ctx, name, redlock.WithFencing())
+	})
+	if lock == nil {
+		return
+	}
+	if ahead := time.UnixMicro(lock.Fence()).Sub(s.clock.Wall()); ahead > farAhead {
+		s.judge.fail("%s got a token that is %v ahead of true time", c.who, ahead)
+	}
+	c.hold(lock, t)
+}
+
+// farAhead is the most that a token may be ahead of true time: twice what a client's clock may be
+// off.
+const farAhead = time.Minute

@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -44,7 +45,8 @@ func TestNoHandOverIsLostWithItsMessage(t *testing.T) {
 	if raced {
 		each = 500
 	}
-	var handedOver, tenures uint64
+	var handedOver uint64
+	var tenures int
 	var longest time.Duration
 	began := time.Now()
 	for _, seed := range seeds(t, 2, 1_000_000/each) {
@@ -53,14 +55,17 @@ func TestNoHandOverIsLostWithItsMessage(t *testing.T) {
 			s.fenced = seed%2 == 0
 			s.faults = faults{losses: true}
 			s.mending = 2 * time.Second
-			s.judge = newJudge(s.clock, waitBound(s.latency))
+			s.judge = newJudge(s, waitBound+8*(s.latency-usualLatency))
 			s.start(4, func(*rand.Rand) []redlock.Option {
 				return []redlock.Option{redlock.WithTTL(slowestTTL), redlock.WithRetry(slowestRetry/5, slowestRetry)}
 			})
 			rng := rand.New(rand.NewPCG(seed, 1))
 			s.run(func(c *client) {
 				for s.goesOn() {
-					c.wait(c.name())
+					name := c.name()
+					c.wait(name, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+						return l.Lock(ctx, name, c.opts()...)
+					})
 				}
 			}, func() { s.until(uint64(each)) }, func() { s.weather(rng) })
 			s.leavesNothing(3*time.Minute + time.Second)
@@ -74,17 +79,9 @@ func TestNoHandOverIsLostWithItsMessage(t *testing.T) {
 		handedOver, tenures, float64(handedOver)/took.Seconds(), longest)
 }
 
-// wait is lock by a client that waits as long as it takes.
-func (c *client) wait(name string) {
-	s := c.process.sim
-	w := s.judge.waits(name)
-	lock, err := c.process.current().Lock(s.base, name, c.opts()...)
-	s.judge.leaves(w)
-	if err != nil {
-		s.judge.fail("%s: Lock: %v", c.who, err)
-		return
-	}
-	c.hold(lock, w.since)
+// wait locks a name, and waits as long as it takes.
+func (c *client) wait(name string, lock calling) {
+	c.hold(c.waitsUnder(c.sim().base, "Lock", []string{name}, lock))
 }
 
 // queue holds the waiting clients of a process, in the order of their calls.
@@ -122,16 +119,11 @@ func (c *client) queueUp(own *queue) {
 	for s.goesOn() {
 		// No two calls at one instant: their order would be unknown.
 		time.Sleep(1 + upTo(c.rng, time.Millisecond))
-		w := s.judge.waits(s.names[0])
-		own.join(c.who)
-		lock, err := c.process.current().Lock(s.base, s.names[0], c.opts()...)
-		s.judge.leaves(w)
-		own.got(c.who)
-		if err != nil {
-			s.judge.fail("%s: Lock: %v", c.who, err)
-			return
-		}
-		c.hold(lock, w.since)
+		c.wait(s.names[0], func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+			own.join(c.who)
+			defer own.got(c.who)
+			return l.Lock(ctx, s.names[0], c.opts()...)
+		})
 	}
 }
 
@@ -183,7 +175,7 @@ func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 		simulate(t, seed, func(s *simulation) {
 			s.handOvers(1, time.Millisecond)
 			s.fenced = seed%2 == 0
-			s.judge = newJudge(s.clock, 20*s.latency)
+			s.judge = newJudge(s, 20*s.latency)
 			costs := s.countCommands()
 			s.start(4, func(*rand.Rand) []redlock.Option {
 				// No client waits as long as the shortest backoff.

@@ -9,41 +9,52 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// judge records who held and who waited for which lock, and reports what was wrong: two holders at
-// once, tokens out of order, a lock that was free for too long while a client waited for it.
+// judge records who held and who waited for which lock, and reports what was wrong: besides what is
+// wrong with the tenures (see [history.Judge]), a lock that was free for too long while a client
+// waited for it, waiters that were overtaken, and locks whose keys others touched.
 type judge struct {
 	clock *clocktest.Clock
 	bound time.Duration // how long a lock may be free in calm times while a client waits
+	turns turns
+	order bool // judge only the order of tokens: the faults make nodes forget locks
 
 	mu      sync.Mutex // guards the fields below and what they refer to
+	had     []*history.Hold
+	byValue map[string]*history.Hold
 	records map[string]*record
-	holds   map[string]*tenure // by the lock's value
 	touched []touch
 	calm    clock.Instant // since when nothing is broken and earlier damage has healed
 	stormy  bool          // calm does not apply
 	longest time.Duration // time that a lock was free in calm times while a client waited
+	most    int           // the most that a waiter was overtaken
+	slow    time.Duration // the longest wait
 	forced  forced
-	turns   turns
-	order   bool // judge only the order of tokens: the faults make nodes forget locks
 	wrong   []string
-	judged  []judged // after the sentence
+	cases   []*history.Case // after the sentence
 
-	note func(who, format string, args ...any) // for the timeline; nil for none
+	note func(who, format string, args ...any) // for the timeline
+}
+
+// turns are what a judge demands of the order in which clients get a lock.
+type turns struct {
+	bound int           // how often later callers may overtake a waiter; 0: any number
+	wait  time.Duration // how long a wait may take; 0: any length
 }
 
 // record is what the judge knows about a name.
 type record struct {
-	had     []*tenure
 	holders int
 	free    clock.Instant // since when it has no holder; valid only without one
 	waiting []*wait       // oldest first
-	wrong   bool          // holders overlapped, or tokens were out of order
 }
 
-// wait is a call of Lock or LockAll.
+// wait is a call that waits for names.
 type wait struct {
 	names     []string
 	since     clock.Instant
@@ -54,46 +65,46 @@ type wait struct {
 // forSet reports whether the wait is for several names.
 func (w *wait) forSet() bool { return len(w.names) > 1 }
 
-// tenure is the time during which a lock was held.
-type tenure struct {
-	names    []string
-	who      string
-	value    string
-	fence    int64
-	since    clock.Instant // start of the call
-	from, to clock.Instant
-	shared   bool          // readers may have it together
-	forced   bool          // a client other than the holder ended it
-	kept     clock.Instant // end of its minimum hold; 0 for none
+// forced is what ForceUnlock took from whom, by the value of the lock. When the call returned says
+// little: a node that is stopped runs the script when it goes on, and may take the key from a lock
+// that did not exist before.
+type forced struct {
+	at   map[string]clock.Instant // when a node first did
+	past map[string]string        // the value that a value replaced: adoptions and what undoes them
 
-	taken     clock.Instant // if forced: when a node first gave it up
-	returned  clock.Instant // when Unlock did; 0 if it was not called
-	confirmed bool          // by Unlock
+	readers map[string][]clock.Instant // when a node took a name from its readers
 }
 
-// maxWrong bounds the report about a broken library.
-const maxWrong = 10
+// touch is a command that replaced or deleted the key of a client that seemed to hold the lock.
+type touch struct {
+	at     clock.Instant
+	node   int
+	change fake.Change
+	tenure *history.Hold
+}
 
-func newJudge(clk *clocktest.Clock, bound time.Duration) *judge {
+const (
+	maxWrong   = 10   // bounds the report about a broken library
+	maxTouched = 1000 // bounds the touches that are kept until their tenures have ended
+
+	// neverJudged is a bound on waiting that is never exceeded.
+	neverJudged = time.Hour
+)
+
+func newJudge(s *simulation, bound time.Duration) *judge {
 	return &judge{
-		clock: clk, bound: bound, records: make(map[string]*record), holds: make(map[string]*tenure),
+		clock: s.clock, bound: bound, note: s.note, records: make(map[string]*record), byValue: make(map[string]*history.Hold),
 		forced: forced{at: make(map[string]clock.Instant), past: make(map[string]string), readers: make(map[string][]clock.Instant)},
 	}
 }
 
-func (j *judge) record(name string) *record {
+func (j *judge) recordLocked(name string) *record {
 	r := j.records[name]
 	if r == nil {
 		r = &record{free: j.clock.Now()}
 		j.records[name] = r
 	}
 	return r
-}
-
-func (j *judge) notes(who, format string, args ...any) {
-	if j.note != nil {
-		j.note(who, format, args...)
-	}
 }
 
 func (j *judge) wrongLocked(format string, args ...any) {
@@ -123,13 +134,13 @@ func (j *judge) calmSince(at clock.Instant) {
 	j.calm, j.stormy = at, false
 }
 
-// waits records a call of Lock or LockAll.
+// waits records a call that waits for names.
 func (j *judge) waits(names ...string) *wait {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	w := &wait{names: names, since: j.clock.Now()}
 	for _, name := range names {
-		r := j.record(name)
+		r := j.recordLocked(name)
 		r.waiting = append(r.waiting, w)
 	}
 	return w
@@ -141,10 +152,27 @@ func (j *judge) leaves(w *wait) {
 	defer j.mu.Unlock()
 	j.turnLocked(w)
 	for _, name := range w.names {
-		r := j.record(name)
+		r := j.recordLocked(name)
 		j.lookLocked(r, w)
 		i := slices.Index(r.waiting, w)
 		r.waiting = slices.Delete(r.waiting, i, i+1)
+	}
+}
+
+// turnLocked judges a wait at its end.
+func (j *judge) turnLocked(w *wait) {
+	j.most = max(j.most, w.overtaken)
+	if j.turns.bound > 0 && w.overtaken > j.turns.bound {
+		j.wrongLocked("%q: a waiter since %v was overtaken %d times, last by %s; at most %d allowed",
+			w.names, time.Duration(w.since), w.overtaken, w.by, j.turns.bound)
+	}
+	if j.stormy {
+		return
+	}
+	waited := j.clock.Now().Sub(max(w.since, j.calm))
+	j.slow = max(j.slow, waited)
+	if j.turns.wait > 0 && waited > j.turns.wait {
+		j.wrongLocked("%q: a wait took %v, at most %v allowed", w.names, waited, j.turns.wait)
 	}
 }
 
@@ -161,27 +189,41 @@ func (j *judge) lookLocked(r *record, w *wait) {
 	}
 }
 
-// got records that a client holds a lock from now on, acquired by a call that began at since.
-func (j *judge) got(who string, since clock.Instant, lock *redlock.Lock) *tenure {
-	t := j.held(who, lock.Value(), since, lock.Names(), lock.Fence())
-	t.shared = lock.Shared()
-	j.keeps(t, redlock.TakenUntil(lock))
-	return t
-}
-
-func (j *judge) held(who, value string, since clock.Instant, names []string, fence int64) *tenure {
+// watch records whether a quorum holds a name: one that a set holds while it waits for the rest is
+// not free.
+func (j *judge) watch(name string, holds bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	t := &tenure{names: names, who: who, value: value, fence: fence, since: since, from: j.clock.Now(), to: -1}
-	j.holds[value] = t
-	j.notes(who, "has %s, token %d", strings.Join(names, ", "), fence)
-	for _, name := range names {
-		r := j.record(name)
+	if r := j.recordLocked(name); holds && r.holders == 0 && slices.ContainsFunc(r.waiting, (*wait).forSet) {
+		r.free = j.clock.Now()
+	}
+}
+
+// got records that a client holds a lock from now on, acquired by a call that began at since.
+func (j *judge) got(who string, since clock.Instant, lock *redlock.Lock) *history.Hold {
+	return j.held(&history.Hold{
+		Who: who, Names: lock.Names(), Value: lock.Value(), Token: lock.Fence(), Shared: lock.Shared(),
+		Since: since, Kept: redlock.TakenUntil(lock),
+	})
+}
+
+func (j *judge) held(t *history.Hold) *history.Hold {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t.From, t.To = j.clock.Now(), history.Held
+	j.had, j.byValue[t.Value] = append(j.had, t), t
+	j.note(t.Who, "has %s, token %d", strings.Join(t.Names, ", "), t.Token)
+	for _, name := range t.Names {
+		r := j.recordLocked(name)
 		if len(r.waiting) > 0 {
 			j.lookLocked(r, r.waiting[0])
 		}
-		j.overtakesLocked(t, r)
-		r.had = append(r.had, t)
+		for _, w := range r.waiting { // overtaken, which counts in calm times only
+			if w.since < t.Since && !j.stormy && t.From >= j.calm {
+				w.overtaken++
+				w.by = t.Who
+			}
+		}
 		r.holders++
 	}
 	return t
@@ -189,17 +231,17 @@ func (j *judge) held(who, value string, since clock.Instant, names []string, fen
 
 // over records that a tenure ended at an instant, which is not in the future. If it had ended
 // before, the earlier end counts.
-func (j *judge) over(t *tenure, at clock.Instant) {
+func (j *judge) over(t *history.Hold, at clock.Instant) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if t.to >= 0 {
-		t.to = min(t.to, at)
+	if t.To != history.Held {
+		t.To = min(t.To, at)
 		return
 	}
-	t.to = at
-	j.notes(t.who, "had %s until %v", strings.Join(t.names, ", "), time.Duration(at))
-	for _, name := range t.names {
-		r := j.record(name)
+	t.To = at
+	j.note(t.Who, "had %s until %v", strings.Join(t.Names, ", "), time.Duration(at))
+	for _, name := range t.Names {
+		r := j.recordLocked(name)
 		if r.holders--; r.holders == 0 {
 			r.free = at
 		}
@@ -207,89 +249,153 @@ func (j *judge) over(t *tenure, at clock.Instant) {
 }
 
 // released records how the release of a lock ended.
-func (j *judge) released(t *tenure, err error) {
+func (j *judge) released(t *history.Hold, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	t.returned, t.confirmed = j.clock.Now(), err == nil
-	j.notes(t.who, "released %s: %v", strings.Join(t.names, ", "), err)
+	t.Returned, t.Confirmed = j.clock.Now(), err == nil
+	j.note(t.Who, "released %s: %v", strings.Join(t.Names, ", "), err)
+}
+
+// keeps records until when nobody may acquire the names of a lock, however its tenure ends; 0 ends
+// that.
+func (j *judge) keeps(t *history.Hold, until clock.Instant) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t.Kept = until
+}
+
+// watchForced has the judge look at what ForceUnlock does on a node.
+func (s *simulation) watchForced(i int, server *fake.Node) {
+	digest := wire.Force("", 0).Script.Digest()
+	var mu sync.Mutex // guards changes
+	var changes []fake.Change
+	var at clock.Instant // of changes
+	server.OnChange(func(change fake.Change) {
+		s.judge.replaces(change)
+		s.noteChange(i, change)
+		mu.Lock()
+		defer mu.Unlock()
+		if now := s.clock.Now(); now != at {
+			changes, at = changes[:0], now
+		}
+		changes = append(changes, change)
+	})
+	server.OnCommand(func(command fake.Command) {
+		if command.Args[0] != "EVALSHA" || command.Args[1] != digest {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		name, written := command.Args[3], false
+		for _, change := range changes { // its own, or of the same instant
+			if at == command.At && change.Key == name {
+				s.judge.forces(change.Old, at)
+				written = written || change.Old != wire.Marker
+			}
+		}
+		if !written { // from readers to readers, the key does not change
+			s.judge.forcesReaders(name, command.At)
+		}
+	})
+}
+
+// replaces notes that a key has another value.
+func (j *judge) replaces(change fake.Change) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if change.New != "" {
+		j.forced.past[change.New] = change.Old
+	}
+}
+
+// forces notes that a key was taken from the lock of a value. That of the lock which it was being
+// adopted from is gone with it.
+func (j *judge) forces(value string, at clock.Instant) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for value != "" {
+		if _, known := j.forced.at[value]; known {
+			return
+		}
+		j.forced.at[value] = at
+		value = j.forced.past[value]
+	}
+}
+
+// forcesReaders notes that a name was taken from its readers, if it had any.
+func (j *judge) forcesReaders(name string, at clock.Instant) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.forced.readers[name] = append(j.forced.readers[name], at)
+}
+
+// watch reports every key that is replaced or deleted on a node to the judge.
+func (s *simulation) watch(i int, server *fake.Node) {
+	server.OnChange(func(c fake.Change) { s.judge.touches(i, c) })
+}
+
+// touches records that a command replaced or deleted a key.
+func (j *judge) touches(node int, c fake.Change) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t := j.byValue[c.Old]
+	if t == nil || t.To != history.Held || len(j.touched) >= maxTouched {
+		return
+	}
+	j.touched = append(j.touched, touch{j.clock.Now(), node, c, t})
 }
 
 // sentence judges everything after the last lock has ended, and returns how often a lock was held.
 func (j *judge) sentence() (tenures int, wrong []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	for _, t := range j.had {
+		if t.To == history.Held {
+			j.wrongLocked("%q: %s still has it", t.Names, t.Who)
+		}
+		j.voidLocked(t)
+		tenures += len(t.Names)
+	}
 	for name, r := range j.records {
-		tenures += len(r.had)
 		if len(r.waiting) > 0 {
 			j.wrongLocked("%q: %d still wait", name, len(r.waiting))
 		}
-		j.judgeLocked(name, r)
-		j.judged = append(j.judged, judged{name, j.modelOf(r), historyOf(name, r.had), r.wrong})
 	}
-	j.judgeTouchedLocked()
+	j.cases = history.Judge(j.had, j.order)
+	for _, v := range history.All(j.cases) {
+		j.wrongLocked("%v", v)
+	}
+	// Only the holder touches the key of a valid lock. The holder's own release does not count: its
+	// tenure ends before the release is sent.
+	for _, t := range j.touched {
+		if t.at < t.tenure.To {
+			j.wrongLocked("%q of %s, which held it until %v, became %q on node %d at %v",
+				t.change.Key, t.tenure.Who, time.Duration(t.tenure.To), t.change.New, t.node, time.Duration(t.at))
+		}
+	}
 	return tenures, j.wrong
 }
 
-// judgeLocked checks that tenures do not overlap and that tokens grow.
-func (j *judge) judgeLocked(name string, r *record) {
-	j.voidLocked(name, r)
-	slices.SortStableFunc(r.had, func(a, b *tenure) int { return int(a.from - b.from) })
-	j.judgeMinHoldsLocked(name, r)
-	var latest [2]*tenure // of all tenures so far, and of writers, the one with the latest end
-	for i, t := range r.had {
-		last := latest[0]
-		if t.shared {
-			last = latest[1]
-		}
-		switch {
-		case t.to < 0:
-			j.wrongLocked("%q: %s still has it", name, t.who)
-		case last != nil && t.from < last.to && !j.order && !t.void():
-			r.wrong = true
-			j.wrongLocked("%q: %s got it at %v, %s had it until %v", name, t.who, time.Duration(t.from), last.who, time.Duration(last.to))
-		}
-		for kind := range latest {
-			if last := latest[kind]; (kind == 0 || !t.shared) && (last == nil || t.to > last.to) {
-				latest[kind] = t
-			}
-		}
-		for _, earlier := range r.had[:i] {
-			if t.fence > 0 && t.fence < earlier.least(t) && j.ordered(earlier, t) {
-				r.wrong = true
-				j.wrongLocked("%q: %s got the token %d at %v, after %s had got %d", name, t.who, t.fence, time.Duration(t.from), earlier.who, earlier.fence)
+// voidLocked ends the tenure of a lock that somebody forced.
+func (j *judge) voidLocked(t *history.Hold) {
+	for _, name := range t.Names {
+		for _, at := range j.forced.readers[name] {
+			if t.Shared && t.Since <= at {
+				t.Force(at)
 			}
 		}
 	}
-}
-
-// ordered reports whether the second tenure must have the larger token. It must if its call began
-// after the first tenure did and, as long as the lock is exclusive, if the second tenure began
-// after the first one ended. Equal tokens are always wrong among writers: each belongs to one lock.
-// (A reader that is forced out may have that of a writer whose call was under way.)
-func (j *judge) ordered(first, second *tenure) bool {
-	equal := first.fence == second.fence && !first.shared && !second.shared
-	return first.from < second.since || equal || !j.order && !first.forced && !second.void() && first.to <= second.from
-}
-
-// least returns the smallest token that a later tenure may have. Readers may tie, with each other
-// and with the writer before them, and have no order among themselves.
-func (t *tenure) least(later *tenure) int64 {
-	switch {
-	case !later.shared:
-		return t.fence + 1
-	case !t.shared:
-		return t.fence
-	default:
-		return 0
+	if at, ok := j.forced.at[t.Value]; ok {
+		t.Force(at)
 	}
 }
 
 // tenures returns how often a lock was held.
-func (j *judge) tenures() (n uint64) {
+func (j *judge) tenures() (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, r := range j.records {
-		n += uint64(len(r.had))
+	for _, t := range j.had {
+		n += len(t.Names)
 	}
 	return n
 }

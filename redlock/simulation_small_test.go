@@ -7,9 +7,8 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,8 +18,95 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/proof"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
 )
+
+// plan is what a small history is made of. The seed decides all of it; shrinking leaves parts out.
+type plan struct {
+	seed      uint64
+	kind      *using
+	nodes     int
+	processes int
+	tasks     int // of a process
+	faults    []fault
+	actors    []string // clients and other people who take part
+	length    time.Duration
+}
+
+// Sizes of a small history.
+const (
+	smallMaxTTL = 200 * time.Millisecond
+	smallFaults = 12 // at most
+)
+
+// newPlan draws the plan of a seed. Every seed has a kind of its own.
+func newPlan(seed uint64) *plan {
+	rng := rand.New(rand.NewPCG(seed, 1<<43))
+	p := &plan{seed: seed, kind: &smallUsings[seed%uint64(len(smallUsings))]}
+	counts := p.kind.nodes
+	if counts == nil {
+		counts = []int{1, 2, 3, 3, 3, 3, 5}
+	}
+	p.nodes = counts[rng.IntN(len(counts))]
+	p.processes, p.tasks = 2+rng.IntN(3), 1+rng.IntN(2)
+	p.length = 40*time.Millisecond + upTo(rng, 100*time.Millisecond)
+	for process := range p.processes {
+		for task := range p.tasks {
+			p.actors = append(p.actors, clientActor(process, task))
+		}
+	}
+	for i := range p.kind.people {
+		p.actors = append(p.actors, personActor(i))
+	}
+	if all := illsOf(p.kind.still, p.kind.beside, p.kind.ills); len(all) > 0 {
+		faulty := rng.IntN(p.nodes)
+		for range 2 + rng.IntN(smallFaults-1) {
+			p.add(all[rng.IntN(len(all))], faulty, rng)
+		}
+	}
+	return p
+}
+
+// add draws a fault. Only one node has wrong clocks and counters.
+func (p *plan) add(i *ill, faulty int, rng *rand.Rand) {
+	f := fault{id: len(p.faults), ill: i, target: rng.IntN(p.nodes), much: 1 + rng.IntN(20)}
+	switch {
+	case i.ofProcess:
+		f.target = rng.IntN(p.processes)
+	case i.ofOne:
+		f.target = faulty
+	}
+	f.at, f.lasts = upTo(rng, p.length), upTo(rng, 20*time.Millisecond)
+	if rng.IntN(2) == 0 {
+		f.lasts = upTo(rng, p.length/2)
+	}
+	p.faults = append(p.faults, f)
+}
+
+func clientActor(process, task int) string { return fmt.Sprintf("%d.%d", process, task) }
+func personActor(i int) string             { return fmt.Sprint("person", i) }
+
+// keepsClient reports whether a client takes part.
+func (h *small) keepsClient(process, task int) bool {
+	return h == nil || slices.Contains(h.plan.actors, clientActor(process, task))
+}
+
+// keepsPerson reports whether another person takes part.
+func (h *small) keepsPerson(i int) bool {
+	return h == nil || slices.Contains(h.plan.actors, personActor(i))
+}
+
+// keepsProcess reports whether a client of a process takes part.
+func (h *small) keepsProcess(i int) bool {
+	for task := range h.plan.tasks {
+		if h.keepsClient(i, task) {
+			return true
+		}
+	}
+	return false
+}
 
 const (
 	collected = 16              // after so many histories, garbage is collected
@@ -32,10 +118,12 @@ var played int // histories in this process, one at a time
 // small is what happened in a small history.
 type small struct {
 	plan     *plan
-	injected atomic.Int64 // faults that broke something
+	injected int64 // faults that broke something
 	tenures  int
 	wrong    []string
-	timeline timeline
+	timeline history.Timeline
+	locks    map[string]int // numbers of locks by value; guarded by mu
+	mu       sync.Mutex
 }
 
 // play runs a plan in a world of its own.
@@ -46,7 +134,7 @@ func (p *plan) play(t *testing.T) *small {
 	seedRandom(t, p.seed)
 	tooLong := time.AfterFunc(mostTime, func() { panic(fmt.Sprintf("still in %s after %v", p.command(), mostTime)) })
 	defer tooLong.Stop()
-	h := &small{plan: p}
+	h := &small{plan: p, locks: make(map[string]int)}
 	var s *simulation
 	synctest.Test(t, func(t *testing.T) {
 		defer func() {
@@ -56,39 +144,25 @@ func (p *plan) play(t *testing.T) *small {
 		}()
 		s = newSimulation(t, p.seed)
 		defer s.cancel()
-		s.small, h.timeline.clock = h, s.clock
-		u := &users{simulation: s, using: p.kind, rng: s.rng}
-		u.live(p)
+		s.small = h
+		s.live(p)
 	})
-	for _, one := range s.judge.judged {
-		if text := one.disagreement(); text != "" {
+	for _, c := range s.judge.cases {
+		if text := c.Disagreement(); text != "" {
 			h.wrong = append(h.wrong, text)
 		}
 	}
+	h.injected = s.injected.Load()
 	return h
 }
 
 // live runs a small history.
-func (u *users) live(p *plan) {
-	s := u.simulation
-	s.faults, s.about, s.length, s.maxTTL = u.beside, u.kind+" ", p.length, smallMaxTTL
+func (s *simulation) live(p *plan) {
+	u := p.kind
+	s.faults, s.length, s.maxTTL, s.tasks = u.beside, p.length, smallMaxTTL, p.tasks
 	s.hold = u.smallHold
-	s.nodes(p.nodes)
-	u.clocks()
-	u.whole = make([]atomic.Int64, p.nodes)
-	if u.setUp != nil {
-		u.setUp(u)
-	}
-	for i := range 1 + u.rng.IntN(2) {
-		s.names = append(s.names, fmt.Sprint("name", i))
-	}
-	s.fenced, s.tasks = u.rng.IntN(2) == 0, p.tasks
-	s.patience = 10 * time.Minute
-	s.judge = newJudge(s.clock, neverJudged)
-	s.judge.turns, s.judge.order, s.judge.note = u.turns, slices.Contains(u.ills, "wrong clock"), s.note
-	for i, server := range s.servers {
-		s.watchForced(i, server)
-	}
+	s.prepare(u, p.nodes, 1+s.rng.IntN(2))
+	s.judge.order = slices.Contains(u.ills, "wrong clock")
 	for i := range p.processes {
 		if !s.small.keepsProcess(i) {
 			continue
@@ -101,40 +175,39 @@ func (u *users) live(p *plan) {
 	for _, process := range s.processes {
 		require.NoError(s.t, process.current().Ready(s.base))
 	}
-	s.run(func(c *client) { u.work(c) }, append(u.others(), func() { u.suffer(p.faults) })...)
-	u.judgePermits()
+	s.run(func(c *client) { c.work(u.uses) }, append(s.others(u), func() { s.suffer(p.faults) })...)
 	s.leavesNothing(3*time.Minute + 2*time.Second) // clocks differ by up to 1 %
 	for _, server := range s.servers {
-		s.small.injected.Add(int64(server.Lost()))
+		s.injected.Add(int64(server.Lost()))
 	}
 }
 
 // clocks makes the clocks of the nodes a little too fast or slow, by less than the 1 % that are
 // allowed, and those of a minority wrong. The judge of minimum holds wants clocks that do not
 // drift, and tokens stand on clocks that are near each other if counters are lost.
-func (u *users) clocks() {
-	if u.simulation.minHolds || u.kind == "minhold" || u.kind == "minhold-foreign" {
+func (s *simulation) clocks() {
+	if s.minHolds {
 		return
 	}
-	wrong := u.minority(u.rng)
-	for i, server := range u.servers {
-		rate, offset := 1+(u.rng.Float64()-0.5)/56, time.Duration(0)
-		if wrong>>i&1 == 1 && !u.beside.restarts {
-			offset = upTo(u.rng, time.Second) - 500*time.Millisecond
+	wrong := s.minority(s.rng)
+	for i, server := range s.servers {
+		rate, offset := 1+(s.rng.Float64()-0.5)/56, time.Duration(0)
+		if wrong>>i&1 == 1 && !s.faults.restarts {
+			offset = upTo(s.rng, time.Second) - 500*time.Millisecond
 		}
 		server.SetClock(offset, rate)
 	}
 }
 
 // smallHold is usually a moment, but now and then longer than the time to live.
-func (u *users) smallHold(rng *rand.Rand) time.Duration {
-	if !u.still && rng.IntN(5) == 0 || u.using.hold > 0 && rng.IntN(2) == 0 {
+func (u *using) smallHold(rng *rand.Rand) time.Duration {
+	if !u.still && rng.IntN(5) == 0 || u.hold > 0 && rng.IntN(2) == 0 {
 		return upTo(rng, smallMaxTTL)
 	}
 	return upTo(rng, 20*time.Millisecond)
 }
 
-func (u *users) smallOptions(rng *rand.Rand) []redlock.Option {
+func (u *using) smallOptions(rng *rand.Rand) []redlock.Option {
 	switch {
 	case u.renewed:
 		return []redlock.Option{redlock.WithTTL(smallMaxTTL)}
@@ -150,39 +223,71 @@ func (u *users) smallOptions(rng *rand.Rand) []redlock.Option {
 }
 
 // suffer lets the faults begin and end at their times. At the end of the history all end.
-func (u *users) suffer(all []fault) {
+func (s *simulation) suffer(all []fault) {
 	type turn struct {
 		at clock.Instant
 		do func()
 	}
 	var turns []turn
 	var replacing sync.WaitGroup
-	since := u.clock.Now()
+	since := s.clock.Now()
 	for i := range all {
 		f := &all[i]
 		begun := false
 		turns = append(turns, turn{since.Add(f.at), func() {
-			if !u.goesOn() {
+			if !s.goesOn() {
 				return
 			}
 			begun = true
 			if f.ill.ofProcess {
-				replacing.Go(func() { u.begin(f) })
+				replacing.Go(func() { s.begin(f) })
 				return
 			}
-			u.begin(f)
+			s.begin(f)
 		}}, turn{since.Add(f.at + f.lasts), func() {
 			if begun && !f.ill.ofProcess {
-				u.end(f)
+				s.end(f)
 			}
 		}})
 	}
 	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(a.at, b.at) })
 	for _, t := range turns {
-		u.pause(t.at.Sub(u.clock.Now()))
+		s.pause(t.at.Sub(s.clock.Now()))
 		t.do()
 	}
 	replacing.Wait()
+}
+
+// note adds a line to the timeline of a small history.
+func (s *simulation) note(who, format string, args ...any) {
+	if s.small != nil {
+		s.small.timeline.Add(s.clock.Now(), who, format, args...)
+	}
+}
+
+// noteChange notes that a node has another holder of a name.
+func (s *simulation) noteChange(node int, c fake.Change) {
+	switch {
+	case s.small == nil || strings.HasPrefix(c.Key, "redquorum:"):
+	case c.New == "":
+		s.note(fmt.Sprint("node ", node), "%s is no longer of %s", c.Key, s.small.lock(c.Old))
+	default:
+		s.note(fmt.Sprint("node ", node), "%s goes to %s", c.Key, s.small.lock(c.New))
+	}
+}
+
+// lock names the lock of a value. Values are random, so it numbers them.
+func (h *small) lock(value string) string {
+	if len(value) < 26 { // of another library
+		return value
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.locks[value] == 0 {
+		h.locks[value] = len(h.locks) + 1
+	}
+	_, owner, _ := strings.Cut(value, "|")
+	return fmt.Sprintf("lock %d of %s", h.locks[value], owner)
 }
 
 // Small histories of the library, of every kind, beside dense faults: the same holds as in
@@ -193,16 +298,13 @@ func TestSmallHistoriesOfAllKinds(t *testing.T) {
 		playShare(t, text)
 		return
 	}
-	if text := os.Getenv("REDQUORUM_SEED"); text != "" {
-		replays(t, seeds(t, 1, 1)[0])
+	base, asked := history.Seed(t)
+	if asked {
+		replays(t, base)
 		return
 	}
-	base, count := rand.Uint64()>>1, sizeOf(40, 2_000_000)
-	if text := os.Getenv("REDQUORUM_HISTORIES"); text != "" {
-		var err error
-		count, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
+	count := history.Count(t, sizeOf(40, 2_000_000))
+	base >>= 1
 	t.Logf("REDQUORUM_SEED=%d and the next %d", base, count-1)
 	all := playApart(t, base, count)
 	for _, h := range all.Failed {

@@ -5,18 +5,21 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/proof/history"
+	"github.com/redquorum/redquorum/internal/proof/search"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -33,6 +36,8 @@ type simulation struct {
 	about     string // what a failure is to tell beside the faults
 	fenced    bool
 	minHolds  bool
+	renewed   bool          // all locks are
+	numbers   bool          // clients use different numbers of permits for a semaphore
 	latency   time.Duration // of a message in calm times, at most
 	maxTTL    time.Duration
 	mending   time.Duration // for how long a storm is felt after it
@@ -41,26 +46,31 @@ type simulation struct {
 	tasks     int           // of a process
 	hold      func(rng *rand.Rand) time.Duration
 	judge     *judge
+	offers    offers
 
-	small *small // what is recorded about a small history; nil otherwise
+	small    *small       // what is recorded about a small history; nil otherwise
+	injected atomic.Int64 // faults that broke something
 
 	base   context.Context    //nolint:containedctx // ends every wait of a simulation that hangs
 	ending chan struct{}      // closed when nothing new is to be begun
 	cancel context.CancelFunc // of base
 
-	exchange sync.Mutex // guards the elements of servers, which weather alone replaces
+	exchange sync.Mutex     // guards the elements of servers, which weather alone replaces
+	whole    []atomic.Int64 // by node: since when it works; -1 while it is broken
 
 	// By node, and of weather's goroutine alone.
 	dead []bool          // killed
 	born []clock.Instant // when it was last restarted; 0 for never
+	open []*fault        // those that have begun
 }
+
+// raced reports whether the race detector is on, which makes a simulation take ten times as long.
+const raced = search.Race
 
 // seeds returns the seeds to run: the one of the environment, or as many new ones as the size says.
 func seeds(t *testing.T, small, full int) (all []uint64) {
 	t.Helper()
-	if text := os.Getenv("REDQUORUM_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
+	if seed, asked := history.Seed(t); asked {
 		return []uint64{seed}
 	}
 	if raced {
@@ -104,7 +114,7 @@ func skipRaced(t *testing.T) {
 }
 
 // simulate runs a test in a world of its own. A failure names the seed: REDQUORUM_SEED repeats it,
-// as far as the order of goroutines allows.
+// as far as the order of goroutines allows. Porcupine must find what our own judge found.
 func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
 	t.Helper()
 	t.Run(fmt.Sprint("REDQUORUM_SEED=", seed), func(t *testing.T) {
@@ -114,8 +124,9 @@ func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
 			defer s.cancel()
 			test(s)
 		})
-		if s.judge != nil {
-			agree(t, s.judge.judged)
+		for _, c := range s.judge.cases {
+			assert.Empty(t, c.Disagreement())
+			history.Save(t, t.Name()+"-"+c.Name, history.Events(c.Name, c.Holds))
 		}
 	})
 }
@@ -138,7 +149,7 @@ func (s *simulation) nodes(n int) {
 		s.admit(len(s.servers)-1, s.maxTTL)
 		s.slowDown(len(s.servers)-1, s.latency)
 	}
-	s.dead, s.born = make([]bool, n), make([]clock.Instant, n)
+	s.whole, s.dead, s.born = make([]atomic.Int64, n), make([]bool, n), make([]clock.Instant, n)
 }
 
 // newNode starts a fake node that ends with the simulation.
@@ -156,15 +167,6 @@ func (s *simulation) goesOn() bool {
 	default:
 		return true
 	}
-}
-
-// newProcess makes a process without a Locker.
-func (s *simulation) newProcess(id int, rng *rand.Rand, opts []redlock.Option) *process {
-	p := &process{sim: s, id: id, clock: s.clock, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
-	if !s.faults.restarts && rng.IntN(2) == 0 { // a counter that is lost as well would be too much
-		p.clock = &skewed{s.clock, upTo(rng, time.Second) - 500*time.Millisecond}
-	}
-	return p
 }
 
 // start makes processes, each with Lockers of the same options.
@@ -277,69 +279,32 @@ func outlives(key string) bool {
 	return strings.HasPrefix(key, "redquorum:fence:") || strings.HasPrefix(key, "redquorum:permits:") || key == memoryKey
 }
 
-// Whatever the faults, options and use: locks are exclusive, tokens in order, nobody is stuck, and
-// nothing is left.
-func TestSimulatedClientsExcludeEachOtherAndGetTheLock(t *testing.T) {
-	t.Parallel()
-	for _, seed := range seeds(t, 5, 10_000) {
-		simulate(t, seed, func(s *simulation) {
-			rng := s.rng
-			s.nodes([]int{1, 2, 3, 3, 4, 5, 5, 5, 5, 5}[rng.IntN(10)])
-			for i := range 1 + rng.IntN(4) {
-				s.names = append(s.names, fmt.Sprint("name", i))
-			}
-			s.faults = faults{
-				losses: rng.IntN(4) > 0, outages: rng.IntN(3) > 0, restarts: rng.IntN(2) == 0,
-				refusals: rng.IntN(3) == 0, closings: rng.IntN(2) == 0,
-			}
-			s.fenced, s.tasks, s.length = rng.IntN(2) == 0, 1+rng.IntN(4), time.Duration(unraced(4, 10))*time.Second
-			s.hold = func(rng *rand.Rand) time.Duration {
-				if rng.IntN(20) == 0 {
-					return upTo(rng, 2*s.maxTTL)
-				}
-				return upTo(rng, 20*time.Millisecond)
-			}
-			s.mending = s.maxTTL + 3*time.Second
-			s.judge = newJudge(s.clock, waitBound(s.latency))
-			s.start(3+rng.IntN(6), randomOptions)
-			beside := []func(){func() { s.weather(rng) }}
-			if !s.faults.restarts && rng.IntN(2) == 0 {
-				f := &foreigner{sim: s, rng: rand.New(rand.NewPCG(seed, 1<<40)), ttl: time.Second}
-				beside = append(beside, f.run)
-			}
-			s.run((*client).run, beside...)
-			// The lists of those whose leaving was lost live longest.
-			s.leavesNothing(3*time.Minute + time.Second)
-		})
+// watchParts looks for names that a set holds while it waits for the rest, until done is closed:
+// such names are not free.
+func (s *simulation) watchParts(done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+		for _, name := range s.names {
+			s.judge.watch(name, s.quorumHolds(name))
+		}
 	}
 }
 
-// The slowest of the options of a simulation.
-const (
-	slowestRetry   = 500 * time.Millisecond
-	slowestTimeout = 100 * time.Millisecond
-	slowestTTL     = 2 * time.Second
-)
-
-func randomOptions(rng *rand.Rand) []redlock.Option {
-	ttls := []time.Duration{300 * time.Millisecond, time.Second, slowestTTL}
-	opts := []redlock.Option{redlock.WithTTL(ttls[rng.IntN(len(ttls))])}
-	if rng.IntN(2) == 0 {
-		opts = append(opts, redlock.WithoutRenewal())
+// quorumHolds reports whether a quorum of nodes holds the same value under a name.
+func (s *simulation) quorumHolds(name string) bool {
+	s.exchange.Lock()
+	defer s.exchange.Unlock()
+	votes := make(map[string]int)
+	for _, server := range s.servers {
+		if value, _, found := server.Get(name); found {
+			if votes[value]++; votes[value] > len(s.servers)/2 {
+				return true
+			}
+		}
 	}
-	if rng.IntN(2) == 0 {
-		opts = append(opts, redlock.WithRetry(20*time.Millisecond, 200*time.Millisecond))
-	} else {
-		opts = append(opts, redlock.WithRetry(slowestRetry/5, slowestRetry))
-	}
-	return opts
-}
-
-// waitBound is how long a lock may be free while a client waits for it and nothing is broken. The
-// vote may have been handed to a waiter that just gave up and whose leaving was lost: the grace
-// (two node timeouts). Nobody else is woken then, and the next poll comes after the longest pause.
-// Its attempt may meet others, and pause as in an outage (250 ms), before the one that wins: two
-// attempts, each of a node timeout and four messages.
-func waitBound(latency time.Duration) time.Duration {
-	return 2*slowestTimeout + slowestRetry + 250*time.Millisecond + 2*(slowestTimeout+4*latency)
+	return false
 }

@@ -2,284 +2,396 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
-	"sync/atomic"
-	"testing"
+	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// person acts beside the clients, with random numbers of its own.
-type person func(u *users, rng *rand.Rand)
-
 // use is one operation of a client with some lock.
-type use func(u *users, c *client)
+type use func(c *client)
 
-// using is one mixture of uses and the conditions under which clients perform them.
-type using struct {
-	kind    string
-	uses    []use // a client performs them one at a time, at random
-	nodes   []int // how many nodes; the seed picks one
-	beside  faults
-	turns   turns
-	setUp   func(u *users) // called once the nodes exist
-	people  []person       // act beside the clients
-	breaker person         // breaks nodes
-	ills    []string       // what breaks in small histories, in place of breaker
-	length  time.Duration
-	hold    time.Duration // longest hold; 0: usually a moment
-	ttl     time.Duration // of all locks, which are renewed; 0: any, with or without renewal
-	maxTTL  time.Duration // of all Lockers; 0: short
-	renewed bool          // all locks are renewed
-	still   bool          // no faults other than those of the kind itself
-	numbers bool          // clients use different numbers of permits for a semaphore
-}
-
-// usings lists all kinds. Each has its own seeds, so a violation tells which kind causes it.
-var usings = []using{
-	{kind: "adopt", uses: []use{lends, lends, adopts, adopts, locks}, beside: faults{closings: true}},
-	{kind: "adopt-faults", uses: []use{lends, lends, adopts, locks}, beside: faults{closings: true, losses: true, outages: true}},
-	{
-		kind: "extend", uses: []use{extends, extends, locks}, breaker: blinks, ills: []string{"mute"}, still: true,
-		renewed: true, maxTTL: time.Minute, length: 40 * time.Second,
-	},
-	{kind: "force", uses: []use{locks, locks, locks, extends, forces, unlocksAll, inspects}},
-	{
-		kind: "close", uses: []use{neglects}, still: true, setUp: durably, breaker: breaks, ills: []string{"mute", "killed"},
-		ttl: 10 * time.Second, hold: 15 * time.Second, length: time.Minute,
-	},
-	{kind: "tokens", uses: []use{fences}, still: true, breaker: tokens, ills: []string{"wrong clock", "wrong counter", "slow"}, length: 4 * era, nodes: []int{3, 3, 4, 5}},
-	{kind: "acl", uses: []use{locks, extends, extends, lockSets, lends, adopts}, setUp: denies, renewed: true, still: true},
-	{
-		kind: "sets", uses: []use{locks, locks, locks, locks, lockSets}, still: true,
-		turns: turns{bound: 60, wait: 5 * time.Second},
-	},
-	{
-		kind: "spinners", uses: []use{locks}, still: true, people: []person{spins, spins, spins},
-		turns: turns{bound: 30, wait: 5 * time.Second},
-	},
-	{
-		kind: "foreign", uses: []use{locks}, still: true, people: []person{eagerForeigner, eagerForeigner, eagerForeigner},
-		turns: turns{wait: 5 * time.Second}, nodes: []int{1, 3, 5}, renewed: true, length: 20 * time.Second,
-	},
-	{
-		kind: "monitor", uses: []use{locks}, still: true, people: []person{monitors}, renewed: true,
-		turns: turns{wait: 2 * time.Second},
-	},
-	{
-		kind: "minhold", uses: []use{locks, locks, tries, lockSets, does, extends, unlocksAll}, setUp: minHolds,
-		beside: faults{losses: true, outages: true, restarts: true, refusals: true, closings: true}, length: 15 * time.Second, hold: 400 * time.Millisecond,
-	},
-	{
-		kind: "minhold-foreign", uses: everyUse, people: []person{spins, eagerForeigner}, setUp: minHolds,
-		beside: faults{losses: true, outages: true, closings: true}, length: 15 * time.Second,
-	},
-	{
-		kind: "bursts", uses: []use{bursts, bursts, locks, tries, extends}, setUp: manyNames,
-		beside: faults{losses: true, outages: true, refusals: true, closings: true},
-	},
-	{
-		kind: "permits", uses: []use{acquiresPermits, acquiresPermits, acquiresPermits, triesPermits}, still: true,
-		turns: turns{wait: 5 * time.Second}, renewed: true,
-	},
-	{
-		kind: "permits-faults", uses: []use{acquiresPermits, acquiresPermits, triesPermits, extendsPermits, locksSlots, locks},
-		beside: faults{losses: true, outages: true, refusals: true, closings: true},
-	},
-	{
-		kind: "permits-numbers", uses: []use{acquiresPermits, triesPermits, acquiresOtherNumbers}, numbers: true,
-		beside: faults{losses: true, outages: true, restarts: true, closings: true},
-	},
-	{
-		kind: "readers", uses: []use{reads, reads, reads, reads, locks}, still: true, renewed: true,
-		turns: turns{wait: 5 * time.Second},
-	},
-	{
-		kind: "readers-faults", uses: []use{reads, reads, reads, locks, tries, lockSets, locksAny, forces, unlocksAll},
-		beside: faults{losses: true, outages: true, refusals: true, closings: true},
-	},
-	{
-		kind: "readers-foreign", uses: []use{reads, reads, reads, locks, lockSets, inspects}, people: []person{spins, eagerForeigner},
-		beside: faults{losses: true, outages: true, closings: true},
-	},
-	{kind: "any", uses: []use{locksAny, locksAny, locks, tries}, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
-	{kind: "mixed", uses: everyUse, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
-	{
-		kind: "mixed-foreign", uses: everyUse, people: []person{spins, eagerForeigner},
-		beside: faults{losses: true, outages: true, closings: true},
-	},
-}
+var lockUses = []use{tries, lockSets, does, locks, locks, locks, locks, locks, locks, locks}
 
 var everyUse = []use{locks, locks, tries, lockSets, locksAny, does, lends, lends, adopts, extends, reads, reads, forces, unlocksAll, inspects}
 
-// users is a simulation that uses everything in the API.
-type users struct {
-	*simulation
-	*using
-	rng    *rand.Rand
-	offers offers
-
-	permits permitTenures
-	whole   []atomic.Int64 // by node: since when it works; -1 while it is broken
-}
-
-// Every operation, at any moment, beside every other one and beside clients of other kinds: the
-// locks are exclusive, the tokens in order, a renewed lock is not lost in calm times, no waiter is
-// overtaken without bound, and no keys are left behind.
-func TestSimulatedUsesOfAllKindsAreExclusiveAndServed(t *testing.T) {
-	t.Parallel()
-	for _, kind := range usings {
-		t.Run(kind.kind, func(t *testing.T) {
-			for _, seed := range seeds(t, 1, 10_000/len(usings)+1) {
-				simulate(t, seed, func(s *simulation) {
-					u := &users{simulation: s, using: &kind, rng: s.rng}
-					u.simulate()
-				})
-			}
-		})
-	}
-}
-
-func (u *users) simulate() {
-	s, rng := u.simulation, u.rng
-	s.faults, s.about, s.length = u.beside, u.kind+" ", 4*time.Second
-	if raced {
-		s.length = 2 * time.Second
-	}
-	if u.using.length > 0 {
-		s.length = u.using.length
-	}
-	counts := u.using.nodes
-	if u.using.hold > 0 {
-		s.hold = func(rng *rand.Rand) time.Duration { return upTo(rng, u.using.hold) }
-	}
-	if counts == nil {
-		counts = []int{1, 2, 3, 3, 3, 5, 5}
-	}
-	if u.using.maxTTL > 0 {
-		s.maxTTL = u.using.maxTTL
-	}
-	s.nodes(counts[rng.IntN(len(counts))])
-	u.whole = make([]atomic.Int64, len(s.servers))
-	if u.setUp != nil {
-		u.setUp(u)
-	}
-	for i := range 1 + rng.IntN(3) {
-		s.names = append(s.names, fmt.Sprint("name", i))
-	}
-	s.fenced, s.tasks = rng.IntN(2) == 0, 1+rng.IntN(3)
-	s.mending, s.patience = s.maxTTL+3*time.Second, 10*time.Minute
-	s.judge = newJudge(s.clock, neverJudged)
-	s.judge.turns = u.turns
-	for i, server := range s.servers {
-		s.watchForced(i, server)
-	}
-	s.start(2+rng.IntN(4), u.options)
-	beside := []func(){}
-	if !u.still {
-		beside = append(beside, func() { s.weather(rng) })
-	}
-	if u.breaker != nil {
-		beside = append(beside, func() { u.breaker(u, rng) })
-	}
-	beside = append(beside, u.others()...)
-	s.run(func(c *client) { u.work(c) }, beside...)
-	u.judgePermits()
-	s.t.Logf("%sovertaken %d times at most, waited %v at most", s.about, s.judge.turns.most, s.judge.turns.slow)
-	s.leavesNothing(3*time.Minute + time.Second)
-}
-
-// others returns what runs the people beside the clients.
-func (u *users) others() (all []func()) {
-	for i, act := range u.people {
-		if u.small.keepsPerson(i) {
-			rng := rand.New(rand.NewPCG(u.seed, uint64(1<<41+i)))
-			all = append(all, func() { act(u, rng) })
-		}
-	}
-	return all
-}
-
-func (u *users) options(rng *rand.Rand) []redlock.Option {
-	switch {
-	case u.renewed:
-		return []redlock.Option{redlock.WithTTL(min(u.simulation.maxTTL, 3*time.Second))}
-	case u.ttl > 0:
-		return []redlock.Option{redlock.WithTTL(u.ttl), redlock.WithMaxTTL(time.Minute)}
-	default:
-		return randomOptions(rng)
-	}
-}
-
 // work performs one random use after another until the simulation ends.
-func (u *users) work(c *client) {
-	for u.goesOn() {
-		u.uses[c.rng.IntN(len(u.uses))](u, c)
+func (c *client) work(uses []use) {
+	for c.sim().goesOn() {
+		uses[c.rng.IntN(len(uses))](c)
 		if c.rng.IntN(3) == 0 {
 			time.Sleep(upTo(c.rng, 30*time.Millisecond))
 		}
 	}
 }
 
-func locks(_ *users, c *client)    { c.lock(c.name()) }
-func tries(_ *users, c *client)    { c.attempt() }
-func lockSets(_ *users, c *client) { c.set() }
-func does(_ *users, c *client)     { c.do() }
-func reads(_ *users, c *client)    { c.read() }
+// lock waits for a name.
+func (c *client) lock(name string) (*redlock.Lock, *history.Hold) {
+	return c.waits("Lock", []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		return l.Lock(ctx, name, c.opts()...)
+	})
+}
 
-// spins tries a name again and again, like a program that does not know Lock.
-func spins(u *users, rng *rand.Rand) {
-	p := u.newProcess(100+rng.IntN(1000), rng, []redlock.Option{redlock.WithTTL(min(slowestTTL, u.simulation.maxTTL))})
-	p.start()
-	c := &client{p, "spinner", rng}
-	for u.goesOn() {
-		since := u.clock.Now()
-		lock, err := p.current().TryLock(u.base, u.names[0])
-		if err == nil {
-			c.hold(lock, since)
+// tryLock does not wait for it.
+func (c *client) tryLock(name string) (*redlock.Lock, *history.Hold) {
+	return c.tries("TryLock", []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		return l.TryLock(ctx, name, c.opts()...)
+	})
+}
+
+func locks(c *client) { c.hold(c.lock(c.name())) }
+func tries(c *client) { c.hold(c.tryLock(c.name())) }
+
+func lockSets(c *client) {
+	names := c.some()
+	c.hold(c.waits("LockAll", names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		return l.LockAll(ctx, names, c.opts()...)
+	}))
+}
+
+// locksAny locks any of two or three names, and waits for it most of the time. That one name is
+// free does not mean that a call for any is late.
+func locksAny(c *client) {
+	names := c.some()
+	c.hold(c.tries("LockAny", names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		if c.rng.IntN(3) == 0 {
+			return l.TryLockAny(ctx, names, c.opts()...)
 		}
-		time.Sleep(upTo(rng, 2*time.Millisecond))
-	}
-	_ = p.current().Close()
+		return l.LockAny(ctx, names, c.opts()...)
+	}))
 }
 
-// eagerForeigner locks a name again as soon as it has released it, and retries 100 to 200 ms after
-// a refusal.
-func eagerForeigner(u *users, rng *rand.Rand) {
-	f := &foreigner{sim: u.simulation, rng: rng, ttl: time.Second, id: rng.Uint64()}
-	for u.goesOn() {
-		if !f.attempt(u.names[0]) {
-			u.pause(100*time.Millisecond + upTo(f.rng, 100*time.Millisecond))
+func does(c *client) {
+	ctx, cancel := c.patience()
+	defer cancel()
+	s, l, since := c.sim(), c.process.current(), c.sim().clock.Now()
+	run, name := false, c.name()
+	s.note(c.who, "Do %s", name)
+	err := l.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
+		run = true
+		t := s.judge.got(c.who, since, lock)
+		select {
+		case <-ctx.Done():
+		case <-time.After(upTo(c.rng, 20*time.Millisecond)):
+		}
+		c.over(lock, t)
+		return nil
+	}, c.opts()...)
+	if !run {
+		c.judgeEnd(ctx, l, err)
+	}
+}
+
+// reads reads a name, and waits for it half of the time.
+func reads(c *client) {
+	name := c.name()
+	read := func(wait func(*redlock.Locker, context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)) calling {
+		return func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+			return wait(l, ctx, name, c.readOpts()...)
+		}
+	}
+	var lock *redlock.Lock
+	var t *history.Hold
+	if c.rng.IntN(2) == 0 {
+		lock, t = c.waits("RLock", []string{name}, read((*redlock.Locker).RLock))
+	} else {
+		lock, t = c.tries("TryRLock", []string{name}, read((*redlock.Locker).TryRLock))
+	}
+	if lock != nil && c.rng.IntN(4) == 0 {
+		c.overWhenDone(lock, t)
+		_ = lock.Verify(c.sim().base)              //nolint:errcheck // nodes may be away
+		_ = lock.Extend(c.sim().base, time.Second) //nolint:errcheck // nodes may be away
+	}
+	c.hold(lock, t)
+}
+
+// spin tries a lock again and again until the simulation ends, and never waits for it.
+func (c *client) spin() {
+	for c.sim().goesOn() {
+		c.hold(c.tryLock(c.name()))
+		time.Sleep(upTo(c.rng, time.Millisecond))
+	}
+}
+
+// spinsBeside spins in every second process, and locks in the others.
+func spinsBeside(c *client) {
+	if c.process.id%2 == 0 {
+		c.spin()
+		return
+	}
+	c.work(lockUses)
+}
+
+// bursts locks many names at once, and unlocks at once what it got: the nodes get batches of
+// releases, and of acquisitions if they are fenced, between SETs and beside the calls of others.
+func bursts(c *client) {
+	ctx, cancel := c.patience()
+	defer cancel()
+	s, l, since, opts := c.sim(), c.process.current(), c.sim().clock.Now(), c.opts()
+	together := make(chan struct{}) // timers of one instant would fire in any order
+	time.AfterFunc(upTo(c.rng, 20*time.Millisecond), func() { close(together) })
+	var all sync.WaitGroup
+	for i, at := range c.rng.Perm(len(s.names))[:1+c.rng.IntN(len(s.names))] {
+		one := &client{c.process, fmt.Sprintf("%s.%d", c.who, i), rand.New(rand.NewPCG(c.rng.Uint64(), c.rng.Uint64()))}
+		all.Go(func() {
+			var extra []redlock.LockOption
+			if one.rng.IntN(2) == 0 {
+				extra = append(extra, redlock.WithFencing())
+			}
+			lock, err := l.TryLock(ctx, s.names[at], append(extra, opts...)...)
+			if err != nil {
+				return
+			}
+			t := s.judge.got(one.who, since, lock)
+			one.overWhenDone(lock, t)
+			<-together
+			one.unlock(lock, t)
+		})
+	}
+	all.Wait()
+}
+
+// manyNames gives the clients names to lock at once.
+func manyNames(s *simulation) {
+	for i := range 12 {
+		s.names = append(s.names, fmt.Sprint("burst", i))
+	}
+}
+
+// offer is a lock that one client holds and others may adopt.
+type offer struct {
+	name, value string
+	tenure      *history.Hold
+}
+
+// offers are the open offers.
+type offers struct {
+	mu  sync.Mutex
+	all []*offer
+}
+
+func (o *offers) add(f *offer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, f)
+	if len(o.all) > 4 { // the oldest has ended
+		o.all = o.all[1:]
+	}
+}
+
+func (o *offers) pick(c *client) *offer {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.all) == 0 {
+		return nil
+	}
+	return o.all[c.rng.IntN(len(o.all))]
+}
+
+// lends holds a lock that others may adopt in the meantime.
+func lends(c *client) {
+	lock, t := c.tryLock(c.name())
+	if lock == nil {
+		return
+	}
+	c.sim().offers.add(&offer{name: lock.Name(), value: lock.Value(), tenure: t})
+	c.keep(lock, upTo(c.rng, 200*time.Millisecond))
+	c.unlock(lock, t)
+}
+
+// adopts takes over a lock that another client lends. If that succeeds, the lender's tenure ends
+// with the start of the call; otherwise it continues.
+func adopts(c *client) {
+	s, f := c.sim(), c.sim().offers.pick(c)
+	if f == nil {
+		return
+	}
+	s.judge.keeps(f.tenure, 0) // its minimum hold does not travel, whatever becomes of the adoption
+	lock, t := c.tries("Adopt", []string{f.name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		return l.Adopt(ctx, f.name, f.value, c.opts()...)
+	})
+	if lock != nil {
+		s.judge.over(f.tenure, max(t.Since, f.tenure.From))
+		c.hold(lock, t)
+	}
+}
+
+// extends holds a lock and changes its TTL several times.
+func extends(c *client) {
+	lock, t := c.lock(c.name())
+	if lock == nil {
+		return
+	}
+	c.overWhenDone(lock, t)
+	for range c.rng.IntN(5) {
+		c.changes(lock)
+		pause := upTo(c.rng, time.Second)
+		if c.rng.IntN(2) == 0 {
+			pause = 5 * time.Second // renewal alone deals with the outcome
+			if c.sim().small != nil {
+				pause = smallMaxTTL / 2
+			}
+		}
+		if c.keep(lock, pause) {
+			c.judgeLoss(lock)
+			break
+		}
+	}
+	c.unlock(lock, t)
+}
+
+// blink is how long ago the last fault was when a renewed lock must live.
+const blink = time.Second
+
+// judgeLoss fails if a renewed lock was lost without a reason. A lock that a blink ended is lost
+// within the length of a blink after it.
+func (c *client) judgeLoss(lock *redlock.Lock) {
+	s := c.sim()
+	if !s.renewed || !errors.Is(lock.Err(), redlock.ErrLost) {
+		return
+	}
+	for i := range s.servers {
+		if since := s.whole[i].Load(); since < 0 || since > int64(s.clock.Now().Add(-blink)) {
+			return
+		}
+	}
+	s.judge.fail("%s lost a healthy lock: %v", c.who, lock.Err())
+}
+
+// neglects holds a lock and does not unlock it when it is lost. Its Locker is closed soon after, by
+// a caller that does not know of the loss either.
+func neglects(c *client) {
+	lock, t := c.lock(c.name())
+	switch {
+	case lock == nil:
+	case c.keep(lock, c.sim().hold(c.rng)):
+		c.over(lock, t)
+		time.Sleep(upTo(c.rng, 20*time.Millisecond))
+		c.closes()
+	default:
+		c.unlock(lock, t)
+	}
+}
+
+// closes replaces the Locker of a client. A second later no key of it is left on any node that
+// works now and has worked since a second before the call.
+func (c *client) closes() {
+	s, owner := c.sim(), c.process.owner()
+	began := s.clock.Now()
+	c.process.replace()
+	time.Sleep(time.Second)
+	for i, server := range s.servers {
+		since := s.whole[i].Load()
+		if since < 0 || since > int64(began.Add(-time.Second)) {
+			continue
+		}
+		for _, name := range s.names {
+			if value, ttl, _ := server.Get(name); strings.HasSuffix(value, owner) {
+				s.judge.fail("node %d still has %q = %q, for %v", i, name, value, ttl)
+			}
 		}
 	}
 }
 
-// durably makes the nodes durable, so they keep their votes across a restart.
-func durably(u *users) {
-	for i, server := range u.servers {
-		setDurable(server)
-		marker, _, _ := server.Get(pipeline.MemoryKey)
-		u.do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
+// forces deletes a lock, whoever has it.
+func forces(c *client) {
+	name := c.name()
+	if c.rng.IntN(10) == 0 {
+		_ = c.process.current().ForceUnlock(c.sim().base, name) //nolint:errcheck // there may be no quorum
 	}
 }
 
-// denies forbids the commands of one row of the ACL table on each node.
-func denies(u *users) {
-	rows := [][]string{
-		{"INFO"}, {"CONFIG"}, {"CLIENT"}, {"SCRIPT"}, {"SUBSCRIBE"}, {"PUBLISH", "ZADD", "ZREM", "ZCARD", "ZSCORE", "ZPOPMIN"},
-	}
-	for _, server := range u.servers {
-		server.RefuseWith("NOPERM this user has no permissions", rows[u.rng.IntN(len(rows))]...)
+// unlocksAll releases all locks of a process. Done tells their holders at once, so the judge needs
+// no exception.
+func unlocksAll(c *client) {
+	if c.rng.IntN(10) == 0 {
+		_ = c.process.current().UnlockAll(c.sim().base) //nolint:errcheck // there may be no quorum
 	}
 }
 
 // inspects inspects a name.
-func inspects(u *users, c *client) {
-	ctx, cancel := context.WithTimeout(u.base, time.Second)
+func inspects(c *client) {
+	ctx, cancel := context.WithTimeout(c.sim().base, time.Second)
 	defer cancel()
 	_, _ = c.process.current().Inspect(ctx, c.name()) //nolint:errcheck // there may be no quorum
+}
+
+// permitsOf returns how many permits a semaphore has.
+func permitsOf(name string) int { return 1 + int(name[len(name)-1]-'0') }
+
+// permit acquires a permit, and returns nil if it gives up.
+func (c *client) permit(name string, permits int, wait bool) (*redlock.Lock, *history.Hold) {
+	acquire := func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		s, err := l.Semaphore(name, permits)
+		switch {
+		case err != nil:
+			return nil, err
+		case wait:
+			return s.Acquire(ctx, c.opts()...)
+		default:
+			return s.TryAcquire(ctx, c.opts()...)
+		}
+	}
+	call := c.tries
+	if wait {
+		call = c.waits
+	}
+	lock, t := call(fmt.Sprintf("a permit of %d of", permits), []string{name}, acquire)
+	if lock == nil {
+		return nil, nil
+	}
+	t.Permits = permits
+	slots := make([]string, permits)
+	for i := range slots {
+		slots[i] = fmt.Sprint(name, "#", i+1)
+	}
+	if !slices.Contains(slots, lock.Name()) {
+		c.sim().judge.fail("%s got %q of %d permits", c.who, lock.Name(), permits)
+	}
+	return lock, t
+}
+
+func acquiresPermits(c *client) {
+	name := c.name()
+	c.hold(c.permit(name, permitsOf(name), true))
+}
+
+func triesPermits(c *client) {
+	name := c.name()
+	c.hold(c.permit(name, permitsOf(name), false))
+}
+
+func extendsPermits(c *client) {
+	name := c.name()
+	lock, t := c.permit(name, permitsOf(name), true)
+	if lock == nil {
+		return
+	}
+	c.overWhenDone(lock, t)
+	for range c.rng.IntN(4) {
+		c.changes(lock)
+		time.Sleep(upTo(c.rng, 300*time.Millisecond))
+	}
+	c.judgeLoss(lock)
+	c.unlock(lock, t)
+}
+
+// acquiresOtherNumbers asks for a permit of another number: as long as somebody has one, in vain.
+func acquiresOtherNumbers(c *client) {
+	if c.rng.IntN(4) == 0 {
+		name := c.name()
+		c.hold(c.permit(name, permitsOf(name)+1, true))
+	}
+}
+
+// locksSlots locks a mutex of the name of a slot, which excludes the permit.
+func locksSlots(c *client) {
+	name := c.name()
+	c.hold(c.lock(fmt.Sprint(name, "#", 1+c.rng.IntN(permitsOf(name)))))
 }

@@ -25,6 +25,7 @@ type Case struct {
 	Name  string
 	Holds []*Hold
 	Found []Violation
+	Early []Violation // holds within a minimum hold, of which porcupine knows nothing
 	model Model
 }
 
@@ -38,6 +39,7 @@ func Judge(holds []*Hold, tokensOnly bool) (cases []*Case) {
 			c.judgeExclusion()
 		}
 		c.judgeTokens(tokensOnly)
+		c.judgeMinHolds()
 		cases = append(cases, c)
 	}
 	for _, name := range slices.Sorted(maps.Keys(semaphores)) {
@@ -51,7 +53,7 @@ func Judge(holds []*Hold, tokensOnly bool) (cases []*Case) {
 // All returns what is wrong in any of the cases, in the order of time.
 func All(cases []*Case) (found []Violation) {
 	for _, c := range cases {
-		found = append(found, c.Found...)
+		found = append(append(found, c.Found...), c.Early...)
 	}
 	slices.SortStableFunc(found, func(a, b Violation) int { return cmp.Compare(a.From, b.From) })
 	return found
@@ -206,13 +208,13 @@ func (c *Case) judgePermits() {
 	}
 }
 
-// MinHolds finds holds that begin within the minimum hold of an earlier one. Nothing is allowed for
-// clocks that drift.
-func (c *Case) MinHolds() (found []Violation) {
+// judgeMinHolds finds holds that begin within the minimum hold of an earlier one. Nothing is allowed
+// for clocks that drift.
+func (c *Case) judgeMinHolds() {
 	var last *Hold // whose minimum hold ends last
 	for _, h := range c.Holds {
 		if last != nil && h.From < last.Kept && !h.void() {
-			found = append(found, Violation{
+			c.Early = append(c.Early, Violation{
 				Name: c.Name, From: h.From, To: h.To,
 				What: fmt.Sprintf("%v from %v, within the minimum hold of %s until %v", h, time.Duration(h.From), last.Who, time.Duration(last.Kept)),
 			})
@@ -221,5 +223,4 @@ func (c *Case) MinHolds() (found []Violation) {
 			last = h
 		}
 	}
-	return found
 }

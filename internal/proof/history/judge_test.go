@@ -89,11 +89,21 @@ func TestJudgesTakeTheFirstTimeThatSomebodyForced(t *testing.T) {
 	writer := &history.Hold{Since: 11, From: 15, To: 25, Confirmed: true, Returned: 26}
 	holds := []*history.Hold{reader, writer}
 	assert.False(t, both(t, holds, false, "forced"))
-	cases := history.Judge(holds, false)
-	assert.Empty(t, cases[0].MinHolds(), "which nobody has after that")
-	writer.Kept = 30
-	reader.From, reader.To, reader.Forced = 29, 35, false
-	assert.NotEmpty(t, cases[0].MinHolds())
+	assert.Empty(t, history.All(history.Judge(holds, false)))
+}
+
+func TestNobodyHasALockWithinAMinimumHold(t *testing.T) {
+	holds := func() []*history.Hold {
+		return []*history.Hold{{Names: []string{"a"}, From: 10, To: 20, Kept: 40}, {Names: []string{"a"}, Since: 15, From: 39, To: 45}}
+	}
+	early := holds()
+	assert.Len(t, history.All(history.Judge(early, false)), 1)
+	forced := holds()
+	forced[0].Force(25) // after its release
+	assert.Empty(t, history.All(history.Judge(forced, false)))
+	late := holds()
+	late[1].From = 40
+	assert.Empty(t, history.All(history.Judge(late, false)))
 }
 
 // The same for semaphores.
