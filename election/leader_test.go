@@ -37,17 +37,6 @@ func TestEveryCandidateAndWatcherKnowsTheLeaderForAsLongAsItLeads(t *testing.T) 
 	})
 }
 
-func TestNobodyLeadsWhereNobodyIsACandidate(t *testing.T) {
-	inBubble(t, func(w *world) {
-		e := w.stranger("a")
-		assert.Zero(t, e.leader())
-		lock, err := e.locker.Lock(ctx, name, redlock.WithFencing()) // no candidate
-		require.NoError(t, err)
-		assert.Zero(t, e.leader())
-		require.NoError(t, lock.Unlock(ctx))
-	})
-}
-
 func TestMastersThatLostTheRecordHaveItAgain(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.candidate("a")

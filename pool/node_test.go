@@ -2,7 +2,9 @@ package pool_test
 
 import (
 	"context"
+	"errors"
 	"net"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -16,91 +18,33 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// onFakeServer runs a test in virtual time on a node. prepare changes its server before the node
-// dials.
-func onFakeServer(t *testing.T, prepare func(*fake.Node), test func(*pool.Node, *fake.Node)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		clk := clocktest.New()
-		server := fake.New(clk)
-		defer server.Close()
-		prepare(server)
-		node, err := pool.NewNode("redis://:hunter2@fake:6379/1", pool.WithClock(clk), pool.WithDialer(
-			func(ctx context.Context, _, _ string) (net.Conn, error) { return server.Dial(ctx) }))
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, node.Close()) }()
-		synctest.Wait()
-		test(node, server)
-	})
-}
-
-// acceptPassword makes the server take any password.
-func acceptPassword(server *fake.Node) {
-	server.ReplyRaw(func(cmd []string) []byte {
-		if cmd[0] == "AUTH" {
-			return []byte("+OK\r\n")
+func TestNoErrorMatchesAnotherButTheReasonsToRefuseAServer(t *testing.T) {
+	refusals := []error{pool.ErrReplica, pool.ErrClusterMode, pool.ErrSentinelMode, pool.ErrNoScripts, pool.ErrDuplicate}
+	all := append([]error{
+		pool.ErrAuth, pool.ErrProtocol, pool.ErrClosed, pool.ErrTimeout, pool.ErrBusy, pool.ErrStalled, pool.ErrQuarantined, pool.ErrEndpoint,
+	}, refusals...)
+	for i, reason := range all {
+		for j, other := range all {
+			assert.Equal(t, i == j, errors.Is(reason, other), "%v, %v", reason, other)
 		}
-		return nil
-	})
-}
-
-func TestErrorsTellWhyANodeIsDown(t *testing.T) {
-	answer := func(raw string) func(*fake.Node) {
-		return func(server *fake.Node) { server.ReplyRaw(func([]string) []byte { return []byte(raw) }) }
-	}
-	info := func(field, value string) func(*fake.Node) {
-		return func(server *fake.Node) {
-			acceptPassword(server)
-			server.SetInfo(field, value)
-		}
-	}
-	all := []error{
-		pool.ErrReplica, pool.ErrClusterMode, pool.ErrSentinelMode, pool.ErrNoScripts, pool.ErrAuth, pool.ErrProtocol,
-		pool.ErrClosed, pool.ErrTimeout, pool.ErrBusy, pool.ErrStalled, pool.ErrDuplicate, pool.ErrQuarantined, pool.ErrEndpoint,
-	}
-	for name, c := range map[string]struct {
-		prepare func(*fake.Node)
-		want    error
-		refused bool // the server must not have a vote
-	}{
-		"replica":           {info("role", "slave"), pool.ErrReplica, true},
-		"member of cluster": {info("redis_mode", "cluster"), pool.ErrClusterMode, true},
-		"Sentinel":          {info("redis_mode", "sentinel"), pool.ErrSentinelMode, true},
-		"no scripts": {func(server *fake.Node) {
-			acceptPassword(server)
-			server.RefuseWith("ERR unknown command", "SCRIPT", "EVALSHA", "EVAL")
-		}, pool.ErrNoScripts, true},
-		"wrong password": {answer("-WRONGPASS invalid username-password pair or user is disabled.\r\n"), pool.ErrAuth, false},
-		"web server":     {answer("HTTP/1.1 400 Bad Request\r\n\r\n"), pool.ErrProtocol, false},
-		"nothing":        {(*fake.Node).Kill, syscall.ECONNREFUSED, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onFakeServer(t, c.prepare, func(node *pool.Node, _ *fake.Node) {
-				require.Equal(t, pool.Down, node.State())
-				stats := node.Stats()
-				require.ErrorIs(t, stats.Err, c.want)
-				assert.NotContains(t, stats.Err.Error(), "hunter2")
-				if c.refused {
-					assert.ErrorIs(t, stats.Err, pool.ErrRefused)
-				} else {
-					assert.NotErrorIs(t, stats.Err, pool.ErrRefused)
-				}
-				for _, other := range all {
-					if other != c.want { //nolint:errorlint // identity is meant
-						assert.NotErrorIs(t, stats.Err, other)
-					}
-				}
-			})
-		})
+		assert.Equal(t, slices.Contains(refusals, reason), errors.Is(reason, pool.ErrRefused), reason)
 	}
 }
 
 func TestNodeTellsWhoAnswersAndHowItIs(t *testing.T) {
-	stopped := func(server *fake.Node) {
-		acceptPassword(server)
+	fake.InBubble(t, 1, func(t *testing.T, clk *clocktest.Clock, nodes fake.Cluster) {
+		server := nodes[0]
 		server.Stop()
-	}
-	onFakeServer(t, stopped, func(node *pool.Node, server *fake.Node) {
+		server.ReplyRaw(func(cmd []string) []byte {
+			if cmd[0] == "AUTH" {
+				return []byte("+OK\r\n")
+			}
+			return nil
+		})
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return server.Dial(ctx) }
+		node, err := pool.NewNode("redis://:hunter2@fake:6379/1", pool.WithClock(clk), pool.WithDialer(dial))
+		require.NoError(t, err)
+		synctest.Wait()
 		assert.Equal(t, "redis://fake:6379/1", node.Endpoint())
 		assert.Equal(t, pool.Connecting, node.State())
 		_, met := node.Identity()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -129,40 +128,6 @@ func TestAClosedQueueReturnsErrClosed(t *testing.T) {
 		lock, err := q.locker.TryLock(ctx, "Queue:q")
 		require.NoError(t, err, "the Locker stays open, and nothing holds the lock")
 		require.NoError(t, lock.Unlock(ctx))
-	})
-}
-
-func TestManyCallersOfOneQueue(t *testing.T) {
-	inBubble(t, func(w *world, q *user) {
-		queues := []*user{q, w.queue(), w.queue()}
-		const tasks = 300
-		var mu sync.Mutex
-		popped := map[string]int{}
-		var all sync.WaitGroup
-		for i := range 30 {
-			all.Go(func() {
-				for j := range tasks / 30 {
-					assert.NoError(t, queues[i%3].Enqueue(ctx, []string{fmt.Sprint(i, ".", j)}, 0))
-				}
-			})
-			all.Go(func() {
-				for over := false; !over; time.Sleep(time.Millisecond) {
-					got, err := queues[i%3].Pop(ctx, 1+i%5)
-					assert.NoError(t, err)
-					mu.Lock()
-					for _, id := range idsOf(got) {
-						popped[id]++
-					}
-					over = len(popped) == tasks
-					mu.Unlock()
-				}
-			})
-		}
-		all.Wait()
-		for id, n := range popped {
-			assert.Equal(t, 1, n, id)
-		}
-		assert.Empty(t, w.entries())
 	})
 }
 

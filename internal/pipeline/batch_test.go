@@ -1,9 +1,7 @@
 package pipeline
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -301,68 +299,5 @@ func TestACallThatIsOverdueIsOfNoAccountToTheOthers(t *testing.T) {
 		soon.fails(Unknown, ErrTimeout)
 		assert.Equal(t, int64(1), calls[0].reply())
 		assert.Equal(t, []string{"2"}, h.runs())
-	})
-}
-
-var loggedPuts = NewScript(`
-	if redis.call('SET', KEYS[1], ARGV[1], 'NX') then redis.call('SET', 'log:' .. ARGV[1], '1') return 1 end
-	return 0`).
-	Batch(NewScript(`
-	local votes = {}
-	for i, key in ipairs(KEYS) do
-		votes[i] = 0
-		if redis.call('SET', key, ARGV[i], 'NX') then redis.call('SET', 'log:' .. ARGV[i], '1') votes[i] = 1 end
-	end
-	return votes`), 1, 8)
-
-// Whatever happens to batches: every call ends once and in time, a kept release comes behind its
-// SET, and what is said not to have been executed was not.
-func TestRandomFaultsLeaveNoKeyBehindABatch(t *testing.T) {
-	underRandomFaults(t, 12, 12, func(h *harness, caller, n int, random *rand.Rand) {
-		var sets, releases []*waiter
-		keys := 1 + random.IntN(6)
-		wait := random.IntN(3)
-		each := func(keep bool, script *Script, k int) *waiter {
-			key, value := fmt.Sprintf("k%d.%d", caller, k), fmt.Sprintf("%d/%d/%d", caller, n, k)
-			return h.do(keep, Request{Script: script, Key: key, Words: On([]string{key}, value), Accept: isNumber})
-		}
-		for k := range keys {
-			sets = append(sets, each(false, loggedPuts, k))
-			if wait == 0 {
-				releases = append(releases, each(true, deletes, k))
-			}
-		}
-		if random.IntN(20) == 0 {
-			h.do(false, Request{Words: Command("SCRIPT", "FLUSH")})
-		}
-		switch wait {
-		case 1:
-			time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond)
-		case 2:
-			for _, w := range sets {
-				w.wait()
-			}
-		}
-		for k := len(releases); k < keys; k++ {
-			releases = append(releases, each(true, deletes, k))
-		}
-		for _, w := range slices.Concat(sets, releases) {
-			w.inTime()
-		}
-		time.Sleep(2 * testDeadline)
-		for k, w := range sets {
-			_, _, executed := h.server.Get(fmt.Sprintf("log:%d/%d/%d", caller, n, k))
-			r := w.wait()
-			var call *CallError
-			switch {
-			case errors.As(r.err, &call) && call.Fate != Unknown:
-				assert.False(t, executed, "%v, but it was executed", r.err)
-			case r.err == nil && r.reply == int64(1):
-				assert.True(t, executed, "it was not executed")
-			}
-		}
-	}, func(h *harness) {
-		assert.Empty(t, slices.DeleteFunc(h.server.Keys(), func(key string) bool { return strings.HasPrefix(key, "log:") }))
-		assert.NotEmpty(t, slices.DeleteFunc(h.runs(), func(keys string) bool { return keys == "1" }), "there were batches")
 	})
 }

@@ -232,7 +232,7 @@ func TestDrainWaitsForTheAnswersToKeptCalls(t *testing.T) {
 	})
 }
 
-func TestDrainReturnsWhatIsLeftWhenItsContextEnds(t *testing.T) {
+func TestDrainReturnsWhatIsLeftWhenItsContextOrTheNodeEnds(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.up()
 		h.server.Kill()
@@ -241,19 +241,11 @@ func TestDrainReturnsWhatIsLeftWhenItsContextEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(h.t.Context(), time.Second)
 		defer cancel()
 		assert.Equal(t, 2, h.node.Drain(ctx))
-	})
-}
-
-func TestCloseEndsDrainAndCountsWhatItForgets(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		h.up()
-		h.server.Kill()
-		h.release("k").wait()
 		over := make(chan int)
 		go func() { over <- h.node.Drain(h.t.Context()) }()
 		time.Sleep(time.Second)
 		require.NoError(t, h.node.Close())
 		assert.Zero(t, <-over, "nothing is left to wait for")
-		assert.EqualValues(t, 1, h.node.Stats().Dropped)
+		assert.EqualValues(t, 2, h.node.Stats().Dropped)
 	})
 }

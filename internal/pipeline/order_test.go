@@ -3,11 +3,9 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -225,107 +223,5 @@ func TestSurplusReplyIsNotTakenForAnAnswer(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		assert.Equal(t, []byte("mine"), h.command("ECHO", "mine").reply())
 		assert.EqualValues(t, 2, h.dials.Load(), "a server out of step loses its connection")
-	})
-}
-
-// disturb makes the server suffer one fault, chosen at random.
-func (h *harness) disturb(random *rand.Rand) {
-	upTo := func(ms int) time.Duration { return time.Duration(random.IntN(ms)) * time.Millisecond }
-	switch random.IntN(7) {
-	case 0:
-		h.server.Stop()
-		time.Sleep(upTo(800))
-		h.server.Continue()
-	case 1:
-		h.server.Kill()
-		time.Sleep(upTo(300))
-		h.server.Restart(true)
-	case 2:
-		h.server.CutAfterWrite(1 + random.IntN(5))
-	case 3:
-		h.server.CutReply(random.IntN(8))
-	case 4:
-		h.server.Inject([]byte("+OK\r\n"))
-	case 5:
-		h.server.Delay(func() time.Duration { return 30 * time.Millisecond }, func() time.Duration { return 90 * time.Millisecond })
-		time.Sleep(200 * time.Millisecond)
-		h.server.Delay(nil, nil)
-	case 6:
-		h.server.Mute(true)
-		time.Sleep(upTo(800))
-		h.server.Mute(false)
-	}
-}
-
-// underRandomFaults lets many callers, each with a number and random numbers of its own, act again
-// and again on a server that is stopped, cut, killed and restarted all the time. In the end, the
-// server is well, and nothing is left to be sent.
-func underRandomFaults(t *testing.T, seeds, callers int, act func(h *harness, caller, n int, random *rand.Rand), then func(h *harness)) {
-	t.Helper()
-	for seed := range uint64(seeds) {
-		inBubble(t, func(h *harness) {
-			random := rand.New(rand.NewPCG(seed, 1))
-			var all sync.WaitGroup
-			stop := make(chan struct{})
-			for i := range callers {
-				random := rand.New(rand.NewPCG(seed, uint64(i+2)))
-				all.Go(func() {
-					for n := 0; ; n++ {
-						select {
-						case <-stop:
-							return
-						case <-time.After(time.Duration(random.IntN(3000)) * time.Microsecond):
-							act(h, i, n, random)
-						}
-					}
-				})
-			}
-			for range 60 {
-				h.disturb(random)
-				time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond)
-			}
-			close(stop)
-			all.Wait()
-			time.Sleep(5 * time.Second)
-			h.server.CutAfterWrite(0)
-			h.command("PING").wait() // it takes the one cut reply that may be left
-			h.up()
-			time.Sleep(5 * time.Second)
-			assert.Zero(t, h.node.Stats().Waiting)
-			assert.Zero(t, h.node.Stats().Kept)
-			then(h)
-		}, WithStallTimeout(300*time.Millisecond))
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-	}
-}
-
-// inTime returns how a call ended, which must be by its deadline.
-func (w *waiter) inTime() result {
-	r := w.wait()
-	assert.LessOrEqual(w.t, r.after, testDeadline+minTick, "%v", r.err)
-	return r
-}
-
-// Every call ends once and in time, and no answer is another's. A surplus status that comes while a
-// text is due is recognized by its kind.
-func TestRandomFaultsLoseNoCallAndMixNoAnswers(t *testing.T) {
-	var mu sync.Mutex
-	var told []*waiter
-	underRandomFaults(t, 6, 8, func(h *harness, caller, n int, _ *rand.Rand) {
-		text := fmt.Sprintf("%d/%d", caller, n)
-		w := h.do(false, Request{Words: Command("ECHO", text), Accept: isText})
-		if r := w.inTime(); r.err == nil {
-			assert.Equal(t, []byte(text), r.reply)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, w)
-	}, func(*harness) {
-		for _, w := range told {
-			w.wait() // fails if the call has ended a second time
-		}
-		told = nil
 	})
 }

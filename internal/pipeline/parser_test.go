@@ -12,8 +12,26 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
+
+// parse feeds the parser a stream at once, and again byte by byte, which must be the same.
+func parse(t *testing.T, text string) (good int, complete uint64, err error) {
+	t.Helper()
+	var whole, parts replyParser
+	good, complete, err = whole.feed([]byte(text))
+	goodParts, completeParts := 0, uint64(0)
+	for i := range len(text) {
+		g, c, failed := parts.feed([]byte(text[i : i+1]))
+		goodParts, completeParts = goodParts+g, completeParts+c
+		if failed != nil {
+			assert.Error(t, err, "%.40q", text)
+			break
+		}
+	}
+	assert.Equal(t, good, goodParts, "%.40q", text)
+	assert.Equal(t, complete, completeParts, "%.40q", text)
+	return good, complete, err
+}
 
 func TestParserRefusesWhatIsBeyondTheLimits(t *testing.T) {
 	for text, want := range map[string]error{
@@ -47,8 +65,7 @@ func TestParserRefusesWhatIsBeyondTheLimits(t *testing.T) {
 		"$0\r\n\rx":                               errBadBody,
 		"*1x\r\n":                                 errBadNumber,
 	} {
-		var p replyParser
-		_, complete, err := p.feed([]byte(text))
+		_, complete, err := parse(t, text)
 		require.ErrorIs(t, err, ErrProtocol, "%.40q", text)
 		assert.ErrorIs(t, err, want, "%.40q", text)
 		assert.Zero(t, complete, "%.40q", text)
@@ -64,8 +81,7 @@ func TestParserCountsReplies(t *testing.T) {
 		strings.Repeat("*1\r\n", 8) + ":1\r\n":                         1,
 		"$1048000\r\n" + strings.Repeat("\n", 1048000) + "\r\n+OK\r\n": 2,
 	} {
-		var p replyParser
-		good, complete, err := p.feed([]byte(text))
+		good, complete, err := parse(t, text)
 		require.NoError(t, err, "%.40q", text)
 		assert.Equal(t, len(text), good, "%.40q", text)
 		assert.Equal(t, want, complete, "%.40q", text)
@@ -79,34 +95,6 @@ func TestParserErrorQuotesTheServerUnlessQuiet(t *testing.T) {
 	p = replyParser{quiet: true}
 	_, _, err = p.feed([]byte("HTTP/1.1 400 Bad Request\r\n"))
 	assert.NotContains(t, err.Error(), "HTTP")
-}
-
-// The parser sees the same, however the stream is cut into reads.
-func TestParserDoesNotDependOnHowTheStreamIsCut(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.SliceOfN(rapid.SampledFrom([]string{
-			"+OK\r\n", ":1\r\n", "$-1\r\n", "$3\r\na\r\n\r\n", "*2\r\n+a\r\n*1\r\n:7\r\n", "-ERR no\r\n", "*0\r\n", "x", "$9999999\r\n",
-		}), 0, 12).Draw(t, "replies")
-		stream := []byte(strings.Join(text, ""))
-		var whole replyParser
-		good, complete, err := whole.feed(stream)
-
-		var parts replyParser
-		var partsGood int
-		var partsComplete uint64
-		var partsErr error
-		for rest := stream; len(rest) > 0 && partsErr == nil; {
-			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
-			var g int
-			var c uint64
-			g, c, partsErr = parts.feed(rest[:n])
-			partsGood, partsComplete = partsGood+g, partsComplete+c
-			rest = rest[n:]
-		}
-		if good != partsGood || complete != partsComplete || (err == nil) != (partsErr == nil) {
-			t.Fatalf("whole: %d %d %v, in parts: %d %d %v", good, complete, err, partsGood, partsComplete, partsErr)
-		}
-	})
 }
 
 // readOnly is a connection of which only the reading side is used.

@@ -198,21 +198,6 @@ func TestSubscriptionWaitsForAServerThatIsAway(t *testing.T) {
 	})
 }
 
-func TestServerThatNeverAnswersASubscriberIsGivenUpAfterTheDialTimeout(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		h.up()
-		h.server.Stop()
-		_, e := h.begin()
-		time.Sleep(300*time.Millisecond - 1)
-		assert.Empty(t, e.now())
-		time.Sleep(time.Nanosecond)
-		assert.ErrorContains(t, e.failures(t)[0], "not ready within 300ms")
-		h.server.Continue()
-		time.Sleep(500 * time.Millisecond)
-		assert.Equal(t, []string{"subscribed"}, e.now())
-	}, WithDialTimeout(300*time.Millisecond))
-}
-
 func TestRefusedSubscriptionRarelyRetries(t *testing.T) {
 	for _, words := range []string{
 		"NOPERM this user has no permissions to access one of the channels used as arguments",
