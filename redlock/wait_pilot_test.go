@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -40,24 +41,31 @@ func (c *cluster) over(order []int, unreachable ...int) *redlock.Locker {
 	return l
 }
 
+// lockers returns some Lockers.
+func (c *cluster) lockers(n int) (all []*redlock.Locker) {
+	for range n {
+		all = append(all, c.locker())
+	}
+	return all
+}
+
 // takeTurns makes each Locker acquire a lock for a number of rounds, and asserts that no two hold
 // it at once and that all get it.
-func takeTurns(t *testing.T, lockers []*redlock.Locker, rounds int, lock func(*redlock.Locker) (*redlock.Lock, error)) {
+func takeTurns(t *testing.T, lockers []*redlock.Locker, rounds int) {
 	t.Helper()
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	holders, turns := 0, make([]int, len(lockers))
-	for i, l := range lockers {
+	holders := 0
+	for _, l := range lockers {
 		all.Go(func() {
 			for range rounds {
-				lock, err := lock(l)
+				lock, err := l.Lock(ctx, "a")
 				if !assert.NoError(t, err) {
 					return
 				}
 				mu.Lock()
 				holders++
 				assert.Equal(t, 1, holders)
-				turns[i]++
 				mu.Unlock()
 				time.Sleep(time.Millisecond)
 				mu.Lock()
@@ -68,12 +76,7 @@ func takeTurns(t *testing.T, lockers []*redlock.Locker, rounds int, lock func(*r
 		})
 	}
 	all.Wait()
-	for i := range turns {
-		assert.Equal(t, rounds, turns[i])
-	}
 }
-
-func one(l *redlock.Locker) (*redlock.Lock, error) { return l.Lock(ctx, "a") }
 
 func TestClientsThatListTheNodesInDifferentOrdersAgreeOnThePilot(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
@@ -81,7 +84,7 @@ func TestClientsThatListTheNodesInDifferentOrdersAgreeOnThePilot(t *testing.T) {
 		lockers := []*redlock.Locker{
 			c.over([]int{0, 1, 2, 3, 4}), c.over([]int{4, 3, 2, 1, 0}), c.over([]int{2, 0, 4, 1, 3}),
 		}
-		takeTurns(t, lockers, 20, one)
+		takeTurns(t, lockers, 20)
 		for _, l := range lockers {
 			assert.Zero(t, l.Stats().Polls, "every waiter was woken")
 		}
@@ -91,14 +94,11 @@ func TestClientsThatListTheNodesInDifferentOrdersAgreeOnThePilot(t *testing.T) {
 func TestClientsThatDisagreeAboutWhichNodesAreUpExcludeEachOther(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
-		order := []int{0, 1, 2, 3, 4}
 		var lockers []*redlock.Locker
 		for i := range 5 {
-			lockers = append(lockers, c.over(order, i, (i+1)%5))
+			lockers = append(lockers, c.over([]int{0, 1, 2, 3, 4}, i, (i+1)%5))
 		}
-		began := c.clock.Now()
-		takeTurns(t, lockers, 20, one)
-		assert.Less(t, c.clock.Now().Sub(began), 2*time.Second)
+		assert.Less(t, elapsed(func() { takeTurns(t, lockers, 20) }), 2*time.Second)
 	})
 }
 
@@ -107,49 +107,30 @@ func TestANodeInQuarantineIsNotAPilot(t *testing.T) {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			c.grown()
 			c.slow(time.Millisecond)
-			lockers := []*redlock.Locker{c.locker(), c.locker(), c.locker()}
-			takeTurns(t, lockers, 5, one)
+			lockers := c.lockers(3)
+			takeTurns(t, lockers, 5)
 			c.servers[restarted].Kill()
 			c.servers[restarted].Restart(false)
 			time.Sleep(time.Second)
 			polls := lockers[0].Stats().Polls
-			takeTurns(t, lockers, 5, one)
+			takeTurns(t, lockers, 5)
 			assert.LessOrEqual(t, lockers[0].Stats().Polls, polls+1)
 		})
 	}
 }
 
-func TestSetsThatOverlapTakeTurns(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		a, b, d := c.locker(), c.locker(), c.locker()
-		sets := map[*redlock.Locker][]string{a: {"x", "y"}, b: {"y", "z", "x"}, d: {"x", "w"}}
-		began := c.clock.Now()
-		takeTurns(t, []*redlock.Locker{a, b, d}, 20, func(l *redlock.Locker) (*redlock.Lock, error) {
-			return l.LockAll(ctx, sets[l])
-		})
-		assert.Less(t, c.clock.Now().Sub(began), time.Second)
-		time.Sleep(time.Second)
-		assert.Zero(t, c.keys())
-	})
-}
-
+// Each Locker waits a node timeout (0.5 s) when it first finds the pilot mute, and again each time
+// it retries that node. A waiter that its wake-up did not reach waits for a poll.
 func TestAMutePilotDelaysWaitersOnce(t *testing.T) {
-	for mute := range 5 {
+	for silent := range 5 {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			c.slow(time.Millisecond)
-			a, b := c.locker(), c.locker()
-			takeTurns(t, []*redlock.Locker{a, b}, 2, one)
-			c.servers[mute].Mute(true)
-			began := c.clock.Now()
-			takeTurns(t, []*redlock.Locker{a, b}, 20, one)
-			// Each Locker waits a node timeout (0.5 s) when it first finds the pilot mute, and
-			// again each time it retries that node. A waiter that its wake-up did not reach waits
-			// for a poll.
-			assert.Less(t, c.clock.Now().Sub(began), 5*time.Second)
-			c.servers[mute].Mute(false)
-			time.Sleep(15 * time.Second)
-			assert.Zero(t, c.keys())
+			lockers := c.lockers(2)
+			takeTurns(t, lockers, 2)
+			c.each(mute, silent)
+			assert.Less(t, elapsed(func() { takeTurns(t, lockers, 20) }), 5*time.Second)
+			c.each(unmute, silent)
+			c.leavesNothing(15 * time.Second)
 		})
 	}
 }
@@ -158,14 +139,10 @@ func TestASlowPilotDoesNotDelayEveryTurn(t *testing.T) {
 	for slow := range 5 {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			c.slow(time.Millisecond)
-			c.servers[slow].Delay(func() time.Duration { return 100 * time.Millisecond }, func() time.Duration { return 100 * time.Millisecond })
-			var lockers []*redlock.Locker
-			for range 8 {
-				lockers = append(lockers, c.locker())
-			}
-			began := c.clock.Now()
-			takeTurns(t, lockers, 20, one)
-			assert.Less(t, c.clock.Now().Sub(began), 5*time.Second, "160 turns of 3 ms, and a few slow replies")
+			c.each(delaying(100*time.Millisecond, 100*time.Millisecond), slow)
+			lockers := c.lockers(8)
+			took := elapsed(func() { takeTurns(t, lockers, 20) })
+			assert.Less(t, took, 5*time.Second, "160 turns of 3 ms, and a few slow replies")
 		})
 	}
 }
@@ -176,20 +153,16 @@ func TestAShortStallDoesNotMakeClientsDisagreeOnThePilot(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		var stalled atomic.Bool
 		c.slow(time.Millisecond)
-		reply := func() time.Duration {
-			if stalled.Load() {
-				return 100 * time.Millisecond
-			}
-			return time.Millisecond
-		}
-		for _, s := range c.servers {
-			s.Delay(nil, reply)
-		}
-		var lockers []*redlock.Locker
-		for range 4 {
-			lockers = append(lockers, c.locker())
-		}
-		takeTurns(t, lockers, 5, one)
+		c.each(func(n *fake.Node) {
+			n.Delay(nil, func() time.Duration {
+				if stalled.Load() {
+					return 100 * time.Millisecond
+				}
+				return time.Millisecond
+			})
+		})
+		lockers := c.lockers(4)
+		takeTurns(t, lockers, 5)
 		before := splits(lockers)
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -200,7 +173,7 @@ func TestAShortStallDoesNotMakeClientsDisagreeOnThePilot(t *testing.T) {
 				time.Sleep(300 * time.Millisecond)
 			}
 		})
-		takeTurns(t, lockers, 150, one)
+		takeTurns(t, lockers, 150)
 		all.Wait()
 		assert.LessOrEqual(t, splits(lockers)-before, uint64(5), "one for each stall at most")
 	})

@@ -1,12 +1,23 @@
 package redlock_test
 
 import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -14,10 +25,8 @@ func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		a, b := c.locker(), c.locker()
-		lock, err := a.Lock(ctx, "a")
-		require.NoError(t, err)
-		next := acquiring(t, b, "a")
-		time.Sleep(20 * time.Millisecond)
+		lock := c.lock(a, "a")
+		next := c.waiting(b, "a")
 		const rounds = 20
 		before, proven := 0, 0
 		for i := range rounds {
@@ -25,7 +34,7 @@ func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 				before, proven = c.commands(), c.proofs()
 			}
 			other := []*redlock.Locker{a, b}[i%2]
-			require.NoError(t, lock.Unlock(ctx))
+			c.unlock(lock)
 			after := acquiring(t, other, "a")
 			lock = <-next
 			next = after
@@ -34,8 +43,8 @@ func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 		// A release to all nodes, a round to all nodes, and one request to the pilot.
 		assert.Equal(t, (rounds-2)*(5+5+1), c.commands()-before)
 		assert.Equal(t, (rounds-2)*(5+1), c.proofs()-proven, "of the round and of the pilot request")
-		require.NoError(t, lock.Unlock(ctx))
-		require.NoError(t, (<-next).Unlock(ctx))
+		c.unlock(lock)
+		c.unlock(<-next)
 	})
 }
 
@@ -44,8 +53,7 @@ func TestAForeignEntryOnAWaitListIsPassedOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		a, b := c.locker(), c.locker()
 		for _, stranger := range []string{"junk", ":", ":x", "", "x:"} {
-			lock, err := a.TryLock(ctx, "a")
-			require.NoError(t, err)
+			lock := c.lock(a, "a")
 			settle()
 			for i := range c.servers {
 				c.do(i, "ZADD", "redquorum:wait:a", 1, stranger)
@@ -54,11 +62,328 @@ func TestAForeignEntryOnAWaitListIsPassedOver(t *testing.T) {
 			next := acquiring(t, b, "a")
 			settle()
 			require.NoError(t, lock.Unlock(ctx), "%q", stranger)
-			lock = <-next
-			require.NoError(t, lock.Unlock(ctx))
+			c.unlock(<-next)
 			settle()
 			assert.Equal(t, []string{"", "", ""}, c.holders("a"))
 		}
 		assert.Zero(t, b.Stats().Polls)
 	})
+}
+
+func TestALockThatAForeignClientReleasesIsFoundByPolling(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.set("a", "foreign", time.Minute)
+		got := c.waiting(c.locker(redlock.WithRetry(100*time.Millisecond, 400*time.Millisecond)), "a")
+		time.Sleep(3 * time.Second)
+		c.del("a")
+		took := elapsed(func() { c.unlock(<-got) })
+		assert.LessOrEqual(t, took, 410*time.Millisecond)
+	})
+}
+
+func TestAWaitWithoutAQuorumSaysSo(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.set("a", "somebody's", time.Minute)
+		l := c.locker()
+		_, err := l.Lock(c.within(time.Second), "a")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		c.each(kill, 0, 1, 2)
+		time.Sleep(time.Second)
+		_, err = l.Lock(c.within(time.Second), "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrTaken)
+	})
+}
+
+// A pilot whose reply names a key that the caller did not ask for counts as failed.
+func TestAPilotThatNamesAnUnknownKeyIsPassedOver(t *testing.T) {
+	for _, reply := range []string{
+		"*4\r\n:0\r\n:99\r\n:1000\r\n:0\r\n", "*4\r\n:0\r\n:0\r\n:1000\r\n:0\r\n", "*4\r\n:0\r\n:-9223372036854775808\r\n:1000\r\n:0\r\n",
+	} {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			lock := c.lock(c.locker(), "a")
+			settle()
+			c.each(func(n *fake.Node) {
+				n.ReplyRaw(func(cmd []string) []byte {
+					// Only wait.lua has that many arguments.
+					if cmd[0] == "EVALSHA" && len(cmd) >= 12 {
+						return []byte(reply)
+					}
+					return nil
+				})
+			})
+			_, err := c.locker().Lock(c.within(time.Second), "a")
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.NoError(t, lock.Err())
+		})
+	}
+}
+
+func TestAWaiterThatLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		a, b, d := c.locker(), c.locker(), c.locker()
+		lock := c.lock(a, "a")
+		leaving, cancel := context.WithCancel(ctx)
+		defer cancel()
+		left := c.ending(func() error { _, err := b.Lock(leaving, "a"); return err })
+		time.Sleep(20 * time.Millisecond)
+		got := c.waiting(d, "a")
+		c.each(func(n *fake.Node) { // the vote is b's before b knows
+			n.OnCommand(func(command fake.Command) {
+				if command.Args[0] == "EVALSHA" && len(command.Args) == 6 { // a release
+					cancel()
+				}
+			})
+		})
+		c.unlock(lock)
+		require.ErrorIs(t, <-left, context.Canceled)
+		time.Sleep(10 * time.Millisecond)
+		require.Len(t, got, 1, "the vote is handed on")
+		c.unlock(<-got)
+	})
+}
+
+// endedContext says that it has ended, and its Done is not closed yet.
+type endedContext struct {
+	context.Context //nolint:containedctx // the parent, as in the contexts of the standard library
+
+	ended atomic.Bool
+}
+
+func (c *endedContext) Err() error {
+	if c.ended.Load() {
+		return context.Canceled
+	}
+	return c.Context.Err()
+}
+
+// It has no failure to tell of then, only the end of its context.
+func TestAWaiterWhoseContextEndsAsItsTurnComesSaysSo(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		c.each(kill)
+		time.Sleep(time.Second)
+		firstContext, cancel := context.WithCancel(ctx)
+		secondContext := &endedContext{Context: ctx}
+		first := c.ending(func() error { _, err := l.Lock(firstContext, "a"); return err })
+		synctest.Wait()
+		second := c.ending(func() error { _, err := l.Lock(secondContext, "a"); return err })
+		synctest.Wait()
+		secondContext.ended.Store(true)
+		cancel()
+		require.ErrorIs(t, <-first, context.Canceled)
+		require.ErrorIs(t, <-second, context.Canceled)
+	})
+}
+
+// A monitor receives every message but does not wait. Beside it, too, waiters whose process was
+// killed are skipped at once. Only where PUBSUB is forbidden as well does a dead waiter get the
+// vote, because nothing tells it from the monitor then.
+func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
+	const roundTrip = 2 * time.Millisecond
+	for _, test := range []struct {
+		monitored, forbidden bool
+		most                 time.Duration
+	}{
+		{false, false, 2 * roundTrip},
+		{true, false, 2 * roundTrip},
+		{false, true, 2 * roundTrip},
+		{true, true, 2 * time.Second}, // the graces and a poll
+	} {
+		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *cluster) {
+				c.slow(roundTrip)
+				lock := c.lock(c.locker(), "a")
+				for i := range c.servers {
+					if test.monitored {
+						c.monitor(i)
+					}
+					if test.forbidden {
+						c.deny(i, "pubsub")
+					}
+					for dead := range 5 {
+						c.do(i, "ZADD", "redquorum:wait:a", dead+1, fmt.Sprintf("DEAD%d:value%d", dead, dead))
+					}
+				}
+				got := c.waiting(c.locker(), "a")
+				c.unlock(lock)
+				took := elapsed(func() { lock = <-got })
+				assert.LessOrEqual(t, took, test.most)
+				c.unlock(lock)
+			})
+		})
+	}
+}
+
+// monitor subscribes to all channels of a server until the test ends.
+func (c *cluster) monitor(i int) {
+	network, err := c.servers[i].Dial(ctx)
+	require.NoError(c.t, err)
+	conn := redis.NewConn(network, 0, 0)
+	_, err = conn.Do("PSUBSCRIBE", "*")
+	require.NoError(c.t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for err == nil {
+			_, err = conn.Receive()
+		}
+	}()
+	c.t.Cleanup(func() {
+		_ = conn.Close()
+		<-done
+	})
+}
+
+// A name may contain any bytes, and any number of nodes can form a quorum: the lock is handed over
+// and fenced all the same, and the keys beside it expire.
+func TestALockOfAnyNameOnAnyNumberOfNodesIsHandedOver(t *testing.T) {
+	names := []string{"a", "redis:|\x00\r\n\xff\xfe", strings.Repeat("\xff", 4096)}
+	for _, nodes := range []int{1, 2, 4, 64} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			inBubble(t, nodes, func(t *testing.T, c *cluster) {
+				c.slow(time.Millisecond)
+				opts := []redlock.Option{redlock.WithFencing(), redlock.WithKeyPrefix("p|:\x00")}
+				holder, waiter := c.locker(opts...), c.locker(opts...)
+				for _, name := range names {
+					lock := c.lock(holder, name)
+					for range 4 {
+						got := c.waiting(waiter, name)
+						c.unlock(lock)
+						next := <-got
+						require.NotNil(t, next)
+						assert.Greater(t, next.Fence(), lock.Fence(), "%.20q", name)
+						lock, holder, waiter = next, waiter, holder
+					}
+					c.unlock(lock)
+				}
+				assert.Zero(t, holder.Stats().Polls+waiter.Stats().Polls)
+				assert.Equal(t, uint64(12), holder.Stats().Woken+waiter.Stats().Woken)
+				time.Sleep(time.Second)
+				for _, server := range c.servers {
+					for _, key := range server.Keys() {
+						if key == pipeline.MemoryKey {
+							continue
+						}
+						_, left, _ := server.Get(key)
+						assert.Positive(t, left, "%.20q", key)
+						assert.Contains(t, key, "redquorum:fence:")
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestNamesOfAnyBytesHaveQueuesOfTheirOwn(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		names := []string{"x\x00y", "z"}
+		lock, err := c.locker().LockAll(ctx, names)
+		require.NoError(t, err)
+		l := c.locker()
+		left := c.ending(func() error { _, err := l.LockAll(c.within(5*time.Second), names); return err })
+		time.Sleep(time.Second)
+		for _, free := range [][]string{{"x", "y\x00z"}, {"2\x00x\x00y\x00z"}, {"3:x\x00y1:z"}} {
+			lock, err := l.LockAll(c.within(time.Second), free)
+			require.NoError(t, err, "%q is free", free)
+			c.unlock(lock)
+		}
+		require.ErrorIs(t, <-left, context.DeadlineExceeded)
+		c.unlock(lock)
+	})
+}
+
+// A message that begins with "?" tells a waiter to ask again. A value may begin with "?", too.
+func TestAWaiterIsWokenWhateverItsValueBeginsWith(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.lock(c.locker(), "a")
+		got := c.waiting(c.locker(rarely), "a", redlock.WithValue("?x"))
+		c.unlock(lock)
+		took := elapsed(func() { c.unlock(<-got) })
+		assert.Less(t, took, time.Second)
+	})
+}
+
+// ticking is a clock whose wall clock advances with every reading, as a real one does.
+type ticking struct {
+	clock.Clock
+	ticks atomic.Int64
+}
+
+func (c *ticking) Wall() time.Time {
+	return c.Clock.Wall().Add(time.Duration(c.ticks.Add(1)) * time.Microsecond)
+}
+
+func TestAWaiterGetsItsTokenWithoutASecondRound(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		opts := []redlock.Option{redlock.WithFencing(), redlock.WithClock(&ticking{Clock: c.clock})}
+		a, b := c.locker(opts...), c.locker(opts...)
+		lock := c.lock(a, "a")
+		for i := range 10 {
+			got := c.waiting(b, "a")
+			if i < 5 {
+				c.unlock(lock) // it is handed over
+			} else {
+				c.del("a") // the pilot grants it on request
+			}
+			next := <-got
+			require.NotNil(t, next)
+			assert.Greater(t, next.Fence(), lock.Fence())
+			if i >= 5 {
+				require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
+			}
+			lock = next
+			a, b = b, a
+		}
+		c.unlock(lock)
+		assert.Zero(t, a.Stats().SecondRounds+b.Stats().SecondRounds)
+	})
+}
+
+// lagging is the connection of a process that is slow to read.
+type lagging struct{ net.Conn }
+
+func (c lagging) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	time.Sleep(5 * time.Millisecond)
+	return n, err
+}
+
+// lagging returns a Locker whose connections lag.
+func (c *cluster) lagging() *redlock.Locker {
+	dial := c.dialer()
+	return c.locker(redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return lagging{conn}, err
+	})))
+}
+
+// A client that releases a set and wants one of its names again queues behind the waiter to which
+// the release handed that name.
+func TestNoClientOvertakesTheWaiterForAnyNameOfASet(t *testing.T) {
+	for _, set := range [][]string{{"y"}, {"y", "x"}, {"x", "y"}} {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			holder, waiter := c.locker(), c.lagging()
+			lock, err := holder.LockAll(ctx, set)
+			require.NoError(t, err)
+			settle()
+			first := acquiring(t, waiter, "y")
+			time.Sleep(100 * time.Millisecond)
+			c.unlock(lock)
+			settle()
+			// The vote has been handed over, and its message is on the way.
+			time.Sleep(time.Millisecond)
+			again := acquiring(t, holder, "y")
+			select {
+			case lock = <-first:
+			case <-again:
+				require.Fail(t, "overtaken", "%q", set)
+			}
+			c.unlock(lock)
+			c.unlock(<-again)
+		})
+	}
 }
