@@ -205,17 +205,6 @@ func running() (left string) {
 	return left
 }
 
-func TestAThousandLocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := redlocktest.Start(t, 5)
-		l := c.Locker(t)
-		for i := range 1000 {
-			require.NoError(t, lock(t, l, fmt.Sprint("orders/", i)).Unlock(t.Context()))
-		}
-		assert.EqualValues(t, 1000, l.Stats().Acquired)
-	})
-}
-
 // BenchmarkLock is a lock and its unlock, in real time.
 func BenchmarkLock(b *testing.B) {
 	l := redlocktest.Start(b, 5).Locker(b, patiently()...)

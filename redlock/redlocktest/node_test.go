@@ -53,13 +53,9 @@ func TestAllNodesVoteAtOnce(t *testing.T) {
 		assert.Equal(t, 5, votes(t, c.Locker(t, patiently()...)))
 		assert.Equal(t, 5, votes(t, c.Locker(t, patiently(redlock.WithQuarantine(redlock.QuarantineStrict))...)))
 		assert.Equal(t, 5, votes(t, c.Locker(t, patiently(redlock.WithQuarantine(redlock.QuarantineOff))...)))
-	})
-}
 
-func TestANodeVotesAlthoughTheOthersWereStoppedBeforeTheFirstLocker(t *testing.T) {
-	inBothTimes(t, func(t *testing.T) {
-		c := redlocktest.Start(t, 3)
-		c.Node(0).Stop()
+		c = redlocktest.Start(t, 3)
+		c.Node(0).Stop() // before the first Locker
 		l := c.Locker(t, patiently()...)
 		lock(t, l, "a")
 		c.Node(0).Start()
@@ -75,8 +71,8 @@ func TestAStoppedNodeKeepsItsKeysAndItsVote(t *testing.T) {
 		c.Node(0).Stop()
 		c.Node(1).Stop()
 		assert.Equal(t, held.Value(), c.Holder("a"), "what stopped nodes have counts")
-		stats := l.Stats().Nodes
-		assert.Equal(t, []pool.State{pool.Down, pool.Up}, []pool.State{down(stats[0].State), stats[2].State})
+		assert.NotEqual(t, pool.Up, l.Stats().Nodes[0].State)
+		assert.Equal(t, pool.Up, l.Stats().Nodes[2].State)
 		_, err := l.TryLock(t.Context(), "b")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "connection refused")
@@ -89,45 +85,14 @@ func TestAStoppedNodeKeepsItsKeysAndItsVote(t *testing.T) {
 	})
 }
 
-// down takes a node that is being dialed again for one that is down.
-func down(state pool.State) pool.State {
-	if state == pool.Connecting {
-		return pool.Down
-	}
-	return state
-}
-
 func TestAStoppedNodesKeysExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := redlocktest.Start(t, 3)
+		c := redlocktest.Start(t, 1)
 		held := lock(t, c.Locker(t), "a", redlock.WithTTL(time.Second), redlock.WithoutRenewal())
-		for i := range 3 {
-			c.Node(i).Stop()
-		}
+		c.Node(0).Stop()
 		assert.Equal(t, held.Value(), c.Holder("a"))
 		time.Sleep(time.Second + 2*time.Millisecond)
 		assert.Empty(t, c.Holder("a"))
-	})
-}
-
-func TestARestartedNodeIsEmptyAndVotesOnlyWhenItsLocksWouldHaveExpired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := redlocktest.Start(t, 3)
-		const maxTTL = 300 * time.Millisecond
-		l := c.Locker(t, redlock.WithTTL(maxTTL), redlock.WithMaxTTL(maxTTL))
-		held := lock(t, l, "a")
-		c.Node(0).Restart()
-		assert.Equal(t, held.Value(), c.Holder("a"), "the other two have it")
-		require.NoError(t, held.Verify(t.Context()))
-		barred := l.Stats().Nodes[0]
-		require.ErrorIs(t, barred.Barred, pool.ErrQuarantined)
-		assert.InDelta(t, maxTTL, barred.QuarantinedFor, float64(5*time.Millisecond))
-
-		time.Sleep(barred.QuarantinedFor - 5*time.Millisecond) // it is rounded
-		assert.Equal(t, 2, votes(t, l))
-		time.Sleep(20 * time.Millisecond) // it asks the node again within this
-		assert.Equal(t, 3, votes(t, l))
-		require.NoError(t, held.Verify(t.Context()))
 	})
 }
 
@@ -203,21 +168,6 @@ func TestADelayIsTheRoundTrip(t *testing.T) {
 		began = time.Now()
 		require.NoError(t, held.Verify(t.Context()))
 		assert.Zero(t, time.Since(began))
-	})
-}
-
-func TestASlowNodeIsNotWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := redlocktest.Start(t, 3)
-		l := c.Locker(t, redlock.WithNodeTimeout(50*time.Millisecond))
-		c.Node(0).Delay(time.Second)
-		began := time.Now()
-		lock(t, l, "a")
-		assert.Zero(t, time.Since(began))
-		c.Node(1).Delay(time.Second)
-		_, err := l.TryLock(t.Context(), "b")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		assert.Equal(t, 50*time.Millisecond, time.Since(began))
 	})
 }
 
