@@ -12,6 +12,13 @@ import (
 // What all searches of this process found.
 var states, broken atomic.Int64
 
+func tally(r Report) {
+	states.Add(int64(r.States))
+	if r.Broken != "" {
+		broken.Add(1)
+	}
+}
+
 // Main is the TestMain of a model. It says how much was searched.
 func Main(m *testing.M, model string) {
 	code := m.Run()

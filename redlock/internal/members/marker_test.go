@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/search/memory"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 func TestMarkersAreReadAsTheyAreWritten(t *testing.T) {
@@ -63,18 +63,18 @@ func FuzzParseMarker(f *testing.F) {
 func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bit := func(name string) bool { return rapid.Bool().Draw(t, name) }
-		facts := memory.Facts{
-			State: rapid.SampledFrom([]memory.State{memory.Absent, memory.New, memory.Lost, memory.Active}).Draw(t, "state"),
+		facts := spec.Facts{
+			State: rapid.SampledFrom([]spec.State{spec.Absent, spec.New, spec.Lost, spec.Active}).Draw(t, "state"),
 			Own:   bit("own"), Durable: bit("durable"), DurableNow: bit("durable now"), ReplidChanged: bit("replid changed"),
 			Promoted: bit("promoted"), Elsewhere: bit("elsewhere"), Known: bit("known"), Passed: bit("passed"),
 		}
-		if facts.State == memory.Absent && facts.Own {
+		if facts.State == spec.Absent && facts.Own {
 			facts.Own = false
 		}
 		s := server{runID: "run", replID: "repl", promoted: facts.Promoted, recalls: 10_000, durable: facts.DurableNow && !facts.Promoted, tells: true}
 		m := marker{
-			state: map[memory.State]markerState{
-				memory.Absent: markerAbsent, memory.New: markerNew, memory.Lost: markerLost, memory.Active: markerActive,
+			state: map[spec.State]markerState{
+				spec.Absent: markerAbsent, spec.New: markerNew, spec.Lost: markerLost, spec.Active: markerActive,
 			}[facts.State],
 			incarnation: "one", runID: "run", replID: "repl", durable: facts.Durable, maxTTL: 1000, until: 500_000,
 		}
@@ -99,35 +99,35 @@ func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 		if facts.Passed {
 			v.now = 500_000
 		}
-		if facts.State == memory.Absent {
+		if facts.State == spec.Absent {
 			m = marker{}
 		}
-		if got, want := kindOf(s.judge(m, v), v.now), memory.Judge(facts); got != want {
+		if got, want := kindOf(s.judge(m, v), v.now), spec.Judge(facts); got != want {
 			t.Fatalf("got %v, the model says %v: %+v", got, want, facts)
 		}
 	})
 }
 
 // kindOf returns what a judgement is in the model.
-func kindOf(j judgement, now int64) memory.Verdict {
+func kindOf(j judgement, now int64) spec.Verdict {
 	word := ""
 	if j.change != nil {
 		word = strings.Fields(j.change.Begin)[0]
 	}
 	switch {
 	case j.votes:
-		return memory.Vote
+		return spec.Vote
 	case word == wordNew:
-		return memory.WriteNew
+		return spec.WriteNew
 	case word == wordLost && j.change.Wait > 0:
-		return memory.WriteLost
+		return spec.WriteLost
 	case word == wordLost:
-		return memory.ToLost
+		return spec.ToLost
 	case word == wordActive && j.change.Due > now:
-		return memory.Wait
+		return spec.Wait
 	case word == wordActive && j.change.Due > 0:
-		return memory.Activate
+		return spec.Activate
 	default:
-		return memory.TakeRun
+		return spec.TakeRun
 	}
 }

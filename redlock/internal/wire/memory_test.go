@@ -10,7 +10,7 @@ import (
 
 	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/search/memory"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 // The script that changes markers does what the model's does, whatever the key holds.
@@ -33,7 +33,7 @@ func TestTheMemoryScriptDoesWhatTheModelDoes(t *testing.T) {
 		reply := p.eval([]string{pipeline.MemoryKey}, []any{expected, begin, "rest of it", wait, due}, memorySource)
 		said, now, ok := ReadMemory(reply)
 		p.same("understood", ok, true)
-		want := memory.Swap(held, expected, begin, "rest of it", wait, due, now)
+		want := spec.Swap(held, expected, begin, "rest of it", wait, due, now)
 		p.same("answer", said, want)
 		if want != held {
 			p.same("kept", p.get(pipeline.MemoryKey), want)

@@ -11,20 +11,20 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/search/fence"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 // mutexPair has a node of the model in which violations are searched for.
 type mutexPair struct {
 	*pair
-	model *fence.Node
+	model *spec.Node
 }
 
 var pairNames = []string{"x", "y"}
 
 func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	check(t, func(p *pair) {
-		w := &mutexPair{p, fence.NewNode()}
+		w := &mutexPair{p, spec.NewNode()}
 		p.t.Repeat(map[string]func(*rapid.T){
 			"":        w.compare,
 			"acquire": w.acquire,
@@ -55,7 +55,7 @@ func (w *mutexPair) call(names []string, args []any, sources ...string) any {
 func (w *mutexPair) token(what string, names []string, reply any, number int64, granted bool) {
 	text, _ := reply.([]byte)
 	got, _ := strconv.ParseInt(string(text), 10, 64) //nolint:errcheck // 0 if it granted nothing
-	if granted && number-w.model.Now > fence.Limit && got >= number && got-number < 1_000_000 {
+	if granted && number-w.model.Now > spec.Limit && got >= number && got-number < 1_000_000 {
 		for _, name := range names { // it started again, by the server's clock
 			w.model.Entry(name).Fence = got
 		}
@@ -140,7 +140,7 @@ func (w *mutexPair) mend(*rapid.T) {
 func (w *mutexPair) spoil(*rapid.T) {
 	name := w.name()
 	entry, counter := w.model.Entry(name), fenceKey+name
-	entry.Fence = fence.Unreadable
+	entry.Fence = spec.Unreadable
 	w.do("DEL", counter)
 	switch rapid.IntRange(0, 3).Draw(w.t, "what") {
 	case 0:
@@ -173,8 +173,8 @@ func (w *mutexPair) compare(*rapid.T) {
 	for _, name := range pairNames {
 		entry := w.model.Entry(name)
 		counter, waiting := cmp.Or(w.get(fenceKey+name), "0"), []string{}
-		if entry.Fence == fence.Unreadable {
-			counter = fmt.Sprint(fence.Unreadable)
+		if entry.Fence == spec.Unreadable {
+			counter = fmt.Sprint(spec.Unreadable)
 		}
 		for _, value := range entry.Waiting {
 			waiting = append(waiting, place(value))

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/search/permit"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
@@ -30,7 +30,7 @@ const (
 // permitPair has a node of the model of semaphores.
 type permitPair struct {
 	*pair
-	model permit.Entry[string]
+	model spec.Semaphore[string]
 }
 
 func TestThePermitScriptsDoWhatTheModelDoes(t *testing.T) {
@@ -61,13 +61,13 @@ func (w *permitPair) ask(request pipeline.Request, sources []string, args ...any
 
 // permits is mostly the same number, so that slots are taken.
 func (w *permitPair) permits() int {
-	return draw(w.pair, "permits", 2, 2, 2, 2, 1, 3, permit.MaxPermits)
+	return draw(w.pair, "permits", 2, 2, 2, 2, 1, 3, spec.MaxPermits)
 }
 
 func (w *permitPair) slot(permits int) int { return rapid.IntRange(1, permits).Draw(w.t, "slot") }
 
 // answer compares what a script says with what the model does.
-func (w *permitPair) answer(what string, slot, other int, reply any, want permit.Answer, fencing Fencing) {
+func (w *permitPair) answer(what string, slot, other int, reply any, want spec.SlotAnswer, fencing Fencing) {
 	vote := quorum.Refused
 	if want.Slot != 0 {
 		vote = quorum.Granted
@@ -90,7 +90,7 @@ func (w *permitPair) takes(only bool) {
 	sole := map[bool]int{true: 1}[only]
 	args = append([]any{value, pairTTL, pairGrace, permits, permitLife.Milliseconds(), slot, sole}, args...)
 	reply := w.ask(request.Request(), permitTakes, args...)
-	var want permit.Answer
+	var want spec.SlotAnswer
 	if only {
 		want, _ = w.model.TakeSlot(value, permits, slot, pairAlive)
 	} else {
@@ -171,7 +171,7 @@ func (w *permitPair) extend(*rapid.T) {
 }
 
 func (w *permitPair) expire(*rapid.T) {
-	slot := w.slot(permit.MaxPermits)
+	slot := w.slot(spec.MaxPermits)
 	w.do("DEL", permitName+"#"+strconv.Itoa(slot))
 	w.model.Expire(slot)
 }
@@ -179,7 +179,7 @@ func (w *permitPair) expire(*rapid.T) {
 // compare compares everything that is kept. The number of permits always outlives the slots.
 func (w *permitPair) compare(*rapid.T) {
 	known, _ := strconv.Atoi("0" + w.get(permitKey)) //nolint:errcheck // a number, or none
-	got := permit.Entry[string]{Permits: known}
+	got := spec.Semaphore[string]{Permits: known}
 	for i := range got.Slots {
 		got.Slots[i] = w.get(permitName + "#" + strconv.Itoa(i+1))
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"pgregory.net/rapid"
 
-	"github.com/redquorum/redquorum/internal/proof/search/shared"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 // sharedPair has a node of the model of readers and writers in which violations are searched for.
 type sharedPair struct {
 	*pair
-	model *shared.Entry[string]
+	model *spec.Shared[string]
 }
 
 const (
@@ -35,7 +35,7 @@ var (
 
 func TestSharedScriptsDoWhatTheModelDoes(t *testing.T) {
 	check(t, func(p *pair) {
-		w := &sharedPair{p, &shared.Entry[string]{Marker: Marker}}
+		w := &sharedPair{p, &spec.Shared[string]{Marker: Marker}}
 		p.t.Repeat(map[string]func(*rapid.T){
 			"":              w.compare,
 			"acquire read":  w.acquireRead,
@@ -117,14 +117,14 @@ func (w *sharedPair) waited(reply any, met string) any {
 }
 
 // answers are those of the scripts.
-var answers = [...]int64{shared.Refused: 0, shared.Extended: 1, shared.Healed: 2}
+var answers = [...]int64{spec.Refused: 0, spec.Extended: 1, spec.Healed: 2}
 
 // extended is the answer for the only key. A script may say in one word that all were extended.
 func extended(reply any) any {
 	if votes, ok := reply.([]any); ok {
 		return votes[0]
 	}
-	return answers[shared.Extended]
+	return answers[spec.Extended]
 }
 
 func (w *sharedPair) extendRead(*rapid.T) {
@@ -136,7 +136,7 @@ func (w *sharedPair) extendRead(*rapid.T) {
 func (w *sharedPair) releaseRead(*rapid.T) {
 	value := w.reader()
 	reply := w.call([]any{value, sharedGrace, pairProcess(value)}, sharedReleases...)
-	last := !slices.ContainsFunc(w.model.Members, func(m shared.Member[string]) bool {
+	last := !slices.ContainsFunc(w.model.Members, func(m spec.Member[string]) bool {
 		return m.Value != value && m.Until > w.model.Now
 	})
 	want := int64(0)
@@ -162,7 +162,7 @@ func (w *sharedPair) raiseRead(*rapid.T) {
 func (w *sharedPair) verifyRead(*rapid.T) {
 	value := w.reader()
 	reply := w.call([]any{value}, sharedVerifies...)
-	reads := w.model.Key == w.model.Marker && slices.ContainsFunc(w.model.Members, func(m shared.Member[string]) bool {
+	reads := w.model.Key == w.model.Marker && slices.ContainsFunc(w.model.Members, func(m spec.Member[string]) bool {
 		return m.Value == value && m.Until > w.model.Now
 	})
 	w.same("verify read", reply, map[bool]int64{true: 1}[reads])

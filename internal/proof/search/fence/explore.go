@@ -1,11 +1,14 @@
 package fence
 
 import (
-	"math/bits"
-	"runtime"
-	"slices"
-
 	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
+
+// The claims.
+const (
+	unique  = "tokens are unique"
+	ordered = "a later acquisition has a larger token"
 )
 
 // Config is how much of the world a search covers. Clients make any number of attempts, in any
@@ -31,9 +34,9 @@ type Config struct {
 
 // Rules are the protocol. The zero Rules are the right ones; anything set is a mistake to be found.
 type Rules struct {
-	First  func([]Vote) Decision                         // instead of [First]
-	Second func([]Vote, int64) Decision                  // instead of [Second]
-	Raise  func(s Entries[Value], v Value, t int64) bool // instead of [Entries.Raise]
+	First  func([]Vote) Decision                              // instead of [First]
+	Second func([]Vote, int64) Decision                       // instead of [Second]
+	Raise  func(s spec.Entries[Value], v Value, t int64) bool // instead of spec.Entries.Raise
 
 	OnlyOrder     bool // no mistake: look only for tokens that are out of order, not for equal ones
 	LoseCounters  bool // a node may lose its counter, and votes at once
@@ -44,22 +47,16 @@ type Rules struct {
 }
 
 // Explore searches all worlds of the Config for one in which the Rules break a claim.
-func Explore(config Config, rules Rules) Report {
-	workers := make([]system[world], runtime.GOMAXPROCS(0))
-	for i := range workers {
-		workers[i] = newExplorer(config, rules)
-	}
-	return search.Run(workers)
+func Explore(config Config, rules Rules) search.Report {
+	return search.Run(func() search.Model[world] { return newExplorer(config, rules) })
 }
 
 type explorer struct {
 	Config
 	Rules
-	orders     [][]int // all orders of the clients
-	columnBits uint
-	decisions  map[decisionKey]outcome
-	scratch    Entry[Value]
-	one        Entries[Value] // scratch
+	decisions map[decisionKey]outcome
+	scratch   spec.Entry[Value]
+	one       spec.Entries[Value] // scratch
 }
 
 func newExplorer(config Config, rules Rules) *explorer {
@@ -70,39 +67,18 @@ func newExplorer(config Config, rules Rules) *explorer {
 		rules.Second = Second
 	}
 	if rules.Raise == nil {
-		rules.Raise = Entries[Value].Raise
+		rules.Raise = spec.Entries[Value].Raise
+	}
+	if config.MaxFence > maxFence || config.MaxFence < 2 || config.Nodes > maxNodes || config.Clients > maxClients {
+		panic("fence: no such world")
 	}
 	x := &explorer{Config: config, Rules: rules, decisions: make(map[decisionKey]outcome)}
-	x.orders = permutations(config.Clients)
-	x.columnBits = keyBits + fenceBits + uint(x.Clients)*(x.valueBits()+uint(x.MaxFence)+1)
-	if needed := uint(x.Nodes)*x.columnBits + uint(x.Clients)*headBits + maxFence; needed > 128 ||
-		x.MaxFence > maxFence || x.MaxFence < 2 || x.Nodes > maxNodes || x.Clients > maxClients {
-		panic("fence: more than a code can hold")
-	}
-	x.one = Entries[Value]{&x.scratch}
+	x.one = spec.Entries[Value]{&x.scratch}
 	return x
 }
 
-func permutations(n int) (all [][]int) {
-	if n == 0 {
-		return [][]int{nil}
-	}
-	for _, shorter := range permutations(n - 1) {
-		for i := range n {
-			all = append(all, slices.Insert(slices.Clone(shorter), i, n-1))
-		}
-	}
-	return all
-}
-
-func (x *explorer) Start() (w world) {
-	for c := range w.clients {
-		w.clients[c].pilot = nowhere
-	}
-	return w
-}
-
-func largest(tokens uint8) int8 { return int8(bits.Len8(tokens)) }
+// Start is a world in which everybody is idle.
+func (x *explorer) Start() (w world) { return w }
 
 // decisionKey is the answers that a client may have. The target is 0 in the first round.
 type decisionKey struct {

@@ -1,5 +1,10 @@
 package fence
 
+import (
+	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
+
 // Faulty is a search for the harm that one master can do to the tokens if its clock or counter is
 // wrong: the first of three. Its counter is set to any number, as often as losses are allowed, and
 // it follows any raise. The others are right: they follow a raise to at most Limit ahead of the
@@ -41,7 +46,7 @@ func (r *restarter) has(fence int64) bool { return r.Faulty == nil || fence <= i
 
 func (r *restarter) follows(w *era, n int, t int8) bool {
 	return r.Faulty == nil || n == 0 || r.Faulty.FollowAnything ||
-		Follows(int64(w.nodes[n].fence), int64(t), int64(w.now)+int64(r.Faulty.Limit), 0)
+		spec.Follows(int64(w.nodes[n].fence), int64(t), int64(w.now)+int64(r.Faulty.Limit), 0)
 }
 
 // raiseInVain belongs to a second round that failed: the attempt goes on with what was granted.
@@ -55,7 +60,7 @@ func (r *restarter) raiseInVain(w *era, c int, visit eraVisitor) {
 			}
 			next := *w
 			next.nodes[n].fence, next.nodes[n].busy = vote.fence, true
-			visit(&next, event{kind: RaisedInVain, client: int8(c), node: int8(n), number: int64(vote.fence)})
+			visit(&next, search.Event{Kind: RaisedInVain, Client: c, Node: n, Number: int(vote.fence)})
 		}
 	}
 }
@@ -74,7 +79,7 @@ func (r *restarter) spoil(w *era, visit eraVisitor) {
 		next := *w
 		next.losses--
 		next.nodes[0].fence = fence
-		visit(&next, event{kind: Spoiled, client: ghostClient, node: 0, number: int64(fence)})
+		visit(&next, search.Event{Kind: Spoiled, Client: search.Nobody, Node: 0, Number: int(fence)})
 	}
 }
 
@@ -117,12 +122,12 @@ func (r *restarter) mend(w *era, c int, visit eraVisitor) {
 		if was > int64(to) && r.one.Mend(valueOf(c), was, int64(to)) {
 			next := *w
 			next.nodes[n].fence = to
-			visit(&next, event{kind: Mended, client: int8(c), node: int8(n), number: int64(to)})
+			visit(&next, search.Event{Kind: Mended, Client: c, Node: n, Number: int(to)})
 		}
 	}
 	next := *w
 	next.end(c)
-	visit(&next, event{kind: GaveUp, client: int8(c), node: nowhere})
+	visit(&next, search.Event{Kind: GaveUp, Client: c, Node: search.Nowhere})
 }
 
 // mendUnconfirmed is the mistake of an attempt that believes a single other node.
@@ -136,7 +141,7 @@ func (r *restarter) mendUnconfirmed(w *era, c int, visit eraVisitor) {
 			}
 			next := *w
 			next.nodes[n].fence = to
-			visit(&next, event{kind: Mended, client: int8(c), node: int8(n), number: int64(to)})
+			visit(&next, search.Event{Kind: Mended, Client: c, Node: n, Number: int(to)})
 		}
 	}
 }

@@ -1,12 +1,10 @@
 package fence
 
 import (
-	"cmp"
 	"math/bits"
-	"runtime"
-	"slices"
 
 	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 // RestartConfig is how much a search for lost counters covers: three nodes, two clients at once,
@@ -41,9 +39,6 @@ type RestartConfig struct {
 	// for searches that cover more time.
 	Bare     bool
 	Attempts int // how many there may be, up to 7; 0 is any number
-
-	// Faulty, if set, replaces lost counters by one node whose clock and counter are wrong.
-	Faulty *Faulty
 }
 
 const (
@@ -52,31 +47,24 @@ const (
 	maxHorizon     = 12
 )
 
-// ExploreRestarts searches for a loss of counters that breaks a claim.
-func ExploreRestarts(config RestartConfig) Report {
-	if config.highest() > maxHorizon || config.Out > 7 || config.Losses > 3 || config.Attempts > 7 {
-		panic("fence: more than a code can hold")
+// ExploreRestarts searches for a loss of counters that breaks a claim. Faulty, if it is set, replaces
+// lost counters by one node whose clock and counter are wrong.
+func ExploreRestarts(config RestartConfig, faulty *Faulty) search.Report {
+	if config.Horizon+config.Skew > maxHorizon || faulty != nil && faulty.Highest > maxHorizon {
+		panic("fence: no such world")
 	}
-	workers := make([]system[era], runtime.GOMAXPROCS(0))
-	for i := range workers {
-		r := &restarter{RestartConfig: config}
-		r.one = Entries[Value]{&r.scratch}
-		workers[i] = r
-	}
-	return search.Run(workers)
-}
-
-func (c RestartConfig) highest() int {
-	if c.Faulty != nil {
-		return c.Faulty.Highest
-	}
-	return c.Horizon + c.Skew
+	return search.Run(func() search.Model[era] {
+		r := &restarter{RestartConfig: config, Faulty: faulty}
+		r.one = spec.Entries[Value]{&r.scratch}
+		return r
+	})
 }
 
 type restarter struct {
 	RestartConfig
-	scratch Entry[Value]
-	one     Entries[Value] // scratch
+	Faulty  *Faulty
+	scratch spec.Entry[Value]
+	one     spec.Entries[Value] // scratch
 }
 
 // An era is a world with a clock.
@@ -113,71 +101,43 @@ type ballot struct {
 
 func (r *restarter) Start() era { return era{now: 1, losses: int8(r.Losses)} }
 
-func (r *restarter) Encode(w *era) code {
-	orders, same := [2][restartClients]int{{0, 1}, {1, 0}}, restartNodes
+// Alike says that clients may change places, and nodes, unless the first is the faulty one.
+func (r *restarter) Alike() search.Alike {
+	alike := search.Alike{Nodes: search.Same(restartNodes), Clients: search.Same(restartClients)}
 	if r.Faulty != nil {
-		same-- // the first is the faulty one
+		alike.Nodes = []int{0, 1, 1}
 	}
-	return slices.MinFunc([]code{encodeEra(w, orders[0], same), encodeEra(w, orders[1], same)}, func(a, b code) int {
-		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
-	})
+	return alike
 }
 
-// encodeEra sorts the last so many nodes, which are interchangeable.
-func encodeEra(w *era, order [restartClients]int, same int) code {
-	var renamed [firstClient + restartClients]Value
-	renamed[ghost] = ghost
-	for to, c := range order {
-		renamed[valueOf(c)] = valueOf(to)
+// Rename puts nodes and clients into another order.
+func (r *restarter) Rename(w *era, order *search.Order) era {
+	to, values := *w, renamed(order)
+	for i, n := range order.Nodes {
+		to.nodes[i] = w.nodes[n]
+		to.nodes[i].key = values[w.nodes[n].key]
 	}
-	const bitsOfNode = 11 + 5*restartClients
-	var columns [restartNodes]uint64
-	for n, at := range w.nodes {
-		v := uint64(renamed[at.key]) | uint64(at.fence)<<3 | uint64(at.wait)<<7 | uint64(b(at.busy))<<10
-		for i, c := range order {
-			vote := w.tries[c].votes[n]
-			v |= (uint64(vote.fence) | uint64(b(vote.young))<<4) << (11 + 5*i)
+	for i, c := range order.Clients {
+		to.tries[i] = w.tries[c]
+		for j, n := range order.Nodes {
+			to.tries[i].votes[j] = w.tries[c].votes[n]
 		}
-		columns[n] = v
 	}
-	slices.Sort(columns[len(columns)-same:])
-	var p packer
-	for _, column := range columns {
-		p.put(bitsOfNode, column)
-	}
-	for _, c := range order {
+	return to
+}
+
+// Sign tells nodes and clients apart by what does not depend on names.
+func (r *restarter) Sign(w *era, c, n int) uint64 {
+	if n == search.Nowhere {
 		one := &w.tries[c]
-		p.put(2, uint64(one.phase))
-		for _, number := range [...]int8{one.ts, one.began, one.floor, one.target} {
-			p.put(4, uint64(number))
-		}
+		return uint64(one.phase) | uint64(one.ts)<<2 | uint64(one.began)<<6 | uint64(one.floor)<<10 | uint64(one.target)<<14
 	}
-	p.put(maxHorizon, uint64(w.tokens))
-	p.put(4, uint64(w.now))
-	p.put(2, uint64(w.losses))
-	p.put(3, uint64(w.begun))
-	return p.code
-}
-
-func (r *restarter) Decode(c code) (w era) {
-	p := packer{code: c}
-	for n := range w.nodes {
-		at := &w.nodes[n]
-		at.key, at.fence, at.wait, at.busy = Value(p.take(3)), int8(p.take(4)), int8(p.take(3)), p.take(1) == 1
-		for i := range w.tries {
-			w.tries[i].votes[n] = ballot{int8(p.take(4)), p.take(1) == 1}
-		}
+	at := &w.nodes[n]
+	if c == search.Nobody {
+		return uint64(min(at.key, firstClient)) | uint64(at.fence)<<2 | uint64(at.wait)<<6 | search.Bits(at.busy)<<9
 	}
-	for i := range w.tries {
-		one := &w.tries[i]
-		one.phase = phase(p.take(2))
-		for _, number := range [...]*int8{&one.ts, &one.began, &one.floor, &one.target} {
-			*number = int8(p.take(4))
-		}
-	}
-	w.tokens, w.now, w.losses = uint16(p.take(maxHorizon)), int8(p.take(4)), int8(p.take(2))
-	w.begun = int8(p.take(3))
-	return w
+	vote := w.tries[c].votes[n]
+	return search.Bits(at.key == valueOf(c), vote.young) | uint64(vote.fence)<<2
 }
 
 // end makes a client idle, and its key the ghost's.
@@ -188,6 +148,265 @@ func (w *era) end(c int) {
 			w.nodes[n].key = ghost
 		}
 	}
+}
+
+type eraVisitor func(next *era, e search.Event)
+
+func (r *restarter) Each(w *era, visit func(next *era, e search.Event)) {
+	r.tick(w, visit)
+	idleSeen := false
+	for c := range w.tries {
+		if w.tries[c].phase != idle {
+			r.attempt(w, c, visit)
+		} else if !idleSeen {
+			idleSeen = true
+			r.begin(w, c, visit)
+		}
+	}
+	for n := range w.nodes {
+		if !r.Bare {
+			r.late(w, n, visit)
+		}
+		r.forget(w, n, visit)
+	}
+	if r.Faulty != nil {
+		r.spoil(w, visit)
+	}
+}
+
+// tick is one step of time. Attempts whose validity ends with it are over.
+func (r *restarter) tick(w *era, visit eraVisitor) {
+	if int(w.now) == r.Horizon {
+		return
+	}
+	next := *w
+	next.now++
+	for n := range next.nodes {
+		at := &next.nodes[n]
+		at.busy = false
+		at.wait = max(at.wait-1, 0)
+	}
+	for c, one := range w.tries {
+		if one.phase != idle && one.phase != mending && int(next.now-one.began) > r.TTL {
+			next.end(c)
+		}
+	}
+	visit(&next, search.Event{Kind: Ticked, Client: search.Nobody, Node: search.Nowhere, Number: int(next.now)})
+}
+
+func (r *restarter) begin(w *era, c int, visit eraVisitor) {
+	if r.Attempts > 0 && int(w.begun) == r.Attempts {
+		return
+	}
+	for skew := -r.Skew; skew <= r.Skew; skew++ {
+		ts := int(w.now) + skew
+		if ts < 0 || r.Bare && skew != -r.Skew && skew != r.Skew {
+			continue
+		}
+		next := *w
+		if r.Attempts > 0 {
+			next.begun++
+		}
+		next.tries[c] = try{phase: asking, ts: int8(ts), began: w.now, floor: largest16(w.tokens)}
+		visit(&next, search.Event{Kind: Begun, Client: c, Node: search.Nowhere, Number: int(ts)})
+	}
+}
+
+func (r *restarter) attempt(w *era, c int, visit eraVisitor) {
+	one := &w.tries[c]
+	if one.phase == mending {
+		r.mend(w, c, visit)
+		return
+	}
+	for n := range w.nodes {
+		at := &w.nodes[n]
+		if at.busy && (r.Faulty == nil || n > 0) {
+			continue
+		}
+		r.ask(w, c, n, one.ts, visit)
+		if r.Faulty != nil && n == 0 && one.ts > at.fence+1 {
+			r.ask(w, c, n, 0, visit) // its clock is far behind
+		}
+		if vote := one.votes[n].fence; one.phase == raising && vote > 0 && vote < one.target {
+			if !r.follows(w, n, one.target) {
+				visit(w, search.Event{Kind: NotFollowed, Client: c, Node: n, Number: int(one.target)})
+				continue
+			}
+			r.load(at)
+			if r.Faulty != nil {
+				r.scratch.Value = valueOf(c)
+			}
+			if r.one.Raise(valueOf(c), int64(one.target)) {
+				next := *w
+				r.wrote(&next, c, n, int64(one.target))
+				if r.Faulty != nil {
+					next.nodes[n].key = at.key
+				}
+				visit(&next, search.Event{Kind: Raised, Client: c, Node: n, Number: int(one.target)})
+			}
+		}
+	}
+	if r.Faulty != nil {
+		r.raiseInVain(w, c, visit)
+	}
+	if r.Faulty != nil && r.Faulty.MendUnconfirmed {
+		r.mendUnconfirmed(w, c, visit)
+	}
+	r.conclude(w, c, visit)
+	next := *w
+	next.end(c)
+	visit(&next, search.Event{Kind: GaveUp, Client: c, Node: search.Nowhere})
+}
+
+// ask is a SET, with the timestamp that the node reads from it.
+func (r *restarter) ask(w *era, c, n int, ts int8, visit eraVisitor) {
+	r.load(&w.nodes[n])
+	if r.Faulty != nil {
+		r.scratch.Value = nobody
+	}
+	if fence, ok := r.one.Acquire(valueOf(c), int64(ts)); ok && r.has(fence) {
+		next := *w
+		r.wrote(&next, c, n, fence)
+		if r.Faulty != nil && n > 0 {
+			next.nodes[n].key = nobody
+		}
+		kind := Acquired
+		if next.tries[c].votes[n].young {
+			kind = AcquiredOut
+		}
+		visit(&next, search.Event{Kind: kind, Client: c, Node: n, Number: int(fence)})
+	}
+}
+
+func (r *restarter) load(at *site) {
+	r.scratch = spec.Entry[Value]{Value: at.key, Fence: int64(at.fence)}
+}
+
+// store puts the scratch entry back after its fence was written.
+func (r *restarter) store(at *site) {
+	at.key, at.fence, at.busy = r.scratch.Value, int8(r.scratch.Fence), true
+	if r.Unused {
+		at.wait = int8(r.Out)
+	}
+}
+
+// wrote ends a script of a client. The vote is young if the node is out.
+func (r *restarter) wrote(next *era, c, n int, fence int64) {
+	at := &next.nodes[n]
+	next.tries[c].votes[n] = ballot{int8(fence), !r.Unused && at.wait > 0}
+	r.store(at)
+}
+
+// conclude is every decision, depending on which votes have arrived. A vote counts if the node gave
+// it before it lost its counters, whether or not the client knows of that loss, or if the node
+// is no longer out.
+func (r *restarter) conclude(w *era, c int, visit eraVisitor) {
+	one := &w.tries[c]
+	var tokens, targets uint16
+	for choice := range 1 << restartNodes {
+		var votes [restartNodes]Vote
+		for n, vote := range one.votes {
+			if choice>>n&1 == 1 && vote.fence > 0 && (!vote.young || w.nodes[n].wait == 0) {
+				votes[n] = Vote{Granted, int64(vote.fence)}
+			}
+		}
+		var d Decision
+		if one.phase == asking {
+			d = First(votes[:])
+		} else {
+			d = Second(votes[:], int64(one.target))
+		}
+		switch d.Verdict {
+		case Won:
+			tokens |= 1 << (d.Token - 1)
+		case Uneven:
+			for _, v := range votes { // the caller may raise to anything that was granted
+				if v.Answer == Granted {
+					targets |= 1 << (v.Fence - 1)
+				}
+			}
+		case Pending, Lost:
+		}
+	}
+	for t := range int8(maxHorizon) {
+		if tokens>>t&1 == 1 {
+			r.won(w, c, t+1, visit)
+		}
+		if targets>>t&1 == 1 {
+			next := *w
+			next.tries[c].phase, next.tries[c].target = raising, t+1
+			visit(&next, search.Event{Kind: SecondBegun, Client: c, Node: search.Nowhere, Number: int(t + 1)})
+		}
+	}
+}
+
+func (r *restarter) won(w *era, c int, token int8, visit eraVisitor) {
+	e := search.Event{Kind: WonFirst, Client: c, Node: search.Nowhere, Number: int(token)}
+	if w.tries[c].phase == raising {
+		e.Kind = WonSecond
+	}
+	switch {
+	case w.tokens>>(token-1)&1 == 1:
+		e.Broken = unique
+	case token <= w.tries[c].floor:
+		e.Broken = ordered
+	}
+	next := *w
+	next.tokens |= 1 << (token - 1)
+	if r.mends(w, c, token) {
+		mend := next
+		mend.tries[c].phase, mend.tries[c].target = mending, token
+		visit(&mend, e)
+	}
+	next.end(c)
+	visit(&next, e)
+}
+
+// late is a SET of an attempt that is over, with a timestamp that is old, or as far ahead as a
+// clock can be by now.
+func (r *restarter) late(w *era, n int, visit eraVisitor) {
+	at := &w.nodes[n]
+	if at.busy {
+		return
+	}
+	for _, ts := range [...]int8{0, w.now + int8(r.Skew)} {
+		if ts > 0 && ts <= at.fence+1 {
+			continue // as with 0
+		}
+		r.load(at)
+		if fence, ok := r.one.Acquire(ghost, int64(ts)); ok && r.has(fence) {
+			next := *w
+			r.store(&next.nodes[n])
+			visit(&next, search.Event{Kind: AcquiredLate, Client: search.Nobody, Node: n, Number: int(fence)})
+		}
+	}
+}
+
+func (r *restarter) forget(w *era, n int, visit eraVisitor) {
+	at := &w.nodes[n]
+	if r.Faulty != nil {
+		return // the owner of a key matters only to a mend, which may as well be lost
+	}
+	if at.key != nobody {
+		next := *w
+		next.nodes[n].key = nobody
+		kind := ExpiredPresent
+		if at.key == ghost {
+			kind = ExpiredOver
+		}
+		visit(&next, search.Event{Kind: kind, Client: search.Nobody, Node: n})
+	}
+	if w.losses == 0 || at.fence == 0 || r.Unused && at.wait > 0 {
+		return
+	}
+	next := *w
+	next.losses--
+	lost := &next.nodes[n]
+	lost.fence = 0
+	if !r.Unused { // a counter that expires takes nothing with it
+		lost.key, lost.wait = nobody, int8(r.Out)
+	}
+	visit(&next, search.Event{Kind: CounterLost, Client: search.Nobody, Node: n})
 }
 
 func largest16(tokens uint16) int8 { return int8(bits.Len16(tokens)) }

@@ -1,100 +1,58 @@
 package fence
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
 
-// A Kind is what a step is. A report counts them, so a test can see that a search went where it
-// should.
-type Kind uint8
-
-// What a step may be; [Kind.String] says it in words.
-const (
-	Begun Kind = iota
-	BegunWaiting
-	BegunAdopting
-	Acquired
-	AcquiredAgain
-	AcquiredLate
-	AcquiredOut
-	Piloted
-	PilotedAgain
-	Confirmed
-	Joined
-	JoinedAfterGrant
-	AdoptedOver
-	AdoptedPresent
-	Raised
-	RaiseRefused
-	RaisedLate
-	RaisedInVain
-	WonFirst
-	WonSecond
-	SecondBegun
-	GaveUp
-	SecondFailed
-	Deleted
-	HandedOver
-	HandedPastDead
-	DeletedPastDead
-	ExpiredPresent
-	ExpiredOver
-	ListExpired
-	CounterLost
-	ValueReused
-	HandOverTrusted
-	AdoptionTrusted
-	Ticked
-	Spoiled
-	NotFollowed
-	Mended
-	numKinds
+	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
-var kindNames = [numKinds]string{
-	Begun:            "begins",
-	BegunWaiting:     "begins, and will wait",
-	BegunAdopting:    "begins to adopt",
-	Acquired:         "SET is granted",
-	AcquiredAgain:    "SET is run again, and granted",
-	AcquiredLate:     "SET of an attempt that is over is granted",
-	AcquiredOut:      "SET is granted by a node that is out",
-	Piloted:          "pilot grants",
-	PilotedAgain:     "pilot grants again",
-	Confirmed:        "vote that was handed over is confirmed",
-	Joined:           "joins the waiters",
-	JoinedAfterGrant: "joins the waiters after it was granted",
-	AdoptedOver:      "adopts the lock of an attempt that is over",
-	AdoptedPresent:   "adopts the lock of a present attempt",
-	Raised:           "fence is raised",
-	RaiseRefused:     "fence is not raised",
-	RaisedLate:       "fence is raised by an attempt that is over",
-	RaisedInVain:     "fence is raised in vain",
-	WonFirst:         "acquires in the first round",
-	WonSecond:        "acquires in the second round",
-	SecondBegun:      "begins the second round",
-	GaveUp:           "gives up in the first round",
-	SecondFailed:     "gives up in the second round",
-	Deleted:          "release deletes the key",
-	HandedOver:       "release hands the key over",
-	HandedPastDead:   "release hands the key over, past a dead waiter",
-	DeletedPastDead:  "release deletes the key, all waiters are dead",
-	ExpiredPresent:   "key of a present attempt expires",
-	ExpiredOver:      "key of an attempt that is over expires",
-	ListExpired:      "list of waiters expires",
-	CounterLost:      "node loses key and counter",
-	ValueReused:      "begins again with the same value, and with its answers",
-	HandOverTrusted:  "counts the vote that was handed over, as it is",
-	AdoptionTrusted:  "adopts, and counts the fence as it is",
-	Ticked:           "time goes on",
-	Spoiled:          "counter is put far ahead, or anew",
-	NotFollowed:      "fence is too far ahead to be raised to",
-	Mended:           "counter is brought back",
-}
+// What a step may be.
+const (
+	Begun            search.Kind = "begins"
+	BegunWaiting     search.Kind = "begins, and will wait"
+	BegunAdopting    search.Kind = "begins to adopt"
+	Acquired         search.Kind = "SET is granted"
+	AcquiredAgain    search.Kind = "SET is run again, and granted"
+	AcquiredLate     search.Kind = "SET of an attempt that is over is granted"
+	AcquiredOut      search.Kind = "SET is granted by a node that is out"
+	Piloted          search.Kind = "pilot grants"
+	PilotedAgain     search.Kind = "pilot grants again"
+	Confirmed        search.Kind = "vote that was handed over is confirmed"
+	Joined           search.Kind = "joins the waiters"
+	JoinedAfterGrant search.Kind = "joins the waiters after it was granted"
+	AdoptedOver      search.Kind = "adopts the lock of an attempt that is over"
+	AdoptedPresent   search.Kind = "adopts the lock of a present attempt"
+	Raised           search.Kind = "fence is raised"
+	RaiseRefused     search.Kind = "fence is not raised"
+	RaisedLate       search.Kind = "fence is raised by an attempt that is over"
+	RaisedInVain     search.Kind = "fence is raised in vain"
+	WonFirst         search.Kind = "acquires in the first round"
+	WonSecond        search.Kind = "acquires in the second round"
+	SecondBegun      search.Kind = "begins the second round"
+	GaveUp           search.Kind = "gives up in the first round"
+	SecondFailed     search.Kind = "gives up in the second round"
+	Deleted          search.Kind = "release deletes the key"
+	HandedOver       search.Kind = "release hands the key over"
+	HandedPastDead   search.Kind = "release hands the key over, past a dead waiter"
+	DeletedPastDead  search.Kind = "release deletes the key, all waiters are dead"
+	ExpiredPresent   search.Kind = "key of a present attempt expires"
+	ExpiredOver      search.Kind = "key of an attempt that is over expires"
+	ListExpired      search.Kind = "list of waiters expires"
+	CounterLost      search.Kind = "node loses key and counter"
+	ValueReused      search.Kind = "begins again with the same value, and with its answers"
+	HandOverTrusted  search.Kind = "counts the vote that was handed over, as it is"
+	AdoptionTrusted  search.Kind = "adopts, and counts the fence as it is"
+	Ticked           search.Kind = "time goes on"
+	Spoiled          search.Kind = "counter is put far ahead, or anew"
+	NotFollowed      search.Kind = "fence is too far ahead to be raised to"
+	Mended           search.Kind = "counter is brought back"
+)
 
-func (k Kind) String() string { return kindNames[k] }
+type visitor func(next *world, e search.Event)
 
-type visitor func(next *world, e event)
-
-func (x *explorer) Each(w *world, visit func(next *world, e event)) {
+func (x *explorer) Each(w *world, visit func(next *world, e search.Event)) {
 	idleSeen := false
 	for c := range x.Clients {
 		if w.clients[c].phase != idle {
@@ -113,18 +71,18 @@ func (x *explorer) Each(w *world, visit func(next *world, e event)) {
 
 func (x *explorer) begin(w *world, c int, visit visitor) {
 	next := *w
-	fresh := client{phase: asking, floor: largest(w.tokens), pilot: nowhere}
+	fresh := client{phase: asking, floor: largest(w.tokens)}
 	next.clients[c] = fresh
-	visit(&next, event{kind: Begun, client: int8(c), node: nowhere})
+	visit(&next, search.Event{Kind: Begun, Client: c, Node: search.Nowhere})
 	if x.Adopting {
 		next.clients[c].adopts = true
-		visit(&next, event{kind: BegunAdopting, client: int8(c), node: nowhere})
+		visit(&next, search.Event{Kind: BegunAdopting, Client: c, Node: search.Nowhere})
 	}
 	if x.Waiting {
 		for n := range x.Nodes {
 			next.clients[c] = fresh
-			next.clients[c].pilot = int8(n)
-			visit(&next, event{kind: BegunWaiting, client: int8(c), node: int8(n)})
+			next.clients[c].pilot = int8(n) + 1
+			visit(&next, search.Event{Kind: BegunWaiting, Client: c, Node: n})
 		}
 	}
 }
@@ -136,7 +94,7 @@ func (x *explorer) attempt(w *world, c int, visit visitor) {
 		switch {
 		case one.adopts:
 			x.adopt(w, c, n, visit)
-		case int(one.pilot) == n:
+		case int(one.pilot) == n+1:
 			x.pilot(w, c, n, visit)
 		default:
 			x.acquire(w, c, n, visit)
@@ -155,30 +113,11 @@ func (x *explorer) attempt(w *world, c int, visit visitor) {
 	if one.phase == raising {
 		kind = SecondFailed
 	}
-	visit(&next, event{kind: kind, client: int8(c), node: nowhere})
+	visit(&next, search.Event{Kind: kind, Client: c, Node: search.Nowhere})
 	if x.KeepAnswers && one.phase == asking {
 		next := *w
 		next.clients[c].floor = largest(w.tokens)
-		visit(&next, event{kind: ValueReused, client: int8(c), node: nowhere})
-	}
-}
-
-// end makes a client idle. What its attempt left behind is the ghost's.
-func (w *world) end(c int) {
-	w.clients[c] = client{pilot: nowhere}
-	for n := range w.nodes {
-		at := &w.nodes[n]
-		if at.key == valueOf(c) {
-			at.key = ghost
-		}
-		kept := 0
-		for _, waiter := range at.waiting {
-			if waiter != valueOf(c) {
-				at.waiting[kept] = waiter
-				kept++
-			}
-		}
-		clear(at.waiting[kept:])
+		visit(&next, search.Event{Kind: ValueReused, Client: c, Node: search.Nowhere})
 	}
 }
 
@@ -188,15 +127,15 @@ func (x *explorer) conclude(w *world, c int, visit visitor) {
 	decided := x.decide(one)
 	for rest := decided.tokens; rest != 0; rest &= rest - 1 {
 		t := int8(bits.TrailingZeros8(rest)) + 1
-		e := event{kind: WonFirst, client: int8(c), node: nowhere, number: int64(t)}
+		e := search.Event{Kind: WonFirst, Client: c, Node: search.Nowhere, Number: int(t)}
 		if one.phase == raising {
-			e.kind = WonSecond
+			e.Kind = WonSecond
 		}
 		switch {
 		case w.tokens>>(t-1)&1 == 1 && !x.OnlyOrder:
-			e.broken = unique
+			e.Broken = unique
 		case t <= one.floor:
-			e.broken = ordered
+			e.Broken = ordered
 		}
 		next := *w
 		next.tokens |= 1 << (t - 1)
@@ -206,29 +145,234 @@ func (x *explorer) conclude(w *world, c int, visit visitor) {
 	for rest := decided.targets; rest != 0; rest &= rest - 1 {
 		next := *w
 		next.clients[c].aim(int8(bits.TrailingZeros8(rest)) + 1)
-		visit(&next, event{kind: SecondBegun, client: int8(c), node: nowhere, number: int64(next.clients[c].target)})
+		visit(&next, search.Event{Kind: SecondBegun, Client: c, Node: search.Nowhere, Number: int(next.clients[c].target)})
 	}
 }
 
-// aim begins the second round.
-func (c *client) aim(target int8) {
-	was := c.answers
-	c.phase, c.target, c.answers = raising, target, [maxNodes]uint8{}
-	for n, grants := range was {
-		for ; grants != 0; grants &= grants - 1 {
-			c.note(n, int64(bits.TrailingZeros8(grants))+1)
+// load copies a node into the scratch entry; store copies it back.
+func (x *explorer) load(at *nodeState) *spec.Entry[Value] {
+	e := &x.scratch
+	e.Value, e.Fence, e.Waiting = at.key, int64(at.fence), e.Waiting[:0]
+	for _, waiter := range at.waiting {
+		if waiter != nobody {
+			e.Waiting = append(e.Waiting, waiter)
+		}
+	}
+	return e
+}
+
+func (x *explorer) store(at *nodeState) {
+	e := &x.scratch
+	at.key, at.fence, at.waiting = e.Value, int8(e.Fence), [maxClients]Value{}
+	copy(at.waiting[:], e.Waiting)
+}
+
+// timestamps calls f with the timestamps that make a difference to a counter: one that is old, and
+// all that are ahead of it.
+func (x *explorer) timestamps(fence int8, f func(ts int64)) {
+	if int(fence) < x.MaxFence {
+		f(0)
+	}
+	for ts := int64(fence) + 2; ts <= int64(x.MaxTimestamp); ts++ {
+		f(ts)
+	}
+}
+
+// granted is the step of a grant that was just made with the scratch entry.
+func (x *explorer) granted(w *world, c, n int, kind search.Kind, fence int64, visit visitor) {
+	next := *w
+	x.store(&next.nodes[n])
+	next.clients[c].note(n, fence)
+	visit(&next, search.Event{Kind: kind, Client: c, Node: n, Number: int(fence)})
+}
+
+func (x *explorer) acquire(w *world, c, n int, visit visitor) {
+	kind := Acquired
+	if w.clients[c].answers[n] != 0 {
+		kind = AcquiredAgain
+	}
+	x.timestamps(w.nodes[n].fence, func(ts int64) {
+		x.load(&w.nodes[n])
+		if fence, ok := x.one.Acquire(valueOf(c), ts); ok {
+			x.granted(w, c, n, kind, fence, visit)
+		}
+	})
+}
+
+func (x *explorer) pilot(w *world, c, n int, visit visitor) {
+	one, at := &w.clients[c], &w.nodes[n]
+	handed := at.key == valueOf(c) && one.answers[n] == 0
+	kind := Piloted
+	switch {
+	case handed:
+		kind = Confirmed
+	case one.answers[n] != 0:
+		kind = PilotedAgain
+	}
+	if at.key != nobody && at.key != valueOf(c) {
+		if slices.Contains(at.waiting[:], valueOf(c)) {
+			return
+		}
+		x.load(at).Pilot(valueOf(c), 0)
+		next := *w
+		x.store(&next.nodes[n])
+		kind = Joined
+		if one.answers[n] != 0 {
+			kind = JoinedAfterGrant
+		}
+		visit(&next, search.Event{Kind: kind, Client: c, Node: n})
+		return
+	}
+	x.timestamps(at.fence, func(ts int64) {
+		if fence, ok := x.load(at).Pilot(valueOf(c), ts); ok {
+			x.granted(w, c, n, kind, fence, visit)
+		}
+	})
+	if handed && x.TrustHandOver && at.fence > 0 {
+		x.load(at)
+		x.granted(w, c, n, HandOverTrusted, int64(at.fence), visit)
+	}
+}
+
+// adopt takes over whatever is there: a client may have been told any value.
+func (x *explorer) adopt(w *world, c, n int, visit visitor) {
+	at := &w.nodes[n]
+	value := x.valueIn(w, c)
+	if at.key == nobody || at.key == valueOf(c) {
+		return
+	}
+	if x.AdoptInPlace && at.key != ghost {
+		return // two clients that adopt one lock, which is neither's
+	}
+	kind := AdoptedOver
+	if at.key != ghost {
+		kind = AdoptedPresent
+	}
+	if x.TrustAdopted {
+		if at.fence > 0 {
+			x.load(at).Value = value
+			x.granted(w, c, n, AdoptionTrusted, int64(at.fence), visit)
+		}
+		return
+	}
+	x.timestamps(at.fence, func(ts int64) {
+		x.load(at)
+		if fence, ok := x.one.Adopt(at.key, value, ts); ok {
+			x.granted(w, c, n, kind, fence, visit)
+		}
+	})
+}
+
+// valueIn is the value in a client's messages.
+func (x *explorer) valueIn(w *world, c int) Value {
+	if x.AdoptInPlace && w.clients[c].adopts {
+		return ghost
+	}
+	return valueOf(c)
+}
+
+func (x *explorer) raise(w *world, c, n int, visit visitor) {
+	t := int64(w.clients[c].target)
+	x.load(&w.nodes[n])
+	e := search.Event{Kind: Raised, Client: c, Node: n, Number: int(t)}
+	next := *w
+	if x.Raise(x.one, x.valueIn(w, c), t) {
+		next.clients[c].note(n, t)
+	} else {
+		e.Kind = RaiseRefused
+	}
+	x.store(&next.nodes[n])
+	visit(&next, e)
+}
+
+// raiseInVain belongs to a second round that failed: the attempt goes on with what was granted, and
+// does not count what was raised.
+func (x *explorer) raiseInVain(w *world, c, n int, visit visitor) {
+	for t := int64(w.nodes[n].fence) + 1; t <= int64(x.MaxFence); t++ {
+		x.load(&w.nodes[n])
+		if x.Raise(x.one, valueOf(c), t) {
+			next := *w
+			x.store(&next.nodes[n])
+			visit(&next, search.Event{Kind: RaisedInVain, Client: c, Node: n, Number: int(t)})
 		}
 	}
 }
 
-// note records a grant, or a raise that succeeded.
-func (c *client) note(n int, fence int64) {
-	switch {
-	case c.phase == asking:
-		c.answers[n] |= 1 << (fence - 1)
-	case fence < int64(c.target):
-		c.answers[n] |= isBelow
-	case fence == int64(c.target):
-		c.answers[n] |= isAt
+// late is a message of an attempt that is over, which reaches a node only now: a SET, a raise. A
+// late pilot request or adoption leads nowhere that an expiry and a late SET do not.
+func (x *explorer) late(w *world, n int, visit visitor) {
+	at := &w.nodes[n]
+	x.timestamps(at.fence, func(ts int64) {
+		x.load(at)
+		if fence, ok := x.one.Acquire(ghost, ts); ok {
+			next := *w
+			x.store(&next.nodes[n])
+			visit(&next, search.Event{Kind: AcquiredLate, Client: search.Nobody, Node: n, Number: int(fence)})
+		}
+	})
+	if !x.LateRaises {
+		return
+	}
+	for t := range int64(x.MaxFence) {
+		x.load(at)
+		if x.Raise(x.one, ghost, t+1) {
+			next := *w
+			x.store(&next.nodes[n])
+			visit(&next, search.Event{Kind: RaisedLate, Client: search.Nobody, Node: n, Number: int(t + 1)})
+		}
+	}
+}
+
+// release is the release of an attempt that is over, with any number of the waiters dead.
+func (x *explorer) release(w *world, n int, visit visitor) {
+	at := &w.nodes[n]
+	if at.key != ghost {
+		return
+	}
+	for dead := 0; dead == 0 || at.waiting[dead-1] != nobody; dead++ {
+		left := dead
+		to, _ := x.load(at).Release(ghost, func(Value) bool {
+			left--
+			return left < 0
+		})
+		kind := [...]search.Kind{Deleted, DeletedPastDead, HandedOver, HandedPastDead}[b(dead > 0)+2*b(to != nobody)]
+		next := *w
+		x.store(&next.nodes[n])
+		visit(&next, search.Event{Kind: kind, Client: search.Nobody, Node: n})
+		if dead == len(at.waiting) {
+			return
+		}
+	}
+}
+
+func b(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// forget is what may disappear by itself.
+func (x *explorer) forget(w *world, n int, visit visitor) {
+	at := &w.nodes[n]
+	if at.key != nobody {
+		kind := ExpiredPresent
+		if at.key == ghost {
+			kind = ExpiredOver
+		}
+		x.load(at).Expire()
+		next := *w
+		x.store(&next.nodes[n])
+		visit(&next, search.Event{Kind: kind, Client: search.Nobody, Node: n})
+	}
+	if at.waiting[0] != nobody {
+		next := *w
+		next.nodes[n].waiting = [maxClients]Value{}
+		visit(&next, search.Event{Kind: ListExpired, Client: search.Nobody, Node: n})
+	}
+	if x.LoseCounters && at.fence > 0 {
+		next := *w
+		next.nodes[n] = nodeState{}
+		visit(&next, search.Event{Kind: CounterLost, Client: search.Nobody, Node: n})
 	}
 }

@@ -1,8 +1,9 @@
 package fence
 
 import (
-	"cmp"
-	"slices"
+	"math/bits"
+
+	"github.com/redquorum/redquorum/internal/proof/search"
 )
 
 const (
@@ -26,8 +27,6 @@ const (
 	firstClient
 )
 
-const ghostClient = -1
-
 func valueOf(client int) Value { return firstClient + Value(client) }
 
 // A phase is how far a client's attempt is.
@@ -48,7 +47,7 @@ const (
 type client struct {
 	phase  phase
 	adopts bool
-	pilot  int8 // the node it waits at, or nowhere
+	pilot  int8 // the node it waits at, plus one; 0 for none
 	target int8 // of the second round
 	floor  int8 // the largest token of the acquisitions that were over when the attempt began
 
@@ -75,149 +74,103 @@ type world struct {
 	tokens  uint8 // bit t-1: the token t was acquired
 }
 
-// code is a world as a number. Worlds with one code differ only in the order of nodes or clients,
-// which means nothing.
-type code [2]uint64
-
-// packer writes numbers into a code.
-type packer struct {
-	code code
-	used uint
-}
-
-func (p *packer) put(bits uint, v uint64) {
-	word, at := p.used/64, p.used%64
-	p.code[word] |= v << at
-	if at+bits > 64 {
-		p.code[word+1] |= v >> (64 - at)
-	}
-	p.used += bits
-}
-
-func (p *packer) take(bits uint) uint64 {
-	word, at := p.used/64, p.used%64
-	v := p.code[word] >> at
-	if at+bits > 64 {
-		v |= p.code[word+1] << (64 - at)
-	}
-	p.used += bits
-	return v & (1<<bits - 1)
-}
-
-const (
-	keyBits   = 3
-	fenceBits = 3
-	headBits  = 2 + 1 + 2*fenceBits
-)
-
-func (c *client) head() uint64 {
-	h := uint64(c.phase) | uint64(c.floor)<<3 | uint64(c.target)<<(3+fenceBits)
-	if c.adopts {
-		h |= 1 << 2
-	}
-	return h
-}
-
-// valueBits is how many bits tell the clients' values and nobody apart.
-func (x *explorer) valueBits() uint {
-	if x.Clients == maxClients {
-		return 2
-	}
-	return uint(x.Clients)
-}
-
-// Encode sorts clients by their heads, and nodes by everything about them. It tries all orders of
-// clients with the same head, and takes the smallest code.
-func (x *explorer) Encode(w *world) code {
-	var heads [maxClients]uint64
-	for c := range x.Clients {
-		heads[c] = w.clients[c].head()
-	}
-	best := code{^uint64(0), ^uint64(0)}
-	for _, order := range x.orders {
-		sorted := true
-		for i := 1; i < len(order) && sorted; i++ {
-			a, b := order[i-1], order[i]
-			// Idle clients are all the same, whatever their order.
-			sorted = heads[a] > heads[b] || heads[a] == heads[b] && (heads[a] != 0 || a < b)
-		}
-		if !sorted {
-			continue
-		}
-		if c := x.encodeIn(w, order, &heads); cmp.Or(cmp.Compare(c[0], best[0]), cmp.Compare(c[1], best[1])) < 0 {
-			best = c
-		}
-	}
-	return best
-}
-
-func (x *explorer) encodeIn(w *world, order []int, heads *[maxClients]uint64) code {
-	var renamed [firstClient + maxClients]Value
-	renamed[ghost] = ghost
-	for to, c := range order {
-		renamed[valueOf(c)] = valueOf(to)
-	}
-	var columns [maxNodes]uint64
-	for n := range x.Nodes {
-		columns[n] = x.column(w, n, order, &renamed)
-	}
-	slices.Sort(columns[:x.Nodes])
-	var p packer
-	for n := range x.Nodes {
-		p.put(x.columnBits, columns[n])
-	}
-	for _, c := range order {
-		p.put(headBits, heads[c])
-	}
-	p.put(maxFence, uint64(w.tokens))
-	return p.code
-}
-
-// column is everything about one node, in columnBits.
-func (x *explorer) column(w *world, n int, order []int, renamed *[firstClient + maxClients]Value) uint64 {
-	at := &w.nodes[n]
-	v := uint64(renamed[at.key]) | uint64(at.fence)<<keyBits
-	shift := uint(keyBits + fenceBits)
-	for i := range order {
-		if waiter := at.waiting[i]; waiter != nobody {
-			v |= uint64(renamed[waiter]-firstClient+1) << shift
-		}
-		shift += x.valueBits()
-	}
-	for _, c := range order {
-		v |= uint64(w.clients[c].answers[n]) << shift
-		shift += uint(x.MaxFence)
-		if w.clients[c].phase != idle && int(w.clients[c].pilot) == n {
-			v |= 1 << shift
-		}
-		shift++
-	}
-	return v
-}
-
-func (x *explorer) Decode(c code) (w world) {
-	p := packer{code: c}
-	for n := range x.Nodes {
+// end makes a client idle. What its attempt left behind is the ghost's.
+func (w *world) end(c int) {
+	w.clients[c] = client{}
+	for n := range w.nodes {
 		at := &w.nodes[n]
-		at.key, at.fence = Value(p.take(keyBits)), int8(p.take(fenceBits))
-		for i := range x.Clients {
-			if waiter := Value(p.take(x.valueBits())); waiter != nobody {
-				at.waiting[i] = waiter - 1 + firstClient
+		if at.key == valueOf(c) {
+			at.key = ghost
+		}
+		kept := 0
+		for _, waiter := range at.waiting {
+			if waiter != valueOf(c) {
+				at.waiting[kept] = waiter
+				kept++
 			}
 		}
-		for i := range x.Clients {
-			w.clients[i].answers[n] = uint8(p.take(uint(x.MaxFence)))
-			if p.take(1) == 1 {
-				w.clients[i].pilot = int8(n) + 1 // zero is none, until the end
-			}
+		clear(at.waiting[kept:])
+	}
+}
+
+// aim begins the second round.
+func (c *client) aim(target int8) {
+	was := c.answers
+	c.phase, c.target, c.answers = raising, target, [maxNodes]uint8{}
+	for n, grants := range was {
+		for ; grants != 0; grants &= grants - 1 {
+			c.note(n, int64(bits.TrailingZeros8(grants))+1)
 		}
 	}
-	for i := range x.Clients {
-		one := &w.clients[i]
-		one.phase, one.adopts = phase(p.take(2)), p.take(1) == 1
-		one.floor, one.target = int8(p.take(fenceBits)), int8(p.take(fenceBits))
-		one.pilot--
+}
+
+// note records a grant, or a raise that succeeded.
+func (c *client) note(n int, fence int64) {
+	switch {
+	case c.phase == asking:
+		c.answers[n] |= 1 << (fence - 1)
+	case fence < int64(c.target):
+		c.answers[n] |= isBelow
+	case fence == int64(c.target):
+		c.answers[n] |= isAt
 	}
-	w.tokens = uint8(p.take(maxFence))
-	return w
+}
+
+func largest(tokens uint8) int8 { return int8(bits.Len8(tokens)) }
+
+// Alike says that nodes and clients may change places.
+func (x *explorer) Alike() search.Alike {
+	return search.Alike{Nodes: search.Same(x.Nodes), Clients: search.Same(x.Clients)}
+}
+
+// Rename puts nodes and clients into another order.
+func (x *explorer) Rename(w *world, order *search.Order) (to world) {
+	to.tokens = w.tokens
+	values := renamed(order)
+	var places [maxNodes + 1]int8
+	for i, n := range order.Nodes {
+		at := &w.nodes[n]
+		to.nodes[i] = nodeState{key: values[at.key], fence: at.fence}
+		for j, waiter := range at.waiting {
+			to.nodes[i].waiting[j] = values[waiter]
+		}
+		places[n+1] = int8(i) + 1
+	}
+	for i, c := range order.Clients {
+		one := &to.clients[i]
+		*one = w.clients[c]
+		one.pilot = places[one.pilot]
+		for j, n := range order.Nodes {
+			one.answers[j] = w.clients[c].answers[n]
+		}
+	}
+	return to
+}
+
+// renamed returns the values of the clients that come in an order.
+func renamed(order *search.Order) (values [firstClient + maxClients]Value) {
+	values[ghost] = ghost
+	for i, c := range order.Clients {
+		values[valueOf(c)] = valueOf(i)
+	}
+	return values
+}
+
+// Sign tells nodes and clients apart by what does not depend on names.
+func (x *explorer) Sign(w *world, c, n int) uint64 {
+	if n == search.Nowhere {
+		one := &w.clients[c]
+		return uint64(one.phase) | uint64(one.floor)<<3 | uint64(one.target)<<6 | search.Bits(one.adopts)<<9
+	}
+	at := &w.nodes[n]
+	if c == search.Nobody {
+		return uint64(min(at.key, firstClient)) | uint64(at.fence)<<2
+	}
+	sign := search.Bits(at.key == valueOf(c), int(w.clients[c].pilot) == n+1) | uint64(w.clients[c].answers[n])<<2
+	for i, waiter := range at.waiting {
+		if waiter == valueOf(c) {
+			sign |= 1 << (10 + i)
+		}
+	}
+	return sign
 }

@@ -1,9 +1,8 @@
 package memory
 
 import (
-	"runtime"
-
 	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 // Config is how much of the world a search covers. Clients make any number of attempts, connect as
@@ -75,35 +74,23 @@ type Rules struct {
 	SameName       bool // lost keeps the incarnation
 }
 
-// Report is what a search found.
-type Report = search.Report[Kind]
-
-type system = search.System[world, code, event, Kind]
-
 // Explore searches all worlds of the Config for one in which two clients hold the lock.
-func Explore(config Config, rules Rules) Report {
-	workers := make([]system, runtime.GOMAXPROCS(0))
-	for i := range workers {
-		workers[i] = newExplorer(config, rules)
-	}
-	return search.Run(workers)
+func Explore(config Config, rules Rules) search.Report {
+	return search.Run(func() search.Model[world] { return newExplorer(config, rules) })
 }
 
 type explorer struct {
 	Config
 	Rules
-	tidy         bool // an incarnation that no data has does not come back
-	clientOrders [][]int
+	tidy bool // an incarnation that no data has does not come back
 }
 
 func newExplorer(config Config, rules Rules) *explorer {
+	if config.Clients < 1 || config.Clients > maxClients || config.Copies > maxCopies {
+		panic("memory: no such world")
+	}
 	x := &explorer{Config: config, Rules: rules}
 	x.tidy = !rules.NoProof && !rules.ProveFirst && !rules.Blind && !rules.OneLook
-	if config.Clients < 1 || config.Clients > maxClients || config.Copies > maxCopies || config.Faults > 3 ||
-		config.Restarts > 3 || x.bits() > 64*uint(len(code{})) {
-		panic("memory: more than a code can hold")
-	}
-	x.clientOrders = permutations(config.Clients)
 	return x
 }
 
@@ -114,9 +101,57 @@ func (x *explorer) Start() (w world) {
 		at := &w.nodes[n]
 		at.durable = x.Durable
 		if x.Formed {
-			at.memory = memory{state: Active, incarnation: uint8(n + 1), run: runOf(n), durable: x.Durable, replid: true}
+			at.memory = memory{state: spec.Active, incarnation: uint8(n + 1), run: runOf(n), durable: x.Durable, replid: true}
 			at.whole = true
 		}
 	}
 	return w
+}
+
+// What a step may be.
+const (
+	Waits            search.Kind = "connects, and waits"
+	SeesNew          search.Kind = "connects, and sees the marker new"
+	Admits           search.Kind = "connects, and admits"
+	Intends          search.Kind = "connects, and is about to write"
+	WritesNew        search.Kind = "writes new"
+	WritesLost       search.Kind = "writes lost"
+	MakesLost        search.Kind = "writes lost for new"
+	ActivatesByTime  search.Kind = "writes active, because T has passed, and admits"
+	TakesRun         search.Kind = "writes the present run id, and admits"
+	SwapFails        search.Kind = "writes in vain: the text has changed"
+	SeesNewAgain     search.Kind = "sees the marker new again"
+	SeesOtherwise    search.Kind = "looks again, and the marker has changed"
+	SeesOnce         search.Kind = "is content with one look"
+	ActivatesCluster search.Kind = "writes active, because all are new, and admits"
+	IsGranted        search.Kind = "SET is granted"
+	Counts           search.Kind = "GET proves the vote"
+	DoesNotCount     search.Kind = "GET does not prove the vote"
+	ProvesFirst      search.Kind = "GET comes before the vote"
+	Holds            search.Kind = "GET proves the vote, and the lock is held"
+	HoldsByHurt      search.Kind = "GET proves the vote, and the lock is held by a node that had a fault"
+	Ends             search.Kind = "attempt or lock is over"
+	ClientRestarts   search.Kind = "restarts, and knows nothing"
+	Copies           search.Kind = "data is copied"
+	RestartsEmpty    search.Kind = "crashes, and begins empty"
+	RestartsWithCopy search.Kind = "crashes, and begins with a copy"
+	RestartsDurable  search.Kind = "crashes, and begins with all its data"
+	Flushed          search.Kind = "data is flushed"
+	ReplicatesOther  search.Kind = "becomes a replica of another node, and a master again"
+	ReplicatesCopy   search.Kind = "becomes a replica of another node's copy, and a master again"
+	ReplicatesItself search.Kind = "becomes a replica of its own copy, and a master again"
+	RenewsReplid     search.Kind = "changes its replid"
+)
+
+// The claim.
+const oneHolder = "one client holds the lock at a time"
+
+// at is a step of a client at a node, which now has this state.
+func at(w *world, kind search.Kind, c, n int) search.Event {
+	return search.Event{Kind: kind, Client: c, Node: n, Note: w.nodes[n].state.String()}
+}
+
+// by is a step of a client alone.
+func by(kind search.Kind, c int) search.Event {
+	return search.Event{Kind: kind, Client: c, Node: search.Nowhere}
 }

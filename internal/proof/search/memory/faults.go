@@ -1,5 +1,10 @@
 package memory
 
+import (
+	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
+
 // strike is a fault: the node now has other data, or none.
 func (x *explorer) strike(w *world, n int, data memory) world {
 	next := *w
@@ -9,10 +14,6 @@ func (x *explorer) strike(w *world, n int, data memory) world {
 	return next
 }
 
-func of(w *world, kind Kind, n int) event {
-	return event{kind: kind, client: nowhere, node: int8(n), state: w.nodes[n].state}
-}
-
 // copy keeps the data of a node as it is now: as a snapshot on its disk, or at a replica that is
 // cut off from then on.
 func (x *explorer) copy(w *world, n int, visit visitor) {
@@ -20,7 +21,7 @@ func (x *explorer) copy(w *world, n int, visit visitor) {
 		if w.copies[i].owner == 0 {
 			next := *w
 			next.copies[i] = copied{owner: uint8(n) + 1, memory: w.nodes[n].memory}
-			visit(&next, of(&next, Copies, n))
+			visit(&next, at(&next, Copies, search.Nobody, n))
 			return
 		}
 	}
@@ -49,7 +50,7 @@ func (x *explorer) restart(w *world, n int, visit visitor) {
 	}
 }
 
-func (x *explorer) restartWith(w *world, n int, data memory, durable bool, kind Kind, visit visitor) {
+func (x *explorer) restartWith(w *world, n int, data memory, durable bool, kind search.Kind, visit visitor) {
 	next := x.strike(w, n, data)
 	m := &next.nodes[n]
 	m.durable, m.promoted = durable, false
@@ -62,14 +63,14 @@ func (x *explorer) restartWith(w *world, n int, data memory, durable bool, kind 
 	for c := range x.Clients {
 		next.detach(c, n)
 	}
-	visit(&next, of(&next, kind, n))
+	visit(&next, at(&next, kind, search.Nobody, n))
 }
 
 // flush is FLUSHALL, or DEBUG RELOAD without a snapshot: the process and its connections stay.
 func (x *explorer) flush(w *world, n int, visit visitor) {
 	if x.Kinds&Flush != 0 && w.nodes[n].memory != (memory{}) {
 		next := x.strike(w, n, memory{})
-		visit(&next, of(&next, Flushed, n))
+		visit(&next, at(&next, Flushed, search.Nobody, n))
 	}
 }
 
@@ -96,10 +97,10 @@ func (x *explorer) replicate(w *world, n int, visit visitor) {
 
 // takeOver keeps the connections. If the data is of this very process, they have to end, because a
 // proof would prove nothing then.
-func (x *explorer) takeOver(w *world, n int, data memory, kind Kind, visit visitor) {
+func (x *explorer) takeOver(w *world, n int, data memory, kind search.Kind, visit visitor) {
 	next := x.strike(w, n, data)
 	m := &next.nodes[n]
-	m.promoted, m.taken = true, m.state != Absent
+	m.promoted, m.taken = true, m.state != spec.Absent
 	next.memories(func(m *memory) {
 		if m.run == runOf(n) {
 			m.replid = false
@@ -110,7 +111,7 @@ func (x *explorer) takeOver(w *world, n int, data memory, kind Kind, visit visit
 			next.detach(c, n)
 		}
 	}
-	visit(&next, of(&next, kind, n))
+	visit(&next, at(&next, kind, search.Nobody, n))
 }
 
 // renew changes the replid of a master, and drops the second one, as an hour after its last replica
@@ -127,5 +128,5 @@ func (x *explorer) renew(w *world, n int, visit visitor) {
 			m.replid = false
 		}
 	})
-	visit(&next, of(&next, RenewsReplid, n))
+	visit(&next, at(&next, RenewsReplid, search.Nobody, n))
 }

@@ -1,11 +1,15 @@
 package memory
 
+import (
+	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
+
 const (
 	nodes      = 3
 	quorum     = 2
 	maxClients = 3
 	maxCopies  = 2
-	nowhere    = -1
 )
 
 // memory is the data of a node: its marker, and the key of the one lock.
@@ -14,7 +18,7 @@ const (
 // process is gone, otherwise that of the process that now runs at a node: runOf(n). The texts of
 // two markers are equal if state, incarnation and run id are.
 type memory struct {
-	state       State
+	state       spec.State
 	incarnation uint8 // 0 if there is no marker
 	run         uint8
 	durable     bool  // the marker says so
@@ -68,12 +72,12 @@ const (
 // except known, and a vote that counts.
 type link struct {
 	stage       stage
-	verdict     Verdict // of a client that intends
-	seen        State   // that it has seen
-	own         bool    // the run id that it has seen is the server's
-	incarnation uint8   // that it has seen
-	known       bool    // it has known this node as active
-	again       bool    // it has seen the marker new for the second time
+	verdict     spec.Verdict // of a client that intends
+	seen        spec.State   // that it has seen
+	own         bool         // the run id that it has seen is the server's
+	incarnation uint8        // that it has seen
+	known       bool         // it has known this node as active
+	again       bool         // it has seen the marker new for the second time
 	vote        vote
 }
 
@@ -142,7 +146,7 @@ func (w *world) fresh() uint8 {
 			return i
 		}
 	}
-	panic("memory: more incarnations than a code can hold")
+	panic("memory: more incarnations than there are names for")
 }
 
 // detach ends the connection of a client to a node.
@@ -190,4 +194,81 @@ func (w *world) end(c int) {
 			m.key = 0
 		}
 	})
+}
+
+// Alike says that nodes and clients may change places.
+func (x *explorer) Alike() search.Alike {
+	return search.Alike{Nodes: search.Same(nodes), Clients: search.Same(x.Clients), Others: search.Same(x.Copies)}
+}
+
+// Rename also numbers the incarnations as they come.
+func (x *explorer) Rename(w *world, order *search.Order) (to world) {
+	to.faults, to.restarts = w.faults, w.restarts
+	var runs [nodes + 1]uint8
+	var keys [maxClients + 1]uint8
+	for i, n := range order.Nodes {
+		runs[runOf(n)] = runOf(i)
+	}
+	for i, c := range order.Clients {
+		keys[keyOf(c)] = keyOf(i)
+	}
+	var names [16]uint8
+	last := uint8(0)
+	name := func(incarnation *uint8) {
+		if *incarnation != 0 && names[*incarnation] == 0 {
+			last++
+			names[*incarnation] = last
+		}
+		*incarnation = names[*incarnation]
+	}
+	move := func(m *memory) {
+		wait := uint8(0)
+		for i, c := range order.Clients {
+			wait |= m.wait >> c & 1 << i
+		}
+		m.wait, m.run, m.key = wait, runs[m.run], keys[m.key]
+		name(&m.incarnation)
+	}
+	for i, n := range order.Nodes {
+		to.nodes[i] = w.nodes[n]
+		move(&to.nodes[i].memory)
+	}
+	for i, from := range order.Others {
+		to.copies[i] = w.copies[from]
+		to.copies[i].owner = runs[w.copies[from].owner]
+		move(&to.copies[i].memory)
+	}
+	for i, c := range order.Clients {
+		one := &to.clients[i]
+		*one = w.clients[c]
+		for j, n := range order.Nodes {
+			one.links[j] = w.clients[c].links[n]
+			name(&one.links[j].incarnation)
+		}
+	}
+	return to
+}
+
+// Sign tells nodes and clients apart by what does not depend on names.
+func (x *explorer) Sign(w *world, c, n int) uint64 {
+	if n == search.Nowhere {
+		return uint64(w.clients[c].phase)<<1 | search.Bits(w.clients[c].activating)
+	}
+	m := &w.nodes[n]
+	if c != search.Nobody {
+		l := &w.clients[c].links[n]
+		return search.Bits(l.own, l.known, l.again, l.incarnation == m.incarnation, m.key == keyOf(c)) |
+			uint64(m.wait>>c&1)<<5 | uint64(l.stage)<<6 | uint64(l.verdict)<<8 | uint64(l.seen)<<11 | uint64(l.vote)<<13
+	}
+	sign := search.Bits(m.durable, m.promoted, m.whole, m.hurt) | m.sign(runOf(n))<<4
+	for i := range w.copies {
+		if w.copies[i].owner == runOf(n) {
+			sign += w.copies[i].sign(runOf(n)) << 20
+		}
+	}
+	return sign
+}
+
+func (m *memory) sign(own uint8) uint64 {
+	return search.Bits(m.durable, m.replid, m.told, m.taken, m.run == own, m.run == 0, m.key != 0) | uint64(m.state)<<7
 }

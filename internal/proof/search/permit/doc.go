@@ -1,11 +1,10 @@
 // Package permit is a model of a semaphore over a quorum of nodes, and a search through
 // everything that can happen to it. It was written before the code: this text is the design.
 //
-// [Entry] is what one node keeps, with a method for each script: it can run side by side with the
-// real ones. [Explore] tries every order of messages, losses, expiries and extensions within its
-// limits, and looks for too many holders. [Calm.Explore] tries every order of messages without
-// faults, and looks for clients that are kept waiting. The tests also give them wrong rules, and
-// require the searches to find each.
+// What one node keeps is spec.Semaphore, with a method for each script. [Explore] tries every order of
+// messages, losses, expiries and extensions within its limits, and looks for too many holders.
+// [ExploreCalm] tries every order of messages without faults, and looks for clients that are kept
+// waiting. The tests also give them wrong rules, and require the searches to find each.
 //
 // # The protocol
 //
@@ -109,17 +108,17 @@
 //	redquorum:permit:wait:S     the list: a sorted set like redquorum:wait:, 3 minutes
 //	redquorum:fence:S#i         the counters, as for the mutex
 //
-//	permit.lua          [Entry.Take], [Entry.TakeSlot]
+//	permit.lua          Semaphore.Take, Semaphore.TakeSlot
 //	  KEYS[1] S; ARGV value, TTL, grace, k, 48 h, the first slot, 1 if only that one else 0, and with
 //	  fencing wall clock and life
 //	  returns {slot, fence, free} | {0, 0, free} | {-1, k}; free is k characters, 1 if free, else 0
-//	permit_wait.lua     [Entry.Wait]
+//	permit_wait.lua     Semaphore.Wait
 //	  ARGV value, TTL, k, 48 h, first slot, process or "", waited µs, most waiters, fencing
 //	  returns {slot, fence} | {0, least PTTL of slots or -1, 1 if on the list else 0} | {-1, k}
-//	permit_release.lua  [Entry.Release], and [Entry.Leave] with a process
+//	permit_release.lua  Semaphore.Release, and Semaphore.Leave with a process
 //	  ARGV value, grace, k, the slot to keep or 0, and the process if it may be on the list
 //	  returns 2 if a slot was handed over, 1 if one was deleted, 0 if the value had none
-//	extend.lua          [Entry.Extend], as it is, with the two pairs above
+//	extend.lua          Semaphore.Extend, as it is, with the two pairs above
 //	verify.lua, raise.lua, mend.lua, inspect.lua: as they are, on S#i
 //
 // permit.lua and permit_wait.lua are sent in order: behind their release they would leave keys

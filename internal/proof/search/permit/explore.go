@@ -1,10 +1,17 @@
 package permit
 
 import (
-	"runtime"
 	"slices"
 
 	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
+
+// The claims.
+const (
+	enough    = "no more clients hold a permit than each of them believes there are, and each its own"
+	pilotWins = "a client that the pilot gave a slot gets it"
+	inOrder   = "waiters are served in order"
 )
 
 // Config is how much of the world a search for too many holders covers. Clients make any number of
@@ -49,42 +56,22 @@ type Rules struct {
 	TakesTwo     bool // no mistake, only waste: a value may have several slots
 }
 
-// Report is what a search found.
-type Report = search.Report[Kind]
-
-type system = search.System[world, code, event, Kind]
-
 // Explore searches all worlds of the Config for one with too many holders.
-func Explore(config Config, rules Rules) Report {
-	workers := make([]system, runtime.GOMAXPROCS(0))
-	for i := range workers {
-		workers[i] = newExplorer(config, rules)
-	}
-	return search.Run(workers)
+func Explore(config Config, rules Rules) search.Report {
+	return search.Run(func() search.Model[world] { return newExplorer(config, rules) })
 }
 
 type explorer struct {
 	Config
 	Rules
-	orders
 	clients int
-	had     [MaxPermits]value // what a node had before the request that it executes
+	had     [spec.MaxPermits]value // what a node had before the request that it executes
 }
 
 func newExplorer(config Config, rules Rules) *explorer {
 	x := &explorer{Config: config, Rules: rules, clients: len(config.Permits)}
-	bits := nodes*nodeBits + x.clients*(headBits+nodes*linkBits) + 5
-	if x.clients > maxClients || config.Losses > 3 || bits > 64*len(code{}) ||
-		slices.Max(config.Permits) > permits || !slices.IsSorted(config.Permits) {
-		panic("permit: more than a code can hold")
-	}
-	x.orders = orders{permutations(nodes), permutations(x.clients), [][]int{{0, 1}}}
-	if config.Permits[0] == permits {
-		x.slots = permutations(permits)
-	}
-	if rules.LaxNode {
-		x.nodes = x.nodes[:1:1]
-		x.nodes[0] = []int{0, 1, 2}
+	if x.clients > maxClients || slices.Max(config.Permits) > permits || !slices.IsSorted(config.Permits) {
+		panic("permit: no such world")
 	}
 	return x
 }
@@ -95,19 +82,13 @@ func (x *explorer) Start() (w world) {
 	return w
 }
 
-// Encode returns the code of a world.
-func (x *explorer) Encode(w *world) code { return x.canonical(w, x.Permits) }
-
-// Decode returns the world of a code.
-func (x *explorer) Decode(k code) world { return unpack(k, x.clients, false) }
-
-type visitor = func(next *world, e event)
+type visitor = func(next *world, e search.Event)
 
 // Each visits every step.
 func (x *explorer) Each(w *world, visit visitor) {
-	tidied := func(next *world, e event) {
+	tidied := func(next *world, e search.Event) {
 		x.tidy(next)
-		if *next != *w || e.broken {
+		if *next != *w || e.Broken != "" {
 			visit(next, e)
 		}
 	}

@@ -1,5 +1,10 @@
 package permit
 
+import (
+	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
+
 // ends is the end of a client's attempt or lock: it gives up, its time is over, it releases, or it
 // crashes.
 func (x *explorer) ends(w *world, c int, visit visitor) {
@@ -8,7 +13,7 @@ func (x *explorer) ends(w *world, c int, visit visitor) {
 	}
 	next := *w
 	next.end(c, over)
-	visit(&next, event{kind: Ends, client: int8(c), node: nowhere})
+	visit(&next, at(Ends, c, search.Nowhere, 0))
 }
 
 // extends is an extension that arrives at a node.
@@ -24,10 +29,10 @@ func (x *explorer) extends(w *world, c, n int, visit visitor) {
 	if x.SlotOnly {
 		m.Permits = known
 	}
-	if ofSlot == Healed || ofPermits == Healed {
+	if ofSlot == spec.Healed || ofPermits == spec.Healed {
 		m.firm &^= bitOf(slot - 1)
 	}
-	votes := ofSlot == Same && (ofPermits == Same || x.SlotOnly || x.SlotVotes) || x.HealVotes && ofSlot == Healed
+	votes := ofSlot == spec.Extended && (ofPermits == spec.Extended || x.SlotOnly || x.SlotVotes) || x.HealVotes && ofSlot == spec.Healed
 	if !votes {
 		visit(&next, at(Heals, c, n, int8(slot)))
 		return
@@ -39,7 +44,7 @@ func (x *explorer) extends(w *world, c, n int, visit visitor) {
 	one.ext |= bitOf(n)
 	e := at(Extends, c, n, int8(slot))
 	if ofNodes(one.ext) >= quorum {
-		e.kind = Renews
+		e.Kind = Renews
 		next.renew(c)
 	}
 	visit(&next, e)
@@ -81,7 +86,7 @@ func (x *explorer) loses(w *world, n int, visit visitor) {
 	next := *w
 	next.losses--
 	m := &next.nodes[n]
-	m.Entry, m.firm = Entry[value]{}, 0
+	m.Semaphore, m.firm = spec.Semaphore[value]{}, 0
 	for c := range x.clients {
 		one := &w.clients[c]
 		if one.phase != idle {
@@ -91,7 +96,7 @@ func (x *explorer) loses(w *world, n int, visit visitor) {
 			m.lostExt |= bitOf(c)
 		}
 	}
-	visit(&next, at(Loses, nowhere, n, 0))
+	visit(&next, at(Loses, search.Nobody, n, 0))
 }
 
 // frees is every step of a slot at a node that no client waits for.
@@ -101,7 +106,7 @@ func (x *explorer) frees(w *world, n, slot int, visit visitor) {
 	if key != nobody && (m.firm&bitOf(slot-1) == 0 && !(x.LongGrace && key.isClient())) {
 		next := *w
 		next.nodes[n].Expire(slot)
-		visit(&next, at(Expires, nowhere, n, int8(slot)))
+		visit(&next, at(Expires, search.Nobody, n, int8(slot)))
 	}
 	if key == over {
 		x.release(w, n, slot, over, Releases, visit)
@@ -112,7 +117,7 @@ func (x *explorer) frees(w *world, n, slot int, visit visitor) {
 	if x.Rules.Expires && slot == 1 && m.Permits != 0 {
 		next := *w
 		next.nodes[n].Permits = 0
-		visit(&next, at(ExpiresPermits, nowhere, n, 0))
+		visit(&next, at(ExpiresPermits, search.Nobody, n, 0))
 	}
 	if x.Leftovers {
 		x.late(w, n, slot, visit)
@@ -120,11 +125,11 @@ func (x *explorer) frees(w *world, n, slot int, visit visitor) {
 }
 
 // release is a release of one slot. Of the attempts that are over each has one value.
-func (x *explorer) release(w *world, n, slot int, v value, kind Kind, visit visitor) {
+func (x *explorer) release(w *world, n, slot int, v value, kind search.Kind, visit visitor) {
 	next := *w
 	m := &next.nodes[n]
 	rest := m.Slots
-	m.Slots = [MaxPermits]value{}
+	m.Slots = [spec.MaxPermits]value{}
 	m.Slots[slot-1] = v
 	list := m.Waiting
 	given := m.Release(v, permits, 0, alive)
@@ -146,7 +151,7 @@ func (x *explorer) release(w *world, n, slot int, v value, kind Kind, visit visi
 			}
 		}
 	}
-	visit(&next, at(kind, nowhere, n, int8(slot)))
+	visit(&next, at(kind, search.Nobody, n, int8(slot)))
 }
 
 // tell sends a waiter a message.
@@ -173,6 +178,6 @@ func (x *explorer) late(w *world, n, slot int, visit visitor) {
 		} else {
 			m.Take(over, most, slot)
 		}
-		visit(&next, at(LateTake, nowhere, n, int8(slot)))
+		visit(&next, at(LateTake, search.Nobody, n, int8(slot)))
 	}
 }

@@ -1,5 +1,44 @@
 package permit
 
+import (
+	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
+
+// What a step may be.
+const (
+	Takes           search.Kind = "takes a slot"
+	TakesUnseen     search.Kind = "takes a slot, and the answer is lost"
+	TakesSlot       search.Kind = "takes the slot that it collects"
+	TakesSlotUnseen search.Kind = "takes the slot that it collects, and the answer is lost"
+	IsRefused       search.Kind = "is refused"
+	HearsOther      search.Kind = "hears of another number of permits"
+	Joins           search.Kind = "joins the wait list"
+	HearsHandOver   search.Kind = "hears that it was given a slot"
+	Holds           search.Kind = "takes a slot, and holds it"
+	Extends         search.Kind = "extends the slot"
+	Heals           search.Kind = "finds a key missing, and sets it again"
+	Renews          search.Kind = "extends the slot, and holds it for longer"
+	Ends            search.Kind = "attempt or lock is over"
+	Releases        search.Kind = "a slot is released"
+	HandsOver       search.Kind = "a slot is released, and handed over"
+	Expires         search.Kind = "the key of a slot expires"
+	ExpiresPermits  search.Kind = "the number of permits expires"
+	LateRelease     search.Kind = "a release arrives late"
+	LateTake        search.Kind = "a request of an attempt that is over arrives"
+	Loses           search.Kind = "loses its data"
+	Begins          search.Kind = "wants a permit"
+	Unlocks         search.Kind = "unlocks"
+	Cancels         search.Kind = "gives up waiting"
+	Leaves          search.Kind = "a waiter that gave up leaves the list"
+	GoesBack        search.Kind = "hears that it was given a slot, and goes back to the pilot"
+	Crashes         search.Kind = "crashes"
+)
+
+func at(kind search.Kind, c, n int, slot int8) search.Event {
+	return search.Event{Kind: kind, Client: c, Node: n, Number: int(slot)}
+}
+
 // asks is every request for a slot that a client's attempt may have executed at a node.
 func (x *explorer) asks(w *world, c, n int, visit visitor) {
 	one := &w.clients[c]
@@ -32,9 +71,9 @@ func (x *explorer) take(w *world, c, n, first int, visit visitor) {
 	next := *w
 	m := &next.nodes[n]
 	x.spoil(m, n, c)
-	if x.TakesTwo && m.free(first) {
+	if x.TakesTwo && m.Free(first) {
 		m.Slots[first-1] = valueOf(c)
-		x.answered(&next, c, n, Answer{Slot: first}, false, visit)
+		x.answered(&next, c, n, spec.SlotAnswer{Slot: first}, false, visit)
 		return
 	}
 	a := m.Take(valueOf(c), x.Permits[c], first)
@@ -98,7 +137,7 @@ func (x *explorer) takeSlot(w *world, c, n, slot int, visit visitor) {
 }
 
 // answered visits the world in which the answer counts, if it may, and that in which it does not.
-func (x *explorer) answered(w *world, c, n int, a Answer, counts bool, visit visitor) {
+func (x *explorer) answered(w *world, c, n int, a spec.SlotAnswer, counts bool, visit visitor) {
 	one, m := &w.clients[c], &w.nodes[n]
 	switch {
 	case a.Other != 0:
@@ -133,15 +172,17 @@ func (x *explorer) counted(w *world, c, n int, slot int8, visit visitor) {
 	}
 	e := at(Takes, c, n, slot)
 	if one.phase == collecting {
-		e.kind = TakesSlot
+		e.Kind = TakesSlot
 	}
 	if votes >= quorum {
-		e.kind = Holds
+		e.Kind = Holds
 		one.phase, one.slot = holding, slot
 		if !x.Strays {
 			one.at = 0
 		}
-		e.broken = x.tooMany(w)
+		if x.tooMany(w) {
+			e.Broken = enough
+		}
 	}
 	visit(w, e)
 }
@@ -180,7 +221,7 @@ func (x *explorer) spoil(m *nodeState, n, c int) {
 
 func (m *nodeState) noneTaken(permits int) bool {
 	for slot := 1; slot <= permits; slot++ {
-		if !m.free(slot) {
+		if !m.Free(slot) {
 			return false
 		}
 	}

@@ -1,12 +1,16 @@
 package permit
 
+import (
+	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
+
 const (
 	nodes      = 3
 	quorum     = 2
 	maxClients = 3
 	permits    = 2 // at most, in a search
-	nowhere    = -1
-	pilot      = 0 // where messages are in order (progress.go); otherwise any node may be the pilot
+	pilot      = 0 // where messages are in order (Calm); otherwise any node may be the pilot
 )
 
 // A value is the value of a slot's key: one of a client's current attempt, or of an attempt that is
@@ -19,7 +23,6 @@ const (
 	dead
 	firstClient
 	firstGone = firstClient + maxClients
-	valueBits = 4
 )
 
 func valueOf(c int) value { return firstClient + value(c) }
@@ -68,7 +71,7 @@ type client struct {
 
 // A nodeState is what one node keeps.
 type nodeState struct {
-	Entry[value]
+	spec.Semaphore[value]
 	firm uint8 // slots whose key lives at least as long as the attempt of its value, a bit each
 
 	// The attempts and locks, and the extensions, that were under way when the node last lost its
@@ -128,10 +131,94 @@ func (w *world) disown(c int, to value) {
 }
 
 // given marks the slots that were handed over: they live for the grace only.
-func (m *nodeState) given(g Given[value]) {
+func (m *nodeState) given(g spec.Given[value]) {
 	for i := range permits {
 		if m.Slots[i] == nobody || g[i] != nobody {
 			m.firm &^= bitOf(i)
 		}
 	}
+}
+
+// Alike says that nodes may change places, clients that ask for the same number of permits, and
+// slots that all of them ask for.
+func (x *explorer) Alike() search.Alike {
+	alike := search.Alike{Nodes: search.Same(nodes), Clients: x.Permits, Others: []int{0, 1}}
+	if x.LaxNode {
+		alike.Nodes = []int{0, 1, 2}
+	}
+	if x.Permits[0] == permits {
+		alike.Others = search.Same(permits)
+	}
+	return alike
+}
+
+// Rename puts nodes, clients and slots into another order.
+func (x *explorer) Rename(w *world, order *search.Order) (to world) {
+	to.losses = w.losses
+	var values [firstClient + maxClients]value
+	values[over], values[dead] = over, dead
+	var places [nodes + 1]int8
+	var slots [permits + 2]int8 // of votes, too
+	slots[refused] = refused
+	for i, c := range order.Clients {
+		values[valueOf(c)] = valueOf(i)
+	}
+	for i, n := range order.Nodes {
+		places[n+1] = int8(i) + 1
+	}
+	for i, s := range order.Others {
+		slots[s+1] = int8(i) + 1
+	}
+	for i, n := range order.Nodes {
+		m, was := &to.nodes[i], &w.nodes[n]
+		m.Permits = was.Permits
+		for j, s := range order.Others {
+			m.Slots[j] = values[was.Slots[s]]
+			m.firm |= was.firm >> s & 1 << j
+		}
+		for j := range m.Waiting {
+			m.Waiting[j] = values[was.Waiting[j]]
+		}
+		for j, c := range order.Clients {
+			m.lost |= was.lost >> c & 1 << j
+			m.lostExt |= was.lostExt >> c & 1 << j
+		}
+	}
+	for i, c := range order.Clients {
+		one, was := &to.clients[i], &w.clients[c]
+		*one = client{phase: was.phase, slot: slots[was.slot], at: places[was.at]}
+		for j, n := range order.Nodes {
+			one.votes[j] = slots[was.votes[n]]
+			one.ext |= was.ext >> n & 1 << j
+		}
+	}
+	return to
+}
+
+// Sign tells nodes and clients apart by what depends neither on their names nor on those of slots.
+func (x *explorer) Sign(w *world, c, n int) (sign uint64) {
+	if n == search.Nowhere {
+		return uint64(w.clients[c].phase)
+	}
+	m := &w.nodes[n]
+	if c == search.Nobody {
+		sign = uint64(m.Permits)
+		for i := range permits {
+			sign += 1 << (4 + 4*uint64(min(m.Slots[i], firstClient)) + 16*uint64(m.firm>>i&1))
+		}
+		for i := range m.Waiting {
+			sign |= uint64(min(m.Waiting[i], firstClient)) << (40 + 2*i)
+		}
+		return sign
+	}
+	one, v := &w.clients[c], valueOf(c)
+	sign = search.Bits(one.votes[n] == unknown, one.votes[n] == refused, int(one.at) == n+1, one.ext>>n&1 == 1,
+		m.lost>>c&1 == 1, m.lostExt>>c&1 == 1)
+	for i := range permits {
+		sign += 1 << (8 + 2*search.Bits(m.Slots[i] == v, one.slot == int8(i)+1, one.votes[n] == int8(i)+1))
+	}
+	for i := range m.Waiting {
+		sign |= search.Bits(m.Waiting[i] == v) << (24 + i)
+	}
+	return sign
 }

@@ -1,6 +1,11 @@
 package shared
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
 
 // extend is an extension. Its validity counts from the round's start, as the quorum of the votes
 // that have not expired allows.
@@ -9,7 +14,7 @@ func (x *explorer) extend(w *world, c, n int, visit visitor) {
 	late := one.phase == over
 	x.times(func(ttl int64) {
 		e := x.load(w, n)
-		var answer Answer
+		var answer spec.Answer
 		switch one.mode {
 		case reader:
 			answer = x.ExtendRead(e, v, ttl)
@@ -17,36 +22,36 @@ func (x *explorer) extend(w *world, c, n int, visit visitor) {
 			answer = e.ExtendWrite(v, ttl)
 		case foreign:
 			if e.ExtendForeign(v, ttl) {
-				answer = Extended
+				answer = spec.Extended
 			}
 		}
 		next := *w
 		x.store(&next, n)
 		l := &next.clients[c].links[n]
 		was := *l
-		step := event{kind: NotExtended, client: int8(c), node: int8(n)}
+		step := search.Event{Kind: NotExtended, Client: c, Node: n}
 		switch answer {
-		case Refused:
+		case spec.Refused:
 			l.promise, l.vote = 0, false // a quorum of these ends the lock, which may happen anyway
 			if was.promise > 0 {
-				step.broken = extended
+				step.Broken = extended
 			}
-		case Extended:
-			step.kind = [...]Kind{Prolonged, ProlongedLate}[bit(late)]
+		case spec.Extended:
+			step.Kind = [...]search.Kind{Prolonged, ProlongedLate}[search.Bits(late)]
 			l.promise, l.vote = int8(ttl), !late
 			if was.promise == 0 {
-				step.broken = kept
+				step.Broken = kept
 			}
-		case Healed:
-			step.kind = [...]Kind{PutBack, PutBackLate}[bit(late)]
+		case spec.Healed:
+			step.Kind = [...]search.Kind{PutBack, PutBackLate}[search.Bits(late)]
 			l.promise, l.vote = int8(ttl), x.CountHealed && !late
 			if was.promise > 0 {
-				step.broken = extended
+				step.Broken = extended
 			} else if l.vote {
-				step.broken = kept
+				step.Broken = kept
 			}
 		}
-		if next != *w || step.broken != noClaim {
+		if next != *w || step.Broken != "" {
 			x.settle(&next, c)
 			visit(&next, step)
 		}
@@ -84,23 +89,23 @@ func (x *explorer) release(w *world, c, n int, visit visitor) {
 			next.clients[c].links[n].closed = true
 		}
 		to := &next.nodes[n]
-		step := event{kind: LeftAsIs, client: int8(c), node: int8(n)}
+		step := search.Event{Kind: LeftAsIs, Client: c, Node: n}
 		handed := x.handed(w, &next, n)
 		switch {
 		case handed&1 == 1:
-			step.kind = HandedToReaders
+			step.Kind = HandedToReaders
 		case handed != 0:
-			step.kind = HandedToWriter
+			step.Kind = HandedToWriter
 		case at.key != nobody && to.key == nobody:
-			step.kind = Freed
+			step.Kind = Freed
 		case at.key == marker && at.members[c] > expired && to.members[c] == noMember:
-			step.kind = LeftToOthers
+			step.Kind = LeftToOthers
 		}
-		step.broken = judgeHandOver(w, &next, n, c, dead)
-		if step.broken == noClaim {
-			step.broken = judgeIntent(w, &next, n, c)
+		step.Broken = judgeHandOver(w, &next, n, c, dead)
+		if step.Broken == "" {
+			step.Broken = judgeIntent(w, &next, n, c)
 		}
-		if next != *w || step.broken != noClaim {
+		if next != *w || step.Broken != "" {
 			visit(&next, step)
 		}
 	}
@@ -147,7 +152,7 @@ func (x *explorer) pass(w *world, n int, visit visitor) {
 		for c := range x.Clients {
 			next = *w
 			if next.clear(c, n); next != *w {
-				visit(&next, event{kind: Vanished, client: int8(c), node: int8(n)})
+				visit(&next, search.Event{Kind: Vanished, Client: c, Node: n})
 			}
 		}
 		return
@@ -170,7 +175,7 @@ func (x *explorer) pass(w *world, n int, visit visitor) {
 		}
 	}
 	if next != *w {
-		visit(&next, event{kind: Ticked, client: nowhere, node: int8(n)})
+		visit(&next, search.Event{Kind: Ticked, Client: search.Nobody, Node: n})
 	}
 }
 
@@ -180,18 +185,18 @@ func (x *explorer) forget(w *world, n int, visit visitor) {
 	if at.intent != nobody {
 		next := *w
 		next.nodes[n].intent = nobody
-		visit(&next, event{kind: IntentExpired, client: nowhere, node: int8(n)})
+		visit(&next, search.Event{Kind: IntentExpired, Client: search.Nobody, Node: n})
 	}
 	if x.Strays && at.intent != stray {
 		next := *w
 		x.load(w, n).Intend(stray)
 		x.store(&next, n)
-		visit(&next, event{kind: StrayIntent, client: nowhere, node: int8(n)})
+		visit(&next, search.Event{Kind: StrayIntent, Client: search.Nobody, Node: n})
 	}
 	if at.waiting[0] != nobody {
 		next := *w
 		next.nodes[n].waiting = [maxClients]Value{}
-		visit(&next, event{kind: ListExpired, client: nowhere, node: int8(n)})
+		visit(&next, search.Event{Kind: ListExpired, Client: search.Nobody, Node: n})
 	}
 	if w.faults > 0 && at.key != nobody {
 		next := *w
@@ -200,6 +205,6 @@ func (x *explorer) forget(w *world, n int, visit visitor) {
 		for c := range x.Clients {
 			next.clients[c].links[n].promise = 0
 		}
-		visit(&next, event{kind: KeyLost, client: nowhere, node: int8(n)})
+		visit(&next, search.Event{Kind: KeyLost, Client: search.Nobody, Node: n})
 	}
 }

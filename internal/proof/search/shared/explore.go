@@ -1,10 +1,29 @@
 package shared
 
 import (
-	"runtime"
-	"slices"
-
 	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
+
+// The claims.
+const (
+	exclusive = "nobody holds the lock beside a writer"
+	covered   = "what a node promised a client is there for as long as it promised"
+	lingering = "the marker lives no longer than the reader that lives longest"
+	ownTime   = "a reader lives no longer than it asked for"
+	othersKey = "nobody touches a writer's key but that writer"
+	kept      = "a node votes for an extension only if it kept the lock until then"
+	extended  = "a node that kept the lock votes for its extension"
+	respected = "an intent keeps new readers out"
+	admitted  = "only a writer's key or an intent keeps a reader out"
+	inTurn    = "only a writer's key keeps a reader out whose turn has come"
+	withdrawn = "a writer that leaves takes its intent back, and nobody else's"
+	together  = "readers that wait together are served together"
+	woken     = "a release leaves nobody waiting who could go on"
+	inOrder   = "waiters are served in order"
+	peaceful  = "a reader's raise succeeds while it is a reader"
+	unique    = "tokens of writers are unique"
+	ordered   = "a later lock has a larger token, or, between readers or after a writer, as large a one"
 )
 
 // Config is how much of the world a search covers. Clients make any number of attempts, in any
@@ -41,12 +60,12 @@ type Config struct {
 
 // Rules are the protocol. The zero Rules are the right ones; anything set is a mistake to be found.
 type Rules struct {
-	AcquireRead    func(e *Entry[Value], v Value, ttl, ts int64, turn bool) (int64, bool)
-	ExtendRead     func(e *Entry[Value], v Value, ttl int64) Answer
-	ReleaseRead    func(e *Entry[Value], v Value, grace int64, alive func(Value) bool) bool
-	RaiseRead      func(e *Entry[Value], v Value, t int64) bool
-	ReleaseWrite   func(e *Entry[Value], v Value, grace int64, alive func(Value) bool) bool
-	ReleaseForeign func(e *Entry[Value], v Value) bool
+	AcquireRead    func(e *spec.Shared[Value], v Value, ttl, ts int64, turn bool) (int64, bool)
+	ExtendRead     func(e *spec.Shared[Value], v Value, ttl int64) spec.Answer
+	ReleaseRead    func(e *spec.Shared[Value], v Value, grace int64, alive func(Value) bool) bool
+	RaiseRead      func(e *spec.Shared[Value], v Value, t int64) bool
+	ReleaseWrite   func(e *spec.Shared[Value], v Value, grace int64, alive func(Value) bool) bool
+	ReleaseForeign func(e *spec.Shared[Value], v Value) bool
 
 	CountHealed bool // a healed node votes
 	CountIntent bool // a writer takes the answer to its intent for a vote
@@ -55,68 +74,46 @@ type Rules struct {
 	NotRaised   bool // a reader takes the largest of its grants as its token, and raises nothing
 	SmallToken  bool // a reader takes any number that a quorum is at or above
 
-	Only claim // no mistake: look only at this claim
+	Only string // no mistake: look only at this claim
 }
 
-// A Report is what a search found.
-type Report = search.Report[Kind]
-
-type system = search.System[world, code, event, Kind]
-
 // Explore searches all worlds of the Config for one in which the Rules break a claim.
-func Explore(config Config, rules Rules) Report {
-	workers := make([]system, runtime.GOMAXPROCS(0))
-	for i := range workers {
-		workers[i] = newExplorer(config, rules)
-	}
-	return search.Run(workers)
+func Explore(config Config, rules Rules) search.Report {
+	return search.Run(func() search.Model[world] { return newExplorer(config, rules) })
 }
 
 type explorer struct {
 	Config
 	Rules
-	orders  [][]int // all orders of the clients
-	scratch Entry[Value]
+	scratch spec.Shared[Value]
 }
 
 func newExplorer(config Config, rules Rules) *explorer {
 	if rules.AcquireRead == nil {
-		rules.AcquireRead = (*Entry[Value]).AcquireRead
+		rules.AcquireRead = (*spec.Shared[Value]).AcquireRead
 	}
 	if rules.ExtendRead == nil {
-		rules.ExtendRead = (*Entry[Value]).ExtendRead
+		rules.ExtendRead = (*spec.Shared[Value]).ExtendRead
 	}
 	if rules.ReleaseRead == nil {
-		rules.ReleaseRead = (*Entry[Value]).ReleaseRead
+		rules.ReleaseRead = (*spec.Shared[Value]).ReleaseRead
 	}
 	if rules.RaiseRead == nil {
-		rules.RaiseRead = (*Entry[Value]).RaiseRead
+		rules.RaiseRead = (*spec.Shared[Value]).RaiseRead
 	}
 	if rules.ReleaseWrite == nil {
-		rules.ReleaseWrite = (*Entry[Value]).ReleaseWrite
+		rules.ReleaseWrite = (*spec.Shared[Value]).ReleaseWrite
 	}
 	if rules.ReleaseForeign == nil {
-		rules.ReleaseForeign = (*Entry[Value]).ReleaseForeign
+		rules.ReleaseForeign = (*spec.Shared[Value]).ReleaseForeign
 	}
 	if config.Nodes > maxNodes || config.Clients > maxClients || config.Pilots > config.Nodes || config.TTL > maxTTL || config.MaxFence > maxFence ||
 		config.Faults > 1 || config.Timeless && (config.TTL != 1 || config.Faults > 0 || config.Late) {
-		panic("shared: more than a code can hold")
+		panic("shared: no such world")
 	}
-	x := &explorer{Config: config, Rules: rules, orders: permutations(config.Clients)}
+	x := &explorer{Config: config, Rules: rules}
 	x.scratch.Marker = marker
 	return x
-}
-
-func permutations(n int) (all [][]int) {
-	if n == 0 {
-		return [][]int{nil}
-	}
-	for _, shorter := range permutations(n - 1) {
-		for i := range n {
-			all = append(all, slices.Insert(slices.Clone(shorter), i, n-1))
-		}
-	}
-	return all
 }
 
 // Start is a world in which nothing has happened yet.
@@ -130,18 +127,18 @@ func (x *explorer) need() int { return x.Nodes/2 + 1 }
 
 // load copies a node into the scratch entry; store copies it back. The clock of the entry stands at
 // 0, so a time is what is left.
-func (x *explorer) load(w *world, n int) *Entry[Value] {
+func (x *explorer) load(w *world, n int) *spec.Shared[Value] {
 	e, at := &x.scratch, &w.nodes[n]
 	e.Key, e.Until, e.Intent, e.Fence = at.key, int64(at.left), at.intent, int64(at.fence)
 	e.Members, e.Waiting = e.Members[:0], e.Waiting[:0]
 	for c, m := range at.members {
 		if m != noMember {
-			e.Members = append(e.Members, Member[Value]{valueOf(c), int64(m) - expired})
+			e.Members = append(e.Members, spec.Member[Value]{Value: valueOf(c), Until: int64(m) - expired})
 		}
 	}
 	for _, v := range at.waiting {
 		if v != nobody {
-			e.Waiting = append(e.Waiting, Waiter[Value]{v, w.clients[v-firstClient].mode == reader})
+			e.Waiting = append(e.Waiting, spec.Waiter[Value]{Value: v, Reads: w.clients[v-firstClient].mode == reader})
 		}
 	}
 	return e

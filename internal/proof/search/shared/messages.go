@@ -1,6 +1,11 @@
 package shared
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
 
 // grace is for how many ticks a waiter has what it was handed.
 const grace = 1
@@ -31,7 +36,7 @@ func (x *explorer) timestamps(least int8, f func(ts int64)) {
 }
 
 // granted is the step of a grant that was just made with the scratch entry.
-func (x *explorer) granted(w *world, c, n int, kind Kind, ttl, fence int64, visit visitor) {
+func (x *explorer) granted(w *world, c, n int, kind search.Kind, ttl, fence int64, visit visitor) {
 	next := *w
 	x.store(&next, n)
 	if x.MaxFence == 0 {
@@ -43,7 +48,7 @@ func (x *explorer) granted(w *world, c, n int, kind Kind, ttl, fence int64, visi
 	l.vote = !x.Timeless && (one.phase == asking || one.phase == raising || l.vote)
 	one.note(n, int8(fence))
 	l.promise = x.lasting(ttl)
-	visit(&next, event{kind: kind, client: int8(c), node: int8(n), number: int8(fence)})
+	visit(&next, search.Event{Kind: kind, Client: c, Node: n, Number: int(fence)})
 }
 
 func (x *explorer) lasting(ttl int64) int8 {
@@ -80,9 +85,9 @@ func (x *explorer) askToRead(w *world, c, n int, visit visitor) {
 				if turn {
 					kind = GrantedInTurn
 				}
-				x.granted(w, c, n, kind, ttl, fence, func(next *world, e event) {
+				x.granted(w, c, n, kind, ttl, fence, func(next *world, e search.Event) {
 					if at.intent != nobody && !turn && l.promise == 0 && !x.Timeless {
-						e.broken = respected
+						e.Broken = respected
 					}
 					visit(next, e)
 				})
@@ -116,10 +121,10 @@ func (x *explorer) serveInTurn(w *world, c, n int, ttl, ts int64, visit visitor)
 		}
 		e := x.load(w, n)
 		fence, _ := x.AcquireRead(e, v, ttl, ts, true)
-		e.serveReaders(grace, func(v Value) bool { return dead>>(v-firstClient)&1 == 0 })
-		x.granted(w, c, n, ServedInTurn, ttl, fence, func(next *world, e event) {
+		e.ServeReaders(grace, func(v Value) bool { return dead>>(v-firstClient)&1 == 0 })
+		x.granted(w, c, n, ServedInTurn, ttl, fence, func(next *world, e search.Event) {
 			x.handed(w, next, n)
-			e.broken = judgeHandOver(w, next, n, c, dead)
+			e.Broken = judgeHandOver(w, next, n, c, dead)
 			visit(next, e)
 		})
 	}
@@ -133,20 +138,20 @@ func (x *explorer) refusedToRead(w *world, c, n int, turn bool, visit visitor) {
 		return
 	}
 	next := *w
-	step := event{kind: KeptOut, client: int8(c), node: int8(n)}
+	step := search.Event{Kind: KeptOut, Client: c, Node: n}
 	if at.key == nobody || at.key == marker {
 		if turn {
-			step.broken = inTurn
+			step.Broken = inTurn
 		} else if at.intent == nobody {
-			step.broken = admitted
+			step.Broken = admitted
 		}
 	}
 	if one.waits && !turn && one.phase != held && n < x.Pilots {
-		e.join(valueOf(c), true)
-		step.kind = Joined
+		e.Join(valueOf(c), true)
+		step.Kind = Joined
 	}
 	x.store(&next, n)
-	if next != *w || step.broken != noClaim {
+	if next != *w || step.Broken != "" {
 		visit(&next, step)
 	}
 }
@@ -159,7 +164,7 @@ func (x *explorer) trust(w *world, c, n int, visit visitor) {
 		next := *w
 		next.clients[c].links[n].vote = !x.Timeless
 		next.clients[c].note(n, at.fence)
-		visit(&next, event{kind: HandOverTrusted, client: int8(c), node: int8(n), number: at.fence})
+		visit(&next, search.Event{Kind: HandOverTrusted, Client: c, Node: n, Number: int(at.fence)})
 	}
 }
 
@@ -175,17 +180,97 @@ func (x *explorer) raiseRead(w *world, c, n int, visit visitor) {
 		if one.links[n].answers == 0 || one.links[n].highest() >= t {
 			continue
 		}
-		e := event{kind: ReadRaised, client: int8(c), node: int8(n), number: t}
+		e := search.Event{Kind: ReadRaised, Client: c, Node: n, Number: int(t)}
 		next := *w
 		if x.RaiseRead(x.load(w, n), valueOf(c), int64(t)) {
 			next.clients[c].note(n, t)
 		} else {
-			e.kind = ReadNotRaised
+			e.Kind = ReadNotRaised
 			if at.key == marker && at.members[c] > expired {
-				e.broken = peaceful
+				e.Broken = peaceful
 			}
 		}
 		x.store(&next, n)
 		visit(&next, e)
 	}
+}
+
+// askToWrite is a request to write.
+func (x *explorer) askToWrite(w *world, c, n int, visit visitor) {
+	one, at, v := &w.clients[c], &w.nodes[n], valueOf(c)
+	kind := Granted
+	switch {
+	case one.phase == over:
+		kind = GrantedLate
+	case at.key == v && !one.links[n].vote:
+		kind = Confirmed
+	case one.links[n].vote || one.links[n].answers != 0:
+		kind = GrantedAgain
+	}
+	x.times(func(ttl int64) {
+		if one.mode == foreign {
+			if x.load(w, n).AcquireForeign(v, ttl) {
+				x.granted(w, c, n, kind, ttl, 0, visit)
+			}
+			return
+		}
+		x.timestamps(at.fence+1, func(ts int64) {
+			ask := (*spec.Shared[Value]).AcquireWrite
+			if one.waits {
+				ask = (*spec.Shared[Value]).AnnounceWrite
+			}
+			if fence, granted := ask(x.load(w, n), v, ttl, ts); granted {
+				x.granted(w, c, n, kind, ttl, fence, visit)
+			}
+		})
+	})
+	if one.waits && at.key != nobody && at.key != v && one.phase != held {
+		next := *w
+		ask, kind := (*spec.Shared[Value]).AnnounceWrite, Announced
+		if n < x.Pilots {
+			ask, kind = (*spec.Shared[Value]).WaitWrite, Joined
+		}
+		ask(x.load(w, n), v, 0, 0)
+		x.store(&next, n)
+		if next != *w {
+			visit(&next, search.Event{Kind: kind, Client: c, Node: n})
+		}
+	}
+}
+
+// intend is an announcement alone. It comes before, between and after all that the writer sends, as
+// often as it likes.
+func (x *explorer) intend(w *world, c, n int, visit visitor) {
+	one := &w.clients[c]
+	if !one.waits || one.mode != writer {
+		return
+	}
+	next := *w
+	x.load(w, n).Intend(valueOf(c))
+	x.store(&next, n)
+	kind := Intended
+	if one.phase == over {
+		kind = IntendedLate
+	} else if x.CountIntent {
+		next.clients[c].links[n].vote = true
+	}
+	if next != *w {
+		visit(&next, search.Event{Kind: kind, Client: c, Node: n})
+	}
+}
+
+func (x *explorer) raiseWrite(w *world, c, n int, visit visitor) {
+	one := &w.clients[c]
+	if one.phase != raising || one.links[n].answers&isBelow == 0 {
+		return
+	}
+	e := search.Event{Kind: WriteRaised, Client: c, Node: n, Number: int(one.target)}
+	next := *w
+	if x.load(w, n).RaiseWrite(valueOf(c), int64(one.target)) {
+		next.clients[c].note(n, one.target)
+	} else {
+		e.Kind = WriteNotRaised
+	}
+	x.store(&next, n)
+	visit(&next, e)
 }

@@ -1,12 +1,61 @@
 package shared
 
-import "math/bits"
+import (
+	"math/bits"
 
-type visitor func(next *world, e event)
+	"github.com/redquorum/redquorum/internal/proof/search"
+)
+
+// What a step may be.
+const (
+	BegunReading    search.Kind = "begins to read"
+	BegunWriting    search.Kind = "begins to write"
+	BegunForeign    search.Kind = "begins to write, with another library"
+	Granted         search.Kind = "is granted the lock"
+	GrantedAgain    search.Kind = "is granted the lock again"
+	GrantedLate     search.Kind = "is granted the lock after its attempt is over"
+	GrantedInTurn   search.Kind = "is granted the lock in spite of an intent, because its turn has come"
+	ServedInTurn    search.Kind = "is granted the lock because its turn has come, and serves the readers behind it"
+	Confirmed       search.Kind = "confirms a vote that was handed over"
+	KeptOut         search.Kind = "is kept out by an intent"
+	Joined          search.Kind = "joins the waiters"
+	Announced       search.Kind = "announces itself to readers"
+	Held            search.Kind = "holds the lock"
+	WriteRaising    search.Kind = "begins the second round"
+	WriteRaised     search.Kind = "raises the counter to write"
+	WriteNotRaised  search.Kind = "does not raise the counter to write"
+	ReadRaised      search.Kind = "raises the counter to read"
+	ReadNotRaised   search.Kind = "does not raise the counter to read"
+	Prolonged       search.Kind = "extends the lock"
+	PutBack         search.Kind = "heals the lock"
+	NotExtended     search.Kind = "does not extend the lock"
+	ProlongedLate   search.Kind = "extends the lock after it is over"
+	PutBackLate     search.Kind = "heals the lock after it is over"
+	GaveUp          search.Kind = "gives up"
+	Ended           search.Kind = "ends the lock"
+	Expires         search.Kind = "is no longer sure of the lock"
+	LeftToOthers    search.Kind = "releases, and other readers remain"
+	Freed           search.Kind = "releases, and the key is free"
+	HandedToWriter  search.Kind = "releases, and a writer is handed the key"
+	HandedToReaders search.Kind = "releases, and readers are handed the key"
+	LeftAsIs        search.Kind = "releases nothing"
+	MessageLost     search.Kind = "loses the release"
+	Ticked          search.Kind = "time goes on"
+	Vanished        search.Kind = "has its key or member expire"
+	Intended        search.Kind = "announces itself, and asks for no vote"
+	IntendedLate    search.Kind = "announces itself after its attempt is over"
+	StrayIntent     search.Kind = "intent of a writer arrives that has long left"
+	IntentExpired   search.Kind = "intent expires"
+	ListExpired     search.Kind = "list of waiters expires"
+	KeyLost         search.Kind = "key is deleted by nobody who may"
+	HandOverTrusted search.Kind = "counts the vote that was handed over, as it is"
+)
+
+type visitor func(next *world, e search.Event)
 
 // Each visits every step from w.
-func (x *explorer) Each(w *world, visitNext func(next *world, e event)) {
-	visit := func(next *world, e event) {
+func (x *explorer) Each(w *world, visitNext func(next *world, e search.Event)) {
+	visit := func(next *world, e search.Event) {
 		x.tidy(next)
 		x.judge(next, &e)
 		visitNext(next, e)
@@ -63,7 +112,7 @@ func (x *explorer) begin(w *world, c int, visit visitor) {
 	if x.Timeless {
 		fresh.floorRead, fresh.floorWrite = w.read, int8(bits.Len8(w.written))
 	}
-	for m, kind := range [...]Kind{reader: BegunReading, writer: BegunWriting, foreign: BegunForeign} {
+	for m, kind := range [...]search.Kind{reader: BegunReading, writer: BegunWriting, foreign: BegunForeign} {
 		fresh.mode = mode(m)
 		if fresh.mode == writer && !x.Writing || fresh.mode == foreign && !x.Foreign {
 			continue
@@ -75,7 +124,7 @@ func (x *explorer) begin(w *world, c int, visit visitor) {
 			next := *w
 			next.clients[c] = fresh
 			next.clients[c].waits = waits
-			visit(&next, event{kind: kind, client: int8(c), node: nowhere})
+			visit(&next, search.Event{Kind: kind, Client: c, Node: search.Nowhere})
 		}
 	}
 }
@@ -122,10 +171,10 @@ func (x *explorer) hold(w *world, c int, visit visitor) {
 }
 
 // end is the end of an attempt or lock. Its releases are on their way.
-func (x *explorer) end(w *world, c int, kind Kind, visit visitor) {
+func (x *explorer) end(w *world, c int, kind search.Kind, visit visitor) {
 	next := *w
 	x.finish(&next, c)
-	visit(&next, event{kind: kind, client: int8(c), node: nowhere})
+	visit(&next, search.Event{Kind: kind, Client: c, Node: search.Nowhere})
 }
 
 func (x *explorer) finish(next *world, c int) {
@@ -167,6 +216,6 @@ func (x *explorer) leave(w *world, c int, visit visitor) {
 		x.extend(w, c, n, visit)
 		next := *w
 		next.clients[c].links[n].closed = true
-		visit(&next, event{kind: MessageLost, client: int8(c), node: int8(n)})
+		visit(&next, search.Event{Kind: MessageLost, Client: c, Node: n})
 	}
 }

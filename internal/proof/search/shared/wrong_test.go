@@ -1,50 +1,54 @@
 package shared
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/redquorum/redquorum/internal/proof/spec"
+)
 
 // The scripts of this file are wrong. Each has one mistake.
 
 // An entry is what the search keeps for a node.
-type entry = Entry[Value]
+type entry = spec.Shared[Value]
 
 // purgeExpired is a purge that does not look at the key.
-func (e *Entry[V]) purgeExpired() {
-	e.Members = slices.DeleteFunc(e.Members, func(m Member[V]) bool { return m.Until <= e.Now })
+func purgeExpired(e *entry) {
+	e.Members = slices.DeleteFunc(e.Members, func(m spec.Member[Value]) bool { return m.Until <= e.Now })
 }
 
-func (e *Entry[V]) writers() bool { return !e.absent() && e.Key != e.Marker }
+func hasWriter(e *entry) bool { return !e.Absent() && e.Key != e.Marker }
 
-func extendUnpurged(e *entry, v Value, ttl int64) Answer {
-	if e.writers() {
-		return Refused
+func extendUnpurged(e *entry, v Value, ttl int64) spec.Answer {
+	if hasWriter(e) {
+		return spec.Refused
 	}
-	answer := Healed
-	if e.reads(v) {
-		answer = Extended
+	answer := spec.Healed
+	if e.HasReader(v) {
+		answer = spec.Extended
 	}
-	e.put(v, e.Now+ttl)
-	e.mark()
+	e.Put(v, e.Now+ttl)
+	e.Mark()
 	return answer
 }
 
 // releaseUnpurged counts members that have expired, and leaves them the key.
 func releaseUnpurged(e *entry, v Value, grace int64, alive func(Value) bool) bool {
-	e.forget(v)
-	if e.Key != e.Marker || !e.reads(v) {
+	e.Forget(v)
+	if e.Key != e.Marker || !e.HasReader(v) {
 		return false
 	}
 	until := e.Until
-	e.remove(v)
-	if e.mark(); len(e.Members) > 0 {
+	e.Remove(v)
+	if e.Mark(); len(e.Members) > 0 {
 		e.Key, e.Until = e.Marker, max(e.Until, until)
 	} else {
-		e.handOver(grace, alive)
+		e.HandOver(grace, alive)
 	}
 	return true
 }
 
 // oneTime gives all members the time to live of the latest.
-func (e *Entry[V]) oneTime() {
+func oneTime(e *entry) {
 	for i := range e.Members {
 		e.Members[i].Until = e.Until
 	}
@@ -53,15 +57,15 @@ func (e *Entry[V]) oneTime() {
 func acquireOneTime(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
 	fence, granted := e.AcquireRead(v, ttl, ts, turn)
 	if granted {
-		e.oneTime()
+		oneTime(e)
 	}
 	return fence, granted
 }
 
-func extendOneTime(e *entry, v Value, ttl int64) Answer {
+func extendOneTime(e *entry, v Value, ttl int64) spec.Answer {
 	answer := e.ExtendRead(v, ttl)
-	if answer != Refused {
-		e.oneTime()
+	if answer != spec.Refused {
+		oneTime(e)
 	}
 	return answer
 }
@@ -85,9 +89,9 @@ func acquireShort(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
 	return fence, granted
 }
 
-func extendShort(e *entry, v Value, ttl int64) Answer {
+func extendShort(e *entry, v Value, ttl int64) spec.Answer {
 	answer := e.ExtendRead(v, ttl)
-	if answer != Refused {
+	if answer != spec.Refused {
 		e.Until = e.Now + ttl
 	}
 	return answer
@@ -104,7 +108,7 @@ func acquireRounded(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
 }
 
 func acquireBesideWriter(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
-	if e.writers() {
+	if hasWriter(e) {
 		return e.Fence, true
 	}
 	return e.AcquireRead(v, ttl, ts, turn)
@@ -120,44 +124,44 @@ func acquireTurnless(e *entry, v Value, ttl, ts int64, _ bool) (int64, bool) {
 
 // acquireBehind is kept out by a writer that waits, announced or not.
 func acquireBehind(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
-	writes := slices.ContainsFunc(e.Waiting, func(w Waiter[Value]) bool { return !w.Reads })
-	if !turn && !e.reads(v) && writes {
+	writes := slices.ContainsFunc(e.Waiting, func(w spec.Waiter[Value]) bool { return !w.Reads })
+	if !turn && !e.HasReader(v) && writes {
 		return 0, false
 	}
 	return e.AcquireRead(v, ttl, ts, turn)
 }
 
-func extendUnlessIntent(e *entry, v Value, ttl int64) Answer {
+func extendUnlessIntent(e *entry, v Value, ttl int64) spec.Answer {
 	if e.Intent != nobody {
-		return Refused
+		return spec.Refused
 	}
 	return e.ExtendRead(v, ttl)
 }
 
-func extendAnyKey(e *entry, v Value, ttl int64) Answer {
-	if e.writers() {
-		e.drop()
+func extendAnyKey(e *entry, v Value, ttl int64) spec.Answer {
+	if hasWriter(e) {
+		e.Drop()
 	}
 	return e.ExtendRead(v, ttl)
 }
 
 // acquireRevived and extendRevived leave the members of a key that was deleted.
 func acquireRevived(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
-	if e.writers() {
+	if hasWriter(e) {
 		return 0, false
 	}
-	e.purgeExpired()
-	if !turn && e.Intent != nobody && !e.reads(v) {
+	purgeExpired(e)
+	if !turn && e.Intent != nobody && !e.HasReader(v) {
 		return 0, false
 	}
-	return e.admitRead(v, ttl, ts), true
+	return e.AdmitRead(v, ttl, ts), true
 }
 
-func extendRevived(e *entry, v Value, ttl int64) Answer {
-	if e.writers() {
-		return Refused
+func extendRevived(e *entry, v Value, ttl int64) spec.Answer {
+	if hasWriter(e) {
+		return spec.Refused
 	}
-	e.purgeExpired()
+	purgeExpired(e)
 	return extendUnpurged(e, v, ttl)
 }
 
@@ -171,8 +175,135 @@ func raiseAnyones(e *entry, _ Value, t int64) bool {
 // deleteMarker is another library's release with the marker for its value.
 func deleteMarker(e *entry, v Value) bool {
 	if e.Key == e.Marker {
-		e.drop()
+		e.Drop()
 		return true
 	}
 	return e.ReleaseForeign(v)
+}
+
+// Wrong releases and hand-overs. Each has one mistake.
+
+// releaseAll deletes the key that other readers have.
+func releaseAll(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+	released := e.ReleaseRead(v, grace, alive)
+	if released && e.Key == e.Marker {
+		e.Drop()
+	}
+	return released
+}
+
+// releaseUncompared deletes whatever key is there when the last member goes.
+func releaseUncompared(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+	e.Forget(v)
+	purgeExpired(e)
+	if !e.HasReader(v) {
+		return false
+	}
+	e.Remove(v)
+	if len(e.Members) > 0 {
+		e.Mark()
+		return true
+	}
+	e.Drop()
+	e.HandOver(grace, alive)
+	return true
+}
+
+// releaseTo is a release of the last reader with another hand-over.
+func releaseTo(handOver func(e *entry, grace int64, alive func(Value) bool)) func(*entry, Value, int64, func(Value) bool) bool {
+	return func(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+		waiting := slices.Clone(e.Waiting)
+		e.Waiting = e.Waiting[:0]
+		released := e.ReleaseRead(v, grace, alive)
+		e.Waiting = waiting
+		e.Forget(v)
+		if released && e.Absent() {
+			handOver(e, grace, alive)
+		}
+		return released
+	}
+}
+
+// writeTo is a release of a writer with another hand-over.
+func writeTo(handOver func(e *entry, grace int64, alive func(Value) bool)) func(*entry, Value, int64, func(Value) bool) bool {
+	return func(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+		e.Forget(v)
+		e.Withdraw(v)
+		if e.Key == v {
+			e.Drop()
+		}
+		if e.Absent() || e.Key == e.Marker {
+			handOver(e, grace, alive)
+		}
+		return true
+	}
+}
+
+func handToOne(e *entry, grace int64, alive func(Value) bool) {
+	for len(e.Waiting) > 0 && e.Absent() {
+		rest := slices.Clone(e.Waiting[1:])
+		e.Waiting = e.Waiting[:1]
+		e.HandOver(grace, alive)
+		e.Waiting = append(e.Waiting, rest...)
+	}
+}
+
+func handToAllReaders(e *entry, grace int64, alive func(Value) bool) {
+	for _, w := range slices.Clone(e.Waiting) {
+		if w.Reads && alive(w.Value) {
+			e.Forget(w.Value)
+			e.Purge()
+			e.Put(w.Value, e.Now+grace)
+			e.Mark()
+		}
+	}
+	e.HandOver(grace, alive)
+}
+
+// handShort gives every reader the grace, also one that has more.
+func handShort(e *entry, grace int64, alive func(Value) bool) {
+	first := slices.IndexFunc(e.Waiting, func(w spec.Waiter[Value]) bool { return !w.Reads })
+	if first < 0 {
+		first = len(e.Waiting)
+	}
+	readers := slices.Clone(e.Waiting[:first])
+	e.HandOver(grace, alive)
+	for _, w := range readers {
+		if alive(w.Value) && e.Key == e.Marker {
+			e.Put(w.Value, e.Now+grace)
+			e.Mark()
+		}
+	}
+}
+
+// leaveSilently ends a writer's wait, and tells nobody.
+func leaveSilently(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+	if e.Key == v {
+		return e.ReleaseWrite(v, grace, alive)
+	}
+	e.Forget(v)
+	e.Withdraw(v)
+	return false
+}
+
+// leaveAnnounced ends a writer's wait, and leaves its intent.
+func leaveAnnounced(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+	intent := e.Intent
+	released := e.ReleaseWrite(v, grace, alive)
+	e.Intent = intent
+	return released
+}
+
+// leaveHanded leaves the intent of a writer that was handed the key, or whose intent was late.
+func leaveHanded(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+	if e.Key == v {
+		return leaveAnnounced(e, v, grace, alive)
+	}
+	return e.ReleaseWrite(v, grace, alive)
+}
+
+// leaveUncompared takes everybody's intent back.
+func leaveUncompared(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+	e.Intent = nobody
+	return e.ReleaseWrite(v, grace, alive)
 }

@@ -1,9 +1,0 @@
-package fence
-
-import (
-	"testing"
-
-	"github.com/redquorum/redquorum/internal/proof/search"
-)
-
-func TestMain(m *testing.M) { search.Main(m, "fencing") }

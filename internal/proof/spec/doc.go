@@ -1,0 +1,15 @@
+// Package spec says what a node does, and how a client judges it: once, for all proofs. The real
+// scripts are held against it (redlock/internal/wire, redlock/internal/members), the searches of
+// internal/proof/search try everything that can happen around it, and so do the histories of
+// internal/proof/history/design.
+//
+//   - [Entry] is what a node keeps of a mutex with its counter, [Entries] a set of them, and [Node] a
+//     node with real numbers;
+//   - [Shared] is what it keeps for readers and writers;
+//   - [Semaphore] is what it keeps of permits;
+//   - [Facts] are what a client knows of a node's marker, [Judge] what it does next, and [Swap] the
+//     script that changes markers.
+//
+// V is the type of values: strings beside a real server, small numbers in a search. Why this is right
+// is said where it is searched.
+package spec

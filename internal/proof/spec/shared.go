@@ -1,0 +1,352 @@
+package spec
+
+import "slices"
+
+// A Member is one entry of the sorted set beside a key.
+type Member[V comparable] struct {
+	Value V
+	Until int64 // its score: it is alive before that
+}
+
+// A Waiter is one entry of a wait list.
+type Waiter[V comparable] struct {
+	Value V
+	Reads bool
+}
+
+// Shared is what one node keeps for one name that readers share. Each method is a script, or a part
+// of some, from which wrong ones are made, too.
+type Shared[V comparable] struct {
+	Marker V     // the value of the key while readers hold it: a constant, and nobody's own value
+	Now    int64 // the node's clock; the caller moves it
+
+	Key     V     // the zero V if there is no key
+	Until   int64 // when the key expires
+	Members []Member[V]
+	Intent  V     // the writer that announced itself last; the zero V if there is none
+	Fence   int64 // the counter; 0 if there is none
+	Waiting []Waiter[V]
+}
+
+// An Answer is what a node says to an extension.
+type Answer uint8
+
+// What a node may say.
+const (
+	Refused  Answer = iota // another client has the key
+	Extended               // the caller had the lock all the time, and has it for longer: a vote
+	Healed                 // the caller has it again: no vote
+)
+
+// Expire deletes the key if its time has come. Redis does that itself, before any script.
+func (e *Shared[V]) Expire() {
+	if e.Until <= e.Now {
+		e.Drop()
+	}
+}
+
+// Drop deletes the key.
+func (e *Shared[V]) Drop() {
+	var none V
+	e.Key, e.Until = none, 0
+}
+
+// Absent reports whether there is no key.
+func (e *Shared[V]) Absent() bool {
+	var none V
+	return e.Key == none
+}
+
+// Purge drops the members that have expired. If readers do not hold the key, it drops all: no
+// member is alive without the marker, unless somebody deleted the key. Then the key may have been
+// another's since, and a member that came back with the next reader's marker would not know.
+func (e *Shared[V]) Purge() {
+	held := e.Key == e.Marker
+	e.Members = slices.DeleteFunc(e.Members, func(m Member[V]) bool { return !held || m.Until <= e.Now })
+}
+
+// HasReader reports whether value is a member.
+func (e *Shared[V]) HasReader(value V) bool {
+	return slices.ContainsFunc(e.Members, func(m Member[V]) bool { return m.Value == value })
+}
+
+// Put sets when a member expires.
+func (e *Shared[V]) Put(value V, until int64) {
+	e.Remove(value)
+	e.Members = append(e.Members, Member[V]{value, until})
+}
+
+// Remove drops a member.
+func (e *Shared[V]) Remove(value V) {
+	e.Members = slices.DeleteFunc(e.Members, func(m Member[V]) bool { return m.Value == value })
+}
+
+// Mark makes the key the marker, for exactly as long as the member that lives longest. It expires
+// at the same number on the same clock (PEXPIREAT). A time to live would be a difference, and
+// rounding or the time between two readings would let a member live for longer than the marker.
+func (e *Shared[V]) Mark() {
+	e.Key, e.Until = e.Marker, e.Now
+	for _, m := range e.Members {
+		e.Until = max(e.Until, m.Until)
+	}
+	e.Expire()
+}
+
+// AcquireRead makes value a reader. A writer's intent keeps it out unless it is one already, or its
+// turn has come: a release has handed it a vote elsewhere, before that writer. Without that
+// exception a reader would have the pilot's vote, and the intents of the writer behind it would
+// keep it from all others.
+//
+// The counter moves up to the caller's timestamp, but not past it: readers may have equal tokens.
+func (e *Shared[V]) AcquireRead(value V, ttl, ts int64, turn bool) (fence int64, granted bool) {
+	if !e.Absent() && e.Key != e.Marker {
+		return 0, false
+	}
+	e.Purge()
+	var none V
+	if !turn && e.Intent != none && !e.HasReader(value) {
+		return 0, false
+	}
+	return e.AdmitRead(value, ttl, ts), true
+}
+
+// AdmitRead is the rest of [Shared.AcquireRead].
+func (e *Shared[V]) AdmitRead(value V, ttl, ts int64) (fence int64) {
+	e.Forget(value)
+	e.Put(value, e.Now+ttl)
+	e.Mark()
+	e.Fence = max(e.Fence, ts)
+	return e.Fence
+}
+
+// WaitRead is AcquireRead for a waiter. If it is not granted, value waits. A reader whose turn has
+// come serves the readers that are now the oldest: a release serves only so many.
+func (e *Shared[V]) WaitRead(value V, ttl, ts int64, turn bool, grace int64, alive func(V) bool) (fence int64, granted bool) {
+	if fence, granted = e.AcquireRead(value, ttl, ts, turn); !granted {
+		e.Join(value, true)
+	} else if turn {
+		e.ServeReaders(grace, alive)
+	}
+	return fence, granted
+}
+
+// ServeReaders serves all readers up to the next writer, if the oldest waiter reads.
+func (e *Shared[V]) ServeReaders(grace int64, alive func(V) bool) {
+	if len(e.Waiting) > 0 && e.Waiting[0].Reads {
+		e.HandOver(grace, alive)
+	}
+}
+
+// ExtendRead gives a member a new time to live, and no other member. It does not look at intents:
+// who reads keeps reading. A member that is absent is healed.
+func (e *Shared[V]) ExtendRead(value V, ttl int64) Answer {
+	if !e.Absent() && e.Key != e.Marker {
+		return Refused
+	}
+	e.Purge()
+	answer := Healed
+	if e.HasReader(value) {
+		answer = Extended
+	}
+	e.Put(value, e.Now+ttl)
+	e.Mark()
+	return answer
+}
+
+// ReleaseRead ends a read, or a wait for one. The last reader hands the key over; otherwise the key
+// is left to those that remain. It reports whether value was a reader.
+func (e *Shared[V]) ReleaseRead(value V, grace int64, alive func(V) bool) bool {
+	e.Forget(value)
+	if e.Key != e.Marker {
+		return false
+	}
+	e.Purge()
+	if !e.HasReader(value) {
+		return false
+	}
+	e.Remove(value)
+	if e.Mark(); e.Absent() {
+		e.HandOver(grace, alive)
+	}
+	return true
+}
+
+// RaiseRead brings the counter up to t if value is a reader. If the counter is there or above, that
+// is as good: the token only has to be below the next writer's, and equal tokens of readers do no
+// harm.
+//
+// The comparison of the member is no part of that. It prevents a late raise from lifting the
+// counter under a writer, whose own second round would then fail.
+func (e *Shared[V]) RaiseRead(value V, t int64) bool {
+	if e.Key != e.Marker {
+		return false
+	}
+	e.Purge()
+	if !e.HasReader(value) {
+		return false
+	}
+	e.Fence = max(e.Fence, t)
+	return true
+}
+
+// AcquireWrite is the acquisition of a mutex: SET NX, which knows nothing of readers.
+func (e *Shared[V]) AcquireWrite(value V, ttl, ts int64) (fence int64, granted bool) {
+	if !e.Absent() {
+		return 0, false
+	}
+	return e.admitWrite(value, ttl, ts), true
+}
+
+// admitWrite gives the key to value. The counter rises by one at least, so that the number is new.
+func (e *Shared[V]) admitWrite(value V, ttl, ts int64) int64 {
+	e.Key, e.Until = value, e.Now+ttl
+	e.Fence = max(ts, e.Fence+1)
+	return e.Fence
+}
+
+// AnnounceWrite is AcquireWrite of an attempt that waits. A key that was handed to value is as good
+// as an absent one. If it is not granted, it keeps new readers out.
+func (e *Shared[V]) AnnounceWrite(value V, ttl, ts int64) (fence int64, granted bool) {
+	if !e.Absent() && e.Key != value {
+		e.Intent = value
+		return 0, false
+	}
+	e.Forget(value)
+	e.Withdraw(value)
+	return e.admitWrite(value, ttl, ts), true
+}
+
+// WaitWrite is AnnounceWrite at the pilot. If it is not granted, value waits.
+func (e *Shared[V]) WaitWrite(value V, ttl, ts int64) (fence int64, granted bool) {
+	if fence, granted = e.AnnounceWrite(value, ttl, ts); !granted {
+		e.Join(value, false)
+	}
+	return fence, granted
+}
+
+// Intend is the announcement alone, for the nodes that value does not ask for their votes yet: a
+// plain SET. It looks at nothing, so it may also come when value has the key, or has left.
+func (e *Shared[V]) Intend(value V) { e.Intent = value }
+
+// ExtendWrite is the extension of a mutex.
+func (e *Shared[V]) ExtendWrite(value V, ttl int64) Answer {
+	switch {
+	case e.Key == value:
+		e.Until = e.Now + ttl
+		return Extended
+	case e.Absent():
+		e.Key, e.Until = value, e.Now+ttl
+		return Healed
+	default:
+		return Refused
+	}
+}
+
+// ReleaseWrite is the release of a mutex, and ends a wait. A waiting writer that leaves lets the
+// readers in that waited only for it: nobody else would tell them. A writer that has the key took
+// its intent back when it was granted it, but not if it was only handed the key, or if an intent
+// was late.
+func (e *Shared[V]) ReleaseWrite(value V, grace int64, alive func(V) bool) bool {
+	e.Forget(value)
+	e.Withdraw(value)
+	released := e.Key == value
+	if released {
+		e.Drop()
+	}
+	if released || e.Key == e.Marker {
+		e.HandOver(grace, alive)
+	}
+	return released
+}
+
+// RaiseWrite brings the counter up to t if value has the key and the counter is below t, never at
+// it: internal/proof/search/fence says why.
+func (e *Shared[V]) RaiseWrite(value V, t int64) bool {
+	if e.Key != value || e.Fence >= t {
+		return false
+	}
+	e.Fence = t
+	return true
+}
+
+// AcquireForeign is another library's SET NX PX, without a counter.
+func (e *Shared[V]) AcquireForeign(value V, ttl int64) bool {
+	if !e.Absent() {
+		return false
+	}
+	e.Key, e.Until = value, e.Now+ttl
+	return true
+}
+
+// ExtendForeign is another library's compare and PEXPIRE.
+func (e *Shared[V]) ExtendForeign(value V, ttl int64) bool {
+	if e.Key != value {
+		return false
+	}
+	e.Until = e.Now + ttl
+	return true
+}
+
+// ReleaseForeign is another library's compare and delete.
+func (e *Shared[V]) ReleaseForeign(value V) bool {
+	if e.Key != value {
+		return false
+	}
+	e.Drop()
+	return true
+}
+
+// HandOver serves the oldest waiters of a key that is free or held by readers: one writer if it is
+// free, or all readers up to the next writer. Waiters that are not alive are dropped. What a waiter
+// is handed counts only once it asks for it: so its counter is read, and its time to live begins,
+// after its attempt did.
+func (e *Shared[V]) HandOver(grace int64, alive func(V) bool) {
+	for len(e.Waiting) > 0 {
+		oldest := e.Waiting[0]
+		if alive(oldest.Value) {
+			if !oldest.Reads {
+				if e.Absent() {
+					e.Waiting = slices.Delete(e.Waiting, 0, 1)
+					e.Key, e.Until = oldest.Value, e.Now+grace
+				}
+				return
+			}
+			e.Purge()
+			e.prolong(oldest.Value, e.Now+grace)
+			e.Mark()
+		}
+		e.Waiting = slices.Delete(e.Waiting, 0, 1)
+	}
+}
+
+// prolong is Put, if that is later. A reader that was healed here while its place on the list was
+// forgotten has more time than the grace.
+func (e *Shared[V]) prolong(value V, until int64) {
+	for _, m := range e.Members {
+		if m.Value == value {
+			until = max(until, m.Until)
+		}
+	}
+	e.Put(value, until)
+}
+
+// Join puts value on the list.
+func (e *Shared[V]) Join(value V, reads bool) {
+	w := Waiter[V]{value, reads}
+	if !slices.Contains(e.Waiting, w) {
+		e.Waiting = append(e.Waiting, w)
+	}
+}
+
+// Forget takes value off the list.
+func (e *Shared[V]) Forget(value V) {
+	e.Waiting = slices.DeleteFunc(e.Waiting, func(w Waiter[V]) bool { return w.Value == value })
+}
+
+// Withdraw takes value's intent back.
+func (e *Shared[V]) Withdraw(value V) {
+	if e.Intent == value {
+		var none V
+		e.Intent = none
+	}
+}
