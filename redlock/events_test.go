@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,38 +16,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 func TestHooksReportEventsInOrder(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		var mu sync.Mutex
-		var told []string
-		tell := func(format string, args ...any) {
-			mu.Lock()
-			defer mu.Unlock()
-			told = append(told, fmt.Sprintf(format, args...))
-		}
+		var d diary
+		hooks := d.calls()
+		hooks.Refused = func(name string, err error) { d.note("refused %s %t", name, errors.Is(err, redlock.ErrTaken)) }
+		hooks.Lost = func(lock *redlock.Lock, err error) { d.note("lost %s %v", lock.Name(), err) }
+		hooks.Node = func(endpoint string, err error) { d.note("node %s %t", endpoint, err == nil) }
 		var log bytes.Buffer
 		l := c.renewing(redlock.WithTTL(3*time.Second), redlock.WithMaxTTL(5*time.Second),
-			redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
-			redlock.WithHooks(redlock.Hooks{
-				Acquired: func(lock *redlock.Lock) { tell("acquired %s", lock.Name()) },
-				Waited:   func(lock *redlock.Lock, d time.Duration) { tell("waited %s %t", lock.Name(), d > time.Second) },
-				Refused:  func(name string, err error) { tell("refused %s %t", name, errors.Is(err, redlock.ErrTaken)) },
-				Renewed:  func(lock *redlock.Lock) { tell("renewed %s", lock.Name()) },
-				Lost:     func(lock *redlock.Lock, err error) { tell("lost %s %v", lock.Name(), err) },
-				Released: func(lock *redlock.Lock) { tell("released %s", lock.Name()) },
-				Node:     func(endpoint string, err error) { tell("node %s %t", endpoint, err == nil) },
-			}))
+			redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), redlock.WithHooks(hooks))
 		require.NoError(t, l.Ready(ctx))
-		settle()
-		mu.Lock()
-		assert.ElementsMatch(t, []string{"node redis://node0:6379 true", "node redis://node1:6379 true", "node redis://node2:6379 true"}, last(told, 3))
-		told = nil
-		mu.Unlock()
-		a, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		assert.ElementsMatch(t, []string{"node redis://node0:6379 true", "node redis://node1:6379 true", "node redis://node2:6379 true"}, d.take())
+		a := c.lock(l, "a")
 		time.AfterFunc(1500*time.Millisecond, func() { assert.NoError(t, a.Unlock(ctx)) })
 		again, err := l.Lock(ctx, "a", redlock.WithRetry(time.Second, time.Second))
 		require.NoError(t, err)
@@ -56,18 +42,14 @@ func TestHooksReportEventsInOrder(t *testing.T) {
 		c.servers[0].Kill()
 		time.Sleep(time.Second)
 		require.NoError(t, l.Close())
-		mu.Lock()
-		defer mu.Unlock()
-		text := strings.Join(told, "\n")
-		assert.Regexp(t, `(?s)^acquired a\nrefused a true\n.*renewed a\n.*released a\n.*acquired a\nwaited a true\n.*lost a redlock: lock lost.*\nnode redis://node0:6379 false`, text)
+		assert.Regexp(t, `(?s)^acquired a\nrefused a true\n.*renewed a\n.*released a\n.*acquired a\nwaited a\n.*lost a redlock: lock lost.*\nnode redis://node0:6379 false`,
+			strings.Join(d.take(), "\n"))
 		assert.Contains(t, log.String(), `msg="lock lost" name=a`)
 		assert.Contains(t, log.String(), `msg="node down" endpoint=redis://node0:6379`)
 		assert.Contains(t, log.String(), `msg="node up" endpoint=redis://node0:6379`)
 		assert.NotContains(t, log.String(), "acquired")
 	})
 }
-
-func last(told []string, n int) []string { return told[max(0, len(told)-n):] }
 
 func TestAHookThatHangsBlocksNothing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
@@ -76,9 +58,7 @@ func TestAHookThatHangsBlocksNothing(t *testing.T) {
 		l := c.renewing(redlock.WithHooks(redlock.Hooks{Acquired: func(*redlock.Lock) { <-release }}))
 		took := elapsed(func() {
 			for range 5000 {
-				lock, err := l.TryLock(ctx, "a")
-				require.NoError(t, err)
-				require.NoError(t, lock.Unlock(ctx))
+				c.unlock(c.lock(l, "a"))
 			}
 		})
 		assert.Zero(t, took)
@@ -91,31 +71,98 @@ func TestAHookThatHangsBlocksNothing(t *testing.T) {
 // A wait goes on through failures, and Failed tells of each what Lock would return.
 func TestHookTellsWhyALockIsStillWaitedFor(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		var mu sync.Mutex
-		var failures []error
+		var d diary
 		l := c.locker(redlock.WithHooks(redlock.Hooks{Failed: func(name string, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			assert.Equal(t, "a", name)
-			failures = append(failures, err)
+			d.note("%s %t %v", name, errors.Is(err, redlock.ErrNoQuorum), err)
 		}}))
 		require.NoError(t, l.Ready(ctx))
 		require.NoError(t, l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { return nil }))
-		mu.Lock()
-		assert.Empty(t, failures, "not waited for")
-		mu.Unlock()
-		for _, s := range c.servers {
-			s.RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "set", "evalsha", "eval")
-		}
-		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		_, err := l.Lock(soon, "a")
+		assert.Empty(t, d.take(), "not waited for")
+		c.each(func(n *fake.Node) { n.RefuseWith("OOM command not allowed", "set", "evalsha", "eval") })
+		_, err := l.Lock(c.within(5*time.Second), "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		settle()
-		mu.Lock()
-		defer mu.Unlock()
+		failures := d.take()
 		require.NotEmpty(t, failures)
-		require.ErrorIs(t, failures[0], redlock.ErrNoQuorum)
-		assert.ErrorContains(t, failures[0], "OOM")
+		assert.Regexp(t, "^a true .*OOM", failures[0])
 	})
+}
+
+// recordingTracer writes down each operation with its parent, when it ends.
+type recordingTracer struct {
+	mu    sync.Mutex
+	ended []string
+}
+
+type parentKey struct{}
+
+func (r *recordingTracer) Start(ctx context.Context, op redlock.Operation) (context.Context, func(error)) {
+	path := fmt.Sprintf("%s %s", op.Kind, op.Name)
+	if parent, ok := ctx.Value(parentKey{}).(string); ok {
+		path = parent + " > " + path
+	}
+	return context.WithValue(ctx, parentKey{}, path), func(err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ended = append(r.ended, fmt.Sprintf("%s: %t", path, err == nil))
+	}
+}
+
+// take returns what has ended, except for a choice's waits for its single names.
+func (r *recordingTracer) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ended := r.ended
+	r.ended = nil
+	return slices.DeleteFunc(ended, func(path string) bool { return strings.Count(path, "> wait") > 1 })
+}
+
+func TestTracerSeesOperationsWithTheirParents(t *testing.T) {
+	eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+		r := &recordingTracer{}
+		l := c.locker(redlock.WithTracer(r))
+		ctx := context.WithValue(ctx, parentKey{}, "job")
+		acquire, release := "job > acquire "+k.asked, "job > release "+k.name
+
+		lock, err := k.try(ctx, l)
+		require.NoError(t, err)
+		require.NoError(t, lock.Extend(ctx, 5*time.Second))
+		require.NoError(t, lock.Unlock(ctx))
+		assert.Equal(t, []string{acquire + ": true", "job > extend " + k.name + ": true", release + ": true"}, r.take())
+
+		settle()
+		held := c.allOf(k, c.locker())
+		_, err = k.try(ctx, l)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.Equal(t, []string{acquire + ": false"}, r.take())
+		soon, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err = k.wait(soon, l)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		wait := acquire + " > wait " + k.asked
+		assert.Equal(t, []string{wait + ": false", acquire + ": false"}, r.take())
+		time.AfterFunc(time.Second, func() { assert.NoError(t, held.Unlock(ctx)) })
+		lock, err = k.wait(ctx, l)
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(ctx))
+		assert.Equal(t, []string{wait + ": true", acquire + ": true", release + ": true"}, r.take())
+	})
+}
+
+func TestTracerSeesTheLockOfDo(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		r := &recordingTracer{}
+		l := c.locker(redlock.WithTracer(r))
+		require.NoError(t, l.Do(ctx, "a", func(_ context.Context, lock *redlock.Lock) error { return lock.Err() }))
+		assert.Equal(t, []string{"acquire a: true", "release a: true"}, r.take())
+	})
+}
+
+func TestWithoutATracerNothingIsAllocated(t *testing.T) {
+	for _, opts := range [][]redlock.Option{nil, {redlock.WithTracer(&recordingTracer{})}} {
+		l, err := redlock.New([]string{"127.0.0.1:1"}, opts...)
+		require.NoError(t, err)
+		defer l.Close()
+		allocated := testing.AllocsPerRun(10_000, func() { assert.NoError(t, l.Trace(t.Context())) })
+		assert.Equal(t, opts != nil, allocated > 0, "%v per call with %d options", allocated, len(opts))
+	}
 }

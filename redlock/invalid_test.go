@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,7 @@ func TestNewRefusesBadArgumentsByName(t *testing.T) {
 		"value":               {one, []redlock.Option{redlock.WithValue("")}, "value"},
 		"value for all":       {one, []redlock.Option{redlock.WithValue("host-1")}, "WithValue is for one call"},
 		"owner":               {one, []redlock.Option{redlock.WithOwner(strings.Repeat("a", 257))}, "owner"},
+		"tracer":              {one, []redlock.Option{redlock.WithTracer(nil)}, "tracer"},
 		"clock":               {one, []redlock.Option{redlock.WithClock(nil)}, "clock"},
 		"pool option":         {one, []redlock.Option{redlock.WithPool(pool.WithDialTimeout(-1))}, "dial timeout"},
 		"clock of the pool's": {one, []redlock.Option{redlock.WithPool(pool.WithClock(anotherClock{clock.System()}))}, "clock of its own"},
@@ -91,31 +93,26 @@ func TestNewFromNodesChecksItsNodes(t *testing.T) {
 		for range 2 { // Close leaves the nodes open
 			l, err := redlock.NewFromNodes([]*pool.Node{a})
 			require.NoError(t, err)
-			_, err = l.TryLock(ctx, "a")
-			require.NoError(t, err)
+			c.lock(l, "a")
 			require.NoError(t, l.Close())
 			assert.Zero(t, c.keys())
 		}
 	})
 }
 
+// Those that every call refuses are in TestACallOfAnyKindRefusesBadArgumentsAndSendsNothing.
 func TestCallsRefuseBadArgumentsAndSendNothing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker()
-		lock, err := l.TryLock(ctx, "held")
-		require.NoError(t, err)
+		lock := c.lock(l, "held")
+		settle()
 		before := len(c.servers[0].Commands())
 		var none context.Context
-		for name, call := range map[string]func() error{
-			"nil ctx":       func() error { _, err := l.TryLock(none, "a"); return err },
-			"nil ctx, Lock": func() error { _, err := l.Lock(none, "a"); return err },
+		calls := map[string]func() error{
 			"empty name":    func() error { _, err := l.TryLock(ctx, ""); return err },
+			"empty, shared": func() error { _, err := l.TryRLock(ctx, ""); return err },
 			"long name":     func() error { _, err := l.TryLock(ctx, strings.Repeat("a", 4097)); return err },
-			"nil option":    func() error { _, err := l.TryLock(ctx, "a", nil); return err },
-			"TTL":           func() error { _, err := l.TryLock(ctx, "a", redlock.WithTTL(time.Hour)); return err },
-			"TTL, Lock":     func() error { _, err := l.Lock(ctx, "a", redlock.WithTTL(-time.Hour)); return err },
 			"min hold":      func() error { _, err := l.TryLock(ctx, "a", redlock.WithMinHold(time.Hour)); return err },
-			"min validity":  func() error { _, err := l.TryLock(ctx, "a", redlock.WithMinValidity(time.Hour)); return err },
 			"value":         func() error { _, err := l.TryLock(ctx, "a", redlock.WithValue(strings.Repeat("v", 1025))); return err },
 			"Ready":         func() error { return l.Ready(none) },
 			"Extend ctx":    func() error { return lock.Extend(none, time.Second) },
@@ -123,36 +120,53 @@ func TestCallsRefuseBadArgumentsAndSendNothing(t *testing.T) {
 			"Extend TTL 2":  func() error { return lock.Extend(ctx, time.Hour) },
 			"Verify":        func() error { return lock.Verify(none) },
 			"Unlock":        func() error { return lock.Unlock(none) },
-		} {
+			"Do":            func() error { return l.Do(ctx, "a", nil) },
+			"UnlockAll":     func() error { return l.UnlockAll(none) },
+			"ForceUnlock":   func() error { return l.ForceUnlock(ctx, "") },
+			"Adopt":         func() error { _, err := l.Adopt(ctx, "a", ""); return err },
+			"Inspect":       func() error { _, err := l.Inspect(ctx, ""); return err },
+		}
+		for _, names := range [][]string{nil, {""}, {"a", "b", "a"}, {"redquorum:a"}, make([]string, 257)} {
+			for call, f := range map[string]func(context.Context, []string, ...redlock.LockOption) (*redlock.Lock, error){
+				"TryLockAll": l.TryLockAll, "LockAll": l.LockAll, "TryLockAny": l.TryLockAny, "LockAny": l.LockAny,
+			} {
+				calls[fmt.Sprintf("%s %.3q", call, names)] = func() error { _, err := f(ctx, names); return err }
+			}
+		}
+		for name, call := range calls {
 			require.ErrorIs(t, call(), redlock.ErrInvalid, name)
 		}
 		settle()
 		assert.Len(t, c.servers[0].Commands(), before)
 		require.NoError(t, lock.Err())
 
-		longest, err := l.TryLock(ctx, strings.Repeat("\x00", 4096), redlock.WithTTL(10*time.Millisecond))
-		require.NoError(t, err, "the limits themselves are valid")
-		require.NoError(t, longest.Unlock(ctx))
+		longest := c.lock(l, strings.Repeat("\x00", 4096), redlock.WithTTL(10*time.Millisecond))
+		c.unlock(longest) // the limits themselves are valid
 	})
 }
 
-func TestSetsAndAdoptionsRefuseBadArguments(t *testing.T) {
+func TestKeysOfTheLibraryItselfCannotBeLocked(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		for _, names := range [][]string{nil, {""}, {"a", "b", "a"}, make([]string, 257)} {
-			_, err := l.TryLockAll(ctx, names)
-			require.ErrorIs(t, err, redlock.ErrInvalid)
-			_, err = l.LockAll(ctx, names)
-			require.ErrorIs(t, err, redlock.ErrInvalid)
+		for _, test := range []struct {
+			prefix, name string
+			refused      bool
+		}{
+			{"", "redquorum:fence:a", true},
+			{"", "redquorum:", true},
+			{"red", "quorum:wait:a", true},
+			{"redquorum:", "a", true},
+			{"redquorum:x", "a", true},
+			{"", "redquorum", false},
+			{"a", "redquorum:fence:a", false},
+			{"redq", "redquorum:fence:a", false},
+		} {
+			lock, err := c.locker(redlock.WithKeyPrefix(test.prefix)).TryLock(ctx, test.name)
+			if test.refused {
+				require.ErrorIs(t, err, redlock.ErrInvalid, "%q %q", test.prefix, test.name)
+				continue
+			}
+			require.NoError(t, err, "%q %q", test.prefix, test.name)
+			c.unlock(lock)
 		}
-		var none context.Context
-		for _, err := range []error{l.Do(ctx, "a", nil), l.UnlockAll(none), l.ForceUnlock(ctx, "")} {
-			require.ErrorIs(t, err, redlock.ErrInvalid)
-		}
-		_, err := l.Adopt(ctx, "a", "")
-		require.ErrorIs(t, err, redlock.ErrInvalid)
-		_, err = l.Inspect(ctx, "")
-		require.ErrorIs(t, err, redlock.ErrInvalid)
-		assert.Zero(t, c.keys())
 	})
 }

@@ -57,8 +57,7 @@ func TestTheFirstVotesOfAYoungClusterWaitForAllNodes(t *testing.T) {
 			if proofless {
 				c.proofless()
 			}
-			_, err := c.connecting().TryLock(ctx, "a")
-			require.NoError(t, err)
+			c.lock(c.connecting(), "a")
 		})
 	}
 }
@@ -73,8 +72,7 @@ func TestANegativeUptimeCountsAsFresh(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		time.Sleep(maxTTL)
 		settle() // the timer that restores its vote is due at this very moment
-		_, err = l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		c.lock(l, "a")
 	})
 }
 
@@ -96,8 +94,7 @@ func TestTheSuccessorOfAServerWithoutAMarkerIsQuarantinedFromItsFirstContact(t *
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			assert.ErrorContains(t, err, "a different server has answered here for")
 			time.Sleep(maxTTL)
-			_, err = l.TryLock(ctx, "a")
-			require.NoError(t, err)
+			c.lock(l, "a")
 		})
 	}
 }
@@ -113,8 +110,7 @@ func TestAServerThatNoLongerIdentifiesItselfIsQuarantined(t *testing.T) {
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrQuarantined)
 		time.Sleep(maxTTL)
-		_, err = l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		c.lock(l, "a")
 	})
 }
 
@@ -148,17 +144,55 @@ func TestDurabilityWithoutAMarkerIsBelievedOnlyOfAServerThatHadIt(t *testing.T) 
 func TestAServerThatNoLongerProvesItsMemoryIsQuarantined(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithMaxTTL(maxTTL))
-		lock, err := l.TryLock(ctx, "a")
-		require.NoError(t, err)
-		require.NoError(t, lock.Unlock(ctx))
+		c.unlock(c.lock(l, "a"))
 		c.proofless()
-		_, err = l.TryLock(ctx, "a")
+		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		time.Sleep(time.Second)
 		_, err = l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrQuarantined)
 		time.Sleep(maxTTL)
-		_, err = l.TryLock(ctx, "a")
-		require.NoError(t, err)
+		c.lock(l, "a")
+	})
+}
+
+// restartWithAStep restarts a server that forgets its keys and steps its wall clock forward by an
+// hour before any client asks it. Its uptime counts by that clock.
+func (c *cluster) restartWithAStep(i int) {
+	c.servers[i].SetInfo("uptime_in_seconds", "3600")
+	c.servers[i].Restart(false)
+	settle()
+}
+
+func TestAProofOfMemoryDoesNotTrustAnUptime(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		known := c.locker(redlock.WithMaxTTL(maxTTL))
+		c.servers[0].Stop()
+		lock := c.lock(known, "a") // on nodes 1 and 2
+		c.servers[0].Continue()
+		c.restartWithAStep(2)
+		c.servers[1].Kill()
+		second := c.locker(redlock.WithMaxTTL(maxTTL))
+		_, err := second.TryLock(ctx, "a")
+		require.ErrorIs(t, err, pool.ErrQuarantined)
+		require.NoError(t, lock.Err())
+		time.Sleep(maxTTL + time.Second)
+		c.lock(second, "a") // what it forgot has expired
+	})
+}
+
+// Without a marker, the uptime is the only evidence at a client's first contact with a server
+// (docs/safety.md, Limits). A client that knew its predecessor counts from the new connection.
+func TestWithoutMarkersAnUptimeIsTrustedAtFirstContactOnly(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.instantly()
+		c.grown().proofless()
+		known := c.locker(redlock.WithMaxTTL(maxTTL))
+		c.restartWithAStep(2)
+		time.Sleep(time.Second) // the Locker reconnects
+		require.ErrorIs(t, known.Stats().Nodes[2].Barred, pool.ErrQuarantined)
+		assert.Greater(t, known.Stats().Nodes[2].QuarantinedFor, maxTTL-2*time.Second)
+		stranger := c.locker(redlock.WithMaxTTL(maxTTL))
+		assert.NoError(t, stranger.Stats().Nodes[2].Barred, "a known limit")
 	})
 }
