@@ -9,7 +9,6 @@
 //   - [github.com/redquorum/redquorum/pool] is the connection to one master, for its options (TLS,
 //     credentials, timeouts).
 //
-// The tests in internal/proof/servers/scenario accept the library as a whole, from outside: on
-// embedded nodes, and on real redis-servers that are stopped, killed, delayed, cut off and replaced
-// by servers that talk nonsense.
+// The tests in internal/proof/servers/scenario accept the library as a whole, from outside: on real
+// redis-servers that are stopped, killed, delayed, cut off and replaced by others.
 package redquorum

@@ -57,13 +57,6 @@ func StartYoung(tb testing.TB, n int, opts ...redistest.Option) *Cluster {
 	return c
 }
 
-// OnEachKind runs a test on embedded masters and on real ones.
-func OnEachKind(t *testing.T, n int, test func(t *testing.T, c *Cluster)) {
-	t.Helper()
-	t.Run("embedded", func(t *testing.T) { test(t, StartEmbedded(t, n)) })
-	t.Run("real", func(t *testing.T) { test(t, Start(t, n)) })
-}
-
 // Meet makes new masters vote, like those of a cluster that was used before. Its maximum TTL is
 // smaller than that of any test, so a master that forgets is barred for as long as the test's own.
 func (c *Cluster) Meet(tb testing.TB) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/queue"
@@ -34,107 +35,101 @@ func documentedACL(t *testing.T, user string) (args []any) {
 	return args
 }
 
+// aclUser makes a user with the documented rule for another, and some more rules. It returns URLs
+// for it.
+func aclUser(t *testing.T, c *cluster.Cluster, documented, user, rules string) (urls []string) {
+	t.Helper()
+	args := documentedACL(t, documented)
+	args[1] = user
+	for word := range strings.FieldsSeq(rules) {
+		args = append(args, word)
+	}
+	for _, m := range c.Masters {
+		do(t, m, "ACL", args...)
+		urls = append(urls, "redis://"+user+":password@"+m.Addr())
+	}
+	return urls
+}
+
+// requireNothingDenied asserts that the server has logged no denial, but of keys that contain this.
+func requireNothingDenied(t *testing.T, m cluster.Master, but string) {
+	t.Helper()
+	denied, err := redis.Values(m.Do("ACL", "LOG"))
+	require.NoError(t, err)
+	for _, entry := range denied {
+		text := fmt.Sprintf("%s", entry)
+		assert.True(t, but != "" && strings.Contains(text, but), "it was denied: %s", text)
+	}
+}
+
 // A user with the documented rule can do everything, and learns who the servers are.
 func TestDocumentedACLIsEnough(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 3)
-	var urls []string
-	for _, m := range c.Masters {
-		_, err := m.Do("ACL", append(documentedACL(t, "locks"), "on")...)
-		require.NoError(t, err)
-		urls = append(urls, "redis://locks:password@"+m.Addr())
-	}
-	l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience))
-	for _, node := range l.Stats().Nodes {
-		assert.False(t, node.Unidentified, "%+v", node)
-	}
-	ctx := t.Context()
-	name := cluster.LockName(t)
-	require.NoError(t, l.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
-		require.NoError(t, lock.Extend(ctx, longTTL))
-		require.NoError(t, lock.Verify(ctx))
-		status, err := l.Inspect(ctx, name)
-		require.NoError(t, err)
-		assert.Equal(t, lock.Value(), status.Value)
-		return nil
-	}))
-	set, err := l.LockAll(ctx, []string{name, name + "2"})
-	require.NoError(t, err)
-	require.NoError(t, set.Unlock(ctx))
-	lock, err := l.TryLock(ctx, name)
-	require.NoError(t, err)
-	adopted, err := l.Adopt(ctx, name, lock.Value())
-	require.NoError(t, err)
-	require.NoError(t, adopted.Unlock(ctx))
-	require.NoError(t, l.ForceUnlock(ctx, name))
+	urls, name := aclUser(t, c, "locks", "locks", "on"), cluster.LockName(t)
+	(&aclRow{}).works(t, c, urls, name)
+	l := connected(t, urls)
 	for _, m := range c.Masters { // a broken connection is killed at the server, without a NOPERM
-		_, err := m.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		require.NoError(t, err)
+		do(t, m, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	}
-	again, err := l.Lock(ctx, name, redlock.WithFencing())
+	lock, err := l.Lock(t.Context(), name+"f", redlock.WithFencing())
 	require.NoError(t, err)
-	waiter := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience), redlock.WithFencing(),
-		redlock.WithRetry(4*slack, 4*slack)) // a poll may come before the message
-	handed := make(chan *redlock.Lock)
-	go func() {
-		lock, err := waiter.Lock(ctx, name)
-		assert.NoError(t, err)
-		handed <- lock
-	}()
-	cluster.Eventually(t, slack, func() string {
-		for _, m := range c.Masters {
-			waiting, err := redis.Int(m.Do("ZCARD", "redquorum:wait:"+name))
-			require.NoError(t, err)
-			listening, err := redis.Strings(m.Do("PUBSUB", "CHANNELS", "redquorum:wake:*"))
-			require.NoError(t, err)
-			if waiting > 0 && len(listening) > 0 {
-				return ""
-			}
-		}
-		return "the waiter has a place on a list, and listens there"
-	})
-	require.NoError(t, again.Unlock(ctx))
-	next := <-handed
-	require.NotNil(t, next)
-	assert.Greater(t, next.Fence(), again.Fence())
-	require.NoError(t, next.Unlock(ctx))
-	assert.Equal(t, uint64(1), waiter.Stats().Woken)
+	give(t, lock)
 	for _, m := range c.Masters {
-		log, err := m.Do("ACL", "LOG")
-		require.NoError(t, err)
-		assert.Empty(t, log, "nothing was denied")
-		deleted, err := m.Do("DEL", "redquorum:fence:"+name) // it outlives the lock
-		require.NoError(t, err)
-		assert.EqualValues(t, 1, deleted)
+		requireNothingDenied(t, m, "")
 	}
-	cluster.RequireClean(t, c.Masters...)
+}
+
+// Two teams share the masters, each with a key prefix and a user of its own.
+func TestDocumentedACLOfAPrefixIsEnoughAndReachesNobodyElse(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 3)
+	urls := aclUser(t, c, "app", "app", "")
+	// A name that begins with the prefix has the same key as its rest with WithKeyPrefix.
+	(&aclRow{}).works(t, c, urls, "app:"+cluster.LockName(t))
+	for i, m := range c.Masters {
+		// The note of an adoption, which is deleted like a lock. Nobody waits for it.
+		requireNothingDenied(t, m, ":redquorum:adopt:app:")
+		conn, err := redis.DialURL(urls[i])
+		require.NoError(t, err)
+		defer conn.Close()
+		for _, key := range []string{
+			"other:x", "appx", "redquorum:fence:other:x", "redquorum:fence:other:app:x", "redquorum:wait:other:x",
+			"redquorum:waits:other:x", "redquorum:adopt:other:x", "redquorum:others:other:x", "redquorum:readers:other:x",
+			"redquorum:intent:other:x",
+		} {
+			_, err = conn.Do("GET", key)
+			require.ErrorContains(t, err, "NOPERM", key)
+			_, err = conn.Do("EVAL", "return redis.call('SET', ARGV[1], 'x')", 0, key)
+			require.Error(t, err, key)
+			there, err := redis.Int(m.Do("EXISTS", key))
+			require.NoError(t, err)
+			require.Zero(t, there, key)
+		}
+	}
 }
 
 func TestDocumentedACLOfTheStoreIsEnough(t *testing.T) {
 	t.Parallel()
 	c, store := cluster.Start(t, 3), redistest.StartOne(t)
-	_, err := store.Do("ACL", append(documentedACL(t, "queue"), "on")...)
-	require.NoError(t, err)
-	q, err := queue.New(cluster.NewConnected(t, c.URLs()), "redis://queue:password@"+store.Addr(), "mail",
-		queue.WithTimeout(4*slack))
+	url := aclUser(t, &cluster.Cluster{Masters: []cluster.Master{store}}, "queue", "queue", "on")[0]
+	q, err := queue.New(connected(t, c.URLs()), url, "mail", queue.WithTimeout(aMinute))
 	require.NoError(t, err)
 	defer q.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	require.NoError(t, q.Enqueue(ctx, []string{"a", "b", "c"}, 0))
-	top, err := q.Top(ctx, 3)
+	require.NoError(t, q.Enqueue(t.Context(), []string{"a", "b", "c"}, 0))
+	top, err := q.Top(t.Context(), 3)
 	require.NoError(t, err)
 	require.Len(t, top, 3)
-	gone, err := q.Dequeue(ctx, "a", top[0].Score)
+	gone, err := q.Dequeue(t.Context(), "a", top[0].Score)
 	require.NoError(t, err)
 	assert.True(t, gone)
-	popped, err := q.Pop(ctx, 1)
+	popped, err := q.Pop(t.Context(), 1)
 	require.NoError(t, err)
 	assert.Len(t, popped, 1)
-	removed, err := q.Remove(ctx, "c", "d")
+	removed, err := q.Remove(t.Context(), "c", "d")
 	require.NoError(t, err)
 	assert.Equal(t, 1, removed)
-	running, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
 		done <- q.Run(running, func(context.Context, queue.Task) error {
@@ -142,53 +137,58 @@ func TestDocumentedACLOfTheStoreIsEnough(t *testing.T) {
 			return nil
 		})
 	}()
-	require.NoError(t, q.Enqueue(ctx, []string{"e"}, 50*time.Millisecond))
+	require.NoError(t, q.Enqueue(t.Context(), []string{"e"}, 50*time.Millisecond))
 	require.NoError(t, <-done)
-	n, err := q.Len(ctx)
+	n, err := q.Len(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, n)
-	log, err := store.Do("ACL", "LOG")
-	require.NoError(t, err)
-	assert.Empty(t, log, "nothing was denied")
+	requireNothingDenied(t, store, "")
 }
 
-// A user may use some keys only. Releases that are sent together with those of other keys reach
-// their keys nevertheless.
-func TestReleasesBesideForbiddenKeysArrive(t *testing.T) {
+// A user with a prefix leads if it may record its terms. Without one of the rights for that it does
+// not lead, and Run says so; without ZRANGE nobody leads, for all that it knows, and ZPOPMIN is
+// needed once the record is full.
+func TestWhatACLUsersNeedForElections(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 3)
-	name := cluster.LockName(t)
-	var urls []string
+	const terms = "~redquorum:terms:app:* "
 	for _, m := range c.Masters {
-		args := append(documentedACL(t, "locks"), "resetkeys", "~"+name+":ours*", "~redquorum:*")
-		_, err := m.Do("ACL", args...)
+		for term := range ledger.Kept {
+			do(t, m, "ZADD", "redquorum:terms:app:full", term+1, fmt.Sprint(term+1, " past"))
+		}
+	}
+	for user, row := range map[string]struct {
+		rules, election string
+		leads, sees     bool
+	}{
+		"all":             {terms, "x", true, true},
+		"no_key":          {"", "x", false, false},
+		"no_zadd":         {terms + "-zadd", "x", false, false},
+		"no_zcard":        {terms + "-zcard", "x", false, false},
+		"no_zrange":       {terms + "-zrange", "x", true, false},
+		"no_zpopmin":      {terms + "-zpopmin", "x", true, true},
+		"no_zpopmin_full": {terms + "-zpopmin", "full", false, false},
+	} {
+		urls := aclUser(t, c, "app", user, row.rules)
+		prefix := redlock.WithKeyPrefix("app:")
+		candidate, err := election.New(connected(t, urls, prefix), row.election, election.WithID(user))
 		require.NoError(t, err)
-		urls = append(urls, "redis://locks:password@"+m.Addr())
-	}
-	l := cluster.NewConnected(t, urls, redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience), trusting)
-	for round := range 20 {
-		var all sync.WaitGroup
-		for i := range 32 {
-			all.Go(func() {
-				if i%4 == 0 {
-					_, err := l.TryLock(t.Context(), fmt.Sprintf("%s:theirs%d-%d", name, round, i))
-					assert.ErrorContains(t, err, "NOPERM")
-					return
-				}
-				lock, err := l.TryLock(t.Context(), fmt.Sprintf("%s:ours%d-%d", name, round, i))
-				if assert.NoError(t, err) {
-					assert.NoError(t, lock.Unlock(t.Context()))
-				}
-			})
+		watcher, err := election.New(connected(t, urls, prefix), row.election)
+		require.NoError(t, err)
+		led := false
+		err = candidate.Run(t.Context(), func(ctx context.Context, _ int64) error {
+			led = true
+			leader, err := watcher.Leader(ctx)
+			require.NoError(t, err, user)
+			assert.Equal(t, row.sees, leader.ID == user, user)
+			return nil
+		})
+		assert.Equal(t, row.leads, led, user)
+		if row.leads {
+			require.NoError(t, err, user)
+		} else {
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, user)
+			assert.ErrorContains(t, err, "record", user)
 		}
-		all.Wait()
 	}
-	cluster.Eventually(t, cluster.CleanWithin, func() (left string) {
-		for _, m := range c.Masters {
-			keys, err := redis.Strings(m.Do("KEYS", name+"*"))
-			require.NoError(t, err)
-			left += strings.Join(keys, " ")
-		}
-		return left
-	})
 }

@@ -1,4 +1,4 @@
-// Package scenario has the tests that accept the whole library from outside: on embedded masters,
-// and on real servers that are stopped, killed, delayed, cut off, or replaced by servers that
-// answer nonsense. Each file is about one kind of fault, or one promise.
+// Package scenario has the tests that accept the whole library from outside, on real servers that
+// are stopped, killed, delayed, cut off, or replaced: one scenario for each promise, of what
+// virtual time cannot show. Each file is about one kind of fault, or one kind of promise.
 package scenario

@@ -1,19 +1,11 @@
-//go:build linux
-
 package scenario_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +14,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -29,204 +22,122 @@ import (
 // electionTTL is short, so that much can happen in little time.
 const electionTTL = 500 * time.Millisecond
 
-// runCandidate is a process that campaigns, and prints its term and an instant at which it led, all
-// the time, on the clock that all processes of the machine share. A line of input makes it resign.
+// playCandidate campaigns, and says an instant at which it led, and its term, all the time. A line
+// of input makes it resign.
 //
-// It reads the clock first. If it is stopped before it has found out that it leads, it prints
+// It reads the clock first. If it is stopped before it has found out that it leads, it says
 // nothing.
-func runCandidate(t *testing.T, name string, urls []string) {
-	l, err := redlock.New(urls, redlock.WithTTL(electionTTL))
-	require.NoError(t, err)
-	e, err := election.New(l, name)
-	require.NoError(t, err)
+func playCandidate(self *child.Self) {
+	l, err := redlock.New(self.Args[1:], redlock.WithTTL(electionTTL))
+	require.NoError(self, err)
+	e, err := election.New(l, self.Args[0])
+	require.NoError(self, err)
 	go func() {
-		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-			_ = e.Resign(context.Background()) //nolint:errcheck // masters may be away
+		for range self.Heard() {
+			_ = e.Resign(ctx) //nolint:errcheck // masters may be away
 		}
 	}()
-	err = e.Run(context.Background(), func(ctx context.Context, term int64) error {
+	require.NoError(self, e.Run(ctx, func(ctx context.Context, term int64) error {
 		for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
 			if now := clock.System().Now(); e.IsLeader() {
-				fmt.Println(int64(now), term)
+				self.Tell("leads", int64(now), term)
 			}
 		}
 		return nil
-	})
-	require.NoError(t, err)
+	}))
 }
 
-// moment is a moment at which a candidate led.
-type moment struct {
-	who  int
-	at   clock.Instant
-	term int64
-}
-
-// candidates is the processes, and what they printed.
-type candidates struct {
-	t    *testing.T
-	urls []string
-
-	mu      sync.Mutex // guards the fields below
-	moments []moment
-	next    int
-}
-
-type candidate struct {
-	id      int
-	command *exec.Cmd
-	in      io.Writer
-	said    chan struct{} // closed when it has ended and all its lines are read
-}
-
-func (a *candidates) start() *candidate {
-	a.t.Helper()
-	command := exec.Command(os.Args[0], "-test.run=^"+a.t.Name()+"$")
-	command.Env = append(os.Environ(), childName+"="+cluster.LockName(a.t), childNodes+"="+strings.Join(a.urls, ","))
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	command.Stderr = os.Stderr
-	in, err := command.StdinPipe()
-	require.NoError(a.t, err)
-	out, err := command.StdoutPipe()
-	require.NoError(a.t, err)
-	require.NoError(a.t, command.Start())
-	c := &candidate{id: a.next, command: command, in: in, said: make(chan struct{})}
-	a.next++
-	go func() {
-		defer close(c.said)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			m := moment{who: c.id}
-			if _, err := fmt.Sscan(lines.Text(), (*int64)(&m.at), &m.term); err != nil {
-				a.t.Errorf("candidate %d: %s", c.id, lines.Text())
-				continue
-			}
-			a.mu.Lock()
-			a.moments = append(a.moments, m)
-			a.mu.Unlock()
-		}
-	}()
-	return c
-}
-
-func (a *candidates) end(c *candidate) {
-	assert.NoError(a.t, c.command.Process.Kill())
-	<-c.said
-	assert.Error(a.t, c.command.Wait(), "killed")
-}
-
-// last returns the last moment that was printed.
-func (a *candidates) last() moment {
+// leads returns the last that was said by a leader.
+func (a *arena) leads() (last said) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.moments) == 0 {
-		return moment{who: -1}
+	for _, e := range slices.Backward(a.events) {
+		if e.word == "leads" {
+			return e
+		}
 	}
-	return a.moments[len(a.moments)-1]
+	return said{who: -1}
 }
 
 // awaitLeader waits until somebody leads in a term after this one.
-func (a *candidates) awaitLeader(after int64) moment {
+func (a *arena) awaitLeader(after int64) said {
 	a.t.Helper()
-	cluster.Eventually(a.t, time.Minute, func() string {
-		if a.last().term > after {
-			return ""
-		}
-		return fmt.Sprint("a leader after term ", after)
-	})
-	return a.last()
-}
-
-// judge asserts that at most one led at any moment, that terms grew, and that a Watch told them all
-// in order.
-func (a *candidates) judge(told []int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	slices.SortStableFunc(a.moments, func(x, y moment) int { return int(x.at - y.at) })
-	terms := 0
-	for i, m := range a.moments {
-		if i == 0 || m.term != a.moments[i-1].term {
-			terms++
-			assert.True(a.t, i == 0 || m.term > a.moments[i-1].term, "%v after %v", m, a.moments[max(i-1, 0)])
-			assert.Contains(a.t, told, m.term, "not told")
-		} else {
-			assert.Equal(a.t, a.moments[i-1].who, m.who)
-		}
-	}
-	assert.True(a.t, slices.IsSorted(told), "%v", told)
-	a.t.Logf("%d terms, %d moments; Watch told %d", terms, len(a.moments), len(told))
+	await(a.t, fmt.Sprint("a leader after term ", after), func() bool { return a.leads().number > after })
+	return a.leads()
 }
 
 // Leaders and followers are killed and stopped and resign, and masters are stopped.
 func TestAtMostOneLeadsWhenLeadersAreKilledStoppedAndResign(t *testing.T) {
-	if name := os.Getenv(childName); name != "" {
-		runCandidate(t, name, strings.Split(os.Getenv(childNodes), ","))
-		return
-	}
 	t.Parallel()
 	const size = 4
 	c := cluster.Start(t, 5)
 	rng := rand.New(rand.NewPCG(seedOf(t), 0))
 	told := watchElection(t, c.URLs())
-	a := &candidates{t: t, urls: c.URLs()}
-	all := make([]*candidate, size)
-	for i := range all {
-		all[i] = a.start()
-	}
+	a := newArena(t, size, "candidate", on(c, cluster.LockName(t))...)
 	leader := a.awaitLeader(0)
-	for range sizeOf(t, 20, 500) {
+	for range sizeOf(t, 12, 500) {
 		time.Sleep(upTo(rng, electionTTL/2))
-		i := max(slices.IndexFunc(all, func(c *candidate) bool { return c.id == a.last().who }), 0)
-		deposed := true
+		i := max(slices.IndexFunc(a.all, func(c *contender) bool { return c.id == a.leads().who }), 0)
+		deposed := false
 		switch rng.IntN(5) {
 		case 0:
-			a.end(all[i])
-			all[i] = a.start()
+			a.replace(i)
+			deposed = true
 		case 1: // others lead meanwhile
-			must(t, all[i].command.Process.Signal(syscall.SIGSTOP))
-			leader = a.awaitLeader(leader.term)
-			must(t, all[i].command.Process.Signal(syscall.SIGCONT))
-			deposed = false
+			must(t, a.all[i].Stop())
+			a.awaitLeader(leader.number)
+			must(t, a.all[i].Continue())
 		case 2:
-			_, err := fmt.Fprintln(all[i].in, "resign")
-			must(t, err)
+			must(t, a.all[i].Tell("resign"))
+			deposed = true
 		case 3: // a follower
-			i = (i + 1) % size
-			a.end(all[i])
-			all[i] = a.start()
-			deposed = false
+			a.replace((i + 1) % size)
 		case 4:
 			m := c.Masters[rng.IntN(len(c.Masters))]
 			must(t, m.Stop())
 			time.Sleep(upTo(rng, electionTTL))
 			must(t, m.Continue())
-			deposed = false
 		}
 		if deposed {
-			leader = a.awaitLeader(leader.term)
+			a.awaitLeader(leader.number)
 		}
-		leader = a.last()
+		leader = a.leads()
 	}
-	time.Sleep(2 * time.Second) // two looks of Watch
-	for _, c := range all {
-		a.end(c)
-	}
-	cluster.Eventually(t, time.Minute, func() string {
-		if last := a.last().term; !slices.Contains(told(), last) {
-			return fmt.Sprint("Watch has not told term ", last)
+	events := a.over()
+	await(t, "Watch has told the last term", func() bool { return slices.Contains(told(), a.leads().number) })
+	judgeTerms(t, events, told())
+}
+
+// judgeTerms asserts that at most one led at any moment, that terms grew, and that a Watch told
+// them all in order.
+func judgeTerms(t *testing.T, events []said, told []int64) {
+	t.Helper()
+	terms, last := 0, said{who: -1}
+	for _, e := range events {
+		switch {
+		case e.word != "leads":
+		case e.number == last.number:
+			assert.Equal(t, last.who, e.who, "two lead in term %d", e.number)
+		default:
+			terms++
+			assert.Greater(t, e.number, last.number, "%v after %v", e, last)
+			assert.Contains(t, told, e.number, "not told")
+			last = e
 		}
-		return ""
-	})
-	a.judge(told())
+	}
+	assert.True(t, slices.IsSorted(told), "%v", told)
+	t.Logf("%d terms; Watch told %d", terms, len(told))
 }
 
 // watchElection begins a Watch, and returns a function for the terms that it has told.
 func watchElection(t *testing.T, urls []string) func() []int64 {
 	t.Helper()
-	e, err := election.New(cluster.NewConnected(t, urls, redlock.WithNodeTimeout(patience), redlock.WithTTL(longTTL)), cluster.LockName(t))
+	e, err := election.New(connected(t, urls), cluster.LockName(t))
 	require.NoError(t, err)
 	var mu sync.Mutex
 	var terms []int64
 	began := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(began) })
 	go func() { // ends with the test
 		for leader := range e.Watch(t.Context()) {
 			mu.Lock()
@@ -234,11 +145,7 @@ func watchElection(t *testing.T, urls []string) func() []int64 {
 				terms = append(terms, leader.Term)
 			}
 			mu.Unlock()
-			select {
-			case <-began:
-			default:
-				close(began)
-			}
+			begin()
 		}
 	}()
 	<-began

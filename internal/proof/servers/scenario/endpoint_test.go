@@ -1,8 +1,21 @@
 package scenario_test
 
 import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -10,106 +23,217 @@ import (
 
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// worksWith asserts the whole life of a lock on one master, and that a database has its key while
-// it is held.
-func worksWith(t *testing.T, endpoint string, m cluster.Master, database int, opts ...redlock.Option) {
-	t.Helper()
-	l := cluster.NewLocker(t, []string{endpoint}, append([]redlock.Option{redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience)}, opts...)...)
-	lock, err := l.TryLock(t.Context(), cluster.LockName(t))
-	require.NoError(t, err)
-	_, err = l.TryLock(t.Context(), cluster.LockName(t))
-	require.ErrorIs(t, err, redlock.ErrTaken)
-	require.NoError(t, lock.Extend(t.Context(), longTTL))
-	require.NoError(t, lock.Verify(t.Context()))
-	assert.Equal(t, lock.Value(), valueIn(t, m, database, lock.Name()))
-	require.NoError(t, lock.Unlock(t.Context()))
-	assert.Empty(t, valueIn(t, m, database, lock.Name()))
+const password = "p@ss/w:rd#1" //nolint:gosec // of a server that ends with the test
+
+// gateway is a server that listens in every way, for all kinds of users.
+type gateway struct {
+	*redistest.Server
+	tls       string // the address of its TLS port; "" if it was built without TLS
+	authority *authority
 }
 
-// valueIn reads a key of any database, with the credentials of the URL.
-func valueIn(t *testing.T, m cluster.Master, database int, key string) string {
+func startGateway(t *testing.T) *gateway {
 	t.Helper()
-	u, err := url.Parse(m.URL())
+	g := &gateway{Server: redistest.StartOne(t, redistest.WithPassword(password), redistest.WithUnixSocket()), authority: newAuthority(t)}
+	do(t, g, "ACL", "SETUSER", "admin", "on", ">secret", "~*", "&*", "+@all")
+	// No more rights than a lock needs: no CLIENT, INFO, PING or SCRIPT, and no keys but its own.
+	do(t, g, "ACL", "SETUSER", "poor", "on", ">secret", "~Test*", "+set", "+get", "+del", "+pexpire", "+eval", "+evalsha", "+select")
+	known, err := redis.Strings(g.Do("CONFIG", "GET", "tls-port"))
 	require.NoError(t, err)
-	password, _ := u.User.Password()
-	conn, err := redis.Dial("tcp", m.Addr(), redis.DialDatabase(database), redis.DialPassword(password))
-	require.NoError(t, err)
-	defer conn.Close()
-	value, err := redis.String(conn.Do("GET", key))
-	if err != nil {
-		require.ErrorIs(t, err, redis.ErrNil)
+	if len(known) > 0 {
+		g.tls = g.listenTLS(t)
 	}
-	return value
+	return g
 }
 
-// as returns a master's URL with a user and a path.
-func as(t *testing.T, m cluster.Master, user *url.Userinfo, path string) string {
+// listenTLS makes the server listen on a TLS port too.
+func (g *gateway) listenTLS(t *testing.T) (address string) {
 	t.Helper()
-	u, err := url.Parse(m.URL())
+	certFile, keyFile := g.authority.issue(t)
+	do(t, g, "CONFIG", "SET", "tls-cert-file", certFile, "tls-key-file", keyFile, "tls-auth-clients", "no",
+		"tls-ca-cert-file", writePEM(t, "ca.crt", "CERTIFICATE", g.authority.certificate.Raw))
+	address = redistest.FreeAddr(t)
+	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
-	u.User, u.Path = user, path
-	return u.String()
+	do(t, g, "CONFIG", "SET", "tls-port", port)
+	return address
 }
 
-func TestOneMasterIsALockOfASingleInstance(t *testing.T) {
+// withTLS is the option that makes clients trust the server.
+func (g *gateway) withTLS() redlock.Option {
+	return redlock.WithPool(pool.WithTLSConfig(&tls.Config{RootCAs: g.authority.pool, MinVersion: tls.VersionTLS12}))
+}
+
+// One master is a lock of a single instance, however it is reached. Its key is in the database of
+// the endpoint, and a waiter is woken over the same kind of connection.
+func TestOneMasterIsALockHoweverItIsReached(t *testing.T) {
 	t.Parallel()
-	cluster.OnEachKind(t, 1, func(t *testing.T, c *cluster.Cluster) {
-		worksWith(t, c.Masters[0].URL(), c.Masters[0], 0)
-		worksWith(t, c.Masters[0].Addr(), c.Masters[0], 0)
-		must(t, c.Masters[0].Kill())
-		l := cluster.NewLocker(t, c.URLs())
-		_, err := l.TryLock(t.Context(), cluster.LockName(t))
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	})
+	g := startGateway(t)
+	credentials := redlock.WithPool(pool.WithCredentials(func(context.Context, string) (username, secret string, err error) {
+		return "", password, nil
+	}))
+	for name, way := range map[string]struct {
+		endpoint string
+		database int
+		unwoken  bool
+		opt      redlock.Option
+	}{
+		"URL with password":           {g.URL(), 0, false, trusting},
+		"host:port, credentials":      {g.Addr(), 0, false, credentials},
+		"database":                    {"redis://" + g.Addr() + "/2", 2, false, credentials},
+		"default user and database":   {as(t, g, url.UserPassword("default", password), "/5"), 5, false, trusting},
+		"another user":                {as(t, g, url.UserPassword("admin", "secret"), "/6"), 6, false, trusting},
+		"user with the fewest rights": {as(t, g, url.UserPassword("poor", "secret"), "/7"), 7, true, trusting},
+		"unix socket":                 {"unix://" + g.Socket(), 0, false, credentials},
+		"unix socket and database":    {"unix://" + g.Socket() + "?db=3", 3, false, credentials},
+		"TLS":                         {"rediss://" + url.UserPassword("", password).String() + "@" + g.tls + "/4", 4, false, g.withTLS()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name == "TLS" && g.tls == "" {
+				t.Skip("this redis-server was built without TLS")
+			}
+			holder, waiter := connected(t, []string{way.endpoint}, way.opt), connected(t, []string{way.endpoint}, way.opt, redlock.WithRetry(aMinute, aMinute))
+			if way.unwoken {
+				waiter = holder
+			}
+			lock := take(t, holder, cluster.LockName(t))
+			_, err := waiter.TryLock(t.Context(), lock.Name())
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.NoError(t, lock.Extend(t.Context(), longTTL))
+			require.NoError(t, lock.Verify(t.Context()))
+			assert.Equal(t, lock.Value(), valueIn(t, g, way.database, lock.Name()))
+			got := waiting(t, waiter, lock.Name())
+			if !way.unwoken {
+				await(t, "it has a place on the list", func() bool {
+					status, err := waiter.Inspect(t.Context(), lock.Name())
+					return err == nil && status.Nodes[0].Waiting == 1
+				})
+			}
+			give(t, lock)
+			give(t, <-got)
+			assert.Equal(t, way.unwoken, waiter.Stats().Woken == 0)
+			assert.Empty(t, valueIn(t, g, way.database, lock.Name()))
+		})
+	}
 }
 
-func TestUnixSocket(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartOne(t, redistest.WithUnixSocket())
-	worksWith(t, "unix://"+server.Socket(), server, 0)
-	worksWith(t, "unix://"+server.Socket()+"?db=3", server, 3)
-}
-
-func TestPasswordAndDatabaseInTheURL(t *testing.T) {
-	t.Parallel()
-	const password = "p@ss/w:rd#1" //nolint:gosec // of a server that ends with the test
-	server := redistest.StartOne(t, redistest.WithPassword(password))
-	worksWith(t, server.URL(), server, 0)
-	worksWith(t, as(t, server, url.UserPassword("", password), "/5"), server, 5)
-	worksWith(t, as(t, server, url.UserPassword("default", password), "/5"), server, 5)
-}
-
-// A user with no more rights than a lock needs: no CLIENT, INFO, PING or SCRIPT, and no keys but
-// those of its names.
-func TestUserWithTheFewestRights(t *testing.T) {
+// Channels belong to a server, keys to a database: locks of the same name in two databases have
+// nothing to do with each other.
+func TestWaitersInTwoDatabasesOfOneServerAreApart(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartOne(t)
-	do(t, server, "ACL", "SETUSER", "locker", "on", ">secret", "~TestUser*", "+set", "+get", "+del", "+pexpire", "+eval", "+evalsha", "+select")
-	worksWith(t, as(t, server, url.UserPassword("locker", "secret"), "/2"), server, 2)
-	do(t, server, "ACL", "SETUSER", "locker", "-eval")
-	do(t, server, "ACL", "SETUSER", "admin", "on", ">secret", "~*", "+@all")
-	worksWith(t, as(t, server, url.UserPassword("admin", "secret"), "/2"), server, 2)
+	var locks []*redlock.Lock
+	var waiters []*redlock.Locker
+	var gots []<-chan *redlock.Lock
+	for _, database := range []string{"/1", "/0"} {
+		l := connected(t, []string{server.URL() + database}, redlock.WithRetry(aMinute, aMinute))
+		lock := take(t, l, cluster.LockName(t))
+		gots, locks, waiters = append(gots, waiting(t, l, lock.Name())), append(locks, lock), append(waiters, l)
+		await(t, "it has a place on the list", func() bool {
+			status, err := l.Inspect(t.Context(), lock.Name())
+			return err == nil && status.Nodes[0].Waiting == 1
+		})
+	}
+	give(t, locks[1])
+	give(t, <-gots[1])
+	assert.Zero(t, waiters[0].Stats().Woken)
+	assert.Empty(t, gots[0])
+	require.NoError(t, locks[0].Verify(t.Context()))
+	give(t, locks[0])
+	give(t, <-gots[0])
+	assert.Equal(t, uint64(1), waiters[0].Stats().Woken)
 }
 
-func TestWrongPasswordIsNamedAndNotShown(t *testing.T) {
+// A server that cannot be spoken to is named with the reason, and without the password.
+func TestWrongPasswordsAndTLSAreNamedAndNotShown(t *testing.T) {
 	t.Parallel()
-	server := redistest.StartOne(t, redistest.WithPassword("right"))
-	for _, c := range []struct {
-		user  *url.Userinfo
-		words string
+	const wrong = "hunter2hunter2"
+	g := startGateway(t)
+	right := url.UserPassword("", password).String() + "@"
+	for name, way := range map[string]struct {
+		endpoint, words string
+		dial            time.Duration
 	}{
-		{url.UserPassword("", "hunter2hunter2"), "WRONGPASS"},
-		{url.UserPassword("nobody", "hunter2hunter2"), "WRONGPASS"},
-		{nil, "NOAUTH"},
+		"wrong password":    {as(t, g, url.UserPassword("", wrong), ""), `WRONGPASS`, patience},
+		"unknown user":      {as(t, g, url.UserPassword("nobody", wrong), ""), `WRONGPASS`, patience},
+		"no password":       {as(t, g, nil, ""), `NOAUTH`, patience},
+		"unknown authority": {"rediss://" + right + g.tls, `TLS: .*certificate signed by unknown authority`, patience / 2},
+		"plain text to TLS": {"redis://" + right + g.tls, `connection (lost|closed).*redis:// is for servers without TLS|protocol error`, patience / 2},
+		// Each side waits for the other to begin.
+		"TLS to a plain port": {
+			"rediss://" + right + g.Addr(),
+			`connected, but no TLS within 1s: rediss:// is for servers with TLS|TLS: something else answered`, time.Second,
+		},
 	} {
-		l := cluster.NewLocker(t, []string{as(t, server, c.user, "")}, redlock.WithNodeTimeout(patience))
-		_, err := l.TryLock(t.Context(), cluster.LockName(t))
-		t.Log(err)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorContains(t, err, c.words)
-		assert.NotContains(t, err.Error(), "hunter2")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if g.tls == "" && way.words != "WRONGPASS" && way.words != "NOAUTH" {
+				t.Skip("this redis-server was built without TLS")
+			}
+			l := cluster.NewLocker(t, []string{way.endpoint}, patiently(redlock.WithPool(pool.WithDialTimeout(way.dial)))...)
+			_, err := l.TryLock(t.Context(), cluster.LockName(t))
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.Regexp(t, way.words, err.Error())
+			assert.NotContains(t, err.Error(), wrong)
+			assert.NotContains(t, err.Error(), password)
+		})
 	}
+}
+
+// authority signs certificates of servers.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	pool        *x509.CertPool
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "an authority for a test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	a := &authority{key: newKey(t), pool: x509.NewCertPool()}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	require.NoError(t, err)
+	a.certificate, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
+	a.pool.AddCert(a.certificate)
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	return key
+}
+
+// issue writes the certificate and the key of a server on this machine to files.
+func (a *authority) issue(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	key := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "a server"}, IPAddresses: []net.IP{net.ParseIP(redistest.Host())},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	return writePEM(t, "server.crt", "CERTIFICATE", der), writePEM(t, "server.key", "PRIVATE KEY", keyDER)
+}
+
+func writePEM(t *testing.T, name, kind string, der []byte) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	return file
 }

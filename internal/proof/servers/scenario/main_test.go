@@ -4,10 +4,14 @@ import (
 	"testing"
 
 	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 )
 
 func TestMain(m *testing.M) {
-	search.RunMore(2)
+	child.Play(map[string]child.Role{
+		"holder": playHolder, "writer": playLateWriter, "contender": playContender, "candidate": playCandidate, "worker": playWorker,
+	})
+	search.RunMore(3) // they wait more than they work
 	cluster.Main(m)
 }

@@ -1,7 +1,10 @@
 package scenario_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,69 +17,59 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// memoryTTL is the TTL and the maximum TTL where masters forget: long enough to find a second
-// holder before the validity of the first ends.
-const memoryTTL = 8 * time.Second
+// world is three masters, and another server. A reaches the last two masters, B the first and the
+// last, which both reach over a switchboard.
+type world struct {
+	*cluster.Cluster
+	board *switchboard
+	other cluster.Master
+	urls  map[string][]string // of A and B
+	proxy map[string][]*redistest.Proxy
+}
 
-var memoryOptions = []redlock.Option{redlock.WithTTL(memoryTTL), redlock.WithMaxTTL(memoryTTL), redlock.WithNodeTimeout(memoryTTL / 4), redlock.WithoutRenewal()}
+func newWorld(t *testing.T, f forgetfulness) *world {
+	t.Helper()
+	w := &world{Cluster: cluster.Start(t, 3), urls: map[string][]string{}, proxy: map[string][]*redistest.Proxy{}}
+	if f.other {
+		w.other = redistest.StartOne(t)
+	}
+	if f.before != nil {
+		f.before(t, w)
+	}
+	w.board = newSwitchboard(t, w.last().Addr())
+	for _, who := range []string{"A", "B"} {
+		w.proxy[who], w.urls[who] = w.BehindProxies(t)
+		w.urls[who][2] = w.board.url
+	}
+	return w
+}
+
+func (w *world) last() cluster.Master { return w.Masters[2] }
 
 // forgetfulness is a way for the last of three masters to forget the lock that it granted.
 type forgetfulness struct {
 	name    string
-	before  func(t *testing.T, c *cluster.Cluster) // the lock is acquired; may be nil
-	forget  func(t *testing.T, c *cluster.Cluster)
+	before  func(t *testing.T, w *world) // the lock is acquired; may be nil
+	forget  func(t *testing.T, w *world)
+	other   bool // it needs another server
 	remains bool // it does not forget: it has a vote, and refuses
+	known   bool // only who knew the master can tell
 }
 
-func restart(t *testing.T, m cluster.Master, args ...string) {
-	t.Helper()
-	must(t, m.(*redistest.Server).RestartWith(args...))
+func restart(args ...string) func(t *testing.T, w *world) {
+	return func(t *testing.T, w *world) { must(t, w.last().(*redistest.Server).RestartWith(args...)) }
 }
 
-var forgetfulnesses = []forgetfulness{
-	{name: "kill -9, empty", forget: func(t *testing.T, c *cluster.Cluster) { restart(t, c.Masters[2]) }},
-	{
-		name:   "kill -9, an older snapshot",
-		before: func(t *testing.T, c *cluster.Cluster) { do(t, c.Masters[2], "SAVE") },
-		forget: func(t *testing.T, c *cluster.Cluster) { restart(t, c.Masters[2]) },
-	},
-	{name: "durable since the restart", forget: func(t *testing.T, c *cluster.Cluster) {
-		restart(t, c.Masters[2], "--appendonly", "yes", "--appendfsync", "always")
-	}},
-	{
-		name: "durable all the time", remains: true,
-		before: func(t *testing.T, c *cluster.Cluster) {
-			restart(t, c.Masters[2], "--appendonly", "yes", "--appendfsync", "always")
-			c.Meet(t)
-		},
-		forget: func(t *testing.T, c *cluster.Cluster) { restart(t, c.Masters[2]) },
-	},
-	{
-		name: "durable, and the disk is lost",
-		before: func(t *testing.T, c *cluster.Cluster) {
-			restart(t, c.Masters[2], "--appendonly", "yes", "--appendfsync", "always")
-			c.Meet(t)
-		},
-		forget: func(t *testing.T, c *cluster.Cluster) { restart(t, c.Masters[2], "--dir", t.TempDir()) },
-	},
-	{name: "FLUSHALL", forget: func(t *testing.T, c *cluster.Cluster) { do(t, c.Masters[2], "FLUSHALL") }},
-	{name: "FLUSHDB", forget: func(t *testing.T, c *cluster.Cluster) { do(t, c.Masters[2], "FLUSHDB", "ASYNC") }},
-	{
-		name: "DEBUG RELOAD", remains: true,
-		before: func(t *testing.T, c *cluster.Cluster) {
-			restart(t, c.Masters[2], "--enable-debug-command", "yes")
-			c.Meet(t)
-		},
-		forget: func(t *testing.T, c *cluster.Cluster) { do(t, c.Masters[2], "DEBUG", "RELOAD") },
-	},
-	{name: "REPLICAOF an empty one, and back", forget: func(t *testing.T, c *cluster.Cluster) {
-		follow(t, c.Masters[2], redistest.StartOne(t, redistest.WithArgs("--repl-diskless-sync-delay", "0")))
-	}},
-	{name: "REPLICAOF another master, and back", forget: func(t *testing.T, c *cluster.Cluster) {
-		do(t, c.Masters[0], "CONFIG", "SET", "repl-diskless-sync-delay", "0")
-		follow(t, c.Masters[2], c.Masters[0])
-	}},
-	{name: "SWAPDB", forget: func(t *testing.T, c *cluster.Cluster) { do(t, c.Masters[2], "SWAPDB", 0, 1) }},
+// restartBefore restarts the master with arguments before the lock is acquired, so that it votes.
+func restartBefore(args ...string) func(t *testing.T, w *world) {
+	return func(t *testing.T, w *world) {
+		restart(args...)(t, w)
+		w.Meet(t)
+	}
+}
+
+func command(name string, args ...any) func(t *testing.T, w *world) {
+	return func(t *testing.T, w *world) { do(t, w.last(), name, args...) }
 }
 
 // follow makes a server a replica until it has the data of the other, and then a master again.
@@ -86,120 +79,316 @@ func follow(t *testing.T, m, other cluster.Master) {
 	do(t, m, "REPLICAOF", "NO", "ONE")
 }
 
+// standStill makes the other server a replica, and stops it before the lock is acquired.
+func standStill(t *testing.T, w *world) {
+	replicate(t, w.other, w.last())
+	must(t, w.other.Stop())
+}
+
+// promote has the replica that missed the lock take over, at the same address.
+func promote(t *testing.T, w *world) {
+	w.board.lead(w.other.Addr())
+	must(t, w.last().Kill())
+	must(t, w.other.Continue())
+	do(t, w.other, "REPLICAOF", "NO", "ONE")
+	do(t, w.other, "DEL", cluster.LockName(t)) // what it may have received while it stood still
+}
+
+var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+var forgetfulnesses = []forgetfulness{
+	{name: "kill -9, empty", forget: restart()},
+	{name: "kill -9, an older snapshot", before: command("SAVE"), forget: restart()},
+	{name: "durable since the restart", forget: restart(durable...)},
+	{name: "durable all the time", remains: true, before: restartBefore(durable...), forget: restart()},
+	{name: "durable, and the disk is lost", before: restartBefore(durable...), forget: func(t *testing.T, w *world) {
+		restart("--dir", t.TempDir())(t, w)
+	}},
+	{name: "FLUSHALL", forget: command("FLUSHALL")},
+	{name: "FLUSHDB", forget: command("FLUSHDB", "ASYNC")},
+	{name: "SWAPDB", forget: command("SWAPDB", 0, 1)},
+	{name: "DEBUG RELOAD", remains: true, before: restartBefore("--enable-debug-command", "yes"), forget: command("DEBUG", "RELOAD")},
+	{name: "REPLICAOF an empty one, and back", other: true, forget: func(t *testing.T, w *world) { follow(t, w.last(), w.other) }},
+	{name: "REPLICAOF another master, and back", forget: func(t *testing.T, w *world) { follow(t, w.last(), w.Masters[0]) }},
+	// It was cut off before the lock was acquired, and becomes the master of its former master.
+	{
+		name: "REPLICAOF an old replica, and back", other: true,
+		before: func(t *testing.T, w *world) { follow(t, w.other, w.last()) },
+		forget: func(t *testing.T, w *world) { follow(t, w.last(), w.other) },
+	},
+	{name: "the promotion of a replica", other: true, before: standStill, forget: promote},
+	// A proxy that speaks Redis may move a connection without a break that a client sees.
+	{name: "another server under the connection", other: true, known: true, forget: func(t *testing.T, w *world) {
+		w.board.switchTo(t, w.other.Addr())
+	}},
+	{
+		name: "another server that is active", other: true, known: true,
+		before: func(t *testing.T, w *world) {
+			(&cluster.Cluster{Masters: []cluster.Master{w.other}, Real: true}).Meet(t)
+		},
+		forget: func(t *testing.T, w *world) { w.board.switchTo(t, w.other.Addr()) },
+	},
+}
+
+// hold has A acquire the lock on the last two masters.
+func (w *world) hold(t *testing.T, opts []redlock.Option) *redlock.Lock {
+	t.Helper()
+	a := cluster.NewConnected(t, w.urls["A"], opts...)
+	leave(w.proxy["A"][0])
+	awaitUp(t, a, 1, 2)
+	lock, err := a.Lock(t.Context(), cluster.LockName(t), redlock.WithoutRenewal())
+	require.NoError(t, err)
+	await(t, "the last master has the lock", func() bool {
+		return cluster.Holder(t, w.last(), cluster.LockName(t)) == lock.Value()
+	})
+	return lock
+}
+
 // A holds the lock on n1 and n2, n2 forgets it, and B reaches n0 and n2. If n2 had a vote, there
 // would be two holders.
 func TestMemoryLossOfAMasterMakesNoSecondHolder(t *testing.T) {
 	t.Parallel()
 	for _, f := range forgetfulnesses {
-		for _, mode := range []redlock.Quarantine{redlock.QuarantineAuto, redlock.QuarantineStrict} {
-			for _, knew := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%s/mode %d/knew %v", f.name, mode, knew), func(t *testing.T) {
-					t.Parallel()
-					c := cluster.Start(t, 3)
-					if f.before != nil {
-						f.before(t, c)
-					}
-					requireNoSecondHolder(t, c, f, knew, append(memoryOptions[:len(memoryOptions):len(memoryOptions)], redlock.WithQuarantine(mode)))
-				})
+		for _, knew := range []bool{true, false} {
+			if f.known && !knew {
+				continue
 			}
+			t.Run(fmt.Sprintf("%s/knew %v", f.name, knew), func(t *testing.T) {
+				t.Parallel()
+				f.makesNoSecondHolder(t, knew)
+			})
 		}
 	}
 }
 
-func requireNoSecondHolder(t *testing.T, c *cluster.Cluster, f forgetfulness, knew bool, opts []redlock.Option) {
+func (f forgetfulness) makesNoSecondHolder(t *testing.T, knew bool) {
 	t.Helper()
-	proxiesA, urlsA := c.BehindProxies(t)
-	proxiesB, urlsB := c.BehindProxies(t)
-	a := cluster.NewConnected(t, urlsA, opts...)
+	w, opts := newWorld(t, f), patiently(redlock.WithMaxTTL(longTTL))
 	var b *redlock.Locker
 	if knew {
-		b = cluster.NewConnected(t, urlsB, opts...)
+		b = cluster.NewConnected(t, w.urls["B"], opts...)
 	}
-	leave(proxiesA[0])
 	up := []int{0, 2}
 	// A client that never met n2 believes that the disk is its own if the others have other data.
 	if f.remains {
 		up = []int{0, 1, 2}
 	} else {
-		leave(proxiesB[1])
+		leave(w.proxy["B"][1])
 	}
-	awaitUp(t, a, 1, 2)
-	held, err := a.TryLock(t.Context(), cluster.LockName(t))
-	require.NoError(t, err)
-	cluster.Eventually(t, slack, func() string {
-		if cluster.Holder(t, c.Masters[2], cluster.LockName(t)) != held.Value() {
-			return "n2 has the lock"
-		}
-		return ""
-	})
-	f.forget(t, c)
+	held := w.hold(t, opts)
+	f.forget(t, w)
 	if !knew {
-		b = cluster.NewLocker(t, urlsB, opts...)
+		b = cluster.NewLocker(t, w.urls["B"], opts...)
+	}
+	var err error
+	ask := func() {
+		_, err = b.TryLock(t.Context(), cluster.LockName(t))
+		require.Error(t, err, "two holders")
+		require.NoError(t, held.Err(), "the machine was too slow to ask in time")
 	}
 	for range 3 {
-		_, err = b.TryLock(t.Context(), cluster.LockName(t))
-		skipIfExpired(t, held)
-		require.Error(t, err, "two holders")
+		ask()
 	}
 	awaitUp(t, b, up...)
-	_, err = b.TryLock(t.Context(), cluster.LockName(t))
-	skipIfExpired(t, held)
-	require.Error(t, err, "two holders")
+	ask()
 	t.Log(err)
 	if f.remains {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		cluster.RequireUp(t, b, func(node redlock.NodeStats) bool { return node.Barred == nil })
 		return
 	}
+	requireNodesSay(t, err, w.urls["B"][2:], "quarantined for another ")
 	require.ErrorIs(t, b.Stats().Nodes[2].Barred, pool.ErrQuarantined)
-	require.NoError(t, held.Err())
 }
 
-// A replica that was cut off before the lock was acquired becomes the master of its former master,
-// which then becomes a master again.
-func TestMemoryOfAnOldReplicaMakesNoSecondHolder(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 3)
-	do(t, c.Masters[2], "CONFIG", "SET", "repl-diskless-sync-delay", "0")
-	replica := redistest.StartOne(t, redistest.WithArgs("--repl-diskless-sync-delay", "0"))
-	follow(t, replica, c.Masters[2])
-	f := forgetfulness{forget: func(t *testing.T, c *cluster.Cluster) { follow(t, c.Masters[2], replica) }}
-	requireNoSecondHolder(t, c, f, false, memoryOptions)
+// shortTTL is the TTL and the maximum TTL where the next holder is waited for.
+const shortTTL = 2 * time.Second
+
+// shortly returns options of clients whose locks live for ttl at most. Some more may follow.
+func shortly(ttl time.Duration, opts ...redlock.Option) []redlock.Option {
+	return append([]redlock.Option{
+		redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithNodeTimeout(ttl / 4), redlock.WithRetry(time.Millisecond, 5*time.Millisecond),
+	}, opts...)
 }
 
-// A proxy that speaks Redis may move a connection from server to server without a break that a
-// client sees.
-func TestMemoryOfAServerThatIsSwitchedUnderTheConnection(t *testing.T) {
+// The next client gets the lock once everything that the master forgot has expired, not before, and
+// not much later, whether it knew the master before or meets it only now.
+func TestHoldingOutlastsARestartOrPromotionInItsMajorityAndEndsThen(t *testing.T) {
 	t.Parallel()
-	for _, knownServer := range []bool{false, true} {
-		t.Run(fmt.Sprintf("the other one is known %v", knownServer), func(t *testing.T) {
+	for _, f := range forgetfulnesses {
+		if !slices.Contains([]string{"kill -9, empty", "the promotion of a replica"}, f.name) {
+			continue
+		}
+		for _, knew := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/knew %v", f.name, knew), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, f)
+				var b *redlock.Locker
+				if knew {
+					b = cluster.NewConnected(t, w.urls["B"], shortly(shortTTL)...)
+				}
+				leave(w.proxy["B"][1])
+				held := w.hold(t, shortly(shortTTL))
+				began := time.Now()
+				f.forget(t, w)
+				forgot := time.Now()
+				if !knew {
+					b = cluster.NewLocker(t, w.urls["B"], shortly(shortTTL)...)
+				}
+				next, err := b.Lock(t.Context(), cluster.LockName(t))
+				require.NoError(t, err)
+				requireLostBecause(t, held, "validity has ended")
+				t.Logf("the next holder came %v after the restart", time.Since(began).Round(time.Millisecond))
+				assert.GreaterOrEqual(t, time.Since(began), shortTTL)
+				assert.Less(t, time.Since(forgot), shortTTL+time.Second+2*slack)
+				give(t, next)
+			})
+		}
+	}
+}
+
+// A majority restarts, or everybody. The holder is told at once. Who knew the masters, or is
+// strict, does not take them for a new cluster, and gets the lock when what they forgot has
+// expired.
+func TestMemoryLossOfAMajorityIsToldAndMakesNoSecondHolder(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * shortTTL // until the holder is told, too
+	strict := redlock.WithQuarantine(redlock.QuarantineStrict)
+	for name, row := range map[string]struct {
+		restarted int
+		next      string // who asks next
+	}{
+		"three of five, knew":   {3, "knew"},
+		"three of five, strict": {3, "strict"},
+		"all, somebody knew":    {5, "told"},
+		"all, strict":           {5, "strict"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := cluster.Start(t, 3)
-			other := &cluster.Cluster{Masters: []cluster.Master{redistest.StartOne(t)}, Real: true}
-			if knownServer {
-				other.Meet(t)
-			}
-			board := newSwitchboard(t, c.Masters[2].Addr())
-			proxiesA, urlsA := c.BehindProxies(t)
-			proxiesB, urlsB := c.BehindProxies(t)
-			a := cluster.NewConnected(t, []string{urlsA[0], urlsA[1], board.url}, memoryOptions...)
-			b := cluster.NewConnected(t, []string{urlsB[0], urlsB[1], board.url}, memoryOptions...)
-			leave(proxiesA[0], proxiesB[1])
-			awaitUp(t, a, 1, 2)
-			awaitUp(t, b, 0, 2)
-			held, err := a.TryLock(t.Context(), cluster.LockName(t))
+			c := cluster.Start(t, 5)
+			holder, knew := cluster.NewConnected(t, c.URLs(), shortly(ttl)...), cluster.NewConnected(t, c.URLs(), shortly(ttl)...)
+			held, err := holder.Lock(t.Context(), cluster.LockName(t))
 			require.NoError(t, err)
-			connects := b.Stats().Nodes[2].Connects
-			board.switchTo(t, other.Masters[0].Addr())
-			_, err = b.TryLock(t.Context(), cluster.LockName(t))
-			skipIfExpired(t, held)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum, "two holders")
-			t.Log(err)
-			_, err = b.TryLock(t.Context(), cluster.LockName(t))
-			t.Log(err)
-			skipIfExpired(t, held)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum, "two holders")
-			assert.LessOrEqual(t, b.Stats().Nodes[2].Connects, connects+1)
+			began := time.Now()
+			var restarts sync.WaitGroup
+			for _, m := range c.Masters[:row.restarted] {
+				restarts.Go(func() { assert.NoError(t, m.Restart()) })
+			}
+			restarts.Wait()
+			awaitLoss(t, held)
+			requireLostBecause(t, held, "a quorum of nodes has restarted")
+			t.Logf("the holder knew %v after the first kill", time.Since(began).Round(time.Millisecond))
+			next := knew
+			switch row.next {
+			case "strict":
+				next = cluster.NewConnected(t, c.URLs(), shortly(ttl, strict)...)
+			case "told": // those who knew say so to the others
+				await(t, "it is quarantined everywhere", func() bool {
+					return !slices.ContainsFunc(holder.Stats().Nodes, func(node redlock.NodeStats) bool { return node.QuarantinedFor == 0 })
+				})
+				next = cluster.NewConnected(t, c.URLs(), shortly(ttl)...)
+			}
+			lock, err := next.TryLock(t.Context(), cluster.LockName(t))
+			if err != nil { // always, but on a machine that stood still
+				require.ErrorIs(t, err, pool.ErrQuarantined)
+				lock, err = next.Lock(t.Context(), cluster.LockName(t))
+			}
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, time.Since(began), ttl)
+			assert.Less(t, time.Since(began), ttl+time.Second+4*slack)
+			give(t, lock)
 		})
 	}
+}
+
+// Where nobody is there who knew the masters, QuarantineAuto mistakes the loss of all for a new
+// cluster. It is the one case.
+func TestMemoryLossOfAllMastersThatNobodyKnewIsTakenForANewCluster(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 3)
+	for _, m := range c.Masters {
+		must(t, m.Restart())
+	}
+	take(t, connected(t, c.URLs(), redlock.WithMaxTTL(longTTL)), cluster.LockName(t))
+}
+
+// A new cluster votes once its last master is there, and says for whom it waits. Many clients may
+// meet it at once.
+func TestMemoryOfANewClusterThatManyMeetAtOnce(t *testing.T) {
+	t.Parallel()
+	c := cluster.StartYoung(t, 5)
+	must(t, c.Masters[4].Kill())
+	var all []*redlock.Locker
+	for range 10 {
+		l := cluster.NewLocker(t, c.URLs(), patiently()...)
+		awaitUp(t, l, 0, 1, 2, 3)
+		all = append(all, l)
+	}
+	_, err := all[0].TryLock(t.Context(), cluster.LockName(t))
+	require.ErrorIs(t, err, pool.ErrQuarantined)
+	assert.ErrorContains(t, err, "a new master votes then, or at once when "+c.URLs()[4]+" is there too, or after `redlock init`")
+	must(t, c.Masters[4].Restart())
+	bounded, cancel := context.WithTimeout(t.Context(), aMinute/2) // quarantines would last longer
+	defer cancel()
+	var locks sync.WaitGroup
+	for i, l := range all {
+		locks.Go(func() {
+			lock, err := l.Lock(bounded, fmt.Sprint(cluster.LockName(t), i))
+			if assert.NoError(t, err) {
+				assert.NoError(t, lock.Unlock(bounded))
+			}
+		})
+	}
+	locks.Wait()
+}
+
+// A holder learns that a majority has lost its keys although it asks nothing of the masters for its
+// lock, and no connection breaks.
+func TestMemoryLossOfAMajorityIsToldToAnIdleHolder(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 5)
+	l := connected(t, c.URLs())
+	held := take(t, l, cluster.LockName(t), redlock.WithoutRenewal())
+	for _, m := range c.Masters[:2] {
+		do(t, m, "FLUSHALL")
+	}
+	await(t, "it has noticed a minority", func() bool {
+		nodes := l.Stats().Nodes
+		return nodes[0].Barred != nil && nodes[1].Barred != nil
+	})
+	require.NoError(t, held.Err(), "a minority")
+	do(t, c.Masters[3], "FLUSHALL")
+	began := time.Now()
+	awaitLoss(t, held)
+	t.Logf("the holder knew after %v", time.Since(began).Round(time.Millisecond))
+	assert.Less(t, time.Since(began), time.Second+slack)
+	requireLostBecause(t, held, "a quorum of nodes has restarted or lost its keys")
+}
+
+// A lock survives while one node after another loses its keys: a majority of those that granted it,
+// and more.
+func TestHoldingGoesOnWhileOneNodeAfterAnotherRestartsEmpty(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 5)
+	l := cluster.NewConnected(t, c.URLs(), shortly(shortTTL)...)
+	lock, err := l.Lock(t.Context(), cluster.LockName(t))
+	require.NoError(t, err)
+	restarts := sizeOf(t, 3, 10)
+	for n := range restarts {
+		i := n % len(c.Masters)
+		must(t, c.Masters[i].Restart())
+		await(t, fmt.Sprintf("node %d is healed, and votes again", i), func() bool {
+			node := l.Stats().Nodes[i]
+			return node.State == pool.Up && node.Barred == nil && cluster.Holder(t, c.Masters[i], lock.Name()) == lock.Value()
+		})
+		require.NoError(t, lock.Err(), "after %d restarts", n+1)
+	}
+	stats := l.Stats()
+	t.Logf("%d restarts, %d renewals", restarts, stats.Renewed)
+	assert.Zero(t, stats.Lost)
+	assert.GreaterOrEqual(t, stats.Renewed, uint64(restarts), "one for each TTL at least")
+	c.AwaitHeldEverywhere(t, cluster.LockName(t), lock.Value())
+	require.NoError(t, lock.Verify(t.Context()))
+	give(t, lock)
+	cluster.RequireClean(t, c.Masters...)
 }

@@ -1,9 +1,13 @@
 package scenario_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,30 +17,38 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/fence"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// shop is the five masters of a queue's lock, and its store.
+// shop is the masters of a queue's lock, and its store.
 type shop struct {
 	*cluster.Cluster
 	store *redistest.Server
 }
 
-func startShop(tb testing.TB) *shop {
-	tb.Helper()
-	return &shop{cluster.Start(tb, 5), redistest.StartOne(tb)}
+func startShop(t *testing.T) *shop {
+	t.Helper()
+	return &shop{cluster.Start(t, 3), redistest.StartOne(t)}
 }
 
 // queue returns the queue of that name, with a Locker of its own.
-func (s *shop) queue(tb testing.TB, name string, opts ...queue.Option) *queue.Queue {
-	tb.Helper()
-	q, err := queue.New(cluster.NewConnected(tb, s.URLs()), s.store.URL(), name,
-		append([]queue.Option{queue.WithTimeout(4 * slack)}, opts...)...)
-	require.NoError(tb, err)
-	tb.Cleanup(func() { assert.NoError(tb, q.Close()) })
+func (s *shop) queue(t *testing.T, name string, opts ...queue.Option) *queue.Queue {
+	t.Helper()
+	return s.at(t, s.store.URL(), name, opts...)
+}
+
+// at is [shop.queue] with the store at another endpoint.
+func (s *shop) at(t *testing.T, store, name string, opts ...queue.Option) *queue.Queue {
+	t.Helper()
+	q, err := queue.New(cluster.NewConnected(t, s.URLs()), store, name, append([]queue.Option{queue.WithTimeout(aMinute)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, q.Close()) })
 	return q
 }
 
@@ -78,8 +90,7 @@ func TestQueueOnRealServers(t *testing.T) {
 	popped, err := q.Pop(ctx, 10)
 	require.NoError(t, err)
 	assert.Equal(t, top, popped)
-	require.Len(t, popped, 2)
-	assert.Equal(t, []string{"c", "a"}, []string{popped[0].ID, popped[1].ID})
+	assert.Equal(t, []string{"c", "a"}, taskIDs(popped))
 	n, err := q.Remove(ctx, "b", "c")
 	require.NoError(t, err)
 	assert.Equal(t, 1, n)
@@ -88,38 +99,27 @@ func TestQueueOnRealServers(t *testing.T) {
 	assert.Zero(t, n)
 }
 
+func taskIDs(tasks []queue.Task) (ids []string) {
+	for _, task := range tasks {
+		ids = append(ids, task.ID)
+	}
+	return ids
+}
+
 // A task begins when it is due by the clock of the store, which is that of this machine, and never
-// before. How late it is depends on the machine: see BenchmarkQueueDelay.
+// before. How late it is depends on the machine.
 func TestQueueHonoursDelays(t *testing.T) {
 	t.Parallel()
 	s := startShop(t)
-	late := s.delays(t, sizeOf(t, 100, 2000))
-	t.Logf("late by %v at least, %v in the median, %v at most", late[0], late[len(late)/2], late[len(late)-1])
-	assert.GreaterOrEqual(t, late[0], time.Duration(0), "too early")
-	assert.Empty(t, s.entries(t, cluster.LockName(t)))
-}
-
-// BenchmarkQueueDelay reports how late a task begins that a waiting worker knows about.
-func BenchmarkQueueDelay(b *testing.B) {
-	late := startShop(b).delays(b, max(b.N, 100))
-	b.ReportMetric(0, "ns/op") // it is what the delays are
-	for unit, d := range map[string]time.Duration{"late-p50-ms": late[len(late)/2], "late-max-ms": late[len(late)-1]} {
-		b.ReportMetric(float64(d)/float64(time.Millisecond), unit)
-	}
-}
-
-// delays enqueues tasks while a worker waits, each with a delay below a second. It returns how late
-// each began, sorted.
-func (s *shop) delays(tb testing.TB, tasks int) (late []time.Duration) {
-	tb.Helper()
-	name := cluster.LockName(tb)
-	q, worker := s.queue(tb, name), s.queue(tb, name)
-	ctx, stop := context.WithTimeout(tb.Context(), time.Minute+time.Duration(tasks)*100*time.Millisecond)
+	q, worker := s.queue(t, cluster.LockName(t)), s.queue(t, cluster.LockName(t))
+	tasks := sizeOf(t, 50, 2000)
+	running, stop := context.WithTimeout(t.Context(), aMinute+time.Duration(tasks)*100*time.Millisecond)
 	defer stop()
 	var mu sync.Mutex
+	var late []time.Duration
 	var run sync.WaitGroup
 	run.Go(func() {
-		assert.NoError(tb, worker.Run(ctx, func(_ context.Context, task queue.Task) error {
+		assert.NoError(t, worker.Run(running, func(_ context.Context, task queue.Task) error {
 			now := float64(time.Now().UnixMicro()) / 1e6
 			mu.Lock()
 			defer mu.Unlock()
@@ -130,13 +130,14 @@ func (s *shop) delays(tb testing.TB, tasks int) (late []time.Duration) {
 		}))
 	})
 	for i := range tasks {
-		require.NoError(tb, q.Enqueue(tb.Context(), []string{fmt.Sprint(i)}, time.Duration(i*37%1000)*time.Millisecond))
+		require.NoError(t, q.Enqueue(t.Context(), []string{fmt.Sprint(i)}, time.Duration(i*37%1000)*time.Millisecond))
 		time.Sleep(10 * time.Millisecond) // enqueued while the worker waits
 	}
 	run.Wait()
-	require.Len(tb, late, tasks, "not all have been handled")
+	require.Len(t, late, tasks, "not all have been handled")
 	slices.Sort(late)
-	return late
+	t.Logf("late by %v at least, %v in the median, %v at most", late[0], late[len(late)/2], late[len(late)-1])
+	assert.GreaterOrEqual(t, late[0], time.Duration(0), "too early")
 }
 
 // The store loses replies with a broken connection. No task is lost or delivered twice while
@@ -145,15 +146,13 @@ func TestQueueLosesNothingWithItsConnections(t *testing.T) {
 	t.Parallel()
 	s := startShop(t)
 	name := cluster.LockName(t)
-	q := s.queue(t, name)
 	proxy := redistest.NewProxy(t, s.store.Addr())
-	l := cluster.NewConnected(t, s.URLs())
-	tasks := sizeOf(t, 1000, 10000)
+	tasks := sizeOf(t, 400, 10000)
 	var ids []string
 	for i := range tasks {
 		ids = append(ids, fmt.Sprint(i))
 	}
-	require.NoError(t, q.Enqueue(t.Context(), ids, 0))
+	require.NoError(t, s.queue(t, name).Enqueue(t.Context(), ids, 0))
 	var pops atomic.Int64
 	harm := func() { // as often as there is progress, so that it does not keep itself up
 		switch pops.Add(1) % 20 {
@@ -167,21 +166,16 @@ func TestQueueLosesNothingWithItsConnections(t *testing.T) {
 	popped := map[string]int{}
 	var all sync.WaitGroup
 	for range 4 {
-		worker, err := queue.New(l, proxy.URL(), name, queue.WithTimeout(10*time.Second))
-		require.NoError(t, err)
-		defer worker.Close()
+		worker := s.at(t, proxy.URL(), name)
 		all.Go(func() {
 			for {
 				harm()
 				tasks, err := worker.Pop(t.Context(), 1)
-				assert.NoError(t, err)
-				if err != nil || len(tasks) == 0 {
+				if !assert.NoError(t, err) || len(tasks) == 0 {
 					return
 				}
 				mu.Lock()
-				for _, task := range tasks {
-					popped[task.ID]++
-				}
+				popped[tasks[0].ID]++
 				mu.Unlock()
 			}
 		})
@@ -195,23 +189,180 @@ func TestQueueLosesNothingWithItsConnections(t *testing.T) {
 	assert.Empty(t, s.entries(t, name))
 }
 
-// The lock and the queue have the same name. If they share a database, the store says what is
-// wrong.
-func TestQueueInADatabaseOfTheLockSaysSo(t *testing.T) {
+// haltingPoints are where a worker stops in Pop, and what happens to the tasks if it dies there.
+// Its messages are a look, the query for due tasks (with its fence), and the removal.
+var haltingPoints = []struct {
+	at      string
+	removed bool
+	locked  bool // it has the lock, or had it
+}{
+	{"before 1", false, false},
+	{"after 1", false, false},
+	{"before 2", false, true},
+	{"after 2", false, true},
+	{"before 3", false, true},
+	{"after 3", true, true},
+}
+
+var haltingTasks = []string{"a", "b", "c"}
+
+// halted enqueues tasks, and starts a worker that halts when it pops them.
+func (s *shop) halted(t *testing.T, at string) (*queue.Queue, *child.Process) {
+	t.Helper()
+	name := cluster.LockName(t)
+	q := s.queue(t, name)
+	require.NoError(t, q.Enqueue(t.Context(), haltingTasks, 0))
+	worker := child.Start(t, child.Command("worker", on(s.Cluster, s.store.URL(), name, at)...))
+	require.Equal(t, "at "+at, worker.Next(t))
+	return q, worker
+}
+
+// A worker that dies in Pop takes tasks with it only if the store has removed them. Then nobody
+// else gets them; otherwise the others get all of them.
+func TestQueueWorkerIsKilledInPop(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 1)
-	l := cluster.NewConnected(t, c.URLs())
-	q, err := queue.New(l, c.Masters[0].URL(), "a")
-	require.NoError(t, err)
-	defer q.Close()
-	err = q.Enqueue(t.Context(), []string{"a"}, 0)
-	assert.ErrorContains(t, err, "WRONGTYPE")
-	apart, err := queue.New(cluster.NewConnected(t, c.URLs(), redlock.WithKeyPrefix("lock:")), c.Masters[0].URL(), "a")
-	require.NoError(t, err)
-	defer apart.Close()
-	require.NoError(t, apart.Enqueue(t.Context(), []string{"a"}, 0))
-	other, err := queue.New(l, c.Masters[0].URL()+"/1", "b")
-	require.NoError(t, err)
-	defer other.Close()
-	require.NoError(t, other.Enqueue(t.Context(), []string{"a"}, 0))
+	s := startShop(t)
+	for _, point := range haltingPoints {
+		t.Run(point.at, func(t *testing.T) {
+			t.Parallel()
+			q, worker := s.halted(t, point.at)
+			must(t, worker.Kill())
+			_, open := <-worker.Lines()
+			require.False(t, open, "it has said nothing more")
+			// It waits for the lock of the dead worker.
+			require.NoError(t, q.Enqueue(t.Context(), []string{"d"}, 0))
+			tasks, err := q.Pop(t.Context(), 10)
+			require.NoError(t, err)
+			want := append(slices.Clone(haltingTasks), "d")
+			if point.removed {
+				want = want[3:]
+			}
+			assert.Equal(t, want, taskIDs(tasks))
+		})
+	}
+}
+
+// A worker was stopped in Pop beyond its TTL, and continues when others have popped. Either it gets
+// ErrStale and changes nothing, or it has the tasks and the others do not.
+func TestQueueWorkerIsStoppedInPop(t *testing.T) {
+	t.Parallel()
+	s := startShop(t)
+	for _, point := range haltingPoints {
+		t.Run(point.at, func(t *testing.T) {
+			t.Parallel()
+			q, worker := s.halted(t, point.at)
+			must(t, worker.Stop())
+			tasks, err := q.Pop(t.Context(), 10)
+			require.NoError(t, err)
+			require.NoError(t, q.Enqueue(t.Context(), []string{"later"}, time.Hour))
+			before := s.content(t, cluster.LockName(t))
+			must(t, worker.CloseInput())
+			must(t, worker.Continue())
+			said := worker.Next(t)
+			switch {
+			case point.removed:
+				assert.Empty(t, tasks)
+				assert.Equal(t, "popped [a b c] <nil>", said)
+			case point.locked:
+				assert.Equal(t, haltingTasks, taskIDs(tasks))
+				assert.Contains(t, said, "popped [] ")
+				assert.Contains(t, said, fence.ErrStale.Error())
+			default: // it has the lock now, after the others, and finds nothing
+				assert.Equal(t, haltingTasks, taskIDs(tasks))
+				assert.Equal(t, "popped [] <nil>", said)
+			}
+			if point.locked {
+				assert.Equal(t, before, s.content(t, cluster.LockName(t)), "a stale worker has changed something")
+			}
+		})
+	}
+}
+
+// content returns everything that the store has of a queue.
+func (s *shop) content(t *testing.T, name string) map[string]string {
+	t.Helper()
+	content := map[string]string{}
+	for id, score := range s.entries(t, name) {
+		content[id] = fmt.Sprintf("%.6f", score)
+	}
+	for _, key := range []string{"redquorum:queue:fence:", "redquorum:queue:last:"} {
+		value, err := redis.String(s.store.Do("GET", key+name))
+		require.NoError(t, err)
+		content[key] = value
+	}
+	return content
+}
+
+// playWorker pops once, and halts at one of its messages to the store until its input ends.
+func playWorker(self *child.Self) {
+	store, name, urls := self.Args[0], self.Args[1], self.Args[3:]
+	l := childLocker(self, urls, redlock.WithTTL(time.Second))
+	halt := newHalt(self, self.Args[2])
+	q, err := queue.New(l, store, name, queue.WithTimeout(aMinute),
+		queue.WithPool(pool.WithDialer(halt.dial), pool.WithStallTimeout(aMinute), pool.WithIdlePing(aMinute)))
+	require.NoError(self, err)
+	_, err = q.Top(ctx, 1) // it connects, and loads the scripts
+	require.NoError(self, err)
+	halt.armed.Store(true)
+	tasks, err := q.Pop(ctx, 5)
+	self.Tell("popped", taskIDs(tasks), strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
+}
+
+// halt stops a process at one of its messages to the store: at "before 2" the second script is
+// about to be sent, at "after 2" its reply is there and not yet read. The process says so, and
+// continues when its input ends.
+type halt struct {
+	self          *child.Self
+	at            string
+	before, after int64
+	sent          atomic.Int64
+	armed         atomic.Bool
+}
+
+func newHalt(self *child.Self, at string) *halt {
+	h := &halt{self: self, at: at}
+	when, number, _ := strings.Cut(at, " ")
+	n, err := strconv.ParseInt(number, 10, 64)
+	require.NoError(self, err)
+	if when == "before" {
+		h.before = n
+	} else {
+		h.after = n
+	}
+	return h
+}
+
+func (h *halt) wait() {
+	h.self.Tell("at", h.at)
+	for range h.self.Heard() {
+	}
+}
+
+func (h *halt) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &haltingConn{conn, h}, nil
+}
+
+type haltingConn struct {
+	net.Conn
+	*halt
+}
+
+func (c *haltingConn) Write(p []byte) (int, error) {
+	if c.armed.Load() && bytes.Contains(p, []byte("EVALSHA")) && c.sent.Add(1) == c.before {
+		c.wait()
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *haltingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.armed.Load() && c.after != 0 && c.sent.Load() == c.after {
+		c.sent.Add(1000)
+		c.wait()
+	}
+	return n, err
 }

@@ -1,15 +1,30 @@
 package scenario_test
 
 import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
+
+var ctx = context.Background()
 
 const (
 	// longTTL is the TTL where keys must go because they are released, not because they expire.
@@ -21,7 +36,63 @@ const (
 
 	// slack is what a busy machine may add to a bound.
 	slack = 5 * time.Second
+
+	// aMinute bounds every wait for what happens soon on an idle machine.
+	aMinute = time.Minute
+
+	// soakVariable makes tests run at the size that the project promises, not at the everyday size.
+	soakVariable = "REDQUORUM_SOAK"
 )
+
+// sizeOf returns how often to do something, and logs it.
+func sizeOf(t *testing.T, small, full int) int {
+	t.Helper()
+	if os.Getenv(soakVariable) == "1" {
+		t.Logf("full size: %d", full)
+		return full
+	}
+	t.Logf("small size: %d; %s=1 makes it %d", small, soakVariable, full)
+	return small
+}
+
+// seedOf returns the seed of a run: the one in the environment, to repeat a run, or a new one. A
+// failure shows it in its log.
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv("REDQUORUM_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("REDQUORUM_SEED=%d", seed)
+	return seed
+}
+
+// upTo returns a random duration below d.
+func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+
+// disturb calls harm again and again, with random pauses below pause, until the function that it
+// returns is called. That function returns how often harm was called.
+func disturb(seed uint64, pause time.Duration, harm func(rng *rand.Rand)) (stop func() int) {
+	ending, times := make(chan struct{}), make(chan int)
+	go func() {
+		rng := rand.New(rand.NewPCG(seed, 1<<63))
+		for n := 0; ; n++ {
+			select {
+			case <-ending:
+				times <- n
+				return
+			case <-time.After(upTo(rng, pause)):
+				harm(rng)
+			}
+		}
+	}()
+	return func() int {
+		close(ending)
+		return <-times
+	}
+}
 
 // must checks the error of a call that breaks or mends a master.
 func must(t *testing.T, err error) {
@@ -29,25 +100,194 @@ func must(t *testing.T, err error) {
 	require.NoError(t, err)
 }
 
-// endpointsOf returns the nodes that an error names, sorted.
-func endpointsOf(failure *redlock.QuorumError) (endpoints []string) {
-	for _, err := range failure.Nodes.WrappedErrors() {
-		if node, ok := err.(*redlock.NodeError); ok { //nolint:errorlint // the list has them as they are
-			endpoints = append(endpoints, node.Endpoint)
-		}
-	}
-	slices.Sort(endpoints)
-	return endpoints
+// do runs a command that a master must accept.
+func do(t *testing.T, m cluster.Master, command string, args ...any) {
+	t.Helper()
+	_, err := m.Do(command, args...)
+	require.NoError(t, err, "%s %v", command, args)
 }
 
-// requireNodesSay asserts that an error names exactly these nodes, and that the text of each
-// matches words, a regular expression.
+// await waits until something is so.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	cluster.Eventually(t, aMinute, func() string {
+		if so() {
+			return ""
+		}
+		return what
+	})
+}
+
+// patiently returns options with which a lock neither expires nor waits for too short a time. Those
+// that are given count more.
+func patiently(opts ...redlock.Option) []redlock.Option {
+	return append([]redlock.Option{redlock.WithTTL(longTTL), redlock.WithNodeTimeout(patience)}, opts...)
+}
+
+// connected returns a Locker with these options that is connected to every node.
+func connected(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	return cluster.NewConnected(t, urls, patiently(opts...)...)
+}
+
+// take acquires a name that is free.
+func take(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
+	t.Helper()
+	lock, err := l.TryLock(t.Context(), name, opts...)
+	require.NoError(t, err)
+	return lock
+}
+
+// give releases a lock that is held.
+func give(t *testing.T, lock *redlock.Lock) {
+	t.Helper()
+	require.NotNil(t, lock)
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// inBackground waits for a lock in a goroutine. The channel gets it, or nil.
+func inBackground(t *testing.T, wait func() (*redlock.Lock, error)) <-chan *redlock.Lock {
+	got := make(chan *redlock.Lock, 1)
+	go func() {
+		lock, err := wait()
+		assert.NoError(t, err)
+		got <- lock
+	}()
+	return got
+}
+
+// waiting has a Locker wait for a name.
+func waiting(t *testing.T, l *redlock.Locker, name string) <-chan *redlock.Lock {
+	t.Helper()
+	before := l.Stats().Waiting
+	got := inBackground(t, func() (*redlock.Lock, error) { return l.Lock(t.Context(), name) })
+	await(t, "somebody waits", func() bool { return l.Stats().Waiting > before })
+	return got
+}
+
+// leave ends the connections of proxies, and refuses new ones.
+func leave(proxies ...*redistest.Proxy) {
+	for _, p := range proxies {
+		p.Refuse(true)
+		p.Reset()
+	}
+}
+
+// awaitUp waits until a Locker is connected to exactly these nodes.
+func awaitUp(t *testing.T, l *redlock.Locker, indexes ...int) {
+	t.Helper()
+	cluster.Eventually(t, aMinute, func() (wrong string) {
+		for i, node := range l.Stats().Nodes {
+			want := pool.Down
+			if slices.Contains(indexes, i) {
+				want = pool.Up
+			}
+			if node.State != want {
+				wrong += node.Endpoint + " is " + node.State.String() + ", not " + want.String() + "; "
+			}
+		}
+		return wrong
+	})
+}
+
+// requireNodesSay asserts that in an error of a round, exactly these nodes say what matches words,
+// a regular expression.
 func requireNodesSay(t *testing.T, err error, urls []string, words string) {
 	t.Helper()
+	t.Log(err)
 	var failure *redlock.QuorumError
 	require.ErrorAs(t, err, &failure)
-	assert.Equal(t, slices.Sorted(slices.Values(urls)), endpointsOf(failure))
-	for _, node := range failure.Nodes.WrappedErrors() {
-		assert.Regexp(t, words, node.Error())
+	var said []string
+	for _, one := range failure.Nodes.WrappedErrors() {
+		var node *redlock.NodeError
+		if errors.As(one, &node) && regexp.MustCompile(words).MatchString(node.Err.Error()) {
+			said = append(said, node.Endpoint)
+		}
 	}
+	assert.ElementsMatch(t, urls, said, "who says %s", words)
+}
+
+// requireLostBecause asserts that a lock is lost, and why.
+func requireLostBecause(t *testing.T, lock *redlock.Lock, why string) {
+	t.Helper()
+	require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+	assert.ErrorContains(t, lock.Err(), why)
+	assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
+	select {
+	case <-lock.Done():
+	default:
+		t.Error("Done is open")
+	}
+}
+
+// awaitLoss waits until the holder of a lock is told that it is lost.
+func awaitLoss(t *testing.T, lock *redlock.Lock) {
+	t.Helper()
+	select {
+	case <-lock.Done():
+	case <-time.After(aMinute):
+		require.FailNow(t, "Done was not closed")
+	}
+}
+
+// awaitGone waits until no master has a value under any of these keys, before they can have
+// expired.
+func awaitGone(t *testing.T, masters []cluster.Master, keys ...string) {
+	t.Helper()
+	cluster.Eventually(t, cluster.CleanWithin, func() (left string) {
+		for _, m := range masters {
+			for _, key := range keys {
+				if value := cluster.Holder(t, m, key); value != "" {
+					left += m.Addr() + " has " + value + " under " + key + "\n"
+				}
+			}
+		}
+		return left
+	})
+}
+
+// connects returns how many connections a Locker has made.
+func connects(l *redlock.Locker) (n uint64) {
+	for _, node := range l.Stats().Nodes {
+		n += node.Connects
+	}
+	return n
+}
+
+// as returns a master's URL with a user and a path.
+func as(t *testing.T, m cluster.Master, user *url.Userinfo, path string) string {
+	t.Helper()
+	u, err := url.Parse(m.URL())
+	require.NoError(t, err)
+	u.User, u.Path = user, path
+	return u.String()
+}
+
+// valueIn reads a key of any database, with the credentials of the URL.
+func valueIn(t *testing.T, m cluster.Master, database int, key string) string {
+	t.Helper()
+	u, err := url.Parse(m.URL())
+	require.NoError(t, err)
+	password, _ := u.User.Password()
+	conn, err := redis.Dial("tcp", m.Addr(), redis.DialDatabase(database), redis.DialPassword(password))
+	require.NoError(t, err)
+	defer conn.Close()
+	value, err := redis.String(conn.Do("GET", key))
+	if err != nil {
+		require.ErrorIs(t, err, redis.ErrNil)
+	}
+	return value
+}
+
+// replicate makes a server a replica, and waits until it has the keys of its master.
+func replicate(t *testing.T, replica, of cluster.Master) {
+	t.Helper()
+	do(t, of, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	host, port, err := net.SplitHostPort(of.Addr())
+	require.NoError(t, err)
+	do(t, replica, "REPLICAOF", host, port)
+	await(t, "the replica is in step", func() bool {
+		info, err := redis.String(replica.Do("INFO", "replication"))
+		return err == nil && strings.Contains(info, "master_link_status:up")
+	})
 }

@@ -1,16 +1,20 @@
 package scenario_test
 
 import (
+	"io"
 	"net"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
-// switchboard is a proxy that moves standing connections from one server to another. It does not
-// care about a command that is under way.
+// switchboard is an address that moves from server to server, like a service name or a virtual IP.
+// As a proxy that speaks Redis may do, it can move standing connections, too. It does not care
+// about a command that is under way.
 type switchboard struct {
 	url      string
 	listener net.Listener
@@ -30,7 +34,7 @@ type plug struct {
 
 func newSwitchboard(t *testing.T, target string) *switchboard {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := redistest.Listen()
 	require.NoError(t, err)
 	b := &switchboard{url: "redis://" + listener.Addr().String(), listener: listener, target: target}
 	go b.accept()
@@ -63,18 +67,25 @@ func (b *switchboard) accept() {
 	}
 }
 
-// switchTo moves all connections to target, and leads new ones there.
-func (b *switchboard) switchTo(t *testing.T, target string) {
-	t.Helper()
+// lead leads new connections to target.
+func (b *switchboard) lead(target string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.target = target
+}
+
+// switchTo moves all connections to target, and leads new ones there.
+func (b *switchboard) switchTo(t *testing.T, target string) {
+	t.Helper()
+	b.lead(target)
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, p := range b.plugs {
 		assert.NoError(t, p.connect(target))
 	}
 }
 
-// connect plugs the client into a server, whose replies go to the client until the next connect.
+// connect plugs the client into a server. It ends with the server that it is plugged into.
 func (p *plug) connect(target string) error {
 	server, err := net.Dial("tcp", target)
 	if err != nil {
@@ -88,18 +99,18 @@ func (p *plug) connect(target string) error {
 		_ = old.Close()
 	}
 	go func() {
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := server.Read(buf)
-			if err != nil {
-				return
-			}
-			if _, err := p.client.Write(buf[:n]); err != nil {
-				return
-			}
+		_, _ = io.Copy(p.client, server) //nolint:errcheck // either connection ends it
+		if p.current() == server {
+			p.close()
 		}
 	}()
 	return nil
+}
+
+func (p *plug) current() net.Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.server
 }
 
 func (p *plug) forward() {
@@ -110,17 +121,10 @@ func (p *plug) forward() {
 		if err != nil {
 			return
 		}
-		p.mu.Lock()
-		server := p.server
-		p.mu.Unlock()
-		if _, err := server.Write(buf[:n]); err != nil {
+		if _, err := p.current().Write(buf[:n]); err != nil {
 			return
 		}
 	}
 }
 
-func (p *plug) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, _ = p.client.Close(), p.server.Close()
-}
+func (p *plug) close() { _, _ = p.client.Close(), p.current().Close() }

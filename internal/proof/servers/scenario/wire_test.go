@@ -16,133 +16,112 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// wire is what each of five servers executes.
-type wire struct {
-	cluster  *cluster.Cluster
-	monitors []*redistest.Monitor
-}
-
-func listen(t *testing.T) *wire {
+// monitored starts five masters, and records what they execute.
+func monitored(t *testing.T) (*cluster.Cluster, []*redistest.Monitor) {
 	t.Helper()
-	w := &wire{cluster: &cluster.Cluster{Real: true}}
-	servers := redistest.Start(t, 5)
-	for _, server := range servers {
-		w.cluster.Masters = append(w.cluster.Masters, server)
+	c := cluster.Start(t, 5)
+	var monitors []*redistest.Monitor
+	for _, m := range c.Masters {
+		monitors = append(monitors, m.(*redistest.Server).Monitor(t))
 	}
-	w.cluster.Meet(t)
-	for _, server := range servers {
-		w.monitors = append(w.monitors, server.Monitor(t))
-	}
-	return w
+	return c, monitors
 }
 
-// spoken is what a server was sent about a key, and what scripts did with the key, as MONITOR
-// quotes it.
-type spoken struct{ commands, inScripts []string }
-
-// writes returns what scripts did with the key except reads.
-func (s spoken) writes() []string {
-	return slices.DeleteFunc(slices.Clone(s.inScripts), func(command string) bool { return strings.HasPrefix(command, `"GET"`) })
-}
-
-func (w *wire) about(t *testing.T, node int, key string) (s spoken) {
+// spoken returns what a server was sent about a key, at least so much, and what scripts wrote
+// there, as MONITOR quotes it.
+func spoken(t *testing.T, m *redistest.Monitor, key string, atLeast int) (commands, writes []string) {
 	t.Helper()
-	m := w.monitors[node]
-	m.WaitFor(fmt.Sprintf(`"1" %q`, key), 1) // a script with that key
-	m.Sync()
-	for _, line := range m.Matching(fmt.Sprintf("%q", key)) {
-		source, command, found := strings.Cut(line, "] ")
-		require.True(t, found, line)
-		if strings.HasSuffix(source, " lua") {
-			s.inScripts = append(s.inScripts, command)
-		} else {
-			s.commands = append(s.commands, command)
-		}
-	}
-	return s
-}
-
-// isSetAndRelease asserts the whole conversation about a key: one SET and one release by value,
-// both in the common form. The release ends with the grace for a waiter.
-func (w *wire) isSetAndRelease(t *testing.T, node int, s spoken, key, value string, ttlMillis int) {
-	t.Helper()
-	require.Len(t, s.commands, 2, "node %d: %v", node, s.commands)
-	assert.Equal(t, fmt.Sprintf(`"SET" %q %q "NX" "PX" "%d"`, key, value, ttlMillis), s.commands[0], "node %d", node)
-	release := regexp.MustCompile(`^"EVALSHA" "([0-9a-f]{40})" "1" "` + regexp.QuoteMeta(key) + `" "` + regexp.QuoteMeta(value) + `" "2000"$`)
-	match := release.FindStringSubmatch(s.commands[1])
-	require.NotNil(t, match, "node %d: %s", node, s.commands[1])
-	known, err := w.cluster.Masters[node].Do("SCRIPT", "EXISTS", match[1])
-	require.NoError(t, err)
-	assert.Equal(t, []any{int64(1)}, known, "node %d", node)
-}
-
-func TestEveryNodeIsSentOneSetAndOneReleaseAndNothingElse(t *testing.T) {
-	t.Parallel()
-	w := listen(t)
-	l := cluster.NewConnected(t, w.cluster.URLs(), redlock.WithKeyPrefix("app:"), redlock.WithNodeTimeout(patience))
-	lock, err := l.TryLock(t.Context(), "orders/42", redlock.WithTTL(7*time.Second))
-	require.NoError(t, err)
-	require.NoError(t, lock.Unlock(t.Context()))
-	const key = "app:orders/42"
-	for node := range w.monitors {
-		s := w.about(t, node, key)
-		w.isSetAndRelease(t, node, s, key, lock.Value(), 7000)
-		assert.Equal(t, []string{`"GET" "` + key + `"`, `"DEL" "` + key + `" "redquorum:waits:` + key + `"`}, s.inScripts, "node %d: compare, and delete", node)
-	}
-	cluster.RequireClean(t, w.cluster.Masters...)
-}
-
-func TestAttemptThatFailedIsUndoneOnEveryNode(t *testing.T) {
-	t.Parallel()
-	w := listen(t)
-	const key = "orders/42"
-	for _, m := range w.cluster.Masters[1:4] {
-		_, err := m.Do("SET", key, "another's", "PX", longTTL.Milliseconds())
-		must(t, err)
-	}
-	for _, m := range w.monitors {
+	await(t, fmt.Sprintf("%d commands about %s", atLeast, key), func() bool {
 		m.Sync()
-		m.Clear()
-	}
-	l := cluster.NewConnected(t, w.cluster.URLs(), redlock.WithNodeTimeout(patience))
-	_, err := l.TryLock(t.Context(), key, redlock.WithTTL(7*time.Second), redlock.WithValue("ours"))
-	require.ErrorIs(t, err, redlock.ErrTaken)
-	for node := range w.monitors {
-		s := w.about(t, node, key)
-		w.isSetAndRelease(t, node, s, key, "ours", 7000)
-		want := []string{`"GET" "` + key + `"`}
-		if node == 0 || node == 4 {
-			want = append(want, `"DEL" "`+key+`" "redquorum:waits:`+key+`"`)
+		commands, writes = nil, nil
+		for _, line := range m.Matching(fmt.Sprintf("%q", key)) {
+			source, command, _ := strings.Cut(line, "] ")
+			switch {
+			case !strings.HasSuffix(source, " lua"):
+				commands = append(commands, command)
+			case !strings.HasPrefix(command, `"GET"`):
+				writes = append(writes, command)
+			}
 		}
-		assert.Equal(t, want, s.inScripts, "node %d: delete only our own", node)
-	}
-	assert.Equal(t, []string{"", "another's", "another's", "another's", ""}, w.cluster.Holders(t, key))
+		return len(commands) >= atLeast
+	})
+	return commands, writes
 }
 
-func TestExtendAndVerifyAreOneCommandPerNode(t *testing.T) {
+// requireSpoken asserts the whole conversation with each server about a key, as regular
+// expressions. The release ends with the grace for a waiter.
+func requireSpoken(t *testing.T, monitors []*redistest.Monitor, key string, want []string, writes func(node int) []string) {
+	t.Helper()
+	for node, m := range monitors {
+		commands, written := spoken(t, m, key, len(want))
+		require.Len(t, commands, len(want), "node %d: %v", node, commands)
+		for i := range want {
+			assert.Regexp(t, "^"+want[i]+"$", commands[i], "node %d", node)
+		}
+		assert.Equal(t, writes(node), written, "node %d", node)
+	}
+}
+
+// An attempt is one SET on each node, in the common form, an extension, a look and a release are
+// one script or command each, and nothing else is sent about a lock. A release compares, and
+// deletes only what is ours.
+func TestEveryNodeIsSentOneCommandForEachCallAndNothingElse(t *testing.T) {
 	t.Parallel()
-	w := listen(t)
-	l := cluster.NewConnected(t, w.cluster.URLs())
-	const key = "orders/42"
-	lock, err := l.TryLock(t.Context(), key)
+	c, monitors := monitored(t)
+	l := connected(t, c.URLs(), redlock.WithKeyPrefix("app:"), redlock.WithTTL(7*time.Second))
+	const key = "app:orders/42"
+	set := func(value string) string {
+		return regexp.QuoteMeta(fmt.Sprintf(`"SET" %q %q "NX" "PX" "7000"`, key, value))
+	}
+	script := func(value, last string) string {
+		return `"EVALSHA" "[0-9a-f]{40}" "1" "` + key + `" "` + regexp.QuoteMeta(value) + `" "` + last + `"`
+	}
+	deleted := `"DEL" "` + key + `" "redquorum:waits:` + key + `"`
+
+	lock, err := l.TryLock(t.Context(), "orders/42", redlock.WithoutRenewal())
 	require.NoError(t, err)
 	require.NoError(t, lock.Extend(t.Context(), 20*time.Second))
 	require.NoError(t, lock.Verify(t.Context()))
-	for node, m := range w.monitors {
-		cluster.Eventually(t, slack, func() string { // Verify returns with the third answer
-			if s := w.about(t, node, key); len(s.commands) < 3 {
-				return fmt.Sprint(s.commands)
-			}
-			return ""
-		})
-		s := w.about(t, node, key)
-		require.Len(t, s.commands, 3, "node %d: %v", node, s.commands)
-		assert.Regexp(t, `^"EVALSHA" "[0-9a-f]{40}" "1" "orders/42" "`+regexp.QuoteMeta(lock.Value())+`" "20000"$`, s.commands[1])
-		assert.Regexp(t, `^"(GET|EVALSHA)" .*"orders/42"`, s.commands[2], "node %d", node)
-		assert.Contains(t, s.inScripts, `"GET" "orders/42"`)
-		assert.Equal(t, []string{`"PEXPIRE" "orders/42" "20000"`}, s.writes(), "node %d: the value is compared, nothing else is written", node)
+	look := `"(GET|EVALSHA)" .*"` + key + `".*`
+	give(t, lock)
+	requireSpoken(t, monitors, key, []string{set(lock.Value()), script(lock.Value(), "20000"), look, script(lock.Value(), "2000")},
+		func(int) []string { return []string{`"PEXPIRE" "` + key + `" "20000"`, deleted} })
+	cluster.RequireClean(t, c.Masters...)
+
+	for _, m := range c.Masters[1:4] {
+		do(t, m, "SET", key, "another's", "PX", longTTL.Milliseconds())
+	}
+	for _, m := range monitors {
+		m.Sync()
 		m.Clear()
 	}
-	require.NoError(t, lock.Unlock(t.Context()))
-	cluster.RequireClean(t, w.cluster.Masters...)
+	_, err = l.TryLock(t.Context(), "orders/42", redlock.WithValue("ours"))
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	requireSpoken(t, monitors, key, []string{set("ours"), script("ours", "2000")}, func(node int) []string {
+		if slices.Contains([]int{1, 2, 3}, node) {
+			return nil
+		}
+		return []string{deleted}
+	})
+	assert.Equal(t, []string{"", "another's", "another's", "another's", ""}, c.Holders(t, key))
+}
+
+// Servers that forgot the scripts are sent them again.
+func TestScriptFlushCostsNothing(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 5)
+	l := connected(t, c.URLs())
+	flush := func(n int) {
+		for _, m := range c.Masters[:n] {
+			do(t, m, "SCRIPT", "FLUSH")
+		}
+	}
+	for n := range 6 {
+		lock := take(t, l, cluster.LockName(t))
+		flush(n)
+		require.NoError(t, lock.Extend(t.Context(), longTTL))
+		flush(n)
+		require.NoError(t, lock.Unlock(t.Context()), "%d nodes forgot the scripts", n)
+		cluster.RequireClean(t, c.Masters...)
+	}
 }
