@@ -41,6 +41,23 @@ func Example() {
 	// <nil>
 }
 
+// newLocker returns a Locker of three masters that vote, and a function that ends them all.
+func newLocker() (locker *redlock.Locker, ctx context.Context, end func()) {
+	masters, stop := exampletest.Masters(3)
+	locker, err := redlock.New(masters.Endpoints())
+	if err != nil {
+		panic(err)
+	}
+	ctx = context.Background()
+	if err := locker.Ready(ctx); err != nil {
+		panic(err)
+	}
+	return locker, ctx, func() {
+		_ = locker.Close()
+		stop()
+	}
+}
+
 func ExampleLocker_TryLock() {
 	masters, stop := exampletest.Masters(3)
 	defer stop()
@@ -98,18 +115,8 @@ func ExampleQuorumError() {
 }
 
 func ExampleLock_Extend() {
-	masters, stop := exampletest.Masters(3)
-	defer stop()
-	locker, err := redlock.New(masters.Endpoints())
-	if err != nil {
-		panic(err)
-	}
-	defer locker.Close()
-
-	ctx := context.Background()
-	if err := locker.Ready(ctx); err != nil {
-		panic(err)
-	}
+	locker, ctx, end := newLocker()
+	defer end()
 	lock, err := locker.TryLock(ctx, "import", redlock.WithTTL(20*time.Second))
 	if err != nil {
 		panic(err)
@@ -126,18 +133,8 @@ func ExampleLock_Extend() {
 }
 
 func ExampleWithMinHold() {
-	masters, stop := exampletest.Masters(3)
-	defer stop()
-	locker, err := redlock.New(masters.Endpoints())
-	if err != nil {
-		panic(err)
-	}
-	defer locker.Close()
-
-	ctx := context.Background()
-	if err := locker.Ready(ctx); err != nil {
-		panic(err)
-	}
+	locker, ctx, end := newLocker()
+	defer end()
 	minutely := func(machine string) { // at the full minute of each machine's clock
 		lock, err := locker.TryLock(ctx, "minutely", redlock.WithMinHold(55*time.Second))
 		if err != nil {
@@ -189,4 +186,116 @@ func ExampleNewFromNodes() {
 	// Output:
 	// <nil>
 	// <nil>
+}
+
+func ExampleLocker_Semaphore() {
+	locker, ctx, end := newLocker()
+	defer end()
+	imports, err := locker.Semaphore("imports", 2)
+	if err != nil {
+		panic(err)
+	}
+	var permits []*redlock.Lock
+	for range 2 {
+		permit, err := imports.Acquire(ctx) // waits; ctx bounds the wait only
+		if err != nil {
+			panic(err)
+		}
+		permits = append(permits, permit)
+	}
+	_, err = imports.TryAcquire(ctx)
+	fmt.Println("a third at the same time:", !errors.Is(err, redlock.ErrTaken))
+
+	fmt.Println("given back:", permits[0].Unlock(ctx) == nil)
+	permit, err := imports.Acquire(ctx)
+	fmt.Println("the next one:", err == nil && permit.Name() == permits[0].Name())
+	// Output:
+	// a third at the same time: false
+	// given back: true
+	// the next one: true
+}
+
+func ExampleLocker_LockAny() {
+	locker, ctx, end := newLocker()
+	defer end()
+	printers := []string{"printer/1", "printer/2"}
+	for range printers {
+		lock, err := locker.LockAny(ctx, printers)
+		if err != nil {
+			panic(err)
+		}
+		defer lock.Unlock(ctx)
+		fmt.Println("printing on", lock.Name())
+	}
+	// Output:
+	// printing on printer/1
+	// printing on printer/2
+}
+
+func ExampleLocker_TryRLock() {
+	locker, ctx, end := newLocker()
+	defer end()
+	one, err := locker.TryRLock(ctx, "catalog")
+	fmt.Println("one reads:", err == nil && one.Shared())
+	two, err := locker.TryRLock(ctx, "catalog")
+	fmt.Println("another reads at the same time:", err == nil && two.Shared())
+
+	_, err = locker.TryLock(ctx, "catalog")
+	fmt.Println("a writer is told that it is taken:", errors.Is(err, redlock.ErrTaken))
+
+	fmt.Println("released:", one.Unlock(ctx), two.Unlock(ctx))
+	writer, err := locker.TryLock(ctx, "catalog")
+	fmt.Println("the writer:", err == nil && !writer.Shared())
+	// Output:
+	// one reads: true
+	// another reads at the same time: true
+	// a writer is told that it is taken: true
+	// released: <nil> <nil>
+	// the writer: true
+}
+
+func ExampleLocker_RLock() {
+	locker, ctx, end := newLocker()
+	defer end()
+	writer, err := locker.Lock(ctx, "catalog", redlock.WithFencing())
+	if err != nil {
+		panic(err)
+	}
+	read := make(chan *redlock.Lock)
+	for range 2 {
+		go func() {
+			// Waits; ctx bounds the wait only.
+			lock, err := locker.RLock(ctx, "catalog", redlock.WithFencing())
+			if err != nil {
+				panic(err)
+			}
+			read <- lock
+		}()
+	}
+	fmt.Println("the writer is done:", writer.Unlock(ctx) == nil)
+	one, two := <-read, <-read
+	fmt.Println("both read:", one.Err() == nil && two.Err() == nil)
+	fmt.Println("they know what it wrote:", one.Fence() >= writer.Fence() && two.Fence() >= writer.Fence())
+	// Output:
+	// the writer is done: true
+	// both read: true
+	// they know what it wrote: true
+}
+
+func ExampleLock_Shared() {
+	locker, ctx, end := newLocker()
+	defer end()
+	reader, err := locker.RLock(ctx, "catalog")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(reader.Shared())
+	writer, err := locker.Lock(ctx, "orders")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(writer.Shared())
+	// Output:
+	// true
+	// false
 }
