@@ -190,11 +190,13 @@ func (n *node) markLocked(sides []int, faulty bool) {
 	}
 }
 
-// release takes the mark of a node back.
-func (a *arena) release(n *node, sides []int) {
+// release takes the marks of nodes back.
+func (a *arena) release(nodes []*node, sides []int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n.markLocked(sides, false)
+	for _, n := range nodes {
+		n.markLocked(sides, false)
+	}
 }
 
 // sound returns a master without any fault other than n. What one with another clock says about

@@ -18,193 +18,261 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
-// fault is one that was done.
-type fault struct {
-	name, where string
-	from, to    clock.Instant // to is when its cause was over
-}
-
-// card is a kind of fault. One of the functions is set. Each returns when the fault is over.
+// card is a kind of fault.
 type card struct {
 	name string
+	aim  func(a *arena, c card, rng *rand.Rand) *fault // finds what it can be done to now, or nil
+	do   func(ctx context.Context, f *fault) error     // returns when its cause is over
 
-	// At one side or both.
-	network func(ctx context.Context, rng *rand.Rand, p *redistest.Proxy)
-	// At one side, of three masters.
-	partition func(ctx context.Context, rng *rand.Rand, a *arena, side int, cut []*node) error
-
-	master func(ctx context.Context, rng *rand.Rand, a *arena, n *node) error
-	client func(ctx context.Context, rng *rand.Rand, a *arena, p *process) error
-	store  func(p *redistest.Proxy)
-
-	forgets bool // the master must be taken for new
+	forgets bool // the first master must be taken for new
 	durable bool // for durable masters only
 	right   bool // for masters with the right clock only
 }
 
+// fault is one that is done or was done.
+type fault struct {
+	*arena
+	name, where string
+	rng         *rand.Rand
+	from, to    clock.Instant // to is when its cause was over
+
+	nodes  []*node // that have it, at the sides
+	sides  []int
+	client *process
+}
+
 // deck has every kind of fault, and twice those that are the hardest.
 var deck = []card{
-	{name: "requests lost", network: lasting(func(p *redistest.Proxy, on bool) { p.Drop(redistest.Requests, on) })},
-	{name: "replies lost", network: lasting(func(p *redistest.Proxy, on bool) { p.Drop(redistest.Replies, on) })},
-	{name: "black hole", network: lasting(func(p *redistest.Proxy, on bool) { p.Drop(redistest.Both, on) })},
-	{name: "mute", network: lasting(func(p *redistest.Proxy, on bool) { p.Hold(redistest.Both, on) })},
-	{name: "replies held", network: lasting(func(p *redistest.Proxy, on bool) { p.Hold(redistest.Replies, on) })},
-	{name: "connections refused", network: lasting(func(p *redistest.Proxy, on bool) { p.Refuse(on); p.Reset() })},
-	{name: "delay with jitter", network: func(ctx context.Context, rng *rand.Rand, p *redistest.Proxy) {
-		base := upTo(rng, 100*time.Millisecond)
-		p.Delay(redistest.Both, base, base)
-		pause(ctx, someTime(rng))
-		p.Delay(redistest.Both, 0, 0)
+	{name: "requests lost", aim: aimNetwork, do: lasting(func(p *redistest.Proxy, on bool) { p.Drop(redistest.Requests, on) })},
+	{name: "replies lost", aim: aimNetwork, do: lasting(func(p *redistest.Proxy, on bool) { p.Drop(redistest.Replies, on) })},
+	{name: "black hole", aim: aimNetwork, do: lasting(func(p *redistest.Proxy, on bool) { p.Drop(redistest.Both, on) })},
+	{name: "mute", aim: aimNetwork, do: lasting(func(p *redistest.Proxy, on bool) { p.Hold(redistest.Both, on) })},
+	{name: "replies held", aim: aimNetwork, do: lasting(func(p *redistest.Proxy, on bool) { p.Hold(redistest.Replies, on) })},
+	{name: "connections refused", aim: aimNetwork, do: lasting(func(p *redistest.Proxy, on bool) { p.Refuse(on); p.Reset() })},
+	{name: "delay with jitter", aim: aimNetwork, do: func(ctx context.Context, f *fault) error {
+		base := upTo(f.rng, 100*time.Millisecond)
+		f.network(func(p *redistest.Proxy) { p.Delay(redistest.Both, base, base) })
+		pause(ctx, f.someTime())
+		f.network(func(p *redistest.Proxy) { p.Delay(redistest.Both, 0, 0) })
+		return nil
 	}},
-	{name: "trickle", network: func(ctx context.Context, rng *rand.Rand, p *redistest.Proxy) {
-		p.Trickle(time.Millisecond + upTo(rng, 10*time.Millisecond))
-		pause(ctx, someTime(rng))
-		p.Trickle(0)
+	{name: "trickle", aim: aimNetwork, do: func(ctx context.Context, f *fault) error {
+		every := time.Millisecond + upTo(f.rng, 10*time.Millisecond)
+		f.network(func(p *redistest.Proxy) { p.Trickle(every) })
+		pause(ctx, f.someTime())
+		f.network(func(p *redistest.Proxy) { p.Trickle(0) })
+		return nil
 	}},
-	{name: "cut after write", network: repeated(func(_ *rand.Rand, p *redistest.Proxy) { p.CutAfterRequest() })},
-	{name: "reply cut in the middle", network: repeated(func(rng *rand.Rand, p *redistest.Proxy) { p.CutReplies(1 + rng.IntN(60)) })},
-	{name: "reset", network: repeated(func(_ *rand.Rand, p *redistest.Proxy) { p.Reset() })},
+	{name: "cut after write", aim: aimNetwork, do: repeated(func(f *fault) { f.network((*redistest.Proxy).CutAfterRequest) })},
+	{name: "reply cut in the middle", aim: aimNetwork, do: repeated(func(f *fault) {
+		f.network(func(p *redistest.Proxy) { p.CutReplies(1 + f.rng.IntN(60)) })
+	})},
+	{name: "reset", aim: aimNetwork, do: repeated(func(f *fault) { f.network((*redistest.Proxy).Reset) })},
 
-	{name: "partition of a majority", partition: cutOff},
-	{name: "FLUSHALL, two cut off", forgets: true, partition: behind(flush)},
-	{name: "FLUSHALL, two cut off", forgets: true, partition: behind(flush)},
-	{name: "restart, two cut off", forgets: true, partition: behind(restartEmpty)},
-	{name: "restart, two cut off", forgets: true, partition: behind(restartEmpty)},
-
-	{name: "closed by the server", master: closed},
-	{name: "kill and empty restart", master: restartEmpty, forgets: true},
-	{name: "kill and restart with AOF", master: restartFull, durable: true},
-	{name: "server stopped", master: stopped},
-	{name: "FLUSHALL", master: flush, forgets: true},
-	{name: "SCRIPT FLUSH", master: func(_ context.Context, _ *rand.Rand, _ *arena, n *node) error {
-		_, err := n.server.Do("SCRIPT", "FLUSH")
-		return err
+	{name: "partition of a majority", aim: aimPartition, do: func(ctx context.Context, f *fault) error {
+		f.cut(f.nodes, true)
+		pause(ctx, f.someTime()/2)
+		f.cut(f.nodes, false)
+		return nil
 	}},
-	{name: "OOM", master: configured("maxmemory", "1", "0")},
-	{name: "no replicas", master: configured("min-replicas-to-write", "1", "0")},
-	{name: "READONLY", master: replica, forgets: true, right: true},
+	{name: "FLUSHALL, two cut off", aim: aimPartition, do: behind(flush), forgets: true},
+	{name: "FLUSHALL, two cut off", aim: aimPartition, do: behind(flush), forgets: true},
+	{name: "restart, two cut off", aim: aimPartition, do: behind(restartEmpty), forgets: true},
+	{name: "restart, two cut off", aim: aimPartition, do: behind(restartEmpty), forgets: true},
 
-	{name: "client stopped", client: stopClient},
-	{name: "client killed", client: func(_ context.Context, _ *rand.Rand, a *arena, p *process) error { return a.replace(p) }},
-	{name: "store cut after write", store: func(p *redistest.Proxy) { p.CutAfterRequest() }},
-	{name: "store reset", store: (*redistest.Proxy).Reset},
+	{name: "closed by the server", aim: aimMaster, do: closed},
+	{name: "kill and empty restart", aim: aimMaster, do: restartEmpty, forgets: true},
+	{name: "kill and restart with AOF", aim: aimMaster, do: restartFull, durable: true},
+	{name: "server stopped", aim: aimMaster, do: stopped},
+	{name: "FLUSHALL", aim: aimMaster, do: flush, forgets: true},
+	{name: "SCRIPT FLUSH", aim: aimMaster, do: func(_ context.Context, f *fault) error { return f.tell("SCRIPT", "FLUSH") }},
+	{name: "OOM", aim: aimMaster, do: configured("maxmemory", "1", "0")},
+	{name: "no replicas", aim: aimMaster, do: configured("min-replicas-to-write", "1", "0")},
+	{name: "READONLY", aim: aimMaster, do: replica, forgets: true, right: true},
+
+	{name: "client stopped", aim: aimClient, do: stopClient},
+	{name: "client killed", aim: aimClient, do: func(_ context.Context, f *fault) error { return f.replace(f.client) }},
+	{name: "store cut after write", aim: aimStore, do: func(_ context.Context, f *fault) error { f.store.CutAfterRequest(); return nil }},
+	{name: "store reset", aim: aimStore, do: func(_ context.Context, f *fault) error { f.store.Reset(); return nil }},
+}
+
+func aimStore(*arena, card, *rand.Rand) *fault { return &fault{where: "store"} }
+
+func aimClient(a *arena, _ card, rng *rand.Rand) *fault {
+	p := a.victim(rng)
+	if p == nil {
+		return nil
+	}
+	return &fault{where: fmt.Sprintf("client %d", p.id), client: p}
+}
+
+func aimMaster(a *arena, c card, rng *rand.Rand) *fault {
+	n := a.free(rng, bothSides, func(n *node) bool { return (n.durable || !c.durable) && !(n.wrong && c.right) })
+	if n == nil {
+		return nil
+	}
+	return &fault{where: fmt.Sprintf("master %d", n.index), nodes: []*node{n}, sides: bothSides}
+}
+
+func aimNetwork(a *arena, _ card, rng *rand.Rand) *fault {
+	sides := [][]int{{0}, {1}, bothSides}[rng.IntN(3)]
+	n := a.free(rng, sides, func(*node) bool { return true })
+	if n == nil {
+		return nil
+	}
+	return &fault{where: fmt.Sprintf("master %d, sides %v", n.index, sides), nodes: []*node{n}, sides: sides}
+}
+
+// aimPartition cuts a side off from masters. It may leave that side no quorum, as the network may
+// at any time. If a master forgets as well, then no other one may have forgotten.
+func aimPartition(a *arena, c card, rng *rand.Rand) *fault {
+	side := rng.IntN(sideCount)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f := &fault{where: fmt.Sprintf("side %d, masters", side), sides: []int{side}}
+	for _, i := range rng.Perm(nodeCount) {
+		n := a.nodes[i]
+		if c.forgets && n.faulty[0] && n.faulty[1] {
+			return nil
+		}
+		if n.soundLocked(bothSides) && len(f.nodes) < nodeCount-minority {
+			f.nodes = append(f.nodes, n)
+			f.where += fmt.Sprint(" ", i)
+		}
+	}
+	if len(f.nodes) < nodeCount-minority {
+		return nil
+	}
+	if c.forgets {
+		f.sides = []int{side, 1 - side} // the other one shall find the masters that the first one does not
+	}
+	for _, n := range f.nodes {
+		n.markLocked(f.sides, true)
+	}
+	return f
+}
+
+// network does something to the connections of the first master.
+func (f *fault) network(do func(p *redistest.Proxy)) {
+	for _, side := range f.sides {
+		do(f.nodes[0].proxies[side])
+	}
+}
+
+// cut cuts the first side off from masters.
+func (f *fault) cut(nodes []*node, on bool) {
+	for _, n := range nodes {
+		n.proxies[f.sides[0]].Drop(redistest.Both, on)
+	}
+}
+
+func (f *fault) server() *redistest.Server { return f.nodes[0].server }
+
+func (f *fault) tell(command string, args ...any) error {
+	_, err := f.server().Do(command, args...)
+	return err
 }
 
 // someTime is how long most faults last.
-func someTime(rng *rand.Rand) time.Duration {
-	return 300*time.Millisecond + upTo(rng, 1700*time.Millisecond)
+func (f *fault) someTime() time.Duration {
+	return 300*time.Millisecond + upTo(f.rng, 1700*time.Millisecond)
 }
 
-func lasting(set func(p *redistest.Proxy, on bool)) func(context.Context, *rand.Rand, *redistest.Proxy) {
-	return func(ctx context.Context, rng *rand.Rand, p *redistest.Proxy) {
-		set(p, true)
-		pause(ctx, someTime(rng))
-		set(p, false)
+func lasting(set func(p *redistest.Proxy, on bool)) func(context.Context, *fault) error {
+	return func(ctx context.Context, f *fault) error {
+		f.network(func(p *redistest.Proxy) { set(p, true) })
+		pause(ctx, f.someTime())
+		f.network(func(p *redistest.Proxy) { set(p, false) })
+		return nil
 	}
 }
 
 // repeated does what happens to one connection or call a few times.
-func repeated(do func(rng *rand.Rand, p *redistest.Proxy)) func(context.Context, *rand.Rand, *redistest.Proxy) {
-	return func(ctx context.Context, rng *rand.Rand, p *redistest.Proxy) {
-		for range 3 + rng.IntN(10) {
-			do(rng, p)
-			pause(ctx, upTo(rng, 100*time.Millisecond))
+func repeated(do func(f *fault)) func(context.Context, *fault) error {
+	return func(ctx context.Context, f *fault) error {
+		for range 3 + f.rng.IntN(10) {
+			do(f)
+			pause(ctx, upTo(f.rng, 100*time.Millisecond))
 		}
-		p.Heal() // a cut that has not happened yet
+		f.network((*redistest.Proxy).Heal) // a cut that has not happened yet
+		return nil
 	}
-}
-
-// cutOff leaves the clients of a side no quorum.
-func cutOff(ctx context.Context, rng *rand.Rand, _ *arena, side int, cut []*node) error {
-	for _, n := range cut {
-		n.proxies[side].Drop(redistest.Both, true)
-	}
-	pause(ctx, someTime(rng)/2)
-	for _, n := range cut {
-		n.proxies[side].Drop(redistest.Both, false)
-	}
-	return nil
 }
 
 // behind has the first master forget what it gave to clients that could not reach the two others.
 // If its vote counted afterwards, it would make a second majority with them.
-func behind(forget func(context.Context, *rand.Rand, *arena, *node) error) func(context.Context, *rand.Rand, *arena, int, []*node) error {
-	return func(ctx context.Context, rng *rand.Rand, a *arena, side int, cut []*node) error {
-		for _, n := range cut[1:] {
-			n.proxies[side].Drop(redistest.Both, true)
-		}
-		pause(ctx, ttl+someTime(rng)) // so that all locks of that side are of the other masters
-		err := forget(ctx, rng, a, cut[0])
-		pause(ctx, someTime(rng)/2)
-		for _, n := range cut[1:] {
-			n.proxies[side].Drop(redistest.Both, false)
-		}
+func behind(forget func(context.Context, *fault) error) func(context.Context, *fault) error {
+	return func(ctx context.Context, f *fault) error {
+		f.cut(f.nodes[1:], true)
+		pause(ctx, ttl+f.someTime()) // so that all locks of that side are of the other masters
+		err := forget(ctx, f)
+		pause(ctx, f.someTime()/2)
+		f.cut(f.nodes[1:], false)
 		return err
 	}
 }
 
 // closed ends all connections at the server, so its clients see the end of the stream.
-func closed(ctx context.Context, rng *rand.Rand, _ *arena, n *node) error {
-	for range 1 + rng.IntN(4) {
+func closed(ctx context.Context, f *fault) error {
+	for range 1 + f.rng.IntN(4) {
 		for _, kind := range []string{"normal", "pubsub"} {
-			if _, err := n.server.Do("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"); err != nil {
+			if err := f.tell("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"); err != nil {
 				return err
 			}
 		}
-		pause(ctx, upTo(rng, 100*time.Millisecond))
+		pause(ctx, upTo(f.rng, 100*time.Millisecond))
 	}
 	return nil
 }
 
-func flush(_ context.Context, _ *rand.Rand, _ *arena, n *node) error { return n.server.FlushAll() }
+func flush(_ context.Context, f *fault) error { return f.server().FlushAll() }
 
-func restartEmpty(ctx context.Context, rng *rand.Rand, _ *arena, n *node) error {
-	words, err := redis.Strings(n.server.Do("CONFIG", "GET", "dir"))
+func restartEmpty(ctx context.Context, f *fault) error {
+	words, err := redis.Strings(f.server().Do("CONFIG", "GET", "dir"))
 	if err != nil {
 		return err
 	}
-	if err := n.kill(); err != nil {
+	if err := f.nodes[0].kill(); err != nil {
 		return err
 	}
-	if err := n.loseDisk(words[1]); err != nil {
+	if err := f.nodes[0].loseDisk(words[1]); err != nil {
 		return err
 	}
-	if rng.IntN(2) == 0 { // otherwise at once
-		pause(ctx, upTo(rng, time.Second))
+	if f.rng.IntN(2) == 0 { // otherwise at once
+		pause(ctx, upTo(f.rng, time.Second))
 	}
-	return n.server.Restart()
+	return f.server().Restart()
 }
 
-func restartFull(ctx context.Context, rng *rand.Rand, _ *arena, n *node) error {
-	if err := n.kill(); err != nil {
+func restartFull(ctx context.Context, f *fault) error {
+	if err := f.nodes[0].kill(); err != nil {
 		return err
 	}
-	pause(ctx, upTo(rng, time.Second))
-	return n.server.Restart()
+	pause(ctx, upTo(f.rng, time.Second))
+	return f.server().Restart()
 }
 
-func stopped(ctx context.Context, rng *rand.Rand, _ *arena, n *node) error {
-	if err := n.server.Stop(); err != nil {
+func stopped(ctx context.Context, f *fault) error {
+	if err := f.server().Stop(); err != nil {
 		return err
 	}
-	pause(ctx, someTime(rng))
-	return n.server.Continue()
+	pause(ctx, f.someTime())
+	return f.server().Continue()
 }
 
-func configured(name, value, after string) func(context.Context, *rand.Rand, *arena, *node) error {
-	return func(ctx context.Context, rng *rand.Rand, _ *arena, n *node) error {
-		if _, err := n.server.Do("CONFIG", "SET", name, value); err != nil {
+func configured(name, value, after string) func(context.Context, *fault) error {
+	return func(ctx context.Context, f *fault) error {
+		if err := f.tell("CONFIG", "SET", name, value); err != nil {
 			return err
 		}
-		pause(ctx, someTime(rng))
-		_, err := n.server.Do("CONFIG", "SET", name, after)
-		return err
+		pause(ctx, f.someTime())
+		return f.tell("CONFIG", "SET", name, after)
 	}
 }
 
 // replica makes a master follow another one, and be a master again with what that one knows.
-func replica(ctx context.Context, rng *rand.Rand, a *arena, n *node) error {
-	of := a.sound(n)
+func replica(ctx context.Context, f *fault) error {
+	of := f.sound(f.nodes[0])
 	if of == nil {
 		return errors.New("no master without a fault")
 	}
@@ -212,29 +280,23 @@ func replica(ctx context.Context, rng *rand.Rand, a *arena, n *node) error {
 	if err != nil {
 		return err
 	}
-	if _, err := n.server.Do("REPLICAOF", host, port); err != nil {
+	if err := f.tell("REPLICAOF", host, port); err != nil {
 		return err
 	}
-	pause(ctx, someTime(rng))
-	_, err = n.server.Do("REPLICAOF", "NO", "ONE")
-	return err
+	pause(ctx, f.someTime())
+	return f.tell("REPLICAOF", "NO", "ONE")
 }
 
 // stopClient stops a client, often for longer than its locks are valid.
-func stopClient(ctx context.Context, rng *rand.Rand, a *arena, p *process) error {
-	f := &fault{from: now(), to: now().Add(time.Hour)}
-	a.mu.Lock()
-	p.stops = append(p.stops, f)
-	a.mu.Unlock()
-	if err := p.Stop(); err != nil {
+func stopClient(ctx context.Context, f *fault) error {
+	f.mu.Lock()
+	f.client.stops = append(f.client.stops, f)
+	f.mu.Unlock()
+	if err := f.client.Stop(); err != nil {
 		return err
 	}
-	pause(ctx, 100*time.Millisecond+upTo(rng, 2*ttl))
-	err := p.Continue()
-	a.mu.Lock()
-	f.to = now()
-	a.mu.Unlock()
-	return err
+	pause(ctx, 100*time.Millisecond+upTo(f.rng, 2*ttl))
+	return f.client.Continue()
 }
 
 var bothSides = []int{0, 1}
@@ -281,120 +343,40 @@ func (d *dealer) next(ctx context.Context) bool {
 		}
 	}
 	for i, c := range d.hand {
-		if play := d.aim(c, rand.New(rand.NewPCG(d.draws.Uint64(), 0))); play != nil {
+		rng := rand.New(rand.NewPCG(d.draws.Uint64(), 0))
+		if f := c.aim(d.arena, c, rng); f != nil {
+			f.arena, f.name, f.rng = d.arena, c.name, rng
 			d.hand = append(d.hand[:i:i], d.hand[i+1:]...)
-			d.done.Go(func() { play(ctx) })
+			d.done.Go(func() { f.play(ctx, c) })
 			return true
 		}
 	}
 	return false
 }
 
-// aim finds a target and returns what to do to it, or nil.
-func (d *dealer) aim(c card, rng *rand.Rand) func(ctx context.Context) {
-	switch {
-	case c.network != nil:
-		return d.aimNetwork(c, rng)
-	case c.partition != nil:
-		return d.aimPartition(c, rng)
-	case c.client != nil:
-		p := d.victim(rng)
-		if p == nil {
-			return nil
-		}
-		return func(ctx context.Context) {
-			d.note(c.name, fmt.Sprintf("client %d", p.id), func() error { return c.client(ctx, rng, d.arena, p) })
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			p.busy = false
-		}
-	case c.store != nil:
-		return func(context.Context) {
-			d.note(c.name, "store", func() error { c.store(d.store); return nil })
-		}
-	}
-	n := d.free(rng, bothSides, func(n *node) bool { return (n.durable || !c.durable) && !(n.wrong && c.right) })
-	if n == nil {
-		return nil
-	}
-	return func(ctx context.Context) {
-		d.note(c.name, fmt.Sprintf("master %d", n.index), func() error { return c.master(ctx, rng, d.arena, n) })
+// play does a fault, keeps it for the report, and gives its targets back.
+func (f *fault) play(ctx context.Context, c card) {
+	f.mu.Lock()
+	f.from = now()
+	f.to = f.from.Add(time.Hour)
+	f.faults = append(f.faults, f)
+	f.mu.Unlock()
+	err := c.do(ctx, f)
+	assert.NoError(f.t, err, "%s: %s", f.name, f.where)
+	f.mu.Lock()
+	f.to = now()
+	f.mu.Unlock()
+	if len(f.nodes) > 0 {
+		f.release(f.nodes[1:], f.sides)
 		if c.forgets {
 			// Also after the end: what is left to check begins when the master votes.
-			d.forgot(context.WithoutCancel(ctx), n)
+			f.forgot(context.WithoutCancel(ctx), f.nodes[0])
 		}
-		d.release(n, bothSides)
+		f.release(f.nodes[:1], f.sides)
 	}
-}
-
-func (d *dealer) aimNetwork(c card, rng *rand.Rand) func(ctx context.Context) {
-	sides := [][]int{{0}, {1}, bothSides}[rng.IntN(3)]
-	n := d.free(rng, sides, func(*node) bool { return true })
-	if n == nil {
-		return nil
+	if f.client != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.client.busy = false
 	}
-	return func(ctx context.Context) {
-		seed := rng.Uint64()
-		d.note(c.name, fmt.Sprintf("master %d, sides %v", n.index, sides), func() error {
-			var all sync.WaitGroup
-			for _, side := range sides {
-				all.Go(func() { c.network(ctx, rand.New(rand.NewPCG(seed, 0)), n.proxies[side]) })
-			}
-			all.Wait()
-			return nil
-		})
-		d.release(n, sides)
-	}
-}
-
-// aimPartition cuts a side off from masters. It may leave that side no quorum, as the network may
-// at any time. If a master forgets as well, then no other one may have forgotten.
-func (d *dealer) aimPartition(c card, rng *rand.Rand) func(ctx context.Context) {
-	side := rng.IntN(sideCount)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var cut []*node
-	for _, i := range rng.Perm(nodeCount) {
-		n := d.nodes[i]
-		if c.forgets && n.faulty[0] && n.faulty[1] {
-			return nil
-		}
-		if n.soundLocked(bothSides) && len(cut) < nodeCount-minority {
-			cut = append(cut, n)
-		}
-	}
-	if len(cut) < nodeCount-minority {
-		return nil
-	}
-	sides, where := []int{side}, fmt.Sprintf("side %d, masters", side)
-	if c.forgets {
-		sides = bothSides // the other side shall find the masters that the first one does not
-	}
-	for _, n := range cut {
-		n.markLocked(sides, true)
-		where += fmt.Sprint(" ", n.index)
-	}
-	return func(ctx context.Context) {
-		d.note(c.name, where, func() error { return c.partition(ctx, rng, d.arena, side, cut) })
-		for _, n := range cut[1:] {
-			d.release(n, sides)
-		}
-		if c.forgets {
-			d.forgot(context.WithoutCancel(ctx), cut[0])
-		}
-		d.release(cut[0], sides)
-	}
-}
-
-// note does a fault and keeps it for the report.
-func (d *dealer) note(name, where string, do func() error) {
-	f := &fault{name: name, where: where, from: now()}
-	d.mu.Lock()
-	d.faults = append(d.faults, f)
-	d.mu.Unlock()
-	err := do()
-	d.mu.Lock()
-	f.to = now()
-	d.mu.Unlock()
-	assert.NoError(d.t, err, "%s: %s", name, where)
 }

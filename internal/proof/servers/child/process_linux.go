@@ -17,23 +17,18 @@ import (
 // stopPoll is short because the wait is part of every directed scenario.
 const stopPoll = 200 * time.Microsecond
 
-type startRequest struct {
-	command *exec.Cmd
-	started chan error
-}
-
-// starter is the goroutine that starts all children. Pdeathsig fires when the *thread* that started
-// the child ends, and the runtime ends threads as it likes. So this goroutine keeps a thread of its
-// own and lives as long as the process: nothing stops it or waits for it.
-var starter = sync.OnceValue(func() chan<- startRequest {
-	requests := make(chan startRequest)
+// starter runs calls in a goroutine that starts all children. Pdeathsig fires when the *thread* that
+// started the child ends, and the runtime ends threads as it likes. So this goroutine keeps a thread
+// of its own and lives as long as the process: nothing stops it or waits for it.
+var starter = sync.OnceValue(func() chan<- func() {
+	calls := make(chan func())
 	go func() {
 		runtime.LockOSThread()
-		for request := range requests {
-			request.started <- request.command.Start()
+		for call := range calls {
+			call()
 		}
 	}()
-	return requests
+	return calls
 })
 
 // startCommand starts a child that the kernel kills when this process ends, however it ends.
@@ -43,7 +38,7 @@ func startCommand(command *exec.Cmd) error {
 	}
 	command.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	started := make(chan error)
-	starter() <- startRequest{command, started}
+	starter() <- func() { started <- command.Start() }
 	return <-started
 }
 

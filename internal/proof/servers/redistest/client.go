@@ -91,11 +91,10 @@ type Monitor struct {
 	server *Server
 	ended  chan struct{} // closed by read
 
-	mu      sync.Mutex    // guards the fields below; never held over I/O
-	lines   []string      // written by read
-	syncs   int           // marks sent
-	seen    int           // the latest mark received
-	changed chan struct{} // closed and replaced whenever a line arrives
+	mu    sync.Mutex // guards the fields below; never held over I/O
+	lines []string   // written by read
+	syncs int        // marks sent
+	seen  int        // the latest mark received
 }
 
 // Monitor starts to record what reaches the server. It returns once the recording is on. The
@@ -106,7 +105,7 @@ func (s *Server) Monitor(tb testing.TB) *Monitor {
 	if err != nil {
 		tb.Fatalf("redistest: monitor %s: %v", s.Addr(), err)
 	}
-	m := &Monitor{tb: tb, server: s, ended: make(chan struct{}), changed: make(chan struct{})}
+	m := &Monitor{tb: tb, server: s, ended: make(chan struct{})}
 	wire := redis.NewConn(conn, 0, replyTimeout) // reads wait until the cleanup
 	if err := subscribe(wire, s.config.password); err != nil {
 		closeQuietly(conn)
@@ -180,24 +179,17 @@ func (m *Monitor) Sync() {
 // await waits until the condition, called with mu held, is true.
 func (m *Monitor) await(what string, condition func() bool) {
 	m.tb.Helper()
-	timeout := time.After(monitorTimeout)
-	for reason := ""; ; {
+	for deadline := time.Now().Add(monitorTimeout); ; time.Sleep(time.Millisecond) {
+		over := isClosed(m.ended) || time.Now().After(deadline)
 		m.mu.Lock()
-		done, changed := condition(), m.changed
+		done := condition()
 		m.mu.Unlock()
 		if done {
 			return
 		}
-		if reason != "" {
-			m.tb.Fatalf("redistest: monitor %s: waiting for %s: %s; recorded:\n%s",
-				m.server.Addr(), what, reason, strings.Join(m.Lines(), "\n"))
-		}
-		select {
-		case <-changed:
-		case <-m.ended:
-			reason = "the connection ended"
-		case <-timeout:
-			reason = fmt.Sprintf("not within %v", monitorTimeout)
+		if over {
+			m.tb.Fatalf("redistest: monitor %s: no %s within %v or before the server ended; recorded:\n%s",
+				m.server.Addr(), what, monitorTimeout, strings.Join(m.Lines(), "\n"))
 		}
 	}
 }
@@ -220,21 +212,15 @@ func (m *Monitor) read(wire redis.Conn) {
 		if err != nil {
 			return
 		}
-		m.record(line)
-	}
-}
-
-func (m *Monitor) record(line string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, mark, found := strings.Cut(line, `"ECHO" "`+syncMark); found {
-		var n int
-		if _, err := fmt.Sscanf(mark, "%d", &n); err == nil {
-			m.seen = max(m.seen, n)
+		m.mu.Lock()
+		if _, mark, found := strings.Cut(line, `"ECHO" "`+syncMark); found {
+			var n int
+			if _, err := fmt.Sscanf(mark, "%d", &n); err == nil {
+				m.seen = max(m.seen, n)
+			}
+		} else {
+			m.lines = append(m.lines, line)
 		}
-	} else {
-		m.lines = append(m.lines, line)
+		m.mu.Unlock()
 	}
-	close(m.changed)
-	m.changed = make(chan struct{})
 }

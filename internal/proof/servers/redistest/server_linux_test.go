@@ -3,9 +3,7 @@ package redistest
 import (
 	"os"
 	"testing"
-	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -13,15 +11,12 @@ import (
 func TestStoppedServerAnswersWhenItContinues(t *testing.T) {
 	t.Parallel()
 	server := StartOne(t)
-	conn := dial(t, server.Addr(), replyTimeout)
+	conn := answers(t, server.Addr())
 	require.NoError(t, server.Stop())
-	send(t, conn, "INCR", "counter")
-	_, err := redis.DoWithTimeout(dial(t, server.Addr(), replyTimeout), 30*time.Millisecond, "PING")
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	conn.tell("INCR counter")
+	conn.isSilent()
 	require.NoError(t, server.Continue())
-	count, err := redis.Int(conn.Receive())
-	require.NoError(t, err)
-	assert.Equal(t, 1, count, "the kernel kept the command")
+	conn.hears(":1\r\n") // the kernel kept the command
 	require.NoError(t, server.Kill())
 	require.ErrorIs(t, server.Stop(), os.ErrProcessDone)
 	require.ErrorIs(t, server.Continue(), os.ErrProcessDone)
@@ -30,11 +25,10 @@ func TestStoppedServerAnswersWhenItContinues(t *testing.T) {
 func TestKilledWhileStoppedExecutesNothingMore(t *testing.T) {
 	t.Parallel()
 	server := StartOne(t, WithArgs("--appendonly", "yes", "--appendfsync", "always"))
-	conn := dial(t, server.Addr(), replyTimeout)
-	_, err := conn.Do("SET", "before", 1)
-	require.NoError(t, err)
+	conn := answers(t, server.Addr())
+	conn.ask("SET before 1", "+OK")
 	require.NoError(t, server.Stop())
-	send(t, conn, "SET", "after", 1)
+	conn.tell("SET after 1")
 	require.NoError(t, server.Restart())
 	keys, err := server.Keys()
 	require.NoError(t, err)

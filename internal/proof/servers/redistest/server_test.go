@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -27,22 +26,6 @@ func mustDo(t *testing.T, server *Server, cmd string, args ...any) any {
 	reply, err := server.Do(cmd, args...)
 	require.NoError(t, err)
 	return reply
-}
-
-// dial connects to an address. Every reply must come within the timeout.
-func dial(t *testing.T, addr string, timeout time.Duration) redis.Conn {
-	t.Helper()
-	conn, err := redis.Dial("tcp", addr, redis.DialReadTimeout(timeout), redis.DialConnectTimeout(replyTimeout))
-	require.NoError(t, err)
-	t.Cleanup(func() { closeQuietly(conn) })
-	return conn
-}
-
-// send writes one command and does not wait for its reply.
-func send(t *testing.T, conn redis.Conn, cmd string, args ...any) {
-	t.Helper()
-	require.NoError(t, conn.Send(cmd, args...))
-	require.NoError(t, conn.Flush())
 }
 
 // soon fails the test unless the condition becomes true.
