@@ -51,8 +51,9 @@ func (w *world) violate(claim Claim, c *client) {
 	if w.first == Nothing {
 		w.first = claim
 	}
-	if w.log != nil {
-		w.say("VIOLATION at client %s: %v", letter(c.id), claim)
+	w.say(clientName(c.id), "VIOLATION: %v", claim)
+	if claim == w.until {
+		w.log = nil
 	}
 }
 

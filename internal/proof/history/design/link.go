@@ -1,5 +1,81 @@
 package design
 
+import (
+	"github.com/redquorum/redquorum/internal/proof/search/memory"
+	"github.com/redquorum/redquorum/internal/proof/search/shared"
+)
+
+// An op is what a message asks of a node.
+type op uint8
+
+const (
+	hello   op = iota // the first message of a connection: it kills the one before, and looks
+	look              // reads the marker and the server's identity
+	swap              // writes a marker, if it is as it was seen
+	acquire           // a lock
+	take              // any slot of a semaphore, or one
+	extend
+	raise   // the counter to a token
+	mend    // the counter down to a number
+	release // kept until it is answered
+)
+
+var opNames = [...]string{"hello", "look", "swap", "acquire", "take", "extend", "raise", "mend", "release"}
+
+func (o op) String() string { return opNames[o] }
+
+// A message is a request, and then its reply.
+type message struct {
+	op      op
+	reads   bool
+	again   bool  // it came before on this connection
+	only    bool  // of a take: the slot by its number
+	last    bool  // of a release: the attempt is over
+	kills   bool  // of a hello: the connection before
+	slot    int8  // of a semaphore, counted from 1; of a release the one to keep, or 0
+	permits int8  // that the client believes in; 0 for a lock
+	value   int32 // of the attempt
+	round   int32
+	ttl     int64  // in milliseconds
+	number  int64  // the timestamp, the token, or what the counter is brought down to
+	given   int64  // of a mend: the fence that the client was given
+	seen    marker // of a swap: what the client read
+	marker  marker // of a swap: what to write; of a reply: what there is, read behind the vote
+
+	answer  shared.Answer // Extended is a vote; of an acquisition, too
+	fence   int64
+	free    uint8 // slots, a bit each
+	now     int64 // by the node's clock, in microseconds
+	run     int32 // the process of the node
+	durable bool
+}
+
+// An eventKind is what comes.
+type eventKind uint8
+
+const (
+	request eventKind = iota // arrives at a node
+	reply                    // arrives at a client
+	timer                    // of a client
+	connect                  // a client tries to
+	restart                  // of a node that died
+	restore                  // of a client that crashed
+	save                     // the data of a node, for an item that brings it back
+	strike                   // an item of the plan
+)
+
+// An event is what comes at a moment.
+type event struct {
+	kind       eventKind
+	what       timerKind
+	client     int8
+	node       int8
+	item       int16
+	connection int32  // of a message
+	order      uint64 // in which it was added
+	message    message
+}
+
 // A link is what is between a client and a node: one connection at a time, on which messages keep
 // their order in both directions.
 type link struct {
@@ -80,9 +156,7 @@ func (w *world) arrive(e *event) {
 		n.killed[c] = e.connection - 1
 	}
 	w.execute(n, m)
-	if w.log != nil {
-		w.sayExecuted(e)
-	}
+	w.sayExecuted(e)
 	w.judgeNode(n, c, m)
 	w.judgeKept()
 	if m.again || e.connection < l.connection {
@@ -170,4 +244,63 @@ func (w *world) reconnect(e *event) {
 		w.send(e.client, e.node, message{op: hello, kills: !l.stranger})
 		l.stranger = false
 	}
+}
+
+// A marker is what a node keeps to prove that it remembers.
+type marker struct {
+	state       memory.State
+	durable     bool
+	incarnation int32
+	run         int32
+	until       int64 // T, by the node's clock
+}
+
+// proves reports whether a reply shows that the node has kept everything since it was admitted on
+// this connection.
+func (l *link) proves(m *message) bool {
+	return l.admitted && m.marker.state == memory.Active && m.marker.incarnation == l.incarnation &&
+		m.marker.run == l.run && m.run == l.run
+}
+
+// admit is what a client does with what it read of a node on a new connection, or again.
+func (w *world) admit(c, n int8, m *message) {
+	l := &w.links[c][n]
+	seen := m.marker
+	facts := memory.Facts{
+		State: seen.state, Own: seen.run == m.run, Durable: seen.durable, DurableNow: m.durable,
+		Known: l.known, Passed: m.now >= seen.until,
+	}
+	if w.rules.TrustDisk {
+		facts.Durable, facts.DurableNow = true, true
+	}
+	write := seen
+	verdict := memory.Judge(facts)
+	switch verdict {
+	case memory.Wait:
+		w.count(quarantined)
+		w.queue.add(w.now+seen.until-m.now+millisecond, &event{
+			kind: connect, client: c, node: n, connection: l.connection, message: message{op: look},
+		})
+		return
+	case memory.Vote:
+		l.admitted, l.known, l.incarnation, l.run = true, true, seen.incarnation, m.run
+		return
+	case memory.WriteNew, memory.WriteLost:
+		wait := int64(maxTTL) * millisecond
+		if w.rules.ShortQuarantine {
+			wait /= 4
+		}
+		w.incarnations++
+		write = marker{memory.Lost, m.durable, w.incarnations, m.run, m.now + wait}
+		if verdict == memory.WriteNew {
+			write.state = memory.New
+		}
+	case memory.ToLost:
+		write.state = memory.Lost
+	case memory.Activate:
+		write.state = memory.Active
+	case memory.TakeRun:
+		write.run = m.run
+	}
+	w.send(c, n, message{op: swap, seen: seen, marker: write})
 }

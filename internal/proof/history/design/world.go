@@ -1,5 +1,12 @@
 package design
 
+import (
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof/history"
+)
+
 // A counter counts what happened in histories, so a test can see that they went where they should.
 type counter uint8
 
@@ -41,7 +48,8 @@ type world struct {
 	verdicts
 	faults int64
 	counts [numCounters]int64
-	log    *[]string // nil if nobody reads it
+	log    *history.Timeline // nil if nobody reads it
+	until  Claim             // which ends the log
 }
 
 func (w *world) count(c counter) { w.counts[c]++ }
@@ -101,4 +109,156 @@ func (w *world) reset(p *plan) {
 			*l = link{connection: 1, up: true, admitted: true, known: true, incarnation: 1, run: 1, kept: l.kept[:0]}
 		}
 	}
+}
+
+// A moment is true time, in microseconds since the history began. Nobody in it knows it.
+type moment = int64
+
+const (
+	millisecond = int64(1000)
+	second      = 1000 * millisecond
+	million     = 1_000_000
+
+	// epoch is what a right clock shows when a history begins, so that no clock is below zero.
+	epoch = 10_000 * second
+)
+
+// maxTTL is the largest time to live, in milliseconds, and how long a node has no vote after it
+// forgot (WithMaxTTL).
+const maxTTL = 60_000
+
+// drifts is the allowance of the library, by default: 1 % and 2 ms.
+var drifts = func() clock.Drift {
+	d, err := clock.NewDrift(0.01, 2*time.Millisecond)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}()
+
+// driftOf returns the allowance for a TTL, in microseconds, rounded up.
+func driftOf(ttlMillis int64) int64 {
+	d := drifts.Of(time.Duration(ttlMillis) * time.Millisecond)
+	return int64((d + time.Microsecond - 1) / time.Microsecond)
+}
+
+// timeoutOf returns how long a round waits for nodes, in microseconds: a twentieth of the TTL, from
+// 20 to 500 ms.
+func timeoutOf(ttlMillis int64) int64 {
+	return min(max(ttlMillis*millisecond/20, 20*millisecond), 500*millisecond)
+}
+
+// watch is the clock of one machine.
+type watch struct {
+	offset int64 // from a right clock, in microseconds
+	ppm    int64 // by how many millionths it is too fast
+}
+
+// fastest is the largest rate of a clock that is right: two of them drift apart by less than 1 %.
+const fastest = 4900
+
+func (c watch) at(t moment) int64 { return epoch + c.offset + t + t*c.ppm/million }
+
+// when returns the first moment at which the clock shows at least x.
+func (c watch) when(x int64) moment {
+	t := (x - epoch - c.offset) * million / (million + c.ppm)
+	for c.at(t) >= x {
+		t--
+	}
+	for c.at(t) < x {
+		t++
+	}
+	return t
+}
+
+// A queue has the events that are still to come. Those of one moment come in the order in which
+// they were added.
+type queue struct {
+	heap   []due
+	events []event
+	free   []int32 // of events
+	added  uint64
+}
+
+// due is when an event comes. The key has the moment above the number in which it was added.
+type due struct {
+	key   uint64
+	event int32
+}
+
+const orderBits = 22
+
+func (q *queue) reset() {
+	q.heap, q.events, q.free, q.added = q.heap[:0], q.events[:0], q.free[:0], 0
+}
+
+func (q *queue) add(at moment, e *event) {
+	e.order = q.added
+	q.added++
+	q.put(at, e)
+}
+
+// put puts an event off, which comes in its old order among those of the moment: what one machine
+// has waiting for it, it takes in the order in which that came.
+func (q *queue) put(at moment, e *event) {
+	var i int32
+	if last := len(q.free) - 1; last >= 0 {
+		i = q.free[last]
+		q.free = q.free[:last]
+		q.events[i] = *e
+	} else {
+		i = int32(len(q.events))
+		q.events = append(q.events, *e)
+	}
+	d := due{uint64(at)<<orderBits | e.order, i}
+	q.heap = append(q.heap, d)
+	place := len(q.heap) - 1
+	for place > 0 {
+		parent := (place - 1) / 4
+		if q.heap[parent].key <= d.key {
+			break
+		}
+		q.heap[place] = q.heap[parent]
+		place = parent
+	}
+	q.heap[place] = d
+}
+
+// next takes the first event out. It reports false if there is none.
+func (q *queue) next(e *event) (at moment, found bool) {
+	if len(q.heap) == 0 {
+		return 0, false
+	}
+	first := q.heap[0]
+	last := len(q.heap) - 1
+	d := q.heap[last]
+	q.heap = q.heap[:last]
+	if last > 0 {
+		q.sink(d)
+	}
+	*e = q.events[first.event]
+	q.free = append(q.free, first.event)
+	return moment(first.key >> orderBits), true
+}
+
+// sink puts d in at the root.
+func (q *queue) sink(d due) {
+	i := 0
+	for {
+		child := 4*i + 1
+		if child >= len(q.heap) {
+			break
+		}
+		for other := child + 1; other < min(4*i+5, len(q.heap)); other++ {
+			if q.heap[other].key < q.heap[child].key {
+				child = other
+			}
+		}
+		if d.key <= q.heap[child].key {
+			break
+		}
+		q.heap[i] = q.heap[child]
+		i = child
+	}
+	q.heap[i] = d
 }
