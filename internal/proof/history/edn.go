@@ -8,7 +8,7 @@ import (
 )
 
 // WriteEDN writes a history as Jepsen does: a map per line, in the order of the events. Knossos
-// knows a mutex, so give it the events of one name ([ByName]).
+// knows a mutex, so give it the events of one name.
 //
 //	{:index 0, :time 1000, :process 0, :type :invoke, :f :acquire, :value nil, :name "a"}
 //	{:index 1, :time 2000, :process 0, :type :ok, :f :acquire, :value 17, :name "a"}

@@ -171,13 +171,3 @@ func (r *Recorder) History() []Event {
 	})
 	return events
 }
-
-// ByName returns the history of each name. A history is right if each of them is: no lock depends
-// on another.
-func ByName(events []Event) map[string][]Event {
-	names := make(map[string][]Event)
-	for _, e := range events {
-		names[e.Name] = append(names[e.Name], e)
-	}
-	return names
-}

@@ -78,7 +78,7 @@ func modelOf(holds []*Hold, tokensOnly bool) Model {
 	case slices.ContainsFunc(holds, func(h *Hold) bool { return h.Shared }):
 		return Shared
 	default:
-		return FencedMutex
+		return Mutex
 	}
 }
 

@@ -106,20 +106,49 @@ func TestNobodyHasALockWithinAMinimumHold(t *testing.T) {
 	assert.Empty(t, history.All(history.Judge(late, false)))
 }
 
-// The same for semaphores.
-func TestJudgesSeeEveryPermitTooMany(t *testing.T) {
+// Histories of all kinds, right and wrong.
+func TestJudgesKnowWhatEachKindOfLockAllows(t *testing.T) {
+	type holds = []*history.Hold
+	const tokensOnly = true
 	for _, in := range []struct {
-		about string
-		had   []*history.Hold
-		wrong bool
+		about      string
+		had        holds
+		wrong      bool
+		tokensOnly bool
 	}{
-		{"as many as there are", permitsAt(2, 0, 10, 5, 15, 10, 20, 15, 16), false},
-		{"one too many", permitsAt(2, 0, 10, 5, 15, 9, 20), true},
-		{"one too many for a moment", permitsAt(2, 0, 10, 5, 15, 9, 9), true},
-		{"another number when all are free", append(permitsAt(2, 0, 10, 5, 15), permitsAt(3, 15, 20, 15, 20, 15, 20)...), false},
-		{"another number while one is held", append(permitsAt(2, 0, 10), permitsAt(3, 5, 20)...), true},
+		{"nothing", nil, false, false},
+		{"one after the other", holds{{From: 1, To: 2}, {From: 2, To: 3}}, false, false},
+		{"together", holds{{From: 1, To: 3}, {From: 2, To: 4}}, true, false},
+		{"called together", holds{{Since: 1, From: 8, To: 9}, {Since: 1, From: 2, To: 3}}, false, false},
+		{"forced before it was known", holds{{Since: 1, From: 5, To: 5, Forced: true, Taken: 2}, {Since: 2, From: 3, To: 9}}, false, false},
+		{"forced too late", holds{{From: 1, To: 4, Forced: true, Taken: 4}, {From: 3, To: 9}}, true, false},
+
+		{"tokens that grow", holds{{From: 1, To: 2, Token: 8}, {From: 2, To: 3}, {From: 3, To: 4, Token: 9}}, false, false},
+		{"tokens that shrink", holds{{From: 1, To: 2, Token: 9}, {From: 2, To: 3, Token: 8}}, true, false},
+		{"tokens that repeat", holds{{From: 1, To: 2, Token: 9}, {From: 2, To: 3}, {From: 3, To: 4, Token: 9}}, true, false},
+		{"tokens behind a forced lock", holds{{From: 1, To: 2, Token: 9, Forced: true, Taken: 2}, {From: 2, To: 3, Token: 8}}, false, false},
+		{"two holders with tokens", holds{{From: 1, To: 9, Token: 1}, {Since: 2, From: 3, To: 9, Token: 2}}, false, tokensOnly},
+		{"tokens that cross", holds{{Since: 1, From: 3, To: 3, Token: 2}, {Since: 2, From: 4, To: 4, Token: 1}}, false, tokensOnly},
+		{"tokens in the wrong order", holds{{From: 1, To: 9, Token: 2}, {Since: 2, From: 3, To: 9, Token: 1}}, true, tokensOnly},
+
+		{"readers", holds{{From: 1, To: 5, Shared: true}, {From: 2, To: 4, Shared: true}, {From: 5, To: 6}}, false, false},
+		{"a writer beside readers", holds{{From: 1, To: 5, Shared: true}, {From: 2, To: 4, Shared: true}, {From: 4, To: 6}}, true, false},
+		{"a reader beside a writer", holds{{From: 1, To: 5}, {From: 4, To: 6, Shared: true}}, true, false},
+		{
+			"tokens of readers",
+			holds{{From: 1, To: 2, Token: 3}, {From: 2, To: 4, Token: 5, Shared: true}, {From: 3, To: 4, Token: 3, Shared: true}, {From: 4, To: 5, Token: 6}},
+			false, false,
+		},
+		{"a reader below a writer", holds{{From: 1, To: 2, Token: 3}, {From: 2, To: 4, Token: 2, Shared: true}}, true, false},
+		{"a writer like a reader", holds{{From: 1, To: 2, Token: 3, Shared: true}, {From: 2, To: 4, Token: 3}}, true, false},
+
+		{"as many permits as there are", permitsAt(2, 0, 10, 5, 15, 10, 20, 15, 16), false, false},
+		{"a permit too many", permitsAt(2, 0, 10, 5, 15, 9, 20), true, false},
+		{"a permit too many for a moment", permitsAt(2, 0, 10, 5, 15, 9, 9), true, false},
+		{"another number when all are free", append(permitsAt(2, 0, 10, 5, 15), permitsAt(3, 15, 20, 15, 20, 15, 20)...), false, false},
+		{"another number while one is held", append(permitsAt(2, 0, 10), permitsAt(3, 5, 20)...), true, false},
 	} {
-		assert.Equal(t, in.wrong, both(t, in.had, false, in.about), in.about)
+		assert.Equal(t, in.wrong, both(t, in.had, in.tokensOnly, in.about), in.about)
 	}
 }
 
@@ -129,6 +158,17 @@ func permitsAt(permits int, at ...clock.Instant) (all []*history.Hold) {
 		all = append(all, &history.Hold{From: at[i], To: at[i+1], Permits: permits})
 	}
 	return all
+}
+
+func TestNamesDoNotDependOnEachOther(t *testing.T) {
+	cases := history.Judge([]*history.Hold{
+		{Names: []string{"a", "b"}, From: 1, To: 2}, {Names: []string{"b", "c"}, From: 1, To: 2},
+	}, false)
+	for i, c := range cases {
+		assert.Equal(t, []string{"a", "b", "c"}[i], c.Name)
+		assert.Equal(t, c.Name == "b", len(c.Found) > 0, c.Name)
+		assert.Empty(t, c.Disagreement())
+	}
 }
 
 // Random histories: some are right, and the two judges find the same about each.

@@ -2,6 +2,7 @@ package history
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,8 +21,8 @@ type Model struct {
 	ignores func(f Function) bool // operations that mean nothing here
 }
 
-// The models. A mutex has one holder. With fencing, each holder also has a larger token than all
-// before it. A shared lock has one writer or any number of readers; a reader's token is not below
+// The models. A mutex has one holder, and each that has a token has a larger one than all before it.
+// A shared lock has one writer or any number of readers; a reader's token is not below
 // that of a writer before it, and below that of a writer after it. A semaphore has as many holders
 // as permits, and all who hold one at the same time believe in the same number. A queue gives each
 // task to one worker each time it was put in.
@@ -29,12 +30,11 @@ type Model struct {
 // Tokens is a lock of which only the order of its tokens is judged, for faults under which two
 // clients may hold it: a lock that was acquired before another's attempt began has the smaller one.
 var (
-	Mutex       = lockModel(rules{})
-	FencedMutex = lockModel(rules{tokens: true})
-	Shared      = lockModel(rules{tokens: true, readers: true})
-	Semaphore   = lockModel(rules{permits: true})
-	Tokens      = lockModel(rules{tokens: true, anyone: true})
-	Queue       = Model{init: unqueued, step: stepTask, split: byTask, ignores: nothing}
+	Mutex     = lockModel(rules{tokens: true})
+	Shared    = lockModel(rules{tokens: true, readers: true})
+	Semaphore = lockModel(rules{permits: true})
+	Tokens    = lockModel(rules{tokens: true, anyone: true})
+	Queue     = Model{init: unqueued, step: stepTask, split: byTask, ignores: nothing}
 )
 
 // rules are what a model of a lock looks at.
@@ -193,11 +193,12 @@ func stepTask(state any, call, outcome *Event) (bool, any) {
 	return true, next
 }
 
-func byName(events []Event) (all [][]Event) {
-	for _, history := range ByName(events) {
-		all = append(all, history)
+func byName(events []Event) [][]Event {
+	names := make(map[string][]Event)
+	for _, e := range events {
+		names[e.Name] = append(names[e.Name], e)
 	}
-	return all
+	return slices.Collect(maps.Values(names))
 }
 
 func byTask(events []Event) (all [][]Event) {
