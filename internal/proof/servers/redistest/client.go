@@ -20,7 +20,7 @@ const replyTimeout = 10 * time.Second
 // Do sends one command to the server on a connection of its own, past every proxy, and returns the
 // reply. It gives up after 10 s (a stopped server).
 func (s *Server) Do(cmd string, args ...any) (any, error) {
-	conn, err := s.dial()
+	conn, err := s.dial(replyTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -28,9 +28,9 @@ func (s *Server) Do(cmd string, args ...any) (any, error) {
 	return conn.Do(cmd, args...)
 }
 
-func (s *Server) dial() (redis.Conn, error) {
-	return redis.Dial("tcp", s.Addr(), redis.DialPassword(s.config.password), redis.DialConnectTimeout(replyTimeout),
-		redis.DialReadTimeout(replyTimeout), redis.DialWriteTimeout(replyTimeout))
+func (s *Server) dial(timeout time.Duration) (redis.Conn, error) {
+	return redis.Dial("tcp", s.Addr(), redis.DialPassword(s.config.password), redis.DialConnectTimeout(timeout),
+		redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
 }
 
 // memoryKey is the key of the memory marker, which clients never delete (pipeline.MemoryKey).

@@ -26,6 +26,8 @@ const (
 	startTimeout = time.Minute
 	// startPoll is the pause between two probes of a starting server.
 	startPoll = 3 * time.Millisecond
+	// probeTimeout bounds each reply to a probe: what has taken the port may be mute.
+	probeTimeout = 500 * time.Millisecond
 	// startAttempts bounds how often a server is started: another process may take the port each
 	// time.
 	startAttempts = 5
@@ -235,7 +237,7 @@ func (s *Server) awaitReady(process *child.Process) error {
 // probe checks that the server answers and that it is ours: another process that took the port may
 // be a Redis too.
 func (s *Server) probe(pid int) error {
-	conn, err := s.dial()
+	conn, err := s.dial(probeTimeout)
 	if err != nil {
 		return err
 	}
