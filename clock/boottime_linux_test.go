@@ -102,14 +102,6 @@ func TestFirstReadingAfterASuspendCountsIt(t *testing.T) {
 	}
 }
 
-func TestSuspendsTooShortToNoticeDoNotAddUp(t *testing.T) {
-	m := newMachine()
-	for range 100 {
-		m.suspend(bootSlack / 3)
-		assert.GreaterOrEqual(t, m.now(), Instant(m.boot).Add(-bootSlack))
-	}
-}
-
 func TestSettingTheWallClockCostsASystemCallAndNothingElse(t *testing.T) {
 	m := newMachine()
 	for calls, by := range []time.Duration{0, time.Second, -time.Second, -24 * time.Hour, bootSlack + 1} {

@@ -2,12 +2,9 @@ package election_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,7 +15,6 @@ import (
 
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/election"
-	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -55,22 +51,11 @@ func inBubble(t *testing.T, test func(w *world)) {
 	t.Helper()
 	fake.InBubble(t, 3, func(t *testing.T, clk *clocktest.Clock, servers fake.Cluster) {
 		w := &world{t: t, clock: clk, servers: servers}
-		for i, server := range servers {
-			w.admit(i)
+		for _, server := range servers {
 			server.Delay(func() time.Duration { return latency }, func() time.Duration { return latency })
 		}
 		test(w)
 	})
-}
-
-// admit gives a server a vote, as "redlock init" does.
-func (w *world) admit(i int) {
-	w.t.Helper()
-	info, _ := w.servers[i].Do(w.t, "INFO", "replication").([]byte)
-	_, after, _ := strings.Cut(string(info), "master_replid:")
-	replID, _, _ := strings.Cut(after, "\r")
-	marker := fmt.Sprintf("active %s %s 0 %d %s", rand.Text(), w.servers[i].RunID(), time.Minute.Milliseconds(), replID)
-	require.Equal(w.t, "OK", w.servers[i].Do(w.t, "SET", pipeline.MemoryKey, marker))
 }
 
 // cable connects one Locker to the servers.

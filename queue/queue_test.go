@@ -183,74 +183,54 @@ func TestLimitsThemselvesAreGood(t *testing.T) {
 // noContext is a nil context; it is a variable because linters reject a literal one.
 var noContext context.Context
 
-// badCalls are calls with bad arguments, except of Run.
-func badCalls(q *user) map[string]func() error {
-	enqueue := func(ctx context.Context, delay time.Duration, ids ...string) func() error {
-		return func() error { return q.Enqueue(ctx, ids, delay) }
+// badCalls are calls with bad arguments.
+func badCalls(q *user) (calls []func() error) {
+	add := func(call func() error) { calls = append(calls, call) }
+	enqueue := func(ctx context.Context, delay time.Duration, ids ...string) {
+		add(func() error { return q.Enqueue(ctx, ids, delay) })
 	}
-	dequeue := func(ctx context.Context, id string, score float64) func() error {
-		return func() error { _, err := q.Dequeue(ctx, id, score); return err }
+	remove := func(ctx context.Context, ids ...string) {
+		add(func() error { _, err := q.Remove(ctx, ids...); return err })
 	}
-	remove := func(ctx context.Context, ids ...string) func() error {
-		return func() error { _, err := q.Remove(ctx, ids...); return err }
+	dequeue := func(ctx context.Context, id string, score float64) {
+		add(func() error { _, err := q.Dequeue(ctx, id, score); return err })
 	}
-	pop := func(ctx context.Context, n int) func() error {
-		return func() error { _, err := q.Pop(ctx, n); return err }
+	look := func(ctx context.Context, n int) {
+		add(func() error { _, err := q.Pop(ctx, n); return err })
+		add(func() error { _, err := q.Top(ctx, n); return err })
 	}
-	top := func(ctx context.Context, n int) func() error {
-		return func() error { _, err := q.Top(ctx, n); return err }
+	long, many := strings.Repeat("x", 1025), make([]string, 10001)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
 	}
-	calls := map[string]func() error{
-		"Enqueue, negative delay": enqueue(ctx, -1, "a"),
-		"Enqueue, long delay":     enqueue(ctx, math.MaxInt64, "a"),
-		"Enqueue, nil ctx":        enqueue(noContext, 0, "a"),
-		"Dequeue, empty id":       dequeue(ctx, "", 1),
-		"Dequeue, long id":        dequeue(ctx, strings.Repeat("x", 1025), 1),
-		"Dequeue, NaN":            dequeue(ctx, "a", math.NaN()),
-		"Dequeue, infinite":       dequeue(ctx, "a", math.Inf(1)),
-		"Dequeue, -infinite":      dequeue(ctx, "a", math.Inf(-1)),
-		"Dequeue, nil ctx":        dequeue(noContext, "a", 1),
-		"Remove, nil ctx":         remove(noContext, "a"),
-		"Pop, nil ctx":            pop(noContext, 1),
-		"Top, nil ctx":            top(noContext, 1),
-		"Len, nil ctx":            func() error { _, err := q.Len(noContext); return err },
+	for _, ids := range [][]string{nil, {"a", ""}, {"a", long}, many} {
+		enqueue(ctx, time.Second, ids...)
+		remove(ctx, ids...)
 	}
-	for what, ids := range map[string][]string{
-		"no ids": nil, "empty id": {"a", ""}, "long id": {"a", strings.Repeat("x", 1025)}, "many ids": make([]string, 10001),
-	} {
-		for i := range ids {
-			if what == "many ids" {
-				ids[i] = fmt.Sprint(i)
-			}
-		}
-		calls["Enqueue, "+what], calls["Remove, "+what] = enqueue(ctx, time.Second, ids...), remove(ctx, ids...)
+	enqueue(ctx, -1, "a")
+	enqueue(ctx, math.MaxInt64, "a")
+	dequeue(ctx, "", 1)
+	dequeue(ctx, long, 1)
+	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		dequeue(ctx, "a", score)
 	}
 	for _, n := range []int{0, -1, math.MinInt, 2001, math.MaxInt} {
-		calls[fmt.Sprint("Pop ", n)], calls[fmt.Sprint("Top ", n)] = pop(ctx, n), top(ctx, n)
+		look(ctx, n)
+	}
+	enqueue(noContext, 0, "a")
+	remove(noContext, "a")
+	dequeue(noContext, "a", 1)
+	look(noContext, 1)
+	add(func() error { _, err := q.Len(noContext); return err })
+	add(func() error { return q.Run(noContext, nothing) })
+	add(func() error { return q.Run(ctx, nil) })
+	for _, opt := range []queue.RunOption{
+		nil, queue.WithConcurrency(0), queue.WithConcurrency(1001), queue.WithLease(0), queue.WithLease(math.MaxInt64),
+		queue.WithRetryDelay(-1), queue.WithRetryDelay(math.MaxInt64), queue.WithPoll(0), queue.WithPoll(time.Hour), queue.WithReport(nil),
+	} {
+		add(func() error { return q.Run(ctx, nothing, opt) })
 	}
 	return calls
-}
-
-// badRuns are calls of Run with bad arguments.
-func badRuns(q *user) map[string]func() error {
-	handler := func(context.Context, queue.Task) error { return nil }
-	run := func(opts ...queue.RunOption) func() error {
-		return func() error { return q.Run(ctx, handler, opts...) }
-	}
-	return map[string]func() error{
-		"Run, nil ctx":          func() error { return q.Run(noContext, handler) },
-		"Run, nil handler":      func() error { return q.Run(ctx, nil) },
-		"Run, nil option":       run(nil),
-		"Run, concurrency 0":    run(queue.WithConcurrency(0)),
-		"Run, concurrency":      run(queue.WithConcurrency(1001)),
-		"Run, lease 0":          run(queue.WithLease(0)),
-		"Run, lease":            run(queue.WithLease(math.MaxInt64)),
-		"Run, retry delay":      run(queue.WithRetryDelay(-1)),
-		"Run, long retry delay": run(queue.WithRetryDelay(math.MaxInt64)),
-		"Run, poll 0":           run(queue.WithPoll(0)),
-		"Run, poll":             run(queue.WithPoll(time.Hour)),
-		"Run, report":           run(queue.WithReport(nil)),
-	}
 }
 
 func TestBadArgumentsAreInvalidAndChangeNothing(t *testing.T) {
@@ -259,10 +239,8 @@ func TestBadArgumentsAreInvalidAndChangeNothing(t *testing.T) {
 		q.add(time.Hour, "later")
 		settle()
 		before, asked := w.content(), len(w.store.Commands())
-		for _, calls := range []map[string]func() error{badCalls(q), badRuns(q)} {
-			for name, call := range calls {
-				require.ErrorIs(t, call(), queue.ErrInvalid, name)
-			}
+		for i, call := range badCalls(q) {
+			require.ErrorIs(t, call(), queue.ErrInvalid, "call %d", i)
 		}
 		settle()
 		assert.Equal(t, before, w.content())
@@ -306,7 +284,7 @@ func TestALockerThatCannotLockTheQueueIsInvalid(t *testing.T) {
 		good.add(0, "a")
 		limited, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		err = q.Run(limited, func(context.Context, queue.Task) error { return nil })
+		err = q.Run(limited, nothing)
 		require.ErrorIs(t, err, queue.ErrInvalid, "it would never get better")
 		require.NoError(t, limited.Err())
 		assert.Equal(t, []string{"a"}, w.ids())

@@ -122,72 +122,69 @@ func checkCommands(t *testing.T, c *conn, batch []outgoing) {
 		}
 	}
 	reader := redis.NewConn(readOnly{Reader: bytes.NewReader(out)}, 0, 0)
-	loaded := map[string]bool{}
+	loaded := map[*Script]bool{}
 	for c.pending.len() > 0 {
 		words, err := redis.Strings(reader.Receive())
 		require.NoError(t, err)
-		first := *c.pending.at(0)
-		if first.completed {
-			loaded[words[2]] = true
-			c.pending.pop()
+		if words[0] == "SCRIPT" {
+			require.True(t, c.pending.pop().completed)
+			loaded[gathered()["EVAL "+words[2]]] = true
 			continue
 		}
-		var calls []Call
-		for range max(first.together, 1) {
-			calls = append(calls, c.pending.pop())
+		script, calls := split(t, words, loaded)
+		for i, want := range calls {
+			call := c.pending.pop()
+			var got []string
+			for word, rest := "", call.Request.Words.text+call.Request.Words.tail; rest != ""; {
+				word, rest = NextWord(rest)
+				got = append(got, word)
+			}
+			require.Equal(t, want, got)
+			require.True(t, script == call.Request.Script)
+			require.Equal(t, words[0] == "EVAL", call.eval)
+			require.EqualValues(t, []int{len(calls), 0}[min(i, 1)], call.together)
 		}
-		require.Equal(t, wantWords(t, calls, loaded), words)
 	}
 	_, err := reader.Receive()
 	require.Error(t, err, "nothing follows")
 }
 
-// wantWords returns the command that runs the calls.
-func wantWords(t *testing.T, calls []Call, loaded map[string]bool) (want []string) {
-	var all [][]string
-	for _, call := range calls {
-		var words []string
-		for rest := call.Request.Words.text + call.Request.Words.tail; rest != ""; {
-			var word string
-			word, rest = NextWord(rest)
-			words = append(words, word)
-		}
-		all = append(all, words)
+// gathered returns the scripts by the words that run them.
+func gathered() map[string]*Script {
+	all := map[string]*Script{}
+	for source, s := range map[string]*Script{
+		"a": gatherA, "as": gatherA.batch.script, "b": gatherB, "bs": gatherB.batch.script, "alone": gatherAlone,
+	} {
+		all["EVAL "+source], all["EVALSHA "+s.Digest()] = s, s
 	}
-	script := calls[0].Request.Script
+	return all
+}
+
+// split returns the script that a command runs for each of its calls (nil for a plain command), and
+// the words of each: its keys and its arguments.
+func split(t *testing.T, words []string, loaded map[*Script]bool) (script *Script, calls [][]string) {
+	script = gathered()[words[0]+" "+words[1]]
 	if script == nil {
-		return all[0]
+		return nil, [][]string{words}
 	}
-	keys := int(calls[0].Request.Words.keys)
-	if len(calls) > 1 {
-		require.LessOrEqual(t, len(calls), script.batch.most)
-		for _, words := range all {
-			require.Len(t, words, 1+script.batch.args, "each call has one key and its arguments")
+	require.True(t, words[0] == "EVAL" || loaded[script], "it was loaded")
+	loaded[script] = true
+	for _, of := range []*Script{gatherA, gatherB} {
+		if of.batch.script != script {
+			continue
 		}
-		script = script.batch.script
+		n, err := strconv.Atoi(words[2])
+		require.NoError(t, err)
+		require.LessOrEqual(t, n, of.batch.most)
+		keys, args := words[3:3+n], words[3+n:]
+		require.Len(t, slices.Compact(slices.Sorted(slices.Values(keys))), n, "the keys of a batch differ")
+		require.Len(t, args, n*of.batch.args)
+		for i, key := range keys {
+			calls = append(calls, append([]string{key}, args[i*of.batch.args:][:of.batch.args]...))
+		}
+		return of, calls
 	}
-	name, rest := NextWord(script.short)
-	text, _ := NextWord(rest)
-	if calls[0].eval {
-		name, rest = NextWord(script.full)
-		text, _ = NextWord(rest)
-		loaded[text] = true
-	} else {
-		source, _ := NextWord(script.full[len("$4\r\nEVAL\r\n"):])
-		require.True(t, loaded[source], "%q was loaded", source)
-	}
-	want = []string{name, text, strconv.Itoa(keys * len(calls))}
-	distinct := map[string]bool{}
-	for i, call := range calls {
-		want = append(want, all[i][:keys]...)
-		distinct[call.Request.Key] = true
-		require.Equal(t, calls[0].eval, call.eval)
-	}
-	require.Len(t, distinct, len(calls), "the keys of a batch differ")
-	for i := range calls {
-		want = append(want, all[i][keys:]...)
-	}
-	return want
+	return script, [][]string{words[3:]}
 }
 
 // What could not be written goes back, also in its second batch and in what was loaded for it, and

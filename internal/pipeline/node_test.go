@@ -114,9 +114,11 @@ func TestIdleConnectionThatIsClosedCostsOneDialAndNoError(t *testing.T) {
 		}
 		h.up()
 		assert.EqualValues(t, 11, h.dials.Load())
+		killed := len(h.executed())
 		h.server.Restart(true) // at once: the redial finds it
 		h.up()
 		assert.EqualValues(t, 12, h.dials.Load())
+		assert.Len(t, h.executed(), killed, "the restarted server numbers its clients anew, so none is killed")
 	})
 }
 

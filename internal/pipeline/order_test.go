@@ -81,16 +81,6 @@ func TestKeptCallGoesOutBeforeWhatWasQueuedBehindIt(t *testing.T) {
 	}, WithStallTimeout(testDeadline*5/4))
 }
 
-func TestRestartedServersClientsAreNotKilled(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		h.up()
-		h.server.Restart(true) // it numbers its clients anew
-		h.up()
-		assert.NotContains(t, h.executed(), "CLIENT")
-		assert.EqualValues(t, 2, h.dials.Load())
-	})
-}
-
 func TestKeptCallSurvivesAServerThatServesNobody(t *testing.T) {
 	for _, words := range []string{
 		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
