@@ -112,18 +112,18 @@ func TestTwoCountersOfThreeThatCannotBeReadDoNotStopALock(t *testing.T) {
 
 // If two counters differ and no third node answers, nothing shows which one is right.
 func TestACounterFarAheadNeedsAQuorumOfOtherNodes(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
 		l := c.locker(redlock.WithFencing())
-		c.do(0, "SET", "redquorum:fence:a", c.clock.Wall().Add(time.Hour).UnixMicro())
+		c.do(0, "SET", "redquorum:fence:"+k.name, c.clock.Wall().Add(time.Hour).UnixMicro())
 		c.servers[2].Mute(true)
-		_, err := l.TryLock(ctx, "a")
+		_, err := k.try(ctx, l)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "fencing token")
 		settle()
-		assert.Equal(t, []string{"", ""}, c.holders("a")[:2])
+		assert.Equal(t, []string{"", ""}, c.holders(k.name)[:2])
 		c.servers[2].Mute(false)
 		time.Sleep(time.Second)
-		assert.Less(t, c.ahead(c.fenced(l, 0)), time.Second)
+		assert.Less(t, c.ahead(c.of(k, l).Fence()).Abs(), time.Second)
 	})
 }
 

@@ -74,49 +74,54 @@ func TestANewClusterWaitsForItsLastMaster(t *testing.T) {
 	})
 }
 
-// A server that has been up for long and has no marker may have been flushed. Clients that knew it
-// get time to say so.
 func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
+	setClocks := func(by time.Duration) func(*cluster) {
+		return func(c *cluster) { c.each(func(n *fake.Node) { n.SetClock(by, 1) }) }
+	}
 	for name, test := range map[string]struct {
-		begin, then func(c *cluster) // before and after the first call
-		mode        redlock.Quarantine
-		says        string
-		after       time.Duration
+		before, after func(c *cluster) // the first attempt
+		mode          redlock.Quarantine
+		says          string
+		votes         time.Duration
 	}{
 		"a new cluster whose last master never comes": {
-			func(c *cluster) { c.servers[2].Kill() }, func(*cluster) {}, redlock.QuarantineAuto,
-			"a new master votes then, or at once when redis://node2:6379 is there too, or after `redlock init`", maxTTL,
+			before: func(c *cluster) { c.servers[2].Kill() }, votes: maxTTL,
+			says: "a new master votes then, or at once when redis://node2:6379 is there too, or after `redlock init`",
 		},
 		"strict": {
-			func(*cluster) {}, func(*cluster) {}, redlock.QuarantineStrict,
-			"a new master votes then, or at once after `redlock init`", maxTTL,
+			mode: redlock.QuarantineStrict, votes: maxTTL,
+			says: "a new master votes then, or at once after `redlock init`",
 		},
 		"a client with a larger MaxTTL": {
-			func(c *cluster) { c.locker(strict, redlock.WithMaxTTL(time.Minute)) }, func(*cluster) {}, redlock.QuarantineStrict,
-			"quarantined for another", time.Minute,
+			before: func(c *cluster) { c.locker(strict, redlock.WithMaxTTL(time.Minute)) },
+			mode:   redlock.QuarantineStrict, votes: time.Minute, says: "quarantined for another",
 		},
 		"a clock that is set back": {
-			func(c *cluster) { c.each(func(n *fake.Node) { n.SetClock(365*24*time.Hour, 1) }) },
-			func(c *cluster) { c.each(func(n *fake.Node) { n.SetClock(0, 1) }) }, redlock.QuarantineStrict,
-			"quarantined for another", maxTTL,
+			before: setClocks(365 * 24 * time.Hour), after: setClocks(0),
+			mode: redlock.QuarantineStrict, votes: maxTTL, says: "quarantined for another",
 		},
+		// They may have been flushed. Clients that knew them get time to say so.
 		"old masters": {
-			func(c *cluster) { c.grown() }, func(*cluster) {}, redlock.QuarantineAuto,
-			"in about a second if no client knew it before", time.Second,
+			before: func(c *cluster) { c.grown() }, votes: time.Second,
+			says: "in about a second if no client knew it before",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-				test.begin(c)
+				if test.before != nil {
+					test.before(c)
+				}
 				opts := []redlock.Option{redlock.WithQuarantine(test.mode), redlock.WithMaxTTL(maxTTL)}
 				l := c.locker(opts...)
 				_, err := l.TryLock(ctx, "a")
 				require.ErrorIs(t, err, pool.ErrQuarantined)
 				assert.ErrorContains(t, err, test.says)
-				test.then(c)
+				if test.after != nil {
+					test.after(c)
+				}
 				took := elapsed(func() { _, err = l.Lock(ctx, "a") })
 				require.NoError(t, err)
-				assert.InDelta(t, test.after.Seconds(), took.Seconds(), 0.5)
+				assert.InDelta(t, test.votes.Seconds(), took.Seconds(), 0.5)
 				c.lock(c.locker(opts...), "b") // a later client finds masters that vote
 			})
 		})

@@ -175,18 +175,6 @@ func TestTheLastReaderThatLivesHandsTheNameOver(t *testing.T) {
 	})
 }
 
-func TestAReadersTokenIsTheTimeAndTakesNoSecondRound(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithFencing())
-		wall := c.clock.Wall().UnixMicro()
-		one, two := c.read(l), c.read(l)
-		assert.Equal(t, wall, one.Fence())
-		assert.GreaterOrEqual(t, two.Fence(), wall)
-		c.unlock(one, two)
-		assert.Zero(t, l.Stats().SecondRounds)
-	})
-}
-
 func TestTokensOrderReadersAndWritersWhateverClocksShow(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		lockers := []*redlock.Locker{c.fencing(0), c.fencing(time.Hour), c.fencing(-time.Hour)}
@@ -212,39 +200,5 @@ func TestTokensOrderReadersAndWritersWhateverClocksShow(t *testing.T) {
 		for _, l := range lockers {
 			assert.LessOrEqual(t, l.Stats().SecondRounds, l.Stats().Acquired, "one round trip more at most")
 		}
-	})
-}
-
-// The quorum is one node that is ahead, and one that must be raised.
-func TestAReaderRaisesTheNodesThatAreBehindIt(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		ahead := c.clock.Wall().Add(9 * time.Second).UnixMicro()
-		c.do(0, "SET", "redquorum:fence:a", ahead)
-		c.servers[2].Stop()
-		l := c.locker(redlock.WithFencing())
-		one, two := c.read(l), c.read(l)
-		assert.Equal(t, ahead, one.Fence())
-		assert.Equal(t, ahead, two.Fence(), "readers may have equal tokens")
-		assert.Equal(t, []int64{ahead, ahead}, c.fences("a")[:2])
-		assert.EqualValues(t, 1, l.Stats().SecondRounds)
-		c.unlock(one, two)
-		c.servers[2].Continue()
-	})
-}
-
-func TestAReaderLeavesANodeWithAWrongClockOut(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.do(0, "SET", "redquorum:fence:a", c.clock.Wall().Add(time.Hour).UnixMicro())
-		l := c.locker(redlock.WithFencing())
-		reader := c.read(l)
-		assert.LessOrEqual(t, c.ahead(reader.Fence()).Abs(), time.Second)
-		c.unlock(reader)
-		settle()
-		c.servers[2].Stop()
-		_, err := l.TryRLock(ctx, "a")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		c.servers[2].Continue()
-		settle()
-		assert.Empty(t, uniq(c.holders("a"))[0])
 	})
 }

@@ -67,38 +67,40 @@ func (c *cluster) sent(since clock.Instant) (most, total int) {
 }
 
 // While a lock is held for long, those that wait for it ask now and then, because messages may be
-// lost. A writer behind readers and readers behind a writer ask their pilot as a writer behind a
-// writer does; one reader of a process asks for all. A writer behind readers also renews its
-// intents.
-func TestReadersAndWritersPollNoHarderThanThoseOfAMutex(t *testing.T) {
-	counts := func(holds func(*cluster, *redlock.Locker) *redlock.Lock, waits func(*cluster, *redlock.Locker)) (most, total int) {
-		inBubble(t, 3, func(_ *testing.T, c *cluster) {
-			c.slow(time.Millisecond)
-			lock := holds(c, c.locker(redlock.WithTTL(time.Hour), redlock.WithMaxTTL(time.Hour)))
-			l := c.renewing()
-			waits(c, l)
-			time.Sleep(time.Second)
-			began := c.clock.Now()
-			time.Sleep(time.Minute)
-			most, total = c.sent(began)
-			c.unlock(lock)
-			time.Sleep(time.Second)
-			require.NoError(c.t, l.UnlockAll(ctx))
-		})
+// lost. One of the waiters of a process asks for all, and asks their pilot. A writer behind readers
+// also renews its intents.
+func TestWaitersOfAllKindsPollNoHarderThanOneOfAMutex(t *testing.T) {
+	const mutex = 100 // one waiter asks about 80 times in a minute
+	forLong := []redlock.Option{redlock.WithTTL(time.Hour), redlock.WithMaxTTL(time.Hour)}
+	counts := func(c *cluster, wait call, waiters int) (most, total int) {
+		c.slow(time.Millisecond)
+		l, limited := c.locker(), c.within(62*time.Second)
+		var ends []<-chan error
+		for range waiters {
+			ends = append(ends, c.ending(func() error { _, err := wait(limited, l); return err }))
+		}
+		time.Sleep(time.Second)
+		began := c.clock.Now()
+		time.Sleep(time.Minute)
+		most, total = c.sent(began)
+		for _, end := range ends {
+			require.ErrorIs(c.t, <-end, context.DeadlineExceeded)
+		}
 		return most, total
 	}
-	write := func(c *cluster, l *redlock.Locker) *redlock.Lock { return c.lock(l, "a") }
-	read := func(c *cluster, l *redlock.Locker) *redlock.Lock { return c.read(l) }
-	writer := func(c *cluster, l *redlock.Locker) { c.waiting(l, "a") }
-	readers := func(c *cluster, l *redlock.Locker) { c.crowd(50, l) }
-	mutex, _ := counts(write, writer)
-	behindWriter, all := counts(write, readers)
-	t.Log("mutex", mutex, "readers behind a writer", behindWriter, all)
-	assert.InDelta(t, mutex, behindWriter, 15)
-	behindReader, all := counts(read, writer)
-	t.Log("writer behind a reader", behindReader, all)
-	assert.InDelta(t, mutex, behindReader, 15)
-	assert.LessOrEqual(t, all, 3*(mutex+15), "an intent at each other node for each poll")
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		c.allOf(k, c.locker(forLong...))
+		most, total := counts(c, k.wait, 50)
+		t.Log("50 waiters:", most, total)
+		assert.Less(t, most, mutex)
+	})
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.read(c.locker(forLong...))
+		most, total := counts(c, oneName((*redlock.Locker).Lock), 1)
+		t.Log("a writer behind a reader:", most, total)
+		assert.Less(t, most, mutex)
+		assert.Less(t, total, 3*mutex, "an intent at each other node for each poll")
+	})
 }
 
 // More wait than one release serves.
