@@ -1,6 +1,9 @@
 package search
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // A Model is what is searched: states of type S, and every step from each of them. S has no
 // pointers. Only one goroutine uses a Model at a time.
@@ -99,4 +102,11 @@ func Bits(are ...bool) (sign uint64) {
 		sign |= bit << (i & 63)
 	}
 	return sign
+}
+
+// Default sets a rule to the right one if it is not set.
+func Default[F any](rule *F, right F) {
+	if reflect.ValueOf(*rule).IsNil() {
+		*rule = right
+	}
 }

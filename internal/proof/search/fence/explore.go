@@ -60,15 +60,9 @@ type explorer struct {
 }
 
 func newExplorer(config Config, rules Rules) *explorer {
-	if rules.First == nil {
-		rules.First = First
-	}
-	if rules.Second == nil {
-		rules.Second = Second
-	}
-	if rules.Raise == nil {
-		rules.Raise = spec.Entries[Value].Raise
-	}
+	search.Default(&rules.First, First)
+	search.Default(&rules.Second, Second)
+	search.Default(&rules.Raise, spec.Entries[Value].Raise)
 	if config.MaxFence > maxFence || config.MaxFence < 2 || config.Nodes > maxNodes || config.Clients > maxClients {
 		panic("fence: no such world")
 	}
@@ -88,7 +82,7 @@ type decisionKey struct {
 
 // outcome is what a client may decide, depending on which of its answers have arrived: sets of
 // numbers, bit t-1 for t.
-type outcome struct{ tokens, targets uint8 }
+type outcome struct{ tokens, targets uint16 }
 
 // decide passes every choice of one answer per node, or none, to the decision.
 func (x *explorer) decide(c *client) outcome {

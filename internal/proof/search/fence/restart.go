@@ -1,8 +1,6 @@
 package fence
 
 import (
-	"math/bits"
-
 	"github.com/redquorum/redquorum/internal/proof/search"
 	"github.com/redquorum/redquorum/internal/proof/spec"
 )
@@ -207,7 +205,7 @@ func (r *restarter) begin(w *era, c int, visit eraVisitor) {
 		if r.Attempts > 0 {
 			next.begun++
 		}
-		next.tries[c] = try{phase: asking, ts: int8(ts), began: w.now, floor: largest16(w.tokens)}
+		next.tries[c] = try{phase: asking, ts: int8(ts), began: w.now, floor: largest(w.tokens)}
 		visit(&next, search.Event{Kind: Begun, Client: c, Node: search.Nowhere, Number: int(ts)})
 	}
 }
@@ -302,7 +300,7 @@ func (r *restarter) wrote(next *era, c, n int, fence int64) {
 // is no longer out.
 func (r *restarter) conclude(w *era, c int, visit eraVisitor) {
 	one := &w.tries[c]
-	var tokens, targets uint16
+	var decided outcome
 	for choice := range 1 << restartNodes {
 		var votes [restartNodes]Vote
 		for n, vote := range one.votes {
@@ -310,29 +308,17 @@ func (r *restarter) conclude(w *era, c int, visit eraVisitor) {
 				votes[n] = Vote{Granted, int64(vote.fence)}
 			}
 		}
-		var d Decision
 		if one.phase == asking {
-			d = First(votes[:])
+			decided.add(First(votes[:]), votes[:])
 		} else {
-			d = Second(votes[:], int64(one.target))
-		}
-		switch d.Verdict {
-		case Won:
-			tokens |= 1 << (d.Token - 1)
-		case Uneven:
-			for _, v := range votes { // the caller may raise to anything that was granted
-				if v.Answer == Granted {
-					targets |= 1 << (v.Fence - 1)
-				}
-			}
-		case Pending, Lost:
+			decided.add(Second(votes[:], int64(one.target)), votes[:])
 		}
 	}
 	for t := range int8(maxHorizon) {
-		if tokens>>t&1 == 1 {
+		if decided.tokens>>t&1 == 1 {
 			r.won(w, c, t+1, visit)
 		}
-		if targets>>t&1 == 1 {
+		if decided.targets>>t&1 == 1 {
 			next := *w
 			next.tries[c].phase, next.tries[c].target = raising, t+1
 			visit(&next, search.Event{Kind: SecondBegun, Client: c, Node: search.Nowhere, Number: int(t + 1)})
@@ -408,5 +394,3 @@ func (r *restarter) forget(w *era, n int, visit eraVisitor) {
 	}
 	visit(&next, search.Event{Kind: CounterLost, Client: search.Nobody, Node: n})
 }
-
-func largest16(tokens uint16) int8 { return int8(bits.Len16(tokens)) }

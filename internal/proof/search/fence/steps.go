@@ -126,7 +126,7 @@ func (x *explorer) conclude(w *world, c int, visit visitor) {
 	one := &w.clients[c]
 	decided := x.decide(one)
 	for rest := decided.tokens; rest != 0; rest &= rest - 1 {
-		t := int8(bits.TrailingZeros8(rest)) + 1
+		t := int8(bits.TrailingZeros16(rest)) + 1
 		e := search.Event{Kind: WonFirst, Client: c, Node: search.Nowhere, Number: int(t)}
 		if one.phase == raising {
 			e.Kind = WonSecond
@@ -144,7 +144,7 @@ func (x *explorer) conclude(w *world, c int, visit visitor) {
 	}
 	for rest := decided.targets; rest != 0; rest &= rest - 1 {
 		next := *w
-		next.clients[c].aim(int8(bits.TrailingZeros8(rest)) + 1)
+		next.clients[c].aim(int8(bits.TrailingZeros16(rest)) + 1)
 		visit(&next, search.Event{Kind: SecondBegun, Client: c, Node: search.Nowhere, Number: int(next.clients[c].target)})
 	}
 }

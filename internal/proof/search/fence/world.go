@@ -71,7 +71,7 @@ type nodeState struct {
 type world struct {
 	nodes   [maxNodes]nodeState
 	clients [maxClients]client
-	tokens  uint8 // bit t-1: the token t was acquired
+	tokens  uint16 // bit t-1: the token t was acquired
 }
 
 // end makes a client idle. What its attempt left behind is the ghost's.
@@ -116,7 +116,7 @@ func (c *client) note(n int, fence int64) {
 	}
 }
 
-func largest(tokens uint8) int8 { return int8(bits.Len8(tokens)) }
+func largest(tokens uint16) int8 { return int8(bits.Len16(tokens)) }
 
 // Alike says that nodes and clients may change places.
 func (x *explorer) Alike() search.Alike {

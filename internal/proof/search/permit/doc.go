@@ -108,21 +108,8 @@
 //	redquorum:permit:wait:S     the list: a sorted set like redquorum:wait:, 3 minutes
 //	redquorum:fence:S#i         the counters, as for the mutex
 //
-//	permit.lua          Semaphore.Take, Semaphore.TakeSlot
-//	  KEYS[1] S; ARGV value, TTL, grace, k, 48 h, the first slot, 1 if only that one else 0, and with
-//	  fencing wall clock and life
-//	  returns {slot, fence, free} | {0, 0, free} | {-1, k}; free is k characters, 1 if free, else 0
-//	permit_wait.lua     Semaphore.Wait
-//	  ARGV value, TTL, k, 48 h, first slot, process or "", waited µs, most waiters, fencing
-//	  returns {slot, fence} | {0, least PTTL of slots or -1, 1 if on the list else 0} | {-1, k}
-//	permit_release.lua  Semaphore.Release, and Semaphore.Leave with a process
-//	  ARGV value, grace, k, the slot to keep or 0, and the process if it may be on the list
-//	  returns 2 if a slot was handed over, 1 if one was deleted, 0 if the value had none
-//	extend.lua          Semaphore.Extend, as it is, with the two pairs above
-//	verify.lua, raise.lua, mend.lua, inspect.lua: as they are, on S#i
-//
-// permit.lua and permit_wait.lua are sent in order: behind their release they would leave keys
-// behind. permit_release.lua may be late, because a value is used once.
+// Requests are sent in order: behind their release they would leave keys behind. A release may be
+// late, because a value is used once.
 //
 // A slot that the value has keeps the later of its TTLs: a late request must not shorten that of an
 // extension. A hand-over sets S#i to the waiter's value for the grace and publishes "#i value" on

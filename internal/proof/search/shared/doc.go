@@ -66,18 +66,6 @@
 // left come at any time, too. Intents and lists may vanish at any step. A tick is the unit of all
 // times; grace is one.
 //
-// # What is searched
-//
-// By default: one node and three clients of any kind, with everything but tokens (220,000 states);
-// three nodes and three clients, with times of two ticks (79,000), and with another library
-// (4,000); three nodes and two clients with late messages, with lists, and with tokens; one node
-// and three clients (28,000), and three nodes and two clients (99,000), with intents of writers
-// that have left. With REDQUORUM_SEARCH=1: three nodes and three clients with lists, intents and
-// hand-overs (1,200,000), and tokens without time. With REDQUORUM_SOAK=1: three ticks, late
-// messages of three clients, late messages of clients that wait (2,000,000), with intents of
-// writers that have left (1,900,000), tokens of three clients (470,000), and tokens of clients that
-// wait (1,700,000).
-//
 // # What the search found
 //
 // Each of these was found wrong, and has a test:

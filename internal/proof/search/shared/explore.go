@@ -60,12 +60,12 @@ type Config struct {
 
 // Rules are the protocol. The zero Rules are the right ones; anything set is a mistake to be found.
 type Rules struct {
-	AcquireRead    func(e *spec.Shared[Value], v Value, ttl, ts int64, turn bool) (int64, bool)
-	ExtendRead     func(e *spec.Shared[Value], v Value, ttl int64) spec.Answer
-	ReleaseRead    func(e *spec.Shared[Value], v Value, grace int64, alive func(Value) bool) bool
-	RaiseRead      func(e *spec.Shared[Value], v Value, t int64) bool
-	ReleaseWrite   func(e *spec.Shared[Value], v Value, grace int64, alive func(Value) bool) bool
-	ReleaseForeign func(e *spec.Shared[Value], v Value) bool
+	AcquireRead    acquiring
+	ExtendRead     extending
+	ReleaseRead    releasing
+	RaiseRead      func(e *entry, v Value, t int64) bool
+	ReleaseWrite   releasing
+	ReleaseForeign func(e *entry, v Value) bool
 
 	CountHealed bool // a healed node votes
 	CountIntent bool // a writer takes the answer to its intent for a vote
@@ -77,6 +77,14 @@ type Rules struct {
 	Only string // no mistake: look only at this claim
 }
 
+// An entry is what the search keeps for a node. The others are its scripts.
+type (
+	entry     = spec.Shared[Value]
+	acquiring = func(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool)
+	extending = func(e *entry, v Value, ttl int64) spec.Answer
+	releasing = func(e *entry, v Value, grace int64, alive func(Value) bool) bool
+)
+
 // Explore searches all worlds of the Config for one in which the Rules break a claim.
 func Explore(config Config, rules Rules) search.Report {
 	return search.Run(func() search.Model[world] { return newExplorer(config, rules) })
@@ -85,28 +93,16 @@ func Explore(config Config, rules Rules) search.Report {
 type explorer struct {
 	Config
 	Rules
-	scratch spec.Shared[Value]
+	scratch entry
 }
 
 func newExplorer(config Config, rules Rules) *explorer {
-	if rules.AcquireRead == nil {
-		rules.AcquireRead = (*spec.Shared[Value]).AcquireRead
-	}
-	if rules.ExtendRead == nil {
-		rules.ExtendRead = (*spec.Shared[Value]).ExtendRead
-	}
-	if rules.ReleaseRead == nil {
-		rules.ReleaseRead = (*spec.Shared[Value]).ReleaseRead
-	}
-	if rules.RaiseRead == nil {
-		rules.RaiseRead = (*spec.Shared[Value]).RaiseRead
-	}
-	if rules.ReleaseWrite == nil {
-		rules.ReleaseWrite = (*spec.Shared[Value]).ReleaseWrite
-	}
-	if rules.ReleaseForeign == nil {
-		rules.ReleaseForeign = (*spec.Shared[Value]).ReleaseForeign
-	}
+	search.Default(&rules.AcquireRead, (*entry).AcquireRead)
+	search.Default(&rules.ExtendRead, (*entry).ExtendRead)
+	search.Default(&rules.ReleaseRead, (*entry).ReleaseRead)
+	search.Default(&rules.RaiseRead, (*entry).RaiseRead)
+	search.Default(&rules.ReleaseWrite, (*entry).ReleaseWrite)
+	search.Default(&rules.ReleaseForeign, (*entry).ReleaseForeign)
 	if config.Nodes > maxNodes || config.Clients > maxClients || config.Pilots > config.Nodes || config.TTL > maxTTL || config.MaxFence > maxFence ||
 		config.Faults > 1 || config.Timeless && (config.TTL != 1 || config.Faults > 0 || config.Late) {
 		panic("shared: no such world")
@@ -127,7 +123,7 @@ func (x *explorer) need() int { return x.Nodes/2 + 1 }
 
 // load copies a node into the scratch entry; store copies it back. The clock of the entry stands at
 // 0, so a time is what is left.
-func (x *explorer) load(w *world, n int) *spec.Shared[Value] {
+func (x *explorer) load(w *world, n int) *entry {
 	e, at := &x.scratch, &w.nodes[n]
 	e.Key, e.Until, e.Intent, e.Fence = at.key, int64(at.left), at.intent, int64(at.fence)
 	e.Members, e.Waiting = e.Members[:0], e.Waiting[:0]

@@ -4,7 +4,6 @@ import (
 	"math/bits"
 
 	"github.com/redquorum/redquorum/internal/proof/search"
-	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 // grace is for how many ticks a waiter has what it was handed.
@@ -215,9 +214,9 @@ func (x *explorer) askToWrite(w *world, c, n int, visit visitor) {
 			return
 		}
 		x.timestamps(at.fence+1, func(ts int64) {
-			ask := (*spec.Shared[Value]).AcquireWrite
+			ask := (*entry).AcquireWrite
 			if one.waits {
-				ask = (*spec.Shared[Value]).AnnounceWrite
+				ask = (*entry).AnnounceWrite
 			}
 			if fence, granted := ask(x.load(w, n), v, ttl, ts); granted {
 				x.granted(w, c, n, kind, ttl, fence, visit)
@@ -226,9 +225,9 @@ func (x *explorer) askToWrite(w *world, c, n int, visit visitor) {
 	})
 	if one.waits && at.key != nobody && at.key != v && one.phase != held {
 		next := *w
-		ask, kind := (*spec.Shared[Value]).AnnounceWrite, Announced
+		ask, kind := (*entry).AnnounceWrite, Announced
 		if n < x.Pilots {
-			ask, kind = (*spec.Shared[Value]).WaitWrite, Joined
+			ask, kind = (*entry).WaitWrite, Joined
 		}
 		ask(x.load(w, n), v, 0, 0)
 		x.store(&next, n)

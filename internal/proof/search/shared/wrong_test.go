@@ -8,9 +8,6 @@ import (
 
 // The scripts of this file are wrong. Each has one mistake.
 
-// An entry is what the search keeps for a node.
-type entry = spec.Shared[Value]
-
 // purgeExpired is a purge that does not look at the key.
 func purgeExpired(e *entry) {
 	e.Members = slices.DeleteFunc(e.Members, func(m spec.Member[Value]) bool { return m.Until <= e.Now })
@@ -47,64 +44,61 @@ func releaseUnpurged(e *entry, v Value, grace int64, alive func(Value) bool) boo
 	return true
 }
 
+// These do one thing more than the right script when it has granted, extended or released.
+var (
+	acquireOneTime = acquireThen(oneTime)
+	extendOneTime  = extendThen(oneTime)
+	acquireShort   = acquireThen(short)
+	extendShort    = extendThen(short)
+	acquireRounded = acquireThen(func(e *entry, _ int64) {
+		e.Until-- // the marker is a tick too short
+		e.Expire()
+	})
+
+	// The marker is as long as it was; the key that other readers have is deleted.
+	releaseLong = releaseThen(func(e *entry, until int64) { e.Until = max(e.Until, until) })
+	releaseAll  = releaseThen(func(e *entry, _ int64) { e.Drop() })
+)
+
 // oneTime gives all members the time to live of the latest.
-func oneTime(e *entry) {
+func oneTime(e *entry, _ int64) {
 	for i := range e.Members {
 		e.Members[i].Until = e.Until
 	}
 }
 
-func acquireOneTime(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
-	fence, granted := e.AcquireRead(v, ttl, ts, turn)
-	if granted {
-		oneTime(e)
+// short makes the marker as long as the latest member.
+func short(e *entry, ttl int64) { e.Until = e.Now + ttl }
+
+func acquireThen(spoil func(e *entry, ttl int64)) acquiring {
+	return func(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
+		fence, granted := e.AcquireRead(v, ttl, ts, turn)
+		if granted {
+			spoil(e, ttl)
+		}
+		return fence, granted
 	}
-	return fence, granted
 }
 
-func extendOneTime(e *entry, v Value, ttl int64) spec.Answer {
-	answer := e.ExtendRead(v, ttl)
-	if answer != spec.Refused {
-		oneTime(e)
+func extendThen(spoil func(e *entry, ttl int64)) extending {
+	return func(e *entry, v Value, ttl int64) spec.Answer {
+		answer := e.ExtendRead(v, ttl)
+		if answer != spec.Refused {
+			spoil(e, ttl)
+		}
+		return answer
 	}
-	return answer
 }
 
-// releaseLong leaves the marker as long as it was.
-func releaseLong(e *entry, v Value, grace int64, alive func(Value) bool) bool {
-	until := e.Until
-	released := e.ReleaseRead(v, grace, alive)
-	if released && e.Key == e.Marker {
-		e.Until = max(e.Until, until)
+func releaseThen(spoil func(e *entry, until int64)) releasing {
+	return func(e *entry, v Value, grace int64, alive func(Value) bool) bool {
+		until := e.Until
+		released := e.ReleaseRead(v, grace, alive)
+		if released && e.Key == e.Marker {
+			spoil(e, until)
+		}
+		return released
 	}
-	return released
-}
-
-// acquireShort makes the marker as long as the latest member.
-func acquireShort(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
-	fence, granted := e.AcquireRead(v, ttl, ts, turn)
-	if granted {
-		e.Until = e.Now + ttl
-	}
-	return fence, granted
-}
-
-func extendShort(e *entry, v Value, ttl int64) spec.Answer {
-	answer := e.ExtendRead(v, ttl)
-	if answer != spec.Refused {
-		e.Until = e.Now + ttl
-	}
-	return answer
-}
-
-// acquireRounded makes the marker a tick too short.
-func acquireRounded(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
-	fence, granted := e.AcquireRead(v, ttl, ts, turn)
-	if granted {
-		e.Until--
-		e.Expire()
-	}
-	return fence, granted
 }
 
 func acquireBesideWriter(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool) {
@@ -183,15 +177,6 @@ func deleteMarker(e *entry, v Value) bool {
 
 // Wrong releases and hand-overs. Each has one mistake.
 
-// releaseAll deletes the key that other readers have.
-func releaseAll(e *entry, v Value, grace int64, alive func(Value) bool) bool {
-	released := e.ReleaseRead(v, grace, alive)
-	if released && e.Key == e.Marker {
-		e.Drop()
-	}
-	return released
-}
-
 // releaseUncompared deletes whatever key is there when the last member goes.
 func releaseUncompared(e *entry, v Value, grace int64, alive func(Value) bool) bool {
 	e.Forget(v)
@@ -210,7 +195,7 @@ func releaseUncompared(e *entry, v Value, grace int64, alive func(Value) bool) b
 }
 
 // releaseTo is a release of the last reader with another hand-over.
-func releaseTo(handOver func(e *entry, grace int64, alive func(Value) bool)) func(*entry, Value, int64, func(Value) bool) bool {
+func releaseTo(handOver func(e *entry, grace int64, alive func(Value) bool)) releasing {
 	return func(e *entry, v Value, grace int64, alive func(Value) bool) bool {
 		waiting := slices.Clone(e.Waiting)
 		e.Waiting = e.Waiting[:0]
@@ -225,7 +210,7 @@ func releaseTo(handOver func(e *entry, grace int64, alive func(Value) bool)) fun
 }
 
 // writeTo is a release of a writer with another hand-over.
-func writeTo(handOver func(e *entry, grace int64, alive func(Value) bool)) func(*entry, Value, int64, func(Value) bool) bool {
+func writeTo(handOver func(e *entry, grace int64, alive func(Value) bool)) releasing {
 	return func(e *entry, v Value, grace int64, alive func(Value) bool) bool {
 		e.Forget(v)
 		e.Withdraw(v)
