@@ -276,7 +276,7 @@ func (c *client) waits(about string, names []string, call calling) (*redlock.Loc
 
 func (c *client) waitsUnder(ctx context.Context, about string, names []string, call calling) (*redlock.Lock, *history.Hold) {
 	s, l := c.sim(), c.process.current()
-	w := s.judge.waits(names...)
+	w := s.judge.waits(c.who, names)
 	s.note(c.who, "%s %v", about, names)
 	lock, err := call(ctx, l)
 	s.judge.leaves(w)

@@ -43,8 +43,9 @@ type judge struct {
 
 // turns are what a judge demands of the order in which clients get a lock.
 type turns struct {
-	bound int           // how often later callers may overtake a waiter; 0: any number
-	wait  time.Duration // how long a wait may take; 0: any length
+	bound   int           // how often later callers may overtake a waiter; 0: any number
+	wait    time.Duration // how long a wait may take; 0: any length
+	inOrder bool          // the clients of a process are served in the order of their calls
 }
 
 // record is what the judge knows about a name.
@@ -56,6 +57,7 @@ type record struct {
 
 // wait is a call that waits for names.
 type wait struct {
+	who       string
 	names     []string
 	since     clock.Instant
 	overtaken int    // tenures in calm times by clients that called later
@@ -135,10 +137,10 @@ func (j *judge) calmSince(at clock.Instant) {
 }
 
 // waits records a call that waits for names.
-func (j *judge) waits(names ...string) *wait {
+func (j *judge) waits(who string, names []string) *wait {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	w := &wait{names: names, since: j.clock.Now()}
+	w := &wait{who: who, names: names, since: j.clock.Now()}
 	for _, name := range names {
 		r := j.recordLocked(name)
 		r.waiting = append(r.waiting, w)
@@ -218,15 +220,33 @@ func (j *judge) held(t *history.Hold) *history.Hold {
 		if len(r.waiting) > 0 {
 			j.lookLocked(r, r.waiting[0])
 		}
-		for _, w := range r.waiting { // overtaken, which counts in calm times only
-			if w.since < t.Since && !j.stormy && t.From >= j.calm {
-				w.overtaken++
-				w.by = t.Who
-			}
-		}
+		j.overtakesLocked(t, r)
 		r.holders++
 	}
 	return t
+}
+
+// overtakesLocked counts a tenure against the waiters for the name that called before its holder.
+// It counts in calm times only.
+func (j *judge) overtakesLocked(t *history.Hold, r *record) {
+	if j.stormy || j.clock.Now() < j.calm {
+		return
+	}
+	for _, w := range r.waiting {
+		if w.since < t.Since {
+			w.overtaken++
+			w.by = t.Who
+			if j.turns.inOrder && processOf(w.who) == processOf(t.Who) {
+				j.wrongLocked("%s overtook %s, a client of the same process", t.Who, w.who)
+			}
+		}
+	}
+}
+
+// processOf returns the process of a client.
+func processOf(who string) string {
+	process, _, _ := strings.Cut(who, ".")
+	return process
 }
 
 // over records that a tenure ended at an instant, which is not in the future. If it had ended
@@ -398,4 +418,15 @@ func (j *judge) tenures() (n int) {
 		n += len(t.Names)
 	}
 	return n
+}
+
+// served returns how often the clients of each process held a lock.
+func (j *judge) served() map[string]int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	processes := make(map[string]int)
+	for _, t := range j.had {
+		processes[processOf(t.Who)] += len(t.Names)
+	}
+	return processes
 }

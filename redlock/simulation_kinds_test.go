@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -18,6 +22,7 @@ type using struct {
 	nodes    []int  // how many nodes; the seed picks one
 	names    [2]int // how many names: at least, and at most
 	crowd    [2]int // how many processes, likewise
+	tasks    [2]int // of a process, likewise
 	beside   faults
 	draws    func(rng *rand.Rand) faults // in place of beside
 	bound    time.Duration               // how long a lock may be free in calm times while somebody waits; 0: any length
@@ -122,6 +127,10 @@ var manifold = []using{
 		kind: "shares", uses: []use{tries, locks, reads, reads, reads, reads, reads, reads}, seeds: [2]int{2, 10_000},
 		nodes: []int{1, 2, 3, 3, 4, 5, 5}, draws: anyFaults, people: []person{rareForeigner}, bound: waitBound + intentLife,
 		length: 6 * time.Second,
+	},
+	{ // messages are late or get lost together with their connections: no hand-over is lost with them
+		kind: "hand-overs", uses: []use{locksPatiently}, seeds: [2]int{2, 400}, nodes: []int{5}, names: [2]int{2, 2}, crowd: [2]int{4, 4},
+		tasks: [2]int{4, 4}, beside: faults{losses: true}, bound: waitBound, length: 8 * time.Second, hold: time.Millisecond,
 	},
 	{ // waiters take tickets at every node, again and again
 		kind: "beside-spinners", uses: []use{spinsBeside}, seeds: [2]int{2, 5_000}, nodes: []int{2, 3, 3, 4, 5, 5, 5, 5}, names: [2]int{1, 2},
@@ -248,7 +257,7 @@ func (s *simulation) plays(u *using) {
 		nodes = []int{1, 2, 3, 3, 3, 5, 5}
 	}
 	s.prepare(u, nodes[rng.IntN(len(nodes))], within(rng, u.names, 1, 3))
-	s.tasks, s.mending = 1+rng.IntN(3), s.maxTTL+3*time.Second
+	s.tasks, s.mending = within(rng, u.tasks, 1, 3), s.maxTTL+3*time.Second
 	s.start(within(rng, u.crowd, 2, 5), u.options)
 	var beside []func()
 	if !u.still {
@@ -313,5 +322,59 @@ func (u *using) options(rng *rand.Rand) []redlock.Option {
 		return []redlock.Option{redlock.WithTTL(u.ttl), redlock.WithMaxTTL(time.Minute)}
 	default:
 		return randomOptions(rng)
+	}
+}
+
+// If nothing is lost, no waiter polls, no client overtakes another one of its process, all
+// processes get the lock equally often, and a hand-over costs a release, a round, and one request
+// to the pilot.
+func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
+	skipRaced(t)
+	for _, seed := range seeds(t, 1, 20) {
+		simulate(t, seed, func(s *simulation) {
+			s.latency, s.tasks = time.Millisecond, 4
+			s.hold = func(rng *rand.Rand) time.Duration { return upTo(rng, time.Millisecond) }
+			s.prepare(&using{bound: 20 * s.latency, turns: turns{inOrder: true}}, 5, 1)
+			var counting atomic.Bool
+			var commands, proofs atomic.Int64
+			for _, server := range s.servers {
+				server.OnCommand(func(command fake.Command) {
+					switch {
+					case !counting.Load():
+					case isMarker(command):
+						proofs.Add(1)
+					default:
+						commands.Add(1)
+					}
+				})
+			}
+			s.start(4, func(*rand.Rand) []redlock.Option {
+				// No client waits as long as the shortest backoff.
+				return []redlock.Option{redlock.WithTTL(slowestTTL), redlock.WithRetry(time.Second, time.Second)}
+			})
+			s.run(func(c *client) { c.work([]use{queueUp}) }, func() {
+				defer close(s.ending)
+				time.Sleep(time.Second) // the first clients are still joining the queue
+				warm := s.total()
+				counting.Store(true)
+				time.Sleep(8 * time.Second)
+				counting.Store(false)
+				all := s.total()
+				handedOver := int64(all.HandedOver - warm.HandedOver)
+				assert.Greater(t, handedOver, int64(1000))
+				assert.Equal(t, warm.Polls, all.Polls)
+				assert.LessOrEqual(t, commands.Load(), handedOver*int64(2*len(s.servers)+3))
+				assert.LessOrEqual(t, proofs.Load(), handedOver*int64(len(s.servers)+3))
+			})
+			all := s.total()
+			// A waiter that was overtaken at the start has a ticket at every node, and is woken
+			// once for the votes of all of them.
+			assert.LessOrEqual(t, all.Woken, all.HandedOver)
+			assert.InEpsilon(t, all.HandedOver, all.Woken, 0.01)
+			for i, served := range s.judge.served() {
+				assert.InEpsilon(t, s.judge.tenures()/len(s.processes), served, 0.05, "process %s", i)
+			}
+			s.leavesNothing(time.Second)
+		})
 	}
 }

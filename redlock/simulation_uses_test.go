@@ -48,6 +48,22 @@ func (c *client) tryLock(name string) (*redlock.Lock, *history.Hold) {
 func locks(c *client) { c.hold(c.lock(c.name())) }
 func tries(c *client) { c.hold(c.tryLock(c.name())) }
 
+// locksPatiently waits as long as it takes.
+func locksPatiently(c *client) {
+	name := c.name()
+	c.hold(c.waitsUnder(c.sim().base, "Lock", []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		return l.Lock(ctx, name, c.opts()...)
+	}))
+}
+
+// queueUp does so again and again.
+func queueUp(c *client) {
+	for c.sim().goesOn() {
+		time.Sleep(1 + upTo(c.rng, time.Millisecond)) // no two calls at one instant: their order would be unknown
+		locksPatiently(c)
+	}
+}
+
 func lockSets(c *client) {
 	names := c.some()
 	c.hold(c.waits("LockAll", names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
