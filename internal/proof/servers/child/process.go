@@ -165,9 +165,6 @@ func (p *Process) Running() bool {
 // Killed reports whether [Process.Kill] was called.
 func (p *Process) Killed() bool { return p.killed.Load() }
 
-// Ended returns a channel that is closed when the process has ended and was waited for.
-func (p *Process) Ended() <-chan struct{} { return p.ended }
-
 // Exit returns how the process ended, as [exec.Cmd.Wait] does. It has ended.
 func (p *Process) Exit() error {
 	p.asked.Store(true)

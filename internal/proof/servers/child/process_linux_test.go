@@ -107,7 +107,7 @@ func TestChildThatFailsByItselfFailsTheTest(t *testing.T) {
 		}()
 		<-over
 		assert.Equal(t, 1, r.fatal, "it says nothing more")
-		<-p.Ended()
+		<-p.ended
 		if asked {
 			assert.Equal(t, 1, p.Wait(t))
 		}

@@ -153,21 +153,15 @@ func (c *Cluster) Waiting(tb testing.TB, name string) (sum int) {
 // every test closes its Lockers.
 func Main(m *testing.M) {
 	code := m.Run()
-	if left := AwaitNoGoroutines(time.Minute); left != "" && code == 0 {
+	left := libraryGoroutines()
+	for deadline := time.Now().Add(time.Minute); left != "" && time.Now().Before(deadline); left = libraryGoroutines() {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if left != "" && code == 0 {
 		fmt.Fprintf(os.Stderr, "goroutines of the library are left:\n%s\n", left)
 		code = 1
 	}
 	os.Exit(code)
-}
-
-// AwaitNoGoroutines waits until nothing of the library runs. It returns what still does when the
-// limit has passed.
-func AwaitNoGoroutines(limit time.Duration) (left string) {
-	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-		if left = libraryGoroutines(); left == "" || time.Now().After(deadline) {
-			return left
-		}
-	}
 }
 
 // libraryGoroutines returns the stacks of the goroutines that run a function of the library, or

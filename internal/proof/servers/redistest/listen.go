@@ -149,22 +149,14 @@ type Fake struct {
 // connections and waits for the handlers, so a handler must return when its connection fails.
 func FakeServer(tb testing.TB, handler func(conn net.Conn)) *Fake {
 	tb.Helper()
-	f, err := launchFake(handler)
+	listener, err := Listen()
 	if err != nil {
 		tb.Fatalf("redistest: fake server: %v", err)
 	}
-	tb.Cleanup(f.close)
-	return f
-}
-
-func launchFake(handler func(conn net.Conn)) (*Fake, error) {
-	listener, err := Listen()
-	if err != nil {
-		return nil, err
-	}
 	f := &Fake{listener: listener, handler: handler, conns: make(map[net.Conn]struct{})}
 	f.handlers.Go(f.accept)
-	return f, nil
+	tb.Cleanup(f.close)
+	return f
 }
 
 // Addr returns the server's host:port.

@@ -80,16 +80,6 @@ func (f *faults) holding() bool { return f.lanes[Requests].hold || f.lanes[Repli
 // listens on a free port of [Host], and ends with the test.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
-	p, err := LaunchProxy(target)
-	if err != nil {
-		tb.Fatalf("redistest: proxy to %s: %v", target, err)
-	}
-	tb.Cleanup(p.Close)
-	return p
-}
-
-// LaunchProxy is [NewProxy] without a test. The caller must close the proxy.
-func LaunchProxy(target string) (*Proxy, error) {
 	p := &Proxy{
 		target:  target,
 		faults:  faults{cutAfter: -1},
@@ -97,9 +87,9 @@ func LaunchProxy(target string) (*Proxy, error) {
 		changed: make(chan struct{}),
 	}
 	p.Seed(0)
-	var err error
-	p.front, err = launchFake(p.serve)
-	return p, err
+	p.front = FakeServer(tb, p.serve)
+	tb.Cleanup(p.Close)
+	return p
 }
 
 // Addr returns the proxy's host:port.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
@@ -16,8 +15,7 @@ import (
 // As a proxy that speaks Redis may do, it can move standing connections, too. It does not care
 // about a command that is under way.
 type switchboard struct {
-	url      string
-	listener net.Listener
+	url string
 
 	mu     sync.Mutex // guards the fields below
 	target string
@@ -34,36 +32,22 @@ type plug struct {
 
 func newSwitchboard(t *testing.T, target string) *switchboard {
 	t.Helper()
-	listener, err := redistest.Listen()
-	require.NoError(t, err)
-	b := &switchboard{url: "redis://" + listener.Addr().String(), listener: listener, target: target}
-	go b.accept()
-	t.Cleanup(func() {
-		assert.NoError(t, listener.Close())
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, p := range b.plugs {
-			p.close()
-		}
-	})
+	b := &switchboard{target: target}
+	b.url = redistest.FakeServer(t, b.serve).URL()
 	return b
 }
 
-func (b *switchboard) accept() {
-	for {
-		client, err := b.listener.Accept()
-		if err != nil {
-			return
-		}
-		b.mu.Lock()
-		p := &plug{client: client}
-		if p.connect(b.target) == nil {
-			b.plugs = append(b.plugs, p)
-			go p.forward()
-		} else {
-			_ = client.Close()
-		}
-		b.mu.Unlock()
+// serve plugs a client in until it ends, or the server that it is plugged into.
+func (b *switchboard) serve(client net.Conn) {
+	p := &plug{client: client}
+	b.mu.Lock()
+	err := p.connect(b.target)
+	if err == nil {
+		b.plugs = append(b.plugs, p)
+	}
+	b.mu.Unlock()
+	if err == nil {
+		p.forward()
 	}
 }
 
