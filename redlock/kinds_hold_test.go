@@ -312,19 +312,6 @@ func TestHooksAndStatsTellOfALockOfAnyKind(t *testing.T) {
 	})
 }
 
-func TestTheTokensOfAnyKindGrow(t *testing.T) {
-	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		l, last := c.locker(redlock.WithFencing()), int64(0)
-		for range 10 {
-			lock := c.of(k, l)
-			assert.Greater(t, lock.Fence(), last)
-			last = lock.Fence()
-			c.unlock(lock)
-			settle()
-		}
-	})
-}
-
 func TestOneHandOverServesAllReadersThatWait(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond) // no confirmation overtakes the writer's release

@@ -14,20 +14,29 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
+// Readers, mutexes and permits alike.
 func TestLocksDueTogetherAreRenewedByOneScript(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithTTL(30 * time.Second))
-		for i := range 600 {
+		s, err := l.Semaphore("s", 200)
+		require.NoError(t, err)
+		for i := range 200 {
 			c.lock(l, fmt.Sprint(i))
-			time.Sleep(100 * time.Microsecond)
+			c.read(l)
+			c.permit(s)
+			time.Sleep(300 * time.Microsecond)
 		}
+		before := c.clock.Now()
 		time.Sleep(time.Minute)
 		assert.Equal(t, 600, l.Stats().Held)
 		assert.Zero(t, l.Stats().Lost)
 		scripts := 0
 		for _, command := range c.servers[0].Commands() {
-			if command.Args[0] == "EVALSHA" {
+			if command.At > before && command.Args[0] == "EVALSHA" {
 				scripts++
+				assert.Contains(t, command.Args, "30000", "a mutex or a permit")
+				assert.Contains(t, command.Args, "+30000", "a reader")
+				assert.Contains(t, command.Args, "200", "a permit, with the number")
 			}
 		}
 		assert.LessOrEqual(t, scripts, 36, "6 renewals of 600 locks, at most 256 in each script, and some left over")

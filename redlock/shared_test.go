@@ -1,8 +1,6 @@
 package redlock_test
 
 import (
-	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,36 +64,6 @@ func TestReadersOfALockAreRefusedByAWritersIntent(t *testing.T) {
 		require.NoError(t, first.Err(), "a reader goes on")
 		time.Sleep(3 * time.Second)
 		c.unlock(c.read(l), first)
-	})
-}
-
-func TestReadersAndMutexesAreRenewedByOneScript(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithTTL(30 * time.Second))
-		var readers []*redlock.Lock
-		for i := range 50 {
-			readers = append(readers, c.read(l))
-			c.lock(l, fmt.Sprint(i))
-		}
-		settle()
-		before := c.clock.Now()
-		time.Sleep(time.Minute)
-		assert.Equal(t, 100, l.Stats().Held)
-		assert.Zero(t, l.Stats().Lost)
-		scripts, mixed := 0, false
-		for _, command := range c.servers[0].Commands() {
-			if command.At > before && command.Args[0] == "EVALSHA" {
-				scripts++
-				mixed = mixed || slices.Contains(command.Args, "30000") && slices.Contains(command.Args, "+30000")
-			}
-		}
-		assert.True(t, mixed, "both in one script")
-		assert.LessOrEqual(t, scripts, 36, "6 renewals of 100 locks, and some left over")
-		for _, reader := range readers {
-			require.NoError(t, reader.Verify(ctx))
-		}
-		require.NoError(t, l.UnlockAll(ctx))
-		c.leavesNothing(0)
 	})
 }
 

@@ -157,17 +157,3 @@ func TestHeapGivesItemsInTheOrderOfTheirTimes(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkRenewals takes the earliest of 100,000 items and adds it again, later than all others.
-func BenchmarkRenewals(b *testing.B) {
-	h := heap[*task]{entry: (*task).ref}
-	at := clock.Instant(0)
-	for range 100_000 {
-		h.put(&task{}, at)
-		at++
-	}
-	for b.Loop() {
-		h.put(h.remove(0), at)
-		at++
-	}
-}
