@@ -133,17 +133,6 @@ func TestRunReturnsWhatLeadHasToSayAndFreesTheLock(t *testing.T) {
 	}
 }
 
-func TestACandidateStopsCampaigningWhenItsContextEnds(t *testing.T) {
-	inBubble(t, func(w *world) {
-		a, b := w.candidate("a"), w.candidate("b")
-		b.end()
-		assert.NoError(t, <-b.ended)
-		assert.True(t, a.IsLeader())
-		require.NoError(t, a.Resign(ctx))
-		w.leads(a) // nobody else wants it
-	})
-}
-
 func TestAPanicInLeadContinuesOnceTheLockIsReleased(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.stranger("a")
@@ -156,12 +145,16 @@ func TestAPanicInLeadContinuesOnceTheLockIsReleased(t *testing.T) {
 	})
 }
 
-func TestAnElectionRunsOnceAtATime(t *testing.T) {
+func TestAnElectionRunsOnceAtATimeUntilItsContextEnds(t *testing.T) {
 	inBubble(t, func(w *world) {
-		a := w.candidate("a")
+		a, b := w.candidate("a"), w.candidate("b")
 		lead := func(context.Context, int64) error { return nil }
 		require.ErrorIs(t, a.Run(ctx, lead), election.ErrRunning)
+		b.end()
+		assert.NoError(t, <-b.ended)
 		assert.True(t, a.IsLeader())
+		require.NoError(t, a.Resign(ctx))
+		w.leads(a) // nobody else wants it
 		a.end()
 		require.NoError(t, <-a.ended)
 		require.NoError(t, a.Run(ctx, lead))

@@ -206,8 +206,8 @@ func TestAnUnknownBatchIsSentInFull(t *testing.T) {
 	}
 }
 
-// An in-order call of a batch that the server did not run is not run behind a later call of its key.
-// The other calls of the batch are, unless their keys, too, may be among several of a later call.
+// An in-order call of a batch that the server did not run is not run behind a later call of its
+// key. The other calls of the batch are, unless theirs, too, may be among several of a later call.
 func TestAnUnknownBatchIsNotRunBehindALaterCallOfAKey(t *testing.T) {
 	all := NewLateScript(`local n = 0 for _, key in ipairs(KEYS) do n = n + redis.call('DEL', key) end return n`)
 	several := Request{Script: all, Key: "z", Words: On([]string{"z", "b"})}

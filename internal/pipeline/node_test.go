@@ -51,15 +51,10 @@ func TestStoppedNodeCostsTheCallerItsDeadlineAndNoMore(t *testing.T) {
 		assert.Equal(t, "v", value, "which is why its fate was unknown")
 		assert.EqualValues(t, 1, h.dials.Load(), "a caller's timeout does not cost the connection")
 		assert.Equal(t, []byte("x"), h.command("ECHO", "x").reply(), "the late answer was not taken for this one")
-	})
-}
 
-func TestSuspendedMachineFindsItsCallsOverdue(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		h.up()
 		h.server.Stop()
 		w := h.command("PING")
-		h.clock.Suspend(time.Hour)
+		h.clock.Suspend(time.Hour) // of the caller's machine
 		assert.LessOrEqual(t, w.fails(Unknown, nil).after, time.Second)
 	})
 }
