@@ -22,7 +22,6 @@ const DefaultBuffer = 1 << 20
 type Conn struct {
 	in, out       *buffer
 	local, remote address
-	read, write   deadline
 }
 
 // Pipe returns the two ends of a new connection. It is for tests that play the server by hand;
@@ -54,8 +53,8 @@ func (c *Conn) Close() error {
 }
 
 func (c *Conn) end() {
-	c.read.stop()
-	c.write.stop()
+	c.in.deadline(&c.in.readBy, time.Time{})
+	c.out.deadline(&c.out.writeBy, time.Time{})
 	c.out.end()
 	c.in.stopReading()
 }
@@ -86,14 +85,14 @@ func (c *Conn) SetDeadline(t time.Time) error {
 // SetReadDeadline makes reads fail from t on, by package time as with any net.Conn. The zero time
 // means never.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	c.read.set(t, c.in.lateRead)
+	c.in.deadline(&c.in.readBy, t)
 	return nil
 }
 
 // SetWriteDeadline makes writes that would block fail from t on, as [Conn.SetReadDeadline] does for
 // reads.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.write.set(t, c.out.lateWrite)
+	c.out.deadline(&c.out.writeBy, t)
 	return nil
 }
 
@@ -110,60 +109,6 @@ type address string
 func (address) Network() string  { return "fake" }
 func (a address) String() string { return string(a) }
 
-// deadline is the moment of package time from which a connection is late. It reads no clock: a
-// context with that deadline does, as the runtime does for a socket, so that a deadline made from
-// time.Now means what its maker intended.
-type deadline struct {
-	mu     sync.Mutex // guards the fields below
-	cancel func()     // ends the wait for the moment; nil while there is none
-	late   bool       // what was last reported
-	count  uint64     // counts set: a wait for an older deadline reports nothing
-}
-
-// set waits for t instead of the previous moment. It reports whether t has passed now, and again
-// when it passes.
-func (d *deadline) set(t time.Time, say func(late bool)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.stopLocked()
-	if t.IsZero() {
-		d.sayLocked(false, say)
-		return
-	}
-	ctx, cancel := context.WithDeadline(context.Background(), t)
-	d.sayLocked(ctx.Err() != nil, say)
-	count := d.count
-	stop := context.AfterFunc(ctx, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if count == d.count {
-			d.sayLocked(true, say)
-		}
-	})
-	d.cancel = func() { stop(); cancel() }
-}
-
-func (d *deadline) stop() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.stopLocked()
-}
-
-func (d *deadline) stopLocked() {
-	d.count++
-	if d.cancel != nil {
-		d.cancel()
-		d.cancel = nil
-	}
-}
-
-func (d *deadline) sayLocked(late bool, say func(bool)) {
-	if d.late != late {
-		d.late = late
-		say(late)
-	}
-}
-
 // buffer is one direction of a connection: bytes written and not yet read.
 type buffer struct {
 	// notify is called without mu when bytes or the end arrive. It is nil if the reader blocks in
@@ -177,8 +122,8 @@ type buffer struct {
 	ended     bool // the writer is done: io.EOF follows bytes
 	abandoned bool // the reader is gone: what is written is lost
 	broken    bool // reset: bytes are lost and both sides get an error
-	readLate  bool // the reader's deadline has passed
-	writeLate bool // the writer's deadline has passed
+	readBy    deadline
+	writeBy   deadline
 }
 
 func newBuffer() *buffer {
@@ -197,7 +142,7 @@ func (b *buffer) read(p []byte) (int, error) {
 			return 0, net.ErrClosed
 		case b.broken:
 			return 0, os.NewSyscallError("read", syscall.ECONNRESET)
-		case b.readLate:
+		case b.readBy.passed():
 			return 0, os.ErrDeadlineExceeded
 		case b.unreadLocked() > 0:
 			n := copy(p, b.bytes[b.start:])
@@ -249,7 +194,7 @@ func (b *buffer) writeSome(p []byte) (int, error) {
 			return 0, net.ErrClosed
 		case b.broken:
 			return 0, os.NewSyscallError("write", syscall.ECONNRESET)
-		case b.writeLate:
+		case b.writeBy.passed():
 			return 0, os.ErrDeadlineExceeded
 		case b.abandoned:
 			return len(p), nil // as the first such write in TCP, which a reset answers
@@ -316,11 +261,35 @@ func (b *buffer) stopReading() {
 // breakOff resets the connection.
 func (b *buffer) breakOff() { b.set(func(b *buffer) { b.broken, b.bytes, b.start = true, nil, 0 }) }
 
-// lateRead sets whether the reader's deadline has passed.
-func (b *buffer) lateRead(is bool) { b.set(func(b *buffer) { b.readLate = is }) }
+// deadline is the moment of package time from which reads or writes fail. It reads no clock: a
+// context with that deadline does, as the runtime does for a socket, so that a deadline made from
+// time.Now means what its maker intended.
+type deadline struct {
+	err  func() error // of the context; nil while there is no deadline
+	stop func()
+}
 
-// lateWrite sets whether the writer's deadline has passed.
-func (b *buffer) lateWrite(is bool) { b.set(func(b *buffer) { b.writeLate = is }) }
+func (d *deadline) passed() bool { return d.err != nil && d.err() != nil }
+
+// deadline sets one of the two, and wakes what waits when it passes. The zero time ends it.
+func (b *buffer) deadline(d *deadline, t time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if d.stop != nil {
+		d.stop()
+	}
+	*d = deadline{}
+	if !t.IsZero() {
+		ctx, cancel := context.WithDeadline(context.Background(), t)
+		wake := context.AfterFunc(ctx, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.changed.Broadcast()
+		})
+		*d = deadline{ctx.Err, func() { wake(); cancel() }}
+	}
+	b.changed.Broadcast()
+}
 
 // isEnded reports whether the writer closed its side or the connection was reset.
 func (b *buffer) isEnded() bool {

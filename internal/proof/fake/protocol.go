@@ -2,7 +2,6 @@ package fake
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -60,11 +59,7 @@ func parseBulk(data []byte, start int) (from, to int, err error) {
 		return 0, 0, err
 	}
 	if len(line) == 0 || line[0] != '$' {
-		got := byte('\r')
-		if len(line) > 0 {
-			got = line[0]
-		}
-		return 0, 0, protocolError(fmt.Sprintf("expected '$', got '%c'", got))
+		return 0, 0, protocolError("expected '$'")
 	}
 	length, err := strconv.Atoi(string(line[1:]))
 	if err != nil || length < 0 || length > maxBulk {

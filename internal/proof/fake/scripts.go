@@ -185,9 +185,6 @@ func (e *engine) function(digest, source string) (*lua.LFunction, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(e.functions) >= maxCompiled {
-		clear(e.functions)
-	}
 	function := e.state.NewFunctionFromProto(proto)
 	function.Env = e.env
 	e.functions[digest] = function
@@ -281,10 +278,6 @@ func (e *engine) errorTable(text string) *lua.LTable {
 	return t
 }
 
-// maxCompiled bounds how many compiled scripts a process keeps: more than a test suite has. Beyond
-// it all are dropped and compiled again.
-const maxCompiled = 1024
-
 // compiled holds the scripts of all nodes by digest, so that a simulation of many nodes compiles
 // each script once. The code is immutable: several nodes may run it at the same time.
 var compiled = struct {
@@ -309,9 +302,6 @@ func compileScript(digest, source string) (*lua.FunctionProto, error) {
 	proto, err := lua.Compile(chunk, scriptName)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", scriptName, err)
-	}
-	if len(compiled.scripts) >= maxCompiled {
-		clear(compiled.scripts)
 	}
 	compiled.scripts[digest] = proto
 	return proto, nil
