@@ -24,10 +24,10 @@ var batchCases = []struct {
 	batch  string
 	args   func(p *batchPair) []any // behind the value
 }{
-	{releases, releaseBatch, func(*batchPair) []any { return []any{pairGrace} }},
-	{acquires, acquireBatch, func(p *batchPair) []any { return []any{pairTTL, p.near(), pairLife} }},
-	{[]string{extendSource}, extendSource, func(*batchPair) []any { return []any{pairTTL} }},
-	{raises, raiseBatch, func(p *batchPair) []any { return []any{p.near(), pairLife} }},
+	{releases, releaseBatch, func(*batchPair) []any { return []any{pairMillis} }},
+	{acquires, acquireBatch, func(p *batchPair) []any { return []any{pairMillis, p.near(), pairLife.Milliseconds()} }},
+	{[]string{extendSource}, extendSource, func(*batchPair) []any { return []any{pairMillis} }},
+	{raises, raiseBatch, func(p *batchPair) []any { return []any{p.near(), pairLife.Milliseconds()} }},
 	{[]string{verifySource}, verifyBatchSource, func(*batchPair) []any { return nil }},
 }
 
@@ -136,10 +136,10 @@ func (p *batchPair) prepare() {
 		case 1:
 			both("ZADD", key, 1, "x")
 		case 2: // being adopted
-			both("SET", key, pairValues[0], "PX", pairTTL)
-			both("SET", adoptionNote+key+":"+pairValues[0], value(), "PX", pairTTL)
+			both("SET", key, pairValues[0], "PX", pairMillis)
+			both("SET", adoptionNote+key+":"+pairValues[0], value(), "PX", pairMillis)
 		default:
-			both("SET", key, pairValues[p.Below(2)], "PX", pairTTL)
+			both("SET", key, pairValues[p.Below(2)], "PX", pairMillis)
 		}
 		if p.Below(20) == 0 {
 			both("ZADD", "redquorum:waits:"+key, 1, "x")

@@ -13,13 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
 const (
-	pairTTL   = 60_000
-	pairGrace = 60_000
-	pairLife  = 600_000
+	pairTTL   = time.Minute
+	pairGrace = time.Minute
+	pairLife  = 10 * time.Minute
+
+	pairMillis = 60_000 // each of the first two
 
 	fenceKey = "redquorum:fence:"
 	waitKey  = "redquorum:wait:"
@@ -55,6 +59,7 @@ type server struct {
 	addr string
 	dial func() (redis.Conn, error)
 	conn redis.Conn
+	node *pipeline.Node // for requests; nil until [server.connect]
 }
 
 func newServer(t testing.TB) *server {
@@ -84,6 +89,36 @@ func (s *server) listen(t testing.TB) redis.Conn {
 	_, err := conn.Receive()
 	require.NoError(t, err)
 	return conn
+}
+
+// connect lets requests be sent.
+func (s *server) connect(t testing.TB) {
+	t.Helper()
+	node, err := pipeline.NewNode(s.addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, node.Close()) })
+	s.node = node
+}
+
+// An answer is what a call ended with.
+type answer struct {
+	reply any
+	err   error
+}
+
+type answerSink chan answer
+
+func (to answerSink) Complete(_ int, reply any, err error) { to <- answer{reply, err} }
+
+// ask sends a request, and returns the reply, which the request has accepted.
+func (s *server) ask(r pipeline.Request) any {
+	s.t.Helper()
+	to := make(answerSink, 1)
+	r.Prove, r.Sink, r.Deadline = false, to, s.node.Clock().Now().Add(time.Minute)
+	s.node.Do(pipeline.Call{Request: &r})
+	got := <-to
+	require.NoError(s.t, got.err)
+	return got.reply
 }
 
 func (s *server) do(command string, args ...any) any {
@@ -175,8 +210,9 @@ func check(t *testing.T, property func(p *pair)) {
 	t.Helper()
 	s := newServer(t)
 	s.listen(t)
+	s.connect(t)
 	rapid.Check(t, func(t *rapid.T) {
-		p := &pair{&server{t, s.addr, s.dial, s.conn}, t}
+		p := &pair{&server{t, s.addr, s.dial, s.conn, s.node}, t}
 		p.do("FLUSHALL")
 		property(p)
 	})
@@ -194,13 +230,23 @@ func (p *pair) timestamp() int64 {
 	return p.now()/5_000_000*5_000_000 + rapid.Int64Range(-2, 2).Draw(p.t, "timestamp")
 }
 
-// fencing returns fencing and the arguments for it, or none.
-func (p *pair) fencing() (Fencing, []any) {
-	if p.flip("fenced") {
-		f := Fencing{Wall: p.timestamp(), Life: pairLife * time.Millisecond}
-		return f, []any{f.Wall, pairLife}
+func (p *pair) fencing() Fencing { return Fencing{p.timestamp(), pairLife} }
+
+// process is that of a caller, or none.
+func (p *pair) process(value, label string) string {
+	if p.flip(label) {
+		return pairProcess(value)
 	}
-	return Fencing{}, nil
+	return ""
+}
+
+// verdict compares the vote that a reply is with the model's.
+func (p *pair) verdict(what string, meaning Meaning, reply any, want bool) {
+	vote := quorum.Refused
+	if want {
+		vote = quorum.Granted
+	}
+	p.same(what, meaning.Vote(reply), vote)
 }
 
 // same compares what the server says or keeps with what the model does.

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/spec"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
 // mutexPair has a node of the model in which violations are searched for.
@@ -45,72 +44,66 @@ func (w *mutexPair) names() []string {
 	return draw(w.pair, "names", []string{"x"}, []string{"y"}, []string{"x", "y"}, []string{"y", "x"})
 }
 
-// call runs a script, and moves the model's clock to the server's.
-func (w *mutexPair) call(names []string, args []any, sources ...string) any {
+// ask sends a request at the time of the model.
+func (w *mutexPair) ask(r pipeline.Request) any {
 	w.model.Now = w.now()
-	return w.eval(names, args, sources...)
+	return w.pair.ask(r)
 }
 
 // token compares what a script and the model granted.
 func (w *mutexPair) token(what string, names []string, reply any, number int64, granted bool) {
-	text, _ := reply.([]byte)
-	got, _ := strconv.ParseInt(string(text), 10, 64) //nolint:errcheck // 0 if it granted nothing
-	if granted && number-w.model.Now > spec.Limit && got >= number && got-number < 1_000_000 {
+	w.verdict(what, Grant, reply, granted)
+	if !granted {
+		return
+	}
+	got := Fence(reply)
+	if number-w.model.Now > spec.Limit && got >= number && got-number < 1_000_000 {
 		for _, name := range names { // it started again, by the server's clock
 			w.model.Entry(name).Fence = got
 		}
 		return
 	}
-	w.same(what, got, map[bool]int64{true: number}[granted])
+	w.same(what, got, number)
 }
 
 func (w *mutexPair) acquire(*rapid.T) {
-	names, value, ts := w.names(), w.value(), w.timestamp()
-	reply := w.call(names, []any{value, pairTTL, ts, pairLife}, acquires...)
-	number, granted := w.model.Acquire(names, value, ts)
+	names, value, fencing := w.names(), w.value(), w.fencing()
+	reply := w.ask(Acquire(&Claim{}, names, value, pairTTL, fencing))
+	number, granted := w.model.Acquire(names, value, fencing.Wall)
 	w.token("acquire", names, reply, number, granted)
 }
 
 func (w *mutexPair) wait(*rapid.T) {
-	name, value, ts := w.name(), w.value(), w.timestamp()
-	reply := w.call([]string{name}, []any{
-		value, pairTTL, pairGrace, 1, pairProcess(value), 0, 100, "", ts, pairLife,
-	}, waits...).([]any)
-	number, granted := w.model.Pilot(name, value, ts)
-	if reply[0] == int64(1) {
-		w.token("wait", []string{name}, reply[1], number, granted)
-		return
-	}
-	w.token("wait", nil, nil, number, granted)
-	if reply[1] != int64(1) || reply[2].(int64) <= 0 || reply[3] != int64(1) {
-		w.t.Fatalf("wait: %v", reply)
+	names, value, fencing := []string{w.name()}, w.value(), w.fencing()
+	wait := Wait{Keys: names, Value: value, TTL: pairTTL, Grace: pairGrace, Process: pairProcess(value), Fencing: fencing}
+	reply := w.ask(wait.Request())
+	number, granted := w.model.Pilot(names[0], value, fencing.Wall)
+	w.token("wait", names, reply, number, granted)
+	if got := ReadWait(reply); !granted {
+		w.same("taken", []any{got.Taken, got.Left > 0, got.Other}, []any{0, true, int64(OtherNone)})
 	}
 }
 
 func (w *mutexPair) release(*rapid.T) {
 	names, value := w.names(), w.value()
-	args := []any{value, pairGrace}
-	leaves := w.flip("leaves")
-	if leaves {
-		args = append(args, pairProcess(value))
-	}
-	reply := w.call(names, args, releases...)
-	want, handed := int64(1), false
+	process := w.process(value, "leaves")
+	reply := w.ask(Release(&Claim{}, names, value, pairGrace, process, false))
+	want, handed := quorum.Granted, false
 	for _, name := range names {
 		do := w.model.Entry(name).Release
-		if leaves {
+		if process != "" {
 			do = w.model.Entry(name).Leave
 		}
 		to, released := do(value, pairAlive)
 		handed = handed || to != ""
 		if !released {
-			want = 0
+			want = quorum.Refused
 		}
 	}
-	if want == 1 && handed {
-		want = 2
+	if want == quorum.Granted && handed {
+		want = quorum.Handed
 	}
-	w.same("release", reply, want)
+	w.same("release", Released.Vote(reply), want)
 }
 
 func (w *mutexPair) raise(*rapid.T) {
@@ -120,9 +113,10 @@ func (w *mutexPair) raise(*rapid.T) {
 		w.t.Skip("no counter yet")
 	}
 	// Or far from the limit up to which the node follows, since its clock goes on meanwhile.
-	to += draw[int64](w.pair, "far", 0, 0, 0, 10_000_000, 100_000_000, pairLife*1000, 2*pairLife*1000)
-	reply := w.call(names, []any{value, strconv.FormatInt(to, 10), pairLife}, raises...)
-	w.same("raise", reply == int64(1), w.model.Raise(names, value, to, pairLife*1000))
+	life := pairLife.Microseconds()
+	to += draw(w.pair, "far", 0, 0, 0, 10_000_000, 100_000_000, life, 2*life)
+	reply := w.ask(Raise(names, value, to, pairLife))
+	w.same("raise", Raised.Vote(reply) == quorum.Granted, w.model.Raise(names, value, to, life))
 }
 
 func (w *mutexPair) mend(*rapid.T) {
@@ -132,8 +126,8 @@ func (w *mutexPair) mend(*rapid.T) {
 		w.t.Skip("no counter yet, or none any more")
 	}
 	to := w.timestamp() + draw[int64](w.pair, "to", 0, 5_000_000, 60_000_000)
-	reply := w.call(names, []any{value, strconv.FormatInt(given, 10), strconv.FormatInt(to, 10), pairLife}, mendSource)
-	w.same("mend", reply, map[bool]int64{true: 1}[w.model.Mend(names, value, given, to)])
+	reply := w.ask(Mend(names, value, given, to, pairLife))
+	w.verdict("mend", Yes, reply, w.model.Mend(names, value, given, to))
 }
 
 // spoil writes something that is no counter, or a counter that is far ahead.
@@ -156,10 +150,10 @@ func (w *mutexPair) spoil(*rapid.T) {
 }
 
 func (w *mutexPair) adopt(*rapid.T) {
-	name, old, value, ts := w.name(), w.value(), w.value(), w.timestamp()
-	reply := w.call([]string{name}, []any{old, value, pairTTL, ts, pairLife}, fenceSource, adoptSource)
-	number, granted := w.model.Adopt([]string{name}, old, value, ts)
-	w.token("adopt", []string{name}, reply, number, granted)
+	names, old, value, fencing := []string{w.name()}, w.value(), w.value(), w.fencing()
+	reply := w.ask(Adopt(names[0], old, value, pairTTL, fencing))
+	number, granted := w.model.Adopt(names, old, value, fencing.Wall)
+	w.token("adopt", names, reply, number, granted)
 }
 
 func (w *mutexPair) expire(*rapid.T) {
@@ -200,17 +194,14 @@ func TestAnyOfSeveralKeysIsTakenAsDocumented(t *testing.T) {
 				}
 			}
 			value, only := p.value(), rapid.IntRange(0, len(keys)).Draw(p.t, "only")
-			fencing, args := p.fencing()
-			args = append([]any{value, pairTTL, pairGrace, only}, args...)
-			request := (&TakeAny{
-				Keys: keys, Value: value, TTL: pairTTL * time.Millisecond, Grace: pairGrace * time.Millisecond, Only: only, Fencing: fencing,
-			}).Request()
-			p.same("request", request.Words, pipeline.On(keys, args...))
-			reply := p.eval(keys, args, anys...)
-			p.same("accepted", request.Accept(reply), true)
+			take := &TakeAny{Keys: keys, Value: value, TTL: pairTTL, Grace: pairGrace, Only: only}
+			if p.flip("fenced") {
+				take.Fencing = p.fencing()
+			}
+			reply := p.ask(take.Request())
 			got := ReadChoice(reply)
 			p.same("got", got.Got, takeAny(keys, held, value, only))
-			p.same("fenced", Fence(reply) != 0, got.Got != 0 && fencing.Life != 0)
+			p.same("fenced", Fence(reply) != 0, got.Got != 0 && take.Fencing.Life != 0)
 			for i, key := range keys {
 				// A key of another type and a free one cannot be told apart.
 				list := held[key] == "(list)"
@@ -266,7 +257,7 @@ func (e *retained) release(value string) int64 {
 	e.value = ""
 	for len(e.waiting) > 0 && e.value == "" {
 		if oldest := e.waiting[0]; pairAlive(oldest) {
-			e.value, e.ends = oldest, pairGrace/1000
+			e.value, e.ends = oldest, int(pairGrace.Seconds())
 		}
 		e.waiting = e.waiting[1:]
 	}
@@ -355,11 +346,9 @@ func TestARetainDoesWhatItsModelDoes(t *testing.T) {
 			model[name] = newRetained(p, name)
 		}
 		for range rapid.IntRange(1, 3).Draw(p.t, "times") { // late, and again
-			value, rest, process := draw(p, "caller", pairValues[:2]...), draw(p, "rest", 0, 50, 150, 250), ""
-			if p.flip("leaves") {
-				process = pairProcess(value)
-			}
-			reply, want := p.eval(names, []any{value, pairGrace, process, rest * 1000}, retains...), int64(1)
+			value, rest := draw(p, "caller", pairValues[:2]...), draw(p, "rest", 0, 50, 150, 250)
+			process := p.process(value, "leaves")
+			reply, want := p.eval(names, []any{value, pairGrace.Milliseconds(), process, rest * 1000}, retains...), int64(1)
 			for _, name := range names {
 				e := model[name]
 				if process != "" {

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/spec"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
@@ -48,17 +47,6 @@ func TestThePermitScriptsDoWhatTheModelDoes(t *testing.T) {
 	})
 }
 
-// ask runs a script with these arguments, which must be those of the request.
-func (w *permitPair) ask(request pipeline.Request, sources []string, args ...any) any {
-	w.same("request", request.Words, pipeline.On([]string{permitName}, args...))
-	w.same("key of the request", request.Key, permitName)
-	reply := w.eval([]string{permitName}, args, sources...)
-	if !request.Accept(reply) {
-		w.t.Fatalf("the request does not accept %v", reply)
-	}
-	return reply
-}
-
 // permits is mostly the same number, so that slots are taken.
 func (w *permitPair) permits() int {
 	return draw(w.pair, "permits", 2, 2, 2, 2, 1, 3, spec.MaxPermits)
@@ -82,14 +70,13 @@ func (w *permitPair) answer(what string, slot, other int, reply any, want spec.S
 func (w *permitPair) takes(only bool) {
 	value, permits := w.value(), w.permits()
 	slot := w.slot(permits)
-	fencing, args := w.fencing()
-	request := &Take{
-		Semaphore: Semaphore{permitName, permits}, Value: value, TTL: pairTTL * time.Millisecond, Grace: pairGrace * time.Millisecond,
-		Slot: slot, Only: only, Fencing: fencing,
+	take := &Take{
+		Semaphore: Semaphore{permitName, permits}, Value: value, TTL: pairTTL, Grace: pairGrace, Slot: slot, Only: only,
 	}
-	sole := map[bool]int{true: 1}[only]
-	args = append([]any{value, pairTTL, pairGrace, permits, permitLife.Milliseconds(), slot, sole}, args...)
-	reply := w.ask(request.Request(), permitTakes, args...)
+	if w.flip("fenced") {
+		take.Fencing = w.fencing()
+	}
+	reply := w.ask(take.Request())
 	var want spec.SlotAnswer
 	if only {
 		want, _ = w.model.TakeSlot(value, permits, slot, pairAlive)
@@ -97,7 +84,7 @@ func (w *permitPair) takes(only bool) {
 		want = w.model.Take(value, permits, slot)
 	}
 	got := ReadChoice(reply)
-	w.answer("take", got.Got, got.Other, reply, want, fencing)
+	w.answer("take", got.Got, got.Other, reply, want, take.Fencing)
 	for slot := 1; slot <= permits && want.Other == 0; slot++ {
 		w.same("free", got.IsFree(slot), want.Free>>(slot-1)&1 == 1)
 	}
@@ -112,18 +99,18 @@ func (w *permitPair) wait(*rapid.T) {
 		return // the model has no place for it
 	}
 	first := w.slot(permits)
-	fencing, args := w.fencing()
-	request := &AwaitPermit{
-		Semaphore: Semaphore{permitName, permits}, Value: value, TTL: pairTTL * time.Millisecond,
-		Slot: first, Process: pairProcess(value), Waited: time.Second, Fencing: fencing,
+	wait := &AwaitPermit{
+		Semaphore: Semaphore{permitName, permits}, Value: value, TTL: pairTTL,
+		Slot: first, Process: pairProcess(value), Waited: time.Second,
 	}
-	reply := w.ask(request.Request(), permitWaits, append([]any{
-		value, pairTTL, permits, permitLife.Milliseconds(), first, pairProcess(value), 1_000_000, maxWaiting,
-	}, args...)...)
+	if w.flip("fenced") {
+		wait.Fencing = w.fencing()
+	}
+	reply := w.ask(wait.Request())
 	got, want := ReadPermit(reply), w.model.Wait(value, permits, first)
-	w.answer("wait", got.Slot, got.Other, reply, want, fencing)
+	w.answer("wait", got.Slot, got.Other, reply, want, wait.Fencing)
 	if want.Slot == 0 && want.Other == 0 {
-		w.same("time left", got.Left > 0 && got.Left <= pairTTL*time.Millisecond, true)
+		w.same("time left", got.Left > 0 && got.Left <= pairTTL, true)
 		w.same("waits", reply.([]any)[2] == int64(1), want.Waits)
 	}
 }
@@ -131,24 +118,22 @@ func (w *permitPair) wait(*rapid.T) {
 func (w *permitPair) release(*rapid.T) {
 	value, permits := w.value(), w.permits()
 	keep := rapid.IntRange(0, permits).Draw(w.t, "keep")
-	args, process := []any{value, pairGrace, permits, keep}, ""
-	if w.flip("leaves") {
-		process = pairProcess(value)
-		args = append(args, process)
+	process := w.process(value, "leaves")
+	if process != "" {
 		w.model.Leave(value)
 	}
-	want, before := int64(0), w.model.Slots
+	want, before := quorum.Refused, w.model.Slots
 	given := w.model.Release(value, permits, keep, pairAlive)
 	for i := range permits {
 		switch {
 		case given[i] != "":
-			want = 2
-		case i+1 != keep && before[i] == value:
-			want = max(want, 1)
+			want = quorum.Handed
+		case i+1 != keep && before[i] == value && want != quorum.Handed:
+			want = quorum.Granted
 		}
 	}
-	request := Semaphore{permitName, permits}.GiveBack(value, pairGrace*time.Millisecond, keep, process)
-	w.same("release", w.ask(request, permitReleases, args...), want)
+	reply := w.ask(Semaphore{permitName, permits}.GiveBack(value, pairGrace, keep, process))
+	w.same("release", Released.Vote(reply), want)
 }
 
 // extend is extend.lua with the two pairs of a permit.
@@ -157,11 +142,8 @@ func (w *permitPair) extend(*rapid.T) {
 	slot := w.slot(permits)
 	ofSlot, ofPermits := w.model.Extend(value, permits, slot)
 	e := NewExtension(1)
-	e.AddPermit(permitName+Slot(slot), Semaphore{permitName, permits}, value, pairTTL*time.Millisecond)
-	keys := []string{permitName + "#" + strconv.Itoa(slot), permitKey}
-	args := []any{value, pairTTL, permits, permitLife.Milliseconds()}
-	w.same("request", e.Request().Words, pipeline.On(keys, args...))
-	answer := ReadExtended(w.eval(keys, args, extendSource))
+	e.AddPermit(permitName+Slot(slot), Semaphore{permitName, permits}, value, pairTTL)
+	answer := ReadExtended(w.ask(e.Request()))
 	vote, touched, err := answer.NextPermit()
 	want := quorum.Refused
 	if ofSlot == 1 && ofPermits == 1 {
@@ -194,7 +176,7 @@ func (w *permitPair) compare(*rapid.T) {
 
 // take asks a semaphore of two permits for one of them, or for the first only.
 func (s *server) take(value string, only int, fencing ...any) (any, error) {
-	args := []any{value, pairTTL, pairGrace, 2, permitLife.Milliseconds(), 1, only}
+	args := []any{value, pairMillis, pairMillis, 2, permitLife.Milliseconds(), 1, only}
 	return s.run([]string{permitName}, append(args, fencing...), permitTakes...)
 }
 
@@ -212,12 +194,12 @@ func TestARequestForAPermitNeverShortensItsKey(t *testing.T) {
 	for only := range 2 {
 		s.do("FLUSHALL")
 		s.taken(permitValue, only)
-		s.do("PEXPIRE", permitName+"#1", 2*pairTTL)
+		s.do("PEXPIRE", permitName+"#1", 2*pairMillis)
 		s.taken(permitValue, only)
-		assert.Greater(t, s.left(permitName+"#1"), int64(pairTTL), "as the extension said")
-		s.do("PEXPIRE", permitName+"#1", pairTTL/2) // the grace of a hand-over
+		assert.Greater(t, s.left(permitName+"#1"), int64(pairMillis), "as the extension said")
+		s.do("PEXPIRE", permitName+"#1", pairMillis/2) // the grace of a hand-over
 		s.taken(permitValue, only)
-		assert.Greater(t, s.left(permitName+"#1"), int64(pairTTL/2), "the full TTL")
+		assert.Greater(t, s.left(permitName+"#1"), int64(pairMillis/2), "the full TTL")
 	}
 }
 
@@ -225,7 +207,7 @@ func TestTheNumberOfPermitsOutlivesEachGrant(t *testing.T) {
 	s := newServer(t)
 	s.taken(permitValue, 0)
 	for value, only := range map[string]int{pairForm + "b": 0, permitValue: 1} {
-		s.do("PEXPIRE", permitKey, pairTTL)
+		s.do("PEXPIRE", permitKey, pairMillis)
 		s.taken(value, only)
 		assert.Greater(t, s.left(permitKey), (24 * time.Hour).Milliseconds(), "after another grant, or the same")
 	}
@@ -257,7 +239,7 @@ func TestAPermitLeavesOtherPeoplesKeysAlone(t *testing.T) {
 
 func TestAPermitThatFailsLeavesNoKeyBehind(t *testing.T) {
 	s := newServer(t)
-	for command, fencing := range map[string][]any{"time": {time.Now().UnixMicro(), pairLife}, "pexpire": nil} {
+	for command, fencing := range map[string][]any{"time": {time.Now().UnixMicro(), pairLife.Milliseconds()}, "pexpire": nil} {
 		for only := range 2 {
 			fails := func() {
 				s.as("-"+command, func() {
@@ -281,12 +263,12 @@ func TestTheMessageAboutAHandOverNamesTheSlot(t *testing.T) {
 	s.taken(permitValue, 0)
 	s.taken(pairForm+"b", 0)
 	waiter := pairForm + " # two words: and signs"
-	s.eval([]string{permitName}, []any{waiter, pairTTL, 2, permitLife.Milliseconds(), 1, "alive", 0, maxWaiting}, permitWaits...)
-	assert.Equal(t, int64(2), s.eval([]string{permitName}, []any{pairForm + "b", pairGrace / 2, 2, 0}, permitReleases...))
+	s.eval([]string{permitName}, []any{waiter, pairMillis, 2, permitLife.Milliseconds(), 1, "alive", 0, maxWaiting}, permitWaits...)
+	assert.Equal(t, int64(2), s.eval([]string{permitName}, []any{pairForm + "b", pairMillis / 2, 2, 0}, permitReleases...))
 	message, ok := messages.Receive().(redis.Message)
 	require.True(t, ok)
 	assert.Equal(t, "#2 "+waiter, string(message.Data))
-	assert.LessOrEqual(t, s.left(permitName+"#2"), int64(pairGrace/2), "for the grace")
+	assert.LessOrEqual(t, s.left(permitName+"#2"), int64(pairMillis/2), "for the grace")
 }
 
 func (s *server) inspectPermits() Permits {

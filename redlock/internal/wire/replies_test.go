@@ -108,7 +108,7 @@ func grantCases(fencing Fencing) map[string]grantCase {
 			read: checkChoice,
 		}
 	}
-	w := &Wait{Keys: keys, Value: "v", Fencing: fencing}
+	w := &Wait{Keys: keys, Value: "v", Intent: time.Second, Fencing: fencing}
 	cases := map[string]grantCase{
 		"acquire":        plain(Acquire(&Claim{}, keys, "v", time.Second, fencing)),
 		"join":           plain(Join(keys, "v", time.Second, keys, fencing)),

@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"pgregory.net/rapid"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/spec"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
 // sharedPair has a node of the model of readers and writers in which violations are searched for.
@@ -21,7 +23,7 @@ type sharedPair struct {
 
 const (
 	sharedKey   = "x"
-	sharedGrace = 100_000
+	sharedGrace = 100 * time.Second
 
 	// Times of the model are behind those of the server by as long as a step takes. Times to live
 	// differ by more.
@@ -60,93 +62,102 @@ func TestSharedScriptsDoWhatTheModelDoes(t *testing.T) {
 // tick moves the model's clock to the server's.
 func (w *sharedPair) tick() { w.model.Now = w.now() / 1000 }
 
-// call runs a script at the time of the model.
-func (w *sharedPair) call(args []any, sources ...string) any {
+// ask sends a request at the time of the model.
+func (w *sharedPair) ask(r pipeline.Request) any {
 	w.tick()
-	return w.eval([]string{sharedKey}, args, sources...)
-}
-
-// granted is what a script answers to an acquisition.
-func granted(fence int64, ok bool) any {
-	if !ok {
-		return int64(0)
-	}
-	return strconv.FormatInt(fence, 10)
+	return w.pair.ask(r)
 }
 
 func (w *sharedPair) reader() string { return draw(w.pair, "reader", sharedReaders...) }
 func (w *sharedPair) writer() string { return draw(w.pair, "writer", sharedWriters...) }
-func (w *sharedPair) ttl() int64     { return draw[int64](w.pair, "ttl", 200_000, 300_000, 400_000) }
 
-// turn is whether a reader's turn has come, for the model and for the script.
-func (w *sharedPair) turn() (bool, string) {
-	turn := w.flip("turn")
-	return turn, map[bool]string{true: "1"}[turn]
+func (w *sharedPair) ttl() time.Duration {
+	return draw(w.pair, "ttl", 200*time.Second, 300*time.Second, 400*time.Second)
+}
+
+// token compares what a script and the model granted.
+func (w *sharedPair) token(what string, reply any, fence int64, granted bool) {
+	w.verdict(what, Grant, reply, granted)
+	if granted {
+		w.same(what, Fence(reply), fence)
+	}
 }
 
 func (w *sharedPair) acquireRead(*rapid.T) {
-	value, ttl, ts := w.reader(), w.ttl(), w.timestamp()
-	turn, flag := w.turn()
-	reply := w.call([]any{value, ttl, flag, pairProcess(value), ts, pairLife}, sharedAcquires...)
-	w.same("read", reply, granted(w.model.AcquireRead(value, ttl, ts, turn)))
+	value, ttl, turn, f := w.reader(), w.ttl(), w.flip("turn"), w.fencing()
+	reply := w.ask(AcquireShared(sharedKey, value, ttl, turn, pairProcess(value), f))
+	fence, granted := w.model.AcquireRead(value, ttl.Milliseconds(), f.Wall, turn)
+	w.token("read", reply, fence, granted)
+}
+
+// waits returns the wait of a reader or a writer.
+func (w *sharedPair) waits(value string, ttl time.Duration) *Wait {
+	return &Wait{
+		Keys: []string{sharedKey}, Value: value, TTL: ttl, Grace: sharedGrace, Process: pairProcess(value), Fencing: w.fencing(),
+	}
+}
+
+// waited compares what a wait gave. If that is nothing, the caller learns whom a writer met.
+func (w *sharedPair) waited(what string, reply any, fence int64, granted bool, met string) {
+	w.token(what, reply, fence, granted)
+	if got := ReadWait(reply); !granted {
+		other := int64(OtherNone)
+		if met == w.model.Marker {
+			other = OtherReads
+		}
+		w.same(what, []any{got.Taken, got.Left > 0, got.Other}, []any{0, true, other})
+	}
 }
 
 func (w *sharedPair) waitRead(*rapid.T) {
-	value, ttl, ts := w.reader(), w.ttl(), w.timestamp()
-	turn, flag := w.turn()
-	args := []any{value, ttl, sharedGrace, flag, pairProcess(value), 0, 100, "", ts, pairLife}
-	reply := w.waited(w.call(args, sharedWaits...), "")
-	w.same("wait to read", reply, granted(w.model.WaitRead(value, ttl, ts, turn, sharedGrace, pairAlive)))
+	value, ttl, turn := w.reader(), w.ttl(), w.flip("turn")
+	wait := w.waits(value, ttl)
+	reply := w.ask(wait.SharedRequest(turn))
+	fence, granted := w.model.WaitRead(value, ttl.Milliseconds(), wait.Fencing.Wall, turn, sharedGrace.Milliseconds(), pairAlive)
+	w.waited("wait to read", reply, fence, granted, "")
 }
 
-// waited is what a script that waits answers to an acquisition. If it did not grant, the caller is
-// on the list. Met is the key that a writer meets.
-func (w *sharedPair) waited(reply any, met string) any {
-	answers := reply.([]any)
-	if answers[0] == int64(1) {
-		return answers[1]
-	}
-	want := []any{int64(0), int64(1), answers[2], int64(1)}
-	if met == w.model.Marker {
-		want = append(want, int64(-4))
-	}
-	if !slices.Equal(answers, want) || answers[2].(int64) <= 0 {
-		w.t.Fatalf("the script says %v", answers)
-	}
-	return int64(0)
+// votes are what the extension of the only lock is read as.
+var votes = map[any][]any{
+	spec.Refused:  {quorum.Refused, false, nil},
+	spec.Extended: {quorum.Granted, true, nil},
+	spec.Healed:   {quorum.Refused, true, nil},
 }
 
-// answers are those of the scripts.
-var answers = [...]int64{spec.Refused: 0, spec.Extended: 1, spec.Healed: 2}
-
-// extended is the answer for the only key. A script may say in one word that all were extended.
-func extended(reply any) any {
-	if votes, ok := reply.([]any); ok {
-		return votes[0]
-	}
-	return answers[spec.Extended]
+// extend compares the answer to an extension of the only lock.
+func (w *sharedPair) extend(e *Extension, extended func() any) {
+	answer := ReadExtended(w.ask(e.Request()))
+	vote, touched, err := answer.Next(1)
+	w.same("extend", []any{vote, touched, err}, votes[extended()])
 }
 
 func (w *sharedPair) extendRead(*rapid.T) {
 	value, ttl := w.reader(), w.ttl()
-	reply := w.call([]any{value, fmt.Sprintf("+%d", ttl)}, sharedExtends...)
-	w.same("extend read", extended(reply), answers[w.model.ExtendRead(value, ttl)])
+	e := NewExtension(1)
+	e.AddShared([]string{sharedKey}, value, ttl)
+	w.extend(e, func() any { return w.model.ExtendRead(value, ttl.Milliseconds()) })
 }
 
 func (w *sharedPair) releaseRead(*rapid.T) {
 	value := w.reader()
-	reply := w.call([]any{value, sharedGrace, pairProcess(value)}, sharedReleases...)
+	reply := w.ask(ReleaseShared(sharedKey, value, sharedGrace, pairProcess(value), w.flip("reused")))
 	last := !slices.ContainsFunc(w.model.Members, func(m spec.Member[string]) bool {
 		return m.Value != value && m.Until > w.model.Now
 	})
-	want := int64(0)
-	if w.model.ReleaseRead(value, sharedGrace, pairAlive) {
-		want = 1
-		if last && w.model.Key != "" {
-			want = 2
-		}
+	released := w.model.ReleaseRead(value, sharedGrace.Milliseconds(), pairAlive)
+	w.released(reply, released, last)
+}
+
+// released compares what a release did. If it may hand the key over, it did if the key is held.
+func (w *sharedPair) released(reply any, released, hands bool) {
+	want := quorum.Refused
+	switch {
+	case released && hands && w.model.Key != "":
+		want = quorum.Handed
+	case released:
+		want = quorum.Granted
 	}
-	w.same("release read", reply, want)
+	w.same("release", Released.Vote(reply), want)
 }
 
 func (w *sharedPair) raiseRead(*rapid.T) {
@@ -155,82 +166,80 @@ func (w *sharedPair) raiseRead(*rapid.T) {
 	if to <= 2 {
 		w.t.Skip("no counter yet")
 	}
-	reply := w.call([]any{value, strconv.FormatInt(to, 10), pairLife}, sharedRaises...)
-	w.same("raise read", reply, map[bool]int64{true: 1}[w.model.RaiseRead(value, to)])
+	reply := w.ask(RaiseShared(sharedKey, value, to, pairLife))
+	w.verdict("raise read", Raised, reply, w.model.RaiseRead(value, to))
 }
 
 func (w *sharedPair) verifyRead(*rapid.T) {
 	value := w.reader()
-	reply := w.call([]any{value}, sharedVerifies...)
-	reads := w.model.Key == w.model.Marker && slices.ContainsFunc(w.model.Members, func(m spec.Member[string]) bool {
+	reply := w.ask(VerifyShared(sharedKey, value))
+	w.verdict("verify read", Yes, reply, w.model.Key == w.model.Marker && slices.ContainsFunc(w.model.Members, func(m spec.Member[string]) bool {
 		return m.Value == value && m.Until > w.model.Now
-	})
-	w.same("verify read", reply, map[bool]int64{true: 1}[reads])
+	}))
 }
 
 func (w *sharedPair) acquireWrite(*rapid.T) {
-	value, ttl, ts := w.writer(), w.ttl(), w.timestamp()
-	reply := w.call([]any{value, ttl, ts, pairLife}, acquires...)
-	w.same("write", reply, granted(w.model.AcquireWrite(value, ttl, ts)))
+	value, ttl, f := w.writer(), w.ttl(), w.fencing()
+	reply := w.ask(Acquire(&Claim{}, []string{sharedKey}, value, ttl, f))
+	fence, granted := w.model.AcquireWrite(value, ttl.Milliseconds(), f.Wall)
+	w.token("write", reply, fence, granted)
 }
 
 func (w *sharedPair) announce(*rapid.T) {
-	value, ttl, ts := w.writer(), w.ttl(), w.timestamp()
-	reply := w.call([]any{value, ttl, pairTTL, ts, pairLife}, announces...)
-	if reply != int64(0) {
+	value, ttl, f := w.writer(), w.ttl(), w.fencing()
+	reply := w.ask(Announce(sharedKey, value, ttl, pairTTL, f))
+	fence, granted := w.model.AnnounceWrite(value, ttl.Milliseconds(), f.Wall)
+	if granted {
 		w.do("ZREM", waitKey+sharedKey, place(value)) // as wait.lua does
 	}
-	w.same("announce", reply, granted(w.model.AnnounceWrite(value, ttl, ts)))
+	w.token("announce", reply, fence, granted)
 }
 
 // intend is an announcement alone, which may come at any time.
 func (w *sharedPair) intend(*rapid.T) {
 	value := w.writer()
-	w.do("SET", intentKey+sharedKey, value, "PX", pairTTL)
+	w.same("intend", w.ask(Intend(sharedKey, value, pairTTL)), "OK")
 	w.model.Intend(value)
 }
 
 func (w *sharedPair) waitWrite(*rapid.T) {
-	value, ttl, ts := w.writer(), w.ttl(), w.timestamp()
-	met := w.model.Key
-	args := []any{value, ttl, sharedGrace, 1, pairProcess(value), 0, 100, "", ts, pairLife, pairTTL}
-	w.same("wait to write", w.waited(w.call(args, waits...), met), granted(w.model.WaitWrite(value, ttl, ts)))
+	value, ttl, met := w.writer(), w.ttl(), w.model.Key
+	wait := w.waits(value, ttl)
+	wait.Intent = pairTTL
+	reply := w.ask(wait.Request())
+	fence, granted := w.model.WaitWrite(value, ttl.Milliseconds(), wait.Fencing.Wall)
+	w.waited("wait to write", reply, fence, granted, met)
 }
 
 // waitUnannounced is the wait of a writer that has not met readers yet: it sets no intent.
 func (w *sharedPair) waitUnannounced(*rapid.T) {
-	value, ttl, ts := w.writer(), w.ttl(), w.timestamp()
-	met, intent := w.model.Key, w.model.Intent
+	value, ttl, met, intent := w.writer(), w.ttl(), w.model.Key, w.model.Intent
 	if intent == value {
 		w.t.Skip("it has met readers")
 	}
-	args := []any{value, ttl, sharedGrace, 1, pairProcess(value), 0, 100, "", ts, pairLife}
-	w.same("wait", w.waited(w.call(args, waits...), met), granted(w.model.WaitWrite(value, ttl, ts)))
+	wait := w.waits(value, ttl)
+	reply := w.ask(wait.Request())
+	fence, granted := w.model.WaitWrite(value, ttl.Milliseconds(), wait.Fencing.Wall)
+	w.waited("wait", reply, fence, granted, met)
 	w.model.Intent = intent
 }
 
 func (w *sharedPair) extendWrite(*rapid.T) {
 	value, ttl := w.writer(), w.ttl()
-	source := draw(w.pair, "source", []string{extendSource}, sharedExtends)
-	reply := w.call([]any{value, ttl}, source...)
-	w.same("extend write", extended(reply), answers[w.model.ExtendWrite(value, ttl)])
+	e := NewExtension(1)
+	e.Add([]string{sharedKey}, value, ttl)
+	e.shared = w.flip("beside readers")
+	w.extend(e, func() any { return w.model.ExtendWrite(value, ttl.Milliseconds()) })
 }
 
 func (w *sharedPair) releaseWrite(*rapid.T) {
-	value := w.writer()
-	args := []any{value, sharedGrace, pairProcess(value), "announced"}
+	keys, value, reused := []string{sharedKey}, w.writer(), w.flip("reused")
+	request := ReleaseAnnounced(keys, value, sharedGrace, pairProcess(value), reused)
 	if w.model.Intent != value && w.flip("has met no readers") {
-		args = args[:3]
+		request = Release(&Claim{}, keys, value, sharedGrace, pairProcess(value), reused)
 	}
-	reply := w.call(args, releases...)
-	want := int64(0)
-	if w.model.ReleaseWrite(value, sharedGrace, pairAlive) {
-		want = 1
-		if w.model.Key != "" {
-			want = 2
-		}
-	}
-	w.same("release write", reply, want)
+	reply := w.ask(request)
+	w.released(reply, w.model.ReleaseWrite(value, sharedGrace.Milliseconds(), pairAlive), true)
 }
 
 // lapse lets the time of a member come. If none lives longer, the key goes with it.
