@@ -3,9 +3,7 @@
 package cluster
 
 import (
-	"errors"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -98,7 +96,7 @@ func StartEmbedded(tb testing.TB, n int) *Cluster {
 	c := &Cluster{}
 	for range n {
 		m := Embedded{miniredis.NewMiniRedis(), redistest.FreeAddr(tb)}
-		require.NoError(tb, m.listen())
+		require.NoError(tb, m.Continue())
 		tb.Cleanup(m.Close)
 		c.Masters = append(c.Masters, m)
 	}
@@ -116,7 +114,7 @@ func (e Embedded) URL() string { return "redis://" + e.address }
 func (e Embedded) Stop() error { return e.Kill() }
 
 // Continue brings the master back with its keys.
-func (e Embedded) Continue() error { return e.listen() }
+func (e Embedded) Continue() error { return e.StartAddr(e.address) }
 
 // Kill closes its port and connections.
 func (e Embedded) Kill() error {
@@ -127,16 +125,7 @@ func (e Embedded) Kill() error {
 // Restart brings the master back empty.
 func (e Embedded) Restart() error {
 	e.FlushAll()
-	return e.listen()
-}
-
-// listen opens the port. Another connection of this machine may have it for a moment.
-func (e Embedded) listen() error {
-	for until := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if err := e.StartAddr(e.address); !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
-			return err
-		}
-	}
+	return e.Continue()
 }
 
 // Do runs a command on a connection of its own.

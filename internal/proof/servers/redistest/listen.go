@@ -2,12 +2,12 @@ package redistest
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -18,8 +18,6 @@ import (
 const (
 	lowestPort = 10_000
 	portCount  = 20_000
-	// pickAttempts is enough to find a free port unless nearly all ports are in use.
-	pickAttempts = 200
 )
 
 // acceptPause keeps a failing Accept (no file descriptors left) from spinning.
@@ -64,11 +62,10 @@ func claim(host string) bool {
 // Listen opens a free port of [Host].
 func Listen() (net.Listener, error) { return net.Listen("tcp", address(0)) }
 
-// FreeAddr returns a free address of [Host] that this process gives to nothing else. On a system
-// where processes share an address, another process may take it.
+// FreeAddr returns a free address of [Host] that this process gives to nothing else.
 func FreeAddr(tb testing.TB) string {
 	tb.Helper()
-	port, err := ports.pick()
+	port, err := pickPort()
 	if err != nil {
 		tb.Fatalf("redistest: %v", err)
 	}
@@ -80,46 +77,23 @@ func OtherName(text string) string {
 	return strings.Replace(text, Host(), "[::ffff:"+Host()+"]", 1)
 }
 
-// ports holds the ports of this process's servers. A killed server keeps its port for a restart.
-var ports portPicker
+// lastPort counts up from anywhere. No port is picked again before all others, so a server that is
+// down keeps its own.
+var lastPort = func() *atomic.Uint64 {
+	var last atomic.Uint64
+	last.Store(uint64(rand.IntN(portCount)))
+	return &last
+}()
 
-type portPicker struct {
-	mu    sync.Mutex // guards the field below
-	taken map[int]bool
-}
-
-// pick returns a port that is free now and not reserved. Another process may still take it first,
-// where processes share an address.
-func (p *portPicker) pick() (int, error) {
-	for range pickAttempts {
-		port := lowestPort + rand.IntN(portCount)
-		if p.reserve(port) {
-			if free(port) {
-				return port, nil
-			}
-			p.release(port)
+// pickPort returns a port that is free now. Where processes share an address, another one may still
+// take it.
+func pickPort() (int, error) {
+	for range portCount {
+		if port := lowestPort + int(lastPort.Add(1)%portCount); free(port) {
+			return port, nil
 		}
 	}
-	return 0, fmt.Errorf("no free port found in %d attempts", pickAttempts)
-}
-
-func (p *portPicker) reserve(port int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.taken[port] {
-		return false
-	}
-	if p.taken == nil {
-		p.taken = make(map[int]bool)
-	}
-	p.taken[port] = true
-	return true
-}
-
-func (p *portPicker) release(port int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.taken, port)
+	return 0, errors.New("no port is free")
 }
 
 func free(port int) bool {

@@ -65,7 +65,6 @@ func newServer(config config) (*Server, error) {
 		if err = s.start(); err == nil {
 			return s, nil
 		}
-		ports.release(s.port)
 		if !errors.Is(err, errPortTaken) {
 			break
 		}
@@ -159,7 +158,6 @@ func (s *Server) end(tb testing.TB) {
 	if err := errors.Join(process.Kill(), os.RemoveAll(s.dir)); err != nil {
 		tb.Logf("redistest: end %s: %v", s.Addr(), err)
 	}
-	ports.release(s.port)
 }
 
 // start starts a process and waits until it answers. On an error no process is left.

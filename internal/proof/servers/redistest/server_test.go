@@ -96,7 +96,7 @@ func TestServerIsNotTakenForAnotherOnItsPort(t *testing.T) {
 	server := StartOne(t, func(c *config) {
 		c.pickPort = func() (port int, err error) {
 			if len(taken) == 0 {
-				return ports.pick()
+				return pickPort()
 			}
 			port, taken = taken[0], taken[1:]
 			return port, nil

@@ -97,7 +97,7 @@ func Start(tb testing.TB, n int, opts ...Option) []*Server {
 	servers, errs := make([]*Server, n), make([]error, n)
 	var starts sync.WaitGroup
 	for i := range servers {
-		c := config{pickPort: ports.pick}
+		c := config{pickPort: pickPort}
 		for _, opt := range opts {
 			opt(&c)
 		}
