@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
@@ -32,40 +31,38 @@ const password = "p@ss/w:rd#1" //nolint:gosec // of a server that ends with the 
 // gateway is a server that listens in every way, for all kinds of users.
 type gateway struct {
 	*redistest.Server
-	tls       string // the address of its TLS port; "" if it was built without TLS
-	authority *authority
+	tls     string // the address of its TLS port; "" if it was built without TLS
+	trusted *x509.CertPool
 }
 
 func startGateway(t *testing.T) *gateway {
 	t.Helper()
-	g := &gateway{Server: redistest.StartOne(t, redistest.WithPassword(password), redistest.WithUnixSocket()), authority: newAuthority(t)}
+	g := &gateway{Server: redistest.StartOne(t, redistest.WithPassword(password), redistest.WithUnixSocket())}
 	do(t, g, "ACL", "SETUSER", "admin", "on", ">secret", "~*", "&*", "+@all")
 	// No more rights than a lock needs: no CLIENT, INFO, PING or SCRIPT, and no keys but its own.
 	do(t, g, "ACL", "SETUSER", "poor", "on", ">secret", "~Test*", "+set", "+get", "+del", "+pexpire", "+eval", "+evalsha", "+select")
 	known, err := redis.Strings(g.Do("CONFIG", "GET", "tls-port"))
 	require.NoError(t, err)
 	if len(known) > 0 {
-		g.tls = g.listenTLS(t)
+		g.listenTLS(t)
 	}
 	return g
 }
 
 // listenTLS makes the server listen on a TLS port too.
-func (g *gateway) listenTLS(t *testing.T) (address string) {
+func (g *gateway) listenTLS(t *testing.T) {
 	t.Helper()
-	certFile, keyFile := g.authority.issue(t)
-	do(t, g, "CONFIG", "SET", "tls-cert-file", certFile, "tls-key-file", keyFile, "tls-auth-clients", "no",
-		"tls-ca-cert-file", writePEM(t, "ca.crt", "CERTIFICATE", g.authority.certificate.Raw))
-	address = redistest.FreeAddr(t)
-	_, port, err := net.SplitHostPort(address)
+	certFile, keyFile, trusted := newCertificate(t)
+	g.tls, g.trusted = redistest.FreeAddr(t), trusted
+	_, port, err := net.SplitHostPort(g.tls)
 	require.NoError(t, err)
+	do(t, g, "CONFIG", "SET", "tls-cert-file", certFile, "tls-key-file", keyFile, "tls-ca-cert-file", certFile, "tls-auth-clients", "no")
 	do(t, g, "CONFIG", "SET", "tls-port", port)
-	return address
 }
 
 // withTLS is the option that makes clients trust the server.
 func (g *gateway) withTLS() redlock.Option {
-	return redlock.WithPool(pool.WithTLSConfig(&tls.Config{RootCAs: g.authority.pool, MinVersion: tls.VersionTLS12}))
+	return redlock.WithPool(pool.WithTLSConfig(&tls.Config{RootCAs: g.trusted, MinVersion: tls.VersionTLS12}))
 }
 
 // One master is a lock of a single instance, however it is reached. Its key is in the database of
@@ -185,50 +182,25 @@ func TestWrongPasswordsAndTLSAreNamedAndNotShown(t *testing.T) {
 	}
 }
 
-// authority signs certificates of servers.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-	pool        *x509.CertPool
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "an authority for a test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	a := &authority{key: newKey(t), pool: x509.NewCertPool()}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	require.NoError(t, err)
-	a.certificate, err = x509.ParseCertificate(der)
-	require.NoError(t, err)
-	a.pool.AddCert(a.certificate)
-	return a
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
+// newCertificate writes a server's certificate, which it has signed itself, and its key to files.
+// It returns what trusts it.
+func newCertificate(t *testing.T) (certFile, keyFile string, trusted *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	return key
-}
-
-// issue writes the certificate and the key of a server on this machine to files.
-func (a *authority) issue(t *testing.T) (certFile, keyFile string) {
-	t.Helper()
-	key := newKey(t)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "a server"}, IPAddresses: []net.IP{net.ParseIP(redistest.Host())},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.ParseIP(redistest.Host())}, IsCA: true, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	certificate, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	require.NoError(t, err)
-	return writePEM(t, "server.crt", "CERTIFICATE", der), writePEM(t, "server.key", "PRIVATE KEY", keyDER)
+	trusted = x509.NewCertPool()
+	trusted.AddCert(certificate)
+	return writePEM(t, "server.crt", "CERTIFICATE", der), writePEM(t, "server.key", "PRIVATE KEY", keyDER), trusted
 }
 
 func writePEM(t *testing.T, name, kind string, der []byte) string {
