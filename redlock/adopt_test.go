@@ -2,14 +2,260 @@ package redlock_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
+
+// delayed makes each server slower than the one before it, by about one step of the timings
+// below.
+func (c *cluster) delayed() {
+	for i, s := range c.servers {
+		d := time.Duration(300+100*i) * time.Microsecond
+		delaying(d, d)(s)
+	}
+}
+
+// notes returns the adoption notes on all nodes.
+func (c *cluster) notes() (notes []string) {
+	for _, s := range c.servers {
+		for _, key := range s.Keys() {
+			if strings.HasPrefix(key, "redquorum:adopt:") {
+				notes = append(notes, key)
+			}
+		}
+	}
+	return notes
+}
+
+const (
+	endTimings = 30
+	// endStep is the time between two timings. The longest exceeds two rounds to all nodes.
+	endStep = 110 * time.Microsecond
+)
+
+// endEvery is from one timing that is tried to the next.
+var endEvery = unraced(3, 1)
+
+// adoption is one that ends, or is ended, after k steps.
+type adoption struct {
+	*cluster
+	k              int
+	adopter, third *redlock.Locker
+	old            *redlock.Lock
+	cancel         func()
+}
+
+// ofThree does something to three of five nodes.
+func ofThree(do func(*fake.Node)) func(*adoption) {
+	return func(a *adoption) {
+		for i := range 3 {
+			do(a.servers[(i+a.k)%5])
+		}
+	}
+}
+
+// restarts ends an adoption as a node restarts.
+func restarts(kept bool) func(*adoption) {
+	return func(a *adoption) {
+		a.servers[a.k%5].Restart(kept)
+		a.cancel()
+	}
+}
+
+func closes(a *adoption)  { assert.NoError(a.t, a.adopter.Close()) }
+func cancels(a *adoption) { a.cancel() }
+
+// counterAhead makes the node's token larger than those of the others.
+func counterAhead(a *adoption) {
+	a.do(1, "SET", "redquorum:fence:a", a.clock.Wall().Add(time.Second).UnixMicro())
+}
+
+// ending is a way for an adoption to end before it stands.
+type ending struct {
+	name   string
+	before func(*adoption) // runs just before Adopt is called
+	cut    func(*adoption) // runs k steps after Adopt was called
+	after  func(*adoption) // runs once Adopt has returned
+	opts   []redlock.LockOption
+	ends   bool // the old holder may lose its lock
+}
+
+var endings = []ending{
+	{name: "close", cut: closes},
+	{name: "close and fencing", before: counterAhead, cut: closes, opts: []redlock.LockOption{redlock.WithFencing()}},
+	{name: "context", cut: cancels},
+	{name: "context and fencing", before: counterAhead, cut: cancels, opts: []redlock.LockOption{redlock.WithFencing()}},
+	{name: "replies lost, and context", before: ofThree(func(n *fake.Node) { n.LoseReplies(1) }), cut: cancels},
+	{name: "requests lost", before: ofThree(func(n *fake.Node) { n.LoseRequests(1) })},
+	{name: "replies lost", before: ofThree(func(n *fake.Node) { n.LoseReplies(1) })},
+	{name: "nodes silent", cut: ofThree(deafen), after: ofThree(undeaf)},
+	{name: "connections break", cut: ofThree((*fake.Node).Disconnect)},
+	{name: "too little validity", opts: []redlock.LockOption{
+		redlock.WithTTL(100 * time.Millisecond), redlock.WithMinValidity(96 * time.Millisecond), redlock.WithFencing(),
+	}},
+	{name: "a durable node restarts", cut: restarts(true)},
+	{name: "a node forgets", cut: restarts(false)},
+	{name: "the old holder releases", ends: true, cut: func(a *adoption) {
+		go func() { endsOnly(a.old.Unlock(ctx)) }() // it may be adopted
+		a.cancel()
+	}},
+	{name: "the old holder extends", ends: true, cut: func(a *adoption) {
+		go func() { endsOnly(a.old.Extend(ctx, 10*time.Second)) }() // it may be adopted
+		a.cancel()
+	}},
+}
+
+// S24 (docs/safety.md): whenever and however an adoption ends, it stands or the old holder keeps
+// its lock.
+func TestAnAdoptionStandsOrTheOldHolderHasItsLock(t *testing.T) {
+	t.Parallel()
+	for _, e := range endings {
+		t.Run(e.name, func(t *testing.T) {
+			adoptions(t, func(t *testing.T, a *adoption) { e.check(t, a) })
+		})
+	}
+}
+
+// adoptions runs a test with each timing. A lock is held, and its values are on all nodes.
+func adoptions(t *testing.T, test func(t *testing.T, a *adoption)) {
+	t.Helper()
+	for k := 0; k < endTimings; k += endEvery {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			holder := c.locker(redlock.WithTTL(10 * time.Second))
+			a := &adoption{cluster: c, k: k, adopter: c.locker(), third: c.locker()}
+			c.delayed()
+			a.old = c.lock(holder, "a")
+			time.Sleep(100 * time.Millisecond)
+			test(t, a)
+		})
+	}
+}
+
+func (e *ending) check(t *testing.T, a *adoption) {
+	at := fmt.Sprintf("after %v", time.Duration(a.k)*endStep)
+	do := func(what func(*adoption)) {
+		if what != nil {
+			what(a)
+		}
+	}
+	few, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a.cancel = cancel
+	do(e.before)
+	var adopted *redlock.Lock
+	over := make(chan error, 1)
+	go func() {
+		var err error
+		adopted, err = a.adopter.Adopt(few, "a", a.old.Value(), e.opts...)
+		over <- err
+	}()
+	time.Sleep(time.Duration(a.k) * endStep)
+	do(e.cut)
+	failed := <-over
+	do(e.after)
+	time.Sleep(time.Second)
+	holds := a.old.Verify(ctx)
+	switch {
+	case failed == nil:
+		require.Error(t, holds, "%s: the next round tells the old holder", at)
+	case !e.ends:
+		require.NoError(t, holds, "%s: the old holder keeps its lock: %v, %v", at, failed, a.holders("a"))
+	}
+	lock, err := a.third.TryLock(ctx, "a")
+	if err == nil {
+		require.Error(t, a.old.Err(), "%s: two holders: %v", at, failed)
+		require.True(t, adopted == nil || adopted.Err() != nil, "%s: two holders", at)
+		require.NoError(t, lock.Unlock(ctx))
+	} else {
+		require.ErrorIs(t, err, redlock.ErrTaken, at)
+		require.True(t, holds == nil || adopted != nil && adopted.Err() == nil, "%s: held by nobody: %v", at, a.holders("a"))
+	}
+	time.Sleep(time.Second)
+	require.Empty(t, a.notes(), at)
+}
+
+// The second adopter knows the value from Inspect or WithValue. It gives up before or after the
+// first one.
+func TestAnAdoptionOfAnAdoptionThatFailsLeavesTheOldHolderItsLock(t *testing.T) {
+	for _, patience := range []time.Duration{time.Microsecond, 2 * time.Millisecond} {
+		for _, releases := range []bool{false, true} {
+			adoptions(t, func(t *testing.T, a *adoption) {
+				checkAdoptionOfAdoption(t, a, patience, releases)
+			})
+		}
+	}
+}
+
+func checkAdoptionOfAdoption(t *testing.T, a *adoption, patience time.Duration, releases bool) {
+	after := time.Duration(a.k) * endStep
+	over := make(chan error, 1)
+	go func() {
+		// A round takes a millisecond.
+		tooLate := redlock.WithMinValidity(9897500 * time.Microsecond)
+		_, err := a.adopter.Adopt(ctx, "a", a.old.Value(), redlock.WithValue("first"), tooLate)
+		over <- err
+	}()
+	time.Sleep(after)
+	few, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if releases {
+		go func() { endsOnly(a.old.Unlock(ctx)) }() // it may be adopted
+	}
+	adopted, err := a.third.Adopt(few, "a", "first")
+	failed := <-over
+	time.Sleep(time.Second)
+	require.Error(t, failed)
+	switch {
+	case err == nil:
+		require.NoError(t, adopted.Verify(ctx))
+		require.Error(t, a.old.Verify(ctx))
+	case releases:
+		require.Equal(t, make([]string, 5), a.holders("a"), "after %v", after)
+	default:
+		require.NoError(t, a.old.Verify(ctx), "after %v: %v, %v", after, err, a.holders("a"))
+		require.Equal(t, slices.Repeat([]string{a.old.Value()}, 5), a.holders("a"), "after %v", after)
+	}
+	require.Empty(t, a.notes())
+}
+
+func TestOneOfTwoAdoptersStandsOrTheOldHolderHasItsLock(t *testing.T) {
+	for _, apart := range []time.Duration{0, 300 * time.Microsecond, 700 * time.Microsecond} {
+		adoptions(t, func(t *testing.T, a *adoption) {
+			after := time.Duration(a.k) * endStep
+			few, cancel := context.WithTimeout(ctx, after)
+			defer cancel()
+			var one *redlock.Lock
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				one, _ = a.adopter.Adopt(few, "a", a.old.Value()) //nolint:errcheck // nil on error
+			}()
+			time.Sleep(apart)
+			later, cancelLater := context.WithTimeout(ctx, endTimings*endStep-after)
+			defer cancelLater()
+			two, _ := a.third.Adopt(later, "a", a.old.Value()) //nolint:errcheck // nil on error
+			<-over
+			time.Sleep(time.Second)
+			holders := 0
+			for _, lock := range []*redlock.Lock{a.old, one, two} {
+				if lock != nil && lock.Verify(ctx) == nil {
+					holders++
+				}
+			}
+			require.Equal(t, 1, holders, "after %v and %v: %v", after, apart, a.holders("a"))
+			require.Empty(t, a.notes())
+		})
+	}
+}
 
 func TestAdoptTakesALockOver(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {

@@ -1,6 +1,8 @@
 package redlock_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
@@ -200,4 +202,200 @@ func TestTokensGrowWhenAllMastersLoseTheirCounters(t *testing.T) {
 			last = c.fenced(l, last)
 		}
 	})
+}
+
+// nearest makes the given number of nodes answer sooner than the others.
+func (c *cluster) nearest(nodes int) {
+	c.each(delaying(time.Millisecond, 0))
+	for _, server := range c.servers[:nodes] {
+		server.Delay(nil, nil)
+	}
+}
+
+// One master's clock is wrong for a while, then nobody uses the lock until its counters expire.
+func TestTokensAreInOrderWhateverTheClockOfOneMasterDoes(t *testing.T) {
+	for _, nodes := range []int{3, 5} {
+		for _, by := range []time.Duration{-time.Hour, -25 * time.Second, 15 * time.Second, 25 * time.Second, time.Hour, 365 * 24 * time.Hour} {
+			t.Run(by.String(), func(t *testing.T) {
+				inBubble(t, nodes, func(t *testing.T, c *cluster) {
+					l := c.locker(redlock.WithFencing())
+					c.nearest(nodes/2 + 1)
+					c.servers[0].SetClock(by, 1)
+					var last int64
+					for range 3 {
+						last = c.fenced(l, last)
+						assert.LessOrEqual(t, c.ahead(last).Abs(), 20*time.Second, "near the other clocks")
+					}
+					c.servers[0].SetClock(0, 1)
+					for range 3 {
+						last = c.fenced(l, last)
+					}
+					time.Sleep(11 * time.Minute)
+					c.nearest(nodes)
+					c.each(delaying(time.Millisecond, 0), 0) // it is not among the first to answer
+					c.fenced(l, last)
+				})
+			})
+		}
+	}
+}
+
+func TestACounterFarAheadIsBroughtBack(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, 10 * 365 * 24 * time.Hour} {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			l := c.locker(redlock.WithFencing())
+			c.nearest(3)
+			c.do(0, "SET", "redquorum:fence:a", c.clock.Wall().Add(ahead).UnixMicro())
+			last := c.fenced(l, 0)
+			assert.Equal(t, last+time.Minute.Microseconds(), c.fences("a")[0], "a minute above the token")
+			assert.Zero(t, l.Stats().SecondRounds)
+			for range 70 {
+				time.Sleep(time.Second)
+				last = c.fenced(l, last)
+				assert.LessOrEqual(t, c.ahead(last), 10*time.Second)
+			}
+			assert.Equal(t, last, c.fences("a")[0], "it counts again")
+		})
+	}
+}
+
+func TestACounterThatCannotBeReadBeginsAgain(t *testing.T) {
+	for _, counter := range [][]any{
+		{"SET", "redquorum:fence:a", "junk"},
+		{"SET", "redquorum:fence:a", ""},
+		{"SET", "redquorum:fence:a", "9007199254740990"},
+		{"SET", "redquorum:fence:a", "9007199254740992", "PX", 600000},
+		{"ZADD", "redquorum:fence:a", 1, "junk"},
+	} {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			l := c.locker(redlock.WithFencing())
+			c.nearest(3)
+			last := c.fenced(l, 0)
+			c.del("redquorum:fence:a", 0)
+			c.do(0, counter[0].(string), counter[1:]...)
+			time.Sleep(time.Second)
+			last = c.fenced(l, last)
+			assert.Less(t, c.ahead(last), 10*time.Second)
+			assert.InDelta(t, c.clock.Wall().Add(time.Minute).UnixMicro(), c.fences("a")[0], 1e6)
+			_, left, _ := c.servers[0].Get("redquorum:fence:a")
+			assert.Positive(t, left)
+			time.Sleep(2 * time.Minute)
+			c.fenced(l, last)
+		})
+	}
+}
+
+// A quorum cannot repair two counters of three. They move ahead together, past every token granted
+// before.
+func TestTwoCountersOfThreeThatCannotBeReadDoNotStopALock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithFencing())
+		last := c.fenced(l, 0)
+		c.do(0, "SET", "redquorum:fence:a", "9007199254740991")
+		c.do(1, "SET", "redquorum:fence:a", "x")
+		for range 100 {
+			last = c.fenced(l, last)
+			time.Sleep(time.Second)
+		}
+		assert.Less(t, c.ahead(last), time.Second, "the clock has caught up")
+	})
+}
+
+// If two counters differ and no third node answers, nothing shows which one is right.
+func TestACounterFarAheadNeedsAQuorumOfOtherNodes(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		l := c.locker(redlock.WithFencing())
+		c.do(0, "SET", "redquorum:fence:"+k.name, c.clock.Wall().Add(time.Hour).UnixMicro())
+		c.servers[2].Mute(true)
+		_, err := k.try(ctx, l)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "fencing token")
+		settle()
+		assert.Equal(t, []string{"", ""}, c.holders(k.name)[:2])
+		c.servers[2].Mute(false)
+		time.Sleep(time.Second)
+		assert.Less(t, c.ahead(c.of(k, l).Fence()).Abs(), time.Second)
+	})
+}
+
+// All clocks were an hour ahead and are set back together. As long as the counters are kept, they
+// are a better guide than the clocks.
+func TestTokensAreInOrderWhenAllClocksAreSetBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithFencing())
+		c.each(func(n *fake.Node) { n.SetClock(time.Hour, 1) })
+		last := c.fenced(l, 0)
+		c.servers[2].Kill()
+		last = max(last, c.fenced(l, 0))
+		c.each(func(n *fake.Node) { n.SetClock(0, 1) })
+		c.servers[2].Restart(true)
+		time.Sleep(time.Second)
+		for i := range 10 {
+			c.nearest(3)
+			c.each(delaying(2*time.Millisecond, 0), i%3)
+			last = c.fenced(l, last)
+		}
+	})
+}
+
+// An ordeal is what one master goes through: its clock and counter go wrong again and again, in any
+// way.
+type ordeal struct {
+	*cluster
+	random *rand.Rand
+	clock  bool // the master's clock goes wrong too, and the clients' are right
+}
+
+func (o *ordeal) pick(times ...time.Duration) time.Duration { return times[o.random.IntN(len(times))] }
+
+// next changes something at the first master, and which nodes answer first.
+func (o *ordeal) next() {
+	counter := "redquorum:fence:a"
+	switch o.random.IntN(6) {
+	case 0:
+		o.do(0, "SET", counter, "text")
+	case 1:
+		o.do(0, "DEL", counter)
+		o.do(0, "ZADD", counter, 1, "x")
+	case 2:
+		ahead := o.pick(5*time.Second, 15*time.Second, 25*time.Second, 70*time.Second, 3*time.Minute, time.Hour, 400*24*time.Hour)
+		o.do(0, "SET", counter, o.cluster.clock.Wall().Add(ahead).UnixMicro())
+	case 3:
+		if o.clock {
+			by := o.pick(0, 0, 12*time.Second, 25*time.Second, time.Minute, time.Hour)
+			if o.random.IntN(2) == 0 {
+				by = -by
+			}
+			o.servers[0].SetClock(by, 1)
+		}
+	}
+	for _, server := range o.servers {
+		delaying(time.Duration(o.random.IntN(3))*time.Millisecond, 0)(server)
+	}
+	time.Sleep(o.pick(0, time.Microsecond, time.Millisecond, time.Second, 10*time.Second, 50*time.Second, 11*time.Minute))
+}
+
+func TestTokensAreInOrderWhateverOneMasterGoesThrough(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(sizeOf(6, 12)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inBubble(t, []int{3, 4, 5}[seed%3], func(t *testing.T, c *cluster) {
+				o, skew := &ordeal{c, rand.New(rand.NewPCG(seed, 1)), seed%2 == 0}, time.Duration(0)
+				if !o.clock {
+					skew = 15 * time.Second
+				}
+				lockers := []*redlock.Locker{c.fencing(0), c.fencing(skew), c.fencing(-skew)}
+				var last int64
+				for range 40 {
+					o.next()
+					lock := c.lock(lockers[o.random.IntN(len(lockers))], "a")
+					require.Greater(t, lock.Fence(), last)
+					assert.Less(t, c.ahead(lock.Fence()), 21*time.Second)
+					last = lock.Fence()
+					c.unlock(lock)
+					time.Sleep(5 * time.Millisecond) // the slowest nodes have it by then
+				}
+			})
+		})
+	}
 }
