@@ -264,12 +264,11 @@ func (c *cluster) keys() (n int) {
 	return n
 }
 
-// commands counts the commands that all nodes have executed so far, without SUBSCRIBE, PING and
-// those of a new connection's handshake.
-func (c *cluster) commands() (n int) {
+// count counts some of the commands that all nodes have executed so far.
+func (c *cluster) count(counts func(args []string) bool) (n int) {
 	for _, server := range c.servers {
 		for _, command := range server.Commands() {
-			if !ofHandshake(command.Args) && command.Args[0] != "SUBSCRIBE" {
+			if counts(command.Args) {
 				n++
 			}
 		}
@@ -277,16 +276,14 @@ func (c *cluster) commands() (n int) {
 	return n
 }
 
-// proofs counts the commands about memory markers that all nodes have executed so far.
-func (c *cluster) proofs() (n int) {
-	for _, server := range c.servers {
-		for _, command := range server.Commands() {
-			if isMarker(command) {
-				n++
-			}
-		}
-	}
-	return n
+// commands is count without SUBSCRIBE, PING and those of a new connection's handshake.
+func (c *cluster) commands() int {
+	return c.count(func(args []string) bool { return !ofHandshake(args) && args[0] != "SUBSCRIBE" })
+}
+
+// proofs is count of the commands about memory markers.
+func (c *cluster) proofs() int {
+	return c.count(func(args []string) bool { return slices.Contains(args, pipeline.MemoryKey) })
 }
 
 // isMarker reports whether a command concerns a memory marker.
@@ -327,17 +324,6 @@ func uniq(values []string) []string {
 
 // endsOnly accepts any error: the call only has to return.
 func endsOnly(error) {}
-
-// acquiring calls Lock in the background and sends the lock on the channel, nil after an error.
-func acquiring(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOption) <-chan *redlock.Lock {
-	got := make(chan *redlock.Lock, 1)
-	go func() {
-		lock, err := l.Lock(ctx, name, opts...)
-		assert.NoError(t, err)
-		got <- lock
-	}()
-	return got
-}
 
 // endsOfAll release all locks of a Locker.
 func endsOfAll() map[string]func(*redlock.Locker) error {

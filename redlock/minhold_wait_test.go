@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 					a, b := c.renewing(), c.renewing()
 					acquired := c.clock.Now()
 					lock := c.lock(a, "a", append(opts, redlock.WithMinHold(d))...)
-					got := acquiring(t, b, "a", redlock.WithTTL(time.Second), redlock.WithMinHold(20*time.Second))
+					got := c.waiting(b, "a", redlock.WithTTL(time.Second), redlock.WithMinHold(20*time.Second))
 					time.Sleep(time.Second)
 					c.unlock(lock)
 					second := <-got
@@ -55,9 +54,9 @@ func TestAWaiterIsToldThatTheNameIsFreeEarlier(t *testing.T) {
 		acquired := c.clock.Now()
 		lock := c.lock(l, "a")
 		first, second := c.renewing(rarely), c.renewing(rarely)
-		got := acquiring(t, first, "a")
+		got := c.waiting(first, "a")
 		time.Sleep(time.Second)
-		later := acquiring(t, second, "a", redlock.WithMinHold(d))
+		later := c.waiting(second, "a", redlock.WithMinHold(d))
 		time.Sleep(time.Second)
 		c.unlock(lock)
 		lock = <-got
@@ -70,38 +69,6 @@ func TestAWaiterIsToldThatTheNameIsFreeEarlier(t *testing.T) {
 	})
 }
 
-func TestManyWaitersAreServedOneMinimumHoldAfterAnother(t *testing.T) {
-	const d, lockers = 500 * time.Millisecond, 6
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		got := make(chan *redlock.Lock, 2*lockers)
-		for range lockers {
-			l := c.renewing(redlock.WithMinHold(d))
-			for range 2 {
-				go func() {
-					lock, err := l.Lock(ctx, "a")
-					assert.NoError(t, err)
-					got <- lock
-					assert.NoError(t, lock.Unlock(ctx))
-				}()
-			}
-		}
-		<-got
-		last := c.clock.Now()
-		var all []time.Duration
-		for range 2*lockers - 1 {
-			<-got
-			since := c.clock.Now().Sub(last)
-			assert.GreaterOrEqual(t, since, d-100*time.Millisecond, "the round counts, and was longer or shorter")
-			assert.LessOrEqual(t, since, d+1100*time.Millisecond, "votes may split, and wait for a standoff")
-			all = append(all, since)
-			last = c.clock.Now()
-		}
-		slices.Sort(all)
-		assert.LessOrEqual(t, all[len(all)/2], d+20*time.Millisecond)
-	})
-}
-
 // The holder waited before, so it may still be on a wait list. If it stayed there, a later release
 // would hand the key to it.
 func TestAReleaseWithinTheMinimumHoldLeavesTheWaitLists(t *testing.T) {
@@ -109,7 +76,7 @@ func TestAReleaseWithinTheMinimumHoldLeavesTheWaitLists(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.slow(time.Millisecond)
 		lock := c.lock(c.renewing(), "a")
-		got := acquiring(t, c.renewing(redlock.WithMinHold(d)), "a")
+		got := c.waiting(c.renewing(redlock.WithMinHold(d)), "a")
 		time.Sleep(100 * time.Millisecond)
 		var member any
 		for i := range c.servers {
