@@ -54,56 +54,51 @@ var fenced = redlock.WithFencing()
 // attempt is a way to acquire a lock.
 type attempt func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error)
 
+// These are methods of a Locker.
+type (
+	onName  func(*redlock.Locker, context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)
+	onNames func(*redlock.Locker, context.Context, []string, ...redlock.LockOption) (*redlock.Lock, error)
+)
+
 var uses = []use{
-	lockUse("lock", 8, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
-		return c.locker.Lock(ctx, oneOf(rng, mutexes), fenced)
-	}),
-	lockUse("trylock", 2, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
-		return c.locker.TryLock(ctx, oneOf(rng, mutexes), fenced)
-	}),
-	lockUse("any", 1, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
-		return c.locker.LockAny(ctx, some(rng, mutexes, 3), fenced)
-	}),
-	lockUse("all", 1, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
-		return c.locker.LockAll(ctx, some(rng, mutexes[2:5], 2), fenced)
-	}),
-	lockUse("renewed", 1, 2*ttl, func(ctx context.Context, c *client, _ *rand.Rand) (*redlock.Lock, error) {
-		return c.locker.Lock(ctx, long[4])
-	}),
-	lockUse("unrenewed", 2, ttl, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
-		return c.locker.Lock(ctx, oneOf(rng, long[:2]), redlock.WithoutRenewal())
-	}),
-	// Past those that wait.
+	lockUse("lock", 8, shortHold, one(mutexes, (*redlock.Locker).Lock, fenced)),
+	lockUse("trylock", 2, shortHold, one(mutexes, (*redlock.Locker).TryLock, fenced)),
+	lockUse("any", 1, shortHold, some(mutexes, 3, (*redlock.Locker).LockAny, fenced)),
+	lockUse("all", 1, shortHold, some(mutexes[2:5], 2, (*redlock.Locker).LockAll, fenced)),
+	lockUse("renewed", 1, 2*ttl, one(long[4:], (*redlock.Locker).Lock)),
+	lockUse("unrenewed", 2, ttl, one(long[:2], (*redlock.Locker).Lock, redlock.WithoutRenewal())),
 	lockUse("sneaking", 2, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
 		pause(ctx, upTo(rng, 40*time.Millisecond))
-		return c.locker.TryLock(ctx, oneOf(rng, long))
+		return one(long, (*redlock.Locker).TryLock)(ctx, c, rng) // past those that wait
 	}),
-	lockUse("read", 8, 2*shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
-		return c.locker.RLock(ctx, oneOf(rng, shared), fenced)
-	}),
-	lockUse("write", 2, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
-		return c.locker.Lock(ctx, oneOf(rng, shared), fenced)
-	}),
+	lockUse("read", 8, 2*shortHold, one(shared, (*redlock.Locker).RLock, fenced)),
+	lockUse("write", 2, shortHold, one(shared, (*redlock.Locker).Lock, fenced)),
 	lockUse("permit", 2, 2*shortHold, permits(2)),
 	lockUse("permit", 2, 2*shortHold, permits(3)),
 	lockUse("permit", 2, ttl, permits(4)), // nearly always taken
-	lockUse("minhold", 1, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
-		return c.locker.Lock(ctx, oneOf(rng, long[2:4]), redlock.WithMinHold(minHold), redlock.WithoutRenewal())
-	}),
+	lockUse("minhold", 1, shortHold, one(long[2:4], (*redlock.Locker).Lock, redlock.WithMinHold(minHold), redlock.WithoutRenewal())),
 	{"leader", 1, campaign},
 	{"push", 1, push},
 	{"pop", 1, pop},
 	{"handle", 1, handle},
 }
 
-func oneOf(rng *rand.Rand, names []string) string { return names[rng.IntN(len(names))] }
-
-// some returns n of the names, in any order.
-func some(rng *rand.Rand, names []string, n int) (chosen []string) {
-	for _, i := range rng.Perm(len(names))[:n] {
-		chosen = append(chosen, names[i])
+// one acquires one of the names.
+func one(names []string, lock onName, opts ...redlock.LockOption) attempt {
+	return func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
+		return lock(c.locker, ctx, names[rng.IntN(len(names))], opts...)
 	}
-	return chosen
+}
+
+// some acquires any or all of n of the names, given in any order.
+func some(names []string, n int, lock onNames, opts ...redlock.LockOption) attempt {
+	return func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
+		var chosen []string
+		for _, i := range rng.Perm(len(names))[:n] {
+			chosen = append(chosen, names[i])
+		}
+		return lock(c.locker, ctx, chosen, opts...)
+	}
 }
 
 // permits is the use of a semaphore. The number is part of its name.
