@@ -17,9 +17,9 @@ import (
 // stopPoll is short because the wait is part of every directed scenario.
 const stopPoll = 200 * time.Microsecond
 
-// starter runs calls in a goroutine that starts all children. Pdeathsig fires when the *thread* that
-// started the child ends, and the runtime ends threads as it likes. So this goroutine keeps a thread
-// of its own and lives as long as the process: nothing stops it or waits for it.
+// starter runs calls in the goroutine that starts all children. Pdeathsig fires when the *thread*
+// that started the child ends, and the runtime ends threads as it likes. So this goroutine keeps a
+// thread of its own and lives as long as the process: nothing stops it or waits for it.
 var starter = sync.OnceValue(func() chan<- func() {
 	calls := make(chan func())
 	go func() {
