@@ -341,26 +341,46 @@ func TestASetHasItsTurnBesideBusyNames(t *testing.T) {
 
 func TestSetsThatOverlapHaveTheirTurnsBesideBusyNames(t *testing.T) {
 	t.Parallel()
-	for _, nodes := range []int{3, 1, 5}[:sizeOf(1, 3)] {
-		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
-			inBubble(t, nodes, func(t *testing.T, c *cluster) {
+	for _, test := range []struct {
+		nodes, names, workers int
+		lockers, waiters      int // of each Locker
+		smallest              int // set
+		least                 int // turns in a second
+	}{
+		{3, 5, 2, 5, 1, 2, 6},
+		// Waiters are handed one name each while others are handed the rest. Any two sets overlap, so
+		// at best one is acquired every 5 ms. All waiters start at once; while they are not in one
+		// order, their votes split, see places.go.
+		{1, 4, 0, 8, 4, 3, 50},
+		{5, 4, 0, 8, 4, 3, 50},
+	}[:unraced(1, 3)] {
+		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
+			inBubble(t, test.nodes, func(t *testing.T, c *cluster) {
 				delay := func() time.Duration { return 100*time.Microsecond + rand.N(time.Millisecond) }
 				c.each(func(n *fake.Node) { n.Delay(delay, delay) })
-				b := c.busy(5, 10*time.Millisecond)
-				limited := c.within(time.Duration(max(sizeOf(5, 10), 3)) * time.Second)
-				b.work(limited, 2)
-				turns := make([]int, 5)
+				b := c.busy(test.names, 10*time.Millisecond)
+				seconds := max(sizeOf(5, 10), 3)
+				limited := c.within(time.Duration(seconds) * time.Second)
+				names := func() []string { return b.shuffled(test.smallest + rand.N(test.names-test.smallest)) }
+				b.work(limited, test.workers)
+				turns := make([]atomic.Int32, test.lockers)
+				sum := 0
 				for i := range turns {
-					b.turns(limited, c.locker(redlock.WithFencing()), func() []string { return b.shuffled(2 + rand.N(3)) }, func(lock *redlock.Lock, _ time.Duration) {
-						b.have(lock, rand.N(10*time.Millisecond))
-						turns[i]++
-					})
+					l := c.locker(redlock.WithFencing())
+					for range test.waiters {
+						b.turns(limited, l, names, func(lock *redlock.Lock, _ time.Duration) {
+							b.have(lock, rand.N(10*time.Millisecond))
+							turns[i].Add(1)
+						})
+					}
 				}
 				b.all.Wait()
-				t.Log("others", b.had.Load(), "sets", turns)
 				for i := range turns {
-					assert.Greater(t, turns[i], 5)
+					assert.Greater(t, turns[i].Load(), int32(5))
+					sum += int(turns[i].Load())
 				}
+				t.Log("others", b.had.Load(), "sets", sum)
+				assert.Greater(t, sum, test.least*seconds)
 				c.leavesCountersOnly()
 			})
 		})

@@ -225,3 +225,14 @@ func TestInitDoesNotSpinWhenANodeIsDown(t *testing.T) {
 		c.lock(l, "a")
 	})
 }
+
+func TestCloseDoesNotWaitForProofsOfMemory(t *testing.T) {
+	for after := time.Duration(0); after < 500*time.Millisecond; after += 20 * time.Millisecond {
+		inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+			c.slow(100 * time.Millisecond)
+			l := c.connecting()
+			time.Sleep(after)
+			assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }), "after %v", after)
+		})
+	}
+}

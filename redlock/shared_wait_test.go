@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -139,50 +140,43 @@ func TestManyReadersOfOneNameWaitAndAreServedTogether(t *testing.T) {
 	}
 }
 
-// No message tells them, or their pilot is gone: those that do not poll get the lock with the one
-// that does.
+// No message tells them, their pilot is gone, or the one that polls has given up: those that do not
+// poll get the lock with the one that does.
 func TestReadersThatDoNotPollGetTheLockWithoutMessages(t *testing.T) {
 	const readers = 50
-	for _, silent := range []bool{false, true} {
-		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			c.slow(time.Millisecond)
-			if silent {
-				c.unheard()
-			}
-			writer := c.lock(c.renewing(), "a")
-			got := c.crowd(readers, c.renewing())
-			time.Sleep(3 * time.Second)
+	for name, happens := range map[string]func(c *cluster){
+		"no messages": func(c *cluster) { c.unheard() },
+		"their pilot stops": func(c *cluster) {
 			for i, server := range c.servers {
-				if n, _ := c.do(i, "ZCARD", "redquorum:wait:a").(int64); n > 0 && !silent {
+				if n, _ := c.do(i, "ZCARD", "redquorum:wait:a").(int64); n > 0 {
 					server.Stop()
-					defer server.Continue()
+					c.t.Cleanup(server.Continue)
 				}
 			}
-			c.unlock(writer)
-			locks, after := took(got, readers)
-			assert.Less(t, after, 2500*time.Millisecond)
-			c.unlock(locks...)
-		})
+		},
+	} {
+		for _, another := range []bool{false, true} { // polled first, and has left
+			t.Run(fmt.Sprintf("%s, another has left: %t", name, another), func(t *testing.T) {
+				inBubble(t, 3, func(t *testing.T, c *cluster) {
+					c.slow(time.Millisecond)
+					writer, l := c.lock(c.renewing(), "a"), c.renewing()
+					if another {
+						limited := c.within(2 * time.Second)
+						gone := c.ending(func() error { _, err := l.RLock(limited, "a"); return err })
+						defer func() { require.ErrorIs(t, <-gone, context.DeadlineExceeded) }()
+						time.Sleep(time.Second)
+					}
+					got := c.crowd(readers, l)
+					time.Sleep(3 * time.Second)
+					happens(c)
+					c.unlock(writer)
+					locks, after := took(got, readers)
+					assert.Less(t, after, 2500*time.Millisecond)
+					c.unlock(locks...)
+				})
+			})
+		}
 	}
-}
-
-// The one that polls gives up, and another takes its place.
-func TestTheNextReaderPollsWhenTheOneThatPolledGivesUp(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.unheard()
-		c.slow(time.Millisecond)
-		writer, l := c.lock(c.renewing(), "a"), c.renewing()
-		limited := c.within(2 * time.Second)
-		gone := c.ending(func() error { _, err := l.RLock(limited, "a"); return err })
-		time.Sleep(time.Second)
-		got := c.crowd(3, l)
-		require.ErrorIs(t, <-gone, context.DeadlineExceeded)
-		time.Sleep(time.Second)
-		c.unlock(writer)
-		locks, after := took(got, 3)
-		assert.Less(t, after, 1500*time.Millisecond)
-		c.unlock(locks...)
-	})
 }
 
 // A process that has just released a lock does not overtake the writer that its release handed the

@@ -196,31 +196,3 @@ func TestWaitersDoNotPassAVoteAroundWithoutAQuorum(t *testing.T) {
 		}
 	})
 }
-
-// Waiters for overlapping sets are handed one name each while other waiters are handed the rest.
-// Some waiter still gets its whole set.
-func TestSetsThatOverlapDoNotBlockEachOther(t *testing.T) {
-	skipRaced(t)
-	for _, nodes := range []int{1, 5} {
-		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
-			inBubble(t, nodes, func(t *testing.T, c *cluster) {
-				delay := func() time.Duration { return 100*time.Microsecond + rand.N(time.Millisecond) }
-				c.each(func(n *fake.Node) { n.Delay(delay, delay) })
-				b, limited := c.busy(4, 10*time.Millisecond), c.within(3*time.Second)
-				var had atomic.Int32
-				for _, l := range c.lockers(8) {
-					for range 4 {
-						b.turns(limited, l, func() []string { return b.shuffled(3) }, func(lock *redlock.Lock, _ time.Duration) {
-							had.Add(1)
-							b.have(lock, rand.N(b.hold))
-						})
-					}
-				}
-				b.all.Wait()
-				// Any two of the sets overlap, so at best one is acquired every 5 ms. All waiters
-				// start at once; while they are not in one order, their votes split, see places.go.
-				assert.Greater(t, had.Load(), int32(150))
-			})
-		})
-	}
-}
