@@ -177,11 +177,16 @@ func TestANodeThatHealsALockHasNoVoteInThatRound(t *testing.T) {
 	})
 }
 
+// A minimum hold that has passed changes nothing.
 func TestALockOfAnyKindIsRenewedUntilItIsReleased(t *testing.T) {
 	for _, ttl := range []time.Duration{10 * time.Millisecond, time.Second, time.Minute} {
 		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
 			l := c.renewing(redlock.WithTTL(ttl))
-			lock := c.of(k, l)
+			var opts []redlock.LockOption
+			if k.holds {
+				opts = append(opts, redlock.WithMinHold(min(10*ttl, time.Minute)))
+			}
+			lock := c.of(k, l, opts...)
 			c.del(k.name, 2) // renewal restores it
 			for range 100 {
 				time.Sleep(ttl / 5)
