@@ -207,16 +207,13 @@ func (b *buffer) writeSome(p []byte) (int, error) {
 	}
 }
 
-// push appends p without waiting, even beyond the limit. It reports whether at most most bytes are
-// unread now.
-func (b *buffer) push(p []byte, most int) bool {
+// push appends p without waiting, even beyond the limit.
+func (b *buffer) push(p []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.abandoned || b.broken || b.ended {
-		return true // lost on the way; the server will find out
+	if !b.abandoned && !b.broken && !b.ended { // else it is lost on the way; the server will find out
+		b.appendLocked(p)
 	}
-	b.appendLocked(p)
-	return b.unreadLocked() <= most
 }
 
 func (b *buffer) unreadLocked() int { return len(b.bytes) - b.start }

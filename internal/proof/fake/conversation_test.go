@@ -106,20 +106,11 @@ func dialReal(t *testing.T, server *redistest.Server) redis.Conn {
 
 func TestFakeTellsItsConfigurationAsRedisDoes(t *testing.T) {
 	real, fake := dialReal(t, startRedis(t)), dial(t, newNode(t))
-	for _, patterns := range []string{
-		"append*", "*append*", "append* *append* appendonly", "*", "APPEND*", "appendonly none", "?ppend[of]*",
-	} {
-		args := append([]any{"GET"}, redis.Args{}.AddFlat(strings.Fields(patterns))...)
-		want, err := redis.StringMap(real.Do("CONFIG", args...))
+	for _, patterns := range [][]any{{"GET", "*append*"}, {"GET", "append*", "*append*", "none"}, {"GET", "repl-backlog-ttl"}} {
+		want, err := redis.StringMap(real.Do("CONFIG", patterns...))
 		require.NoError(t, err)
-		got, err := redis.StringMap(fake.Do("CONFIG", args...))
+		got, err := redis.StringMap(fake.Do("CONFIG", patterns...))
 		require.NoError(t, err)
-		for name := range want {
-			if _, known := defaultConfig[strings.ToLower(name)]; patterns == "*" && !known || name == "save" {
-				delete(want, name)
-				delete(got, "save")
-			}
-		}
 		assert.Equal(t, want, got, patterns)
 	}
 }

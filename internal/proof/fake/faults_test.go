@@ -115,31 +115,22 @@ func TestStoppedNodeRunsWhatQueuedUpWhenItContinues(t *testing.T) {
 }
 
 func TestKilledNodeRefusesUntilItRestarts(t *testing.T) {
-	for _, keepData := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			n := newNode(t, WithUptime(time.Hour))
-			c := dial(t, n)
-			do(c, "SET", "k", "v")
-			do(c, "SCRIPT", "LOAD", "return 1")
-			runID := n.RunID()
-			n.Delay(constant(time.Second), nil)
-			send(t, c, "SET", "late", "v")
-			n.Kill()
-			_, err := c.Receive()
-			require.ErrorIs(t, err, syscall.ECONNRESET)
-			_, err = n.Dial(context.Background())
-			require.ErrorIs(t, err, syscall.ECONNREFUSED)
-			n.Delay(nil, nil)
-			n.Restart(keepData)
-			c = dial(t, n)
-			assert.Equal(t, "0", infoOf(t, c, "uptime_in_seconds"))
-			assert.NotEqual(t, runID, infoOf(t, c, "run_id"))
-			assert.Equal(t, keepData, len(n.Keys()) == 1)
-			assert.Equal(t, "-"+noScript, do(c, "EVALSHA", digestOf("return 1"), "0"))
-			time.Sleep(time.Minute)
-			assert.NotContains(t, n.Keys(), "late", "it was on the way when the node died")
-		})
-	}
+	inBubble(t, func(t *testing.T, n *Node) {
+		c := dial(t, n)
+		do(c, "SET", "k", "v")
+		n.Delay(constant(time.Second), nil)
+		send(t, c, "SET", "late", "v")
+		n.Kill()
+		_, err := c.Receive()
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+		_, err = n.Dial(context.Background())
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		n.Delay(nil, nil)
+		n.Restart(true)
+		assert.Equal(t, "+PONG", do(dial(t, n), "PING"))
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"k"}, n.Keys(), "the other was on the way when the node died")
+	})
 }
 
 func TestMutedNodeSwallowsEverything(t *testing.T) {

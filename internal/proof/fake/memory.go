@@ -233,24 +233,17 @@ func (n *Node) dump() (data disk, id string) {
 	return n.disk.clone(), n.process.replication.id
 }
 
-func (n *Node) replicationFields() []infoField {
+func (n *Node) replicationFields() []string {
 	r := &n.process.replication
-	fields := []infoField{{"Replication", "role", "master"}}
+	fields := []string{"role", "master"}
 	if r.replica {
-		fields = []infoField{
-			{"Replication", "role", "slave"},
-			{"Replication", "master_host", "127.0.0.1"},
-			{"Replication", "master_port", "6379"},
-			{"Replication", "master_link_status", "up"},
-		}
+		fields = []string{"role", "slave", "master_host", "127.0.0.1", "master_port", "6379", "master_link_status", "up"}
 	}
 	return append(
 		fields,
-		infoField{"Replication", "connected_slaves", strconv.FormatInt(n.replicas.Load(), 10)},
-		infoField{"Replication", "master_failover_state", "no-failover"},
-		infoField{"Replication", "master_replid", r.id},
-		infoField{"Replication", "master_replid2", r.id2},
-		infoField{"Replication", "master_repl_offset", "0"},
-		infoField{"Replication", "second_repl_offset", strconv.FormatInt(r.secondOffset, 10)},
+		"connected_slaves", strconv.FormatInt(n.replicas.Load(), 10),
+		"master_replid", r.id,
+		"master_replid2", r.id2,
+		"second_repl_offset", strconv.FormatInt(r.secondOffset, 10),
 	)
 }

@@ -39,57 +39,62 @@ func TestRestartFromASnapshotKnowsWhatWasThereThen(t *testing.T) {
 	})
 }
 
+// What a server, or another in its place, knows of the keys "saved" and "later", which was written
+// after the snapshot, and whether its process and its connections are those of before.
+func TestEachWayToForgetForgetsWhatItSays(t *testing.T) {
+	saved, both := []string{"saved"}, []string{"later", "saved"}
+	for name, way := range map[string]struct {
+		happens func(n *Node)
+		keys    []string
+		process bool
+		conn    bool
+	}{
+		"flush":           {func(n *Node) { n.FlushAll() }, nil, true, true},
+		"flush, snapshot": {func(n *Node) { n.FlushAll(); n.RestartFromSnapshot() }, saved, false, false},
+		"restart":         {func(n *Node) { n.Restart(true) }, both, false, false},
+		"restart, empty":  {func(n *Node) { n.Restart(false) }, nil, false, false},
+		"disconnect":      {func(n *Node) { n.Disconnect() }, both, true, false},
+		"other server":    {func(n *Node) { n.SwitchServer(time.Hour) }, nil, false, true},
+		"own replica":     {func(n *Node) { n.ReplicateFromSnapshot() }, saved, true, true},
+		"promoted again":  {func(n *Node) { n.ReplicateFromSnapshot(); n.Promote() }, saved, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, n *Node) {
+				c, listener := dial(t, n), dial(t, n)
+				do(listener, "SUBSCRIBE", "a")
+				do(c, "SET", "saved", "v")
+				n.Save()
+				do(c, "SET", "later", "v")
+				do(c, "SCRIPT", "LOAD", "return 1")
+				before := n.RunID()
+				way.happens(n)
+				assert.ElementsMatch(t, way.keys, n.Keys())
+				assert.Equal(t, way.process, before == n.RunID())
+				assert.Equal(t, way.conn, do(c, "PING") == "+PONG")
+				c = dial(t, n)
+				assert.Equal(t, way.process, do(c, "EVALSHA", digestOf("return 1"), "0") == "1", "it knows the script")
+				role, uptime := "master", "0"
+				if name == "own replica" {
+					role = "slave"
+				}
+				if name == "other server" {
+					uptime = "3600"
+					_, err := listener.Receive()
+					require.Error(t, err, "a subscription ends")
+				}
+				assert.Equal(t, []string{role, uptime, n.RunID()}, []string{
+					infoOf(t, c, "role"), infoOf(t, c, "uptime_in_seconds"), infoOf(t, c, "run_id"),
+				})
+			})
+		})
+	}
+}
+
 func TestRestartWithoutASnapshotIsEmpty(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *Node) {
 		n.Do(t, "SET", "k", "v")
 		n.RestartFromSnapshot()
 		assert.Empty(t, n.Keys())
-	})
-}
-
-func TestFlushAllLeavesConnectionsAndTheSnapshot(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		c := dial(t, n)
-		do(c, "SET", "k", "v")
-		n.Save()
-		before := n.RunID()
-		n.FlushAll()
-		assert.Equal(t, "<nil>", do(c, "GET", "k"))
-		assert.Equal(t, before, n.RunID())
-		n.RestartFromSnapshot()
-		assert.Equal(t, []string{"k"}, n.Keys())
-	})
-}
-
-func TestServerIsSwitchedUnderItsConnections(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		c, listener := dial(t, n), dial(t, n)
-		do(listener, "SUBSCRIBE", "a")
-		do(c, "SET", "k", "v")
-		do(c, "SCRIPT", "LOAD", "return 1")
-		before := n.RunID()
-		n.SwitchServer(time.Hour)
-		assert.Equal(t, "<nil>", do(c, "GET", "k"))
-		assert.Equal(t, n.RunID(), infoOf(t, c, "run_id"))
-		assert.NotEqual(t, before, n.RunID())
-		assert.Equal(t, "3600", infoOf(t, c, "uptime_in_seconds"))
-		assert.Equal(t, "-"+noScript, do(c, "EVALSHA", digestOf("return 1"), "0"))
-		_, err := listener.Receive()
-		require.Error(t, err)
-		assert.Equal(t, "3", do(dial(t, n), "CLIENT", "ID"))
-	})
-}
-
-func TestDisconnectEndsConnectionsAndNothingElse(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		c := dial(t, n)
-		do(c, "SET", "k", "v")
-		before := n.RunID()
-		n.Disconnect()
-		_, err := c.Do("PING")
-		require.Error(t, err)
-		assert.Equal(t, `"v"`, do(dial(t, n), "GET", "k"))
-		assert.Equal(t, before, n.RunID())
 	})
 }
 
@@ -126,19 +131,6 @@ func TestReplicaHasACopyOfItsMastersData(t *testing.T) {
 		time.Sleep(1001 * time.Millisecond)
 		assert.Equal(t, []string{"new"}, n.Keys())
 		assert.Equal(t, []string{"late"}, master.Keys(), "nothing is shared")
-	})
-}
-
-func TestReplicaOfItsOwnFormerReplicaIsAsOldAsTheSnapshot(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		c := dial(t, n)
-		do(c, "SET", "old", "v")
-		n.Save()
-		do(c, "SET", "new", "v")
-		n.ReplicateFromSnapshot()
-		assert.Equal(t, "slave", infoOf(t, c, "role"))
-		n.Promote()
-		assert.Equal(t, []string{"old"}, n.Keys())
 	})
 }
 

@@ -25,10 +25,8 @@ func TestInfoSaysWhatItWasToldTo(t *testing.T) {
 			assert.Equal(t, want, infoOf(t, c, field), field)
 		}
 		n.SetInfo("role", "slave")
-		n.SetInfo("invented", "1")
 		n.SetConfig("appendonly", "yes")
 		assert.Equal(t, "slave", infoOf(t, c, "role"))
-		assert.Equal(t, "1", infoOf(t, c, "invented"))
 		assert.Equal(t, `["appendonly" "yes"]`, do(c, "CONFIG", "GET", "appendonly"))
 		n.SetInfo("role", "")
 		assert.True(t, strings.HasPrefix(do(c, "INFO", "replication"), `"# Replication\r\nrole:master\r\n`))

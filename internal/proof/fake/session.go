@@ -7,10 +7,6 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// maxOutput bounds what a client may leave unread before its connection is reset, so that a test
-// that never reads ends with an error before it uses up the machine's memory.
-const maxOutput = 64 << 20
-
 // session is the server's side of a connection. Its one goroutine is run. Bytes arrive, become
 // requests and are executed when they are due; their replies leave when those are due.
 type session struct {
@@ -214,9 +210,7 @@ func (s *session) sendLocked(bytes []byte) {
 		s.lossy = true
 		return
 	}
-	if !s.conn.out.push(bytes, maxOutput) {
-		s.node.resetLocked(s)
-	}
+	s.conn.out.push(bytes)
 }
 
 // sleepLocked sets the timer for the next request or reply that is due.
