@@ -144,7 +144,7 @@ func TestTracerSeesOperationsWithTheirParents(t *testing.T) {
 		lock, err = k.wait(ctx, l)
 		require.NoError(t, err)
 		require.NoError(t, lock.Unlock(ctx))
-		assert.Equal(t, []string{wait + ": true", acquire + ": true", release + ": true"}, r.take())
+		assert.Equal(t, []string{wait + ": true", acquire + ": true", "job > release " + lock.Name() + ": true"}, r.take())
 	})
 }
 
