@@ -164,9 +164,8 @@ func (a *arena) oldest(rng *rand.Rand) int {
 // reads, and does not always wait for as long as it takes.
 func playContender(self *child.Self) {
 	name, readers := self.Args[0], self.Args[1] == "readers"
-	l, err := redlock.New(self.Args[2:], redlock.WithTTL(contenderTTL), redlock.WithMaxTTL(contenderTTL), redlock.WithNodeTimeout(contenderTimeout),
-		redlock.WithRetry(contenderPoll/3, contenderPoll), redlock.WithoutRenewal())
-	require.NoError(self, err)
+	l := childLocker(self, self.Args[2:], redlock.WithTTL(contenderTTL), redlock.WithMaxTTL(contenderTTL),
+		redlock.WithNodeTimeout(contenderTimeout), redlock.WithRetry(contenderPoll/3, contenderPoll), redlock.WithoutRenewal())
 	now := clock.System().Now
 	for {
 		acquire, word, bound := l.Lock, "writes", time.Hour

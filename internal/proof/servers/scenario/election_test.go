@@ -28,8 +28,7 @@ const electionTTL = 500 * time.Millisecond
 // It reads the clock first. If it is stopped before it has found out that it leads, it says
 // nothing.
 func playCandidate(self *child.Self) {
-	l, err := redlock.New(self.Args[1:], redlock.WithTTL(electionTTL))
-	require.NoError(self, err)
+	l := childLocker(self, self.Args[1:], redlock.WithTTL(electionTTL), redlock.WithNodeTimeout(electionTTL/5))
 	e, err := election.New(l, self.Args[0])
 	require.NoError(self, err)
 	go func() {

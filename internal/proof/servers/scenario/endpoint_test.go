@@ -94,7 +94,8 @@ func TestOneMasterIsALockHoweverItIsReached(t *testing.T) {
 			if name == "TLS" && g.tls == "" {
 				t.Skip("this redis-server was built without TLS")
 			}
-			holder, waiter := connected(t, []string{way.endpoint}, way.opt), connected(t, []string{way.endpoint}, way.opt, redlock.WithRetry(aMinute, aMinute))
+			holder := connected(t, []string{way.endpoint}, way.opt)
+			waiter := connected(t, []string{way.endpoint}, way.opt, redlock.WithRetry(aMinute, aMinute))
 			if way.unwoken {
 				waiter = holder
 			}
@@ -160,7 +161,10 @@ func TestWrongPasswordsAndTLSAreNamedAndNotShown(t *testing.T) {
 		"unknown user":      {as(t, g, url.UserPassword("nobody", wrong), ""), `WRONGPASS`, patience},
 		"no password":       {as(t, g, nil, ""), `NOAUTH`, patience},
 		"unknown authority": {"rediss://" + right + g.tls, `TLS: .*certificate signed by unknown authority`, patience / 2},
-		"plain text to TLS": {"redis://" + right + g.tls, `connection (lost|closed).*redis:// is for servers without TLS|protocol error`, patience / 2},
+		"plain text to TLS": {
+			"redis://" + right + g.tls,
+			`connection (lost|closed).*redis:// is for servers without TLS|protocol error`, patience / 2,
+		},
 		// Each side waits for the other to begin.
 		"TLS to a plain port": {
 			"rediss://" + right + g.Addr(),

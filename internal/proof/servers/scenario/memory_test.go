@@ -207,7 +207,8 @@ const shortTTL = 2 * time.Second
 // shortly returns options of clients whose locks live for ttl at most. Some more may follow.
 func shortly(ttl time.Duration, opts ...redlock.Option) []redlock.Option {
 	return append([]redlock.Option{
-		redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithNodeTimeout(ttl / 4), redlock.WithRetry(time.Millisecond, 5*time.Millisecond),
+		redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithNodeTimeout(ttl / 4),
+		redlock.WithRetry(time.Millisecond, 5*time.Millisecond),
 	}, opts...)
 }
 

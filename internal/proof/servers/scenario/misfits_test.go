@@ -17,36 +17,14 @@ import (
 type misfit struct {
 	name   string
 	reason error
-	words  string // a regular expression
-	start  func(t *testing.T, first cluster.Master) (m cluster.Master, url string)
+	words  string                                                                  // a regular expression
+	start  func(t *testing.T, first cluster.Master) (m cluster.Master, url string) // m may be nil
 }
 
 var misfits = []misfit{
-	{"a replica", pool.ErrReplica, `a replica of 127\.[0-9.]+:[0-9]+, not a master`, func(t *testing.T, _ cluster.Master) (cluster.Master, string) {
-		m := redistest.StartOne(t)
-		do(t, m, "CONFIG", "SET", "replica-read-only", "no") // it would grant
-		replicate(t, m, redistest.StartOne(t))
-		return m, m.URL()
-	}},
-	// With all slots, a cluster of one would take every key. A release is a script that deletes two
-	// keys of different slots. On Valkey 9.1 it would leave the member refusing all scripts.
-	{"a member of a cluster", pool.ErrClusterMode, `in cluster mode, not a master of its own`, func(t *testing.T, _ cluster.Master) (cluster.Master, string) {
-		m := redistest.StartOne(t, redistest.WithArgs("--cluster-enabled", "yes"))
-		slots := []any{"ADDSLOTS"}
-		for slot := range 16384 {
-			slots = append(slots, slot)
-		}
-		do(t, m, "CLUSTER", slots...)
-		await(t, "it serves", func() bool {
-			_, err := m.Do("GET", "a")
-			return err == nil
-		})
-		return m, m.URL()
-	}},
-	{"a Sentinel", pool.ErrSentinelMode, `in sentinel mode, not a master of its own`, func(t *testing.T, _ cluster.Master) (cluster.Master, string) {
-		m := redistest.StartOne(t, redistest.WithSentinel())
-		return nil, m.URL()
-	}},
+	{"a replica", pool.ErrReplica, `a replica of 127\.[0-9.]+:[0-9]+, not a master`, startReplica},
+	{"a member of a cluster", pool.ErrClusterMode, `in cluster mode, not a master of its own`, startMember},
+	{"a Sentinel", pool.ErrSentinelMode, `in sentinel mode, not a master of its own`, startSentinel},
 	// Without scripts a lock could be neither renewed nor released.
 	{"no EVALSHA", pool.ErrNoScripts, `scripts cannot be run: .*NOPERM .*allow the user EVALSHA`, userWithout("-evalsha")},
 	{"no scripts", pool.ErrNoScripts, `scripts cannot be run: .*NOPERM .*allow the user EVALSHA`, userWithout("-@scripting")},
@@ -54,6 +32,34 @@ var misfits = []misfit{
 	{"the same server twice", pool.ErrRefused, `the same server as`, func(_ *testing.T, first cluster.Master) (cluster.Master, string) {
 		return nil, redistest.OtherName(first.URL())
 	}},
+}
+
+func startReplica(t *testing.T, _ cluster.Master) (cluster.Master, string) {
+	m := redistest.StartOne(t)
+	do(t, m, "CONFIG", "SET", "replica-read-only", "no") // it would grant
+	replicate(t, m, redistest.StartOne(t))
+	return m, m.URL()
+}
+
+// startMember starts a cluster of one. With all slots, it would take every key. A release is a
+// script that deletes two keys of different slots. On Valkey 9.1 it would leave the member refusing
+// all scripts.
+func startMember(t *testing.T, _ cluster.Master) (cluster.Master, string) {
+	m := redistest.StartOne(t, redistest.WithArgs("--cluster-enabled", "yes"))
+	slots := []any{"ADDSLOTS"}
+	for slot := range 16384 {
+		slots = append(slots, slot)
+	}
+	do(t, m, "CLUSTER", slots...)
+	await(t, "it serves", func() bool {
+		_, err := m.Do("GET", "a")
+		return err == nil
+	})
+	return m, m.URL()
+}
+
+func startSentinel(t *testing.T, _ cluster.Master) (cluster.Master, string) {
+	return nil, redistest.StartOne(t, redistest.WithSentinel()).URL()
 }
 
 func userWithout(rules ...any) func(t *testing.T, _ cluster.Master) (cluster.Master, string) {
