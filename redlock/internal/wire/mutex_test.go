@@ -94,10 +94,10 @@ func (w *mutexPair) release(*rapid.T) {
 		if process != "" {
 			do = w.model.Entry(name).Leave
 		}
-		to, released := do(value, pairAlive)
-		handed = handed || to != ""
-		if !released {
+		if !do(value, 0, pairAlive) {
 			want = quorum.Refused
+		} else if !w.model.Entry(name).Absent() {
+			handed = true
 		}
 	}
 	if want == quorum.Granted && handed {
@@ -159,7 +159,7 @@ func (w *mutexPair) adopt(*rapid.T) {
 func (w *mutexPair) expire(*rapid.T) {
 	name := w.name()
 	w.do("DEL", name)
-	w.model.Entry(name).Expire()
+	w.model.Entry(name).Drop()
 }
 
 // compare compares everything that is kept.
@@ -170,11 +170,11 @@ func (w *mutexPair) compare(*rapid.T) {
 		if entry.Fence == spec.Unreadable {
 			counter = fmt.Sprint(spec.Unreadable)
 		}
-		for _, value := range entry.Waiting {
-			waiting = append(waiting, place(value))
+		for _, waiter := range entry.Waiting {
+			waiting = append(waiting, place(waiter.Value))
 		}
 		w.same(name, fmt.Sprintf("%s %s %q", w.get(name), counter, w.members(waitKey+name)),
-			fmt.Sprintf("%s %d %q", entry.Value, entry.Fence, waiting))
+			fmt.Sprintf("%s %d %q", entry.Key, entry.Fence, waiting))
 	}
 }
 

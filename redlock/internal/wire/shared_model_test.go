@@ -18,7 +18,7 @@ import (
 // sharedPair has a node of the model of readers and writers in which violations are searched for.
 type sharedPair struct {
 	*pair
-	model *spec.Shared[string]
+	model *spec.Entry[string]
 }
 
 const (
@@ -37,7 +37,7 @@ var (
 
 func TestSharedScriptsDoWhatTheModelDoes(t *testing.T) {
 	check(t, func(p *pair) {
-		w := &sharedPair{p, &spec.Shared[string]{Marker: Marker}}
+		w := &sharedPair{p, &spec.Entry[string]{Marker: Marker}}
 		p.t.Repeat(map[string]func(*rapid.T){
 			"":              w.compare,
 			"acquire read":  w.acquireRead,

@@ -2,11 +2,23 @@ package fence
 
 import "github.com/redquorum/redquorum/internal/proof/spec"
 
-// What internal/proof/history/design takes from internal/proof/spec by way of this package.
+// What internal/proof/history/design takes from internal/proof/spec by way of this package. Its mends
+// are those of spec.Entries.
 type (
-	Entry[V comparable]   = spec.Entry[V]
-	Entries[V comparable] = spec.Entries[V]
+	Entry[V comparable] struct {
+		Value V
+		Fence int64
+	}
+	Entries[V comparable] []*Entry[V]
 )
+
+// Mend is that of spec.
+func (s Entries[V]) Mend(value V, given, t int64) bool {
+	e := spec.Entry[V]{Key: s[0].Value, Fence: s[0].Fence}
+	mended := spec.Entries[V]{&e}.Mend(value, given, t)
+	s[0].Fence = e.Fence
+	return mended
+}
 
 // The distances of spec.
 const (

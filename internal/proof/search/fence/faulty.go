@@ -117,7 +117,7 @@ func (r *restarter) mend(w *era, c int, visit eraVisitor) {
 		}
 		r.load(at)
 		if n > 0 || r.Faulty.MendAnyones {
-			r.scratch.Value = valueOf(c)
+			r.scratch.Key = valueOf(c)
 		}
 		if was > int64(to) && r.one.Mend(valueOf(c), was, int64(to)) {
 			next := *w

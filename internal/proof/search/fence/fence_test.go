@@ -66,7 +66,7 @@ func raiseIf(ok func(e *spec.Entry[Value], v Value, t int64) bool) func(spec.Ent
 	}
 }
 
-func mine(e *spec.Entry[Value], v Value) bool { return e.Value == v }
+func mine(e *spec.Entry[Value], v Value) bool { return e.Key == v }
 
 var (
 	raiseLax       = raiseIf(func(e *spec.Entry[Value], v Value, t int64) bool { return mine(e, v) && e.Fence <= t })

@@ -232,7 +232,7 @@ func (r *restarter) attempt(w *era, c int, visit eraVisitor) {
 			}
 			r.load(at)
 			if r.Faulty != nil {
-				r.scratch.Value = valueOf(c)
+				r.scratch.Key = valueOf(c)
 			}
 			if r.one.Raise(valueOf(c), int64(one.target)) {
 				next := *w
@@ -260,9 +260,9 @@ func (r *restarter) attempt(w *era, c int, visit eraVisitor) {
 func (r *restarter) ask(w *era, c, n int, ts int8, visit eraVisitor) {
 	r.load(&w.nodes[n])
 	if r.Faulty != nil {
-		r.scratch.Value = nobody
+		r.scratch.Key = nobody
 	}
-	if fence, ok := r.one.Acquire(valueOf(c), int64(ts)); ok && r.has(fence) {
+	if fence, ok := r.one.Acquire(valueOf(c), 0, int64(ts)); ok && r.has(fence) {
 		next := *w
 		r.wrote(&next, c, n, fence)
 		if r.Faulty != nil && n > 0 {
@@ -277,12 +277,12 @@ func (r *restarter) ask(w *era, c, n int, ts int8, visit eraVisitor) {
 }
 
 func (r *restarter) load(at *site) {
-	r.scratch = spec.Entry[Value]{Value: at.key, Fence: int64(at.fence)}
+	r.scratch = spec.Entry[Value]{Key: at.key, Fence: int64(at.fence)}
 }
 
 // store puts the scratch entry back after its fence was written.
 func (r *restarter) store(at *site) {
-	at.key, at.fence, at.busy = r.scratch.Value, int8(r.scratch.Fence), true
+	at.key, at.fence, at.busy = r.scratch.Key, int8(r.scratch.Fence), true
 	if r.Unused {
 		at.wait = int8(r.Out)
 	}
@@ -360,7 +360,7 @@ func (r *restarter) late(w *era, n int, visit eraVisitor) {
 			continue // as with 0
 		}
 		r.load(at)
-		if fence, ok := r.one.Acquire(ghost, int64(ts)); ok && r.has(fence) {
+		if fence, ok := r.one.Acquire(ghost, 0, int64(ts)); ok && r.has(fence) {
 			next := *w
 			r.store(&next.nodes[n])
 			visit(&next, search.Event{Kind: AcquiredLate, Client: search.Nobody, Node: n, Number: int(fence)})

@@ -152,10 +152,10 @@ func (x *explorer) conclude(w *world, c int, visit visitor) {
 // load copies a node into the scratch entry; store copies it back.
 func (x *explorer) load(at *nodeState) *spec.Entry[Value] {
 	e := &x.scratch
-	e.Value, e.Fence, e.Waiting = at.key, int64(at.fence), e.Waiting[:0]
+	e.Key, e.Fence, e.Waiting = at.key, int64(at.fence), e.Waiting[:0]
 	for _, waiter := range at.waiting {
 		if waiter != nobody {
-			e.Waiting = append(e.Waiting, waiter)
+			e.Waiting = append(e.Waiting, spec.Waiter[Value]{Value: waiter})
 		}
 	}
 	return e
@@ -163,8 +163,10 @@ func (x *explorer) load(at *nodeState) *spec.Entry[Value] {
 
 func (x *explorer) store(at *nodeState) {
 	e := &x.scratch
-	at.key, at.fence, at.waiting = e.Value, int8(e.Fence), [maxClients]Value{}
-	copy(at.waiting[:], e.Waiting)
+	at.key, at.fence, at.waiting = e.Key, int8(e.Fence), [maxClients]Value{}
+	for i, waiter := range e.Waiting {
+		at.waiting[i] = waiter.Value
+	}
 }
 
 // timestamps calls f with the timestamps that make a difference to a counter: one that is old, and
@@ -193,7 +195,7 @@ func (x *explorer) acquire(w *world, c, n int, visit visitor) {
 	}
 	x.timestamps(w.nodes[n].fence, func(ts int64) {
 		x.load(&w.nodes[n])
-		if fence, ok := x.one.Acquire(valueOf(c), ts); ok {
+		if fence, ok := x.one.Acquire(valueOf(c), 0, ts); ok {
 			x.granted(w, c, n, kind, fence, visit)
 		}
 	})
@@ -213,7 +215,7 @@ func (x *explorer) pilot(w *world, c, n int, visit visitor) {
 		if slices.Contains(at.waiting[:], valueOf(c)) {
 			return
 		}
-		x.load(at).Pilot(valueOf(c), 0)
+		x.load(at).Pilot(valueOf(c), 0, 0)
 		next := *w
 		x.store(&next.nodes[n])
 		kind = Joined
@@ -224,7 +226,7 @@ func (x *explorer) pilot(w *world, c, n int, visit visitor) {
 		return
 	}
 	x.timestamps(at.fence, func(ts int64) {
-		if fence, ok := x.load(at).Pilot(valueOf(c), ts); ok {
+		if fence, ok := x.load(at).Pilot(valueOf(c), 0, ts); ok {
 			x.granted(w, c, n, kind, fence, visit)
 		}
 	})
@@ -250,14 +252,14 @@ func (x *explorer) adopt(w *world, c, n int, visit visitor) {
 	}
 	if x.TrustAdopted {
 		if at.fence > 0 {
-			x.load(at).Value = value
+			x.load(at).Key = value
 			x.granted(w, c, n, AdoptionTrusted, int64(at.fence), visit)
 		}
 		return
 	}
 	x.timestamps(at.fence, func(ts int64) {
 		x.load(at)
-		if fence, ok := x.one.Adopt(at.key, value, ts); ok {
+		if fence, ok := x.one.Adopt(at.key, value, 0, ts); ok {
 			x.granted(w, c, n, kind, fence, visit)
 		}
 	})
@@ -304,7 +306,7 @@ func (x *explorer) late(w *world, n int, visit visitor) {
 	at := &w.nodes[n]
 	x.timestamps(at.fence, func(ts int64) {
 		x.load(at)
-		if fence, ok := x.one.Acquire(ghost, ts); ok {
+		if fence, ok := x.one.Acquire(ghost, 0, ts); ok {
 			next := *w
 			x.store(&next.nodes[n])
 			visit(&next, search.Event{Kind: AcquiredLate, Client: search.Nobody, Node: n, Number: int(fence)})
@@ -331,11 +333,11 @@ func (x *explorer) release(w *world, n int, visit visitor) {
 	}
 	for dead := 0; dead == 0 || at.waiting[dead-1] != nobody; dead++ {
 		left := dead
-		to, _ := x.load(at).Release(ghost, func(Value) bool {
+		x.load(at).Release(ghost, 0, func(Value) bool {
 			left--
 			return left < 0
 		})
-		kind := [...]search.Kind{Deleted, DeletedPastDead, HandedOver, HandedPastDead}[b(dead > 0)+2*b(to != nobody)]
+		kind := [...]search.Kind{Deleted, DeletedPastDead, HandedOver, HandedPastDead}[b(dead > 0)+2*b(!x.scratch.Absent())]
 		next := *w
 		x.store(&next.nodes[n])
 		visit(&next, search.Event{Kind: kind, Client: search.Nobody, Node: n})
@@ -360,7 +362,7 @@ func (x *explorer) forget(w *world, n int, visit visitor) {
 		if at.key == ghost {
 			kind = ExpiredOver
 		}
-		x.load(at).Expire()
+		x.load(at).Drop()
 		next := *w
 		x.store(&next.nodes[n])
 		visit(&next, search.Event{Kind: kind, Client: search.Nobody, Node: n})

@@ -4,7 +4,7 @@ import "github.com/redquorum/redquorum/internal/proof/spec"
 
 // What internal/proof/history/design takes from internal/proof/spec by way of this package.
 type (
-	Entry[V comparable]  = spec.Shared[V]
+	Entry[V comparable]  = spec.Entry[V]
 	Member[V comparable] = spec.Member[V]
 	Answer               = spec.Answer
 )

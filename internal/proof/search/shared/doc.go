@@ -1,7 +1,7 @@
 // Package shared is a model of shared locks over a quorum of independent nodes, and a search
 // through everything that can happen to them.
 //
-// What a node does is spec.Shared. [Explore] tries every order of messages, losses, expiries and
+// What a node does is spec.Entry. [Explore] tries every order of messages, losses, expiries and
 // faults within its limits. The tests also give it wrong rules, and require the search to find each,
 // and they have the resource (Gate).
 //
@@ -12,21 +12,21 @@
 // constant that is nobody's value, and expires with the member that lives longest. So every SET NX
 // respects readers, another library's too, and no compare-and-delete removes the marker.
 //
-//   - Shared.AcquireRead adds a member, unless the key is a writer's or a writer has announced
+//   - Entry.AcquireRead adds a member, unless the key is a writer's or a writer has announced
 //     itself. A reader whose turn has come passes that announcement.
-//   - Shared.ExtendRead votes if the member is alive. If it is not, and no writer has the key, the
+//   - Entry.ExtendRead votes if the member is alive. If it is not, and no writer has the key, the
 //     member is healed, which is no vote. An intent makes no difference to it, present or absent.
-//   - Shared.ReleaseRead removes the member. The last one hands the key over: to a writer, or to
+//   - Entry.ReleaseRead removes the member. The last one hands the key over: to a writer, or to
 //     all readers up to the next writer. A writer that stops waiting lets those readers in, too.
 //   - A waiting reader whose turn has come serves the readers at the front of the list: a real
-//     release serves only so many (Shared.WaitRead).
+//     release serves only so many (Entry.WaitRead).
 //   - An intent keeps new readers out while a writer waits. The writer sets it where it is refused,
-//     or alone (Shared.Intend), and takes it back when it is granted the key or leaves. An intent
+//     or alone (Entry.Intend), and takes it back when it is granted the key or leaves. An intent
 //     that is late delays readers until it expires. Exclusion does not depend on it.
 //
 // Tokens: a writer's is that of the mutex. A reader's grant moves the counter up to the reader's
 // timestamp, not past it. Its token t is a number such that a quorum granted it at most t, and a
-// quorum is at or above t; Shared.RaiseRead brings nodes there.
+// quorum is at or above t; Entry.RaiseRead brings nodes there.
 //
 // # Why it is right
 //

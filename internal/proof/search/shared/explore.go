@@ -79,7 +79,7 @@ type Rules struct {
 
 // An entry is what the search keeps for a node. The others are its scripts.
 type (
-	entry     = spec.Shared[Value]
+	entry     = spec.Entry[Value]
 	acquiring = func(e *entry, v Value, ttl, ts int64, turn bool) (int64, bool)
 	extending = func(e *entry, v Value, ttl int64) spec.Answer
 	releasing = func(e *entry, v Value, grace int64, alive func(Value) bool) bool

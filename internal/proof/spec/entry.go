@@ -14,9 +14,9 @@ type Waiter[V comparable] struct {
 	Reads bool
 }
 
-// Shared is what one node keeps for one name that readers share. Each method is a script, or a part
-// of some, from which wrong ones are made, too.
-type Shared[V comparable] struct {
+// An Entry is what one node keeps for one name. That of a name that was never locked has a Marker and
+// nothing else. Each method is a script, or a part of some, from which wrong ones are made, too.
+type Entry[V comparable] struct {
 	Marker V     // the value of the key while readers hold it: a constant, and nobody's own value
 	Now    int64 // the node's clock; the caller moves it
 
@@ -39,52 +39,134 @@ const (
 )
 
 // Expire deletes the key if its time has come. Redis does that itself, before any script.
-func (e *Shared[V]) Expire() {
+func (e *Entry[V]) Expire() {
 	if e.Until <= e.Now {
 		e.Drop()
 	}
 }
 
 // Drop deletes the key.
-func (e *Shared[V]) Drop() {
+func (e *Entry[V]) Drop() {
 	var none V
 	e.Key, e.Until = none, 0
 }
 
 // Absent reports whether there is no key.
-func (e *Shared[V]) Absent() bool {
+func (e *Entry[V]) Absent() bool {
 	var none V
 	return e.Key == none
+}
+
+// Entries are what one script works on: one name, or a set of names, none of them twice.
+type Entries[V comparable] []*Entry[V]
+
+// grant gives all keys to value, and one new fence to all of them. The +1 makes it new: without it,
+// two attempts with one timestamp, or one with an old timestamp, would get a number that was given
+// before. The maximum covers the whole set; otherwise the token of the set would be old under one
+// of its names.
+func (s Entries[V]) grant(value V, ttl, ts int64) int64 {
+	fence := ts
+	for _, e := range s {
+		fence = max(fence, e.Fence+1)
+	}
+	for _, e := range s {
+		e.Key, e.Until, e.Fence = value, e.Now+ttl, fence
+	}
+	return fence
+}
+
+// all reports whether all keys are value's, and something else is true.
+func (s Entries[V]) all(value V, is func(e *Entry[V]) bool) bool {
+	for _, e := range s {
+		if e.Absent() || e.Key != value || !is(e) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s Entries[V]) count(fence int64) {
+	for _, e := range s {
+		e.Fence = fence
+	}
+}
+
+// Acquire sets all keys, or none if one is taken: SET NX, which knows nothing of readers. It returns
+// the fence that it granted.
+func (s Entries[V]) Acquire(value V, ttl, ts int64) (fence int64, granted bool) {
+	for _, e := range s {
+		if !e.Absent() {
+			return 0, false
+		}
+	}
+	return s.grant(value, ttl, ts), true
+}
+
+// Raise lifts the fences to t, if all keys are value's and all fences are below t.
+//
+// The comparison is strict, and the tokens rest on it. If a fence that is already t were good
+// enough, it might be t because another attempt was given t. A key can come back to value without a
+// new fence: it expired, another attempt acquired it, and its release handed it over to value,
+// which was still in the list from a message sent before. A fence above t must not be lowered, or
+// numbers would be given out twice.
+//
+// The comparison of values is no part of that argument. It prevents a late raise from lifting the
+// counter under another attempt, whose own second round would then fail, and a node that lost its
+// key from being counted.
+func (s Entries[V]) Raise(value V, t int64) bool {
+	if !s.all(value, func(e *Entry[V]) bool { return e.Fence < t }) {
+		return false
+	}
+	s.count(t)
+	return true
+}
+
+// Mend brings the fences down to t, if all keys are value's and all fences are the one that value
+// was given. This is the only way down.
+func (s Entries[V]) Mend(value V, given, t int64) bool {
+	if !s.all(value, func(e *Entry[V]) bool { return e.Fence == given }) {
+		return false
+	}
+	s.count(t)
+	return true
+}
+
+// Adopt gives the keys of old to value, with a new fence, if all of them are old's.
+func (s Entries[V]) Adopt(old, value V, ttl, ts int64) (fence int64, granted bool) {
+	if !s.all(old, func(*Entry[V]) bool { return true }) {
+		return 0, false
+	}
+	return s.grant(value, ttl, ts), true
 }
 
 // Purge drops the members that have expired. If readers do not hold the key, it drops all: no
 // member is alive without the marker, unless somebody deleted the key. Then the key may have been
 // another's since, and a member that came back with the next reader's marker would not know.
-func (e *Shared[V]) Purge() {
+func (e *Entry[V]) Purge() {
 	held := e.Key == e.Marker
 	e.Members = slices.DeleteFunc(e.Members, func(m Member[V]) bool { return !held || m.Until <= e.Now })
 }
 
 // HasReader reports whether value is a member.
-func (e *Shared[V]) HasReader(value V) bool {
+func (e *Entry[V]) HasReader(value V) bool {
 	return slices.ContainsFunc(e.Members, func(m Member[V]) bool { return m.Value == value })
 }
 
 // Put sets when a member expires.
-func (e *Shared[V]) Put(value V, until int64) {
+func (e *Entry[V]) Put(value V, until int64) {
 	e.Remove(value)
 	e.Members = append(e.Members, Member[V]{value, until})
 }
 
 // Remove drops a member.
-func (e *Shared[V]) Remove(value V) {
+func (e *Entry[V]) Remove(value V) {
 	e.Members = slices.DeleteFunc(e.Members, func(m Member[V]) bool { return m.Value == value })
 }
 
 // Mark makes the key the marker, for exactly as long as the member that lives longest. It expires
 // at the same number on the same clock (PEXPIREAT). A time to live would be a difference, and
 // rounding or the time between two readings would let a member live for longer than the marker.
-func (e *Shared[V]) Mark() {
+func (e *Entry[V]) Mark() {
 	e.Key, e.Until = e.Marker, e.Now
 	for _, m := range e.Members {
 		e.Until = max(e.Until, m.Until)
@@ -98,7 +180,7 @@ func (e *Shared[V]) Mark() {
 // keep it from all others.
 //
 // The counter moves up to the caller's timestamp, but not past it: readers may have equal tokens.
-func (e *Shared[V]) AcquireRead(value V, ttl, ts int64, turn bool) (fence int64, granted bool) {
+func (e *Entry[V]) AcquireRead(value V, ttl, ts int64, turn bool) (fence int64, granted bool) {
 	if !e.Absent() && e.Key != e.Marker {
 		return 0, false
 	}
@@ -110,8 +192,8 @@ func (e *Shared[V]) AcquireRead(value V, ttl, ts int64, turn bool) (fence int64,
 	return e.AdmitRead(value, ttl, ts), true
 }
 
-// AdmitRead is the rest of [Shared.AcquireRead].
-func (e *Shared[V]) AdmitRead(value V, ttl, ts int64) (fence int64) {
+// AdmitRead is the rest of [Entry.AcquireRead].
+func (e *Entry[V]) AdmitRead(value V, ttl, ts int64) (fence int64) {
 	e.Forget(value)
 	e.Put(value, e.Now+ttl)
 	e.Mark()
@@ -121,7 +203,7 @@ func (e *Shared[V]) AdmitRead(value V, ttl, ts int64) (fence int64) {
 
 // WaitRead is AcquireRead for a waiter. If it is not granted, value waits. A reader whose turn has
 // come serves the readers that are now the oldest: a release serves only so many.
-func (e *Shared[V]) WaitRead(value V, ttl, ts int64, turn bool, grace int64, alive func(V) bool) (fence int64, granted bool) {
+func (e *Entry[V]) WaitRead(value V, ttl, ts int64, turn bool, grace int64, alive func(V) bool) (fence int64, granted bool) {
 	if fence, granted = e.AcquireRead(value, ttl, ts, turn); !granted {
 		e.Join(value, true)
 	} else if turn {
@@ -131,7 +213,7 @@ func (e *Shared[V]) WaitRead(value V, ttl, ts int64, turn bool, grace int64, ali
 }
 
 // ServeReaders serves all readers up to the next writer, if the oldest waiter reads.
-func (e *Shared[V]) ServeReaders(grace int64, alive func(V) bool) {
+func (e *Entry[V]) ServeReaders(grace int64, alive func(V) bool) {
 	if len(e.Waiting) > 0 && e.Waiting[0].Reads {
 		e.HandOver(grace, alive)
 	}
@@ -139,7 +221,7 @@ func (e *Shared[V]) ServeReaders(grace int64, alive func(V) bool) {
 
 // ExtendRead gives a member a new time to live, and no other member. It does not look at intents:
 // who reads keeps reading. A member that is absent is healed.
-func (e *Shared[V]) ExtendRead(value V, ttl int64) Answer {
+func (e *Entry[V]) ExtendRead(value V, ttl int64) Answer {
 	if !e.Absent() && e.Key != e.Marker {
 		return Refused
 	}
@@ -155,7 +237,7 @@ func (e *Shared[V]) ExtendRead(value V, ttl int64) Answer {
 
 // ReleaseRead ends a read, or a wait for one. The last reader hands the key over; otherwise the key
 // is left to those that remain. It reports whether value was a reader.
-func (e *Shared[V]) ReleaseRead(value V, grace int64, alive func(V) bool) bool {
+func (e *Entry[V]) ReleaseRead(value V, grace int64, alive func(V) bool) bool {
 	e.Forget(value)
 	if e.Key != e.Marker {
 		return false
@@ -177,7 +259,7 @@ func (e *Shared[V]) ReleaseRead(value V, grace int64, alive func(V) bool) bool {
 //
 // The comparison of the member is no part of that. It prevents a late raise from lifting the
 // counter under a writer, whose own second round would then fail.
-func (e *Shared[V]) RaiseRead(value V, t int64) bool {
+func (e *Entry[V]) RaiseRead(value V, t int64) bool {
 	if e.Key != e.Marker {
 		return false
 	}
@@ -189,35 +271,36 @@ func (e *Shared[V]) RaiseRead(value V, t int64) bool {
 	return true
 }
 
-// AcquireWrite is the acquisition of a mutex: SET NX, which knows nothing of readers.
-func (e *Shared[V]) AcquireWrite(value V, ttl, ts int64) (fence int64, granted bool) {
-	if !e.Absent() {
+// AcquireWrite is [Entries.Acquire] of one name.
+func (e *Entry[V]) AcquireWrite(value V, ttl, ts int64) (fence int64, granted bool) {
+	return Entries[V]{e}.Acquire(value, ttl, ts)
+}
+
+// Pilot is the acquisition of a waiter. A key that was handed to value is as good as an absent one,
+// but counts only from here on: a hand-over leaves the fence as it is, and a fence that was granted
+// before must not be granted again. If it is not granted, value waits.
+func (e *Entry[V]) Pilot(value V, ttl, ts int64) (fence int64, granted bool) {
+	if !e.Absent() && e.Key != value {
+		e.Join(value, false)
 		return 0, false
 	}
-	return e.admitWrite(value, ttl, ts), true
+	e.Forget(value)
+	return Entries[V]{e}.grant(value, ttl, ts), true
 }
 
-// admitWrite gives the key to value. The counter rises by one at least, so that the number is new.
-func (e *Shared[V]) admitWrite(value V, ttl, ts int64) int64 {
-	e.Key, e.Until = value, e.Now+ttl
-	e.Fence = max(ts, e.Fence+1)
-	return e.Fence
-}
-
-// AnnounceWrite is AcquireWrite of an attempt that waits. A key that was handed to value is as good
-// as an absent one. If it is not granted, it keeps new readers out.
-func (e *Shared[V]) AnnounceWrite(value V, ttl, ts int64) (fence int64, granted bool) {
+// AnnounceWrite is Pilot beside readers, without a place on the list. If it is not granted, it keeps
+// new readers out.
+func (e *Entry[V]) AnnounceWrite(value V, ttl, ts int64) (fence int64, granted bool) {
 	if !e.Absent() && e.Key != value {
 		e.Intent = value
 		return 0, false
 	}
-	e.Forget(value)
 	e.Withdraw(value)
-	return e.admitWrite(value, ttl, ts), true
+	return e.Pilot(value, ttl, ts)
 }
 
 // WaitWrite is AnnounceWrite at the pilot. If it is not granted, value waits.
-func (e *Shared[V]) WaitWrite(value V, ttl, ts int64) (fence int64, granted bool) {
+func (e *Entry[V]) WaitWrite(value V, ttl, ts int64) (fence int64, granted bool) {
 	if fence, granted = e.AnnounceWrite(value, ttl, ts); !granted {
 		e.Join(value, false)
 	}
@@ -226,10 +309,10 @@ func (e *Shared[V]) WaitWrite(value V, ttl, ts int64) (fence int64, granted bool
 
 // Intend is the announcement alone, for the nodes that value does not ask for their votes yet: a
 // plain SET. It looks at nothing, so it may also come when value has the key, or has left.
-func (e *Shared[V]) Intend(value V) { e.Intent = value }
+func (e *Entry[V]) Intend(value V) { e.Intent = value }
 
 // ExtendWrite is the extension of a mutex.
-func (e *Shared[V]) ExtendWrite(value V, ttl int64) Answer {
+func (e *Entry[V]) ExtendWrite(value V, ttl int64) Answer {
 	switch {
 	case e.Key == value:
 		e.Until = e.Now + ttl
@@ -242,35 +325,39 @@ func (e *Shared[V]) ExtendWrite(value V, ttl int64) Answer {
 	}
 }
 
-// ReleaseWrite is the release of a mutex, and ends a wait. A waiting writer that leaves lets the
-// readers in that waited only for it: nobody else would tell them. A writer that has the key took
-// its intent back when it was granted it, but not if it was only handed the key, or if an intent
-// was late.
-func (e *Shared[V]) ReleaseWrite(value V, grace int64, alive func(V) bool) bool {
-	e.Forget(value)
-	e.Withdraw(value)
-	released := e.Key == value
-	if released {
-		e.Drop()
+// Release takes the key from value, and hands it over. Who has it then is [Entry.Key].
+func (e *Entry[V]) Release(value V, grace int64, alive func(V) bool) bool {
+	if e.Absent() || e.Key != value {
+		return false
 	}
-	if released || e.Key == e.Marker {
+	e.Drop()
+	e.HandOver(grace, alive)
+	return true
+}
+
+// Leave ends a wait, and passes on what was handed over meanwhile.
+func (e *Entry[V]) Leave(value V, grace int64, alive func(V) bool) bool {
+	e.Forget(value)
+	return e.Release(value, grace, alive)
+}
+
+// ReleaseWrite is Leave beside readers. A waiting writer that leaves lets the readers in that waited
+// only for it: nobody else would tell them. A writer that has the key took its intent back when it
+// was granted it, but not if it was only handed the key, or if an intent was late.
+func (e *Entry[V]) ReleaseWrite(value V, grace int64, alive func(V) bool) bool {
+	e.Withdraw(value)
+	released := e.Leave(value, grace, alive)
+	if !released && e.Key == e.Marker {
 		e.HandOver(grace, alive)
 	}
 	return released
 }
 
-// RaiseWrite brings the counter up to t if value has the key and the counter is below t, never at
-// it: internal/proof/search/fence says why.
-func (e *Shared[V]) RaiseWrite(value V, t int64) bool {
-	if e.Key != value || e.Fence >= t {
-		return false
-	}
-	e.Fence = t
-	return true
-}
+// RaiseWrite is [Entries.Raise] of one name.
+func (e *Entry[V]) RaiseWrite(value V, t int64) bool { return Entries[V]{e}.Raise(value, t) }
 
 // AcquireForeign is another library's SET NX PX, without a counter.
-func (e *Shared[V]) AcquireForeign(value V, ttl int64) bool {
+func (e *Entry[V]) AcquireForeign(value V, ttl int64) bool {
 	if !e.Absent() {
 		return false
 	}
@@ -279,16 +366,12 @@ func (e *Shared[V]) AcquireForeign(value V, ttl int64) bool {
 }
 
 // ExtendForeign is another library's compare and PEXPIRE.
-func (e *Shared[V]) ExtendForeign(value V, ttl int64) bool {
-	if e.Key != value {
-		return false
-	}
-	e.Until = e.Now + ttl
-	return true
+func (e *Entry[V]) ExtendForeign(value V, ttl int64) bool {
+	return e.Key == value && e.ExtendWrite(value, ttl) == Extended
 }
 
 // ReleaseForeign is another library's compare and delete.
-func (e *Shared[V]) ReleaseForeign(value V) bool {
+func (e *Entry[V]) ReleaseForeign(value V) bool {
 	if e.Key != value {
 		return false
 	}
@@ -300,7 +383,7 @@ func (e *Shared[V]) ReleaseForeign(value V) bool {
 // free, or all readers up to the next writer. Waiters that are not alive are dropped. What a waiter
 // is handed counts only once it asks for it: so its counter is read, and its time to live begins,
 // after its attempt did.
-func (e *Shared[V]) HandOver(grace int64, alive func(V) bool) {
+func (e *Entry[V]) HandOver(grace int64, alive func(V) bool) {
 	for len(e.Waiting) > 0 {
 		oldest := e.Waiting[0]
 		if alive(oldest.Value) {
@@ -321,7 +404,7 @@ func (e *Shared[V]) HandOver(grace int64, alive func(V) bool) {
 
 // prolong is Put, if that is later. A reader that was healed here while its place on the list was
 // forgotten has more time than the grace.
-func (e *Shared[V]) prolong(value V, until int64) {
+func (e *Entry[V]) prolong(value V, until int64) {
 	for _, m := range e.Members {
 		if m.Value == value {
 			until = max(until, m.Until)
@@ -331,7 +414,7 @@ func (e *Shared[V]) prolong(value V, until int64) {
 }
 
 // Join puts value on the list.
-func (e *Shared[V]) Join(value V, reads bool) {
+func (e *Entry[V]) Join(value V, reads bool) {
 	w := Waiter[V]{value, reads}
 	if !slices.Contains(e.Waiting, w) {
 		e.Waiting = append(e.Waiting, w)
@@ -339,12 +422,12 @@ func (e *Shared[V]) Join(value V, reads bool) {
 }
 
 // Forget takes value off the list.
-func (e *Shared[V]) Forget(value V) {
+func (e *Entry[V]) Forget(value V) {
 	e.Waiting = slices.DeleteFunc(e.Waiting, func(w Waiter[V]) bool { return w.Value == value })
 }
 
 // Withdraw takes value's intent back.
-func (e *Shared[V]) Withdraw(value V) {
+func (e *Entry[V]) Withdraw(value V) {
 	if e.Intent == value {
 		var none V
 		e.Intent = none

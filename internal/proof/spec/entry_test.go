@@ -11,7 +11,7 @@ import (
 // reader is there for as long as it promised, and the marker lives no longer than that.
 func TestNodeKeepsWhatItPromisedReaders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		node := &Shared[string]{Marker: "readers"}
+		node := &Entry[string]{Marker: "readers"}
 		promised := map[string]int64{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			node.Now += rapid.Int64Range(0, 20).Draw(t, "time")
@@ -56,7 +56,7 @@ func TestNodeKeepsWhatItPromisedReaders(t *testing.T) {
 }
 
 func TestReleaseServesAllReadersUpToTheNextWriter(t *testing.T) {
-	node := &Shared[string]{Marker: "readers"}
+	node := &Entry[string]{Marker: "readers"}
 	_, granted := node.AcquireWrite("holder", 10, 0)
 	assert.True(t, granted)
 	for _, reader := range []string{"dead", "first", "second"} {
@@ -91,7 +91,7 @@ func TestReleaseServesAllReadersUpToTheNextWriter(t *testing.T) {
 }
 
 func TestReaderWhoseTurnHasComeServesTheReadersBehindIt(t *testing.T) {
-	node := &Shared[string]{Marker: "readers"}
+	node := &Entry[string]{Marker: "readers"}
 	_, granted := node.AcquireRead("holder", 10, 0, false)
 	assert.True(t, granted)
 	_, granted = node.AnnounceWrite("gone", 10, 0)

@@ -35,11 +35,11 @@ func TestNodeConfirmsEachNumberOnce(t *testing.T) {
 			case 3:
 				fence, confirmed = node.Adopt(set, value.Draw(t, "old"), v, ts)
 			case 4:
-				node.Entry(set[0]).Release(v, func(string) bool { return rapid.Bool().Draw(t, "alive") })
+				node.Entry(set[0]).Release(v, 0, func(string) bool { return rapid.Bool().Draw(t, "alive") })
 			case 5:
-				node.Entry(set[0]).Leave(v, alive)
+				node.Entry(set[0]).Leave(v, 0, alive)
 			case 6:
-				node.Entry(set[0]).Expire()
+				node.Entry(set[0]).Drop()
 			}
 			for name, was := range before {
 				assert.GreaterOrEqual(t, node.Entry(name).Fence, was)
@@ -48,7 +48,7 @@ func TestNodeConfirmsEachNumberOnce(t *testing.T) {
 				if confirmed {
 					assert.Greater(t, fence, before[name])
 					assert.Equal(t, fence, node.Entry(name).Fence)
-					assert.Equal(t, v, node.Entry(name).Value)
+					assert.Equal(t, v, node.Entry(name).Key)
 				} else {
 					assert.Equal(t, before[name], node.Entry(name).Fence)
 				}
@@ -66,23 +66,18 @@ func TestReleaseHandsTheKeyToTheOldestWaiterThatIsAlive(t *testing.T) {
 		_, granted = node.Pilot("x", waiter, 0)
 		assert.False(t, granted)
 	}
-	assert.Equal(t, []string{"dead", "first", "second"}, e.Waiting)
+	assert.Equal(t, []Waiter[string]{{Value: "dead"}, {Value: "first"}, {Value: "second"}}, e.Waiting)
 
-	to, released := e.Release("another", alive)
-	assert.False(t, released)
-	assert.Empty(t, to)
-	to, released = e.Release("holder", func(v string) bool { return v != "dead" })
-	assert.True(t, released)
-	assert.Equal(t, "first", to)
-	assert.Equal(t, Entry[string]{Value: "first", Fence: 1, Waiting: []string{"second"}}, *e, "handed over, but not raised")
+	assert.False(t, e.Release("another", 0, alive))
+	assert.True(t, e.Release("holder", 0, func(v string) bool { return v != "dead" }))
+	handed := Entry[string]{Key: "first", Fence: 1, Waiting: []Waiter[string]{{Value: "second"}}}
+	assert.Equal(t, handed, *e, "handed over, but not raised")
 
 	fence, granted := node.Pilot("x", "first", 0)
 	assert.True(t, granted)
 	assert.EqualValues(t, 2, fence, "confirmed, and raised")
-	to, released = e.Leave("first", func(string) bool { return false })
-	assert.True(t, released)
-	assert.Empty(t, to)
-	assert.Equal(t, Entry[string]{Fence: 2, Waiting: []string{}}, *e)
+	assert.True(t, e.Leave("first", 0, func(string) bool { return false }))
+	assert.Equal(t, Entry[string]{Fence: 2, Waiting: []Waiter[string]{}}, *e)
 }
 
 func TestTimestampIsClampedToTheNodesClock(t *testing.T) {
