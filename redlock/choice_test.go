@@ -3,6 +3,8 @@ package redlock_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,151 @@ import (
 
 	"github.com/redquorum/redquorum/redlock"
 )
+
+var threeNames = []string{"a", "b", "c"}
+
+// choice is a way to hold one of three: a name or a permit.
+type choice struct {
+	names     []string
+	try, wait func(l *redlock.Locker) (*redlock.Lock, error)
+}
+
+// eachChoice runs a test for each choice.
+func eachChoice(t *testing.T, nodes int, test func(t *testing.T, c *cluster, of choice)) {
+	t.Helper()
+	s := func(l *redlock.Locker) *redlock.Semaphore {
+		s, err := l.Semaphore("s", 3)
+		require.NoError(t, err)
+		return s
+	}
+	for what, of := range map[string]choice{
+		"names": {
+			threeNames,
+			func(l *redlock.Locker) (*redlock.Lock, error) { return l.TryLockAny(ctx, threeNames) },
+			func(l *redlock.Locker) (*redlock.Lock, error) { return l.LockAny(ctx, threeNames) },
+		},
+		"permits": {
+			[]string{"s#1", "s#2", "s#3"},
+			func(l *redlock.Locker) (*redlock.Lock, error) { return s(l).TryAcquire(ctx) },
+			func(l *redlock.Locker) (*redlock.Lock, error) { return s(l).Acquire(ctx) },
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, nodes, func(t *testing.T, c *cluster) { test(t, c, of) })
+		})
+	}
+}
+
+// chooses acquires one that must be free.
+func (c *cluster) chooses(of choice, l *redlock.Locker) *redlock.Lock {
+	c.t.Helper()
+	lock, err := of.try(l)
+	require.NoError(c.t, err)
+	settle()
+	return lock
+}
+
+// allChosen holds all three, in the order of their names.
+func (c *cluster) allChosen(of choice, l *redlock.Locker) []*redlock.Lock {
+	c.t.Helper()
+	locks := []*redlock.Lock{c.chooses(of, l), c.chooses(of, l), c.chooses(of, l)}
+	slices.SortFunc(locks, func(a, b *redlock.Lock) int { return strings.Compare(a.Name(), b.Name()) })
+	for i, lock := range locks {
+		require.Equal(c.t, of.names[i], lock.Name())
+	}
+	return locks
+}
+
+func TestAChoiceLetsAsManyInAsThereAreToChooseFrom(t *testing.T) {
+	for _, nodes := range []int{1, 2, 3, 5} {
+		eachChoice(t, nodes, func(t *testing.T, c *cluster, of choice) {
+			l, other := c.locker(), c.locker()
+			locks := c.allChosen(of, l)
+			for _, l := range []*redlock.Locker{l, other} {
+				_, err := of.try(l)
+				require.ErrorIs(t, err, redlock.ErrTaken)
+			}
+			c.unlock(locks[1])
+			settle()
+			lock := c.chooses(of, other)
+			assert.Equal(t, locks[1].Name(), lock.Name(), "the one that is free")
+			for _, lock := range []*redlock.Lock{locks[0], locks[2], lock} {
+				require.NoError(t, lock.Verify(ctx))
+				c.unlock(lock)
+			}
+			c.leavesNothing(0)
+		})
+	}
+}
+
+func TestAnyOfSeveralNamesIsTheFirstThatIsFree(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		mutex := c.lock(l, "a")
+		settle()
+		for _, want := range []string{"b", "c", "a"} {
+			lock, err := l.TryLockAny(ctx, threeNames)
+			require.NoError(t, err)
+			assert.Equal(t, []string{want}, lock.Names())
+			settle()
+			if want == "c" {
+				c.unlock(mutex)
+				settle()
+			}
+		}
+	})
+}
+
+// Crashed clients have left something behind at one node each, so each node gives the caller
+// another name, or another slot.
+func TestNodesThatGiveDifferentNamesAreAskedForOne(t *testing.T) {
+	eachChoice(t, 3, func(t *testing.T, c *cluster, of choice) {
+		for i, name := range of.names {
+			c.set(name, "crashed", 5*time.Second, i)
+		}
+		c.set("redquorum:permits:s", "3", time.Minute)
+		l := c.locker()
+		for range 3 {
+			lock, held := c.chooses(of, l), 0
+			for _, name := range of.names {
+				for _, value := range c.holders(name) {
+					if value == lock.Value() {
+						held++
+						assert.Equal(t, lock.Name(), name, "no other one")
+					}
+				}
+			}
+			assert.GreaterOrEqual(t, held, 2)
+		}
+		_, err := of.try(l)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, l.UnlockAll(ctx))
+		c.leavesNothing(6 * time.Second)
+	})
+}
+
+func TestWaitersForAChoiceGetWhatIsReleased(t *testing.T) {
+	eachChoice(t, 3, func(t *testing.T, c *cluster, of choice) {
+		c.slow(time.Millisecond)
+		other := c.locker(rarely)
+		held := c.allChosen(of, c.locker())
+		for _, i := range []int{1, 0, 2} {
+			got := c.queued(func() (*redlock.Lock, error) { return of.wait(other) })
+			took := elapsed(func() {
+				c.unlock(held[i])
+				held[i] = <-got
+			})
+			assert.Less(t, took, 5*time.Millisecond, "handed over")
+			assert.Equal(t, of.names[i], held[i].Name())
+			time.Sleep(20 * time.Millisecond)
+		}
+		stats := other.Stats()
+		assert.Equal(t, []uint64{0, 3}, []uint64{stats.Polls, stats.Waits})
+		assert.Equal(t, []int{0, 3}, []int{stats.Waiting, stats.Held})
+		c.unlock(held...)
+		c.leavesNothing(3*time.Minute + time.Second)
+	})
+}
 
 // permits returns a semaphore of a Locker that does not renew its locks.
 func (c *cluster) permits(name string, n int, opts ...redlock.Option) *redlock.Semaphore {
@@ -39,31 +186,6 @@ func (c *cluster) numbered(n int, node int) {
 	c.t.Helper()
 	c.set(fmt.Sprint("s#", n), "somebody", time.Minute, node)
 	c.set("redquorum:permits:s", fmt.Sprint(n), 10*time.Minute, node)
-}
-
-func TestASemaphoreLetsItsNumberIn(t *testing.T) {
-	for _, nodes := range []int{1, 2, 3, 5} {
-		inBubble(t, nodes, func(t *testing.T, c *cluster) {
-			s, other := c.permits("s", 3), c.permits("s", 3)
-			locks := []*redlock.Lock{c.permit(s), c.permit(s), c.permit(s)}
-			assert.Equal(t, []string{"s#1", "s#2", "s#3"}, uniq([]string{locks[0].Name(), locks[1].Name(), locks[2].Name()}))
-			settle() // until no node has anything beside the three slots
-			for _, s := range []*redlock.Semaphore{s, other} {
-				_, err := s.TryAcquire(ctx)
-				require.ErrorIs(t, err, redlock.ErrTaken)
-			}
-			c.unlock(locks[1])
-			settle()
-			lock := c.permit(other)
-			assert.Equal(t, locks[1].Name(), lock.Name(), "the slot that is free")
-			for _, lock := range []*redlock.Lock{locks[0], locks[2], lock} {
-				require.NoError(t, lock.Verify(ctx))
-				c.unlock(lock)
-			}
-			settle()
-			assert.Equal(t, nodes, c.keys(), "the number of permits on each node")
-		})
-	}
 }
 
 // Per-node counting would let three in.
@@ -258,150 +380,6 @@ func TestAHolderThatWantsAPermitAgainQueuesBehindTheWaiter(t *testing.T) {
 	})
 }
 
-var threeNames = []string{"a", "b", "c"}
-
-// any acquires a lock of one of the three names.
-func (c *cluster) any(l *redlock.Locker) *redlock.Lock {
-	c.t.Helper()
-	lock, err := l.TryLockAny(ctx, threeNames)
-	require.NoError(c.t, err)
-	settle()
-	return lock
-}
-
-// noneFree requires that all of the three names are taken.
-func (c *cluster) noneFree(l *redlock.Locker) {
-	c.t.Helper()
-	_, err := l.TryLockAny(ctx, threeNames)
-	require.ErrorIs(c.t, err, redlock.ErrTaken)
-	assert.ErrorContains(c.t, err, `acquire "a": `)
-}
-
-func TestAnyOfSeveralNamesIsTheFirstThatIsFree(t *testing.T) {
-	for _, nodes := range []int{1, 2, 3, 5} {
-		inBubble(t, nodes, func(t *testing.T, c *cluster) {
-			l := c.locker(redlock.WithFencing())
-			mutex := c.lock(l, "a")
-			settle()
-			var locks []*redlock.Lock
-			for _, want := range []string{"b", "c"} {
-				lock := c.any(l)
-				assert.Equal(t, want, lock.Name())
-				assert.Equal(t, []string{want}, lock.Names())
-				assert.NotZero(t, lock.Fence())
-				locks = append(locks, lock)
-			}
-			c.noneFree(l)
-			c.unlock(mutex)
-			settle()
-			lock := c.any(l)
-			assert.Equal(t, "a", lock.Name())
-			c.unlock(append(locks, lock)...)
-			settle()
-			assert.Equal(t, 3*nodes, c.keys(), "the counters")
-		})
-	}
-}
-
-// Crashed clients have left something behind at one node each, so each node gives the caller
-// another name, or another slot.
-func TestNodesThatGiveDifferentNamesAreAskedForOne(t *testing.T) {
-	for what, one := range map[string]struct {
-		names []string
-		try   call
-	}{
-		"name": {threeNames, func(ctx context.Context, l *redlock.Locker, _ ...redlock.LockOption) (*redlock.Lock, error) {
-			return l.TryLockAny(ctx, threeNames)
-		}},
-		"permit": {[]string{"s#1", "s#2", "s#3"}, func(ctx context.Context, l *redlock.Locker, _ ...redlock.LockOption) (*redlock.Lock, error) {
-			s, err := l.Semaphore("s", 3)
-			require.NoError(t, err)
-			return s.TryAcquire(ctx)
-		}},
-	} {
-		t.Run(what, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				for i, name := range one.names {
-					c.set(name, "crashed", 5*time.Second, i)
-				}
-				c.set("redquorum:permits:s", "3", time.Minute)
-				l := c.locker()
-				for range 3 {
-					lock, err := one.try(ctx, l)
-					require.NoError(t, err)
-					settle()
-					held := 0
-					for _, name := range one.names {
-						for _, value := range c.holders(name) {
-							if value == lock.Value() {
-								held++
-								assert.Equal(t, lock.Name(), name, "no other one")
-							}
-						}
-					}
-					assert.GreaterOrEqual(t, held, 2)
-				}
-				_, err := one.try(ctx, l)
-				require.ErrorIs(t, err, redlock.ErrTaken)
-				require.NoError(t, l.UnlockAll(ctx))
-				c.leavesNothing(6 * time.Second)
-			})
-		})
-	}
-}
-
-func TestWaitersForAnyOfSeveralNamesGetTheFirstThatIsReleased(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		l, other := c.locker(), c.locker(rarely)
-		held := map[string]*redlock.Lock{}
-		for _, name := range threeNames {
-			held[name] = c.lock(l, name)
-		}
-		settle()
-		for _, name := range []string{"b", "a", "c"} {
-			got := c.queued(func() (*redlock.Lock, error) { return other.LockAny(ctx, threeNames) })
-			began := time.Now()
-			c.unlock(held[name])
-			lock := <-got
-			assert.Less(t, time.Since(began), 5*time.Millisecond, "handed over")
-			assert.Equal(t, name, lock.Name())
-			held[name] = lock
-			time.Sleep(20 * time.Millisecond)
-		}
-		stats := other.Stats()
-		assert.Equal(t, []uint64{0, 3}, []uint64{stats.Polls, stats.Waits})
-		assert.Equal(t, []int{0, 3}, []int{stats.Waiting, stats.Held})
-		require.NoError(t, other.UnlockAll(ctx))
-		c.leavesNothing(3*time.Minute + time.Second)
-	})
-}
-
-// Each call gets one lock, also if several names become free at once.
-func TestManyWaitersForAnyOfSeveralNamesGetOneEach(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		b := c.busy(3, 10*time.Millisecond)
-		lockers := []*redlock.Locker{c.locker(), c.locker(), c.locker()}
-		set, err := lockers[0].TryLockAll(ctx, b.names)
-		require.NoError(t, err)
-		for i := range 12 {
-			b.all.Go(func() {
-				if lock, err := lockers[i%3].LockAny(ctx, b.names); assert.NoError(t, err) {
-					b.have(lock, b.hold)
-				}
-			})
-		}
-		time.Sleep(50 * time.Millisecond)
-		c.unlock(set)
-		assert.Less(t, elapsed(b.all.Wait), 12/3*b.hold+20*time.Millisecond, "three at a time")
-		for _, l := range lockers {
-			assert.Zero(t, l.Stats().Held)
-		}
-		c.leavesNothing(3*time.Minute + time.Second)
-	})
-}
-
 // All three names are taken for their minimum hold, one after the other. Then nobody gets one until
 // the first of them is free, also if its TTL has ended before.
 func TestAnyOfSeveralNamesStaysTakenForItsMinimumHold(t *testing.T) {
@@ -410,10 +388,14 @@ func TestAnyOfSeveralNamesStaysTakenForItsMinimumHold(t *testing.T) {
 		l := c.locker(redlock.WithTTL(time.Second), redlock.WithMinHold(d))
 		began := c.clock.Now()
 		for range threeNames {
-			c.unlock(c.any(l))
+			lock, err := l.TryLockAny(ctx, threeNames)
+			require.NoError(t, err)
+			c.unlock(lock)
+			settle()
 		}
 		for c.clock.Now().Sub(began) < d-100*time.Millisecond {
-			c.noneFree(l)
+			_, err := l.TryLockAny(ctx, threeNames)
+			require.ErrorIs(t, err, redlock.ErrTaken)
 			time.Sleep(90 * time.Millisecond)
 		}
 		lock, err := l.LockAny(ctx, threeNames)
