@@ -162,7 +162,7 @@ const (
 var without = []history.Step[plan]{
 	func(p plan, try func(plan) bool) {
 		for _, eighths := range []time.Duration{1, 2, 4, 6, 7} {
-			if length := p.length * eighths / 8; length < p.length && try(p.cut(length)) {
+			if length := p.length * eighths / 8; length > 0 && length < p.length && try(p.cut(length)) {
 				return
 			}
 		}
@@ -293,9 +293,12 @@ func TestAShrunkHistoryHasTheFaultsThatItNeeds(t *testing.T) {
 		p.faults = append(p.faults, fault{id: i, at: time.Duration(i) * 10 * time.Millisecond})
 	}
 	p = history.Shrink(p, func(p plan) bool {
+		require.Positive(t, p.length, "without one, a history does not end")
 		has := func(id int) bool { return slices.ContainsFunc(p.faults, func(f fault) bool { return f.id == id }) }
 		return has(2) && has(5) && slices.Contains(p.actors, "0.1")
 	}, without...)
 	assert.Contains(t, p.command(), "REDQUORUM_SEED=1 REDQUORUM_FAULTS=2,5 REDQUORUM_ACTORS=0.1 ")
 	assert.Less(t, p.length, 100*time.Millisecond)
+	p = history.Shrink(p, func(p plan) bool { return p.length > 0 }, without...)
+	assert.Equal(t, plan{seed: 1, kind: p.kind, actors: p.actors[:1], faults: p.faults[:0], length: 1}, p)
 }
