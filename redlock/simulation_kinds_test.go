@@ -200,9 +200,9 @@ const (
 
 	// waitBound is how long a lock may be free while a client waits for it and nothing is broken.
 	// The vote may have been handed to a waiter that just gave up and whose leaving was lost: the
-	// grace (two node timeouts). Nobody else is woken then, and the next poll comes after the longest
-	// pause. Its attempt may meet others, and pause as in an outage (250 ms), before the one that
-	// wins: two attempts, each of a node timeout and four messages.
+	// grace (two node timeouts). Nobody else is woken then, and the next poll comes after the
+	// longest pause. Its attempt may meet others, and pause as in an outage (250 ms), before the
+	// one that wins: two attempts, each of a node timeout and four messages.
 	waitBound = 2*slowestTimeout + slowestRetry + 250*time.Millisecond + 2*(slowestTimeout+4*usualLatency)
 
 	// intentLife is for how long the intent of a writer that died keeps readers out.
@@ -306,7 +306,7 @@ func (s *simulation) prepare(u *using, nodes, names int) {
 // others returns what runs the people beside the clients.
 func (s *simulation) others(u *using) (all []func()) {
 	for i, act := range u.people {
-		if s.small.keepsPerson(i) {
+		if s.takesPart(personActor(i)) {
 			rng := rand.New(rand.NewPCG(s.seed, uint64(1<<41+i)))
 			all = append(all, func() { act(s, rng) })
 		}

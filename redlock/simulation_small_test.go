@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/proof"
@@ -88,24 +87,9 @@ func (p *plan) add(i *ill, faulty int, rng *rand.Rand) {
 func clientActor(process, task int) string { return fmt.Sprintf("%d.%d", process, task) }
 func personActor(i int) string             { return fmt.Sprint("person", i) }
 
-// keepsClient reports whether a client takes part.
-func (h *small) keepsClient(process, task int) bool {
-	return h == nil || slices.Contains(h.plan.actors, clientActor(process, task))
-}
-
-// keepsPerson reports whether another person takes part.
-func (h *small) keepsPerson(i int) bool {
-	return h == nil || slices.Contains(h.plan.actors, personActor(i))
-}
-
-// keepsProcess reports whether a client of a process takes part.
-func (h *small) keepsProcess(i int) bool {
-	for task := range h.plan.tasks {
-		if h.keepsClient(i, task) {
-			return true
-		}
-	}
-	return false
+// takesPart reports whether a client or a person does.
+func (s *simulation) takesPart(actor string) bool {
+	return s.small == nil || slices.Contains(s.small.plan.actors, actor)
 }
 
 const (
@@ -163,18 +147,7 @@ func (s *simulation) live(p *plan) {
 	s.hold = u.smallHold
 	s.prepare(u, p.nodes, 1+s.rng.IntN(2))
 	s.judge.order = slices.Contains(u.ills, "wrong clock")
-	for i := range p.processes {
-		if !s.small.keepsProcess(i) {
-			continue
-		}
-		rng := rand.New(rand.NewPCG(s.seed, uint64(1<<42+i)))
-		process := s.newProcess(i, rng, u.smallOptions(rng))
-		process.start()
-		s.processes = append(s.processes, process)
-	}
-	for _, process := range s.processes {
-		require.NoError(s.t, process.current().Ready(s.base))
-	}
+	s.start(p.processes, u.smallOptions)
 	s.run(func(c *client) { c.work(u.uses) }, append(s.others(u), func() { s.suffer(p.faults) })...)
 	s.leavesNothing(3*time.Minute + 2*time.Second) // clocks differ by up to 1 %
 	for _, server := range s.servers {

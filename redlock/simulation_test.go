@@ -169,10 +169,20 @@ func (s *simulation) goesOn() bool {
 	}
 }
 
-// start makes processes, each with Lockers of the same options.
+// start makes processes of which a client takes part, each with Lockers of the same options.
 func (s *simulation) start(n int, opts func(rng *rand.Rand) []redlock.Option) {
 	for i := range n {
-		p := s.newProcess(i, s.rng, opts(s.rng))
+		clients := 0
+		for task := range s.tasks {
+			if s.takesPart(clientActor(i, task)) {
+				clients++
+			}
+		}
+		if clients == 0 {
+			continue
+		}
+		rng := rand.New(rand.NewPCG(s.seed, uint64(1<<42+i)))
+		p := s.newProcess(i, rng, opts(rng))
 		p.start()
 		s.processes = append(s.processes, p)
 	}
@@ -187,7 +197,7 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	var running sync.WaitGroup
 	for _, p := range s.processes {
 		for task := range s.tasks {
-			if !s.small.keepsClient(p.id, task) {
+			if !s.takesPart(clientActor(p.id, task)) {
 				continue
 			}
 			c := &client{p, fmt.Sprint("client ", clientActor(p.id, task)), rand.New(rand.NewPCG(s.seed, uint64(p.id*100+task+1)))}

@@ -61,8 +61,8 @@ type Event struct {
 	hold    int   // of an acquisition and its release: the number of the acquisition
 	order   order // among the events of one instant
 
-	// Of the return of an acquisition with a token, while it is checked: how many others with tokens
-	// must take effect before it.
+	// Of the return of an acquisition with a token, while it is checked: how many others must take
+	// effect before it.
 	writersBefore, readersBefore int
 }
 

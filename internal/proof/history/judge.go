@@ -208,8 +208,8 @@ func (c *Case) judgePermits() {
 	}
 }
 
-// judgeMinHolds finds holds that begin within the minimum hold of an earlier one. Nothing is allowed
-// for clocks that drift.
+// judgeMinHolds finds holds that begin within the minimum hold of an earlier one. Nothing is
+// allowed for clocks that drift.
 func (c *Case) judgeMinHolds() {
 	var last *Hold // whose minimum hold ends last
 	for _, h := range c.Holds {
