@@ -165,6 +165,21 @@ func TestNodeErrorsAreNeverRefusals(t *testing.T) {
 	}
 }
 
+// The servers' answers to the release tell such a key from a lock.
+func TestAKeyOfTheWrongTypeIsNotATakenLock(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		c.do(0, "ZADD", "a", 1, "x")
+		c.do(1, "ZADD", "a", 1, "x")
+		c.unlock(c.lock(l, "a"))
+		c.do(2, "ZADD", "a", 1, "x")
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.NotErrorIs(t, err, redlock.ErrTaken)
+		assert.Equal(t, 3, strings.Count(err.Error(), "WRONGTYPE"), "%v", err)
+	})
+}
+
 // A refusal may arrive just as the lock is won without it.
 func TestARefusalThatComesWithTheQuorumIsNoted(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
