@@ -2,16 +2,12 @@ package pipeline
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -292,68 +288,40 @@ func TestTLSThatOnlyOneSideBeginsIsNamed(t *testing.T) {
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 }
 
-func selfSigned(t *testing.T) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
-
-// serveOne is a server with TLS that answers the handshake's commands, takes one more command, and
-// then nothing.
-func serveOne(t *testing.T, certificate tls.Certificate, network net.Conn) {
-	t.Helper()
-	s := tls.Server(network, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13})
-	buf := make([]byte, 4096)
-	n, err := s.Read(buf) // the handshake's commands, in one write
-	assert.NoError(t, err)
-	for command := range strings.SplitSeq(string(buf[:n]), "\r\n*") {
-		if strings.HasPrefix(command, "append") {
-			continue // it is the pattern of CONFIG GET
-		}
-		reply := "-ERR no\r\n"
-		if strings.Contains(command, "EVAL") {
-			reply = ":1\r\n"
-		}
-		_, err = io.WriteString(s, reply)
-		assert.NoError(t, err)
-	}
-	_, err = s.Read(buf)
-	assert.NoError(t, err)
-}
-
 // Closing TLS writes a farewell, which blocks for seconds if the peer takes nothing. Nobody else
 // may wait for it.
 func TestGivingUpATLSConnectionBlocksNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		certificate := selfSigned(t)
+	other := httptest.NewTLSServer(nil) // it has a certificate
+	other.Close()
+	inBubble(t, func(h *harness) {
+		require.NoError(t, h.node.Close())
 		var peer net.Conn
-		dial := func(context.Context, string, string) (client net.Conn, err error) {
-			if peer != nil {
+		dials := 0
+		dial := func(ctx context.Context, _, _ string) (client net.Conn, err error) {
+			if dials++; dials > 1 {
 				return nil, io.ErrUnexpectedEOF
 			}
 			client, peer = net.Pipe() // a write blocks until the peer reads
-			go serveOne(t, certificate, peer)
-			return client, nil
+			server, err := h.server.Dial(ctx)
+			go func() {
+				s, buf := tls.Server(peer, other.TLS), make([]byte, 4096)
+				n, err := s.Read(buf) // the handshake's commands, in one write
+				assert.NoError(t, err)
+				_, err = server.Write(buf[:n])
+				assert.NoError(t, err)
+				go io.Copy(s, server) //nolint:errcheck // until one of the two is closed
+				_, err = s.Read(buf)  // one more command, and then nothing
+				assert.NoError(t, err)
+			}()
+			return client, err
 		}
-		node, err := NewNode("rediss://fake:6379", WithDialer(dial), WithStallTimeout(100*time.Millisecond),
+		h.node = h.newNode("rediss://fake:6379", WithDialer(dial), WithStallTimeout(testDeadline),
 			WithTLSConfig(&tls.Config{InsecureSkipVerify: true})) //nolint:gosec // the certificate is this test's own
-		require.NoError(t, err)
 		synctest.Wait()
-		require.Equal(t, Up, node.Stats().State, "%v", node.Stats().Err)
-		w := newWaiter(t)
-		node.Do(Call{Request: &Request{Words: Command("PING"), Sink: w, Deadline: node.Clock().Now().Add(100 * time.Millisecond)}})
-		require.Error(t, w.wait().err)
-		for range 50 {
-			time.Sleep(10 * time.Millisecond)
-			began := time.Now()
-			node.Stats()
-			assert.Zero(t, time.Since(began))
-		}
+		require.Equal(t, Up, h.node.Stats().State, "%v", h.node.Stats().Err)
+		h.command("PING").fails(Unknown, ErrTimeout)
+		pass(2 * testDeadline)
+		assert.Greater(t, dials, 1, "it dials again at once")
 		require.NoError(t, peer.Close())
-		require.NoError(t, node.Close())
 	})
 }

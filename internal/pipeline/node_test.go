@@ -64,6 +64,7 @@ func TestCallsWaitForTheFirstDialUntilTheirDeadline(t *testing.T) {
 		r := h.command("SET", "k", "v").fails(Unsent, ErrTimeout)
 		assert.Equal(t, testDeadline, r.after)
 		assert.ErrorContains(t, r.err, "not connected yet")
+		assert.Same(t, h.clock, h.node.Clock(), "by which deadlines go")
 		h.server.Mute(false)
 		pass(time.Second)
 		assert.Equal(t, Up, h.node.Stats().State)
