@@ -106,7 +106,6 @@ func newArena(t *testing.T, seed uint64) *arena {
 		n := &node{index: i, server: server, durable: i < minority, wrong: i == nodeCount-1 && a.clock != ""}
 		for side := range n.proxies {
 			n.proxies[side] = redistest.NewProxy(t, server.Addr())
-			n.proxies[side].Seed(seed)
 		}
 		a.nodes = append(a.nodes, n)
 		t.Cleanup(func() { n.pids = append(n.pids, server.Pid()) })

@@ -77,7 +77,7 @@ func resetConn(conn net.Conn) {
 }
 
 const (
-	// monitorTimeout bounds each wait for lines.
+	// monitorTimeout bounds the wait for a mark.
 	monitorTimeout = time.Minute
 	// syncMark begins the argument of the ECHO that tells Sync that everything has been recorded.
 	syncMark = "redistest-sync-"
@@ -139,7 +139,13 @@ func (m *Monitor) Lines() []string { return m.Matching("") }
 func (m *Monitor) Matching(text string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.matchingLocked(text)
+	var found []string
+	for _, line := range m.lines {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
 }
 
 // Clear discards what was recorded so far.
@@ -149,21 +155,10 @@ func (m *Monitor) Clear() {
 	m.lines = nil
 }
 
-// WaitFor waits until n recorded lines contain the text, and returns them. It fails the test after
-// a minute, so call it from the test's own goroutine.
-func (m *Monitor) WaitFor(text string, n int) []string {
-	m.tb.Helper()
-	var found []string
-	m.await(fmt.Sprintf("%d lines with %q", n, text), func() bool {
-		found = m.matchingLocked(text)
-		return len(found) >= n
-	})
-	return found
-}
-
 // Sync returns once everything that the server executed before the call is recorded. Then
 // [Monitor.Lines] can prove that something did not reach the server. Sync does not wait for what is
-// still on its way there.
+// still on its way there. It fails the test after a minute, so call it from the test's own
+// goroutine.
 func (m *Monitor) Sync() {
 	m.tb.Helper()
 	m.mu.Lock()
@@ -173,35 +168,19 @@ func (m *Monitor) Sync() {
 	if _, err := m.server.Do("ECHO", fmt.Sprint(syncMark, mark)); err != nil {
 		m.tb.Fatalf("redistest: monitor %s: %v", m.server.Addr(), err)
 	}
-	m.await("the mark of Sync", func() bool { return m.seen >= mark })
-}
-
-// await waits until the condition, called with mu held, is true.
-func (m *Monitor) await(what string, condition func() bool) {
-	m.tb.Helper()
 	for deadline := time.Now().Add(monitorTimeout); ; time.Sleep(time.Millisecond) {
 		over := isClosed(m.ended) || time.Now().After(deadline)
 		m.mu.Lock()
-		done := condition()
+		done := m.seen >= mark
 		m.mu.Unlock()
 		if done {
 			return
 		}
 		if over {
-			m.tb.Fatalf("redistest: monitor %s: no %s within %v or before the server ended; recorded:\n%s",
-				m.server.Addr(), what, monitorTimeout, strings.Join(m.Lines(), "\n"))
+			m.tb.Fatalf("redistest: monitor %s: its mark did not come within %v or before the server ended",
+				m.server.Addr(), monitorTimeout)
 		}
 	}
-}
-
-func (m *Monitor) matchingLocked(text string) []string {
-	var found []string
-	for _, line := range m.lines {
-		if strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	return found
 }
 
 // read records until the connection ends.

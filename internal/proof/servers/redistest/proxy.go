@@ -44,7 +44,6 @@ type Proxy struct {
 
 	mu      sync.Mutex // guards the fields below and the marked ones of link; never held over I/O
 	faults  faults
-	random  *rand.Rand
 	links   map[*link]struct{}
 	changed chan struct{} // closed and replaced at each change of the faults
 	closed  bool
@@ -65,11 +64,11 @@ type laneFaults struct {
 }
 
 // draw returns base ± jitter, never below zero.
-func (f laneFaults) draw(random *rand.Rand) time.Duration {
+func (f laneFaults) draw() time.Duration {
 	if f.jitter <= 0 {
 		return f.base
 	}
-	return max(0, f.base-f.jitter+time.Duration(random.Int64N(2*int64(f.jitter)+1)))
+	return max(0, f.base-f.jitter+time.Duration(rand.Int64N(2*int64(f.jitter)+1)))
 }
 
 func (f *faults) dropping() bool { return f.lanes[Requests].drop || f.lanes[Replies].drop }
@@ -86,7 +85,6 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 		links:   make(map[*link]struct{}),
 		changed: make(chan struct{}),
 	}
-	p.Seed(0)
 	p.front = FakeServer(tb, p.serve)
 	tb.Cleanup(p.Close)
 	return p
@@ -101,13 +99,6 @@ func (p *Proxy) URL() string { return p.front.URL() }
 // Connections returns how many clients are connected and have not closed their side.
 func (p *Proxy) Connections() int {
 	return len(p.matching(func(l *link) bool { return !isClosed(l.left) }))
-}
-
-// Seed restarts the random numbers of the jitter.
-func (p *Proxy) Seed(n uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.random = rand.New(rand.NewPCG(n, n))
 }
 
 // Delay makes every chunk arrive base ± jitter later, but never before the one ahead of it. It is
@@ -253,7 +244,7 @@ func (p *Proxy) dialTarget() (net.Conn, error) {
 func (p *Proxy) arrival(lane Direction) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return time.Now().Add(p.faults.lanes[lane].draw(p.random))
+	return time.Now().Add(p.faults.lanes[lane].draw())
 }
 
 // portion returns how many of n bytes of reply pass now, how long to pause after them, and whether

@@ -145,7 +145,7 @@ func TestMonitorRecordsCommandsInOrder(t *testing.T) {
 	monitor := server.Monitor(t)
 	mustDo(t, server, "SET", "key", "a value")
 	mustDo(t, server, "EVAL", "return redis.call('get', KEYS[1])", 1, "key")
-	monitor.WaitFor(`lua] "get" "key"`, 1)
+	monitor.Sync()
 	lines := slices.DeleteFunc(monitor.Lines(), func(line string) bool {
 		return strings.Contains(line, `"AUTH"`) // which this Redis may or may not show
 	})

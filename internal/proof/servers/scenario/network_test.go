@@ -30,7 +30,7 @@ type trouble struct {
 	alone  bool          // it need not let calls succeed, nor fail
 	blind  bool          // nodes that are stopped are not asked what they have
 
-	begin func(seed uint64, c *cluster.Cluster, proxies []*redistest.Proxy)
+	begin func(proxies []*redistest.Proxy)
 	// harm is called again and again, with random pauses below pause.
 	harm  func(t *testing.T, rng *rand.Rand, c *cluster.Cluster, proxies []*redistest.Proxy)
 	pause time.Duration
@@ -46,18 +46,16 @@ var troubles = []trouble{
 	// Attempts win late, or lose and are granted afterwards.
 	{
 		name: "three of five are late", rounds: 2, opts: []redlock.Option{redlock.WithNodeTimeout(delay)}, alone: true,
-		begin: func(seed uint64, _ *cluster.Cluster, proxies []*redistest.Proxy) {
+		begin: func(proxies []*redistest.Proxy) {
 			for i, direction := range []redistest.Direction{redistest.Requests, redistest.Replies, redistest.Both} {
-				proxies[i].Seed(seed + uint64(i))
 				proxies[i].Delay(direction, delay, jitter)
 			}
 		},
 	},
 	{
 		name: "contexts end", rounds: 40, limit: 20 * time.Millisecond, alone: true,
-		begin: func(seed uint64, _ *cluster.Cluster, proxies []*redistest.Proxy) {
-			for i, proxy := range proxies {
-				proxy.Seed(seed + uint64(i))
+		begin: func(proxies []*redistest.Proxy) {
+			for _, proxy := range proxies {
 				proxy.Delay(redistest.Both, 500*time.Microsecond, 400*time.Microsecond)
 			}
 		},
@@ -125,7 +123,7 @@ func (tr trouble) befalls(t *testing.T, c *cluster.Cluster) {
 	a := &agreement{trouble: tr, c: c, l: l}
 	stop := func() int { return 0 }
 	if tr.begin != nil {
-		tr.begin(seed, c, proxies)
+		tr.begin(proxies)
 	}
 	if tr.harm != nil {
 		before, fruitless := 0, 0
