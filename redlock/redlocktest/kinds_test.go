@@ -76,36 +76,6 @@ func TestEachKindOfLockIsThatOfPackageRedlock(t *testing.T) {
 	}
 }
 
-// The messages between Lockers pass, too.
-func TestAWaiterIsSeenAndGetsTheLock(t *testing.T) {
-	onTwo(t, func(t *testing.T, c *redlocktest.Cluster, ours, theirs *redlock.Locker) {
-		held := lock(t, ours, "a")
-		got := make(chan *redlock.Lock)
-		go func() {
-			next, err := theirs.Lock(context.Background(), "a")
-			assert.NoError(t, err)
-			got <- next
-		}()
-		waiting := func() (sum int) {
-			status, err := ours.Inspect(t.Context(), "a")
-			require.NoError(t, err)
-			for _, node := range status.Nodes {
-				sum += node.Waiting
-			}
-			return sum
-		}
-		for waiting() == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		require.NoError(t, held.Unlock(t.Context()))
-		assert.Equal(t, (<-got).Value(), c.Holder("a"))
-		// Unlock may return before the node that handed its vote over has answered.
-		for ours.Stats().HandedOver == 0 {
-			time.Sleep(time.Millisecond)
-		}
-	})
-}
-
 func TestAnElectedLeaderIsDeposedAndFollowed(t *testing.T) {
 	inBothTimes(t, func(t *testing.T) {
 		c := redlocktest.Start(t, 3)

@@ -14,20 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatWasWrittenBeforeCloseArrives(t *testing.T) {
-	client, server := Pipe()
-	_, err := client.Write([]byte("hello"))
-	require.NoError(t, err)
-	require.NoError(t, client.Close())
-	got, err := io.ReadAll(server)
-	require.NoError(t, err)
-	assert.Equal(t, "hello", string(got))
-	_, err = client.Read(make([]byte, 1))
-	assert.ErrorIs(t, err, net.ErrClosed)
-	_, err = client.Write([]byte("x"))
-	assert.ErrorIs(t, err, net.ErrClosed)
-}
-
 func TestResetLosesWhatIsOnTheWay(t *testing.T) {
 	client, server := Pipe()
 	_, err := client.Write([]byte("lost"))
@@ -97,25 +83,5 @@ func TestDeadlineEndsReadsAndWritesAtItsMoment(t *testing.T) {
 			require.ErrorIs(t, operate(), os.ErrDeadlineExceeded, "it stays passed")
 			require.NoError(t, client.SetDeadline(time.Time{}))
 		}
-	})
-}
-
-func TestDeadlineThatIsMovedCountsFromWhereItWasMoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, server := Pipe()
-		defer client.Close()
-		start := time.Now()
-		require.NoError(t, client.SetReadDeadline(start.Add(time.Second)))
-		require.NoError(t, client.SetReadDeadline(start.Add(3*time.Second)))
-		go func() {
-			time.Sleep(2 * time.Second)
-			_, err := server.Write([]byte("x"))
-			assert.NoError(t, err)
-		}()
-		_, err := client.Read(make([]byte, 1))
-		require.NoError(t, err)
-		require.NoError(t, client.SetReadDeadline(start), "the past")
-		_, err = client.Read(make([]byte, 1))
-		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
@@ -46,6 +47,26 @@ func pairProcess(value string) string {
 
 // place is the place of a waiter on a list.
 func place(value string) string { return pairProcess(value) + ":" + value }
+
+// places are those of waiters. A reader's begins with a sign.
+func places(waiting []spec.Waiter[string]) []string {
+	places := []string{}
+	for _, waiter := range waiting {
+		places = append(places, map[bool]string{true: "+"}[waiter.Reads]+place(waiter.Value))
+	}
+	return places
+}
+
+// outcome is the vote of a release that the model did, or did not, and that left this.
+func outcome(did bool, e *spec.Entry[string]) quorum.Vote {
+	switch {
+	case !did:
+		return quorum.Refused
+	case e.Absent():
+		return quorum.Granted
+	}
+	return quorum.Handed
+}
 
 // A tester is a test, a property or a run of a fuzz target.
 type tester interface {

@@ -88,22 +88,25 @@ func (w *mutexPair) release(*rapid.T) {
 	names, value := w.names(), w.value()
 	process := w.process(value, "leaves")
 	reply := w.ask(Release(&Claim{}, names, value, pairGrace, process, false))
-	want, handed := quorum.Granted, false
+	var votes []quorum.Vote
 	for _, name := range names {
 		do := w.model.Entry(name).Release
 		if process != "" {
 			do = w.model.Entry(name).Leave
 		}
-		if !do(value, 0, pairAlive) {
-			want = quorum.Refused
-		} else if !w.model.Entry(name).Absent() {
-			handed = true
+		votes = append(votes, outcome(do(value, 0, pairAlive), w.model.Entry(name)))
+	}
+	w.same("release", Released.Vote(reply), together(votes))
+}
+
+// together is the vote of a release for its keys.
+func together(votes []quorum.Vote) quorum.Vote {
+	for _, vote := range []quorum.Vote{quorum.Refused, quorum.Handed} {
+		if slices.Contains(votes, vote) {
+			return vote
 		}
 	}
-	if want == quorum.Granted && handed {
-		want = quorum.Handed
-	}
-	w.same("release", Released.Vote(reply), want)
+	return quorum.Granted
 }
 
 func (w *mutexPair) raise(*rapid.T) {
@@ -166,15 +169,12 @@ func (w *mutexPair) expire(*rapid.T) {
 func (w *mutexPair) compare(*rapid.T) {
 	for _, name := range pairNames {
 		entry := w.model.Entry(name)
-		counter, waiting := cmp.Or(w.get(fenceKey+name), "0"), []string{}
+		counter := cmp.Or(w.get(fenceKey+name), "0")
 		if entry.Fence == spec.Unreadable {
 			counter = fmt.Sprint(spec.Unreadable)
 		}
-		for _, waiter := range entry.Waiting {
-			waiting = append(waiting, place(waiter.Value))
-		}
 		w.same(name, fmt.Sprintf("%s %s %q", w.get(name), counter, w.members(waitKey+name)),
-			fmt.Sprintf("%s %d %q", entry.Key, entry.Fence, waiting))
+			fmt.Sprintf("%s %d %q", entry.Key, entry.Fence, places(entry.Waiting)))
 	}
 }
 
@@ -235,40 +235,34 @@ func takeAny(keys []string, held map[string]string, value string, only int) (got
 	return got
 }
 
-// retained is a lock's key in the model of retain.lua, with the note of an adoption and the list.
-// Times are in seconds: -1 for no end.
+// retained is what a node keeps for a name in the model of retain.lua, with when it ends and the
+// note of an adoption. Times are in seconds: -1 for no end.
 type retained struct {
-	value   string // empty: absent
+	spec.Entry[string]
 	ends    int
 	adopter string // the value with a note; empty for none
 	note    string // the value that it is being adopted from; empty for no note
 	noted   int
-	waiting []string // values, oldest first
 }
 
-// release is a plain release: the key goes to the oldest waiter that listens, or is deleted.
-func (e *retained) release(value string) int64 {
-	if e.value != value {
-		if e.value != "" && e.value == e.adopter && e.note == value {
-			e.note = ""
-		}
-		return 0
+// adopted reports whether the key is being adopted from a value.
+func (e *retained) adopted(value string) bool {
+	return !e.Absent() && e.Key == e.adopter && e.note == value
+}
+
+// release is a plain release, which also ends an adoption.
+func (e *retained) release(value string) quorum.Vote {
+	vote := outcome(e.Release(value, 0, pairAlive), &e.Entry)
+	if vote == quorum.Handed {
+		e.ends = int(pairGrace.Seconds())
+	} else if vote == quorum.Refused && e.adopted(value) {
+		e.note = ""
 	}
-	e.value = ""
-	for len(e.waiting) > 0 && e.value == "" {
-		if oldest := e.waiting[0]; pairAlive(oldest) {
-			e.value, e.ends = oldest, int(pairGrace.Seconds())
-		}
-		e.waiting = e.waiting[1:]
-	}
-	if e.value != "" {
-		return 2
-	}
-	return 1
+	return vote
 }
 
 // retain makes what the caller holds, or would get back, end with the rest, and never later.
-func (e *retained) retain(value string, rest int) int64 {
+func (e *retained) retain(value string, rest int) quorum.Vote {
 	shorter := func(ends int) int {
 		if ends < 0 {
 			return rest
@@ -278,18 +272,18 @@ func (e *retained) retain(value string, rest int) int64 {
 	switch {
 	case rest <= 0:
 		return e.release(value)
-	case e.value == value:
+	case e.Key == value:
 		e.ends = shorter(e.ends)
-		return 1
-	case e.value != "" && e.value == e.adopter && e.note == value:
+		return quorum.Granted
+	case e.adopted(value):
 		e.noted = shorter(e.noted)
 	}
-	return 0
+	return quorum.Refused
 }
 
 // newRetained gives a name a holder or none, an adoption or none, and waiters.
 func newRetained(p *pair, name string) *retained {
-	e := &retained{waiting: []string{}}
+	e := &retained{Entry: spec.Entry[string]{Marker: Marker}}
 	set := func(key, value string) (ends int) {
 		p.do("SET", key, value)
 		if ends = draw(p, "ends", -1, 100, 200, 300); ends >= 0 {
@@ -298,17 +292,17 @@ func newRetained(p *pair, name string) *retained {
 		return ends
 	}
 	if rapid.IntRange(0, 9).Draw(p.t, "held") > 0 {
-		e.value = draw(p, "holder", pairValues[:2]...)
-		e.ends = set(name, e.value)
+		e.Key = draw(p, "holder", pairValues[:2]...)
+		e.ends = set(name, e.Key)
 		if p.flip("adopted") {
-			e.note, e.adopter = p.value(), e.value
+			e.note, e.adopter = p.value(), e.Key
 			e.noted = set(adoptionNote+name+":"+e.adopter, e.note)
 		}
 	}
 	for i := range rapid.IntRange(0, 3).Draw(p.t, "waiters") {
-		if value := p.value(); !slices.Contains(e.waiting, value) {
-			e.waiting = append(e.waiting, value)
-			p.do("ZADD", waitKey+name, i, place(value))
+		if waiter := (spec.Waiter[string]{Value: p.value()}); !slices.Contains(e.Waiting, waiter) {
+			e.Waiting = append(e.Waiting, waiter)
+			p.do("ZADD", waitKey+name, i, place(waiter.Value))
 			p.do("SET", "redquorum:waits:"+name, "")
 		}
 	}
@@ -317,15 +311,11 @@ func newRetained(p *pair, name string) *retained {
 
 // compare compares what the server has under a name with what the model has.
 func (e *retained) compare(p *pair, name string) {
-	places := []string{}
-	for _, value := range e.waiting {
-		places = append(places, place(value))
-	}
-	p.same("waiting for "+name, p.members(waitKey+name), places)
+	p.same("waiting for "+name, p.members(waitKey+name), places(e.Waiting))
 	for _, key := range []struct {
 		name, value string
 		ends        int
-	}{{name, e.value, e.ends}, {adoptionNote + name + ":" + e.adopter, e.note, e.noted}} {
+	}{{name, e.Key, e.ends}, {adoptionNote + name + ":" + e.adopter, e.note, e.noted}} {
 		ends := int(p.left(key.name)) // -1: it does not end
 		if ends >= 0 {
 			ends = (ends + 9999) / 10_000 * 10 // time passes
@@ -348,19 +338,16 @@ func TestARetainDoesWhatItsModelDoes(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(p.t, "times") { // late, and again
 			value, rest := draw(p, "caller", pairValues[:2]...), draw(p, "rest", 0, 50, 150, 250)
 			process := p.process(value, "leaves")
-			reply, want := p.eval(names, []any{value, pairGrace.Milliseconds(), process, rest * 1000}, retains...), int64(1)
+			reply := p.eval(names, []any{value, pairGrace.Milliseconds(), process, rest * 1000}, retains...)
+			var votes []quorum.Vote
 			for _, name := range names {
 				e := model[name]
 				if process != "" {
-					e.waiting = slices.DeleteFunc(e.waiting, func(v string) bool { return v == value })
+					e.Forget(value)
 				}
-				if how := e.retain(value, rest); how == 0 || want == 0 {
-					want = 0
-				} else {
-					want = max(want, how)
-				}
+				votes = append(votes, e.retain(value, rest))
 			}
-			p.same("retain", reply, want)
+			p.same("retain", Released.Vote(reply), together(votes))
 			for _, name := range names {
 				model[name].compare(p, name)
 			}

@@ -118,14 +118,14 @@ func (w *sharedPair) waitRead(*rapid.T) {
 }
 
 // votes are what the extension of the only lock is read as.
-var votes = map[any][]any{
+var votes = map[spec.Answer][]any{
 	spec.Refused:  {quorum.Refused, false, nil},
 	spec.Extended: {quorum.Granted, true, nil},
 	spec.Healed:   {quorum.Refused, true, nil},
 }
 
 // extend compares the answer to an extension of the only lock.
-func (w *sharedPair) extend(e *Extension, extended func() any) {
+func (w *sharedPair) extend(e *Extension, extended func() spec.Answer) {
 	answer := ReadExtended(w.ask(e.Request()))
 	vote, touched, err := answer.Next(1)
 	w.same("extend", []any{vote, touched, err}, votes[extended()])
@@ -135,7 +135,7 @@ func (w *sharedPair) extendRead(*rapid.T) {
 	value, ttl := w.reader(), w.ttl()
 	e := NewExtension(1)
 	e.AddShared([]string{sharedKey}, value, ttl)
-	w.extend(e, func() any { return w.model.ExtendRead(value, ttl.Milliseconds()) })
+	w.extend(e, func() spec.Answer { return w.model.ExtendRead(value, ttl.Milliseconds()) })
 }
 
 func (w *sharedPair) releaseRead(*rapid.T) {
@@ -144,20 +144,11 @@ func (w *sharedPair) releaseRead(*rapid.T) {
 	last := !slices.ContainsFunc(w.model.Members, func(m spec.Member[string]) bool {
 		return m.Value != value && m.Until > w.model.Now
 	})
-	released := w.model.ReleaseRead(value, sharedGrace.Milliseconds(), pairAlive)
-	w.released(reply, released, last)
-}
-
-// released compares what a release did. If it may hand the key over, it did if the key is held.
-func (w *sharedPair) released(reply any, released, hands bool) {
-	want := quorum.Refused
-	switch {
-	case released && hands && w.model.Key != "":
-		want = quorum.Handed
-	case released:
+	want := outcome(w.model.ReleaseRead(value, sharedGrace.Milliseconds(), pairAlive), w.model)
+	if want == quorum.Handed && !last {
 		want = quorum.Granted
 	}
-	w.same("release", Released.Vote(reply), want)
+	w.same("release read", Released.Vote(reply), want)
 }
 
 func (w *sharedPair) raiseRead(*rapid.T) {
@@ -229,7 +220,7 @@ func (w *sharedPair) extendWrite(*rapid.T) {
 	e := NewExtension(1)
 	e.Add([]string{sharedKey}, value, ttl)
 	e.shared = w.flip("beside readers")
-	w.extend(e, func() any { return w.model.ExtendWrite(value, ttl.Milliseconds()) })
+	w.extend(e, func() spec.Answer { return w.model.ExtendWrite(value, ttl.Milliseconds()) })
 }
 
 func (w *sharedPair) releaseWrite(*rapid.T) {
@@ -239,7 +230,8 @@ func (w *sharedPair) releaseWrite(*rapid.T) {
 		request = Release(&Claim{}, keys, value, sharedGrace, pairProcess(value), reused)
 	}
 	reply := w.ask(request)
-	w.released(reply, w.model.ReleaseWrite(value, sharedGrace.Milliseconds(), pairAlive), true)
+	want := outcome(w.model.ReleaseWrite(value, sharedGrace.Milliseconds(), pairAlive), w.model)
+	w.same("release write", Released.Vote(reply), want)
 }
 
 // lapse lets the time of a member come. If none lives longer, the key goes with it.
@@ -294,7 +286,7 @@ func (w *sharedPair) scores() (scores map[string]int64, last int64) {
 // compare compares everything that is kept.
 func (w *sharedPair) compare(*rapid.T) {
 	scores, longest := w.scores()
-	members, want, waiting := []string{}, []string{}, []string{}
+	members, want := []string{}, []string{}
 	for value := range scores {
 		members = append(members, value)
 	}
@@ -306,12 +298,9 @@ func (w *sharedPair) compare(*rapid.T) {
 	}
 	slices.Sort(members)
 	slices.Sort(want)
-	for _, waiter := range w.model.Waiting {
-		waiting = append(waiting, map[bool]string{true: "+"}[waiter.Reads]+place(waiter.Value))
-	}
 	w.same("state", []any{
 		w.get(sharedKey), members, w.get(intentKey + sharedKey), cmp.Or(w.get(fenceKey+sharedKey), "0"), w.members(waitKey + sharedKey),
-	}, []any{w.model.Key, want, w.model.Intent, fmt.Sprint(w.model.Fence), waiting})
+	}, []any{w.model.Key, want, w.model.Intent, fmt.Sprint(w.model.Fence), places(w.model.Waiting)})
 	if w.model.Key == w.model.Marker {
 		w.compareTimes(longest)
 	}

@@ -160,33 +160,21 @@ func TestAListOnWhichAPlaceIsPutBackStillEnds(t *testing.T) {
 
 func TestAnExtensionOfReadersIsForBothKinds(t *testing.T) {
 	s := newWakeServer(t)
-	plain := NewExtension(1)
-	plain.Add([]string{"b"}, "writes", time.Minute)
-	assert.Same(t, extendScript, plain.Request().Script)
-
 	s.ask(AcquireShared("a", "reads", time.Minute, false, "", Fencing{}))
 	s.do("SET", "b", "writes", "PX", 60000)
-	mixed := NewExtension(2)
-	mixed.Add([]string{"b"}, "writes", time.Minute)
-	mixed.AddShared([]string{"a"}, "reads", time.Hour)
-	r := mixed.Request()
-	assert.Same(t, sharedExtendScript, r.Script)
-	assert.Empty(t, r.Key, "several")
-	answer := ReadExtended(s.ask(r))
+	e := NewExtension(2)
+	e.Add([]string{"b"}, "writes", time.Minute)
+	assert.Same(t, extendScript, e.Request().Script)
+	assert.Equal(t, "b", e.Request().Key)
+	e.AddShared([]string{"a"}, "reads", time.Hour)
+	assert.Same(t, sharedExtendScript, e.Request().Script)
+	assert.Empty(t, e.Request().Key, "several")
+	answer := ReadExtended(s.ask(e.Request()))
 	for range 2 {
 		vote, touched, err := answer.Next(1)
 		assert.Equal(t, []any{quorum.Granted, true, nil}, []any{vote, touched, err})
 	}
 	assert.Greater(t, s.left("a"), int64(60000))
-
-	s.do("DEL", "a")
-	shared := NewExtension(1)
-	shared.AddShared([]string{"a"}, "reads", time.Hour)
-	r = shared.Request()
-	assert.Equal(t, "a", r.Key)
-	answer = ReadExtended(s.ask(r))
-	vote, touched, err := answer.Next(1)
-	assert.Equal(t, []any{quorum.Refused, true, nil}, []any{vote, touched, err}, "healed")
 }
 
 func TestTheMarkerIsThatOfTheScripts(t *testing.T) {
