@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -235,17 +234,6 @@ func (a *arena) sweep() {
 			}
 		}
 	}
-}
-
-// loseDisk deletes what a durable server that is not running has on disk.
-func (n *node) loseDisk(dir string) error {
-	if !n.durable {
-		return nil
-	}
-	if !strings.HasPrefix(filepath.Base(dir), "redistest-") {
-		return fmt.Errorf("%q is not the directory of a test", dir)
-	}
-	return os.RemoveAll(filepath.Join(dir, "appendonlydir"))
 }
 
 // start starts a client. Clients take turns with the sides.

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 
 	"github.com/redquorum/redquorum/clock"
@@ -228,14 +227,10 @@ func closed(ctx context.Context, f *fault) error {
 func flush(_ context.Context, f *fault) error { return f.server().FlushAll() }
 
 func restartEmpty(ctx context.Context, f *fault) error {
-	words, err := redis.Strings(f.server().Do("CONFIG", "GET", "dir"))
-	if err != nil {
-		return err
-	}
 	if err := f.nodes[0].kill(); err != nil {
 		return err
 	}
-	if err := f.nodes[0].loseDisk(words[1]); err != nil {
+	if err := f.server().Forget(); err != nil {
 		return err
 	}
 	if f.rng.IntN(2) == 0 { // otherwise at once

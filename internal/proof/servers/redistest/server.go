@@ -126,6 +126,9 @@ func (s *Server) Kill() error {
 	return s.process.Load().Kill()
 }
 
+// Forget deletes what a killed server has on disk, so that it restarts empty.
+func (s *Server) Forget() error { return os.RemoveAll(filepath.Join(s.dir, "appendonlydir")) }
+
 // Restart kills the server if it runs, and starts it on the same port and in the same directory. It
 // is empty unless persistence is configured. Restart returns once the server answers.
 func (s *Server) Restart() error { return s.RestartWith() }

@@ -22,7 +22,7 @@ func TestStoppedServerAnswersWhenItContinues(t *testing.T) {
 	require.ErrorIs(t, server.Continue(), os.ErrProcessDone)
 }
 
-func TestKilledWhileStoppedExecutesNothingMore(t *testing.T) {
+func TestKilledWhileStoppedExecutesNothingMoreAndKnowsWhatItIsLeft(t *testing.T) {
 	t.Parallel()
 	server := StartOne(t, WithArgs("--appendonly", "yes", "--appendfsync", "always"))
 	conn := answers(t, server.Addr())
@@ -33,4 +33,11 @@ func TestKilledWhileStoppedExecutesNothingMore(t *testing.T) {
 	keys, err := server.Keys()
 	require.NoError(t, err)
 	assert.Equal(t, []string{"before"}, keys)
+
+	require.NoError(t, server.Kill())
+	require.NoError(t, server.Forget())
+	require.NoError(t, server.Restart())
+	keys, err = server.Keys()
+	require.NoError(t, err)
+	assert.Empty(t, keys)
 }
