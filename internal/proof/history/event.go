@@ -1,11 +1,14 @@
-// Package history has what happened to locks in the form that checkers of others read: Jepsen's
-// Knossos and Elle as EDN, and porcupine as a Go library. It is for tests.
+// Package history is what all have in common who play histories of locks: those of the design, of
+// the library in virtual time, and of processes on real servers. How a plan is drawn and how it is
+// played is theirs. What was held ([Hold]) is judged here ([Judge]), told ([Timeline]) and made
+// smaller while it still fails ([Shrink]).
 //
-// A history is a list of calls and returns, each with its time. A hold is two operations: the
-// acquisition, from the start of the call until it returned the lock, and the release, which is
-// called when the holder stops using the lock. A lock that expired or was lost is released at the
-// end of its validity. A release that nobody confirmed has an unknown outcome: it may take effect
-// at any time from its call on.
+// Checkers of others judge the same: porcupine, a Go library ([Check]), and Jepsen's Knossos and
+// Elle ([WriteEDN]). For them a history is a list of calls and returns, each with its time. A hold
+// is two operations: the acquisition, from the start of the call until it returned the lock, and
+// the release, which is called when the holder stops using the lock. A lock that expired or was
+// lost is released at the end of its validity. A release that nobody confirmed has an unknown
+// outcome: it may take effect at any time from its call on.
 package history
 
 import (

@@ -23,9 +23,9 @@ type Model struct {
 
 // The models. A mutex has one holder, and each with a token has a larger one than all before it. A
 // shared lock has one writer or any number of readers; a reader's token is not below that of a
-// writer before it, and below that of a writer after it. A semaphore has as many holders as permits,
-// and all who hold one at the same time believe in the same number. A queue gives each task to one
-// worker each time it was put in.
+// writer before it, and below that of a writer after it. A semaphore has as many holders as
+// permits, and all who hold one at the same time believe in the same number. A queue gives each
+// task to one worker each time it was put in.
 //
 // Tokens is a lock of which only the order of its tokens is judged, for faults under which two
 // clients may hold it: a lock that was acquired before another's attempt began has the smaller one.
