@@ -261,6 +261,11 @@ func (s *simulation) breakOne(rng *rand.Rand) {
 	if f.ill.ofProcess {
 		f.target = rng.IntN(len(s.processes))
 	}
+	s.strike(f)
+}
+
+// strike lets a fault begin that heal ends.
+func (s *simulation) strike(f *fault) {
 	s.begin(f)
 	s.open = append(s.open, f)
 }
@@ -289,9 +294,7 @@ func (s *simulation) inTurn(rng *rand.Rand, broken, whole time.Duration, choices
 	for s.goesOn() {
 		for i := range s.servers {
 			if one := choices[rng.IntN(len(choices))]; one != nil {
-				f := &fault{ill: one, target: i}
-				s.begin(f)
-				s.open = append(s.open, f)
+				s.strike(&fault{ill: one, target: i})
 			}
 		}
 		s.pause(upTo(rng, broken))

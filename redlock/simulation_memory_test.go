@@ -68,6 +68,7 @@ func TestSimulatedMastersThatForgetNeverGrantTwice(t *testing.T) {
 	t.Parallel()
 	for _, f := range forgettings {
 		t.Run(f.kind, func(t *testing.T) {
+			t.Parallel()
 			for _, seed := range seeds(t, 1, 10_000/len(forgettings)+1) {
 				simulate(t, seed, func(s *simulation) { s.forget(&f) })
 			}

@@ -200,11 +200,7 @@ func (p *plan) command() string {
 
 // asked leaves out of a plan what the environment does not name.
 func (p *plan) asked(t *testing.T) {
-	if text, ok := os.LookupEnv("REDQUORUM_LENGTH"); ok {
-		length, err := time.ParseDuration(text)
-		require.NoError(t, err)
-		p.length = length
-	}
+	p.length = history.Length(t, "REDQUORUM_LENGTH", p.length)
 	if text, ok := os.LookupEnv("REDQUORUM_FAULTS"); ok {
 		ids := strings.Split(text, ",")
 		p.faults = slices.DeleteFunc(p.faults, func(f fault) bool { return !slices.Contains(ids, strconv.Itoa(f.id)) })

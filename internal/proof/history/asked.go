@@ -24,37 +24,31 @@ const (
 // one.
 func Seed(t testing.TB) (seed uint64, asked bool) {
 	t.Helper()
-	text, asked := os.LookupEnv(seedVariable)
-	if !asked || text == "" {
-		return rand.Uint64(), false
-	}
-	seed, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(t, err, seedVariable)
-	return seed, true
+	seed = value(t, seedVariable, rand.Uint64(), func(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) })
+	return seed, os.Getenv(seedVariable) != ""
 }
 
 // Count returns how many histories REDQUORUM_HISTORIES asks for, or the usual number.
 func Count(t testing.TB, usual int) int {
 	t.Helper()
-	text := os.Getenv(countVariable)
-	if text == "" {
-		return usual
-	}
-	count, err := strconv.Atoi(text)
-	require.NoError(t, err, countVariable)
-	return count
+	return value(t, countVariable, usual, strconv.Atoi)
 }
 
 // Length returns the time that a variable asks for, or the usual one.
 func Length(t testing.TB, variable string, usual time.Duration) time.Duration {
 	t.Helper()
+	return value(t, variable, usual, time.ParseDuration)
+}
+
+func value[T any](t testing.TB, variable string, usual T, parse func(text string) (T, error)) T {
+	t.Helper()
 	text := os.Getenv(variable)
 	if text == "" {
 		return usual
 	}
-	length, err := time.ParseDuration(text)
+	asked, err := parse(text)
 	require.NoError(t, err, variable)
-	return length
+	return asked
 }
 
 // Save writes a history as EDN into the folder that REDQUORUM_HISTORY names, if it names one.
