@@ -348,9 +348,9 @@ func TestSetsThatOverlapHaveTheirTurnsBesideBusyNames(t *testing.T) {
 		least                 int // turns in a second
 	}{
 		{3, 5, 2, 5, 1, 2, 6},
-		// Waiters are handed one name each while others are handed the rest. Any two sets overlap, so
-		// at best one is acquired every 5 ms. All waiters start at once; while they are not in one
-		// order, their votes split, see places.go.
+		// Waiters are handed one name each while others are handed the rest. Any two sets overlap,
+		// so at best one is acquired every 5 ms. All waiters start at once; while they are not in
+		// one order, their votes split, see places.go.
 		{1, 4, 0, 8, 4, 3, 50},
 		{5, 4, 0, 8, 4, 3, 50},
 	}[:unraced(1, 3)] {
