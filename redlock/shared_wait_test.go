@@ -257,9 +257,9 @@ func (c *cluster) streamOf(name string) (came *atomic.Int64, stop func()) {
 }
 
 // A writer that waits keeps new readers out, one of several names out of the name that it waits
-// for. One that nobody wakes polls, and keeps readers out all the same. One that was overtaken waits
-// at every node: readers that come meanwhile would share the lock with those before them, and there
-// would always be one.
+// for. One that nobody wakes polls, and keeps readers out all the same. One that was overtaken
+// waits at every node: readers that come meanwhile would share the lock with those before them, and
+// there would always be one.
 func TestAWriterIsServedWhateverReadersCome(t *testing.T) {
 	both := func(ctx context.Context, l *redlock.Locker, _ string) (*redlock.Lock, error) {
 		return l.LockAll(ctx, []string{"b", "a"})
