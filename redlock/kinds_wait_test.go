@@ -40,7 +40,7 @@ func TestAReleaseHandsTheLockToTheOldestWaiterOfAnyLocker(t *testing.T) {
 				for i := range got {
 					c.unlock(lock)
 					lock = <-got[i]
-					// Half a round trip to the pilot, half a round trip to the waiter, and one round.
+					// Half a round trip to the pilot, half to the waiter, and one round.
 					assert.LessOrEqual(t, c.clock.Now().Sub(released), 2*roundTrip)
 					assert.Positive(t, lock.Remaining())
 					released = c.clock.Now()
