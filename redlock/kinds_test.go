@@ -151,46 +151,30 @@ func (c *cluster) queue(k kind, l *redlock.Locker, opts ...redlock.LockOption) <
 // A permit is the mutex of its slot. The heir of one releases a mutex, which hands nothing to those
 // that wait for a permit: they find it by polling.
 func TestAPermitIsAdoptedAndForcedLikeAMutex(t *testing.T) {
+	permit := kinds()[4]
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		s, other := c.permits("s", 1), c.permits("s", 1)
-		operator := c.locker()
-		old, err := s.TryAcquire(ctx)
-		require.NoError(t, err)
+		l, other, operator := c.locker(), c.locker(), c.locker()
+		old := c.of(permit, l)
 		heir, err := operator.Adopt(ctx, old.Name(), old.Value(), redlock.WithTTL(20*time.Second))
 		require.NoError(t, err)
 		require.ErrorIs(t, old.Verify(ctx), redlock.ErrLost)
 		settle()
 		require.NoError(t, heir.Extend(ctx, 30*time.Second))
 		require.NoError(t, heir.Verify(ctx))
-		_, err = other.TryAcquire(ctx)
-		require.ErrorIs(t, err, redlock.ErrTaken)
 
-		got := make(chan *redlock.Lock, 1)
-		wait := func() {
-			lock, err := other.Acquire(ctx)
-			assert.NoError(t, err)
-			got <- lock
-		}
-		go wait()
-		time.Sleep(20 * time.Millisecond)
-		require.NoError(t, heir.Unlock(ctx))
-		var next *redlock.Lock
+		got := c.queue(permit, other)
+		c.unlock(heir)
+		var next, last *redlock.Lock
 		assert.LessOrEqual(t, elapsed(func() { next = <-got }), 1100*time.Millisecond, "a poll")
 		assert.Equal(t, "s#1", next.Name())
 
-		go func() {
-			lock, err := s.Acquire(ctx)
-			assert.NoError(t, err)
-			got <- lock
-		}()
-		time.Sleep(20 * time.Millisecond)
+		got = c.queue(permit, l)
 		require.NoError(t, operator.ForceUnlock(ctx, "s"), "no lock of that name")
 		require.NoError(t, next.Verify(ctx), "the name of a semaphore is not that of its permits")
 		require.NoError(t, operator.ForceUnlock(ctx, next.Name()))
-		var last *redlock.Lock
 		assert.LessOrEqual(t, elapsed(func() { last = <-got }), 1100*time.Millisecond, "a poll")
 		require.ErrorIs(t, next.Verify(ctx), redlock.ErrLost)
 		require.NoError(t, last.Verify(ctx))
-		require.NoError(t, last.Unlock(ctx))
+		c.unlock(last)
 	})
 }

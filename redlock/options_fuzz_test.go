@@ -19,9 +19,6 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// How many kinds of options fuzzLockOption makes, and fuzzOption besides.
-const lockOptionKinds, optionKinds = 9, 12
-
 // fuzzDuration is at the limits of options, or anywhere.
 func fuzzDuration(s *fuzzed.Source) time.Duration {
 	const ms, day = int64(time.Millisecond), int64(24 * time.Hour)
@@ -33,88 +30,69 @@ func fuzzText(s *fuzzed.Source) string {
 	return strings.Repeat(s.Text(), fuzzed.Pick(s, 1, 0, 16, 256, 1024))
 }
 
-// fuzzLockOption sets minimum, too, if it makes a minimum validity.
-func fuzzLockOption(s *fuzzed.Source, kind int, minimum *time.Duration) redlock.LockOption {
-	switch kind {
-	case 0:
-		return redlock.WithTTL(fuzzDuration(s))
-	case 1:
-		*minimum = fuzzDuration(s)
-		return redlock.WithMinValidity(*minimum)
-	case 2:
-		return redlock.WithoutRenewal()
-	case 3:
-		return redlock.WithMaxHold(fuzzDuration(s))
-	case 4:
-		return redlock.WithRetry(fuzzDuration(s), fuzzDuration(s))
-	case 5:
-		return redlock.WithValue(fuzzText(s))
-	case 6:
-		return redlock.WithOwner(fuzzText(s))
-	case 7:
-		return redlock.WithFencing()
-	case 8:
-		return redlock.WithMinHold(fuzzDuration(s))
-	default:
-		return nil
+// lockOptions make an option each. They set minimum, too, if they make a minimum validity.
+func lockOptions(s *fuzzed.Source, minimum *time.Duration) []func() redlock.LockOption {
+	return []func() redlock.LockOption{
+		func() redlock.LockOption { return redlock.WithTTL(fuzzDuration(s)) },
+		func() redlock.LockOption {
+			*minimum = fuzzDuration(s)
+			return redlock.WithMinValidity(*minimum)
+		},
+		redlock.WithoutRenewal,
+		func() redlock.LockOption { return redlock.WithMaxHold(fuzzDuration(s)) },
+		func() redlock.LockOption { return redlock.WithRetry(fuzzDuration(s), fuzzDuration(s)) },
+		func() redlock.LockOption { return redlock.WithValue(fuzzText(s)) },
+		func() redlock.LockOption { return redlock.WithOwner(fuzzText(s)) },
+		redlock.WithFencing,
+		func() redlock.LockOption { return redlock.WithMinHold(fuzzDuration(s)) },
+		func() redlock.LockOption { return nil },
 	}
 }
 
-func fuzzOption(s *fuzzed.Source, clk clock.Clock, minimum *time.Duration) redlock.Option {
-	kind := s.Below(lockOptionKinds + optionKinds)
-	switch kind - lockOptionKinds {
-	case 0:
-		return redlock.WithKeyPrefix(fuzzed.Pick(s, "", "redquorum:", "redquorum:fence:") + fuzzText(s))
-	case 1:
-		rate := fuzzed.Pick(s, 0, 0.01, 0.5, 1, -1, math.Nextafter(1, 0), math.NaN(), math.Inf(1), math.SmallestNonzeroFloat64)
-		return redlock.WithDrift(rate, fuzzDuration(s))
-	case 2:
-		return redlock.WithNodeTimeout(fuzzDuration(s))
-	case 3:
-		return redlock.WithMaxTTL(fuzzDuration(s))
-	case 4:
-		return redlock.WithQuarantine(redlock.Quarantine(s.Below(256)))
-	case 5:
-		return redlock.WithHooks(redlock.Hooks{Acquired: fuzzed.Pick(s, nil, func(lock *redlock.Lock) { lock.Remaining() })})
-	case 6:
-		return redlock.WithLogger(fuzzed.Pick(s, slog.New(slog.DiscardHandler), nil))
-	case 7:
-		return redlock.WithClock(fuzzed.Pick(s, clk, nil))
-	case 8:
-		return redlock.WithTracer(fuzzed.Pick[redlock.Tracer](s, silentTracer{}, nil))
-	case 9, 10:
-		return redlock.WithPool(fuzzPoolOption(s, clk))
-	case 11:
-		return nil
-	default:
-		if option := fuzzLockOption(s, kind, minimum); option != nil {
-			return option
-		}
-		return nil
+// options is lockOptions for New.
+func options(s *fuzzed.Source, clk clock.Clock, minimum *time.Duration) (all []func() redlock.Option) {
+	ofLocks := lockOptions(s, minimum)
+	for _, option := range ofLocks[:len(ofLocks)-1] {
+		all = append(all, func() redlock.Option { return option() })
 	}
+	return append(all,
+		func() redlock.Option {
+			return redlock.WithKeyPrefix(fuzzed.Pick(s, "", "redquorum:", "redquorum:fence:") + fuzzText(s))
+		},
+		func() redlock.Option {
+			rate := fuzzed.Pick(s, 0, 0.01, 0.5, 1, -1, math.Nextafter(1, 0), math.NaN(), math.Inf(1), math.SmallestNonzeroFloat64)
+			return redlock.WithDrift(rate, fuzzDuration(s))
+		},
+		func() redlock.Option { return redlock.WithNodeTimeout(fuzzDuration(s)) },
+		func() redlock.Option { return redlock.WithMaxTTL(fuzzDuration(s)) },
+		func() redlock.Option { return redlock.WithQuarantine(redlock.Quarantine(s.Below(256))) },
+		func() redlock.Option {
+			return redlock.WithHooks(redlock.Hooks{Acquired: fuzzed.Pick(s, nil, func(lock *redlock.Lock) { lock.Remaining() })})
+		},
+		func() redlock.Option { return redlock.WithLogger(fuzzed.Pick(s, slog.New(slog.DiscardHandler), nil)) },
+		func() redlock.Option { return redlock.WithClock(fuzzed.Pick(s, clk, nil)) },
+		func() redlock.Option { return redlock.WithTracer(fuzzed.Pick[redlock.Tracer](s, silentTracer{}, nil)) },
+		func() redlock.Option { return redlock.WithPool(fuzzPoolOption(s, clk)) },
+		func() redlock.Option { return redlock.WithPool(fuzzPoolOption(s, clk)) },
+		func() redlock.Option { return nil },
+	)
 }
 
 func fuzzPoolOption(s *fuzzed.Source, clk clock.Clock) pool.Option {
-	switch s.Below(9) {
-	case 0:
-		return pool.WithTLSConfig(fuzzed.Pick(s, &tls.Config{MinVersion: tls.VersionTLS13}, nil))
-	case 1:
-		return pool.WithDialer(nil)
-	case 2:
-		return pool.WithCredentials(fuzzed.Pick(s, func(context.Context, string) (string, string, error) { return "", "", nil }, nil))
-	case 3:
-		return pool.WithClientName(s.Text())
-	case 4:
-		return pool.WithDialTimeout(fuzzDuration(s))
-	case 5:
-		return pool.WithStallTimeout(fuzzDuration(s))
-	case 6:
-		return pool.WithIdlePing(fuzzDuration(s))
-	case 7:
-		return pool.WithBackoff(fuzzDuration(s), fuzzDuration(s))
-	default:
-		return fuzzed.Pick(s, pool.WithClock(clk), pool.WithClock(nil), pool.WithClock(anotherClock{clk}), nil)
-	}
+	noCredentials := func(context.Context, string) (string, string, error) { return "", "", nil }
+	return fuzzed.Pick(s,
+		func() pool.Option { return pool.WithTLSConfig(fuzzed.Pick(s, &tls.Config{MinVersion: tls.VersionTLS13}, nil)) },
+		func() pool.Option { return pool.WithDialer(nil) },
+		func() pool.Option { return pool.WithCredentials(fuzzed.Pick(s, noCredentials, nil)) },
+		func() pool.Option { return pool.WithClientName(s.Text()) },
+		func() pool.Option { return pool.WithDialTimeout(fuzzDuration(s)) },
+		func() pool.Option { return pool.WithStallTimeout(fuzzDuration(s)) },
+		func() pool.Option { return pool.WithIdlePing(fuzzDuration(s)) },
+		func() pool.Option { return pool.WithBackoff(fuzzDuration(s), fuzzDuration(s)) },
+		func() pool.Option {
+			return fuzzed.Pick(s, pool.WithClock(clk), pool.WithClock(nil), pool.WithClock(anotherClock{clk}), nil)
+		},
+	)()
 }
 
 type silentTracer struct{}
@@ -132,7 +110,7 @@ func FuzzOptions(f *testing.F) {
 			var opts []redlock.Option
 			var minimum time.Duration
 			for range s.Below(8) {
-				opts = append(opts, fuzzOption(s, c.clock, &minimum))
+				opts = append(opts, fuzzed.Pick(s, options(s, c.clock, &minimum)...)())
 			}
 			opts = append(opts, redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer())))
 			l, err := redlock.New(c.servers.Endpoints(), opts...)
@@ -145,7 +123,7 @@ func FuzzOptions(f *testing.F) {
 			settle()
 			var own []redlock.LockOption
 			for range s.Below(4) {
-				own = append(own, fuzzLockOption(s, s.Below(lockOptionKinds+1), &minimum))
+				own = append(own, fuzzed.Pick(s, lockOptions(s, &minimum)...)())
 			}
 			c.lockWith(l, s, minimum, own)
 		})
