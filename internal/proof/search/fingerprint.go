@@ -15,8 +15,8 @@ import (
 // whether they are the same.
 type fingerprint [2]uint64
 
-// A set of fingerprints takes 32 to 64 bytes for each. The zero one marks a free place; no state has
-// it.
+// A set of fingerprints takes 32 to 64 bytes for each. The zero one marks a free place; no state
+// has it.
 type set struct {
 	places []fingerprint // a power of two
 	used   int
@@ -68,24 +68,21 @@ func layoutOf[S any]() (l layout) {
 }
 
 func (l *layout) add(t reflect.Type, at uintptr) {
-	switch t.Kind() {
-	case reflect.Struct:
+	switch kind := t.Kind(); {
+	case kind == reflect.Struct:
 		for i := range t.NumField() {
 			l.add(t.Field(i).Type, at+t.Field(i).Offset)
 		}
-	case reflect.Array:
+	case kind == reflect.Array:
 		for i := range t.Len() {
 			l.add(t.Elem(), at+uintptr(i)*t.Elem().Size())
 		}
-	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		if last := len(l.to) - 1; last >= 0 && l.to[last] == at {
-			l.to[last] += t.Size()
-			return
-		}
-		l.from, l.to = append(l.from, at), append(l.to, at+t.Size())
-	default:
+	case kind < reflect.Bool || kind > reflect.Uint64: // in between are all kinds of integers
 		panic(fmt.Sprintf("search: a state cannot have a %v", t))
+	case len(l.to) > 0 && l.to[len(l.to)-1] == at:
+		l.to[len(l.to)-1] += t.Size()
+	default:
+		l.from, l.to = append(l.from, at), append(l.to, at+t.Size())
 	}
 }
 

@@ -32,7 +32,7 @@ type world struct {
 	clients [3]struct{ holds bool }
 }
 
-func (x *toy) Start() (w world) { return w }
+func (x *toy) Start() world { return world{until: 1} }
 
 func (x *toy) Each(w *world, visit func(next *world, e Event)) {
 	for c := range x.clients {
@@ -101,6 +101,7 @@ type (
 func (x *named) Alike() Alike { return Alike{Nodes: Same(3), Clients: Same(x.clients)} }
 
 func (x *named) Rename(w *world, order *Order) (to world) {
+	to.until = w.until
 	var owners [4]uint8
 	for i, c := range order.Clients {
 		owners[c+1] = uint8(i) + 1

@@ -37,8 +37,8 @@ func (s Size) Skip(tb testing.TB) {
 	}
 }
 
-// Holds returns a row of a table: a search in which no claim may break, and that reaches at least so
-// many states and these kinds of steps, and those that every one with its Config must reach.
+// Holds returns a row of a table: a search in which no claim may break, and that reaches at least
+// so many states and these kinds of steps, and those that every one with its Config must reach.
 func Holds[C, R any](t *testing.T, explore func(C, R) Report, must func(C) []Kind) func(
 	name string, size Size, config C, rules R, states int, kinds ...Kind) {
 	return func(name string, size Size, config C, rules R, states int, kinds ...Kind) {

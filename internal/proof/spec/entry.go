@@ -14,8 +14,9 @@ type Waiter[V comparable] struct {
 	Reads bool
 }
 
-// An Entry is what one node keeps for one name. That of a name that was never locked has a Marker and
-// nothing else. Each method is a script, or a part of some, from which wrong ones are made, too.
+// An Entry is what one node keeps for one name. That of a name that was never locked has a Marker
+// and nothing else. Each method is a script, or a part of some, from which wrong ones are made,
+// too.
 type Entry[V comparable] struct {
 	Marker V     // the value of the key while readers hold it: a constant, and nobody's own value
 	Now    int64 // the node's clock; the caller moves it
@@ -91,8 +92,8 @@ func (s Entries[V]) count(fence int64) {
 	}
 }
 
-// Acquire sets all keys, or none if one is taken: SET NX, which knows nothing of readers. It returns
-// the fence that it granted.
+// Acquire sets all keys, or none if one is taken: SET NX, which knows nothing of readers. It
+// returns the fence that it granted.
 func (s Entries[V]) Acquire(value V, ttl, ts int64) (fence int64, granted bool) {
 	for _, e := range s {
 		if !e.Absent() {
@@ -288,8 +289,8 @@ func (e *Entry[V]) Pilot(value V, ttl, ts int64) (fence int64, granted bool) {
 	return Entries[V]{e}.grant(value, ttl, ts), true
 }
 
-// AnnounceWrite is Pilot beside readers, without a place on the list. If it is not granted, it keeps
-// new readers out.
+// AnnounceWrite is Pilot beside readers, without a place on the list. If it is not granted, it
+// keeps new readers out.
 func (e *Entry[V]) AnnounceWrite(value V, ttl, ts int64) (fence int64, granted bool) {
 	if !e.Absent() && e.Key != value {
 		e.Intent = value
@@ -341,9 +342,9 @@ func (e *Entry[V]) Leave(value V, grace int64, alive func(V) bool) bool {
 	return e.Release(value, grace, alive)
 }
 
-// ReleaseWrite is Leave beside readers. A waiting writer that leaves lets the readers in that waited
-// only for it: nobody else would tell them. A writer that has the key took its intent back when it
-// was granted it, but not if it was only handed the key, or if an intent was late.
+// ReleaseWrite is Leave beside readers. A waiting writer that leaves lets the readers in that
+// waited only for it: nobody else would tell them. A writer that has the key took its intent back
+// when it was granted it, but not if it was only handed the key, or if an intent was late.
 func (e *Entry[V]) ReleaseWrite(value V, grace int64, alive func(V) bool) bool {
 	e.Withdraw(value)
 	released := e.Leave(value, grace, alive)

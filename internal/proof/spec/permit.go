@@ -6,8 +6,8 @@ const (
 	MaxWaiting = 4
 )
 
-// Semaphore is what one node keeps for one semaphore. The zero Semaphore is that of one that was never
-// used. No client uses the zero V.
+// Semaphore is what one node keeps for one semaphore. The zero Semaphore is that of one that was
+// never used. No client uses the zero V.
 //
 // The methods are the node's part of the protocol: one for each script, and two for those of
 // extensions and expiry. Slots count from 1.

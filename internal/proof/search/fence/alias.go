@@ -2,13 +2,15 @@ package fence
 
 import "github.com/redquorum/redquorum/internal/proof/spec"
 
-// What internal/proof/history/design takes from internal/proof/spec by way of this package. Its mends
-// are those of spec.Entries.
+// What internal/proof/history/design takes from internal/proof/spec by way of this package.
+
 type (
+	// An Entry is what a mend looks at.
 	Entry[V comparable] struct {
 		Value V
 		Fence int64
 	}
+	// Entries are what a mend looks at.
 	Entries[V comparable] []*Entry[V]
 )
 

@@ -3,8 +3,8 @@
 //
 // What a node does is spec.Entry. [First] and [Second] are the caller's decisions. [Explore] and
 // [ExploreRestarts] (with and without [Faulty]) try every order of messages, losses, expiries and
-// restarts within their limits. The tests also give them wrong rules, and require the search to find
-// each.
+// restarts within their limits. The tests also give them wrong rules, and require the search to
+// find each.
 //
 // # Why it is right
 //

@@ -45,8 +45,8 @@ const (
 	maxHorizon     = 12
 )
 
-// ExploreRestarts searches for a loss of counters that breaks a claim. Faulty, if it is set, replaces
-// lost counters by one node whose clock and counter are wrong.
+// ExploreRestarts searches for a loss of counters that breaks a claim. Faulty, if it is set,
+// replaces lost counters by one node whose clock and counter are wrong.
 func ExploreRestarts(config RestartConfig, faulty *Faulty) search.Report {
 	if config.Horizon+config.Skew > maxHorizon || faulty != nil && faulty.Highest > maxHorizon {
 		panic("fence: no such world")
@@ -206,7 +206,7 @@ func (r *restarter) begin(w *era, c int, visit eraVisitor) {
 			next.begun++
 		}
 		next.tries[c] = try{phase: asking, ts: int8(ts), began: w.now, floor: largest(w.tokens)}
-		visit(&next, search.Event{Kind: Begun, Client: c, Node: search.Nowhere, Number: int(ts)})
+		visit(&next, search.Event{Kind: Begun, Client: c, Node: search.Nowhere, Number: ts})
 	}
 }
 

@@ -3,8 +3,11 @@ package memory
 import "github.com/redquorum/redquorum/internal/proof/spec"
 
 // What internal/proof/history/design takes from internal/proof/spec by way of this package.
+
 type (
+	// A State is that of spec.
 	State = spec.State
+	// Facts are those of spec.
 	Facts = spec.Facts
 )
 

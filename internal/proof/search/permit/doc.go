@@ -1,8 +1,8 @@
-// Package permit is a model of a semaphore over a quorum of nodes, and a search through
-// everything that can happen to it. It was written before the code: this text is the design.
+// Package permit is a model of a semaphore over a quorum of nodes, and a search through everything
+// that can happen to it. It was written before the code: this text is the design.
 //
-// What one node keeps is spec.Semaphore, with a method for each script. [Explore] tries every order of
-// messages, losses, expiries and extensions within its limits, and looks for too many holders.
+// What one node keeps is spec.Semaphore, with a method for each script. [Explore] tries every order
+// of messages, losses, expiries and extensions within its limits, and looks for too many holders.
 // [ExploreCalm] tries every order of messages without faults, and looks for clients that are kept
 // waiting. The tests also give them wrong rules, and require the searches to find each.
 //
@@ -89,8 +89,8 @@
 //
 // A node that restarted empty does not vote for MaxTTL, like any node that forgot. The first
 // request or extension then brings k back. If that is another k, the extensions of the present
-// holders find it and have no vote of that node; those holders have a quorum without it, or lose.
-// k changes when no permit is held and no attempt is under way at a quorum of nodes, with the first
+// holders find it and have no vote of that node; those holders have a quorum without it, or lose. k
+// changes when no permit is held and no attempt is under way at a quorum of nodes, with the first
 // request for the new one. Nothing has to be deleted.
 //
 // When nodes disagree (two programs with different numbers began at once), each node refuses one of

@@ -2,8 +2,8 @@
 // through everything that can happen to them.
 //
 // What a node does is spec.Entry. [Explore] tries every order of messages, losses, expiries and
-// faults within its limits. The tests also give it wrong rules, and require the search to find each,
-// and they have the resource (Gate).
+// faults within its limits. The tests also give it wrong rules, and require the search to find
+// each, and they have the resource (Gate).
 //
 // # The protocol
 //
@@ -16,8 +16,8 @@
 //     itself. A reader whose turn has come passes that announcement.
 //   - Entry.ExtendRead votes if the member is alive. If it is not, and no writer has the key, the
 //     member is healed, which is no vote. An intent makes no difference to it, present or absent.
-//   - Entry.ReleaseRead removes the member. The last one hands the key over: to a writer, or to
-//     all readers up to the next writer. A writer that stops waiting lets those readers in, too.
+//   - Entry.ReleaseRead removes the member. The last one hands the key over: to a writer, or to all
+//     readers up to the next writer. A writer that stops waiting lets those readers in, too.
 //   - A waiting reader whose turn has come serves the readers at the front of the list: a real
 //     release serves only so many (Entry.WaitRead).
 //   - An intent keeps new readers out while a writer waits. The writer sets it where it is refused,
