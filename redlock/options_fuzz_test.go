@@ -81,7 +81,9 @@ func options(s *fuzzed.Source, clk clock.Clock, minimum *time.Duration) (all []f
 func fuzzPoolOption(s *fuzzed.Source, clk clock.Clock) pool.Option {
 	noCredentials := func(context.Context, string) (string, string, error) { return "", "", nil }
 	return fuzzed.Pick(s,
-		func() pool.Option { return pool.WithTLSConfig(fuzzed.Pick(s, &tls.Config{MinVersion: tls.VersionTLS13}, nil)) },
+		func() pool.Option {
+			return pool.WithTLSConfig(fuzzed.Pick(s, &tls.Config{MinVersion: tls.VersionTLS13}, nil))
+		},
 		func() pool.Option { return pool.WithDialer(nil) },
 		func() pool.Option { return pool.WithCredentials(fuzzed.Pick(s, noCredentials, nil)) },
 		func() pool.Option { return pool.WithClientName(s.Text()) },
