@@ -290,8 +290,8 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 			says: "a new master votes then, or at once after `redlock init`",
 		},
 		"a client with a larger MaxTTL": {
-			before: func(c *cluster) { c.locker(strict, redlock.WithMaxTTL(time.Minute)) },
-			mode:   redlock.QuarantineStrict, votes: time.Minute, says: "quarantined for another",
+			known: func(c *cluster) { c.locker(strict, redlock.WithMaxTTL(time.Minute)) },
+			mode:  redlock.QuarantineStrict, votes: time.Minute, says: "quarantined for another",
 		},
 		"masters that all restarted": {
 			known: func(c *cluster) { c.each(empty) }, votes: maxTTL,
