@@ -36,8 +36,7 @@ const (
 // A Decision is a verdict and what follows.
 type Decision struct {
 	Verdict Verdict
-	Token   int64 // if Won, the token; if Uneven, what to raise to
-	Raise   []int // if Uneven, the nodes to raise
+	Token   int64 // if Won, the token; if Uneven, what to raise those to that granted less
 }
 
 // First decides on the votes of the first round, one for each configured node. It says Uneven as
@@ -53,15 +52,15 @@ func First(votes []Vote) Decision {
 		if v.Answer != Granted {
 			continue
 		}
-		if _, _, at := count(votes, v.Fence); at >= need {
+		if count(votes, v.Fence).at >= need {
 			return Decision{Verdict: Won, Token: v.Fence}
 		}
 		target = max(target, v.Fence)
 	}
-	switch granted, unanswered, _ := count(votes, target); {
-	case granted >= need:
-		return Decision{Verdict: Uneven, Token: target, Raise: below(votes, target)}
-	case granted+unanswered >= need:
+	switch all := count(votes, target); {
+	case all.at+all.below >= need:
+		return Decision{Verdict: Uneven, Token: target}
+	case all.at+all.below+all.unanswered >= need:
 		return Decision{Verdict: Pending}
 	default:
 		return Decision{Verdict: Lost}
@@ -73,39 +72,33 @@ func First(votes []Vote) Decision {
 // earlier vote. Nodes that granted the target itself are not asked. A late grant above the target
 // does not count for it.
 func Second(votes []Vote, target int64) Decision {
-	_, unanswered, at := count(votes, target)
-	need := Quorum(len(votes))
+	all, need := count(votes, target), Quorum(len(votes))
 	switch {
-	case at >= need:
+	case all.at >= need:
 		return Decision{Verdict: Won, Token: target}
-	case at+len(below(votes, target))+unanswered >= need:
+	case all.at+all.below+all.unanswered >= need:
 		return Decision{Verdict: Pending}
 	default:
 		return Decision{Verdict: Lost}
 	}
 }
 
-func count(votes []Vote, target int64) (granted, unanswered, at int) {
-	for _, v := range votes {
-		switch v.Answer {
-		case Granted:
-			granted++
-			if v.Fence == target {
-				at++
-			}
-		case Unanswered:
-			unanswered++
-		case Refused:
-		}
-	}
-	return granted, unanswered, at
-}
+// A tally is how many nodes granted a target, less, more, or have not answered.
+type tally struct{ at, below, above, unanswered int }
 
-func below(votes []Vote, target int64) (nodes []int) {
-	for i, v := range votes {
-		if v.Answer == Granted && v.Fence < target {
-			nodes = append(nodes, i)
+func count(votes []Vote, target int64) (all tally) {
+	for _, v := range votes {
+		switch {
+		case v.Answer == Unanswered:
+			all.unanswered++
+		case v.Answer == Refused:
+		case v.Fence == target:
+			all.at++
+		case v.Fence < target:
+			all.below++
+		default:
+			all.above++
 		}
 	}
-	return nodes
+	return all
 }

@@ -32,12 +32,12 @@ func TestFirstRoundIsDecidedByTheVotesOfAQuorum(t *testing.T) {
 		{votes(7, -1, 7), Decision{Verdict: Won, Token: 7}},
 		{votes(7, 6, 7), Decision{Verdict: Won, Token: 7}},
 		{votes(7, 8, 7), Decision{Verdict: Won, Token: 7}},
-		{votes(7, 8, 6), Decision{Verdict: Uneven, Token: 8, Raise: []int{0, 2}}},
-		{votes(7, 8, 0), Decision{Verdict: Uneven, Token: 8, Raise: []int{0}}},
+		{votes(7, 8, 6), Decision{Verdict: Uneven, Token: 8}},
+		{votes(7, 8, 0), Decision{Verdict: Uneven, Token: 8}},
 		{votes(7, 7, 0, 0), Decision{Verdict: Pending}},
 		{votes(7, 7, 7, -1), Decision{Verdict: Won, Token: 7}},
 		{votes(7, 7, -1, -1), Decision{Verdict: Lost}},
-		{votes(7, 7, 8, -1, -1), Decision{Verdict: Uneven, Token: 8, Raise: []int{0, 1}}},
+		{votes(7, 7, 8, -1, -1), Decision{Verdict: Uneven, Token: 8}},
 		{votes(4), Decision{Verdict: Won, Token: 4}},
 	} {
 		assert.Equal(t, test.want, First(test.votes), "%v", test.votes)

@@ -78,8 +78,9 @@ var (
 
 // quorumOfGranting accepts a majority of the nodes that granted, once a quorum of all nodes did.
 func quorumOfGranting(votes []Vote, d Decision, target int64) Decision {
-	granted, _, at := count(votes, target)
-	if granted >= Quorum(len(votes)) && at >= Quorum(granted) {
+	all := count(votes, target)
+	granted := all.at + all.below + all.above
+	if granted >= Quorum(len(votes)) && all.at >= Quorum(granted) {
 		return Decision{Verdict: Won, Token: target}
 	}
 	return d
@@ -111,7 +112,7 @@ func withoutSecondRound(votes []Vote) Decision {
 
 // firstOfHalf is content with half of an even number of nodes.
 func firstOfHalf(votes []Vote) Decision {
-	if _, _, at := count(votes, maximum(votes)); at > 0 && at >= len(votes)/2 {
+	if at := count(votes, maximum(votes)).at; at > 0 && at >= len(votes)/2 {
 		return Decision{Verdict: Won, Token: maximum(votes)}
 	}
 	return First(votes)

@@ -8,7 +8,7 @@ type (
 	// An Entry is that of spec.
 	Entry[V comparable] = spec.Semaphore[V]
 	// An Answer is that of spec.
-	Answer              = spec.SlotAnswer
+	Answer = spec.SlotAnswer
 )
 
 // The limits and answers of spec.

@@ -6,11 +6,11 @@ import "github.com/redquorum/redquorum/internal/proof/spec"
 
 type (
 	// An Entry is that of spec.
-	Entry[V comparable]  = spec.Entry[V]
+	Entry[V comparable] = spec.Entry[V]
 	// A Member is that of spec.
 	Member[V comparable] = spec.Member[V]
 	// An Answer is that of spec.
-	Answer               = spec.Answer
+	Answer = spec.Answer
 )
 
 // The answers of spec.
