@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// markdown returns the table of docs/safety.md.
+// markdown returns the table of internal/proof/README.md.
 func markdown(bugs []bug) string {
 	var to strings.Builder
 	to.WriteString("| bug | what it does | claim | caught by |\n| --- | --- | --- | --- |\n")

@@ -24,23 +24,29 @@ var (
 	citedWhat = regexp.MustCompile("`([^`]+)`")
 )
 
-// claim is a row of the table in docs/safety.md.
+// ways are how a claim is proved: the columns of the map in internal/proof/README.md behind the
+// name of the claim.
+var ways = []string{"searched", "in histories", "by itself", "on real servers", "seeded bugs"}
+
+// claim is a row of the table in docs/safety.md, with its row of the map.
 type claim struct {
-	name, text, why, where, tests string
+	name, text, why, where string
+	proofs                 []string // a cell for each of the ways
 }
 
-// claims returns the rows of the table, and what is wrong with their form.
-func claims(text string) (all []claim, wrong []string) {
+// rows returns the cells of the rows of a table whose first cell is a claim, and what is wrong with
+// their form.
+func rows(text string, cells int) (all [][]string, wrong []string) {
 	for _, match := range claimRow.FindAllStringSubmatch(text, -1) {
-		cells := strings.Split(strings.Trim(match[0], "|"), "|")
-		if len(cells) != 5 {
-			wrong = append(wrong, fmt.Sprintf("%s has %d cells", match[1], len(cells)))
+		row := strings.Split(strings.Trim(match[0], "|"), "|")
+		if len(row) != cells {
+			wrong = append(wrong, fmt.Sprintf("%s has %d cells", match[1], len(row)))
 			continue
 		}
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
+		for i := range row {
+			row[i] = strings.TrimSpace(row[i])
 		}
-		all = append(all, claim{cells[0], cells[1], cells[2], cells[3], cells[4]})
+		all = append(all, row)
 		if want := fmt.Sprint("S", len(all)); match[1] != want {
 			wrong = append(wrong, fmt.Sprintf("%s stands where %s should", match[1], want))
 		}
@@ -48,9 +54,25 @@ func claims(text string) (all []claim, wrong []string) {
 	return all, wrong
 }
 
-// unfounded returns what a claim lacks. Tests has the tests of the repository and the folders with
-// tests, which may be cited, too.
-func (c claim) unfounded(tests map[string]bool) (wrong []string) {
+// claims returns the claims of docs/safety.md with what the map says of them.
+func claims(safety, proofs string) (all []claim, wrong []string) {
+	said, wrong := rows(safety, 4)
+	for _, row := range said {
+		all = append(all, claim{name: row[0], text: row[1], why: row[2], where: row[3]})
+	}
+	mapped, bad := rows(proofs, 1+len(ways))
+	wrong = append(wrong, bad...)
+	for i, row := range mapped {
+		if i < len(all) {
+			all[i].proofs = row[1:]
+		}
+	}
+	return all, wrong
+}
+
+// unfounded returns what a claim lacks. Tests has the way of each test of the repository and of
+// each folder with tests; bugs has the seeded bugs of each claim.
+func (c claim) unfounded(tests map[string]string, bugs map[string][]string) (wrong []string) {
 	if c.text == "" || c.why == "" {
 		wrong = append(wrong, c.name+" has no argument")
 	}
@@ -59,24 +81,55 @@ func (c claim) unfounded(tests map[string]bool) (wrong []string) {
 	}) {
 		wrong = append(wrong, c.name+" has no place in the code")
 	}
-	cited := 0
-	for _, match := range citedWhat.FindAllStringSubmatch(c.tests, -1) {
-		if !tests[match[1]] {
-			wrong = append(wrong, fmt.Sprintf("%s cites %s, which is no test here", c.name, match[1]))
+	if c.proofs == nil {
+		return append(wrong, c.name+" is not in the map")
+	}
+	cited, last := 0, len(ways)-1
+	for i, cell := range c.proofs[:last] {
+		for _, match := range citedWhat.FindAllStringSubmatch(cell, -1) {
+			if way, ok := tests[match[1]]; !ok {
+				wrong = append(wrong, fmt.Sprintf("%s cites %s, which is no test here", c.name, match[1]))
+			} else if way != ways[i] {
+				wrong = append(wrong, fmt.Sprintf("%s has %s under %q, it belongs under %q", c.name, match[1], ways[i], way))
+			}
+			cited++
 		}
-		cited++
 	}
 	if cited == 0 {
 		wrong = append(wrong, c.name+" cites no test")
 	}
+	if want := strings.Join(bugs[c.name], ", "); c.proofs[last] != want {
+		wrong = append(wrong, fmt.Sprintf("%s has the seeded bugs %q", c.name, want))
+	}
 	return wrong
 }
 
-// allTests returns the names of the tests, fuzz tests and examples of the repository, and of the
-// folders that have them.
-func allTests(t *testing.T) map[string]bool {
+// wayOf returns how the tests of a file prove what they show.
+func wayOf(path, folder string) string {
+	switch {
+	case strings.HasPrefix(folder, "internal/proof/search"):
+		return ways[0]
+	case strings.HasPrefix(folder, "internal/proof/history"), folder == "internal/proof/servers/chaos",
+		strings.HasPrefix(filepath.Base(path), "simulation"):
+		return ways[1]
+	case strings.HasPrefix(folder, "internal/proof/servers/"), folder == "internal/proof/interop",
+		startsServers(path), startsServers(filepath.Join(filepath.Dir(path), "harness_test.go")):
+		return ways[3]
+	}
+	return ways[2]
+}
+
+// startsServers reports whether a file uses real servers.
+func startsServers(path string) bool {
+	text, err := os.ReadFile(path)
+	return err == nil && strings.Contains(string(text), "/internal/proof/servers/")
+}
+
+// allTests returns the way of each test, fuzz test and example of the repository, and of each folder
+// that has some.
+func allTests(t *testing.T) map[string]string {
 	t.Helper()
-	tests := map[string]bool{}
+	tests := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
@@ -86,9 +139,11 @@ func allTests(t *testing.T) map[string]bool {
 			return err
 		}
 		folder, err := filepath.Rel(root, filepath.Dir(path))
+		folder = filepath.ToSlash(folder)
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && citedTest.MatchString("`"+f.Name.Name+"`") {
-				tests[f.Name.Name], tests[filepath.ToSlash(folder)] = true, true
+				way := wayOf(path, folder)
+				tests[f.Name.Name], tests[folder] = way, way
 			}
 		}
 		return err
@@ -97,31 +152,49 @@ func allTests(t *testing.T) map[string]bool {
 	return tests
 }
 
-func TestEveryClaimHasAnArgumentAPlaceAndATest(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
+var bugHeader = regexp.MustCompile(`\nclaim: (\S+)\n`)
+
+// seededBugs returns the names of the bugs of each claim.
+func seededBugs(t *testing.T) map[string][]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root, "internal", "proof", "bugs", "patches", "*.patch"))
 	require.NoError(t, err)
-	tests := allTests(t)
-	all, wrong := claims(string(text))
+	bugs := map[string][]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		name := strings.ReplaceAll(strings.TrimSuffix(filepath.Base(path), ".patch"), "-", " ")
+		if match := bugHeader.FindStringSubmatch(string(text)); match != nil {
+			bugs[match[1]] = append(bugs[match[1]], name)
+		}
+	}
+	return bugs
+}
+
+func TestEveryClaimHasAnArgumentAPlaceAndAProof(t *testing.T) {
+	safety, proofs := read(t, "docs", "safety.md"), read(t, "internal", "proof", "README.md")
+	tests, bugs := allTests(t), seededBugs(t)
+	all, wrong := claims(safety, proofs)
 	assert.Empty(t, wrong)
 	assert.GreaterOrEqual(t, len(all), 37)
 	for _, c := range all {
-		assert.Empty(t, c.unfounded(tests))
+		assert.Empty(t, c.unfounded(tests, bugs))
 	}
-	for _, match := range citedTest.FindAllStringSubmatch(string(text), -1) {
-		assert.True(t, tests[match[1]], "docs/safety.md cites %s", match[1])
-	}
-	for _, name := range claimed.FindAllString(string(text), -1) {
-		assert.True(t, slices.ContainsFunc(all, func(c claim) bool { return c.name == name }), "docs/safety.md refers to %s", name)
+	for _, text := range []string{safety, proofs} {
+		for _, match := range citedTest.FindAllStringSubmatch(text, -1) {
+			assert.Contains(t, tests, match[1], "it is cited")
+		}
+		for _, name := range claimed.FindAllString(text, -1) {
+			assert.True(t, slices.ContainsFunc(all, func(c claim) bool { return c.name == name }), "%s is cited", name)
+		}
 	}
 }
 
 // Code and other pages that cite a claim cite one that exists.
 func TestCitedClaimsExist(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
-	require.NoError(t, err)
-	all, _ := claims(string(text))
+	all, _ := claims(read(t, "docs", "safety.md"), "")
 	cited := 0
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !slices.Contains([]string{".go", ".lua", ".md"}, filepath.Ext(path)) {
 			return err
 		}
@@ -142,20 +215,20 @@ func TestCitedClaimsExist(t *testing.T) {
 }
 
 func TestUnfoundedClaimsAreFound(t *testing.T) {
-	text := "| S1 | a | b | [c](../doc.go) | `TestHere`, `internal/here` |\n" +
-		"| S2 | a | b | [c](../doc.go) | `TestGone` |\n" +
-		"| S4 | a | b | c | by thought |\n" +
-		"| S4 | a |  | [c](../none.go) | `FuzzHere`, `internal/gone` |\n" +
-		"| S5 | a | b | [c](docs_test.go) |\n"
-	tests := map[string]bool{"TestHere": true, "internal/here": true, "FuzzHere": true}
-	all, found := claims(text)
+	safety := "| S1 | a | b | [c](../doc.go) |\n| S2 | a | b | [c](../doc.go) |\n| S4 | a | b | c |\n| S4 | a |  | [c](../none.go) |\n" +
+		"| S5 | a | b |\n| S5 | a | b | [c](../doc.go) |\n"
+	proofs := "| S1 |  |  | `TestHere` | `internal/here` | a bug |\n| S2 |  |  | `TestGone` |  | |\n| S3 |  |  | by thought |  | |\n" +
+		"| S4 | `TestHere` |  |  | |  |\n"
+	tests := map[string]string{"TestHere": "by itself", "internal/here": "on real servers"}
+	all, found := claims(safety, proofs)
 	for _, c := range all {
-		found = append(found, c.unfounded(tests)...)
+		found = append(found, c.unfounded(tests, map[string][]string{"S1": {"a bug"}, "S2": {"another"}})...)
 	}
 	assert.Equal(t, []string{
-		"S4 stands where S3 should", "S5 has 4 cells",
-		"S2 cites TestGone, which is no test here",
+		"S4 stands where S3 should", "S5 has 3 cells",
+		"S2 cites TestGone, which is no test here", `S2 has the seeded bugs "another"`,
 		"S4 has no place in the code", "S4 cites no test",
-		"S4 has no argument", "S4 has no place in the code", "S4 cites internal/gone, which is no test here",
+		"S4 has no argument", "S4 has no place in the code", `S4 has TestHere under "searched", it belongs under "by itself"`,
+		"S5 is not in the map",
 	}, found)
 }
