@@ -169,6 +169,13 @@ func (x *explorer) store(at *nodeState) {
 	}
 }
 
+// ran is the step of a script that was just run on the scratch entry.
+func (x *explorer) ran(w *world, n int, e search.Event, visit visitor) {
+	next := *w
+	x.store(&next.nodes[n])
+	visit(&next, e)
+}
+
 // timestamps calls f with the timestamps that make a difference to a counter: one that is old, and
 // all that are ahead of it.
 func (x *explorer) timestamps(fence int8, f func(ts int64)) {
@@ -293,9 +300,7 @@ func (x *explorer) raiseInVain(w *world, c, n int, visit visitor) {
 	for t := int64(w.nodes[n].fence) + 1; t <= int64(x.MaxFence); t++ {
 		x.load(&w.nodes[n])
 		if x.Raise(x.one, valueOf(c), t) {
-			next := *w
-			x.store(&next.nodes[n])
-			visit(&next, search.Event{Kind: RaisedInVain, Client: c, Node: n, Number: int(t)})
+			x.ran(w, n, search.Event{Kind: RaisedInVain, Client: c, Node: n, Number: int(t)}, visit)
 		}
 	}
 }
@@ -307,9 +312,7 @@ func (x *explorer) late(w *world, n int, visit visitor) {
 	x.timestamps(at.fence, func(ts int64) {
 		x.load(at)
 		if fence, ok := x.one.Acquire(ghost, 0, ts); ok {
-			next := *w
-			x.store(&next.nodes[n])
-			visit(&next, search.Event{Kind: AcquiredLate, Client: search.Nobody, Node: n, Number: int(fence)})
+			x.ran(w, n, search.Event{Kind: AcquiredLate, Client: search.Nobody, Node: n, Number: int(fence)}, visit)
 		}
 	})
 	if !x.LateRaises {
@@ -318,9 +321,7 @@ func (x *explorer) late(w *world, n int, visit visitor) {
 	for t := range int64(x.MaxFence) {
 		x.load(at)
 		if x.Raise(x.one, ghost, t+1) {
-			next := *w
-			x.store(&next.nodes[n])
-			visit(&next, search.Event{Kind: RaisedLate, Client: search.Nobody, Node: n, Number: int(t + 1)})
+			x.ran(w, n, search.Event{Kind: RaisedLate, Client: search.Nobody, Node: n, Number: int(t + 1)}, visit)
 		}
 	}
 }
@@ -337,21 +338,12 @@ func (x *explorer) release(w *world, n int, visit visitor) {
 			left--
 			return left < 0
 		})
-		kind := [...]search.Kind{Deleted, DeletedPastDead, HandedOver, HandedPastDead}[b(dead > 0)+2*b(!x.scratch.Absent())]
-		next := *w
-		x.store(&next.nodes[n])
-		visit(&next, search.Event{Kind: kind, Client: search.Nobody, Node: n})
+		kind := [...]search.Kind{Deleted, DeletedPastDead, HandedOver, HandedPastDead}[search.Bits(dead > 0, !x.scratch.Absent())]
+		x.ran(w, n, search.Event{Kind: kind, Client: search.Nobody, Node: n}, visit)
 		if dead == len(at.waiting) {
 			return
 		}
 	}
-}
-
-func b(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // forget is what may disappear by itself.
@@ -363,9 +355,7 @@ func (x *explorer) forget(w *world, n int, visit visitor) {
 			kind = ExpiredOver
 		}
 		x.load(at).Drop()
-		next := *w
-		x.store(&next.nodes[n])
-		visit(&next, search.Event{Kind: kind, Client: search.Nobody, Node: n})
+		x.ran(w, n, search.Event{Kind: kind, Client: search.Nobody, Node: n}, visit)
 	}
 	if at.waiting[0] != nobody {
 		next := *w
