@@ -1,6 +1,6 @@
 package design
 
-import "github.com/redquorum/redquorum/internal/proof/search/fence"
+import "github.com/redquorum/redquorum/internal/proof/spec"
 
 // A phase is how far a client is.
 type phase uint8
@@ -209,8 +209,8 @@ func (w *world) clear(c *client) {
 		switch {
 		case c.permits > 0 && (v.answer != granted || v.slot != c.slot):
 			w.keep(c, n, message{op: release, slot: c.slot})
-		case c.token > 0 && !c.reads && v.fence-c.token > 2*fence.Ahead && l.up:
-			w.send(c.id, n, message{op: mend, value: c.value, given: v.fence, number: c.token + fence.Ahead})
+		case c.token > 0 && !c.reads && v.fence-c.token > 2*spec.Ahead && l.up:
+			w.send(c.id, n, message{op: mend, value: c.value, given: v.fence, number: c.token + spec.Ahead})
 		}
 	}
 }

@@ -3,7 +3,7 @@ package design
 import (
 	"slices"
 
-	"github.com/redquorum/redquorum/internal/proof/search/shared"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 // A Claim is what a history can break.
@@ -128,7 +128,7 @@ func (w *world) judgeKept() {
 func (w *world) judgeNode(n *node, client int8, m *message) {
 	switch m.op {
 	case acquire, take, extend:
-		if m.answer != shared.Refused && slices.Contains(n.released, m.value) {
+		if m.answer != spec.Refused && slices.Contains(n.released, m.value) {
 			w.violate(Behind, &w.clients[client])
 		}
 	case release:

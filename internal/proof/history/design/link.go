@@ -1,8 +1,7 @@
 package design
 
 import (
-	"github.com/redquorum/redquorum/internal/proof/search/memory"
-	"github.com/redquorum/redquorum/internal/proof/search/shared"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 // An op is what a message asks of a node.
@@ -42,7 +41,7 @@ type message struct {
 	seen    marker // of a swap: what the client read
 	marker  marker // of a swap: what to write; of a reply: what there is, read behind the vote
 
-	answer  shared.Answer // Extended is a vote; of an acquisition, too
+	answer  spec.Answer // Extended is a vote; of an acquisition, too
 	fence   int64
 	free    uint8 // slots, a bit each
 	now     int64 // by the node's clock, in microseconds
@@ -248,7 +247,7 @@ func (w *world) reconnect(e *event) {
 
 // A marker is what a node keeps to prove that it remembers.
 type marker struct {
-	state       memory.State
+	state       spec.State
 	durable     bool
 	incarnation int32
 	run         int32
@@ -258,7 +257,7 @@ type marker struct {
 // proves reports whether a reply shows that the node has kept everything since it was admitted on
 // this connection.
 func (l *link) proves(m *message) bool {
-	return l.admitted && m.marker.state == memory.Active && m.marker.incarnation == l.incarnation &&
+	return l.admitted && m.marker.state == spec.Active && m.marker.incarnation == l.incarnation &&
 		m.marker.run == l.run && m.run == l.run
 }
 
@@ -266,7 +265,7 @@ func (l *link) proves(m *message) bool {
 func (w *world) admit(c, n int8, m *message) {
 	l := &w.links[c][n]
 	seen := m.marker
-	facts := memory.Facts{
+	facts := spec.Facts{
 		State: seen.state, Own: seen.run == m.run, Durable: seen.durable, DurableNow: m.durable,
 		Known: l.known, Passed: m.now >= seen.until,
 	}
@@ -274,32 +273,32 @@ func (w *world) admit(c, n int8, m *message) {
 		facts.Durable, facts.DurableNow = true, true
 	}
 	write := seen
-	verdict := memory.Judge(facts)
+	verdict := spec.Judge(facts)
 	switch verdict {
-	case memory.Wait:
+	case spec.Wait:
 		w.count(quarantined)
 		w.queue.add(w.now+seen.until-m.now+millisecond, &event{
 			kind: connect, client: c, node: n, connection: l.connection, message: message{op: look},
 		})
 		return
-	case memory.Vote:
+	case spec.Vote:
 		l.admitted, l.known, l.incarnation, l.run = true, true, seen.incarnation, m.run
 		return
-	case memory.WriteNew, memory.WriteLost:
+	case spec.WriteNew, spec.WriteLost:
 		wait := int64(maxTTL) * millisecond
 		if w.rules.ShortQuarantine {
 			wait /= 4
 		}
 		w.incarnations++
-		write = marker{memory.Lost, m.durable, w.incarnations, m.run, m.now + wait}
-		if verdict == memory.WriteNew {
-			write.state = memory.New
+		write = marker{spec.Lost, m.durable, w.incarnations, m.run, m.now + wait}
+		if verdict == spec.WriteNew {
+			write.state = spec.New
 		}
-	case memory.ToLost:
-		write.state = memory.Lost
-	case memory.Activate:
-		write.state = memory.Active
-	case memory.TakeRun:
+	case spec.ToLost:
+		write.state = spec.Lost
+	case spec.Activate:
+		write.state = spec.Active
+	case spec.TakeRun:
 		write.run = m.run
 	}
 	w.send(c, n, message{op: swap, seen: seen, marker: write})

@@ -3,10 +3,7 @@ package design
 import (
 	"slices"
 
-	"github.com/redquorum/redquorum/internal/proof/search/fence"
-	"github.com/redquorum/redquorum/internal/proof/search/memory"
-	"github.com/redquorum/redquorum/internal/proof/search/permit"
-	"github.com/redquorum/redquorum/internal/proof/search/shared"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 // Values are numbers. No attempt has that of the marker of readers.
@@ -17,15 +14,15 @@ const counterLife = 600 * second
 
 // data is what a node loses when it forgets.
 type data struct {
-	lock   shared.Entry[int32]
-	slots  permit.Entry[int32]
-	ends   [permit.MaxPermits]int64 // when the keys of slots expire, in milliseconds
+	lock   spec.Entry[int32]
+	slots  spec.Semaphore[int32]
+	ends   [spec.MaxPermits]int64 // when the keys of slots expire, in milliseconds
 	marker marker
 }
 
 func (d *data) clear() {
 	lock := &d.lock
-	*d = data{lock: shared.Entry[int32]{Marker: markerValue, Members: lock.Members[:0], Waiting: lock.Waiting[:0]}}
+	*d = data{lock: spec.Entry[int32]{Marker: markerValue, Members: lock.Members[:0], Waiting: lock.Waiting[:0]}}
 }
 
 func (d *data) copyFrom(from *data) {
@@ -52,7 +49,7 @@ func (n *node) reset() {
 	n.clear()
 	n.saved.clear()
 	*n = node{data: n.data, saved: n.saved, released: n.released[:0], up: true, run: 1, hurt: -1}
-	n.marker = marker{state: memory.Active, incarnation: 1, run: 1}
+	n.marker = marker{state: spec.Active, incarnation: 1, run: 1}
 }
 
 // tick moves the keys to the present.
@@ -73,7 +70,7 @@ func nobody(int32) bool { return false }
 func (w *world) execute(n *node, m *message) {
 	n.tick(w.now)
 	l := &n.lock
-	ts := fence.Clamp(m.number, n.at(w.now))
+	ts := spec.Clamp(m.number, n.at(w.now))
 	if w.rules.NoClamp {
 		ts = m.number
 	}
@@ -98,26 +95,24 @@ func (w *world) execute(n *node, m *message) {
 	case raise:
 		switch {
 		case !w.rules.FollowFar && !(m.reads && l.Fence >= m.number) &&
-			!fence.Follows(l.Fence, m.number, n.at(w.now)+fence.Limit, counterLife):
+			!spec.Follows(l.Fence, m.number, n.at(w.now)+spec.Limit, counterLife):
 		case m.reads:
 			m.answer = voteOf(l.RaiseRead(m.value, m.number))
 		default:
 			m.answer = voteOf(l.RaiseWrite(m.value, m.number))
 		}
 	case mend:
-		e := fence.Entry[int32]{Value: l.Key, Fence: l.Fence}
-		if (fence.Entries[int32]{&e}).Mend(m.value, m.given, m.number) {
-			l.Fence = e.Fence
+		if (spec.Entries[int32]{l}).Mend(m.value, m.given, m.number) {
 			w.count(mended)
 		}
 	}
 }
 
-func voteOf(granted bool) shared.Answer {
+func voteOf(granted bool) spec.Answer {
 	if granted {
-		return shared.Extended
+		return spec.Extended
 	}
-	return shared.Refused
+	return spec.Refused
 }
 
 // executeSlot is execute for a semaphore.
@@ -128,7 +123,7 @@ func (w *world) executeSlot(n *node, m *message) {
 	}
 	switch {
 	case m.op == take:
-		var a permit.Answer
+		var a spec.SlotAnswer
 		if m.only {
 			a, _ = s.TakeSlot(m.value, permits, int(m.slot), nobody)
 		} else {
@@ -142,14 +137,14 @@ func (w *world) executeSlot(n *node, m *message) {
 		s.Release(m.value, permits, int(m.slot), nobody)
 	default:
 		ofSlot, ofPermits := s.Extend(m.value, permits, int(m.slot))
-		m.answer = shared.Healed
-		if ofSlot == permit.Differs {
-			m.answer = shared.Refused
+		m.answer = spec.Healed
+		if ofSlot == spec.Refused {
+			m.answer = spec.Refused
 			break
 		}
 		n.ends[m.slot-1] = end
-		if ofSlot == permit.Same && ofPermits == permit.Same {
-			m.answer = shared.Extended
+		if ofSlot == spec.Extended && ofPermits == spec.Extended {
+			m.answer = spec.Extended
 		}
 	}
 	for i := range n.ends {
@@ -169,7 +164,7 @@ func (n *node) keeps(c *client, until moment) bool {
 	if !c.reads {
 		return l.Key == c.value && l.Until > last
 	}
-	return l.Key == l.Marker && l.Until > last && slices.ContainsFunc(l.Members, func(m shared.Member[int32]) bool {
+	return l.Key == l.Marker && l.Until > last && slices.ContainsFunc(l.Members, func(m spec.Member[int32]) bool {
 		return m.Value == c.value && m.Until > last
 	})
 }
@@ -207,7 +202,7 @@ func (r *Rules) need(nodes int) int {
 	return nodes/2 + 1
 }
 
-func (r *Rules) acquire(e *shared.Entry[int32], m *message, ts int64) (fence int64, granted bool) {
+func (r *Rules) acquire(e *spec.Entry[int32], m *message, ts int64) (fence int64, granted bool) {
 	switch {
 	case !m.reads:
 		return e.AcquireWrite(m.value, m.ttl, ts)
@@ -221,18 +216,18 @@ func (r *Rules) acquire(e *shared.Entry[int32], m *message, ts int64) (fence int
 	return fence, granted
 }
 
-func (r *Rules) extend(e *shared.Entry[int32], m *message) shared.Answer {
+func (r *Rules) extend(e *spec.Entry[int32], m *message) spec.Answer {
 	if !m.reads {
 		return e.ExtendWrite(m.value, m.ttl)
 	}
 	answer := e.ExtendRead(m.value, m.ttl)
-	if answer != shared.Refused && r.SharedTTL {
+	if answer != spec.Refused && r.SharedTTL {
 		e.Until = e.Now + m.ttl
 	}
 	return answer
 }
 
-func (r *Rules) release(e *shared.Entry[int32], m *message) {
+func (r *Rules) release(e *spec.Entry[int32], m *message) {
 	if r.BlindRelease && !m.reads || r.ReleaseAll && m.reads && e.Key == e.Marker {
 		e.Key, e.Until = 0, 0
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/redquorum/redquorum/internal/proof/search/fence"
-	"github.com/redquorum/redquorum/internal/proof/search/shared"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 // A ballot is what a node says in a round.
@@ -34,11 +34,11 @@ func (w *world) vote(c *client, n int8, m *message, proven bool) {
 	switch {
 	case !proven:
 		v.answer = failed
-	case m.answer == shared.Extended:
+	case m.answer == spec.Extended:
 		v.answer = granted
 	default:
 		v.answer = refused
-		if m.answer == shared.Healed {
+		if m.answer == spec.Healed {
 			w.count(healed)
 		}
 	}
@@ -187,7 +187,7 @@ func (w *world) writeToken(c *client) (token int64, complete bool) {
 		for _, other := range votes {
 			if v.Answer == fence.Granted && other.Answer == fence.Granted {
 				same += int(b(other.Fence == v.Fence))
-				near += int(b(other.Fence <= v.Fence && (v.Fence-other.Fence <= fence.Delta || w.rules.FollowFar)))
+				near += int(b(other.Fence <= v.Fence && (v.Fence-other.Fence <= spec.Delta || w.rules.FollowFar)))
 			}
 		}
 		if w.rules.FewFences && same > yes/2 {

@@ -5,8 +5,8 @@
 // processor.
 //
 // Nothing of the library runs here but the allowance for drift, and no script. What nodes do is
-// what the models say that they do (shared.Entry, permit.Entry), and so are the decisions
-// about tokens and markers (fence.First, memory.Judge). Time is an integer.
+// what the models say that they do (spec.Entry, spec.Semaphore), and so are the decisions
+// about tokens and markers (fence.First, spec.Judge). Time is an integer.
 //
 // # What happens
 //
@@ -49,7 +49,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/proof/history"
-	"github.com/redquorum/redquorum/internal/proof/search/shared"
+	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 // A Report is what histories came to.
@@ -282,11 +282,11 @@ func (w *world) sayExecuted(e *event) {
 	}
 	switch m.op {
 	case acquire, take, extend, raise:
-		text += [...]string{shared.Refused: ": no", shared.Extended: ": yes", shared.Healed: ": set again"}[m.answer]
+		text += [...]string{spec.Refused: ": no", spec.Extended: ": yes", spec.Healed: ": set again"}[m.answer]
 		if m.slot > 0 {
 			text += fmt.Sprintf(", slot %d", m.slot)
 		}
-		if m.op != raise && m.answer != shared.Refused {
+		if m.op != raise && m.answer != spec.Refused {
 			text += fmt.Sprintf(", for %d ms", m.ttl)
 		}
 		if m.fence > 0 && w.plan.fenced {
