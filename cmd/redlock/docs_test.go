@@ -4,17 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/doctor"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/elect"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/run"
 	"github.com/redquorum/redquorum/internal/proof/docs"
 )
 
@@ -95,61 +94,45 @@ func strange(words []string) error {
 
 func TestCommandLinesOfTheDocumentationParse(t *testing.T) {
 	pages, err := docs.Pages(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := map[string]int{}
 	for _, page := range pages {
 		blocks, err := docs.Blocks(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, block := range blocks {
 			for _, args := range calls(block.Text) {
 				found[filepath.Base(page)]++
-				if err := refusal(args); err != nil {
-					t.Errorf("%s:%d: redlock %q: %v", page, block.Line, args, err)
-				}
+				assert.NoError(t, refusal(args), "%s:%d: redlock %q", page, block.Line, args)
 			}
 		}
 		spans, err := docs.Spans(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, span := range spans {
 			words := strings.Fields(strings.TrimPrefix(span, "sudo "))
 			if len(words) < 2 || words[0] != "redlock" {
 				continue
 			}
 			found[filepath.Base(page)]++
-			if err := strange(words[1:]); err != nil {
-				t.Errorf("%s: %q: %v", page, span, err)
-			}
+			assert.NoError(t, strange(words[1:]), "%s: %q", page, span)
 		}
 	}
 	for page, least := range map[string]int{"README.md": 4, "command.md": 20, "operations.md": 5} {
-		if found[page] < least {
-			t.Errorf("%s: found %d command lines only", page, found[page])
-		}
+		assert.GreaterOrEqual(t, found[page], least, page)
 	}
 }
 
-func TestCommandLinesOfTheHelpTextsParse(t *testing.T) {
-	found := 0
+func TestEveryHelpTextHasExamplesThatParse(t *testing.T) {
 	for _, cmd := range newRoot().Commands() {
+		assert.Contains(t, cmd.Example, "redlock "+cmd.Name())
 		var unindented strings.Builder
 		for line := range strings.Lines(cmd.Example) {
 			unindented.WriteString(strings.TrimSpace(line) + "\n")
 		}
-		for _, args := range calls(unindented.String()) {
-			found++
-			if err := refusal(args); err != nil {
-				t.Errorf("%s: redlock %q: %v", cmd.Name(), args, err)
-			}
+		all := calls(unindented.String())
+		assert.NotEmpty(t, all, cmd.Name())
+		for _, args := range all {
+			assert.NoError(t, refusal(args), "%s: redlock %q", cmd.Name(), args)
 		}
-	}
-	if found < 8 {
-		t.Errorf("found %d command lines only", found)
 	}
 }
 
@@ -165,60 +148,63 @@ func TestWrongCommandLinesAreFound(t *testing.T) {
 		"redlock doctor --json \\\n  --ttl 10s | less",
 		"redlock: no quorum",
 	}, "\n")
-	var got []string
+	var wrong []string
 	for _, args := range calls(text) {
 		if refusal(args) != nil {
-			got = append(got, args[0])
+			wrong = append(wrong, args[0])
 		}
 	}
-	if want := []string{"ran", "run", "elect", "inspect", "dema", "run"}; len(calls(text)) != 8 || !slices.Equal(got, want) {
-		t.Errorf("got %q of %q, want %q", got, calls(text), want)
-	}
+	assert.Len(t, calls(text), 8)
+	assert.Equal(t, []string{"ran", "run", "elect", "inspect", "dema", "run"}, wrong)
 	for span, wrong := range map[string]bool{
 		"run --at-least": false, "unlock --force NAME": false, "run --ttl=3s -- x --none": false,
 		"ran": true, "doctor --fast": true,
 	} {
-		if err := strange(strings.Fields(span)); (err != nil) != wrong {
-			t.Errorf("%q: got %v", span, err)
-		}
+		assert.Equal(t, wrong, strange(strings.Fields(span)) != nil, span)
 	}
 }
 
-// Every flag of run is in its table, and every row is a flag, with the default that it has.
+// Every flag is in docs/command.md, and every row of its table of run is a flag, with the default
+// that it has.
 func TestEveryFlagIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/command.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, cmd := range []*cobra.Command{run.NewCommand(), elect.NewCommand(), newInspectCommand(), newListCommand(), newTopCommand(), newUnlockCommand(), doctor.NewCommand(), newInitCommand()} {
+	require.NoError(t, err)
+	for _, cmd := range newRoot().Commands() {
+		if cmd.Name() == "demo" {
+			continue // its help tells
+		}
 		for word := range strings.FieldsSeq(cmd.Flags().FlagUsages()) {
-			if strings.HasPrefix(word, "--") && !strings.Contains(string(text), strings.TrimRight(word, ".,:;)")) {
-				t.Errorf("%s %s is not in docs/command.md", cmd.Name(), word)
+			if strings.HasPrefix(word, "--") {
+				assert.Contains(t, string(text), strings.TrimRight(word, ".,:;)"), cmd.Name())
 			}
 		}
 	}
+	run, _, err := newRoot().Find([]string{"run"})
+	require.NoError(t, err)
 	for _, m := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\|(?: ([0-9a-z]+) \\|)?").FindAllStringSubmatch(string(text), -1) {
-		flag := run.NewCommand().Flags().Lookup(m[1])
-		if flag == nil {
-			t.Errorf("docs/command.md: run has no flag --%s", m[1])
-		} else if m[2] != "" && flag.DefValue != m[2] {
-			t.Errorf("docs/command.md: --%s: got the default %s, want %s", m[1], m[2], flag.DefValue)
+		flag := run.Flags().Lookup(m[1])
+		require.NotNil(t, flag, m[1])
+		if m[2] != "" {
+			assert.Equal(t, flag.DefValue, m[2], m[1])
 		}
 	}
 }
 
-func TestEveryHelpTextHasAnExample(t *testing.T) {
-	for _, cmd := range newRoot().Commands() {
-		if !strings.Contains(cmd.Example, "redlock "+cmd.Name()) {
-			t.Errorf("%s: no example of itself", cmd.Name())
+// Every command that a user sees has a manual page, which names its flags.
+func TestEveryCommandHasAManualPage(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	output, err := exec.Command("go", "run", "-tags", "manual", ".", folder).CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	for _, command := range newRoot().Commands() {
+		if command.Hidden {
+			continue
 		}
-	}
-}
-
-func TestCompletionsAreThere(t *testing.T) {
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if status, stdout, _ := line("completion", shell); status != 0 || !strings.Contains(stdout, "redlock") {
-			t.Errorf("%s: got status %d and %d bytes", shell, status, len(stdout))
-		}
+		page, err := os.ReadFile(filepath.Join(folder, "redlock-"+command.Name()+".1"))
+		require.NoError(t, err)
+		assert.Contains(t, string(page), command.Short)
+		command.Flags().VisitAll(func(flag *pflag.Flag) {
+			assert.Contains(t, string(page), "--"+flag.Name)
+		})
 	}
 }

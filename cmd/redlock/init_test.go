@@ -9,116 +9,111 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// initMasters runs init and returns what it prints about each master, by endpoint.
-func initMasters(t *testing.T, servers []*redistest.Server, args ...string) (status int, said map[string]string, text string) {
-	t.Helper()
-	status, text, stderr := line(append([]string{"init", "--nodes", strings.Join(clitest.URLs(servers), ",")}, args...)...)
-	require.Empty(t, stderr)
-	said = map[string]string{}
+// init runs init and returns what it prints, and that about each master.
+func (f *fleet) init(args ...string) (status int, said []string, text string) {
+	f.t.Helper()
+	status, text, stderr := f.line(append([]string{"init"}, args...)...)
+	require.Empty(f.t, stderr)
 	for l := range strings.Lines(text) {
 		if endpoint, rest, found := strings.Cut(strings.TrimSpace(l), "  "); found {
-			said[endpoint] = strings.TrimSpace(rest)
+			require.Less(f.t, len(said), len(f.servers), text)
+			assert.Equal(f.t, f.servers[len(said)].URL(), endpoint)
+			said = append(said, strings.TrimSpace(rest))
 		}
 	}
-	require.Len(t, said, len(servers), text)
+	require.Len(f.t, said, len(f.servers), text)
 	return status, said, text
+}
+
+// Only the first client that wants a lock makes them vote.
+func TestNewMastersAreToldAndStayNew(t *testing.T) {
+	t.Parallel()
+	f := startNew(t)
+	status, _, text := f.inspect("x")
+	assert.Equal(t, cli.ExitNoQuorum, status)
+	assert.Equal(t, 3, strings.Count(text, "quarantined for another "), text)
+
+	status, list, text, stderr := f.list()
+	assert.Zero(t, status, stderr)
+	assert.True(t, list.Complete)
+	assert.False(t, list.Nodes[0].Votes)
+	assert.Equal(t, "No locks.\n", text)
+
+	s := f.watch().look(t.Context())
+	assert.Equal(t, []top.State{top.Barred, top.Barred, top.Barred}, statesOf(&s))
+	assert.Contains(t, s.Masters[0].Why, "quarantined for another ")
+	for _, s := range f.servers {
+		assert.Regexp(t, "^new until ", clitest.Marker(t, s))
+	}
 }
 
 func TestInitLetsNewMastersVoteAlthoughOneIsMissing(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Start(t, 3)
-	require.NoError(t, servers[2].Kill())
-	status, said, text := initMasters(t, servers)
+	f := startNew(t)
+	f.open(redlock.WithQuarantine(redlock.QuarantineStrict))
+	require.NoError(t, f.servers[2].Kill())
+	_, err := f.locker.TryLock(t.Context(), "x")
+	require.ErrorIs(t, err, pool.ErrQuarantined)
+	assert.ErrorContains(t, err, "redlock init")
+
+	status, said, text := f.init()
 	assert.Equal(t, 0, status, text)
-	assert.Equal(t, "votes now", said[servers[0].URL()])
-	assert.Equal(t, "votes now", said[servers[1].URL()])
-	assert.Contains(t, said[servers[2].URL()], "does not vote: dial tcp")
+	assert.Equal(t, []string{"votes now", "votes now"}, said[:2])
+	assert.Contains(t, said[2], "does not vote: dial tcp")
 	assert.Contains(t, text, "Voting: 2 of 3 masters, 2 are needed.")
-
-	status, said, _ = initMasters(t, servers)
+	clitest.WaitFor(t, "a lock", func() bool {
+		_, err := f.locker.TryLock(t.Context(), "x")
+		return err == nil
+	})
+	status, said, _ = f.init()
 	assert.Equal(t, 0, status)
-	assert.Equal(t, "voted already", said[servers[0].URL()])
-
-	l, err := redlock.New(clitest.URLs(servers), redlock.WithNodeTimeout(clitest.Patience))
-	require.NoError(t, err)
-	defer l.Close()
-	_, err = l.TryLock(t.Context(), "x")
-	require.NoError(t, err)
-	for _, s := range servers[:2] {
+	assert.Equal(t, []string{"voted already", "voted already"}, said[:2])
+	for _, s := range f.servers[:2] {
 		keys, err := s.Keys()
 		require.NoError(t, err)
 		assert.Equal(t, []string{"x"}, keys, "init leaves nothing but the memory marker")
 	}
 }
 
-func TestInitLetsAStrictFleetBegin(t *testing.T) {
+func TestInitWithoutAQuorumHasItsStatus(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Start(t, 3)
-	l, err := redlock.New(clitest.URLs(servers), redlock.WithQuarantine(redlock.QuarantineStrict), redlock.WithNodeTimeout(clitest.Patience))
-	require.NoError(t, err)
-	defer l.Close()
-	_, err = l.TryLock(t.Context(), "x")
-	require.ErrorIs(t, err, pool.ErrQuarantined)
-	assert.ErrorContains(t, err, "redlock init")
-	status, said, text := initMasters(t, servers)
-	assert.Equal(t, 0, status, text)
-	for _, what := range said {
-		assert.Equal(t, "votes now", what)
+	f := startNew(t)
+	for _, s := range f.servers[1:] {
+		require.NoError(t, s.Kill())
 	}
-	clitest.WaitFor(t, "a lock", func() bool {
-		_, err := l.TryLock(t.Context(), "x")
-		return err == nil
-	})
+	status, said, text := f.init()
+	assert.Equal(t, cli.ExitNoQuorum, status)
+	assert.Equal(t, "votes now", said[0])
+	assert.Contains(t, text, "Voting: 1 of 3 masters, 2 are needed.")
 }
 
 func TestInitOfAMasterThatLostItsKeysTakesForce(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Start(t, 3)
-	l, err := redlock.New(clitest.URLs(servers))
+	f := start(t)
+	_, err := f.locker.TryLock(t.Context(), "x")
 	require.NoError(t, err)
-	defer l.Close()
-	_, err = l.Lock(t.Context(), "x")
-	require.NoError(t, err)
-	clitest.WaitFor(t, "all markers", func() bool {
-		for _, s := range servers {
-			if !strings.HasPrefix(clitest.Marker(t, s), "active ") {
-				return false
-			}
-		}
-		return true
-	})
-	require.NoError(t, servers[0].FlushAll())
-	clitest.WaitFor(t, "the holder notices", func() bool { return strings.HasPrefix(clitest.Marker(t, servers[0]), "lost ") })
+	clitest.WaitFor(t, "the marker", func() bool { return strings.HasPrefix(clitest.Marker(t, f.servers[0]), "active ") })
+	require.NoError(t, f.servers[0].FlushAll())
+	clitest.WaitFor(t, "the holder notices", func() bool { return strings.HasPrefix(clitest.Marker(t, f.servers[0]), "lost ") })
 
-	status, said, text := initMasters(t, servers)
+	status, said, text := f.init()
 	assert.Equal(t, cli.ExitFailed, status, "it answers, and does not vote: %s", text)
-	assert.Contains(t, said[servers[0].URL()], "does not vote: quarantined for another ")
-	assert.Contains(t, said[servers[0].URL()], "it lost its keys")
-	assert.Equal(t, "voted already", said[servers[1].URL()])
+	assert.Contains(t, said[0], "does not vote: quarantined for another ")
+	assert.Contains(t, said[0], "it lost its keys")
+	assert.Equal(t, "voted already", said[1])
 	assert.Contains(t, text, "--force")
 
-	status, said, text = initMasters(t, servers, "--force")
+	status, said, text = f.init("--force")
 	assert.Equal(t, 0, status, text)
-	assert.Equal(t, "votes now", said[servers[0].URL()])
+	assert.Equal(t, "votes now", said[0])
 	assert.NotContains(t, text, "--force")
-	assert.True(t, strings.HasPrefix(clitest.Marker(t, servers[0]), "active "))
-}
-
-func TestInitWithoutAQuorumHasItsStatus(t *testing.T) {
-	t.Parallel()
-	servers := redistest.Start(t, 3)
-	for _, s := range servers[1:] {
-		require.NoError(t, s.Kill())
-	}
-	status, said, text := initMasters(t, servers)
-	assert.Equal(t, cli.ExitNoQuorum, status)
-	assert.Equal(t, "votes now", said[servers[0].URL()], text)
-	assert.Contains(t, text, "Voting: 1 of 3 masters, 2 are needed.")
+	assert.Regexp(t, "^active ", clitest.Marker(t, f.servers[0]))
 }
 
 func TestInitDoesNotTakeAReplicaForAMasterThatIsAway(t *testing.T) {
@@ -126,15 +121,8 @@ func TestInitDoesNotTakeAReplicaForAMasterThatIsAway(t *testing.T) {
 	servers := redistest.Start(t, 2)
 	host, port, _ := strings.Cut(servers[1].Addr(), ":")
 	servers = append(servers, redistest.StartOne(t, redistest.WithArgs("--replicaof", host, port)))
-	status, said, text := initMasters(t, servers)
+	f := fleet{t: t, servers: servers, nodes: strings.Join(clitest.URLs(servers), ",")}
+	status, said, text := f.init()
 	assert.Equal(t, cli.ExitFailed, status, text)
-	assert.Contains(t, said[servers[2].URL()], "does not vote: ")
-	assert.Contains(t, said[servers[2].URL()], "a replica of ")
-}
-
-func TestInitTakesNoArgumentsAndShowsNone(t *testing.T) {
-	status, stdout, stderr := line("init", "redis://:secret@host:1")
-	assert.Equal(t, cli.ExitUsage, status)
-	assert.Contains(t, stderr, "init takes no arguments")
-	assert.NotContains(t, stdout+stderr, "secret")
+	assert.Regexp(t, "^does not vote: .*a replica of ", said[2])
 }

@@ -1,9 +1,19 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 func TestMain(m *testing.M) {
@@ -13,4 +23,123 @@ func TestMain(m *testing.M) {
 // line runs a command line.
 func line(args ...string) (status int, stdout, stderr string) {
 	return clitest.Line(newRoot(), args...)
+}
+
+// fleet is masters, and a Locker that has connected to all of them.
+type fleet struct {
+	t       *testing.T
+	servers []*redistest.Server
+	nodes   string // as --nodes takes them
+	locker  *redlock.Locker
+}
+
+// startNew starts masters that nobody has used.
+func startNew(t *testing.T) *fleet {
+	t.Helper()
+	servers := redistest.Start(t, 3)
+	return &fleet{t: t, servers: servers, nodes: strings.Join(clitest.URLs(servers), ",")}
+}
+
+// start starts masters that vote.
+func start(t *testing.T, opts ...redlock.Option) *fleet {
+	t.Helper()
+	f := startNew(t)
+	f.open(opts...)
+	clitest.WaitFor(t, "the votes of all masters", func() bool {
+		for _, n := range f.locker.Stats().Nodes {
+			if n.Barred != nil || n.RunID == "" {
+				return false
+			}
+		}
+		return true
+	})
+	return f
+}
+
+// open opens the Locker.
+func (f *fleet) open(opts ...redlock.Option) {
+	f.t.Helper()
+	opts = append([]redlock.Option{redlock.WithTTL(time.Minute), redlock.WithNodeTimeout(10 * time.Second)}, opts...)
+	var err error
+	f.locker, err = redlock.New(clitest.URLs(f.servers), opts...)
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { assert.NoError(f.t, f.locker.Close()) })
+}
+
+// line runs a command line about these masters.
+func (f *fleet) line(args ...string) (status int, stdout, stderr string) {
+	return line(append([]string{args[0], "--nodes", f.nodes}, args[1:]...)...)
+}
+
+// inspect returns what inspect tells, as JSON and then as text.
+func (f *fleet) inspect(args ...string) (status int, i inspection, text string) {
+	f.t.Helper()
+	args = append([]string{"inspect"}, args...)
+	_, encoded, stderr := f.line(append(args, "--json")...)
+	require.NoError(f.t, json.Unmarshal([]byte(encoded), &i), encoded+stderr)
+	status, text, _ = f.line(args...)
+	return status, i, text
+}
+
+// list returns what list tells, as JSON and then as text.
+func (f *fleet) list(args ...string) (status int, list listing, text, stderr string) {
+	f.t.Helper()
+	args = append([]string{"list"}, args...)
+	_, encoded, stderr := f.line(append(args, "--json")...)
+	require.NoError(f.t, json.Unmarshal([]byte(encoded), &list), encoded+stderr)
+	status, text, stderr = f.line(args...)
+	return status, list, text, stderr
+}
+
+// set stores a value on some masters.
+func (f *fleet) set(nodes int, key, value string, options ...any) {
+	f.t.Helper()
+	for _, s := range f.servers[:nodes] {
+		_, err := s.Do("SET", append([]any{key, value}, options...)...)
+		require.NoError(f.t, err)
+	}
+}
+
+// kill kills masters, when all releases are delivered.
+func (f *fleet) kill(nodes ...int) {
+	f.t.Helper()
+	require.NoError(f.t, f.locker.Close())
+	for _, node := range nodes {
+		require.NoError(f.t, f.servers[node].Kill())
+	}
+}
+
+// queue waits for a lock that somebody holds, until it is called off.
+func (f *fleet) queue(lock func(ctx context.Context) (*redlock.Lock, error)) (callOff func()) {
+	waiting, stop := context.WithCancel(f.t.Context())
+	waited := make(chan error, 1)
+	go func() {
+		_, err := lock(waiting)
+		waited <- err
+	}()
+	return func() {
+		f.t.Helper()
+		stop()
+		require.ErrorIs(f.t, <-waited, context.Canceled)
+	}
+}
+
+// lead leads an election until it is told to resign.
+func (f *fleet) lead(name, id string) (term int64, resign func()) {
+	f.t.Helper()
+	e, err := election.New(f.locker, name, election.WithID(id))
+	require.NoError(f.t, err)
+	led, over, done := make(chan int64), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- e.Run(f.t.Context(), func(_ context.Context, term int64) error {
+			led <- term
+			<-over
+			return nil
+		})
+	}()
+	return <-led, func() {
+		f.t.Helper()
+		close(over)
+		require.NoError(f.t, <-done)
+	}
 }

@@ -11,11 +11,10 @@ import (
 
 func TestTopGivesTheTerminalBack(t *testing.T) {
 	t.Parallel()
-	servers, urls := clitest.StartServers(t, 3)
-	l := &listed{t: t, servers: servers}
-	l.set(3, "nightly", "value|somebody", "PX", 60_000)
+	f := start(t)
+	f.set(3, "nightly", "value|somebody", "PX", 60_000)
 	for _, end := range []string{"q", "\x03"} {
-		term, cmd := clitest.StartOnTerminal(t, urls, "-c", `TERM=xterm NO_COLOR=1 "$0" top --interval 200ms; echo "status=$?"; read answer; echo "<$answer>"`)
+		term, cmd := clitest.StartOnTerminal(t, clitest.URLs(f.servers), "-c", `TERM=xterm NO_COLOR=1 "$0" top --interval 200ms; echo "status=$?"; read answer; echo "<$answer>"`)
 		term.AwaitText(t, "nightly  lock  held   somebody")
 		term.Press(t, end)
 		term.AwaitText(t, terminal.LeaveScreen)

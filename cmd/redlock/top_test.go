@@ -10,25 +10,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/survey"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // watch returns a watcher of the masters.
-func (l *listed) watch() *watcher {
-	l.t.Helper()
+func (f *fleet) watch() *watcher {
+	f.t.Helper()
 	var flags masters.Flags
 	cmd := &cobra.Command{Use: "top"}
-	cmd.SetContext(l.t.Context())
+	cmd.SetContext(f.t.Context())
 	flags.Add(cmd)
-	require.NoError(l.t, cmd.ParseFlags([]string{"--nodes", l.nodes}))
+	require.NoError(f.t, cmd.ParseFlags([]string{"--nodes", f.nodes}))
 	lister, err := openLister(cmd, &flags, "*", survey.Bounds{Keys: 10_000, Locks: 100}, topTimeout)
-	require.NoError(l.t, err)
-	l.t.Cleanup(lister.close)
+	require.NoError(f.t, err)
+	f.t.Cleanup(lister.close)
 	return &watcher{lister: lister, title: "redlock top", clock: clock.System()}
 }
 
@@ -41,19 +40,13 @@ func statesOf(s *top.Snapshot) (states []top.State) {
 
 func TestTopLooksAtLocksAndMasters(t *testing.T) {
 	t.Parallel()
-	l := startListed(t)
-	l.set(3, "a", "one", "PX", 60_000)
-	l.set(1, "b", "one", "PX", 60_000)
-	lock, err := l.locker.TryLock(t.Context(), "c")
+	f := start(t)
+	f.set(3, "a", "one", "PX", 60_000)
+	f.set(1, "b", "one", "PX", 60_000)
+	_, err := f.locker.TryLock(t.Context(), "c")
 	require.NoError(t, err)
-	waiting, stop := context.WithCancel(t.Context())
-	defer stop()
-	waited := make(chan error, 1)
-	go func() {
-		_, err := l.locker.Lock(waiting, "c")
-		waited <- err
-	}()
-	w := l.watch()
+	callOff := f.queue(func(ctx context.Context) (*redlock.Lock, error) { return f.locker.Lock(ctx, "c") })
+	w := f.watch()
 	var s top.Snapshot
 	clitest.WaitFor(t, "a waiter", func() bool {
 		s = w.look(t.Context())
@@ -74,34 +67,19 @@ func TestTopLooksAtLocksAndMasters(t *testing.T) {
 		assert.GreaterOrEqual(t, m.Commands, int64(0))
 		assert.NotEqual(t, "-", m.Server)
 	}
-	stop()
-	require.ErrorIs(t, <-waited, context.Canceled)
-	require.NoError(t, lock.Unlock(t.Context()))
-	require.NoError(t, l.locker.Close(), "all releases are delivered before masters die")
+	callOff()
 
-	require.NoError(t, l.servers[2].Kill())
-	clitest.WaitFor(t, "the loss of a master", func() bool {
-		s = w.look(t.Context())
-		return s.Masters[2].State == top.Down
-	})
-	assert.NotEmpty(t, s.Masters[2].Why)
-	assert.Empty(t, s.Problem)
-	assert.Empty(t, s.Notes, "every lock that is held is there")
-	require.NoError(t, l.servers[1].Kill())
-	clitest.WaitFor(t, "the loss of the majority", func() bool {
-		s = w.look(t.Context())
-		return s.Masters[1].State == top.Down
-	})
+	for _, node := range []int{2, 1} {
+		assert.Empty(t, s.Problem)
+		assert.Empty(t, s.Notes, "every lock that is held is there")
+		f.kill(node)
+		clitest.WaitFor(t, "the loss of a master", func() bool {
+			s = w.look(t.Context())
+			return s.Masters[node].State == top.Down
+		})
+		assert.NotEmpty(t, s.Masters[node].Why)
+	}
 	assert.Contains(t, s.Problem, "too few masters answer: 1 of 3, 2 are needed")
-}
-
-func TestTopTellsWhoDoesNotVote(t *testing.T) {
-	t.Parallel()
-	_, urls := clitest.StartNewServers(t, 3)
-	l := &listed{t: t, nodes: urls[0] + "," + urls[1] + "," + urls[2]}
-	s := l.watch().look(t.Context())
-	assert.Equal(t, []top.State{top.Barred, top.Barred, top.Barred}, statesOf(&s))
-	assert.Contains(t, s.Masters[0].Why, "quarantined for another ")
 }
 
 // tuned is a clock that the test sets.
@@ -136,14 +114,4 @@ func TestNewHoldersAreCountedFromLookToLook(t *testing.T) {
 		source.at = source.at.Add(2 * time.Second)
 		assert.Equal(t, c.want, w.rate(c.locks))
 	}
-}
-
-func TestTopNeedsATerminalAndTellsOfList(t *testing.T) {
-	status, stdout, stderr := line("top", "--nodes", "127.0.0.1:1")
-	assert.Equal(t, cli.ExitUsage, status)
-	assert.NotContains(t, stdout, terminal.EnterScreen)
-	assert.Contains(t, stderr, "redlock list prints the locks once")
-	status, _, stderr = line("top", "--nodes", "127.0.0.1:1", "--interval", "1ms")
-	assert.Equal(t, cli.ExitUsage, status)
-	assert.Contains(t, stderr, "--interval: 1ms is shorter than 200ms")
 }
