@@ -22,6 +22,18 @@ import (
 // durable makes a server without findings.
 var durable = redistest.WithArgs("--appendonly", "yes", "--appendfsync", "always")
 
+// away are endpoints of nobody.
+const away, awayToo = "redis://127.0.0.1:1", "redis://127.0.0.1:2"
+
+// startMet starts masters that vote.
+func startMet(t *testing.T, n int, opts ...redistest.Option) ([]*redistest.Server, []string) {
+	t.Helper()
+	servers := redistest.Start(t, n, opts...)
+	urls := clitest.URLs(servers)
+	clitest.Admit(t, urls...)
+	return servers, urls
+}
+
 // consult runs doctor and returns what it found, along with the text for the same examination.
 //
 // Findings about slowness are left out: on a busy machine any round trip may be slow.
@@ -39,12 +51,16 @@ func consult(t *testing.T, urls []string, args ...string) (status int, d diagnos
 // examine runs doctor and returns what it found.
 func examine(t *testing.T, urls []string, args ...string) (status int, d diagnosis) {
 	t.Helper()
-	args = append([]string{"doctor", "--json", "--nodes", strings.Join(urls, ",")}, args...)
-	status, encoded, stderr := clitest.Line(clitest.Root(NewCommand()), args...)
+	status, encoded, stderr := command(urls, append(args, "--json")...)
 	require.Empty(t, stderr)
 	require.NoError(t, json.Unmarshal([]byte(encoded), &d), encoded)
 	require.Len(t, d.Nodes, len(urls))
 	return status, d
+}
+
+// command runs a command line.
+func command(urls []string, args ...string) (status int, stdout, stderr string) {
+	return clitest.Line(clitest.Root(NewCommand()), append([]string{"doctor", "--nodes", strings.Join(urls, ",")}, args...)...)
 }
 
 // requireFinding asserts that a node has this finding and the other checks, no more, and that the
@@ -78,42 +94,15 @@ func checksOf(findings []finding) (checks []string) {
 	return checks
 }
 
-// startDurable starts masters that vote.
-func startDurable(t *testing.T, n int) []string {
-	t.Helper()
-	urls := clitest.URLs(redistest.Start(t, n, durable))
-	clitest.Admit(t, urls...)
-	return urls
-}
-
-// startMet starts a master that votes.
-func startMet(t *testing.T, opts ...redistest.Option) *redistest.Server {
-	t.Helper()
-	s := redistest.StartOne(t, opts...)
-	clitest.Admit(t, s.URL())
-	return s
-}
-
-// startFor starts a durable master that votes, and returns the endpoint of a user with these
-// rights.
-func startFor(t *testing.T, rights ...any) string {
-	t.Helper()
-	s := startMet(t, durable)
-	_, err := s.Do("ACL", append([]any{"SETUSER", "poor", "on", ">poverty"}, rights...)...)
-	require.NoError(t, err)
-	return "redis://poor:poverty@" + s.Addr()
-}
-
 func TestSoundMastersAreSafe(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Start(t, 3, durable)
-	clitest.Admit(t, clitest.URLs(servers)...)
-	status, d, text := consult(t, clitest.URLs(servers))
+	servers, urls := startMet(t, 3, durable)
+	status, d, text := consult(t, urls)
 	assert.Equal(t, 0, status, text)
 	assert.True(t, d.Safe)
 	assert.Equal(t, 3, d.Sound)
 	assert.Empty(t, d.Findings)
-	for _, n := range d.Nodes {
+	for i, n := range d.Nodes {
 		assert.Empty(t, n.Findings)
 		assert.True(t, n.Reachable)
 		assert.Equal(t, "master", n.Role)
@@ -124,73 +113,35 @@ func TestSoundMastersAreSafe(t *testing.T) {
 		assert.True(t, n.Votes)
 		assert.Equal(t, "active", n.Memory)
 		assert.Zero(t, n.BarredMillis)
-	}
-	for _, s := range servers {
-		keys, err := s.Keys()
+		keys, err := servers[i].Keys()
 		require.NoError(t, err)
 		assert.Empty(t, keys, "nothing but the memory marker stays")
 	}
 	assert.Len(t, regexp.MustCompile(`(?m)^redis://\S+  +ok  `).FindAllString(text, -1), 3, text)
-	assert.Contains(t, text, "A quorum is safe: 3 of 3 masters without an error, 2 are needed.")
+	const verdict = "A quorum is safe: 3 of 3 masters without an error, 2 are needed."
+	assert.Contains(t, text, verdict)
+	_, printed, _ := command(urls)
+	assert.Contains(t, printed, verdict, "without --json")
 
-	_, printed, _ := clitest.Line(clitest.Root(NewCommand()), "doctor", "--nodes", strings.Join(clitest.URLs(servers), ","))
-	assert.Contains(t, printed, "A quorum is safe: 3 of 3 masters without an error, 2 are needed.", "without --json")
+	status, d = examine(t, []string{urls[0], urls[1], away})
+	assert.Zero(t, status)
+	assert.Equal(t, 1, d.Errors)
+	status, _ = examine(t, []string{urls[0], urls[1], away}, "--fail-on", "error")
+	assert.Equal(t, cli.ExitFailed, status)
+	status, d, text = consult(t, []string{urls[0], away, awayToo})
+	assert.Equal(t, cli.ExitFailed, status)
+	assert.False(t, d.Safe)
+	assert.Contains(t, text, "NO QUORUM IS SAFE: 1 of 3 masters without an error, 2 are needed.")
 }
 
-// The rule in docs/operations.md grants every right that a lock needs.
-func TestDocumentedRightsAreSound(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../../../docs/operations.md")
-	require.NoError(t, err)
-	_, rule, found := strings.Cut(string(text), "```\nACL SETUSER locks ")
-	require.True(t, found, "the rule has gone from docs/operations.md")
-	rule, _, _ = strings.Cut(rule, "```")
-	args := []any{"SETUSER", "locks"}
-	for word := range strings.FieldsSeq(rule) {
-		args = append(args, word)
-	}
-	server := startMet(t, durable)
-	_, err = server.Do("ACL", args...)
-	require.NoError(t, err)
-	_, d, output := consult(t, []string{"redis://locks:password@" + server.Addr()})
-	assert.Empty(t, d.Nodes[0].Findings, output)
-}
-
-func TestMastersWithoutPersistenceHaveANote(t *testing.T) {
-	t.Parallel()
-	urls := clitest.URLs(redistest.Start(t, 3))
-	clitest.Admit(t, urls...)
-	status, d, text := consult(t, urls)
-	assert.Equal(t, 0, status, text)
-	for i := range urls {
-		requireFinding(t, &d, text, i, note, "persistence", nil, "no persistence: appendonly is no, and save is empty")
-	}
-}
-
-// Doctor makes no new master vote: with QuarantineStrict, that is up to redlock init.
-func TestDoctorLeavesANewClusterAsItIs(t *testing.T) {
+// Doctor makes no new master vote: with QuarantineStrict, that is up to redlock init. Without
+// --force, init leaves a new master alone if another one votes.
+func TestDoctorLeavesNewMastersAsTheyAreAndSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 3, durable)
-	status, d, text := consult(t, clitest.URLs(servers))
-	assert.Equal(t, 0, status, text)
-	for i, s := range servers {
-		requireFinding(t, &d, text, i, note, "new", nil, "the first client makes them vote")
-		assert.False(t, d.Nodes[i].Votes)
-		assert.Regexp(t, "^new until ", clitest.Marker(t, s))
-	}
-	status, d, text = consult(t, clitest.URLs(servers), "--strict")
-	assert.Equal(t, cli.ExitFailed, status, text)
-	for i, s := range servers {
-		requireFinding(t, &d, text, i, severe, "quarantine", nil, "redlock init")
-		assert.Regexp(t, "^new until ", clitest.Marker(t, s))
-	}
-}
-
-func TestANewClusterWithAMissingMasterSaysWhatToDo(t *testing.T) {
-	t.Parallel()
-	servers := redistest.Start(t, 3, durable)
+	urls := clitest.URLs(servers)
 	require.NoError(t, servers[2].Kill())
-	status, d, text := consult(t, clitest.URLs(servers))
+	status, d, text := consult(t, urls)
 	assert.Equal(t, cli.ExitFailed, status, text)
 	for i := range 2 {
 		requireFinding(t, &d, text, i, severe, "quarantine", nil, "quarantined for another ", "redlock init")
@@ -200,34 +151,42 @@ func TestANewClusterWithAMissingMasterSaysWhatToDo(t *testing.T) {
 		assert.Positive(t, d.Nodes[i].BarredMillis)
 	}
 	require.NoError(t, servers[2].Restart())
-	status, _, text = consult(t, clitest.URLs(servers))
+	status, d, text = consult(t, urls)
 	assert.Equal(t, 0, status, text)
-}
+	for i := range servers {
+		requireFinding(t, &d, text, i, note, "new", nil, "the first client makes them vote")
+		assert.False(t, d.Nodes[i].Votes)
+	}
+	status, d, text = consult(t, urls, "--strict")
+	assert.Equal(t, cli.ExitFailed, status, text)
+	for i, s := range servers {
+		requireFinding(t, &d, text, i, severe, "quarantine", nil, "redlock init")
+		assert.Regexp(t, "^new until ", clitest.Marker(t, s))
+	}
 
-// One master restarted empty, the others did not.
-func TestAMasterThatForgotIsQuarantinedForItsTime(t *testing.T) {
-	t.Parallel()
-	servers := redistest.Start(t, 3)
-	clitest.Admit(t, clitest.URLs(servers)...)
-	require.NoError(t, servers[2].Restart())
-	_, d, text := consult(t, clitest.URLs(servers))
-	requireFinding(t, &d, text, 2, severe, "quarantine", []string{"persistence"}, "quarantined for another ", "may have forgotten locks")
-	assert.Regexp(t, "^wait; or, ", d.Nodes[2].Findings[0].Do)
-	assert.Equal(t, []string{"persistence"}, checksOf(d.Nodes[0].Findings))
-}
-
-// Without --force, init leaves a new master alone if another one votes.
-func TestANewMasterAmongOnesThatVoteNeedsForce(t *testing.T) {
-	t.Parallel()
-	servers := redistest.Start(t, 3, durable)
-	urls := clitest.URLs(servers)
-	clitest.Admit(t, urls[:1]...)
-	_, d, text := consult(t, urls)
+	clitest.Admit(t, urls[0])
+	_, d, text = consult(t, urls)
 	assert.True(t, d.Nodes[0].Votes, text)
 	for i := 1; i < 3; i++ {
 		requireFinding(t, &d, text, i, severe, "quarantine", nil, "quarantined for another ", "may have forgotten locks")
 		assert.Equal(t, "wait; or, only if everything that takes locks from these masters is stopped, run redlock init --force", d.Nodes[i].Findings[0].Do)
 	}
+}
+
+// Then one restarts empty, the others do not.
+func TestMastersWithoutPersistenceHaveANote(t *testing.T) {
+	t.Parallel()
+	servers, urls := startMet(t, 3)
+	status, d, text := consult(t, urls)
+	assert.Equal(t, 0, status, text)
+	for i := range urls {
+		requireFinding(t, &d, text, i, note, "persistence", nil, "no persistence: appendonly is no, and save is empty")
+	}
+	require.NoError(t, servers[2].Restart())
+	_, d, text = consult(t, urls)
+	requireFinding(t, &d, text, 2, severe, "quarantine", []string{"persistence"}, "quarantined for another ", "may have forgotten locks")
+	assert.Regexp(t, "^wait; or, ", d.Nodes[2].Findings[0].Do)
+	assert.Equal(t, []string{"persistence"}, checksOf(d.Nodes[0].Findings))
 }
 
 func TestClockThatIsOffIsNamed(t *testing.T) {
@@ -241,24 +200,29 @@ func TestClockThatIsOffIsNamed(t *testing.T) {
 	}
 	libc, err := filepath.Glob("/lib/x86_64-linux-gnu/libc.so.6")
 	require.NoError(t, err)
-	redistest.Require(t)
-	urls := startDurable(t, 2)
+	_, urls := startMet(t, 1, durable)
 	for offset, says := range map[string]string{"-10s": "behind ours", "+10s": "ahead of ours"} {
-		off := redistest.StartOne(t, durable, redistest.WithEnv("LD_PRELOAD="+strings.Join(append([]string{preload}, libc...), ":"),
-			"FAKETIME="+offset, "FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1"))
-		clitest.Admit(t, off.URL())
-		_, d, text := consult(t, append(urls, off.URL()))
-		requireFinding(t, &d, text, 2, severe, "clock", nil, says)
-		assert.InDelta(t, 10_000, max(d.Nodes[2].OffsetMillis, -d.Nodes[2].OffsetMillis), 1000)
+		env := redistest.WithEnv("LD_PRELOAD="+strings.Join(append([]string{preload}, libc...), ":"),
+			"FAKETIME="+offset, "FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1")
+		_, off := startMet(t, 1, durable, env)
+		_, d, text := consult(t, []string{urls[0], off[0]})
+		requireFinding(t, &d, text, 1, severe, "clock", nil, says)
+		assert.InDelta(t, 10_000, max(d.Nodes[1].OffsetMillis, -d.Nodes[1].OffsetMillis), 1000)
 		assert.Empty(t, d.Nodes[0].Findings)
 	}
 }
 
-func TestStatusIsOneWithoutASafeQuorum(t *testing.T) {
-	t.Parallel()
-	urls := startDurable(t, 1) // it votes, alone
-	status, d, text := consult(t, append(urls, "redis://127.0.0.1:1", "redis://127.0.0.1:2"))
-	assert.Equal(t, cli.ExitFailed, status)
-	assert.False(t, d.Safe)
-	assert.Contains(t, text, "NO QUORUM IS SAFE: 1 of 3 masters without an error, 2 are needed.")
+func TestWrongFlagsOfDoctorAreUsageErrors(t *testing.T) {
+	for _, c := range []struct{ flag, value, says string }{
+		{"--name", "redquorum:memory", "reserved"},
+		{"--name", "", "--name is empty"},
+		{"--name", strings.Repeat("x", 5000), "name has 5000 bytes"},
+		{"--ttl", "61s", "above the --max-ttl of 1m0s"},
+		{"--ttl", "999ms", "below 1s"},
+		{"--fail-on", "note", "not quorum, error or warning"},
+	} {
+		status, _, stderr := command([]string{away}, c.flag, c.value)
+		assert.Equal(t, cli.ExitUsage, status)
+		assert.Contains(t, stderr, c.says)
+	}
 }

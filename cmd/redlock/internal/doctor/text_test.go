@@ -1,16 +1,64 @@
 package doctor
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/pool"
 )
+
+// Facts that no server in these tests can be made to show.
+func TestFindingsFromFacts(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		f    facts
+		want string // severity and check of each finding
+	}{
+		{"nothing", facts{runID: "x", durable: true}, ""},
+		{"no identity", facts{durable: true, denied: map[string]error{"INFO": errors.New("NOPERM")}}, "warning unidentified"},
+		{"old", facts{runID: "x", durable: true, product: "redis", version: "4.0.14"}, "warning version"},
+		{"new", facts{runID: "x", durable: true, product: "redis", version: "10.0.1"}, ""},
+		{"no Redis", facts{runID: "x", durable: true, product: "garnet", version: "1.0.48"}, ""},
+		{"has replicas", facts{runID: "x", durable: true, info: map[string]string{"connected_slaves": "2"}}, "note replicated"},
+		{"full", facts{runID: "x", durable: true, info: map[string]string{"maxmemory": "1000", "maxmemory_policy": "noeviction", "used_memory": "901"}}, "warning memory"},
+		{"has room", facts{runID: "x", durable: true, info: map[string]string{"maxmemory": "1000", "maxmemory_policy": "noeviction", "used_memory": "900"}}, ""},
+		{"no limit", facts{runID: "x", durable: true, info: map[string]string{"maxmemory": "0", "maxmemory_policy": "allkeys-lru", "used_memory": "900"}}, ""},
+		{"cannot save", facts{runID: "x", durable: true, info: map[string]string{"rdb_last_bgsave_status": "err"}}, "warning save"},
+		{"just started", facts{runID: "x", info: map[string]string{"uptime_in_seconds": "0"}, denied: map[string]error{"CONFIG GET": errors.New("NOPERM")}}, "note permission"},
+		{"every second", facts{runID: "x", config: map[string]string{"appendonly": "yes", "appendfsync": "everysec"}}, "note persistence"},
+		{"not during rewrites", facts{runID: "x", config: map[string]string{"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "yes"}}, "note persistence"},
+		{"memory full", facts{runID: "x", durable: true, unwritable: errors.New("OOM")}, "warning marker"},
+		{"memory of another", facts{runID: "x", durable: true, marker: "active abc y 1 60000 z"}, "warning marker"},
+		{"its own memory", facts{runID: "x", durable: true, marker: "active abc x 1 60000 z"}, ""},
+		{"memory of whoever", facts{runID: "x", durable: true, marker: "active abc - 1 60000 -"}, ""},
+		{"new", facts{runID: "x", durable: true, marker: "new until 1 abc x 1 60000 z", barred: pool.ErrQuarantined}, "error quarantine"},
+		{"no config", facts{runID: "x", denied: map[string]error{"CONFIG GET": errors.New("NOPERM")}}, "note permission"},
+		{"too slow", facts{runID: "x", durable: true, roundTrip: 501 * time.Millisecond}, "error slow"},
+		{"once slow", facts{runID: "x", durable: true, slowest: 501 * time.Millisecond}, "warning slow"},
+		{"a bit slow", facts{runID: "x", durable: true, roundTrip: 126 * time.Millisecond}, "warning slow"},
+		{"fast enough", facts{runID: "x", durable: true, roundTrip: 125 * time.Millisecond, slowest: 500 * time.Millisecond}, ""},
+		{"a bit late", facts{runID: "x", durable: true, offset: -1101 * time.Millisecond, offsetOK: true, doubt: 100 * time.Millisecond}, "warning clock"},
+		{"perhaps late", facts{runID: "x", durable: true, offset: -1100 * time.Millisecond, offsetOK: true, doubt: 100 * time.Millisecond}, ""},
+		{"early", facts{runID: "x", durable: true, offset: 5001 * time.Millisecond, offsetOK: true}, "error clock"},
+		{"undeclared keys", facts{runID: "x", durable: true, derived: errors.New("script tried accessing undeclared key")}, "warning derived"},
+		{"stalled", facts{runID: "x", err: pool.ErrTimeout}, "error unreachable"},
+	} {
+		var got []string
+		for _, f := range c.f.check(limits{ttl: 30 * time.Second, maxTTL: time.Minute}) {
+			got = append(got, string(f.Severity)+" "+f.Check)
+		}
+		assert.Equal(t, c.want, strings.Join(got, ", "), c.name)
+	}
+	for n, want := range map[int]severity{1: warning, 2: note, 4: note} {
+		assert.Equal(t, want, checkNumber(n)[0].Severity, "%d masters", n)
+	}
+	assert.Empty(t, append(checkNumber(3), checkNumber(5)...))
+}
 
 func sample() *diagnosis {
 	persistence := finding{note, "persistence", "no persistence: appendonly is no, and save is empty", "a restart forgets all locks", "set appendonly yes"}
@@ -32,10 +80,10 @@ func sample() *diagnosis {
 	}
 }
 
-func drawn(d *diagnosis, width int) string {
+func drawn(d *diagnosis, width int, color bool) string {
 	var b strings.Builder
 	for _, line := range d.lines(width) {
-		b.WriteString(terminal.Line(line, unlimited, false) + "\n")
+		b.WriteString(terminal.Line(line, unlimited, color) + "\n")
 	}
 	return b.String()
 }
@@ -66,56 +114,33 @@ redis://a:6379, redis://b:6379
     do:  set appendonly yes
 `
 	d := sample()
-	assert.Equal(t, strings.TrimPrefix(want, "\n"), drawn(d, 80))
+	assert.Equal(t, strings.TrimPrefix(want, "\n"), drawn(d, 80, false))
 	for width := 50; width < 120; width++ {
-		for line := range strings.Lines(drawn(d, width)) {
+		for line := range strings.Lines(drawn(d, width, false)) {
 			assert.LessOrEqual(t, terminal.Columns(strings.TrimRight(line, "\n")), width, line)
 		}
 	}
 	d.Nodes[2].Findings = d.Nodes[0].Findings
-	assert.Contains(t, drawn(d, 80), "\n\nEach of the masters\n  note: no persistence")
-}
-
-func TestDiagnosisHasColorsOnATerminal(t *testing.T) {
-	d := sample()
-	var b strings.Builder
-	for _, line := range d.lines(80) {
-		b.WriteString(terminal.Line(line, unlimited, true) + "\n")
-	}
+	assert.Contains(t, drawn(d, 80, false), "\n\nEach of the masters\n  note: no persistence")
 	for _, want := range []string{"\x1b[31merror:\x1b[0m", "\x1b[33mwarning:\x1b[0m", "\x1b[31m1 error  ", "\x1b[32mA\x1b[0m \x1b[32mquorum"} {
-		assert.Contains(t, b.String(), want)
+		assert.Contains(t, drawn(sample(), 80, true), want)
 	}
 }
 
 func TestAMonitorChoosesWhatFails(t *testing.T) {
 	for _, c := range []struct {
-		safe             bool
-		errors, warnings int
-		want             [3]bool // on quorum, error, warning
+		d                          diagnosis
+		onQuorum, onError, onWarning bool
 	}{
-		{true, 0, 0, [3]bool{false, false, false}},
-		{true, 0, 1, [3]bool{false, false, true}},
-		{true, 1, 0, [3]bool{false, true, true}},
-		{false, 2, 0, [3]bool{true, true, true}},
+		{diagnosis{Safe: true}, false, false, false},
+		{diagnosis{Safe: true, Warnings: 1}, false, false, true},
+		{diagnosis{Safe: true, Errors: 1}, false, true, true},
+		{diagnosis{Errors: 2}, true, true, true},
 	} {
-		d := diagnosis{Safe: c.safe, Errors: c.errors, Warnings: c.warnings}
-		for i, on := range []level{failOnQuorum, failOnError, failOnWarning} {
-			assert.Equal(t, c.want[i], d.fails(on), "%+v on %s", c, on)
-		}
+		assert.Equal(t, c.onQuorum, c.d.fails(failOnQuorum), "%+v", c.d)
+		assert.Equal(t, c.onError, c.d.fails(failOnError), "%+v", c.d)
+		assert.Equal(t, c.onWarning, c.d.fails(failOnWarning), "%+v", c.d)
 	}
-}
-
-func TestFailOnIsSeenInTheStatus(t *testing.T) {
-	t.Parallel()
-	urls := append(startDurable(t, 2), "redis://127.0.0.1:1")
-	status, d := examine(t, urls)
-	assert.Zero(t, status)
-	assert.Equal(t, 1, d.Errors)
-	status, _ = examine(t, urls, "--fail-on", "error")
-	assert.Equal(t, cli.ExitFailed, status)
-	status, _, stderr := clitest.Line(clitest.Root(NewCommand()), "doctor", "--nodes", "a:1", "--fail-on", "note")
-	assert.Equal(t, cli.ExitUsage, status)
-	assert.Contains(t, stderr, "not quorum, error or warning")
 }
 
 func TestUptimeIsShort(t *testing.T) {

@@ -1,0 +1,251 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// guarded is a durable master that votes, with users.
+type guarded struct {
+	*redistest.Server
+	t     *testing.T
+	users atomic.Int32
+}
+
+func startGuarded(t *testing.T) *guarded {
+	t.Helper()
+	servers, _ := startMet(t, 1, durable)
+	return &guarded{Server: servers[0], t: t}
+}
+
+// userWith returns the endpoint of a new user with these rights.
+func (g *guarded) userWith(rights ...string) string {
+	g.t.Helper()
+	name := fmt.Sprint("user", g.users.Add(1))
+	g.allow(name, append([]string{"on", ">poverty"}, rights...)...)
+	return "redis://" + name + ":poverty@" + g.Addr()
+}
+
+// allow gives a user more rights.
+func (g *guarded) allow(name string, rights ...string) {
+	g.t.Helper()
+	_, err := g.Do("ACL", redis.Args{"SETUSER", name}.AddFlat(rights)...)
+	require.NoError(g.t, err)
+}
+
+// documented returns the rule of docs/operations.md for a user.
+func documented(t *testing.T, user string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../../../docs/operations.md")
+	require.NoError(t, err)
+	_, rule, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" on >password ")
+	require.True(t, found, "the rule has gone from docs/operations.md")
+	rule, _, _ = strings.Cut(rule, "```")
+	return strings.Fields(rule)
+}
+
+// ruleFor returns the documented rule of a client with a prefix, for exactly one name instead.
+func ruleFor(t *testing.T, name string) (rights []string) {
+	t.Helper()
+	for _, right := range documented(t, "app") {
+		rights = append(rights, strings.ReplaceAll(right, "app:*", name))
+	}
+	return append(rights, "~redquorum:terms:"+name, "~"+name+"#*")
+}
+
+// The rule in docs/operations.md grants every right that a lock needs.
+func TestDocumentedRightsAreSound(t *testing.T) {
+	t.Parallel()
+	_, d, text := consult(t, []string{startGuarded(t).userWith(documented(t, "locks")...)})
+	assert.Empty(t, d.Nodes[0].Findings, text)
+}
+
+func TestDoctorNamesTheRightsThatAreMissing(t *testing.T) {
+	t.Parallel()
+	server := startGuarded(t)
+	for _, c := range []struct {
+		rights string
+		s      severity
+		check  string
+		says   string
+		also   []string // checks of other findings
+	}{
+		{"~* &* +@all -eval", note, "permission", "EVAL is refused: NOPERM", nil},
+		{"~* &* +@all -pttl", warning, "permission", "PTTL is refused: NOPERM", nil}, // enough for other libraries
+		{"~* &* +@all -pexpire", severe, "permission", "PEXPIRE is refused: NOPERM", nil},
+		// Without the marker, it is judged by its uptime.
+		{"~* &* +@all -get", severe, "permission", "GET is refused: NOPERM", []string{"quarantine", "marker"}},
+		{"~redquorum:[a-l]* ~redquorum:[n-z]* &* +@all", warning, "marker", "redquorum:memory cannot be read: NOPERM", []string{"quarantine"}},
+		{"~* &* +@all -time", warning, "marker", "redquorum:memory cannot be written", []string{"permission"}},
+		{"~* &* +@all -evalsha", severe, "scripts", "scripts cannot be run: EVALSHA: NOPERM", nil},
+		{"~redquorum:doctor:* ~redquorum:memory &* +@all", warning, "derived", "keys that a script derives from its own are refused", nil},
+		{"~* &* +@all -info", warning, "unidentified", "NOPERM", nil},
+		{"~* resetchannels +@all -subscribe", note, "permission", "PUBLISH is refused: NOPERM", []string{"permission"}},
+		{"~* &* +@all -mget", note, "semaphores", "no semaphores: MGET is refused: ERR", []string{"any"}},
+		{"~redquorum:[a-oq-z]* ~redquorum:permit:* &* +@all", note, "semaphores", "no semaphores: redquorum:permits:* is refused: ERR", nil},
+		{"~redquorum:[a-qs-z]* &* +@all -zremrangebyscore", note, "shared", "no shared locks: ZREMRANGEBYSCORE is refused: ERR", nil},
+		{"~redquorum:[a-eg-z]* &* +@all", note, "fencing", "no fencing tokens: redquorum:fence:* is refused: ERR", nil},
+		{"~redquorum:[a-su-z]* &* +@all", note, "elections", "no elections: redquorum:terms:* is refused: ERR", nil},
+		{"~redquorum:[a-su-z]* %R~redquorum:terms:* &* +@all", note, "elections", "no elections: redquorum:terms:* is refused: ERR", nil},
+	} {
+		t.Run(c.rights, func(t *testing.T) {
+			t.Parallel()
+			// The uptime is below that, however busy the machine is.
+			_, d, text := consult(t, []string{server.userWith(strings.Fields(c.rights)...)}, "--max-ttl", "1h")
+			requireFinding(t, &d, text, 0, c.s, c.check, c.also, c.says)
+			assert.NotContains(t, text, "poverty")
+		})
+	}
+}
+
+// What doctor proposes is what makes the finding go away, also for a prefix that is a pattern.
+func TestTheProposedRightsAreEnough(t *testing.T) {
+	t.Parallel()
+	const prefix = `a[p]p*\?:`
+	quoted := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `*`, `\*`, `?`, `\?`).Replace(prefix)
+	server := startGuarded(t)
+	urls := []string{server.userWith("~"+quoted+"*", "~redquorum:waits:"+quoted+"*", "~redquorum:memory", "&*",
+		"+@all", "-mget", "-zadd", "-zcard", "-pexpireat")}
+	_, d, text := consult(t, urls, "--key-prefix", prefix)
+	requireFinding(t, &d, text, 0, note, "elections", []string{"any", "fencing", "semaphores", "shared"})
+	for _, f := range d.Nodes[0].Findings {
+		_, rules, found := strings.Cut(f.Do, "ACL SETUSER … ")
+		require.True(t, found, f.Do)
+		server.allow("user1", strings.Fields(rules)...)
+	}
+	_, d, text = consult(t, urls, "--key-prefix", prefix)
+	assert.Empty(t, d.Nodes[0].Findings, text)
+	_, d, _ = consult(t, urls, "--key-prefix", "app:")
+	assert.NotEmpty(t, d.Nodes[0].Findings, "the rights are those of that prefix only")
+}
+
+// A user with rights for one prefix passes without a name: nothing of the prefix is tried.
+func TestDoctorTriesTheKeyOfTheNamedLock(t *testing.T) {
+	t.Parallel()
+	server := startGuarded(t)
+	urls := []string{server.userWith("~app:*", "~redquorum:*", "&*", "+@all")}
+	for _, args := range [][]string{nil, {"--name", "x", "--key-prefix", "app:"}} {
+		status, d, text := consult(t, urls, args...)
+		assert.Zero(t, status, text)
+		assert.Empty(t, d.Nodes[0].Findings)
+	}
+	status, d, text := consult(t, urls, "--name", "x")
+	assert.Equal(t, cli.ExitFailed, status, text)
+	requireFinding(t, &d, text, 0, severe, "name", nil, `the key "x" is refused: NOPERM`)
+	assert.Contains(t, d.Nodes[0].Findings[0].Do, "ACL SETUSER … ~x ")
+
+	for _, command := range [][]any{{"HSET", "p:hash", "a", "b"}, {"SET", "p:lasting", "v"}, {"SETEX", "p:lock", 60, "v"}} {
+		_, err := server.Do(command[0].(string), command[1:]...)
+		require.NoError(t, err)
+	}
+	for name, is := range map[string]string{"hash": "is no string", "lasting": "does not expire"} {
+		status, d, text = consult(t, []string{server.URL()}, "--name", name, "--key-prefix", "p:")
+		assert.Equal(t, cli.ExitFailed, status)
+		requireFinding(t, &d, text, 0, severe, "name", nil, fmt.Sprintf("the key %q %s: it is no lock", "p:"+name, is))
+		assert.Equal(t, "use another name or --key-prefix", d.Nodes[0].Findings[0].Do)
+		assert.NotContains(t, text, "WRONGTYPE")
+	}
+	status, _, text = consult(t, []string{server.URL()}, "--name", "lock", "--key-prefix", "p:")
+	assert.Zero(t, status, text)
+}
+
+// Whoever may use one lock only needs no rights for a trial key.
+func TestTheRightsForOneNameAreEnough(t *testing.T) {
+	t.Parallel()
+	server := startGuarded(t)
+	status, d, text := consult(t, []string{server.userWith(ruleFor(t, "night[ly")...)}, "--name", "night[ly")
+	assert.Equal(t, cli.ExitFailed, status, "as a pattern it is another name: %s", text)
+	assert.Contains(t, d.Nodes[0].Findings[0].Do, `~night\[ly `)
+
+	urls := []string{server.userWith(ruleFor(t, "nightly")...)}
+	status, d, text = consult(t, urls, "--name", "nightly")
+	assert.Zero(t, status, text)
+	assert.Empty(t, d.Nodes[0].Findings, text)
+	_, d, _ = consult(t, urls)
+	assert.Contains(t, checksOf(d.Nodes[0].Findings), "permission", "without the name, nothing can be tried")
+
+	for _, c := range []struct{ without, check, says string }{
+		{"+set", "permission", "SET is refused: NOPERM"},
+		{"+del", "permission", "DEL is refused: NOPERM"},
+		{"+pttl", "permission", "PTTL is refused: NOPERM"},
+		{"+pexpire", "permission", "PEXPIRE is refused: NOPERM"},
+		{"+mget", "semaphores", "MGET is refused: ERR"},
+		{"~nightly#*", "semaphores", "nightly#* is refused: ERR"},
+		{"~redquorum:fence:nightly", "fencing", "redquorum:fence:nightly is refused: ERR"},
+		{"~redquorum:terms:nightly", "elections", "redquorum:terms:nightly is refused: ERR"},
+	} {
+		rights := slices.DeleteFunc(ruleFor(t, "nightly"), func(right string) bool { return right == c.without })
+		_, d, text := consult(t, []string{server.userWith(rights...)}, "--name", "nightly")
+		i := slices.Index(checksOf(d.Nodes[0].Findings), c.check)
+		require.GreaterOrEqual(t, i, 0, "without %s: %s", c.without, text)
+		assert.Contains(t, d.Nodes[0].Findings[i].What, c.says)
+	}
+}
+
+// The lock may be held, and waited for, while its keys are tried.
+func TestTryingANameChangesNothing(t *testing.T) {
+	t.Parallel()
+	servers, urls := startMet(t, 3, durable)
+	l, err := redlock.New(urls, redlock.WithFencing(), redlock.WithTTL(time.Minute), redlock.WithNodeTimeout(10*time.Second))
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	lock, err := l.TryLock(t.Context(), "x")
+	require.NoError(t, err)
+	s, err := l.Semaphore("x", 2)
+	require.NoError(t, err)
+	permit, err := s.TryAcquire(t.Context())
+	require.NoError(t, err)
+	for i, server := range servers { // what a waiter, readers and leaders leave
+		for _, command := range [][]any{
+			{"ZADD", "redquorum:wait:x", 1, "a"},
+			{"SET", "redquorum:waits:x", i},
+			{"ZADD", "redquorum:readers:x", 1, "a"},
+			{"SET", "redquorum:intent:x", "b"},
+			{"ZADD", "redquorum:terms:x", 1, "a"},
+			{"ZADD", "redquorum:permit:wait:x", 1, "a"},
+		} {
+			_, err := server.Do(command[0].(string), command[1:]...)
+			require.NoError(t, err)
+		}
+	}
+	before := dump(t, servers)
+	status, d, text := consult(t, urls, "--name", "x")
+	assert.Zero(t, status, text)
+	for _, n := range d.Nodes {
+		assert.Empty(t, n.Findings)
+	}
+	assert.Equal(t, before, dump(t, servers))
+	require.NoError(t, lock.Verify(t.Context()))
+	require.NoError(t, permit.Verify(t.Context()))
+}
+
+// dump returns the keys of all servers, with their values and whether they expire.
+func dump(t *testing.T, servers []*redistest.Server) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for i, s := range servers {
+		keys, err := redis.Strings(s.Do("KEYS", "*"))
+		require.NoError(t, err)
+		for _, key := range keys {
+			value, err := redis.String(s.Do("DUMP", key))
+			require.NoError(t, err)
+			left, err := redis.Int64(s.Do("PTTL", key))
+			require.NoError(t, err)
+			all[fmt.Sprint(i, " ", key)] = fmt.Sprint("expires: ", left >= 0, " ", value)
+		}
+	}
+	return all
+}
