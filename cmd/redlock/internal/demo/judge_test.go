@@ -1,10 +1,10 @@
 package demo
 
 import (
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 )
 
@@ -37,9 +37,7 @@ func TestJudgeFindsOverlaps(t *testing.T) {
 		for _, o := range findOverlaps(c.holds) {
 			got = append(got, [2]int{o.first.worker, o.second.worker})
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
-		}
+		assert.Equal(t, c.want, got, c.name)
 	}
 }
 
@@ -61,9 +59,7 @@ func TestJudgeAgreesWithANaiveJudge(t *testing.T) {
 			}
 			want = want || holders > 1
 		}
-		if got := len(findOverlaps(holds)) > 0; got != want {
-			t.Fatalf("got %v, want %v", got, want)
-		}
+		assert.Equal(t, want, len(findOverlaps(holds)) > 0)
 	})
 }
 
@@ -85,9 +81,7 @@ func TestTurnsGoInTheOrderOfAsking(t *testing.T) {
 		{"overtook a worker that waits for ever", []hold{asked(2, 50*ms, 100*ms)}, []wait{{1, 0}}, 0},
 		{"did not overtake a worker that asked later", []hold{asked(2, 50*ms, 100*ms)}, []wait{{1, 90 * ms}}, 1},
 	} {
-		if got := countInTurn(c.holds, c.waiting); got != c.want {
-			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
-		}
+		assert.Equal(t, c.want, countInTurn(c.holds, c.waiting), c.name)
 	}
 }
 
@@ -98,12 +92,9 @@ func TestWaitsAreThoseOfAPeriod(t *testing.T) {
 		{asked: 10, began: 40, ended: 50},
 	}
 	got := waitsOf(holds, 10, 40)
-	if want := (waits{10, 15}); !slices.Equal(got, want) || got.mean() != 12 {
-		t.Errorf("got %v with mean %d, want %v with mean 12", got, got.mean(), want)
-	}
-	if got := waits(nil).mean(); got != 0 {
-		t.Errorf("got %v as the mean of none", got)
-	}
+	assert.Equal(t, waits{10, 15}, got)
+	assert.Equal(t, time.Duration(12), got.mean())
+	assert.Zero(t, waits(nil).mean())
 }
 
 func TestPercentileIsTheNearestRank(t *testing.T) {
@@ -127,8 +118,6 @@ func TestPercentileIsTheNearestRank(t *testing.T) {
 		{hundred, 99, 99},
 		{hundred, 100, 100},
 	} {
-		if got := c.values.percentile(c.percent); got != c.want {
-			t.Errorf("p%d of %v: got %d, want %d", c.percent, c.values, got, c.want)
-		}
+		assert.Equal(t, c.want, c.values.percentile(c.percent), "p%d of %v", c.percent, c.values)
 	}
 }

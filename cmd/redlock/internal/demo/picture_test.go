@@ -1,10 +1,15 @@
 package demo
 
 import (
+	"bytes"
+	"context"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/redlock"
@@ -30,88 +35,82 @@ func story() trace {
 	}
 }
 
-func drawAll(lines [][]terminal.Span, color bool) string {
-	var b strings.Builder
-	for _, line := range lines {
-		b.WriteString(terminal.Line(line, 1000, color) + "\n")
+// lanes draws a trace: a line of the time, of the nodes, of each worker, and a legend.
+func lanes(tr *trace, columns int, total time.Duration) (lines []string) {
+	for _, line := range newPicture(tr, laneLabelWidth+columns, total).lines() {
+		lines = append(lines, terminal.Line(line, 1000, false))
 	}
-	return b.String()
+	return lines
 }
 
 func TestPictureShowsWhoHeldWhen(t *testing.T) {
 	tr := story()
-	got := drawAll(newPicture(&tr, laneLabelWidth+40, 0).lines(), false)
-	want := `
+	assert.Equal(t, strings.TrimPrefix(`
              0s        0.5s      1s        1.5s
    nodes up  5555555555443333555555555555555555555555
    worker 1  ██████                  ·····█████
    worker 2  ······████        ··████████x~~~!
    worker 3    ········█████████                   ··
-             █ holds  · waits  ~ stopped  x lock lost  ! late write
-`
-	if got != want[1:] {
-		t.Errorf("got\n%swant\n%s", got, want[1:])
-	}
+             █ holds  · waits  ~ stopped  x lock lost  ! late write`, "\n"), strings.Join(lanes(&tr, 40, 0), "\n"))
 }
 
 func TestPictureShowsHalvesOfColumns(t *testing.T) {
 	tr := trace{workers: 2, nodes: 5, elapsed: 2400 * ms, holds: []hold{at(1, 0, 150*ms), at(2, 150*ms, 400*ms), at(1, 400*ms, 450*ms)}}
-	lines := newPicture(&tr, laneLabelWidth+24, 0).lines()
-	if got, want := terminal.Line(lines[2], 80, false), "   worker 1  █▌  ▌"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := terminal.Line(lines[3], 80, false), "   worker 2   ▐██"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	assert.Equal(t, []string{"   worker 1  █▌  ▌", "   worker 2   ▐██"}, lanes(&tr, 24, 0)[2:4])
 }
 
 // An overlap in the trace is one in the picture: the same column is full in both lanes.
 func TestPictureDoesNotHideAnOverlap(t *testing.T) {
 	tr := trace{workers: 2, nodes: 5, elapsed: 2400 * ms, holds: []hold{at(1, 0, 500*ms), at(2, 400*ms, 900*ms)}}
-	lines := newPicture(&tr, laneLabelWidth+24, 0).lines()
-	first, second := []rune(terminal.Line(lines[2], 80, false)), []rune(terminal.Line(lines[3], 80, false))
-	if at := laneLabelWidth + 4; first[at] != glyphBoth || second[at] != glyphBoth {
-		t.Errorf("got %q and %q in column 5, want two full blocks", first[at], second[at])
+	for _, lane := range lanes(&tr, 24, 0)[2:4] {
+		assert.Equal(t, glyphBoth, []rune(lane)[laneLabelWidth+4], lane)
 	}
 }
 
 func TestPictureGrowsWithTheTrace(t *testing.T) {
 	tr := trace{workers: 1, nodes: 5, elapsed: time.Second, holds: []hold{at(1, 0, time.Second)}}
-	lines := newPicture(&tr, laneLabelWidth+40, 4*time.Second).lines()
-	if got, want := terminal.Line(lines[2], 80, false), "   worker 1  "+strings.Repeat("█", 10); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := terminal.Line(lines[1], 80, false), "   nodes up  "+strings.Repeat("5", 10); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	want := []string{"   nodes up  " + strings.Repeat("5", 10), "   worker 1  " + strings.Repeat("█", 10)}
+	assert.Equal(t, want, lanes(&tr, 40, 4*time.Second)[1:3])
 }
 
 func TestPictureKeepsToTheWidth(t *testing.T) {
 	tr := story()
 	for width, want := range map[int]int{0: laneLabelWidth + leastColumns, 80: 80, 100: 100, 200: 200, 1000: laneLabelWidth + mostColumns} {
 		widest := 0
-		for _, line := range newPicture(&tr, width, 0).lines()[:5] { // without the legend
-			widest = max(widest, utf8.RuneCountInString(terminal.Line(line, 1<<20, false)))
+		for _, line := range lanes(&tr, width-laneLabelWidth, 0)[:5] { // without the legend
+			widest = max(widest, utf8.RuneCountInString(line))
 		}
-		if widest != want {
-			t.Errorf("width %d: got a picture of %d, want %d", width, widest, want)
-		}
+		assert.Equal(t, want, widest, "width %d", width)
 	}
 }
 
 func TestPictureIsColouredOnlyIfAllowed(t *testing.T) {
 	tr := story()
-	lines := newPicture(&tr, 80, 0).lines()
-	if got := drawAll(lines, false); strings.Contains(got, "\x1b") {
-		t.Errorf("got escape sequences in %q", got)
+	plain, coloured := "", ""
+	for _, line := range newPicture(&tr, 80, 0).lines() {
+		plain += terminal.Line(line, 1000, false)
+		coloured += terminal.Line(line, 1000, true)
 	}
-	got := drawAll(lines, true)
+	assert.NotContains(t, plain, "\x1b")
 	for what, want := range map[string]string{
 		"a hold": "\x1b[32m█", "an outage": "\x1b[31m44", "the lost lock": "\x1b[31mx\x1b[0m", "the late write": "\x1b[31m!\x1b[0m",
 		"a holder that is stopped": "\x1b[33m█",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%s: got %q, want %q in it", what, got, want)
-		}
+		assert.Contains(t, coloured, want, what)
+	}
+}
+
+func TestLiveViewDrawsPictureAndEventsAndGivesTheScreenBack(t *testing.T) {
+	var out bytes.Buffer
+	tr := story()
+	tr.events = []event{{time.Second, "node 2 stopped"}}
+	size := func() (int, int) { return 80, 24 }
+	v := &liveView{out: &output{w: &out}, look: terminal.Look{Size: size}, title: "redlock demo", total: 4 * time.Second, now: func() trace { return tr }}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	v.run(ctx)
+	assert.Regexp(t, "^"+regexp.QuoteMeta(terminal.EnterScreen)+"(?s:.*)"+regexp.QuoteMeta(terminal.LeaveScreen)+"$", out.String())
+	for _, want := range []string{"2.0 of 4.0 s, acquired 5 times", "   worker 3  ", "nodes up  5555", "  1.0 s  node 2 stopped"} {
+		assert.Contains(t, out.String(), want)
 	}
 }

@@ -11,7 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -20,14 +24,7 @@ import (
 func noneLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for range 100 {
-			if runtime.NumGoroutine() <= before {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		stacks := make([]byte, 1<<20)
-		t.Errorf("%d goroutines at first, %d left:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+		clitest.WaitFor(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
 	})
 }
 
@@ -41,16 +38,12 @@ func TestDemoShowsAllThatItPromises(t *testing.T) {
 		cfg := config{duration: duration, workers: 4, look: wide}
 		w := &output{w: &out}
 		rep, err := play(t.Context(), cfg, w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		w.print(rep.text(cfg.look))
 		if err := rep.err(); err != nil && !errors.Is(err, errNothingAcquired) && !errors.Is(err, errNoLateWrite) {
 			t.Fatalf("got %v and\n%s", err, out.String())
 		}
-		if strings.Contains(out.String(), "\x1b") {
-			t.Errorf("got escape sequences in plain output: %q", out.String())
-		}
+		assert.NotContains(t, out.String(), "\x1b")
 		if missing = missingFrom(&rep, out.String()); len(missing) == 0 {
 			return
 		}
@@ -94,45 +87,36 @@ func missingFrom(rep *report, text string) (missing []string) {
 
 func TestStoppedNodeComesBackWithItsData(t *testing.T) {
 	noneLeft(t)
-	nodes, err := startEmbedded(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nodes.close()
+	nodes := startNodes(t, 1)
 	m := nodes.servers[0]
-	if err := m.Set("kept", "value"); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Set("expired", "value"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Set("kept", "value"))
+	require.NoError(t, m.Set("expired", "value"))
 	m.SetTTL("expired", 20*time.Millisecond)
 	nodes.stop(0)
 	time.Sleep(30 * time.Millisecond)
-	if err := nodes.restart(0); err != nil {
-		t.Fatal(err)
-	}
-	if got := "redis://" + m.Addr(); got != nodes.endpoints[0] {
-		t.Errorf("got it back at %s, want %s", got, nodes.endpoints[0])
-	}
-	if !m.Exists("kept") || m.Exists("expired") {
-		t.Errorf("got keys %q, want those that have not expired", m.Keys())
-	}
+	require.NoError(t, nodes.restart(0))
+	assert.Equal(t, nodes.endpoints[0], "redis://"+m.Addr())
+	assert.True(t, m.Exists("kept"))
+	assert.False(t, m.Exists("expired"))
+}
+
+func startNodes(t *testing.T, n int) *embedded {
+	t.Helper()
+	nodes, err := startEmbedded(n)
+	require.NoError(t, err)
+	t.Cleanup(nodes.close)
+	return nodes
 }
 
 func TestDemoOnGivenNodesStopsNoneAndHidesPasswords(t *testing.T) {
 	noneLeft(t)
-	nodes, err := startEmbedded(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nodes.close()
 	var endpoints []string
-	for _, m := range nodes.servers {
+	for _, m := range startNodes(t, 3).servers {
 		m.RequireAuth("secret")
-		endpoints = append(endpoints, fmt.Sprintf("redis://:secret@%s", m.Addr()))
+		endpoints = append(endpoints, "redis://:secret@"+m.Addr())
 	}
 	var out bytes.Buffer
+	var err error
 	for duration := minDuration / 2; duration <= maxDuration/2; duration *= 2 {
 		out.Reset()
 		err = run(t.Context(), config{duration: duration, workers: 3, nodes: endpoints, look: wide}, &out)
@@ -141,30 +125,26 @@ func TestDemoOnGivenNodesStopsNoneAndHidesPasswords(t *testing.T) {
 		}
 		t.Logf("%v are too short here", duration)
 	}
-	if err != nil {
-		t.Error(err)
-	}
-	got := out.String()
-	if !strings.Contains(got, "Not shown: the nodes are yours, so none was stopped.") || strings.Contains(got, "listener") ||
-		!strings.Contains(got, "REJECTED by the store.") {
-		t.Errorf("got %q, want no node stopped, and all else shown", got)
-	}
-	if strings.Contains(got, "secret") {
-		t.Errorf("got the password in %q", got)
-	}
+	require.NoError(t, err)
+	assert.Contains(t, out.String(), "Not shown: the nodes are yours, so none was stopped.")
+	assert.NotContains(t, out.String(), "listener")
+	assert.Contains(t, out.String(), "REJECTED by the store.")
+	assert.NotContains(t, out.String(), "secret")
 }
 
-// stopWriter calls stop once what was written matches a pattern.
+// stopWriter calls stop once what was written matches a pattern, and then fails with err.
 type stopWriter struct {
 	text  bytes.Buffer
 	until *regexp.Regexp
 	stop  func()
+	err   error
 }
 
 func (w *stopWriter) Write(p []byte) (int, error) {
 	n, err := w.text.Write(p)
 	if w.until.Match(w.text.Bytes()) {
 		w.stop()
+		err = w.err
 	}
 	return n, err
 }
@@ -177,49 +157,29 @@ func TestSignalEndsTheDemoEarlyWithWhatWasSeen(t *testing.T) {
 	out := &stopWriter{until: regexp.MustCompile("acquired [1-9]"), stop: cancel}
 	live := wide
 	live.Live = true
-	if err := run(ctx, config{duration: time.Minute, workers: 4, look: live}, out); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, run(ctx, config{duration: time.Minute, workers: 4, look: live}, out))
 	_, after, _ := strings.Cut(out.text.String(), terminal.LeaveScreen)
-	if !strings.Contains(after, "Ended early, after ") || !strings.Contains(after, "   worker 4  ") {
-		t.Errorf("got %q, want that it ended early, and the picture", after)
-	}
+	assert.Contains(t, after, "Ended early, after ")
+	assert.Contains(t, after, "   worker 4  ")
 }
 
-func TestDemoWithoutAQuorumNamesTheNodes(t *testing.T) {
-	noneLeft(t)
-	nodes, err := startEmbedded(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes.stop(0)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // instead of readyBound
-	defer cancel()
-	err = run(ctx, config{duration: time.Second, workers: 1, nodes: nodes.endpoints}, &bytes.Buffer{})
-	if err == nil || !strings.Contains(err.Error(), "no quorum of nodes answered") || !strings.Contains(err.Error(), nodes.endpoints[0]) {
-		t.Errorf("got %v, want no quorum, and the endpoint", err)
-	}
-	if got := cli.ExitStatus(err); got != cli.ExitFailed {
-		t.Errorf("got status %d, want %d", got, cli.ExitFailed)
-	}
-}
-
-// brokenWriter is a stdout whose reader is gone. It calls stop at the first write.
-type brokenWriter struct{ stop func() }
-
-var errBroken = errors.New("broken pipe")
-
-func (w brokenWriter) Write([]byte) (int, error) {
-	w.stop()
-	return 0, errBroken
-}
-
+// Its reader is gone.
 func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
 	noneLeft(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := run(ctx, config{duration: time.Minute, workers: 2, look: wide}, brokenWriter{cancel})
-	if !errors.Is(err, errBroken) {
-		t.Errorf("got %v, want %v", err, errBroken)
-	}
+	out := &stopWriter{until: regexp.MustCompile(""), stop: cancel, err: errors.New("broken pipe")}
+	require.ErrorIs(t, run(ctx, config{duration: time.Minute, workers: 2, look: wide}, out), out.err)
+}
+
+func TestDemoWithoutAQuorumNamesTheNodes(t *testing.T) {
+	noneLeft(t)
+	nodes := startNodes(t, 1)
+	nodes.stop(0)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // instead of readyBound
+	defer cancel()
+	err := run(ctx, config{duration: time.Second, workers: 1, nodes: nodes.endpoints}, &bytes.Buffer{})
+	require.ErrorContains(t, err, "no quorum of nodes answered")
+	require.ErrorContains(t, err, nodes.endpoints[0])
+	assert.Equal(t, cli.ExitFailed, cli.ExitStatus(err))
 }

@@ -54,7 +54,8 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 		}, severe, "unreachable", []string{"not ready within 2s"}},
 		{
 			"twin", func(*testing.T) string { return redistest.OtherName(sound[0]) },
-			severe, "twin", []string{"the same server as " + sound[0] + " (run_id "},
+			severe, "twin",
+			[]string{"the same server as " + sound[0] + " (run_id "},
 		},
 		{"unknown authority", func(t *testing.T) string {
 			server := httptest.NewTLSServer(nil)

@@ -129,7 +129,7 @@ redis://a:6379, redis://b:6379
 
 func TestAMonitorChoosesWhatFails(t *testing.T) {
 	for _, c := range []struct {
-		d                          diagnosis
+		d                            diagnosis
 		onQuorum, onError, onWarning bool
 	}{
 		{diagnosis{Safe: true}, false, false, false},

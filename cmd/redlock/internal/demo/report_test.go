@@ -7,6 +7,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/redlock"
@@ -28,9 +31,7 @@ func reportOf(harm func(*trace)) report {
 
 func TestReportSaysWhatIsSeen(t *testing.T) {
 	r := reportOf(nil)
-	if err := r.err(); err != nil {
-		t.Errorf("got %v, want nil", err)
-	}
+	require.NoError(t, r.err())
 	got := r.text(wide)
 	for _, want := range []string{
 		"contention      3 workers wait for one lock. Acquired 5 times, each time by the worker that had waited longest. " +
@@ -41,62 +42,35 @@ func TestReportSaysWhatIsSeen(t *testing.T) {
 		"fencing         Worker 2 woke up at 1.6 s and wrote, unaware of that: REJECTED by the store. The token was 41; the store had seen 43.\n",
 		"exclusion       No two holds overlap: the times of all 5 are compared, and drawn here.\n",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got\n%s\nwant in it\n%s", got, want)
-		}
+		assert.Contains(t, got, want)
 	}
-}
-
-func TestReportSaysWhenTheOrderWasLost(t *testing.T) {
-	r := reportOf(nil)
+	assert.NotContains(t, got, "\x1b")
+	coloured := wide
+	coloured.Color = true
+	assert.Contains(t, r.text(coloured), "\x1b[32mREJECTED\x1b[0m")
 	r.inTurn = 4
-	want := "Acquired 5 times, 4 times by the worker that had waited longest; while nodes come and go, or on a busy machine, " +
-		"that order is not promised. 4 votes handed over, 1 poll."
-	if got := r.text(wide); !strings.Contains(got, want) {
-		t.Errorf("got\n%s\nwant in it\n%s", got, want)
-	}
+	assert.Contains(t, r.text(wide), "Acquired 5 times, 4 times by the worker that had waited longest; while nodes come and go, "+
+		"or on a busy machine, that order is not promised. 4 votes handed over, 1 poll.")
 }
 
-func TestEventsKeepToTheWidth(t *testing.T) {
-	change := change{at: 12 * time.Second, node: 1}
-	long := event{change.at, changeText(change, "redis://127.0.0.1:65535") + ": " + strings.Repeat("and so on ", 20)}
-	lines := long.lines(80)
-	if len(lines) < 4 {
-		t.Errorf("got %d lines, want more", len(lines))
-	}
-	for i, line := range lines {
-		text := terminal.Line(line, unlimited, false)
-		if terminal.Columns(text) > 80 || strings.HasPrefix(text, "         ") != (i > 0) {
-			t.Errorf("got %q", text)
-		}
-	}
-}
-
-func TestReportKeepsToTheWidth(t *testing.T) {
+func TestReportAndEventsKeepToTheWidth(t *testing.T) {
 	r := reportOf(nil)
 	for _, width := range []int{80, 120} {
 		text := r.text(terminal.Look{Size: func() (int, int) { return width, 24 }})
 		for line := range strings.Lines(text) {
 			line = strings.TrimSuffix(line, "\n")
-			if utf8.RuneCountInString(line) > width || strings.HasSuffix(line, " ") {
-				t.Errorf("width %d: got %q", width, line)
-			}
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), width, line)
+			assert.False(t, strings.HasSuffix(line, " "), line)
 		}
-		if lines := strings.Count(text, "\n"); lines > 26 {
-			t.Errorf("width %d: got %d lines, more than a screen", width, lines)
-		}
+		assert.LessOrEqual(t, strings.Count(text, "\n"), 26, "a screen")
 	}
-}
-
-func TestReportIsColouredOnlyIfAllowed(t *testing.T) {
-	r := reportOf(nil)
-	if got := r.text(wide); strings.Contains(got, "\x1b") {
-		t.Errorf("got escape sequences in %q", got)
-	}
-	coloured := wide
-	coloured.Color = true
-	if got := r.text(coloured); !strings.Contains(got, "\x1b[32mREJECTED\x1b[0m") {
-		t.Errorf("got %q, want the answer in green", got)
+	change := change{at: 12 * time.Second, node: 1}
+	lines := event{change.at, changeText(change, "redis://127.0.0.1:65535") + ": " + strings.Repeat("and so on ", 20)}.lines(80)
+	assert.GreaterOrEqual(t, len(lines), 4)
+	for i, line := range lines {
+		text := terminal.Line(line, unlimited, false)
+		assert.LessOrEqual(t, terminal.Columns(text), 80, text)
+		assert.Equal(t, i > 0, strings.HasPrefix(text, "         "), text)
 	}
 }
 
@@ -118,15 +92,12 @@ func TestWhatIsWrongFailsAndIsShown(t *testing.T) {
 		{"no stop", func(t *trace) { t.stop = stoppage{} }, errNoLateWrite, "No holder was stopped."},
 	} {
 		r := reportOf(c.harm)
-		if err := r.err(); !errors.Is(err, c.want) || cli.ExitStatus(err) != cli.ExitFailed {
-			t.Errorf("%s: got %v, want %v and status %d", c.name, err, c.want, cli.ExitFailed)
-		}
+		require.ErrorIs(t, r.err(), c.want, c.name)
+		assert.Equal(t, cli.ExitFailed, cli.ExitStatus(r.err()), c.name)
 		text := r.text(wide)
-		if !strings.Contains(text, c.shown) {
-			t.Errorf("%s: got\n%s\nwant in it %q", c.name, text, c.shown)
-		}
-		if denied := strings.Contains(text, "No two holds overlap"); denied && (len(r.overlaps) > 0 || len(r.holds) == 0) {
-			t.Errorf("%s: got\n%s\nwhich claims too much", c.name, text)
+		assert.Contains(t, text, c.shown, c.name)
+		if len(r.overlaps) > 0 || len(r.holds) == 0 {
+			assert.NotContains(t, text, "No two holds overlap", c.name)
 		}
 	}
 }
@@ -139,40 +110,24 @@ func TestReportClaimsNoMoreThanWasSeen(t *testing.T) {
 		"wronged":     func(t *trace) { t.wronged++ },
 	} {
 		r := reportOf(harm)
-		if got := r.text(wide); strings.Contains(got, "no worker met an error") {
-			t.Errorf("%s: got\n%s", name, got)
-		}
+		assert.NotContains(t, r.text(wide), "no worker met an error", name)
 	}
-}
-
-func TestInterruptedDemoIsNotBlamedForWhatItDidNotShow(t *testing.T) {
 	r := reportOf(func(t *trace) { t.stop, t.changes = stoppage{}, nil })
 	r.interrupted = true
-	if err := r.err(); err != nil {
-		t.Errorf("got %v, want nil", err)
-	}
-	if got := r.text(wide); !strings.Contains(got, "Ended early, after 2.0 s.") || !strings.Contains(got, "No node was stopped.") {
-		t.Errorf("got\n%s\nwant that it ended early, and no node stopped", got)
-	}
+	require.NoError(t, r.err(), "an interrupted demo is not blamed for what it did not show")
+	assert.Contains(t, r.text(wide), "Ended early, after 2.0 s.")
+	assert.Contains(t, r.text(wide), "No node was stopped.")
 }
 
 func TestNodeThatDidNotComeBackStaysAway(t *testing.T) {
 	r := reportOf(func(t *trace) { t.changes = []change{{at: 1}, {at: 2, up: true, err: errors.New("address in use")}} })
-	if len(r.phases) != 2 || r.phases[1].up != 4 || r.phases[1].to != 2*time.Second {
-		t.Errorf("got %+v, want 4 nodes up until the end", r.phases)
-	}
-	if got := r.text(wide); !strings.Contains(got, "node 1 could not be restarted: address in use") {
-		t.Errorf("got\n%s\nwant why the node is away", got)
-	}
+	require.Len(t, r.phases, 2)
+	assert.Equal(t, 4, r.phases[1].up)
+	assert.Equal(t, 2*time.Second, r.phases[1].to, "until the end")
+	assert.Contains(t, r.text(wide), "node 1 could not be restarted: address in use")
 }
 
 func TestLostLockIsHeldUntilItsValidityEnded(t *testing.T) {
-	for _, c := range []struct{ now, left, want time.Duration }{
-		{20, 0, 20},  // a quorum no longer had it
-		{20, -3, 17}, // it expired, and was noticed later
-	} {
-		if got := endOfLost(c.now, c.left); got != c.want {
-			t.Errorf("now %d, left %d: got %d, want %d", c.now, c.left, got, c.want)
-		}
-	}
+	assert.Equal(t, time.Duration(20), endOfLost(20, 0), "a quorum no longer had it")
+	assert.Equal(t, time.Duration(17), endOfLost(20, -3), "it expired, and was noticed later")
 }
