@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
@@ -106,6 +107,22 @@ func startNodes(t *testing.T, n int) *embedded {
 	require.NoError(t, err)
 	t.Cleanup(nodes.close)
 	return nodes
+}
+
+func TestReleaseThatNoQuorumConfirmsIsRecorded(t *testing.T) {
+	noneLeft(t)
+	nodes := startNodes(t, 1)
+	locker, err := redlock.New(nodes.endpoints, redlock.WithFencing())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, locker.Close()) })
+	lock, err := locker.Lock(t.Context(), lockName)
+	require.NoError(t, err)
+	nodes.stop(0)
+	w := worker{number: 1, record: newRecorder(clock.System(), 1, 1, func(event) {})}
+	w.record.begins(1)
+	w.release(t.Context(), lock)
+	assert.Equal(t, 1, w.record.past.unconfirmed)
+	require.NoError(t, nodes.restart(0), "to deliver it")
 }
 
 func TestDemoOnGivenNodesStopsNoneAndHidesPasswords(t *testing.T) {

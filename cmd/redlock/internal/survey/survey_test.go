@@ -74,7 +74,7 @@ func TestVitalsAreThoseOfInfo(t *testing.T) {
 	require.NoError(t, v.Err)
 	assert.Positive(t, v.RoundTrip)
 	assert.Equal(t, int64(2), v.Keys, "in two databases")
-	assert.GreaterOrEqual(t, v.Clients, int64(2))
+	assert.Positive(t, v.Clients, "itself")
 	assert.GreaterOrEqual(t, v.Commands, int64(0))
 	v = Examine(t.Context(), masterAt(t, "redis://poor:poverty@"+server.Addr()))
 	require.NoError(t, v.Err)

@@ -1,12 +1,19 @@
 package top
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
@@ -43,10 +50,10 @@ func sample() *Snapshot {
 	}
 }
 
-func drawn(s *Snapshot, width, height int) string {
+func drawn(s *Snapshot, width, height int, color bool) string {
 	var lines []string
 	for _, line := range s.Lines(width, height) {
-		lines = append(lines, terminal.Line(line, 1000, false))
+		lines = append(lines, terminal.Line(line, 1000, color))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -92,10 +99,10 @@ orders/pool                              semaphore  held   2 of 3 permits       
 
 func TestSnapshotIsDrawnForTheWidth(t *testing.T) {
 	for width, want := range map[int]string{80: at80, 200: at200} {
-		assert.Equal(t, strings.TrimPrefix(want, "\n"), drawn(sample(), width, 24)+"\n", "%d columns", width)
+		assert.Equal(t, strings.TrimPrefix(want, "\n"), drawn(sample(), width, 24, false)+"\n", "%d columns", width)
 	}
 	for width := 60; width < 240; width++ {
-		for line := range strings.SplitSeq(drawn(sample(), width, 24), "\n") {
+		for line := range strings.SplitSeq(drawn(sample(), width, 24, false), "\n") {
 			assert.LessOrEqual(t, terminal.Columns(line), width, line)
 		}
 	}
@@ -105,7 +112,7 @@ func TestLocksBeyondTheScreenAreCounted(t *testing.T) {
 	for height, want := range map[int]string{
 		17: "orders/pool", 16: "2 more locks; a narrower PATTERN shows them", 15: "3 more locks; ", 14: "4 more locks; ", 1: "4 more locks; ",
 	} {
-		lines := strings.Split(drawn(sample(), 80, height), "\n")
+		lines := strings.Split(drawn(sample(), 80, height, false), "\n")
 		assert.True(t, strings.HasPrefix(lines[len(lines)-1], want), "height %d: %q, want %q", height, lines[len(lines)-1], want)
 		if height > 13 {
 			assert.LessOrEqual(t, len(lines), height)
@@ -114,16 +121,127 @@ func TestLocksBeyondTheScreenAreCounted(t *testing.T) {
 }
 
 func TestStatesHaveColors(t *testing.T) {
-	var all strings.Builder
-	for _, line := range sample().Lines(80, 24) {
-		all.WriteString(terminal.Line(line, 80, true) + "\n")
-	}
 	for _, want := range []string{
 		"\x1b[32mvotes  ", "\x1b[33mno vote", "\x1b[31mdown ", "\x1b[32mheld ", "\x1b[33msplit", "\x1b[2mfree ", "\x1b[1mredlock top",
 	} {
-		assert.Contains(t, all.String(), want)
+		assert.Contains(t, drawn(sample(), 80, 24, true), want)
 	}
-	s := Snapshot{Problem: "too few masters answer"}
-	problem := s.Lines(80, 24)[1]
-	assert.Equal(t, "\x1b[31mtoo\x1b[0m \x1b[31mfew\x1b[0m \x1b[31mmasters\x1b[0m \x1b[31manswer\x1b[0m", terminal.Line(problem, 80, true))
+	assert.Contains(t, drawn(&Snapshot{Problem: "too few"}, 80, 24, true), "\x1b[31mtoo\x1b[0m \x1b[31mfew\x1b[0m")
+}
+
+// shown is a Screen on a buffer, with the size and the keys of the test.
+type shown struct {
+	Screen
+	out           bytes.Buffer
+	keys          chan byte
+	resized       chan os.Signal
+	taken         int
+	width, height int
+}
+
+func newShown() *shown {
+	s := &shown{keys: make(chan byte), resized: make(chan os.Signal), width: 80, height: 24}
+	s.Screen = Screen{
+		Look: terminal.Look{Size: func() (int, int) { return s.width, s.height }}, Out: &s.out, Keys: s.keys, Resized: s.resized,
+		Interval: time.Second,
+		Take: func(context.Context) Snapshot {
+			s.taken++
+			return Snapshot{Count: fmt.Sprintf("look %d", s.taken)}
+		},
+	}
+	return s
+}
+
+// run shows until something ends it.
+func (s *shown) run(ctx context.Context) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	return done
+}
+
+func TestScreenShowsSnapshotsUntilAKeyEndsIt(t *testing.T) {
+	for _, key := range []byte{'q', 'Q', interrupt, endOfInput} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShown()
+			done := s.run(t.Context())
+			s.keys <- 'x'
+			time.Sleep(2500 * time.Millisecond)
+			s.keys <- key
+			require.NoError(t, <-done)
+			text := s.out.String()
+			assert.Equal(t, 3, s.taken)
+			for _, want := range []string{"Asking the masters…", "look 1", "look 2", "look 3"} {
+				assert.Contains(t, text, want)
+			}
+			assert.True(t, strings.HasPrefix(text, terminal.EnterScreen))
+			assert.True(t, strings.HasSuffix(text, terminal.LeaveScreen))
+			assert.Equal(t, 1, strings.Count(text, terminal.LeaveScreen))
+		})
+	}
+}
+
+func TestScreenIsDrawnForItsNewSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShown()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := s.run(ctx)
+		synctest.Wait()
+		s.out.Reset()
+		s.width, s.height = 20, 2
+		s.resized <- syscall.Signal(0)
+		synctest.Wait()
+		assert.Equal(t, "\x1b[H"+strings.Repeat(" ", 13)+"q quits\r\nlook 1\x1b[K\x1b[J", s.out.String())
+		close(s.keys) // nobody can type any more: it goes on
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		assert.Contains(t, s.out.String(), "look 2")
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// A look that takes long does not keep the screen from ending.
+func TestScreenEndsWhileTheMastersAreAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShown()
+		s.Take = func(ctx context.Context) Snapshot {
+			<-ctx.Done()
+			return Snapshot{}
+		}
+		done := s.run(t.Context())
+		s.keys <- 'q'
+		require.NoError(t, <-done)
+	})
+}
+
+type brokenWriter struct{ left int }
+
+var errBroken = errors.New("broken")
+
+func (w *brokenWriter) Write(p []byte) (int, error) {
+	if w.left--; w.left < 0 {
+		return 0, errBroken
+	}
+	return len(p), nil
+}
+
+func TestScreenThatCannotBeWrittenEnds(t *testing.T) {
+	for left := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShown()
+			s.Out = &brokenWriter{left}
+			require.ErrorIs(t, s.Run(t.Context()), errBroken)
+		})
+	}
+}
+
+func TestWithoutATerminalNothingIsShown(t *testing.T) {
+	assert.False(t, CanShow(&bytes.Buffer{}, &bytes.Buffer{}))
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer null.Close()
+	assert.False(t, CanShow(null, &bytes.Buffer{}))
+	err = Show(t.Context(), null, &bytes.Buffer{}, time.Second, nil)
+	require.ErrorIs(t, err, ErrNoTerminal)
+	assert.Contains(t, err.Error(), "redlock list")
 }
