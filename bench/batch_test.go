@@ -87,12 +87,11 @@ func BenchmarkBatch(b *testing.B) {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
 			counts := &traffic{}
 			locker := c.locker(b, redlock.WithPool(pool.WithDialer(counts.dial)))
-			s := benchmarks["TryLock"][0]
 			// The first run of each script loads it.
-			require.NoError(b, perform(b.Context(), &s, locker, goroutines, goroutines, nil))
+			require.NoError(b, perform(b.Context(), lockUnlock, locker, goroutines, goroutines, nil))
 			counts.reset()
 			b.ResetTimer()
-			require.NoError(b, perform(b.Context(), &s, locker, goroutines, b.N, nil))
+			require.NoError(b, perform(b.Context(), lockUnlock, locker, goroutines, b.N, nil))
 			b.StopTimer()
 			perNode := 1 / float64(b.N) / float64(len(c.Masters))
 			b.ReportMetric(float64(counts.commands.Load())/float64(counts.writes.Load()), "commands/write")

@@ -3,13 +3,10 @@ package bench
 import (
 	"flag"
 	"fmt"
-	"math"
 	"os"
+	"slices"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
@@ -17,7 +14,14 @@ import (
 
 const contentionNodes = 5
 
-var contentionFlags = contention.NewFlags(flag.CommandLine)
+var (
+	contentionFlags = contention.NewFlags(flag.CommandLine)
+
+	crashKills   = flag.Int("crash.kills", 20, "how many holders BenchmarkCrash kills, one after the other")
+	crashWaiters = flag.Int("crash.waiters", 4, "how many processes wait in BenchmarkCrash")
+	crashTTL     = flag.Duration("crash.ttl", time.Second, "time to live of the lock in BenchmarkCrash")
+	crashSettle  = flag.Duration("crash.settle", time.Second, "how long a holder lives in BenchmarkCrash at least")
+)
 
 // TestMain is also the main function of the processes that contend.
 func TestMain(m *testing.M) {
@@ -25,6 +29,18 @@ func TestMain(m *testing.M) {
 		"redquorum": contention.OpenRedquorum, "permits": contention.OpenPermits, "election": contention.OpenElection,
 	})
 	os.Exit(m.Run())
+}
+
+// contended are the kinds of what is contended for. The first is the mutex.
+var contended = []struct {
+	name     string
+	scenario contention.Scenario // without servers, sizes and times
+}{
+	{"mutex", contention.Scenario{Mutex: "redquorum"}},
+	{fmt.Sprint("permits=", permits), contention.Scenario{Mutex: "permits", Permits: permits}},
+	{"reads=0.9", contention.Scenario{Mutex: "redquorum", Reads: 0.9}},
+	{"reads=1", contention.Scenario{Mutex: "redquorum", Reads: 1}},
+	{"election", contention.Scenario{Mutex: "election"}},
 }
 
 // BenchmarkContention lets goroutines of several processes lock one name, again and again. Flags
@@ -56,24 +72,60 @@ func BenchmarkContention(b *testing.B) {
 	servers := startContention(b)
 	for _, processes := range contentionFlags.Processes {
 		for _, goroutines := range contentionFlags.Goroutines {
-			b.Run(fmt.Sprintf("nodes=%d/processes=%d/goroutines=%d", contentionNodes, processes, goroutines), func(b *testing.B) {
-				f := contentionFlags
-				s := contention.Scenario{
-					Mutex: "redquorum", Servers: servers, Processes: processes, Goroutines: goroutines,
-					Hold: f.Hold, TTL: f.TTL, WarmUp: f.WarmUp, Window: f.Window,
-				}
-				var r *contention.Result
-				var err error
-				for range b.N { // once by default; the last run gives the figures
-					if r, err = s.Run(); err != nil {
-						b.Fatal(err)
-					}
-				}
-				reportContention(b, r)
-			})
+			s := contended[0].scenario
+			s.Processes, s.Goroutines, s.Hold = processes, goroutines, contentionFlags.Hold
+			contend(b, fmt.Sprintf("processes=%d/goroutines=%d", processes, goroutines), servers, s)
 		}
 	}
 }
+
+// BenchmarkContendedKinds is BenchmarkContention with the kinds of locks, by 8 processes of 8
+// goroutines, which hold what they get for 2 ms:
+//
+//	go test -run '^$' -bench ContendedKinds -benchtime 1x ./bench
+//
+// It has the same flags, but not those of sizes.
+func BenchmarkContendedKinds(b *testing.B) {
+	servers := startContention(b)
+	for _, kind := range contended {
+		if kind.name == "election" {
+			continue
+		}
+		s := kind.scenario
+		s.Processes, s.Goroutines, s.Hold = 8, 8, max(contentionFlags.Hold, 2*time.Millisecond)
+		contend(b, "kind="+kind.name, servers, s)
+	}
+}
+
+// BenchmarkElection lets processes lead in turn, 20 ms each:
+//
+//	go test -run '^$' -bench Election ./bench
+//
+// The metrics are those of BenchmarkContention and of BenchmarkCrash: a gap is from the
+// resignation until the next one leads, and late is from the expiry of a killed leader's keys until
+// then. It fails if two led at once.
+func BenchmarkElection(b *testing.B) {
+	servers := startContention(b)
+	const candidates = 4
+	contend(b, fmt.Sprintf("candidates=%d/end=resign", candidates), servers, contention.Scenario{
+		Mutex: "election", Processes: candidates, Goroutines: 1, Hold: 20 * time.Millisecond,
+	})
+	crash(b, servers, "election")
+}
+
+// BenchmarkCrash kills the process that holds a lock (SIGKILL), again and again, while others wait
+// for it:
+//
+//	go test -run '^$' -bench Crash ./bench -crash.kills 20 -crash.waiters 4 -crash.ttl 1s
+//
+// Its metrics:
+//
+//	late-median-ms -max- -min-  from when the keys of a quorum had expired until the next holder
+//	                            had the lock; the servers report the expiry to within 2 ms
+//	commands/client/100ms       what a waiting process sent to all servers from the kill until
+//	                            then, on average
+//	commands/client/100ms-max   the most that one of them sent
+func BenchmarkCrash(b *testing.B) { crash(b, startContention(b), "redquorum") }
 
 func startContention(tb testing.TB) []*redistest.Server {
 	tb.Helper()
@@ -83,67 +135,86 @@ func startContention(tb testing.TB) []*redistest.Server {
 	return redistest.Start(tb, contentionNodes)
 }
 
-func reportContention(b *testing.B, r *contention.Result) {
+// contend measures a scenario, with the times of the flags.
+func contend(b *testing.B, title string, servers []*redistest.Server, s contention.Scenario) {
 	b.Helper()
-	b.ReportMetric(0, "ns/op") // the flags say it
-	for _, metric := range []struct {
-		unit  string
-		value float64
-	}{
-		{"locks/s", r.AcquisitionsPerSecond()},
-		{"goroutine-changes/s", r.GoroutineChangesPerSecond()},
-		{"process-changes/s", r.ProcessChangesPerSecond()},
-		{"wait-mean-ms", millis(r.MeanWait())},
-		{"wait-p50-ms", millis(r.Wait(50))},
-		{"wait-p99-ms", millis(r.Wait(99))},
-		{"wait-max-ms", millis(r.Wait(100))},
-		{"read-wait-mean-ms", meanOrNaN(r.ReadWaits)},
-		{"unfinished", float64(r.Unfinished)},
-		{"gap-p50-ms", millis(r.Gap(50))},
-		{"gap-p99-ms", millis(r.Gap(99))},
-		{"commands/lock", r.CommandsPerAcquisition()},
-		{"commands/goroutine-change", r.CommandsPerGoroutineChange()},
-		{"commands/process-change", r.CommandsPerProcessChange()},
-		{"min-process-share", r.MinProcessShare},
-		{"min-goroutine-share", r.MinGoroutineShare},
-		{"unlock-errors", float64(r.UnlockErrors)},
-		{"keys-left", float64(r.KeysLeft)},
-	} {
-		if !math.IsNaN(metric.value) {
-			b.ReportMetric(metric.value, metric.unit)
+	f := contentionFlags
+	s.Servers, s.TTL, s.WarmUp, s.Window = servers, f.TTL, f.WarmUp, f.Window
+	b.Run(fmt.Sprintf("nodes=%d/%s", contentionNodes, title), func(b *testing.B) {
+		r := last(b, s.Run)
+		metrics := map[string]float64{
+			"locks/s":             r.AcquisitionsPerSecond(),
+			"goroutine-changes/s": r.GoroutineChangesPerSecond(),
+			"process-changes/s":   r.ProcessChangesPerSecond(),
+			"wait-mean-ms":        contention.Millis(r.MeanWait()),
+			"wait-p50-ms":         contention.Millis(r.Wait(50)),
+			"wait-p99-ms":         contention.Millis(r.Wait(99)),
+			"wait-max-ms":         contention.Millis(r.Wait(100)),
+			"unfinished":          float64(r.Unfinished),
+			"gap-p50-ms":          contention.Millis(r.Gap(50)),
+			"gap-p99-ms":          contention.Millis(r.Gap(99)),
+			"min-process-share":   r.MinProcessShare,
+			"min-goroutine-share": r.MinGoroutineShare,
+			"unlock-errors":       float64(r.UnlockErrors),
+			"keys-left":           float64(r.KeysLeft),
+		}
+		if len(r.ReadWaits) > 0 {
+			metrics["read-wait-mean-ms"] = contention.Millis(r.MeanReadWait())
+		}
+		for unit, changes := range map[string]int{
+			"commands/lock": r.Acquisitions, "commands/goroutine-change": r.GoroutineChanges, "commands/process-change": r.ProcessChanges,
+		} {
+			if changes > 0 {
+				metrics[unit] = float64(r.Commands) / float64(changes)
+			}
+		}
+		report(b, metrics)
+		if r.UnlockErrors > 0 {
+			b.Logf("%d unlocks failed: %s", r.UnlockErrors, r.UnlockError)
+		}
+		b.Logf("counted by the Lockers: %v", r.Counters)
+	})
+}
+
+// crash kills holders of a kind of lock that [TestMain] names.
+func crash(b *testing.B, servers []*redistest.Server, mutex string) {
+	b.Helper()
+	b.Run(fmt.Sprintf("nodes=%d/waiters=%d/ttl=%v/kills=%d", contentionNodes, *crashWaiters, *crashTTL, *crashKills), func(b *testing.B) {
+		c := contention.Crash{
+			Mutex: mutex, Servers: servers, Waiters: *crashWaiters, Kills: *crashKills, TTL: *crashTTL, Settle: *crashSettle,
+		}
+		r := last(b, c.Run)
+		var sum float64
+		for _, commands := range r.Commands {
+			sum += commands
+		}
+		report(b, map[string]float64{
+			"late-median-ms":            contention.Millis(contention.Percentile(r.Late, 500)),
+			"late-max-ms":               contention.Millis(slices.Max(r.Late)),
+			"late-min-ms":               contention.Millis(slices.Min(r.Late)),
+			"commands/client/100ms":     sum / float64(len(r.Commands)),
+			"commands/client/100ms-max": slices.Max(r.Commands),
+		})
+	})
+}
+
+// last runs a measurement b.N times, which is once by default, and returns what the last one found.
+func last[R any](b *testing.B, run func() (R, error)) (r R) {
+	b.Helper()
+	var err error
+	for range b.N {
+		if r, err = run(); err != nil {
+			b.Fatal(err)
 		}
 	}
-	if r.UnlockErrors > 0 {
-		b.Logf("%d unlocks failed: %s", r.UnlockErrors, r.UnlockError)
-	}
-	b.Logf("counted by the Lockers: %v", r.Counters)
+	return r
 }
 
-// meanOrNaN returns the mean in milliseconds.
-func meanOrNaN(all []time.Duration) float64 {
-	var sum time.Duration
-	for _, d := range all {
-		sum += d
+// report reports metrics by their units. The time of an operation is not one of them: flags say it.
+func report(b *testing.B, metrics map[string]float64) {
+	b.Helper()
+	b.ReportMetric(0, "ns/op")
+	for unit, value := range metrics {
+		b.ReportMetric(value, unit)
 	}
-	return millis(sum) / float64(len(all))
-}
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// TestContentionExcludesAndReleases does what BenchmarkContention does, at a size that takes a
-// moment.
-func TestContentionExcludesAndReleases(t *testing.T) {
-	s := contention.Scenario{
-		Mutex: "redquorum", Servers: startContention(t), Processes: 2, Goroutines: 2, TTL: 10 * time.Second, Patience: patience,
-		Hold:   time.Millisecond, // two holders at once are sure to be seen
-		WarmUp: 100 * time.Millisecond, Window: 2 * time.Second,
-	}
-	r, err := s.Run()
-	require.NoError(t, err)
-	assert.Positive(t, r.Acquisitions)
-	assert.Positive(t, r.Commands)
-	assert.Positive(t, r.Counters["acquired"])
-	assert.Zero(t, r.Counters["lost"])
-	assert.Zero(t, r.UnlockErrors, r.UnlockError)
-	assert.Zero(t, r.KeysLeft)
 }

@@ -2,102 +2,234 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/bench/contention"
+	masters "github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// TestEveryBenchmarkRuns does a few operations of each, so a benchmark that broke is found before
-// it is needed.
-func TestEveryBenchmarkRuns(t *testing.T) {
-	backends := map[string]func(testing.TB, int) *cluster{"miniredis": newInProcess}
-	if redistest.Available() {
-		backends["redis"] = newCluster
-	} else {
-		t.Log("no redis-server in PATH: with miniredis only")
+// cluster is the servers of one benchmark.
+type cluster struct {
+	*masters.Cluster
+	backend string // "redis" or "miniredis"
+}
+
+// newCluster starts n servers, which stop with the test.
+func newCluster(tb testing.TB, n int) *cluster {
+	tb.Helper()
+	if !redistest.Available() {
+		return newInProcess(tb, n)
 	}
-	for _, backend := range slices.Sorted(maps.Keys(backends)) {
-		for _, name := range slices.Sorted(maps.Keys(benchmarks)) {
-			for i := range benchmarks[name] {
-				s := &benchmarks[name][i]
-				t.Run(fmt.Sprintf("%s/%s/%d", backend, name, i), func(t *testing.T) {
-					runOnce(t, s, backends[backend](t, s.nodes))
-				})
+	return &cluster{masters.Start(tb, n), "redis"}
+}
+
+func newInProcess(tb testing.TB, n int) *cluster {
+	tb.Helper()
+	return &cluster{masters.StartEmbedded(tb, n), "miniredis"}
+}
+
+// locker returns a Locker that is connected to every node, and every node votes, so no benchmark
+// measures a dial. It is closed with the test.
+func (c *cluster) locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker {
+	tb.Helper()
+	locker := masters.NewLocker(tb, c.URLs(), opts...)
+	masters.RequireUp(tb, locker, func(node redlock.NodeStats) bool { return node.Barred == nil })
+	return locker
+}
+
+// keysLeft returns how many keys the servers have, all together.
+func (c *cluster) keysLeft(tb testing.TB) (n int) {
+	tb.Helper()
+	for _, m := range c.Masters {
+		size, err := m.Do("DBSIZE")
+		require.NoError(tb, err)
+		n += int(size.(int64)) - 1 // the memory marker
+	}
+	return n
+}
+
+// fault is what is wrong with a server.
+type fault string
+
+const (
+	healthy fault = ""
+	stopped fault = "stopped" // it takes bytes and never answers
+	killed  fault = "killed"  // its connections end, and new ones are refused
+)
+
+// faulty is how many servers have the fault.
+const faulty = 2
+
+// inflict applies the fault to some servers. It skips the test where that is impossible.
+func (c *cluster) inflict(tb testing.TB, f fault) {
+	tb.Helper()
+	if f == stopped && !c.Real {
+		tb.Skipf("%s: a server cannot be %s here", c.backend, f)
+	}
+	for i := range faulty {
+		switch f {
+		case stopped:
+			require.NoError(tb, c.Masters[i].Stop())
+		case killed:
+			require.NoError(tb, c.Masters[i].Kill())
+		case healthy:
+		}
+	}
+}
+
+// operation is what a benchmark measures. Its name is one that nobody else wants.
+type operation func(ctx context.Context, locker *redlock.Locker, name string) error
+
+// scenario is an operation on servers in a certain state.
+type scenario struct {
+	benchmark  string
+	nodes      int
+	fault      fault
+	goroutines []int
+	operation  operation
+	prepare    func(tb testing.TB, locker *redlock.Locker) // nil if there is nothing to prepare
+}
+
+// title names the scenario among those of its benchmark, without the goroutines.
+func (s *scenario) title(c *cluster) string {
+	title := fmt.Sprintf("backend=%s/nodes=%d", c.backend, s.nodes)
+	if s.fault != healthy {
+		title += "/minority=" + string(s.fault)
+	}
+	return title
+}
+
+// patience is the node timeout if every node answers or is known to be down. With the default of
+// half a second, a machine that is busy with something else for that long would fail the benchmark.
+// It changes nothing that is measured.
+const patience = 10 * time.Second
+
+// start returns a Locker on the servers, which have the fault. If a timeout matters, its options
+// are a user's: none.
+func (s *scenario) start(tb testing.TB, c *cluster, opts ...redlock.Option) *redlock.Locker {
+	tb.Helper()
+	if s.fault != stopped {
+		opts = append(opts, redlock.WithNodeTimeout(patience))
+	}
+	locker := c.locker(tb, opts...)
+	if s.prepare != nil {
+		s.prepare(tb, locker)
+	}
+	c.inflict(tb, s.fault)
+	return locker
+}
+
+// measure is the body of a sub-benchmark.
+func (s *scenario) measure(b *testing.B, c *cluster, locker *redlock.Locker, goroutines int) {
+	b.Helper()
+	var took []time.Duration
+	if goroutines == 1 {
+		took = make([]time.Duration, b.N)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	cpu := contention.CPUTime()
+	require.NoError(b, perform(b.Context(), s.operation, locker, goroutines, b.N, took))
+	cpu = contention.CPUTime() - cpu
+	b.StopTimer()
+
+	operations := float64(b.N)
+	b.ReportMetric(operations/b.Elapsed().Seconds(), "locks/s")
+	if contention.Supported && c.Real {
+		b.ReportMetric(contention.Micros(cpu)/operations, "cpu-µs/lock")
+	}
+	if took != nil {
+		slices.Sort(took)
+		b.ReportMetric(contention.Micros(contention.Percentile(took, 500)), "p50-µs")
+		b.ReportMetric(contention.Micros(contention.Percentile(took, 990)), "p99-µs")
+	}
+}
+
+// names are locked one after the other. There are so many that none is asked for again while it is
+// held, and they are made once, so no benchmark measures that.
+var names = makeNames(1 << 16)
+
+func makeNames(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("bench/%05d", i)
+	}
+	return names
+}
+
+// perform does the operation n times, by so many goroutines. If took has room for n durations, it
+// records each duration, in no order. It stops at the first error, and returns it.
+func perform(ctx context.Context, do operation, locker *redlock.Locker, goroutines, n int, took []time.Duration) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64 // the number of the next operation
+	var workers sync.WaitGroup
+	for range goroutines {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				start := time.Now()
+				if err := do(ctx, locker, names[i%len(names)]); err != nil {
+					cancel(err)
+					return
+				}
+				if took != nil {
+					took[i] = time.Since(start)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// turns is how often operations that are compared take their turn. Ratios of two that run in
+// succession are more stable than figures that are minutes apart.
+const turns = 7
+
+// compare runs operations in turns, and reports by its unit the time that each but the first took,
+// divided by the time of the first: the median of the turns. It returns the Locker's Stats when
+// all were warm, and at the end.
+func compare(b *testing.B, c *cluster, goroutines int, operations []operation, units ...string) (before, after redlock.Stats) {
+	b.Helper()
+	locker := c.locker(b, redlock.WithNodeTimeout(patience))
+	n := min(2000*goroutines, 20_000) // about a fifth of a second
+	turn := func() (took []float64) {
+		for _, do := range operations {
+			began := time.Now()
+			require.NoError(b, perform(b.Context(), do, locker, goroutines, n, nil))
+			took = append(took, float64(time.Since(began)))
+		}
+		return took
+	}
+	turn() // connections and scripts
+	before = locker.Stats()
+	ratios := make([][]float64, len(units))
+	for b.Loop() {
+		for range turns {
+			took := turn()
+			for i := range units {
+				ratios[i] = append(ratios[i], took[i+1]/took[0])
 			}
 		}
 	}
-}
-
-// smokeGoroutines are enough: the test is about the harness, and miniredis takes a millisecond per
-// script.
-const smokeGoroutines = 8
-
-func runOnce(t *testing.T, s *scenario, c *cluster) {
-	t.Helper()
-	options := s.options()
-	if s.fault == stopped { // the others may stand still for as long as this machine does
-		options = append(options, redlock.WithNodeTimeout(2*time.Second))
+	after = locker.Stats()
+	b.ReportMetric(0, "ns/op")
+	for i, unit := range units {
+		slices.Sort(ratios[i])
+		b.ReportMetric(ratios[i][len(ratios[i])/2], unit)
 	}
-	locker := c.locker(t, options...)
-	if s.prepare != nil {
-		s.prepare(t, locker)
-	}
-	c.inflict(t, s.fault, s.faulty)
-	for _, goroutines := range s.goroutines {
-		goroutines = min(goroutines, smokeGoroutines)
-		before := locker.Stats()
-		operations := goroutines + 10 // some goroutine does more than one
-		took := make([]time.Duration, operations)
-		require.NoError(t, perform(t.Context(), s, locker, goroutines, operations, took))
-
-		after := locker.Stats()
-		rounds := after.Acquired + after.Taken - before.Acquired - before.Taken
-		assert.EqualValues(t, operations, rounds, "rounds that were won or refused")
-		assert.Equal(t, before.Held, after.Held, "locks held")
-		assert.Positive(t, slices.Min(took), "the shortest operation")
-	}
-}
-
-func TestPerformReturnsTheErrorOfAnOperationAndStops(t *testing.T) {
-	broken := errors.New("broken")
-	s := &scenario{operation: func(_ context.Context, _ *redlock.Locker, name string) error {
-		if name == names[7] {
-			return broken
-		}
-		return nil
-	}}
-	took := make([]time.Duration, 100)
-	require.ErrorIs(t, perform(t.Context(), s, nil, 1, len(took), took), broken)
-	assert.Zero(t, took[8], "the operation after the failed one")
-}
-
-func TestPercentileCountsFromTheShortest(t *testing.T) {
-	for _, c := range []struct {
-		n, p int
-		want time.Duration
-	}{
-		{1, 50, 1},
-		{1, 99, 1},
-		{2, 50, 1},
-		{3, 50, 2},
-		{100, 50, 50},
-		{100, 99, 99},
-		{100, 100, 100},
-		{101, 99, 100},
-	} {
-		sorted := make([]time.Duration, c.n)
-		for i := range sorted {
-			sorted[i] = time.Duration(i + 1)
-		}
-		assert.Equal(t, c.want, percentile(sorted, c.p), "p%d of 1..%d", c.p, c.n)
-	}
+	return before, after
 }

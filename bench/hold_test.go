@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -47,7 +50,7 @@ const (
 func BenchmarkHold(b *testing.B) {
 	c := newCluster(b, holdNodes)
 	locks, opts := *holdMax, []redlock.Option{redlock.WithTTL(holdTTL)}
-	if c.backend != "redis" {
+	if !c.Real {
 		locks = min(locks, holdersInProcess)
 		// miniredis takes seconds for what a server does in milliseconds.
 		opts = append(opts, redlock.WithNodeTimeout(patience))
@@ -61,7 +64,7 @@ func BenchmarkHold(b *testing.B) {
 			b.StartTimer()
 			h.hold(*holdFor)
 			b.StopTimer()
-			h.end(b)
+			require.NoError(b, h.end())
 		}
 		h.report(b, c)
 	})
@@ -96,15 +99,13 @@ func startHolding(tb testing.TB, c *cluster, n int, opts ...redlock.Option) *hol
 	h.locker = c.locker(tb, opts...)
 	h.heapBefore = liveHeap()
 	var next atomic.Int64
-	s := &scenario{operation: func(ctx context.Context, locker *redlock.Locker, _ string) (err error) {
+	acquire := func(ctx context.Context, locker *redlock.Locker, _ string) (err error) {
 		i := next.Add(1) - 1
 		h.locks[i], err = locker.Lock(ctx, fmt.Sprintf("hold/%06d", i)) // the name counts, too
 		return err
-	}}
-	start := time.Now()
-	if err := perform(tb.Context(), s, h.locker, min(n, holdGoroutines), n, nil); err != nil {
-		tb.Fatal(err)
 	}
+	start := time.Now()
+	require.NoError(tb, perform(tb.Context(), acquire, h.locker, min(n, holdGoroutines), n, nil))
 	h.acquiring = time.Since(start)
 	h.weigh()
 	h.renewedBefore, h.timeoutsBefore = h.locker.Stats().Renewed, h.nodeTimeouts()
@@ -132,7 +133,7 @@ const goroutineSample = 20 * time.Millisecond
 
 // hold lets the time pass.
 func (h *holding) hold(d time.Duration) {
-	cpu, start := cpuTime(), time.Now()
+	cpu, start := contention.CPUTime(), time.Now()
 	ticker := time.NewTicker(goroutineSample)
 	defer ticker.Stop()
 	for h.held < d {
@@ -140,7 +141,7 @@ func (h *holding) hold(d time.Duration) {
 		h.goroutines = max(h.goroutines, runtime.NumGoroutine()-h.goroutinesBefore)
 		h.held = time.Since(start)
 	}
-	h.cpu = cpuTime() - cpu
+	h.cpu = contention.CPUTime() - cpu
 	h.renewals, h.timeouts = h.locker.Stats().Renewed-h.renewedBefore, h.nodeTimeouts()-h.timeoutsBefore
 }
 
@@ -158,61 +159,46 @@ func (h *holding) nodeTimeouts() (n uint64) {
 const goroutinesPerNode = 6
 
 // end checks that no lock was lost, releases all by Close, and times that.
-func (h *holding) end(tb testing.TB) {
-	tb.Helper()
+func (h *holding) end() error {
 	h.weigh()
-	for _, lock := range h.locks {
-		if err := lock.Err(); err != nil {
-			tb.Fatalf("%s: %v; %d locks lost in all", lock.Name(), err, h.locker.Stats().Lost)
-		}
-	}
 	stats := h.locker.Stats()
 	if stats.Lost != 0 || stats.Held != len(h.locks) {
-		tb.Fatalf("%d locks lost, %d held, want 0 and %d", stats.Lost, stats.Held, len(h.locks))
+		return fmt.Errorf("%d locks lost, %d held, want 0 and %d", stats.Lost, stats.Held, len(h.locks))
+	}
+	for _, lock := range h.locks {
+		if err := lock.Err(); err != nil {
+			return fmt.Errorf("%s: %w", lock.Name(), err)
+		}
 	}
 	if most := goroutinesPerNode * len(stats.Nodes); h.goroutines > most {
-		tb.Fatalf("%d goroutines for %d nodes, want %d at most", h.goroutines, len(stats.Nodes), most)
+		return fmt.Errorf("%d goroutines for %d nodes, want %d at most", h.goroutines, len(stats.Nodes), most)
 	}
 	start := time.Now()
-	if err := h.locker.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	err := h.locker.Close()
 	h.closing = time.Since(start)
-}
-
-// keysLeft returns how many keys the servers have, all together.
-func (c *cluster) keysLeft(tb testing.TB) (n int) {
-	tb.Helper()
-	for _, m := range c.Masters {
-		size, err := m.Do("DBSIZE")
-		if err != nil {
-			tb.Fatal(err)
-		}
-		n += int(size.(int64)) - 1 // the memory marker
-	}
-	return n
+	return err
 }
 
 func (h *holding) report(b *testing.B, c *cluster) {
 	b.Helper()
 	left := c.keysLeft(b)
-	if left != 0 {
-		b.Fatalf("%d keys left on the servers after Close, which had %d calls without an answer",
-			left, h.nodeTimeouts()-h.timeoutsBefore-h.timeouts)
+	require.Zero(b, left, "keys left on the servers after Close, which had %d calls without an answer",
+		h.nodeTimeouts()-h.timeoutsBefore-h.timeouts)
+	metrics := map[string]float64{
+		"lost":       float64(h.locker.Stats().Lost),
+		"keys-left":  float64(left),
+		"acquire-s":  h.acquiring.Seconds(),
+		"close-s":    h.closing.Seconds(),
+		"renewals/s": float64(h.renewals) / h.held.Seconds(),
+		"timeouts":   float64(h.timeouts),
+		"goroutines": float64(h.goroutines),
 	}
-	b.ReportMetric(0, "ns/op") // -hold says it
-	b.ReportMetric(float64(h.locker.Stats().Lost), "lost")
-	b.ReportMetric(float64(left), "keys-left")
-	b.ReportMetric(h.acquiring.Seconds(), "acquire-s")
-	b.ReportMetric(h.closing.Seconds(), "close-s")
-	b.ReportMetric(float64(h.renewals)/h.held.Seconds(), "renewals/s")
-	b.ReportMetric(float64(h.timeouts), "timeouts")
-	b.ReportMetric(float64(h.goroutines), "goroutines")
-	if c.backend == "redis" { // otherwise the servers are in this process
-		b.ReportMetric(h.heapPerLock, "heap-B/lock")
+	if c.Real { // otherwise the servers are in this process
+		metrics["heap-B/lock"] = h.heapPerLock
 	}
-	if cpuKnown && c.backend == "redis" {
-		b.ReportMetric(100*h.cpu.Seconds()/h.held.Seconds(), "%core")
-		b.ReportMetric(micros(h.cpu)/float64(max(h.renewals, 1)), "cpu-µs/renewal")
+	if c.Real && contention.Supported {
+		metrics["%core"] = 100 * h.cpu.Seconds() / h.held.Seconds()
+		metrics["cpu-µs/renewal"] = contention.Micros(h.cpu) / float64(max(h.renewals, 1))
 	}
+	report(b, metrics)
 }

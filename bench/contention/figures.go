@@ -25,23 +25,24 @@ func (r *Result) CommandsPerGoroutineChange() float64 { return ratio(r.Commands,
 func (r *Result) CommandsPerProcessChange() float64 { return ratio(r.Commands, r.ProcessChanges) }
 
 // MeanWait returns 0 if nobody waited.
-func (r *Result) MeanWait() time.Duration {
-	if len(r.Waits) == 0 {
-		return 0
-	}
-	var sum time.Duration
-	for _, wait := range r.Waits {
+func (r *Result) MeanWait() time.Duration { return mean(r.Waits) }
+
+// MeanReadWait returns 0 if no reader waited.
+func (r *Result) MeanReadWait() time.Duration { return mean(r.ReadWaits) }
+
+func mean(waits []time.Duration) (sum time.Duration) {
+	for _, wait := range waits {
 		sum += wait
 	}
-	return sum / time.Duration(len(r.Waits))
+	return sum / time.Duration(max(len(waits), 1))
 }
 
 // Wait returns a percentile of the waits, 0 < percent <= 100; 100 is the longest. It is 0 if nobody
 // waited.
-func (r *Result) Wait(percent int) time.Duration { return percentile(r.Waits, percent) }
+func (r *Result) Wait(percent int) time.Duration { return Percentile(r.Waits, 10*percent) }
 
 // Gap returns a percentile of the gaps, 0 < percent <= 100. It is 0 if there is none.
-func (r *Result) Gap(percent int) time.Duration { return percentile(r.Gaps, percent) }
+func (r *Result) Gap(percent int) time.Duration { return Percentile(r.Gaps, 10*percent) }
 
 func (r *Result) perSecond(n int) float64 { return float64(n) / r.Window.Seconds() }
 
@@ -52,11 +53,17 @@ func ratio(commands uint64, by int) float64 {
 	return float64(commands) / float64(by)
 }
 
-// percentile returns the shortest of the sorted durations that at least percent of them do not
-// exceed, or 0 if there are none.
-func percentile(sorted []time.Duration, percent int) time.Duration {
+// Percentile returns the shortest of the sorted durations that at least so many per mille of them do
+// not exceed, 0 < permille <= 1000, or 0 if there are none.
+func Percentile(sorted []time.Duration, permille int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
 	}
-	return sorted[(len(sorted)*percent+99)/100-1]
+	return sorted[(len(sorted)*permille+999)/1000-1]
 }
+
+// Millis returns a duration in milliseconds.
+func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Micros returns a duration in microseconds.
+func Micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -41,28 +41,19 @@ func (dying) Lock(context.Context) (func(context.Context) error, error) {
 	return nil, nil
 }
 
-func requireSupport(t *testing.T) {
-	t.Helper()
-	if !Supported {
-		t.Skip("processes share no clock here")
-	}
-}
-
 // small is a scenario that a busy machine finishes in a moment.
-func small(mutex string, servers []*redistest.Server) *Scenario {
+func small(mutex string) *Scenario {
 	return &Scenario{
-		Mutex: mutex, Servers: servers, Processes: 2, Goroutines: 2, TTL: 10 * time.Second,
+		Mutex: mutex, Processes: 2, Goroutines: 2, TTL: 10 * time.Second, Hold: time.Millisecond,
 		WarmUp: 50 * time.Millisecond, Window: 300 * time.Millisecond,
 	}
 }
 
 func TestMutexThatDoesNotExcludeFailsTheMeasurement(t *testing.T) {
 	requireSupport(t)
-	s := small("broken", nil)
-	s.Hold = time.Millisecond
 	var err error
 	for range 5 { // a machine that stands still may sleep through a window
-		if _, err = s.Run(); err != nil {
+		if _, err = small("broken").Run(); err != nil {
 			break
 		}
 	}
@@ -78,17 +69,32 @@ func TestMutexThatDoesNotExcludeFailsTheCrash(t *testing.T) {
 	require.ErrorContains(t, err, "while the name was held")
 }
 
-func TestProcessThatEndsEarlyIsAnError(t *testing.T) {
+func TestProcessThatCannotDoItsWorkIsAnError(t *testing.T) {
 	requireSupport(t)
-	_, err := small("dying", nil).Run()
-	require.ErrorContains(t, err, "exit status 3")
-	require.ErrorContains(t, err, "its last words")
+	for mutex, parts := range map[string][]string{
+		"dying":   {"exit status 3", "its last words"},
+		"no-such": {`this program knows no mutex "no-such"`},
+	} {
+		_, err := small(mutex).Run()
+		for _, part := range parts {
+			require.ErrorContains(t, err, part)
+		}
+	}
 }
 
-func TestUnknownMutexIsAnError(t *testing.T) {
-	requireSupport(t)
-	_, err := small("no-such", nil).Run()
-	require.ErrorContains(t, err, `this program knows no mutex "no-such"`)
+func requireSupport(t *testing.T) {
+	t.Helper()
+	if !Supported {
+		t.Skip("processes share no clock here")
+	}
+}
+
+// setupOn is what a mutex is made with on some servers.
+func setupOn(servers []*redistest.Server) Setup {
+	return Setup{
+		Addresses: addressesOf(servers), Name: "named", TTL: 10 * time.Second, Patience: 10 * time.Second,
+		Dial: new(commandCounter).dial,
+	}
 }
 
 func TestServerThatIsGoneIsAnError(t *testing.T) {
@@ -97,7 +103,30 @@ func TestServerThatIsGoneIsAnError(t *testing.T) {
 	require.NoError(t, servers[0].Kill())
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	var sent commandCounter
-	_, err := OpenRedquorum(ctx, Setup{Addresses: addressesOf(servers), Name: "gone", TTL: time.Second, Dial: sent.dial})
+	_, err := OpenRedquorum(ctx, setupOn(servers))
 	require.ErrorIs(t, err, context.DeadlineExceeded, "a quorum is not enough to begin")
+}
+
+func TestATermOutlastsTheContextThatItWasWaitedForWith(t *testing.T) {
+	requireSupport(t)
+	setup := setupOn(redistest.Start(t, 1))
+	first, err := OpenElection(t.Context(), setup)
+	require.NoError(t, err)
+	defer first.Close()
+	second, err := OpenElection(t.Context(), setup)
+	require.NoError(t, err)
+	defer second.Close()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	resign, err := first.Lock(ctx)
+	require.NoError(t, err)
+	cancel()
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = second.Lock(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "the first one leads")
+	require.NoError(t, resign(t.Context()))
+	resign, err = second.Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, resign(t.Context()))
 }

@@ -3,6 +3,8 @@ package contention
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/pool"
@@ -40,12 +42,10 @@ func open(ctx context.Context, setup Setup) (*redquorum, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &redquorum{locker: locker, name: setup.Name}
-	if err := m.awaitNodes(ctx); err != nil {
-		_ = locker.Close() //nolint:errcheck // it holds no locks
-		return nil, err
+	if err := AwaitNodes(ctx, locker); err != nil {
+		return nil, errors.Join(err, locker.Close())
 	}
-	return m, nil
+	return &redquorum{locker: locker, name: setup.Name}, nil
 }
 
 type redquorum struct {
@@ -53,31 +53,20 @@ type redquorum struct {
 	name   string
 }
 
-// awaitNodes waits until every node is connected and votes. A quorum would be enough to lock, but
-// then the measurement would include dials and admissions.
-func (m *redquorum) awaitNodes(ctx context.Context) error {
-	if err := m.locker.Ready(ctx); err != nil {
-		return err
-	}
+// AwaitNodes waits until every node of a Locker is connected and votes. A quorum would be enough to
+// lock, but then a measurement would include dials and admissions.
+func AwaitNodes(ctx context.Context, locker *redlock.Locker) error {
+	down := func(node redlock.NodeStats) bool { return node.State != pool.Up || node.Barred != nil }
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
-	for !m.connected() {
+	for slices.ContainsFunc(locker.Stats().Nodes, down) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("contention: not all nodes vote: %w", ctx.Err())
 		}
 	}
 	return nil
-}
-
-func (m *redquorum) connected() bool {
-	for _, node := range m.locker.Stats().Nodes {
-		if node.State != pool.Up || node.Barred != nil {
-			return false
-		}
-	}
-	return true
 }
 
 func (m *redquorum) Lock(ctx context.Context) (func(context.Context) error, error) {

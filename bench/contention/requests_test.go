@@ -55,9 +55,9 @@ func TestCountedCommandsAreThoseThatTheServersGot(t *testing.T) {
 	requireSupport(t)
 	servers := redistest.Start(t, 3)
 	var sent commandCounter
-	mutex, err := OpenRedquorum(t.Context(), Setup{
-		Addresses: addressesOf(servers), Name: "counted", TTL: 10 * time.Second, Patience: 10 * time.Second, Dial: sent.dial,
-	})
+	setup := setupOn(servers)
+	setup.Dial = sent.dial
+	mutex, err := OpenRedquorum(t.Context(), setup)
 	require.NoError(t, err)
 	defer mutex.Close()
 	start := now()

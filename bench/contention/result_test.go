@@ -1,12 +1,14 @@
 package contention
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // Two processes of two goroutines each, and a window from 100 to 200. The last goroutine never gets
@@ -84,6 +86,30 @@ func TestNothingAcquiredGivesNoShares(t *testing.T) {
 	assert.Zero(t, r.Gap(50))
 }
 
+func TestPercentilesCountFromTheShortest(t *testing.T) {
+	assert.Zero(t, Percentile(nil, 500))
+	for _, c := range []struct {
+		n, permille int
+		want        time.Duration
+	}{
+		{1, 500, 1},
+		{1, 990, 1},
+		{2, 500, 1},
+		{3, 500, 2},
+		{100, 990, 99},
+		{100, 1000, 100},
+		{101, 990, 100},
+		{1000, 999, 999},
+		{1001, 999, 1000},
+	} {
+		sorted := make([]time.Duration, c.n)
+		for i := range sorted {
+			sorted[i] = time.Duration(i + 1)
+		}
+		assert.Equal(t, c.want, Percentile(sorted, c.permille), "%d per mille of 1..%d", c.permille, c.n)
+	}
+}
+
 func TestSizesAreReadAndWritten(t *testing.T) {
 	var s Sizes
 	require.NoError(t, s.Set("1,16"))
@@ -92,4 +118,62 @@ func TestSizesAreReadAndWritten(t *testing.T) {
 	for _, wrong := range []string{"", "0", "1,", "x"} {
 		require.Error(t, s.Set(wrong), "%q", wrong)
 	}
+}
+
+func TestIntervalsThatTouchDoNotOverlap(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		intervals []Interval
+		overlap   bool
+	}{
+		{name: "nobody"},
+		{name: "apart", intervals: []Interval{{Acquired: 1, Released: 3}, {Acquired: 5, Released: 6}}},
+		{name: "touching", intervals: []Interval{{Acquired: 1, Released: 3}, {Acquired: 3, Released: 6}}},
+		{name: "by one", intervals: []Interval{{Acquired: 1, Released: 4}, {Acquired: 3, Released: 6}}, overlap: true},
+		{name: "one in the other", intervals: []Interval{{Acquired: 1, Released: 9}, {Acquired: 3, Released: 6}}, overlap: true},
+		{name: "the same", intervals: []Interval{{Acquired: 1, Released: 9}, {Acquired: 1, Released: 9}}, overlap: true},
+		{name: "without length", intervals: []Interval{{Acquired: 1, Released: 9}, {Acquired: 3, Released: 3}}},
+		{
+			name:      "behind a shorter one",
+			intervals: []Interval{{Acquired: 1, Released: 4}, {Acquired: 4, Released: 5}, {Acquired: 5, Released: 9}, {Acquired: 8, Released: 9}},
+			overlap:   true,
+		},
+	} {
+		sortIntervals(c.intervals)
+		assert.Equal(t, c.overlap, checkExclusion(c.intervals, 1) != nil, c.name)
+	}
+}
+
+// TestExclusionAgreesWithLookingAtEveryInstant compares with a count of the holders at every
+// instant.
+func TestExclusionAgreesWithLookingAtEveryInstant(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		permits := rapid.IntRange(1, 3).Draw(t, "permits")
+		intervals := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Interval {
+			begin := rapid.IntRange(1, 30).Draw(t, "begin")
+			return Interval{
+				Read:     rapid.IntRange(0, 3).Draw(t, "read") == 0,
+				Acquired: Instant(begin), Released: Instant(begin + rapid.IntRange(0, 4).Draw(t, "length")),
+			}
+		}), 0, 8).Draw(t, "intervals")
+		want := false
+		for at := range Instant(40) {
+			readers, others := 0, 0
+			for _, i := range intervals {
+				switch {
+				case i.Acquired > at || at >= i.Released:
+				case i.Read:
+					readers++
+				default:
+					others++
+				}
+			}
+			want = want || others > permits || (readers > 0 && others > 0)
+		}
+		sortIntervals(intervals)
+		var overlap *OverlapError
+		if got := errors.As(checkExclusion(intervals, permits), &overlap); got != want {
+			t.Fatalf("overlap: got %v, want %v: %+v", got, want, intervals)
+		}
+	})
 }

@@ -1,9 +1,0 @@
-//go:build !unix
-
-package bench
-
-import "time"
-
-const cpuKnown = false // the metric is left out
-
-func cpuTime() time.Duration { return 0 }
