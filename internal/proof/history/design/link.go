@@ -1,8 +1,6 @@
 package design
 
-import (
-	"github.com/redquorum/redquorum/internal/proof/spec"
-)
+import "github.com/redquorum/redquorum/internal/proof/spec"
 
 // An op is what a message asks of a node.
 type op uint8

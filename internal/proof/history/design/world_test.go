@@ -1,34 +1,11 @@
 package design
 
 import (
-	"cmp"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 )
-
-func TestEventsComeInOrder(t *testing.T) {
-	type coming struct {
-		at    moment
-		order int16
-	}
-	random := rand.New(rand.NewPCG(1, 1))
-	var q queue
-	var want, got []coming
-	for i := range int16(1000) {
-		at := random.Int64N(100)
-		want = append(want, coming{at, i})
-		q.add(at, &event{item: i})
-	}
-	slices.SortFunc(want, func(a, b coming) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order)) })
-	var e event
-	for at, found := q.next(&e); found; at, found = q.next(&e) {
-		got = append(got, coming{at, e.item})
-	}
-	assert.Equal(t, want, got)
-}
 
 func TestWhatIsPutOffKeepsItsOrder(t *testing.T) {
 	var q queue
