@@ -18,7 +18,7 @@ type step struct {
 }
 
 // directed matches the scenarios that have one fault at one moment, and no large numbers.
-const directed = "Restart|Memory|Stopped|Kill|Promot|CutOff|ComeBack|Away|Dead|Late"
+const directed = "Restart|Memory|Stopped|Kill|Promot|Away|Late|Lose"
 
 // twelve matches the seeded bugs that break the lock itself, by the names of their files.
 const twelve = "^(no-drift|no-guard|token-of-a-majority-of-the-granting-nodes|release-on-another-connection|" +

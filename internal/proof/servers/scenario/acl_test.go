@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -15,8 +14,6 @@ import (
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
-	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
-	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -107,42 +104,6 @@ func TestDocumentedACLOfAPrefixIsEnoughAndReachesNobodyElse(t *testing.T) {
 			require.Zero(t, there, key)
 		}
 	}
-}
-
-func TestDocumentedACLOfTheStoreIsEnough(t *testing.T) {
-	t.Parallel()
-	c, store := cluster.Start(t, 3), redistest.StartOne(t)
-	url := aclUser(t, &cluster.Cluster{Masters: []cluster.Master{store}}, "queue", "queue", "on")[0]
-	q, err := queue.New(connected(t, c.URLs()), url, "mail", queue.WithTimeout(aMinute))
-	require.NoError(t, err)
-	defer q.Close()
-	require.NoError(t, q.Enqueue(t.Context(), []string{"a", "b", "c"}, 0))
-	top, err := q.Top(t.Context(), 3)
-	require.NoError(t, err)
-	require.Len(t, top, 3)
-	gone, err := q.Dequeue(t.Context(), "a", top[0].Score)
-	require.NoError(t, err)
-	assert.True(t, gone)
-	popped, err := q.Pop(t.Context(), 1)
-	require.NoError(t, err)
-	assert.Len(t, popped, 1)
-	removed, err := q.Remove(t.Context(), "c", "d")
-	require.NoError(t, err)
-	assert.Equal(t, 1, removed)
-	running, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		done <- q.Run(running, func(context.Context, queue.Task) error {
-			stop()
-			return nil
-		})
-	}()
-	require.NoError(t, q.Enqueue(t.Context(), []string{"e"}, 50*time.Millisecond))
-	require.NoError(t, <-done)
-	n, err := q.Len(t.Context())
-	require.NoError(t, err)
-	assert.Zero(t, n)
-	requireNothingDenied(t, store, "")
 }
 
 // A user with a prefix leads if it may record its terms. Without one of the rights for that it does

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -45,42 +44,6 @@ func fenced(t *testing.T, l *redlock.Locker, name string) int64 {
 		require.NoError(t, err)
 	}
 	return lock.Fence()
-}
-
-// Processes hand the lock to each other. Tokens grow in the order in which it is held, whatever the
-// clocks of the clients say, and such a clock does not carry the counters away.
-func TestTokensGrowWhateverTheClientsClocksSay(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 5)
-	var all sync.WaitGroup
-	var lockers []*redlock.Locker
-	tokens := make(chan int64, 1000) // in the order in which the lock was held
-	for _, by := range []time.Duration{0, time.Hour, -time.Hour, 365 * 24 * time.Hour} {
-		l := connected(t, c.URLs(), skewed(by))
-		lockers = append(lockers, l)
-		all.Go(func() {
-			for range 100 {
-				lock, err := l.Lock(t.Context(), cluster.LockName(t), redlock.WithFencing())
-				if !assert.NoError(t, err) {
-					return
-				}
-				tokens <- lock.Fence()
-				assert.NoError(t, lock.Unlock(t.Context()))
-			}
-		})
-	}
-	all.Wait()
-	close(tokens)
-	last, woken := int64(0), uint64(0)
-	for token := range tokens {
-		require.Greater(t, token, last)
-		last = token
-	}
-	assert.Less(t, time.Until(time.UnixMicro(last)), time.Minute)
-	for _, l := range lockers {
-		woken += l.Stats().Woken
-	}
-	assert.Positive(t, woken, "votes were handed over")
 }
 
 // One node, and then all of them, are killed and come back without their counters. Quarantine keeps

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -173,6 +174,60 @@ func TestLockThatExpiredIsLostAndTheNextHoldersIsNotTouched(t *testing.T) {
 		assert.Greater(t, left, (longTTL - 20*time.Second).Milliseconds())
 	}
 	give(t, next)
+	cluster.RequireClean(t, c.Masters...)
+}
+
+// An Adopt that fails leaves the lock to its holder: with a wrong value, with too few nodes in
+// reach, that say so or nothing. One that succeeds is told to the old holder.
+func TestHoldingGoesOverToTheOneThatAdopts(t *testing.T) {
+	t.Parallel()
+	const ttl = 3 * time.Second // a busy machine may stop us for half of it
+	c := cluster.Start(t, 5)
+	proxies, urls := c.BehindProxies(t)
+	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl / 3)}
+	giver, taker := cluster.NewConnected(t, c.URLs(), opts...), cluster.NewConnected(t, urls, opts...)
+	name := cluster.LockName(t)
+	old, err := giver.Lock(t.Context(), name, redlock.WithOwner("giver"))
+	require.NoError(t, err)
+	for _, value := range []string{"wrong", old.Value() + "|owner", old.Value()[1:]} {
+		_, err = taker.Adopt(t.Context(), name, value)
+		require.ErrorIs(t, err, redlock.ErrLost)
+	}
+	for _, cut := range []func(){
+		func() { leave(proxies[2:]...) },
+		func() {
+			for _, proxy := range proxies[2:] {
+				proxy.Drop(redistest.Both, true)
+			}
+		},
+	} {
+		cut()
+		_, err = taker.Adopt(t.Context(), name, old.Value())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		for _, proxy := range proxies {
+			proxy.Refuse(false)
+			proxy.Heal()
+		}
+		awaitUp(t, taker, 0, 1, 2, 3, 4)
+		c.AwaitHeldEverywhere(t, name, old.Value())
+	}
+	require.NoError(t, old.Verify(t.Context()))
+
+	adopted, err := taker.Adopt(t.Context(), name, old.Value(), redlock.WithOwner("taker"))
+	require.NoError(t, err)
+	c.AwaitHeldEverywhere(t, name, adopted.Value())
+	awaitLoss(t, old)
+	requireLostBecause(t, old, "a quorum of nodes no longer has it")
+	require.ErrorIs(t, old.Unlock(t.Context()), redlock.ErrLost)
+	_, err = taker.Adopt(t.Context(), name, old.Value())
+	require.ErrorIs(t, err, redlock.ErrLost, "the old value is nobody's")
+	await(t, "it is renewed", func() bool { return taker.Stats().Renewed > 0 })
+	require.NoError(t, adopted.Verify(t.Context()))
+	c.AwaitHeldEverywhere(t, name, adopted.Value())
+	status, err := giver.Inspect(t.Context(), name)
+	require.NoError(t, err)
+	assert.Equal(t, "taker", status.Owner)
+	give(t, adopted)
 	cluster.RequireClean(t, c.Masters...)
 }
 

@@ -248,71 +248,6 @@ func TestHoldingOutlastsARestartOrPromotionInItsMajorityAndEndsThen(t *testing.T
 	}
 }
 
-// A majority restarts, or everybody. The holder is told at once. Who knew the masters, or is
-// strict, does not take them for a new cluster, and gets the lock when what they forgot has
-// expired.
-func TestMemoryLossOfAMajorityIsToldAndMakesNoSecondHolder(t *testing.T) {
-	t.Parallel()
-	const ttl = 2 * shortTTL // until the holder is told, too
-	strict := redlock.WithQuarantine(redlock.QuarantineStrict)
-	for name, row := range map[string]struct {
-		restarted int
-		next      string // who asks next
-	}{
-		"three of five, knew":   {3, "knew"},
-		"three of five, strict": {3, "strict"},
-		"all, somebody knew":    {5, "told"},
-		"all, strict":           {5, "strict"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := cluster.Start(t, 5)
-			holder, knew := cluster.NewConnected(t, c.URLs(), shortly(ttl)...), cluster.NewConnected(t, c.URLs(), shortly(ttl)...)
-			held, err := holder.Lock(t.Context(), cluster.LockName(t))
-			require.NoError(t, err)
-			began := time.Now()
-			var restarts sync.WaitGroup
-			for _, m := range c.Masters[:row.restarted] {
-				restarts.Go(func() { assert.NoError(t, m.Restart()) })
-			}
-			restarts.Wait()
-			awaitLoss(t, held)
-			requireLostBecause(t, held, "a quorum of nodes has restarted")
-			t.Logf("the holder knew %v after the first kill", time.Since(began).Round(time.Millisecond))
-			next := knew
-			switch row.next {
-			case "strict":
-				next = cluster.NewConnected(t, c.URLs(), shortly(ttl, strict)...)
-			case "told": // those who knew say so to the others
-				await(t, "it is quarantined everywhere", func() bool {
-					return !slices.ContainsFunc(holder.Stats().Nodes, func(node redlock.NodeStats) bool { return node.QuarantinedFor == 0 })
-				})
-				next = cluster.NewConnected(t, c.URLs(), shortly(ttl)...)
-			}
-			lock, err := next.TryLock(t.Context(), cluster.LockName(t))
-			if err != nil { // always, but on a machine that stood still
-				require.ErrorIs(t, err, pool.ErrQuarantined)
-				lock, err = next.Lock(t.Context(), cluster.LockName(t))
-			}
-			require.NoError(t, err)
-			assert.GreaterOrEqual(t, time.Since(began), ttl)
-			assert.Less(t, time.Since(began), ttl+time.Second+4*slack)
-			give(t, lock)
-		})
-	}
-}
-
-// Where nobody is there who knew the masters, QuarantineAuto mistakes the loss of all for a new
-// cluster. It is the one case.
-func TestMemoryLossOfAllMastersThatNobodyKnewIsTakenForANewCluster(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 3)
-	for _, m := range c.Masters {
-		must(t, m.Restart())
-	}
-	take(t, connected(t, c.URLs(), redlock.WithMaxTTL(longTTL)), cluster.LockName(t))
-}
-
 // A new cluster votes once its last master is there, and says for whom it waits. Many clients may
 // meet it at once.
 func TestMemoryOfANewClusterThatManyMeetAtOnce(t *testing.T) {
@@ -364,32 +299,4 @@ func TestMemoryLossOfAMajorityIsToldToAnIdleHolder(t *testing.T) {
 	t.Logf("the holder knew after %v", time.Since(began).Round(time.Millisecond))
 	assert.Less(t, time.Since(began), time.Second+slack)
 	requireLostBecause(t, held, "a quorum of nodes has restarted or lost its keys")
-}
-
-// A lock survives while one node after another loses its keys: a majority of those that granted it,
-// and more.
-func TestHoldingGoesOnWhileOneNodeAfterAnotherRestartsEmpty(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 5)
-	l := cluster.NewConnected(t, c.URLs(), shortly(shortTTL)...)
-	lock, err := l.Lock(t.Context(), cluster.LockName(t))
-	require.NoError(t, err)
-	restarts := sizeOf(t, 3, 10)
-	for n := range restarts {
-		i := n % len(c.Masters)
-		must(t, c.Masters[i].Restart())
-		await(t, fmt.Sprintf("node %d is healed, and votes again", i), func() bool {
-			node := l.Stats().Nodes[i]
-			return node.State == pool.Up && node.Barred == nil && cluster.Holder(t, c.Masters[i], lock.Name()) == lock.Value()
-		})
-		require.NoError(t, lock.Err(), "after %d restarts", n+1)
-	}
-	stats := l.Stats()
-	t.Logf("%d restarts, %d renewals", restarts, stats.Renewed)
-	assert.Zero(t, stats.Lost)
-	assert.GreaterOrEqual(t, stats.Renewed, uint64(restarts), "one for each TTL at least")
-	c.AwaitHeldEverywhere(t, cluster.LockName(t), lock.Value())
-	require.NoError(t, lock.Verify(t.Context()))
-	give(t, lock)
-	cluster.RequireClean(t, c.Masters...)
 }

@@ -3,12 +3,10 @@ package scenario_test
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -101,87 +99,4 @@ func harmDone(monitors []*redistest.Monitor, key string) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// A holder dies without a word. The next waiter gets the lock as its key expires, and until then
-// nobody keeps asking the nodes.
-func TestLockOfADeadHolderIsHadAsItExpires(t *testing.T) {
-	t.Parallel()
-	c, monitors := monitored(t)
-	var waiters []*redlock.Locker
-	for range 3 {
-		// A poll comes too late to rescue a waiter that sleeps past the expiry.
-		waiters = append(waiters, connected(t, c.URLs(), redlock.WithRetry(aMinute, aMinute)))
-	}
-	var lateness []time.Duration
-	for range sizeOf(t, 2, 100) {
-		holder := child.Start(t, child.Command("holder", on(c, cluster.LockName(t))...))
-		require.Contains(t, holder.Next(t), "held ")
-		got := make(chan time.Time, len(waiters))
-		for _, l := range waiters {
-			go func() {
-				lock, err := l.Lock(t.Context(), cluster.LockName(t))
-				got <- time.Now()
-				if assert.NoError(t, err) {
-					assert.NoError(t, lock.Unlock(t.Context()))
-				}
-			}()
-		}
-		await(t, "all know the holder", func() bool { return c.Waiting(t, cluster.LockName(t)) == len(waiters) })
-		for _, m := range monitors {
-			m.Sync()
-			m.Clear()
-		}
-		began := time.Now()
-		must(t, holder.Kill())
-		expiry := expiry(t, c, cluster.LockName(t))
-		first := <-got
-		lateness = append(lateness, first.Sub(expiry))
-		for _, m := range monitors {
-			m.Sync()
-			for client, n := range sentBetween(t, m, began, expiry) {
-				assert.LessOrEqual(t, n, int(expiry.Sub(began)/(100*time.Millisecond))+1, "%s sends more than one each 100 ms", client)
-			}
-		}
-		for range len(waiters) - 1 {
-			<-got
-		}
-	}
-	t.Logf("lateness: %v", lateness)
-	assert.LessOrEqual(t, slices.Max(lateness), slack)
-	cluster.RequireClean(t, c.Masters...)
-}
-
-// expiry returns when a quorum of nodes will have forgotten a key.
-func expiry(t *testing.T, c *cluster.Cluster, key string) time.Time {
-	t.Helper()
-	var at []time.Time
-	for _, m := range c.Masters {
-		left, err := redis.Int64(m.Do("PTTL", key))
-		require.NoError(t, err)
-		at = append(at, time.Now().Add(time.Duration(left)*time.Millisecond))
-	}
-	slices.SortFunc(at, time.Time.Compare)
-	return at[len(at)/2]
-}
-
-// sentBetween returns how many commands each client sent to a server between two instants. It does
-// not count what a test asks, what keeps a connection alive, or what scripts do.
-func sentBetween(t *testing.T, m *redistest.Monitor, from, to time.Time) map[string]int {
-	t.Helper()
-	sent := make(map[string]int)
-	for _, line := range m.Lines() { // 1700000000.123456 [0 127.0.0.1:50000] "SET" "key" "value"
-		stamp, rest, _ := strings.Cut(line, " ")
-		client, command, _ := strings.Cut(rest, "] ")
-		seconds, err := strconv.ParseFloat(stamp, 64)
-		require.NoError(t, err)
-		at := time.UnixMicro(int64(seconds * 1e6))
-		if at.Before(from) || at.After(to) || strings.HasSuffix(client, " lua") {
-			continue
-		}
-		if strings.HasPrefix(command, `"EVAL`) || strings.HasPrefix(command, `"SET"`) {
-			sent[client]++
-		}
-	}
-	return sent
 }

@@ -72,28 +72,6 @@ func seedOf(t *testing.T) uint64 {
 // upTo returns a random duration below d.
 func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 
-// disturb calls harm again and again, with random pauses below pause, until the function that it
-// returns is called. That function returns how often harm was called.
-func disturb(seed uint64, pause time.Duration, harm func(rng *rand.Rand)) (stop func() int) {
-	ending, times := make(chan struct{}), make(chan int)
-	go func() {
-		rng := rand.New(rand.NewPCG(seed, 1<<63))
-		for n := 0; ; n++ {
-			select {
-			case <-ending:
-				times <- n
-				return
-			case <-time.After(upTo(rng, pause)):
-				harm(rng)
-			}
-		}
-	}()
-	return func() int {
-		close(ending)
-		return <-times
-	}
-}
-
 // must checks the error of a call that breaks or mends a master.
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -244,14 +222,6 @@ func awaitGone(t *testing.T, masters []cluster.Master, keys ...string) {
 		}
 		return left
 	})
-}
-
-// connects returns how many connections a Locker has made.
-func connects(l *redlock.Locker) (n uint64) {
-	for _, node := range l.Stats().Nodes {
-		n += node.Connects
-	}
-	return n
 }
 
 // as returns a master's URL with a user and a path.
