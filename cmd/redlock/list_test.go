@@ -18,13 +18,14 @@ import (
 )
 
 // await waits until the list has locks that satisfy a condition.
-func (f *fleet) await(what string, condition func([]inspection) bool, args ...string) (list listing, text string) {
+func (f *fleet) await(what string, condition func([]inspection) bool, args ...string) (text string) {
 	f.t.Helper()
 	clitest.WaitFor(f.t, what, func() bool {
-		_, list, text, _ = f.list(args...)
+		_, list, all, _ := f.list(args...)
+		text = all
 		return condition(list.Locks)
 	})
-	return list, text
+	return text
 }
 
 func namesIn(locks []inspection) (names []string) {
@@ -45,32 +46,18 @@ func everywhere(locks []inspection) bool {
 
 func TestListTellsOfEveryKindOfLock(t *testing.T) {
 	t.Parallel()
-	f := start(t, redlock.WithOwner("me\x1b"), redlock.WithKeyPrefix("p:"))
-	lock, err := f.locker.TryLock(t.Context(), "z")
-	require.NoError(t, err)
-	s, err := f.locker.Semaphore("s", 3)
-	require.NoError(t, err)
-	for range 2 {
-		_, err = s.TryAcquire(t.Context())
-		require.NoError(t, err)
-		_, err = f.locker.TryRLock(t.Context(), "r")
-		require.NoError(t, err)
-	}
-	term, resign := f.lead("e", "leader")
-	f.set(3, "p:foreign", "somebody", "PX", 60_000)
-	f.set(3, "other:x", "not behind the prefix", "PX", 60_000)
-	f.set(3, "p:redquorum:doctor:x", "1", "PX", 60_000)
-
-	list, text := f.await("all locks on all masters", func(locks []inspection) bool {
-		return len(locks) == 5 && everywhere(locks)
-	}, "--key-prefix", "p:")
+	k := startKinds(t)
+	k.set(3, "p:foreign", "somebody", "PX", 60_000)
+	k.set(3, "other:x", "not behind the prefix", "PX", 60_000)
+	k.set(3, "p:redquorum:doctor:x", "1", "PX", 60_000)
+	_, list, text, _ := k.list()
 	assert.Equal(t, []string{"e", "foreign", "r", "s", "z"}, namesIn(list.Locks), "sorted, and no key of ours that is no lock")
 	assert.True(t, list.Complete)
 	assert.Zero(t, list.LeftOut.total())
-	assert.Equal(t, term, list.Locks[0].Term)
+	assert.Equal(t, k.term, list.Locks[0].Term)
 	assert.Len(t, list.Locks[2].Readers, 2)
 	assert.Len(t, list.Locks[3].Permits, 3)
-	assert.Equal(t, lock.Value(), list.Locks[4].Value)
+	assert.Equal(t, k.lock.Value(), list.Locks[4].Value)
 	for _, want := range []string{
 		`NAME     KIND       STATE  HOLDER          LEFT +WAITING  MASTERS`,
 		`e        election   held   leader          [0-9]+s +-        3 of 3`,
@@ -82,13 +69,12 @@ func TestListTellsOfEveryKindOfLock(t *testing.T) {
 	} {
 		assert.Regexp(t, "(?m)^"+want+"$", text)
 	}
-	assert.NotContains(t, text, lock.Value()[:8], "with the value, anyone could release the lock")
+	assert.NotContains(t, text, k.lock.Value()[:8], "with the value, anyone could release the lock")
 
-	callOff := f.queue(func(ctx context.Context) (*redlock.Lock, error) { return f.locker.Lock(ctx, "z") })
-	_, text = f.await("a waiter", func(locks []inspection) bool { return len(locks) == 1 && locks[0].waiting() == 1 }, "[x-z]*", "--key-prefix", "p:")
+	callOff := k.queue(func(ctx context.Context) (*redlock.Lock, error) { return k.locker.Lock(ctx, "z") })
+	text = k.await("a waiter", func(locks []inspection) bool { return len(locks) == 1 && locks[0].waiting() == 1 }, "[x-z]*")
 	assert.Contains(t, text, "1 lock: 1 held. Waiting: 1.")
 	callOff()
-	resign()
 }
 
 func TestListTellsMajorityFromSplitAndLeftoverAndNamesMastersThatAreDown(t *testing.T) {
@@ -126,48 +112,6 @@ func TestListTellsMajorityFromSplitAndLeftoverAndNamesMastersThatAreDown(t *test
 	assert.Contains(t, stderr, "too few masters answer: 1 of 3, 2 are needed")
 }
 
-func TestListLeavesOutWhatIsNoLock(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	f.set(3, "config", "for ever")
-	f.set(2, "page", strings.Repeat("x", 1<<20), "PX", 60_000)
-	f.set(3, "longest", strings.Repeat("v", 1024)+"|"+strings.Repeat("o", 256), "PX", 60_000)
-	_, err := f.servers[0].Do("HSET", "hash", "a", "b")
-	require.NoError(t, err)
-	f.set(2, "kept", "here for a while", "PX", 60_000)
-	f.set(1, "kept", "here for ever")
-	status, list, text, _ := f.list()
-	assert.Zero(t, status)
-	assert.Equal(t, []string{"kept", "longest"}, namesIn(list.Locks), "a key that expires on any of the masters is listed")
-	assert.Equal(t, leftOut{Lasting: 1, Large: 1, OtherType: 1}, list.LeftOut)
-	assert.Contains(t, text, "Left out: 1 key without a TTL, 1 key too large for a lock, 1 key of another type.")
-}
-
-// A lock may be missing on masters that have forgotten it, although they answer.
-func TestListDoesNotCountOnMastersThatForgot(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	_, err := f.locker.TryLock(t.Context(), "x", redlock.WithoutRenewal())
-	require.NoError(t, err)
-	_, err = f.servers[1].Do("FLUSHALL")
-	require.NoError(t, err)
-	status, list, text, stderr := f.list()
-	assert.Zero(t, status, stderr)
-	assert.True(t, list.Complete)
-	assert.Equal(t, []string{"x"}, namesIn(list.Locks))
-	assert.True(t, list.Nodes[0].Votes)
-	assert.False(t, list.Nodes[1].Votes)
-	assert.Contains(t, text, f.servers[1].URL()+" does not vote, and may lack locks: quarantined for another ")
-	assert.Contains(t, text, "2 of 3 masters were listed in full: every lock that is held is there.")
-
-	_, err = f.servers[0].Do("FLUSHALL")
-	require.NoError(t, err)
-	_, list, text, _ = f.list("other*")
-	assert.False(t, list.Complete)
-	assert.Contains(t, text, "No locks were found.")
-	assert.Contains(t, text, "LOCKS MAY BE MISSING: 1 of 3 masters were listed in full, 2 are needed.")
-}
-
 func TestListSaysWhenABoundWasMet(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -179,12 +123,13 @@ func TestListSaysWhenABoundWasMet(t *testing.T) {
 	assert.Zero(t, status, stderr)
 	assert.False(t, list.Complete)
 	assert.NotEmpty(t, list.Locks)
+	assert.Less(t, len(list.Locks), 1111, "there are so many")
 	for _, n := range list.Nodes {
 		assert.True(t, n.Bounded)
 		assert.Contains(t, text, n.Endpoint+" may have more: stopped after about ")
 	}
 	assert.Contains(t, text, "LOCKS MAY BE MISSING: 0 of 3 masters were listed in full, 2 are needed.")
-	_, list, _, _ = f.list("--scan", "2000", "l17")
+	_, list, _, _ = f.list("--scan", "2000", "l17") // all keys count, also those that do not match
 	assert.Equal(t, 2000, list.Nodes[0].Keys)
 	assert.True(t, list.Nodes[0].Bounded)
 	_, list, text, _ = f.list("l1?")
@@ -211,7 +156,7 @@ func TestListNeedsTheDocumentedRights(t *testing.T) {
 	allow(rule)
 	_, err = f.locker.TryLock(t.Context(), "x")
 	require.NoError(t, err)
-	f.nodes = strings.ReplaceAll(f.nodes, "redis://", "redis://app:password@")
+	f.flags[1] = strings.ReplaceAll(f.flags[1], "redis://", "redis://app:password@")
 	for _, refused := range []string{"SCAN", "STRLEN"} {
 		status, list, text, stderr := f.list("--key-prefix", "app:")
 		assert.Equal(t, cli.ExitFailed, status)

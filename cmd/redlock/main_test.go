@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,15 +30,18 @@ func line(args ...string) (status int, stdout, stderr string) {
 type fleet struct {
 	t       *testing.T
 	servers []*redistest.Server
-	nodes   string // as --nodes takes them
+	flags   []string // that name them
 	locker  *redlock.Locker
 }
 
 // startNew starts masters that nobody has used.
 func startNew(t *testing.T) *fleet {
 	t.Helper()
-	servers := redistest.Start(t, 3)
-	return &fleet{t: t, servers: servers, nodes: strings.Join(clitest.URLs(servers), ",")}
+	return fleetOf(t, redistest.Start(t, 3))
+}
+
+func fleetOf(t *testing.T, servers []*redistest.Server) *fleet {
+	return &fleet{t: t, servers: servers, flags: []string{"--nodes", strings.Join(clitest.URLs(servers), ",")}}
 }
 
 // start starts masters that vote.
@@ -68,7 +72,7 @@ func (f *fleet) open(opts ...redlock.Option) {
 
 // line runs a command line about these masters.
 func (f *fleet) line(args ...string) (status int, stdout, stderr string) {
-	return line(append([]string{args[0], "--nodes", f.nodes}, args[1:]...)...)
+	return line(slices.Concat(args[:1], f.flags, args[1:])...)
 }
 
 // inspect returns what inspect tells, as JSON and then as text.
@@ -131,9 +135,12 @@ func (f *fleet) lead(name, id string) (term int64, resign func()) {
 	require.NoError(f.t, err)
 	led, over, done := make(chan int64), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- e.Run(f.t.Context(), func(_ context.Context, term int64) error {
+		done <- e.Run(f.t.Context(), func(ctx context.Context, term int64) error {
 			led <- term
-			<-over
+			select {
+			case <-over:
+			case <-ctx.Done(): // as the test does
+			}
 			return nil
 		})
 	}()

@@ -24,7 +24,7 @@ func (f *fleet) watch() *watcher {
 	cmd := &cobra.Command{Use: "top"}
 	cmd.SetContext(f.t.Context())
 	flags.Add(cmd)
-	require.NoError(f.t, cmd.ParseFlags([]string{"--nodes", f.nodes}))
+	require.NoError(f.t, cmd.ParseFlags(f.flags))
 	lister, err := openLister(cmd, &flags, "*", survey.Bounds{Keys: 10_000, Locks: 100}, topTimeout)
 	require.NoError(f.t, err)
 	f.t.Cleanup(lister.close)

@@ -42,25 +42,6 @@ func TestAPrefixIsNoPattern(t *testing.T) {
 	assert.ElementsMatch(t, []string{"a*[b]?:x", `\:x`, "aab:x", "x", "a*[b]?:"}, found.Names)
 }
 
-// The bound on keys counts all keys, also those that do not match.
-func TestAScanEndsAtItsBounds(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartOne(t)
-	_, err := server.Do("EVAL", "for i = 1, 6000 do redis.call('SET', 'l' .. i, i, 'PX', 60000) end", 0)
-	require.NoError(t, err)
-	m := masterAt(t, server.URL())
-	found := Locks(t.Context(), m, "", "none", Bounds{Keys: 3000, Locks: 10})
-	assert.Equal(t, 3000, found.Keys)
-	assert.True(t, found.Bounded)
-	found = Locks(t.Context(), m, "", "*", Bounds{Keys: 100_000, Locks: 1})
-	assert.True(t, found.Bounded)
-	assert.NotEmpty(t, found.Names)
-	assert.Less(t, len(found.Names), 6000)
-	found = Locks(t.Context(), m, "", "*", Bounds{Keys: 100_000, Locks: 100_000})
-	assert.True(t, found.Complete())
-	assert.Len(t, found.Names, 6000)
-}
-
 func TestVitalsAreThoseOfInfo(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartOne(t)
