@@ -182,17 +182,25 @@ func (r *record) judge(t *testing.T, stints []stint) {
 func TestWatchTellsEveryTermHoweverShort(t *testing.T) {
 	inBubble(t, func(w *world) {
 		r := w.stranger("watcher").watches()
-		all := []*candidate{w.candidate("a"), w.candidate("b"), w.candidate("c")}
-		for range 100 {
-			leader, _ := w.leads(all...)
+		turn := []*candidate{w.candidate("a"), w.candidate("b"), w.candidate("c")}
+		for i := range 100 {
+			leader, next := turn[i%3], turn[(i+1)%3]
+			require.True(t, leader.IsLeader(), "candidates lead in turn")
+			began := time.Now()
 			require.NoError(t, leader.Resign(ctx))
+			assert.False(t, leader.IsLeader())
+			w.leads(next)
+			assert.Less(t, time.Since(began), 20*time.Millisecond)
 		}
-		for _, c := range all {
+		for _, c := range turn {
 			c.end()
 		}
 		time.Sleep(3 * time.Second)
 		stints := w.led()
-		require.GreaterOrEqual(t, len(stints), 100)
+		require.GreaterOrEqual(t, len(stints), 101)
+		for _, s := range stints[:100] {
+			assert.ErrorIs(t, s.cause, election.ErrResigned)
+		}
 		assert.Less(t, stints[99].to.Sub(stints[0].from), 2*time.Second, "many in a second")
 		r.judge(t, stints)
 		told := r.told()

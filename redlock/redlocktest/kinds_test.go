@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
@@ -74,36 +73,6 @@ func TestEachKindOfLockIsThatOfPackageRedlock(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAnElectedLeaderIsDeposedAndFollowed(t *testing.T) {
-	inBothTimes(t, func(t *testing.T) {
-		c := redlocktest.Start(t, 3)
-		ctx, cancel := context.WithCancel(t.Context())
-		terms := make(chan int64)
-		ended := make(chan error, 2)
-		for range 2 {
-			e, err := election.New(c.Locker(t, redlock.WithTTL(time.Second), redlock.WithNodeTimeout(time.Second)), "scheduler")
-			require.NoError(t, err)
-			go func() {
-				ended <- e.Run(ctx, func(ctx context.Context, term int64) error {
-					select {
-					case terms <- term:
-						<-ctx.Done()
-					case <-ctx.Done():
-					}
-					return ctx.Err()
-				})
-			}()
-		}
-		first := <-terms
-		c.Expire("scheduler")
-		assert.Greater(t, <-terms, first)
-		cancel()
-		for range 2 {
-			require.NoError(t, <-ended)
-		}
-	})
 }
 
 func TestNoVirtualTimePassesBeforeTheTest(t *testing.T) {
