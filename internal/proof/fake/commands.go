@@ -117,7 +117,7 @@ func oneLine(text string) reply {
 
 func connectionCommands() []command {
 	return []command{
-		{name: "ping", arity: 1, run: ping},
+		{name: "ping", arity: -1, run: ping},
 		{name: "echo", arity: 2, run: func(_ *Node, _ *session, args []string) reply { return bulk(args[1]) }},
 		{name: "auth", arity: -2, run: auth, noScript: true},
 		{name: "select", arity: 2, run: selectDatabase},
@@ -125,9 +125,14 @@ func connectionCommands() []command {
 	}
 }
 
-func ping(_ *Node, s *session, _ []string) reply {
-	if s.subscriptions() > 0 {
-		return bulks("pong", "")
+func ping(_ *Node, s *session, args []string) reply {
+	switch {
+	case len(args) > 2:
+		return wrongArity("ping")
+	case s.subscriptions() > 0:
+		return bulks("pong", strings.Join(args[1:], ""))
+	case len(args) == 2:
+		return bulk(args[1])
 	}
 	return status("PONG")
 }
