@@ -202,7 +202,7 @@ func TestPasswordIsInNoError(t *testing.T) {
 			for _, rest := range []string{"", strings.Repeat("x", 200)} { // Redis repeats its start
 				node := h.newNode("redis://:hunter2" + rest + "@fake:6379")
 				defer node.Close()
-				e := newRecorder()
+				e := new(recorder)
 				node.Subscribe(testChannel, e)
 				pass(20 * time.Second)
 				stats := node.Stats()

@@ -25,14 +25,10 @@ const testChannel = "redquorum:wake:test"
 
 // recorder is a Listener that keeps what it receives.
 type recorder struct {
-	told chan struct{} // signals something new; room for one
-
 	mu     sync.Mutex
 	events []string // "subscribed", "unsubscribed", or a message behind a "<"
 	errs   []error  // one for each "unsubscribed"
 }
-
-func newRecorder() *recorder { return &recorder{told: make(chan struct{}, 1)} }
 
 func (e *recorder) Subscribed() { e.note("subscribed") }
 
@@ -42,12 +38,8 @@ func (e *recorder) Unsubscribed(err error) { e.note("unsubscribed", err) }
 
 func (e *recorder) note(event string, errs ...error) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.events, e.errs = append(e.events, event), append(e.errs, errs...)
-	e.mu.Unlock()
-	select {
-	case e.told <- struct{}{}:
-	default:
-	}
 }
 
 // take returns the events since the last call.
@@ -87,7 +79,7 @@ func (e *recorder) again(t *testing.T, reason error) {
 
 // begin returns a subscription of the node that has just begun.
 func (h *harness) begin() (*Subscription, *recorder) {
-	e := newRecorder()
+	e := new(recorder)
 	return h.node.Subscribe(testChannel, e), e
 }
 
@@ -333,7 +325,7 @@ func (e *slowRecorder) Message(message string) {
 
 func TestBufferedMessagesAreDroppedByClose(t *testing.T) {
 	inBubble(t, func(h *harness) {
-		e := &slowRecorder{recorder: newRecorder(), let: make(chan struct{})}
+		e := &slowRecorder{recorder: new(recorder), let: make(chan struct{})}
 		replyTo(h.server, named("SUBSCRIBE"), confirmation+strings.Repeat(message("x"), 10))
 		s := h.node.Subscribe(testChannel, e)
 		assert.Equal(t, []string{"subscribed", "<x"}, e.now())

@@ -248,7 +248,7 @@ func TestSubscriptionWhosePingCannotBeWritten(t *testing.T) {
 			}), WithBackoff(time.Minute, time.Minute))
 			require.NoError(t, err)
 			synctest.Wait()
-			e := newRecorder()
+			e := new(recorder)
 			s := node.Subscribe(testChannel, e)
 			time.Sleep(5500 * time.Millisecond)
 			require.Equal(t, []string{"subscribed"}, e.now())
