@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -190,29 +189,22 @@ func TestRunFindsTasksWithoutMessages(t *testing.T) {
 
 func TestRunsShareAQueue(t *testing.T) {
 	inBubble(t, func(w *world, q *user) {
-		var mu sync.Mutex
-		handled := map[string]int{}
+		r := record{w: w, takes: 3 * time.Millisecond}
 		var runs []*workers
 		for range 4 {
-			runs = append(runs, w.queue().running(func(_ context.Context, task queue.Task) error {
-				time.Sleep(time.Duration(len(task.ID)) * time.Millisecond)
-				mu.Lock()
-				defer mu.Unlock()
-				handled[task.ID]++
-				return nil
-			}, queue.WithConcurrency(4)))
+			runs = append(runs, w.queue().running(r.handle, queue.WithConcurrency(4)))
 		}
+		var want []string
 		for i := range 200 {
-			q.add(time.Duration(i%7)*50*time.Millisecond, fmt.Sprint(i), fmt.Sprint("x", i))
+			ids := []string{fmt.Sprint(i), fmt.Sprint("x", i)}
+			q.add(time.Duration(i%7)*50*time.Millisecond, ids...)
+			want = append(want, ids...)
 		}
 		time.Sleep(time.Minute)
 		for _, run := range runs {
 			run.end()
 		}
-		assert.Len(t, handled, 400)
-		for id, n := range handled {
-			assert.Equal(t, 1, n, id)
-		}
+		assert.ElementsMatch(t, want, r.ids(), "each once")
 		assert.Empty(t, w.entries())
 	})
 }
