@@ -80,6 +80,7 @@ func TestInspectShowsReaders(t *testing.T) {
 			c.read(l, redlock.WithOwner("me"), redlock.WithTTL(5*time.Second)), c.read(l, redlock.WithTTL(7*time.Second)),
 		}
 		settle()
+		c.do(0, "ZADD", "redquorum:readers:a", 5, "dead", "inf", "no time")
 		status := c.inspect(l, "a")
 		assert.Equal(t, "readers", status.Owner)
 		assert.False(t, status.Free)

@@ -256,23 +256,6 @@ func TestTheACLOfTheScriptsForReaders(t *testing.T) {
 	}
 }
 
-// Another library's clients see a key that is taken, and cannot delete it. They get it when the
-// last reader is gone.
-func TestOtherLibrariesRespectReaders(t *testing.T) {
-	s := newServer(t)
-	const compareAndDelete = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
-	for _, reader := range []string{"one", "two"} {
-		require.Equal(t, int64(1), s.onA([]any{reader, 60000, "", ""}, sharedAcquires...))
-	}
-	for _, reader := range []string{"one", "two"} {
-		assert.Nil(t, s.do("SET", "a", "theirs", "NX", "PX", 60000))
-		assert.Equal(t, int64(0), s.onA([]any{"theirs"}, compareAndDelete))
-		assert.Equal(t, int64(1), s.onA([]any{reader, 50}, sharedReleases...))
-	}
-	assert.Equal(t, "OK", s.do("SET", "a", "theirs", "NX", "PX", 60000))
-	assert.Equal(t, int64(0), s.onA([]any{"three", 60000, "1", ""}, sharedAcquires...))
-}
-
 // Each call of a batch fails with an error of its own, and leaves what the script of one leaves.
 func TestABatchThatIsForbiddenSomethingFailsEachCall(t *testing.T) {
 	s := newServer(t)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -132,8 +131,14 @@ func (w *permitPair) release(*rapid.T) {
 			want = quorum.Granted
 		}
 	}
-	reply := w.ask(Semaphore{permitName, permits}.GiveBack(value, pairGrace, keep, process))
+	const grace = pairTTL / 2
+	reply := w.ask(Semaphore{permitName, permits}.GiveBack(value, grace, keep, process))
 	w.same("release", Released.Vote(reply), want)
+	for i := range permits {
+		if given[i] != "" {
+			w.same("handed over for the grace", w.left(permitName+Slot(i+1)) <= grace.Milliseconds(), true)
+		}
+	}
 }
 
 // extend is extend.lua with the two pairs of a permit.
@@ -188,28 +193,24 @@ func (s *server) taken(value string, only int) any {
 	return reply.([]any)[0]
 }
 
-// A vote must live for the full TTL from the request on, and longer if an extension said so.
+// A vote must live for the full TTL from the request on, and longer if an extension said so. The
+// number of permits outlives all of them.
 func TestARequestForAPermitNeverShortensItsKey(t *testing.T) {
 	s := newServer(t)
 	for only := range 2 {
 		s.do("FLUSHALL")
 		s.taken(permitValue, only)
 		s.do("PEXPIRE", permitName+"#1", 2*pairMillis)
+		s.do("PEXPIRE", permitKey, pairMillis)
 		s.taken(permitValue, only)
 		assert.Greater(t, s.left(permitName+"#1"), int64(pairMillis), "as the extension said")
+		assert.Greater(t, s.left(permitKey), (24 * time.Hour).Milliseconds(), "after the same grant")
 		s.do("PEXPIRE", permitName+"#1", pairMillis/2) // the grace of a hand-over
 		s.taken(permitValue, only)
 		assert.Greater(t, s.left(permitName+"#1"), int64(pairMillis/2), "the full TTL")
-	}
-}
-
-func TestTheNumberOfPermitsOutlivesEachGrant(t *testing.T) {
-	s := newServer(t)
-	s.taken(permitValue, 0)
-	for value, only := range map[string]int{pairForm + "b": 0, permitValue: 1} {
 		s.do("PEXPIRE", permitKey, pairMillis)
-		s.taken(value, only)
-		assert.Greater(t, s.left(permitKey), (24 * time.Hour).Milliseconds(), "after another grant, or the same")
+		s.taken(pairForm+"b", 0)
+		assert.Greater(t, s.left(permitKey), (24 * time.Hour).Milliseconds(), "after another grant")
 	}
 }
 
@@ -257,20 +258,6 @@ func TestAPermitThatFailsLeavesNoKeyBehind(t *testing.T) {
 	}
 }
 
-func TestTheMessageAboutAHandOverNamesTheSlot(t *testing.T) {
-	s := newServer(t)
-	messages := redis.PubSubConn{Conn: s.listen(t)}
-	s.taken(permitValue, 0)
-	s.taken(pairForm+"b", 0)
-	waiter := pairForm + " # two words: and signs"
-	s.eval([]string{permitName}, []any{waiter, pairMillis, 2, permitLife.Milliseconds(), 1, "alive", 0, maxWaiting}, permitWaits...)
-	assert.Equal(t, int64(2), s.eval([]string{permitName}, []any{pairForm + "b", pairMillis / 2, 2, 0}, permitReleases...))
-	message, ok := messages.Receive().(redis.Message)
-	require.True(t, ok)
-	assert.Equal(t, "#2 "+waiter, string(message.Data))
-	assert.LessOrEqual(t, s.left(permitName+"#2"), int64(pairMillis/2), "for the grace")
-}
-
 func (s *server) inspectPermits() Permits {
 	s.t.Helper()
 	reply := s.onA(nil, permitInspects...)
@@ -280,29 +267,24 @@ func (s *server) inspectPermits() Permits {
 	return p
 }
 
-func TestASemaphoreIsToldSlotBySlot(t *testing.T) {
+func TestASemaphoreIsToldUpToItsLimits(t *testing.T) {
 	s := newServer(t)
-	assert.Empty(t, s.inspectPermits().Slots)
 	s.do("SET", "redquorum:permits:a", "3")
 	s.do("SET", "a#1", "value|owner", "PX", 60000)
-	s.do("SET", "redquorum:fence:a#1", "7")
+	s.do("SET", "redquorum:fence:a#2", "8")
 	s.do("SET", "a#3", "for ever")
 	s.do("SET", "a#4", "beyond the number")
-	s.do("SET", "redquorum:fence:a#2", "8")
-	s.do("ZADD", "redquorum:permit:wait:a", 2, "p:v|second", 1, "p:v", 3, "p:v|third|x:y")
+	for i := range 40 {
+		s.do("ZADD", "redquorum:permit:wait:a", 10+i, fmt.Sprint("p:w|", i))
+	}
 	p := s.inspectPermits()
 	require.Len(t, p.Slots, 3)
 	assert.InDelta(t, time.Minute, p.Slots[0].TTL, float64(30*time.Second))
 	p.Slots[0].TTL = 0
-	assert.Equal(t, []Inspection{{Held: true, Value: "value|owner", Fence: 7}, {Fence: 8}, {Held: true, Value: "for ever", TTL: -time.Millisecond}}, p.Slots)
-	assert.Equal(t, 3, p.Waiting)
-	assert.Equal(t, []string{"", "second", "third|x:y"}, p.Waiters)
-	for i := range 40 {
-		s.do("ZADD", "redquorum:permit:wait:a", 10+i, fmt.Sprint("p:w", i))
-	}
-	p = s.inspectPermits()
-	assert.Equal(t, 43, p.Waiting)
-	assert.Len(t, p.Waiters, 16)
+	assert.Equal(t, []Inspection{{Held: true, Value: "value|owner"}, {Fence: 8}, {Held: true, Value: "for ever", TTL: -time.Millisecond}}, p.Slots)
+	assert.Equal(t, 40, p.Waiting)
+	require.Len(t, p.Waiters, 16)
+	assert.Equal(t, "15", p.Waiters[15])
 	s.do("SET", "redquorum:permits:a", MaxPermits)
 	assert.Len(t, s.inspectPermits().Slots, MaxPermits)
 }

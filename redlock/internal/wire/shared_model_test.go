@@ -301,9 +301,27 @@ func (w *sharedPair) compare(*rapid.T) {
 	w.same("state", []any{
 		w.get(sharedKey), members, w.get(intentKey + sharedKey), cmp.Or(w.get(fenceKey+sharedKey), "0"), w.members(waitKey + sharedKey),
 	}, []any{w.model.Key, want, w.model.Intent, fmt.Sprint(w.model.Fence), places(w.model.Waiting)})
+	w.compareInspection()
 	if w.model.Key == w.model.Marker {
 		w.compareTimes(longest)
 	}
+}
+
+// compareInspection compares what is told of the lock, of which the readers are those alive.
+func (w *sharedPair) compareInspection() {
+	in, ok := ReadInspect(w.ask(Inspect(sharedKey)))
+	told, want := []string{}, []string{}
+	for _, reader := range in.Readers {
+		told = append(told, reader.Value)
+	}
+	for _, m := range w.model.Members {
+		if w.model.Key == w.model.Marker && m.Until > w.model.Now {
+			want = append(want, m.Value)
+		}
+	}
+	slices.Sort(told)
+	slices.Sort(want)
+	w.same("inspected", []any{ok, in.Held, in.Value, in.Fence, told}, []any{true, w.model.Key != "", w.model.Key, w.model.Fence, want})
 }
 
 // compareTimes requires that the marker ends with the member that lives longest.

@@ -8,8 +8,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
 // A wakeServer is a server on which scripts and requests run, and the process "alive" that listens.
@@ -55,25 +53,8 @@ func (s *wakeServer) release(want int64, value string, sources ...string) []stri
 
 func reader(i int) string { return fmt.Sprintf("%sreader %d", pairForm, i) }
 
-// What a script that waits answers when it grants, and when it does not, without the time to live,
-// which depends on the machine.
-var (
-	isGranted = []any{int64(1), int64(1)}
-	isWaiting = []any{int64(0), int64(1), int64(1)}
-)
-
-func untimed(answers []any) []any { return append(answers[:2:2], answers[3:]...) }
-
-// Without it, the reader would ask again at once, and again.
-func TestAReaderLearnsForHowLongAWriterKeepsItOut(t *testing.T) {
-	s := newWakeServer(t)
-	s.do("SET", "redquorum:intent:a", "a writer's", "PX", 60000)
-	answers := s.read(reader(1), "")
-	assert.InDelta(t, 60000, answers[2], 30000)
-	assert.Equal(t, isWaiting, untimed(answers))
-	assert.Equal(t, isGranted, s.read(reader(1), "1"))
-	assert.Equal(t, int64(0), s.do("ZCARD", waitKey+"a"))
-}
+// isGranted is what a script that waits answers when it grants.
+var isGranted = []any{int64(1), int64(1)}
 
 func TestTheOldestWaiterLearnsThatReadersEndEarlier(t *testing.T) {
 	s := newWakeServer(t)
@@ -113,15 +94,22 @@ func TestReadersLeaveAKeyFreeForTheTurnOfOthers(t *testing.T) {
 }
 
 func TestReadersAndMutexesAreExtendedTogether(t *testing.T) {
-	s := newServer(t)
-	require.Equal(t, int64(1), s.onA([]any{"reads", 60000, "", ""}, sharedAcquires...))
+	s := newWakeServer(t)
+	s.ask(AcquireShared("a", "reads", time.Minute, false, "", Fencing{}))
 	s.do("SET", "b", "writes", "PX", 60000)
-	s.do("RPUSH", "c", "no lock")
-	extend := func(names []string, args ...any) string { return inWords(s.eval(names, args, sharedExtends...)) }
-	assert.Equal(t, "extended", extend([]string{"a", "b"}, "reads", "+200000", "writes", 300000))
+	e := NewExtension(2)
+	e.Add([]string{"b"}, "writes", 300*time.Second)
+	assert.Same(t, extendScript, e.Request().Script)
+	assert.Equal(t, "b", e.Request().Key)
+	e.AddShared([]string{"a"}, "reads", 200*time.Second)
+	assert.Same(t, sharedExtendScript, e.Request().Script)
+	assert.Empty(t, e.Request().Key, "several")
+	assert.Equal(t, allExtended, s.ask(e.Request()))
 	for key, most := range map[string]int{"a": 200000, "b": 300000} {
 		assert.InDelta(t, most, s.left(key), 60000)
 	}
+	s.do("RPUSH", "c", "no lock")
+	extend := func(names []string, args ...any) string { return inWords(s.eval(names, args, sharedExtends...)) }
 	assert.Equal(t, "[0 0 2 2]", extend([]string{"a", "b", "d", "e"}, "reads", 200000, "writes", "+300000", "reads", "+200000", "writes", 300000))
 	assert.Contains(t, extend([]string{"c", "a"}, "reads", "+200000", "reads", "+200000"), "WRONGTYPE")
 	assert.Equal(t, s.get("a"), s.get("d"))
@@ -158,40 +146,6 @@ func TestAListOnWhichAPlaceIsPutBackStillEnds(t *testing.T) {
 	}
 }
 
-func TestAnExtensionOfReadersIsForBothKinds(t *testing.T) {
-	s := newWakeServer(t)
-	s.ask(AcquireShared("a", "reads", time.Minute, false, "", Fencing{}))
-	s.do("SET", "b", "writes", "PX", 60000)
-	e := NewExtension(2)
-	e.Add([]string{"b"}, "writes", time.Minute)
-	assert.Same(t, extendScript, e.Request().Script)
-	assert.Equal(t, "b", e.Request().Key)
-	e.AddShared([]string{"a"}, "reads", time.Hour)
-	assert.Same(t, sharedExtendScript, e.Request().Script)
-	assert.Empty(t, e.Request().Key, "several")
-	answer := ReadExtended(s.ask(e.Request()))
-	for range 2 {
-		vote, touched, err := answer.Next(1)
-		assert.Equal(t, []any{quorum.Granted, true, nil}, []any{vote, touched, err})
-	}
-	assert.Greater(t, s.left("a"), int64(60000))
-}
-
 func TestTheMarkerIsThatOfTheScripts(t *testing.T) {
 	assert.Equal(t, Marker, inWords(newServer(t).onA(nil, sharedSource, "return marker")))
-}
-
-func TestInspectTellsTheReadersThatAreAlive(t *testing.T) {
-	s := newWakeServer(t)
-	s.ask(AcquireShared("a", "one", time.Minute, false, "", Fencing{}))
-	s.ask(AcquireShared("a", "two", time.Hour, false, "", Fencing{}))
-	s.do("ZADD", "redquorum:readers:a", 5, "dead", "inf", "no time")
-	in, ok := ReadInspect(s.ask(Inspect("a")))
-	require.True(t, ok)
-	assert.Equal(t, Marker, in.Value)
-	require.Len(t, in.Readers, 2)
-	for i, want := range []Reader{{"one", time.Minute}, {"two", time.Hour}} {
-		assert.Equal(t, want.Value, in.Readers[i].Value)
-		assert.InDelta(t, want.TTL, in.Readers[i].TTL, float64(30*time.Second))
-	}
 }
