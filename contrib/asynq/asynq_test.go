@@ -3,8 +3,6 @@ package asynq_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	redasynq "github.com/redquorum/redquorum/contrib/asynq"
+	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
@@ -55,45 +54,15 @@ func enqueue(t *testing.T, store asynq.RedisConnOpt, n int) {
 }
 
 func TestTasksOfOneKeyAreProcessedOneAtATimeWhileAMasterIsKilled(t *testing.T) {
-	c := cluster.Start(t, 3)
 	store := asynq.RedisClientOpt{Addr: redistest.StartOne(t).Addr()}
-	type span struct{ from, to time.Time }
-	var mu sync.Mutex
-	var spans []span // in the order of their ends
-	for range 3 {
-		locker := cluster.NewConnected(t, c.URLs())
+	enqueue(t, store, 30)
+	runs := cluster.RequireOneAtATime(t, 3, 15, func(locker *redlock.Locker, run func(context.Context)) {
 		serve(t, store, redasynq.Unique(locker, byPayload), func(ctx context.Context, _ *asynq.Task) error {
-			from := time.Now()
-			time.Sleep(5 * time.Millisecond)
-			mu.Lock()
-			defer mu.Unlock()
-			spans = append(spans, span{from, time.Now()})
-			assert.NoError(t, ctx.Err(), "the judge must know all intervals as locked ones")
+			run(ctx)
 			return nil
 		})
-	}
-	await := func(n int) {
-		cluster.Eventually(t, patience, func() string {
-			mu.Lock()
-			defer mu.Unlock()
-			if len(spans) < n {
-				return fmt.Sprintf("%d tasks, there were %d", n, len(spans))
-			}
-			return ""
-		})
-	}
-	enqueue(t, store, 15)
-	await(5)
-	require.NoError(t, c.Masters[0].Kill())
-	enqueue(t, store, 15)
-	await(30)
-
-	mu.Lock()
-	defer mu.Unlock()
-	assert.Len(t, spans, 30)
-	for i := 1; i < len(spans); i++ {
-		assert.False(t, spans[i].from.Before(spans[i-1].to), "task %d began before task %d ended", i, i-1)
-	}
+	})
+	assert.Equal(t, 30, runs.Len())
 }
 
 func TestATaskThatLosesItsLockIsProcessedAgain(t *testing.T) {
@@ -203,4 +172,9 @@ func TestBadArgumentsAreErrorsOfTheTask(t *testing.T) {
 			return nil
 		}), redlock.ErrInvalid)
 	}
+}
+
+func TestTheCodeOfTheReadmeCompiles(t *testing.T) {
+	docs.RequireReadme(t, 2, "var locker *redlock.Locker",
+		"context", "errors", "github.com/hibiken/asynq", "redasynq=github.com/redquorum/redquorum/contrib/asynq")
 }

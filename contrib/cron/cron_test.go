@@ -14,14 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	redcron "github.com/redquorum/redquorum/contrib/cron"
+	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 func TestMain(m *testing.M) { cluster.Main(m) }
-
-// patience bounds every wait for something that takes milliseconds.
-const patience = 20 * time.Second
 
 // often is a schedule that is always due.
 type often struct{}
@@ -61,74 +59,27 @@ func (r *reports) require(t *testing.T, want ...error) {
 	}
 }
 
-// history is the intervals in which jobs ran and had the lock.
-type history struct {
-	mu    sync.Mutex
-	spans []struct{ from, to time.Time } // in the order of their ends
-}
-
-func (h *history) job(context.Context) { h.run() }
-
-func (h *history) run() {
-	from := time.Now()
-	time.Sleep(7 * time.Millisecond)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.spans = append(h.spans, struct{ from, to time.Time }{from, time.Now()})
-}
-
-func (h *history) len() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.spans)
-}
-
-func (h *history) await(t *testing.T, n int) {
-	t.Helper()
-	cluster.Eventually(t, patience, func() string {
-		if got := h.len(); got < n {
-			return fmt.Sprintf("%d runs, there were %d", n, got)
-		}
-		return ""
-	})
-}
-
-func (h *history) requireExclusion(t *testing.T) {
-	t.Helper()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := 1; i < len(h.spans); i++ {
-		assert.False(t, h.spans[i].from.Before(h.spans[i-1].to), "run %d began before run %d ended", i, i-1)
-	}
-}
-
 func TestAJobRunsOnOneSchedulerAtATimeWhileAMasterIsKilled(t *testing.T) {
-	for kind, make := range map[string]func(l *redlock.Locker, h *history, opts ...redcron.Option) cron.Job{
-		"once": func(l *redlock.Locker, h *history, opts ...redcron.Option) cron.Job {
-			return redcron.Once(l, "settle", h.job, opts...)
+	for kind, make := range map[string]func(l *redlock.Locker, run func(context.Context), report redcron.Option) cron.Job{
+		"once": func(l *redlock.Locker, run func(context.Context), report redcron.Option) cron.Job {
+			return redcron.Once(l, "settle", run, report)
 		},
-		"skip": func(l *redlock.Locker, h *history, opts ...redcron.Option) cron.Job {
-			return redcron.Skip(l, "settle", opts...)(cron.FuncJob(h.run))
+		"skip": func(l *redlock.Locker, run func(context.Context), report redcron.Option) cron.Job {
+			return redcron.Skip(l, "settle", report)(cron.FuncJob(func() { run(t.Context()) }))
 		},
-		"wait": func(l *redlock.Locker, h *history, opts ...redcron.Option) cron.Job {
+		"wait": func(l *redlock.Locker, run func(context.Context), report redcron.Option) cron.Job {
 			// The job is always due: its waits would pile up.
 			still := cron.SkipIfStillRunning(cron.DiscardLogger)
-			return cron.NewChain(still, redcron.Wait(l, "settle", opts...)).Then(cron.FuncJob(h.run))
+			return cron.NewChain(still, redcron.Wait(l, "settle", report)).Then(cron.FuncJob(func() { run(t.Context()) }))
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			c := cluster.Start(t, 3)
-			var h history
-			for range 4 {
-				start(t, make(cluster.NewConnected(t, c.URLs()), &h, redcron.WithReport(func(_ string, err error) {
-					// The judge must know all runs as locked ones.
-					assert.NotErrorIs(t, err, redlock.ErrLost)
-				})))
-			}
-			h.await(t, 40)
-			require.NoError(t, c.Masters[0].Kill())
-			h.await(t, h.len()+40)
-			h.requireExclusion(t)
+			report := redcron.WithReport(func(_ string, err error) {
+				assert.NotErrorIs(t, err, redlock.ErrLost, "what runs has the lock")
+			})
+			cluster.RequireOneAtATime(t, 4, 40, func(locker *redlock.Locker, run func(context.Context)) {
+				start(t, make(locker, run, report))
+			})
 		})
 	}
 }
@@ -253,4 +204,15 @@ func TestWithoutAReportEverythingButTakenIsLogged(t *testing.T) {
 	assert.Empty(t, log.String())
 	redcron.Once(locker, "", func(context.Context) {}, redcron.WithReport(nil)).Run()
 	assert.Contains(t, log.String(), "name has 0 bytes")
+}
+
+func TestTheCodeOfTheReadmeCompiles(t *testing.T) {
+	docs.RequireReadme(t, 2, `
+		var (
+			locker *redlock.Locker
+			job    cron.Job
+		)
+		func settle(context.Context)
+		func report(string, error)`,
+		"context", "time", "github.com/robfig/cron/v3", "redcron=github.com/redquorum/redquorum/contrib/cron")
 }

@@ -15,6 +15,7 @@ import (
 
 	redgocron "github.com/redquorum/redquorum/contrib/gocron"
 	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -68,49 +69,15 @@ func once(t *testing.T, s gocron.Scheduler, name string, task gocron.Task, liste
 }
 
 func TestAJobRunsOnOneSchedulerAtATimeWhileAMasterIsKilled(t *testing.T) {
-	c := cluster.Start(t, 3)
-	var mu sync.Mutex
-	type span struct{ from, to time.Time }
-	var runs []span
-	for range 4 {
-		locker := cluster.NewConnected(t, c.URLs())
+	cluster.RequireOneAtATime(t, 4, 40, func(locker *redlock.Locker, run func(context.Context)) {
 		s := newScheduler(t, gocron.WithDistributedLocker(redgocron.New(locker)))
 		_, err := s.NewJob(gocron.DurationJob(5*time.Millisecond), gocron.NewTask(redgocron.Task(func(ctx context.Context) error {
-			from := time.Now()
-			time.Sleep(7 * time.Millisecond)
-			to := time.Now()
-			if ctx.Err() == nil { // it ends before another lock can be acquired
-				mu.Lock()
-				defer mu.Unlock()
-				runs = append(runs, span{from, to})
-			}
+			run(ctx)
 			return nil
 		})), gocron.WithName("settle"))
 		require.NoError(t, err)
 		s.Start()
-	}
-	await := func(n int) {
-		cluster.Eventually(t, patience, func() string {
-			mu.Lock()
-			defer mu.Unlock()
-			if len(runs) < n {
-				return fmt.Sprintf("%d runs, there were %d", n, len(runs))
-			}
-			return ""
-		})
-	}
-	await(40)
-	require.NoError(t, c.Masters[0].Kill())
-	mu.Lock()
-	before := len(runs)
-	mu.Unlock()
-	await(before + 40)
-
-	mu.Lock()
-	defer mu.Unlock()
-	for i := 1; i < len(runs); i++ { // in the order of their ends
-		assert.False(t, runs[i].from.Before(runs[i-1].to), "run %d began before run %d ended", i, i-1)
-	}
+	})
 }
 
 func TestAShortJobRunsOnceOnSchedulersWhoseClocksDiffer(t *testing.T) {
@@ -305,4 +272,13 @@ func TestJobsRunOnlyWhereTheElectionLeads(t *testing.T) {
 	assert.ErrorIs(t, redgocron.NewElector(nil).IsLeader(ctx), redgocron.ErrNotLeader)
 	cancel()
 	assert.ErrorIs(t, redgocron.NewElector(candidates[0]).IsLeader(ctx), context.Canceled)
+}
+
+func TestTheCodeOfTheReadmeCompiles(t *testing.T) {
+	docs.RequireReadme(t, 1, `
+		var locker *redlock.Locker
+		func settle(context.Context) error
+		func report(uuid.UUID, string, error)`,
+		"context", "time", "github.com/go-co-op/gocron/v2", "github.com/google/uuid",
+		"redgocron=github.com/redquorum/redquorum/contrib/gocron")
 }

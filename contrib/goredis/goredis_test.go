@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/contrib/goredis"
+	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/pool"
@@ -234,4 +235,9 @@ func TestEveryFieldOfTheOptionsIsKnown(t *testing.T) {
 			assert.True(t, slices.Contains(known, field.Name), field.Name)
 		}
 	}
+}
+
+func TestTheCodeOfTheReadmeCompiles(t *testing.T) {
+	docs.RequireReadme(t, 1, "var a, b, c *redis.Options",
+		"github.com/redis/go-redis/v9", "github.com/redquorum/redquorum/contrib/goredis")
 }

@@ -11,7 +11,6 @@ import (
 	"io"
 	"math/big"
 	"net"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -69,7 +68,10 @@ func issue(t *testing.T) *pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.ParseIP(redistest.Host())}, DNSNames: []string{"example.com"},
+	}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
@@ -89,21 +91,20 @@ func (p *pair) pool(t *testing.T) *x509.CertPool {
 }
 
 // startTLS returns the options of three servers behind TLS, without a configuration, and the roots
-// of their certificates, which are for 127.0.0.1 and example.com.
+// of their certificate, which is for the host of the servers and example.com.
 func startTLS(t *testing.T) (options []*redis.Options, roots *x509.CertPool) {
 	t.Helper()
-	certified := httptest.NewUnstartedServer(nil)
-	certified.StartTLS()
-	t.Cleanup(certified.Close)
-	roots = x509.NewCertPool()
-	roots.AddCert(certified.Certificate())
+	own := issue(t)
+	certificate, err := tls.X509KeyPair(own.certificate, own.key)
+	require.NoError(t, err)
 	for _, server := range redistest.Start(t, 3) {
-		listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certified.TLS.Certificates}) //nolint:gosec // a test
+		listener, err := redistest.Listen()
 		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, listener.Close()) })
+		secured := tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+		t.Cleanup(func() { assert.NoError(t, secured.Close()) })
 		go func() {
 			for {
-				client, err := listener.Accept()
+				client, err := secured.Accept()
 				if err != nil {
 					return
 				}
@@ -112,7 +113,7 @@ func startTLS(t *testing.T) (options []*redis.Options, roots *x509.CertPool) {
 		}()
 		options = append(options, &redis.Options{Addr: listener.Addr().String()})
 	}
-	return options, roots
+	return options, own.pool(t)
 }
 
 // join passes bytes on until one side closes.
@@ -134,7 +135,7 @@ func TestTLSIsCarriedOver(t *testing.T) {
 	options, roots := startTLS(t)
 	t.Run("with the names of the hosts", func(t *testing.T) {
 		for i, o := range options {
-			o.TLSConfig = &tls.Config{RootCAs: roots, ServerName: []string{"127.0.0.1", ""}[i%2], MinVersion: tls.VersionTLS12}
+			o.TLSConfig = &tls.Config{RootCAs: roots, ServerName: []string{redistest.Host(), ""}[i%2], MinVersion: tls.VersionTLS12}
 		}
 		requireLock(t, options...)
 	})

@@ -2,23 +2,26 @@ package otel_test
 
 import (
 	"os"
-	"reflect"
 	"regexp"
-	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	redotel "github.com/redquorum/redquorum/contrib/otel"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/proof/docs"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
+
+func TestMain(m *testing.M) { cluster.Main(m) }
 
 // collect returns every figure, named with the values of its attributes but the version, as
 // name{value,value}.
@@ -26,37 +29,34 @@ func collect(t *testing.T, reader sdkmetric.Reader) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}
 	for _, m := range metrics(t, reader) {
-		add := func(set attribute.Set, value float64) {
-			name := m.Name
-			var values []string
-			for _, a := range set.ToSlice() {
-				if a.Key != "version" {
-					values = append(values, a.Value.String())
-				}
-			}
-			if values != nil {
-				name += "{" + strings.Join(values, ",") + "}"
-			}
-			all[name] = value
-		}
 		switch data := m.Data.(type) {
 		case metricdata.Sum[int64]:
-			for _, point := range data.DataPoints {
-				add(point.Attributes, float64(point.Value))
-			}
+			addPoints(all, m.Name, data.DataPoints)
 		case metricdata.Gauge[int64]:
-			for _, point := range data.DataPoints {
-				add(point.Attributes, float64(point.Value))
-			}
+			addPoints(all, m.Name, data.DataPoints)
 		case metricdata.Gauge[float64]:
-			for _, point := range data.DataPoints {
-				add(point.Attributes, point.Value)
-			}
+			addPoints(all, m.Name, data.DataPoints)
 		default:
 			t.Fatalf("%s is a %T", m.Name, data)
 		}
 	}
 	return all
+}
+
+func addPoints[N int64 | float64](all map[string]float64, name string, points []metricdata.DataPoint[N]) {
+	for _, point := range points {
+		var values []string
+		for _, a := range point.Attributes.ToSlice() {
+			if a.Key != "version" {
+				values = append(values, a.Value.String())
+			}
+		}
+		if values == nil {
+			all[name] = float64(point.Value)
+		} else {
+			all[name+"{"+strings.Join(values, ",")+"}"] = float64(point.Value)
+		}
+	}
 }
 
 func metrics(t *testing.T, reader sdkmetric.Reader) (all []metricdata.Metrics) {
@@ -170,21 +170,6 @@ func TestEndpointsHaveNoPassword(t *testing.T) {
 	}
 }
 
-// A new figure of Stats is reported, or named here.
-func TestEveryFigureOfTheStatsIsReported(t *testing.T) {
-	texts := []string{"Nodes", "Endpoint", "Err", "RunID", "Product", "Version", "Unidentified", "Barred", "Memory", "Stats"}
-	figures := 0
-	for _, stats := range []reflect.Type{reflect.TypeFor[redlock.Stats](), reflect.TypeFor[redlock.NodeStats](), reflect.TypeFor[pool.Stats]()} {
-		for field := range stats.Fields() {
-			if !slices.Contains(texts, field.Name) {
-				figures++
-			}
-		}
-	}
-	c := redlocktest.Start(t, 1)
-	assert.Len(t, collect(t, register(t, c.Locker(t))), figures+3, "quorum.nodes, node.votes and node.info are not of the stats")
-}
-
 // figure finds the name of a figure and what it is of the stats.
 var figure = regexp.MustCompile(`(?:form\{\w+, |gauge\(|counter\()"([\w.]+)".* { return (.+?) }`)
 
@@ -202,6 +187,7 @@ func figuresOf(t *testing.T, path string) map[string]string {
 	return all
 }
 
+// The tests of contrib/prometheus require that there is one for every figure of Stats.
 func TestTheFiguresAreThoseOfContribPrometheus(t *testing.T) {
 	ours := figuresOf(t, "figures.go")
 	assert.Equal(t, figuresOf(t, "../prometheus/prometheus.go"), ours)
@@ -234,4 +220,32 @@ func TestTheNamesAreThoseOfContribPrometheus(t *testing.T) {
 		assert.NotEmpty(t, m.Description)
 	}
 	assert.ElementsMatch(t, theirs, ours)
+}
+
+func TestTheCodeOfTheReadmeCompiles(t *testing.T) {
+	docs.RequireReadme(t, 1, "var endpoints []string", "redotel=github.com/redquorum/redquorum/contrib/otel")
+}
+
+// setGlobals sets the global providers. OpenTelemetry passes them on to what was made before only
+// the first time, so a test that is run again uses the same.
+var setGlobals = sync.OnceValues(func() (recorder, sdkmetric.Reader) {
+	r, reader := newRecorder(), sdkmetric.NewManualReader()
+	otel.SetTracerProvider(r.provider)
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	return r, reader
+})
+
+func TestTheGlobalProvidersMayBeSetLater(t *testing.T) {
+	c := redlocktest.Start(t, 1)
+	tracer := redotel.Tracer()
+	registration, err := redotel.RegisterMetrics(c.Locker(t))
+	require.NoError(t, err)
+
+	r, reader := setGlobals()
+	_, end := tracer.Start(t.Context(), redlock.Operation{Kind: redlock.OperationRelease, Name: "a"})
+	end(nil)
+	assert.Len(t, r.take(), 1)
+	assert.Contains(t, collect(t, reader), "redquorum.locks.held")
+	require.NoError(t, registration.Unregister())
+	assert.Empty(t, collect(t, reader))
 }

@@ -22,25 +22,16 @@ func TestExtendBringsNothingBackToLife(t *testing.T) {
 		require.NoError(t, mutex.Lock())
 		for range 3 { // not renewed, but extended
 			time.Sleep(900 * time.Millisecond)
-			ok, err := mutex.Extend()
-			require.NoError(t, err)
-			assert.True(t, ok)
+			requireDone(t, mutex.Extend)
 		}
 		time.Sleep(time.Until(mutex.Until()))
 		assert.NotEmpty(t, c.Holder("a"), "the masters have it for a little longer")
-		ok, err := mutex.Extend()
-		assert.False(t, ok)
-		assert.ErrorIs(t, err, redsync.ErrExtendFailed)
-		ok, err = mutex.Valid()
-		assert.False(t, ok)
-		assert.ErrorIs(t, err, redsync.ErrLockAlreadyExpired)
+		requireFailed(t, mutex.Extend, redsync.ErrExtendFailed)
+		requireFailed(t, mutex.Valid, redsync.ErrLockAlreadyExpired)
 
 		time.Sleep(time.Second)
 		assert.Empty(t, c.Holder("a"))
-		ok, err = mutex.Extend()
-		assert.False(t, ok)
-		var taken *redsync.ErrTaken
-		assert.ErrorAs(t, err, &taken)
+		requireLost(t, mutex.Extend)
 		assert.Empty(t, c.Holder("a"))
 	})
 }
@@ -50,9 +41,7 @@ func TestExtendGivesTheLockBackToAMasterThatForgotIt(t *testing.T) {
 		mutex := rs.NewMutex("a")
 		require.NoError(t, mutex.Lock())
 		c.Node(0).Restart()
-		ok, err := mutex.Extend()
-		require.NoError(t, err)
-		assert.True(t, ok)
+		requireDone(t, mutex.Extend)
 	})
 }
 
@@ -119,9 +108,7 @@ func TestUnlockWaitsForTheExtendThatTakesTheLockOver(t *testing.T) {
 		ok, err := mutex.ExtendContext(short)
 		assert.False(t, ok)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		ok, err = mutex.Unlock()
-		require.NoError(t, err)
-		assert.True(t, ok)
+		requireDone(t, mutex.Unlock)
 		assert.True(t, <-extended)
 		assert.Empty(t, c.Holder("a"))
 	}, redlock.WithTracer(&slowSecond{}))
@@ -137,12 +124,8 @@ func TestTheDriftFactorShortensTheValidity(t *testing.T) {
 		assert.Equal(t, 7918*time.Millisecond, plain.Until().Sub(began))
 		assert.Equal(t, 5918*time.Millisecond, mutex.Until().Sub(began))
 		time.Sleep(time.Until(mutex.Until()))
-		ok, err := mutex.Extend()
-		assert.False(t, ok)
-		assert.ErrorIs(t, err, redsync.ErrExtendFailed)
-		ok, err = mutex.Unlock() // the masters still have it
-		require.NoError(t, err)
-		assert.True(t, ok)
+		requireFailed(t, mutex.Extend, redsync.ErrExtendFailed)
+		requireDone(t, mutex.Unlock) // the masters still have it
 	})
 }
 
@@ -154,11 +137,7 @@ func TestAnExtensionThatIsGrantedTooLateFails(t *testing.T) {
 		for i := range masters {
 			c.Node(i).Delay(600 * time.Millisecond)
 		}
-		ok, err := mutex.Extend()
-		assert.False(t, ok)
-		assert.ErrorIs(t, err, redsync.ErrExtendFailed)
-		ok, err = rs.NewMutex("a", append(options, redsync.WithValue(mutex.Value()))...).Extend()
-		assert.False(t, ok)
-		assert.ErrorIs(t, err, redsync.ErrExtendFailed)
+		requireFailed(t, mutex.Extend, redsync.ErrExtendFailed)
+		requireFailed(t, rs.NewMutex("a", append(options, redsync.WithValue(mutex.Value()))...).Extend, redsync.ErrExtendFailed)
 	}, redlock.WithNodeTimeout(900*time.Millisecond))
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redquorum/redquorum/contrib/redsync"
+	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 )
 
@@ -55,20 +56,20 @@ func TestALockGoesFromOneLibraryToTheOtherByItsValue(t *testing.T) {
 	first := theirs.NewMutex("a")
 	require.NoError(t, first.Lock())
 	second := ours.NewMutex("a", redsync.WithValue(first.Value()))
-	ok, err := second.Extend()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, second.Extend)
 	c.AwaitHeldEverywhere(t, "a", second.Value())
-	ok, err = first.Unlock()
+	ok, err := first.Unlock()
 	assert.False(t, ok, "the old value owns nothing")
 	var taken *original.ErrTaken
 	assert.ErrorAs(t, err, &taken)
 
 	third := theirs.NewMutex("a", original.WithValue(second.Value()))
-	ok, err = third.Unlock()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, third.Unlock)
 	ok, err = second.Extend()
 	assert.False(t, ok)
 	assert.Error(t, err)
+}
+
+func TestTheCodeOfTheReadmeCompiles(t *testing.T) {
+	docs.RequireReadme(t, 1, "var ctx context.Context", "context", "time", ours)
 }

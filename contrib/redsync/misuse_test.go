@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/contrib/redsync"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/redlocktest"
@@ -78,9 +79,7 @@ func TestABadArgumentIsAnErrorOfLock(t *testing.T) {
 			rs.NewMutex("").Unlock, rs.NewMutex("").Extend, rs.NewMutex("").Valid,
 			rs.NewMutex("a", redsync.WithValue("x"), redsync.WithExpiry(time.Hour)).Extend,
 		} {
-			ok, err := call()
-			assert.False(t, ok)
-			assert.ErrorIs(t, err, redlock.ErrInvalid)
+			requireFailed(t, call, redlock.ErrInvalid)
 		}
 		assert.Empty(t, c.Holder("a"))
 	})
@@ -188,9 +187,7 @@ func TestAFurtherLockOfAHeldMutexLeavesItsLock(t *testing.T) {
 		require.NoError(t, mutex.Lock()) // until its lock has expired
 		assert.NotEqual(t, value, mutex.Value())
 		assert.True(t, mutex.Until().After(time.Now()))
-		ok, err := mutex.Unlock()
-		require.NoError(t, err)
-		assert.True(t, ok)
+		requireDone(t, mutex.Unlock)
 	})
 }
 
@@ -246,9 +243,7 @@ func TestAClosedLockerSaysSo(t *testing.T) {
 		assert.ErrorIs(t, rs.NewMutex("a").Lock(), redlock.ErrClosed)
 		assert.ErrorIs(t, rs.NewMutex("a").TryLock(), redlock.ErrClosed)
 		for _, call := range []func() (bool, error){mutex.Extend, mutex.Valid, rs.NewMutex("a").Unlock} {
-			ok, err := call()
-			assert.False(t, ok)
-			assert.ErrorIs(t, err, redlock.ErrClosed)
+			requireFailed(t, call, redlock.ErrClosed)
 		}
 		assert.Empty(t, c.Holder("a"))
 	})
@@ -283,4 +278,55 @@ func TestAFailureNamesItsMaster(t *testing.T) {
 			assert.ErrorContains(t, err, node.Endpoint)
 		}
 	})
+}
+
+func TestAContextThatHasEndedLocksNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *redsync.Redsync) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		pause := redsync.WithRetryDelayFunc(func(int) time.Duration { return time.Hour })
+		assert.Equal(t, redsync.ErrFailed, rs.NewMutex("a").LockContext(ended))
+		assert.Equal(t, redsync.ErrFailed, rs.NewMutex("a", pause).LockContext(ended))
+		err := rs.NewMutex("a").TryLockContext(ended)
+		assert.ErrorIs(t, err, context.Canceled)
+		var failure *redsync.RedisError
+		assert.ErrorAs(t, err, &failure)
+		assert.Empty(t, c.Holder("a"))
+
+		mutex := rs.NewMutex("a")
+		require.NoError(t, mutex.LockContext(noContext))
+		ok, err := mutex.ExtendContext(ended)
+		assert.False(t, ok)
+		assert.ErrorIs(t, err, context.Canceled)
+		// A release is not cut short.
+		requireDone(t, func() (bool, error) { return mutex.UnlockContext(ended) })
+		assert.Empty(t, c.Holder("a"))
+
+		require.NoError(t, mutex.Lock())
+		requireDone(t, func() (bool, error) {
+			return rs.NewMutex("a", redsync.WithValue(mutex.Value())).UnlockContext(ended)
+		})
+		assert.Empty(t, c.Holder("a"))
+	})
+}
+
+func TestATryThatItsContextCutsShortIsNotTaken(t *testing.T) {
+	c := cluster.Start(t, masters)
+	rs := newRedsync(t, c)
+	set(t, c.Masters[:2], "a", "other")
+	for _, m := range c.Masters[3:] {
+		require.NoError(t, m.Stop())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	// Two masters refuse, one grants, and two do not answer.
+	err := rs.NewMutex("a", redsync.WithExpiry(time.Minute)).TryLockContext(ctx)
+	for _, m := range c.Masters[3:] {
+		require.NoError(t, m.Continue())
+	}
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	var failure *redsync.RedisError
+	assert.ErrorAs(t, err, &failure)
+	var taken *redsync.ErrTaken
+	assert.False(t, errors.As(err, &taken), "%v", err)
 }

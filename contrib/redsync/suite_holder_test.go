@@ -22,9 +22,7 @@ func TestExtendGivesTheWholeExpiryAgain(t *testing.T) {
 		_, err := m.Do("PEXPIRE", "a", 50_000)
 		require.NoError(t, err)
 	}
-	ok, err := mutex.Extend()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, mutex.Extend)
 	assert.True(t, mutex.Until().After(until))
 	cluster.Eventually(t, patience, func() string {
 		for _, m := range c.Masters {
@@ -61,9 +59,7 @@ func TestAGoroutineExtendsTheLock(t *testing.T) {
 	cancel()
 	<-ended
 	assert.True(t, mutex.Until().After(time.Now()))
-	ok, err := mutex.Unlock()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, mutex.Unlock)
 }
 
 func TestALockThatTheMastersLostIsGone(t *testing.T) {
@@ -73,13 +69,9 @@ func TestALockThatTheMastersLostIsGone(t *testing.T) {
 	c.AwaitHeldEverywhere(t, "a", mutex.Value())
 	set(t, c.Masters, "a", "")
 
-	ok, err := mutex.ValidContext(background)
-	assert.False(t, ok)
-	requireTaken(t, err, 0, 1, 2, 3, 4)
-	ok, err = mutex.Extend()
-	assert.False(t, ok)
-	requireTaken(t, err)
-	ok, err = mutex.Unlock()
+	requireLost(t, func() (bool, error) { return mutex.ValidContext(background) }, 0, 1, 2, 3, 4)
+	requireLost(t, mutex.Extend)
+	ok, err := mutex.Unlock()
 	assert.False(t, ok)
 	assert.Error(t, err)
 }
@@ -91,16 +83,10 @@ func TestALockThatExpiredIsGone(t *testing.T) {
 	cluster.RequireClean(t, c.Masters...)
 	assert.True(t, mutex.Until().Before(time.Now()))
 
-	ok, err := mutex.Extend()
-	assert.False(t, ok)
-	requireTaken(t, err, 0, 1, 2, 3, 4)
-	ok, err = mutex.Unlock()
-	assert.False(t, ok)
-	assert.ErrorIs(t, err, redsync.ErrLockAlreadyExpired)
+	requireLost(t, mutex.Extend, 0, 1, 2, 3, 4)
+	requireFailed(t, mutex.Unlock, redsync.ErrLockAlreadyExpired)
 	require.NoError(t, rs.NewMutex("a").TryLock())
-	ok, err = mutex.Extend()
-	assert.False(t, ok)
-	requireTaken(t, err)
+	requireLost(t, mutex.Extend)
 }
 
 func TestUnlockTouchesNobodyElsesLock(t *testing.T) {
@@ -110,9 +96,7 @@ func TestUnlockTouchesNobodyElsesLock(t *testing.T) {
 	c.AwaitHeldEverywhere(t, "a", mutex.Value())
 	set(t, c.Masters, "a", "other")
 	for _, unlock := range []func() (bool, error){mutex.Unlock, mutex.Unlock, rs.NewMutex("a").Unlock} {
-		ok, err := unlock()
-		assert.False(t, ok)
-		requireTaken(t, err, 0, 1, 2, 3, 4)
+		requireLost(t, unlock, 0, 1, 2, 3, 4)
 	}
 	assert.Equal(t, masters, c.Holding(t, "a", "other"))
 
@@ -146,15 +130,9 @@ func TestAMinorityHasNothingToSay(t *testing.T) {
 func TestAMutexThatWasNotLockedHasNothingToUnlock(t *testing.T) {
 	_, rs := start(t)
 	mutex := rs.NewMutex("a")
-	ok, err := mutex.Unlock()
-	assert.False(t, ok)
-	assert.ErrorIs(t, err, redsync.ErrLockAlreadyExpired)
-	ok, err = mutex.Extend()
-	assert.False(t, ok)
-	requireTaken(t, err, 0, 1, 2, 3, 4)
-	ok, err = mutex.Valid()
-	assert.False(t, ok)
-	requireTaken(t, err, 0, 1, 2, 3, 4)
+	requireFailed(t, mutex.Unlock, redsync.ErrLockAlreadyExpired)
+	requireLost(t, mutex.Extend, 0, 1, 2, 3, 4)
+	requireLost(t, mutex.Valid, 0, 1, 2, 3, 4)
 }
 
 func TestAMutexWithTheValueOfALockReleasesIt(t *testing.T) {
@@ -165,17 +143,11 @@ func TestAMutexWithTheValueOfALockReleasesIt(t *testing.T) {
 
 	second := rs.NewMutex("a", redsync.WithValue(first.Value()))
 	assert.Equal(t, first.Value(), second.Value())
-	ok, err := second.Valid()
-	require.NoError(t, err)
-	assert.True(t, ok)
-	ok, err = second.Unlock()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, second.Valid)
+	requireDone(t, second.Unlock)
 	cluster.RequireClean(t, c.Masters...)
 	for _, mutex := range []*redsync.Mutex{first, second, rs.NewMutex("a", redsync.WithValue(first.Value()))} {
-		ok, err = mutex.Unlock()
-		assert.False(t, ok)
-		assert.ErrorIs(t, err, redsync.ErrLockAlreadyExpired)
+		requireFailed(t, mutex.Unlock, redsync.ErrLockAlreadyExpired)
 	}
 }
 
@@ -185,13 +157,9 @@ func TestAMutexWithTheValueOfALockExtendsIt(t *testing.T) {
 	require.NoError(t, first.Lock())
 	second := rs.NewMutex("a", redsync.WithValue(first.Value()))
 	for range 2 {
-		ok, err := second.Extend()
-		require.NoError(t, err)
-		assert.True(t, ok)
+		requireDone(t, second.Extend)
 	}
 	assert.True(t, second.Until().After(time.Now()))
 	requireTaken(t, rs.NewMutex("a").TryLock())
-	ok, err := second.Unlock()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, second.Unlock)
 }

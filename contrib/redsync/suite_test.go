@@ -62,6 +62,30 @@ func requireTaken(t *testing.T, err error, atLeast ...int) {
 	assert.Len(t, slices.Compact(nodes), len(taken.Nodes))
 }
 
+// requireDone requires that a call succeeds.
+func requireDone(t *testing.T, call func() (bool, error)) {
+	t.Helper()
+	ok, err := call()
+	require.NoError(t, err)
+	require.True(t, ok)
+}
+
+// requireFailed requires that a call fails with an error.
+func requireFailed(t *testing.T, call func() (bool, error), want error) {
+	t.Helper()
+	ok, err := call()
+	require.ErrorIs(t, err, want)
+	require.False(t, ok)
+}
+
+// requireLost requires that a call fails because the lock is not on the masters.
+func requireLost(t *testing.T, call func() (bool, error), atLeast ...int) {
+	t.Helper()
+	ok, err := call()
+	requireTaken(t, err, atLeast...)
+	require.False(t, ok)
+}
+
 func TestAMutexIsLockedAndUnlocked(t *testing.T) {
 	c, rs := start(t)
 	mutex := rs.NewMutex("a")
@@ -75,26 +99,18 @@ func TestAMutexIsLockedAndUnlocked(t *testing.T) {
 	assert.True(t, mutex.Until().Before(time.Now().Add(8*time.Second)))
 	assert.GreaterOrEqual(t, c.Holding(t, "a", mutex.Value()), masters/2+1)
 	c.AwaitHeldEverywhere(t, "a", mutex.Value())
-	ok, err := mutex.Valid()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, mutex.Valid)
 
 	value := mutex.Value()
-	ok, err = mutex.Unlock()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, mutex.Unlock)
 	assert.Equal(t, value, mutex.Value())
 	cluster.RequireClean(t, c.Masters...)
 
-	ok, err = mutex.Unlock()
-	assert.False(t, ok)
-	assert.ErrorIs(t, err, redsync.ErrLockAlreadyExpired)
+	requireFailed(t, mutex.Unlock, redsync.ErrLockAlreadyExpired)
 
 	require.NoError(t, mutex.LockContext(background))
 	assert.NotEqual(t, value, mutex.Value())
-	ok, err = mutex.UnlockContext(background)
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, func() (bool, error) { return mutex.UnlockContext(background) })
 }
 
 func TestALockThatIsTakenIsRefused(t *testing.T) {
@@ -127,9 +143,7 @@ func TestLockWaitsForTheRelease(t *testing.T) {
 	for want := range 3 {
 		assert.Equal(t, want+1, <-tried)
 	}
-	ok, err := holder.Unlock()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, holder.Unlock)
 	require.NoError(t, <-locked)
 	assert.GreaterOrEqual(t, c.Holding(t, "a", other.Value()), masters/2+1)
 }
@@ -203,9 +217,7 @@ func TestTheProgramMakesTheValue(t *testing.T) {
 	require.NoError(t, mutex.Lock())
 	assert.Equal(t, "mine", mutex.Value())
 	c.AwaitHeldEverywhere(t, "a", "mine")
-	ok, err := mutex.Unlock()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, mutex.Unlock)
 	calls := 0
 	require.NoError(t, rs.NewMutex("a").Lock())
 	requireTaken(t, rs.NewMutex("a", redsync.WithTries(4), redsync.WithRetryDelay(time.Millisecond),
@@ -228,12 +240,8 @@ func TestTwoOfFiveMastersMayBeAway(t *testing.T) {
 	mutex := rs.NewMutex("a")
 	require.NoError(t, mutex.Lock())
 	requireTaken(t, rs.NewMutex("a").TryLock(), 0, 1, 2)
-	ok, err := mutex.Extend()
-	require.NoError(t, err)
-	assert.True(t, ok)
-	ok, err = mutex.Unlock()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, mutex.Extend)
+	requireDone(t, mutex.Unlock)
 }
 
 func TestWithoutAQuorumTheMastersThatFailedAreNamed(t *testing.T) {
@@ -267,10 +275,6 @@ func TestEveryOptionIsAccepted(t *testing.T) {
 		redsync.WithShufflePools(true), redsync.OptionFunc(func(m *redsync.Mutex) { assert.Equal(t, "a", m.Name()) }))
 	require.NoError(t, mutex.Lock())
 	assert.True(t, mutex.Until().Before(time.Now().Add(9_800*time.Millisecond)))
-	ok, err := mutex.Extend()
-	require.NoError(t, err)
-	assert.True(t, ok)
-	ok, err = mutex.Unlock()
-	require.NoError(t, err)
-	assert.True(t, ok)
+	requireDone(t, mutex.Extend)
+	requireDone(t, mutex.Unlock)
 }

@@ -18,6 +18,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Checker tells whether Go code in a page compiles. It uses the type checker of the standard
@@ -66,6 +69,18 @@ func NewChecker(folder string, packages ...string) (*Checker, error) {
 		}
 	}
 	return c, nil
+}
+
+// RequireReadme requires that the README.md beside a test has so many blocks of Go code, or more, and
+// that each is formatted and compiles with what it does not show, redlock and these packages. A
+// package is what [NewChecker] takes.
+func RequireReadme(tb testing.TB, blocks int, hidden string, packages ...string) {
+	tb.Helper()
+	checker, err := NewChecker(".", append(packages, "github.com/redquorum/redquorum/redlock")...)
+	require.NoError(tb, err)
+	checked, err := checker.CheckPage("README.md", hidden)
+	require.NoError(tb, err)
+	require.GreaterOrEqual(tb, checked, blocks, "blocks of code")
 }
 
 // CheckPage checks the blocks of Go code of a page: each is formatted, and compiles with what the
