@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clitest.Main(m, newRoot, func(string, []string) int { return 1 })
+	clitest.Main(m, newRoot, nil)
 }
 
 // line runs a command line.

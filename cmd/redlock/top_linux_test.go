@@ -21,7 +21,7 @@ func TestTopGivesTheTerminalBack(t *testing.T) {
 		term.AwaitText(t, "status=0")
 		term.Press(t, "lines again\n") // raw mode would have no Enter
 		term.AwaitText(t, "<lines again>")
-		assert.Equal(t, 0, clitest.Await(t, cmd))
+		assert.Equal(t, 0, cmd.Wait(t))
 		assert.NotContains(t, term.Text(), "\x1b[32m", "NO_COLOR")
 	}
 }

@@ -3,6 +3,7 @@ package clitest
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,27 +18,28 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// RoleVariable makes a test binary play another part than that of the tests: redlock itself, or a
-// command that redlock runs.
-const RoleVariable = "REDLOCK_TEST_ROLE"
+// Main runs the tests, or plays a part if this is a child process: redlock with the commands of
+// root, or one of the roles.
+func Main(m *testing.M, root func() *cobra.Command, roles map[string]child.Role) {
+	parts := map[string]child.Role{"redlock": func(self *child.Self) {
+		os.Exit(cli.Execute(root(), self.Args, os.Stdout, os.Stderr))
+	}}
+	maps.Copy(parts, roles)
+	child.Play(parts)
+	search.RunMore(12) // they wait for the ends of locks
+	os.Exit(m.Run())
+}
 
-// Main runs the tests, or the role that the environment names: redlock with the commands of root,
-// or else a part of play.
-func Main(m *testing.M, root func() *cobra.Command, play func(part string, args []string) int) {
-	switch role := os.Getenv(RoleVariable); role {
-	case "":
-		search.RunMore(4)
-		os.Exit(m.Run())
-	case "redlock":
-		os.Exit(cli.Execute(root(), os.Args[1:], os.Stdout, os.Stderr))
-	default:
-		os.Exit(play(role, os.Args[1:]))
-	}
+// As returns a command line that plays a part, for redlock to run.
+func As(part string, args ...string) []string {
+	return append([]string{"env", child.RoleVariable + "=" + part, os.Args[0]}, args...)
 }
 
 // Root returns a redlock that has only this command.
@@ -54,74 +56,64 @@ func Line(root *cobra.Command, args ...string) (status int, stdout, stderr strin
 	return status, out.String(), errs.String()
 }
 
-// Process returns a process that is redlock with these masters. It is killed when the test ends.
-func Process(t *testing.T, urls []string, args ...string) *exec.Cmd {
-	t.Helper()
-	binary, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command(binary, args...)
-	cmd.Env = append(os.Environ(), RoleVariable+"=redlock", masters.Variable+"="+strings.Join(urls, ","))
-	cmd.WaitDelay = Patience // a grandchild may keep a pipe open
-	t.Cleanup(func() {
-		if cmd.Process != nil && cmd.ProcessState == nil {
-			_ = cmd.Process.Kill() //nolint:errcheck // it may have ended
-			_ = cmd.Wait()         //nolint:errcheck // killed
-		}
-	})
+// Command returns the command that is redlock with these masters.
+func Command(urls []string, args ...string) *exec.Cmd {
+	cmd := child.Command("redlock", args...)
+	cmd.Env = append(cmd.Env, masters.Variable+"="+strings.Join(urls, ","))
+	cmd.WaitDelay = 30 * time.Second // a grandchild may keep a pipe open
 	return cmd
+}
+
+// Redlock is a process that is redlock. The test has its input and output.
+type Redlock struct {
+	*child.Process
+	stderr *bytes.Buffer
+}
+
+// Start starts redlock with these masters.
+func Start(t *testing.T, urls []string, args ...string) *Redlock {
+	t.Helper()
+	return StartCommand(t, Command(urls, args...))
+}
+
+// StartCommand starts a command that is redlock, or runs it.
+func StartCommand(t *testing.T, cmd *exec.Cmd) *Redlock {
+	t.Helper()
+	r := &Redlock{stderr: &bytes.Buffer{}}
+	cmd.Stderr = r.stderr
+	r.Process = child.Start(t, cmd)
+	return r
+}
+
+// End waits until redlock ends, and returns its status and what it wrote to stderr.
+func (r *Redlock) End(t *testing.T) (status int, stderr string) {
+	t.Helper()
+	status = r.Wait(t)
+	return status, r.stderr.String()
 }
 
 // Run runs redlock as a process until it ends.
 func Run(t *testing.T, urls []string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
-	cmd := Process(t, urls, args...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	require.NoError(t, cmd.Start())
-	return Await(t, cmd), out.String(), errs.String()
+	cmd := Command(urls, args...)
+	var out bytes.Buffer
+	cmd.Stdin, cmd.Stdout = strings.NewReader(""), &out
+	status, stderr = StartCommand(t, cmd).End(t)
+	return status, out.String(), stderr
 }
-
-// Await waits until a process ends, and returns its status.
-func Await(t *testing.T, cmd *exec.Cmd) int {
-	t.Helper()
-	late := time.AfterFunc(Patience, func() { _ = cmd.Process.Kill() }) //nolint:errcheck // the test fails below
-	err := cmd.Wait()
-	if !late.Stop() {
-		t.Fatalf("%q did not end within %v", cmd.Args[1:], Patience)
-	}
-	if cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode()
-}
-
-// Patience bounds every wait for a process. No wait comes near it unless something is wrong.
-const Patience = 30 * time.Second
 
 // WaitFor waits until a condition holds.
 func WaitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(Patience); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", Patience, what)
+	cluster.Eventually(t, time.Minute, func() string {
+		if condition() {
+			return ""
 		}
+		return what
+	})
+	if t.Failed() {
+		t.FailNow()
 	}
-}
-
-// StartServers starts masters that vote at once, and returns their endpoints too.
-func StartServers(t *testing.T, n int) (servers []*redistest.Server, urls []string) {
-	t.Helper()
-	servers, urls = StartNewServers(t, n)
-	Admit(t, urls...)
-	return servers, urls
-}
-
-// StartNewServers starts masters as they are in a new cluster: they vote once all of them are
-// known to be new, or after a quarantine.
-func StartNewServers(t *testing.T, n int) (servers []*redistest.Server, urls []string) {
-	t.Helper()
-	servers = redistest.Start(t, n)
-	return servers, URLs(servers)
 }
 
 // URLs returns the endpoints of servers or proxies.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 )
 
 // Terminal is a terminal whose keyboard and screen is the test.
@@ -23,7 +25,7 @@ type Terminal struct {
 
 // StartOnTerminal starts a shell as the leader of a session on a new terminal: in mode -mc with job
 // control, in mode -c without.
-func StartOnTerminal(t *testing.T, urls []string, mode, script string) (*Terminal, *exec.Cmd) {
+func StartOnTerminal(t *testing.T, urls []string, mode, script string) (*Terminal, *child.Process) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
@@ -34,13 +36,13 @@ func StartOnTerminal(t *testing.T, urls []string, mode, script string) (*Termina
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
 	defer func() { _ = slave.Close() }() //nolint:errcheck // the process has it
-	cmd := Process(t, urls)
+	cmd := Command(urls)
 	cmd.Args = []string{"sh", mode, script, cmd.Path}
 	cmd.Path, err = exec.LookPath("sh")
 	require.NoError(t, err)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	require.NoError(t, cmd.Start())
+	shell := child.Start(t, cmd)
 	term := &Terminal{keyboard: master}
 	go func() { // ends with the terminal
 		buffer := make([]byte, 4096)
@@ -54,7 +56,7 @@ func StartOnTerminal(t *testing.T, urls []string, mode, script string) (*Termina
 			}
 		}
 	}()
-	return term, cmd
+	return term, shell
 }
 
 // Text returns everything that was written so far.

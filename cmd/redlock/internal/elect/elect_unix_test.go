@@ -3,63 +3,51 @@
 package elect
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // ttl keeps these tests short, but not so short that a busy machine wakes redlock up too late.
 const ttl = 3 * time.Second
 
-// play is the command that redlock runs: it appends lines to FILE, each with ID, term and time, and
-// ignores SIGTERM.
-func play(_ string, args []string) int {
+func TestMain(m *testing.M) {
+	root := func() *cobra.Command { return clitest.Root(NewCommand()) }
+	clitest.Main(m, root, map[string]child.Role{"beat": writeBeats})
+}
+
+// writeBeats appends lines to FILE, each with ID, term and time, and ignores SIGTERM.
+func writeBeats(self *child.Self) {
 	signal.Ignore(syscall.SIGTERM)
-	file, err := os.OpenFile(args[0], os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return 1
-	}
+	file, err := os.OpenFile(self.Args[0], os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	require.NoError(self, err)
 	for ; ; time.Sleep(time.Millisecond) {
-		if _, err := fmt.Fprintln(file, args[1], os.Getenv("REDLOCK_FENCE"), time.Now().UnixNano()); err != nil {
-			return 1
-		}
+		_, err := fmt.Fprintln(file, self.Args[1], os.Getenv("REDLOCK_FENCE"), time.Now().UnixNano())
+		require.NoError(self, err)
 	}
 }
 
 // start starts a redlock elect that runs a command.
-func start(t *testing.T, urls []string, command ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
+func start(t *testing.T, urls []string, name string, command ...string) *clitest.Redlock {
 	t.Helper()
-	cmd = clitest.Process(t, urls, append([]string{"elect", "--name", "x", "--ttl", ttl.String(), "--"}, command...)...)
-	stderr = &bytes.Buffer{}
-	cmd.Stderr = stderr
-	require.NoError(t, cmd.Start())
-	return cmd, stderr
-}
-
-// startBeat starts one whose command writes beats.
-func startBeat(t *testing.T, urls []string, file, id string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
-	t.Helper()
-	binary, err := os.Executable()
-	require.NoError(t, err)
-	return start(t, urls, "env", clitest.RoleVariable+"=beat", binary, file, id)
+	return clitest.Start(t, urls, append([]string{"elect", "--name", name, "--ttl", ttl.String(), "--"}, command...)...)
 }
 
 // beat is a line of the file.
@@ -71,9 +59,7 @@ type beat struct {
 func readBeats(t *testing.T, file string) (all []beat) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil
-	}
+	require.NoError(t, err)
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasSuffix(line, "\n") {
 			break // it is being written
@@ -83,15 +69,11 @@ func readBeats(t *testing.T, file string) (all []beat) {
 	return all
 }
 
-func parseBeat(t *testing.T, line string) beat {
+func parseBeat(t *testing.T, line string) (b beat) {
 	t.Helper()
-	fields := strings.Fields(line)
-	require.Len(t, fields, 3, line)
-	term, err := strconv.ParseInt(fields[1], 10, 64)
+	_, err := fmt.Sscan(line, &b.id, &b.term, &b.time)
 	require.NoError(t, err, line)
-	at, err := strconv.ParseInt(fields[2], 10, 64)
-	require.NoError(t, err, line)
-	return beat{id: fields[0], term: term, time: at}
+	return b
 }
 
 // awaitTerm waits until somebody beats in a later term.
@@ -145,107 +127,105 @@ func judge(t *testing.T, all []beat) (terms int) {
 	return terms
 }
 
-func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
-	t.Parallel()
-	for _, first := range []int{0, 3} {
-		t.Run(fmt.Sprint("rounds from ", first), func(t *testing.T) {
-			t.Parallel()
-			requireOneAfterTheOther(t, first)
-		})
+// ballot is three candidates, each behind proxies of its own.
+type ballot struct {
+	t       *testing.T
+	file    string // of the beats
+	proxies [3][]*redistest.Proxy
+	urls    [3][]string
+	all     [3]*clitest.Redlock
+}
+
+// begin starts a candidate.
+func (b *ballot) begin(i int) {
+	b.t.Helper()
+	b.all[i] = start(b.t, b.urls[i], cluster.LockName(b.t), clitest.As("beat", b.file, strconv.Itoa(i))...)
+}
+
+// toAll does something with all proxies of a candidate.
+func (b *ballot) toAll(i int, do func(*redistest.Proxy)) {
+	for _, p := range b.proxies[i] {
+		do(p)
 	}
 }
 
-// requireOneAfterTheOther deposes the leader in three rounds. The number of the round chooses how
-// and when.
-func requireOneAfterTheOther(t *testing.T, first int) {
-	t.Helper()
-	servers, _ := clitest.StartServers(t, 3)
-	file := filepath.Join(t.TempDir(), "beats")
-	const size = 3
-	var proxies [size][]*redistest.Proxy
-	var all [size]*exec.Cmd
-	begin := func(i int) { all[i], _ = startBeat(t, clitest.URLs(proxies[i]), file, fmt.Sprint(i)) }
-	for i := range size {
-		for _, s := range servers {
-			proxies[i] = append(proxies[i], redistest.NewProxy(t, s.Addr()))
-		}
-		begin(i)
+func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
+	t.Parallel()
+	rounds := 2
+	if os.Getenv("REDQUORUM_SOAK") == "1" {
+		rounds = 10
 	}
-	last := awaitTerm(t, file, 0)
-	for round := first; round < first+3; round++ {
-		var leader int
-		_, err := fmt.Sscan(last.id, &leader)
-		require.NoError(t, err)
-		time.Sleep(time.Duration(round) * ttl / 8) // the moment varies
-		switch {
-		case round%3 == 2:
-			require.NoError(t, all[leader].Process.Kill())
-			require.Error(t, all[leader].Wait())
-			last = awaitTerm(t, file, last.term)
-			begin(leader)
-		default:
-			for _, p := range proxies[leader] {
-				if round%3 == 0 {
-					p.Drop(redistest.Both, true)
-				} else {
-					p.Hold(redistest.Replies, true)
+	c := cluster.Start(t, 3)
+	for way, depose := range []func(b *ballot, leader int){
+		func(b *ballot, leader int) {
+			b.toAll(leader, func(p *redistest.Proxy) { p.Hold(redistest.Replies, true) })
+		},
+		func(b *ballot, leader int) {
+			b.toAll(leader, func(p *redistest.Proxy) { p.Drop(redistest.Both, true) })
+		},
+		func(b *ballot, leader int) { require.NoError(b.t, b.all[leader].Kill()) },
+	} {
+		t.Run([]string{"hold replies", "drop", "kill"}[way], func(t *testing.T) {
+			t.Parallel()
+			b := &ballot{t: t, file: filepath.Join(t.TempDir(), "beats")}
+			for i := range b.all {
+				b.proxies[i], b.urls[i] = c.BehindProxies(t)
+				b.begin(i)
+			}
+			last := awaitTerm(t, b.file, 0)
+			for round := range rounds {
+				leader, err := strconv.Atoi(last.id)
+				require.NoError(t, err)
+				time.Sleep(time.Duration(way+round) * ttl / 12) // the moment varies
+				depose(b, leader)
+				last = awaitTerm(t, b.file, last.term)
+				b.toAll(leader, (*redistest.Proxy).Heal)
+				if b.all[leader].Killed() {
+					b.begin(leader)
 				}
+				time.Sleep(ttl / 8) // in which the deposed one would beat, if it did
 			}
-			last = awaitTerm(t, file, last.term)
-			for _, p := range proxies[leader] {
-				p.Heal()
-			}
-		}
+			assert.GreaterOrEqual(t, judge(t, readBeats(t, b.file)), rounds+1)
+		})
 	}
-	beats := readBeats(t, file)
-	assert.GreaterOrEqual(t, judge(t, beats), 4)
 }
 
 func TestElectRunsItsCommandAgainWhenItLeadsAgain(t *testing.T) {
 	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
-	file := filepath.Join(t.TempDir(), "terms")
-	cmd, stderr := start(t, urls, "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_FENCE $REDLOCK_NODES" >> "$0"; exec sleep 60`, file)
-	lines := func(n int) (all []string) {
-		clitest.WaitFor(t, fmt.Sprint(n, " terms"), func() bool {
-			text, _ := os.ReadFile(file) //nolint:errcheck // not yet
-			all = strings.Split(strings.TrimSpace(string(text)), "\n")
-			return strings.Count(string(text), "\n") == n
-		})
-		return all
-	}
-	l, err := redlock.New(urls)
-	require.NoError(t, err)
-	defer l.Close()
-	require.NoError(t, l.Ready(t.Context()))
+	c := cluster.Start(t, 3)
+	r := start(t, c.URLs(), "x", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_FENCE $REDLOCK_NODES"; exec sleep 60`)
+	l := cluster.NewConnected(t, c.URLs())
+	const terms = 3
 	var last int64
-	for n := 1; n <= 3; n++ {
+	for n := range terms {
 		var name string
 		var term int64
-		line := lines(n)[n-1]
+		line := r.Next(t)
 		_, err := fmt.Sscan(line, &name, &term)
 		require.NoError(t, err, line)
 		assert.Equal(t, fmt.Sprint("x ", term), strings.TrimSpace(line), "no masters")
 		assert.Greater(t, term, last)
 		last = term
-		require.NoError(t, l.ForceUnlock(t.Context(), "x"))
+		if n < terms-1 {
+			require.NoError(t, l.ForceUnlock(t.Context(), "x"))
+		}
 	}
-	lines(4)
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), clitest.Await(t, cmd), "of the command")
-	assert.Equal(t, 4, strings.Count(stderr.String(), "leads \"x\", term "), stderr)
-	assert.Equal(t, 3, strings.Count(stderr.String(), "lock \"x\" is lost"), stderr)
+	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGTERM))
+	status, stderr := r.End(t)
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), status, "of the command")
+	assert.Equal(t, terms, strings.Count(stderr, "leads \"x\", term "), stderr)
+	assert.Equal(t, terms-1, strings.Count(stderr, "lock \"x\" is lost"), stderr)
 }
 
 func TestElectEndsWithTheStatusOfACommandThatEndsByItself(t *testing.T) {
 	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
+	c := cluster.Start(t, 3)
 	for _, want := range []int{0, 7} {
-		cmd, stderr := start(t, urls, "sh", "-c", fmt.Sprint("exit ", want))
-		assert.Equal(t, want, clitest.Await(t, cmd), stderr)
+		status, stderr := start(t, c.URLs(), "x", "sh", "-c", fmt.Sprint("exit ", want)).End(t)
+		assert.Equal(t, want, status, stderr)
 	}
 	// The leadership is free at once.
-	status, stdout, stderr := clitest.Run(t, urls, "elect", "--name", "x", "--ttl", "1m", "--quiet", "echo", "ran")
+	status, stdout, stderr := clitest.Run(t, c.URLs(), "elect", "--name", "x", "--ttl", "1m", "--quiet", "echo", "ran")
 	assert.Equal(t, 0, status)
 	assert.Equal(t, "ran\n", stdout)
 	assert.Empty(t, stderr)
@@ -253,38 +233,33 @@ func TestElectEndsWithTheStatusOfACommandThatEndsByItself(t *testing.T) {
 
 func TestSignalsEndACampaignAndGoToTheCommandWhileItRuns(t *testing.T) {
 	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
-	ready := filepath.Join(t.TempDir(), "ready")
-	leader, _ := start(t, urls, "sh", "-c", `trap "exit 9" TERM; : > "$0"; while :; do sleep 0.01; done`, ready)
-	clitest.WaitFor(t, "the command", func() bool { _, err := os.Stat(ready); return err == nil })
-	follower, stderr := start(t, urls, "echo", "ran")
-	l, err := redlock.New(urls)
-	require.NoError(t, err)
-	defer l.Close()
-	clitest.WaitFor(t, "it campaigns", func() bool {
-		status, err := l.Inspect(t.Context(), "x")
-		return err == nil && slices.ContainsFunc(status.Nodes, func(n redlock.NodeStatus) bool { return n.Waiting > 0 })
-	})
-	require.NoError(t, follower.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), clitest.Await(t, follower))
-	assert.Contains(t, stderr.String(), "ended while campaigning: terminated")
-	require.NoError(t, leader.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 9, clitest.Await(t, leader))
+	c := cluster.Start(t, 3)
+	leader := start(t, c.URLs(), "x", "sh", "-c", `trap "exit 9" TERM; echo ready; while :; do sleep 0.01; done`)
+	require.Equal(t, "ready", leader.Next(t))
+	follower := start(t, c.URLs(), "x", "echo", "ran")
+	clitest.WaitFor(t, "it campaigns", func() bool { return c.Waiting(t, "x") > 0 })
+	require.NoError(t, syscall.Kill(follower.Pid(), syscall.SIGTERM))
+	status, stderr := follower.End(t)
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), status)
+	assert.Contains(t, stderr, "ended while campaigning: terminated")
+	require.NoError(t, syscall.Kill(leader.Pid(), syscall.SIGTERM))
+	assert.Equal(t, 9, leader.Wait(t))
 }
 
 // It was asked to end, so it must not campaign again.
 func TestASignalIsNotForgottenWithTheLeadership(t *testing.T) {
 	t.Parallel()
-	servers, urls := clitest.StartServers(t, 3)
+	c := cluster.Start(t, 3)
 	file := filepath.Join(t.TempDir(), "beats")
-	cmd, stderr := startBeat(t, urls, file, "a") // ignores SIGTERM
+	r := start(t, c.URLs(), "x", clitest.As("beat", file, "a")...) // ignores SIGTERM
 	awaitTerm(t, file, 0)
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGTERM))
 	time.Sleep(ttl / 4)
-	for _, s := range servers {
-		require.NoError(t, s.Kill())
+	for _, m := range c.Masters {
+		require.NoError(t, m.Kill())
 	}
-	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), clitest.Await(t, cmd), stderr)
+	status, stderr := r.End(t)
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), status, stderr)
 	assert.Equal(t, 1, judge(t, readBeats(t, file)))
 }
 
@@ -298,12 +273,12 @@ func TestElectSaysThatTooFewMastersAnswer(t *testing.T) {
 // No leader will ever give it up.
 func TestElectSaysThatTheNameIsThatOfAKeyThatIsNoLock(t *testing.T) {
 	t.Parallel()
-	servers, urls := clitest.StartServers(t, 3)
-	for _, s := range servers {
-		_, err := s.Do("SET", "p:x", "v")
+	c := cluster.Start(t, 3)
+	for _, m := range c.Masters {
+		_, err := m.Do("SET", "p:x", "v")
 		require.NoError(t, err)
 	}
-	status, _, stderr := clitest.Run(t, urls, "elect", "--name", "x", "--key-prefix", "p:", "--quiet", "true")
+	status, _, stderr := clitest.Run(t, c.URLs(), "elect", "--name", "x", "--key-prefix", "p:", "--quiet", "true")
 	assert.Equal(t, cli.ExitMisnamed, status)
 	assert.Equal(t, "redlock: the key \"p:x\" does not expire: it is no lock; use another name or --key-prefix\n", stderr)
 }

@@ -3,7 +3,6 @@ package job
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -11,9 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
+	process "github.com/redquorum/redquorum/internal/proof/servers/child"
 )
+
+func TestMain(m *testing.M) {
+	process.Play(map[string]process.Role{"again": runAgain})
+	os.Exit(m.Run())
+}
 
 // keptLock is held for ever.
 type keptLock struct{}
@@ -22,9 +26,9 @@ func (keptLock) Remaining() time.Duration { return time.Hour }
 func (keptLock) Err() error               { return nil }
 func (keptLock) Done() <-chan struct{}    { return nil }
 
-// play runs commands one after the other, as the first process of a container does: orphans that
-// left the group of a command become its children.
-func play(_ string, _ []string) int {
+// runAgain runs commands one after the other, as the first process of a container does: orphans
+// that left the group of a command become its children.
+func runAgain(self *process.Self) {
 	pgroup.AdoptOrphans(true)
 	for want := range 20 {
 		j := Job{
@@ -32,25 +36,16 @@ func play(_ string, _ []string) int {
 			Clock: clock.System(), Messages: Messages{W: os.Stderr}, Grace: NewGrace(time.Hour, time.Second),
 		}
 		result, err := j.Run(keptLock{})
-		if err != nil || result.Status != want {
-			fmt.Println(result, err)
-			return 1
-		}
+		require.NoError(self, err)
+		require.Equal(self, want, result.Status)
 		pgroup.AdoptOrphans(true) // a command that is continued ends it
 	}
-	fmt.Print("all")
-	return 0
+	self.Tell("all")
 }
 
 func TestCommandsFollowOneAnotherThoughOrphansOfEarlierOnesLive(t *testing.T) {
 	t.Parallel()
-	binary, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), binary)
-	cmd.Env = append(os.Environ(), clitest.RoleVariable+"=again")
-	late := time.AfterFunc(clitest.Patience, func() { _ = cmd.Process.Kill() }) //nolint:errcheck // the test fails below
-	defer late.Stop()
-	out, err := cmd.Output()
-	require.NoError(t, err, "%s", out)
-	assert.Equal(t, "all", string(out))
+	p := process.Start(t, process.Command("again"))
+	assert.Equal(t, "all", p.Next(t))
+	assert.Zero(t, p.Wait(t))
 }

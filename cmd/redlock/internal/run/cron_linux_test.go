@@ -3,7 +3,6 @@ package run
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 )
 
 // cron is a machine: at each full period of its clock it runs a job of a tenth of a period, which
@@ -30,7 +30,7 @@ while [ "$left" -gt 0 ]; do
   pause=$((period - now % period))
   sleep "$(seconds $pause)"
   number=$(((now + pause) / period))
-  REDLOCK_TEST_ROLE=redlock "$redlock" run --name cron --no-wait --conflict-exit-code 0 --quiet "$@" -- \
+  "$redlock" run --name cron --no-wait --conflict-exit-code 0 --quiet "$@" -- \
     sh -c "echo $number \$REDLOCK_UNTIL >> '$notes'; sleep $(seconds $((period / 10)))" || exit 1
   left=$((left - 1))
 done`
@@ -48,22 +48,24 @@ type crons struct {
 // the acquisition.
 func (c crons) run(t *testing.T, flags ...string) (runs map[string]int, pauses []time.Duration) {
 	t.Helper()
-	_, urls := clitest.StartServers(t, 3)
-	binary, err := os.Executable()
-	require.NoError(t, err)
+	urls := cluster.Start(t, 3).URLs()
 	notes := filepath.Join(t.TempDir(), "notes")
-	var machines []*exec.Cmd
+	var machines []*child.Process
 	for _, offset := range []time.Duration{0, -c.skew} {
-		args := []string{"-c", cron, "cron", binary, strconv.FormatInt(c.period.Milliseconds(), 10), strconv.Itoa(c.periods), notes}
-		machine := exec.Command("sh", append(args, flags...)...)
-		machine.Env = append(os.Environ(), masters.Variable+"="+strings.Join(urls, ","), "LD_PRELOAD="+fakeTime,
-			fmt.Sprintf("FAKETIME=%+.3f", offset.Seconds()), "FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1")
-		machine.Stderr = os.Stderr
-		require.NoError(t, machine.Start())
-		machines = append(machines, machine)
+		machine := clitest.Command(urls)
+		machine.Args = append([]string{
+			"sh", "-c", cron, "cron", machine.Path, strconv.FormatInt(c.period.Milliseconds(), 10), strconv.Itoa(c.periods), notes,
+		}, flags...)
+		machine.Path = "/bin/sh"
+		machine.Env = append(machine.Env, "LD_PRELOAD="+fakeTime, fmt.Sprintf("FAKETIME=%+.3f", offset.Seconds()),
+			"FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1")
+		machines = append(machines, child.Start(t, machine))
 	}
 	for _, machine := range machines {
-		require.NoError(t, machine.Wait())
+		for line := range machine.Lines() { // for longer than Wait would wait
+			t.Log(line)
+		}
+		require.Zero(t, machine.Wait(t))
 	}
 	text, err := os.ReadFile(notes)
 	require.NoError(t, err)

@@ -1,7 +1,8 @@
 package run
 
 import (
-	"bytes"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -15,29 +16,35 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 )
 
-// background is a script that leaves a process running, writes its number into a file, and ends.
-const background = `sleep 60 & echo $! > "$0"; exit 3`
+// background is a script that leaves a process running, says its number, and ends.
+const background = `sleep 60 & echo $!; exit 3`
 
 func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
 	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
-	pidFile := filepath.Join(t.TempDir(), "pid")
-	cmd := clitest.Process(t, urls, "run", "--name", "x", "--ttl", "3s", "--", "sh", "-c", background, pidFile)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	require.NoError(t, cmd.Start())
-	pid := pidIn(t, pidFile)
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) //nolint:errcheck // it has ended, if all went well
-	clitest.WaitFor(t, "the command itself ends", childless(cmd.Process.Pid))
-	status, _, text := clitest.Run(t, urls, "run", "--name", "x", "--wait", "4s", "true")
-	assert.Equal(t, cli.ExitTaken, status, "longer than the TTL: %s", text)
-	require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
-	assert.Equal(t, 3, clitest.Await(t, cmd), "the status is the command's own")
-	assert.Contains(t, stderr.String(), `the command has ended; lock "x" is held until what it left running has ended too`)
-	status, _, text = clitest.Run(t, urls, "run", "--name", "x", "--no-wait", "true")
-	assert.Equal(t, 0, status, text)
+	c := cluster.Start(t, 3)
+	for name, end := range map[string]func(redlock, job int) error{
+		"it is ended":          func(_, job int) error { return syscall.Kill(job, syscall.SIGTERM) },
+		"redlock is to end it": func(redlock, _ int) error { return syscall.Kill(redlock, syscall.SIGINT) }, // which the job ignores
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := clitest.Start(t, c.URLs(), line(name, "--ttl 2s", "sh", "-c", background)...)
+			job := number(t, r)
+			t.Cleanup(func() { _ = syscall.Kill(job, syscall.SIGKILL) }) //nolint:errcheck // it has ended, if all went well
+			clitest.WaitFor(t, "the command itself ends", childless(r.Pid()))
+			status, _, stderr := clitest.Run(t, c.URLs(), line(name, "--wait 3s", "true")...)
+			assert.Equal(t, cli.ExitTaken, status, "longer than the TTL: %s", stderr)
+			require.NoError(t, end(r.Pid(), job))
+			status, stderr = r.End(t)
+			assert.Equal(t, 3, status, "the status is the command's own")
+			assert.Contains(t, stderr, "the command has ended; lock "+strconv.Quote(name)+" is held until what it left running has ended too")
+			assert.True(t, dead(job)())
+			release(t, hold(t, c.URLs(), name, "--no-wait"))
+		})
+	}
 }
 
 // childless reports whether a process has no unreaped children.
@@ -55,52 +62,26 @@ func childless(pid int) func() bool {
 
 func TestBackgroundJobIsKilledOnDemand(t *testing.T) {
 	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
-	for _, script := range []string{background, `trap "" TERM; ` + background} {
-		pidFile := filepath.Join(t.TempDir(), "pid")
-		status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "--kill-rest", "--kill-after", "200ms", "--", "sh", "-c", script, pidFile)
-		assert.Equal(t, 3, status, stderr)
-		stderr = withoutVotes(stderr)
-		if !strings.Contains(stderr, "does not end") { // that may take a second when busy
-			assert.Empty(t, stderr)
-		}
-		assert.True(t, dead(pidIn(t, pidFile))(), "before the lock is free")
+	c := cluster.Start(t, 3)
+	r := clitest.Start(t, c.URLs(), line("x", "--kill-rest --kill-after 200ms", "sh", "-c", `trap "" TERM; `+background)...)
+	job := number(t, r)
+	status, stderr := r.End(t)
+	assert.Equal(t, 3, status, stderr)
+	stderr = withoutVotes(stderr)
+	if !strings.Contains(stderr, "does not end") { // that may take a second when busy
+		assert.Empty(t, stderr)
 	}
-}
-
-func TestSignalsReachABackgroundJobWhenTheCommandHasEnded(t *testing.T) {
-	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
-	pidFile := filepath.Join(t.TempDir(), "pid")
-	cmd := clitest.Process(t, urls, "run", "--name", "x", "--", "sh", "-c", background, pidFile)
-	require.NoError(t, cmd.Start())
-	pid := pidIn(t, pidFile)
-	clitest.WaitFor(t, "the command itself ends", childless(cmd.Process.Pid))
-	require.NoError(t, cmd.Process.Signal(syscall.SIGINT)) // which the job ignores
-	assert.Equal(t, 3, clitest.Await(t, cmd))
-	assert.True(t, dead(pid)())
-}
-
-func TestBackgroundJobEndsWithTheLock(t *testing.T) {
-	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
-	pidFile := filepath.Join(t.TempDir(), "pid")
-	status, _, stderr := clitest.Run(t, urls, "run", "--name", "x",
-		"--ttl", "6s", "--kill-after", "2s", "--max-hold", "4s", // long, for a busy machine
-		"--", "sh", "-c", `trap "" TERM; `+background, pidFile)
-	assert.Equal(t, cli.ExitLost, status)
-	assert.Contains(t, stderr, "what the command left running gets SIGTERM now")
-	assert.True(t, dead(pidIn(t, pidFile))())
+	assert.True(t, dead(job)(), "before the lock is free")
 }
 
 // A zombie that nobody reaps is not waited for.
 func TestZombieDoesNotHoldTheLock(t *testing.T) {
 	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
-	pidFile := filepath.Join(t.TempDir(), "pid")
-	hoard := strings.Join(asPart(t, "hoard", pidFile), " ")
-	status, _, stderr := clitest.Run(t, urls, "run", "--name", "x", "--", "sh", "-c", hoard+" >/dev/null 2>&1 &")
-	pid := pidIn(t, pidFile)
+	c := cluster.Start(t, 3)
+	hoard := strings.Join(clitest.As("hoard"), " ")
+	r := clitest.Start(t, c.URLs(), line("x", "", "sh", "-c", hoard+" 2>/dev/null &")...)
+	pid := number(t, r)
+	status, stderr := r.End(t)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL), "what has left the group is not waited for: %s", stderr)
 	assert.Equal(t, 0, status)
 }
@@ -108,18 +89,41 @@ func TestZombieDoesNotHoldTheLock(t *testing.T) {
 // The first process of a container gets the orphans and must reap them.
 func TestFirstProcessOfAContainerReapsTheRest(t *testing.T) {
 	t.Parallel()
-	if err := exec.Command("unshare", "--user", "--map-root-user", "--pid", "--fork", "true").Run(); err != nil {
+	unshare := []string{"unshare", "--user", "--map-root-user", "--pid", "--fork"}
+	if err := exec.Command(unshare[0], append(unshare[1:], "true")...).Run(); err != nil {
 		t.Skip("no namespaces here: ", err)
 	}
-	_, urls := clitest.StartServers(t, 3)
-	cmd := clitest.Process(t, urls)
-	cmd.Args = []string{
-		"unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", cmd.Path,
-		"run", "--name", "x", "--", "sh", "-c", `(sleep 0.2 & sleep 0.1 & sleep 0.3) & exit 4`,
-	}
+	cmd := clitest.Command(cluster.Start(t, 3).URLs())
+	cmd.Args = append(append(unshare, "--kill-child", cmd.Path),
+		line("x", "", "sh", "-c", `(sleep 0.2 & sleep 0.1 & sleep 0.3) & exit 4`)...)
 	var err error
 	cmd.Path, err = exec.LookPath("unshare")
 	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	assert.Equal(t, 4, clitest.Await(t, cmd))
+	status, stderr := clitest.StartCommand(t, cmd).End(t)
+	assert.Equal(t, 4, status, stderr)
+}
+
+// No test lets the machine sleep. A kernel timer on the clock that counts sleep wakes redlock in
+// time.
+func TestRunningCommandIsWatchedByAnAlarm(t *testing.T) {
+	t.Parallel()
+	r := hold(t, cluster.Start(t, 3).URLs(), "x", "")
+	dir := fmt.Sprintf("/proc/%d/", r.Pid())
+	clitest.WaitFor(t, "an alarm of more than a nap", func() bool {
+		fds, err := filepath.Glob(dir + "fd/*")
+		for _, fd := range fds {
+			target, _ := os.Readlink(fd) //nolint:errcheck // it may be closed
+			if !strings.Contains(target, "timerfd") {
+				continue
+			}
+			text, _ := os.ReadFile(dir + "fdinfo/" + filepath.Base(fd)) //nolint:errcheck // it may be closed
+			_, value, found := strings.Cut(string(text), "it_value: (")
+			var seconds int
+			if _, err := fmt.Sscanf(value, "%d,", &seconds); found && err == nil && strings.Contains(string(text), "clockid: 7\n") && seconds > 10 {
+				return true
+			}
+		}
+		return err != nil
+	})
+	release(t, r)
 }

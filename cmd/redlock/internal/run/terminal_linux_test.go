@@ -2,77 +2,274 @@ package run
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 )
 
-func TestCommandReadsFromTheTerminal(t *testing.T) {
-	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
-	for _, mode := range []string{"-mc", "-c"} {
-		term, cmd := clitest.StartOnTerminal(t, urls, mode, `"$0" run --name x -- sh -c 'echo ask; read answer; echo "<$answer>"; exit 5'; echo "status=$?"; read more; echo "<$more>"`)
-		term.AwaitText(t, "ask")
-		term.Press(t, "yes\n")
-		term.AwaitText(t, "<yes>")
-		term.AwaitText(t, "status=5")
-		term.Press(t, "after\n") // the shell has its terminal back
-		term.AwaitText(t, "<after>")
-		assert.Equal(t, 0, clitest.Await(t, cmd))
+// talk goes through a dialog: it presses the keys after a ">", and awaits the other texts.
+func talk(t *testing.T, term *clitest.Terminal, dialog ...string) {
+	t.Helper()
+	for _, text := range dialog {
+		if keys, is := strings.CutPrefix(text, ">"); is {
+			term.Press(t, keys)
+		} else {
+			term.AwaitText(t, text)
+		}
 	}
 }
 
-func TestInterruptKeyEndsTheCommand(t *testing.T) {
+// startShell starts a shell on a terminal. RUN in its script is redlock run.
+func startShell(t *testing.T, urls []string, mode, script string) (*clitest.Terminal, *child.Process) {
+	t.Helper()
+	run := fmt.Sprintf(`"$0" run --name '%s'`, t.Name())
+	return clitest.StartOnTerminal(t, urls, mode, strings.ReplaceAll(script, "RUN", run))
+}
+
+func TestKeysReachTheCommand(t *testing.T) {
 	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
-	for _, command := range []string{
-		`echo ready; exec sleep 60`,  // in the background: redlock gets the key and passes it on
-		`echo ready; read x; exit 1`, // in the foreground: the command gets the key
+	c := cluster.Start(t, 3)
+	const reads = `RUN -- sh -c 'echo ask; read answer; echo "<$answer>"; exit 5'; echo "status=$?"; read more; echo "<$more>"`
+	// The shell has its terminal back at the end.
+	reading := []string{"ask", ">yes\n", "<yes>", "status=5", ">after\n", "<after>"}
+	for name, s := range map[string]struct {
+		mode, script string
+		dialog       []string
+	}{
+		"it reads":                     {"-mc", reads, reading},
+		"it reads without job control": {"-c", reads, reading},
+		// In the background: redlock gets the key and passes it on.
+		"interrupt": {"-mc", `trap : INT; RUN -- sh -c 'echo ready; exec sleep 60'; echo "status=$?"`, []string{"ready", ">\x03", "status=130"}},
+		// In the foreground: the command gets the key.
+		"interrupt what reads": {"-mc", `trap : INT; RUN -- sh -c 'echo ready; read x; exit 1'; echo "status=$?"`, []string{"ready", ">\x03", "status=130"}},
+		// Nobody could continue the job, so the key does nothing, as without redlock.
+		"suspend without job control": {
+			"-c", `RUN -- sh -c 'echo ready; sleep 0.2; read y; echo "<$y>"; exit 6'; echo "status=$?"`,
+			[]string{"ready", ">\x1a", ">go on\n", "<go on>", "status=6"},
+		},
+		"suspend what reads without job control": {
+			"-c", `RUN -- sh -c 'read x; echo ready; read y; echo "<$y>"; exit 6'; echo "status=$?"`,
+			[]string{">first\n", "ready", ">\x1a", ">go on\n", "<go on>", "status=6"},
+		},
 	} {
-		term, cmd := clitest.StartOnTerminal(t, urls, "-mc", fmt.Sprintf(`trap : INT; "$0" run --name key -- sh -c '%s'; echo "status=$?"`, command))
-		term.AwaitText(t, "ready")
-		term.Press(t, "\x03")
-		term.AwaitText(t, "status=130")
-		clitest.Await(t, cmd)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			term, shell := startShell(t, c.URLs(), s.mode, s.script)
+			talk(t, term, s.dialog...)
+			assert.Zero(t, shell.Wait(t))
+		})
 	}
 }
 
 // ^Z stops the command and redlock, so that the shell continues; fg continues both.
 func TestSuspendKeyStopsTheJobAndForegroundContinuesIt(t *testing.T) {
 	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
-	// A shell that is starting a process stops only together with it (vfork), so this one counts
-	// for a while.
-	// Without and with the terminal lent to the command.
-	for _, first := range []string{"", "read x; "} {
-		term, cmd := clitest.StartOnTerminal(t, urls, "-mc", fmt.Sprintf(`"$0" run --name suspend -- sh -c '%secho ready; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; read y; echo "<$y>"; exit 6'
-			echo "stopped"; read between; echo "<$between>"; fg >/dev/null; echo "status=$?"`, first))
-		if first != "" {
-			term.Press(t, "first\n")
-		}
-		term.AwaitText(t, "ready")
-		term.Press(t, "\x1a")
-		term.AwaitText(t, "stopped")
-		term.Press(t, "shell\n")
-		term.AwaitText(t, "<shell>")
-		term.Press(t, "command\n")
-		term.AwaitText(t, "<command>")
-		term.AwaitText(t, "status=6")
-		clitest.Await(t, cmd)
+	c := cluster.Start(t, 3)
+	// It waits for a file without starting a process: a shell that starts one stops only together
+	// with it (vfork).
+	const waits = `while ! [ -e "$GO_ON" ]; do :; done; `
+	const goesOn = waits + `read y; echo "<$y>"; exit 6`
+	const stopsItself = `trap "kill -STOP \$\$" TSTP; echo ready; ` + goesOn
+	for name, command := range map[string]string{
+		"plain":                          `sh -c 'echo ready; ` + goesOn + `'`,
+		"it has the terminal":            `sh -c 'read x; echo ready; ` + goesOn + `'`,
+		"stops itself":                   `sh -c '` + stopsItself + `'`,
+		"has the terminal, stops itself": `sh -c 'read x; ` + stopsItself + `'`,
+		// A redlock run that ^Z stops sends SIGSTOP to itself.
+		"a run within a run": `"$0" run --name inner --nodes ` + strings.Join(c.URLs(), ",") + ` -- sh -c 'echo ready; ` + waits + `echo "<command>"; exit 6'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			goOn := filepath.Join(t.TempDir(), "go on")
+			term, shell := startShell(t, c.URLs(), "-mc", fmt.Sprintf(`GO_ON='%s'; export GO_ON; RUN -- %s
+				echo "stopped"; read between; echo "<$between>"; fg >/dev/null; echo "status=$?"`, goOn, command))
+			if strings.Contains(command, "read x") {
+				term.Press(t, "first\n")
+			}
+			talk(t, term, "ready", ">\x1a", "stopped")
+			require.NoError(t, os.WriteFile(goOn, nil, 0o600))
+			talk(t, term, ">shell\n", "<shell>", ">command\n", "<command>", "status=6")
+			assert.Zero(t, shell.Wait(t))
+		})
 	}
 }
 
-// If nobody could continue the job, the key does nothing, as without redlock.
-func TestSuspendKeyDoesNothingWithoutJobControl(t *testing.T) {
+// suspended is a job on a terminal. One member ignores ^Z and writes the time into a file; another
+// forks all the time.
+type suspended struct {
+	term         *clitest.Terminal
+	shell        *child.Process
+	pulse, trace string // files: of the member that ignores ^Z, and of the forking one
+	pid, group   int    // of the member that ignores ^Z; the group is the command itself
+}
+
+// startSuspended starts the job from a shell that then runs script. In main is what the command
+// itself does.
+func startSuspended(t *testing.T, urls []string, flags, main, script string) *suspended {
+	t.Helper()
+	dir := t.TempDir()
+	s := &suspended{pulse: filepath.Join(dir, "pulse"), trace: filepath.Join(dir, "trace")}
+	members := fmt.Sprintf(`(trap "" TSTP; exec %s) & (trap "" TSTP; while :; do (echo >> %s); done) & `,
+		strings.Join(clitest.As("beat", s.pulse), " "), s.trace)
+	s.term, s.shell = startShell(t, urls, "-mc", fmt.Sprintf(`RUN %s -- sh -c '%secho ready; %s'; %s`, flags, members, main, script))
+	s.term.AwaitText(t, "ready")
+	clitest.WaitFor(t, "the members run", func() bool {
+		pid, _, err := readBeat(s.pulse)
+		_, missing := os.Stat(s.trace)
+		s.pid = pid
+		return err == nil && missing == nil
+	})
+	var err error
+	s.group, err = syscall.Getpgid(s.pid)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(-s.group, syscall.SIGKILL) }) //nolint:errcheck // it has ended, if all went well
+	return s
+}
+
+// marks returns what changes as long as a member runs.
+func (s *suspended) marks(t *testing.T) string {
+	t.Helper()
+	_, last, err := readBeat(s.pulse)
+	require.NoError(t, err)
+	trace, err := os.Stat(s.trace)
+	require.NoError(t, err)
+	return fmt.Sprint(last, trace.Size())
+}
+
+// goOn continues the job, and waits until that has happened.
+func (s *suspended) goOn(t *testing.T) {
+	t.Helper()
+	_, before, err := readBeat(s.pulse)
+	require.NoError(t, err)
+	s.term.Press(t, "continue\n")
+	clitest.WaitFor(t, "the member continues", func() bool {
+		_, last, err := readBeat(s.pulse)
+		return err == nil && last > before
+	})
+}
+
+// once is a script for a job that is stopped once.
+const once = `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`
+
+func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 	t.Parallel()
-	_, urls := clitest.StartServers(t, 3)
-	term, cmd := clitest.StartOnTerminal(t, urls, "-c", `"$0" run --name x -- sh -c 'echo ready; read y; echo "<$y>"; exit 6'; echo "status=$?"`)
-	term.AwaitText(t, "ready")
-	term.Press(t, "\x1a")
-	term.Press(t, "go on\n")
-	term.AwaitText(t, "<go on>")
-	term.AwaitText(t, "status=6")
-	assert.Equal(t, 0, clitest.Await(t, cmd))
+	c := cluster.Start(t, 3)
+	s := startSuspended(t, c.URLs(), "--ttl 3s", "wait", once)
+	talk(t, s.term, ">\x1a", "stopped")
+	assert.True(t, pgroup.Still(s.group), "all of the group")
+	before := s.marks(t)
+	status, _, stderr := clitest.Run(t, c.URLs(), line(t.Name(), "--wait 20s", "true")...)
+	require.Equal(t, 0, status, stderr)
+	assert.Equal(t, before, s.marks(t), "while another client held the lock")
+	talk(t, s.term, ">continue\n", "status=70")
+	assert.Equal(t, before, s.marks(t), "when redlock continued")
+	clitest.WaitFor(t, "the group is gone", func() bool { return pgroup.Dead(s.group) })
+	assert.Zero(t, s.shell.Wait(t))
+}
+
+// The started process dies while the job is stopped. What it leaves continues, and is waited for.
+func TestCommandThatDiesWhileSuspendedLeavesARestThatContinues(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 3)
+	s := startSuspended(t, c.URLs(), "--kill-after 100ms", "wait", once)
+	talk(t, s.term, ">\x1a", "stopped")
+	require.NoError(t, syscall.Kill(s.group, syscall.SIGKILL))
+	s.goOn(t)
+	talk(t, s.term, "the command has ended; lock", ">\x03", "status=137") // only redlock reacts to the key
+	assert.True(t, dead(s.pid)())
+	assert.Zero(t, s.shell.Wait(t))
+}
+
+// Once the process itself has ended, nobody reports stops to redlock any more. The key reaches
+// redlock.
+func TestSuspendKeyStopsWhatTheCommandLeftRunning(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 3)
+	s := startSuspended(t, c.URLs(), "--kill-after 100ms", "exit 7", once)
+	talk(t, s.term, "the command has ended; lock", ">\x1a", "stopped")
+	assert.True(t, pgroup.Still(s.group))
+	s.goOn(t)
+	talk(t, s.term, ">\x03", "status=7")
+	assert.True(t, pgroup.Dead(s.group))
+	assert.Zero(t, s.shell.Wait(t))
+}
+
+// A SIGCONT that arrives just before redlock stops itself must not take effect just after.
+func TestNothingRunsWhileRedlockIsStoppedWheneverAndHoweverOftenItIsContinued(t *testing.T) {
+	t.Parallel()
+	rounds := 10
+	if os.Getenv("REDQUORUM_SOAK") == "1" {
+		rounds = 400
+	}
+	c := cluster.Start(t, 3)
+	s := startSuspended(t, c.URLs(), "", "wait", `n=1; while :; do echo "stop $n"; n=$((n+1)); read x; fg >/dev/null; done`)
+	for _, stop := range []string{"stop 1", "stop 2"} {
+		talk(t, s.term, ">\x1a", stop)
+		s.goOn(t)
+	}
+	_, fields, ok := pgroup.ReadStat(strconv.Itoa(s.group))
+	require.True(t, ok)
+	redlock, err := strconv.Atoi(string(fields[1]))
+	require.NoError(t, err)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	stops := 0
+	for range rounds {
+		s.term.Press(t, "\x1a")
+		for range random.IntN(4) {
+			time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond) // the moment varies
+			require.NoError(t, syscall.Kill(redlock, syscall.SIGCONT))
+		}
+		time.Sleep(60 * time.Millisecond) // either way, it is over
+		_, fields, ok := pgroup.ReadStat(strconv.Itoa(redlock))
+		require.True(t, ok)
+		if fields[0][0] == 'T' {
+			stops++
+			assert.True(t, pgroup.Still(s.group))
+			before := s.marks(t)
+			time.Sleep(5 * time.Millisecond) // ten beats
+			assert.Equal(t, before, s.marks(t))
+		}
+		require.NoError(t, syscall.Kill(redlock, syscall.SIGCONT))
+		s.term.Press(t, "continue\n")
+		time.Sleep(30 * time.Millisecond) // or the key comes while the shell is still busy
+	}
+	t.Logf("%d of %d stops were checked", stops, rounds)
+}
+
+// A background job that needs the terminal waits for its turn, with its whole group.
+func TestBackgroundJobThatReadsStopsUntilItIsInTheForeground(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pulse := filepath.Join(dir, "pulse")
+	term, shell := startShell(t, cluster.Start(t, 3).URLs(), "-mc", fmt.Sprintf(
+		`RUN --kill-rest --kill-after 100ms -- sh -c '(trap "" TSTP; exec %s) & read y; echo "<$y>"; exit 8' &
+		cd %s; until jobs >jobs; grep -q Stopped jobs; do sleep 0.02; done; %s`, strings.Join(clitest.As("beat", pulse), " "), dir, once))
+	term.AwaitText(t, "stopped")
+	if pid, _, err := readBeat(pulse); err == nil { // it may be stopped before its first beat
+		group, err := syscall.Getpgid(pid)
+		require.NoError(t, err)
+		assert.True(t, pgroup.Still(group))
+	}
+	term.Press(t, "foreground\n")
+	clitest.WaitFor(t, "the member runs", func() bool {
+		_, _, err := readBeat(pulse)
+		return err == nil
+	})
+	talk(t, term, ">answer\n", "<answer>", "status=8")
+	assert.Zero(t, shell.Wait(t))
 }

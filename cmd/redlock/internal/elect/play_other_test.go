@@ -1,5 +1,0 @@
-//go:build !unix
-
-package elect
-
-func play(string, []string) int { return 3 }

@@ -1,0 +1,133 @@
+//go:build unix
+
+package run
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// The roles are commands that redlock runs. A shell could do most of it, but not as fast.
+func TestMain(m *testing.M) {
+	root := func() *cobra.Command { return clitest.Root(NewCommand()) }
+	clitest.Main(m, root, map[string]child.Role{"beat": beat, "witness": witness, "hoard": hoard})
+}
+
+// beat writes the time into a file over and over, and ignores SIGTERM.
+func beat(self *child.Self) {
+	signal.Ignore(syscall.SIGTERM)
+	file, err := os.Create(self.Args[0])
+	require.NoError(self, err)
+	for ; ; time.Sleep(500 * time.Microsecond) {
+		_, err := file.WriteAt(fmt.Appendf(nil, "%d %d\n", os.Getpid(), time.Now().UnixNano()), 0)
+		require.NoError(self, err)
+	}
+}
+
+// readBeat returns what a beat wrote last.
+func readBeat(path string) (pid int, last int64, err error) {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		_, err = fmt.Sscanf(string(text), "%d %d\n", &pid, &last)
+	}
+	return pid, last, err
+}
+
+// witness fails if a beat that wrote into the file is alive, or was when this process began.
+func witness(self *child.Self) {
+	now := time.Now().UnixNano()
+	pid, last, err := readBeat(self.Args[0])
+	require.NoError(self, err)
+	assert.True(self, dead(pid)(), "it is alive")
+	assert.Less(self, last, now, "its last beat came %v after the start of the next", time.Duration(last-now))
+}
+
+// hoard leaves the group, but keeps a child there that has ended and is never reaped.
+func hoard(self *child.Self) {
+	zombie, err := os.StartProcess("/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
+	require.NoError(self, err)
+	for !dead(zombie.Pid)() {
+		time.Sleep(time.Millisecond)
+	}
+	_, err = syscall.Setsid()
+	require.NoError(self, err)
+	self.Tell(os.Getpid())
+	time.Sleep(time.Minute)
+}
+
+// dead reports whether a process has ended, reaped or not.
+func dead(pid int) func() bool {
+	return func() bool {
+		if syscall.Kill(pid, 0) != nil {
+			return true
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // on Linux
+		_, state, found := strings.Cut(string(stat), ") ")
+		return err == nil && found && strings.HasPrefix(state, "Z")
+	}
+}
+
+// number returns the number that a process says next.
+func number(t *testing.T, process *clitest.Redlock) int {
+	t.Helper()
+	n, err := strconv.Atoi(process.Next(t))
+	require.NoError(t, err)
+	return n
+}
+
+// line returns the arguments of a redlock that runs a command under a lock.
+func line(name, flags string, command ...string) []string {
+	args := append([]string{"run", "--name", name}, strings.Fields(flags)...)
+	return append(append(args, "--"), command...)
+}
+
+// hold starts a redlock whose command repeats what it is told until release, and waits until the
+// command runs.
+func hold(t *testing.T, urls []string, name, flags string) *clitest.Redlock {
+	t.Helper()
+	r := clitest.Start(t, urls, line(name, flags, "cat")...)
+	require.Equal(t, "on", r.Ask(t, "on"))
+	return r
+}
+
+func release(t *testing.T, r *clitest.Redlock) {
+	t.Helper()
+	require.NoError(t, r.CloseInput())
+	status, stderr := r.End(t)
+	assert.Zero(t, status, stderr)
+}
+
+// withoutVotes drops what redlock says of masters that are slow to connect on a busy machine (see
+// TestMastersWithoutAVoteAreNamed).
+func withoutVotes(stderr string) string {
+	var said strings.Builder
+	for line := range strings.Lines(stderr) {
+		if !strings.HasPrefix(line, "redlock: no vote from ") {
+			said.WriteString(line)
+		}
+	}
+	return said.String()
+}
+
+// inspect returns what the masters hold.
+func inspect(t *testing.T, urls []string, name string) redlock.Status {
+	t.Helper()
+	status, err := cluster.NewConnected(t, urls).Inspect(t.Context(), name)
+	require.NoError(t, err)
+	return status
+}
