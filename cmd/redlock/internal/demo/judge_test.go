@@ -21,9 +21,6 @@ func TestJudgeFindsOverlaps(t *testing.T) {
 		holds []hold
 		want  [][2]int // workers, first and second
 	}{
-		{"none", nil, nil},
-		{"one", []hold{at(1, 0, 10)}, nil},
-		{"one after the other", []hold{at(1, 0, 10), at(2, 11, 20)}, nil},
 		{"touching", []hold{at(1, 0, 10), at(2, 10, 20)}, nil},
 		{"partly", []hold{at(1, 0, 10), at(2, 9, 20)}, [][2]int{{1, 2}}},
 		{"in any order", []hold{at(2, 9, 20), at(1, 0, 10)}, [][2]int{{1, 2}}},

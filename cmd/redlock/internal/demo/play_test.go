@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"regexp"
 	"runtime"
 	"strings"
@@ -16,23 +18,31 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// noneLeft fails the test if it leaves goroutines behind.
-func noneLeft(t *testing.T) {
+// TestMain fails if the tests leave goroutines behind.
+func TestMain(m *testing.M) {
+	_, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	stop() // what waits for signals stays
 	before := runtime.NumGoroutine()
-	t.Cleanup(func() {
-		clitest.WaitFor(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
-	})
+	status := m.Run()
+	for range 6000 { // a minute
+		if runtime.NumGoroutine() <= before {
+			os.Exit(status)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stacks := make([]byte, 1<<20)
+	fmt.Printf("%d goroutines at first, %d left:\n%s\n", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+	os.Exit(1)
 }
 
 // A busy machine may be too slow to show everything in three seconds, so the demo gets more time
 // there. What must never be seen fails at once.
 func TestDemoShowsAllThatItPromises(t *testing.T) {
-	noneLeft(t)
+	t.Parallel()
 	var missing []string
 	for duration := minDuration; duration <= maxDuration/2; duration *= 2 {
 		var out bytes.Buffer
@@ -86,8 +96,8 @@ func missingFrom(rep *report, text string) (missing []string) {
 	return missing
 }
 
+// Alone: nobody else takes its port meanwhile.
 func TestStoppedNodeComesBackWithItsData(t *testing.T) {
-	noneLeft(t)
 	nodes := startNodes(t, 1)
 	m := nodes.servers[0]
 	require.NoError(t, m.Set("kept", "value"))
@@ -110,7 +120,6 @@ func startNodes(t *testing.T, n int) *embedded {
 }
 
 func TestReleaseThatNoQuorumConfirmsIsRecorded(t *testing.T) {
-	noneLeft(t)
 	nodes := startNodes(t, 1)
 	locker, err := redlock.New(nodes.endpoints, redlock.WithFencing())
 	require.NoError(t, err)
@@ -126,7 +135,7 @@ func TestReleaseThatNoQuorumConfirmsIsRecorded(t *testing.T) {
 }
 
 func TestDemoOnGivenNodesStopsNoneAndHidesPasswords(t *testing.T) {
-	noneLeft(t)
+	t.Parallel()
 	var endpoints []string
 	for _, m := range startNodes(t, 3).servers {
 		m.RequireAuth("secret")
@@ -167,7 +176,7 @@ func (w *stopWriter) Write(p []byte) (int, error) {
 }
 
 func TestSignalEndsTheDemoEarlyWithWhatWasSeen(t *testing.T) {
-	noneLeft(t)
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	// A frame of the live view.
@@ -182,7 +191,7 @@ func TestSignalEndsTheDemoEarlyWithWhatWasSeen(t *testing.T) {
 
 // Its reader is gone.
 func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
-	noneLeft(t)
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &stopWriter{until: regexp.MustCompile(""), stop: cancel, err: errors.New("broken pipe")}
@@ -190,7 +199,7 @@ func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
 }
 
 func TestDemoWithoutAQuorumNamesTheNodes(t *testing.T) {
-	noneLeft(t)
+	t.Parallel()
 	nodes := startNodes(t, 1)
 	nodes.stop(0)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // instead of readyBound
