@@ -64,10 +64,25 @@ func (w *wire) hears(text string) {
 	require.Equal(w.t, text, string(got))
 }
 
+// ends fails the test unless the connection ends, with RST or in an orderly way.
+func (w *wire) ends(want error) {
+	w.t.Helper()
+	require.NoError(w.t, w.SetReadDeadline(time.Now().Add(time.Minute)))
+	_, err := w.Read(make([]byte, 1))
+	require.ErrorIs(w.t, err, want)
+}
+
 func (w *wire) ask(line, reply string) {
 	w.t.Helper()
 	w.tell(line)
 	w.hears(reply + "\r\n")
+}
+
+// isSilentAfter fails the test unless this comes next, and nothing behind it within a moment.
+func (w *wire) isSilentAfter(text string) {
+	w.t.Helper()
+	w.hears(text)
+	w.isSilent()
 }
 
 // isSilent fails the test if the connection delivers anything or ends within a moment.
@@ -76,14 +91,6 @@ func (w *wire) isSilent() {
 	require.NoError(w.t, w.SetReadDeadline(time.Now().Add(moment)))
 	_, err := w.Read(make([]byte, 1))
 	require.ErrorIs(w.t, err, os.ErrDeadlineExceeded)
-}
-
-// isReset fails the test unless the connection ends with RST.
-func (w *wire) isReset() {
-	w.t.Helper()
-	require.NoError(w.t, w.SetReadDeadline(time.Now().Add(time.Minute)))
-	_, err := w.Read(make([]byte, 1))
-	require.ErrorIs(w.t, err, syscall.ECONNRESET)
 }
 
 func counter(t *testing.T, server *Server) int {
@@ -127,12 +134,127 @@ func TestProxyPassesTheEndOfAClientOn(t *testing.T) {
 	soon(t, func() bool { return proxy.Connections() == 0 }, "gone")
 }
 
+// damage is a fault of a proxy, and what becomes of a command that is sent meanwhile.
+type damage struct {
+	name       string
+	begin, end func(p *Proxy)
+	executed   bool   // by the server, while the fault lasts
+	heard      string // of the reply ":1", while the fault lasts
+	ends       error  // how the connection ends; nil: the rest of the reply comes when the fault ends
+	once       bool   // it is over with one connection
+	newcomers  string // what becomes of new connections meanwhile: served, mute, held
+}
+
+func dropping(d Direction) (begin, end func(p *Proxy)) {
+	return func(p *Proxy) { p.Drop(d, true) }, func(p *Proxy) { p.Drop(d, false) }
+}
+
+func holding(d Direction) (begin, end func(p *Proxy)) {
+	return func(p *Proxy) { p.Hold(d, true) }, func(p *Proxy) { p.Hold(d, false) }
+}
+
+func delaying(d Direction) (begin, end func(p *Proxy)) {
+	return func(p *Proxy) { p.Delay(d, time.Hour, time.Minute) }, func(p *Proxy) { p.Delay(d, 0, 0) }
+}
+
+func damages() (all []damage) {
+	for d, name := range []string{"requests", "replies", "both"} {
+		for _, kind := range []struct {
+			does      string
+			of        func(Direction) (begin, end func(p *Proxy))
+			ends      error
+			newcomers string
+		}{
+			{"dropped", dropping, syscall.ECONNRESET, "mute"},
+			{"held", holding, nil, "held"},
+			{"late", delaying, nil, "served"},
+		} {
+			begin, end := kind.of(Direction(d))
+			all = append(all, damage{
+				name: name + " " + kind.does, begin: begin, end: end, executed: Direction(d) == Replies,
+				ends: kind.ends, newcomers: kind.newcomers,
+			})
+		}
+	}
+	for n := range 4 {
+		all = append(all, damage{
+			name: fmt.Sprintf("reply cut after %d bytes", n), begin: func(p *Proxy) { p.CutReplies(n) },
+			executed: true, heard: ":1\r\n"[:n], ends: io.EOF, once: true,
+		})
+	}
+	return append(
+		all,
+		damage{name: "cut after a request", begin: (*Proxy).CutAfterRequest, executed: true, ends: syscall.ECONNRESET, once: true},
+		damage{
+			name: "trickle", begin: func(p *Proxy) { p.Trickle(time.Hour) }, end: func(p *Proxy) { p.Trickle(0) },
+			executed: true, heard: ":", newcomers: "served",
+		},
+	)
+}
+
+func TestEachFaultOfAProxyDoesWhatItSays(t *testing.T) {
+	t.Parallel()
+	for _, d := range damages() {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			server, proxy := proxied(t)
+			conn, sound := answers(t, proxy.Addr()), answers(t, proxy.Addr())
+			d.begin(proxy)
+			conn.tell("INCR counter")
+			if d.once {
+				conn.hears(d.heard)
+				conn.ends(d.ends)
+				assert.Equal(t, 1, counter(t, server))
+				answers(t, proxy.Addr())
+				return
+			}
+			conn.isSilentAfter(d.heard)
+			if d.executed {
+				soon(t, func() bool { return counter(t, server) == 1 }, "executed")
+			} else {
+				assert.Zero(t, counter(t, server))
+			}
+			newcomer := dial(t, proxy.Addr())
+			newcomer.tell("INCR newcomers")
+			newcomer.isSilentAfter(d.heard)
+			if d.newcomers != "served" {
+				soon(t, func() bool { return clients(t, server) == 2 }, "the server knows nothing of a third")
+			}
+			d.end(proxy)
+			if d.ends == nil {
+				conn.hears(":1\r\n"[len(d.heard):])
+			} else {
+				conn.ends(d.ends)
+			}
+			if d.newcomers == "mute" {
+				newcomer.ends(syscall.ECONNRESET)
+			} else {
+				newcomer.hears(":1\r\n"[len(d.heard):])
+			}
+			sound.ask("PING", "+PONG") // what lost nothing goes on
+			answers(t, proxy.Addr())
+		})
+	}
+}
+
+func TestHealEndsAllFaults(t *testing.T) {
+	t.Parallel()
+	server, proxy := proxied(t)
+	for _, d := range damages() {
+		d.begin(proxy)
+	}
+	proxy.Refuse(true)
+	proxy.Heal()
+	answers(t, proxy.Addr()).ask("INCR counter", ":1")
+	assert.Equal(t, 1, counter(t, server))
+}
+
 func TestResetAndRefuseTellPresentFromNewConnections(t *testing.T) {
 	t.Parallel()
 	server, proxy := proxied(t)
 	conn := answers(t, proxy.Addr())
 	proxy.Reset()
-	conn.isReset()
+	conn.ends(syscall.ECONNRESET)
 	soon(t, func() bool { return proxy.Connections() == 0 && clients(t, server) == 0 }, "both sides are closed")
 	present := answers(t, proxy.Addr())
 	proxy.Refuse(true)
@@ -143,165 +265,6 @@ func TestResetAndRefuseTellPresentFromNewConnections(t *testing.T) {
 	}
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	present.ask("PING", "+PONG")
-	proxy.Refuse(false)
-	answers(t, proxy.Addr())
-}
-
-func TestDelayIsLatencyAndKeepsTheOrder(t *testing.T) {
-	t.Parallel()
-	_, proxy := proxied(t)
-	for _, direction := range []Direction{Requests, Replies} {
-		conn := answers(t, proxy.Addr())
-		const commands, base = 10, 500 * time.Millisecond
-		proxy.Delay(direction, base, 10*time.Millisecond)
-		start := time.Now()
-		for i := range commands {
-			conn.tell(fmt.Sprint("ECHO ", i))
-			time.Sleep(time.Millisecond) // a chunk of its own
-		}
-		for i := range commands {
-			conn.hears(fmt.Sprintf("$1\r\n%d\r\n", i))
-		}
-		passed := time.Since(start)
-		assert.GreaterOrEqual(t, passed, base-10*time.Millisecond)
-		assert.Less(t, passed, commands*base, "they travelled at the same time")
-
-		proxy.Delay(direction, time.Hour, time.Minute)
-		conn.tell("PING")
-		time.Sleep(5 * time.Millisecond) // so that it is in transit
-		proxy.Delay(direction, 0, 0)
-		conn.hears("+PONG\r\n") // at once
-	}
-}
-
-func TestCutRepliesEndsAReplyInTheMiddleOnce(t *testing.T) {
-	t.Parallel()
-	_, proxy := proxied(t)
-	for _, after := range []int{0, 1, 3, 11} {
-		proxy.CutReplies(after)
-		conn := dial(t, proxy.Addr())
-		conn.tell("ECHO hello")
-		got, err := io.ReadAll(conn)
-		require.NoError(t, err, "closed, not reset")
-		assert.Equal(t, "$5\r\nhello\r\n"[:after], string(got))
-		answers(t, proxy.Addr())
-	}
-	proxy.CutReplies(3)
-	proxy.Heal()
-	answers(t, proxy.Addr())
-}
-
-func TestCutAfterRequestHidesWhatWasExecutedOnce(t *testing.T) {
-	t.Parallel()
-	server, proxy := proxied(t)
-	conn := answers(t, proxy.Addr())
-	proxy.CutAfterRequest()
-	conn.tell("INCR counter")
-	conn.isReset()
-	assert.Equal(t, 1, counter(t, server))
-	answers(t, proxy.Addr())
-}
-
-func TestTrickleGivesOneByteAtATime(t *testing.T) {
-	t.Parallel()
-	_, proxy := proxied(t)
-	conn := answers(t, proxy.Addr())
-	const every = 4 * time.Millisecond
-	proxy.Trickle(every)
-	start := time.Now()
-	conn.ask("PING", "+PONG")
-	assert.GreaterOrEqual(t, time.Since(start), 6*every)
-	proxy.Trickle(time.Hour)
-	conn.tell("PING")
-	conn.hears("+")
-	conn.isSilent()
-	proxy.Trickle(0)
-	conn.hears("PONG\r\n")
-}
-
-func TestDropOfRequestsHidesThemAndResetsWhenItEnds(t *testing.T) {
-	t.Parallel()
-	server, proxy := proxied(t)
-	torn, sound := answers(t, proxy.Addr()), answers(t, proxy.Addr())
-	monitor := server.Monitor(t)
-	proxy.Drop(Requests, true)
-	torn.tell("INCR counter")
-	torn.isSilent()
-	monitor.Sync()
-	assert.Empty(t, monitor.Matching("INCR"))
-	proxy.Drop(Requests, false)
-	torn.isReset()
-	sound.ask("INCR counter", ":1") // what lost nothing goes on
-}
-
-func TestDropOfRepliesHidesWhatWasExecuted(t *testing.T) {
-	t.Parallel()
-	server, proxy := proxied(t)
-	conn := answers(t, proxy.Addr())
-	proxy.Drop(Replies, true)
-	conn.tell("INCR counter")
-	soon(t, func() bool { return counter(t, server) == 1 }, "executed")
-	proxy.Delay(Requests, time.Millisecond, 0) // another change does not end it
-	conn.isSilent()
-	proxy.Heal()
-	conn.isReset()
-}
-
-func TestDropMakesNewConnectionsMuteInBothDirections(t *testing.T) {
-	t.Parallel()
-	server, proxy := proxied(t)
-	for _, direction := range []Direction{Requests, Replies, Both} {
-		proxy.Drop(direction, true)
-		conn := dial(t, proxy.Addr())
-		conn.tell("INCR counter")
-		conn.isSilent()
-		assert.Equal(t, 1, proxy.Connections())
-		assert.Zero(t, clients(t, server), "the server knows nothing of it")
-		proxy.Drop(direction, false)
-		conn.isReset()
-		soon(t, func() bool { return proxy.Connections() == 0 }, "reset")
-	}
-	assert.Zero(t, counter(t, server))
-}
-
-func TestDropTakesWhatIsUnderWayAndTheEndOfAConnection(t *testing.T) {
-	t.Parallel()
-	server, proxy := proxied(t)
-	writer, closer, later := answers(t, proxy.Addr()), answers(t, proxy.Addr()), answers(t, proxy.Addr())
-	proxy.Delay(Requests, time.Hour, 0)
-	writer.tell("INCR counter")
-	require.NoError(t, closer.Close())
-	soon(t, func() bool { return proxy.Connections() == 2 }, "the FIN is under way")
-	proxy.Drop(Requests, true)
-	require.NoError(t, later.Close())
-	proxy.Delay(Requests, 0, 0) // all of it arrives now, or never
-	writer.isSilent()
-	assert.Zero(t, counter(t, server))
-	assert.Equal(t, 3, clients(t, server), "the server still waits for all of them")
-	proxy.Heal()
-	writer.isReset()
-	soon(t, func() bool { return clients(t, server) == 0 }, "all are reset")
-}
-
-func TestHoldDeliversInOrderWhenItEnds(t *testing.T) {
-	t.Parallel()
-	server, proxy := proxied(t)
-	for _, direction := range []Direction{Requests, Replies, Both} {
-		require.NoError(t, server.FlushAll())
-		conn := answers(t, proxy.Addr())
-		proxy.Hold(direction, true)
-		for range 3 {
-			conn.tell("INCR counter")
-		}
-		conn.isSilent()
-		if direction == Replies {
-			soon(t, func() bool { return counter(t, server) == 3 }, "executed")
-		} else {
-			assert.Zero(t, counter(t, server))
-		}
-		proxy.Hold(direction, false)
-		conn.hears(":1\r\n:2\r\n:3\r\n")
-	}
 }
 
 func TestHeldRequestArrivesAfterItsClientHasLeft(t *testing.T) {
@@ -316,21 +279,4 @@ func TestHeldRequestArrivesAfterItsClientHasLeft(t *testing.T) {
 	proxy.Hold(Requests, false)
 	soon(t, func() bool { return counter(t, server) == 1 }, "executed for nobody")
 	soon(t, func() bool { return clients(t, server) == 0 }, "and closed")
-}
-
-func TestHoldKeepsNewConnectionsFromTheServer(t *testing.T) {
-	t.Parallel()
-	server, proxy := proxied(t)
-	proxy.Hold(Replies, true)
-	patient, hasty := dial(t, proxy.Addr()), dial(t, proxy.Addr())
-	patient.tell("INCR counter")
-	hasty.tell("INCR counter")
-	hasty.isSilent()
-	assert.Zero(t, clients(t, server))
-	require.NoError(t, hasty.Close())
-	soon(t, func() bool { return proxy.Connections() == 1 }, "one has left")
-	proxy.Heal()
-	patient.hears(":1\r\n")
-	patient.isSilent()
-	assert.Equal(t, 1, counter(t, server), "what was written before the handshake was never sent")
 }
