@@ -65,6 +65,10 @@ func TestAnExtensionWithoutRepliesNeitherRenewsNorLosesTheLock(t *testing.T) {
 		require.ErrorIs(t, lock.Verify(bounded), context.DeadlineExceeded)
 		require.ErrorIs(t, lock.Extend(bounded, 10*time.Second), context.DeadlineExceeded)
 		require.NoError(t, lock.Err())
+
+		c.each(resume, 0, 1, 2)
+		require.NoError(t, lock.Extend(ctx, 10*time.Second))
+		require.ErrorIs(t, lock.Extend(bounded, 10*time.Second), context.DeadlineExceeded, "also when no other is under way")
 	})
 }
 

@@ -116,6 +116,23 @@ func TestABatchIsAnsweredByOneInteger(t *testing.T) {
 	})
 }
 
+// To a call by itself such a script answers with an array of one, and so it does to each of several.
+func TestAScriptThatIsItsOwnBatchAnswersEachCallWithAnArray(t *testing.T) {
+	queued(t, func(h *harness, _, connect func()) {
+		script := NewScript("local all = {} for i, key in ipairs(KEYS) do all[i] = ARGV[i] .. key end return all")
+		script.Batch(script, 1, 8)
+		var calls []*waiter
+		for _, key := range []string{"a", "b"} {
+			calls = append(calls, h.do(false, Request{Script: script, Key: key, Words: On([]string{key}, "v")}))
+		}
+		connect()
+		for i, w := range calls {
+			assert.Equal(t, []any{[]byte("v" + string("ab"[i]))}, w.wait().reply)
+		}
+		assert.Equal(t, []string{"2"}, h.runs())
+	})
+}
+
 // Only a batch of releases may be answered by one number. To a batch that grants, one number is the
 // reply of another command: the server is out of step (S10).
 func TestAnAnswerThatABatchCannotHaveIsNoGrantAndBreaksTheConnection(t *testing.T) {
