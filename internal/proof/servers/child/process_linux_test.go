@@ -1,14 +1,9 @@
 package child
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
-	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,12 +27,6 @@ func TestMain(m *testing.M) {
 			}
 		},
 		"fail": func(self *Self) { assert.Fail(self, "as asked"); self.Tell("goes on") },
-		"parent": func(self *Self) {
-			p, err := Launch(exec.Command("sleep", "60"))
-			require.NoError(self, err)
-			self.Tell(p.Pid())
-			select {} // until killed
-		},
 	})
 	os.Exit(m.Run())
 }
@@ -116,59 +105,4 @@ func TestChildThatFailsByItselfFailsTheTest(t *testing.T) {
 		}
 		assert.Equal(t, !asked, r.errors == 1, "a status that the test has asked for is its business")
 	}
-}
-
-// The kernel ties Pdeathsig to the thread that forked: a child must not end with the thread that
-// asked for it, nor with any other thread that the runtime ends.
-func TestChildOutlivesTheThreadsOfItsParent(t *testing.T) {
-	t.Parallel()
-	command := exec.Command("sleep", "60")
-	started, threads := make(chan error), make(chan int)
-	var p *Process
-	go func() {
-		runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
-		var err error
-		p, err = Launch(command)
-		started <- err
-		threads <- syscall.Gettid()
-	}()
-	require.NoError(t, <-started)
-	defer func() { assert.NoError(t, p.Kill()) }()
-	if thread := <-threads; thread != os.Getpid() { // the runtime keeps the main thread
-		require.Eventually(t, func() bool { return !hasThread(thread) }, patience, time.Millisecond)
-	}
-	for range 64 {
-		ended := make(chan int)
-		go func() {
-			runtime.LockOSThread()
-			ended <- syscall.Gettid()
-		}()
-		<-ended
-	}
-	time.Sleep(20 * time.Millisecond) // long enough for a signal to arrive
-	assert.True(t, p.Running())
-}
-
-func hasThread(id int) bool {
-	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", id))
-	return err == nil
-}
-
-func TestChildEndsWithItsKilledParent(t *testing.T) {
-	t.Parallel()
-	parent := Start(t, Command("parent"))
-	pid, err := strconv.Atoi(parent.Next(t))
-	require.NoError(t, err)
-	require.NoError(t, parent.Kill())
-	require.Eventually(t, func() bool { // the init of a container may leave a zombie
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		return errors.Is(err, os.ErrNotExist) || syscall.Kill(pid, 0) != nil || zombie(stat)
-	}, patience, time.Millisecond)
-}
-
-func zombie(stat []byte) bool {
-	var id int
-	var name, state string
-	_, err := fmt.Sscan(string(stat), &id, &name, &state)
-	return err == nil && state == "Z"
 }

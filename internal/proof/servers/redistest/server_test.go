@@ -2,7 +2,6 @@ package redistest
 
 import (
 	"net"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -11,14 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/redquorum/redquorum/internal/proof/servers/child"
 )
-
-func TestMain(m *testing.M) {
-	child.Play(map[string]child.Role{"host": func(self *child.Self) { self.Tell(Host()) }})
-	os.Exit(m.Run())
-}
 
 // mustDo sends a command that must succeed.
 func mustDo(t *testing.T, server *Server, cmd string, args ...any) any {
@@ -72,17 +64,6 @@ func TestRequireSkipsOnlyWhereNobodyAskedForAServer(t *testing.T) {
 			assert.Equal(t, c.want, got)
 		})
 	}
-}
-
-func TestEachProcessHasAnAddressOfItsOwn(t *testing.T) {
-	t.Parallel()
-	if Host() == commonHost {
-		t.Skip("there is no other loopback address here")
-	}
-	other := child.Start(t, child.Command("host")).Next(t)
-	assert.NotEqual(t, commonHost, other)
-	assert.NotEqual(t, Host(), other)
-	assert.False(t, claim(Host()), "nobody else gets it")
 }
 
 // A rival that answers in place of a server would be taken for a master that has forgotten.
