@@ -32,7 +32,7 @@ func runAgain(self *process.Self) {
 	pgroup.AdoptOrphans(true)
 	for want := range 20 {
 		j := Job{
-			Path: "/bin/sh", Argv: []string{"sh", "-c", fmt.Sprintf("setsid sleep 2 & exit %d", want)}, Env: os.Environ(),
+			Path: "/bin/sh", Argv: []string{"sh", "-c", fmt.Sprintf("setsid sleep 2 2>/dev/null & exit %d", want)}, Env: os.Environ(),
 			Clock: clock.System(), Messages: Messages{W: os.Stderr}, Grace: NewGrace(time.Hour, time.Second),
 		}
 		result, err := j.Run(keptLock{})

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
 )
@@ -31,31 +33,22 @@ func TestOutboxKeepsTheOrderAndCountsWhatItDrops(t *testing.T) {
 		const more = 3
 		for i := range outboxRoom/len(line) + more {
 			copy(line, fmt.Sprintf("\n%d ", i))
-			if n, err := o.Write(line); n != len(line) || err != nil {
-				t.Fatalf("message %d: got %d, %v", i, n, err)
-			}
+			_, err := o.Write(line)
+			require.NoError(t, err, i)
 		}
 		begin := clk.Now()
 		o.Flush()
-		if waited := clk.Now().Sub(begin); waited != outboxBound {
-			t.Errorf("flush took %v, want %v", waited, outboxBound)
-		}
+		assert.Equal(t, outboxBound, clk.Now().Sub(begin), "it waits for the reader")
 		close(reader.open)
 		o.Flush()
 		text := reader.text.String()
 		for i, from := 0, 0; i < outboxRoom/len(line); i++ {
 			at := strings.Index(text[from:], fmt.Sprintf("\n%d ", i))
-			if at < 0 {
-				t.Fatalf("message %d does not follow the one before", i)
-			}
+			require.GreaterOrEqual(t, at, 0, "message %d does not follow the one before", i)
 			from += at + 1
 		}
-		if !strings.HasSuffix(text, fmt.Sprintf("redlock: %d messages were dropped: stderr was not read in time\n", more)) {
-			t.Errorf("the end does not tell of the dropped: %q", text[max(0, len(text)-100):])
-		}
+		assert.Regexp(t, fmt.Sprintf("redlock: %d messages were dropped: stderr was not read in time\n$", more), text[len(text)-100:])
 		o.Flush() // nothing is left, so it takes no time
-		if now := clk.Now(); now.Sub(begin) >= outboxBound+time.Millisecond {
-			t.Errorf("it took %v", now.Sub(begin))
-		}
+		assert.Equal(t, outboxBound, clk.Now().Sub(begin))
 	})
 }

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
@@ -21,6 +23,7 @@ import (
 
 // scene is a supervisor with a scripted lock and command, in virtual time.
 type scene struct {
+	t       *testing.T
 	s       *supervisor
 	lock    *playedLock
 	command *playedCommand
@@ -37,6 +40,7 @@ func playScene(t *testing.T, f func(*scene), change ...func(*scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		clk := clocktest.New()
 		sc := &scene{
+			t:       t,
 			lock:    &playedLock{clock: clk, until: clk.Now().Add(12 * time.Second), done: make(chan struct{})},
 			command: &playedCommand{clock: clk, begin: clk.Now(), changes: make(chan childEvent)},
 			signals: make(chan os.Signal), stderr: &bytes.Buffer{}, begin: clk.Now(), status: make(chan int, 1),
@@ -54,26 +58,55 @@ func playScene(t *testing.T, f func(*scene), change ...func(*scene)) {
 	})
 }
 
+func killRest(sc *scene) { sc.s.killRest = true }
+
 // after lets time pass.
 func (sc *scene) after(d time.Duration) {
 	time.Sleep(d) // virtual
 	synctest.Wait()
 }
 
-// exits ends the command and returns the exit status.
-func (sc *scene) exits(status int) int {
+// exits ends the command and all of its group.
+func (sc *scene) exits(status int) {
 	sc.command.changes <- childEvent{exited: true, status: status}
-	return <-sc.status
+	synctest.Wait()
 }
 
-// want asserts which signals the command got so far, as "15@9.75s".
-func (sc *scene) want(t *testing.T, want ...string) {
-	t.Helper()
+// leaves ends the command itself while others of its group run.
+func (sc *scene) leaves(status int) {
+	sc.command.leave(true)
+	sc.exits(status)
+}
+
+// sent asserts which signals the command got so far, as "terminated@9.75s".
+func (sc *scene) sent(want ...string) {
+	sc.t.Helper()
 	sc.command.mu.Lock()
 	defer sc.command.mu.Unlock()
-	if !slices.Equal(sc.command.sent, want) {
-		t.Errorf("the command was sent %q, want %q", sc.command.sent, want)
-	}
+	assert.Equal(sc.t, want, sc.command.sent)
+}
+
+// held asserts that the supervisor is still working.
+func (sc *scene) held() {
+	sc.t.Helper()
+	assert.Empty(sc.t, sc.status, "the supervisor has returned")
+}
+
+// over asserts that the supervisor soon notices the end, what it returns, and what it has said.
+func (sc *scene) over(status int, says string) {
+	sc.t.Helper()
+	sc.after(max(restLongest, goneBound))
+	require.NotEmpty(sc.t, sc.status, "the supervisor has not noticed")
+	assert.Equal(sc.t, status, <-sc.status)
+	assert.Contains(sc.t, sc.stderr.String(), says)
+	assert.Equal(sc.t, says == "", sc.stderr.Len() == 0, sc.stderr)
+}
+
+// restOver ends what the command has left running; see over.
+func (sc *scene) restOver(status int, says string) {
+	sc.t.Helper()
+	sc.command.leave(false)
+	sc.over(status, says)
 }
 
 type playedLock struct {
@@ -110,6 +143,9 @@ func (l *playedLock) renew(d time.Duration) {
 	defer l.mu.Unlock()
 	l.until = l.clock.Now().Add(d)
 }
+
+// expire ends the lock a second ago, as after a long stop, before any timer has fired.
+func (l *playedLock) expire() { l.renew(-time.Second) }
 
 func (l *playedLock) lose() {
 	l.mu.Lock()
@@ -155,11 +191,9 @@ func TestRenewedLockLeavesTheCommandAlone(t *testing.T) {
 			sc.after(4 * time.Second)
 			sc.lock.renew(12 * time.Second)
 		}
-		sc.want(t)
-		if status := sc.exits(3); status != 3 || sc.stderr.Len() > 0 {
-			t.Errorf("got status %d and %q, want 3 and silence", status, sc.stderr)
-		}
-		sc.want(t)
+		sc.exits(3)
+		sc.over(3, "")
+		sc.sent()
 	})
 }
 
@@ -168,23 +202,19 @@ func TestLockThatIsNotRenewedEndsTheCommandBeforeItself(t *testing.T) {
 		sc.after(4 * time.Second)
 		sc.lock.renew(12 * time.Second) // at 4 s, until 16 s
 		sc.after(11900 * time.Millisecond)
-		sc.want(t, "terminated@13.75s", "killed@15.75s")
-		if status := sc.exits(cli.ExitSignal + 9); status != cli.ExitLost {
-			t.Errorf("got status %d, want %d", status, cli.ExitLost)
-		}
-		if lines := strings.Count(sc.stderr.String(), "\n"); lines != 1 || !strings.Contains(sc.stderr.String(), `lock "x" ends in 2.25s and could not be renewed; the command gets SIGTERM now and SIGKILL in 2s`) {
-			t.Errorf("got %q, want one line that says why", sc.stderr)
-		}
+		sc.sent("terminated@13.75s", "killed@15.75s")
+		sc.exits(cli.ExitSignal + 9)
+		sc.over(cli.ExitLost, `lock "x" ends in 2.25s and could not be renewed; the command gets SIGTERM now and SIGKILL in 2s`)
+		assert.Equal(t, 1, strings.Count(sc.stderr.String(), "\n"), "lines")
 	})
 }
 
 func TestCommandThatHeedsSIGTERMIsNotKilledButItsGroupIs(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.after(10 * time.Second)
-		if status := sc.exits(0); status != cli.ExitLost {
-			t.Errorf("got status %d, want %d: it did not end by itself", status, cli.ExitLost)
-		}
-		sc.want(t, "terminated@9.75s", "killed@10s")
+		sc.exits(0)
+		sc.over(cli.ExitLost, "SIGTERM now") // it did not end by itself
+		sc.sent("terminated@9.75s", "killed@10s")
 	})
 }
 
@@ -195,12 +225,11 @@ func TestRenewalAfterSIGTERMGivesTheCommandTimeToEnd(t *testing.T) {
 		sc.after(11 * time.Second)
 		sc.lock.renew(12 * time.Second) // until 23 s
 		sc.after(9 * time.Second)
-		sc.want(t, "terminated@9.75s")
+		sc.sent("terminated@9.75s")
 		sc.after(2900 * time.Millisecond) // it hangs, and the lock ends
-		sc.want(t, "terminated@9.75s", "killed@22.75s")
-		if status := sc.exits(137); status != cli.ExitLost {
-			t.Errorf("got status %d, want %d", status, cli.ExitLost)
-		}
+		sc.sent("terminated@9.75s", "killed@22.75s")
+		sc.exits(137)
+		sc.over(cli.ExitLost, "SIGTERM now")
 	})
 }
 
@@ -209,10 +238,9 @@ func TestLockThatAQuorumDisownsKillsAtOnce(t *testing.T) {
 		sc.after(time.Second)
 		sc.lock.lose()
 		synctest.Wait()
-		sc.want(t, "killed@1s")
-		if status := sc.exits(137); status != cli.ExitLost || !strings.Contains(sc.stderr.String(), "is lost") {
-			t.Errorf("got status %d and %q, want %d and a reason", status, sc.stderr, cli.ExitLost)
-		}
+		sc.sent("killed@1s")
+		sc.exits(137)
+		sc.over(cli.ExitLost, "is lost")
 	})
 }
 
@@ -220,13 +248,9 @@ func TestLockThatAQuorumDisownsKillsAtOnce(t *testing.T) {
 // any case.
 func TestStatusIsLostWhenTheLockEndedBeforeTheCommand(t *testing.T) {
 	playScene(t, func(sc *scene) {
-		sc.lock.mu.Lock()
-		// As after a long stop, before any timer has fired.
-		sc.lock.until = sc.begin.Add(-time.Second)
-		sc.lock.mu.Unlock()
-		if status := sc.exits(0); status != cli.ExitLost || !strings.Contains(sc.stderr.String(), "before the command had ended") {
-			t.Errorf("got status %d and %q, want %d and a line", status, sc.stderr, cli.ExitLost)
-		}
+		sc.lock.expire()
+		sc.exits(0)
+		sc.over(cli.ExitLost, "before the command had ended")
 	})
 }
 
@@ -236,20 +260,19 @@ func TestSignalsGoToTheCommandAndItsStatusStays(t *testing.T) {
 			sc.signals <- s
 			synctest.Wait()
 		}
-		sc.want(t, "interrupt@0s", "terminated@0s", "hangup@0s")
+		sc.sent("interrupt@0s", "terminated@0s", "hangup@0s")
 		sc.after(3 * time.Second) // it takes its time, and the lock is not lost meanwhile
-		if status := sc.exits(cli.ExitSignal + 15); status != cli.ExitSignal+15 || sc.stderr.Len() > 0 {
-			t.Errorf("got status %d and %q, want that of the command, and silence", status, sc.stderr)
-		}
+		sc.exits(cli.ExitSignal + 15)
+		sc.over(cli.ExitSignal+15, "")
 	})
 }
 
 func TestCommandThatCannotBeSignalledIsReported(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.after(9800 * time.Millisecond)
-		if status := sc.exits(0); status != cli.ExitLost || !strings.Contains(sc.stderr.String(), "cannot send terminated to the command: operation not permitted") {
-			t.Errorf("got status %d and %q, want %d and why nothing was sent", status, sc.stderr, cli.ExitLost)
-		}
+		sc.exits(0)
+		assert.Equal(t, cli.ExitLost, <-sc.status)
+		assert.Contains(t, sc.stderr.String(), "cannot send terminated to the command: operation not permitted")
 	}, func(sc *scene) { sc.command.err = errors.New("operation not permitted") })
 }
 
@@ -265,10 +288,9 @@ func TestStderrThatNobodyReadsDelaysNoSignalAndNoExit(t *testing.T) {
 	var stuck stuckWriter
 	playScene(t, func(sc *scene) {
 		sc.after(11900 * time.Millisecond)
-		sc.want(t, "terminated@9.75s", "killed@11.75s")
-		if status := sc.exits(137); status != cli.ExitLost {
-			t.Errorf("got status %d, want %d", status, cli.ExitLost)
-		}
+		sc.sent("terminated@9.75s", "killed@11.75s")
+		sc.exits(137)
+		sc.over(cli.ExitLost, "")
 		close(stuck.release)
 	}, func(sc *scene) {
 		stuck.release = make(chan struct{}) // of the bubble
@@ -279,9 +301,8 @@ func TestStderrThatNobodyReadsDelaysNoSignalAndNoExit(t *testing.T) {
 func TestMaxHoldIsNamedAsTheReason(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.after(10 * time.Second)
-		if status := sc.exits(143); status != cli.ExitLost || !strings.Contains(sc.stderr.String(), "after --max-hold") {
-			t.Errorf("got status %d and %q, want %d and --max-hold", status, sc.stderr, cli.ExitLost)
-		}
+		sc.exits(143)
+		sc.over(cli.ExitLost, "after --max-hold")
 	}, func(sc *scene) { sc.s.holdEnds = sc.begin.Add(12 * time.Second) })
 }
 
@@ -291,9 +312,144 @@ func TestCommandIsKilledWithinANapAfterTheMachineSlept(t *testing.T) {
 		sc.after(5500 * time.Millisecond)
 		sc.s.clock.(*clocktest.Clock).Suspend(time.Hour)
 		sc.after(clock.MaxNap)
-		sc.want(t, "killed@1h0m6s")
-		if status := sc.exits(137); status != cli.ExitLost {
-			t.Errorf("got status %d, want %d", status, cli.ExitLost)
+		sc.sent("killed@1h0m6s")
+		sc.exits(137)
+		sc.over(cli.ExitLost, "SIGKILL")
+	})
+}
+
+func TestLockIsHeldForWhatTheCommandLeavesRunning(t *testing.T) {
+	playScene(t, func(sc *scene) {
+		sc.leaves(3)
+		for range 5 {
+			sc.after(4 * time.Second)
+			sc.lock.renew(12 * time.Second)
+			sc.held()
 		}
+		sc.sent()
+		sc.restOver(3, `lock "x" is held until what it left running has ended`)
+		assert.Equal(t, 1, strings.Count(sc.stderr.String(), "\n"), "lines")
+	})
+}
+
+func TestShortRestIsNotWorthALine(t *testing.T) {
+	playScene(t, func(sc *scene) {
+		sc.leaves(0)
+		sc.after(restTold - restLongest)
+		sc.restOver(0, "")
+	})
+}
+
+func TestRestIsKilledOnDemand(t *testing.T) {
+	playScene(t, func(sc *scene) {
+		sc.leaves(4)
+		sc.sent("terminated@0s")
+		sc.after(2900 * time.Millisecond)
+		sc.held() // SIGKILL takes time as well
+		sc.sent("terminated@0s", "killed@2s")
+		sc.restOver(4, "")
+	}, killRest)
+	playScene(t, func(sc *scene) { // without a grace
+		sc.leaves(4)
+		sc.after(time.Nanosecond) // a timer that is due at once
+		sc.sent("terminated@0s", "killed@1ns")
+		sc.restOver(4, "")
+	}, killRest, func(sc *scene) { sc.s.grace.killAfter = 0 })
+	playScene(t, func(sc *scene) { // it cannot be killed
+		sc.leaves(4)
+		sc.after(9 * time.Second)
+		sc.held()
+		sc.sent("terminated@0s", "killed@2s")
+		sc.restOver(4, "redlock: what the command left running does not end; lock \"x\" is held until it does\n")
+		assert.Equal(t, 1, strings.Count(sc.stderr.String(), "\n"), "lines")
+	}, killRest)
+	playScene(t, func(sc *scene) { // there is none
+		sc.exits(6)
+		sc.over(6, "")
+		sc.sent()
+	}, killRest)
+}
+
+func TestLossOfTheLockEndsTheRest(t *testing.T) {
+	const gets = "what the command left running gets SIG"
+	playScene(t, func(sc *scene) {
+		sc.leaves(0)
+		sc.after(10 * time.Second)
+		sc.sent("terminated@9.75s")
+		sc.after(1750 * time.Millisecond) // the rest is long gone when the supervisor returns
+		sc.sent("terminated@9.75s", "killed@11.75s")
+		sc.over(cli.ExitLost, gets+"TERM now and SIGKILL in 2s")
+	})
+	playScene(t, func(sc *scene) { // it heeds SIGTERM
+		sc.leaves(0)
+		sc.after(10 * time.Second)
+		sc.restOver(cli.ExitLost, gets+"TERM")
+		sc.sent("terminated@9.75s")
+	})
+	playScene(t, func(sc *scene) { // others have the lock
+		sc.leaves(0)
+		sc.after(time.Second)
+		sc.lock.lose()
+		synctest.Wait()
+		sc.sent("killed@1s")
+		sc.over(cli.ExitLost, gets+"KILL")
+	})
+}
+
+// A redlock that was stopped past the validity has not ended well: a rest that ends after its lock
+// is over, or gets SIGCONT after other signals.
+func TestRestThatOutlivedTheLockIsLost(t *testing.T) {
+	playScene(t, func(sc *scene) {
+		sc.leaves(0)
+		sc.lock.expire()
+		sc.restOver(cli.ExitLost, "before the command had ended")
+	})
+	playScene(t, func(sc *scene) {
+		sc.leaves(0)
+		sc.lock.expire()
+		sc.signals <- syscall.SIGINT
+		synctest.Wait()
+		sc.sent("interrupt@0s", "killed@0s")
+		sc.over(cli.ExitLost, "SIGKILL")
+	})
+}
+
+// A shell makes its background jobs ignore SIGINT, and nobody else is left to receive it.
+func TestSignalThatMeansTheEndEndsTheRest(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
+		playScene(t, func(sc *scene) {
+			sc.leaves(5)
+			sc.signals <- signal
+			sc.after(3 * time.Second)
+			sc.signals <- signal // passed on; nothing starts again
+			sc.after(3 * time.Second)
+			want := []string{signal.String() + "@0s"}
+			if signal != syscall.SIGTERM {
+				want = append(want, "terminated@0s")
+			}
+			sc.sent(append(want, "killed@2s", signal.String()+"@3s")...)
+			sc.restOver(5, "left running")
+		})
+	}
+	playScene(t, func(sc *scene) {
+		sc.leaves(5)
+		for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGALRM} {
+			sc.signals <- signal
+		}
+		sc.after(5 * time.Second)
+		sc.sent("hangup@0s", "alarm clock@0s")
+		sc.restOver(5, "left running")
+	})
+}
+
+// While the command itself runs, it may take its time.
+func TestSignalBeforeTheCommandEndedDoesNotEndTheRest(t *testing.T) {
+	playScene(t, func(sc *scene) {
+		sc.signals <- syscall.SIGTERM
+		sc.after(time.Second)
+		sc.leaves(0)
+		sc.after(5 * time.Second)
+		sc.sent("terminated@0s")
+		sc.restOver(0, "left running")
 	})
 }

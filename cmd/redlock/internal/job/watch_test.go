@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
@@ -26,15 +28,14 @@ func TestCommandIsTerminatedInTimeAndKilledBeforeTheEnd(t *testing.T) {
 		{0, kill, 0},
 		{-time.Hour, kill, 0}, // stopped or asleep past the end
 	} {
-		if what, again := g.next(c.left); what != c.want || again != c.again {
-			t.Errorf("%v: got %v, again in %v; want %v, %v", c.left, what, again, c.want, c.again)
-		}
+		what, again := g.next(c.left)
+		assert.Equal(t, c.want, what, c.left)
+		assert.Equal(t, c.again, again, c.left)
 	}
 	g.killAfter = 0
 	for left, want := range map[time.Duration]step{51 * time.Millisecond: leave, 50 * time.Millisecond: kill} {
-		if what, _ := g.next(left); what != want {
-			t.Errorf("without a grace, %v: got %v, want %v", left, what, want)
-		}
+		what, _ := g.next(left)
+		assert.Equal(t, want, what, "without a grace, %v", left)
 	}
 }
 
@@ -51,16 +52,12 @@ func TestEveryCheckChangesSomething(t *testing.T) {
 			if what == kill {
 				break
 			}
-			if again <= 0 {
-				t.Fatalf("%v left: %v, again in %v", left, what, again)
-			}
+			require.Positive(t, again, "%v left: %v", left, what)
 			left -= again
 		}
-		if len(steps) > 3 {
-			t.Fatalf("%d looks: %v", len(steps), steps)
-		}
-		if len(steps) > 1 && left != g.margin {
-			t.Fatalf("killed %v before the end, want %v", left, g.margin)
+		require.LessOrEqual(t, len(steps), 3, "looks")
+		if len(steps) > 1 {
+			require.Equal(t, g.margin, left, "when it is killed")
 		}
 	})
 }
@@ -77,8 +74,6 @@ func TestRenewalHasTimeBeforeTheCommandIsTerminated(t *testing.T) {
 			}
 			retries++
 		}
-		if retries < 3 {
-			t.Errorf("TTL %v: %d attempts to renew before SIGTERM, want 3", ttl, retries)
-		}
+		assert.GreaterOrEqual(t, retries, 3, "attempts to renew before SIGTERM with a TTL of %v", ttl)
 	}
 }
