@@ -136,29 +136,6 @@ func TestNodesThatGiveDifferentNamesAreAskedForOne(t *testing.T) {
 	})
 }
 
-func TestWaitersForAChoiceGetWhatIsReleased(t *testing.T) {
-	eachChoice(t, 3, func(t *testing.T, c *cluster, of choice) {
-		c.slow(time.Millisecond)
-		other := c.locker(rarely)
-		held := c.allChosen(of, c.locker())
-		for _, i := range []int{1, 0, 2} {
-			got := c.queued(func() (*redlock.Lock, error) { return of.wait(other) })
-			took := elapsed(func() {
-				c.unlock(held[i])
-				held[i] = <-got
-			})
-			assert.Less(t, took, 5*time.Millisecond, "handed over")
-			assert.Equal(t, of.names[i], held[i].Name())
-			time.Sleep(20 * time.Millisecond)
-		}
-		stats := other.Stats()
-		assert.Equal(t, []uint64{0, 3}, []uint64{stats.Polls, stats.Waits})
-		assert.Equal(t, []int{0, 3}, []int{stats.Waiting, stats.Held})
-		c.unlock(held...)
-		c.leavesNothing(3*time.Minute + time.Second)
-	})
-}
-
 // permits returns a semaphore of a Locker that does not renew its locks.
 func (c *cluster) permits(name string, n int, opts ...redlock.Option) *redlock.Semaphore {
 	c.t.Helper()
@@ -287,22 +264,28 @@ func TestAPermitIsRenewedWithTheNumber(t *testing.T) {
 func TestWaitersForPermitsAreServedInOrderAndWithoutPolling(t *testing.T) {
 	for _, nodes := range []int{1, 3, 5} {
 		for _, lockers := range []int{1, 4, 8} {
-			inBubble(t, nodes, func(t *testing.T, c *cluster) {
+			eachChoice(t, nodes, func(t *testing.T, c *cluster, of choice) {
 				c.slow(time.Millisecond)
-				var semaphores []*redlock.Semaphore
+				var all []*redlock.Locker
 				for range lockers {
-					semaphores = append(semaphores, c.permits("s", 2, rarely))
+					all = append(all, c.locker(rarely))
 				}
-				held := []*redlock.Lock{c.permit(semaphores[0]), c.permit(semaphores[0])}
+				held := c.allChosen(of, c.locker())
 				var got []<-chan *redlock.Lock
 				for i := range 8 {
-					got = append(got, c.acquiring(semaphores[i%lockers]))
+					got = append(got, c.queued(func() (*redlock.Lock, error) { return of.wait(all[i%lockers]) }))
 				}
-				for i := range got { // one permit and the other by turns
+				for i := range got { // one of the three after the other
 					began := time.Now()
-					c.unlock(held[i%2])
-					held[i%2] = <-got[i]
-					assert.Less(t, time.Since(began), 5*time.Millisecond)
+					c.unlock(held[i%3])
+					held[i%3] = <-got[i]
+					assert.Less(t, time.Since(began), 5*time.Millisecond, "handed over")
+					assert.Equal(t, of.names[i%3], held[i%3].Name())
+				}
+				for _, l := range all {
+					stats := l.Stats()
+					assert.Equal(t, []uint64{0, uint64(8 / lockers)}, []uint64{stats.Polls, stats.Waits})
+					assert.Zero(t, stats.Waiting)
 				}
 				c.unlock(held...)
 				c.leavesNothing(3*time.Minute + time.Second) // the life of the list
@@ -334,6 +317,28 @@ func TestWaitersForPermitsAreServedBesideANodeThatKnowsAnotherNumber(t *testing.
 	}
 }
 
+// Crashed clients have left something in that slot at the other nodes.
+func TestAWaiterThatIsHandedASlotWithoutAQuorumGoesOn(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		l := c.permits("s", 2)
+		one, two := c.permit(l), c.permit(l)
+		settle()
+		got := c.acquiring(c.permits("s", 2))
+		for i := range c.servers {
+			if c.do(i, "ZCARD", "redquorum:permit:wait:s") == int64(0) { // it is not the pilot
+				c.set(one.Name(), "crashed", 5*time.Second, i)
+			}
+		}
+		require.ErrorIs(t, one.Unlock(ctx), redlock.ErrLost)
+		time.Sleep(100 * time.Millisecond)
+		require.Empty(t, got)
+		c.unlock(two)
+		c.unlock(<-got)
+		c.leavesNothing(6 * time.Second)
+	})
+}
+
 // The pilot need not be among the nodes that the first round was decided by.
 func TestWaitersForPermitsQueueAtOneNodeWhicheverIsSlow(t *testing.T) {
 	var at []int // the nodes where both waiters were
@@ -359,63 +364,9 @@ func TestWaitersForPermitsQueueAtOneNodeWhicheverIsSlow(t *testing.T) {
 	assert.Equal(t, []int{at[0], at[0], at[0]}, at)
 }
 
-// Two processes that take turns: the one that has just given its permit back does not overtake.
-func TestAHolderThatWantsAPermitAgainQueuesBehindTheWaiter(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		semaphores := []*redlock.Semaphore{c.permits("s", 1), c.permits("s", 1)}
-		asks := func(i int) <-chan *redlock.Lock {
-			return c.background(func() (*redlock.Lock, error) { return semaphores[i%2].Acquire(ctx) })
-		}
-		lock, next := c.permit(semaphores[0]), asks(1)
-		for i := range 20 {
-			time.Sleep(20 * time.Millisecond)
-			c.unlock(lock)
-			again := asks(i)
-			lock = <-next
-			assert.Empty(t, again, "turn %d", i)
-			next = again
-		}
-		c.unlock(lock)
-		c.unlock(<-next)
-	})
-}
-
-// All three names are taken for their minimum hold, one after the other. Then nobody gets one until
-// the first of them is free, also if its TTL has ended before.
-func TestAnyOfSeveralNamesStaysTakenForItsMinimumHold(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		const d = 3 * time.Second
-		l := c.locker(redlock.WithTTL(time.Second), redlock.WithMinHold(d))
-		began := c.clock.Now()
-		for range threeNames {
-			lock, err := l.TryLockAny(ctx, threeNames)
-			require.NoError(t, err)
-			c.unlock(lock)
-			settle()
-		}
-		for c.clock.Now().Sub(began) < d-100*time.Millisecond {
-			_, err := l.TryLockAny(ctx, threeNames)
-			require.ErrorIs(t, err, redlock.ErrTaken)
-			time.Sleep(90 * time.Millisecond)
-		}
-		lock, err := l.LockAny(ctx, threeNames)
-		require.NoError(t, err)
-		assert.GreaterOrEqual(t, c.clock.Now().Sub(began), d)
-		assert.Less(t, c.clock.Now().Sub(began), d+time.Second)
-		c.unlock(lock)
-	})
-}
-
-func TestBadNamesAndNumbersToChooseFromAreRefused(t *testing.T) {
+func TestBadNamesAndNumbersOfSemaphoresAreRefused(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker()
-		for _, names := range [][]string{nil, {""}, {"a", "a"}, {"redquorum:a"}, make([]string, 257)} {
-			_, err := l.TryLockAny(ctx, names)
-			require.ErrorIs(t, err, redlock.ErrInvalid, "%q", names)
-			_, err = l.LockAny(ctx, names)
-			require.ErrorIs(t, err, redlock.ErrInvalid, "%q", names)
-		}
 		for name, permits := range map[string]int{"": 1, string(make([]byte, 4092)): 1, "redquorum:s": 1, "a": 0, "b": -1, "c": 1025} {
 			_, err := l.Semaphore(name, permits)
 			require.ErrorIs(t, err, redlock.ErrInvalid, "%.10q %d", name, permits)

@@ -281,21 +281,3 @@ func ExampleLocker_RLock() {
 	// both read: true
 	// they know what it wrote: true
 }
-
-func ExampleLock_Shared() {
-	locker, ctx, end := newLocker()
-	defer end()
-	reader, err := locker.RLock(ctx, "catalog")
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(reader.Shared())
-	writer, err := locker.Lock(ctx, "orders")
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(writer.Shared())
-	// Output:
-	// true
-	// false
-}

@@ -103,14 +103,6 @@ func TestAFencingTokenIsTheTimeAndCostsNoRoundTrip(t *testing.T) {
 	})
 }
 
-func TestFencingRefusesAGivenValue(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		_, err := c.locker(redlock.WithFencing()).TryLock(ctx, "a", redlock.WithValue("mine"))
-		require.ErrorIs(t, err, redlock.ErrInvalid)
-		assert.Zero(t, c.keys())
-	})
-}
-
 func TestACounterOutlivesEveryLockAndExpires(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		for maxTTL, life := range map[time.Duration]time.Duration{

@@ -114,6 +114,7 @@ func TestCallsRefuseBadArgumentsAndSendNothing(t *testing.T) {
 			"long name":     func() error { _, err := l.TryLock(ctx, strings.Repeat("a", 4097)); return err },
 			"min hold":      func() error { _, err := l.TryLock(ctx, "a", redlock.WithMinHold(time.Hour)); return err },
 			"value":         func() error { _, err := l.TryLock(ctx, "a", redlock.WithValue(strings.Repeat("v", 1025))); return err },
+			"fenced value":  func() error { _, err := l.TryLock(ctx, "a", redlock.WithValue("v"), redlock.WithFencing()); return err },
 			"Ready":         func() error { return l.Ready(none) },
 			"Extend ctx":    func() error { return lock.Extend(none, time.Second) },
 			"Extend TTL":    func() error { return lock.Extend(ctx, 0) },

@@ -94,7 +94,11 @@ func TestALostAttemptLeavesNothingBehind(t *testing.T) {
 	for name, fault := range mishaps() {
 		t.Run(name, func(t *testing.T) {
 			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
-				l := c.locker(redlock.WithTTL(time.Minute))
+				opts := []redlock.Option{redlock.WithTTL(time.Minute)}
+				if k.holds {
+					opts = append(opts, redlock.WithMinHold(time.Minute))
+				}
+				l := c.locker(opts...)
 				c.each(kill, 0, 1, 2) // no quorum, so every grant must be undone
 				synctest.Wait()
 				fault(c.servers[4])
@@ -219,7 +223,9 @@ func TestUnlockDoesNotEndWithItsContext(t *testing.T) {
 
 func TestUnlockWithoutAQuorumSaysSo(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		lock := c.of(k, c.locker())
+		l := c.locker()
+		lock := c.of(k, l)
+		c.lock(l, "other")
 		c.each(stop, 0, 1)
 		var err error
 		took := elapsed(func() { err = lock.Unlock(ctx) })
@@ -227,6 +233,7 @@ func TestUnlockWithoutAQuorumSaysSo(t *testing.T) {
 		assert.NotErrorIs(t, err, redlock.ErrLost)
 		assert.InDelta(t, 500, took.Milliseconds(), 1)
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+		require.ErrorIs(t, l.UnlockAll(ctx), redlock.ErrNoQuorum)
 	})
 }
 

@@ -79,17 +79,21 @@ func TestAWaiterThatGivesUpSaysWhyAndLeavesNoPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
 				c.slow(time.Millisecond)
-				held, l := c.allOf(k, c.locker()), c.locker()
+				holder, l := c.locker(), c.locker()
+				held, busy := c.allOf(k, holder), c.lock(holder, "busy")
 				var err error
 				ending := test.end(c)
+				placed := c.ending(func() error { _, err := redlock.LockOvertaken(ending, l, "busy"); return err })
 				assert.Equal(t, 50*time.Millisecond, elapsed(func() { _, err = k.wait(ending, l) }))
 				require.ErrorIs(t, err, redlock.ErrTaken)
 				for _, want := range test.wants {
 					require.ErrorIs(t, err, want)
 				}
+				require.ErrorIs(t, <-placed, test.wants[0], "with a place at every node")
+				c.unlock(busy)
 				time.Sleep(10 * time.Millisecond)
 				for i := range c.servers {
-					assert.EqualValues(t, 0, c.do(i, "ZCARD", k.list))
+					assert.EqualValues(t, 0, c.do(i, "EXISTS", k.list, "redquorum:wait:busy"))
 				}
 				next := c.queue(k, c.locker(rarely))
 				c.unlock(held)
@@ -159,6 +163,36 @@ func TestTheNextWaiterGetsTheLockOfADeadHolderAsItExpires(t *testing.T) {
 		require.NoError(t, err)
 		assert.Less(t, c.clock.Now().Sub(expiry), 20*time.Millisecond)
 		assert.LessOrEqual(t, l.Stats().Polls, uint64(5*10+1), "at most one every 100 ms")
+		c.unlock(lock)
+	})
+}
+
+// Two processes that take turns: the one that has just released the lock does not overtake, nor
+// does a reader of its process overtake the writer to which it was handed. (Two sets, and choices,
+// have no such order.)
+func TestWhoWantsALockAgainQueuesBehindTheWaiter(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		if k.what == "any" || k.what == "names" {
+			return
+		}
+		c.slow(2 * time.Millisecond)
+		waits := k
+		if k.what == "reader" {
+			waits = kinds()[0]
+		}
+		a, b := c.locker(), c.locker()
+		lock := c.allOf(k, a)
+		for range 10 {
+			next := c.queue(waits, b)
+			c.unlock(lock)
+			again := c.background(func() (*redlock.Lock, error) { return k.wait(ctx, a) })
+			lock = <-next
+			time.Sleep(10 * time.Millisecond)
+			require.Empty(t, again, "it was faster")
+			c.unlock(lock)
+			lock = <-again
+			time.Sleep(100 * time.Millisecond)
+		}
 		c.unlock(lock)
 	})
 }

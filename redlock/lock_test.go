@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -100,24 +101,17 @@ func TestAReleasedLockSaysSo(t *testing.T) {
 }
 
 func TestConcurrentUseOfOneLock(t *testing.T) {
-	for seed := range uint64(200) {
+	for i := range 200 {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			random := rand.New(rand.NewPCG(seed, 0))
-			for _, server := range c.servers {
-				random := rand.New(rand.NewPCG(seed, random.Uint64()))
-				var mu sync.Mutex
-				delay := func() time.Duration {
-					mu.Lock()
-					defer mu.Unlock()
-					return time.Duration(random.IntN(3000)) * time.Microsecond
+			delay := func() time.Duration { return rand.N(3 * time.Millisecond) }
+			c.each(func(n *fake.Node) {
+				n.Delay(delay, delay)
+				if rand.N(4) == 0 {
+					n.CutAfterWrite(5 + rand.N(10))
 				}
-				server.Delay(delay, delay)
-				if random.IntN(4) == 0 {
-					server.CutAfterWrite(5 + random.IntN(10))
-				}
-			}
+			})
 			l := c.locker(redlock.WithTTL(100 * time.Millisecond))
-			if seed%2 == 0 {
+			if i%2 == 0 {
 				l = c.renewing(redlock.WithTTL(100*time.Millisecond), redlock.WithMaxHold(300*time.Millisecond))
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -126,29 +120,26 @@ func TestConcurrentUseOfOneLock(t *testing.T) {
 				return
 			}
 			var all sync.WaitGroup
-			for i := range 6 {
-				pause := time.Duration(random.IntN(110_000)) * time.Microsecond
-				all.Go(func() {
-					time.Sleep(pause / time.Duration(1+i%2))
-					switch i % 3 {
-					case 0:
-						endsOnly(lock.Extend(ctx, 50*time.Millisecond+pause))
-					case 1:
-						endsOnly(lock.Verify(ctx))
-					case 2:
-						time.Sleep(20 * time.Millisecond)
-						endsOnly(lock.Unlock(ctx))
-					}
-				})
+			for _, use := range []func(){
+				func() { endsOnly(lock.Extend(ctx, 50*time.Millisecond+rand.N(110*time.Millisecond))) },
+				func() { endsOnly(lock.Verify(ctx)) },
+				func() {
+					time.Sleep(20 * time.Millisecond)
+					endsOnly(lock.Unlock(ctx))
+				},
+			} {
+				for _, most := range []time.Duration{110 * time.Millisecond, 55 * time.Millisecond} {
+					all.Go(func() {
+						time.Sleep(rand.N(most))
+						use()
+					})
+				}
 			}
 			<-lock.Context(ctx).Done()
 			all.Wait()
 			require.Error(t, lock.Err())
 			c.leavesNothing(30 * time.Millisecond)
 		})
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
 	}
 }
 

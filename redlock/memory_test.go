@@ -42,9 +42,9 @@ func (c *cluster) refused(lock *redlock.Lock, l *redlock.Locker) {
 func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 	for name, forget := range map[string]func(c *cluster){
 		"restart":                       func(c *cluster) { c.servers[2].Restart(false) },
-		"restart, durable since":        func(c *cluster) { durable(c.servers[2]); c.servers[2].Restart(false) },
+		"restart, durable since":        func(c *cluster) { setDurable(c.servers[2]); c.servers[2].Restart(false) },
 		"restart from an old snapshot":  func(c *cluster) { c.servers[2].RestartFromSnapshot() },
-		"old snapshot, durable since":   func(c *cluster) { durable(c.servers[2]); c.servers[2].RestartFromSnapshot() },
+		"old snapshot, durable since":   func(c *cluster) { setDurable(c.servers[2]); c.servers[2].RestartFromSnapshot() },
 		"flush":                         func(c *cluster) { c.servers[2].FlushAll() },
 		"flush, twice":                  func(c *cluster) { c.servers[2].FlushAll(); time.Sleep(time.Second); c.servers[2].FlushAll() },
 		"replica of an empty one":       func(c *cluster) { c.replicate(2, fake.New(c.clock)) },
@@ -90,12 +90,6 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 			}
 		}
 	}
-}
-
-// durable makes a server keep its keys over a restart.
-func durable(n *fake.Node) {
-	n.SetConfig("appendonly", "yes")
-	n.SetConfig("appendfsync", "always")
 }
 
 // replicate makes a node a replica of another server for long enough to be noticed, and then a
@@ -202,14 +196,6 @@ func TestAServerThatSoonForgetsItWasAReplicaIsNotBelieved(t *testing.T) {
 		c.servers[2].DropBacklog()
 		c.refused(lock, c.locker())
 		require.NoError(t, lock.Err())
-	})
-}
-
-// A master that lost its only replica is not taken for a promoted replica.
-func TestAMasterWhoseReplicaIsLongGoneVotes(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		c.servers[0].DropBacklog()
-		c.unlock(c.lock(c.locker(), "a"))
 	})
 }
 
@@ -410,7 +396,7 @@ func TestARefreshedMarkerEndsNoLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.lock(c.renewing(), "a")
 		c.each((*fake.Node).DropBacklog)
-		c.locker()
+		c.lock(c.locker(), "b") // they are not taken for promoted replicas
 		time.Sleep(20 * time.Second)
 		require.NoError(t, lock.Err())
 	})

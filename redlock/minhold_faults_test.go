@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,46 +132,5 @@ func TestAReleaseThatRunsLateDoesNotProlongItsKey(t *testing.T) {
 		c.unlock(lock)
 		time.Sleep(acquired.Add(d + 2*time.Millisecond).Sub(c.clock.Now()))
 		assert.Equal(t, []string{""}, uniq(c.holders("a")))
-	})
-}
-
-func TestAnAttemptThatFailsLeavesNothingOfItsMinimumHold(t *testing.T) {
-	late := []redlock.LockOption{redlock.WithTTL(10 * time.Second), redlock.WithMinValidity(9800 * time.Millisecond)}
-	for name, test := range map[string]struct {
-		prepare func(c *cluster)
-		opts    []redlock.LockOption
-		want    error
-	}{
-		"taken":     {func(c *cluster) { c.set("a", "other", time.Second, 0, 1, 2) }, nil, redlock.ErrTaken},
-		"no quorum": {func(c *cluster) { c.each(kill, 0, 1, 2) }, nil, redlock.ErrNoQuorum},
-		"too late":  {func(c *cluster) { c.each(delaying(400*time.Millisecond, 0)) }, late, redlock.ErrNoValidity},
-		"cut short": {func(c *cluster) { c.each(delaying(2*time.Second, 0)) }, nil, context.DeadlineExceeded},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				l := c.locker(redlock.WithMinHold(time.Minute))
-				test.prepare(c)
-				_, err := l.TryLock(c.within(450*time.Millisecond), "a", test.opts...)
-				require.ErrorIs(t, err, test.want)
-				c.leavesNothing(5 * time.Second)
-			})
-		})
-	}
-}
-
-func TestANodeThatHealsALockKeepsItForTheMinimumHold(t *testing.T) {
-	const d = 20 * time.Second
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithTTL(3*time.Second), redlock.WithMinHold(d))
-		acquired := c.clock.Now()
-		lock := c.lock(l, "a")
-		settle()
-		c.del("a", 0)
-		time.Sleep(2 * time.Second)
-		value, ttl, _ := c.servers[0].Get("a")
-		assert.Equal(t, lock.Value(), value)
-		assert.GreaterOrEqual(t, c.clock.Now().Add(ttl), acquired.Add(d))
-		c.unlock(lock)
-		c.lasts("a", acquired, d)
 	})
 }

@@ -28,19 +28,16 @@ type mixedFleet struct {
 	ours  side
 	their side
 	busy  bool // a worker holds the lock
-	last  *side
-	since time.Time // when last's streak began
 }
 
 // side counts what the workers of one side achieve.
 type side struct {
 	holds   int
 	longest time.Duration // wait, including waits cut off at the end
-	streak  time.Duration // longest time without a hold by the other side
 }
 
 func (s *side) String() string {
-	return fmt.Sprintf("%d holds, longest wait %v, longest streak %v", s.holds, s.longest.Round(time.Millisecond), s.streak.Round(time.Millisecond))
+	return fmt.Sprintf("%d holds, longest wait %v", s.holds, s.longest.Round(time.Millisecond))
 }
 
 // foreignPauses are the default pauses of other libraries.
@@ -147,10 +144,6 @@ func (m *mixedFleet) held(s *side, began time.Time, rng *rand.Rand) bool {
 		s.holds++
 		assert.False(m.t, m.busy, "two workers hold the lock")
 		m.busy = true
-		if m.last != s {
-			m.last, m.since = s, time.Now()
-		}
-		s.streak = max(s.streak, time.Since(m.since))
 	}
 	m.mu.Unlock()
 	if over {

@@ -27,24 +27,6 @@ func (c *cluster) proofless() *cluster {
 	return c
 }
 
-func TestWithoutMarkersAClusterIsNewWhenAllAreYoung(t *testing.T) {
-	for young, won := range map[int]bool{0: true, 1: true, 2: false, 3: true} {
-		inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-			c.grown().proofless()
-			for _, server := range c.servers[:young] {
-				server.Restart(false)
-			}
-			_, err := c.locker(redlock.WithMaxTTL(maxTTL)).TryLock(ctx, "a")
-			if won {
-				require.NoError(t, err, "%d young", young)
-				return
-			}
-			require.ErrorIs(t, err, pool.ErrQuarantined)
-			require.ErrorContains(t, err, "and may have forgotten locks")
-		})
-	}
-}
-
 // TryLock directly follows New: the first votes arrive before the client knows that all nodes are
 // young.
 func TestTheFirstVotesOfAYoungClusterWaitForAllNodes(t *testing.T) {
@@ -110,16 +92,12 @@ func TestDurabilityWithoutAMarkerIsBelievedOnlyOfAServerThatHadIt(t *testing.T) 
 	for _, before := range []bool{true, false} {
 		inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
 			c.grown().proofless()
-			durable := func() {
-				c.servers[0].SetConfig("appendonly", "yes")
-				c.servers[0].SetConfig("appendfsync", "always")
-			}
 			if before {
-				durable()
+				setDurable(c.servers[0])
 			}
 			l := c.locker(redlock.WithMaxTTL(maxTTL))
 			require.NoError(t, l.Ready(ctx))
-			durable()
+			setDurable(c.servers[0])
 			c.servers[0].Restart(before)
 			time.Sleep(time.Second)
 			_, err := l.TryLock(ctx, "a")

@@ -179,30 +179,6 @@ func TestReadersThatDoNotPollGetTheLockWithoutMessages(t *testing.T) {
 	}
 }
 
-// A process that has just released a lock does not overtake the writer that its release handed the
-// lock to.
-func TestAReaderDoesNotOvertakeTheWriterThatItsProcessHandedTheLockTo(t *testing.T) {
-	for _, nodes := range []int{3, 5} {
-		inBubble(t, nodes, func(t *testing.T, c *cluster) {
-			c.slow(2 * time.Millisecond)
-			a, b := c.renewing(), c.renewing()
-			lock := c.lock(a, "a")
-			for range 10 {
-				writer := c.waiting(b, "a")
-				c.unlock(lock)
-				reader := c.crowd(1, a)
-				lock = <-writer
-				time.Sleep(10 * time.Millisecond)
-				require.Empty(t, reader, "it was faster")
-				c.unlock(lock)
-				lock = <-reader
-				time.Sleep(100 * time.Millisecond)
-			}
-			c.unlock(lock)
-		})
-	}
-}
-
 func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		a, b := c.renewing(), c.renewing()

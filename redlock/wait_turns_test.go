@@ -103,48 +103,38 @@ func TestClientsThatDisagreeAboutWhichNodesAreUpExcludeEachOther(t *testing.T) {
 	})
 }
 
-func TestANodeInQuarantineIsNotAPilot(t *testing.T) {
-	for restarted := range 5 {
-		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			c.grown()
-			c.slow(time.Millisecond)
-			lockers := c.lockers(3)
-			takeTurns(t, lockers, 5)
-			c.servers[restarted].Kill()
-			c.servers[restarted].Restart(false)
-			time.Sleep(time.Second)
-			polls := lockers[0].Stats().Polls
-			takeTurns(t, lockers, 5)
-			assert.LessOrEqual(t, lockers[0].Stats().Polls, polls+1)
-		})
-	}
-}
-
 // Each Locker waits a node timeout (0.5 s) when it first finds the pilot mute, and again each time
-// it retries that node. A waiter that its wake-up did not reach waits for a poll.
-func TestAMutePilotDelaysWaitersOnce(t *testing.T) {
-	for silent := range 5 {
-		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			c.slow(time.Millisecond)
-			lockers := c.lockers(2)
-			takeTurns(t, lockers, 2)
-			c.each(mute, silent)
-			assert.Less(t, elapsed(func() { takeTurns(t, lockers, 20) }), 5*time.Second)
-			c.each(unmute, silent)
-			c.leavesNothing(15 * time.Second)
-		})
-	}
-}
-
-func TestASlowPilotDoesNotDelayEveryTurn(t *testing.T) {
-	for slow := range 5 {
-		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			c.slow(time.Millisecond)
-			c.each(delaying(100*time.Millisecond, 100*time.Millisecond), slow)
-			lockers := c.lockers(8)
-			took := elapsed(func() { takeTurns(t, lockers, 20) })
-			assert.Less(t, took, 5*time.Second, "160 turns of 3 ms, and a few slow replies")
-		})
+// it retries that node. A waiter that its wake-up did not reach waits for a poll. A node in
+// quarantine is no pilot.
+func TestAPilotInTroubleDelaysWaitersOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		trouble         func(*fake.Node)
+		lockers, rounds int
+		most            time.Duration
+	}{
+		"quarantined": {empty, 3, 5, 100 * time.Millisecond},
+		"mute":        {mute, 2, 20, 5 * time.Second},
+		"slow":        {delaying(100*time.Millisecond, 100*time.Millisecond), 8, 20, 5 * time.Second}, // 160 turns of 3 ms
+	} {
+		for node := range 5 { // one of them is the pilot
+			t.Run(fmt.Sprint(name, node), func(t *testing.T) {
+				inBubble(t, 5, func(t *testing.T, c *cluster) {
+					c.grown()
+					c.slow(time.Millisecond)
+					lockers := c.lockers(test.lockers)
+					takeTurns(t, lockers, 2)
+					c.each(test.trouble, node)
+					if name == "quarantined" {
+						time.Sleep(time.Second) // to connect again
+					}
+					took := elapsed(func() { takeTurns(t, lockers, test.rounds) })
+					t.Log(took)
+					assert.Less(t, took, test.most)
+					c.each(unmute, node)
+					c.leavesNothing(15 * time.Second)
+				})
+			})
+		}
 	}
 }
 
@@ -190,111 +180,83 @@ func splits(lockers []*redlock.Locker) (n uint64) {
 
 // spin is a crowd of clients that take a lock again and again without waiting, beside one waiter.
 type spin struct {
-	nodes    int
 	spinners int
 	half     time.Duration // half a round trip
 	jitter   bool
 	fresh    bool // each try comes from a new process
-	length   time.Duration
-}
-
-func (s spin) String() string {
-	return fmt.Sprintf("%d nodes, %d spinners, %v, jitter %t, fresh %t", s.nodes, s.spinners, 2*s.half, s.jitter, s.fresh)
-}
-
-// vary returns d, or with jitter between d/2 and 3d/2.
-func (s spin) vary(d time.Duration) time.Duration {
-	if !s.jitter {
-		return d
-	}
-	return d/2 + rand.N(d)
-}
-
-// try takes the lock once if it is free, calls had, and releases it after hold.
-func (s spin) try(limited context.Context, t *testing.T, l *redlock.Locker, hold time.Duration, had func()) {
-	lock, err := l.TryLock(limited, "a")
-	if err != nil {
-		return
-	}
-	had()
-	time.Sleep(s.vary(hold))
-	assert.NoError(t, lock.Unlock(ctx))
 }
 
 // run returns how often the waiter got the lock, and the most tenures of others during one of its
 // waits.
-func (s spin) run(c *cluster) (waits int, worst int64) {
-	delay := func() time.Duration { return s.vary(s.half) }
+func (s spin) run(c *cluster, length time.Duration) (waits int, worst int64) {
+	vary := func(d time.Duration) time.Duration { return d }
+	if s.jitter {
+		vary = func(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+	}
+	delay := func() time.Duration { return vary(s.half) }
 	c.each(func(n *fake.Node) { n.Delay(delay, delay) })
-	ending := time.Now().Add(s.length)
-	spinning, stop := context.WithTimeout(ctx, s.length+time.Minute) // no wait takes that long
+	spinning, stop := context.WithTimeout(ctx, length+time.Minute) // no wait takes that long
 	defer stop()
-	var all sync.WaitGroup
 	var had atomic.Int64
+	hold := func(lock *redlock.Lock) {
+		had.Add(1)
+		time.Sleep(vary(5 * time.Millisecond))
+		assert.NoError(c.t, lock.Unlock(ctx))
+	}
+	var all sync.WaitGroup
 	for range s.spinners {
 		l := c.locker()
 		all.Go(func() {
 			for spinning.Err() == nil {
-				try := l
 				if s.fresh {
-					try = c.passing()
-					_ = try.Ready(spinning) //nolint:errcheck // the try fails if it must
+					l = c.connecting(redlock.WithoutRenewal())
+					_ = l.Ready(spinning) //nolint:errcheck // the try fails if it must
 				}
-				s.try(spinning, c.t, try, 5*time.Millisecond, func() { had.Add(1) })
+				if lock, err := l.TryLock(spinning, "a"); err == nil {
+					hold(lock)
+				}
 				if s.fresh {
-					_ = try.Close()
+					_ = l.Close()
 				}
-				time.Sleep(s.vary(500 * time.Microsecond))
+				time.Sleep(vary(500 * time.Microsecond))
 			}
 		})
 	}
 	waiter := c.locker()
-	all.Go(func() {
-		defer stop() // not before the last wait has ended
-		time.Sleep(100 * time.Millisecond)
-		for time.Now().Before(ending) {
-			before := had.Load()
-			lock, err := waiter.Lock(spinning, "a")
-			if worst = max(worst, had.Load()-before); err != nil {
-				return
-			}
-			waits++
-			time.Sleep(s.vary(5 * time.Millisecond))
-			assert.NoError(c.t, lock.Unlock(ctx))
+	time.Sleep(100 * time.Millisecond)
+	for began := time.Now(); time.Since(began) < length; waits++ {
+		before := had.Load()
+		lock, err := waiter.Lock(spinning, "a")
+		if worst = max(worst, had.Load()-before); err != nil {
+			break
 		}
-	})
+		hold(lock)
+	}
+	stop() // not before the last wait has ended
 	all.Wait()
 	return waits, worst
-}
-
-// passing returns a Locker that the caller must close.
-func (c *cluster) passing() *redlock.Locker {
-	l, err := redlock.New(c.servers.Endpoints(), redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer())), redlock.WithoutRenewal())
-	require.NoError(c.t, err)
-	return l
 }
 
 func TestAWaiterIsNotOvertakenAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	length := time.Duration(max(sizeOf(3, 200), 3)) * time.Second / 10
-	var all []spin
 	for _, nodes := range []int{3, 1, 5}[:unraced(1, 3)] {
+		all := []spin{{3, 50 * time.Microsecond, true, false}, {8, time.Millisecond, true, true}}
 		for _, spinners := range []int{1, 3, 8} {
 			for _, half := range []time.Duration{time.Millisecond, 5 * time.Millisecond} {
-				all = append(all, spin{nodes, spinners, half, false, false, length}, spin{nodes, spinners, half, true, false, length})
+				all = append(all, spin{spinners, half, false, false}, spin{spinners, half, true, false})
 			}
 		}
-		all = append(all, spin{nodes, 3, 50 * time.Microsecond, true, false, length}, spin{nodes, 8, time.Millisecond, true, true, length})
-	}
-	for _, s := range all {
-		t.Run(s.String(), func(t *testing.T) {
-			inBubble(t, s.nodes, func(t *testing.T, c *cluster) {
-				waits, worst := s.run(c)
-				t.Log(waits, "waits, overtaken", worst)
-				assert.LessOrEqual(t, worst, int64(10), "overtaken in one wait")
-				assert.NotZero(t, waits)
+		for _, s := range all {
+			t.Run(fmt.Sprintf("%d nodes, %+v", nodes, s), func(t *testing.T) {
+				inBubble(t, nodes, func(t *testing.T, c *cluster) {
+					waits, worst := s.run(c, length)
+					t.Log(waits, "waits, overtaken", worst)
+					assert.LessOrEqual(t, worst, int64(10), "overtaken in one wait")
+					assert.NotZero(t, waits)
+				})
 			})
-		})
+		}
 	}
 }
 
