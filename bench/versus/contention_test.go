@@ -1,19 +1,79 @@
 package versus
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"text/tabwriter"
 	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/bench/versus/figures"
 )
+
+// contenders are compared under contention for one name. The first is ours. The drivers are those
+// of the peers. redsync waits by asking again, so its pause matters: its own, or 1 or 5 ms.
+var contenders = []struct {
+	name string
+	open contention.Opener
+}{
+	{"redquorum", contention.OpenRedquorum},
+	{"redsync-redigo", contend(openRedigo, 0)},
+	{"redsync-redigo-1ms", contend(openRedigo, time.Millisecond)},
+	{"redsync-redigo-5ms", contend(openRedigo, 5*time.Millisecond)},
+	{"redsync-rueidis", contend(openRueidis, 0)},
+	{"redsync-rueidis-1ms", contend(openRueidis, time.Millisecond)},
+	{"redsync-rueidis-5ms", contend(openRueidis, 5*time.Millisecond)},
+}
+
+// TestMain is also the main function of the processes that contend.
+func TestMain(m *testing.M) {
+	openers := make(map[string]contention.Opener)
+	for _, c := range contenders {
+		openers[c.name] = c.open
+	}
+	contention.RunWorker(openers)
+	os.Exit(m.Run())
+}
+
+// contend makes a contender of redsync over a driver. A pause of 0 is redsync's own: 50 to 250 ms,
+// at random.
+func contend(open func(setup) (peer, error), pause time.Duration) contention.Opener {
+	return func(_ context.Context, s contention.Setup) (contention.Mutex, error) {
+		opened, err := open(setup{addresses: s.Addresses, goroutines: s.Goroutines, dial: s.Dial})
+		if err != nil {
+			return nil, err
+		}
+		c := &redsyncContender{opened.(*redsyncPeer), s.Name}
+		// Only the context ends a wait.
+		c.options = []redsync.Option{redsync.WithExpiry(s.TTL), redsync.WithTries(math.MaxInt)}
+		if pause > 0 {
+			c.options = append(c.options, redsync.WithRetryDelay(pause))
+		}
+		return c, nil
+	}
+}
+
+type redsyncContender struct {
+	*redsyncPeer
+	name string
+}
+
+func (c *redsyncContender) Lock(ctx context.Context) (func(context.Context) error, error) {
+	return c.lock(ctx, c.name)
+}
+
+func (c *redsyncContender) Counters() map[string]uint64 { return nil }
+func (c *redsyncContender) Close() error                { return c.close() }
 
 var (
 	contentionFlags  = contention.NewFlags(flag.CommandLine)
@@ -44,7 +104,8 @@ func TestContention(t *testing.T) {
 				Servers: servers, Processes: processes, Goroutines: goroutines,
 				Hold: f.Hold, TTL: f.TTL, WarmUp: f.WarmUp, Window: f.Window,
 			})
-			t.Logf("%d processes of %d goroutines\n\n%s\n%s\n%s", processes, goroutines, r.figures(), r.ratios(), r.remarks())
+			table := figures.Table(&figures.Experiment{Rows: r.rows()}, "", contendedColumns())
+			t.Logf("%d processes of %d goroutines\n\n%s\n%s", processes, goroutines, table, r.remarks())
 		}
 	}
 }
@@ -58,9 +119,7 @@ func contendInTurns(t *testing.T, names []string, rounds int, s contention.Scena
 			i := (turn + round) % len(names) // none always follows the same one
 			s.Mutex = names[i]
 			result, err := s.Run()
-			if err != nil {
-				t.Fatalf("%s: %v", names[i], err)
-			}
+			require.NoError(t, err, names[i])
 			r.results[i] = append(r.results[i], result)
 		}
 	}
@@ -76,9 +135,7 @@ func contentionNames(t *testing.T) []string {
 			names = append(names, c.name)
 		}
 	}
-	if len(names) == 0 {
-		t.Fatalf("no peer is called %q", *contentionPeers)
-	}
+	require.NotEmpty(t, names, "no peer is called %q", *contentionPeers)
 	return names
 }
 
@@ -88,89 +145,56 @@ type contentionReport struct {
 	results [][]*contention.Result // by contender and round
 }
 
-// contentionColumn is a figure of a result.
-type contentionColumn struct {
+// contended are what results have, by name.
+var contended = []struct {
 	title    string
+	name     string
 	decimals int
-	value    func(*contention.Result) float64
+	more     bool // is better
+	of       func(*contention.Result) float64
+}{
+	{"locks/s", figures.LocksPerSecond, 0, true, (*contention.Result).AcquisitionsPerSecond},
+	{"goroutine changes/s", figures.ChangesPerSecond, 0, true, (*contention.Result).GoroutineChangesPerSecond},
+	{"process changes/s", "process changes/s", 0, true, (*contention.Result).ProcessChangesPerSecond},
+	{"mean wait ms", figures.MeanWait, 1, false, func(r *contention.Result) float64 { return contention.Millis(r.MeanWait()) }},
+	{"p50", figures.P50Wait, 1, false, waitOf(50)},
+	{"p99", figures.P99Wait, 1, false, waitOf(99)},
+	{"max", figures.LongestWait, 1, false, waitOf(100)},
+	{"p50 gap ms", "p50 gap ms", 2, false, func(r *contention.Result) float64 { return contention.Millis(r.Gap(50)) }},
+	{"commands/lock", "commands/lock", 1, false, (*contention.Result).CommandsPerAcquisition},
+	{"commands/goroutine change", figures.CommandsPerChange, 1, false, (*contention.Result).CommandsPerGoroutineChange},
+	{"commands/process change", "commands/process change", 1, false, (*contention.Result).CommandsPerProcessChange},
+	{"min process share", figures.LeastShare, 2, true, func(r *contention.Result) float64 { return r.MinProcessShare }},
+	{"min goroutine share", "least share of a goroutine", 2, true, func(r *contention.Result) float64 { return r.MinGoroutineShare }},
 }
 
-var (
-	acquisitions    = contentionColumn{"locks/s", 0, (*contention.Result).AcquisitionsPerSecond}
-	goroutineChange = contentionColumn{"goroutine changes/s", 0, (*contention.Result).GoroutineChangesPerSecond}
-	processChange   = contentionColumn{"process changes/s", 0, (*contention.Result).ProcessChangesPerSecond}
-	meanWait        = contentionColumn{"mean wait ms", 1, func(r *contention.Result) float64 { return millis(r.MeanWait()) }}
-	p50Wait         = contentionColumn{"p50", 1, func(r *contention.Result) float64 { return millis(r.Wait(50)) }}
-	p99Wait         = contentionColumn{"p99", 1, func(r *contention.Result) float64 { return millis(r.Wait(99)) }}
-	maxWait         = contentionColumn{"max", 1, func(r *contention.Result) float64 { return millis(r.Wait(100)) }}
-	p50Gap          = contentionColumn{"p50 gap ms", 2, func(r *contention.Result) float64 { return millis(r.Gap(50)) }}
-	perLock         = contentionColumn{"commands/lock", 1, (*contention.Result).CommandsPerAcquisition}
-	perChange       = contentionColumn{"commands/goroutine change", 1, (*contention.Result).CommandsPerGoroutineChange}
-	perProcess      = contentionColumn{"commands/process change", 1, (*contention.Result).CommandsPerProcessChange}
-	processShare    = contentionColumn{"min process share", 2, func(r *contention.Result) float64 { return r.MinProcessShare }}
-	goroutineShare  = contentionColumn{"min goroutine share", 2, func(r *contention.Result) float64 { return r.MinGoroutineShare }}
-)
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// values returns a column of a contender, by round.
-func (r *contentionReport) values(i int, column contentionColumn) []float64 {
-	var values []float64
-	for _, result := range r.results[i] {
-		values = append(values, column.value(result))
-	}
-	return values
+func waitOf(percent int) func(*contention.Result) float64 {
+	return func(r *contention.Result) float64 { return contention.Millis(r.Wait(percent)) }
 }
 
-// figures returns a table of the medians, with "-" for a division by nothing.
-func (r *contentionReport) figures() string {
-	columns := []contentionColumn{
-		acquisitions, goroutineChange, processChange, meanWait, p50Wait, p99Wait, maxWait, p50Gap,
-		perLock, perChange, perProcess, processShare, goroutineShare,
+func contendedColumns() (columns []figures.Column) {
+	for _, c := range contended {
+		columns = append(columns, figures.Column{Title: c.title, Value: c.name, Decimals: c.decimals, More: c.more})
 	}
-	var table strings.Builder
-	fmt.Fprint(&table, "\t")
-	for _, column := range columns {
-		fmt.Fprintf(&table, "%s\t", column.title)
-	}
-	fmt.Fprintln(&table)
+	return columns
+}
+
+// rows has a row for each contender. What was divided by nothing in a round is left out.
+func (r *contentionReport) rows() (rows []figures.Row) {
 	for i, name := range r.names {
-		fmt.Fprintf(&table, "%s\t", name)
-		for _, column := range columns {
-			fmt.Fprintf(&table, "%s\t", figure(figures.Median(r.values(i, column)), column.decimals))
+		row := figures.Row{Peer: name, Values: make(map[string]figures.Figure)}
+		for _, c := range contended {
+			var rounds []float64
+			for _, result := range r.results[i] {
+				rounds = append(rounds, c.of(result))
+			}
+			if figure, ok := figures.Of(rounds); ok {
+				row.Values[c.name] = figure
+			}
 		}
-		fmt.Fprintln(&table)
+		rows = append(rows, row)
 	}
-	return align(table.String(), tabwriter.AlignRight)
-}
-
-func figure(value float64, decimals int) string {
-	if math.IsNaN(value) || math.IsInf(value, 0) {
-		return "-"
-	}
-	return fmt.Sprintf("%.*f", decimals, value)
-}
-
-// ratios returns a table of the first contender divided by each of the others: the median of the
-// rounds, because a disturbance of a round affects both, with the lowest and the highest.
-func (r *contentionReport) ratios() string {
-	columns := []contentionColumn{acquisitions, goroutineChange, processChange, meanWait, p99Wait, maxWait, perLock, perChange}
-	var table strings.Builder
-	fmt.Fprintf(&table, "%s divided by\t", r.names[0])
-	for _, column := range columns {
-		fmt.Fprintf(&table, "%s\t", column.title)
-	}
-	fmt.Fprintln(&table)
-	for i, name := range r.names[1:] {
-		fmt.Fprintf(&table, "%s\t", name)
-		for _, column := range columns {
-			quotients := figures.Divide(r.values(0, column), r.values(i+1, column))
-			low, high := extremes(quotients)
-			fmt.Fprintf(&table, "%s (%s-%s)\t", figure(figures.Median(quotients), 2), figure(low, 2), figure(high, 2))
-		}
-		fmt.Fprintln(&table)
-	}
-	return align(table.String(), tabwriter.AlignRight)
+	return rows
 }
 
 // remarks reports what is not in the tables, summed over all rounds.
@@ -198,4 +222,48 @@ func (r *contentionReport) remarks() string {
 		fmt.Fprintln(&text)
 	}
 	return text.String()
+}
+
+// TestEveryContenderExcludes does what TestContention does, at a size that takes a moment. Two that
+// hold the name at once are an error of Run.
+func TestEveryContenderExcludes(t *testing.T) {
+	if !contention.Supported {
+		t.Skip("processes share no clock here")
+	}
+	servers := startServers(t)
+	for _, c := range contenders {
+		t.Run(c.name, func(t *testing.T) {
+			s := contention.Scenario{
+				Mutex: c.name, Servers: servers, Processes: 2, Goroutines: 2, TTL: 10 * time.Second, WarmUp: 50 * time.Millisecond,
+			}
+			for s.Window = 250 * time.Millisecond; ; s.Window *= 4 { // somebody locks in it, unless the machine is busy
+				r, err := s.Run()
+				require.NoError(t, err)
+				require.Zero(t, r.UnlockErrors, r.UnlockError)
+				require.GreaterOrEqual(t, r.Commands, uint64(len(servers)*r.Acquisitions), "one per server and lock, or more")
+				if r.Acquisitions > 0 {
+					return
+				}
+				require.Less(t, s.Window, time.Minute, "nobody locks")
+			}
+		})
+	}
+}
+
+func TestContenderGivesUpWithItsContextOnly(t *testing.T) {
+	servers := startServers(t)
+	for _, server := range servers {
+		_, err := server.Do("SET", "held", "by somebody")
+		require.NoError(t, err)
+	}
+	for _, c := range contenders[1:] {
+		mutex, err := c.open(t.Context(), contention.Setup{Addresses: addressesOf(servers), Name: "held", Goroutines: 1, TTL: time.Second})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err = mutex.Lock(ctx)
+		require.Error(t, err, c.name)
+		assert.Error(t, ctx.Err(), "%s: Lock ended with %v before its context", c.name, err)
+		cancel()
+		assert.NoError(t, mutex.Close())
+	}
 }

@@ -1,16 +1,100 @@
 package versus
 
 import (
+	"context"
+	"flag"
 	"fmt"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/bench/versus/figures"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
+
+var (
+	figuresFile   = flag.String("figures", "", "the file that TestFigures writes; without it, TestFigures measures too little to be of use")
+	figuresRounds = flag.Int("figures.rounds", 5, "rounds of TestFigures, and of what takes long 3 at most; an odd number gives a median that was measured")
+	figuresSlice  = flag.Duration("figures.slice", 200*time.Millisecond, "how long each peer has in a round of TestFigures; for what needs many samples, 4 times as long")
+	figuresHold   = flag.Duration("figures.hold", 10*time.Second, "how long TestFigures holds locks in a round; they are renewed every 10s")
+)
+
+// plan is the size of TestFigures.
+type plan struct {
+	rounds     int           // of what takes a moment
+	longRounds int           // of what takes seconds
+	slice      time.Duration // of a peer in a round
+	goroutines []int
+	nodes      []int
+	states     []string
+	contenders []string
+	scenario   contention.Scenario // without its Mutex and Servers
+	locks      []int               // held at once
+	ttl        time.Duration       // of those locks
+	hold       time.Duration
+}
+
+// longSlices is how many slices a sample takes from which percentiles are read.
+const longSlices = 4
+
+// fullPlan is the plan that the flags ask for.
+func fullPlan() *plan {
+	p := &plan{
+		rounds:     *figuresRounds,
+		longRounds: min(*figuresRounds, 3),
+		slice:      *figuresSlice,
+		goroutines: []int{1, 4, 16, 64, 256, 1024},
+		nodes:      []int{3, 5, 7, 9},
+		states:     states(),
+		scenario: contention.Scenario{
+			Processes: 8, Goroutines: 8, TTL: 10 * time.Second,
+			WarmUp: *figuresSlice, Window: longSlices * *figuresSlice,
+		},
+		locks: []int{1000, 10_000, 100_000},
+		ttl:   30 * time.Second,
+		hold:  *figuresHold,
+	}
+	for _, c := range contenders {
+		p.contenders = append(p.contenders, c.name)
+	}
+	return p
+}
+
+// states are those that this system can bring about: only Linux stops servers.
+func states() []string {
+	if runtime.GOOS != "linux" {
+		return []string{figures.Healthy, figures.Late, figures.BlackHole}
+	}
+	return []string{figures.Healthy, figures.Late, figures.Stopped, figures.BlackHole}
+}
+
+// smallPlan does everything once, as briefly as it goes.
+func smallPlan() *plan {
+	return &plan{
+		rounds:     1,
+		longRounds: 1,
+		slice:      5 * time.Millisecond,
+		goroutines: []int{1, 4},
+		nodes:      []int{3},
+		states:     states(),
+		contenders: []string{"redquorum"},
+		scenario: contention.Scenario{
+			Processes: 2, Goroutines: 1, TTL: 10 * time.Second,
+			WarmUp: 50 * time.Millisecond, Window: 100 * time.Millisecond,
+		},
+		locks: []int{100},
+		ttl:   30 * time.Second,
+		hold:  100 * time.Millisecond,
+	}
+}
 
 // experiments are what docs/benchmarks.md shows.
 var experiments = []struct {
@@ -56,24 +140,17 @@ func TestFigures(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if err := data.Write(path); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := figures.Read(path); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, data.Write(path))
+	_, err := figures.Read(path)
+	require.NoError(t, err)
 }
 
 // requireRows fails if a row of the experiment has no value.
 func requireRows(t *testing.T, e *figures.Experiment) {
 	t.Helper()
+	assert.NotEmpty(t, e.Rows)
 	for _, row := range e.Rows {
-		if len(row.Values) == 0 {
-			t.Errorf("%s: %q %d has no value", row.Peer, row.State, row.Size)
-		}
-	}
-	if len(e.Rows) == 0 {
-		t.Error("no row")
+		assert.NotEmpty(t, row.Values, "%s: %q %d", row.Peer, row.State, row.Size)
 	}
 }
 
@@ -85,7 +162,7 @@ var values = map[string]struct {
 	figures.LocksPerSecond: {(*sample).locksPerSecond, true},
 	figures.Locks:          {func(s *sample) float64 { return float64(s.locks) }, true},
 	figures.Failed:         {func(s *sample) float64 { return float64(s.failed) }, true},
-	figures.ClientCPU:      {(*sample).cpuPerLock, cpuKnown},
+	figures.ClientCPU:      {(*sample).cpuPerLock, contention.Supported},
 	figures.ServerCPU:      {(*sample).serversPerLock, serverCPUKnown},
 	figures.Allocations:    {(*sample).allocsPerLock, true},
 	figures.Bytes:          {(*sample).bytesPerLock, true},
@@ -188,29 +265,8 @@ func measureContention(t *testing.T, p *plan) figures.Experiment {
 	s.Servers = startServers(t)
 	e := figures.Experiment{Setup: fmt.Sprintf("five servers, %d processes of %d goroutines, samples of %v after %v",
 		s.Processes, s.Goroutines, s.Window, s.WarmUp)}
-	r := contendInTurns(t, p.contenders, p.longRounds, s)
-	for i, name := range r.names {
-		row := figures.Row{Peer: name, Values: make(map[string]figures.Figure)}
-		for value, column := range contendedValues {
-			if figure, ok := figures.Of(r.values(i, column)); ok {
-				row.Values[value] = figure
-			}
-		}
-		e.Rows = append(e.Rows, row)
-	}
+	e.Rows = contendInTurns(t, p.contenders, p.longRounds, s).rows()
 	return e
-}
-
-// contendedValues are what results have, by name.
-var contendedValues = map[string]contentionColumn{
-	figures.LocksPerSecond:    acquisitions,
-	figures.ChangesPerSecond:  goroutineChange,
-	figures.MeanWait:          meanWait,
-	figures.P50Wait:           p50Wait,
-	figures.P99Wait:           p99Wait,
-	figures.LongestWait:       maxWait,
-	figures.CommandsPerChange: perChange,
-	figures.LeastShare:        processShare,
 }
 
 func TestRowHasAFigureOfAllSamples(t *testing.T) {
@@ -218,8 +274,57 @@ func TestRowHasAFigureOfAllSamples(t *testing.T) {
 		{locks: 10, elapsed: time.Second}, {locks: 30, elapsed: time.Second}, {locks: 20, elapsed: time.Second},
 	}
 	row := newRow("peer", "state", 3, samples, figures.LocksPerSecond)
-	got := row.Values[figures.LocksPerSecond]
-	if got.Median != 20 || got.Lowest != 10 || got.Highest != 30 || len(got.Rounds) != 3 || row.Size != 3 {
-		t.Errorf("got %+v", row)
+	assert.Equal(t, figures.Row{Peer: "peer", State: "state", Size: 3, Values: map[string]figures.Figure{
+		figures.LocksPerSecond: {Median: 20, Lowest: 10, Highest: 30, Rounds: []float64{10, 30, 20}},
+	}}, row)
+}
+
+// environment returns what the measurement runs on.
+func environment(t *testing.T) figures.Environment {
+	t.Helper()
+	info, err := redistest.Start(t, 1)[0].Do("INFO", "server")
+	require.NoError(t, err)
+	return figures.Environment{
+		CPUs:     runtime.NumCPU(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Go:       runtime.Version(),
+		Server:   serverVersion(string(info.([]byte))),
+		Commit:   commit(t.Context()),
+	}
+}
+
+// serverVersion returns the name and version that INFO has.
+func serverVersion(info string) string {
+	name, version := "Redis", ""
+	for line := range strings.Lines(info) {
+		switch key, value, _ := strings.Cut(strings.TrimSpace(line), ":"); key {
+		case "redis_version":
+			if version == "" {
+				version = value
+			}
+		case "valkey_version":
+			name, version = "Valkey", value
+		}
+	}
+	return strings.TrimSpace(name + " " + version)
+}
+
+// commit returns the short hash of the library, or "" if git does not know it.
+func commit(ctx context.Context) string {
+	const length = "--abbrev=12"
+	hash, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--exclude=*", length).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(hash))
+}
+
+func TestVersionIsThatOfTheServer(t *testing.T) {
+	for info, want := range map[string]string{
+		"# Server\r\nredis_version:7.0.15\r\nos:Linux\r\n":                                     "Redis 7.0.15",
+		"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.0.0\r\nx:y": "Valkey 9.0.0",
+		"": "Redis",
+	} {
+		assert.Equal(t, want, serverVersion(info))
 	}
 }

@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
@@ -107,11 +111,11 @@ func (w *work) measure(ctx context.Context, goroutines int) (sample, error) {
 		return sample{}, err
 	}
 	q.start()
-	cpu, start := cpuTime(), time.Now()
+	cpu, start := contention.CPUTime(), time.Now()
 	if err := w.run(ctx, workers); err != nil {
 		return sample{}, err
 	}
-	s := sample{locks: int(w.done.Load()), failed: int(w.failed.Load()), elapsed: time.Since(start), cpu: cpuTime() - cpu}
+	s := sample{locks: int(w.done.Load()), failed: int(w.failed.Load()), elapsed: time.Since(start), cpu: contention.CPUTime() - cpu}
 	runtime.ReadMemStats(&after)
 	s.allocs, s.bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	slices.Sort(w.latency)
@@ -131,9 +135,7 @@ func takeTurns(tb testing.TB, contestants []contestant, goroutines, rounds int, 
 		for turn := range contestants {
 			i := (turn + round + 1) % len(contestants) // none always follows the same one
 			s, err := measure(tb.Context(), &contestants[i], goroutines, quotaFor(slice))
-			if err != nil {
-				tb.Fatalf("%s: %v", contestants[i].name, err)
-			}
+			require.NoError(tb, err, contestants[i].name)
 			if round >= 0 {
 				samples[i] = append(samples[i], s)
 			}
@@ -192,19 +194,19 @@ func (w *work) worker(ctx context.Context) error {
 }
 
 func (s *sample) locksPerSecond() float64 { return float64(s.locks) / s.elapsed.Seconds() }
-func (s *sample) cpuPerLock() float64     { return micros(s.cpu) / float64(s.locks) }
-func (s *sample) serversPerLock() float64 { return micros(s.servers) / float64(s.locks) }
+func (s *sample) cpuPerLock() float64     { return contention.Micros(s.cpu) / float64(s.locks) }
+func (s *sample) serversPerLock() float64 { return contention.Micros(s.servers) / float64(s.locks) }
 func (s *sample) allocsPerLock() float64  { return float64(s.allocs) / float64(s.locks) }
 func (s *sample) bytesPerLock() float64   { return float64(s.bytes) / float64(s.locks) }
-func (s *sample) p50() float64            { return micros(percentile(s.latency, 500)) }
-func (s *sample) p90() float64            { return micros(percentile(s.latency, 900)) }
-func (s *sample) p99() float64            { return micros(percentile(s.latency, 990)) }
-func (s *sample) p999() float64           { return micros(percentile(s.latency, 999)) }
+func (s *sample) p50() float64            { return contention.Micros(contention.Percentile(s.latency, 500)) }
+func (s *sample) p90() float64            { return contention.Micros(contention.Percentile(s.latency, 900)) }
+func (s *sample) p99() float64            { return contention.Micros(contention.Percentile(s.latency, 990)) }
+func (s *sample) p999() float64           { return contention.Micros(contention.Percentile(s.latency, 999)) }
 
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-
-// percentile returns the shortest of the sorted durations that at least so many per mille of them
-// do not exceed. 0 < permille <= 1000.
-func percentile(sorted []time.Duration, permille int) time.Duration {
-	return sorted[(len(sorted)*permille+999)/1000-1]
+func TestQuotaHandsOutEveryLockOnce(t *testing.T) {
+	q := newQuota(10)
+	for _, want := range [][2]int{{0, 4}, {4, 4}, {8, 2}, {12, 0}} {
+		first, count := q.take(4)
+		assert.Equal(t, want, [2]int{first, count})
+	}
 }

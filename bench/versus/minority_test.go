@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/versus/figures"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
@@ -62,9 +64,7 @@ func measureMinority(t *testing.T, p *plan) figures.Experiment {
 				for turn := range contestants {
 					c := &contestants[(turn+round)%len(contestants)]
 					s, err := measureFailing(t.Context(), c, 1, quotaFor(slice))
-					if err != nil {
-						t.Fatalf("%s: %v", c.name, err)
-					}
+					require.NoError(t, err, c.name)
 					samples[state][c.name] = append(samples[state][c.name], s)
 				}
 			})
@@ -99,12 +99,16 @@ func startOutage(t *testing.T, state string, slice time.Duration) []contestant {
 	contestants := openOn(t, addresses, servers, minorityPeers, 1)
 	for i := range contestants {
 		// It connects. With their own timeouts, peers may fail on a busy machine.
-		if _, err := measureFailing(t.Context(), &contestants[i], 1, quotaFor(slice/longSlices)); err != nil {
-			t.Fatalf("%s: %v", contestants[i].name, err)
-		}
+		_, err := measureFailing(t.Context(), &contestants[i], 1, quotaFor(slice/longSlices))
+		require.NoError(t, err, contestants[i].name)
 		contestants[i].names = makeNames(fmt.Sprintf("versus/outage/%d", i), outageNames)
 	}
-	t.Cleanup(func() { heal(t, servers[:faulty], proxies) })
+	t.Cleanup(func() {
+		for i := range proxies {
+			proxies[i].Heal()
+			assert.NoError(t, servers[i].Continue())
+		}
+	})
 	for i, proxy := range proxies {
 		switch state {
 		case figures.Late:
@@ -112,20 +116,8 @@ func startOutage(t *testing.T, state string, slice time.Duration) []contestant {
 		case figures.BlackHole:
 			proxy.Drop(redistest.Both, true)
 		case figures.Stopped:
-			if err := servers[i].Stop(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, servers[i].Stop())
 		}
 	}
 	return contestants
-}
-
-func heal(t *testing.T, servers []*redistest.Server, proxies []*redistest.Proxy) {
-	t.Helper()
-	for i := range proxies {
-		proxies[i].Heal()
-		if err := servers[i].Continue(); err != nil {
-			t.Error(err)
-		}
-	}
 }

@@ -4,8 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
@@ -110,15 +117,58 @@ func openOn(tb testing.TB, addresses []string, servers []*redistest.Server, entr
 	for i, p := range entries {
 		names := makeNames(fmt.Sprintf("versus/%d", i), namesPerPeer)
 		opened, err := p.open(setup{addresses: addresses, names: names, goroutines: goroutines})
-		if err != nil {
-			tb.Fatalf("%s: %v", p.name, err)
-		}
-		tb.Cleanup(func() {
-			if err := opened.close(); err != nil {
-				tb.Errorf("%s: %v", p.name, err)
-			}
-		})
+		require.NoError(tb, err, p.name)
+		tb.Cleanup(func() { assert.NoError(tb, opened.close(), p.name) })
 		all = append(all, contestant{name: p.name, kind: p.kind, peer: opened, names: names, servers: servers})
 	}
 	return all
+}
+
+// TestEveryPeerSetsAndDeletesEachKeyOnce is what the figures rest on: all peers make every server
+// do the same work.
+func TestEveryPeerSetsAndDeletesEachKeyOnce(t *testing.T) {
+	for servers, entries := range map[int][]entry{5: peers, 1: slices.Concat(peers, singlePeers)} {
+		for _, c := range openPeers(t, redistest.Start(t, servers), entries, manyGoroutines) {
+			t.Run(fmt.Sprintf("%d/%s", servers, c.name), func(t *testing.T) {
+				var monitors []*redistest.Monitor
+				for _, server := range c.servers {
+					monitors = append(monitors, server.Monitor(t))
+				}
+				const goroutines, locks = 4, 10
+				s, err := measure(t.Context(), &c, goroutines, newQuota(locks))
+				require.NoError(t, err)
+				assert.Equal(t, locks, s.locks)
+				for i, monitor := range monitors {
+					for _, name := range c.names[:locks] {
+						awaitOnce(t, monitor, "set", name)
+						awaitOnce(t, monitor, "del", name)
+					}
+					keys, err := c.servers[i].Keys()
+					require.NoError(t, err)
+					assert.Empty(t, keys)
+				}
+			})
+		}
+	}
+}
+
+// awaitOnce waits until the server has executed the command with the key, among others if it takes
+// several, which a peer that has its quorum does not wait for. It fails if the server did so more
+// than once. MONITOR shows commands in the case in which they were sent; this one is in lower case.
+func awaitOnce(t *testing.T, monitor *redistest.Monitor, command, key string) {
+	t.Helper()
+	cluster.Eventually(t, time.Minute, func() string {
+		monitor.Sync()
+		times := 0
+		for _, line := range monitor.Lines() {
+			if line = strings.ToLower(line); strings.Contains(line, `] "`+command+`" `) && strings.Contains(line, ` "`+key+`"`) {
+				times++
+			}
+		}
+		require.LessOrEqual(t, times, 1, "%s %s:\n%s", command, key, strings.Join(monitor.Lines(), "\n"))
+		if times == 0 {
+			return command + " " + key
+		}
+		return ""
+	})
 }

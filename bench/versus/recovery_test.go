@@ -2,18 +2,22 @@ package versus
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/bench/versus/figures"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -61,14 +65,6 @@ func openRecoveringRedquorum(s setup) (recoveryPeer, error) {
 	return opened.(*redquorumPeer), nil
 }
 
-func (p *redquorumPeer) lock(ctx context.Context, name string) (func(context.Context) error, error) {
-	lock, err := p.locker.Lock(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return lock.Unlock, nil
-}
-
 func openRecoveringRedsync(options ...redsync.Option) func(setup) (recoveryPeer, error) {
 	return func(s setup) (recoveryPeer, error) {
 		opened, err := openRueidis(s)
@@ -83,15 +79,74 @@ func openRecoveringRedsync(options ...redsync.Option) func(setup) (recoveryPeer,
 	}
 }
 
-func (p *redsyncPeer) lock(ctx context.Context, name string) (func(context.Context) error, error) {
-	mutex := p.redsync.NewMutex(name, p.options...)
-	if err := mutex.LockContext(ctx); err != nil {
-		return nil, err
+// recoveryBench is five servers. The last two are behind proxies.
+type recoveryBench struct {
+	servers   []*redistest.Server
+	addresses []string
+	mute      *redistest.Proxy
+	late      *redistest.Proxy
+}
+
+func startRecovery(t *testing.T) *recoveryBench {
+	t.Helper()
+	b := &recoveryBench{servers: startServers(t)}
+	b.addresses = addressesOf(b.servers)
+	b.mute, b.late = redistest.NewProxy(t, b.addresses[3]), redistest.NewProxy(t, b.addresses[4])
+	b.addresses[3], b.addresses[4] = b.mute.Addr(), b.late.Addr()
+	return b
+}
+
+// recoveryCourse is what happens, and for how long. Servers that were killed come back empty. After
+// that redquorum counts none of their votes for recoveryMaxTTL.
+var recoveryCourse = []struct {
+	title   string
+	seconds float64
+	begin   func(b *recoveryBench) error
+}{
+	{figures.Calm, 8, nil},
+	{"one killed", 7, func(b *recoveryBench) error { return b.kill(1) }},
+	{"two killed", 7, func(b *recoveryBench) error { return b.kill(2) }},
+	{"both back, empty", 12, func(b *recoveryBench) error { return b.restart(2) }},
+	{figures.Calm, 4, nil},
+	{"one stopped", 6, func(b *recoveryBench) error { return b.servers[2].Stop() }},
+	{figures.Calm, 4, func(b *recoveryBench) error { return b.servers[2].Continue() }},
+	{"one mute", 6, func(b *recoveryBench) error { b.mute.Hold(redistest.Both, true); return nil }},
+	{figures.Calm, 4, func(b *recoveryBench) error { b.mute.Heal(); return nil }},
+	{"one 200 ms late", 6, func(b *recoveryBench) error { b.late.Delay(redistest.Both, lateness, 0); return nil }},
+	{figures.Calm, 4, func(b *recoveryBench) error { b.late.Heal(); return nil }},
+	{"three killed", 6, func(b *recoveryBench) error { return b.kill(3) }},
+	{"three back, empty", 12, func(b *recoveryBench) error { return b.restart(3) }},
+	{figures.Calm, 4, nil},
+}
+
+func (b *recoveryBench) kill(servers int) error {
+	return each(b.servers[:servers], (*redistest.Server).Kill)
+}
+
+func (b *recoveryBench) restart(servers int) error {
+	return each(b.servers[:servers], (*redistest.Server).Restart)
+}
+
+func each(servers []*redistest.Server, do func(*redistest.Server) error) error {
+	var errs []error
+	for _, server := range servers {
+		errs = append(errs, do(server))
 	}
-	return func(ctx context.Context) error {
-		_, err := mutex.UnlockContext(ctx)
-		return err
-	}, nil
+	return errors.Join(errs...)
+}
+
+// course begins each phase at its time, and returns at the end of the last.
+func (b *recoveryBench) course(t *testing.T, start time.Time, second time.Duration) {
+	t.Helper()
+	at := start
+	for _, phase := range recoveryCourse {
+		time.Sleep(time.Until(at))
+		if phase.begin != nil {
+			require.NoError(t, phase.begin(b))
+		}
+		at = at.Add(time.Duration(phase.seconds * float64(second)))
+	}
+	time.Sleep(time.Until(at))
 }
 
 // TestRecovery takes every peer through the same faults, on servers of its own, and writes what it
@@ -120,9 +175,7 @@ func TestRecovery(t *testing.T) {
 		t.Run(peer.name, func(t *testing.T) {
 			b := startRecovery(t)
 			opened, err := peer.open(setup{addresses: b.addresses, goroutines: recoveryWorkers})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() {
 				if err := opened.close(); err != nil {
 					t.Log(err) // with releases for servers that went away
@@ -136,12 +189,9 @@ func TestRecovery(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if err := r.Write(path); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := figures.ReadRecovery(path); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, r.Write(path))
+	_, err := figures.ReadRecovery(path)
+	require.NoError(t, err)
 }
 
 // moments is what one worker did.
@@ -186,11 +236,9 @@ func (b *recoveryBench) run(t *testing.T, p recoveryPeer, second time.Duration, 
 		}
 		sum += float64(locks)
 		c.Locks = append(c.Locks, float64(locks)/step.Seconds())
-		c.Waits = append(c.Waits, micros(wait)/1000)
+		c.Waits = append(c.Waits, contention.Millis(wait))
 	}
-	if sum == 0 {
-		t.Error("no lock")
-	}
+	assert.Positive(t, sum, "locks")
 	c.Locks, c.Waits = figures.Rounded(c.Locks), figures.Rounded(c.Waits)
 	return c
 }
@@ -233,7 +281,5 @@ func TestAWaitCountsInEveryMomentThatItGoesOn(t *testing.T) {
 	m.wait(100*time.Millisecond, 300*time.Millisecond)
 	m.wait(3900*time.Millisecond, 5*time.Second)
 	want := []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, 1700 * time.Millisecond, 100 * time.Millisecond}
-	if !slices.Equal(m.waits, want) {
-		t.Errorf("got %v, want %v", m.waits, want)
-	}
+	assert.Equal(t, want, m.waits)
 }

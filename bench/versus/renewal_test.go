@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/bench/versus/figures"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
@@ -26,10 +29,10 @@ var renewalValues = map[string]struct {
 	of    func(*holding) float64
 	known bool
 }{
-	figures.CoreShare:           {func(h *holding) float64 { return 100 * h.cpu.Seconds() / h.held.Seconds() }, cpuKnown},
+	figures.CoreShare:           {func(h *holding) float64 { return 100 * h.cpu.Seconds() / h.held.Seconds() }, contention.Supported},
 	figures.RenewalsPerSecond:   {func(h *holding) float64 { return float64(h.renewals) / h.held.Seconds() }, true},
-	figures.ClientCPUPerRenewal: {func(h *holding) float64 { return micros(h.cpu) / float64(h.renewals) }, cpuKnown},
-	figures.ServerCPUPerRenewal: {func(h *holding) float64 { return micros(h.servers) / float64(h.renewals) }, serverCPUKnown},
+	figures.ClientCPUPerRenewal: {func(h *holding) float64 { return contention.Micros(h.cpu) / float64(h.renewals) }, contention.Supported},
+	figures.ServerCPUPerRenewal: {func(h *holding) float64 { return contention.Micros(h.servers) / float64(h.renewals) }, serverCPUKnown},
 	figures.LostLocks:           {func(h *holding) float64 { return float64(h.lost) }, true},
 }
 
@@ -42,9 +45,7 @@ func measureRenewal(t *testing.T, p *plan) figures.Experiment {
 	for range p.longRounds {
 		for i, locks := range p.locks {
 			h, err := hold(t.Context(), servers, locks, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			rounds[i] = append(rounds[i], h)
 		}
 	}
@@ -69,14 +70,11 @@ const leadIn = 10
 
 // hold acquires so many locks, holds them for a while, and releases them.
 func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) (h holding, err error) {
-	locker, err := redlock.New(addressesOf(servers), redlock.WithTTL(p.ttl))
+	locker, err := newLocker(addressesOf(servers), redlock.WithTTL(p.ttl))
 	if err != nil {
 		return h, err
 	}
 	defer func() { err = errors.Join(err, release(locker, servers)) }()
-	if err := awaitNodes(locker); err != nil {
-		return h, err
-	}
 	if err := acquireAll(ctx, locker, locks); err != nil {
 		return h, err
 	}
@@ -87,9 +85,9 @@ func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) 
 	if err != nil {
 		return h, err
 	}
-	before, cpu, start := locker.Stats(), cpuTime(), time.Now()
+	before, cpu, start := locker.Stats(), contention.CPUTime(), time.Now()
 	time.Sleep(p.hold)
-	h.held, h.cpu = time.Since(start), cpuTime()-cpu
+	h.held, h.cpu = time.Since(start), contention.CPUTime()-cpu
 	after := locker.Stats()
 	h.renewals, h.lost = after.Renewed-before.Renewed, after.Lost
 	if after.Held+int(after.Lost) != locks {

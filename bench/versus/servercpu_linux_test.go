@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
@@ -56,13 +59,12 @@ func parseSchedstat(text []byte) (time.Duration, error) {
 }
 
 func TestSchedstatStartsWithTheTimeSpentRunning(t *testing.T) {
-	if got, err := parseSchedstat([]byte("166117 97050 2\n")); err != nil || got != 166117 {
-		t.Errorf("got %v, %v, want 166117ns", got, err)
-	}
+	got, err := parseSchedstat([]byte("166117 97050 2\n"))
+	require.NoError(t, err)
+	assert.EqualValues(t, 166117, got)
 	for _, text := range []string{"", "1 2\n", "x 2 3\n", "-1 2 3\n", "9223372036854775808 2 3\n"} {
-		if got, err := parseSchedstat([]byte(text)); err == nil {
-			t.Errorf("%q: got %v, want an error", text, got)
-		}
+		_, err := parseSchedstat([]byte(text))
+		assert.Error(t, err, "%q", text)
 	}
 }
 
@@ -72,20 +74,14 @@ func TestServerThatWorksUsesCPU(t *testing.T) {
 	}
 	servers := redistest.Start(t, 2)
 	before, err := serverCPU(servers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The loop takes the second server milliseconds, which only a sum over both shows.
-	if _, err := servers[1].Do("EVAL", "local n = 0 for i = 1, 1e6 do n = n + i end return n", 0); err != nil {
-		t.Fatal(err)
-	}
-	if after, err := serverCPU(servers); err != nil || after <= before {
-		t.Errorf("got %v and then %v, %v, want more", before, after, err)
-	}
-	if err := servers[0].Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if sum, err := serverCPU(servers); err == nil {
-		t.Errorf("got %v with a dead server, want an error", sum)
-	}
+	_, err = servers[1].Do("EVAL", "local n = 0 for i = 1, 1e6 do n = n + i end return n", 0)
+	require.NoError(t, err)
+	after, err := serverCPU(servers)
+	require.NoError(t, err)
+	assert.Greater(t, after, before)
+	require.NoError(t, servers[0].Kill())
+	_, err = serverCPU(servers)
+	assert.Error(t, err, "of a dead server")
 }

@@ -23,14 +23,14 @@ var charts = map[string]func(*figures.Experiment) ([]byte, error){
 
 func drawThroughput(e *figures.Experiment) ([]byte, error) {
 	p := newPlot("Lock and unlock: throughput", "goroutines", "thousand locks per second")
-	for _, peer := range peersOf(e) {
+	for _, peer := range e.Peers() {
 		if err := addLine(p, styleOf(peer), rowsOf(e, peer, figures.LocksPerSecond, 1e-3)); err != nil {
 			return nil, err
 		}
 	}
 	p.Y.Min = 0
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, ticksAt(sizesOf(e))
-	return toSVG([][]*plot.Plot{{p}}, peersLegend(peersOf(e)), height)
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, ticksAt(e.Sizes())
+	return toSVG([][]*plot.Plot{{p}}, peersLegend(e.Peers()), height)
 }
 
 // percentiles are the values of a latency, by their titles.
@@ -40,7 +40,7 @@ var percentiles = []struct{ title, value string }{
 
 func drawLatency(e *figures.Experiment) ([]byte, error) {
 	p := newPlot("Lock and unlock: latency with one goroutine", "percentile", "µs, logarithmic")
-	for _, peer := range peersOf(e) {
+	for _, peer := range e.Peers() {
 		var all points
 		for i, percentile := range percentiles {
 			if f, found := e.Value(peer, "", 0, percentile.value); found {
@@ -57,7 +57,7 @@ func drawLatency(e *figures.Experiment) ([]byte, error) {
 	}
 	p.NominalX(titles...)
 	logarithmic(&p.Y)
-	return toSVG([][]*plot.Plot{{p}}, peersLegend(peersOf(e)), height)
+	return toSVG([][]*plot.Plot{{p}}, peersLegend(e.Peers()), height)
 }
 
 // shape is a value that has a glyph of its own, where the colour tells the peer.
@@ -83,7 +83,7 @@ var waits = []shape{
 
 func drawContention(e *figures.Experiment) ([]byte, error) {
 	p := newPlot("One name that many want: waits", "ms, logarithmic", "")
-	peers := peersOf(e)
+	peers := e.Peers()
 	for i, peer := range peers {
 		for _, wait := range waits {
 			f, found := e.Value(peer, "", 0, wait.value)
@@ -132,7 +132,7 @@ const besides = 0.2
 
 func drawMinority(e *figures.Experiment) ([]byte, error) {
 	p := newPlot("Two of five servers: latency with one goroutine", "two of the servers are", "ms, logarithmic")
-	peers, states := peersOf(e), statesOf(e)
+	peers, states := e.Peers(), e.States()
 	for i, peer := range peers {
 		for j, state := range states {
 			for _, percentile := range outagePercentiles {
@@ -164,14 +164,14 @@ func drawMinority(e *figures.Experiment) ([]byte, error) {
 
 func drawRenewal(e *figures.Experiment) ([]byte, error) {
 	p := newPlot("Holding locks with a TTL of 30 s: CPU of the client", "locks held, logarithmic", "% of a core, logarithmic")
-	for _, peer := range peersOf(e) {
+	for _, peer := range e.Peers() {
 		if err := addLine(p, styleOf(peer), rowsOf(e, peer, figures.CoreShare, 1)); err != nil {
 			return nil, err
 		}
 	}
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, ticksAt(sizesOf(e))
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, ticksAt(e.Sizes())
 	logarithmic(&p.Y)
-	return toSVG([][]*plot.Plot{{p}}, peersLegend(peersOf(e)), height)
+	return toSVG([][]*plot.Plot{{p}}, peersLegend(e.Peers()), height)
 }
 
 func drawNodes(e *figures.Experiment) ([]byte, error) {
@@ -181,7 +181,7 @@ func drawNodes(e *figures.Experiment) ([]byte, error) {
 	} {
 		p := newPlot(panel.title, "servers", "")
 		p.Title.TextStyle.Font = sans(textSize)
-		for _, peer := range peersOf(e) {
+		for _, peer := range e.Peers() {
 			if all := rowsOf(e, peer, panel.value, 1); len(all) > 0 {
 				if err := addLine(p, styleOf(peer), all); err != nil {
 					return nil, err
@@ -189,8 +189,8 @@ func drawNodes(e *figures.Experiment) ([]byte, error) {
 			}
 		}
 		p.Y.Min = 0
-		p.X.Tick.Marker = ticksAt(sizesOf(e))
+		p.X.Tick.Marker = ticksAt(e.Sizes())
 		plots = append(plots, p)
 	}
-	return toSVG([][]*plot.Plot{plots}, peersLegend(peersOf(e)), height*3/4)
+	return toSVG([][]*plot.Plot{plots}, peersLegend(e.Peers()), height*3/4)
 }

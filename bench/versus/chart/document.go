@@ -83,13 +83,13 @@ func rounds(e *figures.Experiment) string {
 }
 
 // loadColumns are what a lock costs with so many goroutines.
-func loadColumns(goroutines int) []column {
-	return []column{
-		{title: "locks/s", size: goroutines, value: figures.LocksPerSecond, more: true},
-		{title: "client CPU, µs", size: goroutines, value: figures.ClientCPU, decimals: 1},
-		{title: "servers' CPU, µs", size: goroutines, value: figures.ServerCPU, decimals: 1},
-		{title: "allocations", size: goroutines, value: figures.Allocations, decimals: 1},
-		{title: "bytes", size: goroutines, value: figures.Bytes},
+func loadColumns(goroutines int) []figures.Column {
+	return []figures.Column{
+		{Title: "locks/s", Size: goroutines, Value: figures.LocksPerSecond, More: true},
+		{Title: "client CPU, µs", Size: goroutines, Value: figures.ClientCPU, Decimals: 1},
+		{Title: "servers' CPU, µs", Size: goroutines, Value: figures.ServerCPU, Decimals: 1},
+		{Title: "allocations", Size: goroutines, Value: figures.Allocations, Decimals: 1},
+		{Title: "bytes", Size: goroutines, Value: figures.Bytes},
 	}
 }
 
@@ -98,55 +98,55 @@ const manyGoroutines = 256
 
 func describeThroughput(d *figures.Data) string {
 	e := d.Experiment(figures.Throughput)
-	var columns []column
-	for _, size := range sizesOf(e) {
-		columns = append(columns, column{title: fmt.Sprint(size), size: size, value: figures.LocksPerSecond, more: true})
+	var columns []figures.Column
+	for _, size := range e.Sizes() {
+		columns = append(columns, figures.Column{Title: fmt.Sprint(size), Size: size, Value: figures.LocksPerSecond, More: true})
 	}
 	return section(e, "Throughput over goroutines",
-		table(e, "locks/s, by goroutines", columns),
-		table(e, fmt.Sprintf("per lock, %d goroutines", manyGoroutines), loadColumns(manyGoroutines)))
+		figures.Table(e, "locks/s, by goroutines", columns),
+		figures.Table(e, fmt.Sprintf("per lock, %d goroutines", manyGoroutines), loadColumns(manyGoroutines)))
 }
 
 func describeLatency(d *figures.Data) string {
 	e := d.Experiment(figures.Latency)
-	var columns []column
+	var columns []figures.Column
 	for _, percentile := range percentiles {
-		columns = append(columns, column{title: percentile.title, value: percentile.value, decimals: 1})
+		columns = append(columns, figures.Column{Title: percentile.title, Value: percentile.value, Decimals: 1})
 	}
 	columns = append(columns,
-		column{title: "client CPU", value: figures.ClientCPU, decimals: 1},
-		column{title: "servers' CPU", value: figures.ServerCPU, decimals: 1})
-	return section(e, "Latency with one goroutine", table(e, "µs", columns))
+		figures.Column{Title: "client CPU", Value: figures.ClientCPU, Decimals: 1},
+		figures.Column{Title: "servers' CPU", Value: figures.ServerCPU, Decimals: 1})
+	return section(e, "Latency with one goroutine", figures.Table(e, "µs", columns))
 }
 
 func describeContention(d *figures.Data) string {
 	e := d.Experiment(figures.Contention)
-	return section(e, "Waits for one name", table(e, "", []column{
-		{title: "locks/s", value: figures.LocksPerSecond, more: true},
-		{title: "changes/s", value: figures.ChangesPerSecond, more: true},
-		{title: "mean wait, ms", value: figures.MeanWait, decimals: 1},
-		{title: "p99", value: figures.P99Wait, decimals: 1},
-		{title: "longest", value: figures.LongestWait, decimals: 1},
-		{title: "commands per change", value: figures.CommandsPerChange, decimals: 1},
-		{title: "least share of a process", value: figures.LeastShare, decimals: 2, more: true},
+	return section(e, "Waits for one name", figures.Table(e, "", []figures.Column{
+		{Title: "locks/s", Value: figures.LocksPerSecond, More: true},
+		{Title: "changes/s", Value: figures.ChangesPerSecond, More: true},
+		{Title: "mean wait, ms", Value: figures.MeanWait, Decimals: 1},
+		{Title: "p99", Value: figures.P99Wait, Decimals: 1},
+		{Title: "longest", Value: figures.LongestWait, Decimals: 1},
+		{Title: "commands per change", Value: figures.CommandsPerChange, Decimals: 1},
+		{Title: "least share of a process", Value: figures.LeastShare, Decimals: 2, More: true},
 	}))
 }
 
 func describeMinority(d *figures.Data) string {
 	e := d.Experiment(figures.Minority)
-	var columns, slower []column
-	for _, state := range statesOf(e) {
+	var columns, slower []figures.Column
+	for _, state := range e.States() {
 		columns = append(columns,
-			column{title: state + ", p50", state: state, value: figures.P50},
-			column{title: "p99", state: state, value: figures.P99})
+			figures.Column{Title: state + ", p50", State: state, Value: figures.P50},
+			figures.Column{Title: "p99", State: state, Value: figures.P99})
 		if state != figures.Healthy {
 			slower = append(slower,
-				column{title: state, state: state, value: figures.P99, decimals: 2, over: &column{state: figures.Healthy, value: figures.P99}},
-				column{title: "locks that failed", state: state, value: figures.Failed})
+				figures.Column{Title: state, State: state, Value: figures.P99, Decimals: 2, Over: &figures.Column{State: figures.Healthy, Value: figures.P99}},
+				figures.Column{Title: "locks that failed", State: state, Value: figures.Failed})
 		}
 	}
 	return section(e, "Latency while two of five servers are late or dead",
-		table(e, "µs", columns), table(e, "p99, divided by that of five healthy servers", slower))
+		figures.Table(e, "µs", columns), figures.Table(e, "p99, divided by that of five healthy servers", slower))
 }
 
 func describeRenewal(d *figures.Data) string {
@@ -154,21 +154,17 @@ func describeRenewal(d *figures.Data) string {
 	var text strings.Builder
 	text.WriteString("| locks held | % of a core | renewals/s | client CPU per renewal, µs | servers' CPU, µs | lost |\n")
 	text.WriteString("| ---: | ---: | ---: | ---: | ---: | ---: |\n")
-	for _, size := range sizesOf(e) {
-		fmt.Fprintf(&text, "| %s |", grouped(float64(size), 0))
-		for _, c := range []column{
-			{value: figures.CoreShare, decimals: 2},
-			{value: figures.RenewalsPerSecond},
-			{value: figures.ClientCPUPerRenewal, decimals: 2},
-			{value: figures.ServerCPUPerRenewal, decimals: 2},
-			{value: figures.LostLocks},
+	for _, size := range e.Sizes() {
+		fmt.Fprintf(&text, "| %s |", figures.Grouped(float64(size), 0))
+		for _, c := range []figures.Column{
+			{Value: figures.CoreShare, Decimals: 2},
+			{Value: figures.RenewalsPerSecond},
+			{Value: figures.ClientCPUPerRenewal, Decimals: 2},
+			{Value: figures.ServerCPUPerRenewal, Decimals: 2},
+			{Value: figures.LostLocks},
 		} {
-			c.size = size
-			cell := "–"
-			if f, found := c.figure(e, "redquorum"); found {
-				cell = grouped(f.Median, c.decimals)
-			}
-			fmt.Fprintf(&text, " %s |", cell)
+			c.Size = size
+			fmt.Fprintf(&text, " %s |", c.Cell(e, "redquorum"))
 		}
 		text.WriteString("\n")
 	}
@@ -177,29 +173,29 @@ func describeRenewal(d *figures.Data) string {
 
 func describeNodes(d *figures.Data) string {
 	e := d.Experiment(figures.Nodes)
-	sizes := sizesOf(e)
+	sizes := e.Sizes()
 	var tables []string
 	for _, cost := range []struct{ title, value string }{
 		{"client CPU per lock, µs", figures.ClientCPU},
 		{"servers' CPU per lock, µs", figures.ServerCPU},
 		{"p50 of one goroutine, µs", figures.P50},
 	} {
-		var columns []column
+		var columns []figures.Column
 		for _, size := range sizes {
-			columns = append(columns, column{title: fmt.Sprintf("N = %d", size), size: size, value: cost.value, decimals: 1})
+			columns = append(columns, figures.Column{Title: fmt.Sprintf("N = %d", size), Size: size, Value: cost.value, Decimals: 1})
 		}
 		if len(sizes) > 1 {
 			last, first := columns[len(columns)-1], columns[0]
-			last.title, last.over, last.decimals = fmt.Sprintf("%d / %d", last.size, first.size), &first, 2
+			last.Title, last.Over, last.Decimals = fmt.Sprintf("%d / %d", last.Size, first.Size), &first, 2
 			columns = append(columns, last)
 		}
-		tables = append(tables, table(e, cost.title, columns))
+		tables = append(tables, figures.Table(e, cost.title, columns))
 	}
 	return section(e, "Cost over the number of servers", tables...)
 }
 
 func describeSingle(d *figures.Data) string {
 	e := d.Experiment(figures.Single)
-	columns := append(loadColumns(manyGoroutines), column{title: "p50 of one goroutine, µs", size: 1, value: figures.P50, decimals: 1})
-	return section(e, "", table(e, fmt.Sprintf("per lock, %d goroutines", manyGoroutines), columns))
+	columns := append(loadColumns(manyGoroutines), figures.Column{Title: "p50 of one goroutine, µs", Size: 1, Value: figures.P50, Decimals: 1})
+	return section(e, "", figures.Table(e, fmt.Sprintf("per lock, %d goroutines", manyGoroutines), columns))
 }

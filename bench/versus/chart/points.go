@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -71,41 +70,11 @@ func rowsOf(e *figures.Experiment, peer, value string, scale float64) (all point
 	return all
 }
 
-// peersOf returns the peers of an experiment, in the order in which they appear.
-func peersOf(e *figures.Experiment) (peers []string) {
-	for _, row := range e.Rows {
-		if !slices.Contains(peers, row.Peer) {
-			peers = append(peers, row.Peer)
-		}
-	}
-	return peers
-}
-
-// sizesOf returns the sizes of an experiment, in the order in which they appear.
-func sizesOf(e *figures.Experiment) (sizes []int) {
-	for _, row := range e.Rows {
-		if !slices.Contains(sizes, row.Size) {
-			sizes = append(sizes, row.Size)
-		}
-	}
-	return sizes
-}
-
-// statesOf returns the states of an experiment, in the order in which they appear.
-func statesOf(e *figures.Experiment) (states []string) {
-	for _, row := range e.Rows {
-		if !slices.Contains(states, row.State) {
-			states = append(states, row.State)
-		}
-	}
-	return states
-}
-
 // ticksAt returns ticks at the sizes.
 func ticksAt(sizes []int) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for _, size := range sizes {
-		ticks = append(ticks, plot.Tick{Value: float64(size), Label: grouped(float64(size), 0)})
+		ticks = append(ticks, plot.Tick{Value: float64(size), Label: figures.Grouped(float64(size), 0)})
 	}
 	return ticks
 }
@@ -124,7 +93,7 @@ func logarithmic(axis *plot.Axis) {
 				}
 				tick := plot.Tick{Value: value}
 				if digit == 1 || !many {
-					tick.Label = grouped(value, max(0, -int(decade)))
+					tick.Label = figures.Grouped(value, max(0, -int(decade)))
 				}
 				ticks = append(ticks, tick)
 			}

@@ -70,7 +70,7 @@ func drawRecovery(r *figures.Recovery) ([]byte, error) {
 // everyTen has a tick every ten seconds.
 var everyTen = plot.TickerFunc(func(low, high float64) (ticks []plot.Tick) {
 	for at := math.Ceil(low/10) * 10; at <= high; at += 10 {
-		ticks = append(ticks, plot.Tick{Value: at, Label: grouped(at, 0)})
+		ticks = append(ticks, plot.Tick{Value: at, Label: figures.Grouped(at, 0)})
 	}
 	return ticks
 })
@@ -115,7 +115,7 @@ func describeRecovery(r *figures.Recovery) string {
 		fmt.Fprintf(&out, "| %g–%g | %s |", phase.From, phase.To, phase.Title)
 		for _, c := range r.Courses {
 			locks, wait := c.Of(phase, r.Step)
-			fmt.Fprintf(&out, " %s | %s |", grouped(locks, 0), grouped(wait, 0))
+			fmt.Fprintf(&out, " %s | %s |", figures.Grouped(locks, 0), figures.Grouped(wait, 0))
 		}
 		out.WriteString("\n")
 	}

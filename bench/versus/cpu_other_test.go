@@ -1,9 +1,0 @@
-//go:build !unix
-
-package versus
-
-import "time"
-
-const cpuKnown = false // the figures are left out
-
-func cpuTime() time.Duration { return 0 }
