@@ -213,8 +213,16 @@ func TestWhatWeLostIsRedsyncsWhenItExpires(t *testing.T) {
 	for kind, ours := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			p := newPair(t)
+			release := func(context.Context) error { return nil }
+			if kind == "reader" { // it is gone before the one that dies
+				living, err := ours.try(p.ours, t.Context(), name)
+				require.NoError(t, err)
+				p.AwaitHeldEverywhere(t, name, readersMarker)
+				release = living.Unlock
+			}
 			lock, err := ours.try(p.ours, t.Context(), name, redlock.WithTTL(shortTTL), redlock.WithoutRenewal())
 			require.NoError(t, err)
+			require.NoError(t, release(t.Context()))
 			p.outlive()
 			mutex := p.waiting(name)
 			require.NoError(t, mutex.LockContext(t.Context()))
