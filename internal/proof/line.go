@@ -3,7 +3,11 @@ package proof
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"strings"
+	"text/tabwriter"
 )
 
 // Line is what one step found. A step prints it once, alone on a line of its output.
@@ -29,4 +33,21 @@ func (l Line) String() string {
 func Parse(text string) (l Line, ok bool) {
 	_, text, ok = strings.Cut(text, prefix)
 	return l, ok && json.Unmarshal([]byte(text), &l) == nil && l.Step != ""
+}
+
+// Tail returns the end of what a step printed.
+func Tail(output string) string {
+	const most = 6000
+	return output[max(len(output)-most, 0):]
+}
+
+// PrintTable prints rows in columns, below an empty line.
+func PrintTable(to io.Writer, rows [][]string) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	_, err := fmt.Fprintln(w)
+	for _, row := range rows {
+		_, failed := fmt.Fprintf(w, "%s\t\n", strings.Join(row, "\t"))
+		err = errors.Join(err, failed)
+	}
+	return errors.Join(err, w.Flush())
 }

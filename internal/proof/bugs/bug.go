@@ -82,3 +82,13 @@ func (b *bug) number() (n int) {
 
 // words returns the name as words.
 func (b *bug) words() string { return strings.ReplaceAll(b.name, "-", " ") }
+
+// markdown returns the table of internal/proof/README.md.
+func markdown(bugs []bug) string {
+	var to strings.Builder
+	to.WriteString("| bug | what it does | claim | caught by |\n| --- | --- | --- | --- |\n")
+	for _, b := range bugs {
+		fmt.Fprintf(&to, "| %s | %s | %s | `%s` |\n", b.words(), b.breaks, b.claim, b.step.test)
+	}
+	return to.String()
+}

@@ -11,17 +11,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -130,7 +127,7 @@ func catch(ctx context.Context, m *module, bugs []bug) error {
 		if v == caught {
 			count++
 		} else {
-			fmt.Println(tail(output))
+			fmt.Println(proof.Tail(output))
 		}
 	}
 	if err := report(results); err != nil {
@@ -158,20 +155,11 @@ func look(ctx context.Context, m *module, b *bug) (v verdict, output string, err
 	return judge(output, b.step.test), output, m.apply(ctx, b, "-R")
 }
 
-// tail returns the end of what a step printed.
-func tail(output string) string {
-	const most = 4000
-	return output[max(len(output)-most, 0):]
-}
-
 // report prints a table of the results.
 func report(results []result) error {
-	var rows strings.Builder
-	rows.WriteString("\nbug\tclaim\tstep\ttime\t\n")
+	rows := [][]string{{"bug", "claim", "step", "time"}}
 	for _, r := range results {
-		fmt.Fprintf(&rows, "%s\t%s\t%v\t%.1fs\t%s\n", r.bug.words(), r.bug.claim, r.bug.step, r.took.Seconds(), r.verdict)
+		rows = append(rows, []string{r.bug.words(), r.bug.claim, r.bug.step.String(), fmt.Sprintf("%.1fs", r.took.Seconds()), string(r.verdict)})
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	_, err := io.WriteString(w, rows.String())
-	return errors.Join(err, w.Flush())
+	return proof.PrintTable(os.Stdout, rows)
 }

@@ -4,9 +4,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,11 +54,11 @@ func (s step) run(ctx context.Context, logs string) result {
 	}
 	switch {
 	case err != nil:
-		r.err = fmt.Errorf("%w\n%s", err, tail(output.String()))
+		r.err = fmt.Errorf("%w\n%s", err, proof.Tail(output.String()))
 	case len(r.lines) == 0:
-		r.err = fmt.Errorf("it ran nothing\n%s", tail(output.String()))
+		r.err = fmt.Errorf("it ran nothing\n%s", proof.Tail(output.String()))
 	case violations > 0:
-		r.err = fmt.Errorf("%d violations\n%s", violations, tail(output.String()))
+		r.err = fmt.Errorf("%d violations\n%s", violations, proof.Tail(output.String()))
 	}
 	return r
 }
@@ -79,16 +81,30 @@ func count(output, verdict string) int {
 	return len(regexp.MustCompile(`(?m)^--- `+verdict+`: Test`).FindAllString(output, -1))
 }
 
-// tail returns the end of what a step printed.
-func tail(output string) string {
-	const most = 6000
-	return output[max(len(output)-most, 0):]
-}
-
 func (r *result) progress() string {
 	verdict := "no violation"
 	if r.err != nil {
 		verdict = "FAILED"
 	}
 	return fmt.Sprintf("%s: %s (%.0fs)", r.step.name, verdict, r.took.Seconds())
+}
+
+// printTable prints one row for each line of each step. The time of a step is in its first row.
+func printTable(to io.Writer, results []result, took time.Duration) error {
+	rows := [][]string{{"step", "size", "faults", "violations", "time"}}
+	for _, r := range results {
+		seconds := fmt.Sprintf("%.0fs", r.took.Seconds())
+		if len(r.lines) == 0 {
+			rows = append(rows, []string{r.step.name, "FAILED", "", "", seconds})
+		}
+		for _, line := range r.lines {
+			faults := fmt.Sprint(line.Faults)
+			if line.Faults == 0 {
+				faults = "–"
+			}
+			rows = append(rows, []string{cmp.Or(line.Step, r.step.name), line.Size, faults, fmt.Sprint(line.Violations), seconds})
+			seconds = ""
+		}
+	}
+	return proof.PrintTable(to, append(rows, []string{"all", "", "", "", fmt.Sprintf("%.0fs", took.Seconds())}))
 }
