@@ -2,6 +2,8 @@ package redlock_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -114,20 +116,27 @@ func TestCloseReleasesWhatIsHeldAndEndsWhatRuns(t *testing.T) {
 		assert.Equal(t, 50, l.Stats().Held)
 		other := c.locker()
 		var looping sync.WaitGroup
-		looping.Go(func() {
-			for {
-				lock, err := l.TryLock(ctx, "loop")
-				if err != nil {
-					assert.ErrorIs(t, err, redlock.ErrClosed)
-					return
+		for i := range 8 {
+			looping.Go(func() {
+				acquire := []func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error){l.TryLock, l.Lock}[i%2]
+				for {
+					lock, err := acquire(ctx, fmt.Sprint("loop", i/3))
+					switch {
+					case err == nil:
+						time.Sleep(time.Millisecond)
+						err = lock.Unlock(ctx)
+					case errors.Is(err, redlock.ErrTaken):
+						time.Sleep(time.Millisecond)
+						continue
+					}
+					if err != nil {
+						assert.ErrorIs(t, err, redlock.ErrClosed)
+						return
+					}
 				}
-				time.Sleep(time.Millisecond)
-				if err := lock.Unlock(ctx); err != nil {
-					assert.ErrorIs(t, err, redlock.ErrClosed)
-				}
-			}
-		})
-		time.Sleep(time.Second)
+			})
+		}
+		time.Sleep(100 * time.Millisecond)
 		require.NoError(t, l.Close())
 		require.NoError(t, l.Close())
 		looping.Wait()

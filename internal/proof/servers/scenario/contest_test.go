@@ -270,21 +270,15 @@ func judgeGaps(t *testing.T, events []said, turns []turn) {
 	// The key of a killed contender must expire, and up to two contenders may be handed the vote
 	// before they are found to be dead or stopped. Then comes the next poll.
 	const bound = contenderTTL + 2*contenderGrace + contenderPoll + contenderTimeout + slack
-	var gaps []time.Duration
-	free := clock.Instant(0) // since when nobody holds it
+	require.Greater(t, len(turns), 1)
+	longest, free := time.Duration(0), clock.Instant(0) // since when nobody holds it
 	for i := 1; i < len(turns); i++ {
 		free = max(free, turns[i-1].to)
 		gap := turns[i].from.Sub(max(free, waitedSince(events, turns[i].from)))
 		assert.LessOrEqual(t, gap, bound, "nobody had it")
-		if harmed(events, turns[i-1].from, turns[i].from) {
-			gaps = append(gaps, gap)
-		}
+		longest = max(longest, gap)
 	}
-	require.NotEmpty(t, gaps)
-	assert.Greater(t, len(turns), len(gaps))
-	slices.Sort(gaps)
-	t.Logf("%d turns; %d of them followed on harm, median delay %v, longest %v, %v allowed",
-		len(turns), len(gaps), gaps[len(gaps)/2], gaps[len(gaps)-1], bound)
+	t.Logf("%d turns; for %v at most, nobody had it; %v allowed", len(turns), longest, bound)
 }
 
 // waitedSince returns since when, without a break, a contender has waited that was neither killed
@@ -311,11 +305,4 @@ func waitedSince(events []said, at clock.Instant) clock.Instant {
 		earliest = min(earliest, from)
 	}
 	return earliest
-}
-
-// harmed reports whether a contender was killed or stopped, or gave up, between two instants.
-func harmed(events []said, from, to clock.Instant) bool {
-	return slices.ContainsFunc(events, func(e said) bool {
-		return e.at >= from && e.at <= to && slices.Contains([]string{"killed", "stopped", "gaveup"}, e.word)
-	})
 }

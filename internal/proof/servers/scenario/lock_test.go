@@ -2,21 +2,14 @@ package scenario_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -138,45 +131,6 @@ func (k kind) lives(t *testing.T, c *cluster.Cluster) {
 	require.ErrorIs(t, next.Unlock(ctx), redlock.ErrLost)
 }
 
-// A lock that is not renewed expires at the masters, and nothing brings it back. What its holder
-// does then touches nobody else's key.
-func TestLockThatExpiredIsLostAndTheNextHoldersIsNotTouched(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 5)
-	ctx, name := t.Context(), cluster.LockName(t)
-	const ttl = time.Second
-	l := connected(t, c.URLs())
-	first, err := l.TryLock(ctx, name, redlock.WithTTL(ttl), redlock.WithoutRenewal())
-	if errors.Is(err, redlock.ErrNoValidity) {
-		first, err = l.Lock(ctx, name, redlock.WithTTL(ttl), redlock.WithoutRenewal()) // the machine is busy
-	}
-	require.NoError(t, err)
-	work := first.Context(ctx)
-	awaitLoss(t, first)
-	requireLostBecause(t, first, "its validity has ended")
-	require.ErrorIs(t, context.Cause(work), redlock.ErrLost)
-	await(t, "the keys have expired", func() bool { return c.Holding(t, name, first.Value()) == 0 })
-	tryAll := func() {
-		require.ErrorIs(t, first.Extend(ctx, longTTL), redlock.ErrLost)
-		require.ErrorIs(t, first.Verify(ctx), redlock.ErrLost)
-		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
-		_, err := l.Inspect(ctx, name) // behind whatever these might have sent
-		require.NoError(t, err)
-	}
-	tryAll()
-	assert.Equal(t, make([]string, 5), c.Holders(t, name))
-	next := take(t, l, name)
-	c.AwaitHeldEverywhere(t, name, next.Value())
-	tryAll()
-	for _, m := range c.Masters {
-		left, err := redis.Int64(m.Do("PTTL", name))
-		require.NoError(t, err)
-		assert.Greater(t, left, (longTTL - 20*time.Second).Milliseconds())
-	}
-	give(t, next)
-	cluster.RequireClean(t, c.Masters...)
-}
-
 // An Adopt that fails leaves the lock to its holder: with a wrong value, with too few nodes in
 // reach, that say so or nothing. One that succeeds is told to the old holder.
 func TestHoldingGoesOverToTheOneThatAdopts(t *testing.T) {
@@ -229,78 +183,4 @@ func TestHoldingGoesOverToTheOneThatAdopts(t *testing.T) {
 	assert.Equal(t, "taker", status.Owner)
 	give(t, adopted)
 	cluster.RequireClean(t, c.Masters...)
-}
-
-// Close ends calls that run and wait, and releases what is held. It returns when the masters have
-// answered, and leaves no connection.
-func TestCloseWithLocksInFlightLeavesNothing(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 5)
-	for round := range sizeOf(t, 5, 100) {
-		client := fmt.Sprintf("closing-%d", round)
-		l := connected(t, c.URLs(), redlock.WithPool(pool.WithClientName(client)))
-		acquired := hammerAndClose(t, l, time.Duration(round)*4*time.Millisecond)
-		for _, m := range c.Masters {
-			keys, err := m.Keys()
-			require.NoError(t, err)
-			assert.Empty(t, keys, "at once: Close waits for the answers (round %d, %d acquired)", round, acquired)
-		}
-		for _, m := range c.Masters {
-			await(t, "no connection is left", func() bool {
-				list, err := redis.String(m.Do("CLIENT", "LIST"))
-				require.NoError(t, err)
-				return !strings.Contains(list, "name="+client)
-			})
-		}
-	}
-}
-
-// hammerAndClose closes a Locker that goroutines are using, and returns when all of them have seen
-// that it is closed.
-func hammerAndClose(t *testing.T, l *redlock.Locker, after time.Duration) (acquired int64) {
-	t.Helper()
-	var count atomic.Int64
-	var workers, closers sync.WaitGroup
-	for worker := range 16 {
-		workers.Go(func() {
-			for {
-				lock, err := useOnce(t.Context(), l, worker)
-				if lock != nil {
-					count.Add(1)
-				}
-				if errors.Is(err, redlock.ErrClosed) {
-					return
-				}
-				if err != nil && !errors.Is(err, redlock.ErrTaken) {
-					t.Errorf("worker %d: %v", worker, err)
-					return
-				}
-			}
-		})
-	}
-	time.Sleep(after)
-	for range 2 {
-		closers.Go(func() { assert.NoError(t, l.Close()) })
-	}
-	closers.Wait()
-	workers.Wait()
-	require.ErrorIs(t, l.Ready(t.Context()), redlock.ErrClosed)
-	assert.Zero(t, l.Stats().Held)
-	return count.Load()
-}
-
-// useOnce acquires one of a few names, by trying or by waiting, and releases it.
-func useOnce(ctx context.Context, l *redlock.Locker, worker int) (*redlock.Lock, error) {
-	acquire := l.TryLock
-	if worker%2 == 0 {
-		acquire = l.Lock
-	}
-	lock, err := acquire(ctx, fmt.Sprint("name ", worker/3))
-	if err != nil {
-		return nil, err
-	}
-	if worker%4 == 0 {
-		<-lock.Done() // held until Close
-	}
-	return lock, lock.Unlock(ctx)
 }
