@@ -159,54 +159,44 @@ func TestLimitsThemselvesAreGood(t *testing.T) {
 // noContext is a nil context; it is a variable because linters reject a literal one.
 var noContext context.Context
 
-// badCalls are calls with bad arguments.
-func badCalls(q *user) (calls []func() error) {
-	add := func(call func() error) { calls = append(calls, call) }
-	enqueue := func(ctx context.Context, delay time.Duration, ids ...string) {
-		add(func() error { return q.Enqueue(ctx, ids, delay) })
-	}
-	remove := func(ctx context.Context, ids ...string) {
-		add(func() error { _, err := q.Remove(ctx, ids...); return err })
-	}
-	dequeue := func(ctx context.Context, id string, score float64) {
-		add(func() error { _, err := q.Dequeue(ctx, id, score); return err })
-	}
-	look := func(ctx context.Context, n int) {
-		add(func() error { _, err := q.Pop(ctx, n); return err })
-		add(func() error { _, err := q.Top(ctx, n); return err })
-	}
+// badCalls returns what calls with bad arguments return.
+func badCalls(q *user) (errs []error) {
+	note := func(err error) { errs = append(errs, err) }
+	second := func(_ any, err error) { note(err) }
 	long, many := strings.Repeat("x", 1025), make([]string, 10001)
 	for i := range many {
 		many[i] = fmt.Sprint(i)
 	}
 	for _, ids := range [][]string{nil, {"a", ""}, {"a", long}, many} {
-		enqueue(ctx, time.Second, ids...)
-		remove(ctx, ids...)
+		note(q.Enqueue(ctx, ids, time.Second))
+		second(q.Remove(ctx, ids...))
 	}
-	enqueue(ctx, -1, "a")
-	enqueue(ctx, math.MaxInt64, "a")
-	dequeue(ctx, "", 1)
-	dequeue(ctx, long, 1)
+	note(q.Enqueue(ctx, []string{"a"}, -1))
+	note(q.Enqueue(ctx, []string{"a"}, math.MaxInt64))
+	second(q.Dequeue(ctx, "", 1))
+	second(q.Dequeue(ctx, long, 1))
 	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		dequeue(ctx, "a", score)
+		second(q.Dequeue(ctx, "a", score))
 	}
 	for _, n := range []int{0, -1, math.MinInt, 2001, math.MaxInt} {
-		look(ctx, n)
+		second(q.Pop(ctx, n))
+		second(q.Top(ctx, n))
 	}
-	enqueue(noContext, 0, "a")
-	remove(noContext, "a")
-	dequeue(noContext, "a", 1)
-	look(noContext, 1)
-	add(func() error { _, err := q.Len(noContext); return err })
-	add(func() error { return q.Run(noContext, nothing) })
-	add(func() error { return q.Run(ctx, nil) })
+	note(q.Enqueue(noContext, []string{"a"}, 0))
+	second(q.Remove(noContext, "a"))
+	second(q.Dequeue(noContext, "a", 1))
+	second(q.Pop(noContext, 1))
+	second(q.Top(noContext, 1))
+	second(q.Len(noContext))
+	note(q.Run(noContext, nothing))
+	note(q.Run(ctx, nil))
 	for _, opt := range []queue.RunOption{
 		nil, queue.WithConcurrency(0), queue.WithConcurrency(1001), queue.WithLease(0), queue.WithLease(math.MaxInt64),
 		queue.WithRetryDelay(-1), queue.WithRetryDelay(math.MaxInt64), queue.WithPoll(0), queue.WithPoll(time.Hour), queue.WithReport(nil),
 	} {
-		add(func() error { return q.Run(ctx, nothing, opt) })
+		note(q.Run(ctx, nothing, opt))
 	}
-	return calls
+	return errs
 }
 
 func TestBadArgumentsAreInvalidAndChangeNothing(t *testing.T) {
@@ -215,8 +205,8 @@ func TestBadArgumentsAreInvalidAndChangeNothing(t *testing.T) {
 		q.add(time.Hour, "later")
 		settle()
 		before, asked := w.content(), len(w.store.Commands())
-		for i, call := range badCalls(q) {
-			require.ErrorIs(t, call(), queue.ErrInvalid, "call %d", i)
+		for i, err := range badCalls(q) {
+			require.ErrorIs(t, err, queue.ErrInvalid, "call %d", i)
 		}
 		settle()
 		assert.Equal(t, before, w.content())

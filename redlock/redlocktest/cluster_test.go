@@ -217,9 +217,13 @@ func BenchmarkLock(b *testing.B) {
 	}
 }
 
-func TestInABubbleTheEndpointsAreNames(t *testing.T) {
+func TestInABubbleTheEndpointsAreNamesAndStartTakesNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, endpoint := range redlocktest.Start(t, 3).Endpoints() {
+		began := time.Now()
+		c := redlocktest.Start(t, 5)
+		c.Locker(t)
+		assert.Less(t, time.Since(began), 10*time.Millisecond)
+		for _, endpoint := range c.Endpoints() {
 			assert.True(t, strings.HasSuffix(endpoint, ".redlocktest.invalid:6379"), endpoint)
 		}
 	})

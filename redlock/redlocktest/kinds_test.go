@@ -3,8 +3,6 @@ package redlocktest_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -73,12 +71,4 @@ func TestEachKindOfLockIsThatOfPackageRedlock(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestNoVirtualTimePassesBeforeTheTest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		redlocktest.Start(t, 5).Locker(t)
-		assert.Less(t, time.Since(began), 10*time.Millisecond)
-	})
 }

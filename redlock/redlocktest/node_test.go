@@ -96,28 +96,21 @@ func TestAStoppedNodesKeysExpire(t *testing.T) {
 	})
 }
 
-func TestALockIsLostWhenAMajorityRestarts(t *testing.T) {
+func TestARestartEndsStopAndPauseAndALockWithAMajority(t *testing.T) {
 	inBothTimes(t, func(t *testing.T) {
 		c := redlocktest.Start(t, 3)
-		held := lock(t, c.Locker(t, patiently()...), "a")
+		l := c.Locker(t, patiently()...)
+		held := lock(t, l, "a")
+		c.Node(0).Pause()
+		c.Node(0).Stop()
 		c.Node(0).Restart()
 		c.Node(1).Restart()
 		assert.Empty(t, c.Holder("a"))
 		<-held.Done()
 		require.ErrorIs(t, held.Err(), redlock.ErrLost)
-	})
-}
-
-func TestRestartEndsStopAndPause(t *testing.T) {
-	inBothTimes(t, func(t *testing.T) {
-		c := redlocktest.Start(t, 1)
-		l := c.Locker(t, patiently()...)
-		c.Node(0).Pause()
-		c.Node(0).Stop()
-		c.Node(0).Restart()
 		assert.Equal(t, pool.Up, l.Stats().Nodes[0].State)
 		assert.Positive(t, l.Stats().Nodes[0].QuarantinedFor)
-		assert.Equal(t, 1, votes(t, c.Locker(t, patiently(redlock.WithQuarantine(redlock.QuarantineOff))...)))
+		assert.Equal(t, 3, votes(t, c.Locker(t, patiently(redlock.WithQuarantine(redlock.QuarantineOff))...)))
 	})
 }
 
