@@ -33,6 +33,7 @@ func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 			"mend":    w.mend,
 			"spoil":   w.spoil,
 			"adopt":   w.adopt,
+			"any":     w.takeAny,
 			"expire":  w.expire,
 		})
 	})
@@ -159,6 +160,43 @@ func (w *mutexPair) adopt(*rapid.T) {
 	w.token("adopt", names, reply, number, granted)
 }
 
+// takeAny takes one of several names: the one that it has, else the first that is free. Or it takes a
+// certain one, and gives up the others.
+func (w *mutexPair) takeAny(*rapid.T) {
+	names, value, fencing := w.names(), w.value(), w.fencing()
+	only := rapid.IntRange(0, len(names)).Draw(w.t, "only")
+	reply := w.ask((&TakeAny{Keys: names, Value: value, TTL: pairTTL, Grace: pairGrace, Only: only, Fencing: fencing}).Request())
+	at := only
+	for i, name := range names {
+		if e := w.model.Entry(name); e.Key == value && only == 0 {
+			at = i + 1
+		} else if e.Key == value && i+1 != only {
+			e.Release(value, 0, pairAlive)
+		}
+	}
+	if at == 0 {
+		at = 1 + slices.IndexFunc(names, func(name string) bool { return w.model.Entry(name).Absent() })
+	}
+	var taken []string
+	var number int64
+	granted := false
+	if at > 0 {
+		taken = names[at-1 : at]
+		if number, granted = w.model.Adopt(taken, value, value, fencing.Wall); !granted {
+			number, granted = w.model.Acquire(taken, value, fencing.Wall)
+		}
+	}
+	w.token("take any", taken, reply, number, granted)
+	if !granted {
+		at = 0
+	}
+	got := ReadChoice(reply)
+	w.same("got", got.Got, at)
+	for i, name := range names {
+		w.same("free", got.IsFree(i+1), w.model.Entry(name).Absent())
+	}
+}
+
 func (w *mutexPair) expire(*rapid.T) {
 	name := w.name()
 	w.do("DEL", name)
@@ -176,63 +214,6 @@ func (w *mutexPair) compare(*rapid.T) {
 		w.same(name, fmt.Sprintf("%s %s %q", w.get(name), counter, w.members(waitKey+name)),
 			fmt.Sprintf("%s %d %q", entry.Key, entry.Fence, places(entry.Waiting)))
 	}
-}
-
-// Nobody waits here: what is handed over is a matter of handover.lua.
-func TestAnyOfSeveralKeysIsTakenAsDocumented(t *testing.T) {
-	keys := []string{"a", "b", "c"}
-	check(t, func(p *pair) {
-		held := map[string]string{} // what each key must hold
-		for range rapid.IntRange(1, 12).Draw(p.t, "calls") {
-			if rapid.IntRange(0, 4).Draw(p.t, "spoils") == 0 {
-				key := draw(p, "key", keys...)
-				p.do("DEL", key)
-				delete(held, key)
-				if p.flip("other type") {
-					p.do("RPUSH", key, "x")
-					held[key] = "(list)"
-				}
-			}
-			value, only := p.value(), rapid.IntRange(0, len(keys)).Draw(p.t, "only")
-			take := &TakeAny{Keys: keys, Value: value, TTL: pairTTL, Grace: pairGrace, Only: only}
-			if p.flip("fenced") {
-				take.Fencing = p.fencing()
-			}
-			reply := p.ask(take.Request())
-			got := ReadChoice(reply)
-			p.same("got", got.Got, takeAny(keys, held, value, only))
-			p.same("fenced", Fence(reply) != 0, got.Got != 0 && take.Fencing.Life != 0)
-			for i, key := range keys {
-				// A key of another type and a free one cannot be told apart.
-				list := held[key] == "(list)"
-				p.same("free", got.IsFree(i+1), held[key] == "" || list)
-				p.same("is a list", p.do("TYPE", key) == "list", list)
-				if !list {
-					p.same(key, p.get(key), held[key])
-				}
-			}
-		}
-	})
-}
-
-// takeAny is what any.lua must do.
-func takeAny(keys []string, held map[string]string, value string, only int) (got int) {
-	for i, key := range keys {
-		switch {
-		case held[key] != value:
-		case only == 0:
-			got = i + 1
-		case i+1 != only:
-			delete(held, key)
-		}
-	}
-	for i, key := range keys {
-		if only == 0 && got == 0 && held[key] == "" || i+1 == only && (held[key] == "" || held[key] == value) {
-			held[key] = value
-			return i + 1
-		}
-	}
-	return got
 }
 
 // retained is what a node keeps for a name in the model of retain.lua, with when it ends and the
