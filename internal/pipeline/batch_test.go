@@ -116,7 +116,8 @@ func TestABatchIsAnsweredByOneInteger(t *testing.T) {
 	})
 }
 
-// To a call by itself such a script answers with an array of one, and so it does to each of several.
+// To a call by itself such a script answers with an array of one, and so it does to each of
+// several.
 func TestAScriptThatIsItsOwnBatchAnswersEachCallWithAnArray(t *testing.T) {
 	queued(t, func(h *harness, _, connect func()) {
 		script := NewScript("local all = {} for i, key in ipairs(KEYS) do all[i] = ARGV[i] .. key end return all")

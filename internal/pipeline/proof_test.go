@@ -44,8 +44,8 @@ func (h *harness) vote(key string) *prover {
 	return h.prove(Request{Words: Command("SET", key, "1")})
 }
 
-// votesAndProofs returns what the server executed, without handshakes: V for a SET, B for a batch, P
-// for a GET of the memory key.
+// votesAndProofs returns what the server executed, without handshakes: V for a SET, B for a batch,
+// P for a GET of the memory key.
 func (h *harness) votesAndProofs() (order string) {
 	for _, c := range h.server.Commands() {
 		switch {

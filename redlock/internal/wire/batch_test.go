@@ -94,8 +94,8 @@ func newBatchPair(t *testing.T, conn redis.Conn, from *fuzzed.Source) *batchPair
 	return p
 }
 
-// near returns a time of a client. None is so near the server's time, which is up to 5 s past p.time,
-// or a limit of the node, that it passes between the two runs.
+// near returns a time of a client. None is so near the server's time, which is up to 5 s past
+// p.time, or a limit of the node, that it passes between the two runs.
 func (p *batchPair) near() int64 {
 	off := []int64{0, 0, -3_600_000_000, 3_600_000_000, 12_000_000, 40_000_000}[p.Below(6)]
 	return p.time + off + int64(p.Below(5)-2)

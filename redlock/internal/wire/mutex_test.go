@@ -160,8 +160,8 @@ func (w *mutexPair) adopt(*rapid.T) {
 	w.token("adopt", names, reply, number, granted)
 }
 
-// takeAny takes one of several names: the one that it has, else the first that is free. Or it takes a
-// certain one, and gives up the others.
+// takeAny takes one of several names: the one that it has, else the first that is free. Or it takes
+// a certain one, and gives up the others.
 func (w *mutexPair) takeAny(*rapid.T) {
 	names, value, fencing := w.names(), w.value(), w.fencing()
 	only := rapid.IntRange(0, len(names)).Draw(w.t, "only")
