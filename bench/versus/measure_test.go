@@ -199,9 +199,12 @@ func (s *sample) serversPerLock() float64 { return contention.Micros(s.servers) 
 func (s *sample) allocsPerLock() float64  { return float64(s.allocs) / float64(s.locks) }
 func (s *sample) bytesPerLock() float64   { return float64(s.bytes) / float64(s.locks) }
 func (s *sample) p50() float64            { return contention.Micros(contention.Percentile(s.latency, 500)) }
-func (s *sample) p90() float64            { return contention.Micros(contention.Percentile(s.latency, 900)) }
-func (s *sample) p99() float64            { return contention.Micros(contention.Percentile(s.latency, 990)) }
-func (s *sample) p999() float64           { return contention.Micros(contention.Percentile(s.latency, 999)) }
+
+func (s *sample) p90() float64 { return contention.Micros(contention.Percentile(s.latency, 900)) }
+
+func (s *sample) p99() float64 { return contention.Micros(contention.Percentile(s.latency, 990)) }
+
+func (s *sample) p999() float64 { return contention.Micros(contention.Percentile(s.latency, 999)) }
 
 func TestQuotaHandsOutEveryLockOnce(t *testing.T) {
 	q := newQuota(10)
