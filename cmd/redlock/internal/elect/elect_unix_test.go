@@ -3,13 +3,14 @@
 package elect
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,17 +31,14 @@ const ttl = 3 * time.Second
 
 func TestMain(m *testing.M) {
 	root := func() *cobra.Command { return clitest.Root(NewCommand()) }
-	clitest.Main(m, root, map[string]child.Role{"beat": writeBeats})
+	clitest.Main(m, root, map[string]child.Role{"beat": sayBeats})
 }
 
-// writeBeats appends lines to FILE, each with ID, term and time, and ignores SIGTERM.
-func writeBeats(self *child.Self) {
+// sayBeats says ID, term and time over and over, and ignores SIGTERM.
+func sayBeats(self *child.Self) {
 	signal.Ignore(syscall.SIGTERM)
-	file, err := os.OpenFile(self.Args[0], os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	require.NoError(self, err)
 	for ; ; time.Sleep(time.Millisecond) {
-		_, err := fmt.Fprintln(file, self.Args[1], os.Getenv("REDLOCK_FENCE"), time.Now().UnixNano())
-		require.NoError(self, err)
+		self.Tell(self.Args[0], os.Getenv("REDLOCK_FENCE"), time.Now().UnixNano())
 	}
 }
 
@@ -50,96 +48,51 @@ func start(t *testing.T, urls []string, name string, command ...string) *clitest
 	return clitest.Start(t, urls, append([]string{"elect", "--name", name, "--ttl", ttl.String(), "--"}, command...)...)
 }
 
-// beat is a line of the file.
+// beat is what the command of a leader says.
 type beat struct {
 	id         string
 	term, time int64
 }
 
-func readBeats(t *testing.T, file string) (all []beat) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	for line := range strings.Lines(string(text)) {
-		if !strings.HasSuffix(line, "\n") {
-			break // it is being written
-		}
-		all = append(all, parseBeat(t, line))
-	}
-	return all
-}
-
-func parseBeat(t *testing.T, line string) (b beat) {
-	t.Helper()
-	_, err := fmt.Sscan(line, &b.id, &b.term, &b.time)
-	require.NoError(t, err, line)
-	return b
-}
-
-// awaitTerm waits until somebody beats in a later term.
-func awaitTerm(t *testing.T, file string, after int64) (last beat) {
-	t.Helper()
-	clitest.WaitFor(t, "a later term", func() bool {
-		last = lastBeat(t, file)
-		return last.term > after
-	})
-	return last
-}
-
-// lastBeat reads the end of the file only: it is looked at every 2 ms, and grows.
-func lastBeat(t *testing.T, name string) (last beat) {
-	t.Helper()
-	const enough = 256 // bytes, for several lines
-	file, err := os.Open(name)
-	if err != nil {
-		return last
-	}
-	defer file.Close()
-	size, err := file.Seek(0, io.SeekEnd)
-	require.NoError(t, err)
-	text := make([]byte, min(size, enough))
-	_, err = file.ReadAt(text, size-int64(len(text)))
-	require.NoError(t, err)
-	if lines := strings.Split(string(text), "\n"); len(lines) > 2 { // the last one is being written
-		last = parseBeat(t, lines[len(lines)-2])
-	}
-	return last
-}
-
-// judge asserts that all beats of a term come before those of the next one, and all from one.
-func judge(t *testing.T, all []beat) (terms int) {
-	t.Helper()
-	for i, b := range all {
-		if i == 0 || b.term != all[i-1].term {
-			terms++
-		}
-		if i == 0 {
-			continue
-		}
-		before := all[i-1]
-		assert.GreaterOrEqual(t, b.term, before.term, "%v after %v", b, before)
-		if b.term == before.term {
-			assert.Equal(t, before.id, b.id)
-		} else {
-			assert.Greater(t, b.time, before.time)
-		}
-	}
-	return terms
-}
-
 // ballot is three candidates, each behind proxies of its own.
 type ballot struct {
 	t       *testing.T
-	file    string // of the beats
 	proxies [3][]*redistest.Proxy
 	urls    [3][]string
 	all     [3]*clitest.Redlock
+
+	mu    sync.Mutex // guards the field below
+	beats []beat
 }
 
 // begin starts a candidate.
 func (b *ballot) begin(i int) {
 	b.t.Helper()
-	b.all[i] = start(b.t, b.urls[i], cluster.LockName(b.t), clitest.As("beat", b.file, strconv.Itoa(i))...)
+	b.all[i] = start(b.t, b.urls[i], cluster.LockName(b.t), clitest.As("beat", strconv.Itoa(i))...)
+	go func(lines <-chan string) { // ends with the candidate
+		for line := range lines {
+			var one beat
+			_, err := fmt.Sscan(line, &one.id, &one.term, &one.time)
+			assert.NoError(b.t, err, line)
+			b.mu.Lock()
+			b.beats = append(b.beats, one)
+			b.mu.Unlock()
+		}
+	}(b.all[i].Lines())
+}
+
+// awaitTerm waits until somebody beats in a later term.
+func (b *ballot) awaitTerm(after int64) (last beat) {
+	b.t.Helper()
+	clitest.WaitFor(b.t, "a later term", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.beats) > 0 {
+			last = b.beats[len(b.beats)-1]
+		}
+		return last.term > after
+	})
+	return last
 }
 
 // toAll does something with all proxies of a candidate.
@@ -147,6 +100,26 @@ func (b *ballot) toAll(i int, do func(*redistest.Proxy)) {
 	for _, p := range b.proxies[i] {
 		do(p)
 	}
+}
+
+// judge asserts that all beats of a term come before those of the next one, and all from one. It
+// returns the number of terms.
+func (b *ballot) judge() (terms int) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slices.SortFunc(b.beats, func(x, y beat) int { return cmp.Compare(x.time, y.time) })
+	before := beat{}
+	for _, one := range b.beats {
+		assert.GreaterOrEqual(b.t, one.term, before.term, "%v after %v", one, before)
+		if one.term != before.term {
+			terms++
+		} else {
+			assert.Equal(b.t, before.id, one.id)
+		}
+		before = one
+	}
+	return terms
 }
 
 func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
@@ -167,25 +140,25 @@ func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
 	} {
 		t.Run([]string{"hold replies", "drop", "kill"}[way], func(t *testing.T) {
 			t.Parallel()
-			b := &ballot{t: t, file: filepath.Join(t.TempDir(), "beats")}
+			b := &ballot{t: t}
 			for i := range b.all {
 				b.proxies[i], b.urls[i] = c.BehindProxies(t)
 				b.begin(i)
 			}
-			last := awaitTerm(t, b.file, 0)
+			last := b.awaitTerm(0)
 			for round := range rounds {
 				leader, err := strconv.Atoi(last.id)
 				require.NoError(t, err)
 				time.Sleep(time.Duration(way+round) * ttl / 12) // the moment varies
 				depose(b, leader)
-				last = awaitTerm(t, b.file, last.term)
+				last = b.awaitTerm(last.term)
 				b.toAll(leader, (*redistest.Proxy).Heal)
 				if b.all[leader].Killed() {
 					b.begin(leader)
 				}
 				time.Sleep(ttl / 8) // in which the deposed one would beat, if it did
 			}
-			assert.GreaterOrEqual(t, judge(t, readBeats(t, b.file)), rounds+1)
+			assert.GreaterOrEqual(t, b.judge(), rounds+1)
 		})
 	}
 }
@@ -250,9 +223,8 @@ func TestSignalsEndACampaignAndGoToTheCommandWhileItRuns(t *testing.T) {
 func TestASignalIsNotForgottenWithTheLeadership(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 3)
-	file := filepath.Join(t.TempDir(), "beats")
-	r := start(t, c.URLs(), "x", clitest.As("beat", file, "a")...) // ignores SIGTERM
-	awaitTerm(t, file, 0)
+	r := start(t, c.URLs(), "x", clitest.As("beat", "a")...) // ignores SIGTERM
+	first := strings.Fields(r.Next(t))
 	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGTERM))
 	time.Sleep(ttl / 4)
 	for _, m := range c.Masters {
@@ -260,7 +232,9 @@ func TestASignalIsNotForgottenWithTheLeadership(t *testing.T) {
 	}
 	status, stderr := r.End(t)
 	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), status, stderr)
-	assert.Equal(t, 1, judge(t, readBeats(t, file)))
+	for line := range r.Lines() {
+		assert.Equal(t, first[1], strings.Fields(line)[1], "the term")
+	}
 }
 
 func TestElectSaysThatTooFewMastersAnswer(t *testing.T) {

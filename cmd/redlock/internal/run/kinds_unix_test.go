@@ -3,11 +3,7 @@
 package run
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,11 +15,10 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 )
 
-const contenders = 12
-
 // Votes split among many that ask at once must not leave the lock to nobody.
 func TestAsManyAtOnceRunTheirCommandsAsTheNameAllows(t *testing.T) {
 	t.Parallel()
+	const contenders = 12
 	c := cluster.Start(t, 5)
 	for flags, names := range map[string][]string{"": {"s"}, "--permits 3": {"s#1", "s#2", "s#3"}} {
 		t.Run(flags, func(t *testing.T) {
@@ -73,34 +68,6 @@ func TestNoWaitDoesNotTakeSplitVotesForAHolder(t *testing.T) {
 	assert.Equal(t, cli.ExitTaken, status, stderr)
 	status, stderr = long.End(t)
 	assert.Equal(t, cli.ExitTaken, status, stderr)
-}
-
-func TestManyThatWaitRunOneAfterTheOther(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 5)
-	record := filepath.Join(t.TempDir(), "record")
-	script := `begin=$(date +%s%N); sleep 0.01; echo $begin $(date +%s%N) >> "$0"`
-	var all []*clitest.Redlock
-	for range contenders {
-		all = append(all, clitest.Start(t, c.URLs(), line("all", "--wait 30s", "sh", "-c", script, record)...))
-	}
-	for _, r := range all {
-		status, stderr := r.End(t)
-		assert.Zero(t, status, stderr)
-	}
-	text, err := os.ReadFile(record)
-	require.NoError(t, err)
-	var times []int64
-	for line := range strings.Lines(string(text)) {
-		var begin, end int64
-		_, err := fmt.Sscanf(line, "%d %d\n", &begin, &end)
-		require.NoError(t, err, line)
-		times = append(times, begin, end)
-	}
-	require.Len(t, times, 2*contenders)
-	// The lines were written in the order in which the commands ended, so begin and end alternate
-	// exactly if no two overlap.
-	assert.True(t, slices.IsSorted(times), "two ran at once:\n%s", text)
 }
 
 // That the minimum hold ends is in TestTwoMachinesWhoseClocksDifferKeepToTheMinimumHold.

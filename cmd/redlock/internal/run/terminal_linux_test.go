@@ -161,6 +161,14 @@ func (s *suspended) goOn(t *testing.T) {
 	})
 }
 
+// interrupt presses a key to which only redlock reacts, and waits for the end of everything.
+func (s *suspended) interrupt(t *testing.T, status string) {
+	t.Helper()
+	talk(t, s.term, ">\x03", status)
+	assert.True(t, pgroup.Dead(s.group))
+	assert.Zero(t, s.shell.Wait(t))
+}
+
 // once is a script for a job that is stopped once.
 const once = `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`
 
@@ -180,31 +188,29 @@ func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 	assert.Zero(t, s.shell.Wait(t))
 }
 
-// The started process dies while the job is stopped. What it leaves continues, and is waited for.
-func TestCommandThatDiesWhileSuspendedLeavesARestThatContinues(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 3)
-	s := startSuspended(t, c.URLs(), "--kill-after 100ms", "wait", once)
-	talk(t, s.term, ">\x1a", "stopped")
-	require.NoError(t, syscall.Kill(s.group, syscall.SIGKILL))
-	s.goOn(t)
-	talk(t, s.term, "the command has ended; lock", ">\x03", "status=137") // only redlock reacts to the key
-	assert.True(t, dead(s.pid)())
-	assert.Zero(t, s.shell.Wait(t))
-}
-
 // Once the process itself has ended, nobody reports stops to redlock any more. The key reaches
 // redlock.
-func TestSuspendKeyStopsWhatTheCommandLeftRunning(t *testing.T) {
+func TestWhatTheCommandLeftRunningIsStoppedAndContinues(t *testing.T) {
 	t.Parallel()
+	const told = "the command has ended; lock"
 	c := cluster.Start(t, 3)
-	s := startSuspended(t, c.URLs(), "--kill-after 100ms", "exit 7", once)
-	talk(t, s.term, "the command has ended; lock", ">\x1a", "stopped")
-	assert.True(t, pgroup.Still(s.group))
-	s.goOn(t)
-	talk(t, s.term, ">\x03", "status=7")
-	assert.True(t, pgroup.Dead(s.group))
-	assert.Zero(t, s.shell.Wait(t))
+	t.Run("by a command that dies while it is stopped", func(t *testing.T) {
+		t.Parallel()
+		s := startSuspended(t, c.URLs(), "--kill-after 100ms", "wait", once)
+		talk(t, s.term, ">\x1a", "stopped")
+		require.NoError(t, syscall.Kill(s.group, syscall.SIGKILL))
+		s.goOn(t)
+		talk(t, s.term, told)
+		s.interrupt(t, "status=137")
+	})
+	t.Run("by a command that has ended before", func(t *testing.T) {
+		t.Parallel()
+		s := startSuspended(t, c.URLs(), "--kill-after 100ms", "exit 7", once)
+		talk(t, s.term, told, ">\x1a", "stopped")
+		assert.True(t, pgroup.Still(s.group))
+		s.goOn(t)
+		s.interrupt(t, "status=7")
+	})
 }
 
 // A SIGCONT that arrives just before redlock stops itself must not take effect just after.
