@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -152,4 +153,281 @@ func TestWhatACLUsersNeedForElections(t *testing.T) {
 			assert.ErrorContains(t, err, "record", user)
 		}
 	}
+}
+
+// aclRow is a user without one right of the documented rule, and what the table in
+// docs/operations.md says about it. What a row does not mention works.
+type aclRow struct {
+	without string // as the table names it
+	rule    string // what takes it from the user
+
+	unidentified bool // servers do not tell who they are
+	notWoken     bool // waiters are not handed the lock
+	notFenced    bool // no fencing
+	markerless   bool // the memory marker is not read
+	noChoice     bool // no semaphores, and no LockAny
+	noReaders    bool // nobody reads
+	readersStay  bool // readers end with their TTL, not before
+	timeless     bool // nobody is told how long a key lives
+}
+
+var aclRows = []aclRow{
+	{without: "`info`", rule: "-info", unidentified: true},
+	{without: "`config\\|get`", rule: "-config|get"},
+	{without: "`client\\|id`", rule: "-client|id"},
+	{without: "`client\\|kill`", rule: "-client|kill"},
+	{without: "`script\\|load`", rule: "-script|load"},
+	{without: "`subscribe`", rule: "-subscribe", notWoken: true},
+	{without: "the channels", rule: "resetchannels", notWoken: true},
+	{without: "`publish`", rule: "-publish", notWoken: true},
+	{without: "`zadd`", rule: "-zadd", notWoken: true, noReaders: true},
+	{without: "`zscore`", rule: "-zscore", notWoken: true, noReaders: true},
+	{without: "`zpopmin`", rule: "-zpopmin", notWoken: true},
+	{without: "`mget`", rule: "-mget", noChoice: true},
+	{without: "`zrem`", rule: "-zrem", readersStay: true},
+	{without: "`zcard`", rule: "-zcard"},
+	{without: "`zrange`", rule: "-zrange", noReaders: true},
+	{without: "`pexpireat`", rule: "-pexpireat", noReaders: true},
+	{without: "`zremrangebyscore`", rule: "-zremrangebyscore", noReaders: true},
+	{without: "`redquorum:readers:*`", rule: "resetkeys ~Test* ~redquorum:[a-q]* ~redquorum:[s-z]*", noReaders: true},
+	{without: "`redquorum:intent:*`", rule: "resetkeys ~Test* ~redquorum:[a-h]* ~redquorum:[j-z]*", noReaders: true},
+	{without: "`pubsub\\|numsub`", rule: "-pubsub|numsub"},
+	{without: "`time`", rule: "-time", notWoken: true, notFenced: true, noReaders: true},
+	{without: "the key `redquorum:memory`", rule: "resetkeys ~Test* ~redquorum:[a-l]* ~redquorum:[n-z]*", markerless: true},
+	{without: "`pttl`", rule: "-pttl", timeless: true, notWoken: true},
+	{without: "`eval`", rule: "-eval"},
+}
+
+func TestWhatACLUsersLackIsWhatTheTableSays(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 3)
+	documented, err := os.ReadFile("../../../../docs/operations.md")
+	require.NoError(t, err)
+	for i, row := range aclRows {
+		assert.Contains(t, string(documented), row.without, "no row for it")
+		t.Run(strings.Trim(row.rule, "-"), func(t *testing.T) {
+			t.Parallel()
+			row.works(t, c, aclUser(t, c, "locks", fmt.Sprint("user", i), row.rule), cluster.LockName(t))
+		})
+	}
+}
+
+// works does everything that a user can do.
+func (row *aclRow) works(t *testing.T, c *cluster.Cluster, urls []string, name string) {
+	t.Helper()
+	l := connected(t, urls)
+	for _, node := range l.Stats().Nodes {
+		assert.Equal(t, row.unidentified, node.Unidentified)
+		assert.Equal(t, row.markerless, node.Memory == "", "memory %q", node.Memory)
+	}
+	renewed := renewTogether(t, urls, name)
+	row.holdsSets(t, l, name)
+	row.waits(t, c, l, connected(t, urls, row.patience()...), name)
+	row.fences(t, l, name)
+	row.adopts(t, l, name)
+	row.retains(t, l, name+"m")
+	row.chooses(t, l, name)
+	row.shares(t, l, name+"r")
+	renewed()
+}
+
+// renewTogether holds enough locks for their renewals to share a script, until the function that it
+// returns has seen that each was renewed.
+func renewTogether(t *testing.T, urls []string, name string) (renewed func()) {
+	t.Helper()
+	const locks, ttl = 8, 4 * time.Second
+	l := cluster.NewConnected(t, urls, redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/2))
+	var held []*redlock.Lock
+	for i := range locks {
+		held = append(held, take(t, l, fmt.Sprint(name, "r", i)))
+	}
+	return func() {
+		t.Helper()
+		await(t, "all are renewed", func() bool { return l.Stats().Renewed >= locks })
+		assert.Zero(t, l.Stats().Lost)
+		for _, lock := range held {
+			give(t, lock)
+		}
+	}
+}
+
+func (row *aclRow) holdsSets(t *testing.T, l *redlock.Locker, name string) {
+	t.Helper()
+	names := []string{name + "1", name + "2", name + "3"}
+	set, err := l.TryLockAll(t.Context(), names)
+	require.NoError(t, err)
+	require.NoError(t, set.Extend(t.Context(), longTTL))
+	require.NoError(t, set.Verify(t.Context()))
+	give(t, set)
+	set, err = l.LockAll(t.Context(), names)
+	require.NoError(t, err)
+	give(t, set)
+}
+
+// patience keeps a poll from coming before the message.
+func (row *aclRow) patience() []redlock.Option {
+	if row.notWoken {
+		return nil
+	}
+	return []redlock.Option{redlock.WithRetry(aMinute, aMinute)}
+}
+
+// waits has one waiter that is handed the lock or finds it by polling, and then one that waits for
+// a holder of another library.
+func (row *aclRow) waits(t *testing.T, c *cluster.Cluster, holder, waiter *redlock.Locker, name string) {
+	t.Helper()
+	lock, err := holder.Lock(t.Context(), name)
+	require.NoError(t, err)
+	got := waiting(t, waiter, name)
+	if !row.notWoken {
+		await(t, "it has a place on a list", func() bool { return c.Waiting(t, name) > 0 })
+	}
+	give(t, lock)
+	give(t, <-got)
+	assert.Equal(t, row.notWoken, waiter.Stats().Woken == 0, "%+v", waiter.Stats())
+	for _, m := range c.Masters {
+		do(t, m, "SET", name, "of another library", "PX", 100)
+	}
+	lock, err = waiter.Lock(t.Context(), name)
+	require.NoError(t, err)
+	give(t, lock)
+}
+
+func (row *aclRow) fences(t *testing.T, l *redlock.Locker, name string) {
+	t.Helper()
+	// A waiter that may not leave its place may have been handed a vote, which lasts for a grace.
+	free, err := l.Lock(t.Context(), name)
+	require.NoError(t, err)
+	give(t, free)
+	lock, err := l.TryLock(t.Context(), name, redlock.WithFencing())
+	if row.notFenced {
+		require.Error(t, err)
+		return
+	}
+	require.NoError(t, err)
+	assert.Positive(t, lock.Fence())
+	give(t, lock)
+}
+
+func (row *aclRow) adopts(t *testing.T, l *redlock.Locker, name string) {
+	t.Helper()
+	lock := take(t, l, name)
+	adopted, err := l.Adopt(t.Context(), name, lock.Value())
+	if row.timeless {
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NoError(t, lock.Verify(t.Context()))
+		bounded, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = l.Lock(bounded, name)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrTaken)
+		give(t, lock)
+		return
+	}
+	require.NoError(t, err)
+	give(t, adopted)
+	_, err = l.Inspect(t.Context(), name)
+	require.NoError(t, err)
+	require.NoError(t, l.ForceUnlock(t.Context(), name))
+}
+
+// retains releases within a minimum hold. Every master keeps the key for the rest.
+func (row *aclRow) retains(t *testing.T, l *redlock.Locker, name string) {
+	t.Helper()
+	const d = longTTL / 2
+	lock := take(t, l, name, redlock.WithMinHold(d))
+	require.NoError(t, lock.Extend(t.Context(), longTTL))
+	give(t, lock)
+	status, err := l.Inspect(t.Context(), name)
+	if row.timeless {
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		return
+	}
+	require.NoError(t, err)
+	assert.Equal(t, lock.Value(), status.Value)
+	kept := 0
+	for _, node := range status.Nodes {
+		if node.Value == lock.Value() && node.TTL <= d {
+			kept++
+		}
+	}
+	assert.GreaterOrEqual(t, kept, status.Quorum)
+}
+
+// chooses takes all permits of a semaphore, and one of several names.
+func (row *aclRow) chooses(t *testing.T, l *redlock.Locker, name string) {
+	t.Helper()
+	s, err := l.Semaphore(name+"s", 2)
+	require.NoError(t, err)
+	permit, err := s.TryAcquire(t.Context())
+	if row.noChoice {
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		_, err = l.TryLockAny(t.Context(), []string{name, name + "1"})
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		return
+	}
+	require.NoError(t, err)
+	last, err := s.Acquire(t.Context())
+	require.NoError(t, err)
+	got := inBackground(t, func() (*redlock.Lock, error) { return s.Acquire(t.Context()) })
+	require.NoError(t, permit.Extend(t.Context(), longTTL))
+	require.NoError(t, permit.Verify(t.Context()))
+	await(t, "somebody waits", func() bool { return l.Stats().Waiting > 0 })
+	give(t, permit)
+	give(t, last)
+	give(t, <-got)
+	lock, err := l.LockAny(t.Context(), []string{name, name + "1"})
+	require.NoError(t, err)
+	give(t, lock)
+}
+
+// shares has two readers, and a writer that waits for them and keeps others out.
+func (row *aclRow) shares(t *testing.T, l *redlock.Locker, name string) {
+	t.Helper()
+	ctx := t.Context()
+	var opts []redlock.LockOption
+	if !row.notFenced {
+		opts = append(opts, redlock.WithFencing())
+	}
+	first, err := l.TryRLock(ctx, name, opts...)
+	if row.noReaders {
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		lock, err := l.Lock(ctx, name)
+		require.NoError(t, err, "what was undone keeps nobody out")
+		give(t, lock)
+		return
+	}
+	require.NoError(t, err)
+	require.NoError(t, first.Extend(ctx, longTTL))
+	require.NoError(t, first.Verify(ctx))
+	if row.readersStay {
+		require.Error(t, first.Unlock(ctx))
+		_, err := l.TryLock(ctx, name)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, l.ForceUnlock(ctx, name))
+		return
+	}
+	second, err := l.RLock(ctx, name, opts...)
+	require.NoError(t, err)
+	got := inBackground(t, func() (*redlock.Lock, error) { return l.Lock(ctx, name, opts...) })
+	await(t, "the writer keeps readers out", func() bool {
+		if row.timeless && l.Stats().Waiting > 0 {
+			return true // readers come in as long as they like
+		}
+		lock, err := l.TryRLock(ctx, name)
+		if err == nil {
+			give(t, lock)
+			return false
+		}
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		return true
+	})
+	give(t, first)
+	give(t, second)
+	writer := <-got
+	require.NotNil(t, writer)
+	if !row.notFenced {
+		assert.Greater(t, writer.Fence(), max(first.Fence(), second.Fence()))
+	}
+	give(t, writer)
 }

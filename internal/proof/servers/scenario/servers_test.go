@@ -1,7 +1,12 @@
 package scenario_test
 
 import (
+	"fmt"
+	"net"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -134,4 +139,153 @@ func (m misfit) requireProducts(t *testing.T, c *cluster.Cluster, l *redlock.Loc
 		assert.NoError(t, node.Barred)
 		assert.False(t, node.Unidentified)
 	}
+}
+
+// state is one in which a real server does not grant.
+type state struct {
+	name  string
+	words string // a regular expression that the error must match
+	// begin puts the server into the state, and returns how to end it.
+	begin     func(t *testing.T, m cluster.Master, name string) (heal func())
+	atConnect bool // standing connections do not notice, or end
+}
+
+var states = []state{
+	{name: "WRONGTYPE", words: `WRONGTYPE`, begin: func(t *testing.T, m cluster.Master, name string) func() {
+		do(t, m, "RPUSH", name, "an element")
+		return func() { do(t, m, "DEL", name) }
+	}},
+	{name: "READONLY", words: `(?i)read.?only|replica`, begin: func(t *testing.T, m cluster.Master, _ string) func() {
+		host, port, err := net.SplitHostPort(redistest.StartOne(t).Addr())
+		require.NoError(t, err)
+		// It must stay a replica with its own keys. Once synchronized, it would have those of its
+		// master.
+		do(t, m, "CONFIG", "SET", "masterauth", "wrong")
+		do(t, m, "REPLICAOF", host, port)
+		return func() { do(t, m, "REPLICAOF", "NO", "ONE") }
+	}},
+	{name: "NOAUTH", words: `NOAUTH`, atConnect: true, begin: func(t *testing.T, m cluster.Master, _ string) func() {
+		conn, err := redis.Dial("tcp", m.Addr()) // it stays logged in
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, conn.Close()) })
+		do(t, m, "CONFIG", "SET", "requirepass", "secret")
+		return func() {
+			_, err := conn.Do("CONFIG", "SET", "requirepass", "")
+			require.NoError(t, err)
+		}
+	}},
+	{name: "OOM", words: `OOM`, begin: func(t *testing.T, m cluster.Master, _ string) func() {
+		do(t, m, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
+		return func() { do(t, m, "CONFIG", "SET", "maxmemory", "0") }
+	}},
+	{name: "BUSY", words: `BUSY`, begin: beginBusy},
+	{name: "LOADING", words: `LOADING`, atConnect: true, begin: beginLoading},
+}
+
+// beginBusy runs a script that does not end until it is killed.
+func beginBusy(t *testing.T, m cluster.Master, _ string) func() {
+	do(t, m, "CONFIG", "SET", "lua-time-limit", "1")
+	conn, err := redis.Dial("tcp", m.Addr())
+	require.NoError(t, err)
+	var script sync.WaitGroup
+	script.Go(func() {
+		_, err := conn.Do("EVAL", "while true do end", 0)
+		assert.ErrorContains(t, err, "SCRIPT KILL")
+	})
+	heal := sync.OnceFunc(func() {
+		_, err := m.Do("SCRIPT", "KILL")
+		assert.NoError(t, err)
+		script.Wait()
+		assert.NoError(t, conn.Close())
+	})
+	t.Cleanup(heal)
+	awaitReply(t, m, "BUSY")
+	return heal
+}
+
+// beginLoading restarts the server with a file that takes 20 s to load, or until that is hurried.
+func beginLoading(t *testing.T, m cluster.Master, _ string) func() {
+	for i := range 400 {
+		do(t, m, "SET", fmt.Sprint("ballast", i), strings.Repeat(fmt.Sprintf("%08x", i*7919), 500))
+	}
+	do(t, m, "CONFIG", "SET", "rdbcompression", "no")
+	do(t, m, "SAVE")
+	must(t, m.Kill())
+	var restart sync.WaitGroup
+	restart.Go(func() {
+		assert.NoError(t, m.(*redistest.Server).RestartWith("--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024"))
+	})
+	t.Cleanup(restart.Wait)
+	awaitReply(t, m, "LOADING")
+	return func() {
+		do(t, m, "CONFIG", "SET", "key-load-delay", "0")
+		restart.Wait()
+	}
+}
+
+func awaitReply(t *testing.T, m cluster.Master, code string) {
+	t.Helper()
+	await(t, m.Addr()+" answers "+code, func() bool {
+		_, err := m.Do("PING")
+		return err != nil && strings.HasPrefix(err.Error(), code)
+	})
+}
+
+// The states of one and two of five real masters keep nobody waiting, and those of three are named
+// in the error, whether the Locker was connected before or meets them in that state. Each master
+// gets the releases that it refused when it is well.
+func TestNodesInABadStateAreOutvotedAndNamed(t *testing.T) {
+	t.Parallel()
+	for _, s := range states {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s.befalls(t, cluster.Start(t, 5))
+		})
+	}
+}
+
+// trusting lets servers vote that have just been restarted.
+var trusting = redlock.WithQuarantine(redlock.QuarantineOff)
+
+func (s state) befalls(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	name := cluster.LockName(t)
+	opts := []redlock.Option{redlock.WithNodeTimeout(aMinute / 4), trusting}
+	standing := connected(t, c.URLs(), opts...)
+	before := take(t, standing, name+"before")
+	c.AwaitHeldEverywhere(t, before.Name(), before.Value())
+	lockers := func() []*redlock.Locker {
+		met := cluster.NewLocker(t, c.URLs(), patiently(opts...)...)
+		if s.atConnect {
+			return []*redlock.Locker{met}
+		}
+		return []*redlock.Locker{standing, met}
+	}
+	var heals []func()
+	began := time.Now()
+	for n, m := range c.Masters[:3] {
+		heals = append(heals, s.begin(t, m, name))
+		for _, l := range lockers() {
+			if n == 2 {
+				_, err := l.TryLock(t.Context(), name)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				require.NotErrorIs(t, err, redlock.ErrTaken)
+				requireNodesSay(t, err, c.URLs()[:3], s.words)
+				continue
+			}
+			lock := take(t, l, name)
+			require.NoError(t, lock.Extend(t.Context(), longTTL))
+			require.NoError(t, lock.Verify(t.Context()))
+			give(t, lock)
+		}
+		if n == 1 {
+			give(t, before)
+		}
+	}
+	assert.Less(t, time.Since(began), aMinute/4, "nothing may wait for the wrong ones")
+	awaitGone(t, c.Masters[3:], name, name+"before")
+	for _, heal := range heals {
+		heal()
+	}
+	awaitGone(t, c.Masters, name, name+"before")
 }
