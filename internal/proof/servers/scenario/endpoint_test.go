@@ -2,14 +2,11 @@ package scenario_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"math/big"
 	"net"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,6 +24,8 @@ import (
 )
 
 const password = "p@ss/w:rd#1" //nolint:gosec // of a server that ends with the test
+
+const certified = "example.com"
 
 // gateway is a server that listens in every way, for all kinds of users.
 type gateway struct {
@@ -62,7 +61,7 @@ func (g *gateway) listenTLS(t *testing.T) {
 
 // withTLS is the option that makes clients trust the server.
 func (g *gateway) withTLS() redlock.Option {
-	return redlock.WithPool(pool.WithTLSConfig(&tls.Config{RootCAs: g.trusted, MinVersion: tls.VersionTLS12}))
+	return redlock.WithPool(pool.WithTLSConfig(&tls.Config{RootCAs: g.trusted, ServerName: certified, MinVersion: tls.VersionTLS12}))
 }
 
 // One master is a lock of a single instance, however it is reached. Its key is in the database of
@@ -176,7 +175,10 @@ func TestWrongPasswordsAndTLSAreNamedAndNotShown(t *testing.T) {
 			if g.tls == "" && way.words != "WRONGPASS" && way.words != "NOAUTH" {
 				t.Skip("this redis-server was built without TLS")
 			}
-			l := cluster.NewLocker(t, []string{way.endpoint}, patiently(redlock.WithPool(pool.WithDialTimeout(way.dial)))...)
+			named := &tls.Config{ServerName: certified, MinVersion: tls.VersionTLS12}
+			l := cluster.NewLocker(t, []string{way.endpoint}, patiently(
+				redlock.WithPool(pool.WithDialTimeout(way.dial), pool.WithTLSConfig(named)),
+			)...)
 			_, err := l.TryLock(t.Context(), cluster.LockName(t))
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			assert.Regexp(t, way.words, err.Error())
@@ -186,25 +188,18 @@ func TestWrongPasswordsAndTLSAreNamedAndNotShown(t *testing.T) {
 	}
 }
 
-// newCertificate writes a server's certificate, which it has signed itself, and its key to files.
-// It returns what trusts it.
+// newCertificate writes the certificate of a server, and its key, to files. It returns what trusts
+// it, for the name certified.
 func newCertificate(t *testing.T) (certFile, keyFile string, trusted *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.ParseIP(redistest.Host())}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	certificate, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	server := httptest.NewTLSServer(nil) // it brings one
+	defer server.Close()
+	own := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
 	require.NoError(t, err)
 	trusted = x509.NewCertPool()
-	trusted.AddCert(certificate)
-	return writePEM(t, "server.crt", "CERTIFICATE", der), writePEM(t, "server.key", "PRIVATE KEY", keyDER), trusted
+	trusted.AddCert(server.Certificate())
+	return writePEM(t, "server.crt", "CERTIFICATE", own.Certificate[0]), writePEM(t, "server.key", "PRIVATE KEY", key), trusted
 }
 
 func writePEM(t *testing.T, name, kind string, der []byte) string {

@@ -47,7 +47,7 @@ func fenced(t *testing.T, l *redlock.Locker, name string) int64 {
 }
 
 // One node, and then all of them, are killed and come back without their counters. Quarantine keeps
-// them out for longer than a round takes, even on a busy machine, plus the difference of the clocks.
+// them out for longer than a round takes, even on a busy machine, plus the difference of clocks.
 func TestTokensGrowWhenNodesLoseTheirCounters(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 5)
