@@ -56,6 +56,7 @@ func TestEachWayToForgetForgetsWhatItSays(t *testing.T) {
 		"disconnect":      {func(n *Node) { n.Disconnect() }, both, true, false},
 		"other server":    {func(n *Node) { n.SwitchServer(time.Hour) }, nil, false, true},
 		"own replica":     {func(n *Node) { n.ReplicateFromSnapshot() }, saved, true, true},
+		"once a replica":  {func(n *Node) { n.ReplicateFromSnapshot(); n.Restart(true) }, saved, false, false},
 		"promoted again":  {func(n *Node) { n.ReplicateFromSnapshot(); n.Promote() }, saved, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,19 +135,6 @@ func TestReplicaHasACopyOfItsMastersData(t *testing.T) {
 	})
 }
 
-func TestRestartedReplicaIsAMaster(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		master, n := newNode(t), newNode(t)
-		n.ReplicateFrom(master)
-		n.Restart(true)
-		c := dial(t, n)
-		assert.Equal(t, "master", infoOf(t, c, "role"))
-		assert.Equal(t, noReplID, infoOf(t, c, "master_replid2"))
-		assert.Equal(t, "+OK", do(c, "SET", "k", "v"))
-		assert.Equal(t, "0", infoOf(t, dial(t, master), "connected_slaves"))
-	})
-}
-
 func TestMasterWithoutReplicasGetsANewReplIDInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		master, n := newNode(t), newNode(t)
@@ -157,9 +145,13 @@ func TestMasterWithoutReplicasGetsANewReplIDInTime(t *testing.T) {
 		assert.Equal(t, before, infoOf(t, c, "master_replid"), "there is a replica")
 		n.Promote()
 		n.Promote()
+		assert.Equal(t, before, infoOf(t, dial(t, n), "master_replid2"))
+		n.ReplicateFrom(master)
+		n.Restart(true)
+		assert.Equal(t, "0", infoOf(t, c, "connected_slaves"), "a new process is a master")
 		master.DropBacklog()
 		assert.NotEqual(t, before, infoOf(t, c, "master_replid"))
 		assert.Equal(t, noReplID, infoOf(t, c, "master_replid2"))
-		assert.Equal(t, before, infoOf(t, dial(t, n), "master_replid2"))
+		assert.Equal(t, noReplID, infoOf(t, dial(t, n), "master_replid2"), "a new process has no past")
 	})
 }
