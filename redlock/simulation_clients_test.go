@@ -25,7 +25,7 @@ type process struct {
 	id    int
 	clock clock.Clock // the simulation's; the wall clock may be off
 	opts  []redlock.Option
-	route *route // nil if all nodes are reachable
+	route *route
 
 	mu     sync.Mutex // guards the fields below
 	locker *redlock.Locker
@@ -35,7 +35,7 @@ type process struct {
 
 // newProcess makes a process without a Locker.
 func (s *simulation) newProcess(id int, rng *rand.Rand, opts []redlock.Option) *process {
-	p := &process{sim: s, id: id, clock: s.clock, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
+	p := &process{sim: s, id: id, clock: s.clock, route: &route{sim: s, conns: make(map[int][]*fake.Conn)}, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
 	if !s.faults.restarts && rng.IntN(2) == 0 { // a counter that is lost as well would be too much
 		p.clock = &skewed{s.clock, upTo(rng, time.Second) - 500*time.Millisecond}
 	}
@@ -53,7 +53,7 @@ func (p *process) start() {
 	defer p.mu.Unlock()
 	p.lives++
 	opts := append([]redlock.Option{
-		redlock.WithClock(p.clock), redlock.WithPool(pool.WithDialer(p.dialer())), redlock.WithOwner(p.ownerLocked()),
+		redlock.WithClock(p.clock), redlock.WithPool(pool.WithDialer(p.route.dial)), redlock.WithOwner(p.ownerLocked()),
 	}, p.opts...)
 	l, err := redlock.New(endpoints, opts...)
 	require.NoError(p.sim.t, err)
@@ -71,13 +71,6 @@ func (p *process) owner() string {
 }
 
 func (p *process) ownerLocked() string { return fmt.Sprintf("process%d.%d", p.id, p.lives) }
-
-func (p *process) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
-	if p.route != nil {
-		return p.route.dial
-	}
-	return p.sim.dialer()
-}
 
 func (p *process) current() *redlock.Locker {
 	p.mu.Lock()
@@ -117,13 +110,9 @@ type route struct {
 
 var errCut = errors.New("no route to the node")
 
-func newRoute(s *simulation, cut uint64) *route {
-	return &route{sim: s, cut: cut, conns: make(map[int][]*fake.Conn)}
-}
-
 func (r *route) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	i, err := nodeAt(address)
-	if err != nil {
+	var i int
+	if _, err := fmt.Sscanf(address, "node%d:6379", &i); err != nil {
 		return nil, err
 	}
 	if r.isCut(i) {
@@ -143,12 +132,6 @@ func (r *route) isCut(i int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.cut>>i&1 == 1
-}
-
-// nodeAt returns the index of the node at an address.
-func nodeAt(address string) (i int, err error) {
-	_, err = fmt.Sscanf(address, "node%d:6379", &i)
-	return i, err
 }
 
 // set makes the given nodes, and no others, unreachable from now on.
@@ -184,27 +167,6 @@ func (s *simulation) server(i int) *fake.Node {
 	return s.servers[i]
 }
 
-// replaceServer puts another server behind an endpoint. The old one is killed together with its
-// connections.
-func (s *simulation) replaceServer(i int, server *fake.Node) {
-	old := s.server(i)
-	s.exchange.Lock()
-	s.servers[i] = server
-	s.exchange.Unlock()
-	old.Kill()
-}
-
-// dialer is the cluster's dialer, for servers that may be replaced.
-func (s *simulation) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, _, address string) (net.Conn, error) {
-		i, err := nodeAt(address)
-		if err != nil {
-			return nil, err
-		}
-		return s.server(i).Dial(ctx)
-	}
-}
-
 // client is a goroutine of a process.
 type client struct {
 	process *process
@@ -227,11 +189,15 @@ func (c *client) some() (names []string) {
 
 // patience returns a context that may end at any moment, or only with the simulation.
 func (c *client) patience() (ctx context.Context, cancel context.CancelFunc) {
-	base := c.sim().base
-	switch c.rng.IntN(6) {
-	case 0:
+	base, limit, luck := c.sim().base, c.sim().kind.patience, c.rng.IntN(6)
+	switch {
+	case limit < 0:
+		return context.WithCancel(base)
+	case limit > 0:
+		return context.WithTimeout(base, limit)
+	case luck == 0:
 		return context.WithTimeout(base, upTo(c.rng, 10*time.Millisecond))
-	case 1:
+	case luck == 1:
 		return context.WithTimeout(base, upTo(c.rng, 500*time.Millisecond))
 	default:
 		return context.WithCancel(base)
@@ -257,7 +223,7 @@ func (c *client) opts() []redlock.LockOption {
 // minHold returns the minimum hold of a lock, 0 for none: usually short, so that a name has many
 // holders.
 func (s *simulation) minHold(rng *rand.Rand) time.Duration {
-	if !s.minHolds || rng.IntN(4) == 0 {
+	if !s.kind.minHolds || rng.IntN(4) == 0 {
 		return 0
 	}
 	return upTo(rng, []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, s.maxTTL}[rng.IntN(3)])
@@ -271,34 +237,29 @@ type calling func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error)
 func (c *client) waits(about string, names []string, call calling) (*redlock.Lock, *history.Hold) {
 	ctx, cancel := c.patience()
 	defer cancel()
-	return c.waitsUnder(ctx, about, names, call)
-}
-
-func (c *client) waitsUnder(ctx context.Context, about string, names []string, call calling) (*redlock.Lock, *history.Hold) {
-	s, l := c.sim(), c.process.current()
-	w := s.judge.waits(c.who, names)
-	s.note(c.who, "%s %v", about, names)
-	lock, err := call(ctx, l)
-	s.judge.leaves(w)
-	if err != nil {
-		c.judgeEnd(ctx, l, err)
-		return nil, nil
-	}
-	return lock, s.judge.got(c.who, w.since, lock)
+	return c.calls(ctx, about, names, c.sim().judge.waits(c.who, names), call)
 }
 
 // tries makes a call that may be refused.
 func (c *client) tries(about string, names []string, call calling) (*redlock.Lock, *history.Hold) {
 	ctx, cancel := c.patience()
 	defer cancel()
+	return c.calls(ctx, about, names, nil, call)
+}
+
+// calls makes a call, which waits unless w is nil.
+func (c *client) calls(ctx context.Context, about string, names []string, w *wait, call calling) (*redlock.Lock, *history.Hold) {
 	s, l, since := c.sim(), c.process.current(), c.sim().clock.Now()
 	s.note(c.who, "%s %v", about, names)
 	lock, err := call(ctx, l)
+	if w != nil {
+		s.judge.leaves(w)
+	}
 	var refused *redlock.QuorumError
 	switch {
 	case err == nil:
 		return lock, s.judge.got(c.who, since, lock)
-	case !errors.As(err, &refused):
+	case w != nil || !errors.As(err, &refused):
 		c.judgeEnd(ctx, l, err)
 	}
 	return nil, nil
@@ -309,7 +270,7 @@ func (c *client) judgeEnd(ctx context.Context, l *redlock.Locker, err error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 	case errors.Is(err, redlock.ErrClosed) && l != c.process.current():
-	case c.sim().numbers && errors.Is(err, redlock.ErrInvalid):
+	case c.sim().kind.numbers && errors.Is(err, redlock.ErrInvalid):
 	default:
 		c.sim().judge.fail("%s: a call ended with %v", c.who, err)
 	}

@@ -56,13 +56,13 @@ func healed(act func(n *fake.Node)) func(*simulation, *fault) {
 }
 
 // forgets is a way to lose the keys, where a node may.
-func forgets(act func(n *fake.Node)) func(*simulation, *fault) bool {
+func forgets(act func(s *simulation, f *fault)) func(*simulation, *fault) bool {
 	return func(s *simulation, f *fault) bool {
-		if s.dead[f.target] || !s.maySpare(f.target) {
+		if s.dead[f.target] || !s.mayForget(f.target) {
 			return false
 		}
 		s.born[f.target] = s.clock.Now()
-		act(s.servers[f.target])
+		act(s, f)
 		return true
 	}
 }
@@ -111,16 +111,19 @@ var ills = []ill{
 	},
 	{name: "stopped", in: ifOutages, begin: broken(func(n *fake.Node, _ int) { n.Stop() }), end: healed((*fake.Node).Continue)},
 	{name: "killed", in: ifOutages, begin: kills, end: comesBack},
-	{name: "restarts empty", in: ifRestarts, begin: forgets(func(n *fake.Node) { n.Kill(); n.Restart(false) })},
 	{
+		name: "restarts empty", in: ifRestarts,
+		begin: forgets(func(s *simulation, f *fault) { s.down(f.target).Restart(false) }),
+	},
+	{ // a durable one never does: a disk that was rolled back looks just like one that was kept
 		name: "restarts from a snapshot", in: ifRestarts, begin: later(func(n *fake.Node, _ int) { n.Save() }),
 		end: func(s *simulation, f *fault) {
-			if forgets((*fake.Node).RestartFromSnapshot)(s, f) {
+			if !s.keeping[f.target] && forgets(func(s *simulation, f *fault) { s.down(f.target).RestartFromSnapshot() })(s, f) {
 				s.injected.Add(1)
 			}
 		},
 	},
-	{name: "is flushed", in: ifRestarts, begin: forgets((*fake.Node).FlushAll)},
+	{name: "is flushed", in: ifRestarts, begin: forgets(func(s *simulation, f *fault) { s.servers[f.target].FlushAll() })},
 	{
 		name: "refuses commands", in: ifRefusals,
 		begin: broken(func(n *fake.Node, much int) {
@@ -131,6 +134,18 @@ var ills = []ill{
 	{name: "replaces its Locker", in: ifClosings, ofProcess: true, begin: replaces},
 	{name: "wrong clock", ofOne: true, begin: hasWrongClock, end: healed(func(n *fake.Node) { n.SetClock(0, 1) })},
 	{name: "wrong counter", ofOne: true, begin: hasWrongCounter},
+	{name: "all restart empty", begin: allRestartEmpty},
+	{name: "becomes durable", begin: forgets(becomesDurable)},
+	{name: "follows another", begin: forgets(followsAnother)},
+	{name: "follows another durably", begin: followsAnotherDurably},
+	{name: "is saved", begin: later(func(n *fake.Node, _ int) { n.Save() })},
+	{name: "follows its replica", begin: followsItsReplica},
+	{name: "is replaced", begin: forgets(isReplaced)},
+	{name: "is switched", begin: forgets(func(s *simulation, f *fault) { s.servers[f.target].SwitchServer(s.uptime()) })},
+	{
+		name: "out of reach", ofProcess: true, end: func(s *simulation, f *fault) { s.processes[f.target].route.set(0) },
+		begin: func(s *simulation, f *fault) bool { s.processes[f.target].route.set(s.minority(s.rng)); return true },
+	},
 }
 
 func kills(s *simulation, f *fault) bool {
@@ -256,18 +271,24 @@ func (s *simulation) breakOne(rng *rand.Rand) {
 		s.open = slices.Delete(s.open, i, i+1)
 		return
 	}
-	all := illsOf(false, s.faults, nil)
-	f := &fault{ill: all[rng.IntN(len(all))], target: rng.IntN(len(s.servers)), much: 1 + rng.IntN(20)}
-	if f.ill.ofProcess {
+	all := illsOf(s.kind.still, s.faults, s.kind.ills)
+	f := &fault{ill: all[rng.IntN(len(all))], target: s.victim(rng), much: 1 + rng.IntN(20)}
+	switch {
+	case f.ill.ofProcess:
 		f.target = rng.IntN(len(s.processes))
+	case f.ill.ofOne:
+		f.target = s.faulty
 	}
 	s.strike(f)
 }
 
-// strike lets a fault begin that heal ends.
+// strike lets a fault begin that heal ends, if it does not end by itself.
 func (s *simulation) strike(f *fault) {
-	s.begin(f)
-	s.open = append(s.open, f)
+	if s.begin(f); f.ill.end != nil {
+		s.open = append(s.open, f)
+	} else {
+		s.end(f)
+	}
 }
 
 // slowDown makes a node's commands and replies take about d/2 each, and at least d/10: if they took
@@ -289,26 +310,20 @@ func illOf(name string) *ill {
 	return &ills[slices.IndexFunc(ills, func(i ill) bool { return i.name == name })]
 }
 
-// inTurn breaks nodes and heals all of them, in turn. Nil leaves a node whole.
-func (s *simulation) inTurn(rng *rand.Rand, broken, whole time.Duration, choices ...*ill) {
-	for s.goesOn() {
-		for i := range s.servers {
-			if one := choices[rng.IntN(len(choices))]; one != nil {
-				s.strike(&fault{ill: one, target: i})
+// inTurn breaks nodes and heals all of them, in turn. "" leaves a node whole.
+func inTurn(broken, whole time.Duration, choices ...string) person {
+	return func(s *simulation, rng *rand.Rand) {
+		for s.goesOn() {
+			for i := range s.servers {
+				if one := choices[rng.IntN(len(choices))]; one != "" {
+					s.strike(&fault{ill: illOf(one), target: i})
+				}
 			}
+			s.pause(upTo(rng, broken))
+			s.heal()
+			s.pause(upTo(rng, whole))
 		}
-		s.pause(upTo(rng, broken))
-		s.heal()
-		s.pause(upTo(rng, whole))
 	}
-}
-
-// blinks mutes nodes briefly, now and then all of them at once.
-func blinks(s *simulation, rng *rand.Rand) { s.inTurn(rng, blink, 2*time.Second, illOf("mute"), nil) }
-
-// breaks breaks nodes for long.
-func breaks(s *simulation, rng *rand.Rand) {
-	s.inTurn(rng, 15*time.Second, 5*time.Second, illOf("killed"), illOf("mute"), nil, nil)
 }
 
 // Phases of a token simulation: some locks, and then none for longer than counters live.
@@ -320,8 +335,6 @@ const (
 // tokens gives one master a wrong clock and wrong counters, and breaks nothing else. These faults
 // make the master forget locks, so two clients may hold a lock at once; only tokens are judged.
 func tokens(s *simulation, rng *rand.Rand) {
-	s.judge.order = true
-	faulty := rng.IntN(len(s.servers))
 	served := 0
 	for s.goesOn() {
 		s.pause(upTo(rng, eraActive/4))
@@ -329,9 +342,9 @@ func tokens(s *simulation, rng *rand.Rand) {
 		case 0:
 			s.nearest(rng)
 		case 1:
-			s.servers[faulty].SetClock(wrongClocks[rng.IntN(len(wrongClocks))], 1)
+			s.servers[s.faulty].SetClock(wrongClocks[rng.IntN(len(wrongClocks))], 1)
 		default:
-			s.spoil(faulty, rng)
+			s.spoil(s.faulty, rng)
 		}
 		if s.active() {
 			continue
@@ -342,11 +355,11 @@ func tokens(s *simulation, rng *rand.Rand) {
 			served = now
 		}
 		if rng.IntN(2) == 0 {
-			s.servers[faulty].SetClock(0, 1)
+			s.servers[s.faulty].SetClock(0, 1)
 		}
 		s.pause(era - time.Duration(s.clock.Now())%era)
 	}
-	s.servers[faulty].SetClock(0, 1)
+	s.servers[s.faulty].SetClock(0, 1)
 }
 
 var wrongClocks = []time.Duration{0, time.Minute, -time.Minute, time.Hour, -time.Hour, 365 * 24 * time.Hour, 290 * 365 * 24 * time.Hour}
@@ -394,9 +407,7 @@ func fences(c *client) {
 		s.pause(era - time.Duration(s.clock.Now())%era)
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.base, eraActive)
-	defer cancel()
-	lock, t := c.waitsUnder(ctx, "Lock", []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+	lock, t := c.waits("Lock", []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
 		return l.Lock(ctx, name, redlock.WithFencing())
 	})
 	if lock == nil {

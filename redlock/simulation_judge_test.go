@@ -293,6 +293,9 @@ func (s *simulation) watchForced(i int, server *fake.Node) {
 	server.OnChange(func(change fake.Change) {
 		s.judge.replaces(change)
 		s.noteChange(i, change)
+		if s.kind.forgetful != nil {
+			s.judge.touches(i, change)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		if now := s.clock.Now(); now != at {
@@ -347,11 +350,6 @@ func (j *judge) forcesReaders(name string, at clock.Instant) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.forced.readers[name] = append(j.forced.readers[name], at)
-}
-
-// watch reports every key that is replaced or deleted on a node to the judge.
-func (s *simulation) watch(i int, server *fake.Node) {
-	server.OnChange(func(c fake.Change) { s.judge.touches(i, c) })
 }
 
 // touches records that a command replaced or deleted a key.

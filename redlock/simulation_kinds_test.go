@@ -29,8 +29,8 @@ type using struct {
 	turns    turns
 	setUp    func(s *simulation) // called once the nodes exist
 	people   []person            // act beside the clients
-	breaker  person              // breaks nodes
-	ills     []string            // what breaks in small histories, in place of breaker
+	ills     []string            // what breaks, beside the faults
+	breaker  person              // breaks nodes in large histories, in place of the weather
 	length   time.Duration
 	hold     time.Duration // longest hold; 0: usually a moment
 	long     bool          // a few holds are longer than the time to live
@@ -40,22 +40,29 @@ type using struct {
 	still    bool          // no faults other than those of the kind itself
 	numbers  bool          // clients use different numbers of permits for a semaphore
 	minHolds bool          // locks have minimum holds
+	patience time.Duration // of clients, for ever if below 0; 0: any
+
+	*forgetful // nil: masters lose their memory in no other way than by faults
 }
+
+// forEver is the patience of those who wait as long as it takes.
+const forEver time.Duration = -1
 
 // usings lists all kinds. Each has its own seeds, so a violation tells which kind causes it.
 var usings = []using{
 	{kind: "adopt", uses: []use{lends, lends, adopts, adopts, locks}, beside: faults{closings: true}},
 	{kind: "adopt-faults", uses: []use{lends, lends, adopts, locks}, beside: faults{closings: true, losses: true, outages: true}},
 	{
-		kind: "extend", uses: []use{extends, extends, locks}, breaker: blinks, ills: []string{"mute"}, still: true,
+		kind: "extend", uses: []use{extends, extends, locks}, breaker: inTurn(blink, 2*time.Second, "mute", ""), ills: []string{"mute"}, still: true,
 		renewed: true, maxTTL: time.Minute, length: 40 * time.Second,
 	},
 	{kind: "force", uses: []use{locks, locks, locks, extends, forces, unlocksAll, inspects}},
 	{
-		kind: "close", uses: []use{neglects}, still: true, setUp: durably, breaker: breaks, ills: []string{"mute", "killed"},
+		kind: "close", uses: []use{neglects}, still: true, setUp: durably,
+		breaker: inTurn(15*time.Second, 5*time.Second, "killed", "mute", "", ""), ills: []string{"mute", "killed"},
 		ttl: 10 * time.Second, hold: 15 * time.Second, length: time.Minute,
 	},
-	{kind: "tokens", uses: []use{fences}, still: true, breaker: tokens, ills: []string{"wrong clock", "wrong counter", "slow"}, length: 4 * era, nodes: []int{3, 3, 4, 5}},
+	{kind: "tokens", uses: []use{fences}, still: true, breaker: tokens, ills: []string{"wrong clock", "wrong counter", "slow"}, length: 4 * era, nodes: []int{3, 3, 4, 5}, patience: eraActive},
 	{kind: "acl", uses: []use{locks, extends, extends, lockSets, lends, adopts}, setUp: denies, renewed: true, still: true},
 	{
 		kind: "sets", uses: []use{locks, locks, locks, locks, lockSets}, still: true,
@@ -129,12 +136,12 @@ var manifold = []using{
 		length: 6 * time.Second,
 	},
 	{ // messages are late or get lost together with their connections: no hand-over is lost with them
-		kind: "hand-overs", uses: []use{locksPatiently}, seeds: [2]int{2, 400}, nodes: []int{5}, names: [2]int{2, 2}, crowd: [2]int{4, 4},
+		kind: "hand-overs", uses: []use{locks}, patience: forEver, seeds: [2]int{2, 400}, nodes: []int{5}, names: [2]int{2, 2}, crowd: [2]int{4, 4},
 		tasks: [2]int{4, 4}, beside: faults{losses: true}, bound: waitBound, length: 8 * time.Second, hold: time.Millisecond,
 	},
 	{ // waiters take tickets at every node, again and again
-		kind: "beside-spinners", uses: []use{spinsBeside}, seeds: [2]int{2, 5_000}, nodes: []int{2, 3, 3, 4, 5, 5, 5, 5}, names: [2]int{1, 2},
-		crowd: [2]int{3, 6}, draws: someFaults, bound: waitBound, length: 5 * time.Second, hold: 10 * time.Millisecond,
+		kind: "beside-spinners", uses: lockUses, people: []person{spins, spins}, seeds: [2]int{2, 5_000}, nodes: []int{2, 3, 3, 4, 5, 5, 5, 5}, names: [2]int{1, 2},
+		crowd: [2]int{2, 4}, draws: someFaults, bound: waitBound, length: 5 * time.Second, hold: 10 * time.Millisecond,
 	},
 	{ // sets take their names one after the other, beside names that are locked all the time
 		kind: "busy-names", uses: []use{lockSets, locks, locks}, seeds: [2]int{2, 5_000}, nodes: []int{1, 2, 3, 3, 4, 5, 5, 5},
@@ -215,12 +222,18 @@ const (
 // behind.
 func TestSimulatedUsesOfAllKindsAreExclusiveAndServed(t *testing.T) {
 	t.Parallel()
-	for _, kind := range slices.Concat(usings, manifold) {
+	playKinds(t, slices.Concat(usings, manifold))
+}
+
+// playKinds plays large histories, those of each kind with seeds of their own.
+func playKinds(t *testing.T, kinds []using) {
+	t.Helper()
+	for _, kind := range kinds {
 		t.Run(kind.kind, func(t *testing.T) {
 			t.Parallel()
 			count := kind.seeds
 			if count[0] == 0 {
-				count = [2]int{1, 10_000/len(usings) + 1}
+				count = [2]int{1, 12_000/len(kinds) + 1}
 			}
 			for _, seed := range seeds(t, count[0], count[1]) {
 				simulate(t, seed, func(s *simulation) { s.plays(&kind) })
@@ -258,17 +271,17 @@ func (s *simulation) plays(u *using) {
 	}
 	s.prepare(u, nodes[rng.IntN(len(nodes))], within(rng, u.names, 1, 3))
 	s.tasks, s.mending = within(rng, u.tasks, 1, 3), s.maxTTL+3*time.Second
-	s.start(within(rng, u.crowd, 2, 5), u.options)
-	var beside []func()
-	if !u.still {
+	s.start(within(rng, u.crowd, 2, 5), func(rng *rand.Rand) []redlock.Option { return u.options(s, rng) })
+	beside := s.others(u)
+	switch {
+	case u.breaker != nil:
+		beside = append(beside, func() { u.breaker(s, rng) })
+	case len(illsOf(u.still, s.faults, u.ills)) > 0:
 		beside = append(beside, func() { s.weather(rng) })
 	}
-	if u.breaker != nil {
-		beside = append(beside, func() { u.breaker(s, rng) })
-	}
-	s.run(func(c *client) { c.work(u.uses) }, append(beside, s.others(u)...)...)
+	s.run(func(c *client) { c.work(u.uses) }, beside...)
 	s.t.Logf("%sovertaken %d times at most, waited %v at most", s.about, s.judge.most, s.judge.slow)
-	s.leavesNothing(3*time.Minute + time.Second) // so long live the lists of those whose leaving was lost
+	s.leavesNothing(3*time.Minute + time.Second + 2*s.apart) // so long live the lists of those whose leaving was lost
 }
 
 // within draws a number, within limits that may be the usual ones.
@@ -281,23 +294,21 @@ func within(rng *rand.Rand, limits [2]int, least, most int) int {
 
 // prepare sets up what small and large histories of a kind have in common.
 func (s *simulation) prepare(u *using, nodes, names int) {
-	s.about, s.renewed, s.numbers, s.minHolds = u.kind+" ", u.renewed, u.numbers, u.minHolds
+	s.about, s.kind = u.kind+" ", u
 	s.nodes(nodes)
-	if s.small != nil {
-		s.clocks()
-	}
+	s.clocks()
 	if u.setUp != nil {
 		u.setUp(s)
 	}
 	for i := range names {
 		s.names = append(s.names, fmt.Sprint("name", i))
 	}
-	s.fenced = s.rng.IntN(2) == 0
+	s.fenced = s.rng.IntN(2) == 0 && u.forgetful == nil // tokens want a quorum of clocks that are near each other
 	s.judge = newJudge(s, u.bound)
 	if u.bound == 0 {
 		s.judge.bound, s.patience = neverJudged, 10*time.Minute
 	}
-	s.judge.turns = u.turns
+	s.judge.turns, s.judge.order = u.turns, slices.Contains(u.ills, "wrong clock")
 	for i, server := range s.servers {
 		s.watchForced(i, server)
 	}
@@ -314,8 +325,10 @@ func (s *simulation) others(u *using) (all []func()) {
 	return all
 }
 
-func (u *using) options(rng *rand.Rand) []redlock.Option {
+func (u *using) options(s *simulation, rng *rand.Rand) []redlock.Option {
 	switch {
+	case u.forgetful != nil:
+		return u.forgetful.options(s, rng)
 	case u.renewed:
 		return []redlock.Option{redlock.WithTTL(min(max(u.maxTTL, slowestTTL), 3*time.Second))}
 	case u.ttl > 0:
@@ -334,7 +347,7 @@ func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 		simulate(t, seed, func(s *simulation) {
 			s.latency, s.tasks = time.Millisecond, 4
 			s.hold = func(rng *rand.Rand) time.Duration { return upTo(rng, time.Millisecond) }
-			s.prepare(&using{bound: 20 * s.latency, turns: turns{inOrder: true}}, 5, 1)
+			s.prepare(&using{bound: 20 * s.latency, patience: forEver, turns: turns{inOrder: true}}, 5, 1)
 			var counting atomic.Bool
 			var commands, proofs atomic.Int64
 			for _, server := range s.servers {

@@ -282,19 +282,3 @@ func TestASeedDecidesAHistory(t *testing.T) {
 		assert.True(t, same, "no two replays of seed %d are the same", seed)
 	}
 }
-
-func TestAShrunkHistoryHasTheFaultsThatItNeeds(t *testing.T) {
-	p := plan{seed: 1, length: time.Second, actors: []string{"0.0", "0.1", "1.0"}}
-	for i := range 9 {
-		p.faults = append(p.faults, fault{id: i, at: time.Duration(i) * 10 * time.Millisecond})
-	}
-	p = history.Shrink(p, func(p plan) bool {
-		require.Positive(t, p.length, "without one, a history does not end")
-		has := func(id int) bool { return slices.ContainsFunc(p.faults, func(f fault) bool { return f.id == id }) }
-		return has(2) && has(5) && slices.Contains(p.actors, "0.1")
-	}, without...)
-	assert.Contains(t, p.command(), "REDQUORUM_SEED=1 REDQUORUM_FAULTS=2,5 REDQUORUM_ACTORS=0.1 ")
-	assert.Less(t, p.length, 100*time.Millisecond)
-	p = history.Shrink(p, func(p plan) bool { return p.length > 0 }, without...)
-	assert.Equal(t, plan{seed: 1, kind: p.kind, actors: p.actors[:1], faults: p.faults[:0], length: 1}, p)
-}

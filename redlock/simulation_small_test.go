@@ -146,7 +146,6 @@ func (s *simulation) live(p *plan) {
 	s.faults, s.length, s.maxTTL, s.tasks = u.beside, p.length, smallMaxTTL, p.tasks
 	s.hold = u.smallHold
 	s.prepare(u, p.nodes, 1+s.rng.IntN(2))
-	s.judge.order = slices.Contains(u.ills, "wrong clock")
 	s.start(p.processes, u.smallOptions)
 	s.run(func(c *client) { c.work(u.uses) }, append(s.others(u), func() { s.suffer(p.faults) })...)
 	s.leavesNothing(3*time.Minute + 2*time.Second) // clocks differ by up to 1 %
@@ -155,18 +154,19 @@ func (s *simulation) live(p *plan) {
 	}
 }
 
-// clocks makes the clocks of the nodes a little too fast or slow, by less than the 1 % that are
-// allowed, and those of a minority wrong. The judge of minimum holds wants clocks that do not
-// drift, and tokens stand on clocks that are near each other if counters are lost.
+// clocks makes the clocks of the nodes a little too fast or slow in small histories and where nodes
+// forget, by less than the 1 % that are allowed, and those of a minority wrong. The judge of minimum
+// holds wants clocks that do not drift, and tokens stand on clocks that are near each other if
+// counters are lost.
 func (s *simulation) clocks() {
-	if s.minHolds {
+	if s.kind.minHolds || s.small == nil && s.kind.forgetful == nil {
 		return
 	}
 	wrong := s.minority(s.rng)
 	for i, server := range s.servers {
-		rate, offset := 1+(s.rng.Float64()-0.5)/56, time.Duration(0)
+		rate, offset, most := 1+(s.rng.Float64()-0.5)/56, time.Duration(0), max(s.apart, time.Second/2)
 		if wrong>>i&1 == 1 && !s.faults.restarts {
-			offset = upTo(s.rng, time.Second) - 500*time.Millisecond
+			offset = upTo(s.rng, 2*most) - most
 		}
 		server.SetClock(offset, rate)
 	}

@@ -28,6 +28,7 @@ import (
 // goroutines run at one instant and the library's own random numbers.
 type simulation struct {
 	*cluster
+	kind      *using
 	seed      uint64
 	rng       *rand.Rand
 	names     []string
@@ -35,9 +36,6 @@ type simulation struct {
 	faults    faults
 	about     string // what a failure is to tell beside the faults
 	fenced    bool
-	minHolds  bool
-	renewed   bool          // all locks are
-	numbers   bool          // clients use different numbers of permits for a semaphore
 	latency   time.Duration // of a message in calm times, at most
 	maxTTL    time.Duration
 	mending   time.Duration // for how long a storm is felt after it
@@ -59,9 +57,16 @@ type simulation struct {
 	whole    []atomic.Int64 // by node: since when it works; -1 while it is broken
 
 	// By node, and of weather's goroutine alone.
-	dead []bool          // killed
-	born []clock.Instant // when it was last restarted; 0 for never
-	open []*fault        // those that have begun
+	dead    []bool          // killed
+	born    []clock.Instant // when it was last restarted; 0 for never
+	keeping []bool          // claims to be durable, and never restarts from an old copy
+	open    []*fault        // those that have begun
+	faulty  int             // the node that has wrong clocks and counters
+
+	// Where masters forget.
+	mode  redlock.Quarantine // of all Lockers, unless they are mixed
+	spare *fake.Node         // an empty master of another cluster
+	apart time.Duration      // by how much the clock of a node may be wrong
 }
 
 // raced reports whether the race detector is on, which makes a simulation take ten times as long.
@@ -142,14 +147,31 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	return s
 }
 
-// nodes starts n fake nodes that have been up for long.
+// nodes starts n fake nodes. They have been up for long, unless the cluster is young.
 func (s *simulation) nodes(n int) {
-	for range n {
-		s.servers = append(s.servers, s.newNode(fake.WithUptime(time.Hour)))
-		s.admit(len(s.servers)-1, s.maxTTL)
-		s.slowDown(len(s.servers)-1, s.latency)
-	}
 	s.whole, s.dead, s.born = make([]atomic.Int64, n), make([]bool, n), make([]clock.Instant, n)
+	s.keeping, s.faulty = make([]bool, n), s.rng.IntN(n)
+	how := s.kind.forgetful
+	for i := range n {
+		up := time.Hour
+		if how != nil && how.young {
+			up = 0
+		}
+		s.servers = append(s.servers, s.newNode(fake.WithUptime(up)))
+		s.slowDown(i, s.latency)
+		if how == nil {
+			s.admit(i, s.maxTTL)
+		} else if s.keeping[i] = s.rng.Float64() < how.durable; s.keeping[i] {
+			setDurable(s.servers[i])
+		}
+	}
+	if how != nil {
+		s.spare, s.apart = s.newNode(), wrongBy
+		if how.modes != nil {
+			s.mode = how.modes[s.rng.IntN(len(how.modes))]
+			s.about += []string{"auto, ", "strict, "}[s.mode]
+		}
+	}
 }
 
 // newNode starts a fake node that ends with the simulation.
@@ -187,7 +209,9 @@ func (s *simulation) start(n int, opts func(rng *rand.Rand) []redlock.Option) {
 		s.processes = append(s.processes, p)
 	}
 	for _, p := range s.processes {
-		require.NoError(s.t, p.current().Ready(s.base))
+		if s.kind.forgetful == nil {
+			require.NoError(s.t, p.current().Ready(s.base))
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,19 +47,11 @@ func (c *client) tryLock(name string) (*redlock.Lock, *history.Hold) {
 func locks(c *client) { c.hold(c.lock(c.name())) }
 func tries(c *client) { c.hold(c.tryLock(c.name())) }
 
-// locksPatiently waits as long as it takes.
-func locksPatiently(c *client) {
-	name := c.name()
-	c.hold(c.waitsUnder(c.sim().base, "Lock", []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
-		return l.Lock(ctx, name, c.opts()...)
-	}))
-}
-
-// queueUp does so again and again.
+// queueUp locks again and again.
 func queueUp(c *client) {
 	for c.sim().goesOn() {
 		time.Sleep(1 + upTo(c.rng, time.Millisecond)) // no two calls at one instant: their order would be unknown
-		locksPatiently(c)
+		locks(c)
 	}
 }
 
@@ -106,42 +97,19 @@ func does(c *client) {
 
 // reads reads a name, and waits for it half of the time.
 func reads(c *client) {
-	name := c.name()
-	read := func(wait func(*redlock.Locker, context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)) calling {
-		return func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
-			return wait(l, ctx, name, c.readOpts()...)
-		}
-	}
-	var lock *redlock.Lock
-	var t *history.Hold
+	name, about, call, read := c.name(), "TryRLock", c.tries, (*redlock.Locker).TryRLock
 	if c.rng.IntN(2) == 0 {
-		lock, t = c.waits("RLock", []string{name}, read((*redlock.Locker).RLock))
-	} else {
-		lock, t = c.tries("TryRLock", []string{name}, read((*redlock.Locker).TryRLock))
+		about, call, read = "RLock", c.waits, (*redlock.Locker).RLock
 	}
+	lock, t := call(about, []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		return read(l, ctx, name, c.readOpts()...)
+	})
 	if lock != nil && c.rng.IntN(4) == 0 {
 		c.overWhenDone(lock, t)
 		_ = lock.Verify(c.sim().base)              //nolint:errcheck // nodes may be away
 		_ = lock.Extend(c.sim().base, time.Second) //nolint:errcheck // nodes may be away
 	}
 	c.hold(lock, t)
-}
-
-// spin tries a lock again and again until the simulation ends, and never waits for it.
-func (c *client) spin() {
-	for c.sim().goesOn() {
-		c.hold(c.tryLock(c.name()))
-		time.Sleep(upTo(c.rng, time.Millisecond))
-	}
-}
-
-// spinsBeside spins in every second process, and locks in the others.
-func spinsBeside(c *client) {
-	if c.process.id%2 == 0 {
-		c.spin()
-		return
-	}
-	c.work(lockUses)
 }
 
 // bursts locks many names at once, and unlocks at once what it got: the nodes get batches of
@@ -180,28 +148,22 @@ func manyNames(s *simulation) {
 	}
 }
 
-// offer is a lock that one client holds and others may adopt.
-type offer struct {
-	name, value string
-	tenure      *history.Hold
-}
-
-// offers are the open offers.
+// offers are locks that clients hold, and that others may adopt.
 type offers struct {
-	mu  sync.Mutex
-	all []*offer
+	mu  sync.Mutex // guards all
+	all []*history.Hold
 }
 
-func (o *offers) add(f *offer) {
+func (o *offers) add(t *history.Hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.all = append(o.all, f)
+	o.all = append(o.all, t)
 	if len(o.all) > 4 { // the oldest has ended
 		o.all = o.all[1:]
 	}
 }
 
-func (o *offers) pick(c *client) *offer {
+func (o *offers) pick(c *client) *history.Hold {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.all) == 0 {
@@ -216,7 +178,7 @@ func lends(c *client) {
 	if lock == nil {
 		return
 	}
-	c.sim().offers.add(&offer{name: lock.Name(), value: lock.Value(), tenure: t})
+	c.sim().offers.add(t)
 	c.keep(lock, upTo(c.rng, 200*time.Millisecond))
 	c.unlock(lock, t)
 }
@@ -224,16 +186,16 @@ func lends(c *client) {
 // adopts takes over a lock that another client lends. If that succeeds, the lender's tenure ends
 // with the start of the call; otherwise it continues.
 func adopts(c *client) {
-	s, f := c.sim(), c.sim().offers.pick(c)
-	if f == nil {
+	s, lent := c.sim(), c.sim().offers.pick(c)
+	if lent == nil {
 		return
 	}
-	s.judge.keeps(f.tenure, 0) // its minimum hold does not travel, whatever becomes of the adoption
-	lock, t := c.tries("Adopt", []string{f.name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
-		return l.Adopt(ctx, f.name, f.value, c.opts()...)
+	s.judge.keeps(lent, 0) // its minimum hold does not travel, whatever becomes of the adoption
+	lock, t := c.tries("Adopt", lent.Names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		return l.Adopt(ctx, lent.Names[0], lent.Value, c.opts()...)
 	})
 	if lock != nil {
-		s.judge.over(f.tenure, max(t.Since, f.tenure.From))
+		s.judge.over(lent, max(t.Since, lent.From))
 		c.hold(lock, t)
 	}
 }
@@ -269,7 +231,7 @@ const blink = time.Second
 // within the length of a blink after it.
 func (c *client) judgeLoss(lock *redlock.Lock) {
 	s := c.sim()
-	if !s.renewed || !errors.Is(lock.Err(), redlock.ErrLost) {
+	if !s.kind.renewed || !errors.Is(lock.Err(), redlock.ErrLost) {
 		return
 	}
 	for i := range s.servers {
@@ -343,49 +305,40 @@ func permitsOf(name string) int { return 1 + int(name[len(name)-1]-'0') }
 
 // permit acquires a permit, and returns nil if it gives up.
 func (c *client) permit(name string, permits int, wait bool) (*redlock.Lock, *history.Hold) {
-	acquire := func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
-		s, err := l.Semaphore(name, permits)
-		switch {
-		case err != nil:
-			return nil, err
-		case wait:
-			return s.Acquire(ctx, c.opts()...)
-		default:
-			return s.TryAcquire(ctx, c.opts()...)
-		}
-	}
-	call := c.tries
+	call, acquire := c.tries, (*redlock.Semaphore).TryAcquire
 	if wait {
-		call = c.waits
+		call, acquire = c.waits, (*redlock.Semaphore).Acquire
 	}
-	lock, t := call(fmt.Sprintf("a permit of %d of", permits), []string{name}, acquire)
+	about := fmt.Sprintf("a permit of %d of", permits)
+	lock, t := call(about, []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+		s, err := l.Semaphore(name, permits)
+		if err != nil {
+			return nil, err
+		}
+		return acquire(s, ctx, c.opts()...)
+	})
 	if lock == nil {
 		return nil, nil
 	}
 	t.Permits = permits
-	slots := make([]string, permits)
-	for i := range slots {
-		slots[i] = fmt.Sprint(name, "#", i+1)
-	}
-	if !slices.Contains(slots, lock.Name()) {
+	var slot int
+	if _, err := fmt.Sscanf(strings.TrimPrefix(lock.Name(), name), "#%d", &slot); err != nil || slot < 1 || slot > permits {
 		c.sim().judge.fail("%s got %q of %d permits", c.who, lock.Name(), permits)
 	}
 	return lock, t
 }
 
-func acquiresPermits(c *client) {
+// ownPermit is one of as many as all believe in.
+func (c *client) ownPermit(wait bool) (*redlock.Lock, *history.Hold) {
 	name := c.name()
-	c.hold(c.permit(name, permitsOf(name), true))
+	return c.permit(name, permitsOf(name), wait)
 }
 
-func triesPermits(c *client) {
-	name := c.name()
-	c.hold(c.permit(name, permitsOf(name), false))
-}
+func acquiresPermits(c *client) { c.hold(c.ownPermit(true)) }
+func triesPermits(c *client)    { c.hold(c.ownPermit(false)) }
 
 func extendsPermits(c *client) {
-	name := c.name()
-	lock, t := c.permit(name, permitsOf(name), true)
+	lock, t := c.ownPermit(true)
 	if lock == nil {
 		return
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -303,9 +302,14 @@ type foreign struct {
 }
 
 type foreignNode struct {
-	address, voter string
-	conn           redis.Conn // nil while there is none
-	failed         time.Time  // the last time
+	voter string
+	conns redis.Pool
+}
+
+func newForeignNode(url string, n int) *foreignNode {
+	return &foreignNode{voter: fmt.Sprint(n), conns: redis.Pool{MaxIdle: 1, Dial: func() (redis.Conn, error) {
+		return redis.DialURL(url, redis.DialConnectTimeout(nodeTimeout), redis.DialReadTimeout(nodeTimeout), redis.DialWriteTimeout(nodeTimeout))
+	}}}
 }
 
 func (c *client) runForeign(ctx context.Context) {
@@ -313,7 +317,7 @@ func (c *client) runForeign(ctx context.Context) {
 	for i := range foreignWorkers {
 		f := &foreign{client: c}
 		for n, address := range c.Nodes {
-			f.nodes = append(f.nodes, &foreignNode{address: strings.TrimPrefix(address, "redis://"), voter: fmt.Sprint(n)})
+			f.nodes = append(f.nodes, newForeignNode(address, n))
 		}
 		rng := rand.New(rand.NewPCG(c.Seed, uint64(i)))
 		workers.Go(func() {
@@ -373,24 +377,8 @@ func (n *foreignNode) unset(name, value string) bool {
 	return err == nil
 }
 
-var errAway = errors.New("the node failed a moment ago")
-
-func (n *foreignNode) do(command string, args ...any) (reply any, err error) {
-	if n.conn == nil {
-		if time.Since(n.failed) < 100*time.Millisecond {
-			return nil, errAway
-		}
-		n.conn, err = redis.Dial("tcp", n.address, redis.DialConnectTimeout(nodeTimeout), redis.DialReadTimeout(nodeTimeout),
-			redis.DialWriteTimeout(nodeTimeout))
-		if err != nil {
-			n.conn, n.failed = nil, time.Now()
-			return nil, err
-		}
-	}
-	reply, err = n.conn.Do(command, args...)
-	if n.conn.Err() != nil {
-		n.conn.Close()
-		n.conn, n.failed = nil, time.Now()
-	}
-	return reply, err
+func (n *foreignNode) do(command string, args ...any) (any, error) {
+	conn := n.conns.Get()
+	defer conn.Close()
+	return conn.Do(command, args...)
 }

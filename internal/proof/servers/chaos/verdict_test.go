@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,12 +100,12 @@ func (a *arena) verdict(t *testing.T, length time.Duration, last *process) {
 	for _, f := range a.faults {
 		faults[f.name]++
 	}
-	t.Log(table("acquisitions", all.counts))
-	t.Log(table("faults", faults))
 	acquisitions := 0
 	for _, n := range all.counts {
 		acquisitions += n
 	}
+	t.Logf("%d acquisitions: %v", acquisitions, all.counts)
+	t.Logf("%d faults: %v", len(a.faults), faults)
 	assert.NotZero(t, acquisitions)
 	if length >= longRun {
 		for _, c := range deck {
@@ -149,21 +148,6 @@ func (a *arena) timeline(v history.Violation, holds []*history.Hold) string {
 		}
 	}
 	return fmt.Sprintf("%v: %v\n%v", v.From.Sub(a.began), v, &lines)
-}
-
-// table writes counts in the order of their names, in three columns.
-func table(title string, counts map[string]int) string {
-	var text strings.Builder
-	sum, n := 0, 0
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		if n%3 == 0 {
-			text.WriteString("\n ")
-		}
-		n++
-		sum += counts[name]
-		fmt.Fprintf(&text, " %-26s %7d", name, counts[name])
-	}
-	return fmt.Sprintf("%s: %d%s", title, sum, text.String())
 }
 
 // tasks is what happened to the tasks of both queues. They are named with their queue.
