@@ -221,6 +221,8 @@ func TestOnlyAWholeSetHasAMinimumHold(t *testing.T) {
 	})
 }
 
+// Where the TTL is longer, a waiter that hardly polls knew when the key would end: a minute later
+// than it does.
 func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 	const d = 5 * time.Second
 	for name, opts := range map[string][]redlock.LockOption{
@@ -232,7 +234,7 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				inBubble(t, nodes, func(t *testing.T, c *cluster) {
 					c.slow(time.Millisecond)
-					a, b := c.renewing(), c.renewing()
+					a, b := c.renewing(), c.renewing(rarely)
 					acquired := c.clock.Now()
 					lock := c.lock(a, "a", append(opts, redlock.WithMinHold(d))...)
 					got := c.waiting(b, "a", redlock.WithTTL(time.Second), redlock.WithMinHold(20*time.Second))
@@ -242,7 +244,7 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 					took := c.clock.Now().Sub(acquired)
 					assert.GreaterOrEqual(t, took, d)
 					assert.LessOrEqual(t, took, d+20*time.Millisecond)
-					assert.LessOrEqual(t, b.Stats().Polls, uint64(5*10+1), "at most one every 100 ms")
+					assert.LessOrEqual(t, b.Stats().Polls, uint64(4))
 					assert.Zero(t, a.Stats().HandedOver)
 					settle()
 					time.Sleep(time.Millisecond)
@@ -255,30 +257,6 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A waiter that hardly polls knows when the key would end: a minute later than it does.
-func TestAWaiterIsToldThatTheNameIsFreeEarlier(t *testing.T) {
-	const d = 5 * time.Second
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		l := c.renewing(redlock.WithTTL(time.Minute), redlock.WithMinHold(d))
-		acquired := c.clock.Now()
-		lock := c.lock(l, "a")
-		first, second := c.renewing(rarely), c.renewing(rarely)
-		got := c.waiting(first, "a")
-		time.Sleep(time.Second)
-		later := c.waiting(second, "a", redlock.WithMinHold(d))
-		time.Sleep(time.Second)
-		c.unlock(lock)
-		lock = <-got
-		assert.LessOrEqual(t, c.clock.Now().Sub(acquired), d+20*time.Millisecond)
-		assert.LessOrEqual(t, first.Stats().Polls, uint64(4))
-		c.unlock(lock) // a plain release: it hands over
-		lock = <-later
-		assert.LessOrEqual(t, c.clock.Now().Sub(acquired), d+40*time.Millisecond)
-		c.unlock(lock)
-	})
 }
 
 // The holder waited before, so it may still be on a wait list. If it stayed there, a later release

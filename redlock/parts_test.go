@@ -295,92 +295,68 @@ func (b *busy) shuffled(n int) (names []string) {
 	return names
 }
 
-// Beside names that others lock all the time, a set gets its turn within a few of their holds,
-// again and again, and takes no more from them than it needs.
-func TestASetHasItsTurnBesideBusyNames(t *testing.T) {
+// Beside names that others lock all the time, and beside sets that overlap, each set gets its turn
+// within a few of their holds, again and again, and takes no more from the others than it needs.
+func TestSetsHaveTheirTurnsBesideBusyNames(t *testing.T) {
 	t.Parallel()
 	for _, p := range []struct {
-		names, workers, sets int
-		hold                 time.Duration
-		spinners             int // with TryLockAll, for all names or for one
-	}{
-		{2, 2, 1, 20 * time.Millisecond, 0},
-		{2, 5, 1, 100 * time.Millisecond, 0},
-		{3, 3, 1, 100 * time.Millisecond, 0},
-		{4, 3, 1, 50 * time.Millisecond, 0},
-		{3, 3, 3, 20 * time.Millisecond, 0},
-		{2, 1, 1, 5 * time.Millisecond, 6},
-	}[:unraced(1, 6)] {
-		t.Run(fmt.Sprint(p), func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				c.slow(time.Millisecond)
-				b := c.busy(p.names, p.hold)
-				length := max(time.Duration(sizeOf(8, 20))*time.Second, 5*time.Second)
-				limited := c.within(length)
-				b.work(limited, p.workers)
-				b.spin(limited, p.spinners)
-				time.Sleep(time.Second)
-				var turns, worst atomic.Int64
-				for range p.sets {
-					b.turns(limited, c.locker(), func() []string { return b.shuffled(p.names) }, func(lock *redlock.Lock, waited time.Duration) {
-						worst.Store(max(worst.Load(), int64(waited)))
-						b.have(lock, p.hold)
-						turns.Add(1)
-					})
-				}
-				b.all.Wait()
-				t.Log("others", b.had.Load(), "sets", turns.Load(), "longest wait", time.Duration(worst.Load()))
-				assert.Positive(t, turns.Load())
-				assert.Less(t, time.Duration(worst.Load()), time.Duration(10*(p.names+p.sets))*p.hold)
-				alone := int64(length/p.hold) * int64(p.names)
-				assert.Greater(t, b.had.Load(), alone/4, "holds of the others")
-			})
-		})
-	}
-}
-
-func TestSetsThatOverlapHaveTheirTurnsBesideBusyNames(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
 		nodes, names, workers int
+		spinners              int // with TryLockAll, for all names or for one
+		hold                  time.Duration
 		lockers, waiters      int // of each Locker
-		smallest              int // set
+		smallest, largest     int // set
 		least                 int // turns in a second
 	}{
-		{3, 5, 2, 5, 1, 2, 6},
+		{3, 5, 2, 0, 10 * time.Millisecond, 5, 1, 2, 4, 6},
 		// Waiters are handed one name each while others are handed the rest. Any two sets overlap,
 		// so at best one is acquired every 5 ms. All waiters start at once; while they are not in
 		// one order, their votes split, see places.go.
-		{1, 4, 0, 8, 4, 3, 50},
-		{5, 4, 0, 8, 4, 3, 50},
-	}[:unraced(1, 3)] {
-		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
-			inBubble(t, test.nodes, func(t *testing.T, c *cluster) {
-				delay := func() time.Duration { return 100*time.Microsecond + rand.N(time.Millisecond) }
-				c.each(func(n *fake.Node) { n.Delay(delay, delay) })
-				b := c.busy(test.names, 10*time.Millisecond)
-				seconds := max(sizeOf(5, 10), 3)
+		{1, 4, 0, 0, 10 * time.Millisecond, 8, 4, 3, 3, 50},
+		{5, 4, 0, 0, 10 * time.Millisecond, 8, 4, 3, 3, 50},
+		{5, 2, 2, 0, 20 * time.Millisecond, 1, 1, 2, 2, 0},
+		{5, 2, 5, 0, 100 * time.Millisecond, 1, 1, 2, 2, 0},
+		{5, 3, 3, 0, 100 * time.Millisecond, 1, 1, 3, 3, 0},
+		{5, 4, 3, 0, 50 * time.Millisecond, 1, 1, 4, 4, 0},
+		{5, 3, 3, 0, 20 * time.Millisecond, 3, 1, 3, 3, 0},
+		{5, 2, 1, 6, 5 * time.Millisecond, 1, 1, 2, 2, 0},
+	}[:unraced(1, 9)] {
+		t.Run(fmt.Sprint(p), func(t *testing.T) {
+			inBubble(t, p.nodes, func(t *testing.T, c *cluster) {
+				c.slow(time.Millisecond)
+				if p.least > 0 {
+					delay := func() time.Duration { return 100*time.Microsecond + rand.N(time.Millisecond) }
+					c.each(func(n *fake.Node) { n.Delay(delay, delay) })
+				}
+				b := c.busy(p.names, p.hold)
+				seconds := max(sizeOf(5, 20), 3)
 				limited := c.within(time.Duration(seconds) * time.Second)
-				names := func() []string { return b.shuffled(test.smallest + rand.N(test.names-test.smallest)) }
-				b.work(limited, test.workers)
-				turns := make([]atomic.Int32, test.lockers)
-				sum := 0
+				names := func() []string { return b.shuffled(p.smallest + rand.N(p.largest-p.smallest+1)) }
+				b.work(limited, p.workers)
+				b.spin(limited, p.spinners)
+				turns, sum := make([]atomic.Int32, p.lockers), 0
+				var worst atomic.Int64
 				for i := range turns {
 					l := c.locker(redlock.WithFencing())
-					for range test.waiters {
-						b.turns(limited, l, names, func(lock *redlock.Lock, _ time.Duration) {
-							b.have(lock, rand.N(10*time.Millisecond))
+					for range p.waiters {
+						b.turns(limited, l, names, func(lock *redlock.Lock, waited time.Duration) {
+							worst.Store(max(worst.Load(), int64(waited)))
+							b.have(lock, rand.N(p.hold))
 							turns[i].Add(1)
 						})
 					}
 				}
 				b.all.Wait()
 				for i := range turns {
-					assert.Greater(t, turns[i].Load(), int32(5))
+					assert.Greater(t, turns[i].Load(), int32(min(p.least, 5)))
 					sum += int(turns[i].Load())
 				}
-				t.Log("others", b.had.Load(), "sets", sum)
-				assert.Greater(t, sum, test.least*seconds)
+				t.Log("others", b.had.Load(), "sets", sum, "longest wait", time.Duration(worst.Load()))
+				assert.Greater(t, sum, p.least*seconds)
+				assert.Less(t, time.Duration(worst.Load()), time.Duration(10*(p.names+p.lockers*p.waiters))*p.hold)
+				if p.workers > 0 {
+					alone := int(time.Duration(seconds)*time.Second/p.hold) * p.names
+					assert.Greater(t, int(b.had.Load()), alone/4, "holds of the others")
+				}
 				c.leavesCountersOnly()
 			})
 		})
