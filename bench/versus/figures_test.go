@@ -166,10 +166,10 @@ var values = map[string]struct {
 	figures.ServerCPU:      {(*sample).serversPerLock, serverCPUKnown},
 	figures.Allocations:    {(*sample).allocsPerLock, true},
 	figures.Bytes:          {(*sample).bytesPerLock, true},
-	figures.P50:            {(*sample).p50, true},
-	figures.P90:            {(*sample).p90, true},
-	figures.P99:            {(*sample).p99, true},
-	figures.P999:           {(*sample).p999, true},
+	figures.P50:            {func(s *sample) float64 { return s.percentile(500) }, true},
+	figures.P90:            {func(s *sample) float64 { return s.percentile(900) }, true},
+	figures.P99:            {func(s *sample) float64 { return s.percentile(990) }, true},
+	figures.P999:           {func(s *sample) float64 { return s.percentile(999) }, true},
 }
 
 var (

@@ -198,13 +198,11 @@ func (s *sample) cpuPerLock() float64     { return contention.Micros(s.cpu) / fl
 func (s *sample) serversPerLock() float64 { return contention.Micros(s.servers) / float64(s.locks) }
 func (s *sample) allocsPerLock() float64  { return float64(s.allocs) / float64(s.locks) }
 func (s *sample) bytesPerLock() float64   { return float64(s.bytes) / float64(s.locks) }
-func (s *sample) p50() float64            { return contention.Micros(contention.Percentile(s.latency, 500)) }
 
-func (s *sample) p90() float64 { return contention.Micros(contention.Percentile(s.latency, 900)) }
-
-func (s *sample) p99() float64 { return contention.Micros(contention.Percentile(s.latency, 990)) }
-
-func (s *sample) p999() float64 { return contention.Micros(contention.Percentile(s.latency, 999)) }
+// percentile returns a percentile of the latencies in microseconds.
+func (s *sample) percentile(permille int) float64 {
+	return contention.Micros(contention.Percentile(s.latency, permille))
+}
 
 func TestQuotaHandsOutEveryLockOnce(t *testing.T) {
 	q := newQuota(10)
