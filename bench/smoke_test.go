@@ -203,8 +203,8 @@ func TestLostLocksEndTheBenchmark(t *testing.T) {
 	assert.ErrorContains(t, h.end(), "lost")
 }
 
-// BenchmarkWaiting itself judges what is left. It counts goroutines, so no other test may run beside
-// this one.
+// BenchmarkWaiting itself judges what is left. It counts goroutines, so no other test may run
+// beside this one.
 func TestWaitersLeaveNothingBehind(t *testing.T) {
 	redistest.Require(t)
 	const n = 200

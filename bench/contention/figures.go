@@ -53,8 +53,8 @@ func ratio(commands uint64, by int) float64 {
 	return float64(commands) / float64(by)
 }
 
-// Percentile returns the shortest of the sorted durations that at least so many per mille of them do
-// not exceed, 0 < permille <= 1000, or 0 if there are none.
+// Percentile returns the shortest of the sorted durations that at least so many per mille of them
+// do not exceed, 0 < permille <= 1000, or 0 if there are none.
 func Percentile(sorted []time.Duration, permille int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -62,5 +62,5 @@
 //	-contention.warmup 500ms        how long they run before the window
 //	-contention.window 2s           how long to measure
 //	-contention.rounds 3            how often each peer has its turn; medians are of these
-//	-contention.peers ""            which take part, separated by commas; ratios are to the best redsync
+//	-contention.peers ""            which take part, separated by commas
 package versus

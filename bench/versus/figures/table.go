@@ -85,8 +85,8 @@ func hasRatio(e *Experiment, columns []Column, prefix string) bool {
 	return false
 }
 
-// Ratio returns ours divided by the best of the peers whose names begin like this: the median of the
-// rounds, the lowest and the highest.
+// Ratio returns ours divided by the best of the peers whose names begin like this: the median of
+// the rounds, the lowest and the highest.
 func Ratio(e *Experiment, c *Column, prefix string) string {
 	// The limit allocates nothing.
 	nothing := prefix == "limit" && (c.Value == Allocations || c.Value == Bytes)

@@ -71,8 +71,8 @@ func NewChecker(folder string, packages ...string) (*Checker, error) {
 	return c, nil
 }
 
-// RequireReadme requires that the README.md beside a test has so many blocks of Go code, or more, and
-// that each is formatted and compiles with what it does not show, redlock and these packages. A
+// RequireReadme requires that the README.md beside a test has so many blocks of Go code, or more,
+// and that each is formatted and compiles with what it does not show, redlock and these packages. A
 // package is what [NewChecker] takes.
 func RequireReadme(tb testing.TB, blocks int, hidden string, packages ...string) {
 	tb.Helper()

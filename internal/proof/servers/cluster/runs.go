@@ -21,9 +21,9 @@ type Runs struct {
 
 type span struct{ from, to time.Time }
 
-// RequireOneAtATime starts programs that have a Locker each, on the same three masters, and call run
-// with their locks held, again and again. It requires that runs exclude each other, that there are n
-// of them or more, and n more after a master is killed.
+// RequireOneAtATime starts programs that have a Locker each, on the same three masters, and call
+// run with their locks held, again and again. It requires that runs exclude each other, that there
+// are n of them or more, and n more after a master is killed.
 func RequireOneAtATime(t *testing.T, programs, n int, start func(l *redlock.Locker, run func(ctx context.Context))) *Runs {
 	t.Helper()
 	c := Start(t, 3)
