@@ -155,9 +155,9 @@ func (s *simulation) live(p *plan) {
 }
 
 // clocks makes the clocks of the nodes a little too fast or slow in small histories and where nodes
-// forget, by less than the 1 % that are allowed, and those of a minority wrong. The judge of minimum
-// holds wants clocks that do not drift, and tokens stand on clocks that are near each other if
-// counters are lost.
+// forget, by less than the 1 % that are allowed, and those of a minority wrong. The judge of
+// minimum holds wants clocks that do not drift, and tokens stand on clocks that are near each other
+// if counters are lost.
 func (s *simulation) clocks() {
 	if s.kind.minHolds || s.small == nil && s.kind.forgetful == nil {
 		return

@@ -5,8 +5,8 @@
 // processor.
 //
 // Nothing of the library runs here but the allowance for drift, and no script. What nodes do is
-// what spec says that they do (spec.Entry, spec.Semaphore), and so are the decisions about tokens and
-// markers (fence.First, spec.Judge). Time is an integer.
+// what spec says that they do (spec.Entry, spec.Semaphore), and so are the decisions about tokens
+// and markers (fence.First, spec.Judge). Time is an integer.
 //
 // # What happens
 //
