@@ -125,8 +125,8 @@ func startsServers(path string) bool {
 	return err == nil && strings.Contains(string(text), "/internal/proof/servers/")
 }
 
-// allTests returns the way of each test, fuzz test and example of the repository, and of each folder
-// that has some.
+// allTests returns the way of each test, fuzz test and example of the repository, and of each
+// folder that has some.
 func allTests(t *testing.T) map[string]string {
 	t.Helper()
 	tests := map[string]string{}

@@ -99,11 +99,12 @@ func (c *command) runLocked(n *Node, s *session, args []string) reply {
 }
 
 func unknownCommand(args []string) reply {
-	text := "ERR unknown command '" + args[0] + "', with args beginning with: "
+	var text strings.Builder
+	text.WriteString("ERR unknown command '" + args[0] + "', with args beginning with: ")
 	for _, arg := range args[1:] {
-		text += "'" + arg + "' "
+		text.WriteString("'" + arg + "' ")
 	}
-	return oneLine(text)
+	return oneLine(text.String())
 }
 
 func wrongArity(name string) reply {

@@ -210,7 +210,7 @@ func (s *server) as(rules string, act func()) {
 	if !strings.Contains(rules, "~") {
 		rules += " ~*"
 	}
-	for _, rule := range strings.Fields(rules) {
+	for rule := range strings.FieldsSeq(rules) {
 		all = append(all, rule)
 	}
 	s.do("ACL", all...)
