@@ -93,7 +93,7 @@ func TestCommandIsGoneBeforeAnotherCanGetTheLock(t *testing.T) {
 	for i := range tries {
 		how, majority := cuttings[i%len(cuttings)], random.Perm(5)[:3+random.IntN(3)]
 		moment := time.Duration(i) * lossTTL / 3 / time.Duration(tries)
-		endsAfter := lossTTL/2 + time.Duration(random.Int64N(int64(lossTTL*5/8))) // the lock ends meanwhile
+		endsAfter := lossTTL/2 + time.Duration(random.Int64N(int64(lossTTL*5/8))) // around its end
 		t.Run(fmt.Sprintf("%d %s after %v %v", i, how.name, moment.Round(time.Millisecond), majority), func(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}
