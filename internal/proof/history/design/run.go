@@ -43,6 +43,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -308,32 +309,33 @@ func (i *item) whom() string {
 // String says what an item is.
 func (i *item) String() string {
 	k := &kinds[i.kind]
-	text := k.name
+	var text strings.Builder
+	text.WriteString(k.name)
 	if k.hits == connections {
-		text += ", of nodes"
+		text.WriteString(", of nodes")
 		for n := range int8(maxNodes) {
 			if i.mask>>n&1 == 1 {
-				text += fmt.Sprintf(" %d", n+1)
+				text.WriteString(fmt.Sprintf(" %d", n+1))
 			}
 		}
 	}
 	if i.kind == uses {
-		text += fmt.Sprintf(" from %.6f, with %d ms, for %.6f s, in %d attempts", seconds(i.at), i.ttl, seconds(i.hold), i.tries)
+		text.WriteString(fmt.Sprintf(" from %.6f, with %d ms, for %.6f s, in %d attempts", seconds(i.at), i.ttl, seconds(i.hold), i.tries))
 		if i.reads {
-			text += ", to read"
+			text.WriteString(", to read")
 		}
 		if i.renews {
-			text += fmt.Sprintf(", and extends it, with %d ms every second time", i.other)
+			text.WriteString(fmt.Sprintf(", and extends it, with %d ms every second time", i.other))
 		}
 	}
 	switch k.unit {
 	case nothing:
 	case microseconds:
-		text += fmt.Sprintf(": %.6f s", seconds(i.span))
+		text.WriteString(fmt.Sprintf(": %.6f s", seconds(i.span)))
 	case number:
-		text += fmt.Sprintf(": %d", i.span)
+		text.WriteString(fmt.Sprintf(": %d", i.span))
 	}
-	return text
+	return text.String()
 }
 
 func seconds(t int64) float64 { return float64(t) / million }
