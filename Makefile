@@ -24,6 +24,9 @@ VERSUS_SLICE  ?= 200ms
 FLAKE_COUNT    ?= 10
 FLAKE_PACKAGES ?= ./...
 
+# What `make mutate` changes.
+PACKAGE ?= ./queue
+
 # Modules below the root. `./...` does not reach them.
 NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.git/*' -exec dirname {} \; | sort)
 
@@ -31,7 +34,7 @@ MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./interna
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: api prove soak seeded flake search servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench versus recovery release-try
+.PHONY: api mutate prove soak seeded flake search servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench versus recovery release-try
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,7 +90,7 @@ race: ## the tests under the race detector, in random order
 flake: ## every package FLAKE_COUNT times on a busy machine, or those of FLAKE_PACKAGES
 	@FLAKE_COUNT=$(FLAKE_COUNT) bash .ci/flake $(FLAKE_PACKAGES)
 
-prove: ## everything that shows that the promises are kept, and a table (less than 12 minutes)
+prove: ## everything that shows that the promises are kept, and a table (8 minutes)
 	go run ./internal/proof/prove
 
 soak: ## the same at its full size (hours)
@@ -98,6 +101,9 @@ search: ## searches of the models that take too long for `go test ./...`
 
 seeded: ## put known bugs into a copy of the library, and see that each is caught
 	go run ./internal/proof/bugs
+
+mutate: ## change PACKAGE in small ways, one at a time, and list what none of its tests notices
+	go run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0 unleash --workers 1 --timeout-coefficient 6 $(PACKAGE)
 
 servers: ## the tests that need a server, on Redis 7 and 8, Valkey 8 and 9 (fetches newer ones)
 	@bash .ci/test-servers

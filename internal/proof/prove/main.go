@@ -5,7 +5,7 @@
 //
 //	go run ./internal/proof/prove [-soak] [-run pattern] [-logs folder]
 //
-// It is run from the root of the module. Without -soak, it takes less than 12 minutes on two cores.
+// It is run from the root of the module. Without -soak, it takes 8 minutes on two cores.
 package main
 
 import (
