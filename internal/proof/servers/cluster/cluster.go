@@ -3,7 +3,9 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,8 +115,15 @@ func (e Embedded) URL() string { return "redis://" + e.address }
 // Stop is Kill: a goroutine cannot be stopped.
 func (e Embedded) Stop() error { return e.Kill() }
 
-// Continue brings the master back with its keys.
-func (e Embedded) Continue() error { return e.StartAddr(e.address) }
+// Continue brings the master back with its keys. A child process that this one starts at the moment
+// has its listeners, too, until it runs its program: so the port may be in use for that long.
+func (e Embedded) Continue() error {
+	for until := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if err := e.StartAddr(e.address); !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
+			return err
+		}
+	}
+}
 
 // Kill closes its port and connections.
 func (e Embedded) Kill() error {
