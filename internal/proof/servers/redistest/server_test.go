@@ -70,7 +70,7 @@ func TestRequireSkipsOnlyWhereNobodyAskedForAServer(t *testing.T) {
 func TestServerIsNotTakenForAnotherOnItsPort(t *testing.T) {
 	t.Parallel()
 	rival := StartOne(t)
-	mute, err := net.Listen("tcp", FreeAddr(t))
+	mute, err := Listen()
 	require.NoError(t, err)
 	defer closeQuietly(mute)
 	taken := []int{rival.port, mute.Addr().(*net.TCPAddr).Port}
