@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,7 @@ type cluster struct {
 	t       *testing.T
 	clock   *clocktest.Clock
 	servers fake.Cluster
+	calls   sync.WaitGroup // in the background
 }
 
 // inBubble runs a test in virtual time, on masters that vote (see [fake.InBubble]).
@@ -59,7 +61,9 @@ func inYoungBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster))
 		for _, server := range servers {
 			server.Delay(transit, transit)
 		}
-		test(t, &cluster{t: t, clock: clk, servers: servers})
+		c := &cluster{t: t, clock: clk, servers: servers}
+		t.Cleanup(c.calls.Wait) // the last: contexts have ended and Lockers are closed by then
+		test(t, c)
 	})
 }
 
@@ -203,11 +207,11 @@ func (c *cluster) within(d time.Duration) context.Context {
 // background makes a call that waits, and sends the lock on the channel, nil after an error.
 func (c *cluster) background(acquire func() (*redlock.Lock, error)) <-chan *redlock.Lock {
 	got := make(chan *redlock.Lock, 1)
-	go func() {
+	c.calls.Go(func() {
 		lock, err := acquire()
 		assert.NoError(c.t, err)
 		got <- lock
-	}()
+	})
 	return got
 }
 
@@ -233,7 +237,7 @@ func (c *cluster) queued(acquire func() (*redlock.Lock, error)) <-chan *redlock.
 // ending makes a call in the background, and sends how it ends on the channel.
 func (c *cluster) ending(call func() error) <-chan error {
 	done := make(chan error, 1)
-	go func() { done <- call() }()
+	c.calls.Go(func() { done <- call() })
 	return done
 }
 
