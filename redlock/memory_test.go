@@ -420,3 +420,53 @@ func TestAUserWhoMayOnlyReadTheMarkerGetsLocks(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	})
 }
+
+// A later version may add words to the marker. Whoever does not know them keeps them.
+func TestWordsOfALaterVersionStayInTheMarker(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.renewing(redlock.WithMaxTTL(maxTTL))
+		lock := c.lock(l, "a", redlock.WithTTL(3*time.Second))
+		c.each(func(n *fake.Node) {
+			marker, _, _ := n.Get(pipeline.MemoryKey)
+			n.Do(t, "SET", pipeline.MemoryKey, marker+" later=1")
+		})
+		time.Sleep(10 * time.Second)
+		require.NoError(t, lock.Err(), "it is renewed")
+		c.unlock(lock, c.lock(l, "b"))
+		c.unlock(c.lock(c.locker(redlock.WithMaxTTL(2*time.Minute)), "a")) // refreshes the markers
+		c.each(kill, 0)
+		c.servers[0].Restart(false)
+		c.each(func(n *fake.Node) {
+			marker, _, _ := n.Get(pipeline.MemoryKey)
+			assert.Contains(t, marker, " 120000 ")
+			assert.True(t, strings.HasSuffix(marker, " later=1"), marker)
+		}, 1, 2)
+	})
+}
+
+// It may also say that whoever does not know it must not act.
+func TestWhoDoesNotKnowAFormatThatIsNeededChangesNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		var before []string
+		c.each(func(n *fake.Node) {
+			marker, _, _ := n.Get(pipeline.MemoryKey)
+			before = append(before, marker+" later=1 needs=2")
+			n.Do(t, "SET", pipeline.MemoryKey, marker+" later=1 needs=2")
+		})
+		for _, l := range []*redlock.Locker{l, c.locker()} { // one that was there before, and one that comes
+			_, err := l.TryLock(ctx, "a")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.ErrorIs(t, err, pool.ErrQuarantined)
+			require.ErrorContains(t, err, "written by a later version")
+			require.Error(t, l.Init(ctx, true))
+		}
+		time.Sleep(5 * time.Minute)
+		assert.Equal(t, before, c.holders(pipeline.MemoryKey))
+		for i, marker := range before { // the later version has gone
+			c.do(i, "SET", pipeline.MemoryKey, strings.TrimSuffix(marker, " needs=2"))
+		}
+		time.Sleep(time.Minute)
+		c.unlock(c.lock(l, "a"))
+	})
+}

@@ -56,7 +56,11 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	if j.votes {
 		n.phase, n.known, n.until = phaseVoting, n.marker.incarnation, 0
 	}
-	if waits {
+	if n.marker.state == markerLater && now == 0 {
+		ms.sendLocked(i, nil, nil) // it may be one that we know again
+		return forgot
+	}
+	if waits || n.marker.state == markerLater {
 		n.retryAt = ms.clock.Now().Add(n.pause.Next())
 		return forgot
 	}

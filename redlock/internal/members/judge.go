@@ -64,15 +64,18 @@ type knowledge struct {
 // internal/proof/search/memory, without the new cluster (admission.go).
 func (s server) judge(m marker, v knowledge) judgement {
 	known, maxTTL := v.known, v.maxTTL
+	if m.state == markerLater {
+		return judgement{}
+	}
 	j := judgement{forgot: known != "" && (m.state != markerActive || m.incarnation != known)}
 	switch {
 	case m.state == markerAbsent && known == "":
-		j.change = s.quarantine(wordNew, maxTTL)
+		j.change = s.quarantine(wordNew, maxTTL, m)
 	case m.state == markerAbsent || m.state == markerUnreadable:
-		j.change = s.quarantine(wordLost, maxTTL)
+		j.change = s.quarantine(wordLost, maxTTL, m)
 	case s.replaced(m, v.own && known == "" || m.incarnation == known):
 		j.forgot = known != ""
-		j.change = s.quarantine(wordLost, max(maxTTL, m.maxTTL))
+		j.change = s.quarantine(wordLost, max(maxTTL, m.maxTTL), m)
 	case m.state == markerActive:
 		j.change = s.refresh(m, maxTTL)
 		// Not a different process with the same disk: the marker must name it first. And not a
@@ -117,8 +120,11 @@ func (s server) replaced(m marker, own bool) bool {
 func (s server) isRestart(m marker) bool { return !s.is(m) && !s.replaced(m, true) }
 
 // quarantine keeps the server from voting until all locks that it may have forgotten have expired.
-func (s server) quarantine(word string, maxTTL int64) *wire.Swap {
-	m := marker{incarnation: newIncarnation(), runID: s.runID, durable: s.durable, maxTTL: maxTTL, replID: s.replID}
+// Of the marker before, it keeps the words that follow.
+func (s server) quarantine(word string, maxTTL int64, before marker) *wire.Swap {
+	m := marker{
+		incarnation: newIncarnation(), runID: s.runID, durable: s.durable, maxTTL: maxTTL, replID: s.replID, words: before.words,
+	}
 	return &wire.Swap{Begin: word, Rest: m.rest(), Wait: maxTTL}
 }
 

@@ -1,6 +1,7 @@
 package members
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,11 @@ import (
 //	  └────────────┴──evidence that it forgot──▶ lost until T ──T──▶ active
 //
 // Each arrow is a compare-and-set of the whole text (memory.lua).
+//
+// Words of the form name=value may follow. Clients keep those that they do not know, so that a later
+// version can add what it needs while earlier ones are still at work. One that earlier ones must not
+// overlook comes with needs=N: a client of a format below N neither counts this server's vote nor
+// changes the marker.
 type marker struct {
 	state       markerState
 	until       int64  // T of new and lost: milliseconds since 1970, by the server's clock
@@ -25,6 +31,7 @@ type marker struct {
 	durable     bool   // the server wrote every command to disk before it answered
 	maxTTL      int64  // the longest time to live of a lock, in milliseconds
 	replID      string // of that process; may be unknown
+	words       string // name=value words that follow, as they were read
 }
 
 type markerState uint8
@@ -35,7 +42,11 @@ const (
 	markerNew                    // there was none, and its writer did not know the server as active
 	markerLost                   // the server has forgotten what it held
 	markerActive                 // it votes
+	markerLater                  // of a later format, by which this client may not act
 )
+
+// markerFormat is the format of markers that this client knows.
+const markerFormat = 1
 
 // The words of a marker.
 const (
@@ -43,6 +54,7 @@ const (
 	wordLost   = "lost"
 	wordActive = "active"
 	unknown    = "-"
+	wordNeeds  = "needs="
 )
 
 // parseMarker reads the text of a memory key.
@@ -64,13 +76,17 @@ func parseMarker(text string) marker {
 	}
 	fields := strings.Split(rest, " ")
 	ok := true
+	if needs(fields) > markerFormat {
+		return marker{state: markerLater}
+	}
 	if m.state != markerActive {
 		if ok = len(fields) > 2 && fields[0] == "until"; ok {
 			m.until, ok = number(fields[1], maxMarkerTime)
 			fields = fields[2:]
 		}
 	}
-	if ok = ok && len(fields) == 5 && !slices.Contains(fields, ""); ok {
+	if ok = ok && len(fields) >= 5 && !slices.Contains(fields, "") && !slices.ContainsFunc(fields[5:], isNoPair); ok {
+		m.words = strings.Join(fields[5:], " ")
 		m.incarnation, m.runID, m.durable, m.replID = fields[0], fields[1], fields[2] == "1", fields[4]
 		m.maxTTL, ok = number(fields[3], maxMarkerTTL)
 	}
@@ -78,6 +94,24 @@ func parseMarker(text string) marker {
 		return marker{state: markerUnreadable}
 	}
 	return m
+}
+
+// isNoPair reports whether a word is not of the form name=value.
+func isNoPair(word string) bool { return strings.Index(word, "=") < 1 }
+
+// needs returns the format that a client must know to act by a marker with these fields.
+func needs(fields []string) (format int64) {
+	format = markerFormat
+	for _, field := range fields {
+		if text, found := strings.CutPrefix(field, wordNeeds); found {
+			n, ok := number(text, math.MaxInt64)
+			if !ok {
+				return math.MaxInt64
+			}
+			format = max(format, n)
+		}
+	}
+	return format
 }
 
 // number parses a positive number up to a limit.
@@ -98,5 +132,9 @@ func (m marker) rest() string {
 	if m.durable {
 		durable = "1"
 	}
-	return strings.Join([]string{m.incarnation, m.runID, durable, strconv.FormatInt(m.maxTTL, 10), m.replID}, " ")
+	rest := strings.Join([]string{m.incarnation, m.runID, durable, strconv.FormatInt(m.maxTTL, 10), m.replID}, " ")
+	if m.words != "" {
+		rest += " " + m.words
+	}
+	return rest
 }

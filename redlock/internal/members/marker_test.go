@@ -19,6 +19,7 @@ func TestMarkersAreReadAsTheyAreWritten(t *testing.T) {
 			state:       rapid.SampledFrom([]markerState{markerNew, markerLost, markerActive}).Draw(t, "state"),
 			incarnation: word.Draw(t, "incarnation"), runID: word.Draw(t, "run id"), replID: word.Draw(t, "repl id"),
 			durable: rapid.Bool().Draw(t, "durable"), maxTTL: rapid.Int64Range(1, maxMarkerTTL).Draw(t, "max TTL"),
+			words: rapid.SampledFrom([]string{"", "needs=1", "later=x", "a=1 b=- c=x=y"}).Draw(t, "words"),
 		}
 		text := wordActive
 		if m.state != markerActive {
@@ -35,16 +36,27 @@ func TestWhatIsNoMarkerIsUnreadable(t *testing.T) {
 	assert.Equal(t, marker{}, parseMarker(""))
 	for _, text := range []string{
 		" ", pipeline.OtherType, "hello", "active", "active ", "active a b 0 60000", "active a b 2 60000 c", "active a b 0 0 c", "active a b 0 x c",
-		"active a b 0 60000 c d", "active  b 0 60000 c", "new a b 0 60000 c", "new until x a b 0 60000 c", "new until -1 a b 0 60000 c",
+		"active a b 0 60000 c d", "active a b 0 60000 c =d", "active a b 0 60000 c ", "active a b 0 60000 c d=1  e=2",
+		"active  b 0 60000 c", "new a b 0 60000 c", "new until x a b 0 60000 c", "new until -1 a b 0 60000 c",
 		"lost until 5", "active until 5 a b 0 60000 c", "active a b 0 86400001 c", "ACTIVE a b 0 60000 c",
 	} {
 		assert.Equal(t, markerUnreadable, parseMarker(text).state, "%q", text)
 	}
 }
 
+func TestAMarkerSaysWhichFormatItNeeds(t *testing.T) {
+	for text, later := range map[string]bool{
+		"active a b 0 60000 c x=1": false, "active a b 0 60000 c needs=1": false, "active a b 0 60000 c x=1 needs=2": true,
+		"lost until 5 needs=3 other words": true, "new until 5 a b 0 60000 c needs=many": true,
+	} {
+		assert.Equal(t, later, parseMarker(text).state == markerLater, "%q", text)
+	}
+}
+
 func FuzzParseMarker(f *testing.F) {
 	f.Add("active a b 0 60000 c")
 	f.Add("new until 5 a b 1 60000 c")
+	f.Add("active a b 0 60000 c needs=2 x=1")
 	f.Add("lost until 9007199254740993 a b 1 60000 c")
 	f.Fuzz(func(t *testing.T, text string) {
 		switch m := parseMarker(text); m.state {
@@ -52,6 +64,9 @@ func FuzzParseMarker(f *testing.F) {
 			assert.Empty(t, text)
 		case markerUnreadable:
 			assert.Equal(t, marker{state: markerUnreadable}, m)
+		case markerLater:
+			assert.Contains(t, text, " "+wordNeeds)
+			assert.Equal(t, marker{state: markerLater}, m)
 		case markerNew, markerLost, markerActive:
 			assert.True(t, strings.HasSuffix(text, strings.SplitN(m.rest(), " ", 2)[0]+" "+strings.SplitN(text, m.incarnation+" ", 2)[1]))
 			assert.Positive(t, m.maxTTL)

@@ -51,7 +51,7 @@ func (ms *Membership) reconsider(i int, text string) bool {
 	case ms.stopped || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless:
 		ms.mu.Unlock()
 		return false
-	case m.state == markerActive && m.incarnation == n.marker.incarnation && n.server.fits(m):
+	case m.state == markerLater, m.state == markerActive && m.incarnation == n.marker.incarnation && n.server.fits(m):
 		if n.text != text {
 			ms.readLocked(i, text, 0)
 		}

@@ -24,6 +24,8 @@ func (ms *Membership) Why(i int) error {
 		return fmt.Errorf("%w for another %v: %s", pipeline.ErrQuarantined, n.left(now), n.whyProofless(now))
 	case n.err != nil:
 		return fmt.Errorf("%w: its memory marker cannot be read or written: %w", pipeline.ErrQuarantined, n.err)
+	case n.marker.state == markerLater:
+		return fmt.Errorf("%w: its memory marker was written by a later version of redquorum, by which this one cannot act; update this client", pipeline.ErrQuarantined)
 	case n.until <= now:
 		return fmt.Errorf("%w: it is not known yet whether it remembers", pipeline.ErrQuarantined)
 	case n.marker.state == markerActive:
@@ -104,7 +106,7 @@ func (ms *Membership) Memory(i int) string {
 		return wordLost
 	case markerActive:
 		return wordActive
-	case markerAbsent, markerUnreadable:
+	case markerAbsent, markerUnreadable, markerLater:
 	}
 	return ""
 }
