@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -64,6 +65,11 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		n.retryAt = ms.clock.Now().Add(n.pause.Next())
 		return forgot
 	}
+	if n.unnamed() && !v.watched {
+		n.until = n.watchedAt(ms.maxTTL)
+		n.retryAt = n.until
+		return forgot
+	}
 	if v.early && n.marker.state == markerActive && n.server.is(n.marker) {
 		n.until, n.retryAt = n.trusted, n.trusted
 		return forgot
@@ -88,6 +94,20 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	return forgot
 }
 
+// unnamed reports whether the server says who it is, and its marker does not say which process it
+// was written about: its writers may not use INFO. Then the server may have restarted since, with
+// data from a disk that may be old. It votes for those clients, by what they can see, and this one
+// neither believes it at once nor quarantines it for all.
+func (n *member) unnamed() bool {
+	return n.server.named() && !n.marker.named() && n.marker.state != markerAbsent &&
+		n.marker.state != markerUnreadable && n.marker.state != markerLater
+}
+
+// watchedAt is when all has expired that the server can have forgotten before we connected to it.
+func (n *member) watchedAt(maxTTL time.Duration) clock.Instant {
+	return n.identity.Connected.Add(max(maxTTL, time.Duration(n.marker.maxTTL)*time.Millisecond))
+}
+
 // due returns when a change may be made, by the server's time.
 func (n *member) due(j judgement) int64 {
 	if j.change == nil {
@@ -105,6 +125,7 @@ func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
 	if n.pardoned != "" && n.pardoned == n.marker.incarnation {
 		v.known = ""
 	}
+	v.watched = ms.clock.Now() >= n.watchedAt(ms.maxTTL)
 	v.early = v.known != "" && n.marker.incarnation != v.known && ms.clock.Now() < n.trusted
 	for k := range ms.members {
 		v.own = v.own && (k == i || ms.members[k].marker.incarnation != n.marker.incarnation)

@@ -17,7 +17,11 @@ func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-ch
 			(fresh && n.marker.state == markerNew || lost && n.marker.state == markerLost)
 		if mine && (n.asking == nil || n.asking.census != nil) {
 			ms.census, n.pardoned = nil, n.marker.incarnation
-			ms.sendLocked(i, &wire.Swap{Begin: wordActive, Rest: n.marker.rest()}, nil)
+			m := n.marker
+			if n.server.named() {
+				m.runID = n.server.runID
+			}
+			ms.sendLocked(i, &wire.Swap{Begin: wordActive, Rest: m.rest()}, nil)
 		}
 		undecided = undecided || n.phase == phaseQuarantined && n.asking != nil || ms.undecidedLocked(i)
 	}

@@ -58,6 +58,9 @@ type knowledge struct {
 	own    bool   // no other node of the client has that incarnation, as told since it was read
 	maxTTL int64  // in milliseconds
 	now    int64  // the server's time in milliseconds; 0 if not known yet
+
+	// watched: all that the server can have forgotten before we connected to it has expired.
+	watched bool
 }
 
 // judge decides whether a server votes by its marker, and what to write. It is the protocol of
@@ -73,6 +76,8 @@ func (s server) judge(m marker, v knowledge) judgement {
 		j.change = s.quarantine(wordNew, maxTTL, m)
 	case m.state == markerAbsent || m.state == markerUnreadable:
 		j.change = s.quarantine(wordLost, maxTTL, m)
+	case s.named() && !m.named() && !v.watched:
+		j.forgot = known != "" // its process may be one that was given less
 	case s.replaced(m, v.own && known == "" || m.incarnation == known):
 		j.forgot = known != ""
 		j.change = s.quarantine(wordLost, max(maxTTL, m.maxTTL), m)
@@ -89,8 +94,15 @@ func (s server) judge(m marker, v knowledge) judgement {
 }
 
 // is reports whether the marker was written about this process. A server that does not say who it
-// is might be any.
-func (s server) is(m marker) bool { return s.runID == m.runID || s.runID == unknown }
+// is might be any; and a marker whose writer could not say it is judged once it was watched.
+func (s server) is(m marker) bool { return s.runID == m.runID || !s.named() || !m.named() }
+
+// named reports whether the server says who it is.
+func (s server) named() bool { return s.runID != unknown }
+
+// named reports whether the marker says which process it was written about. A user without access
+// to INFO cannot say it.
+func (m marker) named() bool { return m.runID != unknown }
 
 // fits reports whether the marker can have been written by a client that was told the same about
 // the server.
@@ -110,7 +122,7 @@ func (s server) replaced(m marker, own bool) bool {
 		// remembers the one that it had as a replica. When the last replica of a master is gone, it
 		// also gets another id some time later, and forgets the old one. That is no loss, but
 		// cannot be told from a replica's past that is just as old.
-		return s.replID != unknown && s.replID != m.replID && (s.promoted || s.recalls <= max(s.maxTTL, m.maxTTL))
+		return s.replID != unknown && s.replID != m.replID && m.named() && (s.promoted || s.recalls <= max(s.maxTTL, m.maxTTL))
 	default:
 		return !own || s.promoted || m.state != markerActive || !m.durable || !s.durable
 	}
@@ -131,6 +143,9 @@ func (s server) quarantine(word string, maxTTL int64, before marker) *wire.Swap 
 // wait returns what to write over a marker that keeps the server from voting.
 func (s server) wait(m marker, v knowledge) *wire.Swap {
 	known, maxTTL, now := v.known, v.maxTTL, v.now
+	if s.named() {
+		m.runID = s.runID
+	}
 	word := wordLost
 	if m.state == markerNew {
 		word = wordNew

@@ -28,6 +28,8 @@ func (ms *Membership) Why(i int) error {
 		return fmt.Errorf("%w: its memory marker was written by a later version of redquorum, by which this one cannot act; update this client", pipeline.ErrQuarantined)
 	case n.until <= now:
 		return fmt.Errorf("%w: it is not known yet whether it remembers", pipeline.ErrQuarantined)
+	case n.unnamed():
+		return fmt.Errorf("%w for another %v: its marker was written by users who may not use INFO, so it may have restarted unnoticed", pipeline.ErrQuarantined, n.left(now))
 	case n.marker.state == markerActive:
 		return fmt.Errorf("%w for another %v: a different server answers here, or it forgot unnoticed", pipeline.ErrQuarantined, n.left(now))
 	case n.marker.state == markerNew:
