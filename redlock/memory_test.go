@@ -146,6 +146,25 @@ func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T
 	}
 }
 
+// A master that the Locker has not met as active yet has no vote for its lock. When it forgets, it is
+// one less that could have it all the same.
+func TestTheHolderIsToldOfAForgetfulMajorityWithAMasterThatItHadNotMet(t *testing.T) {
+	inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.servers[3].OnCommand(func(command fake.Command) {
+			if isMarker(command) && slices.Contains(command.Args, "active") {
+				deafen(c.servers[3]) // nobody hears that it votes now
+			}
+		})
+		lock := c.lock(c.locker(), "a", redlock.WithTTL(time.Minute))
+		time.Sleep(100 * time.Millisecond)
+		c.each(empty, 0, 1)
+		undeaf(c.servers[3])
+		empty(c.servers[3])
+		assert.LessOrEqual(t, elapsed(func() { <-lock.Done() }), time.Second)
+		assert.ErrorContains(t, lock.Err(), "a quorum of nodes has restarted or lost its keys")
+	})
+}
+
 // Extensions and Verify count the same votes: a master that forgot the lock and was healed since
 // confirms neither.
 func TestAHealedMasterDoesNotVoteForAnExtension(t *testing.T) {

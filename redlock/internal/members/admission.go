@@ -39,7 +39,8 @@ type admission struct {
 }
 
 // readLocked applies what a node's marker says. Now is the server's time, 0 if unknown. It reports
-// whether the server forgot.
+// whether the server forgot. One that we never knew as active has no vote for a lock of ours; but if
+// it forgets, it is one less that could have a lock that the others forget as well.
 func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	n := &ms.members[i]
 	if n.text != text {
@@ -48,11 +49,12 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	waits := ms.waitsForOthersLocked(i)
 	v := ms.knowledgeLocked(i, now)
 	j := n.server.judge(n.marker, v)
-	if j.forgot && n.reported != n.known {
+	if j.forgot && n.reported != n.known || n.known == "" && n.met != "" && n.met != n.marker.incarnation {
 		n.reported = n.known
 		ms.epoch++
 		n.restarted, forgot = ms.epoch, true
 	}
+	n.met = n.marker.incarnation
 	n.phase = phaseQuarantined
 	if j.votes {
 		n.phase, n.known, n.until = phaseVoting, n.marker.incarnation, 0

@@ -82,6 +82,7 @@ type member struct {
 	marker   marker
 	known    string // the incarnation under which it was last active to us; empty for none
 	reported string // the one that was last reported as forgotten
+	met      string // the incarnation that its marker named last, in whatever state
 	pardoned string // the incarnation that Initialize made active: trusted whatever we know
 
 	trusted    clock.Instant // until then only the known incarnation is trusted
