@@ -127,6 +127,7 @@ func (c *conn) handshake(n *Node, username, password string) error {
 		info("server", func(text string) { refuse(c.takeServer(text, n.config.clock.Now())) }),
 		info("replication", func(text string) { refuse(c.takeReplication(text)) }),
 		info("cluster", func(text string) { refuse(takeCluster(text)) }),
+		info("memory", func(text string) { refuse(takeMemoryLimit(text)) }),
 		optional(c.takePersistence, Command("CONFIG", "GET", "*append*")),
 		optional(c.takeBacklog, Command("CONFIG", "GET", "repl-backlog-ttl")),
 	)

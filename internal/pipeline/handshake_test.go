@@ -108,6 +108,29 @@ func TestServerThatIsNotAMasterOfItsOwnIsRefused(t *testing.T) {
 	}
 }
 
+// What a server evicts, it forgets without a sign.
+func TestServerThatMayEvictLocksIsRefused(t *testing.T) {
+	for memory, says := range map[string]string{
+		"maxmemory:6000000\nmaxmemory_policy:volatile-ttl\n": "it may evict locks: its maxmemory-policy is volatile-ttl, not noeviction",
+		"maxmemory:1\nmaxmemory_policy:allkeys-lru\n":        "its maxmemory-policy is allkeys-lru",
+		"maxmemory:6000000\nmaxmemory_policy:noeviction\n":   "",
+		"maxmemory:0\nmaxmemory_policy:volatile-lru\n":       "", // it has no limit
+		"used_memory:1\n": "",
+	} {
+		inBubble(t, func(h *harness) {
+			h.tellInfo(map[string]string{"replication": mastersReplication, "memory": memory})
+			stats, _ := h.meet()
+			if says == "" {
+				require.Equal(t, Up, stats.State, memory)
+				return
+			}
+			require.ErrorIs(t, stats.Err, ErrEvicts)
+			require.ErrorIs(t, stats.Err, ErrRefused)
+			assert.ErrorContains(t, stats.Err, says)
+		})
+	}
+}
+
 // An uptime is the difference of two moments, each cut to seconds, so it may be almost a second too
 // long. A server that seems older than it is would vote too early.
 func TestUptimeIsRoundedAgainstTheServer(t *testing.T) {

@@ -192,6 +192,15 @@ func takeCluster(info string) error {
 	return notItsOwn(ErrClusterMode)
 }
 
+// takeMemoryLimit reads INFO memory. A server without a limit never evicts, whatever its policy.
+func takeMemoryLimit(info string) error {
+	limit, policy := infoField(info, "maxmemory"), infoField(info, "maxmemory_policy")
+	if limit == "" || limit == "0" || policy == "" || policy == "noeviction" {
+		return nil
+	}
+	return fmt.Errorf("%w: its maxmemory-policy is %s, not noeviction", ErrEvicts, policy)
+}
+
 // takeBacklog reads CONFIG GET repl-backlog-ttl.
 func (c *conn) takeBacklog(reply any) bool {
 	pair, ok := reply.([]any)

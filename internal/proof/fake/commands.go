@@ -336,6 +336,7 @@ func (n *Node) infoFields() map[string][]string {
 		},
 		"Replication": n.replicationFields(),
 		"Cluster":     {"cluster_enabled", "0"},
+		"Memory":      {"maxmemory", "0", "maxmemory_policy", "noeviction"},
 	}
 }
 
@@ -343,7 +344,7 @@ func (n *Node) infoFields() map[string][]string {
 func info(n *Node, _ *session, args []string) reply {
 	var text strings.Builder
 	sections := n.infoFields()
-	for _, section := range []string{"Server", "Replication", "Cluster"} {
+	for _, section := range []string{"Server", "Replication", "Cluster", "Memory"} {
 		if len(args) > 1 && !slices.ContainsFunc(args[1:], func(name string) bool { return strings.EqualFold(name, section) }) {
 			continue
 		}

@@ -95,6 +95,11 @@ func (f *facts) checkConnection() finding {
 			severe, "mode", reason, "a Sentinel stores no keys",
 			"give the endpoint of an independent master, not that of its monitor",
 		}
+	case errors.Is(f.err, pool.ErrEvicts):
+		return finding{
+			severe, "eviction", reason, "an evicted lock can get a second holder",
+			"CONFIG SET maxmemory-policy noeviction, and keep memory free",
+		}
 	case errors.Is(f.err, pool.ErrNoScripts):
 		return finding{
 			severe, "scripts", reason,
@@ -122,16 +127,10 @@ func (f *facts) checkConnection() finding {
 	}
 }
 
-// checkMemory tells whether keys may be evicted, or refused because memory is full.
+// checkMemory tells whether keys may soon be refused because memory is full.
 func (f *facts) checkMemory(add adder) {
 	limit, err := strconv.ParseUint(f.info["maxmemory"], 10, 64)
 	if err != nil || limit == 0 {
-		return
-	}
-	policy := f.info["maxmemory_policy"]
-	if policy != "noeviction" {
-		add(severe, "eviction", "an evicted lock can get a second holder", "CONFIG SET maxmemory-policy noeviction, and keep memory free",
-			"maxmemory is %d bytes and maxmemory-policy is %s", limit, policy)
 		return
 	}
 	if used, err := strconv.ParseUint(f.info["used_memory"], 10, 64); err == nil && used > limit/10*9 {
