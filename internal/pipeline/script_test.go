@@ -189,6 +189,7 @@ func TestErrorsOfScriptsBeginWithTheCodeOfTheCommand(t *testing.T) {
 	other := errors.New("ERR Error running script (call to f_d3): @user_script:1: WRONGTYPE not of a server")
 	assert.Same(t, other, unwrapped(other))
 	assert.NoError(t, unwrapped(nil))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { _ = unwrapped(nil) }), "for a reply that is no error") //nolint:errcheck // it is nil
 }
 
 // timedWaiter is the Sink of a call of a timed script.

@@ -19,6 +19,9 @@ const (
 // that failed within the script. An error without such a code, such as one of Lua's own, stays as
 // it is.
 func unwrapped(err error) error {
+	if err == nil { // words escapes to the heap, which would cost every reply an allocation
+		return nil
+	}
 	var words redis.Error
 	ok := errors.As(err, &words)
 	if !ok || !strings.HasPrefix(string(words), scriptErrorPrefix) {
