@@ -21,7 +21,7 @@ const (
 	ExitFailed        = 1   // the command did not achieve what it was asked for
 	ExitUsage         = 64  // the command line makes no sense; nothing was done
 	ExitNoQuorum      = 69  // too few masters answered
-	ExitLost          = 70  // the lock was lost, and the command ended because of it
+	ExitLost          = 70  // the lock was lost before the end
 	ExitTaken         = 75  // somebody else holds the lock
 	ExitMisnamed      = 78  // the name of the lock is that of a key that can be no lock
 	ExitNotExecutable = 126 // the command exists and cannot be executed

@@ -199,3 +199,18 @@ func TestEndOfTheHoldEndsTheCommandAndAllOfItsGroup(t *testing.T) {
 		})
 	}
 }
+
+// The masters gave the lock to somebody else before the command had ended, and its release is the
+// first to notice.
+func TestALossThatTheReleaseNoticesHasItsStatus(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 3)
+	r := hold(t, c.URLs(), "x", "--quiet --ttl 1m")
+	require.NoError(t, cluster.NewConnected(t, c.URLs()).ForceUnlock(t.Context(), "x"))
+	other := hold(t, c.URLs(), "x", "--no-wait")
+	require.NoError(t, r.CloseInput())
+	status, stderr := r.End(t)
+	assert.Equal(t, cli.ExitLost, status)
+	assert.Regexp(t, `lock "x" was no longer ours when it was released, at some moment after 2\d{3}-\S+: `, stderr)
+	release(t, other)
+}

@@ -67,21 +67,28 @@ func (r *runner) run(ctx context.Context) (err error) {
 		r.awaitVotes(acquired)
 		r.sayDegraded(true)
 	}
-	if result.Status == 0 {
+	switch {
+	case r.lost:
+		return cli.StatusError{Status: cli.ExitLost}
+	case result.Status == 0:
 		return nil
 	}
 	return cli.StatusError{Status: result.Status}
 }
 
-// release gives the lock back. The command has ended, so its status stands whatever happens here.
+// release gives the lock back. The command has ended, so its status stands, unless the masters say
+// that the lock was somebody else's before: then the command may not have been alone. Nobody can
+// tell since when, but the last renewal found the lock ours, at most a TTL before its validity.
 func (r *runner) release(lock *redlock.Lock) {
+	since := lock.Until().Add(-r.flags.ttl)
 	err := lock.Unlock(context.Background()) // within the node timeout
 	r.unreleased = err != nil
 	switch {
 	case err == nil:
 	case errors.Is(err, redlock.ErrLost):
-		r.messages.Warn("not-released", "lock %q was no longer ours when it was released: %s",
-			r.flags.name, cli.WithoutPrefix(err))
+		r.lost = true
+		r.messages.Warn("lost", "lock %q was no longer ours when it was released, at some moment after %s: %s",
+			r.flags.name, since.Format(untilLayout), cli.WithoutPrefix(err))
 	default:
 		r.messages.Warn("not-released", "lock %q may stay for up to %v: %s",
 			r.flags.name, r.flags.stays(), cli.WithoutPrefix(err))
