@@ -30,6 +30,7 @@ func TestNewRefusesBadArgumentsByName(t *testing.T) {
 		"bad URL":             {[]string{"localhost:1", "http://localhost"}, nil, "endpoint 2: "},
 		"twice":               {[]string{"localhost:1", "b:1", "redis://LOCALHOST:1"}, nil, "endpoints 1 and 3 are the same server"},
 		"twice, databases":    {[]string{"redis://a:1/0", "redis://a:1/1"}, nil, "endpoints 1 and 2 are the same server"},
+		"databases differ":    {[]string{"redis://a:1/2", "redis://b:1/2", "redis://c:1"}, nil, "endpoints 1 and 3 are in different databases: redis://a:1/2 and redis://c:1"},
 		"nil option":          {one, []redlock.Option{nil}, "option 1 is nil"},
 		"TTL 0":               {one, []redlock.Option{redlock.WithTTL(0)}, "TTL 0s"},
 		"TTL negative":        {one, []redlock.Option{redlock.WithTTL(-1)}, "TTL 0s"},

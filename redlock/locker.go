@@ -179,8 +179,9 @@ func (o *membersObserver) ServerForgot() {
 // HoldsLocks reports whether there are locks that must not be forgotten unnoticed.
 func (o *membersObserver) HoldsLocks() bool { return o.expiry.Len() > 0 }
 
-// checkNodes refuses a server that is listed twice, which would vote twice, and nodes with
-// different clocks.
+// checkNodes refuses a server that is listed twice, which would vote twice, nodes with different
+// clocks, and different databases: one of the numbers is a slip, and whoever has it right excludes
+// nobody who has it wrong.
 func checkNodes(nodes []*pipeline.Node, clk clock.Clock) error {
 	seen := make(map[string]int, len(nodes))
 	for i, node := range nodes {
@@ -192,6 +193,9 @@ func checkNodes(nodes []*pipeline.Node, clk clock.Clock) error {
 		}
 		if first, again := seen[node.Server()]; again {
 			return invalid("endpoints %d and %d are the same server: %s", first+1, i+1, node.Endpoint())
+		}
+		if node.Database() != nodes[0].Database() {
+			return invalid("endpoints 1 and %d are in different databases: %s and %s", i+1, nodes[0].Endpoint(), node.Endpoint())
 		}
 		seen[node.Server()] = i
 	}

@@ -111,6 +111,9 @@ func (n *Node) Endpoint() string { return n.name }
 // with the same Server are one master, whatever their databases.
 func (n *Node) Server() string { return n.endpoint.network + ":" + n.endpoint.address }
 
+// Database returns the number of the database that the endpoint names, 0 by default.
+func (n *Node) Database() int { return n.endpoint.database }
+
 // Do makes a call. It never waits: the answer reaches the call's Sink, by the request's deadline.
 func (n *Node) Do(c Call) {
 	n.mu.Lock()
