@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -165,6 +168,50 @@ func TestTheNextWaiterGetsTheLockOfADeadHolderAsItExpires(t *testing.T) {
 		assert.LessOrEqual(t, l.Stats().Polls, uint64(5*10+1), "at most one every 100 ms")
 		c.unlock(lock)
 	})
+}
+
+// A master whose clock was set back keeps the keys of a dead holder for as much longer, and may be
+// the one at which the waiters queue.
+func TestAMasterThatKeepsALockTooLongHoldsUpNobody(t *testing.T) {
+	for which := range 3 {
+		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+			c.slow(time.Millisecond)
+			dead, die := c.mortal()
+			c.allOf(k, dead, redlock.WithTTL(5*time.Second))
+			die()
+			got := c.queue(k, c.locker())
+			c.servers[which].SetClock(-time.Hour, 1)
+			took := elapsed(func() { require.NotNil(t, <-got) })
+			assert.Less(t, took, 8*time.Second)
+		})
+	}
+}
+
+// mortal returns a Locker of which no master hears anything any more once it has died.
+func (c *cluster) mortal() (l *redlock.Locker, die func()) {
+	var mu sync.Mutex
+	var conns []net.Conn
+	dead, dial := false, c.dialer()
+	l = c.locker(redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if dead {
+			return nil, net.ErrClosed
+		}
+		conn, err := dial(ctx, network, address)
+		conns = append(conns, conn)
+		return conn, err
+	})))
+	return l, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		dead = true
+		for _, conn := range conns {
+			if conn != nil {
+				_ = conn.Close() //nolint:errcheck // it dies
+			}
+		}
+	}
 }
 
 // Two processes that take turns: the one that has just released the lock does not overtake, nor

@@ -85,16 +85,16 @@ func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 	return w.awaitWake(ctx, pause)
 }
 
-// askAgain asks the pilot once more, and if the holder is a client of another library, all other
-// nodes with it. The value is the same: if all refuse, no node has it. Without an answer, the round
-// may still be won, or must be undone.
-func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int64) (r *round.Round, answer *wire.WaitReply, late bool) {
+// askAgain asks the pilot once more, and if the holder is a client of another library, or one that
+// the other nodes may not know, all other nodes with it. The value is the same: if all refuse, no
+// node has it. Without an answer, the round may still be won, or must be undone.
+func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, last *wire.WaitReply) (r *round.Round, answer *wire.WaitReply, late bool) {
 	l := w.locker
 	l.counts.polls.Add(1)
-	if other == wire.OtherReads {
+	if last.Other == wire.OtherReads {
 		lock.announce(pilot, w.target)
 	}
-	if other <= wire.OtherTaken || len(l.nodes) == 1 {
+	if last.Other <= wire.OtherTaken && !w.outlived(last.Left) || len(l.nodes) == 1 {
 		r, answer = w.askPilot(ctx, lock, pilot)
 		return r, answer, w.judge(lock, r, pilot, answer != nil)
 	}
@@ -103,6 +103,12 @@ func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, other int6
 	}
 	return r, answer, false
 }
+
+// outlived reports whether a key that is left for so long may have outlived its lock: no lock has
+// more than MaxTTL left, so the node's clock was set back since, or somebody took its time to live
+// away. Then the other nodes may have forgotten the lock in time, and nobody would ever hear of it
+// at this one.
+func (w *waiter) outlived(left time.Duration) bool { return left < 0 || left > w.locker.config.maxTTL }
 
 // snatch is an attempt at a lock that a client of another library holds. It asks the pilot as a
 // waiter, so that it keeps its place there, and all other nodes as well. If the lock is not won and

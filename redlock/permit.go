@@ -91,6 +91,10 @@ func (w *waiter) attemptPermitAt(ctx context.Context, lock *Lock, pilot int) (*L
 			return w.concludePermit(ctx, lock, slot)
 		case wakeDue:
 			l.counts.polls.Add(1)
+			if w.outlived(answer.Left) {
+				w.asksAll = true
+				return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
+			}
 		case wakeEnded:
 			return nil, w.giveUp(ctx, lock, r, pilot, nil)
 		}

@@ -72,10 +72,11 @@ func (c *cluster) sent(since clock.Instant) (most, total int) {
 // also renews its intents.
 func TestWaitersOfAllKindsPollNoHarderThanOneOfAMutex(t *testing.T) {
 	const mutex = 100 // one waiter asks about 80 times in a minute
-	forLong := []redlock.Option{redlock.WithTTL(time.Hour), redlock.WithMaxTTL(time.Hour)}
+	limit := redlock.WithMaxTTL(time.Hour)
+	forLong := []redlock.Option{redlock.WithTTL(time.Hour), limit}
 	counts := func(c *cluster, wait call, waiters int) (most, total int) {
 		c.slow(time.Millisecond)
-		l, limited := c.locker(), c.within(62*time.Second)
+		l, limited := c.locker(limit), c.within(62*time.Second)
 		var ends []<-chan error
 		for range waiters {
 			ends = append(ends, c.ending(func() error { _, err := wait(limited, l); return err }))

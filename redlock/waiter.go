@@ -194,7 +194,7 @@ func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, e
 			}
 			return w.conclude(ctx, lock, w.confirm(ctx, lock, pilot))
 		case wakeDue:
-			if r, answer, late = w.askAgain(ctx, lock, pilot, answer.Other); answer == nil && r.Overrides() {
+			if r, answer, late = w.askAgain(ctx, lock, pilot, answer); answer == nil && r.Overrides() {
 				return w.conclude(ctx, lock, r)
 			}
 		case wakeEnded:
