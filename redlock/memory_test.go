@@ -146,8 +146,8 @@ func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T
 	}
 }
 
-// A master that the Locker has not met as active yet has no vote for its lock. When it forgets, it is
-// one less that could have it all the same.
+// A master that the Locker has not met as active yet has no vote for its lock. When it forgets, it
+// is one less that could have it all the same.
 func TestTheHolderIsToldOfAForgetfulMajorityWithAMasterThatItHadNotMet(t *testing.T) {
 	inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.servers[3].OnCommand(func(command fake.Command) {

@@ -168,8 +168,8 @@ func WithFencing() LockOption {
 }
 
 // WithKeyPrefix sets what precedes a lock's name in its key (default ""; at most 1,024 bytes). All
-// clients that share a lock must use the same prefix. It keeps names apart and nothing else: clients
-// with other prefixes share the masters' memory markers, their quarantines and [WithMaxTTL].
+// clients that share a lock must use the same prefix. It keeps names apart and nothing else:
+// clients with other prefixes share the masters' memory markers, quarantines and [WithMaxTTL].
 func WithKeyPrefix(prefix string) Option {
 	return lockerOption(func(c *config) error {
 		if len(prefix) > maxPrefix {

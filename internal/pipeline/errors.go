@@ -39,8 +39,8 @@ var (
 	// [ErrRefused].
 	ErrSentinelMode = fmt.Errorf("%w: in sentinel mode", ErrRefused)
 
-	// ErrEvicts means that the server drops keys when its memory is full, so it may drop a lock that
-	// is held (maxmemory with a policy other than noeviction). It wraps [ErrRefused].
+	// ErrEvicts means that the server drops keys when its memory is full, and with them locks that
+	// are held (maxmemory with a policy other than noeviction). It wraps [ErrRefused].
 	ErrEvicts = fmt.Errorf("%w: it may evict locks", ErrRefused)
 
 	// ErrDuplicate means that another node reaches the same server, which has only one vote, and

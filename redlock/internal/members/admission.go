@@ -39,8 +39,8 @@ type admission struct {
 }
 
 // readLocked applies what a node's marker says. Now is the server's time, 0 if unknown. It reports
-// whether the server forgot. One that we never knew as active has no vote for a lock of ours; but if
-// it forgets, it is one less that could have a lock that the others forget as well.
+// whether the server forgot. One that we never knew as active has no vote for a lock of ours; but
+// if it forgets, it is one less that could have a lock that the others forget as well.
 func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	n := &ms.members[i]
 	if n.text != text {

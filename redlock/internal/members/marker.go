@@ -19,10 +19,10 @@ import (
 //
 // Each arrow is a compare-and-set of the whole text (memory.lua).
 //
-// Words of the form name=value may follow. Clients keep those that they do not know, so that a later
-// version can add what it needs while earlier ones are still at work. One that earlier ones must not
-// overlook comes with needs=N: a client of a format below N neither counts this server's vote nor
-// changes the marker.
+// Words of the form name=value may follow. Clients keep those that they do not know, so that a
+// later version can add what it needs while earlier ones are still at work. One that earlier ones
+// must not overlook comes with needs=N: a client of a format below N neither counts this server's
+// vote nor changes the marker.
 type marker struct {
 	state       markerState
 	until       int64  // T of new and lost: milliseconds since 1970, by the server's clock
