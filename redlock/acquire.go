@@ -58,7 +58,9 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 		if lock.chooses() {
 			lock.choose(r.Chosen())
 		}
-		reason, ended = lock.settleFence(ctx, r)
+		if reason, ended = lock.settleFence(ctx, r); cfg.value != "" {
+			r, reason, ended = lock.settleValue(ctx, r, string(cfg.appendChosen(nil)))
+		}
 		if reason == nil && ended == nil {
 			reason = l.take(lock, r, cfg)
 		}

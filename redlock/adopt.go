@@ -20,7 +20,8 @@ import (
 //
 // Within the time of [WithMinHold], a lock can be adopted even if it was released. That time does
 // not travel with it: give your own, which counts from the adoption. The lock of a reader cannot be
-// adopted: the other process can read beside it instead ([Locker.RLock]).
+// adopted: the other process can read beside it instead ([Locker.RLock]). [WithValue] is
+// [ErrInvalid].
 //
 // Errors: [ErrLost] in a [*QuorumError] when a quorum does not hold that value, [ErrNoQuorum],
 // [ErrNoValidity], [ErrInvalid], [ErrClosed], and the error of a ctx that ended. After any error
@@ -40,8 +41,8 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 		return nil, invalid("value has %d bytes, not 1 to %d", len(value), maxValue+1+maxOwner)
 	case value == wire.Marker:
 		return nil, invalid("a lock that readers hold cannot be adopted")
-	case cfg.value != "" && string(cfg.appendValue(nil)) == value:
-		return nil, invalid("WithValue: the new value is the old one")
+	case cfg.value != "": // the undo of one adoption would hit another with this value
+		return nil, invalid("WithValue cannot be used with Adopt")
 	case !l.life.enter():
 		return nil, ErrClosed
 	}
@@ -94,7 +95,7 @@ func (l *Locker) forgetAdoption(lock *Lock) {
 func (lock *Lock) restore(mayHold quorum.NodeSet) {
 	l := lock.locker
 	l.life.enterAnyway()
-	request := wire.Restore(lock.keys()[0], lock.value, l.config.grace(lock.timeout), lock.reused)
+	request := wire.Restore(lock.keys()[0], lock.value, l.config.grace(lock.timeout))
 	r := l.rounds.New(request, wire.Yes, quorum.DecideHeld)
 	r.Observe((*releaseObserver)(l))
 	r.Send(l.clock.Now().Add(lock.timeout), mayHold)

@@ -22,8 +22,13 @@ const closePatience = time.Second
 // answered a release by then. Calls under way and later calls end with [ErrClosed]. A second Close
 // waits for the first and returns the same.
 //
+// The context of a function that [Locker.Do] runs ends at once, and its lock is released when it has
+// returned: Close waits up to a second for that, too. The lock of one that runs for longer is left
+// to its TTL, and is not renewed. A function that closes its own Locker waits for itself that long.
+//
 // The error is nil, or [ErrUndelivered] with a [*NodeError] for each node that has still not
-// answered: its keys stay until their TTL ends, and are free on all other nodes. Nodes of
+// answered: its keys stay until their TTL ends, and are free on all other nodes. It is also
+// [ErrUndelivered] if functions of Do are still running. Nodes of
 // [NewFromNodes] stay open and deliver what is left when they can, so Close does not wait for them:
 // see [pool.Node.Drain].
 func (l *Locker) Close() error {
@@ -31,6 +36,7 @@ func (l *Locker) Close() error {
 		// From here on no lock is added: hold checks closed before it adds one.
 		l.releaseHeld(ErrClosed)
 		l.undoLost(l.renewals.All())
+		l.awaitGuarded()
 		l.life.leave()
 	}
 	<-l.life.idle
@@ -48,8 +54,9 @@ func (l *Locker) end() {
 	l.members.Stop()
 	if l.owns {
 		l.life.undelivered = l.drain()
-		l.events.undelivered(l.life.undelivered)
 	}
+	l.life.undelivered = l.stillGuarded(l.life.undelivered)
+	l.events.undelivered(l.life.undelivered)
 	l.events.stop()
 	if l.owns {
 		closeNodes(l.nodes)
@@ -112,12 +119,16 @@ type life struct {
 	closed  bool
 	running int           // calls and rounds under way
 	idle    chan struct{} // closed when closed is set and running is 0
+	guarded int           // locks of Do whose function may be running
+	rest    chan struct{} // closed when closed is set and guarded is 0
 
 	ending      sync.Once // the rest of Close
 	undelivered error     // what Close returns; written in ending
 }
 
-func (l *life) init() { l.closing, l.idle = make(chan struct{}), make(chan struct{}) }
+func (l *life) init() {
+	l.closing, l.idle, l.rest = make(chan struct{}), make(chan struct{}), make(chan struct{})
+}
 
 // close sets closed, and reports whether it was not set before. If so, the caller has entered.
 func (l *life) close() (first bool) {
@@ -128,6 +139,9 @@ func (l *life) close() (first bool) {
 	}
 	l.closed = true
 	l.running++ // until all releases are under way, and count themselves
+	if l.guarded == 0 {
+		close(l.rest)
+	}
 	close(l.closing)
 	return true
 }

@@ -62,7 +62,7 @@ func (c *config) check(lock *lockConfig) error {
 	if lock.fencing && lock.value != "" {
 		return invalid("WithFencing and WithValue cannot be combined")
 	}
-	if lock.value != "" && string(lock.appendValue(nil)) == wire.Marker {
+	if lock.value != "" && string(lock.appendChosen(nil)) == wire.Marker {
 		return invalid("value %q says that readers hold a lock", wire.Marker)
 	}
 	if lock.minHold > c.maxTTL.Truncate(time.Millisecond) { // a quarantine covers no more
@@ -162,12 +162,12 @@ func (c *config) termsOf(lock *Lock) *wire.Terms {
 const valueRoom = 64
 
 // appendValue appends the value of one attempt: at least 128 random bits, followed by the owner.
-func (c *lockConfig) appendValue(to []byte) []byte {
-	if c.value == "" {
-		to = appendRandom(to)
-	} else {
-		to = append(to, c.value...)
-	}
+func (c *lockConfig) appendValue(to []byte) []byte { return c.appendOwner(appendRandom(to)) }
+
+// appendChosen appends what [WithValue] makes of a lock's value (value.go).
+func (c *lockConfig) appendChosen(to []byte) []byte { return c.appendOwner(append(to, c.value...)) }
+
+func (c *lockConfig) appendOwner(to []byte) []byte {
 	if c.owner != "" {
 		to = append(append(to, '|'), c.owner...)
 	}

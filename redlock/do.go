@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // Do calls fn while it holds the lock, which it waits for as [Locker.Lock] does. The context of fn
@@ -10,7 +11,7 @@ import (
 // returns or panics; a panic continues.
 //
 // With errors.Is, the error of Do matches the error of fn, [ErrLost] if the lock was lost
-// meanwhile, [ErrClosed] if Close released it meanwhile, and the error of the release. None of them
+// meanwhile, [ErrClosed] if the Locker was closed meanwhile, and the error of the release. None of them
 // undoes what fn did: fn may have done all of it. If the lock cannot be acquired, fn is not called
 // and the error is that of Lock. Both may be [ErrNoQuorum]; that of the release is a [*QuorumError]
 // whose Op is "release". A release by fn itself, or by [Locker.UnlockAll], is no error.
@@ -18,10 +19,11 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Contex
 	if fn == nil {
 		return invalid("fn is nil")
 	}
-	lock, err := l.Lock(ctx, name, opts...)
+	lock, err := l.Lock(ctx, name, append(slices.Clone(opts), guarding)...)
 	if err != nil {
 		return err
 	}
+	defer l.life.leaveGuarded()
 	// Unlock of a lost lock returns ErrLost.
 	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
 	err = fn(lock.Context(ctx), lock)

@@ -67,6 +67,9 @@ func (l *Locker) hold(lock *Lock) bool {
 	if !closed {
 		l.expiry.Add(lock, lock.until)
 	}
+	if !closed && lock.guards {
+		l.life.guarded++
+	}
 	l.life.mu.Unlock()
 	if closed {
 		lock.mu.Unlock()

@@ -22,7 +22,8 @@ type Lock struct {
 	claim    wire.Claim    // of one name; guarded by mu once the lock is held
 	acquired clock.Instant // when its round began
 	renews   bool
-	reused   bool // the caller chose the value: another attempt may have it
+	reused   bool // the caller chose the value: another lock may have had it
+	guards   bool // a function of Do: see guard.go
 	fenced   bool
 	listed   bool // may be on wait lists
 	part     bool // one name of a set that waits for the others: no caller has it

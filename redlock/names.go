@@ -37,7 +37,7 @@ func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 // newBareLock returns a lock without names and value.
 func newBareLock(l *Locker, cfg *lockConfig) *Lock {
 	return &Lock{
-		locker: l, renews: !cfg.withoutRenewal, reused: cfg.value != "", fenced: cfg.fencing, part: cfg.part, shared: cfg.shared,
+		locker: l, renews: !cfg.withoutRenewal, guards: cfg.guards, fenced: cfg.fencing, part: cfg.part, shared: cfg.shared,
 		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: schedule.Never,
 		minHold: uint32(ceilMillis(cfg.minHold).Milliseconds()),
 	}

@@ -51,7 +51,8 @@ type lockConfig struct {
 	part        bool         // one name of a set that takes its names one after the other
 	shared      bool         // to read
 	taken       *atomic.Bool // for one of several waits of a call: one of them took its lock
-	value       string       // empty: a random one for every attempt
+	value       string       // by WithValue
+	guards      bool         // a function of Do
 	owner       string
 
 	withoutRenewal bool
@@ -130,10 +131,12 @@ func WithRetry(shortest, longest time.Duration) LockOption {
 }
 
 // WithValue sets the lock's value, 1 to 1,024 bytes, instead of a random one, for handing a lock to
-// another process under a value that both know. It must never be reused: anyone who knows it can
-// release the lock, and a late release of one attempt would hit the next (docs/safety.md, What you
-// can void). So it is for a single call; passed to [New], it is [ErrInvalid]. Waiters take it for
-// the value of another library, and poll more often. Semaphores and readers refuse it.
+// another process under a value that both know. The lock is acquired under a random value, and a
+// further round gives it this one. So while one lock has the value, another attempt with it is
+// [ErrTaken] like any other. Later it must never be used again: anyone who knows it can release the
+// lock, and a late release of one lock would hit the next (docs/safety.md, What you can void). So it
+// is for a single call; passed to [New], it is [ErrInvalid]. Waiters take it for the value of
+// another library, and poll more often. Semaphores, readers and [Locker.Adopt] refuse it.
 func WithValue(value string) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if value == "" || len(value) > maxValue {

@@ -69,11 +69,7 @@ func (lock *Lock) startRelease(why error) *round.Round {
 	now := l.clock.Now()
 	lock.expireLocked(now)
 	if lock.state == held {
-		reason := ErrReleased
-		if why != nil {
-			reason = fmt.Errorf("%w: %w", ErrReleased, why)
-		}
-		lock.endLocked(released, reason)
+		lock.endLocked(released, releasedFor(why))
 	}
 	l.life.enterAnyway()
 	r := lock.newLastReleaseLocked(quorum.DecideRelease)
@@ -84,6 +80,13 @@ func (lock *Lock) startRelease(why error) *round.Round {
 	lock.mu.Unlock()
 	l.expiry.Remove(lock)
 	return r
+}
+
+func releasedFor(why error) error {
+	if why == nil {
+		return ErrReleased
+	}
+	return fmt.Errorf("%w: %w", ErrReleased, why)
 }
 
 // newRelease returns a round that deletes the lock's keys where they hold the lock's value, or
@@ -246,7 +249,13 @@ func (l *Locker) releaseHeld(why error) []*Lock {
 	if why == nil { // the parts of a set are no caller's
 		locks = slices.DeleteFunc(locks, func(lock *Lock) bool { return lock.part })
 	}
-	inChunks(locks, func(lock *Lock) *round.Round { return lock.startRelease(why) })
+	inChunks(locks, func(lock *Lock) *round.Round {
+		if why != nil && lock.guards {
+			lock.endGuarded(why)
+			return nil
+		}
+		return lock.startRelease(why)
+	})
 	return locks
 }
 

@@ -82,7 +82,7 @@ func Join(keys []string, value string, ttl time.Duration, parts []string, fencin
 		args = append(args, part)
 	}
 	return pipeline.Request{
-		Script: joinScript, Words: pipeline.On(keys, fencing.appendTo(args)...), Accept: fencing.isVote(), Prove: true,
+		Script: joinScript, Words: pipeline.On(keys, fencing.appendTo(args)...), Key: onlyKey(keys), Accept: fencing.isVote(), Prove: true,
 	}
 }
 
@@ -94,15 +94,11 @@ func Adopt(key, from, to string, ttl time.Duration, fencing Fencing) pipeline.Re
 	}
 }
 
-// Restore returns a request that undoes a swap: to is the value that the key was given. Reused says
-// that the value may be used again. [Yes] reads the answer.
-func Restore(key, to string, grace time.Duration, reused bool) pipeline.Request {
-	script := restoreScript
-	if reused {
-		script = orderedRestoreScript
-	}
+// Restore returns a request that undoes a swap: to is the value that the key was given. [Yes] reads
+// the answer.
+func Restore(key, to string, grace time.Duration) pipeline.Request {
 	return pipeline.Request{
-		Script: script, Words: pipeline.On([]string{key}, to, grace.Milliseconds()), Key: key, Accept: isInteger,
+		Script: restoreScript, Words: pipeline.On([]string{key}, to, grace.Milliseconds()), Key: key, Accept: isInteger,
 	}
 }
 

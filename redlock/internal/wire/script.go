@@ -171,7 +171,7 @@ var (
 	// done.
 	releaseScript = late(releases...).Batch(late(releaseBatch), 2, mostWritten).OneForAll()
 
-	// In order: with WithValue the next attempt has the same value, and its key must not be
+	// In order: with WithValue the next lock may have the same value, and its key must not be
 	// deleted.
 	orderedReleaseScript = inOrder(releases...).Batch(inOrder(releaseBatch), 2, mostWritten).OneForAll()
 
@@ -195,13 +195,9 @@ var (
 	// In order: behind its restore it would take the lock away again.
 	adoptScript = inOrder(fenceSource, adoptSource)
 
-	// Late: the value of a swap is used once. In order: with WithValue the next swap has the same
-	// value.
-	restoreScript        = late(handOverSource, restoreSource)
-	orderedRestoreScript = inOrder(handOverSource, restoreSource)
-
-	// In order: with WithValue a later swap may have a note of the same name.
-	forgetScript = inOrder(forgetSource)
+	// Late: the value of a swap is used once.
+	restoreScript = late(handOverSource, restoreSource)
+	forgetScript  = late(forgetSource)
 
 	// In order: it takes the key from whoever holds it, and must not take it from a later holder.
 	forceScript = inOrder(handOverSource, forceSource)
