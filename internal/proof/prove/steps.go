@@ -52,7 +52,8 @@ func stepsOf(soak bool) []step {
 		size, limit = full, 24*time.Hour
 	}
 	histories, seed := "REDQUORUM_HISTORIES=", fmt.Sprint(rand.Uint32())
-	models := goTest("./internal/proof/search/fence", "./internal/proof/search/memory", "./internal/proof/search/permit", "./internal/proof/search/shared")
+	models := goTest("./internal/proof/search/fence", "./internal/proof/search/members", "./internal/proof/search/memory",
+		"./internal/proof/search/permit", "./internal/proof/search/shared")
 	const searches, plays, waits = 0, 1, 2 // the last row mostly waits, but for the raced histories
 	steps := []step{
 		{name: "models", command: models, env: []string{size.models}},

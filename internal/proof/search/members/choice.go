@@ -1,0 +1,196 @@
+package members
+
+import "github.com/redquorum/redquorum/internal/proof/search"
+
+func by(kind search.Kind, o, at int, t text) search.Event {
+	return search.Event{Kind: kind, Client: search.Nobody, Node: at, Number: t.number(), Note: "operator " + string(rune('1'+o))}
+}
+
+// operator is every step of an operator.
+func (x *explorer) operator(w *world, o int, visit visitor) {
+	one := &w.operators[o]
+	switch one.stage {
+	case away:
+		for _, t := range w.known {
+			if t != 0 && t.number() < x.Versions {
+				x.begins(w, o, t, visit)
+			}
+		}
+		return
+	case promising:
+		x.promises(w, o, visit)
+		x.decides(w, o, visit)
+		x.rejoins(w, o, visit)
+	case accepting:
+		x.accepts(w, o, visit)
+	case telling:
+		x.tell(w, one.value, o, visit)
+	}
+	next := *w
+	next.over(o)
+	visit(&next, by(Dies, o, search.Nowhere, 0))
+}
+
+// begins takes a ballot that nobody has had. Whoever began earlier may still have a larger one.
+func (x *explorer) begins(w *world, o int, t text, visit visitor) {
+	for ballot := 1; ballot <= x.Ballots; ballot++ {
+		if w.used[t.number()].has(ballot) {
+			continue
+		}
+		next := *w
+		next.used[t.number()] = next.used[t.number()].with(ballot)
+		may := x.Adds | x.Removes
+		if missing := t.members() &^ w.named(t); missing != 0 && !x.Behind {
+			may &= missing & x.Removes
+			if missing.count() > 1 {
+				may = 0
+			}
+		}
+		next.operators[o] = operator{stage: promising, cur: t, ballot: uint8(ballot), may: may}
+		visit(&next, by(Begins, o, search.Nowhere, t))
+	}
+}
+
+// promises is the first phase.
+func (x *explorer) promises(w *world, o int, visit visitor) {
+	one := &w.operators[o]
+	for i := range w.masters {
+		m := &w.masters[i]
+		if !one.cur.members().has(i) || m.state != active || m.told != one.cur || m.as != 0 ||
+			one.promised.has(i) || one.ballot <= m.promised && !x.NoBallots {
+			continue
+		}
+		next := *w
+		next.masters[i].promised = max(one.ballot, m.promised)
+		it := &next.operators[o]
+		it.promised, it.same = it.promised.with(i), it.same.with(i)
+		if m.ballot > it.found {
+			it.found, it.value = m.ballot, m.accepted
+		}
+		visit(&next, by(Promises, o, i, one.cur))
+	}
+}
+
+// decides goes on to the second phase, with what was found, or with a change of its own.
+func (x *explorer) decides(w *world, o int, visit visitor) {
+	one := &w.operators[o]
+	if one.promised.count() < one.cur.members().majority() {
+		return
+	}
+	propose := func(kind search.Kind, t text) {
+		next := *w
+		next.operators[o] = operator{stage: accepting, cur: one.cur, ballot: one.ballot, same: one.same, value: t}
+		visit(&next, by(kind, o, search.Nowhere, t))
+	}
+	if one.found != 0 && !x.IgnoresFound {
+		propose(Finishes, one.value)
+		return
+	}
+	for _, members := range x.changes(one.cur.members(), one.may) {
+		propose(Decides, textOf(one.cur.number()+1, members))
+	}
+}
+
+// changes is what a membership may become.
+func (x *explorer) changes(from, may set) (to []set) {
+	possible := may & (x.Adds&^from | x.Removes&from)
+	for i := range masters {
+		if !possible.has(i) || from == set(1)<<i {
+			continue
+		}
+		if !x.TwoAtOnce {
+			to = append(to, from^1<<i)
+		}
+		for j := range i {
+			if x.TwoAtOnce && possible.has(j) && from != 1<<i|1<<j {
+				to = append(to, from^1<<i^1<<j)
+			}
+		}
+	}
+	return to
+}
+
+// accepts is the second phase. A master accepts nothing until all attempts are over that were under
+// way when it was told its version.
+func (x *explorer) accepts(w *world, o int, visit visitor) {
+	one := &w.operators[o]
+	for i := range w.masters {
+		m := &w.masters[i]
+		if !one.same.has(i) || one.acked.has(i) || m.state != active || m.told != one.cur ||
+			m.promised > one.ballot && !x.NoBallots ||
+			m.wait != 0 && !x.NoWait && !(x.WaitsFromAccept && m.accepted != 0) {
+			continue
+		}
+		next := *w
+		it, to := &next.operators[o], &next.masters[i]
+		to.promised, to.ballot, to.accepted = one.ballot, one.ballot, one.value
+		if x.WaitsFromAccept {
+			to.wait = w.alive()
+		}
+		it.acked = it.acked.with(i)
+		e := by(Accepts, o, i, one.value)
+		if it.acked.count() >= one.cur.members().majority() {
+			e.Kind = Chooses
+			next.over(o)
+			*it = operator{stage: telling, cur: one.cur, value: one.value}
+			if chosen := &next.chosen[one.value.number()]; x.Choices && *chosen != 0 && *chosen != one.value {
+				e.Broken = oneChoice
+			} else if x.Choices {
+				*chosen = one.value
+			}
+		}
+		visit(&next, e)
+	}
+}
+
+// rejoins lets a master that forgot come back, once it has waited. It votes at once. In the choice
+// it takes part when the first phase was answered by so many of the others that one of them is in
+// every majority in which it may have accepted something.
+func (x *explorer) rejoins(w *world, o int, visit visitor) {
+	one := &w.operators[o]
+	members := one.cur.members()
+	if one.promised == 0 || !x.Ahead && one.promised&w.latest().members() == 0 {
+		return
+	}
+	learned := x.LearnsFromOne || one.promised.count() > members.count()-members.majority()
+	for i := range w.masters {
+		m := &w.masters[i]
+		switch id := m.id(i); {
+		case !members.has(id):
+		case m.state == lost && m.wait == 0:
+			x.rejoin(w, o, i, id, learned, visit)
+		case m.state == active && m.promised == unlearned && m.told == one.cur && learned:
+			next := *w
+			next.over(o)
+			to := &next.masters[i]
+			to.promised, to.ballot, to.accepted = one.ballot, one.found, one.value
+			visit(&next, by(Learns, o, i, one.cur))
+		}
+		for id := range masters {
+			if x.Elimination && m.state == stranger && members.has(id) && !one.promised.has(id) {
+				x.rejoin(w, o, i, id, learned, visit)
+			}
+		}
+	}
+}
+
+func (x *explorer) rejoin(w *world, o, i, id int, learned bool, visit visitor) {
+	one := w.operators[o]
+	next := *w
+	to := master{state: active, told: one.cur, wait: w.alive(), promised: unlearned}
+	switch {
+	case x.RejoinsFirst:
+		to.told, to.promised = w.known[1], 0
+	case x.Unlearned:
+		to.promised = 0
+	case learned:
+		to.promised, to.ballot, to.accepted = one.ballot, one.found, one.value
+	}
+	e := by(Rejoins, o, i, to.told)
+	if id != i {
+		to.as, e.Kind = uint8(id)+1, RejoinsAs
+	}
+	next.masters[i] = to
+	next.over(o)
+	x.visitCounting(&next, to.told, e, visit)
+}
