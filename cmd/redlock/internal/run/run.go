@@ -45,7 +45,8 @@ behind a writer that waits.
 
 Exit status: the command's, 128+n if signal n ended it; 75 if somebody else holds the lock; 69 if
 too few masters answer; 78 if the name is that of a key that does not expire or is no string, and so
-no lock; 70 if the lock was lost before the end; 64 for a wrong command line; 126 and 127 if the command cannot be executed or found.`
+no lock; 70 if the lock was lost before the end; 64 for a wrong command line; 126 and 127 if the
+command cannot be executed or found.`
 
 const example = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
   redlock run --name nightly -- php cron.php
