@@ -22,9 +22,10 @@ const closePatience = time.Second
 // answered a release by then. Calls under way and later calls end with [ErrClosed]. A second Close
 // waits for the first and returns the same.
 //
-// The context of a function that [Locker.Do] runs ends at once, and its lock is released when it has
-// returned: Close waits up to a second for that, too. The lock of one that runs for longer is left
-// to its TTL, and is not renewed. A function that closes its own Locker waits for itself that long.
+// The context of a function that [Locker.Do] runs ends at once, and its lock is released when it
+// has returned: Close waits up to a second for that, too. The lock of one that runs for longer is
+// left to its TTL, and is not renewed. A function that closes its own Locker waits for itself that
+// long.
 //
 // The error is nil, or [ErrUndelivered] with a [*NodeError] for each node that has still not
 // answered: its keys stay until their TTL ends, and are free on all other nodes. It is also

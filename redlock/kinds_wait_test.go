@@ -208,7 +208,7 @@ func (c *cluster) mortal() (l *redlock.Locker, die func()) {
 		dead = true
 		for _, conn := range conns {
 			if conn != nil {
-				_ = conn.Close() //nolint:errcheck // it dies
+				_ = conn.Close()
 			}
 		}
 	}

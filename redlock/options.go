@@ -134,8 +134,8 @@ func WithRetry(shortest, longest time.Duration) LockOption {
 // another process under a value that both know. The lock is acquired under a random value, and a
 // further round gives it this one. So while one lock has the value, another attempt with it is
 // [ErrTaken] like any other. Later it must never be used again: anyone who knows it can release the
-// lock, and a late release of one lock would hit the next (docs/safety.md, What you can void). So it
-// is for a single call; passed to [New], it is [ErrInvalid]. Waiters take it for the value of
+// lock, and a late release of one lock would hit the next (docs/safety.md, What you can void). So
+// it is for a single call; passed to [New], it is [ErrInvalid]. Waiters take it for the value of
 // another library, and poll more often. Semaphores, readers and [Locker.Adopt] refuse it.
 func WithValue(value string) LockOption {
 	return lockOption(func(c *lockConfig) error {

@@ -1,10 +1,10 @@
-// Package members is a model of one cluster and its list of masters, and a search through everything
-// that can happen while the list changes. It was written before the code: this text is the design,
-// and the library does not do it yet.
+// Package members is a model of one cluster and its list of masters, and a search through
+// everything that can happen while the list changes. It was written before the code: this text is
+// the design, and the library does not do it yet.
 //
-// [Explore] tries every order of votes, promises, acceptances, tellings and faults within its limits.
-// [ExploreForming] does so for clients that make new clusters. The tests also give both wrong rules,
-// and require the searches to find each.
+// [Explore] tries every order of votes, promises, acceptances, tellings and faults within its
+// limits. [ExploreForming] does so for clients that make new clusters. The tests also give both
+// wrong rules, and require the searches to find each.
 //
 // # Words
 //
@@ -21,11 +21,12 @@
 // believes any text that counted, however long ago: it may have slept.
 //
 // Choosing. The next text is chosen by the members of the present one, with promise and accept
-// (Paxos). Who proposes takes a ballot that nobody has had, and asks for promises. A master promises
-// if it was told this text, and the ballot is larger than any that it promised. With a majority of
-// promises, the proposer goes on with what was accepted under the largest ballot, otherwise with its
-// own change, which adds or removes one member. A master accepts if it promised nothing larger, and
-// as the same incarnation. What a majority accepted is chosen. Nothing shows of it until it is told.
+// (Paxos). Who proposes takes a ballot that nobody has had, and asks for promises. A master
+// promises if it was told this text, and the ballot is larger than any that it promised. With a
+// majority of promises, the proposer goes on with what was accepted under the largest ballot,
+// otherwise with its own change, which adds or removes one member. A master accepts if it promised
+// nothing larger, and as the same incarnation. What a majority accepted is chosen. Nothing shows of
+// it until it is told.
 //
 // Waiting. A master accepts nothing until every attempt is over that was under way when it was told
 // its text: MaxTTL, by its own clock, plus drift.
@@ -51,41 +52,42 @@
 // later ballot teaches it. It stays unlearned when it is told a newer text.
 //
 // Ballots end. A promise is an attempt like that for a lock: who has it must have done with it,
-// acceptances and all, before a master that gave it may be back. So a proposer sends nothing under a
-// ballot later than MaxTTL/2 after it began, and a master accepts nothing under it later than
+// acceptances and all, before a master that gave it may be back. So a proposer sends nothing under
+// a ballot later than MaxTTL/2 after it began, and a master accepts nothing under it later than
 // MaxTTL/2 after it promised, by its own clock. Otherwise this happens (Rules.LongBallots): A
 // promises ballot 3 and forgets. It learns from B and C under ballot 1, before ballot 3 comes to B.
 // With the promises of A and B, X is accepted at B under 3. Meanwhile A and C choose Y under 2. The
-// next proposer finds X under the larger ballot, and B and C choose it, too. It is not enough that an
-// acceptance counts only from the incarnation that promised: A accepted nothing under 3. With this
-// rule, it is not needed either (the search holds with Rules.OldPromise alone), and no first phase
-// that began before a master forgot lets it rejoin.
+// next proposer finds X under the larger ballot, and B and C choose it, too. It is not enough that
+// an acceptance counts only from the incarnation that promised: A accepted nothing under 3. With
+// this rule, it is not needed either (the search holds with Rules.OldPromise alone), and no first
+// phase that began before a master forgot lets it rejoin.
 //
 // # Why it is right
 //
-// Any majority of a text and any majority of the next one share a master, because they differ in one
-// member. If two clients count under the same text or under neighbours, one master has the key of
-// one of them only.
+// Any majority of a text and any majority of the next one share a master, because they differ in
+// one member. If two clients count under the same text or under neighbours, one master has the key
+// of one of them only.
 //
-// A text that is two ahead is accepted by a majority of the one in between, and only by masters that
-// were told that one MaxTTL ago. Each majority of the oldest text has one of them. So what was
+// A text that is two ahead is accepted by a majority of the one in between, and only by masters
+// that were told that one MaxTTL ago. Each majority of the oldest text has one of them. So what was
 // counted there is over, and nothing can be counted there any more, as long as these masters
 // remember. One that forgets rejoins where another one is that remembers. As all members were told
-// the text in between, nobody is left there who names the oldest one, but a master that was removed.
+// the text in between, nobody is left there who names the oldest one, but a master that was
+// removed.
 //
 // That is the case outside of the promise (Config.Ahead): a master that was removed without being
-// told comes back with its memory, and a forgetful one rejoins by its word alone, cut off from every
-// member of the newest text.
+// told comes back with its memory, and a forgetful one rejoins by its word alone, cut off from
+// every member of the newest text.
 //
 // # A new cluster
 //
 // A client sees all masters of its list new. It draws a cluster, and lets them join, one after the
-// other in the order of run ids, each with a compare-and-set on the marker that it saw. Where one is
-// refused, it gives up this cluster for ever, and sets back what has joined. When all have joined
-// within MaxTTL/8, it makes them active, none later than MaxTTL/2 after that one joined.
+// other in the order of run ids, each with a compare-and-set on the marker that it saw. Where one
+// is refused, it gives up this cluster for ever, and sets back what has joined. When all have
+// joined within MaxTTL/8, it makes them active, none later than MaxTTL/2 after that one joined.
 //
-// A master that joined MaxTTL ago and is not active was left behind. Who finds it asks all others of
-// its text. If one is active, it is told. If none is, it is new again. That is safe because no
+// A master that joined MaxTTL ago and is not active was left behind. Who finds it asks all others
+// of its text. If one is active, it is told. If none is, it is new again. That is safe because no
 // first activation comes after that time: the last join is MaxTTL/8 after the first one, and its
 // activation MaxTTL/2 later, which is before the first of them is due. In the model, that is all
 // there is of time: a try is shut before it is due.
@@ -104,8 +106,8 @@
 // # What stands for what
 //
 // There is one lock. An attempt begins with its first vote, and may end at any step. Time is what
-// attempts and ballots are still under way: a wait is over when all of those are that were under way
-// when it began. A client with a quorum holds the lock at once. Keys of attempts that are over
+// attempts and ballots are still under way: a wait is over when all of those are that were under
+// way when it began. A client with a quorum holds the lock at once. Keys of attempts that are over
 // disappear. A vote and its proof are one step: what the marker says afterwards is what counts, and
 // the key that was set before it can only refuse others. Renewals are attempts. Messages that are
 // lost are steps that do not come. Proposals of the same members are one text.

@@ -21,8 +21,8 @@ type Config struct {
 
 	// Choices also looks for a version that is chosen twice, one of which never counts.
 	Choices bool
-	// Ahead is the case outside of the promise: a master comes back that was removed, and a forgetful
-	// one rejoins by its word, because no member of the newest membership answers.
+	// Ahead is the case outside of the promise: a master comes back that was removed, and a
+	// forgetful one rejoins by its word, because no member of the newest membership answers.
 	Ahead bool
 }
 

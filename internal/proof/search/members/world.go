@@ -85,8 +85,8 @@ const (
 	telling
 )
 
-// An operator is any process that goes through a choice: for a change of its own, to finish one that
-// it found, or to let a master rejoin.
+// An operator is any process that goes through a choice: for a change of its own, to finish one
+// that it found, or to let a master rejoin.
 type operator struct {
 	stage    stage
 	cur      text
@@ -156,7 +156,8 @@ func (w *world) latest() (t text) {
 	return t
 }
 
-// Alike says that masters may change places that may be added and removed alike, and so may clients.
+// Alike says that masters may change places that may be added and removed alike, and so may
+// clients.
 func (x *explorer) Alike() search.Alike {
 	clients := search.Same(x.Clients)
 	for c := range x.Lists {
