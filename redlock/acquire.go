@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -43,6 +44,9 @@ func (l *Locker) tryAcquire(ctx context.Context, names []string, cfg *lockConfig
 	lock := newLock(l, names, cfg)
 	began := l.clock.Now()
 	lock.begin(l.awaitVoters(ctx, began, lock.timeout), cfg.maxHold)
+	if err := l.refusal(lock); err != nil {
+		return nil, err
+	}
 	r := lock.newAcquire()
 	r.Send(began.Add(lock.timeout), 0)
 	return l.finish(ctx, lock, r, cfg)
@@ -132,11 +136,30 @@ func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 	if lock.until.Sub(l.clock.Now()) <= cfg.minValidity {
 		return ErrNoValidity
 	}
+	if err := l.refusal(lock); err != nil { // the cluster was not known before
+		return err
+	}
 	if cfg.taken != nil && !cfg.taken.CompareAndSwap(false, true) {
 		return ErrTaken // another wait of the same call was faster
 	}
 	if !l.hold(lock) {
 		return ErrClosed
+	}
+	return nil
+}
+
+// refusal returns why the cluster does not permit a lock, nil if it does: it would outlast what a
+// master that forgets, and a change of members, wait for.
+func (l *Locker) refusal(lock *Lock) error {
+	if err := l.members.Conflict(); err != nil {
+		return invalid("%w", err)
+	}
+	return l.checkMaxTTL(lock.life())
+}
+
+func (l *Locker) checkMaxTTL(ttl time.Duration) error {
+	if most := l.members.MaxTTL(); ttl > most {
+		return invalid("TTL %v is above the cluster's maximum of %v (`redlock members max-ttl %v` raises it)", ttl, most, ttl)
 	}
 	return nil
 }

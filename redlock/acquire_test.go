@@ -272,7 +272,7 @@ func TestReadyWaitsForAQuorum(t *testing.T) {
 		err := l.Ready(c.within(time.Second))
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.ErrorContains(t, err, "redlock: no quorum: ready: 1 of 3 masters vote, 2 needed: ")
+		assert.ErrorContains(t, err, "redlock: no quorum: ready: 0 of 3 masters vote, 2 needed: ")
 		assert.ErrorContains(t, err, "redis://node0:6379: ")
 		assert.ErrorContains(t, err, "redis://node1:6379: pool: access denied: CLIENT: NOAUTH Authentication required.")
 		time.AfterFunc(time.Second, func() { c.servers[1].RefuseWith("") })

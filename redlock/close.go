@@ -60,7 +60,7 @@ func (l *Locker) end() {
 	l.events.undelivered(l.life.undelivered)
 	l.events.stop()
 	if l.owns {
-		closeNodes(l.nodes)
+		closeNodes(l.nodes())
 	}
 }
 
@@ -88,14 +88,15 @@ func (l *Locker) drain() error {
 	defer cancel()
 	timer := l.clock.AfterFunc(closePatience, cancel)
 	defer timer.Stop()
-	left := make([]int, len(l.nodes))
+	nodes := l.nodes()
+	left := make([]int, len(nodes))
 	var all sync.WaitGroup
-	for i, node := range l.nodes {
+	for i, node := range nodes {
 		all.Go(func() { left[i] = node.Drain(ctx) })
 	}
 	all.Wait()
 	err, sep := ErrUndelivered, ": "
-	for i, node := range l.nodes {
+	for i, node := range nodes {
 		if left[i] == 0 {
 			continue
 		}

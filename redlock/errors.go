@@ -150,7 +150,7 @@ func (l *Locker) quorumError(op, name string, votes quorum.Tally, errs []error, 
 	}
 	for i, err := range errs {
 		if err != nil {
-			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: l.nodes[i].Endpoint(), Err: err})
+			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: l.nodes()[i].Endpoint(), Err: err})
 		}
 	}
 	return e

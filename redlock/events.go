@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
 // Hooks are functions that a [Locker] calls for what happens to its locks and nodes; each may be
@@ -35,6 +36,8 @@ type Hooks struct {
 	Lost     func(lock *Lock, err error) // err as Lock.Err returns it
 	Released func(lock *Lock)            // by Unlock or Close; the nodes may not have answered yet
 
+	// Members: votes count by this version of the cluster's list from now on.
+	Members func(Membership)
 	// Node: err is nil if the node is up and its vote counts; otherwise it says why not.
 	Node func(endpoint string, err error)
 }
@@ -53,15 +56,15 @@ type events struct {
 
 	mu    sync.Mutex // guards the fields below, and sending to the queue
 	ended bool
-	nodes []string // what was last reported of each node
+	nodes [quorum.MaxNodes]string // what was last reported of each node
 }
 
 // newEvents returns nil without hooks and logger.
-func newEvents(cfg *config, nodes int) *events {
+func newEvents(cfg *config) *events {
 	if cfg.hooks == nil && cfg.logger == nil {
 		return nil
 	}
-	e := &events{logger: cfg.logger, queue: make(chan func(), maxEvents), done: make(chan struct{}), nodes: make([]string, nodes)}
+	e := &events{logger: cfg.logger, queue: make(chan func(), maxEvents), done: make(chan struct{})}
 	if cfg.hooks != nil {
 		e.hooks = *cfg.hooks
 	}
@@ -163,6 +166,21 @@ func (e *events) over(lock *Lock, end state, err error) {
 	case e.hooks.Released != nil:
 		e.add(func() { e.hooks.Released(lock) })
 	}
+}
+
+// cluster reports that votes count by another version of the cluster's list.
+func (e *events) cluster(m Membership) {
+	if e == nil {
+		return
+	}
+	e.add(func() {
+		if e.logger != nil {
+			e.logger.Info("cluster", "id", m.Cluster, "version", m.Version, "members", len(m.Members), "max_ttl", m.MaxTTL)
+		}
+		if e.hooks.Members != nil {
+			e.hooks.Members(m)
+		}
+	})
 }
 
 // undelivered reports what Close could not deliver.

@@ -38,6 +38,9 @@ func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	if err := l.config.checkTTL(ttl); err != nil {
 		return err
 	}
+	if err := l.checkMaxTTL(ttl); err != nil {
+		return err
+	}
 	for {
 		if err := lock.awaitExtension(ctx); err != nil {
 			return err

@@ -243,6 +243,7 @@ func TestLocksDueTogetherAreRenewedByOneScript(t *testing.T) {
 
 func TestRenewalSurvivesNodesThatRestartOneAfterAnother(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.limit(2 * time.Second)
 		c.grown()
 		lock := c.lock(c.renewing(redlock.WithTTL(time.Second), redlock.WithMaxTTL(2*time.Second)), "a")
 		for i := range 20 {

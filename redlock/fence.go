@@ -57,8 +57,8 @@ func (lock *Lock) settleFence(ctx context.Context, r *round.Round) (reason, ende
 	var more chan struct{}
 	var ahead quorum.NodeSet // the nodes that were at the first raise's token, or past it
 	for raises := 0; ; {
-		fences, granted, all := r.Fences(more)
-		token, at, below := quorum.NextToken(fences, granted, ahead, raises, all)
+		fences, granted, need, all := r.Fences(more)
+		token, at, below := quorum.NextToken(fences, granted, ahead, need, raises, all)
 		if !below.Empty() {
 			raises++
 			reason, ended = lock.raise(ctx, token, at, below)

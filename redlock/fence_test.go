@@ -99,7 +99,7 @@ func TestAFencingTokenIsTheTimeAndCostsNoRoundTrip(t *testing.T) {
 	})
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		assert.Zero(t, c.lock(c.locker(), "a").Fence(), "without fencing")
-		assert.ElementsMatch(t, []string{"a", pipeline.MemoryKey}, c.servers[0].Keys())
+		assert.ElementsMatch(t, []string{"a", pipeline.MemoryKey, membersKey}, c.servers[0].Keys())
 	})
 }
 

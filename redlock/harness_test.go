@@ -67,16 +67,34 @@ func inYoungBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster))
 	})
 }
 
-// admit gives a server a vote, as "redlock init" does.
+// admit gives a server a vote, as "redlock init" does: as a member of the cluster of all.
 func (c *cluster) admit(i int, maxTTL time.Duration) {
 	c.t.Helper()
 	info, _ := c.do(i, "INFO", "replication").([]byte)
 	_, after, _ := strings.Cut(string(info), "master_replid:")
 	replID, _, _ := strings.Cut(after, "\r")
-	marker := fmt.Sprintf("active %s %s 0 %d %s",
-		rand.Text(), c.servers[i].RunID(), maxTTL.Milliseconds(), replID)
+	marker := fmt.Sprintf("active %s %s 0 %d %s cluster=C member=%s version=1.first",
+		rand.Text(), c.servers[i].RunID(), maxTTL.Milliseconds(), replID, memberID(c.servers.Endpoints()[i]))
 	require.Equal(c.t, "OK", c.do(i, "SET", pipeline.MemoryKey, marker))
+	roster := fmt.Sprintf("1.first - C %d %d", maxTTL.Milliseconds(), maxTTL.Milliseconds())
+	for _, endpoint := range c.servers.Endpoints() {
+		roster += fmt.Sprintf(" %s=redis://%s", memberID(endpoint), endpoint)
+	}
+	register := fmt.Sprintf("%d\n%s\n- 0\n-\nlearned", c.clock.Wall().UnixMilli(), roster)
+	require.Equal(c.t, "OK", c.do(i, "SET", membersKey, register))
 }
+
+// limit makes all servers members of a cluster with another MaxTTL.
+func (c *cluster) limit(maxTTL time.Duration) {
+	for i := range c.servers {
+		c.admit(i, maxTTL)
+	}
+}
+
+// memberID returns the ID of the member at an endpoint.
+func memberID(endpoint string) string { return "redis://" + endpoint }
+
+const membersKey = pipeline.RegisterKey
 
 // locker returns a Locker that does not renew its locks. It has connected to every node that it can
 // reach.
@@ -249,7 +267,7 @@ func (c *cluster) leavesNothing(d time.Duration) {
 	settle()
 	for i, server := range c.servers {
 		for _, key := range server.Keys() {
-			if key != pipeline.MemoryKey && !strings.HasPrefix(key, "redquorum:permits:") {
+			if key != pipeline.MemoryKey && key != membersKey && !strings.HasPrefix(key, "redquorum:permits:") {
 				assert.Fail(c.t, "a key is left", "%q on node %d", key, i)
 			}
 		}
@@ -260,7 +278,7 @@ func (c *cluster) leavesNothing(d time.Duration) {
 func (c *cluster) keys() (n int) {
 	for _, server := range c.servers {
 		for _, key := range server.Keys() {
-			if key != pipeline.MemoryKey {
+			if key != pipeline.MemoryKey && key != membersKey {
 				n++
 			}
 		}
@@ -302,7 +320,7 @@ var ctx = context.Background()
 // ofHandshake reports whether a command belongs to a connection's handshake or concerns the memory
 // marker. Unlike all others, scripts of the handshake have no keys.
 func ofHandshake(args []string) bool {
-	if slices.Contains(args, pipeline.MemoryKey) {
+	if slices.Contains(args, pipeline.MemoryKey) || slices.Contains(args, membersKey) {
 		return true
 	}
 	switch args[0] {

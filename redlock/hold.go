@@ -50,7 +50,7 @@ func (l *Locker) renew(due []*Lock, _ clock.Instant) {
 			keys += due[n].pairs()
 			n++
 		}
-		l.extend(due[:n], func(lock *Lock) time.Duration { return lock.ttl })
+		l.extend(due[:n], func(lock *Lock) time.Duration { return min(lock.ttl, l.members.MaxTTL()) })
 		due = due[n:]
 	}
 }

@@ -69,8 +69,8 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 // for those that have not. It returns an error if fewer than a quorum answered.
 func (l *Locker) askEach(ctx context.Context, request pipeline.Request, name string, timeout time.Duration) ([]any, *round.Round, error) {
 	var mu sync.Mutex
-	replies := make([]any, len(l.nodes))
 	r := l.rounds.New(request, wire.Any, awaitAll)
+	replies := make([]any, len(r.Nodes()))
 	r.TakeReplies(func(node int, reply any) {
 		mu.Lock()
 		replies[node] = reply
@@ -98,9 +98,10 @@ func awaitAll(votes quorum.Tally) quorum.Verdict {
 
 // status makes a Status of what the nodes have answered. Answer reports whether a node has.
 func (l *Locker) status(name string, r *round.Round, answer func(node int) (wire.Inspection, bool)) Status {
-	s := Status{Name: name, Nodes: make([]NodeStatus, len(l.nodes)), Quorum: quorum.Need(len(l.nodes))}
+	nodes := r.Nodes()
+	s := Status{Name: name, Nodes: make([]NodeStatus, len(nodes)), Quorum: l.members.View().Need()}
 	held, free := map[string]int{}, 0
-	for i, node := range l.nodes {
+	for i, node := range nodes {
 		n := &s.Nodes[i]
 		n.Endpoint = node.Endpoint()
 		in, ok := answer(i)

@@ -56,7 +56,7 @@ func (o *lockerLedger) Read(ctx context.Context, name string, since int64, most 
 	if err != nil {
 		return ledger.Page{}, err
 	}
-	page := ledger.Page{Answers: make([]ledger.Answer, len(l.nodes)), Quorum: quorum.Need(len(l.nodes))}
+	page := ledger.Page{Answers: make([]ledger.Answer, len(replies)), Quorum: l.members.View().Need()}
 	for i, reply := range replies {
 		if answer, ok := wire.ReadRecorded(reply); ok && r.GrantCounts(i) {
 			answer.Counts = true

@@ -149,7 +149,7 @@ func (lock *Lock) nodesForgot() {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	l := lock.locker
-	if lock.state == held && l.members.ForgottenSince(lock.epoch) >= quorum.Need(len(l.nodes)) {
+	if lock.state == held && l.members.ForgottenSince(lock.epoch) >= l.members.View().Need() {
 		lock.endLocked(lost, errForgot)
 	}
 }
@@ -204,7 +204,7 @@ func (lock *Lock) undoNowLocked() *round.Round {
 // under way these are all nodes, because it may give the key to nodes that never had it.
 func (lock *Lock) mayHoldLocked() quorum.NodeSet {
 	if lock.extending {
-		return quorum.All(len(lock.locker.nodes))
+		return quorum.All(len(lock.locker.nodes()))
 	}
 	return lock.touched
 }

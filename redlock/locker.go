@@ -57,7 +57,6 @@ import (
 // goroutine. It must not be copied.
 type Locker struct {
 	config   config
-	nodes    []*pipeline.Node
 	owns     bool // Close closes the nodes
 	clock    clock.Clock
 	members  *members.Membership // whose votes count
@@ -133,13 +132,14 @@ func NewFromNodes(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 }
 
 func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
-	l := &Locker{config: cfg, nodes: nodes, owns: owns, clock: cfg.clock}
+	l := &Locker{config: cfg, owns: owns, clock: cfg.clock}
 	l.life.init()
-	l.members = members.New(members.Mode(cfg.quarantine), cfg.maxTTL, cfg.clock, nodes, (*membersObserver)(l))
+	l.members = members.New(members.Config{
+		Mode: members.Mode(cfg.quarantine), MaxTTL: cfg.maxTTL, Cluster: cfg.cluster, Clock: cfg.clock, Dial: l.dialer(nodes[0]),
+	}, nodes, (*membersObserver)(l))
 	l.rounds.Members = l.members
-	l.events = newEvents(&cfg, len(nodes))
-	voting := func() quorum.NodeSet { return l.members.View().Voting }
-	l.desk = handoff.NewDesk(cfg.clock, nodes, voting, wire.WakeChannel, l.life.closing)
+	l.events = newEvents(&cfg)
+	l.desk = handoff.NewDesk(cfg.clock, l.members, wire.WakeChannel, l.life.closing)
 	l.expiry.Init(clock.WithAlarms(cfg.clock), (*Lock).expiryEntry, 0, func(locks []*Lock, now clock.Instant) {
 		for _, lock := range locks {
 			lock.expire(now)
@@ -160,7 +160,7 @@ func (o *membersObserver) VotesChanged() {
 		return
 	}
 	undecided := l.members.View().Undecided
-	for i := range l.nodes {
+	for i := range l.nodes() {
 		if undecided.Has(i) {
 			continue // decided once the others have connected
 		}
@@ -178,6 +178,25 @@ func (o *membersObserver) ServerForgot() {
 
 // HoldsLocks reports whether there are locks that must not be forgotten unnoticed.
 func (o *membersObserver) HoldsLocks() bool { return o.expiry.Len() > 0 }
+
+// RosterChanged reports the change, if there is a hook or a logger.
+func (o *membersObserver) RosterChanged(roster *members.Roster) {
+	if roster != nil {
+		o.events.cluster(membershipOf(roster))
+	}
+}
+
+// nodes returns the nodes: those of the list, and then those of members that it lacks.
+func (l *Locker) nodes() []*pipeline.Node { return l.members.Nodes() }
+
+// dialer returns how to connect to members that the list lacks: with the options of New, and the
+// database and the credentials of its first endpoint.
+func (l *Locker) dialer(first *pipeline.Node) func(endpoint string) (*pipeline.Node, error) {
+	if !l.owns || l.config.withoutDiscovery {
+		return nil
+	}
+	return func(endpoint string) (*pipeline.Node, error) { return first.Sibling(endpoint) }
+}
 
 // checkNodes refuses a server that is listed twice, which would vote twice, nodes with different
 // clocks, and different databases: one of the numbers is a slip, and whoever has it right excludes

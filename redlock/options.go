@@ -7,6 +7,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -33,11 +34,14 @@ type config struct {
 	nodeTimeout time.Duration // 0: derived from the TTL
 	maxTTL      time.Duration
 	quarantine  Quarantine
+	cluster     string // empty for any
 	hooks       *Hooks
 	tracer      Tracer // nil for none
 	logger      *slog.Logger
 	clock       clock.Clock // nil: the system's, or the nodes'
 	pool        []pool.Option
+
+	withoutDiscovery bool
 }
 
 // lockConfig is what a lock is made with.
@@ -204,8 +208,9 @@ func WithNodeTimeout(d time.Duration) Option {
 	})
 }
 
-// WithMaxTTL sets the longest TTL that any lock may have (default 1 min): from 10 ms to 24 h. All
-// clients that share the nodes should use the same maximum.
+// WithMaxTTL sets the longest TTL that a lock of this Locker may have (default 1 min): from 10 ms to
+// 24 h. A new cluster takes it for its own MaxTTL; in one that exists, the cluster's holds as well
+// ([Cluster.SetMaxTTL]).
 func WithMaxTTL(d time.Duration) Option {
 	return lockerOption(func(c *config) error {
 		if d < minTTL || d > 24*time.Hour {
@@ -224,6 +229,28 @@ func WithQuarantine(mode Quarantine) Option {
 			return invalid("quarantine mode %d is unknown", mode)
 		}
 		c.quarantine = mode
+		return nil
+	})
+}
+
+// WithCluster makes only the members of one cluster vote ([Membership]). Without it, the cluster is
+// that of the masters in the list; and if these are all new, they become one. So with it, masters
+// that lost everything are never taken for a new cluster.
+func WithCluster(id string) Option {
+	return lockerOption(func(c *config) error {
+		if !members.IsCluster(id) {
+			return invalid("cluster %q is not one word of at most 128 letters", id)
+		}
+		c.cluster = id
+		return nil
+	})
+}
+
+// WithoutDiscovery keeps [New] from connecting to members that the list lacks. Such a member counts
+// as one that does not answer.
+func WithoutDiscovery() Option {
+	return lockerOption(func(c *config) error {
+		c.withoutDiscovery = true
 		return nil
 	})
 }

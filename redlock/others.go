@@ -36,11 +36,11 @@ const (
 // over without a gap for a second, it is left free for 25 ms, and then less and less often while
 // nobody comes: in the end for 120 ms per minute.
 func (w *waiter) placeOfOthers() string {
-	nodes := len(w.locker.nodes)
+	view := w.locker.members.View()
 	switch {
 	case w.seesOthers():
 		return "others"
-	case quorum.Need(nodes) == nodes:
+	case view.Need() == view.Seats():
 		return "anyone"
 	default:
 		return ""
@@ -94,7 +94,7 @@ func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, last *wire
 	if last.Other == wire.OtherReads {
 		lock.announce(pilot, w.target)
 	}
-	if last.Other <= wire.OtherTaken && !w.outlived(last.Left) || len(l.nodes) == 1 {
+	if last.Other <= wire.OtherTaken && !w.outlived(last.Left) || l.members.View().Seats() == 1 {
 		r, answer = w.askPilot(ctx, lock, pilot)
 		return r, answer, w.judge(lock, r, pilot, answer != nil)
 	}
@@ -108,7 +108,9 @@ func (w *waiter) askAgain(ctx context.Context, lock *Lock, pilot int, last *wire
 // more than MaxTTL left, so the node's clock was set back since, or somebody took its time to live
 // away. Then the other nodes may have forgotten the lock in time, and nobody would ever hear of it
 // at this one.
-func (w *waiter) outlived(left time.Duration) bool { return left < 0 || left > w.locker.config.maxTTL }
+func (w *waiter) outlived(left time.Duration) bool {
+	return left < 0 || left > w.locker.members.LongestTTL()
+}
 
 // snatch is an attempt at a lock that a client of another library holds. It asks the pilot as a
 // waiter, so that it keeps its place there, and all other nodes as well. If the lock is not won and

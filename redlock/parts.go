@@ -146,7 +146,7 @@ func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error
 // part may still be on a wait list, if it was won without that node. It would be the oldest there,
 // and the next release would hand the key to it although nobody awaits it.
 func (lock *Lock) giveBack(granted quorum.NodeSet) {
-	all := quorum.All(len(lock.locker.nodes))
+	all := quorum.All(len(lock.locker.nodes()))
 	if granted == all && !lock.listed {
 		return
 	}

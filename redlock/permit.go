@@ -31,7 +31,7 @@ func (w *waiter) learnPermits(r *round.Round) {
 		w.slot = r.Available(r.Chosen())
 	}
 	if w.among = r.Full(); w.among.Empty() {
-		w.among = quorum.All(len(w.locker.nodes))
+		w.among = quorum.All(len(w.locker.nodes()))
 	}
 }
 
@@ -66,7 +66,7 @@ func (w *waiter) attemptPermitAt(ctx context.Context, lock *Lock, pilot int) (*L
 		late := w.judge(lock, r, pilot, answer != nil)
 		switch {
 		case answer == nil:
-			w.among = quorum.All(len(l.nodes))
+			w.among = quorum.All(len(l.nodes()))
 			return nil, w.giveUp(ctx, lock, r, pilot, nil)
 		case answer.Other != 0: // whether a quorum has another number, all nodes can tell
 			w.asksAll = true
@@ -74,7 +74,7 @@ func (w *waiter) attemptPermitAt(ctx context.Context, lock *Lock, pilot int) (*L
 		case answer.Slot != 0:
 			return w.concludePermit(ctx, lock, answer.Slot)
 		case late && w.hops == 0: // the next pilot is faster
-			w.among = quorum.All(len(l.nodes))
+			w.among = quorum.All(len(l.nodes()))
 			return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
 		}
 		reason := ErrTaken

@@ -60,7 +60,7 @@ const maxOvertaken = 2
 // could be handed a quorum of votes. (Without messages it would keep its votes from waiters that
 // could use them.) For a set of names a place would be for one of them only.
 func (w *waiter) wantsPlaces() bool {
-	return w.overtaken >= maxOvertaken && len(w.names) == 1 && len(w.locker.nodes) > 1 && w.locker.desk.Pilots.QuorumIsUp() &&
+	return w.overtaken >= maxOvertaken && len(w.names) == 1 && w.locker.members.View().Seats() > 1 && w.locker.desk.Pilots.QuorumIsUp() &&
 		!w.seesOthers()
 }
 
@@ -189,5 +189,5 @@ func (w *waiter) giveUpPlaces(ctx context.Context, lock *Lock, r *round.Round, p
 func (w *waiter) listenAtQuorum(ctx context.Context, deadline clock.Instant) bool {
 	l := w.locker
 	listening := l.desk.Subscriptions.ListenAt(ctx, l.desk.Pilots.Up(), deadline)
-	return listening.And(l.members.View().Voting).Len() >= quorum.Need(len(l.nodes))
+	return listening.And(l.members.View().Voting).Len() >= l.members.View().Need()
 }

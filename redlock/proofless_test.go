@@ -113,6 +113,7 @@ func TestDurabilityWithoutAMarkerIsBelievedOnlyOfAServerThatHadIt(t *testing.T) 
 // The marker could be read before and no longer can: what happened meanwhile is unknown.
 func TestAServerThatNoLongerProvesItsMemoryIsQuarantined(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		c.limit(maxTTL)
 		l := c.locker(redlock.WithMaxTTL(maxTTL))
 		c.unlock(c.lock(l, "a"))
 		c.proofless()
@@ -133,6 +134,7 @@ func (c *cluster) restartWithAStep(i int) {
 
 func TestAProofOfMemoryDoesNotTrustAnUptime(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.limit(maxTTL)
 		known := c.locker(redlock.WithMaxTTL(maxTTL))
 		c.servers[0].Stop()
 		lock := c.lock(known, "a") // on nodes 1 and 2

@@ -51,7 +51,7 @@ func (l *Locker) ping(ctx context.Context) error {
 		return nil
 	}
 	failure := l.failure(r, "ready", "", ErrNoQuorum, ended)
-	failure.voting, failure.nodes = l.members.View().Voting.Len(), len(l.nodes)
+	failure.voting, failure.nodes = l.members.View().Voting.Len(), l.members.View().Seats()
 	return failure
 }
 
@@ -60,7 +60,8 @@ const initPatience = time.Second
 
 // Init is for an operator who knows that no lock is held that a master may have forgotten. If no
 // master votes yet, those that no client knew before vote at once instead of [WithMaxTTL] later.
-// With force, all masters in quarantine do. If a lock is held after all, it may end up with two
+// With force, all masters in quarantine do; and if no quorum of their cluster is left, those of the
+// list that are there become a new one. If a lock is held after all, it may end up with two
 // holders. Init changes nothing on masters that already vote.
 //
 // It returns nil once all nodes vote. Otherwise the error is a [*QuorumError] with [ErrNoQuorum]
@@ -84,8 +85,11 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 			break
 		}
 	}
-	failure := &QuorumError{Op: "init", Need: len(l.nodes), reason: ErrNoQuorum}
-	for i, node := range l.nodes {
+	if force {
+		l.members.FormAnyway()
+	}
+	failure := &QuorumError{Op: "init", Need: len(l.nodes()), reason: ErrNoQuorum}
+	for i, node := range l.nodes() {
 		var err error
 		switch stats := node.Stats(); {
 		case l.members.View().Voting.Has(i):
@@ -100,7 +104,7 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 		}
 		failure.Nodes = multierror.Append(failure.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})
 	}
-	if failure.Granted == len(l.nodes) {
+	if failure.Granted == len(l.nodes()) {
 		return nil
 	}
 	if ctx.Err() != nil {

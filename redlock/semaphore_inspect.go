@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 
-	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -45,10 +44,11 @@ func (s *Semaphore) Inspect(ctx context.Context) (SemaphoreStatus, error) {
 	}
 	defer l.life.leave()
 	replies, r, err := l.askEach(ctx, wire.InspectPermits(s.wire.Key), s.name, l.config.timeout(cfg.ttl))
-	status := SemaphoreStatus{Name: s.name, Quorum: quorum.Need(len(l.nodes)), Nodes: make([]SemaphoreNodeStatus, len(l.nodes))}
-	answers, known := make([]wire.Permits, len(l.nodes)), make([]bool, len(l.nodes))
+	all := r.Nodes()
+	status := SemaphoreStatus{Name: s.name, Quorum: l.members.View().Need(), Nodes: make([]SemaphoreNodeStatus, len(all))}
+	answers, known := make([]wire.Permits, len(all)), make([]bool, len(all))
 	votes := map[int]int{} // for each number of permits
-	for i, node := range l.nodes {
+	for i, node := range all {
 		n := &status.Nodes[i]
 		n.Endpoint = node.Endpoint()
 		answers[i], known[i] = wire.ReadPermits(replies[i])

@@ -113,8 +113,8 @@ func (lock *Lock) raiseRequest(token int64) pipeline.Request {
 func (lock *Lock) settleReadFence(ctx context.Context, r *round.Round) (reason, ended error) {
 	var more chan struct{}
 	for tried := int64(0); ; {
-		fences, granted, all := r.Fences(more)
-		token, at, below := quorum.DecideReadToken(fences, granted)
+		fences, granted, need, all := r.Fences(more)
+		token, at, below := quorum.DecideReadToken(fences, granted, need)
 		if token != 0 && below.Empty() {
 			lock.fence = token
 			return nil, nil

@@ -61,7 +61,7 @@ func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (_ 
 func (lock *Lock) announce(pilot, target int) {
 	l := lock.locker
 	lock.intent = true
-	others := quorum.All(len(l.nodes)).Minus(quorum.Only(pilot))
+	others := quorum.All(len(l.nodes())).Minus(quorum.Only(pilot))
 	if others.Empty() {
 		return
 	}

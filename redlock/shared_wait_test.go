@@ -91,12 +91,14 @@ func TestWaitersOfAllKindsPollNoHarderThanOneOfAMutex(t *testing.T) {
 		return most, total
 	}
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		c.limit(time.Hour)
 		c.allOf(k, c.locker(forLong...))
 		most, total := counts(c, k.wait, 50)
 		t.Log("50 waiters:", most, total)
 		assert.Less(t, most, mutex)
 	})
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.limit(time.Hour)
 		c.read(c.locker(forLong...))
 		most, total := counts(c, oneName((*redlock.Locker).Lock), 1)
 		t.Log("a writer behind a reader:", most, total)

@@ -160,12 +160,15 @@ func (s *simulation) nodes(n int) {
 		s.servers = append(s.servers, s.newNode(fake.WithUptime(up)))
 		s.slowDown(i, s.latency)
 		if how == nil {
-			s.admit(i, s.maxTTL)
-		} else if s.keeping[i] = s.rng.Float64() < how.durable; s.keeping[i] {
+			continue
+		}
+		if s.keeping[i] = s.rng.Float64() < how.durable; s.keeping[i] {
 			setDurable(s.servers[i])
 		}
 	}
-	if how != nil {
+	if how == nil {
+		s.limit(max(s.maxTTL, s.kind.ttl))
+	} else {
 		s.spare, s.apart = s.newNode(), wrongBy
 		if how.modes != nil {
 			s.mode = how.modes[s.rng.IntN(len(how.modes))]
@@ -310,7 +313,7 @@ func (s *simulation) leavesNothing(after time.Duration) {
 // outlives reports whether a key is to outlive the locks: a counter of fencing tokens, the number
 // of a semaphore's permits, and the proof of memory.
 func outlives(key string) bool {
-	return strings.HasPrefix(key, "redquorum:fence:") || strings.HasPrefix(key, "redquorum:permits:") || key == memoryKey
+	return strings.HasPrefix(key, "redquorum:fence:") || strings.HasPrefix(key, "redquorum:permits:") || key == memoryKey || key == membersKey
 }
 
 // watchParts looks for names that a set holds while it waits for the rest, until done is closed:

@@ -79,10 +79,9 @@ func (l *Locker) Stats() Stats {
 		Polls:        l.counts.polls.Load(),
 		Split:        l.counts.split.Load(),
 		SecondRounds: l.counts.secondRounds.Load(),
-		Nodes:        make([]NodeStats, len(l.nodes)),
 	}
-	for i := range l.nodes {
-		s.Nodes[i] = l.nodeStats(i)
+	for i := range l.nodes() {
+		s.Nodes = append(s.Nodes, l.nodeStats(i))
 	}
 	if l.events != nil {
 		s.HooksDropped = l.events.dropped.Load()
@@ -91,7 +90,7 @@ func (l *Locker) Stats() Stats {
 }
 
 func (l *Locker) nodeStats(i int) NodeStats {
-	s := NodeStats{Stats: pool.Stats(l.nodes[i].Stats()), Barred: l.members.Why(i), Memory: l.members.Memory(i), QuarantinedFor: l.members.QuarantinedFor(i)}
+	s := NodeStats{Stats: pool.Stats(l.nodes()[i].Stats()), Barred: l.members.Why(i), Memory: l.members.Memory(i), QuarantinedFor: l.members.QuarantinedFor(i)}
 	s.Unidentified = s.State == pool.Up && s.RunID == ""
 	return s
 }

@@ -36,7 +36,7 @@ func (lock *Lock) settleValue(ctx context.Context, won *round.Round, value strin
 	if v == quorum.Won {
 		// What is left of the random value: at nodes that missed the swap, and on wait lists.
 		lock.mu.Lock()
-		lock.undoLocked(rest, quorum.All(len(l.nodes)).Minus(r.Granted()), deadline)
+		lock.undoLocked(rest, quorum.All(len(l.nodes())).Minus(r.Granted()), deadline)
 		lock.mu.Unlock()
 		return r, nil, nil
 	}

@@ -76,7 +76,7 @@ func newWaiter(l *Locker, names []string, queue handoff.Name, cfg *lockConfig, s
 		poll:   clock.Backoff{Shortest: cfg.retryMin, Longest: cfg.retryMax},
 		outage: clock.Backoff{Shortest: outageMin, Longest: outageMax},
 		crowd:  clock.Backoff{Shortest: outageMin, Longest: crowdMax},
-		among:  quorum.All(len(l.nodes)),
+		among:  quorum.All(len(l.nodes())),
 
 		wakeup: handoff.NewWakeup(),
 	}
@@ -97,6 +97,9 @@ func (w *waiter) seek(ctx context.Context) (*Lock, error) {
 		w.note(failure)
 		if failure.ended != nil {
 			return nil, waitEnded(w.last, failure.ended)
+		}
+		if errors.Is(failure.reason, ErrInvalid) {
+			return nil, failure.reason
 		}
 		pause := &w.crowd
 		if errors.Is(failure.reason, ErrNoQuorum) {
@@ -148,7 +151,7 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 	lock := newLock(l, w.names, w.cfg)
 	pilot, found := l.desk.Pilots.Of(lock.keys()[w.target], w.among)
 	if !found {
-		w.among = quorum.All(len(l.nodes))
+		w.among = quorum.All(len(l.nodes()))
 		return l.tryAcquire(ctx, w.names, w.cfg)
 	}
 	return w.attemptAt(ctx, lock, pilot)
@@ -177,7 +180,7 @@ func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, e
 		case answer.Taken != w.target: // another name of the set
 			err := w.giveUp(ctx, lock, r, pilot, ErrTaken)
 			w.overtaken++
-			w.target, w.among = answer.Taken, quorum.All(len(l.nodes))
+			w.target, w.among = answer.Taken, quorum.All(len(l.nodes()))
 			return nil, err
 		}
 		reason := ErrTaken
@@ -228,7 +231,7 @@ func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round.Round) (*Loc
 // two nodes that hand over, two waiters at a time would have a vote each and split the others,
 // again and again. The waiters behind it follow it, in their order.
 func (w *waiter) astray(lock *Lock, node int) bool {
-	all := quorum.All(len(w.locker.nodes))
+	all := quorum.All(len(w.locker.nodes()))
 	w.among = all
 	pilot, found := w.locker.desk.Pilots.Of(lock.queued()[w.target], all)
 	return found && pilot != node
@@ -250,7 +253,7 @@ func (w *waiter) giveUp(ctx context.Context, lock *Lock, r *round.Round, pilot i
 	u := lock.newRelease(quorum.DecideHeld)
 	known := quorum.Only(pilot)
 	if lock.intent { // which is at all nodes
-		known = quorum.All(len(l.nodes))
+		known = quorum.All(len(l.nodes()))
 	}
 	u.Only(known)
 	lock.mu.Lock()

@@ -91,6 +91,22 @@ func NewNode(endpoint string, opts ...Option) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newNode(e, cfg), nil
+}
+
+// Sibling returns the node at another endpoint, with the options and the credentials of this one.
+func (n *Node) Sibling(endpoint string) (*Node, error) {
+	e, err := parseEndpoint(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if e.password == "" {
+		e.username, e.password = n.endpoint.username, n.endpoint.password
+	}
+	return newNode(e, n.config), nil
+}
+
+func newNode(e endpoint, cfg config) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{
 		endpoint: e, name: e.String(), config: cfg,
@@ -101,7 +117,7 @@ func NewNode(endpoint string, opts ...Option) (*Node, error) {
 	n.watch = cfg.clock.AfterFunc(cfg.idlePing, n.tick)
 	n.mu.Unlock()
 	go n.run(ctx)
-	return n, nil
+	return n
 }
 
 // Endpoint returns the endpoint without user and password.

@@ -13,6 +13,10 @@ import (
 // loses its keys, and changes when they are replaced.
 const MemoryKey = "redquorum:memory"
 
+// RegisterKey is the key of what a server knows of its cluster (package members). It is beside the
+// marker, and is not a lock's either.
+const RegisterKey = "redquorum:members"
+
 // OtherType is the [Proof.Marker] of a memory key that does not hold a string.
 const OtherType = "?"
 

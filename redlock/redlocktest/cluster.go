@@ -61,22 +61,24 @@ func Start(tb testing.TB, n int) *Cluster {
 	return c
 }
 
-// vote gives the new masters their votes, as "redlock init" does.
+// vote makes the new masters ready to vote: they will form a cluster with the first Locker, which
+// says how long locks and a quarantine may last.
 func (c *Cluster) vote() error {
-	// No test's Locker has a smaller maximum TTL, so theirs decides how long a quarantine lasts.
-	const shortest = 10 * time.Millisecond
-	l, err := redlock.New(c.Endpoints(), c.options(redlock.WithTTL(shortest), redlock.WithMaxTTL(shortest))...)
+	l, err := redlock.New(c.Endpoints(), c.options(redlock.WithTTL(shortest), redlock.WithMaxTTL(shortest), redlock.WithCluster("none"))...)
 	if err != nil {
 		return err
 	}
-	until := c.clock.Now().Add(patience)
-	for {
-		err = l.Init(context.Background(), false)
-		if err == nil || c.clock.Now() > until {
-			return errors.Join(err, l.Close())
+	remembers := func(node redlock.NodeStats) bool { return node.Memory == "active" }
+	for i := range c.nodes {
+		if !c.await(l, i, remembers) {
+			err = errors.Join(err, fmt.Errorf("node %d: %+v", i, l.Stats().Nodes[i]))
 		}
 	}
+	return errors.Join(err, l.Close())
 }
+
+// shortest is a maximum TTL that no test's Locker goes below.
+const shortest = 10 * time.Millisecond
 
 // Endpoints returns the masters as host:port, for [redlock.New] in the code under test, for other
 // processes and for other clients. They listen on 127.0.0.1, and all faults apply there as well.

@@ -17,7 +17,7 @@ import (
 // votes over, and the votes split at every release until the breaker closes.
 type breaker struct {
 	mu    sync.Mutex // guards the fields below
-	nodes []trips
+	nodes [quorum.MaxNodes]trips
 	usual time.Duration // what a quorum takes; 0 while that is unknown
 }
 

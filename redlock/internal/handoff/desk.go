@@ -3,7 +3,7 @@ package handoff
 import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/members"
 )
 
 // Desk has all of this package, for one Locker.
@@ -17,10 +17,16 @@ type Desk struct {
 	Subscriptions *Subscriptions
 }
 
-// NewDesk returns a desk over some nodes. Voting returns whose votes count; channel is the prefix
-// of the channel that wakes this process; closing ends all waiting.
-func NewDesk(clk clock.Clock, nodes []*pipeline.Node, voting func() quorum.NodeSet, channel string, closing <-chan struct{}) *Desk {
-	d := &Desk{Pilots: NewPilots(clk, nodes, voting), Subscriptions: NewSubscriptions(clk, nodes, channel, closing)}
+// Members says who the nodes are, which may become more, and whose votes count.
+type Members interface {
+	Nodes() []*pipeline.Node
+	View() *members.View
+}
+
+// NewDesk returns a desk over some nodes. Channel is the prefix of the channel that wakes this
+// process; closing ends all waiting.
+func NewDesk(clk clock.Clock, ms Members, channel string, closing <-chan struct{}) *Desk {
+	d := &Desk{Pilots: NewPilots(clk, ms), Subscriptions: NewSubscriptions(clk, ms, channel, closing)}
 	d.Record.clock = clk
 	return d
 }

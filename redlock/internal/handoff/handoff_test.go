@@ -241,7 +241,6 @@ func TestANodeThatIsLateTwiceInARowOrFailsIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clk := clocktest.New()
 		p := &Pilots{clock: clk}
-		p.breaker.nodes = make([]trips, 1)
 		const fast, slow = time.Millisecond, 30 * time.Millisecond
 		isOpen := func() bool { return p.breaker.open(clk.Now()) == quorum.Only(0) }
 		assert.False(t, p.Judge(0, time.Second, true), "nobody knows what is usual")

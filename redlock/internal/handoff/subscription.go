@@ -18,13 +18,13 @@ import (
 // that gets none polls.
 type Subscriptions struct {
 	clock   clock.Clock
-	nodes   []*pipeline.Node
+	members Members
 	channel string          // prefix of the channel, without the process
 	process string          // names this process on the wait lists
 	closing <-chan struct{} // ends waiting for a subscription
 
-	mu      sync.Mutex      // guards the fields below
-	byNode  []*subscription // nil where nobody has waited yet
+	mu      sync.Mutex                     // guards the fields below
+	byNode  [quorum.MaxNodes]*subscription // nil where nobody has waited yet
 	byValue map[string]*Wakeup
 }
 
@@ -75,10 +75,9 @@ func (w *Wakeup) ClearAgain() {
 
 // NewSubscriptions returns the subscriptions of a process, which gets a random name. Its channel is
 // the prefix and that name. Closing ends the waiting for a subscription.
-func NewSubscriptions(clk clock.Clock, nodes []*pipeline.Node, channel string, closing <-chan struct{}) *Subscriptions {
+func NewSubscriptions(clk clock.Clock, ms Members, channel string, closing <-chan struct{}) *Subscriptions {
 	return &Subscriptions{
-		clock: clk, nodes: nodes, channel: channel, process: rand.Text(), closing: closing,
-		byNode: make([]*subscription, len(nodes)), byValue: make(map[string]*Wakeup),
+		clock: clk, members: ms, channel: channel, process: rand.Text(), closing: closing, byValue: make(map[string]*Wakeup),
 	}
 }
 
@@ -127,7 +126,7 @@ func (s *Subscriptions) at(node int) *subscription {
 	if sub == nil {
 		sub = &subscription{all: s, node: node, settled: make(chan struct{})}
 		s.byNode[node] = sub
-		sub.wire = s.nodes[node].Subscribe(s.channel+s.process, sub)
+		sub.wire = s.members.Nodes()[node].Subscribe(s.channel+s.process, sub)
 	}
 	return sub
 }

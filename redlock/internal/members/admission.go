@@ -45,6 +45,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	n := &ms.members[i]
 	if n.text != text {
 		n.text, n.marker, n.said = text, parseMarker(text), 0
+		n.place, ms.stirred = n.marker.place(), true
 	}
 	waits := ms.waitsForOthersLocked(i)
 	v := ms.knowledgeLocked(i, now)
@@ -68,7 +69,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		return forgot
 	}
 	if n.unnamed() && !v.watched {
-		n.until = n.watchedAt(ms.maxTTL)
+		n.until = n.watchedAt(ms.longestLocked())
 		n.retryAt = n.until
 		return forgot
 	}
@@ -85,7 +86,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		n.until = here.Add(left + time.Millisecond) // both times are truncated to milliseconds
 		n.retryAt = min(n.until, here.Add(n.pause.Next()))
 		n.reads++
-		if n.marker.state == markerNew && n.identity.RunID != "" && n.identity.Started.Add(ms.maxTTL) < here {
+		if n.marker.state == markerNew && n.identity.RunID != "" && n.identity.Started.Add(ms.longestLocked()) < here {
 			written := n.until.Add(-time.Duration(n.marker.maxTTL) * time.Millisecond)
 			n.objections = written.Add(objectionTime)
 			if here < n.objections {
@@ -122,12 +123,15 @@ func (n *member) due(j judgement) int64 {
 func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
 	n := &ms.members[i]
 	v := knowledge{
-		known: n.known, own: n.said.Or(quorum.Only(i)) == quorum.All(len(ms.members)), maxTTL: ms.maxTTL.Milliseconds(), now: now,
+		known: n.known, own: n.said.Or(quorum.Only(i)) == quorum.All(len(ms.members)), maxTTL: ms.longestLocked().Milliseconds(), now: now,
+	}
+	if n.place.version != (Version{}) { // its cluster says
+		v.maxTTL = n.marker.maxTTL
 	}
 	if n.pardoned != "" && n.pardoned == n.marker.incarnation {
 		v.known = ""
 	}
-	v.watched = ms.clock.Now() >= n.watchedAt(ms.maxTTL)
+	v.watched = ms.clock.Now() >= n.watchedAt(ms.longestLocked())
 	v.early = v.known != "" && n.marker.incarnation != v.known && ms.clock.Now() < n.trusted
 	for k := range ms.members {
 		v.own = v.own && (k == i || ms.members[k].marker.incarnation != n.marker.incarnation)
@@ -141,15 +145,15 @@ func (ms *Membership) waitsForOthersLocked(i int) bool {
 	n := &ms.members[i]
 	out := quorum.All(len(ms.members)).Minus(n.said.Or(quorum.Only(i)))
 	// It does not wait longer than the quarantine that it could save.
-	late := ms.clock.Now() >= n.identity.Connected.Add(ms.maxTTL)
+	late := ms.clock.Now() >= n.identity.Connected.Add(ms.longestLocked())
 	if n.early = false; out.Empty() || late || n.known != "" || !n.server.isRestart(n.marker) {
 		return false
 	}
 	for k := range ms.members {
 		switch other := &ms.members[k]; {
-		case !out.Has(k) || ms.nodes[k].State() == pipeline.Down:
+		case !out.Has(k) || ms.Nodes()[k].State() == pipeline.Down:
 		case !other.seen:
-			n.early = n.early || ms.nodes[k].State() == pipeline.Connecting
+			n.early = n.early || ms.Nodes()[k].State() == pipeline.Connecting
 		case other.asking == nil && other.phase != phaseProofless:
 			n.early = true
 			ms.sendLocked(k, nil, nil)
@@ -209,7 +213,7 @@ func (a *admission) Complete(_ int, reply any, err error) {
 		// believes, the two would overwrite each other for ever.
 		ms.mismatchLocked(n)
 		ms.endLocked(false)
-		ms.nodes[a.node].Reconnect(errMismatch)
+		ms.Nodes()[a.node].Reconnect(errMismatch)
 		return
 	}
 	forgot := false

@@ -13,7 +13,7 @@ func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-ch
 	for i := range ms.members {
 		n := &ms.members[i]
 		mine := n.phase == phaseQuarantined && n.duplicate < 0 && n.server.is(n.marker) && n.err == nil &&
-			ms.nodes[i].State() != pipeline.Down && n.pardoned != n.marker.incarnation &&
+			ms.Nodes()[i].State() != pipeline.Down && n.pardoned != n.marker.incarnation &&
 			(fresh && n.marker.state == markerNew || lost && n.marker.state == markerLost)
 		if mine && (n.asking == nil || n.asking.census != nil) {
 			ms.census, n.pardoned = nil, n.marker.incarnation

@@ -135,7 +135,8 @@ func (s server) isRestart(m marker) bool { return !s.is(m) && !s.replaced(m, tru
 // Of the marker before, it keeps the words that follow.
 func (s server) quarantine(word string, maxTTL int64, before marker) *wire.Swap {
 	m := marker{
-		incarnation: newIncarnation(), runID: s.runID, durable: s.durable, maxTTL: maxTTL, replID: s.replID, words: before.words,
+		incarnation: newIncarnation(), runID: s.runID, durable: s.durable, maxTTL: maxTTL, replID: s.replID,
+		words: before.at(before.place().forgotten()).words,
 	}
 	return &wire.Swap{Begin: word, Rest: m.rest(), Wait: maxTTL}
 }
@@ -155,6 +156,7 @@ func (s server) wait(m marker, v knowledge) *wire.Swap {
 		m.maxTTL = max(m.maxTTL, maxTTL)
 		return &wire.Swap{Begin: word, Rest: m.rest(), Wait: m.maxTTL}
 	case m.state == markerNew && known != "": // we know that it had been active
+		m = m.at(m.place().forgotten())
 		m.incarnation = newIncarnation()
 		return &wire.Swap{Begin: wordLost + " until " + strconv.FormatInt(m.until, 10), Rest: m.rest()}
 	case m.maxTTL < maxTTL:

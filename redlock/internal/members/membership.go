@@ -4,6 +4,7 @@ package members
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,22 +32,40 @@ type Observer interface {
 	ServerForgot()
 	// HoldsLocks reports whether there are locks that must not be forgotten unnoticed.
 	HoldsLocks() bool
+	// RosterChanged is called when votes begin to count by another version of the cluster's list.
+	RosterChanged(*Roster)
 }
 
-// Membership knows whose votes count. See marker.go for what decides that, and admission.go for how
-// it comes about.
+// Config is what a [Membership] is made with.
+type Config struct {
+	Mode    Mode
+	MaxTTL  time.Duration // of a new cluster
+	Cluster string        // the only one whose members vote; empty for any
+	Clock   clock.Clock
+	// Dial returns a node for a member that the list lacks; nil if there must be none.
+	Dial func(endpoint string) (*pipeline.Node, error)
+}
+
+// Membership knows whose votes count. See marker.go and roster.go for what decides that, and
+// admission.go and keeper.go for how it comes about.
 type Membership struct {
 	mode     Mode
 	maxTTL   time.Duration
+	cluster  string
 	clock    clock.Clock
-	nodes    []*pipeline.Node
+	dial     func(endpoint string) (*pipeline.Node, error)
+	listed   int // how many of the nodes are those of the list: the first
 	observer Observer
-	unwatch  []func() // undo Watch at each node
 
-	view atomic.Pointer[View] // never nil
+	nodes atomic.Pointer[[]*pipeline.Node] // only grows
+	view  atomic.Pointer[View]             // never nil
 
 	mu      sync.Mutex // guards the fields below; never held while a node is called
+	unwatch []func()   // undo Watch at each node
 	members []member
+	keeper  keeper
+	stirred bool         // a marker has changed since the keeper ran
+	dialed  []string     // endpoints of members that the list lacks
 	epoch   uint64       // how many times a server forgot
 	census  *census      // the second read of a new cluster; nil while there is none
 	outbox  []*admission // to be sent when mu is free
@@ -61,11 +80,17 @@ type Membership struct {
 type View struct {
 	Voting     quorum.NodeSet // the nodes whose votes count
 	Duplicates quorum.NodeSet // the same server as another node: not asked
+	Strangers  quorum.NodeSet // no members: not asked
 	Undecided  quorum.NodeSet // known in a moment
 	Enough     bool           // a quorum votes
+	Roster     *Roster        // by which votes count; nil if none is known, or they count by the list
+
+	members quorum.NodeSet // the nodes of members
+	seats   int            // how many members there are
 
 	proofless quorum.NodeSet // nodes without proof, because their user may not read the marker
 	markers   []string       // by which each node votes; empty if it does not
+	hashes    []uint64
 }
 
 // member is what is known of a node's vote.
@@ -80,6 +105,9 @@ type member struct {
 	server   server
 	text     string // the marker as it was last read
 	marker   marker
+	place    place  // what the marker says of the cluster
+	id       string // the member that it was last; empty for none
+	stranger string // the marker by which it belongs to no cluster of ours
 	known    string // the incarnation under which it was last active to us; empty for none
 	reported string // the one that was last reported as forgotten
 	met      string // the incarnation that its marker named last, in whatever state
@@ -126,35 +154,74 @@ const (
 const never = clock.Instant(math.MaxInt64)
 
 // New returns the membership of some nodes, of which nothing is known yet.
-func New(mode Mode, maxTTL time.Duration, clk clock.Clock, nodes []*pipeline.Node, observer Observer) *Membership {
-	ms := &Membership{mode: mode, maxTTL: maxTTL, clock: clk, nodes: nodes, observer: observer, members: make([]member, len(nodes))}
-	for i := range ms.members {
-		ms.members[i].duplicate, ms.members[i].retryAt = -1, never
+func New(config Config, nodes []*pipeline.Node, observer Observer) *Membership {
+	ms := &Membership{
+		mode: config.Mode, maxTTL: config.MaxTTL, cluster: config.Cluster, clock: config.Clock, dial: config.Dial,
+		listed: len(nodes), observer: observer, keeper: keeper{retryAt: never},
 	}
-	ms.view.Store(&View{markers: make([]string, len(nodes)), Undecided: quorum.All(len(nodes))})
+	for range nodes {
+		ms.members = append(ms.members, newMember())
+	}
+	ms.nodes.Store(&nodes)
+	ms.view.Store(&View{
+		markers: make([]string, len(nodes)), hashes: make([]uint64, len(nodes)), Undecided: quorum.All(len(nodes)), members: quorum.All(len(nodes)), seats: len(nodes),
+	})
 	return ms
 }
+
+func newMember() member { return member{duplicate: -1, retryAt: never} }
 
 // Watch watches the nodes until Stop.
 func (ms *Membership) Watch() {
 	ms.Patrol()
-	for i, node := range ms.nodes {
-		ms.unwatch = append(ms.unwatch, node.Observe(func() { ms.nodeChanged(i) }))
-		ms.nodeChanged(i) // it may be connected already
+	for i := range ms.Nodes() {
+		ms.watch(i)
 	}
+}
+
+func (ms *Membership) watch(i int) {
+	stop := ms.Nodes()[i].Observe(func() { ms.nodeChanged(i) })
+	ms.mu.Lock()
+	stopped := ms.stopped
+	ms.unwatch = append(ms.unwatch, stop)
+	ms.mu.Unlock()
+	if stopped {
+		stop()
+		return
+	}
+	ms.nodeChanged(i) // it may be connected already
+}
+
+// addNode adds the node of a master that the list lacks, and returns its index; -1 if the Membership
+// was stopped, or has too many nodes. Then the node is closed.
+func (ms *Membership) addNode(node *pipeline.Node) int {
+	ms.mu.Lock()
+	if ms.stopped || len(ms.members) == quorum.MaxNodes {
+		ms.mu.Unlock()
+		_ = node.Close() //nolint:errcheck // always nil
+		return -1
+	}
+	ms.members = append(ms.members, newMember())
+	nodes := append(slices.Clip(ms.Nodes()), node)
+	ms.nodes.Store(&nodes)
+	ms.decideLocked()
+	ms.mu.Unlock()
+	ms.watch(len(nodes) - 1)
+	return len(nodes) - 1
 }
 
 // nodeChanged checks a node whose state or identity may have changed.
 func (ms *Membership) nodeChanged(i int) {
-	if id, met := ms.nodes[i].Identity(); met {
+	if id, met := ms.Nodes()[i].Identity(); met {
 		ms.connected(i, id)
 	}
 	ms.wake()
 	ms.observer.VotesChanged()
 }
 
-// Nodes returns the nodes. The slice must not be changed.
-func (ms *Membership) Nodes() []*pipeline.Node { return ms.nodes }
+// Nodes returns the nodes: those of the list, and then those of members that the list lacks. The
+// slice must not be changed.
+func (ms *Membership) Nodes() []*pipeline.Node { return *ms.nodes.Load() }
 
 // View returns whose votes count now. It must not be changed.
 func (ms *Membership) View() *View { return ms.view.Load() }
@@ -173,7 +240,7 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	}
 	n.seen, n.identity, n.before = true, id, n.identity
 	n.asking, n.err, n.reads, n.objections, n.lost = nil, nil, 0, 0, 0
-	n.text, n.marker, n.said = "", marker{}, 0
+	n.text, n.marker, n.place, n.said = "", marker{}, place{}, 0
 	n.retryAt, n.pause = never, clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
 	ms.saidLocked(i)
 	ms.census = nil // its answers may come from another server
@@ -183,14 +250,14 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	}
 	if n.known != "" && n.distrusted != n.known {
 		// Once for each memory that was known: it gave its last vote before the connection broke.
-		n.distrusted, n.trusted = n.known, id.Broke.Add(ms.maxTTL)
+		n.distrusted, n.trusted = n.known, id.Broke.Add(ms.longestLocked())
 	}
 	var forgot bool
 	if proofless {
 		forgot = ms.judgeProoflessLocked(n)
 	} else {
 		hid := n.server.hides
-		n.server = serverOf(id, ms.maxTTL)
+		n.server = serverOf(id, ms.longestLocked())
 		n.server.hides = id.RunID == "" && (hid || n.before.RunID != "")
 		forgot = ms.readLocked(i, id.Memory.Marker, 0)
 	}
@@ -201,7 +268,10 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 // tells the observer.
 func (ms *Membership) endLocked(forgot bool) {
 	forgot = ms.expelCopiesLocked() || forgot
+	before := ms.View().Roster
+	ms.keepLocked()
 	ms.decideLocked()
+	roster := ms.View().Roster
 	outbox := ms.outbox
 	ms.outbox = nil
 	ms.mu.Unlock()
@@ -209,24 +279,30 @@ func (ms *Membership) endLocked(forgot bool) {
 	if forgot {
 		ms.observer.ServerForgot()
 	}
+	if roster != before {
+		ms.observer.RosterChanged(roster)
+	}
 	ms.observer.VotesChanged()
 }
 
 // send makes the calls. mu is not held, because one may complete at once.
 func (ms *Membership) send(outbox []*admission) {
 	for _, a := range outbox {
-		ms.nodes[a.node].Do(pipeline.Call{Request: &a.request})
+		ms.Nodes()[a.node].Do(pipeline.Call{Request: &a.request})
 	}
 }
 
 // Stop undoes Watch, and stops all that is under way.
 func (ms *Membership) Stop() {
-	for _, stop := range ms.unwatch {
+	ms.mu.Lock()
+	unwatch := ms.unwatch
+	ms.stopped = true
+	ms.mu.Unlock()
+	for _, stop := range unwatch {
 		stop()
 	}
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	ms.stopped = true
 	for _, timer := range []*clock.Timer{ms.timer, ms.patrols} {
 		if timer != nil {
 			timer.Stop()

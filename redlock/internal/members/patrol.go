@@ -38,7 +38,7 @@ func (ms *Membership) patrolTick() {
 	for node := range v.Voting.Minus(v.proofless).Nodes() {
 		c := &markerCheck{membership: ms, node: node, request: wire.GetMarker()}
 		c.request.Deadline, c.request.Sink = ms.clock.Now().Add(patrolPause), c
-		ms.nodes[node].Do(pipeline.Call{Request: &c.request})
+		ms.Nodes()[node].Do(pipeline.Call{Request: &c.request})
 	}
 }
 

@@ -28,6 +28,8 @@ func (ms *Membership) Explain(i int, err error) error {
 // active.
 func (ms *Membership) Proven(i int, proof *pipeline.Proof) bool {
 	switch v := ms.view.Load(); {
+	case i >= len(v.markers): // it was added a moment ago
+		return false
 	case v.proofless.Has(i): // the marker may be readable nevertheless: what others wrote counts
 		return v.Voting.Has(i) && (proof == nil || parseMarker(proof.Marker).state != markerLost)
 	case proof == nil:
@@ -55,13 +57,11 @@ func (ms *Membership) reconsider(i int, text string) bool {
 		if n.text != text {
 			ms.readLocked(i, text, 0)
 		}
-		votes := n.phase == phaseVoting
 		ms.endLocked(false)
-		return votes
+		return ms.votesBy(i, text)
 	case text == n.text:
-		votes := n.phase == phaseVoting
 		ms.mu.Unlock()
-		return votes
+		return ms.votesBy(i, text)
 	case n.phase == phaseQuarantined && n.asking != nil: // our own change came first
 		ms.mu.Unlock()
 		return false
@@ -75,6 +75,12 @@ func (ms *Membership) reconsider(i int, text string) bool {
 	}
 	ms.mismatchLocked(n)
 	ms.endLocked(forgot)
-	ms.nodes[i].Reconnect(ErrUnproven.Err)
+	ms.Nodes()[i].Reconnect(ErrUnproven.Err)
 	return false
+}
+
+// votesBy reports whether a node votes by a marker.
+func (ms *Membership) votesBy(i int, text string) bool {
+	v := ms.View()
+	return v.Voting.Has(i) && v.markers[i] == text
 }

@@ -1,6 +1,8 @@
 package members
 
 import (
+	"slices"
+
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
@@ -13,16 +15,22 @@ func (ms *Membership) decideLocked() {
 	ms.startCensusLocked()
 	allYoung := ms.allYoungLocked()
 	next := never
-	v := &View{markers: make([]string, len(ms.members))}
+	v := &View{markers: make([]string, len(ms.members)), hashes: make([]uint64, len(ms.members))}
+	ms.seatLocked(v)
 	for i := range ms.members {
 		n := &ms.members[i]
 		next = min(next, n.retryAt)
+		v.hashes[i] = Hash(ms.nameLocked(i))
 		switch {
 		case n.duplicate >= 0:
 			v.Duplicates.Add(i)
+		case v.Strangers.Has(i):
 		case n.phase == phaseVoting:
-			v.Voting.Add(i)
-			v.markers[i] = n.text
+			if ms.countsLocked(i, v) {
+				v.Voting.Add(i)
+				v.markers[i] = n.text
+			}
+		case n.phase == phaseProofless && v.Roster != nil: // what it cannot prove is not said elsewhere
 		case n.phase == phaseProofless && (n.until <= now || allYoung):
 			v.Voting.Add(i)
 			v.proofless.Add(i)
@@ -34,10 +42,124 @@ func (ms *Membership) decideLocked() {
 			v.Undecided.Add(i)
 		}
 	}
-	v.Enough = v.Voting.Len() >= quorum.Need(len(ms.members))
+	next = min(next, ms.keeper.retryAt)
+	v.Enough = v.Voting.Len() >= v.Need()
 	ms.view.Store(v)
 	ms.wakeLocked()
 	ms.setTimerLocked(now, next)
+}
+
+// seatLocked determines who the members are: those of the roster, or if there is none all nodes of
+// the list.
+func (ms *Membership) seatLocked(v *View) {
+	v.Roster = ms.keeper.roster
+	if ms.provesNothingLocked() {
+		v.Roster = nil
+	}
+	if v.Roster == nil {
+		v.members, v.seats = quorum.All(ms.listed), ms.listed
+		return
+	}
+	v.seats = len(v.Roster.Members)
+	seated := make(map[string]int, v.seats)
+	for i := range ms.members {
+		n := &ms.members[i]
+		if p := n.place; p.cluster != "" {
+			n.id = ""
+			if p.cluster == v.Roster.Cluster {
+				n.id = p.member
+			}
+		}
+		switch other, taken := seated[n.id]; {
+		case n.duplicate >= 0:
+		case n.id == "" || v.Roster.Index(n.id) < 0:
+			if n.stranger == n.text && n.text != "" || n.place.version != (Version{}) {
+				v.Strangers.Add(i)
+			}
+		case !taken:
+			v.members.Add(i)
+			seated[n.id] = i
+		case n.place.cluster != "" && ms.members[other].place.cluster != "": // two say that they are it
+			v.members.Remove(other)
+		case n.place.cluster != "": // the other one was it
+			v.members.Remove(other)
+			v.members.Add(i)
+			seated[n.id] = i
+		}
+	}
+}
+
+// provesNothingLocked reports whether the user may read no master's marker.
+func (ms *Membership) provesNothingLocked() bool {
+	any := false
+	for i := range ms.members {
+		switch ms.members[i].phase {
+		case phaseProofless:
+			any = true
+		case phaseQuarantined, phaseVoting:
+			return false
+		case phaseUnseen:
+		}
+	}
+	return any
+}
+
+// nameLocked returns what stands for a node in the choice of pilots.
+func (ms *Membership) nameLocked(i int) string {
+	if id := ms.members[i].id; ms.keeper.roster != nil && id != "" {
+		return id
+	}
+	if nodes := ms.Nodes(); i < len(nodes) { // otherwise it is being added
+		return nodes[i].Endpoint()
+	}
+	return ""
+}
+
+// NodeOf returns the node of a member, by its ID or the endpoint at which it was added.
+func (ms *Membership) NodeOf(id, endpoint string) (node int, found bool) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	nodes := ms.Nodes()
+	node = slices.IndexFunc(ms.members, func(n member) bool { return n.id == id && n.duplicate < 0 })
+	if node < 0 {
+		node = slices.IndexFunc(nodes, func(n *pipeline.Node) bool { return n.Endpoint() == endpoint })
+	}
+	return node, node >= 0
+}
+
+// countsLocked reports whether the vote of a node that remembers counts.
+func (ms *Membership) countsLocked(i int, v *View) bool {
+	if ms.mode == Off || ms.keeper.byList {
+		return true
+	}
+	return v.Roster != nil && v.members.Has(i) && v.Roster.counts(ms.members[i].place)
+}
+
+// Need returns how many votes make a quorum.
+func (v *View) Need() int { return quorum.Need(v.seats) }
+
+// Members returns the nodes of members.
+func (v *View) Members() quorum.NodeSet { return v.members }
+
+// Hash returns a hash of the member that a node is: the same for all clients, however they spell its
+// endpoint. Without a roster it is one of the endpoint.
+func (v *View) Hash(node int) uint64 { return v.hashes[node] }
+
+// Seats returns how many members there are.
+func (v *View) Seats() int { return v.seats }
+
+// None returns the tally of no votes.
+func (v *View) None() quorum.Tally { return quorum.Tally{Nodes: v.seats} }
+
+// Count returns the tally of a ballot. Asked are the nodes that the round asks: a member without one
+// has failed.
+func (v *View) Count(b *quorum.Ballot, asked quorum.NodeSet) quorum.Tally {
+	return b.Count(v.seats, v.members.And(asked), v.Voting)
+}
+
+// CountRelease is Count for a release.
+func (v *View) CountRelease(b *quorum.Ballot, asked, expected quorum.NodeSet) quorum.Tally {
+	return b.CountRelease(v.seats, v.members.And(asked), v.Voting, expected)
 }
 
 // wake makes callers that wait for a quorum to vote check again: the state of a node has changed.
@@ -83,7 +205,9 @@ func (ms *Membership) undecidedLocked(i int) bool {
 	n := &ms.members[i]
 	switch {
 	case !n.seen:
-		return ms.nodes[i].State() == pipeline.Connecting
+		return ms.Nodes()[i].State() == pipeline.Connecting
+	case n.phase == phaseVoting && n.duplicate < 0:
+		return ms.keeper.running && n.stranger != n.text && !ms.View().Voting.Has(i)
 	case n.phase != phaseQuarantined || n.duplicate >= 0:
 		return false
 	case ms.census != nil || n.asking != nil && n.err == nil || n.early || n.lost > ms.clock.Now():
@@ -144,4 +268,13 @@ func (ms *Membership) ForgottenSince(epoch uint64) (nodes int) {
 		}
 	}
 	return nodes
+}
+
+// Hash is FNV-1a.
+func Hash(text string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return h
 }

@@ -19,9 +19,11 @@ func (ms *Membership) Why(i int) error {
 	case ms.View().Voting.Has(i) || !n.seen:
 		return nil
 	case n.duplicate >= 0:
-		return duplicateError{of: ms.nodes[n.duplicate].Endpoint(), runID: n.identity.RunID}
+		return duplicateError{of: ms.Nodes()[n.duplicate].Endpoint(), runID: n.identity.RunID}
 	case n.phase == phaseProofless:
 		return fmt.Errorf("%w for another %v: %s", pipeline.ErrQuarantined, n.left(now), n.whyProofless(now))
+	case n.phase == phaseVoting:
+		return ms.whyNoMemberLocked(i)
 	case n.err != nil:
 		return fmt.Errorf("%w: its memory marker cannot be read or written: %w", pipeline.ErrQuarantined, n.err)
 	case n.marker.state == markerLater:
@@ -60,8 +62,8 @@ func (ms *Membership) whyNewLocked() string {
 	for i := range ms.members {
 		n := &ms.members[i]
 		switch {
-		case !n.seen || n.duplicate >= 0 || ms.nodes[i].State() != pipeline.Up:
-			missing = append(missing, ms.nodes[i].Endpoint())
+		case !n.seen || n.duplicate >= 0 || ms.Nodes()[i].State() != pipeline.Up:
+			missing = append(missing, ms.Nodes()[i].Endpoint())
 		case n.marker.state != markerNew || n.known != "":
 			return "it restarted without its keys, or is a new server, and may have forgotten locks"
 		}

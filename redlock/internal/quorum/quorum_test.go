@@ -145,10 +145,10 @@ func TestABallotCountsTheVotesOfVotingNodes(t *testing.T) {
 			}
 		}
 		assert.Equal(t, in, ballot.In())
-		assert.Equal(t, want, ballot.CountRelease(nodes, voting, expected))
+		assert.Equal(t, want, ballot.CountRelease(nodes, All(nodes), voting, expected))
 		assert.Equal(t, nodes-in.Len(), want.Outstanding())
 		want.Expected, want.Absent = 0, 0
-		assert.Equal(t, want, ballot.Count(nodes, voting))
+		assert.Equal(t, want, ballot.Count(nodes, All(nodes), voting))
 	})
 }
 
@@ -180,7 +180,7 @@ func TestDecideToken(t *testing.T) {
 		"further":                                            {[]int64{2 + 10*second, 1, 0}, 0b011, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			token, at, below := DecideToken(test.fences, test.granted, RaiseReach)
+			token, at, below := DecideToken(test.fences, test.granted, Need(len(test.fences)), RaiseReach)
 			assert.Equal(t, test.token, token)
 			assert.Equal(t, test.at, at)
 			assert.Equal(t, test.below, below)
@@ -206,7 +206,7 @@ func TestAReadersTokenIsTheSmallestThatAQuorumGrantedAtMost(t *testing.T) {
 				}
 				return
 			}
-			token, at, below := DecideReadToken(fences, granted)
+			token, at, below := DecideReadToken(fences, granted, Need(nodes))
 			notAbove := func(t int64) (n int) {
 				for i := range granted.Nodes() {
 					if fences[i] <= t {

@@ -10,8 +10,7 @@ package quorum
 //
 // The largest of the grants would do, too. But it may be the number of a minority with a wrong
 // clock.
-func DecideReadToken(fences []int64, granted NodeSet) (token int64, at, below NodeSet) {
-	need := Need(len(fences))
+func DecideReadToken(fences []int64, granted NodeSet, need int) (token int64, at, below NodeSet) {
 	for i := range granted.Nodes() {
 		notAbove := 0
 		for other := range granted.Nodes() {

@@ -26,7 +26,7 @@ const (
 const RaiseWithin = 10 * time.Second
 
 // DecideToken finds the fencing token of an acquisition among the fences of the nodes that granted
-// it. The token is the caller's once a quorum of all nodes is at it: any two such quorums have a
+// it; need is a quorum. The token is the caller's once a quorum is at it: any two such quorums have a
 // node in common, and that node gave the later attempt a larger number. So which number it is does
 // not matter for safety; it matters for whether a quorum can get there.
 //
@@ -36,8 +36,7 @@ const RaiseWithin = 10 * time.Second
 // (raise.lua), and is empty if none must. The token is 0 if there is none.
 //
 // A quorum of the granting nodes would not do: two of those need not have a node in common.
-func DecideToken(fences []int64, granted NodeSet, reach int64) (token int64, at, below NodeSet) {
-	need := Need(len(fences))
+func DecideToken(fences []int64, granted NodeSet, need int, reach int64) (token int64, at, below NodeSet) {
 	for i, fence := range fences {
 		if !granted.Has(i) {
 			continue
@@ -60,8 +59,8 @@ const maxRaises = 3
 // NextToken is DecideToken for an attempt that may have raised in vain, because the token was too
 // far ahead, or because a node behind it did not follow. It raises again only once all nodes have
 // answered.
-func NextToken(fences []int64, granted, ahead NodeSet, raises int, all bool) (token int64, at, below NodeSet) {
-	token, at, below = DecideToken(fences, granted, RaiseReach)
+func NextToken(fences []int64, granted, ahead NodeSet, need, raises int, all bool) (token int64, at, below NodeSet) {
+	token, at, below = DecideToken(fences, granted, need, RaiseReach)
 	switch {
 	case token != 0 && below.Empty(), raises == 0 && !all:
 		return token, at, below
@@ -69,12 +68,12 @@ func NextToken(fences []int64, granted, ahead NodeSet, raises int, all bool) (to
 		return 0, 0, 0
 	}
 	if raises == 1 {
-		if other, at, below := DecideToken(fences, granted.Minus(ahead), RaiseReach); other != 0 {
+		if other, at, below := DecideToken(fences, granted.Minus(ahead), need, RaiseReach); other != 0 {
 			return other, at, below
 		}
 	}
 	if token == 0 {
-		return DecideToken(fences, granted, anyReach)
+		return DecideToken(fences, granted, need, anyReach)
 	}
 	return token, at, below
 }

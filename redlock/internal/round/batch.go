@@ -14,6 +14,7 @@ import (
 // counted per lock.
 type Batch struct {
 	members  *members.Membership
+	nodes    int // how many there were when the batch was made
 	observer BatchObserver
 	request  pipeline.Request
 
@@ -47,12 +48,12 @@ type item struct {
 
 // NewBatch returns a batch with room for this many locks.
 func NewBatch(ms *members.Membership, locks int, observer BatchObserver) *Batch {
-	return &Batch{members: ms, observer: observer, items: make([]item, 0, locks), sending: true}
+	return &Batch{members: ms, nodes: len(ms.Nodes()), observer: observer, items: make([]item, 0, locks), sending: true}
 }
 
 // Add adds a lock with this many keys.
 func (b *Batch) Add(keys int) {
-	b.items = append(b.items, item{keys: keys, mayHold: quorum.All(len(b.members.Nodes()))})
+	b.items = append(b.items, item{keys: keys, mayHold: quorum.All(b.nodes)})
 }
 
 // AddPermit adds a permit of a semaphore.
@@ -63,11 +64,10 @@ func (b *Batch) AddPermit() { b.Add(0) }
 func (b *Batch) Send(request pipeline.Request, deadline clock.Instant) {
 	b.request = request
 	b.request.Deadline, b.request.Sink, b.request.Prove = deadline, b, request.Prove && b.members.Proves()
-	nodes := b.members.Nodes()
-	duplicates := b.members.View().Duplicates
-	for i, node := range nodes {
-		if duplicates.Has(i) {
-			b.Complete(i, nil, errDuplicate)
+	view := b.members.View()
+	for i, node := range b.members.Nodes()[:b.nodes] {
+		if err := unasked(view, i, 0); err != nil {
+			b.Complete(i, nil, err)
 			continue
 		}
 		node.Do(pipeline.Call{Request: &b.request, Index: int16(i)})
@@ -133,7 +133,7 @@ func (it *item) read(answer *wire.Extended) (v quorum.Vote, touched bool, err er
 
 func (b *Batch) failLocked(node int, err error) {
 	if b.errs == nil {
-		b.errs = make([]error, len(b.members.Nodes()))
+		b.errs = make([]error, b.nodes)
 	}
 	b.errs[node] = err
 }
@@ -149,13 +149,13 @@ func (b *Batch) decideLocked() (decided []decision) {
 	if b.sending {
 		return nil
 	}
-	voting := b.members.View().Voting
+	view, asked := b.members.View(), quorum.All(b.nodes)
 	for i := range b.items {
 		it := &b.items[i]
 		if it.told {
 			continue
 		}
-		votes := it.votes.Count(len(b.members.Nodes()), voting)
+		votes := view.Count(&it.votes, asked)
 		if it.verdict = quorum.DecideHeld(votes); it.verdict != quorum.Pending {
 			it.told = true
 			if decided == nil {
@@ -186,7 +186,7 @@ func (b *Batch) Outcome(i int) (votes quorum.Tally, errs []error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	it := &b.items[i]
-	errs = make([]error, len(b.members.Nodes()))
+	errs = make([]error, b.nodes)
 	for node := range errs {
 		var said error
 		if b.errs != nil {
@@ -194,5 +194,5 @@ func (b *Batch) Outcome(i int) (votes quorum.Tally, errs []error) {
 		}
 		errs[node] = b.members.Explain(node, said)
 	}
-	return it.votes.Count(len(b.members.Nodes()), b.members.View().Voting), errs
+	return b.members.View().Count(&it.votes, quorum.All(b.nodes)), errs
 }

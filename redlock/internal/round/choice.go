@@ -46,7 +46,7 @@ func (r *Round) Strays() quorum.NodeSet {
 func (r *Round) Available(except int) (one int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one, _ = r.availableLocked(except, quorum.Need(r.size()))
+	one, _ = r.availableLocked(except, r.rounds.Members.View().Need())
 	return one
 }
 
@@ -62,7 +62,7 @@ func (r *Round) OtherNumber() (number int) {
 			count++
 		}
 	}
-	if count < quorum.Need(r.size()) {
+	if count < r.rounds.Members.View().Need() {
 		return 0
 	}
 	return number

@@ -132,14 +132,15 @@ func (r *Round) Outcome() (votes quorum.Tally, errs []error) {
 	return votes, errs
 }
 
-// Fences returns the fences of the nodes that granted and whose votes count, and whether all nodes
-// have voted. If they have not, more, if not nil, is signalled at the next vote.
-func (r *Round) Fences(more chan struct{}) (fences []int64, granted quorum.NodeSet, all bool) {
+// Fences returns the fences of the nodes that granted and whose votes count, how many make a quorum,
+// and whether all nodes have voted. If they have not, more, if not nil, is signalled at the next vote.
+func (r *Round) Fences(more chan struct{}) (fences []int64, granted quorum.NodeSet, need int, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rare.more = more
-	granted = r.votes.Granted.And(r.rounds.Members.View().Voting)
-	return slices.Clone(r.rare.fences), granted, r.votes.In() == quorum.All(r.size())
+	view := r.rounds.Members.View()
+	granted = r.votes.Granted.And(view.Voting)
+	return slices.Clone(r.rare.fences), granted, view.Need(), r.votes.In() == quorum.All(r.size())
 }
 
 func (r *Round) tellMoreLocked() {

@@ -31,6 +31,7 @@ type Round struct {
 	mu       sync.Mutex     // guards the fields below; never held over a call to a node
 	verdict  quorum.Verdict // never changes once it is not pending
 	awaited  int8           // 1 + the node of AwaitVote; 0 for none
+	nodes    int8           // how many there were when the round was made; others have no part in it
 	wake     chan struct{}  // signalled with the verdict; nil while nobody waits for it
 	votes    quorum.Ballot
 	touched  quorum.NodeSet // all nodes except those where the call certainly changed nothing
@@ -92,7 +93,7 @@ type Rounds struct {
 
 // New returns a round that has not been sent. Until it is, the methods above Send may change it.
 func (rs *Rounds) New(request pipeline.Request, answer wire.Meaning, rule Rule) *Round {
-	return &Round{rounds: rs, request: request, answer: answer, rule: rule}
+	return &Round{rounds: rs, request: request, answer: answer, rule: rule, nodes: int8(len(rs.Members.Nodes()))}
 }
 
 // Observe sets the observer of the votes.
@@ -139,12 +140,15 @@ func (r *Round) SetFence(node int, fence int64) {
 	}
 }
 
-func (r *Round) size() int { return len(r.rounds.Members.Nodes()) }
+func (r *Round) size() int { return int(r.nodes) }
+
+// Nodes returns the nodes that there were when the round was made.
+func (r *Round) Nodes() []*pipeline.Node { return r.rounds.Members.Nodes()[:r.nodes] }
 
 // Send asks all nodes. It waits for none of them: the votes of nodes that are down come before it
 // returns, the others later. The nodes in keep deliver the call even if they are away now.
 func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
-	nodes := r.rounds.Members.Nodes()
+	nodes := r.Nodes()
 	in := r.votes.In() // needs no mutex yet: no call has been made
 	r.touched = quorum.All(len(nodes)).Minus(r.votes.Refused.Or(r.votes.Failed))
 	r.prepare(&r.request, deadline)
@@ -157,13 +161,13 @@ func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 	if !in.Empty() {
 		r.decideLocked()
 	}
-	duplicates := r.rounds.Members.View().Duplicates
+	view := r.rounds.Members.View()
 	for i, node := range nodes {
 		if in.Has(i) {
 			continue
 		}
-		if duplicates.Has(i) { // its server is asked through another node
-			r.Complete(i, nil, errDuplicate)
+		if err := unasked(view, i, keep); err != nil {
+			r.Complete(i, nil, err)
 			continue
 		}
 		call := pipeline.Call{Request: &r.request, Index: int16(i), Keep: keep.Has(i)}
@@ -187,10 +191,23 @@ func (r *Round) prepare(request *pipeline.Request, deadline clock.Instant) {
 	request.Prove = request.Prove && r.rounds.Members.Proves()
 }
 
-// errDuplicate is the vote of a node that is the same server as another.
-var errDuplicate = &pipeline.CallError{
-	Fate: pipeline.Unsent, Err: fmt.Errorf("%w: the same server as another node", pipeline.ErrRefused),
+// unasked returns the vote of a node that is not asked: it is the same server as another one, which
+// is asked, or it is no member of the cluster, and has nothing of ours from when it was one.
+func unasked(view *members.View, node int, keep quorum.NodeSet) error {
+	switch {
+	case view.Duplicates.Has(node):
+		return errDuplicate
+	case view.Strangers.Has(node) && !keep.Has(node):
+		return errStranger
+	default:
+		return nil
+	}
 }
+
+var (
+	errDuplicate = &pipeline.CallError{Fate: pipeline.Unsent, Err: fmt.Errorf("%w: the same server as another node", pipeline.ErrRefused)}
+	errStranger  = &pipeline.CallError{Fate: pipeline.Unsent, Err: members.ErrNotMember}
+)
 
 // Proven counts a node's vote, if the node proved that it remembers. It implements pipeline.Prover.
 func (r *Round) Proven(node int, reply any, proof *pipeline.Proof) {
@@ -274,9 +291,9 @@ func (r *Round) decideLocked() {
 }
 
 func (r *Round) tallyLocked() quorum.Tally {
-	voting := r.rounds.Members.View().Voting
+	view, asked := r.rounds.Members.View(), quorum.All(r.size())
 	if r.expected.Empty() {
-		return r.votes.Count(r.size(), voting)
+		return view.Count(&r.votes, asked)
 	}
-	return r.votes.CountRelease(r.size(), voting, r.expected)
+	return view.CountRelease(&r.votes, asked, r.expected)
 }

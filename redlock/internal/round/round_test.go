@@ -57,9 +57,10 @@ func TestWhoSeesAVoteSeesWhatTheObserverMadeOfIt(t *testing.T) {
 	for range 1000 {
 		o := &recorder{}
 		r := &Round{
-			rounds:   &Rounds{Members: members.New(members.Off, 0, nil, make([]*pipeline.Node, 1), nil)},
+			rounds:   &Rounds{Members: members.New(members.Config{Mode: members.Off}, make([]*pipeline.Node, 1), nil)},
 			rule:     func(quorum.Tally) quorum.Verdict { return quorum.Won },
 			observer: o,
+			nodes:    1,
 		}
 		go r.Complete(0, nil, errDuplicate)
 		for !r.HasVoted(0) {

@@ -59,3 +59,41 @@ func ReadMarker(reply any) *pipeline.Proof {
 	text, _ := reply.([]byte)
 	return &pipeline.Proof{Marker: string(text)}
 }
+
+// Entry changes what a master knows of its cluster, if it is still what the caller saw. The zero
+// Entry changes nothing.
+type Entry struct {
+	Marker   string // the new marker
+	Register string // what follows the first line of the new register; empty to leave it as it is
+	Since    string // its first line; empty for the node's time
+	Due      int64  // when it may be made, by the node's time: milliseconds since 1970
+	Latest   int64  // until when it may be made; 0 for no limit
+}
+
+// Members returns a request that changes a marker and a register, or with the zero Entry only reads
+// them. The first two arguments are what the caller knows. [ReadMembers] reads the answer.
+func Members(marker, register string, change Entry) pipeline.Request {
+	return pipeline.Request{
+		Script: membersScript, Key: pipeline.MemoryKey,
+		Words: pipeline.On(
+			[]string{pipeline.MemoryKey, pipeline.RegisterKey},
+			marker, change.Marker, register, change.Register, change.Since, change.Due, change.Latest,
+		),
+		Accept: func(reply any) bool {
+			_, _, _, ok := ReadMembers(reply)
+			return ok
+		},
+	}
+}
+
+// ReadMembers reads the answer to [Members]: the current marker and register, and the node's time in
+// milliseconds since 1970. It reports false for anything else.
+func ReadMembers(reply any) (marker, register string, now int64, ok bool) {
+	entries, _ := reply.([]any)
+	if len(entries) != 3 {
+		return "", "", 0, false
+	}
+	text, isText := entries[1].([]byte)
+	marker, now, ok = ReadMemory([]any{entries[0], entries[2]})
+	return marker, string(text), now, ok && isText
+}

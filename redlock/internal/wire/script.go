@@ -83,6 +83,9 @@ var recordedSource string
 //go:embed scripts/memory.lua
 var memorySource string
 
+//go:embed scripts/members.lua
+var membersSource string
+
 //go:embed scripts/verify.lua
 var verifySource string
 
@@ -203,7 +206,8 @@ var (
 	forceScript = inOrder(handOverSource, forceSource)
 
 	// Late: it compares the whole text, and a text never recurs.
-	memoryScript = late(memorySource)
+	memoryScript  = late(memorySource)
+	membersScript = late(membersSource)
 
 	// Late: a term stays what it is, so recording it late or twice changes nothing.
 	recordScript = late(recordSource)

@@ -149,10 +149,11 @@ func (x *explorer) accepts(w *world, o int, visit visitor) {
 func (x *explorer) rejoins(w *world, o int, visit visitor) {
 	one := &w.operators[o]
 	members := one.cur.members()
-	if one.promised == 0 || !x.Ahead && one.promised&w.latest().members() == 0 {
+	answers := one.promised | w.unlearned(one.cur)
+	if answers == 0 || !x.Ahead && answers&w.latest().members() == 0 {
 		return
 	}
-	learned := x.LearnsFromOne || one.promised.count() > members.count()-members.majority()
+	learned := x.LearnsFromOne || one.promised.count() > members.count()-members.majority() || w.allForgot(one.cur)
 	for i := range w.masters {
 		m := &w.masters[i]
 		switch id := m.id(i); {
@@ -172,6 +173,28 @@ func (x *explorer) rejoins(w *world, o int, visit visitor) {
 			}
 		}
 	}
+}
+
+// unlearned returns the members that were told a text and take no part in the choice.
+func (w *world) unlearned(t text) (members set) {
+	for i := range w.masters {
+		if m := &w.masters[i]; m.state == active && m.told == t && m.promised == unlearned && t.members().has(m.id(i)) {
+			members = members.with(m.id(i))
+		}
+	}
+	return members
+}
+
+// allForgot reports whether no member remembers anything of the choice: what was accepted is gone,
+// and cannot be chosen any more.
+func (w *world) allForgot(t text) bool {
+	for i := range w.masters {
+		m := &w.masters[i]
+		if t.members().has(m.id(i)) && m.state == active && m.promised != unlearned {
+			return false
+		}
+	}
+	return true
 }
 
 func (x *explorer) rejoin(w *world, o, i, id int, learned bool, visit visitor) {

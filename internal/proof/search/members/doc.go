@@ -43,13 +43,14 @@
 // Forgetting. A master that forgot does not vote for MaxTTL. Then it rejoins as the member that it
 // was, by its recorded endpoint, and never because a member is missing. Who lets it rejoin goes
 // through a first phase under the newest text that it knows. An answer of one other member that
-// remembers is enough to vote again.
+// remembers the text is enough to vote again, even of one that is unlearned.
 //
 // To promise and accept again takes more (Rules.LearnsFromOne). What it accepted may have been
 // chosen by a majority with it, of which only one other need be left. So it must have learned from
 // n−q+1 of the n−1 others, of n members with a quorum of q: that is a majority of the others. Until
 // then it is unlearned: it votes, is told, and takes no part in the choice. A first phase under a
-// later ballot teaches it. It stays unlearned when it is told a newer text.
+// later ballot teaches it. It stays unlearned when it is told a newer text. Where no member is left
+// that remembers anything of the choice, there is nothing to learn.
 //
 // Ballots end. A promise is an attempt like that for a lock: who has it must have done with it,
 // acceptances and all, before a master that gave it may be back. So a proposer sends nothing under

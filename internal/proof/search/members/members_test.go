@@ -101,7 +101,7 @@ func TestHarmlessChangesOfMembershipLeaveOneHolder(t *testing.T) {
 	holds := search.Holds(t, Explore, nil)
 	holds("a vote under a newer version than its marker names", search.Large, twice, Rules{CountsOlder: true}, 0)
 	holds("votes are kept when a newer version is learned", search.Large, twice, Rules{KeepsVotes: true}, 0, Moves)
-	holds("both", search.Soak, twice, Rules{KeepsVotes: true, CountsOlder: true}, 0, Moves)
+	holds("both", search.Large, twice, Rules{KeepsVotes: true, CountsOlder: true}, 0, Moves)
 	holds("promises without incarnations", search.Always, forgetful, Rules{OldPromise: true}, 0)
 	holds("told over what was accepted", search.Always, forgetful, Rules{TellsOver: true}, 0)
 }

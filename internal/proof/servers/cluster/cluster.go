@@ -57,13 +57,15 @@ func StartYoung(tb testing.TB, n int, opts ...redistest.Option) *Cluster {
 	return c
 }
 
-// Meet makes new masters vote, like those of a cluster that was used before. Its maximum TTL is
-// smaller than that of any test, so a master that forgets is barred for as long as the test's own.
+// Meet makes new masters ready to vote, like those that were used before. They form a cluster with
+// the first client, so a master that forgets is barred for as long as the test's own maximum TTL.
 func (c *Cluster) Meet(tb testing.TB) {
 	tb.Helper()
-	l, err := redlock.New(c.URLs(), redlock.WithTTL(10*time.Millisecond), redlock.WithMaxTTL(10*time.Millisecond))
+	l, err := redlock.New(
+		c.URLs(), redlock.WithTTL(10*time.Millisecond), redlock.WithMaxTTL(10*time.Millisecond), redlock.WithCluster("none"),
+	)
 	require.NoError(tb, err)
-	RequireUp(tb, l, func(node redlock.NodeStats) bool { return node.Barred == nil })
+	RequireUp(tb, l, func(node redlock.NodeStats) bool { return node.Memory == "active" })
 	require.NoError(tb, l.Close())
 }
 
@@ -149,5 +151,5 @@ func (e Embedded) Do(cmd string, args ...any) (any, error) {
 
 // Keys returns its keys, without the memory marker.
 func (e Embedded) Keys() ([]string, error) {
-	return slices.DeleteFunc(e.Miniredis.Keys(), func(key string) bool { return key == pipeline.MemoryKey }), nil
+	return slices.DeleteFunc(e.Miniredis.Keys(), func(key string) bool { return key == pipeline.MemoryKey || key == pipeline.RegisterKey }), nil
 }

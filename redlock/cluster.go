@@ -1,0 +1,237 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock/internal/members"
+)
+
+// Why a node has no vote.
+var (
+	// ErrNotMember means that a master is no member of the cluster by which votes count.
+	ErrNotMember = members.ErrNotMember
+
+	// ErrOtherCluster means that a master is a member of another cluster.
+	ErrOtherCluster = members.ErrOtherCluster
+)
+
+// Membership is one version of the list of a cluster's members. A quorum is a majority of them,
+// whatever list a Locker was given: that is only where it begins to look.
+type Membership struct {
+	Cluster string        // its random name, for [WithCluster]
+	Version int64         // grows by one with each change
+	MaxTTL  time.Duration // of all locks
+	Members []Member
+	// Next is how long it takes until another change is possible; 0 if it is now.
+	Next time.Duration
+}
+
+// Member is one master of a cluster.
+type Member struct {
+	ID       string // random; it stays when the master forgets and comes back
+	Endpoint string // by which it was added, without user and password
+	Up       bool   // it is connected
+	Voting   bool   // its vote counts
+	Version  int64  // that it was told; 0 if that is not known
+	Err      error  // why its vote does not count; nil if it does
+}
+
+// Cluster is the cluster of a [Locker]: the masters of which a majority makes a quorum. The masters
+// keep the list of its members themselves, so all clients count by the same one, and it can be
+// changed while locks are held. The changes are chosen by the members with promise and accept; a
+// master takes part in the next one only when every lock has ended that was counted before the
+// last. docs/operations.md says how to replace a master, and docs/safety.md what holds.
+type Cluster struct {
+	locker   *Locker
+	progress members.Progress
+}
+
+// Cluster returns the cluster of the Locker.
+func (l *Locker) Cluster() *Cluster {
+	return &Cluster{locker: l, progress: func(string, time.Duration) {}}
+}
+
+// Progress returns the cluster with a function that is told, about once a second, what a change
+// waits for and how long that takes at least.
+func (c *Cluster) Progress(f func(waits string, left time.Duration)) *Cluster {
+	return &Cluster{locker: c.locker, progress: f}
+}
+
+// Members asks the masters for the list, and returns it as a majority of its members tells it.
+// Otherwise the error is a [*QuorumError] with [ErrNoQuorum], or [ErrInvalid] if masters of two
+// clusters are listed.
+func (c *Cluster) Members(ctx context.Context) (Membership, error) {
+	if err := c.enter(ctx); err != nil {
+		return Membership{}, err
+	}
+	defer c.locker.life.leave()
+	return c.standing()
+}
+
+func (c *Cluster) standing() (Membership, error) {
+	l := c.locker
+	s, err := l.members.Standing()
+	if err != nil {
+		return Membership{}, c.failure(err)
+	}
+	m := membershipOf(s.Roster)
+	m.Next = s.Next
+	nodes := l.nodes()
+	for i := range m.Members {
+		one := &m.Members[i]
+		one.Version = s.Told[one.ID]
+		one.Err = fmt.Errorf("%w: no connection to it yet", pool.ErrTimeout)
+		if at, ok := l.members.NodeOf(one.ID, one.Endpoint); ok {
+			stats := nodes[at].Stats()
+			one.Up, one.Voting = stats.State == pool.Up, l.members.View().Voting.Has(at)
+			if one.Err = l.members.Why(at); !one.Up && stats.Err != nil {
+				one.Err = stats.Err
+			}
+		}
+	}
+	return m, nil
+}
+
+// enter begins a call, and waits until it is known by which list votes count.
+func (c *Cluster) enter(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("ctx is nil")
+	}
+	l := c.locker
+	if !l.life.enter() {
+		return ErrClosed
+	}
+	l.awaitVoters(ctx, l.clock.Now(), 2*initPatience)
+	return nil
+}
+
+// failure describes why there is no list, with what is wrong with each node.
+func (c *Cluster) failure(err error) error {
+	l := c.locker
+	if !errors.Is(err, members.ErrNoRoster) {
+		return invalid("%w", err)
+	}
+	view := l.members.View()
+	errs := make([]error, len(l.nodes()))
+	for i, node := range l.nodes() {
+		if errs[i] = l.members.Why(i); node.Stats().State == pool.Down {
+			errs[i] = node.Stats().Err
+		}
+	}
+	failure := l.quorumError("members", "", view.None(), errs, ErrNoQuorum, nil)
+	failure.Granted = view.Voting.Len()
+	return failure
+}
+
+// Add makes a master a member. It returns when the new master votes, and all members know of it, or
+// when ctx ends; then it may still become a member, and Add goes on where it stopped. The master must
+// be new, or have been removed from this cluster, otherwise the error is [ErrOtherCluster]. To add a
+// member does nothing.
+func (c *Cluster) Add(ctx context.Context, endpoint string) error {
+	if err := c.enter(ctx); err != nil {
+		return err
+	}
+	l := c.locker
+	defer l.life.leave()
+	node, err := l.nodes()[0].Sibling(endpoint)
+	if err != nil {
+		return invalid("%w", err)
+	}
+	address := node.Endpoint()
+	at := l.members.NodeAt(node)
+	if at < 0 {
+		return ErrClosed
+	}
+	id := ""
+	return c.change(ctx, "add", func(r *members.Roster) (*members.Roster, error) {
+		if id == "" {
+			if id, err = l.members.Prepare(ctx, at, r); err != nil {
+				return nil, fmt.Errorf("redlock: add %s: %w", address, err)
+			}
+		}
+		if r.Index(id) >= 0 {
+			return nil, nil
+		}
+		return r.With(id, address), nil
+	})
+}
+
+// Remove removes a member by its ID, whether it is up or not. It returns when all other members know
+// of it, or when ctx ends; then it may still be removed. To remove what is no member is
+// [ErrNotMember]. The last member cannot be removed, and of two both must be up.
+func (c *Cluster) Remove(ctx context.Context, id string) error {
+	if err := c.enter(ctx); err != nil {
+		return err
+	}
+	defer c.locker.life.leave()
+	was := false
+	return c.change(ctx, "remove", func(r *members.Roster) (*members.Roster, error) {
+		switch {
+		case r.Index(id) >= 0 && len(r.Members) == 1:
+			return nil, invalid("%s is the only member", id)
+		case r.Index(id) >= 0:
+			was = true
+			return r.Without(id), nil
+		case !was:
+			return nil, fmt.Errorf("%w: %s", ErrNotMember, id)
+		default:
+			return nil, nil
+		}
+	})
+}
+
+// SetMaxTTL sets the longest TTL of the cluster's locks, from 10 ms to 24 h. Longer ones are refused
+// from then on; but a master that forgets waits for the longest of the last two. It returns like
+// [Cluster.Add].
+func (c *Cluster) SetMaxTTL(ctx context.Context, d time.Duration) error {
+	if d = d.Truncate(time.Millisecond); d < minTTL || d > 24*time.Hour {
+		return invalid("maximum TTL %v is not between %v and 24h", d, minTTL)
+	}
+	if err := c.enter(ctx); err != nil {
+		return err
+	}
+	defer c.locker.life.leave()
+	return c.change(ctx, "max-ttl", func(r *members.Roster) (*members.Roster, error) {
+		if r.MaxTTL == d {
+			return nil, nil
+		}
+		return r.WithMaxTTL(d), nil
+	})
+}
+
+// change makes a change, and says what it waited for if ctx or the Locker ends.
+func (c *Cluster) change(ctx context.Context, op string, next func(*members.Roster) (*members.Roster, error)) error {
+	ctx, cancel := c.locker.untilClosed(ctx)
+	defer cancel()
+	err := c.locker.members.Change(ctx, next, c.progress)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("redlock: members %s: %w", op, err)
+	}
+	return err
+}
+
+// untilClosed returns a context that also ends when the Locker is closed.
+func (l *Locker) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-l.life.closing:
+			cancel(ErrClosed)
+		case <-done:
+		}
+	}()
+	return ctx, func() { close(done); cancel(nil) }
+}
+
+func membershipOf(r *members.Roster) Membership {
+	m := Membership{Cluster: r.Cluster, Version: r.Version.Number, MaxTTL: r.MaxTTL}
+	for _, p := range r.Members {
+		m.Members = append(m.Members, Member{ID: p.ID, Endpoint: p.Endpoint})
+	}
+	return m
+}

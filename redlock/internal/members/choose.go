@@ -1,0 +1,200 @@
+package members
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// The next version is chosen by the members of the present one, with promise and accept (Lamport,
+// "Paxos Made Simple", 2001). What a majority accepted is chosen; then all are told.
+
+// ballot is an attempt to have a version chosen. Nothing is sent under it when it is over, and no
+// master accepts anything under it later than life after it promised.
+type ballot struct {
+	number Version
+	over   clock.Instant
+	life   int64 // milliseconds
+}
+
+// newBallot returns a ballot above all that were promised. It lasts half a MaxTTL at most, so that a
+// master that forgets what it promised is not back before it is over.
+func (ms *Membership) newBallot(reports []report) ballot {
+	var highest int64
+	life := ms.LongestTTL() / 2
+	for i := range reports {
+		highest = max(highest, reports[i].register.promised.Number, reports[i].register.ballot.Number)
+		if t := reports[i].told(); t != nil {
+			life = min(life, t.MaxTTL/2)
+		}
+	}
+	return ballot{Version{highest + 1, newName()}, ms.clock.Now().Add(life), life.Milliseconds()}
+}
+
+// promises asks the members for their promise, and returns the reports of those that gave it. A
+// master promises if it was told this version and nothing newer, has learned what it forgot, and
+// has promised nothing larger.
+func (ms *Membership) promises(roster *Roster, b ballot, reports []report) (given []report) {
+	var asks []*inquiry
+	for _, r := range reports {
+		if !ms.isMember(&r, roster) || r.register.unlearned || !b.number.Above(r.register.promised) {
+			continue
+		}
+		next := r.register
+		next.promised, next.until = b.number, r.now+b.life
+		asks = append(asks, ms.swapping(r, change{marker: r.marker, register: &next, told: r.register.since > r.now}))
+	}
+	for _, r := range ms.ask(asks, nil) {
+		if ms.isMember(&r, roster) && r.register.promised == b.number {
+			given = append(given, r)
+		}
+	}
+	return given
+}
+
+// isMember reports whether a master remembers that it was told this version as a member.
+func (ms *Membership) isMember(r *report, roster *Roster) bool {
+	t := r.told()
+	return t != nil && t.Cluster == roster.Cluster && t.Version == roster.Version && roster.Index(r.place.member) >= 0
+}
+
+// found returns what was accepted under the largest ballot; nil if nothing was.
+func found(given []report) (under Version, accepted *Roster) {
+	for i := range given {
+		if g := &given[i].register; g.accepted != nil && (accepted == nil || g.ballot.Above(under)) {
+			under, accepted = g.ballot, g.accepted
+		}
+	}
+	return under, accepted
+}
+
+// Why a version was not chosen.
+var (
+	errOutrun    = errors.New("another change came first")
+	errNoPromise = errors.New("too few members answered")
+)
+
+// choose has a version chosen after the present one, and returns it: what was begun if there is
+// something, and otherwise own, which may be nil.
+func (ms *Membership) choose(roster, own *Roster, reports []report) (*Roster, error) {
+	b := ms.newBallot(reports)
+	given := ms.promises(roster, b, reports)
+	if ms.teach(roster, b, given, reports) {
+		return nil, errOutrun // they take part under the next ballot
+	}
+	if len(given) < roster.Need() {
+		return nil, errNoPromise
+	}
+	_, value := found(given)
+	if value == nil {
+		value = own
+	}
+	if value == nil {
+		return nil, nil
+	}
+	var asks []*inquiry
+	for _, r := range given {
+		next := r.register
+		next.ballot, next.accepted = b.number, value
+		due := r.register.since + roster.wait()
+		asks = append(asks, ms.swapping(r, change{marker: r.marker, register: &next, due: due, latest: r.register.until}))
+	}
+	if ms.clock.Now() >= b.over {
+		return nil, errOutrun
+	}
+	accepted := 0
+	for _, r := range ms.ask(asks, nil) {
+		if ms.isMember(&r, roster) && r.register.ballot == b.number && r.register.accepted != nil {
+			accepted++
+		}
+	}
+	if accepted < roster.Need() {
+		return nil, errOutrun
+	}
+	return value, nil
+}
+
+// learns reports whether a master that forgot learns what it may have accepted. So many others have
+// told what they accepted that one of them is in every majority in which it may have been; or no
+// member remembers anything of the choice, and what was accepted cannot be chosen any more.
+func (ms *Membership) learns(roster *Roster, given, reports []report) bool {
+	if len(given) > len(roster.Members)-roster.Need() {
+		return true
+	}
+	for _, p := range roster.Members {
+		forgot := slices.ContainsFunc(reports, func(r report) bool {
+			id, ours := r.place.member, r.place.cluster == roster.Cluster
+			if !ours && r.place.cluster == "" {
+				id, ours = p.ID, ms.nodeOf(&r).Endpoint() == p.Endpoint
+			}
+			return ours && id == p.ID && (r.told() == nil || r.register.unlearned)
+		})
+		if !forgot {
+			return false
+		}
+	}
+	return true
+}
+
+// teach lets members take part in the choice that forgot, and rejoined when too few others were
+// there to tell what they had accepted.
+func (ms *Membership) teach(roster *Roster, b ballot, given, reports []report) (taught bool) {
+	if !ms.learns(roster, given, reports) {
+		return false
+	}
+	for _, r := range reports {
+		if ms.isMember(&r, roster) && r.register.unlearned {
+			next := register{since: r.register.since, told: roster, promised: b.number, until: r.now + b.life}
+			next.ballot, next.accepted = found(given)
+			_, made := ms.swap(r, change{marker: r.marker, register: &next})
+			taught = taught || made
+		}
+	}
+	return taught
+}
+
+// finish completes a change of which a master has told us, and the others do not know.
+func (ms *Membership) finish(roster *Roster) {
+	reports := ms.survey(nil)
+	if chosen, err := ms.choose(roster, nil, reports); err == nil && chosen != nil {
+		ms.tellAll(chosen)
+	}
+}
+
+// tellAll tells a chosen version to its members and to those that it has no more.
+func (ms *Membership) tellAll(roster *Roster) {
+	var asks []*inquiry
+	for _, r := range ms.survey(nil) {
+		if p := r.place; p.cluster == roster.Cluster && (p.version != (Version{}) || p.joined != 0) && p.version.Number < roster.Version.Number {
+			if a := r.register.accepted; a == nil || a.Version.Number != roster.Version.Number || a.Version == roster.Version {
+				asks = append(asks, ms.telling(r, roster, 0))
+			}
+		}
+	}
+	ms.learn(append(ms.ask(asks, nil), ms.survey(nil)...))
+}
+
+// LongestTTL is how long any lock may last, as far as it is known.
+func (ms *Membership) LongestTTL() time.Duration {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.longestLocked()
+}
+
+// MaxTTL is how long a lock may last: the cluster's MaxTTL, or as long as none is known any.
+func (ms *Membership) MaxTTL() time.Duration {
+	if r := ms.View().Roster; r != nil {
+		return r.MaxTTL
+	}
+	return time.Duration(math.MaxInt64)
+}
+
+func (ms *Membership) longestLocked() time.Duration {
+	if r := ms.keeper.roster; r != nil {
+		return r.Longest
+	}
+	return ms.maxTTL
+}

@@ -1,0 +1,58 @@
+package members
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// Why a node has no vote. Both are errors of package redlock.
+var (
+	ErrNotMember    = errors.New("redlock: not a member of the cluster")
+	ErrOtherCluster = errors.New("redlock: member of another cluster")
+)
+
+// conflictError means that the list has masters of two clusters.
+type conflictError struct{ one, other string }
+
+func (e conflictError) Error() string {
+	return fmt.Sprintf("the list has the masters of two clusters, %s and %s; WithCluster says which one is meant", e.one, e.other)
+}
+
+// Conflict returns why no lock can be granted whatever the masters answer; nil if there is no such
+// reason.
+func (ms *Membership) Conflict() error {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.keeper.conflict
+}
+
+// whyNoMemberLocked returns why a node that remembers has no vote: its marker does not name a member
+// of the roster.
+func (ms *Membership) whyNoMemberLocked(i int) error {
+	k, n := &ms.keeper, &ms.members[i]
+	switch p := n.place; {
+	case k.conflict != nil:
+		return fmt.Errorf("%w: %w", ErrOtherCluster, k.conflict)
+	case k.roster == nil && ms.cluster != "" && p.version != (Version{}) && p.cluster != ms.cluster:
+		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, ms.cluster)
+	case k.roster == nil && ms.cluster != "" && p.version == (Version{}):
+		return fmt.Errorf("%w: no master of cluster %s remembers it (`redlock init --force` makes a new one)", ErrNotMember, ms.cluster)
+	case k.roster == nil && p.version != (Version{}):
+		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached", pipeline.ErrQuarantined, p.cluster)
+	case k.roster == nil && len(k.missing) > 0:
+		return fmt.Errorf("%w: a new cluster begins when all of its masters are there; %s is not", pipeline.ErrQuarantined, strings.Join(k.missing, ", "))
+	case k.roster == nil:
+		return fmt.Errorf("%w: a new cluster is being formed", pipeline.ErrQuarantined)
+	case p.cluster != "" && p.cluster != k.roster.Cluster:
+		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, k.roster.Cluster)
+	case k.roster.Index(p.member) < 0:
+		return fmt.Errorf("%w: `redlock members add` adds it", ErrNotMember)
+	case p.version == (Version{}):
+		return fmt.Errorf("%w: it forgot, and rejoins when another member that remembers answers", pipeline.ErrQuarantined)
+	default:
+		return fmt.Errorf("%w: it was told another version of the cluster's list", pipeline.ErrQuarantined)
+	}
+}

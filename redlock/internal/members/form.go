@@ -1,0 +1,155 @@
+package members
+
+import (
+	"slices"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// A new cluster is formed by a client whose masters all remember, and belong to none. It lets them
+// join one after the other, each with a compare-and-set, and where one is refused it gives up this
+// cluster for ever. When all have joined, it tells them version 1. Each has a time for joining and
+// for being told, so that a master that was left behind can be set back: then its cluster will never
+// count. So no master belongs to two clusters that both count. (ExploreForming in
+// internal/proof/search/members.)
+const (
+	joinShare = 8 // all join within MaxTTL/8
+	tellShare = 2 // and are told within MaxTTL/2 of joining
+)
+
+// form lets masters form a cluster, if all of them can: those of the list, or of a roster that none
+// of its members remembers.
+func (ms *Membership) form(reports []report, roster *Roster) {
+	began := ms.clock.Now()
+	reports, may := ms.formable(reports, roster)
+	if !may {
+		ms.setBack(reports)
+		return
+	}
+	slices.SortFunc(reports, func(a, b report) int {
+		if a.marker.runID < b.marker.runID || a.marker.runID == b.marker.runID && a.marker.incarnation < b.marker.incarnation {
+			return -1
+		}
+		return 1
+	})
+	nodes := ms.Nodes()
+	var endpoints []string
+	for i := range reports {
+		endpoints = append(endpoints, nodes[reports[i].node].Endpoint())
+	}
+	maxTTL := ms.maxTTL
+	if roster != nil {
+		maxTTL = roster.MaxTTL
+	}
+	roster = newCluster(maxTTL, endpoints)
+	joined := ms.join(reports, roster)
+	if len(joined) < len(reports) || ms.clock.Now() > began.Add(maxTTL/joinShare) {
+		for i := range joined { // gives up
+			ms.swap(joined[i], change{marker: joined[i].marker.at(place{})})
+		}
+		return
+	}
+	var asks []*inquiry
+	for i := range joined {
+		asks = append(asks, ms.telling(joined[i], roster, joined[i].place.joined+(maxTTL/tellShare).Milliseconds()))
+	}
+	ms.ask(asks, ms.learn)
+}
+
+// FormAnyway makes a cluster of all masters of the list that are there and remember, whatever they
+// belong to, unless a quorum votes: an operator knows that what they belong to is gone.
+func (ms *Membership) FormAnyway() {
+	if ms.View().Enough {
+		return
+	}
+	var there []report
+	for _, r := range ms.survey(ms.learn) {
+		ms.mu.Lock()
+		is := r.node < ms.listed && ms.members[r.node].duplicate < 0
+		ms.mu.Unlock()
+		if is && r.marker.state == markerActive {
+			there = append(there, r)
+		}
+	}
+	if len(there) == 0 || ms.View().Enough {
+		return
+	}
+	var endpoints []string
+	for i := range there {
+		endpoints = append(endpoints, ms.nodeOf(&there[i]).Endpoint())
+	}
+	roster := newCluster(ms.maxTTL, endpoints)
+	var asks []*inquiry
+	for _, r := range ms.join(there, roster) {
+		asks = append(asks, ms.telling(r, roster, 0))
+	}
+	told := ms.ask(asks, nil)
+	ms.mu.Lock()
+	ms.cluster = "" // that cluster is gone
+	if len(told) == len(there) {
+		ms.adoptLocked(roster)
+	}
+	ms.endLocked(false)
+}
+
+// join lets masters join a cluster as long as none refuses.
+func (ms *Membership) join(reports []report, roster *Roster) (joined []report) {
+	for i, r := range reports {
+		p := place{roster.Cluster, roster.Members[i].ID, roster.Version, r.now}
+		now, made := ms.swap(r, change{marker: r.marker.at(p), register: &register{told: roster}, told: true})
+		if !made {
+			break
+		}
+		joined = append(joined, now)
+	}
+	return joined
+}
+
+// formable returns the reports of the masters of a new cluster, and whether it can be formed: all of
+// them are there, remember, and belong to no cluster.
+func (ms *Membership) formable(reports []report, roster *Roster) (of []report, may bool) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	k := &ms.keeper
+	k.missing = nil
+	may = ms.cluster == ""
+	for i, node := range ms.Nodes() {
+		n := &ms.members[i]
+		if i >= ms.listed && roster == nil || roster != nil && roster.Index(n.id) < 0 {
+			continue
+		}
+		at := slices.IndexFunc(reports, func(r report) bool { return r.node == i })
+		if at < 0 || n.duplicate >= 0 || node.State() != pipeline.Up {
+			k.missing = append(k.missing, node.Endpoint())
+			continue
+		}
+		r := reports[at]
+		may = may && r.marker.state == markerActive && r.place.version == (Version{}) && r.place.joined == 0
+		of = append(of, r)
+	}
+	return of, may && len(k.missing) == 0 && (roster == nil || len(of) == len(roster.Members))
+}
+
+// setBack lets masters belong to no cluster that were left behind in one that will never count: they
+// joined MaxTTL ago, and none of its masters was told it.
+func (ms *Membership) setBack(reports []report) {
+	for _, r := range reports {
+		t := r.register.told
+		if r.place.joined == 0 || t == nil || r.place.version != t.Version || t.Cluster != r.place.cluster || r.now <= r.place.joined+t.MaxTTL.Milliseconds() {
+			continue
+		}
+		asked, told := 0, false
+		for _, other := range reports {
+			told = told || other.place.cluster == t.Cluster && other.told() != nil
+			if slices.ContainsFunc(t.Members, func(p Peer) bool { return p.Endpoint == ms.Nodes()[other.node].Endpoint() }) {
+				asked++
+			}
+		}
+		switch {
+		case told:
+			ms.tell(r, t)
+		case asked == len(t.Members):
+			ms.swap(r, change{marker: r.marker.at(place{})})
+		}
+	}
+}

@@ -1,0 +1,371 @@
+package members
+
+import (
+	"slices"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// keeper looks after the cluster: it finds out which masters are its members, and does what any
+// client may do for it. It forms a new one, tells masters that are behind, lets those rejoin that
+// forgot, and finishes changes that were begun. It runs while something is left to do, which a
+// marker shows that does not name the roster that we count by.
+type keeper struct {
+	roster   *Roster // by which votes count; nil while none is known
+	conflict error   // why none is: masters of two clusters
+	byList   bool    // the user may not read registers: the list is the cluster
+	running  bool
+	tries    int           // runs in a row that left something to do
+	pause    clock.Backoff // between them
+	retryAt  clock.Instant // when to run again; never if nothing is left to do
+	newer    clock.Instant // since when a master was told more than a quorum; 0 if none is
+	missing  []string      // the list's masters without which no cluster can be formed
+}
+
+// finishAfter is how long a proposer has for telling the members before others finish its change.
+const finishAfter = 100 * time.Millisecond
+
+// keepLocked starts the keeper if there is something to do.
+func (ms *Membership) keepLocked() {
+	k := &ms.keeper
+	if k.running || ms.stopped || ms.clock.Now() < k.retryAt && !ms.stirred {
+		return
+	}
+	if !ms.unsettledLocked() {
+		k.retryAt = never
+		return
+	}
+	if ms.stirred {
+		k.tries, k.pause = 0, clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
+	}
+	k.running, k.retryAt, ms.stirred = true, never, false
+	go ms.keep()
+}
+
+// unsettledLocked reports whether a marker names another version than the roster, so that somebody
+// has something to learn, or a member has no node yet.
+func (ms *Membership) unsettledLocked() bool {
+	k := &ms.keeper
+	if ms.mode == Off || k.byList {
+		return false
+	}
+	for i := range ms.members {
+		n := &ms.members[i]
+		if n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.marker.state != markerActive || n.stranger == n.text {
+			continue
+		}
+		if k.roster == nil || n.place.cluster != k.roster.Cluster || n.place.version != k.roster.Version || n.place.joined != 0 {
+			return true
+		}
+	}
+	return k.roster != nil && ms.dial != nil && len(ms.unreachableLocked()) > 0
+}
+
+// keep is the keeper's goroutine.
+func (ms *Membership) keep() {
+	reports := ms.survey(ms.learn)
+	ms.mu.Lock()
+	k := &ms.keeper
+	roster, idle := k.roster, k.byList || k.conflict != nil
+	ms.mu.Unlock()
+	switch remembered := ms.newestTold(reports, roster); {
+	case idle:
+	case remembered == nil:
+		ms.form(reports, roster)
+	case roster == nil:
+		ms.tend(remembered, reports) // it does not count: too many of its members forgot, or are away
+	default:
+		ms.tend(roster, reports)
+	}
+	ms.mu.Lock()
+	k.running = false
+	if k.tries++; ms.unsettledLocked() {
+		k.retryAt = ms.clock.Now().Add(k.pause.Next())
+	}
+	ms.endLocked(false)
+}
+
+// newestTold returns the newest version that a master was told and remembers: of our cluster, if we
+// have one.
+func (ms *Membership) newestTold(reports []report, ours *Roster) (newest *Roster) {
+	for i := range reports {
+		t := reports[i].told()
+		switch {
+		case t == nil || ms.cluster != "" && t.Cluster != ms.cluster || ours != nil && t.Cluster != ours.Cluster:
+		case newest == nil || t.Version.Number > newest.Version.Number:
+			newest = t
+		}
+	}
+	return newest
+}
+
+// survey asks all masters what they know of their cluster. It passes on what they have said so far
+// with each answer: a master that does not answer holds up nobody who can go on without it.
+func (ms *Membership) survey(soFar func([]report)) []report {
+	ms.mu.Lock()
+	var asks []*inquiry
+	for i := range ms.members {
+		if n := &ms.members[i]; n.duplicate < 0 && n.phase != phaseUnseen && n.phase != phaseProofless {
+			asks = append(asks, &inquiry{node: i, request: wire.Members("", "", wire.Entry{})})
+		}
+	}
+	ms.mu.Unlock()
+	return ms.ask(asks, soFar)
+}
+
+// inquiry is a request about a master's place in the cluster, or for a change of it.
+type inquiry struct {
+	membership *Membership
+	node       int
+	request    pipeline.Request
+	done       chan<- *inquiry
+	report     report
+	err        error
+}
+
+// Complete takes the answer. It implements pipeline.Sink.
+func (q *inquiry) Complete(_ int, reply any, err error) {
+	if q.err = err; err == nil {
+		text, held, now, _ := wire.ReadMembers(reply)
+		q.report = readReport(q.node, text, held, now)
+		q.membership.heard(q.node, text, now)
+	}
+	q.done <- q
+}
+
+// ask sends requests, and returns the answers when all have come or failed. SoFar, if not nil, is
+// called with each.
+func (ms *Membership) ask(asks []*inquiry, soFar func([]report)) (reports []report) {
+	done := make(chan *inquiry, len(asks))
+	until := ms.clock.Now().Add(askTimeout)
+	nodes := ms.Nodes()
+	for _, q := range asks {
+		q.membership, q.done = ms, done
+		q.request.Deadline, q.request.Sink = until, q
+		nodes[q.node].Do(pipeline.Call{Request: &q.request})
+	}
+	forbidden := 0
+	for range asks {
+		switch q := <-done; {
+		case q.err == nil:
+			reports = append(reports, q.report)
+			if soFar != nil {
+				soFar(reports)
+			}
+		case wire.IsForbidden(q.err):
+			forbidden++
+		}
+	}
+	ms.mu.Lock()
+	if forbidden > 0 && ms.cluster == "" && ms.keeper.roster == nil && !slices.ContainsFunc(reports, func(r report) bool { return r.told() != nil }) {
+		ms.keeper.byList = true // today's rules for those who may not see the register
+	}
+	ms.mu.Unlock()
+	slices.SortFunc(reports, func(a, b report) int { return a.node - b.node })
+	return reports
+}
+
+// swap makes a change at the master of a report, if it has not changed since. It reports whether it
+// was made, and what the master says now.
+func (ms *Membership) swap(r report, c change) (now report, made bool) {
+	after := ms.ask([]*inquiry{ms.swapping(r, c)}, nil)
+	if len(after) == 0 {
+		return r, false
+	}
+	return after[0], after[0].text == c.marker.text() && (c.register == nil || sameRest(after[0].held, c.register.rest()))
+}
+
+func (ms *Membership) swapping(r report, c change) *inquiry {
+	return &inquiry{node: r.node, request: wire.Members(r.text, r.held, c.entry())}
+}
+
+// sameRest reports whether a register has this behind its first line.
+func sameRest(held, rest string) bool {
+	return len(held) > len(rest) && held[len(held)-len(rest)-1:] == "\n"+rest
+}
+
+// heard takes what a marker says, if only its words are new.
+func (ms *Membership) heard(i int, text string, now int64) {
+	ms.mu.Lock()
+	n := &ms.members[i]
+	m := parseMarker(text)
+	known := n.duplicate < 0 && n.phase != phaseUnseen && n.phase != phaseProofless
+	if ms.stopped || !known || text == n.text || m.state != markerActive || m.incarnation != n.marker.incarnation || !n.server.fits(m) {
+		ms.mu.Unlock()
+		return
+	}
+	ms.endLocked(ms.readLocked(i, text, now))
+}
+
+// learn finds the newest version that counts: a majority of its members name it.
+func (ms *Membership) learn(reports []report) {
+	ms.mu.Lock()
+	ms.learnLocked(reports)
+	ms.endLocked(false)
+}
+
+func (ms *Membership) learnLocked(reports []report) {
+	k := &ms.keeper
+	counted := countedIn(reports)
+	if ms.cluster != "" {
+		counted = slices.DeleteFunc(counted, func(r *Roster) bool { return r.Cluster != ms.cluster })
+	}
+	known := k.roster
+	if known != nil {
+		for _, r := range counted {
+			if r.Cluster == known.Cluster && r.Version.Number >= known.Version.Number && r.Version != known.Version {
+				ms.adoptLocked(r)
+			}
+		}
+		if slices.ContainsFunc(reports, func(r report) bool { return r.place.cluster == known.Cluster && r.told() != nil }) {
+			return // a member of ours remembers
+		}
+	}
+	all := slices.Clone(counted)
+	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return isAstray(r, all) })
+	// At first entry, a cluster counts only if its members here outnumber the masters of which
+	// nothing is known: otherwise a client that reaches only a master that somebody has made a
+	// cluster of its own would take that for the cluster.
+	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return namedIn(reports, r) <= ms.unheardLocked(reports) })
+	switch {
+	case len(counted) > 1:
+		k.conflict = conflictError{counted[0].Cluster, counted[1].Cluster}
+	case len(counted) == 1 && (known == nil || counted[0].Cluster != known.Cluster):
+		ms.adoptLocked(counted[0])
+	}
+}
+
+// isAstray reports whether a cluster is a single master that is a member of another one: somebody has
+// used it alone after it forgot.
+func isAstray(r *Roster, among []*Roster) bool {
+	return len(r.Members) == 1 && slices.ContainsFunc(among, func(other *Roster) bool {
+		return other != r && slices.ContainsFunc(other.Members, func(p Peer) bool { return p.Endpoint == r.Members[0].Endpoint })
+	})
+}
+
+// namedIn counts the masters that name a version.
+func namedIn(reports []report, t *Roster) (n int) {
+	var ids []string
+	for i := range reports {
+		r := &reports[i]
+		if told := r.told(); told != nil && told.Cluster == t.Cluster && told.Version == t.Version && t.Index(r.place.member) >= 0 && !slices.Contains(ids, r.place.member) {
+			ids = append(ids, r.place.member)
+		}
+	}
+	return len(ids)
+}
+
+// countedIn returns the newest version of each cluster that counts.
+func countedIn(reports []report) (counted []*Roster) {
+	for i := range reports {
+		t := reports[i].told()
+		if t == nil || namedIn(reports, t) < t.Need() {
+			continue
+		}
+		at := slices.IndexFunc(counted, func(r *Roster) bool { return r.Cluster == t.Cluster })
+		switch {
+		case at < 0:
+			counted = append(counted, t)
+		case t.Version.Number > counted[at].Version.Number:
+			counted[at] = t
+		}
+	}
+	return counted
+}
+
+// unheardLocked counts the masters of the list of which nothing is known.
+func (ms *Membership) unheardLocked(reports []report) (n int) {
+	for i := range ms.listed {
+		if ms.members[i].duplicate < 0 && !slices.ContainsFunc(reports, func(r report) bool { return r.node == i }) {
+			n++
+		}
+	}
+	return n
+}
+
+// adoptLocked makes votes count by a roster from now on.
+func (ms *Membership) adoptLocked(r *Roster) {
+	ms.keeper.roster, ms.keeper.conflict, ms.keeper.newer = r, nil, 0
+	ms.stirred = true
+	for i := range ms.members {
+		ms.members[i].stranger = ""
+	}
+}
+
+// tend does for each master what it needs.
+func (ms *Membership) tend(roster *Roster, reports []report) {
+	ahead := false
+	for i := range reports {
+		r := &reports[i]
+		p := r.place
+		switch ours := p.cluster == roster.Cluster; {
+		case ours && p.version == roster.Version && p.joined == 0:
+		case ours && p.joined != 0 && (r.marker.state == markerActive || p.version == (Version{})):
+			ms.tell(*r, roster)
+		case r.marker.state != markerActive: // it waits, or is not for us
+		case ours && p.version.Number > roster.Version.Number:
+			ahead = true
+		case ours && p.version != (Version{}):
+			ms.tell(*r, roster)
+		default:
+			ms.bringHome(r, roster, reports)
+		}
+	}
+	ms.dialMissing(roster)
+	if ahead && ms.finishes() {
+		ms.finish(roster)
+	}
+	if !ahead {
+		ms.mu.Lock()
+		ms.keeper.newer = 0
+		ms.mu.Unlock()
+	}
+}
+
+// finishes reports whether a change that is under way was left to who began it for long enough.
+func (ms *Membership) finishes() bool {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	k, now := &ms.keeper, ms.clock.Now()
+	if k.newer == 0 {
+		k.newer = now
+	}
+	return now >= k.newer.Add(finishAfter)
+}
+
+// unreachableLocked returns the members that have no node.
+func (ms *Membership) unreachableLocked() (peers []Peer) {
+	for _, p := range ms.keeper.roster.Members {
+		has := slices.ContainsFunc(ms.members, func(n member) bool { return n.id == p.ID })
+		for i, node := range ms.Nodes() {
+			has = has || node.Endpoint() == p.Endpoint && ms.members[i].duplicate < 0
+		}
+		if !has && !slices.Contains(ms.dialed, p.Endpoint) {
+			peers = append(peers, p)
+		}
+	}
+	return peers
+}
+
+// dialMissing connects to the members that the list lacks, at the endpoints by which they were
+// added.
+func (ms *Membership) dialMissing(roster *Roster) {
+	ms.mu.Lock()
+	if ms.dial == nil || ms.keeper.roster != roster {
+		ms.mu.Unlock()
+		return
+	}
+	peers := ms.unreachableLocked()
+	ms.mu.Unlock()
+	for _, p := range peers {
+		ms.mu.Lock()
+		ms.dialed = append(ms.dialed, p.Endpoint)
+		ms.mu.Unlock()
+		if node, err := ms.dial(p.Endpoint); err == nil {
+			ms.addNode(node)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// Standing is what the masters say of the cluster now.
+type Standing struct {
+	Roster *Roster
+	Told   map[string]int64 // the number of the version that each member was told
+	Next   time.Duration    // until another version can be chosen
+	Behind []Peer           // members of whom it is not known that they were told the roster
+	Open   bool             // a choice was begun, and may be finished
+}
+
+// Standing asks all masters. It fails if no majority tells the same.
+func (ms *Membership) Standing() (Standing, error) {
+	reports := ms.survey(nil)
+	ms.learn(reports)
+	return ms.standing(reports)
+}
+
+// ErrNoRoster means that no majority of members tells the same list.
+var ErrNoRoster = errors.New("no majority of the members of a cluster answers")
+
+func (ms *Membership) standing(reports []report) (Standing, error) {
+	ms.mu.Lock()
+	roster, conflict := ms.keeper.roster, ms.keeper.conflict
+	ms.mu.Unlock()
+	if conflict != nil {
+		return Standing{}, conflict
+	}
+	if roster == nil || namedIn(reports, roster) < roster.Need() {
+		return Standing{Roster: roster}, ErrNoRoster
+	}
+	s := Standing{Roster: roster, Told: map[string]int64{}}
+	var left []int64 // until each member accepts
+	for i := range reports {
+		r := &reports[i]
+		if t := r.told(); t != nil && t.Cluster == roster.Cluster && roster.Index(r.place.member) >= 0 {
+			s.Told[r.place.member] = t.Version.Number
+		}
+		if ms.isMember(r, roster) {
+			left = append(left, max(0, min(r.register.since+roster.wait()-r.now, roster.wait())))
+			s.Open = s.Open || r.register.accepted != nil
+		}
+	}
+	for _, p := range roster.Members {
+		if s.Told[p.ID] < roster.Version.Number {
+			s.Behind = append(s.Behind, p)
+		}
+	}
+	slices.Sort(left)
+	s.Next = time.Duration(left[roster.Need()-1]) * time.Millisecond
+	return s, nil
+}
+
+// Progress is told what a change waits for. It must be quick.
+type Progress func(waits string, left time.Duration)
+
+// Change makes a change of the cluster's list, and returns when all members know it, or ctx ends.
+// What was begun before is finished first. Next returns the next version; nil if there is nothing
+// left to do.
+func (ms *Membership) Change(ctx context.Context, next func(*Roster) (*Roster, error), tell Progress) error {
+	pause := clock.Backoff{Shortest: 10 * time.Millisecond, Longest: time.Second}
+	for {
+		reports := ms.survey(nil)
+		ms.learn(reports)
+		waits, left := "", time.Duration(0)
+		s, err := ms.standing(reports)
+		switch {
+		case errors.Is(err, ErrNoRoster):
+			waits = err.Error()
+		case err != nil:
+			return err
+		default:
+			var done bool
+			if waits, left, done, err = ms.advance(s, next, reports); done || err != nil {
+				return err
+			}
+		}
+		if waits != "" {
+			tell(waits, left)
+		}
+		// A long wait is looked at every second: somebody else may finish the change.
+		if !clock.Sleep(ctx, ms.clock, min(max(left, pause.Next()), time.Second)) {
+			if waits != "" {
+				return fmt.Errorf("%w: %s", ctx.Err(), waits)
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// advance makes the next step of a change. It returns what it waits for, and how long that takes at
+// least.
+func (ms *Membership) advance(s Standing, next func(*Roster) (*Roster, error), reports []report) (waits string, left time.Duration, done bool, err error) {
+	own, err := next(s.Roster)
+	if err != nil {
+		return "", 0, false, err
+	}
+	if own == nil && !s.Open {
+		for _, p := range s.Behind {
+			waits = fmt.Sprintf("member %s (%s) does not know the change yet", p.ID, p.Endpoint)
+		}
+		ms.tellAll(s.Roster)
+		return waits, 0, len(s.Behind) == 0, nil
+	}
+	if own != nil && !s.Open {
+		for _, p := range s.Behind {
+			if own.Index(p.ID) >= 0 { // only the removal of one that is behind may begin
+				ms.tellAll(s.Roster)
+				return fmt.Sprintf("member %s (%s) must know the last change first; only it can be removed now", p.ID, p.Endpoint), 0, false, nil
+			}
+		}
+	}
+	if s.Next > 0 {
+		return "locks that may have begun before the last change", s.Next, false, nil
+	}
+	chosen, err := ms.choose(s.Roster, own, reports)
+	if err == nil && chosen != nil {
+		ms.tellAll(chosen)
+	}
+	return "", 0, false, nil // look again
+}
+
+// Prepare makes a master a candidate: a member once it is told a version that has it. It returns the
+// ID that it has, or will have, and false if it is a member already. The master must be new, or have
+// been removed from this cluster.
+func (ms *Membership) Prepare(ctx context.Context, node int, roster *Roster) (id string, err error) {
+	pause := clock.Backoff{Shortest: rereadMin, Longest: 100 * time.Millisecond}
+	for {
+		why := ms.Why(node)
+		for _, r := range ms.survey(nil) {
+			if r.node != node {
+				continue
+			}
+			id, ready, err := ms.prepare(&r, roster)
+			if ready || err != nil {
+				return id, err
+			}
+		}
+		if stats := ms.Nodes()[node].Stats(); why == nil && stats.Err != nil {
+			why = stats.Err
+		}
+		if !clock.Sleep(ctx, ms.clock, pause.Next()) {
+			if why != nil {
+				return "", fmt.Errorf("%w: %w", ctx.Err(), why)
+			}
+			return "", ctx.Err()
+		}
+	}
+}
+
+func (ms *Membership) prepare(r *report, roster *Roster) (id string, ready bool, err error) {
+	p := r.place
+	switch {
+	case p.cluster == roster.Cluster && roster.Index(p.member) >= 0 && p.version != (Version{}):
+		return p.member, true, nil // it is a member
+	case p.cluster == roster.Cluster && p.joined != 0 && roster.Index(p.member) < 0:
+		return p.member, true, nil // an operator before us has prepared it
+	case p.cluster != roster.Cluster && p.version != (Version{}):
+		return "", false, fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, roster.Cluster)
+	case r.marker.state == markerLater || r.marker.state == markerUnreadable || r.marker.state == markerAbsent:
+		return "", false, nil // the next look may say more
+	}
+	id = roster.newID()
+	_, ready = ms.swap(*r, change{marker: r.marker.at(place{cluster: roster.Cluster, member: id, joined: r.now})})
+	return id, ready, nil
+}
+
+// NodeAt returns the index of the node at an endpoint, and adds it if there is none.
+func (ms *Membership) NodeAt(node *pipeline.Node) int {
+	for i, other := range ms.Nodes() {
+		if other.Endpoint() == node.Endpoint() {
+			_ = node.Close() //nolint:errcheck // always nil
+			return i
+		}
+	}
+	return ms.addNode(node)
+}

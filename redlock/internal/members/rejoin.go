@@ -1,0 +1,120 @@
+package members
+
+import (
+	"slices"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// tell tells a master a version that was chosen, unless it accepted another one of that number: then
+// it would hide what it accepted. To be told ends what it promised and accepted.
+func (ms *Membership) tell(r report, roster *Roster) {
+	if t := r.told(); t != nil && t.Version.Number >= roster.Version.Number {
+		return
+	}
+	if a := r.register.accepted; a != nil && a.Version.Number == roster.Version.Number && a.Version != roster.Version {
+		return
+	}
+	ms.ask([]*inquiry{ms.telling(r, roster, 0)}, nil)
+}
+
+// telling returns the request that tells a master a version, until a time by its clock; 0 for any. A
+// new member has joined and granted nothing, so it votes at once.
+func (ms *Membership) telling(r report, roster *Roster, latest int64) *inquiry {
+	m, p := r.marker, r.place
+	m.state, m.maxTTL = markerActive, roster.Longest.Milliseconds()
+	p.version, p.joined = roster.Version, 0
+	told := register{told: roster, unlearned: r.register.unlearned && r.place.joined == 0}
+	return ms.swapping(r, change{marker: m.at(p), register: &told, told: true, latest: latest})
+}
+
+// bringHome does what a master needs that remembers and belongs to no cluster, or to another one.
+func (ms *Membership) bringHome(r *report, roster *Roster, reports []report) {
+	id, ours := ms.memberAt(r, roster, reports)
+	t := r.register.told
+	switch {
+	case !ours:
+		ms.estrange(r)
+	case r.place.version == (Version{}) && r.place.joined == 0:
+		ms.rejoin(r, roster, id, reports)
+	case t != nil && t.Cluster == r.place.cluster && len(t.Members) == 1 && r.told() != nil && ms.keeps(roster):
+		// Somebody has used it alone after it forgot. Locks that it granted as a member, it may have
+		// forgotten; so it waits, and then it rejoins.
+		n := r.marker.at(place{cluster: roster.Cluster, member: id})
+		n.incarnation = newIncarnation()
+		request := wire.Memory(r.text, wire.Swap{Begin: wordLost, Rest: n.rest(), Wait: roster.Longest.Milliseconds()})
+		ms.nodeOf(r).Do(pipeline.Call{Request: ms.plain(&request)})
+	default:
+		ms.estrange(r)
+	}
+}
+
+// keeps reports whether votes count by this roster.
+func (ms *Membership) keeps(roster *Roster) bool {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.keeper.roster == roster
+}
+
+func (ms *Membership) nodeOf(r *report) *pipeline.Node { return ms.Nodes()[r.node] }
+
+// plain completes a request whose answer nobody needs: the next look at the marker shows it.
+func (ms *Membership) plain(request *pipeline.Request) *pipeline.Request {
+	request.Deadline, request.Sink = ms.clock.Now().Add(askTimeout), ignored{}
+	return request
+}
+
+type ignored struct{}
+
+func (ignored) Complete(int, any, error) {}
+
+// estrange notes that there is nothing to do for a master that is no member.
+func (ms *Membership) estrange(r *report) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.members[r.node].stranger = r.text
+}
+
+// memberAt returns which member a master is that has forgotten it: by the endpoint at which the
+// member was added, or by what we knew of this node; never because a member is missing.
+func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id string, ours bool) {
+	endpoint := ms.nodeOf(r).Endpoint()
+	at := slices.IndexFunc(roster.Members, func(p Peer) bool { return p.Endpoint == endpoint })
+	ms.mu.Lock()
+	if known := roster.Index(ms.members[r.node].id); at < 0 {
+		at = known
+	}
+	ms.mu.Unlock()
+	if at < 0 {
+		return "", false
+	}
+	id = roster.Members[at].ID
+	there := slices.ContainsFunc(reports, func(other report) bool {
+		return other.node != r.node && other.told() != nil && other.place.cluster == roster.Cluster && other.place.member == id
+	})
+	return id, !there
+}
+
+// rejoin lets a master vote again that forgot and has waited, as the member that it was. One other
+// that remembers the list is enough for that. In the choice of the next version it takes part if it
+// can learn what it may have accepted (learns).
+func (ms *Membership) rejoin(r *report, roster *Roster, id string, reports []report) {
+	b := ms.newBallot(reports)
+	given := ms.promises(roster, b, reports)
+	if len(given) == 0 && !slices.ContainsFunc(reports, func(r report) bool { return ms.isMember(&r, roster) }) {
+		return
+	}
+	register := register{told: roster}
+	if ms.learns(roster, given, reports) {
+		register.promised, register.until = b.number, r.now+b.life
+		register.ballot, register.accepted = found(given)
+	} else {
+		register.unlearned = true
+	}
+	m := r.marker
+	m.maxTTL = roster.Longest.Milliseconds()
+	if ms.clock.Now() < b.over {
+		ms.swap(*r, change{marker: m.at(place{cluster: roster.Cluster, member: id, version: roster.Version}), register: &register, told: true})
+	}
+}

@@ -1,0 +1,184 @@
+package members
+
+import (
+	"crypto/rand"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+)
+
+// Roster is one version of the list of a cluster's members. It never changes. The protocol by which
+// versions follow one another, and why it is right, is in internal/proof/search/members.
+type Roster struct {
+	Cluster string // random
+	Version Version
+	Before  Version       // the one before; zero for the first
+	MaxTTL  time.Duration // of locks
+	Longest time.Duration // the larger MaxTTL of this version and the one before
+	Members []Peer
+	words   string // .name=value words of later formats, as they were read
+}
+
+// Peer is a member of a cluster.
+type Peer struct {
+	ID       string // random; it stays when the master forgets and comes back
+	Endpoint string // by which it was added
+}
+
+// Version names a roster: a number, and the random name of the proposal.
+type Version struct {
+	Number int64
+	Name   string
+}
+
+// String returns the version as masters keep it.
+func (v Version) String() string {
+	if v == (Version{}) {
+		return unknown
+	}
+	return strconv.FormatInt(v.Number, 10) + "." + v.Name
+}
+
+// Above reports whether v is larger than another version, or ballot: by number, then by name.
+func (v Version) Above(other Version) bool {
+	return v.Number > other.Number || v.Number == other.Number && v.Name > other.Name
+}
+
+func parseVersion(text string) (v Version, ok bool) {
+	if text == unknown {
+		return Version{}, true
+	}
+	number, name, _ := strings.Cut(text, ".")
+	v.Number, ok = countingNumber(number)
+	v.Name = name
+	return v, ok && isWord(name)
+}
+
+func countingNumber(text string) (int64, bool) { return number(text, maxMarkerTime) }
+
+// IsCluster reports whether a text can name a cluster.
+func IsCluster(id string) bool { return isWord(id) }
+
+// newName returns a random name of a few letters: enough for the members of a cluster, or for
+// proposals of one number.
+func newName() string { return strings.ToLower(rand.Text()[:nameLength]) }
+
+const nameLength = 6
+
+// wait is how long every attempt may last that was under way when a master was told this version, by
+// the clock of that master, which may run 2 % fast: in milliseconds.
+func (r *Roster) wait() int64 { return (r.Longest + r.Longest/50).Milliseconds() + 10 }
+
+// newCluster returns the first version of a new cluster.
+func newCluster(maxTTL time.Duration, endpoints []string) *Roster {
+	r := &Roster{Cluster: rand.Text(), Version: Version{1, newName()}, MaxTTL: maxTTL, Longest: maxTTL}
+	for _, endpoint := range endpoints {
+		r.Members = append(r.Members, Peer{r.newID(), endpoint})
+	}
+	return r
+}
+
+// newID returns an ID that no member has.
+func (r *Roster) newID() string {
+	for {
+		if id := newName(); r.Index(id) < 0 {
+			return id
+		}
+	}
+}
+
+// next returns a copy of the roster as the next version.
+func (r *Roster) next() *Roster {
+	n := *r
+	n.Version, n.Before = Version{r.Version.Number + 1, newName()}, r.Version
+	n.Longest, n.Members = r.MaxTTL, slices.Clone(r.Members)
+	return &n
+}
+
+// With returns the next version, with one member more.
+func (r *Roster) With(id, endpoint string) *Roster {
+	n := r.next()
+	n.Members = append(n.Members, Peer{id, endpoint})
+	return n
+}
+
+// Without returns the next version, without a member.
+func (r *Roster) Without(id string) *Roster {
+	n := r.next()
+	n.Members = slices.DeleteFunc(n.Members, func(p Peer) bool { return p.ID == id })
+	return n
+}
+
+// WithMaxTTL returns the next version, with another MaxTTL.
+func (r *Roster) WithMaxTTL(maxTTL time.Duration) *Roster {
+	n := r.next()
+	n.MaxTTL, n.Longest = maxTTL, max(maxTTL, r.MaxTTL)
+	return n
+}
+
+// Need returns how many members make a quorum.
+func (r *Roster) Need() int { return quorum.Need(len(r.Members)) }
+
+// Index returns the index of a member; -1 if there is none with this ID.
+func (r *Roster) Index(id string) int {
+	return slices.IndexFunc(r.Members, func(p Peer) bool { return p.ID == id })
+}
+
+// counts reports whether the vote of a master counts under this version, by what its marker says.
+// The version before is as good as this one, because what the master granted under it excludes
+// others under this one, too (Rules.CountsOlder of the search).
+func (r *Roster) counts(p place) bool {
+	return p.cluster == r.Cluster && p.joined == 0 && r.Index(p.member) >= 0 &&
+		p.version != (Version{}) && (p.version == r.Version || p.version == r.Before)
+}
+
+// String returns the roster as masters keep it, on one line.
+func (r *Roster) String() string {
+	words := []string{
+		r.Version.String(), r.Before.String(), r.Cluster,
+		strconv.FormatInt(r.MaxTTL.Milliseconds(), 10), strconv.FormatInt(r.Longest.Milliseconds(), 10),
+	}
+	for _, p := range r.Members {
+		words = append(words, p.ID+"="+p.Endpoint)
+	}
+	if r.words != "" {
+		words = append(words, r.words)
+	}
+	return strings.Join(words, " ")
+}
+
+// parseRoster returns nil for what String has not written.
+func parseRoster(text string) *Roster {
+	words := strings.Split(text, " ")
+	if len(words) < 6 || slices.Contains(words, "") {
+		return nil
+	}
+	r := &Roster{Cluster: words[2]}
+	version, ok1 := parseVersion(words[0])
+	before, ok2 := parseVersion(words[1])
+	maxTTL, ok3 := number(words[3], maxMarkerTTL)
+	longest, ok4 := number(words[4], maxMarkerTTL)
+	if !ok1 || !ok2 || !ok3 || !ok4 || version == (Version{}) || !isWord(r.Cluster) {
+		return nil
+	}
+	r.Version, r.Before = version, before
+	r.MaxTTL, r.Longest = time.Duration(maxTTL)*time.Millisecond, time.Duration(longest)*time.Millisecond
+	for i, word := range words[5:] {
+		if strings.HasPrefix(word, ".") {
+			r.words = strings.Join(words[5+i:], " ")
+			break
+		}
+		id, endpoint, ok := strings.Cut(word, "=")
+		if !ok || !isWord(id) || endpoint == "" || r.Index(id) >= 0 {
+			return nil
+		}
+		r.Members = append(r.Members, Peer{id, endpoint})
+	}
+	if n := len(r.Members); n == 0 || n > quorum.MaxNodes {
+		return nil
+	}
+	return r
+}
