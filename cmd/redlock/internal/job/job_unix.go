@@ -58,11 +58,15 @@ func newJobControl(command *child, messages Messages) jobControl {
 // command alone, and the lock goes on being renewed. But a command may also stop itself with
 // SIGSTOP in response to ^Z.
 func (j *jobControl) stopped(by syscall.Signal) {
+	with := syscall.SIGSTOP
 	switch {
 	case by == syscall.SIGTTIN || by == syscall.SIGTTOU:
 		if j.lend() {
 			j.resume()
 			return
+		}
+		if !orphaned() {
+			with = syscall.SIGTTIN // so that a redlock around us gives us the terminal
 		}
 	case by == syscall.SIGTSTP || by == syscall.SIGSTOP && j.stopsItself():
 		if !j.canStop() {
@@ -73,8 +77,22 @@ func (j *jobControl) stopped(by syscall.Signal) {
 		return
 	}
 	if j.canStop() {
-		j.suspend()
+		j.suspend(with)
 	}
+}
+
+// orphaned reports whether nobody looks after our group: then the kernel does not let a terminal
+// stop it. Who does is the parent of one of its members, in another group of the session.
+func orphaned() bool {
+	session, err := unix.Getsid(0)
+	for parent := os.Getppid(); err == nil && parent > 1; parent = pgroup.Parent(parent) {
+		group, failed := unix.Getpgid(parent)
+		if err = failed; group != ownGroup() {
+			theirs, failed := unix.Getsid(parent)
+			return failed != nil || theirs != session
+		}
+	}
+	return true
 }
 
 // stopBound is how long a command may take to stop itself after ^Z.
@@ -92,11 +110,12 @@ func (j *jobControl) stopsItself() bool {
 	return ok && foreground == j.command.pid
 }
 
-// suspend stops the command's group and then ours. It returns when we have been continued.
+// suspend stops the command, and then our group with a signal. It returns when we have been
+// continued.
 //
 // If the started process is killed meanwhile, the kernel finds a stopped group without a parent
 // that could continue it, and continues it. So we become that parent.
-func (j *jobControl) suspend() {
+func (j *jobControl) suspend(with syscall.Signal) {
 	j.passedOn = 0
 	pgroup.AdoptOrphans(true)
 	if !j.command.freeze() {
@@ -109,7 +128,7 @@ func (j *jobControl) suspend() {
 	}
 	j.takeBack()
 	j.paused = true
-	_ = syscall.Kill(0, syscall.SIGSTOP) //nolint:errcheck // our own group exists and may be signalled
+	_ = syscall.Kill(0, with) //nolint:errcheck // our own group exists and may be signalled
 }
 
 // leaderEnded is called when the started process has ended while others of its group run. They are
@@ -149,7 +168,7 @@ func (j *jobControl) takes(s syscall.Signal, check func()) bool {
 			return true
 		}
 		if j.leaderless {
-			j.suspend()
+			j.suspend(syscall.SIGSTOP)
 			return true
 		}
 		j.passedOn = clock.System().Now()

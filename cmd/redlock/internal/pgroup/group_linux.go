@@ -119,6 +119,16 @@ func newest() (int, bool) {
 	return last, err == nil
 }
 
+// Parent returns the number of the parent of a process; 0 if that is unknown.
+func Parent(pid int) int {
+	_, fields, ok := ReadStat(strconv.Itoa(pid))
+	if !ok {
+		return 0
+	}
+	parent, _ := strconv.Atoi(string(fields[1])) //nolint:errcheck // the kernel writes a number
+	return parent
+}
+
 // ReadStat returns the number of a process or thread, and the fields after its name: state, parent,
 // group.
 func ReadStat(path string) (pid int, fields [][]byte, ok bool) {

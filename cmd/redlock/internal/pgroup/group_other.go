@@ -6,6 +6,9 @@ package pgroup
 // parent or init reaps it.
 func Dead(int) bool { return false }
 
+// Parent does not know.
+func Parent(int) int { return 0 }
+
 // Still assumes that a process that was sent SIGSTOP stops.
 func Still(int) bool { return true }
 

@@ -45,10 +45,12 @@ func TestKeysReachTheCommand(t *testing.T) {
 	const reads = `RUN -- sh -c 'echo ask; read answer; echo "<$answer>"; exit 5'; echo "status=$?"; read more; echo "<$more>"`
 	// The shell has its terminal back at the end.
 	reading := []string{"ask", ">yes\n", "<yes>", "status=5", ">after\n", "<after>"}
+	within := strings.Replace(reads, "-- sh", `-- "$0" run --name inner --nodes `+strings.Join(c.URLs(), ",")+" -- sh", 1)
 	for name, s := range map[string]struct {
 		mode, script string
 		dialog       []string
 	}{
+		"a run within a run reads":     {"-mc", within, reading},
 		"it reads":                     {"-mc", reads, reading},
 		"it reads without job control": {"-c", reads, reading},
 		// In the background: redlock gets the key and passes it on.
