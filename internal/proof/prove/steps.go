@@ -68,7 +68,8 @@ func stepsOf(soak bool) []step {
 	if soak {
 		steps = append(steps,
 			step{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock"), env: size.soak},
-			step{name: "cron", command: goTest("-run", "TwoMachines", "./cmd/redlock/internal/run"), env: size.soak, row: waits})
+			step{name: "cron", command: goTest("-run", "TwoMachines", "./cmd/redlock/internal/run"), env: size.soak, row: waits},
+			step{name: "trees", command: goTest("-run", "ARandomTree", "./cmd/redlock/internal/run"), env: size.soak, row: waits})
 	}
 	for i := range steps {
 		steps[i].limit = limit

@@ -103,7 +103,7 @@ func (c *candidate) lead(ctx context.Context, term int64) error {
 	}
 	command := job.Job{
 		Path: c.path, Argv: c.argv, Clock: clock.System(), Signals: c.signals, Messages: c.messages,
-		Grace: c.flags.grace(), KillRest: c.flags.killRest,
+		Grace: c.flags.grace(), KillRest: c.flags.killRest, Detach: c.flags.detach,
 		Env: job.Environment(os.Environ(),
 			job.NameVariable+"="+c.flags.name, job.FenceVariable+"="+strconv.FormatInt(term, 10)),
 	}

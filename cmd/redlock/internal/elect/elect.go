@@ -19,9 +19,9 @@ const long = `elect runs a command on one machine of many. Start it on each: the
 command for as long as it leads. If it dies, or can no longer reach a majority of the masters,
 another one leads and runs the command. The command begins at the first word that is not a flag.
 
-A leader that is about to lose its leadership ends the command and everything in its process group
-before another can lead: SIGTERM, and SIGKILL --kill-after later. Then it campaigns again. What has
-left the group is not reached.
+A leader that is about to lose its leadership ends the command and everything that it has started
+before another can lead: SIGTERM, and SIGKILL --kill-after later. Then it campaigns again. With
+--detach, what has left the process group of the command (daemons) is on its own.
 
 If the command ends by itself, elect gives up the leadership and ends with its exit status. Let a
 supervisor (systemd) start it again.
@@ -87,6 +87,7 @@ type flags struct {
 	ttl            time.Duration
 	killAfter      time.Duration
 	killRest       bool
+	detach         bool
 	owner          string
 	quiet, verbose bool
 	json           bool
@@ -100,6 +101,8 @@ func (f *flags) add(cmd *cobra.Command) {
 		"time between SIGTERM and SIGKILL when the leadership is being lost, at most a third of the TTL (default: a sixth)")
 	set.BoolVar(&f.killRest, "kill-rest", false,
 		"end what the command leaves running: SIGTERM, --kill-after later SIGKILL (default: lead until it has ended)")
+	set.BoolVar(&f.detach, "detach", false,
+		"leave alone what has left the command's process group, such as a daemon (default: it is part of the command)")
 	set.StringVar(&f.owner, "owner", "", "`text` that inspect shows as the leader (default: user@host:pid)")
 	set.BoolVar(&f.quiet, "quiet", false, "write only failures to stderr")
 	set.BoolVar(&f.verbose, "verbose", false, "log to stderr what happens to masters and locks")

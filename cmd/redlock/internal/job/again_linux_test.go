@@ -3,6 +3,10 @@ package job
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	process.Play(map[string]process.Role{"again": runAgain})
+	process.Play(map[string]process.Role{"again": runAgain, "leave": runLeave, "crowd": runCrowd})
 	os.Exit(m.Run())
 }
 
@@ -33,7 +37,7 @@ func runAgain(self *process.Self) {
 	for want := range 20 {
 		j := Job{
 			Path: "/bin/sh", Argv: []string{"sh", "-c", fmt.Sprintf("setsid sleep 2 2>/dev/null & exit %d", want)}, Env: os.Environ(),
-			Clock: clock.System(), Messages: Messages{W: os.Stderr}, Grace: NewGrace(time.Hour, time.Second),
+			Clock: clock.System(), Messages: Messages{W: os.Stderr}, Grace: NewGrace(time.Hour, time.Second), Detach: true,
 		}
 		result, err := j.Run(keptLock{})
 		require.NoError(self, err)
@@ -41,6 +45,33 @@ func runAgain(self *process.Self) {
 		pgroup.AdoptOrphans(true) // a command that is continued ends it
 	}
 	self.Tell("all")
+}
+
+// runLeave runs a command that leaves a process in another session, which ignores SIGTERM, and ends
+// what it left.
+func runLeave(self *process.Self) {
+	const script = `setsid sh -c 'trap "" TERM; echo $$ >"$0"; sleep 60' "$0" & until [ -s "$0" ]; do sleep 0.01; done; exit 3`
+	j := Job{
+		Path: "/bin/sh", Argv: []string{"sh", "-c", script, self.Args[0]}, Env: os.Environ(), Clock: clock.System(),
+		Messages: Messages{W: os.Stderr}, Grace: NewGrace(time.Hour, time.Millisecond), KillRest: true,
+	}
+	result, err := j.Run(keptLock{})
+	require.NoError(self, err)
+	self.Tell(result.Status)
+}
+
+func TestWhatHasLeftTheGroupEndsBeforeTheCommandIsOver(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pid")
+	p := process.Start(t, process.Command("leave", file))
+	assert.Equal(t, "3", p.Next(t))
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	left, alive := pgroup.Look(pid)
+	assert.False(t, alive, "%v", left)
+	_ = left.Signal(syscall.SIGKILL) //nolint:errcheck // it has ended, if all went well
 }
 
 func TestCommandsFollowOneAnotherThoughOrphansOfEarlierOnesLive(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 )
@@ -17,7 +18,7 @@ type child struct {
 	changes chan childEvent
 }
 
-func startChild(path string, argv, env []string) (*child, error) {
+func startChild(path string, argv, env []string, _ bool) (*child, error) {
 	process, err := os.StartProcess(path, argv, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return nil, err
@@ -50,4 +51,7 @@ func (c *child) signal(s syscall.Signal) error {
 	return nil
 }
 
-func (c *child) gone() bool { return true }
+func (*child) gone() bool            { return true }
+func (*child) sweep()                {}
+func (*child) left() string          { return "" }
+func (*child) ending() time.Duration { return 0 }

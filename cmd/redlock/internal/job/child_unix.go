@@ -3,21 +3,18 @@
 package job
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/signal"
 	"runtime"
 	"sync"
 	"syscall"
-	"time"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
 )
 
-// child is a process in a group of its own, with our stdin, stdout and stderr.
+// child is a process in a group of its own, with our stdin, stdout and stderr, and everything that
+// it has started, in whatever group or session; with detach, only what is in its group (group.go).
 //
 // Signals go to its group, by number. The number is safe: no other process gets it before this one
 // has been waited for, and no other group while this one has members. Neither holds between the end
@@ -25,8 +22,10 @@ import (
 // kernel hands out numbers in turn, and this one comes last.
 type child struct {
 	pid     int
+	detach  bool // what leaves the group is on its own
 	changes chan childEvent
-	polls   int // calls of gone
+	polls   int // calls of groupGone
+	tree    tree
 }
 
 // children are the commands that have not ended, by their numbers.
@@ -38,8 +37,8 @@ var children struct {
 
 // startChild starts a command. A dedicated thread starts it and waits for it: a kernel that kills a
 // child with its parent takes the thread for the parent, and the runtime ends threads as it likes.
-func startChild(path string, argv, env []string) (*child, error) {
-	c := &child{changes: make(chan childEvent)}
+func startChild(path string, argv, env []string, detach bool) (*child, error) {
+	c := &child{detach: detach, changes: make(chan childEvent)}
 	started := make(chan error)
 	go func() { // ends when we have no children left, and the exit of each command was received
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
@@ -59,9 +58,13 @@ func (c *child) start(path string, argv, env []string) error {
 	if children.byPID != nil {
 		signal.Reset(syscall.SIGTTOU) // ignored since the first command; not inherited
 	}
-	process, err := os.StartProcess(path, argv, &os.ProcAttr{
-		Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: childAttributes(),
-	})
+	attributes := &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: childAttributes()}
+	started := func() {}
+	if !c.detach {
+		started = c.tree.plant(attributes)
+	}
+	process, err := os.StartProcess(path, argv, attributes)
+	started()
 	if err != nil {
 		return err
 	}
@@ -138,46 +141,10 @@ func abandoned() (all []*child) {
 
 func (c *child) events() <-chan childEvent { return c.changes }
 
-func (c *child) signal(s syscall.Signal) error {
-	if err := syscall.Kill(-c.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return err
-	}
-	return nil
-}
-
-// zombieInterval is how many calls of gone there are per check for zombies, which is slower: it
-// reads every process.
-const zombieInterval = 16
-
-func (c *child) gone() bool {
-	if errors.Is(syscall.Kill(-c.pid, 0), syscall.ESRCH) {
-		return true
-	}
-	c.polls++
-	return c.polls%zombieInterval == 1 && pgroup.Dead(c.pid)
-}
-
-const (
-	// On a loaded machine it takes that long until every process notices SIGSTOP.
-	freezeBound    = 2 * time.Second
-	freezeShortest = time.Millisecond
-	freezeLongest  = 50 * time.Millisecond
-)
-
-// freeze stops the whole group, whatever signals it ignores, and reports whether the group stands
-// still.
-//
-// SIGSTOP reaches every member of the group at that moment. On Linux no member escapes by a fork: a
-// fork in progress is undone, and redone when the parent continues. What remains is the time until
-// each member notices, in which none gets far, and members that we may not signal.
-func (c *child) freeze() bool {
-	clk := clock.System()
-	pause := clock.Backoff{Shortest: freezeShortest, Longest: freezeLongest}
-	for until := clk.Now().Add(freezeBound); clk.Now() < until; clock.Sleep(context.Background(), clk, pause.Next()) {
-		_ = c.signal(syscall.SIGSTOP) //nolint:errcheck // members that did not get it do not stand still
-		if pgroup.Still(c.pid) {
-			return true
-		}
-	}
-	return false
+// ended reports whether the process itself was waited for: its number may be somebody else's, if
+// its group has no members either.
+func (c *child) ended() bool {
+	children.mu.Lock()
+	defer children.mu.Unlock()
+	return children.byPID[c.pid] != c
 }

@@ -25,6 +25,7 @@ type Job struct {
 	Messages Messages
 	Grace    Grace
 	KillRest bool          // end what the command leaves running
+	Detach   bool          // what has left the command's process group is on its own
 	HoldEnds clock.Instant // set by --max-hold; 0: no limit
 }
 
@@ -35,10 +36,10 @@ type Result struct {
 	Asked  os.Signal // to end: SIGINT, SIGTERM or SIGQUIT, which was passed on to it; or nil
 }
 
-// Run runs the command until everything in its process group has ended. The error is a
+// Run runs the command until it and everything that it has started have ended. The error is a
 // [cli.StatusError] if the command cannot be started. Commands may follow one another.
 func (j *Job) Run(lock Lock) (Result, error) {
-	command, err := startChild(j.Path, j.Argv, j.Env)
+	command, err := startChild(j.Path, j.Argv, j.Env, j.Detach)
 	if err != nil {
 		return Result{}, cli.StatusError{Status: cli.ExitNotExecutable, Err: fmt.Errorf("cannot run %s: %w", j.Argv[0], err)}
 	}

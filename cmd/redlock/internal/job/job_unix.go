@@ -189,7 +189,7 @@ func (j *jobControl) takes(s syscall.Signal, check func()) bool {
 func (j *jobControl) wake() {
 	j.paused = false
 	j.resume()
-	pgroup.AdoptOrphans(false)
+	pgroup.AdoptOrphans(j.command != nil && !j.command.detach)
 }
 
 func (j *jobControl) resume() {

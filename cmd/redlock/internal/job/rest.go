@@ -13,7 +13,7 @@ const (
 	restTold     = time.Second // a rest that ends sooner is not worth a line in cron's mail
 )
 
-// rest is what a command leaves running in its group. The lock covers it too, as flock(1) covers
+// rest is what a command leaves running. The lock covers it too, as flock(1) covers
 // every process that has its file open: the lock is renewed until no process is left, and losing it
 // ends the rest.
 //
@@ -73,7 +73,8 @@ func (s *supervisor) checkRest() bool {
 	r, now := s.rest, s.clock.Now()
 	if !r.told && !r.ending && !s.lost && now.Sub(r.since) >= restTold {
 		r.told = true
-		s.messages.Say("left-running", "the command has ended; lock %q is held until what it left running has ended too (--kill-rest ends it)", s.messages.Name)
+		s.messages.Say("left-running", "the command has ended; lock %q is held until what it left running has ended too%s (--kill-rest ends it, --detach leaves daemons alone)",
+			s.messages.Name, s.command.left())
 	}
 	if !r.stuck && r.killed != 0 && now.Sub(r.killed) >= restTold {
 		r.stuck = true // in the kernel, or another user's
@@ -87,6 +88,9 @@ func (s *supervisor) checkRest() bool {
 		s.send(syscall.SIGKILL)
 	default:
 		again = min(again, r.killAt.Sub(now))
+	}
+	if r.killed != 0 {
+		s.command.sweep()
 	}
 	r.timer.Reset(again)
 	return false

@@ -19,14 +19,20 @@ type Lock interface {
 	Done() <-chan struct{}
 }
 
-// command is a process group that was started.
+// command is a process that was started, and everything that it has started.
 type command interface {
 	// events returns what happens to the started process; its end comes last.
 	events() <-chan childEvent
-	// signal sends a signal to the whole group. It is no error if no process is left.
+	// signal sends a signal to all of it that should get it. It is no error if nothing is left.
 	signal(s syscall.Signal) error
-	// gone reports whether no process is left in the group.
+	// sweep kills what has come since SIGKILL was sent.
+	sweep()
+	// gone reports whether nothing is left.
 	gone() bool
+	// left names what is left for people; it may be empty.
+	left() string
+	// ending estimates how long it takes to end everything that runs now.
+	ending() time.Duration
 }
 
 // childEvent is a change of state of a command.
@@ -51,15 +57,18 @@ type supervisor struct {
 	killRest bool          // end what the command leaves running
 
 	timer *clock.Timer
-	asked os.Signal // the last signal that asked the command to end
-	lost  bool      // the command was told to end because of the lock; there is no way back
-	dead  bool      // SIGKILL was sent for the same reason
-	rest  *rest     // what the command left running; nil while the command itself runs
+	cost  time.Duration // of ending the command, as last estimated
+	asked os.Signal     // the last signal that asked the command to end
+	lost  bool          // the command was told to end because of the lock; there is no way back
+	dead  bool          // SIGKILL was sent for the same reason
+	rest  *rest         // what the command left running; nil while the command itself runs
 }
 
 const (
-	goneBound = 100 * time.Millisecond // for the kernel to end what was sent SIGKILL
+	goneBound = 5 * time.Second // for the kernel to end what was sent SIGKILL
 	gonePoll  = 2 * time.Millisecond
+	sweepLast = 100 * time.Millisecond // between two sweeps
+	lookAgain = 250 * time.Millisecond // how old an estimate is at most when it matters
 )
 
 // supervise returns the exit status when the whole command has ended.
@@ -109,10 +118,13 @@ func (s *supervisor) supervise() int {
 // check.
 func (s *supervisor) check() {
 	if s.dead {
+		s.command.sweep()
+		s.timer.Reset(sweepLast)
 		return
 	}
+	s.cost = min(s.command.ending(), s.grace.most)
 	left := s.lock.Remaining()
-	what, again := s.grace.next(left)
+	what, again := s.grace.next(left - s.cost)
 	switch what {
 	case leave:
 	case terminate:
@@ -126,7 +138,10 @@ func (s *supervisor) check() {
 		} else {
 			s.send(syscall.SIGKILL)
 		}
-		return
+		again = sweepLast
+	}
+	if again > lookAgain {
+		again /= 2 // the command may have many more processes by then
 	}
 	s.timer.Reset(again)
 }
@@ -164,7 +179,7 @@ func (s *supervisor) signalText(sig syscall.Signal, left time.Duration) string {
 	if sig == syscall.SIGKILL {
 		return "SIGKILL"
 	}
-	return fmt.Sprintf("SIGTERM now and SIGKILL in %v", (left - s.grace.margin).Round(time.Millisecond))
+	return fmt.Sprintf("SIGTERM now and SIGKILL in %v", (left - s.cost - s.grace.margin).Round(time.Millisecond))
 }
 
 // leaves is called when the command itself has ended. It reports whether the lock must still be
@@ -196,7 +211,7 @@ func (s *supervisor) over(status int) int {
 	return cli.ExitLost
 }
 
-// send sends a signal to the command's group.
+// send sends a signal to the command.
 func (s *supervisor) send(sig syscall.Signal) {
 	if err := s.command.signal(sig); err != nil {
 		s.messages.Warn("not-signalled", "cannot send %v to the command: %v", sig, err)
@@ -219,10 +234,23 @@ func (s *supervisor) forward(sig os.Signal) {
 	}
 }
 
-// awaitGone waits until the kernel has ended a group that was sent SIGKILL, so that the lock is not
-// released earlier. A process that hangs in the kernel does not end: hence the bound.
+// awaitGone waits until the kernel has ended what was sent SIGKILL, so that the lock is not
+// released earlier. A process that hangs in the kernel, or that we may not signal, does not end. It
+// is waited for as long as the lock is valid, and for goneBound.
 func (s *supervisor) awaitGone() {
-	for waited := time.Duration(0); waited < goneBound && !s.command.gone(); waited += gonePoll {
+	pause := clock.Backoff{Shortest: gonePoll, Longest: sweepLast}
+	began := s.clock.Now()
+	sweep := began.Add(pause.Next())
+	for !s.command.gone() {
+		now := s.clock.Now()
+		if now.Sub(began) >= goneBound && s.lock.Remaining() <= 0 {
+			s.messages.Warn("not-ended", "a process of the command does not end, and runs on without lock %q", s.messages.Name)
+			return
+		}
+		if now >= sweep {
+			s.command.sweep()
+			sweep = now.Add(pause.Next())
+		}
 		clock.Sleep(context.Background(), s.clock, gonePoll)
 	}
 }

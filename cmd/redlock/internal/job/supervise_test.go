@@ -160,8 +160,10 @@ type playedCommand struct {
 	changes chan childEvent
 	mu      sync.Mutex // guards the fields below
 	sent    []string
-	err     error // of signal
-	rest    bool  // others of the group still run
+	err     error         // of signal
+	rest    bool          // others of the group still run
+	cost    time.Duration // of ending it
+	sweeps  int
 }
 
 func (c *playedCommand) events() <-chan childEvent { return c.changes }
@@ -170,6 +172,22 @@ func (c *playedCommand) gone() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.rest
+}
+
+func (*playedCommand) left() string { return ": process 7 (left)" }
+
+func (c *playedCommand) sweep() { c.sweeps++ }
+
+func (c *playedCommand) ending() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cost
+}
+
+func (c *playedCommand) grow(cost time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cost = cost
 }
 
 func (c *playedCommand) leave(rest bool) {
@@ -244,6 +262,54 @@ func TestLockThatAQuorumDisownsKillsAtOnce(t *testing.T) {
 	})
 }
 
+// It takes the kernel a while to end thousands of processes.
+func TestACommandOfManyProcessesIsKilledEarlier(t *testing.T) {
+	const says = `lock "x" ends in 3.25s and could not be renewed; the command gets SIGTERM now and SIGKILL in 2s`
+	playScene(t, func(sc *scene) {
+		sc.after(11900 * time.Millisecond)
+		sc.sent("terminated@8.75s", "killed@10.75s")
+		sc.exits(cli.ExitSignal + 9)
+		sc.over(cli.ExitLost, says)
+	}, func(sc *scene) { sc.command.cost = time.Second })
+	playScene(t, func(sc *scene) { // they have come since the command began
+		sc.after(4 * time.Second)
+		sc.lock.renew(12 * time.Second)
+		sc.command.grow(time.Second)
+		sc.after(11900 * time.Millisecond)
+		sc.sent("terminated@12.75s", "killed@14.75s")
+		sc.exits(cli.ExitSignal + 9)
+		sc.over(cli.ExitLost, says)
+	})
+	playScene(t, func(sc *scene) { // a sixth of the TTL earlier at most
+		sc.after(11900 * time.Millisecond)
+		sc.sent("terminated@7.75s", "killed@9.75s")
+		sc.exits(cli.ExitSignal + 9)
+		sc.over(cli.ExitLost, "ends in 4.25s")
+	}, func(sc *scene) { sc.command.cost = time.Minute })
+}
+
+// Another user's, for example.
+func TestTheLockIsHeldForWhatCannotBeEndedAsLongAsItIsValid(t *testing.T) {
+	playScene(t, func(sc *scene) {
+		sc.after(10 * time.Second) // SIGTERM was sent
+		sc.lock.renew(12 * time.Second)
+		sc.leaves(0)
+		sc.after(11900 * time.Millisecond)
+		sc.held()
+		sc.sent("terminated@9.75s", "killed@10s")
+		sc.restOver(cli.ExitLost, "SIGTERM now")
+		assert.NotContains(t, sc.stderr.String(), "runs on")
+	})
+	playScene(t, func(sc *scene) {
+		sc.after(10 * time.Second)
+		sc.lock.renew(12 * time.Second)
+		sc.leaves(0)
+		sc.after(12 * time.Second)
+		sc.over(cli.ExitLost, `does not end, and runs on without lock "x"`)
+		assert.Positive(t, sc.command.sweeps)
+	})
+}
+
 // When several events are due, they come in any order. The command ran past the end of the lock in
 // any case.
 func TestStatusIsLostWhenTheLockEndedBeforeTheCommand(t *testing.T) {
@@ -312,7 +378,7 @@ func TestCommandIsKilledWithinANapAfterTheMachineSlept(t *testing.T) {
 		sc.after(5500 * time.Millisecond)
 		sc.s.clock.(*clocktest.Clock).Suspend(time.Hour)
 		sc.after(clock.MaxNap)
-		sc.sent("killed@1h0m6s")
+		sc.sent("killed@1h0m5.875s")
 		sc.exits(137)
 		sc.over(cli.ExitLost, "SIGKILL")
 	})
@@ -327,7 +393,7 @@ func TestLockIsHeldForWhatTheCommandLeavesRunning(t *testing.T) {
 			sc.held()
 		}
 		sc.sent()
-		sc.restOver(3, `lock "x" is held until what it left running has ended`)
+		sc.restOver(3, `lock "x" is held until what it left running has ended too: process 7 (left) (--kill-rest`)
 		assert.Equal(t, 1, strings.Count(sc.stderr.String(), "\n"), "lines")
 	})
 }

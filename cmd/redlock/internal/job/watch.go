@@ -4,10 +4,13 @@ import "time"
 
 // Grace is the time that a command gets to end before its lock does:
 //
-//	validity ──────────────────▶ SIGTERM ── killAfter ──▶ SIGKILL ── margin ──▶ end
+//	validity ───────▶ SIGTERM ── killAfter ──▶ SIGKILL ── ending ── margin ──▶ end
+//
+// Ending is how long it takes to end the processes that run now, as last estimated.
 type Grace struct {
 	killAfter time.Duration
-	margin    time.Duration // for a late timer, and for the kernel to end the processes
+	margin    time.Duration // for a late timer, and for the kernel to end a few processes
+	most      time.Duration // for the kernel to end many of them
 }
 
 // The margin is a fortieth of the TTL, within bounds: a loaded machine fires a timer that late, and
@@ -16,11 +19,17 @@ const (
 	marginShare = 40
 	marginMin   = 25 * time.Millisecond
 	marginMax   = 250 * time.Millisecond
+
+	// The time for ending many processes is a sixth of the TTL at most: even with the longest
+	// killAfter, a third, there is time to renew the lock before SIGTERM.
+	endingShare = 6
 )
 
 // NewGrace returns the grace for a lock with that TTL.
 func NewGrace(ttl, killAfter time.Duration) Grace {
-	return Grace{killAfter: killAfter, margin: min(max(ttl/marginShare, marginMin), marginMax)}
+	return Grace{
+		killAfter: killAfter, margin: min(max(ttl/marginShare, marginMin), marginMax), most: ttl / endingShare,
+	}
 }
 
 // Least is the shortest validity worth starting a command with.

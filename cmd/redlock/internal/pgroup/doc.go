@@ -1,2 +1,2 @@
-// Package pgroup asks the kernel about process groups.
+// Package pgroup asks the kernel about process groups and descendants.
 package pgroup

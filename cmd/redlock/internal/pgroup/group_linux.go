@@ -63,9 +63,11 @@ func newcomersDead(group, above int) bool {
 // that waits for a device (D) stops before it executes anything; so does a parent in vfork, as long
 // as its child is stopped. A process that we cannot see is assumed to stop.
 func Still(group int) bool {
-	is, _ := groupIs(group, func(state byte) bool { return zombie(state) || state == 'T' || state == 't' || state == 'D' })
+	is, _ := groupIs(group, still)
 	return is
 }
+
+func still(state byte) bool { return zombie(state) || state == 'T' || state == 't' || state == 'D' }
 
 func zombie(state byte) bool { return state == 'Z' || state == 'X' }
 
@@ -95,6 +97,10 @@ func memberIs(process string, group int, so func(state byte) bool) bool {
 	if _, fields, ok := ReadStat(process); !ok || string(fields[2]) != strconv.Itoa(group) {
 		return true // ended meanwhile, or not in the group
 	}
+	return threadsAre(process, so)
+}
+
+func threadsAre(process string, so func(state byte) bool) bool {
 	threads, err := os.ReadDir("/proc/" + process + "/task")
 	if err != nil {
 		return true // ended meanwhile
@@ -132,7 +138,7 @@ func Parent(pid int) int {
 // ReadStat returns the number of a process or thread, and the fields after its name: state, parent,
 // group.
 func ReadStat(path string) (pid int, fields [][]byte, ok bool) {
-	text, err := os.ReadFile("/proc/" + path + "/stat")
+	text, err := read("/proc/" + path + "/stat")
 	// A name may contain both.
 	begin, end := bytes.IndexByte(text, ' '), bytes.LastIndexByte(text, ')')
 	if err != nil || begin < 0 || end < 0 {

@@ -34,7 +34,7 @@ func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
 			r := clitest.Start(t, c.URLs(), line(name, "--ttl 2s", "sh", "-c", background)...)
 			job := number(t, r)
 			t.Cleanup(func() { _ = syscall.Kill(job, syscall.SIGKILL) }) //nolint:errcheck // it has ended, if all went well
-			clitest.WaitFor(t, "the command itself ends", childless(r.Pid()))
+			clitest.WaitFor(t, "the command itself ends", adopted(r.Pid(), job))
 			status, _, stderr := clitest.Run(t, c.URLs(), line(name, "--wait 3s", "true")...)
 			assert.Equal(t, cli.ExitTaken, status, "longer than the TTL: %s", stderr)
 			require.NoError(t, end(r.Pid(), job))
@@ -47,16 +47,11 @@ func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
 	}
 }
 
-// childless reports whether a process has no unreaped children.
-func childless(pid int) func() bool {
+// adopted reports whether a process has lost its parent, and has this one instead.
+func adopted(parent, pid int) func() bool {
 	return func() bool {
-		processes, err := filepath.Glob("/proc/[1-9]*")
-		for _, process := range processes {
-			if _, fields, ok := pgroup.ReadStat(filepath.Base(process)); ok && string(fields[1]) == strconv.Itoa(pid) {
-				return false
-			}
-		}
-		return err == nil
+		_, fields, ok := pgroup.ReadStat(strconv.Itoa(pid))
+		return ok && string(fields[1]) == strconv.Itoa(parent)
 	}
 }
 
@@ -74,16 +69,31 @@ func TestBackgroundJobIsKilledOnDemand(t *testing.T) {
 	assert.True(t, dead(job)(), "before the lock is free")
 }
 
-// A zombie that nobody reaps is not waited for.
+// What has left the group is not waited for with --detach, nor is a zombie that nobody reaps.
 func TestZombieDoesNotHoldTheLock(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 3)
 	hoard := strings.Join(clitest.As("hoard"), " ")
-	r := clitest.Start(t, c.URLs(), line("x", "", "sh", "-c", hoard+" 2>/dev/null &")...)
+	r := clitest.Start(t, c.URLs(), line("x", "--detach", "sh", "-c", hoard+" 2>/dev/null &")...)
 	pid := number(t, r)
 	status, stderr := r.End(t)
-	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL), "what has left the group is not waited for: %s", stderr)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL), "what has left the group is not ended: %s", stderr)
 	assert.Equal(t, 0, status)
+}
+
+// They were there before.
+func TestJobsOfAShellThatBecameRedlockAreNoneOfTheCommand(t *testing.T) {
+	t.Parallel()
+	cmd := clitest.Command(cluster.Start(t, 3).URLs(), line("x", "--kill-rest", "sh", "-c", "setsid sleep 60 & exit 4")...)
+	cmd.Args = append([]string{"sh", "-c", `sleep 60 >/dev/null 2>&1 & echo $!; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	var err error
+	cmd.Path, err = exec.LookPath("sh")
+	require.NoError(t, err)
+	r := clitest.StartCommand(t, cmd)
+	pid := number(t, r)
+	status, stderr := r.End(t)
+	assert.Equal(t, 4, status, stderr)
+	assert.NoError(t, syscall.Kill(pid, syscall.SIGKILL), "it runs")
 }
 
 // The first process of a container gets the orphans and must reap them.

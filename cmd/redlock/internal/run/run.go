@@ -18,13 +18,13 @@ import (
 const long = `run waits for a lock, runs a command while it holds the lock, and releases it when the command has
 ended: flock(1) for many machines. The command begins at the first word that is not a flag.
 
-What the command leaves running in its process group ("job &" at the end of a script) is part of it:
-the lock is held until that has ended too. With --kill-rest it is ended.
+What the command leaves running ("job &" at the end of a script) is part of it: the lock is held
+until that has ended too. With --kill-rest it is ended. So it is with what has left the process group
+of the command (timeout, setsid, set -m, daemons), unless --detach says that this is on its own.
 
 The lock is renewed while the command runs, however long that takes. If the lock is lost all the
-same, because too few masters answer for longer than the TTL, the command and everything in its
-process group gets SIGTERM, and SIGKILL --kill-after later, before its time is over. What has left
-the group is not reached.
+same, because too few masters answer for longer than the TTL, the command and everything that it has
+started gets SIGTERM, and SIGKILL --kill-after later, before its time is over.
 
 With --at-least, nobody gets the lock again until that time has passed since it was acquired, even if
 the command ends earlier, fails or is killed. So a cron job that takes a second runs once, although
@@ -114,6 +114,7 @@ type flags struct {
 	atLeast        time.Duration
 	killAfter      time.Duration
 	killRest       bool
+	detach         bool
 	fence          bool
 	conflictStatus int
 	owner          string
@@ -138,6 +139,8 @@ func (f *flags) add(cmd *cobra.Command) {
 		"time between SIGTERM and SIGKILL when the lock is being lost, at most a third of the TTL (default: a sixth)")
 	set.BoolVar(&f.killRest, "kill-rest", false,
 		"end what the command leaves running: SIGTERM, --kill-after later SIGKILL (default: hold the lock until it has ended)")
+	set.BoolVar(&f.detach, "detach", false,
+		"leave alone what has left the command's process group, such as a daemon (default: it is part of the command)")
 	set.BoolVar(&f.fence, "fence", false, "set REDLOCK_FENCE: a number that grows with every holder")
 	set.IntVar(&f.conflictStatus, "conflict-exit-code", cli.ExitTaken,
 		"exit `status` if somebody else holds the lock")

@@ -50,7 +50,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	job.Notify(r.signals, job.RunningSignals) // before the command could miss one
 	command := job.Job{
 		Path: r.path, Argv: r.argv, Env: r.environment(lock), Clock: r.clock, Signals: r.signals,
-		Messages: r.messages, Grace: r.flags.grace(), KillRest: r.flags.killRest,
+		Messages: r.messages, Grace: r.flags.grace(), KillRest: r.flags.killRest, Detach: r.flags.detach,
 	}
 	if r.flags.maxHold > 0 {
 		command.HoldEnds = acquired.Add(r.flags.maxHold)

@@ -1,0 +1,186 @@
+package job
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
+)
+
+// tree is what descends from a command, in whatever group or session. We adopt its orphans, so the
+// kernel tells when nothing is left of it: when we have no children.
+//
+// As the first process of a container we adopt the orphans of others, too, and cannot tell them
+// apart. They count: the lock is held for too much rather than for too little.
+type tree struct {
+	killed map[int]uint64   // the starts of those that got SIGKILL, by their numbers
+	frozen []pgroup.Process // that freeze stopped, outside the group
+	seen   int              // how many the last freeze saw
+}
+
+// inherited are the children that we had before the first command: those of whoever called exec, by
+// their numbers, with their starts. They belong to no command. It is written before it is read.
+var inherited map[int]uint64
+
+// plant is called before the command starts; what it returns is called when it has.
+func (*tree) plant(*os.ProcAttr) (started func()) {
+	pgroup.AdoptOrphans(true)
+	if inherited == nil {
+		inherited = map[int]uint64{}
+		ours, _ := pgroup.Children()
+		for _, p := range ours {
+			inherited[p.PID] = p.Start
+		}
+	}
+	return func() {}
+}
+
+func isInherited(p pgroup.Process) bool {
+	start, is := inherited[p.PID]
+	return is && start == p.Start
+}
+
+// gone reports whether nothing of the command is left.
+func (c *child) gone() bool {
+	if c.detach {
+		return c.groupGone()
+	}
+	if pgroup.Childless() {
+		return true
+	}
+	if len(inherited) == 0 {
+		return false
+	}
+	all, known := pgroup.Children()
+	for _, p := range all {
+		known = known && isInherited(p)
+	}
+	return known
+}
+
+// signal sends a signal to the group. What has left it, and so does not get what the terminal or
+// others send to the group, gets only signals that mean its end, and those of freeze.
+func (c *child) signal(s syscall.Signal) error {
+	if c.detach {
+		return c.signalGroup(s)
+	}
+	grouped := !c.ended()
+	var all []pgroup.Process
+	if s == syscall.SIGTERM || s == syscall.SIGSTOP || !grouped {
+		all, _ = pgroup.Descendants(isInherited) // first: some of it changes its parent now
+	}
+	var failed error
+	if grouped { // at once, and none of them gets away by a fork
+		failed = c.signalGroup(s)
+	}
+	if s == syscall.SIGKILL {
+		return cmp.Or(c.kill(grouped), failed)
+	}
+	for _, p := range all {
+		switch member := p.Group == c.pid; {
+		case member && grouped: // it has it, if it may
+			failed = cmp.Or(failed, send(p, 0))
+			continue
+		case member || s == syscall.SIGTERM:
+		case s == syscall.SIGSTOP:
+			if p.Stopped() {
+				continue // by somebody else, who will continue it
+			}
+			c.tree.frozen = append(c.tree.frozen, p)
+		default:
+			continue
+		}
+		failed = cmp.Or(failed, send(p, s))
+	}
+	if s == syscall.SIGCONT {
+		for _, p := range c.tree.frozen {
+			failed = cmp.Or(failed, send(p, s))
+		}
+		c.tree.frozen = nil
+	}
+	return failed
+}
+
+func send(p pgroup.Process, s syscall.Signal) error {
+	if err := p.Signal(s); err != nil {
+		return fmt.Errorf("%v: %w", p, err)
+	}
+	return nil
+}
+
+// sweep kills what has come since SIGKILL was sent.
+func (c *child) sweep() {
+	if !c.detach {
+		_ = c.kill(false) //nolint:errcheck // reported when it was sent for the first time
+	}
+}
+
+// kill sends SIGKILL to all that a scan sees, and scans again until it sees nothing new. Parents
+// come first, so that none starts its child again. What was forked meanwhile has become a child of
+// ours, or has a parent that lives: a later scan sees it, until the kernel says that there is none.
+func (c *child) kill(grouped bool) (failed error) {
+	if c.tree.killed == nil {
+		c.tree.killed = map[int]uint64{}
+	}
+	for fresh := true; fresh; {
+		fresh = false
+		all, _ := pgroup.Descendants(isInherited)
+		for _, p := range all {
+			if grouped && p.Group == c.pid || c.tree.killed[p.PID] == p.Start {
+				continue
+			}
+			fresh = true
+			c.tree.killed[p.PID] = p.Start
+			failed = cmp.Or(failed, send(p, syscall.SIGKILL))
+		}
+	}
+	return failed
+}
+
+// left names what is left for people.
+func (c *child) left() string {
+	if c.detach {
+		return ""
+	}
+	all, _ := pgroup.Descendants(isInherited)
+	switch len(all) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(": %v", all[0])
+	default:
+		return fmt.Sprintf(": %v and %d more", all[0], len(all)-1)
+	}
+}
+
+// still reports whether nothing executes, and nothing was forked since the last time.
+func (c *child) still() bool {
+	if c.detach {
+		return pgroup.Still(c.pid)
+	}
+	all, _ := pgroup.Descendants(isInherited)
+	still := len(all) == c.tree.seen
+	c.tree.seen = len(all)
+	for _, p := range all {
+		still = still && p.Still()
+	}
+	return still
+}
+
+// endingEach is how long the kernel and we take to end a process, and a little more (BenchmarkEnd).
+const endingEach = 250 * time.Microsecond
+
+// ending returns how long it takes to end everything that runs now.
+func (c *child) ending() time.Duration {
+	if c.detach {
+		return 0
+	}
+	clk := clock.System()
+	began := clk.Now()
+	all, _ := pgroup.Descendants(isInherited)
+	return 2*clk.Now().Sub(began) + time.Duration(len(all))*endingEach
+}

@@ -1,0 +1,218 @@
+package run
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+)
+
+// The ways in which a lock changes hands. The work lasts so many marks, if nothing ends it.
+const (
+	byItself = "at its end"
+	bySignal = "after SIGTERM"
+	byLoss   = "after a loss"
+)
+
+var marksOf = map[string]int{byItself: 40, bySignal: 400, byLoss: 100_000}
+
+// shapes makes scripts, each in a file of its own.
+type shapes struct {
+	t     *testing.T
+	dir   string
+	marks int
+	n     int
+}
+
+// script returns a command that runs these lines.
+func (s *shapes) script(lines string) string {
+	s.n++
+	path := filepath.Join(s.dir, fmt.Sprint(s.n, ".sh"))
+	require.NoError(s.t, os.WriteFile(path, []byte(lines), 0o600))
+	return "sh " + path
+}
+
+// work returns a command that leaves marks.
+func (s *shapes) work(before string) string {
+	return s.script(fmt.Sprintf("%s\ni=0; while [ $i -lt %d ]; do echo A >>%s/marks; i=$((i+1)); sleep 0.02; done",
+		before, s.marks, s.dir))
+}
+
+// runner returns a command that leaves each mark in a new process of a new session, and ends.
+func (s *shapes) runner() string {
+	return fmt.Sprintf("%s %d", s.script(fmt.Sprintf(
+		"echo A >>%s/marks\nif [ $1 -gt 0 ]; then setsid sh $0 $(($1 - 1)) & fi", s.dir)), s.marks)
+}
+
+// plain are ways in which scripts run a command. What leaves a group or a session is in most of
+// them. Those of wrappings are for trees.
+var (
+	plain = []string{
+		"%s; true", "%s & true", "timeout 300 %s; true", "exec timeout 300 %s", "timeout --foreground 300 %s; true",
+		"timeout 300 %s & true", "bash -c 'set -m; %s & true'", "(setsid %s &)", "su -c '%s'; true",
+	}
+	wrappings = append([]string{
+		"%s & wait", "exec %s", "(%s &)", ": | %s", "setsid %s", "setsid -w %s", "nohup %s >/dev/null 2>&1",
+		"nohup setsid %s >/dev/null 2>&1 &", "echo | xargs -n 1 %s; true", "trap : TERM; %s & wait; wait",
+	}, plain...)
+)
+
+// random returns a tree of commands, the deeper the more are left.
+func (s *shapes) random(r *rand.Rand, depth int) string {
+	if depth == 0 {
+		before := []string{"", `trap "" HUP`, `trap "" TERM`, "runs"}[r.IntN(4)]
+		if before == "runs" {
+			return s.runner()
+		}
+		return s.work(before)
+	}
+	lines := fmt.Sprintf(wrappings[r.IntN(len(wrappings))], s.random(r, depth-1))
+	if r.IntN(3) == 0 {
+		lines = s.random(r, depth-1) + " &\n" + lines
+	}
+	return s.script(lines)
+}
+
+// tryShape runs a command under a lock that another one waits for, and requires that no mark comes
+// after that one has begun.
+func tryShape(t *testing.T, c *cluster.Cluster, way string, ttl time.Duration, shape func(*shapes) string) {
+	t.Helper()
+	proxies, urls := c.BehindProxies(t)
+	dir, err := os.MkdirTemp("", "shape") // t.TempDir has the name of the test, which a shell would read
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	s := &shapes{t: t, dir: dir, marks: marksOf[way]}
+	marks := filepath.Join(s.dir, "marks")
+	command := shape(s)
+	a := clitest.Start(t, urls, line(t.Name(), "--ttl "+ttl.String(), strings.Fields(command)...)...)
+	clitest.WaitFor(t, "the work has begun", func() bool {
+		_, err := os.Stat(marks)
+		return err == nil
+	})
+	b := clitest.Start(t, c.URLs(), line(t.Name(), "--wait 1m", "sh", "-c", "echo B >>"+marks+"; sleep 0.3")...)
+	switch way {
+	case bySignal:
+		clitest.WaitFor(t, "the other waits", func() bool { return c.Waiting(t, t.Name()) > 0 })
+		require.NoError(t, syscall.Kill(a.Pid(), syscall.SIGTERM))
+	case byLoss:
+		for _, p := range proxies {
+			p.Drop(redistest.Both, true)
+		}
+	}
+	status, stderr := b.End(t)
+	assert.Zero(t, status, stderr)
+	text, err := os.ReadFile(marks)
+	require.NoError(t, err)
+	_, after, found := strings.Cut(string(text), "B\n")
+	assert.True(t, found)
+	assert.Zero(t, strings.Count(after, "A"), "marks of the first holder")
+	status, stderr = a.End(t)
+	if t.Failed() {
+		scripts, err := exec.Command("grep", "-r", "", s.dir, "--include", "*.sh").CombinedOutput()
+		t.Logf("%s: %v\n%s\n%d: %s", command, err, scripts, status, stderr)
+	}
+}
+
+// It is said which, and the lock is held until it has ended, or is over.
+func TestAProcessThatMayNotBeSignalledIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("setpriv"); err != nil || os.Getuid() != 0 {
+		t.Skip("no setpriv, or no right to change the user")
+	}
+	c := cluster.Start(t, 3)
+	for flags, seconds := range map[string]string{"": "2", "--ttl 3s --max-hold 2s": "60"} {
+		t.Run(flags, func(t *testing.T) {
+			t.Parallel()
+			// Redlock may change its user as root may, but not send signals to others.
+			const caps = "setpriv --reuid 65534 --inh-caps=+setuid,+dac_override --ambient-caps=+setuid,+dac_override"
+			const others = `setpriv --reuid 65533 --inh-caps=-all --ambient-caps=-all sh -c 'echo $$; exec sleep SECONDS >/dev/null 2>&1'; :`
+			cmd := clitest.Command(c.URLs())
+			cmd.Args = append(append(strings.Fields(caps), cmd.Path), line("x"+flags, flags, "sh", "-c", strings.Replace(others, "SECONDS", seconds, 1))...)
+			var err error
+			cmd.Path, err = exec.LookPath("setpriv")
+			require.NoError(t, err)
+			r := clitest.StartCommand(t, cmd)
+			pid := number(t, r)
+			defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }() //nolint:errcheck // it may have ended
+			if flags == "" {
+				require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGTERM))
+				_, stderr := r.End(t)
+				assert.True(t, dead(pid)())
+				assert.Contains(t, stderr, fmt.Sprintf("cannot send terminated to the command: process %d (sleep): operation not permitted", pid))
+				return
+			}
+			status, _, stderr := clitest.Run(t, c.URLs(), line("x"+flags, "", "true")...)
+			assert.Zero(t, status, stderr)
+			status, stderr = r.End(t)
+			assert.Equal(t, cli.ExitLost, status)
+			assert.Contains(t, stderr, fmt.Sprintf("cannot send killed to the command: process %d (sleep): operation not permitted", pid))
+			assert.Contains(t, stderr, "does not end, and runs on without lock")
+		})
+	}
+}
+
+// possible skips a test of a command that is missing here, or that asks for a password.
+func possible(t *testing.T, shape string) {
+	t.Helper()
+	for _, needed := range []string{"bash", "su"} {
+		_, err := exec.LookPath(needed)
+		if strings.HasPrefix(shape, needed+" ") && (err != nil || needed == "su" && os.Getuid() != 0) {
+			t.Skip("no ", needed)
+		}
+	}
+}
+
+// Whatever group or session it is in.
+func TestNothingOfACommandRunsBesideTheNextHolder(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 3)
+	for _, way := range []string{byItself, bySignal, byLoss} {
+		for _, shape := range plain {
+			t.Run(way+" "+strings.ReplaceAll(shape, "/", ""), func(t *testing.T) {
+				t.Parallel()
+				possible(t, shape)
+				tryShape(t, c, way, lossTTL, func(s *shapes) string { return s.script(fmt.Sprintf(shape, s.work(""))) })
+			})
+		}
+		t.Run(way+" runs away", func(t *testing.T) {
+			t.Parallel()
+			tryShape(t, c, way, lossTTL, (*shapes).runner)
+		})
+	}
+}
+
+func TestNothingOfARandomTreeRunsBesideTheNextHolder(t *testing.T) {
+	t.Parallel()
+	const ttl = 10 * time.Second // of the largest margin: some trees leave no processor to others
+	trees := 6
+	if os.Getenv("REDQUORUM_SOAK") == "1" {
+		trees = 200
+	}
+	c := cluster.Start(t, 3)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	slots := make(chan struct{}, 6) // with more at once, the test is about a small machine
+	for i := range trees {
+		way := []string{byItself, bySignal, byLoss}[i%3]
+		t.Run(fmt.Sprint(i, " ", way), func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			random := rand.New(rand.NewPCG(seed, uint64(i)))
+			tryShape(t, c, way, ttl, func(s *shapes) string { return s.random(random, 2+random.IntN(3)) })
+		})
+	}
+}
