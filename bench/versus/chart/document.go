@@ -56,18 +56,18 @@ func sentenceOf(e figures.Environment) string {
 	return text + ".\n"
 }
 
-// section has the chart, what was measured, and the tables.
-func section(e *figures.Experiment, alt string, tables ...string) string {
+// section has what was measured, and the tables.
+func section(e *figures.Experiment, tables ...string) string {
 	var text strings.Builder
-	if _, drawn := charts[e.Name]; drawn {
-		fmt.Fprintf(&text, "![%s](charts/%s.svg)\n\n", alt, e.Name)
-	}
 	fmt.Fprintf(&text, "%s: %s.\n", rounds(e), e.Setup)
 	for _, table := range tables {
 		fmt.Fprintf(&text, "\n%s", table)
 	}
 	return text.String()
 }
+
+// image shows a chart.
+func image(alt, name string) string { return fmt.Sprintf("![%s](charts/%s.svg)\n\n", alt, name) }
 
 // rounds returns how many rounds the experiment had.
 func rounds(e *figures.Experiment) string {
@@ -102,7 +102,7 @@ func describeThroughput(d *figures.Data) string {
 	for _, size := range e.Sizes() {
 		columns = append(columns, figures.Column{Title: fmt.Sprint(size), Size: size, Value: figures.LocksPerSecond, More: true})
 	}
-	return section(e, "Throughput over goroutines",
+	return image("Throughput over goroutines", e.Name) + section(e,
 		figures.Table(e, "locks/s, by goroutines", columns),
 		figures.Table(e, fmt.Sprintf("per lock, %d goroutines", manyGoroutines), loadColumns(manyGoroutines)))
 }
@@ -110,18 +110,22 @@ func describeThroughput(d *figures.Data) string {
 func describeLatency(d *figures.Data) string {
 	e := d.Experiment(figures.Latency)
 	var columns []figures.Column
-	for _, percentile := range percentiles {
-		columns = append(columns, figures.Column{Title: percentile.title, Value: percentile.value, Decimals: 1})
+	for _, c := range []struct{ title, value string }{
+		{"p50", figures.P50},
+		{"p90", figures.P90},
+		{"p99", figures.P99},
+		{"p99.9", figures.P999},
+		{"client CPU", figures.ClientCPU},
+		{"servers' CPU", figures.ServerCPU},
+	} {
+		columns = append(columns, figures.Column{Title: c.title, Value: c.value, Decimals: 1})
 	}
-	columns = append(columns,
-		figures.Column{Title: "client CPU", Value: figures.ClientCPU, Decimals: 1},
-		figures.Column{Title: "servers' CPU", Value: figures.ServerCPU, Decimals: 1})
-	return section(e, "Latency with one goroutine", figures.Table(e, "µs", columns))
+	return section(e, figures.Table(e, "µs", columns))
 }
 
 func describeContention(d *figures.Data) string {
 	e := d.Experiment(figures.Contention)
-	return section(e, "Waits for one name", figures.Table(e, "", []figures.Column{
+	return section(e, figures.Table(e, "", []figures.Column{
 		{Title: "locks/s", Value: figures.LocksPerSecond, More: true},
 		{Title: "changes/s", Value: figures.ChangesPerSecond, More: true},
 		{Title: "mean wait, ms", Value: figures.MeanWait, Decimals: 1},
@@ -145,8 +149,7 @@ func describeMinority(d *figures.Data) string {
 				figures.Column{Title: "locks that failed", State: state, Value: figures.Failed})
 		}
 	}
-	return section(e, "Latency while two of five servers are late or dead",
-		figures.Table(e, "µs", columns), figures.Table(e, "p99, divided by that of five healthy servers", slower))
+	return section(e, figures.Table(e, "µs", columns), figures.Table(e, "p99, divided by that of five healthy servers", slower))
 }
 
 func describeRenewal(d *figures.Data) string {
@@ -168,7 +171,7 @@ func describeRenewal(d *figures.Data) string {
 		}
 		text.WriteString("\n")
 	}
-	return section(e, "CPU of the client over locks held", text.String())
+	return section(e, text.String())
 }
 
 func describeNodes(d *figures.Data) string {
@@ -191,11 +194,11 @@ func describeNodes(d *figures.Data) string {
 		}
 		tables = append(tables, figures.Table(e, cost.title, columns))
 	}
-	return section(e, "Cost over the number of servers", tables...)
+	return image("Cost over the number of servers", e.Name) + section(e, tables...)
 }
 
 func describeSingle(d *figures.Data) string {
 	e := d.Experiment(figures.Single)
 	columns := append(loadColumns(manyGoroutines), figures.Column{Title: "p50 of one goroutine, µs", Size: 1, Value: figures.P50, Decimals: 1})
-	return section(e, "", figures.Table(e, fmt.Sprintf("per lock, %d goroutines", manyGoroutines), columns))
+	return section(e, figures.Table(e, fmt.Sprintf("per lock, %d goroutines", manyGoroutines), columns))
 }

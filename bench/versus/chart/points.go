@@ -1,8 +1,6 @@
 package main
 
 import (
-	"math"
-
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
@@ -31,18 +29,6 @@ func (p points) YError(i int) (low, high float64) {
 	f := p[i].figure
 	return (f.Median - f.Lowest) * p[i].scale, (f.Highest - f.Median) * p[i].scale
 }
-
-// across are points with their figures on the X axis.
-type across struct{ points }
-
-// XY implements plotter.XYer.
-func (a across) XY(i int) (x, y float64) {
-	y, x = a.points.XY(i)
-	return x, y
-}
-
-// XError implements plotter.XErrorer.
-func (a across) XError(i int) (low, high float64) { return a.YError(i) }
 
 // addLine adds the points with a line through them, and bars from the lowest to the highest round.
 func addLine(p *plot.Plot, s style, all points) error {
@@ -77,27 +63,4 @@ func ticksAt(sizes []int) plot.ConstantTicks {
 		ticks = append(ticks, plot.Tick{Value: float64(size), Label: figures.Grouped(float64(size), 0)})
 	}
 	return ticks
-}
-
-// logarithmic makes an axis logarithmic, with room at both ends and ticks at 1, 2 and 5.
-func logarithmic(axis *plot.Axis) {
-	axis.Scale = plot.LogScale{}
-	axis.Min, axis.Max = axis.Min*0.8, axis.Max*1.25
-	axis.Tick.Marker = plot.TickerFunc(func(low, high float64) (ticks []plot.Tick) {
-		many := high/low > 1000
-		for decade := math.Floor(math.Log10(low)); decade <= math.Ceil(math.Log10(high)); decade++ {
-			for _, digit := range []float64{1, 2, 5} {
-				value := digit * math.Pow(10, decade)
-				if value < low || value > high {
-					continue
-				}
-				tick := plot.Tick{Value: value}
-				if digit == 1 || !many {
-					tick.Label = figures.Grouped(value, max(0, -int(decade)))
-				}
-				ticks = append(ticks, tick)
-			}
-		}
-		return ticks
-	})
 }

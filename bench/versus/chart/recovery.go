@@ -67,6 +67,29 @@ func drawRecovery(r *figures.Recovery) ([]byte, error) {
 	return toSVG([][]*plot.Plot{{locks}, {waits}}, legend, height*3/2)
 }
 
+// logarithmic makes an axis logarithmic, with room at both ends and ticks at 1, 2 and 5.
+func logarithmic(axis *plot.Axis) {
+	axis.Scale = plot.LogScale{}
+	axis.Min, axis.Max = axis.Min*0.8, axis.Max*1.25
+	axis.Tick.Marker = plot.TickerFunc(func(low, high float64) (ticks []plot.Tick) {
+		many := high/low > 1000
+		for decade := math.Floor(math.Log10(low)); decade <= math.Ceil(math.Log10(high)); decade++ {
+			for _, digit := range []float64{1, 2, 5} {
+				value := digit * math.Pow(10, decade)
+				if value < low || value > high {
+					continue
+				}
+				tick := plot.Tick{Value: value}
+				if digit == 1 || !many {
+					tick.Label = figures.Grouped(value, max(0, -int(decade)))
+				}
+				ticks = append(ticks, tick)
+			}
+		}
+		return ticks
+	})
+}
+
 // everyTen has a tick every ten seconds.
 var everyTen = plot.TickerFunc(func(low, high float64) (ticks []plot.Tick) {
 	for at := math.Ceil(low/10) * 10; at <= high; at += 10 {
@@ -104,7 +127,7 @@ func (f faults) Plot(c draw.Canvas, p *plot.Plot) {
 // describeRecovery has a row for each phase.
 func describeRecovery(r *figures.Recovery) string {
 	var out strings.Builder
-	out.WriteString("![Locks per second and longest waits through faults](charts/recovery.svg)\n\n")
+	out.WriteString(image("Locks per second and longest waits through faults", "recovery"))
 	out.WriteString(sentenceOf(r.Environment))
 	fmt.Fprintf(&out, "One run of each peer: %s.\n\n| seconds |  |", r.Setup)
 	for _, c := range r.Courses {
