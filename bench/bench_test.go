@@ -42,11 +42,11 @@ func benchmark(b *testing.B, name string) {
 			continue
 		}
 		c := newCluster(b, s.nodes)
-		b.Run(s.title(c), func(b *testing.B) {
+		b.Run(s.title(), func(b *testing.B) {
 			locker := s.start(b, c)
 			for _, goroutines := range s.goroutines {
 				b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
-					s.measure(b, c, locker, goroutines)
+					s.measure(b, locker, goroutines)
 				})
 			}
 		})
@@ -82,7 +82,7 @@ func inTurns(b *testing.B, body func(b *testing.B, c *cluster, goroutines int)) 
 	b.Helper()
 	c := newCluster(b, 5)
 	for _, goroutines := range []int{1, 256} {
-		b.Run(fmt.Sprintf("backend=%s/nodes=5/goroutines=%d", c.backend, goroutines), func(b *testing.B) {
+		b.Run(fmt.Sprintf("nodes=5/goroutines=%d", goroutines), func(b *testing.B) {
 			body(b, c, goroutines)
 		})
 	}

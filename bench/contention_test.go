@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -14,13 +13,12 @@ import (
 
 const contentionNodes = 5
 
-var (
-	contentionFlags = contention.NewFlags(flag.CommandLine)
-
-	crashKills   = flag.Int("crash.kills", 20, "how many holders BenchmarkCrash kills, one after the other")
-	crashWaiters = flag.Int("crash.waiters", 4, "how many processes wait in BenchmarkCrash")
-	crashTTL     = flag.Duration("crash.ttl", time.Second, "time to live of the lock in BenchmarkCrash")
-	crashSettle  = flag.Duration("crash.settle", time.Second, "how long a holder lives in BenchmarkCrash at least")
+// The size of BenchmarkCrash.
+const (
+	crashKills   = 20 // one after the other
+	crashWaiters = 4  // processes
+	crashTTL     = time.Second
+	crashSettle  = time.Second // how long a holder lives at least; up to half a TTL more
 )
 
 // TestMain is also the main function of the processes that contend.
@@ -43,16 +41,15 @@ var contended = []struct {
 	{"election", contention.Scenario{Mutex: "election"}},
 }
 
-// BenchmarkContention lets goroutines of several processes lock one name, again and again. Flags
-// set its sizes and times:
+// BenchmarkContendedKinds lets 8 processes of 8 goroutines lock one name again and again, and hold
+// what they get for 2 ms, for each kind of lock:
 //
-//	go test -run '^$' -bench Contention ./bench -contention.processes 1,8 -contention.window 5s
+//	go test -run '^$' -bench ContendedKinds -benchtime 1x ./bench
 //
 // It fails if two held the name at once. Its metrics:
 //
 //	locks/s              acquisitions
 //	goroutine-changes/s  acquisitions by a different goroutine than the previous one, in any process
-//	process-changes/s    acquisitions by a different process than the previous one
 //	wait-mean-ms -p50- -p99- -max-
 //	                     from asking to having; a wait that the end cut off counts with its
 //	                     length so far
@@ -60,31 +57,11 @@ var contended = []struct {
 //	unfinished           such waits
 //	gap-p50-ms -p99-     from when a holder begins to release the name until the next one has it
 //	commands/lock        commands sent by all clients to all servers, per acquisition
-//	commands/goroutine-change commands/process-change
-//	                     likewise, per change of holder; left out if there was none
-//	min-process-share min-goroutine-share
-//	                     acquisitions of the one that had the fewest, divided by an equal share
+//	min-process-share    acquisitions of the process that had the fewest, divided by an equal share
 //	unlock-errors        of all processes
 //	keys-left            on the servers after all processes have ended
 //
 // The log has what the Lockers of all processes counted (Stats) within the window; -v shows it.
-func BenchmarkContention(b *testing.B) {
-	servers := startContention(b)
-	for _, processes := range contentionFlags.Processes {
-		for _, goroutines := range contentionFlags.Goroutines {
-			s := contended[0].scenario
-			s.Processes, s.Goroutines, s.Hold = processes, goroutines, contentionFlags.Hold
-			contend(b, fmt.Sprintf("processes=%d/goroutines=%d", processes, goroutines), servers, s)
-		}
-	}
-}
-
-// BenchmarkContendedKinds is BenchmarkContention with the kinds of locks, by 8 processes of 8
-// goroutines, which hold what they get for 2 ms:
-//
-//	go test -run '^$' -bench ContendedKinds -benchtime 1x ./bench
-//
-// It has the same flags, but not those of sizes.
 func BenchmarkContendedKinds(b *testing.B) {
 	servers := startContention(b)
 	for _, kind := range contended {
@@ -92,7 +69,7 @@ func BenchmarkContendedKinds(b *testing.B) {
 			continue
 		}
 		s := kind.scenario
-		s.Processes, s.Goroutines, s.Hold = 8, 8, max(contentionFlags.Hold, 2*time.Millisecond)
+		s.Processes, s.Goroutines, s.Hold = 8, 8, 2*time.Millisecond
 		contend(b, "kind="+kind.name, servers, s)
 	}
 }
@@ -101,7 +78,7 @@ func BenchmarkContendedKinds(b *testing.B) {
 //
 //	go test -run '^$' -bench Election ./bench
 //
-// The metrics are those of BenchmarkContention and of BenchmarkCrash: a gap is from the
+// The metrics are those of BenchmarkContendedKinds and of BenchmarkCrash: a gap is from the
 // resignation until the next one leads, and late is from the expiry of a killed leader's keys until
 // then. It fails if two led at once.
 func BenchmarkElection(b *testing.B) {
@@ -116,7 +93,7 @@ func BenchmarkElection(b *testing.B) {
 // BenchmarkCrash kills the process that holds a lock (SIGKILL), again and again, while others wait
 // for it:
 //
-//	go test -run '^$' -bench Crash ./bench -crash.kills 20 -crash.waiters 4 -crash.ttl 1s
+//	go test -run '^$' -bench Crash ./bench
 //
 // Its metrics:
 //
@@ -135,17 +112,15 @@ func startContention(tb testing.TB) []*redistest.Server {
 	return redistest.Start(tb, contentionNodes)
 }
 
-// contend measures a scenario, with the times of the flags.
+// contend measures a scenario.
 func contend(b *testing.B, title string, servers []*redistest.Server, s contention.Scenario) {
 	b.Helper()
-	f := contentionFlags
-	s.Servers, s.TTL, s.WarmUp, s.Window = servers, f.TTL, f.WarmUp, f.Window
+	s.Servers, s.TTL, s.WarmUp, s.Window = servers, 10*time.Second, 500*time.Millisecond, 2*time.Second
 	b.Run(fmt.Sprintf("nodes=%d/%s", contentionNodes, title), func(b *testing.B) {
 		r := last(b, s.Run)
 		metrics := map[string]float64{
 			"locks/s":             r.AcquisitionsPerSecond(),
 			"goroutine-changes/s": r.GoroutineChangesPerSecond(),
-			"process-changes/s":   r.ProcessChangesPerSecond(),
 			"wait-mean-ms":        contention.Millis(r.MeanWait()),
 			"wait-p50-ms":         contention.Millis(r.Wait(50)),
 			"wait-p99-ms":         contention.Millis(r.Wait(99)),
@@ -154,19 +129,14 @@ func contend(b *testing.B, title string, servers []*redistest.Server, s contenti
 			"gap-p50-ms":          contention.Millis(r.Gap(50)),
 			"gap-p99-ms":          contention.Millis(r.Gap(99)),
 			"min-process-share":   r.MinProcessShare,
-			"min-goroutine-share": r.MinGoroutineShare,
 			"unlock-errors":       float64(r.UnlockErrors),
 			"keys-left":           float64(r.KeysLeft),
 		}
 		if len(r.ReadWaits) > 0 {
 			metrics["read-wait-mean-ms"] = contention.Millis(r.MeanReadWait())
 		}
-		for unit, changes := range map[string]int{
-			"commands/lock": r.Acquisitions, "commands/goroutine-change": r.GoroutineChanges, "commands/process-change": r.ProcessChanges,
-		} {
-			if changes > 0 {
-				metrics[unit] = float64(r.Commands) / float64(changes)
-			}
+		if r.Acquisitions > 0 {
+			metrics["commands/lock"] = r.CommandsPerAcquisition()
 		}
 		report(b, metrics)
 		if r.UnlockErrors > 0 {
@@ -179,9 +149,9 @@ func contend(b *testing.B, title string, servers []*redistest.Server, s contenti
 // crash kills holders of a kind of lock that [TestMain] names.
 func crash(b *testing.B, servers []*redistest.Server, mutex string) {
 	b.Helper()
-	b.Run(fmt.Sprintf("nodes=%d/waiters=%d/ttl=%v/kills=%d", contentionNodes, *crashWaiters, *crashTTL, *crashKills), func(b *testing.B) {
+	b.Run(fmt.Sprintf("nodes=%d/waiters=%d/ttl=%v/kills=%d", contentionNodes, crashWaiters, crashTTL, crashKills), func(b *testing.B) {
 		c := contention.Crash{
-			Mutex: mutex, Servers: servers, Waiters: *crashWaiters, Kills: *crashKills, TTL: *crashTTL, Settle: *crashSettle,
+			Mutex: mutex, Servers: servers, Waiters: crashWaiters, Kills: crashKills, TTL: crashTTL, Settle: crashSettle,
 		}
 		r := last(b, c.Run)
 		var sum float64

@@ -13,28 +13,16 @@ import (
 
 	"github.com/redquorum/redquorum/bench/contention"
 	masters "github.com/redquorum/redquorum/internal/proof/servers/cluster"
-	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // cluster is the servers of one benchmark.
-type cluster struct {
-	*masters.Cluster
-	backend string // "redis" or "miniredis"
-}
+type cluster struct{ *masters.Cluster }
 
 // newCluster starts n servers, which stop with the test.
 func newCluster(tb testing.TB, n int) *cluster {
 	tb.Helper()
-	if !redistest.Available() {
-		return newInProcess(tb, n)
-	}
-	return &cluster{masters.Start(tb, n), "redis"}
-}
-
-func newInProcess(tb testing.TB, n int) *cluster {
-	tb.Helper()
-	return &cluster{masters.StartEmbedded(tb, n), "miniredis"}
+	return &cluster{masters.Start(tb, n)}
 }
 
 // locker returns a Locker that is connected to every node, and every node votes, so no benchmark
@@ -69,12 +57,9 @@ const (
 // faulty is how many servers have the fault.
 const faulty = 2
 
-// inflict applies the fault to some servers. It skips the test where that is impossible.
+// inflict applies the fault to some servers.
 func (c *cluster) inflict(tb testing.TB, f fault) {
 	tb.Helper()
-	if f == stopped && !c.Real {
-		tb.Skipf("%s: a server cannot be %s here", c.backend, f)
-	}
 	for i := range faulty {
 		switch f {
 		case stopped:
@@ -100,8 +85,8 @@ type scenario struct {
 }
 
 // title names the scenario among those of its benchmark, without the goroutines.
-func (s *scenario) title(c *cluster) string {
-	title := fmt.Sprintf("backend=%s/nodes=%d", c.backend, s.nodes)
+func (s *scenario) title() string {
+	title := fmt.Sprintf("nodes=%d", s.nodes)
 	if s.fault != healthy {
 		title += "/minority=" + string(s.fault)
 	}
@@ -129,7 +114,7 @@ func (s *scenario) start(tb testing.TB, c *cluster, opts ...redlock.Option) *red
 }
 
 // measure is the body of a sub-benchmark.
-func (s *scenario) measure(b *testing.B, c *cluster, locker *redlock.Locker, goroutines int) {
+func (s *scenario) measure(b *testing.B, locker *redlock.Locker, goroutines int) {
 	b.Helper()
 	var took []time.Duration
 	if goroutines == 1 {
@@ -144,7 +129,7 @@ func (s *scenario) measure(b *testing.B, c *cluster, locker *redlock.Locker, gor
 
 	operations := float64(b.N)
 	b.ReportMetric(operations/b.Elapsed().Seconds(), "locks/s")
-	if contention.Supported && c.Real {
+	if contention.Supported {
 		b.ReportMetric(contention.Micros(cpu)/operations, "cpu-µs/lock")
 	}
 	if took != nil {

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"runtime"
 	"sync"
@@ -18,16 +17,17 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-var (
-	waiters       = flag.Int("waiters", 10_000, "how many goroutines wait in BenchmarkWaiting")
-	waitedFor     = flag.Int("waited-for", 1000, "how many names they wait for")
-	waitersSettle = flag.Duration("waiters-settle", 3*time.Second, "how long they wait before they are measured")
+// The size of BenchmarkWaiting.
+const (
+	waiters       = 10_000
+	waitedFor     = 1000            // names
+	waitersSettle = 3 * time.Second // before they are measured
 )
 
 // BenchmarkWaiting lets many goroutines of one process wait for names that another Locker holds,
 // and then ends all their contexts:
 //
-//	go test -run '^$' -bench Waiting ./bench -waiters 10000 -waited-for 1000
+//	go test -run '^$' -bench Waiting ./bench
 //
 // Its metrics:
 //
@@ -43,11 +43,11 @@ var (
 //	                              benchmark fails
 func BenchmarkWaiting(b *testing.B) {
 	c := newCluster(b, contentionNodes)
-	b.Run(fmt.Sprintf("backend=%s/nodes=%d/waiters=%d/names=%d", c.backend, contentionNodes, *waiters, *waitedFor), func(b *testing.B) {
+	b.Run(fmt.Sprintf("nodes=%d/waiters=%d/names=%d", contentionNodes, waiters, waitedFor), func(b *testing.B) {
 		var w *waiting
 		for range b.N {
-			w = measureWaiting(b, c, *waiters, *waitedFor, *waitersSettle)
-			if left := w.heapClosed * float64(*waiters); left > heapNoise+heapLeaked*float64(*waiters) {
+			w = measureWaiting(b, c, waiters, waitedFor, waitersSettle)
+			if left := w.heapClosed * waiters; left > heapNoise+heapLeaked*waiters {
 				b.Fatalf("%.0f bytes of heap are left after Close, %.0f per waiter", left, w.heapClosed)
 			}
 		}
@@ -83,6 +83,14 @@ type waiting struct {
 	library     int // goroutines, the most at once
 	leaving     time.Duration
 }
+
+// goroutineSample is short enough to catch what runs for a renewal, and too long to count in the
+// CPU time.
+const goroutineSample = 20 * time.Millisecond
+
+// goroutinesPerNode bounds the goroutines of a Locker: per node one that reads, one that writes
+// and, for a moment, one for deadlines. The rest is for the schedules, which also run for a moment.
+const goroutinesPerNode = 6
 
 // leaveTimeout bounds the wait for what has to disappear.
 const leaveTimeout = time.Minute
@@ -166,6 +174,16 @@ func awaitAtMost(tb testing.TB, what string, most int, number func() int) {
 		}
 		return ""
 	})
+}
+
+// liveHeap returns the bytes of the heap in use.
+func liveHeap() uint64 {
+	var stats runtime.MemStats
+	for range 2 { // the second collection frees what the first one found in a pool
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
 }
 
 func stackInUse() uint64 {

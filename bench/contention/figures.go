@@ -12,17 +12,11 @@ func (r *Result) AcquisitionsPerSecond() float64 { return r.perSecond(r.Acquisit
 // process.
 func (r *Result) GoroutineChangesPerSecond() float64 { return r.perSecond(r.GoroutineChanges) }
 
-// ProcessChangesPerSecond returns how often the name went from one process to another.
-func (r *Result) ProcessChangesPerSecond() float64 { return r.perSecond(r.ProcessChanges) }
-
 // CommandsPerAcquisition returns NaN if there was none.
 func (r *Result) CommandsPerAcquisition() float64 { return ratio(r.Commands, r.Acquisitions) }
 
 // CommandsPerGoroutineChange returns NaN if there was none.
 func (r *Result) CommandsPerGoroutineChange() float64 { return ratio(r.Commands, r.GoroutineChanges) }
-
-// CommandsPerProcessChange returns NaN if there was none.
-func (r *Result) CommandsPerProcessChange() float64 { return ratio(r.Commands, r.ProcessChanges) }
 
 // MeanWait returns 0 if nobody waited.
 func (r *Result) MeanWait() time.Duration { return mean(r.Waits) }

@@ -42,13 +42,6 @@ func TestRequestsAreCountedHoweverTheyAreCut(t *testing.T) {
 	})
 }
 
-func TestBytesThatAreNoRequestAreRefused(t *testing.T) {
-	for _, bytes := range []string{"PING\r\n", "$4\r\nPING\r\n", "*1\r\n*1\r\n", "*x\r\n", "*1\r\n$4\r\nPING\r\n:"} {
-		_, err := new(requestStream).feed([]byte(bytes))
-		assert.Error(t, err, "%q", bytes)
-	}
-}
-
 // TestCountedCommandsAreThoseThatTheServersGot compares with MONITOR, which marks what a script
 // calls.
 func TestCountedCommandsAreThoseThatTheServersGot(t *testing.T) {

@@ -11,8 +11,8 @@ type Result struct {
 	Acquisitions int
 
 	// GoroutineChanges are acquisitions by a different goroutine than the previous one, in any
-	// process. ProcessChanges are those by a different process.
-	GoroutineChanges, ProcessChanges int
+	// process.
+	GoroutineChanges int
 
 	// Waits are the times from asking to having, sorted; ReadWaits those for shared locks. A wait
 	// that the end of the window cut off counts with its length so far, so a goroutine that never
@@ -26,9 +26,9 @@ type Result struct {
 
 	Commands uint64 // sent by all clients to all servers
 
-	// The acquisitions of the process, and of the goroutine, that had the fewest, divided by an
-	// equal share: 1 is fair, 0 is none at all.
-	MinProcessShare, MinGoroutineShare float64
+	// MinProcessShare is the acquisitions of the process that had the fewest, divided by an equal
+	// share: 1 is fair, 0 is none at all.
+	MinProcessShare float64
 
 	Counters     map[string]uint64 // of the implementation, summed over all processes
 	UnlockErrors int               // warm-up included
@@ -38,18 +38,17 @@ type Result struct {
 
 func newResult(reports []*report, times *run, permits int) (*Result, error) {
 	r := &Result{Window: times.End.Sub(times.Begin), Counters: make(map[string]uint64)}
-	shares := make([][]int, len(reports))
+	shares := make([]int, len(reports)) // acquisitions by process
 	var all []Interval
 	for process, report := range reports {
 		r.addCounts(report)
-		shares[process] = make([]int, len(report.Turns))
 		for goroutine, turns := range report.Turns {
 			for _, t := range turns {
 				if t.Acquired != 0 {
 					all = append(all, Interval{Holder{process, goroutine}, t.Read, t.Acquired, t.Released})
 				}
 				if r.addWait(t, times) {
-					shares[process][goroutine]++
+					shares[process]++
 				}
 			}
 		}
@@ -62,7 +61,9 @@ func newResult(reports []*report, times *run, permits int) (*Result, error) {
 	if permits > 1 || len(r.ReadWaits) > 0 {
 		r.Gaps = nil
 	}
-	r.addShares(shares)
+	if r.Acquisitions > 0 {
+		r.MinProcessShare = float64(slices.Min(shares)) * float64(len(shares)) / float64(r.Acquisitions)
+	}
 	slices.Sort(r.Waits)
 	slices.Sort(r.ReadWaits)
 	slices.Sort(r.Gaps)
@@ -113,27 +114,5 @@ func (r *Result) addChanges(sorted []Interval, times *run) {
 		if next.Holder != before.Holder {
 			r.GoroutineChanges++
 		}
-		if next.Process != before.Process {
-			r.ProcessChanges++
-		}
 	}
-}
-
-// addShares takes the acquisitions by process and goroutine.
-func (r *Result) addShares(shares [][]int) {
-	if r.Acquisitions == 0 {
-		return
-	}
-	var processes, goroutines []int
-	for _, ofProcess := range shares {
-		sum := 0
-		for _, n := range ofProcess {
-			sum += n
-		}
-		processes, goroutines = append(processes, sum), append(goroutines, ofProcess...)
-	}
-	share := func(of []int) float64 {
-		return float64(slices.Min(of)) * float64(len(of)) / float64(r.Acquisitions)
-	}
-	r.MinProcessShare, r.MinGoroutineShare = share(processes), share(goroutines)
 }

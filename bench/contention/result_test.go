@@ -2,7 +2,6 @@ package contention
 
 import (
 	"errors"
-	"math"
 	"testing"
 	"time"
 
@@ -35,36 +34,23 @@ func TestFiguresAreThoseOfTheWindow(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 5, r.Acquisitions, "at 110, 116, 125, 140 and 160")
 	assert.Equal(t, 3, r.GoroutineChanges, "at 125, 140 and 160; the one before 110 is of the same goroutine")
-	assert.Equal(t, 3, r.ProcessChanges, "the same, because no process has two of them in a row")
 	assert.Equal(t, []time.Duration{0, 29, 50, 65, 70, 90, 110}, r.Waits, "two of them not finished")
 	assert.Equal(t, 2, r.Unfinished)
 	assert.Equal(t, []time.Duration{1, 5, 10, 10, 80}, r.Gaps)
 	assert.EqualValues(t, 40, r.Commands)
 	assert.InDelta(t, 0.8, r.MinProcessShare, 1e-9, "2 of 5, of two processes")
-	assert.Zero(t, r.MinGoroutineShare)
 	assert.Equal(t, map[string]uint64{"taken": 7}, r.Counters)
 	assert.Equal(t, 1, r.UnlockErrors)
 	assert.Equal(t, "broken", r.UnlockError)
 
 	assert.InDelta(t, 5e7, r.AcquisitionsPerSecond(), 1, "5 within 100 ns")
 	assert.InDelta(t, 3e7, r.GoroutineChangesPerSecond(), 1)
-	assert.InDelta(t, 3e7, r.ProcessChangesPerSecond(), 1)
 	assert.InDelta(t, 8, r.CommandsPerAcquisition(), 1e-9)
 	assert.InDelta(t, 40./3, r.CommandsPerGoroutineChange(), 1e-9)
-	assert.InDelta(t, 40./3, r.CommandsPerProcessChange(), 1e-9)
 	assert.EqualValues(t, 414/7, r.MeanWait())
 	assert.EqualValues(t, 65, r.Wait(50))
 	assert.EqualValues(t, 110, r.Wait(100))
 	assert.EqualValues(t, 10, r.Gap(50))
-}
-
-func TestChangeOfGoroutineIsNotAlwaysOneOfProcess(t *testing.T) {
-	r, err := newResult([]*report{{Turns: [][]turn{{{false, 1, 2, 3}}, {{false, 1, 4, 5}}}}}, &run{End: 10}, 1)
-	require.NoError(t, err)
-	assert.Equal(t, 1, r.GoroutineChanges)
-	assert.Zero(t, r.ProcessChanges)
-	assert.True(t, math.IsNaN(r.CommandsPerProcessChange()))
-	assert.InDelta(t, 1, r.MinGoroutineShare, 1e-9)
 }
 
 func TestOverlapInTheWarmUpFailsTheMeasurement(t *testing.T) {
@@ -107,40 +93,6 @@ func TestPercentilesCountFromTheShortest(t *testing.T) {
 			sorted[i] = time.Duration(i + 1)
 		}
 		assert.Equal(t, c.want, Percentile(sorted, c.permille), "%d per mille of 1..%d", c.permille, c.n)
-	}
-}
-
-func TestSizesAreReadAndWritten(t *testing.T) {
-	var s Sizes
-	require.NoError(t, s.Set("1,16"))
-	assert.Equal(t, Sizes{1, 16}, s)
-	assert.Equal(t, "1,16", s.String())
-	for _, wrong := range []string{"", "0", "1,", "x"} {
-		require.Error(t, s.Set(wrong), "%q", wrong)
-	}
-}
-
-func TestIntervalsThatTouchDoNotOverlap(t *testing.T) {
-	for _, c := range []struct {
-		name      string
-		intervals []Interval
-		overlap   bool
-	}{
-		{name: "nobody"},
-		{name: "apart", intervals: []Interval{{Acquired: 1, Released: 3}, {Acquired: 5, Released: 6}}},
-		{name: "touching", intervals: []Interval{{Acquired: 1, Released: 3}, {Acquired: 3, Released: 6}}},
-		{name: "by one", intervals: []Interval{{Acquired: 1, Released: 4}, {Acquired: 3, Released: 6}}, overlap: true},
-		{name: "one in the other", intervals: []Interval{{Acquired: 1, Released: 9}, {Acquired: 3, Released: 6}}, overlap: true},
-		{name: "the same", intervals: []Interval{{Acquired: 1, Released: 9}, {Acquired: 1, Released: 9}}, overlap: true},
-		{name: "without length", intervals: []Interval{{Acquired: 1, Released: 9}, {Acquired: 3, Released: 3}}},
-		{
-			name:      "behind a shorter one",
-			intervals: []Interval{{Acquired: 1, Released: 4}, {Acquired: 4, Released: 5}, {Acquired: 5, Released: 9}, {Acquired: 8, Released: 9}},
-			overlap:   true,
-		},
-	} {
-		sortIntervals(c.intervals)
-		assert.Equal(t, c.overlap, checkExclusion(c.intervals, 1) != nil, c.name)
 	}
 }
 

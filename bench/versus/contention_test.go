@@ -76,16 +76,20 @@ func (c *redsyncContender) Counters() map[string]uint64 { return nil }
 func (c *redsyncContender) Close() error                { return c.close() }
 
 var (
-	contentionFlags  = contention.NewFlags(flag.CommandLine)
+	contentionWarmUp = flag.Duration("contention.warmup", 500*time.Millisecond, "how long TestContention runs before its window")
+	contentionWindow = flag.Duration("contention.window", 2*time.Second, "how long TestContention measures")
 	contentionRounds = flag.Int("contention.rounds", 3, "rounds of TestContention; an odd number gives a median that was measured")
 	contentionPeers  = flag.String("contention.peers", "", "which peers take part in TestContention, separated by commas (all)")
 )
 
+// contendedTTL is the time to live of the name that they contend for.
+const contendedTTL = 10 * time.Second
+
 // TestContention lets every peer lock one name from many goroutines of many processes, in turns,
 // and prints medians and ratios. It asserts no figure: it fails when two held the name at once,
-// or when a lock fails. It takes 8 minutes with the defaults, so it runs only if -run names it.
+// or when a lock fails. It takes 8 minutes with the defaults, so it runs only if -run names it:
 //
-//	go test -count=1 -run TestContention -v -timeout 30m . -contention.processes 1,2,8,16 -contention.goroutines 1,8
+//	go test -count=1 -run 'TestContention$/8_of_8' -v -timeout 30m .
 func TestContention(t *testing.T) {
 	if !asked("Contention") {
 		t.Skip("a measurement that takes minutes: -run TestContention asks for it")
@@ -93,22 +97,25 @@ func TestContention(t *testing.T) {
 	if !contention.Supported {
 		t.Skip("processes share no clock here")
 	}
-	f := contentionFlags
-	t.Logf("medians of %d rounds of %v after %v, hold %v, five servers, %d CPUs, %s %s/%s",
-		*contentionRounds, f.Window, f.WarmUp, f.Hold, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	t.Logf("medians of %d rounds of %v after %v, five servers, %d CPUs, %s %s/%s",
+		*contentionRounds, *contentionWindow, *contentionWarmUp, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	servers := startServers(t)
 	names := contentionNames(t)
-	for _, processes := range f.Processes {
-		for _, goroutines := range f.Goroutines {
-			r := contendInTurns(t, names, *contentionRounds, contention.Scenario{
-				Servers: servers, Processes: processes, Goroutines: goroutines,
-				Hold: f.Hold, TTL: f.TTL, WarmUp: f.WarmUp, Window: f.Window,
+	for _, processes := range []int{1, 2, 8, 16} {
+		for _, goroutines := range []int{1, 8} {
+			t.Run(fmt.Sprintf("%d of %d", processes, goroutines), func(t *testing.T) {
+				r := contendInTurns(t, names, *contentionRounds, contention.Scenario{
+					Servers: servers, Processes: processes, Goroutines: goroutines,
+					TTL: contendedTTL, WarmUp: *contentionWarmUp, Window: *contentionWindow,
+				})
+				t.Logf("\n\n%s\n%s", figures.Table(&figures.Experiment{Rows: r.rows()}, "", contendedColumns()), r.remarks())
 			})
-			table := figures.Table(&figures.Experiment{Rows: r.rows()}, "", contendedColumns())
-			t.Logf("%d processes of %d goroutines\n\n%s\n%s", processes, goroutines, table, r.remarks())
 		}
 	}
 }
+
+// asked reports whether -run names a measurement. Without it, none takes long.
+func asked(name string) bool { return strings.Contains(flag.Lookup("test.run").Value.String(), name) }
 
 // contendInTurns lets every contender run the scenario in every round.
 func contendInTurns(t *testing.T, names []string, rounds int, s contention.Scenario) *contentionReport {
@@ -155,17 +162,13 @@ var contended = []struct {
 }{
 	{"locks/s", figures.LocksPerSecond, 0, true, (*contention.Result).AcquisitionsPerSecond},
 	{"goroutine changes/s", figures.ChangesPerSecond, 0, true, (*contention.Result).GoroutineChangesPerSecond},
-	{"process changes/s", "process changes/s", 0, true, (*contention.Result).ProcessChangesPerSecond},
 	{"mean wait ms", figures.MeanWait, 1, false, func(r *contention.Result) float64 { return contention.Millis(r.MeanWait()) }},
 	{"p50", figures.P50Wait, 1, false, waitOf(50)},
 	{"p99", figures.P99Wait, 1, false, waitOf(99)},
 	{"max", figures.LongestWait, 1, false, waitOf(100)},
-	{"p50 gap ms", "p50 gap ms", 2, false, func(r *contention.Result) float64 { return contention.Millis(r.Gap(50)) }},
 	{"commands/lock", "commands/lock", 1, false, (*contention.Result).CommandsPerAcquisition},
 	{"commands/goroutine change", figures.CommandsPerChange, 1, false, (*contention.Result).CommandsPerGoroutineChange},
-	{"commands/process change", "commands/process change", 1, false, (*contention.Result).CommandsPerProcessChange},
 	{"min process share", figures.LeastShare, 2, true, func(r *contention.Result) float64 { return r.MinProcessShare }},
-	{"min goroutine share", "least share of a goroutine", 2, true, func(r *contention.Result) float64 { return r.MinGoroutineShare }},
 }
 
 func waitOf(percent int) func(*contention.Result) float64 {

@@ -2,8 +2,6 @@
 // turns, because absolute figures drift on any machine and ratios hold. It is a module of its own,
 // so users of the library do not get the peers with it.
 //
-//	go test -run TestReport -v .          a table of medians and ratios, 25 s
-//	go test -run '^$' -bench Versus .     the same work as benchmarks, for benchstat
 //	go test -run TestContention -v .      many processes that want one name: a table for each size,
 //	                                      8 minutes
 //	make versus                           the data, charts and tables of docs/benchmarks.md: what
@@ -44,9 +42,6 @@
 //
 // Without -run, the tests do all of this at a size that takes seconds.
 //
-// The report has, per lock and its unlock: throughput and allocations with 256 goroutines, latency
-// with one, and for both the CPU time of this process and, on Linux, of all servers together.
-//
 // TestContention is about the opposite, one name that everyone wants. Every peer takes its turn,
 // with so many processes of so many goroutines, each of which locks, unlocks and locks again. The
 // redsyncs are those over redigo and rueidis as above, with a pause between two attempts of their
@@ -55,10 +50,6 @@
 // (including the longest, which the end cut off), what the clients sent, and the shares. It fails
 // if two held the name at once. Its flags:
 //
-//	-contention.processes 1,2,8,16  how many processes, one size after the other
-//	-contention.goroutines 1,8      how many goroutines of each
-//	-contention.hold 0s             how long each holds the name
-//	-contention.ttl 10s             time to live of the lock
 //	-contention.warmup 500ms        how long they run before the window
 //	-contention.window 2s           how long to measure
 //	-contention.rounds 3            how often each peer has its turn; medians are of these

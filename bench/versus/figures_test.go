@@ -143,6 +143,39 @@ func TestFigures(t *testing.T) {
 	require.NoError(t, data.Write(path))
 	_, err := figures.Read(path)
 	require.NoError(t, err)
+	t.Log(aims(&data))
+}
+
+// targets are the ratios that this library is to reach, to the best of the peers whose names begin
+// like this; or figures, if they are compared with nothing. Missing one fails nothing.
+var targets = []struct {
+	experiment string
+	column     figures.Column
+	to         string
+	wanted     string
+}{
+	{figures.Throughput, figures.Column{Size: manyGoroutines, Value: figures.LocksPerSecond, More: true}, "redsync", ">= 4.5"},
+	{figures.Throughput, figures.Column{Size: manyGoroutines, Value: figures.LocksPerSecond, More: true}, "limit", ">= 1.0"},
+	{figures.Throughput, figures.Column{Size: manyGoroutines, Value: figures.ClientCPU}, "limit", "<= 4.5"},
+	{figures.Throughput, figures.Column{Size: manyGoroutines, Value: figures.ServerCPU}, "limit", "<= 0.75"},
+	{figures.Throughput, figures.Column{Size: manyGoroutines, Value: figures.Allocations, Decimals: 1}, "", "<= 7"},
+	{figures.Throughput, figures.Column{Size: manyGoroutines, Value: figures.Bytes}, "", "<= 900"},
+	{figures.Latency, figures.Column{Value: figures.P50}, "redsync", "<= 0.70"},
+	{figures.Latency, figures.Column{Value: figures.P50}, "limit", "<= 1.0"},
+}
+
+// aims has a line for each target.
+func aims(d *figures.Data) string {
+	var text strings.Builder
+	for _, target := range targets {
+		e := d.Experiment(target.experiment)
+		got, of := target.column.Cell(e, "redquorum"), ""
+		if target.to != "" {
+			got, of = figures.Ratio(e, &target.column, target.to), ", divided by "+target.to
+		}
+		fmt.Fprintf(&text, "%s at %d: %s%s: %s, to be %s\n", target.experiment, max(target.column.Size, 1), target.column.Value, of, got, target.wanted)
+	}
+	return text.String()
 }
 
 // requireRows fails if a row of the experiment has no value.
@@ -238,7 +271,7 @@ func measureSingle(t *testing.T, p *plan) figures.Experiment {
 // nodesPeers are ours, the two redsyncs that are best, and the limit.
 func nodesPeers() []entry {
 	return slices.DeleteFunc(slices.Clone(peers), func(e entry) bool {
-		return e.kind == redsyncs && e.name != "redsync-redigo" && e.name != "redsync-rueidis-tuned"
+		return strings.HasPrefix(e.name, "redsync") && e.name != "redsync-redigo" && e.name != "redsync-rueidis-tuned"
 	})
 }
 

@@ -17,9 +17,9 @@ import (
 // does redsync over redigo, whose adapter ignores the context once a command is sent. redsync gets
 // its own timeout back. With fail-fast, it waits for a quorum only.
 var minorityPeers = []entry{
-	{"redquorum", ours, openRedquorumAsIs},
-	{"redsync-rueidis", redsyncs, bounded(openRueidis)},
-	{"redsync-rueidis-failfast", redsyncs, bounded(openRueidis, redsync.WithFailFast(true))},
+	{"redquorum", openRedquorumAsIs},
+	{"redsync-rueidis", bounded(openRueidis)},
+	{"redsync-rueidis-failfast", bounded(openRueidis, redsync.WithFailFast(true))},
 }
 
 // redsyncTimeout is how long redsync waits for the nodes by default, 0.05 of its expiry of 8 s. It

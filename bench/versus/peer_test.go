@@ -37,39 +37,28 @@ type batch struct {
 	names []string // never empty
 }
 
-// entry is a peer that can take part. The kind says in which column of the ratios it counts.
+// entry is a peer that can take part.
 type entry struct {
 	name string
-	kind kind
 	open func(setup) (peer, error)
 }
 
 // peers are compared on any number of servers.
 var peers = []entry{
-	{"redquorum", ours, openRedquorum},
-	{"redsync-redigo", redsyncs, openRedigo},
-	{"redsync-goredis", redsyncs, openGoRedis},
-	{"redsync-goredis-tuned", redsyncs, openGoRedisTuned},
-	{"redsync-rueidis", redsyncs, openRueidis},
-	{"redsync-rueidis-tuned", redsyncs, openRueidisTuned},
-	{"limit", limit, openLimit},
+	{"redquorum", openRedquorum},
+	{"redsync-redigo", openRedigo},
+	{"redsync-goredis", openGoRedis},
+	{"redsync-goredis-tuned", openGoRedisTuned},
+	{"redsync-rueidis", openRueidis},
+	{"redsync-rueidis-tuned", openRueidisTuned},
+	{"limit", openLimit},
 }
 
 // singlePeers lock on one server only.
 var singlePeers = []entry{
-	{"redislock", singles, openRedislock},
-	{"redislock-tuned", singles, openRedislockTuned},
+	{"redislock", openRedislock},
+	{"redislock-tuned", openRedislockTuned},
 }
-
-// kind is what a peer stands for in the ratios.
-type kind int
-
-const (
-	ours     kind = iota
-	redsyncs      // the best of them counts
-	limit
-	singles
-)
 
 // setup is what a peer is made with.
 type setup struct {
@@ -84,7 +73,6 @@ type setup struct {
 // contestant is a peer that takes part.
 type contestant struct {
 	name  string
-	kind  kind
 	peer  peer
 	names []string
 
@@ -119,7 +107,7 @@ func openOn(tb testing.TB, addresses []string, servers []*redistest.Server, entr
 		opened, err := p.open(setup{addresses: addresses, names: names, goroutines: goroutines})
 		require.NoError(tb, err, p.name)
 		tb.Cleanup(func() { assert.NoError(tb, opened.close(), p.name) })
-		all = append(all, contestant{name: p.name, kind: p.kind, peer: opened, names: names, servers: servers})
+		all = append(all, contestant{name: p.name, peer: opened, names: names, servers: servers})
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,8 @@ type holding struct {
 	held, cpu, servers time.Duration
 	renewals           uint64
 	lost               uint64
+	heap               float64 // bytes per lock, names included
+	goroutines         int     // of the library
 }
 
 // renewalValues are what holdings have, by name.
@@ -47,6 +50,7 @@ func measureRenewal(t *testing.T, p *plan) figures.Experiment {
 			h, err := hold(t.Context(), servers, locks, p)
 			require.NoError(t, err)
 			rounds[i] = append(rounds[i], h)
+			t.Logf("%d locks: %.0f bytes of heap for each, and at most %d goroutines", locks, h.heap, h.goroutines)
 		}
 	}
 	for i, locks := range p.locks {
@@ -68,16 +72,33 @@ func measureRenewal(t *testing.T, p *plan) figures.Experiment {
 // leadIn is which part of a sample passes before it begins.
 const leadIn = 10
 
+// liveHeap returns the bytes of the heap in use.
+func liveHeap() float64 {
+	var stats runtime.MemStats
+	for range 2 { // the second collection frees what the first one found in a pool
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&stats)
+	return float64(stats.HeapAlloc)
+}
+
+// goroutineSample is short enough to catch what runs for a renewal, and too long to count in the
+// CPU time.
+const goroutineSample = 20 * time.Millisecond
+
 // hold acquires so many locks, holds them for a while, and releases them.
 func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) (h holding, err error) {
+	goroutines := runtime.NumGoroutine()
 	locker, err := newLocker(addressesOf(servers), redlock.WithTTL(p.ttl))
 	if err != nil {
 		return h, err
 	}
 	defer func() { err = errors.Join(err, release(locker, servers)) }()
+	heap := liveHeap()
 	if err := acquireAll(ctx, locker, locks); err != nil {
 		return h, err
 	}
+	h.heap = (liveHeap() - heap) / float64(locks)
 	// Renewals are due an interval after the locks were acquired, right when a sample that began at
 	// once would end.
 	time.Sleep(p.hold / leadIn)
@@ -86,7 +107,10 @@ func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) 
 		return h, err
 	}
 	before, cpu, start := locker.Stats(), contention.CPUTime(), time.Now()
-	time.Sleep(p.hold)
+	for time.Since(start) < p.hold {
+		time.Sleep(min(goroutineSample, p.hold))
+		h.goroutines = max(h.goroutines, runtime.NumGoroutine()-goroutines)
+	}
 	h.held, h.cpu = time.Since(start), contention.CPUTime()-cpu
 	after := locker.Stats()
 	h.renewals, h.lost = after.Renewed-before.Renewed, after.Lost
