@@ -20,8 +20,6 @@ var scenarios = []scenario{
 	{benchmark: "TryLock", nodes: 5, goroutines: []int{1, 64, 256}, operation: lockUnlock},
 	{benchmark: "TryLock", nodes: 9, goroutines: []int{1, 64, 256}, operation: lockUnlock},
 	{benchmark: "Taken", nodes: 5, goroutines: []int{1, 256}, operation: refused, prepare: hold},
-	{benchmark: "MinorityDown", nodes: 5, fault: stopped, goroutines: []int{1, 256}, operation: lockUnlock},
-	{benchmark: "MinorityDown", nodes: 5, fault: killed, goroutines: []int{1, 256}, operation: lockUnlock},
 }
 
 // BenchmarkTryLock acquires and releases locks that nobody else wants.
@@ -31,10 +29,6 @@ func BenchmarkTryLock(b *testing.B) { benchmark(b, "TryLock") }
 // background are part of its cost.
 func BenchmarkTaken(b *testing.B) { benchmark(b, "Taken") }
 
-// BenchmarkMinorityDown is BenchmarkTryLock while two of five servers do not answer. The outage
-// begins right before it.
-func BenchmarkMinorityDown(b *testing.B) { benchmark(b, "MinorityDown") }
-
 func benchmark(b *testing.B, name string) {
 	b.Helper()
 	for _, s := range scenarios {
@@ -42,7 +36,7 @@ func benchmark(b *testing.B, name string) {
 			continue
 		}
 		c := newCluster(b, s.nodes)
-		b.Run(s.title(), func(b *testing.B) {
+		b.Run(fmt.Sprintf("nodes=%d", s.nodes), func(b *testing.B) {
 			locker := s.start(b, c)
 			for _, goroutines := range s.goroutines {
 				b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {

@@ -45,71 +45,30 @@ func (c *cluster) keysLeft(tb testing.TB) (n int) {
 	return n
 }
 
-// fault is what is wrong with a server.
-type fault string
-
-const (
-	healthy fault = ""
-	stopped fault = "stopped" // it takes bytes and never answers
-	killed  fault = "killed"  // its connections end, and new ones are refused
-)
-
-// faulty is how many servers have the fault.
-const faulty = 2
-
-// inflict applies the fault to some servers.
-func (c *cluster) inflict(tb testing.TB, f fault) {
-	tb.Helper()
-	for i := range faulty {
-		switch f {
-		case stopped:
-			require.NoError(tb, c.Masters[i].Stop())
-		case killed:
-			require.NoError(tb, c.Masters[i].Kill())
-		case healthy:
-		}
-	}
-}
-
 // operation is what a benchmark measures. Its name is one that nobody else wants.
 type operation func(ctx context.Context, locker *redlock.Locker, name string) error
 
-// scenario is an operation on servers in a certain state.
+// scenario is an operation on so many servers.
 type scenario struct {
 	benchmark  string
 	nodes      int
-	fault      fault
 	goroutines []int
 	operation  operation
 	prepare    func(tb testing.TB, locker *redlock.Locker) // nil if there is nothing to prepare
 }
 
-// title names the scenario among those of its benchmark, without the goroutines.
-func (s *scenario) title() string {
-	title := fmt.Sprintf("nodes=%d", s.nodes)
-	if s.fault != healthy {
-		title += "/minority=" + string(s.fault)
-	}
-	return title
-}
-
-// patience is the node timeout if every node answers or is known to be down. With the default of
+// patience is the node timeout, because every node answers. With the default of
 // half a second, a machine that is busy with something else for that long would fail the benchmark.
 // It changes nothing that is measured.
 const patience = 10 * time.Second
 
-// start returns a Locker on the servers, which have the fault. If a timeout matters, its options
-// are a user's: none.
-func (s *scenario) start(tb testing.TB, c *cluster, opts ...redlock.Option) *redlock.Locker {
+// start returns a Locker on the servers.
+func (s *scenario) start(tb testing.TB, c *cluster) *redlock.Locker {
 	tb.Helper()
-	if s.fault != stopped {
-		opts = append(opts, redlock.WithNodeTimeout(patience))
-	}
-	locker := c.locker(tb, opts...)
+	locker := c.locker(tb, redlock.WithNodeTimeout(patience))
 	if s.prepare != nil {
 		s.prepare(tb, locker)
 	}
-	c.inflict(tb, s.fault)
 	return locker
 }
 

@@ -37,11 +37,7 @@ func TestEveryOperationIsMeasured(t *testing.T) {
 	for i, s := range scenarios {
 		t.Run(fmt.Sprintf("%s/%d", s.benchmark, i), func(t *testing.T) {
 			t.Parallel()
-			var options []redlock.Option
-			if s.fault == stopped { // the others may stand still for as long as this machine does
-				options = append(options, redlock.WithNodeTimeout(2*time.Second))
-			}
-			locker := s.start(t, newCluster(t, s.nodes), options...)
+			locker := s.start(t, newCluster(t, s.nodes))
 			for _, goroutines := range s.goroutines {
 				performFew(t, s.operation, locker, goroutines)
 			}

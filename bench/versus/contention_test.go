@@ -187,13 +187,7 @@ func (r *contentionReport) rows() (rows []figures.Row) {
 	for i, name := range r.names {
 		row := figures.Row{Peer: name, Values: make(map[string]figures.Figure)}
 		for _, c := range contended {
-			var rounds []float64
-			for _, result := range r.results[i] {
-				rounds = append(rounds, c.of(result))
-			}
-			if figure, ok := figures.Of(rounds); ok {
-				row.Values[c.name] = figure
-			}
+			addFigure(&row, c.name, r.results[i], func(result **contention.Result) float64 { return c.of(*result) })
 		}
 		rows = append(rows, row)
 	}

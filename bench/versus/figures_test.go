@@ -214,18 +214,22 @@ var (
 func newRow(peer, state string, size int, samples []sample, names ...string) figures.Row {
 	row := figures.Row{Peer: peer, State: state, Size: size, Values: make(map[string]figures.Figure)}
 	for _, name := range names {
-		if !values[name].known {
-			continue
-		}
-		var rounds []float64
-		for i := range samples {
-			rounds = append(rounds, values[name].of(&samples[i]))
-		}
-		if figure, ok := figures.Of(rounds); ok {
-			row.Values[name] = figure
+		if values[name].known {
+			addFigure(&row, name, samples, values[name].of)
 		}
 	}
 	return row
+}
+
+// addFigure adds a figure of all rounds, unless one of them was divided by nothing.
+func addFigure[S any](row *figures.Row, name string, samples []S, of func(*S) float64) {
+	var rounds []float64
+	for i := range samples {
+		rounds = append(rounds, of(&samples[i]))
+	}
+	if figure, ok := figures.Of(rounds); ok {
+		row.Values[name] = figure
+	}
 }
 
 func measureThroughput(t *testing.T, p *plan) figures.Experiment {

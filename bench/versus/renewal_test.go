@@ -56,12 +56,8 @@ func measureRenewal(t *testing.T, p *plan) figures.Experiment {
 	for i, locks := range p.locks {
 		row := figures.Row{Peer: "redquorum", Size: locks, Values: make(map[string]figures.Figure)}
 		for name, value := range renewalValues {
-			var all []float64
-			for j := range rounds[i] {
-				all = append(all, value.of(&rounds[i][j]))
-			}
-			if figure, ok := figures.Of(all); ok && value.known {
-				row.Values[name] = figure
+			if value.known {
+				addFigure(&row, name, rounds[i], value.of)
 			}
 		}
 		e.Rows = append(e.Rows, row)

@@ -107,55 +107,34 @@ func (e *Experiment) Value(peer, state string, size int, value string) (Figure, 
 }
 
 // Read reads a file that [Data.Write] wrote.
-func Read(path string) (*Data, error) {
+func Read(path string) (*Data, error) { return read(path, new(Data)) }
+
+// Write writes the data to a file, with a line for each row.
+func (d *Data) Write(path string) error {
+	return write(path, d, `"experiments":`, `{"name":`, `{"peer":`)
+}
+
+func read[T any](path string, to *T) (*T, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	d := &Data{}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(d); err != nil {
+	if err := decoder.Decode(to); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return d, nil
+	return to, nil
 }
 
-// Write writes the data to a file, with a line for each row.
-func (d *Data) Write(path string) error {
-	var text bytes.Buffer
-	environment, err := json.Marshal(d.Environment)
+// write begins a line before each of these texts, so that files can be compared.
+func write(path string, from any, lines ...string) error {
+	text, err := json.Marshal(from)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(&text, "{\"environment\": %s,\n\"experiments\": [", environment)
-	for i, e := range d.Experiments {
-		name, err := json.Marshal(e.Name)
-		if err != nil {
-			return err
-		}
-		setup, err := json.Marshal(e.Setup)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&text, "%s\n{\"name\": %s, \"setup\": %s, \"rows\": [", comma(i), name, setup)
-		for j, row := range e.Rows {
-			line, err := json.Marshal(row)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(&text, "%s\n%s", comma(j), line)
-		}
-		text.WriteString("\n]}")
+	for _, before := range lines {
+		text = bytes.ReplaceAll(text, []byte(before), []byte("\n"+before))
 	}
-	text.WriteString("\n]}\n")
-	return os.WriteFile(path, text.Bytes(), 0o644)
-}
-
-// comma separates the elements of a list.
-func comma(i int) string {
-	if i == 0 {
-		return ""
-	}
-	return ","
+	return os.WriteFile(path, append(text, '\n'), 0o644)
 }

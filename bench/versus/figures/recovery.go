@@ -1,11 +1,8 @@
 package figures
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 )
 
@@ -59,15 +56,9 @@ func Rounded(values []float64) []float64 {
 
 // ReadRecovery reads a file that [Recovery.Write] wrote.
 func ReadRecovery(path string) (*Recovery, error) {
-	text, err := os.ReadFile(path)
+	r, err := read(path, new(Recovery))
 	if err != nil {
 		return nil, err
-	}
-	r := &Recovery{}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(r); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, c := range r.Courses {
 		if r.Step <= 0 || len(c.Locks) == 0 || len(c.Waits) != len(c.Locks) {
@@ -79,12 +70,5 @@ func ReadRecovery(path string) (*Recovery, error) {
 
 // Write writes the recovery to a file.
 func (r *Recovery) Write(path string) error {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	for _, before := range []string{`"setup":`, `"phases":`, `{"title":`, `"courses":`, `{"peer":`, `"waits":`} {
-		text = bytes.ReplaceAll(text, []byte(before), []byte("\n"+before)) // lines to compare
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	return write(path, r, `"setup":`, `"phases":`, `{"title":`, `"courses":`, `{"peer":`, `"waits":`)
 }
