@@ -23,7 +23,7 @@ const (
 
 // TestMain is also the main function of the processes that contend.
 func TestMain(m *testing.M) {
-	contention.RunWorker(map[string]contention.Opener{
+	contention.Play(map[string]contention.Opener{
 		"redquorum": contention.OpenRedquorum, "permits": contention.OpenPermits, "election": contention.OpenElection,
 	})
 	os.Exit(m.Run())
@@ -117,7 +117,10 @@ func contend(b *testing.B, title string, servers []*redistest.Server, s contenti
 	b.Helper()
 	s.Servers, s.TTL, s.WarmUp, s.Window = servers, 10*time.Second, 500*time.Millisecond, 2*time.Second
 	b.Run(fmt.Sprintf("nodes=%d/%s", contentionNodes, title), func(b *testing.B) {
-		r := last(b, s.Run)
+		var r *contention.Result
+		for range b.N {
+			r = s.Run(b)
+		}
 		metrics := map[string]float64{
 			"locks/s":             r.AcquisitionsPerSecond(),
 			"goroutine-changes/s": r.GoroutineChangesPerSecond(),
@@ -153,7 +156,10 @@ func crash(b *testing.B, servers []*redistest.Server, mutex string) {
 		c := contention.Crash{
 			Mutex: mutex, Servers: servers, Waiters: crashWaiters, Kills: crashKills, TTL: crashTTL, Settle: crashSettle,
 		}
-		r := last(b, c.Run)
+		var r *contention.CrashResult
+		for range b.N {
+			r = c.Run(b)
+		}
 		var sum float64
 		for _, commands := range r.Commands {
 			sum += commands
@@ -166,18 +172,6 @@ func crash(b *testing.B, servers []*redistest.Server, mutex string) {
 			"commands/client/100ms-max": slices.Max(r.Commands),
 		})
 	})
-}
-
-// last runs a measurement b.N times, which is once by default, and returns what the last one found.
-func last[R any](b *testing.B, run func() (R, error)) (r R) {
-	b.Helper()
-	var err error
-	for range b.N {
-		if r, err = run(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return r
 }
 
 // report reports metrics by their units. The time of an operation is not one of them: flags say it.

@@ -2,20 +2,22 @@ package contention
 
 import (
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"math"
 	mathrand "math/rand/v2"
 	"slices"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // Crash measures what follows when a holder is killed: SIGKILL ends its process, and the name is
 // free once the keys of a quorum have expired.
 type Crash struct {
-	Mutex   string // its name in the table given to [RunWorker]; it has to renew what it holds
+	Mutex   string // its name in the table given to [Play]; it has to renew what it holds
 	Servers []*redistest.Server
 	Waiters int // processes that want the name, one goroutine each
 	Kills   int
@@ -38,114 +40,100 @@ type CrashResult struct {
 // that the server reads once per event loop.
 const expiryResolution = 2 * time.Millisecond
 
-// Run measures, and leaves the servers empty. It fails with the processes, the servers, or
-// exclusion: another process had the name before the killed holder's keys had expired on a quorum.
-func (c *Crash) Run() (*CrashResult, error) {
-	crew, err := newCrew(spec{
-		Mutex: c.Mutex, Addresses: addressesOf(c.Servers), Name: "crash/" + rand.Text(),
-		Goroutines: 1, TTL: c.TTL, Forever: true,
-	}, c.Waiters+1)
-	if err != nil {
-		return nil, err
-	}
-	result, err := c.run(crew)
-	if err = errors.Join(err, crew.kill()); err != nil {
-		return nil, err
-	}
-	if _, err := flush(c.Servers); err != nil {
-		return nil, err
-	}
-	slices.Sort(result.Late)
-	slices.Sort(result.Commands)
-	return result, nil
+// crew is the processes of a Crash.
+type crew struct {
+	tb   testing.TB
+	task task
+	all  []*child.Process
+	said chan event
 }
 
-func (c *Crash) run(crew *crew) (*CrashResult, error) {
-	for _, p := range crew.processes {
-		if err := p.orders.Encode(order{Run: new(run)}); err != nil {
-			return nil, err
-		}
-	}
-	held, err := crew.await(messageTimeout, isHeld)
-	if err != nil {
-		return nil, err
-	}
+// event is a line that a process says.
+type event struct {
+	process *child.Process
+	line    string
+}
+
+// Run measures, and leaves the servers empty. The test ends if a process or a server fails, or
+// exclusion: another process had the name before the killed holder's keys had expired on a quorum.
+func (c *Crash) Run(tb testing.TB) *CrashResult {
+	tb.Helper()
+	crew := &crew{tb: tb, said: make(chan event, c.Waiters+c.Kills), task: task{
+		Name: "crash/" + rand.Text(), Forever: true, Setup: Setup{Addresses: addressesOf(c.Servers), Goroutines: 1, TTL: c.TTL},
+	}}
+	crew.start(c.Mutex, c.Waiters+1)
+	holder, _ := crew.await()
 	r := new(CrashResult)
 	for range c.Kills {
 		time.Sleep(c.Settle + mathrand.N(c.TTL/2))
-		if len(crew.events) > 0 {
-			_, err := crew.await(0, func(event) bool { return false })
-			return nil, fmt.Errorf("while the name was held: %w", err)
-		}
-		if held, err = c.kill(crew, held.from, r); err != nil {
-			return nil, err
-		}
-		replacement, err := crew.start()
-		if err != nil {
-			return nil, err
-		}
-		if _, err := crew.await(messageTimeout, func(e event) bool { return e.message.Ready }); err != nil {
-			return nil, err
-		}
-		if err := replacement.orders.Encode(order{Run: new(run)}); err != nil {
-			return nil, err
-		}
+		require.Empty(tb, crew.said, "exclusion failed: another one has the name while it is held")
+		holder = c.kill(crew, holder, r)
+		crew.start(c.Mutex, 1)
 	}
-	return r, nil
+	for _, p := range crew.all {
+		require.NoError(tb, p.Kill())
+	}
+	flush(tb, c.Servers)
+	slices.Sort(r.Late)
+	slices.Sort(r.Commands)
+	return r
 }
 
-// kill kills the holder, adds what follows to r, and returns the message of the next holder.
-func (c *Crash) kill(crew *crew, holder *process, r *CrashResult) (event, error) {
-	if err := holder.kill(); err != nil {
-		return event{}, err
+// start starts n processes that want the name.
+func (c *crew) start(mutex string, n int) {
+	for _, p := range startWorkers(c.tb, mutex, n, c.task) {
+		tell(c.tb, p, run{})
+		c.all = append(c.all, p)
+		go func() { // ends with the process
+			for line := range p.Lines() {
+				c.said <- event{p, line}
+			}
+		}()
 	}
-	crew.processes = slices.DeleteFunc(crew.processes, func(p *process) bool { return p == holder })
-	if _, err := crew.await(messageTimeout, func(e event) bool { return e.ended && e.from == holder }); err != nil {
-		return event{}, err
+}
+
+// patience bounds the wait for what a process says.
+const patience = time.Minute
+
+// await returns what a process says next: that it has the name, or what it was asked for.
+func (c *crew) await() (*child.Process, message) {
+	c.tb.Helper()
+	select {
+	case e := <-c.said:
+		return e.process, parse(c.tb, e.line)
+	case <-time.After(patience):
+		require.FailNow(c.tb, "no process says anything")
+		return nil, message{}
 	}
-	free, err := c.freeAt(crew.spec.Name)
-	if err != nil {
-		return event{}, err
-	}
-	before, err := crew.count()
-	if err != nil {
-		return event{}, err
-	}
-	held, err := crew.await(c.TTL+messageTimeout, isHeld)
-	if err != nil {
-		return event{}, err
-	}
-	after, err := crew.count()
-	if err != nil {
-		return event{}, err
-	}
-	late := held.message.Held.Sub(free)
-	if late < -expiryResolution {
-		return event{}, fmt.Errorf("contention: exclusion failed: the name was acquired %v before the keys of a quorum expired", -late)
-	}
+}
+
+// kill kills the holder, adds what follows to r, and returns the next one.
+func (c *Crash) kill(crew *crew, holder *child.Process, r *CrashResult) *child.Process {
+	require.NoError(crew.tb, holder.Kill())
+	crew.all = slices.DeleteFunc(crew.all, func(p *child.Process) bool { return p == holder })
+	free := c.freeAt(crew.tb, crew.task.Name)
+	before := crew.count()
+	next, m := crew.await()
+	after := crew.count()
+	late := m.Held.Sub(free)
+	require.GreaterOrEqual(crew.tb, late, -expiryResolution, "exclusion failed: the name was acquired before the keys of a quorum expired")
 	r.Late = append(r.Late, late)
-	for p, first := range before {
-		took := after[p].At.Sub(first.At)
-		r.Commands = append(r.Commands, float64(after[p].Sent-first.Sent)*float64(100*time.Millisecond)/float64(took))
+	for i := range after {
+		took := after[i].At.Sub(before[i].At)
+		r.Commands = append(r.Commands, float64(after[i].Sent-before[i].Sent)*float64(100*time.Millisecond)/float64(took))
 	}
-	return held, nil
+	return next
 }
-
-func isHeld(e event) bool { return e.message.Held != 0 }
 
 // freeAt returns when the key will have expired on a quorum of the servers.
-func (c *Crash) freeAt(name string) (Instant, error) {
+func (c *Crash) freeAt(tb testing.TB, name string) Instant {
 	var expiries []Instant
 	for _, server := range c.Servers {
 		asked := now()
 		reply, err := server.Do("PTTL", name)
-		if err != nil {
-			return 0, err
-		}
-		left, ok := reply.(int64)
-		if !ok || left == -1 {
-			return 0, fmt.Errorf("contention: PTTL %s: %v", name, reply)
-		}
+		require.NoError(tb, err)
+		left := reply.(int64)
+		require.NotEqual(tb, int64(-1), left, "the key does not expire")
 		if left < 0 { // no key: it did not vote for the holder, or has lost it
 			expiries = append(expiries, Instant(math.MinInt64))
 			continue
@@ -154,26 +142,17 @@ func (c *Crash) freeAt(name string) (Instant, error) {
 	}
 	slices.Sort(expiries)
 	free := expiries[len(expiries)/2] // of the quorum-th
-	if free == math.MinInt64 {
-		return 0, fmt.Errorf("contention: no quorum had the key %s when its holder was killed", name)
-	}
-	return free, nil
+	require.NotEqual(tb, Instant(math.MinInt64), free, "no quorum had the key when its holder was killed")
+	return free
 }
 
-// count asks all processes how many commands they have sent.
-func (c *crew) count() (map[*process]count, error) {
-	for _, p := range c.processes {
-		if err := p.orders.Encode(order{Count: true}); err != nil {
-			return nil, err
-		}
+// count asks all processes, one after the other, how many commands they have sent.
+func (c *crew) count() (all []message) {
+	for _, p := range c.all {
+		require.NoError(c.tb, p.Tell("count"))
+		_, m := c.await()
+		require.Zero(c.tb, m.Held, "exclusion failed: a process has the name before it is free")
+		all = append(all, m)
 	}
-	counts := make(map[*process]count)
-	for len(counts) < len(c.processes) {
-		e, err := c.await(messageTimeout, func(e event) bool { return e.message.Count != nil })
-		if err != nil {
-			return nil, err
-		}
-		counts[e.from] = *e.message.Count
-	}
-	return counts, nil
+	return all
 }

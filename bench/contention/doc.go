@@ -1,6 +1,6 @@
 // Package contention measures mutexes over Redis under contention for one name: real processes,
 // each with goroutines that lock, unlock and lock again. The processes run this same program;
-// [RunWorker] turns it into a worker.
+// [Play] turns it into a worker.
 //
 // Each goroutine records when it asked, acquired and released, by CLOCK_MONOTONIC, which all
 // processes of one machine share. The figures follow from that, and so does the proof of exclusion:

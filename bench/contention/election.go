@@ -8,25 +8,35 @@ import (
 	"github.com/redquorum/redquorum/election"
 )
 
-// OpenElection opens an election of this library: to lock is to be elected, to unlock is to resign.
+// OpenElection opens elections of this library: to lock is to be elected, to unlock is to resign.
 func OpenElection(ctx context.Context, setup Setup) (Mutex, error) {
 	m, err := open(ctx, setup)
-	if err != nil {
-		return nil, err
-	}
-	return elected{m}, nil
+	return elected{m}, err
 }
 
 // elected is the candidates of a process, each with an Election of its own.
-type elected struct{ *redquorum }
+type elected struct{ *Redquorum }
+
+// term is a leadership that lasts until it is resigned.
+type term struct {
+	election *election.Election
+	over     <-chan error
+}
+
+func (t term) Unlock(ctx context.Context) error {
+	if err := t.election.Resign(ctx); err != nil {
+		return err
+	}
+	return <-t.over
+}
 
 // errTermOver: the lock was lost before Lock could return.
 var errTermOver = errors.New("contention: the term was over at once")
 
 // Lock is elected when lead is called. From then on the term outlasts ctx, as a lock does: a worker
 // whose time is over still holds the name until it resigns.
-func (m elected) Lock(ctx context.Context) (func(context.Context) error, error) {
-	e, err := election.New(m.locker, m.name)
+func (m elected) Lock(ctx context.Context, name string) (Unlocker, error) {
+	e, err := election.New(m.Locker, name)
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +54,7 @@ func (m elected) Lock(ctx context.Context) (func(context.Context) error, error) 
 	select {
 	case <-leads:
 		if stopWatching() {
-			return func(ctx context.Context) error {
-				if err := e.Resign(ctx); err != nil {
-					return err
-				}
-				return <-over
-			}, nil
+			return term{e, over}, nil
 		}
 		err = <-over // ctx ended at the same moment, and with it the term
 	case err = <-over:

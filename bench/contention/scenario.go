@@ -2,16 +2,19 @@ package contention
 
 import (
 	"crypto/rand"
-	"errors"
-	"fmt"
+	"encoding/json"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // Scenario is one measurement: goroutines of several processes want one name, again and again.
 type Scenario struct {
-	Mutex      string // its name in the table given to [RunWorker]
+	Mutex      string // its name in the table given to [Play]
 	Servers    []*redistest.Server
 	Processes  int
 	Goroutines int           // of each process
@@ -28,58 +31,70 @@ type Scenario struct {
 // have the order.
 const lead = 50 * time.Millisecond
 
-// Run measures, and leaves the servers empty. It returns an [*OverlapError] if exclusion failed, or
-// the error of a process, a server or a lock. It needs no context, because the times of the
-// scenario bound it.
-func (s *Scenario) Run() (*Result, error) {
-	c, err := newCrew(spec{
-		Mutex: s.Mutex, Addresses: addressesOf(s.Servers), Name: "contention/" + rand.Text(),
-		Goroutines: s.Goroutines, Permits: s.Permits, Reads: s.Reads, Hold: s.Hold, TTL: s.TTL, Patience: s.Patience,
-	}, s.Processes)
-	if err != nil {
-		return nil, err
-	}
+// Run measures, and leaves the servers empty. The test ends if two held the name at once, or if a
+// process, a server or a lock fails.
+func (s *Scenario) Run(tb testing.TB) *Result {
+	tb.Helper()
+	all := startWorkers(tb, s.Mutex, s.Processes, task{
+		Name: "contention/" + rand.Text(), Reads: s.Reads, Hold: s.Hold,
+		Setup: Setup{Addresses: addressesOf(s.Servers), Goroutines: s.Goroutines, Permits: s.Permits, TTL: s.TTL, Patience: s.Patience},
+	})
 	from := now().Add(lead)
 	times := run{From: from, Begin: from.Add(s.WarmUp), End: from.Add(s.WarmUp + s.Window)}
-	reports, err := c.run(&times)
-	if err = errors.Join(err, c.kill()); err != nil {
-		return nil, err
+	for _, p := range all {
+		tell(tb, p, times)
 	}
-	keys, err := flush(s.Servers)
-	if err != nil {
-		return nil, err
+	time.Sleep(times.End.Sub(now()))
+	var reports []*report
+	for _, p := range all {
+		reports = append(reports, readReport(tb, p, s.Goroutines))
+		require.Zero(tb, p.Wait(tb))
 	}
+	keys := flush(tb, s.Servers)
 	result, err := newResult(reports, &times, max(s.Permits, 1))
-	if err != nil {
-		return nil, err
-	}
+	require.NoError(tb, err)
 	result.KeysLeft = keys
-	return result, nil
+	return result
 }
 
-// run orders a measurement, and returns the reports of the processes, in the order in which they
-// end.
-func (c *crew) run(times *run) ([]*report, error) {
-	for _, p := range c.processes {
-		if err := p.orders.Encode(order{Run: times}); err != nil {
-			return nil, err
-		}
+// startWorkers starts n processes, and returns once all are connected.
+func startWorkers(tb testing.TB, mutex string, n int, t task) (all []*child.Process) {
+	tb.Helper()
+	text, err := json.Marshal(t)
+	require.NoError(tb, err)
+	for range n {
+		all = append(all, child.Start(tb, child.Command(mutex, string(text))))
 	}
-	var reports []*report
-	reported := make(map[*process]bool)
-	for len(reports) < len(c.processes) {
-		e, err := c.await(times.End.Sub(now())+messageTimeout, func(e event) bool {
-			return e.message.Report != nil || (e.ended && reported[e.from])
-		})
-		if err != nil {
-			return nil, err
-		}
-		if e.message.Report != nil {
-			reports = append(reports, e.message.Report)
-			reported[e.from] = true
-		}
+	for _, p := range all {
+		parse(tb, p.Next(tb))
 	}
-	return reports, nil
+	return all
+}
+
+func tell(tb testing.TB, p *child.Process, times run) {
+	tb.Helper()
+	text, err := json.Marshal(times)
+	require.NoError(tb, err)
+	require.NoError(tb, p.Tell(string(text)))
+}
+
+func parse(tb testing.TB, line string) (m message) {
+	tb.Helper()
+	require.NoError(tb, json.Unmarshal([]byte(line), &m), line)
+	return m
+}
+
+func readReport(tb testing.TB, p *child.Process, goroutines int) *report {
+	tb.Helper()
+	turns := make([][]turn, goroutines)
+	for {
+		m := parse(tb, p.Next(tb))
+		if m.Report != nil {
+			m.Report.Turns = turns
+			return m.Report
+		}
+		turns[m.Goroutine] = append(turns[m.Goroutine], m.Turns...)
+	}
 }
 
 func addressesOf(servers []*redistest.Server) []string {
@@ -91,16 +106,13 @@ func addressesOf(servers []*redistest.Server) []string {
 }
 
 // flush deletes all keys, and returns how many there were on all servers together.
-func flush(servers []*redistest.Server) (keys int, err error) {
+func flush(tb testing.TB, servers []*redistest.Server) (keys int) {
+	tb.Helper()
 	for _, server := range servers {
 		found, err := server.Keys()
-		if err == nil {
-			err = server.Clear()
-		}
-		if err != nil {
-			return 0, fmt.Errorf("contention: %w", err)
-		}
+		require.NoError(tb, err)
+		require.NoError(tb, server.Clear())
 		keys += len(found)
 	}
-	return keys, nil
+	return keys
 }

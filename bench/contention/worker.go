@@ -2,205 +2,205 @@ package contention
 
 import (
 	"context"
-	"encoding/gob"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
-	"os"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 )
 
-// RunWorker must be the first call of TestMain or main. In a process that a measurement has
-// started, it does the work of a worker and ends the process; in any other, it returns at once.
-// Openers are keyed by the name in [Scenario.Mutex].
-func RunWorker(openers map[string]Opener) {
-	text, found := os.LookupEnv(specVariable)
-	if !found {
-		return
+// Play must be the first call of TestMain. In a process that a measurement has started, it does the
+// work of a worker and ends the process; in any other, it returns at once. Openers are keyed by the
+// name in [Scenario.Mutex].
+func Play(openers map[string]Opener) {
+	roles := make(map[string]child.Role)
+	for name, open := range openers {
+		roles[name] = func(self *child.Self) { (&worker{self: self}).work(open) }
 	}
-	w := &worker{orders: make(chan order), out: gob.NewEncoder(os.Stdout)}
-	go w.receive() // ends with the process
-	if err := w.work(openers, text); err != nil {
-		w.send(message{Failure: err.Error()})
-		os.Exit(1)
-	}
-	os.Exit(0)
+	child.Play(roles)
 }
+
+// task is what a worker is started with, in JSON.
+type task struct {
+	Name    string
+	Setup   Setup
+	Reads   float64
+	Hold    time.Duration
+	Forever bool // one goroutine locks once, and holds until the process is killed
+}
+
+// run is the times of a measurement: the first line of the parent, in JSON.
+type run struct {
+	From  Instant // when workers first ask for locks
+	Begin Instant // of the window
+	End   Instant // of the window, and of all waits
+}
+
+// message is a line that a worker says, in JSON. It is ready when it says an empty one.
+type message struct {
+	Held Instant // with Forever: since when it has held the name
+
+	// With Forever, the answer to every further line of the parent: how many commands it has sent.
+	At   Instant
+	Sent uint64
+
+	Goroutine int
+	Turns     []turn  // of the goroutine, in order; more may follow
+	Report    *report // the last message
+}
+
+// report is what a worker did.
+type report struct {
+	Turns        [][]turn `json:"-"` // by goroutine, in order
+	Commands     uint64   // sent within the window
+	UnlockErrors int
+	UnlockError  string            // the first
+	Counters     map[string]uint64 // their growth within the window
+}
+
+// turn is one goroutine's wait and hold.
+type turn struct {
+	Read     bool
+	Asked    Instant
+	Acquired Instant // 0 if the measurement ended first
+	Released Instant // when the release began or, if nothing was acquired, when the wait ended
+}
+
+// turnsPerLine keeps the lines of a worker short.
+const turnsPerLine = 1000
 
 // worker is one process of a measurement, seen from inside.
 type worker struct {
-	spec    spec
-	mutex   Mutex
-	readers ReadLocker // the same, or nil
-	sent    commandCounter
-	orders  chan order // written by receive
-
-	mu  sync.Mutex // held to send one message
-	out *gob.Encoder
+	self  *child.Self
+	task  task
+	mutex Mutex
+	sent  commandCounter
 }
 
-// receive takes the parent's orders. When the parent is gone, the process ends.
-func (w *worker) receive() {
-	in := gob.NewDecoder(os.Stdin)
-	for {
-		var next order
-		if err := in.Decode(&next); err != nil {
-			os.Exit(1)
-		}
-		w.orders <- next
-	}
-}
-
-// send has nobody to report a failure to: without a parent, receive ends the process.
-func (w *worker) send(m message) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.out.Encode(m); err != nil {
-		os.Exit(1)
-	}
+func (w *worker) say(m message) {
+	text, err := json.Marshal(m)
+	require.NoError(w.self, err)
+	w.self.Tell(string(text))
 }
 
 // openTimeout bounds connecting; many processes start at once.
 const openTimeout = 30 * time.Second
 
-func (w *worker) work(openers map[string]Opener, text string) error {
-	if err := json.Unmarshal([]byte(text), &w.spec); err != nil {
-		return err
-	}
-	open, found := openers[w.spec.Mutex]
-	if !found {
-		return fmt.Errorf("contention: this program knows no mutex %q", w.spec.Mutex)
-	}
+func (w *worker) work(open Opener) {
+	require.NoError(w.self, json.Unmarshal([]byte(w.self.Args[0]), &w.task))
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	mutex, err := open(ctx, Setup{
-		Addresses: w.spec.Addresses, Name: w.spec.Name, Goroutines: w.spec.Goroutines, Permits: w.spec.Permits,
-		TTL: w.spec.TTL, Patience: w.spec.Patience, Dial: w.sent.dial,
-	})
-	if err != nil {
-		return fmt.Errorf("open %s: %w", w.spec.Mutex, err)
-	}
+	w.task.Setup.Dial = w.sent.dial
+	mutex, err := open(ctx, w.task.Setup)
+	require.NoError(w.self, err)
 	w.mutex = mutex
-	readers, reads := mutex.(ReadLocker)
-	if w.spec.Reads > 0 && !reads {
-		return fmt.Errorf("contention: %s cannot be shared", w.spec.Mutex)
+	w.say(message{})
+	var times run
+	require.NoError(w.self, json.Unmarshal([]byte(<-w.self.Heard()), &times))
+	if w.task.Forever {
+		w.holdForever()
+		return
 	}
-	w.readers = readers
-	w.send(message{Ready: true})
-	times := (<-w.orders).Run
-	if w.spec.Forever {
-		return w.holdForever()
+	r := w.contend(&times)
+	require.NoError(w.self, mutex.Close())
+	for goroutine, turns := range r.Turns {
+		for part := range slices.Chunk(turns, turnsPerLine) {
+			w.say(message{Goroutine: goroutine, Turns: part})
+		}
 	}
-	r, err := w.contend(times)
-	if err != nil {
-		return err
+	w.say(message{Report: r})
+}
+
+// holdForever locks and never unlocks.
+func (w *worker) holdForever() {
+	go func() {
+		_, err := w.mutex.Lock(context.Background(), w.task.Name)
+		require.NoError(w.self, err)
+		w.say(message{Held: now()})
+	}()
+	for range w.self.Heard() {
+		w.say(message{At: now(), Sent: w.sent.total.Load()})
 	}
-	if err := mutex.Close(); err != nil {
-		return fmt.Errorf("close: %w", err)
+}
+
+func (w *worker) counters() map[string]uint64 {
+	if c, ok := w.mutex.(interface{ Counters() map[string]uint64 }); ok {
+		return c.Counters()
 	}
-	w.send(message{Report: r})
 	return nil
 }
 
-// holdForever locks and never unlocks. It returns only if locking fails.
-func (w *worker) holdForever() error {
-	ended := make(chan error, 1)
-	go func() {
-		_, err := w.mutex.Lock(context.Background())
-		if err != nil {
-			ended <- err
-			return
-		}
-		w.send(message{Held: now()})
-	}()
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case next := <-w.orders:
-			if next.Count {
-				w.send(message{Count: &count{At: now(), Sent: w.sent.total.Load()}})
-			}
-		}
-	}
-}
-
 // contend measures.
-func (w *worker) contend(times *run) (*report, error) {
+func (w *worker) contend(times *run) *report {
 	w.sent.window(times.Begin, times.End)
 	ctx, cancel := context.WithTimeout(context.Background(), times.End.Sub(now()))
 	defer cancel()
-	r := &report{Turns: make([][]turn, w.spec.Goroutines)}
-	var mu sync.Mutex // guards the unlock errors of r, and failure
-	var failure error
+	r := &report{Turns: make([][]turn, w.task.Setup.Goroutines)}
+	var mu sync.Mutex // guards the unlock errors of r
 	var all sync.WaitGroup
-	for i := range w.spec.Goroutines {
+	for i := range r.Turns {
 		all.Go(func() {
 			sleepUntil(times.From)
-			turns, err := w.takeTurns(ctx, func(err error) {
+			r.Turns[i] = w.takeTurns(ctx, func(err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if r.UnlockErrors++; r.UnlockErrors == 1 {
 					r.UnlockError = err.Error()
 				}
 			})
-			r.Turns[i] = turns
-			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failure = err
-				cancel()
-			}
 		})
 	}
 	sleepUntil(times.Begin)
-	before := w.mutex.Counters()
+	before := w.counters()
 	sleepUntil(times.End)
-	r.Counters = w.mutex.Counters()
+	r.Counters = w.counters()
 	for name, n := range before {
 		r.Counters[name] -= n
 	}
 	all.Wait()
 	r.Commands = w.sent.inWindow.Load()
-	return r, failure
+	return r
 }
 
 // unlockTimeout bounds the release, which ctx does not.
 const unlockTimeout = 5 * time.Second
 
-// takeTurns locks and unlocks until ctx ends. A lock that fails before that is an error; an unlock
-// that fails is noted.
-func (w *worker) takeTurns(ctx context.Context, note func(error)) (turns []turn, err error) {
+// takeTurns locks and unlocks until ctx ends. A lock that fails before that ends the process; an
+// unlock that fails is noted.
+func (w *worker) takeTurns(ctx context.Context, note func(error)) (turns []turn) {
 	for ctx.Err() == nil {
-		t := turn{Read: rand.Float64() < w.spec.Reads, Asked: now()}
+		t := turn{Read: rand.Float64() < w.task.Reads, Asked: now()}
 		lock := w.mutex.Lock
 		if t.Read {
-			lock = w.readers.RLock
+			lock = w.mutex.(ReadLocker).RLock
 		}
-		unlock, err := lock(ctx)
+		held, err := lock(ctx, w.task.Name)
 		if err != nil {
 			if ctx.Err() == nil {
-				return turns, fmt.Errorf("lock: %w", err)
+				require.NoError(w.self, err, "lock")
 			}
 			t.Released = now()
-			return append(turns, t), nil
+			return append(turns, t)
 		}
 		t.Acquired = now()
-		if w.spec.Hold > 0 {
-			time.Sleep(w.spec.Hold)
+		if w.task.Hold > 0 {
+			time.Sleep(w.task.Hold)
 		}
 		t.Released = now()
 		turns = append(turns, t)
-		if err := release(ctx, unlock); err != nil {
+		if err := release(ctx, held); err != nil {
 			note(err)
 		}
 	}
-	return turns, nil
+	return turns
 }
 
-func release(ctx context.Context, unlock func(context.Context) error) error {
+func release(ctx context.Context, held Unlocker) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
 	defer cancel()
-	return unlock(ctx)
+	return held.Unlock(ctx)
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // redquorumPeer is this library.
-type redquorumPeer struct{ locker *redlock.Locker }
+type redquorumPeer struct{ *contention.Redquorum }
 
 // patience is the node timeout, as long as redsync's. With the default of half a second, a machine
 // that is busy with something else for that long would fail the measurement. It changes nothing
@@ -38,48 +38,27 @@ func openRedquorum(s setup) (peer, error) {
 func openRedquorumAsIs(s setup) (peer, error) { return openRedquorumWith(s) }
 
 func openRedquorumWith(s setup, opts ...redlock.Option) (peer, error) {
-	locker, err := newLocker(s.addresses, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return &redquorumPeer{locker}, nil
+	opened, err := newLocker(s.addresses, opts...)
+	return redquorumPeer{opened}, err
 }
 
 // nodesTimeout bounds connecting to servers on this machine.
 const nodesTimeout = 30 * time.Second
 
 // newLocker waits until every node is connected and votes: no measurement includes a dial.
-func newLocker(addresses []string, opts ...redlock.Option) (*redlock.Locker, error) {
-	locker, err := redlock.New(addresses, opts...)
-	if err != nil {
-		return nil, err
-	}
+func newLocker(addresses []string, opts ...redlock.Option) (*contention.Redquorum, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), nodesTimeout)
 	defer cancel()
-	if err := contention.AwaitNodes(ctx, locker); err != nil {
-		return nil, errors.Join(err, locker.Close())
-	}
-	return locker, nil
+	return contention.NewRedquorum(ctx, addresses, opts...)
 }
 
-func (p *redquorumPeer) lockUnlock(ctx context.Context, locks batch) error {
-	lock, err := p.locker.TryLock(ctx, locks.names[0])
+func (p redquorumPeer) lockUnlock(ctx context.Context, locks batch) error {
+	lock, err := p.TryLock(ctx, locks.names[0])
 	if err != nil {
 		return err
 	}
 	return lock.Unlock(ctx)
 }
-
-// lock waits for the lock.
-func (p *redquorumPeer) lock(ctx context.Context, name string) (func(context.Context) error, error) {
-	lock, err := p.locker.Lock(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return lock.Unlock, nil
-}
-
-func (p *redquorumPeer) close() error { return p.locker.Close() }
 
 // redsyncPeer is redsync over any driver.
 type redsyncPeer struct {
@@ -105,26 +84,32 @@ func (p *redsyncPeer) lockUnlock(ctx context.Context, locks batch) error {
 		defer cancel()
 		ctx = bounded
 	}
-	return released(mutex.UnlockContext(ctx))
+	return held{mutex}.Unlock(ctx)
 }
 
-// lock waits for the lock, as the options say.
-func (p *redsyncPeer) lock(ctx context.Context, name string) (func(context.Context) error, error) {
+// Lock waits for the lock, as the options say.
+func (p *redsyncPeer) Lock(ctx context.Context, name string) (contention.Unlocker, error) {
 	mutex := p.redsync.NewMutex(name, p.options...)
 	if err := mutex.LockContext(ctx); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error { return released(mutex.UnlockContext(ctx)) }, nil
+	return held{mutex}, nil
 }
 
-func released(ok bool, err error) error {
+// held is a lock of redsync.
+type held struct{ *redsync.Mutex }
+
+// Unlock fails where redsync says no more than that nothing was released.
+func (h held) Unlock(ctx context.Context) error {
+	ok, err := h.UnlockContext(ctx)
 	if err == nil && !ok {
-		return errors.New("not released")
+		err = errors.New("not released")
 	}
 	return err
 }
 
-func (p *redsyncPeer) close() error {
+// Close closes the drivers.
+func (p *redsyncPeer) Close() error {
 	var errs []error
 	for _, closeDriver := range p.drivers {
 		errs = append(errs, closeDriver())
@@ -139,7 +124,7 @@ func openRedsync(s setup, open func(address string) (redsyncredis.Pool, func() e
 	for _, address := range s.addresses {
 		pool, closeDriver, err := open(address)
 		if err != nil {
-			return nil, errors.Join(err, p.close())
+			return nil, errors.Join(err, p.Close())
 		}
 		p.drivers, pools = append(p.drivers, closeDriver), append(pools, pool)
 	}
@@ -261,4 +246,4 @@ func (p *redislockPeer) lockUnlock(ctx context.Context, locks batch) error {
 	return lock.Release(ctx)
 }
 
-func (p *redislockPeer) close() error { return p.driver() }
+func (p *redislockPeer) Close() error { return p.driver() }

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	for _, c := range contenders {
 		openers[c.name] = c.open
 	}
-	contention.RunWorker(openers)
+	contention.Play(openers)
 	os.Exit(m.Run())
 }
 
@@ -53,7 +53,7 @@ func contend(open func(setup) (peer, error), pause time.Duration) contention.Ope
 		if err != nil {
 			return nil, err
 		}
-		c := &redsyncContender{opened.(*redsyncPeer), s.Name}
+		c := opened.(*redsyncPeer)
 		// Only the context ends a wait.
 		c.options = []redsync.Option{redsync.WithExpiry(s.TTL), redsync.WithTries(math.MaxInt)}
 		if pause > 0 {
@@ -62,18 +62,6 @@ func contend(open func(setup) (peer, error), pause time.Duration) contention.Ope
 		return c, nil
 	}
 }
-
-type redsyncContender struct {
-	*redsyncPeer
-	name string
-}
-
-func (c *redsyncContender) Lock(ctx context.Context) (func(context.Context) error, error) {
-	return c.lock(ctx, c.name)
-}
-
-func (c *redsyncContender) Counters() map[string]uint64 { return nil }
-func (c *redsyncContender) Close() error                { return c.close() }
 
 var (
 	contentionWarmUp = flag.Duration("contention.warmup", 500*time.Millisecond, "how long TestContention runs before its window")
@@ -125,9 +113,7 @@ func contendInTurns(t *testing.T, names []string, rounds int, s contention.Scena
 		for turn := range names {
 			i := (turn + round) % len(names) // none always follows the same one
 			s.Mutex = names[i]
-			result, err := s.Run()
-			require.NoError(t, err, names[i])
-			r.results[i] = append(r.results[i], result)
+			r.results[i] = append(r.results[i], s.Run(t))
 		}
 	}
 	return r
@@ -234,8 +220,7 @@ func TestEveryContenderExcludes(t *testing.T) {
 				Mutex: c.name, Servers: servers, Processes: 2, Goroutines: 2, TTL: 10 * time.Second, WarmUp: 50 * time.Millisecond,
 			}
 			for s.Window = 250 * time.Millisecond; ; s.Window *= 4 { // somebody locks in it, unless the machine is busy
-				r, err := s.Run()
-				require.NoError(t, err)
+				r := s.Run(t)
 				require.Zero(t, r.UnlockErrors, r.UnlockError)
 				require.GreaterOrEqual(t, r.Commands, uint64(len(servers)*r.Acquisitions), "one per server and lock, or more")
 				if r.Acquisitions > 0 {
@@ -254,10 +239,10 @@ func TestContenderGivesUpWithItsContextOnly(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, c := range contenders[1:] {
-		mutex, err := c.open(t.Context(), contention.Setup{Addresses: addressesOf(servers), Name: "held", Goroutines: 1, TTL: time.Second})
+		mutex, err := c.open(t.Context(), contention.Setup{Addresses: addressesOf(servers), Goroutines: 1, TTL: time.Second})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		_, err = mutex.Lock(ctx)
+		_, err = mutex.Lock(ctx, "held")
 		require.Error(t, err, c.name)
 		assert.Error(t, ctx.Err(), "%s: Lock ended with %v before its context", c.name, err)
 		cancel()

@@ -56,7 +56,7 @@ func openLimit(s setup) (peer, error) {
 	for _, address := range s.addresses {
 		conn, err := dialLimit(address, digest)
 		if err != nil {
-			return nil, errors.Join(err, p.close())
+			return nil, errors.Join(err, p.Close())
 		}
 		p.conns = append(p.conns, conn)
 	}
@@ -144,7 +144,8 @@ func (p *limitPeer) collect(conns []net.Conn) error {
 	return nil
 }
 
-func (p *limitPeer) close() error {
+// Close ends the connections.
+func (p *limitPeer) Close() error {
 	var errs []error
 	for _, conn := range p.conns {
 		errs = append(errs, conn.Close())

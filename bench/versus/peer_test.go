@@ -21,7 +21,7 @@ type peer interface {
 	// lockUnlock acquires and releases the locks of a batch, which nobody else wants. Many
 	// goroutines call it, with one lock each, unless the peer is a batcher.
 	lockUnlock(ctx context.Context, locks batch) error
-	close() error
+	Close() error
 }
 
 // batcher is a peer that works for all goroutines at once: one goroutine calls it, with a batch of
@@ -106,7 +106,7 @@ func openOn(tb testing.TB, addresses []string, servers []*redistest.Server, entr
 		names := makeNames(fmt.Sprintf("versus/%d", i), namesPerPeer)
 		opened, err := p.open(setup{addresses: addresses, names: names, goroutines: goroutines})
 		require.NoError(tb, err, p.name)
-		tb.Cleanup(func() { assert.NoError(tb, opened.close(), p.name) })
+		tb.Cleanup(func() { assert.NoError(tb, opened.Close(), p.name) })
 		all = append(all, contestant{name: p.name, peer: opened, names: names, servers: servers})
 	}
 	return all

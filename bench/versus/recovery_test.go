@@ -44,29 +44,19 @@ const (
 // better where several want a name. Over redigo it would wait for a stopped server for ever.
 var recoveryPeers = []struct {
 	name string
-	open func(setup) (recoveryPeer, error)
+	open func(setup) (contention.Mutex, error)
 }{
 	{"redquorum", openRecoveringRedquorum},
 	{"redsync-rueidis", openRecoveringRedsync()},
 	{"redsync-rueidis-failfast", openRecoveringRedsync(redsync.WithFailFast(true))},
 }
 
-// recoveryPeer waits for locks.
-type recoveryPeer interface {
-	lock(ctx context.Context, name string) (unlock func(context.Context) error, err error)
-	close() error
+func openRecoveringRedquorum(s setup) (contention.Mutex, error) {
+	return newLocker(s.addresses, redlock.WithTTL(recoveryTTL), redlock.WithMaxTTL(recoveryMaxTTL))
 }
 
-func openRecoveringRedquorum(s setup) (recoveryPeer, error) {
-	opened, err := openRedquorumWith(s, redlock.WithTTL(recoveryTTL), redlock.WithMaxTTL(recoveryMaxTTL))
-	if err != nil {
-		return nil, err
-	}
-	return opened.(*redquorumPeer), nil
-}
-
-func openRecoveringRedsync(options ...redsync.Option) func(setup) (recoveryPeer, error) {
-	return func(s setup) (recoveryPeer, error) {
+func openRecoveringRedsync(options ...redsync.Option) func(setup) (contention.Mutex, error) {
+	return func(s setup) (contention.Mutex, error) {
 		opened, err := openRueidis(s)
 		if err != nil {
 			return nil, err
@@ -177,7 +167,7 @@ func TestRecovery(t *testing.T) {
 			opened, err := peer.open(setup{addresses: b.addresses, goroutines: recoveryWorkers})
 			require.NoError(t, err)
 			defer func() {
-				if err := opened.close(); err != nil {
+				if err := opened.Close(); err != nil {
 					t.Log(err) // with releases for servers that went away
 				}
 			}()
@@ -209,7 +199,7 @@ func (m *moments) wait(from, to time.Duration) {
 }
 
 // run takes a peer through the course.
-func (b *recoveryBench) run(t *testing.T, p recoveryPeer, second time.Duration, count int) (c figures.Course) {
+func (b *recoveryBench) run(t *testing.T, p contention.Mutex, second time.Duration, count int) (c figures.Course) {
 	t.Helper()
 	step := second / 2
 	workers := make([]moments, recoveryWorkers)
@@ -245,13 +235,13 @@ func (b *recoveryBench) run(t *testing.T, p recoveryPeer, second time.Duration, 
 
 // work locks and unlocks a name until the context ends. A release that fails is the peer's affair:
 // what it leaves makes later waits longer.
-func (m *moments) work(ctx context.Context, p recoveryPeer, name string, start time.Time) {
+func (m *moments) work(ctx context.Context, p contention.Mutex, name string, start time.Time) {
 	for ctx.Err() == nil {
 		since := time.Since(start)
-		unlock, err := p.lock(ctx, name)
+		lock, err := p.Lock(ctx, name)
 		for err != nil && ctx.Err() == nil {
 			time.Sleep(recoveryPause)
-			unlock, err = p.lock(ctx, name)
+			lock, err = p.Lock(ctx, name)
 		}
 		if err != nil {
 			m.wait(since, time.Duration(len(m.waits))*m.step) // unfinished
@@ -263,14 +253,14 @@ func (m *moments) work(ctx context.Context, p recoveryPeer, name string, start t
 			m.locks[i]++
 		}
 		time.Sleep(recoveryHold)
-		releaseWithin(ctx, unlock)
+		releaseWithin(ctx, lock)
 	}
 }
 
-func releaseWithin(ctx context.Context, unlock func(context.Context) error) {
+func releaseWithin(ctx context.Context, lock contention.Unlocker) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), recoveryTimeout)
 	defer cancel()
-	if unlock(bounded) != nil {
+	if lock.Unlock(bounded) != nil {
 		return
 	}
 }

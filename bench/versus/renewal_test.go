@@ -89,9 +89,9 @@ func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) 
 	if err != nil {
 		return h, err
 	}
-	defer func() { err = errors.Join(err, release(locker, servers)) }()
+	defer func() { err = errors.Join(err, release(locker.Locker, servers)) }()
 	heap := liveHeap()
-	if err := acquireAll(ctx, locker, locks); err != nil {
+	if err := acquireAll(ctx, locker.Locker, locks); err != nil {
 		return h, err
 	}
 	h.heap = (liveHeap() - heap) / float64(locks)
