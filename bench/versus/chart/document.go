@@ -194,11 +194,32 @@ func describeNodes(d *figures.Data) string {
 		}
 		tables = append(tables, figures.Table(e, cost.title, columns))
 	}
-	return image("Cost over the number of servers", e.Name) + section(e, tables...)
+	return section(e, tables...)
 }
 
 func describeSingle(d *figures.Data) string {
 	e := d.Experiment(figures.Single)
 	columns := append(loadColumns(manyGoroutines), figures.Column{Title: "p50 of one goroutine, µs", Size: 1, Value: figures.P50, Decimals: 1})
 	return section(e, figures.Table(e, fmt.Sprintf("per lock, %d goroutines", manyGoroutines), columns))
+}
+
+// describeRecovery has a row for each phase.
+func describeRecovery(r *figures.Recovery) string {
+	var out strings.Builder
+	out.WriteString(image("Locks per second and longest waits through faults", "recovery"))
+	out.WriteString(sentenceOf(r.Environment))
+	fmt.Fprintf(&out, "One run of each peer: %s.\n\n| seconds |  |", r.Setup)
+	for _, c := range r.Courses {
+		fmt.Fprintf(&out, " %s, locks/s | longest wait, ms |", c.Peer)
+	}
+	out.WriteString("\n| ---: | --- |" + strings.Repeat(" ---: | ---: |", len(r.Courses)) + "\n")
+	for _, phase := range r.Phases {
+		fmt.Fprintf(&out, "| %g–%g | %s |", phase.From, phase.To, phase.Title)
+		for _, c := range r.Courses {
+			locks, wait := c.Of(phase, r.Step)
+			fmt.Fprintf(&out, " %s | %s |", figures.Grouped(locks, 0), figures.Grouped(wait, 0))
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
 }

@@ -3,9 +3,9 @@
 //
 //	go run ./chart -docs ../../docs
 //
-// It reads charts/data.json and charts/recovery.json below the docs, writes an SVG for each
-// experiment beside them, and rewrites the marked parts of benchmarks.md. Nothing else goes into
-// them, and a test fails if they are older than the data.
+// It reads charts/data.json and charts/recovery.json below the docs, writes an SVG of throughput
+// and one of recovery beside them, and rewrites the marked parts of benchmarks.md. Nothing else
+// goes into them, and a test fails if they are older than the data.
 package main
 
 import (
@@ -47,16 +47,8 @@ func render(docs string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files := make(map[string][]byte)
-	for name, draw := range charts {
-		e := data.Experiment(name)
-		if len(e.Rows) == 0 {
-			continue // this system could not measure it
-		}
-		svg, err := draw(e)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		files["charts/"+name+".svg"] = svg
+	if files["charts/throughput.svg"], err = drawThroughput(data.Experiment(figures.Throughput)); err != nil {
+		return nil, err
 	}
 	text, err := os.ReadFile(filepath.Join(docs, "benchmarks.md"))
 	if err != nil {
