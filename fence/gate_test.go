@@ -44,40 +44,6 @@ func TestGateRefusesTokensOlderThanTheNewest(t *testing.T) {
 	assert.Equal(t, int64(math.MaxInt64), g.Newest())
 }
 
-// Each of the steps that is refused, or is not, tells the rule from one that is almost the same.
-func TestRWGateRefusesTokensOlderThanTheNewestThatExcludesThem(t *testing.T) {
-	var g fence.RWGate
-	for _, step := range []struct {
-		admit func(int64) error
-		token int64
-		want  error
-	}{
-		{g.AdmitWrite, 5, nil},
-		{g.AdmitWrite, 5, nil}, // a writer may write twice
-		{g.AdmitWrite, 4, fence.ErrStale},
-		{g.AdmitRead, 4, fence.ErrStale},
-		{g.AdmitRead, 5, nil}, // of a reader behind the writer
-		{g.AdmitWrite, 5, fence.ErrStale},
-		{g.AdmitRead, 8, nil},
-		{g.AdmitWrite, 8, fence.ErrStale}, // it is not remembered,
-		{g.AdmitRead, 7, nil},             // so a reader beside the newest passes, which still is
-		{g.AdmitWrite, 8, fence.ErrStale}, // the newest
-		{g.AdmitWrite, 9, nil},
-		{g.AdmitRead, 8, fence.ErrStale},
-		{g.AdmitRead, 0, fence.ErrInvalid},
-		{g.AdmitWrite, 0, fence.ErrInvalid},
-		{g.AdmitWrite, -7, fence.ErrInvalid},
-		{g.AdmitWrite, math.MaxInt64, nil},
-		{g.AdmitRead, math.MaxInt64 - 1, fence.ErrStale},
-		{g.AdmitRead, math.MaxInt64, nil},
-		{g.AdmitWrite, math.MaxInt64, fence.ErrStale},
-	} {
-		require.ErrorIs(t, step.admit(step.token), step.want, "%+v", step)
-	}
-	write, read := g.Newest()
-	assert.Equal(t, []int64{math.MaxInt64, math.MaxInt64}, []int64{write, read})
-}
-
 func TestGatesRunAFunctionOnlyIfTheyAdmitTheToken(t *testing.T) {
 	var g fence.Gate
 	var rw fence.RWGate
@@ -146,45 +112,6 @@ func TestRWGateLetsReadersInTogether(t *testing.T) {
 		}))
 	})
 	all.Wait()
-}
-
-// Writes that a gate admits run one after the other, in the order of their tokens, and a read sees
-// no write of a token above its own.
-func TestGatesLetWritesPassInOrder(t *testing.T) {
-	var g fence.Gate
-	var rw fence.RWGate
-	for _, gate := range []struct {
-		write, read func(int64, func() error) error
-	}{{g.Do, g.Do}, {rw.Write, rw.Read}} {
-		var written []int64 // guarded by the gate
-		var all sync.WaitGroup
-		for i := range int64(200) {
-			token := 1 + i*37%200
-			admitted := func(err error) {
-				if err != nil {
-					assert.ErrorIs(t, err, fence.ErrStale)
-				}
-			}
-			all.Go(func() {
-				admitted(gate.write(token, func() error {
-					written = append(written, token)
-					return nil
-				}))
-			})
-			all.Go(func() {
-				admitted(gate.read(token, func() error {
-					if len(written) > 0 {
-						assert.LessOrEqual(t, written[len(written)-1], token)
-					}
-					return nil
-				}))
-			})
-		}
-		all.Wait()
-		assert.IsIncreasing(t, written)
-	}
-	write, read := rw.Newest()
-	assert.Equal(t, []int64{200, 200}, []int64{g.Newest(), max(write, read)})
 }
 
 // A holder was paused after it had read, and its lock is another's. Its late write must not come
