@@ -13,38 +13,30 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// scenarios are those of the benchmarks of one operation, so the test runs what they measure.
-var scenarios = []scenario{
-	{benchmark: "TryLock", nodes: 1, goroutines: []int{1, 64, 256}, operation: lockUnlock},
-	{benchmark: "TryLock", nodes: 3, goroutines: []int{1, 64, 256}, operation: lockUnlock},
-	{benchmark: "TryLock", nodes: 5, goroutines: []int{1, 64, 256}, operation: lockUnlock},
-	{benchmark: "TryLock", nodes: 9, goroutines: []int{1, 64, 256}, operation: lockUnlock},
-	{benchmark: "Taken", nodes: 5, goroutines: []int{1, 256}, operation: refused, prepare: hold},
-}
-
 // BenchmarkTryLock acquires and releases locks that nobody else wants.
-func BenchmarkTryLock(b *testing.B) { benchmark(b, "TryLock") }
-
-// BenchmarkTaken is refused a lock that is held. The releases that follow each refusal in the
-// background are part of its cost.
-func BenchmarkTaken(b *testing.B) { benchmark(b, "Taken") }
-
-func benchmark(b *testing.B, name string) {
-	b.Helper()
-	for _, s := range scenarios {
-		if s.benchmark != name {
-			continue
-		}
-		c := newCluster(b, s.nodes)
-		b.Run(fmt.Sprintf("nodes=%d", s.nodes), func(b *testing.B) {
-			locker := s.start(b, c)
-			for _, goroutines := range s.goroutines {
-				b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
-					s.measure(b, locker, goroutines)
-				})
+func BenchmarkTryLock(b *testing.B) {
+	for _, nodes := range []int{1, 3, 5, 9} {
+		c := newCluster(b, nodes)
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			locker := c.locker(b)
+			for _, goroutines := range []int{1, 64, 256} {
+				measure(b, lockUnlock, locker, goroutines)
 			}
 		})
 	}
+}
+
+// BenchmarkTaken is refused a lock that is held. The releases that follow each refusal in the
+// background are part of its cost.
+func BenchmarkTaken(b *testing.B) {
+	c := newCluster(b, 5)
+	b.Run("nodes=5", func(b *testing.B) {
+		locker := c.locker(b)
+		hold(b, locker)
+		for _, goroutines := range []int{1, 256} {
+			measure(b, refused, locker, goroutines)
+		}
+	})
 }
 
 // BenchmarkFencing compares locks with a fencing token to locks without, in turns:

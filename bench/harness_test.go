@@ -29,7 +29,7 @@ func newCluster(tb testing.TB, n int) *cluster {
 // measures a dial. It is closed with the test.
 func (c *cluster) locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker {
 	tb.Helper()
-	locker := masters.NewLocker(tb, c.URLs(), opts...)
+	locker := masters.NewLocker(tb, c.URLs(), append([]redlock.Option{redlock.WithNodeTimeout(patience)}, opts...)...)
 	masters.RequireUp(tb, locker, func(node redlock.NodeStats) bool { return node.Barred == nil })
 	return locker
 }
@@ -48,32 +48,18 @@ func (c *cluster) keysLeft(tb testing.TB) (n int) {
 // operation is what a benchmark measures. Its name is one that nobody else wants.
 type operation func(ctx context.Context, locker *redlock.Locker, name string) error
 
-// scenario is an operation on so many servers.
-type scenario struct {
-	benchmark  string
-	nodes      int
-	goroutines []int
-	operation  operation
-	prepare    func(tb testing.TB, locker *redlock.Locker) // nil if there is nothing to prepare
-}
-
 // patience is the node timeout, because every node answers. With the default of
 // half a second, a machine that is busy with something else for that long would fail the benchmark.
 // It changes nothing that is measured.
 const patience = 10 * time.Second
 
-// start returns a Locker on the servers.
-func (s *scenario) start(tb testing.TB, c *cluster) *redlock.Locker {
-	tb.Helper()
-	locker := c.locker(tb, redlock.WithNodeTimeout(patience))
-	if s.prepare != nil {
-		s.prepare(tb, locker)
-	}
-	return locker
+// measure is a benchmark of an operation by so many goroutines.
+func measure(b *testing.B, do operation, locker *redlock.Locker, goroutines int) {
+	b.Helper()
+	b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) { measureOne(b, do, locker, goroutines) })
 }
 
-// measure is the body of a sub-benchmark.
-func (s *scenario) measure(b *testing.B, locker *redlock.Locker, goroutines int) {
+func measureOne(b *testing.B, do operation, locker *redlock.Locker, goroutines int) {
 	b.Helper()
 	var took []time.Duration
 	if goroutines == 1 {
@@ -82,7 +68,7 @@ func (s *scenario) measure(b *testing.B, locker *redlock.Locker, goroutines int)
 	b.ReportAllocs()
 	b.ResetTimer()
 	cpu := contention.CPUTime()
-	require.NoError(b, perform(b.Context(), s.operation, locker, goroutines, b.N, took))
+	require.NoError(b, perform(b.Context(), do, locker, goroutines, b.N, took))
 	cpu = contention.CPUTime() - cpu
 	b.StopTimer()
 
@@ -148,7 +134,7 @@ const turns = 7
 // all were warm, and at the end.
 func compare(b *testing.B, c *cluster, goroutines int, operations []operation, units ...string) (before, after redlock.Stats) {
 	b.Helper()
-	locker := c.locker(b, redlock.WithNodeTimeout(patience))
+	locker := c.locker(b)
 	n := min(2000*goroutines, 20_000) // about a fifth of a second
 	turn := func() (took []float64) {
 		for _, do := range operations {

@@ -34,27 +34,17 @@ func eventually(t *testing.T, once func(d time.Duration) error) {
 
 func TestEveryOperationIsMeasured(t *testing.T) {
 	t.Parallel()
-	for i, s := range scenarios {
-		t.Run(fmt.Sprintf("%s/%d", s.benchmark, i), func(t *testing.T) {
-			t.Parallel()
-			locker := s.start(t, newCluster(t, s.nodes))
-			for _, goroutines := range s.goroutines {
-				performFew(t, s.operation, locker, goroutines)
-			}
-		})
-	}
-	t.Run("in turns", func(t *testing.T) {
-		t.Parallel()
-		locker := newCluster(t, 5).locker(t, redlock.WithNodeTimeout(patience))
-		for _, do := range []operation{fencedLockUnlock, permitUnlock, readUnlock} {
-			performFew(t, do, locker, 1)
+	locker := newCluster(t, 5).locker(t)
+	hold(t, locker)
+	for _, do := range []operation{lockUnlock, refused, fencedLockUnlock, permitUnlock, readUnlock} {
+		for _, goroutines := range []int{1, 8} {
+			performFew(t, do, locker, goroutines)
 		}
-	})
+	}
 }
 
 func performFew(t *testing.T, do operation, locker *redlock.Locker, goroutines int) {
 	t.Helper()
-	goroutines = min(goroutines, 8)
 	before := locker.Stats()
 	operations := goroutines + 10 // some goroutine does more than one
 	took := make([]time.Duration, operations)

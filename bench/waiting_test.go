@@ -101,7 +101,7 @@ func measureWaiting(tb testing.TB, c *cluster, n, names int, settle time.Duratio
 	tb.Helper()
 	holder := holdNames(tb, c, names)
 	goroutinesBefore := goroutinesAtRest()
-	locker := c.locker(tb, redlock.WithNodeTimeout(patience))
+	locker := c.locker(tb)
 	w := &waiting{}
 	crowd := newCrowd(locker, n, names)
 	makeGoroutines(2 * n)
@@ -134,7 +134,7 @@ func measureWaiting(tb testing.TB, c *cluster, n, names int, settle time.Duratio
 // holdNames acquires the names with a Locker of their own, which lives until it is closed.
 func holdNames(tb testing.TB, c *cluster, n int) *redlock.Locker {
 	tb.Helper()
-	locker := c.locker(tb, redlock.WithNodeTimeout(patience), redlock.WithTTL(maxTTL))
+	locker := c.locker(tb, redlock.WithTTL(maxTTL))
 	for i := range n {
 		_, err := locker.TryLock(tb.Context(), names[i])
 		require.NoError(tb, err)
