@@ -122,7 +122,6 @@ func TestNameOfAKilledHolderIsAcquiredAgain(t *testing.T) {
 func TestWaitersLeaveNothingBehind(t *testing.T) {
 	const n = 200
 	w := measureWaiting(t, newCluster(t, contentionNodes), n, 20, 300*time.Millisecond)
-	assert.Equal(t, n, w.callers, "everyone was waiting")
 	assert.Positive(t, w.heap)
 	assert.Positive(t, w.library)
 	assert.Positive(t, w.leaving)

@@ -31,16 +31,12 @@ const (
 //
 // Its metrics:
 //
-//	heap-B/waiter stack-B/waiter  memory in use per waiter: live heap, and stacks
-//	caller-goroutines             those that called Lock
-//	library-goroutines            all others since the Locker was made, its connections included; the
-//	                              most at once
-//	leave-ms                      from the end of the first context until the last Lock has returned
-//	heap-left-B heap-closed-B     live heap per waiter after that, while the Locker is still open;
-//	                              and after Close, where more than noise fails the benchmark
-//	rounds/waiter/s               rounds that were refused, or found no quorum, while they waited
-//	goroutines-left keys-left     0: when a goroutine is left after Close, or a key on a server, the
-//	                              benchmark fails
+//	heap-B/waiter       live heap per waiter
+//	library-goroutines  all but the waiters since the Locker was made, its connections included; the
+//	                    most at once
+//	leave-ms            from the end of the first context until the last Lock has returned
+//
+// It fails if more heap than noise, a goroutine, or a key on a server is left after Close.
 func BenchmarkWaiting(b *testing.B) {
 	c := newCluster(b, contentionNodes)
 	b.Run(fmt.Sprintf("nodes=%d/waiters=%d/names=%d", contentionNodes, waiters, waitedFor), func(b *testing.B) {
@@ -53,15 +49,8 @@ func BenchmarkWaiting(b *testing.B) {
 		}
 		report(b, map[string]float64{
 			"heap-B/waiter":      w.heap,
-			"stack-B/waiter":     w.stack,
-			"caller-goroutines":  float64(w.callers),
 			"library-goroutines": float64(w.library),
 			"leave-ms":           contention.Millis(w.leaving),
-			"heap-left-B":        w.heapLeft,
-			"heap-closed-B":      w.heapClosed,
-			"rounds/waiter/s":    w.rounds,
-			"goroutines-left":    0, // measureWaiting fails otherwise
-			"keys-left":          0, // likewise
 		})
 	})
 }
@@ -75,13 +64,10 @@ const (
 
 // waiting is what a Locker used while many waited, and after.
 type waiting struct {
-	heap, stack float64 // bytes per waiter
-	heapLeft    float64 // likewise, after all have left
-	heapClosed  float64 // likewise, after Close
-	rounds      float64 // per waiter and second, while they waited
-	callers     int
-	library     int // goroutines, the most at once
-	leaving     time.Duration
+	heap       float64 // bytes per waiter
+	heapClosed float64 // likewise, after Close
+	library    int     // goroutines, the most at once
+	leaving    time.Duration
 }
 
 // goroutineSample is short enough to catch what runs for a renewal, and too long to count in the
@@ -105,23 +91,20 @@ func measureWaiting(tb testing.TB, c *cluster, n, names int, settle time.Duratio
 	w := &waiting{}
 	crowd := newCrowd(locker, n, names)
 	makeGoroutines(2 * n)
-	heapBefore, stackBefore := liveHeap(), stackInUse()
+	heapBefore := liveHeap()
 
 	crowd.start()
-	roundsBefore := lostRounds(locker)
 	for begin := time.Now(); time.Since(begin) < settle; time.Sleep(goroutineSample) {
 		w.library = max(w.library, runtime.NumGoroutine()-n-goroutinesBefore)
 	}
-	w.rounds = float64(lostRounds(locker)-roundsBefore) / float64(n) / settle.Seconds()
-	w.callers = n - int(crowd.left.Load())
-	w.heap, w.stack = perWaiter(liveHeap(), heapBefore, n), perWaiter(stackInUse(), stackBefore, n)
+	require.Zero(tb, crowd.left.Load(), "everyone waits")
+	w.heap = perWaiter(liveHeap(), heapBefore, n)
 
 	w.leaving = crowd.leave()
 	require.NoError(tb, crowd.verdict())
 	// Calls that are still under way leave keys that go by themselves.
 	awaitAtMost(tb, "keys on the servers", contentionNodes*names, func() int { return c.keysLeft(tb) })
 	awaitAtMost(tb, "goroutines when the waiters had left", goroutinesBefore+goroutinesPerNode*contentionNodes, runtime.NumGoroutine)
-	w.heapLeft = perWaiter(liveHeap(), heapBefore, n)
 	require.NoError(tb, locker.Close())
 	awaitAtMost(tb, "goroutines after Close", goroutinesBefore, runtime.NumGoroutine)
 	w.heapClosed = perWaiter(liveHeap(), heapBefore, n)
@@ -186,20 +169,8 @@ func liveHeap() uint64 {
 	return stats.HeapAlloc
 }
 
-func stackInUse() uint64 {
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return stats.StackInuse
-}
-
 func perWaiter(after, before uint64, n int) float64 {
 	return (float64(after) - float64(before)) / float64(n)
-}
-
-// lostRounds returns how many rounds the Locker did not win.
-func lostRounds(locker *redlock.Locker) uint64 {
-	stats := locker.Stats()
-	return stats.Taken + stats.NoQuorum
 }
 
 // crowd is the goroutines that wait.

@@ -104,6 +104,3 @@ func (n *Node) Mend(names []string, value string, given, t int64) bool {
 func (n *Node) Adopt(names []string, old, value string, ts int64) (fence int64, granted bool) {
 	return n.granting(names, func(set Entries[string]) (int64, bool) { return set.Adopt(old, value, 0, Clamp(ts, n.Now)) })
 }
-
-// Restart loses everything.
-func (n *Node) Restart() { clear(n.entries) }
