@@ -306,44 +306,20 @@ func measureContention(t *testing.T, p *plan) figures.Experiment {
 	return e
 }
 
-func TestRowHasAFigureOfAllSamples(t *testing.T) {
-	samples := []sample{
-		{locks: 10, elapsed: time.Second}, {locks: 30, elapsed: time.Second}, {locks: 20, elapsed: time.Second},
-	}
-	row := newRow("peer", "state", 3, samples, figures.LocksPerSecond)
-	assert.Equal(t, figures.Row{Peer: "peer", State: "state", Size: 3, Values: map[string]figures.Figure{
-		figures.LocksPerSecond: {Median: 20, Lowest: 10, Highest: 30, Rounds: []float64{10, 30, 20}},
-	}}, row)
-}
-
 // environment returns what the measurement runs on.
 func environment(t *testing.T) figures.Environment {
 	t.Helper()
-	info, err := redistest.Start(t, 1)[0].Do("INFO", "server")
+	locker, err := newLocker(addressesOf(redistest.Start(t, 1)))
 	require.NoError(t, err)
+	defer locker.Close()
+	server := locker.Stats().Nodes[0]
 	return figures.Environment{
 		CPUs:     runtime.NumCPU(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		Go:       runtime.Version(),
-		Server:   serverVersion(string(info.([]byte))),
+		Server:   server.Product + " " + server.Version,
 		Commit:   commit(t.Context()),
 	}
-}
-
-// serverVersion returns the name and version that INFO has.
-func serverVersion(info string) string {
-	name, version := "Redis", ""
-	for line := range strings.Lines(info) {
-		switch key, value, _ := strings.Cut(strings.TrimSpace(line), ":"); key {
-		case "redis_version":
-			if version == "" {
-				version = value
-			}
-		case "valkey_version":
-			name, version = "Valkey", value
-		}
-	}
-	return strings.TrimSpace(name + " " + version)
 }
 
 // commit returns the short hash of the library, or "" if git does not know it.
@@ -354,14 +330,4 @@ func commit(ctx context.Context) string {
 		return ""
 	}
 	return strings.TrimSpace(string(hash))
-}
-
-func TestVersionIsThatOfTheServer(t *testing.T) {
-	for info, want := range map[string]string{
-		"# Server\r\nredis_version:7.0.15\r\nos:Linux\r\n":                                     "Redis 7.0.15",
-		"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.0.0\r\nx:y": "Valkey 9.0.0",
-		"": "Redis",
-	} {
-		assert.Equal(t, want, serverVersion(info))
-	}
 }

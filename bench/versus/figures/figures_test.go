@@ -10,12 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMedianIsInTheMiddle(t *testing.T) {
-	assert.InDelta(t, 4, Median([]float64{4}), 0)
-	assert.InDelta(t, 5, Median([]float64{9, 1, 5}), 0)
-	assert.InDelta(t, 5.5, Median([]float64{9, 1, 5, 6}), 0)
-}
-
 func figureOf(rounds ...float64) Figure {
 	f, _ := Of(rounds)
 	return f
