@@ -141,22 +141,6 @@ func TestSuspendThatASetClockHidesIsMissedForAMillisecond(t *testing.T) {
 	assert.Equal(t, Instant(m.boot), m.now(), "the step is not the suspend")
 }
 
-func TestPreemptedMeasurementServesOneReadingOnly(t *testing.T) {
-	m := newMachine()
-	m.disturb = func() { m.pass(bootSlack) }
-	for calls := range 10 {
-		began := m.boot
-		now := m.now()
-		assert.GreaterOrEqual(t, now, Instant(began))
-		assert.LessOrEqual(t, now, Instant(m.boot))
-		assert.Equal(t, calls+1, m.systemCalls)
-	}
-	m.disturb = func() {}
-	m.now()
-	m.now()
-	assert.Equal(t, 11, m.systemCalls)
-}
-
 func TestMeasurementDoesNotReplaceOneThatBeganLater(t *testing.T) {
 	m := newMachine()
 	earlier := wallMono{m.wall, m.mono}

@@ -209,22 +209,6 @@ func TestWatchTellsEveryTermHoweverShort(t *testing.T) {
 	})
 }
 
-func TestWatchBeginsWithTheLeaderAndEndsWithItsLoop(t *testing.T) {
-	inBubble(t, func(w *world) {
-		a := w.candidate("a")
-		r := w.stranger("watcher").watches()
-		for leader := range a.Watch(ctx) {
-			assert.Equal(t, "a", leader.ID)
-			break
-		}
-		time.Sleep(10 * time.Second)
-		told := r.told()
-		require.Len(t, told, 1)
-		assert.Equal(t, election.Leader{ID: "a", Term: w.last().term, Until: told[0].Until}, told[0])
-		assert.Positive(t, told[0].Until)
-	})
-}
-
 func TestWatchAsksOnceASecond(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.stranger("watcher").watches()
