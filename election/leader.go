@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/owner"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -106,7 +106,7 @@ func leaderWith(value string, entries []ledger.Entry, until time.Duration) Leade
 }
 
 func told(entry ledger.Entry, until time.Duration) Leader {
-	_, id, _ := strings.Cut(entry.Value, "|")
+	id, _, _ := owner.Of(entry.Value)
 	return Leader{ID: id, Term: entry.Term, Until: until}
 }
 

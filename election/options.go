@@ -1,9 +1,7 @@
 package election
 
 import (
-	"os"
-	"strconv"
-
+	"github.com/redquorum/redquorum/internal/owner"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -17,10 +15,10 @@ type config struct {
 }
 
 // maxID is the limit of an owner in package redlock.
-const maxID = 256
+const maxID = owner.Most
 
 func newConfig(opts []Option) (config, error) {
-	c := config{id: defaultID()}
+	c := config{id: owner.Process()}
 	for i, opt := range opts {
 		if opt == nil {
 			return config{}, invalid("option %d is nil", i+1)
@@ -33,8 +31,8 @@ func newConfig(opts []Option) (config, error) {
 }
 
 // WithID sets the text by which others know this candidate ([Leader.ID]): 1 to 256 bytes; the
-// default is host:pid. It need not be unique: terms tell leaders apart. It is stored as the owner
-// of the lock ([redlock.WithOwner]).
+// default is user@host:pid and the name of the program. It need not be unique: terms tell leaders
+// apart. It is stored as the owner of the lock ([redlock.WithOwner]).
 func WithID(text string) Option {
 	return func(c *config) error {
 		if text == "" || len(text) > maxID {
@@ -54,14 +52,4 @@ func WithLockOptions(opts ...redlock.LockOption) Option {
 		c.lock = append(c.lock, opts...)
 		return nil
 	}
-}
-
-// defaultID is host:pid.
-func defaultID() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "?"
-	}
-	pid := ":" + strconv.Itoa(os.Getpid())
-	return host[:min(len(host), maxID-len(pid))] + pid
 }

@@ -48,7 +48,7 @@ func (l *Locker) tryAcquireAny(ctx context.Context, names []string, cfg *lockCon
 		return nil, fmt.Errorf("redlock: acquire %q: %w", names[0], round.EndOf(ctx))
 	}
 	lock := newBareLock(l, cfg)
-	lock.value = string(cfg.appendValue(nil))
+	lock.value = string(cfg.appendValue(nil, l.clock.Wall()))
 	lock.set = &set{names: slices.Clone(names)}
 	for _, name := range names {
 		lock.set.keys = append(lock.set.keys, l.config.keyPrefix+name)

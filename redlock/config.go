@@ -2,11 +2,11 @@ package redlock
 
 import (
 	"context"
-	"crypto/rand"
 	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/owner"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -15,7 +15,7 @@ const (
 	maxName   = 4096
 	maxPrefix = 1024
 	maxValue  = 1024
-	maxOwner  = 256
+	maxOwner  = owner.Most
 	minTTL    = 10 * time.Millisecond // below, rounding and one round trip use up the validity
 )
 
@@ -41,6 +41,9 @@ func newConfig(opts []Option) (config, error) {
 		if err := opt.apply(&c); err != nil {
 			return config{}, err
 		}
+	}
+	if !c.lock.named {
+		c.lock.owner = owner.Process()
 	}
 	if c.lock.value != "" {
 		return config{}, invalid("WithValue is for one call: a value must never be reused")
@@ -156,31 +159,4 @@ func (c *config) termsOf(lock *Lock) *wire.Terms {
 	}
 	terms := wire.NewTerms(lock.life(), c.grace(lock.timeout))
 	return &terms
-}
-
-// valueRoom is the room for the usual value. Longer ones take more memory.
-const valueRoom = 64
-
-// appendValue appends the value of one attempt: at least 128 random bits, followed by the owner.
-func (c *lockConfig) appendValue(to []byte) []byte { return c.appendOwner(appendRandom(to)) }
-
-// appendChosen appends what [WithValue] makes of a lock's value (value.go).
-func (c *lockConfig) appendChosen(to []byte) []byte { return c.appendOwner(append(to, c.value...)) }
-
-func (c *lockConfig) appendOwner(to []byte) []byte {
-	if c.owner != "" {
-		to = append(append(to, '|'), c.owner...)
-	}
-	return to
-}
-
-// appendRandom appends 130 random bits as 26 characters of base32, as rand.Text returns them.
-func appendRandom(to []byte) []byte {
-	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-	var random [26]byte
-	_, _ = rand.Read(random[:]) // which never fails
-	for _, b := range random {
-		to = append(to, digits[b%32])
-	}
-	return to
 }

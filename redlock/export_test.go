@@ -25,8 +25,8 @@ func (l *Locker) Trace(ctx context.Context) (err error) {
 // LockOvertaken is Lock of a waiter that was overtaken, so that it takes a place at every node. No
 // other waiter of its Locker waits for that name.
 func LockOvertaken(ctx context.Context, l *Locker, name string) (*Lock, error) {
-	names := []string{name}
-	w := newWaiter(l, names, handoff.NameOf(names), &l.config.lock, l.clock.Now())
+	names, cfg := []string{name}, l.config.lock
+	w := newWaiter(l, names, handoff.NameOf(names), &cfg, l.clock.Now())
 	w.overtaken = maxOvertaken
 	defer l.desk.Queue.Leave(w.queue, l.desk.Queue.Join(w.queue))
 	return w.seek(ctx)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +22,7 @@ type Status struct {
 	Name   string
 	Value  string       // what a quorum of nodes holds; empty if no value has a quorum
 	Owner  string       // the owner in that value, see WithOwner; "readers" if readers hold it
+	Since  Since        // since when, as that value tells
 	Nodes  []NodeStatus // in the order of the endpoints
 	Free   bool         // a quorum of nodes holds nothing
 	Quorum int          // how many nodes make a quorum
@@ -32,7 +32,7 @@ type Status struct {
 type NodeStatus struct {
 	Endpoint string        // without user and password
 	Value    string        // empty if the node holds nothing, or by hand (then TTL is not 0)
-	Owner    string        // what follows the | in the value
+	Owner    string        // the owner in the value, see WithOwner
 	TTL      time.Duration // how long the node keeps the value; negative if it does not expire
 	Fence    int64         // the fencing counter; 0 if there is none
 	Waiting  int           // processes that wait for the lock at this node
@@ -44,7 +44,8 @@ type NodeStatus struct {
 // Reader is a reader that a node knows, see [Locker.TryRLock].
 type Reader struct {
 	Value string
-	Owner string        // what follows the | in the value
+	Owner string        // the owner in the value, see WithOwner
+	Since Since         // since when, as the value tells
 	TTL   time.Duration // how long the node keeps it
 }
 
@@ -119,7 +120,8 @@ func (l *Locker) status(name string, r *round.Round, answer func(node int) (wire
 			held[n.Value]++
 		}
 		if held[n.Value] >= s.Quorum {
-			s.Value, s.Owner = n.Value, n.Owner
+			s.Value = n.Value
+			s.Owner, s.Since = ownerAndSince(n.Value)
 		}
 	}
 	s.Free = free >= s.Quorum
@@ -132,11 +134,11 @@ func (l *Locker) whyMissing(r *round.Round, node int) error {
 }
 
 func (n *NodeStatus) take(in *wire.Inspection) {
-	n.Value, n.TTL, n.Fence, n.Waiting, n.Waiters = in.Value, in.TTL, in.Fence, in.Waiting, in.Waiters
-	_, n.Owner, _ = strings.Cut(n.Value, "|")
+	n.Value, n.TTL, n.Fence, n.Waiting, n.Waiters = in.Value, in.TTL, in.Fence, in.Waiting, ownersOf(in.Waiters)
+	n.Owner, _ = ownerAndSince(n.Value)
 	for _, reader := range in.Readers {
-		_, owner, _ := strings.Cut(reader.Value, "|")
-		n.Readers = append(n.Readers, Reader{reader.Value, owner, reader.TTL})
+		owner, since := ownerAndSince(reader.Value)
+		n.Readers = append(n.Readers, Reader{reader.Value, owner, since, reader.TTL})
 	}
 }
 

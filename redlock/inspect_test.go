@@ -2,6 +2,8 @@ package redlock_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -70,6 +72,37 @@ func TestInspectShowsFencesAndWaiters(t *testing.T) {
 		assert.Equal(t, []string{"me|and:you"}, waiters)
 		c.unlock(lock)
 		c.unlock(<-next)
+	})
+}
+
+func TestInspectTellsTheProgramThatHoldsALockAndSinceWhen(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.renewing()
+		began := c.clock.Wall().Truncate(time.Second)
+		first := c.lock(l, "a")
+		next := c.waiting(c.locker(), "a")
+		time.Sleep(time.Minute)
+		status := c.inspect(l, "a")
+		assert.Regexp(t, fmt.Sprintf(`^[^|@]+@[^|:]+:%d redlock\.test$`, os.Getpid()), status.Owner)
+		assert.WithinDuration(t, began, status.Since.Time, 0)
+		assert.False(t, status.Since.Waited)
+		for _, node := range status.Nodes {
+			assert.Equal(t, status.Owner, node.Owner)
+			for _, waiter := range node.Waiters {
+				assert.Equal(t, status.Owner, waiter)
+			}
+		}
+		c.unlock(first)
+		second := <-next
+		settle()
+		status = c.inspect(l, "a")
+		assert.WithinDuration(t, began, status.Since.Time, time.Second)
+		assert.True(t, status.Since.Waited, "it has not held the lock all the time")
+		c.unlock(second)
+
+		chosen := c.lock(l, "a", redlock.WithValue("both know it"))
+		assert.Equal(t, "both know it", chosen.Value(), "and nobody asked for an owner")
+		c.unlock(chosen)
 	})
 }
 

@@ -21,7 +21,7 @@ type set struct {
 func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
 	lock := newBareLock(l, cfg)
 	var room [valueRoom]byte
-	value := cfg.appendValue(room[:0])
+	value := cfg.appendValue(room[:0], l.clock.Wall())
 	if len(names) == 1 {
 		lock.claim, lock.key[0], lock.value = wire.NewClaim(l.config.keyPrefix, names[0], value, l.config.termsOf(lock))
 		return lock

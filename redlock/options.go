@@ -58,6 +58,8 @@ type lockConfig struct {
 	value       string       // by WithValue
 	guards      bool         // a function of Do
 	owner       string
+	named       bool // by WithOwner
+	waits       bool // the attempt is one of a waiter
 
 	withoutRenewal bool
 	maxHold        time.Duration // 0: no limit
@@ -139,8 +141,9 @@ func WithRetry(shortest, longest time.Duration) LockOption {
 // further round gives it this one. So while one lock has the value, another attempt with it is
 // [ErrTaken] like any other. Later it must never be used again: anyone who knows it can release the
 // lock, and a late release of one lock would hit the next (docs/safety.md, What you can void). So
-// it is for a single call; passed to [New], it is [ErrInvalid]. Waiters take it for the value of
-// another library, and poll more often. Semaphores, readers and [Locker.Adopt] refuse it.
+// it is for a single call; passed to [New], it is [ErrInvalid]. Only an owner of [WithOwner] is
+// stored behind it. Waiters take it for the value of another library, and poll more often.
+// Semaphores, readers and [Locker.Adopt] refuse it.
 func WithValue(value string) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if value == "" || len(value) > maxValue {
@@ -152,13 +155,15 @@ func WithValue(value string) LockOption {
 }
 
 // WithOwner sets a text of at most 256 bytes that is stored behind the value, as value|owner, for
-// people who look at the key. It is not used to tell holders apart.
+// people who look at the key (default: user@host:pid and the name of the program; "" for none). It
+// is not used to tell holders apart. With an owner the value also has the time at which the attempt
+// to acquire the lock began ([Since]).
 func WithOwner(owner string) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if len(owner) > maxOwner {
 			return invalid("owner has %d bytes, more than %d", len(owner), maxOwner)
 		}
-		c.owner = owner
+		c.owner, c.named = owner, true
 		return nil
 	})
 }

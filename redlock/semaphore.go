@@ -117,7 +117,7 @@ func (s *Semaphore) tryAcquire(ctx context.Context, cfg *lockConfig) (*Lock, *ro
 func (s *Semaphore) newLock(cfg *lockConfig) *Lock {
 	lock := newBareLock(s.locker, cfg)
 	var room [valueRoom]byte
-	lock.value = string(cfg.appendValue(room[:0]))
+	lock.value = string(cfg.appendValue(room[:0], s.locker.clock.Wall()))
 	// At random, so that concurrent clients rarely meet on a slot; the same at all nodes, so that
 	// those that agree on what is free give the same slot.
 	lock.set = &set{

@@ -27,7 +27,7 @@ type SemaphoreNodeStatus struct {
 	Endpoint string   // without user and password
 	Permits  int      // the number that the node knows; 0 for none
 	Waiting  int      // processes that wait for a permit at this node
-	Waiters  []string // the owners of up to 16 of them, in their order; empty without WithOwner
+	Waiters  []string // the owners of up to 16 of them, in their order
 	Err      error    // why the node did not answer, or why its answer does not count
 }
 
@@ -56,7 +56,7 @@ func (s *Semaphore) Inspect(ctx context.Context) (SemaphoreStatus, error) {
 			n.Err = l.whyMissing(r, i)
 			continue
 		}
-		n.Permits, n.Waiting, n.Waiters = len(answers[i].Slots), answers[i].Waiting, answers[i].Waiters
+		n.Permits, n.Waiting, n.Waiters = len(answers[i].Slots), answers[i].Waiting, ownersOf(answers[i].Waiters)
 		if !r.GrantCounts(i) {
 			n.Err = l.members.Explain(i, r.Err(i))
 		} else if n.Permits > 0 {

@@ -71,6 +71,7 @@ const (
 )
 
 func newWaiter(l *Locker, names []string, queue handoff.Name, cfg *lockConfig, since clock.Instant) *waiter {
+	cfg.waits = true
 	return &waiter{
 		locker: l, names: names, queue: queue, cfg: cfg, since: since,
 		poll:   clock.Backoff{Shortest: cfg.retryMin, Longest: cfg.retryMax},

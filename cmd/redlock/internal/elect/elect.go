@@ -103,14 +103,17 @@ func (f *flags) add(cmd *cobra.Command) {
 		"end what the command leaves running: SIGTERM, --kill-after later SIGKILL (default: lead until it has ended)")
 	set.BoolVar(&f.detach, "detach", false,
 		"leave alone what has left the command's process group, such as a daemon (default: it is part of the command)")
-	set.StringVar(&f.owner, "owner", "", "`text` that inspect shows as the leader (default: user@host:pid)")
+	set.StringVar(&f.owner, "owner", "", "`text` that inspect shows as the leader (default: user@host:pid redlock)")
 	set.BoolVar(&f.quiet, "quiet", false, "write only failures to stderr")
 	set.BoolVar(&f.verbose, "verbose", false, "log to stderr what happens to masters and locks")
 	set.BoolVar(&f.json, "json", false, "write messages and log to stderr as JSON, one object per line")
 }
 
-// maxName is the library's limit.
-const maxName = 4096
+// The library's limits.
+const (
+	maxName  = 4096
+	maxOwner = 256
+)
 
 // check validates the flags and fills in defaults. Package redlock validates the nodes and other
 // limits.
@@ -118,9 +121,6 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 	given := cmd.Flags().Changed
 	if !given("kill-after") {
 		f.killAfter = f.ttl / 6
-	}
-	if !given("owner") {
-		f.owner = job.DefaultOwner()
 	}
 	if err := cli.CheckName(f.name); err != nil {
 		return err
@@ -137,8 +137,8 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 	case f.killAfter < 0 || f.killAfter > f.ttl/3:
 		return cli.Usagef("--kill-after: %v is not between 0s and %v, a third of the TTL: the command must be gone before "+
 			"the leadership ends, and the first two thirds are for renewing it", f.killAfter, f.ttl/3)
-	case f.owner == "" || len(f.owner) > job.MaxOwner:
-		return cli.Usagef("--owner: %d bytes are not between 1 and %d", len(f.owner), job.MaxOwner)
+	case given("owner") && (f.owner == "" || len(f.owner) > maxOwner):
+		return cli.Usagef("--owner: %d bytes are not between 1 and %d", len(f.owner), maxOwner)
 	case f.quiet && f.verbose:
 		return cli.Usagef("--quiet and --verbose: give only one of them")
 	}
@@ -149,6 +149,9 @@ func (f *flags) grace() job.Grace { return job.NewGrace(f.ttl, f.killAfter) }
 
 // election returns the candidate of this process. It leads only if there is time to run a command.
 func (f *flags) election(locker *redlock.Locker) (*election.Election, error) {
-	return election.New(locker, f.name, election.WithID(f.owner),
-		election.WithLockOptions(redlock.WithMinValidity(f.grace().Least())))
+	opts := []election.Option{election.WithLockOptions(redlock.WithMinValidity(f.grace().Least()))}
+	if f.owner != "" {
+		opts = append(opts, election.WithID(f.owner))
+	}
+	return election.New(locker, f.name, opts...)
 }

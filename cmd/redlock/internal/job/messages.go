@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/user"
-	"strconv"
 	"strings"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
@@ -92,21 +89,4 @@ func NewLogger(w io.Writer, asJSON bool) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
-}
-
-// MaxOwner is the library's limit.
-const MaxOwner = 256
-
-// DefaultOwner names the holder of a lock for people: user@host:pid.
-func DefaultOwner() string {
-	name, host := "?", "?"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if h, err := os.Hostname(); err == nil {
-		host = h
-	}
-	pid := ":" + strconv.Itoa(os.Getpid())
-	owner := name + "@" + host
-	return owner[:min(len(owner), MaxOwner-len(pid))] + pid
 }

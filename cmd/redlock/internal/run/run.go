@@ -144,7 +144,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	set.BoolVar(&f.fence, "fence", false, "set REDLOCK_FENCE: a number that grows with every holder")
 	set.IntVar(&f.conflictStatus, "conflict-exit-code", cli.ExitTaken,
 		"exit `status` if somebody else holds the lock")
-	set.StringVar(&f.owner, "owner", "", "`text` that inspect shows as the holder (default: user@host:pid)")
+	set.StringVar(&f.owner, "owner", "", "`text` that inspect shows as the holder (default: user@host:pid redlock)")
 	set.BoolVar(&f.quiet, "quiet", false, "write only failures to stderr")
 	set.BoolVar(&f.verbose, "verbose", false, "log to stderr what happens to masters and locks")
 	set.BoolVar(&f.json, "json", false, "write messages and log to stderr as JSON, one object per line")
@@ -215,13 +215,11 @@ func (f *flags) stays() time.Duration { return max(f.ttl, f.atLeast) }
 func (f *flags) grace() job.Grace { return job.NewGrace(f.ttl, f.killAfter) }
 
 func (f *flags) lockerOptions(cmd *cobra.Command, stderr io.Writer) []redlock.Option {
-	owner := f.owner
-	if !cmd.Flags().Changed("owner") {
-		owner = job.DefaultOwner()
-	}
 	opts := []redlock.Option{
-		redlock.WithTTL(f.ttl), redlock.WithOwner(owner), redlock.WithMinValidity(f.grace().Least()),
-		redlock.WithMinHold(f.atLeast),
+		redlock.WithTTL(f.ttl), redlock.WithMinValidity(f.grace().Least()), redlock.WithMinHold(f.atLeast),
+	}
+	if cmd.Flags().Changed("owner") {
+		opts = append(opts, redlock.WithOwner(f.owner))
 	}
 	if f.maxHold > 0 {
 		opts = append(opts, redlock.WithMaxHold(f.maxHold))
