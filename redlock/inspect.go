@@ -33,6 +33,7 @@ type NodeStatus struct {
 	Endpoint string        // without user and password
 	Value    string        // empty if the node holds nothing, or by hand (then TTL is not 0)
 	Owner    string        // the owner in the value, see WithOwner
+	Since    Since         // since when, as the value tells
 	TTL      time.Duration // how long the node keeps the value; negative if it does not expire
 	Fence    int64         // the fencing counter; 0 if there is none
 	Waiting  int           // processes that wait for the lock at this node
@@ -120,8 +121,7 @@ func (l *Locker) status(name string, r *round.Round, answer func(node int) (wire
 			held[n.Value]++
 		}
 		if held[n.Value] >= s.Quorum {
-			s.Value = n.Value
-			s.Owner, s.Since = ownerAndSince(n.Value)
+			s.Value, s.Owner, s.Since = n.Value, n.Owner, n.Since
 		}
 	}
 	s.Free = free >= s.Quorum
@@ -135,7 +135,7 @@ func (l *Locker) whyMissing(r *round.Round, node int) error {
 
 func (n *NodeStatus) take(in *wire.Inspection) {
 	n.Value, n.TTL, n.Fence, n.Waiting, n.Waiters = in.Value, in.TTL, in.Fence, in.Waiting, ownersOf(in.Waiters)
-	n.Owner, _ = ownerAndSince(n.Value)
+	n.Owner, n.Since = ownerAndSince(n.Value)
 	for _, reader := range in.Readers {
 		owner, since := ownerAndSince(reader.Value)
 		n.Readers = append(n.Readers, Reader{reader.Value, owner, since, reader.TTL})

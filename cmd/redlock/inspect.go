@@ -84,6 +84,7 @@ func inspect(ctx context.Context, locker *redlock.Locker, name string) (told ans
 	if told.status, err = locker.Inspect(ctx, name); err == nil {
 		told.askKinds(ctx, locker, name)
 	}
+	told.at = clock.System().Wall()
 	stats := locker.Stats()
 	for i := range told.status.Nodes {
 		if n := &told.status.Nodes[i]; errors.Is(n.Err, pool.ErrQuarantined) && stats.Nodes[i].Barred != nil {
@@ -109,12 +110,15 @@ func askOptions(nodes *masters.Flags, timeout time.Duration) []redlock.Option {
 
 // inspection is what inspect --json prints. Its field names are documented (docs/command.md).
 type inspection struct {
-	Name    string           `json:"name"`
-	Verdict string           `json:"verdict"` // free, held, split or unknown
-	Value   string           `json:"value"`
-	Owner   string           `json:"owner"`
-	Quorum  int              `json:"quorum"`
-	Nodes   []nodeInspection `json:"nodes"`
+	Name    string `json:"name"`
+	Verdict string `json:"verdict"` // free, held, split or unknown
+	Value   string `json:"value"`
+	Owner   string `json:"owner"`
+	tenure
+	Quorum int              `json:"quorum"`
+	Nodes  []nodeInspection `json:"nodes"`
+
+	Probably *holding `json:"probably"` // what masters that answered have, if they are too few; nil if nothing
 
 	Kind       string    `json:"kind"`        // lock, semaphore or election
 	Readers    []holding `json:"readers"`     // if the lock is shared
@@ -139,13 +143,17 @@ type nodeInspection struct {
 }
 
 func (a *answers) inspection() inspection {
-	i := newInspection(&a.status)
+	i := newInspection(&a.status, a.at)
 	i.addKinds(a)
+	if i.Verdict == "unknown" {
+		i.Probably = probably(&a.status, a.at)
+	}
 	return i
 }
 
-func newInspection(status *redlock.Status) inspection {
+func newInspection(status *redlock.Status, now time.Time) inspection {
 	i := inspection{Name: status.Name, Verdict: "split", Value: status.Value, Owner: status.Owner, Quorum: status.Quorum}
+	i.tenure = tenureOf(status.Since, now)
 	answers, empty := 0, 0
 	for _, n := range status.Nodes {
 		node := nodeInspection{
@@ -177,6 +185,26 @@ func newInspection(status *redlock.Status) inspection {
 	return i
 }
 
+// probably returns the value that most of the masters have that told one, although they are too few
+// to decide; nil if none told one.
+func probably(status *redlock.Status, now time.Time) *holding {
+	counts := map[string]int{}
+	var most *redlock.NodeStatus
+	for i := range status.Nodes {
+		n := &status.Nodes[i]
+		if counts[n.Value]++; n.Value != "" && (most == nil || counts[n.Value] > counts[most.Value]) {
+			most = n
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	return &holding{
+		Name: status.Name, Verdict: "unknown", Value: most.Value, Owner: most.Owner, tenure: tenureOf(most.Since, now),
+		TTLMillis: max(most.TTL.Milliseconds(), -1), Fence: most.Fence, Masters: counts[most.Value],
+	}
+}
+
 // sentence states the verdict.
 func (i *inspection) sentence() string {
 	is, have := "is", "have"
@@ -196,13 +224,25 @@ func (i *inspection) sentence() string {
 		} else if i.Term != 0 {
 			how = fmt.Sprintf("led by %s in term %d", named(i.Owner), i.Term)
 		}
+		how += i.tenure.clause()
 		return fmt.Sprintf("%q %s %s: %d of %s %s its value.", i.Name, is, how, i.holding(), cli.Plural(len(i.Nodes), "master"), have)
 	case "split":
 		return fmt.Sprintf("%q %s split: no value %s on %d of %s. It %s being acquired or released, or masters were away.",
 			i.Name, is, is, i.Quorum, cli.Plural(len(i.Nodes), "master"), is)
 	default:
-		return fmt.Sprintf("Whether %q is held is unknown: fewer than %d of %d masters answered.", i.Name, i.Quorum, len(i.Nodes))
+		return fmt.Sprintf("Whether %q is held is unknown: fewer than %d of %d masters answered.", i.Name, i.Quorum, len(i.Nodes)) +
+			i.guess()
 	}
+}
+
+// guess says who probably has the lock; empty if no master told of anybody.
+func (i *inspection) guess() string {
+	p := i.Probably
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf(" Probably it is held by %s%s: %s that answered has its value, for %s.",
+		named(p.Owner), p.clause(), cli.Plural(p.Masters, "master"), ttlText(p.TTLMillis))
 }
 
 func (i *inspection) holding() (nodes int) {

@@ -27,6 +27,7 @@ const recentTerms = 8
 
 // answers are what the masters told about a name.
 type answers struct {
+	at      time.Time // when the masters had answered
 	status  redlock.Status
 	permits redlock.SemaphoreStatus
 	terms   ledger.Page
@@ -57,18 +58,19 @@ func termsOf(ctx context.Context, locker *redlock.Locker, name string) ledger.Pa
 
 // holding is a permit, or the lock of a reader.
 type holding struct {
-	Name      string `json:"name"`    // of the permit; that of the lock for a reader
-	Verdict   string `json:"verdict"` // as that of the lock
-	Value     string `json:"value"`
-	Owner     string `json:"owner"`
-	TTLMillis int64  `json:"ttl_ms"` // until no majority of the masters has it; -1: for ever
-	Fence     int64  `json:"fence"`  // 0: none
-	Masters   int    `json:"masters"`
+	Name    string `json:"name"`    // of the permit; that of the lock for a reader
+	Verdict string `json:"verdict"` // as that of the lock
+	Value   string `json:"value"`
+	Owner   string `json:"owner"`
+	tenure
+	TTLMillis int64 `json:"ttl_ms"` // until no majority of the masters has it; -1: for ever
+	Fence     int64 `json:"fence"`  // 0: none
+	Masters   int   `json:"masters"`
 }
 
 // addKinds adds what the name is that of, beside a lock.
 func (i *inspection) addKinds(a *answers) {
-	i.Kind, i.Permits, i.Readers = kindLock, []holding{}, readersOf(&a.status)
+	i.Kind, i.Permits, i.Readers = kindLock, []holding{}, readersOf(&a.status, a.at)
 	values := map[string]int64{}
 	for _, answer := range a.terms.Answers {
 		for _, entry := range answer.Entries {
@@ -81,8 +83,8 @@ func (i *inspection) addKinds(a *answers) {
 	}
 	i.Kind = kindSemaphore
 	for _, slot := range a.permits.Slots {
-		s := newInspection(&slot)
-		permit := holding{Name: slot.Name, Verdict: s.Verdict, Value: s.Value, Owner: s.Owner}
+		s := newInspection(&slot, a.at)
+		permit := holding{Name: slot.Name, Verdict: s.Verdict, Value: s.Value, Owner: s.Owner, tenure: s.tenure}
 		var left []time.Duration
 		for _, n := range slot.Nodes {
 			if n.Value != "" && n.Value == s.Value {
@@ -100,11 +102,11 @@ func (i *inspection) addKinds(a *answers) {
 }
 
 // readersOf returns the readers that any master knows, in the order of their values.
-func readersOf(status *redlock.Status) []holding {
+func readersOf(status *redlock.Status, now time.Time) []holding {
 	known, left := map[string]holding{}, map[string][]time.Duration{}
 	for _, n := range status.Nodes {
 		for _, r := range n.Readers {
-			known[r.Value] = holding{Name: status.Name, Value: r.Value, Owner: r.Owner}
+			known[r.Value] = holding{Name: status.Name, Value: r.Value, Owner: r.Owner, tenure: tenureOf(r.Since, now)}
 			if n.Err == nil {
 				left[r.Value] = append(left[r.Value], r.TTL)
 			}
@@ -183,18 +185,30 @@ func (i *inspection) waiting() (n int) {
 	return n
 }
 
-// waiters names those that wait.
+// mostNamed is how many of those that wait are named in a line. --json has more.
+const mostNamed = 6
+
+// waiters names those that wait, the first of each master before the second.
 func (i *inspection) waiters() string {
 	var names []string
-	for _, n := range i.Nodes {
-		for _, owner := range n.Waiters {
-			names = append(names, named(owner))
+	for place := range longestList(i.Nodes) {
+		for _, n := range i.Nodes {
+			if place < len(n.Waiters) && len(names) < mostNamed {
+				names = append(names, named(n.Waiters[place]))
+			}
 		}
 	}
 	if more := i.waiting() - len(names); more > 0 && len(names) > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
+}
+
+func longestList(nodes []nodeInspection) (most int) {
+	for _, n := range nodes {
+		most = max(most, len(n.Waiters))
+	}
+	return most
 }
 
 // rowsOf are the lines of a table of permits or readers. What is free has none.
@@ -215,12 +229,12 @@ func (i *inspection) rowsOf(heading string, holdings []holding) string {
 		if h.Verdict != "held" {
 			owner = h.Verdict
 		}
-		fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%d of %d\n", printable(name), owner, ttlText(h.TTLMillis), fence, h.Masters, len(i.Nodes))
+		fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%s\t%d of %d\n", printable(name), owner, h.short(), ttlText(h.TTLMillis), fence, h.Masters, len(i.Nodes))
 	}
 	if rows.Len() == 0 {
 		return ""
 	}
-	return "\n" + heading + "\tOWNER\tTTL\tFENCE\tMASTERS\n" + rows.String()
+	return "\n" + heading + "\tOWNER\tHELD\tTTL\tFENCE\tMASTERS\n" + rows.String()
 }
 
 func ttlText(millis int64) string {

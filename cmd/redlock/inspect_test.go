@@ -53,7 +53,7 @@ func TestInspectTellsOfEveryKindOfLock(t *testing.T) {
 	k := startKinds(t)
 	_, e, text := k.inspect("e")
 	assert.Equal(t, []any{kindElection, "held", "leader", k.term, k.term}, []any{e.Kind, e.Verdict, e.Owner, e.Term, e.NewestTerm})
-	assert.Contains(t, text, fmt.Sprintf(`"e" is led by leader in term %d: `, k.term))
+	assert.Contains(t, text, fmt.Sprintf(`"e" is led by leader in term %d since `, k.term))
 
 	_, r, shared := k.inspect("r")
 	assert.Equal(t, []any{kindLock, "held", 2}, []any{r.Kind, r.Verdict, len(r.Readers)})
@@ -65,16 +65,20 @@ func TestInspectTellsOfEveryKindOfLock(t *testing.T) {
 	assert.Contains(t, text, `"s" is a semaphore: 2 of 3 permits held.`)
 	assert.NotContains(t, text, "is free")
 	assert.NotContains(t, text, "Waiting: ")
-	assert.Regexp(t, `(?m)^PERMIT +OWNER +TTL +FENCE +MASTERS$`, text)
+	assert.Regexp(t, `(?m)^PERMIT +OWNER +HELD +TTL +FENCE +MASTERS$`, text)
 	for i, owner := range []string{"one", "two\x1b"} {
 		// With the value, anyone could release the lock.
 		reader, permit, says := k.readers[i], k.permits[i], strings.Replace(owner, "\x1b", `\\x1b`, 1)
-		assert.Regexp(t, fmt.Sprintf(`(?m)^%s… +%s +(?:1m0|[3-5][0-9.]+)s +- +3 of 3$`, reader.Value()[:8], says), shared)
-		assert.Regexp(t, fmt.Sprintf(`(?m)^%s +%s +(?:1m0|[3-5][0-9.]+)s +%d +3 of 3$`, permit.Name(), says, permit.Fence()), text)
+		assert.Regexp(t, fmt.Sprintf(`(?m)^%s… +%s +[0-9]+s +(?:1m0|[3-5][0-9.]+)s +- +3 of 3$`, reader.Value()[:8], says), shared)
+		assert.Regexp(t, fmt.Sprintf(`(?m)^%s +%s +[0-9]+s +(?:1m0|[3-5][0-9.]+)s +%d +3 of 3$`, permit.Name(), says, permit.Fence()), text)
 		at := slices.IndexFunc(r.Readers, func(h holding) bool { return h.Value == reader.Value() })
-		assert.Equal(t, holding{"r", "held", reader.Value(), owner, r.Readers[at].TTLMillis, 0, 3}, r.Readers[at])
+		h := r.Readers[at]
+		assert.Equal(t, holding{"r", "held", reader.Value(), owner, h.tenure, h.TTLMillis, 0, 3}, h)
+		assert.NotEmpty(t, h.Since)
 		at = slices.IndexFunc(s.Permits, func(h holding) bool { return h.Value == permit.Value() })
-		assert.Equal(t, holding{permit.Name(), "held", permit.Value(), owner, s.Permits[at].TTLMillis, permit.Fence(), 3}, s.Permits[at])
+		h = s.Permits[at]
+		assert.Equal(t, holding{permit.Name(), "held", permit.Value(), owner, h.tenure, h.TTLMillis, permit.Fence(), 3}, h)
+		assert.NotEmpty(t, h.Since)
 	}
 	free := slices.IndexFunc(s.Permits, func(h holding) bool { return h.Verdict == "free" })
 	assert.Equal(t, holding{Name: fmt.Sprint("s#", free+1), Verdict: "free"}, s.Permits[free])
@@ -162,7 +166,7 @@ func TestInspectTellsWhoHoldsALockAndWhoWaits(t *testing.T) {
 			assert.InDelta(t, time.Minute.Milliseconds(), node.TTLMillis, 30_000)
 		}
 	}
-	assert.Regexp(t, `"x" is held by me\\x1b\[2J: [23] of 3 masters have its value\.`, text)
+	assert.Regexp(t, `"x" is held by me\\x1b\[2J since `+i.Since+`, for [0-9]+s: [23] of 3 masters have its value\.`, text)
 	assert.Regexp(t, `^MASTER +VALUE +OWNER +TTL +FENCE +WAITING\n`, text)
 	assert.NotContains(t, text, lock.Value()[:26], "with the value, anyone could release the lock")
 	assert.NotContains(t, text, "\x1b")
@@ -189,6 +193,13 @@ func TestInspectTellsWhoHoldsALockAndWhoWaits(t *testing.T) {
 	assert.Regexp(t, `^MASTER +VALUE +OWNER +TTL +ERROR\n`, text)
 }
 
+func TestAFewOfManyWaitersAreNamed(t *testing.T) {
+	i := inspection{Nodes: []nodeInspection{
+		{Waiting: 20, Waiters: []string{"a1", "a2", "a3", "a4", "a5"}}, {}, {Waiting: 2, Waiters: []string{"b1", "b2"}},
+	}}
+	assert.Equal(t, "a1, b1, a2, b2, a3, a4, and 16 more", i.waiters(), "the oldest of each master first")
+}
+
 func TestUnlockDeletesALockWhoeverHoldsIt(t *testing.T) {
 	t.Parallel()
 	f := start(t, redlock.WithOwner("me"))
@@ -202,7 +213,7 @@ func TestUnlockDeletesALockWhoeverHoldsIt(t *testing.T) {
 
 	status, stdout, stderr = f.line("unlock", "x", "--force")
 	assert.Zero(t, status, stderr)
-	assert.Contains(t, stdout, `"x" was held by me: `)
+	assert.Contains(t, stdout, `"x" was held by me since `)
 	assert.Contains(t, stdout, "Released")
 	require.ErrorIs(t, lock.Verify(t.Context()), redlock.ErrLost)
 	_, stdout, _ = f.line("unlock", "x", "--force")

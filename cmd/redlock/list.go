@@ -14,13 +14,18 @@ import (
 func newListCommand() *cobra.Command {
 	var nodes masters.Flags
 	var asJSON bool
+	var owner string
 	bounds := survey.Bounds{Keys: 100_000, Locks: 1000}
 	cmd := &cobra.Command{
 		Use:   "list [PATTERN] [flags]",
 		Short: "Tell which locks there are, and who holds them",
 		Long: `list looks for locks on every master, and tells of each what inspect tells: who holds it, for how
 long, and how many wait. PATTERN is one of Redis (* ? [a-z] \), and matches the names behind the
-prefix. It changes no lock, and makes no new master vote.
+prefix. With --owner it lists what those have whose whole owner matches (* ? only), as '*@host7:*'. It
+changes no lock, and makes no new master vote.
+
+Where too few masters answer, nobody can know who holds a lock. What a master has is then listed with
+a ? behind its holder: it is probably held.
 
 A lock is a string that expires. Keys that do not expire, are larger than the value of any lock, or
 are no strings are counted, and not listed.
@@ -33,6 +38,7 @@ Exit status: 0; 1 if the user may not list; 69 if too few masters answer; 64 for
 line.`,
 		Example: `  redlock list
   redlock list 'orders/*' --key-prefix app:
+  redlock list --owner 'deploy@host7:*'
   redlock list --json | jq '.locks[].name'`,
 		Args: func(_ *cobra.Command, args []string) error { return onePattern("list", args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,6 +47,7 @@ line.`,
 				return err
 			}
 			defer l.close()
+			l.owner = owner
 			list, err := l.list(cmd.Context())
 			write := writeListing
 			if asJSON {
@@ -56,6 +63,7 @@ line.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().StringVar(&owner, "owner", "", "list what holders have whose owner matches this `pattern`")
 	addBounds(cmd, &bounds)
 	nodes.Add(cmd)
 	return cmd

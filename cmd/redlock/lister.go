@@ -33,6 +33,7 @@ type lister struct {
 	locker  *redlock.Locker
 	prefix  string
 	pattern string // of names
+	owner   string // a pattern; empty for any owner
 	bounds  survey.Bounds
 	timeout time.Duration // for one answer
 }
@@ -53,7 +54,7 @@ func openLister(
 		return nil, cli.InvalidUsage(err)
 	}
 	masters.AwaitVotes(cmd.Context(), clock.System(), locker, masters.AllDecided)
-	return &lister{nodes, locker, flags.KeyPrefix, pattern, bounds, timeout}, nil
+	return &lister{nodes: nodes, locker: locker, prefix: flags.KeyPrefix, pattern: pattern, bounds: bounds, timeout: timeout}, nil
 }
 
 func (l *lister) close() {
@@ -76,6 +77,10 @@ func (l *lister) list(ctx context.Context) (listing, error) {
 	all.Wait()
 	names := namesOf(scans)
 	found, err := l.inspectAll(ctx, names)
+	if l.owner != "" {
+		matches := ownerMatcher(l.owner)
+		found = slices.DeleteFunc(found, func(i inspection) bool { return !i.isOf(matches) })
+	}
 	return newListing(scans, l.locker.Stats().Nodes, found), err
 }
 
@@ -104,7 +109,7 @@ func (l *lister) inspectAll(ctx context.Context, names []string) (found []inspec
 	each(len(asked), func(i int) {
 		a := &told[i]
 		a.status, errs[i] = l.locker.Inspect(ctx, asked[i])
-		a.permits = semaphores[asked[i]]
+		a.permits, a.at = semaphores[asked[i]], clock.System().Wall()
 		// A term is a fencing token.
 		if slices.ContainsFunc(a.status.Nodes, func(n redlock.NodeStatus) bool { return n.Fence != 0 }) {
 			a.terms = termsOf(ctx, l.locker, asked[i])

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -56,7 +55,7 @@ func (n *nodeListing) isForbidden() bool {
 // newListing returns what was found, sorted by name, and what is known of the masters after that.
 func newListing(scans []survey.Scan, masterStats []redlock.NodeStats, locks []inspection) listing {
 	l := listing{Quorum: len(scans)/2 + 1, Locks: append([]inspection{}, locks...)}
-	slices.SortFunc(l.Locks, func(a, b inspection) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.Locks, func(a, b inspection) int { return natural(a.Name, b.Name) })
 	// Where no master was ever used, none has forgotten anything.
 	unused := !slices.ContainsFunc(masterStats, func(n redlock.NodeStats) bool { return n.Memory != "new" })
 	candidates, others := map[string]bool{}, map[string]survey.Reason{}
@@ -156,12 +155,46 @@ func (l *listing) sentences() []string {
 			lines = append(lines, fmt.Sprintf("%s does not vote, and may lack locks: %v", n.Endpoint, n.lacking))
 		}
 	}
-	lines = append(lines, l.bounded()...)
+	lines = append(append(lines, l.bounded()...), l.undecided()...)
 	if l.Complete && l.scanned() < len(l.Nodes) {
 		lines = append(lines, fmt.Sprintf("%d of %s were listed in full: every lock that is held is there.",
 			l.scanned(), cli.Plural(len(l.Nodes), "master")))
 	}
 	return append(lines, l.missing()...)
+}
+
+// undecided says why it is not known who holds what, and what is likely.
+func (l *listing) undecided() []string {
+	unknown, probable, answered := 0, 0, 0
+	for i := range l.Locks {
+		if in := &l.Locks[i]; in.Verdict == "unknown" {
+			unknown++
+			if in.Probably != nil {
+				probable++
+			}
+			answered = max(answered, in.answered())
+		}
+	}
+	if unknown == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("WHO HOLDS %s IS UNKNOWN: %d of %s told what counts, %s. Reasons are above.",
+		strings.ToUpper(cli.Plural(unknown, "lock")), answered, cli.Plural(len(l.Nodes), "master"), cli.Needed(l.Quorum))
+	if probable > 0 {
+		text += fmt.Sprintf(" What is marked with ? is probably held: a master has it (%d). It may also be an attempt "+
+			"that got no majority, or a lock that has ended elsewhere.", probable)
+	}
+	return []string{text}
+}
+
+// answered returns how many masters told what counts.
+func (i *inspection) answered() (n int) {
+	for _, node := range i.Nodes {
+		if node.Error == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // bounded says which masters were not listed to the end.

@@ -16,7 +16,7 @@ const stateColumn = 2
 // tableOf has a row for each lock.
 func tableOf(locks []inspection) terminal.Table {
 	table := terminal.Table{
-		Heading: []string{"NAME", "KIND", "STATE", "HOLDER", "LEFT", "WAITING", "MASTERS"}, Long: []int{0, 3},
+		Heading: []string{"NAME", "KIND", "STATE", "HOLDER", "HELD", "LEFT", "WAITING", "MASTERS"}, Long: []int{0, 3},
 	}
 	for i := range locks {
 		table.Rows = append(table.Rows, locks[i].row())
@@ -25,17 +25,20 @@ func tableOf(locks []inspection) terminal.Table {
 }
 
 func (i *inspection) row() []string {
-	kind, state, holder, left, waiting := i.Kind, i.state(), "-", "-", "-"
+	kind, state, holder, held, left, waiting := i.Kind, i.state(), "-", "-", "-", "-"
 	if i.shared && kind == kindLock {
 		kind = "shared"
 	}
-	if state == "held" {
-		holder, left = i.holder(), leftText(i.left())
+	switch {
+	case state == "held":
+		holder, held, left = i.holder(), i.longest().short(), leftText(i.left())
+	case i.Probably != nil:
+		holder, held, left = holderOf(i.Probably.Owner, i.Probably.Value)+"?", i.Probably.short(), leftText(i.Probably.TTLMillis)
 	}
 	if n := i.waiting(); n > 0 {
 		waiting = strconv.Itoa(n)
 	}
-	return []string{printable(i.Name), kind, state, holder, left, waiting, fmt.Sprintf("%d of %d", i.holders(), len(i.Nodes))}
+	return []string{printable(i.Name), kind, state, holder, held, left, waiting, fmt.Sprintf("%d of %d", i.holders(), len(i.Nodes))}
 }
 
 // state is the verdict; that of a semaphore is held if one of its permits is.
@@ -58,11 +61,16 @@ func (i *inspection) holder() string {
 		return fmt.Sprintf("%d of %s", i.held(i.Permits), cli.Plural(len(i.Permits), "permit"))
 	case i.shared:
 		return cli.Plural(i.held(i.Readers), "reader")
-	case i.Owner != "":
-		return printable(i.Owner)
 	default:
-		return shortened(i.Value)
+		return holderOf(i.Owner, i.Value)
 	}
+}
+
+func holderOf(owner, value string) string {
+	if owner == "" {
+		return shortened(value)
+	}
+	return printable(owner)
 }
 
 // left returns until when a majority has the lock, or the first of the permits; -1: for ever.

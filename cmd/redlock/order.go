@@ -1,0 +1,50 @@
+package main
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// natural compares names as people sort them: a number in a name by its size, so that job2 is
+// before job10.
+func natural(a, b string) int {
+	whole := cmp.Compare(a, b) // of names that differ in leading zeros alone
+	for a != "" && b != "" {
+		x, y := digits(a), digits(b)
+		if x == "" || y == "" {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		a, b = a[len(x):], b[len(y):]
+		x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+		if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+			return c
+		}
+	}
+	return cmp.Or(cmp.Compare(len(a), len(b)), whole)
+}
+
+// digits returns those that a text begins with.
+func digits(text string) string {
+	return text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
+}
+
+// ownerMatcher returns whether an owner matches a pattern, in which * is any text and ? any
+// character.
+func ownerMatcher(pattern string) func(owner string) bool {
+	text := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(pattern))
+	return regexp.MustCompile(`(?s)^` + text + `$`).MatchString
+}
+
+// isOf reports whether somebody whose owner matches has the lock, a permit of it, reads it, or
+// probably has it.
+func (i *inspection) isOf(matches func(owner string) bool) bool {
+	has := func(h holding) bool { return h.Verdict == "held" && matches(h.Owner) }
+	return i.Verdict == "held" && !i.shared && matches(i.Owner) || i.Probably != nil && matches(i.Probably.Owner) ||
+		slices.ContainsFunc(i.Readers, has) || slices.ContainsFunc(i.Permits, has)
+}

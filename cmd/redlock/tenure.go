@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// tenure is since when somebody has a lock, as the lock's value tells, by the clock of its holder.
+// Values of other libraries do not tell.
+type tenure struct {
+	Since      string `json:"since"`   // empty: unknown
+	HeldMillis int64  `json:"held_ms"` // until now, by our clock
+	Waited     bool   `json:"waited"`  // it may have waited since then, so it has held the lock for less long
+}
+
+func tenureOf(since redlock.Since, now time.Time) tenure {
+	if since.Time.IsZero() {
+		return tenure{}
+	}
+	// Clocks differ, and the time is in seconds.
+	return tenure{since.Time.UTC().Format(time.RFC3339), max(now.Sub(since.Time), 0).Milliseconds(), since.Waited}
+}
+
+// short is for a table: 45s, ≤5h12m.
+func (t tenure) short() string {
+	switch {
+	case t.Since == "":
+		return "-"
+	case t.Waited:
+		return "≤" + spanText(t.HeldMillis)
+	default:
+		return spanText(t.HeldMillis)
+	}
+}
+
+// clause is for a sentence, behind the holder; empty if nothing is known.
+func (t tenure) clause() string {
+	switch {
+	case t.Since == "":
+		return ""
+	case t.Waited:
+		return fmt.Sprintf(", which asked for it at %s, %s ago", t.Since, spanText(t.HeldMillis))
+	default:
+		return fmt.Sprintf(" since %s, for %s", t.Since, spanText(t.HeldMillis))
+	}
+}
+
+// spanText is a time that has passed, in its two largest units: 45s, 5h12m, 3d4h.
+func spanText(millis int64) string {
+	d := time.Duration(millis) * time.Millisecond
+	const day = 24 * time.Hour
+	switch {
+	case d >= day:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return d.Truncate(time.Second).String()
+	}
+}
+
+// longest is the tenure that began first: of the holder, the readers or the permits.
+func (i *inspection) longest() tenure {
+	longest := tenure{}
+	if i.Verdict == "held" {
+		longest = i.tenure
+	}
+	for _, holdings := range [][]holding{i.Readers, i.Permits} {
+		for _, h := range holdings {
+			if h.Verdict == "held" && h.Since != "" && (longest.Since == "" || h.Since < longest.Since) {
+				longest = h.tenure
+			}
+		}
+	}
+	return longest
+}
