@@ -21,6 +21,7 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // cluster is a set of fake masters in virtual time.
@@ -259,15 +260,15 @@ func (c *cluster) ending(call func() error) <-chan error {
 	return done
 }
 
-// leavesNothing requires that no node has a key after d, except for its memory marker and the
-// number of a semaphore's permits, which stays for a while.
+// leavesNothing requires that no node has a key after d, except for its memory marker, its log and
+// the number of a semaphore's permits, which stays for a while.
 func (c *cluster) leavesNothing(d time.Duration) {
 	c.t.Helper()
 	time.Sleep(d)
 	settle()
 	for i, server := range c.servers {
 		for _, key := range server.Keys() {
-			if key != pipeline.MemoryKey && key != membersKey && !strings.HasPrefix(key, "redquorum:permits:") {
+			if key != pipeline.MemoryKey && key != membersKey && key != wire.LogKey && !strings.HasPrefix(key, "redquorum:permits:") {
 				assert.Fail(c.t, "a key is left", "%q on node %d", key, i)
 			}
 		}

@@ -3,7 +3,6 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -140,36 +139,4 @@ func (n *NodeStatus) take(in *wire.Inspection) {
 		owner, since := ownerAndSince(reader.Value)
 		n.Readers = append(n.Readers, Reader{reader.Value, owner, since, reader.TTL})
 	}
-}
-
-// ForceUnlock deletes a lock on every node, whoever holds it, or hands it to the longest waiter. It
-// is for an operator who knows that the holder is gone. A holder that is not gone learns of it at
-// its next round, or with [WithoutRenewal] at the end of its validity, and believes until then that
-// it holds the lock. ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it
-// over or held nothing. Nodes that are away keep it until its TTL ends.
-//
-// If readers hold the lock, it ends for all of them. The name of a [Semaphore] is not that of its
-// permits, which have one each ([Lock.Name]).
-func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	cfg, err := l.config.lockConfig(ctx, name, nil)
-	if err != nil {
-		return err
-	}
-	if !l.life.enter() {
-		return ErrClosed
-	}
-	defer l.life.leave()
-	if ctx.Err() != nil {
-		return fmt.Errorf("redlock: force-unlock %q: %w", name, round.EndOf(ctx))
-	}
-	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
-	r := l.rounds.New(wire.Force(key, l.config.grace(timeout)), wire.Any, quorum.DecideHeld)
-	deadline := l.clock.Now().Add(timeout)
-	l.awaitVoters(ctx, l.clock.Now(), timeout)
-	r.Send(deadline, 0)
-	v, ended := r.Wait(ctx)
-	if v == quorum.Won {
-		return nil
-	}
-	return l.failure(r, "force-unlock", name, ErrNoQuorum, ended)
 }

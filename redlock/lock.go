@@ -171,6 +171,7 @@ func (lock *Lock) endLocked(to state, reason error) {
 		lock.locker.counts.parts.Add(-1)
 	} else if to == lost {
 		lock.locker.counts.lost.Add(1)
+		lock.locker.logLoss(lock, reason)
 	}
 	if to == lost {
 		lock.planUndoLocked(reason)

@@ -67,6 +67,7 @@ type Locker struct {
 	renewals schedule.Schedule[*Lock]
 	renewing sync.Mutex // taken by renew before the mutexes of a batch of locks
 	counts   counts
+	losses   losses // that the log was told
 	life     life
 }
 

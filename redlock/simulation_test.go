@@ -21,6 +21,7 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/internal/proof/search"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // A simulation has processes that contend for locks over fake nodes, in virtual time, while the
@@ -311,9 +312,10 @@ func (s *simulation) leavesNothing(after time.Duration) {
 }
 
 // outlives reports whether a key is to outlive the locks: a counter of fencing tokens, the number
-// of a semaphore's permits, and the proof of memory.
+// of a semaphore's permits, the proof of memory, and the log.
 func outlives(key string) bool {
-	return strings.HasPrefix(key, "redquorum:fence:") || strings.HasPrefix(key, "redquorum:permits:") || key == memoryKey || key == membersKey
+	return strings.HasPrefix(key, "redquorum:fence:") || strings.HasPrefix(key, "redquorum:permits:") ||
+		key == memoryKey || key == membersKey || key == wire.LogKey
 }
 
 // watchParts looks for names that a set holds while it waits for the rest, until done is closed:

@@ -61,7 +61,9 @@ func TestWrongEndpointsAreUsageErrorsWithoutThePassword(t *testing.T) {
 		{"a:1,default:12345678", "list", "REDLOCK_NODES[2]: the port is not"},
 		{"", "run --name x --nodes redis://:secret@a:b go", "--nodes[1]: "},
 		{"", "doctor --nodes a:1,a:1", "are the same server"},
-		{"", "unlock --force x --nodes a:1 --nodes-file DIR/empty", "only one of them"},
+		{"", "unlock --force --reason y x --nodes a:1 --nodes-file DIR/empty", "only one of them"},
+		{"", "unlock --force x --nodes a:1", "give --reason"},
+		{"", "log redis://:secret@a:1", "log takes no arguments"},
 		{"", "doctor --nodes-file DIR/empty", "--nodes-file: no endpoint"},
 		{"", "doctor --nodes-file DIR/large", "is larger than"},
 		{"", "doctor --nodes-file DIR/none", "--nodes-file: open"},
@@ -109,9 +111,10 @@ func TestMistypedLinesAreUsageErrors(t *testing.T) {
 		"redquorum:readers:x":       `the readers of the shared lock "x"`,
 		"redquorum:intent:x":        `a writer waits for the readers of the lock "x"`,
 		"redquorum:memory":          "do not delete it",
+		"redquorum:log":             "see redlock log",
 		"redquorum:something:else:": "reserved",
 	} {
-		for _, command := range []string{"inspect ", "unlock --force "} {
+		for _, command := range []string{"inspect ", "unlock --force --reason y "} {
 			lines = append(lines, struct{ env, line, says string }{none, command + name, is})
 		}
 	}

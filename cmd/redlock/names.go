@@ -22,6 +22,7 @@ var ownKeys = []struct{ begins, what string }{
 	{"redquorum:permits:", "the number of permits of the semaphore NAME"},
 	{"redquorum:permit:wait:", "the wait list of the semaphore NAME"},
 	{"redquorum:terms:", "the newest terms of the election NAME"},
+	{"redquorum:log", "the log of the masters: see redlock log"},
 	{"redquorum:doctor:", "what redlock doctor wrote to try the master; it expires soon"},
 }
 

@@ -3,59 +3,76 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 func newUnlockCommand() *cobra.Command {
 	var nodes masters.Flags
 	var force, asJSON bool
+	var reason string
 	cmd := &cobra.Command{
-		Use:   "unlock --force NAME [flags]",
+		Use:   "unlock --force --reason TEXT NAME [flags]",
 		Short: "Delete a lock, whoever holds it",
 		Long: `unlock deletes a lock on every master, whoever holds it. Use it for a holder that is known to be
 gone and whose TTL is too long to wait for. A holder that is not gone learns of it at its next
 renewal, a third of its TTL later at the latest. Until then it continues, and a second holder may
 have begun. Hence --force.
 
-It prints what was held. A master that is away keeps the lock until its TTL ends. Of a semaphore, it
+It prints what was held, and by when the holder will know. The masters keep a line of it, with the
+reason, which redlock log shows. A master that is away keeps the lock until its TTL ends. Of a semaphore, it
 deletes one permit: give the name of that, such as NAME#1. A shared lock ends for all of its readers.
 
 It deletes no key that does not expire or is no string: that is no lock, but somebody's data.
 
 Exit status: 0 if a majority of the masters no longer holds the lock; 1 if it is no lock; 69 if too
-few answer; 64 without --force.`,
+few answer; 64 without --force or --reason.`,
 		Example: `  redlock inspect nightly
-  redlock unlock --force nightly`,
+  redlock unlock --force --reason host7-is-gone nightly`,
 		Args: oneName("unlock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !force {
 				return cli.Usagef("unlock deletes a lock although its holder may be at work, and a second holder could begin " +
 					"at once; see who holds it with redlock inspect, and give --force if the holder is gone")
 			}
-			return unlock(cmd, &nodes, args[0], asJSON)
+			if strings.TrimSpace(reason) == "" {
+				return cli.Usagef("give --reason: why is the lock taken from its holder? redlock log shows it to those who wonder")
+			}
+			return unlock(cmd, &nodes, args[0], reason, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "yes, delete the lock")
+	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the log of the masters (required)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was held as one JSON object, as inspect does")
 	nodes.Add(cmd)
 	return cmd
 }
 
-func unlock(cmd *cobra.Command, nodes *masters.Flags, name string, asJSON bool) error {
+// release is what unlock --json prints. Its field names are documented (docs/command.md).
+type release struct {
+	inspection
+	KnownBy string `json:"known_by"` // until then the holder may go on; empty if nobody held it
+	Logged  bool   `json:"logged"`   // a majority of the masters has a line of it
+}
+
+func unlock(cmd *cobra.Command, nodes *masters.Flags, name, reason string, asJSON bool) error {
 	locker, err := openToAsk(cmd, nodes)
 	if err != nil {
 		return err
 	}
 	defer locker.Close() //nolint:errcheck // it holds no locks
-	write := writeInspection
+	write := func(w io.Writer, r release) error { return writeInspection(w, r.inspection) }
 	if asJSON {
-		write = cli.WriteJSON[inspection]
+		write = cli.WriteJSON[release]
 	}
 	// Delete the lock even if its status is unknown: the error of the deletion says more.
 	told, err := inspect(cmd.Context(), locker, name)
@@ -65,15 +82,21 @@ func unlock(cmd *cobra.Command, nodes *masters.Flags, name string, asJSON bool) 
 	if err := checkIsLock(nodes.KeyPrefix+name, &told.status); err != nil {
 		return err
 	}
-	before := told.inspection()
+	before := release{inspection: told.inspection()}
 	if before.Kind == kindSemaphore && before.Verdict == "free" {
 		return errors.Join(write(cmd.OutOrStdout(), before), cli.Usagef(
 			"%q is a semaphore: give the name of one of its permits, such as %q", name, before.Permits[0].Name))
 	}
-	err = locker.ForceUnlock(cmd.Context(), name)
+	value, left, unlogged, err := journal.Of(locker).Force(cmd.Context(), name, reason)
 	before.released = err == nil
+	if before.Logged = err == nil && value != "" && unlogged == nil; value != "" {
+		before.KnownBy = clock.System().Wall().Add(left).UTC().Format(time.RFC3339)
+	}
 	if failed := write(cmd.OutOrStdout(), before); err != nil || failed != nil {
 		return errors.Join(withStatus(err), failed)
+	}
+	if unlogged != nil {
+		cmd.PrintErrf("redlock: the log does not tell of this: %s\n", cli.Explain(unlogged))
 	}
 	if asJSON {
 		return nil
@@ -81,6 +104,8 @@ func unlock(cmd *cobra.Command, nodes *masters.Flags, name string, asJSON bool) 
 	result := "Released: the next client can acquire it."
 	switch {
 	case before.Verdict != "free":
+		result += fmt.Sprintf("\nIts holder, if there still is one, knows by %s, in %v: until then it may go on.",
+			before.KnownBy, left.Round(time.Second))
 	case before.isThere():
 		result = "Nobody held it. What was left of it is deleted."
 	default:

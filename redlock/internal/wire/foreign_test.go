@@ -77,7 +77,7 @@ func mutexCases() []scriptCase {
 		{"mend", "mine", []any{"mine", now, now, 600000}, []string{mendSource}, "mine", "0"},
 		{"adopt", "mine", []any{"mine", "other", 60000, now, 600000}, []string{fenceSource, adoptSource}, "other", ""},
 		{"restore", "mine", []any{"mine", 50}, []string{handOverSource, restoreSource}, "", "1"},
-		{"force", "mine", []any{50}, []string{handOverSource, forceSource}, "", "1"},
+		{"force", "mine", []any{50}, []string{handOverSource, forceSource}, "", "[mine "},
 		{"inspect", "mine", nil, inspects, "mine", ""},
 		{"record", "mine", []any{5, "5 mine", 600000, 256}, []string{recordSource}, "mine", "1"},
 		{"recorded", "mine", []any{0, 8}, []string{recordedSource}, "mine", "[mine 60 s ["},

@@ -140,10 +140,10 @@ func Retain(keys []string, value string, grace time.Duration, process string, re
 	return r
 }
 
-// Force returns a request that takes a key from whoever holds it.
+// Force returns a request that takes a key from whoever holds it. [ReadForced] reads the answer.
 func Force(key string, grace time.Duration) pipeline.Request {
 	return pipeline.Request{
-		Script: forceScript, Words: pipeline.On([]string{key}, grace.Milliseconds()), Key: key, Accept: isInteger,
+		Script: forceScript, Words: pipeline.On([]string{key}, grace.Milliseconds()), Key: key, Accept: isArray,
 	}
 }
 

@@ -71,6 +71,9 @@ var mendSource string
 //go:embed scripts/force.lua
 var forceSource string
 
+//go:embed scripts/log.lua
+var logSource string
+
 //go:embed scripts/inspect.lua
 var inspectSource string
 
@@ -212,9 +215,13 @@ var (
 	// Late: a term stays what it is, so recording it late or twice changes nothing.
 	recordScript = late(recordSource)
 
+	// Late: an entry is the same whenever it comes, and however often.
+	logScript = late(logSource)
+
 	// Late: they change nothing.
 	inspectScript  = late(inspects...)
 	recordedScript = late(recordedSource)
+	loggedScript   = late("return redis.call('ZRANGE', KEYS[1], 0, -1)")
 	verifyScript   = late(verifySource).Batch(late(verifyBatchSource), 1, mostVerified)
 )
 

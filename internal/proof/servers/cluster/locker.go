@@ -85,8 +85,8 @@ func RequireClean(tb testing.TB, masters ...Master) {
 		for i, m := range masters {
 			keys, err := m.Keys()
 			keys = slices.DeleteFunc(keys, func(key string) bool {
-				// Both expire after the lock.
-				return strings.HasPrefix(key, "redquorum:others:") || strings.HasPrefix(key, "redquorum:permits:")
+				// They expire after the lock.
+				return strings.HasPrefix(key, "redquorum:others:") || strings.HasPrefix(key, "redquorum:permits:") || key == "redquorum:log"
 			})
 			if err != nil {
 				left += fmt.Sprintf("\nnode %d (%s): %v", i, m.Addr(), err)

@@ -2,10 +2,12 @@
 --
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the grace of a waiter that gets the key, in milliseconds
--- Returns 1 when it was held, 0 when it was free. A key that is no lock is left alone: GET fails
--- then.
-if not redis.call('GET', KEYS[1]) then
-  return 0
+-- Returns the value, and how long it would have lived in milliseconds (-1 when it did not expire);
+-- nothing when the key was free. A key that is no lock is left alone: GET fails then.
+local value = redis.call('GET', KEYS[1])
+if not value then
+  return {}
 end
+local left = redis.pcall('PTTL', KEYS[1])
 handOver(KEYS[1], ARGV[1])
-return 1
+return { value, type(left) == 'number' and left or -1 }

@@ -1,0 +1,90 @@
+// Package journal is the log that the masters keep of what an operator wants to know afterwards:
+// locks that were taken away or lost. Each master has its newest entries; those of all masters
+// together are the log. It is bounded, and nothing about a lock depends on it.
+package journal
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bounds of what a master keeps: 256 KiB in all.
+const (
+	Kept     = 256     // entries
+	MostSize = 1 << 10 // bytes of one
+	Life     = 90 * 24 * time.Hour
+)
+
+// Kinds of entries.
+const (
+	Forced = "forced" // somebody took a lock away from its holder
+	Lost   = "lost"   // a holder lost its lock
+)
+
+// Entry is one line of the log. Its field names are documented (docs/command.md).
+type Entry struct {
+	Millis int64  `json:"time_ms"` // when, by the clock of who wrote it, in Unix time
+	ID     string `json:"id"`      // random: the same at each master
+	Kind   string `json:"kind"`
+	Key    string `json:"key"`    // of the lock: prefix and name; empty if it is about no lock
+	Holder string `json:"holder"` // the owner of the lock
+	By     string `json:"by"`     // the process that wrote it
+	Why    string `json:"why"`
+}
+
+// Journal reaches the log at the masters of a Locker.
+type Journal interface {
+	// Write adds an entry, and gives it a time and an ID. It returns nil once a quorum has it.
+	Write(ctx context.Context, e Entry) error
+
+	// Read returns the entries of all masters that answered, the oldest first, and an error if too
+	// few did to have all of them.
+	Read(ctx context.Context) ([]Entry, error)
+
+	// Force is ForceUnlock of a *redlock.Locker, with a reason for the log. It returns the value
+	// that most masters held, and how long the holder can go on without noticing. Unlogged is why
+	// no quorum has an entry of it.
+	Force(ctx context.Context, name, why string) (value string, left time.Duration, unlogged, err error)
+}
+
+// Of returns the journal of a *redlock.Locker. Package redlock sets it.
+var Of func(locker any) Journal
+
+// Stamp gives an entry its time and ID.
+func (e *Entry) Stamp(now time.Time) { e.Millis, e.ID = now.UnixMilli(), rand.Text()[:12] }
+
+// Encode returns an entry as the masters store it. Long texts are cut.
+func (e *Entry) Encode() string {
+	cut := *e
+	for most := MostSize; ; most /= 2 {
+		for _, text := range []*string{&cut.Key, &cut.Holder, &cut.By, &cut.Why} {
+			if len(*text) > most {
+				*text = strings.ToValidUTF8((*text)[:most], "") + "…"
+			}
+		}
+		if text, err := json.Marshal(cut); err != nil || len(text) <= MostSize { // strings always encode
+			return string(text)
+		}
+	}
+}
+
+// Merge returns what several masters have as one log, the oldest entry first. What is no entry is
+// skipped.
+func Merge(masters [][]string) []Entry {
+	var all []Entry
+	for _, texts := range masters {
+		for _, text := range texts {
+			var e Entry
+			if json.Unmarshal([]byte(text), &e) == nil && e.ID != "" {
+				all = append(all, e)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Millis, b.Millis), cmp.Compare(a.ID, b.ID)) })
+	return slices.CompactFunc(all, func(a, b Entry) bool { return a.ID == b.ID && a.Millis == b.Millis })
+}

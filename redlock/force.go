@@ -1,0 +1,75 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// ForceUnlock deletes a lock on every node, whoever holds it, or hands it to the longest waiter. It
+// is for an operator who knows that the holder is gone. A holder that is not gone learns of it at
+// its next round, or with [WithoutRenewal] at the end of its validity, and believes until then that
+// it holds the lock. ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it
+// over or held nothing. Nodes that are away keep it until its TTL ends.
+//
+// If readers hold the lock, it ends for all of them. The name of a [Semaphore] is not that of its
+// permits, which have one each ([Lock.Name]).
+//
+// The log of the nodes gets an entry of it: `redlock log` shows that.
+func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
+	_, err := l.forceUnlock(ctx, name, "")
+	return err
+}
+
+// forced is what a forced release ended.
+type forced struct {
+	value    string        // what most nodes held; empty if none held anything
+	left     time.Duration // how long a holder can go on without noticing
+	unlogged error         // why no quorum has an entry of it
+}
+
+func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f forced, err error) {
+	cfg, err := l.config.lockConfig(ctx, name, nil)
+	if err != nil {
+		return f, err
+	}
+	if !l.life.enter() {
+		return f, ErrClosed
+	}
+	defer l.life.leave()
+	if ctx.Err() != nil {
+		return f, fmt.Errorf("redlock: force-unlock %q: %w", name, round.EndOf(ctx))
+	}
+	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
+	r := l.rounds.New(wire.Force(key, l.config.grace(timeout)), wire.Any, quorum.DecideHeld)
+	var mu sync.Mutex // guards f and held
+	held := map[string]int{}
+	r.TakeReplies(func(_ int, reply any) {
+		mu.Lock()
+		defer mu.Unlock()
+		value, left := wire.ReadForced(reply)
+		f.left = max(f.left, left)
+		if held[value]++; value != "" && held[value] > held[f.value] {
+			f.value = value
+		}
+	})
+	l.awaitVoters(ctx, l.clock.Now(), timeout)
+	r.Send(l.clock.Now().Add(timeout), 0)
+	v, ended := r.Wait(ctx)
+	if v != quorum.Won {
+		return f, l.failure(r, "force-unlock", name, ErrNoQuorum, ended)
+	}
+	mu.Lock()
+	told := f
+	mu.Unlock()
+	if told.value != "" {
+		holder, _ := ownerAndSince(told.value)
+		told.unlogged = l.log(ctx, forcedEntry(key, holder, why))
+	}
+	return told, nil
+}

@@ -1,0 +1,137 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/journal"
+	"github.com/redquorum/redquorum/internal/owner"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+func init() {
+	journal.Of = func(locker any) journal.Journal { return (*lockerJournal)(locker.(*Locker)) }
+}
+
+// lockerJournal is a Locker as the way to the log at its nodes.
+type lockerJournal Locker
+
+// Write adds an entry.
+func (j *lockerJournal) Write(ctx context.Context, e journal.Entry) error {
+	l := (*Locker)(j)
+	if !l.life.enter() {
+		return ErrClosed
+	}
+	defer l.life.leave()
+	return l.log(ctx, e)
+}
+
+// Force is ForceUnlock with a reason.
+func (j *lockerJournal) Force(ctx context.Context, name, why string) (value string, left time.Duration, unlogged, err error) {
+	f, err := (*Locker)(j).forceUnlock(ctx, name, why)
+	return f.value, f.left, f.unlogged, err
+}
+
+// Read asks every node.
+func (j *lockerJournal) Read(ctx context.Context) ([]journal.Entry, error) {
+	l := (*Locker)(j)
+	if !l.life.enter() {
+		return nil, ErrClosed
+	}
+	defer l.life.leave()
+	replies, _, err := l.askEach(ctx, wire.Logged(), "", l.config.timeout(l.config.lock.ttl))
+	texts := make([][]string, len(replies))
+	for i, reply := range replies {
+		texts[i] = wire.ReadTexts(reply)
+	}
+	return journal.Merge(texts), err
+}
+
+func forcedEntry(key, holder, why string) journal.Entry {
+	return journal.Entry{Kind: journal.Forced, Key: key, Holder: holder, Why: why}
+}
+
+func (l *Locker) newLogRound(e journal.Entry) *round.Round {
+	e.Stamp(l.clock.Wall())
+	e.By = owner.Process()
+	return l.rounds.New(wire.Log(&e), wire.Yes, quorum.DecideHeld)
+}
+
+// log adds an entry, and waits until a quorum has it.
+func (l *Locker) log(ctx context.Context, e journal.Entry) error {
+	r := l.newLogRound(e)
+	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
+	if v, ended := r.Wait(ctx); v != quorum.Won {
+		return l.failure(r, "log", "", ErrNoQuorum, ended)
+	}
+	return nil
+}
+
+// Losses come all at once, when the nodes have other things to do. So a Locker tells of the first
+// few of them, and the next entry says how many it left out.
+const (
+	lossesAtOnce = 8
+	lossesPer    = time.Minute
+)
+
+// losses counts the entries of lost locks.
+type losses struct {
+	mu      sync.Mutex // guards the fields below; never held over a call to a node
+	from    clock.Instant
+	entries int // since then
+	skipped int // since the last entry
+}
+
+// take reports whether there may be an entry now, and how many there were none of since the last.
+func (s *losses) take(now clock.Instant) (skipped int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entries == 0 || now.Sub(s.from) >= lossesPer {
+		s.from, s.entries = now, 0
+	}
+	if s.entries == lossesAtOnce {
+		s.skipped++
+		return 0, false
+	}
+	skipped = s.skipped
+	s.entries, s.skipped = s.entries+1, 0
+	return skipped, true
+}
+
+// logLoss adds an entry of a lock that was lost. It waits for nothing; a node that is away gets
+// none.
+func (l *Locker) logLoss(lock *Lock, reason error) {
+	skipped, ok := l.losses.take(l.clock.Now())
+	if !ok {
+		return
+	}
+	holder, _ := ownerAndSince(lock.value)
+	e := journal.Entry{Kind: journal.Lost, Key: lock.keys()[0], Holder: holder, Why: strings.TrimPrefix(reason.Error(), ErrLost.Error()+": ")}
+	if skipped > 0 {
+		e.Why += fmt.Sprintf(" (and before it, %d others of this process)", skipped)
+	}
+	l.life.enterAnyway()
+	r := l.newLogRound(e)
+	r.Observe((*logObserver)(l))
+	r.Send(l.clock.Now().Add(lock.timeout), 0)
+}
+
+// logObserver is a Locker as the observer of an entry. It entered for the round, and leaves with
+// the last vote.
+type logObserver Locker
+
+// Counting does nothing: nobody waits for these votes.
+func (*logObserver) Counting(*round.Round, int, quorum.Vote) {}
+
+// Voted notes the end of the round.
+func (o *logObserver) Voted(_ *round.Round, vote round.Vote) {
+	if vote.Last {
+		(*Locker)(o).life.leave()
+	}
+}

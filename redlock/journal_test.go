@@ -1,0 +1,112 @@
+package redlock_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/journal"
+	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// log returns the log, without the process that wrote it.
+func (c *cluster) log(l *redlock.Locker) (lines []string) {
+	c.t.Helper()
+	entries, err := journal.Of(l).Read(ctx)
+	require.NoError(c.t, err)
+	for _, e := range entries {
+		assert.WithinDuration(c.t, c.clock.Wall(), time.UnixMilli(e.Millis), time.Hour)
+		assert.Contains(c.t, e.By, fmt.Sprintf(":%d ", os.Getpid()))
+		lines = append(lines, strings.Join([]string{e.Kind, e.Key, e.Holder, e.Why}, ", "))
+	}
+	return lines
+}
+
+func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l, operator := c.renewing(redlock.WithKeyPrefix("p:"), redlock.WithOwner("me")), c.locker(redlock.WithKeyPrefix("p:"))
+		c.servers[0].Stop() // a master that is away keeps nobody from it
+		lock := c.lock(l, "a")
+		time.Sleep(time.Second)
+		value, left, unlogged, err := journal.Of(operator).Force(ctx, "a", "its host burns")
+		require.NoError(t, err)
+		require.NoError(t, unlogged)
+		assert.Equal(t, lock.Value(), value)
+		assert.LessOrEqual(t, lock.Remaining(), left, "by then its holder knows")
+		assert.InDelta(t, 9, left.Seconds(), 1)
+		<-lock.Done()
+		settle()
+		require.NoError(t, operator.ForceUnlock(ctx, "a"), "and there was nothing to tell")
+		c.servers[0].Continue()
+		assert.Equal(t, []string{
+			"forced, p:a, me, its host burns", "lost, p:a, me, a quorum of nodes no longer has it",
+		}, c.log(l))
+	})
+}
+
+func TestTheLogIsBounded(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		var locks []*redlock.Lock
+		for i := range 50 {
+			locks = append(locks, c.lock(l, fmt.Sprint(i)))
+		}
+		time.Sleep(2 * time.Minute) // all are lost at once
+		<-locks[49].Done()
+		settle()
+		assert.Len(t, c.log(l), 8, "a Locker does not write when the masters have other things to do")
+		last := c.lock(l, "last", redlock.WithTTL(time.Second))
+		time.Sleep(time.Minute)
+		<-last.Done()
+		settle()
+		lines := c.log(l)
+		assert.Contains(t, lines[len(lines)-1], "lost, last, ")
+		assert.Contains(t, lines[len(lines)-1], "(and before it, 42 others of this process)")
+
+		for i := range journal.Kept {
+			e := journal.Entry{Kind: "x", Why: fmt.Sprint(i, strings.Repeat("\x00é", 1000))}
+			require.NoError(t, journal.Of(l).Write(ctx, e))
+			time.Sleep(time.Millisecond)
+		}
+		lines = c.log(l)
+		assert.Len(t, lines, journal.Kept)
+		assert.False(t, slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "lost") }), "the oldest went")
+		size := 0
+		for i := range c.servers {
+			for _, entry := range c.do(i, "ZRANGE", wire.LogKey, 0, -1).([]any) {
+				size = max(size, len(entry.([]byte)))
+			}
+		}
+		assert.LessOrEqual(t, size, journal.MostSize)
+	})
+}
+
+// An ACL need not allow the log.
+func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
+	for _, refused := range []string{"ZADD", "ZPOPMIN", "ZCARD"} {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			l := c.renewing()
+			for _, server := range c.servers {
+				server.RefuseWith("NOPERM no permissions", refused)
+			}
+			for range 20 {
+				lock := c.lock(l, "a")
+				_, _, unlogged, err := journal.Of(l).Force(ctx, "a", "")
+				require.NoError(t, err)
+				if refused != "ZPOPMIN" { // which is needed once the log is full
+					require.ErrorContains(t, unlogged, "NOPERM")
+				}
+				<-lock.Done()
+				settle()
+			}
+			c.unlock(c.lock(l, "a"))
+		})
+	}
+}
