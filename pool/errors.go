@@ -56,6 +56,9 @@ var (
 	// missing. It does not wrap [ErrRefused], which is about the server, not about us.
 	ErrAuth = pipeline.ErrAuth
 
+	// ErrCertificate means that the server does not accept our client certificate, or wants one.
+	ErrCertificate = pipeline.ErrCertificate
+
 	// ErrQuarantined means that the server may have forgotten what it granted, and does not vote
 	// until that has expired. It does not wrap [ErrRefused]: the server is fit to vote, and is
 	// asked like the others.

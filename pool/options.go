@@ -17,6 +17,15 @@ type Option = pipeline.Option
 // the endpoint.
 func WithTLSConfig(cfg *tls.Config) Option { return pipeline.WithTLSConfig(cfg) }
 
+// TLSFiles name files of PEM for rediss:// connections: a client certificate with its key, and the
+// authorities that may have signed the server's. Each connection reads them anew.
+type TLSFiles = pipeline.TLSFiles
+
+// WithTLSFiles sets files for rediss:// connections, which may be replaced while the program runs:
+// connections that are made from then on have the new ones. An endpoint can name its own:
+// rediss://host:6380?cert=FILE&key=FILE&cacert=FILE.
+func WithTLSFiles(files TLSFiles) Option { return pipeline.WithTLSFiles(files) }
+
 // WithDialer sets the function that dials, for tunnels and tests. It must return when ctx ends.
 // Closing the connection must end its reads and writes. A dialer that does TLS itself needs
 // redis:// endpoints: rediss:// would do it again.

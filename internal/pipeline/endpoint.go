@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -18,6 +19,7 @@ type endpoint struct {
 	username string
 	password string
 	database int
+	files    TLSFiles
 }
 
 const defaultPort = "6379"
@@ -41,9 +43,13 @@ func parseEndpoint(text string) (endpoint, error) {
 	switch strings.ToLower(scheme) {
 	case "redis":
 		e, err = tcpEndpoint(u)
+		if err == nil && u.RawQuery != "" {
+			err = fmt.Errorf("%w: query parameters are for unix:// and rediss:// only", ErrEndpoint)
+		}
 	case "rediss":
-		e, err = tcpEndpoint(u)
-		e.tls = true
+		if e, err = tcpEndpoint(u); err == nil {
+			err = e.secure(u)
+		}
 	case "unix":
 		e, err = unixEndpoint(u)
 	default:
@@ -92,10 +98,25 @@ func tcpEndpoint(u *url.URL) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
-	if u.RawQuery != "" {
-		return endpoint{}, fmt.Errorf("%w: query parameters are for unix:// only", ErrEndpoint)
-	}
 	return e, e.selectDatabase(strings.TrimPrefix(u.Path, "/"))
+}
+
+// secure takes the files of a rediss URL: ?cert=FILE&key=FILE&cacert=FILE.
+func (e *endpoint) secure(u *url.URL) error {
+	e.tls = true
+	query, err := url.ParseQuery(u.RawQuery)
+	known := map[string]*string{"cert": &e.files.Cert, "key": &e.files.Key, "cacert": &e.files.CA}
+	for name, values := range query {
+		if known[name] == nil || len(values) != 1 || values[0] == "" {
+			err = errors.New("unknown, empty or given twice")
+			break
+		}
+		*known[name] = values[0]
+	}
+	if err != nil {
+		return fmt.Errorf("%w: the query parameters of a rediss URL are cert, key and cacert, each the name of a file", ErrEndpoint)
+	}
+	return e.files.check()
 }
 
 func unixEndpoint(u *url.URL) (endpoint, error) {

@@ -14,16 +14,17 @@ func TestParseEndpoint(t *testing.T) {
 		endpoint endpoint
 		shown    string
 	}{
-		"localhost:6379":                 {endpoint{network: "tcp", address: "localhost:6379", host: "localhost"}, "redis://localhost:6379"},
-		"Localhost":                      {endpoint{network: "tcp", address: "localhost:6379", host: "localhost"}, "redis://localhost:6379"},
-		"[::1]:7000":                     {endpoint{network: "tcp", address: "[::1]:7000", host: "::1"}, "redis://[::1]:7000"},
-		"redis://A.example":              {endpoint{network: "tcp", address: "a.example:6379", host: "a.example"}, "redis://a.example:6379"},
-		"redis://a/":                     {endpoint{network: "tcp", address: "a:6379", host: "a"}, "redis://a:6379"},
-		"redis://:secret@a:1/3":          {endpoint{network: "tcp", address: "a:1", host: "a", password: "secret", database: 3}, "redis://a:1/3"},
-		"rediss://me:s%40cret@b:6380":    {endpoint{network: "tcp", address: "b:6380", host: "b", tls: true, username: "me", password: "s@cret"}, "rediss://b:6380"},
-		"REDIS://a:1":                    {endpoint{network: "tcp", address: "a:1", host: "a"}, "redis://a:1"},
-		"unix:///run/redis.sock":         {endpoint{network: "unix", address: "/run/redis.sock"}, "unix:///run/redis.sock"},
-		"unix://me:secret@/r.sock?db=15": {endpoint{network: "unix", address: "/r.sock", username: "me", password: "secret", database: 15}, "unix:///r.sock?db=15"},
+		"localhost:6379":                         {endpoint{network: "tcp", address: "localhost:6379", host: "localhost"}, "redis://localhost:6379"},
+		"Localhost":                              {endpoint{network: "tcp", address: "localhost:6379", host: "localhost"}, "redis://localhost:6379"},
+		"[::1]:7000":                             {endpoint{network: "tcp", address: "[::1]:7000", host: "::1"}, "redis://[::1]:7000"},
+		"redis://A.example":                      {endpoint{network: "tcp", address: "a.example:6379", host: "a.example"}, "redis://a.example:6379"},
+		"redis://a/":                             {endpoint{network: "tcp", address: "a:6379", host: "a"}, "redis://a:6379"},
+		"redis://:secret@a:1/3":                  {endpoint{network: "tcp", address: "a:1", host: "a", password: "secret", database: 3}, "redis://a:1/3"},
+		"rediss://me:s%40cret@b:6380":            {endpoint{network: "tcp", address: "b:6380", host: "b", tls: true, username: "me", password: "s@cret"}, "rediss://b:6380"},
+		"rediss://b?cert=%2Fc&key=k&cacert=a%3F": {endpoint{network: "tcp", address: "b:6379", host: "b", tls: true, files: TLSFiles{"/c", "k", "a?"}}, "rediss://b:6379"},
+		"REDIS://a:1":                            {endpoint{network: "tcp", address: "a:1", host: "a"}, "redis://a:1"},
+		"unix:///run/redis.sock":                 {endpoint{network: "unix", address: "/run/redis.sock"}, "unix:///run/redis.sock"},
+		"unix://me:secret@/r.sock?db=15":         {endpoint{network: "unix", address: "/r.sock", username: "me", password: "secret", database: 15}, "unix:///r.sock?db=15"},
 	} {
 		got, err := parseEndpoint(text)
 		require.NoError(t, err, text)
@@ -52,6 +53,12 @@ var badEndpoints = map[string]string{
 	"redis://:hunter2@host/-1":          "database",
 	"redis://:hunter2@host/99999999999": "database",
 	"redis://:hunter2@host?db=1":        "query",
+	"redis://:hunter2@host?cert=a":      "query",
+	"rediss://host?cert=hunter2":        "needs cert and key",
+	"rediss://host?key=hunter2":         "needs cert and key",
+	"rediss://host?cert=hunter2&key=":   "cert, key and cacert",
+	"rediss://host?hunter2=a":           "cert, key and cacert",
+	"rediss://host?cacert=a&cacert=b":   "cert, key and cacert",
 	"redis://:hunter2@host#x":           "fragment",
 	"unix://hunter2/path":               "unix:///path",
 	"unix://":                           "unix:///path",

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -67,12 +66,13 @@ func withoutContext(err error) error {
 
 func (n *Node) open(ctx context.Context, network net.Conn, handshake handshakeFunc) (*conn, error) {
 	stream := network
+	var s *secured // nil without TLS
 	if n.endpoint.tls {
-		secured := tls.Client(network, n.tlsConfig())
-		if err := secured.HandshakeContext(ctx); err != nil {
+		var err error
+		if s, err = n.secure(ctx, network); err != nil {
 			return nil, &tlsError{err}
 		}
-		stream = secured
+		stream = s.Conn
 	}
 	username, password := n.endpoint.username, n.endpoint.password
 	if n.config.credentials != nil {
@@ -83,7 +83,14 @@ func (n *Node) open(ctx context.Context, network net.Conn, handshake handshakeFu
 	}
 	c := newConn(network, stream)
 	c.guard.parser.quiet = password != "" // a wrong server may repeat the arguments of AUTH
-	return c, handshake(c, username, password)
+	if s == nil {
+		return c, handshake(c, username, password)
+	}
+	c.identity.CertEnds, c.identity.OwnCertEnds = s.ends()
+	if err := handshake(c, username, password); err != nil {
+		return c, s.explain(err, c.received > 0 || isReply(err))
+	}
+	return c, nil
 }
 
 // handshakeAfter returns the handshake of the node's own connection. It takes two round trips at

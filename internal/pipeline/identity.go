@@ -16,6 +16,9 @@ type Identity struct {
 	Product string // "redis", "valkey" and the like, in lower case; empty if unknown
 	Version string // of the product; empty if unknown
 
+	CertEnds    time.Time // when the server's certificate ends; zero without TLS
+	OwnCertEnds time.Time // likewise ours; zero if we have none
+
 	// Started is the latest moment at which the server can have started: its uptime before the
 	// connection was made. A server's uptime follows its wall clock; a negative one counts as zero.
 	// Meaningless if the server is unidentified.

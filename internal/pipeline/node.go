@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -122,6 +123,9 @@ func newNode(e endpoint, cfg config) *Node {
 
 // Endpoint returns the endpoint without user and password.
 func (n *Node) Endpoint() string { return n.name }
+
+// User returns the user name that the endpoint has, or that of Redis' default user.
+func (n *Node) User() string { return cmp.Or(n.endpoint.username, "default") }
 
 // Server identifies the server at the endpoint, as far as the text of the endpoint tells: two nodes
 // with the same Server are one master, whatever their databases.

@@ -16,6 +16,7 @@ type Option func(*config) error
 
 type config struct {
 	tls          *tls.Config
+	files        TLSFiles
 	dial         func(ctx context.Context, network, address string) (net.Conn, error)
 	credentials  func(ctx context.Context, endpoint string) (username, password string, err error)
 	clientName   string
@@ -58,6 +59,14 @@ func WithTLSConfig(cfg *tls.Config) Option {
 		}
 		c.tls = cfg.Clone()
 		return nil
+	}
+}
+
+// WithTLSFiles sets files for rediss:// connections. Those that an endpoint names come first.
+func WithTLSFiles(files TLSFiles) Option {
+	return func(c *config) error {
+		c.files = files
+		return files.check()
 	}
 }
 

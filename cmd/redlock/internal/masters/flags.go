@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ type Flags struct {
 
 	nodes []string
 	file  string
+	tls   pool.TLSFiles
 }
 
 // Add adds the flags to a command.
@@ -46,6 +48,9 @@ func (f *Flags) Add(cmd *cobra.Command) {
 			"including passwords: prefer "+Variable+" or --nodes-file")
 	cmd.Flags().StringVar(&f.file, "nodes-file", "",
 		"`file` with the endpoints, one per line; # at the beginning, or after a space, begins a comment")
+	cmd.Flags().StringVar(&f.tls.Cert, "cert", "", "`file` with the client certificate for rediss:// endpoints that want one; read anew by each connection")
+	cmd.Flags().StringVar(&f.tls.Key, "key", "", "`file` with the key of --cert")
+	cmd.Flags().StringVar(&f.tls.CA, "cacert", "", "`file` with the authorities that sign the certificates of rediss:// endpoints (default: the system's)")
 	cmd.Flags().StringVar(&f.KeyPrefix, "key-prefix", "",
 		"`text` in front of the name; the same for everyone who shares the lock")
 	cmd.Flags().DurationVar(&f.MaxTTL, "max-ttl", time.Minute,
@@ -81,7 +86,36 @@ func (f *Flags) find(cmd *cobra.Command) (endpoints, places []string, err error)
 	for n := len(places); n < len(endpoints); n++ {
 		places = append(places, fmt.Sprintf("%s[%d]", source, n+1))
 	}
-	return endpoints, places, CheckEmpty(source, endpoints)
+	if err := CheckEmpty(source, endpoints); err != nil {
+		return nil, nil, err
+	}
+	return endpoints, places, f.checkFiles(endpoints)
+}
+
+// checkFiles returns a usage error for files that no connection could use.
+func (f *Flags) checkFiles(endpoints []string) error {
+	if f.tls == (pool.TLSFiles{}) {
+		return nil
+	}
+	if (f.tls.Cert == "") != (f.tls.Key == "") {
+		return cli.Usagef("--cert and --key: give both of them, or none")
+	}
+	if !slices.ContainsFunc(endpoints, func(e string) bool { return strings.HasPrefix(strings.ToLower(e), "rediss://") }) {
+		return cli.Usagef("--cert, --key and --cacert are for rediss:// endpoints, and there is none")
+	}
+	for _, one := range []struct{ flag, path string }{{"cert", f.tls.Cert}, {"key", f.tls.Key}, {"cacert", f.tls.CA}} {
+		if one.path == "" {
+			continue
+		}
+		file, err := os.Open(one.path)
+		if err != nil {
+			return cli.Usagef("--%s: %w", one.flag, err)
+		}
+		if err := file.Close(); err != nil {
+			return cli.Usagef("--%s: %w", one.flag, err)
+		}
+	}
+	return nil
 }
 
 // CheckEmpty returns a usage error that names the source if one of the endpoints is empty.
@@ -144,7 +178,8 @@ func (f *Flags) Open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Locke
 	if err != nil {
 		return nil, err
 	}
-	locker, err := redlock.New(endpoints, append(f.Options(), opts...)...)
+	shared := append(f.Options(), redlock.WithPool(pool.WithTLSFiles(f.tls)))
+	locker, err := redlock.New(endpoints, append(shared, opts...)...)
 	if errors.Is(err, pool.ErrEndpoint) {
 		return nil, wrongEndpoint(places, endpoints, cli.Reason(err, redlock.ErrInvalid))
 	}
@@ -180,6 +215,7 @@ func (f *Flags) Dial(cmd *cobra.Command, opts ...pool.Option) (nodes []*pool.Nod
 	if err != nil {
 		return nil, err
 	}
+	opts = append(opts, pool.WithTLSFiles(f.tls))
 	for i, endpoint := range endpoints {
 		node, err := pool.NewNode(endpoint, opts...)
 		if err != nil {

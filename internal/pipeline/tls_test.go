@@ -1,0 +1,64 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+)
+
+// A server that ends each connection tells with which certificate it began.
+func TestCertificatesThatAreRotatedAreRead(t *testing.T) {
+	a, dir := redistest.NewAuthority(t), t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	a.Issue(time.Hour, file("server.pem"), file("server.key"))
+	own, err := tls.LoadX509KeyPair(file("server.pem"), file("server.key"))
+	require.NoError(t, err)
+	text, err := os.ReadFile(a.File)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(text))
+	server := &tls.Config{ //nolint:gosec // the oldest version that Go has
+		Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	}
+	serials := make(chan int64)
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go func() {
+			c := tls.Server(theirs, server)
+			if c.Handshake() == nil {
+				serials <- c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+			}
+			_ = theirs.Close()
+		}()
+		return ours, nil
+	}
+	a.Issue(time.Hour, file("c.pem"), file("c.key"))
+	n, err := NewNode("rediss://"+redistest.Host()+"?cacert="+a.File, WithDialer(dial),
+		WithTLSFiles(TLSFiles{Cert: file("c.pem"), Key: file("c.key")}), WithBackoff(time.Millisecond, time.Millisecond))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		go func() {
+			for range serials { // until the node is closed
+			}
+		}()
+		assert.NoError(t, n.Close())
+	})
+	assert.Equal(t, int64(3), <-serials)
+	a.Issue(time.Hour, file("c.pem"), file("c.key"))
+	for range 10 { // those that were under way
+		if <-serials == 4 {
+			return
+		}
+	}
+	assert.Fail(t, "the new certificate is not used")
+}
