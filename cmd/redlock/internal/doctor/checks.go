@@ -68,6 +68,8 @@ func (f *facts) check(l limits) (found []finding) {
 	f.checkName(add)
 	f.checkCommands(add)
 	f.checkKinds(add)
+	f.checkCertificates(add)
+	f.checkChangedPersistence(add)
 	return found
 }
 
@@ -77,6 +79,9 @@ type adder func(s severity, check, why, do, what string, args ...any)
 // checkConnection explains why there is no connection.
 func (f *facts) checkConnection() finding {
 	reason := cli.Reason(f.err, pool.ErrRefused)
+	if found, is := f.checkTLS(); is {
+		return found
+	}
 	switch {
 	case errors.Is(f.err, pool.ErrReplica):
 		return finding{
@@ -116,7 +121,7 @@ func (f *facts) checkConnection() finding {
 		return finding{
 			severe, "unreachable", "its certificate is not trusted: " + reason,
 			"a master that may be somebody else has no vote; a majority must answer",
-			"trust the authority that signed it: install it on this machine or, on Linux, name its file in SSL_CERT_FILE (docs/command.md)",
+			"trust the authority that signed it: install it on this machine or name its file with --cacert (docs/command.md)",
 		}
 	default:
 		return finding{
@@ -205,7 +210,7 @@ func (f *facts) checkName(add adder) {
 		add(severe, "name", why, cli.UseAnother, "%s", cli.NoLock(f.key, cli.NoString))
 	default:
 		add(severe, "name", why,
-			"allow the key to the user: ACL SETUSER … ~"+ask.Literal(f.key)+" (docs/operations.md has the rule); "+
+			"allow the key to the user: "+f.setUser()+quoted("~"+ask.Literal(f.key))+" (docs/operations.md has the rule); "+
 				"or fix what the server complains about", "the key %q is refused: %v", f.key, f.unusable)
 	}
 }

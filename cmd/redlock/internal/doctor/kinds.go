@@ -17,6 +17,7 @@ type kind struct {
 	commands [][]any  // each with arguments behind the key; none changes a key that is absent
 	keys     []string // what its keys begin with, before that of the lock
 	slots    bool     // it has keys that begin with that of the lock
+	whole    string   // a key of its own, whatever the lock; "" for none
 }
 
 // fencing is the check of a kind that failing names in any case.
@@ -24,15 +25,15 @@ const fencing = "fencing"
 
 var kinds = []kind{
 	{
-		fencing, "fencing tokens", "redlock run --fence, redlock elect and WithFencing", nil, []string{"redquorum:fence:"}, false,
+		fencing, "fencing tokens", "redlock run --fence, redlock elect and WithFencing", nil, []string{"redquorum:fence:"}, false, "",
 	},
 	{
 		"semaphores", "semaphores", "redlock run --permits and Semaphore",
 		[][]any{{"MGET"}, {"EXISTS"}},
 		[]string{"redquorum:permits:", "redquorum:permit:wait:"},
-		true,
+		true, "",
 	},
-	{"any", "locks of any of several names", "LockAny and TryLockAny", [][]any{{"MGET"}}, nil, false},
+	{"any", "locks of any of several names", "LockAny and TryLockAny", [][]any{{"MGET"}}, nil, false, ""},
 	{
 		"shared", "shared locks", "redlock run --shared and RLock",
 		[][]any{
@@ -45,13 +46,18 @@ var kinds = []kind{
 			{"ZSCORE", "x"},
 		},
 		[]string{"redquorum:readers:", "redquorum:intent:"},
-		false,
+		false, "",
 	},
 	{
 		"elections", "elections", "redlock elect and package election",
 		[][]any{{"ZADD", "XX", 1, "x"}, {"ZCARD"}, {"ZPOPMIN"}, {"ZRANGE", 0, 0}},
 		[]string{"redquorum:terms:"},
-		false,
+		false, "",
+	},
+	{
+		"log", "line in the log", "redlock log and the lines that tell of forced releases and lost locks",
+		[][]any{{"ZADD", "XX", 1, "x"}, {"ZCARD"}, {"ZPOPMIN"}, {"ZRANGE", 0, 0}},
+		nil, false, "redquorum:log",
 	},
 }
 
@@ -62,7 +68,7 @@ var (
 	// Reading and writing may be allowed separately. An unknown option makes SET fail before it
 	// writes, but after the checks of rights.
 	keyScript = pipeline.NewLateScript(`
-local key = ARGV[1] .. KEYS[1] .. ARGV[2]
+local key = ARGV[3] or ARGV[1] .. KEYS[1] .. ARGV[2]
 local read = redis.pcall('GET', key)
 if type(read) == 'table' and not string.find(read.err, 'WRONGTYPE') then return read end
 local write = redis.pcall('SET', key, '', 'redquorum')
@@ -104,6 +110,9 @@ func (p *probe) tryKinds(ctx context.Context, f *facts) error {
 			pattern := begins + p.pattern()
 			try(k, pattern, "~"+pattern, keyScript, begins, "")
 		}
+		if k.whole != "" {
+			try(k, k.whole, "~"+k.whole, keyScript, "", "", k.whole)
+		}
 		if p.name != "" && k.slots {
 			pattern := p.pattern() + "#*"
 			try(k, pattern, "~"+pattern, keyScript, "", "#1")
@@ -140,7 +149,7 @@ func (f *facts) checkKinds(add adder) {
 			rules = append(rules, l.rule)
 		}
 		add(note, k.check, k.users+" fail; other locks do not need this",
-			"if you use them, allow it to the user: ACL SETUSER … "+strings.Join(rules, " "),
+			"if you use them, allow it to the user: "+f.setUser()+strings.Join(rules, " "),
 			"no %s: %s is refused: %v", k.name, lacks[0].what, lacks[0].refusal)
 	}
 }

@@ -44,6 +44,13 @@ type facts struct {
 	offsetOK  bool
 	doubt     time.Duration // in the offset
 
+	now         time.Time
+	maxTTL      time.Duration
+	certEnds    time.Time // of the server; zero without TLS
+	ownCertEnds time.Time // of ours; zero if there is none
+	user        string    // that we connect as
+	pattern     string    // of the keys that are tried
+
 	marker     string // content of the memory key
 	unreadable error  // why the marker could not be read
 	unwritable error  // why the marker could not be written
@@ -66,7 +73,7 @@ type probe struct {
 
 // connect waits until the node is connected, or has failed to connect.
 func (p *probe) connect(ctx context.Context, f *facts) bool {
-	f.endpoint = p.Node.Endpoint()
+	f.endpoint, f.user, f.pattern, f.now = p.Node.Endpoint(), p.Node.User(), p.pattern(), p.Clock.Wall()
 	changed := make(chan struct{}, 1)
 	stop := p.Node.Observe(func() {
 		select {
@@ -81,6 +88,7 @@ func (p *probe) connect(ctx context.Context, f *facts) bool {
 		case pool.Up:
 			id, _ := p.Node.Identity()
 			f.runID, f.product, f.version, f.durable = id.RunID, id.Product, id.Version, id.Durable
+			f.certEnds, f.ownCertEnds = id.CertEnds, id.OwnCertEnds
 			return true
 		case pool.Down, pool.Closed:
 			f.err = stats.Err

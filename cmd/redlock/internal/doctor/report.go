@@ -34,17 +34,20 @@ type nodeDiagnosis struct {
 	Memory          string    `json:"memory"`         // state of its marker: active, new or lost
 	BarredMillis    int64     `json:"quarantined_ms"` // until it votes, as far as known
 	Findings        []finding `json:"findings"`
+	Rights          string    `json:"rights"` // one line that allows what was refused; empty if nothing was
 }
 
 func diagnose(all []facts, l limits) diagnosis {
-	d := diagnosis{Quorum: len(all)/2 + 1, Findings: checkNumber(len(all))}
+	d := diagnosis{Quorum: len(all)/2 + 1, Findings: append(checkNumber(len(all)), checkHosts(all)...)}
 	findNewCluster(all)
 	for i := range all {
 		f := &all[i]
+		f.maxTTL = l.maxTTL
 		n := nodeDiagnosis{
 			Endpoint: f.endpoint, Reachable: f.err == nil, Product: f.product, Version: f.version, Role: f.info["role"], RunID: f.runID,
 			RoundTripMicros: f.roundTrip.Microseconds(), OffsetMillis: f.offset.Milliseconds(),
 			Votes: f.err == nil && f.barred == nil, Memory: f.memory(), BarredMillis: f.barredFor.Milliseconds(), Findings: f.check(l),
+			Rights: f.rights(),
 		}
 		n.UptimeSeconds, _ = strconv.ParseInt(f.info["uptime_in_seconds"], 10, 64) //nolint:errcheck // zero: unknown
 		if n.Findings == nil {

@@ -97,6 +97,7 @@ func TestDoctorNamesTheRightsThatAreMissing(t *testing.T) {
 		{"~redquorum:[a-qs-z]* &* +@all -zremrangebyscore", note, "shared", "no shared locks: ZREMRANGEBYSCORE is refused: ERR", nil},
 		{"~redquorum:[a-eg-z]* &* +@all", note, "fencing", "no fencing tokens: redquorum:fence:* is refused: ERR", nil},
 		{"~redquorum:[a-su-z]* &* +@all", note, "elections", "no elections: redquorum:terms:* is refused: ERR", nil},
+		{"~redquorum:[a-km-z]* &* +@all", note, "log", "no line in the log: redquorum:log is refused: ERR", nil},
 		{"~redquorum:[a-su-z]* %R~redquorum:terms:* &* +@all", note, "elections", "no elections: redquorum:terms:* is refused: ERR", nil},
 	} {
 		t.Run(c.rights, func(t *testing.T) {
@@ -118,12 +119,11 @@ func TestTheProposedRightsAreEnough(t *testing.T) {
 	urls := []string{server.userWith("~"+quoted+"*", "~redquorum:waits:"+quoted+"*", "~redquorum:memory", "&*",
 		"+@all", "-mget", "-zadd", "-zcard", "-pexpireat")}
 	_, d, text := consult(t, urls, "--key-prefix", prefix)
-	requireFinding(t, &d, text, 0, note, "elections", []string{"any", "fencing", "semaphores", "shared"})
-	for _, f := range d.Nodes[0].Findings {
-		_, rules, found := strings.Cut(f.Do, "ACL SETUSER … ")
-		require.True(t, found, f.Do)
-		server.allow("user1", strings.Fields(rules)...)
-	}
+	requireFinding(t, &d, text, 0, note, "elections", []string{"any", "fencing", "log", "semaphores", "shared"})
+	assert.Contains(t, text, "\n"+d.Nodes[0].Rights+"\n", "one line, to be pasted")
+	rules, found := strings.CutPrefix(d.Nodes[0].Rights, "ACL SETUSER user1 ")
+	require.True(t, found, d.Nodes[0].Rights)
+	server.allow("user1", strings.Fields(rules)...)
 	_, d, text = consult(t, urls, "--key-prefix", prefix)
 	assert.Empty(t, d.Nodes[0].Findings, text)
 	_, d, _ = consult(t, urls, "--key-prefix", "app:")
@@ -143,7 +143,7 @@ func TestDoctorTriesTheKeyOfTheNamedLock(t *testing.T) {
 	status, d, text := consult(t, urls, "--name", "x")
 	assert.Equal(t, cli.ExitFailed, status, text)
 	requireFinding(t, &d, text, 0, severe, "name", nil, `the key "x" is refused: NOPERM`)
-	assert.Contains(t, d.Nodes[0].Findings[0].Do, "ACL SETUSER … ~x ")
+	assert.Contains(t, d.Nodes[0].Findings[0].Do, "ACL SETUSER user1 ~x ")
 
 	for _, command := range [][]any{{"HSET", "p:hash", "a", "b"}, {"SET", "p:lasting", "v"}, {"SETEX", "p:lock", 60, "v"}} {
 		_, err := server.Do(command[0].(string), command[1:]...)

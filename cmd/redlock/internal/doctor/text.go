@@ -42,6 +42,21 @@ func (d *diagnosis) lines(width int) [][]terminal.Span {
 		lines = append(lines, nil, []terminal.Span{terminal.Bold.Of("All masters together")})
 		lines = append(lines, describe(d.Findings, width)...)
 	}
+	return append(lines, d.rights()...)
+}
+
+// rights has the lines that allow what was refused, each once and in one piece, to be pasted.
+func (d *diagnosis) rights() (lines [][]terminal.Span) {
+	said := map[string]bool{"": true}
+	for i := range d.Nodes {
+		if rule := d.Nodes[i].Rights; !said[rule] {
+			if len(lines) == 0 {
+				lines = append(lines, nil, []terminal.Span{terminal.Bold.Of("To allow what was refused, in redis-cli at each of these masters")})
+			}
+			said[rule] = true
+			lines = append(lines, []terminal.Span{terminal.Plain.Of(rule)})
+		}
+	}
 	return lines
 }
 

@@ -105,9 +105,9 @@ func (f *facts) checkVote(add adder, l limits) {
 	case f.memory() == markerLost:
 		add(severe, "quarantine", lost,
 			"wait, and restart one master at a time; or, "+byForce,
-			"%v", f.barred)
+			"%v%s", f.barred, f.forgetting())
 	default:
-		add(severe, "quarantine", lost, "wait; restart one master at a time", "%v", f.barred)
+		add(severe, "quarantine", lost, "wait; restart one master at a time", "%v%s", f.barred, f.forgetting())
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -104,6 +105,7 @@ func (c *candidate) lead(ctx context.Context, term int64) error {
 	command := job.Job{
 		Path: c.path, Argv: c.argv, Clock: clock.System(), Signals: c.signals, Messages: c.messages,
 		Grace: c.flags.grace(), KillRest: c.flags.killRest, Detach: c.flags.detach,
+		Causes: func() string { return masters.Causes(c.locker.Stats().Nodes) },
 		Env: job.Environment(os.Environ(),
 			job.NameVariable+"="+c.flags.name, job.FenceVariable+"="+strconv.FormatInt(term, 10)),
 	}

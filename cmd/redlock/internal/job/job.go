@@ -27,6 +27,7 @@ type Job struct {
 	KillRest bool          // end what the command leaves running
 	Detach   bool          // what has left the command's process group is on its own
 	HoldEnds clock.Instant // set by --max-hold; 0: no limit
+	Causes   func() string // why masters do not vote, for the message of a loss; empty if all do
 }
 
 // Result is how a command ended.
@@ -46,6 +47,7 @@ func (j *Job) Run(lock Lock) (Result, error) {
 	s := &supervisor{
 		lock: lock, command: command, grace: j.Grace, clock: j.Clock, signals: j.Signals, messages: j.Messages,
 		job: newJobControl(command, j.Messages), killRest: j.KillRest, holdEnds: j.HoldEnds,
+		causes: j.Causes,
 	}
 	status := s.supervise()
 	return Result{Status: status, Lost: s.lost, Asked: s.asked}, nil

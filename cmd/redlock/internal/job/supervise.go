@@ -55,6 +55,7 @@ type supervisor struct {
 	job      jobControl
 	holdEnds clock.Instant // set by --max-hold; 0: no limit
 	killRest bool          // end what the command leaves running
+	causes   func() string // see [Job]; nil for none
 
 	timer *clock.Timer
 	cost  time.Duration // of ending the command, as last estimated
@@ -153,7 +154,7 @@ func (s *supervisor) lose(sig syscall.Signal, left time.Duration) {
 	if sig != syscall.SIGKILL {
 		s.job.wake() // a stopped process cannot end itself
 	}
-	s.messages.Warn("lost", "lock %q %s; %s gets %s", s.messages.Name, s.why(left), s.target(), s.signalText(sig, left))
+	s.messages.Warn("lost", "lock %q %s; %s gets %s%s", s.messages.Name, s.why(left), s.target(), s.signalText(sig, left), s.because())
 }
 
 func (s *supervisor) target() string {
@@ -173,6 +174,17 @@ func (s *supervisor) why(left time.Duration) string {
 	default:
 		return "is lost: " + cli.Reason(err, redlock.ErrLost)
 	}
+}
+
+// because says why masters do not vote; it waits for none of them.
+func (s *supervisor) because() string {
+	if s.causes == nil {
+		return ""
+	}
+	if text := s.causes(); text != "" {
+		return "; no vote from " + text
+	}
+	return ""
 }
 
 func (s *supervisor) signalText(sig syscall.Signal, left time.Duration) string {
@@ -198,7 +210,7 @@ func (s *supervisor) leaves(status int) bool {
 func (s *supervisor) over(status int) int {
 	if left := s.lock.Remaining(); !s.lost && left <= 0 {
 		s.lost = true
-		s.messages.Warn("lost", "lock %q %s, before the command had ended", s.messages.Name, s.why(left))
+		s.messages.Warn("lost", "lock %q %s, before the command had ended%s", s.messages.Name, s.why(left), s.because())
 	}
 	if !s.lost {
 		return status

@@ -14,6 +14,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -51,6 +52,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	command := job.Job{
 		Path: r.path, Argv: r.argv, Env: r.environment(lock), Clock: r.clock, Signals: r.signals,
 		Messages: r.messages, Grace: r.flags.grace(), KillRest: r.flags.killRest, Detach: r.flags.detach,
+		Causes: func() string { return masters.Causes(r.locker.Stats().Nodes) },
 	}
 	if r.flags.maxHold > 0 {
 		command.HoldEnds = acquired.Add(r.flags.maxHold)
