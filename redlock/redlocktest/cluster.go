@@ -34,8 +34,9 @@ type Cluster struct {
 	clock clock.Clock // of package time, which is virtual in a bubble
 	nodes []*Node
 
-	mu      sync.Mutex // guards lockers
+	mu      sync.Mutex // guards the fields below
 	lockers []*redlock.Locker
+	formed  bool // the masters are a cluster
 }
 
 // Start starts n embedded masters, 1 to 64. They vote at once, know no lock, and end with the test.
@@ -80,6 +81,26 @@ func (c *Cluster) vote() error {
 // shortest is a maximum TTL that no test's Locker goes below.
 const shortest = 10 * time.Millisecond
 
+// form makes the masters a cluster, unless a Locker has: all of them must be there for that, so it
+// is called before the first fault.
+func (c *Cluster) form() {
+	c.mu.Lock()
+	formed := c.formed
+	c.formed = true
+	c.mu.Unlock()
+	if formed {
+		return
+	}
+	l, err := redlock.New(c.Endpoints(), c.options()...)
+	if err != nil {
+		c.tb.Fatalf("redlocktest: %v", err)
+	}
+	for i := range c.nodes {
+		c.await(l, i, decided)
+	}
+	_ = l.Close() //nolint:errcheck // it held nothing
+}
+
 // Endpoints returns the masters as host:port, for [redlock.New] in the code under test, for other
 // processes and for other clients. They listen on 127.0.0.1, and all faults apply there as well.
 //
@@ -108,6 +129,7 @@ func (c *Cluster) Locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker 
 	}
 	c.mu.Lock()
 	c.lockers = append(c.lockers, l)
+	c.formed = true
 	c.mu.Unlock()
 	tb.Cleanup(func() {
 		if tb == c.tb {
@@ -121,8 +143,12 @@ func (c *Cluster) Locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker 
 			tb.Errorf("redlocktest: close the locker: %v", err)
 		}
 	})
+	like := decided
+	if c.answering() <= len(c.nodes)/2 { // nobody tells who the members are
+		like = up
+	}
 	for i, node := range c.nodes {
-		if node.answers() && !c.await(l, i, decided) {
+		if node.answers() && !c.await(l, i, like) {
 			tb.Fatalf("redlocktest: node %d is not ready within %v: %+v", i, patience, l.Stats().Nodes[i])
 		}
 	}
@@ -149,6 +175,19 @@ func (c *Cluster) dial(ctx context.Context, _, address string) (net.Conn, error)
 // decided reports whether a Locker is connected to a node and knows whether it votes.
 func decided(node redlock.NodeStats) bool {
 	return node.State == pool.Up && (node.Barred == nil || node.QuarantinedFor > 0)
+}
+
+// up reports whether a Locker is connected to a node.
+func up(node redlock.NodeStats) bool { return node.State == pool.Up }
+
+// answering counts the nodes that answer.
+func (c *Cluster) answering() (n int) {
+	for _, node := range c.nodes {
+		if node.answers() {
+			n++
+		}
+	}
+	return n
 }
 
 // notUp reports whether a Locker has noticed that it lost a node.

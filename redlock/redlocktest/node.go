@@ -39,6 +39,7 @@ func newNode(c *Cluster, i int) *Node {
 // ones fail. Commands that were not executed yet are lost. Its keys stay, and expire when their
 // time ends. Stop returns when the Lockers of [Cluster.Locker] have noticed.
 func (n *Node) Stop() {
+	n.cluster.form()
 	n.mu.Lock()
 	n.stopped = true
 	n.server.Disconnect() // under mu: no connection is made between the two
@@ -61,8 +62,9 @@ func (n *Node) Start() {
 // [Node.Stop] and [Node.Pause].
 //
 // As in production, a master that may have forgotten locks does not vote until they have expired:
-// for the time of [redlock.WithMaxTTL] (1 min) after a client noticed. Wait for that in virtual
-// time, or give the Locker a short maximum.
+// for the time of [redlock.WithMaxTTL] (1 min) after a client noticed: that of the first Locker,
+// which makes the masters a cluster. Wait for that in virtual time, or give that Locker a short
+// maximum.
 func (n *Node) Restart() {
 	n.Stop()
 	n.mu.Lock()
@@ -81,6 +83,7 @@ func (n *Node) Pause() { n.pause(true) }
 func (n *Node) Resume() { n.pause(false) }
 
 func (n *Node) pause(on bool) {
+	n.cluster.form()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.paused = on
@@ -95,6 +98,7 @@ func (n *Node) pause(on bool) {
 // its way keeps its delay. A node that takes longer than the node timeout
 // ([redlock.WithNodeTimeout]) counts as one that does not answer.
 func (n *Node) Delay(d time.Duration) {
+	n.cluster.form()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.delay = max(d, 0)
