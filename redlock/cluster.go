@@ -34,6 +34,7 @@ type Membership struct {
 type Member struct {
 	ID       string // random; it stays when the master forgets and comes back
 	Endpoint string // by which it was added, without user and password
+	Listed   bool   // the Locker's own list has it, however that spells it
 	Up       bool   // it is connected
 	Voting   bool   // its vote counts
 	Version  int64  // that it was told; 0 if that is not known
@@ -87,6 +88,7 @@ func (c *Cluster) standing() (Membership, error) {
 		one.Err = fmt.Errorf("%w: no connection to it yet", pool.ErrTimeout)
 		if at, ok := l.members.NodeOf(one.ID, one.Endpoint); ok {
 			stats := nodes[at].Stats()
+			one.Listed = l.members.Listed(at)
 			one.Up, one.Voting = stats.State == pool.Up, l.members.View().Voting.Has(at)
 			if one.Err = l.members.Why(at); !one.Up && stats.Err != nil {
 				one.Err = stats.Err
@@ -149,7 +151,7 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 	id := ""
 	return c.change(ctx, "add", func(r *members.Roster) (*members.Roster, error) {
 		if id == "" {
-			if id, err = l.members.Prepare(ctx, at, r); err != nil {
+			if id, err = l.members.Prepare(ctx, at, r, c.progress); err != nil {
 				return nil, fmt.Errorf("redlock: add %s: %w", address, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
 // Stats is what a Locker has done and the state of its nodes, at one moment.
@@ -25,16 +26,23 @@ type Stats struct {
 	Split        uint64      // rounds that some nodes granted, but a quorum of nodes did not
 	SecondRounds uint64      // fencing tokens that took a second round
 	HooksDropped uint64      // calls of hooks dropped because too many were outstanding
-	Nodes        []NodeStats // in the order of the endpoints
+	Cluster      string      // by whose list of members votes count; empty while none is known
+	Version      int64       // of that list; 0 while none is known
+	Members      int         // masters of which a majority is a quorum; without a cluster, the endpoints
+	Nodes        []NodeStats // in the order of the endpoints; then members that the Locker's list lacks
 }
+
+// Quorum returns how many votes make a quorum.
+func (s *Stats) Quorum() int { return quorum.Need(s.Members) }
 
 // NodeStats is the state of a node, and whether its vote counts.
 type NodeStats struct {
 	pool.Stats
 	Unidentified bool // answers, but does not say who it is; its vote counts
+	Listed       bool // in the Locker's own list; otherwise it is a member that the list lacks, or was one
 
-	// Barred is why its vote does not count, pool.ErrQuarantined or pool.ErrDuplicate; nil if it
-	// does.
+	// Barred is why its vote does not count, pool.ErrQuarantined, pool.ErrDuplicate, ErrNotMember
+	// or ErrOtherCluster; nil if it does.
 	Barred error
 
 	// Memory is what the node's memory marker says: "active", "new" or "lost"; empty if it is not
@@ -80,6 +88,10 @@ func (l *Locker) Stats() Stats {
 		Split:        l.counts.split.Load(),
 		SecondRounds: l.counts.secondRounds.Load(),
 	}
+	view := l.members.View()
+	if s.Members = view.Seats(); view.Roster != nil {
+		s.Cluster, s.Version = view.Roster.Cluster, view.Roster.Version.Number
+	}
 	for i := range l.nodes() {
 		s.Nodes = append(s.Nodes, l.nodeStats(i))
 	}
@@ -91,6 +103,7 @@ func (l *Locker) Stats() Stats {
 
 func (l *Locker) nodeStats(i int) NodeStats {
 	s := NodeStats{Stats: pool.Stats(l.nodes()[i].Stats()), Barred: l.members.Why(i), Memory: l.members.Memory(i), QuarantinedFor: l.members.QuarantinedFor(i)}
+	s.Listed = l.members.Listed(i)
 	s.Unidentified = s.State == pool.Up && s.RunID == ""
 	return s
 }

@@ -11,7 +11,9 @@ import (
 var lockerFigures = []figure[redlock.Stats]{
 	{form{sum, "redquorum.locks.held", "{lock}", "Locks held now."}, func(s *redlock.Stats) float64 { return float64(s.Held) }},
 	{form{sum, "redquorum.callers.waiting", "{call}", "Calls that wait for a lock now."}, func(s *redlock.Stats) float64 { return float64(s.Waiting) }},
-	{form{gauge, "redquorum.quorum.nodes", "{node}", "Nodes that make a quorum."}, func(s *redlock.Stats) float64 { return float64(len(s.Nodes)/2 + 1) }},
+	{form{gauge, "redquorum.quorum.nodes", "{node}", "Nodes that make a quorum."}, func(s *redlock.Stats) float64 { return float64(s.Quorum()) }},
+	{form{gauge, "redquorum.cluster.members", "{node}", "Masters of which a majority is a quorum."}, func(s *redlock.Stats) float64 { return float64(s.Members) }},
+	{form{gauge, "redquorum.cluster.version", "", "Version of the list of members; 0 while none is known."}, func(s *redlock.Stats) float64 { return float64(s.Version) }},
 	{form{counter, "redquorum.locks.acquired", "{lock}", "Locks acquired."}, func(s *redlock.Stats) float64 { return float64(s.Acquired) }},
 	{form{counter, "redquorum.locks.renewed", "{lock}", "Renewals and extensions that won."}, func(s *redlock.Stats) float64 { return float64(s.Renewed) }},
 	{form{counter, "redquorum.locks.lost", "{lock}", "Locks that ended without being released."}, func(s *redlock.Stats) float64 { return float64(s.Lost) }},

@@ -28,7 +28,9 @@ type collector struct{ locker *redlock.Locker }
 var lockerMetrics = []metric[redlock.Stats]{
 	gauge("locks_held", "Locks held now.", func(s redlock.Stats) float64 { return float64(s.Held) }),
 	gauge("callers_waiting", "Calls that wait for a lock now.", func(s redlock.Stats) float64 { return float64(s.Waiting) }),
-	gauge("quorum_nodes", "Nodes that make a quorum.", func(s redlock.Stats) float64 { return float64(len(s.Nodes)/2 + 1) }),
+	gauge("quorum_nodes", "Nodes that make a quorum.", func(s redlock.Stats) float64 { return float64(s.Quorum()) }),
+	gauge("cluster_members", "Masters of which a majority is a quorum.", func(s redlock.Stats) float64 { return float64(s.Members) }),
+	gauge("cluster_version", "Version of the list of members; 0 while none is known.", func(s redlock.Stats) float64 { return float64(s.Version) }),
 	counter("locks_acquired_total", "Locks acquired.", func(s redlock.Stats) uint64 { return s.Acquired }),
 	counter("locks_renewed_total", "Renewals and extensions that won.", func(s redlock.Stats) uint64 { return s.Renewed }),
 	counter("locks_lost_total", "Locks that ended without being released.", func(s redlock.Stats) uint64 { return s.Lost }),

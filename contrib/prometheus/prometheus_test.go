@@ -133,7 +133,7 @@ func TestACollectorWithoutALockerIsAnErrorOfItsGathering(t *testing.T) {
 
 // A new figure of Stats is exported, or named here.
 func TestEveryFigureOfTheStatsIsExported(t *testing.T) {
-	texts := []string{"Nodes", "Endpoint", "Err", "RunID", "Product", "Version", "Unidentified", "Barred", "Memory", "Stats"}
+	texts := []string{"Nodes", "Endpoint", "Err", "RunID", "Product", "Version", "Cluster", "Listed", "Unidentified", "Barred", "Memory", "Stats"}
 	figures := 0
 	for _, stats := range []reflect.Type{reflect.TypeFor[redlock.Stats](), reflect.TypeFor[redlock.NodeStats](), reflect.TypeFor[pool.Stats]()} {
 		for field := range stats.Fields() {
@@ -144,7 +144,7 @@ func TestEveryFigureOfTheStatsIsExported(t *testing.T) {
 	}
 	c := cluster.StartEmbedded(t, 1)
 	got := values(t, newRegistry(t, redprometheus.NewCollector(cluster.NewConnected(t, c.URLs()))))
-	assert.Len(t, got, figures+3, "quorum_nodes, node_votes and node_info are not of the stats")
+	assert.Len(t, got, figures+4, "quorum_nodes, node_votes, node_info and cluster_version are not of the texts above")
 }
 
 func TestTheCodeOfTheReadmeCompiles(t *testing.T) {

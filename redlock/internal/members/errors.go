@@ -3,6 +3,7 @@ package members
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -41,9 +42,9 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 	case k.roster == nil && ms.cluster != "" && p.version == (Version{}):
 		return fmt.Errorf("%w: no master of cluster %s remembers it (`redlock init --force` makes a new one)", ErrNotMember, ms.cluster)
 	case k.roster == nil && p.version != (Version{}):
-		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached", pipeline.ErrQuarantined, p.cluster)
+		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.cluster, ms.unlistedLocked(p.cluster))
 	case k.roster == nil && len(k.missing) > 0:
-		return fmt.Errorf("%w: a new cluster begins when all of its masters are there; %s is not", pipeline.ErrQuarantined, strings.Join(k.missing, ", "))
+		return fmt.Errorf("%w: a new cluster begins when all of its masters are there, also %s", pipeline.ErrQuarantined, strings.Join(k.missing, " and "))
 	case k.roster == nil:
 		return fmt.Errorf("%w: a new cluster is being formed", pipeline.ErrQuarantined)
 	case p.cluster != "" && p.cluster != k.roster.Cluster:
@@ -55,4 +56,24 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 	default:
 		return fmt.Errorf("%w: it was told another version of the cluster's list", pipeline.ErrQuarantined)
 	}
+}
+
+// unlistedLocked names the members that are not in the list, as far as one of them tells.
+func (ms *Membership) unlistedLocked(cluster string) string {
+	short := ms.keeper.short
+	if short == nil || short.Cluster != cluster {
+		return ""
+	}
+	var missing []string
+	for _, p := range short.Members {
+		listed := slices.ContainsFunc(ms.members, func(n member) bool { return n.place.cluster == cluster && n.place.member == p.ID }) ||
+			slices.ContainsFunc(ms.Nodes(), func(n *pipeline.Node) bool { return n.Endpoint() == p.Endpoint })
+		if !listed {
+			missing = append(missing, p.Endpoint)
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; it takes %[2]d of its %[1]d members: also list %[3]s", len(short.Members), short.Need(), strings.Join(missing, ", "))
 }

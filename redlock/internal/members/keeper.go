@@ -23,6 +23,7 @@ type keeper struct {
 	retryAt  clock.Instant // when to run again; never if nothing is left to do
 	newer    clock.Instant // since when a master was told more than a quorum; 0 if none is
 	missing  []string      // the list's masters without which no cluster can be formed
+	short    *Roster       // the newest that a master was told, if it does not count
 }
 
 // finishAfter is how long a proposer has for telling the members before others finish its change.
@@ -70,8 +71,10 @@ func (ms *Membership) keep() {
 	ms.mu.Lock()
 	k := &ms.keeper
 	roster, idle := k.roster, k.byList || k.conflict != nil
+	remembered := ms.newestTold(reports, roster)
+	k.short = remembered
 	ms.mu.Unlock()
-	switch remembered := ms.newestTold(reports, roster); {
+	switch {
 	case idle:
 	case remembered == nil:
 		ms.form(reports, roster)

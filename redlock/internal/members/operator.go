@@ -134,9 +134,14 @@ func (ms *Membership) advance(s Standing, next func(*Roster) (*Roster, error), r
 // Prepare makes a master a candidate: a member once it is told a version that has it. It returns the
 // ID that it has, or will have, and false if it is a member already. The master must be new, or have
 // been removed from this cluster.
-func (ms *Membership) Prepare(ctx context.Context, node int, roster *Roster) (id string, err error) {
+func (ms *Membership) Prepare(ctx context.Context, node int, roster *Roster, tell Progress) (id string, err error) {
 	pause := clock.Backoff{Shortest: rereadMin, Longest: 100 * time.Millisecond}
 	for {
+		ms.mu.Lock()
+		if of := ms.members[node].duplicate; of >= 0 {
+			node = of // another name of that server
+		}
+		ms.mu.Unlock()
 		why := ms.Why(node)
 		for _, r := range ms.survey(nil) {
 			if r.node != node {
@@ -149,6 +154,9 @@ func (ms *Membership) Prepare(ctx context.Context, node int, roster *Roster) (id
 		}
 		if stats := ms.Nodes()[node].Stats(); why == nil && stats.Err != nil {
 			why = stats.Err
+		}
+		if why != nil {
+			tell(fmt.Sprintf("%s cannot be added yet: %v", ms.Nodes()[node].Endpoint(), why), 0)
 		}
 		if !clock.Sleep(ctx, ms.clock, pause.Next()) {
 			if why != nil {

@@ -127,6 +127,9 @@ func (ms *Membership) NodeOf(id, endpoint string) (node int, found bool) {
 	return node, node >= 0
 }
 
+// Listed reports whether a node is one of the list, and not of a member that the list lacks.
+func (ms *Membership) Listed(node int) bool { return node < ms.listed }
+
 // countsLocked reports whether the vote of a node that remembers counts.
 func (ms *Membership) countsLocked(i int, v *View) bool {
 	if ms.mode == Off || ms.keeper.byList {

@@ -36,10 +36,13 @@ func (s *Server) dial(timeout time.Duration) (redis.Conn, error) {
 // memoryKey is the key of the memory marker, which clients never delete (pipeline.MemoryKey).
 const memoryKey = "redquorum:memory"
 
+// registerKey is beside it (pipeline.RegisterKey).
+const registerKey = "redquorum:members"
+
 // Keys returns all keys of database 0 but the memory marker, sorted.
 func (s *Server) Keys() ([]string, error) {
 	keys, err := redis.Strings(s.Do("KEYS", "*"))
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == memoryKey })
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == memoryKey || key == registerKey })
 	slices.Sort(keys)
 	return keys, err
 }
