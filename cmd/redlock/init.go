@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,16 +26,18 @@ func newInitCommand() *cobra.Command {
 		Use:   "init [flags]",
 		Short: "Let new masters vote at once",
 		Long: `init is your word that no lock is held. It makes masters vote at once that would otherwise wait
-until every lock they may have forgotten has expired (--max-ttl): those of a new cluster with a
-missing master, or of clients that use QuarantineStrict (--strict). A new cluster with all of its
-masters needs no init.
+until every lock they may have forgotten has expired: those that belong to no cluster yet become one,
+whose locks have a TTL of --max-ttl at most. All of its masters must be there for that; add a missing
+one later, with redlock members add. A new cluster with all of its masters needs no init, unless its
+clients use QuarantineStrict (--strict).
 
 It does not ask for confirmation. If a lock is held after all, the next client can get it too, and
 both work at the same time. A master that was in use and lost its keys looks new to clients that
 never met it: stop all clients first, or wait for --max-ttl.
 
-With --force, masters that are known to have lost their keys vote at once too. They have most likely
-forgotten locks, so this is safe only if everything that takes locks from these masters is stopped.
+With --force, masters that are known to have lost their keys vote at once too. And if no majority of
+their cluster is left, the masters of the list that are there become a new cluster. Locks may have
+been forgotten, so this is safe only if everything that takes locks from these masters is stopped.
 Otherwise wait.
 
 It prints a line for each master, and changes nothing on those that vote already.
@@ -62,6 +66,9 @@ not; 69 if too few answer; 64 for a wrong command line.`,
 			if err := result.write(cmd.OutOrStdout()); err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("max-ttl") && result.maxTTL != 0 && result.maxTTL != nodes.MaxTTL {
+				return fmt.Errorf("the MaxTTL of the cluster is %v: redlock members max-ttl %v changes it", result.maxTTL, nodes.MaxTTL)
+			}
 			if status := result.status(); status != 0 {
 				return cli.StatusError{Status: status}
 			}
@@ -76,7 +83,9 @@ not; 69 if too few answer; 64 for a wrong command line.`,
 // initialization is the result for each master.
 type initialization struct {
 	nodes   []initialized
-	askable bool // --force could make more of them vote
+	members int           // masters of which a quorum is a majority
+	askable bool          // --force could make more of them vote
+	maxTTL  time.Duration // of the cluster; 0 if it is not known
 }
 
 type initialized struct {
@@ -86,11 +95,15 @@ type initialized struct {
 }
 
 func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result initialization, err error) {
-	masters.AwaitVotes(ctx, clock.System(), locker, masters.AllDecided)
+	masters.AwaitVotes(ctx, clock.System(), locker)
 	for _, n := range locker.Stats().Nodes {
 		result.nodes = append(result.nodes, initialized{endpoint: n.Endpoint, before: masters.Votes(&n)})
 	}
-	err = locker.Init(ctx, force)
+	err = initAndForm(ctx, locker, force)
+	result.members = locker.Stats().Members
+	if m, err := locker.Cluster().Members(ctx); err == nil {
+		result.maxTTL = m.MaxTTL
+	}
 	var failure *redlock.QuorumError
 	ok := errors.As(err, &failure)
 	if !ok {
@@ -109,6 +122,27 @@ func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result
 	return result, nil
 }
 
+// initAndForm calls Init until the masters that are there vote by a list of members, if they can.
+func initAndForm(ctx context.Context, locker *redlock.Locker, force bool) error {
+	for range formTries {
+		err := locker.Init(ctx, force)
+		stats := locker.Stats()
+		forms := stats.Cluster == "" && !slices.ContainsFunc(stats.Nodes, func(n redlock.NodeStats) bool {
+			return n.State != pool.Up || n.Memory != "active" || n.Barred == nil
+		})
+		if err == nil || !forms || !clock.Sleep(ctx, clock.System(), formPause) {
+			return err
+		}
+	}
+	return locker.Init(ctx, force)
+}
+
+// A cluster is formed in a moment, but another client may be in between.
+const (
+	formTries = 10
+	formPause = 100 * time.Millisecond
+)
+
 func (r *initialization) voting() (masters int) {
 	for _, n := range r.nodes {
 		if n.err == nil {
@@ -118,7 +152,7 @@ func (r *initialization) voting() (masters int) {
 	return masters
 }
 
-func (r *initialization) quorum() int { return len(r.nodes)/2 + 1 }
+func (r *initialization) quorum() int { return r.members/2 + 1 }
 
 // status returns the exit status.
 func (r *initialization) status() int {
@@ -166,6 +200,6 @@ func (r *initialization) write(w io.Writer) error {
 	if r.askable {
 		hint = " A master in quarantine votes when its time is over; for --force, see redlock init --help."
 	}
-	_, err := fmt.Fprintf(w, "\nVoting: %d of %s, %s.%s\n", r.voting(), cli.Plural(len(r.nodes), "master"), cli.Needed(r.quorum()), hint)
+	_, err := fmt.Fprintf(w, "\nVoting: %d of %s, %s.%s\n", r.voting(), cli.Plural(r.members, "master"), cli.Needed(r.quorum()), hint)
 	return err
 }

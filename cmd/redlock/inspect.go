@@ -80,12 +80,13 @@ func askAbout(cmd *cobra.Command, nodes *masters.Flags, name string) (answers, e
 
 // inspect asks once it is known which masters vote.
 func inspect(ctx context.Context, locker *redlock.Locker, name string) (told answers, err error) {
-	masters.AwaitVotes(ctx, clock.System(), locker, masters.QuorumDecided)
+	masters.AwaitVotes(ctx, clock.System(), locker)
 	if told.status, err = locker.Inspect(ctx, name); err == nil {
 		told.askKinds(ctx, locker, name)
 	}
 	told.at = clock.System().Wall()
 	stats := locker.Stats()
+	told.members = stats.Members
 	for i := range told.status.Nodes {
 		if n := &told.status.Nodes[i]; errors.Is(n.Err, pool.ErrQuarantined) && stats.Nodes[i].Barred != nil {
 			n.Err = stats.Nodes[i].Barred // it says why
@@ -115,8 +116,9 @@ type inspection struct {
 	Value   string `json:"value"`
 	Owner   string `json:"owner"`
 	tenure
-	Quorum int              `json:"quorum"`
-	Nodes  []nodeInspection `json:"nodes"`
+	Quorum  int              `json:"quorum"`
+	Members int              `json:"members"` // of which that is a majority
+	Nodes   []nodeInspection `json:"nodes"`
 
 	Probably *holding `json:"probably"` // what masters that answered have, if they are too few; nil if nothing
 
@@ -144,6 +146,9 @@ type nodeInspection struct {
 
 func (a *answers) inspection() inspection {
 	i := newInspection(&a.status, a.at)
+	if a.members > 0 {
+		i.Members = a.members
+	}
 	i.addKinds(a)
 	if i.Verdict == "unknown" {
 		i.Probably = probably(&a.status, a.at)
@@ -152,7 +157,7 @@ func (a *answers) inspection() inspection {
 }
 
 func newInspection(status *redlock.Status, now time.Time) inspection {
-	i := inspection{Name: status.Name, Verdict: "split", Value: status.Value, Owner: status.Owner, Quorum: status.Quorum}
+	i := inspection{Name: status.Name, Verdict: "split", Value: status.Value, Owner: status.Owner, Quorum: status.Quorum, Members: len(status.Nodes)}
 	i.tenure = tenureOf(status.Since, now)
 	answers, empty := 0, 0
 	for _, n := range status.Nodes {
@@ -225,12 +230,12 @@ func (i *inspection) sentence() string {
 			how = fmt.Sprintf("led by %s in term %d", named(i.Owner), i.Term)
 		}
 		how += i.tenure.clause()
-		return fmt.Sprintf("%q %s %s: %d of %s %s its value.", i.Name, is, how, i.holding(), cli.Plural(len(i.Nodes), "master"), have)
+		return fmt.Sprintf("%q %s %s: %d of %s %s its value.", i.Name, is, how, i.holding(), cli.Plural(i.Members, "master"), have)
 	case "split":
 		return fmt.Sprintf("%q %s split: no value %s on %d of %s. It %s being acquired or released, or masters were away.",
-			i.Name, is, is, i.Quorum, cli.Plural(len(i.Nodes), "master"), is)
+			i.Name, is, is, i.Quorum, cli.Plural(i.Members, "master"), is)
 	default:
-		return fmt.Sprintf("Whether %q is held is unknown: fewer than %d of %d masters answered.", i.Name, i.Quorum, len(i.Nodes)) +
+		return fmt.Sprintf("Whether %q is held is unknown: fewer than %d of %d masters answered.", i.Name, i.Quorum, i.Members) +
 			i.guess()
 	}
 }

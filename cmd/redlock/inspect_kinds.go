@@ -31,6 +31,7 @@ type answers struct {
 	status  redlock.Status
 	permits redlock.SemaphoreStatus
 	terms   ledger.Page
+	members int // of which a majority is a quorum
 }
 
 // askKinds asks about the semaphore and the election of the name. If it fails, so does the question
@@ -229,7 +230,7 @@ func (i *inspection) rowsOf(heading string, holdings []holding) string {
 		if h.Verdict != "held" {
 			owner = h.Verdict
 		}
-		fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%s\t%d of %d\n", printable(name), owner, h.short(), ttlText(h.TTLMillis), fence, h.Masters, len(i.Nodes))
+		fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%s\t%d of %d\n", printable(name), owner, h.short(), ttlText(h.TTLMillis), fence, h.Masters, i.Members)
 	}
 	if rows.Len() == 0 {
 		return ""

@@ -140,6 +140,9 @@ func TestHelpFitsIn80Columns(t *testing.T) {
 	names := [][]string{{}, {"completion"}, {"completion", "bash"}}
 	for _, cmd := range newRoot().Commands() {
 		names = append(names, []string{cmd.Name()})
+		for _, sub := range cmd.Commands() {
+			names = append(names, []string{cmd.Name(), sub.Name()})
+		}
 	}
 	for _, name := range names {
 		_, stdout, _ := line(append(name, "--help")...)

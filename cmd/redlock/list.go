@@ -113,7 +113,7 @@ func (l *listing) failure() error {
 	case answering < l.Quorum:
 		return cli.StatusError{
 			Status: cli.ExitNoQuorum,
-			Err:    fmt.Errorf("too few masters answer: %d of %d, %s", answering, len(l.Nodes), cli.Needed(l.Quorum)),
+			Err:    fmt.Errorf("too few masters answer: %d of %d, %s", answering, l.Members, cli.Needed(l.Quorum)),
 		}
 	case forbidden == answering:
 		return errors.New("the user may not list locks: allow scan and strlen to it (docs/operations.md has the rule)")

@@ -48,13 +48,12 @@ func openLister(
 		return nil, err
 	}
 	options := append(flags.Options(), askOptions(flags, timeout)...)
-	locker, err := redlock.NewFromNodes(nodes, options...)
+	followed, err := masters.Follow(cmd.Context(), clock.System(), nodes, options...)
 	if err != nil {
-		masters.CloseAll(nodes)
+		masters.CloseAll(followed.Nodes)
 		return nil, cli.InvalidUsage(err)
 	}
-	masters.AwaitVotes(cmd.Context(), clock.System(), locker, masters.AllDecided)
-	return &lister{nodes: nodes, locker: locker, prefix: flags.KeyPrefix, pattern: pattern, bounds: bounds, timeout: timeout}, nil
+	return &lister{nodes: followed.Nodes, locker: followed.Locker, prefix: flags.KeyPrefix, pattern: pattern, bounds: bounds, timeout: timeout}, nil
 }
 
 func (l *lister) close() {
@@ -81,7 +80,8 @@ func (l *lister) list(ctx context.Context) (listing, error) {
 		matches := ownerMatcher(l.owner)
 		found = slices.DeleteFunc(found, func(i inspection) bool { return !i.isOf(matches) })
 	}
-	return newListing(scans, l.locker.Stats().Nodes, found), err
+	stats := l.locker.Stats()
+	return newListing(scans, &stats, found), err
 }
 
 // namesOf returns the names that any master has, in their order.
@@ -106,10 +106,11 @@ func (l *lister) inspectAll(ctx context.Context, names []string) (found []inspec
 	slices.Sort(asked)
 	asked = slices.Compact(asked)
 	told, errs := make([]answers, len(asked)), make([]error, len(asked))
+	members := l.locker.Stats().Members
 	each(len(asked), func(i int) {
 		a := &told[i]
 		a.status, errs[i] = l.locker.Inspect(ctx, asked[i])
-		a.permits, a.at = semaphores[asked[i]], clock.System().Wall()
+		a.permits, a.members, a.at = semaphores[asked[i]], members, clock.System().Wall()
 		// A term is a fencing token.
 		if slices.ContainsFunc(a.status.Nodes, func(n redlock.NodeStatus) bool { return n.Fence != 0 }) {
 			a.terms = termsOf(ctx, l.locker, asked[i])

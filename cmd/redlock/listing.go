@@ -19,6 +19,7 @@ import (
 type listing struct {
 	Complete bool          `json:"complete"` // no lock that is held is missing
 	Quorum   int           `json:"quorum"`
+	Members  int           `json:"members"` // of which that is a majority
 	Locks    []inspection  `json:"locks"`
 	LeftOut  leftOut       `json:"left_out"`
 	Nodes    []nodeListing `json:"nodes"`
@@ -53,8 +54,9 @@ func (n *nodeListing) isForbidden() bool {
 }
 
 // newListing returns what was found, sorted by name, and what is known of the masters after that.
-func newListing(scans []survey.Scan, masterStats []redlock.NodeStats, locks []inspection) listing {
-	l := listing{Quorum: len(scans)/2 + 1, Locks: append([]inspection{}, locks...)}
+func newListing(scans []survey.Scan, all *redlock.Stats, locks []inspection) listing {
+	l := listing{Members: all.Members, Quorum: all.Quorum(), Locks: append([]inspection{}, locks...)}
+	masterStats := all.Nodes
 	slices.SortFunc(l.Locks, func(a, b inspection) int { return natural(a.Name, b.Name) })
 	// Where no master was ever used, none has forgotten anything.
 	unused := !slices.ContainsFunc(masterStats, func(n redlock.NodeStats) bool { return n.Memory != "new" })
@@ -89,7 +91,7 @@ func newListing(scans []survey.Scan, masterStats []redlock.NodeStats, locks []in
 }
 
 // sufficient returns how many masters have every lock that is held.
-func (l *listing) sufficient() int { return len(l.Nodes) - l.Quorum + 1 }
+func (l *listing) sufficient() int { return l.Members - l.Quorum + 1 }
 
 func (l *leftOut) add(why survey.Reason) {
 	switch why {
@@ -156,9 +158,9 @@ func (l *listing) sentences() []string {
 		}
 	}
 	lines = append(append(lines, l.bounded()...), l.undecided()...)
-	if l.Complete && l.scanned() < len(l.Nodes) {
+	if l.Complete && l.scanned() < l.Members {
 		lines = append(lines, fmt.Sprintf("%d of %s were listed in full: every lock that is held is there.",
-			l.scanned(), cli.Plural(len(l.Nodes), "master")))
+			l.scanned(), cli.Plural(l.Members, "master")))
 	}
 	return append(lines, l.missing()...)
 }
@@ -179,7 +181,7 @@ func (l *listing) undecided() []string {
 		return nil
 	}
 	text := fmt.Sprintf("WHO HOLDS %s IS UNKNOWN: %d of %s told what counts, %s. Reasons are above.",
-		strings.ToUpper(cli.Plural(unknown, "lock")), answered, cli.Plural(len(l.Nodes), "master"), cli.Needed(l.Quorum))
+		strings.ToUpper(cli.Plural(unknown, "lock")), answered, cli.Plural(l.Members, "master"), cli.Needed(l.Quorum))
 	if probable > 0 {
 		text += fmt.Sprintf(" What is marked with ? is probably held: a master has it (%d). It may also be an attempt "+
 			"that got no majority, or a lock that has ended elsewhere.", probable)
@@ -217,7 +219,7 @@ func (l *listing) missing() []string {
 		return []string{fmt.Sprintf("LOCKS MAY BE MISSING: the user may not read %s.", cli.Plural(n, "key"))}
 	}
 	return []string{fmt.Sprintf("LOCKS MAY BE MISSING: %d of %s were listed in full, %s.",
-		l.scanned(), cli.Plural(len(l.Nodes), "master"), cli.Needed(l.sufficient()))}
+		l.scanned(), cli.Plural(l.Members, "master"), cli.Needed(l.sufficient()))}
 }
 
 // count says how many locks there are: 3 locks: 2 held, 1 split. 4 wait.

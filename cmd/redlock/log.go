@@ -56,7 +56,7 @@ line.`,
 				return err
 			}
 			defer locker.Close() //nolint:errcheck // it holds no locks
-			masters.AwaitVotes(cmd.Context(), clock.System(), locker, masters.AllDecided)
+			masters.AwaitVotes(cmd.Context(), clock.System(), locker)
 			entries, err := journal.Of(locker).Read(cmd.Context())
 			entries = entries[max(len(entries)-limit, 0):]
 			write := writeEvents

@@ -12,6 +12,7 @@ import (
 // ownKeys are what somebody may find at a master beside locks (docs/operations.md).
 var ownKeys = []struct{ begins, what string }{
 	{"redquorum:memory", "shows that the master has forgotten nothing: do not delete it"},
+	{"redquorum:members", "the list of the cluster's masters: do not delete it"},
 	{"redquorum:wait:", "the wait list of the lock NAME"},
 	{"redquorum:waits:", "the sign that somebody waits for the lock NAME"},
 	{"redquorum:others:", "the turns that other libraries have at the lock NAME"},

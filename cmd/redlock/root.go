@@ -9,6 +9,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/demo"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/doctor"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/elect"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/members"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/run"
 )
 
@@ -28,6 +29,7 @@ or with one of a few of their own.`,
   redlock elect --name scheduler -- scheduler   on one machine of many
   redlock inspect nightly                       who holds it?
   redlock list                                  which locks are there?
+  redlock members                               which masters count?
   redlock help run`,
 		Args:                       knownCommand,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -38,7 +40,7 @@ or with one of a few of their own.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		demo.NewCommand(), doctor.NewCommand(), elect.NewCommand(), newInitCommand(), newInspectCommand(), newListCommand(), newLogCommand(),
-		run.NewCommand(), newTopCommand(), newUnlockCommand(), newVersionCommand(),
+		members.NewCommand(), run.NewCommand(), newTopCommand(), newUnlockCommand(), newVersionCommand(),
 	)
 	return root
 }

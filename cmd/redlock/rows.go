@@ -38,7 +38,7 @@ func (i *inspection) row() []string {
 	if n := i.waiting(); n > 0 {
 		waiting = strconv.Itoa(n)
 	}
-	return []string{printable(i.Name), kind, state, holder, held, left, waiting, fmt.Sprintf("%d of %d", i.holders(), len(i.Nodes))}
+	return []string{printable(i.Name), kind, state, holder, held, left, waiting, fmt.Sprintf("%d of %d", i.holders(), i.Members)}
 }
 
 // state is the verdict; that of a semaphore is held if one of its permits is.

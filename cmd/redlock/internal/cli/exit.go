@@ -194,10 +194,14 @@ func waits(reason error) int {
 // remedied returns the text of a master's reason. One in quarantine that names no remedy gets one.
 func remedied(reason error) string {
 	text := reason.Error()
-	if waits(reason) == 1 && !strings.Contains(text, "`redlock ") {
-		text += " (wait that long, or see `redlock doctor`)"
+	switch {
+	case waits(reason) == 0 || strings.Contains(text, "`redlock "):
+		return text
+	case strings.Contains(text, "quarantined for "):
+		return text + " (wait that long, or see `redlock doctor`)"
+	default:
+		return text + " (see `redlock doctor`)"
 	}
-	return text
 }
 
 // headOf returns the text of a failure without those of the masters. Those that vote need not have

@@ -124,10 +124,10 @@ func URLs[T interface{ URL() string }](nodes []T) (urls []string) {
 	return urls
 }
 
-// Admit makes masters vote that were just started, like those of a cluster that has been used.
+// Admit makes masters vote that were just started: they become a cluster.
 func Admit(t *testing.T, urls ...string) {
 	t.Helper()
-	l, err := redlock.New(urls, redlock.WithTTL(10*time.Millisecond), redlock.WithMaxTTL(10*time.Millisecond))
+	l, err := redlock.New(urls, redlock.WithTTL(10*time.Millisecond))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	WaitFor(t, "the votes of all masters", func() bool {

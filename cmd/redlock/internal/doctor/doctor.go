@@ -25,7 +25,8 @@ const (
 	bound = 8 * time.Second
 )
 
-const long = `doctor examines everything that the vote of a master depends on: whether it is reachable and accepts
+const long = `doctor examines everything that the vote of a master depends on: whether it is a member of the
+cluster by which votes count (redlock members) and is reachable and accepts
 our credentials, is an independent master, keeps what it stores, can prove that it forgot nothing,
 answers in time, and has the right time. It also tells which kinds of locks our user has no rights
 for: fencing, semaphores, shared locks, elections. An ACL may allow some names only: --name tries the keys of
@@ -36,7 +37,9 @@ no master vote.
 Each finding has a severity. An error means that the vote of this master does not count or cannot be
 relied on, a warning that it works today, a note that it is good to know.
 
-Exit status: 0 if a majority of the masters has no error; 1 if not; 64 for a wrong command line.
+Members that the list of the command line lacks are examined, too, and named.
+
+Exit status: 0 if a majority of the members has no error; 1 if not; 64 for a wrong command line.
 With --fail-on error it is 1 as soon as any master has an error, with --fail-on warning also if
 there is any warning: for a monitor that is to speak before the majority is gone.`
 
@@ -75,11 +78,11 @@ func NewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer masters.CloseAll(dialed)
 			d := &doctor{
 				nodes: dialed, prefix: nodes.KeyPrefix, name: name,
 				limits: limits{ttl, nodes.MaxTTL, nodes.Strict}, clock: clock.System(),
 			}
+			defer func() { masters.CloseAll(d.nodes) }()
 			report, err := d.examine(cmd.Context())
 			if err != nil {
 				return err
@@ -119,12 +122,17 @@ type doctor struct {
 func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	// A Locker knows which votes would not count, and why. It makes no new master vote: clients
 	// that hold locks may rely on that.
-	locker, err := redlock.NewFromNodes(d.nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL),
+	followed, err := masters.Follow(ctx, d.clock, d.nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL),
 		redlock.WithKeyPrefix(d.prefix), redlock.WithQuarantine(redlock.QuarantineStrict))
+	d.nodes = followed.Nodes
 	if err != nil {
 		return diagnosis{}, cli.InvalidUsage(err)
 	}
+	locker := followed.Locker
 	defer locker.Close() //nolint:errcheck // it holds no locks
+	if m := followed.Membership; m.Cluster != "" {
+		d.maxTTL = m.MaxTTL
+	}
 	if d.name != "" {
 		if _, err := locker.Semaphore(d.name, 1); err != nil { // as a check of the name
 			return diagnosis{}, cli.InvalidUsage(err)
@@ -137,7 +145,7 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	connecting.Add(len(d.nodes))
 	votes := sync.OnceValue(func() []redlock.NodeStats {
 		connecting.Wait()
-		masters.AwaitVotes(ctx, d.clock, locker, masters.AllDecided)
+		masters.AwaitVotes(ctx, d.clock, locker)
 		return locker.Stats().Nodes
 	})
 	for i, node := range d.nodes {
@@ -153,5 +161,6 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 		})
 	}
 	examined.Wait()
-	return diagnose(all, d.limits), nil
+	stats := locker.Stats()
+	return diagnose(all, d.limits, &cluster{followed.Membership, stats.Members, followed.Flaws}), nil
 }

@@ -57,7 +57,7 @@ func examine(t *testing.T, urls []string, args ...string) (status int, d diagnos
 	status, encoded, stderr := command(urls, append(args, "--json")...)
 	require.Empty(t, stderr)
 	require.NoError(t, json.Unmarshal([]byte(encoded), &d), encoded)
-	require.Len(t, d.Nodes, len(urls))
+	require.GreaterOrEqual(t, len(d.Nodes), len(urls), "and members that the list lacks")
 	return status, d
 }
 
@@ -126,15 +126,16 @@ func TestSoundMastersAreSafe(t *testing.T) {
 	_, printed, _ := command(urls)
 	assert.Contains(t, printed, verdict, "without --json")
 
-	status, d = examine(t, []string{urls[0], urls[1], away})
+	require.NoError(t, servers[2].Kill())
+	status, d = examine(t, urls)
 	assert.Zero(t, status)
 	assert.Equal(t, 1, d.Errors)
-	status, _ = examine(t, []string{urls[0], urls[1], away}, "--fail-on", "error")
+	status, _ = examine(t, urls, "--fail-on", "error")
 	assert.Equal(t, cli.ExitFailed, status)
 	status, d, text = consult(t, []string{urls[0], away, awayToo})
 	assert.Equal(t, cli.ExitFailed, status)
 	assert.False(t, d.Safe)
-	assert.Contains(t, text, "NO QUORUM IS SAFE: 1 of 3 masters without an error, 2 are needed.")
+	assert.Contains(t, text, "NO QUORUM IS SAFE: 0 of 3 masters without an error, 2 are needed.")
 }
 
 // Doctor makes no new master vote: with QuarantineStrict, that is up to redlock init. Without
@@ -203,12 +204,12 @@ func TestClockThatIsOffIsNamed(t *testing.T) {
 	}
 	libc, err := filepath.Glob("/lib/x86_64-linux-gnu/libc.so.6")
 	require.NoError(t, err)
-	_, urls := startMet(t, 1, durable)
 	for offset, says := range map[string]string{"-10s": "behind ours", "+10s": "ahead of ours"} {
 		env := redistest.WithEnv("LD_PRELOAD="+strings.Join(append([]string{preload}, libc...), ":"),
 			"FAKETIME="+offset, "FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1")
-		_, off := startMet(t, 1, durable, env)
-		_, d, text := consult(t, []string{urls[0], off[0]})
+		urls := []string{redistest.StartOne(t, durable).URL(), redistest.StartOne(t, durable, env).URL()}
+		clitest.Admit(t, urls...)
+		_, d, text := consult(t, urls)
 		requireFinding(t, &d, text, 1, severe, "clock", nil, says)
 		assert.InDelta(t, 10_000, max(d.Nodes[1].OffsetMillis, -d.Nodes[1].OffsetMillis), 1000)
 		assert.Empty(t, d.Nodes[0].Findings)
@@ -234,10 +235,6 @@ func TestWrongFlagsOfDoctorAreUsageErrors(t *testing.T) {
 func TestDoctorNamesThePlantedFault(t *testing.T) {
 	t.Parallel()
 	_, sound := startMet(t, 2, durable)
-	met := func(t *testing.T, opts ...redistest.Option) string {
-		_, urls := startMet(t, 1, opts...)
-		return urls[0]
-	}
 	for _, c := range []struct {
 		name  string
 		start func(t *testing.T) string
@@ -278,15 +275,13 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 			t.Cleanup(server.Close)
 			return "rediss://" + server.Listener.Addr().String()
 		}, severe, "unreachable", []string{"its certificate is not trusted", "unknown authority"}},
-		{"snapshots", func(t *testing.T) string {
-			return met(t, redistest.WithArgs("--save", "60", "1"))
-		}, note, "persistence", []string{"snapshots only"}},
-		{"rewrites", func(t *testing.T) string {
-			return met(t, durable, redistest.WithArgs("--no-appendfsync-on-rewrite", "yes"))
-		}, note, "persistence", []string{"no-appendfsync-on-rewrite is yes"}},
 		{"new", func(t *testing.T) string {
 			return redistest.StartOne(t, durable).URL()
 		}, severe, "quarantine", []string{"quarantined for another ", "it restarted without its keys, or is a new server"}},
+		{"member of another cluster", func(t *testing.T) string {
+			_, others := startMet(t, 3, durable)
+			return others[0]
+		}, severe, "cluster", []string{"member of another cluster"}},
 		{"lost", func(t *testing.T) string {
 			s := redistest.StartOne(t, durable)
 			_, err := s.Do("SET", pipeline.MemoryKey, "somebody else's")
@@ -303,6 +298,45 @@ func TestDoctorNamesThePlantedFault(t *testing.T) {
 			assert.NotContains(t, text, "guess")
 		})
 	}
+}
+
+func TestDoctorSaysWhatAMemberForgets(t *testing.T) {
+	t.Parallel()
+	urls := []string{
+		redistest.StartOne(t, durable).URL(), redistest.StartOne(t, redistest.WithArgs("--save", "60", "1")).URL(),
+		redistest.StartOne(t, durable, redistest.WithArgs("--no-appendfsync-on-rewrite", "yes")).URL(),
+	}
+	clitest.Admit(t, urls...)
+	_, d, text := consult(t, urls)
+	assert.Empty(t, d.Nodes[0].Findings)
+	requireFinding(t, &d, text, 1, note, "persistence", nil, "snapshots only")
+	requireFinding(t, &d, text, 2, note, "persistence", nil, "no-appendfsync-on-rewrite is yes")
+}
+
+// It examines the members that the list lacks, and counts by the members.
+func TestDoctorComparesTheListWithTheMembers(t *testing.T) {
+	t.Parallel()
+	_, urls := startMet(t, 3, durable)
+	listed := []string{urls[0], urls[1], away}
+	status, d, text := consult(t, listed)
+	assert.Zero(t, status, text)
+	assert.Equal(t, 3, d.Sound)
+	assert.Equal(t, 3, d.Members)
+	assert.NotEmpty(t, d.Cluster)
+	assert.Equal(t, int64(1), d.Version)
+	require.Len(t, d.Nodes, 4)
+	assert.Equal(t, urls[2], d.Nodes[3].Endpoint)
+	assert.Equal(t, []string{"list", "list"}, checksOf(d.Findings))
+	assert.Contains(t, d.Findings[0].What, urls[2]+" is a member")
+	assert.Contains(t, d.Findings[1].What, away+" does not answer, and no member has this endpoint")
+	assert.Contains(t, wordsOf(text), "A quorum is safe: 3 of 3 masters without an error, 2 are needed.")
+	status, _ = examine(t, listed, "--fail-on", "error")
+	assert.Equal(t, cli.ExitFailed, status)
+
+	// One of three is not enough to know that it is the cluster.
+	status, d, text = consult(t, urls[:1])
+	assert.Equal(t, cli.ExitFailed, status, text)
+	requireFinding(t, &d, text, 0, severe, "cluster", nil, "no majority of cluster ", "it takes 2 of its 3 members: also list ", urls[1], urls[2])
 }
 
 func TestSlowMasterIsNamed(t *testing.T) {

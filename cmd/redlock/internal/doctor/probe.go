@@ -54,6 +54,7 @@ type facts struct {
 	marker     string // content of the memory key
 	unreadable error  // why the marker could not be read
 	unwritable error  // why the marker could not be written
+	byList     error  // why the list of the cluster's members cannot be used
 	missing    bool   // a master is missing
 	allNew     bool   // no master is missing, and all are new
 	anyVotes   bool   // this or another master votes

@@ -10,9 +10,12 @@ import (
 
 // diagnosis is what doctor --json prints. Its field names are documented (docs/command.md).
 type diagnosis struct {
-	Safe     bool            `json:"safe"`   // a majority of the masters has no error
-	Quorum   int             `json:"quorum"` // how many masters are a majority
+	Safe     bool            `json:"safe"`   // a majority of the members has no error
+	Quorum   int             `json:"quorum"` // how many members are a majority
 	Sound    int             `json:"sound"`  // masters without an error
+	Cluster  string          `json:"cluster"`
+	Version  int64           `json:"version"` // of the list of members
+	Members  int             `json:"members"` // of which a quorum is a majority
 	Findings []finding       `json:"findings"`
 	Nodes    []nodeDiagnosis `json:"nodes"`
 	Errors   int             `json:"errors"`   // findings of this severity, of all masters
@@ -37,8 +40,11 @@ type nodeDiagnosis struct {
 	Rights          string    `json:"rights"` // one line that allows what was refused; empty if nothing was
 }
 
-func diagnose(all []facts, l limits) diagnosis {
-	d := diagnosis{Quorum: len(all)/2 + 1, Findings: append(checkNumber(len(all)), checkHosts(all)...)}
+func diagnose(all []facts, l limits, c *cluster) diagnosis {
+	d := diagnosis{
+		Cluster: c.Cluster, Version: c.Version, Members: c.members,
+		Quorum: c.members/2 + 1, Findings: slices.Concat(checkNumber(c.members), c.check(l), checkHosts(all)),
+	}
 	findNewCluster(all)
 	for i := range all {
 		f := &all[i]

@@ -88,8 +88,9 @@ func TestDoctorNamesTheRightsThatAreMissing(t *testing.T) {
 		{"~* &* +@all -get", severe, "permission", "GET is refused: NOPERM", []string{"quarantine", "marker"}},
 		{"~redquorum:[a-l]* ~redquorum:[n-z]* &* +@all", warning, "marker", "redquorum:memory cannot be read: NOPERM", []string{"quarantine"}},
 		{"~* &* +@all -time", warning, "marker", "redquorum:memory cannot be written", []string{"permission"}},
+		{"~redquorum:doctor:* ~redquorum:[a-ln-z]* ~redquorum:memory &* +@all", warning, "members", "redquorum:members cannot be used: ", nil},
 		{"~* &* +@all -evalsha", severe, "scripts", "scripts cannot be run: EVALSHA: NOPERM", nil},
-		{"~redquorum:doctor:* ~redquorum:memory &* +@all", warning, "derived", "keys that a script derives from its own are refused", nil},
+		{"~redquorum:doctor:* ~redquorum:mem* &* +@all", warning, "derived", "keys that a script derives from its own are refused", nil},
 		{"~* &* +@all -info", warning, "unidentified", "NOPERM", nil},
 		{"~* resetchannels +@all -subscribe", note, "permission", "PUBLISH is refused: NOPERM", []string{"permission"}},
 		{"~* &* +@all -mget", note, "semaphores", "no semaphores: MGET is refused: ERR", []string{"any"}},
@@ -116,7 +117,7 @@ func TestTheProposedRightsAreEnough(t *testing.T) {
 	const prefix = `a[p]p*\?:`
 	quoted := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `*`, `\*`, `?`, `\?`).Replace(prefix)
 	server := startGuarded(t)
-	urls := []string{server.userWith("~"+quoted+"*", "~redquorum:waits:"+quoted+"*", "~redquorum:memory", "&*",
+	urls := []string{server.userWith("~"+quoted+"*", "~redquorum:waits:"+quoted+"*", "~redquorum:mem*", "&*",
 		"+@all", "-mget", "-zadd", "-zcard", "-pexpireat")}
 	_, d, text := consult(t, urls, "--key-prefix", prefix)
 	requireFinding(t, &d, text, 0, note, "elections", []string{"any", "fencing", "log", "semaphores", "shared"})

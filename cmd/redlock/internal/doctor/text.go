@@ -66,7 +66,7 @@ func (d *diagnosis) verdict(width int) [][]terminal.Span {
 		text, style = "NO QUORUM IS SAFE", terminal.Red
 	}
 	return terminal.Wrap([]terminal.Span{style.Of(text + ":"), terminal.Plain.Of(fmt.Sprintf("%d of %s without an error, %s.",
-		d.Sound, cli.Plural(len(d.Nodes), "master"), cli.Needed(d.Quorum)))}, width)
+		d.Sound, cli.Plural(d.Members, "master"), cli.Needed(d.Quorum)))}, width)
 }
 
 // overview has a line for each master. Endpoints are not cut: what has no room is left out, from

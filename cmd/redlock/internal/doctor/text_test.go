@@ -65,7 +65,7 @@ func sample() *diagnosis {
 	away := finding{severe, "unreachable", "it does not answer: connection refused", "a master that does not answer has no vote", "check that it runs"}
 	slow := finding{warning, "slow", "a round trip takes 0.5s; a lock with a TTL of 10s waits 500ms for a master, which is a long time", "late votes do not count", "move it closer"}
 	return &diagnosis{
-		Safe: true, Quorum: 2, Sound: 2, Findings: []finding{},
+		Safe: true, Quorum: 2, Sound: 2, Members: 3, Findings: []finding{},
 		Nodes: []nodeDiagnosis{
 			{
 				Endpoint: "redis://a:6379", Reachable: true, Product: "redis", Version: "8.0.2", Role: "master", UptimeSeconds: 273_600,

@@ -11,6 +11,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // memoryScript finds out whether a script may do what the memory marker needs. An unknown option
@@ -33,7 +34,9 @@ func (p *probe) askMemory(ctx context.Context, f *facts) error {
 		return err
 	}
 	f.marker = ask.Text(reply)
-	f.unwritable, err = p.run(ctx, memoryScript, pipeline.MemoryKey)
+	if f.unwritable, err = p.run(ctx, memoryScript, pipeline.MemoryKey); err == nil {
+		f.byList, err = p.run(ctx, memoryScript, pipeline.RegisterKey)
+	}
 	return err
 }
 
@@ -83,6 +86,15 @@ func (f *facts) checkVote(add adder, l limits) {
 	)
 	switch {
 	case f.barred == nil:
+	case errors.Is(f.barred, redlock.ErrOtherCluster):
+		add(severe, "cluster", "votes of two clusters are never counted together",
+			"take it out of the list; or give only masters of one cluster", "%s", cli.WithoutPrefix(f.barred))
+	case errors.Is(f.barred, redlock.ErrNotMember):
+		add(severe, "member", "a quorum is a majority of the members, whatever the list of a client says",
+			"take it out of the list; or make it a member: redlock members add", "%s", cli.WithoutPrefix(f.barred))
+	case f.memory() == markerActive && f.barredFor == 0 && !errors.Is(f.barred, pool.ErrDuplicate):
+		add(severe, "cluster", "a master that remembers votes once it is known of which cluster it is a member",
+			"list all members of the cluster, and start those that are down; a new cluster needs all of its masters once", "%v", f.barred)
 	case errors.Is(f.barred, pool.ErrDuplicate):
 		add(severe, "twin", "one server has one vote, however many endpoints lead to it",
 			"give the endpoint of another server, or remove this one", "%s", cli.Reason(f.barred, pool.ErrRefused))
@@ -124,6 +136,9 @@ func (f *facts) checkMarker(add adder) {
 	case f.unwritable != nil:
 		add(warning, "marker", "it proves something only if other clients maintain it; otherwise "+inferred, allow,
 			"%s cannot be written: %v", pipeline.MemoryKey, f.unwritable)
+	case f.byList != nil:
+		add(warning, "members", "clients with this user count votes by their own lists: two with different lists may exclude nobody",
+			"allow the key redquorum:members to the user (docs/operations.md has the rule)", "%s cannot be used: %v", pipeline.RegisterKey, f.byList)
 	case other != "" && f.runID != "" && other != f.runID:
 		add(warning, "marker", "its keys came from a disk or another server, and may be incomplete",
 			"run doctor again in a moment", "%s was written for another process (run_id %s)", pipeline.MemoryKey, other)

@@ -17,33 +17,16 @@ import (
 // voteBound bounds the wait until it is known whose votes count.
 const voteBound = 1500 * time.Millisecond
 
-// AwaitVotes waits until enough says that enough is known of whose votes count, 1.5s at most. The
-// Locker's mode is [redlock.QuarantineStrict].
-func AwaitVotes(
-	ctx context.Context, clk clock.Clock, locker *redlock.Locker, enough func([]redlock.NodeStats) bool,
-) {
+// AwaitVotes waits until it is known of every node that it votes, or will not vote soon, 1.5s at
+// most. The Locker's mode is [redlock.QuarantineStrict].
+func AwaitVotes(ctx context.Context, clk clock.Clock, locker *redlock.Locker) {
 	ctx, cancel := context.WithTimeout(ctx, voteBound)
 	defer cancel()
 	pause := clock.Backoff{Shortest: 2 * time.Millisecond, Longest: 50 * time.Millisecond}
-	for !enough(locker.Stats().Nodes) && clock.Sleep(ctx, clk, pause.Next()) {
+	undecided := func(n redlock.NodeStats) bool { return !isDecided(&n) }
+	for slices.ContainsFunc(locker.Stats().Nodes, undecided) && clock.Sleep(ctx, clk, pause.Next()) {
 		continue
 	}
-}
-
-// AllDecided reports whether every node either votes, or will not vote soon.
-func AllDecided(nodes []redlock.NodeStats) bool {
-	return !slices.ContainsFunc(nodes, func(n redlock.NodeStats) bool { return !isDecided(&n) })
-}
-
-// QuorumDecided reports whether a quorum votes, or all are decided.
-func QuorumDecided(nodes []redlock.NodeStats) bool {
-	votes := 0
-	for i := range nodes {
-		if Votes(&nodes[i]) {
-			votes++
-		}
-	}
-	return votes > len(nodes)/2 || AllDecided(nodes)
 }
 
 func isDecided(n *redlock.NodeStats) bool {
@@ -51,7 +34,8 @@ func isDecided(n *redlock.NodeStats) bool {
 	case pool.Connecting:
 		return false
 	case pool.Up:
-		return Votes(n) || n.QuarantinedFor > 0 || errors.Is(n.Barred, pool.ErrDuplicate)
+		return Votes(n) || n.QuarantinedFor > 0 || errors.Is(n.Barred, pool.ErrDuplicate) ||
+			errors.Is(n.Barred, redlock.ErrNotMember) || errors.Is(n.Barred, redlock.ErrOtherCluster)
 	case pool.Down, pool.Closed:
 	}
 	return true

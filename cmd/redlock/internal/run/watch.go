@@ -136,7 +136,7 @@ func (r *runner) watchWait(ctx context.Context, end context.CancelCauseFunc) {
 			end(&permanentError{misnamed})
 			return
 		}
-		if err := r.watch.refused(len(r.locker.Stats().Nodes)); err != nil && r.flags.wait == 0 {
+		if err := r.watch.refused(r.locker.Stats().Members); err != nil && r.flags.wait == 0 {
 			end(&permanentError{err})
 			return
 		}
@@ -194,8 +194,9 @@ func (r *runner) whyWaiting(ctx context.Context, misnamed error) string {
 
 // unready returns an error if too few masters vote for a quorum.
 func (r *runner) unready() error {
-	nodes := r.locker.Stats().Nodes
-	failure := &redlock.QuorumError{Op: "ready", Need: len(nodes)/2 + 1, Nodes: &multierror.Error{}}
+	stats := r.locker.Stats()
+	nodes := stats.Nodes
+	failure := &redlock.QuorumError{Op: "ready", Need: stats.Quorum(), Nodes: &multierror.Error{}}
 	for i := range nodes {
 		n := &nodes[i]
 		if n.State != pool.Up || n.Barred != nil {
@@ -214,7 +215,8 @@ func (r *runner) unready() error {
 // have not answered yet, and those of a new cluster, are among them only at the end, when they have
 // had a moment for it.
 func (r *runner) sayDegraded(end bool) {
-	nodes := r.locker.Stats().Nodes
+	stats := r.locker.Stats()
+	nodes := stats.Nodes
 	var reasons []string
 	for i := range nodes {
 		n := &nodes[i]
@@ -229,7 +231,7 @@ func (r *runner) sayDegraded(end bool) {
 	}
 	r.saidDegraded = len(reasons)
 	r.messages.Say("degraded", "no vote from %d of %d masters (a quorum takes %d): %s",
-		len(reasons), len(nodes), len(nodes)/2+1, strings.Join(reasons, "; "))
+		len(reasons), len(nodes), stats.Quorum(), strings.Join(reasons, "; "))
 }
 
 // answerTime is a moment that is long enough for a master to connect and to get its vote.

@@ -1,0 +1,145 @@
+package members
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// view is what members --json prints. Its field names are documented (docs/command.md).
+type view struct {
+	Cluster     string         `json:"cluster"`
+	Version     int64          `json:"version"`
+	MaxTTL      string         `json:"max_ttl"` // a duration: 1m0s
+	Quorum      int            `json:"quorum"`
+	NextMillis  int64          `json:"next_ms"` // until another change is possible
+	Members     []member       `json:"members"`
+	List        []masters.Flaw `json:"list"`               // what is wrong with the list of the command line
+	Changes     []string       `json:"changes,omitempty"`  // that were made, or would be
+	TakesMillis int64          `json:"takes_ms,omitempty"` // with --dry-run: at least
+
+	changes, dryRun bool
+}
+
+type member struct {
+	ID       string `json:"id"`
+	Endpoint string `json:"endpoint"`
+	State    string `json:"state"`   // votes, no vote or down
+	Version  int64  `json:"version"` // that it was told; 0 if that is not known
+	Listed   bool   `json:"listed"`  // in the list of the command line
+	Error    string `json:"error"`   // why its vote does not count
+}
+
+// The states of a member.
+const (
+	votes  = "votes"
+	barred = "no vote"
+	down   = "down"
+)
+
+func viewOf(m *redlock.Membership, stats *redlock.Stats) view {
+	v := view{
+		Cluster: m.Cluster, Version: m.Version, MaxTTL: m.MaxTTL.String(), Quorum: len(m.Members)/2 + 1, NextMillis: m.Next.Milliseconds(),
+		List: append([]masters.Flaw{}, masters.CompareList(m, stats)...),
+	}
+	for _, one := range m.Members {
+		row := member{ID: one.ID, Endpoint: one.Endpoint, State: votes, Version: one.Version, Listed: one.Listed}
+		switch {
+		case !one.Up:
+			row.State = down
+		case !one.Voting:
+			row.State = barred
+		}
+		if row.State != votes && one.Err != nil {
+			row.Error = cli.Readable(one.Err.Error())
+		}
+		v.Members = append(v.Members, row)
+	}
+	return v
+}
+
+func (f *flags) write(cmd *cobra.Command, v view) error {
+	if f.json {
+		return cli.WriteJSON(cmd.OutOrStdout(), v)
+	}
+	return v.write(cmd.OutOrStdout())
+}
+
+// unlimited is a width that cuts nothing.
+const unlimited = 1 << 20
+
+// write writes a table of the members, and what is wrong with the list.
+func (v *view) write(w io.Writer) error {
+	look := terminal.LookOf(w)
+	var b strings.Builder
+	sentence := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	if v.changes {
+		sentence("%s\n", v.done())
+	}
+	sentence("Cluster %s, version %d: %s, %s. MaxTTL %s.\n", v.Cluster, v.Version, cli.Plural(len(v.Members), "member"), cli.Needed(v.Quorum), v.MaxTTL)
+	table := terminal.Table{Heading: []string{"ID", "ENDPOINT", "STATE", "VERSION"}}
+	for _, one := range v.Members {
+		version := "-"
+		if one.Version > 0 {
+			version = strconv.FormatInt(one.Version, 10)
+		}
+		table.Rows = append(table.Rows, []string{one.ID, one.Endpoint, one.State, version})
+	}
+	for _, line := range table.Lines(unlimited, stateStyle) {
+		b.WriteString(strings.TrimRight(terminal.Line(line, unlimited, look.Color), " ") + "\n")
+	}
+	wrong := slices.DeleteFunc(slices.Clone(v.Members), func(one member) bool { return one.Error == "" })
+	if len(wrong) > 0 {
+		sentence("")
+	}
+	for _, one := range wrong {
+		sentence("%s: %s", one.Endpoint, one.Error)
+	}
+	if len(v.List) > 0 {
+		sentence("\nYour list differs:")
+	}
+	for _, flaw := range v.List {
+		sentence("  %s %s", flaw.Endpoint, flaw.What)
+	}
+	if v.NextMillis > 0 {
+		sentence("\nAnother change is possible in %v.", roughly(time.Duration(v.NextMillis)*time.Millisecond))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// done says what was changed.
+func (v *view) done() string {
+	switch text := strings.Join(v.Changes, ", then "); {
+	case len(v.Changes) == 0:
+		return "Nothing to do."
+	case v.dryRun:
+		return fmt.Sprintf("Would %s. It takes %v at least.", text, roughly(time.Duration(v.TakesMillis)*time.Millisecond))
+	default:
+		return "Done: " + text + "."
+	}
+}
+
+func stateStyle(row []string, column int) terminal.Style {
+	if column != 2 {
+		return terminal.Plain
+	}
+	switch row[column] {
+	case votes:
+		return terminal.Green
+	case barred:
+		return terminal.Yellow
+	default:
+		return terminal.Red
+	}
+}
