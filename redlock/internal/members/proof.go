@@ -13,9 +13,9 @@ var ErrUnproven = &pipeline.CallError{
 }
 
 // Explain returns the error to report for a node that failed, or has not answered (err is nil): if
-// it did not prove that it remembers, why its vote does not count.
+// it did not prove that it remembers, or is no member, why its vote does not count.
 func (ms *Membership) Explain(i int, err error) error {
-	if err == nil || errors.Is(err, ErrUnproven) {
+	if err == nil || errors.Is(err, ErrUnproven) || errors.Is(err, ErrNotMember) {
 		if why := ms.Why(i); why != nil {
 			return why
 		}
