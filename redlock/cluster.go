@@ -210,6 +210,9 @@ func (c *Cluster) change(ctx context.Context, op string, next func(*members.Rost
 	ctx, cancel := c.locker.untilClosed(ctx)
 	defer cancel()
 	err := c.locker.members.Change(ctx, next, c.progress)
+	if conflict := c.locker.members.Conflict(); conflict != nil && errors.Is(err, conflict) {
+		return invalid("%w", err)
+	}
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("redlock: members %s: %w", op, err)
 	}

@@ -22,6 +22,10 @@ func (e conflictError) Error() string {
 	return fmt.Sprintf("the list has the masters of two clusters, %s and %s; WithCluster says which one is meant", e.one, e.other)
 }
 
+func conflictOf(one, other *Roster) error {
+	return conflictError{min(one.Cluster, other.Cluster), max(one.Cluster, other.Cluster)}
+}
+
 // Conflict returns why no lock can be granted whatever the masters answer; nil if there is no such
 // reason.
 func (ms *Membership) Conflict() error {

@@ -223,21 +223,37 @@ func (ms *Membership) learnLocked(reports []report) {
 				ms.adoptLocked(r)
 			}
 		}
-		if slices.ContainsFunc(reports, func(r report) bool { return r.place.cluster == known.Cluster && r.told() != nil }) {
-			return // a member of ours remembers
-		}
 	}
 	all := slices.Clone(counted)
 	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return isAstray(r, all) })
+	if known != nil && slices.ContainsFunc(reports, func(r report) bool { return r.place.cluster == known.Cluster && r.told() != nil }) {
+		ms.contestLocked(reports, counted)
+		return // a member of ours remembers
+	}
 	// At first entry, a cluster counts only if its members here outnumber the masters of which
 	// nothing is known: otherwise a client that reaches only a master that somebody has made a
 	// cluster of its own would take that for the cluster.
 	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return namedIn(reports, r) <= ms.unheardLocked(reports) })
 	switch {
 	case len(counted) > 1:
-		k.conflict = conflictError{counted[0].Cluster, counted[1].Cluster}
+		k.conflict = conflictOf(counted[0], counted[1])
 	case len(counted) == 1 && (known == nil || counted[0].Cluster != known.Cluster):
 		ms.adoptLocked(counted[0])
+	}
+}
+
+// contestLocked finds out whether the list also has the majority of another cluster than ours. With
+// the same list, another client may count by that one: so neither may grant anything.
+func (ms *Membership) contestLocked(reports []report, counted []*Roster) {
+	k := &ms.keeper
+	listed := slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.node >= ms.listed })
+	if ms.unheardLocked(reports) == 0 {
+		k.conflict = nil
+	}
+	for _, r := range counted {
+		if ms.cluster == "" && r.Cluster != k.roster.Cluster && namedIn(listed, r) >= r.Need() && namedIn(listed, k.roster) >= k.roster.Need() {
+			k.conflict = conflictOf(k.roster, r)
+		}
 	}
 }
 
