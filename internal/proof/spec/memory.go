@@ -80,3 +80,30 @@ func Swap(text, expected, write, rest string, wait, due, now int64) string {
 	}
 	return fmt.Sprintf("%s until %d %s", write, now+wait, rest)
 }
+
+// A Page is what a node knows of its cluster: its marker, and its register.
+type Page struct{ Marker, Register string }
+
+// A PageChange asks for another page.
+type PageChange struct {
+	Marker, Register string // the new ones; "" only reads, and leaves the register as it is
+	Since            string // the first line of the register; "" for the node's time
+	Due, Latest      int64  // when it may be made; no Latest for ever
+}
+
+// SwapPage is the script that makes every change of a cluster. It returns the page that it leaves
+// behind. It writes if both texts are the expected ones and the node's time is neither before due
+// nor behind latest.
+func SwapPage(held, expected Page, c PageChange, now int64) Page {
+	if c.Marker == "" || held != expected || now < c.Due || c.Latest != 0 && now > c.Latest {
+		return held
+	}
+	left := Page{c.Marker, held.Register}
+	if c.Register != "" {
+		left.Register = c.Since + "\n" + c.Register
+		if c.Since == "" {
+			left.Register = fmt.Sprintf("%d\n%s", now, c.Register)
+		}
+	}
+	return left
+}

@@ -42,6 +42,51 @@ func TestTheMemoryScriptDoesWhatTheModelDoes(t *testing.T) {
 	})
 }
 
+// The script that changes what a master knows of its cluster does what the model's does, whatever
+// the two keys hold.
+func TestTheMembersScriptDoesWhatTheModelDoes(t *testing.T) {
+	markers := []string{"", "active a b 0 60000 c", "lost until 5 a b 0 60000 c", pipeline.OtherType}
+	registers := []string{"", "1\nof it", "5\nof it", "1\nof another", pipeline.OtherType}
+	check(t, func(p *pair) {
+		hold := func(key, text string) {
+			switch text {
+			case "":
+			case pipeline.OtherType:
+				p.do(draw(p, "type", "RPUSH", "SADD"), key, "x")
+			default:
+				p.do("SET", key, text)
+			}
+		}
+		held := spec.Page{Marker: draw(p, "marker", markers...), Register: draw(p, "register", registers...)}
+		hold(pipeline.MemoryKey, held.Marker)
+		hold(pipeline.RegisterKey, held.Register)
+		expected := held
+		if p.flip("other marker") {
+			expected.Marker = draw(p, "expected", markers...)
+		}
+		if p.flip("other register") {
+			expected.Register = draw(p, "expected", registers...)
+		}
+		now := p.now() / 1000
+		times := []int64{0, 0, 1, now - 100_000, now + 100_000}
+		c := spec.PageChange{
+			Marker: draw(p, "new marker", "", "active", "active a"), Register: draw(p, "new register", "", "of it"),
+			Since: draw(p, "since", "", "1", "5"), Due: draw(p, "due", times...), Latest: draw(p, "latest", times...),
+		}
+		reply := p.ask(Members(expected.Marker, expected.Register, Entry(c)))
+		marker, register, said, ok := ReadMembers(reply)
+		p.same("understood", ok, true)
+		want := spec.SwapPage(held, expected, c, said)
+		p.same("answer", spec.Page{Marker: marker, Register: register}, want)
+		for key, text := range map[string]string{pipeline.MemoryKey: want.Marker, pipeline.RegisterKey: want.Register} {
+			if text != pipeline.OtherType {
+				p.same("kept", p.get(key), text)
+			}
+		}
+		p.same("time goes on", said >= now, true)
+	})
+}
+
 func TestANodeTellsTheNewestTermsAboveOne(t *testing.T) {
 	s := newServer(t)
 	record := func(number int64, value string) {
