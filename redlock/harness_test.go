@@ -115,9 +115,26 @@ func (c *cluster) renewing(opts ...redlock.Option) *redlock.Locker {
 // connecting returns a Locker that has not connected yet.
 func (c *cluster) connecting(opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()
+	return c.made(c.servers.Endpoints(), opts...)
+}
+
+// listing is like renewing, for a list of some of the masters.
+func (c *cluster) listing(list []int, opts ...redlock.Option) *redlock.Locker {
+	c.t.Helper()
+	var endpoints []string
+	for _, i := range list {
+		endpoints = append(endpoints, c.servers.Endpoints()[i])
+	}
+	l := c.made(endpoints, opts...)
+	settle()
+	return l
+}
+
+func (c *cluster) made(endpoints []string, opts ...redlock.Option) *redlock.Locker {
+	c.t.Helper()
 	dialer := pool.WithDialer(c.dialer())
 	opts = append([]redlock.Option{redlock.WithClock(c.clock), redlock.WithPool(dialer)}, opts...)
-	l, err := redlock.New(c.servers.Endpoints(), opts...)
+	l, err := redlock.New(endpoints, opts...)
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() {
 		if err := l.Close(); !errors.Is(err, redlock.ErrUndelivered) { // nodes may be away

@@ -1,0 +1,355 @@
+package redlock_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// inCluster runs a test on the members of a cluster, and behind them spare masters that no client
+// has seen.
+func inCluster(t *testing.T, members, spare int, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	inYoungBubble(t, members+spare, func(t *testing.T, c *cluster) {
+		c.founded(0, members)
+		test(t, c)
+	})
+}
+
+// founded makes a cluster of the masters from first to before.
+func (c *cluster) founded(first, before int) {
+	c.t.Helper()
+	all := c.servers
+	for i := first; i < before; i++ {
+		c.servers = all[:before]
+		c.admit(i, maxTTL)
+		c.servers = all
+		for _, key := range []string{pipeline.MemoryKey, membersKey} { // of those before first, none is a member
+			text, _, _ := c.servers[i].Get(key)
+			for other := range first {
+				text = strings.Replace(text, fmt.Sprintf(" redis://node%d:6379=redis://node%[1]d:6379", other), "", 1)
+			}
+			if first > 0 {
+				text = strings.NewReplacer("cluster=C", "cluster=D", "1.first - C", "1.first - D").Replace(text)
+			}
+			c.do(i, "SET", key, text)
+		}
+	}
+}
+
+// among returns a Locker of some of the masters. It does not renew its locks.
+func (c *cluster) among(list []int, opts ...redlock.Option) *redlock.Locker {
+	c.t.Helper()
+	opts = append([]redlock.Option{redlock.WithoutRenewal(), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL)}, opts...)
+	return c.listing(list, opts...)
+}
+
+func endpoint(i int) string { return fmt.Sprintf("redis://node%d:6379", i) }
+
+// members returns the endpoints of the members as a Locker learns them.
+func (c *cluster) members(l *redlock.Locker) (nodes []string) {
+	c.t.Helper()
+	m, err := l.Cluster().Members(ctx)
+	require.NoError(c.t, err)
+	for _, member := range m.Members {
+		nodes = append(nodes, strings.TrimSuffix(strings.TrimPrefix(member.Endpoint, "redis://node"), ":6379"))
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// A lock is held at two of three members; by its own list, the other client could have a quorum.
+func TestListsThatDifferExcludeEachOther(t *testing.T) {
+	for name, list := range map[string][]int{
+		"another order":  {2, 1, 0},
+		"one of three":   {0},
+		"two of three":   {0, 1},
+		"more":           {0, 1, 2, 3, 4},
+		"one replaced":   {0, 1, 3},
+		"two replaced":   {0, 3, 4},
+		"without a word": {0, 3},
+	} {
+		for _, discovery := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/discovery %v", name, discovery), func(t *testing.T) {
+				inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
+					time.Sleep(20 * time.Second) // the spare masters are old enough for anything
+					var opts []redlock.Option
+					if !discovery {
+						opts = append(opts, redlock.WithoutDiscovery())
+					}
+					first, second := c.among([]int{0, 1, 2}), c.among(list, opts...)
+					c.servers[0].Mute(true)
+					lock := c.lock(first, "a")
+					c.servers[0].Mute(false)
+					time.Sleep(3 * time.Second)
+					_, err := second.TryLock(ctx, "a")
+					require.Error(t, err, "two holders")
+					require.NoError(t, lock.Err())
+					ready := second.Ready(c.within(time.Second))
+					if known := len(list) - len(slices.DeleteFunc(slices.Clone(list), func(i int) bool { return i < 3 })); known < 2 {
+						require.ErrorIs(t, ready, redlock.ErrNoQuorum, "one master's word is not believed")
+						return
+					}
+					require.NoError(t, ready)
+					require.ErrorIs(t, err, redlock.ErrTaken)
+					c.unlock(lock)
+					settle()
+					c.unlock(c.lock(second, "a"))
+				})
+			})
+		}
+	}
+}
+
+func TestAStaleListFollowsTheMembers(t *testing.T) {
+	for _, discovery := range []bool{true, false} {
+		t.Run(fmt.Sprintf("discovery %v", discovery), func(t *testing.T) {
+			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+				operator := c.among([]int{0, 1, 2})
+				var opts []redlock.Option
+				if !discovery {
+					opts = append(opts, redlock.WithoutDiscovery())
+				}
+				stale := c.among([]int{0, 1, 2}, opts...)
+				c.unlock(c.lock(stale, "a"))
+				require.NoError(t, operator.Cluster().Add(c.within(time.Minute), endpoint(3)))
+				require.NoError(t, operator.Cluster().Remove(c.within(time.Minute), memberID("node0:6379")))
+				assert.Equal(t, []string{"1", "2", "3"}, c.members(operator))
+				time.Sleep(5 * time.Second)
+				lock := c.lock(stale, "a")
+				settle()
+				assert.Equal(t, discovery, c.holders("a")[3] == lock.Value())
+				assert.Empty(t, c.holders("a")[0], "no member is asked no more")
+				require.ErrorIs(t, stale.Stats().Nodes[0].Barred, redlock.ErrNotMember)
+				c.unlock(lock)
+				c.servers[1].Kill()
+				settle()
+				lock, err := stale.TryLock(ctx, "a")
+				if !discovery {
+					require.ErrorIs(t, err, redlock.ErrNoQuorum, "the list has one member that is up")
+					return
+				}
+				require.NoError(t, err)
+				c.unlock(lock)
+			})
+		})
+	}
+}
+
+func TestWhoIsNoMemberHasNoVote(t *testing.T) {
+	inCluster(t, 3, 4, func(t *testing.T, c *cluster) {
+		c.founded(4, 7) // another one
+		l := c.among([]int{0, 1, 2, 3, 4})
+		time.Sleep(maxTTL + 2*time.Second) // the spare one remembers then
+		c.unlock(c.lock(l, "a"))
+		require.ErrorIs(t, l.Stats().Nodes[3].Barred, redlock.ErrNotMember)
+		require.ErrorIs(t, l.Stats().Nodes[4].Barred, redlock.ErrOtherCluster)
+		c.each(kill, 0, 1)
+		settle()
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNotMember)
+		require.ErrorIs(t, err, redlock.ErrOtherCluster)
+		err = l.Cluster().Add(c.within(time.Minute), endpoint(5))
+		require.ErrorContains(t, err, "no majority of the members of a cluster answers")
+	})
+}
+
+func TestTwoClustersInOneListGrantNothing(t *testing.T) {
+	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
+		c.founded(3, 6)
+		both := []int{0, 1, 2, 3, 4, 5}
+		l := c.among(both)
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		require.ErrorContains(t, err, "two clusters, C and D")
+		_, err = l.Cluster().Members(ctx)
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		l = c.among(both, redlock.WithCluster("D"))
+		assert.Equal(t, []string{"3", "4", "5"}, c.members(l))
+		lock := c.lock(l, "a")
+		settle()
+		assert.Equal(t, []string{"", "", ""}, c.holders("a")[:3])
+		c.unlock(lock)
+		require.ErrorIs(t, c.among(both).Cluster().Add(c.within(time.Minute), endpoint(5)), redlock.ErrInvalid)
+		one := c.among([]int{0, 1, 2})
+		require.ErrorIs(t, one.Cluster().Add(c.within(time.Minute), endpoint(5)), redlock.ErrOtherCluster)
+	})
+}
+
+func TestWithClusterNewMastersAreNoNewOne(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2}, redlock.WithCluster("C"))
+		time.Sleep(time.Minute)
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNotMember)
+		c.unlock(c.lock(c.among([]int{0, 1, 2}), "a"))
+	})
+}
+
+func TestATTLAboveTheClustersIsRefused(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2}, redlock.WithMaxTTL(time.Hour))
+		longer := redlock.WithTTL(3 * maxTTL)
+		refused := func(err error) {
+			t.Helper()
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+			require.ErrorContains(t, err, "the cluster's maximum of 10s (`redlock members max-ttl 30s` raises it)")
+		}
+		_, err := l.TryLock(ctx, "a", longer)
+		refused(err)
+		_, err = l.Lock(c.within(time.Minute), "a", longer)
+		refused(err)
+		lock := c.lock(l, "a")
+		refused(lock.Extend(ctx, 3*maxTTL))
+		require.NoError(t, lock.Err())
+		require.NoError(t, l.Cluster().SetMaxTTL(c.within(time.Minute), 3*maxTTL))
+		lock = c.lock(l, "b")
+		require.NoError(t, lock.Extend(ctx, 3*maxTTL))
+		c.unlock(lock, c.lock(l, "c", longer))
+		refusal := c.among([]int{0, 1, 2}).Cluster().SetMaxTTL(ctx, 25*time.Hour)
+		require.ErrorIs(t, refusal, redlock.ErrInvalid)
+	})
+}
+
+// A master that forgot rejoins, whoever asks.
+func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
+	for name, forget := range map[string]struct {
+		masters []int
+		same    bool // the cluster is
+	}{
+		"one":   {[]int{1}, true},
+		"two":   {[]int{0, 2}, true},
+		"three": {[]int{0, 1, 2}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+				c.grown()
+				l := c.among([]int{0, 1, 2})
+				before, err := l.Cluster().Members(ctx)
+				require.NoError(t, err)
+				c.each(func(n *fake.Node) { n.Restart(false) }, forget.masters...)
+				time.Sleep(maxTTL + 5*time.Second)
+				for _, l := range []*redlock.Locker{l, c.among([]int{2, 0, 1})} {
+					after, err := l.Cluster().Members(ctx)
+					require.NoError(t, err)
+					assert.Equal(t, forget.same, after.Cluster == before.Cluster)
+					for i, m := range after.Members {
+						require.NoError(t, m.Err)
+						assert.True(t, m.Voting)
+						assert.True(t, !forget.same || m.ID == before.Members[i].ID)
+					}
+					c.unlock(c.lock(l, "a"))
+				}
+			})
+		})
+	}
+}
+
+// Somebody asks a master alone that has just forgotten: it becomes a cluster of its own.
+func TestAMasterThatWasUsedAloneIsBroughtHome(t *testing.T) {
+	for name, seen := range map[string]bool{"nobody has seen it": false, "it waits": true} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+				c.grown()
+				fleet := c.among([]int{0, 1, 2})
+				c.servers[2].Mute(true)
+				lock := c.lock(fleet, "a")
+				c.servers[2].Mute(false)
+				c.servers[1].Kill()
+				time.Sleep(maxTTL / 4) // the fleet dials again after a pause
+				c.servers[1].Restart(false)
+				if seen {
+					time.Sleep(maxTTL / 4)
+				}
+				alone := c.among([]int{1}, redlock.WithKeyPrefix("probe:"))
+				probe, err := alone.TryLock(ctx, "a")
+				assert.Equal(t, seen, err != nil, "%v", err)
+				_, err = c.among([]int{0, 1, 2}).TryLock(ctx, "a")
+				require.Error(t, err, "two holders")
+				require.NoError(t, lock.Err())
+				if probe != nil {
+					time.Sleep(time.Second)
+					require.Error(t, probe.Err(), "it is not its cluster any more")
+				}
+				time.Sleep(3 * maxTTL)
+				m, err := fleet.Cluster().Members(ctx)
+				require.NoError(t, err)
+				assert.Equal(t, "C", m.Cluster)
+				for _, one := range m.Members {
+					assert.NoError(t, one.Err)
+				}
+			})
+		})
+	}
+}
+
+// Clients that come first have different lists. None of the masters is in two clusters that count.
+func TestClientsThatFormClustersAtOnceShareNoMaster(t *testing.T) {
+	for name, lists := range map[string][][]int{
+		"one in both":   {{0, 1, 2}, {2, 3, 4}},
+		"shorter":       {{0, 1, 2}, {1}},
+		"another order": {{0, 1, 2}, {2, 0, 1}},
+		"three":         {{0, 1, 2}, {2, 3}, {3, 4, 0}},
+	} {
+		for seed := range uint64(5) {
+			t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
+				inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
+					for i, server := range c.servers {
+						server.DelayBetween(0, 20*time.Millisecond, seed+uint64(i))
+					}
+					for _, list := range lists {
+						c.among(list)
+					}
+					time.Sleep(2 * maxTTL)
+					rosters := c.countingRosters()
+					assert.NotEmpty(t, rosters)
+					for name, roster := range rosters {
+						for other, another := range rosters {
+							shared := slices.ContainsFunc(roster, func(e string) bool { return slices.Contains(another, e) })
+							assert.False(t, name != other && shared, "%v and %v", roster, another)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// countingRosters returns the members of each version that a majority of them was told.
+func (c *cluster) countingRosters() map[string][]string {
+	named, rosters := map[string]int{}, map[string][]string{}
+	for _, server := range c.servers {
+		marker, _, _ := server.Get(pipeline.MemoryKey)
+		register, _, _ := server.Get(membersKey)
+		lines := strings.Split(register, "\n")
+		if len(lines) < 2 || strings.Contains(marker, " joined=") || !strings.HasPrefix(marker, "active ") {
+			continue
+		}
+		words := strings.Split(lines[1], " ")
+		if name := words[2] + " " + words[0]; strings.Contains(marker, " version="+words[0]) {
+			named[name]++
+			rosters[name] = nil
+			for _, word := range words[5:] {
+				_, endpoint, _ := strings.Cut(word, "=")
+				rosters[name] = append(rosters[name], endpoint)
+			}
+		}
+	}
+	for name, roster := range rosters {
+		if named[name] <= len(roster)/2 {
+			delete(rosters, name)
+		}
+	}
+	return rosters
+}
