@@ -90,7 +90,10 @@ func (ms *Membership) Change(ctx context.Context, next func(*Roster) (*Roster, e
 			tell(waits, left)
 		}
 		// A long wait is looked at every second: somebody else may finish the change.
-		if !clock.Sleep(ctx, ms.clock, min(max(left, pause.Next()), time.Second)) {
+		if left = min(left, time.Second); left == 0 {
+			left = pause.Next()
+		}
+		if !clock.Sleep(ctx, ms.clock, left) {
 			if waits != "" {
 				return fmt.Errorf("%w: %s", ctx.Err(), waits)
 			}
