@@ -156,12 +156,56 @@ func (ms *Membership) teach(roster *Roster, b ballot, given, reports []report) (
 	return taught
 }
 
-// finish completes a change of which a master has told us, and the others do not know.
-func (ms *Membership) finish(roster *Roster) {
+// finish completes a change that some members of a version were told, and others were not. Who was
+// told promises nothing more for that version, and what it was told was chosen: it stands for an
+// acceptance under a ballot above all others. So with the promises of the others, a majority is
+// enough to know. Who accepted another one, which was not chosen, now accepts what was.
+func (ms *Membership) finish(before *Roster) {
 	reports := ms.survey(nil)
-	if chosen, err := ms.choose(roster, nil, reports); err == nil && chosen != nil {
-		ms.tellAll(chosen)
+	told, by := toldNext(before, reports)
+	if told == nil {
+		return
 	}
+	b := ms.newBallot(reports)
+	given := ms.promises(before, b, reports)
+	if by+len(given) < before.Need() || ms.clock.Now() >= b.over {
+		return
+	}
+	var asks []*inquiry
+	for _, r := range given {
+		if a := r.register.accepted; a != nil && a.Version != told.Version {
+			next := r.register
+			next.ballot, next.accepted = b.number, told
+			asks = append(asks, ms.swapping(r, change{marker: r.marker, register: &next, latest: r.register.until}))
+		}
+	}
+	ms.ask(asks, nil)
+	ms.mu.Lock()
+	if ms.keeper.roster == before {
+		ms.adoptLocked(told) // its other members can be found now
+	}
+	ms.mu.Unlock()
+	ms.tellAll(told)
+}
+
+// toldNext returns the version after a roster that some of its members were told, and how many; nil
+// if none was, or they were told different ones.
+func toldNext(roster *Roster, reports []report) (next *Roster, by int) {
+	var ids []string
+	for i := range reports {
+		r := &reports[i]
+		t := r.told()
+		if t == nil || t.Cluster != roster.Cluster || t.Before != roster.Version || roster.Index(r.place.member) < 0 {
+			continue
+		}
+		if next != nil && next.Version != t.Version {
+			return nil, 0
+		}
+		if next = t; !slices.Contains(ids, r.place.member) {
+			ids = append(ids, r.place.member)
+		}
+	}
+	return next, len(ids)
 }
 
 // tellAll tells a chosen version to its members and to those that it has no more.

@@ -14,6 +14,9 @@ func (ms *Membership) tell(r report, roster *Roster) {
 		return
 	}
 	if a := r.register.accepted; a != nil && a.Version.Number == roster.Version.Number && a.Version != roster.Version {
+		if t := r.told(); t != nil && t.Version == roster.Before {
+			ms.finish(t)
+		}
 		return
 	}
 	ms.ask([]*inquiry{ms.telling(r, roster, 0)}, nil)
