@@ -1,0 +1,274 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// change makes a change that must be done within two minutes.
+func (c *cluster) change(l *redlock.Locker, change func(*redlock.Cluster, context.Context) error) {
+	c.t.Helper()
+	require.NoError(c.t, change(l.Cluster(), c.within(2*time.Minute)))
+}
+
+// Changes of members.
+type change = func(*redlock.Cluster, context.Context) error
+
+func add(i int) change {
+	return func(cluster *redlock.Cluster, ctx context.Context) error { return cluster.Add(ctx, endpoint(i)) }
+}
+
+func remove(i int) change {
+	return func(cluster *redlock.Cluster, ctx context.Context) error {
+		m, err := cluster.Members(ctx)
+		if err != nil {
+			return err
+		}
+		for _, member := range m.Members {
+			if member.Endpoint == endpoint(i) {
+				return cluster.Remove(ctx, member.ID)
+			}
+		}
+		return redlock.ErrNotMember
+	}
+}
+
+func setMaxTTL(d time.Duration) change {
+	return func(cluster *redlock.Cluster, ctx context.Context) error { return cluster.SetMaxTTL(ctx, d) }
+}
+
+// told counts the masters that were told a version, as their markers say.
+func (c *cluster) told(number int) (n int) {
+	for _, server := range c.servers {
+		if marker, _, _ := server.Get(pipeline.MemoryKey); strings.Contains(marker, fmt.Sprintf(" version=%d.", number)) {
+			n++
+		}
+	}
+	return n
+}
+
+// under takes and releases a lock until the function that it returns is called, which tells how long
+// at most no attempt was successful.
+func (c *cluster) under(l *redlock.Locker) (longest func() time.Duration) {
+	var stop atomic.Bool
+	most := make(chan time.Duration, 1)
+	c.calls.Go(func() {
+		last, gap := time.Now(), time.Duration(0)
+		for !stop.Load() {
+			if lock, err := l.TryLock(ctx, "load"); err == nil {
+				gap, last = max(gap, time.Since(last)), time.Now()
+				assert.NoError(c.t, lock.Unlock(ctx))
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		most <- max(gap, time.Since(last))
+	})
+	return func() time.Duration { stop.Store(true); return <-most }
+}
+
+// In the end, no master is left of those that the lock was acquired at.
+func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
+	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
+		c.slow(2 * time.Millisecond)
+		short := redlock.WithTTL(3 * time.Second)
+		holder, waiter := c.listing([]int{0, 1, 2}, short), c.listing([]int{0, 1, 2}, short)
+		longest := c.under(c.among([]int{1, 2, 0}, short))
+		operator := c.among([]int{0, 1, 2})
+		time.Sleep(maxTTL + time.Second)
+		lock := c.lock(holder, "a")
+		next := c.waiting(waiter, "a")
+		took := elapsed(func() {
+			for k, change := range []change{add(3), remove(0), add(4), remove(1), add(5), remove(2)} {
+				c.change(operator, change)
+				m, err := operator.Cluster().Members(ctx)
+				require.NoError(t, err)
+				assert.Equal(t, int64(k+2), m.Version)
+				assert.InDelta(t, maxTTL, m.Next, float64(time.Second))
+			}
+		})
+		assert.GreaterOrEqual(t, took, 5*maxTTL)
+		assert.LessOrEqual(t, took, 5*(maxTTL+maxTTL/20)+time.Second)
+		assert.Equal(t, []string{"3", "4", "5"}, c.members(operator))
+		assert.LessOrEqual(t, longest(), 100*time.Millisecond)
+		require.NoError(t, lock.Err())
+		assert.Empty(t, next)
+		c.unlock(lock)
+		c.unlock(<-next)
+		require.ErrorIs(t, holder.Stats().Nodes[0].Barred, redlock.ErrNotMember)
+	})
+}
+
+// A member that is away was not told: only its own removal may begin.
+func TestNoChangeBeginsWhileAMemberIsBehind(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2})
+		c.servers[0].Mute(true)
+		time.Sleep(10 * time.Second)
+		err := add(3)(l.Cluster(), c.within(30*time.Second))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "only it can be removed now")
+		assert.Zero(t, c.told(2))
+		c.change(l, remove(0))
+		c.change(l, add(3))
+		assert.Equal(t, []string{"1", "2", "3"}, c.members(l))
+		c.servers[0].Mute(false)
+		time.Sleep(10 * time.Second)
+		lock := c.lock(l, "a")
+		_, err = c.among([]int{0}, redlock.WithoutDiscovery()).TryLock(ctx, "a")
+		require.Error(t, err, "the removed one believes that it is a member")
+		c.unlock(lock)
+		c.change(l, add(0)) // it may come back
+		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+	})
+}
+
+// mortal is a connection of an operator of whom nothing arrives any more.
+type mortal struct {
+	net.Conn
+	dead *atomic.Bool
+}
+
+func (m mortal) Write(b []byte) (int, error) {
+	if m.dead.Load() {
+		return len(b), nil
+	}
+	return m.Conn.Write(b)
+}
+
+// dying makes a change by an operator that dies when a majority has accepted it; if one is set, the
+// first master is still told.
+func (c *cluster) dying(change change, one bool) {
+	c.t.Helper()
+	dead := make([]atomic.Bool, len(c.servers))
+	var accepted atomic.Int32
+	for i, server := range c.servers {
+		server.OnChange(func(change fake.Change) {
+			lines := strings.Split(change.New, "\n")
+			if change.Key != membersKey || len(lines) < 4 {
+				return
+			}
+			if lines[3] != "-" && accepted.Add(1) == 2 {
+				for k := range dead {
+					dead[k].Store(k > 0 || !one)
+				}
+			}
+			if one && i == 0 && strings.HasPrefix(lines[1], "2.") {
+				dead[0].Store(true)
+			}
+		})
+	}
+	dialer := pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := c.servers.Dial(ctx, network, address)
+		for i, e := range c.servers.Endpoints() {
+			if e == address && err == nil {
+				return mortal{conn, &dead[i]}, nil
+			}
+		}
+		return conn, err
+	})
+	operator := c.among([]int{0, 1, 2}, redlock.WithPool(dialer))
+	require.Error(c.t, change(operator.Cluster(), c.within(30*time.Second)))
+	require.GreaterOrEqual(c.t, accepted.Load(), int32(2))
+	c.each(func(n *fake.Node) { n.OnChange(nil) })
+}
+
+func TestAChangeThatWasBegunIsFinished(t *testing.T) {
+	for name, told := range map[string]bool{"by the next operator": false, "by any client": true} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
+				c.dying(add(3), told)
+				l := c.among([]int{0, 1, 2})
+				if told {
+					lock := c.lock(l, "a")
+					time.Sleep(2 * time.Second)
+					assert.Equal(t, 4, c.told(2))
+					c.unlock(lock)
+				} else {
+					assert.Zero(t, c.told(2))
+					c.unlock(c.lock(l, "a"))
+					c.change(l, setMaxTTL(maxTTL)) // which it is
+				}
+				assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+				c.change(l, add(4))
+				assert.Equal(t, 5, c.told(3))
+			})
+		})
+	}
+}
+
+// What was begun comes first, so nobody chooses another one for the same version. A master that
+// forgot what it accepted learns it again.
+func TestAnotherChangeDoesNotReplaceOneThatWasBegun(t *testing.T) {
+	for _, forgets := range []bool{false, true} {
+		t.Run(fmt.Sprintf("one forgets %v", forgets), func(t *testing.T) {
+			inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
+				c.grown()
+				c.dying(add(3), false)
+				l := c.among([]int{0, 1, 2})
+				if forgets {
+					c.servers[0].Restart(false)
+					time.Sleep(2 * maxTTL)
+					c.servers[2].Mute(true) // of who accepted, only one is left that remembers
+					err := setMaxTTL(maxTTL)(l.Cluster(), c.within(5*time.Second))
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					assert.Contains(t, []int{2, 3}, c.told(2), "without the master that is muted")
+					c.servers[2].Mute(false)
+				}
+				c.change(l, add(4))
+				assert.Equal(t, 5, c.told(3))
+				assert.Equal(t, []string{"0", "1", "2", "3", "4"}, c.members(c.among([]int{4, 0, 3})))
+			})
+		})
+	}
+}
+
+func TestOperatorsAtOnce(t *testing.T) {
+	for seed := range uint64(10) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
+				for i, server := range c.servers {
+					server.DelayBetween(0, 5*time.Millisecond, seed+uint64(i))
+				}
+				var done []<-chan error
+				for _, change := range []change{add(3), add(4), remove(0)} {
+					l := c.among([]int{0, 1, 2})
+					done = append(done, c.ending(func() error { return change(l.Cluster(), c.within(2*time.Minute)) }))
+				}
+				for _, end := range done {
+					require.NoError(t, <-end)
+				}
+				l := c.among([]int{3, 4, 1})
+				time.Sleep(time.Second)
+				assert.Equal(t, []string{"1", "2", "3", "4"}, c.members(l))
+				m, err := l.Cluster().Members(ctx)
+				require.NoError(t, err)
+				assert.Equal(t, int64(4), m.Version)
+			})
+		})
+	}
+}
+
+func TestALowerMaxTTLHoldsForRenewals(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		holder := c.listing([]int{0, 1, 2}, redlock.WithTTL(maxTTL), redlock.WithMaxTTL(maxTTL))
+		lock := c.lock(holder, "a")
+		operator := c.among([]int{0, 1, 2})
+		c.change(operator, setMaxTTL(maxTTL/2))
+		c.change(operator, setMaxTTL(maxTTL/4))
+		time.Sleep(maxTTL)
+		require.LessOrEqual(t, lock.Remaining(), maxTTL/4)
+	})
+}
