@@ -1,0 +1,169 @@
+package scenario_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// brief is the cluster's MaxTTL where a test waits for it.
+const brief = 1500 * time.Millisecond
+
+// founded starts a cluster of the first masters of so many.
+func founded(t *testing.T, members, all int) (servers []*redistest.Server, urls []string) {
+	t.Helper()
+	servers = redistest.Start(t, all)
+	for _, server := range servers {
+		urls = append(urls, server.URL())
+	}
+	l := program(t, urls[:members])
+	cluster.RequireUp(t, l, func(n redlock.NodeStats) bool { return n.Barred == nil })
+	return servers, urls
+}
+
+// program returns the Locker of a program with a list of its own.
+func program(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	return cluster.NewLocker(t, urls, append([]redlock.Option{redlock.WithTTL(brief), redlock.WithMaxTTL(brief), redlock.WithFencing()}, opts...)...)
+}
+
+// work takes and gives back the lock of a test by each Locker until stopped, and requires that one
+// has it at a time and that tokens grow. It returns how often they had it, and the longest time in
+// which nobody did.
+func work(t *testing.T, lockers ...*redlock.Locker) (stop func() (times int64, longest time.Duration)) {
+	t.Helper()
+	var workers sync.WaitGroup
+	var over atomic.Bool
+	var inside, times, token, last, longest atomic.Int64
+	last.Store(time.Now().UnixNano())
+	for _, l := range lockers {
+		workers.Go(func() {
+			for !over.Load() {
+				attempt, cancel := context.WithTimeout(ctx, brief)
+				lock, err := l.Lock(attempt, cluster.LockName(t))
+				cancel()
+				if err != nil {
+					continue
+				}
+				assert.Equal(t, int64(1), inside.Add(1), "holders at once")
+				assert.Greater(t, lock.Fence(), token.Swap(lock.Fence()), "the token went back")
+				times.Add(1)
+				longest.Store(max(longest.Load(), time.Now().UnixNano()-last.Swap(time.Now().UnixNano())))
+				inside.Add(-1)
+				_ = lock.Unlock(ctx) //nolint:errcheck // a master may be away
+			}
+		})
+	}
+	return func() (int64, time.Duration) {
+		over.Store(true)
+		workers.Wait()
+		return times.Load(), time.Duration(longest.Load())
+	}
+}
+
+func TestProgramsWithDifferentListsExcludeEachOther(t *testing.T) {
+	_, urls := founded(t, 3, 5)
+	time.Sleep(2 * brief) // the others are old enough to vote
+	a, b, c, d, e := urls[0], urls[1], urls[2], urls[3], urls[4]
+	first := program(t, []string{a, b, c})
+	for name, list := range map[string][]string{
+		"one replaced": {a, b, d},
+		"3 to 4":       {a, b, c, d},
+		"3 to 5":       {a, b, c, d, e},
+		"two of three": {c, b},
+		"one":          {a},
+		"few of many":  {e, d, a},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stop := work(t, first, program(t, list))
+			time.Sleep(time.Second)
+			times, _ := stop()
+			assert.Positive(t, times)
+			t.Logf("%d locks", times)
+		})
+	}
+}
+
+// X holds its lock at the first two masters when the second one restarts, empty. Somebody probes
+// that one alone.
+func TestAProbeOfARestartedMasterMakesItNoVoter(t *testing.T) {
+	servers, urls := founded(t, 3, 3)
+	var cut atomic.Bool
+	cut.Store(true)
+	dialer := pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if cut.Load() && address == servers[2].Addr() {
+			return nil, errors.New("cut off")
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	})
+	lasting := []redlock.Option{redlock.WithTTL(longTTL), redlock.WithMaxTTL(longTTL)}
+	require.NoError(t, program(t, urls).Cluster().SetMaxTTL(t.Context(), longTTL))
+	x := program(t, urls, append(lasting, redlock.WithPool(dialer), redlock.WithoutRenewal())...)
+	lock := take(t, x, "payroll")
+	cut.Store(false)
+	must(t, servers[1].Kill())
+	must(t, servers[1].Restart())
+	probing, cancel := context.WithTimeout(t.Context(), brief)
+	defer cancel()
+	probe, err := program(t, urls[1:2], append(lasting, redlock.WithKeyPrefix("probe:"))...).Lock(probing, "is it well")
+	t.Logf("the probe: %v", err)
+	waiting, cancel := context.WithTimeout(t.Context(), 2*brief)
+	defer cancel()
+	_, err = program(t, urls, lasting...).Lock(waiting, "payroll")
+	require.Error(t, err, "two holders")
+	require.NoError(t, lock.Err())
+	give(t, lock)
+	if probe != nil {
+		<-probe.Done()
+		require.Error(t, probe.Err(), "the master is not its cluster any more")
+	}
+}
+
+func TestAKilledMasterIsReplacedUnderLoad(t *testing.T) {
+	servers, urls := founded(t, 3, 4)
+	holder := program(t, urls[:3])
+	lock := take(t, holder, "held")
+	stop := work(t, program(t, urls[:3]), program(t, urls[:3]))
+	operator := program(t, urls[:3]).Cluster()
+	time.Sleep(brief / 2)
+	must(t, servers[2].Kill())
+	changing, cancel := context.WithTimeout(t.Context(), aMinute)
+	defer cancel()
+	m, err := operator.Members(changing)
+	require.NoError(t, err)
+	for _, member := range m.Members {
+		if member.Endpoint == urls[2] {
+			require.NoError(t, operator.Remove(changing, member.ID))
+		}
+	}
+	require.NoError(t, operator.Add(changing, urls[3]))
+	times, longest := stop()
+	t.Logf("%d locks, none for %v at most", times, longest)
+	await(t, "the holder knows the new master", func() bool {
+		return slices.ContainsFunc(holder.Stats().Nodes, func(n redlock.NodeStats) bool {
+			return n.Endpoint == urls[3] && n.State == pool.Up && n.Barred == nil
+		})
+	})
+	must(t, servers[1].Kill())
+	for _, l := range []*redlock.Locker{holder, program(t, []string{urls[0], urls[3]})} {
+		await(t, "the first master and the new one are a quorum", func() bool {
+			one, err := l.TryLock(t.Context(), "another")
+			return err == nil && one.Unlock(t.Context()) == nil
+		})
+	}
+	require.NoError(t, lock.Err())
+	give(t, lock)
+}
