@@ -60,8 +60,8 @@ func (c *cluster) told(number int) (n int) {
 	return n
 }
 
-// under takes and releases a lock until the function that it returns is called, which tells how long
-// at most no attempt was successful.
+// under takes and releases a lock until the function that it returns is called, which tells how
+// long at most no attempt was successful.
 func (c *cluster) under(l *redlock.Locker) (longest func() time.Duration) {
 	var stop atomic.Bool
 	most := make(chan time.Duration, 1)
@@ -148,6 +148,19 @@ func (m mortal) Write(b []byte) (int, error) {
 	return m.Conn.Write(b)
 }
 
+// sparing makes connections of which nothing arrives at the masters that are dead to the client.
+func (c *cluster) sparing(dead []atomic.Bool) redlock.Option {
+	return redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := c.servers.Dial(ctx, network, address)
+		for i, e := range c.servers.Endpoints() {
+			if e == address && err == nil {
+				return mortal{conn, &dead[i]}, nil
+			}
+		}
+		return conn, err
+	}))
+}
+
 // dying makes a change by an operator that dies when a majority has accepted it; if one is set, the
 // first master is still told.
 func (c *cluster) dying(change change, one bool) {
@@ -170,16 +183,7 @@ func (c *cluster) dying(change change, one bool) {
 			}
 		})
 	}
-	dialer := pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := c.servers.Dial(ctx, network, address)
-		for i, e := range c.servers.Endpoints() {
-			if e == address && err == nil {
-				return mortal{conn, &dead[i]}, nil
-			}
-		}
-		return conn, err
-	})
-	operator := c.among([]int{0, 1, 2}, redlock.WithPool(dialer))
+	operator := c.among([]int{0, 1, 2}, c.sparing(dead))
 	require.Error(c.t, change(operator.Cluster(), c.within(30*time.Second)))
 	require.GreaterOrEqual(c.t, accepted.Load(), int32(2))
 	c.each(func(n *fake.Node) { n.OnChange(nil) })
@@ -259,6 +263,31 @@ func TestOperatorsAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that slept through two changes reaches the removed master and one other.
+func TestAVoteUnderANewerVersionDoesNotCountUnderAnOlder(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		dead := make([]atomic.Bool, len(c.servers))
+		slept := c.among([]int{0, 1, 2}, c.sparing(dead))
+		c.unlock(c.lock(slept, "a"))
+		for i := range dead {
+			dead[i].Store(true)
+		}
+		l := c.among([]int{0, 1, 2})
+		c.change(l, add(3))
+		c.change(l, remove(0))
+		c.servers[1].Mute(true)
+		lock := c.lock(l, "a")
+		c.servers[1].Mute(false)
+		dead[0].Store(false)
+		dead[1].Store(false)
+		require.ErrorIs(t, slept.Ready(c.within(5*time.Second)), redlock.ErrNoQuorum)
+		_, err := slept.TryLock(ctx, "a")
+		require.Error(t, err, "two holders")
+		require.NoError(t, lock.Err())
+		c.unlock(lock)
+	})
 }
 
 func TestALowerMaxTTLHoldsForRenewals(t *testing.T) {
