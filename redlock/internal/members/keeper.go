@@ -359,8 +359,8 @@ func (ms *Membership) finishes() bool {
 func (ms *Membership) unreachableLocked() (peers []Peer) {
 	for _, p := range ms.keeper.roster.Members {
 		has := slices.ContainsFunc(ms.members, func(n member) bool { return n.id == p.ID })
-		for i, node := range ms.Nodes() {
-			has = has || node.Endpoint() == p.Endpoint && ms.members[i].duplicate < 0
+		for _, node := range ms.Nodes() {
+			has = has || node.Endpoint() == p.Endpoint
 		}
 		if !has && !slices.Contains(ms.dialed, p.Endpoint) {
 			peers = append(peers, p)
