@@ -178,7 +178,9 @@ func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
 		c.founded(3, 6)
 		both := []int{0, 1, 2, 3, 4, 5}
+		c.each(delaying(5*time.Millisecond, 5*time.Millisecond), 4, 5) // the first one is known before
 		l := c.among(both)
+		time.Sleep(200 * time.Millisecond)
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		require.ErrorContains(t, err, "two clusters, C and D")
@@ -190,7 +192,9 @@ func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 		settle()
 		assert.Equal(t, []string{"", "", ""}, c.holders("a")[:3])
 		c.unlock(lock)
-		require.ErrorIs(t, c.among(both).Cluster().Add(c.within(time.Minute), endpoint(5)), redlock.ErrInvalid)
+		l = c.among(both)
+		time.Sleep(200 * time.Millisecond)
+		require.ErrorIs(t, l.Cluster().Add(c.within(time.Minute), endpoint(5)), redlock.ErrInvalid)
 		one := c.among([]int{0, 1, 2})
 		require.ErrorIs(t, one.Cluster().Add(c.within(time.Minute), endpoint(5)), redlock.ErrOtherCluster)
 	})
