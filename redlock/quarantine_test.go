@@ -83,6 +83,7 @@ func TestTheModeDecidesWhetherYoungServersVote(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, cluster *cluster) {
+				cluster.limit(maxTTL)
 				cluster.grown()
 				if c.proofless {
 					cluster.proofless()

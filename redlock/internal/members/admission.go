@@ -2,6 +2,7 @@ package members
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -125,9 +126,10 @@ func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
 	v := knowledge{
 		known: n.known, own: n.said.Or(quorum.Only(i)) == quorum.All(len(ms.members)), maxTTL: ms.longestLocked().Milliseconds(), now: now,
 	}
-	if n.place.version != (Version{}) { // its cluster says
+	if n.place.version != (Version{}) && ms.keeper.roster == nil { // its cluster says
 		v.maxTTL = n.marker.maxTTL
 	}
+	v.claim = ms.claimLocked(i)
 	if n.pardoned != "" && n.pardoned == n.marker.incarnation {
 		v.known = ""
 	}
@@ -137,6 +139,24 @@ func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
 		v.own = v.own && (k == i || ms.members[k].marker.incarnation != n.marker.incarnation)
 	}
 	return v
+}
+
+// claimLocked returns which member a node is, as far as it is known: that goes into its marker when
+// it forgets, so that it waits for as long as its cluster's locks may last, whoever looks at it.
+func (ms *Membership) claimLocked(i int) (p place) {
+	roster := ms.keeper.roster
+	if roster == nil {
+		return place{}
+	}
+	at := roster.Index(ms.members[i].id)
+	if at < 0 {
+		endpoint := ms.Nodes()[i].Endpoint()
+		at = slices.IndexFunc(roster.Members, func(p Peer) bool { return p.Endpoint == endpoint })
+	}
+	if at < 0 {
+		return place{}
+	}
+	return place{cluster: roster.Cluster, member: roster.Members[at].ID}
 }
 
 // waitsForOthersLocked reports whether other nodes must first tell whether one of them has the

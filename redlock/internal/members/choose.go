@@ -118,8 +118,8 @@ func (ms *Membership) choose(roster, own *Roster, reports []report) (*Roster, er
 }
 
 // learns reports whether a master that forgot learns what it may have accepted. So many others have
-// told what they accepted that one of them is in every majority in which it may have been; or no
-// member remembers anything of the choice, and what was accepted cannot be chosen any more.
+// told what they accepted that one of them is in every majority in which it may have been; or every
+// member that remembers anything has.
 func (ms *Membership) learns(roster *Roster, given, reports []report) bool {
 	if len(given) > len(roster.Members)-roster.Need() {
 		return true
@@ -132,7 +132,8 @@ func (ms *Membership) learns(roster *Roster, given, reports []report) bool {
 			}
 			return ours && id == p.ID && (r.told() == nil || r.register.unlearned)
 		})
-		if !forgot {
+		told := slices.ContainsFunc(given, func(r report) bool { return r.place.member == p.ID })
+		if !forgot && !told {
 			return false
 		}
 	}

@@ -16,7 +16,7 @@ func (ms *Membership) expelCopiesLocked() (forgot bool) {
 				n.phase, n.reported = phaseQuarantined, n.known
 				ms.epoch++
 				n.restarted, forgot = ms.epoch, true
-				ms.sendLocked(j, n.server.quarantine(wordLost, max(ms.longestLocked().Milliseconds(), n.marker.maxTTL), n.marker), nil)
+				ms.sendLocked(j, n.server.quarantine(wordLost, max(ms.longestLocked().Milliseconds(), n.marker.maxTTL), n.marker, ms.claimLocked(j)), nil)
 			}
 		}
 	}

@@ -58,6 +58,7 @@ type knowledge struct {
 	own    bool   // no other node of the client has that incarnation, as told since it was read
 	maxTTL int64  // in milliseconds
 	now    int64  // the server's time in milliseconds; 0 if not known yet
+	claim  place  // the member that the server is, if it forgot it; zero if that is not known
 
 	// watched: all that the server can have forgotten before we connected to it has expired.
 	watched bool
@@ -73,14 +74,14 @@ func (s server) judge(m marker, v knowledge) judgement {
 	j := judgement{forgot: known != "" && (m.state != markerActive || m.incarnation != known)}
 	switch {
 	case m.state == markerAbsent && known == "":
-		j.change = s.quarantine(wordNew, maxTTL, m)
+		j.change = s.quarantine(wordNew, maxTTL, m, v.claim)
 	case m.state == markerAbsent || m.state == markerUnreadable:
-		j.change = s.quarantine(wordLost, maxTTL, m)
+		j.change = s.quarantine(wordLost, maxTTL, m, v.claim)
 	case s.named() && !m.named() && !v.watched:
 		j.forgot = known != "" // its process may be one that was given less
 	case s.replaced(m, v.own && known == "" || m.incarnation == known):
 		j.forgot = known != ""
-		j.change = s.quarantine(wordLost, max(maxTTL, m.maxTTL), m)
+		j.change = s.quarantine(wordLost, max(maxTTL, m.maxTTL), m, v.claim)
 	case m.state == markerActive:
 		j.change = s.refresh(m, maxTTL)
 		// Not a different process with the same disk: the marker must name it first. And not a
@@ -132,11 +133,15 @@ func (s server) replaced(m marker, own bool) bool {
 func (s server) isRestart(m marker) bool { return !s.is(m) && !s.replaced(m, true) }
 
 // quarantine keeps the server from voting until all locks that it may have forgotten have expired.
-// Of the marker before, it keeps the words that follow.
-func (s server) quarantine(word string, maxTTL int64, before marker) *wire.Swap {
+// Of the marker before, it keeps the words that follow, but for what the server was told; claim is
+// the member that it is, if that is known.
+func (s server) quarantine(word string, maxTTL int64, before marker, claim place) *wire.Swap {
+	if claim == (place{}) {
+		claim = before.place().forgotten()
+	}
 	m := marker{
 		incarnation: newIncarnation(), runID: s.runID, durable: s.durable, maxTTL: maxTTL, replID: s.replID,
-		words: before.at(before.place().forgotten()).words,
+		words: before.at(claim).words,
 	}
 	return &wire.Swap{Begin: word, Rest: m.rest(), Wait: maxTTL}
 }
@@ -182,7 +187,9 @@ func (s server) refresh(m marker, maxTTL int64) *wire.Swap {
 	if s.tells && !s.durable {
 		now.durable = false
 	}
-	now.maxTTL = max(m.maxTTL, maxTTL)
+	if m.place().cluster == "" { // otherwise the cluster's MaxTTL holds, which it has waited for
+		now.maxTTL = max(m.maxTTL, maxTTL)
+	}
 	if now == m {
 		return nil
 	}

@@ -55,7 +55,13 @@ func (ms *Membership) unsettledLocked() bool {
 	}
 	for i := range ms.members {
 		n := &ms.members[i]
-		if n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.marker.state != markerActive || n.stranger == n.text {
+		waits := n.marker.state == markerNew || n.marker.state == markerLost
+		switch {
+		case n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.stranger == n.text:
+			continue
+		case waits && n.place == (place{}) && ms.claimLocked(i) != (place{}):
+			return true
+		case n.marker.state != markerActive:
 			continue
 		}
 		if k.roster == nil || n.place.cluster != k.roster.Cluster || n.place.version != k.roster.Version || n.place.joined != 0 {
@@ -325,6 +331,9 @@ func (ms *Membership) tend(roster *Roster, reports []report) {
 		case ours && p.joined != 0 && (r.marker.state == markerActive || p.version == (Version{})):
 			ms.tell(*r, roster)
 		case r.marker.state != markerActive: // it waits, or is not for us
+			if id, found := ms.memberAt(r, roster, reports); found && p == (place{}) && (r.marker.state == markerNew || r.marker.state == markerLost) {
+				ms.letWait(r, roster, id) // who wrote it did not know how long
+			}
 		case ours && p.version.Number > roster.Version.Number:
 			ahead = true
 		case ours && p.version != (Version{}):

@@ -39,18 +39,31 @@ func (ms *Membership) bringHome(r *report, roster *Roster, reports []report) {
 	switch {
 	case !ours:
 		ms.estrange(r)
-	case r.place.version == (Version{}) && r.place.joined == 0:
+	case r.place.version == (Version{}) && r.place.joined == 0 && hasWaited(r, roster, id):
 		ms.rejoin(r, roster, id, reports)
+	case r.place.version == (Version{}) && r.place.joined == 0:
+		ms.letWait(r, roster, id) // it waited for a client that did not know how long
 	case t != nil && t.Cluster == r.place.cluster && len(t.Members) == 1 && r.told() != nil && ms.keeps(roster):
 		// Somebody has used it alone after it forgot. Locks that it granted as a member, it may have
 		// forgotten; so it waits, and then it rejoins.
-		n := r.marker.at(place{cluster: roster.Cluster, member: id})
-		n.incarnation = newIncarnation()
-		request := wire.Memory(r.text, wire.Swap{Begin: wordLost, Rest: n.rest(), Wait: roster.Longest.Milliseconds()})
-		ms.nodeOf(r).Do(pipeline.Call{Request: ms.plain(&request)})
+		ms.letWait(r, roster, id)
 	default:
 		ms.estrange(r)
 	}
+}
+
+// hasWaited reports whether a master that forgot has waited for as long as locks of this roster may
+// last. Its marker says so: who wrote it knew the member, and MaxTTL.
+func hasWaited(r *report, roster *Roster, id string) bool {
+	return r.place.cluster == roster.Cluster && r.place.member == id && r.marker.maxTTL >= roster.Longest.Milliseconds()
+}
+
+// letWait lets a master wait that may have forgotten locks of this roster, from now on.
+func (ms *Membership) letWait(r *report, roster *Roster, id string) {
+	m := r.marker.at(place{cluster: roster.Cluster, member: id})
+	m.incarnation, m.maxTTL = newIncarnation(), roster.Longest.Milliseconds()
+	request := wire.Memory(r.text, wire.Swap{Begin: wordLost, Rest: m.rest(), Wait: m.maxTTL})
+	ms.nodeOf(r).Do(pipeline.Call{Request: ms.plain(&request)})
 }
 
 // keeps reports whether votes count by this roster.

@@ -153,7 +153,7 @@ func (x *explorer) rejoins(w *world, o int, visit visitor) {
 	if answers == 0 || !x.Ahead && answers&w.latest().members() == 0 {
 		return
 	}
-	learned := x.LearnsFromOne || one.promised.count() > members.count()-members.majority() || w.allForgot(one.cur)
+	learned := x.LearnsFromOne || one.promised.count() > members.count()-members.majority() || w.noOtherRemembers(one)
 	for i := range w.masters {
 		m := &w.masters[i]
 		switch id := m.id(i); {
@@ -185,12 +185,12 @@ func (w *world) unlearned(t text) (members set) {
 	return members
 }
 
-// allForgot reports whether no member remembers anything of the choice: what was accepted is gone,
-// and cannot be chosen any more.
-func (w *world) allForgot(t text) bool {
+// noOtherRemembers reports whether every member has told what it remembers of the choice, or forgot.
+// What is left out was accepted by nobody who remembers it, so it was not told, or will be.
+func (w *world) noOtherRemembers(one *operator) bool {
 	for i := range w.masters {
 		m := &w.masters[i]
-		if t.members().has(m.id(i)) && m.state == active && m.promised != unlearned {
+		if id := m.id(i); one.cur.members().has(id) && m.state == active && m.promised != unlearned && !one.promised.has(id) {
 			return false
 		}
 	}

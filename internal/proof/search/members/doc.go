@@ -49,8 +49,8 @@
 // chosen by a majority with it, of which only one other need be left. So it must have learned from
 // n−q+1 of the n−1 others, of n members with a quorum of q: that is a majority of the others. Until
 // then it is unlearned: it votes, is told, and takes no part in the choice. A first phase under a
-// later ballot teaches it. It stays unlearned when it is told a newer text. Where no member is left
-// that remembers anything of the choice, there is nothing to learn.
+// later ballot teaches it. It stays unlearned when it is told a newer text. Where every
+// member that remembers anything of the choice has told it, there is nothing else to learn.
 //
 // Ballots end. A promise is an attempt like that for a lock: who has it must have done with it,
 // acceptances and all, before a master that gave it may be back. So a proposer sends nothing under

@@ -54,6 +54,10 @@ func TestTwoClientsNeverHoldTheLockAtOnceWhateverMembersChange(t *testing.T) {
 		Config{First: a | b | c, Adds: d, Clients: 2, Operators: 1, Ballots: 2, Versions: 2, Forgets: 1}, Rules{}, 50_000)
 	holds("two operators", search.Always, choice, Rules{}, 40_000, Finishes)
 	holds("two operators, and a master that forgets", search.Always, forgetful, Rules{}, 150_000, Learns)
+	holds("two members that may both forget", search.Always,
+		Config{First: a | b, Adds: c, Clients: 2, Operators: 1, Ballots: 2, Versions: 2, Forgets: 2}, Rules{}, 10_000)
+	holds("two operators, and two masters that forget", search.Large,
+		with(forgetful, func(it *Config) { it.Forgets = 2 }), Rules{}, 250_000, Learns)
 	holds("two changes", search.Always, twice, Rules{}, 75_000)
 	holds("two changes of any kind", search.Large,
 		with(twice, func(it *Config) { it.Removes = a | b | c }), Rules{}, 140_000)
