@@ -265,6 +265,18 @@ func TestOperatorsAtOnce(t *testing.T) {
 	}
 }
 
+// The next change is possible again once two of three that forgot are back.
+func TestTheMembersChangeAfterAMajorityForgot(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		c.grown()
+		l := c.among([]int{0, 1, 2})
+		c.each(func(n *fake.Node) { n.Restart(false) }, 0, 1)
+		time.Sleep(3 * maxTTL)
+		c.change(l, add(3))
+		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+	})
+}
+
 // A client that slept through two changes reaches the removed master and one other.
 func TestAVoteUnderANewerVersionDoesNotCountUnderAnOlder(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
