@@ -130,9 +130,9 @@ func (c *Cluster) failure(err error) error {
 }
 
 // Add makes a master a member. It returns when the new master votes, and all members know of it, or
-// when ctx ends; then it may still become a member, and Add goes on where it stopped. The master must
-// be new, or have been removed from this cluster, otherwise the error is [ErrOtherCluster]. To add a
-// member does nothing.
+// when ctx ends; then it may still become a member, and Add goes on where it stopped. The master
+// must be new, or have been removed from this cluster, otherwise the error is [ErrOtherCluster]. To
+// add a member does nothing.
 func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 	if err := c.enter(ctx); err != nil {
 		return err
@@ -150,6 +150,9 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 	}
 	id := ""
 	return c.change(ctx, "add", func(r *members.Roster) (*members.Roster, error) {
+		if r.Has(address) { // also if it forgot that it is a member: it will come back as the one that it was
+			return nil, nil
+		}
 		if id == "" {
 			if id, err = l.members.Prepare(ctx, at, r, c.progress); err != nil {
 				return nil, fmt.Errorf("redlock: add %s: %w", address, err)
@@ -162,8 +165,8 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 	})
 }
 
-// Remove removes a member by its ID, whether it is up or not. It returns when all other members know
-// of it, or when ctx ends; then it may still be removed. To remove what is no member is
+// Remove removes a member by its ID, whether it is up or not. It returns when all other members
+// know of it, or when ctx ends; then it may still be removed. To remove what is no member is
 // [ErrNotMember]. The last member cannot be removed, and of two both must be up.
 func (c *Cluster) Remove(ctx context.Context, id string) error {
 	if err := c.enter(ctx); err != nil {
@@ -186,9 +189,9 @@ func (c *Cluster) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// SetMaxTTL sets the longest TTL of the cluster's locks, from 10 ms to 24 h. Longer ones are refused
-// from then on; but a master that forgets waits for the longest of the last two. It returns like
-// [Cluster.Add].
+// SetMaxTTL sets the longest TTL of the cluster's locks, from 10 ms to 24 h. Longer ones are
+// refused from then on; but a master that forgets waits for the longest of the last two. It returns
+// like [Cluster.Add].
 func (c *Cluster) SetMaxTTL(ctx context.Context, d time.Duration) error {
 	if d = d.Truncate(time.Millisecond); d < minTTL || d > 24*time.Hour {
 		return invalid("maximum TTL %v is not between %v and 24h", d, minTTL)

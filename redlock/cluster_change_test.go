@@ -313,3 +313,17 @@ func TestALowerMaxTTLHoldsForRenewals(t *testing.T) {
 		require.LessOrEqual(t, lock.Remaining(), maxTTL/4)
 	})
 }
+
+// An operator may come when the master has forgotten that another one has just added it.
+func TestAMasterIsAMemberOnceHoweverOftenItIsAdded(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2})
+		c.change(l, add(3))
+		c.each(empty, 3)
+		time.Sleep(time.Second)
+		again, cancel := context.WithTimeout(ctx, 2*maxTTL)
+		defer cancel()
+		endsOnly(add(3)(c.among([]int{0, 1, 2}).Cluster(), again))
+		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+	})
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -274,6 +275,23 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who finds a master that forgot may not know the cluster, nor how long its locks last.
+func TestAMasterThatForgotWaitsForAsLongAsItsClustersLocksLast(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.each(empty, 2)
+		short, err := redlock.New([]string{endpoint(2), "nowhere:1"}, redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer())),
+			redlock.WithTTL(time.Second), redlock.WithMaxTTL(time.Second))
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		require.NoError(t, short.Close())
+		l := c.locker()
+		time.Sleep(50 * time.Second)
+		require.ErrorIs(t, l.Stats().Nodes[2].Barred, pool.ErrQuarantined)
+		time.Sleep(15 * time.Second)
+		assert.NoError(t, l.Stats().Nodes[2].Barred)
+	})
 }
 
 // Somebody asks a master alone that has just forgotten: it becomes a cluster of its own.

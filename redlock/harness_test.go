@@ -77,11 +77,12 @@ func (c *cluster) admit(i int, maxTTL time.Duration) {
 	marker := fmt.Sprintf("active %s %s 0 %d %s cluster=C member=%s version=1.first",
 		rand.Text(), c.servers[i].RunID(), maxTTL.Milliseconds(), replID, memberID(c.servers.Endpoints()[i]))
 	require.Equal(c.t, "OK", c.do(i, "SET", pipeline.MemoryKey, marker))
-	roster := fmt.Sprintf("1.first - C %d %d", maxTTL.Milliseconds(), maxTTL.Milliseconds())
+	var members []string
 	for _, endpoint := range c.servers.Endpoints() {
-		roster += fmt.Sprintf(" %s=redis://%s", memberID(endpoint), endpoint)
+		members = append(members, memberID(endpoint)+"=redis://"+endpoint)
 	}
-	register := fmt.Sprintf("%d\n%s\n- 0\n-\nlearned", c.clock.Wall().UnixMilli(), roster)
+	register := fmt.Sprintf("%d\n1.first - C %d %d %s\n- 0\n-\nlearned",
+		c.clock.Wall().UnixMilli(), maxTTL.Milliseconds(), maxTTL.Milliseconds(), strings.Join(members, " "))
 	require.Equal(c.t, "OK", c.do(i, "SET", membersKey, register))
 }
 

@@ -213,9 +213,9 @@ func WithNodeTimeout(d time.Duration) Option {
 	})
 }
 
-// WithMaxTTL sets the longest TTL that a lock of this Locker may have (default 1 min): from 10 ms to
-// 24 h. A new cluster takes it for its own MaxTTL; in one that exists, the cluster's holds as well
-// ([Cluster.SetMaxTTL]).
+// WithMaxTTL sets the longest TTL that a lock of this Locker may have (default 1 min): from 10 ms
+// to 24 h. A new cluster takes it for its own MaxTTL; in one that exists, the cluster's holds as
+// well ([Cluster.SetMaxTTL]).
 func WithMaxTTL(d time.Duration) Option {
 	return lockerOption(func(c *config) error {
 		if d < minTTL || d > 24*time.Hour {

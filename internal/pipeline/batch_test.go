@@ -43,8 +43,8 @@ func (h *harness) each(keep bool, script *Script, keys ...string) (calls []*wait
 	return calls
 }
 
-// Two keys may share a bit of a [keySet], which closes a group earlier. The keys of these tests must
-// not, whatever the seed of the process.
+// Two keys may share a bit of a [keySet], which closes a group earlier. The keys of these tests
+// must not, whatever the seed of the process.
 func init() {
 	keys := strings.Fields("a b c z wrong theirs k0 k1 k2 k3 k4 k5 k6 k7 k8 k9")
 	for share := true; share; {

@@ -20,8 +20,8 @@ type ballot struct {
 	life   int64 // milliseconds
 }
 
-// newBallot returns a ballot above all that were promised. It lasts half a MaxTTL at most, so that a
-// master that forgets what it promised is not back before it is over.
+// newBallot returns a ballot above all that were promised. It lasts half a MaxTTL at most, so that
+// a master that forgets what it promised is not back before it is over.
 func (ms *Membership) newBallot(reports []report) ballot {
 	var highest int64
 	life := ms.LongestTTL() / 2

@@ -34,8 +34,8 @@ func (ms *Membership) Conflict() error {
 	return ms.keeper.conflict
 }
 
-// whyNoMemberLocked returns why a node that remembers has no vote: its marker does not name a member
-// of the roster.
+// whyNoMemberLocked returns why a node that remembers has no vote: its marker does not name a
+// member of the roster.
 func (ms *Membership) whyNoMemberLocked(i int) error {
 	k, n := &ms.keeper, &ms.members[i]
 	switch p := n.place; {

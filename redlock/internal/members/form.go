@@ -9,8 +9,8 @@ import (
 // A new cluster is formed by a client whose masters all remember, and belong to none. It lets them
 // join one after the other, each with a compare-and-set, and where one is refused it gives up this
 // cluster for ever. When all have joined, it tells them version 1. Each has a time for joining and
-// for being told, so that a master that was left behind can be set back: then its cluster will never
-// count. So no master belongs to two clusters that both count. (ExploreForming in
+// for being told, so that a master that was left behind can be set back: then its cluster will
+// never count. So no master belongs to two clusters that both count. (ExploreForming in
 // internal/proof/search/members.)
 const (
 	joinShare = 8 // all join within MaxTTL/8
@@ -105,8 +105,8 @@ func (ms *Membership) join(reports []report, roster *Roster) (joined []report) {
 	return joined
 }
 
-// formable returns the reports of the masters of a new cluster, and whether it can be formed: all of
-// them are there, remember, and belong to no cluster.
+// formable returns the reports of the masters of a new cluster, and whether it can be formed: all
+// of them are there, remember, and belong to no cluster.
 func (ms *Membership) formable(reports []report, roster *Roster) (of []report, may bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -130,8 +130,8 @@ func (ms *Membership) formable(reports []report, roster *Roster) (of []report, m
 	return of, may && len(k.missing) == 0 && (roster == nil || len(of) == len(roster.Members))
 }
 
-// setBack lets masters belong to no cluster that were left behind in one that will never count: they
-// joined MaxTTL ago, and none of its masters was told it.
+// setBack lets masters belong to no cluster that were left behind in one that will never count:
+// they joined MaxTTL ago, and none of its masters was told it.
 func (ms *Membership) setBack(reports []report) {
 	for _, r := range reports {
 		t := r.register.told
@@ -147,7 +147,7 @@ func (ms *Membership) setBack(reports []report) {
 		}
 		switch {
 		case told:
-			ms.tell(r, t)
+			ms.tell(r, t, false)
 		case asked == len(t.Members):
 			ms.swap(r, change{marker: r.marker.at(place{})})
 		}

@@ -196,13 +196,15 @@ func sameRest(held, rest string) bool {
 	return len(held) > len(rest) && held[len(held)-len(rest)-1:] == "\n"+rest
 }
 
-// heard takes what a marker says, if only its words are new.
+// heard takes what a marker says, if only its words are new, or its server waits.
 func (ms *Membership) heard(i int, text string, now int64) {
 	ms.mu.Lock()
 	n := &ms.members[i]
 	m := parseMarker(text)
 	known := n.duplicate < 0 && n.phase != phaseUnseen && n.phase != phaseProofless
-	if ms.stopped || !known || text == n.text || m.state != markerActive || m.incarnation != n.marker.incarnation || !n.server.fits(m) {
+	same := m.state == markerActive && m.incarnation == n.marker.incarnation
+	waits := (m.state == markerNew || m.state == markerLost) && n.asking == nil
+	if ms.stopped || !known || text == n.text || !same && !waits || !n.server.fits(m) {
 		ms.mu.Unlock()
 		return
 	}
@@ -263,8 +265,8 @@ func (ms *Membership) contestLocked(reports []report, counted []*Roster) {
 	}
 }
 
-// isAstray reports whether a cluster is a single master that is a member of another one: somebody has
-// used it alone after it forgot.
+// isAstray reports whether a cluster is a single master that is a member of another one: somebody
+// has used it alone after it forgot.
 func isAstray(r *Roster, among []*Roster) bool {
 	return len(r.Members) == 1 && slices.ContainsFunc(among, func(other *Roster) bool {
 		return other != r && slices.ContainsFunc(other.Members, func(p Peer) bool { return p.Endpoint == r.Members[0].Endpoint })
@@ -322,14 +324,14 @@ func (ms *Membership) adoptLocked(r *Roster) {
 
 // tend does for each master what it needs.
 func (ms *Membership) tend(roster *Roster, reports []report) {
-	ahead := false
+	ahead, counts := false, namedIn(reports, roster) >= roster.Need()
 	for i := range reports {
 		r := &reports[i]
 		p := r.place
 		switch ours := p.cluster == roster.Cluster; {
 		case ours && p.version == roster.Version && p.joined == 0:
 		case ours && p.joined != 0 && (r.marker.state == markerActive || p.version == (Version{})):
-			ms.tell(*r, roster)
+			ms.tell(*r, roster, counts)
 		case r.marker.state != markerActive: // it waits, or is not for us
 			if id, found := ms.memberAt(r, roster, reports); found && p == (place{}) && (r.marker.state == markerNew || r.marker.state == markerLost) {
 				ms.letWait(r, roster, id) // who wrote it did not know how long
@@ -337,7 +339,7 @@ func (ms *Membership) tend(roster *Roster, reports []report) {
 		case ours && p.version.Number > roster.Version.Number:
 			ahead = true
 		case ours && p.version != (Version{}):
-			ms.tell(*r, roster)
+			ms.tell(*r, roster, counts)
 		default:
 			ms.bringHome(r, roster, reports)
 		}

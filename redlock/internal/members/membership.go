@@ -192,8 +192,8 @@ func (ms *Membership) watch(i int) {
 	ms.nodeChanged(i) // it may be connected already
 }
 
-// addNode adds the node of a master that the list lacks, and returns its index; -1 if the Membership
-// was stopped, or has too many nodes. Then the node is closed.
+// addNode adds the node of a master that the list lacks, and returns its index; -1 if the
+// Membership was stopped, or has too many nodes. Then the node is closed.
 func (ms *Membership) addNode(node *pipeline.Node) int {
 	ms.mu.Lock()
 	if ms.stopped || len(ms.members) == quorum.MaxNodes {

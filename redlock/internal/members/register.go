@@ -82,9 +82,9 @@ func (m marker) text() string {
 		return wordNew + until + m.rest()
 	case markerLost:
 		return wordLost + until + m.rest()
-	default:
-		return wordActive + " " + m.rest()
+	case markerActive, markerAbsent, markerUnreadable, markerLater: // the last three are never written
 	}
+	return wordActive + " " + m.rest()
 }
 
 // register is what a master knows of its cluster besides its marker. The marker comes first: a

@@ -7,10 +7,13 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// tell tells a master a version that was chosen, unless it accepted another one of that number: then
-// it would hide what it accepted. To be told ends what it promised and accepted.
-func (ms *Membership) tell(r report, roster *Roster) {
-	if t := r.told(); t != nil && t.Version.Number >= roster.Version.Number {
+// tell tells a master a version that was chosen, unless it accepted another one of that number:
+// then it would hide what it accepted. To be told ends what it promised and accepted.
+//
+// Counts says that the version counts. Then it also takes the place of another one of its number,
+// which was chosen and forgotten by its majority, and counts no more.
+func (ms *Membership) tell(r report, roster *Roster, counts bool) {
+	if t := r.told(); t != nil && (t.Version.Number > roster.Version.Number || t.Version.Number == roster.Version.Number && !counts) {
 		return
 	}
 	if a := r.register.accepted; a != nil && a.Version.Number == roster.Version.Number && a.Version != roster.Version {
@@ -22,8 +25,8 @@ func (ms *Membership) tell(r report, roster *Roster) {
 	ms.ask([]*inquiry{ms.telling(r, roster, 0)}, nil)
 }
 
-// telling returns the request that tells a master a version, until a time by its clock; 0 for any. A
-// new member has joined and granted nothing, so it votes at once.
+// telling returns the request that tells a master a version, until a time by its clock; 0 for any.
+// A new member has joined and granted nothing, so it votes at once.
 func (ms *Membership) telling(r report, roster *Roster, latest int64) *inquiry {
 	m, p := r.marker, r.place
 	m.state, m.maxTTL = markerActive, roster.Longest.Milliseconds()
@@ -44,8 +47,8 @@ func (ms *Membership) bringHome(r *report, roster *Roster, reports []report) {
 	case r.place.version == (Version{}) && r.place.joined == 0:
 		ms.letWait(r, roster, id) // it waited for a client that did not know how long
 	case t != nil && t.Cluster == r.place.cluster && len(t.Members) == 1 && r.told() != nil && ms.keeps(roster):
-		// Somebody has used it alone after it forgot. Locks that it granted as a member, it may have
-		// forgotten; so it waits, and then it rejoins.
+		// Somebody has used it alone after it forgot. It may have forgotten locks that it granted as
+		// a member, so it waits, and then it rejoins.
 		ms.letWait(r, roster, id)
 	default:
 		ms.estrange(r)

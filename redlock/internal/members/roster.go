@@ -68,8 +68,8 @@ func newName() string { return strings.ToLower(rand.Text()[:nameLength]) }
 
 const nameLength = 6
 
-// wait is how long every attempt may last that was under way when a master was told this version, by
-// the clock of that master, which may run 2 % fast: in milliseconds.
+// wait is how long every attempt may last that was under way when a master was told this version,
+// by the clock of that master, which may run 2 % fast: in milliseconds.
 func (r *Roster) wait() int64 { return (r.Longest + r.Longest/50).Milliseconds() + 10 }
 
 // newCluster returns the first version of a new cluster.
@@ -121,6 +121,11 @@ func (r *Roster) WithMaxTTL(maxTTL time.Duration) *Roster {
 
 // Need returns how many members make a quorum.
 func (r *Roster) Need() int { return quorum.Need(len(r.Members)) }
+
+// Has reports whether a member was added at an endpoint.
+func (r *Roster) Has(endpoint string) bool {
+	return slices.ContainsFunc(r.Members, func(p Peer) bool { return p.Endpoint == endpoint })
+}
 
 // Index returns the index of a member; -1 if there is none with this ID.
 func (r *Roster) Index(id string) int {

@@ -144,8 +144,8 @@ func (v *View) Need() int { return quorum.Need(v.seats) }
 // Members returns the nodes of members.
 func (v *View) Members() quorum.NodeSet { return v.members }
 
-// Hash returns a hash of the member that a node is: the same for all clients, however they spell its
-// endpoint. Without a roster it is one of the endpoint.
+// Hash returns a hash of the member that a node is: the same for all clients, however they spell
+// its endpoint. Without a roster it is one of the endpoint.
 func (v *View) Hash(node int) uint64 { return v.hashes[node] }
 
 // Seats returns how many members there are.
@@ -154,8 +154,8 @@ func (v *View) Seats() int { return v.seats }
 // None returns the tally of no votes.
 func (v *View) None() quorum.Tally { return quorum.Tally{Nodes: v.seats} }
 
-// Count returns the tally of a ballot. Asked are the nodes that the round asks: a member without one
-// has failed.
+// Count returns the tally of a ballot. Asked are the nodes that the round asks: a member without
+// one has failed.
 func (v *View) Count(b *quorum.Ballot, asked quorum.NodeSet) quorum.Tally {
 	return b.Count(v.seats, v.members.And(asked), v.Voting)
 }

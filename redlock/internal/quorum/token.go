@@ -26,9 +26,9 @@ const (
 const RaiseWithin = 10 * time.Second
 
 // DecideToken finds the fencing token of an acquisition among the fences of the nodes that granted
-// it; need is a quorum. The token is the caller's once a quorum is at it: any two such quorums have a
-// node in common, and that node gave the later attempt a larger number. So which number it is does
-// not matter for safety; it matters for whether a quorum can get there.
+// it; need is a quorum. The token is the caller's once a quorum is at it: any two such quorums have
+// a node in common, and that node gave the later attempt a larger number. So which number it is
+// does not matter for safety; it matters for whether a quorum can get there.
 //
 // If a quorum is at one number, that is the token. Otherwise it is the largest number that a quorum
 // is at, or is behind by at most reach: a fence ahead of that is the failure of a minority, and is

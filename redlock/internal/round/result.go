@@ -132,8 +132,9 @@ func (r *Round) Outcome() (votes quorum.Tally, errs []error) {
 	return votes, errs
 }
 
-// Fences returns the fences of the nodes that granted and whose votes count, how many make a quorum,
-// and whether all nodes have voted. If they have not, more, if not nil, is signalled at the next vote.
+// Fences returns the fences of the nodes that granted and whose votes count, how many make a
+// quorum, and whether all nodes have voted. If they have not, more, if not nil, is signalled at the
+// next vote.
 func (r *Round) Fences(more chan struct{}) (fences []int64, granted quorum.NodeSet, need int, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -86,8 +86,8 @@ func Members(marker, register string, change Entry) pipeline.Request {
 	}
 }
 
-// ReadMembers reads the answer to [Members]: the current marker and register, and the node's time in
-// milliseconds since 1970. It reports false for anything else.
+// ReadMembers reads the answer to [Members]: the current marker and register, and the node's time
+// in milliseconds since 1970. It reports false for anything else.
 func ReadMembers(reply any) (marker, register string, now int64, ok bool) {
 	entries, _ := reply.([]any)
 	if len(entries) != 3 {

@@ -189,7 +189,7 @@ func TestMastersWithoutPersistenceHaveANote(t *testing.T) {
 	require.NoError(t, servers[2].Restart())
 	_, d, text = consult(t, urls)
 	requireFinding(t, &d, text, 2, severe, "quarantine", []string{"persistence"}, "quarantined for another ", "may have forgotten locks")
-	assert.Regexp(t, "^wait; or, ", d.Nodes[2].Findings[0].Do)
+	assert.Regexp(t, "^wait[;,] .*run redlock init --force", d.Nodes[2].Findings[0].Do)
 	assert.Equal(t, []string{"persistence"}, checksOf(d.Nodes[0].Findings))
 }
 

@@ -185,8 +185,8 @@ func (w *world) unlearned(t text) (members set) {
 	return members
 }
 
-// noOtherRemembers reports whether every member has told what it remembers of the choice, or forgot.
-// What is left out was accepted by nobody who remembers it, so it was not told, or will be.
+// noOtherRemembers reports whether every member has told what it remembers of the choice, or
+// forgot. What is left out was accepted by nobody who remembers it, so it was not told, or will be.
 func (w *world) noOtherRemembers(one *operator) bool {
 	for i := range w.masters {
 		m := &w.masters[i]

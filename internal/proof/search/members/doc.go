@@ -36,9 +36,10 @@
 // begun needs no such look.
 //
 // Telling. Who chose a text, or knows that it counted, tells it to its members, and to masters that
-// name an older one. A number that is not larger is not told. Nor is a text to a master that
-// accepted another one of that number: it would hide what it accepted. To be told ends what was
-// promised and accepted. A new member votes at once.
+// name an older one. A smaller number is not told, and the same one only of a text that counts now:
+// then the other text of that number, forgotten by its majority, does not. Nor is a text told to a
+// master that accepted another one of that number: it would hide what it accepted. To be told ends
+// what was promised and accepted. A new member votes at once.
 //
 // Forgetting. A master that forgot does not vote for MaxTTL. Then it rejoins as the member that it
 // was, by its recorded endpoint, and never because a member is missing. Who lets it rejoin goes

@@ -102,12 +102,18 @@ func (x *explorer) counts(c int, m *master, id int, t text) bool {
 		x.CountsAccepted && m.accepted == t)
 }
 
+// isNewer reports whether a text may be told to a master that was told another one: its number is
+// larger, or it is the same and this text counts. Then the other one counts no more.
+func (w *world) isNewer(t, told text) bool {
+	return t.number() > told.number() || t.number() == told.number() && w.named(t).count() >= t.members().majority()
+}
+
 // tell writes a text to the masters that were not told it.
 func (x *explorer) tell(w *world, t text, o int, visit visitor) {
 	for i := range w.masters {
 		m := &w.masters[i]
 		fresh := m.state == stranger && t.members().has(i)
-		if !fresh && (m.state != active || m.told == t || m.told.number() >= t.number() && !x.TellsOlder) {
+		if !fresh && (m.state != active || m.told == t || !w.isNewer(t, m.told) && !x.TellsOlder) {
 			continue
 		}
 		if m.accepted != 0 && m.accepted.number() == t.number() && m.accepted != t && !x.TellsOver {

@@ -88,6 +88,7 @@ func (a *arena) checkHealed(t *testing.T) {
 	locker, err := newLocker(a.urls())
 	require.NoError(t, err)
 	defer locker.Close()
+	defer a.tellState(t)
 	cluster.RequireUp(t, locker, func(n redlock.NodeStats) bool {
 		return n.Barred == nil || errors.Is(n.Barred, redlock.ErrNotMember) // the spare master
 	})
@@ -156,4 +157,16 @@ func (a *arena) drain(t *testing.T) *process {
 	cancel()
 	<-done
 	return &process{id: id, file: file}
+}
+
+// tellState logs what the masters of a failed run say of their cluster.
+func (a *arena) tellState(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	for _, n := range a.nodes {
+		marker, _ := n.server.Do("GET", "redquorum:memory")   //nolint:errcheck // shown as it is
+		members, _ := n.server.Do("GET", "redquorum:members") //nolint:errcheck // shown as it is
+		t.Logf("%s\n%s\n%s", n.server.URL(), marker, members)
+	}
 }

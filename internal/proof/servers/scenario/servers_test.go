@@ -83,11 +83,12 @@ func TestServersThatMayNotVoteAreNamedAndSentNothing(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			c := cluster.Start(t, 2)
+			cluster.NewConnected(t, c.URLs(), patiently()...) // with it they would never be a cluster
 			wrong, url := m.start(t, c.Masters[0])
 			l := cluster.NewLocker(t, append(c.URLs(), url), patiently()...)
 			m.awaitBarred(t, l)
-			m.requireProducts(t, c, l)
 			require.NoError(t, l.Ready(t.Context()))
+			m.requireProducts(t, c, l)
 			lock := take(t, l, cluster.LockName(t))
 			require.NoError(t, lock.Extend(t.Context(), longTTL))
 			require.NoError(t, lock.Verify(t.Context()))
