@@ -47,8 +47,8 @@ func (ms *Membership) bringHome(r *report, roster *Roster, reports []report) {
 	case r.place.version == (Version{}) && r.place.joined == 0:
 		ms.letWait(r, roster, id) // it waited for a client that did not know how long
 	case t != nil && t.Cluster == r.place.cluster && len(t.Members) == 1 && r.told() != nil && ms.keeps(roster):
-		// Somebody has used it alone after it forgot. It may have forgotten locks that it granted as
-		// a member, so it waits, and then it rejoins.
+		// Somebody has used it alone after it forgot. It may have forgotten locks that it granted
+		// as a member, so it waits, and then it rejoins.
 		ms.letWait(r, roster, id)
 	default:
 		ms.estrange(r)
