@@ -47,15 +47,15 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f forced, e
 	}
 	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
 	r := l.rounds.New(wire.Force(key, l.config.grace(timeout)), wire.Any, quorum.DecideHeld)
-	var mu sync.Mutex // guards f and held
-	held := map[string]int{}
+	var mu sync.Mutex // guards seen and held; late replies still use them
+	seen, held := f, map[string]int{}
 	r.TakeReplies(func(_ int, reply any) {
 		mu.Lock()
 		defer mu.Unlock()
 		value, left := wire.ReadForced(reply)
-		f.left = max(f.left, left)
-		if held[value]++; value != "" && held[value] > held[f.value] {
-			f.value = value
+		seen.left = max(seen.left, left)
+		if held[value]++; value != "" && held[value] > held[seen.value] {
+			seen.value = value
 		}
 	})
 	l.awaitVoters(ctx, l.clock.Now(), timeout)
@@ -65,7 +65,7 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f forced, e
 		return f, l.failure(r, "force-unlock", name, ErrNoQuorum, ended)
 	}
 	mu.Lock()
-	told := f
+	told := seen
 	mu.Unlock()
 	if told.value != "" {
 		holder, _ := ownerAndSince(told.value)
