@@ -70,6 +70,7 @@ func TestResetMovesATimerBothWays(t *testing.T) {
 		timer := clk.AfterFunc(time.Hour, func() { fired = append(fired, passed()) })
 		timer.Reset(time.Second)
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		timer.Reset(time.Minute) // it has fired, and fires again
 		time.Sleep(time.Second)
 		timer.Reset(2 * time.Minute)
