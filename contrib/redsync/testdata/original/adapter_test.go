@@ -31,17 +31,17 @@ var (
 
 func genValue() (string, error) { return rand.Text(), nil }
 
-// The tests use four or eight of the masters.
+// The tests use four or eight masters.
 var (
 	lockers = map[int]*redlock.Locker{}
-	servers []redis.Pool
+	servers = map[int][]redis.Pool{}
 )
 
 func startServers(t *testing.T) {
-	c := cluster.Start(t, 8)
-	servers = newPools(t, c.Masters)
 	for _, n := range []int{4, 8} {
-		lockers[n] = cluster.NewConnected(t, c.URLs()[:n], redlock.WithMaxTTL(2*time.Hour), redlock.WithNodeTimeout(10*time.Second))
+		c := cluster.Start(t, n)
+		servers[n] = newPools(t, c.Masters)
+		lockers[n] = cluster.NewConnected(t, c.URLs(), redlock.WithMaxTTL(2*time.Hour), redlock.WithNodeTimeout(10*time.Second))
 	}
 }
 
@@ -51,7 +51,7 @@ type testCase struct {
 }
 
 func makeCases(n int) map[string]*testCase {
-	return map[string]*testCase{"redlock": {n, servers[:n]}}
+	return map[string]*testCase{"redlock": {n, servers[n]}}
 }
 
 type Redsync struct{ pools []redis.Pool }
