@@ -368,10 +368,15 @@ func (ms *Membership) finishes() bool {
 
 // unreachableLocked returns the members that have no node.
 func (ms *Membership) unreachableLocked() (peers []Peer) {
+	for i, node := range ms.Nodes()[:ms.listed] {
+		if !ms.members[i].seen && node.State() == pipeline.Connecting {
+			return nil // it may be one of them under another name
+		}
+	}
 	for _, p := range ms.keeper.roster.Members {
 		has := slices.ContainsFunc(ms.members, func(n member) bool { return n.id == p.ID })
 		for _, node := range ms.Nodes() {
-			has = has || node.Endpoint() == p.Endpoint
+			has = has || node.Endpoint() == p.Endpoint || node.Server() == p.server()
 		}
 		if !has && !slices.Contains(ms.dialed, p.Endpoint) {
 			peers = append(peers, p)

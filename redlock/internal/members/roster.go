@@ -28,6 +28,13 @@ type Peer struct {
 	Endpoint string // by which it was added
 }
 
+// server returns the address as [pipeline.Node.Server] does: with TLS or without, it is the same.
+func (p Peer) server() string {
+	_, rest, _ := strings.Cut(p.Endpoint, "://")
+	address, _, _ := strings.Cut(rest, "/")
+	return "tcp:" + address
+}
+
 // Version names a roster: a number, and the random name of the proposal.
 type Version struct {
 	Number int64
