@@ -5,6 +5,7 @@
 //
 // Without the variable it runs for three seconds. REDQUORUM_SEED repeats how the faults are
 // shuffled, but not their timing. REDQUORUM_HISTORY names a directory for the histories, as EDN.
+// With REDQUORUM_CHANGES=1 members are added and removed every few seconds.
 //
 // Each client writes what it has, and until when it believes so: until it begins to release, is
 // told of the loss, or its validity ends, whichever is first. Nobody else may have it meanwhile.
