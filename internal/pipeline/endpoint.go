@@ -155,8 +155,8 @@ func (e *endpoint) user(info *url.Userinfo) error {
 	return nil
 }
 
-// String returns the endpoint without user and password. It is the same for two endpoints of the
-// same server and database.
+// String returns the endpoint without user, password and files. It is the same for two endpoints of
+// the same server and database.
 func (e *endpoint) String() string {
 	shown := url.URL{Scheme: "redis", Host: e.address}
 	if e.network == "unix" {

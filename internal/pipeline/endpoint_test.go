@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"context"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +107,7 @@ func FuzzParseEndpoint(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add("rediss://user:hunter2@[::1]:6379/7")
+	f.Add("rediss://host?cacert=a")
 	f.Fuzz(func(t *testing.T, text string) {
 		e, err := parseEndpoint(text)
 		if err != nil {
@@ -121,9 +124,27 @@ func FuzzParseEndpoint(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is shown as %q, which is refused: %v", text, e.String(), err)
 		}
-		again.username, again.password = e.username, e.password
+		again.username, again.password, again.files = e.username, e.password, e.files // not shown
 		if again != e {
 			t.Fatalf("%q is shown as %q, which is another: %+v, not %+v", text, e.String(), again, e)
 		}
 	})
+}
+
+func TestASiblingHasTheCredentialsAndFilesThatItsEndpointLacks(t *testing.T) {
+	nowhere := WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })
+	first, err := NewNode("rediss://user:secret@a?cacert=first", nowhere)
+	require.NoError(t, err)
+	defer first.Close()
+	for text, want := range map[string]endpoint{
+		"rediss://b":                       {username: "user", password: "secret", files: TLSFiles{CA: "first"}},
+		"rediss://me:own@b?cacert=another": {username: "me", password: "own", files: TLSFiles{CA: "another"}},
+		"redis://b":                        {username: "user", password: "secret"},
+	} {
+		n, err := first.Sibling(text)
+		require.NoError(t, err)
+		defer n.Close()
+		got := n.endpoint
+		assert.Equal(t, want, endpoint{username: got.username, password: got.password, files: got.files}, text)
+	}
 }

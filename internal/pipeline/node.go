@@ -95,7 +95,8 @@ func NewNode(endpoint string, opts ...Option) (*Node, error) {
 	return newNode(e, cfg), nil
 }
 
-// Sibling returns the node at another endpoint, with the options and the credentials of this one.
+// Sibling returns the node at another endpoint, with the options of this one, and its credentials
+// and files where the endpoint has none.
 func (n *Node) Sibling(endpoint string) (*Node, error) {
 	e, err := parseEndpoint(endpoint)
 	if err != nil {
@@ -103,6 +104,9 @@ func (n *Node) Sibling(endpoint string) (*Node, error) {
 	}
 	if e.password == "" {
 		e.username, e.password = n.endpoint.username, n.endpoint.password
+	}
+	if e.tls {
+		e.files = e.files.or(n.endpoint.files)
 	}
 	return newNode(e, n.config), nil
 }
@@ -121,7 +125,7 @@ func newNode(e endpoint, cfg config) *Node {
 	return n
 }
 
-// Endpoint returns the endpoint without user and password.
+// Endpoint returns the endpoint without user, password and files.
 func (n *Node) Endpoint() string { return n.name }
 
 // User returns the user name that the endpoint has, or that of Redis' default user.
