@@ -18,7 +18,6 @@ type keeper struct {
 	conflict error   // why none is: masters of two clusters
 	byList   bool    // the user may not read registers: the list is the cluster
 	running  bool
-	tries    int           // runs in a row that left something to do
 	pause    clock.Backoff // between them
 	retryAt  clock.Instant // when to run again; never if nothing is left to do
 	newer    clock.Instant // since when a master was told more than a quorum; 0 if none is
@@ -40,7 +39,7 @@ func (ms *Membership) keepLocked() {
 		return
 	}
 	if ms.stirred {
-		k.tries, k.pause = 0, clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
+		k.pause = clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
 	}
 	k.running, k.retryAt, ms.stirred = true, never, false
 	go ms.keep()
@@ -91,7 +90,7 @@ func (ms *Membership) keep() {
 	}
 	ms.mu.Lock()
 	k.running = false
-	if k.tries++; ms.unsettledLocked() {
+	if ms.unsettledLocked() {
 		k.retryAt = ms.clock.Now().Add(k.pause.Next())
 	}
 	ms.endLocked(false)
@@ -330,7 +329,7 @@ func (ms *Membership) tend(roster *Roster, reports []report) {
 		p := r.place
 		switch ours := p.cluster == roster.Cluster; {
 		case ours && p.version == roster.Version && p.joined == 0:
-		case ours && p.joined != 0 && (r.marker.state == markerActive || p.version == (Version{})):
+		case ours && p.joined != 0 && roster.Index(p.member) >= 0 && (r.marker.state == markerActive || p.version == (Version{})):
 			ms.tell(*r, roster, counts)
 		case r.marker.state != markerActive: // it waits, or is not for us
 			if id, found := ms.memberAt(r, roster, reports); found && p == (place{}) && (r.marker.state == markerNew || r.marker.state == markerLost) {

@@ -135,8 +135,7 @@ func (ms *Membership) advance(s Standing, next func(*Roster) (*Roster, error), r
 }
 
 // Prepare makes a master a candidate: a member once it is told a version that has it. It returns
-// the ID that it has, or will have, and false if it is a member already. The master must be new, or
-// have been removed from this cluster.
+// the ID that it has, or will have. The master must be new, or have been removed from this cluster.
 func (ms *Membership) Prepare(ctx context.Context, node int, roster *Roster, tell Progress) (id string, err error) {
 	pause := clock.Backoff{Shortest: rereadMin, Longest: 100 * time.Millisecond}
 	for {
