@@ -364,6 +364,26 @@ func TestClientsThatFormClustersAtOnceShareNoMaster(t *testing.T) {
 	}
 }
 
+// Whoever comes while another client forms the cluster waits for it, and is not refused.
+func TestWhoComesWhileTheClusterIsFormedWaitsForIt(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		var told []string
+		for i := range c.servers {
+			marker, _, _ := c.servers[i].Get(pipeline.MemoryKey)
+			told = append(told, marker)
+			c.do(i, "SET", pipeline.MemoryKey, fmt.Sprintf("%s joined=%d", marker, c.clock.Wall().UnixMilli()))
+		}
+		l := c.connecting()
+		time.Sleep(20 * time.Millisecond)
+		got := c.background(func() (*redlock.Lock, error) { return l.TryLock(ctx, "a") })
+		time.Sleep(10 * time.Millisecond)
+		for i, marker := range told {
+			c.do(i, "SET", pipeline.MemoryKey, marker)
+		}
+		c.unlock(<-got)
+	})
+}
+
 // countingRosters returns the members of each version that a majority of them was told.
 func (c *cluster) countingRosters() map[string][]string {
 	named, rosters := map[string]int{}, map[string][]string{}

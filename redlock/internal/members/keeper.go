@@ -18,7 +18,8 @@ type keeper struct {
 	conflict error   // why none is: masters of two clusters
 	byList   bool    // the user may not read registers: the list is the cluster
 	running  bool
-	pause    clock.Backoff // between them
+	pause    clock.Backoff // between its runs
+	runs     int           // since a marker said something new
 	retryAt  clock.Instant // when to run again; never if nothing is left to do
 	newer    clock.Instant // since when a master was told more than a quorum; 0 if none is
 	missing  []string      // the list's masters without which no cluster can be formed
@@ -39,11 +40,16 @@ func (ms *Membership) keepLocked() {
 		return
 	}
 	if ms.stirred {
-		k.pause = clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
+		k.pause, k.runs = clock.Backoff{Shortest: rereadMin, Longest: rereadMax}, 0
 	}
+	k.runs++
 	k.running, k.retryAt, ms.stirred = true, never, false
 	go ms.keep()
 }
+
+// undecided reports whether the keeper will know more in a moment: another client may be forming the
+// cluster, or telling its members.
+func (k *keeper) undecided() bool { return k.running || k.retryAt != never && k.runs < quickReads }
 
 // unsettledLocked reports whether a marker names another version than the roster, so that somebody
 // has something to learn, or a member has no node yet.

@@ -210,7 +210,7 @@ func (ms *Membership) undecidedLocked(i int) bool {
 	case !n.seen:
 		return ms.Nodes()[i].State() == pipeline.Connecting
 	case n.phase == phaseVoting && n.duplicate < 0:
-		return ms.keeper.running && n.stranger != n.text && !ms.View().Voting.Has(i)
+		return ms.keeper.undecided() && n.stranger != n.text && !ms.View().Voting.Has(i)
 	case n.phase != phaseQuarantined || n.duplicate >= 0:
 		return false
 	case ms.census != nil || n.asking != nil && n.err == nil || n.early || n.lost > ms.clock.Now():
