@@ -7,14 +7,6 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-//go:embed scripts/any.lua
-var anySource string
-
-var anys = []string{handOverSource, fenceSource, anySource}
-
-// In order: behind its release it would leave keys behind.
-var anyScript = inOrder(anys...)
-
 // TakeAny asks a node for one of several locks.
 type TakeAny struct {
 	Keys    []string

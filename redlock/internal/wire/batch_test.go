@@ -24,11 +24,11 @@ var batchCases = []struct {
 	batch  string
 	args   func(p *batchPair) []any // behind the value
 }{
-	{releases, releaseBatch, func(*batchPair) []any { return []any{pairMillis} }},
-	{acquires, acquireBatch, func(p *batchPair) []any { return []any{pairMillis, p.near(), pairLife.Milliseconds()} }},
-	{[]string{extendSource}, extendSource, func(*batchPair) []any { return []any{pairMillis} }},
-	{raises, raiseBatch, func(p *batchPair) []any { return []any{p.near(), pairLife.Milliseconds()} }},
-	{[]string{verifySource}, verifyBatchSource, func(*batchPair) []any { return nil }},
+	{releases, "release_batch", func(*batchPair) []any { return []any{pairMillis} }},
+	{[]string{"acquire"}, "acquire_batch", func(p *batchPair) []any { return []any{pairMillis, p.near(), pairLife.Milliseconds()} }},
+	{[]string{"extend"}, "extend", func(*batchPair) []any { return []any{pairMillis} }},
+	{[]string{"raise"}, "raise_batch", func(p *batchPair) []any { return []any{p.near(), pairLife.Milliseconds()} }},
+	{[]string{"verify"}, "verify_batch", func(*batchPair) []any { return nil }},
 }
 
 // FuzzBatches checks that batches of any calls, one after the other, return and leave what their
@@ -229,12 +229,12 @@ func (p *batchPair) inReply(reply any) string {
 func (p *batchPair) step(number int, keys []string) {
 	test := &batchCases[number]
 	var one [][]any
-	together := []any{"EVAL", bare([]string{test.batch}), len(keys)}
+	together := []any{"EVAL", code(test.batch), len(keys)}
 	var args []any
 	for _, key := range keys {
 		value := pairValues[p.Below(2)]
 		own := append([]any{value}, test.args(p)...)
-		one = append(one, append([]any{"EVAL", bare(test.single), 1, key}, own...))
+		one = append(one, append([]any{"EVAL", code(test.single...), 1, key}, own...))
 		together, args = append(together, key), append(args, own...)
 	}
 	singles := p.do(0, append(one, askKept)...)

@@ -15,10 +15,10 @@ import (
 var cmdstat = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`)
 
 // commands runs a script, and returns the commands that it executed: each with how often.
-func (s *server) commands(args []any, sources ...string) string {
+func (s *server) commands(args []any, files ...string) string {
 	s.t.Helper()
 	s.do("CONFIG", "RESETSTAT")
-	s.onA(args, sources...)
+	s.onA(args, files...)
 	counts := map[string]string{}
 	for _, m := range cmdstat.FindAllStringSubmatch(string(s.do("INFO", "commandstats").([]byte)), -1) {
 		if name := m[1]; name != "eval" && name != "config|resetstat" {
@@ -45,15 +45,15 @@ func TestAMutexExecutesNoCommandForReaders(t *testing.T) {
 		holder  string // of "a"
 		waiting string // on its list
 		args    []any
-		sources []string
+		files   []string
 		want    string
 	}{
-		{"acquire", "", "", []any{mine, 60000}, acquires, "set"},
-		{"acquire, refused", other, "", []any{mine, 60000}, acquires, "set"},
-		{"wait, granted", "", "", wait(mine, "alive"), waits, "get get set zrem"},
-		{"wait, confirmed", mine, "", wait(mine, "alive"), waits, "get set zrem"},
-		{"wait, refused", other, "", wait(mine, "alive"), waits, "get pexpire pttl set time zadd zcard zscore"},
-		{"wait, refused by another library", foreign, "", wait(mine, "alive"), waits, "get get pexpire pttl set set time zadd zcard zrange zscore"},
+		{"acquire", "", "", []any{mine, 60000}, []string{"acquire"}, "set"},
+		{"acquire, refused", other, "", []any{mine, 60000}, []string{"acquire"}, "set"},
+		{"wait, granted", "", "", wait(mine, "alive"), []string{"wait"}, "get get set zrem"},
+		{"wait, confirmed", mine, "", wait(mine, "alive"), []string{"wait"}, "get set zrem"},
+		{"wait, refused", other, "", wait(mine, "alive"), []string{"wait"}, "get pexpire pttl set time zadd zcard zscore"},
+		{"wait, refused by another library", foreign, "", wait(mine, "alive"), []string{"wait"}, "get get pexpire pttl set set time zadd zcard zrange zscore"},
 		{"release", mine, "", []any{mine, 50}, releases, "del get"},
 		{"release, handed over", mine, "alive:" + other, []any{mine, 50}, releases, "del del exists get publish pubsub|numsub set zpopmin"},
 		{"release, to a dead waiter", mine, "dead:" + other, []any{mine, 50}, releases, "del del del exists get pubsub|numsub zpopmin zpopmin"},
@@ -61,8 +61,8 @@ func TestAMutexExecutesNoCommandForReaders(t *testing.T) {
 		{"release by a waiter that leaves", other, "alive:" + mine, []any{mine, 50, "alive"}, releases, "del get get zcard zrem zscore zscore"},
 		{"retain", mine, "", []any{mine, 50, "", 30000}, retains, "get pexpire pttl zrange zrem"},
 		{"retain beside a waiter", mine, "alive:" + other, []any{mine, 50, "", 30000}, retains, "get pexpire pttl publish pubsub|numsub zrange zrem"},
-		{"extend", mine, "", []any{mine, 60000}, []string{extendSource}, "get pexpire"},
-		{"heal", "", "", []any{mine, 60000}, []string{extendSource}, "get set"},
+		{"extend", mine, "", []any{mine, 60000}, []string{"extend"}, "get pexpire"},
+		{"heal", "", "", []any{mine, 60000}, []string{"extend"}, "get set"},
 	} {
 		s.do("FLUSHALL")
 		if test.holder != "" {
@@ -72,6 +72,6 @@ func TestAMutexExecutesNoCommandForReaders(t *testing.T) {
 			s.do("ZADD", waitKey+"a", 1, test.waiting)
 			s.do("SET", "redquorum:waits:a", "")
 		}
-		assert.Equal(t, test.want, s.commands(test.args, test.sources...), test.name)
+		assert.Equal(t, test.want, s.commands(test.args, test.files...), test.name)
 	}
 }

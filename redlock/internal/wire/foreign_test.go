@@ -57,31 +57,31 @@ type scriptCase struct {
 func mutexCases() []scriptCase {
 	now := time.Now().UnixMicro()
 	return []scriptCase{
-		{"acquire", "", []any{"mine", 60000}, acquires, "mine", "1"},
-		{"acquire fenced", "", []any{"mine", 60000, now, 600000}, acquires, "mine", ""},
-		{"acquire taken", "mine", []any{"other", 60000, now, 600000}, acquires, "mine", "0"},
-		{"take any", "", []any{"mine", 60000, 50, 0}, anys, "mine", "[1 1 0]"},
-		{"take any that is taken", "mine", []any{"other", 60000, 50, 0, now, 600000}, anys, "mine", "[0 0 0]"},
-		{"take a certain one of any", "mine", []any{"mine", 60000, 50, 1, now, 600000}, anys, "mine", "[1 "},
-		{"wait, and get it", "", []any{"mine", 60000, 50, 1, "p", 0, 100, "anyone", now, 600000}, waits, "mine", ""},
-		{"wait, and wait", "mine", []any{"other", 60000, 50, 1, "p", 0, 100, "anyone", now, 600000}, waits, "mine", "[0 1 60 s 1"},
+		{"acquire", "", []any{"mine", 60000}, []string{"acquire"}, "mine", "1"},
+		{"acquire fenced", "", []any{"mine", 60000, now, 600000}, []string{"acquire"}, "mine", ""},
+		{"acquire taken", "mine", []any{"other", 60000, now, 600000}, []string{"acquire"}, "mine", "0"},
+		{"take any", "", []any{"mine", 60000, 50, 0}, []string{"any"}, "mine", "[1 1 0]"},
+		{"take any that is taken", "mine", []any{"other", 60000, 50, 0, now, 600000}, []string{"any"}, "mine", "[0 0 0]"},
+		{"take a certain one of any", "mine", []any{"mine", 60000, 50, 1, now, 600000}, []string{"any"}, "mine", "[1 "},
+		{"wait, and get it", "", []any{"mine", 60000, 50, 1, "p", 0, 100, "anyone", now, 600000}, []string{"wait"}, "mine", ""},
+		{"wait, and wait", "mine", []any{"other", 60000, 50, 1, "p", 0, 100, "anyone", now, 600000}, []string{"wait"}, "mine", "[0 1 60 s 1"},
 		{"release", "mine", []any{"mine", 50}, releases, "", "1"},
 		{"release and leave", "mine", []any{"mine", 50, "p"}, releases, "", "1"},
 		{"release another's", "mine", []any{"other", 50, "p"}, releases, "mine", "0"},
 		{"retain", "mine", []any{"mine", 50, "p", 30000}, retains, "mine", "1"},
 		{"retain another's", "mine", []any{"other", 50, "", 30000}, retains, "mine", "0"},
 		{"retain too late", "mine", []any{"mine", 50, "p", 0}, retains, "", "1"},
-		{"extend", "mine", []any{"mine", 60000}, []string{extendSource}, "mine", "extended"},
-		{"join", "mine", []any{"set", 60000, "mine", now, 600000}, []string{fenceSource, joinSource}, "set", ""},
-		{"raise", "mine", []any{"mine", now, 600000}, raises, "mine", ""},
-		{"mend", "mine", []any{"mine", now, now, 600000}, []string{mendSource}, "mine", "0"},
-		{"adopt", "mine", []any{"mine", "other", 60000, now, 600000}, []string{fenceSource, adoptSource}, "other", ""},
-		{"restore", "mine", []any{"mine", 50}, []string{handOverSource, restoreSource}, "", "1"},
-		{"force", "mine", []any{50}, []string{handOverSource, forceSource}, "", "[mine "},
-		{"inspect", "mine", nil, inspects, "mine", ""},
-		{"record", "mine", []any{5, "5 mine", 600000, 256}, []string{recordSource}, "mine", "1"},
-		{"recorded", "mine", []any{0, 8}, []string{recordedSource}, "mine", "[mine 60 s ["},
-		{"verify", "mine", []any{"mine"}, []string{verifySource}, "mine", "1"},
+		{"extend", "mine", []any{"mine", 60000}, []string{"extend"}, "mine", "extended"},
+		{"join", "mine", []any{"set", 60000, "mine", now, 600000}, []string{"join"}, "set", ""},
+		{"raise", "mine", []any{"mine", now, 600000}, []string{"raise"}, "mine", ""},
+		{"mend", "mine", []any{"mine", now, now, 600000}, []string{"mend"}, "mine", "0"},
+		{"adopt", "mine", []any{"mine", "other", 60000, now, 600000}, []string{"adopt"}, "other", ""},
+		{"restore", "mine", []any{"mine", 50}, []string{"restore"}, "", "1"},
+		{"force", "mine", []any{50}, []string{"force"}, "", "[mine "},
+		{"inspect", "mine", nil, []string{"inspect"}, "mine", ""},
+		{"record", "mine", []any{5, "5 mine", 600000, 256}, []string{"record"}, "mine", "1"},
+		{"recorded", "mine", []any{0, 8}, []string{"recorded"}, "mine", "[mine 60 s ["},
+		{"verify", "mine", []any{"mine"}, []string{"verify"}, "mine", "1"},
 	}
 }
 
@@ -90,26 +90,26 @@ func mutexCases() []scriptCase {
 func sharedCases() []scriptCase {
 	now := time.Now().UnixMicro()
 	return []scriptCase{
-		{"read", "", []any{"mine", 60000, "", "p", now, 600000}, sharedAcquires, Marker, ""},
-		{"read again", Marker, []any{"mine", 60000, "", "p", now, 600000}, sharedAcquires, Marker, ""},
-		{"read beside a reader", Marker, []any{"other", 60000, "", "p", now, 600000}, sharedAcquires, Marker, ""},
-		{"read beside a writer", "theirs", []any{"mine", 60000, "1", "p", now, 600000}, sharedAcquires, "theirs", ""},
-		{"wait, and read", "", []any{"mine", 60000, 50, "1", "p", 0, 100, "anyone", now, 600000}, sharedWaits, Marker, ""},
-		{"wait, and read with others", Marker, []any{"other", 60000, 50, "1", "p", 0, 100, "", now, 600000}, sharedWaits, Marker, ""},
-		{"wait beside a writer", "theirs", []any{"mine", 60000, 50, "", "p", 0, 100, "others", now, 600000}, sharedWaits, "theirs", ""},
+		{"read", "", []any{"mine", 60000, "", "p", now, 600000}, []string{"shared_acquire"}, Marker, ""},
+		{"read again", Marker, []any{"mine", 60000, "", "p", now, 600000}, []string{"shared_acquire"}, Marker, ""},
+		{"read beside a reader", Marker, []any{"other", 60000, "", "p", now, 600000}, []string{"shared_acquire"}, Marker, ""},
+		{"read beside a writer", "theirs", []any{"mine", 60000, "1", "p", now, 600000}, []string{"shared_acquire"}, "theirs", ""},
+		{"wait, and read", "", []any{"mine", 60000, 50, "1", "p", 0, 100, "anyone", now, 600000}, []string{"shared_wait"}, Marker, ""},
+		{"wait, and read with others", Marker, []any{"other", 60000, 50, "1", "p", 0, 100, "", now, 600000}, []string{"shared_wait"}, Marker, ""},
+		{"wait beside a writer", "theirs", []any{"mine", 60000, 50, "", "p", 0, 100, "others", now, 600000}, []string{"shared_wait"}, "theirs", ""},
 		{"extend", Marker, []any{"mine", "+60000"}, sharedExtends, Marker, ""},
 		{"heal", "", []any{"mine", "+60000"}, sharedExtends, Marker, ""},
 		{"extend beside a writer", "theirs", []any{"mine", "+60000"}, sharedExtends, "theirs", ""},
 		{"extend as a writer", "theirs", []any{"theirs", 60000}, sharedExtends, "theirs", ""},
-		{"release", Marker, []any{"mine", 50}, sharedReleases, Marker, ""},
-		{"release and leave", Marker, []any{"mine", 50, "p"}, sharedReleases, Marker, ""},
-		{"release beside a writer", "theirs", []any{"mine", 50, "p"}, sharedReleases, "theirs", ""},
-		{"verify", "theirs", []any{"mine"}, sharedVerifies, "theirs", ""},
-		{"inspect readers", Marker, nil, inspects, Marker, ""},
-		{"raise", Marker, []any{"mine", now, 600000}, sharedRaises, Marker, ""},
-		{"announce", "theirs", []any{"mine", 60000, 2000, now, 600000}, announces, "theirs", ""},
-		{"announce, and get it", "", []any{"mine", 60000, 2000, now, 600000}, announces, "mine", ""},
-		{"wait to write", Marker, []any{"writer", 60000, 50, 1, "p", 0, 100, "", now, 600000, 2000}, waits, Marker, ""},
+		{"release", Marker, []any{"mine", 50}, []string{"shared_release"}, Marker, ""},
+		{"release and leave", Marker, []any{"mine", 50, "p"}, []string{"shared_release"}, Marker, ""},
+		{"release beside a writer", "theirs", []any{"mine", 50, "p"}, []string{"shared_release"}, "theirs", ""},
+		{"verify", "theirs", []any{"mine"}, []string{"shared_verify"}, "theirs", ""},
+		{"inspect readers", Marker, nil, []string{"inspect"}, Marker, ""},
+		{"raise", Marker, []any{"mine", now, 600000}, []string{"shared_raise"}, Marker, ""},
+		{"announce", "theirs", []any{"mine", 60000, 2000, now, 600000}, []string{"announce"}, "theirs", ""},
+		{"announce, and get it", "", []any{"mine", 60000, 2000, now, 600000}, []string{"announce"}, "mine", ""},
+		{"wait to write", Marker, []any{"writer", 60000, 50, 1, "p", 0, 100, "", now, 600000, 2000}, []string{"wait"}, Marker, ""},
 		{"leave as a writer", Marker, []any{"writer", 50, "p", "announced"}, releases, Marker, ""},
 	}
 }
@@ -216,10 +216,10 @@ func TestAnAcquisitionThatFailsMidwayLeavesNoKey(t *testing.T) {
 			args   []any
 			source []string
 		}{
-			"acquire":     {[]string{"a"}, []any{"mine", 60000, time.Now().UnixMicro(), 600000}, acquires},
-			"acquire two": {[]string{"a", "b"}, []any{"mine", 60000, time.Now().UnixMicro(), 600000}, acquires},
-			"read":        {[]string{"a"}, []any{"mine", 60000, "", "p"}, sharedAcquires},
-			"wait":        {[]string{"a"}, []any{"mine", 60000, 50, "1", "p", 0, 100, ""}, sharedWaits},
+			"acquire":     {[]string{"a"}, []any{"mine", 60000, time.Now().UnixMicro(), 600000}, []string{"acquire"}},
+			"acquire two": {[]string{"a", "b"}, []any{"mine", 60000, time.Now().UnixMicro(), 600000}, []string{"acquire"}},
+			"read":        {[]string{"a"}, []any{"mine", 60000, "", "p"}, []string{"shared_acquire"}},
+			"wait":        {[]string{"a"}, []any{"mine", 60000, 50, "1", "p", 0, 100, ""}, []string{"shared_wait"}},
 			"heal":        {[]string{"a"}, []any{"mine", "+60000"}, sharedExtends},
 		} {
 			if rules == "-pexpireat" && strings.HasPrefix(name, "acquire") {
@@ -268,9 +268,9 @@ func TestABatchThatIsForbiddenSomethingFailsEachCall(t *testing.T) {
 		keys        any // that hold the lock, before and after
 		args        []any
 	}{
-		{"-time", acquireBatch, acquires, int64(0), []any{"mine", 10000, 1_000_000, 10000}},
-		{"-del", releaseBatch, releases, int64(2), []any{"mine", 50}},
-		{"-get", verifyBatchSource, []string{verifySource}, int64(2), []any{"mine"}},
+		{"-time", "acquire_batch", []string{"acquire"}, int64(0), []any{"mine", 10000, 1_000_000, 10000}},
+		{"-del", "release_batch", releases, int64(2), []any{"mine", 50}},
+		{"-get", "verify_batch", []string{"verify"}, int64(2), []any{"mine"}},
 	} {
 		s.do("FLUSHDB")
 		if test.keys != int64(0) {
@@ -297,14 +297,14 @@ func TestABatchOfReleasesNeedsNoMoreThanARelease(t *testing.T) {
 	for _, rules := range []string{"-mget", "~a ~b"} {
 		s.do("MSET", "a", "mine", "b", "mine")
 		s.as(rules, func() {
-			reply := s.eval([]string{"a", "b"}, both, releaseBatch)
+			reply := s.eval([]string{"a", "b"}, both, "release_batch")
 			assert.Contains(t, []any{int64(1), []any{int64(1), int64(1)}}, reply, rules)
 		})
 		assert.Equal(t, int64(0), s.do("DBSIZE"))
 	}
 	s.do("MSET", "a", "mine", "b", "theirs")
 	s.as("-del", func() {
-		replies := s.eval([]string{"a", "b"}, both, releaseBatch).([]any)
+		replies := s.eval([]string{"a", "b"}, both, "release_batch").([]any)
 		require.Len(t, replies, 2)
 		assert.IsType(t, redis.Error(""), replies[0])
 		assert.Equal(t, int64(0), replies[1])

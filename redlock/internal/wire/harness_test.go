@@ -149,8 +149,8 @@ func (s *server) do(command string, args ...any) any {
 	return reply
 }
 
-func (s *server) run(keys []string, args []any, sources ...string) (any, error) {
-	all := []any{bare(sources), len(keys)}
+func (s *server) run(keys []string, args []any, files ...string) (any, error) {
+	all := []any{code(files...), len(keys)}
 	for _, key := range keys {
 		all = append(all, key)
 	}
@@ -158,17 +158,17 @@ func (s *server) run(keys []string, args []any, sources ...string) (any, error) 
 }
 
 // eval is run where no error is expected.
-func (s *server) eval(keys []string, args []any, sources ...string) any {
+func (s *server) eval(keys []string, args []any, files ...string) any {
 	s.t.Helper()
-	reply, err := s.run(keys, args, sources...)
+	reply, err := s.run(keys, args, files...)
 	require.NoError(s.t, err)
 	return reply
 }
 
 // onA is eval for the lock "a".
-func (s *server) onA(args []any, sources ...string) any {
+func (s *server) onA(args []any, files ...string) any {
 	s.t.Helper()
-	return s.eval([]string{"a"}, args, sources...)
+	return s.eval([]string{"a"}, args, files...)
 }
 
 // get returns the text of a key, "" if there is none.

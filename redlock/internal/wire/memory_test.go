@@ -30,7 +30,7 @@ func TestTheMemoryScriptDoesWhatTheModelDoes(t *testing.T) {
 		expected, begin := draw(p, "expected", texts...), draw(p, "begin", "", "new", "lost", "active")
 		wait := draw[int64](p, "wait", 0, 0, 1, 60_000, 24*60*60*1000)
 		due := draw(p, "due", 0, 1, second, second+100_000, math.MaxInt32*1000)
-		reply := p.eval([]string{pipeline.MemoryKey}, []any{expected, begin, "rest of it", wait, due}, memorySource)
+		reply := p.eval([]string{pipeline.MemoryKey}, []any{expected, begin, "rest of it", wait, due}, "memory")
 		said, now, ok := ReadMemory(reply)
 		p.same("understood", ok, true)
 		want := spec.Swap(held, expected, begin, "rest of it", wait, due, now)
@@ -90,7 +90,7 @@ func TestTheMembersScriptDoesWhatTheModelDoes(t *testing.T) {
 func TestANodeTellsTheNewestTermsAboveOne(t *testing.T) {
 	s := newServer(t)
 	record := func(number int64, value string) {
-		reply := s.onA([]any{number, inWords(number) + " " + value, 60000, 3}, recordSource)
+		reply := s.onA([]any{number, inWords(number) + " " + value, 60000, 3}, "record")
 		assert.Equal(t, int64(1), reply)
 	}
 	for number := range int64(5) {
@@ -108,7 +108,7 @@ func TestANodeTellsTheNewestTermsAboveOne(t *testing.T) {
 		{0, 1, []ledger.Entry{entry(5)}},
 		{5, 8, nil},
 	} {
-		answer, ok := ReadRecorded(s.onA([]any{c.since, c.most}, recordedSource))
+		answer, ok := ReadRecorded(s.onA([]any{c.since, c.most}, "recorded"))
 		require.True(t, ok)
 		assert.Equal(t, c.want, answer.Entries)
 		assert.Equal(t, "value|with spaces", answer.Value)

@@ -182,7 +182,7 @@ func (w *permitPair) compare(*rapid.T) {
 // take asks a semaphore of two permits for one of them, or for the first only.
 func (s *server) take(value string, only int, fencing ...any) (any, error) {
 	args := []any{value, pairMillis, pairMillis, 2, permitLife.Milliseconds(), 1, only}
-	return s.run([]string{permitName}, append(args, fencing...), permitTakes...)
+	return s.run([]string{permitName}, append(args, fencing...), "permit")
 }
 
 // taken is the slot that a take gave.
@@ -260,7 +260,7 @@ func TestAPermitThatFailsLeavesNoKeyBehind(t *testing.T) {
 
 func (s *server) inspectPermits() Permits {
 	s.t.Helper()
-	reply := s.onA(nil, permitInspects...)
+	reply := s.onA(nil, "permit_inspect")
 	require.True(s.t, InspectPermits("a").Accept(reply))
 	p, ok := ReadPermits(reply)
 	require.True(s.t, ok, "%v", reply)

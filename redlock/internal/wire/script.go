@@ -3,166 +3,57 @@
 package wire
 
 import (
-	_ "embed" // the scripts
-	"fmt"
+	"embed"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-//go:embed scripts/free.lua
-var freeSource string
+//go:embed scripts/*.lua
+var files embed.FS
 
-//go:embed scripts/release.lua
-var releaseSource string
-
-//go:embed scripts/extend_one.lua
-var extendOneSource string
-
-//go:embed scripts/extend.lua
-var extendFile string
-
-//go:embed scripts/acquire.lua
-var acquireSource string
-
-//go:embed scripts/adopt.lua
-var adoptSource string
-
-//go:embed scripts/restore.lua
-var restoreSource string
-
-//go:embed scripts/forget.lua
-var forgetSource string
-
-//go:embed scripts/handover.lua
-var handOverFile string
-
-//go:embed scripts/publish.lua
-var publishSource string
-
-//go:embed scripts/place.lua
-var placeSource string
-
-//go:embed scripts/others.lua
-var othersSource string
-
-//go:embed scripts/fenced.lua
-var fencedSource string
-
-//go:embed scripts/fence.lua
-var fenceSource string
-
-//go:embed scripts/join.lua
-var joinSource string
-
-//go:embed scripts/enqueue.lua
-var enqueueSource string
-
-//go:embed scripts/wait.lua
-var waitSource string
-
-//go:embed scripts/raise.lua
-var raiseSource string
-
-//go:embed scripts/mend.lua
-var mendSource string
-
-//go:embed scripts/force.lua
-var forceSource string
-
-//go:embed scripts/log.lua
-var logSource string
-
-//go:embed scripts/inspect.lua
-var inspectSource string
-
-//go:embed scripts/record.lua
-var recordSource string
-
-//go:embed scripts/recorded.lua
-var recordedSource string
-
-//go:embed scripts/memory.lua
-var memorySource string
-
-//go:embed scripts/members.lua
-var membersSource string
-
-//go:embed scripts/verify.lua
-var verifySource string
-
-//go:embed scripts/free_batch.lua
-var freeBatchSource string
-
-//go:embed scripts/release_one.lua
-var releaseOneSource string
-
-//go:embed scripts/retain.lua
-var retainSource string
-
-//go:embed scripts/release_batch.lua
-var releaseBatchSource string
-
-//go:embed scripts/try.lua
-var trySource string
-
-//go:embed scripts/acquire_one.lua
-var acquireOneSource string
-
-//go:embed scripts/acquire_batch.lua
-var acquireBatchSource string
-
-//go:embed scripts/verify_batch.lua
-var verifyBatchSource string
-
-//go:embed scripts/raise_one.lua
-var raiseOneSource string
-
-//go:embed scripts/raise_batch.lua
-var raiseBatchSource string
-
-// late and inOrder join the files of a script, without their comments, because each connection
-// transfers it once.
-func late(sources ...string) *pipeline.Script    { return pipeline.NewLateScript(bare(sources)) }
-func inOrder(sources ...string) *pipeline.Script { return pipeline.NewScript(bare(sources)) }
-
-func bare(sources []string) string {
-	var code strings.Builder
-	for line := range strings.Lines(strings.Join(sources, "")) {
-		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
-			code.WriteString(line)
+// code returns what is run for some files of scripts: those that they require, and they. A file
+// names in its first line what it requires, in the order in which that must come. Comments are left
+// out, because each connection transfers a script once.
+func code(names ...string) string {
+	var text strings.Builder
+	var seen []string
+	var add func(names []string)
+	add = func(names []string) {
+		for _, name := range names {
+			if slices.Contains(seen, name) {
+				continue
+			}
+			seen = append(seen, name)
+			file, err := files.ReadFile("scripts/" + name + ".lua")
+			if err != nil {
+				panic(err)
+			}
+			first, _, _ := strings.Cut(string(file), "\n")
+			if required, ok := strings.CutPrefix(first, "-- requires "); ok {
+				add(strings.Fields(required))
+			}
+			for line := range strings.Lines(string(file)) {
+				if !strings.HasPrefix(strings.TrimSpace(line), "--") {
+					text.WriteString(line)
+				}
+			}
 		}
 	}
-	return code.String()
+	add(names)
+	return text.String()
 }
 
-// listLife is how long a wait list lives after the last request that touched it. It is longer than
-// two polls of the slowest waiter.
-const listLife = 3 * time.Minute
+func late(names ...string) *pipeline.Script    { return pipeline.NewLateScript(code(names...)) }
+func inOrder(names ...string) *pipeline.Script { return pipeline.NewScript(code(names...)) }
 
-var handOverSource = fmt.Sprintf("local listLife = %d -- milliseconds\n", listLife.Milliseconds()) +
-	publishSource + placeSource + othersSource + sharedSource + handOverFile
-
-// The sources of the scripts that are also run for many locks at once. What files have in common is
-// in files of its own: those of a hand-over, fenced.lua, fence.lua, try.lua and those called one.
+// Scripts that begin with another file than those which they require: the common case of a release,
+// and what takes the place of a function that the last file calls.
 var (
-	releases     = []string{freeSource, handOverSource, releaseOneSource, releaseSource}
-	releaseBatch = freeBatchSource + handOverSource + releaseOneSource + trySource + releaseBatchSource
-
-	retains = []string{handOverSource, releaseOneSource, retainSource, releaseSource}
-
-	acquires     = []string{fencedSource, acquireOneSource, fenceSource, acquireSource}
-	acquireBatch = fencedSource + fenceSource + trySource + acquireBatchSource
-
-	inspects = []string{sharedSource, ownerSource, inspectSource}
-
-	waits = []string{handOverSource, fenceSource, enqueueSource, waitSource}
-
-	extendSource = extendOneSource + extendFile
-
-	raises     = []string{fenceSource, raiseOneSource, raiseSource}
-	raiseBatch = fenceSource + raiseOneSource + trySource + raiseBatchSource
+	releases      = []string{"free", "release"}
+	retains       = []string{"retain", "release"}
+	sharedExtends = []string{"shared_extend", "extend"}
 )
 
 // How many calls are run at once, so that they keep a server busy for less than half a millisecond
@@ -175,54 +66,73 @@ const (
 var (
 	// Late: a value is used once, so deleting it late or twice can only do what should have been
 	// done.
-	releaseScript = late(releases...).Batch(late(releaseBatch), 2, mostWritten).OneForAll()
+	releaseScript = late(releases...).Batch(late("release_batch"), 2, mostWritten).OneForAll()
 
 	// In order: with WithValue the next lock may have the same value, and its key must not be
 	// deleted.
-	orderedReleaseScript = inOrder(releases...).Batch(inOrder(releaseBatch), 2, mostWritten).OneForAll()
+	orderedReleaseScript = inOrder(releases...).Batch(inOrder("release_batch"), 2, mostWritten).OneForAll()
 
 	// Like releases. They are rare, so they are not batched.
 	retainScript        = late(retains...).Timed()
 	orderedRetainScript = inOrder(retains...).Timed()
 
 	// In order: behind the release of its lock it would bring the key back. It is its own batch.
-	extendScript = batchOfItself(inOrder(extendSource), 2, mostWritten).OneForAll()
+	extendScript = batchOfItself(inOrder("extend"), 2, mostWritten).OneForAll()
 
 	// In order, too: behind its release it would leave keys behind. Only with fencing one key takes
 	// a script, of four arguments.
-	acquireScript = inOrder(acquires...).Batch(inOrder(acquireBatch), 4, mostWritten)
-	waitScript    = inOrder(waits...)
-	joinScript    = inOrder(fenceSource, joinSource)
+	acquireScript = inOrder("acquire").Batch(inOrder("acquire_batch"), 4, mostWritten)
+	anyScript     = inOrder("any")
+	joinScript    = inOrder("join")
+	waitScript    = inOrder("wait")
 
 	// In order: behind the release of the lock it would have nothing to do anyway.
-	raiseScript = inOrder(raises...).Batch(inOrder(raiseBatch), 3, mostWritten)
-	mendScript  = inOrder(mendSource)
+	raiseScript = inOrder("raise").Batch(inOrder("raise_batch"), 3, mostWritten)
+	mendScript  = inOrder("mend")
 
 	// In order: behind its restore it would take the lock away again.
-	adoptScript = inOrder(fenceSource, adoptSource)
+	adoptScript = inOrder("adopt")
 
 	// Late: the value of a swap is used once.
-	restoreScript = late(handOverSource, restoreSource)
-	forgetScript  = late(forgetSource)
+	restoreScript = late("restore")
+	forgetScript  = late("forget")
 
 	// In order: it takes the key from whoever holds it, and must not take it from a later holder.
-	forceScript = inOrder(handOverSource, forceSource)
+	forceScript = inOrder("force")
 
 	// Late: it compares the whole text, and a text never recurs.
-	memoryScript  = late(memorySource)
-	membersScript = late(membersSource)
+	memoryScript  = late("memory")
+	membersScript = late("members")
 
 	// Late: a term stays what it is, so recording it late or twice changes nothing.
-	recordScript = late(recordSource)
+	recordScript = late("record")
 
 	// Late: an entry is the same whenever it comes, and however often.
-	logScript = late(logSource)
+	logScript = late("log")
 
 	// Late: they change nothing.
-	inspectScript  = late(inspects...)
-	recordedScript = late(recordedSource)
-	loggedScript   = late("return redis.call('ZRANGE', KEYS[1], 0, -1)")
-	verifyScript   = late(verifySource).Batch(late(verifyBatchSource), 1, mostVerified)
+	inspectScript  = late("inspect")
+	recordedScript = late("recorded")
+	loggedScript   = late("logged")
+	verifyScript   = late("verify").Batch(late("verify_batch"), 1, mostVerified)
+)
+
+// Permits and shared locks: as the scripts of the mutex. Only what releases is late, because a
+// value is used once, and what changes nothing.
+var (
+	permitScript        = inOrder("permit")
+	permitWaitScript    = inOrder("permit_wait")
+	permitReleaseScript = late("permit_release")
+	permitInspectScript = late("permit_inspect")
+
+	sharedAcquireScript        = inOrder("shared_acquire")
+	sharedWaitScript           = inOrder("shared_wait")
+	sharedExtendScript         = batchOfItself(inOrder(sharedExtends...), 2, mostWritten).OneForAll()
+	sharedReleaseScript        = late("shared_release")
+	orderedSharedReleaseScript = inOrder("shared_release")
+	sharedRaiseScript          = inOrder("shared_raise")
+	sharedVerifyScript         = late("shared_verify")
+	announceScript             = inOrder("announce")
 )
 
 func batchOfItself(s *pipeline.Script, args, most int) *pipeline.Script {

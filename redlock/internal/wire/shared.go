@@ -1,75 +1,15 @@
 package wire
 
 import (
-	_ "embed" // the scripts
 	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
-)
-
-//go:embed scripts/shared.lua
-var sharedSource string
-
-//go:embed scripts/shared_admit.lua
-var sharedAdmitSource string
-
-//go:embed scripts/shared_acquire.lua
-var sharedAcquireSource string
-
-//go:embed scripts/shared_extend_one.lua
-var sharedExtendOneSource string
-
-//go:embed scripts/shared_extend.lua
-var sharedExtendSource string
-
-//go:embed scripts/shared_wait.lua
-var sharedWaitSource string
-
-//go:embed scripts/shared_release_one.lua
-var sharedReleaseOneSource string
-
-//go:embed scripts/shared_release.lua
-var sharedReleaseSource string
-
-//go:embed scripts/shared_raise.lua
-var sharedRaiseSource string
-
-//go:embed scripts/shared_verify.lua
-var sharedVerifySource string
-
-//go:embed scripts/announce.lua
-var announceSource string
-
-var (
-	sharedAcquires = []string{sharedSource, fenceSource, sharedAdmitSource, sharedAcquireSource}
-	sharedWaits    = []string{handOverSource, fenceSource, sharedAdmitSource, enqueueSource, sharedWaitSource}
-	sharedExtends  = []string{
-		sharedSource, trySource, sharedExtendOneSource, extendOneSource, sharedExtendSource, extendFile,
-	}
-	sharedReleases = []string{handOverSource, sharedReleaseOneSource, sharedReleaseSource}
-	sharedRaises   = []string{sharedSource, fenceSource, raiseOneSource, sharedRaiseSource}
-	announces      = []string{sharedSource, fenceSource, announceSource}
-	sharedVerifies = []string{sharedSource, sharedVerifySource}
 )
 
 const intentKey = Reserved + "intent:" // followed by the lock's key
 
 // Marker is the value of a key that readers hold.
 const Marker = "READERSHOLDTHISLOCKTOGETHE|readers"
-
-// Shared locks: as the scripts of the mutex. Only the release is late: a value is used once.
-var (
-	sharedAcquireScript        = inOrder(sharedAcquires...)
-	sharedWaitScript           = inOrder(sharedWaits...)
-	sharedExtendScript         = batchOfItself(inOrder(sharedExtends...), 2, mostWritten).OneForAll()
-	sharedReleaseScript        = late(sharedReleases...)
-	orderedSharedReleaseScript = inOrder(sharedReleases...)
-	sharedRaiseScript          = inOrder(sharedRaises...)
-	announceScript             = inOrder(announces...)
-
-	// Late: it changes nothing.
-	sharedVerifyScript = late(sharedVerifies...)
-)
 
 // AcquireShared returns a request that makes the value a reader of a key. Turn says that a release
 // has handed it a vote: then no writer's intent keeps it out. Process names the caller on the wait

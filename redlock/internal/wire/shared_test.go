@@ -41,13 +41,13 @@ func (s *wakeServer) woken() (texts []string) {
 // read asks to read for a minute, as the process "alive".
 func (s *wakeServer) read(value, turn string) []any {
 	s.t.Helper()
-	return s.onA([]any{value, 60000, 5000, turn, "alive", 0, 4096, ""}, sharedWaits...).([]any)
+	return s.onA([]any{value, 60000, 5000, turn, "alive", 0, 4096, ""}, "shared_wait").([]any)
 }
 
 // release releases for a reader or a writer, and returns what was published.
-func (s *wakeServer) release(want int64, value string, sources ...string) []string {
+func (s *wakeServer) release(want int64, value string, files ...string) []string {
 	s.t.Helper()
-	require.Equal(s.t, want, s.onA([]any{value, 5000}, sources...))
+	require.Equal(s.t, want, s.onA([]any{value, 5000}, files...))
 	return s.woken()
 }
 
@@ -69,10 +69,10 @@ func TestTheOldestWaiterLearnsThatReadersEndEarlier(t *testing.T) {
 	} {
 		s.do("FLUSHALL")
 		for i, ttl := range []int{test.own, test.other} {
-			require.Equal(t, int64(1), s.onA([]any{reader(i), ttl, "", ""}, sharedAcquires...))
+			require.Equal(t, int64(1), s.onA([]any{reader(i), ttl, "", ""}, "shared_acquire"))
 		}
 		s.do("ZADD", waitKey+"a", 1, "dead:"+pairForm, 2, "+alive:"+reader(2), 3, "alive:"+pairForm)
-		assert.Equal(t, test.want, s.release(1, reader(0), sharedReleases...), test.name)
+		assert.Equal(t, test.want, s.release(1, reader(0), "shared_release"), test.name)
 	}
 }
 
@@ -83,7 +83,8 @@ func TestReadersLeaveAKeyFreeForTheTurnOfOthers(t *testing.T) {
 		"redis.call('SET', 'redquorum:others:a', string.format('%.0f 60000', time[1] * 1000000 + time[2]))\n"
 	for i, turn := range []string{"", "1"} {
 		args := []any{reader(i), 60000, 5000, turn, "alive", 0, 4096, ""}
-		answers := s.onA(args, append([]string{beginTurn}, sharedWaits...)...).([]any)
+		s.do("EVAL", beginTurn, 1, "a")
+		answers := s.onA(args, "shared_wait").([]any)
 		require.Len(t, answers, 5)
 		assert.Equal(t, []any{int64(1), int64(-1 - i)}, answers[3:], "the oldest polls")
 	}
@@ -147,5 +148,5 @@ func TestAListOnWhichAPlaceIsPutBackStillEnds(t *testing.T) {
 }
 
 func TestTheMarkerIsThatOfTheScripts(t *testing.T) {
-	assert.Equal(t, Marker, inWords(newServer(t).onA(nil, sharedSource, "return marker")))
+	assert.Equal(t, Marker, inWords(newServer(t).do("EVAL", code("shared")+"return marker", 0)))
 }

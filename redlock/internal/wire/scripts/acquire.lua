@@ -1,3 +1,4 @@
+-- requires acquire_one fence
 -- Take all keys or none.
 --
 -- KEYS     the lock's keys

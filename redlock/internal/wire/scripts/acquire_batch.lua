@@ -1,3 +1,4 @@
+-- requires fenced fence try
 -- Take the keys of many locks, with fencing: each as acquire.lua takes one. All keys differ.
 --
 -- KEYS[i]        a lock's key

@@ -1,3 +1,4 @@
+-- requires fenced
 -- The common case first: one free key. (acquire.lua begins with this.)
 local mine = not KEYS[2]
 if mine then

@@ -1,3 +1,4 @@
+-- requires fence
 -- Give the key another value, if it has the one that the caller knows. It lives at least as long as
 -- before, so that nobody else gets it while the old holder may believe that it holds it. A note
 -- keeps the old value for restore.lua, for as long as the key would have lived; it is deleted if

@@ -1,3 +1,4 @@
+-- requires shared fence
 -- Take a key for a writer that waits, or keep new readers out of it. The intent lives for a short
 -- while, so that a writer that died keeps nobody out for long. Exclusion does not depend on it.
 --

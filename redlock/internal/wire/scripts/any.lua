@@ -1,3 +1,4 @@
+-- requires handover fence
 -- Take one of several locks: the first that is free, or a certain one.
 --
 -- KEYS     the locks' keys

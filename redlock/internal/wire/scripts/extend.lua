@@ -1,3 +1,4 @@
+-- requires extend_one
 -- Give keys a new time to live, each if its caller holds it. An absent key is set again (healed):
 -- this node forgot it, and counts as a holder like the others from the next round on.
 --

@@ -1,3 +1,4 @@
+-- requires handover
 -- Take a key from whoever holds it, and hand it over or delete it.
 --
 -- KEYS[1]  the lock's key

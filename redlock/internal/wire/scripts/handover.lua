@@ -1,3 +1,4 @@
+-- requires list_life publish place others shared
 -- putBack returns a place to its list. If it was the last, the list begins anew, without an end.
 local function putBack(list, place)
   redis.pcall('ZADD', list, place[2], place[1])

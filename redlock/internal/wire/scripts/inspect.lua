@@ -1,3 +1,4 @@
+-- requires shared owner
 -- Who holds a key, for how long, what is its fence, and who waits?
 --
 -- KEYS[1]  a lock's key

@@ -1,3 +1,4 @@
+-- requires fence
 -- Make one lock from locks of single names, all keys or none. A key that is free here, because this
 -- node was not among those that granted that name, is taken.
 --

@@ -1,3 +1,4 @@
+-- requires permit_take
 -- Take one slot of a semaphore: any, or a certain one.
 --
 -- KEYS[1]  the semaphore's key

@@ -1,3 +1,4 @@
+-- requires permits owner
 -- How many permits has a semaphore here, who has them, and who waits for one?
 --
 -- KEYS[1]  the semaphore's key

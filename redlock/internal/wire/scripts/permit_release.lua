@@ -1,3 +1,4 @@
+-- requires permits
 -- Release what a value has of a semaphore: compare, and hand over or delete. It looks at all slots,
 -- because a request for any slot may have been answered late, or not at all.
 --

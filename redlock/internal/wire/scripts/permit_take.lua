@@ -1,3 +1,4 @@
+-- requires fence permits
 -- admit returns nothing if this node takes requests for a number of permits. While a slot of
 -- another number is taken here, it returns that number. So the node knows k for as long as the key
 -- of a slot lives that was granted under k. The key with k outlives the slots: its life is longer

@@ -1,3 +1,4 @@
+-- requires list_life permit_take
 -- Take any slot of a semaphore, or wait for one. One node is asked this, as in wait.lua.
 --
 -- KEYS[1]  the semaphore's key

@@ -1,3 +1,4 @@
+-- requires publish
 -- A semaphore of k permits has k slots. Slot i, counted from 1, is the mutex whose key is that of
 -- the semaphore, "#" and i. Its waiters share one list, redquorum:permit:wait:<semaphore>, and
 -- redquorum:permits:<semaphore> holds k. internal/proof/search/permit has the argument.

@@ -1,3 +1,4 @@
+-- requires fence raise_one
 -- Bring the counters of a lock up to the token that its holder found at other nodes.
 --
 -- The comparison of the counters is strict. A counter that is already at the token may be there

@@ -1,3 +1,4 @@
+-- requires fence raise_one try
 -- Raise the counters of many locks: each as raise.lua raises that of one. All keys differ.
 --
 -- KEYS[i]      a lock's key

@@ -1,3 +1,4 @@
+-- requires handover release_one
 -- Compare, and hand over or delete: a key is deleted only if it still holds the caller's value.
 --
 -- KEYS     the lock's keys

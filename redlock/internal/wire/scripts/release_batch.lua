@@ -1,3 +1,4 @@
+-- requires free_batch handover release_one try
 -- Release the keys of many locks: each as release.lua releases one. All keys differ.
 --
 -- KEYS[i]       a lock's key

@@ -1,3 +1,4 @@
+-- requires handover
 -- Give the key its old value back, if the swap reached it and the old holder has not released it
 -- since. It lives as long as it would have, like the note of adopt.lua. Without the note the old
 -- holder has no claim to it. If somebody is adopting the key from the caller meanwhile, the note of

@@ -1,3 +1,4 @@
+-- requires handover release_one
 -- Release a lock within its minimum hold: its keys stay taken for the rest of it, and are given to
 -- nobody. This comes before release.lua, whose arguments it adds to, and takes the place of its
 -- releaseOne.

@@ -1,3 +1,4 @@
+-- requires shared fence shared_admit
 -- Become a reader of a key.
 --
 -- A writer that waits keeps new readers out by its intent. It does not keep out a reader that is

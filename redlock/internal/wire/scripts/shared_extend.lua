@@ -1,3 +1,4 @@
+-- requires shared try shared_extend_one extend_one
 -- Extend readers together with mutexes. This comes before extend.lua, and takes the place of its
 -- extendOne. Requests without readers are made without it.
 local extendWriter = extendOne

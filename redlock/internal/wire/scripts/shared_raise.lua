@@ -1,3 +1,4 @@
+-- requires shared fence raise_one
 -- Bring the counter of a lock up to the token of a reader.
 --
 -- A counter that is at the token or past it is as good: the next writer's number is above it, and

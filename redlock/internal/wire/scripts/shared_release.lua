@@ -1,3 +1,4 @@
+-- requires handover shared_release_one
 -- End a read, or the wait for one.
 --
 -- KEYS[1]  the lock's key

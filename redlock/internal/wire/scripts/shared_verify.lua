@@ -1,3 +1,4 @@
+-- requires shared
 -- Is the caller a reader of a key?
 --
 -- KEYS[1]  the lock's key

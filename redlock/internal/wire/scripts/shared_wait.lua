@@ -1,3 +1,4 @@
+-- requires handover fence shared_admit enqueue
 -- Become a reader of a key, or wait for that: wait.lua for readers. They wait on the list of the
 -- writers.
 --

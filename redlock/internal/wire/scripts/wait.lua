@@ -1,3 +1,4 @@
+-- requires handover fence enqueue
 -- Take all keys, or wait for one of them. One node is asked this, the pilot, which thereby puts the
 -- waiters for a lock in order. If the caller already holds a key, it was handed over
 -- (handover.lua): taking it confirms that.
