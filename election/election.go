@@ -69,7 +69,7 @@ func New(locker *redlock.Locker, name string, opts ...Option) (*Election, error)
 		return nil, invalid("%w", err)
 	}
 	return &Election{
-		locker: locker, ledger: ledger.Of(locker), name: name, id: cfg.id, opts: lock, changed: make(chan struct{}),
+		locker: locker, ledger: locker.Ledger(ledger.Key{}), name: name, id: cfg.id, opts: lock, changed: make(chan struct{}),
 	}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -80,8 +81,8 @@ func (e *Election) serve(ctx context.Context, lock *redlock.Lock, lead func(cont
 	}
 	e.set(t)
 	recorder.Go(func() {
-		for clock.Sleep(work, e.ledger.Clock(), recordEvery) {
-			_ = e.ledger.Write(work, lock) //nolint:errcheck // it is tried again
+		for clock.Sleep(work, e.ledger.Clock, recordEvery) {
+			_ = e.write(work, lock) //nolint:errcheck // it is tried again
 		}
 	})
 	err = lead(work, lock.Fence())
@@ -103,11 +104,15 @@ func (e *Election) serve(ctx context.Context, lock *redlock.Lock, lead func(cont
 func (e *Election) record(ctx context.Context, lock *redlock.Lock) error {
 	pause := clock.Backoff{Shortest: recordMin, Longest: recordMax}
 	for {
-		err := e.ledger.Write(ctx, lock)
-		if err == nil || isForbidden(err) || !clock.Sleep(ctx, e.ledger.Clock(), pause.Next()) {
+		err := e.write(ctx, lock)
+		if err == nil || isForbidden(err) || !clock.Sleep(ctx, e.ledger.Clock, pause.Next()) {
 			return err
 		}
 	}
+}
+
+func (e *Election) write(ctx context.Context, lock *redlock.Lock) error {
+	return e.ledger.Write(ctx, e.name, ledger.Entry{Term: lock.Fence(), Value: lock.Value()})
 }
 
 // yield waits after a term until another candidate has the lock, or none seems to want it. Usually
@@ -115,7 +120,7 @@ func (e *Election) record(ctx context.Context, lock *redlock.Lock) error {
 // master than the others, or poll, and would be overtaken. So would one that waits for a lock that
 // was lost.
 func (e *Election) yield(ctx context.Context, past *redlock.Lock) {
-	clk := e.ledger.Clock()
+	clk := e.ledger.Clock
 	pause := clock.Backoff{Shortest: lookMin, Longest: lookMax}
 	for until := clk.Now().Add(standBack); clk.Now() < until && clock.Sleep(ctx, clk, pause.Next()); {
 		page, err := e.ledger.Read(ctx, e.name, 0, newestTerms)

@@ -56,7 +56,7 @@ func (e *Election) Watch(ctx context.Context) iter.Seq[Leader] {
 
 // awaitNext waits until it is time to ask again.
 func (e *Election) awaitNext(ctx context.Context, changed <-chan struct{}) {
-	over, timer := clock.After(e.ledger.Clock(), watchEvery)
+	over, timer := clock.After(e.ledger.Clock, watchEvery)
 	defer timer.Stop()
 	select {
 	case <-over:

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
+	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -26,14 +26,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	return err
 }
 
-// forced is what a forced release ended.
-type forced struct {
-	value    string        // what most nodes held; empty if none held anything
-	left     time.Duration // how long a holder can go on without noticing
-	unlogged error         // why no quorum has an entry of it
-}
-
-func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f forced, err error) {
+func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f journal.Taken, err error) {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {
 		return f, err
@@ -53,9 +46,9 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f forced, e
 		mu.Lock()
 		defer mu.Unlock()
 		value, left := wire.ReadForced(reply)
-		seen.left = max(seen.left, left)
-		if held[value]++; value != "" && held[value] > held[seen.value] {
-			seen.value = value
+		seen.Left = max(seen.Left, left)
+		if held[value]++; value != "" && held[value] > held[seen.Value] {
+			seen.Value = value
 		}
 	})
 	l.awaitVoters(ctx, l.clock.Now(), timeout)
@@ -67,9 +60,9 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f forced, e
 	mu.Lock()
 	told := seen
 	mu.Unlock()
-	if told.value != "" {
-		holder, _ := ownerAndSince(told.value)
-		told.unlogged = l.log(ctx, forcedEntry(key, holder, why))
+	if told.Value != "" {
+		holder, _ := ownerAndSince(told.Value)
+		told.Unlogged = l.log(ctx, forcedEntry(key, holder, why))
 	}
 	return told, nil
 }

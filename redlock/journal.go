@@ -15,16 +15,12 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-func init() {
-	journal.Of = func(locker any) journal.Journal { return (*lockerJournal)(locker.(*Locker)) }
+// Journal is for the other packages of this module: the log at the nodes.
+func (l *Locker) Journal(journal.Key) journal.Journal {
+	return journal.Journal{Write: l.writeLog, Read: l.readLog, Force: l.forceUnlock}
 }
 
-// lockerJournal is a Locker as the way to the log at its nodes.
-type lockerJournal Locker
-
-// Write adds an entry.
-func (j *lockerJournal) Write(ctx context.Context, e journal.Entry) error {
-	l := (*Locker)(j)
+func (l *Locker) writeLog(ctx context.Context, e journal.Entry) error {
 	if !l.life.enter() {
 		return ErrClosed
 	}
@@ -32,15 +28,7 @@ func (j *lockerJournal) Write(ctx context.Context, e journal.Entry) error {
 	return l.log(ctx, e)
 }
 
-// Force is ForceUnlock with a reason.
-func (j *lockerJournal) Force(ctx context.Context, name, why string) (value string, left time.Duration, unlogged, err error) {
-	f, err := (*Locker)(j).forceUnlock(ctx, name, why)
-	return f.value, f.left, f.unlogged, err
-}
-
-// Read asks every node.
-func (j *lockerJournal) Read(ctx context.Context) ([]journal.Entry, error) {
-	l := (*Locker)(j)
+func (l *Locker) readLog(ctx context.Context) ([]journal.Entry, error) {
 	if !l.life.enter() {
 		return nil, ErrClosed
 	}

@@ -19,7 +19,7 @@ import (
 // log returns the log, without the process that wrote it.
 func (c *cluster) log(l *redlock.Locker) (lines []string) {
 	c.t.Helper()
-	entries, err := journal.Of(l).Read(ctx)
+	entries, err := l.Journal(journal.Key{}).Read(ctx)
 	require.NoError(c.t, err)
 	for _, e := range entries {
 		assert.WithinDuration(c.t, c.clock.Wall(), time.UnixMilli(e.Millis), time.Hour)
@@ -35,12 +35,12 @@ func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 		c.servers[0].Stop() // a master that is away keeps nobody from it
 		lock := c.lock(l, "a")
 		time.Sleep(time.Second)
-		value, left, unlogged, err := journal.Of(operator).Force(ctx, "a", "its host burns")
+		taken, err := operator.Journal(journal.Key{}).Force(ctx, "a", "its host burns")
 		require.NoError(t, err)
-		require.NoError(t, unlogged)
-		assert.Equal(t, lock.Value(), value)
-		assert.LessOrEqual(t, lock.Remaining(), left, "by then its holder knows")
-		assert.InDelta(t, 9, left.Seconds(), 1)
+		require.NoError(t, taken.Unlogged)
+		assert.Equal(t, lock.Value(), taken.Value)
+		assert.LessOrEqual(t, lock.Remaining(), taken.Left, "by then its holder knows")
+		assert.InDelta(t, 9, taken.Left.Seconds(), 1)
 		<-lock.Done()
 		settle()
 		require.NoError(t, operator.ForceUnlock(ctx, "a"), "and there was nothing to tell")
@@ -72,7 +72,7 @@ func TestTheLogIsBounded(t *testing.T) {
 
 		for i := range journal.Kept {
 			e := journal.Entry{Kind: "x", Why: fmt.Sprint(i, strings.Repeat("\x00é", 1000))}
-			require.NoError(t, journal.Of(l).Write(ctx, e))
+			require.NoError(t, l.Journal(journal.Key{}).Write(ctx, e))
 			time.Sleep(time.Millisecond)
 		}
 		lines = c.log(l)
@@ -98,10 +98,10 @@ func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
 			}
 			for range 20 {
 				lock := c.lock(l, "a")
-				_, _, unlogged, err := journal.Of(l).Force(ctx, "a", "")
+				taken, err := l.Journal(journal.Key{}).Force(ctx, "a", "")
 				require.NoError(t, err)
 				if refused != "ZPOPMIN" { // which is needed once the log is full
-					require.ErrorContains(t, unlogged, "NOPERM")
+					require.ErrorContains(t, taken.Unlogged, "NOPERM")
 				}
 				<-lock.Done()
 				settle()

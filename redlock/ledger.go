@@ -4,46 +4,38 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-func init() {
-	ledger.Of = func(locker any) ledger.Ledger { return (*lockerLedger)(locker.(*Locker)) }
+// Ledger is for the other packages of this module: the terms of elections at the nodes.
+func (l *Locker) Ledger(ledger.Key) ledger.Ledger {
+	return ledger.Ledger{Clock: l.clock, Write: l.writeTerm, Read: l.readTerms}
 }
 
-// lockerLedger is a Locker as the ledger of package election.
-type lockerLedger Locker
-
-// Clock returns the clock of the Locker.
-func (o *lockerLedger) Clock() clock.Clock { return o.clock }
-
-// Write records the term of a lock. A record lives as long as the counter that gave the token.
-func (o *lockerLedger) Write(ctx context.Context, of any) error {
-	l, lock := (*Locker)(o), of.(*Lock)
+// writeTerm records a term. A record lives as long as the counter that gave the token.
+func (l *Locker) writeTerm(ctx context.Context, name string, term ledger.Entry) error {
 	if !l.life.enter() {
 		return ErrClosed
 	}
 	defer l.life.leave()
 	if ctx.Err() != nil {
-		return fmt.Errorf("redlock: record %q: %w", lock.Name(), round.EndOf(ctx))
+		return fmt.Errorf("redlock: record %q: %w", name, round.EndOf(ctx))
 	}
-	request := wire.Record(lock.keys()[0], lock.fence, lock.value, l.config.fenceLife())
+	request := wire.Record(l.config.keyPrefix+name, term.Term, term.Value, l.config.fenceLife())
 	r := l.rounds.New(request, wire.Yes, quorum.DecideHeld)
-	r.Send(l.clock.Now().Add(lock.timeout), 0)
+	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
 	v, ended := r.Wait(ctx)
 	if v == quorum.Won {
 		return nil
 	}
-	return l.failure(r, "record", lock.Name(), ErrNoQuorum, ended)
+	return l.failure(r, "record", name, ErrNoQuorum, ended)
 }
 
-// Read asks every node, like Inspect.
-func (o *lockerLedger) Read(ctx context.Context, name string, since int64, most int) (ledger.Page, error) {
-	l := (*Locker)(o)
+// readTerms asks every node, like Inspect.
+func (l *Locker) readTerms(ctx context.Context, name string, since int64, most int) (ledger.Page, error) {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {
 		return ledger.Page{}, err

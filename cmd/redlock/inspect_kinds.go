@@ -53,7 +53,7 @@ func permitsOf(ctx context.Context, locker *redlock.Locker, name string) (status
 
 // termsOf asks about the election of the name.
 func termsOf(ctx context.Context, locker *redlock.Locker, name string) ledger.Page {
-	page, _ := ledger.Of(locker).Read(ctx, name, 0, recentTerms) //nolint:errcheck // see askKinds
+	page, _ := locker.Ledger(ledger.Key{}).Read(ctx, name, 0, recentTerms) //nolint:errcheck // see askKinds
 	return page
 }
 

@@ -57,7 +57,7 @@ line.`,
 			}
 			defer locker.Close() //nolint:errcheck // it holds no locks
 			masters.AwaitVotes(cmd.Context(), clock.System(), locker)
-			entries, err := journal.Of(locker).Read(cmd.Context())
+			entries, err := locker.Journal(journal.Key{}).Read(cmd.Context())
 			entries = entries[max(len(entries)-limit, 0):]
 			write := writeEvents
 			if asJSON {

@@ -87,16 +87,16 @@ func unlock(cmd *cobra.Command, nodes *masters.Flags, name, reason string, asJSO
 		return errors.Join(write(cmd.OutOrStdout(), before), cli.Usagef(
 			"%q is a semaphore: give the name of one of its permits, such as %q", name, before.Permits[0].Name))
 	}
-	value, left, unlogged, err := journal.Of(locker).Force(cmd.Context(), name, reason)
+	taken, err := locker.Journal(journal.Key{}).Force(cmd.Context(), name, reason)
 	before.released = err == nil
-	if before.Logged = err == nil && value != "" && unlogged == nil; value != "" {
-		before.KnownBy = clock.System().Wall().Add(left).UTC().Format(time.RFC3339)
+	if before.Logged = err == nil && taken.Value != "" && taken.Unlogged == nil; taken.Value != "" {
+		before.KnownBy = clock.System().Wall().Add(taken.Left).UTC().Format(time.RFC3339)
 	}
 	if failed := write(cmd.OutOrStdout(), before); err != nil || failed != nil {
 		return errors.Join(withStatus(err), failed)
 	}
-	if unlogged != nil {
-		cmd.PrintErrf("redlock: the log does not tell of this: %s\n", cli.Explain(unlogged))
+	if taken.Unlogged != nil {
+		cmd.PrintErrf("redlock: the log does not tell of this: %s\n", cli.Explain(taken.Unlogged))
 	}
 	if asJSON {
 		return nil
@@ -105,7 +105,7 @@ func unlock(cmd *cobra.Command, nodes *masters.Flags, name, reason string, asJSO
 	switch {
 	case before.Verdict != "free":
 		result += fmt.Sprintf("\nIts holder, if there still is one, knows by %s, in %v: until then it may go on.",
-			before.KnownBy, left.Round(time.Second))
+			before.KnownBy, taken.Left.Round(time.Second))
 	case before.isThere():
 		result = "Nobody held it. What was left of it is deleted."
 	default:

@@ -37,23 +37,29 @@ type Entry struct {
 	Why    string `json:"why"`
 }
 
+// Key opens the log to the packages of this module. No other can name it, so that the log is no part
+// of the public API.
+type Key struct{ _ byte }
+
 // Journal reaches the log at the masters of a Locker.
-type Journal interface {
+type Journal struct {
 	// Write adds an entry, and gives it a time and an ID. It returns nil once a quorum has it.
-	Write(ctx context.Context, e Entry) error
+	Write func(ctx context.Context, e Entry) error
 
 	// Read returns the entries of all masters that answered, the oldest first, and an error if too
 	// few did to have all of them.
-	Read(ctx context.Context) ([]Entry, error)
+	Read func(ctx context.Context) ([]Entry, error)
 
-	// Force is ForceUnlock of a *redlock.Locker, with a reason for the log. It returns the value
-	// that most masters held, and how long the holder can go on without noticing. Unlogged is why
-	// no quorum has an entry of it.
-	Force(ctx context.Context, name, why string) (value string, left time.Duration, unlogged, err error)
+	// Force is ForceUnlock of a *redlock.Locker, with a reason for the log.
+	Force func(ctx context.Context, name, why string) (Taken, error)
 }
 
-// Of returns the journal of a *redlock.Locker. Package redlock sets it.
-var Of func(locker any) Journal
+// Taken is what a forced release took from its holder.
+type Taken struct {
+	Value    string        // that most masters held; empty if none held anything
+	Left     time.Duration // how long the holder can go on without noticing
+	Unlogged error         // why no quorum has an entry of it
+}
 
 // Stamp gives an entry its time and ID.
 func (e *Entry) Stamp(now time.Time) { e.Millis, e.ID = now.UnixMilli(), rand.Text()[:12] }

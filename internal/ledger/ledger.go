@@ -1,5 +1,4 @@
-// Package ledger is how package election and `redlock inspect` reach the masters of a Locker. It
-// keeps what elections need out of the public API of package redlock, which provides it.
+// Package ledger is what the masters keep of elections: the newest terms of each name.
 package ledger
 
 import (
@@ -9,22 +8,22 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// Of returns the ledger of a *redlock.Locker. Package redlock sets it.
-var Of func(locker any) Ledger
+// Key opens the ledger of a *redlock.Locker to the packages of this module. No other can name it, so
+// what elections need is no part of the public API.
+type Key struct{ _ byte }
 
-// Ledger has a record of the terms of each name at the masters of a Locker.
-type Ledger interface {
-	// Clock returns the clock of the Locker.
-	Clock() clock.Clock
+// Ledger reaches the terms of each name at the masters of a Locker.
+type Ledger struct {
+	Clock clock.Clock // of the Locker
 
-	// Write records the term of a *redlock.Lock that has a fencing token. It returns nil once a
-	// quorum of nodes has it. Writing a term twice keeps it for longer. Errors are those of a round
-	// (a *redlock.QuorumError), and redlock.ErrClosed.
-	Write(ctx context.Context, lock any) error
+	// Write records a term of a name. It returns nil once a quorum of nodes has it. Writing a term
+	// twice keeps it for longer. Errors are those of a round (a *redlock.QuorumError), and
+	// redlock.ErrClosed.
+	Write func(ctx context.Context, name string, term Entry) error
 
 	// Read asks every node what it holds under the name, and for at most so many of the newest
 	// terms above since. It fails if fewer than a quorum answered.
-	Read(ctx context.Context, name string, since int64, most int) (Page, error)
+	Read func(ctx context.Context, name string, since int64, most int) (Page, error)
 }
 
 // Kept is how many terms a node keeps of each name.
