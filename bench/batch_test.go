@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -36,10 +37,9 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write counts the commands. The node writes whole ones, and no word of a lock begins with a star.
 func (c *counted) Write(p []byte) (int, error) {
 	c.traffic.writes.Add(1)
-	c.traffic.commands.Add(1 + int64(bytes.Count(p, []byte("\r\n*"))))
+	c.traffic.commands.Add(int64(contention.CommandsIn(p)))
 	c.traffic.scripts.Add(int64(bytes.Count(p, []byte("\r\nEVALSHA\r\n"))))
 	return c.Conn.Write(p)
 }
