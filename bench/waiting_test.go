@@ -70,10 +70,6 @@ type waiting struct {
 	leaving    time.Duration
 }
 
-// goroutineSample is short enough to catch what runs for a renewal, and too long to count in the
-// CPU time.
-const goroutineSample = 20 * time.Millisecond
-
 // goroutinesPerNode bounds the goroutines of a Locker: per node one that reads, one that writes
 // and, for a moment, one for deadlines. The rest is for the schedules, which also run for a moment.
 const goroutinesPerNode = 6
@@ -91,14 +87,14 @@ func measureWaiting(tb testing.TB, c *cluster, n, names int, settle time.Duratio
 	w := &waiting{}
 	crowd := newCrowd(locker, n, names)
 	makeGoroutines(2 * n)
-	heapBefore := liveHeap()
+	heapBefore := contention.LiveHeap()
 
 	crowd.start()
-	for begin := time.Now(); time.Since(begin) < settle; time.Sleep(goroutineSample) {
+	for begin := time.Now(); time.Since(begin) < settle; time.Sleep(contention.GoroutineSample) {
 		w.library = max(w.library, runtime.NumGoroutine()-n-goroutinesBefore)
 	}
 	require.Zero(tb, crowd.left.Load(), "everyone waits")
-	w.heap = perWaiter(liveHeap(), heapBefore, n)
+	w.heap = perWaiter(contention.LiveHeap(), heapBefore, n)
 
 	w.leaving = crowd.leave()
 	require.NoError(tb, crowd.verdict())
@@ -107,7 +103,7 @@ func measureWaiting(tb testing.TB, c *cluster, n, names int, settle time.Duratio
 	awaitAtMost(tb, "goroutines when the waiters had left", goroutinesBefore+goroutinesPerNode*contentionNodes, runtime.NumGoroutine)
 	require.NoError(tb, locker.Close())
 	awaitAtMost(tb, "goroutines after Close", goroutinesBefore, runtime.NumGoroutine)
-	w.heapClosed = perWaiter(liveHeap(), heapBefore, n)
+	w.heapClosed = perWaiter(contention.LiveHeap(), heapBefore, n)
 	runtime.KeepAlive(crowd) // it counted before, too
 	require.NoError(tb, holder.Close())
 	awaitAtMost(tb, "keys on the servers when both Lockers were closed", 0, func() int { return c.keysLeft(tb) })
@@ -159,19 +155,7 @@ func awaitAtMost(tb testing.TB, what string, most int, number func() int) {
 	})
 }
 
-// liveHeap returns the bytes of the heap in use.
-func liveHeap() uint64 {
-	var stats runtime.MemStats
-	for range 2 { // the second collection frees what the first one found in a pool
-		runtime.GC()
-	}
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
-}
-
-func perWaiter(after, before uint64, n int) float64 {
-	return (float64(after) - float64(before)) / float64(n)
-}
+func perWaiter(after, before float64, n int) float64 { return (after - before) / float64(n) }
 
 // crowd is the goroutines that wait.
 type crowd struct {

@@ -59,7 +59,7 @@ type event struct {
 func (c *Crash) Run(tb testing.TB) *CrashResult {
 	tb.Helper()
 	crew := &crew{tb: tb, said: make(chan event, c.Waiters+c.Kills), task: task{
-		Name: "crash/" + rand.Text(), Forever: true, Setup: Setup{Addresses: addressesOf(c.Servers), Goroutines: 1, TTL: c.TTL},
+		Name: "crash/" + rand.Text(), Forever: true, Setup: Setup{Addresses: AddressesOf(c.Servers), Goroutines: 1, TTL: c.TTL},
 	}}
 	crew.start(c.Mutex, c.Waiters+1)
 	holder, _ := crew.await()

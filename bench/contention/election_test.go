@@ -15,7 +15,7 @@ func TestATermOutlastsTheContextThatItWasWaitedForWith(t *testing.T) {
 		t.Skip("processes share no clock here")
 	}
 	setup := Setup{
-		Addresses: addressesOf(redistest.Start(t, 1)), TTL: 10 * time.Second, Patience: 10 * time.Second,
+		Addresses: AddressesOf(redistest.Start(t, 1)), TTL: 10 * time.Second, Patience: 10 * time.Second,
 		Dial: new(commandCounter).dial,
 	}
 	first, err := OpenElection(t.Context(), setup)

@@ -2,6 +2,7 @@ package contention
 
 import (
 	"math"
+	"runtime"
 	"time"
 )
 
@@ -61,3 +62,17 @@ func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisec
 
 // Micros returns a duration in microseconds.
 func Micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// LiveHeap returns the bytes of the heap in use.
+func LiveHeap() float64 {
+	var stats runtime.MemStats
+	for range 2 { // the second collection frees what the first one found in a pool
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&stats)
+	return float64(stats.HeapAlloc)
+}
+
+// GoroutineSample is short enough to catch what runs for a renewal, and too long to count in the
+// CPU time.
+const GoroutineSample = 20 * time.Millisecond

@@ -37,7 +37,7 @@ func (s *Scenario) Run(tb testing.TB) *Result {
 	tb.Helper()
 	all := startWorkers(tb, s.Mutex, s.Processes, task{
 		Name: "contention/" + rand.Text(), Reads: s.Reads, Hold: s.Hold,
-		Setup: Setup{Addresses: addressesOf(s.Servers), Goroutines: s.Goroutines, Permits: s.Permits, TTL: s.TTL, Patience: s.Patience},
+		Setup: Setup{Addresses: AddressesOf(s.Servers), Goroutines: s.Goroutines, Permits: s.Permits, TTL: s.TTL, Patience: s.Patience},
 	})
 	from := now().Add(lead)
 	times := run{From: from, Begin: from.Add(s.WarmUp), End: from.Add(s.WarmUp + s.Window)}
@@ -97,7 +97,8 @@ func readReport(tb testing.TB, p *child.Process, goroutines int) *report {
 	}
 }
 
-func addressesOf(servers []*redistest.Server) []string {
+// AddressesOf returns the host:port of each server.
+func AddressesOf(servers []*redistest.Server) []string {
 	var addresses []string
 	for _, server := range servers {
 		addresses = append(addresses, server.Addr())

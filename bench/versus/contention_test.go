@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -63,21 +62,13 @@ func contend(open func(setup) (peer, error), pause time.Duration) contention.Ope
 	}
 }
 
-var (
-	contentionWarmUp = flag.Duration("contention.warmup", 500*time.Millisecond, "how long TestContention runs before its window")
-	contentionWindow = flag.Duration("contention.window", 2*time.Second, "how long TestContention measures")
-	contentionRounds = flag.Int("contention.rounds", 3, "rounds of TestContention; an odd number gives a median that was measured")
-	contentionPeers  = flag.String("contention.peers", "", "which peers take part in TestContention, separated by commas (all)")
-)
+var contentionPeers = flag.String("contention.peers", "", "which peers take part in TestContention, separated by commas (all)")
 
-// contendedTTL is the time to live of the name that they contend for.
-const contendedTTL = 10 * time.Second
-
-// TestContention lets every peer lock one name from many goroutines of many processes, in turns,
-// and prints medians and ratios. It asserts no figure: it fails when two held the name at once,
-// or when a lock fails. It takes 8 minutes with the defaults, so it runs only if -run names it:
+// TestContention measures what TestFigures has of one name, at any number of processes and
+// goroutines, and prints medians and ratios. It asserts no figure: it fails when two held the name
+// at once, or when a lock fails. It takes minutes, so it runs only if -run names it:
 //
-//	go test -count=1 -run 'TestContention$/8_of_8' -v -timeout 30m .
+//	go test -count=1 -run 'TestContention$/8_of_8' -v -timeout 30m . -figures.slice 250ms
 func TestContention(t *testing.T) {
 	if !asked("Contention") {
 		t.Skip("a measurement that takes minutes: -run TestContention asks for it")
@@ -85,18 +76,14 @@ func TestContention(t *testing.T) {
 	if !contention.Supported {
 		t.Skip("processes share no clock here")
 	}
-	t.Logf("medians of %d rounds of %v after %v, five servers, %d CPUs, %s %s/%s",
-		*contentionRounds, *contentionWindow, *contentionWarmUp, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	servers := startServers(t)
-	names := contentionNames(t)
+	p := fullPlan()
+	p.contenders = contentionNames(t)
 	for _, processes := range []int{1, 2, 8, 16} {
 		for _, goroutines := range []int{1, 8} {
 			t.Run(fmt.Sprintf("%d of %d", processes, goroutines), func(t *testing.T) {
-				r := contendInTurns(t, names, *contentionRounds, contention.Scenario{
-					Servers: servers, Processes: processes, Goroutines: goroutines,
-					TTL: contendedTTL, WarmUp: *contentionWarmUp, Window: *contentionWindow,
-				})
-				t.Logf("\n\n%s\n%s", figures.Table(&figures.Experiment{Rows: r.rows()}, "", contendedColumns()), r.remarks())
+				p.scenario.Processes, p.scenario.Goroutines = processes, goroutines
+				e := measureContention(t, p)
+				t.Logf("%s\n\n%s", e.Setup, figures.Table(&e, "", contendedColumns()))
 			})
 		}
 	}
@@ -104,20 +91,6 @@ func TestContention(t *testing.T) {
 
 // asked reports whether -run names a measurement. Without it, none takes long.
 func asked(name string) bool { return strings.Contains(flag.Lookup("test.run").Value.String(), name) }
-
-// contendInTurns lets every contender run the scenario in every round.
-func contendInTurns(t *testing.T, names []string, rounds int, s contention.Scenario) *contentionReport {
-	t.Helper()
-	r := &contentionReport{names: names, results: make([][]*contention.Result, len(names))}
-	for round := range rounds {
-		for turn := range names {
-			i := (turn + round) % len(names) // none always follows the same one
-			s.Mutex = names[i]
-			r.results[i] = append(r.results[i], s.Run(t))
-		}
-	}
-	return r
-}
 
 // contentionNames returns the contenders that take part.
 func contentionNames(t *testing.T) []string {
@@ -132,29 +105,21 @@ func contentionNames(t *testing.T) []string {
 	return names
 }
 
-// contentionReport is the measurement with one number of processes and goroutines.
-type contentionReport struct {
-	names   []string
-	results [][]*contention.Result // by contender and round
-}
-
 // contended are what results have, by name.
 var contended = []struct {
-	title    string
-	name     string
-	decimals int
-	more     bool // is better
-	of       func(*contention.Result) float64
+	name string
+	more bool // is better
+	of   func(*contention.Result) float64
 }{
-	{"locks/s", figures.LocksPerSecond, 0, true, (*contention.Result).AcquisitionsPerSecond},
-	{"goroutine changes/s", figures.ChangesPerSecond, 0, true, (*contention.Result).GoroutineChangesPerSecond},
-	{"mean wait ms", figures.MeanWait, 1, false, func(r *contention.Result) float64 { return contention.Millis(r.MeanWait()) }},
-	{"p50", figures.P50Wait, 1, false, waitOf(50)},
-	{"p99", figures.P99Wait, 1, false, waitOf(99)},
-	{"max", figures.LongestWait, 1, false, waitOf(100)},
-	{"commands/lock", "commands/lock", 1, false, (*contention.Result).CommandsPerAcquisition},
-	{"commands/goroutine change", figures.CommandsPerChange, 1, false, (*contention.Result).CommandsPerGoroutineChange},
-	{"min process share", figures.LeastShare, 2, true, func(r *contention.Result) float64 { return r.MinProcessShare }},
+	{figures.LocksPerSecond, true, (*contention.Result).AcquisitionsPerSecond},
+	{figures.ChangesPerSecond, true, (*contention.Result).GoroutineChangesPerSecond},
+	{figures.MeanWait, false, func(r *contention.Result) float64 { return contention.Millis(r.MeanWait()) }},
+	{figures.P50Wait, false, waitOf(50)},
+	{figures.P99Wait, false, waitOf(99)},
+	{figures.LongestWait, false, waitOf(100)},
+	{"commands/lock", false, (*contention.Result).CommandsPerAcquisition},
+	{figures.CommandsPerChange, false, (*contention.Result).CommandsPerGoroutineChange},
+	{figures.LeastShare, true, func(r *contention.Result) float64 { return r.MinProcessShare }},
 }
 
 func waitOf(percent int) func(*contention.Result) float64 {
@@ -163,48 +128,31 @@ func waitOf(percent int) func(*contention.Result) float64 {
 
 func contendedColumns() (columns []figures.Column) {
 	for _, c := range contended {
-		columns = append(columns, figures.Column{Title: c.title, Value: c.name, Decimals: c.decimals, More: c.more})
+		columns = append(columns, figures.Column{Title: c.name, Value: c.name, Decimals: 2, More: c.more})
 	}
 	return columns
 }
 
-// rows has a row for each contender. What was divided by nothing in a round is left out.
-func (r *contentionReport) rows() (rows []figures.Row) {
-	for i, name := range r.names {
+// contendInTurns lets every contender run the scenario in every round. What was divided by nothing
+// in a round is left out.
+func contendInTurns(t *testing.T, names []string, rounds int, s contention.Scenario) (rows []figures.Row) {
+	t.Helper()
+	results := make([][]*contention.Result, len(names))
+	for round := range rounds {
+		for turn := range names {
+			i := (turn + round) % len(names) // none always follows the same one
+			s.Mutex = names[i]
+			results[i] = append(results[i], s.Run(t))
+		}
+	}
+	for i, name := range names {
 		row := figures.Row{Peer: name, Values: make(map[string]figures.Figure)}
 		for _, c := range contended {
-			addFigure(&row, c.name, r.results[i], func(result **contention.Result) float64 { return c.of(*result) })
+			addFigure(&row, c.name, results[i], func(result **contention.Result) float64 { return c.of(*result) })
 		}
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// remarks reports what is not in the tables, summed over all rounds.
-func (r *contentionReport) remarks() string {
-	var text strings.Builder
-	for i, name := range r.names {
-		unfinished, unlockErrors, keys, last := 0, 0, 0, ""
-		counters := make(map[string]uint64)
-		for _, result := range r.results[i] {
-			unfinished, unlockErrors, keys = unfinished+result.Unfinished, unlockErrors+result.UnlockErrors, keys+result.KeysLeft
-			if result.UnlockErrors > 0 {
-				last = result.UnlockError
-			}
-			for counter, n := range result.Counters {
-				counters[counter] += n
-			}
-		}
-		fmt.Fprintf(&text, "%s: %d waits unfinished, %d unlocks failed, %d keys left", name, unfinished, unlockErrors, keys)
-		if last != "" {
-			fmt.Fprintf(&text, " (%s)", last)
-		}
-		if len(counters) > 0 {
-			fmt.Fprintf(&text, "; counted by itself: %v", counters)
-		}
-		fmt.Fprintln(&text)
-	}
-	return text.String()
 }
 
 // TestEveryContenderExcludes does what TestContention does, at a size that takes a moment. Two that
@@ -239,7 +187,7 @@ func TestContenderGivesUpWithItsContextOnly(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, c := range contenders[1:] {
-		mutex, err := c.open(t.Context(), contention.Setup{Addresses: addressesOf(servers), Goroutines: 1, TTL: time.Second})
+		mutex, err := c.open(t.Context(), contention.Setup{Addresses: contention.AddressesOf(servers), Goroutines: 1, TTL: time.Second})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		_, err = mutex.Lock(ctx, "held")

@@ -48,10 +48,6 @@
 // own (50 to 250 ms), of 1 ms, and of 5 ms; they try until the end of the window. The test prints
 // how often the name was acquired and how often it changed its holder, how long the waits were
 // (including the longest, which the end cut off), what the clients sent, and the shares. It fails
-// if two held the name at once. Its flags:
-//
-//	-contention.warmup 500ms        how long they run before the window
-//	-contention.window 2s           how long to measure
-//	-contention.rounds 3            how often each peer has its turn; medians are of these
-//	-contention.peers ""            which take part, separated by commas
+// if two held the name at once. -contention.peers says which take part, separated by commas (all);
+// -figures.rounds and -figures.slice, how often and for how long.
 package versus

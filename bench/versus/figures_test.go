@@ -302,14 +302,14 @@ func measureContention(t *testing.T, p *plan) figures.Experiment {
 	s.Servers = startServers(t)
 	e := figures.Experiment{Setup: fmt.Sprintf("five servers, %d processes of %d goroutines, samples of %v after %v",
 		s.Processes, s.Goroutines, s.Window, s.WarmUp)}
-	e.Rows = contendInTurns(t, p.contenders, p.longRounds, s).rows()
+	e.Rows = contendInTurns(t, p.contenders, p.longRounds, s)
 	return e
 }
 
 // environment returns what the measurement runs on.
 func environment(t *testing.T) figures.Environment {
 	t.Helper()
-	locker, err := newLocker(addressesOf(redistest.Start(t, 1)))
+	locker, err := newLocker(contention.AddressesOf(redistest.Start(t, 1)))
 	require.NoError(t, err)
 	defer locker.Close()
 	server := locker.Stats().Nodes[0]

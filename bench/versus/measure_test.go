@@ -25,14 +25,6 @@ func startServers(tb testing.TB) []*redistest.Server {
 	return redistest.Start(tb, 5)
 }
 
-func addressesOf(servers []*redistest.Server) []string {
-	var addresses []string
-	for _, server := range servers {
-		addresses = append(addresses, server.Addr())
-	}
-	return addresses
-}
-
 // quota limits the locks that may begin: by number or by time. Its methods may be called from any
 // goroutine.
 type quota struct {

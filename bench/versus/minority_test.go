@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/bench/versus/figures"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
@@ -90,7 +91,7 @@ const outageNames = 1 << 17
 func startOutage(t *testing.T, state string, slice time.Duration) []contestant {
 	t.Helper()
 	servers := startServers(t)
-	addresses := addressesOf(servers)
+	addresses := contention.AddressesOf(servers)
 	var proxies []*redistest.Proxy
 	for i := range faulty {
 		proxies = append(proxies, redistest.NewProxy(t, addresses[i]))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
@@ -95,7 +96,7 @@ func makeNames(prefix string, n int) []string {
 // has names of its own, so no peer waits for what another is still releasing.
 func openPeers(tb testing.TB, servers []*redistest.Server, entries []entry, goroutines int) []contestant {
 	tb.Helper()
-	return openOn(tb, addressesOf(servers), servers, entries, goroutines)
+	return openOn(tb, contention.AddressesOf(servers), servers, entries, goroutines)
 }
 
 // openOn connects the peers to the addresses, which lead to the servers.

@@ -80,7 +80,7 @@ type recoveryBench struct {
 func startRecovery(t *testing.T) *recoveryBench {
 	t.Helper()
 	b := &recoveryBench{servers: startServers(t)}
-	b.addresses = addressesOf(b.servers)
+	b.addresses = contention.AddressesOf(b.servers)
 	b.mute, b.late = redistest.NewProxy(t, b.addresses[3]), redistest.NewProxy(t, b.addresses[4])
 	b.addresses[3], b.addresses[4] = b.mute.Addr(), b.late.Addr()
 	return b

@@ -68,33 +68,19 @@ func measureRenewal(t *testing.T, p *plan) figures.Experiment {
 // leadIn is which part of a sample passes before it begins.
 const leadIn = 10
 
-// liveHeap returns the bytes of the heap in use.
-func liveHeap() float64 {
-	var stats runtime.MemStats
-	for range 2 { // the second collection frees what the first one found in a pool
-		runtime.GC()
-	}
-	runtime.ReadMemStats(&stats)
-	return float64(stats.HeapAlloc)
-}
-
-// goroutineSample is short enough to catch what runs for a renewal, and too long to count in the
-// CPU time.
-const goroutineSample = 20 * time.Millisecond
-
 // hold acquires so many locks, holds them for a while, and releases them.
 func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) (h holding, err error) {
 	goroutines := runtime.NumGoroutine()
-	locker, err := newLocker(addressesOf(servers), redlock.WithTTL(p.ttl))
+	locker, err := newLocker(contention.AddressesOf(servers), redlock.WithTTL(p.ttl))
 	if err != nil {
 		return h, err
 	}
 	defer func() { err = errors.Join(err, release(locker.Locker, servers)) }()
-	heap := liveHeap()
+	heap := contention.LiveHeap()
 	if err := acquireAll(ctx, locker.Locker, locks); err != nil {
 		return h, err
 	}
-	h.heap = (liveHeap() - heap) / float64(locks)
+	h.heap = (contention.LiveHeap() - heap) / float64(locks)
 	// Renewals are due an interval after the locks were acquired, right when a sample that began at
 	// once would end.
 	time.Sleep(p.hold / leadIn)
@@ -104,7 +90,7 @@ func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) 
 	}
 	before, cpu, start := locker.Stats(), contention.CPUTime(), time.Now()
 	for time.Since(start) < p.hold {
-		time.Sleep(min(goroutineSample, p.hold))
+		time.Sleep(min(contention.GoroutineSample, p.hold))
 		h.goroutines = max(h.goroutines, runtime.NumGoroutine()-goroutines)
 	}
 	h.held, h.cpu = time.Since(start), contention.CPUTime()-cpu
