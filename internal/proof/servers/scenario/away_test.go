@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
-	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -124,34 +123,4 @@ func majorityIsNoQuorum(t *testing.T, c *cluster.Cluster, hasty *redlock.Locker,
 	}
 	require.ErrorIs(t, held.Unlock(ctx), redlock.ErrNoQuorum)
 	require.ErrorIs(t, held.Err(), redlock.ErrReleased)
-}
-
-// A connection is given up with its SET still on the way, and the release goes out on the next one.
-// It must not come before the SET: that connection kills the old one at the server before anything
-// else.
-func TestSetThatArrivesLateAfterItsConnectionWasGivenUpLeavesNoKey(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 5)
-	name, last := cluster.LockName(t), c.Masters[4]
-	slow := redistest.NewProxy(t, last.Addr())
-	board := newSwitchboard(t, slow.Addr())
-	urls := c.URLs()
-	urls[4] = board.url
-	l := connected(t, urls, redlock.WithNodeTimeout(time.Second), redlock.WithPool(pool.WithStallTimeout(500*time.Millisecond)))
-	slow.Hold(redistest.Requests, true)
-	board.lead(last.Addr())
-	lock, err := l.Lock(t.Context(), name)
-	require.NoError(t, err)
-	answered := func() bool {
-		node := l.Stats().Nodes[4]
-		return node.Connects > 1 && node.State == pool.Up && node.Waiting+node.Kept == 0
-	}
-	await(t, "the connection is given up, and there is a second one", answered)
-	give(t, lock)
-	await(t, "the release is answered", answered)
-	slow.Hold(redistest.Requests, false)
-	for until := time.Now().Add(300 * time.Millisecond); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		require.Empty(t, cluster.Holder(t, last, name), "the SET was executed after its release")
-	}
-	cluster.RequireClean(t, c.Masters...)
 }

@@ -32,9 +32,9 @@ const (
 // processes of the machine share, and a number.
 type said struct {
 	who    int
-	word   string // waits, gaveup, holds, releases; leads; killed, stopped, continued
+	word   string // waits, gaveup, holds, releases; killed, stopped, continued
 	at     clock.Instant
-	number int64 // until when it holds the lock; the term in which it leads
+	number int64 // until when it holds the lock
 }
 
 // contender is a process, as seen by its parent.

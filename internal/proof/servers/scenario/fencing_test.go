@@ -176,7 +176,8 @@ func TestDocumentedScriptOfReadersAndWritersAgreesWithTheGate(t *testing.T) {
 // playLateWriter holds a lock. When its input ends, it writes without a look at the lock.
 func playLateWriter(self *child.Self) {
 	name, store := self.Args[0], self.Args[1]
-	lock, err := childLocker(self, self.Args[2:], redlock.WithTTL(time.Second)).Lock(ctx, name, redlock.WithFencing())
+	l := childLocker(self, self.Args[2:], redlock.WithTTL(time.Second), redlock.WithNodeTimeout(time.Second/2))
+	lock, err := l.Lock(ctx, name, redlock.WithFencing())
 	require.NoError(self, err)
 	conn, err := redis.DialURL(store)
 	require.NoError(self, err)

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	child.Play(map[string]child.Role{
-		"holder": playHolder, "writer": playLateWriter, "contender": playContender, "candidate": playCandidate,
+		"writer": playLateWriter, "contender": playContender,
 	})
 	search.RunMore(3) // they wait more than they work
 	cluster.Main(m)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/pool"
@@ -260,4 +261,14 @@ func replicate(t *testing.T, replica, of cluster.Master) {
 		info, err := redis.String(replica.Do("INFO", "replication"))
 		return err == nil && strings.Contains(info, "master_link_status:up")
 	})
+}
+
+// on returns the arguments of a role: what it needs, and the endpoints of the masters.
+func on(c *cluster.Cluster, args ...string) []string { return append(args, c.URLs()...) }
+
+// childLocker is the Locker of a child.
+func childLocker(self *child.Self, urls []string, opts ...redlock.Option) *redlock.Locker {
+	l, err := redlock.New(urls, opts...)
+	require.NoError(self, err)
+	return l
 }
