@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -119,18 +120,18 @@ func TestEveryPeerSetsAndDeletesEachKeyOnce(t *testing.T) {
 	for servers, entries := range map[int][]entry{5: peers, 1: slices.Concat(peers, singlePeers)} {
 		for _, c := range openPeers(t, redistest.Start(t, servers), entries, manyGoroutines) {
 			t.Run(fmt.Sprintf("%d/%s", servers, c.name), func(t *testing.T) {
-				var monitors []*redistest.Monitor
+				var executed []func() []string
 				for _, server := range c.servers {
-					monitors = append(monitors, server.Monitor(t))
+					executed = append(executed, monitor(t, server))
 				}
 				const goroutines, locks = 4, 10
 				s, err := measure(t.Context(), &c, goroutines, newQuota(locks))
 				require.NoError(t, err)
 				assert.Equal(t, locks, s.locks)
-				for i, monitor := range monitors {
+				for i, lines := range executed {
 					for _, name := range c.names[:locks] {
-						awaitOnce(t, monitor, "set", name)
-						awaitOnce(t, monitor, "del", name)
+						awaitOnce(t, lines, "set", name)
+						awaitOnce(t, lines, "del", name)
 					}
 					keys, err := c.servers[i].Keys()
 					require.NoError(t, err)
@@ -141,20 +142,44 @@ func TestEveryPeerSetsAndDeletesEachKeyOnce(t *testing.T) {
 	}
 }
 
+// monitor returns a function for what a server has executed since, as MONITOR shows it, but in lower
+// case.
+func monitor(t *testing.T, server *redistest.Server) func() []string {
+	t.Helper()
+	conn, err := redis.Dial("tcp", server.Addr(), redis.DialReadTimeout(time.Minute))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, conn.Close()) })
+	_, err = conn.Do("MONITOR")
+	require.NoError(t, err)
+	var lines []string
+	return func() []string {
+		_, err := server.Do("ECHO", "the end")
+		require.NoError(t, err)
+		for {
+			line, err := redis.String(conn.Receive())
+			require.NoError(t, err)
+			if strings.Contains(line, `"ECHO" "the end"`) {
+				return lines
+			}
+			lines = append(lines, strings.ToLower(line))
+		}
+	}
+}
+
 // awaitOnce waits until the server has executed the command with the key, among others if it takes
 // several, which a peer that has its quorum does not wait for. It fails if the server did so more
-// than once. MONITOR shows commands in the case in which they were sent; this one is in lower case.
-func awaitOnce(t *testing.T, monitor *redistest.Monitor, command, key string) {
+// than once.
+func awaitOnce(t *testing.T, executed func() []string, command, key string) {
 	t.Helper()
 	cluster.Eventually(t, time.Minute, func() string {
-		monitor.Sync()
+		lines := executed()
 		times := 0
-		for _, line := range monitor.Lines() {
-			if line = strings.ToLower(line); strings.Contains(line, `] "`+command+`" `) && strings.Contains(line, ` "`+key+`"`) {
+		for _, line := range lines {
+			if strings.Contains(line, `] "`+command+`" `) && strings.Contains(line, ` "`+key+`"`) {
 				times++
 			}
 		}
-		require.LessOrEqual(t, times, 1, "%s %s:\n%s", command, key, strings.Join(monitor.Lines(), "\n"))
+		require.LessOrEqual(t, times, 1, "%s %s:\n%s", command, key, strings.Join(lines, "\n"))
 		if times == 0 {
 			return command + " " + key
 		}
