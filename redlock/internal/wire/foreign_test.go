@@ -239,26 +239,6 @@ func TestAnAcquisitionThatFailsMidwayLeavesNoKey(t *testing.T) {
 	}
 }
 
-// Beside what a mutex needs, readers need two commands and two keys.
-func TestTheACLOfTheScriptsForReaders(t *testing.T) {
-	s := newServer(t)
-	s.do("ACL", "SETUSER", "app", "on", "nopass", "~a", "~redquorum:wait:a", "~redquorum:waits:a", "~redquorum:others:a",
-		"~redquorum:fence:a", "~redquorum:adopt:a:*", "~redquorum:readers:a", "~redquorum:intent:a", "&redquorum:wake:*", "-@all",
-		"+eval", "+set", "+get", "+del", "+exists", "+pexpire", "+pttl", "+publish", "+pubsub|numsub", "+zadd", "+zrem",
-		"+zcard", "+zscore", "+zrange", "+zpopmin", "+time", "+pexpireat", "+zremrangebyscore")
-	for _, test := range sharedCases() {
-		s.do("FLUSHALL")
-		s.do("ZADD", "redquorum:wait:a", 1, "+p:another", 2, "p:third")
-		s.prepare(test, "")
-		s.do("ACL", "LOG", "RESET")
-		s.do("AUTH", "app", "")
-		_, err := s.run([]string{"a"}, test.args, test.source...)
-		s.do("AUTH", "default", "")
-		require.NoError(t, err, test.name)
-		assert.Empty(t, s.do("ACL", "LOG"), test.name)
-	}
-}
-
 // Each call of a batch fails with an error of its own, and leaves what the script of one leaves.
 func TestABatchThatIsForbiddenSomethingFailsEachCall(t *testing.T) {
 	s := newServer(t)

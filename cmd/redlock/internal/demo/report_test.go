@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
@@ -164,28 +163,6 @@ func TestJudgeFindsOverlaps(t *testing.T) {
 		}
 		assert.Equal(t, c.want, got, c.name)
 	}
-}
-
-// The naive judge checks every instant of a small world: two holders at one instant are an overlap.
-func TestJudgeAgreesWithANaiveJudge(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const end = 12
-		holds := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) hold {
-			began := rapid.IntRange(0, end).Draw(t, "began")
-			return at(0, time.Duration(began), time.Duration(rapid.IntRange(began, end).Draw(t, "ended")))
-		}), 0, 6).Draw(t, "holds")
-		want := false
-		for instant := range time.Duration(end) {
-			holders := 0
-			for _, h := range holds {
-				if h.began <= instant && instant < h.ended {
-					holders++
-				}
-			}
-			want = want || holders > 1
-		}
-		assert.Equal(t, want, len(findOverlaps(holds)) > 0)
-	})
 }
 
 func TestTurnsGoInTheOrderOfAsking(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -141,18 +140,6 @@ func TestKilledRedlockTakesItsCommandAlongAndTheNextWaitsForTheTTL(t *testing.T)
 	assert.Greater(t, time.Since(last), lossTTL/2, "not before the rest of the TTL")
 }
 
-// A majority of the masters says that the lock is not ours, so there is time only for SIGKILL.
-func TestLockThatIsDeletedEndsTheCommandAtTheNextRenewal(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 3)
-	b := startBeat(t, c.URLs(), "x")
-	require.NoError(t, cluster.NewConnected(t, c.URLs()).ForceUnlock(t.Context(), "x"))
-	status, stderr := b.End(t)
-	assert.Equal(t, cli.ExitLost, status)
-	assert.Contains(t, stderr, "no longer has it; the command gets SIGKILL")
-	assert.True(t, dead(b.pid)())
-}
-
 func TestStoppedRedlockKillsItsCommandWhenItContinues(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 3)
@@ -168,36 +155,6 @@ func TestStoppedRedlockKillsItsCommandWhenItContinues(t *testing.T) {
 	assert.Equal(t, cli.ExitLost, status)
 	assert.True(t, dead(b.pid)())
 	assert.Contains(t, stderr, "the command gets SIGKILL")
-}
-
-func TestEndOfTheHoldEndsTheCommandAndAllOfItsGroup(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 3)
-	for name, r := range map[string]struct{ script, says string }{
-		"what the command has started": {
-			`sh -c 'trap "" TERM; echo $$; while :; do sleep 0.01; done' & wait`,
-			// The second on a machine so busy that redlock wakes up only when the hold has ended.
-			"after --max-hold|its maximum hold has ended",
-		},
-		"what it left running": {`trap "" TERM; ` + background, "what the command left running gets SIGTERM now"},
-		// Between SIGTERM and SIGKILL.
-		"in its own way": {`trap 'echo tidied up; exit 0' TERM; echo $$; while :; do sleep 0.01; done`, "after --max-hold"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const flags = "--ttl 6s --kill-after 2s --max-hold 4s" // long, for a busy machine
-			leader := clitest.Start(t, c.URLs(), line(name, flags, "sh", "-c", r.script)...)
-			pid := number(t, leader)
-			t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) //nolint:errcheck // it has ended, if all went well
-			if name == "in its own way" {
-				assert.Equal(t, "tidied up", leader.Next(t))
-			}
-			status, stderr := leader.End(t)
-			assert.Equal(t, cli.ExitLost, status, "whatever the command says")
-			assert.Regexp(t, r.says, stderr)
-			assert.True(t, dead(pid)())
-		})
-	}
 }
 
 // The masters gave the lock to somebody else before the command had ended, and its release is the

@@ -55,20 +55,6 @@ func adopted(parent, pid int) func() bool {
 	}
 }
 
-func TestBackgroundJobIsKilledOnDemand(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 3)
-	r := clitest.Start(t, c.URLs(), line("x", "--kill-rest --kill-after 200ms", "sh", "-c", `trap "" TERM; `+background)...)
-	job := number(t, r)
-	status, stderr := r.End(t)
-	assert.Equal(t, 3, status, stderr)
-	stderr = withoutVotes(stderr)
-	if !strings.Contains(stderr, "does not end") { // that may take a second when busy
-		assert.Empty(t, stderr)
-	}
-	assert.True(t, dead(job)(), "before the lock is free")
-}
-
 // What has left the group is not waited for with --detach, nor is a zombie that nobody reaps.
 func TestZombieDoesNotHoldTheLock(t *testing.T) {
 	t.Parallel()
