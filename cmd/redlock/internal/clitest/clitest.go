@@ -127,7 +127,7 @@ func URLs[T interface{ URL() string }](nodes []T) (urls []string) {
 // Admit makes masters vote that were just started: they become a cluster.
 func Admit(t *testing.T, urls ...string) {
 	t.Helper()
-	l, err := redlock.New(urls, redlock.WithTTL(10*time.Millisecond))
+	l, err := redlock.New(urls)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	WaitFor(t, "the votes of all masters", func() bool {

@@ -43,7 +43,8 @@ const minTTL = 300 * time.Millisecond
 type config struct {
 	duration time.Duration
 	workers  int
-	nodes    []string // endpoints of real nodes; nil: embedded ones
+	nodes    []string      // endpoints of real nodes; nil: embedded ones
+	ready    time.Duration // bounds the wait for a quorum of them; 0: readyBound
 	look     terminal.Look
 }
 

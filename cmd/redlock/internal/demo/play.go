@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,8 @@ func (d *demo) open(ctx context.Context) error {
 // ready waits until a quorum answers each Locker. The error has a line for each node that does not
 // answer.
 func (d *demo) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyBound)
+	bound := cmp.Or(d.config.ready, readyBound)
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	for _, w := range d.workers {
 		err := w.locker.Ready(ctx)
@@ -89,7 +91,7 @@ func (d *demo) ready(ctx context.Context) error {
 		case errors.Is(err, context.Canceled):
 			return errors.New("ended before a quorum of nodes had answered")
 		case errors.As(err, &failure):
-			err = fmt.Errorf("no quorum of nodes answered within %v", readyBound)
+			err = fmt.Errorf("no quorum of nodes answered within %v", bound)
 			for _, node := range failure.Nodes.WrappedErrors() {
 				err = fmt.Errorf("%w\n  %w", err, node)
 			}

@@ -156,7 +156,7 @@ func TestDemoShowsAllThatItPromises(t *testing.T) {
 	var missing []string
 	for duration := minDuration; duration <= maxDuration/2; duration *= 2 {
 		var out bytes.Buffer
-		cfg := config{duration: duration, workers: 4, look: wide}
+		cfg := config{duration: duration, workers: 4, ready: time.Minute, look: wide}
 		w := &output{w: &out}
 		rep, err := play(t.Context(), cfg, w)
 		require.NoError(t, err)
@@ -255,7 +255,7 @@ func TestDemoOnGivenNodesStopsNoneAndHidesPasswords(t *testing.T) {
 	var err error
 	for duration := minDuration / 2; duration <= maxDuration/2; duration *= 2 {
 		out.Reset()
-		err = run(t.Context(), config{duration: duration, workers: 3, nodes: endpoints, look: wide}, &out)
+		err = run(t.Context(), config{duration: duration, workers: 3, nodes: endpoints, ready: time.Minute, look: wide}, &out)
 		if !errors.Is(err, errNothingAcquired) && !errors.Is(err, errNoLateWrite) {
 			break
 		}
@@ -293,7 +293,7 @@ func TestSignalEndsTheDemoEarlyWithWhatWasSeen(t *testing.T) {
 	out := &stopWriter{until: regexp.MustCompile("acquired [1-9]"), stop: cancel}
 	live := wide
 	live.Live = true
-	require.NoError(t, run(ctx, config{duration: time.Minute, workers: 4, look: live}, out))
+	require.NoError(t, run(ctx, config{duration: time.Minute, workers: 4, ready: time.Minute, look: live}, out))
 	_, after, _ := strings.Cut(out.text.String(), terminal.LeaveScreen)
 	assert.Contains(t, after, "Ended early, after ")
 	assert.Contains(t, after, "   worker 4  ")
@@ -305,17 +305,16 @@ func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &stopWriter{until: regexp.MustCompile(""), stop: cancel, err: errors.New("broken pipe")}
-	require.ErrorIs(t, run(ctx, config{duration: time.Minute, workers: 2, look: wide}, out), out.err)
+	require.ErrorIs(t, run(ctx, config{duration: time.Minute, workers: 2, ready: time.Minute, look: wide}, out), out.err)
 }
 
 func TestDemoWithoutAQuorumNamesTheNodes(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 1)
 	nodes.stop(0)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // instead of readyBound
-	defer cancel()
-	err := run(ctx, config{duration: time.Second, workers: 1, nodes: nodes.endpoints}, &bytes.Buffer{})
-	require.ErrorContains(t, err, "no quorum of nodes answered")
+	cfg := config{duration: time.Second, workers: 1, nodes: nodes.endpoints, ready: 200 * time.Millisecond}
+	err := run(t.Context(), cfg, &bytes.Buffer{})
+	require.ErrorContains(t, err, "no quorum of nodes answered within 200ms")
 	require.ErrorContains(t, err, nodes.endpoints[0])
 	assert.Equal(t, cli.ExitFailed, cli.ExitStatus(err))
 }

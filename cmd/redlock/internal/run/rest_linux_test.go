@@ -31,11 +31,11 @@ func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := clitest.Start(t, c.URLs(), line(name, "--ttl 2s", "sh", "-c", background)...)
+			r := clitest.Start(t, c.URLs(), line(name, "--ttl 4s", "sh", "-c", background)...)
 			job := number(t, r)
 			t.Cleanup(func() { _ = syscall.Kill(job, syscall.SIGKILL) }) //nolint:errcheck // it has ended, if all went well
 			clitest.WaitFor(t, "the command itself ends", adopted(r.Pid(), job))
-			status, _, stderr := clitest.Run(t, c.URLs(), line(name, "--wait 3s", "true")...)
+			status, _, stderr := clitest.Run(t, c.URLs(), line(name, "--wait 5s", "true")...)
 			assert.Equal(t, cli.ExitTaken, status, "longer than the TTL: %s", stderr)
 			require.NoError(t, end(r.Pid(), job))
 			status, stderr = r.End(t)

@@ -114,7 +114,7 @@ func TestStreamsAreTheCommandsOwn(t *testing.T) {
 	status, stderr := clitest.StartCommand(t, cmd).End(t)
 	assert.Equal(t, 0, status)
 	assert.True(t, bytes.Equal(input, stdout.Bytes()), "got %d bytes, want %d", stdout.Len(), len(input))
-	assert.Equal(t, "done\n", withoutVotes(stderr))
+	assert.True(t, strings.HasPrefix(withoutVotes(stderr), "done\n"), stderr) // and what a busy machine makes redlock say
 }
 
 func TestEnvironmentTellsTheLockAndNoPassword(t *testing.T) {

@@ -158,8 +158,10 @@ func TestAProcessThatMayNotBeSignalledIsWaitedFor(t *testing.T) {
 			assert.Zero(t, status, stderr)
 			status, stderr = r.End(t)
 			assert.Equal(t, cli.ExitLost, status)
-			assert.Contains(t, stderr, fmt.Sprintf("cannot send killed to the command: process %d (sleep): operation not permitted", pid))
 			assert.Contains(t, stderr, "does not end, and runs on without lock")
+			if !strings.Contains(stderr, "its maximum hold has ended") { // this machine is so busy that it is looked for too late
+				assert.Contains(t, stderr, fmt.Sprintf("cannot send killed to the command: process %d (sleep): operation not permitted", pid))
+			}
 		})
 	}
 }
