@@ -56,39 +56,3 @@ func TestNodeConfirmsEachNumberOnce(t *testing.T) {
 		}
 	})
 }
-
-func TestReleaseHandsTheKeyToTheOldestWaiterThatIsAlive(t *testing.T) {
-	node := NewNode()
-	e := node.Entry("x")
-	_, granted := node.Pilot("x", "holder", 0)
-	assert.True(t, granted)
-	for _, waiter := range []string{"dead", "first", "second", "first"} {
-		_, granted = node.Pilot("x", waiter, 0)
-		assert.False(t, granted)
-	}
-	assert.Equal(t, []Waiter[string]{{Value: "dead"}, {Value: "first"}, {Value: "second"}}, e.Waiting)
-
-	assert.False(t, e.Release("another", 0, alive))
-	assert.True(t, e.Release("holder", 0, func(v string) bool { return v != "dead" }))
-	handed := Entry[string]{Key: "first", Fence: 1, Waiting: []Waiter[string]{{Value: "second"}}}
-	assert.Equal(t, handed, *e, "handed over, but not raised")
-
-	fence, granted := node.Pilot("x", "first", 0)
-	assert.True(t, granted)
-	assert.EqualValues(t, 2, fence, "confirmed, and raised")
-	assert.True(t, e.Leave("first", 0, func(string) bool { return false }))
-	assert.Equal(t, Entry[string]{Fence: 2, Waiting: []Waiter[string]{}}, *e)
-}
-
-func TestTimestampIsClampedToTheNodesClock(t *testing.T) {
-	now := int64(1_700_000_000_000_000)
-	for _, test := range []struct{ ts, want int64 }{
-		{0, now - Delta}, {now - Delta, now - Delta}, {now, now}, {now + Delta, now + Delta}, {now + Delta + 1, now + Delta},
-	} {
-		node := NewNode()
-		node.Now = now
-		fence, granted := node.Acquire([]string{"x", "y"}, "v", test.ts)
-		assert.True(t, granted)
-		assert.Equal(t, test.want, fence)
-	}
-}
