@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -144,48 +143,6 @@ func TestWaitersInTwoDatabasesOfOneServerAreApart(t *testing.T) {
 	give(t, locks[0])
 	give(t, <-gots[0])
 	assert.Equal(t, uint64(1), waiters[0].Stats().Woken)
-}
-
-// A server that cannot be spoken to is named with the reason, and without the password.
-func TestWrongPasswordsAndTLSAreNamedAndNotShown(t *testing.T) {
-	t.Parallel()
-	const wrong = "hunter2hunter2"
-	g := startGateway(t)
-	right := url.UserPassword("", password).String() + "@"
-	for name, way := range map[string]struct {
-		endpoint, words string
-		dial            time.Duration
-	}{
-		"wrong password":    {as(t, g, url.UserPassword("", wrong), ""), `WRONGPASS`, patience},
-		"unknown user":      {as(t, g, url.UserPassword("nobody", wrong), ""), `WRONGPASS`, patience},
-		"no password":       {as(t, g, nil, ""), `NOAUTH`, patience},
-		"unknown authority": {"rediss://" + right + g.tls, `TLS: .*certificate signed by unknown authority`, patience / 2},
-		"plain text to TLS": {
-			"redis://" + right + g.tls,
-			`connection (lost|closed).*redis:// is for servers without TLS|protocol error`, patience / 2,
-		},
-		// Each side waits for the other to begin.
-		"TLS to a plain port": {
-			"rediss://" + right + g.Addr(),
-			`connected, but no TLS within 1s: rediss:// is for servers with TLS|TLS: something else answered`, time.Second,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if g.tls == "" && way.words != "WRONGPASS" && way.words != "NOAUTH" {
-				t.Skip("this redis-server was built without TLS")
-			}
-			named := &tls.Config{ServerName: certified, MinVersion: tls.VersionTLS12}
-			l := cluster.NewLocker(t, []string{way.endpoint}, patiently(
-				redlock.WithPool(pool.WithDialTimeout(way.dial), pool.WithTLSConfig(named)),
-			)...)
-			_, err := l.TryLock(t.Context(), cluster.LockName(t))
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			assert.Regexp(t, way.words, err.Error())
-			assert.NotContains(t, err.Error(), wrong)
-			assert.NotContains(t, err.Error(), password)
-		})
-	}
 }
 
 // newCertificate writes the certificate of a server, and its key, to files. It returns what trusts
