@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -28,14 +29,14 @@ var (
 // name of the claim.
 var ways = []string{"searched", "in histories", "by itself", "on real servers", "seeded bugs"}
 
-// claim is a row of the table in docs/safety.md, with its row of the map.
+// claim is a row of docs/safety.md, with its rows of internal/proof/claims.md and of the map.
 type claim struct {
 	name, text, why, where string
 	proofs                 []string // a cell for each of the ways
 }
 
-// rows returns the cells of the rows of a table whose first cell is a claim, and what is wrong with
-// their form.
+// rows returns the cells of the rows of tables whose first cell is a claim, by their numbers, and
+// what is wrong with their form.
 func rows(text string, cells int) (all [][]string, wrong []string) {
 	for _, match := range claimRow.FindAllStringSubmatch(text, -1) {
 		row := strings.Split(strings.Trim(match[0], "|"), "|")
@@ -47,24 +48,34 @@ func rows(text string, cells int) (all [][]string, wrong []string) {
 			row[i] = strings.TrimSpace(row[i])
 		}
 		all = append(all, row)
-		if want := fmt.Sprint("S", len(all)); match[1] != want {
-			wrong = append(wrong, fmt.Sprintf("%s stands where %s should", match[1], want))
+	}
+	slices.SortStableFunc(all, func(a, b []string) int {
+		return cmp.Or(cmp.Compare(len(a[0]), len(b[0])), cmp.Compare(a[0], b[0]))
+	})
+	for i, row := range all {
+		if want := fmt.Sprint("S", i+1); row[0] != want {
+			wrong = append(wrong, fmt.Sprintf("%s stands where %s should", row[0], want))
 		}
 	}
 	return all, wrong
 }
 
-// claims returns the claims of docs/safety.md with what the map says of them.
-func claims(safety, proofs string) (all []claim, wrong []string) {
-	said, wrong := rows(safety, 4)
+// claims returns the claims of docs/safety.md with their arguments and what the map says of them.
+func claims(safety, arguments, proofs string) (all []claim, wrong []string) {
+	said, wrong := rows(safety, 2)
 	for _, row := range said {
-		all = append(all, claim{name: row[0], text: row[1], why: row[2], where: row[3]})
+		all = append(all, claim{name: row[0], text: row[1]})
 	}
+	argued, bad := rows(arguments, 3)
+	wrong = append(wrong, bad...)
 	mapped, bad := rows(proofs, 1+len(ways))
 	wrong = append(wrong, bad...)
-	for i, row := range mapped {
-		if i < len(all) {
-			all[i].proofs = row[1:]
+	for i := range all {
+		if i < len(argued) {
+			all[i].why, all[i].where = argued[i][1], argued[i][2]
+		}
+		if i < len(mapped) {
+			all[i].proofs = mapped[i][1:]
 		}
 	}
 	return all, wrong
@@ -77,7 +88,7 @@ func (c claim) unfounded(tests map[string]string, bugs map[string][]string) (wro
 		wrong = append(wrong, c.name+" has no argument")
 	}
 	if !slices.ContainsFunc(links(c.where), func(target string) bool {
-		return !strings.HasSuffix(target, "_test.go") && dead(filepath.Join(root, "docs", "safety.md"), target) == ""
+		return !strings.HasSuffix(target, "_test.go") && dead(filepath.Join(root, "internal", "proof", "claims.md"), target) == ""
 	}) {
 		wrong = append(wrong, c.name+" has no place in the code")
 	}
@@ -173,14 +184,15 @@ func seededBugs(t *testing.T) map[string][]string {
 
 func TestEveryClaimHasAnArgumentAPlaceAndAProof(t *testing.T) {
 	safety, proofs := read(t, "docs", "safety.md"), read(t, "internal", "proof", "README.md")
+	arguments := read(t, "internal", "proof", "claims.md")
 	tests, bugs := allTests(t), seededBugs(t)
-	all, wrong := claims(safety, proofs)
+	all, wrong := claims(safety, arguments, proofs)
 	assert.Empty(t, wrong)
 	assert.GreaterOrEqual(t, len(all), 37)
 	for _, c := range all {
 		assert.Empty(t, c.unfounded(tests, bugs))
 	}
-	for _, text := range []string{safety, proofs} {
+	for _, text := range []string{safety, arguments, proofs} {
 		for _, match := range citedTest.FindAllStringSubmatch(text, -1) {
 			assert.Contains(t, tests, match[1], "it is cited")
 		}
@@ -192,7 +204,7 @@ func TestEveryClaimHasAnArgumentAPlaceAndAProof(t *testing.T) {
 
 // Code and other pages that cite a claim cite one that exists.
 func TestCitedClaimsExist(t *testing.T) {
-	all, _ := claims(read(t, "docs", "safety.md"), "")
+	all, _ := claims(read(t, "docs", "safety.md"), "", "")
 	cited := 0
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !slices.Contains([]string{".go", ".lua", ".md"}, filepath.Ext(path)) {
@@ -215,17 +227,18 @@ func TestCitedClaimsExist(t *testing.T) {
 }
 
 func TestUnfoundedClaimsAreFound(t *testing.T) {
-	safety := "| S1 | a | b | [c](../doc.go) |\n| S2 | a | b | [c](../doc.go) |\n| S4 | a | b | c |\n| S4 | a |  | [c](../none.go) |\n" +
-		"| S5 | a | b |\n| S5 | a | b | [c](../doc.go) |\n"
+	safety := "| S2 | a |\n\n| S1 | a |\n| S4 | a |\n| S4 | a |\n| S5 | a | b |\n| S5 | a |\n"
+	arguments := "| S1 | b | [c](../../doc.go) |\n| S2 | b | [c](../../doc.go) |\n| S3 | b | c |\n| S4 |  | [c](none.go) |\n" +
+		"| S5 | b | [c](../../doc.go) |\n"
 	proofs := "| S1 |  |  | `TestHere` | `internal/here` | a bug |\n| S2 |  |  | `TestGone` |  | |\n| S3 |  |  | by thought |  | |\n" +
 		"| S4 | `TestHere` |  |  | |  |\n"
 	tests := map[string]string{"TestHere": "by itself", "internal/here": "on real servers"}
-	all, found := claims(safety, proofs)
+	all, found := claims(safety, arguments, proofs)
 	for _, c := range all {
 		found = append(found, c.unfounded(tests, map[string][]string{"S1": {"a bug"}, "S2": {"another"}})...)
 	}
 	assert.Equal(t, []string{
-		"S4 stands where S3 should", "S5 has 3 cells",
+		"S5 has 3 cells", "S4 stands where S3 should",
 		"S2 cites TestGone, which is no test here", `S2 has the seeded bugs "another"`,
 		"S4 has no place in the code", "S4 cites no test",
 		"S4 has no argument", "S4 has no place in the code", `S4 has TestHere under "searched", it belongs under "by itself"`,
