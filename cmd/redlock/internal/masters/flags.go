@@ -54,7 +54,7 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.KeyPrefix, "key-prefix", "",
 		"`text` in front of the name; the same for everyone who shares the lock")
 	cmd.Flags().DurationVar(&f.MaxTTL, "max-ttl", time.Minute,
-		"longest TTL of anyone who shares the masters; the same for all of them")
+		"longest TTL that is asked for, and the MaxTTL of a new cluster; one that exists has its own: redlock members")
 	cmd.Flags().BoolVar(&f.Strict, "strict", false,
 		"also in a new cluster, masters vote only after the longest "+
 			"TTL, or after redlock init (QuarantineStrict); the same for everyone")
