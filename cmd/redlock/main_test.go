@@ -13,6 +13,7 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -49,14 +50,7 @@ func start(t *testing.T, opts ...redlock.Option) *fleet {
 	t.Helper()
 	f := startNew(t)
 	f.open(opts...)
-	clitest.WaitFor(t, "the votes of all masters", func() bool {
-		for _, n := range f.locker.Stats().Nodes {
-			if n.Barred != nil || n.RunID == "" {
-				return false
-			}
-		}
-		return true
-	})
+	cluster.RequireUp(t, f.locker, func(n redlock.NodeStats) bool { return n.Barred == nil && n.RunID != "" })
 	return f
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -129,15 +128,8 @@ func Admit(t *testing.T, urls ...string) {
 	t.Helper()
 	l, err := redlock.New(urls)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	WaitFor(t, "the votes of all masters", func() bool {
-		for _, n := range l.Stats().Nodes {
-			if n.State != pool.Up || n.Barred != nil {
-				return false
-			}
-		}
-		return true
-	})
+	cluster.RequireUp(t, l, func(n redlock.NodeStats) bool { return n.Barred == nil })
+	require.NoError(t, l.Close())
 }
 
 // Marker returns the memory marker of a server.
