@@ -66,25 +66,3 @@ func TestOnlyTheMarkedPartsAreRewritten(t *testing.T) {
 		assert.Error(t, err, name)
 	}
 }
-
-func TestTheRecoveryHasARowForEachPhaseAndNamesItsFaults(t *testing.T) {
-	recovery := &figures.Recovery{
-		Setup:   "a setup",
-		Step:    0.5,
-		Phases:  []figures.Phase{{Title: figures.Calm, From: 0, To: 1}, {Title: "one killed", From: 1, To: 2}},
-		Courses: []figures.Course{{Peer: "redquorum", Locks: []float64{1000, 2000, 0, 0}, Waits: []float64{2, 1, 0, 1000}}},
-	}
-	assert.True(t, strings.HasSuffix(describeRecovery(recovery), `
-
-| seconds |  | redquorum, locks/s | longest wait, ms |
-| ---: | --- | ---: | ---: |
-| 0–1 | calm | 1,500 | 2 |
-| 1–2 | one killed | 0 | 1,000 |
-`))
-	svg, err := drawRecovery(recovery)
-	require.NoError(t, err)
-	for _, shown := range []string{">one killed<", ">redquorum<"} {
-		assert.Contains(t, string(svg), shown)
-	}
-	assert.NotContains(t, string(svg), ">calm<")
-}

@@ -15,10 +15,6 @@ func figureOf(rounds ...float64) Figure {
 	return f
 }
 
-func TestFigureKeepsEveryRound(t *testing.T) {
-	assert.Equal(t, Figure{Median: 2, Lowest: 1, Highest: 3.1235, Rounds: []float64{3.1235, 1, 2}}, figureOf(3.1234567, 1, 2))
-}
-
 func TestDivisionByNothingIsNoFigure(t *testing.T) {
 	for _, rounds := range [][]float64{nil, {1, math.NaN()}, {1, math.Inf(1)}, {1, math.Inf(-1)}} {
 		_, ok := Of(rounds)
@@ -28,12 +24,6 @@ func TestDivisionByNothingIsNoFigure(t *testing.T) {
 		_, ok := figureOf(1, 2).By(other)
 		assert.False(t, ok, "%v", other)
 	}
-}
-
-func TestRatioIsTheMedianOfTheRoundsRatios(t *testing.T) {
-	got, ok := figureOf(10, 2, 30).By(figureOf(10, 1, 10))
-	assert.True(t, ok)
-	assert.Equal(t, figureOf(1, 2, 3), got)
 }
 
 func TestDataIsReadAsItWasWritten(t *testing.T) {
@@ -87,62 +77,5 @@ func TestRecoveryIsReadAsItWasWritten(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		_, err := ReadRecovery(path)
 		assert.Error(t, err, name)
-	}
-}
-
-// experiment has ours, a redsync and the limit with two rounds, and a redsync that is best.
-func experiment() *Experiment {
-	e := &Experiment{Name: Throughput, Setup: "a setup"}
-	for _, row := range []struct {
-		peer  string
-		locks Figure
-	}{
-		{"redquorum", figureOf(4000, 6000)},
-		{"redsync-a", figureOf(1000, 1200)},
-		{"redsync-b", figureOf(2000, 2000)},
-		{"limit", figureOf(8000, 8000)},
-	} {
-		e.Rows = append(e.Rows, Row{Peer: row.peer, Size: 1, Values: map[string]Figure{LocksPerSecond: row.locks, ClientCPU: row.locks}})
-	}
-	return e
-}
-
-func TestTableHasTheMediansAndTheRatiosToTheBest(t *testing.T) {
-	assert.Equal(t, `| corner | more | less | none |
-| --- | ---: | ---: | ---: |
-| redquorum | 5,000 | 5,000.0 | – |
-| redsync-a | 1,100 | 1,100.0 | – |
-| redsync-b | 2,000 | 2,000.0 | – |
-| limit | 8,000 | 8,000.0 | – |
-| redquorum, divided by the best redsync | 2.50 (2.00–3.00) | 4.50 (4.00–5.00) | – |
-| redquorum, divided by the limit | 0.62 (0.50–0.75) | 0.62 (0.50–0.75) | – |
-`, Table(experiment(), "corner", []Column{
-		{Title: "more", Size: 1, Value: LocksPerSecond, More: true},
-		{Title: "less", Size: 1, Value: ClientCPU, Decimals: 1},
-		{Title: "none", Size: 2, Value: ClientCPU},
-	}))
-}
-
-func TestColumnCanBeDividedByAnother(t *testing.T) {
-	c := Column{Size: 1, Value: LocksPerSecond, Over: &Column{Size: 1, Value: ClientCPU}}
-	assert.Equal(t, "1", c.Cell(experiment(), "redquorum"))
-	c.Over.Size = 2
-	assert.Equal(t, "–", c.Cell(experiment(), "redquorum"), "divided by nothing")
-}
-
-func TestThousandsAreGrouped(t *testing.T) {
-	for _, c := range []struct {
-		value    float64
-		decimals int
-		want     string
-	}{
-		{0, 0, "0"},
-		{999, 0, "999"},
-		{1000, 0, "1,000"},
-		{1234567.89, 1, "1,234,567.9"},
-		{-1000, 0, "-1,000"},
-		{0.005, 2, "0.01"},
-	} {
-		assert.Equal(t, c.want, Grouped(c.value, c.decimals))
 	}
 }
