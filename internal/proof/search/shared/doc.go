@@ -3,7 +3,7 @@
 //
 // What a node does is spec.Entry. [Explore] tries every order of messages, losses, expiries and
 // faults within its limits. The tests also give it wrong rules, and require the search to find
-// each, and they have the resource (Gate).
+// each. What a resource does with the tokens is fence.RWGate.
 //
 // # The protocol
 //
