@@ -86,11 +86,11 @@ func newRules() rules {
 
 // New returns a running node whose time passes as clk's does.
 func New(clk clock.Clock, opts ...Option) *Node {
-	n := &Node{clk: clk, settings: settings{rate: 1, logLimit: defaultLogLimit}}
+	n := &Node{clk: clk, settings: settings{logLimit: defaultLogLimit}}
 	for _, opt := range opts {
 		opt(&n.settings)
 	}
-	n.wall = newWall(clk, n.settings.offset, n.settings.rate)
+	n.wall = newWall(clk, 0, 1)
 	n.log.limit = n.settings.logLimit
 	n.network.changed = make(chan struct{})
 	n.rules = newRules()
@@ -227,21 +227,12 @@ type Option func(*settings)
 
 type settings struct {
 	uptime   time.Duration
-	offset   time.Duration
-	rate     float64
 	logLimit int
 }
 
 // defaultLogLimit bounds what [Node.Commands] keeps: more than a test needs, and few enough for
 // many nodes.
 const defaultLogLimit = 10_000
-
-// WithNodeClock sets the node's wall clock, by which keys expire: offset ahead of the wall clock
-// that [New] is given, and running at rate (1 is right, 2 expires keys in half their time). See
-// [Node.SetClock].
-func WithNodeClock(offset time.Duration, rate float64) Option {
-	return func(s *settings) { s.offset, s.rate = offset, rate }
-}
 
 // WithUptime makes the first process appear to have started that long ago.
 func WithUptime(uptime time.Duration) Option { return func(s *settings) { s.uptime = uptime } }

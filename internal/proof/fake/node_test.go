@@ -154,7 +154,8 @@ func TestKeysExpireInWholeMilliseconds(t *testing.T) {
 func TestFastNodeClockExpiresKeysEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		n := newNode(t, WithNodeClock(time.Minute, 2))
+		n := newNode(t)
+		n.SetClock(time.Minute, 2)
 		c := dial(t, n)
 		require.Equal(t, "+OK", do(c, "SET", "k", "v", "PX", "1000"))
 		time.Sleep(499 * time.Millisecond)
