@@ -154,6 +154,7 @@ func TestALostMessageOrAnswerIsRepeated(t *testing.T) {
 						require.NoError(t, err)
 						assert.Equal(t, operation.want, got)
 						w.store.OnCommand(nil)
+						assert.Equal(t, fault != "killed and restarted", w.store.Lost() == 1, "the fault has happened")
 						assert.Equal(t, operation.left, w.ids())
 					})
 				})
