@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -15,30 +16,75 @@ import (
 //	                             it at once
 //	redquorum_lock_hold_seconds  from acquisition to release or loss
 //
-// It is told by the hooks of one Locker or several ([Histograms.Hooks]). Make it with
-// [NewHistograms]. Its methods may be called from any goroutine.
+// Both have the label "name" if [WithNames] says so. It is told by the hooks of one Locker or several
+// ([Histograms.Hooks]). Make it with [NewHistograms]. Its methods may be called from any goroutine.
 type Histograms struct {
-	waits, holds prometheus.Histogram
+	waits, holds *prometheus.HistogramVec
+	label        func(name string) string // of a lock's name; nil for no label
+	mostLabels   int
 
-	mu   sync.Mutex // guards the fields below
-	held map[*redlock.Lock]time.Time
-	most int // the size of held at which ended locks are looked for
+	mu     sync.Mutex // guards the fields below
+	held   map[*redlock.Lock]time.Time
+	most   int                 // the size of held at which ended locks are looked for
+	labels map[string]struct{} // at most mostLabels
 }
 
-// NewHistograms returns empty histograms. Their buckets, in seconds and ascending, are doubled from
-// a millisecond to 65 s unless given.
-func NewHistograms(buckets ...float64) *Histograms {
-	if len(buckets) == 0 {
-		buckets = prometheus.ExponentialBuckets(0.001, 2, 17)
+// HistogramOption configures [NewHistograms].
+type HistogramOption func(*histogramConfig)
+
+type histogramConfig struct {
+	buckets    []float64
+	label      func(name string) string
+	mostLabels int
+}
+
+// WithBuckets sets the buckets, in seconds and ascending. By default they are doubled from a
+// millisecond to 65 s.
+func WithBuckets(seconds ...float64) HistogramOption {
+	return func(c *histogramConfig) { c.buckets = seconds }
+}
+
+// Other is the label of the locks for which [WithNames] has no label left.
+const Other = "_OTHER"
+
+// WithNames gives both histograms the label "name". It is label(name) of a lock's name, or the name
+// itself if label is nil; a permit's name is that of its semaphore with "#1" and so on. The first
+// labels that are seen stay, so many at most: all later ones are [Other]. Each of them costs a time
+// series for every bucket. Where names are many ("orders/42"), let label return their class
+// ("orders").
+func WithNames(most int, label func(name string) string) HistogramOption {
+	return func(c *histogramConfig) {
+		c.label, c.mostLabels = label, most
+		if label == nil {
+			c.label = func(name string) string { return name }
+		}
 	}
-	histogram := func(name, help string) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: namespace + name, Help: help, Buckets: buckets})
+}
+
+// NewHistograms returns empty histograms.
+func NewHistograms(opts ...HistogramOption) *Histograms {
+	c := histogramConfig{buckets: prometheus.ExponentialBuckets(0.001, 2, 17)}
+	for _, opt := range opts {
+		opt(&c)
 	}
-	return &Histograms{
+	var labels []string
+	if c.label != nil {
+		labels = []string{"name"}
+	}
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: namespace + name, Help: help, Buckets: c.buckets}, labels)
+	}
+	h := &Histograms{
 		waits: histogram("lock_wait_seconds", "Waits for locks that were not free."),
 		holds: histogram("lock_hold_seconds", "Time from acquisition to release or loss."),
-		held:  make(map[*redlock.Lock]time.Time), most: fewHeld,
+		label: c.label, mostLabels: c.mostLabels,
+		held: make(map[*redlock.Lock]time.Time), most: fewHeld, labels: make(map[string]struct{}),
 	}
+	if labels == nil { // they are there from the start
+		h.waits.WithLabelValues()
+		h.holds.WithLabelValues()
+	}
+	return h
 }
 
 // fewHeld is a number of locks that are not worth looking through.
@@ -56,7 +102,7 @@ func (h *Histograms) Hooks(next redlock.Hooks) redlock.Hooks {
 		}
 	}
 	hooks.Waited = func(lock *redlock.Lock, d time.Duration) {
-		h.waits.Observe(d.Seconds())
+		h.observe(h.waits, lock, d)
 		if next.Waited != nil {
 			next.Waited(lock, d)
 		}
@@ -96,8 +142,29 @@ func (h *Histograms) end(lock *redlock.Lock) {
 	delete(h.held, lock)
 	h.mu.Unlock()
 	if found {
-		h.holds.Observe(time.Since(began).Seconds())
+		h.observe(h.holds, lock, time.Since(began))
 	}
+}
+
+func (h *Histograms) observe(histogram *prometheus.HistogramVec, lock *redlock.Lock, d time.Duration) {
+	if h.label == nil {
+		histogram.WithLabelValues().Observe(d.Seconds())
+		return
+	}
+	// A name may be any bytes, a label may not.
+	label := strings.ToValidUTF8(h.label(lock.Name()), "\uFFFD")
+	histogram.WithLabelValues(h.bounded(label)).Observe(d.Seconds())
+}
+
+// bounded returns the label, or Other if there are too many.
+func (h *Histograms) bounded(label string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.labels[label]; !known && len(h.labels) >= h.mostLabels {
+		return Other
+	}
+	h.labels[label] = struct{}{}
+	return label
 }
 
 // Describe sends the descriptions of both histograms.

@@ -62,7 +62,7 @@ func TestWaitsAndHoldsFillHistograms(t *testing.T) {
 
 func TestALostLockWasHeld(t *testing.T) {
 	c := cluster.StartEmbedded(t, 3)
-	histograms := redprometheus.NewHistograms(1, 10)
+	histograms := redprometheus.NewHistograms(redprometheus.WithBuckets(1, 10))
 	var lost error
 	locker := cluster.NewConnected(t, c.URLs(), redlock.WithHooks(histograms.Hooks(redlock.Hooks{
 		Lost: func(_ *redlock.Lock, err error) { lost = err },
@@ -73,6 +73,46 @@ func TestALostLockWasHeld(t *testing.T) {
 	require.NoError(t, locker.Close())
 	assert.Equal(t, uint64(1), counts(t, histograms)["redquorum_lock_hold_seconds"])
 	assert.ErrorIs(t, lost, redlock.ErrLost)
+}
+
+func TestNamesAreLabelsOnlyWhereAskedForAndOnlySoMany(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts []redprometheus.HistogramOption
+		want map[string]uint64
+	}{
+		"by default": {nil, map[string]uint64{"": 5}},
+		"the names": {
+			[]redprometheus.HistogramOption{redprometheus.WithNames(2, nil)},
+			map[string]uint64{"orders/1": 2, "orders/2": 1, redprometheus.Other: 2},
+		},
+		"their classes": {
+			[]redprometheus.HistogramOption{redprometheus.WithNames(3, func(name string) string { return name[:4] })},
+			map[string]uint64{"orde": 3, "mail": 1, "\uFFFDabc": 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := cluster.StartEmbedded(t, 1)
+			histograms := redprometheus.NewHistograms(test.opts...)
+			locker := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(10*time.Second), redlock.WithHooks(histograms.Hooks(redlock.Hooks{})))
+			for _, name := range []string{"orders/1", "orders/2", "mail/1", "\xffabc", "orders/1"} {
+				lock, err := locker.TryLock(t.Context(), name)
+				require.NoError(t, err)
+				require.NoError(t, lock.Unlock(t.Context()))
+			}
+			require.NoError(t, locker.Close())
+			families, err := newRegistry(t, histograms).Gather()
+			require.NoError(t, err)
+			got := map[string]uint64{}
+			for _, metric := range families[0].GetMetric() { // of holds; there were no waits
+				label := ""
+				for _, pair := range metric.GetLabel() {
+					label = pair.GetValue()
+				}
+				got[label] = metric.GetHistogram().GetSampleCount()
+			}
+			assert.Equal(t, test.want, got)
+		})
+	}
 }
 
 // Hooks can be dropped. What they would have told must not be kept for ever.

@@ -148,11 +148,11 @@ func TestEveryFigureOfTheStatsIsExported(t *testing.T) {
 }
 
 func TestTheCodeOfTheReadmeCompiles(t *testing.T) {
-	docs.RequireReadme(t, 3, `
+	docs.RequireReadme(t, 4, `
 		var (
 			locker, orders *redlock.Locker
 			registry       prometheus.Registerer
 			endpoints      []string
 		)`,
-		"time", "github.com/prometheus/client_golang/prometheus", "redprometheus=github.com/redquorum/redquorum/contrib/prometheus")
+		"strings", "time", "github.com/prometheus/client_golang/prometheus", "redprometheus=github.com/redquorum/redquorum/contrib/prometheus")
 }
