@@ -45,6 +45,9 @@ func RegisterMetrics(locker *redlock.Locker, opts ...Option) (metric.Registratio
 		}
 		for n := range stats.Nodes {
 			node := &stats.Nodes[n]
+			if !node.Listed && errors.Is(node.Barred, redlock.ErrNotMember) {
+				continue // it was a member; nobody wants its vote any more
+			}
 			endpoint := attribute.String("node", node.Endpoint)
 			attributes := metric.WithAttributeSet(with(common, endpoint))
 			for i, f := range nodeFigures {

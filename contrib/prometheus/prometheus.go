@@ -118,6 +118,9 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 		m.collect(metrics, stats)
 	}
 	for _, node := range stats.Nodes {
+		if !node.Listed && errors.Is(node.Barred, redlock.ErrNotMember) {
+			continue // it was a member; nobody wants its vote any more
+		}
 		for _, m := range nodeMetrics {
 			m.collect(metrics, node, node.Endpoint)
 		}

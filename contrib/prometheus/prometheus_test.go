@@ -1,10 +1,13 @@
 package prometheus_test
 
 import (
+	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -107,6 +110,37 @@ func TestMetricsShowANodeThatIsAwayAndComesBackEmpty(t *testing.T) {
 	assert.Greater(t, left, 0.0)
 	assert.LessOrEqual(t, left, 60.0)
 	assert.GreaterOrEqual(t, node("connects_total"), 2.0)
+}
+
+// Its missing vote would be an alert for as long as the program lives.
+func TestAMasterThatWasRemovedAndIsNotListedIsNotExported(t *testing.T) {
+	c := cluster.StartEmbedded(t, 3)
+	brief := []redlock.Option{redlock.WithTTL(100 * time.Millisecond), redlock.WithMaxTTL(100 * time.Millisecond)}
+	operator := cluster.NewConnected(t, c.URLs(), brief...).Cluster()
+	registry := newRegistry(t, redprometheus.NewCollector(cluster.NewConnected(t, c.URLs()[:2], brief...)))
+	removed := c.URLs()[2]
+	await := func(members float64, exported bool) {
+		t.Helper()
+		cluster.Eventually(t, time.Minute, func() string {
+			got := values(t, registry)
+			_, there := got["redquorum_node_votes{"+removed+"}"]
+			if there == exported && got["redquorum_cluster_members"] == members {
+				return ""
+			}
+			return fmt.Sprint(got)
+		})
+	}
+	await(3, true) // its program found it
+	changing, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	m, err := operator.Members(changing)
+	require.NoError(t, err)
+	for _, member := range m.Members {
+		if member.Endpoint == removed {
+			require.NoError(t, operator.Remove(changing, member.ID))
+		}
+	}
+	await(2, false)
 }
 
 func TestTwoLockersShareARegistryByALabel(t *testing.T) {
