@@ -327,3 +327,14 @@ func TestAMasterIsAMemberOnceHoweverOftenItIsAdded(t *testing.T) {
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
+
+// Nobody asks a master that is no member for its vote, so nobody sees that it was emptied.
+func TestAMasterThatWasRemovedAndEmptiedIsAdded(t *testing.T) {
+	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2, 3})
+		c.change(l, remove(3))
+		c.servers[3].FlushAll()
+		c.change(l, add(3))
+		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+	})
+}

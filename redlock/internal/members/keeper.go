@@ -201,19 +201,19 @@ func sameRest(held, rest string) bool {
 	return len(held) > len(rest) && held[len(held)-len(rest)-1:] == "\n"+rest
 }
 
-// heard takes what a marker says, if only its words are new, or its server waits.
+// heard takes what a marker says. One by which its server waits may be new although the server is
+// the same; any other is as one that was read behind a vote.
 func (ms *Membership) heard(i int, text string, now int64) {
 	ms.mu.Lock()
 	n := &ms.members[i]
 	m := parseMarker(text)
-	known := n.duplicate < 0 && n.phase != phaseUnseen && n.phase != phaseProofless
-	same := m.state == markerActive && m.incarnation == n.marker.incarnation
-	waits := (m.state == markerNew || m.state == markerLost) && n.asking == nil
-	if ms.stopped || !known || text == n.text || !same && !waits || !n.server.fits(m) {
-		ms.mu.Unlock()
+	waits := (m.state == markerNew || m.state == markerLost) && text != n.text && n.asking == nil && n.server.fits(m)
+	if waits && !ms.stopped && n.duplicate < 0 && n.phase != phaseUnseen && n.phase != phaseProofless {
+		ms.endLocked(ms.readLocked(i, text, now))
 		return
 	}
-	ms.endLocked(ms.readLocked(i, text, now))
+	ms.mu.Unlock()
+	ms.reconsider(i, text)
 }
 
 // learn finds the newest version that counts: a majority of its members name it.
