@@ -117,6 +117,37 @@ func TestListsThatDifferExcludeEachOther(t *testing.T) {
 	}
 }
 
+// By its list, the other client would have a quorum beside the holder's.
+func TestOneMasterThatForbidsItsListDoesNotMakeTheListCount(t *testing.T) {
+	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
+		c.each(forbidding(membersKey), 0)
+		holder, other := c.among([]int{0, 1, 2}), c.among([]int{0, 3, 4})
+		time.Sleep(2 * maxTTL) // the spare masters remember then
+		c.servers[0].Mute(true)
+		lock := c.lock(holder, "a")
+		c.servers[0].Mute(false)
+		_, err := other.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NoError(t, lock.Err())
+		c.unlock(lock)
+		c.unlock(c.lock(c.among([]int{0, 1, 2}), "a")) // the others tell
+	})
+}
+
+func TestWhoMayNotReadTheListOfMembersCountsByItsOwn(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		c.each(forbidding(membersKey), 0, 1)
+		c.servers[2].Kill()
+		l := c.among([]int{0, 1, 2})
+		c.unlock(c.lock(l, "a"))
+		assert.Empty(t, l.Stats().Cluster)
+		c.each(func(n *fake.Node) { n.ReplyRaw(nil); n.Disconnect() }, 0, 1)
+		time.Sleep(time.Second)
+		c.unlock(c.lock(l, "a"))
+		assert.Equal(t, "C", l.Stats().Cluster, "it may read the list now")
+	})
+}
+
 func TestAStaleListFollowsTheMembers(t *testing.T) {
 	for _, discovery := range []bool{true, false} {
 		t.Run(fmt.Sprintf("discovery %v", discovery), func(t *testing.T) {

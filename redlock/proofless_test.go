@@ -10,21 +10,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // proofless denies the user access to the memory marker on all servers.
 func (c *cluster) proofless() *cluster {
-	for _, server := range c.servers {
-		server.ReplyRaw(func(cmd []string) []byte {
-			if slices.Contains(cmd, pipeline.MemoryKey) {
+	c.each(forbidding(pipeline.MemoryKey))
+	return c
+}
+
+// forbidding denies the user a key on a server.
+func forbidding(key string) func(*fake.Node) {
+	return func(n *fake.Node) {
+		n.ReplyRaw(func(cmd []string) []byte {
+			if slices.Contains(cmd, key) {
 				return []byte("-NOPERM No permissions to access a key\r\n")
 			}
 			return nil
 		})
 	}
-	return c
 }
 
 // TryLock directly follows New: the first votes arrive before the client knows that all nodes are

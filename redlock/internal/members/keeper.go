@@ -6,6 +6,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -16,7 +17,7 @@ import (
 type keeper struct {
 	roster   *Roster // by which votes count; nil while none is known
 	conflict error   // why none is: masters of two clusters
-	byList   bool    // the user may not read registers: the list is the cluster
+	byList   bool    // no roster can be known, as most masters forbid to read theirs: the list is the cluster
 	running  bool
 	pause    clock.Backoff // between its runs
 	runs     int           // since a marker said something new
@@ -55,14 +56,14 @@ func (k *keeper) undecided() bool { return k.running || k.retryAt != never && k.
 // has something to learn, or a member has no node yet.
 func (ms *Membership) unsettledLocked() bool {
 	k := &ms.keeper
-	if ms.mode == Off || k.byList {
+	if ms.mode == Off {
 		return false
 	}
 	for i := range ms.members {
 		n := &ms.members[i]
 		waits := n.marker.state == markerNew || n.marker.state == markerLost
 		switch {
-		case n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.stranger == n.text:
+		case n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || n.stranger == n.text:
 			continue
 		case waits && n.place == (place{}) && ms.claimLocked(i) != (place{}):
 			return true
@@ -161,25 +162,37 @@ func (ms *Membership) ask(asks []*inquiry, soFar func([]report)) (reports []repo
 		q.request.Deadline, q.request.Sink = until, q
 		nodes[q.node].Do(pipeline.Call{Request: &q.request})
 	}
-	forbidden := 0
 	for range asks {
-		switch q := <-done; {
-		case q.err == nil:
-			reports = append(reports, q.report)
-			if soFar != nil {
-				soFar(reports)
-			}
-		case wire.IsForbidden(q.err):
-			forbidden++
+		q := <-done
+		if forbidden := wire.IsForbidden(q.err); forbidden || q.err == nil {
+			ms.mu.Lock()
+			ms.members[q.node].forbids = forbidden
+			ms.mu.Unlock()
+		}
+		if q.err != nil {
+			continue
+		}
+		reports = append(reports, q.report)
+		if soFar != nil {
+			soFar(reports)
 		}
 	}
 	ms.mu.Lock()
-	if forbidden > 0 && ms.cluster == "" && ms.keeper.roster == nil && !slices.ContainsFunc(reports, func(r report) bool { return r.told() != nil }) {
-		ms.keeper.byList = true // today's rules for those who may not see the register
-	}
+	ms.keeper.byList = ms.cluster == "" && ms.keeper.roster == nil && ms.forbiddenLocked() >= quorum.Need(ms.listed)
 	ms.mu.Unlock()
 	slices.SortFunc(reports, func(a, b report) int { return a.node - b.node })
 	return reports
+}
+
+// forbiddenLocked counts the masters of the list whose register the user may not use. One of them
+// does not decide that the list is the cluster: the others may tell what the cluster is.
+func (ms *Membership) forbiddenLocked() (n int) {
+	for i := range ms.listed {
+		if ms.members[i].forbids {
+			n++
+		}
+	}
+	return n
 }
 
 // swap makes a change at the master of a report, if it has not changed since. It reports whether it

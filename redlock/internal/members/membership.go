@@ -108,6 +108,7 @@ type member struct {
 	place    place  // what the marker says of the cluster
 	id       string // the member that it was last; empty for none
 	stranger string // the marker by which it belongs to no cluster of ours
+	forbids  bool   // the user may not use its register, as far as is known on this connection
 	known    string // the incarnation under which it was last active to us; empty for none
 	reported string // the one that was last reported as forgotten
 	met      string // the incarnation that its marker named last, in whatever state
@@ -240,7 +241,7 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	}
 	n.seen, n.identity, n.before = true, id, n.identity
 	n.asking, n.err, n.reads, n.objections, n.lost = nil, nil, 0, 0, 0
-	n.text, n.marker, n.place, n.said = "", marker{}, place{}, 0
+	n.text, n.marker, n.place, n.said, n.forbids = "", marker{}, place{}, 0, false
 	n.retryAt, n.pause = never, clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
 	ms.saidLocked(i)
 	ms.census = nil // its answers may come from another server
