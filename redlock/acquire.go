@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -47,7 +46,7 @@ func (l *Locker) tryAcquire(ctx context.Context, names []string, cfg *lockConfig
 	if err := l.refusal(lock); err != nil {
 		return nil, err
 	}
-	r := lock.newAcquire()
+	r := lock.newAcquire(round.Spec{})
 	r.Send(began.Add(lock.timeout), 0)
 	return l.finish(ctx, lock, r, cfg)
 }
@@ -87,17 +86,17 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 	case quorum.Pending: // ctx ended
 	}
 	lock.unchoose()
-	u := lock.newRelease(quorum.DecideHeld)
-	confirms := v == quorum.Denied && !lock.chooses() // with a choice no key refuses by its type
-	if confirms {
-		r.ConfirmRefusals(u)
+	how := round.Spec{Rule: quorum.DecideHeld}
+	if v == quorum.Denied && !lock.chooses() { // with a choice no key refuses by its type
+		how.Confirms = r
 	}
+	u := lock.newRelease(how)
 	// Within the one node timeout that the caller was promised. A release that this cuts short goes
 	// to a node that refused; the others are kept.
 	lock.mu.Lock()
 	lock.undoLocked(u, r.MayHold(), r.Deadline())
 	lock.mu.Unlock()
-	if confirms && !r.RefusalsConfirmed(ctx, u) {
+	if how.Confirms != nil && !r.RefusalsConfirmed(ctx, u) {
 		reason = ErrNoQuorum
 	}
 	if l.life.isClosed() {
@@ -124,7 +123,7 @@ func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 	}
 	lock.mu.Lock() // from Hold on, refusals reach the lock
 	lock.until = lock.boundedLocked(l.config.drift.Validity(lock.acquired, lock.ttl))
-	touched, refused := r.Hold((*lockObserver)(lock))
+	touched, refused := r.Hold((*holder)(lock))
 	lock.touched = touched
 	lock.mu.Unlock()
 	if lock.chooses() {
@@ -165,21 +164,22 @@ func (l *Locker) checkMaxTTL(ttl time.Duration) error {
 }
 
 // newAcquire returns the round of an attempt.
-func (lock *Lock) newAcquire() *round.Round {
+func (lock *Lock) newAcquire(how round.Spec) *round.Round {
 	if lock.shared || lock.intent && lock.set == nil { // a set is announced for one name only
-		return lock.newGrant(lock.sharedRequest(false), quorum.DecideAcquire)
+		how.Request = lock.sharedRequest(false)
+	} else {
+		how.Request = wire.Acquire(&lock.claim, lock.keys(), lock.value, lock.life(), lock.fencing())
 	}
-	request := wire.Acquire(&lock.claim, lock.keys(), lock.value, lock.life(), lock.fencing())
-	return lock.newGrant(request, quorum.DecideAcquire)
+	return lock.newGrant(&how)
 }
 
 // newGrant returns a round that may win the lock.
-func (lock *Lock) newGrant(request pipeline.Request, rule round.Rule) *round.Round {
-	r := lock.locker.rounds.New(request, wire.Grant, rule)
-	if lock.fenced {
-		r.CollectFences()
+func (lock *Lock) newGrant(how *round.Spec) *round.Round {
+	how.Meaning, how.Fences = wire.Grant, lock.fenced
+	if how.Rule == nil {
+		how.Rule = quorum.DecideAcquire
 	}
-	return r
+	return lock.locker.rounds.New(how)
 }
 
 // undoLocked releases what an attempt was granted, may have been, or may yet be: on every node, in
@@ -189,6 +189,5 @@ func (lock *Lock) newGrant(request pipeline.Request, rule round.Rule) *round.Rou
 func (lock *Lock) undoLocked(u *round.Round, mayHold quorum.NodeSet, deadline clock.Instant) {
 	l := lock.locker
 	l.life.enterAnyway()
-	u.Observe(lock.releaseObserver())
 	u.Send(deadline, mayHold)
 }

@@ -53,7 +53,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	lock := newLock(l, []string{name}, &cfg)
 	lock.begin(l.clock.Now(), cfg.maxHold)
 	request := wire.Adopt(lock.keys()[0], value, lock.value, lock.life(), lock.fencing())
-	r := lock.newGrant(request, quorum.DecideHeld)
+	r := lock.newGrant(&round.Spec{Request: request, Rule: quorum.DecideHeld})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	v, ended := r.Wait(ctx)
 	reason := ErrNoQuorum
@@ -82,8 +82,9 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 // expires when the key would have.
 func (l *Locker) forgetAdoption(lock *Lock) {
 	l.life.enterAnyway()
-	r := l.rounds.New(wire.Forget(lock.keys()[0], lock.value), wire.None, quorum.DecideHeld)
-	r.Observe((*releaseObserver)(l))
+	r := l.rounds.New(&round.Spec{
+		Request: wire.Forget(lock.keys()[0], lock.value), Meaning: wire.None, Rule: quorum.DecideHeld, Background: true,
+	})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 }
 
@@ -96,7 +97,6 @@ func (lock *Lock) restore(mayHold quorum.NodeSet) {
 	l := lock.locker
 	l.life.enterAnyway()
 	request := wire.Restore(lock.keys()[0], lock.value, l.config.grace(lock.timeout))
-	r := l.rounds.New(request, wire.Yes, quorum.DecideHeld)
-	r.Observe((*releaseObserver)(l))
+	r := l.rounds.New(&round.Spec{Request: request, Meaning: wire.Yes, Rule: quorum.DecideHeld, Background: true})
 	r.Send(l.clock.Now().Add(lock.timeout), mayHold)
 }

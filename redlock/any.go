@@ -55,28 +55,26 @@ func (l *Locker) tryAcquireAny(ctx context.Context, names []string, cfg *lockCon
 	}
 	lock.set.all = lock.set.keys
 	lock.begin(l.awaitVoters(ctx, l.clock.Now(), lock.timeout), cfg.maxHold)
-	r := lock.newTakeAny(0)
-	r.ChooseAny()
+	r := lock.newTakeAny(round.Spec{Any: true})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	if v, _ := r.Wait(ctx); v == quorum.Denied { //nolint:errcheck // finish waits, too
 		if one := r.Available(0); one != 0 {
 			before := r.MayHold()
 			lock.begin(l.clock.Now(), cfg.maxHold)
-			r = lock.newTakeAny(one)
-			r.ChooseOnly(one)
-			r.Before(before)
+			r = lock.newTakeAny(round.Spec{One: one, Before: before})
 			r.Send(lock.acquired.Add(lock.timeout), 0)
 		}
 	}
 	return l.finish(ctx, lock, r, cfg)
 }
 
-func (lock *Lock) newTakeAny(only int) *round.Round {
+func (lock *Lock) newTakeAny(how round.Spec) *round.Round {
 	take := wire.TakeAny{
 		Keys: lock.set.all, Value: lock.value, TTL: lock.life(), Grace: lock.locker.config.grace(lock.timeout),
-		Only: only, Fencing: lock.fencing(),
+		Only: how.One, Fencing: lock.fencing(),
 	}
-	return lock.newGrant(take.Request(), quorum.DecideAcquire)
+	how.Request = take.Request()
+	return lock.newGrant(&how)
 }
 
 // LockAny acquires the first of the names that is free, and waits for one as long as ctx allows:

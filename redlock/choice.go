@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -44,8 +45,10 @@ func (lock *Lock) dropStrays(nodes quorum.NodeSet) {
 	if s := set.semaphore; s != nil && lock.release != nil {
 		return
 	} else if s != nil {
-		u := l.rounds.New(s.wire.GiveBack(lock.value, grace, set.slot, ""), wire.Released, quorum.DecideHeld)
-		u.Only(nodes)
+		u := l.rounds.New(&round.Spec{
+			Request: s.wire.GiveBack(lock.value, grace, set.slot, ""), Meaning: wire.Released, Rule: quorum.DecideHeld,
+			Only: nodes, Background: true,
+		})
 		lock.undoLocked(u, nodes, l.clock.Now().Add(lock.timeout))
 		return
 	}
@@ -53,8 +56,9 @@ func (lock *Lock) dropStrays(nodes quorum.NodeSet) {
 	if len(others) == 0 {
 		return
 	}
-	request := wire.Release(&wire.Claim{}, others, lock.value, grace, "", false)
-	u := l.rounds.New(request, wire.Released, quorum.DecideHeld)
-	u.Only(nodes)
+	u := l.rounds.New(&round.Spec{
+		Request: wire.Release(&wire.Claim{}, others, lock.value, grace, "", false), Meaning: wire.Released, Rule: quorum.DecideHeld,
+		Only: nodes, Background: true,
+	})
 	lock.undoLocked(u, nodes, l.clock.Now().Add(lock.timeout))
 }

@@ -227,7 +227,7 @@ func (lock *Lock) Verify(ctx context.Context) error {
 		return ErrClosed
 	}
 	defer l.life.leave()
-	r := l.rounds.New(lock.verifyRequest(), wire.Yes, quorum.DecideHeld)
+	r := l.rounds.New(&round.Spec{Request: lock.verifyRequest(), Meaning: wire.Yes, Rule: quorum.DecideHeld})
 	lock.mu.Lock()
 	timeout := lock.timeout
 	lock.mu.Unlock()

@@ -101,10 +101,9 @@ func (lock *Lock) raise(ctx context.Context, token int64, at, below quorum.NodeS
 		return ErrNoValidity, nil
 	}
 	l.counts.secondRounds.Add(1)
-	request := lock.raiseRequest(token)
-	r := l.rounds.New(request, wire.Raised, quorum.DecideAcquire)
-	r.Only(at.Or(below))
-	r.Grant(at)
+	r := l.rounds.New(&round.Spec{
+		Request: lock.raiseRequest(token), Meaning: wire.Raised, Rule: quorum.DecideAcquire, Only: at.Or(below), Granted: at,
+	})
 	r.Send(l.clock.Now().Add(lock.timeout), 0) // a round of its own
 	v, ended := r.Wait(ctx)
 	switch v {
@@ -133,9 +132,9 @@ func (lock *Lock) mend(fences []int64, granted quorum.NodeSet) {
 		l.life.enterAnyway()
 		request := wire.Mend(lock.keys(), lock.value, fence, to, l.config.fenceLife())
 		// Read as a refusal: the answer says nothing about waiters there.
-		r := l.rounds.New(request, wire.None, quorum.DecideHeld)
-		r.Only(quorum.Only(i))
-		r.Observe((*releaseObserver)(l))
+		r := l.rounds.New(&round.Spec{
+			Request: request, Meaning: wire.None, Rule: quorum.DecideHeld, Only: quorum.Only(i), Background: true,
+		})
 		r.Send(l.clock.Now().Add(lock.timeout), 0)
 	}
 }

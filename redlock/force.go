@@ -39,10 +39,9 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f journal.T
 		return f, fmt.Errorf("redlock: force-unlock %q: %w", name, round.EndOf(ctx))
 	}
 	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
-	r := l.rounds.New(wire.Force(key, l.config.grace(timeout)), wire.Any, quorum.DecideHeld)
 	var mu sync.Mutex // guards seen and held; late replies still use them
 	seen, held := f, map[string]int{}
-	r.TakeReplies(func(_ int, reply any) {
+	take := func(_ int, reply any) {
 		mu.Lock()
 		defer mu.Unlock()
 		value, left := wire.ReadForced(reply)
@@ -50,6 +49,9 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f journal.T
 		if held[value]++; value != "" && held[value] > held[seen.Value] {
 			seen.Value = value
 		}
+	}
+	r := l.rounds.New(&round.Spec{
+		Request: wire.Force(key, l.config.grace(timeout)), Meaning: wire.Any, Rule: quorum.DecideHeld, Replies: take,
 	})
 	l.awaitVoters(ctx, l.clock.Now(), timeout)
 	r.Send(l.clock.Now().Add(timeout), 0)

@@ -70,13 +70,14 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 // for those that have not. It returns an error if fewer than a quorum answered.
 func (l *Locker) askEach(ctx context.Context, request pipeline.Request, name string, timeout time.Duration) ([]any, *round.Round, error) {
 	var mu sync.Mutex
-	r := l.rounds.New(request, wire.Any, awaitAll)
-	replies := make([]any, len(r.Nodes()))
-	r.TakeReplies(func(node int, reply any) {
+	var replies []any
+	take := func(node int, reply any) {
 		mu.Lock()
 		replies[node] = reply
 		mu.Unlock()
-	})
+	}
+	r := l.rounds.New(&round.Spec{Request: request, Meaning: wire.Any, Rule: awaitAll, Replies: take})
+	replies = make([]any, len(r.Nodes()))
 	deadline := l.clock.Now().Add(timeout)
 	l.awaitVoters(ctx, l.clock.Now(), timeout)
 	r.Send(deadline, 0)

@@ -45,15 +45,15 @@ func forcedEntry(key, holder, why string) journal.Entry {
 	return journal.Entry{Kind: journal.Forced, Key: key, Holder: holder, Why: why}
 }
 
-func (l *Locker) newLogRound(e journal.Entry) *round.Round {
+func (l *Locker) newLogRound(e journal.Entry, background bool) *round.Round {
 	e.Stamp(l.clock.Wall())
 	e.By = owner.Process()
-	return l.rounds.New(wire.Log(&e), wire.Yes, quorum.DecideHeld)
+	return l.rounds.New(&round.Spec{Request: wire.Log(&e), Meaning: wire.Yes, Rule: quorum.DecideHeld, Background: background})
 }
 
 // log adds an entry, and waits until a quorum has it.
 func (l *Locker) log(ctx context.Context, e journal.Entry) error {
-	r := l.newLogRound(e)
+	r := l.newLogRound(e, false)
 	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
 	if v, ended := r.Wait(ctx); v != quorum.Won {
 		return l.failure(r, "log", "", ErrNoQuorum, ended)
@@ -105,21 +105,6 @@ func (l *Locker) logLoss(lock *Lock, reason error) {
 		e.Why += fmt.Sprintf(" (and before it, %d others of this process)", skipped)
 	}
 	l.life.enterAnyway()
-	r := l.newLogRound(e)
-	r.Observe((*logObserver)(l))
+	r := l.newLogRound(e, true)
 	r.Send(l.clock.Now().Add(lock.timeout), 0)
-}
-
-// logObserver is a Locker as the observer of an entry. It entered for the round, and leaves with
-// the last vote.
-type logObserver Locker
-
-// Counting does nothing: nobody waits for these votes.
-func (*logObserver) Counting(*round.Round, int, quorum.Vote) {}
-
-// Voted notes the end of the round.
-func (o *logObserver) Voted(_ *round.Round, vote round.Vote) {
-	if vote.Last {
-		(*Locker)(o).life.leave()
-	}
 }

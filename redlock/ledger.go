@@ -25,7 +25,7 @@ func (l *Locker) writeTerm(ctx context.Context, name string, term ledger.Entry) 
 		return fmt.Errorf("redlock: record %q: %w", name, round.EndOf(ctx))
 	}
 	request := wire.Record(l.config.keyPrefix+name, term.Term, term.Value, l.config.fenceLife())
-	r := l.rounds.New(request, wire.Yes, quorum.DecideHeld)
+	r := l.rounds.New(&round.Spec{Request: request, Meaning: wire.Yes, Rule: quorum.DecideHeld})
 	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
 	v, ended := r.Wait(ctx)
 	if v == quorum.Won {

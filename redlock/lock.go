@@ -196,7 +196,7 @@ func (lock *Lock) undoAtLocked() clock.Instant {
 }
 
 func (lock *Lock) undoNowLocked() *round.Round {
-	u := lock.newLastReleaseLocked(quorum.DecideHeld)
+	u := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideHeld})
 	lock.undoLocked(u, lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
 	return u
 }

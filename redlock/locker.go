@@ -137,8 +137,11 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 	l.life.init()
 	l.members = members.New(members.Config{
 		Mode: members.Mode(cfg.quarantine), MaxTTL: cfg.maxTTL, Cluster: cfg.cluster, Clock: cfg.clock, Dial: l.dialer(nodes[0]),
-	}, nodes, (*membersObserver)(l))
-	l.rounds.Members = l.members
+	}, nodes, &members.Observer{
+		VotesChanged: l.votesChanged, ServerForgot: l.serverForgot, RosterChanged: l.rosterChanged,
+		HoldsLocks: func() bool { return l.expiry.Len() > 0 },
+	})
+	l.rounds = round.Rounds{Members: l.members, Counting: l.countRelease, Voted: l.released}
 	l.events = newEvents(&cfg)
 	l.desk = handoff.NewDesk(cfg.clock, l.members, wire.WakeChannel, l.life.closing)
 	l.expiry.Init(clock.WithAlarms(cfg.clock), (*Lock).expiryEntry, 0, func(locks []*Lock, now clock.Instant) {
@@ -151,12 +154,8 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 	return l
 }
 
-// membersObserver is a Locker as the observer of its membership.
-type membersObserver Locker
-
-// VotesChanged reports the state of the nodes, if there is a hook or a logger.
-func (o *membersObserver) VotesChanged() {
-	l := (*Locker)(o)
+// votesChanged reports the state of the nodes, if there is a hook or a logger.
+func (l *Locker) votesChanged() {
 	if l.events == nil {
 		return
 	}
@@ -170,20 +169,17 @@ func (o *membersObserver) VotesChanged() {
 	}
 }
 
-// ServerForgot tells the locks that a server has forgotten what it held.
-func (o *membersObserver) ServerForgot() {
-	for _, lock := range o.expiry.All() {
+// serverForgot tells the locks that a server has forgotten what it held.
+func (l *Locker) serverForgot() {
+	for _, lock := range l.expiry.All() {
 		lock.nodesForgot()
 	}
 }
 
-// HoldsLocks reports whether there are locks that must not be forgotten unnoticed.
-func (o *membersObserver) HoldsLocks() bool { return o.expiry.Len() > 0 }
-
-// RosterChanged reports the change, if there is a hook or a logger.
-func (o *membersObserver) RosterChanged(roster *members.Roster) {
+// rosterChanged reports the change, if there is a hook or a logger.
+func (l *Locker) rosterChanged(roster *members.Roster) {
 	if roster != nil {
-		o.events.cluster(membershipOf(roster))
+		l.events.cluster(membershipOf(roster))
 	}
 }
 

@@ -68,16 +68,15 @@ func (lock *Lock) minimum() time.Duration { return time.Duration(lock.minHold) *
 
 // newLastReleaseLocked returns the release of a lock that was held. Within its minimum hold the
 // keys stay for the rest.
-func (lock *Lock) newLastReleaseLocked(rule round.Rule) *round.Round {
+func (lock *Lock) newLastReleaseLocked(how round.Spec) *round.Round {
 	l := lock.locker
 	until := lock.acquired.Add(lock.minimum())
 	if lock.minHold == 0 || l.clock.Now() >= until || errors.Is(lock.err, errGone) {
-		return lock.newRelease(rule)
+		return lock.newRelease(how)
 	}
-	request := wire.Retain(lock.keys(), lock.value, l.config.grace(lock.timeout), lock.process(), lock.reused)
-	r := l.rounds.New(request, wire.Released, rule)
-	r.Retain(until)
-	return r
+	how.Request = wire.Retain(lock.keys(), lock.value, l.config.grace(lock.timeout), lock.process(), lock.reused)
+	how.Meaning, how.Background, how.Until = wire.Released, true, until
+	return l.rounds.New(&how)
 }
 
 // ceilMillis rounds up to whole milliseconds, in which nodes count.

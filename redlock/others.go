@@ -119,14 +119,12 @@ func (w *waiter) outlived(left time.Duration) bool {
 func (w *waiter) snatch(ctx context.Context, lock *Lock, pilot int) (*round.Round, *wire.WaitReply) {
 	l := w.locker
 	var answer *wire.WaitReply
-	r := lock.newConfirm(w, pilot, false)
-	r.TakeReplies(func(node int, reply any) {
+	r := lock.newConfirm(w, pilot, false, round.Spec{Rule: w.allVotes(), Replies: func(node int, reply any) {
 		if node == pilot {
 			a := wire.ReadWait(reply)
 			answer = &a
 		}
-	})
-	r.Decide(w.allVotes())
+	}})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	v, _ := r.Wait(ctx) //nolint:errcheck // the verdict is Pending then
 	w.slowNode = l.clock.Now().Sub(lock.acquired) > handoff.LateAfter

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -129,7 +130,7 @@ func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error
 		values = append(values, part.value)
 	}
 	lock.begin(l.clock.Now(), w.cfg.maxHold)
-	r := lock.newGrant(wire.Join(lock.keys(), lock.value, lock.life(), values, lock.fencing()), quorum.DecideAcquire)
+	r := lock.newGrant(&round.Spec{Request: wire.Join(lock.keys(), lock.value, lock.life(), values, lock.fencing())})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	got, err := l.finish(ctx, lock, r, w.cfg)
 	if err != nil {
@@ -150,10 +151,11 @@ func (lock *Lock) giveBack(granted quorum.NodeSet) {
 	if granted == all && !lock.listed {
 		return
 	}
-	u := lock.newRelease(quorum.DecideHeld)
+	how := round.Spec{Rule: quorum.DecideHeld}
 	if !lock.listed {
-		u.Only(all.Minus(granted))
+		how.Only = all.Minus(granted)
 	}
+	u := lock.newRelease(how)
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	lock.undoLocked(u, all.Minus(granted), lock.locker.clock.Now().Add(lock.timeout))

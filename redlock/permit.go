@@ -134,11 +134,12 @@ func (w *waiter) askPermit(ctx context.Context, lock *Lock, pilot int) (*round.R
 		Fencing: lock.fencing(),
 	}
 	var answer *wire.PermitReply
-	r := l.rounds.New(request.Request(), wire.Grant, decideOne)
-	r.Only(quorum.Only(pilot))
-	r.TakeReplies(func(_ int, reply any) {
-		a := wire.ReadPermit(reply)
-		answer = &a
+	r := l.rounds.New(&round.Spec{
+		Request: request.Request(), Meaning: wire.Grant, Rule: decideOne, Only: quorum.Only(pilot),
+		Replies: func(_ int, reply any) {
+			a := wire.ReadPermit(reply)
+			answer = &a
+		},
 	})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	if _, ended := r.Wait(ctx); ended != nil {

@@ -21,11 +21,12 @@ func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Ro
 	}
 	lock.begin(l.clock.Now(), w.cfg.maxHold)
 	var answer *wire.WaitReply
-	r := l.rounds.New(lock.waitRequest(w, process, false), wire.Grant, decideOne)
-	r.Only(quorum.Only(pilot))
-	r.TakeReplies(func(_ int, reply any) {
-		a := wire.ReadWait(reply)
-		answer = &a
+	r := l.rounds.New(&round.Spec{
+		Request: lock.waitRequest(w, process, false), Meaning: wire.Grant, Rule: decideOne, Only: quorum.Only(pilot),
+		Replies: func(_ int, reply any) {
+			a := wire.ReadWait(reply)
+			answer = &a
+		},
 	})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	if _, ended := r.Wait(ctx); ended != nil {
@@ -74,8 +75,7 @@ const (
 func (w *waiter) confirm(ctx context.Context, lock *Lock, pilot int) *round.Round {
 	var before quorum.NodeSet // nodes that may have our value since an earlier round
 	for pause := lateMin; ; pause *= 2 {
-		r := lock.newConfirm(w, pilot, true)
-		r.Before(before)
+		r := lock.newConfirm(w, pilot, true, round.Spec{Before: before})
 		r.Send(lock.acquired.Add(lock.timeout), 0)
 		if !lock.intent || len(w.names) > 1 || pause > lateMax {
 			return r
@@ -91,22 +91,20 @@ func (w *waiter) confirm(ctx context.Context, lock *Lock, pilot int) *round.Roun
 }
 
 // newConfirm returns a round of confirm, which begins now.
-func (lock *Lock) newConfirm(w *waiter, pilot int, turn bool) *round.Round {
+func (lock *Lock) newConfirm(w *waiter, pilot int, turn bool, how round.Spec) *round.Round {
 	lock.begin(lock.locker.clock.Now(), w.cfg.maxHold)
-	r := lock.newAcquire()
+	how.Other = &round.Override{Node: pilot, Request: lock.waitRequest(w, lock.process(), turn)}
 	if lock.shared && turn {
-		r = lock.newGrant(lock.sharedRequest(true), quorum.DecideAcquire)
+		how.Request = lock.sharedRequest(true)
+		return lock.newGrant(&how)
 	}
-	r.Override(pilot, lock.waitRequest(w, lock.process(), turn))
-	return r
+	return lock.newAcquire(how)
 }
 
 // sendRest asks all nodes but the pilot, which has granted. The validity counts from when the pilot
 // was asked.
 func (lock *Lock) sendRest(pilot int, fence int64) *round.Round {
-	r := lock.newAcquire()
-	r.Grant(quorum.Only(pilot))
-	r.SetFence(pilot, fence)
+	r := lock.newAcquire(round.Spec{Granted: quorum.Only(pilot), Fence: fence})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	return r
 }

@@ -140,9 +140,7 @@ func (w *waiter) askAll(lock *Lock, before quorum.NodeSet, others *refusals) *ro
 	l := w.locker
 	w.wakeup.ClearAgain() // this asks again
 	lock.begin(l.clock.Now(), w.cfg.maxHold)
-	r := lock.newGrant(lock.waitRequest(w, l.desk.Subscriptions.Process(), false), w.allVotes())
-	r.Before(before)
-	r.TakeReplies(func(_ int, reply any) {
+	take := func(_ int, reply any) {
 		answer := wire.ReadWait(reply)
 		w.seeOthers(&answer)
 		if !answer.Granted && answer.Left >= 0 {
@@ -151,6 +149,9 @@ func (w *waiter) askAll(lock *Lock, before quorum.NodeSet, others *refusals) *ro
 		if answer.Other == wire.OtherReads {
 			others.read.Store(true)
 		}
+	}
+	r := lock.newGrant(&round.Spec{
+		Request: lock.waitRequest(w, l.desk.Subscriptions.Process(), false), Rule: w.allVotes(), Before: before, Replies: take,
 	})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	return r
@@ -173,7 +174,7 @@ func (w *waiter) allVotes() func(votes quorum.Tally) quorum.Verdict {
 func (w *waiter) giveUpPlaces(ctx context.Context, lock *Lock, r *round.Round, placed quorum.NodeSet) error {
 	l := w.locker
 	lock.mu.Lock()
-	lock.undoLocked(lock.newRelease(quorum.DecideHeld), placed, l.clock.Now().Add(lock.timeout))
+	lock.undoLocked(lock.newRelease(round.Spec{Rule: quorum.DecideHeld}), placed, l.clock.Now().Add(lock.timeout))
 	lock.mu.Unlock()
 	if l.life.isClosed() {
 		return ErrClosed

@@ -41,7 +41,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 
 // ping asks every node for a sign of life.
 func (l *Locker) ping(ctx context.Context) error {
-	r := l.rounds.New(wire.Ping(), wire.Any, quorum.DecideHeld)
+	r := l.rounds.New(&round.Spec{Request: wire.Ping(), Meaning: wire.Any, Rule: quorum.DecideHeld})
 	timeout := l.config.timeout(l.config.lock.ttl)
 	deadline := l.clock.Now().Add(timeout)
 	l.awaitVoters(ctx, l.clock.Now(), timeout)
@@ -116,12 +116,7 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 // askAll asks all nodes for a sign of life, with proof of memory, and waits until all have answered
 // or failed.
 func (l *Locker) askAll(ctx context.Context) {
-	r := l.rounds.New(wire.Ping(), wire.Any, func(votes quorum.Tally) quorum.Verdict {
-		if votes.Outstanding() > 0 {
-			return quorum.Pending
-		}
-		return quorum.Won
-	})
+	r := l.rounds.New(&round.Spec{Request: wire.Ping(), Meaning: wire.Any, Rule: awaitAll})
 	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
 	r.Wait(ctx) //nolint:errcheck // Init reports what is wrong
 }

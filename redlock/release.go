@@ -72,9 +72,7 @@ func (lock *Lock) startRelease(why error) *round.Round {
 		lock.endLocked(released, releasedFor(why))
 	}
 	l.life.enterAnyway()
-	r := lock.newLastReleaseLocked(quorum.DecideRelease)
-	r.Observe(lock.releaseObserver())
-	r.Expect(lock.touched)
+	r := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideRelease, Expected: lock.touched})
 	lock.release = r
 	r.Send(now.Add(lock.timeout), lock.mayHoldLocked())
 	lock.mu.Unlock()
@@ -91,18 +89,19 @@ func releasedFor(why error) error {
 
 // newRelease returns a round that deletes the lock's keys where they hold the lock's value, or
 // hands them over.
-func (lock *Lock) newRelease(rule round.Rule) *round.Round {
+func (lock *Lock) newRelease(how round.Spec) *round.Round {
 	l := lock.locker
+	grace := l.config.grace(lock.timeout)
 	if s := lock.semaphore(); s != nil {
 		// All slots: a round for any slot may have been answered late, or not at all.
-		request := s.wire.GiveBack(lock.value, l.config.grace(lock.timeout), 0, lock.process())
-		return l.rounds.New(request, wire.Released, rule)
+		how.Request = s.wire.GiveBack(lock.value, grace, 0, lock.process())
+	} else if lock.shared || lock.intent {
+		how.Request = lock.endSharedRequest()
+	} else {
+		how.Request = wire.Release(&lock.claim, lock.keys(), lock.value, grace, lock.process(), lock.reused)
 	}
-	if lock.shared || lock.intent {
-		return l.rounds.New(lock.endSharedRequest(), wire.Released, rule)
-	}
-	request := wire.Release(&lock.claim, lock.keys(), lock.value, l.config.grace(lock.timeout), lock.process(), lock.reused)
-	return l.rounds.New(request, wire.Released, rule)
+	how.Meaning, how.Background = wire.Released, true
+	return l.rounds.New(&how)
 }
 
 // process names this process on the wait lists that the lock may be on; "" if it is on none.
@@ -113,71 +112,35 @@ func (lock *Lock) process() string {
 	return lock.locker.desk.Subscriptions.Process()
 }
 
-// releaseObserver is a Locker as the observer of its releases. It entered for each round, and
-// leaves with the last vote.
-type releaseObserver Locker
-
-// Counting records whether the lock was handed over. A caller that sees the end of the release, and
-// that the pilot has answered, then finds in the record what it said.
-func (o *releaseObserver) Counting(r *round.Round, node int, kind quorum.Vote) {
-	o.desk.Record.Released(node, kind, r.Request().Words.Keys)
+// countRelease records whether a lock was handed over. A caller that sees the end of the release,
+// and that the pilot has answered, then finds in the record what it said.
+func (l *Locker) countRelease(r *round.Round, node int, kind quorum.Vote) {
+	l.desk.Record.Released(node, kind, func() []string { return wire.Queued(r.Request()) })
 }
 
-// Voted tells of a vote that was handed over.
-func (o *releaseObserver) Voted(r *round.Round, vote round.Vote) {
-	(*Locker)(o).released(r, vote, r.Request().Words.Keys)
-}
-
-// permitObserver is a Locker as the observer of the releases of permits.
-type permitObserver Locker
-
-// Counting is like that of releaseObserver.
-func (o *permitObserver) Counting(r *round.Round, node int, kind quorum.Vote) {
-	o.desk.Record.Released(node, kind, numberKey(r))
-}
-
-// Voted is like that of releaseObserver.
-func (o *permitObserver) Voted(r *round.Round, vote round.Vote) {
-	(*Locker)(o).released(r, vote, numberKey(r))
-}
-
-// numberKey returns what finds the key under which waiters for a released permit are queued.
-func numberKey(r *round.Round) func() []string {
-	return func() []string { return []string{wire.NumberKey(r.Request().Key)} }
-}
-
-func (lock *Lock) releaseObserver() round.Observer {
-	if lock.semaphore() != nil {
-		return (*permitObserver)(lock.locker)
-	}
-	return (*releaseObserver)(lock.locker)
-}
-
-// released takes the vote of a release. Queued returns the keys under which waiters are queued, and
-// is called only if they matter.
-func (l *Locker) released(r *round.Round, vote round.Vote, queued func() []string) {
+// released takes a vote of a round in the background. The Locker entered for it, and leaves with
+// the last.
+func (l *Locker) released(r *round.Round, vote round.Vote) {
 	if vote.Kind == quorum.Handed {
 		l.counts.handedOver.Add(1)
 		l.events.handed(strings.TrimPrefix(r.Request().Key, l.config.keyPrefix))
 	}
 	if vote.Awaited {
-		l.desk.Pending.Answered(queued()[0], r)
+		l.desk.Pending.Answered(wire.Queued(r.Request())[0], r)
 	}
 	if vote.Last {
 		l.life.leave()
 	}
 }
 
-// lockObserver is a held lock as the observer of the late votes of its round.
-type lockObserver Lock
+// holder is a held lock as the [round.Holder] of its round. A method value for it would cost every
+// lock an allocation.
+type holder Lock
 
-// Counting does nothing: nobody acts on these votes before Voted.
-func (*lockObserver) Counting(*round.Round, int, quorum.Vote) {}
-
-// Voted takes a refusal that came after the lock was won without that node. An extension may have
+// Late takes a refusal that came after the lock was won without that node. An extension may have
 // given the node the key since.
-func (o *lockObserver) Voted(_ *round.Round, vote round.Vote) {
-	lock := (*Lock)(o)
+func (h *holder) Late(vote round.Vote) {
+	lock := (*Lock)(h)
 	if vote.Stray {
 		lock.dropStrays(quorum.Only(vote.Node))
 	}

@@ -101,8 +101,7 @@ func (s *Semaphore) tryAcquire(ctx context.Context, cfg *lockConfig) (*Lock, *ro
 	}
 	lock := s.newLock(cfg)
 	lock.begin(l.awaitVoters(ctx, l.clock.Now(), lock.timeout), cfg.maxHold)
-	r := lock.newTake(0)
-	r.ChooseAny()
+	r := lock.newTake(round.Spec{Any: true})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	if v, _ := r.Wait(ctx); v == quorum.Denied { //nolint:errcheck // finish waits, too
 		if slot := r.Available(0); slot != 0 {
@@ -126,26 +125,25 @@ func (s *Semaphore) newLock(cfg *lockConfig) *Lock {
 	return lock
 }
 
-// newTake returns a round that asks all nodes for one slot, or for any (0).
-func (lock *Lock) newTake(slot int) *round.Round {
+// newTake returns a round that asks all nodes for one slot, or for any.
+func (lock *Lock) newTake(how round.Spec) *round.Round {
 	s := lock.set.semaphore
 	take := wire.Take{
 		Semaphore: s.wire, Value: lock.value, TTL: lock.ttl, Grace: s.locker.config.grace(lock.timeout),
-		Slot: max(slot, 1), Only: true, Fencing: lock.fencing(),
+		Slot: max(how.One, 1), Only: true, Fencing: lock.fencing(),
 	}
-	if slot == 0 {
+	if how.Any {
 		take.Slot, take.Only = lock.set.slot, false
 	}
-	return lock.newGrant(take.Request(), quorum.DecideAcquire)
+	how.Request = take.Request()
+	return lock.newGrant(&how)
 }
 
 // sendTake asks all nodes for one slot. Before are the nodes that may have given us one, and this
 // takes others back. The TTL, and with it the validity, begins anew at every node that grants.
 func (lock *Lock) sendTake(slot int, before quorum.NodeSet, cfg *lockConfig) *round.Round {
 	lock.begin(lock.locker.clock.Now(), cfg.maxHold)
-	r := lock.newTake(slot)
-	r.ChooseOnly(slot)
-	r.Before(before)
+	r := lock.newTake(round.Spec{One: slot, Before: before})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	return r
 }

@@ -67,24 +67,11 @@ func (lock *Lock) announce(pilot, target int) {
 	}
 	l.life.enterAnyway()
 	// Read as a refusal: the answer says nothing about waiters there.
-	r := l.rounds.New(wire.Intend(lock.keys()[target], lock.value, intentLife), wire.None, quorum.DecideHeld)
-	r.Only(others)
-	r.Observe((*intentObserver)(l))
+	r := l.rounds.New(&round.Spec{
+		Request: wire.Intend(lock.keys()[target], lock.value, intentLife), Meaning: wire.None, Rule: quorum.DecideHeld,
+		Only: others, Background: true,
+	})
 	r.Send(l.clock.Now().Add(lock.timeout), 0)
-}
-
-// intentObserver is a Locker as the observer of the intents that it sends. It entered for each
-// round, and leaves with the last answer.
-type intentObserver Locker
-
-// Counting does nothing: no answer is a vote.
-func (*intentObserver) Counting(*round.Round, int, quorum.Vote) {}
-
-// Voted leaves with the last answer.
-func (o *intentObserver) Voted(_ *round.Round, vote round.Vote) {
-	if vote.Last {
-		o.life.leave()
-	}
 }
 
 // awaitTogether is awaitHandOver, but only one of the readers of a Locker polls.

@@ -25,9 +25,9 @@ import (
 // value. There the key stays until its TTL ends.
 func (lock *Lock) settleValue(ctx context.Context, won *round.Round, value string) (_ *round.Round, reason, ended error) {
 	l := lock.locker
-	random, rest := lock.value, lock.newRelease(quorum.DecideHeld)
+	random, rest := lock.value, lock.newRelease(round.Spec{Rule: quorum.DecideHeld})
 	parts := slices.Repeat([]string{random}, len(lock.keys()))
-	r := lock.newGrant(wire.Join(lock.keys(), value, lock.life(), parts, wire.Fencing{}), quorum.DecideAcquire)
+	r := lock.newGrant(&round.Spec{Request: wire.Join(lock.keys(), value, lock.life(), parts, wire.Fencing{})})
 	deadline := l.clock.Now().Add(lock.timeout)
 	r.Send(deadline, 0)
 	v, ended := r.Wait(ctx)
@@ -40,11 +40,11 @@ func (lock *Lock) settleValue(ctx context.Context, won *round.Round, value strin
 		lock.mu.Unlock()
 		return r, nil, nil
 	}
-	undo := lock.newRelease(quorum.DecideHeld)
-	undo.Only(r.MayHold())
-	lock.mu.Lock()
-	lock.undoLocked(undo, 0, deadline)
-	lock.mu.Unlock()
+	if swapped := r.MayHold(); !swapped.Empty() {
+		lock.mu.Lock()
+		lock.undoLocked(lock.newRelease(round.Spec{Rule: quorum.DecideHeld, Only: swapped}), 0, deadline)
+		lock.mu.Unlock()
+	}
 	lock.value, lock.claim, lock.reused = random, claim, false // which the caller undoes
 	switch v {
 	case quorum.Denied:

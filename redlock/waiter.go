@@ -251,12 +251,11 @@ func (w *waiter) judge(lock *Lock, r *round.Round, pilot int, answered bool) (la
 // we have it. It returns the reason as an error; without a reason, the votes decide.
 func (w *waiter) giveUp(ctx context.Context, lock *Lock, r *round.Round, pilot int, reason error) error {
 	l := w.locker
-	u := lock.newRelease(quorum.DecideHeld)
 	known := quorum.Only(pilot)
 	if lock.intent { // which is at all nodes
 		known = quorum.All(len(l.nodes()))
 	}
-	u.Only(known)
+	u := lock.newRelease(round.Spec{Rule: quorum.DecideHeld, Only: known})
 	lock.mu.Lock()
 	lock.undoLocked(u, known, l.clock.Now().Add(lock.timeout))
 	lock.mu.Unlock()

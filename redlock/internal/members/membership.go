@@ -25,15 +25,11 @@ const (
 )
 
 // Observer is told of changes. No mutex of this package is held during its calls.
-type Observer interface {
-	// VotesChanged is called when time or a server may have changed whose votes count.
-	VotesChanged()
-	// ServerForgot is called when a server has forgotten what it held.
-	ServerForgot()
-	// HoldsLocks reports whether there are locks that must not be forgotten unnoticed.
-	HoldsLocks() bool
-	// RosterChanged is called when votes begin to count by another version of the cluster's list.
-	RosterChanged(*Roster)
+type Observer struct {
+	VotesChanged  func()        // time or a server may have changed whose votes count
+	ServerForgot  func()        // a server has forgotten what it held
+	HoldsLocks    func() bool   // are there locks that must not be forgotten unnoticed?
+	RosterChanged func(*Roster) // votes count by another version of the cluster's list from now on
 }
 
 // Config is what a [Membership] is made with.
@@ -55,7 +51,7 @@ type Membership struct {
 	clock    clock.Clock
 	dial     func(endpoint string) (*pipeline.Node, error)
 	listed   int // how many of the nodes are those of the list: the first
-	observer Observer
+	observer *Observer
 
 	nodes atomic.Pointer[[]*pipeline.Node] // only grows
 	view  atomic.Pointer[View]             // never nil
@@ -155,7 +151,7 @@ const (
 const never = clock.Instant(math.MaxInt64)
 
 // New returns the membership of some nodes, of which nothing is known yet.
-func New(config Config, nodes []*pipeline.Node, observer Observer) *Membership {
+func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership {
 	ms := &Membership{
 		mode: config.Mode, maxTTL: config.MaxTTL, cluster: config.Cluster, clock: config.Clock, dial: config.Dial,
 		listed: len(nodes), observer: observer, keeper: keeper{retryAt: never},

@@ -15,15 +15,11 @@ type choice struct {
 	strays  quorum.NodeSet // nodes that have, or may have, another one than chosen
 }
 
-// ChooseAny lets each node give any one. The round is won when a quorum gave the same one.
-func (r *Round) ChooseAny() {
-	r.rareLocked().choice = &choice{answers: make([]wire.Choice, r.size())}
-	r.rule = r.decideAny
-}
-
-// ChooseOnly makes the round about one of them.
-func (r *Round) ChooseOnly(one int) {
-	r.rareLocked().choice = &choice{settled: true, chosen: one, answers: make([]wire.Choice, r.size())}
+func (s *Spec) newChoice(nodes int) *choice {
+	if !s.Any && s.One == 0 {
+		return nil
+	}
+	return &choice{settled: !s.Any, chosen: s.One, answers: make([]wire.Choice, nodes)}
 }
 
 // Chosen returns the one that the round settled on.
@@ -170,7 +166,7 @@ func (r *Round) availableLocked(except, need int) (one, likely int) {
 	return one, likely
 }
 
-// decideAny is the rule of [Round.ChooseAny], called with mu held. The round is denied as soon as
+// decideAny is the rule of [Spec.Any], called with mu held. The round is denied as soon as
 // another round could win one that nodes gave or have free.
 func (r *Round) decideAny(t quorum.Tally) quorum.Verdict {
 	need, out, answered := quorum.Need(t.Nodes), t.Outstanding(), t.Granted+t.Refused

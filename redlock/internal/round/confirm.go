@@ -13,12 +13,12 @@ import (
 // a lock is called taken, the refusals are confirmed by the release that goes to those nodes
 // anyway.
 
-// ConfirmRefusals makes the release u, which has not been sent yet, confirm the refusals of r.
-func (r *Round) ConfirmRefusals(u *Round) {
+// confirms is the rule of the release u that confirms the refusals of r.
+func (u *Round) confirms(r *Round) Rule {
 	r.mu.Lock()
 	votes, refusals := r.tallyLocked(), r.votes.Refused.And(r.rounds.Members.View().Voting)
 	r.mu.Unlock()
-	u.rule = func(quorum.Tally) quorum.Verdict { // called with u.mu held
+	return func(quorum.Tally) quorum.Verdict { // called with u.mu held
 		var wrong, out quorum.NodeSet
 		in := u.votes.In()
 		for i := range refusals.Nodes() {
@@ -41,7 +41,7 @@ func (r *Round) ConfirmRefusals(u *Round) {
 	}
 }
 
-// RefusalsConfirmed waits for the release u of [Round.ConfirmRefusals]. It reports whether a quorum
+// RefusalsConfirmed waits for the release u that confirms r ([Spec.Confirms]). It reports whether a quorum
 // answered r and, by the answers to u, still counts as having answered. Nodes whose key is no lock
 // count as failed from then on.
 func (r *Round) RefusalsConfirmed(ctx context.Context, u *Round) bool {

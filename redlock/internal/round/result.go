@@ -45,11 +45,11 @@ func (r *Round) Reached() quorum.NodeSet {
 }
 
 // Hold is MayHold for a lock that this round holds from now on. It also returns the nodes that have
-// refused; later votes go to the observer, so it misses none and gets none twice.
-func (r *Round) Hold(observer Observer) (touched, refused quorum.NodeSet) {
+// refused; later votes go to the holder, so it misses none and gets none twice.
+func (r *Round) Hold(holder Holder) (touched, refused quorum.NodeSet) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.observer = observer
+	r.holder = holder
 	touched = r.mayHoldLocked()
 	if r.rare != nil && r.rare.choice != nil {
 		touched = touched.Minus(r.votes.Refused) // that they have something else does not matter
@@ -84,8 +84,8 @@ func (r *Round) QuorumAnswered() bool {
 	return votes.Granted+votes.Refused >= quorum.Need(votes.Nodes)
 }
 
-// AwaitVote marks a node's vote as awaited when the observer is told of it. It reports false if
-// that vote is in: then the observer is not told again.
+// AwaitVote marks a node's vote as awaited when it is told. It reports false if that vote is in:
+// then it is not told again.
 func (r *Round) AwaitVote(node int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package round asks all nodes the same thing once, at the same time, and counts their votes. A
-// [Round] is about one lock, a [Batch] about many. Both are decided as soon as possible and report
-// to an observer: they know nothing about locks.
+// [Round] is about one lock, a [Batch] about many. Both are decided as soon as possible. They know
+// nothing about locks: a [Spec] says what is asked, and functions are told the votes.
 package round
 
 import (
@@ -28,31 +28,22 @@ type Round struct {
 	expected quorum.NodeSet // for a release: the nodes that have or may have the lock
 	answer   wire.Meaning   // what the nodes' answers mean
 
-	mu       sync.Mutex     // guards the fields below; never held over a call to a node
-	verdict  quorum.Verdict // never changes once it is not pending
-	awaited  int8           // 1 + the node of AwaitVote; 0 for none
-	nodes    int8           // how many there were when the round was made; others have no part in it
-	wake     chan struct{}  // signalled with the verdict; nil while nobody waits for it
-	votes    quorum.Ballot
-	touched  quorum.NodeSet // all nodes except those where the call certainly changed nothing
-	observer Observer       // nil for none
-	rare     *rare          // nil until needed
+	mu         sync.Mutex     // guards the fields below; never held over a call to a node
+	verdict    quorum.Verdict // never changes once it is not pending
+	awaited    int8           // 1 + the node of AwaitVote; 0 for none
+	nodes      int8           // how many there were when the round was made; others have no part in it
+	background bool           // the functions of rounds are told of its votes
+	wake       chan struct{}  // signalled with the verdict; nil while nobody waits for it
+	votes      quorum.Ballot
+	touched    quorum.NodeSet // all nodes except those where the call certainly changed nothing
+	holder     Holder         // of the lock that the round won; nil until it is held
+	rare       *rare          // nil until needed
 }
 
 // Rule says what the votes decide; Pending while they do not decide anything.
 type Rule func(votes quorum.Tally) quorum.Verdict
 
-// Observer is told each vote of a round, twice.
-type Observer interface {
-	// Counting comes before anybody can see the vote or the verdict that it brings. The round's
-	// mutex is held, so only Request may be called.
-	Counting(r *Round, node int, kind quorum.Vote)
-
-	// Voted comes once the vote has been counted, with no mutex of the round held.
-	Voted(r *Round, vote Vote)
-}
-
-// Vote is what an [Observer] is told of a vote.
+// Vote is one vote of a round.
 type Vote struct {
 	Node    int
 	Kind    quorum.Vote
@@ -61,15 +52,13 @@ type Vote struct {
 	Last    bool // all nodes have voted
 }
 
-// override is what one node is asked instead of what the others are.
-type override struct {
-	node    int
-	request pipeline.Request
-}
+// Holder is told the votes that came after the verdict of a round that won a lock, with no mutex of
+// the round held. See [Round.Hold].
+type Holder interface{ Late(vote Vote) }
 
 // rare has fields that few rounds need. Every lock and every release pays for each byte of a round.
 type rare struct {
-	override *override      // what one node is asked instead; nil where all are asked the same
+	override *Override      // what one node is asked instead; nil where all are asked the same
 	onReply  func(int, any) // takes every reply; nil if only the votes count
 
 	errs   []error        // a node's error, by its index; nil while none failed
@@ -88,57 +77,82 @@ type rare struct {
 // Rounds makes rounds of all nodes.
 type Rounds struct {
 	Members *members.Membership // whose votes count
-	wakes   sync.Pool           // of chan struct{}, with room for one signal and none in it
+
+	// Counting is told each vote of a round in the background before anybody can see it, or the
+	// verdict that it brings. The round's mutex is held, so only Request may be called.
+	Counting func(r *Round, node int, kind quorum.Vote)
+
+	// Voted is told it once it has been counted, with no mutex of the round held.
+	Voted func(r *Round, vote Vote)
+
+	wakes sync.Pool // of chan struct{}, with room for one signal and none in it
 }
 
-// New returns a round that has not been sent. Until it is, the methods above Send may change it.
-func (rs *Rounds) New(request pipeline.Request, answer wire.Meaning, rule Rule) *Round {
-	return &Round{rounds: rs, request: request, answer: answer, rule: rule, nodes: int8(len(rs.Members.Nodes()))}
+// Spec is all that makes a round what it is. Its zero values ask all nodes, and count votes only.
+type Spec struct {
+	Request pipeline.Request // what the nodes are asked
+	Meaning wire.Meaning     // of their answers
+	Rule    Rule             // when the votes decide; not with Any or Confirms
+
+	Only    quorum.NodeSet // the nodes that have a part in it, if not all; the others count as failed
+	Granted quorum.NodeSet // votes that are already in: those nodes are not asked
+	Other   *Override      // what one node is asked instead; nil for none
+
+	// Replies takes every reply, also of nodes whose vote does not count; nil for none. It is
+	// called on a goroutine of the node.
+	Replies func(node int, reply any)
+
+	Fences bool  // keep the fences of the nodes that grant
+	Fence  int64 // of the nodes in Granted, with Fences
+
+	Any    bool           // each node gives any of several; won when a quorum gave the same one
+	One    int            // which of several the round is about; 0 if there is no choice
+	Before quorum.NodeSet // nodes that may have our value since an earlier round
+
+	Background bool           // nobody may wait for its end: tell [Rounds.Counting] and [Rounds.Voted]
+	Expected   quorum.NodeSet // of a release: the nodes that have or may have the lock
+	Until      clock.Instant  // of a release: until when the keys stay taken, for [wire.Retain]
+	Confirms   *Round         // of a release: the round whose refusals it confirms
 }
 
-// Observe sets the observer of the votes.
-func (r *Round) Observe(observer Observer) { r.observer = observer }
-
-// TakeReplies makes the round call f with every reply, including those of nodes whose vote does not
-// count. F is called on a goroutine of the node.
-func (r *Round) TakeReplies(f func(node int, reply any)) { r.rareLocked().onReply = f }
-
-// Override makes one node be asked something else.
-func (r *Round) Override(node int, request pipeline.Request) {
-	r.rareLocked().override = &override{node, request}
+// Override is what one node is asked instead of what the others are.
+type Override struct {
+	Node    int
+	Request pipeline.Request
 }
 
-// Only restricts the round to some nodes. The others count as failed.
-func (r *Round) Only(nodes quorum.NodeSet) { r.votes.Failed = quorum.All(r.size()).Minus(nodes) }
-
-// Grant counts votes that are already in: those nodes are not asked.
-func (r *Round) Grant(nodes quorum.NodeSet) { r.votes.Granted = nodes }
-
-// Decide replaces the rule.
-func (r *Round) Decide(rule Rule) { r.rule = rule }
-
-// Expect sets which nodes have or may have the lock, for a release.
-func (r *Round) Expect(nodes quorum.NodeSet) { r.expected = nodes }
-
-// Before sets which nodes may have our value since an earlier round.
-func (r *Round) Before(nodes quorum.NodeSet) { r.rareLocked().before = nodes }
-
-// Retain sets until when the keys of a release stay taken, for [wire.Retain].
-func (r *Round) Retain(until clock.Instant) { r.rareLocked().until = until }
-
-// Until returns what Retain set. It implements pipeline.Timed. It needs no mutex: neither rare nor
-// until changes once the round is sent.
-func (r *Round) Until() clock.Instant { return r.rare.until }
-
-// CollectFences makes the round keep the fences of the nodes that grant.
-func (r *Round) CollectFences() { r.rareLocked().fences = make([]int64, r.size()) }
-
-// SetFence sets the fence of a node whose vote is already in, if the round keeps fences.
-func (r *Round) SetFence(node int, fence int64) {
-	if r.rare != nil && r.rare.fences != nil {
-		r.rare.fences[node] = fence
+// New returns a round that has not been sent.
+func (rs *Rounds) New(s *Spec) *Round {
+	r := &Round{
+		rounds: rs, request: s.Request, answer: s.Meaning, rule: s.Rule, nodes: int8(len(rs.Members.Nodes())),
+		expected: s.Expected, background: s.Background,
 	}
+	r.votes.Granted = s.Granted
+	if !s.Only.Empty() {
+		r.votes.Failed = quorum.All(r.size()).Minus(s.Only)
+	}
+	choice := s.newChoice(r.size())
+	if s.Other != nil || s.Replies != nil || s.Fences || choice != nil || !s.Before.Empty() || s.Until != 0 {
+		r.rare = &rare{override: s.Other, onReply: s.Replies, before: s.Before, until: s.Until, choice: choice}
+	}
+	if s.Fences {
+		r.rare.fences = make([]int64, r.size())
+		for i := range s.Granted.Nodes() {
+			r.rare.fences[i] = s.Fence
+		}
+	}
+	switch {
+	case s.Any:
+		r.rule = r.decideAny
+	case s.Confirms != nil:
+		r.rule = r.confirms(s.Confirms)
+	}
+	return r
 }
+
+// Until returns when the minimum hold of a release ends. It implements pipeline.Timed. It needs no
+// mutex: neither rare nor until changes once the round is sent.
+func (r *Round) Until() clock.Instant { return r.rare.until }
 
 func (r *Round) size() int { return int(r.nodes) }
 
@@ -155,7 +169,7 @@ func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 	other := -1 // the node that is asked something else
 	var override *pipeline.Request
 	if r.rare != nil && r.rare.override != nil {
-		other, override = r.rare.override.node, &r.rare.override.request
+		other, override = r.rare.override.Node, &r.rare.override.Request
 		r.prepare(override, deadline)
 	}
 	if !in.Empty() {
@@ -180,8 +194,8 @@ func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 
 // askedLocked returns what a node is asked.
 func (r *Round) askedLocked(node int) *pipeline.Request {
-	if r.rare != nil && r.rare.override != nil && node == r.rare.override.node {
-		return &r.rare.override.request
+	if r.rare != nil && r.rare.override != nil && node == r.rare.override.Node {
+		return &r.rare.override.Request
 	}
 	return &r.request
 }
@@ -245,18 +259,21 @@ func (r *Round) Complete(node int, reply any, err error) {
 	if err != nil {
 		r.failLocked(node, err)
 	}
-	if r.observer != nil {
-		r.observer.Counting(r, node, v)
+	if r.background {
+		r.rounds.Counting(r, node, v)
 	}
 	r.decideLocked()
 	r.tellMoreLocked()
 	vote := Vote{
 		Node: node, Kind: v, Awaited: int(r.awaited) == 1+node, Stray: stray, Last: r.votes.In() == quorum.All(r.size()),
 	}
-	observer := r.observer
+	holder := r.holder
 	r.mu.Unlock()
-	if observer != nil {
-		observer.Voted(r, vote)
+	if r.background {
+		r.rounds.Voted(r, vote)
+	}
+	if holder != nil {
+		holder.Late(vote)
 	}
 }
 

@@ -41,31 +41,24 @@ func TestNoSignalOfARoundReachesAnother(t *testing.T) {
 	}
 }
 
-// recorder notes the votes that it is told before they count.
-type recorder struct{ counting atomic.Int32 }
-
-func (o *recorder) Counting(*Round, int, quorum.Vote) {
-	runtime.Gosched() // time for a waiter that was woken too early
-	o.counting.Add(1)
-}
-
-func (*recorder) Voted(*Round, Vote) {}
-
 // A caller that unlocks and locks again would overtake a waiter if it could see that the pilot has
 // answered, and not what the answer said.
-func TestWhoSeesAVoteSeesWhatTheObserverMadeOfIt(t *testing.T) {
+func TestWhoSeesAVoteSeesWhatWasMadeOfIt(t *testing.T) {
 	for range 1000 {
-		o := &recorder{}
-		r := &Round{
-			rounds:   &Rounds{Members: members.New(members.Config{Mode: members.Off}, make([]*pipeline.Node, 1), nil)},
-			rule:     func(quorum.Tally) quorum.Verdict { return quorum.Won },
-			observer: o,
-			nodes:    1,
+		var counting atomic.Int32
+		rounds := &Rounds{
+			Members: members.New(members.Config{Mode: members.Off}, make([]*pipeline.Node, 1), nil),
+			Counting: func(*Round, int, quorum.Vote) {
+				runtime.Gosched() // time for a waiter that was woken too early
+				counting.Add(1)
+			},
+			Voted: func(*Round, Vote) {},
 		}
+		r := rounds.New(&Spec{Rule: func(quorum.Tally) quorum.Verdict { return quorum.Won }, Background: true})
 		go r.Complete(0, nil, errDuplicate)
 		for !r.HasVoted(0) {
 			runtime.Gosched()
 		}
-		assert.EqualValues(t, 1, o.counting.Load())
+		assert.EqualValues(t, 1, counting.Load())
 	}
 }

@@ -28,10 +28,15 @@ type Semaphore struct {
 func Slot(slot int) string { return "#" + strconv.Itoa(slot) }
 
 // NumberKey returns the key under which nodes keep the number of permits. No lock has such a key.
-func (s Semaphore) NumberKey() string { return NumberKey(s.Key) }
+func (s Semaphore) NumberKey() string { return Reserved + "permits:" + s.Key }
 
-// NumberKey returns that of the semaphore with this key.
-func NumberKey(key string) string { return Reserved + "permits:" + key }
+// Queued returns the keys under which waiters for what a request releases are queued.
+func Queued(release *pipeline.Request) []string {
+	if release.Script == permitReleaseScript {
+		return []string{Semaphore{Key: release.Key}.NumberKey()}
+	}
+	return release.Words.Keys()
+}
 
 // Take asks a node for a slot.
 type Take struct {
