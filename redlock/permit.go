@@ -3,147 +3,191 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 
-	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/random"
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Waiting for a permit is waiting for a lock, with these differences: the pilot gives any slot, or
-// keeps the waiter on one list for all of them; and the slot that it gives, at once or later, is
-// asked of all nodes by its number. internal/proof/search/permit has the whole protocol.
-
-func (s *Semaphore) newWaiter(queue handoff.Name, cfg *lockConfig, since clock.Instant) *waiter {
-	w := newWaiter(s.locker, []string{s.name}, queue, cfg, since)
-	w.semaphore = s
-	return w
+// Semaphore lets a fixed number of holders in at once, each with a permit. Its methods may be
+// called from any goroutine.
+//
+// A permit is a [Lock] of one of its slots: slot i of the semaphore "name" is the mutex "name#i",
+// counted from 1, and that is the [Lock.Name] of the permit. So there are never more holders than
+// slots, under the conditions and with the faults that a mutex allows. A fencing token orders the
+// holders of one slot, so the protected resource must remember the largest token for each slot.
+//
+// [Locker.Inspect], ForceUnlock and Adopt take the name of a slot, and treat it as the mutex that
+// it is; [Semaphore.Inspect] tells of all slots. A mutex hands nothing to the waiters of a
+// semaphore, which then poll. An adopted permit does not keep the number of permits at the nodes:
+// 48 hours after the last use of the semaphore they may accept another one, although the lock is
+// held.
+type Semaphore struct {
+	locker *Locker
+	name   string
+	queue  []string // the key under which the desk knows its waiters
+	wire   wire.Semaphore
 }
 
-// learnPermits decides by the answers to a round that was not won where to turn next: to all nodes,
-// for a slot that could have a quorum; to the first node that refused and has no free slot, where
-// the waiter is on the list until one is released; otherwise to the pilot. A node with a free slot
-// would give it, and the others would refuse it again. A node whose answer the verdict did not wait
-// for may be full: otherwise a pilot that is not the fastest node would be passed over.
-func (w *waiter) learnPermits(r *round.Round) {
-	if r.Verdict() == quorum.Denied { // otherwise a slot was won, and not taken
-		w.slot = r.Available(r.Chosen())
+// longestSlot is the longest part of a slot's name that is not the semaphore's.
+const longestSlot = len("#1024")
+
+// Semaphore returns the semaphore of a name with 1 to 1,024 permits. Nothing is sent. Names have
+// the rules of [Locker.TryLock], but at most 4,091 bytes. A lock of the same name is another one:
+// it does not exclude the holders of permits.
+//
+// All clients must use the same number of permits. The nodes keep it for 48 hours after the last
+// use. The number can change while nobody holds a permit: the first request for another one brings
+// it to the nodes. Otherwise such a request fails with [ErrInvalid].
+func (l *Locker) Semaphore(name string, permits int) (*Semaphore, error) {
+	switch {
+	case name == "" || len(name) > maxName-longestSlot:
+		return nil, invalid("name has %d bytes, not 1 to %d", len(name), maxName-longestSlot)
+	case isReserved(l.config.keyPrefix, name):
+		return nil, invalid("name %q: keys that begin with %s are reserved", name, reserved)
+	case permits < 1 || permits > wire.MaxPermits:
+		return nil, invalid("%d permits, not 1 to %d", permits, wire.MaxPermits)
 	}
-	if w.among = r.Full(); w.among.Empty() {
-		w.among = quorum.All(len(w.locker.nodes()))
-	}
+	s := &Semaphore{locker: l, name: name, wire: wire.Semaphore{Key: l.config.keyPrefix + name, Permits: permits}}
+	s.queue = []string{s.wire.NumberKey()}
+	return s, nil
 }
 
-// attemptPermit is attempt for a permit.
-func (w *waiter) attemptPermit(ctx context.Context) (*Lock, error) {
-	l, s := w.locker, w.semaphore
-	slot := w.slot
-	w.slot = 0
-	if slot != 0 {
-		return w.concludePermit(ctx, s.newLock(w.cfg), slot)
+// TryAcquire takes a permit if one is free, without waiting for a holder. It takes one round, or
+// two if the nodes do not all have the same slot free, and returns within a node timeout for each.
+// Unlock gives the permit back.
+//
+// It works like [Locker.TryLock], with the same errors. [ErrTaken] means that no slot is free at a
+// quorum of nodes; two clients that try for the last one at the same time may both get it.
+// [ErrInvalid] may also mean that a quorum of nodes has another number of permits.
+func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := s.locker.trace(ctx, OperationAcquire, s.name)
+	defer func() { span.end(err) }()
+	cfg, err := s.lockConfig(ctx, opts)
+	if err != nil {
+		return nil, err
 	}
-	pilot, found := l.desk.Pilots.Of(s.queue[0], w.among)
-	if !found || w.asksAll {
-		w.asksAll = false
-		lock, r, err := s.tryAcquire(ctx, w.cfg)
-		if err != nil && r != nil {
-			w.learnPermits(r)
+	lock, _, err := s.tryAcquire(ctx, &cfg)
+	return lock, err
+}
+
+func (s *Semaphore) lockConfig(ctx context.Context, opts []LockOption) (lockConfig, error) {
+	cfg, err := s.locker.config.lockConfig(ctx, s.name, opts)
+	switch {
+	case err != nil:
+	case cfg.value != "":
+		// A node takes equal values for one attempt, and would give two callers one slot.
+		err = invalid("WithValue cannot be used with a semaphore")
+	case cfg.minHold > 0:
+		err = invalid("WithMinHold cannot be used with a semaphore")
+	}
+	return cfg, err
+}
+
+// tryAcquire makes one attempt. In the first round each node gives any slot. If that gives no slot
+// a quorum, but the answers show that one could have a quorum, the second round asks for that one.
+// It returns the last round, nil if there was none.
+func (s *Semaphore) tryAcquire(ctx context.Context, cfg *lockConfig) (*Lock, *round.Round, error) {
+	l := s.locker
+	if !l.life.enter() {
+		return nil, nil, ErrClosed
+	}
+	defer l.life.leave()
+	if ctx.Err() != nil {
+		return nil, nil, fmt.Errorf("redlock: acquire %q: %w", s.name, round.EndOf(ctx))
+	}
+	lock := s.newLock(cfg)
+	lock.begin(l.awaitVoters(ctx, l.clock.Now(), lock.timeout), cfg.maxHold)
+	r := lock.newTake(round.Spec{Any: true})
+	r.Send(lock.acquired.Add(lock.timeout), 0)
+	if v, _ := r.Wait(ctx); v == quorum.Denied { //nolint:errcheck // finish waits, too
+		if slot := r.Available(0); slot != 0 {
+			r = lock.sendTake(slot, r.MayHold(), cfg)
 		}
+	}
+	got, err := l.finish(ctx, lock, r, cfg)
+	return got, r, err
+}
+
+// newLock returns a permit that has no slot yet.
+func (s *Semaphore) newLock(cfg *lockConfig) *Lock {
+	lock := newBareLock(s.locker, cfg)
+	var room [valueRoom]byte
+	lock.value = string(cfg.appendValue(room[:0], s.locker.clock.Wall()))
+	// At random, so that concurrent clients rarely meet on a slot; the same at all nodes, so that
+	// those that agree on what is free give the same slot.
+	lock.set = &set{
+		names: []string{s.name}, keys: []string{s.wire.Key}, semaphore: s, slot: 1 + random.N(s.wire.Permits),
+	}
+	return lock
+}
+
+// newTake returns a round that asks all nodes for one slot, or for any.
+func (lock *Lock) newTake(how round.Spec) *round.Round {
+	s := lock.set.semaphore
+	take := wire.Take{
+		Semaphore: s.wire, Value: lock.value, TTL: lock.ttl, Grace: s.locker.config.grace(lock.timeout),
+		Slot: max(how.One, 1), Only: true, Fencing: lock.fencing(),
+	}
+	if how.Any {
+		take.Slot, take.Only = lock.set.slot, false
+	}
+	how.Request = take.Request()
+	return lock.newGrant(&how)
+}
+
+// sendTake asks all nodes for one slot. Before are the nodes that may have given us one, and this
+// takes others back. The TTL, and with it the validity, begins anew at every node that grants.
+func (lock *Lock) sendTake(slot int, before quorum.NodeSet, cfg *lockConfig) *round.Round {
+	lock.begin(lock.locker.clock.Now(), cfg.maxHold)
+	r := lock.newTake(round.Spec{One: slot, Before: before})
+	r.Send(lock.acquired.Add(lock.timeout), 0)
+	return r
+}
+
+// otherNumber returns an error if a quorum of nodes knows another number of permits.
+func (s *Semaphore) otherNumber(r *round.Round) error {
+	if other := r.OtherNumber(); other != 0 {
+		return invalid("semaphore %q has %d permits at a quorum of nodes, not %d", s.name, other, s.wire.Permits)
+	}
+	return nil
+}
+
+// Acquire takes a permit, and waits for one as long as ctx allows, as [Locker.Lock] does. Waiters
+// get permits in the order in which they came: exactly within a Locker, and nearly so between
+// Lockers. Unlock gives the permit back, and hands it to the oldest waiter.
+func (s *Semaphore) Acquire(ctx context.Context, opts ...LockOption) (_ *Lock, err error) {
+	ctx, span := s.locker.trace(ctx, OperationAcquire, s.name)
+	defer func() { span.end(err) }()
+	cfg, err := s.lockConfig(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	l := s.locker
+	if !l.life.enter() {
+		return nil, ErrClosed
+	}
+	defer l.life.leave()
+	since, queue := l.clock.Now(), handoff.NameOfSemaphore(s.name, s.wire.Permits)
+	ticket := l.desk.Queue.Join(queue)
+	defer l.desk.Queue.Leave(queue, ticket)
+	if ticket == nil {
+		l.desk.Pending.Await(ctx, l.life.closing, l.clock, s.queue[0])
+	}
+	if ticket != nil || l.desk.Record.Contended("", s.queue) {
+		return l.awaitTurn(ctx, s.newWaiter(queue, &cfg, since), ticket, nil)
+	}
+	cfg.yields = true
+	lock, r, err := s.tryAcquire(ctx, &cfg)
+	cfg.yields = false
+	var failure *QuorumError
+	if !errors.As(err, &failure) || failure.ended != nil {
 		return lock, err
 	}
-	return w.attemptPermitAt(ctx, s.newLock(w.cfg), pilot)
-}
-
-// attemptPermitAt is attemptAt for a permit.
-func (w *waiter) attemptPermitAt(ctx context.Context, lock *Lock, pilot int) (*Lock, error) {
-	l := w.locker
-	w.wakeup.WaitAt(pilot)
-	l.desk.Subscriptions.Await(lock.value, w.wakeup)
-	defer l.desk.Subscriptions.Forget(lock.value, w.wakeup)
-	for {
-		r, answer := w.askPermit(ctx, lock, pilot)
-		late := w.judge(lock, r, pilot, answer != nil)
-		switch {
-		case answer == nil:
-			w.among = quorum.All(len(l.nodes()))
-			return nil, w.giveUp(ctx, lock, r, pilot, nil)
-		case answer.Other != 0: // whether a quorum has another number, all nodes can tell
-			w.asksAll = true
-			return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
-		case answer.Slot != 0:
-			return w.concludePermit(ctx, lock, answer.Slot)
-		case late && w.hops == 0: // the next pilot is faster
-			w.among = quorum.All(len(l.nodes()))
-			return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
-		}
-		reason := ErrTaken
-		if !l.desk.Pilots.QuorumIsUp() {
-			reason = ErrNoQuorum // the refusal of one node says nothing
-		}
-		w.note(l.failure(r, "acquire", lock.Name(), reason, nil))
-		switch w.awaitRefused(ctx, &wire.WaitReply{Left: answer.Left, Other: wire.OtherNone}) {
-		case wakeHanded:
-			slot := w.wakeup.Slot()
-			if slot > w.semaphore.wire.Permits || w.astray(lock, pilot) {
-				return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
-			}
-			return w.concludePermit(ctx, lock, slot)
-		case wakeDue:
-			l.counts.polls.Add(1)
-			if w.outlived(answer.Left) {
-				w.asksAll = true
-				return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
-			}
-		case wakeEnded:
-			return nil, w.giveUp(ctx, lock, r, pilot, nil)
-		}
-	}
-}
-
-// concludePermit ends the attempt with a round that asks all nodes for a slot. The pilot confirms
-// that it gave us the slot: the message about that is no vote, and the time since then does not
-// count.
-func (w *waiter) concludePermit(ctx context.Context, lock *Lock, slot int) (*Lock, error) {
-	l := w.locker
-	r := lock.sendTake(slot, 0, w.cfg)
-	began := lock.acquired
-	got, err := l.finish(ctx, lock, r, w.cfg)
-	if err == nil {
-		l.desk.Pilots.Took(l.clock.Now().Sub(began))
-		return got, nil
-	}
-	if errors.Is(err, ErrTaken) {
-		w.overtaken++
-	}
+	w := s.newWaiter(queue, &cfg, since)
 	w.learnPermits(r)
-	return nil, err
-}
-
-// askPermit is askPilot for a permit.
-func (w *waiter) askPermit(ctx context.Context, lock *Lock, pilot int) (*round.Round, *wire.PermitReply) {
-	l, s := w.locker, w.semaphore
-	process := l.desk.Subscriptions.Listen(ctx, pilot, l.clock.Now().Add(lock.timeout))
-	if process != "" {
-		lock.listed = true
-		w.wakeup.ClearAgain() // this asks again
-	}
-	lock.begin(l.clock.Now(), w.cfg.maxHold)
-	request := wire.AwaitPermit{
-		Semaphore: s.wire, Value: lock.value, TTL: lock.ttl, Slot: lock.set.slot, Process: process, Waited: w.claim(),
-		Fencing: lock.fencing(),
-	}
-	var answer *wire.PermitReply
-	r := l.rounds.New(&round.Spec{
-		Request: request.Request(), Meaning: wire.Grant, Rule: decideOne, Only: quorum.Only(pilot),
-		Replies: func(_ int, reply any) {
-			a := wire.ReadPermit(reply)
-			answer = &a
-		},
-	})
-	r.Send(lock.acquired.Add(lock.timeout), 0)
-	if _, ended := r.Wait(ctx); ended != nil {
-		return r, nil
-	}
-	return r, answer
+	return l.awaitTurn(ctx, w, nil, failure)
 }
