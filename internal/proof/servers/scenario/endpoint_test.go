@@ -2,15 +2,11 @@ package scenario_test
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"net"
-	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -24,13 +20,11 @@ import (
 
 const password = "p@ss/w:rd#1" //nolint:gosec // of a server that ends with the test
 
-const certified = "example.com"
-
 // gateway is a server that listens in every way, for all kinds of users.
 type gateway struct {
 	*redistest.Server
-	tls     string // the address of its TLS port; "" if it was built without TLS
-	trusted *x509.CertPool
+	tls string // the address of its TLS port; "" if it was built without TLS
+	ca  string // the file that clients trust
 }
 
 func startGateway(t *testing.T) *gateway {
@@ -50,17 +44,14 @@ func startGateway(t *testing.T) *gateway {
 // listenTLS makes the server listen on a TLS port too.
 func (g *gateway) listenTLS(t *testing.T) {
 	t.Helper()
-	certFile, keyFile, trusted := newCertificate(t)
-	g.tls, g.trusted = redistest.FreeAddr(t), trusted
+	authority, dir := redistest.NewAuthority(t), t.TempDir()
+	cert, key := filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key")
+	authority.Issue(time.Hour, cert, key)
+	g.tls, g.ca = redistest.FreeAddr(t), authority.File
 	_, port, err := net.SplitHostPort(g.tls)
 	require.NoError(t, err)
-	do(t, g, "CONFIG", "SET", "tls-cert-file", certFile, "tls-key-file", keyFile, "tls-ca-cert-file", certFile, "tls-auth-clients", "no")
+	do(t, g, "CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key, "tls-ca-cert-file", g.ca, "tls-auth-clients", "no")
 	do(t, g, "CONFIG", "SET", "tls-port", port)
-}
-
-// withTLS is the option that makes clients trust the server.
-func (g *gateway) withTLS() redlock.Option {
-	return redlock.WithPool(pool.WithTLSConfig(&tls.Config{RootCAs: g.trusted, ServerName: certified, MinVersion: tls.VersionTLS12}))
 }
 
 // One master is a lock of a single instance, however it is reached. Its key is in the database of
@@ -85,7 +76,7 @@ func TestOneMasterIsALockHoweverItIsReached(t *testing.T) {
 		"user with the fewest rights": {as(t, g, url.UserPassword("poor", "secret"), "/7"), 7, true, trusting},
 		"unix socket":                 {"unix://" + g.Socket(), 0, false, credentials},
 		"unix socket and database":    {"unix://" + g.Socket() + "?db=3", 3, false, credentials},
-		"TLS":                         {"rediss://" + url.UserPassword("", password).String() + "@" + g.tls + "/4", 4, false, g.withTLS()},
+		"TLS":                         {"rediss://" + url.UserPassword("", password).String() + "@" + g.tls + "/4?cacert=" + g.ca, 4, false, trusting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -143,25 +134,4 @@ func TestWaitersInTwoDatabasesOfOneServerAreApart(t *testing.T) {
 	give(t, locks[0])
 	give(t, <-gots[0])
 	assert.Equal(t, uint64(1), waiters[0].Stats().Woken)
-}
-
-// newCertificate writes the certificate of a server, and its key, to files. It returns what trusts
-// it, for the name certified.
-func newCertificate(t *testing.T) (certFile, keyFile string, trusted *x509.CertPool) {
-	t.Helper()
-	server := httptest.NewTLSServer(nil) // it brings one
-	defer server.Close()
-	own := server.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
-	require.NoError(t, err)
-	trusted = x509.NewCertPool()
-	trusted.AddCert(server.Certificate())
-	return writePEM(t, "server.crt", "CERTIFICATE", own.Certificate[0]), writePEM(t, "server.key", "PRIVATE KEY", key), trusted
-}
-
-func writePEM(t *testing.T, name, kind string, der []byte) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-	return file
 }
