@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
+	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -158,18 +160,15 @@ func TestListSaysWhenABoundWasMet(t *testing.T) {
 func TestListNeedsTheDocumentedRights(t *testing.T) {
 	t.Parallel()
 	f := start(t, redlock.WithKeyPrefix("app:"))
-	text, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
 	require.NoError(t, err)
-	_, rule, found := strings.Cut(string(text), "```\nACL SETUSER app ")
-	require.True(t, found)
-	rule, _, _ = strings.Cut(rule, "```")
-	allow := func(words string) {
+	allow := func(words ...string) {
 		for _, s := range f.servers {
-			_, err := s.Do("ACL", redis.Args{"SETUSER", "app"}.AddFlat(strings.Fields(words))...)
+			_, err := s.Do("ACL", redis.Args{"SETUSER", "app"}.AddFlat(words)...)
 			require.NoError(t, err)
 		}
 	}
-	allow(rule)
+	allow(docs.ACLRule(t, root, "app")...)
 	_, err = f.locker.TryLock(t.Context(), "x")
 	require.NoError(t, err)
 	f.flags[1] = strings.ReplaceAll(f.flags[1], "redis://", "redis://app:password@")
@@ -181,7 +180,7 @@ func TestListNeedsTheDocumentedRights(t *testing.T) {
 		assert.Contains(t, stderr, "allow scan and strlen to it (docs/operations.md has the rule)")
 		allow("+" + strings.ToLower(refused))
 	}
-	assert.Contains(t, string(text), "`redlock list` and `redlock top` also need `+scan +strlen`")
+	assert.Contains(t, string(page), "`redlock list` and `redlock top` also need `+scan +strlen`")
 	f.set(3, "other:x", "y", "PX", 60_000)
 	status, list, printed, stderr := f.list("--key-prefix", "app:")
 	assert.Zero(t, status, stderr)

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Pages returns the Markdown files of the repository at root.
@@ -72,3 +75,15 @@ func Spans(page string) (spans []string, err error) {
 }
 
 var codeFence = regexp.MustCompile("(?ms)^```.*?^```")
+
+// ACLRule returns the words of the rule for a user in docs/operations.md, below the root of the
+// repository.
+func ACLRule(tb testing.TB, root, user string) []string {
+	tb.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
+	require.NoError(tb, err)
+	_, rule, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
+	require.True(tb, found, "the rule has gone from docs/operations.md")
+	rule, _, _ = strings.Cut(rule, "```")
+	return strings.Fields(rule)
+}

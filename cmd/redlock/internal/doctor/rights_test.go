@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
@@ -47,12 +47,9 @@ func (g *guarded) allow(name string, rights ...string) {
 // documented returns the rule of docs/operations.md for a user.
 func documented(t *testing.T, user string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../../../docs/operations.md")
-	require.NoError(t, err)
-	_, rule, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" on >password ")
-	require.True(t, found, "the rule has gone from docs/operations.md")
-	rule, _, _ = strings.Cut(rule, "```")
-	return strings.Fields(rule)
+	rule := docs.ACLRule(t, "../../../..", user)
+	require.Equal(t, []string{"on", ">password"}, rule[:2])
+	return rule[2:]
 }
 
 // ruleFor returns the documented rule of a client with a prefix, for exactly one name instead.

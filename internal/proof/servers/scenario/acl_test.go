@@ -14,34 +14,16 @@ import (
 
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
-
-// documentedACL returns the rule for a user in docs/operations.md, as the arguments of ACL.
-func documentedACL(t *testing.T, user string) (args []any) {
-	t.Helper()
-	text, err := os.ReadFile("../../../../docs/operations.md")
-	require.NoError(t, err)
-	_, rule, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
-	require.True(t, found, "the rule has gone from docs/operations.md")
-	rule, _, _ = strings.Cut(rule, "```")
-	args = append(args, "SETUSER", user)
-	for word := range strings.FieldsSeq(rule) {
-		args = append(args, word)
-	}
-	return args
-}
 
 // aclUser makes a user with the documented rule for another, and some more rules. It returns URLs
 // for it.
 func aclUser(t *testing.T, c *cluster.Cluster, documented, user, rules string) (urls []string) {
 	t.Helper()
-	args := documentedACL(t, documented)
-	args[1] = user
-	for word := range strings.FieldsSeq(rules) {
-		args = append(args, word)
-	}
+	args := redis.Args{"SETUSER", user}.AddFlat(docs.ACLRule(t, "../../../..", documented)).AddFlat(strings.Fields(rules))
 	for _, m := range c.Masters {
 		do(t, m, "ACL", args...)
 		urls = append(urls, "redis://"+user+":password@"+m.Addr())
