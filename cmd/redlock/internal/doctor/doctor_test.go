@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -195,19 +193,15 @@ func TestMastersWithoutPersistenceHaveANote(t *testing.T) {
 
 func TestClockThatIsOffIsNamed(t *testing.T) {
 	t.Parallel()
-	const preload = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-	if _, err := os.Stat(preload); err != nil || runtime.GOOS != "linux" {
-		t.Skipf("no %s: install libfaketime to run this test", preload)
-	}
 	if os.Getenv("REDQUORUM_SERVER") != "" {
 		t.Skip("libfaketime is this machine's, and the chosen server may have a C library of its own")
 	}
-	libc, err := filepath.Glob("/lib/x86_64-linux-gnu/libc.so.6")
-	require.NoError(t, err)
 	for offset, says := range map[string]string{"-10s": "behind ours", "+10s": "ahead of ours"} {
-		env := redistest.WithEnv("LD_PRELOAD="+strings.Join(append([]string{preload}, libc...), ":"),
-			"FAKETIME="+offset, "FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1")
-		urls := []string{redistest.StartOne(t, durable).URL(), redistest.StartOne(t, durable, env).URL()}
+		env := redistest.FakeTime(offset)
+		if env == nil {
+			t.Skip("install libfaketime to run this test")
+		}
+		urls := []string{redistest.StartOne(t, durable).URL(), redistest.StartOne(t, durable, redistest.WithEnv(env...)).URL()}
 		clitest.Admit(t, urls...)
 		_, d, text := consult(t, urls)
 		requireFinding(t, &d, text, 1, severe, "clock", nil, says)

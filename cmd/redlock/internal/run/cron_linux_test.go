@@ -16,6 +16,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // cron is a machine: at each full period of its clock it runs a job of a tenth of a period, which
@@ -34,8 +35,6 @@ while [ "$left" -gt 0 ]; do
     sh -c "echo $number \$REDLOCK_UNTIL >> '$notes'; sleep $(seconds $((period / 10)))" || exit 1
   left=$((left - 1))
 done`
-
-const fakeTime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 // crons is two machines whose clocks differ, and a job that they share.
 type crons struct {
@@ -57,8 +56,7 @@ func (c crons) run(t *testing.T, flags ...string) (runs map[string]int, pauses [
 			"sh", "-c", cron, "cron", machine.Path, strconv.FormatInt(c.period.Milliseconds(), 10), strconv.Itoa(c.periods), notes,
 		}, flags...)
 		machine.Path = "/bin/sh"
-		machine.Env = append(machine.Env, "LD_PRELOAD="+fakeTime, fmt.Sprintf("FAKETIME=%+.3f", offset.Seconds()),
-			"FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1")
+		machine.Env = append(machine.Env, redistest.FakeTime(fmt.Sprintf("%+.3f", offset.Seconds()))...)
 		machines = append(machines, child.Start(t, machine))
 	}
 	for _, machine := range machines {
@@ -89,8 +87,8 @@ func (c crons) run(t *testing.T, flags ...string) (runs map[string]int, pauses [
 // is not within the minimum hold. If this machine is not busy, the job runs once per period.
 func TestTwoMachinesWhoseClocksDifferKeepToTheMinimumHold(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat(fakeTime); err != nil {
-		t.Skipf("no %s: install libfaketime to run this test", fakeTime)
+	if redistest.FakeTime("+0") == nil {
+		t.Skip("install libfaketime to run this test")
 	}
 	c, soak := crons{period: time.Second, skew: 300 * time.Millisecond, periods: 5}, os.Getenv("REDQUORUM_SOAK") == "1"
 	if soak {

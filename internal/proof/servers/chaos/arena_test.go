@@ -95,10 +95,9 @@ func newArena(t *testing.T, seed uint64) *arena {
 	wrong := []redistest.Option{plain}
 	if a.clock = wrongClock(rng); a.clock != "" {
 		// Threads that wait for a time by a wrong clock can hang with libfaketime.
-		wrong = append(wrong, redistest.WithArgs("--jemalloc-bg-thread", "no"), redistest.WithEnv("LD_PRELOAD="+fakeTime+":/lib/x86_64-linux-gnu/libc.so.6", "FAKETIME="+a.clock,
-			"FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1"))
+		wrong = append(wrong, redistest.WithArgs("--jemalloc-bg-thread", "no"), redistest.WithEnv(redistest.FakeTime(a.clock)...))
 	} else {
-		t.Logf("no %s, or a server that was chosen: the clocks of all masters are right", fakeTime)
+		t.Log("no libfaketime, or a server that was chosen: the clocks of all masters are right")
 	}
 	servers = append(servers, redistest.Start(t, 1, wrong...)...)
 	for i, server := range servers {
@@ -119,14 +118,12 @@ func newArena(t *testing.T, seed uint64) *arena {
 	return a
 }
 
-const fakeTime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-
 // wrongClock chooses an offset for libfaketime, or nothing if it is not there. The rate is within
 // the drift that clients allow for. No clock is ahead by up to 30 s: the other masters would follow
 // its numbers, which are within 10 s of it, and one that forgets would have to stay away for longer
 // than our MaxTTL until its clock has passed them (S16 and its limit, docs/safety.md).
 func wrongClock(rng *rand.Rand) string {
-	if _, err := os.Stat(fakeTime); err != nil || os.Getenv("REDQUORUM_SERVER") != "" {
+	if redistest.FakeTime("+0") == nil || os.Getenv("REDQUORUM_SERVER") != "" {
 		return ""
 	}
 	switch rng.IntN(3) {

@@ -72,6 +72,18 @@ func WithEnv(env ...string) Option {
 	return func(c *config) { c.env = append(c.env, env...) }
 }
 
+// FakeTime returns the environment of a process whose wall clock is wrong as libfaketime can say it:
+// "+10s", "-30s x1.003". It returns nil where there is no libfaketime.
+func FakeTime(wrong string) []string {
+	const library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+	if _, err := os.Stat(library); err != nil {
+		return nil
+	}
+	return []string{
+		"LD_PRELOAD=" + library + ":/lib/x86_64-linux-gnu/libc.so.6", "FAKETIME=" + wrong, "FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1",
+	}
+}
+
 // WithPassword makes the servers require this password. [Server.URL] contains it, and our own
 // connections use it.
 func WithPassword(password string) Option {
