@@ -168,7 +168,7 @@ func TestSignalsArePassedOnAndTheStatusIsTheCommands(t *testing.T) {
 			assert.Equal(t, "got "+name, r.Next(t))
 			status, stderr := r.End(t)
 			assert.Equal(t, 42, status)
-			assert.NotContains(t, stderr, "redlock", "the shell may have a word on its sleep")
+			assert.NotContains(t, withoutVotes(stderr), "redlock", "the shell may have a word on its sleep")
 		})
 	}
 }

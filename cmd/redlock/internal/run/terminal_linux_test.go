@@ -167,8 +167,14 @@ func (s *suspended) goOn(t *testing.T) {
 func (s *suspended) interrupt(t *testing.T, status string) {
 	t.Helper()
 	talk(t, s.term, ">\x03", status)
-	assert.True(t, pgroup.Dead(s.group))
+	s.gone(t)
 	assert.Zero(t, s.shell.Wait(t))
+}
+
+// gone waits until the group is known to be dead: not while too many others are created to tell.
+func (s *suspended) gone(t *testing.T) {
+	t.Helper()
+	clitest.WaitFor(t, "the group is gone", func() bool { return pgroup.Dead(s.group) })
 }
 
 // once is a script for a job that is stopped once.
@@ -186,7 +192,7 @@ func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 	assert.Equal(t, before, s.marks(t), "while another client held the lock")
 	talk(t, s.term, ">continue\n", "status=70")
 	assert.Equal(t, before, s.marks(t), "when redlock continued")
-	clitest.WaitFor(t, "the group is gone", func() bool { return pgroup.Dead(s.group) })
+	s.gone(t)
 	assert.Zero(t, s.shell.Wait(t))
 }
 
