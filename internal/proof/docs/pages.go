@@ -74,6 +74,26 @@ func Spans(page string) (spans []string, err error) {
 	return spans, nil
 }
 
+var (
+	heading     = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// Sections returns what stands below each heading of a page, up to the next one and without its
+// blocks, by the anchor that GitHub gives the heading.
+func Sections(text string) map[string]string {
+	text = codeFence.ReplaceAllString(text, "")
+	all, found := map[string]string{}, heading.FindAllStringSubmatchIndex(text, -1)
+	for i, match := range found {
+		title, end := strings.ToLower(strings.TrimSpace(text[match[2]:match[3]])), len(text)
+		if i+1 < len(found) {
+			end = found[i+1][0]
+		}
+		all[strings.ReplaceAll(notInAnchor.ReplaceAllString(title, ""), " ", "-")] = strings.TrimSpace(text[match[1]:end])
+	}
+	return all
+}
+
 var codeFence = regexp.MustCompile("(?ms)^```.*?^```")
 
 // ACLRule returns the words of the rule for a user in docs/operations.md, below the root of the

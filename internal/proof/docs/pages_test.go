@@ -17,8 +17,6 @@ var (
 	inlineLink    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	referenceLink = regexp.MustCompile(`(?m)^\[[^\]]+\]:\s*(\S+)`)
 	imageLink     = regexp.MustCompile(`\bsrc(?:set)?="([^"]+)"`)
-	heading       = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	notInAnchor   = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
 // read returns the text of a file of the repository.
@@ -36,16 +34,6 @@ func pages(t *testing.T) []string {
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
 	return paths
-}
-
-// anchors returns the anchors that GitHub gives the headings of a page.
-func anchors(text string) map[string]bool {
-	all := map[string]bool{}
-	for _, match := range heading.FindAllStringSubmatch(codeFence.ReplaceAllString(text, ""), -1) {
-		title := strings.ToLower(strings.TrimSpace(match[1]))
-		all[strings.ReplaceAll(notInAnchor.ReplaceAllString(title, ""), " ", "-")] = true
-	}
-	return all
 }
 
 // links returns the targets of the links of a page, but not those that are shown as code.
@@ -79,7 +67,7 @@ func dead(page, target string) string {
 	if err != nil {
 		return err.Error()
 	}
-	if filepath.Ext(path) == ".md" && !anchors(string(text))[anchor] {
+	if _, there := Sections(string(text))[anchor]; filepath.Ext(path) == ".md" && !there {
 		return "there is no such heading"
 	}
 	return ""
