@@ -1,0 +1,33 @@
+module github.com/redquorum/redquorum/packaging
+
+go 1.26.0
+
+replace github.com/redquorum/redquorum => ..
+
+replace github.com/redquorum/redquorum/contrib/prometheus => ../contrib/prometheus
+
+require (
+	github.com/prometheus/client_golang v1.25.0
+	github.com/redquorum/redquorum v0.0.0
+	github.com/redquorum/redquorum/contrib/prometheus v0.0.0
+	github.com/stretchr/testify v1.12.1
+	sigs.k8s.io/yaml v1.6.0
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/gomodule/redigo v1.9.3 // indirect
+	github.com/hashicorp/errwrap v1.0.0 // indirect
+	github.com/hashicorp/go-multierror v1.1.1 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/yuin/gopher-lua v1.1.2 // indirect
+	go.yaml.in/yaml/v2 v2.4.4 // indirect
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)
