@@ -64,6 +64,7 @@ func (x *explorer) promises(w *world, o int, visit visitor) {
 		next.masters[i].promised = max(one.ballot, m.promised)
 		it := &next.operators[o]
 		it.promised, it.same = it.promised.with(i), it.same.with(i)
+		x.takes(&it.read, &it.promised, i, m)
 		if m.ballot > it.found {
 			it.found, it.value = m.ballot, m.accepted
 		}
@@ -79,7 +80,7 @@ func (x *explorer) decides(w *world, o int, visit visitor) {
 	}
 	propose := func(kind search.Kind, t text) {
 		next := *w
-		next.operators[o] = operator{stage: accepting, cur: one.cur, ballot: one.ballot, same: one.same, value: t}
+		next.operators[o] = operator{stage: accepting, cur: one.cur, ballot: one.ballot, same: one.same, value: t, read: one.read}
 		visit(&next, by(kind, o, search.Nowhere, t))
 	}
 	if one.found != 0 && !x.IgnoresFound {
@@ -128,6 +129,7 @@ func (x *explorer) accepts(w *world, o int, visit visitor) {
 			to.wait = w.alive()
 		}
 		it.acked = it.acked.with(i)
+		x.takes(&it.read, &it.acked, i, m)
 		e := by(Accepts, o, i, one.value)
 		if it.acked.count() >= one.cur.members().majority() {
 			e.Kind = Chooses
@@ -201,6 +203,7 @@ func (x *explorer) rejoin(w *world, o, i, id int, learned bool, visit visitor) {
 	one := w.operators[o]
 	next := *w
 	to := master{state: active, told: one.cur, wait: w.alive(), promised: unlearned}
+	to.life, to.before = w.masters[i].life, w.masters[i].before
 	switch {
 	case x.RejoinsFirst:
 		to.told, to.promised = w.known[1], 0

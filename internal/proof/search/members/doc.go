@@ -64,6 +64,11 @@
 // this rule, it is not needed either (the search holds with Rules.OldPromise alone), and no first
 // phase that began before a master forgot lets it rejoin.
 //
+// Lives. A marker says how many times its master forgot. Any client copies a later life of a member
+// into the markers of others. A vote, promise or acceptance counts only if no marker that was read
+// in the same attempt names a later life of its master. Who finds a marker of a life that is over
+// makes the master wait, in a later life than all that are known.
+//
 // # Why it is right
 //
 // Any majority of a text and any majority of the next one share a master, because they differ in
@@ -80,6 +85,11 @@
 // That is the case outside of the promise (Config.Ahead): a master that was removed without being
 // told comes back with its memory, and a forgetful one rejoins by its word alone, cut off from
 // every member of the newest text.
+//
+// A marker of an earlier life that comes back may name any version, and its master may have lost
+// any key. But if every majority with it has another member that was shown the later life before
+// the attempt began, the attempt reads that, and neither counts the vote nor chooses with it. An
+// attempt that began before may have the other member's vote already (Config.Meanwhile).
 //
 // # A new cluster
 //
@@ -112,7 +122,9 @@
 // way when it began. A client with a quorum holds the lock at once. Keys of attempts that are over
 // disappear. A vote and its proof are one step: what the marker says afterwards is what counts, and
 // the key that was set before it can only refuse others. Renewals are attempts. Messages that are
-// lost are steps that do not come. Proposals of the same members are one text.
+// lost are steps that do not come. Proposals of the same members are one text. A life is a number:
+// the code adds a random name, so that two lives that clients began without knowing of one another
+// are told apart.
 //
 // # What is outside
 //

@@ -18,12 +18,16 @@ type Config struct {
 	Ballots   int // for each version, 1..6
 	Versions  int // 1..4
 	Forgets   int // how often a master forgets, 0..3
+	Revivals  int // how often the marker of an earlier life comes back
 
 	// Choices also looks for a version that is chosen twice, one of which never counts.
 	Choices bool
 	// Ahead is the case outside of the promise: a master comes back that was removed, and a
 	// forgetful one rejoins by its word, because no member of the newest membership answers.
 	Ahead bool
+	// Outside, too: a marker comes back when only one other member was shown the loss, or during an
+	// attempt that began before.
+	NotedByOne, Meanwhile bool
 }
 
 // Rules are the protocol. The zero Rules are the right ones; anything set is a mistake to be found,
@@ -48,6 +52,8 @@ type Rules struct {
 	LongBallots     bool // who rejoins does not wait for ballots that it may have promised
 	Elimination     bool // an empty stranger rejoins as the member that does not answer
 	Hurried         bool // who rejoins does not wait
+	AnyLife         bool // a marker of an earlier life counts, for votes and for the choice
+	EarlierVotes    bool // what a marker says of the others counts for later votes only
 
 	CountsOlder bool // no mistake: a vote counts although its marker names an older version
 	KeepsVotes  bool // no mistake: a client that learns of a version keeps the votes it has
@@ -92,7 +98,7 @@ func (x *explorer) Start() (w world) {
 			}
 		}
 	}
-	w.forgets = uint8(x.Forgets)
+	w.forgets, w.revivals = uint8(x.Forgets), uint8(x.Revivals)
 	return w
 }
 
@@ -113,6 +119,8 @@ func (x *explorer) Each(w *world, visit visitor) {
 	}
 	for m := range masters {
 		x.fault(w, m, visit)
+		x.lifetimes(w, m, visit)
+		x.findsOut(w, m, visit)
 	}
 }
 
@@ -135,6 +143,9 @@ const (
 	Learns    search.Kind = "learns, and takes part in the choice again"
 	RejoinsAs search.Kind = "joins as a member that does not answer"
 	Forgets   search.Kind = "forgets"
+	Notes     search.Kind = "is shown a life"
+	Revives   search.Kind = "has the marker of an earlier life again"
+	FindsOut  search.Kind = "is found to be in an earlier life, and waits"
 )
 
 // The claims.

@@ -24,6 +24,8 @@ var (
 	forgetful = with(choice, func(it *Config) { it.Forgets = 1 })
 	// twice has two changes, one after the other, and clients that sleep through any of them.
 	twice = Config{First: a | b | c, Adds: d | e, Clients: 2, Operators: 1, Ballots: 1, Versions: 3}
+	// revived has a master that forgets, and gets its marker back.
+	revived = Config{First: a | b | c, Clients: 2, Operators: 1, Ballots: 1, Versions: 2, Forgets: 1, Revivals: 1}
 	// removed has a removed master that was not told, and one that forgets.
 	removed = Config{
 		First: a | b | c, Later: []set{a | b}, Late: c, Adds: d,
@@ -64,6 +66,28 @@ func TestTwoClientsNeverHoldTheLockAtOnceWhateverMembersChange(t *testing.T) {
 	holds("two changes, and a master that forgets", search.Soak,
 		with(twice, func(it *Config) { it.Adds, it.Ballots, it.Forgets = d, 2, 1 }), Rules{}, 1_000_000)
 	holds("a removed master that was not told, and one that forgets", search.Soak, removed, Rules{}, 700_000)
+}
+
+func TestAMarkerOfAnEarlierLifeIsNotBelieved(t *testing.T) {
+	holds := search.Holds(t, Explore, func(Config) []search.Kind {
+		return []search.Kind{Votes, Holds, Forgets, Rejoins, Notes, Revives, FindsOut}
+	})
+	holds("among three", search.Always, revived, Rules{}, 4_000)
+	holds("beside a removal", search.Always, with(revived, func(it *Config) { it.Removes = a | b | c }), Rules{}, 30_000)
+	holds("beside an addition", search.Large, with(revived, func(it *Config) { it.Adds = d }), Rules{}, 150_000)
+	holds("among five", search.Large, with(revived, func(it *Config) { it.First = a | b | c | d | e }), Rules{}, 10_000)
+	holds("and another one forgets", search.Soak,
+		with(revived, func(it *Config) { it.Forgets, it.Ballots = 2, 2 }), Rules{}, 600_000)
+	holds("in the choice", search.Soak, with(forgetful, func(it *Config) { it.Revivals = 1 }), Rules{}, 0)
+	finds := search.Finds(t, Explore)
+	finds("a vote of an earlier life", search.Always, revived, Rules{AnyLife: true}, oneHolder)
+	finds("a vote that was counted before another marker told", search.Always, revived, Rules{EarlierVotes: true}, oneHolder)
+	finds("an earlier life in the choice", search.Large,
+		with(forgetful, func(it *Config) { it.Revivals = 1 }), Rules{AnyLife: true}, oneChoice)
+	finds("outside: too few others know", search.Always,
+		with(revived, func(it *Config) { it.NotedByOne = true }), Rules{}, oneHolder)
+	finds("outside: during an attempt", search.Always,
+		with(revived, func(it *Config) { it.Meanwhile = true }), Rules{}, oneHolder)
 }
 
 func TestEveryKnownMistakeAboutMembersIsFound(t *testing.T) {
@@ -112,7 +136,7 @@ func TestHarmlessChangesOfMembershipLeaveOneHolder(t *testing.T) {
 
 func TestNamesOfMastersAndClientsMeanNothing(t *testing.T) {
 	search.CheckNames(t, newExplorer(with(twice, func(it *Config) {
-		it.Operators, it.Ballots, it.Forgets, it.Choices = 2, 3, 1, true
+		it.Operators, it.Ballots, it.Forgets, it.Revivals, it.Choices = 2, 3, 1, 1, true
 	}), Rules{}), 3_000)
 }
 

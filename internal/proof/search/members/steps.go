@@ -52,7 +52,7 @@ func (w *world) end(c int) {
 	w.clients[c] = client{}
 	for i := range w.masters {
 		m := &w.masters[i]
-		m.wait = m.wait.without(c)
+		m.wait, m.before = m.wait.without(c), m.before.without(c)
 		if int(m.key) == c+1 {
 			m.key = 0
 		}
@@ -71,6 +71,7 @@ func (x *explorer) votes(w *world, c int, t text, visit visitor) {
 		next.masters[i].key = uint8(c) + 1
 		one := &next.clients[c]
 		one.phase, one.cur, one.votes = asking, t, one.votes.with(m.id(i))
+		x.takes(&one.read, &one.votes, i, m)
 		need := t.members().majority()
 		e := search.Event{Kind: Votes, Client: c, Node: i, Number: t.number()}
 		if x.OwnList {
@@ -85,7 +86,7 @@ func (x *explorer) votes(w *world, c int, t text, visit visitor) {
 					e.Broken = oneHolder
 				}
 			}
-			one.cur, one.votes = 0, 0
+			one.cur, one.votes, one.read = 0, 0, read{}
 		}
 		visit(&next, e)
 	}
@@ -125,7 +126,7 @@ func (x *explorer) tell(w *world, t text, o int, visit visitor) {
 		if x.WaitsFromAccept && m.accepted == t {
 			wait = m.wait
 		}
-		*told = master{state: active, told: t, wait: wait, key: m.key, as: m.as}
+		*told = master{state: active, told: t, wait: wait, key: m.key, as: m.as, life: m.life, notes: m.notes, before: m.before}
 		if m.promised == unlearned {
 			told.promised = unlearned
 		}
@@ -175,6 +176,9 @@ func (x *explorer) fault(w *world, i int, visit visitor) {
 			wait = 0
 		}
 		next.masters[i] = master{state: lost, wait: wait, as: m.as}
+		if x.Revivals > 0 {
+			next.masters[i].life = m.life + 1
+		}
 		if !x.OldPromise {
 			next.breaks(i)
 		}

@@ -52,6 +52,9 @@ type master struct {
 	accepted text
 	key      uint8 // 0, or c+1
 	as       uint8 // 0, or one more than the member ID that it was given by mistake
+	life     uint8 // how many times its marker says that it forgot
+	notes    lives // of the others, as it was shown them
+	before   set   // attempts that were under way when enough others were shown its life
 }
 
 func (m *master) id(i int) int {
@@ -74,6 +77,7 @@ type client struct {
 	phase phase
 	cur   text
 	votes set
+	read
 }
 
 type stage uint8
@@ -97,6 +101,7 @@ type operator struct {
 	acked    set
 	found    uint8 // the largest ballot of what was accepted, among the promises
 	value    text  // of found; then what it proposes
+	read
 }
 
 type world struct {
@@ -108,6 +113,7 @@ type world struct {
 	chosen    [maxVersions + 1]text
 	used      [maxVersions + 1]set // ballots, by the version under which they were
 	forgets   uint8                // that may still come
+	revivals  uint8                // the same
 }
 
 // alive is all attempts that are under way, lock or not.
@@ -134,7 +140,8 @@ func (w *world) ballots() (alive set) {
 func (w *world) over(o int) {
 	w.operators[o] = operator{}
 	for i := range w.masters {
-		w.masters[i].wait = w.masters[i].wait.without(maxClients + o)
+		m := &w.masters[i]
+		m.wait, m.before = m.wait.without(maxClients+o), m.before.without(maxClients+o)
 	}
 }
 
@@ -183,17 +190,26 @@ func (x *explorer) Rename(w *world, order *search.Order) (to world) {
 		return moved
 	}
 	rewrite := func(t text) text { return t&^(1<<masters-1) | text(move(t.members())) }
-	to.forgets, to.used = w.forgets, w.used
+	shift := func(l lives) (moved lives) {
+		for i := range masters {
+			moved = moved.with(nodes[i], l.of(i))
+		}
+		return moved
+	}
+	to.forgets, to.used, to.revivals = w.forgets, w.used, w.revivals
 	for i := range w.known {
 		to.known[i], to.other[i], to.chosen[i] = rewrite(w.known[i]), rewrite(w.other[i]), rewrite(w.chosen[i])
 	}
 	for i, n := range order.Nodes {
 		m := w.masters[n]
-		wait := m.wait &^ (1<<maxClients - 1)
-		for j, c := range order.Clients {
-			wait |= m.wait >> c & 1 << j
+		attempts := func(s set) (moved set) {
+			for j, c := range order.Clients {
+				moved |= s >> c & 1 << j
+			}
+			return moved | s&^(1<<maxClients-1)
 		}
-		m.told, m.accepted, m.wait, m.key = rewrite(m.told), rewrite(m.accepted), wait, clients[m.key]
+		m.told, m.accepted, m.key = rewrite(m.told), rewrite(m.accepted), clients[m.key]
+		m.wait, m.before, m.notes = attempts(m.wait), attempts(m.before), shift(m.notes)
 		if m.as != 0 {
 			m.as = uint8(nodes[m.as-1]) + 1
 		}
@@ -201,12 +217,13 @@ func (x *explorer) Rename(w *world, order *search.Order) (to world) {
 	}
 	for i, c := range order.Clients {
 		one := w.clients[c]
-		one.cur, one.votes = rewrite(one.cur), move(one.votes)
+		one.cur, one.votes, one.read = rewrite(one.cur), move(one.votes), read{shift(one.lives), shift(one.notes)}
 		to.clients[i] = one
 	}
 	for i, one := range w.operators {
 		one.cur, one.value, one.may = rewrite(one.cur), rewrite(one.value), move(one.may)
 		one.promised, one.same, one.acked = move(one.promised), move(one.same), move(one.acked)
+		one.read = read{shift(one.lives), shift(one.notes)}
 		to.operators[i] = one
 	}
 	return to
