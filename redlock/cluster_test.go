@@ -325,6 +325,70 @@ func TestAMasterThatForgotWaitsForAsLongAsItsClustersLocksLast(t *testing.T) {
 	})
 }
 
+// backup returns a function that imports what a server says of itself now: its marker, and its
+// register if it is whole. The server does not notice, and keeps its connections.
+func (c *cluster) backup(i int, whole bool) (restore func()) {
+	c.t.Helper()
+	marker, _, _ := c.servers[i].Get(pipeline.MemoryKey)
+	register, _, _ := c.servers[i].Get(membersKey)
+	return func() {
+		c.do(i, "FLUSHALL")
+		c.do(i, "SET", pipeline.MemoryKey, marker)
+		if whole {
+			c.do(i, "SET", membersKey, register)
+		}
+	}
+}
+
+// A has its lock on n1 and n2. Somebody has seen n2 forget when an old marker of it comes back.
+func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
+	const waits = 65 * time.Second
+	for name, when := range map[string]struct {
+		after time.Duration
+		twice bool
+	}{
+		"while it waits":        {2 * time.Second, false},
+		"while it waits, twice": {2 * time.Second, true},
+		"after it has waited":   {waits, false},
+	} {
+		for _, whole := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/with its register %v", name, whole), func(t *testing.T) {
+				inBubble(t, 3, func(t *testing.T, c *cluster) {
+					a, restore := c.locker(), c.backup(2, whole)
+					var held *redlock.Lock
+					if when.after < waits {
+						held = c.lockWithout(0, a)
+					}
+					slept := c.locker() // for 2 s it asks nobody
+					c.do(2, "FLUSHALL")
+					time.Sleep(when.after)
+					if held == nil {
+						held = c.lockWithout(0, a)
+					}
+					restore()
+					c.refused(held, slept)
+					if when.twice {
+						time.Sleep(2 * time.Second)
+						restore()
+					}
+					fresh := c.locker()
+					c.refused(held, fresh)
+					time.Sleep(2 * time.Second)
+					require.ErrorIs(t, fresh.Stats().Nodes[2].Barred, pool.ErrQuarantined)
+					time.Sleep(waits)
+					for _, l := range []*redlock.Locker{a, slept, fresh} {
+						require.NoError(t, l.Stats().Nodes[2].Barred)
+					}
+					second := c.lock(fresh, "a")
+					settle()
+					assert.NotEmpty(t, c.holders("a")[2])
+					c.unlock(second)
+				})
+			})
+		}
+	}
+}
+
 // Somebody asks a master alone that has just forgotten: it becomes a cluster of its own.
 func TestAMasterThatWasUsedAloneIsBroughtHome(t *testing.T) {
 	for name, seen := range map[string]bool{"nobody has seen it": false, "it waits": true} {

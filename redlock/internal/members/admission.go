@@ -2,7 +2,6 @@ package members
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -47,6 +46,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	if n.text != text {
 		n.text, n.marker, n.said = text, parseMarker(text), 0
 		n.place, ms.stirred = n.marker.place(), true
+		ms.lives.meet(n.marker, n.place)
 	}
 	waits := ms.waitsForOthersLocked(i)
 	v := ms.knowledgeLocked(i, now)
@@ -148,15 +148,11 @@ func (ms *Membership) claimLocked(i int) (p place) {
 	if roster == nil {
 		return place{}
 	}
-	at := roster.Index(ms.members[i].id)
-	if at < 0 {
-		endpoint := ms.Nodes()[i].Endpoint()
-		at = slices.IndexFunc(roster.Members, func(p Peer) bool { return p.Endpoint == endpoint })
-	}
+	at := ms.seatOfLocked(i, roster)
 	if at < 0 {
 		return place{}
 	}
-	return place{cluster: roster.Cluster, member: roster.Members[at].ID}
+	return ms.nextLifeLocked(roster, roster.Members[at].ID)
 }
 
 // waitsForOthersLocked reports whether other nodes must first tell whether one of them has the

@@ -58,7 +58,7 @@ func (ms *Membership) promises(roster *Roster, b ballot, reports []report) (give
 // isMember reports whether a master remembers that it was told this version as a member.
 func (ms *Membership) isMember(r *report, roster *Roster) bool {
 	t := r.told()
-	return t != nil && t.Cluster == roster.Cluster && t.Version == roster.Version && roster.Index(r.place.member) >= 0
+	return t != nil && t.Cluster == roster.Cluster && t.Version == roster.Version && roster.Index(r.place.member) >= 0 && !ms.isOver(r)
 }
 
 // found returns what was accepted under the largest ballot; nil if nothing was.

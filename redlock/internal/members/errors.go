@@ -55,6 +55,8 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, k.roster.Cluster)
 	case k.roster.Index(p.member) < 0:
 		return fmt.Errorf("%w: `redlock members add` adds it", ErrNotMember)
+	case ms.lives.over(n.marker, p):
+		return fmt.Errorf("%w: it forgot, and its memory marker from before that was brought back", pipeline.ErrQuarantined)
 	case p.version == (Version{}):
 		return fmt.Errorf("%w: it forgot, and rejoins when another member that remembers answers", pipeline.ErrQuarantined)
 	default:

@@ -95,7 +95,7 @@ func (ms *Membership) FormAnyway() {
 // join lets masters join a cluster as long as none refuses.
 func (ms *Membership) join(reports []report, roster *Roster) (joined []report) {
 	for i, r := range reports {
-		p := place{roster.Cluster, roster.Members[i].ID, roster.Version, r.now}
+		p := place{cluster: roster.Cluster, member: roster.Members[i].ID, version: roster.Version, joined: r.now}
 		now, made := ms.swap(r, change{marker: r.marker.at(p), register: &register{told: roster}, told: true})
 		if !made {
 			break

@@ -61,16 +61,16 @@ func (ms *Membership) unsettledLocked() bool {
 	}
 	for i := range ms.members {
 		n := &ms.members[i]
-		waits := n.marker.state == markerNew || n.marker.state == markerLost
 		switch {
 		case n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || n.stranger == n.text:
 			continue
-		case waits && n.place == (place{}) && ms.claimLocked(i) != (place{}):
+		case k.roster != nil && n.place.mayBeOf(k.roster) && ms.lives.doubt(n.marker, n.place) && ms.seatOfLocked(i, k.roster) >= 0:
 			return true
 		case n.marker.state != markerActive:
 			continue
 		}
-		if k.roster == nil || n.place.cluster != k.roster.Cluster || n.place.version != k.roster.Version || n.place.joined != 0 {
+		if k.roster == nil || n.place.cluster != k.roster.Cluster || n.place.version != k.roster.Version || n.place.joined != 0 ||
+			n.place.lives != ms.lives.of(k.roster, n.place.member) {
 			return true
 		}
 	}
@@ -220,7 +220,8 @@ func (ms *Membership) heard(i int, text string, now int64) {
 	ms.mu.Lock()
 	n := &ms.members[i]
 	m := parseMarker(text)
-	waits := (m.state == markerNew || m.state == markerLost) && text != n.text && n.asking == nil && n.server.fits(m)
+	ms.lives.meet(m, m.place())
+	waits := m.waits() && text != n.text && n.asking == nil && n.server.fits(m)
 	if waits && !ms.stopped && n.duplicate < 0 && n.phase != phaseUnseen && n.phase != phaseProofless {
 		ms.endLocked(ms.readLocked(i, text, now))
 		return
@@ -347,13 +348,13 @@ func (ms *Membership) tend(roster *Roster, reports []report) {
 		r := &reports[i]
 		p := r.place
 		switch ours := p.cluster == roster.Cluster; {
+		case p.mayBeOf(roster) && ms.isDoubted(r):
+			ms.letWaitAnew(r, roster, reports)
 		case ours && p.version == roster.Version && p.joined == 0:
+			ms.show(r, roster)
 		case ours && p.joined != 0 && roster.Index(p.member) >= 0 && (r.marker.state == markerActive || p.version == (Version{})):
 			ms.tell(*r, roster, counts)
 		case r.marker.state != markerActive: // it waits, or is not for us
-			if id, found := ms.memberAt(r, roster, reports); found && p == (place{}) && (r.marker.state == markerNew || r.marker.state == markerLost) {
-				ms.letWait(r, roster, id) // who wrote it did not know how long
-			}
 		case ours && p.version.Number > roster.Version.Number:
 			ahead = true
 		case ours && p.version != (Version{}):

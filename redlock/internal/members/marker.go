@@ -96,6 +96,9 @@ func parseMarker(text string) marker {
 	return m
 }
 
+// waits reports whether the marker keeps its server from voting for a time.
+func (m marker) waits() bool { return m.state == markerNew || m.state == markerLost }
+
 // isNoPair reports whether a word is not of the form name=value.
 func isNoPair(word string) bool { return strings.Index(word, "=") < 1 }
 

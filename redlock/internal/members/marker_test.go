@@ -74,6 +74,37 @@ func FuzzParseMarker(f *testing.F) {
 	})
 }
 
+func TestAPlaceIsReadAsItWasWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.StringMatching(`[a-z]{6}`)
+		number := rapid.Int64Range(0, 9)
+		p := place{
+			cluster: word.Draw(t, "cluster"), member: word.Draw(t, "member"),
+			joined: number.Draw(t, "joined"), life: number.Draw(t, "life"),
+		}
+		if n := number.Draw(t, "version"); n > 0 {
+			p.version = Version{n, word.Draw(t, "name")}
+		}
+		roster, known := &Roster{Cluster: p.cluster}, lives{}
+		for id, life := range rapid.MapOf(word, rapid.Int64Range(1, 9)).Draw(t, "others") {
+			roster.Members = append(roster.Members, Peer{ID: id})
+			known[seat{p.cluster, id}] = Version{life, "ABCDEF"}
+		}
+		delete(known, seat{p.cluster, p.member})
+		p.lives = known.of(roster, p.member)
+		m := marker{incarnation: "UVWXYZ12", words: "other=1"}.at(p)
+		assert.Equal(t, p, m.place())
+		assert.True(t, strings.HasPrefix(m.words, "other=1 "))
+		read := lives{}
+		read.meet(m, m.place())
+		if p.life > 0 {
+			known[seat{p.cluster, p.member}] = Version{p.life, "UVWXYZ"}
+		}
+		assert.Equal(t, known, read)
+		assert.Equal(t, marker{words: "other=1"}, marker{words: m.words}.at(place{}))
+	})
+}
+
 // The judgement on a node is the one of the model in which all searches for violations are made.
 func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -60,6 +60,7 @@ type Membership struct {
 	unwatch []func()   // undo Watch at each node
 	members []member
 	keeper  keeper
+	lives   lives
 	stirred bool         // a marker has changed since the keeper ran
 	dialed  []string     // endpoints of members that the list lacks
 	epoch   uint64       // how many times a server forgot
@@ -154,7 +155,7 @@ const never = clock.Instant(math.MaxInt64)
 func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership {
 	ms := &Membership{
 		mode: config.Mode, maxTTL: config.MaxTTL, cluster: config.Cluster, clock: config.Clock, dial: config.Dial,
-		listed: len(nodes), observer: observer, keeper: keeper{retryAt: never},
+		listed: len(nodes), observer: observer, keeper: keeper{retryAt: never}, lives: lives{},
 	}
 	for range nodes {
 		ms.members = append(ms.members, newMember())

@@ -14,12 +14,19 @@ import (
 //	cluster=C member=ID version=V             it was told version V as chosen
 //	cluster=C member=ID                       it forgot what it was told
 //
+// Two words follow once a member has forgotten (lives.go):
+//
+//	life=N             how many times this one did
+//	lives=ID:N.I,...   the latest life of others that it was shown
+//
 // A vote counts by this marker (Roster.counts), so a vote that proves memory proves membership.
 type place struct {
 	cluster string
 	member  string
 	version Version
 	joined  int64 // milliseconds since 1970, by the server's clock; 0 if it has been told
+	life    int64
+	lives   string
 }
 
 const (
@@ -27,6 +34,8 @@ const (
 	wordMember  = "member="
 	wordVersion = "version="
 	wordJoined  = "joined="
+	wordLife    = "life="
+	wordLives   = "lives="
 )
 
 // place returns what the marker says of the cluster.
@@ -42,9 +51,18 @@ func (m marker) place() (p place) {
 			p.version, _ = parseVersion(value)
 		case wordJoined:
 			p.joined, _ = countingNumber(value)
+		case wordLife:
+			p.life, _ = countingNumber(value)
+		case wordLives:
+			p.lives = value
 		}
 	}
 	return p
+}
+
+// mayBeOf reports whether it is no place in another cluster.
+func (p place) mayBeOf(roster *Roster) bool {
+	return p.cluster == roster.Cluster || p.cluster == ""
 }
 
 // at returns the marker with another place. The words that say something else stay.
@@ -53,7 +71,7 @@ func (m marker) at(p place) marker {
 	for word := range strings.SplitSeq(m.words, " ") {
 		name, _, _ := strings.Cut(word, "=")
 		switch name + "=" {
-		case wordCluster, wordMember, wordVersion, wordJoined, "=":
+		case wordCluster, wordMember, wordVersion, wordJoined, wordLife, wordLives, "=":
 		default:
 			words = append(words, word)
 		}
@@ -66,6 +84,12 @@ func (m marker) at(p place) marker {
 	}
 	if p.joined != 0 {
 		words = append(words, wordJoined+strconv.FormatInt(p.joined, 10))
+	}
+	if p.life != 0 {
+		words = append(words, wordLife+strconv.FormatInt(p.life, 10))
+	}
+	if p.lives != "" {
+		words = append(words, wordLives+p.lives)
 	}
 	m.words = strings.Join(words, " ")
 	return m

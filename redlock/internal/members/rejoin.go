@@ -56,17 +56,29 @@ func (ms *Membership) bringHome(r *report, roster *Roster, reports []report) {
 }
 
 // hasWaited reports whether a master that forgot has waited for as long as locks of this roster may
-// last. Its marker says so: who wrote it knew the member, and MaxTTL.
+// last. Its marker says so: who wrote it knew the member, its life, and MaxTTL.
 func hasWaited(r *report, roster *Roster, id string) bool {
-	return r.place.cluster == roster.Cluster && r.place.member == id && r.marker.maxTTL >= roster.Longest.Milliseconds()
+	p := r.place
+	return p.cluster == roster.Cluster && p.member == id && p.life > 0 && r.marker.maxTTL >= roster.Longest.Milliseconds()
 }
 
 // letWait lets a master wait that may have forgotten locks of this roster, from now on.
 func (ms *Membership) letWait(r *report, roster *Roster, id string) {
-	m := r.marker.at(place{cluster: roster.Cluster, member: id})
+	ms.mu.Lock()
+	m := r.marker.at(ms.nextLifeLocked(roster, id))
+	ms.mu.Unlock()
 	m.incarnation, m.maxTTL = newIncarnation(), roster.Longest.Milliseconds()
 	request := wire.Memory(r.text, wire.Swap{Begin: wordLost, Rest: m.rest(), Wait: m.maxTTL})
 	ms.nodeOf(r).Do(pipeline.Call{Request: ms.plain(&request)})
+}
+
+// letWaitAnew lets a master wait whose marker may not be that of its present life.
+func (ms *Membership) letWaitAnew(r *report, roster *Roster, reports []report) {
+	if id, ours := ms.memberAt(r, roster, reports); ours {
+		ms.letWait(r, roster, id)
+	} else {
+		ms.estrange(r)
+	}
 }
 
 // keeps reports whether votes count by this roster.
@@ -98,12 +110,8 @@ func (ms *Membership) estrange(r *report) {
 // memberAt returns which member a master is that has forgotten it: by the endpoint at which the
 // member was added, or by what we knew of this node; never because a member is missing.
 func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id string, ours bool) {
-	endpoint := ms.nodeOf(r).Endpoint()
-	at := slices.IndexFunc(roster.Members, func(p Peer) bool { return p.Endpoint == endpoint })
 	ms.mu.Lock()
-	if known := roster.Index(ms.members[r.node].id); at < 0 {
-		at = known
-	}
+	at := ms.seatOfLocked(r.node, roster)
 	ms.mu.Unlock()
 	if at < 0 {
 		return "", false
@@ -113,6 +121,17 @@ func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id 
 		return other.node != r.node && other.told() != nil && other.place.cluster == roster.Cluster && other.place.member == id
 	})
 	return id, !there
+}
+
+// seatOfLocked returns the index of the member that a node is as far as can be told without its
+// marker, which may be another one's; -1 if it cannot.
+func (ms *Membership) seatOfLocked(i int, roster *Roster) (at int) {
+	endpoint := ms.Nodes()[i].Endpoint()
+	at = slices.IndexFunc(roster.Members, func(p Peer) bool { return p.Endpoint == endpoint })
+	if at < 0 {
+		at = roster.Index(ms.members[i].id)
+	}
+	return at
 }
 
 // rejoin lets a master vote again that forgot and has waited, as the member that it was. One other
@@ -131,9 +150,9 @@ func (ms *Membership) rejoin(r *report, roster *Roster, id string, reports []rep
 	} else {
 		register.unlearned = true
 	}
-	m := r.marker
+	m, p := r.marker, place{cluster: roster.Cluster, member: id, version: roster.Version, life: r.place.life}
 	m.maxTTL = roster.Longest.Milliseconds()
 	if ms.clock.Now() < b.over {
-		ms.swap(*r, change{marker: m.at(place{cluster: roster.Cluster, member: id, version: roster.Version}), register: &register, told: true})
+		ms.swap(*r, change{marker: m.at(p), register: &register, told: true})
 	}
 }

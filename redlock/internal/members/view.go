@@ -135,7 +135,8 @@ func (ms *Membership) countsLocked(i int, v *View) bool {
 	if ms.mode == Off || ms.keeper.byList {
 		return true
 	}
-	return v.Roster != nil && v.members.Has(i) && v.Roster.counts(ms.members[i].place)
+	n := &ms.members[i]
+	return v.Roster != nil && v.members.Has(i) && v.Roster.counts(n.place) && !ms.lives.over(n.marker, n.place)
 }
 
 // Need returns how many votes make a quorum.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/pool"
@@ -97,10 +99,14 @@ func TestProgramsWithDifferentListsExcludeEachOther(t *testing.T) {
 	}
 }
 
-// X holds its lock at the first two masters when the second one restarts, empty. Somebody probes
-// that one alone.
-func TestAProbeOfARestartedMasterMakesItNoVoter(t *testing.T) {
-	servers, urls := founded(t, 3, 3)
+var lasting = []redlock.Option{redlock.WithTTL(longTTL), redlock.WithMaxTTL(longTTL)}
+
+// heldByTwo starts a cluster of the first three of some masters, in which X holds its lock at the
+// first two, and reaches all of them since.
+func heldByTwo(t *testing.T, all int) (servers []*redistest.Server, urls []string, lock *redlock.Lock) {
+	t.Helper()
+	servers, urls = founded(t, 3, all)
+	urls = urls[:3]
 	var cut atomic.Bool
 	cut.Store(true)
 	dialer := pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -109,27 +115,55 @@ func TestAProbeOfARestartedMasterMakesItNoVoter(t *testing.T) {
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	})
-	lasting := []redlock.Option{redlock.WithTTL(longTTL), redlock.WithMaxTTL(longTTL)}
 	require.NoError(t, program(t, urls).Cluster().SetMaxTTL(t.Context(), longTTL))
-	x := program(t, urls, append(lasting, redlock.WithPool(dialer), redlock.WithoutRenewal())...)
-	lock := take(t, x, "payroll")
+	x := program(t, urls, slices.Concat(lasting, []redlock.Option{redlock.WithPool(dialer), redlock.WithoutRenewal()})...)
+	lock = take(t, x, "payroll")
 	cut.Store(false)
+	return servers, urls, lock
+}
+
+// requireNoSecond requires that nobody gets the lock beside its holder, who does not lose it.
+func requireNoSecond(t *testing.T, urls []string, lock *redlock.Lock) {
+	t.Helper()
+	waiting, cancel := context.WithTimeout(t.Context(), 2*brief)
+	defer cancel()
+	_, err := program(t, urls, lasting...).Lock(waiting, "payroll")
+	require.Error(t, err, "two holders")
+	require.NoError(t, lock.Err())
+	give(t, lock)
+}
+
+// The second master restarts, empty. Somebody probes that one alone.
+func TestAProbeOfARestartedMasterMakesItNoVoter(t *testing.T) {
+	servers, urls, lock := heldByTwo(t, 3)
 	must(t, servers[1].Kill())
 	must(t, servers[1].Restart())
 	probing, cancel := context.WithTimeout(t.Context(), brief)
 	defer cancel()
-	probe, err := program(t, urls[1:2], append(lasting, redlock.WithKeyPrefix("probe:"))...).Lock(probing, "is it well")
+	probe, err := program(t, urls[1:2], append(slices.Clip(lasting), redlock.WithKeyPrefix("probe:"))...).Lock(probing, "is it well")
 	t.Logf("the probe: %v", err)
-	waiting, cancel := context.WithTimeout(t.Context(), 2*brief)
-	defer cancel()
-	_, err = program(t, urls, lasting...).Lock(waiting, "payroll")
-	require.Error(t, err, "two holders")
-	require.NoError(t, lock.Err())
-	give(t, lock)
+	requireNoSecond(t, urls, lock)
 	if probe != nil {
 		<-probe.Done()
 		require.Error(t, probe.Err(), "the master is not its cluster any more")
 	}
+}
+
+// The second master loses its keys, and then somebody imports a backup of it.
+func TestAMarkerFromABackupIsNotBelieved(t *testing.T) {
+	servers, urls, lock := heldByTwo(t, 4)
+	migrate := func(from, to *redistest.Server) {
+		host, port, err := net.SplitHostPort(to.Addr())
+		require.NoError(t, err)
+		do(t, from, "MIGRATE", host, port, "", 0, 5000, "COPY", "REPLACE", "KEYS", pipeline.MemoryKey, pipeline.RegisterKey)
+	}
+	migrate(servers[1], servers[3])
+	do(t, servers[1], "FLUSHALL")
+	for _, other := range []*redistest.Server{servers[0], servers[2]} {
+		await(t, "the others know", func() bool { return strings.Contains(cluster.Holder(t, other, pipeline.MemoryKey), " lives=") })
+	}
+	migrate(servers[3], servers[1])
+	requireNoSecond(t, urls, lock)
 }
 
 func TestAKilledMasterIsReplacedUnderLoad(t *testing.T) {
