@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,32 +60,33 @@ func (g *gateway) listenTLS(t *testing.T) {
 func TestOneMasterIsALockHoweverItIsReached(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t)
-	credentials := redlock.WithPool(pool.WithCredentials(func(context.Context, string) (username, secret string, err error) {
+	inURL := []redlock.Option{trusting}
+	apart := []redlock.Option{trusting, redlock.WithPool(pool.WithCredentials(func(context.Context, string) (username, secret string, err error) {
 		return "", password, nil
-	}))
+	}))}
 	for name, way := range map[string]struct {
 		endpoint string
 		database int
 		unwoken  bool
-		opt      redlock.Option
+		opts     []redlock.Option
 	}{
-		"URL with password":           {g.URL(), 0, false, trusting},
-		"host:port, credentials":      {g.Addr(), 0, false, credentials},
-		"database":                    {"redis://" + g.Addr() + "/2", 2, false, credentials},
-		"default user and database":   {as(t, g, url.UserPassword("default", password), "/5"), 5, false, trusting},
-		"another user":                {as(t, g, url.UserPassword("admin", "secret"), "/6"), 6, false, trusting},
-		"user with the fewest rights": {as(t, g, url.UserPassword("poor", "secret"), "/7"), 7, true, trusting},
-		"unix socket":                 {"unix://" + g.Socket(), 0, false, credentials},
-		"unix socket and database":    {"unix://" + g.Socket() + "?db=3", 3, false, credentials},
-		"TLS":                         {"rediss://" + url.UserPassword("", password).String() + "@" + g.tls + "/4?cacert=" + g.ca, 4, false, trusting},
+		"URL with password":           {g.URL(), 0, false, inURL},
+		"host:port, credentials":      {g.Addr(), 0, false, apart},
+		"database":                    {"redis://" + g.Addr() + "/2", 2, false, apart},
+		"default user and database":   {as(t, g, url.UserPassword("default", password), "/5"), 5, false, inURL},
+		"another user":                {as(t, g, url.UserPassword("admin", "secret"), "/6"), 6, false, inURL},
+		"user with the fewest rights": {as(t, g, url.UserPassword("poor", "secret"), "/7"), 7, true, inURL},
+		"unix socket":                 {"unix://" + g.Socket(), 0, false, apart},
+		"unix socket and database":    {"unix://" + g.Socket() + "?db=3", 3, false, apart},
+		"TLS":                         {"rediss://" + url.UserPassword("", password).String() + "@" + g.tls + "/4?cacert=" + g.ca, 4, false, inURL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if name == "TLS" && g.tls == "" {
 				t.Skip("this redis-server was built without TLS")
 			}
-			holder := connected(t, []string{way.endpoint}, way.opt)
-			waiter := connected(t, []string{way.endpoint}, way.opt, redlock.WithRetry(aMinute, aMinute))
+			holder := connected(t, []string{way.endpoint}, way.opts...)
+			waiter := connected(t, []string{way.endpoint}, append(slices.Clone(way.opts), redlock.WithRetry(aMinute, aMinute))...)
 			if way.unwoken {
 				waiter = holder
 			}
