@@ -212,7 +212,11 @@ func (c *Cluster) SetMaxTTL(ctx context.Context, d time.Duration) error {
 func (c *Cluster) change(ctx context.Context, op string, next func(*members.Roster) (*members.Roster, error)) error {
 	ctx, cancel := c.locker.untilClosed(ctx)
 	defer cancel()
-	err := c.locker.members.Change(ctx, next, c.progress)
+	chosen := func(before, after *members.Roster) {
+		// Who may not write the log changes members all the same.
+		_ = c.locker.log(ctx, changeEntry(before, after)) //nolint:errcheck // see above
+	}
+	err := c.locker.members.Change(ctx, members.Operation{Next: next, Chosen: chosen, Tell: c.progress})
 	if conflict := c.locker.members.Conflict(); conflict != nil && errors.Is(err, conflict) {
 		return invalid("%w", err)
 	}

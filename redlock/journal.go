@@ -10,6 +10,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/owner"
+	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -43,6 +44,23 @@ func (l *Locker) readLog(ctx context.Context) ([]journal.Entry, error) {
 
 func forcedEntry(key, holder, why string) journal.Entry {
 	return journal.Entry{Kind: journal.Forced, Key: key, Holder: holder, Why: why}
+}
+
+// changeEntry tells how a version of the cluster's list differs from the one before.
+func changeEntry(before, after *members.Roster) journal.Entry {
+	e := journal.Entry{ID: after.Version.Name, Kind: journal.MaxTTL, Why: fmt.Sprintf("from %v to %v", before.MaxTTL, after.MaxTTL)}
+	for _, p := range after.Members {
+		if before.Index(p.ID) < 0 {
+			e.Kind, e.Why = journal.Added, fmt.Sprintf("member %s, %s", p.ID, p.Endpoint)
+		}
+	}
+	for _, p := range before.Members {
+		if after.Index(p.ID) < 0 {
+			e.Kind, e.Why = journal.Removed, fmt.Sprintf("member %s, %s", p.ID, p.Endpoint)
+		}
+	}
+	e.Why += fmt.Sprintf("; version %d, %d members", after.Version.Number, len(after.Members))
+	return e
 }
 
 func (l *Locker) newLogRound(e journal.Entry, background bool) *round.Round {

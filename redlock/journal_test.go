@@ -51,6 +51,26 @@ func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 	})
 }
 
+// Two operators want the same. A version is one line, however many had it chosen.
+func TestTheLogTellsHowTheMembersChanged(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l, other := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2})
+		for _, change := range []change{add(3), setMaxTTL(2 * maxTTL), remove(0)} {
+			done := c.ending(func() error { return change(other.Cluster(), c.within(time.Minute)) })
+			c.change(l, change)
+			<-done
+		}
+		lines := c.log(l)
+		require.Len(t, lines, 3)
+		id, _, _ := strings.Cut(strings.TrimPrefix(lines[0], "added, , , member "), ",")
+		assert.Equal(t, []string{
+			"added, , , member " + id + ", redis://node3:6379; version 2, 4 members",
+			"max-ttl, , , from 10s to 20s; version 3, 4 members",
+			"removed, , , member redis://node0:6379, redis://node0:6379; version 4, 3 members",
+		}, lines)
+	})
+}
+
 func TestTheLogIsBounded(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker()
@@ -107,6 +127,7 @@ func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
 				settle()
 			}
 			c.unlock(c.lock(l, "a"))
+			c.change(l, setMaxTTL(maxTTL))
 		})
 	}
 }

@@ -29,13 +29,15 @@ func newLogCommand() *cobra.Command {
 	limit := 50
 	cmd := &cobra.Command{
 		Use:   "log [flags]",
-		Short: "Tell which locks were taken away or lost",
+		Short: "Tell which locks were taken away or lost, and how the members changed",
 		Long: `log shows what the masters have noted of locks, whatever their prefix: those that somebody took away
 from their holders (redlock unlock --force, ForceUnlock), with the reason, and those that their
-holders lost. Times are those of the clocks of the processes that noted them.
+holders lost; and which masters became members, or were removed, and how MaxTTL changed. Times are
+those of the clocks of the processes that noted them.
 
 Each master keeps the newest 256 entries, at most 256 KiB, for 90 days. An entry may be missing: no
-lock waits for the log, and a process notes eight losses a minute and counts the others.
+lock waits for the log, a process notes eight losses a minute and counts the others, and a change
+whose operator died in the middle is finished by others, who do not note it.
 
 Exit status: 0; 69 if too few masters answer, and entries may be missing; 64 for a wrong command
 line.`,

@@ -1,6 +1,6 @@
 // Package journal is the log that the masters keep of what an operator wants to know afterwards:
-// locks that were taken away or lost. Each master has its newest entries; those of all masters
-// together are the log. It is bounded, and nothing about a lock depends on it.
+// locks that were taken away or lost, and how the members changed. Each master has its newest
+// entries; those of all masters together are the log. It is bounded, and no lock depends on it.
 package journal
 
 import (
@@ -24,12 +24,17 @@ const (
 const (
 	Forced = "forced" // somebody took a lock away from its holder
 	Lost   = "lost"   // a holder lost its lock
+
+	// Changes of the cluster's list of members. Each version has one ID, whoever notes it.
+	Added   = "added"
+	Removed = "removed"
+	MaxTTL  = "max-ttl"
 )
 
 // Entry is one line of the log. Its field names are documented (docs/command.md).
 type Entry struct {
 	Millis int64  `json:"time_ms"` // when, by the clock of who wrote it, in Unix time
-	ID     string `json:"id"`      // random: the same at each master
+	ID     string `json:"id"`      // random; the same at each master
 	Kind   string `json:"kind"`
 	Key    string `json:"key"`    // of the lock: prefix and name; empty if it is about no lock
 	Holder string `json:"holder"` // the owner of the lock
@@ -61,8 +66,10 @@ type Taken struct {
 	Unlogged error         // why no quorum has an entry of it
 }
 
-// Stamp gives an entry its time and ID.
-func (e *Entry) Stamp(now time.Time) { e.Millis, e.ID = now.UnixMilli(), rand.Text()[:12] }
+// Stamp gives an entry its time, and an ID if it has none.
+func (e *Entry) Stamp(now time.Time) {
+	e.Millis, e.ID = now.UnixMilli(), cmp.Or(e.ID, rand.Text()[:12])
+}
 
 // Encode returns an entry as the masters store it. Long texts are cut.
 func (e *Entry) Encode() string {
@@ -92,5 +99,10 @@ func Merge(masters [][]string) []Entry {
 		}
 	}
 	slices.SortFunc(all, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Millis, b.Millis), cmp.Compare(a.ID, b.ID)) })
-	return slices.CompactFunc(all, func(a, b Entry) bool { return a.ID == b.ID && a.Millis == b.Millis })
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(e Entry) bool {
+		again := seen[e.ID]
+		seen[e.ID] = true
+		return again
+	})
 }

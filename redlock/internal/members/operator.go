@@ -65,10 +65,16 @@ func (ms *Membership) standing(reports []report) (Standing, error) {
 // Progress is told what a change waits for. It must be quick.
 type Progress func(waits string, left time.Duration)
 
+// Operation is a change of the cluster's list.
+type Operation struct {
+	Next   func(*Roster) (*Roster, error) // returns the next version; nil if nothing is left to do
+	Chosen func(before, after *Roster)    // is called for each version that was chosen meanwhile
+	Tell   Progress
+}
+
 // Change makes a change of the cluster's list, and returns when all members know it, or ctx ends.
-// What was begun before is finished first. Next returns the next version; nil if there is nothing
-// left to do.
-func (ms *Membership) Change(ctx context.Context, next func(*Roster) (*Roster, error), tell Progress) error {
+// What was begun before is finished first.
+func (ms *Membership) Change(ctx context.Context, o Operation) error {
 	pause := clock.Backoff{Shortest: 10 * time.Millisecond, Longest: time.Second}
 	for {
 		reports := ms.survey(nil)
@@ -82,12 +88,12 @@ func (ms *Membership) Change(ctx context.Context, next func(*Roster) (*Roster, e
 			return err
 		default:
 			var done bool
-			if waits, left, done, err = ms.advance(s, next, reports); done || err != nil {
+			if waits, left, done, err = ms.advance(s, o, reports); done || err != nil {
 				return err
 			}
 		}
 		if waits != "" {
-			tell(waits, left)
+			o.Tell(waits, left)
 		}
 		// A long wait is looked at every second: somebody else may finish the change.
 		if left = min(left, time.Second); left == 0 {
@@ -104,8 +110,8 @@ func (ms *Membership) Change(ctx context.Context, next func(*Roster) (*Roster, e
 
 // advance makes the next step of a change. It returns what it waits for, and how long that takes at
 // least.
-func (ms *Membership) advance(s Standing, next func(*Roster) (*Roster, error), reports []report) (waits string, left time.Duration, done bool, err error) {
-	own, err := next(s.Roster)
+func (ms *Membership) advance(s Standing, o Operation, reports []report) (waits string, left time.Duration, done bool, err error) {
+	own, err := o.Next(s.Roster)
 	if err != nil {
 		return "", 0, false, err
 	}
@@ -130,6 +136,7 @@ func (ms *Membership) advance(s Standing, next func(*Roster) (*Roster, error), r
 	chosen, err := ms.choose(s.Roster, own, reports)
 	if err == nil && chosen != nil {
 		ms.tellAll(chosen)
+		o.Chosen(s.Roster, chosen)
 	}
 	return "", 0, false, nil // look again
 }
