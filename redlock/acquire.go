@@ -24,48 +24,59 @@ import (
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, name)
 	defer func() { span.end(err) }()
-	cfg, err := l.config.lockConfig(ctx, name, opts)
+	c, err := l.newCall(ctx, name, opts)
 	if err != nil {
 		return nil, err
 	}
-	return l.tryAcquire(ctx, []string{name}, &cfg)
+	lock, _, err := l.tryAcquire(ctx, &c)
+	return lock, err
 }
 
 // tryAcquire makes one attempt, which is a round: send, count, decide, and undo if it was not won.
-func (l *Locker) tryAcquire(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
+// Where each node may give one of several, and that gives none a quorum, but the answers show that
+// one could have a quorum, a second round asks for that one. It returns the last round, nil if there
+// was none.
+func (l *Locker) tryAcquire(ctx context.Context, c *call) (*Lock, *round.Round, error) {
 	if !l.life.enter() {
-		return nil, ErrClosed
+		return nil, nil, ErrClosed
 	}
 	defer l.life.leave()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("redlock: acquire %q: %w", names[0], round.EndOf(ctx))
+		return nil, nil, fmt.Errorf("redlock: acquire %q: %w", c.name[0], round.EndOf(ctx))
 	}
-	lock := newLock(l, names, cfg)
+	lock := c.newLock()
 	began := l.clock.Now()
-	lock.begin(l.awaitVoters(ctx, began, lock.timeout), cfg.maxHold)
+	lock.begin(l.awaitVoters(ctx, began, lock.timeout), c.maxHold)
 	if err := l.refusal(lock); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r := lock.newAcquire(round.Spec{})
+	chooses := lock.kind.chooses()
+	r := lock.newAcquire(round.Spec{Any: chooses}, false)
 	r.Send(began.Add(lock.timeout), 0)
-	return l.finish(ctx, lock, r, cfg)
+	if chooses {
+		if v, _ := r.Wait(ctx); v == quorum.Denied { //nolint:errcheck // finish waits, too
+			if one := r.Available(0); one != 0 {
+				r = lock.sendOne(c, one, r.MayHold())
+			}
+		}
+	}
+	got, err := l.finish(ctx, lock, r, c)
+	return got, r, err
 }
 
 // finish waits for the verdict of an attempt's round. Afterwards the lock is held or undone.
-func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lockConfig) (*Lock, error) {
+func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call) (*Lock, error) {
 	v, ended := r.Wait(ctx)
-	name, semaphore := lock.Name(), lock.semaphore()
+	name := lock.Name()
 	var reason error
 	switch v {
 	case quorum.Won:
-		if lock.chooses() {
-			lock.choose(r.Chosen())
-		}
-		if reason, ended = lock.settleFence(ctx, r); cfg.value != "" {
-			r, reason, ended = lock.settleValue(ctx, r, string(cfg.appendChosen(nil)))
+		lock.kind.take(lock, r)
+		if reason, ended = lock.settle(ctx, r); c.value != "" {
+			r, reason, ended = lock.settleValue(ctx, r, string(c.appendChosen(nil)))
 		}
 		if reason == nil && ended == nil {
-			reason = l.take(lock, r, cfg)
+			reason = l.take(lock, r, c)
 		}
 		if reason == nil && ended == nil {
 			if !lock.part {
@@ -85,9 +96,9 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 		reason = ErrNoQuorum
 	case quorum.Pending: // ctx ended
 	}
-	lock.unchoose()
+	lock.kind.untake(lock)
 	how := round.Spec{Rule: quorum.DecideHeld}
-	if v == quorum.Denied && !lock.chooses() { // with a choice no key refuses by its type
+	if v == quorum.Denied && !lock.kind.chooses() { // with a choice no key refuses by its type
 		how.Confirms = r
 	}
 	u := lock.newRelease(how)
@@ -103,8 +114,8 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 		return nil, ErrClosed
 	}
 	var err error = l.failure(r, "acquire", name, reason, ended)
-	if semaphore != nil && v == quorum.Denied {
-		err = cmp.Or(semaphore.otherNumber(r), err)
+	if v == quorum.Denied {
+		err = cmp.Or(lock.kind.refused(lock, r), err)
 	}
 	if !lock.part {
 		l.counts.notAcquired(err)
@@ -115,8 +126,8 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, cfg *lo
 
 // take makes a lock that a quorum granted a held one, or returns why it cannot: too little validity
 // is left, or the Locker was closed.
-func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
-	if cfg.yields && l.desk.Record.Contended("", lock.queued()) {
+func (l *Locker) take(lock *Lock, r *round.Round, c *call) error {
+	if c.yields && l.desk.Record.Contended("", lock.kind.queueOf(lock)) {
 		// One of our releases, still under way when this began, gave the lock to a waiter, which we
 		// overtook.
 		return ErrTaken
@@ -126,19 +137,19 @@ func (l *Locker) take(lock *Lock, r *round.Round, cfg *lockConfig) error {
 	touched, refused := r.Hold((*holder)(lock))
 	lock.touched = touched
 	lock.mu.Unlock()
-	if lock.chooses() {
+	if lock.kind.chooses() {
 		strays := r.Strays()
 		refused = refused.Minus(strays)
 		lock.dropStrays(strays)
 	}
 	l.overtook(lock, refused)
-	if lock.until.Sub(l.clock.Now()) <= cfg.minValidity {
+	if lock.until.Sub(l.clock.Now()) <= c.minValidity {
 		return ErrNoValidity
 	}
 	if err := l.refusal(lock); err != nil { // the cluster was not known before
 		return err
 	}
-	if cfg.taken != nil && !cfg.taken.CompareAndSwap(false, true) {
+	if c.taken != nil && !c.taken.CompareAndSwap(false, true) {
 		return ErrTaken // another wait of the same call was faster
 	}
 	if !l.hold(lock) {
@@ -161,16 +172,6 @@ func (l *Locker) checkMaxTTL(ttl time.Duration) error {
 		return invalid("TTL %v is above the cluster's maximum of %v (`redlock members max-ttl %v` raises it)", ttl, most, ttl)
 	}
 	return nil
-}
-
-// newAcquire returns the round of an attempt.
-func (lock *Lock) newAcquire(how round.Spec) *round.Round {
-	if lock.shared || lock.intent && lock.set == nil { // a set is announced for one name only
-		how.Request = lock.sharedRequest(false)
-	} else {
-		how.Request = wire.Acquire(&lock.claim, lock.keys(), lock.value, lock.life(), lock.fencing())
-	}
-	return lock.newGrant(&how)
 }
 
 // newGrant returns a round that may win the lock.

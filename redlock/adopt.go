@@ -33,7 +33,7 @@ import (
 func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, name)
 	defer func() { span.end(err) }()
-	cfg, err := l.config.lockConfig(ctx, name, opts)
+	c, err := l.newCall(ctx, name, opts)
 	switch {
 	case err != nil:
 		return nil, err
@@ -41,7 +41,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 		return nil, invalid("value has %d bytes, not 1 to %d", len(value), maxValue+1+maxOwner)
 	case value == wire.Marker:
 		return nil, invalid("a lock that readers hold cannot be adopted")
-	case cfg.value != "": // the undo of one adoption would hit another with this value
+	case c.value != "": // the undo of one adoption would hit another with this value
 		return nil, invalid("WithValue cannot be used with Adopt")
 	case !l.life.enter():
 		return nil, ErrClosed
@@ -50,8 +50,8 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("redlock: adopt %q: %w", name, round.EndOf(ctx))
 	}
-	lock := newLock(l, []string{name}, &cfg)
-	lock.begin(l.clock.Now(), cfg.maxHold)
+	lock := c.newLock()
+	lock.begin(l.clock.Now(), c.maxHold)
 	request := wire.Adopt(lock.keys()[0], value, lock.value, lock.life(), lock.fencing())
 	r := lock.newGrant(&round.Spec{Request: request, Rule: quorum.DecideHeld})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
@@ -59,8 +59,8 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	reason := ErrNoQuorum
 	switch v {
 	case quorum.Won:
-		if reason, ended = lock.settleFence(ctx, r); reason == nil && ended == nil {
-			reason = l.take(lock, r, &cfg)
+		if reason, ended = lock.settle(ctx, r); reason == nil && ended == nil {
+			reason = l.take(lock, r, &c)
 		}
 		if reason == nil && ended == nil {
 			l.counts.acquired.Add(1)

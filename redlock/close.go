@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 )

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"slices"
 )
 
 // Do calls fn while it holds the lock, which it waits for as [Locker.Lock] does. The context of fn
@@ -20,7 +19,7 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Contex
 	if fn == nil {
 		return invalid("fn is nil")
 	}
-	lock, err := l.Lock(ctx, name, append(slices.Clone(opts), guarding)...)
+	lock, err := l.lock(ctx, name, opts, true)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/redlock/internal/handoff"
 )
 
 // TakenUntil returns until when the name of a lock is taken because of its minimum hold, or 0.
@@ -25,9 +24,8 @@ func (l *Locker) Trace(ctx context.Context) (err error) {
 // LockOvertaken is Lock of a waiter that was overtaken, so that it takes a place at every node. No
 // other waiter of its Locker waits for that name.
 func LockOvertaken(ctx context.Context, l *Locker, name string) (*Lock, error) {
-	names, cfg := []string{name}, l.config.lock
-	w := newWaiter(l, names, handoff.NameOf(names), &cfg, l.clock.Now())
+	w := newWaiter(&call{lockConfig: l.config.lock, locker: l, kind: mutex{}, name: [1]string{name}}, l.clock.Now())
 	w.overtaken = maxOvertaken
-	defer l.desk.Queue.Leave(w.queue, l.desk.Queue.Join(w.queue))
+	defer l.desk.Queue.Leave(w.queueName, l.desk.Queue.Join(w.queueName))
 	return w.seek(ctx)
 }

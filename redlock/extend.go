@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
-
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Extend gives the lock a new TTL, from now on, with one round: a quorum of nodes must confirm that
@@ -112,14 +111,6 @@ func (x *extension) result(lock *Lock, ended error) error {
 // than a millisecond, and its reply is far below the limits of what a node may answer.
 const maxExtended = 256
 
-// pairs returns how many keys an extension of the lock has: for a permit also that of their number.
-func (lock *Lock) pairs() int {
-	if lock.semaphore() != nil {
-		return 2
-	}
-	return len(lock.keys())
-}
-
 // extension gives many locks a new time to live. Extend makes one of a single lock, renewal one of
 // all that are due. It implements round.BatchObserver.
 type extension struct {
@@ -161,7 +152,7 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 		}
 		lock.beginExtensionLocked(x, ttl(lock))
 		timeout = max(timeout, lock.timeout)
-		lock.addTo(request, x.start)
+		lock.kind.extend(lock, request, x.batch, x.start)
 	}
 	if len(x.items) == 0 {
 		return nil
@@ -189,11 +180,6 @@ func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
 		l.expiry.Add(lock, until)
 	}
 	lock.extending, lock.healing = true, true
-	if lock.semaphore() != nil {
-		x.batch.AddPermit()
-	} else {
-		x.batch.Add(len(lock.keys()))
-	}
 	x.items = append(x.items, extended{lock: lock, until: until})
 }
 
@@ -227,7 +213,7 @@ func (lock *Lock) Verify(ctx context.Context) error {
 		return ErrClosed
 	}
 	defer l.life.leave()
-	r := l.rounds.New(&round.Spec{Request: lock.verifyRequest(), Meaning: wire.Yes, Rule: quorum.DecideHeld})
+	r := l.rounds.New(&round.Spec{Request: lock.kind.verify(lock), Meaning: wire.Yes, Rule: quorum.DecideHeld})
 	lock.mu.Lock()
 	timeout := lock.timeout
 	lock.mu.Unlock()

@@ -40,6 +40,14 @@ func (lock *Lock) fencing() wire.Fencing {
 	return wire.Fencing{Wall: lock.fence, Life: lock.locker.config.fenceLife()}
 }
 
+// settle finds the fencing token of a round that a quorum granted, if the lock has one.
+func (lock *Lock) settle(ctx context.Context, r *round.Round) (reason, ended error) {
+	if !lock.fenced {
+		return nil, nil
+	}
+	return lock.kind.settle(ctx, lock, r)
+}
+
 // settleFence finds the fencing token of a round that a quorum granted. In the common case all
 // nodes returned the caller's clock, and that is the token. Otherwise a second round raises the
 // nodes that are behind. It returns why there is no token, or the context's error if ctx ended it.
@@ -48,12 +56,6 @@ func (lock *Lock) fencing() wire.Fencing {
 // its fence is of no use. Then settleFence waits for the grants that are still to come, until the
 // node timeout.
 func (lock *Lock) settleFence(ctx context.Context, r *round.Round) (reason, ended error) {
-	if !lock.fenced {
-		return nil, nil
-	}
-	if lock.shared {
-		return lock.settleReadFence(ctx, r)
-	}
 	var more chan struct{}
 	var ahead quorum.NodeSet // the nodes that were at the first raise's token, or past it
 	for raises := 0; ; {
@@ -102,7 +104,7 @@ func (lock *Lock) raise(ctx context.Context, token int64, at, below quorum.NodeS
 	}
 	l.counts.secondRounds.Add(1)
 	r := l.rounds.New(&round.Spec{
-		Request: lock.raiseRequest(token), Meaning: wire.Raised, Rule: quorum.DecideAcquire, Only: at.Or(below), Granted: at,
+		Request: lock.kind.raise(lock, token), Meaning: wire.Raised, Rule: quorum.DecideAcquire, Only: at.Or(below), Granted: at,
 	})
 	r.Send(l.clock.Now().Add(lock.timeout), 0) // a round of its own
 	v, ended := r.Wait(ctx)

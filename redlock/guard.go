@@ -17,11 +17,6 @@ import (
 // them before it lets go of the nodes, and a release that Do sends is counted before the lock no
 // longer is: so Close waits for that as well. Nobody renews the lock meanwhile.
 
-var guarding = lockOption(func(c *lockConfig) error {
-	c.guards = true
-	return nil
-})
-
 // endGuarded ends a lock of Do for its user, and keeps it at the nodes.
 func (lock *Lock) endGuarded(why error) {
 	lock.mu.Lock()

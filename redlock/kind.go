@@ -1,90 +1,158 @@
 package redlock
 
 import (
+	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/handoff"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/schedule"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// set is the names of a lock of several. For a permit of a semaphore it is the name of its slot,
-// and of the semaphore as long as it has none. For a lock of any of several names it is that name,
-// and all of them as long as it has none.
-type set struct {
-	names, keys []string
-	semaphore   *Semaphore // nil for several names
-	slot        int        // of the semaphore; until it has one, the one to try first
-	all         []string   // the keys of the names to choose from; nil if there is no choice
+// kind is what a lock is: a mutex, or one of several names (names), of the first that is free of
+// several (choice), of a reader, or a permit. It has all in which they differ; the others embed a
+// mutex, and are like it in what they do not say. Everything else is the same for all: a round, its
+// votes, validity, renewal, undo.
+type kind interface {
+	fresh() kind // for the lock of another attempt of the same call
+
+	nameOf(lock *Lock) string
+	namesOf(lock *Lock) []string
+	keysOf(lock *Lock) []string
+	queueOf(lock *Lock) []string // the keys under which the desk knows the waiters for the lock
+
+	// acquire asks all nodes for the lock; for a certain one of several, counted from 1, or for any
+	// (0). Turn says that a vote was handed over.
+	acquire(lock *Lock, one int, turn bool) pipeline.Request
+	wait(lock *Lock, ask *wire.Wait, turn bool) pipeline.Request // asks the pilot
+
+	chooses() bool                                                                // may nodes give the lock different keys?
+	take(lock *Lock, r *round.Round)                                              // a round was won: which of several does the lock have?
+	untake(lock *Lock)                                                            // the lock was not taken: its release is for all of them
+	strays(lock *Lock) (pipeline.Request, bool)                                   // gives back all but that, if there is anything
+	refused(lock *Lock, r *round.Round) error                                     // why a round was denied, if not because all is taken
+	settle(ctx context.Context, lock *Lock, r *round.Round) (reason, ended error) // finds the fencing token
+	raise(lock *Lock, token int64) pipeline.Request
+
+	pairs(lock *Lock) int // how many keys an extension has
+	extend(lock *Lock, x *wire.Extension, b *round.Batch, now clock.Instant)
+	verify(lock *Lock) pipeline.Request
+	release(lock *Lock) pipeline.Request
 }
 
-func newLock(l *Locker, names []string, cfg *lockConfig) *Lock {
-	lock := newBareLock(l, cfg)
-	var room [valueRoom]byte
-	value := cfg.appendValue(room[:0], l.clock.Wall())
-	if len(names) == 1 {
-		lock.claim, lock.key[0], lock.value = wire.NewClaim(l.config.keyPrefix, names[0], value, l.config.termsOf(lock))
-		return lock
+// call is one call that asks for a lock. Its options are what the user said.
+type call struct {
+	lockConfig
+
+	locker *Locker
+	kind   kind
+	name   [1]string // of a permit: that of the semaphore
+	list   []string  // of several names
+
+	guards bool         // a function of Do
+	part   bool         // one name of a set that takes its names one after the other
+	waits  bool         // it did not get the lock at once
+	yields bool         // gives way to waiters elsewhere, even if the round is won
+	taken  *atomic.Bool // for one of several waits of a call: one of them took its lock
+}
+
+// newCall returns a call for a mutex, after checking all of its arguments.
+func (l *Locker) newCall(ctx context.Context, name string, opts []LockOption) (call, error) {
+	cfg, err := l.config.lockConfig(ctx, name, opts)
+	return call{lockConfig: cfg, locker: l, kind: mutex{}, name: [1]string{name}}, err
+}
+
+// newLock returns the lock of one attempt.
+func (c *call) newLock() *Lock {
+	l := c.locker
+	lock := &Lock{
+		locker: l, kind: c.kind.fresh(), renews: !c.withoutRenewal, guards: c.guards, fenced: c.fencing, part: c.part,
+		ttl: c.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(c.ttl), heldUntil: schedule.Never,
+		minHold: uint32(ceilMillis(c.minHold).Milliseconds()),
 	}
-	lock.value = string(value)
-	lock.set = &set{names: slices.Clone(names)}
-	for _, name := range names {
-		lock.set.keys = append(lock.set.keys, l.config.keyPrefix+name)
+	var room [valueRoom]byte
+	value := c.appendValue(room[:0], l.clock.Wall(), c.waits)
+	switch lock.kind.(type) {
+	case mutex, reader:
+		lock.claim, lock.key[0], lock.value = wire.NewClaim(l.config.keyPrefix, c.name[0], value, l.config.termsOf(lock))
+	default:
+		lock.value = string(value)
 	}
 	return lock
 }
 
-// newBareLock returns a lock without names and value.
-func newBareLock(l *Locker, cfg *lockConfig) *Lock {
-	return &Lock{
-		locker: l, renews: !cfg.withoutRenewal, guards: cfg.guards, fenced: cfg.fencing, part: cfg.part, shared: cfg.shared,
-		ttl: cfg.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(cfg.ttl), heldUntil: schedule.Never,
-		minHold: uint32(ceilMillis(cfg.minHold).Milliseconds()),
+// names returns all names that the call asks for.
+func (c *call) names() []string {
+	if c.list != nil {
+		return c.list
 	}
+	return c.name[:]
 }
 
-// semaphore returns that of a permit, and nil for a mutex.
-func (lock *Lock) semaphore() *Semaphore {
-	if lock.set == nil {
-		return nil
+// queued returns the names under which waiters for what the call asks for are known to the desk,
+// and what precedes them there.
+func (c *call) queued() (prefix string, names []string) {
+	if p, ok := c.kind.(*permit); ok {
+		return "", p.semaphore.queue
 	}
-	return lock.set.semaphore
+	return c.locker.config.keyPrefix, c.names()
 }
 
-// chooses reports whether nodes may give the lock different keys.
-func (lock *Lock) chooses() bool {
-	return lock.set != nil && (lock.set.semaphore != nil || lock.set.all != nil)
+// queue names the wait queue of the call.
+func (c *call) queue() handoff.Name {
+	if p, ok := c.kind.(*permit); ok {
+		return handoff.NameOfSemaphore(p.semaphore.name, p.semaphore.wire.Permits)
+	}
+	return handoff.NameOf(c.names())
 }
 
-// queued returns the keys under which the desk knows the waiters for the lock.
-func (lock *Lock) queued() []string {
-	if s := lock.semaphore(); s != nil {
-		return s.queue
+// newAcquire returns the round of an attempt.
+func (lock *Lock) newAcquire(how round.Spec, turn bool) *round.Round {
+	how.Request = lock.kind.acquire(lock, how.One, turn)
+	return lock.newGrant(&how)
+}
+
+// sendOne asks all nodes for one of several. Before are the nodes that may have given us one, and
+// this takes others back. The TTL, and with it the validity, begins anew at every node that grants.
+func (lock *Lock) sendOne(c *call, one int, before quorum.NodeSet) *round.Round {
+	lock.begin(lock.locker.clock.Now(), c.maxHold)
+	r := lock.newAcquire(round.Spec{One: one, Before: before}, false)
+	r.Send(lock.acquired.Add(lock.timeout), 0)
+	return r
+}
+
+// dropStrays releases what nodes have, or may have, under the lock's value beside the key that was
+// chosen: in the first round each node gave any. A node that may yet answer is not among them: the
+// lock is told of it later.
+func (lock *Lock) dropStrays(nodes quorum.NodeSet) {
+	if nodes.Empty() {
+		return
 	}
-	return lock.keys()
+	l := lock.locker
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	request, some := lock.kind.strays(lock)
+	if !some {
+		return
+	}
+	u := l.rounds.New(&round.Spec{
+		Request: request, Meaning: wire.Released, Rule: quorum.DecideHeld, Only: nodes, Background: true,
+	})
+	lock.undoLocked(u, nodes, l.clock.Now().Add(lock.timeout))
 }
 
 // keys returns the keys of all names of the lock. They must not be changed.
-func (lock *Lock) keys() []string {
-	if lock.set != nil {
-		return lock.set.keys
-	}
-	return lock.key[:]
-}
+func (lock *Lock) keys() []string { return lock.kind.keysOf(lock) }
 
 // Name returns the name that the lock was acquired by; for a set, the first. For a permit of a
 // [Semaphore] it is the name of its slot.
-func (lock *Lock) Name() string {
-	if lock.set != nil {
-		return lock.set.names[0]
-	}
-	return lock.key[0][len(lock.locker.config.keyPrefix):]
-}
+func (lock *Lock) Name() string { return lock.kind.nameOf(lock) }
 
 // Names returns all names of the lock, in the order in which they were given.
-func (lock *Lock) Names() []string {
-	if lock.set != nil {
-		return slices.Clone(lock.set.names)
-	}
-	return []string{lock.Name()}
-}
+func (lock *Lock) Names() []string { return slices.Clone(lock.kind.namesOf(lock)) }

@@ -16,8 +16,8 @@ import (
 // Lock is one acquisition. Its methods may be called from any goroutine. It must not be copied.
 type Lock struct {
 	locker   *Locker
-	key      [1]string // prefix and name
-	set      *set      // nil for a mutex of one name
+	key      [1]string // prefix and name of a mutex, or of a reader
+	kind     kind
 	value    string
 	claim    wire.Claim    // of one name; guarded by mu once the lock is held
 	acquired clock.Instant // when its round began
@@ -27,7 +27,6 @@ type Lock struct {
 	fenced   bool
 	listed   bool // may be on wait lists
 	part     bool // one name of a set that waits for the others: no caller has it
-	shared   bool // the lock of a reader
 	intent   bool // of a writer: it may keep readers out of the nodes
 
 	// fence is the token. Until there is one it is the wall clock in microseconds when the round
@@ -70,6 +69,9 @@ func (lock *Lock) begin(now clock.Instant, maxHold time.Duration) {
 		lock.heldUntil = lock.acquired.Add(maxHold)
 	}
 }
+
+// grace is how long a waiter that is handed what the lock had has to confirm it.
+func (lock *Lock) grace() time.Duration { return lock.locker.config.grace(lock.timeout) }
 
 // boundedLocked returns a validity, cut to the maximum hold.
 func (lock *Lock) boundedLocked(until clock.Instant) clock.Instant { return min(until, lock.heldUntil) }

@@ -35,8 +35,9 @@
 // # In the source
 //
 // The rules of a vote are in internal/quorum, a round of votes in internal/round, whose votes count
-// in internal/members, and waiting in internal/handoff. Here, in a file each: acquire, wait, fence,
-// extend, verify, release.
+// in internal/members, and who waits in internal/handoff. Here, in a file each: acquire, wait,
+// fence, extend, release, and the kinds of locks, with all in which they differ (kind.go): mutex,
+// names, choice, reader, permit.
 package redlock
 
 import (

@@ -1,6 +1,12 @@
 package redlock
 
-import "context"
+import (
+	"context"
+	"slices"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
 
 // TryLockAll acquires all names, or none. Each node decides on all of them in one step, so the
 // order of the names does not matter, and two sets that overlap exclude each other. It takes 1 to
@@ -8,11 +14,12 @@ import "context"
 func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, firstOf(names))
 	defer func() { span.end(err) }()
-	cfg, err := l.setConfig(ctx, names, opts)
+	c, err := l.callForAll(ctx, names, opts)
 	if err != nil {
 		return nil, err
 	}
-	return l.tryAcquire(ctx, names, &cfg)
+	lock, _, err := l.tryAcquire(ctx, &c)
+	return lock, err
 }
 
 // LockAll acquires all names as [Locker.TryLockAll] does, and waits for them as [Locker.Lock] does.
@@ -25,26 +32,56 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, firstOf(names))
 	defer func() { span.end(err) }()
-	cfg, err := l.setConfig(ctx, names, opts)
+	c, err := l.callForAll(ctx, names, opts)
 	if err != nil {
 		return nil, err
 	}
-	return l.acquire(ctx, names, &cfg)
+	return l.acquire(ctx, &c)
 }
 
-func (l *Locker) setConfig(ctx context.Context, names []string, opts []LockOption) (cfg lockConfig, err error) {
-	if len(names) == 0 || len(names) > maxExtended {
-		return cfg, invalid("%d names, not 1 to %d", len(names), maxExtended)
+// callForAll returns a call for all of the names, after checking all of its arguments.
+func (l *Locker) callForAll(ctx context.Context, list []string, opts []LockOption) (c call, err error) {
+	if len(list) == 0 || len(list) > maxExtended {
+		return c, invalid("%d names, not 1 to %d", len(list), maxExtended)
 	}
-	seen := make(map[string]bool, len(names))
-	for i, name := range names {
+	seen := make(map[string]bool, len(list))
+	for i, name := range list {
 		if seen[name] {
-			return cfg, invalid("name %d (%q) is given twice", i+1, name)
+			return c, invalid("name %d (%q) is given twice", i+1, name)
 		}
 		seen[name] = true
-		if cfg, err = l.config.lockConfig(ctx, name, opts); err != nil {
-			return cfg, err
+		if c, err = l.newCall(ctx, name, opts); err != nil {
+			return c, err
 		}
 	}
-	return cfg, nil
+	if len(list) > 1 {
+		c.name[0], c.list, c.kind = list[0], list, newNames(l, list)
+	}
+	return c, nil
+}
+
+// names is the kind of a lock of several names: a mutex of many keys.
+type names struct {
+	mutex
+
+	list, keys []string
+}
+
+func newNames(l *Locker, list []string) *names {
+	n := &names{list: slices.Clone(list)}
+	for _, name := range list {
+		n.keys = append(n.keys, l.config.keyPrefix+name)
+	}
+	return n
+}
+
+func (n *names) fresh() kind { return n }
+
+func (n *names) nameOf(*Lock) string    { return n.list[0] }
+func (n *names) namesOf(*Lock) []string { return n.list }
+func (n *names) keysOf(*Lock) []string  { return n.keys }
+
+// A set is announced at its pilot only, for the name that it waits for.
+func (n *names) acquire(lock *Lock, _ int, _ bool) pipeline.Request {
+	return wire.Acquire(&lock.claim, n.keys, lock.value, lock.life(), lock.fencing())
 }

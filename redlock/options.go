@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -51,15 +50,9 @@ type lockConfig struct {
 	retryMin    time.Duration
 	retryMax    time.Duration
 	fencing     bool
-	yields      bool         // gives way to waiters elsewhere, even if the round is won
-	part        bool         // one name of a set that takes its names one after the other
-	shared      bool         // to read
-	taken       *atomic.Bool // for one of several waits of a call: one of them took its lock
-	value       string       // by WithValue
-	guards      bool         // a function of Do
+	value       string // by WithValue
 	owner       string
 	named       bool // by WithOwner
-	waits       bool // the attempt is one of a waiter
 
 	withoutRenewal bool
 	maxHold        time.Duration // 0: no limit

@@ -50,13 +50,13 @@ func (w *waiter) placeOfOthers() string {
 // seesOthers reports whether a client of another library was seen recently at the name that the
 // waiter waits for.
 func (w *waiter) seesOthers() bool {
-	return w.locker.desk.Sightings.Has(w.names[w.target], w.locker.clock.Now())
+	return w.locker.desk.Sightings.Has(w.names()[w.target], w.locker.clock.Now())
 }
 
 // seeOthers notes what an answer says about them.
 func (w *waiter) seeOthers(answer *wire.WaitReply) {
 	if !answer.Granted && answer.Other >= wire.OtherTaken { // a turn says nothing about a client
-		w.locker.desk.Sightings.Add(w.names[answer.Taken], w.locker.clock.Now())
+		w.locker.desk.Sightings.Add(w.names()[answer.Taken], w.locker.clock.Now())
 	}
 }
 
@@ -78,7 +78,7 @@ func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 		w.holder, w.holderAge = answer.Other, now
 	}
 	haste := max(hasteMin, now.Sub(w.holderAge)/hasteShare)
-	pause := min(haste/2+random.N(haste), w.cfg.retryMax)
+	pause := min(haste/2+random.N(haste), w.retryMax)
 	if answer.Left >= 0 && answer.Left < pause {
 		pause = answer.Left + time.Millisecond + random.N(expirySpread)
 	}

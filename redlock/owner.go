@@ -32,12 +32,12 @@ const valueRoom = 128
 
 // appendValue appends the value of one attempt: at least 128 random bits, and behind them when it
 // began and its owner, unless that is empty.
-func (c *lockConfig) appendValue(to []byte, now time.Time) []byte {
+func (c *lockConfig) appendValue(to []byte, now time.Time, waits bool) []byte {
 	to = appendRandom(to)
 	if c.owner == "" {
 		return to
 	}
-	return owner.Append(to, c.owner, now, c.waits)
+	return owner.Append(to, c.owner, now, waits)
 }
 
 // appendChosen appends what [WithValue] makes of a lock's value (value.go). Both sides know that

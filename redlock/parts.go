@@ -49,17 +49,17 @@ const (
 
 // wantsParts reports whether the waiter should take its names one after the other.
 func (w *waiter) wantsParts() bool {
-	return len(w.names) > 1 && w.overtaken >= partsAfter && w.locker.clock.Now() >= w.partsFrom && w.locker.desk.Pilots.QuorumIsUp()
+	return len(w.names()) > 1 && w.overtaken >= partsAfter && w.locker.clock.Now() >= w.partsFrom && w.locker.desk.Pilots.QuorumIsUp()
 }
 
 // takeParts is an attempt by parts.
 func (w *waiter) takeParts(ctx context.Context) (*Lock, error) {
 	l := w.locker
-	parts := make(map[string]*Lock, len(w.names)) // by key
-	var began clock.Instant                       // when it got the first
-	holding := ctx                                // also ends when one of them is lost
-	keys := make(map[string]string, len(w.names))
-	for _, name := range w.names {
+	parts := make(map[string]*Lock, len(w.names())) // by key
+	var began clock.Instant                         // when it got the first
+	holding := ctx                                  // also ends when one of them is lost
+	keys := make(map[string]string, len(w.names()))
+	for _, name := range w.names() {
 		keys[l.config.keyPrefix+name] = name
 	}
 	var failed error
@@ -100,10 +100,11 @@ func (w *waiter) takePart(ctx, holding context.Context, name string, bounded boo
 		patience := min(max(l.clock.Now().Sub(w.since), partsMin), partsMax)
 		defer l.clock.AfterFunc(patience, cancel).Stop()
 	}
-	cfg := *w.cfg
-	cfg.part, cfg.withoutRenewal, cfg.fencing = true, false, false
-	cfg.value, cfg.maxHold, cfg.minHold, cfg.minValidity = "", 0, 0, 0
-	alone := newWaiter(l, []string{name}, w.queue, &cfg, w.since)
+	one := call{lockConfig: w.lockConfig, locker: l, kind: mutex{}, name: [1]string{name}, part: true, taken: w.taken}
+	one.withoutRenewal, one.fencing = false, false
+	one.value, one.maxHold, one.minHold, one.minValidity = "", 0, 0, 0
+	alone := newWaiter(&one, w.since)
+	alone.queueName = w.queueName // whose callers wait for it
 	part, err := alone.seek(limited)
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
 		return part, err
@@ -122,17 +123,17 @@ func (w *waiter) takePart(ctx, holding context.Context, name string, bounded boo
 // given back.
 func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error) {
 	l := w.locker
-	lock := newLock(l, w.names, w.cfg)
+	lock := w.newLock()
 	values := make([]string, 0, len(parts))
 	for _, key := range lock.keys() {
 		part := parts[key]
 		part.endPart()
 		values = append(values, part.value)
 	}
-	lock.begin(l.clock.Now(), w.cfg.maxHold)
+	lock.begin(l.clock.Now(), w.maxHold)
 	r := lock.newGrant(&round.Spec{Request: wire.Join(lock.keys(), lock.value, lock.life(), values, lock.fencing())})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
-	got, err := l.finish(ctx, lock, r, w.cfg)
+	got, err := l.finish(ctx, lock, r, w.call)
 	if err != nil {
 		return nil, err
 	}

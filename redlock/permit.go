@@ -2,12 +2,10 @@ package redlock
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/random"
-	"github.com/redquorum/redquorum/redlock/internal/handoff"
-	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
@@ -66,94 +64,27 @@ func (l *Locker) Semaphore(name string, permits int) (*Semaphore, error) {
 func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := s.locker.trace(ctx, OperationAcquire, s.name)
 	defer func() { span.end(err) }()
-	cfg, err := s.lockConfig(ctx, opts)
+	c, err := s.newCall(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	lock, _, err := s.tryAcquire(ctx, &cfg)
+	lock, _, err := s.locker.tryAcquire(ctx, &c)
 	return lock, err
 }
 
-func (s *Semaphore) lockConfig(ctx context.Context, opts []LockOption) (lockConfig, error) {
-	cfg, err := s.locker.config.lockConfig(ctx, s.name, opts)
+// newCall returns a call for a permit, after checking all of its arguments.
+func (s *Semaphore) newCall(ctx context.Context, opts []LockOption) (call, error) {
+	c, err := s.locker.newCall(ctx, s.name, opts)
 	switch {
 	case err != nil:
-	case cfg.value != "":
+	case c.value != "":
 		// A node takes equal values for one attempt, and would give two callers one slot.
 		err = invalid("WithValue cannot be used with a semaphore")
-	case cfg.minHold > 0:
+	case c.minHold > 0:
 		err = invalid("WithMinHold cannot be used with a semaphore")
 	}
-	return cfg, err
-}
-
-// tryAcquire makes one attempt. In the first round each node gives any slot. If that gives no slot
-// a quorum, but the answers show that one could have a quorum, the second round asks for that one.
-// It returns the last round, nil if there was none.
-func (s *Semaphore) tryAcquire(ctx context.Context, cfg *lockConfig) (*Lock, *round.Round, error) {
-	l := s.locker
-	if !l.life.enter() {
-		return nil, nil, ErrClosed
-	}
-	defer l.life.leave()
-	if ctx.Err() != nil {
-		return nil, nil, fmt.Errorf("redlock: acquire %q: %w", s.name, round.EndOf(ctx))
-	}
-	lock := s.newLock(cfg)
-	lock.begin(l.awaitVoters(ctx, l.clock.Now(), lock.timeout), cfg.maxHold)
-	r := lock.newTake(round.Spec{Any: true})
-	r.Send(lock.acquired.Add(lock.timeout), 0)
-	if v, _ := r.Wait(ctx); v == quorum.Denied { //nolint:errcheck // finish waits, too
-		if slot := r.Available(0); slot != 0 {
-			r = lock.sendTake(slot, r.MayHold(), cfg)
-		}
-	}
-	got, err := l.finish(ctx, lock, r, cfg)
-	return got, r, err
-}
-
-// newLock returns a permit that has no slot yet.
-func (s *Semaphore) newLock(cfg *lockConfig) *Lock {
-	lock := newBareLock(s.locker, cfg)
-	var room [valueRoom]byte
-	lock.value = string(cfg.appendValue(room[:0], s.locker.clock.Wall()))
-	// At random, so that concurrent clients rarely meet on a slot; the same at all nodes, so that
-	// those that agree on what is free give the same slot.
-	lock.set = &set{
-		names: []string{s.name}, keys: []string{s.wire.Key}, semaphore: s, slot: 1 + random.N(s.wire.Permits),
-	}
-	return lock
-}
-
-// newTake returns a round that asks all nodes for one slot, or for any.
-func (lock *Lock) newTake(how round.Spec) *round.Round {
-	s := lock.set.semaphore
-	take := wire.Take{
-		Semaphore: s.wire, Value: lock.value, TTL: lock.ttl, Grace: s.locker.config.grace(lock.timeout),
-		Slot: max(how.One, 1), Only: true, Fencing: lock.fencing(),
-	}
-	if how.Any {
-		take.Slot, take.Only = lock.set.slot, false
-	}
-	how.Request = take.Request()
-	return lock.newGrant(&how)
-}
-
-// sendTake asks all nodes for one slot. Before are the nodes that may have given us one, and this
-// takes others back. The TTL, and with it the validity, begins anew at every node that grants.
-func (lock *Lock) sendTake(slot int, before quorum.NodeSet, cfg *lockConfig) *round.Round {
-	lock.begin(lock.locker.clock.Now(), cfg.maxHold)
-	r := lock.newTake(round.Spec{One: slot, Before: before})
-	r.Send(lock.acquired.Add(lock.timeout), 0)
-	return r
-}
-
-// otherNumber returns an error if a quorum of nodes knows another number of permits.
-func (s *Semaphore) otherNumber(r *round.Round) error {
-	if other := r.OtherNumber(); other != 0 {
-		return invalid("semaphore %q has %d permits at a quorum of nodes, not %d", s.name, other, s.wire.Permits)
-	}
-	return nil
+	c.kind = &permit{semaphore: s}
+	return c, err
 }
 
 // Acquire takes a permit, and waits for one as long as ctx allows, as [Locker.Lock] does. Waiters
@@ -162,32 +93,92 @@ func (s *Semaphore) otherNumber(r *round.Round) error {
 func (s *Semaphore) Acquire(ctx context.Context, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := s.locker.trace(ctx, OperationAcquire, s.name)
 	defer func() { span.end(err) }()
-	cfg, err := s.lockConfig(ctx, opts)
+	c, err := s.newCall(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	l := s.locker
-	if !l.life.enter() {
-		return nil, ErrClosed
+	return s.locker.acquire(ctx, &c)
+}
+
+// permit is the kind of a lock of one slot of a semaphore. Until it has one it has the name of the
+// semaphore, and a slot to try first.
+type permit struct {
+	mutex
+
+	semaphore  *Semaphore
+	slot       int
+	names, key [1]string
+}
+
+func (p *permit) fresh() kind {
+	s := p.semaphore
+	return &permit{
+		semaphore: s, names: [1]string{s.name}, key: [1]string{s.wire.Key},
+		// At random, so that concurrent clients rarely meet on a slot; the same at all nodes, so that
+		// those that agree on what is free give the same slot.
+		slot: 1 + random.N(s.wire.Permits),
 	}
-	defer l.life.leave()
-	since, queue := l.clock.Now(), handoff.NameOfSemaphore(s.name, s.wire.Permits)
-	ticket := l.desk.Queue.Join(queue)
-	defer l.desk.Queue.Leave(queue, ticket)
-	if ticket == nil {
-		l.desk.Pending.Await(ctx, l.life.closing, l.clock, s.queue[0])
+}
+
+func (p *permit) nameOf(*Lock) string    { return p.names[0] }
+func (p *permit) namesOf(*Lock) []string { return p.names[:] }
+func (p *permit) keysOf(*Lock) []string  { return p.key[:] }
+func (p *permit) queueOf(*Lock) []string { return p.semaphore.queue }
+
+func (p *permit) acquire(lock *Lock, one int, _ bool) pipeline.Request {
+	take := wire.Take{
+		Semaphore: p.semaphore.wire, Value: lock.value, TTL: lock.ttl, Grace: lock.grace(),
+		Slot: one, Only: true, Fencing: lock.fencing(),
 	}
-	if ticket != nil || l.desk.Record.Contended("", s.queue) {
-		return l.awaitTurn(ctx, s.newWaiter(queue, &cfg, since), ticket, nil)
+	if one == 0 {
+		take.Slot, take.Only = p.slot, false
 	}
-	cfg.yields = true
-	lock, r, err := s.tryAcquire(ctx, &cfg)
-	cfg.yields = false
-	var failure *QuorumError
-	if !errors.As(err, &failure) || failure.ended != nil {
-		return lock, err
+	return take.Request()
+}
+
+func (p *permit) wait(lock *Lock, ask *wire.Wait, _ bool) pipeline.Request {
+	request := wire.AwaitPermit{
+		Semaphore: p.semaphore.wire, Value: lock.value, TTL: lock.ttl, Slot: p.slot, Process: ask.Process, Waited: ask.Waited,
+		Fencing: ask.Fencing,
 	}
-	w := s.newWaiter(queue, &cfg, since)
-	w.learnPermits(r)
-	return l.awaitTurn(ctx, w, nil, failure)
+	return request.Request()
+}
+
+func (p *permit) chooses() bool { return true }
+
+func (p *permit) take(_ *Lock, r *round.Round) {
+	p.slot = r.Chosen()
+	suffix := wire.Slot(p.slot)
+	p.names[0], p.key[0] = p.semaphore.name+suffix, p.semaphore.wire.Key+suffix
+}
+
+// If the permit has been released, its release went to all nodes, behind the round, and was for all
+// slots.
+func (p *permit) strays(lock *Lock) (_ pipeline.Request, some bool) {
+	if lock.release != nil {
+		return pipeline.Request{}, false
+	}
+	return p.semaphore.wire.GiveBack(lock.value, lock.grace(), p.slot, ""), true
+}
+
+// refused returns an error if a quorum of nodes knows another number of permits.
+func (p *permit) refused(_ *Lock, r *round.Round) error {
+	if other := r.OtherNumber(); other != 0 {
+		s := p.semaphore
+		return invalid("semaphore %q has %d permits at a quorum of nodes, not %d", s.name, other, s.wire.Permits)
+	}
+	return nil
+}
+
+// An extension also has the key of their number.
+func (p *permit) pairs(*Lock) int { return 2 }
+
+func (p *permit) extend(lock *Lock, x *wire.Extension, b *round.Batch, _ clock.Instant) {
+	x.AddPermit(p.key[0], p.semaphore.wire, lock.value, lock.ttl)
+	b.AddPermit()
+}
+
+// All slots: a round for any slot may have been answered late, or not at all.
+func (p *permit) release(lock *Lock) pipeline.Request {
+	return p.semaphore.wire.GiveBack(lock.value, lock.grace(), 0, lock.process())
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -15,18 +13,12 @@ import (
 // keeps the waiter on one list for all of them; and the slot that it gives, at once or later, is
 // asked of all nodes by its number. internal/proof/search/permit has the whole protocol.
 
-func (s *Semaphore) newWaiter(queue handoff.Name, cfg *lockConfig, since clock.Instant) *waiter {
-	w := newWaiter(s.locker, []string{s.name}, queue, cfg, since)
-	w.semaphore = s
-	return w
-}
-
-// learnPermits decides by the answers to a round that was not won where to turn next: to all nodes,
+// learn decides by the answers to a round that was not won where to turn next: to all nodes,
 // for a slot that could have a quorum; to the first node that refused and has no free slot, where
 // the waiter is on the list until one is released; otherwise to the pilot. A node with a free slot
 // would give it, and the others would refuse it again. A node whose answer the verdict did not wait
 // for may be full: otherwise a pilot that is not the fastest node would be passed over.
-func (w *waiter) learnPermits(r *round.Round) {
+func (w *waiter) learn(r *round.Round) {
 	if r.Verdict() == quorum.Denied { // otherwise a slot was won, and not taken
 		w.slot = r.Available(r.Chosen())
 	}
@@ -37,22 +29,22 @@ func (w *waiter) learnPermits(r *round.Round) {
 
 // attemptPermit is attempt for a permit.
 func (w *waiter) attemptPermit(ctx context.Context) (*Lock, error) {
-	l, s := w.locker, w.semaphore
+	l := w.locker
 	slot := w.slot
 	w.slot = 0
 	if slot != 0 {
-		return w.concludePermit(ctx, s.newLock(w.cfg), slot)
+		return w.concludePermit(ctx, w.newLock(), slot)
 	}
-	pilot, found := l.desk.Pilots.Of(s.queue[0], w.among)
+	pilot, found := l.desk.Pilots.Of(w.permit.semaphore.queue[0], w.among)
 	if !found || w.asksAll {
 		w.asksAll = false
-		lock, r, err := s.tryAcquire(ctx, w.cfg)
+		lock, r, err := l.tryAcquire(ctx, w.call)
 		if err != nil && r != nil {
-			w.learnPermits(r)
+			w.learn(r)
 		}
 		return lock, err
 	}
-	return w.attemptPermitAt(ctx, s.newLock(w.cfg), pilot)
+	return w.attemptPermitAt(ctx, w.newLock(), pilot)
 }
 
 // attemptPermitAt is attemptAt for a permit.
@@ -85,7 +77,7 @@ func (w *waiter) attemptPermitAt(ctx context.Context, lock *Lock, pilot int) (*L
 		switch w.awaitRefused(ctx, &wire.WaitReply{Left: answer.Left, Other: wire.OtherNone}) {
 		case wakeHanded:
 			slot := w.wakeup.Slot()
-			if slot > w.semaphore.wire.Permits || w.astray(lock, pilot) {
+			if slot > w.permit.semaphore.wire.Permits || w.astray(lock, pilot) {
 				return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
 			}
 			return w.concludePermit(ctx, lock, slot)
@@ -106,9 +98,9 @@ func (w *waiter) attemptPermitAt(ctx context.Context, lock *Lock, pilot int) (*L
 // count.
 func (w *waiter) concludePermit(ctx context.Context, lock *Lock, slot int) (*Lock, error) {
 	l := w.locker
-	r := lock.sendTake(slot, 0, w.cfg)
+	r := lock.sendOne(w.call, slot, 0)
 	began := lock.acquired
-	got, err := l.finish(ctx, lock, r, w.cfg)
+	got, err := l.finish(ctx, lock, r, w.call)
 	if err == nil {
 		l.desk.Pilots.Took(l.clock.Now().Sub(began))
 		return got, nil
@@ -116,33 +108,18 @@ func (w *waiter) concludePermit(ctx context.Context, lock *Lock, slot int) (*Loc
 	if errors.Is(err, ErrTaken) {
 		w.overtaken++
 	}
-	w.learnPermits(r)
+	w.learn(r)
 	return nil, err
 }
 
 // askPermit is askPilot for a permit.
 func (w *waiter) askPermit(ctx context.Context, lock *Lock, pilot int) (*round.Round, *wire.PermitReply) {
-	l, s := w.locker, w.semaphore
-	process := l.desk.Subscriptions.Listen(ctx, pilot, l.clock.Now().Add(lock.timeout))
-	if process != "" {
-		lock.listed = true
-		w.wakeup.ClearAgain() // this asks again
-	}
-	lock.begin(l.clock.Now(), w.cfg.maxHold)
-	request := wire.AwaitPermit{
-		Semaphore: s.wire, Value: lock.value, TTL: lock.ttl, Slot: lock.set.slot, Process: process, Waited: w.claim(),
-		Fencing: lock.fencing(),
-	}
 	var answer *wire.PermitReply
-	r := l.rounds.New(&round.Spec{
-		Request: request.Request(), Meaning: wire.Grant, Rule: decideOne, Only: quorum.Only(pilot),
-		Replies: func(_ int, reply any) {
-			a := wire.ReadPermit(reply)
-			answer = &a
-		},
+	r, ended := w.ask(ctx, lock, pilot, func(_ int, reply any) {
+		a := wire.ReadPermit(reply)
+		answer = &a
 	})
-	r.Send(lock.acquired.Add(lock.timeout), 0)
-	if _, ended := r.Wait(ctx); ended != nil {
+	if ended {
 		return r, nil
 	}
 	return r, answer

@@ -13,26 +13,32 @@ import (
 // askPilot asks the pilot for the lock, or for a place on its wait list. The reply is nil if none
 // came in time, or if ctx or the Locker ended.
 func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Round, *wire.WaitReply) {
+	var answer *wire.WaitReply
+	r, ended := w.ask(ctx, lock, pilot, func(_ int, reply any) {
+		a := wire.ReadWait(reply)
+		answer = &a
+	})
+	if ended {
+		return r, nil
+	}
+	return r, answer
+}
+
+// ask asks the pilot, and reports whether ctx or the Locker ended.
+func (w *waiter) ask(ctx context.Context, lock *Lock, pilot int, take func(node int, reply any)) (_ *round.Round, ended bool) {
 	l := w.locker
 	process := l.desk.Subscriptions.Listen(ctx, pilot, l.clock.Now().Add(lock.timeout))
 	if process != "" {
 		lock.listed = true
 		w.wakeup.ClearAgain() // this asks again
 	}
-	lock.begin(l.clock.Now(), w.cfg.maxHold)
-	var answer *wire.WaitReply
+	lock.begin(l.clock.Now(), w.maxHold)
 	r := l.rounds.New(&round.Spec{
-		Request: lock.waitRequest(w, process, false), Meaning: wire.Grant, Rule: decideOne, Only: quorum.Only(pilot),
-		Replies: func(_ int, reply any) {
-			a := wire.ReadWait(reply)
-			answer = &a
-		},
+		Request: lock.waitRequest(w, process, false), Meaning: wire.Grant, Rule: decideOne, Only: quorum.Only(pilot), Replies: take,
 	})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
-	if _, ended := r.Wait(ctx); ended != nil {
-		return r, nil
-	}
-	return r, answer
+	_, err := r.Wait(ctx)
+	return r, err != nil
 }
 
 // decideOne is DecideAcquire, but undecided until the node that was asked has answered or failed.
@@ -46,19 +52,11 @@ func decideOne(votes quorum.Tally) quorum.Verdict {
 // waitRequest asks for the lock, or for a place on the wait list. Turn says that the vote was
 // handed over.
 func (lock *Lock) waitRequest(w *waiter, process string, turn bool) pipeline.Request {
-	l := lock.locker
-	wait := wire.Wait{
-		Keys: lock.keys(), Value: lock.value, TTL: lock.life(), Grace: l.config.grace(lock.timeout),
+	return lock.kind.wait(lock, &wire.Wait{
+		Keys: lock.keys(), Value: lock.value, TTL: lock.life(), Grace: lock.grace(),
 		Target: w.target, Process: process, Waited: w.claim(), Others: w.placeOfOthers(),
 		Fencing: lock.fencing(),
-	}
-	if lock.shared {
-		return wait.SharedRequest(turn)
-	}
-	if lock.intent {
-		wait.Intent = intentLife
-	}
-	return wait.Request()
+	}, turn)
 }
 
 // A release reaches the nodes at different times. A writer that is handed a vote by the last reader
@@ -77,7 +75,7 @@ func (w *waiter) confirm(ctx context.Context, lock *Lock, pilot int) *round.Roun
 	for pause := lateMin; ; pause *= 2 {
 		r := lock.newConfirm(w, pilot, true, round.Spec{Before: before})
 		r.Send(lock.acquired.Add(lock.timeout), 0)
-		if !lock.intent || len(w.names) > 1 || pause > lateMax {
+		if !lock.intent || len(w.names()) > 1 || pause > lateMax {
 			return r
 		}
 		if v, ended := r.Wait(ctx); v != quorum.Denied || ended != nil {
@@ -92,19 +90,15 @@ func (w *waiter) confirm(ctx context.Context, lock *Lock, pilot int) *round.Roun
 
 // newConfirm returns a round of confirm, which begins now.
 func (lock *Lock) newConfirm(w *waiter, pilot int, turn bool, how round.Spec) *round.Round {
-	lock.begin(lock.locker.clock.Now(), w.cfg.maxHold)
+	lock.begin(lock.locker.clock.Now(), w.maxHold)
 	how.Other = &round.Override{Node: pilot, Request: lock.waitRequest(w, lock.process(), turn)}
-	if lock.shared && turn {
-		how.Request = lock.sharedRequest(true)
-		return lock.newGrant(&how)
-	}
-	return lock.newAcquire(how)
+	return lock.newAcquire(how, turn)
 }
 
 // sendRest asks all nodes but the pilot, which has granted. The validity counts from when the pilot
 // was asked.
 func (lock *Lock) sendRest(pilot int, fence int64) *round.Round {
-	r := lock.newAcquire(round.Spec{Granted: quorum.Only(pilot), Fence: fence})
+	r := lock.newAcquire(round.Spec{Granted: quorum.Only(pilot), Fence: fence}, false)
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	return r
 }

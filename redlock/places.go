@@ -60,7 +60,7 @@ const maxOvertaken = 2
 // could be handed a quorum of votes. (Without messages it would keep its votes from waiters that
 // could use them.) For a set of names a place would be for one of them only.
 func (w *waiter) wantsPlaces() bool {
-	return w.overtaken >= maxOvertaken && len(w.names) == 1 && w.locker.members.View().Seats() > 1 && w.locker.desk.Pilots.QuorumIsUp() &&
+	return w.overtaken >= maxOvertaken && len(w.names()) == 1 && w.locker.members.View().Seats() > 1 && w.locker.desk.Pilots.QuorumIsUp() &&
 		!w.seesOthers()
 }
 
@@ -68,7 +68,7 @@ func (w *waiter) wantsPlaces() bool {
 // too few nodes could wake the waiter.
 func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done bool) {
 	l := w.locker
-	lock := newLock(l, w.names, w.cfg)
+	lock := w.newLock()
 	if !w.listenAtQuorum(ctx, l.clock.Now().Add(lock.timeout)) {
 		return nil, nil, false
 	}
@@ -85,14 +85,14 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 		w.slowNode = l.clock.Now().Sub(lock.acquired) > handoff.LateAfter
 		placed |= r.Reached()
 		if v != quorum.Denied || ended != nil {
-			got, err = l.finish(ctx, lock, r, w.cfg)
+			got, err = l.finish(ctx, lock, r, w.call)
 			return got, err, true
 		}
 		if w.seesOthers() { // their releases hand nothing over, see others.go
 			return nil, w.giveUpPlaces(ctx, lock, r, placed), true
 		}
 		before = r.MayHold()
-		w.note(l.failure(r, "acquire", w.names[0], ErrTaken, nil))
+		w.note(l.failure(r, "acquire", w.names()[0], ErrTaken, nil))
 		if others.read.Load() && !lock.intent {
 			lock.intent = true // asked again, every node keeps new readers out
 			continue
@@ -139,7 +139,7 @@ type refusals struct {
 func (w *waiter) askAll(lock *Lock, before quorum.NodeSet, others *refusals) *round.Round {
 	l := w.locker
 	w.wakeup.ClearAgain() // this asks again
-	lock.begin(l.clock.Now(), w.cfg.maxHold)
+	lock.begin(l.clock.Now(), w.maxHold)
 	take := func(_ int, reply any) {
 		answer := wire.ReadWait(reply)
 		w.seeOthers(&answer)

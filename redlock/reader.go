@@ -39,72 +39,65 @@ import (
 func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, name)
 	defer func() { span.end(err) }()
-	cfg, err := l.readConfig(ctx, name, opts)
+	c, err := l.callToRead(ctx, name, opts)
 	if err != nil {
 		return nil, err
 	}
-	return l.tryAcquire(ctx, []string{name}, &cfg)
+	lock, _, err := l.tryAcquire(ctx, &c)
+	return lock, err
 }
 
-// readConfig is lockConfig for a reader.
-func (l *Locker) readConfig(ctx context.Context, name string, opts []LockOption) (lockConfig, error) {
-	cfg, err := l.config.lockConfig(ctx, name, opts)
+// callToRead returns the call of a reader.
+func (l *Locker) callToRead(ctx context.Context, name string, opts []LockOption) (call, error) {
+	c, err := l.newCall(ctx, name, opts)
 	switch {
 	case err != nil:
-		return cfg, err
-	case cfg.value != "":
-		return cfg, invalid("WithValue is not for readers: two with one value would end each other's lock")
-	case cfg.minHold != 0:
-		return cfg, invalid("WithMinHold is not for readers")
+		return c, err
+	case c.value != "":
+		return c, invalid("WithValue is not for readers: two with one value would end each other's lock")
+	case c.minHold != 0:
+		return c, invalid("WithMinHold is not for readers")
 	}
-	cfg.shared = true
-	return cfg, nil
+	c.kind = reader{}
+	return c, nil
 }
 
 // Shared reports whether this is the lock of a reader, see [Locker.TryRLock].
-func (lock *Lock) Shared() bool { return lock.shared }
-
-// sharedRequest asks for the lock of a reader, or for that of a writer which keeps readers out if
-// it is refused. Turn says that the pilot has handed its vote to the reader.
-func (lock *Lock) sharedRequest(turn bool) pipeline.Request {
-	if lock.shared {
-		return wire.AcquireShared(lock.key[0], lock.value, lock.ttl, turn, lock.process(), lock.fencing())
-	}
-	return wire.Announce(lock.key[0], lock.value, lock.life(), intentLife, lock.fencing())
+func (lock *Lock) Shared() bool {
+	_, reads := lock.kind.(reader)
+	return reads
 }
 
-func (lock *Lock) endSharedRequest() pipeline.Request {
-	grace := lock.locker.config.grace(lock.timeout)
-	if lock.intent {
-		return wire.ReleaseAnnounced(lock.keys(), lock.value, grace, lock.process(), lock.reused)
-	}
-	return wire.ReleaseShared(lock.key[0], lock.value, grace, lock.process(), lock.reused)
+// reader is the kind of a shared lock.
+type reader struct{ mutex }
+
+func (reader) fresh() kind { return reader{} }
+
+func (reader) acquire(lock *Lock, _ int, turn bool) pipeline.Request {
+	return wire.AcquireShared(lock.key[0], lock.value, lock.ttl, turn, lock.process(), lock.fencing())
 }
 
-// addTo adds the lock to an extension that begins now.
-func (lock *Lock) addTo(x *wire.Extension, now clock.Instant) {
-	if s := lock.semaphore(); s != nil {
-		x.AddPermit(lock.keys()[0], s.wire, lock.value, lock.ttl)
-	} else if lock.shared {
-		x.AddShared(lock.keys(), lock.value, lock.ttl)
-	} else {
-		x.Add(lock.keys(), lock.value, lock.lifeAt(now))
-	}
+func (reader) wait(_ *Lock, ask *wire.Wait, turn bool) pipeline.Request {
+	return ask.SharedRequest(turn)
 }
 
-func (lock *Lock) verifyRequest() pipeline.Request {
-	if lock.shared {
-		return wire.VerifyShared(lock.key[0], lock.value)
-	}
-	return wire.Verify(lock.keys(), lock.value)
+func (reader) extend(lock *Lock, x *wire.Extension, b *round.Batch, _ clock.Instant) {
+	x.AddShared(lock.key[:], lock.value, lock.ttl)
+	b.Add(1)
 }
 
-func (lock *Lock) raiseRequest(token int64) pipeline.Request {
-	life := lock.locker.config.fenceLife()
-	if lock.shared {
-		return wire.RaiseShared(lock.key[0], lock.value, token, life)
-	}
-	return wire.Raise(lock.keys(), lock.value, token, life)
+func (reader) verify(lock *Lock) pipeline.Request { return wire.VerifyShared(lock.key[0], lock.value) }
+
+func (reader) raise(lock *Lock, token int64) pipeline.Request {
+	return wire.RaiseShared(lock.key[0], lock.value, token, lock.locker.config.fenceLife())
+}
+
+func (reader) release(lock *Lock) pipeline.Request {
+	return wire.ReleaseShared(lock.key[0], lock.value, lock.grace(), lock.process(), lock.reused)
+}
+
+func (reader) settle(ctx context.Context, lock *Lock, r *round.Round) (reason, ended error) {
+	return lock.settleReadFence(ctx, r)
 }
 
 // settleReadFence is settleFence for a reader. A raise that too few nodes follow, because the token

@@ -90,18 +90,8 @@ func releasedFor(why error) error {
 // newRelease returns a round that deletes the lock's keys where they hold the lock's value, or
 // hands them over.
 func (lock *Lock) newRelease(how round.Spec) *round.Round {
-	l := lock.locker
-	grace := l.config.grace(lock.timeout)
-	if s := lock.semaphore(); s != nil {
-		// All slots: a round for any slot may have been answered late, or not at all.
-		how.Request = s.wire.GiveBack(lock.value, grace, 0, lock.process())
-	} else if lock.shared || lock.intent {
-		how.Request = lock.endSharedRequest()
-	} else {
-		how.Request = wire.Release(&lock.claim, lock.keys(), lock.value, grace, lock.process(), lock.reused)
-	}
-	how.Meaning, how.Background = wire.Released, true
-	return l.rounds.New(&how)
+	how.Request, how.Meaning, how.Background = lock.kind.release(lock), wire.Released, true
+	return lock.locker.rounds.New(&how)
 }
 
 // process names this process on the wait lists that the lock may be on; "" if it is on none.
@@ -163,7 +153,7 @@ func (l *Locker) overtook(lock *Lock, refused quorum.NodeSet) {
 	if refused.Empty() || len(lock.keys()) > 1 {
 		return
 	}
-	queued := lock.queued()[0]
+	queued := lock.kind.queueOf(lock)[0]
 	if pilot := l.desk.Pilots.First(queued); refused.Has(pilot) {
 		l.desk.Record.Mark(queued, pilot)
 	}
@@ -174,7 +164,7 @@ func (l *Locker) confirmed(lock *Lock, r *round.Round) {
 	if len(lock.keys()) > 1 {
 		return
 	}
-	queued := lock.queued()[0]
+	queued := lock.kind.queueOf(lock)[0]
 	pilot := l.desk.Pilots.First(queued)
 	if r.HasVoted(pilot) {
 		return

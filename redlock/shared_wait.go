@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/internal/random"
-	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -32,7 +31,7 @@ const (
 func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, name)
 	defer func() { span.end(err) }()
-	cfg, err := l.readConfig(ctx, name, opts)
+	c, err := l.callToRead(ctx, name, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -42,14 +41,12 @@ func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (_ 
 	defer l.life.leave()
 	// Readers do not queue within the Locker: each has its own place at the pilot, because all of
 	// them can be served at once.
-	names, since := []string{name}, l.clock.Now()
-	lock, failure, err := l.acquireAtOnce(ctx, names, &cfg)
-	if lock != nil || err != nil {
+	lock, w, err := l.acquireAtOnce(ctx, &c, l.clock.Now())
+	if w == nil {
 		return lock, err
 	}
-	w := newWaiter(l, names, handoff.NameOf(names), &cfg, since)
 	w.readers = l.desk.Crowds.Join(l.config.keyPrefix+name, w.wakeup)
-	lock, err = l.awaitTurn(ctx, w, nil, failure)
+	lock, err = l.awaitTurn(ctx, w, nil)
 	w.readers.Leave(err == nil && !w.handed)
 	return lock, err
 }

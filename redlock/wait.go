@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 )
@@ -16,81 +17,93 @@ import (
 // between Lockers, as long as they reach the same nodes. The release hands the lock over, so
 // waiters need not poll; [WithRetry] is for when messages do not arrive. While readers have the
 // lock, a waiter keeps new ones out, see [Locker.RLock].
-func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (_ *Lock, err error) {
+func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	return l.lock(ctx, name, opts, false)
+}
+
+// lock is Lock; guards says that it is for a function of Do.
+func (l *Locker) lock(ctx context.Context, name string, opts []LockOption, guards bool) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, name)
 	defer func() { span.end(err) }()
-	cfg, err := l.config.lockConfig(ctx, name, opts)
+	c, err := l.newCall(ctx, name, opts)
 	if err != nil {
 		return nil, err
 	}
-	return l.acquire(ctx, []string{name}, &cfg)
+	c.guards = guards
+	return l.acquire(ctx, &c)
 }
 
-// acquire joins the wait queue for the names. At its front it seeks the lock: with a round like
-// that of TryLock, and if the lock is taken, as a waiter.
-func (l *Locker) acquire(ctx context.Context, names []string, cfg *lockConfig) (*Lock, error) {
+// acquire joins the wait queue of the call. At its front it seeks the lock: with a round like that
+// of TryLock, and if the lock is taken, as a waiter.
+func (l *Locker) acquire(ctx context.Context, c *call) (*Lock, error) {
 	if !l.life.enter() {
 		return nil, ErrClosed
 	}
 	defer l.life.leave()
-	since, queue := l.clock.Now(), handoff.NameOf(names)
+	since, queue := l.clock.Now(), c.queue()
 	ticket := l.desk.Queue.Join(queue)
 	defer l.desk.Queue.Leave(queue, ticket)
-	var failure *QuorumError
-	if ticket == nil {
-		var lock *Lock
-		var err error
-		if lock, failure, err = l.acquireAtOnce(ctx, names, cfg); lock != nil || err != nil {
-			return lock, err
-		}
+	if ticket != nil {
+		return l.awaitTurn(ctx, newWaiter(c, since), ticket)
 	}
-	return l.awaitTurn(ctx, newWaiter(l, names, queue, cfg, since), ticket, failure)
+	lock, w, err := l.acquireAtOnce(ctx, c, since)
+	if w != nil {
+		return l.awaitTurn(ctx, w, nil)
+	}
+	return lock, err
 }
 
 // acquireAtOnce makes an attempt without waiting, unless our last release has given the lock to
-// somebody else. Without a lock and an error, the caller has to wait; failure says why, or is nil.
-func (l *Locker) acquireAtOnce(ctx context.Context, names []string, cfg *lockConfig) (lock *Lock, failure *QuorumError, err error) {
+// somebody else. It returns a waiter if the caller has to wait.
+func (l *Locker) acquireAtOnce(ctx context.Context, c *call, since clock.Instant) (*Lock, *waiter, error) {
+	prefix, names := c.queued()
 	if len(names) == 1 {
-		l.desk.Pending.Await(ctx, l.life.closing, l.clock, l.config.keyPrefix+names[0])
+		l.desk.Pending.Await(ctx, l.life.closing, l.clock, prefix+names[0])
 	}
-	if l.desk.Record.Contended(l.config.keyPrefix, names) {
-		return nil, nil, nil
+	if l.desk.Record.Contended(prefix, names) {
+		return nil, newWaiter(c, since), nil
 	}
-	cfg.yields = true
-	lock, err = l.tryAcquire(ctx, names, cfg)
-	cfg.yields = false
-	if errors.As(err, &failure) && failure.ended == nil {
-		return nil, failure, nil
+	c.yields = true
+	lock, r, err := l.tryAcquire(ctx, c)
+	c.yields = false
+	var failure *QuorumError
+	if !errors.As(err, &failure) || failure.ended != nil {
+		return lock, nil, err
 	}
-	return lock, nil, err
+	w := newWaiter(c, since)
+	w.refused = failure
+	if w.permit != nil {
+		w.learn(r)
+	}
+	return nil, w, nil
 }
 
 // awaitTurn is the rest of acquire, for a caller that did not get the lock at once.
-func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *handoff.Ticket, failure *QuorumError) (_ *Lock, err error) {
-	ctx, span := l.trace(ctx, OperationWait, w.names[0])
+func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *handoff.Ticket) (_ *Lock, err error) {
+	ctx, span := l.trace(ctx, OperationWait, w.names()[0])
 	defer func() { span.end(err) }()
-	if w.cfg.taken == nil { // otherwise the call counts, and reports
+	if w.taken == nil { // otherwise the call counts, and reports
 		l.counts.waits.Add(1)
 		l.counts.waiting.Add(1)
 		defer l.counts.waiting.Add(-1)
-		l.events.waiting(w.names[0])
+		l.events.waiting(w.names()[0])
 	}
-	if failure != nil {
-		w.note(failure)
+	if w.refused != nil {
+		w.note(w.refused)
 	}
 	if ticket != nil {
 		select {
 		case <-ticket.Turn():
 		case <-ctx.Done():
 			var last *QuorumError
-			errors.As(l.desk.Queue.Trouble(w.queue), &last)
+			errors.As(l.desk.Queue.Trouble(w.queueName), &last)
 			return nil, waitEnded(last, round.EndOf(ctx))
 		case <-l.life.closing:
 			return nil, ErrClosed
 		}
 	}
 	lock, err := w.seek(ctx)
-	if err == nil && w.cfg.taken == nil {
+	if err == nil && w.taken == nil {
 		l.events.waited(lock, l.clock.Now().Sub(w.since))
 	}
 	return lock, err

@@ -23,22 +23,22 @@ import (
 // refused each time. So at most one grant comes from it, and one from each other node, as in a
 // round without waiting.
 type waiter struct {
-	locker *Locker
-	names  []string
-	queue  handoff.Name
-	cfg    *lockConfig
-	since  clock.Instant // when Lock was called; orders the waiters
-	poll   clock.Backoff
-	outage clock.Backoff
-	crowd  clock.Backoff
-	target int            // index of the name that it waits for
-	among  quorum.NodeSet // the nodes that may be its pilot
-	hops   int            // pilots asked in a row without waiting at one
-	last   *QuorumError   // why it does not have the lock yet; nil while nothing failed
+	*call
 
-	semaphore *Semaphore // for a permit; nil for a lock
-	slot      int        // the slot to ask all nodes for next; 0 for none
-	asksAll   bool       // ask all nodes for any slot next
+	queueName handoff.Name  // of its wait queue
+	since     clock.Instant // when Lock was called; orders the waiters
+	refused   *QuorumError  // why it was not acquired at once; nil if that was not tried
+	poll      clock.Backoff
+	outage    clock.Backoff
+	crowd     clock.Backoff
+	target    int            // index of the name that it waits for
+	among     quorum.NodeSet // the nodes that may be its pilot
+	hops      int            // pilots asked in a row without waiting at one
+	last      *QuorumError   // why it does not have the lock yet; nil while nothing failed
+
+	permit  *permit // for a permit; nil for a lock
+	slot    int     // the slot to ask all nodes for next; 0 for none
+	asksAll bool    // ask all nodes for any slot next
 
 	overtaken int           // attempts that had the pilot's vote and were refused by the others
 	partsFrom clock.Instant // for a set: when it may take its names one after the other
@@ -70,17 +70,19 @@ const (
 	expirySpread = 2 * time.Millisecond
 )
 
-func newWaiter(l *Locker, names []string, queue handoff.Name, cfg *lockConfig, since clock.Instant) *waiter {
-	cfg.waits = true
-	return &waiter{
-		locker: l, names: names, queue: queue, cfg: cfg, since: since,
-		poll:   clock.Backoff{Shortest: cfg.retryMin, Longest: cfg.retryMax},
+func newWaiter(c *call, since clock.Instant) *waiter {
+	c.waits = true
+	w := &waiter{
+		call: c, queueName: c.queue(), since: since,
+		poll:   clock.Backoff{Shortest: c.retryMin, Longest: c.retryMax},
 		outage: clock.Backoff{Shortest: outageMin, Longest: outageMax},
 		crowd:  clock.Backoff{Shortest: outageMin, Longest: crowdMax},
-		among:  quorum.All(len(l.nodes())),
+		among:  quorum.All(len(c.locker.nodes())),
 
 		wakeup: handoff.NewWakeup(),
 	}
+	w.permit, _ = c.kind.(*permit)
+	return w
 }
 
 // seek goes on until it has the lock, or ctx or the Locker ends.
@@ -115,7 +117,7 @@ func (w *waiter) seek(ctx context.Context) (*Lock, error) {
 // freeHops is how many attempts it may make without a pause. A waiter for a single name loses to
 // somebody faster, and is on a list the next time, or the time after.
 func (w *waiter) freeHops() int {
-	if len(w.names) > 1 {
+	if len(w.names()) > 1 {
 		return 1
 	}
 	return 3
@@ -126,11 +128,11 @@ func (w *waiter) freeHops() int {
 func (w *waiter) note(failure *QuorumError) {
 	if w.last == nil || failure.ended == nil {
 		w.last = failure
-		w.locker.events.failed(w.names[0], failure)
-		if w.cfg.shared {
+		w.locker.events.failed(w.names()[0], failure)
+		if w.readers != nil {
 			return // it is not in the queue
 		}
-		w.locker.desk.Queue.Report(w.queue, failure)
+		w.locker.desk.Queue.Report(w.queueName, failure)
 	}
 }
 
@@ -138,7 +140,7 @@ func (w *waiter) note(failure *QuorumError) {
 // TryLock.
 func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 	l := w.locker
-	if w.semaphore != nil {
+	if w.permit != nil {
 		return w.attemptPermit(ctx)
 	}
 	if w.wantsPlaces() {
@@ -149,11 +151,12 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 	if w.wantsParts() {
 		return w.takeParts(ctx)
 	}
-	lock := newLock(l, w.names, w.cfg)
+	lock := w.newLock()
 	pilot, found := l.desk.Pilots.Of(lock.keys()[w.target], w.among)
 	if !found {
 		w.among = quorum.All(len(l.nodes()))
-		return l.tryAcquire(ctx, w.names, w.cfg)
+		lock, _, err := l.tryAcquire(ctx, w.call)
+		return lock, err
 	}
 	return w.attemptAt(ctx, lock, pilot)
 }
@@ -188,7 +191,7 @@ func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, e
 		if !l.desk.Pilots.QuorumIsUp() {
 			reason = ErrNoQuorum // the refusal of one node says nothing
 		}
-		w.note(l.failure(r, "acquire", w.names[0], reason, nil))
+		w.note(l.failure(r, "acquire", w.names()[0], reason, nil))
 		switch w.awaitRefused(ctx, answer) {
 		case wakeHanded:
 			w.handed = true
@@ -213,7 +216,7 @@ func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, e
 func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round.Round) (*Lock, error) {
 	l := w.locker
 	began := l.clock.Now()
-	got, err := l.finish(ctx, lock, r, w.cfg)
+	got, err := l.finish(ctx, lock, r, w.call)
 	if err == nil {
 		l.desk.Pilots.Took(l.clock.Now().Sub(began))
 	} else {
@@ -234,7 +237,7 @@ func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round.Round) (*Loc
 func (w *waiter) astray(lock *Lock, node int) bool {
 	all := quorum.All(len(w.locker.nodes()))
 	w.among = all
-	pilot, found := w.locker.desk.Pilots.Of(lock.queued()[w.target], all)
+	pilot, found := w.locker.desk.Pilots.Of(lock.kind.queueOf(lock)[w.target], all)
 	return found && pilot != node
 }
 
