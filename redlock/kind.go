@@ -31,6 +31,7 @@ type kind interface {
 	// (0). Turn says that a vote was handed over.
 	acquire(lock *Lock, one int, turn bool) pipeline.Request
 	wait(lock *Lock, ask *wire.Wait, turn bool) pipeline.Request // asks the pilot
+	answer(reply any) wire.WaitReply                             // reads what it said
 
 	chooses() bool                                                                // may nodes give the lock different keys?
 	take(lock *Lock, r *round.Round)                                              // a round was won: which of several does the lock have?

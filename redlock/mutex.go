@@ -34,6 +34,8 @@ func (mutex) wait(lock *Lock, ask *wire.Wait, _ bool) pipeline.Request {
 	return ask.Request()
 }
 
+func (mutex) answer(reply any) wire.WaitReply { return wire.ReadWait(reply) }
+
 func (mutex) chooses() bool                                { return false }
 func (mutex) take(*Lock, *round.Round)                     {}
 func (mutex) untake(*Lock)                                 {}

@@ -60,7 +60,7 @@ const maxOvertaken = 2
 // could be handed a quorum of votes. (Without messages it would keep its votes from waiters that
 // could use them.) For a set of names a place would be for one of them only.
 func (w *waiter) wantsPlaces() bool {
-	return w.overtaken >= maxOvertaken && len(w.names()) == 1 && w.locker.members.View().Seats() > 1 && w.locker.desk.Pilots.QuorumIsUp() &&
+	return w.overtaken >= maxOvertaken && len(w.names()) == 1 && w.permit == nil && w.locker.members.View().Seats() > 1 && w.locker.desk.Pilots.QuorumIsUp() &&
 		!w.seesOthers()
 }
 

@@ -141,9 +141,11 @@ func (w *waiter) note(failure *QuorumError) {
 // attempt makes one attempt: at a pilot if there is one, otherwise with a round like that of
 // TryLock.
 func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
-	l := w.locker
-	if w.permit != nil {
-		return w.attemptPermit(ctx)
+	l, slot := w.locker, w.slot
+	w.slot = 0
+	if slot != 0 {
+		lock := w.newLock()
+		return w.conclude(ctx, lock, lock.sendOne(w.call, slot, 0))
 	}
 	if w.wantsPlaces() {
 		if got, err, done := w.takePlaces(ctx); done {
@@ -153,14 +155,17 @@ func (w *waiter) attempt(ctx context.Context) (*Lock, error) {
 	if w.wantsParts() {
 		return w.takeParts(ctx)
 	}
-	lock := w.newLock()
-	pilot, found := l.desk.Pilots.Of(lock.keys()[w.target], w.among)
-	if !found {
-		w.among = quorum.All(len(l.nodes()))
-		lock, _, err := l.tryAcquire(ctx, w.call)
-		return lock, err
+	prefix, names := w.queued()
+	pilot, found := l.desk.Pilots.Of(prefix+names[w.target], w.among)
+	if found && !w.asksAll {
+		return w.attemptAt(ctx, w.newLock(), pilot)
 	}
-	return w.attemptAt(ctx, lock, pilot)
+	w.among, w.asksAll = quorum.All(len(l.nodes())), false
+	lock, r, err := l.tryAcquire(ctx, w.call)
+	if w.permit != nil && err != nil && r != nil {
+		w.learn(r)
+	}
+	return lock, err
 }
 
 // attemptAt is an attempt at a pilot: it asks, waits and asks again under the one value of lock,
@@ -176,12 +181,18 @@ func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, e
 	for {
 		switch {
 		case answer == nil:
+			w.forgetFull()
 			return nil, w.giveUp(ctx, lock, r, pilot, nil)
-		case answer.Granted && w.astray(lock, pilot):
-			return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
 		case answer.Granted:
-			return w.conclude(ctx, lock, lock.sendRest(pilot, answer.Fence))
+			if rest := w.useVote(lock, pilot, answer); rest != nil {
+				return w.conclude(ctx, lock, rest)
+			}
+			return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
+		case answer.Number != 0: // whether a quorum has another number, all nodes can tell
+			w.asksAll = true
+			return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
 		case late && w.hops == 0: // the next pilot is faster
+			w.forgetFull()
 			return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
 		case answer.Taken != w.target: // another name of the set
 			err := w.giveUp(ctx, lock, r, pilot, ErrTaken)
@@ -193,22 +204,61 @@ func (w *waiter) attemptAt(ctx context.Context, lock *Lock, pilot int) (*Lock, e
 		if !l.desk.Pilots.QuorumIsUp() {
 			reason = ErrNoQuorum // the refusal of one node says nothing
 		}
-		w.note(l.failure(r, "acquire", w.names()[0], reason, nil))
+		w.note(l.failure(r, "acquire", lock.Name(), reason, nil))
 		switch w.awaitRefused(ctx, answer) {
 		case wakeHanded:
-			w.handed = true
-			if w.astray(lock, pilot) {
-				w.overtaken++ // someone was faster this time
+			if rest := w.useHanded(ctx, lock, pilot); rest != nil {
+				return w.conclude(ctx, lock, rest)
+			}
+			w.overtaken++ // someone was faster this time
+			return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
+		case wakeDue:
+			if w.permit != nil && w.outlived(answer.Left) {
+				w.asksAll = true
 				return nil, w.giveUp(ctx, lock, r, pilot, ErrTaken)
 			}
-			return w.conclude(ctx, lock, w.confirm(ctx, lock, pilot))
-		case wakeDue:
 			if r, answer, late = w.askAgain(ctx, lock, pilot, answer); answer == nil && r.Overrides() {
 				return w.conclude(ctx, lock, r)
 			}
 		case wakeEnded:
 			return nil, w.giveUp(ctx, lock, r, pilot, nil)
 		}
+	}
+}
+
+// useVote asks the other nodes, too, when the pilot has granted; for a permit, all for its slot. It
+// returns nil if the vote is of no use.
+func (w *waiter) useVote(lock *Lock, pilot int, answer *wire.WaitReply) *round.Round {
+	switch {
+	case answer.Slot != 0:
+		return lock.sendOne(w.call, answer.Slot, 0)
+	case w.astray(lock, pilot):
+		return nil
+	default:
+		return lock.sendRest(pilot, answer.Fence)
+	}
+}
+
+// useHanded asks all nodes when the pilot's vote was handed over. The pilot confirms that: the
+// message is no vote, and the time since then does not count. It returns nil if the vote is of no
+// use.
+func (w *waiter) useHanded(ctx context.Context, lock *Lock, pilot int) *round.Round {
+	w.handed = true
+	slot := w.wakeup.Slot()
+	switch {
+	case w.permit != nil && slot > w.permit.semaphore.wire.Permits || w.astray(lock, pilot):
+		return nil
+	case w.permit != nil:
+		return lock.sendOne(w.call, slot, 0)
+	default:
+		return w.confirm(ctx, lock, pilot)
+	}
+}
+
+// forgetFull lets a waiter for a permit turn to any node, and not only to those without a free slot.
+func (w *waiter) forgetFull() {
+	if w.permit != nil {
+		w.among = quorum.All(len(w.locker.nodes()))
 	}
 }
 
@@ -221,15 +271,17 @@ func (w *waiter) conclude(ctx context.Context, lock *Lock, r *round.Round) (*Loc
 	got, err := l.finish(ctx, lock, r, w.call)
 	if err == nil {
 		l.desk.Pilots.Took(l.clock.Now().Sub(began))
-	} else {
-		if errors.Is(err, ErrTaken) {
-			w.overtaken++
-		}
-		if refused := r.Refused(); !refused.Empty() {
-			w.among = refused
-		}
+		return got, nil
 	}
-	return got, err
+	if errors.Is(err, ErrTaken) {
+		w.overtaken++
+	}
+	if refused := r.Refused(); w.permit != nil {
+		w.learn(r)
+	} else if !refused.Empty() {
+		w.among = refused
+	}
+	return nil, err
 }
 
 // astray reports whether the waiter waited at a node that is not the pilot, because the pilot did
@@ -277,19 +329,6 @@ func (w *waiter) giveUp(ctx context.Context, lock *Lock, r *round.Round, pilot i
 // askPilot asks the pilot for the lock, or for a place on its wait list. The reply is nil if none
 // came in time, or if ctx or the Locker ended.
 func (w *waiter) askPilot(ctx context.Context, lock *Lock, pilot int) (*round.Round, *wire.WaitReply) {
-	var answer *wire.WaitReply
-	r, ended := w.ask(ctx, lock, pilot, func(_ int, reply any) {
-		a := wire.ReadWait(reply)
-		answer = &a
-	})
-	if ended {
-		return r, nil
-	}
-	return r, answer
-}
-
-// ask asks the pilot, and reports whether ctx or the Locker ended.
-func (w *waiter) ask(ctx context.Context, lock *Lock, pilot int, take func(node int, reply any)) (_ *round.Round, ended bool) {
 	l := w.locker
 	process := l.desk.Subscriptions.Listen(ctx, pilot, l.clock.Now().Add(lock.timeout))
 	if process != "" {
@@ -297,12 +336,19 @@ func (w *waiter) ask(ctx context.Context, lock *Lock, pilot int, take func(node 
 		w.wakeup.ClearAgain() // this asks again
 	}
 	lock.begin(l.clock.Now(), w.maxHold)
+	var answer *wire.WaitReply
 	r := l.rounds.New(&round.Spec{
-		Request: lock.waitRequest(w, process, false), Meaning: wire.Grant, Rule: decideOne, Only: quorum.Only(pilot), Replies: take,
+		Request: lock.waitRequest(w, process, false), Meaning: wire.Grant, Rule: decideOne, Only: quorum.Only(pilot),
+		Replies: func(_ int, reply any) {
+			a := lock.kind.answer(reply)
+			answer = &a
+		},
 	})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
-	_, err := r.Wait(ctx)
-	return r, err != nil
+	if _, ended := r.Wait(ctx); ended != nil {
+		return r, nil
+	}
+	return r, answer
 }
 
 // decideOne is DecideAcquire, but undecided until the node that was asked has answered or failed.

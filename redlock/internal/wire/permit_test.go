@@ -107,7 +107,7 @@ func (w *permitPair) wait(*rapid.T) {
 	}
 	reply := w.ask(wait.Request())
 	got, want := ReadPermit(reply), w.model.Wait(value, permits, first)
-	w.answer("wait", got.Slot, got.Other, reply, want, wait.Fencing)
+	w.answer("wait", got.Slot, got.Number, reply, want, wait.Fencing)
 	if want.Slot == 0 && want.Other == 0 {
 		w.same("time left", got.Left > 0 && got.Left <= pairTTL, true)
 		w.same("waits", reply.([]any)[2] == int64(1), want.Waits)

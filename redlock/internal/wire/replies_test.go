@@ -199,7 +199,8 @@ func checkChoice(t *testing.T, reply any, granted bool) {
 func checkPermit(t *testing.T, reply any, granted bool) {
 	a := ReadPermit(reply)
 	require.Equal(t, granted, a.Slot > 0)
-	require.False(t, granted && a.Other != 0)
+	require.Equal(t, granted, a.Granted)
+	require.False(t, granted && a.Number != 0)
 	if items := reply.([]any); items[0] == int64(0) {
 		requireSpan(t, items[1].(int64), a.Left)
 	}

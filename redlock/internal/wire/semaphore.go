@@ -147,23 +147,16 @@ func (w *AwaitPermit) Request() pipeline.Request {
 	}
 }
 
-// PermitReply is the answer to [AwaitPermit].
-type PermitReply struct {
-	Slot  int           // which the caller now holds; 0 for none
-	Other int           // the number of permits that the node knows instead of the caller's, or 0
-	Left  time.Duration // until the first slot expires; negative if none does
-}
-
 // ReadPermit reads the answer to [AwaitPermit].
-func ReadPermit(reply any) PermitReply {
+func ReadPermit(reply any) WaitReply {
 	answers := reply.([]any)
 	switch slot := answers[0].(int64); slot {
 	case -1:
-		return PermitReply{Other: int(answers[1].(int64))}
+		return WaitReply{Other: OtherNone, Number: int(answers[1].(int64))}
 	case 0:
-		return PermitReply{Left: spanOf(answers[1].(int64))}
+		return WaitReply{Other: OtherNone, Left: spanOf(answers[1].(int64))}
 	default:
-		return PermitReply{Slot: int(slot)}
+		return WaitReply{Granted: true, Slot: int(slot)}
 	}
 }
 

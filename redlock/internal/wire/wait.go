@@ -41,12 +41,14 @@ func (w *Wait) Request() pipeline.Request {
 	}
 }
 
-// WaitReply is the answer to [Wait].
+// WaitReply is the answer to [Wait] or [AwaitPermit].
 type WaitReply struct {
 	Granted bool
-	Fence   int64
+	Fence   int64         // not of a permit
+	Slot    int           // of a permit: which the caller now holds; 0 for none
+	Number  int           // the number of permits that the node knows instead of the caller's, or 0
 	Taken   int           // index of the key that is taken
-	Left    time.Duration // until it expires; negative if it does not
+	Left    time.Duration // until it, or the first slot, expires; negative if it does not
 	Other   int64         // a number that identifies a holder that is not ours, or one of these
 }
 
