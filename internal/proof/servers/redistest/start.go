@@ -72,7 +72,7 @@ func WithEnv(env ...string) Option {
 	return func(c *config) { c.env = append(c.env, env...) }
 }
 
-// FakeTime returns the environment of a process whose wall clock is wrong as libfaketime can say it:
+// FakeTime returns the environment of a process whose wall clock is wrong as libfaketime says it:
 // "+10s", "-30s x1.003". It returns nil where there is no libfaketime.
 func FakeTime(wrong string) []string {
 	const library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
