@@ -34,8 +34,8 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 
 // tryAcquire makes one attempt, which is a round: send, count, decide, and undo if it was not won.
 // Where each node may give one of several, and that gives none a quorum, but the answers show that
-// one could have a quorum, a second round asks for that one. It returns the last round, nil if there
-// was none.
+// one could have a quorum, a second round asks for that one. It returns the last round, nil if
+// there was none.
 func (l *Locker) tryAcquire(ctx context.Context, c *call) (*Lock, *round.Round, error) {
 	if !l.life.enter() {
 		return nil, nil, ErrClosed

@@ -115,8 +115,8 @@ func (p *permit) fresh() kind {
 	s := p.semaphore
 	return &permit{
 		semaphore: s, names: [1]string{s.name}, key: [1]string{s.wire.Key},
-		// At random, so that concurrent clients rarely meet on a slot; the same at all nodes, so that
-		// those that agree on what is free give the same slot.
+		// At random, so that concurrent clients rarely meet on a slot; the same at all nodes, so
+		// that those that agree on what is free give the same slot.
 		slot: 1 + random.N(s.wire.Permits),
 	}
 }
@@ -190,9 +190,9 @@ func (p *permit) release(lock *Lock) pipeline.Request {
 // keeps the waiter on one list for all of them; and the slot that it gives, at once or later, is
 // asked of all nodes by its number. internal/proof/search/permit has the whole protocol.
 
-// learn decides by the answers to a round that was not won where to turn next: to all nodes,
-// for a slot that could have a quorum; to the first node that refused and has no free slot, where
-// the waiter is on the list until one is released; otherwise to the pilot. A node with a free slot
+// learn decides by the answers to a round that was not won where to turn next: to all nodes, for a
+// slot that could have a quorum; to the first node that refused and has no free slot, where the
+// waiter is on the list until one is released; otherwise to the pilot. A node with a free slot
 // would give it, and the others would refuse it again. A node whose answer the verdict did not wait
 // for may be full: otherwise a pilot that is not the fastest node would be passed over.
 func (w *waiter) learn(r *round.Round) {

@@ -255,7 +255,8 @@ func (w *waiter) useHanded(ctx context.Context, lock *Lock, pilot int) *round.Ro
 	}
 }
 
-// forgetFull lets a waiter for a permit turn to any node, and not only to those without a free slot.
+// forgetFull lets a waiter for a permit turn to any node, and not only to those without a free
+// slot.
 func (w *waiter) forgetFull() {
 	if w.permit != nil {
 		w.among = quorum.All(len(w.locker.nodes()))

@@ -42,8 +42,8 @@ type Entry struct {
 	Why    string `json:"why"`
 }
 
-// Key opens the log to the packages of this module. No other can name it, so that the log is no part
-// of the public API.
+// Key opens the log to the packages of this module. No other can name it, so the log is no part of
+// the public API.
 type Key struct{ _ byte }
 
 // Journal reaches the log at the masters of a Locker.

@@ -8,8 +8,8 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
-// Key opens the ledger of a *redlock.Locker to the packages of this module. No other can name it, so
-// what elections need is no part of the public API.
+// Key opens the ledger of a *redlock.Locker to the packages of this module. No other can name it,
+// so what elections need is no part of the public API.
 type Key struct{ _ byte }
 
 // Ledger reaches the terms of each name at the masters of a Locker.

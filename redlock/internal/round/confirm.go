@@ -13,8 +13,8 @@ import (
 // a lock is called taken, the refusals are confirmed by the release that goes to those nodes
 // anyway.
 
-// confirms is the rule of the release u that confirms the refusals of r.
-func (u *Round) confirms(r *Round) Rule {
+// confirmedBy is the rule of the release u that confirms the refusals of r.
+func (r *Round) confirmedBy(u *Round) Rule {
 	r.mu.Lock()
 	votes, refusals := r.tallyLocked(), r.votes.Refused.And(r.rounds.Members.View().Voting)
 	r.mu.Unlock()
@@ -41,9 +41,9 @@ func (u *Round) confirms(r *Round) Rule {
 	}
 }
 
-// RefusalsConfirmed waits for the release u that confirms r ([Spec.Confirms]). It reports whether a quorum
-// answered r and, by the answers to u, still counts as having answered. Nodes whose key is no lock
-// count as failed from then on.
+// RefusalsConfirmed waits for the release u that confirms r ([Spec.Confirms]). It reports whether a
+// quorum answered r and, by the answers to u, still counts as having answered. Nodes whose key is
+// no lock count as failed from then on.
 func (r *Round) RefusalsConfirmed(ctx context.Context, u *Round) bool {
 	u.await(ctx.Done())
 	u.mu.Lock()

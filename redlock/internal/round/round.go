@@ -145,7 +145,7 @@ func (rs *Rounds) New(s *Spec) *Round {
 	case s.Any:
 		r.rule = r.decideAny
 	case s.Confirms != nil:
-		r.rule = r.confirms(s.Confirms)
+		r.rule = s.Confirms.confirmedBy(r)
 	}
 	return r
 }
