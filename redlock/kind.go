@@ -30,18 +30,28 @@ type kind interface {
 	// acquire asks all nodes for the lock; for a certain one of several, counted from 1, or for any
 	// (0). Turn says that a vote was handed over.
 	acquire(lock *Lock, one int, turn bool) pipeline.Request
-	wait(lock *Lock, ask *wire.Wait, turn bool) pipeline.Request // asks the pilot
-	answer(reply any) wire.WaitReply                             // reads what it said
 
-	chooses() bool                                                                // may nodes give the lock different keys?
-	take(lock *Lock, r *round.Round)                                              // a round was won: which of several does the lock have?
-	untake(lock *Lock)                                                            // the lock was not taken: its release is for all of them
-	strays(lock *Lock) (pipeline.Request, bool)                                   // gives back all but that, if there is anything
-	refused(lock *Lock, r *round.Round) error                                     // why a round was denied, if not because all is taken
-	settle(ctx context.Context, lock *Lock, r *round.Round) (reason, ended error) // finds the fencing token
+	// wait asks the pilot for the lock, or for a place on its wait list; answer reads its reply.
+	wait(lock *Lock, ask *wire.Wait, turn bool) pipeline.Request
+	answer(reply any) wire.WaitReply
+
+	// chooses reports whether nodes may give the lock different keys. Then a round that was won
+	// tells which of them it has (take), strays gives back the others, if there are any, and a lock
+	// that was not taken has all of them again, for its release (untake).
+	chooses() bool
+	take(lock *Lock, r *round.Round)
+	strays(lock *Lock) (_ pipeline.Request, some bool)
+	untake(lock *Lock)
+
+	// refused returns why a round was denied, or nil if because somebody else has the lock.
+	refused(lock *Lock, r *round.Round) error
+
+	// settle finds the fencing token of a round that was won, by second rounds (raise) if need be.
+	settle(ctx context.Context, lock *Lock, r *round.Round) (reason, ended error)
 	raise(lock *Lock, token int64) pipeline.Request
 
-	pairs(lock *Lock) int // how many keys an extension has
+	// extend adds the lock to an extension, which gets so many keys (pairs).
+	pairs(lock *Lock) int
 	extend(lock *Lock, x *wire.Extension, b *round.Batch, now clock.Instant)
 	verify(lock *Lock) pipeline.Request
 	release(lock *Lock) pipeline.Request
