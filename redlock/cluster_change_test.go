@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -336,5 +337,19 @@ func TestAMasterThatWasRemovedAndEmptiedIsAdded(t *testing.T) {
 		c.servers[3].FlushAll()
 		c.change(l, add(3))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+	})
+}
+
+// It is told when it is back. Until then there is nothing to ask.
+func TestNobodyIsAskedAgainAndAgainWhileAMasterIsAway(t *testing.T) {
+	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2, 3})
+		c.servers[3].Kill()
+		c.change(l, remove(3))
+		time.Sleep(2 * maxTTL)
+		ofRegister := func(args []string) bool { return slices.Contains(args, membersKey) }
+		before := c.count(ofRegister)
+		time.Sleep(time.Minute)
+		assert.Equal(t, before, c.count(ofRegister))
 	})
 }

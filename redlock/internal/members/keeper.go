@@ -52,17 +52,18 @@ func (ms *Membership) keepLocked() {
 // cluster, or telling its members.
 func (k *keeper) undecided() bool { return k.running || k.retryAt != never && k.runs < quickReads }
 
-// unsettledLocked reports whether a marker names another version than the roster, so that somebody
-// has something to learn, or a member has no node yet.
+// unsettledLocked reports whether the marker of a master that is not down names another version than
+// the roster, so that somebody has something to learn, or a member has no node yet.
 func (ms *Membership) unsettledLocked() bool {
 	k := &ms.keeper
 	if ms.mode == Off {
 		return false
 	}
+	nodes := ms.Nodes()
 	for i := range ms.members {
 		n := &ms.members[i]
 		switch {
-		case n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || n.stranger == n.text:
+		case nodes[i].State() == pipeline.Down || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || n.stranger == n.text:
 			continue
 		case k.roster != nil && n.place.mayBeOf(k.roster) && ms.lives.doubt(n.marker, n.place) && ms.seatOfLocked(i, k.roster) >= 0:
 			return true

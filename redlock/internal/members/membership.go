@@ -213,7 +213,10 @@ func (ms *Membership) nodeChanged(i int) {
 	if id, met := ms.Nodes()[i].Identity(); met {
 		ms.connected(i, id)
 	}
-	ms.wake()
+	ms.mu.Lock()
+	ms.keepLocked()
+	ms.wakeLocked()
+	ms.mu.Unlock()
 	ms.observer.VotesChanged()
 }
 

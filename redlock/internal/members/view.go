@@ -166,13 +166,7 @@ func (v *View) CountRelease(b *quorum.Ballot, asked, expected quorum.NodeSet) qu
 	return b.CountRelease(v.seats, v.members.And(asked), v.Voting, expected)
 }
 
-// wake makes callers that wait for a quorum to vote check again: the state of a node has changed.
-func (ms *Membership) wake() {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	ms.wakeLocked()
-}
-
+// wakeLocked makes callers that wait for a quorum to vote check again.
 func (ms *Membership) wakeLocked() {
 	if ms.waiting != nil {
 		close(ms.waiting)
