@@ -58,7 +58,7 @@ func TestTheLogTellsHowTheMembersChanged(t *testing.T) {
 		for _, change := range []change{add(3), setMaxTTL(2 * maxTTL), remove(0)} {
 			done := c.ending(func() error { return change(other.Cluster(), c.within(time.Minute)) })
 			c.change(l, change)
-			<-done
+			require.NoError(t, <-done)
 		}
 		lines := c.log(l)
 		require.Len(t, lines, 3)

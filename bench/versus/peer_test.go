@@ -142,8 +142,8 @@ func TestEveryPeerSetsAndDeletesEachKeyOnce(t *testing.T) {
 	}
 }
 
-// monitor returns a function for what a server has executed since, as MONITOR shows it, but in lower
-// case.
+// monitor returns a function for what a server has executed since, as MONITOR shows it, but in
+// lower case.
 func monitor(t *testing.T, server *redistest.Server) func() []string {
 	t.Helper()
 	conn, err := redis.Dial("tcp", server.Addr(), redis.DialReadTimeout(time.Minute))

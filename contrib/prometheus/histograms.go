@@ -16,8 +16,9 @@ import (
 //	                             it at once
 //	redquorum_lock_hold_seconds  from acquisition to release or loss
 //
-// Both have the label "name" if [WithNames] says so. It is told by the hooks of one Locker or several
-// ([Histograms.Hooks]). Make it with [NewHistograms]. Its methods may be called from any goroutine.
+// Both have the label "name" if [WithNames] says so. It is told by the hooks of one Locker or
+// several ([Histograms.Hooks]). Make it with [NewHistograms]. Its methods may be called from any
+// goroutine.
 type Histograms struct {
 	waits, holds *prometheus.HistogramVec
 	label        func(name string) string // of a lock's name; nil for no label

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TLSFiles name files of PEM for rediss:// connections. Each connection reads them anew, so they may
-// be replaced while the program runs. An empty name leaves what [WithTLSConfig] says.
+// TLSFiles name files of PEM for rediss:// connections. Each connection reads them anew, so they
+// may be replaced while the program runs. An empty name leaves what [WithTLSConfig] says.
 type TLSFiles struct {
 	Cert, Key string // of the client, for a server that wants one
 	CA        string // the authorities that may have signed the server's, instead of the system's

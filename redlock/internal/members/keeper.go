@@ -48,12 +48,12 @@ func (ms *Membership) keepLocked() {
 	go ms.keep()
 }
 
-// undecided reports whether the keeper will know more in a moment: another client may be forming the
-// cluster, or telling its members.
+// undecided reports whether the keeper will know more in a moment: another client may be forming
+// the cluster, or telling its members.
 func (k *keeper) undecided() bool { return k.running || k.retryAt != never && k.runs < quickReads }
 
-// unsettledLocked reports whether the marker of a master that is not down names another version than
-// the roster, so that somebody has something to learn, or a member has no node yet.
+// unsettledLocked reports whether the marker of a master that is not down names another version
+// than the roster, so that somebody has something to learn, or a member has no node yet.
 func (ms *Membership) unsettledLocked() bool {
 	k := &ms.keeper
 	if ms.mode == Off {
