@@ -36,8 +36,8 @@ func (l *Locker) callForAny(ctx context.Context, list []string, opts []LockOptio
 		// A node takes equal values for one attempt, and would give two callers one lock.
 		return c, invalid("WithValue cannot be used with several names to choose from")
 	}
-	if err == nil && len(list) > 1 {
-		c.kind = &choice{names: *newNames(l, list)}
+	if all, several := c.kind.(*names); several {
+		c.kind = &choice{names: *all}
 	}
 	return c, err
 }
