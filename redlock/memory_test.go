@@ -416,37 +416,6 @@ func TestAUserWhoMayOnlyReadTheMarkerGetsLocks(t *testing.T) {
 	})
 }
 
-// An operator may have rights that the fleet lacks. What it can see on top says nothing about what
-// the masters were given before it came, so it waits, and leaves the markers of the others alone.
-func TestALookWithFurtherRightsChangesNothing(t *testing.T) {
-	for name, mode := range map[string]redlock.Quarantine{"masters that vote": redlock.QuarantineAuto, "masters that wait": redlock.QuarantineStrict} {
-		t.Run(name, func(t *testing.T) {
-			inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-				opts := []redlock.Option{redlock.WithQuarantine(mode), redlock.WithMaxTTL(maxTTL)}
-				refuse := func(text string) { c.each(func(n *fake.Node) { n.RefuseWith(text, "INFO") }) }
-				refuse("NOPERM")
-				l := c.renewing(opts...)
-				if mode == redlock.QuarantineAuto {
-					lock := c.lock(l, "held")
-					defer func() { require.NoError(t, lock.Err()) }()
-				}
-				before := c.holders(pipeline.MemoryKey)
-
-				refuse("")
-				operator := c.locker(opts...)
-				_, err := operator.TryLock(ctx, "a")
-				require.ErrorContains(t, err, "written by users who may not use INFO")
-				time.Sleep(maxTTL / 2)
-				require.Equal(t, before, c.holders(pipeline.MemoryKey))
-				refuse("NOPERM")
-				time.Sleep(maxTTL/2 + 10*time.Millisecond)
-				c.unlock(c.lock(l, "a"), c.lock(operator, "b")) // what they may have forgotten has expired
-				c.unlock(c.lock(c.locker(opts...), "a"))
-			})
-		})
-	}
-}
-
 // A later version may add words to the marker. Whoever does not know them keeps them.
 func TestWordsOfALaterVersionStayInTheMarker(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {

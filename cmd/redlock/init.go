@@ -54,7 +54,8 @@ not; 69 if too few answer; 64 for a wrong command line.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			locker, err := openToAsk(cmd, &nodes)
+			locker, err := nodes.Open(cmd, redlock.WithTTL(min(askTTL, nodes.MaxTTL)), redlock.WithNodeTimeout(askNodeTimeout),
+				redlock.WithQuarantine(redlock.QuarantineStrict))
 			if err != nil {
 				return err
 			}

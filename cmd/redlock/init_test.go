@@ -49,8 +49,14 @@ func TestNewMastersAreToldAndStayNew(t *testing.T) {
 	s := f.watch().look(t.Context())
 	assert.Equal(t, []top.State{top.Barred, top.Barred, top.Barred}, statesOf(&s))
 	assert.Contains(t, s.Masters[0].Why, "quarantined for another ")
+	for _, look := range []string{"members", "members add --dry-run 127.0.0.1:1", "members max-ttl --dry-run 30s", "log", "doctor", "unlock --force --reason x y"} {
+		status, _, stderr := f.line(strings.Fields(look)...)
+		assert.NotEqual(t, cli.ExitUsage, status, stderr)
+	}
 	for _, s := range f.servers {
-		assert.Regexp(t, "^new until ", clitest.Marker(t, s))
+		keys, err := s.Keys()
+		require.NoError(t, err)
+		assert.Empty(t, keys)
 	}
 }
 

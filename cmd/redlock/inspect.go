@@ -16,6 +16,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -95,17 +96,15 @@ func inspect(ctx context.Context, locker *redlock.Locker, name string) (told ans
 	return told, err
 }
 
-// openToAsk opens a Locker that acquires nothing, and makes no new master vote: clients that hold
-// locks may rely on QuarantineStrict.
+// openToAsk opens a Locker that acquires nothing, and changes nothing at the masters on its own.
 func openToAsk(cmd *cobra.Command, nodes *masters.Flags) (*redlock.Locker, error) {
 	return nodes.Open(cmd, askOptions(nodes, askNodeTimeout)...)
 }
 
-// askOptions are those of a Locker that acquires nothing, and makes no new master vote.
+// askOptions are those of a Locker that acquires nothing, and changes nothing on its own.
 func askOptions(nodes *masters.Flags, timeout time.Duration) []redlock.Option {
 	return []redlock.Option{
-		redlock.WithTTL(min(askTTL, nodes.MaxTTL)), redlock.WithNodeTimeout(timeout),
-		redlock.WithQuarantine(redlock.QuarantineStrict),
+		redlock.WithTTL(min(askTTL, nodes.MaxTTL)), redlock.WithNodeTimeout(timeout), redlock.OnlyLooks(look.Key{}),
 	}
 }
 

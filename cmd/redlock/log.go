@@ -29,7 +29,7 @@ func newLogCommand() *cobra.Command {
 	limit := 50
 	cmd := &cobra.Command{
 		Use:   "log [flags]",
-		Short: "Tell which locks were taken away or lost, and how the members changed",
+		Short: "Tell which locks were taken or lost, and how members changed",
 		Long: `log shows what the masters have noted of locks, whatever their prefix: those that somebody took away
 from their holders (redlock unlock --force, ForceUnlock), with the reason, and those that their
 holders lost; and which masters became members, or were removed, and how MaxTTL changed. Times are

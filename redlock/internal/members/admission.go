@@ -78,8 +78,12 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		n.until, n.retryAt = n.trusted, n.trusted
 		return forgot
 	}
-	switch left := time.Duration(max(0, n.due(j)-now)) * time.Millisecond; {
-	case j.change == nil:
+	switch left := j.timeLeft(now, ms.looks); {
+	case j.change == nil, ms.looks && j.votes:
+	case ms.looks && now == 0:
+		ms.sendLocked(i, nil, nil) // only to learn the time
+	case ms.looks && left == 0: // a client would write now
+		n.until, n.retryAt = 0, ms.clock.Now().Add(n.pause.Next())
 	case now == 0 || left == 0:
 		ms.sendLocked(i, j.change, nil)
 	default:
@@ -112,12 +116,16 @@ func (n *member) watchedAt(maxTTL time.Duration) clock.Instant {
 	return n.identity.Connected.Add(max(maxTTL, time.Duration(n.marker.maxTTL)*time.Millisecond))
 }
 
-// due returns when a change may be made, by the server's time.
-func (n *member) due(j judgement) int64 {
-	if j.change == nil {
-		return 0
+// timeLeft returns how long it takes until a change may be made, or for who only looks, how long
+// the server would wait from that change on.
+func (j *judgement) timeLeft(now int64, looks bool) time.Duration {
+	var left int64
+	if j.change != nil {
+		if left = max(0, j.change.Due-now); looks {
+			left = max(left, j.change.Wait)
+		}
 	}
-	return j.change.Due
+	return time.Duration(left) * time.Millisecond
 }
 
 // knowledgeLocked returns what is known besides a node's marker.

@@ -16,6 +16,10 @@ func (ms *Membership) expelCopiesLocked() (forgot bool) {
 				n.phase, n.reported = phaseQuarantined, n.known
 				ms.epoch++
 				n.restarted, forgot = ms.epoch, true
+				if ms.looks {
+					n.until = ms.clock.Now().Add(ms.longestLocked())
+					continue
+				}
 				ms.sendLocked(j, n.server.quarantine(wordLost, max(ms.longestLocked().Milliseconds(), n.marker.maxTTL), n.marker, ms.claimLocked(j)), nil)
 			}
 		}

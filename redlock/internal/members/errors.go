@@ -49,6 +49,8 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.cluster, ms.unlistedLocked(p.cluster))
 	case k.roster == nil && len(k.missing) > 0:
 		return fmt.Errorf("%w: a new cluster begins when all of its masters are there, also %s", pipeline.ErrQuarantined, strings.Join(k.missing, " and "))
+	case k.roster == nil && ms.looks:
+		return fmt.Errorf("%w: it belongs to no cluster; the first client that takes a lock forms one", pipeline.ErrQuarantined)
 	case k.roster == nil:
 		return fmt.Errorf("%w: a new cluster is being formed", pipeline.ErrQuarantined)
 	case p.cluster != "" && p.cluster != k.roster.Cluster:

@@ -89,6 +89,10 @@ func (ms *Membership) keep() {
 	ms.mu.Unlock()
 	switch {
 	case idle:
+	case ms.looks && roster != nil:
+		ms.dialMissing(roster)
+	case ms.looks:
+		ms.formable(reports, nil) // says what is missing
 	case remembered == nil:
 		ms.form(reports, roster)
 	case roster == nil:

@@ -96,6 +96,9 @@ func parseMarker(text string) marker {
 	return m
 }
 
+// isNew reports whether nobody who wrote the marker, or would write it, has known the server.
+func (m marker) isNew() bool { return m.state == markerNew || m.state == markerAbsent }
+
 // waits reports whether the marker keeps its server from voting for a time.
 func (m marker) waits() bool { return m.state == markerNew || m.state == markerLost }
 

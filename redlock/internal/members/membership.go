@@ -38,6 +38,7 @@ type Config struct {
 	MaxTTL  time.Duration // of a new cluster
 	Cluster string        // the only one whose members vote; empty for any
 	Clock   clock.Clock
+	Looks   bool // nothing is written to any master: votes count as far as others have seen to it
 	// Dial returns a node for a member that the list lacks; nil if there must be none.
 	Dial func(endpoint string) (*pipeline.Node, error)
 }
@@ -48,6 +49,7 @@ type Membership struct {
 	mode     Mode
 	maxTTL   time.Duration
 	cluster  string
+	looks    bool
 	clock    clock.Clock
 	dial     func(endpoint string) (*pipeline.Node, error)
 	listed   int // how many of the nodes are those of the list: the first
@@ -154,7 +156,7 @@ const never = clock.Instant(math.MaxInt64)
 // New returns the membership of some nodes, of which nothing is known yet.
 func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership {
 	ms := &Membership{
-		mode: config.Mode, maxTTL: config.MaxTTL, cluster: config.Cluster, clock: config.Clock, dial: config.Dial,
+		mode: config.Mode, maxTTL: config.MaxTTL, cluster: config.Cluster, looks: config.Looks, clock: config.Clock, dial: config.Dial,
 		listed: len(nodes), observer: observer, keeper: keeper{retryAt: never}, lives: lives{},
 	}
 	for range nodes {

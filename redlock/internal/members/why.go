@@ -28,13 +28,15 @@ func (ms *Membership) Why(i int) error {
 		return fmt.Errorf("%w: its memory marker cannot be read or written: %w", pipeline.ErrQuarantined, n.err)
 	case n.marker.state == markerLater:
 		return fmt.Errorf("%w: its memory marker was written by a later version of redquorum, by which this one cannot act; update this client", pipeline.ErrQuarantined)
+	case n.until <= now && ms.looks:
+		return fmt.Errorf("%w: it votes once a client that takes locks has asked it", pipeline.ErrQuarantined)
 	case n.until <= now:
 		return fmt.Errorf("%w: it is not known yet whether it remembers", pipeline.ErrQuarantined)
 	case n.unnamed():
 		return fmt.Errorf("%w for another %v: its marker was written by users who may not use INFO, so it may have restarted unnoticed", pipeline.ErrQuarantined, n.left(now))
 	case n.marker.state == markerActive:
 		return fmt.Errorf("%w for another %v: a different server answers here, or it forgot unnoticed", pipeline.ErrQuarantined, n.left(now))
-	case n.marker.state == markerNew:
+	case n.marker.isNew():
 		return fmt.Errorf("%w for another %v: %s", pipeline.ErrQuarantined, n.left(now), ms.whyNewLocked())
 	default:
 		return fmt.Errorf("%w for another %v: it lost its keys, or was replaced, and may have forgotten locks", pipeline.ErrQuarantined, n.left(now))
@@ -64,7 +66,7 @@ func (ms *Membership) whyNewLocked() string {
 		switch {
 		case !n.seen || n.duplicate >= 0 || ms.Nodes()[i].State() != pipeline.Up:
 			missing = append(missing, ms.Nodes()[i].Endpoint())
-		case n.marker.state != markerNew || n.known != "":
+		case !n.marker.isNew() || n.known != "":
 			return "it restarted without its keys, or is a new server, and may have forgotten locks"
 		}
 	}
@@ -110,7 +112,11 @@ func (ms *Membership) Memory(i int) string {
 		return wordLost
 	case markerActive:
 		return wordActive
-	case markerAbsent, markerUnreadable, markerLater:
+	case markerAbsent:
+		if ms.looks && ms.members[i].phase == phaseQuarantined { // nobody has written it
+			return wordNew
+		}
+	case markerUnreadable, markerLater:
 	}
 	return ""
 }

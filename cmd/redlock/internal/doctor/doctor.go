@@ -13,6 +13,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -31,8 +32,8 @@ our credentials, is an independent master, keeps what it stores, can prove that 
 answers in time, and has the right time. It also tells which kinds of locks our user has no rights
 for: fencing, semaphores, shared locks, elections. An ACL may allow some names only: --name tries the keys of
 one lock, as redlock run --name uses them, and changes none of them. It writes one key per master, redquorum:doctor:*, and
-deletes it. It gives a new master its memory marker, redquorum:memory, as any client does, and makes
-no master vote.
+deletes it. It changes no marker and no list of members: it makes no master vote, and forms no
+cluster.
 
 Each finding has a severity. An error means that the vote of this master does not count or cannot be
 relied on, a warning that it works today, a note that it is good to know.
@@ -120,10 +121,9 @@ type doctor struct {
 // examine asks all masters concurrently and judges their answers. It returns an error only for an
 // endpoint or a name that cannot be used.
 func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
-	// A Locker knows which votes would not count, and why. It makes no new master vote: clients
-	// that hold locks may rely on that.
+	// A Locker knows which votes would not count, and why.
 	followed, err := masters.Follow(ctx, d.clock, d.nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL),
-		redlock.WithKeyPrefix(d.prefix), redlock.WithQuarantine(redlock.QuarantineStrict))
+		redlock.WithKeyPrefix(d.prefix), redlock.OnlyLooks(look.Key{}))
 	d.nodes = followed.Nodes
 	if err != nil {
 		return diagnosis{}, cli.InvalidUsage(err)

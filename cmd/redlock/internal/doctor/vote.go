@@ -59,8 +59,12 @@ const (
 	markerActive = "active"
 )
 
-// memory returns the state in the marker; empty if unknown.
+// memory returns the state in the marker, which is new as well if no client has written one; empty
+// if unknown.
 func (f *facts) memory() string {
+	if f.marker == "" && f.unreadable == nil && f.err == nil {
+		return markerNew
+	}
 	switch word := before(f.marker, " "); word {
 	case markerNew, markerLost, markerActive:
 		return word

@@ -12,6 +12,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -59,7 +60,7 @@ func NewCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.open(cmd, func(ctx context.Context, locker *redlock.Locker) error {
+			return f.open(cmd, true, func(ctx context.Context, locker *redlock.Locker) error {
 				m, err := locker.Cluster().Members(ctx)
 				if err != nil {
 					return failure(err, locker)
@@ -138,7 +139,7 @@ func (c *change) command() *cobra.Command {
 		if _, err := c.plan(&redlock.Membership{}, args); cli.ExitStatus(err) == cli.ExitUsage {
 			return err // before anybody is asked
 		}
-		return f.open(cmd, func(ctx context.Context, locker *redlock.Locker) error { return f.run(ctx, cmd, locker, c, args) })
+		return f.open(cmd, f.dryRun, func(ctx context.Context, locker *redlock.Locker) error { return f.run(ctx, cmd, locker, c, args) })
 	}
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	f.add(cmd)
@@ -148,10 +149,14 @@ func (c *change) command() *cobra.Command {
 const nodeTimeout = 2 * time.Second // a distant master must not count as one that does not answer
 
 // open opens a Locker that acquires nothing, and makes no new master vote, and waits until it is
-// known which masters vote.
-func (f *flags) open(cmd *cobra.Command, do func(context.Context, *redlock.Locker) error) error {
-	locker, err := f.nodes.Open(cmd, redlock.WithTTL(min(10*time.Second, f.nodes.MaxTTL)),
-		redlock.WithNodeTimeout(nodeTimeout), redlock.WithQuarantine(redlock.QuarantineStrict))
+// known which masters vote. One that only looks changes nothing on its own.
+func (f *flags) open(cmd *cobra.Command, looks bool, do func(context.Context, *redlock.Locker) error) error {
+	opts := []redlock.Option{redlock.WithTTL(min(10*time.Second, f.nodes.MaxTTL)), redlock.WithNodeTimeout(nodeTimeout),
+		redlock.WithQuarantine(redlock.QuarantineStrict)}
+	if looks {
+		opts = append(opts, redlock.OnlyLooks(look.Key{}))
+	}
+	locker, err := f.nodes.Open(cmd, opts...)
 	if err != nil {
 		return err
 	}
