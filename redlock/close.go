@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 )
@@ -26,7 +27,7 @@ const closePatience = time.Second
 // left to its TTL, and is not renewed. A function that closes its own Locker waits for itself that
 // long.
 //
-// The error is nil, or [ErrUndelivered] with a [*NodeError] for each node that has still not
+// The error is nil, or [ErrUndelivered] with a [*NodeError] for each member that has still not
 // answered: its keys stay until their TTL ends, and are free on all other nodes. It is also
 // [ErrUndelivered] if functions of Do are still running. Nodes of
 // [NewFromNodes] stay open and deliver what is left when they can, so Close does not wait for them:
@@ -52,15 +53,20 @@ func (l *Locker) end() {
 	l.undoLost(l.renewals.All()) // locks that were lost meanwhile
 	l.desk.Subscriptions.Close()
 	l.members.Stop()
-	if l.owns {
-		l.life.undelivered = l.drain()
-	}
+	l.life.undelivered = l.drain()
 	l.life.undelivered = l.stillGuarded(l.life.undelivered)
 	l.events.undelivered(l.life.undelivered)
 	l.events.stop()
-	if l.owns {
-		closeNodes(l.nodes())
+	own, _ := l.own()
+	closeNodes(own)
+}
+
+// own returns the nodes that are the Locker's to close, and the index of the first.
+func (l *Locker) own() (nodes []*pipeline.Node, first int) {
+	for !l.owns && first < len(l.nodes()) && l.members.Listed(first) {
+		first++
 	}
+	return l.nodes()[first:], first
 }
 
 // undoLost undoes at once those of the locks that were lost and are to be undone later. The time
@@ -81,22 +87,26 @@ func (l *Locker) undoLost(locks []*Lock) {
 }
 
 // drain waits for the nodes that have not answered a release, and returns an error for those that
-// still have not when its time is up.
+// still have not when its time is up. Members alone count: what another master keeps excludes
+// nobody, so it only gets what it can take meanwhile.
 func (l *Locker) drain() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	timer := l.clock.AfterFunc(closePatience, cancel)
 	defer timer.Stop()
-	nodes := l.nodes()
+	nodes, first := l.own()
+	strangers := l.members.View().Strangers
 	left := make([]int, len(nodes))
 	var all sync.WaitGroup
 	for i, node := range nodes {
-		all.Go(func() { left[i] = node.Drain(ctx) })
+		if !strangers.Has(first+i) || node.State() == pool.Up {
+			all.Go(func() { left[i] = node.Drain(ctx) })
+		}
 	}
 	all.Wait()
 	err, sep := ErrUndelivered, ": "
 	for i, node := range nodes {
-		if left[i] == 0 {
+		if left[i] == 0 || strangers.Has(first+i) {
 			continue
 		}
 		why := node.Stats().Err

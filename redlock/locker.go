@@ -137,7 +137,8 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 	l := &Locker{config: cfg, owns: owns, clock: cfg.clock}
 	l.life.init()
 	l.members = members.New(members.Config{
-		Mode: members.Mode(cfg.quarantine), MaxTTL: cfg.maxTTL, Cluster: cfg.cluster, Looks: cfg.looks, Clock: cfg.clock, Dial: l.dialer(nodes[0]),
+		Mode: members.Mode(cfg.quarantine), MaxTTL: cfg.maxTTL, Cluster: cfg.cluster, Looks: cfg.looks, Clock: cfg.clock,
+		Dial: l.dialer(nodes[0]), Owns: owns,
 	}, nodes, &members.Observer{
 		VotesChanged: l.votesChanged, ServerForgot: l.serverForgot, RosterChanged: l.rosterChanged,
 		HoldsLocks: func() bool { return l.expiry.Len() > 0 },

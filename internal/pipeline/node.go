@@ -111,6 +111,9 @@ func (n *Node) Sibling(endpoint string) (*Node, error) {
 	return newNode(e, n.config), nil
 }
 
+// Again returns a new node at the same endpoint with the same options, for one that was closed.
+func (n *Node) Again() *Node { return newNode(n.endpoint, n.config) }
+
 func newNode(e endpoint, cfg config) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{

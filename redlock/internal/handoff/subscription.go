@@ -32,6 +32,7 @@ type Subscriptions struct {
 type subscription struct {
 	all     *Subscriptions
 	node    int
+	of      *pipeline.Node
 	wire    *pipeline.Subscription
 	settled chan struct{} // closed once it is known whether messages arrive
 	told    bool          // settled is closed; used by the subscription's goroutine only
@@ -122,11 +123,11 @@ func (s *Subscriptions) ListenAt(ctx context.Context, nodes quorum.NodeSet, dead
 func (s *Subscriptions) at(node int) *subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sub := s.byNode[node]
-	if sub == nil {
-		sub = &subscription{all: s, node: node, settled: make(chan struct{})}
+	sub, of := s.byNode[node], s.members.Nodes()[node]
+	if sub == nil || sub.of != of { // that of a node that was closed has ended
+		sub = &subscription{all: s, node: node, of: of, settled: make(chan struct{})}
 		s.byNode[node] = sub
-		sub.wire = s.members.Nodes()[node].Subscribe(s.channel+s.process, sub)
+		sub.wire = of.Subscribe(s.channel+s.process, sub)
 	}
 	return sub
 }

@@ -132,7 +132,7 @@ func (j *judgement) timeLeft(now int64, looks bool) time.Duration {
 func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
 	n := &ms.members[i]
 	v := knowledge{
-		known: n.known, own: n.said.Or(quorum.Only(i)) == quorum.All(len(ms.members)), maxTTL: ms.longestLocked().Milliseconds(), now: now,
+		known: n.known, own: ms.takenLocked().Minus(n.said.Or(quorum.Only(i))).Empty(), maxTTL: ms.longestLocked().Milliseconds(), now: now,
 	}
 	if n.place.version != (Version{}) && ms.keeper.roster == nil { // its cluster says
 		v.maxTTL = n.marker.maxTTL
@@ -167,7 +167,7 @@ func (ms *Membership) claimLocked(i int) (p place) {
 // incarnation of this one, which may have come back with all that it held. It asks them.
 func (ms *Membership) waitsForOthersLocked(i int) bool {
 	n := &ms.members[i]
-	out := quorum.All(len(ms.members)).Minus(n.said.Or(quorum.Only(i)))
+	out := ms.takenLocked().Minus(n.said.Or(quorum.Only(i)))
 	// It does not wait longer than the quarantine that it could save.
 	late := ms.clock.Now() >= n.identity.Connected.Add(ms.longestLocked())
 	if n.early = false; out.Empty() || late || n.known != "" || !n.server.isRestart(n.marker) {

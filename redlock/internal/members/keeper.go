@@ -33,7 +33,7 @@ const finishAfter = 100 * time.Millisecond
 // keepLocked starts the keeper if there is something to do.
 func (ms *Membership) keepLocked() {
 	k := &ms.keeper
-	if k.running || ms.stopped || ms.clock.Now() < k.retryAt && !ms.stirred {
+	if k.running || ms.stopped || ms.clock.Now() < k.retryAt && !ms.stirred && ms.endingLocked().Empty() {
 		return
 	}
 	if !ms.unsettledLocked() {
@@ -53,7 +53,8 @@ func (ms *Membership) keepLocked() {
 func (k *keeper) undecided() bool { return k.running || k.retryAt != never && k.runs < quickReads }
 
 // unsettledLocked reports whether the marker of a master that is not down names another version
-// than the roster, so that somebody has something to learn, or a member has no node yet.
+// than the roster, so that somebody has something to learn, or a member has no node, or a node that
+// is no member's may be closed.
 func (ms *Membership) unsettledLocked() bool {
 	k := &ms.keeper
 	if ms.mode == Off {
@@ -75,7 +76,8 @@ func (ms *Membership) unsettledLocked() bool {
 			return true
 		}
 	}
-	return k.roster != nil && ms.dial != nil && len(ms.unreachableLocked()) > 0
+	peers, vacant := ms.missingLocked()
+	return len(vacant) > 0 || ms.dial != nil && len(peers) > 0 || !ms.endingLocked().Empty()
 }
 
 // keep is the keeper's goroutine.
@@ -90,7 +92,7 @@ func (ms *Membership) keep() {
 	switch {
 	case idle:
 	case ms.looks && roster != nil:
-		ms.dialMissing(roster)
+		ms.dialMissing()
 	case ms.looks:
 		ms.formable(reports, nil) // says what is missing
 	case remembered == nil:
@@ -100,6 +102,7 @@ func (ms *Membership) keep() {
 	default:
 		ms.tend(roster, reports)
 	}
+	ms.vacate()
 	ms.mu.Lock()
 	k.running = false
 	if ms.unsettledLocked() {
@@ -330,7 +333,7 @@ func countedIn(reports []report) (counted []*Roster) {
 // unheardLocked counts the masters of the list of which nothing is known.
 func (ms *Membership) unheardLocked(reports []report) (n int) {
 	for i := range ms.listed {
-		if ms.members[i].duplicate < 0 && !slices.ContainsFunc(reports, func(r report) bool { return r.node == i }) {
+		if m := &ms.members[i]; m.duplicate < 0 && !m.vacant() && !slices.ContainsFunc(reports, func(r report) bool { return r.node == i }) {
 			n++
 		}
 	}
@@ -342,7 +345,7 @@ func (ms *Membership) adoptLocked(r *Roster) {
 	ms.keeper.roster, ms.keeper.conflict, ms.keeper.newer = r, nil, 0
 	ms.stirred = true
 	for i := range ms.members {
-		ms.members[i].stranger = ""
+		ms.members[i].stranger, ms.members[i].position.ends = "", never
 	}
 }
 
@@ -368,7 +371,7 @@ func (ms *Membership) tend(roster *Roster, reports []report) {
 			ms.bringHome(r, roster, reports)
 		}
 	}
-	ms.dialMissing(roster)
+	ms.dialMissing()
 	if ahead && ms.finishes() {
 		ms.finish(roster)
 	}
@@ -388,43 +391,4 @@ func (ms *Membership) finishes() bool {
 		k.newer = now
 	}
 	return now >= k.newer.Add(finishAfter)
-}
-
-// unreachableLocked returns the members that have no node.
-func (ms *Membership) unreachableLocked() (peers []Peer) {
-	for i, node := range ms.Nodes()[:ms.listed] {
-		if !ms.members[i].seen && node.State() == pipeline.Connecting {
-			return nil // it may be one of them under another name
-		}
-	}
-	for _, p := range ms.keeper.roster.Members {
-		has := slices.ContainsFunc(ms.members, func(n member) bool { return n.id == p.ID })
-		for _, node := range ms.Nodes() {
-			has = has || node.Endpoint() == p.Endpoint || node.Server() == p.server()
-		}
-		if !has && !slices.Contains(ms.dialed, p.Endpoint) {
-			peers = append(peers, p)
-		}
-	}
-	return peers
-}
-
-// dialMissing connects to the members that the list lacks, at the endpoints by which they were
-// added.
-func (ms *Membership) dialMissing(roster *Roster) {
-	ms.mu.Lock()
-	if ms.dial == nil || ms.keeper.roster != roster {
-		ms.mu.Unlock()
-		return
-	}
-	peers := ms.unreachableLocked()
-	ms.mu.Unlock()
-	for _, p := range peers {
-		ms.mu.Lock()
-		ms.dialed = append(ms.dialed, p.Endpoint)
-		ms.mu.Unlock()
-		if node, err := ms.dial(p.Endpoint); err == nil {
-			ms.addNode(node)
-		}
-	}
 }

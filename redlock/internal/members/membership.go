@@ -4,7 +4,6 @@ package members
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +40,7 @@ type Config struct {
 	Looks   bool // nothing is written to any master: votes count as far as others have seen to it
 	// Dial returns a node for a member that the list lacks; nil if there must be none.
 	Dial func(endpoint string) (*pipeline.Node, error)
+	Owns bool // the nodes of the list may be closed
 }
 
 // Membership knows whose votes count. See marker.go and roster.go for what decides that, and
@@ -53,26 +53,26 @@ type Membership struct {
 	clock    clock.Clock
 	dial     func(endpoint string) (*pipeline.Node, error)
 	listed   int // how many of the nodes are those of the list: the first
+	owns     bool
 	observer *Observer
 
-	nodes atomic.Pointer[[]*pipeline.Node] // only grows
+	nodes atomic.Pointer[[]*pipeline.Node] // by position; never fewer
 	view  atomic.Pointer[View]             // never nil
 
-	mu      sync.Mutex // guards the fields below; never held while a node is called
-	unwatch []func()   // undo Watch at each node
-	members []member
-	keeper  keeper
-	lives   lives
-	stirred bool         // a marker has changed since the keeper ran
-	dialed  []string     // endpoints of members that the list lacks
-	epoch   uint64       // how many times a server forgot
-	census  *census      // the second read of a new cluster; nil while there is none
-	outbox  []*admission // to be sent when mu is free
-	timer   *clock.Timer
-	patrols *clock.Timer  // for looking for servers that forgot
-	hurried bool          // patrols are frequent, because locks are held
-	waiting chan struct{} // closed at the next change; nil while not awaited
-	stopped bool
+	mu         sync.Mutex // guards the fields below; never held while a node is called
+	members    []member
+	keeper     keeper
+	lives      lives
+	stirred    bool         // a marker has changed since the keeper ran
+	undialable []string     // endpoints of members
+	epoch      uint64       // how many times a server forgot
+	census     *census      // the second read of a new cluster; nil while there is none
+	outbox     []*admission // to be sent when mu is free
+	timer      *clock.Timer
+	patrols    *clock.Timer  // for looking for servers that forgot
+	hurried    bool          // patrols are frequent, because locks are held
+	waiting    chan struct{} // closed at the next change; nil while not awaited
+	stopped    bool
 }
 
 // View says whose votes count at a moment.
@@ -80,6 +80,7 @@ type View struct {
 	Voting     quorum.NodeSet // the nodes whose votes count
 	Duplicates quorum.NodeSet // the same server as another node: not asked
 	Strangers  quorum.NodeSet // no members: not asked
+	Vacant     quorum.NodeSet // of these, the removed masters to which the connection was ended
 	Undecided  quorum.NodeSet // known in a moment
 	Enough     bool           // a quorum votes
 	Roster     *Roster        // by which votes count; nil if none is known, or they count by the list
@@ -94,7 +95,9 @@ type View struct {
 
 // member is what is known of a node's vote.
 type member struct {
-	seen      bool // it has connected
+	position  position
+	unwatch   func() // ends the watch of the node; nil while there is none
+	seen      bool   // it has connected
 	identity  pipeline.Identity
 	before    pipeline.Identity // on the connection before
 	phase     phase
@@ -157,7 +160,7 @@ const never = clock.Instant(math.MaxInt64)
 func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership {
 	ms := &Membership{
 		mode: config.Mode, maxTTL: config.MaxTTL, cluster: config.Cluster, looks: config.Looks, clock: config.Clock, dial: config.Dial,
-		listed: len(nodes), observer: observer, keeper: keeper{retryAt: never}, lives: lives{},
+		listed: len(nodes), owns: config.Owns, observer: observer, keeper: keeper{retryAt: never}, lives: lives{},
 	}
 	for range nodes {
 		ms.members = append(ms.members, newMember())
@@ -169,7 +172,9 @@ func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership 
 	return ms
 }
 
-func newMember() member { return member{duplicate: -1, retryAt: never} }
+func newMember() member {
+	return member{duplicate: -1, retryAt: never, position: position{ends: never, free: never}}
+}
 
 // Watch watches the nodes until Stop.
 func (ms *Membership) Watch() {
@@ -183,31 +188,13 @@ func (ms *Membership) watch(i int) {
 	stop := ms.Nodes()[i].Observe(func() { ms.nodeChanged(i) })
 	ms.mu.Lock()
 	stopped := ms.stopped
-	ms.unwatch = append(ms.unwatch, stop)
+	ms.members[i].unwatch = stop
 	ms.mu.Unlock()
 	if stopped {
 		stop()
 		return
 	}
 	ms.nodeChanged(i) // it may be connected already
-}
-
-// addNode adds the node of a master that the list lacks, and returns its index; -1 if the
-// Membership was stopped, or has too many nodes. Then the node is closed.
-func (ms *Membership) addNode(node *pipeline.Node) int {
-	ms.mu.Lock()
-	if ms.stopped || len(ms.members) == quorum.MaxNodes {
-		ms.mu.Unlock()
-		_ = node.Close() //nolint:errcheck // always nil
-		return -1
-	}
-	ms.members = append(ms.members, newMember())
-	nodes := append(slices.Clip(ms.Nodes()), node)
-	ms.nodes.Store(&nodes)
-	ms.decideLocked()
-	ms.mu.Unlock()
-	ms.watch(len(nodes) - 1)
-	return len(nodes) - 1
 }
 
 // nodeChanged checks a node whose state or identity may have changed.
@@ -237,7 +224,7 @@ func (ms *Membership) Proves() bool { return ms.mode != Off }
 func (ms *Membership) connected(i int, id pipeline.Identity) {
 	ms.mu.Lock()
 	n := &ms.members[i]
-	if ms.stopped || n.seen && id.Connection <= n.identity.Connection {
+	if ms.stopped || n.vacant() || n.seen && id.Connection <= n.identity.Connection {
 		ms.mu.Unlock()
 		return
 	}
@@ -298,7 +285,12 @@ func (ms *Membership) send(outbox []*admission) {
 // Stop undoes Watch, and stops all that is under way.
 func (ms *Membership) Stop() {
 	ms.mu.Lock()
-	unwatch := ms.unwatch
+	var unwatch []func()
+	for i := range ms.members {
+		if stop := ms.members[i].unwatch; stop != nil {
+			unwatch = append(unwatch, stop)
+		}
+	}
 	ms.stopped = true
 	ms.mu.Unlock()
 	for _, stop := range unwatch {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // Standing is what the masters say of the cluster now.
@@ -147,13 +146,14 @@ func (ms *Membership) Prepare(ctx context.Context, node int, roster *Roster, tel
 	pause := clock.Backoff{Shortest: rereadMin, Longest: 100 * time.Millisecond}
 	for {
 		ms.mu.Lock()
+		at := node
 		if of := ms.members[node].duplicate; of >= 0 {
-			node = of // another name of that server
+			at = of // another name of that server
 		}
 		ms.mu.Unlock()
-		why := ms.Why(node)
+		why := ms.Why(at)
 		for _, r := range ms.survey(nil) {
-			if r.node != node {
+			if r.node != at {
 				continue
 			}
 			id, ready, err := ms.prepare(&r, roster)
@@ -161,7 +161,7 @@ func (ms *Membership) Prepare(ctx context.Context, node int, roster *Roster, tel
 				return id, err
 			}
 		}
-		if stats := ms.Nodes()[node].Stats(); why == nil && stats.Err != nil {
+		if stats := ms.Nodes()[at].Stats(); why == nil && stats.Err != nil {
 			why = stats.Err
 		}
 		if why != nil {
@@ -191,15 +191,4 @@ func (ms *Membership) prepare(r *report, roster *Roster) (id string, ready bool,
 	id = roster.newID()
 	_, ready = ms.swap(*r, change{marker: r.marker.at(place{cluster: roster.Cluster, member: id, joined: r.now})})
 	return id, ready, nil
-}
-
-// NodeAt returns the index of the node at an endpoint, and adds it if there is none.
-func (ms *Membership) NodeAt(node *pipeline.Node) int {
-	for i, other := range ms.Nodes() {
-		if other.Endpoint() == node.Endpoint() {
-			_ = node.Close() //nolint:errcheck // always nil
-			return i
-		}
-	}
-	return ms.addNode(node)
 }

@@ -19,7 +19,9 @@ func (ms *Membership) decideLocked() {
 	ms.seatLocked(v)
 	for i := range ms.members {
 		n := &ms.members[i]
-		next = min(next, n.retryAt)
+		if next = min(next, n.retryAt); n.position.ends > now {
+			next = min(next, n.position.ends)
+		}
 		v.hashes[i] = Hash(ms.nameLocked(i))
 		switch {
 		case n.duplicate >= 0:
@@ -64,16 +66,22 @@ func (ms *Membership) seatLocked(v *View) {
 	seated := make(map[string]int, v.seats)
 	for i := range ms.members {
 		n := &ms.members[i]
+		if n.vacant() {
+			v.Strangers.Add(i)
+			v.Vacant.Add(i)
+			continue
+		}
 		if p := n.place; p.cluster != "" {
 			n.id = ""
 			if p.cluster == v.Roster.Cluster {
 				n.id = p.member
 			}
 		}
+		removed := ms.removedLocked(i)
 		switch other, taken := seated[n.id]; {
 		case n.duplicate >= 0:
 		case n.id == "" || v.Roster.Index(n.id) < 0:
-			if n.stranger == n.text && n.text != "" || n.place.version != (Version{}) {
+			if removed || n.stranger == n.text && n.text != "" || n.place.version != (Version{}) {
 				v.Strangers.Add(i)
 			}
 		case !taken:
@@ -119,10 +127,11 @@ func (ms *Membership) nameLocked(i int) string {
 func (ms *Membership) NodeOf(id, endpoint string) (node int, found bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	nodes := ms.Nodes()
 	node = slices.IndexFunc(ms.members, func(n member) bool { return n.id == id && n.duplicate < 0 })
-	if node < 0 {
-		node = slices.IndexFunc(nodes, func(n *pipeline.Node) bool { return n.Endpoint() == endpoint })
+	for i, n := range ms.Nodes() {
+		if node < 0 && n.Endpoint() == endpoint && !ms.members[i].vacant() {
+			node = i
+		}
 	}
 	return node, node >= 0
 }

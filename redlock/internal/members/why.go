@@ -16,6 +16,8 @@ func (ms *Membership) Why(i int) error {
 	n := &ms.members[i]
 	now := ms.clock.Now()
 	switch {
+	case n.vacant():
+		return fmt.Errorf("%w: it was removed", ErrNotMember)
 	case ms.View().Voting.Has(i) || !n.seen:
 		return nil
 	case n.duplicate >= 0:
@@ -64,6 +66,7 @@ func (ms *Membership) whyNewLocked() string {
 	for i := range ms.members {
 		n := &ms.members[i]
 		switch {
+		case n.vacant():
 		case !n.seen || n.duplicate >= 0 || ms.Nodes()[i].State() != pipeline.Up:
 			missing = append(missing, ms.Nodes()[i].Endpoint())
 		case !n.marker.isNew() || n.known != "":

@@ -211,7 +211,7 @@ func unasked(view *members.View, node int, keep quorum.NodeSet) error {
 	switch {
 	case view.Duplicates.Has(node):
 		return errDuplicate
-	case view.Strangers.Has(node) && !keep.Has(node):
+	case view.Strangers.Has(node) && (!keep.Has(node) || view.Vacant.Has(node)):
 		return errStranger
 	default:
 		return nil

@@ -1,0 +1,167 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// addAs adds a master by any endpoint.
+func addAs(endpoint string) change {
+	return func(cluster *redlock.Cluster, ctx context.Context) error { return cluster.Add(ctx, endpoint) }
+}
+
+// aliased connects to the first spare master by any name that is none of a master.
+func (c *cluster) aliased(spare int) redlock.Option {
+	return redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if strings.HasPrefix(address, "alias") {
+			address = c.servers.Endpoints()[spare]
+		}
+		return c.servers.Dial(ctx, network, address)
+	}))
+}
+
+// A removed master gets the releases that are owed to it, and then no connection. When it is added
+// again, it is dialed again.
+func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
+	withoutDiscovery := []redlock.Option{redlock.WithoutDiscovery()}
+	for name, c := range map[string]struct {
+		list  []int
+		opts  []redlock.Option
+		again string // the name by which it is added again
+	}{
+		"in the list":                         {[]int{0, 1, 2, 3}, nil, endpoint(3)},
+		"in the list, without discovery":      {[]int{0, 1, 2, 3}, withoutDiscovery, endpoint(3)},
+		"in the list, then by another name":   {[]int{0, 1, 2, 3}, nil, "redis://alias:6379"},
+		"followed":                            {[]int{0, 1, 2}, nil, endpoint(3)},
+		"followed, then by another name":      {[]int{0, 1, 2}, nil, "redis://alias:6379"},
+		"in the list, another name, no other": {[]int{0, 1, 2, 3}, withoutDiscovery, "redis://alias:6379"},
+	} {
+		list, opts, again := c.list, c.opts, c.again
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
+				operator, l := c.among([]int{0, 1, 2}, c.aliased(3)), c.among(list, append(opts, c.aliased(3))...)
+				time.Sleep(2 * maxTTL) // the change need not wait
+				connected := func() {
+					for _, name := range strings.Split("bcdefghijklmnop", "") { // of one of them, it is the pilot
+						first, next := c.lock(l, name), c.waiting(l, name)
+						c.unlock(first)
+						c.unlock(<-next)
+					}
+					assert.Equal(t, 3, c.servers[3].Connections(), "of the operator and the client, and for its waiters")
+				}
+				connected()
+				lock := c.lock(l, "a")
+				c.change(operator, remove(3))
+				time.Sleep(maxTTL / 2)
+				c.unlock(lock)
+				settle()
+				assert.Empty(t, c.holders("a")[3], "it got the release")
+				time.Sleep(maxTTL)
+				assert.Zero(t, c.servers[3].Connections())
+				removed := l.Stats().Nodes[3]
+				assert.Equal(t, pool.Closed, removed.State)
+				require.ErrorIs(t, removed.Barred, redlock.ErrNotMember)
+
+				c.change(operator, addAs(again))
+				time.Sleep(5 * time.Second)
+				connected()
+				c.servers[0].Kill()
+				settle()
+				c.unlock(c.lock(l, "a")) // three of four
+			})
+		})
+	}
+}
+
+// What comes back with its memory must not be taken for a member by others.
+func TestARemovedMasterIsToldBeforeItIsLeft(t *testing.T) {
+	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2, 3})
+		c.servers[3].Mute(true)
+		time.Sleep(10 * time.Second)
+		c.change(l, remove(3))
+		time.Sleep(3 * maxTTL)
+		assert.Equal(t, 3, c.told(2))
+		c.servers[3].Mute(false)
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, 4, c.told(2))
+		assert.Zero(t, c.servers[3].Connections())
+	})
+}
+
+// The client cannot know that the new member is not a master of its list, by another name.
+func TestARemovedMasterIsNotDialedForEver(t *testing.T) {
+	inCluster(t, 4, 1, func(t *testing.T, c *cluster) {
+		operator, l := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2, 3}, redlock.WithoutDiscovery())
+		c.change(operator, remove(3))
+		time.Sleep(2 * maxTTL)
+		c.servers[3].Kill()
+		c.change(operator, add(4))
+		time.Sleep(5 * time.Second)
+		assert.NotEqual(t, pool.Closed, l.Stats().Nodes[3].State)
+		time.Sleep(maxTTL)
+		assert.Equal(t, pool.Closed, l.Stats().Nodes[3].State)
+	})
+}
+
+func TestCloseDoesNotWaitForAMasterThatWasRemoved(t *testing.T) {
+	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2, 3})
+		time.Sleep(2 * maxTTL)
+		lock := c.lock(l, "a")
+		c.servers[3].Kill()
+		c.change(l, remove(3))
+		c.unlock(lock)
+		assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }))
+	})
+}
+
+// A process may live to see more masters than there are positions.
+func TestThePositionsOfRemovedMastersAreUsedAgain(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		operator, l := c.among([]int{0, 1, 2}, c.aliased(3)), c.among([]int{0, 1, 2}, c.aliased(3))
+		for i := range 70 {
+			name := fmt.Sprintf("redis://alias%d:6379", i)
+			c.change(operator, addAs(name))
+			m, err := operator.Cluster().Members(ctx)
+			require.NoError(t, err)
+			added := slices.IndexFunc(m.Members, func(m redlock.Member) bool { return m.Endpoint == name })
+			c.change(operator, func(cluster *redlock.Cluster, ctx context.Context) error {
+				return cluster.Remove(ctx, m.Members[added].ID)
+			})
+		}
+		assert.Less(t, len(l.Stats().Nodes), 10)
+		c.change(operator, add(3))
+		time.Sleep(5 * time.Second)
+		c.servers[0].Kill()
+		settle()
+		c.unlock(c.lock(l, "a"))
+	})
+}
+
+// Somebody else made the nodes of the list, and closes them. The others are the Locker's.
+func TestALockerClosesTheNodesThatItMade(t *testing.T) {
+	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
+		node, err := pool.NewNode(endpoint(0), pool.WithClock(c.clock), pool.WithDialer(c.dialer()))
+		require.NoError(t, err)
+		l, err := redlock.NewFromNodes([]*pool.Node{node}, redlock.WithMaxTTL(maxTTL))
+		require.NoError(t, err)
+		c.change(l, add(1))
+		require.NoError(t, l.Close())
+		settle()
+		assert.Zero(t, c.servers[1].Connections())
+		assert.NotZero(t, c.servers[0].Connections())
+		require.NoError(t, node.Close())
+	})
+}

@@ -1,0 +1,215 @@
+package members
+
+import (
+	"slices"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+)
+
+// Each node has a position: its index, by which rounds and locks know it. The positions of the list
+// come first, then those of members that it lacks; there are never fewer.
+//
+//	taken ──its master was removed──▶ vacant ──a member has no node──▶ taken
+//
+// A master that was removed is told, as any other that names an older version, as soon as it can be
+// reached. Its position becomes vacant when it was told, but not before LongestTTL has passed since
+// we learned of the removal: every attempt that asked it as a member is over then, and whatever we
+// left there has expired. The connection ends, and nothing more comes of it, before another node
+// takes the position.
+type position struct {
+	of    string        // the member that its master was last; empty if it never was one
+	kept  bool          // an operator is about to add its master
+	ends  clock.Instant // when it may become vacant; never while its master is a member, or never was one
+	told  bool          // that it was removed, before the position became vacant
+	since Version       // the version under which it became vacant; zero while it is taken
+	free  clock.Instant // when another master may take it; never while the connection is ending
+}
+
+// vacant reports whether the connection to a node was ended, because its master was removed.
+func (n *member) vacant() bool { return n.position.since != (Version{}) }
+
+// takenLocked returns the nodes whose positions are taken.
+func (ms *Membership) takenLocked() (nodes quorum.NodeSet) {
+	for i := range ms.members {
+		if !ms.members[i].vacant() {
+			nodes.Add(i)
+		}
+	}
+	return nodes
+}
+
+// removedLocked reports whether a node's master was a member and is none any more, and notes when
+// its position may become vacant.
+func (ms *Membership) removedLocked(i int) bool {
+	n, roster := &ms.members[i], ms.keeper.roster
+	at := ms.seatOfLocked(i, roster)
+	switch p := n.place; {
+	case at >= 0:
+		n.position.of, n.position.kept = roster.Members[at].ID, false
+	case p.cluster == roster.Cluster && p.joined != 0: // somebody is about to add it
+		n.position.of = ""
+	case p.cluster == roster.Cluster && p.version != (Version{}):
+		n.position.of = p.member
+	}
+	if n.position.of == "" || roster.Index(n.position.of) >= 0 {
+		n.position.ends = never
+		return false
+	}
+	if n.position.ends == never && !n.position.kept && (ms.owns || i >= ms.listed) {
+		n.position.ends = ms.clock.Now().Add(roster.Longest)
+	}
+	return true
+}
+
+// endingLocked returns the nodes whose positions become vacant now: it is time, and their master
+// was told.
+func (ms *Membership) endingLocked() (nodes quorum.NodeSet) {
+	now, roster := ms.clock.Now(), ms.keeper.roster
+	for i := range ms.members {
+		n := &ms.members[i]
+		if n.position.ends > now || n.position.kept { // also without a roster
+			continue
+		}
+		behind := n.place.cluster == roster.Cluster && n.place.version != (Version{}) && n.place.version != roster.Version
+		if n.duplicate >= 0 || (n.seen || n.position.told) && !behind { // the first node of a server is told for all
+			nodes.Add(i)
+		}
+	}
+	return nodes
+}
+
+// vacate ends the connections to masters that were removed. Only the keeper calls it.
+func (ms *Membership) vacate() {
+	ms.mu.Lock()
+	ending := ms.endingLocked()
+	for i := range ending.Nodes() {
+		of := ms.members[i].position.of
+		ms.members[i] = newMember()
+		ms.members[i].position = position{of: of, told: true, ends: never, since: ms.keeper.roster.Version, free: never}
+	}
+	if !ending.Empty() {
+		ms.census = nil // its answer is not awaited
+	}
+	ms.endLocked(false) // they are asked no more
+	for i := range ending.Nodes() {
+		_ = ms.Nodes()[i].Close() //nolint:errcheck // always nil
+		ms.mu.Lock()
+		ms.members[i].position.free = ms.clock.Now().Add(ms.longestLocked())
+		ms.mu.Unlock()
+	}
+}
+
+// missingLocked returns the members that have no node, and the vacant positions that may be theirs.
+// Without discovery, that may be any of the list, by another name; but none is tried twice for one
+// version.
+func (ms *Membership) missingLocked() (peers []Peer, vacant []int) {
+	roster, nodes := ms.keeper.roster, ms.Nodes()
+	if roster == nil {
+		return nil, nil
+	}
+	for i, node := range nodes[:ms.listed] {
+		if n := &ms.members[i]; !n.seen && !n.vacant() && node.State() == pipeline.Connecting {
+			return nil, nil // it may be one of them under another name
+		}
+	}
+	for _, p := range roster.Members {
+		has := slices.Contains(ms.undialable, p.Endpoint)
+		for i, node := range nodes {
+			n := &ms.members[i]
+			has = has || !n.vacant() && (n.id == p.ID || n.position.of == p.ID || node.Endpoint() == p.Endpoint || node.Server() == p.server())
+		}
+		if !has {
+			peers = append(peers, p)
+		}
+	}
+	for i, node := range nodes {
+		s := &ms.members[i].position
+		its := i < ms.listed && ms.dial == nil || slices.ContainsFunc(peers, func(p Peer) bool { return node.Server() == p.server() })
+		if len(peers) > 0 && s.since != (Version{}) && s.since != roster.Version && s.free != never && its {
+			vacant = append(vacant, i)
+		}
+	}
+	return peers, vacant
+}
+
+// dialMissing connects to the members that have no node: at the endpoints of vacant positions that may
+// be theirs, otherwise at those by which they were added.
+func (ms *Membership) dialMissing() {
+	ms.mu.Lock()
+	peers, vacant := ms.missingLocked()
+	ms.mu.Unlock()
+	for _, i := range vacant {
+		ms.addNode(ms.Nodes()[i].Again(), position{})
+	}
+	if len(vacant) > 0 || ms.dial == nil {
+		return // the others are dialed when it is known which members these are
+	}
+	for _, p := range peers {
+		node, err := ms.dial(p.Endpoint)
+		if err == nil && ms.addNode(node, position{of: p.ID}) >= 0 {
+			continue
+		}
+		ms.mu.Lock()
+		ms.undialable = append(ms.undialable, p.Endpoint)
+		ms.mu.Unlock()
+	}
+}
+
+// NodeAt returns the index of the node at an endpoint, and adds it if there is none. It stays until
+// its master is a member.
+func (ms *Membership) NodeAt(node *pipeline.Node) int {
+	ms.mu.Lock()
+	for i, other := range ms.Nodes() {
+		if n := &ms.members[i]; other.Endpoint() == node.Endpoint() && !n.vacant() {
+			n.position.kept = true
+			ms.mu.Unlock()
+			_ = node.Close() //nolint:errcheck // always nil
+			return i
+		}
+	}
+	ms.mu.Unlock()
+	return ms.addNode(node, position{kept: true})
+}
+
+// addNode adds a node with what is known of its position, and returns its index; -1 if the Membership
+// was stopped, or has too many nodes. Then the node is closed.
+func (ms *Membership) addNode(node *pipeline.Node, s position) int {
+	ms.mu.Lock()
+	i := ms.positionForLocked(node)
+	if ms.stopped || i == quorum.MaxNodes {
+		ms.mu.Unlock()
+		_ = node.Close() //nolint:errcheck // always nil
+		return -1
+	}
+	nodes := slices.Clone(ms.Nodes())
+	if i == len(nodes) {
+		nodes, ms.members = append(nodes, node), append(ms.members, newMember())
+	}
+	if before := ms.members[i].position; s == (position{}) { // it is the same master
+		s.of, s.told = before.of, before.told
+	}
+	s.ends, s.free = never, never
+	nodes[i], ms.members[i] = node, newMember()
+	ms.members[i].position = s
+	ms.nodes.Store(&nodes)
+	ms.decideLocked()
+	ms.mu.Unlock()
+	ms.watch(i)
+	return i
+}
+
+// positionForLocked returns the position for a node: a vacant one that was its own, another one behind the
+// list, or a new one. In another master's position, no vote of that one may count as if it were of this
+// one: the last round that asked it, for a release, is over LongestTTL after its connection ended.
+func (ms *Membership) positionForLocked(node *pipeline.Node) int {
+	for i, other := range ms.Nodes() {
+		s := &ms.members[i].position
+		own := s.free != never && other.Endpoint() == node.Endpoint()
+		if s.since != (Version{}) && (own || i >= ms.listed && s.free <= ms.clock.Now()) {
+			return i
+		}
+	}
+	return len(ms.members)
+}
