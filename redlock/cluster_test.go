@@ -506,3 +506,20 @@ func (c *cluster) countingRosters() map[string][]string {
 	}
 	return rosters
 }
+
+// The masters of its list die before they are removed, and those that took their places forget.
+func TestAClientFollowsItsClusterIntoANewOne(t *testing.T) {
+	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2})
+		for i := range 3 {
+			c.change(l, add(3+i))
+		}
+		for i := range 3 {
+			c.servers[i].Kill()
+			c.change(l, remove(i))
+		}
+		c.each(empty, 3, 4, 5)
+		time.Sleep(3 * maxTTL)
+		c.unlock(c.lock(l, "a"))
+	})
+}

@@ -268,7 +268,7 @@ func (ms *Membership) learnLocked(reports []report) {
 	// At first entry, a cluster counts only if its members here outnumber the masters of which
 	// nothing is known: otherwise a client that reaches only a master that somebody has made a
 	// cluster of its own would take that for the cluster.
-	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return namedIn(reports, r) <= ms.unheardLocked(reports) })
+	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return namedIn(reports, r) <= ms.unheardLocked(reports, known) })
 	switch {
 	case len(counted) > 1:
 		k.conflict = conflictOf(counted[0], counted[1])
@@ -282,7 +282,7 @@ func (ms *Membership) learnLocked(reports []report) {
 func (ms *Membership) contestLocked(reports []report, counted []*Roster) {
 	k := &ms.keeper
 	listed := slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.node >= ms.listed })
-	if ms.unheardLocked(reports) == 0 {
+	if ms.unheardLocked(reports, nil) == 0 {
 		k.conflict = nil
 	}
 	for _, r := range counted {
@@ -330,8 +330,17 @@ func countedIn(reports []report) (counted []*Roster) {
 	return counted
 }
 
-// unheardLocked counts the masters of the list of which nothing is known.
-func (ms *Membership) unheardLocked(reports []report) (n int) {
+// unheardLocked counts the members of a roster of which nothing is known; without one, the masters
+// of the list.
+func (ms *Membership) unheardLocked(reports []report, roster *Roster) (n int) {
+	if roster != nil {
+		for _, p := range roster.Members {
+			if !slices.ContainsFunc(reports, func(r report) bool { return ms.members[r.node].position.of == p.ID }) {
+				n++
+			}
+		}
+		return n
+	}
 	for i := range ms.listed {
 		if m := &ms.members[i]; m.duplicate < 0 && !m.vacant() && !slices.ContainsFunc(reports, func(r report) bool { return r.node == i }) {
 			n++
@@ -342,10 +351,15 @@ func (ms *Membership) unheardLocked(reports []report) (n int) {
 
 // adoptLocked makes votes count by a roster from now on.
 func (ms *Membership) adoptLocked(r *Roster) {
-	ms.keeper.roster, ms.keeper.conflict, ms.keeper.newer = r, nil, 0
+	k := &ms.keeper
+	another := k.roster != nil && k.roster.Cluster != r.Cluster
+	k.roster, k.conflict, k.newer = r, nil, 0
 	ms.stirred = true
 	for i := range ms.members {
-		ms.members[i].stranger, ms.members[i].position.ends = "", never
+		n := &ms.members[i]
+		if n.stranger, n.position.ends = "", never; another {
+			n.position.of = "" // from that one, nobody was removed
+		}
 	}
 }
 
