@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -45,7 +46,7 @@ func sayBeats(self *child.Self) {
 // start starts a redlock elect that runs a command.
 func start(t *testing.T, urls []string, name string, command ...string) *clitest.Redlock {
 	t.Helper()
-	return clitest.Start(t, urls, append([]string{"elect", "--name", name, "--ttl", ttl.String(), "--"}, command...)...)
+	return clitest.Start(t, urls, append([]string{"elect", "--name", name, "--ttl", ttl.String(), "--kill-rest", "--"}, command...)...)
 }
 
 // beat is what the command of a leader says.
@@ -57,6 +58,7 @@ type beat struct {
 // ballot is three candidates, each behind proxies of its own.
 type ballot struct {
 	t       *testing.T
+	by      []string // what starts their commands; nil for nothing
 	proxies [3][]*redistest.Proxy
 	urls    [3][]string
 	all     [3]*clitest.Redlock
@@ -68,7 +70,7 @@ type ballot struct {
 // begin starts a candidate.
 func (b *ballot) begin(i int) {
 	b.t.Helper()
-	b.all[i] = start(b.t, b.urls[i], cluster.LockName(b.t), clitest.As("beat", strconv.Itoa(i))...)
+	b.all[i] = start(b.t, b.urls[i], cluster.LockName(b.t), append(slices.Clip(b.by), clitest.As("beat", strconv.Itoa(i))...)...)
 	go func(lines <-chan string) { // ends with the candidate
 		for line := range lines {
 			var one beat
@@ -129,18 +131,27 @@ func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
 		rounds = 10
 	}
 	c := cluster.Start(t, 3)
-	for way, depose := range []func(b *ballot, leader int){
-		func(b *ballot, leader int) {
+	drop := func(b *ballot, leader int) {
+		b.toAll(leader, func(p *redistest.Proxy) { p.Drop(redistest.Both, true) })
+	}
+	for way, it := range []struct {
+		name   string
+		depose func(b *ballot, leader int)
+		by     []string
+	}{
+		{"hold replies", func(b *ballot, leader int) {
 			b.toAll(leader, func(p *redistest.Proxy) { p.Hold(redistest.Replies, true) })
-		},
-		func(b *ballot, leader int) {
-			b.toAll(leader, func(p *redistest.Proxy) { p.Drop(redistest.Both, true) })
-		},
-		func(b *ballot, leader int) { require.NoError(b.t, b.all[leader].Kill()) },
+		}, nil},
+		{"drop", drop, nil},
+		{"drop, in another session", drop, []string{"sh", "-c", `setsid "$0" "$@" & wait`}},
+		{"kill", func(b *ballot, leader int) { require.NoError(b.t, b.all[leader].Kill()) }, nil},
 	} {
-		t.Run([]string{"hold replies", "drop", "kill"}[way], func(t *testing.T) {
+		t.Run(it.name, func(t *testing.T) {
 			t.Parallel()
-			b := &ballot{t: t}
+			if _, err := exec.LookPath("setsid"); err != nil && it.by != nil {
+				t.Skip("no setsid")
+			}
+			b := &ballot{t: t, by: it.by}
 			for i := range b.all {
 				b.proxies[i], b.urls[i] = c.BehindProxies(t)
 				b.begin(i)
@@ -150,13 +161,21 @@ func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
 				leader, err := strconv.Atoi(last.id)
 				require.NoError(t, err)
 				time.Sleep(time.Duration(way+round) * ttl / 12) // the moment varies
-				depose(b, leader)
+				it.depose(b, leader)
 				last = b.awaitTerm(last.term)
 				b.toAll(leader, (*redistest.Proxy).Heal)
 				if b.all[leader].Killed() {
 					b.begin(leader)
 				}
 				time.Sleep(ttl / 8) // in which the deposed one would beat, if it did
+			}
+			if it.by != nil { // the shell ends, and redlock ends what it leaves
+				for _, one := range b.all {
+					require.NoError(t, syscall.Kill(one.Pid(), syscall.SIGTERM))
+				}
+				for _, one := range b.all {
+					one.End(t)
+				}
 			}
 			assert.GreaterOrEqual(t, b.judge(), rounds+1)
 		})
