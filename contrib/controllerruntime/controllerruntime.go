@@ -1,0 +1,105 @@
+// Package controllerruntime runs a manager of sigs.k8s.io/controller-runtime while its program
+// leads, by an election of package election, in place of a Lease of Kubernetes:
+//
+//	import redmanager "github.com/redquorum/redquorum/contrib/controllerruntime"
+//
+//	candidate, err := election.New(locker, "operator")
+//	if err != nil {
+//		return err
+//	}
+//	return redmanager.Run(ctx, candidate, config, manager.Options{}, func(m manager.Manager) error {
+//		return builder.ControllerManagedBy(m).For(&appsv1.Deployment{}).Complete(reconciler)
+//	})
+//
+// At most one program reconciles at any moment, also where several clusters of Kubernetes share the
+// work. Each leadership has a term, which grows: [Term] tells it to what the manager runs.
+package controllerruntime
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/redquorum/redquorum/election"
+)
+
+// Run campaigns ([election.Election.Run]). For each term it makes a manager, calls setup to add
+// what it runs, and starts it, until ctx ends.
+//
+// The context of everything that the manager runs is that of the term. It ends at once when the
+// leadership does: when ctx ends, with [election.Election.Resign], or when the lock is lost;
+// context.Cause says why. Run does not give the leadership up, and does not campaign again, before
+// all of it has returned, however long that takes. If the lock was lost, another program may
+// reconcile meanwhile: what must never happen twice needs the term ([Term]).
+//
+// If setup fails, or the manager while it leads, Run gives the leadership up and returns the error.
+// It returns nil when ctx has ended. The other errors are those of [election.Election.Run], and
+// [election.ErrInvalid] for an argument that is nil and for options that contradict this: an
+// election of Kubernetes, a limit for the shutdown, or a BaseContext (its values belong into ctx).
+//
+// A candidate that does not lead has no manager, and so no cache, no webhooks, no metrics and no
+// probes: serve probes elsewhere, or Kubernetes restarts it. Names of controllers are not checked,
+// because each term uses them again.
+func Run(
+	ctx context.Context, candidate *election.Election, config *rest.Config, opts manager.Options, setup func(m manager.Manager) error,
+) error {
+	if err := check(candidate, config, &opts, setup); err != nil {
+		return err
+	}
+	return candidate.Run(ctx, func(ctx context.Context, term int64) error {
+		ctx = context.WithValue(ctx, termKey{}, term)
+		of := opts
+		// The manager ends its parts one after the other: without this, a part that takes long
+		// would leave controllers running while another program leads.
+		of.BaseContext = func() context.Context { return ctx }
+		m, err := manager.New(config, of)
+		if err != nil {
+			return fmt.Errorf("controllerruntime: %w", err)
+		}
+		if err := setup(m); err != nil {
+			return err
+		}
+		return m.Start(ctx)
+	})
+}
+
+// check reports what is wrong with the arguments, and completes the options.
+func check(candidate *election.Election, config *rest.Config, opts *manager.Options, setup func(m manager.Manager) error) error {
+	wrong := ""
+	switch {
+	case candidate == nil:
+		wrong = "candidate is nil"
+	case config == nil:
+		wrong = "config is nil"
+	case setup == nil:
+		wrong = "setup is nil"
+	case opts.LeaderElection || opts.LeaderElectionResourceLockInterface != nil:
+		wrong = "LeaderElection is set: the candidate is the election"
+	case opts.GracefulShutdownTimeout != nil && *opts.GracefulShutdownTimeout >= 0:
+		wrong = "GracefulShutdownTimeout is not negative: what still ran then would run beside the next leader's"
+	case opts.BaseContext != nil:
+		wrong = "BaseContext is set: give its values to ctx"
+	}
+	if wrong != "" {
+		return fmt.Errorf("controllerruntime: %w: %s", election.ErrInvalid, wrong)
+	}
+	forever, again := time.Duration(-1), true
+	opts.GracefulShutdownTimeout = &forever
+	if opts.Controller.SkipNameValidation == nil {
+		opts.Controller.SkipNameValidation = &again
+	}
+	return nil
+}
+
+type termKey struct{}
+
+// Term returns the term of a context that the manager gave: a fencing token, larger than that of
+// every earlier leader, on whichever machine. Store it with what you write outside Kubernetes, and
+// refuse smaller ones there (package fence). For any other context, ok is false.
+func Term(ctx context.Context) (term int64, ok bool) {
+	term, ok = ctx.Value(termKey{}).(int64)
+	return term, ok
+}
