@@ -353,3 +353,19 @@ func TestNobodyIsAskedAgainAndAgainWhileAMasterIsAway(t *testing.T) {
 		assert.Equal(t, before, c.count(ofRegister))
 	})
 }
+
+// While a master that is to be added waits for its turn, somebody tells all masters the present
+// version, and another operator begins to add it, too.
+func TestACandidateStaysOneWhileItWaits(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l, other := c.among([]int{0, 1, 2}), c.among([]int{2, 0, 3, 1})
+		c.change(l, setMaxTTL(2*maxTTL))
+		added := c.ending(func() error { return add(3)(l.Cluster(), c.within(2*time.Minute)) })
+		time.Sleep(time.Second)
+		c.change(other, setMaxTTL(2*maxTTL)) // which it is
+		require.ErrorIs(t, add(3)(other.Cluster(), c.within(time.Second)), context.DeadlineExceeded)
+		require.NoError(t, <-added)
+		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+		assert.Equal(t, 4, c.told(3))
+	})
+}

@@ -209,11 +209,13 @@ func toldNext(roster *Roster, reports []report) (next *Roster, by int) {
 	return next, len(ids)
 }
 
-// tellAll tells a chosen version to its members and to those that it has no more.
+// tellAll tells a chosen version to its members and to those that it has no more. A candidate that
+// it does not have stays one: to be told would end that.
 func (ms *Membership) tellAll(roster *Roster) {
 	var asks []*inquiry
 	for _, r := range ms.survey(nil) {
-		if p := r.place; p.cluster == roster.Cluster && (p.version != (Version{}) || p.joined != 0) && p.version.Number < roster.Version.Number {
+		p := r.place
+		if was := p.version != (Version{}) || p.joined != 0 && roster.Index(p.member) >= 0; was && p.cluster == roster.Cluster && p.version.Number < roster.Version.Number {
 			if a := r.register.accepted; a == nil || a.Version.Number != roster.Version.Number || a.Version == roster.Version {
 				asks = append(asks, ms.telling(r, roster, 0))
 			}
