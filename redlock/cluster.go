@@ -154,15 +154,13 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 	if at < 0 {
 		return ErrClosed
 	}
-	id := ""
 	return c.change(ctx, "add", func(r *members.Roster) (*members.Roster, error) {
 		if r.Has(address) { // also if it forgot that it is a member: it will come back as the one that it was
 			return nil, nil
 		}
-		if id == "" {
-			if id, err = l.members.Prepare(ctx, at, r, c.progress); err != nil {
-				return nil, fmt.Errorf("redlock: add %s: %w", address, err)
-			}
+		id, err := l.members.Prepare(ctx, at, c.progress)
+		if err != nil {
+			return nil, fmt.Errorf("redlock: add %s: %w", address, err)
 		}
 		if r.Index(id) >= 0 {
 			return nil, nil

@@ -369,3 +369,37 @@ func TestACandidateStaysOneWhileItWaits(t *testing.T) {
 		assert.Equal(t, 4, c.told(3))
 	})
 }
+
+// The second operator reaches the master only when it has become a member, which it does not know.
+func TestAMemberIsNoCandidateOfAnOperatorWhoComesLate(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		dead := make([]atomic.Bool, len(c.servers))
+		dead[3].Store(true)
+		late := c.among([]int{0, 1, 2}, c.sparing(dead))
+		done := c.ending(func() error { return add(3)(late.Cluster(), c.within(2*time.Minute)) })
+		time.Sleep(time.Second)
+		l := c.among([]int{0, 1, 2})
+		c.change(l, add(3))
+		dead[3].Store(false)
+		require.NoError(t, <-done)
+		assert.Equal(t, 4, c.told(2))
+		c.change(l, setMaxTTL(2*maxTTL))
+	})
+}
+
+// A change was begun that adds a master, which restarts before it is told.
+func TestAMasterThatRestartsBeforeItIsToldBecomesTheMemberThatWasBegun(t *testing.T) {
+	for name, keys := range map[string]bool{"with its keys": true, "empty": false} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+				c.dying(add(3), false)
+				c.servers[3].Restart(keys)
+				l := c.among([]int{0, 1, 2, 3})
+				time.Sleep(2 * time.Second)
+				c.change(l, add(3))
+				assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+				assert.Equal(t, 4, c.told(2))
+			})
+		})
+	}
+}

@@ -142,7 +142,7 @@ func (ms *Membership) advance(s Standing, o Operation, reports []report) (waits 
 
 // Prepare makes a master a candidate: a member once it is told a version that has it. It returns
 // the ID that it has, or will have. The master must be new, or have been removed from this cluster.
-func (ms *Membership) Prepare(ctx context.Context, node int, roster *Roster, tell Progress) (id string, err error) {
+func (ms *Membership) Prepare(ctx context.Context, node int, tell Progress) (id string, err error) {
 	pause := clock.Backoff{Shortest: rereadMin, Longest: 100 * time.Millisecond}
 	for {
 		ms.mu.Lock()
@@ -152,7 +152,12 @@ func (ms *Membership) Prepare(ctx context.Context, node int, roster *Roster, tel
 		}
 		ms.mu.Unlock()
 		why := ms.Why(at)
-		for _, r := range ms.survey(nil) {
+		reports := ms.survey(nil)
+		ms.learn(reports) // somebody else may have added it
+		ms.mu.Lock()
+		roster := ms.keeper.roster
+		ms.mu.Unlock()
+		for _, r := range reports {
 			if r.node != at {
 				continue
 			}
@@ -179,16 +184,20 @@ func (ms *Membership) Prepare(ctx context.Context, node int, roster *Roster, tel
 func (ms *Membership) prepare(r *report, roster *Roster) (id string, ready bool, err error) {
 	p := r.place
 	switch {
-	case p.cluster == roster.Cluster && roster.Index(p.member) >= 0 && p.version != (Version{}):
-		return p.member, true, nil // it is a member
-	case p.cluster == roster.Cluster && p.joined != 0 && roster.Index(p.member) < 0:
+	case p.cluster == roster.Cluster && roster.Index(p.member) >= 0:
+		return p.member, true, nil // it is a member, or will be again when it has waited
+	case p.cluster == roster.Cluster && p.joined != 0:
 		return p.member, true, nil // an operator before us has prepared it
+	case p.cluster == roster.Cluster && p.version.Number > roster.Version.Number:
+		return "", false, nil // it may be a member of that one
 	case p.cluster != roster.Cluster && p.version != (Version{}):
 		return "", false, fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, roster.Cluster)
 	case r.marker.state == markerLater || r.marker.state == markerUnreadable || r.marker.state == markerAbsent:
 		return "", false, nil // the next look may say more
 	}
-	id = roster.newID()
-	_, ready = ms.swap(*r, change{marker: r.marker.at(place{cluster: roster.Cluster, member: id, joined: r.now})})
+	if id = p.member; p.cluster != roster.Cluster { // otherwise a version that was begun may have it
+		id = roster.newID()
+	}
+	_, ready = ms.swap(*r, change{marker: r.marker.at(place{cluster: roster.Cluster, member: id, joined: r.now, life: p.life})})
 	return id, ready, nil
 }

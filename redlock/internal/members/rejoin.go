@@ -44,8 +44,8 @@ func (ms *Membership) bringHome(r *report, roster *Roster, reports []report) {
 		ms.estrange(r)
 	case r.place.version == (Version{}) && r.place.joined == 0 && hasWaited(r, roster, id):
 		ms.rejoin(r, roster, id, reports)
-	case r.place.version == (Version{}) && r.place.joined == 0:
-		ms.letWait(r, roster, id) // it waited for a client that did not know how long
+	case r.place.version == (Version{}) && (r.place.joined == 0 || r.place.cluster == roster.Cluster && ms.keeps(roster)):
+		ms.letWait(r, roster, id) // it waited for a client that did not know how long, or that it is a member
 	case t != nil && t.Cluster == r.place.cluster && len(t.Members) == 1 && r.told() != nil && ms.keeps(roster):
 		// Somebody has used it alone after it forgot. It may have forgotten locks that it granted
 		// as a member, so it waits, and then it rejoins.
