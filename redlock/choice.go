@@ -44,7 +44,8 @@ func (l *Locker) callForAny(ctx context.Context, list []string, opts []LockOptio
 
 // LockAny acquires the first of the names that is free, and waits for one as long as ctx allows:
 // for each name as [Locker.Lock] does, at the same time. It takes 1 to 256 names, each once.
-// [Lock.Name] says which it got. It cannot be combined with [WithValue] ([ErrInvalid]).
+// [Lock.Name] says which it got. Its error is that of a name that is not just taken, or of the first.
+// It cannot be combined with [WithValue] ([ErrInvalid]).
 func (l *Locker) LockAny(ctx context.Context, names []string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, firstOf(names))
 	defer func() { span.end(err) }()
@@ -79,36 +80,48 @@ func (l *Locker) awaitAny(ctx context.Context, c *call, since clock.Instant) (_ 
 	defer cancel()
 	taken := new(atomic.Bool)
 	type result struct {
+		name int
 		lock *Lock
 		err  error
 	}
 	results := make(chan result, len(c.list))
-	for _, name := range c.list {
+	for i, name := range c.list {
 		go func() {
 			one := call{lockConfig: c.lockConfig, locker: l, kind: mutex{}, name: [1]string{name}, taken: taken}
 			lock, err := l.acquire(waiting, &one)
-			results <- result{lock, err}
+			results <- result{i, lock, err}
 		}()
 	}
 	var got *Lock
-	var failed error
+	errs := make([]error, len(c.list))
 	for range c.list {
-		switch r := <-results; {
-		case r.err == nil:
+		r := <-results
+		if errs[r.name] = r.err; r.err == nil {
 			got = r.lock
+		}
+		if r.err == nil || errors.Is(r.err, ErrClosed) {
 			cancel()
-		case failed == nil:
-			failed = r.err
-			if errors.Is(failed, ErrClosed) {
-				cancel()
-			}
 		}
 	}
 	if got == nil {
-		return nil, failed
+		return nil, foremost(errs)
 	}
 	l.events.waited(got, l.clock.Now().Sub(since))
 	return got, nil
+}
+
+// foremost returns the error that tells most: of the first name that is not just taken; if all are,
+// that of the first name.
+func foremost(errs []error) error {
+	for _, tells := range []func(error) bool{
+		func(err error) bool { return errors.Is(err, ErrClosed) },
+		func(err error) bool { return !errors.Is(err, ErrTaken) },
+	} {
+		if i := slices.IndexFunc(errs, tells); i >= 0 {
+			return errs[i]
+		}
+	}
+	return errs[0]
 }
 
 // choice is the kind of a lock of the first that is free of several names. It has the chosen name;

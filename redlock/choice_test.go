@@ -384,3 +384,29 @@ func TestBadNamesAndNumbersOfSemaphoresAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrClosed)
 	})
 }
+
+// The waits for the names end in any order.
+func TestTheErrorOfLockAnyNamesWhatMatters(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		holder, l := c.renewing(), c.locker()
+		for _, name := range threeNames {
+			c.lock(holder, name)
+		}
+		var failure *redlock.QuorumError
+		for range 10 {
+			_, err := l.LockAny(c.within(time.Second), threeNames)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorAs(t, err, &failure)
+			assert.Equal(t, threeNames[0], failure.Name)
+		}
+		c.del(threeNames[1])
+		for i := range c.servers {
+			c.do(i, "ZADD", threeNames[1], 1, "no lock")
+		}
+		_, err := l.LockAny(c.within(time.Second), threeNames)
+		require.ErrorAs(t, err, &failure)
+		assert.Equal(t, threeNames[1], failure.Name, "it is not taken")
+		require.NotErrorIs(t, err, redlock.ErrTaken)
+	})
+}
