@@ -151,8 +151,10 @@ const nodeTimeout = 2 * time.Second // a distant master must not count as one th
 // open opens a Locker that acquires nothing, and makes no new master vote, and waits until it is
 // known which masters vote. One that only looks changes nothing on its own.
 func (f *flags) open(cmd *cobra.Command, looks bool, do func(context.Context, *redlock.Locker) error) error {
-	opts := []redlock.Option{redlock.WithTTL(min(10*time.Second, f.nodes.MaxTTL)), redlock.WithNodeTimeout(nodeTimeout),
-		redlock.WithQuarantine(redlock.QuarantineStrict)}
+	opts := []redlock.Option{
+		redlock.WithTTL(min(10*time.Second, f.nodes.MaxTTL)), redlock.WithNodeTimeout(nodeTimeout),
+		redlock.WithQuarantine(redlock.QuarantineStrict),
+	}
 	if looks {
 		opts = append(opts, redlock.OnlyLooks(look.Key{}))
 	}
