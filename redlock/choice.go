@@ -44,8 +44,8 @@ func (l *Locker) callForAny(ctx context.Context, list []string, opts []LockOptio
 
 // LockAny acquires the first of the names that is free, and waits for one as long as ctx allows:
 // for each name as [Locker.Lock] does, at the same time. It takes 1 to 256 names, each once.
-// [Lock.Name] says which it got. Its error is that of a name that is not just taken, or of the first.
-// It cannot be combined with [WithValue] ([ErrInvalid]).
+// [Lock.Name] says which it got. The error is that of a name that is not just taken, or of the
+// first. LockAny cannot be combined with [WithValue] ([ErrInvalid]).
 func (l *Locker) LockAny(ctx context.Context, names []string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, firstOf(names))
 	defer func() { span.end(err) }()

@@ -1,5 +1,5 @@
-// Package look lets the other packages of this module look at masters without a part in what clients
-// do for them.
+// Package look lets the other packages of this module look at masters without a part in what
+// clients do for them.
 package look
 
 // Key opens redlock.OnlyLooks to the packages of this module. No other can name it, so that it is
