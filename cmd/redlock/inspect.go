@@ -245,8 +245,12 @@ func (i *inspection) guess() string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf(" Probably it is held by %s%s: %s that answered has its value, for %s.",
-		named(p.Owner), p.clause(), cli.Plural(p.Masters, "master"), ttlText(p.TTLMillis))
+	have := "have"
+	if p.Masters == 1 {
+		have = "has"
+	}
+	return fmt.Sprintf(" Probably it is held by %s%s: %s that answered %s its value, for %s.",
+		named(p.Owner), p.clause(), cli.Plural(p.Masters, "master"), have, ttlText(p.TTLMillis))
 }
 
 func (i *inspection) holding() (nodes int) {
