@@ -1,7 +1,9 @@
 package redlock_test
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -521,5 +523,45 @@ func TestAClientFollowsItsClusterIntoANewOne(t *testing.T) {
 		c.each(empty, 3, 4, 5)
 		time.Sleep(3 * maxTTL)
 		c.unlock(c.lock(l, "a"))
+	})
+}
+
+// byAnotherName returns a Locker of some of the masters that has another name for the first.
+func (c *cluster) byAnotherName(list ...string) *redlock.Locker {
+	c.t.Helper()
+	l := c.made(list, redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL),
+		redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return c.servers.Dial(ctx, network, strings.Replace(address, "other", "node0", 1))
+		})))
+	settle()
+	return l
+}
+
+// heals requires that all members vote at last.
+func (c *cluster) heals(l *redlock.Locker) {
+	c.t.Helper()
+	time.Sleep(3 * maxTTL)
+	m, err := l.Cluster().Members(ctx)
+	require.NoError(c.t, err)
+	for _, one := range m.Members {
+		assert.NoError(c.t, one.Err)
+	}
+}
+
+func TestAMasterThatForgotIsBroughtHomeByWhoKnowsItByAnotherName(t *testing.T) {
+	t.Run("and dials it", func(t *testing.T) {
+		inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+			c.each(empty, 0)
+			c.heals(c.byAnotherName("other:6379", "node1:6379", "node2:6379"))
+		})
+	})
+	t.Run("or reads in its marker who it is", func(t *testing.T) {
+		inCluster(t, 2, 0, func(t *testing.T, c *cluster) {
+			l := c.among([]int{0, 1})
+			c.each(empty, 0)
+			time.Sleep(maxTTL / 2)
+			require.NoError(t, l.Close())
+			c.heals(c.byAnotherName("other:6379", "node1:6379"))
+		})
 	})
 }

@@ -108,10 +108,14 @@ func (ms *Membership) estrange(r *report) {
 }
 
 // memberAt returns which member a master is that has forgotten it: by the endpoint at which the
-// member was added, or by what we knew of this node; never because a member is missing.
+// member was added, by what we knew of this node, or by what others who knew it wrote into its
+// marker; never because a member is missing.
 func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id string, ours bool) {
 	ms.mu.Lock()
 	at := ms.seatOfLocked(r.node, roster)
+	if at < 0 && r.place.cluster == roster.Cluster {
+		at = roster.Index(r.place.member)
+	}
 	ms.mu.Unlock()
 	if at < 0 {
 		return "", false
@@ -126,8 +130,14 @@ func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id 
 // seatOfLocked returns the index of the member that a node is as far as can be told without its
 // marker, which may be another one's; -1 if it cannot.
 func (ms *Membership) seatOfLocked(i int, roster *Roster) (at int) {
-	endpoint := ms.Nodes()[i].Endpoint()
-	at = slices.IndexFunc(roster.Members, func(p Peer) bool { return p.Endpoint == endpoint })
+	at = slices.IndexFunc(roster.Members, func(p Peer) bool {
+		for k, node := range ms.Nodes() {
+			if (k == i || ms.members[k].duplicate == i) && node.Endpoint() == p.Endpoint {
+				return true
+			}
+		}
+		return false
+	})
 	if at < 0 {
 		at = roster.Index(ms.members[i].id)
 	}

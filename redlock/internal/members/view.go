@@ -133,6 +133,9 @@ func (ms *Membership) NodeOf(id, endpoint string) (node int, found bool) {
 			node = i
 		}
 	}
+	if node >= 0 && ms.members[node].duplicate >= 0 {
+		node = ms.members[node].duplicate
+	}
 	return node, node >= 0
 }
 
