@@ -15,6 +15,8 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -54,7 +56,7 @@ not; 69 if too few answer; 64 for a wrong command line.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			locker, err := nodes.Open(cmd, redlock.WithTTL(min(askTTL, nodes.MaxTTL)), redlock.WithNodeTimeout(askNodeTimeout),
+			locker, err := nodes.Open(cmd, redlock.WithTTL(min(10*time.Second, nodes.MaxTTL)), redlock.WithNodeTimeout(askNodeTimeout),
 				redlock.WithQuarantine(redlock.QuarantineStrict))
 			if err != nil {
 				return err
@@ -96,9 +98,9 @@ type initialized struct {
 }
 
 func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result initialization, err error) {
-	masters.AwaitVotes(ctx, clock.System(), locker)
+	survey.AwaitVotes(ctx, clock.System(), locker)
 	for _, n := range locker.Stats().Nodes {
-		result.nodes = append(result.nodes, initialized{endpoint: n.Endpoint, before: masters.Votes(&n)})
+		result.nodes = append(result.nodes, initialized{endpoint: n.Endpoint, before: survey.Votes(&n)})
 	}
 	err = initAndForm(ctx, locker, force)
 	result.members = locker.Stats().Members
@@ -185,7 +187,7 @@ func (r *initialization) write(w io.Writer) error {
 		what := "votes now"
 		switch {
 		case n.err != nil:
-			what = "does not vote: " + cli.Readable(n.err.Error())
+			what = "does not vote: " + prose.Readable(n.err.Error())
 		case n.before:
 			what = "voted already"
 		}
@@ -201,6 +203,6 @@ func (r *initialization) write(w io.Writer) error {
 	if r.askable {
 		hint = " A master in quarantine votes when its time is over; for --force, see redlock init --help."
 	}
-	_, err := fmt.Fprintf(w, "\nVoting: %d of %s, %s.%s\n", r.voting(), cli.Plural(r.members, "master"), cli.Needed(r.quorum()), hint)
+	_, err := fmt.Fprintf(w, "\nVoting: %d of %s, %s.%s\n", r.voting(), prose.Plural(r.members, "master"), prose.Needed(r.quorum()), hint)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -44,7 +45,7 @@ func startKinds(t *testing.T) *kinds {
 		k.permits, k.readers = append(k.permits, permit), append(k.readers, reader)
 	}
 	k.term, k.resign = k.lead("e", "leader")
-	k.await("all locks on all masters", func(locks []inspection) bool { return len(locks) == 4 && everywhere(locks) })
+	k.await("all locks on all masters", func(locks []survey.Inspection) bool { return len(locks) == 4 && everywhere(locks) })
 	return k
 }
 
@@ -52,16 +53,16 @@ func TestInspectTellsOfEveryKindOfLock(t *testing.T) {
 	t.Parallel()
 	k := startKinds(t)
 	_, e, text := k.inspect("e")
-	assert.Equal(t, []any{kindElection, "held", "leader", k.term, k.term}, []any{e.Kind, e.Verdict, e.Owner, e.Term, e.NewestTerm})
+	assert.Equal(t, []any{survey.KindElection, "held", "leader", k.term, k.term}, []any{e.Kind, e.Verdict, e.Owner, e.Term, e.NewestTerm})
 	assert.Contains(t, text, fmt.Sprintf(`"e" is led by leader in term %d since `, k.term))
 
 	_, r, shared := k.inspect("r")
-	assert.Equal(t, []any{kindLock, "held", 2}, []any{r.Kind, r.Verdict, len(r.Readers)})
+	assert.Equal(t, []any{survey.KindLock, "held", 2}, []any{r.Kind, r.Verdict, len(r.Readers)})
 	assert.Contains(t, shared, `"r" is shared by 2 readers: 3 of 3 masters`)
 
 	// Of a semaphore's name there is no lock, and "free" would be wrong.
 	_, s, text := k.inspect("s")
-	assert.Equal(t, []any{kindSemaphore, "free", 3}, []any{s.Kind, s.Verdict, len(s.Permits)}, "the lock of that name")
+	assert.Equal(t, []any{survey.KindSemaphore, "free", 3}, []any{s.Kind, s.Verdict, len(s.Permits)}, "the lock of that name")
 	assert.Contains(t, text, `"s" is a semaphore: 2 of 3 permits held.`)
 	assert.NotContains(t, text, "is free")
 	assert.NotContains(t, text, "Waiting: ")
@@ -71,17 +72,22 @@ func TestInspectTellsOfEveryKindOfLock(t *testing.T) {
 		reader, permit, says := k.readers[i], k.permits[i], strings.Replace(owner, "\x1b", `\\x1b`, 1)
 		assert.Regexp(t, fmt.Sprintf(`(?m)^%s… +%s +[0-9]+s +(?:1m0|[3-5][0-9.]+)s +- +3 of 3$`, reader.Value()[:8], says), shared)
 		assert.Regexp(t, fmt.Sprintf(`(?m)^%s +%s +[0-9]+s +(?:1m0|[3-5][0-9.]+)s +%d +3 of 3$`, permit.Name(), says, permit.Fence()), text)
-		at := slices.IndexFunc(r.Readers, func(h holding) bool { return h.Value == reader.Value() })
+		at := slices.IndexFunc(r.Readers, func(h survey.Holding) bool { return h.Value == reader.Value() })
 		h := r.Readers[at]
-		assert.Equal(t, holding{"r", "held", reader.Value(), owner, h.tenure, h.TTLMillis, 0, 3}, h)
+		assert.Equal(t, survey.Holding{
+			Name: "r", Verdict: "held", Value: reader.Value(), Owner: owner, Tenure: h.Tenure, TTLMillis: h.TTLMillis, Masters: 3,
+		}, h)
 		assert.NotEmpty(t, h.Since)
-		at = slices.IndexFunc(s.Permits, func(h holding) bool { return h.Value == permit.Value() })
+		at = slices.IndexFunc(s.Permits, func(h survey.Holding) bool { return h.Value == permit.Value() })
 		h = s.Permits[at]
-		assert.Equal(t, holding{permit.Name(), "held", permit.Value(), owner, h.tenure, h.TTLMillis, permit.Fence(), 3}, h)
+		assert.Equal(t, survey.Holding{
+			Name: permit.Name(), Verdict: "held", Value: permit.Value(), Owner: owner, Tenure: h.Tenure, TTLMillis: h.TTLMillis,
+			Fence: permit.Fence(), Masters: 3,
+		}, h)
 		assert.NotEmpty(t, h.Since)
 	}
-	free := slices.IndexFunc(s.Permits, func(h holding) bool { return h.Verdict == "free" })
-	assert.Equal(t, holding{Name: fmt.Sprint("s#", free+1), Verdict: "free"}, s.Permits[free])
+	free := slices.IndexFunc(s.Permits, func(h survey.Holding) bool { return h.Verdict == "free" })
+	assert.Equal(t, survey.Holding{Name: fmt.Sprint("s#", free+1), Verdict: "free"}, s.Permits[free])
 
 	_, err := k.semaphore.TryAcquire(t.Context())
 	require.NoError(t, err)
@@ -90,9 +96,9 @@ func TestInspectTellsOfEveryKindOfLock(t *testing.T) {
 	})
 	clitest.WaitFor(t, "a waiter", func() bool {
 		_, s, text = k.inspect("s")
-		return s.waiting() > 0
+		return s.Waiting() > 0
 	})
-	assert.Equal(t, 1, s.waiting())
+	assert.Equal(t, 1, s.Waiting())
 	assert.Contains(t, text, `"s" is a semaphore: 3 of 3 permits held.`+"\nWaiting: waiter.\n")
 	callOff()
 }
@@ -122,7 +128,7 @@ func TestUnlockEndsOnePermitAndAllReadersAndATermEndsItself(t *testing.T) {
 		return e.Verdict == "free"
 	})
 	_, e, text := k.inspect("e")
-	assert.Equal(t, []any{kindElection, int64(0), k.term}, []any{e.Kind, e.Term, e.NewestTerm})
+	assert.Equal(t, []any{survey.KindElection, int64(0), k.term}, []any{e.Kind, e.Term, e.NewestTerm})
 	assert.Contains(t, text, fmt.Sprintf("Nobody leads. The newest term on record is %d.", k.term))
 
 	// Locks of these names are others.
@@ -154,7 +160,7 @@ func TestInspectTellsWhoHoldsALockAndWhoWaits(t *testing.T) {
 	callOff := f.queue(func(ctx context.Context) (*redlock.Lock, error) { return f.locker.Lock(ctx, "x") })
 	clitest.WaitFor(t, "a waiter", func() bool {
 		status, i, text = f.inspect("x")
-		return i.waiting() == 1
+		return i.Waiting() == 1
 	})
 	assert.Equal(t, 0, status)
 	assert.Equal(t, "held", i.Verdict)
@@ -173,7 +179,7 @@ func TestInspectTellsWhoHoldsALockAndWhoWaits(t *testing.T) {
 	callOff()
 	require.NoError(t, lock.Unlock(t.Context()))
 	_, i, _ = f.inspect("x")
-	assert.Zero(t, i.waiting())
+	assert.Zero(t, i.Waiting())
 
 	f.set(2, "p:y", "two")
 	f.set(1, "p:y", "one|a")
@@ -191,13 +197,6 @@ func TestInspectTellsWhoHoldsALockAndWhoWaits(t *testing.T) {
 	assert.Contains(t, i.Nodes[0].Error, "refused")
 	assert.Contains(t, text, "unknown: fewer than 2 of 3 masters answered")
 	assert.Regexp(t, `^MASTER +VALUE +OWNER +TTL +ERROR\n`, text)
-}
-
-func TestAFewOfManyWaitersAreNamed(t *testing.T) {
-	i := inspection{Nodes: []nodeInspection{
-		{Waiting: 20, Waiters: []string{"a1", "a2", "a3", "a4", "a5"}}, {}, {Waiting: 2, Waiters: []string{"b1", "b2"}},
-	}}
-	assert.Equal(t, "a1, b1, a2, b2, a3, a4, and 16 more", i.waiters(), "the oldest of each master first")
 }
 
 func TestUnlockDeletesALockWhoeverHoldsIt(t *testing.T) {
@@ -255,7 +254,7 @@ func TestAKeyThatCanBeNoLockIsToldAndKept(t *testing.T) {
 	status, list, text, stderr := f.list()
 	assert.Zero(t, status, stderr)
 	assert.Equal(t, []string{"both", "longest"}, namesIn(list.Locks), "a key that expires on any of the masters is listed")
-	assert.Equal(t, leftOut{Lasting: 2, Large: 1, OtherType: 1}, list.LeftOut)
+	assert.Equal(t, survey.LeftOut{Lasting: 2, Large: 1, OtherType: 1}, list.LeftOut)
 	assert.Contains(t, text, "Left out: 2 keys without a TTL, 1 key too large for a lock, 1 key of another type.")
 
 	const ours = "it is no lock of ours. If it is yours, delete it with DEL\n"
@@ -285,27 +284,5 @@ func TestAKeyThatCanBeNoLockIsToldAndKept(t *testing.T) {
 	_, text, _ = f.line("inspect", "empty")
 	for _, want := range []string{`"empty" is held by `, "for ever", "It does not expire, so it is no lock: use another name or --key-prefix."} {
 		assert.Contains(t, text, want)
-	}
-}
-
-func TestOfAValueOnlyTheBeginningIsShown(t *testing.T) {
-	for value, want := range map[string]string{"": "", "short": "short", "12345678": "12345678", "123456789": "12345678…", "ab|owner": "ab", "\n": `\n`} {
-		assert.Equal(t, want, shortened(value))
-	}
-}
-
-// Two of three masters have a value for so long; it ends with the shorter of the longest two.
-func TestATTLIsThatOfAMajority(t *testing.T) {
-	for _, c := range []struct {
-		left []time.Duration
-		want int64
-	}{
-		{nil, 0},
-		{[]time.Duration{time.Second}, 0},
-		{[]time.Duration{time.Second, 3 * time.Second, 2 * time.Second}, 2000},
-		{[]time.Duration{-1, time.Second}, 1000},
-		{[]time.Duration{-1, time.Second, -time.Second}, -1},
-	} {
-		assert.Equal(t, c.want, millisOf(c.left, 2))
 	}
 }

@@ -2,13 +2,15 @@ package main
 
 import (
 	"errors"
-	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/survey"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
+	"github.com/redquorum/redquorum/pool"
 )
 
 func newListCommand() *cobra.Command {
@@ -46,17 +48,17 @@ line.`,
 			if err != nil {
 				return err
 			}
-			defer l.close()
-			l.owner = owner
-			list, err := l.list(cmd.Context())
+			defer l.Close()
+			l.Owner = owner
+			list, err := l.List(cmd.Context())
 			write := writeListing
 			if asJSON {
-				write = cli.WriteJSON[listing]
+				write = prose.WriteJSON[survey.Listing]
 			}
 			if err := write(cmd.OutOrStdout(), list); err != nil {
 				return err
 			}
-			if err := list.failure(); err != nil {
+			if err := failure(&list); err != nil {
 				return err
 			}
 			return withStatus(err)
@@ -97,27 +99,27 @@ func patternOf(args []string) string {
 	return args[0]
 }
 
-// failure returns why a majority was not listed; nil if one was.
-func (l *listing) failure() error {
-	answering, forbidden := 0, 0
-	for i := range l.Nodes {
-		switch n := &l.Nodes[i]; {
-		case n.isForbidden():
-			answering++
-			forbidden++
-		case n.err == nil:
-			answering++
-		}
+// failure returns why a majority was not listed, with its exit status; nil if one was.
+func failure(l *survey.Listing) error {
+	err := l.Failure()
+	if errors.Is(err, survey.ErrTooFew) {
+		return cli.StatusError{Status: cli.ExitNoQuorum, Err: err}
 	}
-	switch {
-	case answering < l.Quorum:
-		return cli.StatusError{
-			Status: cli.ExitNoQuorum,
-			Err:    fmt.Errorf("too few masters answer: %d of %d, %s", answering, l.Members, cli.Needed(l.Quorum)),
-		}
-	case forbidden == answering:
-		return errors.New("the user may not list locks: allow scan and strlen to it (docs/operations.md has the rule)")
-	default:
-		return nil
+	return err
+}
+
+// openLister connects to the masters, and waits until it is known whose votes count.
+func openLister(cmd *cobra.Command, flags *masters.Flags, pattern string, bounds survey.Bounds, timeout time.Duration) (*survey.Lister, error) {
+	nodes, err := flags.Dial(cmd, pool.WithClientName("redlock-"+cmd.Name()),
+		pool.WithDialTimeout(timeout), pool.WithStallTimeout(timeout))
+	if err != nil {
+		return nil, err
 	}
+	config := survey.Config{KeyPrefix: flags.KeyPrefix, MaxTTL: flags.MaxTTL, Timeout: timeout, Options: flags.Options()}
+	l, err := survey.NewLister(cmd.Context(), nodes, config)
+	if err != nil {
+		return nil, cli.InvalidUsage(err)
+	}
+	l.Pattern, l.Bounds = pattern, bounds
+	return l, nil
 }

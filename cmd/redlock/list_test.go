@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,14 +18,14 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
 	"github.com/redquorum/redquorum/internal/proof/docs"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // await waits until the list has locks that satisfy a condition.
-func (f *fleet) await(what string, condition func([]inspection) bool, args ...string) (text string) {
+func (f *fleet) await(what string, condition func([]survey.Inspection) bool, args ...string) (text string) {
 	f.t.Helper()
 	clitest.WaitFor(f.t, what, func() bool {
 		_, list, all, _ := f.list(args...)
@@ -36,16 +35,16 @@ func (f *fleet) await(what string, condition func([]inspection) bool, args ...st
 	return text
 }
 
-func namesIn(locks []inspection) (names []string) {
+func namesIn(locks []survey.Inspection) (names []string) {
 	for _, i := range locks {
 		names = append(names, i.Name)
 	}
 	return names
 }
 
-func everywhere(locks []inspection) bool {
+func everywhere(locks []survey.Inspection) bool {
 	for i := range locks {
-		if locks[i].holders() != 3 {
+		if locks[i].Holders() != 3 {
 			return false
 		}
 	}
@@ -61,7 +60,7 @@ func TestListTellsOfEveryKindOfLock(t *testing.T) {
 	_, list, text, _ := k.list()
 	assert.Equal(t, []string{"e", "foreign", "r", "s", "z"}, namesIn(list.Locks), "sorted, and no key of ours that is no lock")
 	assert.True(t, list.Complete)
-	assert.Zero(t, list.LeftOut.total())
+	assert.Zero(t, list.LeftOut.Total())
 	assert.Equal(t, k.term, list.Locks[0].Term)
 	assert.Len(t, list.Locks[2].Readers, 2)
 	assert.Len(t, list.Locks[3].Permits, 3)
@@ -80,7 +79,7 @@ func TestListTellsOfEveryKindOfLock(t *testing.T) {
 	assert.NotContains(t, text, k.lock.Value()[:8], "with the value, anyone could release the lock")
 
 	callOff := k.queue(func(ctx context.Context) (*redlock.Lock, error) { return k.locker.Lock(ctx, "z") })
-	text = k.await("a waiter", func(locks []inspection) bool { return len(locks) == 1 && locks[0].waiting() == 1 }, "[x-z]*")
+	text = k.await("a waiter", func(locks []survey.Inspection) bool { return len(locks) == 1 && locks[0].Waiting() == 1 }, "[x-z]*")
 	assert.Contains(t, text, "1 lock: 1 held. Waiting: 1.")
 	callOff()
 }
@@ -186,42 +185,10 @@ func TestListNeedsTheDocumentedRights(t *testing.T) {
 	assert.Zero(t, status, stderr)
 	assert.Equal(t, []string{"x"}, namesIn(list.Locks), printed)
 	_, list, printed, _ = f.list()
-	assert.Equal(t, leftOut{Forbidden: 1}, list.LeftOut, "another client's")
+	assert.Equal(t, survey.LeftOut{Forbidden: 1}, list.LeftOut, "another client's")
 	assert.Contains(t, printed, "1 key that the user may not read")
 	assert.False(t, list.Complete, "it may be a lock")
 	assert.Contains(t, printed, "LOCKS MAY BE MISSING: the user may not read 1 key.")
-}
-
-func TestANameMayBeAPermit(t *testing.T) {
-	for name, want := range map[string]string{
-		"s#1": "s 1", "a#2#1024": "a#2 1024", "s#0": " 0", "s#01": " 0", "s#10000": " 0", "#1": " 0", "s": " 0", "a\n#3": "a\n 3",
-	} {
-		base, slot := permitOf(name)
-		assert.Equal(t, want, fmt.Sprint(base, " ", slot), name)
-	}
-}
-
-func TestNamesAreInTheOrderOfTheirNumbers(t *testing.T) {
-	names := []string{"", "a", "a#2", "a#10", "a#10b", "b", "job2", "job02", "job10", "job10/3", "job10/20", "job18446744073709551616", "jobs", "é"}
-	for i, a := range names {
-		for j, b := range names {
-			if a != "job02" && b != "job02" {
-				assert.Equal(t, cmp.Compare(i, j), natural(a, b), "%q, %q", a, b)
-			}
-		}
-	}
-	assert.NotZero(t, natural("job2", "job02"), "they are two names")
-}
-
-func TestLeftIsShort(t *testing.T) {
-	for millis, want := range map[int64]string{-1: "for ever", 0: "0s", 940: "900ms", 9_990: "9.9s", 29_999: "29s", 65_000: "1m5s"} {
-		assert.Equal(t, want, leftText(millis))
-	}
-	assert.Equal(t, int64(-1), (&inspection{Kind: kindSemaphore, Verdict: "free"}).left())
-	i := inspection{Kind: kindSemaphore, Verdict: "free", Permits: []holding{
-		{Verdict: "held", TTLMillis: 5000}, {Verdict: "split"}, {Verdict: "held", TTLMillis: 4000},
-	}}
-	assert.Equal(t, 4*time.Second.Milliseconds(), i.left())
 }
 
 // watch returns a watcher of the masters.
@@ -234,7 +201,7 @@ func (f *fleet) watch() *watcher {
 	require.NoError(f.t, cmd.ParseFlags(f.flags))
 	lister, err := openLister(cmd, &flags, "*", survey.Bounds{Keys: 10_000, Locks: 100}, topTimeout)
 	require.NoError(f.t, err)
-	f.t.Cleanup(lister.close)
+	f.t.Cleanup(lister.Close)
 	return &watcher{lister: lister, title: "redlock top", clock: clock.System()}
 }
 
@@ -298,24 +265,24 @@ func (c *tuned) Wall() time.Time    { return time.Time{} }
 func TestNewHoldersAreCountedFromLookToLook(t *testing.T) {
 	source := &tuned{at: clock.Instant(time.Hour)}
 	w := watcher{clock: clock.WithTimers(source)}
-	held := func(values ...string) (locks []inspection) {
+	held := func(values ...string) (locks []survey.Inspection) {
 		for _, value := range values {
-			locks = append(locks, inspection{Verdict: "held", Value: value})
+			locks = append(locks, survey.Inspection{Verdict: "held", Value: value})
 		}
 		return locks
 	}
 	assert.Empty(t, w.rate(held("a", "b")), "the first look has nothing to compare with")
 	for _, c := range []struct {
-		locks []inspection
+		locks []survey.Inspection
 		want  string
 	}{
 		{held("a", "b"), " New holders: at least 0.0/s."},
 		{held("a", "c", "d", "e"), " New holders: at least 1.5/s."},
 		{nil, " New holders: at least 0.0/s."},
-		{[]inspection{
+		{[]survey.Inspection{
 			{Verdict: "split", Value: "s"},
-			{Verdict: "free", Permits: []holding{{Verdict: "held", Value: "p"}, {Verdict: "free"}}},
-			{Verdict: "held", Value: "marker", shared: true, Readers: []holding{{Verdict: "held", Value: "r"}, {Verdict: "split", Value: "q"}}},
+			{Verdict: "free", Permits: []survey.Holding{{Verdict: "held", Value: "p"}, {Verdict: "free"}}},
+			{Verdict: "held", Value: "marker", Shared: true, Readers: []survey.Holding{{Verdict: "held", Value: "r"}, {Verdict: "split", Value: "q"}}},
 		}, " New holders: at least 1.0/s."},
 	} {
 		source.at = source.at.Add(2 * time.Second)

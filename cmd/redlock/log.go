@@ -15,13 +15,9 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/internal/journal"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
 )
-
-// events is what log --json prints.
-type events struct {
-	Complete bool            `json:"complete"` // a majority of the masters answered
-	Events   []journal.Entry `json:"events"`   // the oldest first
-}
 
 func newLogCommand() *cobra.Command {
 	var nodes masters.Flags
@@ -58,14 +54,14 @@ line.`,
 				return err
 			}
 			defer locker.Close() //nolint:errcheck // it holds no locks
-			masters.AwaitVotes(cmd.Context(), clock.System(), locker)
+			survey.AwaitVotes(cmd.Context(), clock.System(), locker)
 			entries, err := locker.Journal(journal.Key{}).Read(cmd.Context())
 			entries = entries[max(len(entries)-limit, 0):]
 			write := writeEvents
 			if asJSON {
-				write = cli.WriteJSON[events]
+				write = prose.WriteJSON[survey.Events]
 			}
-			told := events{Complete: err == nil, Events: append([]journal.Entry{}, entries...)}
+			told := survey.Events{Complete: err == nil, Events: append([]journal.Entry{}, entries...)}
 			return errors.Join(withStatus(err), write(cmd.OutOrStdout(), told))
 		},
 	}
@@ -76,7 +72,7 @@ line.`,
 }
 
 // writeEvents writes a line for each entry. What others may have stored is shown, and not obeyed.
-func writeEvents(w io.Writer, told events) error {
+func writeEvents(w io.Writer, told survey.Events) error {
 	if len(told.Events) == 0 {
 		_, err := fmt.Fprintln(w, "The log is empty.")
 		return err
@@ -86,7 +82,7 @@ func writeEvents(w io.Writer, told events) error {
 	for _, e := range told.Events {
 		row := []string{time.UnixMilli(e.Millis).UTC().Format(time.RFC3339)}
 		for _, text := range []string{e.Kind, e.Key, e.Holder, e.By, e.Why} {
-			row = append(row, cmp.Or(printable(text), "-"))
+			row = append(row, cmp.Or(prose.Printable(text), "-"))
 		}
 		rows = append(rows, strings.Join(row, "\t")+"\n")
 	}

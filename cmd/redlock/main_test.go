@@ -15,6 +15,7 @@ import (
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -70,7 +71,7 @@ func (f *fleet) line(args ...string) (status int, stdout, stderr string) {
 }
 
 // inspect returns what inspect tells, as JSON and then as text.
-func (f *fleet) inspect(args ...string) (status int, i inspection, text string) {
+func (f *fleet) inspect(args ...string) (status int, i survey.Inspection, text string) {
 	f.t.Helper()
 	args = append([]string{"inspect"}, args...)
 	_, encoded, stderr := f.line(append(args, "--json")...)
@@ -80,7 +81,7 @@ func (f *fleet) inspect(args ...string) (status int, i inspection, text string) 
 }
 
 // list returns what list tells, as JSON and then as text.
-func (f *fleet) list(args ...string) (status int, list listing, text, stderr string) {
+func (f *fleet) list(args ...string) (status int, list survey.Listing, text, stderr string) {
 	f.t.Helper()
 	args = append([]string{"list"}, args...)
 	_, encoded, stderr := f.line(append(args, "--json")...)

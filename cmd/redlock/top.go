@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,8 +13,9 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -60,7 +60,7 @@ Exit status: 0; 64 for a wrong command line, and without a terminal.`,
 			if err != nil {
 				return err
 			}
-			defer l.close()
+			defer l.Close()
 			w := watcher{lister: l, title: strings.Join(append([]string{"redlock top"}, args...), " "), clock: clock.System()}
 			return top.Show(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), interval, w.look)
 		},
@@ -73,7 +73,7 @@ Exit status: 0; 64 for a wrong command line, and without a terminal.`,
 
 // watcher looks at locks and masters again and again.
 type watcher struct {
-	lister *lister
+	lister *survey.Lister
 	title  string
 	clock  clock.Clock
 
@@ -84,24 +84,19 @@ type watcher struct {
 // look asks the masters once.
 func (w *watcher) look(ctx context.Context) top.Snapshot {
 	// Not at the same time as the list: what queues before a PING adds to its round trip.
-	vitals := make([]survey.Vitals, len(w.lister.nodes))
-	var asked sync.WaitGroup
-	for i := range vitals {
-		asked.Go(func() { vitals[i] = survey.Examine(ctx, w.lister.master(i)) })
-	}
-	asked.Wait()
-	list, err := w.lister.list(ctx)
-	s := top.Snapshot{At: w.clock.Wall(), Title: printable(w.title), Count: list.count() + w.rate(list.Locks), State: stateColumn}
-	switch failure := list.failure(); {
+	vitals := w.lister.Examine(ctx)
+	list, err := w.lister.List(ctx)
+	s := top.Snapshot{At: w.clock.Wall(), Title: prose.Printable(w.title), Count: list.Count() + w.rate(list.Locks), State: stateColumn}
+	switch failure := failure(&list); {
 	case failure != nil:
 		s.Problem = failure.Error()
 	case err != nil:
 		s.Problem = "too few masters vote: who holds a lock is unknown"
 	}
 	if s.Problem == "" {
-		s.Notes = append(list.bounded(), list.missing()...)
+		s.Notes = append(list.Bounded(), list.Missing()...)
 	}
-	for i, n := range w.lister.locker.Stats().Nodes {
+	for i, n := range w.lister.Locker.Stats().Nodes {
 		s.Masters = append(s.Masters, masterOf(&n, vitals[i]))
 	}
 	slices.SortStableFunc(list.Locks, byInterest)
@@ -110,22 +105,22 @@ func (w *watcher) look(ctx context.Context) top.Snapshot {
 }
 
 // byInterest sorts what is waited for first, then what is not held in full.
-func byInterest(a, b inspection) int {
-	isOdd := func(i *inspection) int {
-		if i.state() == "held" {
+func byInterest(a, b survey.Inspection) int {
+	isOdd := func(i *survey.Inspection) int {
+		if i.State() == "held" {
 			return 1
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(b.waiting(), a.waiting()), cmp.Compare(isOdd(&a), isOdd(&b)))
+	return cmp.Or(cmp.Compare(b.Waiting(), a.Waiting()), cmp.Compare(isOdd(&a), isOdd(&b)))
 }
 
 // rate says how many holders are new since the last look, and remembers those of this one.
-func (w *watcher) rate(locks []inspection) string {
+func (w *watcher) rate(locks []survey.Inspection) string {
 	now, before := w.clock.Now(), w.looked
 	holders, fresh := map[string]bool{}, 0
 	for i := range locks {
-		for _, value := range locks[i].values() {
+		for _, value := range locks[i].Values() {
 			holders[value] = true
 			if !w.known[value] {
 				fresh++
@@ -138,19 +133,6 @@ func (w *watcher) rate(locks []inspection) string {
 		return ""
 	}
 	return fmt.Sprintf(" New holders: at least %.1f/s.", float64(fresh)/now.Sub(before).Seconds())
-}
-
-// values returns those of all who hold the lock, its permits, or read it.
-func (i *inspection) values() (values []string) {
-	if i.Verdict == "held" && !i.shared {
-		values = append(values, i.Value)
-	}
-	for _, h := range slices.Concat(i.Permits, i.Readers) {
-		if h.Verdict == "held" {
-			values = append(values, h.Value)
-		}
-	}
-	return values
 }
 
 // masterOf describes a master.
@@ -177,5 +159,5 @@ func serverOf(n *redlock.NodeStats) string {
 	if n.Product == "" {
 		return "-"
 	}
-	return printable(strings.TrimSpace(n.Product + " " + n.Version))
+	return prose.Printable(strings.TrimSpace(n.Product + " " + n.Version))
 }

@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
-	"github.com/redquorum/redquorum/internal/journal"
-	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
 )
 
 func newUnlockCommand() *cobra.Command {
@@ -57,89 +55,32 @@ few answer; 64 without --force or --reason.`,
 	return cmd
 }
 
-// release is what unlock --json prints. Its field names are documented (docs/command.md).
-type release struct {
-	inspection
-	KnownBy string `json:"known_by"` // until then the holder may go on; empty if nobody held it
-	Logged  bool   `json:"logged"`   // a majority of the masters has a line of it
-}
-
 func unlock(cmd *cobra.Command, nodes *masters.Flags, name, reason string, asJSON bool) error {
 	locker, err := openToAsk(cmd, nodes)
 	if err != nil {
 		return err
 	}
 	defer locker.Close() //nolint:errcheck // it holds no locks
-	write := func(w io.Writer, r release) error { return writeInspection(w, r.inspection) }
+	write := func(w io.Writer, r survey.Release) error { return writeInspection(w, r.Inspection) }
 	if asJSON {
-		write = cli.WriteJSON[release]
+		write = prose.WriteJSON[survey.Release]
 	}
-	// Delete the lock even if its status is unknown: the error of the deletion says more.
-	told, err := inspect(cmd.Context(), locker, name)
-	if len(told.status.Nodes) == 0 {
+	r, err := survey.Force(cmd.Context(), locker, nodes.KeyPrefix, name, reason)
+	if errors.Is(err, survey.ErrSemaphore) {
+		err = cli.Usagef("%w", err)
+	}
+	if len(r.Nodes) == 0 {
 		return withStatus(err)
 	}
-	if err := checkIsLock(nodes.KeyPrefix+name, &told.status); err != nil {
-		return err
-	}
-	before := release{inspection: told.inspection()}
-	if before.Kind == kindSemaphore && before.Verdict == "free" {
-		return errors.Join(write(cmd.OutOrStdout(), before), cli.Usagef(
-			"%q is a semaphore: give the name of one of its permits, such as %q", name, before.Permits[0].Name))
-	}
-	taken, err := locker.Journal(journal.Key{}).Force(cmd.Context(), name, reason)
-	before.released = err == nil
-	if before.Logged = err == nil && taken.Value != "" && taken.Unlogged == nil; taken.Value != "" {
-		before.KnownBy = clock.System().Wall().Add(taken.Left).UTC().Format(time.RFC3339)
-	}
-	if failed := write(cmd.OutOrStdout(), before); err != nil || failed != nil {
+	if failed := write(cmd.OutOrStdout(), r); err != nil || failed != nil {
 		return errors.Join(withStatus(err), failed)
 	}
-	if taken.Unlogged != nil {
-		cmd.PrintErrf("redlock: the log does not tell of this: %s\n", cli.Explain(taken.Unlogged))
+	if r.Unlogged != nil {
+		cmd.PrintErrf("redlock: the log does not tell of this: %s\n", cli.Explain(r.Unlogged))
 	}
 	if asJSON {
 		return nil
 	}
-	result := "Released: the next client can acquire it."
-	switch {
-	case before.Verdict != "free":
-		result += fmt.Sprintf("\nIts holder, if there still is one, knows by %s, in %v: until then it may go on.",
-			before.KnownBy, taken.Left.Round(time.Second))
-	case before.isThere():
-		result = "Nobody held it. What was left of it is deleted."
-	default:
-		result = "Nothing to release."
-	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), result)
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), r.Result())
 	return err
-}
-
-// checkIsLock returns an error if any master has something under a key that can be no lock:
-// somebody else's data.
-func checkIsLock(key string, status *redlock.Status) error {
-	is, at := "", []string{}
-	has := 0
-	for _, n := range status.Nodes {
-		switch {
-		case cli.IsWrongType(n.Err):
-			is = cli.NoString
-		case n.TTL < 0:
-			is = cli.Lasting
-		case n.TTL > 0:
-			has++
-			continue
-		default:
-			continue
-		}
-		at = append(at, n.Endpoint)
-	}
-	if is == "" {
-		return nil
-	}
-	where := ""
-	if has > 0 {
-		where = " on " + strings.Join(at, ", ")
-	}
-	return fmt.Errorf("%q %s%s: it is no lock of ours. If it is yours, delete it with DEL", key, is, where)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -90,6 +91,6 @@ func TestReadableLeavesOutWhereInAScript(t *testing.T) {
 		"redis://a: OOM command not allowed script: " + digest + ", on @user_script:7.; redis://b: LOADING":             "redis://a: OOM command not allowed; redis://b: LOADING",
 		"a script: of mine": "a script: of mine",
 	} {
-		assert.Equal(t, want, Readable(text))
+		assert.Equal(t, want, prose.Readable(text))
 	}
 }

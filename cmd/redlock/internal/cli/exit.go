@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -151,7 +152,7 @@ func ExitStatus(err error) int {
 // Explain returns the text of an error for people. Where masters gave reasons, each has a line. A
 // master that gave none because the request was cut short may have one in nodes.
 func Explain(err error, nodes ...redlock.NodeStats) string {
-	return Readable(explain(err, nodes))
+	return prose.Readable(explain(err, nodes))
 }
 
 func explain(err error, nodes []redlock.NodeStats) string {

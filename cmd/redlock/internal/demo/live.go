@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/prose"
 )
 
 const liveInterval = 100 * time.Millisecond
@@ -41,7 +41,7 @@ func (v *liveView) lines(t trace, width int) [][]terminal.Span {
 	lines := [][]terminal.Span{
 		{terminal.Bold.Of(v.title)},
 		{terminal.Dim.Of(fmt.Sprintf("%.1f of %s, acquired %s so far",
-			t.elapsed.Seconds(), showSeconds(v.total), cli.Plural(len(t.holds), "time")))},
+			t.elapsed.Seconds(), showSeconds(v.total), prose.Plural(len(t.holds), "time")))},
 		{},
 	}
 	lines = append(lines, newPicture(&t, width, v.total).lines()...)

@@ -12,6 +12,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -174,6 +175,6 @@ func (d *demo) title() string {
 	if d.embedded == nil {
 		nodes = "given node"
 	}
-	return fmt.Sprintf("redlock demo: %s, one lock, %s; the lock takes %s.", cli.Plural(d.config.workers, "worker"),
-		cli.Plural(d.nodes, nodes), cli.Plural(d.nodes/2+1, "vote"))
+	return fmt.Sprintf("redlock demo: %s, one lock, %s; the lock takes %s.", prose.Plural(d.config.workers, "worker"),
+		prose.Plural(d.nodes, nodes), prose.Plural(d.nodes/2+1, "vote"))
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/prose"
 )
 
 // maxOverlapsShown bounds the list of overlaps. One is enough to know that something is broken.
@@ -62,8 +62,8 @@ func (r *report) contention() topic {
 			"that order is not promised", r.inTurn)
 	}
 	return topic{"contention", plainSpan(fmt.Sprintf("%s wait for one lock. Acquired %s, %s. %s, %s. With all nodes up, %s.",
-		cli.Plural(r.workers, "worker"), cli.Plural(len(r.holds), "time"), order,
-		cli.Plural(int(r.handedOver), "vote")+" handed over", cli.Plural(int(r.polls), "poll"), waitsText(waitsOf(r.holds, 0, all.to)),
+		prose.Plural(r.workers, "worker"), prose.Plural(len(r.holds), "time"), order,
+		prose.Plural(int(r.handedOver), "vote")+" handed over", prose.Plural(int(r.polls), "poll"), waitsText(waitsOf(r.holds, 0, all.to)),
 	))}
 }
 
@@ -88,10 +88,10 @@ func (r *report) minority() topic {
 	case !r.calm():
 		noticed = "and the errors are below"
 	case r.unconfirmed > 0: // the lock was free all the same, or at the end of its TTL
-		noticed = fmt.Sprintf("and the only error was %s that no quorum confirmed", cli.Plural(r.unconfirmed, "release"))
+		noticed = fmt.Sprintf("and the only error was %s that no quorum confirmed", prose.Plural(r.unconfirmed, "release"))
 	}
 	return topic{heading, plainSpan(fmt.Sprintf("%s of %s nodes were away from %s to %s: acquired %s meanwhile, %s. %s.",
-		capital(number(gone)), number(r.nodes), showSeconds(least.from), showSeconds(least.to), cli.Plural(len(ws), "time"), noticed, capital(waitsText(ws))))}
+		capital(number(gone)), number(r.nodes), showSeconds(least.from), showSeconds(least.to), prose.Plural(len(ws), "time"), noticed, capital(waitsText(ws))))}
 }
 
 func (r *report) stoppedHolder() topic {
@@ -132,7 +132,7 @@ func (r *report) fencing() topic {
 
 func (r *report) exclusion() topic {
 	if n := len(r.overlaps); n > 0 {
-		text := fmt.Sprintf("BROKEN: %s among %s.", cli.Plural(n, "overlap"), cli.Plural(len(r.holds), "hold"))
+		text := fmt.Sprintf("BROKEN: %s among %s.", prose.Plural(n, "overlap"), prose.Plural(len(r.holds), "hold"))
 		return topic{"exclusion", []terminal.Span{terminal.Red.Of(text)}}
 	}
 	if len(r.holds) == 0 {
@@ -162,18 +162,18 @@ func (r *report) faults() (lines [][]terminal.Span) {
 		{r.wronged, "rejected by the store while held"},
 	} {
 		if counted.n > 0 {
-			add("%s %s", cli.Plural(counted.n, "time"), counted.what)
+			add("%s %s", prose.Plural(counted.n, "time"), counted.what)
 		}
 	}
 	for _, text := range r.errors {
 		add("error: %s", text)
 	}
 	if more := r.failed - len(r.errors); more > 0 {
-		add("and %s", cli.Plural(more, "more error"))
+		add("and %s", prose.Plural(more, "more error"))
 	}
 	for i, o := range r.overlaps {
 		if i == maxOverlapsShown {
-			add("and %s", cli.Plural(len(r.overlaps)-i, "more overlap"))
+			add("and %s", prose.Plural(len(r.overlaps)-i, "more overlap"))
 			break
 		}
 		add("overlap: worker %d began %v before worker %d ended, at %s",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -95,7 +96,7 @@ func checkHosts(all []facts) []finding {
 	for host, n := range at {
 		if n > (len(all)-1)/2 && n > 1 {
 			return []finding{{
-				note, "host", fmt.Sprintf("%s are on the host %s", cli.Plural(n, "master"), host),
+				note, "host", fmt.Sprintf("%s are on the host %s", prose.Plural(n, "master"), host),
 				"if that machine fails, or its power, too few are left for a majority", "give each master a machine of its own",
 			}}
 		}

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/ask"
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -57,7 +58,7 @@ func (f *facts) check(l limits) (found []finding) {
 		return []finding{f.checkConnection()}
 	}
 	add := func(s severity, check, why, do, what string, args ...any) {
-		found = append(found, finding{s, check, cli.Readable(fmt.Sprintf(what, args...)), why, do})
+		found = append(found, finding{s, check, prose.Readable(fmt.Sprintf(what, args...)), why, do})
 	}
 	f.checkVote(add, l)
 	f.checkMarker(add)
@@ -204,10 +205,10 @@ func (f *facts) checkName(add adder) {
 	const why = "no lock of this name can be acquired here"
 	switch {
 	case f.lasting:
-		add(severe, "name", why, cli.UseAnother, "%s", cli.NoLock(f.key, cli.Lasting))
+		add(severe, "name", why, prose.UseAnother, "%s", prose.NoLock(f.key, prose.Lasting))
 	case f.unusable == nil:
-	case cli.IsWrongType(f.unusable):
-		add(severe, "name", why, cli.UseAnother, "%s", cli.NoLock(f.key, cli.NoString))
+	case prose.IsWrongType(f.unusable):
+		add(severe, "name", why, prose.UseAnother, "%s", prose.NoLock(f.key, prose.NoString))
 	default:
 		add(severe, "name", why,
 			"allow the key to the user: "+f.setUser()+quoted("~"+ask.Literal(f.key))+" (docs/operations.md has the rule); "+

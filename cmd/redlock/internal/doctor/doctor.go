@@ -10,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -83,14 +85,14 @@ func NewCommand() *cobra.Command {
 				nodes: dialed, prefix: nodes.KeyPrefix, name: name,
 				limits: limits{ttl, nodes.MaxTTL, nodes.Strict}, clock: clock.System(),
 			}
-			defer func() { masters.CloseAll(d.nodes) }()
+			defer func() { survey.CloseAll(d.nodes) }()
 			report, err := d.examine(cmd.Context())
 			if err != nil {
 				return err
 			}
 			write := writeDiagnosis
 			if asJSON {
-				write = cli.WriteJSON[diagnosis]
+				write = prose.WriteJSON[diagnosis]
 			}
 			if err := write(cmd.OutOrStdout(), report); err != nil {
 				return err
@@ -122,7 +124,7 @@ type doctor struct {
 // endpoint or a name that cannot be used.
 func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	// A Locker knows which votes would not count, and why.
-	followed, err := masters.Follow(ctx, d.clock, d.nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL),
+	followed, err := survey.Follow(ctx, d.clock, d.nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL),
 		redlock.WithKeyPrefix(d.prefix), redlock.OnlyLooks(look.Key{}))
 	d.nodes = followed.Nodes
 	if err != nil {
@@ -145,7 +147,7 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	connecting.Add(len(d.nodes))
 	votes := sync.OnceValue(func() []redlock.NodeStats {
 		connecting.Wait()
-		masters.AwaitVotes(ctx, d.clock, locker)
+		survey.AwaitVotes(ctx, d.clock, locker)
 		return locker.Stats().Nodes
 	})
 	for i, node := range d.nodes {

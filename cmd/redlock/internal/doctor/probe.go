@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
+	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/prose"
 )
 
 // diagnosis is what doctor --json prints. Its field names are documented (docs/command.md).
@@ -128,7 +128,7 @@ func checkNumber(n int) []finding {
 	case n%2 == 0:
 		return []finding{{
 			note, "number", fmt.Sprintf("there are %d masters, an even number", n),
-			fmt.Sprintf("it tolerates the loss of %s, as with one master less", cli.Plural((n-1)/2, "master")), "use an odd number",
+			fmt.Sprintf("it tolerates the loss of %s, as with one master less", prose.Plural((n-1)/2, "master")), "use an odd number",
 		}}
 	default:
 		return []finding{}

@@ -3,7 +3,7 @@ package doctor
 import (
 	"context"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
+	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/prose"
 )
 
 var severityStyles = map[severity]terminal.Style{severe: terminal.Red, warning: terminal.Yellow, note: terminal.Dim}
@@ -66,7 +66,7 @@ func (d *diagnosis) verdict(width int) [][]terminal.Span {
 		text, style = "NO QUORUM IS SAFE", terminal.Red
 	}
 	return terminal.Wrap([]terminal.Span{style.Of(text + ":"), terminal.Plain.Of(fmt.Sprintf("%d of %s without an error, %s.",
-		d.Sound, cli.Plural(d.Members, "master"), cli.Needed(d.Quorum)))}, width)
+		d.Sound, prose.Plural(d.Members, "master"), prose.Needed(d.Quorum)))}, width)
 }
 
 // overview has a line for each master. Endpoints are not cut: what has no room is left out, from
@@ -126,7 +126,7 @@ func count(findings []finding) string {
 			}
 		}
 		if n > 0 {
-			parts = append(parts, cli.Plural(n, string(s)))
+			parts = append(parts, prose.Plural(n, string(s)))
 		}
 	}
 	if len(parts) == 0 {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
+	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 

@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -158,7 +159,7 @@ func (f *facts) checkServer(add adder) {
 	if replicas, err := strconv.Atoi(f.info["connected_slaves"]); err == nil && replicas > 0 {
 		add(note, "replicated", "a replica promoted behind this endpoint knows fewer locks, and clients quarantine it",
 			"let nothing fail over behind the endpoint: a lost master must stay lost",
-			"it has %s", cli.Plural(replicas, "replica"))
+			"it has %s", prose.Plural(replicas, "replica"))
 	}
 	if major, err := strconv.Atoi(before(f.version, ".")); err == nil && major < 5 && f.product == "redis" {
 		add(warning, "version", "it has no CLIENT ID: what a proxy holds back from a broken connection cannot be killed",

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -41,7 +42,7 @@ func (m Messages) Warn(event, format string, args ...any) {
 
 // line returns a message as it is written.
 func (m Messages) line(event, text string) []byte {
-	text = cli.Readable(text)
+	text = prose.Readable(text)
 	if m.JSON {
 		// Strings always encode.
 		if encoded, err := json.Marshal(message{event, m.Name, text}); err == nil {
@@ -81,7 +82,7 @@ func (m Messages) End(event string, err error, nodes ...redlock.NodeStats) error
 func NewLogger(w io.Writer, asJSON bool) *slog.Logger {
 	options := &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if err, ok := a.Value.Any().(error); ok {
-			a.Value = slog.StringValue(cli.Readable(err.Error()))
+			a.Value = slog.StringValue(prose.Readable(err.Error()))
 		}
 		return a
 	}}

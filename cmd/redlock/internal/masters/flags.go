@@ -11,12 +11,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -209,7 +209,7 @@ func (f *Flags) CheckTTL(ttl time.Duration) error {
 }
 
 // Dial returns a node for each endpoint, which connects in the background. Close them with
-// [CloseAll]. What it rejects is a mistake in the command line.
+// [survey.CloseAll]. What it rejects is a mistake in the command line.
 func (f *Flags) Dial(cmd *cobra.Command, opts ...pool.Option) (nodes []*pool.Node, err error) {
 	endpoints, places, err := f.find(cmd)
 	if err != nil {
@@ -219,21 +219,12 @@ func (f *Flags) Dial(cmd *cobra.Command, opts ...pool.Option) (nodes []*pool.Nod
 	for i, endpoint := range endpoints {
 		node, err := pool.NewNode(endpoint, opts...)
 		if err != nil {
-			CloseAll(nodes)
+			survey.CloseAll(nodes)
 			return nil, wrongEndpoint(places, endpoints, fmt.Sprintf("endpoint %d: %v", i+1, err))
 		}
 		nodes = append(nodes, node)
 	}
 	return nodes, nil
-}
-
-// CloseAll closes nodes, all at once: one that hangs takes its time.
-func CloseAll(nodes []*pool.Node) {
-	var all sync.WaitGroup
-	for _, node := range nodes {
-		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil
-	}
-	all.Wait()
 }
 
 // harmless matches what is shown of a wrong endpoint: it looks like host:port. Anything else may

@@ -13,6 +13,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/internal/look"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -163,7 +164,7 @@ func (f *flags) open(cmd *cobra.Command, looks bool, do func(context.Context, *r
 		return err
 	}
 	defer locker.Close() //nolint:errcheck // it holds no locks
-	masters.AwaitVotes(cmd.Context(), clock.System(), locker)
+	survey.AwaitVotes(cmd.Context(), clock.System(), locker)
 	return do(cmd.Context(), locker)
 }
 

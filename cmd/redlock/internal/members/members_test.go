@@ -18,6 +18,8 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -136,7 +138,7 @@ Another change is possible in 42s.
 
 	var told map[string]any
 	b.Reset()
-	require.NoError(t, cli.WriteJSON(&b, v))
+	require.NoError(t, prose.WriteJSON(&b, v))
 	require.NoError(t, json.Unmarshal([]byte(b.String()), &told))
 	assert.Equal(t, []any{"CLUSTER", 2.0, "1m0s", 2.0, 42_000.0, 102_000.0},
 		[]any{told["cluster"], told["version"], told["max_ttl"], told["quorum"], told["next_ms"], told["takes_ms"]})
@@ -248,8 +250,8 @@ func TestMastersAreReplacedWhileLocksAreHeld(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &told))
 	assert.Equal(t, "1m0s", told.MaxTTL)
 	assert.Empty(t, told.List)
-	for i, one := range told.Members {
-		assert.Equal(t, votes, one.State, "%+v", one)
+	for i, one := range told.Members.Members {
+		assert.Equal(t, survey.MemberVotes, one.State, "%+v", one)
 		assert.Equal(t, []string{urls[0], urls[3], urls[4]}[i], one.Endpoint)
 	}
 	assert.NoError(t, lock.Err(), "the lock has been held all the time")

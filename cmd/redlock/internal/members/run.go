@@ -15,6 +15,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -157,7 +158,7 @@ func (s *sayer) progress(waits string, left time.Duration) {
 	if left > 0 {
 		waits += fmt.Sprintf(" (another %v)", roughly(left))
 	}
-	s.line("waiting: %s", cli.Readable(waits))
+	s.line("waiting: %s", prose.Readable(waits))
 }
 
 // roughly rounds a wait, as people tell it.

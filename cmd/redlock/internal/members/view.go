@@ -10,67 +10,28 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // view is what members --json prints. Its field names are documented (docs/command.md).
 type view struct {
-	Cluster     string         `json:"cluster"`
-	Version     int64          `json:"version"`
-	MaxTTL      string         `json:"max_ttl"` // a duration: 1m0s
-	Quorum      int            `json:"quorum"`
-	NextMillis  int64          `json:"next_ms"` // until another change is possible
-	Members     []member       `json:"members"`
-	List        []masters.Flaw `json:"list"`               // what is wrong with the list of the command line
-	Changes     []string       `json:"changes,omitempty"`  // that were made, or would be
-	TakesMillis int64          `json:"takes_ms,omitempty"` // with --dry-run: at least
+	survey.Members
+	Changes     []string `json:"changes,omitempty"`  // that were made, or would be
+	TakesMillis int64    `json:"takes_ms,omitempty"` // with --dry-run: at least
 
 	changes, dryRun bool
 }
 
-type member struct {
-	ID       string `json:"id"`
-	Endpoint string `json:"endpoint"`
-	State    string `json:"state"`   // votes, no vote or down
-	Version  int64  `json:"version"` // that it was told; 0 if that is not known
-	Listed   bool   `json:"listed"`  // in the list of the command line
-	Error    string `json:"error"`   // why its vote does not count
-}
-
-// The states of a member.
-const (
-	votes  = "votes"
-	barred = "no vote"
-	down   = "down"
-)
-
 func viewOf(m *redlock.Membership, stats *redlock.Stats) view {
-	v := view{
-		Cluster: m.Cluster, Version: m.Version, MaxTTL: m.MaxTTL.String(), Quorum: len(m.Members)/2 + 1, NextMillis: m.Next.Milliseconds(),
-		List: append([]masters.Flaw{}, masters.CompareList(m, stats)...),
-	}
-	for _, one := range m.Members {
-		row := member{ID: one.ID, Endpoint: one.Endpoint, State: votes, Version: one.Version, Listed: one.Listed}
-		switch {
-		case !one.Up:
-			row.State = down
-		case !one.Voting:
-			row.State = barred
-		}
-		if row.State != votes && one.Err != nil {
-			row.Error = cli.Readable(one.Err.Error())
-		}
-		v.Members = append(v.Members, row)
-	}
-	return v
+	return view{Members: survey.MembersOf(m, survey.CompareList(m, stats))}
 }
 
 func (f *flags) write(cmd *cobra.Command, v view) error {
 	if f.json {
-		return cli.WriteJSON(cmd.OutOrStdout(), v)
+		return prose.WriteJSON(cmd.OutOrStdout(), v)
 	}
 	return v.write(cmd.OutOrStdout())
 }
@@ -86,9 +47,9 @@ func (v *view) write(w io.Writer) error {
 	if v.changes {
 		sentence("%s\n", v.done())
 	}
-	sentence("Cluster %s, version %d: %s, %s. MaxTTL %s.\n", v.Cluster, v.Version, cli.Plural(len(v.Members), "member"), cli.Needed(v.Quorum), v.MaxTTL)
+	sentence("Cluster %s, version %d: %s, %s. MaxTTL %s.\n", v.Cluster, v.Version, prose.Plural(len(v.Members.Members), "member"), prose.Needed(v.Quorum), v.MaxTTL)
 	table := terminal.Table{Heading: []string{"ID", "ENDPOINT", "STATE", "VERSION"}}
-	for _, one := range v.Members {
+	for _, one := range v.Members.Members {
 		version := "-"
 		if one.Version > 0 {
 			version = strconv.FormatInt(one.Version, 10)
@@ -98,7 +59,7 @@ func (v *view) write(w io.Writer) error {
 	for _, line := range table.Lines(unlimited, stateStyle) {
 		b.WriteString(strings.TrimRight(terminal.Line(line, unlimited, look.Color), " ") + "\n")
 	}
-	wrong := slices.DeleteFunc(slices.Clone(v.Members), func(one member) bool { return one.Error == "" })
+	wrong := slices.DeleteFunc(slices.Clone(v.Members.Members), func(one survey.Member) bool { return one.Error == "" })
 	if len(wrong) > 0 {
 		sentence("")
 	}
@@ -135,9 +96,9 @@ func stateStyle(row []string, column int) terminal.Style {
 		return terminal.Plain
 	}
 	switch row[column] {
-	case votes:
+	case survey.MemberVotes:
 		return terminal.Green
-	case barred:
+	case survey.MemberBarred:
 		return terminal.Yellow
 	default:
 		return terminal.Red

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -180,5 +181,5 @@ func (r *runner) look(ctx context.Context) (held bool, misnamed error) {
 
 // mayBeMisnamed reports whether the failure of an attempt can come from a key that is no lock.
 func mayBeMisnamed(err error) bool {
-	return errors.Is(err, redlock.ErrTaken) || cli.IsWrongType(err)
+	return errors.Is(err, redlock.ErrTaken) || prose.IsWrongType(err)
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
 )
 
 // Snapshot is what is known at one moment.
@@ -81,7 +81,7 @@ func (s *Snapshot) Lines(width, height int) [][]terminal.Span {
 	if shown < 2 {
 		shown = 0
 	}
-	more := cli.Plural(len(locks)-max(shown, 1), "more lock") + "; a narrower PATTERN shows them"
+	more := prose.Plural(len(locks)-max(shown, 1), "more lock") + "; a narrower PATTERN shows them"
 	return append(append(lines, locks[:shown]...), []terminal.Span{terminal.Dim.Of(more)})
 }
 

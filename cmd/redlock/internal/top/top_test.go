@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/survey"
 )
 
 // sample has everything that is drawn.

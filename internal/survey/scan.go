@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
+	"github.com/redquorum/redquorum/internal/ask"
 )
 
 const (

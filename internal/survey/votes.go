@@ -1,15 +1,12 @@
-package masters
+package survey
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -40,33 +37,6 @@ func isDecided(n *redlock.NodeStats) bool {
 	}
 	return true
 }
-
-// Causes says why nodes do not vote, each reason once with the endpoints that have it; empty if all
-// vote.
-func Causes(nodes []redlock.NodeStats) string {
-	var reasons []string
-	at := map[string][]string{}
-	for i := range nodes {
-		n := &nodes[i]
-		if Votes(n) {
-			continue
-		}
-		why := cmp.Or(n.Barred, n.Err, errNoAnswer).Error()
-		if errors.Is(n.Err, pool.ErrAuth) {
-			why = "user or password is wrong or missing: " + cli.Reason(n.Err, pool.ErrAuth)
-		}
-		if at[why] == nil {
-			reasons = append(reasons, why)
-		}
-		at[why] = append(at[why], n.Endpoint)
-	}
-	for i, why := range reasons {
-		reasons[i] = strings.Join(at[why], ", ") + ": " + why
-	}
-	return strings.Join(reasons, "; ")
-}
-
-var errNoAnswer = errors.New("no answer yet")
 
 // Votes reports whether the vote of a node counts.
 func Votes(n *redlock.NodeStats) bool { return n.State == pool.Up && n.Barred == nil }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
+	"github.com/redquorum/redquorum/internal/ask"
 )
 
 // Vitals are the signs of life of a master.

@@ -1,4 +1,4 @@
-package main
+package survey
 
 import (
 	"fmt"
@@ -7,24 +7,24 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// tenure is since when somebody has a lock, as the lock's value tells, by the clock of its holder.
+// Tenure is since when somebody has a lock, as the lock's value tells, by the clock of its holder.
 // Values of other libraries do not tell.
-type tenure struct {
+type Tenure struct {
 	Since      string `json:"since"`   // empty: unknown
 	HeldMillis int64  `json:"held_ms"` // until now, by our clock
 	Waited     bool   `json:"waited"`  // it may have waited since then, so it has held the lock for less long
 }
 
-func tenureOf(since redlock.Since, now time.Time) tenure {
+func tenureOf(since redlock.Since, now time.Time) Tenure {
 	if since.Time.IsZero() {
-		return tenure{}
+		return Tenure{}
 	}
 	// Clocks differ, and the time is in seconds.
-	return tenure{since.Time.UTC().Format(time.RFC3339), max(now.Sub(since.Time), 0).Milliseconds(), since.Waited}
+	return Tenure{since.Time.UTC().Format(time.RFC3339), max(now.Sub(since.Time), 0).Milliseconds(), since.Waited}
 }
 
-// short is for a table: 45s, ≤5h12m.
-func (t tenure) short() string {
+// Short is for a table: 45s, ≤5h12m.
+func (t Tenure) Short() string {
 	switch {
 	case t.Since == "":
 		return "-"
@@ -36,7 +36,7 @@ func (t tenure) short() string {
 }
 
 // clause is for a sentence, behind the holder; empty if nothing is known.
-func (t tenure) clause() string {
+func (t Tenure) clause() string {
 	switch {
 	case t.Since == "":
 		return ""
@@ -61,16 +61,16 @@ func spanText(millis int64) string {
 	}
 }
 
-// longest is the tenure that began first: of the holder, the readers or the permits.
-func (i *inspection) longest() tenure {
-	longest := tenure{}
+// Longest is the tenure that began first: of the holder, the readers or the permits.
+func (i *Inspection) Longest() Tenure {
+	longest := Tenure{}
 	if i.Verdict == "held" {
-		longest = i.tenure
+		longest = i.Tenure
 	}
-	for _, holdings := range [][]holding{i.Readers, i.Permits} {
+	for _, holdings := range [][]Holding{i.Readers, i.Permits} {
 		for _, h := range holdings {
 			if h.Verdict == "held" && h.Since != "" && (longest.Since == "" || h.Since < longest.Since) {
-				longest = h.tenure
+				longest = h.Tenure
 			}
 		}
 	}

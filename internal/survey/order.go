@@ -1,4 +1,4 @@
-package main
+package survey
 
 import (
 	"cmp"
@@ -43,8 +43,8 @@ func ownerMatcher(pattern string) func(owner string) bool {
 
 // isOf reports whether somebody whose owner matches has the lock, a permit of it, reads it, or
 // probably has it.
-func (i *inspection) isOf(matches func(owner string) bool) bool {
-	has := func(h holding) bool { return h.Verdict == "held" && matches(h.Owner) }
-	return i.Verdict == "held" && !i.shared && matches(i.Owner) || i.Probably != nil && matches(i.Probably.Owner) ||
+func (i *Inspection) isOf(matches func(owner string) bool) bool {
+	has := func(h Holding) bool { return h.Verdict == "held" && matches(h.Owner) }
+	return i.Verdict == "held" && !i.Shared && matches(i.Owner) || i.Probably != nil && matches(i.Probably.Owner) ||
 		slices.ContainsFunc(i.Readers, has) || slices.ContainsFunc(i.Permits, has)
 }

@@ -1,4 +1,4 @@
-package masters
+package survey
 
 import (
 	"errors"

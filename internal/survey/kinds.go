@@ -1,34 +1,33 @@
-package main
+package survey
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // What a name is that of, beside a lock.
 const (
-	kindLock      = "lock"
-	kindSemaphore = "semaphore"
-	kindElection  = "election"
+	KindLock      = "lock"
+	KindSemaphore = "semaphore"
+	KindElection  = "election"
 )
 
 // recentTerms is how many terms are looked at. The holder's is among the newest.
 const recentTerms = 8
 
-// answers are what the masters told about a name.
-type answers struct {
+// Answers are what the masters told about a name.
+type Answers struct {
 	at      time.Time // when the masters had answered
-	status  redlock.Status
+	Status  redlock.Status
 	permits redlock.SemaphoreStatus
 	terms   ledger.Page
 	members int // of which a majority is a quorum
@@ -36,7 +35,7 @@ type answers struct {
 
 // askKinds asks about the semaphore and the election of the name. If it fails, so does the question
 // about the lock, which says why.
-func (a *answers) askKinds(ctx context.Context, locker *redlock.Locker, name string) {
+func (a *Answers) askKinds(ctx context.Context, locker *redlock.Locker, name string) {
 	var both sync.WaitGroup
 	both.Go(func() { a.permits = permitsOf(ctx, locker, name) })
 	both.Go(func() { a.terms = termsOf(ctx, locker, name) })
@@ -57,35 +56,35 @@ func termsOf(ctx context.Context, locker *redlock.Locker, name string) ledger.Pa
 	return page
 }
 
-// holding is a permit, or the lock of a reader.
-type holding struct {
+// Holding is a permit, or the lock of a reader.
+type Holding struct {
 	Name    string `json:"name"`    // of the permit; that of the lock for a reader
 	Verdict string `json:"verdict"` // as that of the lock
 	Value   string `json:"value"`
 	Owner   string `json:"owner"`
-	tenure
+	Tenure
 	TTLMillis int64 `json:"ttl_ms"` // until no majority of the masters has it; -1: for ever
 	Fence     int64 `json:"fence"`  // 0: none
 	Masters   int   `json:"masters"`
 }
 
 // addKinds adds what the name is that of, beside a lock.
-func (i *inspection) addKinds(a *answers) {
-	i.Kind, i.Permits, i.Readers = kindLock, []holding{}, readersOf(&a.status, a.at)
+func (i *Inspection) addKinds(a *Answers) {
+	i.Kind, i.Permits, i.Readers = KindLock, []Holding{}, readersOf(&a.Status, a.at)
 	values := map[string]int64{}
 	for _, answer := range a.terms.Answers {
 		for _, entry := range answer.Entries {
-			i.Kind, values[entry.Value], i.NewestTerm = kindElection, entry.Term, max(i.NewestTerm, entry.Term)
+			i.Kind, values[entry.Value], i.NewestTerm = KindElection, entry.Term, max(i.NewestTerm, entry.Term)
 		}
 	}
 	i.Term = values[i.Value]
 	if a.permits.Permits == 0 {
 		return
 	}
-	i.Kind = kindSemaphore
+	i.Kind = KindSemaphore
 	for _, slot := range a.permits.Slots {
 		s := newInspection(&slot, a.at)
-		permit := holding{Name: slot.Name, Verdict: s.Verdict, Value: s.Value, Owner: s.Owner, tenure: s.tenure}
+		permit := Holding{Name: slot.Name, Verdict: s.Verdict, Value: s.Value, Owner: s.Owner, Tenure: s.Tenure}
 		var left []time.Duration
 		for _, n := range slot.Nodes {
 			if n.Value != "" && n.Value == s.Value {
@@ -103,17 +102,17 @@ func (i *inspection) addKinds(a *answers) {
 }
 
 // readersOf returns the readers that any master knows, in the order of their values.
-func readersOf(status *redlock.Status, now time.Time) []holding {
-	known, left := map[string]holding{}, map[string][]time.Duration{}
+func readersOf(status *redlock.Status, now time.Time) []Holding {
+	known, left := map[string]Holding{}, map[string][]time.Duration{}
 	for _, n := range status.Nodes {
 		for _, r := range n.Readers {
-			known[r.Value] = holding{Name: status.Name, Value: r.Value, Owner: r.Owner, tenure: tenureOf(r.Since, now)}
+			known[r.Value] = Holding{Name: status.Name, Value: r.Value, Owner: r.Owner, Tenure: tenureOf(r.Since, now)}
 			if n.Err == nil {
 				left[r.Value] = append(left[r.Value], r.TTL)
 			}
 		}
 	}
-	readers := []holding{}
+	readers := []Holding{}
 	for value, r := range known {
 		r.Verdict, r.Masters, r.TTLMillis = "split", len(left[value]), millisOf(left[value], status.Quorum)
 		if r.Masters >= status.Quorum {
@@ -121,7 +120,7 @@ func readersOf(status *redlock.Status, now time.Time) []holding {
 		}
 		readers = append(readers, r)
 	}
-	slices.SortFunc(readers, func(a, b holding) int { return cmp.Compare(a.Value, b.Value) })
+	slices.SortFunc(readers, func(a, b Holding) int { return cmp.Compare(a.Value, b.Value) })
 	return readers
 }
 
@@ -144,25 +143,25 @@ func millisOf(left []time.Duration, quorum int) int64 {
 	}
 }
 
-// sentences state the verdict, and what the name is that of.
-func (i *inspection) sentences() string {
+// Sentences state the verdict, and what the name is that of.
+func (i *Inspection) Sentences() string {
 	var lines []string
 	switch {
-	case i.noLock != "":
-		lines = append(lines, i.noLock+".")
-	case i.Kind != kindSemaphore || i.Verdict != "free": // otherwise it is no lock as well
+	case i.NoLock != "":
+		lines = append(lines, i.NoLock+".")
+	case i.Kind != KindSemaphore || i.Verdict != "free": // otherwise it is no lock as well
 		lines = append(lines, i.sentence())
 	}
 	switch {
-	case i.Kind == kindSemaphore:
-		lines = append(lines, fmt.Sprintf("%q is a semaphore: %d of %s held.", i.Name, i.held(i.Permits), cli.Plural(len(i.Permits), "permit")))
-	case i.Kind == kindElection && i.Verdict == "free":
+	case i.Kind == KindSemaphore:
+		lines = append(lines, fmt.Sprintf("%q is a semaphore: %d of %s held.", i.Name, i.Held(i.Permits), prose.Plural(len(i.Permits), "permit")))
+	case i.Kind == KindElection && i.Verdict == "free":
 		lines = append(lines, fmt.Sprintf("Nobody leads. The newest term on record is %d.", i.NewestTerm))
-	case i.Kind == kindElection && i.Verdict == "held" && i.Term == 0:
+	case i.Kind == KindElection && i.Verdict == "held" && i.Term == 0:
 		lines = append(lines, fmt.Sprintf("It is not elected, or not yet. The newest term on record is %d.", i.NewestTerm))
 	}
-	if i.Verdict == "held" && i.Kind == kindLock && i.left() < 0 {
-		lines = append(lines, "It "+cli.Lasting+", so it is no lock: "+cli.UseAnother+".")
+	if i.Verdict == "held" && i.Kind == KindLock && i.Left() < 0 {
+		lines = append(lines, "It "+prose.Lasting+", so it is no lock: "+prose.UseAnother+".")
 	}
 	if names := i.waiters(); names != "" {
 		lines = append(lines, "Waiting: "+names+".")
@@ -170,7 +169,8 @@ func (i *inspection) sentences() string {
 	return strings.Join(lines, "\n")
 }
 
-func (i *inspection) held(holdings []holding) (n int) {
+// Held counts those that are held.
+func (i *Inspection) Held(holdings []Holding) (n int) {
 	for _, h := range holdings {
 		if h.Verdict == "held" {
 			n++
@@ -179,7 +179,8 @@ func (i *inspection) held(holdings []holding) (n int) {
 	return n
 }
 
-func (i *inspection) waiting() (n int) {
+// Waiting returns how many processes wait, at all masters together.
+func (i *Inspection) Waiting() (n int) {
 	for _, node := range i.Nodes {
 		n += node.Waiting
 	}
@@ -190,64 +191,40 @@ func (i *inspection) waiting() (n int) {
 const mostNamed = 6
 
 // waiters names those that wait, the first of each master before the second.
-func (i *inspection) waiters() string {
+func (i *Inspection) waiters() string {
 	var names []string
 	for place := range longestList(i.Nodes) {
 		for _, n := range i.Nodes {
 			if place < len(n.Waiters) && len(names) < mostNamed {
-				names = append(names, named(n.Waiters[place]))
+				names = append(names, Named(n.Waiters[place]))
 			}
 		}
 	}
-	if more := i.waiting() - len(names); more > 0 && len(names) > 0 {
+	if more := i.Waiting() - len(names); more > 0 && len(names) > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
 }
 
-func longestList(nodes []nodeInspection) (most int) {
+func longestList(nodes []NodeInspection) (most int) {
 	for _, n := range nodes {
 		most = max(most, len(n.Waiters))
 	}
 	return most
 }
 
-// rowsOf are the lines of a table of permits or readers. What is free has none.
-func (i *inspection) rowsOf(heading string, holdings []holding) string {
-	var rows strings.Builder
-	for _, h := range holdings {
-		if h.Verdict == "free" {
-			continue
-		}
-		name, fence := h.Name, "-"
-		if heading == "READER" {
-			name = shortened(h.Value)
-		}
-		if h.Fence != 0 {
-			fence = strconv.FormatInt(h.Fence, 10)
-		}
-		owner := named(h.Owner)
-		if h.Verdict != "held" {
-			owner = h.Verdict
-		}
-		fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%s\t%d of %d\n", printable(name), owner, h.short(), ttlText(h.TTLMillis), fence, h.Masters, i.Members)
-	}
-	if rows.Len() == 0 {
-		return ""
-	}
-	return "\n" + heading + "\tOWNER\tHELD\tTTL\tFENCE\tMASTERS\n" + rows.String()
-}
-
-func ttlText(millis int64) string {
+// TTLText is a time to live, in full.
+func TTLText(millis int64) string {
 	if millis < 0 {
 		return "for ever"
 	}
 	return (time.Duration(millis) * time.Millisecond).String()
 }
 
-func named(owner string) string {
+// Named returns an owner for a sentence.
+func Named(owner string) string {
 	if owner == "" {
 		return "somebody without a name"
 	}
-	return printable(owner)
+	return prose.Printable(owner)
 }

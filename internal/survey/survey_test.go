@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/ask"
+	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )

@@ -1,7 +1,8 @@
-package masters
+package survey
 
 import (
 	"context"
+	"sync"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -48,4 +49,13 @@ func Follow(ctx context.Context, clk clock.Clock, nodes []*pool.Node, opts ...re
 		AwaitVotes(ctx, clk, f.Locker)
 	}
 	return f, err
+}
+
+// CloseAll closes nodes, all at once: one that hangs takes its time.
+func CloseAll(nodes []*pool.Node) {
+	var all sync.WaitGroup
+	for _, node := range nodes {
+		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil
+	}
+	all.Wait()
 }

@@ -1,0 +1,74 @@
+// Package prose has what several commands say in the same words.
+package prose
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Plural returns a number with a noun: "1 master", "3 masters".
+func Plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// Needed says of how many there must be: 1 is needed, 2 are needed.
+func Needed(n int) string {
+	if n == 1 {
+		return "1 is needed"
+	}
+	return fmt.Sprintf("%d are needed", n)
+}
+
+// WriteJSON writes a value as one indented JSON object.
+func WriteJSON[T any](w io.Writer, value T) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// Printable escapes a text that anybody may have stored, so that a terminal shows it and does not
+// obey it.
+func Printable(text string) string {
+	quoted := strconv.QuoteToGraphic(text)
+	return quoted[1 : len(quoted)-1]
+}
+
+// What a key is that can be that of no lock: a lock is a string that expires.
+const (
+	Lasting  = "does not expire"
+	NoString = "is no string"
+)
+
+// UseAnother is what to do about a key that is no lock.
+const UseAnother = "use another name or --key-prefix"
+
+// NoLock says that a key is that of no lock, and which of the two above it is.
+func NoLock(key, is string) string { return fmt.Sprintf("the key %q %s: it is no lock", key, is) }
+
+// How Redis says that a key is no string.
+const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
+
+// IsWrongType reports whether a master has answered that a key is no string.
+func IsWrongType(err error) bool { return err != nil && strings.Contains(err.Error(), "WRONGTYPE") }
+
+// scriptPlace is where in a script a command has failed, as Redis 7 and Valkey say it. It tells a
+// user nothing.
+var scriptPlace = regexp.MustCompile(`:? script: [0-9a-f]{40}, on @user_script:[0-9]+\.?`)
+
+// credentials are the part of an endpoint that nobody may see. What was mistaken for a file, a
+// command or a name may be an endpoint.
+var credentials = regexp.MustCompile(`([A-Za-z]+://)[^\s"']*@`)
+
+// Readable returns the text of an error without what only the authors of its script understand, and
+// without passwords.
+func Readable(text string) string {
+	text = credentials.ReplaceAllString(scriptPlace.ReplaceAllString(text, ""), "$1…@")
+	return strings.ReplaceAll(text, wrongType, "the key "+NoString)
+}

@@ -1,0 +1,203 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// Inspection is what inspect --json prints. Its field names are documented (docs/command.md).
+type Inspection struct {
+	Name    string `json:"name"`
+	Verdict string `json:"verdict"` // free, held, split or unknown
+	Value   string `json:"value"`
+	Owner   string `json:"owner"`
+	Tenure
+	Quorum  int              `json:"quorum"`
+	Members int              `json:"members"` // of which that is a majority
+	Nodes   []NodeInspection `json:"nodes"`
+
+	Probably *Holding `json:"probably"` // what masters that answered have, if they are too few; nil if nothing
+
+	Kind       string    `json:"kind"`        // lock, semaphore or election
+	Readers    []Holding `json:"readers"`     // if the lock is shared
+	Permits    []Holding `json:"permits"`     // of a semaphore
+	Term       int64     `json:"term"`        // of the holder, if it leads; otherwise 0
+	NewestTerm int64     `json:"newest_term"` // on record, of an election; otherwise 0
+
+	Shared   bool   `json:"-"` // readers hold it
+	Released bool   `json:"-"` // what is told was before that
+	NoLock   string `json:"-"` // why the key is that of no lock; empty if it may be
+}
+
+// NodeInspection is what one master told.
+type NodeInspection struct {
+	Endpoint  string   `json:"endpoint"`
+	Value     string   `json:"value"`
+	Owner     string   `json:"owner"`
+	TTLMillis int64    `json:"ttl_ms"` // -1: does not expire
+	Fence     int64    `json:"fence"`
+	Waiting   int      `json:"waiting"` // processes that wait for the lock, or a permit, here
+	Waiters   []string `json:"waiters"` // the owners of the oldest of them
+	Error     string   `json:"error"`   // why the master did not answer
+}
+
+// Ask asks about a name, once it is known which masters vote.
+func Ask(ctx context.Context, locker *redlock.Locker, name string) (told Answers, err error) {
+	AwaitVotes(ctx, clock.System(), locker)
+	if told.Status, err = locker.Inspect(ctx, name); err == nil {
+		told.askKinds(ctx, locker, name)
+	}
+	told.at = clock.System().Wall()
+	stats := locker.Stats()
+	told.members = stats.Members
+	for i := range told.Status.Nodes {
+		if n := &told.Status.Nodes[i]; errors.Is(n.Err, pool.ErrQuarantined) && stats.Nodes[i].Barred != nil {
+			n.Err = stats.Nodes[i].Barred // it says why
+		}
+	}
+	return told, err
+}
+
+// Inspection says what the answers mean.
+func (a *Answers) Inspection() Inspection {
+	i := newInspection(&a.Status, a.at)
+	if a.members > 0 {
+		i.Members = a.members
+	}
+	i.addKinds(a)
+	if i.Verdict == "unknown" {
+		i.Probably = probably(&a.Status, a.at)
+	}
+	return i
+}
+
+func newInspection(status *redlock.Status, now time.Time) Inspection {
+	i := Inspection{Name: status.Name, Verdict: "split", Value: status.Value, Owner: status.Owner, Quorum: status.Quorum, Members: len(status.Nodes)}
+	i.Tenure = tenureOf(status.Since, now)
+	answers, empty := 0, 0
+	for _, n := range status.Nodes {
+		node := NodeInspection{
+			Endpoint: n.Endpoint, Value: n.Value, Owner: n.Owner, TTLMillis: n.TTL.Milliseconds(),
+			Fence: n.Fence, Waiting: n.Waiting, Waiters: append([]string{}, n.Waiters...),
+		}
+		i.Shared = i.Shared || len(n.Readers) > 0 && n.Value == i.Value
+		if n.TTL < 0 {
+			node.TTLMillis = -1
+		}
+		if n.Err != nil {
+			node.Error = prose.Readable(n.Err.Error())
+		} else {
+			answers++
+			if n.Value == "" && n.TTL != 0 { // SET name '', by somebody
+				empty++
+			}
+		}
+		i.Nodes = append(i.Nodes, node)
+	}
+	switch {
+	case status.Free:
+		i.Verdict = "free"
+	case status.Value != "" || empty >= status.Quorum:
+		i.Verdict = "held"
+	case answers < status.Quorum:
+		i.Verdict = "unknown"
+	}
+	return i
+}
+
+// probably returns the value that most of the masters have that told one, although they are too few
+// to decide; nil if none told one.
+func probably(status *redlock.Status, now time.Time) *Holding {
+	counts := map[string]int{}
+	var most *redlock.NodeStatus
+	for i := range status.Nodes {
+		n := &status.Nodes[i]
+		if counts[n.Value]++; n.Value != "" && (most == nil || counts[n.Value] > counts[most.Value]) {
+			most = n
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	return &Holding{
+		Name: status.Name, Verdict: "unknown", Value: most.Value, Owner: most.Owner, Tenure: tenureOf(most.Since, now),
+		TTLMillis: max(most.TTL.Milliseconds(), -1), Fence: most.Fence, Masters: counts[most.Value],
+	}
+}
+
+// sentence states the verdict.
+func (i *Inspection) sentence() string {
+	is, have := "is", "have"
+	if i.holding() == 1 {
+		have = "has"
+	}
+	if i.Released {
+		is, have = "was", "had"
+	}
+	switch i.Verdict {
+	case "free":
+		return fmt.Sprintf("%q is free.", i.Name)
+	case "held":
+		how := "held by " + Named(i.Owner)
+		if i.Shared {
+			how = "shared by " + prose.Plural(i.Held(i.Readers), "reader")
+		} else if i.Term != 0 {
+			how = fmt.Sprintf("led by %s in term %d", Named(i.Owner), i.Term)
+		}
+		how += i.Tenure.clause()
+		return fmt.Sprintf("%q %s %s: %d of %s %s its value.", i.Name, is, how, i.holding(), prose.Plural(i.Members, "master"), have)
+	case "split":
+		return fmt.Sprintf("%q %s split: no value %s on %d of %s. It %s being acquired or released, or masters were away.",
+			i.Name, is, is, i.Quorum, prose.Plural(i.Members, "master"), is)
+	default:
+		return fmt.Sprintf("Whether %q is held is unknown: fewer than %d of %d masters answered.", i.Name, i.Quorum, i.Members) +
+			i.guess()
+	}
+}
+
+// guess says who probably has the lock; empty if no master told of anybody.
+func (i *Inspection) guess() string {
+	p := i.Probably
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf(" Probably it is held by %s%s: %s that answered has its value, for %s.",
+		Named(p.Owner), p.clause(), prose.Plural(p.Masters, "master"), TTLText(p.TTLMillis))
+}
+
+func (i *Inspection) holding() (nodes int) {
+	for _, n := range i.Nodes {
+		if n.Value == i.Value {
+			nodes++
+		}
+	}
+	return nodes
+}
+
+// answered returns how many masters told what counts.
+func (i *Inspection) answered() (n int) {
+	for _, node := range i.Nodes {
+		if node.Error == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// isThere reports whether a master that answered has something under the name.
+func (i *Inspection) isThere() bool {
+	for _, n := range i.Nodes {
+		if n.Value != "" || n.TTLMillis != 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(i.Permits, func(p Holding) bool { return p.Verdict != "free" })
+}

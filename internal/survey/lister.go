@@ -1,0 +1,198 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/ask"
+	"github.com/redquorum/redquorum/internal/look"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// mostAtOnce is how many locks are asked for at the same time. It hides the round trip, and keeps
+// masters that also work for others free.
+const mostAtOnce = 64
+
+// askTTL is that of a Locker that acquires nothing.
+const askTTL = 10 * time.Second
+
+// AskOptions are those of a Locker that acquires nothing, and changes nothing at the masters on its
+// own.
+func AskOptions(maxTTL, timeout time.Duration) []redlock.Option {
+	return []redlock.Option{
+		redlock.WithTTL(min(askTTL, maxTTL)), redlock.WithNodeTimeout(timeout), redlock.OnlyLooks(look.Key{}),
+	}
+}
+
+// Config says how masters are asked.
+type Config struct {
+	KeyPrefix string
+	MaxTTL    time.Duration    // of anyone who shares the masters
+	Timeout   time.Duration    // for one answer
+	Options   []redlock.Option // further ones
+}
+
+// Lister asks masters about their locks.
+type Lister struct {
+	Following
+	Pattern string // of names, as Redis has them
+	Owner   string // a pattern, see [Lister.List]; empty for any owner
+	Bounds  Bounds // of one master's scan
+
+	config Config
+}
+
+// NewLister asks nodes, and the members that they lack ([Follow]). It waits until it is known whose
+// votes count. The nodes are the Lister's, also if it fails.
+func NewLister(ctx context.Context, nodes []*pool.Node, config Config) (*Lister, error) {
+	options := slices.Concat(
+		[]redlock.Option{redlock.WithKeyPrefix(config.KeyPrefix), redlock.WithMaxTTL(config.MaxTTL)},
+		config.Options, AskOptions(config.MaxTTL, config.Timeout))
+	followed, err := Follow(ctx, clock.System(), nodes, options...)
+	if err != nil {
+		CloseAll(followed.Nodes)
+		return nil, err
+	}
+	return &Lister{Following: followed, Pattern: "*", config: config}, nil
+}
+
+// Close ends the connections.
+func (l *Lister) Close() {
+	_ = l.Locker.Close() //nolint:errcheck // it holds no locks
+	CloseAll(l.Nodes)
+}
+
+func (l *Lister) master(node int) ask.Master {
+	return ask.Master{Node: (*pipeline.Node)(l.Nodes[node]), Clock: clock.System(), Patience: l.config.Timeout}
+}
+
+// Examine asks each master for its signs of life.
+func (l *Lister) Examine(ctx context.Context) []Vitals {
+	vitals := make([]Vitals, len(l.Nodes))
+	var asked sync.WaitGroup
+	for i := range vitals {
+		asked.Go(func() { vitals[i] = Examine(ctx, l.master(i)) })
+	}
+	asked.Wait()
+	return vitals
+}
+
+// List returns the locks that the masters hold. An error is the first one of a question about a
+// lock; the list is what is known all the same.
+func (l *Lister) List(ctx context.Context) (Listing, error) {
+	scans := make([]Scan, len(l.Nodes))
+	var all sync.WaitGroup
+	for i := range l.Nodes {
+		all.Go(func() { scans[i] = Locks(ctx, l.master(i), l.config.KeyPrefix, l.Pattern, l.Bounds) })
+	}
+	all.Wait()
+	names := namesOf(scans)
+	found, err := l.inspectAll(ctx, names)
+	if l.Owner != "" {
+		matches := ownerMatcher(l.Owner)
+		found = slices.DeleteFunc(found, func(i Inspection) bool { return !i.isOf(matches) })
+	}
+	stats := l.Locker.Stats()
+	return newListing(scans, &stats, found), err
+}
+
+// namesOf returns the names that any master has, in their order.
+func namesOf(scans []Scan) (names []string) {
+	for _, s := range scans {
+		names = append(names, s.Names...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// inspectAll inspects names. The permits of a semaphore are one entry, that of its name.
+func (l *Lister) inspectAll(ctx context.Context, names []string) (found []Inspection, first error) {
+	semaphores := l.semaphores(ctx, names)
+	asked := make([]string, 0, len(names))
+	for _, name := range names {
+		if base, slot := permitOf(name); slot > 0 && slot <= semaphores[base].Permits {
+			name = base
+		}
+		asked = append(asked, name)
+	}
+	slices.Sort(asked)
+	asked = slices.Compact(asked)
+	told, errs := make([]Answers, len(asked)), make([]error, len(asked))
+	members := l.Locker.Stats().Members
+	each(len(asked), func(i int) {
+		a := &told[i]
+		a.Status, errs[i] = l.Locker.Inspect(ctx, asked[i])
+		a.permits, a.members, a.at = semaphores[asked[i]], members, clock.System().Wall()
+		// A term is a fencing token.
+		if slices.ContainsFunc(a.Status.Nodes, func(n redlock.NodeStatus) bool { return n.Fence != 0 }) {
+			a.terms = termsOf(ctx, l.Locker, asked[i])
+		}
+	})
+	for i := range told {
+		if errors.Is(errs[i], redlock.ErrInvalid) {
+			continue // no lock can have such a name: it is too long, or reserved
+		}
+		if first == nil {
+			first = errs[i]
+		}
+		if in := told[i].Inspection(); in.isThere() {
+			found = append(found, in)
+		}
+	}
+	return found, first
+}
+
+// semaphores asks about the semaphores that the names may be permits of.
+func (l *Lister) semaphores(ctx context.Context, names []string) map[string]redlock.SemaphoreStatus {
+	var bases []string
+	for _, name := range names {
+		if base, slot := permitOf(name); slot > 0 {
+			bases = append(bases, base)
+		}
+	}
+	slices.Sort(bases)
+	bases = slices.Compact(bases)
+	told := make([]redlock.SemaphoreStatus, len(bases))
+	each(len(bases), func(i int) { told[i] = permitsOf(ctx, l.Locker, bases[i]) })
+	known := map[string]redlock.SemaphoreStatus{}
+	for i, base := range bases {
+		if told[i].Permits > 0 {
+			known[base] = told[i]
+		}
+	}
+	return known
+}
+
+var permitName = regexp.MustCompile(`(?s)^(.+)#([1-9][0-9]{0,3})$`)
+
+// permitOf returns the semaphore that a name may be a permit of, and which; 0 if it is none.
+func permitOf(name string) (base string, slot int) {
+	m := permitName.FindStringSubmatch(name)
+	if m == nil {
+		return "", 0
+	}
+	slot, _ = strconv.Atoi(m[2]) //nolint:errcheck // up to four digits
+	return m[1], slot
+}
+
+// each calls a function with 0 to n-1, some at the same time.
+func each(n int, do func(int)) {
+	var all sync.WaitGroup
+	free := make(chan struct{}, mostAtOnce)
+	for i := range n {
+		free <- struct{}{}
+		all.Go(func() {
+			do(i)
+			<-free
+		})
+	}
+	all.Wait()
+}

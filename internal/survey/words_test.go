@@ -1,0 +1,71 @@
+package survey
+
+import (
+	"cmp"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestAFewOfManyWaitersAreNamed(t *testing.T) {
+	i := Inspection{Nodes: []NodeInspection{
+		{Waiting: 20, Waiters: []string{"a1", "a2", "a3", "a4", "a5"}}, {}, {Waiting: 2, Waiters: []string{"b1", "b2"}},
+	}}
+	assert.Equal(t, "a1, b1, a2, b2, a3, a4, and 16 more", i.waiters(), "the oldest of each master first")
+}
+
+func TestOfAValueOnlyTheBeginningIsShown(t *testing.T) {
+	for value, want := range map[string]string{"": "", "short": "short", "12345678": "12345678", "123456789": "12345678…", "ab|owner": "ab", "\n": `\n`} {
+		assert.Equal(t, want, Shortened(value))
+	}
+}
+
+// Two of three masters have a value for so long; it ends with the shorter of the longest two.
+func TestATTLIsThatOfAMajority(t *testing.T) {
+	for _, c := range []struct {
+		left []time.Duration
+		want int64
+	}{
+		{nil, 0},
+		{[]time.Duration{time.Second}, 0},
+		{[]time.Duration{time.Second, 3 * time.Second, 2 * time.Second}, 2000},
+		{[]time.Duration{-1, time.Second}, 1000},
+		{[]time.Duration{-1, time.Second, -time.Second}, -1},
+	} {
+		assert.Equal(t, c.want, millisOf(c.left, 2))
+	}
+}
+
+func TestANameMayBeAPermit(t *testing.T) {
+	for name, want := range map[string]string{
+		"s#1": "s 1", "a#2#1024": "a#2 1024", "s#0": " 0", "s#01": " 0", "s#10000": " 0", "#1": " 0", "s": " 0", "a\n#3": "a\n 3",
+	} {
+		base, slot := permitOf(name)
+		assert.Equal(t, want, fmt.Sprint(base, " ", slot), name)
+	}
+}
+
+func TestNamesAreInTheOrderOfTheirNumbers(t *testing.T) {
+	names := []string{"", "a", "a#2", "a#10", "a#10b", "b", "job2", "job02", "job10", "job10/3", "job10/20", "job18446744073709551616", "jobs", "é"}
+	for i, a := range names {
+		for j, b := range names {
+			if a != "job02" && b != "job02" {
+				assert.Equal(t, cmp.Compare(i, j), natural(a, b), "%q, %q", a, b)
+			}
+		}
+	}
+	assert.NotZero(t, natural("job2", "job02"), "they are two names")
+}
+
+func TestLeftIsShort(t *testing.T) {
+	for millis, want := range map[int64]string{-1: "for ever", 0: "0s", 940: "900ms", 9_990: "9.9s", 29_999: "29s", 65_000: "1m5s"} {
+		assert.Equal(t, want, LeftText(millis))
+	}
+	assert.Equal(t, int64(-1), (&Inspection{Kind: KindSemaphore, Verdict: "free"}).Left())
+	i := Inspection{Kind: KindSemaphore, Verdict: "free", Permits: []Holding{
+		{Verdict: "held", TTLMillis: 5000}, {Verdict: "split"}, {Verdict: "held", TTLMillis: 4000},
+	}}
+	assert.Equal(t, 4*time.Second.Milliseconds(), i.Left())
+}
