@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -60,6 +61,22 @@ func (i *Inspection) Left() int64 {
 		}
 	}
 	return millisOf(left, i.Quorum)
+}
+
+// Token returns the fencing token of the holder: the number that a quorum of the masters with its
+// value is at. 0 if there is none.
+func (i *Inspection) Token() int64 {
+	var numbers []int64
+	for _, n := range i.Nodes {
+		if n.Value == i.Value && n.Error == "" {
+			numbers = append(numbers, n.Fence)
+		}
+	}
+	slices.SortFunc(numbers, func(a, b int64) int { return cmp.Compare(b, a) })
+	if i.Value == "" || len(numbers) < i.Quorum || i.Shared {
+		return 0
+	}
+	return cmp.Or(i.Term, numbers[max(i.Quorum, 1)-1])
 }
 
 // Holders returns how many masters have the lock; of what has no majority, how many have anything;

@@ -32,6 +32,7 @@ type Inspection struct {
 	Term       int64     `json:"term"`        // of the holder, if it leads; otherwise 0
 	NewestTerm int64     `json:"newest_term"` // on record, of an election; otherwise 0
 
+	Terms    []Term `json:"-"` // the newest on record, the newest first
 	Shared   bool   `json:"-"` // readers hold it
 	Released bool   `json:"-"` // what is told was before that
 	NoLock   string `json:"-"` // why the key is that of no lock; empty if it may be
@@ -192,8 +193,8 @@ func (i *Inspection) answered() (n int) {
 	return n
 }
 
-// isThere reports whether a master that answered has something under the name.
-func (i *Inspection) isThere() bool {
+// IsThere reports whether a master that answered has something under the name.
+func (i *Inspection) IsThere() bool {
 	for _, n := range i.Nodes {
 		if n.Value != "" || n.TTLMillis != 0 {
 			return true

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/owner"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -77,7 +78,7 @@ func (i *Inspection) addKinds(a *Answers) {
 			i.Kind, values[entry.Value], i.NewestTerm = KindElection, entry.Term, max(i.NewestTerm, entry.Term)
 		}
 	}
-	i.Term = values[i.Value]
+	i.Term, i.Terms = values[i.Value], termsIn(values, a.at)
 	if a.permits.Permits == 0 {
 		return
 	}
@@ -99,6 +100,24 @@ func (i *Inspection) addKinds(a *Answers) {
 		i.Nodes[at].Waiting += n.Waiting
 		i.Nodes[at].Waiters = append(i.Nodes[at].Waiters, n.Waiters...)
 	}
+}
+
+// Term is a term of an election.
+type Term struct {
+	Term  int64
+	Value string // of the leader's lock
+	Owner string // of the leader
+	Tenure
+}
+
+// termsIn returns terms, the newest first.
+func termsIn(values map[string]int64, now time.Time) (terms []Term) {
+	for value, number := range values {
+		name, since, waited := owner.Of(value)
+		terms = append(terms, Term{number, value, name, tenureOf(redlock.Since{Time: since, Waited: waited}, now)})
+	}
+	slices.SortFunc(terms, func(a, b Term) int { return cmp.Compare(b.Term, a.Term) })
+	return terms
 }
 
 // readersOf returns the readers that any master knows, in the order of their values.

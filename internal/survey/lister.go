@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"regexp"
@@ -94,46 +95,66 @@ func (l *Lister) List(ctx context.Context) (Listing, error) {
 		all.Go(func() { scans[i] = Locks(ctx, l.master(i), l.config.KeyPrefix, l.Pattern, l.Bounds) })
 	}
 	all.Wait()
-	names := namesOf(scans)
-	found, err := l.inspectAll(ctx, names)
-	if l.Owner != "" {
-		matches := ownerMatcher(l.Owner)
-		found = slices.DeleteFunc(found, func(i Inspection) bool { return !i.isOf(matches) })
+	locks, terms := namesIn(scans)
+	semaphores := l.semaphores(ctx, locks)
+	for i, name := range locks {
+		if base, slot := permitOf(name); slot > 0 && slot <= semaphores[base].Permits {
+			locks[i] = base
+		}
+	}
+	told, err := l.inspect(ctx, append(locks, terms...), semaphores)
+	matches := ownerMatcher(cmp.Or(l.Owner, "*"))
+	var found, idle []Inspection
+	for i := range told {
+		switch in := &told[i]; {
+		case in.IsThere():
+			if l.Owner == "" || in.isOf(matches) {
+				found = append(found, *in)
+			}
+		case in.NewestTerm > 0:
+			idle = append(idle, *in)
+		}
 	}
 	stats := l.Locker.Stats()
-	return newListing(scans, &stats, found), err
+	list := newListing(scans, &stats, found)
+	list.Idle = idle
+	return list, err
 }
 
-// namesOf returns the names that any master has, in their order.
-func namesOf(scans []Scan) (names []string) {
+// namesIn returns the names that any master has: of locks, and of elections.
+func namesIn(scans []Scan) (locks, terms []string) {
 	for _, s := range scans {
-		names = append(names, s.Names...)
+		locks, terms = append(locks, s.Names...), append(terms, s.Terms...)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	slices.Sort(locks)
+	return slices.Compact(locks), terms
 }
 
-// inspectAll inspects names. The permits of a semaphore are one entry, that of its name.
-func (l *Lister) inspectAll(ctx context.Context, names []string) (found []Inspection, first error) {
-	semaphores := l.semaphores(ctx, names)
-	asked := make([]string, 0, len(names))
+// Inspect asks about names, at once. Those that no lock can have are left out. It asks about a
+// semaphore only if the name may be that of one. The error is the first one.
+func (l *Lister) Inspect(ctx context.Context, names []string, maySemaphore func(name string) bool) ([]Inspection, error) {
+	var bases []string
 	for _, name := range names {
-		if base, slot := permitOf(name); slot > 0 && slot <= semaphores[base].Permits {
-			name = base
+		if maySemaphore(name) {
+			bases = append(bases, name)
 		}
-		asked = append(asked, name)
 	}
-	slices.Sort(asked)
-	asked = slices.Compact(asked)
-	told, errs := make([]Answers, len(asked)), make([]error, len(asked))
+	return l.inspect(ctx, slices.Clone(names), l.permits(ctx, bases))
+}
+
+// inspect asks about names, each of them once.
+func (l *Lister) inspect(ctx context.Context, names []string, semaphores map[string]redlock.SemaphoreStatus) (found []Inspection, first error) {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	told, errs := make([]Answers, len(names)), make([]error, len(names))
 	members := l.Locker.Stats().Members
-	each(len(asked), func(i int) {
+	each(len(names), func(i int) {
 		a := &told[i]
-		a.Status, errs[i] = l.Locker.Inspect(ctx, asked[i])
-		a.permits, a.members, a.at = semaphores[asked[i]], members, clock.System().Wall()
+		a.Status, errs[i] = l.Locker.Inspect(ctx, names[i])
+		a.permits, a.members, a.at = semaphores[names[i]], members, clock.System().Wall()
 		// A term is a fencing token.
 		if slices.ContainsFunc(a.Status.Nodes, func(n redlock.NodeStatus) bool { return n.Fence != 0 }) {
-			a.terms = termsOf(ctx, l.Locker, asked[i])
+			a.terms = termsOf(ctx, l.Locker, names[i])
 		}
 	})
 	for i := range told {
@@ -143,9 +164,7 @@ func (l *Lister) inspectAll(ctx context.Context, names []string) (found []Inspec
 		if first == nil {
 			first = errs[i]
 		}
-		if in := told[i].Inspection(); in.isThere() {
-			found = append(found, in)
-		}
+		found = append(found, told[i].Inspection())
 	}
 	return found, first
 }
@@ -159,7 +178,11 @@ func (l *Lister) semaphores(ctx context.Context, names []string) map[string]redl
 		}
 	}
 	slices.Sort(bases)
-	bases = slices.Compact(bases)
+	return l.permits(ctx, slices.Compact(bases))
+}
+
+// permits asks about semaphores, and returns those that there are.
+func (l *Lister) permits(ctx context.Context, bases []string) map[string]redlock.SemaphoreStatus {
 	told := make([]redlock.SemaphoreStatus, len(bases))
 	each(len(bases), func(i int) { told[i] = permitsOf(ctx, l.Locker, bases[i]) })
 	known := map[string]redlock.SemaphoreStatus{}

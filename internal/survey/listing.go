@@ -19,6 +19,8 @@ type Listing struct {
 	Locks    []Inspection  `json:"locks"`
 	LeftOut  LeftOut       `json:"left_out"`
 	Nodes    []NodeListing `json:"nodes"`
+
+	Idle []Inspection `json:"-"` // elections that were come across and in which nobody leads
 }
 
 // LeftOut counts the names that are those of no lock, and those of which the user may not know.
@@ -80,7 +82,7 @@ func (l *Listing) Failure() error {
 func newListing(scans []Scan, all *redlock.Stats, locks []Inspection) Listing {
 	l := Listing{Members: all.Members, Quorum: all.Quorum(), Locks: append([]Inspection{}, locks...)}
 	masterStats := all.Nodes
-	slices.SortFunc(l.Locks, func(a, b Inspection) int { return natural(a.Name, b.Name) })
+	slices.SortFunc(l.Locks, func(a, b Inspection) int { return Natural(a.Name, b.Name) })
 	// Where no master was ever used, none has forgotten anything.
 	unused := !slices.ContainsFunc(masterStats, func(n redlock.NodeStats) bool { return n.Memory != "new" })
 	candidates, others := map[string]bool{}, map[string]Reason{}
@@ -210,16 +212,25 @@ func (l *Listing) Missing() []string {
 
 // Count says how many locks there are: 3 locks: 2 held, 1 split. 4 wait.
 func (l *Listing) Count() string {
-	switch {
-	case len(l.Locks) == 0 && l.Complete:
-		return "No locks."
-	case len(l.Locks) == 0:
-		return "No locks were found."
-	}
 	states, waiting := map[string]int{}, 0
 	for i := range l.Locks {
 		states[l.Locks[i].State()]++
 		waiting += l.Locks[i].Waiting()
+	}
+	return CountText(states, waiting, l.Complete)
+}
+
+// CountText says how many locks there are, by their states.
+func CountText(states map[string]int, waiting int, complete bool) string {
+	all := 0
+	for _, n := range states {
+		all += n
+	}
+	switch {
+	case all == 0 && complete:
+		return "No locks."
+	case all == 0:
+		return "No locks were found."
 	}
 	var parts []string
 	for _, state := range []string{"held", "split", "free", "unknown"} {
@@ -227,7 +238,7 @@ func (l *Listing) Count() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
-	return fmt.Sprintf("%s: %s. Waiting: %d.", prose.Plural(len(l.Locks), "lock"), strings.Join(parts, ", "), waiting)
+	return fmt.Sprintf("%s: %s. Waiting: %d.", prose.Plural(all, "lock"), strings.Join(parts, ", "), waiting)
 }
 
 func (l LeftOut) text() string {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// natural compares names as people sort them: a number in a name by its size, so that job2 is
+// Natural compares names as people sort them: a number in a name by its size, so that job2 is
 // before job10.
-func natural(a, b string) int {
+func Natural(a, b string) int {
 	whole := cmp.Compare(a, b) // of names that differ in leading zeros alone
 	for a != "" && b != "" {
 		x, y := digits(a), digits(b)

@@ -56,7 +56,7 @@ func (r *Release) Result() string {
 	case r.Verdict != "free":
 		return fmt.Sprintf("Released: the next client can acquire it.\nIts holder, if there still is one, knows by %s, in %v: until then it may go on.",
 			r.KnownBy, r.Left.Round(time.Second))
-	case r.isThere():
+	case r.IsThere():
 		return "Nobody held it. What was left of it is deleted."
 	default:
 		return "Nothing to release."

@@ -15,6 +15,9 @@ const (
 	// reserved is how the keys begin that are stored beside the locks.
 	reserved = "redquorum:"
 
+	// termsPrefix is how the keys begin that have the terms of elections.
+	termsPrefix = reserved + "terms:"
+
 	// longestValue is the longest value of a lock with the longest owner behind it, in bytes.
 	// Clients of other libraries use short values.
 	longestValue = 1024 + len("|") + 256
@@ -43,6 +46,7 @@ const (
 // Scan is what one master has under a pattern.
 type Scan struct {
 	Names   []string          // that may be those of locks: strings of their size that expire
+	Terms   []string          // names of elections that it came across
 	LeftOut map[string]Reason // the other names
 	Keys    int               // about how many keys were looked at
 	Bounded bool              // a bound ended the scan, so there may be more
@@ -126,6 +130,9 @@ func (s *scanner) take(ctx context.Context, keys []string) error {
 	}
 	var asked []question
 	for _, key := range keys {
+		if name, is := strings.CutPrefix(key, termsPrefix+s.prefix); is {
+			s.found.Terms = append(s.found.Terms, name)
+		}
 		name, ours := strings.CutPrefix(key, s.prefix)
 		if !ours || name == "" || s.seen[name] || isOwn(key, name) {
 			continue

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -57,10 +58,14 @@ func TestVitalsAreThoseOfInfo(t *testing.T) {
 	assert.Equal(t, int64(2), v.Keys, "in two databases")
 	assert.Positive(t, v.Clients, "itself")
 	assert.GreaterOrEqual(t, v.Commands, int64(0))
+	assert.Positive(t, v.Memory)
+	assert.Zero(t, v.MaxMemory, "no limit")
+	assert.True(t, v.HasClock)
+	assert.Less(t, v.Clock.Abs(), time.Minute, "the same machine")
 	v = Examine(t.Context(), masterAt(t, "redis://poor:poverty@"+server.Addr()))
 	require.NoError(t, v.Err)
 	assert.Positive(t, v.RoundTrip, "a refusal is an answer")
-	assert.Equal(t, []int64{-1, -1, -1}, []int64{v.Keys, v.Clients, v.Commands})
+	assert.Equal(t, []int64{-1, -1, -1, -1}, []int64{v.Keys, v.Clients, v.Commands, v.Memory})
 	require.NoError(t, server.Kill())
 	m := masterAt(t, server.URL())
 	require.Error(t, Examine(t.Context(), m).Err)

@@ -52,11 +52,11 @@ func TestNamesAreInTheOrderOfTheirNumbers(t *testing.T) {
 	for i, a := range names {
 		for j, b := range names {
 			if a != "job02" && b != "job02" {
-				assert.Equal(t, cmp.Compare(i, j), natural(a, b), "%q, %q", a, b)
+				assert.Equal(t, cmp.Compare(i, j), Natural(a, b), "%q, %q", a, b)
 			}
 		}
 	}
-	assert.NotZero(t, natural("job2", "job02"), "they are two names")
+	assert.NotZero(t, Natural("job2", "job02"), "they are two names")
 }
 
 func TestLeftIsShort(t *testing.T) {
@@ -68,4 +68,27 @@ func TestLeftIsShort(t *testing.T) {
 		{Verdict: "held", TTLMillis: 5000}, {Verdict: "split"}, {Verdict: "held", TTLMillis: 4000},
 	}}
 	assert.Equal(t, 4*time.Second.Milliseconds(), i.Left())
+}
+
+func TestATokenIsTheNumberThatAQuorumHas(t *testing.T) {
+	for _, c := range []struct {
+		fences []int64
+		want   int64
+	}{{nil, 0}, {[]int64{7}, 0}, {[]int64{7, 7, 6}, 7}, {[]int64{900, 7, 7}, 7}, {[]int64{0, 0, 0}, 0}} {
+		in := Inspection{Value: "v", Verdict: "held", Quorum: 2}
+		for _, fence := range c.fences {
+			in.Nodes = append(in.Nodes, NodeInspection{Value: "v", Fence: fence})
+		}
+		assert.Equal(t, c.want, in.Token(), c.fences)
+	}
+}
+
+func TestTermsAreToldWithTheirLeadersTheNewestFirst(t *testing.T) {
+	now := time.Unix(1000, 0)
+	terms := termsIn(map[string]int64{"A|@990|ann": 3, "B|~995|bob": 9, "C": 1}, now)
+	assert.Equal(t, []Term{
+		{Term: 9, Value: "B|~995|bob", Owner: "bob", Tenure: Tenure{"1970-01-01T00:16:35Z", 5000, true}},
+		{Term: 3, Value: "A|@990|ann", Owner: "ann", Tenure: Tenure{"1970-01-01T00:16:30Z", 10_000, false}},
+		{Term: 1, Value: "C"},
+	}, terms)
 }

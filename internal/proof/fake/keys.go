@@ -2,6 +2,7 @@ package fake
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +17,8 @@ func keyCommands() []command {
 		{name: "pexpireat", arity: 3, run: expire, writes: true},
 		{name: "pttl", arity: 2, run: pttl},
 		{name: "keys", arity: 2, run: keys},
+		{name: "scan", arity: -2, run: scan},
+		{name: "strlen", arity: 2, run: strlen},
 		{name: "flushdb", arity: 1, run: flushDB, writes: true},
 		{name: "flushall", arity: 1, run: flushAll, writes: true},
 	}
@@ -172,6 +175,27 @@ func keys(n *Node, s *session, args []string) reply {
 		return unsupported("KEYS " + args[1])
 	}
 	return bulks(n.liveKeys(s.db)...)
+}
+
+// scan serves SCAN with all keys in one page, for patterns with one * at their end.
+func scan(n *Node, s *session, args []string) reply {
+	prefix := ""
+	if len(args) > 3 && strings.EqualFold(args[2], "MATCH") {
+		prefix = strings.TrimSuffix(args[3], "*")
+	}
+	if strings.ContainsAny(prefix, `*?[\`) || args[1] != "0" {
+		return unsupported("SCAN " + strings.Join(args[1:], " "))
+	}
+	found := slices.DeleteFunc(n.liveKeys(s.db), func(key string) bool { return !strings.HasPrefix(key, prefix) })
+	return array(bulk("0"), bulks(found...))
+}
+
+func strlen(n *Node, s *session, args []string) reply {
+	text := stringAt(n.lookup(s.db, args[1]))
+	if text.kind == kindError {
+		return text
+	}
+	return integer(int64(len(text.text)))
 }
 
 func flushDB(n *Node, s *session, _ []string) reply {
