@@ -1,0 +1,170 @@
+package dashboard
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// writeJSON writes a value as the command does.
+func writeJSON[T any](w http.ResponseWriter, status int, value T) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = prose.WriteJSON(w, value) //nolint:errcheck // the client is gone
+}
+
+// apiError writes an error as an object.
+func apiError(w http.ResponseWriter, status int, err error) {
+	writeJSON(w, status, map[string]string{"error": prose.Readable(err.Error())})
+}
+
+// status is that of an answer with an error of the masters.
+func statusOf(err error) int {
+	if err != nil {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
+}
+
+// apiList is `redlock list --json`.
+func (d *Dashboard) apiList(w http.ResponseWriter, r *http.Request) {
+	s, err := d.watch.get(r.Context(), locks)
+	if err != nil || s.listedAt.IsZero() {
+		apiError(w, http.StatusServiceUnavailable, survey.ErrTooFew)
+		return
+	}
+	list := s.listing
+	list.Locks = make([]survey.Inspection, len(s.locks)) // not nil
+	for i, e := range s.locks {
+		list.Locks[i] = *e.Inspection
+	}
+	writeJSON(w, statusOf(list.Failure()), list)
+}
+
+// apiInspect is `redlock inspect --json`.
+func (d *Dashboard) apiInspect(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("name")
+	shown, err := views["lock"].subjects(r.URL.Query())
+	if err != nil {
+		apiError(w, http.StatusBadRequest, err)
+		return
+	}
+	s, err := d.watch.get(r.Context(), shown...)
+	switch e := s.named[name]; {
+	case err != nil:
+		apiError(w, http.StatusServiceUnavailable, err)
+	case e == nil:
+		apiError(w, http.StatusServiceUnavailable, survey.ErrTooFew)
+	case e.Verdict == "unknown":
+		writeJSON(w, http.StatusServiceUnavailable, e.Inspection)
+	default:
+		writeJSON(w, http.StatusOK, e.Inspection)
+	}
+}
+
+// apiMembers is `redlock members --json`.
+func (d *Dashboard) apiMembers(w http.ResponseWriter, r *http.Request) {
+	s, _ := d.watch.get(r.Context(), membership) //nolint:errcheck // only names have errors
+	if err := s.membersErr; err != nil || s.due(membership) == 0 {
+		apiError(w, http.StatusServiceUnavailable, orTooFew(err))
+		return
+	}
+	writeJSON(w, http.StatusOK, s.members)
+}
+
+// apiLog is `redlock log --json`, with all entries.
+func (d *Dashboard) apiLog(w http.ResponseWriter, r *http.Request) {
+	s, _ := d.watch.get(r.Context(), events) //nolint:errcheck // only names have errors
+	if s.due(events) == 0 {
+		apiError(w, http.StatusServiceUnavailable, survey.ErrTooFew)
+		return
+	}
+	writeJSON(w, statusOf(s.eventsErr), s.events)
+}
+
+func orTooFew(err error) error {
+	if err == nil {
+		return survey.ErrTooFew
+	}
+	return err
+}
+
+// metrics answers in the text format of Prometheus. Figures of masters have the names that
+// contrib/prometheus gives them.
+func (d *Dashboard) metrics(w http.ResponseWriter, r *http.Request) {
+	s, _ := d.watch.get(r.Context(), locks) //nolint:errcheck // only names have errors
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	var b strings.Builder
+	gauge := func(name, help string) {
+		fmt.Fprintf(&b, "# HELP redquorum_%s %s\n# TYPE redquorum_%[1]s gauge\n", name, help)
+	}
+	one := func(name, help string, value float64) {
+		gauge(name, help)
+		fmt.Fprintf(&b, "redquorum_%s %g\n", name, value)
+	}
+	one("quorum_nodes", "Nodes that make a quorum.", float64(s.stats.Quorum()))
+	one("cluster_members", "Masters of which a majority is a quorum.", float64(s.stats.Members))
+	one("cluster_version", "Version of the list of members; 0 while none is known.", float64(s.stats.Version))
+	for _, m := range nodeMetrics {
+		gauge(m.name, m.help)
+		for i := range min(len(s.stats.Nodes), len(s.vitals)) {
+			if value, known := m.value(&s.stats.Nodes[i], &s.vitals[i]); known {
+				fmt.Fprintf(&b, "redquorum_%s{node=%s} %g\n", m.name, label(s.stats.Nodes[i].Endpoint), value)
+			}
+		}
+	}
+	gauge("node_info", "The server that answers, or answered last.")
+	for _, n := range s.stats.Nodes {
+		fmt.Fprintf(&b, "redquorum_node_info{node=%s,product=%s,version=%s} 1\n", label(n.Endpoint), label(n.Product), label(n.Version))
+	}
+	if !s.listedAt.IsZero() {
+		states, waiting := s.counts()
+		gauge("serve_locks", "Locks on the masters, by their state.")
+		for _, state := range lockStates {
+			fmt.Fprintf(&b, "redquorum_serve_locks{state=%q} %d\n", state, states[state])
+		}
+		one("serve_waiters", "Processes that wait, at each master for which they do.", float64(waiting))
+		one("serve_listing_complete", "Whether no lock that is held is missing from these figures.", truth(s.listing.Complete))
+		one("serve_listing_age_seconds", "Age of the figures about locks.", s.at.Sub(s.listedAt).Seconds())
+	}
+	_, _ = io.WriteString(w, b.String()) //nolint:errcheck // the client is gone
+}
+
+var escaped = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+
+// label quotes the value of a label.
+func label(value string) string { return `"` + escaped.Replace(strings.ToValidUTF8(value, "?")) + `"` }
+
+// nodeMetrics are the figures of one master.
+var nodeMetrics = []struct {
+	name, help string
+	value      func(n *redlock.NodeStats, v *survey.Vitals) (value float64, known bool)
+}{
+	{"node_up", "Whether the node takes calls.", func(n *redlock.NodeStats, _ *survey.Vitals) (float64, bool) { return truth(n.State == pool.Up), true }},
+	{"node_votes", "Whether the node is up and its vote counts.", func(n *redlock.NodeStats, _ *survey.Vitals) (float64, bool) { return truth(survey.Votes(n)), true }},
+	{"node_quarantine_remaining_seconds", "How long the node will not vote, as far as is known.", func(n *redlock.NodeStats, _ *survey.Vitals) (float64, bool) {
+		return n.QuarantinedFor.Seconds(), true
+	}},
+	{"serve_ping_seconds", "Round trip of a PING.", func(_ *redlock.NodeStats, v *survey.Vitals) (float64, bool) {
+		return v.RoundTrip.Seconds(), v.Err == nil
+	}},
+	{"serve_clock_ahead_seconds", "How far the clock of the node is ahead of this process's.", func(_ *redlock.NodeStats, v *survey.Vitals) (float64, bool) {
+		return v.Clock.Seconds(), v.HasClock
+	}},
+	{"serve_memory_bytes", "Memory that the node uses.", func(_ *redlock.NodeStats, v *survey.Vitals) (float64, bool) {
+		return float64(v.Memory), v.Err == nil && v.Memory >= 0
+	}},
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

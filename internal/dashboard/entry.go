@@ -1,0 +1,81 @@
+package dashboard
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/survey"
+)
+
+// entry is a lock, with what tables sort and search by.
+type entry struct {
+	*survey.Inspection
+	row        survey.Row
+	token      int64
+	held, left int64  // milliseconds
+	text       string // name, in lower case
+	owners     string // all of them, in lower case
+	seen       clock.Instant
+}
+
+func newEntry(in *survey.Inspection, seen clock.Instant) *entry {
+	e := &entry{Inspection: in, row: in.Row(), token: in.Token(), seen: seen, text: strings.ToLower(in.Name)}
+	if e.held = in.Longest().HeldMillis; e.row.State == "held" {
+		e.left = in.Left()
+	}
+	owners := []string{in.Owner}
+	for _, h := range slices.Concat(in.Readers, in.Permits) {
+		owners = append(owners, h.Owner)
+	}
+	if in.Probably != nil {
+		owners = append(owners, in.Probably.Owner)
+	}
+	e.owners = strings.ToLower(strings.Join(owners, "\n"))
+	return e
+}
+
+// orders are what tables of locks can be sorted by.
+var orders = map[string]func(a, b *entry) int{
+	"name":    func(a, b *entry) int { return survey.Natural(a.Name, b.Name) },
+	"kind":    func(a, b *entry) int { return cmp.Compare(a.row.Kind, b.row.Kind) },
+	"state":   func(a, b *entry) int { return cmp.Compare(a.row.State, b.row.State) },
+	"holder":  func(a, b *entry) int { return survey.Natural(a.row.Holder, b.row.Holder) },
+	"held":    func(a, b *entry) int { return cmp.Compare(a.held, b.held) },
+	"left":    func(a, b *entry) int { return cmp.Compare(uint64(a.left), uint64(b.left)) }, // -1: for ever
+	"token":   func(a, b *entry) int { return cmp.Compare(a.token, b.token) },
+	"waiting": func(a, b *entry) int { return cmp.Compare(a.Waiting(), b.Waiting()) },
+}
+
+// choice is which locks are shown, and how.
+type choice struct {
+	Query, Owner, State string // texts that they contain; a state
+	Sort                string // one of the orders
+	Descending          bool
+	Page                int // from 1
+}
+
+// perPage is how many locks a page has.
+const perPage = 50
+
+// choose returns the locks of a page, and how many there are on all pages. Entries are in the order
+// of their names.
+func (c *choice) choose(all []*entry) (shown []*entry, total int) {
+	query, owner := strings.ToLower(c.Query), strings.ToLower(c.Owner)
+	for _, e := range all {
+		if strings.Contains(e.text, query) && strings.Contains(e.owners, owner) && (c.State == "" || c.State == e.row.State) {
+			shown = append(shown, e)
+		}
+	}
+	if c.Sort != "name" {
+		slices.SortStableFunc(shown, orders[c.Sort])
+	}
+	if c.Descending {
+		slices.Reverse(shown)
+	}
+	total = len(shown)
+	c.Page = min(max(c.Page, 1), max((total+perPage-1)/perPage, 1))
+	first := (c.Page - 1) * perPage
+	return shown[first:min(first+perPage, total)], total
+}

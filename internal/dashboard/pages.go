@@ -1,0 +1,476 @@
+package dashboard
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/journal"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// longestName is that of a lock, in bytes.
+const longestName = 4096
+
+// page is what the templates show.
+type page struct {
+	View, Title string
+	Live        string // the address of its stream
+	At          string // when the masters were asked
+	Problem     string // why too little is known; empty if all is well
+	Notes       []string
+	User        string
+	Force       bool
+	Content     any
+}
+
+// view makes a page.
+type view struct {
+	name, title string
+	shows       []subject
+	fill        func(d *Dashboard, s *snapshot, q url.Values, p *page)
+}
+
+// views are the pages by their names.
+var views = map[string]*view{}
+
+func init() { // not a literal: the pages link to one another
+	for _, v := range []*view{
+		{"masters", "Masters", nil, (*Dashboard).fillMasters},
+		{"locks", "Locks", []subject{locks}, (*Dashboard).fillLocks},
+		{"lock", "Lock", []subject{events}, (*Dashboard).fillLock},
+		{"members", "Members", []subject{membership, events}, (*Dashboard).fillMembers},
+		{"elections", "Elections", []subject{locks}, (*Dashboard).fillElections},
+		{"log", "Log", []subject{events}, (*Dashboard).fillLog},
+	} {
+		views[v.name] = v
+	}
+}
+
+// errBadRequest says that nobody can ask like that.
+var errBadRequest = errors.New("this address makes no sense")
+
+// subjects returns what a page with these parameters shows.
+func (v *view) subjects(q url.Values) ([]subject, error) {
+	if v.name != "lock" {
+		return v.shows, nil
+	}
+	name := q.Get("name")
+	if name == "" || len(name) > longestName {
+		return nil, fmt.Errorf("%w: the name of a lock has 1 to %d bytes", errBadRequest, longestName)
+	}
+	return append(slices.Clone(v.shows), lockOf(name)), nil
+}
+
+// make returns a page as it is now.
+func (d *Dashboard) make(r *http.Request, v *view, s *snapshot) *page {
+	q := r.URL.Query()
+	p := &page{View: v.name, Title: v.title, User: userOf(r), Force: d.config.AllowForce, At: "never"}
+	p.Live = "live/" + v.name
+	if r.URL.RawQuery != "" {
+		p.Live += "?" + q.Encode()
+	}
+	if !s.at.IsZero() {
+		p.At = s.at.UTC().Format(time.TimeOnly)
+	}
+	votes := 0
+	for i := range s.stats.Nodes {
+		if survey.Votes(&s.stats.Nodes[i]) {
+			votes++
+		}
+	}
+	switch need := s.stats.Quorum(); {
+	case s.at.IsZero():
+		p.Problem = "The masters have not been asked yet, or do not answer."
+	case votes < need:
+		p.Problem = fmt.Sprintf("Too few masters vote: %d of %d, %s. Nobody can get a lock.", votes, s.stats.Members, prose.Needed(need))
+	}
+	v.fill(d, s, q, p)
+	return p
+}
+
+// page answers with a page.
+func (d *Dashboard) page(w http.ResponseWriter, r *http.Request, v *view) {
+	shown, err := v.subjects(r.URL.Query())
+	if err != nil {
+		d.fail(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	s, err := d.watch.get(r.Context(), shown...)
+	if err != nil {
+		w.Header().Set("Retry-After", "3")
+		d.fail(w, r, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	write(w, http.StatusOK, "layout", d.make(r, v, s))
+}
+
+// fail answers with a page that says what is wrong.
+func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, status int, why string) {
+	write(w, status, "layout", &page{View: "error", Title: http.StatusText(status), User: userOf(r), Content: why})
+}
+
+//go:embed pages
+var pages embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"print": prose.Printable, "link": lockLink, "clock": clockText, "short": survey.Shortened, "ttl": survey.LeftText,
+	"named": survey.Named, "plural": prose.Plural,
+}).ParseFS(pages, "pages/*.html"))
+
+func write(w http.ResponseWriter, status int, name string, p *page) {
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, p); err != nil {
+		text(w, http.StatusInternalServerError, "The page could not be made.\n")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = b.WriteTo(w) //nolint:errcheck // the client is gone
+}
+
+// lockLink is the address of the page of a lock.
+func lockLink(name string) string { return "lock?" + url.Values{"name": {name}}.Encode() }
+
+func clockText(millis int64) string {
+	return time.UnixMilli(millis).UTC().Format("2006-01-02 15:04:05")
+}
+
+func bytesText(n int64) string {
+	switch {
+	case n < 0:
+		return "-"
+	case n < 1<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	default:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+}
+
+// masterRow is a master.
+type masterRow struct {
+	Endpoint, State, Why, Until, Memory, Server, Ping, Clock, Used, Commands string
+}
+
+func (d *Dashboard) fillMasters(s *snapshot, _ url.Values, p *page) {
+	var rows []masterRow
+	for i := range s.stats.Nodes {
+		var vitals survey.Vitals
+		if i < len(s.vitals) {
+			vitals = s.vitals[i]
+		}
+		rows = append(rows, newMasterRow(&s.stats.Nodes[i], &vitals, s.at))
+	}
+	p.Content = map[string]any{"Rows": rows, "Stats": &s.stats}
+}
+
+func newMasterRow(n *redlock.NodeStats, vitals *survey.Vitals, now time.Time) masterRow {
+	row := masterRow{
+		Endpoint: n.Endpoint, State: "votes", Until: "-", Memory: "-", Ping: "-", Clock: "-", Used: "-", Commands: "-",
+		Server: cmp.Or(strings.TrimSpace(prose.Printable(n.Product+" "+n.Version)), "-"),
+	}
+	switch {
+	case n.State == pool.Connecting:
+		row.State = "connecting"
+	case n.State != pool.Up:
+		row.State = "down"
+		if n.Err != nil {
+			row.Why = prose.Readable(n.Err.Error())
+		}
+	case n.Barred != nil:
+		row.State, row.Why = "no vote", prose.Readable(n.Barred.Error())
+	case vitals.Err != nil:
+		row.Why = prose.Readable(vitals.Err.Error())
+	}
+	if n.QuarantinedFor > 0 {
+		row.Until = now.Add(n.QuarantinedFor).UTC().Format(time.TimeOnly)
+	}
+	if is := map[string]string{"active": "intact", "new": "new", "lost": "lost"}[n.Memory]; is != "" {
+		row.Memory = is
+	}
+	if vitals.Err != nil || vitals.RoundTrip == 0 {
+		return row
+	}
+	row.Ping = fmt.Sprintf("%.1f ms", float64(vitals.RoundTrip)/float64(time.Millisecond))
+	if vitals.HasClock {
+		row.Clock = fmt.Sprintf("%+.1f ms", float64(vitals.Clock)/float64(time.Millisecond))
+	}
+	if row.Used = bytesText(vitals.Memory); vitals.MaxMemory > 0 {
+		row.Used += " of " + bytesText(vitals.MaxMemory)
+	}
+	if vitals.Commands >= 0 {
+		row.Commands = strconv.FormatInt(vitals.Commands, 10)
+	}
+	return row
+}
+
+// column is one of the table of locks.
+type column struct{ Title, Link, Sorted string }
+
+// lockStates are those that a lock can be in.
+var lockStates = []string{"held", "split", "free", "unknown"}
+
+// locksContent is the table of locks.
+type locksContent struct {
+	Choice       choice
+	Columns      []column
+	Rows         []lockRow
+	Count        string
+	First, Total int
+	Pages        int
+	Before, Next string // addresses; empty if there is none
+	States       []string
+}
+
+type lockRow struct {
+	survey.Row
+	Link, Token string
+}
+
+var columns = []struct{ title, order string }{
+	{"Name", "name"},
+	{"Kind", "kind"},
+	{"State", "state"},
+	{"Holder", "holder"},
+	{"Held for", "held"},
+	{"Time left", "left"},
+	{"Token", "token"},
+	{"Waiting", "waiting"},
+	{"Masters", ""},
+}
+
+// choiceOf reads what the address chooses. What makes no sense is left out.
+func choiceOf(q url.Values) choice {
+	c := choice{Query: q.Get("q"), Owner: q.Get("owner"), State: q.Get("state"), Sort: q.Get("sort"), Descending: q.Get("down") != ""}
+	if orders[c.Sort] == nil {
+		c.Sort = "name"
+	}
+	c.Page, _ = strconv.Atoi(q.Get("page")) //nolint:errcheck // then it is the first one
+	return c
+}
+
+// link is the address of the table with a choice.
+func (c choice) link() string {
+	q := url.Values{}
+	set := func(key, value, usual string) {
+		if value != usual {
+			q.Set(key, value)
+		}
+	}
+	set("q", c.Query, "")
+	set("owner", c.Owner, "")
+	set("state", c.State, "")
+	set("sort", c.Sort, "name")
+	if c.Descending {
+		q.Set("down", "1")
+	}
+	set("page", strconv.Itoa(c.Page), "1")
+	return "locks?" + q.Encode()
+}
+
+func (d *Dashboard) fillLocks(s *snapshot, q url.Values, p *page) {
+	c := choiceOf(q)
+	shown, total := c.choose(s.locks)
+	content := &locksContent{
+		Choice: c, Total: total, First: (c.Page-1)*perPage + 1, Pages: (total + perPage - 1) / perPage, States: lockStates,
+	}
+	var rows []subject
+	for _, e := range shown {
+		rows = append(rows, lockOf(e.Name))
+		row := lockRow{Row: e.row, Link: lockLink(e.Name), Token: "-"}
+		if e.token != 0 {
+			row.Token = strconv.FormatInt(e.token, 10)
+		}
+		content.Rows = append(content.Rows, row)
+	}
+	_, _, _ = d.watch.want(rows...) //nolint:errcheck // what is too much is as old as the list
+	for _, col := range columns {
+		one := column{Title: col.title}
+		if col.order != "" {
+			other := c
+			other.Sort, other.Page, other.Descending = col.order, 1, col.order == c.Sort && !c.Descending
+			one.Link = other.link()
+		}
+		if col.order == c.Sort {
+			one.Sorted = map[bool]string{false: "ascending", true: "descending"}[c.Descending]
+		}
+		content.Columns = append(content.Columns, one)
+	}
+	if before := c; c.Page > 1 {
+		before.Page--
+		content.Before = before.link()
+	}
+	if next := c; c.Page < content.Pages {
+		next.Page++
+		content.Next = next.link()
+	}
+	states, waiting := s.counts()
+	content.Count = survey.CountText(states, waiting, s.listing.Complete)
+	p.Content = content
+	p.listingNotes(s)
+}
+
+// counts counts the locks by their states, and those who wait.
+func (s *snapshot) counts() (states map[string]int, waiting int) {
+	states = map[string]int{}
+	for _, e := range s.locks {
+		states[e.row.State]++
+		waiting += e.Waiting()
+	}
+	return states, waiting
+}
+
+// listingNotes says what may be missing from a list of locks, and how old it is.
+func (p *page) listingNotes(s *snapshot) {
+	if s.listedAt.IsZero() {
+		p.Notes = append(p.Notes, "The locks have not been listed yet.")
+		return
+	}
+	if err := s.listing.Failure(); err != nil {
+		p.Notes = append(p.Notes, prose.Readable(err.Error()))
+	} else if s.listErr != nil {
+		p.Notes = append(p.Notes, "Too few masters vote: who holds a lock is unknown.")
+	}
+	p.Notes = append(append(p.Notes, s.listing.Bounded()...), s.listing.Missing()...)
+	if age := s.at.Sub(s.listedAt); age > 2*interval {
+		p.Notes = append(p.Notes, fmt.Sprintf("There are many locks: they were listed %s ago. Those on this page are asked about every second.",
+			age.Round(time.Second)))
+	}
+}
+
+// lockContent is one lock.
+type lockContent struct {
+	*survey.Inspection
+	Says   []string
+	State  string
+	Token  int64
+	Nodes  []lockNode
+	Log    []logRow
+	Action string // where the form goes; empty: there is no form
+	Result []string
+}
+
+// lockNode is what one master says of a lock.
+type lockNode struct {
+	survey.NodeInspection
+	Says string
+}
+
+func (d *Dashboard) fillLock(s *snapshot, q url.Values, p *page) {
+	name := q.Get("name")
+	e := s.named[name]
+	if e == nil {
+		p.Title, p.Problem = prose.Printable(name), "The masters have not answered yet."
+		e = newEntry(&survey.Inspection{Name: name, Verdict: "unknown", Kind: survey.KindLock}, 1)
+	}
+	p.Title = prose.Printable(name)
+	content := &lockContent{Inspection: e.Inspection, Says: strings.Split(e.Sentences(), "\n"), State: e.row.State, Token: e.token}
+	for _, n := range e.Nodes {
+		says := "holds it"
+		switch {
+		case n.Error != "":
+			says = "does not count"
+		case n.Value == "" && n.TTLMillis == 0:
+			says = "has nothing"
+		case n.Value != e.Value:
+			says = "has another value"
+		}
+		content.Nodes = append(content.Nodes, lockNode{n, says})
+	}
+	for _, row := range logRows(s.events.Events) {
+		if row.Key == d.config.KeyPrefix+name {
+			content.Log = append(content.Log, row)
+		}
+	}
+	if p.Force && e.NoLock == "" && (e.Kind != survey.KindSemaphore || e.Verdict != "free") {
+		content.Action = "force?" + url.Values{"name": {name}}.Encode()
+	}
+	content.Result = resultIn(q)
+	p.Content = content
+}
+
+func (d *Dashboard) fillMembers(s *snapshot, _ url.Values, p *page) {
+	changes := slices.DeleteFunc(logRows(s.events.Events), func(row logRow) bool { return row.Key != "" })
+	p.Content = map[string]any{"Members": &s.members, "Change": changeOf(&s.members), "Changes": changes}
+	if err := s.membersErr; err != nil {
+		p.Notes = append(p.Notes, prose.Readable(err.Error()))
+	}
+}
+
+// changeOf says how far the last change has come, and when there can be another one.
+func changeOf(m *survey.Members) string {
+	behind := 0
+	for _, one := range m.Members {
+		if one.Version != m.Version {
+			behind++
+		}
+	}
+	switch next := (time.Duration(m.NextMillis) * time.Millisecond).Round(time.Second); {
+	case behind > 0 && m.Version > 0:
+		return fmt.Sprintf("%d of %s are known to have version %d. The next change is possible when all were told of it.",
+			len(m.Members)-behind, prose.Plural(len(m.Members), "member"), m.Version)
+	case next > 0:
+		return fmt.Sprintf("Another change is possible in %v.", next)
+	default:
+		return "All members know the version, so a change is possible."
+	}
+}
+
+func (d *Dashboard) fillElections(s *snapshot, _ url.Values, p *page) {
+	var all []*entry
+	for _, e := range s.named {
+		if e.Kind == survey.KindElection {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, orders["name"])
+	var rows []*survey.Inspection
+	for _, e := range all[:min(len(all), perPage)] {
+		rows = append(rows, e.Inspection)
+	}
+	p.Content = map[string]any{"Rows": rows, "More": len(all) - len(rows)}
+	p.listingNotes(s)
+}
+
+// logRow is a line of the log.
+type logRow struct {
+	journal.Entry
+	Link string // of the lock; empty: none
+}
+
+// logRows returns entries, the newest first.
+func logRows(entries []journal.Entry) (rows []logRow) {
+	for _, e := range slices.Backward(entries) {
+		rows = append(rows, logRow{Entry: e})
+	}
+	return rows
+}
+
+// mostLogged is how many entries the log shows.
+const mostLogged = 200
+
+func (d *Dashboard) fillLog(s *snapshot, _ url.Values, p *page) {
+	rows := logRows(s.events.Events)
+	rows = rows[:min(len(rows), mostLogged)]
+	for i := range rows {
+		if name, ours := strings.CutPrefix(rows[i].Key, d.config.KeyPrefix); ours && name != "" {
+			rows[i].Link = lockLink(name)
+		}
+	}
+	p.Content = rows
+	if err := s.eventsErr; err != nil {
+		p.Notes = append(p.Notes, "Entries may be missing: "+prose.Readable(err.Error()))
+	}
+}

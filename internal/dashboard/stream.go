@@ -1,0 +1,78 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+const (
+	// mostStreams is how many pages are kept up to date at a time. Others are shown once.
+	mostStreams = 100
+
+	// writeTimeout bounds the writing of an event: until then, a client has read the one before.
+	writeTimeout = 10 * time.Second
+)
+
+// stream sends the content of a page whenever it has changed, as server-sent events. Each is a JSON
+// string of HTML.
+func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, v *view) {
+	shown, err := v.subjects(r.URL.Query())
+	if err != nil {
+		text(w, http.StatusBadRequest, err.Error()+"\n")
+		return
+	}
+	select {
+	case d.streams <- struct{}{}:
+		defer func() { <-d.streams }()
+	default:
+		text(w, http.StatusServiceUnavailable, "Too many pages are open.\n")
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx
+	control := http.NewResponseController(w)
+	// A stream outlives the bounds of a request. A test's writer has none.
+	_ = control.SetReadDeadline(time.Time{}) //nolint:errcheck // see above
+	send := func(format string, args ...any) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) //nolint:errcheck,forbidigo // see above; the clock of sockets is that of package time
+		_, err := fmt.Fprintf(w, format, args...)
+		return err == nil && control.Flush() == nil
+	}
+	var last []byte
+	for ok := send("retry: 2000\n\n"); ok; {
+		s, changed, err := d.watch.want(shown...)
+		if err != nil {
+			return // the client tries again
+		}
+		if !s.at.IsZero() {
+			content := d.render(r, v, s)
+			if !bytes.Equal(content, last) {
+				last = content
+				ok = send("data: %s\n\n", content)
+			}
+		}
+		select {
+		case <-changed:
+		case <-d.watch.done:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// render returns the content of a page as a JSON string.
+func (d *Dashboard) render(r *http.Request, v *view, s *snapshot) []byte {
+	var content, line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false) // no script reads it as a part of a page
+	err := templates.ExecuteTemplate(&content, "main", d.make(r, v, s))
+	if err := errors.Join(err, encoder.Encode(content.String())); err != nil {
+		panic(err) // our templates and strings always work
+	}
+	return bytes.TrimSpace(line.Bytes())
+}

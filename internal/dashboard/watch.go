@@ -1,0 +1,409 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/survey"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+const (
+	// interval is between two looks at the same thing, however many people watch.
+	interval = time.Second
+
+	// gap is between two looks at different things.
+	gap = 20 * time.Millisecond
+
+	// fresh is the age up to which nobody waits for something newer.
+	fresh = 2 * time.Second
+
+	// patience bounds the wait for an answer of the masters. What is known is shown then.
+	patience = 5 * time.Second
+
+	// mostNames is how many names are asked about by themselves per interval.
+	mostNames = 200
+
+	// listingRate is what listings of locks may cost each master: commands per second, on average.
+	listingRate = 1000
+)
+
+// subject is what can be looked at: one of these, or a lock by its name.
+type subject struct{ topic, name string }
+
+var (
+	state      = subject{topic: "state"} // of the masters
+	locks      = subject{topic: "locks"}
+	membership = subject{topic: "members"}
+	events     = subject{topic: "log"}
+)
+
+func lockOf(name string) subject { return subject{"lock", name} }
+
+// source is the masters.
+type source interface {
+	stats() redlock.Stats
+	examine(ctx context.Context) []survey.Vitals // in the order of the stats
+	list(ctx context.Context) (survey.Listing, error)
+	inspect(ctx context.Context, names []string, maySemaphore func(string) bool) ([]survey.Inspection, error)
+	members(ctx context.Context) (survey.Members, error)
+	log(ctx context.Context) (survey.Events, error)
+	force(ctx context.Context, name, reason string) (survey.Release, error)
+	follow(ctx context.Context) // the members, if they have changed
+	close()
+}
+
+// snapshot is what is known at one moment. It does not change.
+type snapshot struct {
+	at     time.Time
+	stats  redlock.Stats
+	vitals []survey.Vitals
+
+	listing  survey.Listing // without its locks
+	listedAt time.Time
+	listDue  clock.Instant     // when there may be another one
+	listErr  error             // of questions about its locks
+	locks    []*entry          // in the order of their names
+	named    map[string]*entry // the same, and what else somebody asked for
+
+	members    survey.Members
+	membersErr error
+	events     survey.Events
+	eventsErr  error
+
+	told map[subject]clock.Instant // when they were asked for; absent: never; of names, see entry
+}
+
+// due returns when a subject may be asked for again.
+func (s *snapshot) due(of subject) clock.Instant {
+	at, is := s.told[of]
+	if e := s.named[of.name]; of.name != "" && e != nil {
+		at, is = e.seen, true
+	}
+	switch {
+	case !is:
+		return 0
+	case of == locks:
+		return s.listDue
+	default:
+		return at.Add(interval)
+	}
+}
+
+// has reports whether a snapshot has a subject, and it is fresh.
+func (s *snapshot) has(of subject, now clock.Instant) bool {
+	due := s.due(of)
+	return due != 0 && now < due.Add(fresh-interval)
+}
+
+// watch looks at the masters for everybody who looks at pages. One goroutine asks the masters, each
+// thing once per interval and only while somebody looks at it. So the number of viewers makes no
+// difference to the masters, and what they request little: there are four things, and mostNames.
+type watch struct {
+	source source
+	clock  clock.Clock
+
+	wake chan struct{}              // somebody wants a look; has room for one
+	jobs chan func(context.Context) // further questions, which run between two looks
+	stop context.CancelFunc
+	done chan struct{} // closed at the end of run
+
+	began clock.Instant // of the interval in which names were last asked about; used by run
+	spent int           // how many were then
+
+	mu      sync.Mutex       // guards the fields below
+	wanted  map[subject]bool // since they were asked for
+	names   int              // how many of these are names
+	now     *snapshot
+	changed chan struct{} // closed when there is a newer one
+}
+
+func newWatch(s source, clk clock.Clock) *watch {
+	ctx, stop := context.WithCancel(context.Background())
+	w := &watch{
+		source: s, clock: clk, wake: make(chan struct{}, 1), jobs: make(chan func(context.Context)), stop: stop, done: make(chan struct{}),
+		wanted: map[subject]bool{}, now: &snapshot{}, changed: make(chan struct{}),
+	}
+	go w.run(ctx)
+	return w
+}
+
+// close ends the looks, and the connections.
+func (w *watch) close() {
+	w.stop()
+	<-w.done
+}
+
+func (w *watch) run(ctx context.Context) {
+	defer close(w.done)
+	defer w.source.close()
+	var due <-chan struct{} // nil: nobody looks
+	var timer *clock.Timer
+	var ended clock.Instant // of the last look
+	plan := func() {
+		if timer != nil {
+			timer.Stop()
+		}
+		now := w.clock.Now()
+		if at, is := w.next(); is {
+			due, timer = clock.After(w.clock, max(at, ended.Add(gap), now).Sub(now))
+		} else {
+			due, timer = nil, nil
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			if timer != nil {
+				timer.Stop()
+			}
+			return
+		case job := <-w.jobs:
+			job(ctx)
+		case <-w.wake:
+			plan()
+		case <-due:
+			w.look(ctx, w.clock.Now())
+			ended = w.clock.Now()
+			plan()
+		}
+	}
+}
+
+// next returns when the next look is due, and whether any is.
+func (w *watch) next() (at clock.Instant, is bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at = math.MaxInt64
+	for one := range w.wanted {
+		due := w.now.due(one)
+		if one.name != "" && w.spent >= mostNames {
+			due = max(due, w.began.Add(interval))
+		}
+		at = min(at, due)
+	}
+	return at, len(w.wanted) > 0
+}
+
+// take returns what is wanted and due. From then on it is wanted no more.
+func (w *watch) take(now clock.Instant) (topics map[subject]bool, names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now >= w.began.Add(interval) {
+		w.began, w.spent = now, 0
+	}
+	topics = map[subject]bool{}
+	for one := range w.wanted {
+		// What is nearly due is asked for as well, and from then on at once.
+		if now.Add(interval/4) < w.now.due(one) || one.name != "" && w.spent >= mostNames {
+			continue
+		}
+		if delete(w.wanted, one); one.name == "" {
+			topics[one] = true
+			continue
+		}
+		names = append(names, one.name)
+		w.names--
+		w.spent++
+	}
+	return topics, names
+}
+
+// look asks the masters for what is wanted and due.
+func (w *watch) look(ctx context.Context, now clock.Instant) {
+	topics, names := w.take(now)
+	if len(topics)+len(names) == 0 {
+		return
+	}
+	w.source.follow(ctx)
+	s := *w.latest()
+	s.told = maps.Clone(s.told)
+	if s.told == nil {
+		s.told = map[subject]clock.Instant{}
+	}
+	for topic := range topics {
+		s.told[topic] = now
+	}
+	if topics[state] {
+		s.vitals = w.source.examine(ctx)
+	}
+	if topics[locks] {
+		w.list(ctx, &s, now)
+	}
+	// A listing has told of most names just now.
+	names = slices.DeleteFunc(names, func(name string) bool { return s.named[name] != nil && s.named[name].seen == now })
+	if len(names) > 0 {
+		w.refresh(ctx, &s, names, now)
+	}
+	if topics[membership] {
+		s.members, s.membersErr = w.source.members(ctx)
+	}
+	if topics[events] {
+		s.events, s.eventsErr = w.source.log(ctx)
+	}
+	w.publish(&s)
+}
+
+func (w *watch) publish(s *snapshot) {
+	s.stats, s.at = w.source.stats(), w.clock.Wall()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = s
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// forget has a name and the log be asked for anew: what is known is from before a release.
+func (w *watch) forget(name string) {
+	s := *w.latest()
+	s.named, s.told = maps.Clone(s.named), maps.Clone(s.told)
+	delete(s.named, name)
+	delete(s.told, events)
+	w.publish(&s)
+}
+
+// list lists all locks. The next listing is so much later that the average is at the rate.
+func (w *watch) list(ctx context.Context, s *snapshot, now clock.Instant) {
+	before := w.source.stats()
+	s.listing, s.listErr = w.source.list(ctx)
+	after, cost := w.source.stats(), uint64(0)
+	for i := range min(len(before.Nodes), len(after.Nodes)) {
+		cost = max(cost, after.Nodes[i].Calls-before.Nodes[i].Calls)
+	}
+	s.listedAt = w.clock.Wall()
+	s.listDue = now.Add(max(interval, time.Duration(cost)*time.Second/listingRate))
+	s.locks, s.named = nil, map[string]*entry{}
+	for _, in := range slices.Concat(s.listing.Locks, s.listing.Idle) {
+		e := newEntry(&in, now)
+		if s.named[in.Name] = e; in.IsThere() {
+			s.locks = append(s.locks, e)
+		}
+	}
+	s.listing.Locks = nil
+}
+
+// refresh asks about single names: those on the pages that are open.
+func (w *watch) refresh(ctx context.Context, s *snapshot, names []string, now clock.Instant) {
+	known := s.named
+	told, err := w.source.inspect(ctx, names, func(name string) bool {
+		e := known[name]
+		return e == nil || e.Kind == survey.KindSemaphore || !e.IsThere()
+	})
+	if err != nil {
+		s.listErr = err
+	}
+	s.named, s.locks = maps.Clone(known), slices.Clone(s.locks)
+	if s.named == nil {
+		s.named = map[string]*entry{}
+	}
+	for i := range told {
+		e := newEntry(&told[i], now)
+		s.named[e.Name] = e
+		at, found := slices.BinarySearchFunc(s.locks, e, func(a, b *entry) int { return survey.Natural(a.Name, b.Name) })
+		switch {
+		case found && e.IsThere():
+			s.locks[at] = e
+		case found:
+			s.locks = slices.Delete(s.locks, at, at+1)
+		case e.IsThere():
+			s.locks = slices.Insert(s.locks, at, e)
+		}
+	}
+	for _, name := range names {
+		if e := s.named[name]; e == nil || e.seen != now { // no lock can have such a name
+			none := survey.Inspection{Name: name, Verdict: "free", Kind: survey.KindLock, NoLock: "No lock can have this name"}
+			s.named[name] = newEntry(&none, now)
+		}
+	}
+	// What nobody asks for any more, and is no lock, is forgotten.
+	maps.DeleteFunc(s.named, func(_ string, e *entry) bool {
+		return !e.IsThere() && e.NewestTerm == 0 && now.Sub(e.seen) > fresh
+	})
+}
+
+func (w *watch) latest() *snapshot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+// errBusy says that too many different locks are looked at.
+var errBusy = errors.New("too many different locks are looked at; try again in some seconds")
+
+// want notes what is wanted, beside the state of the masters, and returns what is known, and when
+// there is something newer. It wakes the goroutine that looks.
+func (w *watch) want(all ...subject) (s *snapshot, changed <-chan struct{}, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, one := range append(all, state) {
+		switch {
+		case w.wanted[one]:
+			continue
+		case one.name != "" && w.names >= mostNames:
+			err = errBusy
+			continue
+		case one.name != "":
+			w.names++
+		}
+		w.wanted[one] = true
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return w.now, w.changed, err
+}
+
+// get returns a snapshot that has what is wanted, and is fresh, if the masters answer in time.
+func (w *watch) get(ctx context.Context, all ...subject) (*snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	lacks := func(s *snapshot) bool {
+		return slices.ContainsFunc(append(all, state), func(one subject) bool { return !s.has(one, w.clock.Now()) })
+	}
+	for s := w.latest(); lacks(s); {
+		newer, changed, err := w.want(all...)
+		if s = newer; err != nil || !lacks(s) {
+			return s, err
+		}
+		select {
+		case <-changed:
+			s = w.latest()
+		case <-w.done:
+			return s, nil
+		case <-ctx.Done():
+			return s, nil
+		}
+	}
+	return w.latest(), nil
+}
+
+// do runs a question between two looks.
+func (w *watch) do(ctx context.Context, ask func(context.Context)) error {
+	asked := make(chan struct{})
+	job := func(alive context.Context) {
+		defer close(asked)
+		ctx, cancel := context.WithTimeout(alive, patience)
+		defer cancel()
+		ask(ctx)
+	}
+	select {
+	case w.jobs <- job:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-w.done:
+		return redlock.ErrClosed
+	}
+	select {
+	case <-asked:
+		return nil
+	case <-w.done:
+		return redlock.ErrClosed
+	}
+}
