@@ -11,6 +11,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/elect"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/members"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/run"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/serve"
 )
 
 func newRoot() *cobra.Command {
@@ -30,6 +31,7 @@ or with one of a few of their own.`,
   redlock inspect nightly                       who holds it?
   redlock list                                  which locks are there?
   redlock members                               which masters count?
+  redlock serve                                 all of that on a page
   redlock help run`,
 		Args:                       knownCommand,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -40,7 +42,7 @@ or with one of a few of their own.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		demo.NewCommand(), doctor.NewCommand(), elect.NewCommand(), newInitCommand(), newInspectCommand(), newListCommand(), newLogCommand(),
-		members.NewCommand(), run.NewCommand(), newTopCommand(), newUnlockCommand(), newVersionCommand(),
+		members.NewCommand(), run.NewCommand(), serve.NewCommand(), newTopCommand(), newUnlockCommand(), newVersionCommand(),
 	)
 	return root
 }

@@ -1,0 +1,197 @@
+// Package serve is `redlock serve`: a page about masters and their locks.
+package serve
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/demo"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/internal/dashboard"
+	"github.com/redquorum/redquorum/internal/survey"
+	"github.com/redquorum/redquorum/pool"
+)
+
+const long = `serve shows masters and locks to browsers and programs: who holds what, who waits, which masters
+vote and why not, members, elections, and the log. Pages are kept up to date while they are open.
+
+It only reads, and asks the masters once a second at most, and only while somebody looks, whatever
+the number of viewers: docs/dashboard.md has the cost. It needs the rights that list needs.
+
+  /               the pages
+  /api/v1/list, inspect?name=NAME, members, log
+                  what these commands print with --json
+  /metrics        for Prometheus
+  /healthz        whether this process serves
+
+It listens on 127.0.0.1:8700. --listen takes another host:port, unix:PATH, or systemd, for the socket
+of a systemd unit. Where others than this machine can connect, --login-file must say who may: each
+line has a user and a password as USER:PASSWORD, or a password alone, with which any user name goes
+(programs send it as "Authorization: Bearer PASSWORD"). Passwords have 12 characters at least. Put a
+proxy with TLS in front of it: passwords are not to cross a network in the clear.
+
+--allow-force lets those who log in take locks away from their holders. They type the name and give a
+reason, and redlock log shows who it was. Without --login-file, a password is made up and printed.
+
+Exit status: 0 after SIGINT or SIGTERM; 1 if it cannot listen; 64 for a wrong command line.`
+
+const example = `  redlock serve --demo
+  redlock serve
+  redlock serve --listen unix:/run/redlock/web.sock --path-prefix /locks
+  redlock serve --listen 0.0.0.0:8700 --login-file logins --allow-force`
+
+// flags are those of serve.
+type flags struct {
+	nodes             masters.Flags
+	bounds            survey.Bounds
+	listen            string
+	prefix            string
+	loginFile         string
+	hosts             []string
+	allowForce, demos bool
+}
+
+// NewCommand returns `redlock serve`.
+func NewCommand() *cobra.Command {
+	f := &flags{bounds: survey.Bounds{Keys: 100_000, Locks: 20_000}}
+	cmd := &cobra.Command{
+		Use:     "serve [flags]",
+		Short:   "Show masters and locks to browsers",
+		Long:    long,
+		Example: example,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 { // not shown: it may be an endpoint with a password
+				return cli.Usagef("serve takes no arguments; give the endpoints of masters to --nodes")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop) // a second signal ends the process at once
+			return f.run(ctx, cmd)
+		},
+	}
+	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8700", "`where`: host:port, unix:PATH or systemd")
+	cmd.Flags().StringVar(&f.prefix, "path-prefix", "", "`path` under which a proxy has the pages, as /locks, if it leaves that in the address")
+	cmd.Flags().StringVar(&f.loginFile, "login-file", "", "`file` with USER:PASSWORD or PASSWORD on each line; then all pages need a login")
+	cmd.Flags().StringArrayVar(&f.hosts, "host", nil, "`name` by which browsers reach a page without a login, beside localhost; may be repeated")
+	cmd.Flags().BoolVar(&f.allowForce, "allow-force", false, "let those who log in take locks away from their holders")
+	cmd.Flags().BoolVar(&f.demos, "demo", false, "serve embedded masters, with locks that come and go, instead of yours")
+	cmd.Flags().IntVar(&f.bounds.Keys, "scan", f.bounds.Keys, "look at so `many` keys of each master at most")
+	cmd.Flags().IntVar(&f.bounds.Locks, "limit", f.bounds.Locks, "stop when a master has so `many` locks")
+	f.nodes.Add(cmd)
+	return cmd
+}
+
+func (f *flags) run(ctx context.Context, cmd *cobra.Command) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	logins, err := f.logins(cmd)
+	if err != nil {
+		return err
+	}
+	config := dashboard.Config{
+		Dial: func() ([]*pool.Node, error) {
+			return f.nodes.Dial(cmd, pool.WithClientName("redlock-serve"), pool.WithDialTimeout(dialTimeout), pool.WithStallTimeout(dialTimeout))
+		},
+		KeyPrefix: f.nodes.KeyPrefix, MaxTTL: f.nodes.MaxTTL, Options: f.nodes.Options(), Bounds: f.bounds, AllowForce: f.allowForce, Hosts: f.hosts,
+	}
+	if logins != nil {
+		config.Login = logins.of
+	}
+	if f.demos {
+		play, err := demo.StartShow(ctx)
+		if err != nil {
+			return err
+		}
+		defer play.Close()
+		if err := cmd.Flags().Set("nodes", strings.Join(play.Endpoints(), ",")); err != nil {
+			return err
+		}
+	}
+	listener, err := f.open()
+	if err != nil {
+		return err
+	}
+	if logins == nil && !dashboard.IsLocal(listener.Addr()) {
+		return errors.Join(errOpen, listener.Close())
+	}
+	page, err := dashboard.New(ctx, config)
+	if err != nil {
+		return errors.Join(cli.InvalidUsage(err), listener.Close())
+	}
+	defer page.Close()
+	cmd.PrintErrf("redlock: serving %s\n", f.address(listener.Addr()))
+	return serve(ctx, listener, f.handler(page))
+}
+
+// dialTimeout is that of top: until then, what is shown is old.
+const dialTimeout = time.Second
+
+var errOpen = cli.Usagef("others than this machine could connect there: give --login-file")
+
+func (f *flags) check() error {
+	switch {
+	case f.bounds.Keys < 1 || f.bounds.Locks < 1:
+		return cli.Usagef("--scan and --limit are 1 or more")
+	case f.prefix != "" && (!strings.HasPrefix(f.prefix, "/") || strings.ContainsAny(f.prefix, " ?#%{}") || strings.Contains(f.prefix, "//")):
+		return cli.Usagef("--path-prefix: a path begins with /, as /locks")
+	}
+	return nil
+}
+
+// handler is the page under its prefix, and nothing beside it.
+func (f *flags) handler(page http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	prefix := strings.TrimSuffix(f.prefix, "/")
+	mux.Handle(prefix+"/", http.StripPrefix(prefix, page))
+	return mux
+}
+
+const (
+	// stopBound is how long requests may go on after the signal to end.
+	stopBound = 5 * time.Second
+
+	// mostHeader is enough for the longest name of a lock, percent-encoded.
+	mostHeader = 32 << 10
+)
+
+// serve answers requests until ctx ends.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	streams, endStreams := context.WithCancel(context.Background())
+	defer endStreams()
+	server := &http.Server{
+		Handler: handler, MaxHeaderBytes: mostHeader,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		BaseContext: func(net.Listener) context.Context { return streams },
+	}
+	server.RegisterOnShutdown(endStreams) // pages that are open are never idle
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	bound, cancel := context.WithTimeout(context.Background(), stopBound)
+	defer cancel()
+	err := server.Shutdown(bound)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = server.Close()
+	}
+	if closed := <-ended; !errors.Is(closed, http.ErrServerClosed) {
+		err = errors.Join(err, closed)
+	}
+	return err
+}

@@ -1,0 +1,167 @@
+package serve
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+)
+
+func TestMistakesAreUsageErrors(t *testing.T) {
+	short := filepath.Join(t.TempDir(), "short")
+	require.NoError(t, os.WriteFile(short, []byte("# us\nann:too short\n"), 0o600))
+	for says, args := range map[string][]string{
+		"give --login-file":                    {"--listen", "0.0.0.0:0"},
+		"others than this machine":             {"--listen", "192.0.2.1:80"},
+		"host:port, unix:PATH or systemd":      {"--listen", "8700"},
+		"unix: needs a path":                   {"--listen", "unix:"},
+		"no socket from systemd":               {"--listen", "systemd"},
+		"line 2: give USER:PASSWORD":           {"--login-file", short},
+		"a path begins with /":                 {"--path-prefix", "locks"},
+		"--scan and --limit":                   {"--limit", "0"},
+		"serve takes no arguments":             {"redis://:secret@a:1"},
+		"which masters? Set REDLOCK_NODES, or": {"--listen", "127.0.0.1:0"},
+	} {
+		status, _, stderr := clitest.Line(clitest.Root(NewCommand()), append([]string{"serve"}, args...)...)
+		assert.Equal(t, cli.ExitUsage, status, args)
+		assert.Contains(t, stderr, says, args)
+		assert.NotContains(t, stderr, "secret", args)
+	}
+}
+
+func TestWhoeverHasNoPasswordIsRefusedAndWaits(t *testing.T) {
+	l, err := parseLogins([]byte("# us\nann:correct horse\nbattery staple"))
+	require.NoError(t, err)
+	request := func(user, password string) *http.Request {
+		r := httptest.NewRequest("GET", "/", nil)
+		if r.SetBasicAuth(user, password); user == "bearer" {
+			r.Header.Set("Authorization", "Bearer "+password)
+		}
+		return r
+	}
+	for _, c := range []struct {
+		user, password, want string
+		ok                   bool
+	}{
+		{"ann", "correct horse", "ann", true},
+		{"bob", "correct horse", "", false},
+		{"bob", "battery staple", "bob", true},
+		{"bearer", "battery staple", "somebody with the password", true},
+		{"", "battery staple", "somebody with the password", true},
+		{"bearer", "correct horse", "", false},
+		{"ann", "", "", false},
+	} {
+		r := request(c.user, c.password)
+		ctx, cancel := context.WithCancel(t.Context())
+		if !c.ok {
+			cancel() // so that the test need not wait
+		}
+		user, ok := l.of(r.WithContext(ctx))
+		cancel()
+		assert.Equal(t, c.ok, ok, c)
+		assert.Equal(t, c.want, user, c)
+	}
+	_, ok := l.of(httptest.NewRequest("GET", "/", nil))
+	assert.False(t, ok, "without a guess nobody waits")
+	_, err = parseLogins([]byte("# nobody\n"))
+	require.ErrorIs(t, err, errNobody)
+}
+
+func TestThePagesAreBelowThePrefixAlone(t *testing.T) {
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, r.URL.Path, http.StatusOK) })
+	handler := (&flags{prefix: "/locks/"}).handler(page)
+	for path, want := range map[string]string{"/locks/api": "/api\n", "/locks/": "/\n", "/api": "404 page not found\n"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		assert.Equal(t, want, w.Body.String())
+	}
+}
+
+func TestASocketIsForItsOwnerAndGroupAndAnOldOneIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.sock")
+	f := flags{listen: "unix:" + path}
+	first, err := f.open()
+	require.NoError(t, err)
+	first.(*net.UnixListener).SetUnlinkOnClose(false)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o660), info.Mode().Perm())
+	_, err = f.open()
+	require.ErrorContains(t, err, "somebody listens")
+	require.NoError(t, first.Close())
+	second, err := f.open()
+	require.NoError(t, err)
+	defer second.Close()
+}
+
+func TestTheSignalToEndEndsStreamsAsWell(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			assert.NoError(t, http.NewResponseController(w).Flush())
+			<-r.Context().Done()
+		}))
+	}()
+	response, err := http.Get("http://" + listener.Addr().String())
+	require.NoError(t, err)
+	defer response.Body.Close()
+	stop()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(time.Minute):
+		require.Fail(t, "it goes on")
+	}
+}
+
+func TestTheDemoServesAHeldLock(t *testing.T) {
+	cmd := NewCommand()
+	ctx, stop := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	root := clitest.Root(cmd)
+	root.SetErr(write)
+	root.SetArgs([]string{"serve", "--demo", "--listen", "127.0.0.1:0", "--allow-force"})
+	ended := make(chan error)
+	go func() { ended <- root.ExecuteContext(ctx) }()
+	said := make([]byte, 4096)
+	n, err := read.Read(said)
+	require.NoError(t, err)
+	assert.Regexp(t, "the password [A-Z2-7]{26}\n$", string(said[:n]))
+	password := string(said[n-27 : n-1])
+	n, err = read.Read(said)
+	require.NoError(t, err)
+	url := string(said[len("redlock: serving ") : n-1])
+	require.NoError(t, err)
+	clitest.WaitFor(t, "a lock", func() bool {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"api/v1/inspect?name=nightly", nil)
+		require.NoError(t, err)
+		r.SetBasicAuth("me", password)
+		response, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return strings.Contains(string(body), `"verdict": "held"`) && strings.Contains(string(body), "deploy@web-")
+	})
+	response, err := http.Get(url)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusUnauthorized, response.StatusCode)
+	require.NoError(t, response.Body.Close())
+	stop()
+	require.NoError(t, <-ended)
+}
