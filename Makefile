@@ -34,7 +34,7 @@ MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./interna
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: api mutate prove soak seeded flake search servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested fuzz bench versus recovery release-try
+.PHONY: api mutate prove soak seeded flake search servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested pictures fuzz bench versus recovery release-try
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,9 @@ test-nested: ## vet and test the modules below the root
 		echo "$$module: go mod tidy -diff && go vet ./... && go test ./..."; \
 		(cd "$$module" && go mod tidy -diff && go vet ./... && go test ./...) || exit 1; \
 	done
+
+pictures: ## look at the dashboard with Chromium, and take the pictures in docs/images
+	cd internal/proof/browser && go test -count=1 -v . -pictures ../../../docs/images
 
 fuzz: ## run every fuzz target for FUZZTIME
 	@FUZZTIME=$(FUZZTIME) bash .ci/fuzz

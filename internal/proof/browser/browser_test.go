@@ -1,0 +1,288 @@
+// Package browser looks at the dashboard as people do: with Chromium, on real servers.
+package browser
+
+import (
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/contrib/dashboard"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// pictures is where pictures of the pages go (docs/images), if they are wanted.
+var pictures = flag.String("pictures", "", "write pictures of the pages into this `folder`")
+
+// patience bounds what takes moments on a machine that is not busy.
+const patience = time.Minute
+
+// chromium is one browser for all tests. Each has a tab.
+var chromium context.Context
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			fmt.Fprintln(os.Stderr, "chromium is missing:", err)
+			os.Exit(1)
+		}
+		os.Exit(m.Run()) // each test says why it is skipped
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(patience))
+	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
+	var stop context.CancelFunc
+	chromium, stop = chromedp.NewContext(allocator)
+	err = chromedp.Do(chromium)
+	status := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chromium does not start:", err)
+	} else {
+		status = m.Run()
+	}
+	stop()
+	end()
+	os.Exit(status)
+}
+
+// world is masters, somebody who uses them, and their page.
+type world struct {
+	*cluster.Cluster
+	t      *testing.T
+	locker *redlock.Locker
+	url    string
+}
+
+// open starts masters, and serves their page.
+func open(t *testing.T, masters int, opts ...dashboard.Option) *world {
+	t.Helper()
+	if chromium == nil {
+		t.Skip("chromium is not installed: apt-get install chromium")
+	}
+	w := &world{t: t, Cluster: cluster.Start(t, masters)}
+	w.locker = cluster.NewConnected(t, w.URLs(), redlock.WithFencing(), redlock.WithOwner("deploy@web-1:4711 shop"),
+		redlock.WithMaxTTL(6*time.Second), redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(10*time.Second))
+	require.NoError(t, w.locker.Ready(t.Context()))
+	page, err := dashboard.New(t.Context(), w.URLs(), append([]dashboard.Option{dashboard.WithMaxTTL(6 * time.Second)}, opts...)...)
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle("/below/", http.StripPrefix("/below", page))
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		page.Close()
+		server.Close()
+	})
+	w.url = server.URL + "/below/"
+	return w
+}
+
+// lock holds a lock until the end of the test.
+func (w *world) lock(name string, opts ...redlock.LockOption) *redlock.Lock {
+	w.t.Helper()
+	lock, err := w.locker.Lock(w.t.Context(), name, opts...)
+	require.NoError(w.t, err)
+	return lock
+}
+
+// queue waits for a lock until the end of the test, as another process would.
+func (w *world) queue(name, owner string) {
+	ctx, stop := context.WithCancel(context.Background())
+	var waiting sync.WaitGroup
+	process := cluster.NewConnected(w.t, w.URLs(), redlock.WithMaxTTL(6*time.Second), redlock.WithTTL(3*time.Second))
+	waiting.Go(func() {
+		_, err := process.Lock(ctx, name, redlock.WithOwner(owner))
+		assert.ErrorIs(w.t, cmp.Or(err, context.Canceled), context.Canceled) // or it got the lock
+	})
+	w.t.Cleanup(func() {
+		stop()
+		waiting.Wait()
+	})
+}
+
+// tab is a tab of the browser. Whatever it complains of fails the test.
+type tab struct {
+	t     *testing.T
+	ctx   context.Context //nolint:containedctx // it is the tab
+	url   string
+	close func() // a browser has few connections to one server, and each page keeps one
+
+	mu   sync.Mutex // guards the field below
+	said []string
+}
+
+// tab opens a page in a window of this size.
+func (w *world) tab(path string, width, height int64, actions ...step) *tab {
+	w.t.Helper()
+	one := &tab{t: w.t, url: w.url}
+	ctx, cancel := chromedp.NewContext(chromium, chromedp.WithListener(one.hear))
+	require.NoError(w.t, chromedp.Do(ctx)) // a bound on this one would be the tab's
+	ctx, stop := context.WithTimeout(ctx, 2*patience)
+	one.ctx = ctx
+	one.close = sync.OnceFunc(func() {
+		one.mu.Lock()
+		assert.Empty(w.t, one.said, "the console of /%s", path)
+		one.mu.Unlock()
+		stop()
+		cancel()
+	})
+	w.t.Cleanup(one.close)
+	one.do(call(cdplog.Enable, cdp.Empty{}), chromedp.EmulateViewport(width, height))
+	one.do(actions...)
+	one.do(chromedp.Navigate(w.url+path), chromedp.WaitReady(chromedp.CSS("main h1")))
+	return one
+}
+
+// step is something that is done in a tab.
+type step = chromedp.Action[chromedp.Void]
+
+// call is a step that is a command of the protocol.
+func call[P any](command cdp.Command[P, cdp.Empty], params P) step {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, command, params)
+		return err
+	})
+}
+
+// hear takes note of what the browser complains of.
+func (p *tab) hear(event any) {
+	text := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		text = fmt.Sprintf("%+v", e.ExceptionDetails)
+	case *runtime.EventConsoleAPICalled:
+		text = fmt.Sprint(e.Type, e.Args)
+	case *cdplog.EventEntryAdded:
+		text = fmt.Sprint(e.Entry.Level, " ", e.Entry.Text, " ", e.Entry.URL)
+	default:
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said = append(p.said, text)
+}
+
+func (p *tab) do(actions ...step) {
+	p.t.Helper()
+	require.NoError(p.t, chromedp.Do(p.ctx, actions...))
+}
+
+// eval evaluates an expression in the page.
+func eval[T any](p *tab, expression string) (value T) {
+	p.t.Helper()
+	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	require.NoError(p.t, err, expression)
+	return value
+}
+
+// await waits until an expression is true in the page, whatever page that is meanwhile.
+func (p *tab) await(expression string) {
+	p.t.Helper()
+	cluster.Eventually(p.t, patience, func() string {
+		is, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](expression))
+		if is {
+			return ""
+		}
+		text, err2 := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		return fmt.Sprintf("%s (%v) in %s", expression, errors.Join(err, err2), text)
+	})
+	if p.t.Failed() {
+		p.t.FailNow()
+	}
+}
+
+// shows waits until the page shows a text.
+func (p *tab) shows(text string) {
+	p.t.Helper()
+	p.await(fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", text))
+}
+
+// click clicks on a link. The page may be replaced at any moment, so the script finds it.
+func (p *tab) click(text string) {
+	p.t.Helper()
+	find := fmt.Sprintf("[...document.querySelectorAll('main a')].find(a => a.innerText.trim() == %q)", text)
+	p.await(find + " !== undefined")
+	p.do(chromedp.Evaluate[chromedp.Void](find + ".click()"))
+}
+
+// rows are the first cells of the table.
+func (p *tab) rows() []string {
+	p.t.Helper()
+	return eval[[]string](p, "[...document.querySelectorAll('tbody th')].map(e => e.innerText)")
+}
+
+// axe is axe-core (MPL 2.0), which finds what keeps people from using a page.
+var axe = sync.OnceValues(func() (string, error) {
+	file, err := os.Open("testdata/axe-core-4.14.1.min.js.gz")
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(unzipped)
+	return string(text), err
+})
+
+// isUsable asserts that axe has no serious finding, and that nothing is wider than the window.
+func (p *tab) isUsable(what string) {
+	p.t.Helper()
+	script, err := axe()
+	require.NoError(p.t, err)
+	eval[int](p, script+";0")
+	var found []struct {
+		ID, Impact, Help string
+		Nodes            []struct{ HTML string }
+	}
+	encoded := eval[string](p, "axe.run().then(r => JSON.stringify(r.violations.filter(v => v.impact == 'serious' || v.impact == 'critical')))")
+	require.NoError(p.t, json.Unmarshal([]byte(encoded), &found))
+	assert.Empty(p.t, found, what)
+	assert.Positive(p.t, eval[int](p, "axe.run().then(r => r.passes.length)"), "axe looked")
+	for _, width := range []int64{380, 600, 880, 960, 1280} {
+		p.do(chromedp.EmulateViewport(width, 800))
+		assert.LessOrEqual(p.t, eval[int64](p, "document.documentElement.scrollWidth"), width, what)
+	}
+}
+
+// picture writes what the window shows.
+func (p *tab) picture(name string) {
+	p.t.Helper()
+	if *pictures == "" {
+		return
+	}
+	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	require.NoError(p.t, err)
+	require.NoError(p.t, os.WriteFile(filepath.Join(*pictures, name), png, 0o644))
+}
+
+// without removes from what the console said a complaint that belongs to the test.
+func (p *tab) without(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said = slices.DeleteFunc(p.said, func(said string) bool { return strings.Contains(said, text) })
+}
