@@ -170,8 +170,12 @@ func (i *Inspection) guess() string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf(" Probably it is held by %s%s: %s that answered has its value, for %s.",
-		Named(p.Owner), p.clause(), prose.Plural(p.Masters, "master"), TTLText(p.TTLMillis))
+	have := "have"
+	if p.Masters == 1 {
+		have = "has"
+	}
+	return fmt.Sprintf(" Probably it is held by %s%s: %s that answered %s its value, for %s.",
+		Named(p.Owner), p.clause(), prose.Plural(p.Masters, "master"), have, TTLText(p.TTLMillis))
 }
 
 func (i *Inspection) holding() (nodes int) {
