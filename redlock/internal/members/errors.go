@@ -47,8 +47,8 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: no master of cluster %s remembers it (`redlock init --force` makes a new one)", ErrNotMember, ms.cluster)
 	case k.roster == nil && p.version != (Version{}):
 		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.cluster, ms.unlistedLocked(p.cluster))
-	case k.roster == nil && len(k.missing) > 0:
-		return fmt.Errorf("%w: a new cluster begins when all of its masters are there, also %s", pipeline.ErrQuarantined, strings.Join(k.missing, " and "))
+	case k.roster == nil && len(ms.awayLocked()) > 0:
+		return fmt.Errorf("%w: a new cluster begins when all of its masters are there, also %s", pipeline.ErrQuarantined, strings.Join(ms.awayLocked(), " and "))
 	case k.roster == nil && ms.looks:
 		return fmt.Errorf("%w: it belongs to no cluster; the first client that takes a lock forms one", pipeline.ErrQuarantined)
 	case k.roster == nil:
@@ -64,6 +64,20 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 	default:
 		return fmt.Errorf("%w: it was told another version of the cluster's list", pipeline.ErrQuarantined)
 	}
+}
+
+// awayLocked returns the masters of the list without which no cluster can be formed: as the keeper
+// found it, or if it has not yet, those that are not there.
+func (ms *Membership) awayLocked() (missing []string) {
+	if len(ms.keeper.missing) > 0 {
+		return ms.keeper.missing
+	}
+	for _, node := range ms.Nodes()[:ms.listed] {
+		if node.State() != pipeline.Up {
+			missing = append(missing, node.Endpoint())
+		}
+	}
+	return missing
 }
 
 // unlistedLocked names the members that are not in the list, as far as one of them tells.

@@ -134,8 +134,8 @@ func (ms *Membership) missingLocked() (peers []Peer, vacant []int) {
 	return peers, vacant
 }
 
-// dialMissing connects to the members that have no node: at the endpoints of vacant positions that may
-// be theirs, otherwise at those by which they were added.
+// dialMissing connects to the members that have no node: at the endpoints of vacant positions that
+// may be theirs, otherwise at those by which they were added.
 func (ms *Membership) dialMissing() {
 	ms.mu.Lock()
 	peers, vacant := ms.missingLocked()
@@ -173,8 +173,8 @@ func (ms *Membership) NodeAt(node *pipeline.Node) int {
 	return ms.addNode(node, position{kept: true})
 }
 
-// addNode adds a node with what is known of its position, and returns its index; -1 if the Membership
-// was stopped, or has too many nodes. Then the node is closed.
+// addNode adds a node with what is known of its position, and returns its index; -1 if the
+// Membership was stopped, or has too many nodes. Then the node is closed.
 func (ms *Membership) addNode(node *pipeline.Node, s position) int {
 	ms.mu.Lock()
 	i := ms.positionForLocked(node)
@@ -200,9 +200,10 @@ func (ms *Membership) addNode(node *pipeline.Node, s position) int {
 	return i
 }
 
-// positionForLocked returns the position for a node: a vacant one that was its own, another one behind the
-// list, or a new one. In another master's position, no vote of that one may count as if it were of this
-// one: the last round that asked it, for a release, is over LongestTTL after its connection ended.
+// positionForLocked returns the position for a node: a vacant one that was its own, another one
+// behind the list, or a new one. In another master's position, no vote of that one may count as if
+// it were of this one: the last round that asked it, for a release, is over LongestTTL after its
+// connection ended.
 func (ms *Membership) positionForLocked(node *pipeline.Node) int {
 	for i, other := range ms.Nodes() {
 		s := &ms.members[i].position
