@@ -1,8 +1,8 @@
 package members
 
 // If the user may not read and write the marker, a server's memory is judged by what the server
-// says about itself: its run id and its uptime. This is weaker (docs/safety.md says what it
-// misses), and stricter than it looks: whatever a server does not say counts against it.
+// says about itself: its run id and its uptime. This is weaker (docs/operations.md, ACL, says what
+// it misses), and stricter than it looks: whatever a server does not say counts against it.
 
 // judgeProoflessLocked handles the connection of a node that cannot prove anything, and reports
 // whether it forgot what it held.
