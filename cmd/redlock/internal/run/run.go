@@ -125,11 +125,11 @@ type flags struct {
 func (f *flags) add(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.StringVar(&f.name, "name", "", "`name` of the lock (required)")
-	set.IntVar(&f.permits, "permits", 0, "let so `many` hold a semaphore of that name at once")
+	set.IntVar(&f.permits, "permits", 0, "let so `many` hold a semaphore of that name at once, at most 1024")
 	set.BoolVar(&f.shared, "shared", false,
 		"share the lock with others that give --shared, and exclude those that do not")
-	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the lock stays if this machine dies; at least 1s")
-	set.DurationVar(&f.wait, "wait", 0, "wait at most this long for the lock (default: for ever)")
+	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the lock stays if this machine dies; from 1s to --max-ttl")
+	set.DurationVar(&f.wait, "wait", 0, "wait at most this long for the lock; 0s is --no-wait (default: for ever)")
 	set.BoolVar(&f.noWait, "no-wait", false, "do not wait for a lock that somebody holds")
 	set.DurationVar(&f.maxHold, "max-hold", 0,
 		"end the command before the lock is held for longer (default: no limit)")
