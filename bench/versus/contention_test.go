@@ -83,7 +83,7 @@ func TestContention(t *testing.T) {
 			t.Run(fmt.Sprintf("%d of %d", processes, goroutines), func(t *testing.T) {
 				p.scenario.Processes, p.scenario.Goroutines = processes, goroutines
 				e := measureContention(t, p)
-				t.Logf("%s\n\n%s", e.Setup, figures.Table(&e, "", contendedColumns()))
+				t.Logf("%s\n\n%s\n%s", e.Setup, figures.TableOfPeers(&e, "", contendedColumns()), figures.Table(&e, "", contendedColumns()))
 			})
 		}
 	}

@@ -104,7 +104,7 @@ func describeThroughput(d *figures.Data) string {
 	}
 	return image("Throughput over goroutines", e.Name) + section(e,
 		figures.Table(e, "locks/s, by goroutines", columns),
-		figures.Table(e, fmt.Sprintf("per lock, %d goroutines", manyGoroutines), loadColumns(manyGoroutines)))
+		figures.Table(e, fmt.Sprintf("per lock, %d goroutines", manyGoroutines), loadColumns(manyGoroutines)[1:]))
 }
 
 func describeLatency(d *figures.Data) string {
@@ -112,7 +112,6 @@ func describeLatency(d *figures.Data) string {
 	var columns []figures.Column
 	for _, c := range []struct{ title, value string }{
 		{"p50", figures.P50},
-		{"p90", figures.P90},
 		{"p99", figures.P99},
 		{"p99.9", figures.P999},
 		{"client CPU", figures.ClientCPU},
@@ -144,12 +143,25 @@ func describeMinority(d *figures.Data) string {
 			figures.Column{Title: state + ", p50", State: state, Value: figures.P50},
 			figures.Column{Title: "p99", State: state, Value: figures.P99})
 		if state != figures.Healthy {
-			slower = append(slower,
-				figures.Column{Title: state, State: state, Value: figures.P99, Decimals: 2, Over: &figures.Column{State: figures.Healthy, Value: figures.P99}},
-				figures.Column{Title: "locks that failed", State: state, Value: figures.Failed})
+			slower = append(slower, figures.Column{
+				Title: state, State: state, Value: figures.P99, Decimals: 2, Over: &figures.Column{State: figures.Healthy, Value: figures.P99},
+			})
 		}
 	}
-	return section(e, figures.Table(e, "µs", columns), figures.Table(e, "p99, divided by that of five healthy servers", slower))
+	return section(e, figures.Table(e, "µs", columns),
+		figures.TableOfPeers(e, "p99, divided by that of five healthy servers", slower), describeFailed(e))
+}
+
+// describeFailed says how many locks failed.
+func describeFailed(e *figures.Experiment) string {
+	most := 0.0
+	for _, row := range e.Rows {
+		most = max(most, row.Values[figures.Failed].Highest)
+	}
+	if most == 0 {
+		return "No lock failed.\n"
+	}
+	return fmt.Sprintf("Up to %s locks failed in a sample.\n", figures.Grouped(most, 0))
 }
 
 func describeRenewal(d *figures.Data) string {
@@ -214,6 +226,9 @@ func describeRecovery(r *figures.Recovery) string {
 	}
 	out.WriteString("\n| ---: | --- |" + strings.Repeat(" ---: | ---: |", len(r.Courses)) + "\n")
 	for _, phase := range r.Phases {
+		if phase.Title == figures.Calm {
+			continue // the chart has it
+		}
 		fmt.Fprintf(&out, "| %g–%g | %s |", phase.From, phase.To, phase.Title)
 		for _, c := range r.Courses {
 			locks, wait := c.Of(phase, r.Step)

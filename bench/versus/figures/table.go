@@ -42,25 +42,40 @@ func (c *Column) figure(e *Experiment, peer string) (Figure, bool) {
 	return f.By(other)
 }
 
-// Table returns the medians of the peers, and of those that there are: ours divided by the best
-// redsync, and by the limit.
+// ours is this library among the peers.
+const ours = "redquorum"
+
+// Table returns our medians, divided by those of the best redsync, and of others that there are:
+// those of the peers drift with the machine, and stand in the data.
 func Table(e *Experiment, corner string, columns []Column) string {
+	return table(e, corner, columns, []string{ours}, []other{
+		{"divided by the best redsync", "redsync"},
+		{"divided by the limit", "limit"},
+		{"divided by the best redislock", "redislock"},
+	})
+}
+
+// TableOfPeers returns the medians of all peers.
+func TableOfPeers(e *Experiment, corner string, columns []Column) string {
+	return table(e, corner, columns, e.Peers(), nil)
+}
+
+// other is what our figures are divided by: the best of the peers whose names begin like this.
+type other struct{ title, prefix string }
+
+func table(e *Experiment, corner string, columns []Column, peers []string, others []other) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "| %s |", corner)
 	for _, c := range columns {
 		fmt.Fprintf(&text, " %s |", c.Title)
 	}
 	text.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(columns)) + "\n")
-	for _, peer := range e.Peers() {
+	for _, peer := range peers {
 		cells(&text, peer, columns, func(c *Column) string { return c.Cell(e, peer) })
 	}
-	for _, other := range []struct{ title, prefix string }{
-		{"redquorum, divided by the best redsync", "redsync"},
-		{"redquorum, divided by the limit", "limit"},
-		{"redquorum, divided by the best redislock", "redislock"},
-	} {
-		if hasRatio(e, columns, other.prefix) {
-			cells(&text, other.title, columns, func(c *Column) string { return Ratio(e, c, other.prefix) })
+	for _, o := range others {
+		if hasRatio(e, columns, o.prefix) {
+			cells(&text, o.title, columns, func(c *Column) string { return Ratio(e, c, o.prefix) })
 		}
 	}
 	return text.String()
@@ -93,7 +108,7 @@ func Ratio(e *Experiment, c *Column, prefix string) string {
 	if c.Over != nil || nothing {
 		return "–"
 	}
-	mine, found := c.figure(e, "redquorum")
+	mine, found := c.figure(e, ours)
 	other, others := best(e, c, prefix)
 	if !found || !others {
 		return "–"
