@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +12,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
@@ -49,12 +47,7 @@ not; 69 if too few answer; 64 for a wrong command line.`,
 		Example: `  redlock doctor
   redlock init
   redlock init --force --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 { // not shown: it may be an endpoint with a password
-				return cli.Usagef("init takes no arguments; give the endpoints of masters to --nodes")
-			}
-			return nil
-		},
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			locker, err := nodes.Open(cmd, redlock.WithTTL(min(10*time.Second, nodes.MaxTTL)), redlock.WithNodeTimeout(askNodeTimeout),
 				redlock.WithQuarantine(redlock.QuarantineStrict))
@@ -66,7 +59,7 @@ not; 69 if too few answer; 64 for a wrong command line.`,
 			if err != nil {
 				return err
 			}
-			if err := result.write(cmd.OutOrStdout()); err != nil {
+			if err := terminal.Print(cmd.OutOrStdout(), result.text()); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("max-ttl") && result.maxTTL != 0 && result.maxTTL != nodes.MaxTTL {
@@ -180,9 +173,13 @@ func (n *initialized) answers() bool {
 	return n.err == nil || errors.Is(n.err, pool.ErrQuarantined) || errors.Is(n.err, pool.ErrRefused) || errors.Is(n.err, pool.ErrAuth)
 }
 
-func (r *initialization) write(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	var b strings.Builder
+// text has a line for each master, and how many vote.
+func (r *initialization) text() []string {
+	width := 0
+	for _, n := range r.nodes {
+		width = max(width, len(n.endpoint))
+	}
+	var lines []string
 	for _, n := range r.nodes {
 		what := "votes now"
 		switch {
@@ -191,18 +188,11 @@ func (r *initialization) write(w io.Writer) error {
 		case n.before:
 			what = "voted already"
 		}
-		fmt.Fprintf(&b, "%s\t%s\n", n.endpoint, what)
-	}
-	if _, err := io.WriteString(table, b.String()); err != nil {
-		return err
-	}
-	if err := table.Flush(); err != nil {
-		return err
+		lines = append(lines, fmt.Sprintf("%-*s  %s", width, n.endpoint, what))
 	}
 	hint := ""
 	if r.askable {
 		hint = " A master in quarantine votes when its time is over; for --force, see redlock init --help."
 	}
-	_, err := fmt.Fprintf(w, "\nVoting: %d of %s, %s.%s\n", r.voting(), prose.Plural(r.members, "master"), prose.Needed(r.quorum()), hint)
-	return err
+	return append(lines, "", fmt.Sprintf("Voting: %d of %s, %s.%s", r.voting(), prose.Plural(r.members, "master"), prose.Needed(r.quorum()), hint))
 }

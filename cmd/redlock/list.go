@@ -8,14 +8,14 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
-	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 )
 
 func newListCommand() *cobra.Command {
 	var nodes masters.Flags
-	var asJSON bool
+	var output cli.Output
 	var owner string
 	bounds := survey.Bounds{Keys: 100_000, Locks: 1000}
 	cmd := &cobra.Command{
@@ -51,11 +51,8 @@ line.`,
 			defer l.Close()
 			l.Owner = owner
 			list, err := l.List(cmd.Context())
-			write := writeListing
-			if asJSON {
-				write = prose.WriteJSON[survey.Listing]
-			}
-			if err := write(cmd.OutOrStdout(), list); err != nil {
+			text := func(look terminal.Look) []string { return listingText(&list, look) }
+			if err := output.Write(cmd, list, text); err != nil {
 				return err
 			}
 			if err := failure(&list); err != nil {
@@ -64,7 +61,7 @@ line.`,
 			return withStatus(err)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	output.Add(cmd)
 	cmd.Flags().StringVar(&owner, "owner", "", "list what holders have whose owner matches this `pattern`")
 	addBounds(cmd, &bounds)
 	nodes.Add(cmd)

@@ -3,20 +3,20 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
-	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/survey"
 )
 
 func newUnlockCommand() *cobra.Command {
 	var nodes masters.Flags
-	var force, asJSON bool
+	var force bool
+	var output cli.Output
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "unlock --force --reason TEXT NAME [flags]",
@@ -45,26 +45,22 @@ few answer; 64 without --force or --reason.`,
 			if strings.TrimSpace(reason) == "" {
 				return cli.Usagef("give --reason: why is the lock taken from its holder? redlock log shows it to those who wonder")
 			}
-			return unlock(cmd, &nodes, args[0], reason, asJSON)
+			return unlock(cmd, &nodes, args[0], reason, output)
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "yes, delete the lock")
 	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the log of the masters (required)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was held as one JSON object, as inspect does")
+	cmd.Flags().BoolVar(&output.JSON, "json", false, "print what was held as one JSON object, as inspect does")
 	nodes.Add(cmd)
 	return cmd
 }
 
-func unlock(cmd *cobra.Command, nodes *masters.Flags, name, reason string, asJSON bool) error {
+func unlock(cmd *cobra.Command, nodes *masters.Flags, name, reason string, output cli.Output) error {
 	locker, err := openToAsk(cmd, nodes)
 	if err != nil {
 		return err
 	}
 	defer locker.Close() //nolint:errcheck // it holds no locks
-	write := func(w io.Writer, r survey.Release) error { return writeInspection(w, r.Inspection) }
-	if asJSON {
-		write = prose.WriteJSON[survey.Release]
-	}
 	r, err := survey.Force(cmd.Context(), locker, nodes.KeyPrefix, name, reason)
 	if errors.Is(err, survey.ErrSemaphore) {
 		err = cli.Usagef("%w", err)
@@ -72,13 +68,14 @@ func unlock(cmd *cobra.Command, nodes *masters.Flags, name, reason string, asJSO
 	if len(r.Nodes) == 0 {
 		return withStatus(err)
 	}
-	if failed := write(cmd.OutOrStdout(), r); err != nil || failed != nil {
+	text := func(terminal.Look) []string { return inspectionText(&r.Inspection) }
+	if failed := output.Write(cmd, r, text); err != nil || failed != nil {
 		return errors.Join(withStatus(err), failed)
 	}
 	if r.Unlogged != nil {
 		cmd.PrintErrf("redlock: the log does not tell of this: %s\n", cli.Explain(r.Unlogged))
 	}
-	if asJSON {
+	if output.JSON {
 		return nil
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), r.Result())

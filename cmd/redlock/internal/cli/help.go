@@ -27,10 +27,7 @@ func fitHelp(root *cobra.Command) {
 func rewrap(text string) string {
 	var lines, paragraph []string
 	end := func() {
-		for _, line := range terminal.Wrap([]terminal.Span{terminal.Plain.Of(strings.Join(paragraph, " "))}, helpWidth) {
-			lines = append(lines, terminal.Line(line, helpWidth, false))
-		}
-		paragraph = nil
+		lines, paragraph = append(lines, terminal.Wrap(strings.Join(paragraph, " "), helpWidth)...), nil
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		if line == "" || line[0] == ' ' || line[0] == '\t' {

@@ -3,6 +3,8 @@ package demo
 import (
 	"context"
 	"fmt"
+	"io"
+	"sync"
 	"time"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
@@ -27,8 +29,8 @@ func (v *liveView) run(ctx context.Context) {
 	ticker := time.NewTicker(liveInterval)
 	defer ticker.Stop()
 	for {
-		width, height := v.look.Size()
-		v.out.print(terminal.Frame(v.lines(v.now(), width), width, height, v.look.Color))
+		width, _ := v.look.Size()
+		v.out.print(v.look.Frame(v.lines(v.now(), width)))
 		select {
 		case <-ctx.Done():
 			return
@@ -37,17 +39,37 @@ func (v *liveView) run(ctx context.Context) {
 	}
 }
 
-func (v *liveView) lines(t trace, width int) [][]terminal.Span {
-	lines := [][]terminal.Span{
-		{terminal.Bold.Of(v.title)},
-		{terminal.Dim.Of(fmt.Sprintf("%.1f of %s, acquired %s so far",
-			t.elapsed.Seconds(), showSeconds(v.total), prose.Plural(len(t.holds), "time")))},
-		{},
-	}
-	lines = append(lines, newPicture(&t, width, v.total).lines()...)
-	lines = append(lines, []terminal.Span{})
+func (v *liveView) lines(t trace, width int) []string {
+	so := fmt.Sprintf("%.1f of %s, acquired %s so far", t.elapsed.Seconds(), showSeconds(v.total), prose.Plural(len(t.holds), "time"))
+	lines := []string{terminal.Bold.Of(v.title), terminal.Dim.Of(so), ""}
+	lines = append(append(lines, newPicture(&t, width, v.total).lines()...), "")
 	for _, e := range t.events {
 		lines = append(lines, e.lines(width)...)
 	}
 	return lines
+}
+
+// output is what the demo writes to. It keeps the first error, so that callers of print need not
+// check.
+type output struct {
+	mu  sync.Mutex // guards the fields below; held over a write so that lines do not mix
+	w   io.Writer
+	err error
+}
+
+func (o *output) print(text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return
+	}
+	if _, err := io.WriteString(o.w, text); err != nil {
+		o.err = fmt.Errorf("write output: %w", err)
+	}
+}
+
+func (o *output) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
 }

@@ -42,7 +42,7 @@ func newPicture(t *trace, width int, total time.Duration) picture {
 }
 
 // lines returns the picture with its legend.
-func (p picture) lines() (lines [][]terminal.Span) {
+func (p picture) lines() (lines []string) {
 	lines = append(lines, p.axis(), p.upLine())
 	for worker := 1; worker <= p.trace.workers; worker++ {
 		lines = append(lines, p.lane(worker))
@@ -60,10 +60,10 @@ func (p picture) columnOf(at time.Duration) int {
 	return min(int(at*time.Duration(p.columns)/p.total), p.columns-1)
 }
 
-func label(text string) terminal.Span { return terminal.Plain.Of(fmt.Sprintf(laneLabel, text)) }
+func label(text string) string { return fmt.Sprintf(laneLabel, text) }
 
 // axis labels moments that are round numbers of seconds apart.
-func (p picture) axis() []terminal.Span {
+func (p picture) axis() string {
 	steps := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}
 	step := steps[len(steps)-1]
 	if i := slices.IndexFunc(steps, func(s time.Duration) bool { return p.columnOf(min(s, p.total)) >= columnsPerTick }); i >= 0 {
@@ -76,30 +76,29 @@ func (p picture) axis() []terminal.Span {
 			copy(row[column:], text)
 		}
 	}
-	return []terminal.Span{label(""), terminal.Dim.Of(strings.TrimRight(string(row), " "))}
+	return label("") + terminal.Dim.Of(strings.TrimRight(string(row), " "))
 }
 
 // upLine shows how many nodes were up.
-func (p picture) upLine() []terminal.Span {
+func (p picture) upLine() string {
 	phases := splitPhases(p.trace.changes, p.trace.elapsed, p.trace.nodes)
-	line := lineWriter{spans: []terminal.Span{label("nodes up")}}
+	line := lane{text: label("nodes up")}
 	for column := range p.columns {
 		at := p.instant(2 * column)
 		if at > p.trace.elapsed {
 			break
 		}
-		up := upAt(phases, at)
+		up, style := upAt(phases, at), terminal.Dim
 		if up < p.trace.nodes {
-			line.put([]rune(fmt.Sprint(up % 10))[0], terminal.Red)
-		} else {
-			line.put([]rune(fmt.Sprint(up % 10))[0], terminal.Dim)
+			style = terminal.Red
 		}
+		line.put('0'+rune(up%10), style)
 	}
 	return line.done()
 }
 
-func (p picture) lane(worker int) []terminal.Span {
-	line := lineWriter{spans: []terminal.Span{label(fmt.Sprintf("worker %d", worker))}}
+func (p picture) lane(worker int) string {
+	line := lane{text: label(fmt.Sprintf("worker %d", worker))}
 	for column := range p.columns {
 		line.put(p.glyph(worker, column))
 	}
@@ -175,41 +174,27 @@ func (p picture) glyph(worker, column int) (rune, terminal.Style) {
 	return ' ', terminal.Plain
 }
 
-func (p picture) legend() []terminal.Span {
-	return []terminal.Span{
-		label(""),
-		terminal.Green.Of(string(glyphBoth)),
-		terminal.Plain.Of(" holds  "),
-		terminal.Dim.Of(string(glyphWaits)),
-		terminal.Plain.Of(" waits  "),
-		terminal.Yellow.Of(string(glyphSleep)),
-		terminal.Plain.Of(" stopped  "),
-		terminal.Red.Of(string(glyphLost)),
-		terminal.Plain.Of(" lock lost  "),
-		terminal.Red.Of(string(glyphLate)),
-		terminal.Plain.Of(" late write"),
-	}
+func (p picture) legend() string {
+	return label("") + terminal.Green.Of(string(glyphBoth)) + " holds  " + terminal.Dim.Of(string(glyphWaits)) + " waits  " +
+		terminal.Yellow.Of(string(glyphSleep)) + " stopped  " + terminal.Red.Of(string(glyphLost)) + " lock lost  " +
+		terminal.Red.Of(string(glyphLate)) + " late write"
 }
 
-// lineWriter merges runes of one style into one span.
-type lineWriter struct{ spans []terminal.Span }
-
-func (w *lineWriter) put(r rune, s terminal.Style) {
-	if last := len(w.spans) - 1; last > 0 && w.spans[last].Style == s {
-		w.spans[last].Text += string(r)
-		return
-	}
-	w.spans = append(w.spans, s.Of(string(r)))
+// lane is a line that grows by runes.
+type lane struct {
+	text  string // all but the last runes, which have one style
+	last  []rune
+	style terminal.Style
 }
 
-// done returns the line without trailing spaces.
-func (w *lineWriter) done() []terminal.Span {
-	for last := len(w.spans) - 1; last > 0; last-- {
-		w.spans[last].Text = strings.TrimRight(w.spans[last].Text, " ")
-		if w.spans[last].Text != "" {
-			break
-		}
-		w.spans = w.spans[:last]
+func (l *lane) put(r rune, s terminal.Style) {
+	if s != l.style {
+		l.text, l.last, l.style = l.text+l.style.Of(string(l.last)), nil, s
 	}
-	return w.spans
+	l.last = append(l.last, r)
+}
+
+// done returns the line without trailing spaces, which have no style.
+func (l *lane) done() string {
+	return strings.TrimRight(l.text+l.style.Of(string(l.last)), " ")
 }

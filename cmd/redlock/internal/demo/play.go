@@ -122,9 +122,7 @@ func (d *demo) play(ctx context.Context) report {
 		d.out.print("\n")
 		width, _ := d.config.look.Size()
 		tell = func(e event) {
-			for _, line := range e.lines(width) {
-				d.out.print(terminal.Line(line, unlimited, false) + "\n")
-			}
+			d.out.print(terminal.Look{}.Text(e.lines(width)))
 		}
 	}
 	record := newRecorder(clock.System(), d.config.workers, d.nodes, tell)

@@ -50,16 +50,9 @@ type event struct {
 }
 
 // lines is the event below each other in this width: the text may be an error.
-func (e event) lines(width int) (lines [][]terminal.Span) {
-	const indent = 9
-	for i, words := range terminal.Wrap(plainSpan(e.text), max(width-indent, leastColumns)) {
-		head := ""
-		if i == 0 {
-			head = fmt.Sprintf("%7s  ", showSeconds(e.at))
-		}
-		lines = append(lines, append(plainSpan(fmt.Sprintf("%-*s", indent, head)), words...))
-	}
-	return lines
+func (e event) lines(width int) []string {
+	head := fmt.Sprintf("%7s  ", showSeconds(e.at))
+	return terminal.Hang(head, e.text, max(width, leastColumns+len(head)))
 }
 
 // trace is a run up to a moment. All times are since its start.

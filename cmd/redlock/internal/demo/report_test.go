@@ -71,9 +71,8 @@ func TestReportAndEventsKeepToTheWidth(t *testing.T) {
 	lines := event{change.at, changeText(change, "redis://127.0.0.1:65535") + ": " + strings.Repeat("and so on ", 20)}.lines(80)
 	assert.GreaterOrEqual(t, len(lines), 4)
 	for i, line := range lines {
-		text := terminal.Line(line, unlimited, false)
-		assert.LessOrEqual(t, terminal.Columns(text), 80, text)
-		assert.Equal(t, i > 0, strings.HasPrefix(text, "         "), text)
+		assert.LessOrEqual(t, terminal.Columns(line), 80, line)
+		assert.Equal(t, i > 0, strings.HasPrefix(line, "         "), line)
 	}
 }
 
@@ -246,10 +245,7 @@ func story() trace {
 
 // lanes draws a trace: a line of the time, of the nodes, of each worker, and a legend.
 func lanes(tr *trace, columns int, total time.Duration) (lines []string) {
-	for _, line := range newPicture(tr, laneLabelWidth+columns, total).lines() {
-		lines = append(lines, terminal.Line(line, 1000, false))
-	}
-	return lines
+	return strings.Split(strings.TrimSuffix(terminal.Look{}.Text(newPicture(tr, laneLabelWidth+columns, total).lines()), "\n"), "\n")
 }
 
 func TestPictureShowsWhoHeldWhen(t *testing.T) {
@@ -295,12 +291,9 @@ func TestPictureKeepsToTheWidth(t *testing.T) {
 
 func TestPictureIsColouredOnlyIfAllowed(t *testing.T) {
 	tr := story()
-	plain, coloured := "", ""
-	for _, line := range newPicture(&tr, 80, 0).lines() {
-		plain += terminal.Line(line, 1000, false)
-		coloured += terminal.Line(line, 1000, true)
-	}
-	assert.NotContains(t, plain, "\x1b")
+	lines := newPicture(&tr, 80, 0).lines()
+	assert.NotContains(t, terminal.Look{}.Text(lines), "\x1b")
+	coloured := terminal.Look{Color: true}.Text(lines)
 	for what, want := range map[string]string{
 		"a hold": "\x1b[32m█", "an outage": "\x1b[31m44", "the lost lock": "\x1b[31mx\x1b[0m", "the late write": "\x1b[31m!\x1b[0m",
 		"a holder that is stopped": "\x1b[33m█",

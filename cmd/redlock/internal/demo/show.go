@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -62,11 +61,11 @@ func (s *Show) play(ctx context.Context) {
 			for ctx.Err() == nil {
 				held, err := lock(ctx, name, redlock.WithOwner(who))
 				if err == nil {
-					pause(held.Context(ctx), hold+rand.N(hold))
+					sleep(held.Context(ctx), hold+rand.N(hold))
 					err = held.Unlock(context.WithoutCancel(ctx))
 				}
-				if pause(ctx, time.Second/2); err != nil {
-					pause(ctx, time.Second)
+				if sleep(ctx, time.Second/2); err != nil {
+					sleep(ctx, time.Second)
 				}
 			}
 		})
@@ -83,7 +82,7 @@ func (s *Show) play(ctx context.Context) {
 			e, err := election.New(s.locker, "scheduler", election.WithID(fmt.Sprintf("scheduler@app-%d:21", i+1)))
 			for err == nil || errors.Is(err, errResign) {
 				err = e.Run(ctx, func(ctx context.Context, _ int64) error {
-					pause(ctx, 20*time.Second+rand.N(20*time.Second))
+					sleep(ctx, 20*time.Second+rand.N(20*time.Second))
 					return errResign
 				})
 				if ctx.Err() != nil {
@@ -95,5 +94,3 @@ func (s *Show) play(ctx context.Context) {
 }
 
 var errResign = errors.New("resigns")
-
-func pause(ctx context.Context, d time.Duration) { clock.Sleep(ctx, clock.System(), d) }

@@ -12,46 +12,32 @@ import (
 // maxOverlapsShown bounds the list of overlaps. One is enough to know that something is broken.
 const maxOverlapsShown = 10
 
-// unlimited is a width that cuts nothing.
-const unlimited = 1 << 20
-
-// topic is one thing that the demo shows: a heading, and what was seen of it.
-type topic struct {
-	heading string
-	text    []terminal.Span
-}
-
 // text returns the report for people: what was seen, and the picture.
 func (r *report) text(l terminal.Look) string {
 	width, _ := l.Size()
 	width = max(width, leastColumns+laneLabelWidth)
-	var lines [][]terminal.Span
+	var lines []string
 	if r.interrupted {
-		lines = append(lines, []terminal.Span{terminal.Yellow.Of(fmt.Sprintf("Ended early, after %s.", showSeconds(r.elapsed)))})
+		lines = append(lines, terminal.Yellow.Of(fmt.Sprintf("Ended early, after %s.", showSeconds(r.elapsed))))
 	}
-	for _, t := range []topic{r.contention(), r.minority(), r.stoppedHolder(), r.fencing(), r.exclusion()} {
-		for i, line := range terminal.Wrap(t.text, width-laneLabelWidth-3) {
-			heading := ""
-			if i == 0 {
-				heading = t.heading
-			}
-			lines = append(lines, append([]terminal.Span{terminal.Bold.Of(fmt.Sprintf("%-*s", laneLabelWidth+3, heading))}, line...))
-		}
+	for _, topic := range []struct{ heading, text string }{
+		{"contention", r.contention()},
+		{"dead minority", r.minority()},
+		{"stopped holder", r.stoppedHolder()},
+		{"fencing", r.fencing()},
+		{"exclusion", r.exclusion()},
+	} {
+		heading := terminal.Bold.Of(fmt.Sprintf("%-*s", laneLabelWidth+3, topic.heading))
+		lines = append(lines, terminal.Hang(heading, topic.text, width)...)
 	}
-	lines = append(lines, []terminal.Span{})
-	lines = append(lines, newPicture(&r.trace, width, 0).lines()...)
+	lines = append(append(lines, ""), newPicture(&r.trace, width, 0).lines()...)
 	for _, fault := range r.faults() {
-		lines = append(lines, terminal.Wrap(fault, width)...)
+		lines = append(lines, terminal.Wrap(terminal.Red.Of(fault), width)...)
 	}
-	var b strings.Builder
-	b.WriteString("\n")
-	for _, line := range lines {
-		b.WriteString(terminal.Line(line, unlimited, l.Color) + "\n")
-	}
-	return b.String()
+	return "\n" + l.Text(lines)
 }
 
-func (r *report) contention() topic {
+func (r *report) contention() string {
 	all := r.phases[0] // until a node or a holder is stopped
 	if r.stop.worker != 0 {
 		all.to = min(all.to, r.stop.began)
@@ -61,10 +47,10 @@ func (r *report) contention() topic {
 		order = fmt.Sprintf("%d times by the worker that had waited longest; while nodes come and go, or on a busy machine, "+
 			"that order is not promised", r.inTurn)
 	}
-	return topic{"contention", plainSpan(fmt.Sprintf("%s wait for one lock. Acquired %s, %s. %s, %s. With all nodes up, %s.",
+	return fmt.Sprintf("%s wait for one lock. Acquired %s, %s. %s, %s. With all nodes up, %s.",
 		prose.Plural(r.workers, "worker"), prose.Plural(len(r.holds), "time"), order,
 		prose.Plural(int(r.handedOver), "vote")+" handed over", prose.Plural(int(r.polls), "poll"), waitsText(waitsOf(r.holds, 0, all.to)),
-	))}
+	)
 }
 
 func waitsText(ws waits) string {
@@ -72,15 +58,14 @@ func waitsText(ws waits) string {
 		showDuration(ws.mean()), showDuration(ws.percentile(99)), showDuration(ws.percentile(100)))
 }
 
-func (r *report) minority() topic {
-	const heading = "dead minority"
+func (r *report) minority() string {
 	least := r.fewest()
 	gone := r.nodes - least.up
 	switch {
 	case !r.embedded:
-		return topic{heading, plainSpan("Not shown: the nodes are yours, so none was stopped.")}
+		return "Not shown: the nodes are yours, so none was stopped."
 	case gone == 0:
-		return topic{heading, plainSpan("No node was stopped.")}
+		return "No node was stopped."
 	}
 	ws := waitsOf(r.holds, least.from, least.to)
 	noticed := "and no worker met an error"
@@ -90,65 +75,55 @@ func (r *report) minority() topic {
 	case r.unconfirmed > 0: // the lock was free all the same, or at the end of its TTL
 		noticed = fmt.Sprintf("and the only error was %s that no quorum confirmed", prose.Plural(r.unconfirmed, "release"))
 	}
-	return topic{heading, plainSpan(fmt.Sprintf("%s of %s nodes were away from %s to %s: acquired %s meanwhile, %s. %s.",
-		capital(number(gone)), number(r.nodes), showSeconds(least.from), showSeconds(least.to), prose.Plural(len(ws), "time"), noticed, capital(waitsText(ws))))}
+	return fmt.Sprintf("%s of %s nodes were away from %s to %s: acquired %s meanwhile, %s. %s.",
+		capital(number(gone)), number(r.nodes), showSeconds(least.from), showSeconds(least.to), prose.Plural(len(ws), "time"), noticed, capital(waitsText(ws)))
 }
 
-func (r *report) stoppedHolder() topic {
-	const heading = "stopped holder"
+func (r *report) stoppedHolder() string {
 	stop := &r.stop
 	next, found := r.successor()
 	switch {
 	case stop.worker == 0:
-		return topic{heading, plainSpan("No holder was stopped.")}
+		return "No holder was stopped."
 	case stop.lost == 0:
-		return topic{heading, plainSpan(fmt.Sprintf("Worker %d was stopped at %s.", stop.worker, showSeconds(stop.began)))}
+		return fmt.Sprintf("Worker %d was stopped at %s.", stop.worker, showSeconds(stop.began))
 	case !found:
-		return topic{heading, plainSpan(fmt.Sprintf("Worker %d was stopped at %s, and lost the lock at %s.",
-			stop.worker, showSeconds(stop.began), showSeconds(stop.lost)))}
+		return fmt.Sprintf("Worker %d was stopped at %s, and lost the lock at %s.",
+			stop.worker, showSeconds(stop.began), showSeconds(stop.lost))
 	}
-	return topic{heading, plainSpan(fmt.Sprintf(
+	return fmt.Sprintf(
 		"Worker %d had the lock and was stopped at %s, so it was no longer renewed: "+
 			"lost at %s (TTL %s), and worker %d had it %s later.",
-		stop.worker, showSeconds(stop.began), showSeconds(stop.lost), showDuration(r.ttl), next.worker, showDuration(next.began-stop.lost)))}
+		stop.worker, showSeconds(stop.began), showSeconds(stop.lost), showDuration(r.ttl), next.worker, showDuration(next.began-stop.lost))
 }
 
-func (r *report) fencing() topic {
-	const heading = "fencing"
+func (r *report) fencing() string {
 	stop := &r.stop
 	if stop.wrote == 0 {
-		return topic{heading, plainSpan("No late write.")}
+		return "No late write."
 	}
 	answer := terminal.Green.Of(answerText(stop.passed))
 	if stop.passed {
-		answer.Style = terminal.Red
+		answer = terminal.Red.Of(answerText(stop.passed))
 	}
-	return topic{heading, []terminal.Span{
-		terminal.Plain.Of(fmt.Sprintf("Worker %d woke up at %s and wrote, unaware of that:", stop.worker, showSeconds(stop.wrote))),
-		answer,
-		terminal.Plain.Of(fmt.Sprintf("by the store. The token was %d; the store had seen %d.", stop.token, stop.seen)),
-	}}
+	return fmt.Sprintf("Worker %d woke up at %s and wrote, unaware of that: %s by the store. The token was %d; the store had seen %d.",
+		stop.worker, showSeconds(stop.wrote), answer, stop.token, stop.seen)
 }
 
-func (r *report) exclusion() topic {
-	if n := len(r.overlaps); n > 0 {
-		text := fmt.Sprintf("BROKEN: %s among %s.", prose.Plural(n, "overlap"), prose.Plural(len(r.holds), "hold"))
-		return topic{"exclusion", []terminal.Span{terminal.Red.Of(text)}}
+func (r *report) exclusion() string {
+	switch n := len(r.overlaps); {
+	case n > 0:
+		return terminal.Red.Of(fmt.Sprintf("BROKEN: %s among %s.", prose.Plural(n, "overlap"), prose.Plural(len(r.holds), "hold")))
+	case len(r.holds) == 0:
+		return "Nobody ever held the lock."
+	default:
+		return terminal.Green.Of("No two holds overlap:") + fmt.Sprintf(" the times of all %d are compared, and drawn here.", len(r.holds))
 	}
-	if len(r.holds) == 0 {
-		return topic{"exclusion", plainSpan("Nobody ever held the lock.")}
-	}
-	return topic{"exclusion", []terminal.Span{
-		terminal.Green.Of("No two holds overlap:"),
-		terminal.Plain.Of(fmt.Sprintf("the times of all %d are compared, and drawn here.", len(r.holds))),
-	}}
 }
 
 // faults has a line for everything that went wrong.
-func (r *report) faults() (lines [][]terminal.Span) {
-	add := func(format string, args ...any) {
-		lines = append(lines, []terminal.Span{terminal.Red.Of(fmt.Sprintf(format, args...))})
-	}
+func (r *report) faults() (lines []string) {
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	for _, c := range r.changes {
 		if c.err != nil {
 			add("node %d could not be restarted: %v", c.node+1, c.err)
@@ -181,8 +156,6 @@ func (r *report) faults() (lines [][]terminal.Span) {
 	}
 	return lines
 }
-
-func plainSpan(text string) []terminal.Span { return []terminal.Span{terminal.Plain.Of(text)} }
 
 // showSeconds formats a moment of the run: "3.0 s".
 func showSeconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -15,7 +15,6 @@ import (
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -57,19 +56,14 @@ func NewCommand() *cobra.Command {
 	var nodes masters.Flags
 	var ttl time.Duration
 	var name string
-	var asJSON bool
+	var output cli.Output
 	failOn := failOnQuorum
 	cmd := &cobra.Command{
 		Use:     "doctor [flags]",
 		Short:   "Tell whether masters are fit for locks",
 		Long:    long,
 		Example: example,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 { // not shown: it may be an endpoint with a password
-				return cli.Usagef("doctor takes no arguments; give the endpoints of masters to --nodes")
-			}
-			return nil
-		},
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := nodes.CheckTTL(ttl); err != nil {
 				return err
@@ -90,11 +84,7 @@ func NewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			write := writeDiagnosis
-			if asJSON {
-				write = prose.WriteJSON[diagnosis]
-			}
-			if err := write(cmd.OutOrStdout(), report); err != nil {
+			if err := output.Write(cmd, report, report.text); err != nil {
 				return err
 			}
 			if report.fails(failOn) {
@@ -106,7 +96,7 @@ func NewCommand() *cobra.Command {
 	cmd.Flags().StringVar(&name, "name", "", "also try the keys of the lock with this `name`, and change none")
 	cmd.Flags().DurationVar(&ttl, "ttl", cli.DefaultTTL, "TTL of the locks; slowness is measured against it")
 	cmd.Flags().Var(&failOn, "fail-on", "also fail if any master has an error, or if there is any warning: quorum, error or warning")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	output.Add(cmd)
 	nodes.Add(cmd)
 	return cmd
 }

@@ -44,9 +44,7 @@ func consult(t *testing.T, urls []string, args ...string) (status int, d diagnos
 	for i := range d.Nodes {
 		d.Nodes[i].Findings = slices.DeleteFunc(d.Nodes[i].Findings, func(f finding) bool { return f.Check == "slow" })
 	}
-	var b strings.Builder
-	require.NoError(t, writeDiagnosis(&b, d))
-	return status, d, b.String()
+	return status, d, drawn(&d, 80, false)
 }
 
 // examine runs doctor and returns what it found.

@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -14,80 +13,68 @@ import (
 
 var severityStyles = map[severity]terminal.Style{severe: terminal.Red, warning: terminal.Yellow, note: terminal.Dim}
 
-// writeDiagnosis writes the verdict, an overview of the masters, and the findings. What several
-// masters share is written once.
-func writeDiagnosis(w io.Writer, d diagnosis) error {
-	look := terminal.LookOf(w)
+// text is the verdict, an overview of the masters, and the findings. What several masters share is
+// told once.
+func (d *diagnosis) text(look terminal.Look) []string {
 	width, _ := look.Size()
-	var b strings.Builder
-	for _, line := range d.lines(width) {
-		b.WriteString(terminal.Line(line, unlimited, look.Color) + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// unlimited is a width that cuts nothing.
-const unlimited = 1 << 20
-
-// lines is the text for a terminal of this width.
-func (d *diagnosis) lines(width int) [][]terminal.Span {
-	lines := append(d.verdict(width), nil)
-	lines = append(lines, d.overview(width)...)
-	for _, g := range d.groups() {
-		lines = append(append(lines, nil), terminal.Wrap([]terminal.Span{terminal.Bold.Of(g.masters)}, width)...)
-		lines = append(lines, describe(g.findings, width)...)
-	}
+	lines := append(append(d.verdict(width), ""), d.overview(width)...)
+	groups := d.groups()
 	if len(d.Findings) > 0 {
-		lines = append(lines, nil, []terminal.Span{terminal.Bold.Of("All masters together")})
-		lines = append(lines, describe(d.Findings, width)...)
+		groups = append(groups, group{"All masters together", d.Findings})
+	}
+	for _, g := range groups {
+		lines = append(append(lines, ""), terminal.Wrap(terminal.Bold.Of(g.masters), width)...)
+		for _, f := range g.findings {
+			severity := severityStyles[f.Severity].Of(string(f.Severity) + ":")
+			lines = slices.Concat(lines, hang("  "+severity, f.What, width),
+				hang("    "+terminal.Dim.Of("why:"), f.Why, width), hang("    "+terminal.Dim.Of("do: "), f.Do, width))
+		}
 	}
 	return append(lines, d.rights()...)
 }
 
+// hang wraps a text behind a label, which leaves some room.
+func hang(label, text string, width int) []string {
+	return terminal.Hang(label+" ", text, max(width, terminal.Columns(label)+1+20))
+}
+
 // rights has the lines that allow what was refused, each once and in one piece, to be pasted.
-func (d *diagnosis) rights() (lines [][]terminal.Span) {
+func (d *diagnosis) rights() (lines []string) {
 	said := map[string]bool{"": true}
 	for i := range d.Nodes {
 		if rule := d.Nodes[i].Rights; !said[rule] {
 			if len(lines) == 0 {
-				lines = append(lines, nil, []terminal.Span{terminal.Bold.Of("To allow what was refused, in redis-cli at each of these masters")})
+				lines = append(lines, "", terminal.Bold.Of("To allow what was refused, in redis-cli at each of these masters"))
 			}
 			said[rule] = true
-			lines = append(lines, []terminal.Span{terminal.Plain.Of(rule)})
+			lines = append(lines, rule)
 		}
 	}
 	return lines
 }
 
-func (d *diagnosis) verdict(width int) [][]terminal.Span {
+func (d *diagnosis) verdict(width int) []string {
 	text, style := "A quorum is safe", terminal.Green
 	if !d.Safe {
 		text, style = "NO QUORUM IS SAFE", terminal.Red
 	}
-	return terminal.Wrap([]terminal.Span{style.Of(text + ":"), terminal.Plain.Of(fmt.Sprintf("%d of %s without an error, %s.",
-		d.Sound, prose.Plural(d.Members, "master"), prose.Needed(d.Quorum)))}, width)
+	return terminal.Wrap(fmt.Sprintf("%s %d of %s without an error, %s.",
+		style.Of(text+":"), d.Sound, prose.Plural(d.Members, "master"), prose.Needed(d.Quorum)), width)
 }
 
 // overview has a line for each master. Endpoints are not cut: what has no room is left out, from
 // the right.
-func (d *diagnosis) overview(width int) (lines [][]terminal.Span) {
-	all := [][]string{{"MASTER", "FINDINGS", "PING", "CLOCK", "SERVER", "UP"}}
+func (d *diagnosis) overview(width int) []string {
+	table := terminal.Table{
+		Heading: []string{"MASTER", "FINDINGS", "PING", "CLOCK", "SERVER", "UP"}, Numbers: []int{2, 3}, Style: findingsStyle,
+	}
 	for i := range d.Nodes {
-		all = append(all, d.Nodes[i].row())
+		table.Rows = append(table.Rows, d.Nodes[i].row())
 	}
-	for columns := len(all[0]); columns > 1; columns-- {
-		table := terminal.Table{Numbers: []int{2, 3}}
-		for _, row := range all {
-			table.Rows = append(table.Rows, row[:columns])
-		}
-		table.Heading, table.Rows = table.Rows[0], table.Rows[1:]
-		lines = table.Lines(unlimited, findingsStyle)
-		if table.Width() <= width {
-			break
-		}
+	for table.Width() > width && len(table.Heading) > 2 {
+		table.Drop(len(table.Heading) - 1)
 	}
-	return lines
+	return table.Lines(terminal.Unlimited)
 }
 
 func (n *nodeDiagnosis) row() []string {
@@ -186,29 +173,6 @@ func (g *group) rank() int {
 		worst = min(worst, slices.Index(severities, f.Severity))
 	}
 	return worst
-}
-
-// describe has a paragraph for each part of each finding.
-func describe(findings []finding, width int) (lines [][]terminal.Span) {
-	for _, f := range findings {
-		lines = append(lines, hanging("  ", severityStyles[f.Severity].Of(string(f.Severity)+":"), f.What, width)...)
-		lines = append(lines, hanging("    ", terminal.Dim.Of("why:"), f.Why, width)...)
-		lines = append(lines, hanging("    ", terminal.Dim.Of("do: "), f.Do, width)...)
-	}
-	return lines
-}
-
-// hanging wraps a text behind a label.
-func hanging(indent string, label terminal.Span, text string, width int) (lines [][]terminal.Span) {
-	room := len(indent) + len(label.Text) + 1
-	for i, words := range terminal.Wrap([]terminal.Span{terminal.Plain.Of(text)}, max(width-room, 20)) {
-		line := []terminal.Span{terminal.Plain.Of(indent), label, terminal.Plain.Of(" ")}
-		if i > 0 {
-			line = []terminal.Span{terminal.Plain.Of(strings.Repeat(" ", room))}
-		}
-		lines = append(lines, append(line, words...))
-	}
-	return lines
 }
 
 // server names the product and its version, and the role if it is no master: Valkey 9.1.2.

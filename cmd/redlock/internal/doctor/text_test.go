@@ -81,11 +81,8 @@ func sample() *diagnosis {
 }
 
 func drawn(d *diagnosis, width int, color bool) string {
-	var b strings.Builder
-	for _, line := range d.lines(width) {
-		b.WriteString(terminal.Line(line, unlimited, color) + "\n")
-	}
-	return b.String()
+	look := terminal.Look{Size: func() (int, int) { return width, 24 }, Color: color}
+	return look.Text(d.text(look))
 }
 
 func TestDiagnosisBeginsWithAnOverviewAndTellsWhatIsSharedOnce(t *testing.T) {

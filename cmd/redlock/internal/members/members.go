@@ -42,7 +42,7 @@ const example = `  redlock members
 // flags are those of members and of each change.
 type flags struct {
 	nodes  masters.Flags
-	json   bool
+	output cli.Output
 	dryRun bool
 }
 
@@ -67,7 +67,8 @@ func NewCommand() *cobra.Command {
 					return failure(err, locker)
 				}
 				stats := locker.Stats()
-				return f.write(cmd, viewOf(&m, &stats))
+				v := viewOf(&m, &stats)
+				return f.output.Write(cmd, v, v.text)
 			})
 		},
 	}
@@ -79,7 +80,7 @@ func NewCommand() *cobra.Command {
 }
 
 func (f *flags) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	f.output.Add(cmd)
 	f.nodes.Add(cmd)
 }
 

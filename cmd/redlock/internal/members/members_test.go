@@ -17,6 +17,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/survey"
@@ -129,11 +130,11 @@ Another change is possible in 42s.
 `
 	v := viewOf(sample(), &stats)
 	var b strings.Builder
-	require.NoError(t, v.write(&b))
+	b.WriteString(terminal.Look{}.Text(v.text(terminal.Look{})))
 	assert.Equal(t, strings.TrimPrefix(want, "\n"), b.String())
 	v.changes, v.dryRun, v.Changes, v.TakesMillis = true, true, []string{"this", "that"}, 102_000
 	b.Reset()
-	require.NoError(t, v.write(&b))
+	b.WriteString(terminal.Look{}.Text(v.text(terminal.Look{})))
 	assert.Contains(t, b.String(), "Would this, then that. It takes 1m42s at least.\n\nCluster")
 
 	var told map[string]any

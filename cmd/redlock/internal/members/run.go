@@ -46,7 +46,7 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command, locker *redlock.Loc
 	if f.dryRun {
 		v.TakesMillis = least(&m, steps).Milliseconds()
 	}
-	return f.write(cmd, v)
+	return f.output.Write(cmd, v, v.text)
 }
 
 // make makes the steps. Where one of them changed nothing, because the new endpoint is another name

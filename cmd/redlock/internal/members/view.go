@@ -2,13 +2,10 @@ package members
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/prose"
@@ -29,26 +26,16 @@ func viewOf(m *redlock.Membership, stats *redlock.Stats) view {
 	return view{Members: survey.MembersOf(m, survey.CompareList(m, stats))}
 }
 
-func (f *flags) write(cmd *cobra.Command, v view) error {
-	if f.json {
-		return prose.WriteJSON(cmd.OutOrStdout(), v)
+// text is a table of the members, and what is wrong with the list.
+func (v *view) text(terminal.Look) (lines []string) {
+	sentence := func(format string, args ...any) {
+		lines = append(lines, strings.Split(fmt.Sprintf(format, args...), "\n")...)
 	}
-	return v.write(cmd.OutOrStdout())
-}
-
-// unlimited is a width that cuts nothing.
-const unlimited = 1 << 20
-
-// write writes a table of the members, and what is wrong with the list.
-func (v *view) write(w io.Writer) error {
-	look := terminal.LookOf(w)
-	var b strings.Builder
-	sentence := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	if v.changes {
 		sentence("%s\n", v.done())
 	}
 	sentence("Cluster %s, version %d: %s, %s. MaxTTL %s.\n", v.Cluster, v.Version, prose.Plural(len(v.Members.Members), "member"), prose.Needed(v.Quorum), v.MaxTTL)
-	table := terminal.Table{Heading: []string{"ID", "ENDPOINT", "STATE", "VERSION"}}
+	table := terminal.Table{Heading: []string{"ID", "ENDPOINT", "STATE", "VERSION"}, Style: stateStyle}
 	for _, one := range v.Members.Members {
 		version := "-"
 		if one.Version > 0 {
@@ -56,9 +43,7 @@ func (v *view) write(w io.Writer) error {
 		}
 		table.Rows = append(table.Rows, []string{one.ID, one.Endpoint, one.State, version})
 	}
-	for _, line := range table.Lines(unlimited, stateStyle) {
-		b.WriteString(strings.TrimRight(terminal.Line(line, unlimited, look.Color), " ") + "\n")
-	}
+	lines = append(lines, table.Lines(terminal.Unlimited)...)
 	wrong := slices.DeleteFunc(slices.Clone(v.Members.Members), func(one survey.Member) bool { return one.Error == "" })
 	if len(wrong) > 0 {
 		sentence("")
@@ -75,8 +60,7 @@ func (v *view) write(w io.Writer) error {
 	if v.NextMillis > 0 {
 		sentence("\nAnother change is possible in %v.", roughly(time.Duration(v.NextMillis)*time.Millisecond))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return lines
 }
 
 // done says what was changed.

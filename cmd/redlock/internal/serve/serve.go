@@ -68,12 +68,7 @@ func NewCommand() *cobra.Command {
 		Short:   "Show masters and locks to browsers",
 		Long:    long,
 		Example: example,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 { // not shown: it may be an endpoint with a password
-				return cli.Usagef("serve takes no arguments; give the endpoints of masters to --nodes")
-			}
-			return nil
-		},
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()

@@ -3,7 +3,6 @@ package terminal
 import (
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // gap is the space between two columns of a table.
@@ -18,25 +17,18 @@ type Table struct {
 	Rows    [][]string
 	Numbers []int // columns that are aligned to the right
 	Long    []int // columns that may be cut
+
+	// Style chooses the style of a cell; nil for plain.
+	Style func(row []string, column int) Style
 }
 
 // Lines lays out the table in lines that have at most this width, unless its columns cannot be made
-// narrow enough. Style chooses the style of a cell; nil for plain.
-func (t *Table) Lines(width int, style func(row []string, column int) Style) [][]Span {
+// narrow enough.
+func (t *Table) Lines(width int) []string {
 	widths := t.widths(width)
-	heading := t.line(t.Heading, widths)
-	for i := range heading {
-		heading[i].Style = Bold
-	}
-	lines := [][]Span{heading}
+	lines := []string{t.line(t.Heading, widths, func([]string, int) Style { return Bold })}
 	for _, row := range t.Rows {
-		line := t.line(row, widths)
-		for column := range line {
-			if style != nil {
-				line[column].Style = style(row, column)
-			}
-		}
-		lines = append(lines, line)
+		lines = append(lines, t.line(row, widths, t.Style))
 	}
 	return lines
 }
@@ -44,14 +36,11 @@ func (t *Table) Lines(width int, style func(row []string, column int) Style) [][
 // Width returns how wide the table is if nothing is cut.
 func (t *Table) Width() int {
 	sum := gap * (len(t.Heading) - 1)
-	for _, width := range t.widths(unlimited) {
+	for _, width := range t.widths(Unlimited) {
 		sum += width
 	}
 	return sum
 }
-
-// unlimited is a width that cuts nothing.
-const unlimited = 1 << 20
 
 // widths returns the width of each column.
 func (t *Table) widths(width int) []int {
@@ -78,7 +67,8 @@ func (t *Table) widths(width int) []int {
 	return widths
 }
 
-func (t *Table) line(row []string, widths []int) (line []Span) {
+func (t *Table) line(row []string, widths []int, style func([]string, int) Style) string {
+	var cells []string
 	for column, text := range row {
 		text = Cut(text, widths[column])
 		space := strings.Repeat(" ", widths[column]-Columns(text))
@@ -88,53 +78,23 @@ func (t *Table) line(row []string, widths []int) (line []Span) {
 		case column < len(row)-1:
 			text += space
 		}
-		if column < len(row)-1 {
-			text += strings.Repeat(" ", gap)
+		if style != nil {
+			text = style(row, column).Of(text)
 		}
-		line = append(line, Plain.Of(text))
+		cells = append(cells, text)
 	}
-	return line
+	return strings.Join(cells, strings.Repeat(" ", gap))
 }
 
-// Cut cuts a text to a width. What was cut ends with "…".
-func Cut(text string, width int) string {
-	if Columns(text) <= width {
-		return text
-	}
-	if width < 1 {
-		return ""
-	}
-	return begin(text, width-1) + "…"
+// IsEmpty reports whether a column has dashes alone.
+func (t *Table) IsEmpty(column int) bool {
+	return !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[column] != "-" })
 }
 
-// begin returns as much of a text as fits.
-func begin(text string, width int) string {
-	for i, r := range text {
-		if width -= columns(r); width < 0 {
-			return text[:i]
-		}
-	}
-	return text
-}
-
-// Columns returns how wide a terminal shows a text.
-func Columns(text string) (sum int) {
-	for _, r := range text {
-		sum += columns(r)
-	}
-	return sum
-}
-
-// columns returns the width of a rune: most terminals show the scripts of East Asia, and emoji, two
-// columns wide.
-func columns(r rune) int {
-	switch {
-	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-		return 0
-	case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana),
-		r >= 0x3000 && r <= 0x303e, r >= 0xff01 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6, r >= 0x1f300 && r <= 0x1faff:
-		return 2
-	default:
-		return 1
+// Drop leaves a column out.
+func (t *Table) Drop(column int) {
+	t.Heading = slices.Delete(slices.Clone(t.Heading), column, column+1)
+	for i, row := range t.Rows {
+		t.Rows[i] = slices.Delete(slices.Clone(row), column, column+1)
 	}
 }

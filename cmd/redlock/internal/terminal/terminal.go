@@ -1,5 +1,5 @@
-// Package terminal writes text for people: in colors, wrapped, or as a screen that is drawn again
-// and again.
+// Package terminal writes text for people: in colors, wrapped, in tables, or as a screen that is
+// drawn again and again. A line is a string, with the escape sequences of its styles.
 package terminal
 
 import (
@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 )
 
@@ -27,6 +28,8 @@ const (
 	cursorHome = "\x1b[H"
 	clearToEOL = "\x1b[K"
 	clearBelow = "\x1b[J"
+	beginStyle = "\x1b["
+	endStyle   = "\x1b[0m"
 )
 
 // Style is how a piece of text looks.
@@ -43,13 +46,21 @@ const (
 )
 
 // Of returns a text in this style.
-func (s Style) Of(text string) Span { return Span{text, s} }
+func (s Style) Of(text string) string {
+	if s == Plain || text == "" {
+		return text
+	}
+	return beginStyle + string(s) + "m" + text + endStyle
+}
 
 // Without a terminal to ask.
 const (
 	usualWidth  = 80
 	usualHeight = 24
 )
+
+// Unlimited is a width that cuts nothing.
+const Unlimited = 1 << 20
 
 // LookOf returns the look of output to w. NO_COLOR and TERM=dumb are respected.
 func LookOf(w io.Writer) Look {
@@ -84,31 +95,29 @@ func chooseLook(terminal bool, system string, getenv func(string) string) Look {
 	}
 }
 
-// Span is text in one style; a line is made of spans.
-type Span struct {
-	Text  string
-	Style Style
+// Text returns lines below each other, without their styles if there are no colors.
+func (l Look) Text(lines []string) string {
+	text := strings.Join(lines, "\n") + "\n"
+	if !l.Color {
+		return ansi.Strip(text)
+	}
+	return text
 }
 
-// Line returns a line cut to the width, so that it does not wrap.
-func Line(line []Span, width int, color bool) string {
-	var b strings.Builder
-	for _, s := range line {
-		text := begin(s.Text, width)
-		width -= Columns(text)
-		if color && s.Style != "" && text != "" {
-			b.WriteString("\x1b[" + string(s.Style) + "m" + text + "\x1b[0m")
-		} else {
-			b.WriteString(text)
-		}
+// Print writes lines as the look of w wants them.
+func Print(w io.Writer, lines []string) error {
+	if len(lines) == 0 {
+		return nil
 	}
-	return b.String()
+	_, err := io.WriteString(w, LookOf(w).Text(lines))
+	return err
 }
 
 // Frame returns the output that draws lines over the previous frame. It overwrites each line
 // and clears the rest of it, so nothing flickers. Lines that do not fit on the screen are cut off
 // at the bottom.
-func Frame(lines [][]Span, width, height int, color bool) string {
+func (l Look) Frame(lines []string) string {
+	width, height := l.Size()
 	var b strings.Builder
 	b.WriteString(cursorHome)
 	lines = lines[:min(len(lines), height)]
@@ -117,8 +126,12 @@ func Frame(lines [][]Span, width, height int, color bool) string {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
-		b.WriteString(Line(line, width, color))
-		if full = fills(line, width); !full {
+		if line = ansi.Truncate(line, width, ""); !l.Color {
+			line = ansi.Strip(line)
+		}
+		b.WriteString(line)
+		// The cursor of a full line is on its last column, and clearing would take that.
+		if full = Columns(line) >= width; !full {
 			b.WriteString(clearToEOL)
 		}
 	}
@@ -131,34 +144,48 @@ func Frame(lines [][]Span, width, height int, color bool) string {
 	return b.String()
 }
 
-// fills reports whether a line leaves nothing to clear: the cursor is on its last column then, and
-// clearing would take that.
-func fills(line []Span, width int) bool {
-	for _, s := range line {
-		width -= Columns(s.Text)
-	}
-	return width <= 0
-}
-
 // Wrap wraps a text at spaces into lines of at most width columns. A longer word has a line of
-// its own.
-func Wrap(text []Span, width int) (lines [][]Span) {
-	var line []Span
-	used := 0
-	for _, s := range text {
-		for word := range strings.FieldsSeq(s.Text) {
-			length := Columns(word)
-			if used > 0 && used+1+length > width {
-				lines, line, used = append(lines, line), nil, 0
-			}
-			if used > 0 {
-				line, used = append(line, Span{" ", Plain}), used+1
-			}
-			line, used = append(line, Span{word, s.Style}), used+length
+// its own. A style ends with each word, and begins again with the next one.
+func Wrap(text string, width int) (lines []string) {
+	line, style := "", ""
+	for word := range strings.FieldsSeq(text) {
+		word = style + word
+		if last := strings.LastIndex(word, beginStyle); last >= 0 {
+			style = word[last : last+strings.IndexByte(word[last:], 'm')+1]
 		}
+		if style == endStyle {
+			style = ""
+		}
+		if style != "" {
+			word += endStyle
+		}
+		if line != "" && Columns(line)+1+Columns(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
 	}
-	if used > 0 {
+	if line != "" {
 		lines = append(lines, line)
 	}
 	return lines
 }
+
+// Hang wraps a text behind a label, which stands in the first line alone.
+func Hang(label, text string, width int) []string {
+	room := Columns(label)
+	lines := Wrap(text, width-room)
+	for i := range lines {
+		lines[i] = label + lines[i]
+		label = strings.Repeat(" ", room)
+	}
+	return lines
+}
+
+// Columns returns how wide a terminal shows a text.
+func Columns(text string) int { return ansi.StringWidth(text) }
+
+// Cut cuts a text to a width. What was cut ends with "…".
+func Cut(text string, width int) string { return ansi.Truncate(text, width, "…") }

@@ -8,39 +8,35 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func text(lines [][]Span) (all []string) {
-	for _, line := range lines {
-		all = append(all, Line(line, 1000, false))
-	}
-	return all
-}
-
-func TestLineIsCutToTheWidth(t *testing.T) {
-	line := []Span{{"abc", ""}, {"défg", Red}, {"h", ""}}
-	assert.Equal(t, "abcdéfgh", Line(line, 80, false))
-	for width, want := range map[int]string{80: "abc\x1b[31mdéfg\x1b[0mh", 5: "abc\x1b[31mdé\x1b[0m", 3: "abc", 0: ""} {
-		assert.Equal(t, want, Line(line, width, true), "width %d", width)
-	}
-}
-
 func TestFrameOverwritesAndNeverScrolls(t *testing.T) {
-	lines := [][]Span{{{"one", ""}}, {}, {{"three", ""}}}
-	assert.Equal(t, "\x1b[Hone\x1b[K\r\n\x1b[K\r\nthree\x1b[K\x1b[J", Frame(lines, 80, 24, false))
-	assert.Equal(t, "\x1b[Hone\x1b[K\x1b[J", Frame(lines, 80, 1, false), "a screen of one line")
+	// Clearing the rest of a full line would clear its last column, where the cursor still is.
+	for _, c := range []struct {
+		width, height int
+		color         bool
+		lines         []string
+		want          string
+	}{
+		{80, 24, false, []string{"one", "", "three"}, "one\x1b[K\r\n\x1b[K\r\nthree\x1b[K\x1b[J"},
+		{80, 1, false, []string{"one", "", "three"}, "one\x1b[K\x1b[J"},
+		{3, 9, false, []string{"abc", "ab"}, "abc\r\nab\x1b[K\x1b[J"},
+		{3, 9, false, []string{"ab", "abc"}, "ab\x1b[K\r\nabc\r\n\x1b[J"},
+		{3, 2, false, []string{"ab", "abc", "ab"}, "ab\x1b[K\r\nabc"},
+		{80, 9, true, []string{"abc" + Red.Of("défg") + "h"}, "abc\x1b[31mdéfg\x1b[0mh\x1b[K\x1b[J"},
+		{5, 1, true, []string{"abc" + Red.Of("défg") + "h"}, "abc\x1b[31mdé\x1b[0m"},
+		{5, 1, false, []string{"abc" + Red.Of("défg") + "h"}, "abcdé"},
+	} {
+		l := Look{Size: func() (int, int) { return c.width, c.height }, Color: c.color}
+		assert.Equal(t, "\x1b[H"+c.want, l.Frame(c.lines))
+	}
 }
 
-// Clearing the rest of a full line would clear its last column, where the cursor still is.
-func TestAFullLineKeepsItsLastColumn(t *testing.T) {
-	full, short := []Span{{"abc", ""}}, []Span{{"ab", ""}}
-	assert.Equal(t, "\x1b[Habc\r\nab\x1b[K\x1b[J", Frame([][]Span{full, short}, 3, 9, false))
-	assert.Equal(t, "\x1b[Hab\x1b[K\r\nabc\r\n\x1b[J", Frame([][]Span{short, full}, 3, 9, false))
-	assert.Equal(t, "\x1b[Hab\x1b[K\r\nabc", Frame([][]Span{short, full, short}, 3, 2, false))
-}
-
-func TestTextIsWrappedAtSpaces(t *testing.T) {
-	spans := []Span{{"one two", ""}, {"THREE", Red}, {"4", ""}, {"sixsixsix", ""}}
-	assert.Equal(t, []string{"one two", "THREE 4", "sixsixsix"}, text(Wrap(spans, 8)))
-	assert.Nil(t, Wrap(nil, 8))
+func TestTextIsWrappedAtSpacesAndKeepsItsStyles(t *testing.T) {
+	text := "one two " + Red.Of("THREE 4") + " sixsixsix"
+	assert.Equal(t, []string{"one two", "\x1b[31mTHREE\x1b[0m \x1b[31m4\x1b[0m", "sixsixsix"}, Wrap(text, 8))
+	assert.Equal(t, []string{"\x1b[31mTHREE\x1b[0m", "\x1b[31m4\x1b[0m"}, Wrap(Red.Of("THREE 4"), 5))
+	assert.Nil(t, Wrap("", 8))
+	assert.Equal(t, []string{Red.Of("a:") + " one", "   two"}, Hang(Red.Of("a:")+" ", "one two", 7))
+	assert.Equal(t, "THREE 4\n\n", Look{}.Text([]string{Red.Of("THREE 4"), ""}))
 }
 
 func TestTableIsMadeNarrowerUntilItFits(t *testing.T) {
@@ -53,26 +49,30 @@ func TestTableIsMadeNarrowerUntilItFits(t *testing.T) {
 		80: `
 NAME                N  HOLDER
 a                   1  somebody@host:4711
-orders/123456789  200  x`,
+orders/123456789  200  x
+`,
 		30: `
 NAME           N  HOLDER
 a              1  somebody@ho…
-orders/123…  200  x`,
+orders/123…  200  x
+`,
 		10: `
 NAME        N  HOLDER
 a           1  somebod…
-orders/…  200  x`,
+orders/…  200  x
+`,
 	} {
-		assert.Equal(t, strings.TrimPrefix(want, "\n"), strings.Join(text(table.Lines(width, nil)), "\n"), "width %d", width)
+		assert.Equal(t, want, "\n"+Look{}.Text(table.Lines(width)), "width %d", width)
 	}
 	assert.Equal(t, 16+2+3+2+18, table.Width())
-	lines := table.Lines(80, func(row []string, column int) Style {
+	table.Style = func(row []string, column int) Style {
 		if row[column] == "200" {
 			return Red
 		}
 		return Plain
-	})
-	assert.Equal(t, []Style{Bold, Red, Plain}, []Style{lines[0][0].Style, lines[2][1].Style, lines[2][0].Style})
+	}
+	assert.Equal(t, "orders/123456789  \x1b[31m200\x1b[0m  x", table.Lines(80)[2])
+	assert.Equal(t, Bold.Of("NAME            ")+"  "+Bold.Of("  N")+"  "+Bold.Of("HOLDER"), table.Lines(80)[0])
 }
 
 func TestWideRunesTakeTwoColumns(t *testing.T) {
@@ -88,24 +88,33 @@ func TestEnvironmentDecidesOnTheLook(t *testing.T) {
 	for _, c := range []struct {
 		terminal    bool
 		system      string
-		env         map[string]string
+		env         string // NAME=VALUE
 		live, color bool
 		width       int
 	}{
-		{true, "linux", nil, true, true, 80},
-		{false, "linux", map[string]string{"TERM": "xterm"}, false, false, 80},
-		{true, "linux", map[string]string{"NO_COLOR": "1"}, true, false, 80},
-		{true, "linux", map[string]string{"NO_COLOR": ""}, true, true, 80},
-		{true, "linux", map[string]string{"TERM": "dumb"}, false, false, 80},
-		{true, "windows", nil, false, false, 80},
-		{false, "linux", map[string]string{"COLUMNS": "132"}, false, false, 132},
-		{false, "linux", map[string]string{"COLUMNS": "many"}, false, false, 80},
-		{false, "linux", map[string]string{"COLUMNS": "-1"}, false, false, 80},
+		{true, "linux", "", true, true, 80},
+		{false, "linux", "TERM=xterm", false, false, 80},
+		{true, "linux", "NO_COLOR=1", true, false, 80},
+		{true, "linux", "NO_COLOR=", true, true, 80},
+		{true, "linux", "TERM=dumb", false, false, 80},
+		{true, "windows", "", false, false, 80},
+		{false, "linux", "COLUMNS=132", false, false, 132},
+		{false, "linux", "COLUMNS=many", false, false, 80},
+		{false, "linux", "COLUMNS=-1", false, false, 80},
 	} {
-		got := chooseLook(c.terminal, c.system, func(name string) string { return c.env[name] })
+		got := chooseLook(c.terminal, c.system, func(name string) string {
+			value, _ := strings.CutPrefix(c.env, name+"=")
+			if value == c.env {
+				return ""
+			}
+			return value
+		})
 		width, _ := got.Size()
 		assert.Equal(t, []any{c.live, c.color, c.width}, []any{got.Live, got.Color, width}, "%+v", c)
 	}
-	buffer := LookOf(&bytes.Buffer{})
-	assert.False(t, buffer.Live || buffer.Color)
+	var buffer bytes.Buffer
+	assert.False(t, LookOf(&buffer).Live || LookOf(&buffer).Color)
+	assert.NoError(t, Print(&buffer, []string{Red.Of("red")}))
+	assert.NoError(t, Print(&buffer, nil))
+	assert.Equal(t, "red\n", buffer.String())
 }

@@ -3,6 +3,7 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,25 +55,24 @@ var lockStyles = map[string]terminal.Style{
 }
 
 // Lines draws the snapshot for a terminal of this size.
-func (s *Snapshot) Lines(width, height int) [][]terminal.Span {
-	lines := [][]terminal.Span{s.head(width)}
-	lines = append(lines, paragraph(s.Count, terminal.Plain, width)...)
-	lines = append(lines, paragraph(s.Problem, terminal.Red, width)...)
+func (s *Snapshot) Lines(width, height int) []string {
+	lines := slices.Concat([]string{s.head(width)}, terminal.Wrap(s.Count, width), terminal.Wrap(terminal.Red.Of(s.Problem), width))
 	for _, note := range s.Notes {
-		lines = append(lines, paragraph(note, terminal.Yellow, width)...)
+		lines = append(lines, terminal.Wrap(terminal.Yellow.Of(note), width)...)
 	}
-	lines = append(lines, nil)
-	lines = append(lines, s.masters(width)...)
+	lines = append(append(lines, ""), s.masters(width)...)
 	if len(s.Locks.Rows) == 0 {
 		return lines
 	}
-	lines = append(lines, nil)
-	locks := s.Locks.Lines(width, func(row []string, column int) terminal.Style {
+	lines = append(lines, "")
+	table := s.Locks
+	table.Style = func(row []string, column int) terminal.Style {
 		if column == s.State {
 			return lockStyles[row[column]]
 		}
 		return terminal.Plain
-	})
+	}
+	locks := table.Lines(width)
 	room := max(height-len(lines), 0)
 	if len(locks) <= room {
 		return append(lines, locks...)
@@ -82,32 +82,30 @@ func (s *Snapshot) Lines(width, height int) [][]terminal.Span {
 		shown = 0
 	}
 	more := prose.Plural(len(locks)-max(shown, 1), "more lock") + "; a narrower PATTERN shows them"
-	return append(append(lines, locks[:shown]...), []terminal.Span{terminal.Dim.Of(more)})
+	return append(append(lines, locks[:shown]...), terminal.Dim.Of(more))
 }
 
 // head is the title, when the masters were asked, and which keys there are.
-func (s *Snapshot) head(width int) []terminal.Span {
+func (s *Snapshot) head(width int) string {
 	right := "q quits"
 	if !s.At.IsZero() {
 		right = s.At.Format(time.TimeOnly) + "  " + right
 	}
 	title := terminal.Cut(s.Title, width-len(right)-1)
 	space := max(width-terminal.Columns(title)-len(right), 1)
-	return []terminal.Span{terminal.Bold.Of(title), terminal.Plain.Of(strings.Repeat(" ", space)), terminal.Dim.Of(right)}
-}
-
-func paragraph(text string, style terminal.Style, width int) [][]terminal.Span {
-	return terminal.Wrap([]terminal.Span{style.Of(text)}, width)
+	return terminal.Bold.Of(title) + strings.Repeat(" ", space) + terminal.Dim.Of(right)
 }
 
 // masters is the table of the masters, with the reason below each that does not vote.
-func (s *Snapshot) masters(width int) (lines [][]terminal.Span) {
+func (s *Snapshot) masters(width int) (lines []string) {
 	table := terminal.Table{
 		Heading: []string{"MASTER", "STATE", "PING", "COMMANDS/S", "KEYS", "CLIENTS", "SERVER"},
-		Numbers: []int{2, 3, 4, 5}, Long: []int{0},
-	}
-	if width < 80 { // the endpoints need the room
-		table.Heading = table.Heading[:6]
+		Numbers: []int{2, 3, 4, 5}, Long: []int{0}, Style: func(row []string, column int) terminal.Style {
+			if column == 1 {
+				return masterStyles[State(row[column])]
+			}
+			return terminal.Plain
+		},
 	}
 	for i := range s.Masters {
 		m := &s.Masters[i]
@@ -115,7 +113,10 @@ func (s *Snapshot) masters(width int) (lines [][]terminal.Span) {
 		if m.Err == nil && m.RoundTrip > 0 {
 			row[2], row[3], row[4], row[5] = pingText(m.RoundTrip), figure(m.Commands), figure(m.Keys), figure(m.Clients)
 		}
-		table.Rows = append(table.Rows, row[:len(table.Heading)])
+		table.Rows = append(table.Rows, row)
+	}
+	if width < 80 { // the endpoints need the room
+		table.Drop(6)
 	}
 	if table.Width() > width { // what the endpoints have in common goes first
 		for _, row := range table.Rows {
@@ -124,16 +125,10 @@ func (s *Snapshot) masters(width int) (lines [][]terminal.Span) {
 			}
 		}
 	}
-	for i, line := range table.Lines(width, func(row []string, column int) terminal.Style {
-		if column == 1 {
-			return masterStyles[State(row[column])]
-		}
-		return terminal.Plain
-	}) {
-		lines = append(lines, line)
-		if i > 0 && s.Masters[i-1].Why != "" {
-			for _, why := range terminal.Wrap([]terminal.Span{terminal.Dim.Of(s.Masters[i-1].Why)}, width-2) {
-				lines = append(lines, append([]terminal.Span{terminal.Plain.Of("  ")}, why...))
+	for i, line := range table.Lines(width) {
+		if lines = append(lines, line); i > 0 {
+			for _, why := range terminal.Wrap(terminal.Dim.Of(s.Masters[i-1].Why), width-2) {
+				lines = append(lines, "  "+why)
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func (s *Screen) draw(ctx context.Context, taken <-chan Snapshot) error {
 	keys := s.Keys
 	for {
 		width, height := s.Look.Size()
-		if err := s.print(terminal.Frame(last.Lines(width, height), width, height, s.Look.Color)); err != nil {
+		if err := s.print(s.Look.Frame(last.Lines(width, height))); err != nil {
 			return err
 		}
 		select {

@@ -51,11 +51,7 @@ func sample() *Snapshot {
 }
 
 func drawn(s *Snapshot, width, height int, color bool) string {
-	var lines []string
-	for _, line := range s.Lines(width, height) {
-		lines = append(lines, terminal.Line(line, 1000, color))
-	}
-	return strings.Join(lines, "\n")
+	return strings.TrimSuffix(terminal.Look{Color: color}.Text(s.Lines(width, height)), "\n")
 }
 
 const at80 = `

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
+)
+
+// stateColumn is the one of the state in [tableOf].
+const stateColumn = 2
+
+// tableOf has a row for each lock.
+func tableOf(locks []survey.Inspection) terminal.Table {
+	table := terminal.Table{
+		Heading: []string{"NAME", "KIND", "STATE", "HOLDER", "HELD", "LEFT", "WAITING", "MASTERS"}, Long: []int{0, 3},
+	}
+	for i := range locks {
+		table.Rows = append(table.Rows, locks[i].Row().Cells())
+	}
+	return table
+}
+
+// listingText is a table of the locks, and what is missing from it. On a terminal, sentences are
+// wrapped; names are never cut.
+func listingText(l *survey.Listing, look terminal.Look) (lines []string) {
+	width := terminal.Unlimited
+	if look.Live {
+		width, _ = look.Size()
+	}
+	if len(l.Locks) > 0 {
+		table := tableOf(l.Locks)
+		lines = append(table.Lines(terminal.Unlimited), "")
+	}
+	for _, sentence := range l.Sentences() {
+		lines = append(lines, terminal.Wrap(sentence, width)...)
+	}
+	return lines
+}
+
+// inspectionText has a line per master, reader and permit, and the verdict.
+func inspectionText(i *survey.Inspection) (lines []string) {
+	for _, table := range []terminal.Table{mastersOf(i), holdingsOf(i, "READER", i.Readers), holdingsOf(i, "PERMIT", i.Permits)} {
+		if len(table.Rows) > 0 {
+			lines = append(append(lines, table.Lines(terminal.Unlimited)...), "")
+		}
+	}
+	return append(lines, strings.Split(i.Sentences(), "\n")...)
+}
+
+// mastersOf is a table of what each master has. FENCE, WAITING and ERROR are left out if no master
+// has any: 80 columns are then enough.
+func mastersOf(i *survey.Inspection) terminal.Table {
+	table := terminal.Table{Heading: []string{"MASTER", "VALUE", "OWNER", "TTL", "FENCE", "WAITING", "ERROR"}}
+	for _, n := range i.Nodes {
+		value, ttl := "-", "-"
+		if n.Value != "" || n.TTLMillis != 0 {
+			value, ttl = survey.Shortened(n.Value), survey.TTLText(n.TTLMillis)
+		}
+		table.Rows = append(table.Rows, []string{
+			n.Endpoint, value, cmp.Or(prose.Printable(n.Owner), "-"), ttl, positive(n.Fence), positive(int64(n.Waiting)), cmp.Or(n.Error, "-"),
+		})
+	}
+	for column := len(table.Heading) - 1; column >= 4; column-- {
+		if table.IsEmpty(column) {
+			table.Drop(column)
+		}
+	}
+	return table
+}
+
+// positive is a number, or a dash.
+func positive(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// holdingsOf is a table of permits or readers. What is free has no row.
+func holdingsOf(i *survey.Inspection, what string, holdings []survey.Holding) terminal.Table {
+	table := terminal.Table{Heading: []string{what, "OWNER", "HELD", "TTL", "FENCE", "MASTERS"}}
+	for _, h := range holdings {
+		if h.Verdict == "free" {
+			continue
+		}
+		name, owner := prose.Printable(h.Name), survey.Named(h.Owner)
+		if what == "READER" {
+			name = survey.Shortened(h.Value)
+		}
+		if h.Verdict != "held" {
+			owner = h.Verdict
+		}
+		table.Rows = append(table.Rows, []string{
+			name, owner, h.Short(), survey.TTLText(h.TTLMillis), positive(h.Fence), fmt.Sprintf("%d of %d", h.Masters, i.Members),
+		})
+	}
+	return table
+}
+
+// eventsText has a line for each entry. What others may have stored is shown, and not obeyed.
+func eventsText(told *survey.Events) []string {
+	if len(told.Events) == 0 {
+		return []string{"The log is empty."}
+	}
+	table := terminal.Table{Heading: []string{"TIME", "WHAT", "LOCK", "HOLDER", "BY", "WHY"}}
+	for _, e := range told.Events {
+		row := []string{time.UnixMilli(e.Millis).UTC().Format(time.RFC3339)}
+		for _, text := range []string{e.Kind, e.Key, e.Holder, e.By, e.Why} {
+			row = append(row, cmp.Or(prose.Printable(text), "-"))
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	return table.Lines(terminal.Unlimited)
+}
