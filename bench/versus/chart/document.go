@@ -189,8 +189,8 @@ func describeRenewal(d *figures.Data) string {
 func describeNodes(d *figures.Data) string {
 	e := d.Experiment(figures.Nodes)
 	sizes := e.Sizes()
-	var tables []string
-	for _, cost := range []struct{ title, value string }{
+	var table strings.Builder
+	for i, cost := range []struct{ title, value string }{
 		{"client CPU per lock, µs", figures.ClientCPU},
 		{"servers' CPU per lock, µs", figures.ServerCPU},
 		{"p50 of one goroutine, µs", figures.P50},
@@ -204,9 +204,12 @@ func describeNodes(d *figures.Data) string {
 			last.Title, last.Over, last.Decimals = fmt.Sprintf("%d / %d", last.Size, first.Size), &first, 2
 			columns = append(columns, last)
 		}
-		tables = append(tables, figures.Table(e, cost.title, columns))
+		if i == 0 {
+			table.WriteString(figures.Head("", columns))
+		}
+		table.WriteString(figures.Rows(e, cost.title, columns))
 	}
-	return section(e, tables...)
+	return section(e, table.String())
 }
 
 func describeSingle(d *figures.Data) string {

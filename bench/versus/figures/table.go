@@ -45,37 +45,44 @@ func (c *Column) figure(e *Experiment, peer string) (Figure, bool) {
 // ours is this library among the peers.
 const ours = "redquorum"
 
-// Table returns our medians, divided by those of the best redsync, and of others that there are:
-// those of the peers drift with the machine, and stand in the data.
+// Table returns our medians, as they are and divided by those of others (see [Rows]).
 func Table(e *Experiment, corner string, columns []Column) string {
-	return table(e, corner, columns, []string{ours}, []other{
-		{"divided by the best redsync", "redsync"},
-		{"divided by the limit", "limit"},
-		{"divided by the best redislock", "redislock"},
-	})
+	return Head(corner, columns) + Rows(e, ours, columns)
 }
 
 // TableOfPeers returns the medians of all peers.
 func TableOfPeers(e *Experiment, corner string, columns []Column) string {
-	return table(e, corner, columns, e.Peers(), nil)
+	var text strings.Builder
+	text.WriteString(Head(corner, columns))
+	for _, peer := range e.Peers() {
+		cells(&text, peer, columns, func(c *Column) string { return c.Cell(e, peer) })
+	}
+	return text.String()
 }
 
-// other is what our figures are divided by: the best of the peers whose names begin like this.
-type other struct{ title, prefix string }
-
-func table(e *Experiment, corner string, columns []Column, peers []string, others []other) string {
+// Head returns the head of a table.
+func Head(corner string, columns []Column) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "| %s |", corner)
 	for _, c := range columns {
 		fmt.Fprintf(&text, " %s |", c.Title)
 	}
 	text.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(columns)) + "\n")
-	for _, peer := range peers {
-		cells(&text, peer, columns, func(c *Column) string { return c.Cell(e, peer) })
-	}
-	for _, o := range others {
-		if hasRatio(e, columns, o.prefix) {
-			cells(&text, o.title, columns, func(c *Column) string { return Ratio(e, c, o.prefix) })
+	return text.String()
+}
+
+// Rows returns our medians under a title, and divided by those of the best redsync and of others
+// that there are: the medians of peers drift with the machine, and stand in the data.
+func Rows(e *Experiment, title string, columns []Column) string {
+	var text strings.Builder
+	cells(&text, title, columns, func(c *Column) string { return c.Cell(e, ours) })
+	for _, other := range []struct{ title, prefix string }{
+		{"divided by the best redsync", "redsync"},
+		{"divided by the limit", "limit"},
+		{"divided by the best redislock", "redislock"},
+	} {
+		if hasRatio(e, columns, other.prefix) {
+			cells(&text, other.title, columns, func(c *Column) string { return Ratio(e, c, other.prefix) })
 		}
 	}
 	return text.String()
