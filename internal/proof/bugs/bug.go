@@ -83,7 +83,7 @@ func (b *bug) number() (n int) {
 // words returns the name as words.
 func (b *bug) words() string { return strings.ReplaceAll(b.name, "-", " ") }
 
-// markdown returns the table of internal/proof/README.md.
+// markdown returns a table of what each bug does, and what catches it.
 func markdown(bugs []bug) string {
 	var to strings.Builder
 	to.WriteString("| bug | what it does | claim | caught by |\n| --- | --- | --- | --- |\n")

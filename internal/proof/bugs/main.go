@@ -33,7 +33,7 @@ var bugsDir = filepath.Join("internal", "proof", "bugs", "patches")
 
 func main() {
 	pattern := flag.String("run", "", "only bugs whose name matches this regular expression")
-	table := flag.Bool("table", false, "print the table of internal/proof/README.md, and run nothing")
+	table := flag.Bool("table", false, "print what each bug does and what catches it, and run nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -21,12 +21,6 @@ func bugsOf(t *testing.T) []bug {
 	return bugs
 }
 
-func TestTheTableOfTheDocumentationIsThatOfTheBugs(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "internal", "proof", "README.md"))
-	require.NoError(t, err)
-	assert.Contains(t, string(text), "\n\n"+markdown(bugsOf(t)), "run: go run ./internal/proof/bugs -table")
-}
-
 func TestEveryBugNamesAClaimAndAStepThatExist(t *testing.T) {
 	safety, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
 	require.NoError(t, err)
