@@ -38,7 +38,10 @@ func TestNewMastersAreToldAndStayNew(t *testing.T) {
 	f := startNew(t)
 	status, _, text := f.inspect("x")
 	assert.Equal(t, cli.ExitNoQuorum, status)
+	assert.Regexp(t, `quarantined for another \S+: all masters are new: they vote once a client takes a lock`, text)
 	assert.Equal(t, 3, strings.Count(text, "quarantined for another "), text)
+	_, text, _ = f.line("log")
+	assert.Equal(t, "No entries were found.\n", text)
 
 	status, list, text, stderr := f.list()
 	assert.Zero(t, status, stderr)

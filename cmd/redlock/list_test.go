@@ -179,7 +179,7 @@ func TestListNeedsTheDocumentedRights(t *testing.T) {
 		assert.Contains(t, stderr, "allow scan and strlen to it (docs/operations.md has the rule)")
 		allow("+" + strings.ToLower(refused))
 	}
-	assert.Contains(t, string(page), "`redlock list` and `redlock top` also need `+scan +strlen`")
+	assert.Contains(t, string(page), "`redlock list` and `redlock top` need `+scan +strlen`")
 	f.set(3, "other:x", "y", "PX", 60_000)
 	status, list, printed, stderr := f.list("--key-prefix", "app:")
 	assert.Zero(t, status, stderr)

@@ -105,8 +105,11 @@ func holdingsOf(i *survey.Inspection, what string, holdings []survey.Holding) te
 
 // eventsText has a line for each entry. What others may have stored is shown, and not obeyed.
 func eventsText(told *survey.Events) []string {
-	if len(told.Events) == 0 {
+	switch {
+	case len(told.Events) == 0 && told.Complete:
 		return []string{"The log is empty."}
+	case len(told.Events) == 0:
+		return []string{"No entries were found."}
 	}
 	table := terminal.Table{Heading: []string{"TIME", "WHAT", "LOCK", "HOLDER", "BY", "WHY"}}
 	for _, e := range told.Events {

@@ -37,7 +37,7 @@ func parseEndpoint(text string) (endpoint, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return endpoint{}, fmt.Errorf("%w: not a valid URL: the port is not a number, or a special character in the password is not percent-encoded (@ is %%40, / is %%2F, : is %%3A)", ErrEndpoint)
+		return endpoint{}, fmt.Errorf("%w: not a valid URL: the port is not a number, or a special character in the password is not percent-encoded (@ is %%40, / is %%2F, : is %%3A, a comma is %%2C)", ErrEndpoint)
 	}
 	var e endpoint
 	switch strings.ToLower(scheme) {

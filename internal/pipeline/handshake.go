@@ -88,7 +88,7 @@ func (n *Node) open(ctx context.Context, network net.Conn, handshake handshakeFu
 	}
 	c.identity.CertEnds, c.identity.OwnCertEnds = s.ends()
 	if err := handshake(c, username, password); err != nil {
-		return c, s.explain(err, c.received > 0 || isReply(err))
+		return c, s.explain(err, c.received > 0 || isReply(err), n.config.clock.Wall())
 	}
 	return c, nil
 }

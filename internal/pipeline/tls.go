@@ -116,14 +116,17 @@ func (s *secured) ends() (theirs, ours time.Time) {
 
 // explain explains why the handshake of a connection failed. With TLS 1.3 a server refuses a
 // certificate only after the handshake of TLS, and if our first command crosses its alert, we see a
-// connection that was reset.
-func (s *secured) explain(err error, answered bool) error {
+// connection that was reset. Then our certificate itself tells, if it has ended.
+func (s *secured) explain(err error, answered bool, now time.Time) error {
 	explained := certificateError(err)
 	if errors.Is(explained, ErrCertificate) || answered || !s.asked {
 		return explained
 	}
 	if s.own == nil {
 		return fmt.Errorf("%w: it asks for one, and has ended the connection: %w", ErrCertificate, err)
+	}
+	if _, ours := s.ends(); !ours.IsZero() && ours.Before(now) {
+		return fmt.Errorf("%w: ours has ended, at %s: %w", ErrCertificate, ours.UTC().Format(time.RFC3339), err)
 	}
 	return fmt.Errorf("%w (it has asked for our certificate, and may not accept it)", err)
 }

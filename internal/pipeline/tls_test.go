@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -61,4 +62,37 @@ func TestCertificatesThatAreRotatedAreRead(t *testing.T) {
 		}
 	}
 	assert.Fail(t, "the new certificate is not used")
+}
+
+// A server that does not accept our certificate may end the connection without a word that reaches
+// us. If the certificate has ended, that is the cause.
+func TestACertificateOfOursThatHasEndedIsTheCause(t *testing.T) {
+	a, dir := redistest.NewAuthority(t), t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	a.Issue(time.Hour, file("server.pem"), file("server.key"))
+	theirs, err := tls.LoadX509KeyPair(file("server.pem"), file("server.key"))
+	require.NoError(t, err)
+	config := &tls.Config{Certificates: []tls.Certificate{theirs}, ClientAuth: tls.RequestClientCert} //nolint:gosec // as above
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		client, server := net.Pipe()
+		go func() {
+			c := tls.Server(server, config)
+			if c.Handshake() == nil {
+				_ = server.Close()
+			}
+		}()
+		return client, nil
+	}
+	for life, want := range map[time.Duration]string{
+		-time.Hour: ErrCertificate.Error() + ": ours has ended, at ", time.Hour: "and may not accept it",
+	} {
+		a.Issue(life, file("c.pem"), file("c.key"))
+		n, err := NewNode("rediss://"+redistest.Host()+"?cacert="+a.File, WithDialer(dial),
+			WithTLSFiles(TLSFiles{Cert: file("c.pem"), Key: file("c.key")}))
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, n.Close()) })
+		require.Eventually(t, func() bool { return n.Stats().State == Down }, time.Minute, time.Millisecond)
+		assert.ErrorContains(t, n.Stats().Err, want)
+		assert.Equal(t, life < 0, errors.Is(n.Stats().Err, ErrCertificate))
+	}
 }

@@ -74,8 +74,10 @@ func (ms *Membership) whyNewLocked() string {
 		}
 	}
 	switch {
-	case ms.mode == Strict:
+	case ms.mode == Strict && !ms.looks: // who only looks does not know the mode of those who lock
 		return "a new master votes then, or at once after `redlock init`"
+	case len(missing) == 0 && ms.looks:
+		return "all masters are new: they vote once a client takes a lock (with QuarantineStrict, after `redlock init`)"
 	case len(missing) == 0:
 		return "a new master votes then, or in about a second if no client knew it before"
 	}

@@ -133,7 +133,10 @@ func (f *facts) rights() string {
 	if isACL(f.unreadable) || isACL(f.unwritable) {
 		rules = append(rules, "~redquorum:memory", "+get", "+set", "+time")
 	}
-	if isACL(f.unusable) {
+	if errors.Is(f.err, pool.ErrNoScripts) && isACL(f.err) {
+		rules = append(rules, "+evalsha", "+eval", "+script|load") // the rest can be tried after that
+	}
+	if isACL(f.unusable) || isACL(f.outside) {
 		rules = append(rules, "~"+f.pattern)
 	}
 	if isACL(f.derived) {
@@ -151,6 +154,9 @@ func (f *facts) rights() string {
 	}
 	slices.Sort(rules)
 	rules = slices.Compact(rules)
+	if slices.Contains(rules, "~*") { // Redis refuses a rule with further patterns beside it
+		rules = slices.DeleteFunc(rules, func(rule string) bool { return rule != "~*" && strings.HasPrefix(rule, "~") })
+	}
 	for i := range rules {
 		rules[i] = quoted(rules[i])
 	}

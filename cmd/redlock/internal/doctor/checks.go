@@ -221,6 +221,11 @@ const rule = "allow it to the user (docs/operations.md has the rule)"
 
 // checkCommands tells which commands of a lock were refused.
 func (f *facts) checkCommands(add adder) {
+	if f.outside != nil {
+		add(severe, "permission", "no lock can be acquired under such a key",
+			"give the --key-prefix of the locks that the user is for, or their --name; or allow the keys: "+
+				f.setUser()+quoted("~"+f.pattern), "keys like %s are refused: %v", f.pattern, f.outside)
+	}
 	for _, command := range []string{"SET", "GET", "DEL", "PEXPIRE", "EVALSHA", "PING"} {
 		if err := f.denied[command]; err != nil {
 			add(severe, "permission", "without it, no lock can be acquired, renewed and released",
@@ -231,7 +236,7 @@ func (f *facts) checkCommands(add adder) {
 		add(warning, "permission", "Adopt and Inspect fail (and Valid of contrib/redsync), and so does redlock inspect; "+
 			"waiters are not woken, and if their time ends, report no quorum", rule, "PTTL is refused: %v", err)
 	}
-	if f.derived != nil && f.denied["GET"] == nil {
+	if f.derived != nil && f.outside == nil && f.denied["GET"] == nil {
 		add(warning, "derived", "waiters poll and are not ordered; "+f.failing()+" fail",
 			"allow the ~redquorum:… patterns to the user (docs/operations.md has the rule); start Dragonfly with --default_lua_flags=allow-undeclared-keys",
 			"keys that a script derives from its own are refused: %v", f.derived)

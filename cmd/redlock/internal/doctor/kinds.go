@@ -121,7 +121,7 @@ func (p *probe) tryKinds(ctx context.Context, f *facts) error {
 	for _, t := range attempts {
 		_, err := t.reply.Wait(ctx)
 		t.lack.refusal = ask.RefusalOf(err)
-		if p.isTrialRefused(t.lack.refusal) && strings.HasPrefix(t.lack.rule, "+") {
+		if strings.HasPrefix(t.lack.rule, "+") && p.isTrialRefused(f, t.lack.refusal) {
 			continue // the command itself is allowed
 		}
 		if t.lack.refusal != nil {
@@ -136,7 +136,7 @@ func (p *probe) tryKinds(ctx context.Context, f *facts) error {
 // checkKinds tells which kinds the user has no rights for. They are notes: who does not use a kind
 // needs none.
 func (f *facts) checkKinds(add adder) {
-	if f.unusable != nil || f.derived != nil || f.denied["GET"] != nil || f.denied["DEL"] != nil || f.denied["EVALSHA"] != nil {
+	if f.unusable != nil || f.outside != nil || f.derived != nil || f.denied["GET"] != nil || f.denied["DEL"] != nil || f.denied["EVALSHA"] != nil {
 		return // these findings say it
 	}
 	for _, k := range kinds {

@@ -34,6 +34,7 @@ type facts struct {
 	denied    map[string]error // why each command was refused
 	// Why a script could not touch a key that it derives; nil if it could.
 	derived   error
+	outside   error             // why the user may not use keys like those of the locks, if no lock was named
 	key       string            // of the lock that was tried; "" if there is none
 	unusable  error             // why that key cannot be used
 	lasting   bool              // that key does not expire

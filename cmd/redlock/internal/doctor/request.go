@@ -24,7 +24,7 @@ func (p *probe) askAll(ctx context.Context, f *facts, requests []request, take f
 		switch {
 		case err == nil:
 			take(reply)
-		case p.isTrialRefused(ask.RefusalOf(err)): // the command itself is allowed
+		case p.isTrialRefused(f, ask.RefusalOf(err)): // the command itself is allowed
 		case !f.refused(requests[i].name, err):
 			return err
 		}

@@ -128,6 +128,27 @@ func TestTheProposedRightsAreEnough(t *testing.T) {
 	assert.NotEmpty(t, d.Nodes[0].Findings, "the rights are those of that prefix only")
 }
 
+// What is pasted allows what was refused: keys or commands, and not the one for the other.
+func TestTheProposedRightsAreOfWhatWasRefused(t *testing.T) {
+	t.Parallel()
+	server := startGuarded(t)
+	for rights, want := range map[string]struct{ check, what, rights string }{
+		"~app:* ~redquorum:[a-ce-z]* &* +@all":    {"permission", "keys like * are refused: NOPERM", "~*"},
+		"~* &* +@all -eval -evalsha -script|load": {"scripts", "scripts cannot be run: ", "+eval +evalsha +script|load"},
+	} {
+		urls := []string{server.userWith(strings.Fields(rights)...)}
+		_, d, text := consult(t, urls)
+		requireFinding(t, &d, text, 0, severe, want.check, nil, want.what)
+		user, rules, found := strings.Cut(strings.TrimPrefix(d.Nodes[0].Rights, "ACL SETUSER "), " ")
+		require.True(t, found, text)
+		assert.Subset(t, strings.Fields(rules), strings.Fields(want.rights))
+		assert.Equal(t, strings.Contains(want.rights, "+"), strings.Contains(rules, "+"), rules)
+		server.allow(user, strings.Fields(rules)...)
+		_, d, text = consult(t, urls)
+		assert.Empty(t, d.Nodes[0].Findings, text)
+	}
+}
+
 // A user with rights for one prefix passes without a name: nothing of the prefix is tried.
 func TestDoctorTriesTheKeyOfTheNamedLock(t *testing.T) {
 	t.Parallel()

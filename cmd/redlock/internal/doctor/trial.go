@@ -63,10 +63,16 @@ func (p *probe) pattern() string {
 // trialKey returns the name of a key that nobody uses.
 func (p *probe) trialKey() string { return p.prefix + "redquorum:doctor:" + rand.Text() }
 
-// isTrialRefused reports whether only the trial key was refused. It matters unless the rights for
-// one lock are tried, which need not include it.
-func (p *probe) isTrialRefused(refusal error) bool {
-	return p.name != "" && refusal != nil && ask.IsAboutKey(refusal)
+// isTrialRefused reports whether only the trial key was refused, and not the command. The rights
+// for one lock need not include that key. Without a name it stands for the keys of all locks.
+func (p *probe) isTrialRefused(f *facts, refusal error) bool {
+	if refusal == nil || !ask.IsAboutKey(refusal) {
+		return false
+	}
+	if p.name == "" {
+		f.outside = refusal
+	}
+	return true
 }
 
 const trialScript = "return 1" // it needs no right but that to run it
