@@ -40,8 +40,7 @@ func calls(text string) (all [][]string) {
 	for _, pattern := range []*regexp.Regexp{commandLine, program} {
 		for _, m := range pattern.FindAllStringSubmatch(text, -1) {
 			line, _, _ := strings.Cut(m[1], " | ")
-			// Others are a synopsis, or what top draws.
-			if !strings.Contains(line, "[flags]") && !strings.HasSuffix(line, "q quits") {
+			if !strings.Contains(line, "[flags]") { // not a synopsis
 				all = append(all, strings.Fields(line))
 			}
 		}
