@@ -34,10 +34,9 @@
 //
 // # In the source
 //
-// The rules of a vote are in internal/quorum, a round of votes in internal/round, whose votes count
-// in internal/members, and who waits in internal/handoff. Here, in a file each: acquire, wait,
-// fence, extend, release, and the kinds of locks, with all in which they differ (kind.go): mutex,
-// names, choice, reader, permit.
+// docs/design.md has the rooms and the journey of a lock. Here, in a file each: acquire, wait, fence,
+// extend, release, and the kinds of locks, with all in which they differ (kind.go): mutex, names,
+// choice, reader, permit.
 package redlock
 
 import (
