@@ -9,6 +9,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -64,6 +66,22 @@ type config struct {
 // restart.
 func WithArgs(args ...string) Option {
 	return func(c *config) { c.args = append(c.args, args...) }
+}
+
+// Directives returns those of the text of a configuration file as [WithArgs] takes them, without
+// some that are the test's own.
+func Directives(text string, without ...string) (args []string) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") || slices.Contains(without, words[0]) {
+			continue
+		}
+		args = append(args, "--"+words[0])
+		for _, word := range words[1:] {
+			args = append(args, strings.Trim(word, `"`))
+		}
+	}
+	return args
 }
 
 // WithEnv adds "NAME=value" variables to the servers' environment. They override those of this

@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,40 +41,6 @@ func program(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Locke
 	return cluster.NewLocker(t, urls, append([]redlock.Option{redlock.WithTTL(brief), redlock.WithMaxTTL(brief), redlock.WithFencing()}, opts...)...)
 }
 
-// work takes and gives back the lock of a test by each Locker until stopped, and requires that one
-// has it at a time and that tokens grow. It returns how often they had it, and the longest time in
-// which nobody did.
-func work(t *testing.T, lockers ...*redlock.Locker) (stop func() (times int64, longest time.Duration)) {
-	t.Helper()
-	var workers sync.WaitGroup
-	var over atomic.Bool
-	var inside, times, token, last, longest atomic.Int64
-	last.Store(time.Now().UnixNano())
-	for _, l := range lockers {
-		workers.Go(func() {
-			for !over.Load() {
-				attempt, cancel := context.WithTimeout(ctx, brief)
-				lock, err := l.Lock(attempt, cluster.LockName(t))
-				cancel()
-				if err != nil {
-					continue
-				}
-				assert.Equal(t, int64(1), inside.Add(1), "holders at once")
-				assert.Greater(t, lock.Fence(), token.Swap(lock.Fence()), "the token went back")
-				times.Add(1)
-				longest.Store(max(longest.Load(), time.Now().UnixNano()-last.Swap(time.Now().UnixNano())))
-				inside.Add(-1)
-				_ = lock.Unlock(ctx) //nolint:errcheck // a master may be away
-			}
-		})
-	}
-	return func() (int64, time.Duration) {
-		over.Store(true)
-		workers.Wait()
-		return times.Load(), time.Duration(longest.Load())
-	}
-}
-
 func TestProgramsWithDifferentListsExcludeEachOther(t *testing.T) {
 	_, urls := founded(t, 3, 5)
 	time.Sleep(2 * brief) // the others are old enough to vote
@@ -90,11 +55,11 @@ func TestProgramsWithDifferentListsExcludeEachOther(t *testing.T) {
 		"few of many":  {e, d, a},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stop := work(t, first, program(t, list))
+			load, stop := cluster.Load(t, brief, first, program(t, list))
 			time.Sleep(time.Second)
-			times, _ := stop()
-			assert.Positive(t, times)
-			t.Logf("%d locks", times)
+			stop()
+			assert.Positive(t, load.Len())
+			t.Logf("%d locks", load.Len())
 		})
 	}
 }
@@ -170,7 +135,7 @@ func TestAKilledMasterIsReplacedUnderLoad(t *testing.T) {
 	servers, urls := founded(t, 3, 4)
 	holder := program(t, urls[:3])
 	lock := take(t, holder, "held")
-	stop := work(t, program(t, urls[:3]), program(t, urls[:3]))
+	load, stop := cluster.Load(t, brief, program(t, urls[:3]), program(t, urls[:3]))
 	operator := program(t, urls[:3]).Cluster()
 	time.Sleep(brief / 2)
 	must(t, servers[2].Kill())
@@ -184,8 +149,8 @@ func TestAKilledMasterIsReplacedUnderLoad(t *testing.T) {
 		}
 	}
 	require.NoError(t, operator.Add(changing, urls[3]))
-	times, longest := stop()
-	t.Logf("%d locks, none for %v at most", times, longest)
+	longest := stop()
+	t.Logf("%d locks, none for %v at most", load.Len(), longest)
 	await(t, "the holder knows the new master", func() bool {
 		return slices.ContainsFunc(holder.Stats().Nodes, func(n redlock.NodeStats) bool {
 			return n.Endpoint == urls[3] && n.State == pool.Up && n.Barred == nil
