@@ -53,8 +53,8 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	j := n.server.judge(n.marker, v)
 	if j.forgot && n.reported != n.known || n.known == "" && n.met != "" && n.met != n.marker.incarnation {
 		n.reported = n.known
-		ms.epoch++
-		n.restarted, forgot = ms.epoch, true
+		ms.forgotLocked(n)
+		forgot = true
 	}
 	n.met = n.marker.incarnation
 	n.phase = phaseQuarantined

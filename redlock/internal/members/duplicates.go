@@ -14,8 +14,8 @@ func (ms *Membership) expelCopiesLocked() (forgot bool) {
 			for _, j := range [...]int{i, k} {
 				n := &ms.members[j]
 				n.phase, n.reported = phaseQuarantined, n.known
-				ms.epoch++
-				n.restarted, forgot = ms.epoch, true
+				ms.forgotLocked(n)
+				forgot = true
 				if ms.looks {
 					n.until = ms.clock.Now().Add(ms.longestLocked())
 					continue

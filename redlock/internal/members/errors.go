@@ -28,11 +28,7 @@ func conflictOf(one, other *Roster) error {
 
 // Conflict returns why no lock can be granted whatever the masters answer; nil if there is no such
 // reason.
-func (ms *Membership) Conflict() error {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	return ms.keeper.conflict
-}
+func (ms *Membership) Conflict() error { return ms.View().Conflict }
 
 // whyNoMemberLocked returns why a node that remembers has no vote: its marker does not name a
 // member of the roster.

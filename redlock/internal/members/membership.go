@@ -58,6 +58,9 @@ type Membership struct {
 
 	nodes atomic.Pointer[[]*pipeline.Node] // by position; never fewer
 	view  atomic.Pointer[View]             // never nil
+	epoch atomic.Uint64                    // how many times a server forgot; written under mu
+
+	hurried atomic.Bool // patrols are frequent, because locks are held; written under mu
 
 	mu         sync.Mutex // guards the fields below; never held while a node is called
 	members    []member
@@ -65,12 +68,10 @@ type Membership struct {
 	lives      lives
 	stirred    bool         // a marker has changed since the keeper ran
 	undialable []string     // endpoints of members
-	epoch      uint64       // how many times a server forgot
 	census     *census      // the second read of a new cluster; nil while there is none
 	outbox     []*admission // to be sent when mu is free
 	timer      *clock.Timer
 	patrols    *clock.Timer  // for looking for servers that forgot
-	hurried    bool          // patrols are frequent, because locks are held
 	waiting    chan struct{} // closed at the next change; nil while not awaited
 	stopped    bool
 }
@@ -84,6 +85,7 @@ type View struct {
 	Undecided  quorum.NodeSet // known in a moment
 	Enough     bool           // a quorum votes
 	Roster     *Roster        // by which votes count; nil if none is known, or they count by the list
+	Conflict   error          // why no lock may be granted: the list has majorities of two clusters
 
 	members quorum.NodeSet // the nodes of members
 	seats   int            // how many members there are

@@ -7,16 +7,20 @@ import (
 
 // Patrol reads the markers regularly, and more often while locks are held, so that holders learn in
 // time that a quorum has forgotten them, even if nothing else is asked of the servers. It is called
-// whenever a lock is acquired.
+// whenever a lock is acquired, so it takes no mutex while there are many: a tick that sets hurried
+// asks for held locks afterwards, and so misses none whose holder saw the old value.
 func (ms *Membership) Patrol() {
+	if ms.hurried.Load() {
+		return
+	}
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	switch {
 	case !ms.Proves() || ms.stopped:
 	case ms.patrols == nil:
 		ms.patrols = ms.clock.AfterFunc(patrolRest, ms.patrolTick)
-	case !ms.hurried && ms.observer.HoldsLocks():
-		ms.hurried = true
+	case !ms.hurried.Load() && ms.observer.HoldsLocks():
+		ms.hurried.Store(true)
 		ms.patrols.Reset(patrolPause)
 	}
 }
@@ -29,7 +33,9 @@ func (ms *Membership) patrolTick() {
 		return
 	}
 	pause := patrolRest
-	if ms.hurried = ms.observer.HoldsLocks(); ms.hurried {
+	ms.hurried.Store(false)
+	if ms.observer.HoldsLocks() {
+		ms.hurried.Store(true)
 		pause = patrolPause
 	}
 	ms.patrols.Reset(pause)

@@ -70,8 +70,7 @@ func (ms *Membership) reconsider(i int, text string) bool {
 	forgot := n.known != "" && n.reported != n.known && (m.state != markerActive || m.incarnation != n.known)
 	if forgot {
 		n.reported = n.known
-		ms.epoch++
-		n.restarted = ms.epoch
+		ms.forgotLocked(n)
 	}
 	ms.mismatchLocked(n)
 	ms.endLocked(forgot)

@@ -32,8 +32,7 @@ func (ms *Membership) judgeProoflessLocked(n *member) (forgot bool) {
 		n.until = 0
 	}
 	if forgot {
-		ms.epoch++
-		n.restarted = ms.epoch
+		ms.forgotLocked(n)
 	}
 	return forgot
 }

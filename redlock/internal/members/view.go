@@ -45,7 +45,7 @@ func (ms *Membership) decideLocked() {
 		}
 	}
 	next = min(next, ms.keeper.retryAt)
-	v.Enough = v.Voting.Len() >= v.Need()
+	v.Enough, v.Conflict = v.Voting.Len() >= v.Need(), ms.keeper.conflict
 	ms.view.Store(v)
 	ms.wakeLocked()
 	ms.setTimerLocked(now, next)
@@ -263,13 +263,17 @@ func (ms *Membership) tick() {
 // Epoch returns the current epoch: what was forgotten before it does not affect a lock that begins
 // now.
 func (ms *Membership) Epoch() uint64 {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	return ms.epoch
+	return ms.epoch.Load()
 }
+
+// forgotLocked notes that a server has forgotten.
+func (ms *Membership) forgotLocked(n *member) { n.restarted = ms.epoch.Add(1) }
 
 // ForgottenSince returns how many nodes have forgotten since an epoch.
 func (ms *Membership) ForgottenSince(epoch uint64) (nodes int) {
+	if ms.epoch.Load() == epoch {
+		return 0
+	}
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	for i := range ms.members {
