@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -125,17 +126,22 @@ func (l *Locker) drain() error {
 // life counts what is under way in a Locker. It ends once the Locker is closed and nothing is under
 // way.
 type life struct {
+	running atomic.Int64  // calls and rounds under way, and lifeOver once the Locker is closed
 	closing chan struct{} // closed by close
+	idle    chan struct{} // closed when running was lifeOver
+	over    sync.Once     // closes idle
+
 	mu      sync.Mutex    // guards the fields below; never held over a call to a node
-	closed  bool
-	running int           // calls and rounds under way
-	idle    chan struct{} // closed when closed is set and running is 0
+	closed  bool          // as running says; for what must happen in one step with it
 	guarded int           // locks of Do whose function may be running
 	rest    chan struct{} // closed when closed is set and guarded is 0
 
 	ending      sync.Once // the rest of Close
 	undelivered error     // what Close returns; written in ending
 }
+
+// lifeOver is more than ever is under way.
+const lifeOver = 1 << 62
 
 func (l *life) init() {
 	l.closing, l.idle, l.rest = make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -149,7 +155,7 @@ func (l *life) close() (first bool) {
 		return false
 	}
 	l.closed = true
-	l.running++ // until all releases are under way, and count themselves
+	l.running.Add(lifeOver + 1) // 1 until all releases are under way, and count themselves
 	if l.guarded == 0 {
 		close(l.rest)
 	}
@@ -160,38 +166,21 @@ func (l *life) close() (first bool) {
 // enter counts a call, and reports false once the Locker is closed. Every call that entered must
 // leave.
 func (l *life) enter() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+	if l.running.Add(1) > lifeOver {
+		l.leave()
 		return false
 	}
-	l.running++
 	return true
 }
 
-func (l *life) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
-}
+func (l *life) isClosed() bool { return l.running.Load() >= lifeOver }
 
 // enterAnyway counts work that must be done even while the Locker is closing: releases.
-func (l *life) enterAnyway() {
-	l.mu.Lock()
-	l.running++
-	l.mu.Unlock()
-}
+func (l *life) enterAnyway() { l.running.Add(1) }
 
 func (l *life) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running--; l.running > 0 || !l.closed {
-		return
-	}
-	select {
-	case <-l.idle: // a late Unlock of a lost lock
-	default:
-		close(l.idle)
+	if l.running.Add(-1) == lifeOver {
+		l.over.Do(func() { close(l.idle) }) // once, although a late Unlock of a lost lock may follow
 	}
 }
 
