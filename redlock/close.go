@@ -173,6 +173,10 @@ func (l *life) enter() bool {
 	return true
 }
 
+// few reports whether there is one call, and at most the releases before it whose last votes are
+// out.
+func (l *life) few() bool { return l.running.Load() <= 3 }
+
 func (l *life) isClosed() bool { return l.running.Load() >= lifeOver }
 
 // enterAnyway counts work that must be done even while the Locker is closing: releases.

@@ -20,6 +20,10 @@ type Request struct {
 	// Prove makes the node read its server's memory key behind each call, on the same connection
 	// and with the same write. Sink must be a [Prover].
 	Prove bool
+	// Direct lets the goroutine that makes the call write it, if the connection is idle and takes
+	// it at once. That spares a caller that has the node for itself the wake-up of the writer.
+	// Among many callers it would make the batches small.
+	Direct bool
 	// Deadline is when an unanswered call ends with [ErrTimeout].
 	Deadline clock.Instant
 	// Sink receives the outcome of each call.

@@ -22,16 +22,19 @@ type conn struct {
 	identity Identity   // of the server, without the fields about earlier connections
 	mayLoad  bool       // the server lets us load scripts
 
-	wake chan struct{} // Do signals an idle writer that there is something to write; room for one
-	gone chan struct{} // closed when the reader has ended
+	wake   chan struct{} // signals the writer that there is something to write; room for one
+	gone   chan struct{} // closed when the reader has ended
+	direct tryWriter     // network, for callers that write; nil if it may wait
 
 	received uint64 // replies that redigo returned; used by the reader only
 	readOnly error  // the server's words that it is no longer a master; used by the reader only
-	proofs   int    // proofs sent; used by the writer only
+	proofs   int    // proofs sent; used by the writer, or in its place
 	answered uint64 // calls answered; the reader writes it under mu; read under mu or after it ends
 
 	// Guarded by Node.mu.
-	idle      bool          // the writer waits for wake
+	idle      bool          // the writer waits for wake, and nobody writes in its place
+	lent      bool          // a caller writes in its place
+	spare     []outgoing    // the memory of that caller's batch
 	pending   ring          // sent, in the order of their replies
 	scripts   []*Script     // given to the server on this connection
 	retries   ring          // scripts the server did not run; sent before anything else
@@ -53,7 +56,7 @@ func newConn(network, stream net.Conn) *conn {
 	g := &guard{Conn: stream}
 	return &conn{
 		network: network, guard: g, redis: redis.NewConn(g, 0, 0),
-		wake: make(chan struct{}, 1), gone: make(chan struct{}),
+		wake: make(chan struct{}, 1), gone: make(chan struct{}), direct: newTryWriter(stream),
 	}
 }
 

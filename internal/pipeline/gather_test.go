@@ -202,7 +202,7 @@ func TestAnUnwrittenBatchGoesBackInItsOrder(t *testing.T) {
 		for range 1 + random.IntN(2) {
 			c := &conn{mayLoad: random.IntN(2) == 0, guard: &guard{}, network: readOnly{}}
 			batch := n.takeBatch(c, nil)
-			n.takeBack(c, len(batch), io.ErrClosedPipe)
+			n.takeBackLocked(c, len(batch), io.ErrClosedPipe)
 			require.Zero(t, c.pending.len())
 		}
 		c := &conn{mayLoad: random.IntN(2) == 0, guard: &guard{}}
@@ -224,7 +224,7 @@ func TestWhatWasAnsweredTooEarlyDoesNotGoBack(t *testing.T) {
 		c.pending.pop()
 	}
 	left := c.pending.len()
-	n.takeBack(c, len(batch), io.ErrClosedPipe)
+	n.takeBackLocked(c, len(batch), io.ErrClosedPipe)
 	assert.Equal(t, left, n.queue.len())
 }
 

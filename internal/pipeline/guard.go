@@ -38,7 +38,7 @@ type guard struct {
 	same     uint64 // which reply was handed to redigo as "OK", because it equaled marker,
 	sameAs   *Proof // and the value of expected then
 
-	// Used by the writer only.
+	// Used by the writer, or by the caller in its place.
 	out     []byte
 	written uint64 // bytes the network took
 }

@@ -149,12 +149,16 @@ func (n *Node) Do(c Call) {
 	if err == nil || (c.Keep && n.state == Down) {
 		n.queue.push(c)
 	}
-	if conn := n.conn; err == nil && conn != nil && conn.idle {
-		conn.idle = false
-		conn.wake <- struct{}{} // there is room: idle is set only after the last signal was taken
-	}
 	if err == nil && c.Request.Deadline < n.watchAt {
 		n.watchLocked(c.Request.Deadline)
+	}
+	if conn := n.conn; err == nil && conn != nil && conn.idle {
+		conn.idle = false
+		if conn.lendsLocked(c.Request) {
+			n.writeDirectly(conn)
+			return
+		}
+		conn.wake <- struct{}{} // there is room: idle is set only after the last signal was taken
 	}
 	n.mu.Unlock()
 	if err != nil {

@@ -20,8 +20,12 @@ func (n *Node) write(c *conn) error {
 				// system call. This costs nothing if there are none, and under load it saves a
 				// fifth of the CPU per lock.
 				runtime.Gosched()
+				if err := c.guard.flush(); err != nil { // the rest of what a caller wrote
+					return connectionLost(err)
+				}
 				continue
 			case <-c.gone:
+				n.awaitReturn(c)
 				return nil
 			}
 		}
@@ -29,7 +33,9 @@ func (n *Node) write(c *conn) error {
 		before := c.guard.written
 		if err := c.send(batch); err != nil {
 			if c.guard.written == before {
-				n.takeBack(c, len(batch), err)
+				n.mu.Lock()
+				n.takeBackLocked(c, len(batch), err)
+				n.mu.Unlock()
 			}
 			return connectionLost(err)
 		}
@@ -48,11 +54,10 @@ func (n *Node) setTimes(batch []outgoing) {
 	}
 }
 
-// takeBack moves an unwritten batch back to the front of the queue, for the next connection: the
-// server had closed this one. The batch was sent last, so it forms the end of the pending calls.
-func (n *Node) takeBack(c *conn, calls int, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// takeBackLocked moves an unwritten batch back to the front of the queue, for the next connection:
+// the server had closed this one. The batch was sent last, so it forms the end of the pending
+// calls.
+func (n *Node) takeBackLocked(c *conn, calls int, err error) {
 	c.giveUpLocked(connectionLost(err))
 	for range min(calls, c.pending.len()) { // fewer if a wrong server answered too early
 		n.queue.unshift(c.pending.popLast())
@@ -61,25 +66,29 @@ func (n *Node) takeBack(c *conn, calls int, err error) {
 
 // send writes commands at once.
 func (c *conn) send(batch []outgoing) error {
+	c.announce(batch)
+	for i := range batch {
+		if batch[i].together == 0 {
+			continue
+		}
+		if err := c.guard.write(batch[i:][:batch[i].together]); err != nil {
+			return err
+		}
+	}
+	return c.guard.flush()
+}
+
+// announce tells the guard how many replies there will be, before any byte of the batch is written.
+func (c *conn) announce(batch []outgoing) {
 	commands := 0
 	for i := range batch {
 		commands += min(batch[i].together, 1)
 	}
 	asked := c.guard.asked.Add(uint64(commands))
-	for i := range batch {
-		o := &batch[i]
-		if o.proof { // always the last of its batch
-			c.guard.proofs[c.proofs%len(c.guard.proofs)].Store(asked)
-			c.proofs++
-		}
-		if o.together == 0 {
-			continue
-		}
-		if err := c.guard.write(batch[i:][:o.together]); err != nil {
-			return err
-		}
+	if batch[len(batch)-1].proof { // it is always the last of its batch
+		c.guard.proofs[c.proofs%len(c.guard.proofs)].Store(asked)
+		c.proofs++
 	}
-	return c.guard.flush()
 }
 
 // appendCommand appends one command, which runs all the calls if there are several.
@@ -131,6 +140,10 @@ func appendNumber(to []byte, kind byte, n int) []byte {
 func (n *Node) takeBatch(c *conn, batch []outgoing) []outgoing {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.takeBatchLocked(c, batch)
+}
+
+func (n *Node) takeBatchLocked(c *conn, batch []outgoing) []outgoing {
 	g := &c.gathering
 	g.out = batch
 	var proveUntil clock.Instant

@@ -46,6 +46,14 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return n, c.wrap("write", err)
 }
 
+// TryWrite is Write as far as there is room now. There must be no other writer.
+func (c *Conn) TryWrite(p []byte) (int, error) {
+	if p = p[:min(len(p), c.out.room())]; len(p) == 0 {
+		return 0, nil
+	}
+	return c.Write(p)
+}
+
 // Close ends both directions: written bytes still arrive, unread bytes are lost.
 func (c *Conn) Close() error {
 	c.end()
@@ -214,6 +222,12 @@ func (b *buffer) push(p []byte) {
 	if !b.abandoned && !b.broken && !b.ended { // else it is lost on the way; the server will find out
 		b.appendLocked(p)
 	}
+}
+
+func (b *buffer) room() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(DefaultBuffer-b.unreadLocked(), 0)
 }
 
 func (b *buffer) unreadLocked() int { return len(b.bytes) - b.start }

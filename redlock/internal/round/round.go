@@ -85,6 +85,9 @@ type Rounds struct {
 	// Voted is told it once it has been counted, with no mutex of the round held.
 	Voted func(r *Round, vote Vote)
 
+	// Few reports whether a caller has the nodes nearly for itself.
+	Few func() bool
+
 	wakes sync.Pool // of chan struct{}, with room for one signal and none in it
 }
 
@@ -202,6 +205,7 @@ func (r *Round) askedLocked(node int) *pipeline.Request {
 
 func (r *Round) prepare(request *pipeline.Request, deadline clock.Instant) {
 	request.Deadline, request.Sink = deadline, r
+	request.Direct = r.rounds.Few()
 	request.Prove = request.Prove && r.rounds.Members.Proves()
 }
 
