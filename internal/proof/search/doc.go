@@ -20,9 +20,19 @@
 // the shortest way there. What a node does is not written in the model, but taken from
 // internal/proof/spec, against which the real scripts are held.
 //
-// Names of nodes and clients that mean nothing multiply the states by up to n!. With Alike and
-// Rename, the explorer is [Symmetric], and only one of all worlds is kept that differ in names.
-// Rename must reach every field that holds a name. Sign, which is optional, makes that faster.
+// Names of nodes and clients that mean nothing multiply the states by up to n!. With Alike, the
+// explorer is [Symmetric], and only one of all worlds is kept that differ in names. Where the names
+// are, the fields of the world say:
+//
+//	nodes   [3]node `search:"nodes"`           // the element of a node moves with it
+//	key     uint8   `search:"client"`          // 0, or one more than the number of a client
+//	key     Value   `search:"client+3"`        // the client of number 0 is 3
+//	waiting uint8   `search:"bits of clients"` // a bit for each; further ones mean nothing
+//	notes   uint16  `search:"3 bits of nodes"` // a small number for each
+//	name    uint8   `search:"fresh"`           // 0, or one of many names that mean nothing
+//	votes   [3]int8 `search:"nodes, other"`    // for each node the number of another thing
+//
+// A type that is [Named] says it for all of its values, where a field says nothing.
 //
 // Explore is then one line:
 //
@@ -31,7 +41,7 @@
 // The tests are tables, a row for each search: [Holds] for worlds in which no claim may break, with
 // at least so many states and the kinds of steps that must be reached, and for harmless changes;
 // [Finds] for rules with one mistake each, and the claim that it breaks. [CheckNames] compares the
-// steps of worlds that differ in names only: it fails if Rename forgets a field.
+// steps of worlds that differ in names only: it fails if a field does not say what it names.
 //
 // A model whose clients may be kept waiting is [Fair], and [Progress] looks for worlds from which
 // nobody is ever served, and for circles.

@@ -58,50 +58,14 @@ func (e Event) String() string {
 	return text
 }
 
-// A Symmetric model has nodes and clients (and other things) whose names mean nothing. Of the
-// states that differ in names only, a search keeps one.
-type Symmetric[S comparable] interface {
-	Model[S]
-	// Alike says which things may change places. It is asked once.
-	Alike() Alike
-	// Rename returns s with its things in another order, and everything renamed that is a name of
-	// them: order.Nodes[i] is the node that comes i-th, and so on.
-	Rename(s *S, order *Order) S
-}
-
-// Alike has a number for each thing. Those with equal numbers may change places. Numbers ascend.
-type Alike struct {
-	Nodes, Clients []int
-	Others         []int // anything else: slots, copies
-}
-
-// An Order is an order of things.
-type Order struct {
-	Nodes, Clients, Others []int
-}
-
-// A Signed model says what tells things apart, whatever their names. Then only the orders of those
-// are tried that look the same. A sign must not depend on the order of anything.
-type Signed[S comparable] interface {
-	Symmetric[S]
-	// Sign is that of a client if the node is Nowhere, that of a node if the client is Nobody, and
-	// otherwise of what is between the two.
-	Sign(s *S, client, node int) uint64
-}
-
-// Same returns the numbers of so many things that may all change places.
-func Same(things int) []int { return make([]int, things) }
-
-// Bits packs answers into a sign.
-func Bits(are ...bool) (sign uint64) {
+// Bits packs answers into a number.
+func Bits(are ...bool) (number uint64) {
 	for i, is := range are {
-		bit := uint64(0)
 		if is {
-			bit = 1
+			number |= 1 << i
 		}
-		sign |= bit << (i & 63)
 	}
-	return sign
+	return number
 }
 
 // Default sets a rule to the right one if it is not set.

@@ -9,17 +9,15 @@ import (
 // A namer finds, of all states that differ in names only, the one that is kept.
 type namer[S comparable] struct {
 	layout
-	symmetric Symmetric[S] // or nil
-	signed    Signed[S]    // or nil
-	alike     Alike
-	order     Order
-	nodes     []uint64 // signs
-	clients   []uint64
-	others    []uint64
-	runs      []run // of things that look alike
-	state     *S
-	best      S
-	room      [2][]byte
+	signer // without a symmetry if the model is not symmetric
+	alike  orders
+	order  orders
+	runs   []run // of things that look alike
+	state  *S
+	best   S
+	other  S
+	room   [2][]byte
+	moving []byte
 }
 
 // A run is a part of an order: things with equal signs. Those of one class may change places
@@ -32,25 +30,19 @@ type run struct {
 func newNamer[S comparable](model Model[S]) *namer[S] {
 	x := &namer[S]{layout: layoutOf[S]()}
 	x.room = [2][]byte{make([]byte, 0, x.size), make([]byte, 0, x.size)}
-	x.signed, _ = model.(Signed[S])
 	symmetric, ok := model.(Symmetric[S])
 	if !ok {
 		return x
 	}
-	x.symmetric, x.alike = symmetric, symmetric.Alike()
-	for _, kind := range []struct {
-		alike []int
-		order *[]int
-		signs *[]uint64
-	}{
-		{x.alike.Nodes, &x.order.Nodes, &x.nodes},
-		{x.alike.Clients, &x.order.Clients, &x.clients},
-		{x.alike.Others, &x.order.Others, &x.others},
-	} {
-		if !slices.IsSorted(kind.alike) {
+	alike := symmetric.Alike()
+	x.symmetry = symmetryOf[S](alike)
+	x.signs, x.ties, x.moving = make([]uint64, x.things), make([]uint64, x.things*x.things), make([]byte, x.size)
+	x.alike = orders{alike.Nodes, alike.Clients, alike.Others}
+	for k, numbers := range x.alike {
+		if !slices.IsSorted(numbers) {
 			panic("search: the numbers of things that are alike must ascend")
 		}
-		*kind.order, *kind.signs = make([]int, len(kind.alike)), make([]uint64, len(kind.alike))
+		x.order[k] = make([]int, len(numbers))
 	}
 	return x
 }
@@ -62,16 +54,16 @@ func (x *namer[S]) print(s *S) fingerprint {
 
 // name returns the state that is kept for s. It is good until the next call.
 func (x *namer[S]) name(s *S) *S {
-	if x.symmetric == nil {
+	if x.symmetry == nil {
 		return s
 	}
 	x.state = s
-	x.sign()
+	x.sign(x.memory(s))
 	x.runs = x.runs[:0]
-	x.sort(x.order.Nodes, x.alike.Nodes, x.nodes)
-	x.sort(x.order.Clients, x.alike.Clients, x.clients)
-	x.sort(x.order.Others, x.alike.Others, x.others)
-	x.best = x.symmetric.Rename(s, &x.order)
+	for k := range kinds {
+		x.sort(x.order[k], x.alike[k], x.signs[x.first[k]:])
+	}
+	x.reorder(&x.best, s, &x.order)
 	if len(x.runs) == 0 {
 		return &x.best
 	}
@@ -80,27 +72,13 @@ func (x *namer[S]) name(s *S) *S {
 	return &x.best
 }
 
-func (x *namer[S]) sign() {
-	if x.signed == nil {
-		return
-	}
-	for c := range x.clients {
-		x.clients[c] = x.signed.Sign(x.state, c, Nowhere)
-	}
-	for n := range x.nodes {
-		x.nodes[n] = x.signed.Sign(x.state, Nobody, n)
-		for c := range x.clients {
-			tie := scatter(x.signed.Sign(x.state, c, n))
-			x.nodes[n] += tie
-			x.clients[c] += tie
-		}
-	}
-}
+// memory is that of a state, with its padding.
+func (x *namer[S]) memory(s *S) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(s)), x.size) }
 
-// scatter makes sums of signs say what was summed.
-func scatter(v uint64) uint64 {
-	v = (v + 1) * 0x9e3779b97f4a7c15
-	return (v ^ v>>29) * 0xbf58476d1ce4e5b9
+// reorder makes to a state with its things in another order.
+func (x *namer[S]) reorder(to, s *S, order *orders) {
+	*to = *s
+	x.rename(x.memory(to), x.moving, order)
 }
 
 // sort puts things in the order of their signs, each among those that it is alike with. Things with
@@ -143,7 +121,7 @@ func (x *namer[S]) classify() {
 	for _, r := range x.runs {
 		for i := 1; i < len(r.order); i++ {
 			r.order[i-1], r.order[i] = r.order[i], r.order[i-1]
-			if x.symmetric.Rename(x.state, &x.order) == x.best {
+			if x.reorder(&x.other, x.state, &x.order); x.other == x.best {
 				r.class[i] = r.class[i-1]
 			}
 			r.order[i-1], r.order[i] = r.order[i], r.order[i-1]
@@ -178,8 +156,8 @@ func (r *run) swap(i, j int) {
 }
 
 func (x *namer[S]) try() {
-	renamed := x.symmetric.Rename(x.state, &x.order)
-	if bytes.Compare(x.bytes(unsafe.Pointer(&renamed), x.room[0]), x.bytes(unsafe.Pointer(&x.best), x.room[1])) < 0 {
-		x.best = renamed
+	x.reorder(&x.other, x.state, &x.order)
+	if bytes.Compare(x.bytes(unsafe.Pointer(&x.other), x.room[0]), x.bytes(unsafe.Pointer(&x.best), x.room[1])) < 0 {
+		x.best = x.other
 	}
 }

@@ -78,7 +78,7 @@ func Finds[C, R any](t *testing.T, explore func(C, R) Report) func(
 }
 
 // CheckNames walks through a model at random, and requires that states that differ in names only
-// have the same steps: that Rename, Sign and every step treat all names alike.
+// have the same steps: that its type tells all names, and that every step treats them alike.
 func CheckNames[S comparable](t *testing.T, model Symmetric[S], steps int) {
 	t.Helper()
 	if Race {
@@ -129,11 +129,12 @@ func (x *namer[S]) differ(model Model[S], one, other S) (kind Kind, differ bool)
 }
 
 // renamed puts the things of a state into a random order.
-func (x *namer[S]) renamed(s *S, random *rand.Rand) S {
+func (x *namer[S]) renamed(s *S, random *rand.Rand) (to S) {
 	shuffled := func(alike []int) []int {
 		order := random.Perm(len(alike))
 		slices.SortStableFunc(order, func(a, b int) int { return alike[a] - alike[b] })
 		return order
 	}
-	return x.symmetric.Rename(s, &Order{shuffled(x.alike.Nodes), shuffled(x.alike.Clients), shuffled(x.alike.Others)})
+	x.reorder(&to, s, &orders{shuffled(x.alike[0]), shuffled(x.alike[1]), shuffled(x.alike[2])})
+	return to
 }

@@ -13,7 +13,7 @@ const (
 // extensions and expiry. Slots count from 1.
 type Semaphore[V comparable] struct {
 	Permits int           // the number of permits that the node knows; 0 if none
-	Slots   [MaxPermits]V // the values of the slots' keys; the zero V if a slot is free
+	Slots   [MaxPermits]V `search:"others"` // the values of the slots' keys; the zero V if a slot is free
 	Waiting [MaxWaiting]V // the values that waiters will use, the oldest first, then zero Vs
 }
 

@@ -71,8 +71,8 @@ type era struct {
 	losses int8 // that may still come
 	begun  int8 // attempts, if they are counted
 	tokens uint16
-	nodes  [restartNodes]site
-	tries  [restartClients]try
+	nodes  [restartNodes]site  `search:"nodes"`
+	tries  [restartClients]try `search:"clients"`
 }
 
 type site struct {
@@ -89,7 +89,7 @@ type try struct {
 	began  int8
 	floor  int8
 	target int8
-	votes  [restartNodes]ballot
+	votes  [restartNodes]ballot `search:"nodes"`
 }
 
 type ballot struct {
@@ -106,36 +106,6 @@ func (r *restarter) Alike() search.Alike {
 		alike.Nodes = []int{0, 1, 1}
 	}
 	return alike
-}
-
-// Rename puts nodes and clients into another order.
-func (r *restarter) Rename(w *era, order *search.Order) era {
-	to, values := *w, renamed(order)
-	for i, n := range order.Nodes {
-		to.nodes[i] = w.nodes[n]
-		to.nodes[i].key = values[w.nodes[n].key]
-	}
-	for i, c := range order.Clients {
-		to.tries[i] = w.tries[c]
-		for j, n := range order.Nodes {
-			to.tries[i].votes[j] = w.tries[c].votes[n]
-		}
-	}
-	return to
-}
-
-// Sign tells nodes and clients apart by what does not depend on names.
-func (r *restarter) Sign(w *era, c, n int) uint64 {
-	if n == search.Nowhere {
-		one := &w.tries[c]
-		return uint64(one.phase) | uint64(one.ts)<<2 | uint64(one.began)<<6 | uint64(one.floor)<<10 | uint64(one.target)<<14
-	}
-	at := &w.nodes[n]
-	if c == search.Nobody {
-		return uint64(min(at.key, firstClient)) | uint64(at.fence)<<2 | uint64(at.wait)<<6 | search.Bits(at.busy)<<9
-	}
-	vote := w.tries[c].votes[n]
-	return search.Bits(at.key == valueOf(c), vote.young) | uint64(vote.fence)<<2
 }
 
 // end makes a client idle, and its key the ghost's.

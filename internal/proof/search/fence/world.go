@@ -27,6 +27,9 @@ const (
 	firstClient
 )
 
+// Names says that a value is a client's.
+func (Value) Names() string { return "client+2" }
+
 func valueOf(client int) Value { return firstClient + Value(client) }
 
 // A phase is how far a client's attempt is.
@@ -47,13 +50,13 @@ const (
 type client struct {
 	phase  phase
 	adopts bool
-	pilot  int8 // the node it waits at, plus one; 0 for none
+	pilot  int8 `search:"node"` // it waits at, plus one; 0 for none
 	target int8 // of the second round
 	floor  int8 // the largest token of the acquisitions that were over when the attempt began
 
 	// While asking, bit f-1 of answers[n] is a grant of f by node n. While raising, it holds
 	// isBelow and isAt.
-	answers [maxNodes]uint8
+	answers [maxNodes]uint8 `search:"nodes"`
 }
 
 const (
@@ -69,9 +72,9 @@ type nodeState struct {
 }
 
 type world struct {
-	nodes   [maxNodes]nodeState
-	clients [maxClients]client
-	tokens  uint16 // bit t-1: the token t was acquired
+	nodes   [maxNodes]nodeState `search:"nodes"`
+	clients [maxClients]client  `search:"clients"`
+	tokens  uint16              // bit t-1: the token t was acquired
 }
 
 // end makes a client idle. What its attempt left behind is the ghost's.
@@ -121,56 +124,4 @@ func largest(tokens uint16) int8 { return int8(bits.Len16(tokens)) }
 // Alike says that nodes and clients may change places.
 func (x *explorer) Alike() search.Alike {
 	return search.Alike{Nodes: search.Same(x.Nodes), Clients: search.Same(x.Clients)}
-}
-
-// Rename puts nodes and clients into another order.
-func (x *explorer) Rename(w *world, order *search.Order) (to world) {
-	to.tokens = w.tokens
-	values := renamed(order)
-	var places [maxNodes + 1]int8
-	for i, n := range order.Nodes {
-		at := &w.nodes[n]
-		to.nodes[i] = nodeState{key: values[at.key], fence: at.fence}
-		for j, waiter := range at.waiting {
-			to.nodes[i].waiting[j] = values[waiter]
-		}
-		places[n+1] = int8(i) + 1
-	}
-	for i, c := range order.Clients {
-		one := &to.clients[i]
-		*one = w.clients[c]
-		one.pilot = places[one.pilot]
-		for j, n := range order.Nodes {
-			one.answers[j] = w.clients[c].answers[n]
-		}
-	}
-	return to
-}
-
-// renamed returns the values of the clients that come in an order.
-func renamed(order *search.Order) (values [firstClient + maxClients]Value) {
-	values[ghost] = ghost
-	for i, c := range order.Clients {
-		values[valueOf(c)] = valueOf(i)
-	}
-	return values
-}
-
-// Sign tells nodes and clients apart by what does not depend on names.
-func (x *explorer) Sign(w *world, c, n int) uint64 {
-	if n == search.Nowhere {
-		one := &w.clients[c]
-		return uint64(one.phase) | uint64(one.floor)<<3 | uint64(one.target)<<6 | search.Bits(one.adopts)<<9
-	}
-	at := &w.nodes[n]
-	if c == search.Nobody {
-		return uint64(min(at.key, firstClient)) | uint64(at.fence)<<2
-	}
-	sign := search.Bits(at.key == valueOf(c), int(w.clients[c].pilot) == n+1) | uint64(w.clients[c].answers[n])<<2
-	for i, waiter := range at.waiting {
-		if waiter == valueOf(c) {
-			sign |= 1 << (10 + i)
-		}
-	}
-	return sign
 }

@@ -5,6 +5,9 @@ import "github.com/redquorum/redquorum/internal/proof/search"
 // lives has a number for each master: how many times it is known to have forgotten.
 type lives uint16
 
+// Names says how many bits each master has.
+func (lives) Names() string { return "3 bits of nodes" }
+
 const (
 	lifeBits = 3
 	maxLife  = 1<<lifeBits - 1

@@ -18,6 +18,9 @@ const (
 // A set is of masters, or of clients: a bit for each.
 type set uint8
 
+// Names says that a set is of masters, if a field does not say otherwise.
+func (set) Names() string { return "bits of nodes" }
+
 func (s set) has(i int) bool    { return s>>i&1 != 0 }
 func (s set) bit(i int) int     { return int(s >> i & 1) }
 func (s set) count() int        { return bits.OnesCount8(uint8(s)) }
@@ -29,6 +32,9 @@ func (s set) from(i int) set    { return s &^ (1<<i - 1) }
 // A text is a membership: its number, and its members. Two proposals of the same members are one
 // text, because they do the same. It is 0 for none.
 type text uint8
+
+// Names says that the members of a text are masters.
+func (text) Names() string { return "bits of nodes" }
 
 func textOf(number int, members set) text { return text(number<<masters) | text(members) }
 func (t text) number() int                { return int(t >> masters) }
@@ -46,15 +52,15 @@ const (
 type master struct {
 	state    state
 	told     text
-	wait     set   // attempts that were under way when it was told, or forgot
+	wait     set   `search:"bits of clients"` // attempts that were under way when it was told, or forgot
 	promised uint8 // a ballot, for the version after told
 	ballot   uint8 // of what it accepted
 	accepted text
-	key      uint8 // 0, or c+1
-	as       uint8 // 0, or one more than the member ID that it was given by mistake
+	key      uint8 `search:"client"` // 0, or c+1
+	as       uint8 `search:"node"`   // 0, or one more than the member ID that it was given by mistake
 	life     uint8 // how many times its marker says that it forgot
 	notes    lives // of the others, as it was shown them
-	before   set   // attempts that were under way when enough others were shown its life
+	before   set   `search:"bits of clients"` // attempts that were under way when enough others were shown its life
 }
 
 func (m *master) id(i int) int {
@@ -105,13 +111,13 @@ type operator struct {
 }
 
 type world struct {
-	masters   [masters]master
-	clients   [maxClients]client
+	masters   [masters]master    `search:"nodes"`
+	clients   [maxClients]client `search:"clients"`
 	operators [maxOperators]operator
 	known     [maxVersions + 1]text // that counted at some time, by number
 	other     [maxVersions + 1]text // that counted before, of the same number
 	chosen    [maxVersions + 1]text
-	used      [maxVersions + 1]set // ballots, by the version under which they were
+	used      [maxVersions + 1]set `search:"-"` // ballots, by the version under which they were
 	forgets   uint8                // that may still come
 	revivals  uint8                // the same
 }
@@ -171,93 +177,4 @@ func (x *explorer) Alike() search.Alike {
 		clients[c] = c
 	}
 	return search.Alike{Nodes: x.alike, Clients: clients}
-}
-
-// Rename also renames the members in every text.
-func (x *explorer) Rename(w *world, order *search.Order) (to world) {
-	var nodes [8]int
-	for i, n := range order.Nodes {
-		nodes[n] = i
-	}
-	var clients [maxClients + 1]uint8
-	for i, c := range order.Clients {
-		clients[c+1] = uint8(i + 1)
-	}
-	move := func(s set) (moved set) {
-		for ; s != 0; s &= s - 1 {
-			moved = moved.with(nodes[bits.TrailingZeros8(uint8(s))])
-		}
-		return moved
-	}
-	rewrite := func(t text) text { return t&^(1<<masters-1) | text(move(t.members())) }
-	shift := func(l lives) (moved lives) {
-		for i := range masters {
-			moved = moved.with(nodes[i], l.of(i))
-		}
-		return moved
-	}
-	to.forgets, to.used, to.revivals = w.forgets, w.used, w.revivals
-	for i := range w.known {
-		to.known[i], to.other[i], to.chosen[i] = rewrite(w.known[i]), rewrite(w.other[i]), rewrite(w.chosen[i])
-	}
-	for i, n := range order.Nodes {
-		m := w.masters[n]
-		attempts := func(s set) (moved set) {
-			for j, c := range order.Clients {
-				moved |= s >> c & 1 << j
-			}
-			return moved | s&^(1<<maxClients-1)
-		}
-		m.told, m.accepted, m.key = rewrite(m.told), rewrite(m.accepted), clients[m.key]
-		m.wait, m.before, m.notes = attempts(m.wait), attempts(m.before), shift(m.notes)
-		if m.as != 0 {
-			m.as = uint8(nodes[m.as-1]) + 1
-		}
-		to.masters[i] = m
-	}
-	for i, c := range order.Clients {
-		one := w.clients[c]
-		one.cur, one.votes, one.read = rewrite(one.cur), move(one.votes), read{shift(one.lives), shift(one.notes)}
-		to.clients[i] = one
-	}
-	for i, one := range w.operators {
-		one.cur, one.value, one.may = rewrite(one.cur), rewrite(one.value), move(one.may)
-		one.promised, one.same, one.acked = move(one.promised), move(one.same), move(one.acked)
-		one.read = read{shift(one.lives), shift(one.notes)}
-		to.operators[i] = one
-	}
-	return to
-}
-
-// Sign tells masters and clients apart by what does not depend on names.
-func (x *explorer) Sign(w *world, c, n int) uint64 {
-	if n == search.Nowhere {
-		one := &w.clients[c]
-		return uint64(one.phase) | uint64(one.cur.number())<<2
-	}
-	m := &w.masters[n]
-	if c != search.Nobody {
-		one := &w.clients[c]
-		return search.Bits(int(m.key) == c+1, one.votes.has(n), m.wait.has(c), one.cur.members().has(n))
-	}
-	sign := uint64(m.wait>>maxClients)<<60 | uint64(m.state) | uint64(m.told.number())<<2 | uint64(m.promised)<<5 | uint64(m.ballot)<<8
-	at := 11
-	add := func(s set) {
-		sign |= uint64(s.bit(n)) << at
-		at++
-	}
-	for i := range w.known {
-		add(w.known[i].members())
-		add(w.chosen[i].members())
-		add(w.other[i].members())
-	}
-	for i := range w.operators {
-		one := &w.operators[i]
-		for _, s := range []set{one.cur.members(), one.value.members(), one.may, one.promised, one.same, one.acked} {
-			add(s)
-		}
-	}
-	add(m.told.members())
-	add(m.accepted.members())
-	return sign
 }

@@ -19,14 +19,14 @@ const (
 // two markers are equal if state, incarnation and run id are.
 type memory struct {
 	state       spec.State
-	incarnation uint8 // 0 if there is no marker
-	run         uint8
+	incarnation uint8 `search:"fresh"` // 0 if there is no marker
+	run         uint8 `search:"node"`
 	durable     bool  // the marker says so
 	replid      bool  // the replid in the marker is the current one of the process of run
 	told        bool  // a client that knew the node as active has read this new marker, or wrote it
 	taken       bool  // a node took it over, and no client has written lost since
-	wait        uint8 // a bit for each attempt that was under way when T was set
-	key         uint8 // 0, or keyOf the client that has it
+	wait        uint8 `search:"bits of clients"` // the attempts that were under way when T was set
+	key         uint8 `search:"client"`          // 0, or keyOf the client that has it
 }
 
 func runOf(n int) uint8 { return uint8(n) + 1 }
@@ -44,7 +44,7 @@ type node struct {
 // A copy is data of a node that has not changed since the copy was made: a snapshot on its disk, or
 // a replica that is cut off.
 type copied struct {
-	owner uint8 // 0, or n+1
+	owner uint8 `search:"node"` // 0, or n+1
 	memory
 }
 
@@ -75,7 +75,7 @@ type link struct {
 	verdict     spec.Verdict // of a client that intends
 	seen        spec.State   // that it has seen
 	own         bool         // the run id that it has seen is the server's
-	incarnation uint8        // that it has seen
+	incarnation uint8        `search:"fresh"` // that it has seen
 	known       bool         // it has known this node as active
 	again       bool         // it has seen the marker new for the second time
 	vote        vote
@@ -92,16 +92,16 @@ const (
 
 type client struct {
 	phase      phase
-	activating bool // it has seen twice that the cluster is new
-	links      [nodes]link
+	activating bool        // it has seen twice that the cluster is new
+	links      [nodes]link `search:"nodes"`
 }
 
 type world struct {
-	nodes    [nodes]node
-	copies   [maxCopies]copied
-	clients  [maxClients]client
-	faults   uint8 // that may still come
-	restarts uint8 // of clients, that may still come
+	nodes    [nodes]node        `search:"nodes"`
+	copies   [maxCopies]copied  `search:"others"`
+	clients  [maxClients]client `search:"clients"`
+	faults   uint8              // that may still come
+	restarts uint8              // of clients, that may still come
 }
 
 // alive is a bit for each attempt that is under way, lock or not.
@@ -199,76 +199,4 @@ func (w *world) end(c int) {
 // Alike says that nodes and clients may change places.
 func (x *explorer) Alike() search.Alike {
 	return search.Alike{Nodes: search.Same(nodes), Clients: search.Same(x.Clients), Others: search.Same(x.Copies)}
-}
-
-// Rename also numbers the incarnations as they come.
-func (x *explorer) Rename(w *world, order *search.Order) (to world) {
-	to.faults, to.restarts = w.faults, w.restarts
-	var runs [nodes + 1]uint8
-	var keys [maxClients + 1]uint8
-	for i, n := range order.Nodes {
-		runs[runOf(n)] = runOf(i)
-	}
-	for i, c := range order.Clients {
-		keys[keyOf(c)] = keyOf(i)
-	}
-	var names [16]uint8
-	last := uint8(0)
-	name := func(incarnation *uint8) {
-		if *incarnation != 0 && names[*incarnation] == 0 {
-			last++
-			names[*incarnation] = last
-		}
-		*incarnation = names[*incarnation]
-	}
-	move := func(m *memory) {
-		wait := uint8(0)
-		for i, c := range order.Clients {
-			wait |= m.wait >> c & 1 << i
-		}
-		m.wait, m.run, m.key = wait, runs[m.run], keys[m.key]
-		name(&m.incarnation)
-	}
-	for i, n := range order.Nodes {
-		to.nodes[i] = w.nodes[n]
-		move(&to.nodes[i].memory)
-	}
-	for i, from := range order.Others {
-		to.copies[i] = w.copies[from]
-		to.copies[i].owner = runs[w.copies[from].owner]
-		move(&to.copies[i].memory)
-	}
-	for i, c := range order.Clients {
-		one := &to.clients[i]
-		*one = w.clients[c]
-		for j, n := range order.Nodes {
-			one.links[j] = w.clients[c].links[n]
-			name(&one.links[j].incarnation)
-		}
-	}
-	return to
-}
-
-// Sign tells nodes and clients apart by what does not depend on names.
-func (x *explorer) Sign(w *world, c, n int) uint64 {
-	if n == search.Nowhere {
-		return uint64(w.clients[c].phase)<<1 | search.Bits(w.clients[c].activating)
-	}
-	m := &w.nodes[n]
-	if c != search.Nobody {
-		l := &w.clients[c].links[n]
-		return search.Bits(l.own, l.known, l.again, l.incarnation == m.incarnation, m.key == keyOf(c)) |
-			uint64(m.wait>>c&1)<<5 | uint64(l.stage)<<6 | uint64(l.verdict)<<8 | uint64(l.seen)<<11 | uint64(l.vote)<<13
-	}
-	sign := search.Bits(m.durable, m.promoted, m.whole, m.hurt) | m.sign(runOf(n))<<4
-	for i := range w.copies {
-		if w.copies[i].owner == runOf(n) {
-			sign += w.copies[i].sign(runOf(n)) << 20
-		}
-	}
-	return sign
-}
-
-func (m *memory) sign(own uint8) uint64 {
-	return search.Bits(m.durable, m.replid, m.told, m.taken, m.run == own, m.run == 0, m.key != 0) | uint64(m.state)<<7
 }

@@ -25,6 +25,9 @@ const (
 	firstGone = firstClient + maxClients
 )
 
+// Names says that a value is a client's.
+func (value) Names() string { return "client+3" }
+
 func valueOf(c int) value { return firstClient + value(c) }
 
 // goneOf returns the value of what a client's attempts left behind that are over. Its releases are
@@ -58,10 +61,10 @@ const (
 // A client makes one attempt after the other, each under its own value. The zero client is idle.
 type client struct {
 	phase phase
-	slot  int8 // that it collects, holds or was given; 0 for none
-	at    int8 // the node at which it waits or waited, plus one; 0 for none
-	votes [nodes]vote
-	ext   uint8 // the nodes that voted for the extension that is under way, a bit each
+	slot  int8        `search:"other"` // that it collects, holds or was given; 0 for none
+	at    int8        `search:"node"`  // at which it waits or waited, plus one; 0 for none
+	votes [nodes]vote `search:"nodes, other"`
+	ext   uint8       `search:"bits of nodes"` // that voted for the extension that is under way
 
 	// Only where messages are in order:
 	first int8         // the slot that it asks for first
@@ -72,18 +75,18 @@ type client struct {
 // A nodeState is what one node keeps.
 type nodeState struct {
 	spec.Semaphore[value]
-	firm uint8 // slots whose key lives at least as long as the attempt of its value, a bit each
+	firm uint8 `search:"bits of others"` // slots whose key lives at least as long as the attempt of its value
 
 	// The attempts and locks, and the extensions, that were under way when the node last lost its
-	// data, a bit for each client. As long as there are any, the node has no vote.
-	lost, lostExt uint8
+	// data. As long as there are any, the node has no vote.
+	lost, lostExt uint8 `search:"bits of clients"`
 }
 
 type world struct {
-	nodes   [nodes]nodeState
-	clients [maxClients]client
-	losses  uint8 // of data, or crashes, that may still come
-	calls   uint8 // that may still come, where messages are in order
+	nodes   [nodes]nodeState   `search:"nodes"`
+	clients [maxClients]client `search:"clients"`
+	losses  uint8              // of data, or crashes, that may still come
+	calls   uint8              // that may still come, where messages are in order
 }
 
 func bitOf(i int) uint8 { return 1 << i }
@@ -150,75 +153,4 @@ func (x *explorer) Alike() search.Alike {
 		alike.Others = search.Same(permits)
 	}
 	return alike
-}
-
-// Rename puts nodes, clients and slots into another order.
-func (x *explorer) Rename(w *world, order *search.Order) (to world) {
-	to.losses = w.losses
-	var values [firstClient + maxClients]value
-	values[over], values[dead] = over, dead
-	var places [nodes + 1]int8
-	var slots [permits + 2]int8 // of votes, too
-	slots[refused] = refused
-	for i, c := range order.Clients {
-		values[valueOf(c)] = valueOf(i)
-	}
-	for i, n := range order.Nodes {
-		places[n+1] = int8(i) + 1
-	}
-	for i, s := range order.Others {
-		slots[s+1] = int8(i) + 1
-	}
-	for i, n := range order.Nodes {
-		m, was := &to.nodes[i], &w.nodes[n]
-		m.Permits = was.Permits
-		for j, s := range order.Others {
-			m.Slots[j] = values[was.Slots[s]]
-			m.firm |= was.firm >> s & 1 << j
-		}
-		for j := range m.Waiting {
-			m.Waiting[j] = values[was.Waiting[j]]
-		}
-		for j, c := range order.Clients {
-			m.lost |= was.lost >> c & 1 << j
-			m.lostExt |= was.lostExt >> c & 1 << j
-		}
-	}
-	for i, c := range order.Clients {
-		one, was := &to.clients[i], &w.clients[c]
-		*one = client{phase: was.phase, slot: slots[was.slot], at: places[was.at]}
-		for j, n := range order.Nodes {
-			one.votes[j] = slots[was.votes[n]]
-			one.ext |= was.ext >> n & 1 << j
-		}
-	}
-	return to
-}
-
-// Sign tells nodes and clients apart by what depends neither on their names nor on those of slots.
-func (x *explorer) Sign(w *world, c, n int) (sign uint64) {
-	if n == search.Nowhere {
-		return uint64(w.clients[c].phase)
-	}
-	m := &w.nodes[n]
-	if c == search.Nobody {
-		sign = uint64(m.Permits)
-		for i := range permits {
-			sign += 1 << (4 + 4*uint64(min(m.Slots[i], firstClient)) + 16*uint64(m.firm>>i&1))
-		}
-		for i := range m.Waiting {
-			sign |= uint64(min(m.Waiting[i], firstClient)) << (40 + 2*i)
-		}
-		return sign
-	}
-	one, v := &w.clients[c], valueOf(c)
-	sign = search.Bits(one.votes[n] == unknown, one.votes[n] == refused, int(one.at) == n+1, one.ext>>n&1 == 1,
-		m.lost>>c&1 == 1, m.lostExt>>c&1 == 1)
-	for i := range permits {
-		sign += 1 << (8 + 2*search.Bits(m.Slots[i] == v, one.slot == int8(i)+1, one.votes[n] == int8(i)+1))
-	}
-	for i := range m.Waiting {
-		sign |= search.Bits(m.Waiting[i] == v) << (24 + i)
-	}
-	return sign
 }

@@ -24,6 +24,9 @@ const (
 	stray = firstClient + maxClients
 )
 
+// Names says that a value is a client's.
+func (Value) Names() string { return "client+2" }
+
 func valueOf(client int) Value { return firstClient + Value(client) }
 
 // A mode is what a client wants.
@@ -78,14 +81,14 @@ type client struct {
 	target     int8 // of a writer's second round
 	floorRead  int8 // the largest tokens of the acquisitions that were over when the attempt began
 	floorWrite int8
-	links      [maxNodes]link
+	links      [maxNodes]link `search:"nodes"`
 }
 
 // A nodeState is what one node keeps.
 type nodeState struct {
 	key     Value
 	left    int8             // for how many ticks the key lives
-	members [maxClients]int8 // absent, expired, or one more than the ticks that the member lives
+	members [maxClients]int8 `search:"clients"` // absent, expired, or one more than the ticks that the member lives
 	intent  Value
 	fence   int8
 	waiting [maxClients]Value // the oldest first, then nobody
@@ -97,11 +100,11 @@ const (
 )
 
 type world struct {
-	nodes   [maxNodes]nodeState
-	clients [maxClients]client
-	written uint8 // bit t-1: a writer has acquired with the token t
-	read    int8  // the largest token with which a reader has acquired
-	faults  uint8 // how many are still to come
+	nodes   [maxNodes]nodeState `search:"nodes"`
+	clients [maxClients]client  `search:"clients"`
+	written uint8               // bit t-1: a writer has acquired with the token t
+	read    int8                // the largest token with which a reader has acquired
+	faults  uint8               // how many are still to come
 }
 
 // Alike says that clients may change places, and nodes at which clients wait, and all others.
@@ -111,49 +114,4 @@ func (x *explorer) Alike() search.Alike {
 		alike.Nodes[n] = 1
 	}
 	return alike
-}
-
-// Rename puts nodes and clients into another order.
-func (x *explorer) Rename(w *world, order *search.Order) (to world) {
-	to.written, to.read, to.faults = w.written, w.read, w.faults
-	values := [stray + 1]Value{marker: marker, stray: stray}
-	for i, c := range order.Clients {
-		values[valueOf(c)] = valueOf(i)
-		one, was := &to.clients[i], &w.clients[c]
-		*one = *was
-		for j, n := range order.Nodes {
-			one.links[j] = was.links[n]
-		}
-	}
-	for i, n := range order.Nodes {
-		at, was := &to.nodes[i], &w.nodes[n]
-		*at = nodeState{key: values[was.key], left: was.left, intent: values[was.intent], fence: was.fence}
-		for j, c := range order.Clients {
-			at.members[j], at.waiting[j] = was.members[c], values[was.waiting[j]]
-		}
-	}
-	return to
-}
-
-// Sign tells nodes and clients apart by what does not depend on names.
-func (x *explorer) Sign(w *world, c, n int) uint64 {
-	if n == search.Nowhere {
-		one := &w.clients[c]
-		return uint64(one.phase) | uint64(one.mode)<<3 | search.Bits(one.waits)<<5 | uint64(one.target)<<6 |
-			uint64(one.floorRead)<<8 | uint64(one.floorWrite)<<10
-	}
-	at := &w.nodes[n]
-	if c == search.Nobody {
-		return uint64(min(at.key, firstClient)) | uint64(at.left)<<2 | uint64(at.fence)<<4 |
-			search.Bits(at.intent != nobody, at.intent == stray)<<6
-	}
-	l, v := &w.clients[c].links[n], valueOf(c)
-	sign := search.Bits(l.vote, l.closed, at.key == v, at.intent == v) | uint64(l.promise)<<4 | uint64(l.answers)<<6 |
-		uint64(at.members[c])<<14
-	for i, waiter := range at.waiting {
-		if waiter == v {
-			sign |= 1 << (17 + i)
-		}
-	}
-	return sign
 }
