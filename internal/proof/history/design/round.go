@@ -169,32 +169,31 @@ func (w *world) decideToken(c *client, out int) {
 // writeToken returns the number that a quorum is at, or that a quorum can be raised to: the largest
 // that it is behind by no more than clocks are apart.
 func (w *world) writeToken(c *client) (token int64, complete bool) {
-	var all [maxNodes]fence.Vote
+	var all [maxNodes]int64
 	votes := all[:w.plan.nodes]
 	yes := 0
 	for n := range votes {
-		votes[n] = fence.Vote{Answer: fence.Refused}
 		if c.votes[n].answer == granted {
-			votes[n] = fence.Vote{Answer: fence.Granted, Fence: c.votes[n].fence}
+			votes[n] = c.votes[n].fence
 			yes++
 		}
 	}
-	if d := fence.First(votes); d.Verdict == fence.Won {
+	if d := fence.First(votes); d.Token > 0 {
 		return d.Token, true
 	}
 	for _, v := range votes {
 		same, near := 0, 0
 		for _, other := range votes {
-			if v.Answer == fence.Granted && other.Answer == fence.Granted {
-				same += int(b(other.Fence == v.Fence))
-				near += int(b(other.Fence <= v.Fence && (v.Fence-other.Fence <= spec.Delta || w.rules.FollowFar)))
+			if v > 0 && other > 0 {
+				same += int(b(other == v))
+				near += int(b(other <= v && (v-other <= spec.Delta || w.rules.FollowFar)))
 			}
 		}
 		if w.rules.FewFences && same > yes/2 {
-			return v.Fence, true
+			return v, true
 		}
 		if near >= w.rules.need(w.plan.nodes) {
-			token = max(token, v.Fence)
+			token = max(token, v)
 		}
 	}
 	return token, false

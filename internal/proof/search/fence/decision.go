@@ -5,100 +5,48 @@ package fence
 // another such set.
 func Quorum(nodes int) int { return nodes/2 + 1 }
 
-// An Answer is what one node said to one attempt.
-type Answer uint8
-
-// What a node may answer.
-const (
-	Unanswered Answer = iota // nothing yet
-	Refused                  // it did not grant, did not raise, or failed
-	Granted                  // it granted, or raised
-)
-
-// A Vote is the latest answer of one node that counts for this very attempt. An answer to an
-// earlier attempt, even under the same value, may be older than another client's token.
-type Vote struct {
-	Answer Answer
-	Fence  int64 // that the node granted, or was raised to
-}
-
-// A Verdict is what votes amount to.
-type Verdict uint8
-
-// What votes may amount to.
-const (
-	Pending Verdict = iota // too few votes so far
-	Won                    // a quorum of nodes confirmed the token
-	Uneven                 // a quorum granted, but not the same number: a second round is needed
-	Lost                   // no votes that are still out can help
-)
-
-// A Decision is a verdict and what follows.
+// A Decision is what the votes of a round allow: a token, or a second round.
 type Decision struct {
-	Verdict Verdict
-	Token   int64 // if Won, the token; if Uneven, what to raise those to that granted less
+	Token  int64 // that a quorum of nodes confirmed; 0 for none
+	Uneven bool  // a quorum granted, but not the same number
 }
 
-// First decides on the votes of the first round, one for each configured node. It says Uneven as
-// soon as a quorum has granted; a caller may instead wait for more votes, which might agree.
+// First decides on the votes of the first round, one for each configured node: the number that it
+// granted to this very attempt, or 0. (A grant of an earlier attempt, even under the same value,
+// may be older than another client's token.)
 //
-// If Uneven, it says the largest fence. A caller may raise to any other fence that was granted:
-// which number a quorum confirms does not matter (the searches try all). The nodes that are ahead
-// cannot reach a fence that is behind, and the others do not follow one that is far ahead.
-func First(votes []Vote) Decision {
-	need := Quorum(len(votes))
-	var target int64
+// If they are uneven, a caller may wait for more votes, which might agree, or raise the other nodes
+// to any number that was granted: which one a quorum confirms does not matter (the searches try
+// all). The nodes that are ahead cannot reach a number that is behind, and the others do not follow
+// one that is far ahead.
+func First(votes []int64) Decision {
+	granted := 0
 	for _, v := range votes {
-		if v.Answer != Granted {
-			continue
+		if v > 0 && count(votes, v) >= Quorum(len(votes)) {
+			return Decision{Token: v}
 		}
-		if count(votes, v.Fence).at >= need {
-			return Decision{Verdict: Won, Token: v.Fence}
+		if v > 0 {
+			granted++
 		}
-		target = max(target, v.Fence)
 	}
-	switch all := count(votes, target); {
-	case all.at+all.below >= need:
-		return Decision{Verdict: Uneven, Token: target}
-	case all.at+all.below+all.unanswered >= need:
-		return Decision{Verdict: Pending}
-	default:
-		return Decision{Verdict: Lost}
-	}
+	return Decision{Uneven: granted >= Quorum(len(votes))}
 }
 
-// Second decides on the second round. A node that raised has the vote {Granted, target}. One that
-// refused to has a vote that is Refused. One that was not asked, or has not answered, has its
-// earlier vote. Nodes that granted the target itself are not asked. A late grant above the target
-// does not count for it.
-func Second(votes []Vote, target int64) Decision {
-	all, need := count(votes, target), Quorum(len(votes))
-	switch {
-	case all.at >= need:
-		return Decision{Verdict: Won, Token: target}
-	case all.at+all.below+all.unanswered >= need:
-		return Decision{Verdict: Pending}
-	default:
-		return Decision{Verdict: Lost}
+// Second decides on the second round. A node that raised has the target for its vote, as one that
+// had granted it; any other vote is the earlier one, or 0.
+func Second(votes []int64, target int64) (d Decision) {
+	if count(votes, target) >= Quorum(len(votes)) {
+		d.Token = target
 	}
+	return d
 }
 
-// A tally is how many nodes granted a target, less, more, or have not answered.
-type tally struct{ at, below, above, unanswered int }
-
-func count(votes []Vote, target int64) (all tally) {
+// count returns how many nodes confirmed a number.
+func count(votes []int64, number int64) (nodes int) {
 	for _, v := range votes {
-		switch {
-		case v.Answer == Unanswered:
-			all.unanswered++
-		case v.Answer == Refused:
-		case v.Fence == target:
-			all.at++
-		case v.Fence < target:
-			all.below++
-		default:
-			all.above++
+		if v == number {
+			nodes++
 		}
 	}
-	return all
+	return nodes
 }

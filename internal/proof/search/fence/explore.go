@@ -34,8 +34,8 @@ type Config struct {
 
 // Rules are the protocol. The zero Rules are the right ones; anything set is a mistake to be found.
 type Rules struct {
-	First  func([]Vote) Decision                              // instead of [First]
-	Second func([]Vote, int64) Decision                       // instead of [Second]
+	First  func([]int64) Decision                             // instead of [First]
+	Second func([]int64, int64) Decision                      // instead of [Second]
 	Raise  func(s spec.Entries[Value], v Value, t int64) bool // instead of spec.Entries.Raise
 
 	OnlyOrder     bool // no mistake: look only for tokens that are out of order, not for equal ones
@@ -94,22 +94,22 @@ func (x *explorer) decide(c *client) outcome {
 		return known
 	}
 	var all outcome
-	votes := make([]Vote, x.Nodes)
+	votes := make([]int64, x.Nodes)
 	var choose func(n int)
 	choose = func(n int) {
 		if n == x.Nodes {
 			all.add(x.verdict(votes, key.target), votes)
 			return
 		}
-		votes[n] = Vote{}
+		votes[n] = 0
 		choose(n + 1)
 		for f := range x.MaxFence {
 			if key.answers[n]>>f&1 == 0 {
 				continue
 			}
-			votes[n] = Vote{Granted, int64(f + 1)}
+			votes[n] = int64(f + 1)
 			if key.target != 0 { // the two bits of a raising client
-				votes[n].Fence = int64(key.target) - 1 + int64(f)
+				votes[n] = int64(key.target) - 1 + int64(f)
 			}
 			choose(n + 1)
 		}
@@ -119,7 +119,7 @@ func (x *explorer) decide(c *client) outcome {
 	return all
 }
 
-func (x *explorer) verdict(votes []Vote, target int8) Decision {
+func (x *explorer) verdict(votes []int64, target int8) Decision {
 	if target == 0 {
 		return x.First(votes)
 	}
@@ -127,16 +127,13 @@ func (x *explorer) verdict(votes []Vote, target int8) Decision {
 }
 
 // add adds a decision on votes. A caller may raise to anything that was granted.
-func (o *outcome) add(d Decision, votes []Vote) {
-	switch d.Verdict {
-	case Won:
+func (o *outcome) add(d Decision, votes []int64) {
+	if d.Token > 0 {
 		o.tokens |= 1 << (d.Token - 1)
-	case Uneven:
-		for _, v := range votes {
-			if v.Answer == Granted {
-				o.targets |= 1 << (v.Fence - 1)
-			}
+	}
+	for _, v := range votes {
+		if d.Uneven && v > 0 {
+			o.targets |= 1 << (v - 1)
 		}
-	case Pending, Lost:
 	}
 }

@@ -77,43 +77,34 @@ var (
 )
 
 // quorumOfGranting accepts a majority of the nodes that granted, once a quorum of all nodes did.
-func quorumOfGranting(votes []Vote, d Decision, target int64) Decision {
-	all := count(votes, target)
-	granted := all.at + all.below + all.above
-	if granted >= Quorum(len(votes)) && all.at >= Quorum(granted) {
-		return Decision{Verdict: Won, Token: target}
+func quorumOfGranting(votes []int64, d Decision, target int64) Decision {
+	granted := len(votes) - count(votes, 0)
+	if granted >= Quorum(len(votes)) && count(votes, target) >= Quorum(granted) {
+		return Decision{Token: target}
 	}
 	return d
 }
 
-func maximum(votes []Vote) (target int64) {
-	for _, v := range votes {
-		target = max(target, v.Fence)
-	}
-	return target
+func firstOfGranting(votes []int64) Decision {
+	return quorumOfGranting(votes, First(votes), slices.Max(votes))
 }
 
-func firstOfGranting(votes []Vote) Decision {
-	return quorumOfGranting(votes, First(votes), maximum(votes))
-}
-
-func secondOfGranting(votes []Vote, target int64) Decision {
+func secondOfGranting(votes []int64, target int64) Decision {
 	return quorumOfGranting(votes, Second(votes, target), target)
 }
 
 // withoutSecondRound takes the largest of a quorum of grants as the token.
-func withoutSecondRound(votes []Vote) Decision {
-	d := First(votes)
-	if d.Verdict == Uneven {
-		d.Verdict = Won
+func withoutSecondRound(votes []int64) Decision {
+	if d := First(votes); !d.Uneven {
+		return d
 	}
-	return d
+	return Decision{Token: slices.Max(votes)}
 }
 
 // firstOfHalf is content with half of an even number of nodes.
-func firstOfHalf(votes []Vote) Decision {
-	if at := count(votes, maximum(votes)).at; at > 0 && at >= len(votes)/2 {
-		return Decision{Verdict: Won, Token: maximum(votes)}
+func firstOfHalf(votes []int64) Decision {
+	if most := slices.Max(votes); most > 0 && count(votes, most) >= len(votes)/2 {
+		return Decision{Token: most}
 	}
 	return First(votes)
 }

@@ -272,10 +272,10 @@ func (r *restarter) conclude(w *era, c int, visit eraVisitor) {
 	one := &w.tries[c]
 	var decided outcome
 	for choice := range 1 << restartNodes {
-		var votes [restartNodes]Vote
+		var votes [restartNodes]int64
 		for n, vote := range one.votes {
 			if choice>>n&1 == 1 && vote.fence > 0 && (!vote.young || w.nodes[n].wait == 0) {
-				votes[n] = Vote{Granted, int64(vote.fence)}
+				votes[n] = int64(vote.fence)
 			}
 		}
 		if one.phase == asking {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/redquorum/redquorum/internal/proof/search"
-	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
 func TestMain(m *testing.M) { search.Main(m, "permits") }
@@ -104,30 +103,6 @@ func TestHarmlessChangesMakeNoFurtherHolder(t *testing.T) {
 	holds("an extension that heals is a vote, if all know the number: it is a grant like any other", search.Large,
 		Config{Permits: []int{1, 1}, Renew: true, Losses: 1}, Rules{HealVotes: true}, 0)
 	holds("a value gets several slots at a node", search.Large, Config{Permits: []int{2, 2}}, Rules{TakesTwo: true}, 0)
-}
-
-// Two of three nodes are a quorum, so three clients that reach different pairs of them could hold
-// two permits of which each node counts two. They hold two slots.
-func TestThreeClientsWithDifferentPairsOfNodesHoldTwoPermits(t *testing.T) {
-	var entries [nodes]spec.Semaphore[string]
-	pairs := map[string][2]int{"A": {0, 1}, "B": {0, 2}, "C": {1, 2}}
-	votes := map[string]map[int]int{}
-	for _, v := range []string{"A", "B", "C"} {
-		votes[v] = map[int]int{}
-		for _, n := range pairs[v] {
-			if a := entries[n].Take(v, 2, 1); a.Slot != 0 {
-				votes[v][a.Slot]++
-			}
-		}
-	}
-	holders := 0
-	for _, of := range votes {
-		if of[1] >= quorum || of[2] >= quorum {
-			holders++
-		}
-	}
-	assert.LessOrEqual(t, holders, 2)
-	assert.Positive(t, holders)
 }
 
 func TestNamesMeanNothing(t *testing.T) {
