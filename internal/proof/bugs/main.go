@@ -71,10 +71,23 @@ func seed(ctx context.Context, root, pattern string, table bool) error {
 	if err != nil {
 		return err
 	}
+	if err := fit(ctx, m, bugs); err != nil {
+		return err
+	}
 	if err := passes(ctx, m, bugs); err != nil {
 		return err
 	}
 	return catch(ctx, m, bugs)
+}
+
+// fit returns an error unless each bug fits the module, alone.
+func fit(ctx context.Context, m *module, bugs []bug) error {
+	for i := range bugs {
+		if err := m.apply(ctx, &bugs[i], "--check"); err != nil {
+			return fmt.Errorf("%s: %w", bugs[i].name, err)
+		}
+	}
+	return nil
 }
 
 // passes returns an error unless each step passes in the library as it is.

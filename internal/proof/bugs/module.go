@@ -49,7 +49,7 @@ func hasModule(dir string) bool {
 	return err == nil
 }
 
-// apply puts a bug in, or takes it out again with "-R".
+// apply puts a bug in, takes it out again with "-R", or looks whether it fits with "--check".
 func (m *module) apply(ctx context.Context, b *bug, flags ...string) error {
 	args := append([]string{"apply", "--whitespace=nowarn"}, flags...)
 	git := exec.CommandContext(ctx, "git", append(args, "-")...)
