@@ -129,21 +129,3 @@ func (k kind) lives(t *testing.T, c *cluster.Cluster) {
 	requireLostBecause(t, next, "a quorum of nodes no longer has it")
 	require.ErrorIs(t, next.Unlock(ctx), redlock.ErrLost)
 }
-
-// Servers that forgot the scripts are sent them again, whatever a newer one says of that.
-func TestScriptFlushCostsNothing(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 3)
-	l := connected(t, c.URLs())
-	flush := func() {
-		for _, m := range c.Masters {
-			do(t, m, "SCRIPT", "FLUSH")
-		}
-	}
-	lock := take(t, l, cluster.LockName(t))
-	flush()
-	require.NoError(t, lock.Extend(t.Context(), longTTL))
-	flush()
-	give(t, lock)
-	cluster.RequireClean(t, c.Masters...)
-}

@@ -3,8 +3,6 @@ package scenario_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"sync"
 	"testing"
 
@@ -18,10 +16,9 @@ import (
 )
 
 // world is three masters, and another server. A reaches the last two masters, B the first and the
-// last, which both reach over a switchboard.
+// last.
 type world struct {
 	*cluster.Cluster
-	board *switchboard
 	other cluster.Master
 	urls  map[string][]string // of A and B
 	proxy map[string][]*redistest.Proxy
@@ -36,10 +33,8 @@ func newWorld(t *testing.T, f forgetfulness) *world {
 	if f.before != nil {
 		f.before(t, w)
 	}
-	w.board = newSwitchboard(t, w.last().Addr())
 	for _, who := range []string{"A", "B"} {
 		w.proxy[who], w.urls[who] = w.BehindProxies(t)
-		w.urls[who][2] = w.board.url
 	}
 	return w
 }
@@ -53,7 +48,6 @@ type forgetfulness struct {
 	forget  func(t *testing.T, w *world)
 	other   bool // it needs another server
 	remains bool // it does not forget: it has a vote, and refuses
-	known   bool // only who knew the master can tell
 }
 
 func restart(args ...string) func(t *testing.T, w *world) {
@@ -79,21 +73,6 @@ func follow(t *testing.T, m, other cluster.Master) {
 	do(t, m, "REPLICAOF", "NO", "ONE")
 }
 
-// standStill makes the other server a replica, and stops it before the lock is acquired.
-func standStill(t *testing.T, w *world) {
-	replicate(t, w.other, w.last())
-	must(t, w.other.Stop())
-}
-
-// promote has the replica that missed the lock take over, at the same address.
-func promote(t *testing.T, w *world) {
-	w.board.lead(w.other.Addr())
-	must(t, w.last().Kill())
-	must(t, w.other.Continue())
-	do(t, w.other, "REPLICAOF", "NO", "ONE")
-	do(t, w.other, "DEL", cluster.LockName(t)) // what it may have received while it stood still
-}
-
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
 var forgetfulnesses = []forgetfulness{
@@ -115,18 +94,6 @@ var forgetfulnesses = []forgetfulness{
 		name: "REPLICAOF an old replica, and back", other: true,
 		before: func(t *testing.T, w *world) { follow(t, w.other, w.last()) },
 		forget: func(t *testing.T, w *world) { follow(t, w.last(), w.other) },
-	},
-	{name: "the promotion of a replica", other: true, before: standStill, forget: promote},
-	// A proxy that speaks Redis may move a connection without a break that a client sees.
-	{name: "another server under the connection", other: true, known: true, forget: func(t *testing.T, w *world) {
-		w.board.switchTo(t, w.other.Addr())
-	}},
-	{
-		name: "another server that is active", other: true, known: true,
-		before: func(t *testing.T, w *world) {
-			(&cluster.Cluster{Masters: []cluster.Master{w.other}, Real: true}).Meet(t)
-		},
-		forget: func(t *testing.T, w *world) { w.board.switchTo(t, w.other.Addr()) },
 	},
 }
 
@@ -150,9 +117,6 @@ func TestMemoryLossOfAMasterMakesNoSecondHolder(t *testing.T) {
 	t.Parallel()
 	for _, f := range forgetfulnesses {
 		for _, knew := range []bool{true, false} {
-			if f.known && !knew {
-				continue
-			}
 			t.Run(fmt.Sprintf("%s/knew %v", f.name, knew), func(t *testing.T) {
 				t.Parallel()
 				f.makesNoSecondHolder(t, knew)
@@ -250,105 +214,3 @@ func TestMemoryLossOfAMajorityIsToldToAnIdleHolder(t *testing.T) {
 	awaitLoss(t, held)
 	requireLostBecause(t, held, "a quorum of nodes has restarted or lost its keys")
 }
-
-// switchboard is an address that moves from server to server, like a service name or a virtual IP.
-// As a proxy that speaks Redis may do, it can move standing connections, too. It does not care
-// about a command that is under way.
-type switchboard struct {
-	url string
-
-	mu     sync.Mutex // guards the fields below
-	target string
-	plugs  []*plug
-}
-
-// plug is the connection of a client, and the current one to a server.
-type plug struct {
-	client net.Conn
-
-	mu     sync.Mutex // guards the field below
-	server net.Conn
-}
-
-func newSwitchboard(t *testing.T, target string) *switchboard {
-	t.Helper()
-	b := &switchboard{target: target}
-	b.url = redistest.FakeServer(t, b.serve).URL()
-	return b
-}
-
-// serve plugs a client in until it ends, or the server that it is plugged into.
-func (b *switchboard) serve(client net.Conn) {
-	p := &plug{client: client}
-	b.mu.Lock()
-	err := p.connect(b.target)
-	if err == nil {
-		b.plugs = append(b.plugs, p)
-	}
-	b.mu.Unlock()
-	if err == nil {
-		p.forward()
-	}
-}
-
-// lead leads new connections to target.
-func (b *switchboard) lead(target string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.target = target
-}
-
-// switchTo moves all connections to target, and leads new ones there.
-func (b *switchboard) switchTo(t *testing.T, target string) {
-	t.Helper()
-	b.lead(target)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, p := range b.plugs {
-		assert.NoError(t, p.connect(target))
-	}
-}
-
-// connect plugs the client into a server. It ends with the server that it is plugged into.
-func (p *plug) connect(target string) error {
-	server, err := net.Dial("tcp", target)
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	old := p.server
-	p.server = server
-	p.mu.Unlock()
-	if old != nil {
-		_ = old.Close()
-	}
-	go func() {
-		_, _ = io.Copy(p.client, server) //nolint:errcheck // either connection ends it
-		if p.current() == server {
-			p.close()
-		}
-	}()
-	return nil
-}
-
-func (p *plug) current() net.Conn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.server
-}
-
-func (p *plug) forward() {
-	defer p.close()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := p.client.Read(buf)
-		if err != nil {
-			return
-		}
-		if _, err := p.current().Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
-func (p *plug) close() { _, _ = p.client.Close(), p.current().Close() }

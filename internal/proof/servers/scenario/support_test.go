@@ -3,13 +3,11 @@ package scenario_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,9 +33,6 @@ const (
 	// ends within it has not waited for a node that is away.
 	patience = 5 * time.Second
 
-	// slack is what a busy machine may add to a bound.
-	slack = 5 * time.Second
-
 	// aMinute bounds every wait for what happens soon on an idle machine.
 	aMinute = time.Minute
 
@@ -55,23 +50,6 @@ func sizeOf(t *testing.T, small, full int) int {
 	t.Logf("small size: %d; %s=1 makes it %d", small, soakVariable, full)
 	return small
 }
-
-// seedOf returns the seed of a run: the one in the environment, to repeat a run, or a new one. A
-// failure shows it in its log.
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv("REDQUORUM_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("REDQUORUM_SEED=%d", seed)
-	return seed
-}
-
-// upTo returns a random duration below d.
-func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 
 // must checks the error of a call that breaks or mends a master.
 func must(t *testing.T, err error) {
