@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -9,6 +10,9 @@ import (
 	"testing"
 	"time"
 )
+
+// acceptPause keeps a failing Accept (no file descriptors left) from spinning.
+const acceptPause = 10 * time.Millisecond
 
 // Direction says which bytes a fault of a [Proxy] affects.
 type Direction int
@@ -39,8 +43,9 @@ func (d Direction) lanes() []Direction {
 // present and future connections, and last until they are switched off or [Proxy.Heal]. The methods
 // may be called from any goroutine.
 type Proxy struct {
-	target string
-	front  *Fake // runs serve for each connection
+	target   string
+	listener net.Listener
+	running  sync.WaitGroup // accept, and serve for each connection; waited for by Close
 
 	mu      sync.Mutex // guards the fields below and the marked ones of link; never held over I/O
 	faults  faults
@@ -79,22 +84,27 @@ func (f *faults) holding() bool { return f.lanes[Requests].hold || f.lanes[Repli
 // listens on a free port of [Host], and ends with the test.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
-	p := &Proxy{
-		target:  target,
-		faults:  faults{cutAfter: -1},
-		links:   make(map[*link]struct{}),
-		changed: make(chan struct{}),
+	listener, err := Listen()
+	if err != nil {
+		tb.Fatalf("redistest: proxy: %v", err)
 	}
-	p.front = FakeServer(tb, p.serve)
+	p := &Proxy{
+		target:   target,
+		listener: listener,
+		faults:   faults{cutAfter: -1},
+		links:    make(map[*link]struct{}),
+		changed:  make(chan struct{}),
+	}
+	p.running.Go(p.accept)
 	tb.Cleanup(p.Close)
 	return p
 }
 
 // Addr returns the proxy's host:port.
-func (p *Proxy) Addr() string { return p.front.Addr() }
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // URL returns the proxy as redis://host:port.
-func (p *Proxy) URL() string { return p.front.URL() }
+func (p *Proxy) URL() string { return "redis://" + p.Addr() }
 
 // Connections returns how many clients are connected and have not closed their side.
 func (p *Proxy) Connections() int {
@@ -165,8 +175,24 @@ func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
+	closeQuietly(p.listener)
 	p.Reset()
-	p.front.close()
+	p.running.Wait()
+}
+
+// accept ends when the listener is closed.
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(acceptPause)
+		default:
+			p.running.Go(func() { p.serve(client) })
+		}
+	}
 }
 
 func (p *Proxy) changeLanes(direction Direction, change func(*laneFaults)) {

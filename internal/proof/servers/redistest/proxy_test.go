@@ -113,11 +113,21 @@ func clients(t *testing.T, server *Server) int {
 func TestProxyPassesTheEndOfAClientOn(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
-	fake := FakeServer(t, func(conn net.Conn) {
-		_, err := io.Copy(conn, conn) // until the client closes its side
-		ended <- err
-	})
-	proxy := NewProxy(t, fake.Addr())
+	listener, err := Listen()
+	require.NoError(t, err)
+	defer closeQuietly(listener)
+	go func() {
+		for {
+			server, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, err = io.Copy(server, server) // until the client closes its side
+			ended <- err
+			closeQuietly(server)
+		}
+	}()
+	proxy := NewProxy(t, listener.Addr().String())
 	conn := dial(t, proxy.Addr())
 	conn.tell("hello")
 	require.NoError(t, conn.CloseWrite())

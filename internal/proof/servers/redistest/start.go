@@ -1,6 +1,5 @@
 // Package redistest starts real Redis servers for tests and benchmarks, and breaks them: it stops,
 // kills and restarts the processes ([Server]), and damages the bytes on the way to them ([Proxy]).
-// [FakeServer] says what no Redis would ever say.
 //
 // It uses real processes, sockets and time, so none of it works inside a testing/synctest bubble.
 package redistest
