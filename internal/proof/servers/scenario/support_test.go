@@ -191,7 +191,7 @@ func awaitLoss(t *testing.T, lock *redlock.Lock) {
 // expired.
 func awaitGone(t *testing.T, masters []cluster.Master, keys ...string) {
 	t.Helper()
-	cluster.Eventually(t, cluster.CleanWithin, func() (left string) {
+	cluster.Eventually(t, longTTL-5*time.Second, func() (left string) {
 		for _, m := range masters {
 			for _, key := range keys {
 				if value := cluster.Holder(t, m, key); value != "" {
