@@ -290,7 +290,12 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 				before, err := l.Cluster().Members(ctx)
 				require.NoError(t, err)
 				c.each((*fake.Node).Save)
+				c.lock(l, "held")
+				settle()
 				c.each(forget.how, forget.masters...)
+				for _, i := range forget.masters {
+					assert.Empty(t, c.holders("held")[i], "it has forgotten")
+				}
 				time.Sleep(time.Second)
 				assert.Equal(t, 3-len(forget.masters), c.told(1), "it does not know what it was told since")
 				time.Sleep(maxTTL + 5*time.Second)

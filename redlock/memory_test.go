@@ -74,6 +74,7 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 						}
 						lock := c.lockWithout(0, a)
 						forget(c)
+						assert.NotEqual(t, lock.Value(), c.holders("a")[2], "it has forgotten")
 						time.Sleep(2 * time.Second)
 						if !knew {
 							b = c.locker(opt)
