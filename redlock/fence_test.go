@@ -138,25 +138,6 @@ func TestACounterThatIsAheadTakesOneMoreRound(t *testing.T) {
 	})
 }
 
-func TestATokenOfASetIsAboveThoseOfEachName(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		ahead := c.clock.Wall().Add(time.Minute).UnixMicro()
-		for i := range c.servers {
-			c.do(i, "SET", "redquorum:fence:b", ahead)
-		}
-		l := c.locker(redlock.WithFencing())
-		lock, err := l.LockAll(ctx, threeNames)
-		require.NoError(t, err)
-		assert.Equal(t, ahead+1, lock.Fence())
-		settle()
-		for _, name := range threeNames {
-			assert.Equal(t, []int64{ahead + 1, ahead + 1, ahead + 1}, c.fences(name))
-		}
-		c.unlock(lock)
-		assert.Equal(t, ahead+2, c.lock(l, "a").Fence())
-	})
-}
-
 func TestTokensAreExactUpToTheLimitOfDoubles(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) { // with more nodes, counters do not go that high
 		const large = 1<<53 - 10
@@ -364,7 +345,7 @@ func (o *ordeal) next() {
 
 func TestTokensAreInOrderWhateverOneMasterGoesThrough(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(sizeOf(6, 12)) {
+	for seed := range uint64(sizeOf(4, 12)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, []int{3, 4, 5}[seed%3], func(t *testing.T, c *cluster) {
 				o, skew := &ordeal{c, rand.New(rand.NewPCG(seed, 1)), seed%2 == 0}, time.Duration(0)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -361,6 +362,11 @@ func elapsed(f func()) time.Duration {
 func uniq(values []string) []string {
 	slices.Sort(values)
 	return slices.Compact(values)
+}
+
+// thorough reports whether to try all, where an ordinary run tries some: `make prove` does.
+func thorough() bool {
+	return os.Getenv("REDQUORUM_PROVE") == "1" || os.Getenv("REDQUORUM_SOAK") == "1"
 }
 
 // endsOnly accepts any error: the call only has to return.

@@ -2,17 +2,12 @@ package redlock_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -206,159 +201,6 @@ func TestASetLeavesNoTicketOfItsParts(t *testing.T) {
 			next := <-got
 			assert.Less(t, c.clock.Now().Sub(began), 100*time.Millisecond, "node %d", node)
 			c.unlock(next)
-		})
-	}
-}
-
-// busy holds names that workers lock all the time, one name each.
-type busy struct {
-	*cluster
-	names   []string
-	hold    time.Duration // on average
-	holders sync.Map      // by name: *atomic.Int32
-	had     atomic.Int64  // holds of the workers
-	all     sync.WaitGroup
-}
-
-func (c *cluster) busy(names int, hold time.Duration) *busy {
-	b := &busy{cluster: c, hold: hold}
-	for i := range names {
-		b.names = append(b.names, fmt.Sprint("name", i))
-		b.holders.Store(b.names[i], new(atomic.Int32))
-	}
-	return b
-}
-
-// work locks each name with the given number of workers, until limited ends.
-func (b *busy) work(limited context.Context, workers int) {
-	for _, name := range b.names {
-		for range workers {
-			b.turns(limited, b.locker(), func() []string { return []string{name} }, func(lock *redlock.Lock, _ time.Duration) {
-				b.have(lock, b.hold/2+rand.N(b.hold))
-				b.had.Add(1)
-			})
-		}
-	}
-}
-
-// turns locks sets of names until limited ends, and tells how long each turn was waited for.
-func (b *busy) turns(limited context.Context, l *redlock.Locker, names func() []string, had func(lock *redlock.Lock, waited time.Duration)) {
-	b.all.Go(func() {
-		for {
-			began := time.Now()
-			lock, err := l.LockAll(limited, names())
-			if err != nil {
-				return
-			}
-			had(lock, time.Since(began))
-		}
-	})
-}
-
-// spin tries again and again to lock all names, or one, until limited ends.
-func (b *busy) spin(limited context.Context, spinners int) {
-	for i := range spinners {
-		l := b.locker()
-		names := [][]string{b.names, b.names[:1], b.names[1:]}[i%3]
-		b.all.Go(func() {
-			for limited.Err() == nil {
-				if lock, err := l.TryLockAll(limited, names); err == nil {
-					b.have(lock, b.hold/2+rand.N(b.hold))
-					b.had.Add(1)
-				}
-				time.Sleep(rand.N(time.Millisecond))
-			}
-		})
-	}
-}
-
-// have holds a lock for a while, and checks that nobody else does.
-func (b *busy) have(lock *redlock.Lock, d time.Duration) {
-	add := func(by, want int32) {
-		for _, name := range lock.Names() {
-			n, _ := b.holders.Load(name)
-			assert.Equal(b.t, want, n.(*atomic.Int32).Add(by), "holders of %s", name)
-		}
-	}
-	add(1, 1)
-	time.Sleep(d)
-	assert.NoError(b.t, lock.Err())
-	add(-1, 0)
-	assert.NoError(b.t, lock.Unlock(ctx))
-}
-
-// shuffled returns some of the names, at random.
-func (b *busy) shuffled(n int) (names []string) {
-	for _, i := range rand.Perm(len(b.names))[:n] {
-		names = append(names, b.names[i])
-	}
-	return names
-}
-
-// Beside names that others lock all the time, and beside sets that overlap, each set gets its turn
-// within a few of their holds, again and again, and takes no more from the others than it needs.
-func TestSetsHaveTheirTurnsBesideBusyNames(t *testing.T) {
-	t.Parallel()
-	for _, p := range []struct {
-		nodes, names, workers int
-		spinners              int // with TryLockAll, for all names or for one
-		hold                  time.Duration
-		lockers, waiters      int // of each Locker
-		smallest, largest     int // set
-		least                 int // turns in a second
-	}{
-		{3, 5, 2, 0, 10 * time.Millisecond, 5, 1, 2, 4, 6},
-		// Waiters are handed one name each while others are handed the rest. Any two sets overlap,
-		// so at best one is acquired every 5 ms. All waiters start at once; while they are not in
-		// one order, their votes split, see places.go.
-		{1, 4, 0, 0, 10 * time.Millisecond, 8, 4, 3, 3, 50},
-		{5, 4, 0, 0, 10 * time.Millisecond, 8, 4, 3, 3, 50},
-		{5, 2, 2, 0, 20 * time.Millisecond, 1, 1, 2, 2, 0},
-		{5, 2, 5, 0, 100 * time.Millisecond, 1, 1, 2, 2, 0},
-		{5, 3, 3, 0, 100 * time.Millisecond, 1, 1, 3, 3, 0},
-		{5, 4, 3, 0, 50 * time.Millisecond, 1, 1, 4, 4, 0},
-		{5, 3, 3, 0, 20 * time.Millisecond, 3, 1, 3, 3, 0},
-		{5, 2, 1, 6, 5 * time.Millisecond, 1, 1, 2, 2, 0},
-	}[:unraced(1, 9)] {
-		t.Run(fmt.Sprint(p), func(t *testing.T) {
-			inBubble(t, p.nodes, func(t *testing.T, c *cluster) {
-				c.slow(time.Millisecond)
-				if p.least > 0 {
-					delay := func() time.Duration { return 100*time.Microsecond + rand.N(time.Millisecond) }
-					c.each(func(n *fake.Node) { n.Delay(delay, delay) })
-				}
-				b := c.busy(p.names, p.hold)
-				seconds := max(sizeOf(5, 20), 3)
-				limited := c.within(time.Duration(seconds) * time.Second)
-				names := func() []string { return b.shuffled(p.smallest + rand.N(p.largest-p.smallest+1)) }
-				b.work(limited, p.workers)
-				b.spin(limited, p.spinners)
-				turns, sum := make([]atomic.Int32, p.lockers), 0
-				var worst atomic.Int64
-				for i := range turns {
-					l := c.locker(redlock.WithFencing())
-					for range p.waiters {
-						b.turns(limited, l, names, func(lock *redlock.Lock, waited time.Duration) {
-							worst.Store(max(worst.Load(), int64(waited)))
-							b.have(lock, rand.N(p.hold))
-							turns[i].Add(1)
-						})
-					}
-				}
-				b.all.Wait()
-				for i := range turns {
-					assert.Greater(t, turns[i].Load(), int32(min(p.least, 5)))
-					sum += int(turns[i].Load())
-				}
-				t.Log("others", b.had.Load(), "sets", sum, "longest wait", time.Duration(worst.Load()))
-				assert.Greater(t, sum, p.least*seconds)
-				assert.Less(t, time.Duration(worst.Load()), time.Duration(10*(p.names+p.lockers*p.waiters))*p.hold)
-				if p.workers > 0 {
-					alone := int(time.Duration(seconds)*time.Second/p.hold) * p.names
-					assert.Greater(t, int(b.had.Load()), alone/4, "holds of the others")
-				}
-				c.leavesCountersOnly()
-			})
 		})
 	}
 }

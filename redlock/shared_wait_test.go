@@ -274,7 +274,7 @@ func TestAWriterIsServedWhateverReadersCome(t *testing.T) {
 				defer stopB()
 				time.Sleep(time.Second)
 				l := c.renewing()
-				for range 5 {
+				for range 3 {
 					began := c.clock.Now()
 					lock, err := test.write(c.within(time.Minute), l, "a")
 					require.NoError(t, err)

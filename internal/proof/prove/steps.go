@@ -22,6 +22,9 @@ const twelve = "^(no-drift|no-guard|token-of-a-majority-of-the-granting-nodes|re
 	"context-ignored|wall-clock|no-quarantine|validity-from-the-last-reply|healed-node-votes|" +
 	"late-grant-not-released|late-done|woken-waiter-forgotten)$"
 
+// turns matches the tests that try some of many interleavings, and here all of them.
+const turns = "ShareALock|NotOvertaken|OldHolder"
+
 // fuzzed gives the targets that read what anybody may send about 15 seconds of two processors. They
 // are counted, because a duration sometimes ends in an error (https://go.dev/issue/75804).
 const fuzzed = "300x FuzzGuard=75000x FuzzParseEndpoint=70000x FuzzOptions=15000x"
@@ -59,6 +62,7 @@ func stepsOf(soak bool) []step {
 		{name: "models", command: models, env: []string{size.models}},
 		{name: "protocol", command: goTest("-run", "NoHistory", "./internal/proof/history/design", "-seed", seed), env: []string{histories + size.protocol}},
 		{name: "library", command: goTest("-run", "SmallHistories", "./redlock"), env: []string{histories + size.library}, row: plays},
+		{name: "turns", command: goTest("-run", turns, "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
 		{name: "library, raced", command: goTest("-race", "-run", "SmallHistories", "./redlock"), env: []string{histories + size.raced}, row: waits},
 		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
 		{name: "scenarios", command: goTest("./internal/proof/servers/scenario"), env: size.soak, row: waits},
