@@ -205,23 +205,6 @@ func TestAnotherNumberOfPermitsIsRefusedWhileOneIsHeld(t *testing.T) {
 	})
 }
 
-func TestANodeThatKnowsAnotherNumberRefuses(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.numbered(7, 0)
-		s := c.permits("s", 1)
-		lock := c.permit(s) // the others are a quorum
-		c.servers[1].Mute(true)
-		_, err := c.permits("s", 1).TryAcquire(ctx)
-		require.ErrorIs(t, err, redlock.ErrTaken, "only one node has another number")
-		c.servers[1].Mute(false)
-		settle()
-		_, err = s.Acquire(c.within(time.Second))
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		c.unlock(lock)
-	})
-}
-
 // The answers of two nodes show that no slot can have a quorum, and not yet why.
 func TestTheAnswerThatTellsAboutAnotherNumberIsAwaited(t *testing.T) {
 	for slow := range 3 {

@@ -148,15 +148,6 @@ func TestTracerSeesOperationsWithTheirParents(t *testing.T) {
 	})
 }
 
-func TestTracerSeesTheLockOfDo(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		r := &recordingTracer{}
-		l := c.locker(redlock.WithTracer(r))
-		require.NoError(t, l.Do(ctx, "a", func(_ context.Context, lock *redlock.Lock) error { return lock.Err() }))
-		assert.Equal(t, []string{"acquire a: true", "release a: true"}, r.take())
-	})
-}
-
 func TestWithoutATracerNothingIsAllocated(t *testing.T) {
 	for _, opts := range [][]redlock.Option{nil, {redlock.WithTracer(&recordingTracer{})}} {
 		l, err := redlock.New([]string{"127.0.0.1:1"}, opts...)

@@ -258,38 +258,6 @@ func TestRenewalSurvivesNodesThatRestartOneAfterAnother(t *testing.T) {
 	})
 }
 
-func TestAHolderCutOffFromAMajorityIsToldBeforeAnotherCanHaveTheLock(t *testing.T) {
-	for i := range 50 {
-		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			lock := c.lock(c.renewing(redlock.WithTTL(time.Second)), "a")
-			time.Sleep(time.Duration(i) * 37 * time.Millisecond)
-			until := lock.Until()
-			c.each(deafen, 0, 1, 2)
-			<-lock.Done()
-			require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-			assert.False(t, time.Now().After(until.Add(time.Second)))
-			for _, server := range c.servers[:3] {
-				_, left, ok := server.Get("a")
-				assert.True(t, ok && left > 0, "no other client can have a majority yet")
-			}
-			c.each(undeaf, 0, 1, 2)
-		})
-	}
-}
-
-func TestRenewalIsTriedAgainWithinTheValidity(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.renewing(redlock.WithTTL(6*time.Second)), "a")
-		for range 5 {
-			c.each(stop, 0, 1)
-			time.Sleep(3 * time.Second) // half the TTL, at any point of it
-			c.each(resume, 0, 1)
-			time.Sleep(2300 * time.Millisecond)
-			require.NoError(t, lock.Err())
-		}
-	})
-}
-
 // The nodes may not have the longer TTL, so renewal must come before the current validity ends.
 func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
 	refuse := func(n *fake.Node) { n.RefuseWith("LOADING as after a restart", "EVALSHA") }
@@ -367,40 +335,6 @@ func TestWhatARenewalWroteForALostLockIsUndone(t *testing.T) {
 		c.each(restart, 0, 1, 2)
 		c.leavesNothing(time.Second)
 	})
-}
-
-// Where SCRIPT LOAD is forbidden, the first run of a script loads it. Locking and renewing many
-// keys at once still works, also after nodes have forgotten scripts or ended connections.
-func TestRenewalGoesOnWithoutScriptsThatAreLoaded(t *testing.T) {
-	for name, test := range map[string]struct{ before, every func(*fake.Node, *testing.T) }{
-		"forgotten": {
-			func(*fake.Node, *testing.T) {},
-			func(n *fake.Node, t *testing.T) { n.Do(t, "SCRIPT", "FLUSH") },
-		},
-		"forbidden": {
-			func(n *fake.Node, _ *testing.T) { n.RefuseWith("NOPERM no permissions", "SCRIPT") },
-			func(n *fake.Node, _ *testing.T) { n.Disconnect() },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				c.each(func(n *fake.Node) { test.before(n, t) })
-				l := c.renewing(redlock.WithTTL(time.Second))
-				var locks []*redlock.Lock
-				for i := range 10 {
-					locks = append(locks, c.lock(l, fmt.Sprint(i)))
-				}
-				set, err := l.TryLockAll(ctx, []string{"e", "f"})
-				require.NoError(t, err)
-				for range 10 {
-					time.Sleep(1400 * time.Millisecond)
-					c.each(func(n *fake.Node) { test.every(n, t) })
-				}
-				time.Sleep(time.Second)
-				c.unlock(append(locks, set)...)
-			})
-		})
-	}
 }
 
 func TestTroubleWithOneKeyDoesNotEndOtherLocks(t *testing.T) {

@@ -323,18 +323,3 @@ func TestHooksAndStatsTellOfALockOfAnyKind(t *testing.T) {
 		assert.NotZero(t, s.Woken)
 	})
 }
-
-func TestOneHandOverServesAllReadersThatWait(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond) // no confirmation overtakes the writer's release
-		var writes diary
-		a, b := c.locker(writes.hooks()), c.locker()
-		writer := c.lock(a, "a")
-		read := func() (*redlock.Lock, error) { return b.RLock(ctx, "a") }
-		first, second := c.queued(read), c.queued(read)
-		writes.take()
-		c.unlock(writer)
-		c.unlock(<-first, <-second)
-		assert.Equal(t, []string{"released a", "handed a"}, writes.take())
-	})
-}

@@ -182,24 +182,6 @@ func TestAMinimumHoldDoesNotTravelWithAnAdoption(t *testing.T) {
 	}
 }
 
-func TestAnAdoptionThatFailsGivesTheRestBack(t *testing.T) {
-	const d = 5 * time.Second
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l, heir := c.locker(redlock.WithTTL(30*time.Second), redlock.WithMinHold(d)), c.locker()
-		acquired := c.clock.Now()
-		lock := c.lock(l, "a")
-		settle()
-		c.each(mute, 1, 2)
-		time.AfterFunc(10*time.Millisecond, func() { endsOnly(lock.Unlock(ctx)) }) // the value was swapped
-		_, err := heir.Adopt(ctx, "a", lock.Value())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		c.each(unmute, 1, 2)
-		time.Sleep(2 * time.Second)
-		assert.Equal(t, []string{lock.Value()}, uniq(c.holders("a")))
-		c.lasts("a", acquired, d)
-	})
-}
-
 // A set beside busy names takes them one after the other. Each of these parts is a lock that ends
 // at once when the set gives it back; the set as a whole has the minimum hold.
 func TestOnlyAWholeSetHasAMinimumHold(t *testing.T) {
@@ -257,32 +239,4 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 			})
 		}
 	}
-}
-
-// The holder waited before, so it may still be on a wait list. If it stayed there, a later release
-// would hand the key to it.
-func TestAReleaseWithinTheMinimumHoldLeavesTheWaitLists(t *testing.T) {
-	const d = time.Second
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		lock := c.lock(c.renewing(), "a")
-		got := c.waiting(c.renewing(redlock.WithMinHold(d)), "a")
-		time.Sleep(100 * time.Millisecond)
-		var member any
-		for i := range c.servers {
-			if all := c.do(i, "ZRANGE", "redquorum:wait:a", 0, -1).([]any); len(all) > 0 {
-				member = all[0]
-			}
-		}
-		c.unlock(lock)
-		lock = <-got
-		for i := range c.servers {
-			c.do(i, "ZADD", "redquorum:wait:a", 1, member)
-		}
-		c.unlock(lock)
-		time.Sleep(10 * time.Millisecond)
-		for i := range c.servers {
-			assert.Zero(t, c.do(i, "EXISTS", "redquorum:wait:a"))
-		}
-	})
 }

@@ -61,15 +61,6 @@ func (c *cluster) barred(l *redlock.Locker) error {
 	return err
 }
 
-func TestANegativeUptimeCountsAsFresh(t *testing.T) {
-	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.grown().proofless()
-		c.servers[0].Kill()
-		c.servers[1].SetInfo("uptime_in_seconds", "-3600") // fresh: its clock was set back
-		endsOnly(c.barred(c.locker(redlock.WithMaxTTL(maxTTL))))
-	})
-}
-
 // The server that answers after a break may know less than its uptime suggests. It may be a
 // promoted replica, or one that was started after our last contact. Or it says nothing of itself.
 func TestTheSuccessorOfAServerWithoutAMarkerIsQuarantinedFromItsFirstContact(t *testing.T) {
@@ -136,21 +127,6 @@ func (c *cluster) restartWithAStep(i int) {
 	c.servers[i].SetInfo("uptime_in_seconds", "3600")
 	c.servers[i].Restart(false)
 	settle()
-}
-
-func TestAProofOfMemoryDoesNotTrustAnUptime(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.limit(maxTTL)
-		known := c.locker(redlock.WithMaxTTL(maxTTL))
-		c.servers[0].Stop()
-		lock := c.lock(known, "a") // on nodes 1 and 2
-		c.servers[0].Continue()
-		c.restartWithAStep(2)
-		c.servers[1].Kill()
-		second := c.locker(redlock.WithMaxTTL(maxTTL))
-		require.NoError(t, lock.Err())
-		endsOnly(c.barred(second)) // until what it forgot has expired
-	})
 }
 
 // Without a marker, the uptime is the only evidence at a client's first contact with a server

@@ -104,30 +104,6 @@ func TestTheModeDecidesWhetherYoungServersVote(t *testing.T) {
 	}
 }
 
-func TestOnlyStandaloneMastersAreAccepted(t *testing.T) {
-	for name, c := range map[string]struct {
-		field, value, want string
-	}{
-		"replica":  {"role", "slave", "a replica"},
-		"cluster":  {"redis_mode", "cluster", "in cluster mode"},
-		"member":   {"cluster_enabled", "1", "in cluster mode"},
-		"sentinel": {"redis_mode", "sentinel", "in sentinel mode"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, cl *cluster) {
-				cl.servers[0].SetInfo(c.field, c.value)
-				cl.servers[1].SetInfo(c.field, c.value)
-				l := cl.locker()
-				assert.ErrorContains(t, l.Ready(cl.within(time.Second)), c.want)
-				assert.ErrorContains(t, l.Stats().Nodes[0].Err, c.want)
-				_, err := l.TryLock(ctx, "a")
-				require.ErrorIs(t, err, redlock.ErrNoQuorum)
-				assert.ErrorContains(t, err, c.want)
-			})
-		})
-	}
-}
-
 func TestTwoEndpointsOfOneServerHaveOneVote(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown()

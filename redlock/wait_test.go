@@ -47,27 +47,6 @@ func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 	})
 }
 
-// A foreign entry on a wait list does not stop releases or hand-overs.
-func TestAForeignEntryOnAWaitListIsPassedOver(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		a, b := c.locker(), c.locker()
-		for _, stranger := range []string{"junk", ":", ":x", "", "x:"} {
-			lock := c.lock(a, "a")
-			settle()
-			for i := range c.servers {
-				c.do(i, "ZADD", "redquorum:wait:a", 1, stranger)
-				c.do(i, "SET", "redquorum:waits:a", "")
-			}
-			next := c.waiting(b, "a")
-			require.NoError(t, lock.Unlock(ctx), "%q", stranger)
-			c.unlock(<-next)
-			settle()
-			assert.Equal(t, []string{"", "", ""}, c.holders("a"))
-		}
-		assert.Zero(t, b.Stats().Polls)
-	})
-}
-
 func TestALockThatAForeignClientReleasesIsFoundByPolling(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.set("a", "foreign", time.Minute)
@@ -77,30 +56,6 @@ func TestALockThatAForeignClientReleasesIsFoundByPolling(t *testing.T) {
 		took := elapsed(func() { c.unlock(<-got) })
 		assert.LessOrEqual(t, took, 410*time.Millisecond)
 	})
-}
-
-// A pilot whose reply names a key that the caller did not ask for counts as failed.
-func TestAPilotThatNamesAnUnknownKeyIsPassedOver(t *testing.T) {
-	for _, reply := range []string{
-		"*4\r\n:0\r\n:99\r\n:1000\r\n:0\r\n", "*4\r\n:0\r\n:0\r\n:1000\r\n:0\r\n", "*4\r\n:0\r\n:-9223372036854775808\r\n:1000\r\n:0\r\n",
-	} {
-		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			lock := c.lock(c.locker(), "a")
-			settle()
-			c.each(func(n *fake.Node) {
-				n.ReplyRaw(func(cmd []string) []byte {
-					// Only wait.lua has that many arguments.
-					if cmd[0] == "EVALSHA" && len(cmd) >= 12 {
-						return []byte(reply)
-					}
-					return nil
-				})
-			})
-			_, err := c.locker().Lock(c.within(time.Second), "a")
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.NoError(t, lock.Err())
-		})
-	}
 }
 
 func TestAWaiterThatLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
@@ -258,24 +213,6 @@ func TestALockOfAnyNameOnAnyNumberOfNodesIsHandedOver(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestNamesOfAnyBytesHaveQueuesOfTheirOwn(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		names := []string{"x\x00y", "z"}
-		lock, err := c.locker().LockAll(ctx, names)
-		require.NoError(t, err)
-		l := c.locker()
-		left := c.ending(func() error { _, err := l.LockAll(c.within(5*time.Second), names); return err })
-		time.Sleep(time.Second)
-		for _, free := range [][]string{{"x", "y\x00z"}, {"2\x00x\x00y\x00z"}, {"3:x\x00y1:z"}} {
-			lock, err := l.LockAll(c.within(time.Second), free)
-			require.NoError(t, err, "%q is free", free)
-			c.unlock(lock)
-		}
-		require.ErrorIs(t, <-left, context.DeadlineExceeded)
-		c.unlock(lock)
-	})
 }
 
 // A message that begins with "?" tells a waiter to ask again. A value may begin with "?", too.

@@ -308,6 +308,10 @@ func checkReports(t *testing.T, reply any) {
 		require.True(t, now > 0 && now <= MaxMarkerTime)
 		require.Len(t, items, 2)
 	}
+	if _, _, now, ok := ReadMembers(reply); ok {
+		require.True(t, now > 0 && now <= MaxMarkerTime)
+		require.Len(t, items, 3)
+	}
 	if marker := ReadMarker(reply); !isMarker(reply) {
 		require.Empty(t, marker.Marker)
 	}
@@ -350,6 +354,8 @@ func TestRepliesThatAreNearlyGrantsAreRefused(t *testing.T) {
 		[]any{nil, int64(0), bits},
 		[]any{int64(0), int64(0)},
 		[]any{int64(0), int64(-1), int64(0)},
+		[]any{int64(0), int64(fuzzKeys + 1), int64(1000), int64(0)},
+		[]any{int64(0), int64(math.MinInt64), int64(1000), int64(0)},
 		[]any{int64(0), fence, one},
 		[]any{int64(-1), int64(3)},
 		[]any{int64(-1), int64(0)},
