@@ -208,13 +208,33 @@ func TestWhoIsNoMemberHasNoVote(t *testing.T) {
 	})
 }
 
-func TestTwoClustersInOneListGrantNothing(t *testing.T) {
+// Clients with the masters of two clusters in one list must not each take the one that answers
+// first.
+func TestTheClusterThatAnswersFirstIsNotTaken(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
 		c.founded(3, 6)
+		for _, late := range [][]int{{4, 5}, {1, 2}} {
+			c.each(delaying(5*time.Millisecond, 5*time.Millisecond), late...)
+			_, err := c.among([]int{0, 1, 2, 3, 4, 5}).TryLock(ctx, "a")
+			require.Error(t, err)
+			c.each(delaying(0, 0), late...)
+			c.each(mute, late...)
+			l := c.among([]int{0, 1, 2, 3, 4, 5})
+			time.Sleep(time.Second)
+			_, err = l.TryLock(ctx, "a")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "whoever reaches those that are away may count by the other cluster")
+			c.each(unmute)
+		}
+	})
+}
+
+func TestTwoClustersInOneListGrantNothing(t *testing.T) {
+	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
 		both := []int{0, 1, 2, 3, 4, 5}
-		c.each(delaying(5*time.Millisecond, 5*time.Millisecond), 4, 5) // the first one is known before
 		l := c.among(both)
-		time.Sleep(200 * time.Millisecond)
+		c.unlock(c.lock(l, "a")) // there is one cluster
+		c.founded(3, 6)
+		time.Sleep(time.Minute)
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		require.ErrorContains(t, err, "two clusters, C and D")

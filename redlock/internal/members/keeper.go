@@ -17,6 +17,7 @@ import (
 type keeper struct {
 	roster   *Roster // by which votes count; nil while none is known
 	conflict error   // why none is: masters of two clusters
+	rival    *Roster // why none is yet: another cluster may count as well
 	byList   bool    // no roster can be known, as most masters forbid to read theirs: the list is the cluster
 	running  bool
 	pause    clock.Backoff // between its runs
@@ -268,13 +269,37 @@ func (ms *Membership) learnLocked(reports []report) {
 	// At first entry, a cluster counts only if its members here outnumber the masters of which
 	// nothing is known: otherwise a client that reaches only a master that somebody has made a
 	// cluster of its own would take that for the cluster.
-	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return namedIn(reports, r) <= ms.unheardLocked(reports, known) })
+	unheard := ms.unheardLocked(reports, known)
+	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return namedIn(reports, r) <= unheard })
+	k.rival = nil
 	switch {
 	case len(counted) > 1:
 		k.conflict = conflictOf(counted[0], counted[1])
 	case len(counted) == 1 && (known == nil || counted[0].Cluster != known.Cluster):
-		ms.adoptLocked(counted[0])
+		if ms.cluster == "" {
+			k.rival = rivalOf(counted[0], reports, unheard)
+		}
+		if k.rival == nil {
+			ms.adoptLocked(counted[0])
+		}
 	}
+}
+
+// rivalOf returns a version of another cluster that may count for a client with the same list, as
+// far as is known; nil if there is none.
+//
+// Then two such clients never enter two clusters, whichever masters answer them first. Each hears
+// of more members of its own than it has not heard of. So who hears of no fewer members than the
+// other does cannot have escaped the other altogether; and who has heard of a member of the other's
+// cluster, and not of the rest of those by which that counts, lacks them among the unheard.
+func rivalOf(r *Roster, reports []report, unheard int) *Roster {
+	for i := range reports {
+		t := reports[i].told()
+		if t != nil && t.Cluster != r.Cluster && !isAstray(t, []*Roster{r}) && namedIn(reports, t)+unheard >= t.Need() {
+			return t
+		}
+	}
+	return nil
 }
 
 // contestLocked finds out whether the list also has the majority of another cluster than ours. With
