@@ -189,6 +189,8 @@ func TestWhoIsNoMemberHasNoVote(t *testing.T) {
 	inCluster(t, 3, 4, func(t *testing.T, c *cluster) {
 		c.founded(4, 7) // another one
 		l := c.among([]int{0, 1, 2, 3, 4})
+		c.unlock(c.lock(l, "a"))
+		require.ErrorIs(t, l.Stats().Nodes[3].Barred, redlock.ErrNotMember, "it is new, and nothing makes it vote")
 		time.Sleep(maxTTL + 2*time.Second) // the spare one remembers then
 		c.unlock(c.lock(l, "a"))
 		require.ErrorIs(t, l.Stats().Nodes[3].Barred, redlock.ErrNotMember)

@@ -38,6 +38,8 @@ func (ms *Membership) Why(i int) error {
 		return fmt.Errorf("%w for another %v: its marker was written by users who may not use INFO, so it may have restarted unnoticed", pipeline.ErrQuarantined, n.left(now))
 	case n.marker.state == markerActive:
 		return fmt.Errorf("%w for another %v: a different server answers here, or it forgot unnoticed", pipeline.ErrQuarantined, n.left(now))
+	case n.marker.isNew() && ms.keeper.roster != nil && ms.seatOfLocked(i, ms.keeper.roster) < 0:
+		return fmt.Errorf("%w: it is new; `redlock members add` adds it", ErrNotMember)
 	case n.marker.isNew():
 		return fmt.Errorf("%w for another %v: %s", pipeline.ErrQuarantined, n.left(now), ms.whyNewLocked())
 	default:
