@@ -58,12 +58,15 @@ var ErrTooFew = errors.New("too few masters answer")
 
 // Failure returns why a majority was not listed, [ErrTooFew] or a lack of rights; nil if one was.
 func (l *Listing) Failure() error {
-	answering, forbidden := 0, 0
+	answering, forbidden, voting := 0, 0, 0
 	for i := range l.Nodes {
 		switch n := &l.Nodes[i]; {
 		case n.isForbidden():
 			answering++
 			forbidden++
+		case n.err == nil && n.lacking == nil:
+			voting++
+			answering++
 		case n.err == nil:
 			answering++
 		}
@@ -73,6 +76,8 @@ func (l *Listing) Failure() error {
 		return fmt.Errorf("%w: %d of %d, %s", ErrTooFew, answering, l.Members, prose.Needed(l.Quorum))
 	case forbidden == answering:
 		return errors.New("the user may not list locks: allow scan and strlen to it (docs/operations.md has the rule)")
+	case forbidden == 0 && voting < l.Quorum:
+		return fmt.Errorf("%w that vote: %d of %d, %s", ErrTooFew, voting, l.Members, prose.Needed(l.Quorum))
 	default:
 		return nil
 	}
