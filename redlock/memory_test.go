@@ -167,7 +167,8 @@ func TestTheHolderIsToldOfAForgetfulMajorityWithAMasterThatItHadNotMet(t *testin
 				deafen(c.servers[3]) // nobody hears that it votes now
 			}
 		})
-		lock := c.lock(c.locker(), "a", redlock.WithTTL(time.Minute))
+		lock, err := c.locker().Lock(ctx, "a", redlock.WithTTL(time.Minute)) // it may wait for that one at first
+		require.NoError(t, err)
 		time.Sleep(100 * time.Millisecond)
 		c.each(empty, 0, 1)
 		undeaf(c.servers[3])
