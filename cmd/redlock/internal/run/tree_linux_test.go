@@ -20,7 +20,8 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
-// The ways in which a lock changes hands. The work lasts so many marks, if nothing ends it.
+// The ways in which a lock changes hands. The work lasts so many marks, if nothing ends it. After a
+// signal it has left enough with thirty more.
 const (
 	byItself = "at its end"
 	bySignal = "after SIGTERM"
@@ -47,14 +48,14 @@ func (s *shapes) script(lines string) string {
 
 // work returns a command that leaves marks.
 func (s *shapes) work(before string) string {
-	return s.script(fmt.Sprintf("%s\ni=0; while [ $i -lt %d ]; do echo A >>%s/marks; i=$((i+1)); sleep 0.02; done",
+	return s.script(fmt.Sprintf("%s\ni=0; while [ $i -lt %d -a ! -e %s/enough ]; do echo A >>%[3]s/marks; i=$((i+1)); sleep 0.02; done",
 		before, s.marks, s.dir))
 }
 
 // runner returns a command that leaves each mark in a new process of a new session, and ends.
 func (s *shapes) runner() string {
 	return fmt.Sprintf("%s %d", s.script(fmt.Sprintf(
-		"echo A >>%s/marks\nif [ $1 -gt 0 ]; then setsid sh $0 $(($1 - 1)) & fi", s.dir)), s.marks)
+		"echo A >>%s/marks\nif [ $1 -gt 0 -a ! -e %[1]s/enough ]; then setsid sh $0 $(($1 - 1)) & fi", s.dir)), s.marks)
 }
 
 // plain are ways in which scripts run a command. What leaves a group or a session is in most of
@@ -107,6 +108,16 @@ func tryShape(t *testing.T, c *cluster.Cluster, way string, ttl time.Duration, s
 	case bySignal:
 		clitest.WaitFor(t, "the other waits", func() bool { return c.Waiting(t, t.Name()) > 0 })
 		require.NoError(t, syscall.Kill(a.Pid(), syscall.SIGTERM))
+		before := strings.Count(readMarks(t, marks), "A")
+		begun := false
+		clitest.WaitFor(t, "the next holder, or work that goes on", func() bool {
+			text := readMarks(t, marks)
+			begun = strings.Contains(text, "B")
+			return begun || strings.Count(text, "A") >= before+30
+		})
+		if !begun {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "enough"), nil, 0o600))
+		}
 	case byLoss:
 		for _, p := range proxies {
 			p.Drop(redistest.Both, true)
@@ -114,9 +125,7 @@ func tryShape(t *testing.T, c *cluster.Cluster, way string, ttl time.Duration, s
 	}
 	status, stderr := b.End(t)
 	assert.Zero(t, status, stderr)
-	text, err := os.ReadFile(marks)
-	require.NoError(t, err)
-	_, after, found := strings.Cut(string(text), "B\n")
+	_, after, found := strings.Cut(readMarks(t, marks), "B\n")
 	assert.True(t, found)
 	assert.Zero(t, strings.Count(after, "A"), "marks of the first holder")
 	status, stderr = a.End(t)
@@ -124,6 +133,13 @@ func tryShape(t *testing.T, c *cluster.Cluster, way string, ttl time.Duration, s
 		scripts, err := exec.Command("grep", "-r", "", s.dir, "--include", "*.sh").CombinedOutput()
 		t.Logf("%s: %v\n%s\n%d: %s", command, err, scripts, status, stderr)
 	}
+}
+
+func readMarks(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
 }
 
 // It is said which, and the lock is held until it has ended, or is over.
