@@ -45,6 +45,9 @@ func diagnose(all []facts, l limits, c *cluster) diagnosis {
 		Cluster: c.Cluster, Version: c.Version, Members: c.members,
 		Quorum: c.members/2 + 1, Findings: slices.Concat(checkNumber(c.members), c.check(l), checkHosts(all)),
 	}
+	if d.Findings == nil {
+		d.Findings = []finding{} // [] in JSON, not null
+	}
 	findNewCluster(all)
 	for i := range all {
 		f := &all[i]
