@@ -8,10 +8,10 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/schedule"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -116,11 +116,11 @@ func (c *call) queued() (prefix string, names []string) {
 }
 
 // queue names the wait queue of the call.
-func (c *call) queue() handoff.Name {
+func (c *call) queue() wait.Name {
 	if p, ok := c.kind.(*permit); ok {
-		return handoff.NameOfSemaphore(p.semaphore.name, p.semaphore.wire.Permits)
+		return wait.NameOfSemaphore(p.semaphore.name, p.semaphore.wire.Permits)
 	}
-	return handoff.NameOf(c.names())
+	return wait.NameOf(c.names())
 }
 
 // newAcquire returns the round of an attempt.

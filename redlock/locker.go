@@ -45,11 +45,11 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
-	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/schedule"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -61,8 +61,8 @@ type Locker struct {
 	clock    clock.Clock
 	members  *members.Membership // whose votes count
 	rounds   round.Rounds
-	desk     *handoff.Desk // who waits
-	events   *events       // nil without hooks and logger
+	desk     *wait.Desk // who waits
+	events   *events    // nil without hooks and logger
 	expiry   schedule.Schedule[*Lock]
 	renewals schedule.Schedule[*Lock]
 	renewing sync.Mutex // taken by renew before the mutexes of a batch of locks
@@ -144,7 +144,7 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 	})
 	l.rounds = round.Rounds{Members: l.members, Counting: l.countRelease, Voted: l.released, Few: l.life.few}
 	l.events = newEvents(&cfg)
-	l.desk = handoff.NewDesk(cfg.clock, l.members, wire.WakeChannel, l.life.closing)
+	l.desk = wait.NewDesk(cfg.clock, l.members, wire.WakeChannel, l.life.closing)
 	l.expiry.Init(clock.WithAlarms(cfg.clock), (*Lock).expiryEntry, 0, func(locks []*Lock, now clock.Instant) {
 		for _, lock := range locks {
 			lock.expire(now)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/random"
-	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -82,7 +82,7 @@ func (w *waiter) takePlaces(ctx context.Context) (got *Lock, err error, done boo
 		var others refusals
 		r := w.askAll(lock, before, &others)
 		v, ended := r.Wait(ctx)
-		w.slowNode = l.clock.Now().Sub(lock.acquired) > handoff.LateAfter
+		w.slowNode = l.clock.Now().Sub(lock.acquired) > wait.LateAfter
 		placed |= r.Reached()
 		if v != quorum.Denied || ended != nil {
 			got, err = l.finish(ctx, lock, r, w.call)
@@ -309,7 +309,7 @@ func (w *waiter) snatch(ctx context.Context, lock *Lock, pilot int) (*round.Roun
 	}})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	v, _ := r.Wait(ctx) //nolint:errcheck // the verdict is Pending then
-	w.slowNode = l.clock.Now().Sub(lock.acquired) > handoff.LateAfter
+	w.slowNode = l.clock.Now().Sub(lock.acquired) > wait.LateAfter
 	if v == quorum.Won || v == quorum.Pending || !r.MayHold().Empty() {
 		return r, nil // the pilot's vote may still come in
 	}

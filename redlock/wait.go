@@ -7,8 +7,8 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/random"
-	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -82,7 +82,7 @@ func (l *Locker) acquireAtOnce(ctx context.Context, c *call, since clock.Instant
 }
 
 // awaitTurn is the rest of acquire, for a caller that did not get the lock at once.
-func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *handoff.Ticket) (_ *Lock, err error) {
+func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *wait.Ticket) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationWait, w.names()[0])
 	defer func() { span.end(err) }()
 	if w.taken == nil { // otherwise the call counts, and reports

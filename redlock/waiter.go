@@ -7,9 +7,9 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/redlock/internal/handoff"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -27,7 +27,7 @@ import (
 type waiter struct {
 	*call
 
-	queueName handoff.Name  // of its wait queue
+	queueName wait.Name     // of its wait queue
 	since     clock.Instant // when Lock was called; orders the waiters
 	refused   *QuorumError  // why it was not acquired at once; nil if that was not tried
 	poll      clock.Backoff
@@ -52,8 +52,8 @@ type waiter struct {
 	announced bool          // this attempt has met readers
 	handed    bool          // this attempt was handed the pilot's vote
 
-	readers *handoff.InCrowd // of a reader; nil otherwise
-	wakeup  *handoff.Wakeup
+	readers *wait.InCrowd // of a reader; nil otherwise
+	wakeup  *wait.Wakeup
 }
 
 // Limits of waiting.
@@ -81,7 +81,7 @@ func newWaiter(c *call, since clock.Instant) *waiter {
 		crowd:  clock.Backoff{Shortest: outageMin, Longest: crowdMax},
 		among:  quorum.All(len(c.locker.nodes())),
 
-		wakeup: handoff.NewWakeup(),
+		wakeup: wait.NewWakeup(),
 	}
 	w.permit, _ = c.kind.(*permit)
 	return w

@@ -1,4 +1,4 @@
-package handoff
+package wait
 
 import (
 	"github.com/redquorum/redquorum/clock"

@@ -1,7 +1,9 @@
-package handoff
+package wait
 
 import (
 	"math/bits"
+	"sync"
+	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -75,4 +77,81 @@ func pilotWeight(member, key uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xc4ceb9fe1a85ec53
 	return x ^ x>>33
+}
+
+// breaker keeps waiters of this process from taking a node as their pilot for a while after it
+// failed a waiter or answered late twice in a row. So a node that is up but does not answer costs
+// one of them a node timeout now and then, and a slow node does not slow down every hand-over.
+//
+// One late answer says little about a node: whenever a process is not run for a moment, all answers
+// to it are late. And passing over a pilot that others keep has its price: two nodes then hand
+// votes over, and the votes split at every release until the breaker closes.
+type breaker struct {
+	mu    sync.Mutex // guards the fields below
+	nodes [quorum.MaxNodes]trips
+	usual time.Duration // what a quorum takes; 0 while that is unknown
+}
+
+// trips says how often a node's breaker has tripped in a row, and until when it is open.
+type trips struct {
+	until clock.Instant
+	times int
+	late  bool // the last answer was late, and the first such
+}
+
+// A breaker trips at once, and stays open for longer each time that it trips again.
+const (
+	tripMin = 2 * time.Second
+	tripMax = time.Minute
+
+	// LateAfter is the least time after which a node counts as late. A pilot is late when it takes
+	// longer than this plus several rounds.
+	LateAfter  = 20 * time.Millisecond
+	lateRounds = 4
+
+	usualShare = 16 // weight of a round that took longer
+)
+
+// Took notes how long a quorum took. A round that was faster than usual counts at once. A slower
+// one may have had to wait for the very node in question, so it counts slowly.
+func (p *Pilots) Took(d time.Duration) {
+	b := &p.breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.usual == 0 || d < b.usual {
+		b.usual = d
+	} else {
+		b.usual += (d - b.usual) / usualShare
+	}
+}
+
+// Judge takes how long a pilot took to answer, and reports whether it is passed over for a while.
+func (p *Pilots) Judge(node int, d time.Duration, answered bool) (late bool) {
+	b := &p.breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := &b.nodes[node]
+	if answered && (b.usual == 0 || d < LateAfter+lateRounds*b.usual) {
+		n.times, n.late = 0, false
+		return false
+	}
+	if answered && n.times == 0 && !n.late {
+		n.late = true
+		return false
+	}
+	n.until = p.clock.Now().Add(min(tripMin<<n.times, tripMax))
+	n.times = min(n.times+1, 8) // keeps the shift small
+	return true
+}
+
+// open returns the nodes whose breaker is open.
+func (b *breaker) open(now clock.Instant) (nodes quorum.NodeSet) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.nodes {
+		if b.nodes[i].until > now {
+			nodes.Add(i)
+		}
+	}
+	return nodes
 }
