@@ -69,13 +69,9 @@ func (l *Locker) LockAny(ctx context.Context, names []string, opts ...LockOption
 
 // awaitAny waits for all names, each with a value of its own. The first wait that is granted a lock
 // takes it, and ends the others, which undo what they have as always.
-func (l *Locker) awaitAny(ctx context.Context, c *call, since clock.Instant) (_ *Lock, err error) {
-	ctx, span := l.trace(ctx, OperationWait, c.name[0])
-	defer func() { span.end(err) }()
-	l.counts.waits.Add(1)
-	l.counts.waiting.Add(1)
-	defer l.counts.waiting.Add(-1)
-	l.events.waiting(c.name[0])
+func (l *Locker) awaitAny(ctx context.Context, c *call, since clock.Instant) (got *Lock, err error) {
+	ctx, over := l.waiting(ctx, c.name[0], since)
+	defer func() { over(got, err) }()
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	taken := new(atomic.Bool)
@@ -92,7 +88,6 @@ func (l *Locker) awaitAny(ctx context.Context, c *call, since clock.Instant) (_ 
 			results <- result{i, lock, err}
 		}()
 	}
-	var got *Lock
 	errs := make([]error, len(c.list))
 	for range c.list {
 		r := <-results
@@ -106,7 +101,6 @@ func (l *Locker) awaitAny(ctx context.Context, c *call, since clock.Instant) (_ 
 	if got == nil {
 		return nil, foremost(errs)
 	}
-	l.events.waited(got, l.clock.Now().Sub(since))
 	return got, nil
 }
 

@@ -188,19 +188,6 @@ func (l *life) leave() {
 	}
 }
 
-// sleep waits for d, and reports false if ctx or the Locker ended first.
-func (l *Locker) sleep(ctx context.Context, d time.Duration) bool {
-	over, timer := clock.After(l.clock, d)
-	defer timer.Stop()
-	select {
-	case <-over:
-		return true
-	case <-ctx.Done():
-	case <-l.life.closing:
-	}
-	return false
-}
-
 // await waits for a channel to be closed. It reports false if the instant comes, or ctx or the
 // Locker ends, first.
 func (l *Locker) await(ctx context.Context, changed <-chan struct{}, until clock.Instant) bool {

@@ -8,11 +8,11 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -258,7 +258,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
 	}
-	pause := clock.Backoff{Shortest: outageMin, Longest: outageMax}
+	pause := wait.Outage()
 	for {
 		if !l.life.enter() {
 			return ErrClosed
@@ -268,16 +268,14 @@ func (l *Locker) Ready(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if !l.sleep(ctx, pause.Next()) {
-			var failure *QuorumError
-			errors.As(err, &failure)
-			return waitEnded(failure, l.whyEnded(ctx))
+		if !l.desk.Sleep(ctx, pause.Next()) {
+			return err.endedBy(l.desk.WhyEnded(ctx))
 		}
 	}
 }
 
 // ping asks every node for a sign of life.
-func (l *Locker) ping(ctx context.Context) error {
+func (l *Locker) ping(ctx context.Context) *QuorumError {
 	r := l.rounds.New(&round.Spec{Request: wire.Ping(), Meaning: wire.Any, Rule: quorum.DecideHeld})
 	timeout := l.config.timeout(l.config.lock.ttl)
 	deadline := l.clock.Now().Add(timeout)

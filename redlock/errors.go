@@ -10,6 +10,7 @@ import (
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -17,10 +18,10 @@ import (
 var (
 	// ErrTaken means that someone else holds the lock, or part of it, or that the time of its
 	// [WithMinHold] is not over: a quorum of nodes answered, and did not grant.
-	ErrTaken = errors.New("redlock: taken")
+	ErrTaken = round.ErrTaken
 
 	// ErrNoQuorum means that too few nodes answered to decide anything.
-	ErrNoQuorum = errors.New("redlock: no quorum")
+	ErrNoQuorum = round.ErrNoQuorum
 
 	// ErrNoValidity means that the lock was granted, but so late that too little of its time to
 	// live was left. It was released.
@@ -33,7 +34,7 @@ var (
 	ErrReleased = errors.New("redlock: lock released")
 
 	// ErrClosed means that the locker was closed.
-	ErrClosed = errors.New("redlock: locker closed")
+	ErrClosed = wait.ErrClosed
 
 	// ErrUndelivered means that Close gave up on releases that some nodes had not answered. What
 	// these nodes hold of our locks is free at the end of its TTL.
@@ -111,6 +112,17 @@ func (e *QuorumError) Unwrap() []error {
 		errs = append(errs, e.Nodes)
 	}
 	return errs
+}
+
+// endedBy joins why a wait ended with its last failure. If the Locker was closed, or the number of
+// permits is another, the last failure does not matter.
+func (e *QuorumError) endedBy(why error) error {
+	if errors.Is(why, ErrClosed) || errors.Is(why, ErrInvalid) {
+		return why
+	}
+	told := *e
+	told.ended = why
+	return &told
 }
 
 // NodeError is the error of one node.

@@ -337,8 +337,8 @@ type NodeStats struct {
 
 type counts struct {
 	acquired, taken, noQuorum, noValidity, renewed, lost atomic.Uint64
-	waits, handedOver, woken, polls, split, secondRounds atomic.Uint64
-	waiting, parts                                       atomic.Int64
+	handedOver, split, secondRounds                      atomic.Uint64
+	parts                                                atomic.Int64
 }
 
 func (c *counts) notAcquired(reason error) {
@@ -362,11 +362,11 @@ func (l *Locker) Stats() Stats {
 		NoValidity:   l.counts.noValidity.Load(),
 		Renewed:      l.counts.renewed.Load(),
 		Lost:         l.counts.lost.Load(),
-		Waiting:      int(l.counts.waiting.Load()),
-		Waits:        l.counts.waits.Load(),
+		Waiting:      int(l.desk.Counts.Waiting.Load()),
+		Waits:        l.desk.Counts.Waits.Load(),
 		HandedOver:   l.counts.handedOver.Load(),
-		Woken:        l.counts.woken.Load(),
-		Polls:        l.counts.polls.Load(),
+		Woken:        l.desk.Counts.Woken.Load(),
+		Polls:        l.desk.Counts.Polls.Load(),
 		Split:        l.counts.split.Load(),
 		SecondRounds: l.counts.secondRounds.Load(),
 	}

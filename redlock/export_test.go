@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 )
 
 // TakenUntil returns until when the name of a lock is taken because of its minimum hold, or 0.
@@ -21,11 +22,15 @@ func (l *Locker) Trace(ctx context.Context) (err error) {
 	return ctx.Err()
 }
 
-// LockOvertaken is Lock of a waiter that was overtaken, so that it takes a place at every node. No
-// other waiter of its Locker waits for that name.
+// LockOvertaken is Lock of a waiter that was overtaken, so that it takes a place at every node.
 func LockOvertaken(ctx context.Context, l *Locker, name string) (*Lock, error) {
-	w := newWaiter(&call{lockConfig: l.config.lock, locker: l, kind: mutex{}, name: [1]string{name}}, l.clock.Now())
-	w.overtaken = maxOvertaken
-	defer l.desk.Queue.Leave(w.queueName, l.desk.Queue.Join(w.queueName))
-	return w.seek(ctx)
+	return lockOf(l.desk.Acquire(ctx, overtaken{&call{lockConfig: l.config.lock, locker: l, kind: mutex{}, name: [1]string{name}}}))
+}
+
+type overtaken struct{ *call }
+
+func (o overtaken) Wanted() wait.Wanted {
+	w := o.call.Wanted()
+	w.Overtaken = wait.MaxOvertaken
+	return w
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -22,14 +23,14 @@ func (mutex) queueOf(lock *Lock) []string { return lock.keys() }
 // A writer that has met readers keeps new ones out if it is refused.
 func (mutex) acquire(lock *Lock, _ int, _ bool) pipeline.Request {
 	if lock.intent {
-		return wire.Announce(lock.key[0], lock.value, lock.life(), intentLife, lock.fencing())
+		return wire.Announce(lock.key[0], lock.value, lock.life(), wait.IntentLife, lock.fencing())
 	}
 	return wire.Acquire(&lock.claim, lock.key[:], lock.value, lock.life(), lock.fencing())
 }
 
 func (mutex) wait(lock *Lock, ask *wire.Wait, _ bool) pipeline.Request {
 	if lock.intent {
-		ask.Intent = intentLife
+		ask.Intent = wait.IntentLife
 	}
 	return ask.Request()
 }

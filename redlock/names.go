@@ -2,15 +2,12 @@ package redlock
 
 import (
 	"context"
-	"errors"
-	"maps"
 	"slices"
-	"time"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -92,135 +89,37 @@ func (n *names) acquire(lock *Lock, _ int, _ bool) pipeline.Request {
 	return wire.Acquire(&lock.claim, n.keys, lock.value, lock.life(), lock.fencing())
 }
 
-// A set takes all its names or none in one step, so it takes nothing from others while it waits.
-// But if two of its names are always taken, it may never find them free at the same moment. So
-// after a few refusals it takes the names one after the other, each as an ordinary waiter with the
-// age that it has earned: locks of their own, its parts, which are renewed until it has all. Then
-// one round makes the set's lock from them (join.lua):
-//
-//	all or none ──refused, a few times──▶ first name ──▶ next ──▶ … ──▶ join ──▶ held
-//	     ▲                                                └── its patience ends ──┐
-//	     └── for as long as it kept others from its parts ◀── give all back ◀─────┘
-//
-//   - No two sets wait for each other: all take their names in the same order, that of the keys.
-//   - A client that holds one lock and wants another may wait for a part while the set waits for
-//     its lock. And a name may be taken for an hour, during which nobody should be kept from the
-//     other names. So the patience of a set that has parts is bounded by how long it has waited so
-//     far, which doubles each time. Then it gives everything back, and leaves the others as much
-//     time as it has taken from them. So it gets its turn within a few times the longest hold, if
-//     that is below partsMax.
-//   - The parts say nothing about the lock: its votes are those of the last round, and each says
-//     that the node has set all keys to the set's value since the round began. A part that was lost
-//     by then costs votes, or the attempt. Each part has a value of its own, used once like any
-//     other, so giving back a part never touches the lock.
-//   - The tokens are raised in the last round, on all keys, as in acquire.lua. Parts have none.
-//
-// The caller sees one lock: hooks and Stats do not show parts.
-
-const (
-	// partsAfter is how often a set is refused before it takes its names one after the other: each
-	// time it had the vote on one name, and another was taken.
-	partsAfter = 3
-
-	partsMin = 100 * time.Millisecond
-	partsMax = time.Minute
-)
-
-// wantsParts reports whether the waiter should take its names one after the other.
-func (w *waiter) wantsParts() bool {
-	return len(w.names()) > 1 && w.overtaken >= partsAfter && w.locker.clock.Now() >= w.partsFrom && w.locker.desk.Pilots.QuorumIsUp()
-}
-
-// takeParts is an attempt by parts.
-func (w *waiter) takeParts(ctx context.Context) (*Lock, error) {
-	l := w.locker
-	parts := make(map[string]*Lock, len(w.names())) // by key
-	var began clock.Instant                         // when it got the first
-	holding := ctx                                  // also ends when one of them is lost
-	keys := make(map[string]string, len(w.names()))
-	for _, name := range w.names() {
-		keys[l.config.keyPrefix+name] = name
-	}
-	var failed error
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		part, err := w.takePart(ctx, holding, keys[key], len(parts) > 0)
-		if err != nil {
-			failed = err
-			break
-		}
-		if len(parts) == 0 {
-			began = l.clock.Now()
-		}
-		parts[key] = part
-		holding = part.Context(holding)
-	}
-	var lock *Lock
-	if failed == nil {
-		if lock, failed = w.join(ctx, parts); failed == nil {
-			return lock, nil
-		}
-	}
-	for _, part := range parts {
-		part.startRelease(nil)
-	}
-	w.overtaken, w.hops = 0, 0
-	if now := l.clock.Now(); len(parts) > 0 {
-		w.partsFrom = now.Add(now.Sub(began))
-	}
-	return nil, failed
-}
-
-// takePart takes one name. If bounded, because it holds others already, its patience is limited.
-func (w *waiter) takePart(ctx, holding context.Context, name string, bounded bool) (*Lock, error) {
-	l := w.locker
-	limited, cancel := context.WithCancel(holding)
-	defer cancel()
-	if bounded {
-		patience := min(max(l.clock.Now().Sub(w.since), partsMin), partsMax)
-		defer l.clock.AfterFunc(patience, cancel).Stop()
-	}
-	one := call{lockConfig: w.lockConfig, locker: l, kind: mutex{}, name: [1]string{name}, part: true, taken: w.taken}
+// Part returns the call for one name of a set that takes its names one after the other: locks of
+// their own, which are renewed until it has all, and have no tokens.
+func (c *call) Part(name string) wait.Call {
+	one := &call{lockConfig: c.lockConfig, locker: c.locker, kind: mutex{}, name: [1]string{name}, part: true, taken: c.taken}
 	one.withoutRenewal, one.fencing = false, false
 	one.value, one.maxHold, one.minHold, one.minValidity = "", 0, 0, 0
-	alone := newWaiter(&one, w.since)
-	alone.queueName = w.queueName // whose callers wait for it
-	part, err := alone.seek(limited)
-	if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
-		return part, err
-	}
-	// Its own patience ended, or a part was lost: report the state of the wait.
-	failure := w.last
-	if alone.last != nil {
-		failure = alone.last
-	}
-	told := *failure
-	told.ended = nil
-	return nil, &told
+	return one
 }
 
-// join makes one lock from the parts, which ends them. Parts on nodes that did not grant it are
+// Join makes one lock from the parts, which ends them. Parts on nodes that did not grant it are
 // given back.
-func (w *waiter) join(ctx context.Context, parts map[string]*Lock) (*Lock, error) {
-	l := w.locker
-	lock := w.newLock()
+func (c *call) Join(ctx context.Context, parts []wait.Attempt) (wait.Attempt, error) {
+	l := c.locker
+	lock := c.newLock()
 	values := make([]string, 0, len(parts))
-	for _, key := range lock.keys() {
-		part := parts[key]
+	for _, a := range parts {
+		part := lockIn(a)
 		part.endPart()
 		values = append(values, part.value)
 	}
-	lock.begin(l.clock.Now(), w.maxHold)
+	lock.begin(l.clock.Now(), c.maxHold)
 	r := lock.newGrant(&round.Spec{Request: wire.Join(lock.keys(), lock.value, lock.life(), values, lock.fencing())})
 	r.Send(lock.acquired.Add(lock.timeout), 0)
-	got, err := l.finish(ctx, lock, r, w.call)
-	if err != nil {
-		return nil, err
+	if _, err := l.finish(ctx, lock, r, c); err != nil {
+		return nil, failed(err)
 	}
 	granted := r.Granted()
-	for _, part := range parts {
-		part.giveBack(granted)
+	for _, a := range parts {
+		lockIn(a).giveBack(granted)
 	}
-	return got, nil
+	return (*attempt)(lock), nil
 }
 
 // giveBack gives a part back at the nodes where the lock does not have its key. At the others the

@@ -6,7 +6,6 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/random"
-	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
@@ -184,22 +183,4 @@ func (p *permit) extend(lock *Lock, x *wire.Extension, b *round.Batch, _ clock.I
 // All slots: a round for any slot may have been answered late, or not at all.
 func (p *permit) release(lock *Lock) pipeline.Request {
 	return p.semaphore.wire.GiveBack(lock.value, lock.grace(), 0, lock.process())
-}
-
-// Waiting for a permit is waiting for a lock, with these differences: the pilot gives any slot, or
-// keeps the waiter on one list for all of them; and the slot that it gives, at once or later, is
-// asked of all nodes by its number. internal/proof/search/permit has the whole protocol.
-
-// learn decides by the answers to a round that was not won where to turn next: to all nodes, for a
-// slot that could have a quorum; to the first node that refused and has no free slot, where the
-// waiter is on the list until one is released; otherwise to the pilot. A node with a free slot
-// would give it, and the others would refuse it again. A node whose answer the verdict did not wait
-// for may be full: otherwise a pilot that is not the fastest node would be passed over.
-func (w *waiter) learn(r *round.Round) {
-	if r.Verdict() == quorum.Denied { // otherwise a slot was won, and not taken
-		w.slot = r.Available(r.Chosen())
-	}
-	if w.among = r.Full(); w.among.Empty() {
-		w.among = quorum.All(len(w.locker.nodes()))
-	}
 }

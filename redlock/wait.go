@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/random"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -36,160 +37,218 @@ func (l *Locker) lock(ctx context.Context, name string, opts []LockOption, guard
 	return l.acquire(ctx, &c)
 }
 
-// acquire joins the wait queue of the call. At its front it seeks the lock: with a round like that
-// of TryLock, and if the lock is taken, as a waiter.
+// acquire waits for the lock of a call: package wait does, and makes attempts by what is below.
 func (l *Locker) acquire(ctx context.Context, c *call) (*Lock, error) {
 	if !l.life.enter() {
 		return nil, ErrClosed
 	}
 	defer l.life.leave()
-	since, queue := l.clock.Now(), c.queue()
-	ticket := l.desk.Queue.Join(queue)
-	defer l.desk.Queue.Leave(queue, ticket)
-	if ticket != nil {
-		return l.awaitTurn(ctx, newWaiter(c, since), ticket)
-	}
-	lock, w, err := l.acquireAtOnce(ctx, c, since)
-	if w != nil {
-		return l.awaitTurn(ctx, w, nil)
-	}
-	return lock, err
+	return lockOf(l.desk.Acquire(ctx, c))
 }
 
-// acquireAtOnce makes an attempt without waiting, unless our last release has given the lock to
-// somebody else. It returns a waiter if the caller has to wait.
-func (l *Locker) acquireAtOnce(ctx context.Context, c *call, since clock.Instant) (*Lock, *waiter, error) {
-	prefix, names := c.queued()
-	if len(names) == 1 {
-		l.desk.Pending.Await(ctx, l.life.closing, l.clock, prefix+names[0])
+// call implements wait.Call.
+var _ wait.Call = (*call)(nil)
+
+// Wanted returns what the call waits for.
+func (c *call) Wanted() wait.Wanted {
+	w := wait.Wanted{Queue: c.queue(), Shortest: c.retryMin, Longest: c.retryMax}
+	w.Prefix, w.Names = c.queued()
+	if p, ok := c.kind.(*permit); ok {
+		w.Slots = p.semaphore.wire.Permits
 	}
-	if l.desk.Record.Contended(prefix, names) {
-		return nil, newWaiter(c, since), nil
-	}
-	c.yields = true
-	lock, r, err := l.tryAcquire(ctx, c)
+	return w
+}
+
+// Try makes one attempt, as TryLock does.
+func (c *call) Try(ctx context.Context, yields bool) (wait.Attempt, *round.Round, error) {
+	c.yields = yields
+	lock, r, err := c.locker.tryAcquire(ctx, c)
 	c.yields = false
-	var failure *QuorumError
-	if !errors.As(err, &failure) || failure.ended != nil {
-		return lock, nil, err
-	}
-	w := newWaiter(c, since)
-	w.refused = failure
-	if w.permit != nil {
-		w.learn(r)
-	}
-	return nil, w, nil
+	return (*attempt)(lock), r, failed(err)
 }
 
-// awaitTurn is the rest of acquire, for a caller that did not get the lock at once.
-func (l *Locker) awaitTurn(ctx context.Context, w *waiter, ticket *wait.Ticket) (_ *Lock, err error) {
-	ctx, span := l.trace(ctx, OperationWait, w.names()[0])
-	defer func() { span.end(err) }()
-	if w.taken == nil { // otherwise the call counts, and reports
-		l.counts.waits.Add(1)
-		l.counts.waiting.Add(1)
-		defer l.counts.waiting.Add(-1)
-		l.events.waiting(w.names()[0])
+// Attempt returns a lock that has not been asked for.
+func (c *call) Attempt() wait.Attempt {
+	c.waits = true
+	return (*attempt)(c.newLock())
+}
+
+// Begin begins a round of an attempt.
+func (c *call) Begin(a wait.Attempt, now clock.Instant) { lockIn(a).begin(now, c.maxHold) }
+
+// SendSlot asks all nodes for a slot of a semaphore.
+func (c *call) SendSlot(a wait.Attempt, slot int) *round.Round { return lockIn(a).sendOne(c, slot, 0) }
+
+// Finish waits for the verdict of an attempt's round.
+func (c *call) Finish(ctx context.Context, a wait.Attempt, r *round.Round) error {
+	_, err := c.locker.finish(ctx, lockIn(a), r, c)
+	return failed(err)
+}
+
+// Waits counts a call that did not get its lock at once, and tells of it. One of several waits of a
+// call does not: the call does.
+func (c *call) Waits(ctx context.Context, since clock.Instant) (context.Context, func(wait.Attempt, error)) {
+	if c.taken != nil {
+		ctx, span := c.locker.trace(ctx, OperationWait, c.name[0])
+		return ctx, func(_ wait.Attempt, err error) { span.end(told(err)) }
 	}
-	if w.refused != nil {
-		w.note(w.refused)
-	}
-	if ticket != nil {
-		select {
-		case <-ticket.Turn():
-		case <-ctx.Done():
-			var last *QuorumError
-			errors.As(l.desk.Queue.Trouble(w.queueName), &last)
-			return nil, waitEnded(last, round.EndOf(ctx))
-		case <-l.life.closing:
-			return nil, ErrClosed
+	ctx, over := c.locker.waiting(ctx, c.name[0], since)
+	return ctx, func(got wait.Attempt, err error) { over(lockOf(got, err)) }
+}
+
+// waiting counts a call that has to wait, and tells of it. Over is told how that ended.
+func (l *Locker) waiting(ctx context.Context, name string, since clock.Instant) (_ context.Context, over func(*Lock, error)) {
+	ctx, span := l.trace(ctx, OperationWait, name)
+	counts := &l.desk.Counts
+	counts.Waits.Add(1)
+	counts.Waiting.Add(1)
+	l.events.waiting(name)
+	return ctx, func(lock *Lock, err error) {
+		if err == nil {
+			l.events.waited(lock, l.clock.Now().Sub(since))
 		}
+		counts.Waiting.Add(-1)
+		span.end(err)
 	}
-	lock, err := w.seek(ctx)
-	if err == nil && w.taken == nil {
-		l.events.waited(lock, l.clock.Now().Sub(w.since))
-	}
-	return lock, err
 }
 
-// whyEnded returns why a wait ended early: the Locker was closed, or ctx ended.
-func (l *Locker) whyEnded(ctx context.Context) error {
-	select {
-	case <-l.life.closing:
+// Failed tells of an attempt that failed.
+func (c *call) Failed(f wait.Failure) {
+	c.locker.events.failed(c.name[0], (*QuorumError)(f.(*failure)))
+}
+
+// attempt is a lock that is not held yet, as package wait knows it.
+type attempt Lock
+
+func lockIn(a wait.Attempt) *Lock { return (*Lock)(a.(*attempt)) }
+
+// lockOf returns the result of a wait, as its caller gets it.
+func lockOf(a wait.Attempt, err error) (*Lock, error) {
+	if err != nil {
+		return nil, told(err)
+	}
+	return lockIn(a), nil
+}
+
+// Value returns the value of the attempt.
+func (a *attempt) Value() string { return a.value }
+
+// Timeout returns how long its rounds wait for a node.
+func (a *attempt) Timeout() time.Duration { return a.timeout }
+
+// Key returns the key under which the waiters for one of its names are known.
+func (a *attempt) Key(of int) string { return a.kind.queueOf((*Lock)(a))[of] }
+
+// Ask asks for the lock, or for a place on a wait list.
+func (a *attempt) Ask(ask *wire.Wait, turn bool) pipeline.Request {
+	lock := (*Lock)(a)
+	ask.Keys, ask.Value, ask.TTL, ask.Grace, ask.Fencing = lock.keys(), lock.value, lock.life(), lock.grace(), lock.fencing()
+	return lock.kind.wait(lock, ask, turn)
+}
+
+// Answer reads the reply to Ask.
+func (a *attempt) Answer(reply any) wire.WaitReply { return a.kind.answer(reply) }
+
+// List notes that the attempt may be on wait lists.
+func (a *attempt) List() { a.listed = true }
+
+// Process names this process there.
+func (a *attempt) Process() string { return (*Lock)(a).process() }
+
+// Announced reports whether the attempt keeps new readers out.
+func (a *attempt) Announced() bool { return a.intent }
+
+// Announce keeps new readers out. On each connection the intent comes before the release that
+// withdraws it. A set announces itself for the name that it waits for: it waits for one at a time,
+// and does not know yet who has the others.
+func (a *attempt) Announce(of int, others quorum.NodeSet) {
+	lock, l := (*Lock)(a), a.locker
+	lock.intent = true
+	if others.Empty() {
+		return
+	}
+	l.life.enterAnyway()
+	// Read as a refusal: the answer says nothing about waiters there.
+	r := l.rounds.New(&round.Spec{
+		Request: wire.Intend(lock.keys()[of], lock.value, wait.IntentLife), Meaning: wire.None, Rule: quorum.DecideHeld,
+		Only: others, Background: true,
+	})
+	r.Send(l.clock.Now().Add(lock.timeout), 0)
+}
+
+// Acquire returns a round that asks as TryLock does.
+func (a *attempt) Acquire(how round.Spec, turn bool) *round.Round {
+	return (*Lock)(a).newAcquire(how, turn)
+}
+
+// Grant returns a round that may win the lock.
+func (a *attempt) Grant(how *round.Spec) *round.Round { return (*Lock)(a).newGrant(how) }
+
+// GiveUp undoes an attempt before all nodes were asked for it.
+func (a *attempt) GiveUp(ctx context.Context, r *round.Round, only, kept quorum.NodeSet, reason error) error {
+	lock, l := (*Lock)(a), a.locker
+	u := lock.newRelease(round.Spec{Rule: quorum.DecideHeld, Only: only})
+	lock.mu.Lock()
+	lock.undoLocked(u, kept, l.clock.Now().Add(lock.timeout))
+	lock.mu.Unlock()
+	if l.life.isClosed() {
 		return ErrClosed
+	}
+	var ended error
+	if ctx.Err() != nil {
+		ended = round.EndOf(ctx)
+	}
+	return failed(l.failure(r, "acquire", lock.Name(), reason, ended))
+}
+
+// Failure describes a round that did not get the lock.
+func (a *attempt) Failure(r *round.Round, reason error) wait.Failure {
+	return (*failure)(a.locker.failure(r, "acquire", (*Lock)(a).Name(), reason, nil))
+}
+
+// Guard returns a context that ends with a part of a set.
+func (a *attempt) Guard(ctx context.Context) context.Context { return (*Lock)(a).Context(ctx) }
+
+// Release gives a part of a set back.
+func (a *attempt) Release() { (*Lock)(a).startRelease(nil) }
+
+// failure is the error of an attempt, as package wait knows it.
+type failure QuorumError
+
+// failed returns an error of an attempt for package wait. One about arguments, which only the nodes
+// know to be bad, ends the call.
+func failed(err error) error {
+	var f *QuorumError
+	switch {
+	case !errors.As(err, &f):
+		return err
+	case errors.Is(f.reason, ErrInvalid):
+		return f.reason
 	default:
-		return round.EndOf(ctx)
+		return (*failure)(f)
 	}
 }
 
-// waitEnded joins why a wait ended with the last failure before that; nil where there was none.
-// ErrInvalid is about the number of permits, and the last failure does not matter.
-func waitEnded(last *QuorumError, why error) error {
-	if last == nil || errors.Is(why, ErrClosed) || errors.Is(why, ErrInvalid) {
-		return why
+// told returns an error of package wait as the caller gets it.
+func told(err error) error {
+	var f *failure
+	if errors.As(err, &f) {
+		return (*QuorumError)(f)
 	}
-	told := *last
-	told.ended = why
-	return &told
+	return err
 }
 
-// A wake is why a waiter goes on.
-type wake uint8
+// Error returns the text of the error.
+func (f *failure) Error() string { return (*QuorumError)(f).Error() }
 
-const (
-	wakeHanded wake = iota // the pilot's vote is ours
-	wakeDue                // time to ask again
-	wakeEnded              // ctx or the Locker ended
-)
+// Unwrap returns what it matches.
+func (f *failure) Unwrap() []error { return (*QuorumError)(f).Unwrap() }
 
-// awaitRefused waits after a refusal of the pilot. A wait of some length makes up for the attempts
-// before it.
-func (w *waiter) awaitRefused(ctx context.Context, answer *wire.WaitReply) wake {
-	began := w.locker.clock.Now()
-	woke := w.awaitAfter(ctx, answer)
-	if w.locker.clock.Now().Sub(began) > outageMax {
-		// Not sooner: waiters that are handed a vote that they cannot use, because no quorum
-		// answers or another name of their set is taken, hand it on at once, and would keep passing
-		// it around in a circle.
-		w.hops = 0
-		w.outage.Reset()
-		w.crowd.Reset()
-	}
-	return woke
-}
+// Reason returns why the attempt failed.
+func (f *failure) Reason() error { return f.reason }
 
-// awaitHandOver waits for the message that the lock was handed over, for the end of the holder's
-// time, or for the next poll: messages may be lost, or forbidden, or not sent by the holder.
-func (w *waiter) awaitHandOver(ctx context.Context, left time.Duration) wake {
-	pause := w.poll.Next()
-	if left >= 0 && left < pause {
-		pause = left + time.Millisecond + random.N(expirySpread)
-	}
-	return w.awaitWake(ctx, pause)
-}
+// Ended returns the error of the context that cut it short.
+func (f *failure) Ended() error { return f.ended }
 
-// noPause is the pause of a waiter for which another one of its process polls.
-const noPause time.Duration = -1
-
-// awaitWake waits for the message, or until a pause is over.
-func (w *waiter) awaitWake(ctx context.Context, pause time.Duration) wake {
-	l := w.locker
-	var over <-chan struct{}
-	if pause != noPause {
-		alarm, timer := clock.After(l.clock, pause)
-		defer timer.Stop()
-		over = alarm
-	}
-	select {
-	case <-w.wakeup.Handed:
-		l.counts.woken.Add(1)
-		return wakeHanded
-	case <-w.wakeup.Again:
-	case <-over:
-	case <-ctx.Done():
-		return wakeEnded
-	case <-l.life.closing:
-		return wakeEnded
-	}
-	return wakeDue
-}
+// End joins why a wait ended with its last failure.
+func (f *failure) End(why error) error { return failed((*QuorumError)(f).endedBy(why)) }

@@ -1,12 +1,19 @@
 package round
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
+)
+
+// Why a round did not get what it asked for. Package redlock has both for its users.
+var (
+	ErrTaken    = errors.New("redlock: taken")     // a quorum of nodes answered, and did not grant
+	ErrNoQuorum = errors.New("redlock: no quorum") // too few nodes answered to decide anything
 )
 
 // Deadline returns when the round ends at the latest.

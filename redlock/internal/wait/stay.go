@@ -1,0 +1,263 @@
+package wait
+
+import (
+	"context"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// stay is an attempt of a waiter at its pilot: it asks, waits and asks again under one value, until
+// the pilot's vote is ours, or is given up.
+type stay struct {
+	*waiter
+	a     Attempt
+	pilot int
+}
+
+// A wake is why a waiter goes on.
+type wake uint8
+
+const (
+	wakeHanded wake = iota // the pilot's vote is ours
+	wakeDue                // time to ask again
+	wakeEnded              // ctx or the Locker ended
+)
+
+// wait goes on until the attempt is over.
+func (s *stay) wait(ctx context.Context) (Attempt, error) {
+	s.announced, s.handed = false, false
+	s.wakeup.WaitAt(s.pilot)
+	s.Subscriptions.Await(s.a.Value(), s.wakeup)
+	defer s.Subscriptions.Forget(s.a.Value(), s.wakeup)
+	r, answer := s.ask(ctx)
+	late := s.judge(r, answer != nil)
+	for {
+		switch {
+		case answer == nil:
+			s.forgetFull()
+			return nil, s.giveUp(ctx, r, nil)
+		case answer.Granted:
+			if rest := s.useVote(answer); rest != nil {
+				return s.conclude(ctx, s.a, rest)
+			}
+			return nil, s.giveUp(ctx, r, round.ErrTaken)
+		case answer.Number != 0: // whether a quorum has another number, all nodes can tell
+			s.asksAll = true
+			return nil, s.giveUp(ctx, r, round.ErrTaken)
+		case late && s.hops == 0: // the next pilot is faster
+			s.forgetFull()
+			return nil, s.giveUp(ctx, r, round.ErrTaken)
+		case answer.Taken != s.target: // another name of the set
+			s.overtaken++
+			s.target, s.among = answer.Taken, s.all()
+			return nil, s.giveUp(ctx, r, round.ErrTaken)
+		}
+		reason := round.ErrTaken
+		if !s.Pilots.QuorumIsUp() {
+			reason = round.ErrNoQuorum // the refusal of one node says nothing
+		}
+		s.note(s.a.Failure(r, reason))
+		switch s.awaitRefused(ctx, answer) {
+		case wakeHanded:
+			if rest := s.useHanded(ctx); rest != nil {
+				return s.conclude(ctx, s.a, rest)
+			}
+			s.overtaken++ // someone was faster this time
+			return nil, s.giveUp(ctx, r, round.ErrTaken)
+		case wakeDue:
+			if s.slots > 0 && s.outlived(answer.Left) {
+				s.asksAll = true
+				return nil, s.giveUp(ctx, r, round.ErrTaken)
+			}
+			if r, answer, late = s.askAgain(ctx, answer); answer == nil && r.Overrides() {
+				return s.conclude(ctx, s.a, r)
+			}
+		case wakeEnded:
+			return nil, s.giveUp(ctx, r, nil)
+		}
+	}
+}
+
+// ask asks the pilot for the lock, or for a place on its wait list. The reply is nil if none came
+// in time, or if ctx or the Locker ended.
+func (s *stay) ask(ctx context.Context) (*round.Round, *wire.WaitReply) {
+	process := s.Subscriptions.Listen(ctx, s.pilot, s.clock.Now().Add(s.a.Timeout()))
+	if process != "" {
+		s.a.List()
+		s.wakeup.ClearAgain() // this asks again
+	}
+	s.begin(s.a)
+	var answer *wire.WaitReply
+	r := s.rounds.New(&round.Spec{
+		Request: s.a.Ask(s.place(process), false), Meaning: wire.Grant, Rule: decideOne, Only: quorum.Only(s.pilot),
+		Replies: func(_ int, reply any) {
+			a := s.a.Answer(reply)
+			answer = &a
+		},
+	})
+	s.send(r, s.a)
+	if _, ended := r.Wait(ctx); ended != nil {
+		return r, nil
+	}
+	return r, answer
+}
+
+// decideOne is DecideAcquire, but undecided until the node that was asked has answered or failed.
+func decideOne(votes quorum.Tally) quorum.Verdict {
+	if votes.Outstanding() > 0 {
+		return quorum.Pending
+	}
+	return quorum.DecideAcquire(votes)
+}
+
+// begin begins a round of an attempt, and send sends it.
+func (w *waiter) begin(a Attempt) {
+	w.began = w.clock.Now()
+	w.call.Begin(a, w.began)
+}
+
+func (w *waiter) send(r *round.Round, a Attempt) { r.Send(w.began.Add(a.Timeout()), 0) }
+
+// judge makes the next waiters here pass over a pilot that failed or was late.
+func (s *stay) judge(r *round.Round, answered bool) (late bool) {
+	if !answered && r.Err(s.pilot) == nil { // ctx ended
+		return false
+	}
+	return s.Pilots.Judge(s.pilot, s.clock.Now().Sub(s.began), answered)
+}
+
+// useVote asks the other nodes, too, when the pilot has granted; for a permit, all for its slot.
+// The validity counts from when the pilot was asked. It returns nil if the vote is of no use.
+func (s *stay) useVote(answer *wire.WaitReply) *round.Round {
+	switch {
+	case answer.Slot != 0:
+		return s.call.SendSlot(s.a, answer.Slot)
+	case s.astray():
+		return nil
+	}
+	r := s.a.Acquire(round.Spec{Granted: quorum.Only(s.pilot), Fence: answer.Fence}, false)
+	s.send(r, s.a)
+	return r
+}
+
+// useHanded asks all nodes when the pilot's vote was handed over. The pilot confirms that: the
+// message is no vote, and the time since then does not count. It returns nil if the vote is of no
+// use.
+func (s *stay) useHanded(ctx context.Context) *round.Round {
+	s.handed = true
+	slot := s.wakeup.Slot()
+	switch {
+	case s.slots > 0 && slot > s.slots || s.astray():
+		return nil
+	case s.slots > 0:
+		return s.call.SendSlot(s.a, slot)
+	default:
+		return s.confirm(ctx)
+	}
+}
+
+// astray reports whether the waiter waited at a node that is not the pilot, because the pilot did
+// not know the holder. It then starts over at the pilot, and hands on the vote that it got. With
+// two nodes that hand over, two waiters at a time would have a vote each and split the others,
+// again and again. The waiters behind it follow it, in their order.
+func (s *stay) astray() bool {
+	s.among = s.all()
+	pilot, found := s.Pilots.Of(s.a.Key(s.target), s.among)
+	return found && pilot != s.pilot
+}
+
+// A release reaches the nodes at different times. A writer that is handed a vote by the last reader
+// may be refused by nodes that do not know yet that the reader is gone. If it gave the vote back,
+// readers that came after it would get it, and hold for as long as they like. So it asks again,
+// within these bounds, and keeps the votes that it has, as in places.go.
+const (
+	lateMin = time.Millisecond
+	lateMax = 16 * time.Millisecond
+)
+
+// confirm asks all nodes: the pilot to confirm the vote that was handed over, the others for
+// theirs.
+func (s *stay) confirm(ctx context.Context) *round.Round {
+	var before quorum.NodeSet // nodes that may have our value since an earlier round
+	for pause := lateMin; ; pause *= 2 {
+		r := s.askWithPilot(true, round.Spec{Before: before})
+		if !s.a.Announced() || len(s.names) > 1 || pause > lateMax {
+			return r
+		}
+		if v, ended := r.Wait(ctx); v != quorum.Denied || ended != nil {
+			return r
+		}
+		before = r.MayHold()
+		if !s.Sleep(ctx, pause) {
+			return r
+		}
+	}
+}
+
+// askWithPilot asks all nodes for the lock, and the pilot as a waiter.
+func (s *stay) askWithPilot(turn bool, how round.Spec) *round.Round {
+	s.begin(s.a)
+	how.Other = &round.Override{Node: s.pilot, Request: s.a.Ask(s.place(s.a.Process()), turn)}
+	r := s.a.Acquire(how, turn)
+	s.send(r, s.a)
+	return r
+}
+
+// askAgain asks the pilot once more, and if the holder is a client of another library, or one that
+// the other nodes may not know, all other nodes with it. The value is the same: if all refuse, no
+// node has it. Without an answer, the round may still be won, or must be undone.
+func (s *stay) askAgain(ctx context.Context, last *wire.WaitReply) (r *round.Round, answer *wire.WaitReply, late bool) {
+	s.Counts.Polls.Add(1)
+	if last.Other == wire.OtherReads {
+		s.a.Announce(s.target, s.all().Minus(quorum.Only(s.pilot)))
+	}
+	if last.Other <= wire.OtherTaken && !s.outlived(last.Left) || s.members.View().Seats() == 1 {
+		r, answer = s.ask(ctx)
+		return r, answer, s.judge(r, answer != nil)
+	}
+	if r, answer = s.snatch(ctx); answer == nil {
+		s.hops = -1 // the next attempt comes after a pause anyway
+	}
+	return r, answer, false
+}
+
+// outlived reports whether a key that is left for so long may have outlived its lock: no lock has
+// more than MaxTTL left, so the node's clock was set back since, or somebody took its time to live
+// away. Then the other nodes may have forgotten the lock in time, and nobody would ever hear of it
+// at this one.
+func (w *waiter) outlived(left time.Duration) bool {
+	return left < 0 || left > w.members.LongestTTL()
+}
+
+// snatch is an attempt at a lock that a client of another library holds. It asks the pilot as a
+// waiter, so that it keeps its place there, and all other nodes as well. If the lock is not won and
+// no node is slow, it waits for all of them: afterwards it is known whether one has our value. The
+// pilot's answer is returned only if none has.
+func (s *stay) snatch(ctx context.Context) (*round.Round, *wire.WaitReply) {
+	var answer *wire.WaitReply
+	r := s.askWithPilot(false, round.Spec{Rule: s.allVotes(), Replies: func(node int, reply any) {
+		if node == s.pilot {
+			a := wire.ReadWait(reply)
+			answer = &a
+		}
+	}})
+	v, _ := r.Wait(ctx) //nolint:errcheck // the verdict is Pending then
+	s.slowNode = s.clock.Now().Sub(s.began) > LateAfter
+	if v == quorum.Won || v == quorum.Pending || !r.MayHold().Empty() {
+		return r, nil // the pilot's vote may still come in
+	}
+	return r, answer
+}
+
+// giveUp gives up an attempt that only the pilot knows of: the place on its list, and the vote if
+// we have it. It returns the reason as an error; without a reason, the votes decide.
+func (s *stay) giveUp(ctx context.Context, r *round.Round, reason error) error {
+	known := quorum.Only(s.pilot)
+	if s.a.Announced() { // which is at all nodes
+		known = s.all()
+	}
+	return s.a.GiveUp(ctx, r, known, known, reason)
+}
