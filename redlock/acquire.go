@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/schedule"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -30,6 +33,81 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 	}
 	lock, _, err := l.tryAcquire(ctx, &c)
 	return lock, err
+}
+
+// call is one call that asks for a lock. Its options are what the user said.
+type call struct {
+	lockConfig
+
+	locker *Locker
+	kind   kind
+	name   [1]string // of a permit: that of the semaphore
+	list   []string  // of several names
+
+	guards bool         // a function of Do
+	part   bool         // one name of a set that takes its names one after the other
+	waits  bool         // it did not get the lock at once
+	yields bool         // gives way to waiters elsewhere, even if the round is won
+	taken  *atomic.Bool // for one of several waits of a call: one of them took its lock
+}
+
+// newCall returns a call for a mutex, after checking all of its arguments.
+func (l *Locker) newCall(ctx context.Context, name string, opts []LockOption) (call, error) {
+	cfg, err := l.config.lockConfig(ctx, name, opts)
+	return call{lockConfig: cfg, locker: l, kind: mutex{}, name: [1]string{name}}, err
+}
+
+// newLock returns the lock of one attempt.
+func (c *call) newLock() *Lock {
+	l := c.locker
+	lock := &Lock{
+		locker: l, kind: c.kind.fresh(), renews: !c.withoutRenewal, guards: c.guards, fenced: c.fencing, part: c.part,
+		ttl: c.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(c.ttl), heldUntil: schedule.Never,
+		minHold: uint32(ceilMillis(c.minHold).Milliseconds()),
+	}
+	var room [valueRoom]byte
+	value := c.appendValue(room[:0], l.clock.Wall(), c.waits)
+	switch lock.kind.(type) {
+	case mutex, reader:
+		lock.claim, lock.key[0], lock.value = wire.NewClaim(l.config.keyPrefix, c.name[0], value, l.config.termsOf(lock))
+	default:
+		lock.value = string(value)
+	}
+	return lock
+}
+
+// termsOf returns the terms of a new lock: those of most are encoded already.
+func (c *config) termsOf(lock *Lock) *wire.Terms {
+	if lock.ttl == c.lock.ttl.Truncate(time.Millisecond) && lock.life() == lock.ttl {
+		return &c.terms
+	}
+	terms := wire.NewTerms(lock.life(), c.grace(lock.timeout))
+	return &terms
+}
+
+// names returns all names that the call asks for.
+func (c *call) names() []string {
+	if c.list != nil {
+		return c.list
+	}
+	return c.name[:]
+}
+
+// queued returns the names under which waiters for what the call asks for are known to the desk,
+// and what precedes them there.
+func (c *call) queued() (prefix string, names []string) {
+	if p, ok := c.kind.(*permit); ok {
+		return "", p.semaphore.queue
+	}
+	return c.locker.config.keyPrefix, c.names()
+}
+
+// queue names the wait queue of the call.
+func (c *call) queue() wait.Name {
+	if p, ok := c.kind.(*permit); ok {
+		return wait.NameOfSemaphore(p.semaphore.name, p.semaphore.wire.Permits)
+	}
+	return wait.NameOf(c.names())
 }
 
 // tryAcquire makes one attempt, which is a round: send, count, decide, and undo if it was not won.
@@ -62,6 +140,15 @@ func (l *Locker) tryAcquire(ctx context.Context, c *call) (*Lock, *round.Round, 
 	}
 	got, err := l.finish(ctx, lock, r, c)
 	return got, r, err
+}
+
+// sendOne asks all nodes for one of several. Before are the nodes that may have given us one, and
+// this takes others back. The TTL, and with it the validity, begins anew at every node that grants.
+func (lock *Lock) sendOne(c *call, one int, before quorum.NodeSet) *round.Round {
+	lock.begin(lock.locker.clock.Now(), c.maxHold)
+	r := lock.newAcquire(round.Spec{One: one, Before: before}, false)
+	r.Send(lock.acquired.Add(lock.timeout), 0)
+	return r
 }
 
 // finish waits for the verdict of an attempt's round. Afterwards the lock is held or undone.
@@ -124,6 +211,53 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call
 	return nil, err
 }
 
+// settleValue gives a lock that was won the value of WithValue. It returns the round that did, or
+// why it could not, or the context's error if ctx ended it.
+//
+//	a random value ──won──▶ swapped where it is held, or free ──won──▶ the value of WithValue
+//
+// To the nodes, two attempts with one value are one. So every attempt, its wait and its undo have a
+// value that is used once. A chosen value is at a node only once a quorum has granted the attempt:
+// while another lock has that quorum, this sends nothing that names the value, and so can neither
+// take that lock for its own nor release it. The votes are those of the swap, each at a node that
+// set all keys after the attempt began, as for a set by parts (names.go).
+//
+// If the swap fails, it is undone where it may have taken place, behind it on the same connection,
+// and never later: a release that is kept for a node that is away might find another lock with the
+// value. There the key stays until its TTL ends.
+func (lock *Lock) settleValue(ctx context.Context, won *round.Round, value string) (_ *round.Round, reason, ended error) {
+	l := lock.locker
+	random, rest := lock.value, lock.newRelease(round.Spec{Rule: quorum.DecideHeld})
+	parts := slices.Repeat([]string{random}, len(lock.keys()))
+	r := lock.newGrant(&round.Spec{Request: wire.Join(lock.keys(), value, lock.life(), parts, wire.Fencing{})})
+	deadline := l.clock.Now().Add(lock.timeout)
+	r.Send(deadline, 0)
+	v, ended := r.Wait(ctx)
+	claim := lock.claim
+	lock.value, lock.claim, lock.reused = value, wire.Claim{}, true
+	if v == quorum.Won {
+		// What is left of the random value: at nodes that missed the swap, and on wait lists.
+		lock.mu.Lock()
+		lock.undoLocked(rest, quorum.All(len(l.nodes())).Minus(r.Granted()), deadline)
+		lock.mu.Unlock()
+		return r, nil, nil
+	}
+	if swapped := r.MayHold(); !swapped.Empty() {
+		lock.mu.Lock()
+		lock.undoLocked(lock.newRelease(round.Spec{Rule: quorum.DecideHeld, Only: swapped}), 0, deadline)
+		lock.mu.Unlock()
+	}
+	lock.value, lock.claim, lock.reused = random, claim, false // which the caller undoes
+	switch v {
+	case quorum.Denied:
+		reason = ErrTaken
+	case quorum.NoQuorum:
+		reason = ErrNoQuorum
+	case quorum.Won, quorum.Pending: // ctx ended
+	}
+	return won, reason, ended
+}
+
 // take makes a lock that a quorum granted a held one, or returns why it cannot: too little validity
 // is left, or the Locker was closed.
 func (l *Locker) take(lock *Lock, r *round.Round, c *call) error {
@@ -158,129 +292,33 @@ func (l *Locker) take(lock *Lock, r *round.Round, c *call) error {
 	return nil
 }
 
-// refusal returns why the cluster does not permit a lock, nil if it does: it would outlast what a
-// master that forgets, and a change of members, wait for.
-func (l *Locker) refusal(lock *Lock) error {
-	if err := l.members.Conflict(); err != nil {
-		return invalid("%w", err)
+// hold makes the lock one of the held ones. It reports false if the Locker was closed meanwhile:
+// then the lock was never held, and is undone like an attempt that failed. Close sets closed and
+// then collects the held locks; hold checks closed in the same step as it adds the lock. So Close
+// releases every lock that hold has added, and the caller can tell the two cases apart. (Adopt
+// must: it gives back what it took.)
+func (l *Locker) hold(lock *Lock) bool {
+	lock.mu.Lock()
+	l.life.mu.Lock()
+	closed := l.life.closed
+	if !closed {
+		l.expiry.Add(lock, lock.until)
 	}
-	return l.checkMaxTTL(lock.life())
-}
-
-func (l *Locker) checkMaxTTL(ttl time.Duration) error {
-	if most := l.members.MaxTTL(); ttl > most {
-		return invalid("TTL %v is above the cluster's maximum of %v (`redlock members max-ttl %v` raises it)", ttl, most, ttl)
+	if !closed && lock.guards {
+		l.life.guarded++
 	}
-	return nil
-}
-
-// newGrant returns a round that may win the lock.
-func (lock *Lock) newGrant(how *round.Spec) *round.Round {
-	how.Meaning, how.Fences = wire.Grant, lock.fenced
-	if how.Rule == nil {
-		how.Rule = quorum.DecideAcquire
+	l.life.mu.Unlock()
+	if closed {
+		lock.mu.Unlock()
+		return false
 	}
-	return lock.locker.rounds.New(how)
-}
-
-// undoLocked releases what an attempt was granted, may have been, or may yet be: on every node, in
-// the background, with a deadline of its own, whatever became of the caller's context. If the SET
-// has not been answered, the release is behind it on the same connection. If the connection broke,
-// the node delivers the release before anything else when it is back.
-func (lock *Lock) undoLocked(u *round.Round, mayHold quorum.NodeSet, deadline clock.Instant) {
-	l := lock.locker
-	l.life.enterAnyway()
-	u.Send(deadline, mayHold)
-}
-
-// Adopt takes over a lock that another process holds, by its name and its [Lock.Value]: a quorum of
-// nodes swaps the value for a fresh one. The lock that it returns is renewed and released like any
-// other. Of several callers that adopt the same lock, at most one succeeds.
-//
-// The old holder is not asked. Its handle is lost at its next round, that is, when renewal, Extend
-// or Verify next asks the nodes; it can then neither extend nor release what it held. Without a
-// round it believes that it holds the lock until its validity ends. Until then both may act on the
-// lock, so a holder that gives its value away must stop using the lock first.
-//
-// Within the time of [WithMinHold], a lock can be adopted even if it was released. That time does
-// not travel with it: give your own, which counts from the adoption. The lock of a reader cannot be
-// adopted: the other process can read beside it instead ([Locker.RLock]). [WithValue] is
-// [ErrInvalid].
-//
-// Errors: [ErrLost] in a [*QuorumError] when a quorum does not hold that value, [ErrNoQuorum],
-// [ErrNoValidity], [ErrInvalid], [ErrClosed], and the error of a ctx that ended. After any error
-// the swap is undone where it took place, and the old holder keeps its lock, unless it asked the
-// nodes while a majority was swapped: then it is told that the lock is lost, and nobody holds it.
-// If the undo does not arrive, because this process dies or the node stays away for longer than
-// [Locker.Close] waits, the key stays swapped until its TTL ends: neither the old holder nor anyone
-// else has that node's vote.
-func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOption) (_ *Lock, err error) {
-	ctx, span := l.trace(ctx, OperationAcquire, name)
-	defer func() { span.end(err) }()
-	c, err := l.newCall(ctx, name, opts)
-	switch {
-	case err != nil:
-		return nil, err
-	case value == "" || len(value) > maxValue+1+maxOwner:
-		return nil, invalid("value has %d bytes, not 1 to %d", len(value), maxValue+1+maxOwner)
-	case value == wire.Marker:
-		return nil, invalid("a lock that readers hold cannot be adopted")
-	case c.value != "": // the undo of one adoption would hit another with this value
-		return nil, invalid("WithValue cannot be used with Adopt")
-	case !l.life.enter():
-		return nil, ErrClosed
+	if lock.part {
+		l.counts.parts.Add(1)
 	}
-	defer l.life.leave()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("redlock: adopt %q: %w", name, round.EndOf(ctx))
-	}
-	lock := c.newLock()
-	lock.begin(l.clock.Now(), c.maxHold)
-	request := wire.Adopt(lock.keys()[0], value, lock.value, lock.life(), lock.fencing())
-	r := lock.newGrant(&round.Spec{Request: request, Rule: quorum.DecideHeld})
-	r.Send(lock.acquired.Add(lock.timeout), 0)
-	v, ended := r.Wait(ctx)
-	reason := ErrNoQuorum
-	switch v {
-	case quorum.Won:
-		if reason, ended = lock.settle(ctx, r); reason == nil && ended == nil {
-			reason = l.take(lock, r, &c)
-		}
-		if reason == nil && ended == nil {
-			l.counts.acquired.Add(1)
-			l.forgetAdoption(lock)
-			return lock, nil
-		}
-	case quorum.Denied:
-		reason = fmt.Errorf("%w: a quorum of nodes does not hold it under that value", ErrLost)
-	case quorum.NoQuorum, quorum.Pending:
-	}
-	lock.restore(r.MayHold())
-	if l.life.isClosed() {
-		return nil, ErrClosed
-	}
-	return nil, l.failure(r, "adopt", name, reason, ended)
-}
-
-// forgetAdoption removes the notes of a swap that stands, in the background. A note that it misses
-// expires when the key would have.
-func (l *Locker) forgetAdoption(lock *Lock) {
-	l.life.enterAnyway()
-	r := l.rounds.New(&round.Spec{
-		Request: wire.Forget(lock.keys()[0], lock.value), Meaning: wire.None, Rule: quorum.DecideHeld, Background: true,
-	})
-	r.Send(lock.acquired.Add(lock.timeout), 0)
-}
-
-// restore gives the old holder its lock back, in the background, on every node that may have
-// swapped the value. There the restore comes behind the swap, on the same connection or after the
-// old connection was killed (S6), and is kept for a node that is away. Until it arrives, nobody
-// holds the key: it cannot be acquired there, and the old holder's rounds count the node as
-// refusing.
-func (lock *Lock) restore(mayHold quorum.NodeSet) {
-	l := lock.locker
-	l.life.enterAnyway()
-	request := wire.Restore(lock.keys()[0], lock.value, l.config.grace(lock.timeout))
-	r := l.rounds.New(&round.Spec{Request: request, Meaning: wire.Yes, Rule: quorum.DecideHeld, Background: true})
-	r.Send(l.clock.Now().Add(lock.timeout), mayHold)
+	l.events.acquired(lock)
+	lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)
+	lock.mu.Unlock()
+	l.members.Patrol()
+	lock.nodesForgot() // a node may have forgotten before the lock was on the schedule
+	return true
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
-	"github.com/redquorum/redquorum/redlock/internal/round"
 )
 
 // closePatience is how long Close waits for nodes that have not answered a release: long enough to
@@ -70,23 +68,6 @@ func (l *Locker) own() (nodes []*pipeline.Node, first int) {
 	return l.nodes()[first:], first
 }
 
-// undoLost undoes at once those of the locks that were lost and are to be undone later. The time
-// until then lets the holder notice that its validity has ended (planUndoLocked); a holder that
-// closes its Locker has no more use for it, nor for the rest of the locks that are released with
-// it. This endangers nobody: the validity is over before this is sent, the value is the lock's own,
-// and on each connection this is behind everything that may have written it.
-func (l *Locker) undoLost(locks []*Lock) {
-	inChunks(locks, func(lock *Lock) *round.Round {
-		lock.mu.Lock()
-		defer lock.mu.Unlock()
-		l.renewals.Remove(lock)
-		if lock.state != lost || lock.release != nil {
-			return nil
-		}
-		return lock.undoNowLocked()
-	})
-}
-
 // drain waits for the nodes that have not answered a release, and returns an error for those that
 // still have not when its time is up. Members alone count: what another master keeps excludes
 // nobody, so it only gets what it can take meanwhile.
@@ -123,99 +104,26 @@ func (l *Locker) drain() error {
 	return err
 }
 
-// life counts what is under way in a Locker. It ends once the Locker is closed and nothing is under
-// way.
-type life struct {
-	running atomic.Int64  // calls and rounds under way, and lifeOver once the Locker is closed
-	closing chan struct{} // closed by close
-	idle    chan struct{} // closed when running was lifeOver
-	over    sync.Once     // closes idle
-
-	mu      sync.Mutex    // guards the fields below; never held over a call to a node
-	closed  bool          // as running says; for what must happen in one step with it
-	guarded int           // locks of Do whose function may be running
-	rest    chan struct{} // closed when closed is set and guarded is 0
-
-	ending      sync.Once // the rest of Close
-	undelivered error     // what Close returns; written in ending
-}
-
-// lifeOver is more than ever is under way.
-const lifeOver = 1 << 62
-
-func (l *life) init() {
-	l.closing, l.idle, l.rest = make(chan struct{}), make(chan struct{}), make(chan struct{})
-}
-
-// close sets closed, and reports whether it was not set before. If so, the caller has entered.
-func (l *life) close() (first bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return false
-	}
-	l.closed = true
-	l.running.Add(lifeOver + 1) // 1 until all releases are under way, and count themselves
-	if l.guarded == 0 {
-		close(l.rest)
-	}
-	close(l.closing)
-	return true
-}
-
-// enter counts a call, and reports false once the Locker is closed. Every call that entered must
-// leave.
-func (l *life) enter() bool {
-	if l.running.Add(1) > lifeOver {
-		l.leave()
-		return false
-	}
-	return true
-}
-
-// few reports whether there is one call, and at most the releases before it whose last votes are
-// out.
-func (l *life) few() bool { return l.running.Load() <= 3 }
-
-func (l *life) isClosed() bool { return l.running.Load() >= lifeOver }
-
-// enterAnyway counts work that must be done even while the Locker is closing: releases.
-func (l *life) enterAnyway() { l.running.Add(1) }
-
-func (l *life) leave() {
-	if l.running.Add(-1) == lifeOver {
-		l.over.Do(func() { close(l.idle) }) // once, although a late Unlock of a lost lock may follow
-	}
-}
-
-// await waits for a channel to be closed. It reports false if the instant comes, or ctx or the
-// Locker ends, first.
-func (l *Locker) await(ctx context.Context, changed <-chan struct{}, until clock.Instant) bool {
-	late, timer := clock.After(l.clock, max(until.Sub(l.clock.Now()), 0))
+// awaitGuarded waits for the functions of Do, within the patience of Close.
+func (l *Locker) awaitGuarded() {
+	late, timer := clock.After(l.clock, closePatience)
 	defer timer.Stop()
 	select {
-	case <-changed:
-		return true
+	case <-l.life.rest:
 	case <-late:
-	case <-ctx.Done():
-	case <-l.life.closing:
 	}
-	return false
 }
 
-// awaitVoters waits until a quorum of nodes votes, or it is clear that none will for now. It waits
-// for at most half a node timeout, so that the nodes that vote still have time to. It costs nothing
-// if a quorum votes. It returns the time, now if it has not waited.
-func (l *Locker) awaitVoters(ctx context.Context, now clock.Instant, timeout time.Duration) clock.Instant {
-	if l.members.View().Enough {
-		return now
+// stillGuarded adds to the error of Close how many functions of Do were still running.
+func (l *Locker) stillGuarded(err error) error {
+	l.life.mu.Lock()
+	n := l.life.guarded
+	l.life.mu.Unlock()
+	switch {
+	case n == 0:
+		return err
+	case err == nil:
+		err = ErrUndelivered
 	}
-	until := now.Add(timeout / 2)
-	for !l.members.View().Enough {
-		changed := l.members.Undecided()
-		if changed == nil || !l.await(ctx, changed, until) {
-			break
-		}
-	}
-	return l.clock.Now()
+	return fmt.Errorf("%w: %d functions of Do are still running, their locks stay until their TTL ends", err, n)
 }

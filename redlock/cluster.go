@@ -25,28 +25,6 @@ var (
 	ErrOtherCluster = members.ErrOtherCluster
 )
 
-// Membership is one version of the list of a cluster's members. A quorum is a majority of them,
-// whatever list a Locker was given: that is only where it begins to look.
-type Membership struct {
-	Cluster string        // its random name, for [WithCluster]
-	Version int64         // grows by one with each change
-	MaxTTL  time.Duration // of all locks
-	Members []Member
-	// Next is how long it takes until another change is possible; 0 if it is now.
-	Next time.Duration
-}
-
-// Member is one master of a cluster.
-type Member struct {
-	ID       string // random; it stays when the master forgets and comes back
-	Endpoint string // by which it was added, without user and password
-	Listed   bool   // the Locker's own list has it, however that spells it
-	Up       bool   // it is connected
-	Voting   bool   // its vote counts
-	Version  int64  // that it was told; 0 if that is not known
-	Err      error  // why its vote does not count; nil if it does
-}
-
 // Cluster is the cluster of a [Locker]: the masters of which a majority makes a quorum. The masters
 // keep the list of its members themselves, so all clients count by the same one, and it can be
 // changed while locks are held. The changes are chosen by the members with promise and accept; a

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,28 @@ import (
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
+
+// Membership is one version of the list of a cluster's members. A quorum is a majority of them,
+// whatever list a Locker was given: that is only where it begins to look.
+type Membership struct {
+	Cluster string        // its random name, for [WithCluster]
+	Version int64         // grows by one with each change
+	MaxTTL  time.Duration // of all locks
+	Members []Member
+	// Next is how long it takes until another change is possible; 0 if it is now.
+	Next time.Duration
+}
+
+// Member is one master of a cluster.
+type Member struct {
+	ID       string // random; it stays when the master forgets and comes back
+	Endpoint string // by which it was added, without user and password
+	Listed   bool   // the Locker's own list has it, however that spells it
+	Up       bool   // it is connected
+	Voting   bool   // its vote counts
+	Version  int64  // that it was told; 0 if that is not known
+	Err      error  // why its vote does not count; nil if it does
+}
 
 // Hooks are functions that a [Locker] calls for what happens to its locks and nodes; each may be
 // nil. One goroutine per Locker calls them, one at a time, in the order in which things happened.
@@ -42,6 +63,49 @@ type Hooks struct {
 	Members func(Membership)
 	// Node: err is nil if the node is up and its vote counts; otherwise it says why not.
 	Node func(endpoint string, err error)
+}
+
+// Tracer is told of the calls of a Locker and its locks, such as for spans of OpenTelemetry. Its
+// methods are called from any goroutine, by the calls themselves: what a tracer takes, its caller
+// waits for. See [WithTracer].
+type Tracer interface {
+	// Start is called when an operation begins. The operation goes on with the context that it
+	// returns, and calls the function with its error (nil if it succeeded) when it ends.
+	Start(ctx context.Context, op Operation) (context.Context, func(error))
+}
+
+// Operation is what a [Tracer] is told of.
+type Operation struct {
+	Kind OperationKind
+	Name string // of the lock or semaphore; of several names the first
+}
+
+// OperationKind is the kind of an [Operation].
+type OperationKind string
+
+// The kinds of operations.
+const (
+	OperationAcquire OperationKind = "acquire" // TryLock, Lock, Adopt and the like
+	OperationWait    OperationKind = "wait"    // within an acquisition that did not succeed at once
+	OperationExtend  OperationKind = "extend"  // Extend by its caller, not renewals
+	OperationRelease OperationKind = "release" // Unlock
+)
+
+// span ends an operation; nil if it is not traced.
+type span func(error)
+
+func (s span) end(err error) {
+	if s != nil {
+		s(err)
+	}
+}
+
+// firstOf returns the first name, for a tracer.
+func firstOf(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
 }
 
 // maxEvents bounds the queue of hook calls.
@@ -228,164 +292,4 @@ func (e *events) node(i int, stats *NodeStats) {
 			e.hooks.Node(endpoint, err)
 		}
 	})
-}
-
-// Tracer is told of the calls of a Locker and its locks, such as for spans of OpenTelemetry. Its
-// methods are called from any goroutine, by the calls themselves: what a tracer takes, its caller
-// waits for. See [WithTracer].
-type Tracer interface {
-	// Start is called when an operation begins. The operation goes on with the context that it
-	// returns, and calls the function with its error (nil if it succeeded) when it ends.
-	Start(ctx context.Context, op Operation) (context.Context, func(error))
-}
-
-// Operation is what a [Tracer] is told of.
-type Operation struct {
-	Kind OperationKind
-	Name string // of the lock or semaphore; of several names the first
-}
-
-// OperationKind is the kind of an [Operation].
-type OperationKind string
-
-// The kinds of operations.
-const (
-	OperationAcquire OperationKind = "acquire" // TryLock, Lock, Adopt and the like
-	OperationWait    OperationKind = "wait"    // within an acquisition that did not succeed at once
-	OperationExtend  OperationKind = "extend"  // Extend by its caller, not renewals
-	OperationRelease OperationKind = "release" // Unlock
-)
-
-// WithTracer sets a [Tracer]. Without one, tracing costs nothing.
-func WithTracer(tracer Tracer) Option {
-	return lockerOption(func(c *config) error {
-		if tracer == nil {
-			return invalid("tracer is nil")
-		}
-		c.tracer = tracer
-		return nil
-	})
-}
-
-// span ends an operation; nil if it is not traced.
-type span func(error)
-
-func (s span) end(err error) {
-	if s != nil {
-		s(err)
-	}
-}
-
-func (l *Locker) trace(ctx context.Context, kind OperationKind, name string) (context.Context, span) {
-	if l.config.tracer == nil || ctx == nil {
-		return ctx, nil
-	}
-	return l.config.tracer.Start(ctx, Operation{kind, name})
-}
-
-// firstOf returns the first name, for a tracer.
-func firstOf(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	return names[0]
-}
-
-// Stats is what a Locker has done and the state of its nodes, at one moment.
-type Stats struct {
-	Held         int         // locks held now
-	Acquired     uint64      // locks acquired, including those of Adopt
-	Taken        uint64      // rounds that a quorum did not grant
-	NoQuorum     uint64      // rounds that too few nodes answered
-	NoValidity   uint64      // rounds that won too late
-	Renewed      uint64      // extensions that won
-	Lost         uint64      // locks that ended without being released
-	Waiting      int         // calls of Lock, RLock, LockAll, LockAny, Do and Acquire that wait now
-	Waits        uint64      // how many such calls did not get the lock at once
-	HandedOver   uint64      // votes that our releases gave to waiters, here or elsewhere
-	Woken        uint64      // how often a vote that was handed over woke a waiter of ours
-	Polls        uint64      // how often a waiter asked again without being woken
-	Split        uint64      // rounds that some nodes granted, but a quorum of nodes did not
-	SecondRounds uint64      // fencing tokens that took a second round
-	HooksDropped uint64      // calls of hooks dropped because too many were outstanding
-	Cluster      string      // by whose list of members votes count; empty while none is known
-	Version      int64       // of that list; 0 while none is known
-	Members      int         // masters of which a majority is a quorum; without a cluster, the endpoints
-	Nodes        []NodeStats // in the order of the endpoints; then members that the Locker's list lacks
-}
-
-// Quorum returns how many votes make a quorum.
-func (s *Stats) Quorum() int { return quorum.Need(s.Members) }
-
-// NodeStats is the state of a node, and whether its vote counts.
-type NodeStats struct {
-	pool.Stats
-	Unidentified bool // answers, but does not say who it is; its vote counts
-	Listed       bool // in the Locker's own list; otherwise it is a member that the list lacks, or was one
-
-	// Barred is why its vote does not count, pool.ErrQuarantined, pool.ErrDuplicate, ErrNotMember
-	// or ErrOtherCluster; nil if it does.
-	Barred error
-
-	// Memory is what the node's memory marker says: "active", "new" or "lost"; empty if it is not
-	// known, or may not be read.
-	Memory string
-
-	// QuarantinedFor is for how long its vote will not count, as far as is known; 0 if it counts.
-	QuarantinedFor time.Duration
-}
-
-type counts struct {
-	acquired, taken, noQuorum, noValidity, renewed, lost atomic.Uint64
-	handedOver, split, secondRounds                      atomic.Uint64
-	parts                                                atomic.Int64
-}
-
-func (c *counts) notAcquired(reason error) {
-	switch {
-	case errors.Is(reason, ErrTaken):
-		c.taken.Add(1)
-	case errors.Is(reason, ErrNoQuorum):
-		c.noQuorum.Add(1)
-	case errors.Is(reason, ErrNoValidity):
-		c.noValidity.Add(1)
-	}
-}
-
-// Stats returns the current figures.
-func (l *Locker) Stats() Stats {
-	s := Stats{
-		Held:         max(l.expiry.Len()-int(l.counts.parts.Load()), 0),
-		Acquired:     l.counts.acquired.Load(),
-		Taken:        l.counts.taken.Load(),
-		NoQuorum:     l.counts.noQuorum.Load(),
-		NoValidity:   l.counts.noValidity.Load(),
-		Renewed:      l.counts.renewed.Load(),
-		Lost:         l.counts.lost.Load(),
-		Waiting:      int(l.desk.Counts.Waiting.Load()),
-		Waits:        l.desk.Counts.Waits.Load(),
-		HandedOver:   l.counts.handedOver.Load(),
-		Woken:        l.desk.Counts.Woken.Load(),
-		Polls:        l.desk.Counts.Polls.Load(),
-		Split:        l.counts.split.Load(),
-		SecondRounds: l.counts.secondRounds.Load(),
-	}
-	view := l.members.View()
-	if s.Members = view.Seats(); view.Roster != nil {
-		s.Cluster, s.Version = view.Roster.Cluster, view.Roster.Version.Number
-	}
-	for i := range l.nodes() {
-		s.Nodes = append(s.Nodes, l.nodeStats(i))
-	}
-	if l.events != nil {
-		s.HooksDropped = l.events.dropped.Load()
-	}
-	return s
-}
-
-func (l *Locker) nodeStats(i int) NodeStats {
-	s := NodeStats{Stats: pool.Stats(l.nodes()[i].Stats()), Barred: l.members.Why(i), Memory: l.members.Memory(i), QuarantinedFor: l.members.QuarantinedFor(i)}
-	s.Listed = l.members.Listed(i)
-	s.Unidentified = s.State == pool.Up && s.RunID == ""
-	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -189,6 +190,99 @@ func (x *extension) Decided(item int, result round.Result) {
 	it.lock.takeExtension(x, it, result)
 	if item == 0 {
 		close(x.decided)
+	}
+}
+
+// takeExtension applies the verdict on an extension: the lock is held longer, is lost, or stays as
+// it is.
+func (lock *Lock) takeExtension(x *extension, item *extended, result round.Result) {
+	l := lock.locker
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	now := l.clock.Now()
+	lock.touched = lock.touched.Or(result.MayHold)
+	lock.expireLocked(now)
+	lock.extending = false
+	if lock.extended != nil {
+		close(lock.extended)
+		lock.extended = nil
+	}
+	if lock.state == held && result.Verdict == quorum.Denied {
+		lock.endLocked(lost, errGone)
+	}
+	if lock.state != held {
+		return
+	}
+	// A longer TTL may have reached no node: what is left of the validity counts.
+	after := max(min(lock.ttl/retryShare, lock.until.Sub(now)/renewalShare), retryMin)
+	from := now
+	if result.Verdict == quorum.Won {
+		lock.epoch = x.epoch
+		if item.until > lock.until {
+			lock.until = item.until
+			l.expiry.Add(lock, item.until)
+		}
+		after, from = lock.ttl/renewalShare, x.start
+		if !lock.part {
+			l.counts.renewed.Add(1)
+			l.events.renewed(lock)
+		}
+	}
+	lock.planRenewalLocked(from, after)
+}
+
+// A lock is renewed a third of its TTL after the beginning of the round that it is held by. After a
+// round without a verdict it is renewed again a twelfth of its TTL later, so that several attempts
+// fit into what is left.
+const (
+	renewalShare = 3
+	retryShare   = 12
+	retryMin     = 5 * time.Millisecond // when little is left
+
+	// maxRenewed bounds the keys that are renewed at once: a node does that many in about 10 ms, so
+	// its other callers do not wait long behind renewals.
+	maxRenewed = 16 * maxExtended
+
+	// quantumShare is the part of its TTL by which a renewal may come early, so that many come
+	// together.
+	quantumShare = 32
+)
+
+// renewalAt returns when to renew a lock whose round began at start. The time is brought forward to
+// a multiple of a power of two, so that locks acquired at about the same time are renewed with one
+// script.
+func renewalAt(start clock.Instant, after, ttl time.Duration) clock.Instant {
+	quantum := clock.Instant(1) << (bits.Len64(uint64(max(min(ttl/quantumShare, after/2), 1))) - 1)
+	at := start.Add(after)
+	return max(at-at%quantum, start)
+}
+
+// planRenewalLocked puts the lock on the renewal schedule, unless it is not renewed or already
+// reaches its maximum hold.
+func (lock *Lock) planRenewalLocked(from clock.Instant, after time.Duration) {
+	if !lock.renews || lock.until == lock.heldUntil {
+		return
+	}
+	lock.locker.renewals.Add(lock, renewalAt(from, after, lock.ttl))
+}
+
+// renew extends the locks that are due. The renewal schedule calls it.
+func (l *Locker) renew(due []*Lock, _ clock.Instant) {
+	if !l.life.enter() {
+		l.undoLost(due) // Close no longer finds them on the schedule
+		return
+	}
+	defer l.life.leave()
+	l.renewing.Lock()
+	defer l.renewing.Unlock()
+	for len(due) > 0 {
+		n, keys := 0, 0
+		for n < len(due) && (n == 0 || keys+due[n].kind.pairs(due[n]) <= maxExtended) {
+			keys += due[n].kind.pairs(due[n])
+			n++
+		}
+		l.extend(due[:n], func(lock *Lock) time.Duration { return min(lock.ttl, l.members.MaxTTL()) })
+		due = due[n:]
 	}
 }
 

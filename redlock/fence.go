@@ -4,41 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
-
-// A counter lives for many TTLs after the last lock that it fenced. Forgetting it after that does
-// no harm: the clock has moved on by more than the clocks of two clients can be apart (S16 in
-// docs/safety.md).
-const (
-	fenceLifeTTLs = 10
-	fenceLifeMin  = 10 * time.Minute
-)
-
-func (c *config) fenceLife() time.Duration { return max(fenceLifeTTLs*c.maxTTL, fenceLifeMin) }
-
-// Fence returns the fencing token of the lock, or 0 without [WithFencing]. Of two locks of one
-// name, the one that was acquired later has the larger token, whatever the clocks of clients did,
-// and that of one master of three or more while the others are up. The protected resource remembers
-// the largest token that it has seen and refuses smaller ones. That protects it from a holder that
-// was paused beyond its validity and does not know it yet.
-//
-// A token is about the time in microseconds since 1970, and below 2^53, so it is exact even where
-// numbers are doubles. The token of a set is larger than all earlier tokens of each of its names.
-func (lock *Lock) Fence() int64 { return lock.fence }
-
-// fencing makes a script raise the fences, with [WithFencing]. All nodes get the same time, even if
-// one is asked before the others: otherwise their fences would differ, which takes a second round.
-func (lock *Lock) fencing() wire.Fencing {
-	if !lock.fenced {
-		return wire.Fencing{}
-	}
-	return wire.Fencing{Wall: lock.fence, Life: lock.locker.config.fenceLife()}
-}
 
 // settle finds the fencing token of a round that a quorum granted, if the lock has one.
 func (lock *Lock) settle(ctx context.Context, r *round.Round) (reason, ended error) {

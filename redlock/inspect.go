@@ -3,13 +3,9 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
-	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
@@ -64,38 +60,6 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	defer l.life.leave()
 	replies, r, err := l.askEach(ctx, wire.Inspect(l.config.keyPrefix+name), name, l.config.timeout(cfg.ttl))
 	return l.status(name, r, func(node int) (wire.Inspection, bool) { return wire.ReadInspect(replies[node]) }), err
-}
-
-// askEach asks every node and returns what they have answered by the timeout or the end of ctx, nil
-// for those that have not. It returns an error if fewer than a quorum answered.
-func (l *Locker) askEach(ctx context.Context, request pipeline.Request, name string, timeout time.Duration) ([]any, *round.Round, error) {
-	var mu sync.Mutex
-	var replies []any
-	take := func(node int, reply any) {
-		mu.Lock()
-		replies[node] = reply
-		mu.Unlock()
-	}
-	r := l.rounds.New(&round.Spec{Request: request, Meaning: wire.Any, Rule: awaitAll, Replies: take})
-	replies = make([]any, len(r.Nodes()))
-	deadline := l.clock.Now().Add(timeout)
-	l.awaitVoters(ctx, l.clock.Now(), timeout)
-	r.Send(deadline, 0)
-	v, ended := r.Wait(ctx)
-	mu.Lock()
-	defer mu.Unlock()
-	if v == quorum.Won || (v == quorum.Pending && r.QuorumAnswered()) {
-		return slices.Clone(replies), r, nil
-	}
-	return slices.Clone(replies), r, l.failure(r, "inspect", name, ErrNoQuorum, ended)
-}
-
-// awaitAll is DecideHeld, but undecided until all nodes have answered or failed.
-func awaitAll(votes quorum.Tally) quorum.Verdict {
-	if votes.Outstanding() > 0 {
-		return quorum.Pending
-	}
-	return quorum.DecideHeld(votes)
 }
 
 // status makes a Status of what the nodes have answered. Answer reports whether a node has.

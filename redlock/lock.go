@@ -2,12 +2,13 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/schedule"
@@ -55,164 +56,6 @@ type Lock struct {
 	release   *round.Round                 // nil until the releases are sent
 }
 
-func (lock *Lock) expiryEntry() *schedule.Entry  { return &lock.expires }
-func (lock *Lock) renewalEntry() *schedule.Entry { return &lock.renewal }
-
-// begin notes that the round that acquires the lock begins now. It is called before the first byte
-// is sent, so every node counts the TTL from a later moment.
-func (lock *Lock) begin(now clock.Instant, maxHold time.Duration) {
-	l := lock.locker
-	lock.epoch, lock.acquired = l.members.Epoch(), now
-	if lock.fenced {
-		lock.fence = l.clock.Wall().UnixMicro()
-	}
-	if maxHold > 0 {
-		lock.heldUntil = lock.acquired.Add(maxHold)
-	}
-}
-
-// grace is how long a waiter that is handed what the lock had has to confirm it.
-func (lock *Lock) grace() time.Duration { return lock.locker.config.grace(lock.timeout) }
-
-// boundedLocked returns a validity, cut to the maximum hold.
-func (lock *Lock) boundedLocked(until clock.Instant) clock.Instant { return min(until, lock.heldUntil) }
-
-// Value returns what the nodes hold under the lock's key. Anyone who knows it can release the lock.
-func (lock *Lock) Value() string { return lock.value }
-
-// Remaining returns how much validity is left. It reads the clock at each call, because the machine
-// may have slept. Zero or less means that the lock is not held.
-func (lock *Lock) Remaining() time.Duration {
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	now := lock.locker.clock.Now()
-	lock.expireLocked(now)
-	left := lock.until.Sub(now)
-	if lock.state != held {
-		return min(left, 0)
-	}
-	return left
-}
-
-// Until returns when the validity ends by the wall clock, for logs. For decisions use
-// [Lock.Remaining], which clock changes do not affect.
-func (lock *Lock) Until() time.Time {
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	clk := lock.locker.clock
-	return clk.Wall().Add(lock.until.Sub(clk.Now()))
-}
-
-// Done returns a channel that is closed when the lock is no longer held: when it is released, or at
-// the end of its validity by the local clock, whatever the network does.
-func (lock *Lock) Done() <-chan struct{} {
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	if lock.done == nil {
-		lock.done = make(chan struct{})
-		if lock.err != nil {
-			close(lock.done)
-		}
-	}
-	lock.expireLocked(lock.locker.clock.Now())
-	return lock.done
-}
-
-// Err returns nil while the lock is held, then [ErrLost] with the reason, or [ErrReleased]. Like
-// Remaining, it reads the clock.
-func (lock *Lock) Err() error {
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	lock.expireLocked(lock.locker.clock.Now())
-	return lock.err
-}
-
-// expireLocked moves a held lock to lost when its validity has ended. Everything that uses or
-// reports the state calls it first, so the truth does not depend on a timer having run.
-func (lock *Lock) expireLocked(now clock.Instant) {
-	switch {
-	case lock.state != held || now < lock.until:
-	case now >= lock.heldUntil:
-		lock.endLocked(lost, errMaxHold)
-	default:
-		lock.endLocked(lost, errExpired)
-	}
-}
-
-// expire is called by the expiry schedule when the validity that it knew of has ended.
-func (lock *Lock) expire(now clock.Instant) {
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	lock.expireLocked(now)
-}
-
-// nodesForgot is called when a node has restarted and forgotten its keys. The lock is lost when a
-// quorum has since it was last confirmed.
-func (lock *Lock) nodesForgot() {
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	l := lock.locker
-	if lock.state == held && l.members.ForgottenSince(lock.epoch) >= l.members.View().Need() {
-		lock.endLocked(lost, errForgot)
-	}
-}
-
-// endLocked moves a held lock to its end and tells everyone who waits for that.
-func (lock *Lock) endLocked(to state, reason error) {
-	lock.state.move(to)
-	lock.err = reason
-	if lock.done != nil {
-		close(lock.done)
-	}
-	for _, d := range lock.contexts {
-		d.cancel(reason)
-	}
-	lock.locker.expiry.Remove(lock)
-	lock.locker.renewals.Remove(lock)
-	lock.locker.events.over(lock, to, reason)
-	if lock.part {
-		lock.locker.counts.parts.Add(-1)
-	} else if to == lost {
-		lock.locker.counts.lost.Add(1)
-		lock.locker.logLoss(lock, reason)
-	}
-	if to == lost {
-		lock.planUndoLocked(reason)
-	}
-}
-
-// planUndoLocked makes sure that a lost lock does not stay on nodes that keep it for longer than
-// its validity: nodes that an extension reached while the others were away, and nodes that were
-// stopped and execute what they were sent when they continue. If a quorum says that the lock is not
-// ours, it is released at once. If its validity ended, it is released once all other nodes have
-// forgotten it too: the time until then, the allowance for drift, lets the holder notice.
-func (lock *Lock) planUndoLocked(reason error) {
-	if errors.Is(reason, errGone) || errors.Is(reason, errForgot) {
-		lock.undoNowLocked()
-		return
-	}
-	lock.locker.renewals.Add(lock, lock.undoAtLocked())
-}
-
-func (lock *Lock) undoAtLocked() clock.Instant {
-	return lock.until.Add(lock.locker.config.drift.Of(lock.ttl))
-}
-
-func (lock *Lock) undoNowLocked() *round.Round {
-	u := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideHeld})
-	lock.undoLocked(u, lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
-	return u
-}
-
-// mayHoldLocked returns the nodes that a release must reach, now or later. While an extension is
-// under way these are all nodes, because it may give the key to nodes that never had it.
-func (lock *Lock) mayHoldLocked() quorum.NodeSet {
-	if lock.extending {
-		return quorum.All(len(lock.locker.nodes()))
-	}
-	return lock.touched
-}
-
 // state is where a lock is in its life:
 //
 //	held ──Unlock, Close──▶ released
@@ -249,38 +92,6 @@ func (s state) String() string {
 	}
 }
 
-// Context returns a context for the work that the lock protects: a child of parent that ends when
-// the lock is no longer held. context.Cause then returns [ErrLost] or [ErrReleased]. Like any
-// context, it cannot stop work that does not check it. There is no need to cancel it: contexts
-// whose parents end together share their cost, which is freed when the parents or the lock end.
-func (lock *Lock) Context(parent context.Context) context.Context {
-	done := parent.Done()
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	lock.expireLocked(lock.locker.clock.Now())
-	if d := lock.contexts[done]; d != nil {
-		return &sharing{Context: parent, derived: d}
-	}
-	d := &derived{}
-	d.ctx, d.cancel = context.WithCancelCause(parent)
-	if lock.err != nil {
-		d.cancel(lock.err)
-		return d.ctx
-	}
-	if lock.contexts == nil {
-		lock.contexts = make(map[<-chan struct{}]*derived)
-	}
-	lock.contexts[done] = d
-	context.AfterFunc(d.ctx, func() { // a parent may end long before the lock
-		lock.mu.Lock()
-		defer lock.mu.Unlock()
-		if lock.contexts[done] == d {
-			delete(lock.contexts, done)
-		}
-	})
-	return d.ctx
-}
-
 // derived is a context that ends with a lock or with its parent. All other contexts with the same
 // parent Done share it: a value on top of a context, as each task or span has one, does not change
 // when the context ends. With one registration for all of them, a lock that is held for months does
@@ -290,26 +101,152 @@ type derived struct {
 	cancel context.CancelCauseFunc
 }
 
-// sharing is a context that ends with a derived one, and has the values and the deadline of its own
-// parent. Only its user refers to it, so it is collected when it is no longer used.
-type sharing struct {
-	context.Context //nolint:containedctx // the parent, as in the contexts of the standard library
+// kind is what a lock is: a mutex, or one of several names (names), of the first that is free of
+// several (choice), of a reader, or a permit. It has all in which they differ; the others embed a
+// mutex, and are like it in what they do not say. Everything else is the same for all: a round, its
+// votes, validity, renewal, undo.
+type kind interface {
+	fresh() kind // for the lock of another attempt of the same call
 
-	derived *derived
+	nameOf(lock *Lock) string
+	namesOf(lock *Lock) []string
+	keysOf(lock *Lock) []string
+	queueOf(lock *Lock) []string // the keys under which the desk knows the waiters for the lock
+
+	// acquire asks all nodes for the lock; for a certain one of several, counted from 1, or for any
+	// (0). Turn says that a vote was handed over.
+	acquire(lock *Lock, one int, turn bool) pipeline.Request
+
+	// wait asks the pilot for the lock, or for a place on its wait list; answer reads its reply.
+	wait(lock *Lock, ask *wire.Wait, turn bool) pipeline.Request
+	answer(reply any) wire.WaitReply
+
+	// chooses reports whether nodes may give the lock different keys. Then a round that was won
+	// tells which of them it has (take), strays gives back the others, if there are any, and a lock
+	// that was not taken has all of them again, for its release (untake).
+	chooses() bool
+	take(lock *Lock, r *round.Round)
+	strays(lock *Lock) (_ pipeline.Request, some bool)
+	untake(lock *Lock)
+
+	// refused returns why a round was denied, or nil if because somebody else has the lock.
+	refused(lock *Lock, r *round.Round) error
+
+	// settle finds the fencing token of a round that was won, by second rounds (raise) if need be.
+	settle(ctx context.Context, lock *Lock, r *round.Round) (reason, ended error)
+	raise(lock *Lock, token int64) pipeline.Request
+
+	// extend adds the lock to an extension, which gets so many keys (pairs).
+	pairs(lock *Lock) int
+	extend(lock *Lock, x *wire.Extension, b *round.Batch, now clock.Instant)
+	verify(lock *Lock) pipeline.Request
+	release(lock *Lock) pipeline.Request
 }
 
-// Done is closed when the lock or the parent ends.
-func (s *sharing) Done() <-chan struct{} { return s.derived.ctx.Done() }
+func (lock *Lock) expiryEntry() *schedule.Entry  { return &lock.expires }
+func (lock *Lock) renewalEntry() *schedule.Entry { return &lock.renewal }
 
-// Err returns why it ended, or nil.
-func (s *sharing) Err() error { return s.derived.ctx.Err() }
-
-// Value returns the parent's value. Package context uses a key of its own to find what cancels a
-// context; a derived context answers that key, and only that key, with itself. So context.Cause and
-// children work as with any context that the package made.
-func (s *sharing) Value(key any) any {
-	if v := s.derived.ctx.Value(key); v == s.derived.ctx {
-		return v
+// begin notes that the round that acquires the lock begins now. It is called before the first byte
+// is sent, so every node counts the TTL from a later moment.
+func (lock *Lock) begin(now clock.Instant, maxHold time.Duration) {
+	l := lock.locker
+	lock.epoch, lock.acquired = l.members.Epoch(), now
+	if lock.fenced {
+		lock.fence = l.clock.Wall().UnixMicro()
 	}
-	return s.Context.Value(key)
+	if maxHold > 0 {
+		lock.heldUntil = lock.acquired.Add(maxHold)
+	}
 }
+
+// keys returns the keys of all names of the lock. They must not be changed.
+func (lock *Lock) keys() []string { return lock.kind.keysOf(lock) }
+
+// Name returns the name that the lock was acquired by; for a set, the first. For a permit of a
+// [Semaphore] it is the name of its slot.
+func (lock *Lock) Name() string { return lock.kind.nameOf(lock) }
+
+// Names returns all names of the lock, in the order in which they were given.
+func (lock *Lock) Names() []string { return slices.Clone(lock.kind.namesOf(lock)) }
+
+// Value returns what the nodes hold under the lock's key. Anyone who knows it can release the lock.
+func (lock *Lock) Value() string { return lock.value }
+
+// grace is how long a waiter that is handed what the lock had has to confirm it.
+func (lock *Lock) grace() time.Duration { return lock.locker.config.grace(lock.timeout) }
+
+// process names this process on the wait lists that the lock may be on; "" if it is on none.
+func (lock *Lock) process() string {
+	if !lock.listed {
+		return ""
+	}
+	return lock.locker.desk.Subscriptions.Process()
+}
+
+// A lock with a minimum hold d (WithMinHold) keeps its name taken until acquired + d, however it
+// ends: S30 (docs/safety.md).
+//
+//   - Every node that grants it sets the key for d or longer, and every extension gives the key the
+//     rest or more. So a process that dies and a lock that is lost need no further message.
+//   - A release within d gives the keys the rest (retain.lua) instead of deleting them. That only
+//     shortens what an extension with a longer TTL has set.
+//   - Only a lock that was held leaves a rest. An attempt that failed is undone as without it.
+//
+// Errors of time are late. Acquired is read before the first byte is sent, and a node counts d from
+// when it runs the SET. The rest is computed when the release is written, by the clock that counts
+// suspends, is rounded up to a millisecond, and counts from when the node runs it. A release that
+// is written again, because the connection broke or the node was away, gets what is left then;
+// after the end it deletes. If a node runs a release late all the same, the key's own end still
+// applies (retain.lua). Only a node whose clock is faster than ours is early, by the drift of A1
+// over d.
+//
+// If a quorum says that the lock is gone, an operator forced it or somebody adopted it. Its last
+// extension has set it again on nodes that had deleted it. Then the release deletes, so that the
+// name is free after ForceUnlock.
+
+// life returns how long a node that grants the lock keeps the key.
+func (lock *Lock) life() time.Duration { return max(lock.ttl, lock.minimum()) }
+
+// lifeAt returns how long a node that is asked at an instant must keep the key of a held lock.
+func (lock *Lock) lifeAt(now clock.Instant) time.Duration {
+	return max(lock.ttl, ceilMillis(lock.acquired.Add(lock.minimum()).Sub(now)))
+}
+
+func (lock *Lock) minimum() time.Duration { return time.Duration(lock.minHold) * time.Millisecond }
+
+// boundedLocked returns a validity, cut to the maximum hold.
+func (lock *Lock) boundedLocked(until clock.Instant) clock.Instant { return min(until, lock.heldUntil) }
+
+// newGrant returns a round that may win the lock.
+func (lock *Lock) newGrant(how *round.Spec) *round.Round {
+	how.Meaning, how.Fences = wire.Grant, lock.fenced
+	if how.Rule == nil {
+		how.Rule = quorum.DecideAcquire
+	}
+	return lock.locker.rounds.New(how)
+}
+
+// newAcquire returns the round of an attempt.
+func (lock *Lock) newAcquire(how round.Spec, turn bool) *round.Round {
+	how.Request = lock.kind.acquire(lock, how.One, turn)
+	return lock.newGrant(&how)
+}
+
+// fencing makes a script raise the fences, with [WithFencing]. All nodes get the same time, even if
+// one is asked before the others: otherwise their fences would differ, which takes a second round.
+func (lock *Lock) fencing() wire.Fencing {
+	if !lock.fenced {
+		return wire.Fencing{}
+	}
+	return wire.Fencing{Wall: lock.fence, Life: lock.locker.config.fenceLife()}
+}
+
+// Fence returns the fencing token of the lock, or 0 without [WithFencing]. Of two locks of one
+// name, the one that was acquired later has the larger token, whatever the clocks of clients did,
+// and that of one master of three or more while the others are up. The protected resource remembers
+// the largest token that it has seen and refuses smaller ones. That protects it from a holder that
+// was paused beyond its validity and does not know it yet.
+//
+// A token is about the time in microseconds since 1970, and below 2^53, so it is exact even where
+// numbers are doubles. The token of a set is larger than all earlier tokens of each of its names.
+func (lock *Lock) Fence() int64 { return lock.fence }

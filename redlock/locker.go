@@ -1,50 +1,15 @@
-// Package redlock locks names across machines, on several independent Redis masters:
-//
-//	locker, err := redlock.New([]string{"redis://a:6379", "redis://b:6379", "redis://c:6379"})
-//	if err != nil {
-//		return err // a bad endpoint or option; nothing was dialed yet
-//	}
-//	defer locker.Close()
-//
-//	lock, err := locker.Lock(ctx, "orders/42") // waits; ctx bounds the wait only
-//	if err != nil {
-//		return err
-//	}
-//	defer lock.Unlock(ctx)
-//	return settle(lock.Context(ctx)) // ends the moment the lock is no longer ours
-//
-// The lock is renewed while it is held. [Locker.TryLock] asks once and does not wait, and
-// [Locker.Do] runs a function under the lock. [Locker.LockAll] takes several names,
-// [Locker.LockAny] the first that is free, [Locker.RLock] shares a name with other readers, and a
-// [Semaphore] has several holders. Waiters get a lock in order: a release hands it to the one that
-// has waited longest. Branch on errors with errors.Is: [ErrTaken], [ErrNoQuorum] and the others.
-//
-// # What holds
-//
-// The algorithm is Redlock
-// (https://redis.io/docs/latest/develop/use/patterns/distributed-locks/). A lock is held when a
-// majority of the masters has granted it. It is valid for its time to live, less the time that
-// acquiring it took and an allowance for clock drift.
-//
-// The validity of two holders of one name does not overlap, as long as clocks drift less than
-// allowed and a master that lost its keys stays away until they would have expired, which the
-// clients see to. A holder that is paused beyond its validity learns of it when it next checks, not
-// before. With [WithFencing] each acquisition has a number by which the protected resource can
-// refuse an earlier holder ([Lock.Fence]). docs/safety.md has every claim and its limits.
-//
-// # In the source
-//
-// docs/design.md has the rooms and the journey of a lock. Here, in a file each: acquire, wait, fence,
-// extend, release, and the kinds of locks, with all in which they differ (kind.go): mutex, names,
-// choice, reader, permit.
 package redlock
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
@@ -71,158 +36,214 @@ type Locker struct {
 	life     life
 }
 
-// New returns a Locker over independent Redis masters, given as redis://, rediss:// or unix:// URLs
-// or as host:port. It returns at once and dials in the background; [Locker.Ready] waits for a
-// quorum. One endpoint makes a lock on a single instance; five are usual, of which two may fail.
-// The only error is [ErrInvalid]; passwords are never part of it.
-func New(endpoints []string, opts ...Option) (*Locker, error) {
-	cfg, err := newConfig(opts)
-	if err != nil {
-		return nil, err
-	}
-	if len(endpoints) == 0 || len(endpoints) > quorum.MaxNodes {
-		return nil, invalid("%d endpoints, not 1 to %d", len(endpoints), quorum.MaxNodes)
-	}
-	if cfg.clock == nil {
-		cfg.clock = clock.System()
-	}
-	poolOpts := append([]pipeline.Option{pipeline.WithClock(cfg.clock)}, cfg.pool...)
-	var nodes []*pipeline.Node
-	for i, endpoint := range endpoints {
-		node, nodeErr := pipeline.NewNode(endpoint, poolOpts...)
-		if nodeErr != nil {
-			err = invalid("endpoint %d: %w", i+1, nodeErr)
-			break
-		}
-		nodes = append(nodes, node)
-	}
-	if err == nil {
-		err = checkNodes(nodes, cfg.clock)
-	}
-	if err != nil {
-		closeNodes(nodes)
-		return nil, err
-	}
-	return newLocker(cfg, nodes, true), nil
+type counts struct {
+	acquired, taken, noQuorum, noValidity, renewed, lost atomic.Uint64
+	handedOver, split, secondRounds                      atomic.Uint64
+	parts                                                atomic.Int64
 }
 
-// NewFromNodes returns a Locker over nodes that the caller made, and closes after the Locker.
-// Several Lockers may share them.
-func NewFromNodes(nodes []*pool.Node, opts ...Option) (*Locker, error) {
-	cfg, err := newConfig(opts)
+func (c *counts) notAcquired(reason error) {
 	switch {
-	case err != nil:
-		return nil, err
-	case len(nodes) == 0 || len(nodes) > quorum.MaxNodes:
-		return nil, invalid("%d nodes, not 1 to %d", len(nodes), quorum.MaxNodes)
-	case cfg.pool != nil:
-		return nil, invalid("WithPool: the nodes exist already")
-	case nodes[0] == nil:
-		return nil, invalid("node 1 is nil")
-	case cfg.clock == nil:
-		cfg.clock = nodes[0].Clock()
-	}
-	inner := make([]*pipeline.Node, len(nodes))
-	for i, node := range nodes {
-		inner[i] = (*pipeline.Node)(node)
-	}
-	if err := checkNodes(inner, cfg.clock); err != nil {
-		return nil, err
-	}
-	return newLocker(cfg, inner, false), nil
-}
-
-func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
-	l := &Locker{config: cfg, owns: owns, clock: cfg.clock}
-	l.life.init()
-	l.members = members.New(members.Config{
-		Mode: members.Mode(cfg.quarantine), MaxTTL: cfg.maxTTL, Cluster: cfg.cluster, Looks: cfg.looks, Clock: cfg.clock,
-		Dial: l.dialer(nodes[0]), Owns: owns,
-	}, nodes, &members.Observer{
-		VotesChanged: l.votesChanged, ServerForgot: l.serverForgot, RosterChanged: l.rosterChanged,
-		HoldsLocks: func() bool { return l.expiry.Len() > 0 },
-	})
-	l.rounds = round.Rounds{Members: l.members, Counting: l.countRelease, Voted: l.released, Few: l.life.few}
-	l.events = newEvents(&cfg)
-	l.desk = wait.NewDesk(cfg.clock, l.members, &l.rounds, wire.WakeChannel, l.life.closing)
-	l.expiry.Init(clock.WithAlarms(cfg.clock), (*Lock).expiryEntry, 0, func(locks []*Lock, now clock.Instant) {
-		for _, lock := range locks {
-			lock.expire(now)
-		}
-	})
-	l.renewals.Init(cfg.clock, (*Lock).renewalEntry, maxRenewed, l.renew)
-	l.members.Watch()
-	return l
-}
-
-// votesChanged reports the state of the nodes, if there is a hook or a logger.
-func (l *Locker) votesChanged() {
-	if l.events == nil {
-		return
-	}
-	undecided := l.members.View().Undecided
-	for i := range l.nodes() {
-		if undecided.Has(i) {
-			continue // decided once the others have connected
-		}
-		stats := l.nodeStats(i)
-		l.events.node(i, &stats)
+	case errors.Is(reason, ErrTaken):
+		c.taken.Add(1)
+	case errors.Is(reason, ErrNoQuorum):
+		c.noQuorum.Add(1)
+	case errors.Is(reason, ErrNoValidity):
+		c.noValidity.Add(1)
 	}
 }
 
-// serverForgot tells the locks that a server has forgotten what it held.
-func (l *Locker) serverForgot() {
-	for _, lock := range l.expiry.All() {
-		lock.nodesForgot()
-	}
+// Losses come all at once, when the nodes have other things to do. So a Locker tells of the first
+// few of them, and the next entry says how many it left out.
+const (
+	lossesAtOnce = 8
+	lossesPer    = time.Minute
+)
+
+// losses counts the entries of lost locks.
+type losses struct {
+	mu      sync.Mutex // guards the fields below; never held over a call to a node
+	from    clock.Instant
+	entries int // since then
+	skipped int // since the last entry
 }
 
-// rosterChanged reports the change, if there is a hook or a logger.
-func (l *Locker) rosterChanged(roster *members.Roster) {
-	if roster != nil {
-		l.events.cluster(membershipOf(roster))
+// take reports whether there may be an entry now, and how many there were none of since the last.
+func (s *losses) take(now clock.Instant) (skipped int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entries == 0 || now.Sub(s.from) >= lossesPer {
+		s.from, s.entries = now, 0
 	}
+	if s.entries == lossesAtOnce {
+		s.skipped++
+		return 0, false
+	}
+	skipped = s.skipped
+	s.entries, s.skipped = s.entries+1, 0
+	return skipped, true
 }
 
 // nodes returns the nodes: those of the list, and then those of members that it lacks.
 func (l *Locker) nodes() []*pipeline.Node { return l.members.Nodes() }
 
-// dialer returns how to connect to members that the list lacks: with the options of New, and the
-// database and the credentials of its first endpoint.
-func (l *Locker) dialer(first *pipeline.Node) func(endpoint string) (*pipeline.Node, error) {
-	if !l.owns || l.config.withoutDiscovery {
-		return nil
+func (l *Locker) trace(ctx context.Context, kind OperationKind, name string) (context.Context, span) {
+	if l.config.tracer == nil || ctx == nil {
+		return ctx, nil
 	}
-	return func(endpoint string) (*pipeline.Node, error) { return first.Sibling(endpoint) }
+	return l.config.tracer.Start(ctx, Operation{kind, name})
 }
 
-// checkNodes refuses a server that is listed twice, which would vote twice, nodes with different
-// clocks, and different databases: one of the numbers is a slip, and whoever has it right excludes
-// nobody who has it wrong.
-func checkNodes(nodes []*pipeline.Node, clk clock.Clock) error {
-	seen := make(map[string]int, len(nodes))
-	for i, node := range nodes {
-		if node == nil {
-			return invalid("node %d is nil", i+1)
+// life counts what is under way in a Locker. It ends once the Locker is closed and nothing is under
+// way.
+type life struct {
+	running atomic.Int64  // calls and rounds under way, and lifeOver once the Locker is closed
+	closing chan struct{} // closed by close
+	idle    chan struct{} // closed when running was lifeOver
+	over    sync.Once     // closes idle
+
+	mu      sync.Mutex    // guards the fields below; never held over a call to a node
+	closed  bool          // as running says; for what must happen in one step with it
+	guarded int           // locks of Do whose function may be running
+	rest    chan struct{} // closed when closed is set and guarded is 0
+
+	ending      sync.Once // the rest of Close
+	undelivered error     // what Close returns; written in ending
+}
+
+// lifeOver is more than ever is under way.
+const lifeOver = 1 << 62
+
+func (l *life) init() {
+	l.closing, l.idle, l.rest = make(chan struct{}), make(chan struct{}), make(chan struct{})
+}
+
+// close sets closed, and reports whether it was not set before. If so, the caller has entered.
+func (l *life) close() (first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.closed = true
+	l.running.Add(lifeOver + 1) // 1 until all releases are under way, and count themselves
+	if l.guarded == 0 {
+		close(l.rest)
+	}
+	close(l.closing)
+	return true
+}
+
+// enter counts a call, and reports false once the Locker is closed. Every call that entered must
+// leave.
+func (l *life) enter() bool {
+	if l.running.Add(1) > lifeOver {
+		l.leave()
+		return false
+	}
+	return true
+}
+
+// few reports whether there is one call, and at most the releases before it whose last votes are
+// out.
+func (l *life) few() bool { return l.running.Load() <= 3 }
+
+func (l *life) isClosed() bool { return l.running.Load() >= lifeOver }
+
+// enterAnyway counts work that must be done even while the Locker is closing: releases.
+func (l *life) enterAnyway() { l.running.Add(1) }
+
+func (l *life) leave() {
+	if l.running.Add(-1) == lifeOver {
+		l.over.Do(func() { close(l.idle) }) // once, although a late Unlock of a lost lock may follow
+	}
+}
+
+// leaveGuarded is called when a function of Do has returned and its lock's release is under way.
+func (l *life) leaveGuarded() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.guarded--; l.guarded == 0 && l.closed {
+		close(l.rest)
+	}
+}
+
+// await waits for a channel to be closed. It reports false if the instant comes, or ctx or the
+// Locker ends, first.
+func (l *Locker) await(ctx context.Context, changed <-chan struct{}, until clock.Instant) bool {
+	late, timer := clock.After(l.clock, max(until.Sub(l.clock.Now()), 0))
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return true
+	case <-late:
+	case <-ctx.Done():
+	case <-l.life.closing:
+	}
+	return false
+}
+
+// awaitVoters waits until a quorum of nodes votes, or it is clear that none will for now. It waits
+// for at most half a node timeout, so that the nodes that vote still have time to. It costs nothing
+// if a quorum votes. It returns the time, now if it has not waited.
+func (l *Locker) awaitVoters(ctx context.Context, now clock.Instant, timeout time.Duration) clock.Instant {
+	if l.members.View().Enough {
+		return now
+	}
+	until := now.Add(timeout / 2)
+	for !l.members.View().Enough {
+		changed := l.members.Undecided()
+		if changed == nil || !l.await(ctx, changed, until) {
+			break
 		}
-		if node.Clock() != clk {
-			return invalid("node %d (%s) has a clock of its own", i+1, node.Endpoint())
-		}
-		if first, again := seen[node.Server()]; again {
-			return invalid("endpoints %d and %d are the same server: %s", first+1, i+1, node.Endpoint())
-		}
-		if node.Database() != nodes[0].Database() {
-			return invalid("endpoints 1 and %d are in different databases: %s and %s", i+1, nodes[0].Endpoint(), node.Endpoint())
-		}
-		seen[node.Server()] = i
+	}
+	return l.clock.Now()
+}
+
+// askEach asks every node and returns what they have answered by the timeout or the end of ctx, nil
+// for those that have not. It returns an error if fewer than a quorum answered.
+func (l *Locker) askEach(ctx context.Context, request pipeline.Request, name string, timeout time.Duration) ([]any, *round.Round, error) {
+	var mu sync.Mutex
+	var replies []any
+	take := func(node int, reply any) {
+		mu.Lock()
+		replies[node] = reply
+		mu.Unlock()
+	}
+	r := l.rounds.New(&round.Spec{Request: request, Meaning: wire.Any, Rule: awaitAll, Replies: take})
+	replies = make([]any, len(r.Nodes()))
+	deadline := l.clock.Now().Add(timeout)
+	l.awaitVoters(ctx, l.clock.Now(), timeout)
+	r.Send(deadline, 0)
+	v, ended := r.Wait(ctx)
+	mu.Lock()
+	defer mu.Unlock()
+	if v == quorum.Won || (v == quorum.Pending && r.QuorumAnswered()) {
+		return slices.Clone(replies), r, nil
+	}
+	return slices.Clone(replies), r, l.failure(r, "inspect", name, ErrNoQuorum, ended)
+}
+
+// awaitAll is DecideHeld, but undecided until all nodes have answered or failed.
+func awaitAll(votes quorum.Tally) quorum.Verdict {
+	if votes.Outstanding() > 0 {
+		return quorum.Pending
+	}
+	return quorum.DecideHeld(votes)
+}
+
+// refusal returns why the cluster does not permit a lock, nil if it does: it would outlast what a
+// master that forgets, and a change of members, wait for.
+func (l *Locker) refusal(lock *Lock) error {
+	if err := l.members.Conflict(); err != nil {
+		return invalid("%w", err)
+	}
+	return l.checkMaxTTL(lock.life())
+}
+
+func (l *Locker) checkMaxTTL(ttl time.Duration) error {
+	if most := l.members.MaxTTL(); ttl > most {
+		return invalid("TTL %v is above the cluster's maximum of %v (`redlock members max-ttl %v` raises it)", ttl, most, ttl)
 	}
 	return nil
-}
-
-func closeNodes(nodes []*pipeline.Node) {
-	var all sync.WaitGroup
-	for _, node := range nodes {
-		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil
-	}
-	all.Wait()
 }

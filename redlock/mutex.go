@@ -13,8 +13,7 @@ import (
 // mutex is the kind of a lock of one name, and what the other kinds have in common with it.
 type mutex struct{}
 
-func (mutex) fresh() kind { return mutex{} }
-
+func (mutex) fresh() kind                 { return mutex{} }
 func (mutex) nameOf(lock *Lock) string    { return lock.key[0][len(lock.locker.config.keyPrefix):] }
 func (mutex) namesOf(lock *Lock) []string { return []string{lock.Name()} }
 func (mutex) keysOf(lock *Lock) []string  { return lock.key[:] }
@@ -35,8 +34,7 @@ func (mutex) wait(lock *Lock, ask *wire.Wait, _ bool) pipeline.Request {
 	return ask.Request()
 }
 
-func (mutex) answer(reply any) wire.WaitReply { return wire.ReadWait(reply) }
-
+func (mutex) answer(reply any) wire.WaitReply              { return wire.ReadWait(reply) }
 func (mutex) chooses() bool                                { return false }
 func (mutex) take(*Lock, *round.Round)                     {}
 func (mutex) untake(*Lock)                                 {}

@@ -78,8 +78,7 @@ func newNames(l *Locker, list []string) *names {
 	return n
 }
 
-func (n *names) fresh() kind { return n }
-
+func (n *names) fresh() kind            { return n }
 func (n *names) nameOf(*Lock) string    { return n.list[0] }
 func (n *names) namesOf(*Lock) []string { return n.list }
 func (n *names) keysOf(*Lock) []string  { return n.keys }

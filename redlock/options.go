@@ -26,44 +26,6 @@ type LockOption interface {
 	applyLock(*lockConfig) error
 }
 
-// config is what a Locker is made with.
-type config struct {
-	lock        lockConfig
-	keyPrefix   string
-	driftRate   float64
-	driftFixed  time.Duration
-	drift       clock.Drift   // made of the two above
-	terms       wire.Terms    // of locks with the default TTL
-	nodeTimeout time.Duration // 0: derived from the TTL
-	maxTTL      time.Duration
-	quarantine  Quarantine
-	cluster     string // empty for any
-	looks       bool   // see OnlyLooks
-	hooks       *Hooks
-	tracer      Tracer // nil for none
-	logger      *slog.Logger
-	clock       clock.Clock // nil: the system's, or the nodes'
-	pool        []pool.Option
-
-	withoutDiscovery bool
-}
-
-// lockConfig is what a lock is made with.
-type lockConfig struct {
-	ttl         time.Duration
-	minValidity time.Duration
-	retryMin    time.Duration
-	retryMax    time.Duration
-	fencing     bool
-	value       string // by WithValue
-	owner       string
-	named       bool // by WithOwner
-
-	withoutRenewal bool
-	maxHold        time.Duration // 0: no limit
-	minHold        time.Duration // 0: none
-}
-
 type lockerOption func(*config) error
 
 func (o lockerOption) apply(c *config) error { return o(c) }
@@ -113,6 +75,32 @@ func WithMaxHold(d time.Duration) LockOption {
 			return invalid("maximum hold %v is not between %v and a year", d, minTTL)
 		}
 		c.maxHold = d
+		return nil
+	})
+}
+
+// WithMinHold sets for how long the name stays taken at least, counted from the start of the round
+// that acquires the lock (default 0; at most [WithMaxTTL]). If the lock ends earlier, because it is
+// released, it is lost or its process dies, nobody can acquire the name until then: "not again
+// within d". So a short periodic job runs once per period, even if the clocks of the machines that
+// start it differ. The masters count the time, each by its own clock (docs/safety.md, S30).
+//
+// Validity, renewal, Unlock, Close and hooks are as without it: once released, the lock is held by
+// nobody. [Locker.Inspect] shows the name as taken, with the value of that lock. Nobody is exempt:
+// a second Lock of the same Locker waits as well. Waiters get the name when the time is over.
+// Nobody hands it over then, so the order between processes is not kept. An attempt that fails
+// leaves nothing behind.
+//
+// A semaphore and readers refuse it ([ErrInvalid]).
+//
+// [Locker.ForceUnlock] frees the name at once, and so may [Locker.Adopt] with the value of the
+// lock: the minimum hold does not travel, the adopter gives its own.
+func WithMinHold(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		if d < 0 {
+			return invalid("minimum hold %v is negative", d)
+		}
+		c.minHold = d // checked against MaxTTL when all options are known
 		return nil
 	})
 }
@@ -288,6 +276,17 @@ func WithLogger(logger *slog.Logger) Option {
 	})
 }
 
+// WithTracer sets a [Tracer]. Without one, tracing costs nothing.
+func WithTracer(tracer Tracer) Option {
+	return lockerOption(func(c *config) error {
+		if tracer == nil {
+			return invalid("tracer is nil")
+		}
+		c.tracer = tracer
+		return nil
+	})
+}
+
 // WithClock replaces the clock, for tests. With [NewFromNodes] it must be the nodes' clock, which
 // is also the default there.
 func WithClock(clk clock.Clock) Option {
@@ -308,41 +307,6 @@ func WithPool(opts ...pool.Option) Option {
 		return nil
 	})
 }
-
-// Quarantine says how to treat a server that may have forgotten locks. Each server has a memory
-// marker, which is gone or different after the server has lost what it held. A server without a
-// valid marker gets every command, but its answers do not count until everything that it may have
-// forgotten has expired ([WithMaxTTL] after the loss was noticed). This is the delayed restart of
-// the Redlock article, enforced by the client.
-type Quarantine uint8
-
-const (
-	// QuarantineAuto: if all nodes are connected and none has a marker, the cluster is new and
-	// votes at once.
-	QuarantineAuto Quarantine = iota
-	// QuarantineStrict: the servers of a new cluster, too, vote only after that time, or after
-	// "redlock init".
-	QuarantineStrict
-	// QuarantineOff: every answer counts, for servers whose restart is delayed by other means.
-	QuarantineOff
-)
-
-// Limits on arguments.
-const (
-	maxName   = 4096
-	maxPrefix = 1024
-	maxValue  = 1024
-	maxOwner  = owner.Most
-	minTTL    = 10 * time.Millisecond // below, rounding and one round trip use up the validity
-)
-
-// The default node timeout is a twentieth of the TTL, so that a failed round costs little of it,
-// within bounds that a healthy network meets and that a person does not notice.
-const (
-	nodeTimeoutShare = 20
-	nodeTimeoutMin   = 20 * time.Millisecond
-	nodeTimeoutMax   = 500 * time.Millisecond
-)
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
@@ -374,39 +338,17 @@ func newConfig(opts []Option) (config, error) {
 	return c, c.check(&c.lock)
 }
 
-// check validates a lock's configuration once all of it is known.
-func (c *config) check(lock *lockConfig) error {
-	if err := c.checkTTL(lock.ttl); err != nil {
-		return err
+func (c *config) withOptions(opts []LockOption) (lockConfig, error) {
+	lock := c.lock
+	for i, opt := range opts {
+		if opt == nil {
+			return lock, invalid("option %d is nil", i+1)
+		}
+		if err := opt.applyLock(&lock); err != nil {
+			return lock, err
+		}
 	}
-	if lock.fencing && lock.value != "" {
-		return invalid("WithFencing and WithValue cannot be combined")
-	}
-	if lock.value != "" && string(lock.appendChosen(nil)) == wire.Marker {
-		return invalid("value %q says that readers hold a lock", wire.Marker)
-	}
-	if lock.minHold > c.maxTTL.Truncate(time.Millisecond) { // a quarantine covers no more
-		return invalid("minimum hold %v is above the maximum TTL of %v", lock.minHold, c.maxTTL)
-	}
-	ttl := lock.ttl.Truncate(time.Millisecond)
-	if left := ttl - c.drift.Of(ttl); lock.minValidity >= left {
-		return invalid("minimum validity %v: a TTL of %v leaves %v at best", lock.minValidity, lock.ttl, left)
-	}
-	if lock.maxHold > 0 && lock.minValidity >= lock.maxHold {
-		return invalid("minimum validity %v: a maximum hold of %v leaves no more", lock.minValidity, lock.maxHold)
-	}
-	return nil
-}
-
-func (c *config) checkTTL(ttl time.Duration) error {
-	ttl = ttl.Truncate(time.Millisecond) // as the nodes count it
-	if ttl < minTTL || ttl > c.maxTTL {
-		return invalid("TTL %v is not between %v and the maximum TTL of %v", ttl, minTTL, c.maxTTL)
-	}
-	if drift := c.drift.Of(ttl); drift >= ttl {
-		return invalid("TTL %v leaves no validity: the drift allowance is %v", ttl, drift)
-	}
-	return nil
+	return lock, c.check(&lock)
 }
 
 // lockConfig returns the configuration of one call, after checking all of its arguments.
@@ -433,47 +375,4 @@ func isReserved(prefix, name string) bool {
 		return strings.HasPrefix(prefix, reserved)
 	}
 	return strings.HasPrefix(reserved, prefix) && strings.HasPrefix(name, reserved[len(prefix):])
-}
-
-func (c *config) withOptions(opts []LockOption) (lockConfig, error) {
-	lock := c.lock
-	for i, opt := range opts {
-		if opt == nil {
-			return lock, invalid("option %d is nil", i+1)
-		}
-		if err := opt.applyLock(&lock); err != nil {
-			return lock, err
-		}
-	}
-	return lock, c.check(&lock)
-}
-
-// timeout returns how long a round with this TTL waits for a node.
-func (c *config) timeout(ttl time.Duration) time.Duration {
-	d := c.nodeTimeout
-	if d == 0 {
-		d = min(max(ttl/nodeTimeoutShare, nodeTimeoutMin), nodeTimeoutMax)
-	}
-	return min(d, ttl)
-}
-
-// A waiter that was handed a vote has the grace to confirm it: two node timeouts, because its nodes
-// may be slow as well.
-const (
-	graceTimeouts = 2
-	graceMin      = 50 * time.Millisecond
-	graceMax      = 2 * time.Second // a dead waiter holds up the others for at most this long
-)
-
-func (c *config) grace(timeout time.Duration) time.Duration {
-	return min(max(graceTimeouts*timeout, graceMin), graceMax)
-}
-
-// termsOf returns the terms of a new lock: those of most are encoded already.
-func (c *config) termsOf(lock *Lock) *wire.Terms {
-	if lock.ttl == c.lock.ttl.Truncate(time.Millisecond) && lock.life() == lock.ttl {
-		return &c.terms
-	}
-	terms := wire.NewTerms(lock.life(), c.grace(lock.timeout))
-	return &terms
 }

@@ -145,8 +145,7 @@ func (p *permit) wait(lock *Lock, ask *wire.Wait, _ bool) pipeline.Request {
 }
 
 func (p *permit) answer(reply any) wire.WaitReply { return wire.ReadPermit(reply) }
-
-func (p *permit) chooses() bool { return true }
+func (p *permit) chooses() bool                   { return true }
 
 func (p *permit) take(_ *Lock, r *round.Round) {
 	p.slot = r.Chosen()

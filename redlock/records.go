@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/owner"
@@ -16,6 +15,59 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
+
+func (l *Locker) newLogRound(e journal.Entry, background bool) *round.Round {
+	e.Stamp(l.clock.Wall())
+	e.By = owner.Process()
+	return l.rounds.New(&round.Spec{Request: wire.Log(&e), Meaning: wire.Yes, Rule: quorum.DecideHeld, Background: background})
+}
+
+// log adds an entry, and waits until a quorum has it.
+func (l *Locker) log(ctx context.Context, e journal.Entry) error {
+	r := l.newLogRound(e, false)
+	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
+	if v, ended := r.Wait(ctx); v != quorum.Won {
+		return l.failure(r, "log", "", ErrNoQuorum, ended)
+	}
+	return nil
+}
+
+// logLoss adds an entry of a lock that was lost. It waits for nothing; a node that is away gets
+// none.
+func (l *Locker) logLoss(lock *Lock, reason error) {
+	skipped, ok := l.losses.take(l.clock.Now())
+	if !ok {
+		return
+	}
+	holder, _ := ownerAndSince(lock.value)
+	e := journal.Entry{Kind: journal.Lost, Key: lock.keys()[0], Holder: holder, Why: strings.TrimPrefix(reason.Error(), ErrLost.Error()+": ")}
+	if skipped > 0 {
+		e.Why += fmt.Sprintf(" (and before it, %d others of this process)", skipped)
+	}
+	l.life.enterAnyway()
+	r := l.newLogRound(e, true)
+	r.Send(l.clock.Now().Add(lock.timeout), 0)
+}
+
+// Since is when a lock was acquired, as its value tells: by the clock of its holder, in seconds.
+// Values of other libraries, of [WithValue] and without an owner do not tell.
+type Since struct {
+	Time   time.Time // when the attempt began; zero if the value does not tell
+	Waited bool      // the attempt may have waited from then on, so the lock is held for less long
+}
+
+func ownerAndSince(value string) (string, Since) {
+	name, began, waited := owner.Of(value)
+	return name, Since{began, waited}
+}
+
+// ownersOf returns the owners of waiters, of what nodes tell of them.
+func ownersOf(texts []string) []string {
+	for i, text := range texts {
+		texts[i], _, _ = owner.Split(text)
+	}
+	return texts
+}
 
 // Journal is for the other packages of this module: the log at the nodes.
 func (l *Locker) Journal(journal.Key) journal.Journal {
@@ -64,70 +116,6 @@ func changeEntry(before, after *members.Roster) journal.Entry {
 	return e
 }
 
-func (l *Locker) newLogRound(e journal.Entry, background bool) *round.Round {
-	e.Stamp(l.clock.Wall())
-	e.By = owner.Process()
-	return l.rounds.New(&round.Spec{Request: wire.Log(&e), Meaning: wire.Yes, Rule: quorum.DecideHeld, Background: background})
-}
-
-// log adds an entry, and waits until a quorum has it.
-func (l *Locker) log(ctx context.Context, e journal.Entry) error {
-	r := l.newLogRound(e, false)
-	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
-	if v, ended := r.Wait(ctx); v != quorum.Won {
-		return l.failure(r, "log", "", ErrNoQuorum, ended)
-	}
-	return nil
-}
-
-// Losses come all at once, when the nodes have other things to do. So a Locker tells of the first
-// few of them, and the next entry says how many it left out.
-const (
-	lossesAtOnce = 8
-	lossesPer    = time.Minute
-)
-
-// losses counts the entries of lost locks.
-type losses struct {
-	mu      sync.Mutex // guards the fields below; never held over a call to a node
-	from    clock.Instant
-	entries int // since then
-	skipped int // since the last entry
-}
-
-// take reports whether there may be an entry now, and how many there were none of since the last.
-func (s *losses) take(now clock.Instant) (skipped int, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.entries == 0 || now.Sub(s.from) >= lossesPer {
-		s.from, s.entries = now, 0
-	}
-	if s.entries == lossesAtOnce {
-		s.skipped++
-		return 0, false
-	}
-	skipped = s.skipped
-	s.entries, s.skipped = s.entries+1, 0
-	return skipped, true
-}
-
-// logLoss adds an entry of a lock that was lost. It waits for nothing; a node that is away gets
-// none.
-func (l *Locker) logLoss(lock *Lock, reason error) {
-	skipped, ok := l.losses.take(l.clock.Now())
-	if !ok {
-		return
-	}
-	holder, _ := ownerAndSince(lock.value)
-	e := journal.Entry{Kind: journal.Lost, Key: lock.keys()[0], Holder: holder, Why: strings.TrimPrefix(reason.Error(), ErrLost.Error()+": ")}
-	if skipped > 0 {
-		e.Why += fmt.Sprintf(" (and before it, %d others of this process)", skipped)
-	}
-	l.life.enterAnyway()
-	r := l.newLogRound(e, true)
-	r.Send(l.clock.Now().Add(lock.timeout), 0)
-}
-
 // Ledger is for the other packages of this module: the terms of elections at the nodes.
 func (l *Locker) Ledger(ledger.Key) ledger.Ledger {
 	return ledger.Ledger{Clock: l.clock, Write: l.writeTerm, Read: l.readTerms}
@@ -174,4 +162,62 @@ func (l *Locker) readTerms(ctx context.Context, name string, since int64, most i
 		}
 	}
 	return page, nil
+}
+
+// ForceUnlock deletes a lock on every node, whoever holds it, or hands it to the longest waiter. It
+// is for an operator who knows that the holder is gone. A holder that is not gone learns of it at
+// its next round, or with [WithoutRenewal] at the end of its validity, and believes until then that
+// it holds the lock. ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it
+// over or held nothing. Nodes that are away keep it until its TTL ends.
+//
+// If readers hold the lock, it ends for all of them. The name of a [Semaphore] is not that of its
+// permits, which have one each ([Lock.Name]).
+//
+// The log of the nodes gets an entry of it: `redlock log` shows that.
+func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
+	_, err := l.forceUnlock(ctx, name, "")
+	return err
+}
+
+func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f journal.Taken, err error) {
+	cfg, err := l.config.lockConfig(ctx, name, nil)
+	if err != nil {
+		return f, err
+	}
+	if !l.life.enter() {
+		return f, ErrClosed
+	}
+	defer l.life.leave()
+	if ctx.Err() != nil {
+		return f, fmt.Errorf("redlock: force-unlock %q: %w", name, round.EndOf(ctx))
+	}
+	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
+	var mu sync.Mutex // guards seen and held; late replies still use them
+	seen, held := f, map[string]int{}
+	take := func(_ int, reply any) {
+		mu.Lock()
+		defer mu.Unlock()
+		value, left := wire.ReadForced(reply)
+		seen.Left = max(seen.Left, left)
+		if held[value]++; value != "" && held[value] > held[seen.Value] {
+			seen.Value = value
+		}
+	}
+	r := l.rounds.New(&round.Spec{
+		Request: wire.Force(key, l.config.grace(timeout)), Meaning: wire.Any, Rule: quorum.DecideHeld, Replies: take,
+	})
+	l.awaitVoters(ctx, l.clock.Now(), timeout)
+	r.Send(l.clock.Now().Add(timeout), 0)
+	v, ended := r.Wait(ctx)
+	if v != quorum.Won {
+		return f, l.failure(r, "force-unlock", name, ErrNoQuorum, ended)
+	}
+	mu.Lock()
+	told := seen
+	mu.Unlock()
+	if told.Value != "" {
+		holder, _ := ownerAndSince(told.Value)
+		told.Unlogged = l.log(ctx, forcedEntry(key, holder, why))
+	}
+	return told, nil
 }

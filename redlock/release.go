@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 
 	"github.com/hashicorp/go-multierror"
 
-	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Unlock releases the lock on every node, including those that did not grant it. ctx does not cut
@@ -89,92 +85,6 @@ func releasedFor(why error) error {
 	return fmt.Errorf("%w: %w", ErrReleased, why)
 }
 
-// newRelease returns a round that deletes the lock's keys where they hold the lock's value, or
-// hands them over.
-func (lock *Lock) newRelease(how round.Spec) *round.Round {
-	how.Request, how.Meaning, how.Background = lock.kind.release(lock), wire.Released, true
-	return lock.locker.rounds.New(&how)
-}
-
-// process names this process on the wait lists that the lock may be on; "" if it is on none.
-func (lock *Lock) process() string {
-	if !lock.listed {
-		return ""
-	}
-	return lock.locker.desk.Subscriptions.Process()
-}
-
-// countRelease records whether a lock was handed over. A caller that sees the end of the release,
-// and that the pilot has answered, then finds in the record what it said.
-func (l *Locker) countRelease(r *round.Round, node int, kind quorum.Vote) {
-	l.desk.Record.Released(node, kind, func() []string { return wire.Queued(r.Request()) })
-}
-
-// released takes a vote of a round in the background. The Locker entered for it, and leaves with
-// the last.
-func (l *Locker) released(r *round.Round, vote round.Vote) {
-	if vote.Kind == quorum.Handed {
-		l.counts.handedOver.Add(1)
-		l.events.handed(strings.TrimPrefix(r.Request().Key, l.config.keyPrefix))
-	}
-	if vote.Awaited {
-		l.desk.Pending.Answered(wire.Queued(r.Request())[0], r)
-	}
-	if vote.Last {
-		l.life.leave()
-	}
-}
-
-// holder is a held lock as the [round.Holder] of its round. A method value for it would cost every
-// lock an allocation.
-type holder Lock
-
-// Late takes a refusal that came after the lock was won without that node. An extension may have
-// given the node the key since.
-func (h *holder) Late(vote round.Vote) {
-	lock := (*Lock)(h)
-	if vote.Stray {
-		lock.dropStrays(quorum.Only(vote.Node))
-	}
-	if vote.Kind != quorum.Refused {
-		return
-	}
-	lock.mu.Lock()
-	if !lock.healing {
-		lock.touched.Remove(vote.Node)
-	}
-	lock.mu.Unlock()
-	if !vote.Stray {
-		lock.locker.overtook(lock, quorum.Only(vote.Node))
-	}
-}
-
-// overtook is told which nodes refused a lock that was won without them. If the pilot is among
-// them, somebody else had its vote and we were faster: next time we queue behind that waiter.
-func (l *Locker) overtook(lock *Lock, refused quorum.NodeSet) {
-	if refused.Empty() || len(lock.keys()) > 1 {
-		return
-	}
-	queued := lock.kind.queueOf(lock)[0]
-	if pilot := l.desk.Pilots.First(queued); refused.Has(pilot) {
-		l.desk.Record.Mark(queued, pilot)
-	}
-}
-
-// confirmed notes a release that a quorum confirmed, unless the pilot has already answered.
-func (l *Locker) confirmed(lock *Lock, r *round.Round) {
-	if len(lock.keys()) > 1 {
-		return
-	}
-	queued := lock.kind.queueOf(lock)[0]
-	pilot := l.desk.Pilots.First(queued)
-	if r.HasVoted(pilot) {
-		return
-	}
-	now := l.clock.Now()
-	l.desk.Pending.Add(queued, r, pilot, now.Add(r.Took(now, lock.timeout)))
-}
-
 // UnlockAll releases all locks that this Locker holds, concurrently, and returns nil when a quorum
 // confirmed each. Otherwise it returns the errors of [Lock.Unlock] in a *multierror.Error. Locks
 // can be acquired meanwhile.
@@ -234,60 +144,40 @@ func inChunks(locks []*Lock, send func(lock *Lock) *round.Round) {
 	}
 }
 
-// ForceUnlock deletes a lock on every node, whoever holds it, or hands it to the longest waiter. It
-// is for an operator who knows that the holder is gone. A holder that is not gone learns of it at
-// its next round, or with [WithoutRenewal] at the end of its validity, and believes until then that
-// it holds the lock. ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it
-// over or held nothing. Nodes that are away keep it until its TTL ends.
+// A lock of Do guards a function, which goes on until it notices that its context has ended. So
+// Close ends such a lock, and leaves its release to Do, which sends it when the function has
+// returned:
 //
-// If readers hold the lock, it ends for all of them. The name of a [Semaphore] is not that of its
-// permits, which have one each ([Lock.Name]).
+//	held ──Close──▶ released for its user, still at the nodes ──fn returns──▶ deleted there
+//	                                     └──closePatience──▶ left to its TTL
 //
-// The log of the nodes gets an entry of it: `redlock log` shows that.
-func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	_, err := l.forceUnlock(ctx, name, "")
-	return err
+// Close counts the locks in the same step in which hold adds them, so it misses none. It waits for
+// them before it lets go of the nodes, and a release that Do sends is counted before the lock no
+// longer is: so Close waits for that as well. Nobody renews the lock meanwhile.
+
+// endGuarded ends a lock of Do for its user, and keeps it at the nodes.
+func (lock *Lock) endGuarded(why error) {
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	lock.expireLocked(lock.locker.clock.Now())
+	if lock.state == held {
+		lock.endLocked(released, releasedFor(why))
+	}
 }
 
-func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f journal.Taken, err error) {
-	cfg, err := l.config.lockConfig(ctx, name, nil)
-	if err != nil {
-		return f, err
-	}
-	if !l.life.enter() {
-		return f, ErrClosed
-	}
-	defer l.life.leave()
-	if ctx.Err() != nil {
-		return f, fmt.Errorf("redlock: force-unlock %q: %w", name, round.EndOf(ctx))
-	}
-	key, timeout := l.config.keyPrefix+name, l.config.timeout(cfg.ttl)
-	var mu sync.Mutex // guards seen and held; late replies still use them
-	seen, held := f, map[string]int{}
-	take := func(_ int, reply any) {
-		mu.Lock()
-		defer mu.Unlock()
-		value, left := wire.ReadForced(reply)
-		seen.Left = max(seen.Left, left)
-		if held[value]++; value != "" && held[value] > held[seen.Value] {
-			seen.Value = value
+// undoLost undoes at once those of the locks that were lost and are to be undone later. The time
+// until then lets the holder notice that its validity has ended (planUndoLocked); a holder that
+// closes its Locker has no more use for it, nor for the rest of the locks that are released with
+// it. This endangers nobody: the validity is over before this is sent, the value is the lock's own,
+// and on each connection this is behind everything that may have written it.
+func (l *Locker) undoLost(locks []*Lock) {
+	inChunks(locks, func(lock *Lock) *round.Round {
+		lock.mu.Lock()
+		defer lock.mu.Unlock()
+		l.renewals.Remove(lock)
+		if lock.state != lost || lock.release != nil {
+			return nil
 		}
-	}
-	r := l.rounds.New(&round.Spec{
-		Request: wire.Force(key, l.config.grace(timeout)), Meaning: wire.Any, Rule: quorum.DecideHeld, Replies: take,
+		return lock.undoNowLocked()
 	})
-	l.awaitVoters(ctx, l.clock.Now(), timeout)
-	r.Send(l.clock.Now().Add(timeout), 0)
-	v, ended := r.Wait(ctx)
-	if v != quorum.Won {
-		return f, l.failure(r, "force-unlock", name, ErrNoQuorum, ended)
-	}
-	mu.Lock()
-	told := seen
-	mu.Unlock()
-	if told.Value != "" {
-		holder, _ := ownerAndSince(told.Value)
-		told.Unlogged = l.log(ctx, forcedEntry(key, holder, why))
-	}
-	return told, nil
 }

@@ -105,7 +105,7 @@ func TestCodeThatDoesNotCompileIsFound(t *testing.T) {
 
 // Who looks the package up sees at once how it is used, as in README.
 func TestThePackageBeginsWithTheExampleOfTheReadme(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "redlock", "locker.go"), nil,
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "redlock", "redlock.go"), nil,
 		parser.PackageClauseOnly|parser.ParseComments)
 	require.NoError(t, err)
 	content := new(comment.Parser).Parse(file.Doc.Text()).Content

@@ -1,0 +1,151 @@
+package redlock
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
+
+// newRelease returns a round that deletes the lock's keys where they hold the lock's value, or
+// hands them over.
+func (lock *Lock) newRelease(how round.Spec) *round.Round {
+	how.Request, how.Meaning, how.Background = lock.kind.release(lock), wire.Released, true
+	return lock.locker.rounds.New(&how)
+}
+
+// newLastReleaseLocked returns the release of a lock that was held. Within its minimum hold the
+// keys stay for the rest.
+func (lock *Lock) newLastReleaseLocked(how round.Spec) *round.Round {
+	l := lock.locker
+	until := lock.acquired.Add(lock.minimum())
+	if lock.minHold == 0 || l.clock.Now() >= until || errors.Is(lock.err, errGone) {
+		return lock.newRelease(how)
+	}
+	how.Request = wire.Retain(lock.keys(), lock.value, lock.grace(), lock.process(), lock.reused)
+	how.Meaning, how.Background, how.Until = wire.Released, true, until
+	return l.rounds.New(&how)
+}
+
+// undoLocked releases what an attempt was granted, may have been, or may yet be: on every node, in
+// the background, with a deadline of its own, whatever became of the caller's context. If the SET
+// has not been answered, the release is behind it on the same connection. If the connection broke,
+// the node delivers the release before anything else when it is back.
+func (lock *Lock) undoLocked(u *round.Round, mayHold quorum.NodeSet, deadline clock.Instant) {
+	l := lock.locker
+	l.life.enterAnyway()
+	u.Send(deadline, mayHold)
+}
+
+// mayHoldLocked returns the nodes that a release must reach, now or later. While an extension is
+// under way these are all nodes, because it may give the key to nodes that never had it.
+func (lock *Lock) mayHoldLocked() quorum.NodeSet {
+	if lock.extending {
+		return quorum.All(len(lock.locker.nodes()))
+	}
+	return lock.touched
+}
+
+func (lock *Lock) undoAtLocked() clock.Instant {
+	return lock.until.Add(lock.locker.config.drift.Of(lock.ttl))
+}
+
+func (lock *Lock) undoNowLocked() *round.Round {
+	u := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideHeld})
+	lock.undoLocked(u, lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
+	return u
+}
+
+// dropStrays releases what nodes have, or may have, under the lock's value beside the key that was
+// chosen: in the first round each node gave any. A node that may yet answer is not among them: the
+// lock is told of it later.
+func (lock *Lock) dropStrays(nodes quorum.NodeSet) {
+	if nodes.Empty() {
+		return
+	}
+	l := lock.locker
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	request, some := lock.kind.strays(lock)
+	if !some {
+		return
+	}
+	u := l.rounds.New(&round.Spec{
+		Request: request, Meaning: wire.Released, Rule: quorum.DecideHeld, Only: nodes, Background: true,
+	})
+	lock.undoLocked(u, nodes, l.clock.Now().Add(lock.timeout))
+}
+
+// countRelease records whether a lock was handed over. A caller that sees the end of the release,
+// and that the pilot has answered, then finds in the record what it said.
+func (l *Locker) countRelease(r *round.Round, node int, kind quorum.Vote) {
+	l.desk.Record.Released(node, kind, func() []string { return wire.Queued(r.Request()) })
+}
+
+// released takes a vote of a round in the background. The Locker entered for it, and leaves with
+// the last.
+func (l *Locker) released(r *round.Round, vote round.Vote) {
+	if vote.Kind == quorum.Handed {
+		l.counts.handedOver.Add(1)
+		l.events.handed(strings.TrimPrefix(r.Request().Key, l.config.keyPrefix))
+	}
+	if vote.Awaited {
+		l.desk.Pending.Answered(wire.Queued(r.Request())[0], r)
+	}
+	if vote.Last {
+		l.life.leave()
+	}
+}
+
+// holder is a held lock as the [round.Holder] of its round. A method value for it would cost every
+// lock an allocation.
+type holder Lock
+
+// Late takes a refusal that came after the lock was won without that node. An extension may have
+// given the node the key since.
+func (h *holder) Late(vote round.Vote) {
+	lock := (*Lock)(h)
+	if vote.Stray {
+		lock.dropStrays(quorum.Only(vote.Node))
+	}
+	if vote.Kind != quorum.Refused {
+		return
+	}
+	lock.mu.Lock()
+	if !lock.healing {
+		lock.touched.Remove(vote.Node)
+	}
+	lock.mu.Unlock()
+	if !vote.Stray {
+		lock.locker.overtook(lock, quorum.Only(vote.Node))
+	}
+}
+
+// overtook is told which nodes refused a lock that was won without them. If the pilot is among
+// them, somebody else had its vote and we were faster: next time we queue behind that waiter.
+func (l *Locker) overtook(lock *Lock, refused quorum.NodeSet) {
+	if refused.Empty() || len(lock.keys()) > 1 {
+		return
+	}
+	queued := lock.kind.queueOf(lock)[0]
+	if pilot := l.desk.Pilots.First(queued); refused.Has(pilot) {
+		l.desk.Record.Mark(queued, pilot)
+	}
+}
+
+// confirmed notes a release that a quorum confirmed, unless the pilot has already answered.
+func (l *Locker) confirmed(lock *Lock, r *round.Round) {
+	if len(lock.keys()) > 1 {
+		return
+	}
+	queued := lock.kind.queueOf(lock)[0]
+	pilot := l.desk.Pilots.First(queued)
+	if r.HasVoted(pilot) {
+		return
+	}
+	now := l.clock.Now()
+	l.desk.Pending.Add(queued, r, pilot, now.Add(r.Took(now, lock.timeout)))
+}
