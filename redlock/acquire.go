@@ -11,7 +11,6 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/schedule"
-	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -67,10 +66,9 @@ func (c *call) newLock() *Lock {
 	}
 	var room [valueRoom]byte
 	value := c.appendValue(room[:0], l.clock.Wall(), c.waits)
-	switch lock.kind.(type) {
-	case mutex, reader:
+	if c.list == nil && !lock.kind.chooses() { // one name
 		lock.claim, lock.key[0], lock.value = wire.NewClaim(l.config.keyPrefix, c.name[0], value, l.config.termsOf(lock))
-	default:
+	} else {
 		lock.value = string(value)
 	}
 	return lock
@@ -93,23 +91,6 @@ func (c *call) names() []string {
 	return c.name[:]
 }
 
-// queued returns the names under which waiters for what the call asks for are known to the desk,
-// and what precedes them there.
-func (c *call) queued() (prefix string, names []string) {
-	if p, ok := c.kind.(*permit); ok {
-		return "", p.semaphore.queue
-	}
-	return c.locker.config.keyPrefix, c.names()
-}
-
-// queue names the wait queue of the call.
-func (c *call) queue() wait.Name {
-	if p, ok := c.kind.(*permit); ok {
-		return wait.NameOfSemaphore(p.semaphore.name, p.semaphore.wire.Permits)
-	}
-	return wait.NameOf(c.names())
-}
-
 // tryAcquire makes one attempt, which is a round: send, count, decide, and undo if it was not won.
 // Where each node may give one of several, and that gives none a quorum, but the answers show that
 // one could have a quorum, a second round asks for that one. It returns the last round, nil if
@@ -125,7 +106,7 @@ func (l *Locker) tryAcquire(ctx context.Context, c *call) (*Lock, *round.Round, 
 	lock := c.newLock()
 	began := l.clock.Now()
 	lock.begin(l.awaitVoters(ctx, began, lock.timeout), c.maxHold)
-	if err := l.refusal(lock); err != nil {
+	if err := l.refusal(lock.life()); err != nil {
 		return nil, nil, err
 	}
 	chooses := lock.kind.chooses()
@@ -200,7 +181,7 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call
 	if l.life.isClosed() {
 		return nil, ErrClosed
 	}
-	var err error = l.failure(r, "acquire", name, reason, ended)
+	var err error = roundError(r, "acquire", name, reason, ended)
 	if v == quorum.Denied {
 		err = cmp.Or(lock.kind.refused(lock, r), err)
 	}
@@ -280,7 +261,7 @@ func (l *Locker) take(lock *Lock, r *round.Round, c *call) error {
 	if lock.until.Sub(l.clock.Now()) <= c.minValidity {
 		return ErrNoValidity
 	}
-	if err := l.refusal(lock); err != nil { // the cluster was not known before
+	if err := l.refusal(lock.life()); err != nil { // the cluster was not known before
 		return err
 	}
 	if c.taken != nil && !c.taken.CompareAndSwap(false, true) {
@@ -314,8 +295,9 @@ func (l *Locker) hold(lock *Lock) bool {
 	}
 	if lock.part {
 		l.counts.parts.Add(1)
+	} else {
+		l.events.acquired(lock)
 	}
-	l.events.acquired(lock)
 	lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)
 	lock.mu.Unlock()
 	l.members.Patrol()

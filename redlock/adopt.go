@@ -75,7 +75,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	if l.life.isClosed() {
 		return nil, ErrClosed
 	}
-	return nil, l.failure(r, "adopt", name, reason, ended)
+	return nil, roundError(r, "adopt", name, reason, ended)
 }
 
 // forgetAdoption removes the notes of a swap that stands, in the background. A note that it misses

@@ -108,7 +108,7 @@ func (c *Cluster) failure(err error) error {
 			errs[i] = node.Stats().Err
 		}
 	}
-	failure := l.quorumError("members", "", view.None(), errs, ErrNoQuorum, nil)
+	failure := newQuorumError("members", "", l.nodes(), view.None(), errs, ErrNoQuorum, nil)
 	failure.Granted = view.Voting.Len()
 	return failure
 }
@@ -263,7 +263,7 @@ func (l *Locker) ping(ctx context.Context) *QuorumError {
 	if v == quorum.Won {
 		return nil
 	}
-	failure := l.failure(r, "ready", "", ErrNoQuorum, ended)
+	failure := roundError(r, "ready", "", ErrNoQuorum, ended)
 	failure.voting, failure.nodes = l.members.View().Voting.Len(), l.members.View().Seats()
 	return failure
 }

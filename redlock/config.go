@@ -163,7 +163,7 @@ func (c *lockConfig) appendValue(to []byte, now time.Time, waits bool) []byte {
 	return owner.Append(to, c.owner, now, waits)
 }
 
-// appendChosen appends what [WithValue] makes of a lock's value (value.go). Both sides know that
+// appendChosen appends what [WithValue] makes of a lock's value (settleValue). Both sides know that
 // value, so nothing is added that nobody asked for.
 func (c *lockConfig) appendChosen(to []byte) []byte {
 	to = append(to, c.value...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
@@ -143,26 +144,26 @@ func (e *NodeError) Error() string {
 // Unwrap returns the reason.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// failure describes a round as it was decided or cut short, for the caller. Without a reason, the
-// votes so far decide: for an attempt that ctx cut short, whether a quorum had answered.
-func (l *Locker) failure(r *round.Round, op, name string, reason, ended error) *QuorumError {
+// roundError describes a round as it was decided or cut short, for the caller. Without a reason,
+// the votes so far decide: for an attempt that ctx cut short, whether a quorum had answered.
+func roundError(r *round.Round, op, name string, reason, ended error) *QuorumError {
 	votes, errs := r.Outcome()
 	if reason == nil {
 		if reason = ErrNoQuorum; votes.Granted+votes.Refused >= quorum.Need(votes.Nodes) {
 			reason = ErrTaken
 		}
 	}
-	return l.quorumError(op, name, votes, errs, reason, ended)
+	return newQuorumError(op, name, r.Nodes(), votes, errs, reason, ended)
 }
 
-func (l *Locker) quorumError(op, name string, votes quorum.Tally, errs []error, reason, ended error) *QuorumError {
+func newQuorumError(op, name string, nodes []*pipeline.Node, votes quorum.Tally, errs []error, reason, ended error) *QuorumError {
 	e := &QuorumError{
 		Op: op, Name: name, Need: quorum.Need(votes.Nodes), Granted: votes.Granted, Refused: votes.Refused,
 		reason: reason, ended: ended,
 	}
 	for i, err := range errs {
 		if err != nil {
-			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: l.nodes()[i].Endpoint(), Err: err})
+			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: nodes[i].Endpoint(), Err: err})
 		}
 	}
 	return e

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
@@ -126,13 +127,13 @@ type events struct {
 }
 
 // newEvents returns nil without hooks and logger.
-func newEvents(cfg *config) *events {
-	if cfg.hooks == nil && cfg.logger == nil {
+func newEvents(hooks *Hooks, logger *slog.Logger) *events {
+	if hooks == nil && logger == nil {
 		return nil
 	}
-	e := &events{logger: cfg.logger, queue: make(chan func(), maxEvents), done: make(chan struct{})}
-	if cfg.hooks != nil {
-		e.hooks = *cfg.hooks
+	e := &events{logger: logger, queue: make(chan func(), maxEvents), done: make(chan struct{})}
+	if hooks != nil {
+		e.hooks = *hooks
 	}
 	go func() {
 		defer close(e.done)
@@ -175,7 +176,7 @@ func (e *events) stop() {
 }
 
 func (e *events) acquired(lock *Lock) {
-	if e != nil && e.hooks.Acquired != nil && !lock.part {
+	if e != nil && e.hooks.Acquired != nil {
 		e.add(func() { e.hooks.Acquired(lock) })
 	}
 }
@@ -216,22 +217,24 @@ func (e *events) renewed(lock *Lock) {
 	}
 }
 
-// over reports the end of a lock.
-func (e *events) over(lock *Lock, end state, err error) {
-	switch {
-	case e == nil || lock.part:
-	case end == lost:
-		e.add(func() {
-			if e.logger != nil {
-				e.logger.Warn("lock lost", "name", lock.Name(), "reason", err)
-			}
-			if e.hooks.Lost != nil {
-				e.hooks.Lost(lock, err)
-			}
-		})
-	case e.hooks.Released != nil:
+func (e *events) released(lock *Lock) {
+	if e != nil && e.hooks.Released != nil {
 		e.add(func() { e.hooks.Released(lock) })
 	}
+}
+
+func (e *events) lost(lock *Lock, err error) {
+	if e == nil {
+		return
+	}
+	e.add(func() {
+		if e.logger != nil {
+			e.logger.Warn("lock lost", "name", lock.Name(), "reason", err)
+		}
+		if e.hooks.Lost != nil {
+			e.hooks.Lost(lock, err)
+		}
+	})
 }
 
 // cluster reports that votes count by another version of the cluster's list.
@@ -256,12 +259,13 @@ func (e *events) undelivered(err error) {
 	}
 }
 
-// node reports a node's state if it has changed: up and voting (nil), or why not.
-func (e *events) node(i int, stats *NodeStats) {
+// node reports a node's state if it has changed: up and voting, or why not. Barred is why its vote
+// does not count, nil if it does.
+func (e *events) node(i int, stats *pipeline.Stats, barred error) {
 	if e == nil {
 		return
 	}
-	now, err := "up", stats.Barred
+	now, err := "up", barred
 	switch {
 	case stats.State == pool.Down:
 		now, err = "down", stats.Err
@@ -277,11 +281,10 @@ func (e *events) node(i int, stats *NodeStats) {
 	}
 	e.nodes[i] = now
 	endpoint, runID, product, version := stats.Endpoint, stats.RunID, stats.Product, stats.Version
-	unidentified := stats.Unidentified
 	e.addLocked(func() {
 		switch {
 		case e.logger == nil:
-		case err == nil && unidentified:
+		case err == nil && runID == "":
 			e.logger.Warn("node up, but without INFO: it may forget unnoticed (redlock doctor says what to allow)", "endpoint", endpoint)
 		case err == nil:
 			e.logger.Info("node up", "endpoint", endpoint, "run_id", runID, "product", product, "version", version)

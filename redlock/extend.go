@@ -105,7 +105,7 @@ func (x *extension) result(lock *Lock, ended error) error {
 		reason = err
 	}
 	votes, errs := x.batch.Outcome(0)
-	return lock.locker.quorumError("extend", lock.Name(), votes, errs, reason, ended)
+	return newQuorumError("extend", lock.Name(), lock.locker.nodes(), votes, errs, reason, ended)
 }
 
 // maxExtended bounds the keys of one extension. A script of that length keeps a node busy for less
@@ -326,6 +326,6 @@ func (lock *Lock) Verify(ctx context.Context) error {
 	case v == quorum.Won:
 		return nil
 	default:
-		return l.failure(r, "verify", lock.Name(), ErrNoQuorum, ended)
+		return roundError(r, "verify", lock.Name(), ErrNoQuorum, ended)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/schedule"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -25,7 +26,7 @@ type Lock struct {
 	acquired clock.Instant // when its round began
 	renews   bool
 	reused   bool // the caller chose the value: another lock may have had it
-	guards   bool // a function of Do: see do.go
+	guards   bool // a function of Do: see release.go
 	fenced   bool
 	listed   bool // may be on wait lists
 	part     bool // one name of a set that waits for the others: no caller has it
@@ -116,6 +117,9 @@ type kind interface {
 	// acquire asks all nodes for the lock; for a certain one of several, counted from 1, or for any
 	// (0). Turn says that a vote was handed over.
 	acquire(lock *Lock, one int, turn bool) pipeline.Request
+
+	// wanted says what else than its names a call waits for.
+	wanted(w *wait.Wanted)
 
 	// wait asks the pilot for the lock, or for a place on its wait list; answer reads its reply.
 	wait(lock *Lock, ask *wire.Wait, turn bool) pipeline.Request

@@ -221,7 +221,7 @@ func (l *Locker) askEach(ctx context.Context, request pipeline.Request, name str
 	if v == quorum.Won || (v == quorum.Pending && r.QuorumAnswered()) {
 		return slices.Clone(replies), r, nil
 	}
-	return slices.Clone(replies), r, l.failure(r, "inspect", name, ErrNoQuorum, ended)
+	return slices.Clone(replies), r, roundError(r, "inspect", name, ErrNoQuorum, ended)
 }
 
 // awaitAll is DecideHeld, but undecided until all nodes have answered or failed.
@@ -232,13 +232,13 @@ func awaitAll(votes quorum.Tally) quorum.Verdict {
 	return quorum.DecideHeld(votes)
 }
 
-// refusal returns why the cluster does not permit a lock, nil if it does: it would outlast what a
-// master that forgets, and a change of members, wait for.
-func (l *Locker) refusal(lock *Lock) error {
+// refusal returns why the cluster does not permit a lock that nodes keep for so long, nil if it
+// does: it would outlast what a master that forgets, and a change of members, wait for.
+func (l *Locker) refusal(life time.Duration) error {
 	if err := l.members.Conflict(); err != nil {
 		return invalid("%w", err)
 	}
-	return l.checkMaxTTL(lock.life())
+	return l.checkMaxTTL(life)
 }
 
 func (l *Locker) checkMaxTTL(ttl time.Duration) error {

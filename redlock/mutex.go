@@ -27,6 +27,8 @@ func (mutex) acquire(lock *Lock, _ int, _ bool) pipeline.Request {
 	return wire.Acquire(&lock.claim, lock.key[:], lock.value, lock.life(), lock.fencing())
 }
 
+func (mutex) wanted(*wait.Wanted) {}
+
 func (mutex) wait(lock *Lock, ask *wire.Wait, _ bool) pipeline.Request {
 	if lock.intent {
 		ask.Intent = wait.IntentLife

@@ -7,6 +7,7 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/random"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -134,6 +135,12 @@ func (p *permit) acquire(lock *Lock, one int, _ bool) pipeline.Request {
 		take.Slot, take.Only = p.slot, false
 	}
 	return take.Request()
+}
+
+func (p *permit) wanted(w *wait.Wanted) {
+	s := p.semaphore
+	w.Queue, w.Slots = wait.NameOfSemaphore(s.name, s.wire.Permits), s.wire.Permits
+	w.Prefix, w.Names = "", s.queue
 }
 
 func (p *permit) wait(lock *Lock, ask *wire.Wait, _ bool) pipeline.Request {

@@ -27,7 +27,7 @@ func (l *Locker) log(ctx context.Context, e journal.Entry) error {
 	r := l.newLogRound(e, false)
 	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
 	if v, ended := r.Wait(ctx); v != quorum.Won {
-		return l.failure(r, "log", "", ErrNoQuorum, ended)
+		return roundError(r, "log", "", ErrNoQuorum, ended)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (l *Locker) writeTerm(ctx context.Context, name string, term ledger.Entry) 
 	if v == quorum.Won {
 		return nil
 	}
-	return l.failure(r, "record", name, ErrNoQuorum, ended)
+	return roundError(r, "record", name, ErrNoQuorum, ended)
 }
 
 // readTerms asks every node, like Inspect.
@@ -210,7 +210,7 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f journal.T
 	r.Send(l.clock.Now().Add(timeout), 0)
 	v, ended := r.Wait(ctx)
 	if v != quorum.Won {
-		return f, l.failure(r, "force-unlock", name, ErrNoQuorum, ended)
+		return f, roundError(r, "force-unlock", name, ErrNoQuorum, ended)
 	}
 	mu.Lock()
 	told := seen

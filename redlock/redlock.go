@@ -34,10 +34,11 @@
 //
 // # In the source
 //
-// The rules of a vote are in internal/quorum, a round of votes in internal/round, whose votes count
-// in internal/members, and who waits in internal/wait. Here, in a file each: acquire, wait,
-// fence, extend, release, and the kinds of locks, with all in which they differ (kind.go): mutex,
-// names, choice, reader, permit.
+// docs/design.md has the rooms and the journey of a lock. Here, from the ground up: what a Locker
+// and a Lock are, and in what kinds of locks differ (locker.go, lock.go); how an attempt is undone
+// and a lock ends (undo.go, state.go); fence, extend, release, acquire and wait; the kinds in files
+// of their own (mutex, reader, names, choice, permit); and what looks at the masters (cluster,
+// inspect, records).
 package redlock
 
 import (
@@ -125,7 +126,7 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 		HoldsLocks: func() bool { return l.expiry.Len() > 0 },
 	})
 	l.rounds = round.Rounds{Members: l.members, Counting: l.countRelease, Voted: l.released, Few: l.life.few}
-	l.events = newEvents(&cfg)
+	l.events = newEvents(cfg.hooks, cfg.logger)
 	l.desk = wait.NewDesk(cfg.clock, l.members, &l.rounds, wire.WakeChannel, l.life.closing)
 	l.expiry.Init(clock.WithAlarms(cfg.clock), (*Lock).expiryEntry, 0, func(locks []*Lock, now clock.Instant) {
 		for _, lock := range locks {
@@ -147,8 +148,8 @@ func (l *Locker) votesChanged() {
 		if undecided.Has(i) {
 			continue // decided once the others have connected
 		}
-		stats := l.nodeStats(i)
-		l.events.node(i, &stats)
+		stats := l.nodes()[i].Stats()
+		l.events.node(i, &stats, l.members.Why(i))
 	}
 }
 

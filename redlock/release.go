@@ -48,7 +48,7 @@ func (lock *Lock) Unlock(ctx context.Context) (err error) {
 		reason = ErrLost
 	case quorum.Pending, quorum.NoQuorum:
 	}
-	return lock.locker.failure(r, "release", lock.Name(), reason, nil)
+	return roundError(r, "release", lock.Name(), reason, nil)
 }
 
 // startRelease ends the lock and sends the releases, once; all callers get the same round. Why, if

@@ -153,12 +153,15 @@ func (lock *Lock) endLocked(to state, reason error) {
 	}
 	lock.locker.expiry.Remove(lock)
 	lock.locker.renewals.Remove(lock)
-	lock.locker.events.over(lock, to, reason)
-	if lock.part {
-		lock.locker.counts.parts.Add(-1)
-	} else if to == lost {
-		lock.locker.counts.lost.Add(1)
-		lock.locker.logLoss(lock, reason)
+	switch l := lock.locker; {
+	case lock.part:
+		l.counts.parts.Add(-1)
+	case to == lost:
+		l.events.lost(lock, reason)
+		l.counts.lost.Add(1)
+		l.logLoss(lock, reason)
+	default:
+		l.events.released(lock)
 	}
 	if to == lost {
 		lock.planUndoLocked(reason)

@@ -79,11 +79,9 @@ var _ wait.Call = (*call)(nil)
 
 // Wanted returns what the call waits for.
 func (c *call) Wanted() wait.Wanted {
-	w := wait.Wanted{Queue: c.queue(), Shortest: c.retryMin, Longest: c.retryMax}
-	w.Prefix, w.Names = c.queued()
-	if p, ok := c.kind.(*permit); ok {
-		w.Slots = p.semaphore.wire.Permits
-	}
+	w := wait.Wanted{Prefix: c.locker.config.keyPrefix, Names: c.names(), Shortest: c.retryMin, Longest: c.retryMax}
+	w.Queue = wait.NameOf(w.Names)
+	c.kind.wanted(&w)
 	return w
 }
 
@@ -226,12 +224,12 @@ func (a *attempt) GiveUp(ctx context.Context, r *round.Round, only, kept quorum.
 	if ctx.Err() != nil {
 		ended = round.EndOf(ctx)
 	}
-	return failed(l.failure(r, "acquire", lock.Name(), reason, ended))
+	return failed(roundError(r, "acquire", lock.Name(), reason, ended))
 }
 
 // Failure describes a round that did not get the lock.
 func (a *attempt) Failure(r *round.Round, reason error) wait.Failure {
-	return (*failure)(a.locker.failure(r, "acquire", (*Lock)(a).Name(), reason, nil))
+	return (*failure)(roundError(r, "acquire", (*Lock)(a).Name(), reason, nil))
 }
 
 // Guard returns a context that ends with a part of a set.
