@@ -3,6 +3,7 @@ package search
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"reflect"
 	"regexp"
 	"slices"
@@ -120,6 +121,17 @@ func (l *leaf) read(b []byte) uint64 {
 	}
 }
 
+// word returns the bytes of a plain leaf, whatever they are.
+func (l *leaf) word(b []byte) (v uint64) {
+	if rest := b[l.at:]; len(rest) >= 8 {
+		return binary.LittleEndian.Uint64(rest) << (64 - 8*l.size)
+	}
+	for i, part := range b[l.at : l.at+uint32(l.size)] {
+		v |= uint64(part) << (8 * (i + 8 - int(l.size)))
+	}
+	return v
+}
+
 func (l *leaf) write(b []byte, v uint64) {
 	switch l.size {
 	case 1:
@@ -145,7 +157,7 @@ type symmetry struct {
 	first  [len(kinds)]int // all things have numbers, those of a kind follow each other
 	things int
 	rows   []row  // outer ones before those inside
-	plain  []leaf // that belong to a thing
+	plain  []leaf // that belong to a thing: neighbours together, in words of up to 8 bytes
 	names  []leaf // and bits
 	fresh  []leaf
 }
@@ -184,9 +196,20 @@ func (y *symmetry) add(t reflect.Type, at uintptr, text string, of [2]int8, plac
 		case l.what != plain:
 			y.names = append(y.names, l)
 		case l.of[0] != noThing:
-			y.plain = append(y.plain, l)
+			y.addPlain(l)
 		}
 	}
+}
+
+func (y *symmetry) addPlain(l leaf) {
+	if i := len(y.plain) - 1; i >= 0 {
+		last := &y.plain[i]
+		if last.of == l.of && last.at+uint32(last.size) == l.at && last.size+l.size <= 8 {
+			last.size += l.size
+			return
+		}
+	}
+	y.plain = append(y.plain, l)
 }
 
 func (y *symmetry) addArray(t reflect.Type, at uintptr, text string, of [2]int8, place uint64) {
@@ -297,8 +320,9 @@ func (x *signer) sign(b []byte) {
 	clear(x.signs)
 	clear(x.ties)
 	for i := range x.plain {
-		if l := &x.plain[i]; l.read(b) != 0 {
-			*x.markOf(l) += scatter(l.place + l.read(b))
+		l := &x.plain[i]
+		if v := l.word(b); v != 0 {
+			*x.markOf(l) += scatter(l.place + v)
 		}
 	}
 	for i := range x.names {
@@ -312,8 +336,9 @@ func (x *signer) sign(b []byte) {
 	for a := range x.things {
 		for other, tie := range x.ties[a*x.things : (a+1)*x.things] {
 			if tie != 0 {
-				x.signs[a] += scatter(tie)
-				x.signs[other] += scatter(^tie)
+				tie = scatter(tie)
+				x.signs[a] += tie
+				x.signs[other] += bits.RotateLeft64(tie, 32)
 			}
 		}
 	}
@@ -350,11 +375,13 @@ func (x *signer) signNames(l *leaf, v uint64) {
 func (x *signer) signFresh(b []byte) {
 	var where [mostThings]uint64
 	for i := range x.fresh {
-		where[x.fresh[i].read(b)] += x.fresh[i].place
+		l := &x.fresh[i]
+		where[l.read(b)] += l.place
 	}
 	for i := range x.fresh {
-		if l := &x.fresh[i]; l.read(b) != 0 && l.of[0] != noThing {
-			*x.markOf(l) += scatter(l.place + where[l.read(b)])
+		l := &x.fresh[i]
+		if v := l.read(b); v != 0 && l.of[0] != noThing {
+			*x.markOf(l) += scatter(l.place + where[v])
 		}
 	}
 }
