@@ -27,9 +27,8 @@ FLAKE_PACKAGES ?= ./...
 # What `make mutate` changes.
 PACKAGE ?= ./queue
 
-# Modules below the root. `./...` does not reach them. That of the browser has its own target: its
-# pages wait for a machine that has nothing else to do.
-NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.git/*' -not -path '*/proof/browser/*' -exec dirname {} \; | sort)
+# Modules below the root. `./...` does not reach them.
+NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.git/*' -exec dirname {} \; | sort)
 
 MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./internal/proof/search/permit ./internal/proof/search/shared ./internal/proof/search/members
 
@@ -115,7 +114,7 @@ test-nested: ## vet and test the modules below the root
 		(cd "$$module" && go mod tidy -diff && go vet ./... && go test ./...) || exit 1; \
 	done
 
-pictures: ## look at the dashboard with Chromium (by hand, on an idle machine), and take its pictures
+pictures: ## look at the dashboard with Chromium, and take the pictures of docs/images
 	cd internal/proof/browser && go test -count=1 -v . -pictures ../../../docs/images
 
 fuzz: ## run every fuzz target for FUZZTIME

@@ -36,15 +36,33 @@ import (
 // pictures is where pictures of the pages go (docs/images), if they are wanted.
 var pictures = flag.String("pictures", "", "write pictures of the pages into this `folder`")
 
-// patience bounds what takes moments on a machine that is not busy.
-const patience = time.Minute
+const (
+	// patience bounds what takes moments on a machine that is not busy.
+	patience = time.Minute
+
+	// look is between two looks at what shall become so: a busy machine has better things to do.
+	look = 50 * time.Millisecond
+)
+
+// programs are the names that Chromium goes by.
+var programs = []string{"chromium", "chromium-browser", "google-chrome"}
+
+// find returns the path of the browser.
+func find() (path string, err error) {
+	for _, name := range programs {
+		if path, err = exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}
 
 // chromium is one browser for all tests. Each has a tab.
 var chromium context.Context
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	path, err := exec.LookPath("chromium")
+	path, err := find()
 	if err != nil {
 		if os.Getenv("CI") == "true" {
 			fmt.Fprintln(os.Stderr, "chromium is missing:", err)
@@ -73,21 +91,35 @@ func TestMain(m *testing.M) {
 type world struct {
 	*cluster.Cluster
 	t      *testing.T
+	maxTTL time.Duration
 	locker *redlock.Locker
 	url    string
+}
+
+// program is the Locker of a process.
+func (w *world) program() *redlock.Locker {
+	w.t.Helper()
+	return cluster.NewConnected(w.t, w.URLs(), redlock.WithFencing(), redlock.WithOwner("deploy@web-1:4711 shop"),
+		redlock.WithMaxTTL(w.maxTTL), redlock.WithTTL(w.maxTTL/2), redlock.WithNodeTimeout(patience/6))
 }
 
 // open starts masters, and serves their page.
 func open(t *testing.T, masters int, opts ...dashboard.Option) *world {
 	t.Helper()
+	return openFor(t, masters, patience, opts...)
+}
+
+// openFor is open for a MaxTTL that the test waits for. Half of it is the TTL of what is held: that
+// outlasts whatever keeps a busy machine from renewing it, if it is long.
+func openFor(t *testing.T, masters int, maxTTL time.Duration, opts ...dashboard.Option) *world {
+	t.Helper()
 	if chromium == nil {
 		t.Skip("chromium is not installed: apt-get install chromium")
 	}
-	w := &world{t: t, Cluster: cluster.Start(t, masters)}
-	w.locker = cluster.NewConnected(t, w.URLs(), redlock.WithFencing(), redlock.WithOwner("deploy@web-1:4711 shop"),
-		redlock.WithMaxTTL(6*time.Second), redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(10*time.Second))
+	w := &world{t: t, maxTTL: maxTTL, Cluster: cluster.Start(t, masters)}
+	w.locker = w.program()
 	require.NoError(t, w.locker.Ready(t.Context()))
-	page, err := dashboard.New(t.Context(), w.URLs(), append([]dashboard.Option{dashboard.WithMaxTTL(6 * time.Second)}, opts...)...)
+	page, err := dashboard.New(t.Context(), w.URLs(), append([]dashboard.Option{dashboard.WithMaxTTL(maxTTL)}, opts...)...)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/below/", http.StripPrefix("/below", page))
@@ -112,7 +144,7 @@ func (w *world) lock(name string, opts ...redlock.LockOption) *redlock.Lock {
 func (w *world) queue(name, owner string) {
 	ctx, stop := context.WithCancel(context.Background())
 	var waiting sync.WaitGroup
-	process := cluster.NewConnected(w.t, w.URLs(), redlock.WithMaxTTL(6*time.Second), redlock.WithTTL(3*time.Second))
+	process := w.program()
 	waiting.Go(func() {
 		_, err := process.Lock(ctx, name, redlock.WithOwner(owner))
 		assert.ErrorIs(w.t, cmp.Or(err, context.Canceled), context.Canceled) // or it got the lock
@@ -138,22 +170,27 @@ type tab struct {
 func (w *world) tab(path string, width, height int64, actions ...step) *tab {
 	w.t.Helper()
 	one := &tab{t: w.t, url: w.url}
-	ctx, cancel := chromedp.NewContext(chromium, chromedp.WithListener(one.hear))
-	require.NoError(w.t, chromedp.Do(ctx)) // a bound on this one would be the tab's
-	ctx, stop := context.WithTimeout(ctx, 2*patience)
-	one.ctx = ctx
+	var cancel context.CancelFunc
+	one.ctx, cancel = chromedp.NewContext(chromium, chromedp.WithListener(one.hear))
+	require.NoError(w.t, chromedp.Do(one.ctx)) // a bound on this one would be the tab's
 	one.close = sync.OnceFunc(func() {
 		one.mu.Lock()
 		assert.Empty(w.t, one.said, "the console of /%s", path)
 		one.mu.Unlock()
-		stop()
 		cancel()
 	})
 	w.t.Cleanup(one.close)
 	one.do(call(cdplog.Enable, cdp.Empty{}), chromedp.EmulateViewport(width, height))
 	one.do(actions...)
-	one.do(chromedp.Navigate(w.url+path), chromedp.WaitReady(chromedp.CSS("main h1")))
+	one.navigate(path)
 	return one
+}
+
+// navigate goes to a page.
+func (p *tab) navigate(path string) {
+	p.t.Helper()
+	p.do(chromedp.Navigate(p.url + path))
+	p.await("document.readyState == 'complete' && document.querySelector('main h1') !== null")
 }
 
 // step is something that is done in a tab.
@@ -185,53 +222,82 @@ func (p *tab) hear(event any) {
 	p.said = append(p.said, text)
 }
 
+// do takes steps, each within patience.
 func (p *tab) do(actions ...step) {
 	p.t.Helper()
-	require.NoError(p.t, chromedp.Do(p.ctx, actions...))
+	for _, action := range actions {
+		ctx, cancel := context.WithTimeout(p.ctx, patience)
+		require.NoError(p.t, chromedp.Do(ctx, action))
+		cancel()
+	}
 }
 
-// eval evaluates an expression in the page.
+// evaluate evaluates an expression in the page, and waits for it if it is a promise.
+func evaluate[T any](p *tab, expression string) (value T, err error) {
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// eval is evaluate for what always works.
 func eval[T any](p *tab, expression string) (value T) {
 	p.t.Helper()
-	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	value, err := evaluate[T](p, expression)
 	require.NoError(p.t, err, expression)
 	return value
 }
 
-// await waits until an expression is true in the page, whatever page that is meanwhile.
-func (p *tab) await(expression string) {
+// await waits until an expression is true in the page, whatever page that is meanwhile. It returns
+// how long that took.
+func (p *tab) await(expression string) (took time.Duration) {
 	p.t.Helper()
-	cluster.Eventually(p.t, patience, func() string {
-		is, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](expression))
+	took = cluster.Eventually(p.t, patience, func() string {
+		is, err := evaluate[bool](p, expression)
 		if is {
 			return ""
 		}
-		text, err2 := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		text, err2 := evaluate[string](p, "document.body.innerText")
+		time.Sleep(look)
 		return fmt.Sprintf("%s (%v) in %s", expression, errors.Join(err, err2), text)
 	})
 	if p.t.Failed() {
 		p.t.FailNow()
 	}
+	return took
 }
 
 // shows waits until the page shows a text.
-func (p *tab) shows(text string) {
+func (p *tab) shows(text string) (took time.Duration) {
 	p.t.Helper()
-	p.await(fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", text))
+	return p.await(fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", text))
 }
 
-// click clicks on a link. The page may be replaced at any moment, so the script finds it.
+// on does something with an element as soon as there is one, on a page that is there as a whole. The
+// page may be replaced at any moment, so one script finds the element and acts.
+func (p *tab) on(element, action string) {
+	p.t.Helper()
+	p.await(fmt.Sprintf("(e => { if (!e || document.readyState != 'complete') return false; e.%s(); return true })(%s)", action, element))
+}
+
+func selected(selector string) string { return fmt.Sprintf("document.querySelector(%q)", selector) }
+
+// click clicks on a link.
 func (p *tab) click(text string) {
 	p.t.Helper()
-	find := fmt.Sprintf("[...document.querySelectorAll('main a')].find(a => a.innerText.trim() == %q)", text)
-	p.await(find + " !== undefined")
-	p.do(chromedp.Evaluate[chromedp.Void](find + ".click()"))
+	p.on(fmt.Sprintf("[...document.querySelectorAll('main a')].find(a => a.innerText.trim() == %q)", text), "click")
 }
 
-// rows are the first cells of the table.
-func (p *tab) rows() []string {
+// types types a text into a field.
+func (p *tab) types(selector, text string) {
 	p.t.Helper()
-	return eval[[]string](p, "[...document.querySelectorAll('tbody th')].map(e => e.innerText)")
+	p.on(selected(selector), "focus")
+	p.do(chromedp.KeyEvent(text))
+}
+
+// lists waits until these are the first cells of the table's rows.
+func (p *tab) lists(want ...string) {
+	p.t.Helper()
+	p.await(fmt.Sprintf("[...document.querySelectorAll('tbody th')].map(e => e.innerText).join() == %q", strings.Join(want, ",")))
 }
 
 // axe is axe-core (MPL 2.0), which finds what keeps people from using a page.
@@ -249,20 +315,30 @@ var axe = sync.OnceValues(func() (string, error) {
 	return string(text), err
 })
 
-// isUsable asserts that axe has no serious finding, and that nothing is wider than the window.
+// isUsable asserts that axe has no serious finding.
 func (p *tab) isUsable(what string) {
 	p.t.Helper()
 	script, err := axe()
 	require.NoError(p.t, err)
 	eval[int](p, script+";0")
-	var found []struct {
-		ID, Impact, Help string
-		Nodes            []struct{ HTML string }
+	var found struct {
+		Passes     int
+		Violations []struct {
+			ID, Impact, Help string
+			Nodes            []struct{ HTML string }
+		}
 	}
-	encoded := eval[string](p, "axe.run().then(r => JSON.stringify(r.violations.filter(v => v.impact == 'serious' || v.impact == 'critical')))")
+	encoded := eval[string](p, `axe.run().then(r => JSON.stringify({
+		passes: r.passes.length, violations: r.violations.filter(v => v.impact == 'serious' || v.impact == 'critical'),
+	}))`)
 	require.NoError(p.t, json.Unmarshal([]byte(encoded), &found))
-	assert.Empty(p.t, found, what)
-	assert.Positive(p.t, eval[int](p, "axe.run().then(r => r.passes.length)"), "axe looked")
+	assert.Empty(p.t, found.Violations, what)
+	assert.Positive(p.t, found.Passes, "axe looked")
+}
+
+// fits asserts that nothing is wider than the window, however wide that is.
+func (p *tab) fits(what string) {
+	p.t.Helper()
 	for _, width := range []int64{380, 600, 880, 960, 1280} {
 		p.do(chromedp.EmulateViewport(width, 800))
 		assert.LessOrEqual(p.t, eval[int64](p, "document.documentElement.scrollWidth"), width, what)
@@ -275,7 +351,9 @@ func (p *tab) picture(name string) {
 	if *pictures == "" {
 		return
 	}
-	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	require.NoError(p.t, err)
 	require.NoError(p.t, os.WriteFile(filepath.Join(*pictures, name), png, 0o644))
 }

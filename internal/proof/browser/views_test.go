@@ -24,9 +24,9 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// dark has the page be shown to somebody who prefers that.
-func dark() step {
-	return call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
+// prefers has the page be shown to somebody who prefers it dark, or light.
+func prefers(mode string) step {
+	return call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: mode}}})
 }
 
 // furnish has somebody use the masters for everything.
@@ -70,7 +70,7 @@ func TestEachViewIsUsableInDarkAndLightAndAt380Pixels(t *testing.T) {
 	p.shows("Waiting: 2.")
 	p.picture("dashboard-locks.png")
 	p.close()
-	p = w.tab("lock?name=nightly", 380, 760, dark())
+	p = w.tab("lock?name=nightly", 380, 760, prefers("dark"))
 	p.shows("deploy@web-3:97 shop")
 	p.picture("dashboard-narrow.png")
 	p.close()
@@ -80,19 +80,17 @@ func TestEachViewIsUsableInDarkAndLightAndAt380Pixels(t *testing.T) {
 		"lock?name=%3Cb%3E%E2%80%AEorders%0A%2F7": `<b>\u202eorders\n/7`, "members": "All members know", "elections": "scheduler@app-1:21", "log": "The log is empty.", "nothing": "no such page",
 	}
 	for path, shows := range views {
+		p := w.tab(path, 1100, 800)
+		p.shows(shows)
+		p.fits("/" + path)
 		for mode, width := range map[string]int64{"light": 1100, "dark": 380} {
-			var prefer []step
-			if mode == "dark" {
-				prefer = append(prefer, dark())
-			}
-			p := w.tab(path, width, 800, prefer...)
-			p.shows(shows)
+			p.do(prefers(mode), chromedp.EmulateViewport(width, 800))
 			what := fmt.Sprintf("/%s, %s, %d pixels", path, mode, width)
-			p.isUsable(what)
 			assert.Equal(t, mode == "dark", eval[bool](p, "getComputedStyle(document.body).backgroundColor != 'rgb(255, 255, 255)'"), what)
-			p.without("404 (Not Found) " + w.url + "nothing")
-			p.close()
+			p.isUsable(what)
 		}
+		p.without("404 (Not Found) " + w.url + "nothing")
+		p.close()
 	}
 }
 
@@ -102,20 +100,21 @@ func TestAPageFollowsWhatHappens(t *testing.T) {
 	p.shows("No locks.")
 	eval[int](p, "window.mark = 1")
 	lock := w.lock("orders/1")
-	p.shows("orders/1")
-	p.do(chromedp.Focus(chromedp.CSS(`a[href="lock?name=orders%2F1"]`)))
+	t.Logf("a new lock is on the page after %v", p.shows("orders/1").Round(time.Millisecond))
+	p.on(selected(`a[href="lock?name=orders%2F1"]`), "focus")
 	w.lock("a-first") // a row above the one that has the focus
 	p.shows("a-first")
 	w.queue("orders/1", "second")
 	p.shows("Waiting: 1.")
 	assert.Equal(t, "orders/1", eval[string](p, "document.activeElement.innerText"), "the focus stays")
-	p.do(chromedp.SendKeys(chromedp.CSS("#q"), "or"), chromedp.Click(chromedp.CSS(".live button")))
+	p.types("#q", "or")
+	p.on(selected(".live button"), "click")
 	p.await("document.querySelector('.live').innerText.includes('Paused')")
 	require.NoError(t, lock.Unlock(t.Context()))
 	again := w.tab("lock?name=orders%2F1", 1000, 600)
 	again.shows("is held by second")
 	assert.Contains(t, eval[string](p, "document.querySelector('main').innerText"), "deploy@web-1:4711", "paused")
-	p.do(chromedp.Click(chromedp.CSS(".live button")))
+	p.on(selected(".live button"), "click")
 	p.await("[...document.querySelectorAll('tr')].some(r => r.innerText.includes('orders/1') && r.innerText.includes('second'))")
 	assert.Equal(t, "or", eval[string](p, "document.querySelector('#q').value"), "what was typed stays")
 	assert.Equal(t, 1, eval[int](p, "window.mark"), "it was not loaded again")
@@ -127,21 +126,17 @@ func TestLocksAreSearchedAndSorted(t *testing.T) {
 		w.lock(name, redlock.WithOwner(fmt.Sprint("owner-", 3-i)))
 	}
 	p := w.tab("locks", 1000, 600)
-	p.shows("other")
-	assert.Equal(t, []string{"job2", "job10", "other"}, p.rows(), "numbers by their size")
-	order := func(heading string, want ...string) {
-		t.Helper()
-		p.click(heading)
-		p.await(fmt.Sprintf("[...document.querySelectorAll('tbody th')].map(e => e.innerText).join() == %q", strings.Join(want, ",")))
-	}
-	order("Holder", "other", "job2", "job10")
-	order("Holder", "job10", "job2", "other")
-	p.do(chromedp.SendKeys(chromedp.CSS("#q"), "JOB"+kb.Enter))
+	p.lists("job2", "job10", "other") // numbers by their size
+	p.click("Holder")
+	p.lists("other", "job2", "job10")
+	p.click("Holder")
+	p.lists("job10", "job2", "other")
+	p.types("#q", "JOB"+kb.Enter)
 	p.shows("2 match.")
-	assert.Equal(t, []string{"job10", "job2"}, p.rows(), "still by their holders")
-	p.do(chromedp.SendKeys(chromedp.CSS("#owner"), "owner-2"+kb.Enter))
+	p.lists("job10", "job2") // still by their holders
+	p.types("#owner", "owner-2"+kb.Enter)
 	p.shows("1 match.")
-	assert.Equal(t, []string{"job2"}, p.rows())
+	p.lists("job2")
 	p.click("Show all")
 	p.await("document.querySelectorAll('tbody tr').length == 3")
 }
@@ -151,7 +146,7 @@ func TestALockOverFiveMastersOfWhichOneIsDead(t *testing.T) {
 	w.lock("x")
 	p := w.tab("lock?name=x", 1000, 700)
 	p.shows("5 of 5 masters have its value")
-	assert.Equal(t, 5, strings.Count(eval[string](p, "document.querySelector('tbody').innerText"), "holds it"))
+	p.await("document.querySelector('tbody').innerText.split('holds it').length == 6")
 	overview := w.tab("", 960, 480)
 	require.NoError(t, w.Masters[4].Kill())
 	overview.await("document.querySelectorAll('.state.bad').length == 1 && document.querySelectorAll('.state.good').length == 4")
@@ -166,7 +161,7 @@ func TestALockOverFiveMastersOfWhichOneIsDead(t *testing.T) {
 }
 
 func TestMembersAreToldWhileTheyChange(t *testing.T) {
-	w := open(t, 3)
+	w := openFor(t, 3, 6*time.Second) // the wait before a change
 	p := w.tab("members", 1000, 600)
 	p.shows("All members know the version")
 	require.NoError(t, w.Masters[2].Kill())
@@ -181,6 +176,7 @@ func TestMembersAreToldWhileTheyChange(t *testing.T) {
 	}
 	p.shows("version 2: 2 members, of which 2 make a quorum")
 	p.shows("removed")
+	require.NoError(t, w.locker.Cluster().SetMaxTTL(t.Context(), patience)) // the wait is long enough to be seen
 	p.shows("Another change is possible in")
 }
 
@@ -202,16 +198,19 @@ func TestAForcedReleaseIsTypedAndItsReasonIsInTheLog(t *testing.T) {
 	lock := w.lock(`x"<y>`)
 	p := w.tab("lock?name=x%22%3Cy%3E", 1000, 900, call(network.Enable, network.EnableParams{}), as("ann", "correct horse"))
 	p.shows("Release by force")
-	p.do(chromedp.SendKeys(chromedp.CSS("#confirm"), "another"), chromedp.SendKeys(chromedp.CSS("#reason"), "host7 is gone"+kb.Enter), chromedp.WaitVisible(chromedp.CSS("p.problem")))
+	p.types("#confirm", "another")
+	p.types("#reason", "host7 is gone"+kb.Enter)
 	p.shows("Nothing was released")
 	p.without("400 (Bad Request)")
 	require.NoError(t, lock.Verify(t.Context()))
-	p.do(chromedp.Navigate(w.url+"lock?name=x%22%3Cy%3E"), chromedp.SendKeys(chromedp.CSS("#confirm"), `x\"<y>`), chromedp.SendKeys(chromedp.CSS("#reason"), "host7 is gone"+kb.Enter))
+	p.navigate("lock?name=x%22%3Cy%3E")
+	p.types("#confirm", `x\"<y>`)
+	p.types("#reason", "host7 is gone"+kb.Enter)
 	p.shows("Whoever held it, if still at work, knows by")
 	p.shows("host7 is gone (ann, by redlock serve)")
 	require.ErrorIs(t, lock.Verify(t.Context()), redlock.ErrLost)
 	p.isUsable("after a release")
-	p.do(chromedp.Navigate(w.url + "log"))
+	p.navigate("log")
 	p.shows("host7 is gone (ann, by redlock serve)")
 }
 
@@ -268,18 +267,21 @@ func TestThePagesTellWithoutJavaScript(t *testing.T) {
 	w := open(t, 3)
 	w.lock("x")
 	p := w.tab("locks", 1000, 600, call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
-	text, err := chromedp.Run(p.ctx, chromedp.Text(chromedp.CSS("main")))
-	require.NoError(t, err)
-	assert.Contains(t, text, "deploy@web-1:4711 shop")
-	lock := w.lock("y")
-	cluster.Eventually(t, patience, func() string {
-		p.do(chromedp.Click(`//a[text()="Ask again"]`), chromedp.Sleep(time.Second/5))
-		if text, err := chromedp.Run(p.ctx, chromedp.Text(chromedp.CSS("main"))); err != nil || !strings.Contains(text, "2 locks") {
-			return "the second lock in " + text
-		}
-		return ""
-	})
-	require.NoError(t, lock.Unlock(t.Context()))
+	tells := func(what string) {
+		t.Helper()
+		cluster.Eventually(t, patience, func() string {
+			text, err := evaluate[string](p, "document.body.innerText")
+			if err == nil && strings.Contains(text, what) {
+				return ""
+			}
+			p.click("Ask again")
+			time.Sleep(time.Second / 5)
+			return fmt.Sprintf("%s (%v) in %s", what, err, text)
+		})
+	}
+	tells("deploy@web-1:4711 shop")
+	w.lock("y")
+	tells("2 locks")
 }
 
 // fill gives the masters so many locks.
@@ -305,9 +307,9 @@ func TestTenThousandLocksStayFluent(t *testing.T) {
 	p.shows("Page 1 of 200")
 	p.click("Next")
 	p.shows("Page 2 of 200")
-	p.do(chromedp.SendKeys(chromedp.CSS("#q"), "job/9999"+kb.Enter))
+	p.types("#q", "job/9999"+kb.Enter)
 	p.shows("1 match.")
-	assert.Equal(t, []string{"job/9999"}, p.rows())
+	p.lists("job/9999")
 	for _, m := range w.Masters {
 		_, err := m.Do("DEL", "job/9999")
 		require.NoError(t, err)
