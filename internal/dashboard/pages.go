@@ -85,18 +85,7 @@ func (d *Dashboard) make(r *http.Request, v *view, s *snapshot) *page {
 	if !s.at.IsZero() {
 		p.At = s.at.UTC().Format(time.TimeOnly)
 	}
-	votes := 0
-	for i := range s.stats.Nodes {
-		if survey.Votes(&s.stats.Nodes[i]) {
-			votes++
-		}
-	}
-	switch need := s.stats.Quorum(); {
-	case s.at.IsZero():
-		p.Problem = "The masters have not been asked yet, or do not answer."
-	case votes < need:
-		p.Problem = fmt.Sprintf("Too few masters vote: %d of %d, %s. Nobody can get a lock.", votes, s.stats.Members, prose.Needed(need))
-	}
+	p.tellVotes(s)
 	v.fill(d, s, q, p)
 	return p
 }
@@ -377,6 +366,10 @@ func (d *Dashboard) fillLock(s *snapshot, q url.Values, p *page) {
 	}
 	p.Title = prose.Printable(name)
 	content := &lockContent{Inspection: e.Inspection, Says: strings.Split(e.Sentences(), "\n"), State: e.row.State, Token: e.token}
+	value := e.Value
+	if e.Probably != nil {
+		value = e.Probably.Value
+	}
 	for _, n := range e.Nodes {
 		says := "holds it"
 		switch {
@@ -384,7 +377,7 @@ func (d *Dashboard) fillLock(s *snapshot, q url.Values, p *page) {
 			says = "does not count"
 		case n.Value == "" && n.TTLMillis == 0:
 			says = "has nothing"
-		case n.Value != e.Value:
+		case n.Value != value:
 			says = "has another value"
 		}
 		content.Nodes = append(content.Nodes, lockNode{n, says})
@@ -399,33 +392,6 @@ func (d *Dashboard) fillLock(s *snapshot, q url.Values, p *page) {
 	}
 	content.Result = resultIn(q)
 	p.Content = content
-}
-
-func (d *Dashboard) fillMembers(s *snapshot, _ url.Values, p *page) {
-	changes := slices.DeleteFunc(logRows(s.events.Events), func(row logRow) bool { return row.Key != "" })
-	p.Content = map[string]any{"Members": &s.members, "Change": changeOf(&s.members), "Changes": changes}
-	if err := s.membersErr; err != nil {
-		p.Notes = append(p.Notes, prose.Readable(err.Error()))
-	}
-}
-
-// changeOf says how far the last change has come, and when there can be another one.
-func changeOf(m *survey.Members) string {
-	behind := 0
-	for _, one := range m.Members {
-		if one.Version != m.Version {
-			behind++
-		}
-	}
-	switch next := (time.Duration(m.NextMillis) * time.Millisecond).Round(time.Second); {
-	case behind > 0 && m.Version > 0:
-		return fmt.Sprintf("%d of %s are known to have version %d. The next change is possible when all were told of it.",
-			len(m.Members)-behind, prose.Plural(len(m.Members), "member"), m.Version)
-	case next > 0:
-		return fmt.Sprintf("Another change is possible in %v.", next)
-	default:
-		return "All members know the version, so a change is possible."
-	}
 }
 
 func (d *Dashboard) fillElections(s *snapshot, _ url.Values, p *page) {

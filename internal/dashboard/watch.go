@@ -242,7 +242,10 @@ func (w *watch) look(ctx context.Context, now clock.Instant) {
 		w.refresh(ctx, &s, names, now)
 	}
 	if topics[membership] {
-		s.members, s.membersErr = w.source.members(ctx)
+		var told survey.Members
+		if told, s.membersErr = w.source.members(ctx); s.membersErr == nil {
+			s.members = told // of before, as long as too few tell
+		}
 	}
 	if topics[events] {
 		s.events, s.eventsErr = w.source.log(ctx)

@@ -165,7 +165,7 @@ func TestMembersAreToldWhileTheyChange(t *testing.T) {
 	p := w.tab("members", 1000, 600)
 	p.shows("All members know the version")
 	require.NoError(t, w.Masters[2].Kill())
-	p.shows("2 of 3 members are known to have version 1. The next change is possible when all were told of it.")
+	p.shows("2 of 3 members are known to have version 1. Until all were told of it, one that is down can be removed")
 	p.await("document.querySelectorAll('.state.bad').length == 1")
 	members, err := w.locker.Cluster().Members(t.Context())
 	require.NoError(t, err)
