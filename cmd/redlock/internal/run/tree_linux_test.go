@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -89,7 +88,7 @@ func (s *shapes) random(r *rand.Rand, depth int) string {
 
 // tryShape runs a command under a lock that another one waits for, and requires that no mark comes
 // after that one has begun.
-func tryShape(t *testing.T, c *cluster.Cluster, way string, ttl time.Duration, shape func(*shapes) string) {
+func tryShape(t *testing.T, c *cluster.Cluster, way string, shape func(*shapes) string) {
 	t.Helper()
 	proxies, urls := c.BehindProxies(t)
 	dir, err := os.MkdirTemp("", "shape") // t.TempDir has the name of the test, which a shell would read
@@ -98,7 +97,7 @@ func tryShape(t *testing.T, c *cluster.Cluster, way string, ttl time.Duration, s
 	s := &shapes{t: t, dir: dir, marks: marksOf[way]}
 	marks := filepath.Join(s.dir, "marks")
 	command := shape(s)
-	a := clitest.Start(t, urls, line(t.Name(), "--ttl "+ttl.String(), strings.Fields(command)...)...)
+	a := clitest.Start(t, urls, line(t.Name(), "--ttl "+lossTTL.String(), strings.Fields(command)...)...)
 	clitest.WaitFor(t, "the work has begun", func() bool {
 		_, err := os.Stat(marks)
 		return err == nil
@@ -202,19 +201,18 @@ func TestNothingOfACommandRunsBesideTheNextHolder(t *testing.T) {
 			t.Run(way+" "+strings.ReplaceAll(shape, "/", ""), func(t *testing.T) {
 				t.Parallel()
 				possible(t, shape)
-				tryShape(t, c, way, lossTTL, func(s *shapes) string { return s.script(fmt.Sprintf(shape, s.work(""))) })
+				tryShape(t, c, way, func(s *shapes) string { return s.script(fmt.Sprintf(shape, s.work(""))) })
 			})
 		}
 		t.Run(way+" runs away", func(t *testing.T) {
 			t.Parallel()
-			tryShape(t, c, way, lossTTL, (*shapes).runner)
+			tryShape(t, c, way, (*shapes).runner)
 		})
 	}
 }
 
 func TestNothingOfARandomTreeRunsBesideTheNextHolder(t *testing.T) {
 	t.Parallel()
-	const ttl = 10 * time.Second // of the largest margin: some trees leave no processor to others
 	trees := 6
 	if os.Getenv("REDQUORUM_SOAK") == "1" {
 		trees = 200
@@ -230,7 +228,7 @@ func TestNothingOfARandomTreeRunsBesideTheNextHolder(t *testing.T) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
-			tryShape(t, c, way, ttl, func(s *shapes) string { return s.random(random, 2+random.IntN(3)) })
+			tryShape(t, c, way, func(s *shapes) string { return s.random(random, 2+random.IntN(3)) })
 		})
 	}
 }
