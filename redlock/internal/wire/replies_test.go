@@ -2,6 +2,7 @@ package wire
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -250,33 +251,47 @@ func checkAnswers(t *testing.T, reply any) {
 }
 
 // checkExtended reads a reply as an answer to an extension of a lock with two keys, of one with one
-// key and of a permit.
+// key and of a permit, whose second key is not its own.
 func checkExtended(t *testing.T, reply any) {
-	if !isExtended(reply) {
-		require.Zero(t, ReadExtended(reply))
-		return
-	}
-	items, _ := reply.([]any)
-	next := func(v quorum.Vote, touched bool, keys int) {
-		t.Helper()
-		mine := items[:min(keys, len(items))]
-		items = items[len(mine):]
-		all := len(mine) == keys
-		for _, item := range mine {
-			all = all && item == int64(1)
-			require.False(t, (item == int64(1) || item == int64(2)) && !touched)
-		}
-		require.Equal(t, all || reply == allExtended, v == quorum.Granted, "%#v", reply)
-	}
+	items, list := reply.([]any)
+	require.Equal(t, list || reply == allExtended, isExtended(reply))
 	e := ReadExtended(reply)
-	for _, keys := range []int{2, 1} {
-		v, touched, err := e.Next(keys)
-		require.False(t, err != nil && v != quorum.Failed)
-		next(v, touched, keys)
+	if reply == allExtended {
+		items = slices.Repeat([]any{int64(1)}, 5)
 	}
-	v, _, err := e.NextPermit()
-	require.False(t, err != nil && v != quorum.Failed)
-	next(v, true, 2)
+	for _, lock := range []struct {
+		next      func() (quorum.Vote, bool, error)
+		keys, own int
+	}{
+		{func() (quorum.Vote, bool, error) { return e.Next(2) }, 2, 2},
+		{func() (quorum.Vote, bool, error) { return e.Next(1) }, 1, 1},
+		{e.NextPermit, 2, 1},
+	} {
+		mine := items[:min(lock.keys, len(items))]
+		items = items[len(mine):]
+		want, touches, words := quorum.Granted, len(mine) < lock.own, []byte(nil)
+		fails := len(mine) < lock.keys
+		for i, item := range mine {
+			n, said := item.(int64)
+			switch {
+			case !said || n < 0 || n > 2:
+				fails = true
+				words, _ = item.([]byte)
+			case n != 1:
+				want = quorum.Refused
+			}
+			touches = touches || i < lock.own && (item == int64(1) || item == int64(2))
+		}
+		if fails {
+			want = quorum.Failed
+		}
+		vote, touched, err := lock.next()
+		require.Equal(t, []any{want, touches}, []any{vote, touched}, "%#v", reply)
+		require.False(t, err != nil && vote != quorum.Failed)
+		if len(words) > 0 {
+			require.ErrorContains(t, err, string(words))
+		}
+	}
 }
 
 // checkReports reads a reply as what a node tells of a lock, of a semaphore, of the leaders of a
@@ -338,10 +353,20 @@ func requireSpan(t *testing.T, millis int64, span time.Duration) {
 	require.Equal(t, min(millis, math.MaxInt64/int64(time.Millisecond)), span.Milliseconds())
 }
 
-// What the scripts say, and what is nearly that: each is accepted and read as checkGrants says.
+// What the scripts say, and what is nearly that: each is accepted and read as checkReply says.
 func TestRepliesThatAreNearlyGrantsAreRefused(t *testing.T) {
-	one, fence, bits := int64(1), []byte("1700000000000000"), []byte("000")
+	one, fence, bits, oom := int64(1), []byte("1700000000000000"), []byte("000"), []byte("OOM")
 	for _, reply := range []any{
+		allExtended,
+		[]byte(allExtended),
+		[]any{one, one, one, one, one},
+		[]any{one, int64(2), int64(0), one, int64(2)},
+		[]any{int64(2), int64(0), oom, int64(2), one},
+		[]any{one, oom, int64(2), int64(0), one},
+		[]any{oom, int64(0), one, int64(0), int64(2)},
+		[]any{one, one, one, one, oom},
+		[]any{one, one, one, oom, int64(0)},
+		[]any{one, one, one, one, int64(0)},
 		nil, "OK", one, int64(0), fence,
 		[]any{},
 		[]any{one},
@@ -405,57 +430,4 @@ func TestOnlyCompleteReportsAreUnderstood(t *testing.T) {
 	answer, ok := ReadRecorded([]any{nil, int64(-2), []any{[]byte("no"), []byte("7"), []byte("-1 x"), int64(3), []byte("8 x")}})
 	assert.True(t, ok)
 	assert.Equal(t, ledger.Answer{Entries: []ledger.Entry{{Term: 8, Value: "x"}}}, answer, "what is no record is skipped")
-}
-
-func TestAnExtensionIsAnsweredForAllKeysOrForEach(t *testing.T) {
-	for _, reply := range []any{"OK", int64(1), nil, []byte(allExtended), int64(2)} {
-		assert.False(t, isExtended(reply), "%T %v", reply, reply)
-	}
-	const granted, refused, failed = quorum.Granted, quorum.Refused, quorum.Failed
-	oom := []byte("OOM")
-	lock := func(keys int) func(*Extended) (quorum.Vote, bool, error) {
-		return func(e *Extended) (quorum.Vote, bool, error) { return e.Next(keys) }
-	}
-	permit := (*Extended).NextPermit
-	type want struct {
-		next    func(*Extended) (quorum.Vote, bool, error)
-		vote    quorum.Vote
-		touched bool
-		err     string
-	}
-	for i, test := range []struct {
-		reply any
-		wants []want
-	}{
-		{allExtended, []want{{lock(1), granted, true, ""}, {lock(3), granted, true, ""}, {permit, granted, true, ""}}},
-		{[]any{int64(1), int64(1), int64(1), int64(2), int64(0), oom, int64(1)}, []want{
-			{lock(2), granted, true, ""},
-			{lock(2), refused, true, ""},  // one was healed
-			{lock(1), refused, false, ""}, // somebody else's
-			{lock(1), failed, false, "OOM"},
-			{lock(2), failed, true, ""}, // an answer is missing
-			{lock(1), failed, true, ""},
-		}},
-		{[]any{int64(1), int64(1)}, []want{{permit, granted, true, ""}}},
-		{[]any{int64(1), int64(2)}, []want{{permit, refused, true, ""}}},
-		{[]any{int64(1), int64(0)}, []want{{permit, refused, true, ""}}},
-		{[]any{int64(2), int64(1)}, []want{{permit, refused, true, ""}}},
-		{[]any{int64(0), int64(1)}, []want{{permit, refused, false, ""}}},
-		{[]any{int64(0), int64(2)}, []want{{permit, refused, false, ""}}},
-		{[]any{int64(1), oom}, []want{{permit, failed, true, "OOM"}}},
-		{[]any{oom, int64(1)}, []want{{permit, failed, false, "OOM"}}},
-		{[]any{int64(1)}, []want{{permit, failed, true, ""}}},
-		{[]any(nil), []want{{permit, failed, true, ""}}},
-	} {
-		answer := ReadExtended(test.reply)
-		for j, want := range test.wants {
-			vote, touched, err := want.next(&answer)
-			assert.Equal(t, []any{want.vote, want.touched}, []any{vote, touched}, "%d.%d", i, j)
-			if want.err == "" {
-				assert.NoError(t, err, "%d.%d", i, j)
-			} else {
-				assert.ErrorContains(t, err, want.err, "%d.%d", i, j)
-			}
-		}
-	}
 }
