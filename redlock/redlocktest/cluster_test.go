@@ -1,7 +1,6 @@
 package redlocktest_test
 
 import (
-	"bufio"
 	"fmt"
 	"net"
 	"runtime"
@@ -81,36 +80,6 @@ func ask(endpoint, name string, args ...any) error {
 	defer conn.Close()
 	_, err = redis.String(conn.Do(name, args...))
 	return err
-}
-
-func TestAHalfClosedConnectionGetsItsReplies(t *testing.T) {
-	c := redlocktest.Start(t, 1)
-	conn, err := net.Dial("tcp", c.Endpoints()[0])
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = fmt.Fprint(conn, "PING\r\n")
-	require.NoError(t, err)
-	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	require.NoError(t, err)
-	assert.Equal(t, "+PONG\r\n", line)
-}
-
-func TestParallelTestsDoNotShareLocks(t *testing.T) {
-	for i := range 8 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel()
-			inBothTimes(t, func(t *testing.T) {
-				c := redlocktest.Start(t, 3)
-				l := c.Locker(t, patiently()...)
-				held := lock(t, l, "a")
-				c.Node(i % 3).Stop()
-				assert.Equal(t, held.Value(), c.Holder("a"))
-				require.NoError(t, held.Unlock(t.Context()))
-				lock(t, l, "a")
-			})
-		})
-	}
 }
 
 func TestASubtestsLockerEndsWithItAndLeavesTheFaults(t *testing.T) {
