@@ -90,24 +90,6 @@ func TestAChoiceLetsAsManyInAsThereAreToChooseFrom(t *testing.T) {
 	}
 }
 
-func TestAnyOfSeveralNamesIsTheFirstThatIsFree(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		mutex := c.lock(l, "a")
-		settle()
-		for _, want := range []string{"b", "c", "a"} {
-			lock, err := l.TryLockAny(ctx, threeNames)
-			require.NoError(t, err)
-			assert.Equal(t, []string{want}, lock.Names())
-			settle()
-			if want == "c" {
-				c.unlock(mutex)
-				settle()
-			}
-		}
-	})
-}
-
 // Crashed clients have left something behind at one node each, so each node gives the caller
 // another name, or another slot.
 func TestNodesThatGiveDifferentNamesAreAskedForOne(t *testing.T) {

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -176,41 +174,16 @@ func TestAMasterThatKeepsALockTooLongHoldsUpNobody(t *testing.T) {
 	for which := range 3 {
 		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
 			c.slow(time.Millisecond)
-			dead, die := c.mortal()
-			c.allOf(k, dead, redlock.WithTTL(5*time.Second))
-			die()
+			dead := make([]atomic.Bool, len(c.servers))
+			c.allOf(k, c.locker(c.sparing(dead)), redlock.WithTTL(5*time.Second))
+			for i := range dead {
+				dead[i].Store(true)
+			}
 			got := c.queue(k, c.locker())
 			c.servers[which].SetClock(-time.Hour, 1)
 			took := elapsed(func() { require.NotNil(t, <-got) })
 			assert.Less(t, took, 8*time.Second)
 		})
-	}
-}
-
-// mortal returns a Locker of which no master hears anything any more once it has died.
-func (c *cluster) mortal() (l *redlock.Locker, die func()) {
-	var mu sync.Mutex
-	var conns []net.Conn
-	dead, dial := false, c.dialer()
-	l = c.locker(redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if dead {
-			return nil, net.ErrClosed
-		}
-		conn, err := dial(ctx, network, address)
-		conns = append(conns, conn)
-		return conn, err
-	})))
-	return l, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		dead = true
-		for _, conn := range conns {
-			if conn != nil {
-				_ = conn.Close()
-			}
-		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,24 +23,14 @@ import (
 // over returns a Locker that lists the nodes in the given order and cannot reach some of them.
 func (c *cluster) over(order []int, unreachable ...int) *redlock.Locker {
 	c.t.Helper()
-	var endpoints []string
-	for _, i := range order {
-		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
-	}
-	dial := c.dialer()
-	l, err := redlock.New(endpoints, redlock.WithClock(c.clock), redlock.WithoutRenewal(),
+	dial, all := c.dialer(), c.servers.Endpoints()
+	return c.listing(order, redlock.WithoutRenewal(),
 		redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			for _, i := range unreachable {
-				if address == fmt.Sprintf("node%d:6379", i) {
-					return nil, errors.New("no route to the node")
-				}
+			if slices.Contains(unreachable, slices.Index(all, address)) {
+				return nil, errors.New("no route to the node")
 			}
 			return dial(ctx, network, address)
 		})))
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() { assert.NoError(c.t, l.Close()) })
-	settle()
-	return l
 }
 
 // lockers returns some Lockers.

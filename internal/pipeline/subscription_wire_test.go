@@ -110,17 +110,6 @@ func TestUnexpectedRepliesBreakTheSubscription(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsCutIsDropped(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		_, e := h.subscribe()
-		time.Sleep(steady)
-		h.server.Inject([]byte("*3\r\n$7\r\nmessage\r\n$19\r\n" + testChannel + "\r\n$20\r\nhalf"))
-		synctest.Wait()
-		h.server.Restart(true)
-		assert.Equal(t, []string{"unsubscribed", "subscribed"}, e.now())
-	})
-}
-
 // firstPing is the kind of the first PING of a subscriber.
 func firstPing(cmd []string) bool {
 	return cmd[0] == "PING" && cmd[len(cmd)-1] == "redquorum-subscriber-1"
