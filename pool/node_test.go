@@ -96,6 +96,7 @@ func TestBadEndpointsAndOptionsAreErrorsAtOnce(t *testing.T) {
 		"stall":       pool.WithStallTimeout(time.Minute + 1),
 		"ping":        pool.WithIdlePing(0),
 		"backoff":     pool.WithBackoff(time.Second, time.Millisecond),
+		"backoff 0":   pool.WithBackoff(0, time.Millisecond),
 	} {
 		_, err := pool.NewNode("localhost:1", opt)
 		assert.ErrorIs(t, err, pool.ErrEndpoint, name)

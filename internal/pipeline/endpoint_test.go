@@ -5,7 +5,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -80,25 +79,6 @@ func TestBadEndpointSaysWhatIsWrongAndShowsNoPassword(t *testing.T) {
 		assert.NotContains(t, err.Error(), "hunter2", text)
 		_, err = NewNode(text)
 		assert.ErrorIs(t, err, ErrEndpoint, text)
-	}
-}
-
-func TestOptionsAreChecked(t *testing.T) {
-	for name, opt := range map[string]Option{
-		"nil":         nil,
-		"tls":         WithTLSConfig(nil),
-		"dialer":      WithDialer(nil),
-		"credentials": WithCredentials(nil),
-		"clock":       WithClock(nil),
-		"name":        WithClientName("a b"),
-		"dial":        WithDialTimeout(time.Millisecond - 1),
-		"stall":       WithStallTimeout(time.Minute + 1),
-		"ping":        WithIdlePing(-1),
-		"backoff":     WithBackoff(time.Second, time.Millisecond),
-		"backoff 0":   WithBackoff(0, time.Millisecond),
-	} {
-		_, err := NewNode("localhost:1", opt)
-		assert.ErrorIs(t, err, ErrEndpoint, name)
 	}
 }
 
