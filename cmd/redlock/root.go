@@ -8,7 +8,6 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/demo"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/doctor"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/elect"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/members"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/run"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/serve"
@@ -41,7 +40,7 @@ or with one of a few of their own.`,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
-		demo.NewCommand(), doctor.NewCommand(), elect.NewCommand(), newInitCommand(), newInspectCommand(), newListCommand(), newLogCommand(),
+		demo.NewCommand(), doctor.NewCommand(), run.NewElectCommand(), newInitCommand(), newInspectCommand(), newListCommand(), newLogCommand(),
 		members.NewCommand(), run.NewCommand(), serve.NewCommand(), newTopCommand(), newUnlockCommand(), newVersionCommand(),
 	)
 	return root

@@ -41,10 +41,10 @@ func As(part string, args ...string) []string {
 	return append([]string{"env", child.RoleVariable + "=" + part, os.Args[0]}, args...)
 }
 
-// Root returns a redlock that has only this command.
-func Root(cmd *cobra.Command) *cobra.Command {
+// Root returns a redlock that has only these commands.
+func Root(cmds ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{Use: "redlock"}
-	root.AddCommand(cmd)
+	root.AddCommand(cmds...)
 	return root
 }
 

@@ -3,11 +3,8 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -27,70 +24,50 @@ const (
 	splitLongest  = 250 * time.Millisecond
 )
 
-// interrupted is the signal that ended a wait for the lock.
-type interrupted struct{ signal os.Signal }
-
-func (e interrupted) Error() string { return fmt.Sprintf("ended while waiting: %v", e.signal) }
-
-func (e interrupted) number() int {
-	number, _ := e.signal.(syscall.Signal)
-	return int(number)
-}
-
-// acquire returns the lock, or why it could not be acquired: interrupted if a signal came first. A
-// later signal stays in the channel and goes to the command.
-func (r *runner) acquire(ctx context.Context, signals <-chan os.Signal) (*redlock.Lock, error) {
+// acquire returns the lock, or why it could not be acquired: interrupted if a signal came first.
+func (h *holder) acquire(ctx context.Context) (*redlock.Lock, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var listener sync.WaitGroup
-	over := make(chan struct{})
-	listener.Go(func() {
-		select {
-		case s := <-signals:
-			cancel(interrupted{s})
-		case <-over:
-		}
-	})
-	lock, err := r.wait(ctx)
-	close(over)
-	listener.Wait()
+	mute := h.listen(cancel, "waiting")
+	lock, err := h.wait(ctx)
+	mute()
 	var ended interrupted
 	if !errors.As(context.Cause(ctx), &ended) {
 		return lock, err
 	}
 	if err == nil {
-		r.release(lock)
+		h.release(lock)
 	}
 	return nil, ended
 }
 
-func (r *runner) wait(ctx context.Context) (*redlock.Lock, error) {
+func (h *holder) wait(ctx context.Context) (*redlock.Lock, error) {
 	connect := connectBound
-	if r.flags.wait > 0 {
-		connect = r.flags.wait
+	if h.flags.wait > 0 {
+		connect = h.flags.wait
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.flags.wait)
+		ctx, cancel = context.WithTimeout(ctx, h.flags.wait)
 		defer cancel()
 	}
 	ready, cancel := context.WithTimeout(ctx, connect)
 	defer cancel()
-	if r.flags.noWait {
-		if err := r.locker.Ready(ready); err != nil {
+	if h.flags.noWait {
+		if err := h.locker.Ready(ready); err != nil {
 			return nil, err
 		}
-		return r.try(ctx)
+		return h.try(ctx)
 	}
 	waiting, end := context.WithCancelCause(ctx)
 	var watcher sync.WaitGroup
-	watcher.Go(func() { r.watchWait(waiting, end) })
+	watcher.Go(func() { h.watchWait(waiting, end) })
 	defer func() {
 		end(nil)
 		watcher.Wait()
 	}()
-	if err := r.locker.Ready(ready); err != nil {
+	if err := h.locker.Ready(ready); err != nil {
 		return nil, err
 	}
-	lock, err := r.await(waiting)
+	lock, err := h.ask(waiting, false)
 	var permanent *permanentError
 	if errors.As(context.Cause(waiting), &permanent) && err != nil {
 		err = permanent.err
@@ -98,30 +75,16 @@ func (r *runner) wait(ctx context.Context) (*redlock.Lock, error) {
 	return lock, err
 }
 
-func (r *runner) await(ctx context.Context) (*redlock.Lock, error) {
-	switch {
-	case r.flags.shared:
-		return r.locker.RLock(ctx, r.flags.name)
-	case r.flags.permits == 0:
-		return r.locker.Lock(ctx, r.flags.name)
-	}
-	semaphore, err := r.locker.Semaphore(r.flags.name, r.flags.permits)
-	if err != nil {
-		return nil, err
-	}
-	return semaphore.Acquire(ctx)
-}
-
 // try acquires the lock unless somebody holds it. When many ask at once and none gets a quorum,
 // they must not all give up: cron starts them in the same second. Nor does one try give up because
 // a master once did not answer in time.
-func (r *runner) try(ctx context.Context) (*redlock.Lock, error) {
+func (h *holder) try(ctx context.Context) (*redlock.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, splitBound)
 	defer cancel()
 	pause := clock.Backoff{Shortest: splitShortest, Longest: splitLongest}
 	var last error
 	for {
-		lock, err := r.tryOnce(ctx)
+		lock, err := h.ask(ctx, true)
 		if err == nil || errors.Is(err, redlock.ErrInvalid) {
 			return lock, err
 		}
@@ -129,7 +92,7 @@ func (r *runner) try(ctx context.Context) (*redlock.Lock, error) {
 			last = err // an attempt that was cut short says less
 		}
 		if mayBeMisnamed(err) {
-			held, misnamed := r.look(ctx)
+			held, misnamed := h.look(ctx)
 			if misnamed != nil {
 				return nil, misnamed
 			}
@@ -137,38 +100,49 @@ func (r *runner) try(ctx context.Context) (*redlock.Lock, error) {
 				return nil, last
 			}
 		}
-		if !clock.Sleep(ctx, r.clock, pause.Next()) {
+		if !clock.Sleep(ctx, h.clock, pause.Next()) {
 			return nil, last
 		}
 	}
 }
 
-func (r *runner) tryOnce(ctx context.Context) (*redlock.Lock, error) {
+// ask asks for the lock, once or until it is there.
+func (h *holder) ask(ctx context.Context, once bool) (*redlock.Lock, error) {
+	if h.flags.permits > 0 {
+		semaphore, err := h.locker.Semaphore(h.name, h.flags.permits)
+		switch {
+		case err != nil:
+			return nil, err
+		case once:
+			return semaphore.TryAcquire(ctx)
+		default:
+			return semaphore.Acquire(ctx)
+		}
+	}
+	lock := h.locker.Lock
 	switch {
-	case r.flags.shared:
-		return r.locker.TryRLock(ctx, r.flags.name)
-	case r.flags.permits == 0:
-		return r.locker.TryLock(ctx, r.flags.name)
+	case h.flags.shared && once:
+		lock = h.locker.TryRLock
+	case h.flags.shared:
+		lock = h.locker.RLock
+	case once:
+		lock = h.locker.TryLock
 	}
-	semaphore, err := r.locker.Semaphore(r.flags.name, r.flags.permits)
-	if err != nil {
-		return nil, err
-	}
-	return semaphore.TryAcquire(ctx)
+	return lock(ctx, h.name)
 }
 
 // look reports whether a quorum holds the same value under the name, or under each of the permits
 // of that name: the lock, or all permits, are granted. Readers have the same value, so for a reader
 // that was refused it means that a writer has the lock or waits for it. It returns an error if each
 // of these keys can be no lock ([cli.Misnamed]): then nobody will ever get one.
-func (r *runner) look(ctx context.Context) (held bool, misnamed error) {
-	for i := range max(r.flags.permits, 1) {
-		name := r.flags.name
-		if r.flags.permits > 0 {
+func (h *holder) look(ctx context.Context) (held bool, misnamed error) {
+	for i := range max(h.flags.permits, 1) {
+		name := h.name
+		if h.flags.permits > 0 {
 			name += "#" + strconv.Itoa(i+1)
 		}
-		status, err := r.locker.Inspect(ctx, name)
-		wrong := cli.Misnamed(r.flags.nodes.KeyPrefix+name, &status)
+		status, err := h.locker.Inspect(ctx, name)
+		wrong := cli.Misnamed(h.nodes.KeyPrefix+name, &status)
 		if wrong == nil && (err != nil || status.Value == "") {
 			return false, nil
 		}

@@ -47,7 +47,7 @@ type crons struct {
 // the acquisition.
 func (c crons) run(t *testing.T, flags ...string) (runs map[string]int, pauses []time.Duration) {
 	t.Helper()
-	urls := cluster.Start(t, 3).URLs()
+	urls := cluster.Start(t, 1).URLs()
 	notes := filepath.Join(t.TempDir(), "notes")
 	var machines []*child.Process
 	for _, offset := range []time.Duration{0, -c.skew} {

@@ -73,7 +73,7 @@ func TestNoWaitDoesNotTakeSplitVotesForAHolder(t *testing.T) {
 // That the minimum hold ends is in TestTwoMachinesWhoseClocksDifferKeepToTheMinimumHold.
 func TestAtLeastKeepsTheLockTakenHoweverTheCommandEnds(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	for command, want := range map[string]int{
 		"exit 0": 0, "exit 3": 3, "kill -KILL $$": 137, "kill -KILL $PPID": -1, // redlock itself
 	} {
@@ -97,7 +97,7 @@ func TestAtLeastKeepsTheLockTakenHoweverTheCommandEnds(t *testing.T) {
 // Readers and writers wait as run does, and whoever came first runs first.
 func TestCommandsThatShareALockRunAtOnceAndNoneBesideAWriter(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	refused := func(flags string) string {
 		status, _, stderr := clitest.Run(t, c.URLs(), line("x", flags, "true")...)
 		assert.Equal(t, cli.ExitTaken, status, stderr)

@@ -24,16 +24,20 @@ import (
 
 // The roles are commands that redlock runs. A shell could do most of it, but not as fast.
 func TestMain(m *testing.M) {
-	root := func() *cobra.Command { return clitest.Root(NewCommand()) }
-	clitest.Main(m, root, map[string]child.Role{"beat": beat, "witness": witness, "hoard": hoard})
+	root := func() *cobra.Command { return clitest.Root(NewCommand(), NewElectCommand()) }
+	clitest.Main(m, root, map[string]child.Role{"beat": beat, "witness": witness, "hoard": hoard, "says": sayBeats})
 }
+
+// lossTTL is the shortest TTL with the largest margin, 250 ms: a busy machine must not wake redlock
+// up too late to end the command in time.
+const lossTTL = 10 * time.Second
 
 // beat writes the time into a file over and over, and ignores SIGTERM.
 func beat(self *child.Self) {
 	signal.Ignore(syscall.SIGTERM)
 	file, err := os.Create(self.Args[0])
 	require.NoError(self, err)
-	for ; ; time.Sleep(500 * time.Microsecond) {
+	for ; ; time.Sleep(time.Millisecond) {
 		_, err := file.WriteAt(fmt.Appendf(nil, "%d %d\n", os.Getpid(), time.Now().UnixNano()), 0)
 		require.NoError(self, err)
 	}

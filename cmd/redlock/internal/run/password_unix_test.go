@@ -16,7 +16,7 @@ import (
 // A password is changed as docs/operations.md says, and one holder still has the old one.
 func TestAPasswordIsChangedWithoutAPauseAndWhoMissedItIsTold(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	tell := func(words ...any) {
 		for _, m := range c.Masters {
 			_, err := m.Do(words[0].(string), words[1:]...)

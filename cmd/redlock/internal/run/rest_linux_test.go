@@ -24,7 +24,7 @@ const background = `sleep 60 & echo $!; exit 3`
 
 func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	for name, end := range map[string]func(redlock, job int) error{
 		"it is ended":          func(_, job int) error { return syscall.Kill(job, syscall.SIGTERM) },
 		"redlock is to end it": func(redlock, _ int) error { return syscall.Kill(redlock, syscall.SIGINT) }, // which the job ignores
@@ -58,7 +58,7 @@ func adopted(parent, pid int) func() bool {
 // What has left the group is not waited for with --detach, nor is a zombie that nobody reaps.
 func TestZombieDoesNotHoldTheLock(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	hoard := strings.Join(clitest.As("hoard"), " ")
 	r := clitest.Start(t, c.URLs(), line("x", "--detach", "sh", "-c", hoard+" 2>/dev/null &")...)
 	pid := number(t, r)
@@ -70,7 +70,7 @@ func TestZombieDoesNotHoldTheLock(t *testing.T) {
 // They were there before.
 func TestJobsOfAShellThatBecameRedlockAreNoneOfTheCommand(t *testing.T) {
 	t.Parallel()
-	cmd := clitest.Command(cluster.Start(t, 3).URLs(), line("x", "--kill-rest", "sh", "-c", "setsid sleep 60 & exit 4")...)
+	cmd := clitest.Command(cluster.Start(t, 1).URLs(), line("x", "--kill-rest", "sh", "-c", "setsid sleep 60 & exit 4")...)
 	cmd.Args = append([]string{"sh", "-c", `sleep 60 >/dev/null 2>&1 & echo $!; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
 	var err error
 	cmd.Path, err = exec.LookPath("sh")
@@ -89,7 +89,7 @@ func TestFirstProcessOfAContainerReapsTheRest(t *testing.T) {
 	if err := exec.Command(unshare[0], append(unshare[1:], "true")...).Run(); err != nil {
 		t.Skip("no namespaces here: ", err)
 	}
-	cmd := clitest.Command(cluster.Start(t, 3).URLs())
+	cmd := clitest.Command(cluster.Start(t, 1).URLs())
 	cmd.Args = append(append(unshare, "--kill-child", cmd.Path),
 		line("x", "", "sh", "-c", `(sleep 0.2 & sleep 0.1 & sleep 0.3) & exit 4`)...)
 	var err error
@@ -103,7 +103,7 @@ func TestFirstProcessOfAContainerReapsTheRest(t *testing.T) {
 // time.
 func TestRunningCommandIsWatchedByAnAlarm(t *testing.T) {
 	t.Parallel()
-	r := hold(t, cluster.Start(t, 3).URLs(), "x", "")
+	r := hold(t, cluster.Start(t, 1).URLs(), "x", "")
 	dir := fmt.Sprintf("/proc/%d/", r.Pid())
 	clitest.WaitFor(t, "an alarm of more than a nap", func() bool {
 		fds, err := filepath.Glob(dir + "fd/*")

@@ -1,9 +1,9 @@
-// Package run is `redlock run`: flock(1) for many machines.
+// Package run is `redlock run`, flock(1) for many machines, and `redlock elect`, a command that runs
+// on one machine of many. Both run a command for as long as a lock is held (package job).
 package run
 
 import (
-	"io"
-	"os"
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,7 +11,6 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -57,132 +56,76 @@ const example = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:
   redlock run --name import --wait 10m --max-hold 2h -- sh -c 'fetch | load'
   redlock run --nodes-file /etc/redlock/nodes --name report -- make report`
 
+var runWords = words{name: "lock", held: "lock", dies: "lock stays", keep: "hold the lock", holder: "holder"}
+
 // NewCommand returns `redlock run`.
 func NewCommand() *cobra.Command {
-	f := flags{}
+	f := runFlags{}
 	cmd := &cobra.Command{
 		Use:     "run --name NAME [flags] [--] COMMAND [ARGUMENT...]",
 		Short:   "Run a command while holding a lock",
 		Long:    long,
 		Example: example,
-		// Flags come before the command: flags.check.
-		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			job.IgnorePipes()
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}
-			messages := job.Messages{Quiet: f.quiet, JSON: f.json, Name: f.name}
-			stderr := job.NewOutbox(cmd.ErrOrStderr(), clock.System(), messages.Dropped)
-			defer stderr.Flush()
-			messages.W = stderr
-			path, err := job.Find(args)
-			if err != nil {
-				return messages.End("not-run", err)
-			}
-			signals := make(chan os.Signal)
-			job.Notify(signals, job.EndingSignals)
 			watch := newWatch(clock.System())
-			opts := append(f.lockerOptions(cmd, stderr), redlock.WithHooks(redlock.Hooks{Failed: watch.failed}))
-			locker, err := f.nodes.Open(cmd, opts...)
-			if err != nil {
-				return err
-			}
-			r := &runner{
-				flags: &f, locker: locker, clock: clock.System(), signals: signals, messages: messages, watch: watch,
-				path: path, argv: args,
-			}
-			return r.run(cmd.Context())
+			return f.begin(cmd, args, func(ctx context.Context, r *runner) error {
+				return (&holder{runner: r, flags: &f, watch: watch}).run(ctx)
+			}, append(f.options(cmd), redlock.WithHooks(redlock.Hooks{Failed: watch.failed}))...)
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // the command's flags are its own
 	f.add(cmd)
-	f.nodes.Add(cmd)
 	return cmd
 }
 
-// flags are the flags of run.
-type flags struct {
-	nodes          masters.Flags
-	name           string
-	permits        int  // 0: a lock, not a semaphore
-	shared         bool // the lock of a reader
-	ttl            time.Duration
+// runFlags are the flags of run.
+type runFlags struct {
+	flags
+	permits        int           // 0: a lock, not a semaphore
+	shared         bool          // the lock of a reader
 	wait           time.Duration // 0: no limit
 	noWait         bool
 	maxHold        time.Duration // 0: no limit
 	atLeast        time.Duration
-	killAfter      time.Duration
-	killRest       bool
-	detach         bool
 	fence          bool
 	conflictStatus int
-	owner          string
-	quiet, verbose bool
-	json           bool
 }
 
-func (f *flags) add(cmd *cobra.Command) {
+func (f *runFlags) add(cmd *cobra.Command) {
+	f.flags.add(cmd, runWords)
 	set := cmd.Flags()
-	set.StringVar(&f.name, "name", "", "`name` of the lock (required)")
 	set.IntVar(&f.permits, "permits", 0, "let so `many` hold a semaphore of that name at once, at most 1024")
 	set.BoolVar(&f.shared, "shared", false,
 		"share the lock with others that give --shared, and exclude those that do not")
-	set.DurationVar(&f.ttl, "ttl", cli.DefaultTTL, "how long the lock stays if this machine dies; from 1s to --max-ttl")
 	set.DurationVar(&f.wait, "wait", 0, "wait at most this long for the lock; 0s is --no-wait (default: for ever)")
 	set.BoolVar(&f.noWait, "no-wait", false, "do not wait for a lock that somebody holds")
 	set.DurationVar(&f.maxHold, "max-hold", 0,
 		"end the command before the lock is held for longer (default: no limit)")
 	set.DurationVar(&f.atLeast, "at-least", 0,
 		"keep the lock taken for this long at least, also after the command has ended; at most --max-ttl")
-	set.DurationVar(&f.killAfter, "kill-after", 0,
-		"time between SIGTERM and SIGKILL when the lock is being lost, at most a third of the TTL (default: a sixth)")
-	set.BoolVar(&f.killRest, "kill-rest", false,
-		"end what the command leaves running: SIGTERM, --kill-after later SIGKILL (default: hold the lock until it has ended)")
-	set.BoolVar(&f.detach, "detach", false,
-		"leave alone what has left the command's process group, such as a daemon (default: it is part of the command)")
 	set.BoolVar(&f.fence, "fence", false, "set REDLOCK_FENCE: a number that grows with every holder")
 	set.IntVar(&f.conflictStatus, "conflict-exit-code", cli.ExitTaken,
 		"exit `status` if somebody else holds the lock")
-	set.StringVar(&f.owner, "owner", "", "`text` that inspect shows as the holder (default: user@host:pid redlock)")
-	set.BoolVar(&f.quiet, "quiet", false, "write only failures to stderr")
-	set.BoolVar(&f.verbose, "verbose", false, "log to stderr what happens to masters and locks")
-	set.BoolVar(&f.json, "json", false, "write messages and log to stderr as JSON, one object per line")
 }
 
-// The library's limits. It would reject a name too, but only after the wait for masters.
-const (
-	maxName    = 4096
-	maxPermits = 1024
-)
+// maxPermits is the library's limit.
+const maxPermits = 1024
 
-// check validates the flags and fills in defaults. Package redlock validates the nodes and other
-// limits.
-func (f *flags) check(cmd *cobra.Command, args []string) error {
+// check validates the flags and fills in defaults.
+func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	given := cmd.Flags().Changed
-	if !given("kill-after") {
-		f.killAfter = f.ttl / 6
-	}
 	if given("wait") && f.wait == 0 {
 		f.noWait = true
 	}
-	if err := cli.CheckName(f.name); err != nil {
+	if err := f.flags.check(cmd, args, runWords); err != nil {
 		return err
 	}
 	switch {
-	case f.name == "":
-		return cli.Usagef("run needs the name of the lock: --name NAME")
-	case len(f.name) > maxName:
-		return cli.Usagef("--name: %d bytes are more than %d", len(f.name), maxName)
 	case given("permits") && (f.permits < 1 || f.permits > maxPermits):
 		return cli.Usagef("--permits: %d is not between 1 and %d", f.permits, maxPermits)
-	case len(args) == 0 || args[0] == "":
-		return cli.Usagef("run needs a command: redlock run --name NAME -- COMMAND")
-	case f.nodes.CheckTTL(f.ttl) != nil:
-		return f.nodes.CheckTTL(f.ttl)
-	case f.killAfter < 0 || f.killAfter > f.ttl/3:
-		return cli.Usagef("--kill-after: %v is not between 0s and %v, a third of the TTL: the command must be gone before "+
-			"the lock ends, and the first two thirds are for renewing it", f.killAfter, f.ttl/3)
 	case f.wait < 0:
 		return cli.Usagef("--wait: %v is negative", f.wait)
 	case f.noWait && f.wait > 0:
@@ -203,21 +146,15 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("--shared and --at-least: give only one of them")
 	case f.conflictStatus < 0 || f.conflictStatus > 255:
 		return cli.Usagef("--conflict-exit-code: %d is not between 0 and 255", f.conflictStatus)
-	case f.quiet && f.verbose:
-		return cli.Usagef("--quiet and --verbose: give only one of them")
 	}
 	return nil
 }
 
 // stays returns for how long the key may stay at a master that misses the release.
-func (f *flags) stays() time.Duration { return max(f.ttl, f.atLeast) }
+func (f *runFlags) stays() time.Duration { return max(f.ttl, f.atLeast) }
 
-func (f *flags) grace() job.Grace { return job.NewGrace(f.ttl, f.killAfter) }
-
-func (f *flags) lockerOptions(cmd *cobra.Command, stderr io.Writer) []redlock.Option {
-	opts := []redlock.Option{
-		redlock.WithTTL(f.ttl), redlock.WithMinValidity(f.grace().Least()), redlock.WithMinHold(f.atLeast),
-	}
+func (f *runFlags) options(cmd *cobra.Command) []redlock.Option {
+	opts := []redlock.Option{redlock.WithMinValidity(f.grace().Least()), redlock.WithMinHold(f.atLeast)}
 	if cmd.Flags().Changed("owner") {
 		opts = append(opts, redlock.WithOwner(f.owner))
 	}
@@ -226,9 +163,6 @@ func (f *flags) lockerOptions(cmd *cobra.Command, stderr io.Writer) []redlock.Op
 	}
 	if f.fence {
 		opts = append(opts, redlock.WithFencing())
-	}
-	if f.verbose {
-		opts = append(opts, redlock.WithLogger(job.NewLogger(stderr, f.json)))
 	}
 	return opts
 }

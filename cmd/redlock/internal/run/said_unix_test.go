@@ -75,7 +75,7 @@ func TestKeyThatCanBeNoLockIsNoConflict(t *testing.T) {
 		}
 		t.Run(name+" as JSON", func(t *testing.T) {
 			t.Parallel()
-			_, _, stderr := clitest.Run(t, c.URLs(), line(name, "--key-prefix p: --wait 2s --json", "true")...)
+			_, _, stderr := clitest.Run(t, c.URLs(), line(name, "--key-prefix p: --json", "true")...)
 			assert.Contains(t, stderr, `"waiting for lock \"`+name+`\", but the key \"p:`+name+`\" `)
 			assert.Contains(t, stderr, `{"event":"misnamed","name":"`+name+`","message":"the key \"p:`+name+`\" `)
 		})
@@ -302,7 +302,7 @@ func brokenPipe(t *testing.T) *os.File {
 // The log and the messages have to wait, the lock does not.
 func TestStderrThatNobodyReadsDelaysNothingAndOneWhoseReaderIsGoneEndsNothing(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	hold(t, c.URLs(), "taken", "")
 	for kind, pipe := range map[string]func(*testing.T) *os.File{"full": fullPipe, "broken": brokenPipe} {
 		for i, r := range []struct {

@@ -25,7 +25,7 @@ import (
 
 func TestStatusIsThatOfTheCommand(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	dir := t.TempDir()
 	script := filepath.Join(dir, "script")
 	require.NoError(t, os.WriteFile(script, []byte("#!/nonexistent/interpreter\n"), 0o600))
@@ -69,7 +69,7 @@ func TestStatusIsThatOfTheCommand(t *testing.T) {
 
 func TestTakenLocksHaveTheirOwnStatusAndAWaitSaysWhoHasThem(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	holder := clitest.Start(t, c.URLs(), "run", "--name", "x", "--owner", "the holder", "--", "cat")
 	require.Equal(t, "on", holder.Ask(t, "on"))
 	hold(t, c.URLs(), "s", "--permits 1")
@@ -108,7 +108,7 @@ func TestStreamsAreTheCommandsOwn(t *testing.T) {
 	input := make([]byte, 8<<20)
 	_, err := rand.Read(input)
 	require.NoError(t, err)
-	cmd := clitest.Command(cluster.Start(t, 3).URLs(), line("x", "", "sh", "-c", "cat; echo done >&2")...)
+	cmd := clitest.Command(cluster.Start(t, 1).URLs(), line("x", "", "sh", "-c", "cat; echo done >&2")...)
 	var stdout bytes.Buffer
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(input), &stdout
 	status, stderr := clitest.StartCommand(t, cmd).End(t)
@@ -119,7 +119,7 @@ func TestStreamsAreTheCommandsOwn(t *testing.T) {
 
 func TestEnvironmentTellsTheLockAndNoPassword(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3, redistest.WithPassword("sesame"))
+	c := cluster.Start(t, 1, redistest.WithPassword("sesame"))
 	for _, flag := range []string{"--quiet", "--fence"} {
 		cmd := clitest.Command(c.URLs(), "run", flag, "--name", "a b", "--", "sh", "-c", `env; tr '\0' '\n' </proc/$$/environ 2>/dev/null || true`)
 		cmd.Env = append(cmd.Env, "REDLOCK_FENCE=7", "REDLOCK_NAME=outer", "KEPT=1")
@@ -151,7 +151,7 @@ func TestEnvironmentTellsTheLockAndNoPassword(t *testing.T) {
 
 func TestSignalsArePassedOnAndTheStatusIsTheCommands(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	for name, s := range map[string]syscall.Signal{
 		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
 		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH,
@@ -176,7 +176,7 @@ func TestSignalsArePassedOnAndTheStatusIsTheCommands(t *testing.T) {
 // A command that SIGTERM ends has ended, so its lock is free at once.
 func TestLockIsReleasedAtOnceWhenASignalEndsTheCommand(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	r := clitest.Start(t, c.URLs(), line("x", "", "sh", "-c", `echo $$; exec sleep 60`)...)
 	pid := number(t, r)
 	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGTERM))
@@ -187,7 +187,7 @@ func TestLockIsReleasedAtOnceWhenASignalEndsTheCommand(t *testing.T) {
 
 func TestSignalEndsTheWaitForTheLock(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 3) // at each of which some wait
 	hold(t, c.URLs(), "x", "")
 	waiting := map[syscall.Signal]*clitest.Redlock{}
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
@@ -207,37 +207,50 @@ func TestSignalEndsTheWaitForTheLock(t *testing.T) {
 	}
 }
 
-func TestWrongRunIsAUsageErrorThatNamesTheFlag(t *testing.T) {
+func TestWrongLinesAreUsageErrorsThatNameTheFlag(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"-- true", "--name"},
-		{"--name x", "needs a command"},
-		{"--name x --ttl 999ms true", "--ttl: 999ms"},
-		{"--name x --ttl 61s true", "--ttl: 1m1s is above the --max-ttl of 1m0s: give a shorter --ttl, or a longer --max-ttl"},
-		{"--name x --ttl 3s --kill-after 1001ms true", "--kill-after: 1.001s is not between 0s and 1s, a third of the TTL"},
-		{"--name x --wait -1s true", "--wait: -1s"},
-		{"--name x --ttl 30 true", `--ttl: "30" is no duration: give it with a unit, as 30s, 5m or 4h`},
-		{"--name x --wait 1d true", `--wait: "1d" is no duration: give it with a unit, as 30s, 5m or 4h`},
-		{"--name x --no-wait=5s true", "redlock: --no-wait takes no value\n"},
-		{"--name x --at-least -1s true", "--at-least: -1s is negative"},
-		{"--name x --at-least 61s true", "--at-least: 1m1s is above the --max-ttl of 1m0s: give a shorter --at-least, or a longer --max-ttl to everyone"},
-		{"--name x --at-least 11s --max-ttl 10s --ttl 10s true", "--at-least: 11s is above the --max-ttl of 10s"},
-		{"--name x --permits 0 true", "--permits: 0 is not between 1 and 1024"},
-		{"--name x --permits -1 true", "--permits: -1"},
-		{"--name x --permits 1025 true", "--permits: 1025"},
-		{"--name x --permits x true", "--permits"},
-		{"--name x --permits 3 --at-least 1s true", "--permits and --at-least: give only one of them"},
-		{"--name x --shared --permits 3 true", "--shared and --permits: give only one of them"},
-		{"--name x --shared --at-least 1s true", "--shared and --at-least: give only one of them"},
-		{"--name x --wait 1s --no-wait true", "--wait and --no-wait"},
-		{"--name x --max-hold 5s true", "--max-hold: 5s is below 5.5s"},
-		{"--name x --conflict-exit-code 256 true", "--conflict-exit-code: 256"},
-		{"--name x --quiet --verbose true", "--quiet and --verbose"},
-		{"--name " + strings.Repeat("x", 4097) + " true", "--name: 4097 bytes"},
-		{"--name x --frobnicate true", "unknown flag: --frobnicate"},
+		{"run -- true", "--name NAME"},
+		{"run --name x", "needs a command"},
+		{"run --name x --ttl 999ms true", "--ttl: 999ms"},
+		{"run --name x --ttl 61s true", "--ttl: 1m1s is above the --max-ttl of 1m0s: give a shorter --ttl, or a longer --max-ttl"},
+		{"run --name x --ttl 3s --kill-after 1001ms true", "--kill-after: 1.001s is not between 0s and 1s, a third of the TTL"},
+		{"run --name x --wait -1s true", "--wait: -1s"},
+		{"run --name x --ttl 30 true", `--ttl: "30" is no duration: give it with a unit, as 30s, 5m or 4h`},
+		{"run --name x --wait 1d true", `--wait: "1d" is no duration: give it with a unit, as 30s, 5m or 4h`},
+		{"run --name x --no-wait=5s true", "redlock: --no-wait takes no value\n"},
+		{"run --name x --at-least -1s true", "--at-least: -1s is negative"},
+		{"run --name x --at-least 61s true", "--at-least: 1m1s is above the --max-ttl of 1m0s: give a shorter --at-least, or a longer --max-ttl to everyone"},
+		{"run --name x --at-least 11s --max-ttl 10s --ttl 10s true", "--at-least: 11s is above the --max-ttl of 10s"},
+		{"run --name x --permits 0 true", "--permits: 0 is not between 1 and 1024"},
+		{"run --name x --permits -1 true", "--permits: -1"},
+		{"run --name x --permits 1025 true", "--permits: 1025"},
+		{"run --name x --permits x true", "--permits"},
+		{"run --name x --permits 3 --at-least 1s true", "--permits and --at-least: give only one of them"},
+		{"run --name x --shared --permits 3 true", "--shared and --permits: give only one of them"},
+		{"run --name x --shared --at-least 1s true", "--shared and --at-least: give only one of them"},
+		{"run --name x --wait 1s --no-wait true", "--wait and --no-wait"},
+		{"run --name x --max-hold 5s true", "--max-hold: 5s is below 5.5s"},
+		{"run --name x --conflict-exit-code 256 true", "--conflict-exit-code: 256"},
+		{"run --name x --quiet --verbose true", "--quiet and --verbose"},
+		{"run --name " + strings.Repeat("x", 4097) + " true", "--name: 4097 bytes"},
+		{"run --name x --frobnicate true", "unknown flag: --frobnicate"},
+		{"elect --name x", "needs a command"},
+		{"elect -- true", "--name NAME"},
+		{"elect --name x --ttl 999ms true", "--ttl"},
+		{"elect --name x --kill-after 11s true", "--kill-after"},
+		{"elect --name x --kill-after -1s true", "--kill-after"},
+		{"elect --name x --ttl 2m true", "--ttl: 2m0s is above the --max-ttl of 1m0s"},
+		{"elect --name x --owner= true", "--owner"},
+		{"elect --name x --owner " + strings.Repeat("o", 257) + " true", "--owner"},
+		{"elect --name " + strings.Repeat("n", 4097) + " true", "--name"},
+		{"elect --name redquorum:x true", "reserved"},
+		{"elect --name x --quiet --verbose true", "--verbose"},
+		{"elect --name x --no-wait true", "no-wait"},
 	} {
-		status, stdout, stderr := clitest.Line(clitest.Root(NewCommand()), append([]string{"run"}, strings.Fields(c.args)...)...)
-		if status != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, c.want) {
-			t.Errorf("%q: got status %d, stdout %q, stderr %q; want %d and %q", c.args, status, stdout, stderr, cli.ExitUsage, c.want)
-		}
+		root := clitest.Root(NewCommand(), NewElectCommand())
+		status, stdout, stderr := clitest.Line(root, strings.Fields(strings.Replace(c.args, " ", " --nodes 127.0.0.1:1 ", 1))...)
+		assert.Equal(t, cli.ExitUsage, status, c.args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, c.want, c.args)
 	}
 }

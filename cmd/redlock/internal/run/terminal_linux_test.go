@@ -41,7 +41,7 @@ func startShell(t *testing.T, urls []string, mode, script string) (*clitest.Term
 
 func TestKeysReachTheCommand(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	const reads = `RUN -- sh -c 'echo ask; read answer; echo "<$answer>"; exit 5'; echo "status=$?"; read more; echo "<$more>"`
 	// The shell has its terminal back at the end.
 	reading := []string{"ask", ">yes\n", "<yes>", "status=5", ">after\n", "<after>"}
@@ -79,7 +79,7 @@ func TestKeysReachTheCommand(t *testing.T) {
 // ^Z stops the command and redlock, so that the shell continues; fg continues both.
 func TestSuspendKeyStopsTheJobAndForegroundContinuesIt(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	// It waits for a file without starting a process: a shell that starts one stops only together
 	// with it (vfork).
 	const waits = `while ! [ -e "$GO_ON" ]; do :; done; `
@@ -182,7 +182,7 @@ const once = `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`
 
 func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	s := startSuspended(t, c.URLs(), "--ttl 3s", "wait", once)
 	talk(t, s.term, ">\x1a", "stopped")
 	assert.True(t, pgroup.Still(s.group), "all of the group")
@@ -201,7 +201,7 @@ func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 func TestWhatTheCommandLeftRunningIsStoppedAndContinues(t *testing.T) {
 	t.Parallel()
 	const told = "the command has ended; lock"
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	t.Run("by a command that dies while it is stopped", func(t *testing.T) {
 		t.Parallel()
 		s := startSuspended(t, c.URLs(), "--kill-after 100ms", "wait", once)
@@ -228,7 +228,7 @@ func TestNothingRunsWhileRedlockIsStoppedWheneverAndHoweverOftenItIsContinued(t 
 	if os.Getenv("REDQUORUM_SOAK") == "1" {
 		rounds = 400
 	}
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	s := startSuspended(t, c.URLs(), "", "wait", `n=1; while :; do echo "stop $n"; n=$((n+1)); read x; fg >/dev/null; done`)
 	for _, stop := range []string{"stop 1", "stop 2"} {
 		talk(t, s.term, ">\x1a", stop)
@@ -255,7 +255,7 @@ func TestNothingRunsWhileRedlockIsStoppedWheneverAndHoweverOftenItIsContinued(t 
 			stops++
 			assert.True(t, pgroup.Still(s.group))
 			before := s.marks(t)
-			time.Sleep(5 * time.Millisecond) // ten beats
+			time.Sleep(10 * time.Millisecond) // ten beats
 			assert.Equal(t, before, s.marks(t))
 		}
 		require.NoError(t, syscall.Kill(redlock, syscall.SIGCONT))
@@ -270,7 +270,7 @@ func TestBackgroundJobThatReadsStopsUntilItIsInTheForeground(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pulse := filepath.Join(dir, "pulse")
-	term, shell := startShell(t, cluster.Start(t, 3).URLs(), "-mc", fmt.Sprintf(
+	term, shell := startShell(t, cluster.Start(t, 1).URLs(), "-mc", fmt.Sprintf(
 		`RUN --kill-rest --kill-after 100ms -- sh -c '(trap "" TSTP; exec %s) & read y; echo "<$y>"; exit 8' &
 		cd %s; until jobs >jobs; grep -q Stopped jobs; do sleep 0.02; done; %s`, strings.Join(clitest.As("beat", pulse), " "), dir, once))
 	term.AwaitText(t, "stopped")

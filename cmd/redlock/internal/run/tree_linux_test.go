@@ -147,7 +147,7 @@ func TestAProcessThatMayNotBeSignalledIsWaitedFor(t *testing.T) {
 	if _, err := exec.LookPath("setpriv"); err != nil || os.Getuid() != 0 {
 		t.Skip("no setpriv, or no right to change the user")
 	}
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	for flags, seconds := range map[string]string{"": "2", "--ttl 3s --max-hold 2s": "60"} {
 		t.Run(flags, func(t *testing.T) {
 			t.Parallel()
@@ -181,32 +181,43 @@ func TestAProcessThatMayNotBeSignalledIsWaitedFor(t *testing.T) {
 	}
 }
 
-// possible skips a test of a command that is missing here, or that asks for a password.
-func possible(t *testing.T, shape string) {
-	t.Helper()
-	for _, needed := range []string{"bash", "su"} {
-		_, err := exec.LookPath(needed)
-		if strings.HasPrefix(shape, needed+" ") && (err != nil || needed == "su" && os.Getuid() != 0) {
-			t.Skip("no ", needed)
-		}
-	}
+// possible reports whether a shape works here: its command exists, and asks for no password.
+func possible(shape string) bool {
+	command, _, _ := strings.Cut(shape, " ")
+	_, err := exec.LookPath(command)
+	return command != "bash" && command != "su" || err == nil && (command != "su" || os.Getuid() == 0)
 }
 
-// Whatever group or session it is in.
+// Whatever group or session it is in. What is ended from outside is all shapes at once: none may be
+// overlooked. By itself each has to be noticed alone.
 func TestNothingOfACommandRunsBesideTheNextHolder(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
-	for _, way := range []string{byItself, bySignal, byLoss} {
-		for _, shape := range plain {
-			t.Run(way+" "+strings.ReplaceAll(shape, "/", ""), func(t *testing.T) {
-				t.Parallel()
-				possible(t, shape)
-				tryShape(t, c, way, func(s *shapes) string { return s.script(fmt.Sprintf(shape, s.work(""))) })
-			})
-		}
-		t.Run(way+" runs away", func(t *testing.T) {
+	c := cluster.Start(t, 1)
+	for _, shape := range plain {
+		t.Run(strings.ReplaceAll(shape, "/", ""), func(t *testing.T) {
 			t.Parallel()
-			tryShape(t, c, way, (*shapes).runner)
+			if !possible(shape) {
+				t.Skip("not here")
+			}
+			tryShape(t, c, byItself, func(s *shapes) string { return s.script(fmt.Sprintf(shape, s.work(""))) })
+		})
+	}
+	t.Run("runs away", func(t *testing.T) {
+		t.Parallel()
+		tryShape(t, c, byItself, (*shapes).runner)
+	})
+	for _, way := range []string{bySignal, byLoss} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			tryShape(t, c, way, func(s *shapes) string {
+				all := s.runner() + " &\n"
+				for _, shape := range plain {
+					if possible(shape) {
+						all += s.script(fmt.Sprintf(shape, s.work(""))) + " &\n"
+					}
+				}
+				return s.script(all + "wait")
+			})
 		})
 	}
 }
@@ -217,7 +228,7 @@ func TestNothingOfARandomTreeRunsBesideTheNextHolder(t *testing.T) {
 	if os.Getenv("REDQUORUM_SOAK") == "1" {
 		trees = 200
 	}
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	slots := make(chan struct{}, 6) // with more at once, the test is about a small machine

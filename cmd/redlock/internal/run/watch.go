@@ -16,6 +16,8 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -121,14 +123,14 @@ func (w *watch) noQuorum() error {
 
 // watchWait says now and then what a wait is for, until ctx ends. It ends the wait if a quorum of
 // masters answers with errors only, and --wait gives no bound, or if the name is that of no lock.
-func (r *runner) watchWait(ctx context.Context, end context.CancelCauseFunc) {
-	began := r.clock.Now()
+func (h *holder) watchWait(ctx context.Context, end context.CancelCauseFunc) {
+	began := h.clock.Now()
 	say, pause, well := began.Add(sayFirst), sayAgain, began
 	var misnamed error
-	for clock.Sleep(ctx, r.clock, sayFirst) {
-		now := r.clock.Now()
-		if r.unready() == nil && (now >= say || misnamed != nil) {
-			misnamed = r.misnamed(ctx)
+	for clock.Sleep(ctx, h.clock, sayFirst) {
+		now := h.clock.Now()
+		if h.unready() == nil && (now >= say || misnamed != nil) {
+			misnamed = h.misnamed(ctx)
 		}
 		if misnamed == nil {
 			well = now
@@ -136,13 +138,13 @@ func (r *runner) watchWait(ctx context.Context, end context.CancelCauseFunc) {
 			end(&permanentError{misnamed})
 			return
 		}
-		if err := r.watch.refused(r.locker.Stats().Members); err != nil && r.flags.wait == 0 {
+		if err := h.watch.refused(h.locker.Stats().Members); err != nil && h.flags.wait == 0 {
 			end(&permanentError{err})
 			return
 		}
 		if now >= say {
-			if !r.flags.quiet {
-				r.messages.Say("waiting", "waiting for %s%s%s", r.wanted(), r.whyWaiting(ctx, misnamed), soFar(now.Sub(began)))
+			if !h.quiet {
+				h.messages.Say("waiting", "waiting for %s%s%s", h.wanted(), h.whyWaiting(ctx, misnamed), soFar(now.Sub(began)))
 			}
 			if now.Sub(began) >= sayAgain {
 				pause = min(2*pause, sayLongest)
@@ -161,27 +163,27 @@ func soFar(d time.Duration) string {
 }
 
 // wanted names what run waits for.
-func (r *runner) wanted() string {
-	if r.flags.permits > 0 {
-		return fmt.Sprintf("one of %d permits of %q", r.flags.permits, r.flags.name)
+func (h *holder) wanted() string {
+	if h.flags.permits > 0 {
+		return fmt.Sprintf("one of %d permits of %q", h.flags.permits, h.name)
 	}
-	return fmt.Sprintf("lock %q", r.flags.name)
+	return fmt.Sprintf("lock %q", h.name)
 }
 
 // whyWaiting says who holds the lock, or why nobody can.
-func (r *runner) whyWaiting(ctx context.Context, misnamed error) string {
+func (h *holder) whyWaiting(ctx context.Context, misnamed error) string {
 	if misnamed != nil {
 		return ", but " + misnamed.Error()
 	}
-	if err := cmp.Or(r.unready(), r.watch.noQuorum()); err != nil {
-		return ": " + strings.ReplaceAll(cli.Explain(err, r.locker.Stats().Nodes...), "\n  ", "; ")
+	if err := cmp.Or(h.unready(), h.watch.noQuorum()); err != nil {
+		return ": " + strings.ReplaceAll(cli.Explain(err, h.locker.Stats().Nodes...), "\n  ", "; ")
 	}
-	if r.flags.permits > 0 {
+	if h.flags.permits > 0 {
 		return ", which are all taken"
 	}
 	ctx, cancel := context.WithTimeout(ctx, holderBound)
 	defer cancel()
-	status, err := r.locker.Inspect(ctx, r.flags.name)
+	status, err := h.locker.Inspect(ctx, h.name)
 	switch {
 	case err != nil || status.Value == "":
 		return ""
@@ -193,13 +195,13 @@ func (r *runner) whyWaiting(ctx context.Context, misnamed error) string {
 }
 
 // unready returns an error if too few masters vote for a quorum.
-func (r *runner) unready() error {
-	stats := r.locker.Stats()
+func (h *holder) unready() error {
+	stats := h.locker.Stats()
 	nodes := stats.Nodes
 	failure := &redlock.QuorumError{Op: "ready", Need: stats.Quorum(), Nodes: &multierror.Error{}}
 	for i := range nodes {
 		n := &nodes[i]
-		if n.State != pool.Up || n.Barred != nil {
+		if !survey.Votes(n) {
 			why := &redlock.NodeError{Endpoint: n.Endpoint, Err: cmp.Or(n.Barred, n.Err, pool.ErrTimeout)}
 			failure.Nodes = multierror.Append(failure.Nodes, why)
 		}
@@ -214,37 +216,29 @@ func (r *runner) unready() error {
 // one that fails may be one too many. It says so again only if there are more of them. Masters that
 // have not answered yet, and those of a new cluster, are among them only at the end, when they have
 // had a moment for it.
-func (r *runner) sayDegraded(end bool) {
-	stats := r.locker.Stats()
-	nodes := stats.Nodes
-	var reasons []string
-	for i := range nodes {
-		n := &nodes[i]
-		why, soon := cmp.Or(n.Barred, n.Err, errNoAnswer), n.State == pool.Connecting && n.Err == nil || errors.Is(n.Barred, pool.ErrQuarantined)
-		if n.State == pool.Up && n.Barred == nil || soon && !end {
-			continue
-		}
-		reasons = append(reasons, (&redlock.NodeError{Endpoint: n.Endpoint, Err: why}).Error())
-	}
-	if len(reasons) <= r.saidDegraded {
+func (h *holder) sayDegraded(end bool) {
+	stats := h.locker.Stats()
+	lacking := slices.DeleteFunc(slices.Clone(stats.Nodes), func(n redlock.NodeStats) bool {
+		soon := n.State == pool.Connecting && n.Err == nil || errors.Is(n.Barred, pool.ErrQuarantined)
+		return survey.Votes(&n) || soon && !end
+	})
+	if len(lacking) <= h.saidDegraded {
 		return
 	}
-	r.saidDegraded = len(reasons)
-	r.messages.Say("degraded", "no vote from %d of %d masters (a quorum takes %d): %s",
-		len(reasons), len(nodes), stats.Quorum(), strings.Join(reasons, "; "))
+	h.saidDegraded = len(lacking)
+	h.messages.Say("degraded", "no vote from %d of %d masters (a quorum takes %d): %s",
+		len(lacking), len(stats.Nodes), stats.Quorum(), masters.Causes(lacking))
 }
 
 // answerTime is a moment that is long enough for a master to connect and to get its vote.
 const answerTime = 100 * time.Millisecond
 
-var errNoAnswer = errors.New("no answer yet")
-
 // awaitVotes gives masters the moment, from the acquisition on. It returns at once if all vote.
-func (r *runner) awaitVotes(acquired clock.Instant) {
+func (h *holder) awaitVotes(acquired clock.Instant) {
 	all := func() bool {
-		return !slices.ContainsFunc(r.locker.Stats().Nodes, func(n redlock.NodeStats) bool { return n.State != pool.Up || n.Barred != nil })
+		return !slices.ContainsFunc(h.locker.Stats().Nodes, func(n redlock.NodeStats) bool { return !survey.Votes(&n) })
 	}
-	for !all() && r.clock.Now().Sub(acquired) < answerTime {
-		clock.Sleep(context.Background(), r.clock, answerTime/10)
+	for !all() && h.clock.Now().Sub(acquired) < answerTime {
+		clock.Sleep(context.Background(), h.clock, answerTime/10)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package elect
+package run
 
 import (
 	"cmp"
@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -27,30 +26,25 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
-// ttl keeps these tests short, but not so short that a busy machine wakes redlock up too late.
-const ttl = 3 * time.Second
-
-func TestMain(m *testing.M) {
-	root := func() *cobra.Command { return clitest.Root(NewCommand()) }
-	clitest.Main(m, root, map[string]child.Role{"beat": sayBeats})
-}
+// electTTL keeps these tests short, but not so short that a busy machine wakes redlock up too late.
+const electTTL = 3500 * time.Millisecond
 
 // sayBeats says ID, term and time over and over, and ignores SIGTERM.
 func sayBeats(self *child.Self) {
 	signal.Ignore(syscall.SIGTERM)
-	for ; ; time.Sleep(time.Millisecond) {
+	for ; ; time.Sleep(5 * time.Millisecond) {
 		self.Tell(self.Args[0], os.Getenv("REDLOCK_FENCE"), time.Now().UnixNano())
 	}
 }
 
-// start starts a redlock elect that runs a command.
-func start(t *testing.T, urls []string, name string, command ...string) *clitest.Redlock {
+// startElect starts a redlock elect that runs a command.
+func startElect(t *testing.T, urls []string, name string, command ...string) *clitest.Redlock {
 	t.Helper()
-	return clitest.Start(t, urls, append([]string{"elect", "--name", name, "--ttl", ttl.String(), "--kill-rest", "--"}, command...)...)
+	return clitest.Start(t, urls, append([]string{"elect", "--name", name, "--ttl", electTTL.String(), "--kill-rest", "--"}, command...)...)
 }
 
-// beat is what the command of a leader says.
-type beat struct {
+// said is what the command of a leader says.
+type said struct {
 	id         string
 	term, time int64
 }
@@ -64,16 +58,16 @@ type ballot struct {
 	all     [3]*clitest.Redlock
 
 	mu    sync.Mutex // guards the field below
-	beats []beat
+	beats []said
 }
 
 // begin starts a candidate.
 func (b *ballot) begin(i int) {
 	b.t.Helper()
-	b.all[i] = start(b.t, b.urls[i], cluster.LockName(b.t), append(slices.Clip(b.by), clitest.As("beat", strconv.Itoa(i))...)...)
+	b.all[i] = startElect(b.t, b.urls[i], cluster.LockName(b.t), append(slices.Clip(b.by), clitest.As("says", strconv.Itoa(i))...)...)
 	go func(lines <-chan string) { // ends with the candidate
 		for line := range lines {
-			var one beat
+			var one said
 			_, err := fmt.Sscan(line, &one.id, &one.term, &one.time)
 			assert.NoError(b.t, err, line)
 			b.mu.Lock()
@@ -84,7 +78,7 @@ func (b *ballot) begin(i int) {
 }
 
 // awaitTerm waits until somebody beats in a later term.
-func (b *ballot) awaitTerm(after int64) (last beat) {
+func (b *ballot) awaitTerm(after int64) (last said) {
 	b.t.Helper()
 	clitest.WaitFor(b.t, "a later term", func() bool {
 		b.mu.Lock()
@@ -110,8 +104,8 @@ func (b *ballot) judge() (terms int) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	slices.SortFunc(b.beats, func(x, y beat) int { return cmp.Compare(x.time, y.time) })
-	before := beat{}
+	slices.SortFunc(b.beats, func(x, y said) int { return cmp.Compare(x.time, y.time) })
+	before := said{}
 	for _, one := range b.beats {
 		assert.GreaterOrEqual(b.t, one.term, before.term, "%v after %v", one, before)
 		if one.term != before.term {
@@ -126,7 +120,7 @@ func (b *ballot) judge() (terms int) {
 
 func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
 	t.Parallel()
-	rounds := 2
+	rounds := 1
 	if os.Getenv("REDQUORUM_SOAK") == "1" {
 		rounds = 10
 	}
@@ -160,14 +154,14 @@ func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
 			for round := range rounds {
 				leader, err := strconv.Atoi(last.id)
 				require.NoError(t, err)
-				time.Sleep(time.Duration(way+round) * ttl / 12) // the moment varies
+				time.Sleep(time.Duration(way+round) * electTTL / 12) // the moment varies
 				it.depose(b, leader)
 				last = b.awaitTerm(last.term)
 				b.toAll(leader, (*redistest.Proxy).Heal)
 				if b.all[leader].Killed() {
 					b.begin(leader)
 				}
-				time.Sleep(ttl / 8) // in which the deposed one would beat, if it did
+				time.Sleep(electTTL / 8) // in which the deposed one would beat, if it did
 			}
 			if it.by != nil { // the shell ends, and redlock ends what it leaves
 				for _, one := range b.all {
@@ -184,8 +178,8 @@ func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
 
 func TestElectRunsItsCommandAgainWhenItLeadsAgain(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
-	r := start(t, c.URLs(), "x", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_FENCE $REDLOCK_NODES"; exec sleep 60`)
+	c := cluster.Start(t, 1)
+	r := startElect(t, c.URLs(), "x", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_FENCE $REDLOCK_NODES"; exec sleep 60`)
 	l := cluster.NewConnected(t, c.URLs())
 	const terms = 3
 	var last int64
@@ -211,9 +205,9 @@ func TestElectRunsItsCommandAgainWhenItLeadsAgain(t *testing.T) {
 
 func TestElectEndsWithTheStatusOfACommandThatEndsByItself(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	for _, want := range []int{0, 7} {
-		status, stderr := start(t, c.URLs(), "x", "sh", "-c", fmt.Sprint("exit ", want)).End(t)
+		status, stderr := startElect(t, c.URLs(), "x", "sh", "-c", fmt.Sprint("exit ", want)).End(t)
 		assert.Equal(t, want, status, stderr)
 	}
 	// The leadership is free at once.
@@ -225,10 +219,10 @@ func TestElectEndsWithTheStatusOfACommandThatEndsByItself(t *testing.T) {
 
 func TestSignalsEndACampaignAndGoToTheCommandWhileItRuns(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
-	leader := start(t, c.URLs(), "x", "sh", "-c", `trap "exit 9" TERM; echo ready; while :; do sleep 0.01; done`)
+	c := cluster.Start(t, 1)
+	leader := startElect(t, c.URLs(), "x", "sh", "-c", `trap "exit 9" TERM; echo ready; while :; do sleep 0.01; done`)
 	require.Equal(t, "ready", leader.Next(t))
-	follower := start(t, c.URLs(), "x", "echo", "ran")
+	follower := startElect(t, c.URLs(), "x", "echo", "ran")
 	clitest.WaitFor(t, "it campaigns", func() bool { return c.Waiting(t, "x") > 0 })
 	require.NoError(t, syscall.Kill(follower.Pid(), syscall.SIGTERM))
 	status, stderr := follower.End(t)
@@ -241,11 +235,11 @@ func TestSignalsEndACampaignAndGoToTheCommandWhileItRuns(t *testing.T) {
 // It was asked to end, so it must not campaign again.
 func TestASignalIsNotForgottenWithTheLeadership(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
-	r := start(t, c.URLs(), "x", clitest.As("beat", "a")...) // ignores SIGTERM
+	c := cluster.Start(t, 1)
+	r := startElect(t, c.URLs(), "x", clitest.As("says", "a")...) // ignores SIGTERM
 	first := strings.Fields(r.Next(t))
 	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGTERM))
-	time.Sleep(ttl / 4)
+	time.Sleep(electTTL / 4)
 	for _, m := range c.Masters {
 		require.NoError(t, m.Kill())
 	}
@@ -266,7 +260,7 @@ func TestElectSaysThatTooFewMastersAnswer(t *testing.T) {
 // No leader will ever give it up.
 func TestElectSaysThatTheNameIsThatOfAKeyThatIsNoLock(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, 3)
+	c := cluster.Start(t, 1)
 	for _, m := range c.Masters {
 		_, err := m.Do("SET", "p:x", "v")
 		require.NoError(t, err)
