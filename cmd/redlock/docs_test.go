@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/manual"
 	"github.com/redquorum/redquorum/internal/proof/docs"
 )
 
@@ -195,8 +195,7 @@ func TestTheFlagsOfThePageExist(t *testing.T) {
 func TestEveryCommandHasAManualPage(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	output, err := exec.Command("go", "run", "-tags", "manual", ".", folder).CombinedOutput()
-	require.NoError(t, err, "%s", output)
+	require.NoError(t, manual.Write(newRoot(), version(), folder))
 	for _, command := range newRoot().Commands() {
 		if command.Hidden {
 			continue
