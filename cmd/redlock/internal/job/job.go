@@ -13,6 +13,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 )
 
 // Job is a command, and how it is run.
@@ -67,4 +68,25 @@ func Find(argv []string) (string, error) {
 	default:
 		return "", cli.StatusError{Status: cli.ExitNotFound, Err: err}
 	}
+}
+
+// Variables in the environment of the command.
+const (
+	NameVariable  = "REDLOCK_NAME"
+	FenceVariable = "REDLOCK_FENCE"
+	UntilVariable = "REDLOCK_UNTIL"
+)
+
+// Environment returns the environment of a command: ours without the passwords of the masters and
+// without the variables of an outer redlock, and with these variables.
+func Environment(ours []string, variables ...string) []string {
+	env := make([]string, 0, len(ours)+len(variables))
+	for _, variable := range ours {
+		switch name, _, _ := strings.Cut(variable, "="); name {
+		case masters.Variable, NameVariable, FenceVariable, UntilVariable:
+		default:
+			env = append(env, variable)
+		}
+	}
+	return append(env, variables...)
 }

@@ -210,13 +210,13 @@ func TestNothingOfACommandRunsBesideTheNextHolder(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			tryShape(t, c, way, func(s *shapes) string {
-				all := s.runner() + " &\n"
+				all := []string{s.runner()}
 				for _, shape := range plain {
 					if possible(shape) {
-						all += s.script(fmt.Sprintf(shape, s.work(""))) + " &\n"
+						all = append(all, s.script(fmt.Sprintf(shape, s.work(""))))
 					}
 				}
-				return s.script(all + "wait")
+				return s.script(strings.Join(append(all, "wait"), " &\n"))
 			})
 		})
 	}
