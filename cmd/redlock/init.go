@@ -49,8 +49,7 @@ not; 69 if too few answer; 64 for a wrong command line.`,
   redlock init --force --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			locker, err := nodes.Open(cmd, redlock.WithTTL(min(10*time.Second, nodes.MaxTTL)), redlock.WithNodeTimeout(askNodeTimeout),
-				redlock.WithQuarantine(redlock.QuarantineStrict))
+			locker, err := nodes.OpenToChange(cmd)
 			if err != nil {
 				return err
 			}

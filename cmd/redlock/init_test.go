@@ -10,8 +10,8 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -50,7 +50,7 @@ func TestNewMastersAreToldAndStayNew(t *testing.T) {
 	assert.Equal(t, "No locks.\n", text)
 
 	s := f.watch().look(t.Context())
-	assert.Equal(t, []top.State{top.Barred, top.Barred, top.Barred}, statesOf(&s))
+	assert.Equal(t, []string{survey.MemberBarred, survey.MemberBarred, survey.MemberBarred}, statesOf(&s))
 	assert.Contains(t, s.Masters[0].Why, "quarantined for another ")
 	for _, look := range []string{"members", "members add --dry-run 127.0.0.1:1", "members max-ttl --dry-run 30s", "log", "doctor", "unlock --force --reason x y"} {
 		status, _, stderr := f.line(strings.Fields(look)...)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,9 +13,6 @@ import (
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
 )
-
-// askNodeTimeout bounds an answer: a distant master must not count as one that does not answer.
-const askNodeTimeout = 2 * time.Second
 
 func newInspectCommand() *cobra.Command {
 	var nodes masters.Flags
@@ -39,7 +35,7 @@ for a wrong command line.`,
   redlock inspect nightly --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
 		Args: oneName("inspect"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			locker, err := openToAsk(cmd, &nodes)
+			locker, err := nodes.OpenToAsk(cmd)
 			if err != nil {
 				return err
 			}
@@ -59,11 +55,6 @@ for a wrong command line.`,
 	output.Add(cmd)
 	nodes.Add(cmd)
 	return cmd
-}
-
-// openToAsk opens a Locker that acquires nothing, and changes nothing at the masters on its own.
-func openToAsk(cmd *cobra.Command, nodes *masters.Flags) (*redlock.Locker, error) {
-	return nodes.Open(cmd, survey.AskOptions(nodes.MaxTTL, askNodeTimeout)...)
 }
 
 // withStatus gives a missing quorum its exit status. Other errors stay as they are, except for

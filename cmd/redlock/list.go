@@ -44,7 +44,7 @@ line.`,
   redlock list --json | jq '.locks[].name'`,
 		Args: func(_ *cobra.Command, args []string) error { return onePattern("list", args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := openLister(cmd, &nodes, patternOf(args), bounds, askNodeTimeout)
+			l, err := openLister(cmd, &nodes, patternOf(args), bounds, masters.AskTimeout)
 			if err != nil {
 				return err
 			}

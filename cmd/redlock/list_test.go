@@ -205,7 +205,7 @@ func (f *fleet) watch() *watcher {
 	return &watcher{lister: lister, title: "redlock top", clock: clock.System()}
 }
 
-func statesOf(s *top.Snapshot) (states []top.State) {
+func statesOf(s *top.Snapshot) (states []string) {
 	for _, m := range s.Masters {
 		states = append(states, m.State)
 	}
@@ -233,7 +233,7 @@ func TestTopLooksAtLocksAndMasters(t *testing.T) {
 	assert.Contains(t, s.Count, "3 locks: 2 held, 1 free. Waiting: 1.")
 	assert.Empty(t, s.Problem)
 	assert.Empty(t, s.Notes)
-	assert.Equal(t, []top.State{top.Votes, top.Votes, top.Votes}, statesOf(&s))
+	assert.Equal(t, []string{survey.MemberVotes, survey.MemberVotes, survey.MemberVotes}, statesOf(&s))
 	for _, m := range s.Masters {
 		assert.Positive(t, m.RoundTrip)
 		assert.Positive(t, m.Clients)
@@ -249,7 +249,7 @@ func TestTopLooksAtLocksAndMasters(t *testing.T) {
 		f.kill(node)
 		clitest.WaitFor(t, "the loss of a master", func() bool {
 			s = w.look(t.Context())
-			return s.Masters[node].State == top.Down
+			return s.Masters[node].State == survey.MemberDown
 		})
 		assert.NotEmpty(t, s.Masters[node].Why)
 	}

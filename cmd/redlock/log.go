@@ -38,7 +38,7 @@ line.`,
 			if limit < 1 {
 				return cli.Usagef("--limit is 1 or more")
 			}
-			locker, err := openToAsk(cmd, &nodes)
+			locker, err := nodes.OpenToAsk(cmd)
 			if err != nil {
 				return err
 			}

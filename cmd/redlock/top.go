@@ -16,7 +16,6 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/survey"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -137,27 +136,9 @@ func (w *watcher) rate(locks []survey.Inspection) string {
 
 // masterOf describes a master.
 func masterOf(n *redlock.NodeStats, vitals survey.Vitals) top.Master {
-	m := top.Master{Endpoint: n.Endpoint, State: top.Votes, Vitals: vitals, Server: serverOf(n)}
-	switch {
-	case n.State == pool.Connecting:
-		m.State = top.Connecting
-	case n.State != pool.Up:
-		m.State = top.Down
-		if n.Err != nil {
-			m.Why = n.Err.Error()
-		}
-	case n.Barred != nil:
-		m.State, m.Why = top.Barred, n.Barred.Error()
-	case vitals.Err != nil:
-		m.Why = vitals.Err.Error()
+	m := top.Master{Endpoint: n.Endpoint, Vitals: vitals, Server: cmp.Or(prose.Printable(strings.TrimSpace(n.Product+" "+n.Version)), "-")}
+	if m.State, m.Why = survey.Standing(n); m.State == survey.MemberVotes && vitals.Err != nil {
+		m.Why = prose.Readable(vitals.Err.Error())
 	}
 	return m
-}
-
-// serverOf names product and version: redis 8.0.2.
-func serverOf(n *redlock.NodeStats) string {
-	if n.Product == "" {
-		return "-"
-	}
-	return prose.Printable(strings.TrimSpace(n.Product + " " + n.Version))
 }

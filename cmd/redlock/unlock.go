@@ -56,7 +56,7 @@ few answer; 64 without --force or --reason.`,
 }
 
 func unlock(cmd *cobra.Command, nodes *masters.Flags, name, reason string, output cli.Output) error {
-	locker, err := openToAsk(cmd, nodes)
+	locker, err := nodes.OpenToAsk(cmd)
 	if err != nil {
 		return err
 	}

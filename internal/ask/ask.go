@@ -4,6 +4,7 @@ package ask
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -87,3 +88,23 @@ var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // Literal returns the pattern of Redis that matches this text only.
 func Literal(text string) string { return literal.Replace(text) }
+
+// TimeOf parses a reply to TIME: seconds, and microseconds.
+func TimeOf(reply any) (time.Time, bool) {
+	parts, _ := reply.([]any)
+	if len(parts) != 2 {
+		return time.Time{}, false
+	}
+	seconds, err := strconv.ParseInt(Text(parts[0]), 10, 64)
+	micros, err2 := strconv.ParseInt(Text(parts[1]), 10, 64)
+	return time.Unix(seconds, micros*1000), err == nil && err2 == nil
+}
+
+// Fields adds the lines of a reply to INFO to fields.
+func Fields(reply any, fields map[string]string) {
+	for line := range strings.Lines(Text(reply)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+}

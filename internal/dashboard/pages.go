@@ -17,7 +17,6 @@ import (
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/survey"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -167,20 +166,10 @@ func (d *Dashboard) fillMasters(s *snapshot, _ url.Values, p *page) {
 
 func newMasterRow(n *redlock.NodeStats, vitals *survey.Vitals, now time.Time) masterRow {
 	row := masterRow{
-		Endpoint: n.Endpoint, State: "votes", Until: "-", Memory: "-", Ping: "-", Clock: "-", Used: "-", Commands: "-",
+		Endpoint: n.Endpoint, Until: "-", Memory: "-", Ping: "-", Clock: "-", Used: "-", Commands: "-",
 		Server: cmp.Or(strings.TrimSpace(prose.Printable(n.Product+" "+n.Version)), "-"),
 	}
-	switch {
-	case n.State == pool.Connecting:
-		row.State = "connecting"
-	case n.State != pool.Up:
-		row.State = "down"
-		if n.Err != nil {
-			row.Why = prose.Readable(n.Err.Error())
-		}
-	case n.Barred != nil:
-		row.State, row.Why = "no vote", prose.Readable(n.Barred.Error())
-	case vitals.Err != nil:
+	if row.State, row.Why = survey.Standing(n); row.State == survey.MemberVotes && vitals.Err != nil {
 		row.Why = prose.Readable(vitals.Err.Error())
 	}
 	if n.QuarantinedFor > 0 {

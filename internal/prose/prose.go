@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Plural returns a number with a noun: "1 master", "3 masters".
@@ -24,6 +25,19 @@ func Needed(n int) string {
 		return "1 is needed"
 	}
 	return fmt.Sprintf("%d are needed", n)
+}
+
+// Span is a time that has passed, in its two largest units: 45s, 5h12m, 3d4h.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= day:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return d.Truncate(time.Second).String()
+	}
 }
 
 // WriteJSON writes a value as one indented JSON object.

@@ -22,14 +22,14 @@ import (
 // masters that also work for others free.
 const mostAtOnce = 64
 
-// askTTL is that of a Locker that acquires nothing.
-const askTTL = 10 * time.Second
+// AskTTL is that of a Locker that acquires nothing.
+const AskTTL = 10 * time.Second
 
 // AskOptions are those of a Locker that acquires nothing, and changes nothing at the masters on its
 // own.
 func AskOptions(maxTTL, timeout time.Duration) []redlock.Option {
 	return []redlock.Option{
-		redlock.WithTTL(min(askTTL, maxTTL)), redlock.WithNodeTimeout(timeout), redlock.OnlyLooks(look.Key{}),
+		redlock.WithTTL(min(AskTTL, maxTTL)), redlock.WithNodeTimeout(timeout), redlock.OnlyLooks(look.Key{}),
 	}
 }
 

@@ -73,12 +73,16 @@ func TestVitalsAreThoseOfInfo(t *testing.T) {
 }
 
 func TestFieldsOfInfo(t *testing.T) {
-	const text = "# Stats\r\ninstantaneous_ops_per_sec:12\r\nother:x\r\n"
-	assert.Equal(t, int64(12), number(text, "instantaneous_ops_per_sec:"))
-	assert.Equal(t, int64(-1), number(text, "other:"))
-	assert.Equal(t, int64(-1), number(text, "none:"))
-	assert.Equal(t, int64(7), keysIn("# Keyspace\r\ndb0:keys=3,expires=1,avg_ttl=0\r\ndb12:keys=4,expires=0\r\n"))
-	assert.Zero(t, keysIn("# Keyspace\r\n"))
+	info := map[string]string{}
+	for _, reply := range []string{
+		"# Stats\r\ninstantaneous_ops_per_sec:12\r\nother:x\r\n", "# Keyspace\r\ndb0:keys=3,expires=1,avg_ttl=0\r\ndb12:keys=4,expires=0\r\n",
+	} {
+		ask.Fields([]byte(reply), info)
+	}
+	assert.Equal(t, []int64{12, -1, -1, 7}, []int64{
+		number(info, "instantaneous_ops_per_sec"), number(info, "other"), number(info, "none"), keysIn(info),
+	})
+	assert.Zero(t, keysIn(nil))
 }
 
 func TestAnswersToScanAreChecked(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -47,19 +48,7 @@ func (t Tenure) clause() string {
 	}
 }
 
-// spanText is a time that has passed, in its two largest units: 45s, 5h12m, 3d4h.
-func spanText(millis int64) string {
-	d := time.Duration(millis) * time.Millisecond
-	const day = 24 * time.Hour
-	switch {
-	case d >= day:
-		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
-	case d >= time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	default:
-		return d.Truncate(time.Second).String()
-	}
-}
+func spanText(millis int64) string { return prose.Span(time.Duration(millis) * time.Millisecond) }
 
 // Longest is the tenure that began first: of the holder, the readers or the permits.
 func (i *Inspection) Longest() Tenure {

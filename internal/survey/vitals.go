@@ -38,61 +38,41 @@ func Examine(ctx context.Context, m ask.Master) Vitals {
 	stats, clients, keyspace := m.Send("INFO", "stats"), m.Send("INFO", "clients"), m.Send("INFO", "keyspace")
 	memory, at := m.Send("INFO", "memory"), m.Send("TIME")
 	sent := m.Clock.Wall()
-	for _, section := range []struct {
-		reply ask.Reply
-		read  func(text string)
-	}{
-		{stats, func(text string) { v.Commands = number(text, "instantaneous_ops_per_sec:") }},
-		{clients, func(text string) { v.Clients = number(text, "connected_clients:") }},
-		{keyspace, func(text string) { v.Keys = keysIn(text) }},
-		{memory, func(text string) { v.Memory, v.MaxMemory = number(text, "used_memory:"), number(text, "maxmemory:") }},
-	} {
-		reply, err := section.reply.Wait(ctx)
-		switch {
-		case err == nil:
-			section.read(ask.Text(reply))
-		case ask.RefusalOf(err) == nil:
+	info := map[string]string{}
+	for _, section := range []ask.Reply{stats, clients, keyspace, memory} {
+		reply, err := section.Wait(ctx)
+		if err != nil && ask.RefusalOf(err) == nil {
 			v.Err = err
 			return v
 		}
+		ask.Fields(reply, info)
+	}
+	v.Commands, v.Clients = number(info, "instantaneous_ops_per_sec"), number(info, "connected_clients")
+	v.Memory, v.MaxMemory = number(info, "used_memory"), number(info, "maxmemory")
+	if v.Clients >= 0 { // INFO is allowed, and leaves empty databases out
+		v.Keys = keysIn(info)
 	}
 	if reply, err := at.Wait(ctx); err == nil {
-		if theirs, ok := timeOf(reply); ok {
+		if theirs, ok := ask.TimeOf(reply); ok {
 			v.Clock, v.HasClock = theirs.Sub(sent)-v.RoundTrip/2, true
 		}
 	}
 	return v
 }
 
-// timeOf parses a reply to TIME: seconds, and microseconds.
-func timeOf(reply any) (time.Time, bool) {
-	parts, _ := reply.([]any)
-	if len(parts) != 2 {
-		return time.Time{}, false
-	}
-	seconds, err := strconv.ParseInt(ask.Text(parts[0]), 10, 64)
-	micros, err2 := strconv.ParseInt(ask.Text(parts[1]), 10, 64)
-	return time.Unix(seconds, micros*1000), err == nil && err2 == nil
-}
-
-// number returns the number behind a field of INFO; -1 if there is none.
-func number(text, field string) int64 {
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field); ok {
-			if n, err := strconv.ParseInt(value, 10, 64); err == nil {
-				return n
-			}
-		}
+// number returns the number in a field of INFO; -1 if there is none.
+func number(info map[string]string, field string) int64 {
+	if n, err := strconv.ParseInt(info[field], 10, 64); err == nil {
+		return n
 	}
 	return -1
 }
 
 // keysIn adds the keys of all databases: db0:keys=3,expires=1,avg_ttl=0.
-func keysIn(text string) (sum int64) {
-	for line := range strings.Lines(text) {
-		_, fields, _ := strings.Cut(strings.TrimSpace(line), ":keys=")
-		count, _, _ := strings.Cut(fields, ",")
-		if n, err := strconv.ParseInt(count, 10, 64); err == nil {
+func keysIn(info map[string]string) (sum int64) {
+	for _, fields := range info {
+		count, _, _ := strings.Cut(strings.TrimPrefix(fields, "keys="), ",")
+		if n, err := strconv.ParseInt(count, 10, 64); err == nil && strings.HasPrefix(fields, "keys=") {
 			sum += n
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -40,3 +41,29 @@ func isDecided(n *redlock.NodeStats) bool {
 
 // Votes reports whether the vote of a node counts.
 func Votes(n *redlock.NodeStats) bool { return n.State == pool.Up && n.Barred == nil }
+
+// CountVotes returns how many of the nodes have a vote that counts.
+func CountVotes(nodes []redlock.NodeStats) (n int) {
+	for i := range nodes {
+		if Votes(&nodes[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// Standing says whether a node votes, in a word, and why not.
+func Standing(n *redlock.NodeStats) (state, why string) {
+	switch {
+	case n.State == pool.Connecting:
+		return "connecting", ""
+	case n.State == pool.Up && n.Barred == nil:
+		return MemberVotes, ""
+	case n.State == pool.Up:
+		return MemberBarred, prose.Readable(n.Barred.Error())
+	case n.Err != nil:
+		return MemberDown, prose.Readable(n.Err.Error())
+	default:
+		return MemberDown, ""
+	}
+}

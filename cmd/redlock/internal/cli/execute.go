@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -131,6 +133,14 @@ func (o *Output) Write(cmd *cobra.Command, value any, text func(terminal.Look) [
 		return prose.WriteJSON(cmd.OutOrStdout(), value)
 	}
 	return terminal.Print(cmd.OutOrStdout(), text(terminal.LookOf(cmd.OutOrStdout())))
+}
+
+// UntilSignal returns a context that ends with SIGINT or SIGTERM. A second signal ends the process at
+// once.
+func UntilSignal(cmd *cobra.Command) (ctx context.Context, stop context.CancelFunc) {
+	ctx, stop = signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // NoArguments accepts none. What was given is not shown: it may be an endpoint with a password.

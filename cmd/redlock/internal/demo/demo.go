@@ -2,9 +2,6 @@
 package demo
 
 import (
-	"context"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,9 +62,8 @@ func NewCommand() *cobra.Command {
 			if err := cfg.check(cmd.Flags().Changed("nodes")); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := cli.UntilSignal(cmd)
 			defer stop()
-			context.AfterFunc(ctx, stop) // a second signal ends the process at once
 			cfg.look = terminal.LookOf(cmd.OutOrStdout())
 			return run(ctx, cfg, cmd.OutOrStdout())
 		},

@@ -83,35 +83,33 @@ func (f *facts) checkConnection() finding {
 	if found, is := f.checkTLS(); is {
 		return found
 	}
-	switch {
-	case errors.Is(f.err, pool.ErrReplica):
-		return finding{
-			severe, "replica", reason,
-			"a replica has no vote of its own: it repeats its master's, later",
+	for _, known := range []struct {
+		err            error
+		check, why, do string
+	}{
+		{
+			pool.ErrReplica, "replica", "a replica has no vote of its own: it repeats its master's, later",
 			"give the endpoint of an independent master",
-		}
-	case errors.Is(f.err, pool.ErrClusterMode):
-		return finding{
-			severe, "mode", reason,
-			"a cluster may move the key to another server, or fail over and forget it",
+		},
+		{
+			pool.ErrClusterMode, "mode", "a cluster may move the key to another server, or fail over and forget it",
 			"use a standalone server, with cluster-enabled no",
-		}
-	case errors.Is(f.err, pool.ErrSentinelMode):
-		return finding{
-			severe, "mode", reason, "a Sentinel stores no keys",
-			"give the endpoint of an independent master, not that of its monitor",
-		}
-	case errors.Is(f.err, pool.ErrEvicts):
-		return finding{
-			severe, "eviction", reason, "an evicted lock can get a second holder",
+		},
+		{pool.ErrSentinelMode, "mode", "a Sentinel stores no keys", "give the endpoint of an independent master, not that of its monitor"},
+		{
+			pool.ErrEvicts, "eviction", "an evicted lock can get a second holder",
 			"CONFIG SET maxmemory-policy noeviction, and keep memory free",
-		}
-	case errors.Is(f.err, pool.ErrNoScripts):
-		return finding{
-			severe, "scripts", reason,
-			"scripts renew and release locks: what this server grants would stay until its TTL ends",
+		},
+		{
+			pool.ErrNoScripts, "scripts", "scripts renew and release locks: what this server grants would stay until its TTL ends",
 			"allow EVALSHA, EVAL and SCRIPT LOAD to the user (docs/operations.md); if the server has no Lua, enable it or use another server",
+		},
+	} {
+		if errors.Is(f.err, known.err) {
+			return finding{severe, known.check, reason, known.why, known.do}
 		}
+	}
+	switch {
 	case errors.Is(f.err, pool.ErrAuth):
 		return finding{
 			severe, "password", "user or password is wrong or missing: " + cli.Reason(f.err, pool.ErrAuth),

@@ -146,7 +146,8 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 			connected := p.connect(ctx, &all[i])
 			connecting.Done()
 			// Before the requests: after the last of them the connection takes no others.
-			all[i].takeVote(votes()[i])
+			vote := votes()[i]
+			all[i].barred, all[i].barredFor = vote.Barred, vote.QuarantinedFor
 			if connected {
 				p.ask(ctx, &all[i])
 			}

@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 const (
@@ -60,11 +57,6 @@ type facts struct {
 	missing    bool   // a master is missing
 	allNew     bool   // no master is missing, and all are new
 	anyVotes   bool   // this or another master votes
-}
-
-// takeVote stores what a Locker knows about a node.
-func (f *facts) takeVote(stats redlock.NodeStats) {
-	f.barred, f.barredFor = stats.Barred, stats.QuarantinedFor
 }
 
 // probe examines one master.
@@ -150,7 +142,7 @@ func (p *probe) askTime(ctx context.Context, f *facts) error {
 			}
 			return err
 		}
-		server, ok := timeOf(reply)
+		server, ok := ask.TimeOf(reply)
 		if ok && (!f.offsetOK || took/2 < f.doubt) {
 			f.offset, f.doubt, f.offsetOK = server.Sub(wall.Add(-took/2)), took/2, true
 		}
@@ -158,27 +150,10 @@ func (p *probe) askTime(ctx context.Context, f *facts) error {
 	return nil
 }
 
-// timeOf parses a reply to TIME: seconds and microseconds.
-func timeOf(reply any) (time.Time, bool) {
-	parts, _ := reply.([]any)
-	if len(parts) != 2 {
-		return time.Time{}, false
-	}
-	seconds, err1 := strconv.ParseInt(ask.Text(parts[0]), 10, 64)
-	micros, err2 := strconv.ParseInt(ask.Text(parts[1]), 10, 64)
-	return time.Unix(seconds, micros*1000), err1 == nil && err2 == nil
-}
-
 func (p *probe) askInfo(ctx context.Context, f *facts) error {
 	return p.askAll(ctx, f, []request{
 		{"INFO", []any{"server"}}, {"INFO", []any{"replication"}}, {"INFO", []any{"memory"}}, {"INFO", []any{"persistence"}},
-	}, func(reply any) {
-		for line := range strings.Lines(ask.Text(reply)) {
-			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-				f.info[name] = value
-			}
-		}
-	})
+	}, func(reply any) { ask.Fields(reply, f.info) })
 }
 
 func (p *probe) askConfig(ctx context.Context, f *facts) error {

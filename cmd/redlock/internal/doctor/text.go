@@ -84,7 +84,7 @@ func (n *nodeDiagnosis) row() []string {
 		row[4] = n.server()
 	}
 	if n.UptimeSeconds > 0 {
-		row[5] = uptimeText(time.Duration(n.UptimeSeconds) * time.Second)
+		row[5] = prose.Span(time.Duration(n.UptimeSeconds) * time.Second)
 	}
 	return row
 }
@@ -179,30 +179,10 @@ func (g *group) rank() int {
 func (n *nodeDiagnosis) server() string {
 	name := "(unknown)"
 	if n.Product != "" {
-		name = strings.ToUpper(n.Product[:1]) + n.Product[1:] + " " + orUnknown(n.Version)
+		name = strings.ToUpper(n.Product[:1]) + n.Product[1:] + " " + cmp.Or(n.Version, "(unknown)")
 	}
 	if n.Role != "" && n.Role != "master" {
 		name += ", " + n.Role
 	}
 	return name
-}
-
-// uptimeText is short: 3d4h, 5h12m, 40s.
-func uptimeText(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d >= day:
-		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
-	case d >= time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	default:
-		return d.String()
-	}
-}
-
-func orUnknown(text string) string {
-	if text == "" {
-		return "(unknown)"
-	}
-	return text
 }

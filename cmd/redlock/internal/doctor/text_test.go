@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -144,6 +145,6 @@ func TestUptimeIsShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		40 * time.Second: "40s", 724 * time.Second: "12m4s", 18720 * time.Second: "5h12m", 76 * time.Hour: "3d4h",
 	} {
-		assert.Equal(t, want, uptimeText(d))
+		assert.Equal(t, want, prose.Span(d))
 	}
 }

@@ -187,6 +187,20 @@ func (f *Flags) Open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Locke
 	return locker, cli.InvalidUsage(err)
 }
 
+// AskTimeout bounds an answer: a distant master must not count as one that does not answer.
+const AskTimeout = 2 * time.Second
+
+// OpenToAsk returns a Locker that acquires nothing, and changes nothing at the masters on its own.
+func (f *Flags) OpenToAsk(cmd *cobra.Command) (*redlock.Locker, error) {
+	return f.Open(cmd, survey.AskOptions(f.MaxTTL, AskTimeout)...)
+}
+
+// OpenToChange returns a Locker that acquires nothing, and makes no new master vote.
+func (f *Flags) OpenToChange(cmd *cobra.Command) (*redlock.Locker, error) {
+	return f.Open(cmd, redlock.WithTTL(min(survey.AskTTL, f.MaxTTL)), redlock.WithNodeTimeout(AskTimeout),
+		redlock.WithQuarantine(redlock.QuarantineStrict))
+}
+
 // Options returns what everyone who shares the masters agrees on.
 func (f *Flags) Options() []redlock.Option {
 	shared := []redlock.Option{redlock.WithKeyPrefix(f.KeyPrefix), redlock.WithMaxTTL(f.MaxTTL)}

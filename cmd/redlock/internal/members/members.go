@@ -5,16 +5,13 @@ package members
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
-	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/survey"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -148,19 +145,14 @@ func (c *change) command() *cobra.Command {
 	return cmd
 }
 
-const nodeTimeout = 2 * time.Second // a distant master must not count as one that does not answer
-
 // open opens a Locker that acquires nothing, and makes no new master vote, and waits until it is
 // known which masters vote. One that only looks changes nothing on its own.
 func (f *flags) open(cmd *cobra.Command, looks bool, do func(context.Context, *redlock.Locker) error) error {
-	opts := []redlock.Option{
-		redlock.WithTTL(min(10*time.Second, f.nodes.MaxTTL)), redlock.WithNodeTimeout(nodeTimeout),
-		redlock.WithQuarantine(redlock.QuarantineStrict),
-	}
+	open := f.nodes.OpenToChange
 	if looks {
-		opts = append(opts, redlock.OnlyLooks(look.Key{}))
+		open = f.nodes.OpenToAsk
 	}
-	locker, err := f.nodes.Open(cmd, opts...)
+	locker, err := open(cmd)
 	if err != nil {
 		return err
 	}
@@ -177,14 +169,7 @@ func failure(err error, locker *redlock.Locker) error {
 	if !errors.Is(err, redlock.ErrNoQuorum) {
 		return cli.InvalidUsage(err)
 	}
-	votes := 0
-	stats := locker.Stats()
-	for i := range stats.Nodes {
-		if n := &stats.Nodes[i]; n.State == pool.Up && n.Barred == nil {
-			votes++
-		}
-	}
-	if stats.Cluster == "" && votes >= stats.Quorum() {
+	if stats := locker.Stats(); stats.Cluster == "" && survey.CountVotes(stats.Nodes) >= stats.Quorum() {
 		return errByList
 	}
 	return cli.StatusError{Status: cli.ExitNoQuorum, Err: err}

@@ -151,8 +151,8 @@ func (e interrupted) status() int {
 	return cli.ExitSignal + int(number)
 }
 
-// listen takes signals until mute is called: the first that means the end ends a wait. A signal that
-// comes later stays in the channel, and goes to the command.
+// listen takes signals until mute is called: the first that means the end ends a wait. A signal
+// that comes later stays in the channel, and goes to the command.
 func (r *runner) listen(end context.CancelCauseFunc, while string) (mute func()) {
 	quit := make(chan struct{})
 	var listener sync.WaitGroup

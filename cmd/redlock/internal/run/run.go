@@ -1,5 +1,5 @@
-// Package run is `redlock run`, flock(1) for many machines, and `redlock elect`, a command that runs
-// on one machine of many. Both run a command for as long as a lock is held (package job).
+// Package run is `redlock run`, flock(1) for many machines, and `redlock elect`, a command that
+// runs on one machine of many. Both run a command for as long as a lock is held (package job).
 package run
 
 import (

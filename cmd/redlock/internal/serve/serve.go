@@ -6,9 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,9 +68,8 @@ func NewCommand() *cobra.Command {
 		Example: example,
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := cli.UntilSignal(cmd)
 			defer stop()
-			context.AfterFunc(ctx, stop) // a second signal ends the process at once
 			return f.run(ctx, cmd)
 		},
 	}

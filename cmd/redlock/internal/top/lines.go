@@ -28,25 +28,14 @@ type Snapshot struct {
 // Master is the state of a master.
 type Master struct {
 	Endpoint string
-	State    State
+	State    string // see [survey.Standing]
 	Why      string // if it does not vote
 	Server   string // product and version
 	survey.Vitals
 }
 
-// State says whether a master votes.
-type State string
-
-// States of a master.
-const (
-	Votes      State = "votes"
-	Barred     State = "no vote"
-	Connecting State = "connecting"
-	Down       State = "down"
-)
-
-var masterStyles = map[State]terminal.Style{
-	Votes: terminal.Green, Barred: terminal.Yellow, Connecting: terminal.Yellow, Down: terminal.Red,
+var masterStyles = map[string]terminal.Style{
+	survey.MemberVotes: terminal.Green, survey.MemberBarred: terminal.Yellow, "connecting": terminal.Yellow, survey.MemberDown: terminal.Red,
 }
 
 // Styles of the states of locks.
@@ -102,14 +91,14 @@ func (s *Snapshot) masters(width int) (lines []string) {
 		Heading: []string{"MASTER", "STATE", "PING", "COMMANDS/S", "KEYS", "CLIENTS", "SERVER"},
 		Numbers: []int{2, 3, 4, 5}, Long: []int{0}, Style: func(row []string, column int) terminal.Style {
 			if column == 1 {
-				return masterStyles[State(row[column])]
+				return masterStyles[row[column]]
 			}
 			return terminal.Plain
 		},
 	}
 	for i := range s.Masters {
 		m := &s.Masters[i]
-		row := []string{m.Endpoint, string(m.State), "-", "-", "-", "-", m.Server}
+		row := []string{m.Endpoint, m.State, "-", "-", "-", "-", m.Server}
 		if m.Err == nil && m.RoundTrip > 0 {
 			row[2], row[3], row[4], row[5] = pingText(m.RoundTrip), figure(m.Commands), figure(m.Keys), figure(m.Clients)
 		}

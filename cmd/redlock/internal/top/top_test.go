@@ -32,9 +32,9 @@ func sample() *Snapshot {
 				"or a larger --scan or --limit.",
 		},
 		Masters: []Master{
-			{"redis://a:6379", Votes, "", "redis 8.0.2", well},
-			{"redis://b:6379", Barred, "quarantined for another 43.2s: it lost its keys", "valkey 9.1.0", dumb},
-			{"redis://c.a-data-center.example.com:6379", Down, "dial tcp 10.0.0.3:6379: connect: connection refused", "-", survey.Vitals{Err: errors.New("away")}},
+			{"redis://a:6379", survey.MemberVotes, "", "redis 8.0.2", well},
+			{"redis://b:6379", survey.MemberBarred, "quarantined for another 43.2s: it lost its keys", "valkey 9.1.0", dumb},
+			{"redis://c.a-data-center.example.com:6379", survey.MemberDown, "dial tcp 10.0.0.3:6379: connect: connection refused", "-", survey.Vitals{Err: errors.New("away")}},
 		},
 		Locks: terminal.Table{
 			Heading: []string{"NAME", "KIND", "STATE", "HOLDER", "LEFT", "WAITING", "MASTERS"},
