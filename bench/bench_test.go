@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/bench/contention"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -143,4 +145,29 @@ func hold(tb testing.TB, locker *redlock.Locker) {
 	tb.Cleanup(func() {
 		assert.NoError(tb, lock.Unlock(context.WithoutCancel(tb.Context())), "the lock did not last until the end")
 	})
+}
+
+// BenchmarkBatch shows how full writes, reads and scripts are: commands per write, keys per script,
+// writes and reads per lock and node.
+func BenchmarkBatch(b *testing.B) {
+	c := newCluster(b, 5)
+	for _, goroutines := range []int{1, 16, 64, 256, 1024} {
+		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
+			counts := &contention.Traffic{}
+			locker := c.locker(b, redlock.WithPool(pool.WithDialer(counts.Dial)))
+			// The first run of each script loads it.
+			require.NoError(b, perform(b.Context(), lockUnlock, locker, goroutines, goroutines, nil))
+			counts.Reset()
+			b.ResetTimer()
+			require.NoError(b, perform(b.Context(), lockUnlock, locker, goroutines, b.N, nil))
+			b.StopTimer()
+			each := float64(b.N) * float64(len(c.Masters)) // of which each has one release
+			b.ReportMetric(float64(counts.Commands.Load())/float64(counts.Writes.Load()), "commands/write")
+			b.ReportMetric(each/float64(counts.Scripts.Load()), "keys/script")
+			b.ReportMetric(float64(counts.Writes.Load())/each, "writes/lock")
+			b.ReportMetric(float64(counts.Reads.Load())/each, "reads/lock")
+			b.ReportMetric(float64(counts.Commands.Load())/each, "commands/lock")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,30 +97,16 @@ func makeNames(n int) []string {
 // perform does the operation n times, by so many goroutines. If took has room for n durations, it
 // records each duration, in no order. It stops at the first error, and returns it.
 func perform(ctx context.Context, do operation, locker *redlock.Locker, goroutines, n int, took []time.Duration) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next atomic.Int64 // the number of the next operation
-	var workers sync.WaitGroup
-	for range goroutines {
-		workers.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				start := time.Now()
-				if err := do(ctx, locker, names[i%len(names)]); err != nil {
-					cancel(err)
-					return
-				}
-				if took != nil {
-					took[i] = time.Since(start)
-				}
-			}
-		})
-	}
-	workers.Wait()
-	return context.Cause(ctx)
+	return contention.Perform(ctx, goroutines, n, func(ctx context.Context, i int) error {
+		start := time.Now()
+		if err := do(ctx, locker, names[i%len(names)]); err != nil {
+			return err
+		}
+		if took != nil {
+			took[i] = time.Since(start)
+		}
+		return nil
+	})
 }
 
 // turns is how often operations that are compared take their turn. Ratios of two that run in

@@ -16,7 +16,7 @@ func TestATermOutlastsTheContextThatItWasWaitedForWith(t *testing.T) {
 	}
 	setup := Setup{
 		Addresses: AddressesOf(redistest.Start(t, 1)), TTL: 10 * time.Second, Patience: 10 * time.Second,
-		Dial: new(commandCounter).dial,
+		Dial: new(Traffic).Dial,
 	}
 	first, err := OpenElection(t.Context(), setup)
 	require.NoError(t, err)

@@ -1,8 +1,11 @@
 package contention
 
 import (
+	"context"
 	"math"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -76,3 +79,36 @@ func LiveHeap() float64 {
 // GoroutineSample is short enough to catch what runs for a renewal, and too long to count in the
 // CPU time.
 const GoroutineSample = 20 * time.Millisecond
+
+// Perform does something n times, numbered from 0, by so many goroutines. It stops at the first
+// error, and returns it.
+func Perform(ctx context.Context, goroutines, n int, do func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range goroutines {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// Instant is a moment on CLOCK_MONOTONIC, in nanoseconds. All processes of one machine share its
+// origin.
+type Instant int64
+
+// Add returns the instant d later.
+func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
+
+// Sub returns how much later i is than earlier.
+func (i Instant) Sub(earlier Instant) time.Duration { return time.Duration(i - earlier) }
+
+// sleepUntil returns at once if the instant has passed.
+func sleepUntil(i Instant) { time.Sleep(i.Sub(now())) }

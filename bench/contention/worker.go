@@ -1,11 +1,14 @@
 package contention
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -78,7 +81,7 @@ type worker struct {
 	self  *child.Self
 	task  task
 	mutex Mutex
-	sent  commandCounter
+	sent  Traffic
 }
 
 func (w *worker) say(m message) {
@@ -94,7 +97,7 @@ func (w *worker) work(open Opener) {
 	require.NoError(w.self, json.Unmarshal([]byte(w.self.Args[0]), &w.task))
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	w.task.Setup.Dial = w.sent.dial
+	w.task.Setup.Dial = w.sent.Dial
 	mutex, err := open(ctx, w.task.Setup)
 	require.NoError(w.self, err)
 	w.mutex = mutex
@@ -123,7 +126,7 @@ func (w *worker) holdForever() {
 		w.say(message{Held: now()})
 	}()
 	for range w.self.Heard() {
-		w.say(message{At: now(), Sent: w.sent.total.Load()})
+		w.say(message{At: now(), Sent: uint64(w.sent.Commands.Load())})
 	}
 }
 
@@ -162,7 +165,7 @@ func (w *worker) contend(times *run) *report {
 		r.Counters[name] -= n
 	}
 	all.Wait()
-	r.Commands = w.sent.inWindow.Load()
+	r.Commands = uint64(w.sent.inWindow.Load())
 	return r
 }
 
@@ -203,4 +206,72 @@ func release(ctx context.Context, held Unlocker) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
 	defer cancel()
 	return held.Unlock(ctx)
+}
+
+// Traffic counts what one process sends and receives, over all its connections to servers.
+type Traffic struct {
+	Writes, Reads     atomic.Int64 // system calls
+	Commands, Scripts atomic.Int64 // that were written; scripts are among the commands
+	inWindow          atomic.Int64 // commands that were written between from and until
+	from, until       atomic.Int64 // Instants; both 0 until window is called
+}
+
+// window starts counting what is written between two instants for inWindow.
+func (c *Traffic) window(from, until Instant) {
+	c.from.Store(int64(from))
+	c.until.Store(int64(until))
+}
+
+// Reset counts from 0 again.
+func (c *Traffic) Reset() {
+	for _, n := range []*atomic.Int64{&c.Writes, &c.Reads, &c.Commands, &c.Scripts} {
+		n.Store(0)
+	}
+}
+
+// Dial is net.Dialer's DialContext with a connection that counts.
+func (c *Traffic) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return counted{conn, c}, nil
+}
+
+// counted is a connection to a server that counts.
+type counted struct {
+	net.Conn
+	traffic *Traffic
+}
+
+// Read counts after the system call.
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.traffic.Reads.Add(1)
+	return n, err
+}
+
+// Write counts before the system call.
+func (c counted) Write(b []byte) (int, error) {
+	commands := int64(commandsIn(b))
+	c.traffic.Writes.Add(1)
+	c.traffic.Commands.Add(commands)
+	c.traffic.Scripts.Add(int64(bytes.Count(b, []byte("\r\nEVALSHA\r\n"))))
+	if from, until := c.traffic.from.Load(), c.traffic.until.Load(); until > 0 {
+		if at := int64(now()); at >= from && at < until {
+			c.traffic.inWindow.Add(commands)
+		}
+	}
+	return c.Conn.Write(b)
+}
+
+// commandsIn returns how many commands begin in what a client writes. Each begins with a star at
+// the start of a line, and no word of a lock has one there.
+func commandsIn(written []byte) int {
+	n := bytes.Count(written, []byte("\n*"))
+	if bytes.HasPrefix(written, []byte("*")) {
+		n++
+	}
+	return n
 }

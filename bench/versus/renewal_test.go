@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,7 +75,11 @@ func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) 
 	}
 	defer func() { err = errors.Join(err, release(locker.Locker, servers)) }()
 	heap := contention.LiveHeap()
-	if err := acquireAll(ctx, locker.Locker, locks); err != nil {
+	acquire := func(ctx context.Context, i int) error {
+		_, err := locker.Locker.Lock(ctx, fmt.Sprintf("versus/hold/%06d", i))
+		return err
+	}
+	if err := contention.Perform(ctx, min(locks, manyGoroutines), locks, acquire); err != nil {
 		return h, err
 	}
 	h.heap = (contention.LiveHeap() - heap) / float64(locks)
@@ -115,23 +117,4 @@ func release(locker *redlock.Locker, servers []*redistest.Server) error {
 		errs = append(errs, server.Clear())
 	}
 	return errors.Join(errs...)
-}
-
-// acquireAll acquires so many locks by many goroutines.
-func acquireAll(ctx context.Context, locker *redlock.Locker, locks int) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(locks, manyGoroutines) {
-		all.Go(func() {
-			for i := next.Add(1); i <= int64(locks) && ctx.Err() == nil; i = next.Add(1) {
-				if _, err := locker.Lock(ctx, fmt.Sprintf("versus/hold/%06d", i)); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	return context.Cause(ctx)
 }
