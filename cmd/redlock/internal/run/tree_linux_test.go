@@ -20,7 +20,7 @@ import (
 )
 
 // The ways in which a lock changes hands. The work lasts so many marks, if nothing ends it. After a
-// signal it has left enough with thirty more.
+// signal it has left enough with thirty more of each.
 const (
 	byItself = "at its end"
 	bySignal = "after SIGTERM"
@@ -34,7 +34,8 @@ type shapes struct {
 	t     *testing.T
 	dir   string
 	marks int
-	n     int
+	n     int // scripts
+	works int // that leave marks
 }
 
 // script returns a command that runs these lines.
@@ -47,12 +48,14 @@ func (s *shapes) script(lines string) string {
 
 // work returns a command that leaves marks.
 func (s *shapes) work(before string) string {
+	s.works++
 	return s.script(fmt.Sprintf("%s\ni=0; while [ $i -lt %d -a ! -e %s/enough ]; do echo A >>%[3]s/marks; i=$((i+1)); sleep 0.02; done",
 		before, s.marks, s.dir))
 }
 
 // runner returns a command that leaves each mark in a new process of a new session, and ends.
 func (s *shapes) runner() string {
+	s.works++
 	return fmt.Sprintf("%s %d", s.script(fmt.Sprintf(
 		"echo A >>%s/marks\nif [ $1 -gt 0 -a ! -e %[1]s/enough ]; then setsid sh $0 $(($1 - 1)) & fi", s.dir)), s.marks)
 }
@@ -112,7 +115,7 @@ func tryShape(t *testing.T, c *cluster.Cluster, way string, shape func(*shapes) 
 		clitest.WaitFor(t, "the next holder, or work that goes on", func() bool {
 			text := readMarks(t, marks)
 			begun = strings.Contains(text, "B")
-			return begun || strings.Count(text, "A") >= before+30
+			return begun || strings.Count(text, "A") >= before+30*s.works
 		})
 		if !begun {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "enough"), nil, 0o600))
