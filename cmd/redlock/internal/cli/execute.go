@@ -135,8 +135,8 @@ func (o *Output) Write(cmd *cobra.Command, value any, text func(terminal.Look) [
 	return terminal.Print(cmd.OutOrStdout(), text(terminal.LookOf(cmd.OutOrStdout())))
 }
 
-// UntilSignal returns a context that ends with SIGINT or SIGTERM. A second signal ends the process at
-// once.
+// UntilSignal returns a context that ends with SIGINT or SIGTERM. A second signal ends the process
+// at once.
 func UntilSignal(cmd *cobra.Command) (ctx context.Context, stop context.CancelFunc) {
 	ctx, stop = signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
