@@ -127,6 +127,26 @@ func TestASetThatGivesUpGivesItsPartsBack(t *testing.T) {
 	}
 }
 
+// It gives up as the last name is handed over, or as all are joined to one lock.
+func TestASetThatGivesUpAsItIsCompleteGivesAllBack(t *testing.T) {
+	for after := time.Millisecond; after < 5*time.Millisecond; after += 500 * time.Microsecond {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			limited, cancel := context.WithCancel(ctx)
+			defer cancel()
+			g := c.gather(limited, c.locker())
+			time.AfterFunc(after, cancel)
+			c.unlock(g.second)
+			if lock, err := <-g.got, <-g.failed; err == nil {
+				c.unlock(lock)
+			} else {
+				require.ErrorIs(t, err, context.Canceled, "after %v", after)
+			}
+			time.Sleep(100 * time.Millisecond)
+			assert.Equal(t, []string{""}, uniq(append(c.holders("a"), c.holders("b")...)), "after %v", after)
+		})
+	}
+}
+
 // leavesCountersOnly requires that the keys beside locks expire.
 func (c *cluster) leavesCountersOnly() {
 	c.t.Helper()
