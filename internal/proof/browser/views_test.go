@@ -77,7 +77,7 @@ func TestEachViewIsUsableInDarkAndLightAndAt380Pixels(t *testing.T) {
 	w.lock("<b>\u202eorders\n/7", redlock.WithOwner(strings.Repeat("long", 60)))
 	views := map[string]string{
 		"": "votes", "locks": "nightly", "lock?name=nightly": "deploy@web-3:97 shop", "lock?name=catalog": "report@db-1:500", "lock?name=import": "import#1",
-		"lock?name=%3Cb%3E%E2%80%AEorders%0A%2F7": `<b>\u202eorders\n/7`, "members": "All members know", "elections": "scheduler@app-1:21", "log": "The log is empty.", "nothing": "no such page",
+		"lock?name=%3Cb%3E%E2%80%AEorders%0A%2F7": `<b>\u202eorders\n/7`, "members": "of which 2 make a quorum", "elections": "scheduler@app-1:21", "log": "The log is empty.", "nothing": "no such page",
 	}
 	for path, shows := range views {
 		p := w.tab(path, 1100, 800)
