@@ -169,8 +169,15 @@ func newMasterRow(n *redlock.NodeStats, vitals *survey.Vitals, now time.Time) ma
 		Endpoint: n.Endpoint, Until: "-", Memory: "-", Ping: "-", Clock: "-", Used: "-", Commands: "-",
 		Server: cmp.Or(strings.TrimSpace(prose.Printable(n.Product+" "+n.Version)), "-"),
 	}
-	if row.State, row.Why = survey.Standing(n); row.State == survey.MemberVotes && vitals.Err != nil {
+	row.State, row.Why = survey.Standing(n)
+	switch {
+	case row.State != survey.MemberVotes:
+	case vitals.Err != nil:
 		row.Why = prose.Readable(vitals.Err.Error())
+	case vitals.MaxMemory > 0 && vitals.Memory >= vitals.MaxMemory:
+		row.Why = "its memory is full: it grants no locks"
+	case vitals.MaxMemory > 0 && vitals.Memory >= vitals.MaxMemory/10*9:
+		row.Why = "its memory is nearly full"
 	}
 	if n.QuarantinedFor > 0 {
 		row.Until = now.Add(n.QuarantinedFor).UTC().Format(time.TimeOnly)

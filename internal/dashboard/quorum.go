@@ -67,8 +67,7 @@ func asSeen(m survey.Member, s *snapshot) survey.Member {
 	m.State, m.Error = "unknown", ""
 	for i := range s.stats.Nodes {
 		if n := &s.stats.Nodes[i]; n.Endpoint == m.Endpoint {
-			row := newMasterRow(n, &survey.Vitals{}, s.at)
-			m.State, m.Error = row.State, row.Why
+			m.State, m.Error = survey.Standing(n)
 		}
 	}
 	return m
@@ -84,7 +83,8 @@ func changeOf(m *survey.Members) string {
 	}
 	switch next := (time.Duration(m.NextMillis) * time.Millisecond).Round(time.Second); {
 	case behind > 0 && m.Version > 0:
-		return fmt.Sprintf("%d of %s are known to have version %d. Until all were told of it, one that is down can be removed or replaced, and nothing else changed.",
+		return fmt.Sprintf("%d of %s are known to have version %d. "+
+			"Until all were told of it, one that is down can be removed or replaced, and nothing else changed.",
 			len(m.Members)-behind, prose.Plural(len(m.Members), "member"), m.Version)
 	case next > 0:
 		return fmt.Sprintf("Another change is possible in %v.", next)

@@ -16,8 +16,8 @@ import (
 // noon is when the masters were asked.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// seen is what is known of masters: v votes, d is down, n is new, and a digit has no vote for so many
-// minutes.
+// seen is what is known of masters: v votes, d is down, n is new, and a digit has no vote for so
+// many minutes.
 func seen(masters string) *snapshot {
 	s := &snapshot{at: noon, stats: redlock.Stats{Members: len(masters)}}
 	for i, c := range masters {
@@ -89,4 +89,13 @@ func TestAMasterThatHasWhatIsProbablyTheLocksValueHoldsIt(t *testing.T) {
 	d := open(t, &script{locks: []survey.Inspection{lock}}, Config{})
 	page := get(t, d, "/lock?name=x")
 	assert.Equal(t, []int{1, 1}, []int{strings.Count(page, "holds it"), strings.Count(page, "has another value")})
+}
+
+func TestAMasterWithoutRoomIsSaidToHaveNone(t *testing.T) {
+	for memory, want := range map[int64]string{100: "its memory is full: it grants no locks", 90: "its memory is nearly full", 89: ""} {
+		n := seen("v").stats.Nodes[0]
+		assert.Equal(t, want, newMasterRow(&n, &survey.Vitals{Memory: memory, MaxMemory: 100}, noon).Why)
+	}
+	n := seen("v").stats.Nodes[0]
+	assert.Empty(t, newMasterRow(&n, &survey.Vitals{Memory: 100}, noon).Why, "without a limit")
 }
