@@ -18,6 +18,19 @@ import (
 // certWarning is how long before its end a certificate is reported.
 const certWarning = 30 * 24 * time.Hour
 
+// asFull names a full memory in place of all that it has the server refuse.
+func asFull(found []finding) []finding {
+	refused := func(f finding) bool { return strings.Contains(f.What, "OOM command not allowed") }
+	if !slices.ContainsFunc(found, refused) {
+		return found
+	}
+	found = slices.DeleteFunc(found, func(f finding) bool { return refused(f) || f.Check == "memory" })
+	return append(found, finding{
+		severe, "memory", "its memory is full (OOM)", "a full master refuses every lock",
+		"raise maxmemory, or move other data elsewhere",
+	})
+}
+
 // checkTLS explains a connection that failed because of a certificate.
 func (f *facts) checkTLS() (found finding, is bool) {
 	var invalid x509.CertificateInvalidError

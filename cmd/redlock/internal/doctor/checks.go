@@ -71,7 +71,7 @@ func (f *facts) check(l limits) (found []finding) {
 	f.checkKinds(add)
 	f.checkCertificates(add)
 	f.checkChangedPersistence(add)
-	return found
+	return asFull(found)
 }
 
 // adder adds a finding. The format what takes the arguments.

@@ -13,6 +13,8 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
+var oom = errors.New("OOM command not allowed when used memory > 'maxmemory'.")
+
 // Facts that no server in these tests can be made to show.
 func TestFindingsFromFacts(t *testing.T) {
 	for _, c := range []struct {
@@ -33,7 +35,11 @@ func TestFindingsFromFacts(t *testing.T) {
 		{"just started", facts{runID: "x", info: map[string]string{"uptime_in_seconds": "0"}, denied: map[string]error{"CONFIG GET": errors.New("NOPERM")}}, "note permission"},
 		{"every second", facts{runID: "x", config: map[string]string{"appendonly": "yes", "appendfsync": "everysec"}}, "note persistence"},
 		{"not during rewrites", facts{runID: "x", config: map[string]string{"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "yes"}}, "note persistence"},
-		{"memory full", facts{runID: "x", durable: true, unwritable: errors.New("OOM")}, "warning marker"},
+		{"no marker", facts{runID: "x", durable: true, unwritable: errors.New("NOPERM")}, "warning marker"},
+		{"memory full", facts{
+			runID: "x", durable: true, unwritable: oom, denied: map[string]error{"SET": oom, "PTTL": errors.New("NOPERM")},
+			info: map[string]string{"maxmemory": "1000", "used_memory": "1000"},
+		}, "warning permission, error memory"},
 		{"memory of another", facts{runID: "x", durable: true, marker: "active abc y 1 60000 z"}, "warning marker"},
 		{"its own memory", facts{runID: "x", durable: true, marker: "active abc x 1 60000 z"}, ""},
 		{"memory of whoever", facts{runID: "x", durable: true, marker: "active abc - 1 60000 -"}, ""},
