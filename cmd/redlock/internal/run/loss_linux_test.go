@@ -29,7 +29,7 @@ type beating struct {
 func startBeat(t *testing.T, urls []string, name string) *beating {
 	t.Helper()
 	b := &beating{name: name, pulse: filepath.Join(t.TempDir(), "pulse")}
-	b.Redlock = clitest.Start(t, urls, line(name, "--ttl "+lossTTL.String(), clitest.As("beat", b.pulse)...)...)
+	b.Redlock = clitest.Start(t, urls, line(name, "--wait 1m --ttl "+lossTTL.String(), clitest.As("beat", b.pulse)...)...)
 	clitest.WaitFor(t, "the command runs", func() bool {
 		var err error
 		b.pid, _, err = readBeat(b.pulse)
@@ -84,7 +84,6 @@ func TestCommandIsGoneBeforeAnotherCanGetTheLock(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	slots := make(chan struct{}, 4) // with more at once, the test is about a small machine
 	for i := range tries {
 		how, majority := cuttings[i%len(cuttings)], random.Perm(5)[:3+random.IntN(3)]
 		moment := time.Duration(i) * lossTTL / 3 / time.Duration(tries)

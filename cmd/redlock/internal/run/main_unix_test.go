@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 // up too late to end the command in time.
 const lossTTL = 10 * time.Second
 
+// slots are of the tests in which several processes work at once. With more, they are about a small
+// machine.
+var slots = make(chan struct{}, 6)
+
 // beat writes the time into a file over and over, and ignores SIGTERM.
 func beat(self *child.Self) {
 	signal.Ignore(syscall.SIGTERM)

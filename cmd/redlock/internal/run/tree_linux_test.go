@@ -93,6 +93,8 @@ func (s *shapes) random(r *rand.Rand, depth int) string {
 // after that one has begun.
 func tryShape(t *testing.T, c *cluster.Cluster, way string, shape func(*shapes) string) {
 	t.Helper()
+	slots <- struct{}{}
+	defer func() { <-slots }()
 	proxies, urls := c.BehindProxies(t)
 	dir, err := os.MkdirTemp("", "shape") // t.TempDir has the name of the test, which a shell would read
 	require.NoError(t, err)
@@ -100,7 +102,7 @@ func tryShape(t *testing.T, c *cluster.Cluster, way string, shape func(*shapes) 
 	s := &shapes{t: t, dir: dir, marks: marksOf[way]}
 	marks := filepath.Join(s.dir, "marks")
 	command := shape(s)
-	a := clitest.Start(t, urls, line(t.Name(), "--ttl "+lossTTL.String(), strings.Fields(command)...)...)
+	a := clitest.Start(t, urls, line(t.Name(), "--wait 1m --ttl "+lossTTL.String(), strings.Fields(command)...)...)
 	clitest.WaitFor(t, "the work has begun", func() bool {
 		_, err := os.Stat(marks)
 		return err == nil
@@ -234,13 +236,10 @@ func TestNothingOfARandomTreeRunsBesideTheNextHolder(t *testing.T) {
 	c := cluster.Start(t, 1)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	slots := make(chan struct{}, 6) // with more at once, the test is about a small machine
 	for i := range trees {
 		way := []string{byItself, bySignal, byLoss}[i%3]
 		t.Run(fmt.Sprint(i, " ", way), func(t *testing.T) {
 			t.Parallel()
-			slots <- struct{}{}
-			defer func() { <-slots }()
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
 			tryShape(t, c, way, func(s *shapes) string { return s.random(random, 2+random.IntN(3)) })
 		})
