@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
@@ -13,7 +14,7 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-var oom = errors.New("OOM command not allowed when used memory > 'maxmemory'.")
+var errFull = redis.Error("OOM command not allowed when used memory > 'maxmemory'.")
 
 // Facts that no server in these tests can be made to show.
 func TestFindingsFromFacts(t *testing.T) {
@@ -37,7 +38,7 @@ func TestFindingsFromFacts(t *testing.T) {
 		{"not during rewrites", facts{runID: "x", config: map[string]string{"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "yes"}}, "note persistence"},
 		{"no marker", facts{runID: "x", durable: true, unwritable: errors.New("NOPERM")}, "warning marker"},
 		{"memory full", facts{
-			runID: "x", durable: true, unwritable: oom, denied: map[string]error{"SET": oom, "PTTL": errors.New("NOPERM")},
+			runID: "x", durable: true, unwritable: errFull, denied: map[string]error{"SET": errFull, "PTTL": errors.New("NOPERM")},
 			info: map[string]string{"maxmemory": "1000", "used_memory": "1000"},
 		}, "warning permission, error memory"},
 		{"memory of another", facts{runID: "x", durable: true, marker: "active abc y 1 60000 z"}, "warning marker"},
