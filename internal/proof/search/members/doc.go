@@ -1,6 +1,6 @@
 // Package members is a model of one cluster and its list of masters, and a search through
 // everything that can happen while the list changes. It was written before the code: this text is
-// the design, and the library does not do it yet.
+// the design.
 //
 // [Explore] tries every order of votes, promises, acceptances, tellings and faults within its
 // limits. [ExploreForming] does so for clients that make new clusters. The tests also give both

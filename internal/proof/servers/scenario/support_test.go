@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,21 +34,7 @@ const (
 
 	// aMinute bounds every wait for what happens soon on an idle machine.
 	aMinute = time.Minute
-
-	// soakVariable makes tests run at the size that the project promises, not at the everyday size.
-	soakVariable = "REDQUORUM_SOAK"
 )
-
-// sizeOf returns how often to do something, and logs it.
-func sizeOf(t *testing.T, small, full int) int {
-	t.Helper()
-	if os.Getenv(soakVariable) == "1" {
-		t.Logf("full size: %d", full)
-		return full
-	}
-	t.Logf("small size: %d; %s=1 makes it %d", small, soakVariable, full)
-	return small
-}
 
 // must checks the error of a call that breaks or mends a master.
 func must(t *testing.T, err error) {
