@@ -66,7 +66,7 @@ func TestTasksOfOneKeyAreProcessedOneAtATimeWhileAMasterIsKilled(t *testing.T) {
 }
 
 func TestATaskThatLosesItsLockIsProcessedAgain(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	store := asynq.RedisClientOpt{Addr: redistest.StartOne(t).Addr()}
 	locker := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(time.Second), redlock.WithNodeTimeout(500*time.Millisecond))
 	var attempts atomic.Int32
@@ -95,7 +95,7 @@ func process(middleware asynq.MiddlewareFunc, handler asynq.HandlerFunc) error {
 }
 
 func TestTheErrorTellsOfTheHandlerAndOfTheLock(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs())
 	unique := redasynq.Unique(locker, byPayload)
 
@@ -138,7 +138,7 @@ func TestATaskIsNotProcessedWithoutAQuorum(t *testing.T) {
 }
 
 func TestAHandlerThatPanicsReleasesItsLock(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs())
 	assert.PanicsWithValue(t, "no", func() {
 		err := process(redasynq.Unique(locker, byPayload), func(context.Context, *asynq.Task) error { panic("no") })
@@ -148,7 +148,7 @@ func TestAHandlerThatPanicsReleasesItsLock(t *testing.T) {
 }
 
 func TestWithAMinimumHoldADuplicateIsNotProcessedSoonAfter(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs())
 	unique := redasynq.Unique(locker, byPayload, redlock.WithMinHold(time.Minute))
 	processed := 0
@@ -159,7 +159,7 @@ func TestWithAMinimumHoldADuplicateIsNotProcessedSoonAfter(t *testing.T) {
 }
 
 func TestBadArgumentsAreErrorsOfTheTask(t *testing.T) {
-	c := cluster.StartEmbedded(t, 1)
+	c := cluster.Start(t, 1)
 	locker := cluster.NewConnected(t, c.URLs())
 	for _, middleware := range []asynq.MiddlewareFunc{
 		redasynq.Unique(nil, byPayload),

@@ -85,7 +85,7 @@ func TestAJobRunsOnOneSchedulerAtATimeWhileAMasterIsKilled(t *testing.T) {
 }
 
 func TestAShortJobRunsOnceOnMachinesWhoseClocksDiffer(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	for _, opts := range [][]redlock.LockOption{nil, {redlock.WithMinHold(time.Minute)}} {
 		ran := 0
 		var told reports
@@ -103,7 +103,7 @@ func TestAShortJobRunsOnceOnMachinesWhoseClocksDiffer(t *testing.T) {
 }
 
 func TestAJobThatLosesItsLockEndsAndIsReported(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(time.Second), redlock.WithNodeTimeout(500*time.Millisecond))
 	var told reports
 	redcron.Once(locker, "settle", func(ctx context.Context) {
@@ -141,7 +141,7 @@ func TestAJobDoesNotRunWithoutAQuorum(t *testing.T) {
 }
 
 func TestAJobThatPanicsReleasesItsLock(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs())
 	job := redcron.Once(locker, "settle", func(context.Context) { panic("no") })
 	assert.PanicsWithValue(t, "no", job.Run)
@@ -149,7 +149,7 @@ func TestAJobThatPanicsReleasesItsLock(t *testing.T) {
 }
 
 func TestEndOfTheContextEndsRunsAndTheirLocksAreReleased(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs())
 	ctx, cancel := context.WithCancel(t.Context())
 	var told reports
@@ -166,7 +166,7 @@ func TestEndOfTheContextEndsRunsAndTheirLocksAreReleased(t *testing.T) {
 }
 
 func TestBadArgumentsAreReported(t *testing.T) {
-	c := cluster.StartEmbedded(t, 1)
+	c := cluster.Start(t, 1)
 	locker := cluster.NewConnected(t, c.URLs())
 	run := func(context.Context) { t.Error("the job ran") }
 	var nobody context.Context
@@ -195,7 +195,7 @@ func TestWithoutAReportEverythingButTakenIsLogged(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
-	c := cluster.StartEmbedded(t, 1)
+	c := cluster.Start(t, 1)
 	locker := cluster.NewConnected(t, c.URLs())
 
 	redcron.Once(locker, "outer", func(context.Context) {

@@ -81,7 +81,7 @@ func TestAJobRunsOnOneSchedulerAtATimeWhileAMasterIsKilled(t *testing.T) {
 }
 
 func TestAShortJobRunsOnceOnSchedulersWhoseClocksDiffer(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	for _, opts := range [][]redlock.LockOption{nil, {redlock.WithMinHold(time.Minute)}} {
 		name := fmt.Sprintf("job with %d options", len(opts))
 		var mu sync.Mutex
@@ -113,7 +113,7 @@ func TestAShortJobRunsOnceOnSchedulersWhoseClocksDiffer(t *testing.T) {
 }
 
 func TestATaskThatLosesItsLockEndsAndIsReportedAsFailed(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(time.Second), redlock.WithNodeTimeout(500*time.Millisecond))
 	var failed, succeeded, lock told
 	s := newScheduler(t, gocron.WithDistributedLocker(redgocron.New(locker)))
@@ -147,7 +147,7 @@ func TestATaskThatLosesItsLockEndsAndIsReportedAsFailed(t *testing.T) {
 }
 
 func TestATaskThatEndsBeforeItLearnsOfItsLossIsReportedAsFailed(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs())
 	var failed told
 	s := newScheduler(t, gocron.WithDistributedLocker(redgocron.New(locker)))
@@ -169,7 +169,7 @@ func TestAJobDoesNotRunWithoutAQuorumAndItsListenerIsTold(t *testing.T) {
 }
 
 func TestAJobThatPanicsReleasesItsLock(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs())
 	var failed told
 	s := newScheduler(t, gocron.WithDistributedLocker(redgocron.New(locker)))
@@ -180,7 +180,7 @@ func TestAJobThatPanicsReleasesItsLock(t *testing.T) {
 }
 
 func TestALockIsReleasedAlthoughTheJobsContextHasEnded(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs())
 	s := newScheduler(t, gocron.WithDistributedLocker(redgocron.New(locker)))
 	running := make(chan struct{})
@@ -195,7 +195,7 @@ func TestALockIsReleasedAlthoughTheJobsContextHasEnded(t *testing.T) {
 }
 
 func TestATaskNeedsANameAndALock(t *testing.T) {
-	c := cluster.StartEmbedded(t, 1)
+	c := cluster.Start(t, 1)
 	locker := cluster.NewConnected(t, c.URLs())
 	var lock, failed told
 	task := gocron.NewTask(redgocron.Task(func(context.Context) error {
@@ -215,7 +215,7 @@ func TestATaskNeedsANameAndALock(t *testing.T) {
 }
 
 func TestBadArgumentsAreToldToTheListener(t *testing.T) {
-	c := cluster.StartEmbedded(t, 1)
+	c := cluster.Start(t, 1)
 	for _, locker := range []gocron.Locker{
 		redgocron.New(nil),
 		redgocron.New(cluster.NewConnected(t, c.URLs()), redlock.WithTTL(time.Hour)),
@@ -228,7 +228,7 @@ func TestBadArgumentsAreToldToTheListener(t *testing.T) {
 }
 
 func TestJobsRunOnlyWhereTheElectionLeads(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs())
 	ctx, cancel := context.WithCancel(t.Context())
 	var candidates []*election.Election

@@ -26,7 +26,7 @@ func counts(t *testing.T, h *redprometheus.Histograms) map[string]uint64 {
 }
 
 func TestWaitsAndHoldsFillHistograms(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	histograms := redprometheus.NewHistograms()
 	var told []string
 	tell := func(event string) func(*redlock.Lock) { return func(*redlock.Lock) { told = append(told, event) } }
@@ -61,7 +61,7 @@ func TestWaitsAndHoldsFillHistograms(t *testing.T) {
 }
 
 func TestALostLockWasHeld(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	histograms := redprometheus.NewHistograms(redprometheus.WithBuckets(1, 10))
 	var lost error
 	locker := cluster.NewConnected(t, c.URLs(), redlock.WithHooks(histograms.Hooks(redlock.Hooks{
@@ -91,7 +91,7 @@ func TestNamesAreLabelsOnlyWhereAskedForAndOnlySoMany(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := cluster.StartEmbedded(t, 1)
+			c := cluster.Start(t, 1)
 			histograms := redprometheus.NewHistograms(test.opts...)
 			locker := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(10*time.Second), redlock.WithHooks(histograms.Hooks(redlock.Hooks{})))
 			for _, name := range []string{"orders/1", "orders/2", "mail/1", "\xffabc", "orders/1"} {
@@ -117,7 +117,7 @@ func TestNamesAreLabelsOnlyWhereAskedForAndOnlySoMany(t *testing.T) {
 
 // Hooks can be dropped. What they would have told must not be kept for ever.
 func TestLocksThatEndUnheardOfAreForgotten(t *testing.T) {
-	c := cluster.StartEmbedded(t, 1)
+	c := cluster.Start(t, 1)
 	histograms := redprometheus.NewHistograms()
 	hooks := histograms.Hooks(redlock.Hooks{})
 	locker := cluster.NewConnected(t, c.URLs(), redlock.WithNodeTimeout(10*time.Second))

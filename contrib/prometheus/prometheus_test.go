@@ -58,14 +58,14 @@ func values(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 }
 
 func TestMetricsPassTheLinter(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	problems, err := testutil.GatherAndLint(newRegistry(t, redprometheus.NewCollector(cluster.NewConnected(t, c.URLs()))))
 	require.NoError(t, err)
 	assert.Empty(t, problems)
 }
 
 func TestMetricsCountWhatHappensToLocks(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	locker := cluster.NewConnected(t, c.URLs())
 	registry := newRegistry(t, redprometheus.NewCollector(locker))
 
@@ -114,7 +114,7 @@ func TestMetricsShowANodeThatIsAwayAndComesBackEmpty(t *testing.T) {
 
 // Its missing vote would be an alert for as long as the program lives.
 func TestAMasterThatWasRemovedAndIsNotListedIsNotExported(t *testing.T) {
-	c := cluster.StartEmbedded(t, 3)
+	c := cluster.Start(t, 3)
 	brief := []redlock.Option{redlock.WithTTL(100 * time.Millisecond), redlock.WithMaxTTL(100 * time.Millisecond)}
 	operator := cluster.NewConnected(t, c.URLs(), brief...).Cluster()
 	registry := newRegistry(t, redprometheus.NewCollector(cluster.NewConnected(t, c.URLs()[:2], brief...)))
@@ -144,7 +144,7 @@ func TestAMasterThatWasRemovedAndIsNotListedIsNotExported(t *testing.T) {
 }
 
 func TestTwoLockersShareARegistryByALabel(t *testing.T) {
-	c := cluster.StartEmbedded(t, 1)
+	c := cluster.Start(t, 1)
 	registry := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"orders", "mail"} {
 		labeled := prometheus.WrapRegistererWith(prometheus.Labels{"locker": name}, registry)
@@ -176,7 +176,7 @@ func TestEveryFigureOfTheStatsIsExported(t *testing.T) {
 			}
 		}
 	}
-	c := cluster.StartEmbedded(t, 1)
+	c := cluster.Start(t, 1)
 	got := values(t, newRegistry(t, redprometheus.NewCollector(cluster.NewConnected(t, c.URLs()))))
 	assert.Len(t, got, figures+4, "quorum_nodes, node_votes, node_info and cluster_version are not of the texts above")
 }

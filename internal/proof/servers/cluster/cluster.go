@@ -1,19 +1,13 @@
-// Package cluster starts the masters of a test or benchmark, real ones ([Start]) and embedded ones
-// ([StartEmbedded]), and the Lockers on them. Each ends with its test.
+// Package cluster starts the masters of a test or benchmark, and the Lockers on them. Each ends
+// with its test.
 package cluster
 
 import (
-	"errors"
-	"slices"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -33,7 +27,6 @@ type Master interface {
 // Cluster is the masters of a test.
 type Cluster struct {
 	Masters []Master
-	Real    bool // server processes, not embedded ones
 }
 
 // Start starts servers that vote. Servers with options are not made to vote: their options may bar
@@ -50,7 +43,7 @@ func Start(tb testing.TB, n int, opts ...redistest.Option) *Cluster {
 // StartYoung starts servers that no client has met yet.
 func StartYoung(tb testing.TB, n int, opts ...redistest.Option) *Cluster {
 	tb.Helper()
-	c := &Cluster{Real: true}
+	c := &Cluster{}
 	for _, server := range redistest.Start(tb, n, opts...) {
 		c.Masters = append(c.Masters, server)
 	}
@@ -85,71 +78,4 @@ func (c *Cluster) BehindProxies(tb testing.TB) (proxies []*redistest.Proxy, urls
 		proxies, urls = append(proxies, proxy), append(urls, proxy.URL())
 	}
 	return proxies, urls
-}
-
-// Embedded is a miniredis. Its keys expire by FastForward only. It goes out of reach by closing its
-// port and connections.
-type Embedded struct {
-	*miniredis.Miniredis
-	address string // also while it is closed
-}
-
-// StartEmbedded starts embedded masters that vote.
-func StartEmbedded(tb testing.TB, n int) *Cluster {
-	tb.Helper()
-	c := &Cluster{}
-	for range n {
-		m := Embedded{miniredis.NewMiniRedis(), redistest.FreeAddr(tb)}
-		require.NoError(tb, m.Continue())
-		tb.Cleanup(m.Close)
-		c.Masters = append(c.Masters, m)
-	}
-	c.Meet(tb)
-	return c
-}
-
-// Addr is host:port.
-func (e Embedded) Addr() string { return e.address }
-
-// URL is the endpoint.
-func (e Embedded) URL() string { return "redis://" + e.address }
-
-// Stop is Kill: a goroutine cannot be stopped.
-func (e Embedded) Stop() error { return e.Kill() }
-
-// Continue brings the master back with its keys. A child process that this one starts at the moment
-// has its listeners, too, until it runs its program: so the port may be in use for that long.
-func (e Embedded) Continue() error {
-	for until := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if err := e.StartAddr(e.address); !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
-			return err
-		}
-	}
-}
-
-// Kill closes its port and connections.
-func (e Embedded) Kill() error {
-	e.Close()
-	return nil
-}
-
-// Restart brings the master back empty.
-func (e Embedded) Restart() error {
-	e.FlushAll()
-	return e.Continue()
-}
-
-// Do runs a command on a connection of its own.
-func (e Embedded) Do(cmd string, args ...any) (any, error) {
-	conn, err := redis.Dial("tcp", e.address, redis.DialReadTimeout(10*time.Second))
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close() //nolint:errcheck // the reply is there
-	return conn.Do(cmd, args...)
-}
-
-// Keys returns its keys, without the memory marker.
-func (e Embedded) Keys() ([]string, error) {
-	return slices.DeleteFunc(e.Miniredis.Keys(), func(key string) bool { return key == pipeline.MemoryKey || key == pipeline.RegisterKey }), nil
 }
