@@ -73,6 +73,16 @@ func TestProgramsWithDifferentListsExcludeEachOther(t *testing.T) {
 	}
 }
 
+// acquire waits for a lock that is free, until the program has met the masters.
+func acquire(t *testing.T, l *redlock.Locker, name string) *redlock.Lock {
+	t.Helper()
+	bounded, cancel := context.WithTimeout(t.Context(), aMinute)
+	defer cancel()
+	lock, err := l.Lock(bounded, name)
+	require.NoError(t, err)
+	return lock
+}
+
 var lasting = []redlock.Option{redlock.WithTTL(longTTL), redlock.WithMaxTTL(longTTL)}
 
 // heldByTwo starts a cluster of the first three of some masters, in which X holds its lock at the
@@ -91,7 +101,7 @@ func heldByTwo(t *testing.T, all int) (servers []*redistest.Server, urls []strin
 	})
 	require.NoError(t, program(t, urls).Cluster().SetMaxTTL(t.Context(), longTTL))
 	x := program(t, urls, slices.Concat(lasting, []redlock.Option{redlock.WithPool(dialer), redlock.WithoutRenewal()})...)
-	lock = take(t, x, "payroll")
+	lock = acquire(t, x, "payroll")
 	cut.Store(false)
 	return servers, urls, lock
 }
@@ -146,7 +156,7 @@ func TestAKilledMasterIsReplacedUnderLoad(t *testing.T) {
 	t.Parallel()
 	servers, urls := founded(t, 3, 4)
 	holder := program(t, urls[:3])
-	lock := take(t, holder, "held")
+	lock := acquire(t, holder, "held")
 	load, stop := cluster.Load(t, brief, program(t, urls[:3]), program(t, urls[:3]))
 	operator := program(t, urls[:3]).Cluster()
 	load.AwaitEach(t, 2, 20)
