@@ -66,7 +66,6 @@ func TestInspectTellsOfEveryKindOfLock(t *testing.T) {
 	assert.Contains(t, text, `"s" is a semaphore: 2 of 3 permits held.`)
 	assert.NotContains(t, text, "is free")
 	assert.NotContains(t, text, "Waiting: ")
-	assert.Regexp(t, `(?m)^PERMIT +OWNER +HELD +TTL +FENCE +MASTERS$`, text)
 	for i, owner := range []string{"one", "two\x1b"} {
 		// With the value, anyone could release the lock.
 		reader, permit, says := k.readers[i], k.permits[i], strings.Replace(owner, "\x1b", `\\x1b`, 1)
@@ -173,7 +172,6 @@ func TestInspectTellsWhoHoldsALockAndWhoWaits(t *testing.T) {
 		}
 	}
 	assert.Regexp(t, `"x" is held by me\\x1b\[2J since `+i.Since+`, for [0-9]+s: [23] of 3 masters have its value\.`, text)
-	assert.Regexp(t, `^MASTER +VALUE +OWNER +TTL +FENCE +WAITING\n`, text)
 	assert.NotContains(t, text, lock.Value()[:26], "with the value, anyone could release the lock")
 	assert.NotContains(t, text, "\x1b")
 	callOff()
@@ -188,7 +186,6 @@ func TestInspectTellsWhoHoldsALockAndWhoWaits(t *testing.T) {
 	assert.Equal(t, "split", i.Verdict)
 	assert.Equal(t, int64(-1), i.Nodes[0].TTLMillis)
 	assert.Contains(t, text, "for ever")
-	assert.Regexp(t, `^MASTER +VALUE +OWNER +TTL\n`, text, "the others would be empty")
 
 	f.kill(0, 1)
 	status, i, text = f.inspect("y")
@@ -196,7 +193,6 @@ func TestInspectTellsWhoHoldsALockAndWhoWaits(t *testing.T) {
 	assert.Equal(t, "unknown", i.Verdict)
 	assert.Contains(t, i.Nodes[0].Error, "refused")
 	assert.Contains(t, text, "unknown: fewer than 2 of 3 masters answered")
-	assert.Regexp(t, `^MASTER +VALUE +OWNER +TTL +ERROR\n`, text)
 }
 
 func TestUnlockDeletesALockWhoeverHoldsIt(t *testing.T) {

@@ -2,11 +2,15 @@ package survey
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 func TestAFewOfManyWaitersAreNamed(t *testing.T) {
@@ -91,4 +95,22 @@ func TestTermsAreToldWithTheirLeadersTheNewestFirst(t *testing.T) {
 		{Term: 3, Value: "A|@990|ann", Owner: "ann", Tenure: Tenure{"1970-01-01T00:16:30Z", 10_000, false}},
 		{Term: 1, Value: "C"},
 	}, terms)
+}
+
+func TestAMasterStandsSomehowForAReason(t *testing.T) {
+	secret := errors.New("dial redis://:secret@c:1")
+	nodes := []redlock.NodeStats{
+		{Stats: pool.Stats{State: pool.Up}},
+		{Stats: pool.Stats{State: pool.Up}, Barred: pool.ErrQuarantined},
+		{Stats: pool.Stats{State: pool.Down, Err: secret}},
+		{Stats: pool.Stats{State: pool.Down}},
+		{Stats: pool.Stats{State: pool.Connecting, Err: secret}},
+	}
+	var told []string
+	for i := range nodes {
+		state, why := Standing(&nodes[i])
+		told = append(told, state+"|"+why)
+	}
+	assert.Equal(t, []string{"votes|", "no vote|" + pool.ErrQuarantined.Error(), "down|dial redis://…@c:1", "down|", "connecting|"}, told)
+	assert.Equal(t, 1, CountVotes(nodes))
 }

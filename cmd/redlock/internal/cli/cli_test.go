@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -92,5 +96,33 @@ func TestReadableLeavesOutWhereInAScript(t *testing.T) {
 		"a script: of mine": "a script: of mine",
 	} {
 		assert.Equal(t, want, prose.Readable(text))
+	}
+}
+
+func TestACommandWritesTextOrJSONAndTakesNoEndpoints(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		status int
+		stdout string
+		stderr string
+	}{
+		{"tell", 0, "it is\n", ""},
+		{"tell --json", 0, "{\n  \"is\": true\n}\n", ""},
+		{"tell redis://:secret@a:1", ExitUsage, "", "redlock: tell takes no arguments; give the endpoints of masters to --nodes\nSee \"redlock tell --help\".\n"},
+	} {
+		var output Output
+		tell := &cobra.Command{Use: "tell", Args: NoArguments, RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := UntilSignal(cmd)
+			defer stop()
+			assert.NoError(t, ctx.Err())
+			return output.Write(cmd, map[string]bool{"is": true}, func(terminal.Look) []string { return []string{terminal.Red.Of("it is")} })
+		}}
+		output.Add(tell)
+		root := &cobra.Command{Use: "redlock"}
+		root.AddCommand(tell)
+		var stdout, stderr bytes.Buffer
+		assert.Equal(t, c.status, Execute(root, strings.Fields(c.args), &stdout, &stderr), c.args)
+		assert.Equal(t, c.stdout, stdout.String(), c.args)
+		assert.Equal(t, c.stderr, stderr.String(), c.args)
 	}
 }

@@ -91,7 +91,7 @@ func (t *Table) IsEmpty(column int) bool {
 	return !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[column] != "-" })
 }
 
-// Drop leaves a column out.
+// Drop leaves a column out. No number and no long text may stand behind it.
 func (t *Table) Drop(column int) {
 	t.Heading = slices.Delete(slices.Clone(t.Heading), column, column+1)
 	for i, row := range t.Rows {

@@ -72,7 +72,14 @@ orders/…  200  x
 		return Plain
 	}
 	assert.Equal(t, "orders/123456789  \x1b[31m200\x1b[0m  x", table.Lines(80)[2])
+	assert.False(t, table.IsEmpty(1))
+	table.Rows[0][1] = "-"
+	assert.False(t, table.IsEmpty(1))
 	assert.Equal(t, Bold.Of("NAME            ")+"  "+Bold.Of("  N")+"  "+Bold.Of("HOLDER"), table.Lines(80)[0])
+	table.Drop(2)
+	assert.Equal(t, "NAME                N\na                   -\norders/123456789  200\n", Look{}.Text(table.Lines(80)))
+	table.Rows = [][]string{{"-", "1"}}
+	assert.True(t, table.IsEmpty(0))
 }
 
 func TestWideRunesTakeTwoColumns(t *testing.T) {
