@@ -22,29 +22,22 @@ import (
 // background is a script that leaves a process running, says its number, and ends.
 const background = `sleep 60 & echo $!; exit 3`
 
+// It ignores SIGINT, so redlock ends it with SIGTERM.
 func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
-	for name, end := range map[string]func(redlock, job int) error{
-		"it is ended":          func(_, job int) error { return syscall.Kill(job, syscall.SIGTERM) },
-		"redlock is to end it": func(redlock, _ int) error { return syscall.Kill(redlock, syscall.SIGINT) }, // which the job ignores
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := clitest.Start(t, c.URLs(), line(name, "--ttl 4s", "sh", "-c", background)...)
-			job := number(t, r)
-			t.Cleanup(func() { _ = syscall.Kill(job, syscall.SIGKILL) }) //nolint:errcheck // it has ended, if all went well
-			clitest.WaitFor(t, "the command itself ends", adopted(r.Pid(), job))
-			status, _, stderr := clitest.Run(t, c.URLs(), line(name, "--wait 5s", "true")...)
-			assert.Equal(t, cli.ExitTaken, status, "longer than the TTL: %s", stderr)
-			require.NoError(t, end(r.Pid(), job))
-			status, stderr = r.End(t)
-			assert.Equal(t, 3, status, "the status is the command's own")
-			assert.Contains(t, stderr, "the command has ended; lock "+strconv.Quote(name)+" is held until what it left running has ended too")
-			assert.True(t, dead(job)())
-			release(t, hold(t, c.URLs(), name, "--no-wait"))
-		})
-	}
+	r := clitest.Start(t, c.URLs(), line("x", "--ttl 4s", "sh", "-c", background)...)
+	job := number(t, r)
+	t.Cleanup(func() { _ = syscall.Kill(job, syscall.SIGKILL) }) //nolint:errcheck // it has ended, if all went well
+	clitest.WaitFor(t, "the command itself ends", adopted(r.Pid(), job))
+	status, _, stderr := clitest.Run(t, c.URLs(), line("x", "--wait 5s", "true")...)
+	assert.Equal(t, cli.ExitTaken, status, "longer than the TTL: %s", stderr)
+	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGINT))
+	status, stderr = r.End(t)
+	assert.Equal(t, 3, status, "the status is the command's own")
+	assert.Contains(t, stderr, `the command has ended; lock "x" is held until what it left running has ended too`)
+	assert.True(t, dead(job)())
+	release(t, hold(t, c.URLs(), "x", "--no-wait"))
 }
 
 // adopted reports whether a process has lost its parent, and has this one instead.
