@@ -418,6 +418,19 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 	}
 }
 
+// Such a master tells no list of members either.
+func TestAMarkerThatComesBackDoesNotTellTheMembers(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l, restore := c.locker(), c.backup(2, true)
+		c.do(2, "FLUSHALL")
+		time.Sleep(10 * time.Second)
+		c.servers[0].Mute(true)
+		restore()
+		_, err := l.Cluster().Members(ctx)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	})
+}
+
 // Somebody asks a master alone that has just forgotten: it becomes a cluster of its own.
 func TestAMasterThatWasUsedAloneIsBroughtHome(t *testing.T) {
 	for name, seen := range map[string]bool{"nobody has seen it": false, "it waits": true} {

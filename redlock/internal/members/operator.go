@@ -37,7 +37,7 @@ func (ms *Membership) standing(reports []report) (Standing, error) {
 		return Standing{}, conflict
 	}
 	if roster == nil || namedIn(reports, roster) < roster.Need() {
-		return Standing{Roster: roster}, ErrNoRoster
+		return Standing{}, ErrNoRoster
 	}
 	s := Standing{Roster: roster, Told: map[string]int64{}}
 	var left []int64 // until each member accepts
@@ -50,6 +50,9 @@ func (ms *Membership) standing(reports []report) (Standing, error) {
 			left = append(left, max(0, min(r.register.since+roster.wait()-r.now, roster.wait())))
 			s.Open = s.Open || r.register.accepted != nil
 		}
+	}
+	if len(left) < roster.Need() { // the marker of another one is of a life that is over
+		return Standing{}, ErrNoRoster
 	}
 	for _, p := range roster.Members {
 		if s.Told[p.ID] < roster.Version.Number {
