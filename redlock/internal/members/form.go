@@ -127,7 +127,32 @@ func (ms *Membership) formable(reports []report, roster *Roster) (of []report, m
 		may = may && r.marker.state == markerActive && r.place.version == (Version{}) && r.place.joined == 0
 		of = append(of, r)
 	}
+	if roster == nil {
+		ms.othersLocked(of)
+	}
 	return of, may && len(k.missing) == 0 && (roster == nil || len(of) == len(roster.Members))
+}
+
+// othersLocked adds to those that are missing the members that masters know by a register from
+// before they forgot: a part of a cluster does not become another one. Who lost the register, too,
+// cannot tell.
+func (ms *Membership) othersLocked(of []report) {
+	newest := make(map[string]*Roster)
+	for _, r := range of {
+		if t := r.register.told; t != nil && t.Cluster == r.place.cluster && (newest[t.Cluster] == nil || t.Version.Above(newest[t.Cluster].Version)) {
+			newest[t.Cluster] = t
+		}
+	}
+	for _, told := range newest {
+		for i, p := range told.Members {
+			here := slices.ContainsFunc(of, func(r report) bool {
+				return ms.seatOfLocked(r.node, told) == i || r.place.cluster == told.Cluster && r.place.member == p.ID
+			})
+			if !here {
+				ms.keeper.missing = append(ms.keeper.missing, p.Endpoint)
+			}
+		}
+	}
 }
 
 // setBack lets masters belong to no cluster that were left behind in one that will never count:
