@@ -418,6 +418,20 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 	}
 }
 
+// A master of another cluster that forgot is awaited there.
+func TestAMasterOfAnotherClusterThatForgotIsNotAdded(t *testing.T) {
+	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
+		c.founded(3, 6)
+		other := c.among([]int{3, 4, 5})
+		c.each(empty, 5)
+		time.Sleep(2 * time.Second)
+		err := add(5)(c.among([]int{0, 1, 2}).Cluster(), c.within(time.Minute))
+		require.ErrorIs(t, err, redlock.ErrOtherCluster)
+		time.Sleep(2 * maxTTL)
+		require.NoError(t, other.Stats().Nodes[2].Barred)
+	})
+}
+
 // A master that restarted and is listed alone still has the list of the others.
 func TestAPartOfAClusterThatRestartedBecomesNoOther(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
