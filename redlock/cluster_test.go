@@ -418,6 +418,28 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 	}
 }
 
+// A master that was removed remembers the list, and is no member who could let others rejoin.
+func TestAClusterBeginsAgainWhenOnlyARemovedMasterRemembers(t *testing.T) {
+	inCluster(t, 2, 0, func(t *testing.T, c *cluster) {
+		var nodes []*pool.Node
+		for i := range c.servers {
+			node, err := pool.NewNode(endpoint(i), pool.WithClock(c.clock), pool.WithDialer(c.dialer()))
+			require.NoError(t, err)
+			t.Cleanup(func() { endsOnly(node.Close()) })
+			nodes = append(nodes, node)
+		}
+		both, err := redlock.NewFromNodes(nodes, redlock.WithMaxTTL(maxTTL)) // it keeps its nodes
+		require.NoError(t, err)
+		t.Cleanup(func() { endsOnly(both.Close()) })
+		l := c.among([]int{1})
+		c.change(c.among([]int{0, 1}), remove(0))
+		time.Sleep(time.Second)
+		c.each(empty, 1)
+		time.Sleep(3 * maxTTL)
+		c.unlock(c.lock(l, "a"))
+	})
+}
+
 // A master of another cluster that forgot is awaited there.
 func TestAMasterOfAnotherClusterThatForgotIsNotAdded(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {

@@ -87,8 +87,8 @@ func (ms *Membership) keep() {
 	ms.mu.Lock()
 	k := &ms.keeper
 	roster, idle := k.roster, k.byList || k.conflict != nil
-	remembered := ms.newestTold(reports, roster)
-	k.short = remembered
+	remembered := ms.newestTold(reports, roster, true)
+	k.short = ms.newestTold(reports, roster, false)
 	ms.mu.Unlock()
 	switch {
 	case idle:
@@ -112,13 +112,13 @@ func (ms *Membership) keep() {
 	ms.endLocked(false)
 }
 
-// newestTold returns the newest version that a master was told and remembers: of our cluster, if we
-// have one.
-func (ms *Membership) newestTold(reports []report, ours *Roster) (newest *Roster) {
+// newestTold returns the newest version that a master was told and remembers, or a member of it: of
+// our cluster, if we have one. What only those remember that were removed is nobody's list any more.
+func (ms *Membership) newestTold(reports []report, ours *Roster, member bool) (newest *Roster) {
 	for i := range reports {
 		t := reports[i].told()
 		switch {
-		case t == nil || ms.cluster != "" && t.Cluster != ms.cluster || ours != nil && t.Cluster != ours.Cluster:
+		case t == nil || member && t.Index(reports[i].place.member) < 0 || ms.cluster != "" && t.Cluster != ms.cluster || ours != nil && t.Cluster != ours.Cluster:
 		case newest == nil || t.Version.Number > newest.Version.Number:
 			newest = t
 		}
