@@ -112,6 +112,21 @@ func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 	})
 }
 
+// With one member more, the quorum of two needs the new one, which no list has. It is known from who
+// was told, before a quorum of the new version was.
+func TestANewMemberIsFoundWithoutAPause(t *testing.T) {
+	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
+		c.slow(2 * time.Millisecond)
+		operator, client := c.among([]int{0}), c.among([]int{0})
+		time.Sleep(maxTTL + time.Second)
+		longest := c.under(client)
+		c.change(operator, add(1))
+		time.Sleep(time.Second)
+		assert.LessOrEqual(t, longest(), 100*time.Millisecond)
+		assert.Equal(t, []string{"0", "1"}, c.members(client))
+	})
+}
+
 // A member that is away was not told: only its own removal may begin.
 func TestNoChangeBeginsWhileAMemberIsBehind(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {

@@ -418,6 +418,28 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 	}
 }
 
+// A master that restarted and is listed alone still has the list of the others.
+func TestAPartOfAClusterThatRestartedBecomesNoOther(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		first := c.among([]int{0, 1, 2})
+		c.each(restart, 0)
+		alone := c.among([]int{0}, redlock.WithoutDiscovery())
+		time.Sleep(2 * maxTTL)
+		_, err := alone.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Equal(t, []string{"0", "1", "2"}, c.members(first))
+	})
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) { // there is nobody who knew it
+		c.each(restart, 0)
+		alone := c.among([]int{0})
+		time.Sleep(2 * maxTTL)
+		_, err := alone.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.ErrorContains(t, err, "redis://node1:6379 and redis://node2:6379")
+		c.unlock(c.lock(c.among([]int{0, 1, 2}), "a"))
+	})
+}
+
 // A master that was removed remembers the list, and is no member who could let others rejoin.
 func TestAClusterBeginsAgainWhenOnlyARemovedMasterRemembers(t *testing.T) {
 	inCluster(t, 2, 0, func(t *testing.T, c *cluster) {
@@ -451,28 +473,6 @@ func TestAMasterOfAnotherClusterThatForgotIsNotAdded(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrOtherCluster)
 		time.Sleep(2 * maxTTL)
 		require.NoError(t, other.Stats().Nodes[2].Barred)
-	})
-}
-
-// A master that restarted and is listed alone still has the list of the others.
-func TestAPartOfAClusterThatRestartedBecomesNoOther(t *testing.T) {
-	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		first := c.among([]int{0, 1, 2})
-		c.each(restart, 0)
-		alone := c.among([]int{0}, redlock.WithoutDiscovery())
-		time.Sleep(2 * maxTTL)
-		_, err := alone.TryLock(ctx, "a")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		assert.Equal(t, []string{"0", "1", "2"}, c.members(first))
-	})
-	inCluster(t, 3, 0, func(t *testing.T, c *cluster) { // there is nobody who knew it
-		c.each(restart, 0)
-		alone := c.among([]int{0})
-		time.Sleep(2 * maxTTL)
-		_, err := alone.TryLock(ctx, "a")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		assert.ErrorContains(t, err, "redis://node1:6379 and redis://node2:6379")
-		c.unlock(c.lock(c.among([]int{0, 1, 2}), "a"))
 	})
 }
 

@@ -259,6 +259,11 @@ func (ms *Membership) learnLocked(reports []report) {
 				ms.adoptLocked(r)
 			}
 		}
+		// Told by a majority of the version that we know, the next one was chosen. Its quorum may need
+		// a new member, which is not known to us before.
+		if next, by := toldNext(known, reports); k.roster == known && next != nil && by >= known.Need() {
+			ms.adoptLocked(next)
+		}
 	}
 	all := slices.Clone(counted)
 	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return isAstray(r, all) })
