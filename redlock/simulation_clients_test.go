@@ -25,6 +25,7 @@ type process struct {
 	id    int
 	clock clock.Clock // the simulation's; the wall clock may be off
 	opts  []redlock.Option
+	list  []int // the nodes in it
 	route *route
 
 	mu     sync.Mutex // guards the fields below
@@ -36,8 +37,13 @@ type process struct {
 // newProcess makes a process without a Locker.
 func (s *simulation) newProcess(id int, rng *rand.Rand, opts []redlock.Option) *process {
 	p := &process{sim: s, id: id, clock: s.clock, route: &route{sim: s, conns: make(map[int][]*fake.Conn)}, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
-	if !s.faults.restarts && rng.IntN(2) == 0 { // a counter that is lost as well would be too much
+	if !s.faults.restarts && !s.kind.changes && rng.IntN(2) == 0 { // a counter that is lost, or a change, would be too much
 		p.clock = &skewed{s.clock, upTo(rng, time.Second) - 500*time.Millisecond}
+	}
+	if p.list = rng.Perm(len(s.servers)); s.kind.changes {
+		var opts []redlock.Option
+		p.list, opts = s.drawList(fmt.Sprint("process ", id), rng)
+		p.opts = append(p.opts, opts...)
 	}
 	return p
 }
@@ -46,8 +52,8 @@ func (s *simulation) newProcess(id int, rng *rand.Rand, opts []redlock.Option) *
 func (p *process) start() {
 	rng := rand.New(rand.NewPCG(p.sim.seed, uint64(1000+p.id)))
 	var endpoints []string
-	for _, i := range rng.Perm(len(p.sim.servers)) {
-		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
+	for _, i := range p.list {
+		endpoints = append(endpoints, p.sim.spelled(rng, i))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,16 +112,15 @@ type route struct {
 	mu    sync.Mutex // guards the fields below
 	cut   uint64     // a bit for each unreachable node
 	conns map[int][]*fake.Conn
+	held  bool        // nothing that the process writes is sent
+	all   []*heldConn // where that happens
 }
 
 var errCut = errors.New("no route to the node")
 
 func (r *route) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var i int
-	if _, err := fmt.Sscanf(address, "node%d:6379", &i); err != nil {
-		return nil, err
-	}
-	if r.isCut(i) {
+	i := r.sim.nodeAt(address)
+	if i < 0 || r.isCut(i) {
 		return nil, errCut
 	}
 	conn, err := r.sim.server(i).Dial(ctx)
@@ -125,7 +130,12 @@ func (r *route) dial(ctx context.Context, network, address string) (net.Conn, er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.conns[i] = append(r.conns[i], conn.(*fake.Conn))
-	return conn, nil
+	if !r.sim.kind.changes {
+		return conn, nil
+	}
+	held := &heldConn{Conn: conn, route: r}
+	r.all = append(r.all, held)
+	return held, nil
 }
 
 func (r *route) isCut(i int) bool {
@@ -149,10 +159,10 @@ func (r *route) set(cut uint64) {
 	}
 }
 
-// minority returns the bits of fewer than half of the nodes: half of the time as many as possible,
-// and a quarter of the time none.
+// minority returns the bits of fewer than half of the nodes, of as few as are members at any time:
+// half of the time as many as possible, and a quarter of the time none.
 func (s *simulation) minority(rng *rand.Rand) (nodes uint64) {
-	most := (len(s.servers) - 1) / 2
+	most := (s.fewest() - 1) / 2
 	count := []int{0, rng.IntN(most + 1), most, most}[rng.IntN(4)]
 	for _, i := range rng.Perm(len(s.servers))[:count] {
 		nodes |= 1 << i
@@ -270,7 +280,7 @@ func (c *client) judgeEnd(ctx context.Context, l *redlock.Locker, err error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 	case errors.Is(err, redlock.ErrClosed) && l != c.process.current():
-	case c.sim().kind.numbers && errors.Is(err, redlock.ErrInvalid):
+	case (c.sim().kind.numbers || c.sim().kind.changes) && errors.Is(err, redlock.ErrInvalid): // above MaxTTL
 	default:
 		c.sim().judge.fail("%s: a call ended with %v", c.who, err)
 	}

@@ -143,8 +143,18 @@ var ills = []ill{
 	{name: "is replaced", begin: forgets(isReplaced)},
 	{name: "is switched", begin: forgets(func(s *simulation, f *fault) { s.servers[f.target].SwitchServer(s.uptime()) })},
 	{
-		name: "out of reach", ofProcess: true, end: func(s *simulation, f *fault) { s.processes[f.target].route.set(0) },
-		begin: func(s *simulation, f *fault) bool { s.processes[f.target].route.set(s.minority(s.rng)); return true },
+		name: "out of reach", ofProcess: true, end: ofRoute(func(_ *simulation, r *route) { r.set(0) }),
+		begin: func(s *simulation, f *fault) bool {
+			ofRoute(func(s *simulation, r *route) { r.set(s.minority(s.rng)) })(s, f)
+			return true
+		},
+	},
+	{
+		name: "stands still", ofProcess: true, end: ofRoute(func(_ *simulation, r *route) { r.hold(false) }),
+		begin: func(s *simulation, f *fault) bool {
+			ofRoute(func(_ *simulation, r *route) { r.hold(true) })(s, f)
+			return true
+		},
 	},
 }
 
@@ -175,17 +185,34 @@ func (s *simulation) maySpare(i int) bool {
 			young++
 		}
 	}
-	return young < (len(s.servers)+1)/2
+	return young < (s.fewest()+1)/2
 }
 
 func replaces(s *simulation, f *fault) bool {
+	p := s.processOf(f)
+	if p != nil {
+		p.replace()
+	}
+	return p != nil
+}
+
+// processOf returns the process that a fault concerns; nil if it does not take part.
+func (s *simulation) processOf(f *fault) *process {
 	for _, p := range s.processes {
 		if p.id == f.target {
-			p.replace()
-			return true
+			return p
 		}
 	}
-	return false
+	return nil
+}
+
+// ofRoute does something to the network of the process that a fault concerns.
+func ofRoute(act func(s *simulation, r *route)) func(*simulation, *fault) {
+	return func(s *simulation, f *fault) {
+		if p := s.processOf(f); p != nil {
+			act(s, p.route)
+		}
+	}
 }
 
 // hasWrongClock sets a clock ahead or back, by less than the life of a counter.

@@ -293,6 +293,7 @@ func (s *simulation) watchForced(i int, server *fake.Node) {
 	server.OnChange(func(change fake.Change) {
 		s.judge.replaces(change)
 		s.noteChange(i, change)
+		s.followsVersions(i, change)
 		if s.kind.forgetful != nil {
 			s.judge.touches(i, change)
 		}

@@ -39,6 +39,8 @@ type using struct {
 	renewed  bool          // all locks are renewed
 	still    bool          // no faults other than those of the kind itself
 	numbers  bool          // clients use different numbers of permits for a semaphore
+	changes  bool          // members of the cluster are added and removed
+	fixed    bool          // they cannot be: others count by their own lists, or time passes that the judge does not expect
 	minHolds bool          // locks have minimum holds
 	patience time.Duration // of clients, for ever if below 0; 0: any
 
@@ -62,7 +64,7 @@ var usings = []using{
 		breaker: inTurn(15*time.Second, 5*time.Second, "killed", "mute", "", ""), ills: []string{"mute", "killed"},
 		ttl: 10 * time.Second, hold: 15 * time.Second, length: time.Minute,
 	},
-	{kind: "tokens", uses: []use{fences}, still: true, breaker: tokens, ills: []string{"wrong clock", "wrong counter", "slow"}, length: 4 * era, nodes: []int{3, 3, 4, 5}, patience: eraActive},
+	{kind: "tokens", fixed: true, uses: []use{fences}, still: true, breaker: tokens, ills: []string{"wrong clock", "wrong counter", "slow"}, length: 4 * era, nodes: []int{3, 3, 4, 5}, patience: eraActive},
 	{kind: "acl", uses: []use{locks, extends, extends, lockSets, lends, adopts}, setUp: denies, renewed: true, still: true},
 	{
 		kind: "sets", uses: []use{locks, locks, locks, locks, lockSets}, still: true,
@@ -73,7 +75,7 @@ var usings = []using{
 		turns: turns{bound: 30, wait: 5 * time.Second},
 	},
 	{
-		kind: "foreign", uses: []use{locks}, still: true, people: []person{eagerForeigner, eagerForeigner, eagerForeigner},
+		kind: "foreign", fixed: true, uses: []use{locks}, still: true, people: []person{eagerForeigner, eagerForeigner, eagerForeigner},
 		turns: turns{wait: 5 * time.Second}, nodes: []int{1, 3, 5}, renewed: true, length: 20 * time.Second,
 	},
 	{
@@ -85,7 +87,7 @@ var usings = []using{
 		beside: faults{losses: true, outages: true, restarts: true, refusals: true, closings: true}, length: 15 * time.Second, hold: 400 * time.Millisecond,
 	},
 	{
-		kind: "minhold-foreign", uses: everyUse, people: []person{spins, eagerForeigner}, minHolds: true,
+		kind: "minhold-foreign", fixed: true, uses: everyUse, people: []person{spins, eagerForeigner}, minHolds: true,
 		beside: faults{losses: true, outages: true, closings: true}, length: 15 * time.Second,
 	},
 	{
@@ -113,13 +115,13 @@ var usings = []using{
 		beside: faults{losses: true, outages: true, refusals: true, closings: true},
 	},
 	{
-		kind: "readers-foreign", uses: []use{reads, reads, reads, locks, lockSets, inspects}, people: []person{spins, eagerForeigner},
+		kind: "readers-foreign", fixed: true, uses: []use{reads, reads, reads, locks, lockSets, inspects}, people: []person{spins, eagerForeigner},
 		beside: faults{losses: true, outages: true, closings: true},
 	},
 	{kind: "any", uses: []use{locksAny, locksAny, locks, tries}, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
 	{kind: "mixed", uses: everyUse, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
 	{
-		kind: "mixed-foreign", uses: everyUse, people: []person{spins, eagerForeigner},
+		kind: "mixed-foreign", fixed: true, uses: everyUse, people: []person{spins, eagerForeigner},
 		beside: faults{losses: true, outages: true, closings: true},
 	},
 }
@@ -147,6 +149,10 @@ var manifold = []using{
 		kind: "busy-names", uses: []use{lockSets, locks, locks}, seeds: [2]int{2, 5_000}, nodes: []int{1, 2, 3, 3, 4, 5, 5, 5},
 		names: [2]int{2, 4}, crowd: [2]int{3, 6}, draws: someFaults, bound: waitBound, length: 5 * time.Second,
 	},
+	using{kind: "members-still", uses: []use{staysOn, staysOn, locks}, still: true, renewed: true, length: 30 * time.Second}.withChanges(5 * time.Second),
+	using{
+		kind: "members-faults", uses: append(everyUse[:len(everyUse):len(everyUse)], acquiresPermits, extendsPermits), draws: anyFaults, length: 30 * time.Second,
+	}.withChanges(5 * time.Second),
 }
 
 // smallUsings are the kinds of small histories: those of the large ones, and some with nodes that

@@ -36,6 +36,7 @@ const mostMemory = 512 << 20
 type share struct {
 	Base        uint64 // the first seed
 	First, Step int
+	Changes     bool   // of members
 	Count       int    // of the whole series
 	Told        string // the file for the outcome
 }
@@ -63,7 +64,7 @@ func (o *outcome) add(other outcome) {
 func (s share) play(t *testing.T) (all outcome) {
 	defer repeatably()()
 	for i := s.First; i < s.Count; i += s.Step {
-		h := newPlan(s.Base + uint64(i)).play(t)
+		h := newPlan(s.Base+uint64(i), s.Changes).play(t)
 		all.Faults += h.injected
 		all.Tenures += h.tenures
 		if len(h.wrong) > 0 {
@@ -74,11 +75,11 @@ func (s share) play(t *testing.T) (all outcome) {
 }
 
 // playApart plays a series in as many processes as there are processors.
-func playApart(t *testing.T, base uint64, count int) (all outcome) {
+func playApart(t *testing.T, base uint64, count int, changes bool) (all outcome) {
 	var running sync.WaitGroup
 	outcomes := make([]outcome, runtime.NumCPU())
 	for i := range outcomes {
-		s := share{Base: base, First: i, Step: len(outcomes), Count: count, Told: filepath.Join(t.TempDir(), fmt.Sprint(i))}
+		s := share{Base: base, First: i, Step: len(outcomes), Count: count, Changes: changes, Told: filepath.Join(t.TempDir(), fmt.Sprint(i))}
 		running.Go(func() { outcomes[i] = s.playApart(t) })
 	}
 	running.Wait()
@@ -194,8 +195,12 @@ func (p *plan) command() string {
 	for i, f := range p.faults {
 		ids[i] = strconv.Itoa(f.id)
 	}
-	return fmt.Sprintf("REDQUORUM_SEED=%d REDQUORUM_FAULTS=%s REDQUORUM_ACTORS=%s REDQUORUM_LENGTH=%v go test -count=1 -v -run TestSmallHistories ./redlock",
-		p.seed, strings.Join(ids, ","), strings.Join(p.actors, ","), p.length)
+	test := "OfAllKinds"
+	if p.changes {
+		test = "WithChanges"
+	}
+	return fmt.Sprintf("REDQUORUM_SEED=%d REDQUORUM_FAULTS=%s REDQUORUM_ACTORS=%s REDQUORUM_LENGTH=%v go test -count=1 -v -run TestSmallHistories%s ./redlock",
+		p.seed, strings.Join(ids, ","), strings.Join(p.actors, ","), p.length, test)
 }
 
 // asked leaves out of a plan what the environment does not name.
@@ -238,9 +243,9 @@ func shrunk(t *testing.T, p *plan) string {
 
 // replays plays a seed several times and tells how often it failed, and how often its timeline was
 // that of most.
-func replays(t *testing.T, seed uint64) {
+func replays(t *testing.T, seed uint64, changes bool) {
 	defer repeatably()()
-	p := newPlan(seed)
+	p := newPlan(seed, changes)
 	p.asked(t)
 	seen, failures := make(map[string]int), 0
 	var told *small
@@ -275,7 +280,7 @@ func TestASeedDecidesAHistory(t *testing.T) {
 	for seed := range uint64(4) {
 		same, last := false, ""
 		for i := 0; i < 5 && !same; i++ {
-			h := newPlan(seed).play(t)
+			h := newPlan(seed, seed%2 == 1).play(t)
 			now := h.timeline.String()
 			same, last = now == last, now
 		}

@@ -26,6 +26,7 @@ import (
 type plan struct {
 	seed      uint64
 	kind      *using
+	changes   bool // members are added and removed
 	nodes     int
 	processes int
 	tasks     int // of a process
@@ -41,9 +42,14 @@ const (
 )
 
 // newPlan draws the plan of a seed. Every seed has a kind of its own.
-func newPlan(seed uint64) *plan {
+func newPlan(seed uint64, changes bool) *plan {
 	rng := rand.New(rand.NewPCG(seed, 1<<43))
-	p := &plan{seed: seed, kind: &smallUsings[seed%uint64(len(smallUsings))]}
+	p := &plan{seed: seed, kind: &smallUsings[seed%uint64(len(smallUsings))], changes: changes}
+	if changes {
+		of := slices.DeleteFunc(slices.Clone(smallUsings), func(u using) bool { return u.fixed })
+		kind := of[seed%uint64(len(of))].withChanges(2 * smallMaxTTL)
+		p.kind = &kind
+	}
 	counts := p.kind.nodes
 	if counts == nil {
 		counts = []int{1, 2, 3, 3, 3, 3, 5}
@@ -51,6 +57,9 @@ func newPlan(seed uint64) *plan {
 	p.nodes = counts[rng.IntN(len(counts))]
 	p.processes, p.tasks = 2+rng.IntN(3), 1+rng.IntN(2)
 	p.length = 40*time.Millisecond + upTo(rng, 100*time.Millisecond)
+	if changes { // several
+		p.length = 2*smallMaxTTL + upTo(rng, 4*smallMaxTTL)
+	}
 	for process := range p.processes {
 		for task := range p.tasks {
 			p.actors = append(p.actors, clientActor(process, task))
@@ -70,7 +79,11 @@ func newPlan(seed uint64) *plan {
 
 // add draws a fault. Only one node has wrong clocks and counters.
 func (p *plan) add(i *ill, faulty int, rng *rand.Rand) {
-	f := fault{id: len(p.faults), ill: i, target: rng.IntN(p.nodes), much: 1 + rng.IntN(20)}
+	nodes := p.nodes
+	if p.changes {
+		nodes += spares
+	}
+	f := fault{id: len(p.faults), ill: i, target: rng.IntN(nodes), much: 1 + rng.IntN(20)}
 	switch {
 	case i.ofProcess:
 		f.target = rng.IntN(p.processes)
@@ -159,13 +172,13 @@ func (s *simulation) live(p *plan) {
 // minimum holds wants clocks that do not drift, and tokens stand on clocks that are near each other
 // if counters are lost.
 func (s *simulation) clocks() {
-	if s.kind.minHolds || s.small == nil && s.kind.forgetful == nil {
+	if s.kind.minHolds || s.small == nil && s.kind.forgetful == nil && !s.kind.changes {
 		return
 	}
 	wrong := s.minority(s.rng)
 	for i, server := range s.servers {
 		rate, offset, most := 1+(s.rng.Float64()-0.5)/56, time.Duration(0), max(s.apart, time.Second/2)
-		if wrong>>i&1 == 1 && !s.faults.restarts {
+		if wrong>>i&1 == 1 && !s.faults.restarts && (!s.kind.changes || s.kind.forgetful != nil) {
 			offset = upTo(s.rng, 2*most) - most
 		}
 		server.SetClock(offset, rate)
@@ -218,7 +231,7 @@ func (s *simulation) suffer(all []fault) {
 			}
 			s.begin(f)
 		}}, turn{since.Add(f.at + f.lasts), func() {
-			if begun && !f.ill.ofProcess {
+			if begun && (!f.ill.ofProcess || f.ill.end != nil) {
 				s.end(f)
 			}
 		}})
@@ -266,28 +279,41 @@ func (h *small) lock(value string) string {
 // Small histories of the library, of every kind, beside dense faults: the same holds as in
 // TestSimulatedUsesOfAllKindsAreExclusiveAndServed. REDQUORUM_HISTORIES says how many. The first
 // one that fails is shrunk.
-func TestSmallHistoriesOfAllKinds(t *testing.T) {
+func TestSmallHistoriesOfAllKinds(t *testing.T) { smallHistories(t, sizeOf(40, 2_000_000), false) }
+
+// The same while the members of the cluster are changed by two operators, who are killed or stand
+// still in the middle, and for clients whose lists are old, short, long, or partly of another
+// cluster: nobody finds anything of it, and afterwards the members can be changed and all vote.
+func TestSmallHistoriesWithChangesOfMembers(t *testing.T) {
+	smallHistories(t, sizeOf(40, 500_000), true)
+}
+
+func smallHistories(t *testing.T, size int, changes bool) {
+	t.Helper()
 	if text := os.Getenv(shareVariable); text != "" {
 		playShare(t, text)
 		return
 	}
 	base, asked := history.Seed(t)
 	if asked {
-		replays(t, base)
+		replays(t, base, changes)
 		return
 	}
-	count := history.Count(t, sizeOf(40, 2_000_000))
+	count := history.Count(t, size)
 	base >>= 1
 	t.Logf("REDQUORUM_SEED=%d and the next %d", base, count-1)
-	all := playApart(t, base, count)
+	all := playApart(t, base, count, changes)
 	for _, h := range all.Failed {
 		t.Errorf("REDQUORUM_SEED=%d, %s", h.Seed, h.Wrong)
 	}
 	if len(all.Failed) > 0 {
-		t.Error(shrunk(t, newPlan(all.Failed[0].Seed)))
+		t.Error(shrunk(t, newPlan(all.Failed[0].Seed, changes)))
 	}
 	assert.Greater(t, all.Tenures, count, "tenures")
 	step := "simulation of the library"
+	if changes {
+		step += ", with changes of members"
+	}
 	if raced {
 		step += ", raced"
 	}

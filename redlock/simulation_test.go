@@ -63,6 +63,7 @@ type simulation struct {
 	keeping []bool          // claims to be durable, and never restarts from an old copy
 	open    []*fault        // those that have begun
 	faulty  int             // the node that has wrong clocks and counters
+	members int             // how many of the nodes are members at the beginning
 
 	// Where masters forget.
 	mode  redlock.Quarantine // of all Lockers, unless they are mixed
@@ -148,8 +149,13 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	return s
 }
 
-// nodes starts n fake nodes. They have been up for long, unless the cluster is young.
-func (s *simulation) nodes(n int) {
+// nodes starts fake nodes: so many members, and spare ones if the members change. They have been up
+// for long, unless the cluster is young.
+func (s *simulation) nodes(members int) {
+	n := members
+	if s.kind.changes {
+		n += spares + foreigners
+	}
 	s.whole, s.dead, s.born = make([]atomic.Int64, n), make([]bool, n), make([]clock.Instant, n)
 	s.keeping, s.faulty = make([]bool, n), s.rng.IntN(n)
 	how := s.kind.forgetful
@@ -167,9 +173,10 @@ func (s *simulation) nodes(n int) {
 			setDurable(s.servers[i])
 		}
 	}
-	if how == nil {
-		s.limit(max(s.maxTTL, s.kind.ttl))
-	} else {
+	if how == nil || s.kind.changes {
+		s.found(members)
+	}
+	if how != nil {
 		s.spare, s.apart = s.newNode(), wrongBy
 		if how.modes != nil {
 			s.mode = how.modes[s.rng.IntN(len(how.modes))]
@@ -213,7 +220,7 @@ func (s *simulation) start(n int, opts func(rng *rand.Rand) []redlock.Option) {
 		s.processes = append(s.processes, p)
 	}
 	for _, p := range s.processes {
-		if s.kind.forgetful == nil {
+		if s.kind.forgetful == nil && !s.kind.changes {
 			require.NoError(s.t, p.current().Ready(s.base))
 		}
 	}
@@ -256,6 +263,9 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	}
 	for _, p := range s.processes {
 		_ = p.current().Close()
+	}
+	if s.kind.changes {
+		s.goesOnWithChanges()
 	}
 	tenures, wrong := s.judge.sentence()
 	if len(wrong) > 0 {

@@ -31,18 +31,18 @@ const fuzzed = "300x FuzzGuard=75000x FuzzParseEndpoint=70000x FuzzOptions=15000
 
 // sizes says how much each step looks at.
 type sizes struct {
-	models, protocol, library, raced, chaos, fuzz, seeded string
+	models, protocol, library, changes, raced, chaos, fuzz, seeded string
 
 	soak []string // the environment of full sizes
 }
 
 var (
 	ci = sizes{
-		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "18000", raced: "2000",
+		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "18000", changes: "3000", raced: "2000",
 		chaos: "3m", fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
-		models: "REDQUORUM_SOAK=1", protocol: "100000000", library: "2000000", raced: "100000",
+		models: "REDQUORUM_SOAK=1", protocol: "100000000", library: "2000000", changes: "500000", raced: "100000",
 		chaos: "90m", fuzz: "10m", seeded: ".",
 		soak: []string{"REDQUORUM_SOAK=1"},
 	}
@@ -61,9 +61,10 @@ func stepsOf(soak bool) []step {
 	steps := []step{
 		{name: "models", command: models, env: []string{size.models}},
 		{name: "protocol", command: goTest("-run", "NoHistory", "./internal/proof/history/design", "-seed", seed), env: []string{histories + size.protocol}},
-		{name: "library", command: goTest("-run", "SmallHistories", "./redlock"), env: []string{histories + size.library}, row: plays},
+		{name: "library", command: goTest("-run", "SmallHistoriesOfAllKinds", "./redlock"), env: []string{histories + size.library}, row: plays},
+		{name: "library, members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock"), env: []string{histories + size.changes}, row: plays},
 		{name: "turns", command: goTest("-run", turns, "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
-		{name: "library, raced", command: goTest("-race", "-run", "SmallHistories", "./redlock"), env: []string{histories + size.raced}, row: waits},
+		{name: "library, raced", command: goTest("-race", "-run", "SmallHistoriesOfAllKinds", "./redlock"), env: []string{histories + size.raced}, row: waits},
 		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
 		{name: "scenarios", command: goTest("./internal/proof/servers/scenario"), env: size.soak, row: waits},
 		{name: "fuzz", command: []string{"bash", ".ci/fuzz"}, env: []string{"FUZZTIME=" + size.fuzz}},

@@ -1,0 +1,392 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// Where members change, the servers of a simulation are the first members of a cluster, spare ones,
+// and one that belongs to another cluster.
+const (
+	spares     = 2
+	foreigners = 1
+
+	// fewestMembers is how many the operators leave, if there were that many.
+	fewestMembers = 3
+)
+
+// withChanges returns the kind with operators who change the members beside its clients, and with
+// clients whose lists differ. The order in which waiters are served is not judged: a change of
+// members is a change of pilots.
+func (u using) withChanges(patience time.Duration) using {
+	u.changes, u.turns, u.bound = true, turns{}, 0
+	u.people = append(slices.Clone(u.people), operates, operates)
+	if !u.still {
+		u.ills = append(slices.Clone(u.ills), "stands still")
+	}
+	if u.patience == 0 || u.patience == forEver { // some lists lead nowhere
+		u.patience = patience
+	}
+	return u
+}
+
+// found makes a cluster of the first nodes, and of the last one and others that are not there
+// another cluster.
+func (s *simulation) found(members int) {
+	all, maxTTL := s.servers, max(s.maxTTL, s.kind.ttl)
+	s.members, s.servers = members, all[:members]
+	s.limit(maxTTL)
+	s.servers = all
+	if len(all) == members {
+		return
+	}
+	last := len(all) - 1
+	s.admit(last, maxTTL)
+	for _, key := range []string{memoryKey, membersKey} {
+		text, _, _ := all[last].Get(key)
+		for i := range all[:last] {
+			text = strings.Replace(text, fmt.Sprintf("%s=%[1]s", endpoint(i)), fmt.Sprintf("%s=redis://away%d:6379", endpoint(i), i), 1)
+		}
+		text = strings.NewReplacer("cluster=C", "cluster=D", "1.first - C", "1.first - D").Replace(text)
+		s.do(last, "SET", key, text)
+	}
+	for i := range all[:members] {
+		if s.keeping[i] {
+			marker, _, _ := all[i].Get(memoryKey)
+			s.do(i, "SET", memoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
+		}
+	}
+}
+
+// candidates is how many of the servers can be members.
+func (s *simulation) candidates() int {
+	if s.kind.changes {
+		return len(s.servers) - foreigners
+	}
+	return len(s.servers)
+}
+
+// fewest is how many members there are at least.
+func (s *simulation) fewest() int {
+	if s.kind.changes {
+		return min(s.members, fewestMembers)
+	}
+	return len(s.servers)
+}
+
+// drawList returns the list of a process and its options: the first members, all masters, a part of
+// either, or some that belong elsewhere. Who may form a new cluster has one in the list that
+// remembers this one. (Somebody whose masters all are new is not told that there is an older one.)
+func (s *simulation) drawList(who string, rng *rand.Rand) (list []int, opts []redlock.Option) {
+	list = rng.Perm(s.candidates())
+	named := s.kind.forgetful != nil && rng.IntN(2) == 0
+	if named {
+		opts = append(opts, redlock.WithCluster("C"))
+	}
+	if s.kind.forgetful == nil || named {
+		of := []int{s.members, s.members, s.candidates()}[rng.IntN(3)]
+		list = slices.DeleteFunc(list, func(i int) bool { return i >= of })
+		if rng.IntN(2) == 0 {
+			list = list[:1+rng.IntN(len(list))]
+		}
+		for _, known := range rng.Perm(s.members)[:min(s.members, 2)] { // one may forget
+			if !slices.Contains(list, known) {
+				list = append(list, known)
+			}
+			if !s.faults.restarts {
+				break
+			}
+		}
+	}
+	if rng.IntN(4) == 0 {
+		list = slices.Insert(list, rng.IntN(len(list)+1), len(s.servers)-1)
+	}
+	undialed := !s.kind.renewed && rng.IntN(6) == 0 // a lock is lost if too few members are listed
+	if undialed {
+		opts = append(opts, redlock.WithoutDiscovery())
+	}
+	s.note(who, "lists %v, names its cluster %v, without discovery %v", list, named, undialed)
+	return list, opts
+}
+
+// spelled returns an endpoint of a node, where members change in one of several spellings. One of
+// these is another name of it.
+func (s *simulation) spelled(rng *rand.Rand, i int) string {
+	if !s.kind.changes {
+		return fmt.Sprintf("node%d:6379", i)
+	}
+	return fmt.Sprintf([]string{"node%d:6379", "redis://node%d:6379", "redis://NODE%d", "host%d:6379"}[rng.IntN(4)], i)
+}
+
+// nodeAt returns the node that answers at an address; -1 if none does.
+func (s *simulation) nodeAt(address string) int {
+	host, _, _ := strings.Cut(address, ":")
+	i, err := strconv.Atoi(strings.TrimLeft(host, "node host"))
+	if err != nil || i >= len(s.servers) {
+		return -1
+	}
+	return i
+}
+
+// operates is one operator after another. Each makes one change, or tries to. Some are killed
+// meanwhile, and some stand still and go on when others have gone on without them.
+func operates(s *simulation, rng *rand.Rand) {
+	for id := 10_000 * (1 + rng.IntN(1_000_000)); s.goesOn(); id++ {
+		s.pause(upTo(rng, s.maxTTL/2))
+		p := s.newProcess(id, rng, []redlock.Option{redlock.WithTTL(s.maxTTL)})
+		if rng.IntN(2) == 0 {
+			p.list = rng.Perm(s.candidates())
+		}
+		p.start()
+		who := fmt.Sprint("operator ", id)
+		ctx, cancel := context.WithTimeout(s.base, upTo(rng, 6*s.maxTTL))
+		switch rng.IntN(4) {
+		case 0:
+			time.AfterFunc(upTo(rng, s.maxTTL), func() {
+				s.note(who, "is killed")
+				p.route.set(^uint64(0))
+			})
+		case 1:
+			time.AfterFunc(upTo(rng, s.maxTTL), func() {
+				s.note(who, "stands still")
+				p.route.hold(true)
+			})
+			time.AfterFunc(s.maxTTL+upTo(rng, 3*s.maxTTL), func() {
+				s.note(who, "goes on")
+				p.route.hold(false)
+			})
+		}
+		s.judgeChange(ctx, who, s.change(ctx, who, p.current().Cluster(), rng))
+		cancel()
+		_ = p.current().Close() //nolint:errcheck // masters may be away
+	}
+}
+
+// staysOn holds a lock for several versions.
+func staysOn(c *client) {
+	if lock, t := c.lock(c.name()); lock != nil {
+		c.keep(lock, upTo(c.rng, 5*c.sim().maxTTL))
+		c.judgeLoss(lock)
+		c.unlock(lock, t)
+	}
+}
+
+// change makes a random change.
+func (s *simulation) change(ctx context.Context, who string, c *redlock.Cluster, rng *rand.Rand) error {
+	m, err := c.Members(ctx)
+	if err != nil {
+		return err
+	}
+	there := make([]int, len(m.Members))
+	for i, member := range m.Members {
+		there[i] = s.nodeAt(strings.TrimPrefix(member.Endpoint, "redis://"))
+	}
+	out := rng.IntN(len(there))
+	in := rng.IntN(s.candidates())
+	adds, removes := !slices.Contains(there, in), len(there) > s.fewest()
+	switch what := rng.IntN(8); {
+	case what == 0:
+		d := s.maxTTL >> rng.IntN(2)
+		s.note(who, "max-ttl %v", d)
+		return c.SetMaxTTL(ctx, d)
+	case what == 1:
+		s.note(who, "add node %d, of another cluster", len(s.servers)-1)
+		return c.Add(ctx, s.spelled(rng, len(s.servers)-1))
+	case what <= 3 && adds:
+		s.note(who, "replace node %d by node %d", there[out], in)
+		if err := c.Add(ctx, s.spelled(rng, in)); err != nil {
+			return err
+		}
+		return c.Remove(ctx, m.Members[out].ID)
+	case adds && (!removes || what <= 5):
+		s.note(who, "add node %d", in)
+		return c.Add(ctx, s.spelled(rng, in))
+	case removes:
+		s.note(who, "remove node %d", there[out])
+		return c.Remove(ctx, m.Members[out].ID)
+	default:
+		return nil
+	}
+}
+
+// judgeChange fails if a change ended without a reason.
+func (s *simulation) judgeChange(ctx context.Context, who string, err error) {
+	s.note(who, "ends: %v", err)
+	switch {
+	case err == nil, ctx.Err() != nil && errors.Is(err, ctx.Err()), errors.Is(err, redlock.ErrOtherCluster):
+	case errors.Is(err, redlock.ErrNoQuorum), errors.Is(err, redlock.ErrNotMember): // too few answer; another one has removed it
+	case errors.Is(err, redlock.ErrInvalid) && strings.Contains(err.Error(), "the only member"):
+	default:
+		s.judge.fail("%s: a change ended with %v", who, err)
+	}
+}
+
+// followsVersions fails if a master that remembers was told an older version than before.
+func (s *simulation) followsVersions(i int, c fake.Change) {
+	if c.Key != memoryKey {
+		return
+	}
+	before, after := versionIn(c.Old), versionIn(c.New)
+	if after != 0 && after < before && strings.HasPrefix(c.Old, "active") {
+		s.judge.fail("node %d went back from version %d to %d", i, before, after)
+	}
+	if after != before {
+		s.note(fmt.Sprint("node ", i), "was told version %d", after)
+	}
+}
+
+// versionIn returns the number of the version that a marker names; 0 if it names none.
+func versionIn(marker string) (number int) {
+	_, rest, _ := strings.Cut(marker, " version=")
+	text, _, _ := strings.Cut(rest, ".")
+	number, _ = strconv.Atoi(text) //nolint:errcheck // 0
+	return number
+}
+
+// newest returns the newest list that a master was told, its number, and its endpoints.
+func (s *simulation) newest() (list string, number int) {
+	for i := range s.candidates() {
+		marker, _, _ := s.servers[i].Get(memoryKey)
+		text, _, _ := s.servers[i].Get(membersKey)
+		if n := versionIn(marker); n > number && strings.HasPrefix(marker, "active ") {
+			list, number = strings.Split(text, "\n")[1], n
+		}
+	}
+	return list, number
+}
+
+// memberMayForget reports whether a node may lose its memory where members change: another member
+// of the newest version remembers, and all that were removed know it (Limits of docs/safety.md).
+func (s *simulation) memberMayForget(i int) bool {
+	list, number := s.newest()
+	remembers := false
+	for k := range s.candidates() {
+		marker, _, _ := s.servers[k].Get(memoryKey)
+		told := versionIn(marker)
+		is := strings.Contains(list+" ", fmt.Sprintf("node%d:6379 ", k)) || strings.Contains(list+" ", fmt.Sprintf("host%d:6379 ", k))
+		switch {
+		case told == 0 || !strings.HasPrefix(marker, "active "):
+		case !is && told < number:
+			return false
+		case is && k != i && told == number:
+			remembers = true
+		}
+	}
+	return remembers
+}
+
+// goesOnWithChanges fails if the members cannot be changed soon after everything is over, or not
+// all of them vote.
+func (s *simulation) goesOnWithChanges() {
+	rng := rand.New(rand.NewPCG(s.seed, 1<<44))
+	p := s.newProcess(9_999_999, rng, []redlock.Option{redlock.WithTTL(s.maxTTL / 2)})
+	p.list = rng.Perm(s.candidates())
+	p.start()
+	defer p.current().Close()
+	ctx, cancel := context.WithTimeout(s.base, time.Minute)
+	defer cancel()
+	c := p.current().Cluster()
+	if err := c.SetMaxTTL(ctx, s.maxTTL); err != nil {
+		s.report("after everything is over, a change ended with %v", err)
+		return
+	}
+	var m redlock.Membership
+	var err error
+	for ctx.Err() == nil {
+		if m, err = c.Members(ctx); err == nil && !slices.ContainsFunc(m.Members, func(m redlock.Member) bool { return !m.Voting }) {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if ctx.Err() != nil {
+		s.report("after everything is over, not all members vote: %+v %v", m, err)
+		return
+	}
+	if lock, err := p.current().TryLock(ctx, "after all"); err != nil {
+		s.report("after everything is over: %v", err)
+	} else if err := lock.Unlock(ctx); err != nil {
+		s.report("after everything is over: %v", err)
+	}
+	for _, member := range m.Members {
+		if member.Version != m.Version {
+			s.report("after everything is over, a member does not know version %d: %+v", m.Version, member)
+		}
+	}
+}
+
+// heldConn is a connection of a process that may stand still: what it writes meanwhile arrives
+// when it goes on, also if it has been closed since.
+type heldConn struct {
+	net.Conn
+	route *route
+
+	mu      sync.Mutex // guards the fields below
+	waiting []byte
+	closed  bool
+}
+
+func (c *heldConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return 0, net.ErrClosed
+	case c.route.isHeld() || len(c.waiting) > 0:
+		c.waiting = append(c.waiting, b...)
+		return len(b), nil
+	default:
+		return c.Conn.Write(b)
+	}
+}
+
+func (c *heldConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if len(c.waiting) > 0 {
+		return c.SetReadDeadline(time.Unix(0, 0)) // goesOn closes it
+	}
+	return c.Conn.Close()
+}
+
+func (c *heldConn) goesOn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) == 0 {
+		return
+	}
+	_, _ = c.Conn.Write(c.waiting) //nolint:errcheck // it may be broken
+	if c.waiting = nil; c.closed {
+		_ = c.Conn.Close() //nolint:errcheck // always nil
+	}
+}
+
+// hold makes a process stand still, or go on.
+func (r *route) hold(on bool) {
+	r.mu.Lock()
+	r.held = on
+	conns := slices.Clone(r.all)
+	r.mu.Unlock()
+	for _, conn := range conns {
+		if !on {
+			conn.goesOn()
+		}
+	}
+}
+
+func (r *route) isHeld() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held
+}
