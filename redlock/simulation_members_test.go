@@ -132,7 +132,7 @@ func (s *simulation) spelled(rng *rand.Rand, i int) string {
 // nodeAt returns the node that answers at an address; -1 if none does.
 func (s *simulation) nodeAt(address string) int {
 	host, _, _ := strings.Cut(address, ":")
-	i, err := strconv.Atoi(strings.TrimLeft(host, "node host"))
+	i, err := strconv.Atoi(strings.TrimPrefix(strings.TrimPrefix(host, "node"), "host"))
 	if err != nil || i >= len(s.servers) {
 		return -1
 	}
