@@ -26,9 +26,6 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
-// electTTL keeps these tests short, but not so short that a busy machine wakes redlock up too late.
-const electTTL = 3500 * time.Millisecond
-
 // sayBeats says ID, term and time over and over, and ignores SIGTERM.
 func sayBeats(self *child.Self) {
 	signal.Ignore(syscall.SIGTERM)
@@ -40,7 +37,7 @@ func sayBeats(self *child.Self) {
 // startElect starts a redlock elect that runs a command.
 func startElect(t *testing.T, urls []string, name string, command ...string) *clitest.Redlock {
 	t.Helper()
-	return clitest.Start(t, urls, append([]string{"elect", "--name", name, "--ttl", electTTL.String(), "--kill-rest", "--"}, command...)...)
+	return clitest.Start(t, urls, append([]string{"elect", "--name", name, "--ttl", shortTTL.String(), "--kill-rest", "--"}, command...)...)
 }
 
 // said is what the command of a leader says.
@@ -154,14 +151,14 @@ func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
 			for round := range rounds {
 				leader, err := strconv.Atoi(last.id)
 				require.NoError(t, err)
-				time.Sleep(time.Duration(way+round) * electTTL / 12) // the moment varies
+				time.Sleep(time.Duration(way+round) * shortTTL / 12) // the moment varies
 				it.depose(b, leader)
 				last = b.awaitTerm(last.term)
 				b.toAll(leader, (*redistest.Proxy).Heal)
 				if b.all[leader].Killed() {
 					b.begin(leader)
 				}
-				time.Sleep(electTTL / 8) // in which the deposed one would beat, if it did
+				time.Sleep(shortTTL / 8) // in which the deposed one would beat, if it did
 			}
 			if it.by != nil { // the shell ends, and redlock ends what it leaves
 				for _, one := range b.all {
@@ -239,7 +236,7 @@ func TestASignalIsNotForgottenWithTheLeadership(t *testing.T) {
 	r := startElect(t, c.URLs(), "x", clitest.As("says", "a")...) // ignores SIGTERM
 	first := strings.Fields(r.Next(t))
 	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGTERM))
-	time.Sleep(electTTL / 4)
+	time.Sleep(shortTTL / 4)
 	for _, m := range c.Masters {
 		require.NoError(t, m.Kill())
 	}

@@ -18,18 +18,19 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
-// beating is a redlock that holds a lock of lossTTL for a command that ignores SIGTERM and writes
-// the time into a file.
+// beating is a redlock that holds a lock for a command that ignores SIGTERM and writes the time into
+// a file.
 type beating struct {
 	*clitest.Redlock
 	name, pulse string
+	ttl         time.Duration
 	pid         int // of the command
 }
 
-func startBeat(t *testing.T, urls []string, name string) *beating {
+func startBeat(t *testing.T, urls []string, name string, ttl time.Duration) *beating {
 	t.Helper()
-	b := &beating{name: name, pulse: filepath.Join(t.TempDir(), "pulse")}
-	b.Redlock = clitest.Start(t, urls, line(name, "--wait 1m --ttl "+lossTTL.String(), clitest.As("beat", b.pulse)...)...)
+	b := &beating{name: name, ttl: ttl, pulse: filepath.Join(t.TempDir(), "pulse")}
+	b.Redlock = clitest.Start(t, urls, line(name, "--wait 1m --ttl "+b.ttl.String(), clitest.As("beat", b.pulse)...)...)
 	clitest.WaitFor(t, "the command runs", func() bool {
 		var err error
 		b.pid, _, err = readBeat(b.pulse)
@@ -50,7 +51,7 @@ func (b *beating) last(t *testing.T) time.Time {
 // gone.
 func (b *beating) requireHandover(t *testing.T, urls []string) {
 	t.Helper()
-	args := line(b.name, "--wait 1m --ttl "+lossTTL.String(), clitest.As("witness", b.pulse)...)
+	args := line(b.name, "--wait 1m --ttl "+b.ttl.String(), clitest.As("witness", b.pulse)...)
 	status, _, stderr := clitest.Run(t, urls, args...)
 	require.Equal(t, 0, status, "the command of the first holder must be gone: %s", stderr)
 }
@@ -93,7 +94,7 @@ func TestCommandIsGoneBeforeAnotherCanGetTheLock(t *testing.T) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			proxies, urls := c.BehindProxies(t)
-			b := startBeat(t, urls, fmt.Sprint("cut ", i))
+			b := startBeat(t, urls, fmt.Sprint("cut ", i), lossTTL)
 			time.Sleep(moment)
 			for _, m := range majority {
 				how.cut(proxies[m])
@@ -122,23 +123,23 @@ func TestCommandIsGoneBeforeAnotherCanGetTheLock(t *testing.T) {
 func TestKilledRedlockTakesItsCommandAlongAndTheNextWaitsForTheTTL(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
-	b := startBeat(t, c.URLs(), "x")
+	b := startBeat(t, c.URLs(), "x", shortTTL)
 	require.NoError(t, b.Kill())
 	clitest.WaitFor(t, "the command dies", dead(b.pid))
 	last := b.last(t)
 	status, _, stderr := clitest.Run(t, c.URLs(), line("x", "--no-wait", "true")...)
 	// The last renewal is little more than a third of the TTL ago.
-	if time.Since(last) < lossTTL/3 {
+	if time.Since(last) < shortTTL/3 {
 		assert.Equal(t, cli.ExitTaken, status, stderr)
 	}
 	b.requireHandover(t, c.URLs())
-	assert.Greater(t, time.Since(last), lossTTL/2, "not before the rest of the TTL")
+	assert.Greater(t, time.Since(last), shortTTL/2, "not before the rest of the TTL")
 }
 
 func TestStoppedRedlockKillsItsCommandWhenItContinues(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
-	b := startBeat(t, c.URLs(), "x")
+	b := startBeat(t, c.URLs(), "x", shortTTL)
 	require.NoError(t, b.Stop())
 	// Another client has the lock, so the TTL has passed. The first command still runs: nobody
 	// could end it.

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 // up too late to end the command in time.
 const lossTTL = 10 * time.Second
 
+// shortTTL is for a redlock that is killed or stopped, which needs no margin, and for elections.
+const shortTTL = 3500 * time.Millisecond
+
 // slots are of the tests in which several processes work at once. With more, they are about a small
 // machine.
 var slots = make(chan struct{}, 6)
