@@ -18,8 +18,8 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
-// beating is a redlock that holds a lock for a command that ignores SIGTERM and writes the time into
-// a file.
+// beating is a redlock that holds a lock for a command that ignores SIGTERM and writes the time
+// into a file.
 type beating struct {
 	*clitest.Redlock
 	name, pulse string
