@@ -32,7 +32,7 @@ func isForbidden(err error) bool {
 		return false
 	}
 	refused := 0
-	for _, node := range failure.Nodes.WrappedErrors() {
+	for _, node := range failure.Nodes {
 		var call *pool.CallError
 		if errors.As(node, &call) && call.Fate == pool.Refused {
 			refused++

@@ -94,7 +94,6 @@ func TestBadEndpointsAndOptionsAreErrorsAtOnce(t *testing.T) {
 		"name":        pool.WithClientName("a b"),
 		"dial":        pool.WithDialTimeout(time.Millisecond - 1),
 		"stall":       pool.WithStallTimeout(time.Minute + 1),
-		"ping":        pool.WithIdlePing(0),
 		"backoff":     pool.WithBackoff(time.Second, time.Millisecond),
 		"backoff 0":   pool.WithBackoff(0, time.Millisecond),
 	} {

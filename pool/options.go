@@ -53,10 +53,6 @@ func WithDialTimeout(d time.Duration) Option { return pipeline.WithDialTimeout(d
 // slow SET is cheaper than a new connection. From 1 ms to 1 min.
 func WithStallTimeout(d time.Duration) Option { return pipeline.WithStallTimeout(d) }
 
-// WithIdlePing sets how long a connection may be idle before it is PINGed (5 s). From 1 ms to 1
-// min.
-func WithIdlePing(d time.Duration) Option { return pipeline.WithIdlePing(d) }
-
 // WithBackoff bounds the pause between two attempts to connect (10 ms, 500 ms). It doubles from
 // shortest to longest, and each pause is drawn at random from its upper half. Both are from 1 ms to
 // 1 min.

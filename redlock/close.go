@@ -3,8 +3,11 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/go-multierror"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -52,8 +55,7 @@ func (l *Locker) end() {
 	l.undoLost(l.renewals.All()) // locks that were lost meanwhile
 	l.desk.Subscriptions.Close()
 	l.members.Stop()
-	l.life.undelivered = l.drain()
-	l.life.undelivered = l.stillGuarded(l.life.undelivered)
+	l.life.undelivered = l.undelivered()
 	l.events.undelivered(l.life.undelivered)
 	l.events.stop()
 	own, _ := l.own()
@@ -68,10 +70,33 @@ func (l *Locker) own() (nodes []*pipeline.Node, first int) {
 	return l.nodes()[first:], first
 }
 
-// drain waits for the nodes that have not answered a release, and returns an error for those that
-// still have not when its time is up. Members alone count: what another master keeps excludes
+// undelivered waits for the nodes that have not answered a release, and returns what is left of the
+// Locker's locks when its time is up.
+func (l *Locker) undelivered() error {
+	left := multierror.Append(&multierror.Error{ErrorFormat: onOneLine}, l.drain()...)
+	l.life.mu.Lock()
+	if n := l.life.guarded; n > 0 {
+		left = multierror.Append(left, fmt.Errorf("%d functions of Do are still running, their locks stay until their TTL ends", n))
+	}
+	l.life.mu.Unlock()
+	if left.Len() == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUndelivered, left)
+}
+
+func onOneLine(errs []error) string {
+	texts := make([]string, len(errs))
+	for i, err := range errs {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// drain waits for the nodes that have not answered a release, and returns an error for each that
+// still has not when its time is up. Members alone count: what another master keeps excludes
 // nobody, so it only gets what it can take meanwhile.
-func (l *Locker) drain() error {
+func (l *Locker) drain() (errs []error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	timer := l.clock.AfterFunc(closePatience, cancel)
@@ -86,7 +111,6 @@ func (l *Locker) drain() error {
 		}
 	}
 	all.Wait()
-	err, sep := ErrUndelivered, ": "
 	for i, node := range nodes {
 		if left[i] == 0 || strangers.Has(first+i) {
 			continue
@@ -95,13 +119,9 @@ func (l *Locker) drain() error {
 		if why == nil {
 			why = pool.ErrTimeout
 		}
-		err = fmt.Errorf("%w%s%w", err, sep, &NodeError{Endpoint: node.Endpoint(), Err: fmt.Errorf("%d of them: %w", left[i], why)})
-		sep = "; "
+		errs = append(errs, &NodeError{Endpoint: node.Endpoint(), Err: fmt.Errorf("%d of them: %w", left[i], why)})
 	}
-	if sep == ": " {
-		return nil
-	}
-	return err
+	return errs
 }
 
 // awaitGuarded waits for the functions of Do, within the patience of Close.
@@ -112,18 +132,4 @@ func (l *Locker) awaitGuarded() {
 	case <-l.life.rest:
 	case <-late:
 	}
-}
-
-// stillGuarded adds to the error of Close how many functions of Do were still running.
-func (l *Locker) stillGuarded(err error) error {
-	l.life.mu.Lock()
-	n := l.life.guarded
-	l.life.mu.Unlock()
-	switch {
-	case n == 0:
-		return err
-	case err == nil:
-		err = ErrUndelivered
-	}
-	return fmt.Errorf("%w: %d functions of Do are still running, their locks stay until their TTL ends", err, n)
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
@@ -315,7 +313,7 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 				err = fmt.Errorf("not connected yet: %w", pool.ErrTimeout)
 			}
 		}
-		failure.Nodes = multierror.Append(failure.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})
+		failure.Nodes = append(failure.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})
 	}
 	if failure.Granted == len(l.nodes()) {
 		return nil

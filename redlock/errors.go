@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
@@ -66,11 +64,11 @@ type QuorumError struct {
 	// "ready" or "record" (of package election).
 	Op string
 
-	Name    string            // of the lock, or of the semaphore; empty for "init" and "ready"
-	Need    int               // votes that a quorum takes
-	Granted int               // nodes that did what they were asked
-	Refused int               // nodes that answered, but did not
-	Nodes   *multierror.Error // a *NodeError for each node that failed; nil if none did
+	Name    string       // of the lock, or of the semaphore; empty for "init" and "ready"
+	Need    int          // votes that a quorum takes
+	Granted int          // nodes that did what they were asked
+	Refused int          // nodes that answered, but did not
+	Nodes   []*NodeError // of the nodes that failed
 
 	voting int   // nodes whose votes count; only of "ready"
 	nodes  int   // how many there are; only of "ready"
@@ -97,7 +95,7 @@ func (e *QuorumError) Error() string {
 	if e.ended != nil {
 		fmt.Fprintf(&b, ": %v", e.ended)
 	}
-	for _, err := range e.Nodes.WrappedErrors() {
+	for _, err := range e.Nodes {
 		fmt.Fprintf(&b, "; %v", err)
 	}
 	return b.String()
@@ -109,8 +107,8 @@ func (e *QuorumError) Unwrap() []error {
 	if e.ended != nil {
 		errs = append(errs, e.ended)
 	}
-	if e.Nodes != nil {
-		errs = append(errs, e.Nodes)
+	for _, node := range e.Nodes {
+		errs = append(errs, node)
 	}
 	return errs
 }
@@ -163,7 +161,7 @@ func newQuorumError(op, name string, nodes []*pipeline.Node, votes quorum.Tally,
 	}
 	for i, err := range errs {
 		if err != nil {
-			e.Nodes = multierror.Append(e.Nodes, &NodeError{Endpoint: nodes[i].Endpoint(), Err: err})
+			e.Nodes = append(e.Nodes, &NodeError{Endpoint: nodes[i].Endpoint(), Err: err})
 		}
 	}
 	return e

@@ -89,7 +89,6 @@ func fuzzPoolOption(s *fuzzed.Source, clk clock.Clock) pool.Option {
 		func() pool.Option { return pool.WithClientName(s.Text()) },
 		func() pool.Option { return pool.WithDialTimeout(fuzzDuration(s)) },
 		func() pool.Option { return pool.WithStallTimeout(fuzzDuration(s)) },
-		func() pool.Option { return pool.WithIdlePing(fuzzDuration(s)) },
 		func() pool.Option { return pool.WithBackoff(fuzzDuration(s), fuzzDuration(s)) },
 		func() pool.Option {
 			return fuzzed.Pick(s, pool.WithClock(clk), pool.WithClock(nil), pool.WithClock(anotherClock{clk}), nil)

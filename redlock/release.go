@@ -86,8 +86,8 @@ func releasedFor(why error) error {
 }
 
 // UnlockAll releases all locks that this Locker holds, concurrently, and returns nil when a quorum
-// confirmed each. Otherwise it returns the errors of [Lock.Unlock] in a *multierror.Error. Locks
-// can be acquired meanwhile.
+// confirmed each. Otherwise its error has those of [Lock.Unlock], for errors.Is and errors.As.
+// Locks can be acquired meanwhile.
 func (l *Locker) UnlockAll(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")

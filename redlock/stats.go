@@ -31,7 +31,7 @@ type Stats struct {
 }
 
 // Quorum returns how many votes make a quorum.
-func (s *Stats) Quorum() int { return quorum.Need(s.Members) }
+func (s Stats) Quorum() int { return quorum.Need(s.Members) }
 
 // NodeStats is the state of a node, and whether its vote counts.
 type NodeStats struct {

@@ -104,15 +104,13 @@ func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result
 	if !ok {
 		return result, err
 	}
-	for _, err := range failure.Nodes.WrappedErrors() {
-		var node *redlock.NodeError
-		ok := errors.As(err, &node)
+	for _, node := range failure.Nodes {
 		for i := range result.nodes {
-			if ok && result.nodes[i].endpoint == node.Endpoint {
+			if result.nodes[i].endpoint == node.Endpoint {
 				result.nodes[i].err = node.Err
 			}
 		}
-		result.askable = result.askable || !force && errors.Is(err, pool.ErrQuarantined)
+		result.askable = result.askable || !force && errors.Is(node, pool.ErrQuarantined)
 	}
 	return result, nil
 }

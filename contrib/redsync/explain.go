@@ -57,16 +57,12 @@ func (m *Mutex) failures(err error) (failed []error, complete bool) {
 	if !errors.As(err, &votes) {
 		return failed, false
 	}
-	for _, one := range votes.Nodes.WrappedErrors() {
-		var failure *redlock.NodeError
-		if !errors.As(one, &failure) {
-			continue
-		}
+	for _, failure := range votes.Nodes {
 		if i := slices.IndexFunc(nodes, func(node redlock.NodeStats) bool { return node.Endpoint == failure.Endpoint }); i >= 0 {
 			failed[i] = failure // the text names the master, too
 		}
 	}
-	return failed, votes.Refused+len(votes.Nodes.WrappedErrors()) == len(nodes)
+	return failed, votes.Refused+len(votes.Nodes) == len(nodes)
 }
 
 // look asks all masters for the lock, and reports whether a quorum has it under the value. The

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 
@@ -48,16 +47,14 @@ func TestMastersThatCannotBeReachedComeFirst(t *testing.T) {
 		{Stats: pool.Stats{Endpoint: "c", State: pool.Down}},
 	}
 	failure := &redlock.QuorumError{Op: "ready", Need: 2}
-	for _, n := range []*redlock.NodeError{{Endpoint: "b", Err: nodes[1].Barred}, {Endpoint: "c", Err: errors.New("refused")}} {
-		failure.Nodes = multierror.Append(failure.Nodes, n)
-	}
+	failure.Nodes = []*redlock.NodeError{{Endpoint: "b", Err: nodes[1].Barred}, {Endpoint: "c", Err: errors.New("refused")}}
 	assert.Equal(t, "no quorum: 0 of 3 masters vote, 2 are needed\n"+
 		"  c: refused\n"+
 		"  b: quarantined for another 5s: or after `redlock init`\n"+
 		"  a: quarantined for another 5s: it lost its keys (wait that long, or see `redlock doctor`)",
 		Explain(failure, nodes...))
 	Explain(failure)
-	assert.ErrorContains(t, failure.Nodes.Errors[0], "b: ", "the error is as it was: others may read it meanwhile")
+	assert.ErrorContains(t, failure.Nodes[0], "b: ", "the error is as it was: others may read it meanwhile")
 	assert.Contains(t, Explain(&redlock.QuorumError{Op: "ready", Need: 1}, nodes[:1]...), "no quorum: 0 of 1 master votes, 1 is needed\n")
 }
 

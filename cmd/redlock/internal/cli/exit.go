@@ -163,13 +163,10 @@ func explain(err error, nodes []redlock.NodeStats) string {
 	if !ok || failure.Error() != err.Error() {
 		return text
 	}
-	reasons := slices.Clone(failure.Nodes.WrappedErrors()) // which are the error's own
+	reasons := slices.Clone(failure.Nodes) // which are the error's own
 	explained := map[string]bool{}
-	for _, reason := range reasons {
-		var node *redlock.NodeError
-		if errors.As(reason, &node) {
-			explained[node.Endpoint] = true
-		}
+	for _, node := range reasons {
+		explained[node.Endpoint] = true
 	}
 	for _, n := range nodes {
 		if !explained[n.Endpoint] && n.Barred != nil {
@@ -177,7 +174,7 @@ func explain(err error, nodes []redlock.NodeStats) string {
 		}
 	}
 	// A quarantine ends by itself, or when the masters are there that cannot be reached.
-	slices.SortStableFunc(reasons, func(a, b error) int { return cmp.Compare(waits(a), waits(b)) })
+	slices.SortStableFunc(reasons, func(a, b *redlock.NodeError) int { return cmp.Compare(waits(a), waits(b)) })
 	lines := []string{headOf(failure, nodes)}
 	for _, reason := range reasons {
 		lines = append(lines, remedied(reason))

@@ -93,7 +93,7 @@ func (d *demo) ready(ctx context.Context) error {
 			return errors.New("ended before a quorum of nodes had answered")
 		case errors.As(err, &failure):
 			err = fmt.Errorf("no quorum of nodes answered within %v", bound)
-			for _, node := range failure.Nodes.WrappedErrors() {
+			for _, node := range failure.Nodes {
 				err = fmt.Errorf("%w\n  %w", err, node)
 			}
 		}

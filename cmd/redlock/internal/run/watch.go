@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
@@ -65,16 +63,12 @@ func (w *watch) failed(_ string, err error) {
 func refusalsIn(err error) map[string]error {
 	refusals := map[string]error{}
 	var failure *redlock.QuorumError
-	ok := errors.As(err, &failure)
-	if !ok || failure.Nodes == nil {
+	if !errors.As(err, &failure) {
 		return refusals
 	}
-	for _, one := range failure.Nodes.WrappedErrors() {
-		var node *redlock.NodeError
-		ok := errors.As(one, &node)
+	for _, node := range failure.Nodes {
 		var call *pool.CallError
-		asked := errors.As(one, &call)
-		if ok && asked && call.Fate == pool.Refused {
+		if errors.As(node, &call) && call.Fate == pool.Refused {
 			refusals[node.Endpoint] = node
 		}
 	}
@@ -198,15 +192,15 @@ func (h *holder) whyWaiting(ctx context.Context, misnamed error) string {
 func (h *holder) unready() error {
 	stats := h.locker.Stats()
 	nodes := stats.Nodes
-	failure := &redlock.QuorumError{Op: "ready", Need: stats.Quorum(), Nodes: &multierror.Error{}}
+	failure := &redlock.QuorumError{Op: "ready", Need: stats.Quorum()}
 	for i := range nodes {
 		n := &nodes[i]
 		if !survey.Votes(n) {
 			why := &redlock.NodeError{Endpoint: n.Endpoint, Err: cmp.Or(n.Barred, n.Err, pool.ErrTimeout)}
-			failure.Nodes = multierror.Append(failure.Nodes, why)
+			failure.Nodes = append(failure.Nodes, why)
 		}
 	}
-	if len(nodes)-failure.Nodes.Len() >= failure.Need {
+	if len(nodes)-len(failure.Nodes) >= failure.Need {
 		return nil
 	}
 	return failure

@@ -2,7 +2,6 @@ package scenario_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/url"
 	"regexp"
@@ -140,9 +139,8 @@ func requireNodesSay(t *testing.T, err error, urls []string, words string) {
 	var failure *redlock.QuorumError
 	require.ErrorAs(t, err, &failure)
 	var said []string
-	for _, one := range failure.Nodes.WrappedErrors() {
-		var node *redlock.NodeError
-		if errors.As(one, &node) && regexp.MustCompile(words).MatchString(node.Err.Error()) {
+	for _, node := range failure.Nodes {
+		if regexp.MustCompile(words).MatchString(node.Err.Error()) {
 			said = append(said, node.Endpoint)
 		}
 	}
