@@ -143,7 +143,8 @@ func (c *call) Failed(f wait.Failure) {
 	c.locker.events.failed(c.name[0], (*QuorumError)(f.(*failure)))
 }
 
-// attempt is a lock that is not held yet, as package wait knows it.
+// attempt is a lock that is not held yet, as package wait knows it. [wait.Attempt] has what each
+// method is for.
 type attempt Lock
 
 func lockIn(a wait.Attempt) *Lock { return (*Lock)(a.(*attempt)) }
@@ -156,33 +157,26 @@ func lockOf(a wait.Attempt, err error) (*Lock, error) {
 	return lockIn(a), nil
 }
 
-// Value returns the value of the attempt.
-func (a *attempt) Value() string { return a.value }
+func (a *attempt) Value() string                             { return a.value }
+func (a *attempt) Timeout() time.Duration                    { return a.timeout }
+func (a *attempt) Key(of int) string                         { return a.kind.queueOf((*Lock)(a))[of] }
+func (a *attempt) Answer(reply any) wire.WaitReply           { return a.kind.answer(reply) }
+func (a *attempt) List()                                     { a.listed = true }
+func (a *attempt) Process() string                           { return (*Lock)(a).process() }
+func (a *attempt) Announced() bool                           { return a.intent }
+func (a *attempt) Grant(how *round.Spec) *round.Round        { return (*Lock)(a).newGrant(how) }
+func (a *attempt) Guard(ctx context.Context) context.Context { return (*Lock)(a).Context(ctx) }
+func (a *attempt) Release()                                  { (*Lock)(a).startRelease(nil) }
 
-// Timeout returns how long its rounds wait for a node.
-func (a *attempt) Timeout() time.Duration { return a.timeout }
+func (a *attempt) Acquire(how round.Spec, turn bool) *round.Round {
+	return (*Lock)(a).newAcquire(how, turn)
+}
 
-// Key returns the key under which the waiters for one of its names are known.
-func (a *attempt) Key(of int) string { return a.kind.queueOf((*Lock)(a))[of] }
-
-// Ask asks for the lock, or for a place on a wait list.
 func (a *attempt) Ask(ask *wire.Wait, turn bool) pipeline.Request {
 	lock := (*Lock)(a)
 	ask.Keys, ask.Value, ask.TTL, ask.Grace, ask.Fencing = lock.keys(), lock.value, lock.life(), lock.grace(), lock.fencing()
 	return lock.kind.wait(lock, ask, turn)
 }
-
-// Answer reads the reply to Ask.
-func (a *attempt) Answer(reply any) wire.WaitReply { return a.kind.answer(reply) }
-
-// List notes that the attempt may be on wait lists.
-func (a *attempt) List() { a.listed = true }
-
-// Process names this process there.
-func (a *attempt) Process() string { return (*Lock)(a).process() }
-
-// Announced reports whether the attempt keeps new readers out.
-func (a *attempt) Announced() bool { return a.intent }
 
 // Announce keeps new readers out. On each connection the intent comes before the release that
 // withdraws it. A set announces itself for the name that it waits for: it waits for one at a time,
@@ -202,15 +196,6 @@ func (a *attempt) Announce(of int, others quorum.NodeSet) {
 	r.Send(l.clock.Now().Add(lock.timeout), 0)
 }
 
-// Acquire returns a round that asks as TryLock does.
-func (a *attempt) Acquire(how round.Spec, turn bool) *round.Round {
-	return (*Lock)(a).newAcquire(how, turn)
-}
-
-// Grant returns a round that may win the lock.
-func (a *attempt) Grant(how *round.Spec) *round.Round { return (*Lock)(a).newGrant(how) }
-
-// GiveUp undoes an attempt before all nodes were asked for it.
 func (a *attempt) GiveUp(ctx context.Context, r *round.Round, only, kept quorum.NodeSet, reason error) error {
 	lock, l := (*Lock)(a), a.locker
 	u := lock.newRelease(round.Spec{Rule: quorum.DecideHeld, Only: only})
@@ -227,18 +212,11 @@ func (a *attempt) GiveUp(ctx context.Context, r *round.Round, only, kept quorum.
 	return failed(roundError(r, "acquire", lock.Name(), reason, ended))
 }
 
-// Failure describes a round that did not get the lock.
 func (a *attempt) Failure(r *round.Round, reason error) wait.Failure {
 	return (*failure)(roundError(r, "acquire", (*Lock)(a).Name(), reason, nil))
 }
 
-// Guard returns a context that ends with a part of a set.
-func (a *attempt) Guard(ctx context.Context) context.Context { return (*Lock)(a).Context(ctx) }
-
-// Release gives a part of a set back.
-func (a *attempt) Release() { (*Lock)(a).startRelease(nil) }
-
-// failure is the error of an attempt, as package wait knows it.
+// failure is the error of an attempt, as package wait knows it ([wait.Failure]).
 type failure QuorumError
 
 // failed returns an error of an attempt for package wait. One about arguments, which only the nodes
@@ -264,17 +242,9 @@ func told(err error) error {
 	return err
 }
 
-// Error returns the text of the error.
-func (f *failure) Error() string { return (*QuorumError)(f).Error() }
-
-// Unwrap returns what it matches.
+func (f *failure) Error() string   { return (*QuorumError)(f).Error() }
 func (f *failure) Unwrap() []error { return (*QuorumError)(f).Unwrap() }
+func (f *failure) Reason() error   { return f.reason }
+func (f *failure) Ended() error    { return f.ended }
 
-// Reason returns why the attempt failed.
-func (f *failure) Reason() error { return f.reason }
-
-// Ended returns the error of the context that cut it short.
-func (f *failure) Ended() error { return f.ended }
-
-// End joins why a wait ended with its last failure.
 func (f *failure) End(why error) error { return failed((*QuorumError)(f).endedBy(why)) }
