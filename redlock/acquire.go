@@ -172,9 +172,7 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call
 	u := lock.newRelease(how)
 	// Within the one node timeout that the caller was promised. A release that this cuts short goes
 	// to a node that refused; the others are kept.
-	lock.mu.Lock()
-	lock.undoLocked(u, r.MayHold(), r.Deadline())
-	lock.mu.Unlock()
+	lock.undo(u, r.MayHold(), r.Deadline())
 	if how.Confirms != nil && !r.RefusalsConfirmed(ctx, u) {
 		reason = ErrNoQuorum
 	}
@@ -218,15 +216,11 @@ func (lock *Lock) settleValue(ctx context.Context, won *round.Round, value strin
 	lock.value, lock.claim, lock.reused = value, wire.Claim{}, true
 	if v == quorum.Won {
 		// What is left of the random value: at nodes that missed the swap, and on wait lists.
-		lock.mu.Lock()
-		lock.undoLocked(rest, quorum.All(len(l.nodes())).Minus(r.Granted()), deadline)
-		lock.mu.Unlock()
+		lock.undo(rest, quorum.All(len(l.nodes())).Minus(r.Granted()), deadline)
 		return r, nil, nil
 	}
 	if swapped := r.MayHold(); !swapped.Empty() {
-		lock.mu.Lock()
-		lock.undoLocked(lock.newRelease(round.Spec{Rule: quorum.DecideHeld, Only: swapped}), 0, deadline)
-		lock.mu.Unlock()
+		lock.undo(lock.newRelease(round.Spec{Rule: quorum.DecideHeld, Only: swapped}), 0, deadline)
 	}
 	lock.value, lock.claim, lock.reused = random, claim, false // which the caller undoes
 	switch v {

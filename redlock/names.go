@@ -91,7 +91,7 @@ func (n *names) acquire(lock *Lock, _ int, _ bool) pipeline.Request {
 // Part returns the call for one name of a set that takes its names one after the other: locks of
 // their own, which are renewed until it has all, and have no tokens.
 func (c *call) Part(name string) wait.Call {
-	one := &call{lockConfig: c.lockConfig, locker: c.locker, kind: mutex{}, name: [1]string{name}, part: true, taken: c.taken}
+	one := &call{lockConfig: c.lockConfig, locker: c.locker, kind: mutex{}, name: [1]string{name}, part: true, waits: true, taken: c.taken}
 	one.withoutRenewal, one.fencing = false, false
 	one.value, one.maxHold, one.minHold, one.minValidity = "", 0, 0, 0
 	return one
@@ -133,10 +133,7 @@ func (lock *Lock) giveBack(granted quorum.NodeSet) {
 	if !lock.listed {
 		how.Only = all.Minus(granted)
 	}
-	u := lock.newRelease(how)
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	lock.undoLocked(u, all.Minus(granted), lock.locker.clock.Now().Add(lock.timeout))
+	lock.undo(lock.newRelease(how), all.Minus(granted), lock.locker.clock.Now().Add(lock.timeout))
 }
 
 // endPart ends a part without giving it back. From here on nobody extends it.

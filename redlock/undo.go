@@ -30,10 +30,16 @@ func (lock *Lock) newLastReleaseLocked(how round.Spec) *round.Round {
 	return l.rounds.New(&how)
 }
 
-// undoLocked releases what an attempt was granted, may have been, or may yet be: on every node, in
-// the background, with a deadline of its own, whatever became of the caller's context. If the SET
-// has not been answered, the release is behind it on the same connection. If the connection broke,
-// the node delivers the release before anything else when it is back.
+// undo releases what an attempt was granted, may have been, or may yet be: on every node, in the
+// background, with a deadline of its own, whatever became of the caller's context. If the SET has
+// not been answered, the release is behind it on the same connection. If the connection broke, the
+// node delivers the release before anything else when it is back.
+func (lock *Lock) undo(u *round.Round, mayHold quorum.NodeSet, deadline clock.Instant) {
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	lock.undoLocked(u, mayHold, deadline)
+}
+
 func (lock *Lock) undoLocked(u *round.Round, mayHold quorum.NodeSet, deadline clock.Instant) {
 	l := lock.locker
 	l.life.enterAnyway()

@@ -95,7 +95,6 @@ func (c *call) Try(ctx context.Context, yields bool) (wait.Attempt, *round.Round
 
 // Attempt returns a lock that has not been asked for.
 func (c *call) Attempt() wait.Attempt {
-	c.waits = true
 	return (*attempt)(c.newLock())
 }
 
@@ -114,6 +113,7 @@ func (c *call) Finish(ctx context.Context, a wait.Attempt, r *round.Round) error
 // Waits counts a call that did not get its lock at once, and tells of it. One of several waits of a
 // call does not: the call does.
 func (c *call) Waits(ctx context.Context, since clock.Instant) (context.Context, func(wait.Attempt, error)) {
+	c.waits = true
 	if c.taken != nil {
 		ctx, span := c.locker.trace(ctx, OperationWait, c.name[0])
 		return ctx, func(_ wait.Attempt, err error) { span.end(told(err)) }
@@ -199,9 +199,7 @@ func (a *attempt) Announce(of int, others quorum.NodeSet) {
 func (a *attempt) GiveUp(ctx context.Context, r *round.Round, only, kept quorum.NodeSet, reason error) error {
 	lock, l := (*Lock)(a), a.locker
 	u := lock.newRelease(round.Spec{Rule: quorum.DecideHeld, Only: only})
-	lock.mu.Lock()
-	lock.undoLocked(u, kept, l.clock.Now().Add(lock.timeout))
-	lock.mu.Unlock()
+	lock.undo(u, kept, l.clock.Now().Add(lock.timeout))
 	if l.life.isClosed() {
 		return ErrClosed
 	}
