@@ -112,8 +112,8 @@ func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 	})
 }
 
-// With one member more, the quorum of two needs the new one, which no list has. It is known from who
-// was told, before a quorum of the new version was.
+// With one member more, the quorum of two needs the new one, which no list has. It is known from
+// who was told, before a quorum of the new version was.
 func TestANewMemberIsFoundWithoutAPause(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
 		c.slow(2 * time.Millisecond)

@@ -169,7 +169,7 @@ func operates(s *simulation, rng *rand.Rand) {
 		}
 		s.judgeChange(ctx, who, s.change(ctx, who, p.current().Cluster(), rng))
 		cancel()
-		_ = p.current().Close() //nolint:errcheck // masters may be away
+		_ = p.current().Close() // masters may be away
 	}
 }
 
@@ -368,7 +368,7 @@ func (c *heldConn) goesOn() {
 	}
 	_, _ = c.Conn.Write(c.waiting) //nolint:errcheck // it may be broken
 	if c.waiting = nil; c.closed {
-		_ = c.Conn.Close() //nolint:errcheck // always nil
+		_ = c.Conn.Close() // always nil
 	}
 }
 

@@ -113,7 +113,8 @@ func (ms *Membership) keep() {
 }
 
 // newestTold returns the newest version that a master was told and remembers, or a member of it: of
-// our cluster, if we have one. What only those remember that were removed is nobody's list any more.
+// our cluster, if we have one. What only those remember that were removed is nobody's list any
+// more.
 func (ms *Membership) newestTold(reports []report, ours *Roster, member bool) (newest *Roster) {
 	for i := range reports {
 		t := reports[i].told()
@@ -259,8 +260,8 @@ func (ms *Membership) learnLocked(reports []report) {
 				ms.adoptLocked(r)
 			}
 		}
-		// Told by a majority of the version that we know, the next one was chosen. Its quorum may need
-		// a new member, which is not known to us before.
+		// Told by a majority of the version that we know, the next one was chosen. Its quorum may
+		// need a new member, which is not known to us before.
 		if next, by := toldNext(known, reports); k.roster == known && next != nil && by >= known.Need() {
 			ms.adoptLocked(next)
 		}
