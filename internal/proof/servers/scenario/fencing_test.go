@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -39,7 +40,9 @@ func skewed(by time.Duration) redlock.Option {
 // released. Its token counts nevertheless.
 func fenced(t *testing.T, l *redlock.Locker, name string) int64 {
 	t.Helper()
-	lock, err := l.Lock(t.Context(), name, redlock.WithFencing())
+	bounded, cancel := context.WithTimeout(t.Context(), aMinute)
+	defer cancel()
+	lock, err := l.Lock(bounded, name, redlock.WithFencing())
 	require.NoError(t, err)
 	if err := lock.Unlock(t.Context()); !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) {
 		require.NoError(t, err)
