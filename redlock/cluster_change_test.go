@@ -205,6 +205,34 @@ func (c *cluster) dying(change change, one bool) {
 	c.each(func(n *fake.Node) { n.OnChange(nil) })
 }
 
+// Two of three do not get the first request to accept: they are asked again before anybody is told.
+func TestNobodyIsToldWhatAMinorityAccepted(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		operator := c.among([]int{0, 1, 2})
+		time.Sleep(maxTTL + time.Second)
+		c.each(delaying(20*time.Millisecond, 0), 1, 2)
+		var accepted [3]atomic.Bool
+		var lost atomic.Bool
+		for i, server := range c.servers[:3] {
+			server.OnChange(func(change fake.Change) {
+				lines := strings.Split(change.New, "\n")
+				switch {
+				case change.Key == membersKey && strings.HasPrefix(lines[1], "1.") && lines[3] != "-":
+					accepted[i].Store(true)
+					if i == 0 && !lost.Swap(true) {
+						time.AfterFunc(time.Millisecond, func() { c.each((*fake.Node).Disconnect, 1, 2) })
+					}
+				case strings.Contains(change.New, " version=2."):
+					assert.True(t, accepted[1].Load() || accepted[2].Load(), "a minority accepted what master %d is told", i)
+				}
+			})
+		}
+		c.change(operator, setMaxTTL(maxTTL/2))
+		c.each(func(n *fake.Node) { n.OnChange(nil) })
+		assert.Equal(t, 3, c.told(2))
+	})
+}
+
 func TestAChangeThatWasBegunIsFinished(t *testing.T) {
 	for name, told := range map[string]bool{"by the next operator": false, "by any client": true} {
 		t.Run(name, func(t *testing.T) {
