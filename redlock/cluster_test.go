@@ -462,6 +462,31 @@ func TestAClusterBeginsAgainWhenOnlyARemovedMasterRemembers(t *testing.T) {
 	})
 }
 
+// An operator has left one behind in the list.
+func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		t.Run(fmt.Sprintf("it is listed later %v", later), func(t *testing.T) {
+			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+				dying := c.among([]int{0, 1, 2})
+				require.Error(t, add(3)(dying.Cluster(), c.within(time.Second)), "it waits")
+				require.NoError(t, dying.Close())
+				c.each(restart, 0, 1, 2)
+				list := []int{0, 1, 2, 3}
+				if later {
+					list = list[:3]
+				}
+				l := c.among(list)
+				time.Sleep(2 * maxTTL)
+				c.unlock(c.lock(l, "a"))
+				if later {
+					c.change(l, add(3))
+				}
+				assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+			})
+		})
+	}
+}
+
 // A master of another cluster that forgot is awaited there.
 func TestAMasterOfAnotherClusterThatForgotIsNotAdded(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {

@@ -124,22 +124,27 @@ func (ms *Membership) formable(reports []report, roster *Roster) (of []report, m
 			continue
 		}
 		r := reports[at]
-		may = may && r.marker.state == markerActive && r.place.version == (Version{}) && r.place.joined == 0
+		may = may && r.marker.state == markerActive && r.place.version == (Version{})
 		of = append(of, r)
 	}
 	if roster == nil {
-		ms.othersLocked(of)
+		may = ms.othersLocked(of) && may
 	}
 	return of, may && len(k.missing) == 0 && (roster == nil || len(of) == len(roster.Members))
 }
 
 // othersLocked adds to those that are missing the members that masters know by a register from
 // before they forgot: a part of a cluster does not become another one. Who lost the register, too,
-// cannot tell.
-func (ms *Membership) othersLocked(of []report) {
+// cannot tell. It reports whether the candidates among them are of such a cluster, which is over if
+// all of its members are here: then nobody will make them members.
+func (ms *Membership) othersLocked(of []report) (free bool) {
 	newest := make(map[string]*Roster)
 	for _, r := range of {
-		if t := r.register.told; t != nil && t.Cluster == r.place.cluster && (newest[t.Cluster] == nil || t.Version.Above(newest[t.Cluster].Version)) {
+		t := r.register.told
+		if t == nil || t.Cluster != r.place.cluster || r.place.joined != 0 {
+			continue
+		}
+		if newest[t.Cluster] == nil || t.Version.Above(newest[t.Cluster].Version) {
 			newest[t.Cluster] = t
 		}
 	}
@@ -153,6 +158,7 @@ func (ms *Membership) othersLocked(of []report) {
 			}
 		}
 	}
+	return !slices.ContainsFunc(of, func(r report) bool { return r.place.joined != 0 && newest[r.place.cluster] == nil })
 }
 
 // setBack lets masters belong to no cluster that were left behind in one that will never count:

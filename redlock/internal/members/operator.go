@@ -193,7 +193,7 @@ func (ms *Membership) prepare(r *report, roster *Roster) (id string, ready bool,
 		return p.member, true, nil // an operator before us has prepared it
 	case p.cluster == roster.Cluster && p.version.Number > roster.Version.Number:
 		return "", false, nil // it may be a member of that one
-	case p.cluster != roster.Cluster && p.cluster != "": // also if it has forgotten its version: then that one awaits it
+	case p.cluster != roster.Cluster && p.cluster != "" && !p.isCandidate(): // also if it forgot: that one awaits it
 		return "", false, fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, roster.Cluster)
 	case r.marker.state == markerLater || r.marker.state == markerUnreadable || r.marker.state == markerAbsent:
 		return "", false, nil // the next look may say more

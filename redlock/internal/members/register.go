@@ -65,6 +65,9 @@ func (p place) mayBeOf(roster *Roster) bool {
 	return p.cluster == roster.Cluster || p.cluster == ""
 }
 
+// isCandidate reports whether it may become a member, and never was one.
+func (p place) isCandidate() bool { return p.joined != 0 && p.version == (Version{}) }
+
 // at returns the marker with another place. The words that say something else stay.
 func (m marker) at(p place) marker {
 	var words []string
