@@ -25,8 +25,7 @@ import (
 )
 
 const (
-	lengthVariable  = "REDQUORUM_CHAOS"
-	changesVariable = "REDQUORUM_CHANGES"
+	lengthVariable = "REDQUORUM_CHAOS"
 
 	// shortRun is how long an ordinary `go test` runs, and longRun how long it takes for every
 	// fault to happen.
@@ -50,10 +49,7 @@ func TestChaos(t *testing.T) {
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := newArena(t, seed)
-	var members *operators
-	if os.Getenv(changesVariable) == "1" {
-		members = a.newOperators()
-	}
+	members := a.newOperators()
 	a.began = now()
 	for i := range clientCount + 1 {
 		a.start(i == clientCount)
@@ -64,9 +60,7 @@ func TestChaos(t *testing.T) {
 	changes := make(chan struct{})
 	go func() {
 		defer close(changes)
-		if members != nil {
-			members.work(run)
-		}
+		members.work(run)
 	}()
 	a.deal(run)
 	<-changes
