@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -11,20 +10,14 @@ import (
 
 // entry is a lock, with what tables sort and search by.
 type entry struct {
-	*survey.Inspection
-	row        survey.Row
-	token      int64
-	held, left int64  // milliseconds
-	text       string // name, in lower case
-	owners     string // all of them, in lower case
-	seen       clock.Instant
+	survey.Entry
+	text   string // name, in lower case
+	owners string // all of them, in lower case
+	seen   clock.Instant
 }
 
 func newEntry(in *survey.Inspection, seen clock.Instant) *entry {
-	e := &entry{Inspection: in, row: in.Row(), token: in.Token(), seen: seen, text: strings.ToLower(in.Name)}
-	if e.held = in.Longest().HeldMillis; e.row.State == "held" {
-		e.left = in.Left()
-	}
+	e := &entry{Entry: survey.NewEntry(in), seen: seen, text: strings.ToLower(in.Name)}
 	owners := []string{in.Owner}
 	for _, h := range slices.Concat(in.Readers, in.Permits) {
 		owners = append(owners, h.Owner)
@@ -36,22 +29,10 @@ func newEntry(in *survey.Inspection, seen clock.Instant) *entry {
 	return e
 }
 
-// orders are what tables of locks can be sorted by.
-var orders = map[string]func(a, b *entry) int{
-	"name":    func(a, b *entry) int { return survey.Natural(a.Name, b.Name) },
-	"kind":    func(a, b *entry) int { return cmp.Compare(a.row.Kind, b.row.Kind) },
-	"state":   func(a, b *entry) int { return cmp.Compare(a.row.State, b.row.State) },
-	"holder":  func(a, b *entry) int { return survey.Natural(a.row.Holder, b.row.Holder) },
-	"held":    func(a, b *entry) int { return cmp.Compare(a.held, b.held) },
-	"left":    func(a, b *entry) int { return cmp.Compare(uint64(a.left), uint64(b.left)) }, // -1: for ever
-	"token":   func(a, b *entry) int { return cmp.Compare(a.token, b.token) },
-	"waiting": func(a, b *entry) int { return cmp.Compare(a.Waiting(), b.Waiting()) },
-}
-
 // choice is which locks are shown, and how.
 type choice struct {
 	Query, Owner, State string // texts that they contain; a state
-	Sort                string // one of the orders
+	Sort                string // one of [survey.Orders]
 	Descending          bool
 	Page                int // from 1
 }
@@ -64,12 +45,12 @@ const perPage = 50
 func (c *choice) choose(all []*entry) (shown []*entry, total int) {
 	query, owner := strings.ToLower(c.Query), strings.ToLower(c.Owner)
 	for _, e := range all {
-		if strings.Contains(e.text, query) && strings.Contains(e.owners, owner) && (c.State == "" || c.State == e.row.State) {
+		if strings.Contains(e.text, query) && strings.Contains(e.owners, owner) && (c.State == "" || c.State == e.Words.State) {
 			shown = append(shown, e)
 		}
 	}
 	if c.Sort != "name" {
-		slices.SortStableFunc(shown, orders[c.Sort])
+		slices.SortStableFunc(shown, func(a, b *entry) int { return survey.Orders[c.Sort](&a.Entry, &b.Entry) })
 	}
 	if c.Descending {
 		slices.Reverse(shown)

@@ -239,7 +239,7 @@ var columns = []struct{ title, order string }{
 // choiceOf reads what the address chooses. What makes no sense is left out.
 func choiceOf(q url.Values) choice {
 	c := choice{Query: q.Get("q"), Owner: q.Get("owner"), State: q.Get("state"), Sort: q.Get("sort"), Descending: q.Get("down") != ""}
-	if orders[c.Sort] == nil {
+	if survey.Orders[c.Sort] == nil {
 		c.Sort = "name"
 	}
 	c.Page, _ = strconv.Atoi(q.Get("page")) //nolint:errcheck // then it is the first one
@@ -274,9 +274,9 @@ func (d *Dashboard) fillLocks(s *snapshot, q url.Values, p *page) {
 	var rows []subject
 	for _, e := range shown {
 		rows = append(rows, lockOf(e.Name))
-		row := lockRow{Row: e.row, Link: lockLink(e.Name), Token: "-"}
-		if e.token != 0 {
-			row.Token = strconv.FormatInt(e.token, 10)
+		row := lockRow{Row: e.Words, Link: lockLink(e.Name), Token: "-"}
+		if e.Token != 0 {
+			row.Token = strconv.FormatInt(e.Token, 10)
 		}
 		content.Rows = append(content.Rows, row)
 	}
@@ -311,7 +311,7 @@ func (d *Dashboard) fillLocks(s *snapshot, q url.Values, p *page) {
 func (s *snapshot) counts() (states map[string]int, waiting int) {
 	states = map[string]int{}
 	for _, e := range s.locks {
-		states[e.row.State]++
+		states[e.Words.State]++
 		waiting += e.Waiting()
 	}
 	return states, waiting
@@ -361,7 +361,7 @@ func (d *Dashboard) fillLock(s *snapshot, q url.Values, p *page) {
 		e = newEntry(&survey.Inspection{Name: name, Verdict: "unknown", Kind: survey.KindLock}, 1)
 	}
 	p.Title = prose.Printable(name)
-	content := &lockContent{Inspection: e.Inspection, Says: strings.Split(e.Sentences(), "\n"), State: e.row.State, Token: e.token}
+	content := &lockContent{Inspection: e.Inspection, Says: strings.Split(e.Sentences(), "\n"), State: e.Words.State, Token: e.Token}
 	value := e.Value
 	if e.Probably != nil {
 		value = e.Probably.Value
@@ -397,7 +397,7 @@ func (d *Dashboard) fillElections(s *snapshot, _ url.Values, p *page) {
 			all = append(all, e)
 		}
 	}
-	slices.SortFunc(all, orders["name"])
+	slices.SortFunc(all, func(a, b *entry) int { return survey.Natural(a.Name, b.Name) })
 	var rows []*survey.Inspection
 	for _, e := range all[:min(len(all), perPage)] {
 		rows = append(rows, e.Inspection)

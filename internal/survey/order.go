@@ -7,6 +7,35 @@ import (
 	"strings"
 )
 
+// Entry is a lock, with what tables sort by.
+type Entry struct {
+	*Inspection
+	Words      Row
+	Token      int64
+	Held, Left int64 // milliseconds
+}
+
+// NewEntry describes a lock.
+func NewEntry(in *Inspection) Entry {
+	e := Entry{Inspection: in, Words: in.Row(), Token: in.Token(), Held: in.Longest().HeldMillis}
+	if e.Words.State == "held" {
+		e.Left = in.Left()
+	}
+	return e
+}
+
+// Orders are what tables of locks can be sorted by.
+var Orders = map[string]func(a, b *Entry) int{
+	"name":    func(a, b *Entry) int { return Natural(a.Name, b.Name) },
+	"kind":    func(a, b *Entry) int { return cmp.Compare(a.Words.Kind, b.Words.Kind) },
+	"state":   func(a, b *Entry) int { return cmp.Compare(a.Words.State, b.Words.State) },
+	"holder":  func(a, b *Entry) int { return Natural(a.Words.Holder, b.Words.Holder) },
+	"held":    func(a, b *Entry) int { return cmp.Compare(a.Held, b.Held) },
+	"left":    func(a, b *Entry) int { return cmp.Compare(uint64(a.Left), uint64(b.Left)) }, // -1: for ever
+	"token":   func(a, b *Entry) int { return cmp.Compare(a.Token, b.Token) },
+	"waiting": func(a, b *Entry) int { return cmp.Compare(a.Waiting(), b.Waiting()) },
+}
+
 // Natural compares names as people sort them: a number in a name by its size, so that job2 is
 // before job10.
 func Natural(a, b string) int {
