@@ -9,6 +9,7 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
@@ -49,7 +50,7 @@ for a wrong command line.`,
 				// The masters have answered, and the output says what.
 				i.NoLock, err = misnamed.Error(), cli.StatusError{Status: cli.ExitMisnamed}
 			}
-			return errors.Join(withStatus(err), output.Write(cmd, i, func(terminal.Look) []string { return inspectionText(&i) }))
+			return errors.Join(withStatus(err), output.Write(cmd, i, func(terminal.Look) []string { return tables.Inspection(&i) }))
 		},
 	}
 	output.Add(cmd)

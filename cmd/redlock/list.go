@@ -8,6 +8,7 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
@@ -51,7 +52,7 @@ line.`,
 			defer l.Close()
 			l.Owner = owner
 			list, err := l.List(cmd.Context())
-			text := func(look terminal.Look) []string { return listingText(&list, look) }
+			text := func(look terminal.Look) []string { return tables.Listing(&list, look) }
 			if err := output.Write(cmd, list, text); err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/survey"
@@ -47,7 +48,7 @@ line.`,
 			entries, err := locker.Journal(journal.Key{}).Read(cmd.Context())
 			entries = entries[max(len(entries)-limit, 0):]
 			told := survey.Events{Complete: err == nil, Events: append([]journal.Entry{}, entries...)}
-			return errors.Join(withStatus(err), output.Write(cmd, told, func(terminal.Look) []string { return eventsText(&told) }))
+			return errors.Join(withStatus(err), output.Write(cmd, told, func(terminal.Look) []string { return tables.Events(&told) }))
 		},
 	}
 	output.Add(cmd)

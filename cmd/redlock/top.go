@@ -13,6 +13,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/survey"
@@ -85,7 +86,7 @@ func (w *watcher) look(ctx context.Context) top.Snapshot {
 	// Not at the same time as the list: what queues before a PING adds to its round trip.
 	vitals := w.lister.Examine(ctx)
 	list, err := w.lister.List(ctx)
-	s := top.Snapshot{At: w.clock.Wall(), Title: prose.Printable(w.title), Count: list.Count() + w.rate(list.Locks), State: stateColumn}
+	s := top.Snapshot{At: w.clock.Wall(), Title: prose.Printable(w.title), Count: list.Count() + w.rate(list.Locks), State: tables.StateColumn}
 	switch failure := failure(&list); {
 	case failure != nil:
 		s.Problem = failure.Error()
@@ -99,7 +100,7 @@ func (w *watcher) look(ctx context.Context) top.Snapshot {
 		s.Masters = append(s.Masters, masterOf(&n, vitals[i]))
 	}
 	slices.SortStableFunc(list.Locks, byInterest)
-	s.Locks = tableOf(list.Locks)
+	s.Locks = tables.Locks(list.Locks)
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/survey"
 )
@@ -68,7 +69,7 @@ func unlock(cmd *cobra.Command, nodes *masters.Flags, name, reason string, outpu
 	if len(r.Nodes) == 0 {
 		return withStatus(err)
 	}
-	text := func(terminal.Look) []string { return inspectionText(&r.Inspection) }
+	text := func(terminal.Look) []string { return tables.Inspection(&r.Inspection) }
 	if failed := output.Write(cmd, r, text); err != nil || failed != nil {
 		return errors.Join(withStatus(err), failed)
 	}

@@ -1,4 +1,5 @@
-package main
+// Package tables writes what was asked about locks as text: for list, inspect, unlock, log and top.
+package tables
 
 import (
 	"cmp"
@@ -12,11 +13,11 @@ import (
 	"github.com/redquorum/redquorum/internal/survey"
 )
 
-// stateColumn is the one of the state in [tableOf].
-const stateColumn = 2
+// StateColumn is the one of the state in [Locks].
+const StateColumn = 2
 
-// tableOf has a row for each lock.
-func tableOf(locks []survey.Inspection) terminal.Table {
+// Locks has a row for each lock.
+func Locks(locks []survey.Inspection) terminal.Table {
 	table := terminal.Table{
 		Heading: []string{"NAME", "KIND", "STATE", "HOLDER", "HELD", "LEFT", "WAITING", "MASTERS"}, Long: []int{0, 3},
 	}
@@ -26,15 +27,15 @@ func tableOf(locks []survey.Inspection) terminal.Table {
 	return table
 }
 
-// listingText is a table of the locks, and what is missing from it. On a terminal, sentences are
+// Listing is a table of the locks, and what is missing from it. On a terminal, sentences are
 // wrapped; names are never cut.
-func listingText(l *survey.Listing, look terminal.Look) (lines []string) {
+func Listing(l *survey.Listing, look terminal.Look) (lines []string) {
 	width := terminal.Unlimited
 	if look.Live {
 		width, _ = look.Size()
 	}
 	if len(l.Locks) > 0 {
-		table := tableOf(l.Locks)
+		table := Locks(l.Locks)
 		lines = append(table.Lines(terminal.Unlimited), "")
 	}
 	for _, sentence := range l.Sentences() {
@@ -43,8 +44,8 @@ func listingText(l *survey.Listing, look terminal.Look) (lines []string) {
 	return lines
 }
 
-// inspectionText has a line per master, reader and permit, and the verdict.
-func inspectionText(i *survey.Inspection) (lines []string) {
+// Inspection has a line per master, reader and permit, and the verdict.
+func Inspection(i *survey.Inspection) (lines []string) {
 	for _, table := range []terminal.Table{mastersOf(i), holdingsOf(i, "READER", i.Readers), holdingsOf(i, "PERMIT", i.Permits)} {
 		if len(table.Rows) > 0 {
 			lines = append(append(lines, table.Lines(terminal.Unlimited)...), "")
@@ -103,8 +104,8 @@ func holdingsOf(i *survey.Inspection, what string, holdings []survey.Holding) te
 	return table
 }
 
-// eventsText has a line for each entry. What others may have stored is shown, and not obeyed.
-func eventsText(told *survey.Events) []string {
+// Events has a line for each entry. What others may have stored is shown, and not obeyed.
+func Events(told *survey.Events) []string {
 	switch {
 	case len(told.Events) == 0 && told.Complete:
 		return []string{"The log is empty."}

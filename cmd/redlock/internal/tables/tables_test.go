@@ -1,4 +1,4 @@
-package main
+package tables
 
 import (
 	"strings"
@@ -41,17 +41,17 @@ MASTER          VALUE      OWNER   TTL
 redis://a:6379  VALUEVAL…  me\x1b  9.5s
 redis://b:6379             -       for ever
 redis://c:6379  -          -       -
-`+permits, drawn(inspectionText(&i)))
+`+permits, drawn(Inspection(&i)))
 	i.Nodes[0].Fence, i.Nodes[0].Waiting, i.Nodes[2].Error = 7, 1, "away"
 	assert.Equal(t, `
 MASTER          VALUE      OWNER   TTL       FENCE  WAITING  ERROR
 redis://a:6379  VALUEVAL…  me\x1b  9.5s      7      1        -
 redis://b:6379             -       for ever  -      -        -
 redis://c:6379  -          -       -         -      -        away
-`+permits, drawn(inspectionText(&i)))
+`+permits, drawn(Inspection(&i)))
 	i.Permits, i.Kind, i.Verdict, i.Shared = nil, survey.KindLock, "held", true
 	i.Readers = []survey.Holding{{Verdict: "held", Value: "READERREADER|r", Owner: "r", TTLMillis: 9500, Masters: 2}}
-	assert.Contains(t, drawn(inspectionText(&i)), `
+	assert.Contains(t, drawn(Inspection(&i)), `
 READER     OWNER  HELD  TTL   FENCE  MASTERS
 READERRE…  r      -     9.5s  -      2 of 3
 `)
@@ -66,18 +66,18 @@ func TestAListIsWrappedOnATerminalAndItsNamesAreNotCut(t *testing.T) {
 	want := "\nNAME" + strings.Repeat(" ", 68) + "KIND  STATE  HOLDER  HELD  LEFT  WAITING  MASTERS\n" +
 		name + "  lock  free   -       -     -     -        0 of 3\n" +
 		"x" + strings.Repeat(" ", 71) + "lock  split  -       -     -     -        0 of 3\n\n"
-	assert.True(t, strings.HasPrefix(drawn(listingText(&l, look)), want+"2 locks: 1 split, 1\nfree. Waiting: 0.\n"), drawn(listingText(&l, look)))
-	assert.Contains(t, drawn(listingText(&l, terminal.Look{})), want+"2 locks: 1 split, 1 free. Waiting: 0.\n")
+	assert.True(t, strings.HasPrefix(drawn(Listing(&l, look)), want+"2 locks: 1 split, 1\nfree. Waiting: 0.\n"), drawn(Listing(&l, look)))
+	assert.Contains(t, drawn(Listing(&l, terminal.Look{})), want+"2 locks: 1 split, 1 free. Waiting: 0.\n")
 }
 
 func TestWhatOthersStoredInTheLogIsShownAndNotObeyed(t *testing.T) {
-	assert.Equal(t, "\nThe log is empty.\n", drawn(eventsText(&survey.Events{Complete: true})))
-	assert.Equal(t, "\nNo entries were found.\n", drawn(eventsText(&survey.Events{})))
+	assert.Equal(t, "\nThe log is empty.\n", drawn(Events(&survey.Events{Complete: true})))
+	assert.Equal(t, "\nNo entries were found.\n", drawn(Events(&survey.Events{})))
 	assert.Equal(t, `
 TIME                  WHAT    LOCK  HOLDER  BY         WHY
 1970-01-01T00:00:01Z  forced  x     me      op\x1b[2J  host7 is gone
 1970-01-01T00:00:02Z  added   -     -       -          redis://c:1
-`, drawn(eventsText(&survey.Events{Events: []journal.Entry{
+`, drawn(Events(&survey.Events{Events: []journal.Entry{
 		{Millis: 1000, Kind: "forced", Key: "x", Holder: "me", By: "op\x1b[2J", Why: "host7 is gone"},
 		{Millis: 2000, Kind: "added", Why: "redis://c:1"},
 	}})))
