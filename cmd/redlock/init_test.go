@@ -49,7 +49,7 @@ func TestNewMastersAreToldAndStayNew(t *testing.T) {
 	assert.False(t, list.Nodes[0].Votes)
 	assert.Equal(t, "No locks.\n", text)
 
-	s := f.watch().look(t.Context())
+	s := f.watch().look(t.Context(), "")
 	assert.Equal(t, []string{survey.MemberBarred, survey.MemberBarred, survey.MemberBarred}, statesOf(&s))
 	assert.Contains(t, s.Masters[0].Why, "quarantined for another ")
 	for _, look := range []string{"members", "members add --dry-run 127.0.0.1:1", "members max-ttl --dry-run 30s", "log", "doctor", "unlock --force --reason x y"} {

@@ -202,7 +202,7 @@ func (f *fleet) watch() *watcher {
 	lister, err := openLister(cmd, &flags, "*", survey.Bounds{Keys: 10_000, Locks: 100}, topTimeout)
 	require.NoError(f.t, err)
 	f.t.Cleanup(lister.Close)
-	return &watcher{lister: lister, title: "redlock top", clock: clock.System()}
+	return &watcher{lister: lister, clock: clock.System()}
 }
 
 func statesOf(s *top.Snapshot) (states []string) {
@@ -223,13 +223,12 @@ func TestTopLooksAtLocksAndMasters(t *testing.T) {
 	w := f.watch()
 	var s top.Snapshot
 	clitest.WaitFor(t, "a waiter", func() bool {
-		s = w.look(t.Context())
-		return len(s.Locks.Rows) > 0 && s.Locks.Rows[0][0] == "c"
+		s = w.look(t.Context(), "c")
+		return len(s.Locks) == 1 && s.Locks[0].Waiting() == 1
 	})
-	assert.Equal(t, []string{"c", "b", "a"}, []string{s.Locks.Rows[0][0], s.Locks.Rows[1][0], s.Locks.Rows[2][0]},
-		"what is waited for, what is not held, the rest")
-	assert.Equal(t, "1", s.Locks.Rows[0][6])
-	assert.Equal(t, "free", s.Locks.Rows[1][s.State])
+	assert.Empty(t, s.Masters, "it asks about the lock alone")
+	s = w.look(t.Context(), "")
+	assert.Equal(t, []string{"a", "b", "c"}, namesIn(s.Locks))
 	assert.Contains(t, s.Count, "3 locks: 2 held, 1 free. Waiting: 1.")
 	assert.Empty(t, s.Problem)
 	assert.Empty(t, s.Notes)
@@ -248,7 +247,7 @@ func TestTopLooksAtLocksAndMasters(t *testing.T) {
 		assert.Empty(t, s.Notes, "every lock that is held is there")
 		f.kill(node)
 		clitest.WaitFor(t, "the loss of a master", func() bool {
-			s = w.look(t.Context())
+			s = w.look(t.Context(), "")
 			return s.Masters[node].State == survey.MemberDown
 		})
 		assert.NotEmpty(t, s.Masters[node].Why)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/survey"
@@ -30,20 +28,23 @@ const (
 
 func newTopCommand() *cobra.Command {
 	var nodes masters.Flags
+	var allowForce bool
 	interval := 2 * time.Second
 	bounds := survey.Bounds{Keys: 10_000, Locks: 200}
 	cmd := &cobra.Command{
 		Use:   "top [PATTERN] [flags]",
 		Short: "Watch locks and masters on the terminal",
-		Long: `top shows what list shows, and the state of the masters, again every --interval. Locks that somebody
-waits for come first, then those that nobody holds in full. q or Ctrl-C ends it.
+		Long: `top shows what list shows, and the state of the masters, again --interval after each look. Locks that
+somebody waits for come first, then those that nobody holds in full. ? shows the keys: to scroll,
+sort, filter, and look at one lock. With --allow-force it also takes a lock from its holder, as
+unlock does, once the name and a reason have been typed.
 
 Of each master it shows whether it votes, a round trip, the commands that it executes per second
 (for all of its clients, top included), its keys and its connections. "New holders" counts what
 was different from one look to the next: a lock may have changed hands more often.
 
 Each look costs the masters what list costs, so --scan and --limit are smaller. top needs the rights
-that list needs, and a terminal; NO_COLOR is respected. It does not run on the Windows console.
+that list needs, and a terminal; NO_COLOR is respected.
 
 Exit status: 0; 64 for a wrong command line, and without a terminal.`,
 		Example: `  redlock top
@@ -61,11 +62,18 @@ Exit status: 0; 64 for a wrong command line, and without a terminal.`,
 				return err
 			}
 			defer l.Close()
-			w := watcher{lister: l, title: strings.Join(append([]string{"redlock top"}, args...), " "), clock: clock.System()}
-			return top.Show(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), interval, w.look)
+			w := watcher{lister: l, clock: clock.System()}
+			c := top.Config{Title: prose.Printable(strings.Join(append([]string{"redlock top"}, args...), " ")), Interval: interval, Look: w.look}
+			if allowForce {
+				c.Force = func(ctx context.Context, name, reason string) (survey.Release, error) {
+					return survey.Force(ctx, l.Locker, nodes.KeyPrefix, name, reason)
+				}
+			}
+			return top.Show(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), c)
 		},
 	}
 	cmd.Flags().DurationVar(&interval, "interval", interval, "time between two looks")
+	cmd.Flags().BoolVar(&allowForce, "allow-force", false, "locks can be taken from their holders, as unlock does")
 	addBounds(cmd, &bounds)
 	nodes.Add(cmd)
 	return cmd
@@ -74,19 +82,23 @@ Exit status: 0; 64 for a wrong command line, and without a terminal.`,
 // watcher looks at locks and masters again and again.
 type watcher struct {
 	lister *survey.Lister
-	title  string
 	clock  clock.Clock
 
 	looked clock.Instant   // when; of the last look
 	known  map[string]bool // the holders that were seen then; nil before the first look
 }
 
-// look asks the masters once.
-func (w *watcher) look(ctx context.Context) top.Snapshot {
+// look asks the masters once: about all locks, or one.
+func (w *watcher) look(ctx context.Context, name string) top.Snapshot {
+	if name != "" {
+		anyKind := func(string) bool { return true }
+		one, _ := w.lister.Inspect(ctx, []string{name}, anyKind) //nolint:errcheck // it says what each master answered
+		return top.Snapshot{At: w.clock.Wall(), Locks: one}
+	}
 	// Not at the same time as the list: what queues before a PING adds to its round trip.
 	vitals := w.lister.Examine(ctx)
 	list, err := w.lister.List(ctx)
-	s := top.Snapshot{At: w.clock.Wall(), Title: prose.Printable(w.title), Count: list.Count() + w.rate(list.Locks), State: tables.StateColumn}
+	s := top.Snapshot{At: w.clock.Wall(), Count: list.Count() + w.rate(list.Locks), Locks: list.Locks}
 	switch failure := failure(&list); {
 	case failure != nil:
 		s.Problem = failure.Error()
@@ -99,20 +111,7 @@ func (w *watcher) look(ctx context.Context) top.Snapshot {
 	for i, n := range w.lister.Locker.Stats().Nodes {
 		s.Masters = append(s.Masters, masterOf(&n, vitals[i]))
 	}
-	slices.SortStableFunc(list.Locks, byInterest)
-	s.Locks = tables.Locks(list.Locks)
 	return s
-}
-
-// byInterest sorts what is waited for first, then what is not held in full.
-func byInterest(a, b survey.Inspection) int {
-	isOdd := func(i *survey.Inspection) int {
-		if i.State() == "held" {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(b.Waiting(), a.Waiting()), cmp.Compare(isOdd(&a), isOdd(&b)))
 }
 
 // rate says how many holders are new since the last look, and remembers those of this one.

@@ -16,13 +16,13 @@ import (
 // StateColumn is the one of the state in [Locks].
 const StateColumn = 2
 
-// Locks has a row for each lock.
-func Locks(locks []survey.Inspection) terminal.Table {
+// Locks is a table of rows, each of a lock.
+func Locks(rows []survey.Row) terminal.Table {
 	table := terminal.Table{
 		Heading: []string{"NAME", "KIND", "STATE", "HOLDER", "HELD", "LEFT", "WAITING", "MASTERS"}, Long: []int{0, 3},
 	}
-	for i := range locks {
-		table.Rows = append(table.Rows, locks[i].Row().Cells())
+	for _, row := range rows {
+		table.Rows = append(table.Rows, row.Cells())
 	}
 	return table
 }
@@ -35,7 +35,11 @@ func Listing(l *survey.Listing, look terminal.Look) (lines []string) {
 		width, _ = look.Size()
 	}
 	if len(l.Locks) > 0 {
-		table := Locks(l.Locks)
+		var rows []survey.Row
+		for i := range l.Locks {
+			rows = append(rows, l.Locks[i].Row())
+		}
+		table := Locks(rows)
 		lines = append(table.Lines(terminal.Unlimited), "")
 	}
 	for _, sentence := range l.Sentences() {
@@ -46,18 +50,23 @@ func Listing(l *survey.Listing, look terminal.Look) (lines []string) {
 
 // Inspection has a line per master, reader and permit, and the verdict.
 func Inspection(i *survey.Inspection) (lines []string) {
+	return append(Holders(i, terminal.Unlimited), strings.Split(i.Sentences(), "\n")...)
+}
+
+// Holders has a line per master, reader and permit. Names are cut where it would be wider.
+func Holders(i *survey.Inspection, width int) (lines []string) {
 	for _, table := range []terminal.Table{mastersOf(i), holdingsOf(i, "READER", i.Readers), holdingsOf(i, "PERMIT", i.Permits)} {
 		if len(table.Rows) > 0 {
-			lines = append(append(lines, table.Lines(terminal.Unlimited)...), "")
+			lines = append(append(lines, table.Lines(width)...), "")
 		}
 	}
-	return append(lines, strings.Split(i.Sentences(), "\n")...)
+	return lines
 }
 
 // mastersOf is a table of what each master has. FENCE, WAITING and ERROR are left out if no master
 // has any: 80 columns are then enough.
 func mastersOf(i *survey.Inspection) terminal.Table {
-	table := terminal.Table{Heading: []string{"MASTER", "VALUE", "OWNER", "TTL", "FENCE", "WAITING", "ERROR"}}
+	table := terminal.Table{Heading: []string{"MASTER", "VALUE", "OWNER", "TTL", "FENCE", "WAITING", "ERROR"}, Long: []int{0, 2}}
 	for _, n := range i.Nodes {
 		value, ttl := "-", "-"
 		if n.Value != "" || n.TTLMillis != 0 {
@@ -85,7 +94,7 @@ func positive(n int64) string {
 
 // holdingsOf is a table of permits or readers. What is free has no row.
 func holdingsOf(i *survey.Inspection, what string, holdings []survey.Holding) terminal.Table {
-	table := terminal.Table{Heading: []string{what, "OWNER", "HELD", "TTL", "FENCE", "MASTERS"}}
+	table := terminal.Table{Heading: []string{what, "OWNER", "HELD", "TTL", "FENCE", "MASTERS"}, Long: []int{0, 1}}
 	for _, h := range holdings {
 		if h.Verdict == "free" {
 			continue

@@ -1,4 +1,3 @@
-// Package top draws locks and masters on a terminal, again and again.
 package top
 
 import (
@@ -9,20 +8,17 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
-	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/survey"
 )
 
 // Snapshot is what is known at one moment.
 type Snapshot struct {
 	At      time.Time // when it was known
-	Title   string
-	Count   string         // of the locks, in a sentence
-	Problem string         // why there are no locks to show; empty if there are
-	Notes   []string       // what may be missing
-	Masters []Master       // in the order of the endpoints
-	Locks   terminal.Table // most interesting first
-	State   int            // the column with the states of the locks
+	Count   string    // of the locks, in a sentence
+	Problem string    // why there are no locks to show; empty if there are
+	Notes   []string  // what may be missing
+	Masters []Master  // in the order of the endpoints
+	Locks   []survey.Inspection
 }
 
 // Master is the state of a master.
@@ -43,46 +39,13 @@ var lockStyles = map[string]terminal.Style{
 	"held": terminal.Green, "split": terminal.Yellow, "free": terminal.Dim, "unknown": terminal.Red,
 }
 
-// Lines draws the snapshot for a terminal of this size.
-func (s *Snapshot) Lines(width, height int) []string {
-	lines := slices.Concat([]string{s.head(width)}, terminal.Wrap(s.Count, width), terminal.Wrap(terminal.Red.Of(s.Problem), width))
+// summary is what stands above the locks.
+func (s *Snapshot) summary(width int) []string {
+	lines := slices.Concat(terminal.Wrap(s.Count, width), terminal.Wrap(terminal.Red.Of(s.Problem), width))
 	for _, note := range s.Notes {
 		lines = append(lines, terminal.Wrap(terminal.Yellow.Of(note), width)...)
 	}
-	lines = append(append(lines, ""), s.masters(width)...)
-	if len(s.Locks.Rows) == 0 {
-		return lines
-	}
-	lines = append(lines, "")
-	table := s.Locks
-	table.Style = func(row []string, column int) terminal.Style {
-		if column == s.State {
-			return lockStyles[row[column]]
-		}
-		return terminal.Plain
-	}
-	locks := table.Lines(width)
-	room := max(height-len(lines), 0)
-	if len(locks) <= room {
-		return append(lines, locks...)
-	}
-	shown := room - 1 // lines, with the heading; the last line says what is missing
-	if shown < 2 {
-		shown = 0
-	}
-	more := prose.Plural(len(locks)-max(shown, 1), "more lock") + "; a narrower PATTERN shows them"
-	return append(append(lines, locks[:shown]...), terminal.Dim.Of(more))
-}
-
-// head is the title, when the masters were asked, and which keys there are.
-func (s *Snapshot) head(width int) string {
-	right := "q quits"
-	if !s.At.IsZero() {
-		right = s.At.Format(time.TimeOnly) + "  " + right
-	}
-	title := terminal.Cut(s.Title, width-len(right)-1)
-	space := max(width-terminal.Columns(title)-len(right), 1)
-	return terminal.Bold.Of(title) + strings.Repeat(" ", space) + terminal.Dim.Of(right)
+	return append(append(lines, ""), s.masters(width)...)
 }
 
 // masters is the table of the masters, with the reason below each that does not vote.
