@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -485,6 +486,27 @@ func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client knows a master as the only member. It was removed meanwhile, and is about to be added
+// again.
+func TestARemovedMasterThatIsAddedAgainBecomesNoOtherCluster(t *testing.T) {
+	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
+		dead := make([]atomic.Bool, len(c.servers))
+		slept := c.among([]int{0}, c.sparing(dead))
+		c.unlock(c.lock(slept, "a"))
+		dead[0].Store(true)
+		l := c.among([]int{0, 1})
+		c.change(l, add(1))
+		c.change(l, remove(0))
+		require.Error(t, add(0)(l.Cluster(), c.within(time.Second)), "it waits")
+		lock := c.lock(l, "a")
+		dead[0].Store(false)
+		time.Sleep(3 * time.Second)
+		_, err := slept.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		c.unlock(lock)
+	})
 }
 
 // A master of another cluster that forgot is awaited there.

@@ -124,7 +124,8 @@ func (ms *Membership) formable(reports []report, roster *Roster) (of []report, m
 			continue
 		}
 		r := reports[at]
-		may = may && r.marker.state == markerActive && r.place.version == (Version{})
+		// In a list that we count by, a candidate is a member that was removed, and is added again.
+		may = may && r.marker.state == markerActive && r.place.version == (Version{}) && (roster == nil || r.place.joined == 0)
 		of = append(of, r)
 	}
 	if roster == nil {
