@@ -38,7 +38,7 @@ type sizes struct {
 
 var (
 	ci = sizes{
-		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "18000", changes: "3000", raced: "2000",
+		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "18000", changes: "600", raced: "2000",
 		chaos: "3m", fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
