@@ -254,7 +254,7 @@ func versionIn(marker string) (number int) {
 	return number
 }
 
-// newest returns the newest list that a master was told, its number, and its endpoints.
+// newest returns the newest list that a master was told, and its number.
 func (s *simulation) newest() (list string, number int) {
 	for i := range s.candidates() {
 		marker, _, _ := s.servers[i].Get(memoryKey)
@@ -264,6 +264,25 @@ func (s *simulation) newest() (list string, number int) {
 		}
 	}
 	return list, number
+}
+
+// counted returns the list of members that a majority of them was told and remembers; empty if there
+// is none.
+func (s *simulation) counted() string {
+	by := make(map[string]int)
+	for i := range s.candidates() {
+		marker, _, _ := s.servers[i].Get(memoryKey)
+		text, _, _ := s.servers[i].Get(membersKey)
+		if lines := strings.Split(text, "\n"); len(lines) > 1 && versionIn(marker) != 0 && strings.HasPrefix(marker, "active ") && lists(lines[1], i) {
+			by[lines[1]]++
+		}
+	}
+	for list, told := range by {
+		if 2*told > strings.Count(list, "=") {
+			return list
+		}
+	}
+	return ""
 }
 
 // lists reports whether a list of members, as masters keep it, has a node.
@@ -297,8 +316,9 @@ func (s *simulation) memberMayForget(i int) bool {
 func (s *simulation) goesOnWithChanges() {
 	rng := rand.New(rand.NewPCG(s.seed, 1<<44))
 	p := s.newProcess(9_999_999, rng, []redlock.Option{redlock.WithTTL(s.maxTTL / 2)})
-	list, _ := s.newest()
+	list := s.counted()
 	p.list = slices.DeleteFunc(rng.Perm(s.candidates()), func(i int) bool { return list != "" && !lists(list, i) })
+	p.opts = []redlock.Option{redlock.WithTTL(s.maxTTL / 2), redlock.WithMaxTTL(s.maxTTL)} // with discovery
 	p.start()
 	defer p.current().Close()
 	ctx, cancel := context.WithTimeout(s.base, time.Minute)
