@@ -241,7 +241,7 @@ func playKinds(t *testing.T, kinds []using) {
 			if count[0] == 0 {
 				count = [2]int{1, 12_000/len(kinds) + 1}
 			}
-			for _, seed := range seeds(t, count[0], count[1]) {
+			for _, seed := range seeds(t, count[0], count[1], kind.changes) {
 				simulate(t, seed, func(s *simulation) { s.plays(&kind) })
 			}
 		})
@@ -349,7 +349,7 @@ func (u *using) options(s *simulation, rng *rand.Rand) []redlock.Option {
 // to the pilot.
 func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
 	skipRaced(t)
-	for _, seed := range seeds(t, 1, 20) {
+	for _, seed := range seeds(t, 1, 20, false) {
 		simulate(t, seed, func(s *simulation) {
 			s.latency, s.tasks = time.Millisecond, 4
 			s.hold = func(rng *rand.Rand) time.Duration { return upTo(rng, time.Millisecond) }

@@ -38,7 +38,7 @@ type sizes struct {
 
 var (
 	ci = sizes{
-		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "18000", changes: "600", raced: "2000",
+		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "18000", raced: "2000",
 		chaos: "3m", fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
@@ -62,7 +62,6 @@ func stepsOf(soak bool) []step {
 		{name: "models", command: models, env: []string{size.models}},
 		{name: "protocol", command: goTest("-run", "NoHistory", "./internal/proof/history/design", "-seed", seed), env: []string{histories + size.protocol}},
 		{name: "library", command: goTest("-run", "SmallHistoriesOfAllKinds", "./redlock"), env: []string{histories + size.library}, row: plays},
-		{name: "library, members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock"), env: []string{histories + size.changes}, row: plays},
 		{name: "turns", command: goTest("-run", turns, "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
 		{name: "library, raced", command: goTest("-race", "-run", "SmallHistoriesOfAllKinds", "./redlock"), env: []string{histories + size.raced}, row: waits},
 		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
@@ -72,6 +71,7 @@ func stepsOf(soak bool) []step {
 	}
 	if soak {
 		steps = append(steps,
+			step{name: "library, members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock"), env: []string{histories + size.changes}, row: plays},
 			step{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock"), env: size.soak},
 			step{name: "cron", command: goTest("-run", "TwoMachines", "./cmd/redlock/internal/run"), env: size.soak, row: waits},
 			step{name: "trees", command: goTest("-run", "ARandomTree", "./cmd/redlock/internal/run"), env: size.soak, row: waits})
