@@ -10,11 +10,23 @@ import (
 
 	"github.com/redquorum/redquorum/contrib/dashboard"
 	"github.com/redquorum/redquorum/internal/proof/exampletest"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 func Example() {
 	masters, stop := exampletest.Masters(3)
 	defer stop()
+
+	locker, err := redlock.New(masters.Endpoints())
+	if err != nil {
+		panic(err)
+	}
+	defer locker.Close()
+	lock, err := locker.Lock(context.Background(), "orders/42") // new masters vote from then on
+	if err != nil {
+		panic(err)
+	}
+	defer lock.Unlock(context.Background())
 
 	page, err := dashboard.New(context.Background(), masters.Endpoints())
 	if err != nil {
