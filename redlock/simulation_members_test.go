@@ -267,8 +267,8 @@ func (s *simulation) newest() (list string, number int) {
 	return list, number
 }
 
-// counted returns the list of members that a majority of them was told and remembers; empty if there
-// is none.
+// counted returns the list of members that a majority of them was told and remembers; empty if
+// there is none.
 func (s *simulation) counted() string {
 	by := make(map[string]int)
 	for i := range s.candidates() {
