@@ -509,6 +509,27 @@ func TestARemovedMasterThatIsAddedAgainBecomesNoOtherCluster(t *testing.T) {
 	})
 }
 
+// It still has the list of those who came after it, so a client that knows no newer one than that
+// in which it was alone does not take it for the whole cluster.
+func TestARemovedMasterThatRestartedBecomesNoOtherCluster(t *testing.T) {
+	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
+		dead := make([]atomic.Bool, len(c.servers))
+		slept := c.among([]int{0}, c.sparing(dead))
+		c.unlock(c.lock(slept, "a"))
+		dead[0].Store(true)
+		l := c.among([]int{0, 1})
+		c.change(l, add(1))
+		c.change(l, remove(0))
+		c.each(restart, 0)
+		dead[0].Store(false)
+		time.Sleep(3 * maxTTL)
+		lock := c.lock(l, "a")
+		_, err := slept.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		c.unlock(lock)
+	})
+}
+
 // A master of another cluster that forgot is awaited there.
 func TestAMasterOfAnotherClusterThatForgotIsNotAdded(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {

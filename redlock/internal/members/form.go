@@ -128,21 +128,23 @@ func (ms *Membership) formable(reports []report, roster *Roster) (of []report, m
 		may = may && r.marker.state == markerActive && r.place.version == (Version{}) && (roster == nil || r.place.joined == 0)
 		of = append(of, r)
 	}
-	if roster == nil {
-		may = ms.othersLocked(of) && may
-	}
+	may = ms.othersLocked(of, roster) && may
 	return of, may && len(k.missing) == 0 && (roster == nil || len(of) == len(roster.Members))
 }
 
 // othersLocked adds to those that are missing the members that masters know by a register from
-// before they forgot: a part of a cluster does not become another one. Who lost the register, too,
-// cannot tell. It reports whether the candidates among them are of such a cluster, which is over if
-// all of its members are here: then nobody will make them members.
-func (ms *Membership) othersLocked(of []report) (free bool) {
+// before they forgot, if it is newer than the roster that we know: a part of a cluster does not
+// become another one. Who lost the register, too, cannot tell. It reports whether the candidates
+// among them are of such a cluster, which is over if all of its members are here: then nobody will
+// make them members.
+func (ms *Membership) othersLocked(of []report, roster *Roster) (free bool) {
 	newest := make(map[string]*Roster)
 	for _, r := range of {
 		t := r.register.told
 		if t == nil || t.Cluster != r.place.cluster || r.place.joined != 0 {
+			continue
+		}
+		if roster != nil && !t.Version.Above(roster.Version) {
 			continue
 		}
 		if newest[t.Cluster] == nil || t.Version.Above(newest[t.Cluster].Version) {
