@@ -202,7 +202,7 @@ func TestNothingOfACommandRunsBesideTheNextHolder(t *testing.T) {
 		t.Run(strings.ReplaceAll(shape, "/", ""), func(t *testing.T) {
 			t.Parallel()
 			if !possible(shape) {
-				t.Skip("not here")
+				t.Skip("its command is not installed, or asks for a password")
 			}
 			tryShape(t, c, byItself, func(s *shapes) string { return s.script(fmt.Sprintf(shape, s.work(""))) })
 		})
