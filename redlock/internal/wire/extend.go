@@ -73,7 +73,7 @@ func ReadExtended(reply any) Extended {
 
 // Next takes the vote of the next lock, which has this many keys: it grants when all of them were
 // extended. Touched reports whether the node holds the value under one of the keys, or may. The
-// error is the node's, for a key that failed.
+// error is the node's, for the first key that failed.
 func (e *Extended) Next(keys int) (v quorum.Vote, touched bool, err error) {
 	if e.all {
 		return quorum.Granted, true, nil
@@ -97,8 +97,9 @@ func (e *Extended) Next(keys int) (v quorum.Vote, touched bool, err error) {
 			}
 		default:
 			v = quorum.Failed
-			words, _ := reply.([]byte)
-			err = &pipeline.CallError{Fate: pipeline.Refused, Err: errors.New(string(words))}
+			if words, _ := reply.([]byte); err == nil {
+				err = &pipeline.CallError{Fate: pipeline.Refused, Err: errors.New(string(words))}
+			}
 		}
 	}
 	e.rest = e.rest[n:]

@@ -270,13 +270,15 @@ func checkExtended(t *testing.T, reply any) {
 		mine := items[:min(lock.keys, len(items))]
 		items = items[len(mine):]
 		want, touches, words := quorum.Granted, len(mine) < lock.own, []byte(nil)
-		fails := len(mine) < lock.keys
+		fails, failed := len(mine) < lock.keys, false
 		for i, item := range mine {
 			n, said := item.(int64)
 			switch {
 			case !said || n < 0 || n > 2:
-				fails = true
-				words, _ = item.([]byte)
+				if !failed {
+					words, _ = item.([]byte)
+				}
+				fails, failed = true, true
 			case n != 1:
 				want = quorum.Refused
 			}
