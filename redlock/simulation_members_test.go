@@ -313,7 +313,7 @@ func (s *simulation) memberMayForget(i int) bool {
 
 // goesOnWithChanges fails if the members cannot be changed soon after everything is over, or not
 // all of them vote. Its list is that of the members: where all of them forgot, a master that was
-// removed and remembers keeps a list from becoming a new cluster (Limits of docs/safety.md).
+// removed and remembers keeps a list from becoming a new cluster (docs/operations.md, Restarts).
 func (s *simulation) goesOnWithChanges() {
 	rng := rand.New(rand.NewPCG(s.seed, 1<<44))
 	p := s.newProcess(9_999_999, rng, []redlock.Option{redlock.WithTTL(s.maxTTL / 2)})
