@@ -29,7 +29,7 @@ type span struct {
 // RequireOneAtATime starts programs that have a Locker each, on the same three masters, and call
 // run with their locks held, again and again. It requires that runs exclude each other, that there
 // are n of them or more, and n more after a master is killed.
-func RequireOneAtATime(t *testing.T, programs, n int, start func(l *redlock.Locker, run func(ctx context.Context))) *Runs {
+func RequireOneAtATime(t *testing.T, programs, n int, start func(l *redlock.Locker, run func(ctx context.Context))) {
 	t.Helper()
 	c := Start(t, 3)
 	r := &Runs{}
@@ -40,7 +40,6 @@ func RequireOneAtATime(t *testing.T, programs, n int, start func(l *redlock.Lock
 	require.NoError(t, c.Masters[0].Kill())
 	r.await(t, r.Len()+n)
 	r.requireOneAtATime(t)
-	return r
 }
 
 func (r *Runs) requireOneAtATime(tb testing.TB) {
