@@ -1,173 +1,189 @@
 package bench
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/redquorum/redquorum/bench/contention"
-	"github.com/redquorum/redquorum/pool"
-	"github.com/redquorum/redquorum/redlock"
 )
 
-// BenchmarkTryLock acquires and releases locks that nobody else wants.
-func BenchmarkTryLock(b *testing.B) {
-	for _, nodes := range []int{1, 3, 5, 9} {
-		c := newCluster(b, nodes)
-		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
-			locker := c.locker(b)
-			for _, goroutines := range []int{1, 64, 256} {
-				measure(b, lockUnlock, locker, goroutines)
+// row is one row of the report.
+type row struct {
+	benchmark string // its name
+	title     string // its name within the benchmark
+	nodes     int
+
+	// measure returns the metrics by their units.
+	measure func(tb testing.TB, c *cluster, s *size) map[string]float64
+}
+
+// size is how much is measured.
+type size struct {
+	operations int // of a load: b.N
+
+	turns, each int // of what is compared: so many turns of so many operations by each goroutine
+
+	scenario contention.Scenario // of contenders, without what they contend for
+	crash    contention.Crash
+	waiting  crowdSize
+}
+
+// full is the size of the benchmarks, besides the number of operations.
+var full = size{
+	turns: 7, each: 2000,
+	scenario: contention.Scenario{
+		Processes: 8, Goroutines: 8, TTL: 10 * time.Second, WarmUp: 500 * time.Millisecond, Window: 2 * time.Second,
+	},
+	crash:   contention.Crash{Waiters: 4, Kills: 20, TTL: time.Second, Settle: time.Second},
+	waiting: crowdSize{waiters: 10_000, names: 1000, settle: 3 * time.Second},
+}
+
+// rows are all that is measured.
+var rows = slices.Concat(
+	loads("TryLock", []int{1, 3, 5, 9}, []int{1, 64, 256}, rate(lockUnlock)),
+	loads("Taken", []int{nodes}, []int{1, 256}, rateTaken),
+	loads("Fencing", []int{nodes}, []int{1, 256}, compareFencing),
+	loads("Kinds", []int{nodes}, []int{1, 256}, compareKinds),
+	[]row{
+		{"Batch", "goroutines=1", nodes, batches(1)},
+		{"Batch", "goroutines=16", nodes, batches(16)},
+		{"Batch", "goroutines=64", nodes, batches(64)},
+		{"Batch", "goroutines=256", nodes, batches(256)},
+		{"Batch", "goroutines=1024", nodes, batches(1024)},
+		{"ContendedKinds", "nodes=5/kind=mutex", nodes, contend(contention.Scenario{Mutex: "redquorum"})},
+		{"ContendedKinds", "nodes=5/kind=permits=8", nodes, contend(contention.Scenario{Mutex: "permits", Permits: permits})},
+		{"ContendedKinds", "nodes=5/kind=reads=0.9", nodes, contend(contention.Scenario{Mutex: "redquorum", Reads: 0.9})},
+		{"ContendedKinds", "nodes=5/kind=reads=1", nodes, contend(contention.Scenario{Mutex: "redquorum", Reads: 1})},
+		{"Election", "nodes=5/candidates=4/end=resign", nodes, contend(candidates)},
+		{"Election", crashTitle, nodes, crash("election")},
+		{"Crash", crashTitle, nodes, crash("redquorum")},
+		{"Waiting", fmt.Sprintf("nodes=%d/waiters=%d/names=%d", nodes, full.waiting.waiters, full.waiting.names), nodes, wait},
+	},
+)
+
+// nodes is how many servers most rows have.
+const nodes = 5
+
+var crashTitle = fmt.Sprintf("nodes=%d/waiters=%d/ttl=%v/kills=%d", nodes, full.crash.Waiters, full.crash.TTL, full.crash.Kills)
+
+// loads are rows of so many goroutines on so many nodes.
+func loads(benchmark string, nodes, goroutines []int, measure func(goroutines int) measurement) (all []row) {
+	for _, n := range nodes {
+		for _, g := range goroutines {
+			all = append(all, row{benchmark, fmt.Sprintf("nodes=%d/goroutines=%d", n, g), n, measure(g)})
+		}
+	}
+	return all
+}
+
+type measurement = func(tb testing.TB, c *cluster, s *size) map[string]float64
+
+// run runs the rows of a benchmark.
+func run(b *testing.B, benchmark string) {
+	b.Helper()
+	clusters := map[int]*cluster{}
+	for _, r := range rows {
+		if r.benchmark != benchmark {
+			continue
+		}
+		if clusters[r.nodes] == nil {
+			clusters[r.nodes] = newCluster(b, r.nodes)
+		}
+		b.Run(r.title, func(b *testing.B) {
+			s := full
+			s.operations = b.N
+			metrics := r.measure(b, clusters[r.nodes], &s)
+			b.ReportMetric(0, "ns/op") // hides it, unless it is one of the metrics
+			for unit, value := range metrics {
+				b.ReportMetric(value, unit)
 			}
 		})
 	}
 }
 
+// BenchmarkTryLock acquires and releases locks that nobody else wants.
+func BenchmarkTryLock(b *testing.B) { run(b, "TryLock") }
+
 // BenchmarkTaken is refused a lock that is held. The releases that follow each refusal in the
 // background are part of its cost.
-func BenchmarkTaken(b *testing.B) {
-	c := newCluster(b, 5)
-	b.Run("nodes=5", func(b *testing.B) {
-		locker := c.locker(b)
-		hold(b, locker)
-		for _, goroutines := range []int{1, 256} {
-			measure(b, refused, locker, goroutines)
-		}
-	})
-}
+func BenchmarkTaken(b *testing.B) { run(b, "Taken") }
 
 // BenchmarkFencing compares locks with a fencing token to locks without, in turns:
 //
 //	fenced/plain     time of a lock and its unlock with a token, divided by that without: the
 //	                 median of the turns
 //	second-rounds-%  of the locks with a token, how many took a second round to get it
-func BenchmarkFencing(b *testing.B) {
-	inTurns(b, func(b *testing.B, c *cluster, goroutines int) {
-		b.Helper()
-		before, after := compare(b, c, goroutines, []operation{lockUnlock, fencedLockUnlock}, "fenced/plain")
-		acquired := float64(after.Acquired-before.Acquired) / 2
-		b.ReportMetric(100*float64(after.SecondRounds-before.SecondRounds)/acquired, "second-rounds-%")
-	})
-}
+func BenchmarkFencing(b *testing.B) { run(b, "Fencing") }
 
 // BenchmarkKinds compares the kinds of locks that nobody else wants to the mutex, in turns:
 //
 //	permit/mutex  time of a permit and its release, divided by that of a lock and its unlock: the
 //	              median of the turns; likewise for the other kinds
-func BenchmarkKinds(b *testing.B) {
-	inTurns(b, func(b *testing.B, c *cluster, goroutines int) {
-		b.Helper()
-		compare(b, c, goroutines, []operation{lockUnlock, permitUnlock, readUnlock}, "permit/mutex", "read/mutex")
-	})
-}
-
-func inTurns(b *testing.B, body func(b *testing.B, c *cluster, goroutines int)) {
-	b.Helper()
-	c := newCluster(b, 5)
-	for _, goroutines := range []int{1, 256} {
-		b.Run(fmt.Sprintf("nodes=5/goroutines=%d", goroutines), func(b *testing.B) {
-			body(b, c, goroutines)
-		})
-	}
-}
-
-// lockUnlock acquires and releases the lock.
-func lockUnlock(ctx context.Context, locker *redlock.Locker, name string) error {
-	return unlocked(ctx)(locker.TryLock(ctx, name))
-}
-
-// fencedLockUnlock is lockUnlock with a fencing token.
-func fencedLockUnlock(ctx context.Context, locker *redlock.Locker, name string) error {
-	return unlocked(ctx)(locker.TryLock(ctx, name, redlock.WithFencing()))
-}
-
-// readUnlock acquires and releases the lock of a reader.
-func readUnlock(ctx context.Context, locker *redlock.Locker, name string) error {
-	return unlocked(ctx)(locker.TryRLock(ctx, name))
-}
-
-// permits is how many holders the semaphores of the benchmarks have.
-const permits = 8
-
-// permitUnlock acquires and releases one of several permits.
-func permitUnlock(ctx context.Context, locker *redlock.Locker, name string) error {
-	semaphore, err := locker.Semaphore(name, permits)
-	if err != nil {
-		return err
-	}
-	permit, err := semaphore.TryAcquire(ctx)
-	if err != nil {
-		return err
-	}
-	return permit.Unlock(ctx)
-}
-
-// unlocked releases what was acquired.
-func unlocked(ctx context.Context) func(*redlock.Lock, error) error {
-	return func(lock *redlock.Lock, err error) error {
-		if err != nil {
-			return err
-		}
-		return lock.Unlock(ctx)
-	}
-}
-
-// takenName is the lock that refused asks for and hold holds.
-const takenName = "bench/taken"
-
-// refused asks for a lock that is held.
-func refused(ctx context.Context, locker *redlock.Locker, _ string) error {
-	_, err := locker.TryLock(ctx, takenName)
-	switch {
-	case err == nil:
-		return errors.New("a lock that is held was granted")
-	case errors.Is(err, redlock.ErrTaken):
-		return nil
-	default:
-		return err
-	}
-}
-
-// maxTTL is the longest TTL that a Locker accepts by default.
-const maxTTL = time.Minute
-
-// hold holds the lock for the longest TTL there is, which is longer than any benchmark of a few
-// seconds.
-func hold(tb testing.TB, locker *redlock.Locker) {
-	tb.Helper()
-	lock, err := locker.TryLock(tb.Context(), takenName, redlock.WithTTL(maxTTL))
-	require.NoError(tb, err)
-	tb.Cleanup(func() {
-		assert.NoError(tb, lock.Unlock(context.WithoutCancel(tb.Context())), "the lock did not last until the end")
-	})
-}
+func BenchmarkKinds(b *testing.B) { run(b, "Kinds") }
 
 // BenchmarkBatch shows how full writes, reads and scripts are: commands per write, keys per script,
 // writes and reads per lock and node.
-func BenchmarkBatch(b *testing.B) {
-	c := newCluster(b, 5)
-	for _, goroutines := range []int{1, 16, 64, 256, 1024} {
-		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
-			counts := &contention.Traffic{}
-			locker := c.locker(b, redlock.WithPool(pool.WithDialer(counts.Dial)))
-			// The first run of each script loads it.
-			require.NoError(b, perform(b.Context(), lockUnlock, locker, goroutines, goroutines, nil))
-			counts.Reset()
-			b.ResetTimer()
-			require.NoError(b, perform(b.Context(), lockUnlock, locker, goroutines, b.N, nil))
-			b.StopTimer()
-			each := float64(b.N) * float64(len(c.Masters)) // of which each has one release
-			b.ReportMetric(float64(counts.Commands.Load())/float64(counts.Writes.Load()), "commands/write")
-			b.ReportMetric(each/float64(counts.Scripts.Load()), "keys/script")
-			b.ReportMetric(float64(counts.Writes.Load())/each, "writes/lock")
-			b.ReportMetric(float64(counts.Reads.Load())/each, "reads/lock")
-			b.ReportMetric(float64(counts.Commands.Load())/each, "commands/lock")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
+func BenchmarkBatch(b *testing.B) { run(b, "Batch") }
+
+// BenchmarkContendedKinds lets 8 processes of 8 goroutines lock one name again and again, and hold
+// what they get for 2 ms, for each kind of lock:
+//
+//	go test -run '^$' -bench ContendedKinds -benchtime 1x ./bench
+//
+// It fails if two held the name at once. Its metrics:
+//
+//	locks/s              acquisitions
+//	goroutine-changes/s  acquisitions by a different goroutine than the previous one, in any process
+//	wait-mean-ms -p50- -p99- -max-
+//	                     from asking to having; a wait that the end cut off counts with its
+//	                     length so far
+//	read-wait-mean-ms    likewise, for readers
+//	unfinished           such waits
+//	gap-p50-ms -p99-     from when a holder begins to release the name until the next one has it
+//	commands/lock        commands sent by all clients to all servers, per acquisition
+//	min-process-share    acquisitions of the process that had the fewest, divided by an equal share
+//	unlock-errors, lost  unlocks that failed and locks that were lost, of all processes
+//	keys-left            on the servers after all processes have ended
+//
+// The log has what the Lockers of all processes counted (Stats) within the window; -v shows it.
+func BenchmarkContendedKinds(b *testing.B) { run(b, "ContendedKinds") }
+
+// BenchmarkElection lets processes lead in turn, 20 ms each:
+//
+//	go test -run '^$' -bench Election ./bench
+//
+// The metrics are those of BenchmarkContendedKinds and of BenchmarkCrash: a gap is from the
+// resignation until the next one leads, and late is from the expiry of a killed leader's keys until
+// then. It fails if two led at once.
+func BenchmarkElection(b *testing.B) { run(b, "Election") }
+
+// BenchmarkCrash kills the process that holds a lock (SIGKILL), again and again, while others wait
+// for it:
+//
+//	go test -run '^$' -bench Crash ./bench
+//
+// Its metrics:
+//
+//	late-median-ms -max- -min-  from when the keys of a quorum had expired until the next holder
+//	                            had the lock; the servers report the expiry to within 2 ms
+//	commands/client/100ms       what a waiting process sent to all servers from the kill until
+//	                            then, on average
+//	commands/client/100ms-max   the most that one of them sent
+func BenchmarkCrash(b *testing.B) { run(b, "Crash") }
+
+// BenchmarkWaiting lets many goroutines of one process wait for names that another Locker holds,
+// and then ends all their contexts:
+//
+//	go test -run '^$' -bench Waiting ./bench
+//
+// Its metrics:
+//
+//	heap-B/waiter       live heap per waiter
+//	library-goroutines  all but the waiters since the Locker was made, its connections included; the
+//	                    most at once
+//	leave-ms            from the end of the first context until the last Lock has returned
+//
+// It fails if more heap than noise, a goroutine, or a key on a server is left after Close.
+func BenchmarkWaiting(b *testing.B) { run(b, "Waiting") }

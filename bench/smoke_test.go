@@ -1,10 +1,9 @@
 package bench
 
 import (
-	"context"
-	"errors"
-	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,117 +11,66 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
-	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
-// What follows does a little of each benchmark, so one that broke is found before it is needed.
+// small is a size that takes a moment.
+var small = size{
+	operations: 300, // more than there are goroutines in most rows
+	turns:      1, each: 10,
+	scenario: contention.Scenario{
+		Processes: 2, Goroutines: 6, TTL: maxTTL, Patience: patience, WarmUp: 50 * time.Millisecond, Window: 400 * time.Millisecond,
+	},
+	crash:   contention.Crash{Waiters: 2, Kills: 1, TTL: 2 * time.Second, Settle: 10 * time.Millisecond},
+	waiting: crowdSize{waiters: 200, names: 20, settle: 300 * time.Millisecond},
+}
 
-// eventually does something with times that an idle machine keeps, then with longer ones, until it
-// succeeds or they are so long that it has to.
-func eventually(t *testing.T, once func(d time.Duration) error) {
-	t.Helper()
-	const first, longest = 400 * time.Millisecond, 25 * time.Second
-	for d := first; ; d *= 4 {
-		err := once(d)
-		if err == nil {
-			return
+// longest is a window in which contenders lock, however busy the machine is.
+const longest = 30 * time.Second
+
+// mayBeZero are the metrics that are zero on a good day, or negative by less than clocks tell.
+var mayBeZero = []string{
+	"second-rounds-%", "unfinished", "keys-left", "gap-p50-ms", "gap-p99-ms",
+	"late-median-ms", "late-max-ms", "late-min-ms", "commands/client/100ms", "commands/client/100ms-max",
+}
+
+// TestEveryRowIsMeasured measures a little of each row, so one that broke is found before it is
+// needed. A row fails by itself if two held a name at once, or waiters left anything behind.
+func TestEveryRowIsMeasured(t *testing.T) {
+	clusters := map[int]*cluster{}
+	for _, r := range rows {
+		if clusters[r.nodes] == nil {
+			clusters[r.nodes] = newCluster(t, r.nodes)
 		}
-		require.Less(t, d, longest, "%v", err)
-		t.Logf("within %v: %v", d, err)
-	}
-}
-
-func TestEveryOperationIsMeasured(t *testing.T) {
-	t.Parallel()
-	locker := newCluster(t, 5).locker(t)
-	hold(t, locker)
-	for _, do := range []operation{lockUnlock, refused, fencedLockUnlock, permitUnlock, readUnlock} {
-		for _, goroutines := range []int{1, 8} {
-			performFew(t, do, locker, goroutines)
-		}
-	}
-}
-
-func performFew(t *testing.T, do operation, locker *redlock.Locker, goroutines int) {
-	t.Helper()
-	before := locker.Stats()
-	operations := goroutines + 10 // some goroutine does more than one
-	took := make([]time.Duration, operations)
-	require.NoError(t, perform(t.Context(), do, locker, goroutines, operations, took))
-
-	after := locker.Stats()
-	rounds := after.Acquired + after.Taken - before.Acquired - before.Taken
-	assert.EqualValues(t, operations, rounds, "rounds that were won or refused")
-	assert.Equal(t, before.Held, after.Held, "locks held")
-	assert.Positive(t, slices.Min(took), "the shortest operation")
-}
-
-func TestPerformReturnsTheErrorOfAnOperationAndStops(t *testing.T) {
-	broken := errors.New("broken")
-	do := func(_ context.Context, _ *redlock.Locker, name string) error {
-		if name == names[7] {
-			return broken
-		}
-		return nil
-	}
-	took := make([]time.Duration, 100)
-	require.ErrorIs(t, perform(t.Context(), do, nil, 1, len(took), took), broken)
-	assert.Zero(t, took[8], "the operation after the failed one")
-}
-
-// Reports that two held the name at once are errors of Run.
-func TestContendersExcludeEachOtherAndLeaveNothingBehind(t *testing.T) {
-	t.Parallel()
-	for _, kind := range contended {
-		t.Run(kind.name, func(t *testing.T) {
-			t.Parallel()
-			s := kind.scenario
-			s.Servers, s.Processes, s.Goroutines = startContention(t), 2, 6
-			s.TTL, s.Patience = maxTTL, patience
-			s.Hold = time.Millisecond // two holders at once are sure to be seen
-			eventually(t, func(d time.Duration) error {
-				s.WarmUp, s.Window = d/8, d
-				r := s.Run(t)
-				assert.Zero(t, r.UnlockErrors, r.UnlockError)
-				if kind.name == "mutex" { // of the others, some go by themselves
-					assert.Zero(t, r.KeysLeft)
-				}
-				assert.Zero(t, r.Counters["lost"])
-				if r.MinProcessShare == 0 || r.Commands == 0 || r.Counters["acquired"] == 0 {
-					return fmt.Errorf("a process had nothing: %+v", r)
-				}
-				return nil
-			})
-		})
-	}
-}
-
-func TestNameOfAKilledHolderIsAcquiredAgain(t *testing.T) {
-	t.Parallel()
-	for _, mutex := range []string{"redquorum", "election"} {
-		t.Run(mutex, func(t *testing.T) {
-			t.Parallel()
-			c := contention.Crash{
-				Mutex: mutex, Servers: startContention(t), Waiters: 2, Kills: 1, TTL: 2 * time.Second, Settle: 10 * time.Millisecond,
+		c := clusters[r.nodes]
+		t.Run(r.benchmark+"/"+r.title, func(t *testing.T) {
+			s := small
+			metrics := r.measure(t, c, &s)
+			for share, contends := metrics["min-process-share"]; contends && share == 0 && s.scenario.Window < longest; {
+				s.scenario.Window *= 4 // a process had nothing
+				metrics = r.measure(t, c, &s)
+				share = metrics["min-process-share"]
 			}
-			r := c.Run(t)
-			assert.Len(t, r.Late, 1)
-			assert.Len(t, r.Commands, 2, "of each waiter")
-			for _, server := range c.Servers {
-				keys, err := server.Keys()
-				require.NoError(t, err)
-				assert.Empty(t, keys)
-			}
+			requireMetrics(t, &r, metrics)
 		})
+		for _, server := range c.Masters {
+			require.NoError(t, server.(*redistest.Server).Clear()) // fencing counters, for example
+		}
 	}
 }
 
-// BenchmarkWaiting itself judges what is left. It counts goroutines, so no other test may run
-// beside this one.
-func TestWaitersLeaveNothingBehind(t *testing.T) {
-	const n = 200
-	w := measureWaiting(t, newCluster(t, contentionNodes), n, 20, 300*time.Millisecond)
-	assert.Positive(t, w.heap)
-	assert.Positive(t, w.library)
-	assert.Positive(t, w.leaving)
+func requireMetrics(t *testing.T, r *row, metrics map[string]float64) {
+	t.Helper()
+	require.NotEmpty(t, metrics)
+	for unit, value := range metrics {
+		switch {
+		case math.IsNaN(value) || math.IsInf(value, 0):
+			t.Errorf("%v %s", value, unit)
+		case unit == "unlock-errors", unit == "lost", unit == "keys-left" && strings.HasSuffix(r.title, "mutex"): // of others, some go by themselves
+			assert.Zero(t, value, unit)
+		case strings.HasPrefix(unit, "wait-") && strings.HasSuffix(r.title, "reads=1"): // nobody writes
+		case !slices.Contains(mayBeZero, unit):
+			assert.Positive(t, value, unit)
+		}
+	}
 }

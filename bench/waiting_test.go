@@ -12,47 +12,33 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/bench/contention"
+	"github.com/redquorum/redquorum/bench/load"
 	masters "github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// The size of BenchmarkWaiting.
-const (
-	waiters       = 10_000
-	waitedFor     = 1000            // names
-	waitersSettle = 3 * time.Second // before they are measured
-)
+// crowdSize is how many wait.
+type crowdSize struct {
+	waiters, names int
+	settle         time.Duration // before they are measured
+}
 
-// BenchmarkWaiting lets many goroutines of one process wait for names that another Locker holds,
-// and then ends all their contexts:
-//
-//	go test -run '^$' -bench Waiting ./bench
-//
-// Its metrics:
-//
-//	heap-B/waiter       live heap per waiter
-//	library-goroutines  all but the waiters since the Locker was made, its connections included; the
-//	                    most at once
-//	leave-ms            from the end of the first context until the last Lock has returned
-//
-// It fails if more heap than noise, a goroutine, or a key on a server is left after Close.
-func BenchmarkWaiting(b *testing.B) {
-	c := newCluster(b, contentionNodes)
-	b.Run(fmt.Sprintf("nodes=%d/waiters=%d/names=%d", contentionNodes, waiters, waitedFor), func(b *testing.B) {
-		var w *waiting
-		for range b.N {
-			w = measureWaiting(b, c, waiters, waitedFor, waitersSettle)
-			if left := w.heapClosed * waiters; left > heapNoise+heapLeaked*waiters {
-				b.Fatalf("%.0f bytes of heap are left after Close, %.0f per waiter", left, w.heapClosed)
-			}
+// wait measures a crowd, and fails if it leaves anything behind.
+func wait(tb testing.TB, c *cluster, s *size) map[string]float64 {
+	tb.Helper()
+	var w *waiting
+	repeat(tb, func() {
+		w = measureWaiting(tb, c, &s.waiting)
+		n := float64(s.waiting.waiters)
+		if left := w.heapClosed * n; left > heapNoise+heapLeaked*n {
+			tb.Fatalf("%.0f bytes of heap are left after Close, %.0f per waiter", left, w.heapClosed)
 		}
-		report(b, map[string]float64{
-			"heap-B/waiter":      w.heap,
-			"library-goroutines": float64(w.library),
-			"leave-ms":           contention.Millis(w.leaving),
-		})
 	})
+	return map[string]float64{
+		"heap-B/waiter":      w.heap,
+		"library-goroutines": float64(w.library),
+		"leave-ms":           load.Millis(w.leaving),
+	}
 }
 
 // More heap than this after Close is a leak. The first is noise of the runtime and of the rest of
@@ -77,33 +63,33 @@ const goroutinesPerNode = 6
 // leaveTimeout bounds the wait for what has to disappear.
 const leaveTimeout = time.Minute
 
-// measureWaiting lets n goroutines wait for so many names. It fails when anything is left, or a
-// waiter gets a name.
-func measureWaiting(tb testing.TB, c *cluster, n, names int, settle time.Duration) *waiting {
+// measureWaiting lets a crowd wait. It fails when anything is left, or a waiter gets a name.
+func measureWaiting(tb testing.TB, c *cluster, s *crowdSize) *waiting {
 	tb.Helper()
+	n, names, settle := s.waiters, s.names, s.settle
 	holder := holdNames(tb, c, names)
 	goroutinesBefore := goroutinesAtRest()
 	locker := c.locker(tb)
 	w := &waiting{}
 	crowd := newCrowd(locker, n, names)
 	makeGoroutines(2 * n)
-	heapBefore := contention.LiveHeap()
+	heapBefore := load.LiveHeap()
 
 	crowd.start()
-	for begin := time.Now(); time.Since(begin) < settle; time.Sleep(contention.GoroutineSample) {
+	for begin := time.Now(); time.Since(begin) < settle; time.Sleep(load.GoroutineSample) {
 		w.library = max(w.library, runtime.NumGoroutine()-n-goroutinesBefore)
 	}
 	require.Zero(tb, crowd.left.Load(), "everyone waits")
-	w.heap = perWaiter(contention.LiveHeap(), heapBefore, n)
+	w.heap = perWaiter(load.LiveHeap(), heapBefore, n)
 
 	w.leaving = crowd.leave()
 	require.NoError(tb, crowd.verdict())
 	// Calls that are still under way leave keys that go by themselves.
-	awaitAtMost(tb, "keys on the servers", contentionNodes*names, func() int { return c.keysLeft(tb) })
-	awaitAtMost(tb, "goroutines when the waiters had left", goroutinesBefore+goroutinesPerNode*contentionNodes, runtime.NumGoroutine)
+	awaitAtMost(tb, "keys on the servers", nodes*names, func() int { return c.keysLeft(tb) })
+	awaitAtMost(tb, "goroutines when the waiters had left", goroutinesBefore+goroutinesPerNode*nodes, runtime.NumGoroutine)
 	require.NoError(tb, locker.Close())
 	awaitAtMost(tb, "goroutines after Close", goroutinesBefore, runtime.NumGoroutine)
-	w.heapClosed = perWaiter(contention.LiveHeap(), heapBefore, n)
+	w.heapClosed = perWaiter(load.LiveHeap(), heapBefore, n)
 	runtime.KeepAlive(crowd) // it counted before, too
 	require.NoError(tb, holder.Close())
 	awaitAtMost(tb, "keys on the servers when both Lockers were closed", 0, func() int { return c.keysLeft(tb) })

@@ -2,14 +2,10 @@
 
 package contention
 
-import (
-	"time"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// Supported reports whether processes share a clock here, and tell their CPU time. Without a clock,
-// contention cannot be measured.
+// Supported reports whether processes share a clock here. Without one, contention cannot be
+// measured.
 const Supported = true
 
 func now() Instant {
@@ -18,14 +14,4 @@ func now() Instant {
 		panic(err) // only a wrong argument makes it fail
 	}
 	return Instant(t.Nano())
-}
-
-// CPUTime returns the CPU time of this process, in user and kernel mode. Child processes do not
-// count. It is 0 where there is no [Supported] clock.
-func CPUTime() time.Duration {
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		panic(err) // only a wrong argument makes it fail
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

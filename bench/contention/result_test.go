@@ -70,27 +70,3 @@ func TestNothingAcquiredGivesNoShares(t *testing.T) {
 	assert.EqualValues(t, 9, r.Wait(99))
 	assert.Zero(t, r.Gap(50))
 }
-
-func TestPercentilesCountFromTheShortest(t *testing.T) {
-	assert.Zero(t, Percentile(nil, 500))
-	for _, c := range []struct {
-		n, permille int
-		want        time.Duration
-	}{
-		{1, 500, 1},
-		{1, 990, 1},
-		{2, 500, 1},
-		{3, 500, 2},
-		{100, 990, 99},
-		{100, 1000, 100},
-		{101, 990, 100},
-		{1000, 999, 999},
-		{1001, 999, 1000},
-	} {
-		sorted := make([]time.Duration, c.n)
-		for i := range sorted {
-			sorted[i] = time.Duration(i + 1)
-		}
-		assert.Equal(t, c.want, Percentile(sorted, c.permille), "%d per mille of 1..%d", c.permille, c.n)
-	}
-}

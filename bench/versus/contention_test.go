@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
+	"github.com/redquorum/redquorum/bench/load"
 	"github.com/redquorum/redquorum/bench/versus/figures"
 )
 
@@ -113,7 +114,7 @@ var contended = []struct {
 }{
 	{figures.LocksPerSecond, true, (*contention.Result).AcquisitionsPerSecond},
 	{figures.ChangesPerSecond, true, (*contention.Result).GoroutineChangesPerSecond},
-	{figures.MeanWait, false, func(r *contention.Result) float64 { return contention.Millis(r.MeanWait()) }},
+	{figures.MeanWait, false, func(r *contention.Result) float64 { return load.Millis(r.MeanWait()) }},
 	{figures.P50Wait, false, waitOf(50)},
 	{figures.P99Wait, false, waitOf(99)},
 	{figures.LongestWait, false, waitOf(100)},
@@ -123,7 +124,7 @@ var contended = []struct {
 }
 
 func waitOf(percent int) func(*contention.Result) float64 {
-	return func(r *contention.Result) float64 { return contention.Millis(r.Wait(percent)) }
+	return func(r *contention.Result) float64 { return load.Millis(r.Wait(percent)) }
 }
 
 func contendedColumns() (columns []figures.Column) {

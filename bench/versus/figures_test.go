@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
+	"github.com/redquorum/redquorum/bench/load"
 	"github.com/redquorum/redquorum/bench/versus/figures"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
@@ -192,17 +193,17 @@ var values = map[string]struct {
 	of    func(*sample) float64
 	known bool
 }{
-	figures.LocksPerSecond: {(*sample).locksPerSecond, true},
-	figures.Locks:          {func(s *sample) float64 { return float64(s.locks) }, true},
-	figures.Failed:         {func(s *sample) float64 { return float64(s.failed) }, true},
-	figures.ClientCPU:      {(*sample).cpuPerLock, contention.Supported},
-	figures.ServerCPU:      {(*sample).serversPerLock, serverCPUKnown},
-	figures.Allocations:    {(*sample).allocsPerLock, true},
-	figures.Bytes:          {(*sample).bytesPerLock, true},
-	figures.P50:            {func(s *sample) float64 { return s.percentile(500) }, true},
-	figures.P90:            {func(s *sample) float64 { return s.percentile(900) }, true},
-	figures.P99:            {func(s *sample) float64 { return s.percentile(990) }, true},
-	figures.P999:           {func(s *sample) float64 { return s.percentile(999) }, true},
+	figures.LocksPerSecond: {(*sample).PerSecond, true},
+	figures.Locks:          {func(s *sample) float64 { return float64(s.Done) }, true},
+	figures.Failed:         {func(s *sample) float64 { return float64(s.Failed) }, true},
+	figures.ClientCPU:      {(*sample).CPUEach, load.CPUKnown},
+	figures.ServerCPU:      {(*sample).serversEach, serverCPUKnown},
+	figures.Allocations:    {(*sample).AllocsEach, true},
+	figures.Bytes:          {(*sample).BytesEach, true},
+	figures.P50:            {func(s *sample) float64 { return s.Percentile(500) }, true},
+	figures.P90:            {func(s *sample) float64 { return s.Percentile(900) }, true},
+	figures.P99:            {func(s *sample) float64 { return s.Percentile(990) }, true},
+	figures.P999:           {func(s *sample) float64 { return s.Percentile(999) }, true},
 }
 
 var (

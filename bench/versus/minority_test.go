@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
+	"github.com/redquorum/redquorum/bench/load"
 	"github.com/redquorum/redquorum/bench/versus/figures"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
@@ -64,7 +65,7 @@ func measureMinority(t *testing.T, p *plan) figures.Experiment {
 				contestants := startOutage(t, state, slice)
 				for turn := range contestants {
 					c := &contestants[(turn+round)%len(contestants)]
-					s, err := measureFailing(t.Context(), c, 1, quotaFor(slice))
+					s, err := c.measure(t.Context(), 1, load.Load{Duration: slice, GoOn: true})
 					require.NoError(t, err, c.name)
 					samples[state][c.name] = append(samples[state][c.name], s)
 				}
@@ -100,7 +101,7 @@ func startOutage(t *testing.T, state string, slice time.Duration) []contestant {
 	contestants := openOn(t, addresses, servers, minorityPeers, 1)
 	for i := range contestants {
 		// It connects. With their own timeouts, peers may fail on a busy machine.
-		_, err := measureFailing(t.Context(), &contestants[i], 1, quotaFor(slice/longSlices))
+		_, err := contestants[i].measure(t.Context(), 1, load.Load{Duration: slice / longSlices, GoOn: true})
 		require.NoError(t, err, contestants[i].name)
 		contestants[i].names = makeNames(fmt.Sprintf("versus/outage/%d", i), outageNames)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
+	"github.com/redquorum/redquorum/bench/load"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
@@ -125,9 +126,9 @@ func TestEveryPeerSetsAndDeletesEachKeyOnce(t *testing.T) {
 					executed = append(executed, monitor(t, server))
 				}
 				const goroutines, locks = 4, 10
-				s, err := measure(t.Context(), &c, goroutines, newQuota(locks))
+				s, err := c.measure(t.Context(), goroutines, load.Load{Limit: locks})
 				require.NoError(t, err)
-				assert.Equal(t, locks, s.locks)
+				assert.Equal(t, locks, s.Done)
 				for i, lines := range executed {
 					for _, name := range c.names[:locks] {
 						awaitOnce(t, lines, "set", name)

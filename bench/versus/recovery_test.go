@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
+	"github.com/redquorum/redquorum/bench/load"
 	"github.com/redquorum/redquorum/bench/versus/figures"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
@@ -226,7 +227,7 @@ func (b *recoveryBench) run(t *testing.T, p contention.Mutex, second time.Durati
 		}
 		sum += float64(locks)
 		c.Locks = append(c.Locks, float64(locks)/step.Seconds())
-		c.Waits = append(c.Waits, contention.Millis(wait))
+		c.Waits = append(c.Waits, load.Millis(wait))
 	}
 	assert.Positive(t, sum, "locks")
 	c.Locks, c.Waits = figures.Rounded(c.Locks), figures.Rounded(c.Waits)

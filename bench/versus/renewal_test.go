@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
+	"github.com/redquorum/redquorum/bench/load"
 	"github.com/redquorum/redquorum/bench/versus/figures"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
@@ -30,10 +31,10 @@ var renewalValues = map[string]struct {
 	of    func(*holding) float64
 	known bool
 }{
-	figures.CoreShare:           {func(h *holding) float64 { return 100 * h.cpu.Seconds() / h.held.Seconds() }, contention.Supported},
+	figures.CoreShare:           {func(h *holding) float64 { return 100 * h.cpu.Seconds() / h.held.Seconds() }, load.CPUKnown},
 	figures.RenewalsPerSecond:   {func(h *holding) float64 { return float64(h.renewals) / h.held.Seconds() }, true},
-	figures.ClientCPUPerRenewal: {func(h *holding) float64 { return contention.Micros(h.cpu) / float64(h.renewals) }, contention.Supported},
-	figures.ServerCPUPerRenewal: {func(h *holding) float64 { return contention.Micros(h.servers) / float64(h.renewals) }, serverCPUKnown},
+	figures.ClientCPUPerRenewal: {func(h *holding) float64 { return load.Micros(h.cpu) / float64(h.renewals) }, load.CPUKnown},
+	figures.ServerCPUPerRenewal: {func(h *holding) float64 { return load.Micros(h.servers) / float64(h.renewals) }, serverCPUKnown},
 	figures.LostLocks:           {func(h *holding) float64 { return float64(h.lost) }, true},
 }
 
@@ -74,15 +75,15 @@ func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) 
 		return h, err
 	}
 	defer func() { err = errors.Join(err, release(locker.Locker, servers)) }()
-	heap := contention.LiveHeap()
-	acquire := func(ctx context.Context, i int) error {
+	heap := load.LiveHeap()
+	acquire := load.Load{Goroutines: min(locks, manyGoroutines), Limit: locks, Do: func(ctx context.Context, i, _ int) error {
 		_, err := locker.Locker.Lock(ctx, fmt.Sprintf("versus/hold/%06d", i))
 		return err
-	}
-	if err := contention.Perform(ctx, min(locks, manyGoroutines), locks, acquire); err != nil {
+	}}
+	if _, err := acquire.Measure(ctx); err != nil {
 		return h, err
 	}
-	h.heap = (contention.LiveHeap() - heap) / float64(locks)
+	h.heap = (load.LiveHeap() - heap) / float64(locks)
 	// Renewals are due an interval after the locks were acquired, right when a sample that began at
 	// once would end.
 	time.Sleep(p.hold / leadIn)
@@ -90,12 +91,12 @@ func hold(ctx context.Context, servers []*redistest.Server, locks int, p *plan) 
 	if err != nil {
 		return h, err
 	}
-	before, cpu, start := locker.Stats(), contention.CPUTime(), time.Now()
+	before, cpu, start := locker.Stats(), load.CPUTime(), time.Now()
 	for time.Since(start) < p.hold {
-		time.Sleep(min(contention.GoroutineSample, p.hold))
+		time.Sleep(min(load.GoroutineSample, p.hold))
 		h.goroutines = max(h.goroutines, runtime.NumGoroutine()-goroutines)
 	}
-	h.held, h.cpu = time.Since(start), contention.CPUTime()-cpu
+	h.held, h.cpu = time.Since(start), load.CPUTime()-cpu
 	after := locker.Stats()
 	h.renewals, h.lost = after.Renewed-before.Renewed, after.Lost
 	if after.Held+int(after.Lost) != locks {
