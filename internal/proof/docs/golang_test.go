@@ -16,7 +16,6 @@ import (
 var packages = []string{
 	"context", "errors", "fmt", "log/slog", "net/http", "net/url", "sync", "testing", "testing/synctest", "time",
 	"github.com/redquorum/redquorum/election",
-	"github.com/redquorum/redquorum/fence",
 	"github.com/redquorum/redquorum/pool",
 	"github.com/redquorum/redquorum/queue",
 	"github.com/redquorum/redquorum/redlock",
@@ -38,17 +37,9 @@ var hidden = map[string]string{
 		func (*stock) set(string, int, int64) error`,
 	"docs/fencing.md": `
 		var (
-			ctx     context.Context
-			locker  *redlock.Locker
-			token   int64
-			price   int
-			content []byte
-			file    interface {
-				Replace([]byte) error
-				SaveToken(int64) error
-				Load(*[]byte) error
-				Change() ([]byte, error)
-			}
+			ctx    context.Context
+			locker *redlock.Locker
+			price  int
 		)
 		func read(context.Context, int64) (int, error)
 		func write(context.Context, int64, int) error`,
