@@ -26,7 +26,7 @@ func TestTheDocumentationQuotesTestsThatRun(t *testing.T) {
 			quoted++
 		}
 	}
-	assert.Equal(t, 3, quoted)
+	assert.Equal(t, 2, quoted)
 }
 
 // The interface and its adapter are compiled in the example, where each has a comment of its own.
