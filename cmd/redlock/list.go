@@ -37,6 +37,10 @@ It asks each master with SCAN, a thousand keys at a time, until it has looked at
 found --limit locks; then it says so. If a minority of the masters is down, every lock that is held
 is listed all the same. The user needs the commands scan and strlen.
 
+With --json, locks has what inspect prints, complete says that no held lock is missing, and left_out
+counts names (lasting, large, other_type, forbidden). Of a master: keys looked at, locks found,
+bounded by --scan or --limit.
+
 Exit status: 0; 1 if the user may not list; 69 if too few masters answer; 64 for a wrong command
 line.`,
 		Example: `  redlock list

@@ -28,7 +28,8 @@ those of the clocks of the processes that noted them.
 
 Each master keeps the newest 256 entries, at most 256 KiB, for 90 days. An entry may be missing: no
 lock waits for the log, a process notes eight losses a minute and counts the others, and a change
-whose operator died in the middle is finished by others, who do not note it.
+whose operator died in the middle is finished by others, who do not note it. With --json, complete
+says that a majority answered, and time_ms counts from 1970.
 
 Exit status: 0; 69 if too few masters answer, and entries may be missing; 64 for a wrong command
 line.`,

@@ -33,6 +33,9 @@ deletes one permit: give the name of that, such as NAME#1. A shared lock ends fo
 
 It deletes no key that does not expire or is no string: that is no lock, but somebody's data.
 
+With --json, known_by is when the holder knows (empty if nobody held it), and logged says that a
+majority has noted it.
+
 Exit status: 0 if a majority of the masters no longer holds the lock; 1 if it is no lock; 69 if too
 few answer; 64 without --force or --reason.`,
 		Example: `  redlock inspect nightly

@@ -31,7 +31,7 @@ const (
 	MaxTTL  = "max-ttl"
 )
 
-// Entry is one line of the log. Its field names are documented (docs/command.md).
+// Entry is one line of the log. Its field names are documented (redlock help log).
 type Entry struct {
 	Millis int64  `json:"time_ms"` // when, by the clock of who wrote it, in Unix time
 	ID     string `json:"id"`      // random; the same at each master

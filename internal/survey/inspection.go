@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Inspection is what inspect --json prints. Its field names are documented (docs/command.md).
+// Inspection is what inspect --json prints. Its field names are documented (redlock help inspect).
 type Inspection struct {
 	Name    string `json:"name"`
 	Verdict string `json:"verdict"` // free, held, split or unknown

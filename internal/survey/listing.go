@@ -11,7 +11,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Listing is what list --json prints. Its field names are documented (docs/command.md).
+// Listing is what list --json prints. Its field names are documented (redlock help list).
 type Listing struct {
 	Complete bool          `json:"complete"` // no lock that is held is missing
 	Quorum   int           `json:"quorum"`

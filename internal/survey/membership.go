@@ -5,7 +5,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Members is what members --json prints. Its field names are documented (docs/command.md).
+// Members is what members --json prints. Its field names are documented (redlock help members).
 type Members struct {
 	Cluster    string   `json:"cluster"`
 	Version    int64    `json:"version"`

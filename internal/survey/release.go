@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Release is what unlock --json prints. Its field names are documented (docs/command.md).
+// Release is what unlock --json prints. Its field names are documented (redlock help unlock).
 type Release struct {
 	Inspection        // before
 	KnownBy    string `json:"known_by"` // until then the holder may go on; empty if nobody held it

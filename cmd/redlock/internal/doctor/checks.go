@@ -24,7 +24,7 @@ const (
 )
 
 // finding is something to know about a master, or about all of them. Its field names are documented
-// (docs/command.md).
+// (redlock help doctor).
 type finding struct {
 	Severity severity `json:"severity"`
 	Check    string   `json:"check"` // a word that never changes

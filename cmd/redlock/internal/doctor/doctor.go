@@ -37,7 +37,24 @@ deletes it. It changes no marker and no list of members: it makes no master vote
 cluster.
 
 Each finding has a severity. An error means that the vote of this master does not count or cannot be
-relied on, a warning that it works today, a note that it is good to know.
+relied on, a warning that it works today, a note that it is good to know. These are the checks, as
+--json names them. Some errors warn first: certificate 30 days before it ends, memory at nine tenths
+of maxmemory, slow at a quarter of the time that a lock waits for a master, clock at 1s off ours (an
+error at 5s).
+
+  errors    unreachable, password, certificate, replica, mode (Redis Cluster,
+            Sentinel), twin (one server at two endpoints), scripts, eviction,
+            memory, quarantine, member, cluster, slow, clock, permission, name
+  warnings  list, ttl (above the cluster's MaxTTL), members, marker and
+            unidentified (some losses go unnoticed), version, save, derived (as
+            in Dragonfly), number (one master)
+  notes     new, persistence, replicated (a replica could be promoted behind the
+            endpoint), host (without one host there is no majority), and
+            fencing, semaphores, any, shared, elections, log (rights that the
+            user lacks)
+
+With --json, sound counts masters without an error, memory is active, new, lost or empty, and rights
+is one ACL SETUSER that allows what was refused.
 
 Members that the list of the command line lacks are examined, too, and named.
 

@@ -10,7 +10,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// diagnosis is what doctor --json prints. Its field names are documented (docs/command.md).
+// diagnosis is what doctor --json prints. Its field names are documented (redlock help doctor).
 type diagnosis struct {
 	Safe     bool            `json:"safe"`   // a majority of the members has no error
 	Quorum   int             `json:"quorum"` // how many members are a majority

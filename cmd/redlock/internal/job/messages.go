@@ -24,7 +24,7 @@ type Messages struct {
 	Name  string // of the lock
 }
 
-// message is a line of --json. Its field names are documented (docs/command.md).
+// message is a line of --json. Its field names are documented (redlock help run).
 type message struct {
 	Event   string `json:"event"`
 	Name    string `json:"name"`

@@ -26,6 +26,10 @@ the cluster. On stderr the command says what it waits for. Ctrl-C is harmless, a
 operator: the same command goes on where another one stopped. docs/operations.md has the steps for
 replacing masters.
 
+With --json, next_ms is until another change is possible, state is votes, no vote or down, list is
+what is wrong with yours (check: missing, foreign, other_cluster, unknown), and changes and takes_ms
+are those of --dry-run.
+
 Exit status: 0; 1 if the change is not possible; 69 if too few members answer; 64 for a wrong
 command line; 128 plus the number of the signal if it was interrupted.`
 

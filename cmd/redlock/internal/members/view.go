@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// view is what members --json prints. Its field names are documented (docs/command.md).
+// view is what members --json prints. Its field names are documented (redlock help members).
 type view struct {
 	survey.Members
 	Changes     []string `json:"changes,omitempty"`  // that were made, or would be

@@ -26,7 +26,8 @@ If the command ends by itself, elect gives up the leadership and ends with its e
 supervisor (systemd) start it again.
 
 Stdin, stdout and stderr belong to the command, and signals are passed on to it while it runs. Its
-environment has REDLOCK_NAME and REDLOCK_FENCE, the term: a number that grows with every leader.
+environment has REDLOCK_NAME and REDLOCK_FENCE, the term: a number that grows with every leader. The
+events of --json are those of run, and elected.
 
 Exit status: the command's, 128+n if signal n ended it or the wait for the leadership; 69 if too few
 masters answer at the start; 78 if the name is that of a key that does not expire or is no string,

@@ -42,6 +42,9 @@ With --shared the lock is that of a reader: any number of commands with --shared
 beside a command without it, which is a writer. Who came first is served first, so readers wait
 behind a writer that waits.
 
+The events of --json are waiting, degraded, taken, misnamed, no-quorum, interrupted, not-run,
+left-running, not-ended, not-stopped, lost, not-signalled, not-released, not-delivered and dropped.
+
 Exit status: the command's, 128+n if signal n ended it; 75 if somebody else holds the lock; 69 if
 too few masters answer; 78 if the name is that of a key that does not expire or is no string, and so
 no lock; 70 if the lock was lost before the end; 64 for a wrong command line; 126 and 127 if the
