@@ -95,26 +95,31 @@ func (ms *Membership) choose(roster, own *Roster, reports []report) (*Roster, er
 	if value == nil {
 		return nil, nil
 	}
+	if ms.accept(roster, b, value, given, roster.wait()) < roster.Need() {
+		return nil, errOutrun
+	}
+	return value, nil
+}
+
+// accept asks those that promised to accept a version, each so many milliseconds after it was told
+// the present one. It returns how many now hold to it: they accepted it, or were told it meanwhile.
+func (ms *Membership) accept(roster *Roster, b ballot, value *Roster, given []report, wait int64) (holding int) {
 	var asks []*inquiry
 	for _, r := range given {
 		next := r.register
 		next.ballot, next.accepted = b.number, value
-		due := r.register.since + roster.wait()
-		asks = append(asks, ms.swapping(r, change{marker: r.marker, register: &next, due: due, latest: r.register.until}))
+		asks = append(asks, ms.swapping(r, change{marker: r.marker, register: &next, due: r.register.since + wait, latest: r.register.until}))
 	}
 	if ms.clock.Now() >= b.over {
-		return nil, errOutrun
+		return 0
 	}
-	accepted := 0
 	for _, r := range ms.ask(asks, nil) {
-		if ms.isMember(&r, roster) && r.register.ballot == b.number && r.register.accepted != nil {
-			accepted++
+		t := r.told()
+		if ms.isMember(&r, roster) && r.register.ballot == b.number && r.register.accepted != nil || t != nil && t.Version == value.Version {
+			holding++
 		}
 	}
-	if accepted < roster.Need() {
-		return nil, errOutrun
-	}
-	return value, nil
+	return holding
 }
 
 // learns reports whether a master that forgot learns what it may have accepted. So many others have
@@ -159,8 +164,9 @@ func (ms *Membership) teach(roster *Roster, b ballot, given, reports []report) (
 
 // finish completes a change that some members of a version were told, and others were not. Who was
 // told promises nothing more for that version, and what it was told was chosen: it stands for an
-// acceptance under a ballot above all others. So with the promises of the others, a majority is
-// enough to know. Who accepted another one, which was not chosen, now accepts what was.
+// acceptance under a ballot above all others. So the others accept it, too, and with those that were
+// told a majority is enough. Nobody is told before: if a majority forgot that it chose this version,
+// and has chosen another one since, that may count by now.
 func (ms *Membership) finish(before *Roster) {
 	reports := ms.survey(nil)
 	told, by := toldNext(before, reports)
@@ -169,18 +175,9 @@ func (ms *Membership) finish(before *Roster) {
 	}
 	b := ms.newBallot(reports)
 	given := ms.promises(before, b, reports)
-	if by+len(given) < before.Need() || ms.clock.Now() >= b.over {
+	if by+len(given) < before.Need() || by+ms.accept(before, b, told, given, 0) < before.Need() {
 		return
 	}
-	var asks []*inquiry
-	for _, r := range given {
-		if a := r.register.accepted; a != nil && a.Version != told.Version {
-			next := r.register
-			next.ballot, next.accepted = b.number, told
-			asks = append(asks, ms.swapping(r, change{marker: r.marker, register: &next, latest: r.register.until}))
-		}
-	}
-	ms.ask(asks, nil)
 	ms.mu.Lock()
 	if ms.keeper.roster == before {
 		ms.adoptLocked(told) // its other members can be found now

@@ -1,0 +1,116 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// Here masters forget in the middle of a change: what they were told of it, or accepted.
+
+// list returns a second version of the cluster's list, as masters keep it.
+func list(name string, members ...int) string {
+	text := fmt.Sprintf("2.%s 1.first C %d %[2]d", name, maxTTL.Milliseconds())
+	for _, i := range members {
+		text += fmt.Sprintf(" %s=%[1]s", endpoint(i))
+	}
+	return text
+}
+
+// tell makes masters members that were told a list of [list] just now.
+func (c *cluster) tell(list string, which ...int) {
+	version, _, _ := strings.Cut(list, " ")
+	for _, i := range which {
+		c.admit(i, maxTTL)
+		marker, _, _ := c.servers[i].Get(pipeline.MemoryKey)
+		c.do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, "1.first", version, 1))
+		c.do(i, "SET", membersKey, fmt.Sprintf("%d\n%s\n- 0\n-\nlearned", c.clock.Wall().UnixMilli(), list))
+	}
+}
+
+// accept makes members accept a list under a ballot that is over.
+func (c *cluster) accept(list string, which ...int) {
+	for _, i := range which {
+		text, _, _ := c.servers[i].Get(membersKey)
+		lines := strings.Split(text, "\n")
+		c.do(i, "SET", membersKey, strings.Join([]string{lines[0], lines[1], "1.ballot 1", "1.ballot " + list, "learned"}, "\n"))
+	}
+}
+
+// forgotten is a cluster of four. A majority chose a list, forgot that, and has accepted another one
+// since. Who chose the first one tells it late, to the last member and to a new one.
+func forgotten(t *testing.T, test func(t *testing.T, c *cluster, since string)) {
+	t.Helper()
+	inCluster(t, 4, 2, func(t *testing.T, c *cluster) {
+		since := list("since", 0, 1, 2, 3, 5)
+		c.accept(since, 0, 1, 2)
+		c.tell(list("forgotten", 0, 1, 2, 3, 4), 3, 4)
+		test(t, c, since)
+	})
+}
+
+// The first master accepted what two members and the new one were told, and is not told what the
+// last one was, which would count then as well.
+func TestNobodyIsToldAnotherVersionThanItAccepted(t *testing.T) {
+	forgotten(t, func(t *testing.T, c *cluster, since string) {
+		c.tell(since, 1, 2, 5)
+		lock := c.lock(c.among([]int{1, 2, 5}, redlock.WithoutDiscovery()), "a")
+		other := c.among([]int{0, 3, 4}, redlock.WithoutDiscovery())
+		time.Sleep(3 * time.Second)
+		_, err := other.TryLock(ctx, "a")
+		require.Error(t, err, "two holders")
+		require.NoError(t, lock.Err())
+		c.unlock(lock)
+		c.among([]int{0, 1, 2, 3, 4, 5})
+		time.Sleep(3 * time.Second)
+		assert.Equal(t, 6, c.told(2))
+		assert.Equal(t, 1, len(c.countingRosters()))
+	})
+}
+
+// slow is a connection of a client that takes its time.
+type slow struct{ net.Conn }
+
+func (s slow) Write(b []byte) (int, error) {
+	time.Sleep(20 * time.Millisecond)
+	return s.Conn.Write(b)
+}
+
+// A client finds what the last member was told, and has the promises of the others. Before they
+// accept it, two of them are told the other one.
+func TestWhatAMajorityForgotIsNotFinishedBesideWhatCounts(t *testing.T) {
+	forgotten(t, func(t *testing.T, c *cluster, since string) {
+		var promised atomic.Int32
+		for _, server := range c.servers[:3] {
+			server.OnChange(func(change fake.Change) {
+				if change.Key != membersKey || strings.Contains(change.New, "\n1.ballot 1\n") || promised.Add(1) != 3 {
+					return
+				}
+				time.AfterFunc(time.Millisecond, func() { c.tell(since, 1, 2, 5) })
+			})
+		}
+		c.connecting(redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL), redlock.WithPool(pool.WithDialer(
+			func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := c.servers.Dial(ctx, network, address)
+				return slow{conn}, err
+			})))
+		for range 3000 {
+			time.Sleep(time.Millisecond)
+			require.LessOrEqual(t, len(c.countingRosters()), 1)
+		}
+		require.GreaterOrEqual(t, promised.Load(), int32(3))
+		assert.Equal(t, 6, c.told(2))
+	})
+}
