@@ -114,3 +114,38 @@ func TestWhatAMajorityForgotIsNotFinishedBesideWhatCounts(t *testing.T) {
 		assert.Equal(t, 6, c.told(2))
 	})
 }
+
+// Only the first master was told a change. The two others forgot, one after the other, what they had
+// accepted, and each rejoined by the word of the other.
+func TestAChangeIsFinishedThatOnlyWhoWasToldRemembers(t *testing.T) {
+	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
+		c.grown()
+		c.dying(add(3), true)
+		c.among([]int{1, 2}, redlock.WithoutDiscovery())
+		for i := range 2 {
+			c.servers[1+i].Restart(false)
+			time.Sleep(2 * maxTTL)
+		}
+		assert.Equal(t, 1, c.told(2))
+		l := c.among([]int{0, 1, 2})
+		c.change(l, add(4))
+		assert.Equal(t, []string{"0", "1", "2", "3", "4"}, c.members(l))
+	})
+}
+
+// The others forgot at once, and the client knows the version before.
+func TestMastersRejoinAtAVersionThatOnlyOneRemembers(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		c.grown()
+		dead := make([]atomic.Bool, len(c.servers))
+		l := c.among([]int{0, 1, 2}, c.sparing(dead))
+		c.unlock(c.lock(l, "a"))
+		setAll(dead, true)
+		c.dying(add(3), true)
+		c.each(empty, 1, 2)
+		setAll(dead, false)
+		time.Sleep(3 * maxTTL)
+		c.unlock(c.lock(l, "a"))
+		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+	})
+}

@@ -164,9 +164,10 @@ func (ms *Membership) teach(roster *Roster, b ballot, given, reports []report) (
 
 // finish completes a change that some members of a version were told, and others were not. Who was
 // told promises nothing more for that version, and what it was told was chosen: it stands for an
-// acceptance under a ballot above all others. So the others accept it, too, and with those that were
-// told a majority is enough. Nobody is told before: if a majority forgot that it chose this version,
-// and has chosen another one since, that may count by now.
+// acceptance under a ballot above all others. So the others accept it, too, also those that forgot
+// what they had accepted, and with those that were told a majority is enough. Nobody is told before:
+// if a majority forgot that it chose this version, and has chosen another one since, that may count
+// by now.
 func (ms *Membership) finish(before *Roster) {
 	reports := ms.survey(nil)
 	told, by := toldNext(before, reports)
@@ -175,6 +176,12 @@ func (ms *Membership) finish(before *Roster) {
 	}
 	b := ms.newBallot(reports)
 	given := ms.promises(before, b, reports)
+	for _, r := range reports {
+		if r.register.unlearned && ms.isMember(&r, before) {
+			r.register.unlearned, r.register.promised, r.register.until = false, b.number, r.now+b.life
+			given = append(given, r)
+		}
+	}
 	if by+len(given) < before.Need() || by+ms.accept(before, b, told, given, 0) < before.Need() {
 		return
 	}

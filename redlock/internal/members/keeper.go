@@ -98,7 +98,7 @@ func (ms *Membership) keep() {
 		ms.formable(reports, nil) // says what is missing
 	case remembered == nil:
 		ms.form(reports, roster)
-	case roster == nil:
+	case roster == nil || remembered.Version.Above(roster.Version) && !ms.remembered(roster, reports):
 		ms.tend(remembered, reports) // it does not count: too many of its members forgot, or are away
 	default:
 		ms.tend(roster, reports)
@@ -110,6 +110,11 @@ func (ms *Membership) keep() {
 		k.retryAt = ms.clock.Now().Add(k.pause.Next())
 	}
 	ms.endLocked(false)
+}
+
+// remembered reports whether a member remembers that it was told a version.
+func (ms *Membership) remembered(roster *Roster, reports []report) bool {
+	return slices.ContainsFunc(reports, func(r report) bool { return ms.isMember(&r, roster) })
 }
 
 // newestTold returns the newest version that a master was told and remembers, or a member of it: of

@@ -150,7 +150,7 @@ func (ms *Membership) seatOfLocked(i int, roster *Roster) (at int) {
 func (ms *Membership) rejoin(r *report, roster *Roster, id string, reports []report) {
 	b := ms.newBallot(reports)
 	given := ms.promises(roster, b, reports)
-	if len(given) == 0 && !slices.ContainsFunc(reports, func(r report) bool { return ms.isMember(&r, roster) }) {
+	if len(given) == 0 && !ms.remembered(roster, reports) {
 		return
 	}
 	register := register{told: roster}
