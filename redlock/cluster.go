@@ -169,9 +169,9 @@ func (c *Cluster) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// SetMaxTTL sets the longest TTL of the cluster's locks, from 10 ms to 24 h. Longer ones are
-// refused from then on; but a master that forgets waits for the longest of the last two. It returns
-// like [Cluster.Add].
+// SetMaxTTL sets the longest TTL of the cluster's locks, from 10 ms to 24 h. A shorter one is in
+// force at once, but a master that forgets waits for the longer of the last two; a longer one is
+// when all members know it. It returns like [Cluster.Add].
 func (c *Cluster) SetMaxTTL(ctx context.Context, d time.Duration) error {
 	if d = d.Truncate(time.Millisecond); d < minTTL || d > 24*time.Hour {
 		return invalid("maximum TTL %v is not between %v and 24h", d, minTTL)

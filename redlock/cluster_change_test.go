@@ -239,8 +239,8 @@ func TestNobodyIsToldWhatAMinorityAccepted(t *testing.T) {
 	})
 }
 
-// The client slept meanwhile, so it knows the version before. One of two members who was told stands
-// for an acceptance.
+// The client slept meanwhile, so it knows the version before. Of two members, the one that was told
+// stands for an acceptance.
 func TestAChangeThatWasBegunIsFinished(t *testing.T) {
 	for name, begun := range map[string]struct {
 		members int
@@ -456,4 +456,32 @@ func TestAMasterThatRestartsBeforeItIsToldBecomesTheMemberThatWasBegun(t *testin
 			})
 		})
 	}
+}
+
+// Otherwise one that forgot a longer lock could be let back too early, by another one that knows
+// only the shorter MaxTTL.
+func TestALongerMaxTTLIsInForceWhenAllMembersKnowIt(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		c.grown()
+		dead := make([]atomic.Bool, len(c.servers))
+		list := func(which ...int) *redlock.Locker {
+			return c.among(which, c.sparing(dead), redlock.WithMaxTTL(time.Hour))
+		}
+		operator, l := list(0, 1, 2), list(0, 1, 2)
+		c.servers[2].OnChange(func(fake.Change) { dead[2].Store(true) }) // it is asked nothing more
+		require.Error(t, setMaxTTL(3*maxTTL)(operator.Cluster(), c.within(5*time.Second)))
+		assert.Equal(t, 2, c.told(2))
+		longer := redlock.WithTTL(3 * maxTTL)
+		for _, l := range []*redlock.Locker{l, list(0, 1)} {
+			_, err := l.TryLock(ctx, "a", longer)
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+			require.ErrorContains(t, err, "maximum of 10s")
+			c.unlock(c.lock(l, "a"))
+		}
+		c.servers[2].OnChange(nil)
+		dead[2].Store(false)
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, 3, c.told(2))
+		c.unlock(c.lock(l, "a", longer))
+	})
 }

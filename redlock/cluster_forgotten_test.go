@@ -22,11 +22,11 @@ import (
 
 // list returns a second version of the cluster's list, as masters keep it.
 func list(name string, members ...int) string {
-	text := fmt.Sprintf("2.%s 1.first C %d %[2]d", name, maxTTL.Milliseconds())
+	words := []string{fmt.Sprintf("2.%s 1.first C %d %[2]d", name, maxTTL.Milliseconds())}
 	for _, i := range members {
-		text += fmt.Sprintf(" %s=%[1]s", endpoint(i))
+		words = append(words, fmt.Sprintf("%s=%[1]s", endpoint(i)))
 	}
-	return text
+	return strings.Join(words, " ")
 }
 
 // tell makes masters members that were told a list of [list] just now.
@@ -49,8 +49,8 @@ func (c *cluster) accept(list string, which ...int) {
 	}
 }
 
-// forgotten is a cluster of four. A majority chose a list, forgot that, and has accepted another one
-// since. Who chose the first one tells it late, to the last member and to a new one.
+// forgotten is a cluster of four. A majority chose a list, forgot that, and has accepted another
+// one since. Who chose the first one tells it late, to the last member and to a new one.
 func forgotten(t *testing.T, test func(t *testing.T, c *cluster, since string)) {
 	t.Helper()
 	inCluster(t, 4, 2, func(t *testing.T, c *cluster) {
@@ -115,8 +115,8 @@ func TestWhatAMajorityForgotIsNotFinishedBesideWhatCounts(t *testing.T) {
 	})
 }
 
-// Only the first master was told a change. The two others forgot, one after the other, what they had
-// accepted, and each rejoined by the word of the other.
+// Only the first master was told a change. The two others forgot, one after the other, what they
+// had accepted, and each rejoined by the word of the other.
 func TestAChangeIsFinishedThatOnlyWhoWasToldRemembers(t *testing.T) {
 	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
 		c.grown()

@@ -2,9 +2,7 @@ package members
 
 import (
 	"errors"
-	"math"
 	"slices"
-	"time"
 
 	"github.com/redquorum/redquorum/clock"
 )
@@ -24,11 +22,11 @@ type ballot struct {
 // a master that forgets what it promised is not back before it is over.
 func (ms *Membership) newBallot(reports []report) ballot {
 	var highest int64
-	life := ms.LongestTTL() / 2
+	life := ms.LongestTTL() / freshShare
 	for i := range reports {
 		highest = max(highest, reports[i].register.promised.Number, reports[i].register.ballot.Number)
 		if t := reports[i].told(); t != nil {
-			life = min(life, t.MaxTTL/2)
+			life = min(life, t.MaxTTL/freshShare)
 		}
 	}
 	return ballot{Version{highest + 1, newName()}, ms.clock.Now().Add(life), life.Milliseconds()}
@@ -165,9 +163,9 @@ func (ms *Membership) teach(roster *Roster, b ballot, given, reports []report) (
 // finish completes a change that some members of a version were told, and others were not. Who was
 // told promises nothing more for that version, and what it was told was chosen: it stands for an
 // acceptance under a ballot above all others. So the others accept it, too, also those that forgot
-// what they had accepted, and with those that were told a majority is enough. Nobody is told before:
-// if a majority forgot that it chose this version, and has chosen another one since, that may count
-// by now.
+// what they had accepted, and with those that were told a majority is enough. Nobody is told
+// before: if a majority forgot that it chose this version, and has chosen another one since, that
+// may count by now.
 func (ms *Membership) finish(before *Roster) {
 	reports := ms.survey(nil)
 	told, by := toldNext(before, reports)
@@ -226,26 +224,4 @@ func (ms *Membership) tellAll(roster *Roster) {
 		}
 	}
 	ms.learn(append(ms.ask(asks, nil), ms.survey(nil)...))
-}
-
-// LongestTTL is how long any lock may last, as far as it is known.
-func (ms *Membership) LongestTTL() time.Duration {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	return ms.longestLocked()
-}
-
-// MaxTTL is how long a lock may last: the cluster's MaxTTL, or as long as none is known any.
-func (ms *Membership) MaxTTL() time.Duration {
-	if r := ms.View().Roster; r != nil {
-		return r.MaxTTL
-	}
-	return time.Duration(math.MaxInt64)
-}
-
-func (ms *Membership) longestLocked() time.Duration {
-	if r := ms.keeper.roster; r != nil {
-		return r.Longest
-	}
-	return ms.maxTTL
 }

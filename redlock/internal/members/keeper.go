@@ -26,6 +26,7 @@ type keeper struct {
 	newer    clock.Instant // since when a master was told more than a quorum; 0 if none is
 	missing  []string      // the list's masters without which no cluster can be formed
 	short    *Roster       // the newest that a master was told, if it does not count
+	settled  Version       // of the roster, once all of its members were told it (settleLocked)
 }
 
 // finishAfter is how long a proposer has for telling the members before others finish its change.
@@ -78,7 +79,7 @@ func (ms *Membership) unsettledLocked() bool {
 		}
 	}
 	peers, vacant := ms.missingLocked()
-	return len(vacant) > 0 || ms.dial != nil && len(peers) > 0 || !ms.endingLocked().Empty()
+	return ms.settlesLocked() || len(vacant) > 0 || ms.dial != nil && len(peers) > 0 || !ms.endingLocked().Empty()
 }
 
 // keep is the keeper's goroutine.
@@ -151,6 +152,7 @@ type inquiry struct {
 	membership *Membership
 	node       int
 	request    pipeline.Request
+	asked      clock.Instant
 	done       chan<- *inquiry
 	report     report
 	err        error
@@ -161,19 +163,22 @@ func (q *inquiry) Complete(_ int, reply any, err error) {
 	if q.err = err; err == nil {
 		text, held, now, _ := wire.ReadMembers(reply)
 		q.report = readReport(q.node, text, held, now)
+		q.report.asked = q.asked
 		q.membership.heard(q.node, text, now)
 	}
 	q.done <- q
 }
 
 // ask sends requests, and returns the answers when all have come or failed. SoFar, if not nil, is
-// called with each.
+// called with each. A master that does not answer holds up nothing for longer than what the others
+// said is acted on.
 func (ms *Membership) ask(asks []*inquiry, soFar func([]report)) (reports []report) {
 	done := make(chan *inquiry, len(asks))
-	until := ms.clock.Now().Add(askTimeout)
+	now := ms.clock.Now()
+	until := now.Add(min(askTimeout, ms.LongestTTL()/(2*freshShare)))
 	nodes := ms.Nodes()
 	for _, q := range asks {
-		q.membership, q.done = ms, done
+		q.membership, q.asked, q.done = ms, now, done
 		q.request.Deadline, q.request.Sink = until, q
 		nodes[q.node].Do(pipeline.Call{Request: &q.request})
 	}
@@ -249,6 +254,7 @@ func (ms *Membership) heard(i int, text string, now int64) {
 func (ms *Membership) learn(reports []report) {
 	ms.mu.Lock()
 	ms.learnLocked(reports)
+	ms.settleLocked(reports)
 	ms.endLocked(false)
 }
 

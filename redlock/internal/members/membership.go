@@ -89,6 +89,7 @@ type View struct {
 
 	members quorum.NodeSet // the nodes of members
 	seats   int            // how many members there are
+	maxTTL  time.Duration  // of locks
 
 	proofless quorum.NodeSet // nodes without proof, because their user may not read the marker
 	markers   []string       // by which each node votes; empty if it does not
@@ -170,6 +171,7 @@ func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership 
 	ms.nodes.Store(&nodes)
 	ms.view.Store(&View{
 		markers: make([]string, len(nodes)), hashes: make([]uint64, len(nodes)), Undecided: quorum.All(len(nodes)), members: quorum.All(len(nodes)), seats: len(nodes),
+		maxTTL: math.MaxInt64,
 	})
 	return ms
 }

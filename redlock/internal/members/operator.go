@@ -132,6 +132,9 @@ func (ms *Membership) advance(s Standing, o Operation, reports []report) (waits 
 			}
 		}
 	}
+	if own != nil && !s.Open && ms.clock.Now() > asked(reports).Add(s.Roster.MaxTTL/freshShare) {
+		return "", 0, false, nil // who told it may have forgotten it since
+	}
 	if s.Next > 0 {
 		return "locks that may have begun before the last change", s.Next, false, nil
 	}

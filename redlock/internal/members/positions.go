@@ -58,7 +58,7 @@ func (ms *Membership) removedLocked(i int) bool {
 		return false
 	}
 	if n.position.ends == never && !n.position.kept && (ms.owns || i >= ms.listed) {
-		n.position.ends = ms.clock.Now().Add(roster.Longest)
+		n.position.ends = ms.clock.Now().Add(roster.longest())
 	}
 	return true
 }

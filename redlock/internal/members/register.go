@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -169,6 +170,7 @@ func (r *register) rest() string {
 // report is what a master says of its cluster.
 type report struct {
 	node     int
+	asked    clock.Instant
 	text     string // the marker
 	marker   marker
 	place    place
@@ -177,9 +179,22 @@ type report struct {
 	now      int64 // the master's time: milliseconds since 1970
 }
 
+// freshShare says that what masters told is acted on for MaxTTL/2 at most, where one of them must
+// not have forgotten and rejoined since.
+const freshShare = 2
+
+// asked returns when the first of these reports was asked for.
+func asked(reports []report) clock.Instant {
+	first := never
+	for i := range reports {
+		first = min(first, reports[i].asked)
+	}
+	return first
+}
+
 func readReport(node int, text, held string, now int64) report {
 	m := parseMarker(text)
-	return report{node, text, m, m.place(), held, parseRegister(held), now}
+	return report{node: node, text: text, marker: m, place: m.place(), held: held, register: parseRegister(held), now: now}
 }
 
 // told returns the version that the master was told, if it remembers and its register has it;

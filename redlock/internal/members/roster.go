@@ -17,7 +17,7 @@ type Roster struct {
 	Version Version
 	Before  Version       // the one before; zero for the first
 	MaxTTL  time.Duration // of locks
-	Longest time.Duration // the larger MaxTTL of this version and the one before
+	Earlier time.Duration // MaxTTL of the version before; that of the first one has the same
 	Members []Peer
 	words   string // .name=value words of later formats, as they were read
 }
@@ -75,13 +75,16 @@ func newName() string { return strings.ToLower(rand.Text()[:nameLength]) }
 
 const nameLength = 6
 
+// longest is how long any lock may last that was counted under this version, or the one before.
+func (r *Roster) longest() time.Duration { return max(r.MaxTTL, r.Earlier) }
+
 // wait is how long every attempt may last that was under way when a master was told this version,
 // by the clock of that master, which may run 2 % fast: in milliseconds.
-func (r *Roster) wait() int64 { return (r.Longest + r.Longest/50).Milliseconds() + 10 }
+func (r *Roster) wait() int64 { return (r.longest() + r.longest()/50).Milliseconds() + 10 }
 
 // newCluster returns the first version of a new cluster.
 func newCluster(maxTTL time.Duration, endpoints []string) *Roster {
-	r := &Roster{Cluster: rand.Text(), Version: Version{1, newName()}, MaxTTL: maxTTL, Longest: maxTTL}
+	r := &Roster{Cluster: rand.Text(), Version: Version{1, newName()}, MaxTTL: maxTTL, Earlier: maxTTL}
 	for _, endpoint := range endpoints {
 		r.Members = append(r.Members, Peer{r.newID(), endpoint})
 	}
@@ -101,7 +104,7 @@ func (r *Roster) newID() string {
 func (r *Roster) next() *Roster {
 	n := *r
 	n.Version, n.Before = Version{r.Version.Number + 1, newName()}, r.Version
-	n.Longest, n.Members = r.MaxTTL, slices.Clone(r.Members)
+	n.Earlier, n.Members = r.MaxTTL, slices.Clone(r.Members)
 	return &n
 }
 
@@ -122,7 +125,7 @@ func (r *Roster) Without(id string) *Roster {
 // WithMaxTTL returns the next version, with another MaxTTL.
 func (r *Roster) WithMaxTTL(maxTTL time.Duration) *Roster {
 	n := r.next()
-	n.MaxTTL, n.Longest = maxTTL, max(maxTTL, r.MaxTTL)
+	n.MaxTTL = maxTTL
 	return n
 }
 
@@ -151,7 +154,7 @@ func (r *Roster) counts(p place) bool {
 func (r *Roster) String() string {
 	words := []string{
 		r.Version.String(), r.Before.String(), r.Cluster,
-		strconv.FormatInt(r.MaxTTL.Milliseconds(), 10), strconv.FormatInt(r.Longest.Milliseconds(), 10),
+		strconv.FormatInt(r.MaxTTL.Milliseconds(), 10), strconv.FormatInt(r.Earlier.Milliseconds(), 10),
 	}
 	for _, p := range r.Members {
 		words = append(words, p.ID+"="+p.Endpoint)
@@ -172,12 +175,12 @@ func parseRoster(text string) *Roster {
 	version, ok1 := parseVersion(words[0])
 	before, ok2 := parseVersion(words[1])
 	maxTTL, ok3 := number(words[3], maxMarkerTTL)
-	longest, ok4 := number(words[4], maxMarkerTTL)
+	earlier, ok4 := number(words[4], maxMarkerTTL)
 	if !ok1 || !ok2 || !ok3 || !ok4 || version == (Version{}) || !isWord(r.Cluster) {
 		return nil
 	}
 	r.Version, r.Before = version, before
-	r.MaxTTL, r.Longest = time.Duration(maxTTL)*time.Millisecond, time.Duration(longest)*time.Millisecond
+	r.MaxTTL, r.Earlier = time.Duration(maxTTL)*time.Millisecond, time.Duration(earlier)*time.Millisecond
 	for i, word := range words[5:] {
 		if strings.HasPrefix(word, ".") {
 			r.words = strings.Join(words[5+i:], " ")

@@ -58,7 +58,7 @@ func (ms *Membership) seatLocked(v *View) {
 	if ms.provesNothingLocked() {
 		v.Roster = nil
 	}
-	if v.Roster == nil {
+	if v.maxTTL = ms.maxTTLLocked(v.Roster); v.Roster == nil {
 		v.members, v.seats = quorum.All(ms.listed), ms.listed
 		return
 	}

@@ -1,0 +1,84 @@
+package members
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// LongestTTL is how long any lock may last, as far as it is known.
+func (ms *Membership) LongestTTL() time.Duration {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.longestLocked()
+}
+
+func (ms *Membership) longestLocked() time.Duration {
+	if r := ms.keeper.roster; r != nil {
+		return r.longest()
+	}
+	return ms.maxTTL
+}
+
+// MaxTTL is how long a lock may last: the cluster's MaxTTL, or as long as none is known any.
+//
+// A longer one than before is in force once all members were told it. Until then, one that forgets
+// such a lock could rejoin at the version before, by the word of another one that was told no
+// other, when it has waited for the shorter MaxTTL.
+func (ms *Membership) MaxTTL() time.Duration { return ms.View().maxTTL }
+
+func (ms *Membership) maxTTLLocked(r *Roster) time.Duration {
+	switch {
+	case r == nil:
+		return time.Duration(math.MaxInt64)
+	case ms.keeper.settled == r.Version:
+		return r.MaxTTL
+	default:
+		return min(r.MaxTTL, r.Earlier)
+	}
+}
+
+// settleLocked finds out whether all members were told the roster. From then on, nobody is left who
+// could let one rejoin at the version before. They say so within half of the shorter MaxTTL: one of
+// them that forgot in that time waits for all of it, and what somebody has read to let it rejoin is
+// younger than the other half (rejoin).
+func (ms *Membership) settleLocked(reports []report) {
+	k := &ms.keeper
+	r := k.roster
+	if r == nil || k.settled == r.Version {
+		return
+	}
+	since := ms.clock.Now().Add(-r.Earlier / freshShare)
+	for _, p := range r.Members {
+		if !slices.ContainsFunc(reports, func(one report) bool {
+			t := one.told()
+			return one.place.member == p.ID && t != nil && t.Cluster == r.Cluster && t.Version == r.Version && one.asked > since && !ms.lives.over(one.marker, one.place)
+		}) {
+			return
+		}
+	}
+	k.settled = r.Version
+}
+
+// settlesLocked reports whether the members should be asked, because each seems to have been told
+// the roster by now, and a longer MaxTTL waits for that.
+func (ms *Membership) settlesLocked() bool {
+	r := ms.keeper.roster
+	if r == nil || ms.keeper.settled == r.Version || r.MaxTTL <= r.Earlier {
+		return false
+	}
+	nodes := ms.Nodes()
+	for _, p := range r.Members {
+		told := false
+		for i := range ms.members {
+			at := ms.members[i].place
+			told = told || at.cluster == r.Cluster && at.member == p.ID && at.version == r.Version && nodes[i].State() == pipeline.Up
+		}
+		if !told {
+			return false
+		}
+	}
+	return true
+}
