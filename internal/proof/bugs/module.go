@@ -62,7 +62,7 @@ func (m *module) apply(ctx context.Context, b *bug, flags ...string) error {
 		if !errors.As(err, &exit) {
 			return err
 		}
-		return fmt.Errorf("the patch no longer fits the library, make it anew (CONTRIBUTING.md): %s", strings.TrimSpace(string(output)))
+		return fmt.Errorf("the patch no longer fits the library, make it anew (internal/proof/README.md): %s", strings.TrimSpace(string(output)))
 	}
 	return nil
 }
