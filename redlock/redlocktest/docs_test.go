@@ -28,20 +28,3 @@ func TestTheDocumentationQuotesTestsThatRun(t *testing.T) {
 	}
 	assert.Equal(t, 2, quoted)
 }
-
-// The interface and its adapter are compiled in the example, where each has a comment of its own.
-func TestTheDocumentationQuotesTheAdapter(t *testing.T) {
-	page, err := os.ReadFile("../../docs/testing.md")
-	require.NoError(t, err)
-	example, err := os.ReadFile("example_mock_test.go")
-	require.NoError(t, err)
-	text := strings.ReplaceAll(string(page), "\r\n", "\n")
-	_, block, found := strings.Cut(text, "```go\ntype Leases interface")
-	block, _, closed := strings.Cut("type Leases interface"+block, "```")
-	require.True(t, found && closed)
-	quoted := strings.Split(strings.TrimSpace(block), "\n\n")
-	for _, declaration := range quoted {
-		assert.Contains(t, strings.ReplaceAll(string(example), "\r\n", "\n"), declaration+"\n")
-	}
-	assert.Len(t, quoted, 4)
-}
