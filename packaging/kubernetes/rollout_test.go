@@ -27,7 +27,7 @@ func hurry(d time.Duration) time.Duration {
 	if os.Getenv("REDQUORUM_SOAK") == "1" {
 		return d
 	}
-	return d / 20
+	return d / 12
 }
 
 // world is the pods of a StatefulSet, as servers with the configuration of the manifests.
@@ -85,7 +85,7 @@ func (w *world) program() *redlock.Locker {
 	dialer := pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, w.address[address])
 	})
-	return cluster.NewLocker(w.t, w.urls, redlock.WithTTL(w.maxTTL/2), redlock.WithMaxTTL(w.maxTTL), redlock.WithFencing(), redlock.WithPool(dialer))
+	return cluster.NewLocker(w.t, w.urls, redlock.WithTTL(w.maxTTL), redlock.WithMaxTTL(w.maxTTL), redlock.WithFencing(), redlock.WithPool(dialer))
 }
 
 // take ends the pod, and its data if it has no volume that stays.
@@ -104,6 +104,7 @@ func (w *world) take(pod int) {
 func TestARolloutUnderLoadInterruptsNobody(t *testing.T) {
 	for _, variant := range variants {
 		t.Run(variant, func(t *testing.T) {
+			t.Parallel()
 			const workers, turns = 4, 3
 			w := deploy(t, variant)
 			holder := w.program()
