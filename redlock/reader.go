@@ -11,12 +11,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Shared locks, by the protocol of internal/proof/search/shared. To a node, a reader is a member of
-// a sorted set beside the key, and the key has a value that no client has. All else is that of the
-// mutex: rounds, validity, renewal and undo.
-//
-// Two readers with one value would be one member, and the release of one would end the lock of the
-// other. So every attempt to read has a random value.
+// Shared locks, by the protocol of internal/proof/search/shared. Only what nodes are asked differs
+// from the mutex (shared.lua): rounds, validity, renewal and undo are the same. Every attempt to
+// read has a random value, because two readers with one value would be one.
 
 // TryRLock acquires a shared lock, with one round and without waiting. Any number of readers hold a
 // name together. Its writers are all other calls that lock the name (Lock, TryLock, LockAll and so

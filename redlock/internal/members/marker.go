@@ -9,9 +9,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// marker is what a server's memory key says about it (docs/design.md). The first client that
-// connects to a server writes it. It is gone or different after the server has lost what it held,
-// so reading it proves that nothing was forgotten.
+// marker is what a server's memory key says about it. The first client that connects to a server
+// writes it. It is gone or different after the server has lost what it held, so reading it proves
+// that nothing was forgotten (internal/proof/search/memory).
 //
 //	absent ──▶ new until T ──T, or a new cluster──▶ active
 //	  │            │                                 │

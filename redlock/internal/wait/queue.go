@@ -1,6 +1,3 @@
-// Package wait keeps track of who waits: the wait queues in this process, the pilot of a name
-// and the breaker for slow pilots, the subscriptions that wake a waiter, and the record of locks
-// that were handed over.
 package wait
 
 import (

@@ -53,7 +53,7 @@ func findNewCluster(all []facts) {
 	}
 }
 
-// The first word of a memory marker (docs/design.md).
+// The first word of a memory marker (docs/operations.md, Restarts).
 const (
 	markerNew    = "new"
 	markerLost   = "lost"
