@@ -20,6 +20,9 @@ BENCHTIME ?= 1s
 VERSUS_ROUNDS ?= 5
 VERSUS_SLICE  ?= 200ms
 
+# How often `make recovery` takes each peer through its faults.
+RECOVERY_RUNS ?= 5
+
 # How often `make flake` runs each of which packages.
 FLAKE_COUNT    ?= 10
 FLAKE_PACKAGES ?= ./...
@@ -132,6 +135,7 @@ versus: ## measure beside the peers, and write docs/benchmarks.md and its charts
 		-figures.rounds $(VERSUS_ROUNDS) -figures.slice $(VERSUS_SLICE)
 	cd bench/versus && go run ./chart
 
-recovery: ## measure and draw what faults do to our locks, and to those of redsync (5 minutes)
-	cd bench/versus && go test -count=1 -timeout 30m -run 'TestRecovery$$' -v . -recovery ../../docs/charts/recovery.json
+recovery: ## measure and draw what faults do to our locks, and to those of redsync (23 minutes)
+	cd bench/versus && go test -count=1 -timeout 60m -run 'TestRecovery$$' -v . -recovery ../../docs/charts/recovery.json \
+		-recovery.runs $(RECOVERY_RUNS)
 	cd bench/versus && go run ./chart

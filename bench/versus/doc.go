@@ -7,7 +7,7 @@
 //	make versus                           the data, charts and tables of docs/benchmarks.md: what
 //	                                      TestFigures measures and ./chart draws, 6 minutes
 //	make recovery                         the same for what TestRecovery measures: locks per second
-//	                                      and the longest waits through faults, 5 minutes
+//	                                      and the longest waits through faults, 23 minutes
 //
 // The peers, each with its best settings for locks that nobody else wants:
 //

@@ -122,8 +122,9 @@ func drawRecovery(r *figures.Recovery) ([]byte, error) {
 	var lines, waitLines []any
 	most := 0.0
 	for _, c := range r.Courses {
-		lines, waitLines = append(lines, course(r, c.Locks, 0)), append(waitLines, c.Peer, course(r, c.Waits, leastWait))
-		most = max(most, slices.Max(c.Locks))
+		run := c.Middle()
+		lines, waitLines = append(lines, course(r, run.Locks, 0)), append(waitLines, c.Peer, course(r, run.Waits, leastWait))
+		most = max(most, slices.Max(run.Locks))
 	}
 	if err := plotutil.AddLines(locks, lines...); err != nil {
 		return nil, err

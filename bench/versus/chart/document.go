@@ -223,7 +223,11 @@ func describeRecovery(r *figures.Recovery) string {
 	var out strings.Builder
 	out.WriteString(image("Locks per second and longest waits through faults", "recovery"))
 	out.WriteString(sentenceOf(r.Environment))
-	fmt.Fprintf(&out, "One run of each peer: %s.\n\n| seconds |  |", r.Setup)
+	runs := "One run of each peer"
+	if n := len(r.Courses[0].Runs); n > 1 {
+		runs = fmt.Sprintf("Medians of %d runs of each peer, in turns", n)
+	}
+	fmt.Fprintf(&out, "%s: %s.\n\n| seconds |  |", runs, r.Setup)
 	for _, c := range r.Courses {
 		fmt.Fprintf(&out, " %s, locks/s | longest wait, ms |", c.Peer)
 	}

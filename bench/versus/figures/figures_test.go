@@ -56,7 +56,11 @@ func TestRecoveryIsReadAsItWasWritten(t *testing.T) {
 		Setup:       "a \"sentence\"",
 		Step:        0.5,
 		Phases:      []Phase{{Calm, 0, 1}, {"one killed", 1, 2}},
-		Courses:     []Course{{"a", []float64{1, 3, 0, 0}, []float64{2, 1, 500, 1000}}},
+		Courses: []Course{{"a", []Run{
+			{[]float64{1, 3, 0, 0}, []float64{2, 1, 500, 1000}},
+			{[]float64{0, 0, 0, 0}, []float64{9, 9, 9, 9}},
+			{[]float64{9, 9, 9, 9}, []float64{1, 1, 5000, 5000}},
+		}}},
 	}
 	path := filepath.Join(t.TempDir(), "recovery.json")
 	require.NoError(t, want.Write(path))
@@ -68,9 +72,13 @@ func TestRecoveryIsReadAsItWasWritten(t *testing.T) {
 		assert.Equal(t, want, [2]float64{locks, wait}, phase.Title)
 	}
 
+	assert.Equal(t, Run{[]float64{1, 3, 0, 0}, []float64{2, 1, 500, 1000}}, got.Courses[0].Middle())
+
 	for name, text := range map[string]string{
-		"no wait": `{"step":1,"courses":[{"peer":"a","locks":[1],"waits":[]}]}`,
-		"no step": `{"courses":[{"peer":"a","locks":[1],"waits":[1]}]}`,
+		"no wait": `{"step":1,"courses":[{"peer":"a","runs":[{"locks":[1],"waits":[]}]}]}`,
+		"no step": `{"courses":[{"peer":"a","runs":[{"locks":[1],"waits":[1]}]}]}`,
+		"no run":  `{"step":1,"courses":[{"peer":"a"}]}`,
+		"shorter": `{"step":1,"courses":[{"peer":"a","runs":[{"locks":[1,1],"waits":[1,1]},{"locks":[1],"waits":[1]}]}]}`,
 		"unknown": `{"stop":1}`,
 		"nothing": ``,
 	} {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Recovery is one run through faults: what each peer did in every moment of the same course.
+// Recovery is what each peer did in every moment of the same course through faults.
 type Recovery struct {
 	Environment Environment `json:"environment"`
 	Setup       string      `json:"setup"` // as a sentence without its full stop
@@ -25,24 +25,49 @@ type Phase struct {
 // Calm is the title of phases without a fault.
 const Calm = "calm"
 
-// Course is what one peer did, moment by moment.
+// Course is what one peer did in each of its runs.
 type Course struct {
-	Peer  string    `json:"peer"`
+	Peer string `json:"peer"`
+	Runs []Run  `json:"runs"` // all of the same length
+}
+
+// Run is what a peer did, moment by moment.
+type Run struct {
 	Locks []float64 `json:"locks"` // per second
 	Waits []float64 `json:"waits"` // ms: the longest that ended in the moment or went on behind it
 }
 
-// Of returns the locks per second in a phase, and the longest wait in ms.
+// Middle has the medians of all runs, by moment.
+func (c *Course) Middle() (m Run) {
+	for i := range c.Runs[0].Locks {
+		m.Locks = append(m.Locks, c.median(func(r *Run) float64 { return r.Locks[i] }))
+		m.Waits = append(m.Waits, c.median(func(r *Run) float64 { return r.Waits[i] }))
+	}
+	return m
+}
+
+func (c *Course) median(of func(r *Run) float64) float64 {
+	var values []float64
+	for i := range c.Runs {
+		values = append(values, of(&c.Runs[i]))
+	}
+	return Median(values)
+}
+
+// Of returns the locks per second in a phase, and the longest wait in ms: the medians of all runs.
 func (c *Course) Of(p Phase, step float64) (locks, wait float64) {
 	from := int(math.Round(p.From / step))
-	to := min(int(math.Round(p.To/step)), len(c.Locks))
+	to := min(int(math.Round(p.To/step)), len(c.Runs[0].Locks))
 	if from >= to {
 		return 0, 0
 	}
-	for _, perSecond := range c.Locks[from:to] {
-		locks += perSecond
-	}
-	return locks / float64(to-from), slices.Max(c.Waits[from:to])
+	locks = c.median(func(r *Run) (sum float64) {
+		for _, perSecond := range r.Locks[from:to] {
+			sum += perSecond
+		}
+		return sum / float64(to-from)
+	})
+	return locks, c.median(func(r *Run) float64 { return slices.Max(r.Waits[from:to]) })
 }
 
 // Rounded returns values with the digits that figures keep.
@@ -61,8 +86,13 @@ func ReadRecovery(path string) (*Recovery, error) {
 		return nil, err
 	}
 	for _, c := range r.Courses {
-		if r.Step <= 0 || len(c.Locks) == 0 || len(c.Waits) != len(c.Locks) {
-			return nil, fmt.Errorf("%s: %s has %d and %d moments of %v s", path, c.Peer, len(c.Locks), len(c.Waits), r.Step)
+		if len(c.Runs) == 0 {
+			return nil, fmt.Errorf("%s: %s has no run", path, c.Peer)
+		}
+		for _, run := range c.Runs {
+			if n := len(c.Runs[0].Locks); r.Step <= 0 || n == 0 || len(run.Locks) != n || len(run.Waits) != n {
+				return nil, fmt.Errorf("%s: %s has %d and %d moments of %v s", path, c.Peer, len(run.Locks), len(run.Waits), r.Step)
+			}
 		}
 	}
 	return r, nil
@@ -70,5 +100,5 @@ func ReadRecovery(path string) (*Recovery, error) {
 
 // Write writes the recovery to a file.
 func (r *Recovery) Write(path string) error {
-	return write(path, r, `"setup":`, `"phases":`, `{"title":`, `"courses":`, `{"peer":`, `"waits":`)
+	return write(path, r, `"setup":`, `"phases":`, `{"title":`, `"courses":`, `{"peer":`, `{"locks":`, `"waits":`)
 }
