@@ -244,15 +244,18 @@ const (
 	maxRenewed = 16 * maxExtended
 
 	// quantumShare is the part of its TTL by which a renewal may come early, so that many come
-	// together.
+	// together: enough to fill a few scripts. More would keep the nodes busy all at once, and idle
+	// in between.
 	quantumShare = 32
+	quantumKeys  = 4 * maxExtended
 )
 
-// renewalAt returns when to renew a lock whose round began at start. The time is brought forward to
-// a multiple of a power of two, so that locks acquired at about the same time are renewed with one
-// script.
-func renewalAt(start clock.Instant, after, ttl time.Duration) clock.Instant {
-	quantum := clock.Instant(1) << (bits.Len64(uint64(max(min(ttl/quantumShare, after/2), 1))) - 1)
+// renewalAt returns when to renew one of so many locks, whose round began at start. The time is
+// brought forward to a multiple of a power of two, so that locks acquired at about the same time
+// are renewed with one script.
+func renewalAt(start clock.Instant, after, ttl time.Duration, locks int) clock.Instant {
+	early := min(ttl/quantumShare, after/2, after/time.Duration(max(locks, 1))*quantumKeys)
+	quantum := clock.Instant(1) << (bits.Len64(uint64(max(early, 1))) - 1)
 	at := start.Add(after)
 	return max(at-at%quantum, start)
 }
@@ -263,7 +266,7 @@ func (lock *Lock) planRenewalLocked(from clock.Instant, after time.Duration) {
 	if !lock.renews || lock.until == lock.heldUntil {
 		return
 	}
-	lock.locker.renewals.Add(lock, renewalAt(from, after, lock.ttl))
+	lock.locker.renewals.AddAmong(lock, func(locks int) clock.Instant { return renewalAt(from, after, lock.ttl, locks) })
 }
 
 // renew extends the locks that are due. The renewal schedule calls it.

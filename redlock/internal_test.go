@@ -2,9 +2,14 @@ package redlock
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/redquorum/redquorum/clock"
 )
 
 func TestStateMovesAlongItsEdgesOnly(t *testing.T) {
@@ -23,5 +28,21 @@ func TestStateMovesAlongItsEdgesOnly(t *testing.T) {
 				assert.Equal(t, from, s)
 			})
 		}
+	}
+}
+
+func TestRenewalsFillScriptsButDoNotComeAllAtOnce(t *testing.T) {
+	const ttl, after = 30 * time.Second, 10 * time.Second
+	for _, locks := range []int{1, 1000, 100_000} {
+		together := map[clock.Instant]int{}
+		for i := range locks { // acquired one after the other until the first is renewed
+			start := clock.Instant(time.Hour).Add(after / time.Duration(locks) * time.Duration(i))
+			at := renewalAt(start, after, ttl, locks)
+			assert.LessOrEqual(t, at, start.Add(after))
+			assert.GreaterOrEqual(t, at, start.Add(after-ttl/quantumShare))
+			together[at]++
+		}
+		assert.LessOrEqual(t, slices.Max(slices.Collect(maps.Values(together))), quantumKeys+1, "of %d", locks)
+		assert.LessOrEqual(t, len(together), 1+locks/32, "instants for %d", locks)
 	}
 }

@@ -44,8 +44,14 @@ func (s *Schedule[T]) Init(clk clock.Clock, entry func(T) *Entry, burst int, due
 
 // Add makes an item due at an instant, which replaces an earlier one.
 func (s *Schedule[T]) Add(item T, at clock.Instant) {
+	s.AddAmong(item, func(int) clock.Instant { return at })
+}
+
+// AddAmong is Add at an instant that depends on how many items are on the schedule.
+func (s *Schedule[T]) AddAmong(item T, due func(items int) clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at := due(len(s.heap.nodes))
 	s.heap.put(item, at)
 	// The timer is moved when it must run earlier, not when it may run later: then it finds nothing
 	// to do and is set again. So a lock that is released in time costs no timer.
