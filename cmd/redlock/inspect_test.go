@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -217,7 +220,8 @@ func TestUnlockDeletesALockWhoeverHoldsIt(t *testing.T) {
 		return strings.Contains(stdout, "  lost ")
 	})
 	assert.Zero(t, status, stderr)
-	assert.Regexp(t, `(?m)^TIME +WHAT +LOCK +HOLDER +BY +WHY\n20[^ ]+Z +forced +x +me +[^ ]+@[^ ]+:[0-9]+ redlock\.test +because\n`, stdout)
+	program := regexp.QuoteMeta(filepath.Base(os.Args[0]))
+	assert.Regexp(t, `(?m)^TIME +WHAT +LOCK +HOLDER +BY +WHY\n20[^ ]+Z +forced +x +me +[^ ]+@[^ ]+:[0-9]+ `+program+` +because\n`, stdout)
 	assert.Regexp(t, `(?m)^20[^ ]+Z +lost +x +me +.* a quorum of nodes no longer has it$`, stdout)
 	_, stdout, _ = f.line("unlock", "x", "--force", "--reason", "because")
 	assert.Contains(t, stdout, "\"x\" is free.\nNothing to release.\n")
