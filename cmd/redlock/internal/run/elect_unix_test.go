@@ -35,9 +35,9 @@ func sayBeats(self *child.Self) {
 }
 
 // startElect starts a redlock elect that runs a command.
-func startElect(t *testing.T, urls []string, name string, command ...string) *clitest.Redlock {
+func startElect(t *testing.T, urls []string, name string, ttl time.Duration, command ...string) *clitest.Redlock {
 	t.Helper()
-	return clitest.Start(t, urls, append([]string{"elect", "--name", name, "--ttl", shortTTL.String(), "--kill-rest", "--"}, command...)...)
+	return clitest.Start(t, urls, append([]string{"elect", "--name", name, "--ttl", ttl.String(), "--kill-rest", "--"}, command...)...)
 }
 
 // said is what the command of a leader says.
@@ -61,7 +61,7 @@ type ballot struct {
 // begin starts a candidate.
 func (b *ballot) begin(i int) {
 	b.t.Helper()
-	b.all[i] = startElect(b.t, b.urls[i], cluster.LockName(b.t), append(slices.Clip(b.by), clitest.As("says", strconv.Itoa(i))...)...)
+	b.all[i] = startElect(b.t, b.urls[i], cluster.LockName(b.t), shortTTL, append(slices.Clip(b.by), clitest.As("says", strconv.Itoa(i))...)...)
 	go func(lines <-chan string) { // ends with the candidate
 		for line := range lines {
 			var one said
@@ -176,7 +176,7 @@ func TestElectEndsItsCommandBeforeAnotherLeads(t *testing.T) {
 func TestElectRunsItsCommandAgainWhenItLeadsAgain(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
-	r := startElect(t, c.URLs(), "x", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_FENCE $REDLOCK_NODES"; exec sleep 60`)
+	r := startElect(t, c.URLs(), "x", lossTTL, "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_FENCE $REDLOCK_NODES"; exec sleep 60`)
 	l := cluster.NewConnected(t, c.URLs())
 	const terms = 3
 	var last int64
@@ -204,11 +204,11 @@ func TestElectEndsWithTheStatusOfACommandThatEndsByItself(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
 	for _, want := range []int{0, 7} {
-		status, stderr := startElect(t, c.URLs(), "x", "sh", "-c", fmt.Sprint("exit ", want)).End(t)
+		status, stderr := startElect(t, c.URLs(), "x", lossTTL, "sh", "-c", fmt.Sprint("exit ", want)).End(t)
 		assert.Equal(t, want, status, stderr)
 	}
 	// The leadership is free at once.
-	status, stdout, stderr := clitest.Run(t, c.URLs(), "elect", "--name", "x", "--ttl", "1m", "--quiet", "echo", "ran")
+	status, stdout, stderr := run(t, c.URLs(), "elect", "--name", "x", "--ttl", "1m", "--quiet", "echo", "ran")
 	assert.Equal(t, 0, status)
 	assert.Equal(t, "ran\n", stdout)
 	assert.Empty(t, stderr)
@@ -217,9 +217,9 @@ func TestElectEndsWithTheStatusOfACommandThatEndsByItself(t *testing.T) {
 func TestSignalsEndACampaignAndGoToTheCommandWhileItRuns(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
-	leader := startElect(t, c.URLs(), "x", "sh", "-c", `trap "exit 9" TERM; echo ready; while :; do sleep 0.01; done`)
+	leader := startElect(t, c.URLs(), "x", lossTTL, "sh", "-c", `trap "exit 9" TERM; echo ready; while :; do sleep 0.01; done`)
 	require.Equal(t, "ready", leader.Next(t))
-	follower := startElect(t, c.URLs(), "x", "echo", "ran")
+	follower := startElect(t, c.URLs(), "x", lossTTL, "echo", "ran")
 	clitest.WaitFor(t, "it campaigns", func() bool { return c.Waiting(t, "x") > 0 })
 	require.NoError(t, syscall.Kill(follower.Pid(), syscall.SIGTERM))
 	status, stderr := follower.End(t)
@@ -233,7 +233,7 @@ func TestSignalsEndACampaignAndGoToTheCommandWhileItRuns(t *testing.T) {
 func TestASignalIsNotForgottenWithTheLeadership(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
-	r := startElect(t, c.URLs(), "x", clitest.As("says", "a")...) // ignores SIGTERM
+	r := startElect(t, c.URLs(), "x", shortTTL, clitest.As("says", "a")...) // ignores SIGTERM
 	first := strings.Fields(r.Next(t))
 	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGTERM))
 	time.Sleep(shortTTL / 4)
@@ -262,7 +262,7 @@ func TestElectSaysThatTheNameIsThatOfAKeyThatIsNoLock(t *testing.T) {
 		_, err := m.Do("SET", "p:x", "v")
 		require.NoError(t, err)
 	}
-	status, _, stderr := clitest.Run(t, c.URLs(), "elect", "--name", "x", "--key-prefix", "p:", "--quiet", "true")
+	status, _, stderr := run(t, c.URLs(), "elect", "--name", "x", "--key-prefix", "p:", "--quiet", "true")
 	assert.Equal(t, cli.ExitMisnamed, status)
 	assert.Equal(t, "redlock: the key \"p:x\" does not expire: it is no lock; use another name or --key-prefix\n", stderr)
 }

@@ -51,8 +51,8 @@ func (b *beating) last(t *testing.T) time.Time {
 // gone.
 func (b *beating) requireHandover(t *testing.T, urls []string) {
 	t.Helper()
-	args := line(b.name, "--wait 1m --ttl "+b.ttl.String(), clitest.As("witness", b.pulse)...)
-	status, _, stderr := clitest.Run(t, urls, args...)
+	args := line(b.name, patient+"--ttl "+lossTTL.String(), clitest.As("witness", b.pulse)...)
+	status, _, stderr := run(t, urls, args...)
 	require.Equal(t, 0, status, "the command of the first holder must be gone: %s", stderr)
 }
 
@@ -127,7 +127,7 @@ func TestKilledRedlockTakesItsCommandAlongAndTheNextWaitsForTheTTL(t *testing.T)
 	require.NoError(t, b.Kill())
 	clitest.WaitFor(t, "the command dies", dead(b.pid))
 	last := b.last(t)
-	status, _, stderr := clitest.Run(t, c.URLs(), line("x", "--no-wait", "true")...)
+	status, _, stderr := run(t, c.URLs(), line("x", "--no-wait", "true")...)
 	// The last renewal is little more than a third of the TTL ago.
 	if time.Since(last) < shortTTL/3 {
 		assert.Equal(t, cli.ExitTaken, status, stderr)
@@ -143,7 +143,7 @@ func TestStoppedRedlockKillsItsCommandWhenItContinues(t *testing.T) {
 	require.NoError(t, b.Stop())
 	// Another client has the lock, so the TTL has passed. The first command still runs: nobody
 	// could end it.
-	status, _, stderr := clitest.Run(t, c.URLs(), line("x", "--wait 20s", "true")...)
+	status, _, stderr := run(t, c.URLs(), line("x", patient, "true")...)
 	require.Equal(t, 0, status, stderr)
 	require.False(t, dead(b.pid)())
 	require.NoError(t, b.Continue())

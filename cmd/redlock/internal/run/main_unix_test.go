@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
@@ -32,7 +33,8 @@ func TestMain(m *testing.M) {
 // up too late to end the command in time.
 const lossTTL = 10 * time.Second
 
-// shortTTL is for a redlock that is killed or stopped, which needs no margin, and for elections.
+// shortTTL is for a redlock that is killed or stopped, which needs no margin, and for elections
+// that may be lost at any time.
 const shortTTL = 3500 * time.Millisecond
 
 // slots are of the tests in which several processes work at once. With more, they are about a small
@@ -107,10 +109,38 @@ func line(name, flags string, command ...string) []string {
 	return append(append(args, "--"), command...)
 }
 
+// run is [clitest.Run], again as long as this machine is so busy that no quorum answers within the
+// bounds of redlock itself.
+func run(t *testing.T, urls []string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	clitest.WaitFor(t, "a quorum answers in time", func() bool {
+		status, stdout, stderr = clitest.Run(t, urls, args...)
+		return status != cli.ExitNoQuorum
+	})
+	return status, stdout, stderr
+}
+
+// runUntilItSays is run, again as long as this machine is so busy that redlock cannot tell what it
+// should say.
+func runUntilItSays(t *testing.T, says string, urls []string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	clitest.WaitFor(t, "redlock says "+says, func() bool {
+		status, stdout, stderr = run(t, urls, args...)
+		return strings.Contains(stderr, says)
+	})
+	return status, stdout, stderr
+}
+
+// patient gives redlock a minute until a quorum answers. Without it, 5 s are all.
+const patient = "--wait 1m "
+
 // hold starts a redlock whose command repeats what it is told until release, and waits until the
 // command runs.
 func hold(t *testing.T, urls []string, name, flags string) *clitest.Redlock {
 	t.Helper()
+	if !strings.Contains(flags, "wait") {
+		flags = patient + flags
+	}
 	r := clitest.Start(t, urls, line(name, flags, "cat")...)
 	require.Equal(t, "on", r.Ask(t, "on"))
 	return r

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,12 +27,20 @@ const background = `sleep 60 & echo $!; exit 3`
 func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
-	r := clitest.Start(t, c.URLs(), line("x", "--ttl 4s", "sh", "-c", background)...)
+	r := clitest.Start(t, c.URLs(), line("x", patient+"--ttl "+lossTTL.String(), "sh", "-c", background)...)
 	job := number(t, r)
 	t.Cleanup(func() { _ = syscall.Kill(job, syscall.SIGKILL) }) //nolint:errcheck // it has ended, if all went well
 	clitest.WaitFor(t, "the command itself ends", adopted(r.Pid(), job))
-	status, _, stderr := clitest.Run(t, c.URLs(), line("x", "--wait 5s", "true")...)
-	assert.Equal(t, cli.ExitTaken, status, "longer than the TTL: %s", stderr)
+	left := func() time.Duration { return inspect(t, c.URLs(), "x").Nodes[0].TTL }
+	before := left()
+	clitest.WaitFor(t, "the lock is renewed", func() bool {
+		now := left()
+		renewed := now > before
+		before = now
+		return renewed
+	})
+	status, _, stderr := run(t, c.URLs(), line("x", "--no-wait", "true")...)
+	assert.Equal(t, cli.ExitTaken, status, stderr)
 	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGINT))
 	status, stderr = r.End(t)
 	assert.Equal(t, 3, status, "the status is the command's own")
@@ -84,7 +93,7 @@ func TestFirstProcessOfAContainerReapsTheRest(t *testing.T) {
 	}
 	cmd := clitest.Command(cluster.Start(t, 1).URLs())
 	cmd.Args = append(append(unshare, "--kill-child", cmd.Path),
-		line("x", "", "sh", "-c", `(sleep 0.2 & sleep 0.1 & sleep 0.3) & exit 4`)...)
+		line("x", patient, "sh", "-c", `(sleep 0.2 & sleep 0.1 & sleep 0.3) & exit 4`)...)
 	var err error
 	cmd.Path, err = exec.LookPath("unshare")
 	require.NoError(t, err)

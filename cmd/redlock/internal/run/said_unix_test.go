@@ -67,7 +67,7 @@ func TestKeyThatCanBeNoLockIsNoConflict(t *testing.T) {
 		} {
 			t.Run(name+" "+flags, func(t *testing.T) {
 				t.Parallel()
-				status, stdout, stderr := clitest.Run(t, c.URLs(), line(name, "--key-prefix p: "+flags, "echo", "no")...)
+				status, stdout, stderr := run(t, c.URLs(), line(name, "--key-prefix p: "+flags, "echo", "no")...)
 				assert.Equal(t, cli.ExitMisnamed, status)
 				assert.Empty(t, stdout)
 				assert.Equal(t, why, stderr)
@@ -75,8 +75,8 @@ func TestKeyThatCanBeNoLockIsNoConflict(t *testing.T) {
 		}
 		t.Run(name+" as JSON", func(t *testing.T) {
 			t.Parallel()
-			_, _, stderr := clitest.Run(t, c.URLs(), line(name, "--key-prefix p: --json", "true")...)
-			assert.Contains(t, stderr, `"waiting for lock \"`+name+`\", but the key \"p:`+name+`\" `)
+			says := `"waiting for lock \"` + name + `\", but the key \"p:` + name + `\" `
+			_, _, stderr := runUntilItSays(t, says, c.URLs(), line(name, "--key-prefix p: --json", "true")...)
 			assert.Contains(t, stderr, `{"event":"misnamed","name":"`+name+`","message":"the key \"p:`+name+`\" `)
 		})
 	}
@@ -96,13 +96,13 @@ func TestKeyThatCanBeNoLockOnAMinorityIsAConflict(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	status, _, stderr := clitest.Run(t, c.URLs(), line("x", "--no-wait", "echo", "no")...)
+	status, _, stderr := run(t, c.URLs(), line("x", "--no-wait", "echo", "no")...)
 	assert.Equal(t, cli.ExitTaken, status)
 	assert.Equal(t, "redlock: lock \"x\" is taken\n", stderr)
 
-	status, _, stderr = clitest.Run(t, c.URLs(), line("two", "--permits 2 --no-wait", "true")...)
+	status, _, stderr = run(t, c.URLs(), line("two", "--permits 2 --no-wait", "true")...)
 	assert.Zero(t, status, stderr)
-	status, _, stderr = clitest.Run(t, c.URLs(), line("one", "--permits 1 --no-wait", "true")...)
+	status, _, stderr = run(t, c.URLs(), line("one", "--permits 1 --no-wait", "true")...)
 	assert.Equal(t, cli.ExitMisnamed, status)
 	assert.Contains(t, stderr, `the key "one#1" does not expire`)
 }
@@ -151,10 +151,10 @@ func TestMastersWithoutAVoteAreNamed(t *testing.T) {
 		c := cluster.Start(t, 3)
 		clitest.Admit(t, c.URLs()...)
 		require.NoError(t, c.Masters[1].Kill())
-		status, _, stderr := clitest.Run(t, c.URLs(), line("x", "", "sleep", "1")...)
+		status, _, stderr := run(t, c.URLs(), line("x", patient, "sleep", "1")...)
 		assert.Equal(t, 0, status)
 		assert.Equal(t, 1, strings.Count(stderr, "no vote from 1 of 3 masters (a quorum takes 2): "+c.Masters[1].URL()), stderr)
-		assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+		assert.Empty(t, withoutVotes(stderr))
 	})
 }
 
@@ -195,7 +195,7 @@ func TestNewMastersVoteOnceAllAreThere(t *testing.T) {
 	assert.Contains(t, stderr, "; "+c.Masters[0].URL())
 
 	require.NoError(t, c.Masters[2].Restart())
-	status, _, stderr = clitest.Run(t, c.URLs(), line("x", "", "true")...)
+	status, _, stderr = run(t, c.URLs(), line("x", patient, "true")...)
 	assert.Equal(t, 0, status, stderr)
 }
 
@@ -206,8 +206,8 @@ func TestStrictRunOnNewMastersNeedsInit(t *testing.T) {
 	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.Equal(t, 3, strings.Count(stderr, "or at once after `redlock init`"), stderr)
 	l := cluster.NewConnected(t, c.URLs(), redlock.WithQuarantine(redlock.QuarantineStrict))
-	require.NoError(t, l.Init(t.Context(), false))
-	status, _, stderr = clitest.Run(t, c.URLs(), line("x", "--strict", "true")...)
+	clitest.WaitFor(t, "a majority begins the cluster", func() bool { return l.Init(t.Context(), false) == nil })
+	status, _, stderr = run(t, c.URLs(), line("x", patient+"--strict", "true")...)
 	assert.Equal(t, 0, status, stderr)
 }
 
@@ -215,7 +215,7 @@ func TestStrictRunOnNewMastersNeedsInit(t *testing.T) {
 // redlock says when the command has ended.
 func endAfter(t *testing.T, c *cluster.Cluster, flags, status string, fail func()) string {
 	t.Helper()
-	r := clitest.Start(t, c.URLs(), line("x", flags, "sh", "-c", "cat; exit "+status)...)
+	r := clitest.Start(t, c.URLs(), line("x", patient+flags, "sh", "-c", "cat; exit "+status)...)
 	require.Equal(t, "on", r.Ask(t, "on"))
 	clitest.WaitFor(t, "all masters have the lock", func() bool { return !slices.Contains(c.Holders(t, "x"), "") })
 	fail()
@@ -241,8 +241,13 @@ func TestMasterThatMissesTheReleaseIsNamedUnlessAllWentWell(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := cluster.Start(t, 3)
-			got := endAfter(t, c, r.flags, r.status, func() { require.NoError(t, r.fail(c.Masters[1])) })
+			var c *cluster.Cluster
+			var got string
+			clitest.WaitFor(t, "a quorum confirms the release in time", func() bool {
+				c = cluster.Start(t, 3)
+				got = endAfter(t, c, r.flags, r.status, func() { require.NoError(t, r.fail(c.Masters[1])) })
+				return !strings.Contains(got, "may stay for up to 30s: no quorum")
+			})
 			switch {
 			case r.says == "":
 				assert.Empty(t, got)
@@ -260,7 +265,7 @@ func TestMasterThatNeverHadTheKeyIsNotNamed(t *testing.T) {
 	c := cluster.Start(t, 3)
 	clitest.Admit(t, c.URLs()...)
 	require.NoError(t, c.Masters[1].Kill())
-	status, _, stderr := clitest.Run(t, c.URLs(), line("x", "", "sh", "-c", "exit 5")...)
+	status, _, stderr := run(t, c.URLs(), line("x", patient, "sh", "-c", "exit 5")...)
 	assert.Equal(t, 5, status)
 	assert.Empty(t, withoutVotes(stderr))
 }
@@ -309,8 +314,8 @@ func TestStderrThatNobodyReadsDelaysNothingAndOneWhoseReaderIsGoneEndsNothing(t 
 			name, flags, command string
 			want                 int
 		}{
-			{"", "--verbose", "exit 5", 5},
-			{"", "--verbose --json", "exit 5", 5},
+			{"", patient + "--verbose", "exit 5", 5},
+			{"", patient + "--verbose --json", "exit 5", 5},
 			{"taken", "--no-wait", "exit 5", cli.ExitTaken},
 			{"", "--ttl 1s --max-hold 500ms", "sleep 60", cli.ExitLost},
 			{"", "--nodes 127.0.0.1:1 --wait 100ms", "exit 5", cli.ExitNoQuorum},
@@ -328,7 +333,7 @@ func TestStderrThatNobodyReadsDelaysNothingAndOneWhoseReaderIsGoneEndsNothing(t 
 		}
 	}
 	// The signal ends the command itself, as it would without redlock.
-	cmd := clitest.Command(c.URLs(), line("y", "", "sh", "-c", "echo >&2; exit 1")...)
+	cmd := clitest.Command(c.URLs(), line("y", patient, "sh", "-c", "echo >&2; exit 1")...)
 	cmd.Stderr = brokenPipe(t)
 	assert.Equal(t, cli.ExitSignal+int(syscall.SIGPIPE), child.Start(t, cmd).Wait(t))
 }

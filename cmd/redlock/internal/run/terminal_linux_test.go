@@ -35,7 +35,7 @@ func talk(t *testing.T, term *clitest.Terminal, dialog ...string) {
 // startShell starts a shell on a terminal. RUN in its script is redlock run.
 func startShell(t *testing.T, urls []string, mode, script string) (*clitest.Terminal, *child.Process) {
 	t.Helper()
-	run := fmt.Sprintf(`"$0" run --name '%s'`, t.Name())
+	run := fmt.Sprintf(`"$0" run %s--name '%s'`, patient, t.Name())
 	return clitest.StartOnTerminal(t, urls, mode, strings.ReplaceAll(script, "RUN", run))
 }
 
@@ -45,7 +45,7 @@ func TestKeysReachTheCommand(t *testing.T) {
 	const reads = `RUN -- sh -c 'echo ask; read answer; echo "<$answer>"; exit 5'; echo "status=$?"; read more; echo "<$more>"`
 	// The shell has its terminal back at the end.
 	reading := []string{"ask", ">yes\n", "<yes>", "status=5", ">after\n", "<after>"}
-	within := strings.Replace(reads, "-- sh", `-- "$0" run --name inner --nodes `+strings.Join(c.URLs(), ",")+" -- sh", 1)
+	within := strings.Replace(reads, "-- sh", `-- "$0" run `+patient+`--name inner --nodes `+strings.Join(c.URLs(), ",")+" -- sh", 1)
 	for name, s := range map[string]struct {
 		mode, script string
 		dialog       []string
@@ -91,7 +91,7 @@ func TestSuspendKeyStopsTheJobAndForegroundContinuesIt(t *testing.T) {
 		"stops itself":                   `sh -c '` + stopsItself + `'`,
 		"has the terminal, stops itself": `sh -c 'read x; ` + stopsItself + `'`,
 		// A redlock run that ^Z stops sends SIGSTOP to itself.
-		"a run within a run": `"$0" run --name inner --nodes ` + strings.Join(c.URLs(), ",") + ` -- sh -c 'echo ready; ` + waits + `echo "<command>"; exit 6'`,
+		"a run within a run": `"$0" run ` + patient + `--name inner --nodes ` + strings.Join(c.URLs(), ",") + ` -- sh -c 'echo ready; ` + waits + `echo "<command>"; exit 6'`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,11 +183,11 @@ const once = `echo "stopped"; read x; fg >/dev/null; echo "status=$?"`
 func TestNothingOfASuspendedCommandRunsWhileAnotherHasItsLock(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
-	s := startSuspended(t, c.URLs(), "--ttl 3s", "wait", once)
+	s := startSuspended(t, c.URLs(), "--ttl "+lossTTL.String(), "wait", once)
 	talk(t, s.term, ">\x1a", "stopped")
 	assert.True(t, pgroup.Still(s.group), "all of the group")
 	before := s.marks(t)
-	status, _, stderr := clitest.Run(t, c.URLs(), line(t.Name(), "--wait 20s", "true")...)
+	status, _, stderr := run(t, c.URLs(), line(t.Name(), patient, "true")...)
 	require.Equal(t, 0, status, stderr)
 	assert.Equal(t, before, s.marks(t), "while another client held the lock")
 	talk(t, s.term, ">continue\n", "status=70")

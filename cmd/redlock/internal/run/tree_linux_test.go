@@ -34,8 +34,9 @@ type shapes struct {
 	t     *testing.T
 	dir   string
 	marks int
-	n     int // scripts
-	works int // that leave marks
+	n     int  // scripts
+	works int  // that leave marks
+	slow  bool // until the end comes
 }
 
 // script returns a command that runs these lines.
@@ -56,8 +57,12 @@ func (s *shapes) work(before string) string {
 // runner returns a command that leaves each mark in a new process of a new session, and ends.
 func (s *shapes) runner() string {
 	s.works++
+	before := ""
+	if s.slow {
+		before = fmt.Sprintf("trap 'touch %s/hurry' TERM\n[ -e %[1]s/hurry ] || sleep 0.05\n", s.dir)
+	}
 	return fmt.Sprintf("%s %d", s.script(fmt.Sprintf(
-		"echo A >>%s/marks\nif [ $1 -gt 0 -a ! -e %[1]s/enough ]; then setsid sh $0 $(($1 - 1)) & fi", s.dir)), s.marks)
+		"%secho A >>%s/marks\nif [ $1 -gt 0 -a ! -e %[2]s/enough ]; then setsid sh $0 $(($1 - 1)) & fi", before, s.dir)), s.marks)
 }
 
 // plain are ways in which scripts run a command. What leaves a group or a session is in most of
@@ -99,7 +104,7 @@ func tryShape(t *testing.T, c *cluster.Cluster, way string, shape func(*shapes) 
 	dir, err := os.MkdirTemp("", "shape") // t.TempDir has the name of the test, which a shell would read
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	s := &shapes{t: t, dir: dir, marks: marksOf[way]}
+	s := &shapes{t: t, dir: dir, marks: marksOf[way], slow: way == byLoss}
 	marks := filepath.Join(s.dir, "marks")
 	command := shape(s)
 	a := clitest.Start(t, urls, line(t.Name(), "--wait 1m --ttl "+lossTTL.String(), strings.Fields(command)...)...)
@@ -160,7 +165,7 @@ func TestAProcessThatMayNotBeSignalledIsWaitedFor(t *testing.T) {
 			const caps = "setpriv --reuid 65534 --inh-caps=+setuid,+dac_override --ambient-caps=+setuid,+dac_override"
 			const others = `setpriv --reuid 65533 --inh-caps=-all --ambient-caps=-all sh -c 'echo $$; exec sleep SECONDS >/dev/null 2>&1'; :`
 			cmd := clitest.Command(c.URLs())
-			cmd.Args = append(append(strings.Fields(caps), cmd.Path), line("x"+flags, flags, "sh", "-c", strings.Replace(others, "SECONDS", seconds, 1))...)
+			cmd.Args = append(append(strings.Fields(caps), cmd.Path), line("x"+flags, patient+flags, "sh", "-c", strings.Replace(others, "SECONDS", seconds, 1))...)
 			var err error
 			cmd.Path, err = exec.LookPath("setpriv")
 			require.NoError(t, err)
@@ -174,7 +179,7 @@ func TestAProcessThatMayNotBeSignalledIsWaitedFor(t *testing.T) {
 				assert.Regexp(t, fmt.Sprintf(`cannot send terminated to the command: process %d \((sh|sleep)\): operation not permitted`, pid), stderr)
 				return
 			}
-			status, _, stderr := clitest.Run(t, c.URLs(), line("x"+flags, "", "true")...)
+			status, _, stderr := run(t, c.URLs(), line("x"+flags, patient, "true")...)
 			assert.Zero(t, status, stderr)
 			status, stderr = r.End(t)
 			assert.Equal(t, cli.ExitLost, status)
