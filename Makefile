@@ -37,7 +37,7 @@ MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./interna
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: api mutate prove soak seeded flake search servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested pictures fuzz bench versus recovery release-try
+.PHONY: api mutate prove soak seeded flake search servers help check tidy-check fmt-check fix-check columns vet staticcheck lint cross test race test-nested pictures fuzz bench versus scale recovery release-try
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -133,6 +133,10 @@ bench: ## run the benchmarks, each for BENCHTIME
 versus: ## measure beside the peers, and write docs/benchmarks.md and its charts (6 minutes)
 	cd bench/versus && go test -count=1 -timeout 60m -run 'TestFigures$$' -v . -figures ../../docs/charts/data.json \
 		-figures.rounds $(VERSUS_ROUNDS) -figures.slice $(VERSUS_SLICE)
+	cd bench/versus && go run ./chart
+
+scale: ## measure a million locks of one process, and ten thousand waiters (8 minutes, 4 GB)
+	cd bench/versus && go test -count=1 -timeout 30m -run 'TestScale$$' -v . -scale ../../docs/charts/scale.json
 	cd bench/versus && go run ./chart
 
 recovery: ## measure and draw what faults do to our locks, and to those of redsync (23 minutes)

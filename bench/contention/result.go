@@ -11,7 +11,8 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/history"
 )
 
-// Result is what a measurement found. Everything is about its window unless it says otherwise.
+// Result is what a measurement found, of all names together. Everything is about its window unless
+// it says otherwise.
 type Result struct {
 	Window       time.Duration
 	Acquisitions int
@@ -42,16 +43,17 @@ type Result struct {
 	KeysLeft     int               // on the servers after all processes have ended
 }
 
-func newResult(reports []*report, times *run, permits int) (*Result, error) {
+func newResult(reports []*report, times *run, permits, names int) (*Result, error) {
 	r := &Result{Window: times.End.Sub(times.Begin), Counters: make(map[string]uint64)}
 	shares := make([]int, len(reports)) // acquisitions by process
-	var all []interval
+	all := make([][]interval, names)
 	for process, report := range reports {
 		r.addCounts(report)
 		for goroutine, turns := range report.Turns {
 			for _, t := range turns {
 				if t.Acquired != 0 {
-					all = append(all, interval{t, [2]int{process, goroutine}})
+					name := goroutine % names
+					all[name] = append(all[name], interval{t, [2]int{process, goroutine}})
 				}
 				if r.addWait(t, times) {
 					shares[process]++
@@ -59,13 +61,15 @@ func newResult(reports []*report, times *run, permits int) (*Result, error) {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b interval) int {
-		return cmp.Or(cmp.Compare(a.Acquired, b.Acquired), cmp.Compare(a.Released, b.Released))
-	})
-	if err := checkExclusion(all, permits); err != nil {
-		return nil, err
+	for _, holds := range all {
+		slices.SortFunc(holds, func(a, b interval) int {
+			return cmp.Or(cmp.Compare(a.Acquired, b.Acquired), cmp.Compare(a.Released, b.Released))
+		})
+		if err := checkExclusion(holds, permits); err != nil {
+			return nil, err
+		}
+		r.addChanges(holds, times)
 	}
-	r.addChanges(all, times)
 	if permits > 1 || len(r.ReadWaits) > 0 {
 		r.Gaps = nil
 	}
@@ -110,8 +114,8 @@ func (r *Result) addWait(t turn, times *run) bool {
 	return true
 }
 
-// addChanges looks at each acquisition within the window and the previous one, which may belong to
-// the warm-up.
+// addChanges looks at each acquisition of a name within the window and the previous one, which may
+// belong to the warm-up.
 func (r *Result) addChanges(sorted []interval, times *run) {
 	for i, next := range sorted {
 		if i == 0 || next.Acquired < times.Begin || next.Acquired >= times.End {
@@ -131,7 +135,7 @@ type interval struct {
 	holder [2]int
 }
 
-// checkExclusion returns an error if more than permits held the name at once, or anybody beside a
+// checkExclusion returns an error if more than permits held a name at once, or anybody beside a
 // writer.
 func checkExclusion(all []interval, permits int) error {
 	var holds []*history.Hold

@@ -28,7 +28,7 @@ var handMade = []*report{
 }
 
 func TestFiguresAreThoseOfTheWindow(t *testing.T) {
-	r, err := newResult(handMade, &run{From: 0, Begin: 100, End: 200}, 1)
+	r, err := newResult(handMade, &run{From: 0, Begin: 100, End: 200}, 1, 1)
 	require.NoError(t, err)
 	assert.Equal(t, 5, r.Acquisitions, "at 110, 116, 125, 140 and 160")
 	assert.Equal(t, 3, r.GoroutineChanges, "at 125, 140 and 160; the one before 110 is of the same goroutine")
@@ -57,14 +57,25 @@ func TestOverlapInTheWarmUpFailsTheMeasurement(t *testing.T) {
 		2: {{{false, 1, 2, 6}}, {{false, 1, 4, 7}}, {{false, 1, 5, 6}}},
 	} {
 		for last := range turns {
-			_, err := newResult([]*report{{Turns: turns[:last+1]}}, &run{Begin: 100, End: 200}, permits)
+			_, err := newResult([]*report{{Turns: turns[:last+1]}}, &run{Begin: 100, End: 200}, permits, 1)
 			assert.Equal(t, last >= max(permits, 1), err != nil, "%v", err)
 		}
 	}
 }
 
+func TestEachNameHasOneHolder(t *testing.T) {
+	turns := [][]turn{{{false, 1, 2, 6}}, {{false, 1, 3, 5}}} // of goroutines 0 and 1
+	r, err := newResult([]*report{{Turns: turns}}, &run{End: 200}, 1, 2)
+	require.NoError(t, err)
+	assert.Equal(t, 2, r.Acquisitions)
+	assert.Zero(t, r.GoroutineChanges)
+	assert.Empty(t, r.Gaps)
+	_, err = newResult([]*report{{Turns: turns[:1]}, {Turns: turns[:1]}}, &run{End: 200}, 1, 2)
+	assert.Error(t, err, "of two processes, for one name")
+}
+
 func TestNothingAcquiredGivesNoShares(t *testing.T) {
-	r, err := newResult([]*report{{Turns: [][]turn{{{false, 1, 0, 9}}}}}, &run{End: 10}, 1)
+	r, err := newResult([]*report{{Turns: [][]turn{{{false, 1, 0, 9}}}}}, &run{End: 10}, 1, 1)
 	require.NoError(t, err)
 	assert.Zero(t, r.MinProcessShare)
 	assert.EqualValues(t, 9, r.Wait(99))

@@ -23,12 +23,14 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
-// Scenario is one measurement: goroutines of several processes want one name, again and again.
+// Scenario is one measurement: goroutines of several processes want one name, again and again, or
+// one of a few.
 type Scenario struct {
 	Mutex      string // its name in the table given to [Play]
 	Servers    []*redistest.Server
 	Processes  int
 	Goroutines int           // of each process
+	Names      int           // the goroutines of a process want them in turn, each always the same; 0 is one
 	Permits    int           // how many may hold the name at once; 0 is one
 	Reads      float64       // the share of locks that are shared; above 0 only for a [ReadLocker]
 	Hold       time.Duration // how long a lock is held; 0: released at once
@@ -47,7 +49,7 @@ const lead = 50 * time.Millisecond
 func (s *Scenario) Run(tb testing.TB) *Result {
 	tb.Helper()
 	all := startWorkers(tb, s.Mutex, s.Processes, task{
-		Name: "contention/" + rand.Text(), Reads: s.Reads, Hold: s.Hold,
+		Name: "contention/" + rand.Text(), Names: max(s.Names, 1), Reads: s.Reads, Hold: s.Hold,
 		Setup: Setup{Addresses: AddressesOf(s.Servers), Goroutines: s.Goroutines, Permits: s.Permits, TTL: s.TTL, Patience: s.Patience},
 	})
 	from := now().Add(lead)
@@ -62,7 +64,7 @@ func (s *Scenario) Run(tb testing.TB) *Result {
 		require.Zero(tb, p.Wait(tb))
 	}
 	keys := flush(tb, s.Servers)
-	result, err := newResult(reports, &times, max(s.Permits, 1))
+	result, err := newResult(reports, &times, max(s.Permits, 1), max(s.Names, 1))
 	require.NoError(tb, err)
 	result.KeysLeft = keys
 	return result

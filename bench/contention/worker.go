@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -30,6 +31,7 @@ func Play(openers map[string]Opener) {
 // task is what a worker is started with, in JSON.
 type task struct {
 	Name    string
+	Names   int // followed by a number below this
 	Setup   Setup
 	Reads   float64
 	Hold    time.Duration
@@ -148,7 +150,7 @@ func (w *worker) contend(times *run) *report {
 	for i := range r.Turns {
 		all.Go(func() {
 			sleepUntil(times.From)
-			r.Turns[i] = w.takeTurns(ctx, func(err error) {
+			r.Turns[i] = w.takeTurns(ctx, w.name(i), func(err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if r.UnlockErrors++; r.UnlockErrors == 1 {
@@ -172,16 +174,21 @@ func (w *worker) contend(times *run) *report {
 // unlockTimeout bounds the release, which ctx does not.
 const unlockTimeout = 5 * time.Second
 
-// takeTurns locks and unlocks until ctx ends. A lock that fails before that ends the process; an
-// unlock that fails is noted.
-func (w *worker) takeTurns(ctx context.Context, note func(error)) (turns []turn) {
+// name returns what a goroutine wants.
+func (w *worker) name(goroutine int) string {
+	return fmt.Sprintf("%s/%d", w.task.Name, goroutine%w.task.Names)
+}
+
+// takeTurns locks and unlocks a name until ctx ends. A lock that fails before that ends the
+// process; an unlock that fails is noted.
+func (w *worker) takeTurns(ctx context.Context, name string, note func(error)) (turns []turn) {
 	for ctx.Err() == nil {
 		t := turn{Read: rand.Float64() < w.task.Reads, Asked: now()}
 		lock := w.mutex.Lock
 		if t.Read {
 			lock = w.mutex.(ReadLocker).RLock
 		}
-		held, err := lock(ctx, w.task.Name)
+		held, err := lock(ctx, name)
 		if err != nil {
 			if ctx.Err() == nil {
 				require.NoError(w.self, err, "lock")

@@ -8,6 +8,8 @@
 //	                                      TestFigures measures and ./chart draws, 6 minutes
 //	make recovery                         the same for what TestRecovery measures: locks per second
 //	                                      and the longest waits through faults, 23 minutes
+//	make scale                            the same for what TestScale measures: a million locks of
+//	                                      one process, and ten thousand waiters, 8 minutes
 //
 // The peers, each with its best settings for locks that nobody else wants:
 //

@@ -21,6 +21,9 @@ const (
 	Renewal    = "renewal"    // by locks held
 	Nodes      = "nodes"      // by servers
 	Single     = "single"     // on one server
+
+	Held   = "held"   // a million locks of one process, by TTL
+	Crowds = "crowds" // thousands of waiters, by processes
 )
 
 // The units are part of the names of the values. A lock is a lock and its unlock.
@@ -50,6 +53,11 @@ const (
 	ClientCPUPerRenewal = "client CPU µs/renewal"
 	ServerCPUPerRenewal = "servers' CPU µs/renewal"
 	LostLocks           = "locks lost"
+	ServerCoreShare     = "servers' % of a core"
+	CallsPerSecond      = "calls/s" // of all servers; a call renews up to 256 locks
+	HeapPerLock         = "bytes of heap/lock"
+	LongestPause        = "longest pause for the garbage collector ms"
+	CollectorShare      = "garbage collector, % of a core"
 )
 
 // The states of two of five servers, in [Row.State].
@@ -85,8 +93,8 @@ type Experiment struct {
 // Row is what one peer reached at one point of an experiment.
 type Row struct {
 	Peer   string            `json:"peer"`
-	State  string            `json:"state,omitempty"` // of two of the servers
-	Size   int               `json:"size,omitempty"`  // goroutines, servers or locks held
+	State  string            `json:"state,omitempty"` // of two of the servers; TTL; processes
+	Size   int               `json:"size,omitempty"`  // goroutines, servers, locks held or waiters
 	Values map[string]Figure `json:"values"`
 }
 
