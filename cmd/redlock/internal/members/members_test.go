@@ -217,7 +217,7 @@ func TestMastersAreReplacedWhileLocksAreHeld(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 5)
 	urls := clitest.URLs(servers)
-	locker, err := redlock.New(urls[:3], redlock.WithMaxTTL(time.Second), redlock.WithTTL(time.Second))
+	locker, err := redlock.New(urls[:3], redlock.WithMaxTTL(3*time.Second), redlock.WithTTL(3*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = locker.Close() }) // it may owe a release to the dead master
 	require.NoError(t, locker.Ready(t.Context()))
