@@ -241,19 +241,3 @@ func TestASpanThatIsNotSampledStillEndsAndPassesItsContext(t *testing.T) {
 	end(redlock.ErrLost)
 	assert.Empty(t, r.take())
 }
-
-// BenchmarkTracer measures what one operation costs its caller beside the operation itself.
-func BenchmarkTracer(b *testing.B) {
-	for name, sampler := range map[string]sdktrace.Sampler{"sampled": sdktrace.AlwaysSample(), "unsampled": sdktrace.NeverSample()} {
-		b.Run(name, func(b *testing.B) {
-			provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler))
-			tracer := redotel.Tracer(redotel.WithTracerProvider(provider))
-			op := redlock.Operation{Kind: redlock.OperationAcquire, Name: "orders/42"}
-			b.ReportAllocs()
-			for b.Loop() {
-				_, end := tracer.Start(b.Context(), op)
-				end(nil)
-			}
-		})
-	}
-}
