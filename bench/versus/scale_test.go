@@ -83,7 +83,7 @@ func TestScale(t *testing.T) {
 // them.
 func measureHeld(t *testing.T, p *scalePlan) figures.Experiment {
 	t.Helper()
-	e := figures.Experiment{Setup: "five servers; another goroutine locks and unlocks a name of its own, 50 times a second at most"}
+	e := figures.Experiment{Setup: "five servers, beside 50 other locks a second at most"}
 	for _, held := range p.held {
 		t.Run(fmt.Sprint(held.locks, " for ", held.ttl), func(t *testing.T) {
 			h := hold(t, startServers(t), &held)

@@ -48,8 +48,9 @@ func fillPart(text []byte, name, command, part string) ([]byte, error) {
 func describeEnvironment(d *figures.Data) string { return sentenceOf(d.Environment) }
 
 func sentenceOf(e figures.Environment) string {
+	server := strings.Replace(e.Server, "redis", "Redis", 1)
 	text := fmt.Sprintf("Measured with %d CPUs for the clients and the servers together, %s, %s, %s",
-		e.CPUs, e.Platform, e.Go, e.Server)
+		e.CPUs, e.Platform, e.Go, server)
 	if e.Commit != "" {
 		text += ",\nat commit " + e.Commit
 	}
@@ -122,17 +123,20 @@ func describeLatency(d *figures.Data) string {
 	return section(e, figures.Table(e, "µs", columns))
 }
 
+// contendedColumns are what contention for a name comes to.
+var contendedColumns = []figures.Column{
+	{Title: "locks/s", Value: figures.LocksPerSecond, More: true},
+	{Title: "changes/s", Value: figures.ChangesPerSecond, More: true},
+	{Title: "mean wait, ms", Value: figures.MeanWait, Decimals: 1},
+	{Title: "p99", Value: figures.P99Wait, Decimals: 1},
+	{Title: "longest", Value: figures.LongestWait, Decimals: 1},
+	{Title: "commands per change", Value: figures.CommandsPerChange, Decimals: 1},
+	{Title: "least share of a process", Value: figures.LeastShare, Decimals: 2, More: true},
+}
+
 func describeContention(d *figures.Data) string {
 	e := d.Experiment(figures.Contention)
-	return section(e, figures.Table(e, "", []figures.Column{
-		{Title: "locks/s", Value: figures.LocksPerSecond, More: true},
-		{Title: "changes/s", Value: figures.ChangesPerSecond, More: true},
-		{Title: "mean wait, ms", Value: figures.MeanWait, Decimals: 1},
-		{Title: "p99", Value: figures.P99Wait, Decimals: 1},
-		{Title: "longest", Value: figures.LongestWait, Decimals: 1},
-		{Title: "commands per change", Value: figures.CommandsPerChange, Decimals: 1},
-		{Title: "least share of a process", Value: figures.LeastShare, Decimals: 2, More: true},
-	}))
+	return section(e, figures.Table(e, "", contendedColumns))
 }
 
 func describeMinority(d *figures.Data) string {
@@ -166,24 +170,54 @@ func describeFailed(e *figures.Experiment) string {
 
 func describeRenewal(d *figures.Data) string {
 	e := d.Experiment(figures.Renewal)
+	columns := []figures.Column{
+		{Title: "% of a core", Value: figures.CoreShare, Decimals: 2},
+		{Title: "renewals/s", Value: figures.RenewalsPerSecond},
+		{Title: "client CPU per renewal, µs", Value: figures.ClientCPUPerRenewal, Decimals: 2},
+		{Title: "servers' CPU, µs", Value: figures.ServerCPUPerRenewal, Decimals: 2},
+		{Title: "lost", Value: figures.LostLocks},
+	}
+	return section(e, tableOfOurs(e, "locks held", columns, func(row *figures.Row) string { return figures.Grouped(float64(row.Size), 0) }))
+}
+
+// tableOfOurs has a line for each row of this library.
+func tableOfOurs(e *figures.Experiment, corner string, columns []figures.Column, title func(row *figures.Row) string) string {
 	var text strings.Builder
-	text.WriteString("| locks held | % of a core | renewals/s | client CPU per renewal, µs | servers' CPU, µs | lost |\n")
-	text.WriteString("| ---: | ---: | ---: | ---: | ---: | ---: |\n")
-	for _, size := range e.Sizes() {
-		fmt.Fprintf(&text, "| %s |", figures.Grouped(float64(size), 0))
-		for _, c := range []figures.Column{
-			{Value: figures.CoreShare, Decimals: 2},
-			{Value: figures.RenewalsPerSecond},
-			{Value: figures.ClientCPUPerRenewal, Decimals: 2},
-			{Value: figures.ServerCPUPerRenewal, Decimals: 2},
-			{Value: figures.LostLocks},
-		} {
-			c.Size = size
-			fmt.Fprintf(&text, " %s |", c.Cell(e, "redquorum"))
+	text.WriteString(figures.Head(corner, columns))
+	for i := range e.Rows {
+		row := &e.Rows[i]
+		fmt.Fprintf(&text, "| %s |", title(row))
+		for _, c := range columns {
+			c.Size, c.State = row.Size, row.State
+			fmt.Fprintf(&text, " %s |", c.Cell(e, row.Peer))
 		}
 		text.WriteString("\n")
 	}
-	return section(e, text.String())
+	return text.String()
+}
+
+// describeScale has a million locks, and thousands of waiters.
+func describeScale(d *figures.Data) string {
+	held, crowds := d.Experiment(figures.Held), d.Experiment(figures.Crowds)
+	ofHeld := []figures.Column{
+		{Title: "renewals/s", Value: figures.RenewalsPerSecond},
+		{Title: "calls/s", Value: figures.CallsPerSecond},
+		{Title: "client, % of a core", Value: figures.CoreShare, Decimals: 1},
+		{Title: "garbage collector", Value: figures.CollectorShare, Decimals: 1},
+		{Title: "servers", Value: figures.ServerCoreShare, Decimals: 1},
+		{Title: "longest pause, ms", Value: figures.LongestPause, Decimals: 1},
+		{Title: "another lock, p50, µs", Value: figures.P50},
+		{Title: "p99", Value: figures.P99},
+		{Title: "bytes per lock", Value: figures.HeapPerLock},
+		{Title: "lost", Value: figures.LostLocks},
+	}
+	return sentenceOf(d.Environment) + "\n" +
+		section(held, tableOfOurs(held, "locks held", ofHeld, func(row *figures.Row) string {
+			return figures.Grouped(float64(row.Size), 0) + ", a TTL of " + strings.TrimSuffix(row.State, "0s")
+		})) + "\n" +
+		section(crowds, tableOfOurs(crowds, "waiters", contendedColumns, func(row *figures.Row) string {
+			return figures.Grouped(float64(row.Size), 0) + ", processes: " + row.State
+		}))
 }
 
 func describeNodes(d *figures.Data) string {

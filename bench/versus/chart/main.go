@@ -1,11 +1,12 @@
 // Command chart draws the charts of docs/benchmarks.md and fills in its tables, from the data that
-// TestFigures and TestRecovery wrote. `make versus` and `make recovery` run it:
+// TestFigures, TestRecovery and TestScale wrote. `make versus`, `make recovery` and `make scale` run
+// it:
 //
 //	go run ./chart -docs ../../docs
 //
-// It reads charts/data.json and charts/recovery.json below the docs, writes an SVG of throughput
-// and one of recovery beside them, and rewrites the marked parts of benchmarks.md. Nothing else
-// goes into them, and a test fails if they are older than the data.
+// It reads data.json, recovery.json and scale.json in charts below the docs, writes an SVG of
+// throughput and one of recovery beside them, and rewrites the marked parts of benchmarks.md.
+// Nothing else goes into them, and a test fails if they are older than the data.
 package main
 
 import (
@@ -57,18 +58,20 @@ func render(docs string) (map[string][]byte, error) {
 	if text, err = fill(text, data); err != nil {
 		return nil, err
 	}
-	return files, renderRecovery(docs, text, files)
-}
-
-// renderRecovery adds the chart of the recovery, and the document, with the part about it.
-func renderRecovery(docs string, document []byte, files map[string][]byte) error {
 	recovery, err := figures.ReadRecovery(filepath.Join(docs, "charts", "recovery.json"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if files["charts/recovery.svg"], err = drawRecovery(recovery); err != nil {
-		return err
+		return nil, err
 	}
-	files["benchmarks.md"], err = fillPart(document, "recovery", "make recovery", describeRecovery(recovery))
-	return err
+	if text, err = fillPart(text, "recovery", "make recovery", describeRecovery(recovery)); err != nil {
+		return nil, err
+	}
+	scale, err := figures.Read(filepath.Join(docs, "charts", "scale.json"))
+	if err != nil {
+		return nil, err
+	}
+	files["benchmarks.md"], err = fillPart(text, "scale", "make scale", describeScale(scale))
+	return files, err
 }
