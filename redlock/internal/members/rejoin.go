@@ -114,7 +114,7 @@ func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id 
 	ms.mu.Lock()
 	at := ms.seatOfLocked(r.node, roster)
 	if at < 0 && r.place.cluster == roster.Cluster {
-		at = roster.Index(r.place.member)
+		at = ms.saidToBeLocked(r.node, roster, r.place.member)
 	}
 	ms.mu.Unlock()
 	if at < 0 {
@@ -139,7 +139,20 @@ func (ms *Membership) seatOfLocked(i int, roster *Roster) (at int) {
 		return false
 	})
 	if at < 0 {
-		at = roster.Index(ms.members[i].id)
+		at = ms.saidToBeLocked(i, roster, ms.members[i].id)
+	}
+	return at
+}
+
+// saidToBeLocked returns the index of the member that a marker says a node is, and not its endpoint;
+// -1 if another master answers at that member's endpoint: then the marker came from that one, with a
+// copy of its data.
+func (ms *Membership) saidToBeLocked(i int, roster *Roster, id string) int {
+	at := roster.Index(id)
+	for k, node := range ms.Nodes() {
+		if n := &ms.members[k]; at >= 0 && k != i && n.seen && n.duplicate != i && node.Endpoint() == roster.Members[at].Endpoint {
+			return -1
+		}
 	}
 	return at
 }

@@ -73,7 +73,7 @@ func (ms *Membership) seatLocked(v *View) {
 		}
 		if p := n.place; p.cluster != "" {
 			n.id = ""
-			if p.cluster == v.Roster.Cluster {
+			if p.cluster == v.Roster.Cluster && (p.version != (Version{}) || ms.saidToBeLocked(i, v.Roster, p.member) >= 0) {
 				n.id = p.member
 			}
 		}
