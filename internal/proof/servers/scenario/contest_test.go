@@ -79,15 +79,3 @@ func TestNobodyIsStuckWhenOthersAreKilledOrStoppedOrGiveUp(t *testing.T) {
 		})
 	}
 }
-
-// What a process held that was killed is the next one's when it has expired.
-func TestTheLockOfAKilledProcessIsTheNextOnesWhenItExpires(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, 3)
-	l := connected(t, c.URLs())
-	holder := child.Start(t, child.Command("contender", on(c, cluster.LockName(t))...))
-	require.Equal(t, "holds", holder.Next(t))
-	got := waiting(t, l, cluster.LockName(t))
-	must(t, holder.Kill())
-	give(t, <-got)
-}

@@ -12,6 +12,6 @@ func TestMain(m *testing.M) {
 	child.Play(map[string]child.Role{
 		"writer": playLateWriter, "contender": playContender,
 	})
-	search.RunMore(3) // they wait more than they work
+	search.RunMore(5) // they wait more than they work
 	cluster.Main(m)
 }
