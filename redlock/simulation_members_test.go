@@ -255,13 +255,24 @@ func versionIn(marker string) (number int) {
 	return number
 }
 
+// toldOf returns the list that a master was told and remembers, and its number; 0 if it remembers
+// none, or is one of the other cluster. The marker is of its process: another one came with data
+// from a disk, and is no memory.
+func (s *simulation) toldOf(i int) (list string, number int) {
+	marker, _, _ := s.servers[i].Get(memoryKey)
+	text, _, _ := s.servers[i].Get(membersKey)
+	lines := strings.Split(text, "\n")
+	if len(lines) < 2 || !strings.HasPrefix(marker, "active ") || !strings.Contains(marker, s.servers[i].RunID()) || strings.Contains(marker, "cluster=D") {
+		return "", 0
+	}
+	return lines[1], versionIn(marker)
+}
+
 // newest returns the newest list that a master was told, and its number.
 func (s *simulation) newest() (list string, number int) {
-	for i := range s.candidates() {
-		marker, _, _ := s.servers[i].Get(memoryKey)
-		text, _, _ := s.servers[i].Get(membersKey)
-		if n := versionIn(marker); n > number && strings.HasPrefix(marker, "active ") {
-			list, number = strings.Split(text, "\n")[1], n
+	for i := range s.servers {
+		if told, n := s.toldOf(i); n > number {
+			list, number = told, n
 		}
 	}
 	return list, number
@@ -271,11 +282,9 @@ func (s *simulation) newest() (list string, number int) {
 // there is none.
 func (s *simulation) counted() string {
 	by := make(map[string]int)
-	for i := range s.candidates() {
-		marker, _, _ := s.servers[i].Get(memoryKey)
-		text, _, _ := s.servers[i].Get(membersKey)
-		if lines := strings.Split(text, "\n"); len(lines) > 1 && versionIn(marker) != 0 && strings.HasPrefix(marker, "active ") && lists(lines[1], i) {
-			by[lines[1]]++
+	for i := range s.servers {
+		if list, number := s.toldOf(i); number != 0 && lists(list, i) {
+			by[list]++
 		}
 	}
 	for list, told := range by {
@@ -296,12 +305,11 @@ func lists(list string, node int) bool {
 func (s *simulation) memberMayForget(i int) bool {
 	list, number := s.newest()
 	remembers := false
-	for k := range s.candidates() {
-		marker, _, _ := s.servers[k].Get(memoryKey)
-		told := versionIn(marker)
+	for k := range s.servers {
+		_, told := s.toldOf(k)
 		is := lists(list, k)
 		switch {
-		case told == 0 || !strings.HasPrefix(marker, "active "):
+		case told == 0:
 		case !is && told < number:
 			return false
 		case is && k != i && told == number:
@@ -318,7 +326,9 @@ func (s *simulation) goesOnWithChanges() {
 	rng := rand.New(rand.NewPCG(s.seed, 1<<44))
 	p := s.newProcess(9_999_999, rng, []redlock.Option{redlock.WithTTL(s.maxTTL / 2)})
 	list := s.counted()
-	p.list = slices.DeleteFunc(rng.Perm(s.candidates()), func(i int) bool { return list != "" && !lists(list, i) })
+	p.list = slices.DeleteFunc(rng.Perm(len(s.servers)), func(i int) bool {
+		return list != "" && !lists(list, i) || list == "" && i >= s.candidates()
+	})
 	p.opts = []redlock.Option{redlock.WithTTL(s.maxTTL / 2), redlock.WithMaxTTL(s.maxTTL)} // with discovery
 	p.start()
 	defer p.current().Close()

@@ -272,8 +272,7 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	for _, p := range s.processes {
 		_ = p.current().Close()
 	}
-	// Where masters forget again and again, it is not planned which must remember for that.
-	if s.kind.changes && s.kind.forgetful == nil && (s.small != nil || !s.faults.restarts) {
+	if s.kind.changes {
 		s.goesOnWithChanges()
 	}
 	tenures, wrong := s.judge.sentence()
