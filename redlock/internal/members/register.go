@@ -66,8 +66,11 @@ func (p place) mayBeOf(roster *Roster) bool {
 	return p.cluster == roster.Cluster || p.cluster == ""
 }
 
+// isTold reports whether it names a version, by which a vote may count.
+func (p place) isTold() bool { return p.version != (Version{}) }
+
 // isCandidate reports whether it may become a member, and never was one.
-func (p place) isCandidate() bool { return p.joined != 0 && p.version == (Version{}) }
+func (p place) isCandidate() bool { return p.joined != 0 && !p.isTold() }
 
 // at returns the marker with another place. The words that say something else stay.
 func (m marker) at(p place) marker {

@@ -109,10 +109,12 @@ func (ms *Membership) estrange(r *report) {
 
 // memberAt returns which member a master is that has forgotten it: by the endpoint at which the
 // member was added, by what we knew of this node, or by what others who knew it wrote into its
-// marker; never because a member is missing.
+// marker; never because a member is missing. Of two that are said to be one member, it is the one
+// that votes as that, or was let wait last.
 func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id string, ours bool) {
 	ms.mu.Lock()
 	at := ms.seatOfLocked(r.node, roster)
+	surely := at >= 0 && ms.isAtLocked(r.node, roster.Members[at])
 	if at < 0 && r.place.cluster == roster.Cluster {
 		at = ms.saidToBeLocked(r.node, roster, r.place.member)
 	}
@@ -122,7 +124,9 @@ func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id 
 	}
 	id = roster.Members[at].ID
 	there := slices.ContainsFunc(reports, func(other report) bool {
-		return other.node != r.node && other.told() != nil && other.place.cluster == roster.Cluster && other.place.member == id
+		p := other.place
+		later := !surely && p.life > 0 && other.marker.life(p).Above(r.marker.life(r.place))
+		return other.node != r.node && (other.told() != nil || later) && p.cluster == roster.Cluster && p.member == id
 	})
 	return id, !there
 }
@@ -130,23 +134,26 @@ func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id 
 // seatOfLocked returns the index of the member that a node is as far as can be told without its
 // marker, which may be another one's; -1 if it cannot.
 func (ms *Membership) seatOfLocked(i int, roster *Roster) (at int) {
-	at = slices.IndexFunc(roster.Members, func(p Peer) bool {
-		for k, node := range ms.Nodes() {
-			if (k == i || ms.members[k].duplicate == i) && node.Endpoint() == p.Endpoint {
-				return true
-			}
-		}
-		return false
-	})
+	at = slices.IndexFunc(roster.Members, func(p Peer) bool { return ms.isAtLocked(i, p) })
 	if at < 0 {
 		at = ms.saidToBeLocked(i, roster, ms.members[i].id)
 	}
 	return at
 }
 
-// saidToBeLocked returns the index of the member that a marker says a node is, and not its endpoint;
-// -1 if another master answers at that member's endpoint: then the marker came from that one, with a
-// copy of its data.
+// isAtLocked reports whether a node answers at the endpoint at which a member was added.
+func (ms *Membership) isAtLocked(i int, p Peer) bool {
+	for k, node := range ms.Nodes() {
+		if (k == i || ms.members[k].duplicate == i) && node.Endpoint() == p.Endpoint {
+			return true
+		}
+	}
+	return false
+}
+
+// saidToBeLocked returns the index of the member that a marker says a node is, and not its
+// endpoint; -1 if another master answers at that member's endpoint: then the marker came from that
+// one, with a copy of its data.
 func (ms *Membership) saidToBeLocked(i int, roster *Roster, id string) int {
 	at := roster.Index(id)
 	for k, node := range ms.Nodes() {

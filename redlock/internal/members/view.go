@@ -73,7 +73,7 @@ func (ms *Membership) seatLocked(v *View) {
 		}
 		if p := n.place; p.cluster != "" {
 			n.id = ""
-			if p.cluster == v.Roster.Cluster && (p.version != (Version{}) || ms.saidToBeLocked(i, v.Roster, p.member) >= 0) {
+			if p.cluster == v.Roster.Cluster && (p.isTold() || ms.saidToBeLocked(i, v.Roster, p.member) >= 0) {
 				n.id = p.member
 			}
 		}
@@ -87,9 +87,9 @@ func (ms *Membership) seatLocked(v *View) {
 		case !taken:
 			v.members.Add(i)
 			seated[n.id] = i
-		case n.place.cluster != "" && ms.members[other].place.cluster != "": // two say that they are it
+		case n.place.isTold() && ms.members[other].place.isTold(): // two say that they are it
 			v.members.Remove(other)
-		case n.place.cluster != "": // the other one was it
+		case n.place.isTold(), n.place.cluster != "" && ms.members[other].place.cluster == "": // the other one was it
 			v.members.Remove(other)
 			v.members.Add(i)
 			seated[n.id] = i
