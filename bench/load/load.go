@@ -77,7 +77,7 @@ type working struct {
 	Load
 	begun, done, failed atomic.Int64
 	ended               atomic.Bool
-	latency             []time.Duration // of the only goroutine
+	latency             []time.Duration // of the only goroutine; nil if it is not measured
 }
 
 func (w *working) all(ctx context.Context) error {
@@ -86,19 +86,41 @@ func (w *working) all(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range w.Goroutines {
 		all.Go(func() {
-			for ctx.Err() == nil {
-				first, count := w.take()
-				if count == 0 {
-					return
-				}
-				if err := w.do(ctx, first, count); err != nil {
-					cancel(err)
-				}
+			done, failed, err := w.one(ctx)
+			w.done.Add(done)
+			w.failed.Add(failed)
+			if err != nil {
+				cancel(err)
 			}
 		})
 	}
 	all.Wait()
 	return context.Cause(ctx)
+}
+
+// one is one goroutine. What it does besides the operations would count for them.
+func (w *working) one(ctx context.Context) (done, failed int64, err error) {
+	for ctx.Err() == nil {
+		first, count := w.take()
+		if count == 0 {
+			break
+		}
+		var start time.Time
+		if w.latency != nil {
+			start = time.Now()
+		}
+		if err := w.Do(ctx, first, count); err != nil {
+			if !w.GoOn {
+				return done, failed, err
+			}
+			failed += int64(count)
+		}
+		if w.latency != nil {
+			w.latency = append(w.latency, time.Since(start))
+		}
+		done += int64(count)
+	}
+	return done, failed, nil
 }
 
 // take returns the first of the next operations, and their number: 0 at the end.
@@ -109,21 +131,6 @@ func (w *working) take() (first, count int) {
 	end := int(w.begun.Add(int64(w.Each)))
 	first = end - w.Each
 	return first, max(min(end, w.Limit)-first, 0)
-}
-
-func (w *working) do(ctx context.Context, first, count int) error {
-	start := time.Now()
-	if err := w.Do(ctx, first, count); err != nil {
-		if !w.GoOn {
-			return err
-		}
-		w.failed.Add(int64(count))
-	}
-	if w.latency != nil {
-		w.latency = append(w.latency, time.Since(start))
-	}
-	w.done.Add(int64(count))
-	return nil
 }
 
 // PerSecond returns the operations per second.
