@@ -74,7 +74,6 @@ func (lock *Lock) startRelease(why error) *round.Round {
 	lock.release = r
 	r.Send(now.Add(lock.timeout), lock.mayHoldLocked())
 	lock.mu.Unlock()
-	l.expiry.Remove(lock)
 	return r
 }
 
