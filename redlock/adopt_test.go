@@ -290,27 +290,3 @@ func TestAnAdoptionWithAShorterTTLEndsNoKeyEarlier(t *testing.T) {
 		}
 	})
 }
-
-func TestAnAdoptionThatCannotBeUndoneLeavesTheLockToNobodyUntilItsTTLEnds(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		holder, adopter, third := c.locker(redlock.WithTTL(10*time.Second)), c.locker(), c.locker()
-		c.delayed()
-		old := c.lock(holder, "a")
-		time.Sleep(100 * time.Millisecond)
-		// The values are swapped, but no reply is in.
-		few, cancel := context.WithTimeout(ctx, 600*time.Microsecond)
-		defer cancel()
-		time.AfterFunc(550*time.Microsecond, func() { c.each(mute) })
-		_, err := adopter.Adopt(few, "a", old.Value())
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, adopter.Close(), redlock.ErrUndelivered)
-		c.each(unmute)
-		time.Sleep(time.Second)
-		require.NotContains(t, c.holders("a"), "")
-		require.ErrorIs(t, old.Verify(ctx), redlock.ErrLost)
-		c.taken(third, "a")
-		time.Sleep(10 * time.Second)
-		c.lock(third, "a")
-		require.Empty(t, c.notes())
-	})
-}

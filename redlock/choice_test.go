@@ -282,53 +282,6 @@ func TestWaitersForPermitsAreServedBesideANodeThatKnowsAnotherNumber(t *testing.
 	}
 }
 
-// Crashed clients have left something in that slot at the other nodes.
-func TestAWaiterThatIsHandedASlotWithoutAQuorumGoesOn(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		l := c.permits("s", 2)
-		one, two := c.permit(l), c.permit(l)
-		settle()
-		got := c.acquiring(c.permits("s", 2))
-		for i := range c.servers {
-			if c.do(i, "ZCARD", "redquorum:permit:wait:s") == int64(0) { // it is not the pilot
-				c.set(one.Name(), "crashed", 5*time.Second, i)
-			}
-		}
-		require.ErrorIs(t, one.Unlock(ctx), redlock.ErrLost)
-		time.Sleep(100 * time.Millisecond)
-		require.Empty(t, got)
-		c.unlock(two)
-		c.unlock(<-got)
-		c.leavesNothing(6 * time.Second)
-	})
-}
-
-// The pilot need not be among the nodes that the first round was decided by.
-func TestWaitersForPermitsQueueAtOneNodeWhicheverIsSlow(t *testing.T) {
-	var at []int // the nodes where both waiters were
-	for slow := range 3 {
-		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			c.slow(time.Millisecond)
-			c.each(delaying(time.Millisecond, time.Millisecond), slow)
-			lock := c.permit(c.permits("s", 1))
-			one, two := c.permits("s", 1), c.permits("s", 1)
-			time.Sleep(100 * time.Millisecond) // all of them are connected to all nodes
-			first, second := c.acquiring(one), c.acquiring(two)
-			for i := range c.servers {
-				if c.do(i, "ZCARD", "redquorum:permit:wait:s") == int64(2) {
-					at = append(at, i)
-				}
-			}
-			c.unlock(lock)
-			c.unlock(<-first)
-			c.unlock(<-second)
-		})
-	}
-	require.Len(t, at, 3)
-	assert.Equal(t, []int{at[0], at[0], at[0]}, at)
-}
-
 func TestBadNamesAndNumbersOfSemaphoresAreRefused(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.locker()

@@ -58,36 +58,6 @@ func TestTheValidityEndsAtItsInstant(t *testing.T) {
 	})
 }
 
-func TestAReleasedLockSaysSo(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.locker(), "a")
-		assert.Equal(t, "a", lock.Name())
-		require.NoError(t, lock.Err())
-		done, work := lock.Done(), lock.Context(ctx)
-		require.NoError(t, work.Err())
-		c.unlock(lock)
-		<-done
-		<-work.Done()
-		require.ErrorIs(t, context.Cause(work), redlock.ErrReleased)
-		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
-		require.ErrorIs(t, lock.Extend(ctx, time.Second), redlock.ErrReleased)
-		require.ErrorIs(t, lock.Verify(ctx), redlock.ErrReleased)
-		require.ErrorIs(t, context.Cause(lock.Context(ctx)), redlock.ErrReleased)
-		assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
-		require.NoError(t, lock.Unlock(ctx), "a second call returns the same, and sends nothing")
-		c.leavesNothing(0)
-		for _, server := range c.servers {
-			releases := 0
-			for _, command := range server.Commands() {
-				if command.Args[0] == "EVALSHA" && !ofHandshake(command.Args) {
-					releases++
-				}
-			}
-			assert.Equal(t, 1, releases)
-		}
-	})
-}
-
 func TestConcurrentUseOfOneLock(t *testing.T) {
 	for i := range 200 {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {

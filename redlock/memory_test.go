@@ -178,24 +178,6 @@ func TestTheHolderIsToldOfAForgetfulMajorityWithAMasterThatItHadNotMet(t *testin
 	})
 }
 
-// Extensions and Verify count the same votes: a master that forgot the lock and was healed since
-// confirms neither.
-func TestAHealedMasterDoesNotVoteForAnExtension(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.locker(redlock.WithMaxTTL(maxTTL)), "a")
-		settle()
-		c.servers[2].FlushAll()
-		time.Sleep(time.Second)
-		require.NoError(t, lock.Extend(ctx, 10*time.Second))
-		settle()
-		assert.Equal(t, lock.Value(), c.holders("a")[2])
-		c.servers[1].Kill()
-		settle()
-		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum)
-		require.ErrorIs(t, lock.Verify(ctx), redlock.ErrNoQuorum)
-	})
-}
-
 // Two masters that claim the same memory both lose their votes, however that came about.
 func TestTwoMastersWithOneIncarnationDoNotVote(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {

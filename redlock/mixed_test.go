@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/proof/fake"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // A mixed fleet competes for one lock: workers of ours and of another Redlock library. Each worker
@@ -200,25 +198,4 @@ func TestWaitersPayNothingForForeignClientsThatAreNotThere(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Nobody gets stuck, whatever others wrote into the key that notes their turns.
-func TestForeignTextInTheNoteOfTurnsBlocksNobody(t *testing.T) {
-	for _, text := range []string{"", "x", "1 2 3", "-1 5", "1", "99999999999999999999 1000", strings.Repeat("9", 400) + " 0", "1 " + strings.Repeat("9", 400)} {
-		inBubble(t, 1, func(t *testing.T, c *cluster) {
-			lock := c.lock(c.locker(), "a")
-			got := c.waiting(c.locker(), "a")
-			c.do(0, "SET", "redquorum:others:a", text)
-			c.del("a") // so that the waiter finds the lock free
-			began := time.Now()
-			next := <-got
-			assert.Less(t, time.Since(began), time.Second, "%.50q", text)
-			c.unlock(next)
-			require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
-		})
-	}
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		c.do(0, "ZADD", "redquorum:others:a", 1, "x")
-		c.unlock(c.lock(c.locker(), "a"))
-	})
 }

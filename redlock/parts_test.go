@@ -171,25 +171,6 @@ func TestASetDoesNotKeepItsPartsForEver(t *testing.T) {
 	})
 }
 
-func TestASetThatLosesAPartBeginsAnew(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithTTL(200 * time.Millisecond))
-		g := c.gather(ctx, l)
-		c.del("a")
-		lock := g.take("a", 50*time.Millisecond)
-		require.NotNil(t, lock)
-		time.Sleep(100 * time.Millisecond) // a renewal finds that the part is lost
-		c.unlock(g.second)
-		time.Sleep(500 * time.Millisecond)
-		require.NoError(t, lock.Err(), "the set takes nothing from others")
-		c.unlock(lock)
-		set := g.set()
-		require.NoError(t, set.Err())
-		assert.Zero(t, l.Stats().Lost)
-		c.unlock(set)
-	})
-}
-
 // A node where another client has one of the names does not stop the set, and keeps none of its
 // parts.
 func TestNoPartIsLeftBehindWhenTheSetIsAcquired(t *testing.T) {

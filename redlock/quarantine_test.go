@@ -37,32 +37,6 @@ func (c *cluster) durable() *cluster {
 	return c
 }
 
-func TestANodeThatRestartsWhileConnectedIsQuarantined(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.limit(maxTTL)
-		c.grown()
-		l := c.locker(redlock.WithMaxTTL(maxTTL))
-		require.NoError(t, l.Ready(ctx))
-		c.servers[0].Restart(false)
-		time.Sleep(time.Second)
-		lock := c.lock(l, "a") // the other two are a quorum
-		settle()
-		assert.Equal(t, lock.Value(), c.holders("a")[0], "a quarantined node gets every SET")
-		c.unlock(lock)
-		settle()
-		assert.Zero(t, c.keys(), "and every release")
-		require.ErrorContains(t, l.Stats().Nodes[0].Barred, "quarantined for another")
-		c.servers[1].Kill()
-		synctest.Wait()
-		_, err := l.TryLock(ctx, "a")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		assert.ErrorContains(t, err, "redis://node0:6379: quarantined for another")
-		time.Sleep(maxTTL)
-		require.NoError(t, l.Stats().Nodes[0].Barred)
-		c.lock(l, "a")
-	})
-}
-
 func TestTheModeDecidesWhetherYoungServersVote(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode      redlock.Quarantine

@@ -19,27 +19,6 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A node that was stopped runs the SET when it continues: behind it comes a release, or nobody
-// unlocks the lock any more.
-func TestALockDoesNotAppearLaterOnANodeThatWasAwayForIt(t *testing.T) {
-	for name, end := range map[string]func(c *cluster, lock *redlock.Lock){
-		"released": func(c *cluster, lock *redlock.Lock) { c.unlock(lock) },
-		"lost":     func(_ *cluster, lock *redlock.Lock) { <-lock.Done() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				c.servers[0].Stop() // grants when it continues
-				c.servers[1].Kill() // grants nothing
-				end(c, c.lock(c.locker(redlock.WithTTL(30*time.Second)), "a"))
-				time.Sleep(time.Second)
-				c.servers[0].Continue()
-				c.servers[1].Restart(true)
-				c.leavesNothing(time.Second)
-			})
-		})
-	}
-}
-
 // A caller's own value is the same in every attempt, so the release of one must not delete the
 // next one's key.
 func TestTheReleaseOfAnAttemptSparesTheNextOneWithItsValue(t *testing.T) {
