@@ -66,30 +66,6 @@ func TestATaskIsDueAtItsScoreToTheMicrosecond(t *testing.T) {
 	})
 }
 
-func TestPopReturnsWhatIsDueOldestFirst(t *testing.T) {
-	inBubble(t, func(w *world, q *user) {
-		for i, id := range []string{"c", "a", "b", "later"} {
-			q.add(time.Duration(i+1)*time.Second, id)
-		}
-		acquired := q.locker.Stats().Acquired
-		for range 10 {
-			assert.Empty(t, q.popped(10))
-		}
-		assert.Equal(t, acquired, q.locker.Stats().Acquired, "an idle worker takes no lock")
-		scores := w.entries()
-		time.Sleep(3*time.Second + time.Millisecond)
-
-		assert.Equal(t, []queue.Task{{"c", scores["c"]}, {"a", scores["a"]}, {"b", scores["b"]}}, q.top(10))
-		assert.Len(t, w.entries(), 4, "Top removes nothing")
-		tasks, err := q.Pop(ctx, 2)
-		require.NoError(t, err)
-		assert.Equal(t, []queue.Task{{"c", scores["c"]}, {"a", scores["a"]}}, tasks)
-		assert.Equal(t, []string{"b"}, q.popped(2))
-		assert.Empty(t, q.popped(2))
-		assert.Equal(t, []string{"later"}, w.ids())
-	})
-}
-
 func TestAQueueDoesNotTakeOverTheMinimumHoldOfItsLocker(t *testing.T) {
 	inBubble(t, func(w *world, _ *user) {
 		q := w.queueOf(w.locker(redlock.WithMinHold(10 * time.Second)))

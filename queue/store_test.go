@@ -307,21 +307,6 @@ func TestAHolderThatWritesLateIsRefused(t *testing.T) {
 	}
 }
 
-// As long as no other holder has come, a late one is still the newest: its change is in order.
-func TestALateHolderWithoutASuccessorIsNotRefused(t *testing.T) {
-	inBubble(t, func(w *world, _ *user) {
-		q := w.queueOf(w.locker(redlock.WithTTL(time.Second), redlock.WithoutRenewal()), queue.WithTimeout(time.Minute))
-		q.add(0, "a")
-		w.store.Stop()
-		done := make(chan error, 1)
-		go func() { done <- q.Enqueue(ctx, []string{"b"}, 0) }()
-		time.Sleep(10 * time.Second)
-		w.store.Continue()
-		require.NoError(t, <-done)
-		assert.Equal(t, []string{"a", "b"}, w.ids())
-	})
-}
-
 func TestTheStoreKeepsTheNewestFenceExactly(t *testing.T) {
 	inBubble(t, func(w *world, q *user) {
 		for _, newest := range []int64{1<<53 - 1, 1<<53 - 2, 1 << 52} {

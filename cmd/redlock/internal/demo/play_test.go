@@ -79,34 +79,6 @@ func TestWrongFlagsAreUsageErrorsThatNameTheFlagAndShowNoPassword(t *testing.T) 
 	}
 }
 
-func TestTwoNodesAreGoneAtOnceAndBackBeforeTheHolderIsStopped(t *testing.T) {
-	cfg := config{duration: minDuration}
-	plan := planOutage(cfg.duration)
-	var up []int
-	for _, p := range splitPhases(plan, cfg.duration, embeddedNodes) {
-		up = append(up, p.up)
-		assert.GreaterOrEqual(t, p.to-p.from, 50*time.Millisecond, "%d nodes are up", p.up)
-	}
-	assert.Equal(t, []int{5, 4, 3, 4, 5}, up)
-	assert.Greater(t, cfg.stopAt(), plan[len(plan)-1].at)
-	assert.GreaterOrEqual(t, cfg.ttl(), minTTL)
-}
-
-// Otherwise waiters poll for a lock that is handed to them in good time.
-func TestPollsComeAfterATurnOfAllWorkers(t *testing.T) {
-	for _, workers := range []int{minWorkers, 6, maxWorkers} {
-		for _, duration := range []time.Duration{minDuration, 10 * time.Second, maxDuration} {
-			cfg := config{duration: duration, workers: workers}
-			_, longestHold := cfg.holds()
-			shortest, longest := cfg.retry()
-			// The pause is in the upper half.
-			assert.GreaterOrEqual(t, shortest/2, time.Duration(workers-1)*longestHold*3/4, "%+v", cfg)
-			assert.LessOrEqual(t, longest, time.Minute, "what WithRetry takes")
-			assert.LessOrEqual(t, shortest, longest)
-		}
-	}
-}
-
 func TestUnpluggedCableEndsItsConnections(t *testing.T) {
 	listener, err := redistest.Listen()
 	require.NoError(t, err)
@@ -183,21 +155,6 @@ func missingFrom(rep *report, text string) (missing []string) {
 		expect(strings.Contains(text, line), line)
 	}
 	return missing
-}
-
-// Alone: nobody else takes its port meanwhile.
-func TestStoppedNodeComesBackWithItsData(t *testing.T) {
-	nodes := startNodes(t, 1)
-	m := nodes.servers[0]
-	require.NoError(t, m.Set("kept", "value"))
-	require.NoError(t, m.Set("expired", "value"))
-	m.SetTTL("expired", 20*time.Millisecond)
-	nodes.stop(0)
-	time.Sleep(30 * time.Millisecond)
-	require.NoError(t, nodes.restart(0))
-	assert.Equal(t, nodes.endpoints[0], "redis://"+m.Addr())
-	assert.True(t, m.Exists("kept"))
-	assert.False(t, m.Exists("expired"))
 }
 
 func startNodes(t *testing.T, n int) *embedded {

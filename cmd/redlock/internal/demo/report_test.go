@@ -259,25 +259,6 @@ func TestPictureShowsWhoHeldWhen(t *testing.T) {
              █ holds  · waits  ~ stopped  x lock lost  ! late write`, "\n"), strings.Join(lanes(&tr, 40, 0), "\n"))
 }
 
-func TestPictureShowsHalvesOfColumns(t *testing.T) {
-	tr := trace{workers: 2, nodes: 5, elapsed: 2400 * ms, holds: []hold{at(1, 0, 150*ms), at(2, 150*ms, 400*ms), at(1, 400*ms, 450*ms)}}
-	assert.Equal(t, []string{"   worker 1  █▌  ▌", "   worker 2   ▐██"}, lanes(&tr, 24, 0)[2:4])
-}
-
-// An overlap in the trace is one in the picture: the same column is full in both lanes.
-func TestPictureDoesNotHideAnOverlap(t *testing.T) {
-	tr := trace{workers: 2, nodes: 5, elapsed: 2400 * ms, holds: []hold{at(1, 0, 500*ms), at(2, 400*ms, 900*ms)}}
-	for _, lane := range lanes(&tr, 24, 0)[2:4] {
-		assert.Equal(t, glyphBoth, []rune(lane)[laneLabelWidth+4], lane)
-	}
-}
-
-func TestPictureGrowsWithTheTrace(t *testing.T) {
-	tr := trace{workers: 1, nodes: 5, elapsed: time.Second, holds: []hold{at(1, 0, time.Second)}}
-	want := []string{"   nodes up  " + strings.Repeat("5", 10), "   worker 1  " + strings.Repeat("█", 10)}
-	assert.Equal(t, want, lanes(&tr, 40, 4*time.Second)[1:3])
-}
-
 func TestPictureKeepsToTheWidth(t *testing.T) {
 	tr := story()
 	for width, want := range map[int]int{0: laneLabelWidth + leastColumns, 80: 80, 100: 100, 200: 200, 1000: laneLabelWidth + mostColumns} {

@@ -203,18 +203,6 @@ func (c *playedCommand) signal(s syscall.Signal) error {
 	return c.err
 }
 
-func TestRenewedLockLeavesTheCommandAlone(t *testing.T) {
-	playScene(t, func(sc *scene) {
-		for range 10 {
-			sc.after(4 * time.Second)
-			sc.lock.renew(12 * time.Second)
-		}
-		sc.exits(3)
-		sc.over(3, "")
-		sc.sent()
-	})
-}
-
 func TestLockThatIsNotRenewedEndsTheCommandBeforeItself(t *testing.T) {
 	playScene(t, func(sc *scene) {
 		sc.after(4 * time.Second)
@@ -307,16 +295,6 @@ func TestTheLockIsHeldForWhatCannotBeEndedAsLongAsItIsValid(t *testing.T) {
 		sc.after(12 * time.Second)
 		sc.over(cli.ExitLost, `does not end, and runs on without lock "x"`)
 		assert.Positive(t, sc.command.sweeps)
-	})
-}
-
-// When several events are due, they come in any order. The command ran past the end of the lock in
-// any case.
-func TestStatusIsLostWhenTheLockEndedBeforeTheCommand(t *testing.T) {
-	playScene(t, func(sc *scene) {
-		sc.lock.expire()
-		sc.exits(0)
-		sc.over(cli.ExitLost, "before the command had ended")
 	})
 }
 

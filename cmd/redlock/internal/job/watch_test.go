@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 )
@@ -37,29 +35,6 @@ func TestCommandIsTerminatedInTimeAndKilledBeforeTheEnd(t *testing.T) {
 		what, _ := g.next(left)
 		assert.Equal(t, want, what, "without a grace, %v", left)
 	}
-}
-
-// Checks that come as early as allowed are few until the end, and each of them changes something.
-func TestEveryCheckChangesSomething(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		ttl := time.Duration(rapid.Int64Range(int64(cli.MinTTL), int64(24*time.Hour)).Draw(t, "ttl"))
-		g := NewGrace(ttl, time.Duration(rapid.Int64Range(0, int64(ttl/3)).Draw(t, "killAfter")))
-		left := time.Duration(rapid.Int64Range(-int64(ttl), int64(ttl)).Draw(t, "left"))
-		var steps []step
-		for {
-			what, again := g.next(left)
-			steps = append(steps, what)
-			if what == kill {
-				break
-			}
-			require.Positive(t, again, "%v left: %v", left, what)
-			left -= again
-		}
-		require.LessOrEqual(t, len(steps), 3, "looks")
-		if len(steps) > 1 {
-			require.Equal(t, g.margin, left, "when it is killed")
-		}
-	})
 }
 
 // Even with the tightest flags, the command gets no signal while renewal works: the first attempt
