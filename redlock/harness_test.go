@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,16 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
+
+// TestMain gives the tests one processor. In virtual time, hardly two goroutines run at once, and to
+// hand over to one on another processor costs half as much again. With the race detector, they have
+// all.
+func TestMain(m *testing.M) {
+	if !raced {
+		runtime.GOMAXPROCS(1)
+	}
+	m.Run()
+}
 
 // cluster is a set of fake masters in virtual time.
 type cluster struct {
