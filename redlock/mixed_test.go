@@ -66,6 +66,7 @@ func TestOursAndOtherClientsShareALock(t *testing.T) {
 					continue // one order for each library
 				}
 				t.Run(fmt.Sprintf("%d nodes, %s, %s first", nodes, foreign.name, first), func(t *testing.T) {
+					t.Parallel()
 					inBubble(t, nodes, func(t *testing.T, c *cluster) {
 						m := &mixedFleet{cluster: c, pause: foreign.pause, until: time.Now().Add(mixedTime)}
 						m.run(first == "ours")

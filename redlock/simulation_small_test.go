@@ -285,7 +285,11 @@ func TestSmallHistoriesOfAllKinds(t *testing.T) { smallHistories(t, sizeOf(40, 2
 // still in the middle, and for clients whose lists are old, short, long, or partly of another
 // cluster: nobody finds anything of it, and afterwards the members can be changed and all vote.
 func TestSmallHistoriesWithChangesOfMembers(t *testing.T) {
-	smallHistories(t, sizeOf(40, 500_000), true)
+	size := sizeOf(20, 500_000)
+	if thorough() && !soaks() {
+		size = 40
+	}
+	smallHistories(t, size, true)
 }
 
 func smallHistories(t *testing.T, size int, changes bool) {

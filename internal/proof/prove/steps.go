@@ -39,10 +39,10 @@ type sizes struct {
 var (
 	ci = sizes{
 		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "18000", raced: "2000",
-		chaos: "3m", fuzz: fuzzed, seeded: twelve,
+		changes: "REDQUORUM_PROVE=1", chaos: "3m", fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
-		models: "REDQUORUM_SOAK=1", protocol: "100000000", library: "2000000", changes: "500000", raced: "100000",
+		models: "REDQUORUM_SOAK=1", protocol: "100000000", library: "2000000", changes: "REDQUORUM_HISTORIES=500000", raced: "100000",
 		chaos: "90m", fuzz: "10m", seeded: ".",
 		soak: []string{"REDQUORUM_SOAK=1"},
 	}
@@ -62,7 +62,9 @@ func stepsOf(soak bool) []step {
 		{name: "models", command: models, env: []string{size.models}},
 		{name: "protocol", command: goTest("-run", "NoHistory", "./internal/proof/history/design", "-seed", seed), env: []string{histories + size.protocol}},
 		{name: "library", command: goTest("-run", "SmallHistoriesOfAllKinds", "./redlock"), env: []string{histories + size.library}, row: plays},
+		{name: "library, members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock"), env: []string{size.changes}, row: plays},
 		{name: "turns", command: goTest("-run", turns, "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
+		{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
 		{name: "library, raced", command: goTest("-race", "-run", "SmallHistoriesOfAllKinds", "./redlock"), env: []string{histories + size.raced}, row: waits},
 		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
 		{name: "scenarios", command: goTest("./internal/proof/servers/scenario"), env: size.soak, row: waits},
@@ -71,8 +73,6 @@ func stepsOf(soak bool) []step {
 	}
 	if soak {
 		steps = append(steps,
-			step{name: "library, members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock"), env: []string{histories + size.changes}, row: plays},
-			step{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock"), env: size.soak},
 			step{name: "cron", command: goTest("-run", "TwoMachines", "./cmd/redlock/internal/run"), env: size.soak, row: waits},
 			step{name: "trees", command: goTest("-run", "ARandomTree", "./cmd/redlock/internal/run"), env: size.soak, row: waits})
 	}
