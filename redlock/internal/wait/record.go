@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
@@ -106,14 +107,22 @@ func (r *Record) Contended(prefix string, names []string) bool {
 // pilot's answer will tell whether the lock was handed over. A caller in this process that wants
 // the lock again at once waits for that answer, so that it does not overtake the waiter; but no
 // longer than the quorum took to answer, so that a slow pilot does not hold it up.
+//
+// It is a table, so that a release costs no memory. A key whose slot a later release has taken is
+// not waited for: then one caller may overtake the waiter, once.
 type Pending struct {
-	mu    sync.Mutex // guards the field below; taken before that of a release
-	byKey map[string]*pending
+	slots [pendingSlots]pending
 }
 
-// pending is a release without the pilot's answer.
+// pendingSlots is far more than there are pending at once: each for a part of a round trip.
+const pendingSlots = 128
+
+// pending is a release, which may have the pilot's answer by now.
 type pending struct {
-	release Release
+	mu      sync.Mutex // guards the fields below; taken before that of a release
+	key     string
+	release Release // nil for none
+	pilot   int
 	until   clock.Instant
 	over    chan struct{} // closed when the answer is in; nil while not awaited
 }
@@ -125,30 +134,25 @@ type Release interface {
 	AwaitVote(node int) bool
 }
 
-// Add notes a confirmed release, unless the pilot has already answered. Nobody waits for it past
-// until.
+func (p *Pending) slot(key string) *pending { return &p.slots[members.Hash(key)%pendingSlots] }
+
+// Add notes a confirmed release. Nobody waits for it past until.
 func (p *Pending) Add(key string, release Release, pilot int, until clock.Instant) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	// From here on, that vote finds the entry: Answered waits for mu.
-	if !release.AwaitVote(pilot) {
-		return
-	}
-	if p.byKey == nil {
-		p.byKey = make(map[string]*pending)
-	}
-	p.byKey[key] = &pending{release: release, until: until}
+	one := p.slot(key)
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	one.key, one.release, one.pilot, one.until, one.over = key, release, pilot, until, nil
 }
 
 // Answered removes what Add added. What the answer says was recorded before.
 func (p *Pending) Answered(key string, release Release) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	one := p.byKey[key]
-	if one == nil || one.release != release {
+	one := p.slot(key)
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.key != key || one.release != release {
 		return // replaced by a later release
 	}
-	delete(p.byKey, key)
+	one.key, one.release = "", nil
 	if one.over != nil {
 		close(one.over)
 	}
@@ -157,20 +161,19 @@ func (p *Pending) Answered(key string, release Release) {
 // Await waits until it is known whether our last release of a key handed it over, at most until the
 // limit given to Add, or until ctx or closing ends.
 func (p *Pending) Await(ctx context.Context, closing <-chan struct{}, clk clock.Clock, key string) {
-	p.mu.Lock()
-	one := p.byKey[key]
-	if one == nil {
-		p.mu.Unlock()
+	one := p.slot(key)
+	one.mu.Lock()
+	// If AwaitVote says that the vote is out, it finds the channel: Answered waits for mu.
+	left := one.until.Sub(clk.Now())
+	if one.key != key || one.release == nil || left <= 0 || !one.release.AwaitVote(one.pilot) {
+		one.mu.Unlock()
 		return
 	}
 	if one.over == nil {
 		one.over = make(chan struct{})
 	}
-	over, left := one.over, one.until.Sub(clk.Now())
-	p.mu.Unlock()
-	if left <= 0 {
-		return
-	}
+	over := one.over
+	one.mu.Unlock()
 	late, timer := clock.After(clk, left)
 	defer timer.Stop()
 	select {

@@ -3,6 +3,7 @@ package wait
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -177,7 +178,17 @@ func TestWhatIsNotPendingIsNotAwaited(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(began), "past its limit")
 		p.Answered("a", r)
 		p.Answered("a", r)
-		assert.Empty(t, p.byKey)
+		assert.Nil(t, p.slot("a").release)
+
+		p.Add("a", &release{}, 0, clk.Now().Add(time.Second))
+		other := ""
+		for i := 0; p.slot(other) != p.slot("a"); i++ {
+			other = fmt.Sprint(i)
+		}
+		p.Await(t.Context(), nil, clk, other)
+		p.Add(other, &release{}, 0, clk.Now().Add(time.Second))
+		p.Await(t.Context(), nil, clk, "a")
+		assert.Equal(t, time.Second, time.Since(began), "another key has its slot")
 	})
 }
 
