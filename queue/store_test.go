@@ -131,38 +131,6 @@ func TestAClosedQueueReturnsErrClosed(t *testing.T) {
 	})
 }
 
-// Whichever message to the store is lost, or its answer, the call has its effect exactly once.
-func TestALostMessageOrAnswerIsRepeated(t *testing.T) {
-	for fault, harm := range map[string]func(store *fake.Node){
-		"answer lost":          func(store *fake.Node) { store.LoseReplies(1) },
-		"message lost":         func(store *fake.Node) { store.LoseRequests(1) },
-		"closed after it":      func(store *fake.Node) { store.CutAfterWrite(1) },
-		"answer cut":           func(store *fake.Node) { store.CutReply(3) },
-		"killed and restarted": func(store *fake.Node) { store.Restart(true) },
-	} {
-		for name, operation := range operations {
-			for message := range operation.messages {
-				t.Run(fmt.Sprintf("%s/%s/%d", fault, name, message), func(t *testing.T) {
-					inBubble(t, func(w *world, q *user) {
-						seen := q.filled()
-						if message == 0 {
-							harm(w.store)
-						} else {
-							w.atScript(message, func() { harm(w.store) })
-						}
-						got, err := operation.call(q, seen)
-						require.NoError(t, err)
-						assert.Equal(t, operation.want, got)
-						w.store.OnCommand(nil)
-						assert.Equal(t, fault != "killed and restarted", w.store.Lost() == 1, "the fault has happened")
-						assert.Equal(t, operation.left, w.ids())
-					})
-				})
-			}
-		}
-	}
-}
-
 // A lost answer is found even if another holder has queried the queue since. If another has changed
 // it, the outcome is unknown.
 func TestALostAnswerIsFoundOrReportedAsUnknown(t *testing.T) {

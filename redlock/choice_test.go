@@ -68,28 +68,6 @@ func (c *cluster) allChosen(of choice, l *redlock.Locker) []*redlock.Lock {
 	return locks
 }
 
-func TestAChoiceLetsAsManyInAsThereAreToChooseFrom(t *testing.T) {
-	for _, nodes := range []int{1, 2, 3, 5} {
-		eachChoice(t, nodes, func(t *testing.T, c *cluster, of choice) {
-			l, other := c.locker(), c.locker()
-			locks := c.allChosen(of, l)
-			for _, l := range []*redlock.Locker{l, other} {
-				_, err := of.try(l)
-				require.ErrorIs(t, err, redlock.ErrTaken)
-			}
-			c.unlock(locks[1])
-			settle()
-			lock := c.chooses(of, other)
-			assert.Equal(t, locks[1].Name(), lock.Name(), "the one that is free")
-			for _, lock := range []*redlock.Lock{locks[0], locks[2], lock} {
-				require.NoError(t, lock.Verify(ctx))
-				c.unlock(lock)
-			}
-			c.leavesNothing(0)
-		})
-	}
-}
-
 // Crashed clients have left something behind at one node each, so each node gives the caller
 // another name, or another slot.
 func TestNodesThatGiveDifferentNamesAreAskedForOne(t *testing.T) {

@@ -26,9 +26,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// TestMain gives the tests one processor. In virtual time, hardly two goroutines run at once, and to
-// hand over to one on another processor costs half as much again. With the race detector, they have
-// all.
+// TestMain gives the tests one processor. In virtual time, hardly two goroutines run at once, and
+// to hand over to one on another processor costs half as much again. With the race detector, they
+// have all.
 func TestMain(m *testing.M) {
 	if !raced {
 		runtime.GOMAXPROCS(1)

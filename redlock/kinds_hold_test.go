@@ -287,6 +287,7 @@ func TestCloseEndsWaitersAndGivesWhatIsHeldToOthers(t *testing.T) {
 		require.NoError(t, held.Unlock(ctx), "Close has released it")
 		require.ErrorIs(t, held.Extend(ctx, time.Second), redlock.ErrClosed)
 		require.ErrorIs(t, held.Verify(ctx), redlock.ErrClosed)
+		require.ErrorIs(t, l.Ready(ctx), redlock.ErrClosed)
 		lock := <-got
 		assert.Less(t, time.Since(began), time.Millisecond)
 		c.unlock(lock)

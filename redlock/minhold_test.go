@@ -121,30 +121,6 @@ func TestEveryNameOfALockIsTakenForItsMinimumHold(t *testing.T) {
 	})
 }
 
-func TestExtendLeavesTheMinimumHold(t *testing.T) {
-	const d = 30 * time.Second
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithMinHold(d))
-		acquired := c.clock.Now()
-		lock := c.lock(l, "a")
-		time.Sleep(2 * time.Second)
-		c.del("a", 0) // it is healed
-		require.NoError(t, lock.Extend(ctx, time.Second))
-		assert.LessOrEqual(t, lock.Remaining(), time.Second, "the validity is as without it")
-		settle()
-		for _, server := range c.servers {
-			_, ttl, _ := server.Get("a")
-			assert.GreaterOrEqual(t, c.clock.Now().Add(ttl), acquired.Add(d), "never shorter")
-		}
-		require.NoError(t, lock.Extend(ctx, 50*time.Second))
-		settle()
-		_, ttl, _ := c.servers[0].Get("a")
-		assert.Equal(t, 50*time.Second, ttl.Round(time.Millisecond), "longer as without it")
-		c.unlock(lock)
-		c.lasts("a", acquired, d)
-	})
-}
-
 func TestForceUnlockEndsAMinimumHold(t *testing.T) {
 	for _, released := range []bool{true, false} {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {

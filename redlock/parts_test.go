@@ -104,29 +104,6 @@ func TestASetKeepsItsPartsWhileItWaitsForTheRest(t *testing.T) {
 	})
 }
 
-func TestASetThatGivesUpGivesItsPartsBack(t *testing.T) {
-	for name, end := range map[string]func(l *redlock.Locker, cancel func()) error{
-		"ctx":   func(_ *redlock.Locker, cancel func()) error { cancel(); return context.Canceled },
-		"close": func(l *redlock.Locker, _ func()) error { _ = l.Close(); return redlock.ErrClosed },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				limited, cancel := context.WithCancel(ctx)
-				defer cancel()
-				l := c.locker()
-				g := c.gather(limited, l)
-				why := end(l, cancel)
-				require.ErrorIs(t, <-g.failed, why)
-				lock := g.take("a", 10*time.Millisecond)
-				require.NotNil(t, lock, "a is free at once")
-				c.unlock(lock, g.second)
-				assert.Zero(t, l.Stats().Held)
-				c.leavesCountersOnly()
-			})
-		})
-	}
-}
-
 // It gives up as the last name is handed over, or as all are joined to one lock.
 func TestASetThatGivesUpAsItIsCompleteGivesAllBack(t *testing.T) {
 	for after := time.Millisecond; after < 5*time.Millisecond; after += 500 * time.Microsecond {
@@ -147,17 +124,6 @@ func TestASetThatGivesUpAsItIsCompleteGivesAllBack(t *testing.T) {
 	}
 }
 
-// leavesCountersOnly requires that the keys beside locks expire.
-func (c *cluster) leavesCountersOnly() {
-	c.t.Helper()
-	time.Sleep(3*time.Minute + time.Second)
-	for i := range c.servers {
-		for _, key := range c.servers[i].Keys() {
-			assert.True(c.t, outlives(key), "%q is left", key)
-		}
-	}
-}
-
 // A client that holds the rest of a set for long and also wants its first name gets it: the two do
 // not wait for each other for ever.
 func TestASetDoesNotKeepItsPartsForEver(t *testing.T) {
@@ -168,21 +134,6 @@ func TestASetDoesNotKeepItsPartsForEver(t *testing.T) {
 		time.Sleep(time.Second)
 		c.unlock(lock, g.second)
 		c.unlock(g.set())
-	})
-}
-
-// A node where another client has one of the names does not stop the set, and keeps none of its
-// parts.
-func TestNoPartIsLeftBehindWhenTheSetIsAcquired(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		g := c.gather(ctx, c.locker())
-		c.set("b", "somebody's", time.Minute, 4)
-		c.unlock(g.second)
-		set := g.set()
-		settle()
-		time.Sleep(10 * time.Millisecond)
-		assert.Equal(t, []string{set.Value(), set.Value(), set.Value(), set.Value(), ""}, c.holders("a"))
-		c.unlock(set)
 	})
 }
 

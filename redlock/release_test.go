@@ -2,12 +2,8 @@ package redlock_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -83,52 +79,6 @@ func TestAReleaseIsKeptForANodeWhoseScriptFailedMidway(t *testing.T) {
 			assert.Equal(t, kept, c.holders("a")[0] == "", words)
 		})
 	}
-}
-
-func TestCloseReleasesWhatIsHeldAndEndsWhatRuns(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithTTL(time.Minute))
-		var locks []*redlock.Lock
-		for i := range 50 {
-			locks = append(locks, c.lock(l, fmt.Sprint(i)))
-		}
-		assert.Equal(t, 50, l.Stats().Held)
-		other := c.locker()
-		var looping sync.WaitGroup
-		for i := range 8 {
-			looping.Go(func() {
-				acquire := []func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error){l.TryLock, l.Lock}[i%2]
-				for {
-					lock, err := acquire(ctx, fmt.Sprint("loop", i/3))
-					switch {
-					case err == nil:
-						time.Sleep(time.Millisecond)
-						err = lock.Unlock(ctx)
-					case errors.Is(err, redlock.ErrTaken):
-						time.Sleep(time.Millisecond)
-						continue
-					}
-					if err != nil {
-						assert.ErrorIs(t, err, redlock.ErrClosed)
-						return
-					}
-				}
-			})
-		}
-		time.Sleep(100 * time.Millisecond)
-		require.NoError(t, l.Close())
-		require.NoError(t, l.Close())
-		looping.Wait()
-		c.leavesNothing(0)
-		for _, lock := range locks {
-			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
-		}
-		require.ErrorIs(t, l.Ready(ctx), redlock.ErrClosed)
-		require.NoError(t, other.Ready(ctx))
-		for _, server := range c.servers {
-			assert.Equal(t, 1, server.Connections(), "the other locker's")
-		}
-	})
 }
 
 func TestCloseReleasesMoreThanTheNodesCanQueue(t *testing.T) {
