@@ -11,14 +11,15 @@ func (x *explorer) operator(w *world, o int, visit visitor) {
 	one := &w.operators[o]
 	switch one.stage {
 	case away:
-		for _, t := range w.known {
-			if t != 0 && t.number() < x.Versions {
+		for _, t := range w.texts() {
+			if t.number() < x.Versions {
 				x.begins(w, o, t, visit)
 			}
 		}
 		return
 	case promising:
 		x.promises(w, o, visit)
+		x.meets(w, o, visit)
 		x.decides(w, o, visit)
 		x.rejoins(w, o, visit)
 	case accepting:
@@ -56,31 +57,53 @@ func (x *explorer) promises(w *world, o int, visit visitor) {
 	one := &w.operators[o]
 	for i := range w.masters {
 		m := &w.masters[i]
+		forgot := one.told != 0 && m.promised == unlearned // it promises nothing, and only accepts
 		if !one.cur.members().has(i) || m.state != active || m.told != one.cur || m.as != 0 ||
-			one.promised.has(i) || one.ballot <= m.promised && !x.NoBallots {
+			one.promised.has(i) || one.ballot <= m.promised && !x.NoBallots && !forgot {
 			continue
 		}
 		next := *w
-		next.masters[i].promised = max(one.ballot, m.promised)
+		if !forgot {
+			next.masters[i].promised = max(one.ballot, m.promised)
+		}
 		it := &next.operators[o]
 		it.promised, it.same = it.promised.with(i), it.same.with(i)
 		x.takes(&it.read, &it.promised, i, m)
-		if m.ballot > it.found {
+		if m.ballot > it.found && it.told == 0 {
 			it.found, it.value = m.ballot, m.accepted
 		}
 		visit(&next, by(Promises, o, i, one.cur))
 	}
 }
 
+// meets finds a member that was told the next text. That one was chosen.
+func (x *explorer) meets(w *world, o int, visit visitor) {
+	one := &w.operators[o]
+	for i := range w.masters {
+		m := &w.masters[i]
+		if !one.cur.members().has(i) || m.state != active || !m.told.follows(one.cur) || m.as != 0 ||
+			one.told.has(i) || one.told != 0 && one.value != m.told {
+			continue
+		}
+		next := *w
+		it := &next.operators[o]
+		it.told, it.promised, it.found, it.value = it.told.with(i), it.promised.without(i), 1, m.told
+		visit(&next, by(Meets, o, i, m.told))
+	}
+}
+
 // decides goes on to the second phase, with what was found, or with a change of its own.
 func (x *explorer) decides(w *world, o int, visit visitor) {
 	one := &w.operators[o]
-	if one.promised.count() < one.cur.members().majority() {
+	if (one.promised | one.told).count() < one.cur.members().majority() {
 		return
 	}
 	propose := func(kind search.Kind, t text) {
 		next := *w
-		next.operators[o] = operator{stage: accepting, cur: one.cur, ballot: one.ballot, same: one.same, value: t, read: one.read}
+		next.operators[o] = operator{
+			stage: accepting, cur: one.cur, ballot: one.ballot, told: one.told, acked: one.told, same: one.same, value: t, read: one.read,
+		}
+		x.tellsIfHeld(&next, o, one.cur.members().majority())
 		visit(&next, by(kind, o, search.Nowhere, t))
 	}
 	if one.found != 0 && !x.IgnoresFound {
@@ -118,8 +141,8 @@ func (x *explorer) accepts(w *world, o int, visit visitor) {
 	for i := range w.masters {
 		m := &w.masters[i]
 		if !one.same.has(i) || one.acked.has(i) || m.state != active || m.told != one.cur ||
-			m.promised > one.ballot && !x.NoBallots ||
-			m.wait != 0 && !x.NoWait && !(x.WaitsFromAccept && m.accepted != 0) {
+			m.promised > one.ballot && !x.NoBallots && !(one.told != 0 && m.promised == unlearned) ||
+			m.wait != 0 && one.told == 0 && !x.NoWait && !(x.WaitsFromAccept && m.accepted != 0) {
 			continue
 		}
 		next := *w
@@ -131,10 +154,12 @@ func (x *explorer) accepts(w *world, o int, visit visitor) {
 		it.acked = it.acked.with(i)
 		x.takes(&it.read, &it.acked, i, m)
 		e := by(Accepts, o, i, one.value)
-		if it.acked.count() >= one.cur.members().majority() {
+		enough := one.cur.members().majority()
+		if x.FinishesEarly && one.told != 0 {
+			enough = 1
+		}
+		if x.tellsIfHeld(&next, o, enough) {
 			e.Kind = Chooses
-			next.over(o)
-			*it = operator{stage: telling, cur: one.cur, value: one.value}
 			if chosen := &next.chosen[one.value.number()]; x.Choices && *chosen != 0 && *chosen != one.value {
 				e.Broken = oneChoice
 			} else if x.Choices {
@@ -145,6 +170,17 @@ func (x *explorer) accepts(w *world, o int, visit visitor) {
 	}
 }
 
+// tellsIfHeld goes on to telling if enough members hold to the text, and reports that.
+func (x *explorer) tellsIfHeld(w *world, o, enough int) bool {
+	one := w.operators[o]
+	if one.acked.count() < enough {
+		return false
+	}
+	w.over(o)
+	w.operators[o] = operator{stage: telling, cur: one.cur, value: one.value}
+	return true
+}
+
 // rejoins lets a master that forgot come back, once it has waited. It votes at once. In the choice
 // it takes part when the first phase was answered by so many of the others that one of them is in
 // every majority in which it may have accepted something.
@@ -152,7 +188,7 @@ func (x *explorer) rejoins(w *world, o int, visit visitor) {
 	one := &w.operators[o]
 	members := one.cur.members()
 	answers := one.promised | w.unlearned(one.cur)
-	if answers == 0 || !x.Ahead && answers&w.latest().members() == 0 {
+	if one.told != 0 || answers == 0 || !x.Ahead && answers&w.latest().members() == 0 {
 		return
 	}
 	learned := x.LearnsFromOne || one.promised.count() > members.count()-members.majority() || w.noOtherRemembers(one)

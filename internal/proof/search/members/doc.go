@@ -16,9 +16,9 @@
 // # The protocol
 //
 // Counting. A quorum is a majority of the members of the text that the client believes. A vote
-// counts only if the marker that is read behind it is active and names exactly that text, and the
-// master is its member. A client that learns of a newer text drops its votes and begins anew. It
-// believes any text that counted, however long ago: it may have slept.
+// counts only if the marker that is read behind it is active and names that text, or the one
+// before, and the master is its member. A client that learns of a newer text drops its votes and
+// begins anew. It believes any text that counted, however long ago: it may have slept.
 //
 // Choosing. The next text is chosen by the members of the present one, with promise and accept
 // (Paxos). Who proposes takes a ballot that nobody has had, and asks for promises. A master
@@ -35,6 +35,12 @@
 // markers of the present text. If one is missing, it may only remove that one. To finish what was
 // begun needs no such look.
 //
+// Finishing. A member that was told the next text promises nothing more, but that text was chosen:
+// it stands for an acceptance above all ballots. So with a majority that was told it or promises,
+// the others are asked to accept it, without a wait, and also those that are unlearned (below). When a
+// majority holds to it, it is told. Without the last look (Rules.FinishesEarly), a text that its
+// majority forgot could be told beside another one that was chosen since.
+//
 // Telling. Who chose a text, or knows that it counted, tells it to its members, and to masters that
 // name an older one. A smaller number is not told, and the same one only of a text that counts now:
 // then the other text of that number, forgotten by its majority, does not. Nor is a text told to a
@@ -43,7 +49,8 @@
 //
 // Forgetting. A master that forgot does not vote for MaxTTL. Then it rejoins as the member that it
 // was, by its recorded endpoint, and never because a member is missing. Who lets it rejoin goes
-// through a first phase under the newest text that it knows. An answer of one other member that
+// through a first phase under the newest text that it knows to count, or that a master was told. An
+// answer of one other member that
 // remembers the text is enough to vote again, even of one that is unlearned.
 //
 // To promise and accept again takes more (Rules.LearnsFromOne). What it accepted may have been
@@ -110,10 +117,21 @@
 //
 // # What the search says besides
 //
-// Votes need not be dropped when a client learns of a newer text (KeepsVotes), and a vote may count
-// although its marker names an older text (CountsOlder). Both are safe in these worlds, because the
-// key that was set excludes under both texts. A newer text in the marker is not (IgnoresNewer). The
-// code drops votes all the same: that is simpler to say.
+// Votes need not be dropped when a client learns of a newer text (KeepsVotes): the key that was set
+// excludes under both texts. So a vote also counts although its marker names the text before; that
+// it must name the same (OnlySame) is not needed, and would cost a pause at each change. A newer
+// text in the marker must not be overlooked (IgnoresNewer). The code drops votes all the same: that
+// is simpler to say.
+//
+// # MaxTTL
+//
+// A change may be of MaxTTL alone. Nothing above needs more than that whoever waits does so for the
+// longest lock that may have been granted under the text or the one before. A shorter MaxTTL is in
+// force at once: who waits knows the longer one, which the text has, too. A longer one is in force
+// only when all members were told it. Otherwise one that granted such a lock, and forgot, could
+// rejoin at the text before by the word of a member that was told no other, after the shorter wait,
+// and with that one be a majority. When all were told it, nobody is left who names the text before,
+// as above. MaxTTL is not in the search.
 //
 // # What stands for what
 //

@@ -20,6 +20,9 @@ type Config struct {
 	Forgets   int // how often a master forgets, 0..3
 	Revivals  int // how often the marker of an earlier life comes back
 
+	// Forgotten followed the first one: its majority chose it, and forgot that, and who chose it
+	// has told it to nobody yet.
+	Forgotten set
 	// Choices also looks for a version that is chosen twice, one of which never counts.
 	Choices bool
 	// Ahead is the case outside of the promise: a master comes back that was removed, and a
@@ -55,8 +58,10 @@ type Rules struct {
 	AnyLife         bool // a marker of an earlier life counts, for votes and for the choice
 	EarlierVotes    bool // what a marker says of the others counts for later votes only
 
-	CountsOlder bool // no mistake: a vote counts although its marker names an older version
-	KeepsVotes  bool // no mistake: a client that learns of a version keeps the votes it has
+	FinishesEarly bool // who finishes a change tells it before a majority holds to it
+
+	OnlySame   bool // no mistake: a vote counts only if its marker names the same version
+	KeepsVotes bool // no mistake: a client that learns of a version keeps the votes it has
 }
 
 // Explore searches all worlds of the Config for one that breaks a claim.
@@ -77,7 +82,7 @@ func newExplorer(config Config, rules Rules) *explorer {
 	}
 	x := &explorer{Config: config, Rules: rules}
 	for m, run := 0, 0; m < masters; m++ { // neighbours to whom the same may happen
-		for _, s := range append([]set{config.First, config.Adds, config.Removes, config.Late}, config.Later...) {
+		for _, s := range append([]set{config.First, config.Adds, config.Removes, config.Late, config.Forgotten}, config.Later...) {
 			if m > 0 && s.bit(m) != s.bit(m-1) {
 				run = m
 			}
@@ -97,6 +102,9 @@ func (x *explorer) Start() (w world) {
 				w.masters[m] = master{state: active, told: t}
 			}
 		}
+	}
+	if x.Forgotten != 0 {
+		w.operators[0] = operator{stage: telling, cur: textOf(1, x.First), value: textOf(2, x.Forgotten)}
 	}
 	w.forgets, w.revivals = uint8(x.Forgets), uint8(x.Revivals)
 	return w
@@ -132,6 +140,7 @@ const (
 	Moves     search.Kind = "learns of a newer version, and keeps its votes"
 	Begins    search.Kind = "begins to propose"
 	Promises  search.Kind = "promises"
+	Meets     search.Kind = "was told the next version, which an operator finishes"
 	Decides   search.Kind = "has a majority of promises, and proposes its own change"
 	Finishes  search.Kind = "has a majority of promises, and proposes what it found"
 	Accepts   search.Kind = "accepts"

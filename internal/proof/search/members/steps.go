@@ -97,9 +97,8 @@ func (x *explorer) counts(c int, m *master, id int, t text) bool {
 	if x.OwnList {
 		return x.Lists[c].has(id)
 	}
-	return (t.members().has(id) || x.AnyActive) && (m.told == t ||
+	return (t.members().has(id) || x.AnyActive) && (m.told == t || t.follows(m.told) && !x.OnlySame ||
 		x.IgnoresNewer && m.told.number() > t.number() ||
-		x.CountsOlder && m.told.number() < t.number() ||
 		x.CountsAccepted && m.accepted == t)
 }
 

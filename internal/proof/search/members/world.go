@@ -2,6 +2,7 @@ package members
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/redquorum/redquorum/internal/proof/search"
 )
@@ -39,6 +40,11 @@ func (text) Names() string { return "bits of nodes" }
 func textOf(number int, members set) text { return text(number<<masters) | text(members) }
 func (t text) number() int                { return int(t >> masters) }
 func (t text) members() set               { return set(t) & (1<<masters - 1) }
+
+// follows reports whether t may have been chosen by the members of another text.
+func (t text) follows(before text) bool {
+	return t.number() == before.number()+1 && (t.members()^before.members()).count() == 1
+}
 
 type state uint8
 
@@ -103,6 +109,7 @@ type operator struct {
 	ballot   uint8
 	may      set // whom its own change may concern
 	promised set // in the first phase
+	told     set // those that were told the next text, which stands for an acceptance above all others
 	same     set // of those that promised, who have not forgotten since
 	acked    set
 	found    uint8 // the largest ballot of what was accepted, among the promises
@@ -159,6 +166,25 @@ func (w *world) named(t text) (named set) {
 		}
 	}
 	return named
+}
+
+// texts is what anybody may believe to have been chosen: what counted at some time, and what a
+// master was told.
+func (w *world) texts() (texts []text) {
+	add := func(t text) {
+		if t != 0 && !slices.Contains(texts, t) {
+			texts = append(texts, t)
+		}
+	}
+	for _, t := range w.known {
+		add(t)
+	}
+	for i := range w.masters {
+		if m := &w.masters[i]; m.state == active && m.told.members().has(m.id(i)) {
+			add(m.told)
+		}
+	}
+	return texts
 }
 
 // latest is the newest version that counted at some time.
