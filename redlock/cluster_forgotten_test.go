@@ -157,7 +157,7 @@ func TestACopyOfAMemberIsNotThatMember(t *testing.T) {
 		t.Run("it is listed as "+name, func(t *testing.T) {
 			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 				c.grown()
-				l := c.byAnotherName(name+":6379", "node1:6379", "node2:6379", "node3:6379")
+				l := c.byAnotherName([]string{name + ":6379", "node1:6379", "node2:6379", "node3:6379"})
 				c.servers[3].ReplicateFrom(c.servers[0])
 				time.Sleep(time.Second)
 				c.servers[3].Promote()
@@ -166,6 +166,50 @@ func TestACopyOfAMemberIsNotThatMember(t *testing.T) {
 				time.Sleep(5 * maxTTL)
 				c.heals(l)
 				assert.Equal(t, 3, c.told(1))
+			})
+		})
+	}
+}
+
+// It restarted with that data and is durable, so it looks like the member after a restart. B does
+// not list the member itself.
+func TestACopyOfADurableMemberDoesNotVoteForIt(t *testing.T) {
+	for _, discovery := range []bool{true, false} {
+		t.Run(fmt.Sprintf("discovery %v", discovery), func(t *testing.T) {
+			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+				c.durable()
+				held := c.lockWithout(0, c.among([]int{0, 1, 2}), redlock.WithTTL(maxTTL))
+				c.servers[3].ReplicateFrom(c.servers[1])
+				c.servers[3].Promote()
+				c.del("a", 3) // it is not the lock that keeps others out
+				c.servers[3].Restart(true)
+				var opts []redlock.Option
+				if !discovery {
+					opts = append(opts, redlock.WithoutDiscovery())
+				}
+				b := c.among([]int{0, 3}, opts...)
+				time.Sleep(time.Second)
+				c.refused(held, b)
+			})
+		})
+	}
+}
+
+// Who dials it by the endpoint of the member as well sees at once that it is that one.
+func TestADurableMemberThatRestartedVotesAgainByAnotherName(t *testing.T) {
+	for _, discovery := range []bool{true, false} {
+		t.Run(fmt.Sprintf("discovery %v", discovery), func(t *testing.T) {
+			inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+				c.durable()
+				c.servers[0].Restart(true)
+				var opts []redlock.Option
+				if !discovery {
+					opts = append(opts, redlock.WithoutDiscovery())
+				}
+				l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}, opts...)
+				time.Sleep(2 * time.Second)
+				assert.Equal(t, discovery, l.Stats().Nodes[0].Barred == nil)
+				c.heals(l)
 			})
 		})
 	}

@@ -693,12 +693,12 @@ func TestAClientFollowsItsClusterIntoANewOne(t *testing.T) {
 }
 
 // byAnotherName returns a Locker of some of the masters that has another name for the first.
-func (c *cluster) byAnotherName(list ...string) *redlock.Locker {
+func (c *cluster) byAnotherName(list []string, opts ...redlock.Option) *redlock.Locker {
 	c.t.Helper()
-	l := c.made(list, redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL),
+	l := c.made(list, append(opts, redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL),
 		redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			return c.servers.Dial(ctx, network, strings.Replace(address, "other", "node0", 1))
-		})))
+		})))...)
 	settle()
 	return l
 }
@@ -718,7 +718,7 @@ func TestAMasterThatForgotIsBroughtHomeByWhoKnowsItByAnotherName(t *testing.T) {
 	t.Run("and dials it", func(t *testing.T) {
 		inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 			c.each(empty, 0)
-			c.heals(c.byAnotherName("other:6379", "node1:6379", "node2:6379"))
+			c.heals(c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}))
 		})
 	})
 	t.Run("or reads in its marker who it is", func(t *testing.T) {
@@ -727,7 +727,7 @@ func TestAMasterThatForgotIsBroughtHomeByWhoKnowsItByAnotherName(t *testing.T) {
 			c.each(empty, 0)
 			time.Sleep(maxTTL / 2)
 			require.NoError(t, l.Close())
-			c.heals(c.byAnotherName("other:6379", "node1:6379"))
+			c.heals(c.byAnotherName([]string{"other:6379", "node1:6379"}))
 		})
 	})
 }

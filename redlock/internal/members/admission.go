@@ -50,6 +50,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	}
 	waits := ms.waitsForOthersLocked(i)
 	v := ms.knowledgeLocked(i, now)
+	waits = ms.waitsToBeKnownLocked(i, &v) || waits
 	j := n.server.judge(n.marker, v)
 	if j.forgot && n.reported != n.known || n.known == "" && n.met != "" && n.met != n.marker.incarnation {
 		n.reported = n.known
@@ -144,7 +145,8 @@ func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
 	v.watched = ms.clock.Now() >= n.watchedAt(ms.longestLocked())
 	v.early = v.known != "" && n.marker.incarnation != v.known && ms.clock.Now() < n.trusted
 	for k := range ms.members {
-		v.own = v.own && (k == i || ms.members[k].marker.incarnation != n.marker.incarnation)
+		same := ms.members[k].identity.RunID == n.identity.RunID && n.server.named() // by another name
+		v.own = v.own && (same || ms.members[k].marker.incarnation != n.marker.incarnation || k == i)
 	}
 	return v
 }

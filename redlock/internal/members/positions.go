@@ -118,7 +118,8 @@ func (ms *Membership) missingLocked() (peers []Peer, vacant []int) {
 		has := slices.Contains(ms.undialable, p.Endpoint)
 		for i, node := range nodes {
 			n := &ms.members[i]
-			has = has || !n.vacant() && (n.id == p.ID || n.position.of == p.ID || node.Endpoint() == p.Endpoint || node.Server() == p.server())
+			is := (n.id == p.ID || n.position.of == p.ID) && !ms.isElsewhereLocked(i)
+			has = has || !n.vacant() && (is || node.Endpoint() == p.Endpoint || node.Server() == p.server())
 		}
 		if !has {
 			peers = append(peers, p)

@@ -187,3 +187,33 @@ func (ms *Membership) rejoin(r *report, roster *Roster, id string, reports []rep
 		ms.swap(*r, change{marker: m.at(p), register: &register, told: true, latest: r.now + b.life})
 	}
 }
+
+// waitsToBeKnownLocked reports whether it is not known yet if a server is the member whose marker it
+// has, and says in what is known of it that this may be a copy.
+func (ms *Membership) waitsToBeKnownLocked(i int, v *knowledge) bool {
+	if !ms.isElsewhereLocked(i) {
+		return false
+	}
+	ms.members[i].early = ms.members[i].early || ms.keeper.undecided()
+	v.own = false
+	return !v.watched || v.claim == (place{})
+}
+
+// isElsewhereLocked reports whether a server seems to have come back with all that it held as a
+// member, and not at the endpoint at which that member was added, as far as is known. It may be the
+// member by another name, or have a copy of its data. So it is believed when the list of members
+// says that this is its endpoint, or when it turns out to be the server that answers there, or when
+// somebody who knew that has written its new process into the marker. Otherwise it is taken for one
+// that forgot, once whoever knows had the time to do so.
+func (ms *Membership) isElsewhereLocked(i int) bool {
+	k, n := &ms.keeper, &ms.members[i]
+	p := n.place
+	if !p.isTold() || n.known == n.marker.incarnation || k.byList || n.forbids || !n.server.isRestart(n.marker) {
+		return false
+	}
+	at := -1
+	if k.roster != nil && k.roster.Cluster == p.cluster {
+		at = k.roster.Index(p.member)
+	}
+	return at < 0 || !ms.isAtLocked(i, k.roster.Members[at])
+}
