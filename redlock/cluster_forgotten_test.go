@@ -153,19 +153,26 @@ func TestMastersRejoinAtAVersionThatOnlyOneRemembers(t *testing.T) {
 // A spare master was a replica of a member, which forgets then: both waited for that member's sake,
 // and each time that one of them voted again the other one's life was over.
 func TestACopyOfAMemberIsNotThatMember(t *testing.T) {
-	for _, name := range []string{"node0", "other"} {
-		t.Run("it is listed as "+name, func(t *testing.T) {
+	for _, how := range []struct {
+		name  string
+		later bool // the copy was let wait last; where nobody lists the member, it takes its place
+	}{{"node0", false}, {"node0", true}, {"other", false}, {"other", true}} {
+		t.Run(fmt.Sprint(how), func(t *testing.T) {
 			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 				c.grown()
-				l := c.byAnotherName([]string{name + ":6379", "node1:6379", "node2:6379", "node3:6379"})
+				l := c.byAnotherName([]string{how.name + ":6379", "node1:6379", "node2:6379", "node3:6379"})
 				c.servers[3].ReplicateFrom(c.servers[0])
 				time.Sleep(time.Second)
 				c.servers[3].Promote()
 				time.Sleep(time.Second)
 				c.each(empty, 0)
+				time.Sleep(time.Second)
+				if marker, _, _ := c.servers[3].Get(pipeline.MemoryKey); how.later {
+					c.do(3, "SET", pipeline.MemoryKey, marker+" life=2")
+				}
 				time.Sleep(5 * maxTTL)
 				c.heals(l)
-				assert.Equal(t, 3, c.told(1))
+				assert.Equal(t, 3, c.told(1), how)
 			})
 		})
 	}
@@ -213,4 +220,32 @@ func TestADurableMemberThatRestartedVotesAgainByAnotherName(t *testing.T) {
 			})
 		})
 	}
+}
+
+// One of them waited for a cluster that it was of before.
+func TestAClusterBeginsAgainWhateverItsMastersForgot(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2})
+		c.each(empty, 0, 1, 2)
+		time.Sleep(time.Second)
+		marker, _, _ := c.servers[2].Get(pipeline.MemoryKey)
+		require.Contains(t, marker, " cluster=C ")
+		c.do(2, "SET", pipeline.MemoryKey, strings.Replace(marker, " cluster=C ", " cluster=D ", 1))
+		time.Sleep(3 * maxTTL)
+		c.unlock(c.lock(l, "a"))
+	})
+}
+
+// Two of three joined a new cluster, and nobody went on. Who finds them has another name for one.
+func TestMastersThatWereLeftBehindAreSetBackWhateverTheirNames(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		for i := range 2 {
+			c.admit(i, maxTTL)
+			marker, _, _ := c.servers[i].Get(pipeline.MemoryKey)
+			c.do(i, "SET", pipeline.MemoryKey, fmt.Sprintf("%s joined=%d", marker, c.clock.Wall().UnixMilli()))
+		}
+		l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"})
+		time.Sleep(3 * maxTTL)
+		c.unlock(c.lock(l, "a"))
+	})
 }

@@ -115,7 +115,7 @@ func (ms *Membership) formable(reports []report, roster *Roster) (of []report, m
 	may = ms.cluster == ""
 	for i, node := range ms.Nodes() {
 		n := &ms.members[i]
-		if i >= ms.listed && roster == nil || roster != nil && roster.Index(n.id) < 0 {
+		if i >= ms.listed && roster == nil || roster != nil && ms.seatOfLocked(i, roster) < 0 {
 			continue
 		}
 		at := slices.IndexFunc(reports, func(r report) bool { return r.node == i })
@@ -175,7 +175,9 @@ func (ms *Membership) setBack(reports []report) {
 		asked, told := 0, false
 		for _, other := range reports {
 			told = told || other.place.cluster == t.Cluster && other.told() != nil
-			if slices.ContainsFunc(t.Members, func(p Peer) bool { return p.Endpoint == ms.Nodes()[other.node].Endpoint() }) {
+			if slices.ContainsFunc(t.Members, func(p Peer) bool {
+				return p.Endpoint == ms.nodeOf(&other).Endpoint() || other.place.cluster == t.Cluster && other.place.member == p.ID
+			}) {
 				asked++
 			}
 		}

@@ -123,11 +123,15 @@ func (ms *Membership) nameLocked(i int) string {
 	return ""
 }
 
-// NodeOf returns the node of a member, by its ID or the endpoint at which it was added.
+// NodeOf returns the node of a member, by its ID or the endpoint at which it was added. Of two that
+// are said to be it, it is the one that was told so.
 func (ms *Membership) NodeOf(id, endpoint string) (node int, found bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	node = slices.IndexFunc(ms.members, func(n member) bool { return n.id == id && n.duplicate < 0 })
+	is := func(n member) bool { return n.id == id && n.duplicate < 0 }
+	if node = slices.IndexFunc(ms.members, func(n member) bool { return is(n) && n.place.isTold() }); node < 0 {
+		node = slices.IndexFunc(ms.members, is)
+	}
 	for i, n := range ms.Nodes() {
 		if node < 0 && n.Endpoint() == endpoint && !ms.members[i].vacant() {
 			node = i
