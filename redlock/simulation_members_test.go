@@ -301,7 +301,7 @@ func lists(list string, node int) bool {
 }
 
 // memberMayForget reports whether a node may lose its memory where members change: another member
-// of the newest version remembers, and all that were removed know it (Limits of docs/safety.md).
+// of the newest version remembers, and all that were removed know it (docs/operations.md).
 func (s *simulation) memberMayForget(i int) bool {
 	list, number := s.newest()
 	remembers := false
