@@ -257,6 +257,32 @@ func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 	})
 }
 
+// Somebody has used a server alone, so it is a cluster of its own. A list of it and of too few
+// members for a quorum is no reason to count by it.
+func TestAServerThatWasUsedAloneGrantsNothingBesideMembers(t *testing.T) {
+	inCluster(t, 5, 1, func(t *testing.T, c *cluster) {
+		c.founded(5, 6)
+		c.unlock(c.lock(c.among([]int{5}), "a"))
+		held := c.lock(c.among([]int{0, 1, 2, 3, 4}), "a")
+		settle()
+		for _, list := range [][]int{{5, 0}, {0, 5}, {5, 0, 1}} {
+			l := c.among(list)
+			_, err := l.TryLock(ctx, "a")
+			require.Error(t, err)
+			settle()
+			_, err = l.TryLock(ctx, "a")
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+			require.ErrorContains(t, err, "two clusters, C and D")
+		}
+		c.each(mute, 0)
+		l := c.among([]int{5, 0})
+		_, err := l.TryLock(c.within(5*time.Second), "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum, "the other one may be of another cluster")
+		c.each(unmute, 0)
+		c.unlock(held)
+	})
+}
+
 func TestWithClusterNewMastersAreNoNewOne(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2}, redlock.WithCluster("C"))

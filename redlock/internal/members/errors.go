@@ -22,9 +22,7 @@ func (e conflictError) Error() string {
 	return fmt.Sprintf("the list has the masters of two clusters, %s and %s: leave out those of one (WithCluster says which one is meant)", e.one, e.other)
 }
 
-func conflictOf(one, other *Roster) error {
-	return conflictError{min(one.Cluster, other.Cluster), max(one.Cluster, other.Cluster)}
-}
+func conflictOf(one, other string) error { return conflictError{min(one, other), max(one, other)} }
 
 // Conflict returns why no lock can be granted whatever the masters answer; nil if there is no such
 // reason.
@@ -41,8 +39,8 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, ms.cluster)
 	case k.roster == nil && ms.cluster != "" && p.version == (Version{}):
 		return fmt.Errorf("%w: no master of cluster %s remembers it (`redlock init --force` makes a new one)", ErrNotMember, ms.cluster)
-	case k.roster == nil && k.rival != nil:
-		return fmt.Errorf("%w: the list has masters of two clusters, also of %s, and others that do not answer: leave out those of one", ErrOtherCluster, k.rival.Cluster)
+	case k.roster == nil && k.rival != "":
+		return fmt.Errorf("%w: the list has masters of two clusters, also of %s, and others that do not answer: leave out those of one", ErrOtherCluster, k.rival)
 	case k.roster == nil && p.version != (Version{}):
 		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.cluster, ms.unlistedLocked(p.cluster))
 	case k.roster == nil && len(ms.awayLocked()) > 0:

@@ -17,7 +17,7 @@ import (
 type keeper struct {
 	roster   *Roster // by which votes count; nil while none is known
 	conflict error   // why none is: masters of two clusters
-	rival    *Roster // why none is yet: another cluster may count as well
+	rival    string  // why none is yet: another cluster may count as well, or be meant
 	byList   bool    // no roster can be known, as most masters forbid to read theirs: the list is the cluster
 	running  bool
 	pause    clock.Backoff // between its runs
@@ -288,35 +288,66 @@ func (ms *Membership) learnLocked(reports []report) {
 	// cluster of its own would take that for the cluster.
 	unheard := ms.unheardLocked(reports, known)
 	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return namedIn(reports, r) <= unheard })
-	k.rival = nil
+	k.rival = ""
 	switch {
 	case len(counted) > 1:
-		k.conflict = conflictOf(counted[0], counted[1])
+		k.conflict = conflictOf(counted[0].Cluster, counted[1].Cluster)
 	case len(counted) == 1 && (known == nil || counted[0].Cluster != known.Cluster):
 		if ms.cluster == "" {
 			k.rival = rivalOf(counted[0], reports, unheard)
 		}
-		if k.rival == nil {
+		switch {
+		case k.rival == "":
 			ms.adoptLocked(counted[0])
+		case unheard == 0:
+			k.conflict = conflictOf(counted[0].Cluster, k.rival)
 		}
 	}
 }
 
-// rivalOf returns a version of another cluster that may count for a client with the same list, as
-// far as is known; nil if there is none.
+// rivalOf returns another cluster that may count for a client with the same list, or that may be the
+// one that is meant by it, as far as is known; empty if there is none.
 //
 // Then two such clients never enter two clusters, whichever masters answer them first. Each hears
 // of more members of its own than it has not heard of. So who hears of no fewer members than the
 // other does cannot have escaped the other altogether; and who has heard of a member of the other's
 // cluster, and not of the rest of those by which that counts, lacks them among the unheard.
-func rivalOf(r *Roster, reports []report, unheard int) *Roster {
+//
+// Nor does a list with few members of the cluster that is meant, and with a server that somebody
+// has used alone, count by that server: a cluster needs more masters in it than another one has,
+// also with all that are unheard.
+func rivalOf(r *Roster, reports []report, unheard int) string {
+	own := namedIn(reports, r)
 	for i := range reports {
-		t := reports[i].told()
-		if t != nil && t.Cluster != r.Cluster && !isAstray(t, []*Roster{r}) && namedIn(reports, t)+unheard >= t.Need() {
-			return t
+		one := &reports[i]
+		if one.place.cluster == r.Cluster || !one.isOf(one.place.cluster) {
+			continue
+		}
+		least, t := own, one.told()
+		if t != nil {
+			least = min(own, t.Need())
+		}
+		if (t == nil || !isAstray(t, []*Roster{r})) && masters(reports, one.place.cluster)+unheard >= least {
+			return one.place.cluster
 		}
 	}
-	return nil
+	return ""
+}
+
+// isOf reports whether the master is one of a cluster, or was before it forgot.
+func (r *report) isOf(cluster string) bool {
+	return cluster != "" && r.place.cluster == cluster && r.place.member != "" && (r.told() != nil || r.marker.state == markerLost)
+}
+
+// masters counts those that are of a cluster, whatever version they were told.
+func masters(reports []report, cluster string) (n int) {
+	var ids []string
+	for i := range reports {
+		if r := &reports[i]; r.isOf(cluster) && !slices.Contains(ids, r.place.member) {
+			ids = append(ids, r.place.member)
+		}
+	}
+	return len(ids)
 }
 
 // contestLocked finds out whether the list also has the majority of another cluster than ours. With
@@ -329,7 +360,7 @@ func (ms *Membership) contestLocked(reports []report, counted []*Roster) {
 	}
 	for _, r := range counted {
 		if ms.cluster == "" && r.Cluster != k.roster.Cluster && namedIn(listed, r) >= r.Need() && namedIn(listed, k.roster) >= k.roster.Need() {
-			k.conflict = conflictOf(k.roster, r)
+			k.conflict = conflictOf(k.roster.Cluster, r.Cluster)
 		}
 	}
 }
