@@ -105,7 +105,7 @@ func (l *Locker) tryAcquire(ctx context.Context, c *call) (*Lock, *round.Round, 
 	}
 	lock := c.newLock()
 	began := l.clock.Now()
-	lock.begin(l.awaitVoters(ctx, began, lock.timeout), c.maxHold)
+	lock.begin(l.awaitVoters(ctx, began, lock.timeout, lock.life()), c.maxHold)
 	if err := l.refusal(lock.life()); err != nil {
 		return nil, nil, err
 	}

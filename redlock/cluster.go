@@ -89,7 +89,7 @@ func (c *Cluster) enter(ctx context.Context) error {
 	if !l.life.enter() {
 		return ErrClosed
 	}
-	l.awaitVoters(ctx, l.clock.Now(), 2*initPatience)
+	l.awaitVoters(ctx, l.clock.Now(), 2*initPatience, 0)
 	return nil
 }
 
@@ -255,7 +255,7 @@ func (l *Locker) ping(ctx context.Context) *QuorumError {
 	r := l.rounds.New(&round.Spec{Request: wire.Ping(), Meaning: wire.Any, Rule: quorum.DecideHeld})
 	timeout := l.config.timeout(l.config.lock.ttl)
 	deadline := l.clock.Now().Add(timeout)
-	l.awaitVoters(ctx, l.clock.Now(), timeout)
+	l.awaitVoters(ctx, l.clock.Now(), timeout, 0)
 	r.Send(deadline, 0)
 	v, ended := r.Wait(ctx)
 	if v == quorum.Won {
@@ -286,7 +286,7 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 		return ErrClosed
 	}
 	defer l.life.leave()
-	l.awaitVoters(ctx, l.clock.Now(), initPatience)
+	l.awaitVoters(ctx, l.clock.Now(), initPatience, 0)
 	l.askAll(ctx) // finds out which nodes have forgotten since
 	until := l.clock.Now().Add(initPatience)
 	all := force || l.members.View().Voting.Empty()

@@ -475,7 +475,7 @@ func TestALongerMaxTTLIsInForceWhenAllMembersKnowIt(t *testing.T) {
 		for _, l := range []*redlock.Locker{l, list(0, 1)} {
 			_, err := l.TryLock(ctx, "a", longer)
 			require.ErrorIs(t, err, redlock.ErrInvalid)
-			require.ErrorContains(t, err, "maximum of 10s")
+			require.ErrorContains(t, err, "maximum of 10s, until all its members answer and know the new one of 30s")
 			c.unlock(c.lock(l, "a"))
 		}
 		c.servers[2].OnChange(nil)
@@ -483,5 +483,10 @@ func TestALongerMaxTTLIsInForceWhenAllMembersKnowIt(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		assert.Equal(t, 3, c.told(2))
 		c.unlock(c.lock(l, "a", longer))
+		for _, later := range []int{0, 1, 2} { // a client that begins now needs all, and waits for the last one
+			c.each(delaying(5*time.Millisecond, 5*time.Millisecond), later)
+			c.unlock(c.lock(list(later, (later+1)%3, (later+2)%3), "a", longer))
+			c.each(delaying(0, 0), later)
+		}
 	})
 }

@@ -183,15 +183,16 @@ func (l *Locker) await(ctx context.Context, changed <-chan struct{}, until clock
 	return false
 }
 
-// awaitVoters waits until a quorum of nodes votes, or it is clear that none will for now. It waits
-// for at most half a node timeout, so that the nodes that vote still have time to. It costs nothing
-// if a quorum votes. It returns the time, now if it has not waited.
-func (l *Locker) awaitVoters(ctx context.Context, now clock.Instant, timeout time.Duration) clock.Instant {
-	if l.members.View().Enough {
+// awaitVoters waits until a quorum of nodes votes and a lock may last for life, or it is clear that
+// this will not be for now. It waits for at most half a node timeout, so that the nodes that vote
+// still have time to. It costs nothing if there is no need to wait. It returns the time, now if it
+// has not waited.
+func (l *Locker) awaitVoters(ctx context.Context, now clock.Instant, timeout, life time.Duration) clock.Instant {
+	if l.members.View().Permits(life) {
 		return now
 	}
 	until := now.Add(timeout / 2)
-	for !l.members.View().Enough {
+	for !l.members.View().Permits(life) {
 		changed := l.members.Undecided()
 		if changed == nil || !l.await(ctx, changed, until) {
 			break
@@ -213,7 +214,7 @@ func (l *Locker) askEach(ctx context.Context, request pipeline.Request, name str
 	r := l.rounds.New(&round.Spec{Request: request, Meaning: wire.Any, Rule: awaitAll, Replies: take})
 	replies = make([]any, len(r.Nodes()))
 	deadline := l.clock.Now().Add(timeout)
-	l.awaitVoters(ctx, l.clock.Now(), timeout)
+	l.awaitVoters(ctx, l.clock.Now(), timeout, 0)
 	r.Send(deadline, 0)
 	v, ended := r.Wait(ctx)
 	mu.Lock()
@@ -242,8 +243,13 @@ func (l *Locker) refusal(life time.Duration) error {
 }
 
 func (l *Locker) checkMaxTTL(ttl time.Duration) error {
-	if most := l.members.MaxTTL(); ttl > most {
+	most := l.members.MaxTTL()
+	switch r := l.members.View().Roster; {
+	case ttl <= most:
+		return nil
+	case r != nil && ttl <= r.MaxTTL:
+		return invalid("TTL %v is above the cluster's maximum of %v, until all its members answer and know the new one of %v", ttl, most, r.MaxTTL)
+	default:
 		return invalid("TTL %v is above the cluster's maximum of %v (`redlock members max-ttl %v` raises it)", ttl, most, ttl)
 	}
-	return nil
 }

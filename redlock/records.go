@@ -206,7 +206,7 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f journal.T
 	r := l.rounds.New(&round.Spec{
 		Request: wire.Force(key, l.config.grace(timeout)), Meaning: wire.Any, Rule: quorum.DecideHeld, Replies: take,
 	})
-	l.awaitVoters(ctx, l.clock.Now(), timeout)
+	l.awaitVoters(ctx, l.clock.Now(), timeout, 0)
 	r.Send(l.clock.Now().Add(timeout), 0)
 	v, ended := r.Wait(ctx)
 	if v != quorum.Won {

@@ -2,6 +2,7 @@ package members
 
 import (
 	"slices"
+	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -158,6 +159,9 @@ func (ms *Membership) countsLocked(i int, v *View) bool {
 // Need returns how many votes make a quorum.
 func (v *View) Need() int { return quorum.Need(v.seats) }
 
+// Permits reports whether a quorum votes and a lock may last for so long.
+func (v *View) Permits(life time.Duration) bool { return v.Enough && life <= v.maxTTL }
+
 // Members returns the nodes of members.
 func (v *View) Members() quorum.NodeSet { return v.members }
 
@@ -199,12 +203,15 @@ func (ms *Membership) changedLocked() <-chan struct{} {
 }
 
 // Undecided returns a channel that is closed at the next change, if for some node it will be known
-// in a moment whether it votes; otherwise nil.
+// in a moment whether it votes, or whether all members know a longer MaxTTL; otherwise nil.
 func (ms *Membership) Undecided() <-chan struct{} {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	if ms.stopped {
 		return nil
+	}
+	if ms.keeper.undecided() && ms.settlesLocked() {
+		return ms.changedLocked()
 	}
 	for i := range ms.members {
 		if ms.undecidedLocked(i) {
