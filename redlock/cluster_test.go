@@ -241,6 +241,9 @@ func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		require.ErrorContains(t, err, "two clusters, C and D")
+		for _, node := range l.Stats().Nodes {
+			require.ErrorIs(t, node.Barred, redlock.ErrOtherCluster)
+		}
 		_, err = l.Cluster().Members(ctx)
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		l = c.among(both, redlock.WithCluster("D"))

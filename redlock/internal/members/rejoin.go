@@ -188,8 +188,8 @@ func (ms *Membership) rejoin(r *report, roster *Roster, id string, reports []rep
 	}
 }
 
-// waitsToBeKnownLocked reports whether it is not known yet if a server is the member whose marker it
-// has, and says in what is known of it that this may be a copy.
+// waitsToBeKnownLocked reports whether it is not known yet if a server is the member whose marker
+// it has, and says in what is known of it that this may be a copy.
 func (ms *Membership) waitsToBeKnownLocked(i int, v *knowledge) bool {
 	if !ms.isElsewhereLocked(i) {
 		return false

@@ -18,6 +18,8 @@ func (ms *Membership) Why(i int) error {
 	switch {
 	case n.vacant():
 		return fmt.Errorf("%w: it was removed", ErrNotMember)
+	case ms.keeper.conflict != nil && n.phase == phaseVoting: // also of ours
+		return ms.whyNoMemberLocked(i)
 	case ms.View().Voting.Has(i) || !n.seen:
 		return nil
 	case n.duplicate >= 0:

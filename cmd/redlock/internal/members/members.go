@@ -36,7 +36,7 @@ command line; 128 plus the number of the signal if it was interrupted.`
 const example = `  redlock members
   redlock members add redis://d:6379
   redlock members remove redis://c:6379
-  redlock members replace C3RX2Q redis://d:6379
+  redlock members replace c3rx2q redis://d:6379
   redlock members max-ttl 2m
   redlock members --json | jq '.members[].endpoint'`
 

@@ -37,9 +37,9 @@
 //
 // Finishing. A member that was told the next text promises nothing more, but that text was chosen:
 // it stands for an acceptance above all ballots. So with a majority that was told it or promises,
-// the others are asked to accept it, without a wait, and also those that are unlearned (below). When a
-// majority holds to it, it is told. Without the last look (Rules.FinishesEarly), a text that its
-// majority forgot could be told beside another one that was chosen since.
+// the others are asked to accept it, without a wait, and also those that are unlearned (below).
+// When a majority holds to it, it is told. Without the last look (Rules.FinishesEarly), a text that
+// its majority forgot could be told beside another one that was chosen since.
 //
 // Telling. Who chose a text, or knows that it counted, tells it to its members, and to masters that
 // name an older one. A smaller number is not told, and the same one only of a text that counts now:
