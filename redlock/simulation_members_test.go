@@ -334,12 +334,16 @@ func (s *simulation) memberMayForget(i int) bool {
 }
 
 // goesOnWithChanges fails if the members cannot be changed soon after everything is over, or not
-// all of them vote. Its list is that of the members: where all of them forgot, a master that was
-// removed and remembers keeps a list from becoming a new cluster (docs/operations.md, Restarts).
+// all of them vote. Its list is that of the members. Where all of them forgot and only masters that
+// were removed remember, it makes a new cluster of them, as docs/operations.md says (Restarts).
 func (s *simulation) goesOnWithChanges() {
 	rng := rand.New(rand.NewPCG(s.seed, 1<<44))
 	p := s.newProcess(9_999_999, rng, []redlock.Option{redlock.WithTTL(s.maxTTL / 2)})
 	list := s.counted()
+	onlyRemovedRemember := list == ""
+	if onlyRemovedRemember {
+		list, _ = s.newest()
+	}
 	p.list = slices.DeleteFunc(rng.Perm(len(s.servers)), func(i int) bool {
 		return list != "" && !lists(list, i) || list == "" && i >= s.candidates()
 	})
@@ -349,6 +353,12 @@ func (s *simulation) goesOnWithChanges() {
 	ctx, cancel := context.WithTimeout(s.base, time.Minute)
 	defer cancel()
 	c := p.current().Cluster()
+	if onlyRemovedRemember && list != "" {
+		if err := p.current().Init(ctx, true); err != nil {
+			s.report("after everything is over, no new cluster could be made: %v", err)
+			return
+		}
+	}
 	if err := c.SetMaxTTL(ctx, s.maxTTL); err != nil {
 		s.report("after everything is over, a change ended with %v", err)
 		return
