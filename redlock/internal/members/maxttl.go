@@ -74,7 +74,7 @@ func (ms *Membership) settlesLocked() bool {
 		told := false
 		for i := range ms.members {
 			at := ms.members[i].place
-			told = told || at.cluster == r.Cluster && at.member == p.ID && at.version == r.Version && nodes[i].State() == pipeline.Up
+			told = told || at.cluster == r.Cluster && at.member == p.ID && at.version == r.Version && nodes[i].State() != pipeline.Down
 		}
 		if !told {
 			return false
