@@ -126,6 +126,8 @@ func (ms *Membership) formable(reports []report, roster *Roster) (of []report, m
 		r := reports[at]
 		// In a list that we count by, a candidate is a member that was removed, and is added again.
 		may = may && r.marker.state == markerActive && r.place.version == (Version{}) && (roster == nil || r.place.joined == 0)
+		// And the one member of a cluster may be on its way home to another one (bringHome).
+		may = may && (roster == nil || len(roster.Members) > 1 || r.place.cluster == "" || r.place.cluster == roster.Cluster)
 		of = append(of, r)
 	}
 	may = ms.othersLocked(of, roster) && may
