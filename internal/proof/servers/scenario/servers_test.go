@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -259,6 +260,9 @@ func (s state) befalls(t *testing.T, c *cluster.Cluster) {
 			require.NoError(t, lock.Extend(t.Context(), longTTL))
 			require.NoError(t, lock.Verify(t.Context()))
 			give(t, lock)
+			await(t, "the release has arrived everywhere", func() bool { // the next one needs all that are left
+				return !slices.ContainsFunc(c.Masters[n+1:], func(m cluster.Master) bool { return cluster.Holder(t, m, name) != "" })
+			})
 		}
 		if n == 1 {
 			give(t, before)
