@@ -436,9 +436,11 @@ func (ms *Membership) adoptLocked(r *Roster) {
 	}
 }
 
-// tend does for each master what it needs.
+// tend does for each master what it needs. While the roster does not count, who was told the one
+// before is not told it without a look at whether a majority of them has accepted it (finish).
 func (ms *Membership) tend(roster *Roster, reports []report) {
 	ahead, counts := false, namedIn(reports, roster) >= roster.Need()
+	var before *Roster
 	for i := range reports {
 		r := &reports[i]
 		p := r.place
@@ -452,6 +454,8 @@ func (ms *Membership) tend(roster *Roster, reports []report) {
 		case r.marker.state != markerActive: // it waits, or is not for us
 		case ours && p.version.Number > roster.Version.Number:
 			ahead = true
+		case ours && !counts && p.version == roster.Before && r.told() != nil:
+			before = r.told()
 		case ours && p.version != (Version{}):
 			ms.tell(*r, roster, counts)
 		default:
@@ -459,6 +463,9 @@ func (ms *Membership) tend(roster *Roster, reports []report) {
 		}
 	}
 	ms.dialMissing()
+	if before != nil {
+		ms.finish(before)
+	}
 	if ahead && ms.finishes() {
 		ms.finish(roster)
 	}
