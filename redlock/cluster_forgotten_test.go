@@ -62,8 +62,8 @@ func forgotten(t *testing.T, test func(t *testing.T, c *cluster, since string)) 
 }
 
 // Two members and the new one were told what the first master accepted. It is not told what the
-// last one was, which would count then as well; nor if it has accepted that since, from somebody who
-// found no majority for it.
+// last one was, which would count then as well; nor if it has accepted that since, from somebody
+// who found no majority for it.
 func TestNobodyIsToldAnotherVersionThanTheMajorityAccepted(t *testing.T) {
 	for _, since := range []bool{true, false} {
 		t.Run(fmt.Sprint(since), func(t *testing.T) {

@@ -26,9 +26,9 @@ Exit status: 0 on success, 1 on failure, 64 when the command line makes no sense
 masters answer. "redlock run" and "redlock elect" exit with the status of the command that they run,
 or with one of a few of their own.
 
-With --json, fields are named like what is printed without it, and nodes has the masters. Those in _ms
-are milliseconds. The help of a command has what needs a word. With the whole value of a lock, anyone
-can release it.`,
+With --json, fields are named like what is printed without it, and nodes has the masters. Those in
+_ms are milliseconds. The help of a command has what needs a word. With the whole value of a lock,
+anyone can release it.`,
 		Example: `  redlock demo                                  see it work, without masters
   redlock doctor                                are these masters fit for locks?
   redlock run --name nightly -- php cron.php    never two at once

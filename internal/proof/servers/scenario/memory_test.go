@@ -133,8 +133,8 @@ func (f forgetfulness) makesNoSecondHolder(t *testing.T, knew bool) {
 		b = cluster.NewConnected(t, w.urls["B"], opts...)
 	}
 	up := []int{0, 2}
-	// A client that never met n2 believes that the disk is its own if the others have other data. But
-	// the members have the names that A has for them: without discovery, B knows no fourth node.
+	// A client that never met n2 believes that the disk is its own if the others have other data.
+	// But the members have the names that A has for them: without discovery, B knows no more nodes.
 	if f.remains {
 		up, opts = []int{0, 1, 2}, append(opts, redlock.WithoutDiscovery())
 	} else {
