@@ -1,0 +1,360 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// A master that forgot rejoins, whoever asks.
+func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
+	for name, forget := range map[string]struct {
+		masters []int
+		same    bool // the cluster is
+		how     func(*fake.Node)
+	}{
+		"one":               {[]int{1}, true, empty},
+		"two":               {[]int{0, 2}, true, empty},
+		"three":             {[]int{0, 1, 2}, false, empty},
+		"one, old snapshot": {[]int{1}, true, (*fake.Node).RestartFromSnapshot},
+		"two, old snapshot": {[]int{0, 1}, true, (*fake.Node).RestartFromSnapshot},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+				c.grown()
+				l := c.among([]int{0, 1, 2})
+				before, err := l.Cluster().Members(ctx)
+				require.NoError(t, err)
+				c.each((*fake.Node).Save)
+				c.lock(l, "held")
+				settle()
+				c.each(forget.how, forget.masters...)
+				for _, i := range forget.masters {
+					assert.Empty(t, c.holders("held")[i], "it has forgotten")
+				}
+				time.Sleep(time.Second)
+				assert.Equal(t, 3-len(forget.masters), c.told(1), "it does not know what it was told since")
+				time.Sleep(maxTTL + 5*time.Second)
+				for _, l := range []*redlock.Locker{l, c.among([]int{2, 0, 1})} {
+					after, err := l.Cluster().Members(ctx)
+					require.NoError(t, err)
+					assert.Equal(t, forget.same, after.Cluster == before.Cluster)
+					for i, m := range after.Members {
+						require.NoError(t, m.Err)
+						assert.True(t, m.Voting)
+						assert.True(t, !forget.same || m.ID == before.Members[i].ID)
+					}
+					c.unlock(c.lock(l, "a"))
+				}
+			})
+		})
+	}
+}
+
+// Who finds a master that forgot may not know the cluster, nor how long its locks last.
+func TestAMasterThatForgotWaitsForAsLongAsItsClustersLocksLast(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.each(empty, 2)
+		short, err := redlock.New([]string{endpoint(2), "nowhere:1"}, redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer())),
+			redlock.WithTTL(time.Second), redlock.WithMaxTTL(time.Second))
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		require.NoError(t, short.Close())
+		l := c.locker()
+		time.Sleep(50 * time.Second)
+		require.ErrorIs(t, l.Stats().Nodes[2].Barred, pool.ErrQuarantined)
+		time.Sleep(15 * time.Second)
+		assert.NoError(t, l.Stats().Nodes[2].Barred)
+	})
+}
+
+// backup returns a function that imports what a server says of itself now: its marker, and its
+// register if it is whole. The server does not notice, and keeps its connections.
+func (c *cluster) backup(i int, whole bool) (restore func()) {
+	c.t.Helper()
+	marker, _, _ := c.servers[i].Get(pipeline.MemoryKey)
+	register, _, _ := c.servers[i].Get(membersKey)
+	return func() {
+		c.do(i, "FLUSHALL")
+		c.do(i, "SET", pipeline.MemoryKey, marker)
+		if whole {
+			c.do(i, "SET", membersKey, register)
+		}
+	}
+}
+
+// A has its lock on n1 and n2. Somebody has seen n2 forget when an old marker of it comes back.
+func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
+	const waits = 65 * time.Second
+	for name, when := range map[string]struct {
+		after time.Duration
+		twice bool
+	}{
+		"while it waits":        {2 * time.Second, false},
+		"while it waits, twice": {2 * time.Second, true},
+		"after it has waited":   {waits, false},
+	} {
+		for _, whole := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/with its register %v", name, whole), func(t *testing.T) {
+				inBubble(t, 3, func(t *testing.T, c *cluster) {
+					a, restore := c.locker(), c.backup(2, whole)
+					var held *redlock.Lock
+					if when.after < waits {
+						held = c.lockWithout(0, a)
+					}
+					slept := c.locker() // for 2 s it asks nobody
+					c.do(2, "FLUSHALL")
+					time.Sleep(when.after)
+					if held == nil {
+						held = c.lockWithout(0, a)
+					}
+					restore()
+					c.refused(held, slept)
+					if when.twice {
+						time.Sleep(2 * time.Second)
+						restore()
+					}
+					fresh := c.locker()
+					c.refused(held, fresh)
+					time.Sleep(2 * time.Second)
+					require.ErrorIs(t, fresh.Stats().Nodes[2].Barred, pool.ErrQuarantined)
+					time.Sleep(waits)
+					for _, l := range []*redlock.Locker{a, slept, fresh} {
+						require.NoError(t, l.Stats().Nodes[2].Barred)
+					}
+					second := c.lock(fresh, "a")
+					settle()
+					assert.NotEmpty(t, c.holders("a")[2])
+					c.unlock(second)
+				})
+			})
+		}
+	}
+}
+
+// A master that restarted and is listed alone still has the list of the others.
+func TestAPartOfAClusterThatRestartedBecomesNoOther(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		first := c.among([]int{0, 1, 2})
+		c.each(restart, 0)
+		alone := c.among([]int{0}, redlock.WithoutDiscovery())
+		time.Sleep(2 * maxTTL)
+		_, err := alone.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Equal(t, []string{"0", "1", "2"}, c.members(first))
+	})
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) { // there is nobody who knew it
+		c.each(restart, 0)
+		alone := c.among([]int{0})
+		time.Sleep(2 * maxTTL)
+		_, err := alone.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.ErrorContains(t, err, "redis://node1:6379 and redis://node2:6379")
+		c.unlock(c.lock(c.among([]int{0, 1, 2}), "a"))
+	})
+}
+
+// A master that was removed remembers the list, and is no member who could let others rejoin.
+func TestAClusterBeginsAgainWhenOnlyARemovedMasterRemembers(t *testing.T) {
+	inCluster(t, 2, 0, func(t *testing.T, c *cluster) {
+		var nodes []*pool.Node
+		for i := range c.servers {
+			node, err := pool.NewNode(endpoint(i), pool.WithClock(c.clock), pool.WithDialer(c.dialer()))
+			require.NoError(t, err)
+			t.Cleanup(func() { endsOnly(node.Close()) })
+			nodes = append(nodes, node)
+		}
+		both, err := redlock.NewFromNodes(nodes, redlock.WithMaxTTL(maxTTL)) // it keeps its nodes
+		require.NoError(t, err)
+		t.Cleanup(func() { endsOnly(both.Close()) })
+		l := c.among([]int{1})
+		c.change(c.among([]int{0, 1}), remove(0))
+		time.Sleep(time.Second)
+		c.each(empty, 1)
+		time.Sleep(3 * maxTTL)
+		c.unlock(c.lock(l, "a"))
+	})
+}
+
+// An operator has left one behind in the list.
+func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		t.Run(fmt.Sprintf("it is listed later %v", later), func(t *testing.T) {
+			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+				dying := c.among([]int{0, 1, 2})
+				require.Error(t, add(3)(dying.Cluster(), c.within(time.Second)), "it waits")
+				require.NoError(t, dying.Close())
+				c.each(restart, 0, 1, 2)
+				list := []int{0, 1, 2, 3}
+				if later {
+					list = list[:3]
+				}
+				l := c.among(list)
+				time.Sleep(2 * maxTTL)
+				c.unlock(c.lock(l, "a"))
+				if later {
+					c.change(l, add(3))
+				}
+				assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+			})
+		})
+	}
+}
+
+// A client knows a master as the only member. It was removed meanwhile, and is about to be added
+// again.
+func TestARemovedMasterThatIsAddedAgainBecomesNoOtherCluster(t *testing.T) {
+	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
+		dead := make([]atomic.Bool, len(c.servers))
+		slept := c.among([]int{0}, c.sparing(dead))
+		c.unlock(c.lock(slept, "a"))
+		dead[0].Store(true)
+		l := c.among([]int{0, 1})
+		c.change(l, add(1))
+		c.change(l, remove(0))
+		require.Error(t, add(0)(l.Cluster(), c.within(time.Second)), "it waits")
+		lock := c.lock(l, "a")
+		dead[0].Store(false)
+		time.Sleep(3 * time.Second)
+		_, err := slept.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		c.unlock(lock)
+	})
+}
+
+// It still has the list of those who came after it, so a client that knows no newer one than that
+// in which it was alone does not take it for the whole cluster.
+func TestARemovedMasterThatRestartedBecomesNoOtherCluster(t *testing.T) {
+	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
+		dead := make([]atomic.Bool, len(c.servers))
+		slept := c.among([]int{0}, c.sparing(dead))
+		c.unlock(c.lock(slept, "a"))
+		dead[0].Store(true)
+		l := c.among([]int{0, 1})
+		c.change(l, add(1))
+		c.change(l, remove(0))
+		c.each(restart, 0)
+		dead[0].Store(false)
+		time.Sleep(3 * maxTTL)
+		lock := c.lock(l, "a")
+		_, err := slept.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		c.unlock(lock)
+	})
+}
+
+// A master of another cluster that forgot is awaited there.
+func TestAMasterOfAnotherClusterThatForgotIsNotAdded(t *testing.T) {
+	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
+		c.founded(3, 6)
+		other := c.among([]int{3, 4, 5})
+		c.each(empty, 5)
+		time.Sleep(2 * time.Second)
+		err := add(5)(c.among([]int{0, 1, 2}).Cluster(), c.within(time.Minute))
+		require.ErrorIs(t, err, redlock.ErrOtherCluster)
+		time.Sleep(2 * maxTTL)
+		require.NoError(t, other.Stats().Nodes[2].Barred)
+	})
+}
+
+// Such a master tells no list of members either.
+func TestAMarkerThatComesBackDoesNotTellTheMembers(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l, restore := c.locker(), c.backup(2, true)
+		c.do(2, "FLUSHALL")
+		time.Sleep(10 * time.Second)
+		c.servers[0].Mute(true)
+		restore()
+		_, err := l.Cluster().Members(ctx)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	})
+}
+
+// Somebody asks a master alone that has just forgotten: it becomes a cluster of its own.
+func TestAMasterThatWasUsedAloneIsBroughtHome(t *testing.T) {
+	for name, seen := range map[string]bool{"nobody has seen it": false, "it waits": true} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+				c.grown()
+				fleet := c.among([]int{0, 1, 2})
+				c.servers[2].Mute(true)
+				lock := c.lock(fleet, "a")
+				c.servers[2].Mute(false)
+				c.servers[1].Kill()
+				time.Sleep(maxTTL / 4) // the fleet dials again after a pause
+				c.servers[1].Restart(false)
+				if seen {
+					time.Sleep(maxTTL / 4)
+				}
+				alone := c.among([]int{1}, redlock.WithKeyPrefix("probe:"))
+				probe, err := alone.TryLock(ctx, "a")
+				assert.Equal(t, seen, err != nil, "%v", err)
+				_, err = c.among([]int{0, 1, 2}).TryLock(ctx, "a")
+				require.Error(t, err, "two holders")
+				require.NoError(t, lock.Err())
+				if probe != nil {
+					time.Sleep(time.Second)
+					require.Error(t, probe.Err(), "it is not its cluster any more")
+				}
+				time.Sleep(3 * maxTTL)
+				m, err := fleet.Cluster().Members(ctx)
+				require.NoError(t, err)
+				assert.Equal(t, "C", m.Cluster)
+				for _, one := range m.Members {
+					assert.NoError(t, one.Err)
+				}
+			})
+		})
+	}
+}
+
+func (c *cluster) byAnotherName(list []string, opts ...redlock.Option) *redlock.Locker {
+	c.t.Helper()
+	l := c.made(list, append(opts, redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL),
+		redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return c.servers.Dial(ctx, network, strings.Replace(address, "other", "node0", 1))
+		})))...)
+	settle()
+	return l
+}
+
+// heals requires that all members vote at last.
+func (c *cluster) heals(l *redlock.Locker) {
+	c.t.Helper()
+	time.Sleep(3 * maxTTL)
+	m, err := l.Cluster().Members(ctx)
+	require.NoError(c.t, err)
+	for _, one := range m.Members {
+		assert.NoError(c.t, one.Err)
+	}
+}
+
+func TestAMasterThatForgotIsBroughtHomeByWhoKnowsItByAnotherName(t *testing.T) {
+	t.Run("and dials it", func(t *testing.T) {
+		inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+			c.each(empty, 0)
+			c.heals(c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}))
+		})
+	})
+	t.Run("or reads in its marker who it is", func(t *testing.T) {
+		inCluster(t, 2, 0, func(t *testing.T, c *cluster) {
+			l := c.among([]int{0, 1})
+			c.each(empty, 0)
+			time.Sleep(maxTTL / 2)
+			require.NoError(t, l.Close())
+			c.heals(c.byAnotherName([]string{"other:6379", "node1:6379"}))
+		})
+	})
+}
