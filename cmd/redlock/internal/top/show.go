@@ -2,7 +2,6 @@ package top
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -57,12 +56,13 @@ func Show(ctx context.Context, in io.Reader, out io.Writer, c Config) error {
 			return work(ctx)
 		}
 	}
-	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()}
+	options := []tea.ProgramOption{tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()}
 	if os.Getenv("NO_COLOR") != "" {
 		options = append(options, tea.WithColorProfile(colorprofile.Ascii))
 	}
-	if _, err := tea.NewProgram(m, options...).Run(); ctx.Err() == nil || !errors.Is(err, tea.ErrProgramKilled) {
-		return err
-	}
-	return nil // by a signal
+	p := tea.NewProgram(m, options...)
+	// A context of the program's own would end it without waiting for the reader of the terminal.
+	defer context.AfterFunc(ctx, p.Quit)()
+	_, err := p.Run()
+	return err
 }
