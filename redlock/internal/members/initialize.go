@@ -23,7 +23,7 @@ func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-ch
 			}
 			ms.sendLocked(i, &wire.Swap{Begin: wordActive, Rest: m.rest()}, nil)
 		}
-		undecided = undecided || n.phase == phaseQuarantined && n.asking != nil || ms.undecidedLocked(i)
+		undecided = undecided || n.phase == phaseQuarantined && n.asking != nil || ms.undecidedLocked(i, ms.View())
 	}
 	changed = ms.changedLocked()
 	outbox := ms.outbox

@@ -41,7 +41,7 @@ func (ms *Membership) decideLocked() {
 			v.proofless.Add(i)
 			next = min(next, n.until)
 		}
-		if ms.undecidedLocked(i) {
+		if ms.undecidedLocked(i, v) {
 			v.Undecided.Add(i)
 		}
 	}
@@ -214,7 +214,7 @@ func (ms *Membership) Undecided() <-chan struct{} {
 		return ms.changedLocked()
 	}
 	for i := range ms.members {
-		if ms.undecidedLocked(i) {
+		if ms.undecidedLocked(i, ms.View()) {
 			return ms.changedLocked()
 		}
 	}
@@ -222,13 +222,13 @@ func (ms *Membership) Undecided() <-chan struct{} {
 }
 
 // undecidedLocked reports whether it will be known in a moment if the node votes.
-func (ms *Membership) undecidedLocked(i int) bool {
+func (ms *Membership) undecidedLocked(i int, v *View) bool {
 	n := &ms.members[i]
 	switch {
 	case !n.seen:
 		return ms.Nodes()[i].State() == pipeline.Connecting
 	case n.phase == phaseVoting && n.duplicate < 0:
-		return ms.keeper.undecided() && n.stranger != n.text && !ms.View().Voting.Has(i)
+		return ms.keeper.undecided() && n.stranger != n.text && !v.Voting.Has(i)
 	case n.phase != phaseQuarantined || n.duplicate >= 0:
 		return false
 	case ms.census != nil || n.asking != nil && n.err == nil || n.early || n.lost > ms.clock.Now():
