@@ -25,9 +25,9 @@ const twelve = "^(no-drift|no-guard|token-of-a-majority-of-the-granting-nodes|re
 // turns matches the tests that try some of many interleavings, and here all of them.
 const turns = "ShareALock|NotOvertaken|OldHolder"
 
-// fuzzed gives the targets that read what anybody may send about 15 seconds of two processors. They
+// fuzzed gives the targets that read what anybody may send about 7 seconds of two processors. They
 // are counted, because a duration sometimes ends in an error (https://go.dev/issue/75804).
-const fuzzed = "300x FuzzGuard=75000x FuzzParseEndpoint=70000x FuzzOptions=15000x"
+const fuzzed = "140x FuzzGuard=35000x FuzzParseEndpoint=32000x FuzzOptions=7000x"
 
 // sizes says how much each step looks at.
 type sizes struct {
@@ -38,8 +38,8 @@ type sizes struct {
 
 var (
 	ci = sizes{
-		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "18000", raced: "2000",
-		changes: "REDQUORUM_PROVE=1", chaos: "3m", fuzz: fuzzed, seeded: twelve,
+		models: "REDQUORUM_SEARCH=1", protocol: "1000000", library: "8000", raced: "900",
+		changes: "REDQUORUM_PROVE=1", chaos: "2m", fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
 		models: "REDQUORUM_SOAK=1", protocol: "100000000", library: "2000000", changes: "REDQUORUM_HISTORIES=500000", raced: "100000",
@@ -60,7 +60,7 @@ func stepsOf(soak bool) []step {
 	const searches, plays, waits = 0, 1, 2 // the last row mostly waits, but for the raced histories
 	steps := []step{
 		{name: "models", command: models, env: []string{size.models}},
-		{name: "protocol", command: goTest("-run", "NoHistory", "./internal/proof/history/design", "-seed", seed), env: []string{histories + size.protocol}},
+		{name: "protocol", command: goTest("-run", "NoHistory", "./internal/proof/history/design", "-seed", seed), env: []string{histories + size.protocol}, row: plays},
 		{name: "library", command: goTest("-run", "SmallHistoriesOfAllKinds", "./redlock"), env: []string{histories + size.library}, row: plays},
 		{name: "library, members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock"), env: []string{size.changes}, row: plays},
 		{name: "turns", command: goTest("-run", turns, "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
@@ -69,7 +69,7 @@ func stepsOf(soak bool) []step {
 		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
 		{name: "scenarios", command: goTest("./internal/proof/servers/scenario"), env: size.soak, row: waits},
 		{name: "fuzz", command: []string{"bash", ".ci/fuzz"}, env: []string{"FUZZTIME=" + size.fuzz}},
-		{name: "seeded bugs", command: []string{"go", "run", "./internal/proof/bugs", "-run", size.seeded}},
+		{name: "seeded bugs", command: []string{"go", "run", "./internal/proof/bugs", "-run", size.seeded}, row: plays},
 	}
 	if soak {
 		steps = append(steps,
