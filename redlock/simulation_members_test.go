@@ -168,8 +168,9 @@ func operates(s *simulation, rng *rand.Rand) {
 				p.route.hold(false)
 			})
 		}
-		other := slices.Contains(p.list, len(s.servers)-1) && s.membersIn(p.list) <= 1
-		s.judgeChange(ctx, who, other, s.change(ctx, who, p.current().Cluster(), rng))
+		rivals := s.rivalsIn(p.list)
+		err := s.change(ctx, who, p.current().Cluster(), rng)
+		s.judgeChange(ctx, who, rivals || s.rivalsIn(p.list), err)
 		cancel()
 		_ = p.current().Close() // masters may be away
 	}
@@ -222,15 +223,15 @@ func (s *simulation) change(ctx context.Context, who string, c *redlock.Cluster,
 	}
 }
 
-// judgeChange fails if a change ended without a reason. Other says that the list may mean another
-// cluster, as it has a master of that and one member at most.
-func (s *simulation) judgeChange(ctx context.Context, who string, other bool, err error) {
+// judgeChange fails if a change ended without a reason. Rivals says that the list may mean another
+// cluster.
+func (s *simulation) judgeChange(ctx context.Context, who string, rivals bool, err error) {
 	s.note(who, "ends: %v", err)
 	switch {
 	case err == nil, ctx.Err() != nil && errors.Is(err, ctx.Err()), errors.Is(err, redlock.ErrOtherCluster):
 	case errors.Is(err, redlock.ErrNoQuorum), errors.Is(err, redlock.ErrNotMember): // too few answer; another one has removed it
 	case errors.Is(err, redlock.ErrInvalid) && strings.Contains(err.Error(), "the only member"):
-	case errors.Is(err, redlock.ErrInvalid) && strings.Contains(err.Error(), "two clusters") && other:
+	case errors.Is(err, redlock.ErrInvalid) && strings.Contains(err.Error(), "two clusters") && rivals:
 	default:
 		s.judge.fail("%s: a change ended with %v", who, err)
 	}
@@ -259,13 +260,14 @@ func versionIn(marker string) (number int) {
 }
 
 // toldOf returns the list that a master was told and remembers, and its number; 0 if it remembers
-// none, or is one of the other cluster. The marker is of its process: another one came with data
-// from a disk, and is no memory.
+// none, or is one of the other cluster. The marker is of its process, or a user who may not use INFO
+// wrote it: another one came with data from a disk, and is no memory.
 func (s *simulation) toldOf(i int) (list string, number int) {
 	marker, _, _ := s.servers[i].Get(memoryKey)
 	text, _, _ := s.servers[i].Get(membersKey)
 	lines := strings.Split(text, "\n")
-	if len(lines) < 2 || !strings.HasPrefix(marker, "active ") || !strings.Contains(marker, s.servers[i].RunID()) || strings.Contains(marker, "cluster=D") {
+	words := append(strings.Fields(marker), "", "", "")
+	if len(lines) < 2 || words[0] != "active" || words[2] != s.servers[i].RunID() && words[2] != "-" || strings.Contains(marker, "cluster=D") {
 		return "", 0
 	}
 	return lines[1], versionIn(marker)
@@ -298,15 +300,27 @@ func (s *simulation) counted() string {
 	return ""
 }
 
-// membersIn counts the members in the list of a process.
-func (s *simulation) membersIn(list []int) (n int) {
-	members := s.counted()
+// rivalsIn reports whether a list has as many masters of another cluster as it has members of the
+// one that counts.
+func (s *simulation) rivalsIn(list []int) bool {
+	members, own := s.counted(), 0
+	others := make(map[string]int)
 	for _, i := range list {
 		if lists(members, i) {
-			n++
+			own++
+		}
+		marker, _, _ := s.servers[i].Get(memoryKey)
+		_, cluster, _ := strings.Cut(marker, " cluster=")
+		if cluster, _, _ = strings.Cut(cluster, " "); cluster != "" && !strings.Contains(members, " "+cluster+" ") {
+			others[cluster]++
 		}
 	}
-	return n
+	for _, n := range others {
+		if n >= own {
+			return true
+		}
+	}
+	return false
 }
 
 // lists reports whether a list of members, as masters keep it, has a node.
@@ -343,6 +357,11 @@ func (s *simulation) goesOnWithChanges() {
 	onlyRemovedRemember := list == ""
 	if onlyRemovedRemember {
 		list, _ = s.newest()
+	}
+	for i := range s.servers {
+		if before, told := s.toldOf(i); told != 0 && lists(list, i) && onlyRemovedRemember {
+			list, onlyRemovedRemember = list+" "+before, false // the change to it is under way
+		}
 	}
 	p.list = slices.DeleteFunc(rng.Perm(len(s.servers)), func(i int) bool {
 		return list != "" && !lists(list, i) || list == "" && i >= s.candidates()
