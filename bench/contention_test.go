@@ -26,15 +26,12 @@ var candidates = contention.Scenario{Mutex: "election", Processes: 4, Goroutines
 const contendedHold = 2 * time.Millisecond
 
 // servers returns the masters, on which processes contend.
-func (c *cluster) servers(tb testing.TB) (all []*redistest.Server) {
+func (c *cluster) servers(tb testing.TB) []*redistest.Server {
 	tb.Helper()
 	if !contention.Supported {
 		tb.Skip("processes share no clock here")
 	}
-	for _, m := range c.Masters {
-		all = append(all, m.(*redistest.Server))
-	}
-	return all
+	return c.Masters
 }
 
 // contend measures what several processes do for one name.

@@ -13,16 +13,7 @@ import (
 )
 
 // Master is one Redis master of a test.
-type Master interface {
-	Addr() string
-	URL() string
-	Do(cmd string, args ...any) (any, error) // past all proxies
-	Keys() ([]string, error)                 // without the memory marker
-	Stop() error                             // out of reach; keys stay
-	Continue() error
-	Kill() error
-	Restart() error // empty
-}
+type Master = *redistest.Server
 
 // Cluster is the masters of a test.
 type Cluster struct {
@@ -43,11 +34,7 @@ func Start(tb testing.TB, n int, opts ...redistest.Option) *Cluster {
 // StartYoung starts servers that no client has met yet.
 func StartYoung(tb testing.TB, n int, opts ...redistest.Option) *Cluster {
 	tb.Helper()
-	c := &Cluster{}
-	for _, server := range redistest.Start(tb, n, opts...) {
-		c.Masters = append(c.Masters, server)
-	}
-	return c
+	return &Cluster{Masters: redistest.Start(tb, n, opts...)}
 }
 
 // Meet makes new masters ready to vote, like those that were used before. They form a cluster with

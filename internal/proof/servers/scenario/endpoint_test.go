@@ -31,9 +31,9 @@ type gateway struct {
 func startGateway(t *testing.T) *gateway {
 	t.Helper()
 	g := &gateway{Server: redistest.StartOne(t, redistest.WithPassword(password), redistest.WithUnixSocket())}
-	do(t, g, "ACL", "SETUSER", "admin", "on", ">secret", "~*", "&*", "+@all")
+	do(t, g.Server, "ACL", "SETUSER", "admin", "on", ">secret", "~*", "&*", "+@all")
 	// No more rights than a lock needs: no CLIENT, INFO, PING or SCRIPT, and no keys but its own.
-	do(t, g, "ACL", "SETUSER", "poor", "on", ">secret", "~Test*", "+set", "+get", "+del", "+pexpire", "+eval", "+evalsha", "+select")
+	do(t, g.Server, "ACL", "SETUSER", "poor", "on", ">secret", "~Test*", "+set", "+get", "+del", "+pexpire", "+eval", "+evalsha", "+select")
 	known, err := redis.Strings(g.Do("CONFIG", "GET", "tls-port"))
 	require.NoError(t, err)
 	if len(known) > 0 {
@@ -51,8 +51,8 @@ func (g *gateway) listenTLS(t *testing.T) {
 	g.tls, g.ca = redistest.FreeAddr(t), authority.File
 	_, port, err := net.SplitHostPort(g.tls)
 	require.NoError(t, err)
-	do(t, g, "CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key, "tls-ca-cert-file", g.ca, "tls-auth-clients", "no")
-	do(t, g, "CONFIG", "SET", "tls-port", port)
+	do(t, g.Server, "CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key, "tls-ca-cert-file", g.ca, "tls-auth-clients", "no")
+	do(t, g.Server, "CONFIG", "SET", "tls-port", port)
 }
 
 // One master is a lock of a single instance, however it is reached. Its key is in the database of
@@ -73,9 +73,9 @@ func TestOneMasterIsALockHoweverItIsReached(t *testing.T) {
 		"URL with password":           {g.URL(), 0, false, inURL},
 		"host:port, credentials":      {g.Addr(), 0, false, apart},
 		"database":                    {"redis://" + g.Addr() + "/2", 2, false, apart},
-		"default user and database":   {as(t, g, url.UserPassword("default", password), "/5"), 5, false, inURL},
-		"another user":                {as(t, g, url.UserPassword("admin", "secret"), "/6"), 6, false, inURL},
-		"user with the fewest rights": {as(t, g, url.UserPassword("poor", "secret"), "/7"), 7, true, inURL},
+		"default user and database":   {as(t, g.Server, url.UserPassword("default", password), "/5"), 5, false, inURL},
+		"another user":                {as(t, g.Server, url.UserPassword("admin", "secret"), "/6"), 6, false, inURL},
+		"user with the fewest rights": {as(t, g.Server, url.UserPassword("poor", "secret"), "/7"), 7, true, inURL},
 		"unix socket":                 {"unix://" + g.Socket(), 0, false, apart},
 		"unix socket and database":    {"unix://" + g.Socket() + "?db=3", 3, false, apart},
 		"TLS":                         {"rediss://" + url.UserPassword("", password).String() + "@" + g.tls + "/4?cacert=" + g.ca, 4, false, inURL},
@@ -95,7 +95,7 @@ func TestOneMasterIsALockHoweverItIsReached(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			require.NoError(t, lock.Extend(t.Context(), longTTL))
 			require.NoError(t, lock.Verify(t.Context()))
-			assert.Equal(t, lock.Value(), valueIn(t, g, way.database, lock.Name()))
+			assert.Equal(t, lock.Value(), valueIn(t, g.Server, way.database, lock.Name()))
 			got := waiting(t, waiter, lock.Name())
 			if !way.unwoken {
 				await(t, "it has a place on the list", func() bool {
@@ -106,7 +106,7 @@ func TestOneMasterIsALockHoweverItIsReached(t *testing.T) {
 			give(t, lock)
 			give(t, <-got)
 			assert.Equal(t, way.unwoken, waiter.Stats().Woken == 0)
-			assert.Empty(t, valueIn(t, g, way.database, lock.Name()))
+			assert.Empty(t, valueIn(t, g.Server, way.database, lock.Name()))
 		})
 	}
 }

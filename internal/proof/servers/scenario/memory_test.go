@@ -51,7 +51,7 @@ type forgetfulness struct {
 }
 
 func restart(args ...string) func(t *testing.T, w *world) {
-	return func(t *testing.T, w *world) { must(t, w.last().(*redistest.Server).RestartWith(args...)) }
+	return func(t *testing.T, w *world) { must(t, w.last().RestartWith(args...)) }
 }
 
 // restartBefore restarts the master with arguments before the lock is acquired, so that it votes.

@@ -196,7 +196,7 @@ func beginLoading(t *testing.T, m cluster.Master, _ string) func() {
 	must(t, m.Kill())
 	var restart sync.WaitGroup
 	restart.Go(func() {
-		assert.NoError(t, m.(*redistest.Server).RestartWith("--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024"))
+		assert.NoError(t, m.RestartWith("--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024"))
 	})
 	t.Cleanup(restart.Wait)
 	awaitReply(t, m, "LOADING")
