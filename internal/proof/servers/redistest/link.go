@@ -71,7 +71,7 @@ func (l *link) enter() net.Conn {
 	if !l.await(l.left, func(f *faults) (bool, time.Time) { return l.mute || f.holding(), time.Time{} }) {
 		return nil
 	}
-	server, err := l.proxy.dialTarget()
+	server, err := net.DialTimeout("tcp", l.proxy.target, replyTimeout)
 	if err != nil || !l.attach(server) {
 		return nil
 	}

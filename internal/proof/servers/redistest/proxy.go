@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -80,8 +79,8 @@ func (f *faults) dropping() bool { return f.lanes[Requests].drop || f.lanes[Repl
 
 func (f *faults) holding() bool { return f.lanes[Requests].hold || f.lanes[Replies].hold }
 
-// NewProxy starts a proxy in front of the target: a host:port, or the path of a unix socket. It
-// listens on a free port of [Host], and ends with the test.
+// NewProxy starts a proxy in front of the target, a host:port. It listens on a free port of [Host],
+// and ends with the test.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	listener, err := Listen()
@@ -256,14 +255,6 @@ func (p *Proxy) matching(condition func(*link) bool) []*link {
 		}
 	}
 	return found
-}
-
-func (p *Proxy) dialTarget() (net.Conn, error) {
-	network := "tcp"
-	if strings.HasPrefix(p.target, "/") {
-		network = "unix"
-	}
-	return net.DialTimeout(network, p.target, replyTimeout)
 }
 
 // arrival returns when a chunk sent now arrives. It draws the jitter.
