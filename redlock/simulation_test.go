@@ -195,7 +195,7 @@ func (s *simulation) nodes(members int) {
 
 // newNode starts a fake node that ends with the simulation.
 func (s *simulation) newNode(opts ...fake.Option) *fake.Node {
-	server := fake.New(s.clock, append(opts, fake.WithCommandLog(0))...)
+	server := fake.New(s.clock, append(opts, fake.WithoutCommandLog())...)
 	s.t.Cleanup(server.Close)
 	return server
 }

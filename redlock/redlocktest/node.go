@@ -30,7 +30,7 @@ type Node struct {
 func newNode(c *Cluster, i int) *Node {
 	return &Node{
 		cluster: c, index: i,
-		server:   fake.New(c.clock, fake.WithCommandLog(0)),
+		server:   fake.New(c.clock, fake.WithoutCommandLog()),
 		endpoint: fmt.Sprintf("node%d.redlocktest.invalid:6379", i), // no resolver knows .invalid
 	}
 }

@@ -82,25 +82,18 @@ func (n *Node) CutReply(bytes int) {
 // Mute makes all bytes vanish, in both directions, and makes dials wait. A writer blocks once the
 // buffers are full. When the mute ends, connections that lost something are reset, because they
 // cannot go on; the others go on.
-func (n *Node) Mute(on bool) {
-	n.change(func() {
-		if on {
-			n.network.mute = true
-		} else if n.network.mute {
-			n.healLocked()
-		}
-	})
-}
+func (n *Node) Mute(on bool) { n.setMute(&n.network.mute, on) }
 
 // MuteReplies makes only the bytes towards the clients vanish: commands are executed and dials
 // succeed. It ends as [Node.Mute] does.
-func (n *Node) MuteReplies(on bool) {
+func (n *Node) MuteReplies(on bool) { n.setMute(&n.network.muteReplies, on) }
+
+func (n *Node) setMute(mute *bool, on bool) {
 	n.change(func() {
-		if on {
-			n.network.muteReplies = true
-		} else if n.network.muteReplies {
+		if *mute && !on {
 			n.healLocked()
 		}
+		*mute = on
 	})
 }
 

@@ -46,7 +46,7 @@ type Node struct {
 	wall     wall
 	now      int64 // microseconds of wall, at the start of the command that runs
 	engine   *engine
-	log      commandLog
+	log      []Command
 	hook     func(Command)
 	onChange func(Change)
 	changes  []Change   // that the running command made, for onChange
@@ -86,12 +86,11 @@ func newRules() rules {
 
 // New returns a running node whose time passes as clk's does.
 func New(clk clock.Clock, opts ...Option) *Node {
-	n := &Node{clk: clk, settings: settings{logLimit: defaultLogLimit}}
+	n := &Node{clk: clk}
 	for _, opt := range opts {
 		opt(&n.settings)
 	}
 	n.wall = newWall(clk, 0, 1)
-	n.log.limit = n.settings.logLimit
 	n.network.changed = make(chan struct{})
 	n.rules = newRules()
 	n.process = n.newProcess()
@@ -227,16 +226,11 @@ type Option func(*settings)
 
 type settings struct {
 	uptime   time.Duration
-	logLimit int
+	unlogged bool
 }
-
-// defaultLogLimit bounds what [Node.Commands] keeps: more than a test needs, and few enough for
-// many nodes.
-const defaultLogLimit = 10_000
 
 // WithUptime makes the first process appear to have started that long ago.
 func WithUptime(uptime time.Duration) Option { return func(s *settings) { s.uptime = uptime } }
 
-// WithCommandLog sets how many of the latest commands [Node.Commands] keeps: 10,000 by default, 0
-// for none.
-func WithCommandLog(limit int) Option { return func(s *settings) { s.logLimit = limit } }
+// WithoutCommandLog leaves [Node.Commands] empty: for nodes that serve for long.
+func WithoutCommandLog() Option { return func(s *settings) { s.unlogged = true } }

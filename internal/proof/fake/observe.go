@@ -26,30 +26,12 @@ type Command struct {
 // NoExpiry is the time to live of a key that never expires, see [Node.Get].
 const NoExpiry time.Duration = -1
 
-// commandLog keeps the latest commands: at least limit, and at most twice as many.
-type commandLog struct {
-	limit    int
-	commands []Command
-}
-
-func (l *commandLog) add(c Command) {
-	if l.limit <= 0 {
-		return
-	}
-	if len(l.commands) >= 2*l.limit {
-		l.commands = append([]Command(nil), l.latest()...)
-	}
-	l.commands = append(l.commands, c)
-}
-
-func (l *commandLog) latest() []Command { return l.commands[max(0, len(l.commands)-l.limit):] }
-
-// Commands returns the commands that the node has executed or refused, oldest first, as many as
-// [WithCommandLog] keeps. It does not include commands inside scripts or those lost in transit.
+// Commands returns the commands that the node has executed or refused, oldest first, unless it was
+// made [WithoutCommandLog]. It does not include commands inside scripts or those lost in transit.
 func (n *Node) Commands() []Command {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.Clone(n.log.latest())
+	return slices.Clone(n.log)
 }
 
 // OnCommand calls f after each command is executed and before its reply leaves, in the goroutine of

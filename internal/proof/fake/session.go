@@ -282,7 +282,9 @@ func (n *Node) serve(s *session, r request) bool {
 		}
 	}
 	command := Command{At: n.clk.Now(), Conn: s.id, Args: r.args}
-	n.log.add(command)
+	if !n.settings.unlogged {
+		n.log = append(n.log, command)
+	}
 	n.answerLocked(s, n.executeLocked(s, r.args), raw)
 	hook, onChange, changes := n.hook, n.onChange, n.changes
 	n.changes = nil

@@ -62,7 +62,7 @@ func FuzzBatches(f *testing.F) {
 
 // scriptedNode starts a node whose time stands still.
 func scriptedNode(f *testing.F) *server {
-	node := fake.New(clocktest.New(), fake.WithCommandLog(0))
+	node := fake.New(clocktest.New(), fake.WithoutCommandLog())
 	f.Cleanup(node.Close)
 	s := &server{t: f, dial: func() (redis.Conn, error) {
 		conn, err := node.Dial(context.Background())
