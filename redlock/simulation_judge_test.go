@@ -43,9 +43,8 @@ type judge struct {
 
 // turns are what a judge demands of the order in which clients get a lock.
 type turns struct {
-	bound   int           // how often later callers may overtake a waiter; 0: any number
-	wait    time.Duration // how long a wait may take; 0: any length
-	inOrder bool          // the clients of a process are served in the order of their calls
+	bound int           // how often later callers may overtake a waiter; 0: any number
+	wait  time.Duration // how long a wait may take; 0: any length
 }
 
 // record is what the judge knows about a name.
@@ -236,17 +235,8 @@ func (j *judge) overtakesLocked(t *history.Hold, r *record) {
 		if w.since < t.Since {
 			w.overtaken++
 			w.by = t.Who
-			if j.turns.inOrder && processOf(w.who) == processOf(t.Who) {
-				j.wrongLocked("%s overtook %s, a client of the same process", t.Who, w.who)
-			}
 		}
 	}
-}
-
-// processOf returns the process of a client.
-func processOf(who string) string {
-	process, _, _ := strings.Cut(who, ".")
-	return process
 }
 
 // over records that a tenure ended at an instant, which is not in the future. If it had ended
@@ -417,15 +407,4 @@ func (j *judge) tenures() (n int) {
 		n += len(t.Names)
 	}
 	return n
-}
-
-// served returns how often the clients of each process held a lock.
-func (j *judge) served() map[string]int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	processes := make(map[string]int)
-	for _, t := range j.had {
-		processes[processOf(t.Who)] += len(t.Names)
-	}
-	return processes
 }

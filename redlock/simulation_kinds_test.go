@@ -4,13 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -345,59 +341,5 @@ func (u *using) options(s *simulation, rng *rand.Rand) []redlock.Option {
 		return []redlock.Option{redlock.WithTTL(u.ttl), redlock.WithMaxTTL(time.Minute)}
 	default:
 		return randomOptions(rng)
-	}
-}
-
-// If nothing is lost, no waiter polls, no client overtakes another one of its process, all
-// processes get the lock equally often, and a hand-over costs a release, a round, and one request
-// to the pilot.
-func TestUndisturbedHandOversAreFairAndCheap(t *testing.T) {
-	skipRaced(t)
-	for _, seed := range seeds(t, 1, 20, false) {
-		simulate(t, seed, func(s *simulation) {
-			s.latency, s.tasks = time.Millisecond, 4
-			s.hold = func(rng *rand.Rand) time.Duration { return upTo(rng, time.Millisecond) }
-			s.prepare(&using{bound: 20 * s.latency, patience: forEver, turns: turns{inOrder: true}}, 5, 1)
-			var counting atomic.Bool
-			var commands, proofs atomic.Int64
-			for _, server := range s.servers {
-				server.OnCommand(func(command fake.Command) {
-					switch {
-					case !counting.Load():
-					case isMarker(command):
-						proofs.Add(1)
-					default:
-						commands.Add(1)
-					}
-				})
-			}
-			s.start(4, func(*rand.Rand) []redlock.Option {
-				// No client waits as long as the shortest backoff.
-				return []redlock.Option{redlock.WithTTL(slowestTTL), redlock.WithRetry(time.Second, time.Second)}
-			})
-			s.run(func(c *client) { c.work([]use{queueUp}) }, func() {
-				defer close(s.ending)
-				time.Sleep(time.Second) // the first clients are still joining the queue
-				warm := s.total()
-				counting.Store(true)
-				time.Sleep(8 * time.Second)
-				counting.Store(false)
-				all := s.total()
-				handedOver := int64(all.HandedOver - warm.HandedOver)
-				assert.Greater(t, handedOver, int64(1000))
-				assert.Equal(t, warm.Polls, all.Polls)
-				assert.LessOrEqual(t, commands.Load(), handedOver*int64(2*len(s.servers)+3))
-				assert.LessOrEqual(t, proofs.Load(), handedOver*int64(len(s.servers)+3))
-			})
-			all := s.total()
-			// A waiter that was overtaken at the start has a ticket at every node, and is woken
-			// once for the votes of all of them.
-			assert.LessOrEqual(t, all.Woken, all.HandedOver)
-			assert.InEpsilon(t, all.HandedOver, all.Woken, 0.01)
-			for i, served := range s.judge.served() {
-				assert.InEpsilon(t, s.judge.tenures()/len(s.processes), served, 0.05, "process %s", i)
-			}
-			s.leavesNothing(time.Second)
-		})
 	}
 }

@@ -47,14 +47,6 @@ func (c *client) tryLock(name string) (*redlock.Lock, *history.Hold) {
 func locks(c *client) { c.hold(c.lock(c.name())) }
 func tries(c *client) { c.hold(c.tryLock(c.name())) }
 
-// queueUp locks again and again.
-func queueUp(c *client) {
-	for c.sim().goesOn() {
-		time.Sleep(1 + upTo(c.rng, time.Millisecond)) // no two calls at one instant: their order would be unknown
-		locks(c)
-	}
-}
-
 func lockSets(c *client) {
 	names := c.some()
 	c.hold(c.waits("LockAll", names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
