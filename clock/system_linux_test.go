@@ -134,16 +134,3 @@ func TestOnlyTheClockOfTheSystemHasAlarms(t *testing.T) {
 	defer timer.Stop()
 	assert.Empty(t, armed(t))
 }
-
-func BenchmarkSystemNow(b *testing.B) {
-	for b.Loop() {
-		System().Now()
-	}
-}
-
-// BenchmarkBoottimeBySystemCall is what BenchmarkSystemNow is compared with.
-func BenchmarkBoottimeBySystemCall(b *testing.B) {
-	for b.Loop() {
-		readBoottime()
-	}
-}

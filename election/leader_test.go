@@ -52,25 +52,6 @@ func TestMastersThatLostTheRecordHaveItAgain(t *testing.T) {
 	})
 }
 
-func TestTheRecordKeepsTheNewestTerms(t *testing.T) {
-	inBubble(t, func(w *world) {
-		for _, server := range w.servers {
-			for term := range 256 {
-				server.Do(t, "ZADD", termKey, term+1, fmt.Sprint(term+1, " value|earlier"))
-			}
-		}
-		w.candidate("a")
-		b := w.candidate("b")
-		for _, server := range w.servers {
-			entries := server.Do(t, "ZRANGE", termKey, 0, -1).([]any)
-			require.Len(t, entries, 256)
-			assert.Equal(t, "2 value|earlier", string(entries[0].([]byte)))
-		}
-		assert.Equal(t, "a", b.leader().ID)
-		assert.Equal(t, w.last().term, b.leader().Term)
-	})
-}
-
 func TestWhoLeadsIsUnknownWhileAMajorityIsAway(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.candidate("a"), w.candidate("b")

@@ -320,40 +320,6 @@ func TestWhatARenewalWroteForALostLockIsUndone(t *testing.T) {
 	})
 }
 
-// Where SCRIPT LOAD is forbidden, the first run of a script loads it. Locking and renewing many
-// keys at once still works, also after nodes have forgotten scripts or ended connections.
-func TestRenewalGoesOnWithoutScriptsThatAreLoaded(t *testing.T) {
-	for name, test := range map[string]struct{ before, every func(*fake.Node, *testing.T) }{
-		"forgotten": {
-			func(*fake.Node, *testing.T) {},
-			func(n *fake.Node, t *testing.T) { n.Do(t, "SCRIPT", "FLUSH") },
-		},
-		"forbidden": {
-			func(n *fake.Node, _ *testing.T) { n.RefuseWith("NOPERM no permissions", "SCRIPT") },
-			func(n *fake.Node, _ *testing.T) { n.Disconnect() },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				c.each(func(n *fake.Node) { test.before(n, t) })
-				l := c.renewing(redlock.WithTTL(time.Second))
-				var locks []*redlock.Lock
-				for i := range 10 {
-					locks = append(locks, c.lock(l, fmt.Sprint(i)))
-				}
-				set, err := l.TryLockAll(ctx, []string{"e", "f"})
-				require.NoError(t, err)
-				for range 10 {
-					time.Sleep(1400 * time.Millisecond)
-					c.each(func(n *fake.Node) { test.every(n, t) })
-				}
-				time.Sleep(time.Second)
-				c.unlock(append(locks, set)...)
-			})
-		})
-	}
-}
-
 func TestTroubleWithOneKeyDoesNotEndOtherLocks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithTTL(time.Second))

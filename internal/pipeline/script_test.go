@@ -64,18 +64,6 @@ func TestServerThatCannotRunScriptsIsRefused(t *testing.T) {
 	}
 }
 
-func TestScriptIsLoadedOncePerConnection(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		for range 3 {
-			h.script(false, deleteScript, "k", "v").reply()
-		}
-		h.server.CutAfterWrite(1)
-		require.Error(t, h.command("PING").wait().err)
-		h.script(false, deleteScript, "k", "v").reply()
-		assert.Equal(t, []string{"SCRIPT", "EVALSHA", "EVALSHA", "EVALSHA", "CLIENT", "SCRIPT", "EVALSHA"}, h.executed())
-	})
-}
-
 // forbidLoading makes the node find out by NOSCRIPT that the server does not know a script.
 func forbidLoading(s *fake.Node) { s.RefuseWith(noPermission, "SCRIPT") }
 

@@ -146,7 +146,3 @@ func TestAListOnWhichAPlaceIsPutBackStillEnds(t *testing.T) {
 		assert.Positive(t, s.left(waitKey+"a"), behind)
 	}
 }
-
-func TestTheMarkerIsThatOfTheScripts(t *testing.T) {
-	assert.Equal(t, Marker, inWords(newServer(t).do("EVAL", code("shared")+"return marker", 0)))
-}
