@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -54,7 +55,7 @@ func (s *simulation) found(members int) {
 	}
 	last := len(all) - 1
 	s.admit(last, maxTTL)
-	for _, key := range []string{memoryKey, membersKey} {
+	for _, key := range []string{pipeline.MemoryKey, membersKey} {
 		text, _, _ := all[last].Get(key)
 		for i := range all[:last] {
 			text = strings.Replace(text, fmt.Sprintf("%s=%[1]s", endpoint(i)), fmt.Sprintf("%s=redis://away%d:6379", endpoint(i), i), 1)
@@ -64,8 +65,8 @@ func (s *simulation) found(members int) {
 	}
 	for i := range all[:members] {
 		if s.keeping[i] {
-			marker, _, _ := all[i].Get(memoryKey)
-			s.do(i, "SET", memoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
+			marker, _, _ := all[i].Get(pipeline.MemoryKey)
+			s.do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
 		}
 	}
 }
@@ -239,7 +240,7 @@ func (s *simulation) judgeChange(ctx context.Context, who string, rivals bool, e
 
 // followsVersions fails if a master that remembers was told an older version than before.
 func (s *simulation) followsVersions(i int, c fake.Change) {
-	if c.Key != memoryKey {
+	if c.Key != pipeline.MemoryKey {
 		return
 	}
 	before, after := versionIn(c.Old), versionIn(c.New)
@@ -263,7 +264,7 @@ func versionIn(marker string) (number int) {
 // none, or is one of the other cluster. The marker is of its process, or a user who may not use INFO
 // wrote it: another one came with data from a disk, and is no memory.
 func (s *simulation) toldOf(i int) (list string, number int) {
-	marker, _, _ := s.servers[i].Get(memoryKey)
+	marker, _, _ := s.servers[i].Get(pipeline.MemoryKey)
 	text, _, _ := s.servers[i].Get(membersKey)
 	lines := strings.Split(text, "\n")
 	words := append(strings.Fields(marker), "", "", "")
@@ -309,7 +310,7 @@ func (s *simulation) rivalsIn(list []int) bool {
 		if lists(members, i) {
 			own++
 		}
-		marker, _, _ := s.servers[i].Get(memoryKey)
+		marker, _, _ := s.servers[i].Get(pipeline.MemoryKey)
 		_, cluster, _ := strings.Cut(marker, " cluster=")
 		if cluster, _, _ = strings.Cut(cluster, " "); cluster != "" && !strings.Contains(members, " "+cluster+" ") {
 			others[cluster]++

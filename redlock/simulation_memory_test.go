@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -161,7 +162,7 @@ func (s *simulation) mayForget(i int) bool {
 	}
 	marked := false
 	for k, server := range s.servers {
-		if text, _, _ := server.Get(memoryKey); text != "" {
+		if text, _, _ := server.Get(pipeline.MemoryKey); text != "" {
 			marked = true
 			if k != i && !strings.HasPrefix(text, "new ") {
 				return true
@@ -178,9 +179,6 @@ func (s *simulation) mayForget(i int) bool {
 	}
 	return false
 }
-
-// memoryKey is the key of the memory marker, by which a node proves that it remembers.
-const memoryKey = "redquorum:memory"
 
 // down kills a server and returns it. If nodes forget, that takes a short outage half of the time.
 // The caller restarts it.

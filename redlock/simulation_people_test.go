@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -108,13 +106,7 @@ func rareForeigner(s *simulation, rng *rand.Rand) {
 }
 
 // durably makes the nodes durable, so they keep their votes across a restart.
-func durably(s *simulation) {
-	for i, server := range s.servers {
-		setDurable(server)
-		marker, _, _ := server.Get(pipeline.MemoryKey)
-		s.do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
-	}
-}
+func durably(s *simulation) { s.durable() }
 
 // denies forbids the commands of one row of the ACL table on each node.
 func denies(s *simulation) {
@@ -129,23 +121,8 @@ func denies(s *simulation) {
 // monitors subscribes to all channels of all nodes while waiting processes are killed. All that
 // those leave behind is their tickets.
 func monitors(s *simulation, rng *rand.Rand) {
-	for _, server := range s.servers {
-		network, err := server.Dial(s.base)
-		if err != nil {
-			s.judge.fail("no monitor: %v", err)
-			return
-		}
-		conn := redis.NewConn(network, 0, 0)
-		if _, err := conn.Do("PSUBSCRIBE", "*"); err != nil {
-			s.judge.fail("no monitor: %v", err)
-			return
-		}
-		defer conn.Close()
-		go func() { // until the connection is closed
-			for err := error(nil); err == nil; {
-				_, err = conn.Receive()
-			}
-		}()
+	for i := range s.servers {
+		s.monitor(i)
 	}
 	for n := 0; s.goesOn(); n++ {
 		name := s.names[rng.IntN(len(s.names))]

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/internal/proof/search"
@@ -250,9 +251,7 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	for _, f := range beside {
 		running.Go(f)
 	}
-	if s.length > 0 {
-		time.AfterFunc(s.length, func() { close(s.ending) })
-	}
+	time.AfterFunc(s.length, func() { close(s.ending) })
 	done := make(chan struct{})
 	go func() {
 		running.Wait()
@@ -333,7 +332,7 @@ func (s *simulation) leavesNothing(after time.Duration) {
 // of a semaphore's permits, the proof of memory, and the log.
 func outlives(key string) bool {
 	return strings.HasPrefix(key, "redquorum:fence:") || strings.HasPrefix(key, "redquorum:permits:") ||
-		key == memoryKey || key == membersKey || key == wire.LogKey
+		key == pipeline.MemoryKey || key == membersKey || key == wire.LogKey
 }
 
 // watchParts looks for names that a set holds while it waits for the rest, until done is closed:
