@@ -198,11 +198,7 @@ func TestACopyOfADurableMemberDoesNotVoteForIt(t *testing.T) {
 				c.servers[3].Promote()
 				c.del("a", 3) // it is not the lock that keeps others out
 				c.servers[3].Restart(true)
-				var opts []redlock.Option
-				if !discovery {
-					opts = append(opts, redlock.WithoutDiscovery())
-				}
-				b := c.among([]int{0, 3}, opts...)
+				b := c.among([]int{0, 3}, discovering(discovery)...)
 				time.Sleep(time.Second)
 				c.refused(held, b)
 			})
@@ -217,11 +213,7 @@ func TestADurableMemberThatRestartedVotesAgainByAnotherName(t *testing.T) {
 			inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 				c.durable()
 				c.servers[0].Restart(true)
-				var opts []redlock.Option
-				if !discovery {
-					opts = append(opts, redlock.WithoutDiscovery())
-				}
-				l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}, opts...)
+				l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}, discovering(discovery)...)
 				time.Sleep(2 * time.Second)
 				assert.Equal(t, discovery, l.Stats().Nodes[0].Barred == nil)
 				c.heals(l)

@@ -53,6 +53,14 @@ func (c *cluster) among(list []int, opts ...redlock.Option) *redlock.Locker {
 	return c.listing(list, opts...)
 }
 
+// discovering are the options of a Locker that follows its cluster, or does not.
+func discovering(discovery bool) []redlock.Option {
+	if discovery {
+		return nil
+	}
+	return []redlock.Option{redlock.WithoutDiscovery()}
+}
+
 func endpoint(i int) string { return fmt.Sprintf("redis://node%d:6379", i) }
 
 // members returns the endpoints of the members as a Locker learns them.
@@ -88,11 +96,7 @@ func TestListsThatDifferExcludeEachOther(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/discovery %v", name, discovery), func(t *testing.T) {
 				inCluster(t, members, 5-members, func(t *testing.T, c *cluster) {
 					time.Sleep(20 * time.Second) // the spare masters are old enough for anything
-					var opts []redlock.Option
-					if !discovery {
-						opts = append(opts, redlock.WithoutDiscovery())
-					}
-					first, second := c.among(all), c.among(list, opts...)
+					first, second := c.among(all), c.among(list, discovering(discovery)...)
 					c.each(mute, all[:members/2]...)
 					lock := c.lock(first, "a")
 					c.each(unmute)
@@ -125,8 +129,7 @@ func TestOneMasterThatForbidsItsListDoesNotMakeTheListCount(t *testing.T) {
 		c.servers[0].Mute(true)
 		lock := c.lock(holder, "a")
 		c.servers[0].Mute(false)
-		_, err := other.TryLock(ctx, "a")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		c.noQuorum(other)
 		require.NoError(t, lock.Err())
 		c.unlock(lock)
 		c.unlock(c.lock(c.among([]int{0, 1, 2}), "a")) // the others tell
@@ -152,11 +155,7 @@ func TestAStaleListFollowsTheMembers(t *testing.T) {
 		t.Run(fmt.Sprintf("discovery %v", discovery), func(t *testing.T) {
 			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 				operator := c.among([]int{0, 1, 2})
-				var opts []redlock.Option
-				if !discovery {
-					opts = append(opts, redlock.WithoutDiscovery())
-				}
-				stale := c.among([]int{0, 1, 2}, opts...)
+				stale := c.among([]int{0, 1, 2}, discovering(discovery)...)
 				c.unlock(c.lock(stale, "a"))
 				require.NoError(t, operator.Cluster().Add(c.within(time.Minute), endpoint(3)))
 				require.NoError(t, operator.Cluster().Remove(c.within(time.Minute), memberID("node0:6379")))
@@ -202,11 +201,8 @@ func TestWhoIsNoMemberHasNoVote(t *testing.T) {
 		require.ErrorIs(t, few.Stats().Nodes[1].Barred, redlock.ErrNotMember, "it is new, beside too few of a cluster")
 		c.servers[0].Kill()
 		settle()
-		_, err := l.TryLock(ctx, "a")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorIs(t, err, redlock.ErrNotMember)
-		require.ErrorIs(t, err, redlock.ErrOtherCluster)
-		err = l.Cluster().Add(c.within(time.Minute), endpoint(5))
+		c.noQuorum(l, redlock.ErrNotMember, redlock.ErrOtherCluster)
+		err := l.Cluster().Add(c.within(time.Minute), endpoint(5))
 		require.ErrorContains(t, err, "no majority of the members of a cluster answers")
 	})
 }
@@ -290,9 +286,7 @@ func TestWithClusterNewMastersAreNoNewOne(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2}, redlock.WithCluster("C"))
 		time.Sleep(time.Minute)
-		_, err := l.TryLock(ctx, "a")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorIs(t, err, redlock.ErrNotMember)
+		c.noQuorum(l, redlock.ErrNotMember)
 		c.unlock(c.lock(c.among([]int{0, 1, 2}), "a"))
 	})
 }
@@ -418,5 +412,3 @@ func TestAClientFollowsItsClusterIntoANewOne(t *testing.T) {
 		c.unlock(c.lock(l, "a"))
 	})
 }
-
-// byAnotherName returns a Locker of some of the masters that has another name for the first.

@@ -237,6 +237,16 @@ func (c *cluster) taken(l *redlock.Locker, name string) {
 	require.ErrorIs(c.t, err, redlock.ErrTaken)
 }
 
+// noQuorum requires that a lock cannot be had, also for these reasons.
+func (c *cluster) noQuorum(l *redlock.Locker, reasons ...error) {
+	c.t.Helper()
+	_, err := l.TryLock(ctx, "a")
+	require.ErrorIs(c.t, err, redlock.ErrNoQuorum)
+	for _, reason := range reasons {
+		require.ErrorIs(c.t, err, reason)
+	}
+}
+
 // unlock releases locks that are held.
 func (c *cluster) unlock(locks ...*redlock.Lock) {
 	c.t.Helper()
@@ -337,11 +347,6 @@ func (c *cluster) commands() int {
 // proofs is count of the commands about memory markers.
 func (c *cluster) proofs() int {
 	return c.count(func(args []string) bool { return slices.Contains(args, pipeline.MemoryKey) })
-}
-
-// isMarker reports whether a command concerns a memory marker.
-func isMarker(command fake.Command) bool {
-	return slices.Contains(command.Args, pipeline.MemoryKey)
 }
 
 var settle = fake.Settle
