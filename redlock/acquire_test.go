@@ -49,28 +49,26 @@ func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
 		"killed": kill, "stopped": stop, "muted": mute, "one-way": deafen, "slow": delaying(0, 200*time.Millisecond),
 	} {
 		for _, when := range []int{0, 10} {
-			t.Run(name, func(t *testing.T) {
-				inBubble(t, 5, func(t *testing.T, c *cluster) {
-					c.instantly()
-					if when == 0 {
+			runBubble(t, name, 5, func(t *testing.T, c *cluster) {
+				c.instantly()
+				if when == 0 {
+					c.each(fault, 1, 3)
+				}
+				l, other := c.locker(), c.locker()
+				for i := range 20 {
+					if i == 10 && when == i {
+						synctest.Wait() // a late refused SET of other could split the next votes
 						c.each(fault, 1, 3)
 					}
-					l, other := c.locker(), c.locker()
-					for i := range 20 {
-						if i == 10 && when == i {
-							synctest.Wait() // a late refused SET of other could split the next votes
-							c.each(fault, 1, 3)
-						}
-						took := elapsed(func() {
-							lock := c.lock(l, "a")
-							require.NoError(t, lock.Extend(ctx, 20*time.Second))
-							require.NoError(t, lock.Verify(ctx))
-							c.taken(other, "a") // the others refuse, and that decides
-							c.unlock(lock)
-						})
-						assert.Zero(t, took)
-					}
-				})
+					took := elapsed(func() {
+						lock := c.lock(l, "a")
+						require.NoError(t, lock.Extend(ctx, 20*time.Second))
+						require.NoError(t, lock.Verify(ctx))
+						c.taken(other, "a") // the others refuse, and that decides
+						c.unlock(lock)
+					})
+					assert.Zero(t, took)
+				}
 			})
 		}
 	}

@@ -42,9 +42,7 @@ func eachChoice(t *testing.T, nodes int, test func(t *testing.T, c *cluster, of 
 			func(l *redlock.Locker) (*redlock.Lock, error) { return s(l).Acquire(ctx) },
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			inBubble(t, nodes, func(t *testing.T, c *cluster) { test(t, c, of) })
-		})
+		runBubble(t, what, nodes, func(t *testing.T, c *cluster) { test(t, c, of) })
 	}
 }
 

@@ -81,8 +81,8 @@ func (c *cluster) under(l *redlock.Locker) (longest func() time.Duration) {
 	return func() time.Duration { stop.Store(true); return <-most }
 }
 
-// In the end, no master is left of those that the lock was acquired at. Nobody is told that a master
-// has no vote that is about to have one again.
+// In the end, no master is left of those that the lock was acquired at. Nobody is told that a
+// master has no vote that is about to have one again.
 func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
 		c.slow(2 * time.Millisecond)
@@ -254,26 +254,24 @@ func TestAChangeThatWasBegunIsFinished(t *testing.T) {
 		members int
 		told    bool
 	}{"by the next operator": {3, false}, "by any client": {3, true}, "by any client, of two": {2, true}} {
-		t.Run(name, func(t *testing.T) {
-			inCluster(t, begun.members, 5-begun.members, func(t *testing.T, c *cluster) {
-				dead := make([]atomic.Bool, len(c.servers))
-				l := c.among([]int{0, 1, 2}, c.sparing(dead))
-				setAll(dead, true)
-				c.dying(add(3), begun.told)
-				setAll(dead, false)
-				time.Sleep(10 * time.Second) // it connects again
-				if begun.told {
-					assert.Equal(t, begun.members+1, c.told(2))
-					c.unlock(c.lock(l, "a"))
-				} else {
-					assert.Zero(t, c.told(2))
-					c.unlock(c.lock(l, "a"))
-					c.change(l, setMaxTTL(maxTTL)) // which it is
-				}
-				assert.Equal(t, append([]string{"0", "1", "2"}[:begun.members], "3"), c.members(l))
-				c.change(l, add(4))
-				assert.Equal(t, begun.members+2, c.told(3))
-			})
+		runCluster(t, name, begun.members, 5-begun.members, func(t *testing.T, c *cluster) {
+			dead := make([]atomic.Bool, len(c.servers))
+			l := c.among([]int{0, 1, 2}, c.sparing(dead))
+			setAll(dead, true)
+			c.dying(add(3), begun.told)
+			setAll(dead, false)
+			time.Sleep(10 * time.Second) // it connects again
+			if begun.told {
+				assert.Equal(t, begun.members+1, c.told(2))
+				c.unlock(c.lock(l, "a"))
+			} else {
+				assert.Zero(t, c.told(2))
+				c.unlock(c.lock(l, "a"))
+				c.change(l, setMaxTTL(maxTTL)) // which it is
+			}
+			assert.Equal(t, append([]string{"0", "1", "2"}[:begun.members], "3"), c.members(l))
+			c.change(l, add(4))
+			assert.Equal(t, begun.members+2, c.told(3))
 		})
 	}
 }
@@ -282,50 +280,46 @@ func TestAChangeThatWasBegunIsFinished(t *testing.T) {
 // forgot what it accepted learns it again.
 func TestAnotherChangeDoesNotReplaceOneThatWasBegun(t *testing.T) {
 	for _, forgets := range []bool{false, true} {
-		t.Run(fmt.Sprintf("one forgets %v", forgets), func(t *testing.T) {
-			inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
-				c.grown()
-				c.dying(add(3), false)
-				l := c.among([]int{0, 1, 2})
-				if forgets {
-					c.servers[0].Restart(false)
-					time.Sleep(2 * maxTTL)
-					c.servers[2].Mute(true) // of who accepted, only one is left that remembers
-					err := setMaxTTL(maxTTL)(l.Cluster(), c.within(5*time.Second))
-					require.ErrorIs(t, err, context.DeadlineExceeded)
-					assert.Contains(t, []int{2, 3}, c.told(2), "without the master that is muted")
-					c.servers[2].Mute(false)
-				}
-				c.change(l, add(4))
-				assert.Equal(t, 5, c.told(3))
-				assert.Equal(t, []string{"0", "1", "2", "3", "4"}, c.members(c.among([]int{4, 0, 3})))
-			})
+		runCluster(t, fmt.Sprintf("one forgets %v", forgets), 3, 2, func(t *testing.T, c *cluster) {
+			c.grown()
+			c.dying(add(3), false)
+			l := c.among([]int{0, 1, 2})
+			if forgets {
+				c.servers[0].Restart(false)
+				time.Sleep(2 * maxTTL)
+				c.servers[2].Mute(true) // of who accepted, only one is left that remembers
+				err := setMaxTTL(maxTTL)(l.Cluster(), c.within(5*time.Second))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Contains(t, []int{2, 3}, c.told(2), "without the master that is muted")
+				c.servers[2].Mute(false)
+			}
+			c.change(l, add(4))
+			assert.Equal(t, 5, c.told(3))
+			assert.Equal(t, []string{"0", "1", "2", "3", "4"}, c.members(c.among([]int{4, 0, 3})))
 		})
 	}
 }
 
 func TestOperatorsAtOnce(t *testing.T) {
 	for seed := range uint64(10) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
-				for i, server := range c.servers {
-					server.DelayBetween(0, 5*time.Millisecond, seed+uint64(i))
-				}
-				var done []<-chan error
-				for _, change := range []change{add(3), add(4), remove(0)} {
-					l := c.among([]int{0, 1, 2})
-					done = append(done, c.ending(func() error { return change(l.Cluster(), c.within(2*time.Minute)) }))
-				}
-				for _, end := range done {
-					require.NoError(t, <-end)
-				}
-				l := c.among([]int{3, 4, 1})
-				time.Sleep(time.Second)
-				assert.Equal(t, []string{"1", "2", "3", "4"}, c.members(l))
-				m, err := l.Cluster().Members(ctx)
-				require.NoError(t, err)
-				assert.Equal(t, int64(4), m.Version)
-			})
+		runCluster(t, fmt.Sprint(seed), 3, 2, func(t *testing.T, c *cluster) {
+			for i, server := range c.servers {
+				server.DelayBetween(0, 5*time.Millisecond, seed+uint64(i))
+			}
+			var done []<-chan error
+			for _, change := range []change{add(3), add(4), remove(0)} {
+				l := c.among([]int{0, 1, 2})
+				done = append(done, c.ending(func() error { return change(l.Cluster(), c.within(2*time.Minute)) }))
+			}
+			for _, end := range done {
+				require.NoError(t, <-end)
+			}
+			l := c.among([]int{3, 4, 1})
+			time.Sleep(time.Second)
+			assert.Equal(t, []string{"1", "2", "3", "4"}, c.members(l))
+			m, err := l.Cluster().Members(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, int64(4), m.Version)
 		})
 	}
 }
@@ -452,16 +446,14 @@ func TestAMemberIsNoCandidateOfAnOperatorWhoComesLate(t *testing.T) {
 // A change was begun that adds a master, which restarts before it is told.
 func TestAMasterThatRestartsBeforeItIsToldBecomesTheMemberThatWasBegun(t *testing.T) {
 	for name, keys := range map[string]bool{"with its keys": true, "empty": false} {
-		t.Run(name, func(t *testing.T) {
-			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-				c.dying(add(3), false)
-				c.servers[3].Restart(keys)
-				l := c.among([]int{0, 1, 2, 3})
-				time.Sleep(2 * time.Second)
-				c.change(l, add(3))
-				assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
-				assert.Equal(t, 4, c.told(2))
-			})
+		runCluster(t, name, 3, 1, func(t *testing.T, c *cluster) {
+			c.dying(add(3), false)
+			c.servers[3].Restart(keys)
+			l := c.among([]int{0, 1, 2, 3})
+			time.Sleep(2 * time.Second)
+			c.change(l, add(3))
+			assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
+			assert.Equal(t, 4, c.told(2))
 		})
 	}
 }

@@ -165,23 +165,21 @@ func TestACopyOfAMemberIsNotThatMember(t *testing.T) {
 		name  string
 		later bool // the copy was let wait last; where nobody lists the member, it takes its place
 	}{{"node0", false}, {"node0", true}, {"other", false}, {"other", true}} {
-		t.Run(fmt.Sprint(how), func(t *testing.T) {
-			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-				c.grown()
-				l := c.byAnotherName([]string{how.name + ":6379", "node1:6379", "node2:6379", "node3:6379"})
-				c.servers[3].ReplicateFrom(c.servers[0])
-				time.Sleep(time.Second)
-				c.servers[3].Promote()
-				time.Sleep(time.Second)
-				c.each(empty, 0)
-				time.Sleep(time.Second)
-				if marker, _, _ := c.servers[3].Get(pipeline.MemoryKey); how.later {
-					c.do(3, "SET", pipeline.MemoryKey, marker+" life=2")
-				}
-				time.Sleep(5 * maxTTL)
-				c.heals(l)
-				assert.Equal(t, 3, c.told(1), how)
-			})
+		runCluster(t, fmt.Sprint(how), 3, 1, func(t *testing.T, c *cluster) {
+			c.grown()
+			l := c.byAnotherName([]string{how.name + ":6379", "node1:6379", "node2:6379", "node3:6379"})
+			c.servers[3].ReplicateFrom(c.servers[0])
+			time.Sleep(time.Second)
+			c.servers[3].Promote()
+			time.Sleep(time.Second)
+			c.each(empty, 0)
+			time.Sleep(time.Second)
+			if marker, _, _ := c.servers[3].Get(pipeline.MemoryKey); how.later {
+				c.do(3, "SET", pipeline.MemoryKey, marker+" life=2")
+			}
+			time.Sleep(5 * maxTTL)
+			c.heals(l)
+			assert.Equal(t, 3, c.told(1), how)
 		})
 	}
 }
@@ -190,18 +188,16 @@ func TestACopyOfAMemberIsNotThatMember(t *testing.T) {
 // not list the member itself.
 func TestACopyOfADurableMemberDoesNotVoteForIt(t *testing.T) {
 	for _, discovery := range []bool{true, false} {
-		t.Run(fmt.Sprintf("discovery %v", discovery), func(t *testing.T) {
-			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-				c.durable()
-				held := c.lockWithout(0, c.among([]int{0, 1, 2}), redlock.WithTTL(maxTTL))
-				c.servers[3].ReplicateFrom(c.servers[1])
-				c.servers[3].Promote()
-				c.del("a", 3) // it is not the lock that keeps others out
-				c.servers[3].Restart(true)
-				b := c.among([]int{0, 3}, discovering(discovery)...)
-				time.Sleep(time.Second)
-				c.refused(held, b)
-			})
+		runCluster(t, fmt.Sprintf("discovery %v", discovery), 3, 1, func(t *testing.T, c *cluster) {
+			c.durable()
+			held := c.lockWithout(0, c.among([]int{0, 1, 2}), redlock.WithTTL(maxTTL))
+			c.servers[3].ReplicateFrom(c.servers[1])
+			c.servers[3].Promote()
+			c.del("a", 3) // it is not the lock that keeps others out
+			c.servers[3].Restart(true)
+			b := c.among([]int{0, 3}, discovering(discovery)...)
+			time.Sleep(time.Second)
+			c.refused(held, b)
 		})
 	}
 }
@@ -209,15 +205,13 @@ func TestACopyOfADurableMemberDoesNotVoteForIt(t *testing.T) {
 // Who dials it by the endpoint of the member as well sees at once that it is that one.
 func TestADurableMemberThatRestartedVotesAgainByAnotherName(t *testing.T) {
 	for _, discovery := range []bool{true, false} {
-		t.Run(fmt.Sprintf("discovery %v", discovery), func(t *testing.T) {
-			inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-				c.durable()
-				c.servers[0].Restart(true)
-				l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}, discovering(discovery)...)
-				time.Sleep(2 * time.Second)
-				assert.Equal(t, discovery, l.Stats().Nodes[0].Barred == nil)
-				c.heals(l)
-			})
+		runCluster(t, fmt.Sprintf("discovery %v", discovery), 3, 0, func(t *testing.T, c *cluster) {
+			c.durable()
+			c.servers[0].Restart(true)
+			l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}, discovering(discovery)...)
+			time.Sleep(2 * time.Second)
+			assert.Equal(t, discovery, l.Stats().Nodes[0].Barred == nil)
+			c.heals(l)
 		})
 	}
 }

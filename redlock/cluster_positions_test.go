@@ -48,38 +48,36 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 		"in the list, another name, no other": {[]int{0, 1, 2, 3}, withoutDiscovery, "redis://alias:6379"},
 	} {
 		list, opts, again := c.list, c.opts, c.again
-		t.Run(name, func(t *testing.T) {
-			inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
-				operator, l := c.among([]int{0, 1, 2}, c.aliased(3)), c.among(list, append(opts, c.aliased(3))...)
-				time.Sleep(2 * maxTTL) // the change need not wait
-				connected := func() {
-					for name := range strings.SplitSeq("bcdefghijklmnop", "") { // of one of them, it is the pilot
-						first, next := c.lock(l, name), c.waiting(l, name)
-						c.unlock(first)
-						c.unlock(<-next)
-					}
-					assert.Equal(t, 3, c.servers[3].Connections(), "of the operator and the client, and for its waiters")
+		runCluster(t, name, 4, 0, func(t *testing.T, c *cluster) {
+			operator, l := c.among([]int{0, 1, 2}, c.aliased(3)), c.among(list, append(opts, c.aliased(3))...)
+			time.Sleep(2 * maxTTL) // the change need not wait
+			connected := func() {
+				for name := range strings.SplitSeq("bcdefghijklmnop", "") { // of one of them, it is the pilot
+					first, next := c.lock(l, name), c.waiting(l, name)
+					c.unlock(first)
+					c.unlock(<-next)
 				}
-				connected()
-				lock := c.lock(l, "a")
-				c.change(operator, remove(3))
-				time.Sleep(maxTTL / 2)
-				c.unlock(lock)
-				settle()
-				assert.Empty(t, c.holders("a")[3], "it got the release")
-				time.Sleep(maxTTL)
-				assert.Zero(t, c.servers[3].Connections())
-				removed := l.Stats().Nodes[3]
-				assert.Equal(t, pool.Closed, removed.State)
-				require.ErrorIs(t, removed.Barred, redlock.ErrNotMember)
+				assert.Equal(t, 3, c.servers[3].Connections(), "of the operator and the client, and for its waiters")
+			}
+			connected()
+			lock := c.lock(l, "a")
+			c.change(operator, remove(3))
+			time.Sleep(maxTTL / 2)
+			c.unlock(lock)
+			settle()
+			assert.Empty(t, c.holders("a")[3], "it got the release")
+			time.Sleep(maxTTL)
+			assert.Zero(t, c.servers[3].Connections())
+			removed := l.Stats().Nodes[3]
+			assert.Equal(t, pool.Closed, removed.State)
+			require.ErrorIs(t, removed.Barred, redlock.ErrNotMember)
 
-				c.change(operator, addAs(again))
-				time.Sleep(5 * time.Second)
-				connected()
-				c.servers[0].Kill()
-				settle()
-				c.unlock(c.lock(l, "a")) // three of four
-			})
+			c.change(operator, addAs(again))
+			time.Sleep(5 * time.Second)
+			connected()
+			c.servers[0].Kill()
+			settle()
+			c.unlock(c.lock(l, "a")) // three of four
 		})
 	}
 }

@@ -31,34 +31,32 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 		"one, old snapshot": {[]int{1}, true, (*fake.Node).RestartFromSnapshot},
 		"two, old snapshot": {[]int{0, 1}, true, (*fake.Node).RestartFromSnapshot},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-				c.grown()
-				l := c.among([]int{0, 1, 2})
-				before, err := l.Cluster().Members(ctx)
+		runCluster(t, name, 3, 0, func(t *testing.T, c *cluster) {
+			c.grown()
+			l := c.among([]int{0, 1, 2})
+			before, err := l.Cluster().Members(ctx)
+			require.NoError(t, err)
+			c.each((*fake.Node).Save)
+			c.lock(l, "held")
+			settle()
+			c.each(forget.how, forget.masters...)
+			for _, i := range forget.masters {
+				assert.Empty(t, c.holders("held")[i], "it has forgotten")
+			}
+			time.Sleep(time.Second)
+			assert.Equal(t, 3-len(forget.masters), c.told(1), "it does not know what it was told since")
+			time.Sleep(maxTTL + 5*time.Second)
+			for _, l := range []*redlock.Locker{l, c.among([]int{2, 0, 1})} {
+				after, err := l.Cluster().Members(ctx)
 				require.NoError(t, err)
-				c.each((*fake.Node).Save)
-				c.lock(l, "held")
-				settle()
-				c.each(forget.how, forget.masters...)
-				for _, i := range forget.masters {
-					assert.Empty(t, c.holders("held")[i], "it has forgotten")
+				assert.Equal(t, forget.same, after.Cluster == before.Cluster)
+				for i, m := range after.Members {
+					require.NoError(t, m.Err)
+					assert.True(t, m.Voting)
+					assert.True(t, !forget.same || m.ID == before.Members[i].ID)
 				}
-				time.Sleep(time.Second)
-				assert.Equal(t, 3-len(forget.masters), c.told(1), "it does not know what it was told since")
-				time.Sleep(maxTTL + 5*time.Second)
-				for _, l := range []*redlock.Locker{l, c.among([]int{2, 0, 1})} {
-					after, err := l.Cluster().Members(ctx)
-					require.NoError(t, err)
-					assert.Equal(t, forget.same, after.Cluster == before.Cluster)
-					for i, m := range after.Members {
-						require.NoError(t, m.Err)
-						assert.True(t, m.Voting)
-						assert.True(t, !forget.same || m.ID == before.Members[i].ID)
-					}
-					c.unlock(c.lock(l, "a"))
-				}
-			})
+				c.unlock(c.lock(l, "a"))
+			}
 		})
 	}
 }
@@ -107,38 +105,36 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 		"after it has waited":   {waits, false},
 	} {
 		for _, whole := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/with its register %v", name, whole), func(t *testing.T) {
-				inBubble(t, 3, func(t *testing.T, c *cluster) {
-					a, restore := c.locker(), c.backup(2, whole)
-					var held *redlock.Lock
-					if when.after < waits {
-						held = c.lockWithout(0, a)
-					}
-					slept := c.locker() // for 2 s it asks nobody
-					c.do(2, "FLUSHALL")
-					time.Sleep(when.after)
-					if held == nil {
-						held = c.lockWithout(0, a)
-					}
-					restore()
-					c.refused(held, slept)
-					if when.twice {
-						time.Sleep(2 * time.Second)
-						restore()
-					}
-					fresh := c.locker()
-					c.refused(held, fresh)
+			runBubble(t, fmt.Sprintf("%s/with its register %v", name, whole), 3, func(t *testing.T, c *cluster) {
+				a, restore := c.locker(), c.backup(2, whole)
+				var held *redlock.Lock
+				if when.after < waits {
+					held = c.lockWithout(0, a)
+				}
+				slept := c.locker() // for 2 s it asks nobody
+				c.do(2, "FLUSHALL")
+				time.Sleep(when.after)
+				if held == nil {
+					held = c.lockWithout(0, a)
+				}
+				restore()
+				c.refused(held, slept)
+				if when.twice {
 					time.Sleep(2 * time.Second)
-					require.ErrorIs(t, fresh.Stats().Nodes[2].Barred, pool.ErrQuarantined)
-					time.Sleep(waits)
-					for _, l := range []*redlock.Locker{a, slept, fresh} {
-						require.NoError(t, l.Stats().Nodes[2].Barred)
-					}
-					second := c.lock(fresh, "a")
-					settle()
-					assert.NotEmpty(t, c.holders("a")[2])
-					c.unlock(second)
-				})
+					restore()
+				}
+				fresh := c.locker()
+				c.refused(held, fresh)
+				time.Sleep(2 * time.Second)
+				require.ErrorIs(t, fresh.Stats().Nodes[2].Barred, pool.ErrQuarantined)
+				time.Sleep(waits)
+				for _, l := range []*redlock.Locker{a, slept, fresh} {
+					require.NoError(t, l.Stats().Nodes[2].Barred)
+				}
+				second := c.lock(fresh, "a")
+				settle()
+				assert.NotEmpty(t, c.holders("a")[2])
+				c.unlock(second)
 			})
 		}
 	}
@@ -190,24 +186,22 @@ func TestAClusterBeginsAgainWhenOnlyARemovedMasterRemembers(t *testing.T) {
 // An operator has left one behind in the list.
 func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
 	for _, later := range []bool{false, true} {
-		t.Run(fmt.Sprintf("it is listed later %v", later), func(t *testing.T) {
-			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-				dying := c.among([]int{0, 1, 2})
-				require.Error(t, add(3)(dying.Cluster(), c.within(time.Second)), "it waits")
-				require.NoError(t, dying.Close())
-				c.each(restart, 0, 1, 2)
-				list := []int{0, 1, 2, 3}
-				if later {
-					list = list[:3]
-				}
-				l := c.among(list)
-				time.Sleep(2 * maxTTL)
-				c.unlock(c.lock(l, "a"))
-				if later {
-					c.change(l, add(3))
-				}
-				assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
-			})
+		runCluster(t, fmt.Sprintf("it is listed later %v", later), 3, 1, func(t *testing.T, c *cluster) {
+			dying := c.among([]int{0, 1, 2})
+			require.Error(t, add(3)(dying.Cluster(), c.within(time.Second)), "it waits")
+			require.NoError(t, dying.Close())
+			c.each(restart, 0, 1, 2)
+			list := []int{0, 1, 2, 3}
+			if later {
+				list = list[:3]
+			}
+			l := c.among(list)
+			time.Sleep(2 * maxTTL)
+			c.unlock(c.lock(l, "a"))
+			if later {
+				c.change(l, add(3))
+			}
+			assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 		})
 	}
 }
@@ -282,37 +276,35 @@ func TestAMarkerThatComesBackDoesNotTellTheMembers(t *testing.T) {
 // Somebody asks a master alone that has just forgotten: it becomes a cluster of its own.
 func TestAMasterThatWasUsedAloneIsBroughtHome(t *testing.T) {
 	for name, seen := range map[string]bool{"nobody has seen it": false, "it waits": true} {
-		t.Run(name, func(t *testing.T) {
-			inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-				c.grown()
-				fleet := c.among([]int{0, 1, 2})
-				c.servers[2].Mute(true)
-				lock := c.lock(fleet, "a")
-				c.servers[2].Mute(false)
-				c.servers[1].Kill()
-				time.Sleep(maxTTL / 4) // the fleet dials again after a pause
-				c.servers[1].Restart(false)
-				if seen {
-					time.Sleep(maxTTL / 4)
-				}
-				alone := c.among([]int{1}, redlock.WithKeyPrefix("probe:"))
-				probe, err := alone.TryLock(ctx, "a")
-				assert.Equal(t, seen, err != nil, "%v", err)
-				_, err = c.among([]int{0, 1, 2}).TryLock(ctx, "a")
-				require.Error(t, err, "two holders")
-				require.NoError(t, lock.Err())
-				if probe != nil {
-					time.Sleep(time.Second)
-					require.Error(t, probe.Err(), "it is not its cluster any more")
-				}
-				time.Sleep(3 * maxTTL)
-				m, err := fleet.Cluster().Members(ctx)
-				require.NoError(t, err)
-				assert.Equal(t, "C", m.Cluster)
-				for _, one := range m.Members {
-					assert.NoError(t, one.Err)
-				}
-			})
+		runCluster(t, name, 3, 0, func(t *testing.T, c *cluster) {
+			c.grown()
+			fleet := c.among([]int{0, 1, 2})
+			c.servers[2].Mute(true)
+			lock := c.lock(fleet, "a")
+			c.servers[2].Mute(false)
+			c.servers[1].Kill()
+			time.Sleep(maxTTL / 4) // the fleet dials again after a pause
+			c.servers[1].Restart(false)
+			if seen {
+				time.Sleep(maxTTL / 4)
+			}
+			alone := c.among([]int{1}, redlock.WithKeyPrefix("probe:"))
+			probe, err := alone.TryLock(ctx, "a")
+			assert.Equal(t, seen, err != nil, "%v", err)
+			_, err = c.among([]int{0, 1, 2}).TryLock(ctx, "a")
+			require.Error(t, err, "two holders")
+			require.NoError(t, lock.Err())
+			if probe != nil {
+				time.Sleep(time.Second)
+				require.Error(t, probe.Err(), "it is not its cluster any more")
+			}
+			time.Sleep(3 * maxTTL)
+			m, err := fleet.Cluster().Members(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, "C", m.Cluster)
+			for _, one := range m.Members {
+				assert.NoError(t, one.Err)
+			}
 		})
 	}
 }
@@ -340,19 +332,15 @@ func (c *cluster) heals(l *redlock.Locker) {
 }
 
 func TestAMasterThatForgotIsBroughtHomeByWhoKnowsItByAnotherName(t *testing.T) {
-	t.Run("and dials it", func(t *testing.T) {
-		inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-			c.each(empty, 0)
-			c.heals(c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}))
-		})
+	runCluster(t, "and dials it", 3, 0, func(t *testing.T, c *cluster) {
+		c.each(empty, 0)
+		c.heals(c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}))
 	})
-	t.Run("or reads in its marker who it is", func(t *testing.T) {
-		inCluster(t, 2, 0, func(t *testing.T, c *cluster) {
-			l := c.among([]int{0, 1})
-			c.each(empty, 0)
-			time.Sleep(maxTTL / 2)
-			require.NoError(t, l.Close())
-			c.heals(c.byAnotherName([]string{"other:6379", "node1:6379"}))
-		})
+	runCluster(t, "or reads in its marker who it is", 2, 0, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1})
+		c.each(empty, 0)
+		time.Sleep(maxTTL / 2)
+		require.NoError(t, l.Close())
+		c.heals(c.byAnotherName([]string{"other:6379", "node1:6379"}))
 	})
 }

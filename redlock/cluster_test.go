@@ -25,6 +25,12 @@ func inCluster(t *testing.T, members, spare int, test func(t *testing.T, c *clus
 	})
 }
 
+// runCluster is inCluster as a subtest.
+func runCluster(t *testing.T, name string, members, spare int, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inCluster(t, members, spare, test) })
+}
+
 // founded makes a cluster of the masters from first to before.
 func (c *cluster) founded(first, before int) {
 	c.t.Helper()
@@ -93,28 +99,26 @@ func TestListsThatDifferExcludeEachOther(t *testing.T) {
 	} {
 		members, list, all := c.members, c.list, []int{0, 1, 2, 3, 4}[:c.members]
 		for _, discovery := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s/discovery %v", name, discovery), func(t *testing.T) {
-				inCluster(t, members, 5-members, func(t *testing.T, c *cluster) {
-					time.Sleep(20 * time.Second) // the spare masters are old enough for anything
-					first, second := c.among(all), c.among(list, discovering(discovery)...)
-					c.each(mute, all[:members/2]...)
-					lock := c.lock(first, "a")
-					c.each(unmute)
-					time.Sleep(3 * time.Second)
-					_, err := second.TryLock(ctx, "a")
-					require.Error(t, err, "two holders")
-					require.NoError(t, lock.Err())
-					ready := second.Ready(c.within(time.Second))
-					if known := len(list) - len(slices.DeleteFunc(slices.Clone(list), func(i int) bool { return i < members })); known <= members/2 {
-						require.ErrorIs(t, ready, redlock.ErrNoQuorum, "one master's word is not believed")
-						return
-					}
-					require.NoError(t, ready)
-					require.ErrorIs(t, err, redlock.ErrTaken)
-					c.unlock(lock)
-					settle()
-					c.unlock(c.lock(second, "a"))
-				})
+			runCluster(t, fmt.Sprintf("%s/discovery %v", name, discovery), members, 5-members, func(t *testing.T, c *cluster) {
+				time.Sleep(20 * time.Second) // the spare masters are old enough for anything
+				first, second := c.among(all), c.among(list, discovering(discovery)...)
+				c.each(mute, all[:members/2]...)
+				lock := c.lock(first, "a")
+				c.each(unmute)
+				time.Sleep(3 * time.Second)
+				_, err := second.TryLock(ctx, "a")
+				require.Error(t, err, "two holders")
+				require.NoError(t, lock.Err())
+				ready := second.Ready(c.within(time.Second))
+				if known := len(list) - len(slices.DeleteFunc(slices.Clone(list), func(i int) bool { return i < members })); known <= members/2 {
+					require.ErrorIs(t, ready, redlock.ErrNoQuorum, "one master's word is not believed")
+					return
+				}
+				require.NoError(t, ready)
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				c.unlock(lock)
+				settle()
+				c.unlock(c.lock(second, "a"))
 			})
 		}
 	}
@@ -152,31 +156,29 @@ func TestWhoMayNotReadTheListOfMembersCountsByItsOwn(t *testing.T) {
 
 func TestAStaleListFollowsTheMembers(t *testing.T) {
 	for _, discovery := range []bool{true, false} {
-		t.Run(fmt.Sprintf("discovery %v", discovery), func(t *testing.T) {
-			inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-				operator := c.among([]int{0, 1, 2})
-				stale := c.among([]int{0, 1, 2}, discovering(discovery)...)
-				c.unlock(c.lock(stale, "a"))
-				require.NoError(t, operator.Cluster().Add(c.within(time.Minute), endpoint(3)))
-				require.NoError(t, operator.Cluster().Remove(c.within(time.Minute), memberID("node0:6379")))
-				assert.Equal(t, []string{"1", "2", "3"}, c.members(operator))
-				time.Sleep(5 * time.Second)
-				lock := c.lock(stale, "a")
-				settle()
-				assert.Equal(t, discovery, c.holders("a")[3] == lock.Value())
-				assert.Empty(t, c.holders("a")[0], "no member is asked no more")
-				require.ErrorIs(t, stale.Stats().Nodes[0].Barred, redlock.ErrNotMember)
-				c.unlock(lock)
-				c.servers[1].Kill()
-				settle()
-				lock, err := stale.TryLock(ctx, "a")
-				if !discovery {
-					require.ErrorIs(t, err, redlock.ErrNoQuorum, "the list has one member that is up")
-					return
-				}
-				require.NoError(t, err)
-				c.unlock(lock)
-			})
+		runCluster(t, fmt.Sprintf("discovery %v", discovery), 3, 1, func(t *testing.T, c *cluster) {
+			operator := c.among([]int{0, 1, 2})
+			stale := c.among([]int{0, 1, 2}, discovering(discovery)...)
+			c.unlock(c.lock(stale, "a"))
+			require.NoError(t, operator.Cluster().Add(c.within(time.Minute), endpoint(3)))
+			require.NoError(t, operator.Cluster().Remove(c.within(time.Minute), memberID("node0:6379")))
+			assert.Equal(t, []string{"1", "2", "3"}, c.members(operator))
+			time.Sleep(5 * time.Second)
+			lock := c.lock(stale, "a")
+			settle()
+			assert.Equal(t, discovery, c.holders("a")[3] == lock.Value())
+			assert.Empty(t, c.holders("a")[0], "no member is asked no more")
+			require.ErrorIs(t, stale.Stats().Nodes[0].Barred, redlock.ErrNotMember)
+			c.unlock(lock)
+			c.servers[1].Kill()
+			settle()
+			lock, err := stale.TryLock(ctx, "a")
+			if !discovery {
+				require.ErrorIs(t, err, redlock.ErrNoQuorum, "the list has one member that is up")
+				return
+			}
+			require.NoError(t, err)
+			c.unlock(lock)
 		})
 	}
 }

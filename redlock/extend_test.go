@@ -158,34 +158,32 @@ func TestALateRefusalDoesNotHideWhatAnExtensionHealed(t *testing.T) {
 // Extend returns later, when somebody else may have the lock already.
 func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
 	for name, release := range endsOfAll() {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				l, other := c.locker(), c.locker()
-				lock := c.lock(l, "a")
-				settle()
-				done := lock.Done()
-				c.each(func(n *fake.Node) {
-					n.OnChange(func(fake.Change) {
-						select {
-						case <-done:
-						default:
-							t.Error("a node released a lock that had not ended")
-						}
-					})
+		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
+			l, other := c.locker(), c.locker()
+			lock := c.lock(l, "a")
+			settle()
+			done := lock.Done()
+			c.each(func(n *fake.Node) {
+				n.OnChange(func(fake.Change) {
+					select {
+					case <-done:
+					default:
+						t.Error("a node released a lock that had not ended")
+					}
 				})
-				c.each(delaying(0, 10*time.Millisecond)) // of the reply to Extend
-				extended := c.ending(func() error { return lock.Extend(ctx, 10*time.Second) })
-				synctest.Wait()
-				c.instantly()
-				released := c.ending(func() error { return release(l) })
-				synctest.Wait()
-				second := c.lock(other, "a")
-				assert.Empty(t, extended)
-				require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
-				require.ErrorIs(t, <-extended, redlock.ErrReleased)
-				require.NoError(t, <-released)
-				require.NoError(t, second.Err())
 			})
+			c.each(delaying(0, 10*time.Millisecond)) // of the reply to Extend
+			extended := c.ending(func() error { return lock.Extend(ctx, 10*time.Second) })
+			synctest.Wait()
+			c.instantly()
+			released := c.ending(func() error { return release(l) })
+			synctest.Wait()
+			second := c.lock(other, "a")
+			assert.Empty(t, extended)
+			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+			require.ErrorIs(t, <-extended, redlock.ErrReleased)
+			require.NoError(t, <-released)
+			require.NoError(t, second.Err())
 		})
 	}
 }
@@ -246,20 +244,18 @@ func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
 	refuse := func(n *fake.Node) { n.RefuseWith("LOADING as after a restart", "EVALSHA") }
 	accept := func(n *fake.Node) { n.RefuseWith("") }
 	for _, away := range []absence{{"mute", mute, unmute}, {"loading", refuse, accept}} {
-		t.Run(away.how, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				lock := c.lock(c.renewing(redlock.WithTTL(2*time.Second)), "a")
-				time.Sleep(5 * time.Second)
-				c.each(away.leave, 0, 1)
-				require.ErrorIs(t, lock.Extend(ctx, time.Minute), redlock.ErrNoQuorum)
-				before := c.commands()
-				time.Sleep(300 * time.Millisecond)
-				assert.Less(t, c.commands()-before, 100, "it retries, but not constantly")
-				c.each(away.back, 0, 1)
-				time.Sleep(10 * time.Second)
-				require.NoError(t, lock.Err())
-				assert.Greater(t, lock.Remaining(), 30*time.Second, "renewed with the new TTL")
-			})
+		runBubble(t, away.how, 3, func(t *testing.T, c *cluster) {
+			lock := c.lock(c.renewing(redlock.WithTTL(2*time.Second)), "a")
+			time.Sleep(5 * time.Second)
+			c.each(away.leave, 0, 1)
+			require.ErrorIs(t, lock.Extend(ctx, time.Minute), redlock.ErrNoQuorum)
+			before := c.commands()
+			time.Sleep(300 * time.Millisecond)
+			assert.Less(t, c.commands()-before, 100, "it retries, but not constantly")
+			c.each(away.back, 0, 1)
+			time.Sleep(10 * time.Second)
+			require.NoError(t, lock.Err())
+			assert.Greater(t, lock.Remaining(), 30*time.Second, "renewed with the new TTL")
 		})
 	}
 }

@@ -196,25 +196,23 @@ func (c *cluster) nearest(nodes int) {
 func TestTokensAreInOrderWhateverTheClockOfOneMasterDoes(t *testing.T) {
 	for _, nodes := range []int{3, 5} {
 		for _, by := range []time.Duration{-time.Hour, -25 * time.Second, 15 * time.Second, 25 * time.Second, time.Hour, 365 * 24 * time.Hour} {
-			t.Run(by.String(), func(t *testing.T) {
-				inBubble(t, nodes, func(t *testing.T, c *cluster) {
-					l := c.locker(redlock.WithFencing())
-					c.nearest(nodes/2 + 1)
-					c.servers[0].SetClock(by, 1)
-					var last int64
-					for range 3 {
-						last = c.fenced(l, last)
-						assert.LessOrEqual(t, c.ahead(last).Abs(), 20*time.Second, "near the other clocks")
-					}
-					c.servers[0].SetClock(0, 1)
-					for range 3 {
-						last = c.fenced(l, last)
-					}
-					time.Sleep(11 * time.Minute)
-					c.nearest(nodes)
-					c.each(delaying(time.Millisecond, 0), 0) // it is not among the first to answer
-					c.fenced(l, last)
-				})
+			runBubble(t, by.String(), nodes, func(t *testing.T, c *cluster) {
+				l := c.locker(redlock.WithFencing())
+				c.nearest(nodes/2 + 1)
+				c.servers[0].SetClock(by, 1)
+				var last int64
+				for range 3 {
+					last = c.fenced(l, last)
+					assert.LessOrEqual(t, c.ahead(last).Abs(), 20*time.Second, "near the other clocks")
+				}
+				c.servers[0].SetClock(0, 1)
+				for range 3 {
+					last = c.fenced(l, last)
+				}
+				time.Sleep(11 * time.Minute)
+				c.nearest(nodes)
+				c.each(delaying(time.Millisecond, 0), 0) // it is not among the first to answer
+				c.fenced(l, last)
 			})
 		}
 	}
@@ -346,24 +344,22 @@ func (o *ordeal) next() {
 func TestTokensAreInOrderWhateverOneMasterGoesThrough(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(sizeOf(4, 12)) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, []int{3, 4, 5}[seed%3], func(t *testing.T, c *cluster) {
-				o, skew := &ordeal{c, rand.New(rand.NewPCG(seed, 1)), seed%2 == 0}, time.Duration(0)
-				if !o.clock {
-					skew = 15 * time.Second
-				}
-				lockers := []*redlock.Locker{c.fencing(0), c.fencing(skew), c.fencing(-skew)}
-				var last int64
-				for range 40 {
-					o.next()
-					lock := c.lock(lockers[o.random.IntN(len(lockers))], "a")
-					require.Greater(t, lock.Fence(), last)
-					assert.Less(t, c.ahead(lock.Fence()), 21*time.Second)
-					last = lock.Fence()
-					c.unlock(lock)
-					time.Sleep(5 * time.Millisecond) // the slowest nodes have it by then
-				}
-			})
+		runBubble(t, fmt.Sprint(seed), []int{3, 4, 5}[seed%3], func(t *testing.T, c *cluster) {
+			o, skew := &ordeal{c, rand.New(rand.NewPCG(seed, 1)), seed%2 == 0}, time.Duration(0)
+			if !o.clock {
+				skew = 15 * time.Second
+			}
+			lockers := []*redlock.Locker{c.fencing(0), c.fencing(skew), c.fencing(-skew)}
+			var last int64
+			for range 40 {
+				o.next()
+				lock := c.lock(lockers[o.random.IntN(len(lockers))], "a")
+				require.Greater(t, lock.Fence(), last)
+				assert.Less(t, c.ahead(lock.Fence()), 21*time.Second)
+				last = lock.Fence()
+				c.unlock(lock)
+				time.Sleep(5 * time.Millisecond) // the slowest nodes have it by then
+			}
 		})
 	}
 }

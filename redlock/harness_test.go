@@ -55,6 +55,12 @@ func inBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	})
 }
 
+// runBubble is inBubble as a subtest.
+func runBubble(t *testing.T, name string, nodes int, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, nodes, test) })
+}
+
 // transit is how long a message takes where a test does not say otherwise. If it took no time, one
 // that answers another could overtake those that were sent together with that, because goroutines
 // run in any order. It is short enough that few tests need to know of it.

@@ -118,9 +118,7 @@ func absences() []absence {
 func eachKind(t *testing.T, nodes int, test func(t *testing.T, c *cluster, k kind)) {
 	t.Helper()
 	for _, k := range kinds() {
-		t.Run(k.what, func(t *testing.T) {
-			inBubble(t, nodes, func(t *testing.T, c *cluster) { test(t, c, k) })
-		})
+		runBubble(t, k.what, nodes, func(t *testing.T, c *cluster) { test(t, c, k) })
 	}
 }
 

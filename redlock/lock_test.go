@@ -32,15 +32,13 @@ func TestSuspendedHolderSaysLostAtTheFirstLook(t *testing.T) {
 		"Unlock":  func(lock *redlock.Lock) error { return lock.Unlock(ctx) },
 	}
 	for name, look := range looks {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				c.instantly()
-				lock := c.lock(c.locker(), "a", redlock.WithTTL(10*time.Second))
-				c.clock.Suspend(10 * time.Second)
-				took := elapsed(func() { assert.ErrorIs(t, look(lock), redlock.ErrLost) })
-				assert.Zero(t, took)
-				assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
-			})
+		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
+			c.instantly()
+			lock := c.lock(c.locker(), "a", redlock.WithTTL(10*time.Second))
+			c.clock.Suspend(10 * time.Second)
+			took := elapsed(func() { assert.ErrorIs(t, look(lock), redlock.ErrLost) })
+			assert.Zero(t, took)
+			assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
 		})
 	}
 }
@@ -149,23 +147,21 @@ func TestContextsThatAreNoLongerUsedCostNothing(t *testing.T) {
 		parents[name] = func(main context.Context) (context.Context, func()) { return derive(main), func() {} }
 	}
 	for name, from := range parents {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 1, func(t *testing.T, c *cluster) {
-				lock := c.lock(c.locker(), "a")
-				main, stop := context.WithCancel(ctx)
-				defer stop()
-				before := heap()
-				for range n {
-					parent, end := from(main)
-					work, cancel := context.WithCancel(lock.Context(parent))
-					_ = work.Done()
-					cancel()
-					end()
-				}
-				settle()
-				assert.Less(t, (heap()-before)/n, int64(20), "bytes for each unused context")
-				require.NoError(t, lock.Err())
-			})
+		runBubble(t, name, 1, func(t *testing.T, c *cluster) {
+			lock := c.lock(c.locker(), "a")
+			main, stop := context.WithCancel(ctx)
+			defer stop()
+			before := heap()
+			for range n {
+				parent, end := from(main)
+				work, cancel := context.WithCancel(lock.Context(parent))
+				_ = work.Done()
+				cancel()
+				end()
+			}
+			settle()
+			assert.Less(t, (heap()-before)/n, int64(20), "bytes for each unused context")
+			require.NoError(t, lock.Err())
 		})
 	}
 }
@@ -195,39 +191,37 @@ func TestContextsThatShareAParentBehaveLikeAnyContext(t *testing.T) {
 	}
 	for end, e := range ends {
 		for name, way := range ways {
-			t.Run(fmt.Sprint(end, " ", name), func(t *testing.T) {
-				inBubble(t, 1, func(t *testing.T, c *cluster) {
-					lock := c.lock(c.locker(), "a")
-					limited, stop := context.WithTimeout(ctx, time.Second)
-					defer stop()
-					main, cancel := context.WithCancelCause(limited)
-					defer cancel(nil)
-					first := lock.Context(context.WithValue(main, keyOfTest{}, "of the first"))
-					work := lock.Context(way(main))
-					if name == "value" {
-						assert.Equal(t, "v", work.Value(keyOfTest{}))
-					} else {
-						assert.Nil(t, work.Value(keyOfTest{}))
-					}
-					deadline, _ := work.Deadline()
-					expected, _ := limited.Deadline()
-					assert.Equal(t, expected, deadline)
-					child, cancelChild := context.WithCancel(work)
-					defer cancelChild()
-					called := make(chan struct{})
-					context.AfterFunc(work, func() { close(called) })
-					for _, ctx := range []context.Context{first, work, child} {
-						require.NoError(t, ctx.Err())
-						require.NoError(t, context.Cause(ctx))
-					}
-					e.end(cancel, lock)
-					<-called
-					for _, ctx := range []context.Context{first, work, child, lock.Context(way(main))} {
-						<-ctx.Done()
-						require.ErrorIs(t, ctx.Err(), e.err)
-						require.ErrorIs(t, context.Cause(ctx), e.cause)
-					}
-				})
+			runBubble(t, fmt.Sprint(end, " ", name), 1, func(t *testing.T, c *cluster) {
+				lock := c.lock(c.locker(), "a")
+				limited, stop := context.WithTimeout(ctx, time.Second)
+				defer stop()
+				main, cancel := context.WithCancelCause(limited)
+				defer cancel(nil)
+				first := lock.Context(context.WithValue(main, keyOfTest{}, "of the first"))
+				work := lock.Context(way(main))
+				if name == "value" {
+					assert.Equal(t, "v", work.Value(keyOfTest{}))
+				} else {
+					assert.Nil(t, work.Value(keyOfTest{}))
+				}
+				deadline, _ := work.Deadline()
+				expected, _ := limited.Deadline()
+				assert.Equal(t, expected, deadline)
+				child, cancelChild := context.WithCancel(work)
+				defer cancelChild()
+				called := make(chan struct{})
+				context.AfterFunc(work, func() { close(called) })
+				for _, ctx := range []context.Context{first, work, child} {
+					require.NoError(t, ctx.Err())
+					require.NoError(t, context.Cause(ctx))
+				}
+				e.end(cancel, lock)
+				<-called
+				for _, ctx := range []context.Context{first, work, child, lock.Context(way(main))} {
+					<-ctx.Done()
+					require.ErrorIs(t, ctx.Err(), e.err)
+					require.ErrorIs(t, context.Cause(ctx), e.cause)
+				}
 			})
 		}
 	}

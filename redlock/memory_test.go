@@ -71,31 +71,29 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 	} {
 		for _, knew := range []bool{true, false} {
 			for _, mode := range []redlock.Quarantine{redlock.QuarantineAuto, redlock.QuarantineStrict} {
-				t.Run(fmt.Sprintf("%s/knew %v/mode %d", name, knew, mode), func(t *testing.T) {
-					inBubble(t, 3, func(t *testing.T, c *cluster) {
-						c.servers[2].Save()
-						time.Sleep(20 * time.Second)
-						opt := redlock.WithQuarantine(mode)
-						a := c.locker(opt)
-						var b *redlock.Locker
-						if knew {
-							b = c.locker(opt)
-						}
-						lock := c.lockWithout(0, a)
-						forget(c)
-						assert.NotEqual(t, lock.Value(), c.holders("a")[2], "it has forgotten")
-						time.Sleep(2 * time.Second)
-						if !knew {
-							b = c.locker(opt)
-						}
-						c.refused(lock, b)
-						time.Sleep(20 * time.Second)
-						c.refused(lock, b)
-						require.NoError(t, lock.Err(), "only a minority forgot it")
-						second, err := b.Lock(c.within(2*time.Minute), "a")
-						require.NoError(t, err)
-						c.unlock(second)
-					})
+				runBubble(t, fmt.Sprintf("%s/knew %v/mode %d", name, knew, mode), 3, func(t *testing.T, c *cluster) {
+					c.servers[2].Save()
+					time.Sleep(20 * time.Second)
+					opt := redlock.WithQuarantine(mode)
+					a := c.locker(opt)
+					var b *redlock.Locker
+					if knew {
+						b = c.locker(opt)
+					}
+					lock := c.lockWithout(0, a)
+					forget(c)
+					assert.NotEqual(t, lock.Value(), c.holders("a")[2], "it has forgotten")
+					time.Sleep(2 * time.Second)
+					if !knew {
+						b = c.locker(opt)
+					}
+					c.refused(lock, b)
+					time.Sleep(20 * time.Second)
+					c.refused(lock, b)
+					require.NoError(t, lock.Err(), "only a minority forgot it")
+					second, err := b.Lock(c.within(2*time.Minute), "a")
+					require.NoError(t, err)
+					c.unlock(second)
 				})
 			}
 		}

@@ -53,18 +53,16 @@ func TestANameIsTakenForItsMinimumHoldAfterALoss(t *testing.T) {
 			c.each(resume, 0, 1)
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				l := c.renewing(redlock.WithTTL(3*time.Second), redlock.WithMinHold(d))
-				acquired := c.clock.Now()
-				lock := c.lock(l, "a", test.opts...)
-				test.lose(c, lock)
-				<-lock.Done()
-				require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-				time.Sleep(2 * time.Second)
-				require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
-				c.lasts("a", acquired, d)
-			})
+		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
+			l := c.renewing(redlock.WithTTL(3*time.Second), redlock.WithMinHold(d))
+			acquired := c.clock.Now()
+			lock := c.lock(l, "a", test.opts...)
+			test.lose(c, lock)
+			<-lock.Done()
+			require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+			time.Sleep(2 * time.Second)
+			require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
+			c.lasts("a", acquired, d)
 		})
 	}
 }
@@ -95,26 +93,24 @@ func TestAReleaseThatIsPendingLeavesWhatIsLeftOfTheMinimumHold(t *testing.T) {
 	const d = 20 * time.Second
 	for _, away := range absences() {
 		for _, back := range []time.Duration{5 * time.Second, 30 * time.Second} {
-			t.Run(away.how+" for "+back.String(), func(t *testing.T) {
-				inBubble(t, 5, func(t *testing.T, c *cluster) {
-					l := c.locker(redlock.WithTTL(time.Minute), redlock.WithMinHold(d))
-					acquired := c.clock.Now()
-					lock := c.lock(l, "a")
-					settle()
-					c.each(away.leave, 2, 3)
-					c.unlock(lock)
-					time.Sleep(back)
-					c.each(away.back, 2, 3)
-					time.Sleep(1500 * time.Millisecond) // a dial that hangs, and the pause after it
-					synctest.Wait()
-					if c.clock.Now() < acquired.Add(d) {
-						assert.Equal(t, []string{lock.Value()}, uniq(c.holders("a")))
-						time.Sleep(acquired.Add(d).Sub(c.clock.Now()))
-						assert.Equal(t, []string{lock.Value()}, uniq(c.holders("a")))
-						time.Sleep(2 * time.Millisecond)
-					}
-					assert.Zero(t, c.keys())
-				})
+			runBubble(t, away.how+" for "+back.String(), 5, func(t *testing.T, c *cluster) {
+				l := c.locker(redlock.WithTTL(time.Minute), redlock.WithMinHold(d))
+				acquired := c.clock.Now()
+				lock := c.lock(l, "a")
+				settle()
+				c.each(away.leave, 2, 3)
+				c.unlock(lock)
+				time.Sleep(back)
+				c.each(away.back, 2, 3)
+				time.Sleep(1500 * time.Millisecond) // a dial that hangs, and the pause after it
+				synctest.Wait()
+				if c.clock.Now() < acquired.Add(d) {
+					assert.Equal(t, []string{lock.Value()}, uniq(c.holders("a")))
+					time.Sleep(acquired.Add(d).Sub(c.clock.Now()))
+					assert.Equal(t, []string{lock.Value()}, uniq(c.holders("a")))
+					time.Sleep(2 * time.Millisecond)
+				}
+				assert.Zero(t, c.keys())
 			})
 		}
 	}

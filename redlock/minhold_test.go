@@ -189,29 +189,27 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 		"a TTL beyond it, fenced": {redlock.WithTTL(time.Minute), redlock.WithFencing()},
 	} {
 		for _, nodes := range []int{1, 3, 5} {
-			t.Run(name, func(t *testing.T) {
-				inBubble(t, nodes, func(t *testing.T, c *cluster) {
-					c.slow(time.Millisecond)
-					a, b := c.renewing(), c.renewing(rarely)
-					acquired := c.clock.Now()
-					lock := c.lock(a, "a", append(opts, redlock.WithMinHold(d))...)
-					got := c.waiting(b, "a", redlock.WithTTL(time.Second), redlock.WithMinHold(20*time.Second))
-					time.Sleep(time.Second)
-					c.unlock(lock)
-					second := <-got
-					took := c.clock.Now().Sub(acquired)
-					assert.GreaterOrEqual(t, took, d)
-					assert.LessOrEqual(t, took, d+20*time.Millisecond)
-					assert.LessOrEqual(t, b.Stats().Polls, uint64(4))
-					assert.Zero(t, a.Stats().HandedOver)
-					settle()
-					time.Sleep(time.Millisecond)
-					for _, server := range c.servers {
-						_, ttl, _ := server.Get("a")
-						assert.Greater(t, ttl, 19*time.Second, "what the pilot sets, too")
-					}
-					c.unlock(second)
-				})
+			runBubble(t, name, nodes, func(t *testing.T, c *cluster) {
+				c.slow(time.Millisecond)
+				a, b := c.renewing(), c.renewing(rarely)
+				acquired := c.clock.Now()
+				lock := c.lock(a, "a", append(opts, redlock.WithMinHold(d))...)
+				got := c.waiting(b, "a", redlock.WithTTL(time.Second), redlock.WithMinHold(20*time.Second))
+				time.Sleep(time.Second)
+				c.unlock(lock)
+				second := <-got
+				took := c.clock.Now().Sub(acquired)
+				assert.GreaterOrEqual(t, took, d)
+				assert.LessOrEqual(t, took, d+20*time.Millisecond)
+				assert.LessOrEqual(t, b.Stats().Polls, uint64(4))
+				assert.Zero(t, a.Stats().HandedOver)
+				settle()
+				time.Sleep(time.Millisecond)
+				for _, server := range c.servers {
+					_, ttl, _ := server.Get("a")
+					assert.Greater(t, ttl, 19*time.Second, "what the pilot sets, too")
+				}
+				c.unlock(second)
 			})
 		}
 	}

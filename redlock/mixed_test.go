@@ -190,13 +190,11 @@ func TestWaitersPayNothingForForeignClientsThatAreNotThere(t *testing.T) {
 	skipRaced(t)
 	const rounds, hold = 125, 10 * time.Millisecond
 	for nodes, most := range map[int]time.Duration{1: 120 * time.Millisecond, 3: time.Microsecond, 5: time.Microsecond} {
-		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
-			inBubble(t, nodes, func(t *testing.T, c *cluster) {
-				c.instantly()
-				lockers := c.lockers(mixedWorkers, rarely)
-				took := elapsed(func() { takeTurns(t, lockers, rounds, hold) })
-				assert.LessOrEqual(t, took-mixedWorkers*rounds*hold, most, "idle")
-			})
+		runBubble(t, fmt.Sprint(nodes, " nodes"), nodes, func(t *testing.T, c *cluster) {
+			c.instantly()
+			lockers := c.lockers(mixedWorkers, rarely)
+			took := elapsed(func() { takeTurns(t, lockers, rounds, hold) })
+			assert.LessOrEqual(t, took-mixedWorkers*rounds*hold, most, "idle")
 		})
 	}
 }

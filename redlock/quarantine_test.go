@@ -55,23 +55,21 @@ func TestTheModeDecidesWhetherYoungServersVote(t *testing.T) {
 		"no markers, a young minority":    {redlock.QuarantineAuto, 2, true, true},
 		"no markers, and none of them is": {redlock.QuarantineAuto, 0, true, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, cluster *cluster) {
-				cluster.limit(maxTTL)
-				cluster.grown()
-				if c.proofless {
-					cluster.proofless()
-				}
-				for _, server := range cluster.servers[:c.young] {
-					server.Restart(false)
-				}
-				l := cluster.locker(redlock.WithMaxTTL(maxTTL), redlock.WithQuarantine(c.mode))
-				if !c.won {
-					cluster.noQuorum(l, pool.ErrQuarantined)
-					time.Sleep(maxTTL + time.Second)
-				}
-				cluster.unlock(cluster.lock(l, "a"))
-			})
+		runBubble(t, name, 5, func(t *testing.T, cluster *cluster) {
+			cluster.limit(maxTTL)
+			cluster.grown()
+			if c.proofless {
+				cluster.proofless()
+			}
+			for _, server := range cluster.servers[:c.young] {
+				server.Restart(false)
+			}
+			l := cluster.locker(redlock.WithMaxTTL(maxTTL), redlock.WithQuarantine(c.mode))
+			if !c.won {
+				cluster.noQuorum(l, pool.ErrQuarantined)
+				time.Sleep(maxTTL + time.Second)
+			}
+			cluster.unlock(cluster.lock(l, "a"))
 		})
 	}
 }

@@ -120,46 +120,42 @@ func TestCloseUndoesLocksThatWereLostAtOnce(t *testing.T) {
 
 func TestCloseWaitsForARestartToDeliverARelease(t *testing.T) {
 	for _, away := range absences() {
-		t.Run(away.how, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				l := c.locker(redlock.WithTTL(time.Minute))
-				lock := c.lock(l, "a")
-				settle()
-				c.each(away.leave, 2)
-				c.unlock(lock)
-				time.AfterFunc(400*time.Millisecond, func() { c.each(away.back, 2) })
-				require.NoError(t, l.Close())
-				assert.Zero(t, c.keys())
-			})
+		runBubble(t, away.how, 3, func(t *testing.T, c *cluster) {
+			l := c.locker(redlock.WithTTL(time.Minute))
+			lock := c.lock(l, "a")
+			settle()
+			c.each(away.leave, 2)
+			c.unlock(lock)
+			time.AfterFunc(400*time.Millisecond, func() { c.each(away.back, 2) })
+			require.NoError(t, l.Close())
+			assert.Zero(t, c.keys())
 		})
 	}
 }
 
 func TestCloseTellsWhichNodesHaveNotAnsweredTheirReleases(t *testing.T) {
 	for _, away := range absences() {
-		t.Run(away.how, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				var log bytes.Buffer
-				l := c.locker(redlock.WithTTL(time.Minute), redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-				c.lock(l, "a")
-				c.lock(l, "b")
-				settle()
-				c.each(away.leave, 2)
-				settle()
-				var err error
-				took := elapsed(func() { err = l.Close() })
-				assert.LessOrEqual(t, took, 2*time.Second)
-				require.ErrorIs(t, err, redlock.ErrUndelivered)
-				var node *redlock.NodeError
-				require.ErrorAs(t, err, &node)
-				assert.Equal(t, "redis://node2:6379", node.Endpoint)
-				assert.Regexp(t, `^redlock: releases not delivered: redis://node2:6379: 2 of them: `, err.Error())
-				assert.NotContains(t, err.Error(), "\n")
-				assert.Equal(t, err, l.Close(), "a second call returns the same")
-				assert.EqualValues(t, 2, l.Stats().Nodes[2].Dropped)
-				assert.Contains(t, log.String(), "not delivered")
-				c.each(away.back, 2)
-			})
+		runBubble(t, away.how, 3, func(t *testing.T, c *cluster) {
+			var log bytes.Buffer
+			l := c.locker(redlock.WithTTL(time.Minute), redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			c.lock(l, "a")
+			c.lock(l, "b")
+			settle()
+			c.each(away.leave, 2)
+			settle()
+			var err error
+			took := elapsed(func() { err = l.Close() })
+			assert.LessOrEqual(t, took, 2*time.Second)
+			require.ErrorIs(t, err, redlock.ErrUndelivered)
+			var node *redlock.NodeError
+			require.ErrorAs(t, err, &node)
+			assert.Equal(t, "redis://node2:6379", node.Endpoint)
+			assert.Regexp(t, `^redlock: releases not delivered: redis://node2:6379: 2 of them: `, err.Error())
+			assert.NotContains(t, err.Error(), "\n")
+			assert.Equal(t, err, l.Close(), "a second call returns the same")
+			assert.EqualValues(t, 2, l.Stats().Nodes[2].Dropped)
+			assert.Contains(t, log.String(), "not delivered")
+			c.each(away.back, 2)
 		})
 	}
 }

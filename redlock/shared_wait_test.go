@@ -159,24 +159,22 @@ func TestReadersThatDoNotPollGetTheLockWithoutMessages(t *testing.T) {
 		},
 	} {
 		for _, another := range []bool{false, true} { // polled first, and has left
-			t.Run(fmt.Sprintf("%s, another has left: %t", name, another), func(t *testing.T) {
-				inBubble(t, 3, func(t *testing.T, c *cluster) {
-					c.slow(time.Millisecond)
-					writer, l := c.lock(c.renewing(), "a"), c.renewing()
-					if another {
-						limited := c.within(2 * time.Second)
-						gone := c.ending(func() error { _, err := l.RLock(limited, "a"); return err })
-						defer func() { require.ErrorIs(t, <-gone, context.DeadlineExceeded) }()
-						time.Sleep(time.Second)
-					}
-					got := c.crowd(readers, l)
-					time.Sleep(3 * time.Second)
-					happens(c)
-					c.unlock(writer)
-					locks, after := took(got, readers)
-					assert.Less(t, after, 2500*time.Millisecond)
-					c.unlock(locks...)
-				})
+			runBubble(t, fmt.Sprintf("%s, another has left: %t", name, another), 3, func(t *testing.T, c *cluster) {
+				c.slow(time.Millisecond)
+				writer, l := c.lock(c.renewing(), "a"), c.renewing()
+				if another {
+					limited := c.within(2 * time.Second)
+					gone := c.ending(func() error { _, err := l.RLock(limited, "a"); return err })
+					defer func() { require.ErrorIs(t, <-gone, context.DeadlineExceeded) }()
+					time.Sleep(time.Second)
+				}
+				got := c.crowd(readers, l)
+				time.Sleep(3 * time.Second)
+				happens(c)
+				c.unlock(writer)
+				locks, after := took(got, readers)
+				assert.Less(t, after, 2500*time.Millisecond)
+				c.unlock(locks...)
 			})
 		}
 	}
@@ -262,27 +260,25 @@ func TestAWriterIsServedWhateverReadersCome(t *testing.T) {
 		{"that may not subscribe", 3, "SUBSCRIBE", one, readerHold + 2*time.Second},
 		{"with a place at every node", 3, "", redlock.LockOvertaken, 2 * readerHold},
 	} {
-		t.Run(test.what, func(t *testing.T) {
-			inBubble(t, test.nodes, func(t *testing.T, c *cluster) {
-				for i := range c.servers {
-					c.deny(i, test.forbidden)
-				}
-				c.slow(2 * time.Millisecond)
-				_, stopA := c.streamOf("a")
-				defer stopA()
-				_, stopB := c.streamOf("b")
-				defer stopB()
+		runBubble(t, test.what, test.nodes, func(t *testing.T, c *cluster) {
+			for i := range c.servers {
+				c.deny(i, test.forbidden)
+			}
+			c.slow(2 * time.Millisecond)
+			_, stopA := c.streamOf("a")
+			defer stopA()
+			_, stopB := c.streamOf("b")
+			defer stopB()
+			time.Sleep(time.Second)
+			l := c.renewing()
+			for range 3 {
+				began := c.clock.Now()
+				lock, err := test.write(c.within(time.Minute), l, "a")
+				require.NoError(t, err)
+				assert.Less(t, c.clock.Now().Sub(began), test.most)
+				c.unlock(lock)
 				time.Sleep(time.Second)
-				l := c.renewing()
-				for range 3 {
-					began := c.clock.Now()
-					lock, err := test.write(c.within(time.Minute), l, "a")
-					require.NoError(t, err)
-					assert.Less(t, c.clock.Now().Sub(began), test.most)
-					c.unlock(lock)
-					time.Sleep(time.Second)
-				}
-			})
+			}
 		})
 	}
 }

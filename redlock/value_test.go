@@ -25,24 +25,22 @@ func TestAValueThatALockHasIsTakenAndStaysItsOwn(t *testing.T) {
 			return l.LockAll(ctx, []string{"b", "a"}, own)
 		},
 	} {
-		t.Run(how, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				first := c.lock(c.renewing(), "a", own)
-				assert.Equal(t, []string{"host-1"}, uniq(c.holders("a")))
-				_, err := try(c.within(3*time.Second), c.locker())
-				require.ErrorIs(t, err, redlock.ErrTaken)
-				time.Sleep(time.Second) // what was refused is undone
-				assert.Equal(t, []string{"host-1"}, uniq(c.holders("a")))
-				require.NoError(t, first.Verify(ctx))
-				c.unlock(first)
-				lock, err := try(ctx, c.locker())
-				require.NoError(t, err)
-				assert.Equal(t, "host-1", lock.Value())
-				require.NoError(t, lock.Verify(ctx))
-				c.unlock(lock)
-				time.Sleep(time.Second)
-				assert.Equal(t, []string{""}, uniq(append(c.holders("a"), c.holders("b")...)), "under neither value")
-			})
+		runBubble(t, how, 3, func(t *testing.T, c *cluster) {
+			first := c.lock(c.renewing(), "a", own)
+			assert.Equal(t, []string{"host-1"}, uniq(c.holders("a")))
+			_, err := try(c.within(3*time.Second), c.locker())
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			time.Sleep(time.Second) // what was refused is undone
+			assert.Equal(t, []string{"host-1"}, uniq(c.holders("a")))
+			require.NoError(t, first.Verify(ctx))
+			c.unlock(first)
+			lock, err := try(ctx, c.locker())
+			require.NoError(t, err)
+			assert.Equal(t, "host-1", lock.Value())
+			require.NoError(t, lock.Verify(ctx))
+			c.unlock(lock)
+			time.Sleep(time.Second)
+			assert.Equal(t, []string{""}, uniq(append(c.holders("a"), c.holders("b")...)), "under neither value")
 		})
 	}
 }
@@ -70,32 +68,30 @@ func TestCloseLeavesTheLockOfDoToItsFunction(t *testing.T) {
 		takes time.Duration
 		err   error
 	}{"returns in time": {900 * time.Millisecond, nil}, "does not": {5 * time.Second, redlock.ErrUndelivered}} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *cluster) {
-				l, other := c.connecting(), c.locker()
-				returned := make(chan struct{})
-				did := c.ending(func() error {
-					return l.Do(ctx, "a", func(ctx context.Context, _ *redlock.Lock) error {
-						<-ctx.Done()
-						time.Sleep(test.takes)
-						close(returned)
-						return nil
-					})
+		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
+			l, other := c.connecting(), c.locker()
+			returned := make(chan struct{})
+			did := c.ending(func() error {
+				return l.Do(ctx, "a", func(ctx context.Context, _ *redlock.Lock) error {
+					<-ctx.Done()
+					time.Sleep(test.takes)
+					close(returned)
+					return nil
 				})
-				time.Sleep(time.Second)
-				closed := c.ending(l.Close)
-				lock, err := other.Lock(ctx, "a")
-				require.NoError(t, err)
-				select {
-				case <-returned:
-				default:
-					t.Error("the next holder is in before the function has returned")
-				}
-				synctest.Wait()
-				require.ErrorIs(t, <-did, redlock.ErrClosed)
-				require.ErrorIs(t, <-closed, test.err)
-				c.unlock(lock)
 			})
+			time.Sleep(time.Second)
+			closed := c.ending(l.Close)
+			lock, err := other.Lock(ctx, "a")
+			require.NoError(t, err)
+			select {
+			case <-returned:
+			default:
+				t.Error("the next holder is in before the function has returned")
+			}
+			synctest.Wait()
+			require.ErrorIs(t, <-did, redlock.ErrClosed)
+			require.ErrorIs(t, <-closed, test.err)
+			c.unlock(lock)
 		})
 	}
 }

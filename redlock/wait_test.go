@@ -130,27 +130,25 @@ func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
 		{false, true, 2 * roundTrip},
 		{true, true, 2 * time.Second}, // the graces and a poll
 	} {
-		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				c.slow(roundTrip)
-				lock := c.lock(c.locker(), "a")
-				for i := range c.servers {
-					if test.monitored {
-						c.monitor(i)
-					}
-					if test.forbidden {
-						c.deny(i, "pubsub")
-					}
-					for dead := range 5 {
-						c.do(i, "ZADD", "redquorum:wait:a", dead+1, fmt.Sprintf("DEAD%d:value%d", dead, dead))
-					}
+		runBubble(t, fmt.Sprintf("%+v", test), 5, func(t *testing.T, c *cluster) {
+			c.slow(roundTrip)
+			lock := c.lock(c.locker(), "a")
+			for i := range c.servers {
+				if test.monitored {
+					c.monitor(i)
 				}
-				got := c.waiting(c.locker(), "a")
-				c.unlock(lock)
-				took := elapsed(func() { lock = <-got })
-				assert.LessOrEqual(t, took, test.most)
-				c.unlock(lock)
-			})
+				if test.forbidden {
+					c.deny(i, "pubsub")
+				}
+				for dead := range 5 {
+					c.do(i, "ZADD", "redquorum:wait:a", dead+1, fmt.Sprintf("DEAD%d:value%d", dead, dead))
+				}
+			}
+			got := c.waiting(c.locker(), "a")
+			c.unlock(lock)
+			took := elapsed(func() { lock = <-got })
+			assert.LessOrEqual(t, took, test.most)
+			c.unlock(lock)
 		})
 	}
 }
@@ -180,37 +178,35 @@ func (c *cluster) monitor(i int) {
 func TestALockOfAnyNameOnAnyNumberOfNodesIsHandedOver(t *testing.T) {
 	names := []string{"a", "redis:|\x00\r\n\xff\xfe", strings.Repeat("\xff", 4096)}
 	for _, nodes := range []int{1, 2, 4, 64} {
-		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
-			inBubble(t, nodes, func(t *testing.T, c *cluster) {
-				c.slow(time.Millisecond)
-				opts := []redlock.Option{redlock.WithFencing(), redlock.WithKeyPrefix("p|:\x00")}
-				holder, waiter := c.locker(opts...), c.locker(opts...)
-				for _, name := range names {
-					lock := c.lock(holder, name)
-					for range 4 {
-						got := c.waiting(waiter, name)
-						c.unlock(lock)
-						next := <-got
-						require.NotNil(t, next)
-						assert.Greater(t, next.Fence(), lock.Fence(), "%.20q", name)
-						lock, holder, waiter = next, waiter, holder
-					}
+		runBubble(t, fmt.Sprint(nodes), nodes, func(t *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			opts := []redlock.Option{redlock.WithFencing(), redlock.WithKeyPrefix("p|:\x00")}
+			holder, waiter := c.locker(opts...), c.locker(opts...)
+			for _, name := range names {
+				lock := c.lock(holder, name)
+				for range 4 {
+					got := c.waiting(waiter, name)
 					c.unlock(lock)
+					next := <-got
+					require.NotNil(t, next)
+					assert.Greater(t, next.Fence(), lock.Fence(), "%.20q", name)
+					lock, holder, waiter = next, waiter, holder
 				}
-				assert.Zero(t, holder.Stats().Polls+waiter.Stats().Polls)
-				assert.Equal(t, uint64(12), holder.Stats().Woken+waiter.Stats().Woken)
-				time.Sleep(time.Second)
-				for _, server := range c.servers {
-					for _, key := range server.Keys() {
-						if key == pipeline.MemoryKey || key == membersKey {
-							continue
-						}
-						_, left, _ := server.Get(key)
-						assert.Positive(t, left, "%.20q", key)
-						assert.Contains(t, key, "redquorum:fence:")
+				c.unlock(lock)
+			}
+			assert.Zero(t, holder.Stats().Polls+waiter.Stats().Polls)
+			assert.Equal(t, uint64(12), holder.Stats().Woken+waiter.Stats().Woken)
+			time.Sleep(time.Second)
+			for _, server := range c.servers {
+				for _, key := range server.Keys() {
+					if key == pipeline.MemoryKey || key == membersKey {
+						continue
 					}
+					_, left, _ := server.Get(key)
+					assert.Positive(t, left, "%.20q", key)
+					assert.Contains(t, key, "redquorum:fence:")
 				}
-			})
+			}
 		})
 	}
 }

@@ -84,15 +84,13 @@ func TestClientsThatSeeTheNodesDifferentlyTakeTurns(t *testing.T) {
 			return lockers
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				c.slow(time.Millisecond)
-				lockers := views(c)
-				assert.Less(t, elapsed(func() { takeTurns(t, lockers, 20, time.Millisecond) }), 2*time.Second)
-				for _, l := range lockers {
-					assert.True(t, what != "orders" || l.Stats().Polls == 0, "every waiter was woken")
-				}
-			})
+		runBubble(t, what, 5, func(t *testing.T, c *cluster) {
+			c.slow(time.Millisecond)
+			lockers := views(c)
+			assert.Less(t, elapsed(func() { takeTurns(t, lockers, 20, time.Millisecond) }), 2*time.Second)
+			for _, l := range lockers {
+				assert.True(t, what != "orders" || l.Stats().Polls == 0, "every waiter was woken")
+			}
 		})
 	}
 }
@@ -111,22 +109,20 @@ func TestAPilotInTroubleDelaysWaitersOnce(t *testing.T) {
 		"slow":        {delaying(100*time.Millisecond, 100*time.Millisecond), 8, 20, 5 * time.Second}, // 160 turns of 3 ms
 	} {
 		for node := range 5 { // one of them is the pilot
-			t.Run(fmt.Sprint(name, node), func(t *testing.T) {
-				inBubble(t, 5, func(t *testing.T, c *cluster) {
-					c.grown()
-					c.slow(time.Millisecond)
-					lockers := c.lockers(test.lockers)
-					takeTurns(t, lockers, 2, time.Millisecond)
-					c.each(test.trouble, node)
-					if name == "quarantined" {
-						time.Sleep(time.Second) // to connect again
-					}
-					took := elapsed(func() { takeTurns(t, lockers, test.rounds, time.Millisecond) })
-					t.Log(took)
-					assert.Less(t, took, test.most)
-					c.each(unmute, node)
-					c.leavesNothing(15 * time.Second)
-				})
+			runBubble(t, fmt.Sprint(name, node), 5, func(t *testing.T, c *cluster) {
+				c.grown()
+				c.slow(time.Millisecond)
+				lockers := c.lockers(test.lockers)
+				takeTurns(t, lockers, 2, time.Millisecond)
+				c.each(test.trouble, node)
+				if name == "quarantined" {
+					time.Sleep(time.Second) // to connect again
+				}
+				took := elapsed(func() { takeTurns(t, lockers, test.rounds, time.Millisecond) })
+				t.Log(took)
+				assert.Less(t, took, test.most)
+				c.each(unmute, node)
+				c.leavesNothing(15 * time.Second)
 			})
 		}
 	}
@@ -245,13 +241,11 @@ func TestAWaiterIsNotOvertakenAgainAndAgain(t *testing.T) {
 			}
 		}
 		for _, s := range all {
-			t.Run(fmt.Sprintf("%d nodes, %+v", nodes, s), func(t *testing.T) {
-				inBubble(t, nodes, func(t *testing.T, c *cluster) {
-					waits, worst := s.run(c, length)
-					t.Log(waits, "waits, overtaken", worst)
-					assert.LessOrEqual(t, worst, int64(10), "overtaken in one wait")
-					assert.NotZero(t, waits)
-				})
+			runBubble(t, fmt.Sprintf("%d nodes, %+v", nodes, s), nodes, func(t *testing.T, c *cluster) {
+				waits, worst := s.run(c, length)
+				t.Log(waits, "waits, overtaken", worst)
+				assert.LessOrEqual(t, worst, int64(10), "overtaken in one wait")
+				assert.NotZero(t, waits)
 			})
 		}
 	}
