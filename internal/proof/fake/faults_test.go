@@ -11,8 +11,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/redquorum/redquorum/clock/clocktest"
 )
 
 func constant(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
@@ -35,28 +33,6 @@ func TestDelaysArePipelined(t *testing.T) {
 			require.Equal(t, "+OK", show(c.Receive()))
 		}
 		require.Equal(t, 50*time.Millisecond, time.Since(start))
-	})
-}
-
-// A seed decides the delays of each connection.
-func TestDelaysAreRepeatedByTheirSeed(t *testing.T) {
-	const least, most = time.Millisecond, 3 * time.Millisecond
-	InBubble(t, 3, func(t *testing.T, clk *clocktest.Clock, c Cluster) {
-		took := make([][]time.Duration, len(c))
-		for i, n := range c {
-			n.DelayBetween(least, most, []uint64{1, 1, 2}[i])
-			for range 5 {
-				since := clk.Now()
-				n.Do(t, "PING")
-				d := clk.Now().Sub(since)
-				assert.GreaterOrEqual(t, d, 2*least)
-				assert.LessOrEqual(t, d, 2*most)
-				took[i] = append(took[i], d)
-			}
-		}
-		assert.Equal(t, took[0], took[1], "the same seed")
-		assert.NotEqual(t, took[0], took[2], "another seed")
-		assert.NotEqual(t, took[0][0], took[0][1], "another connection")
 	})
 }
 

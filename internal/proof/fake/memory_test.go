@@ -91,29 +91,6 @@ func TestEachWayToForgetForgetsWhatItSays(t *testing.T) {
 	}
 }
 
-func TestRestartWithoutASnapshotIsEmpty(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		n.Do(t, "SET", "k", "v")
-		n.RestartFromSnapshot()
-		assert.Empty(t, n.Keys())
-	})
-}
-
-func TestExpireEndsTheTimeOfOneKey(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		c := dial(t, n)
-		do(c, "SET", "gone", "v", "PX", "5000")
-		do(c, "SET", "kept", "v", "PX", "5000")
-		n.OnChange(func(c Change) { t.Errorf("told of %v", c) })
-		n.Stop()
-		n.Expire("gone")
-		n.Expire("never there")
-		assert.Equal(t, []string{"kept"}, n.Keys())
-		n.Continue()
-		assert.Equal(t, "-2", do(c, "PTTL", "gone"))
-	})
-}
-
 // That it refuses writes, and what it tells, is compared with a real one.
 func TestReplicaHasACopyOfItsMastersData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

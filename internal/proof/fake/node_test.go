@@ -15,27 +15,6 @@ import (
 	"github.com/redquorum/redquorum/clock/clocktest"
 )
 
-func TestInfoSaysWhatItWasToldTo(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *Node) {
-		c := dial(t, n)
-		for field, want := range map[string]string{
-			"run_id": n.RunID(), "redis_version": "7.0.15", "role": "master", "uptime_in_seconds": "0",
-			"redis_mode": "standalone", "cluster_enabled": "0",
-		} {
-			assert.Equal(t, want, infoOf(t, c, field), field)
-		}
-		n.SetInfo("role", "slave")
-		n.SetConfig("appendonly", "yes")
-		assert.Equal(t, "slave", infoOf(t, c, "role"))
-		assert.Equal(t, `["appendonly" "yes"]`, do(c, "CONFIG", "GET", "appendonly"))
-		n.SetInfo("role", "")
-		assert.True(t, strings.HasPrefix(do(c, "INFO", "replication"), `"# Replication\r\nrole:master\r\n`))
-		assert.NotContains(t, do(c, "INFO", "server"), "# Replication")
-		time.Sleep(90 * time.Second)
-		assert.Equal(t, "90", infoOf(t, c, "uptime_in_seconds"))
-	})
-}
-
 func TestWhatAClosedClientHadSentIsExecuted(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *Node) {
 		n.Delay(func() time.Duration { return time.Second }, nil)
@@ -198,37 +177,5 @@ func TestWrongProtocolIsAnsweredAndClosed(t *testing.T) {
 		got, err := io.ReadAll(conn)
 		require.NoError(t, err)
 		assert.Equal(t, "+PONG\r\n-ERR Protocol error: expected '$'\r\n", string(got))
-	})
-}
-
-// A request reads the same whatever follows it, and is never read before it is complete.
-func FuzzParseRequest(f *testing.F) {
-	for _, text := range []string{
-		"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "*2\r\n$3\r\nGET\r\n$2\r\n\r\n\r\n", "*1\r\n$4\r\nPING\r", "PING  a\r\n*1\r\n", "\r\n",
-		"*0\r\n", "*x\r\n", "*9999999\r\n", "*1\r\n:4\r\n", "*1\r\n$-1\r\n", "*1\r\n$99999999999999\r\n",
-	} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		args, size, err := parseRequest(data)
-		if err != nil || size == 0 {
-			return
-		}
-		require.LessOrEqual(t, size, len(data))
-		again, sizeAgain, err := parseRequest(append(append([]byte{}, data...), "garbage"...))
-		require.NoError(t, err)
-		require.Equal(t, args, again)
-		require.Equal(t, size, sizeAgain)
-		_, early, err := parseRequest(data[:size-1])
-		if data[0] == '*' {
-			require.NoError(t, err)
-			require.Zero(t, early)
-		}
-		if len(args) > 0 {
-			encoded := bulks(args...).appendTo(nil)
-			decoded, _, err := parseRequest(encoded)
-			require.NoError(t, err)
-			require.Equal(t, args, decoded, "%q", encoded)
-		}
 	})
 }
