@@ -116,16 +116,8 @@ func passes(ctx context.Context, m *module, bugs []bug) error {
 	return nil
 }
 
-// result is what became of a bug.
-type result struct {
-	bug  *bug
-	took time.Duration // with building
-	verdict
-}
-
 // catch lets each step look for its bug, and returns an error if one is not caught.
 func catch(ctx context.Context, m *module, bugs []bug) error {
-	var results []result
 	count := 0
 	for i := range bugs {
 		b := &bugs[i]
@@ -135,16 +127,12 @@ func catch(ctx context.Context, m *module, bugs []bug) error {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 		took := clock.System().Now().Sub(began)
-		results = append(results, result{b, took, v})
-		fmt.Printf("%s: %s (%.1fs)\n", b.name, v, took.Seconds())
+		fmt.Printf("%s: %s (%v, %.1fs)\n", b.name, v, b.step, took.Seconds())
 		if v == caught {
 			count++
 		} else {
 			fmt.Println(proof.Tail(output))
 		}
-	}
-	if err := report(results); err != nil {
-		return err
 	}
 	fmt.Printf("seeded bugs: %d/%d\n", count, len(bugs))
 	fmt.Println(proof.Line{
@@ -166,13 +154,4 @@ func look(ctx context.Context, m *module, b *bug) (v verdict, output string, err
 		return "", "", err
 	}
 	return judge(output, b.step.test), output, m.apply(ctx, b, "-R")
-}
-
-// report prints a table of the results.
-func report(results []result) error {
-	rows := [][]string{{"bug", "claim", "step", "time"}}
-	for _, r := range results {
-		rows = append(rows, []string{r.bug.words(), r.bug.claim, r.bug.step.String(), fmt.Sprintf("%.1fs", r.took.Seconds()), string(r.verdict)})
-	}
-	return proof.PrintTable(os.Stdout, rows)
 }

@@ -78,17 +78,6 @@ func TestOnlyAnAssertionCatchesABug(t *testing.T) {
 	}
 }
 
-func TestABugNeedsAWholeHeader(t *testing.T) {
-	const good = "breaks: It is wrong.\nclaim: S1\nstep: ./a TestA\n\n--- a/a/a.go\n+++ b/a/a.go\n"
-	b, err := parseBug("a-bug", good)
-	require.NoError(t, err)
-	assert.Equal(t, bug{name: "a-bug", breaks: "It is wrong.", claim: "S1", step: step{"./a", "TestA"}, patch: good}, b)
-	for _, line := range strings.SplitAfter(good, "\n")[:5] {
-		_, err := parseBug("a-bug", strings.Replace(good, line, "", 1))
-		assert.ErrorContains(t, err, "a-bug does not begin with", "without %q", line)
-	}
-}
-
 // A module with one function, two bugs, and a test that notices one of them.
 func TestABugThatSurvivesIsAnError(t *testing.T) {
 	needsGit(t)

@@ -3,7 +3,7 @@
 // Command prove runs everything that shows that the library keeps its promises, and ends with one
 // table: step, size, faults, violations, time.
 //
-//	go run ./internal/proof/prove [-soak] [-run pattern] [-logs folder]
+//	go run ./internal/proof/prove [-soak] [-run pattern]
 //
 // It is run from the root of the module. Without -soak, it takes 8 minutes on two cores.
 package main
@@ -26,11 +26,10 @@ import (
 func main() {
 	soak := flag.Bool("soak", false, "run the full sizes, which take hours")
 	pattern := flag.String("run", "", "only steps whose name matches this regular expression")
-	logs := flag.String("logs", "", "keep the output of each step in this folder")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := prove(ctx, *soak, *pattern, *logs); err != nil {
+	if err := prove(ctx, *soak, *pattern); err != nil {
 		fmt.Fprintln(os.Stderr, "prove:", err)
 		stop()
 		os.Exit(1)
@@ -38,7 +37,7 @@ func main() {
 }
 
 // prove runs the steps, in rows beside each other.
-func prove(ctx context.Context, soak bool, pattern, logs string) error {
+func prove(ctx context.Context, soak bool, pattern string) error {
 	matches, err := regexp.Compile(pattern)
 	if err != nil {
 		return err
@@ -47,11 +46,6 @@ func prove(ctx context.Context, soak bool, pattern, logs string) error {
 	if len(steps) == 0 {
 		return fmt.Errorf("no step matches %q", pattern)
 	}
-	if logs != "" {
-		if err := os.MkdirAll(logs, 0o755); err != nil {
-			return err
-		}
-	}
 	began := clock.System().Now()
 	results := make([]result, len(steps))
 	var rows sync.WaitGroup
@@ -59,7 +53,7 @@ func prove(ctx context.Context, soak bool, pattern, logs string) error {
 		rows.Go(func() {
 			for i, s := range steps {
 				if s.row == row {
-					results[i] = s.run(ctx, logs)
+					results[i] = s.run(ctx)
 					fmt.Println(results[i].progress())
 				}
 			}

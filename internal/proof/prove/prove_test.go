@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -34,7 +33,7 @@ func TestAStepFailsUnlessItSaysThatItFoundNoViolation(t *testing.T) {
 		{"echo 'ok  	x	0.1s'", nil, "it ran nothing"},
 		{"true", nil, "it ran nothing"},
 	} {
-		r := shell(test.script).run(t.Context(), "")
+		r := shell(test.script).run(t.Context())
 		assert.Equal(t, test.lines, r.lines, test.script)
 		if test.wrong == "" {
 			require.NoError(t, r.err, test.script)
@@ -47,31 +46,5 @@ func TestAStepFailsUnlessItSaysThatItFoundNoViolation(t *testing.T) {
 func TestAStepIsStoppedAtItsLimit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Error(t, shell("sleep 600").run(ctx, "").err)
-}
-
-func TestTheTableHasARowForEachLine(t *testing.T) {
-	var b bytes.Buffer
-	require.NoError(t, printTable(&b, []result{
-		{step: step{name: "models"}, took: time.Second, lines: []proof.Line{
-			{Step: "one model", Size: "5 states"}, {Step: "another", Size: "6 states", Faults: 7, Violations: 1},
-		}},
-		{step: step{name: "chaos"}, took: 2 * time.Second, err: assert.AnError},
-	}, 3*time.Second))
-	assert.Equal(t, `
-step       size      faults  violations  time  
-one model  5 states  –       0           1s    
-another    6 states  7       1                 
-chaos      FAILED                        2s    
-all                                      3s    
-`, b.String())
-}
-
-func TestEveryStepIsRunAtBothSizes(t *testing.T) {
-	for _, soak := range []bool{false, true} {
-		for _, s := range stepsOf(soak) {
-			assert.NotEmpty(t, s.command, s.name)
-			assert.Positive(t, s.limit, s.name)
-		}
-	}
+	require.Error(t, shell("sleep 600").run(ctx).err)
 }

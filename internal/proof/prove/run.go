@@ -6,12 +6,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -30,7 +28,7 @@ type result struct {
 }
 
 // run runs a step, and reads what it found. A step that found nothing to look at has failed.
-func (s step) run(ctx context.Context, logs string) result {
+func (s step) run(ctx context.Context) result {
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	began := clock.System().Now()
@@ -44,10 +42,6 @@ func (s step) run(ctx context.Context, logs string) result {
 	cmd.WaitDelay = 20 * time.Second
 	err := cmd.Run()
 	r := result{step: s, lines: read(output.String()), took: clock.System().Now().Sub(began)}
-	if logs != "" {
-		name := strings.NewReplacer(" ", "-", ",", "").Replace(s.name) + ".log"
-		err = errors.Join(err, os.WriteFile(filepath.Join(logs, name), output.Bytes(), 0o644))
-	}
 	var violations int64
 	for _, line := range r.lines {
 		violations += line.Violations

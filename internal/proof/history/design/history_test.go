@@ -127,7 +127,3 @@ func TestAFailureIsShrunkToWhatItNeeds(t *testing.T) {
 		assert.True(t, strings.HasSuffix(told, m.broken.String()+"\n"), m.name)
 	}
 }
-
-func TestAHistoryThatBreaksNothingIsNotShrunk(t *testing.T) {
-	assert.Empty(t, Shrink(1, 1, Rules{}, Nothing))
-}
