@@ -8,50 +8,12 @@ import (
 	"unsafe"
 )
 
-// A fingerprint stands for a state in the set of those that are known. It has 127 bits that depend
+// A fingerprint stands for a state in the set of those that are known. It has 128 bits that depend
 // on all of the state. If it takes its values at random, the probability that any two of n states
-// share one is n²/2¹²⁸: 3·10⁻²⁵ for ten million states, and 3·10⁻²³ for a hundred million. A shared
-// one would hide a state, and what follows only from it. [Progress], which keeps its states, looks
+// share one is n²/2¹²⁹: 10⁻²⁵ for ten million states, and 10⁻²³ for a hundred million. A shared one
+// would hide a state, and what follows only from it. [Progress], which keeps its states, looks
 // whether they are the same.
 type fingerprint [2]uint64
-
-// A set of fingerprints takes 32 to 64 bytes for each. The zero one marks a free place; no state
-// has it.
-type set struct {
-	places []fingerprint // a power of two
-	used   int
-}
-
-// find returns the place of a fingerprint, or where it belongs.
-func (s *set) find(p fingerprint) *fingerprint {
-	for i := p[0]; ; i++ {
-		if at := &s.places[i&uint64(len(s.places)-1)]; *at == p || *at == (fingerprint{}) {
-			return at
-		}
-	}
-}
-
-func (s *set) has(p fingerprint) bool { return *s.find(p) == p }
-
-// add reports whether the fingerprint is new.
-func (s *set) add(p fingerprint) bool {
-	if 2*s.used >= len(s.places) {
-		old := s.places
-		s.places = make([]fingerprint, max(2*len(old), 1<<10))
-		for _, p := range old {
-			if p != (fingerprint{}) {
-				*s.find(p) = p
-			}
-		}
-	}
-	at := s.find(p)
-	if *at == p {
-		return false
-	}
-	*at = p
-	s.used++
-	return true
-}
 
 // A layout is where the bytes of a type are that mean something.
 type layout struct {
@@ -111,7 +73,7 @@ func fingerprintOf(b []byte) fingerprint {
 	var rest [8]byte
 	copy(rest[:], b)
 	v := binary.LittleEndian.Uint64(rest[:])
-	return fingerprint{fold(fold(h0^v, k0), k1), fold(fold(h1^v, k1), k0) | 1}
+	return fingerprint{fold(fold(h0^v, k0), k1), fold(fold(h1^v, k1), k0)}
 }
 
 // fold multiplies, and folds the product.

@@ -202,10 +202,6 @@ func (g *graph[S]) back(from int32, component []int32, client int) []int32 {
 
 // components numbers the strongly connected components, with the algorithm of Tarjan (1972).
 func (g *graph[S]) components(client int) []int32 {
-	type frame struct {
-		at   int32
-		next int
-	}
 	var (
 		number    = make([]int32, len(g.states)) // 0: not visited
 		low       = make([]int32, len(g.states))
@@ -213,46 +209,36 @@ func (g *graph[S]) components(client int) []int32 {
 		last      int32
 		found     int32
 		open      []int32
+		visit     func(at int32)
 	)
-	for root := range g.states {
-		if number[root] != 0 {
-			continue
+	visit = func(at int32) {
+		last++
+		number[at], low[at] = last, last
+		open = append(open, at)
+		for _, e := range g.next[at] {
+			switch {
+			case !e.of(client):
+			case number[e.to] == 0:
+				visit(e.to)
+				low[at] = min(low[at], low[e.to])
+			case component[e.to] == 0:
+				low[at] = min(low[at], number[e.to])
+			}
 		}
-		stack := []frame{{at: int32(root)}}
-		for len(stack) > 0 {
-			top := &stack[len(stack)-1]
-			at := top.at
-			if top.next == 0 {
-				last++
-				number[at], low[at] = last, last
-				open = append(open, at)
-			}
-			if top.next < len(g.next[at]) {
-				e := g.next[at][top.next]
-				top.next++
-				switch {
-				case !e.of(client):
-				case number[e.to] == 0:
-					stack = append(stack, frame{at: e.to})
-				case component[e.to] == 0:
-					low[at] = min(low[at], number[e.to])
-				}
-				continue
-			}
-			if stack = stack[:len(stack)-1]; len(stack) > 0 {
-				parent := stack[len(stack)-1].at
-				low[parent] = min(low[parent], low[at])
-			}
-			if low[at] != number[at] {
-				continue
-			}
-			found++
-			for done := false; !done; {
-				one := open[len(open)-1]
-				open = open[:len(open)-1]
-				component[one] = found
-				done = one == at
-			}
+		if low[at] != number[at] {
+			return
+		}
+		found++
+		for done := false; !done; {
+			one := open[len(open)-1]
+			open = open[:len(open)-1]
+			component[one] = found
+			done = one == at
+		}
+	}
+	for root := range g.states {
+		if number[root] == 0 {
+			visit(int32(root))
 		}
 	}
 	return component

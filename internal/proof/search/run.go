@@ -58,7 +58,7 @@ type yield[S comparable] struct {
 // A search keeps the states of the present level and the next, and of all others the fingerprints.
 type search[S comparable] struct {
 	workers []worker[S]
-	seen    set
+	seen    map[fingerprint]bool
 	prints  []fingerprint // of all states, in the order in which they were found
 	parents []int32
 	present []S // the states from first on
@@ -75,7 +75,7 @@ type worker[S comparable] struct {
 // Run visits every reachable state, breadth first, until a step breaks a claim. Each of its workers
 // has a model of its own. What it finds, and in which order, does not depend on how many there are.
 func Run[S comparable](model func() Model[S]) Report {
-	x := &search[S]{report: Report{Count: make(map[Kind]int)}}
+	x := &search[S]{seen: make(map[fingerprint]bool), report: Report{Count: make(map[Kind]int)}}
 	for range runtime.GOMAXPROCS(0) {
 		m := model()
 		x.workers = append(x.workers, worker[S]{m, newNamer(m)})
@@ -99,7 +99,8 @@ func Run[S comparable](model func() Model[S]) Report {
 
 // record takes a state that may be new.
 func (x *search[S]) record(f find[S]) {
-	if x.seen.add(f.print) {
+	if !x.seen[f.print] {
+		x.seen[f.print] = true
 		x.prints, x.parents = append(x.prints, f.print), append(x.parents, f.parent)
 		x.next = append(x.next, f.state)
 	}
@@ -135,14 +136,14 @@ func (x *search[S]) expand(yields []yield[S], from int) {
 			for i := int(taken.Add(1)) - 1; i < len(yields); i = int(taken.Add(1)) - 1 {
 				start := from + i*batch
 				states := x.present[start:min(start+batch, len(x.present))]
-				w.take(&yields[i], states, &x.seen, int32(x.first+start))
+				w.take(&yields[i], states, x.seen, int32(x.first+start))
 			}
 		})
 	}
 	workers.Wait()
 }
 
-func (w *worker[S]) take(y *yield[S], states []S, seen *set, first int32) {
+func (w *worker[S]) take(y *yield[S], states []S, seen map[fingerprint]bool, first int32) {
 	y.finds, y.broken = y.finds[:0], -1
 	if y.counts == nil {
 		y.counts = make(map[Kind]int)
@@ -160,7 +161,7 @@ func (w *worker[S]) take(y *yield[S], states []S, seen *set, first int32) {
 			}
 			named := w.names.name(next)
 			print := w.names.print(named)
-			if !seen.has(print) {
+			if !seen[print] {
 				y.finds = append(y.finds, find[S]{print, parent, *named})
 			}
 		})

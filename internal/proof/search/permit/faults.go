@@ -1,6 +1,8 @@
 package permit
 
 import (
+	"math/bits"
+
 	"github.com/redquorum/redquorum/internal/proof/search"
 	"github.com/redquorum/redquorum/internal/proof/spec"
 )
@@ -43,18 +45,11 @@ func (x *explorer) extends(w *world, c, n int, visit visitor) {
 	m.firm |= bitOf(slot - 1)
 	one.ext |= bitOf(n)
 	e := at(Extends, c, n, int8(slot))
-	if ofNodes(one.ext) >= quorum {
+	if bits.OnesCount8(one.ext) >= quorum {
 		e.Kind = Renews
 		next.renew(c)
 	}
 	visit(&next, e)
-}
-
-func ofNodes(set uint8) (count int) {
-	for ; set != 0; set &= set - 1 {
-		count++
-	}
-	return count
 }
 
 // renew makes an extension what the lock is held by. Keys that it did not reach may expire.
