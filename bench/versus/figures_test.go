@@ -25,7 +25,6 @@ var (
 	figuresFile   = flag.String("figures", "", "the file that TestFigures writes; without it, TestFigures measures too little to be of use")
 	figuresRounds = flag.Int("figures.rounds", 5, "rounds of TestFigures, and of what takes long 3 at most; an odd number gives a median that was measured")
 	figuresSlice  = flag.Duration("figures.slice", 200*time.Millisecond, "how long each peer has in a round of TestFigures; for what needs many samples, 4 times as long")
-	figuresHold   = flag.Duration("figures.hold", 10*time.Second, "how long TestFigures holds locks in a round; they are renewed every 10s")
 )
 
 // plan is the size of TestFigures.
@@ -61,7 +60,7 @@ func fullPlan() *plan {
 		},
 		locks: []int{1000, 10_000, 100_000},
 		ttl:   30 * time.Second,
-		hold:  *figuresHold,
+		hold:  10 * time.Second, // they are renewed once
 	}
 	for _, c := range contenders {
 		p.contenders = append(p.contenders, c.name)

@@ -23,9 +23,8 @@ import (
 )
 
 var (
-	recoveryFile   = flag.String("recovery", "", "the file that TestRecovery writes; without it, its course takes a moment")
-	recoveryRuns   = flag.Int("recovery.runs", 5, "how often TestRecovery takes each peer through its course; an odd number gives medians that were measured")
-	recoverySecond = flag.Duration("recovery.second", time.Second, "how long a second of the course of TestRecovery takes")
+	recoveryFile = flag.String("recovery", "", "the file that TestRecovery writes; without it, its course takes a moment")
+	recoveryRuns = flag.Int("recovery.runs", 5, "how often TestRecovery takes each peer through its course; an odd number gives medians that were measured")
 )
 
 // What all peers of TestRecovery do.
@@ -150,7 +149,7 @@ func (b *recoveryBench) course(t *testing.T, start time.Time, second time.Durati
 //
 // Without -recovery, it does everything once, in a moment.
 func TestRecovery(t *testing.T) {
-	path, runs, second := *recoveryFile, *recoveryRuns, *recoverySecond
+	path, runs, second := *recoveryFile, *recoveryRuns, time.Second
 	if path == "" {
 		path, runs, second = filepath.Join(t.TempDir(), "recovery.json"), 1, 10*time.Millisecond
 	}
