@@ -50,26 +50,6 @@ func TestALeaderThatSleptKnowsAtTheFirstLook(t *testing.T) {
 	})
 }
 
-func TestTheTermIsTheTokenAndIsOnRecordBeforeItIsLed(t *testing.T) {
-	inBubble(t, func(w *world) {
-		a, recorded := w.stranger("a"), 0
-		require.NoError(t, a.Run(ctx, func(_ context.Context, term int64) error {
-			status := a.inspect()
-			assert.Equal(t, "a", status.Owner)
-			for i, node := range status.Nodes {
-				assert.Equal(t, term, node.Fence)
-				entries := w.servers[i].Do(t, "ZRANGE", termKey, 0, -1).([]any)
-				if len(entries) > 0 {
-					assert.Contains(t, string(entries[0].([]byte)), "|a")
-					recorded++
-				}
-			}
-			return nil
-		}))
-		assert.GreaterOrEqual(t, recorded, 2)
-	})
-}
-
 func TestRunReturnsWhatLeadHasToSayAndFreesTheLock(t *testing.T) {
 	own := errors.New("its own")
 	for _, c := range []struct {

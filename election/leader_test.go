@@ -21,6 +21,9 @@ import (
 func TestEveryCandidateAndWatcherKnowsTheLeaderForAsLongAsItLeads(t *testing.T) {
 	inBubble(t, func(w *world) {
 		all := []*candidate{w.candidate("a|1"), w.candidate("b"), w.stranger("watcher")}
+		for _, node := range all[0].inspect().Nodes {
+			assert.Equal(t, w.last().term, node.Fence, "the term is the token")
+		}
 		know := func() {
 			for _, e := range all {
 				leader := e.leader()
