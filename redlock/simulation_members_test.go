@@ -261,8 +261,8 @@ func versionIn(marker string) (number int) {
 }
 
 // toldOf returns the list that a master was told and remembers, and its number; 0 if it remembers
-// none, or is one of the other cluster. The marker is of its process, or a user who may not use INFO
-// wrote it: another one came with data from a disk, and is no memory.
+// none, or is one of the other cluster. The marker is of its process, or a user who may not use
+// INFO wrote it: another one came with data from a disk, and is no memory.
 func (s *simulation) toldOf(i int) (list string, number int) {
 	marker, _, _ := s.servers[i].Get(pipeline.MemoryKey)
 	text, _, _ := s.servers[i].Get(membersKey)
