@@ -164,7 +164,8 @@ func TestACopyOfAMemberIsNotThatMember(t *testing.T) {
 	for _, how := range []struct {
 		name  string
 		later bool // the copy was let wait last; where nobody lists the member, it takes its place
-	}{{"node0", false}, {"node0", true}, {"other", false}, {"other", true}} {
+		away  bool // the member is, when its copy has waited
+	}{{"node0", false, false}, {"node0", true, false}, {"node0", false, true}, {"other", false, false}, {"other", true, false}} {
 		runCluster(t, fmt.Sprint(how), 3, 1, func(t *testing.T, c *cluster) {
 			c.grown()
 			l := c.byAnotherName([]string{how.name + ":6379", "node1:6379", "node2:6379", "node3:6379"})
@@ -176,6 +177,12 @@ func TestACopyOfAMemberIsNotThatMember(t *testing.T) {
 			time.Sleep(time.Second)
 			if marker, _, _ := c.servers[3].Get(pipeline.MemoryKey); how.later {
 				c.do(3, "SET", pipeline.MemoryKey, marker+" life=2")
+			}
+			if how.away {
+				c.servers[0].Kill()
+				time.Sleep(5 * maxTTL)
+				assert.Equal(t, 2, c.told(1), "nobody takes its place")
+				c.servers[0].Restart(true)
 			}
 			time.Sleep(5 * maxTTL)
 			c.heals(l)
