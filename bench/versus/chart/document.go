@@ -261,7 +261,7 @@ func describeRecovery(r *figures.Recovery) string {
 	if n := len(r.Courses[0].Runs); n > 1 {
 		runs = fmt.Sprintf("Medians of %d runs of each peer, in turns", n)
 	}
-	fmt.Fprintf(&out, "%s: %s.\n\n| seconds |  |", runs, r.Setup)
+	fmt.Fprintf(&out, "%s:\n%s.\n\n| seconds |  |", runs, r.Setup)
 	for _, c := range r.Courses {
 		fmt.Fprintf(&out, " %s, locks/s | longest wait, ms |", c.Peer)
 	}
