@@ -42,8 +42,6 @@ func (ms *Membership) Why(i int) error {
 		return fmt.Errorf("%w for another %v: a different server answers here, or it forgot unnoticed", pipeline.ErrQuarantined, n.left(now))
 	case n.marker.isNew() && ms.keeper.roster != nil && ms.seatOfLocked(i, ms.keeper.roster) < 0:
 		return fmt.Errorf("%w: it is new; `redlock members add` adds it", ErrNotMember)
-	case n.marker.isNew() && ms.keeper.roster == nil && ms.keeper.short != nil && ms.seatOfLocked(i, ms.keeper.short) < 0:
-		return fmt.Errorf("%w: it is new, and the list has a master of cluster %s%s", ErrNotMember, ms.keeper.short.Cluster, ms.unlistedLocked(ms.keeper.short.Cluster))
 	case n.marker.isNew():
 		return fmt.Errorf("%w for another %v: %s", pipeline.ErrQuarantined, n.left(now), ms.whyNewLocked())
 	default:
