@@ -143,13 +143,11 @@ func (l *Locker) votesChanged() {
 	if l.events == nil {
 		return
 	}
-	undecided := l.members.View().Undecided
 	for i := range l.nodes() {
-		if undecided.Has(i) {
-			continue // decided once the others have connected
+		if why, known := l.members.Outcome(i); known {
+			stats := l.nodes()[i].Stats()
+			l.events.node(i, &stats, why)
 		}
-		stats := l.nodes()[i].Stats()
-		l.events.node(i, &stats, l.members.Why(i))
 	}
 }
 

@@ -13,6 +13,17 @@ import (
 func (ms *Membership) Why(i int) error {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
+	return ms.whyLocked(i)
+}
+
+// Outcome is Why, unless it will be known in a moment.
+func (ms *Membership) Outcome(i int) (why error, known bool) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.whyLocked(i), !ms.View().Undecided.Has(i)
+}
+
+func (ms *Membership) whyLocked(i int) error {
 	n := &ms.members[i]
 	now := ms.clock.Now()
 	switch {
