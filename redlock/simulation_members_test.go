@@ -268,7 +268,7 @@ func (s *simulation) toldOf(i int) (list string, number int) {
 	text, _, _ := s.servers[i].Get(membersKey)
 	lines := strings.Split(text, "\n")
 	words := append(strings.Fields(marker), "", "", "")
-	if len(lines) < 2 || words[0] != "active" || words[2] != s.servers[i].RunID() && words[2] != "-" || strings.Contains(marker, "cluster=D") {
+	if len(lines) < 2 || words[0] != "active" || words[2] != s.servers[i].RunID() && words[2] != "-" || strings.Contains(marker, " cluster=D ") {
 		return "", 0
 	}
 	return lines[1], versionIn(marker)
