@@ -93,7 +93,7 @@ race: ## the tests under the race detector, in random order
 flake: ## every package FLAKE_COUNT times on a busy machine, or those of FLAKE_PACKAGES
 	@FLAKE_COUNT=$(FLAKE_COUNT) bash .ci/flake $(FLAKE_PACKAGES)
 
-prove: ## everything that shows that the promises are kept, and a table (8 minutes)
+prove: ## everything that shows that the promises are kept, and a table (7 minutes)
 	go run ./internal/proof/prove
 
 soak: ## the same at its full size (hours)
