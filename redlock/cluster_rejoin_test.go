@@ -206,20 +206,28 @@ func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
 	}
 }
 
+// replaced returns a client that knows node 0 as the only member and sleeps until it is woken, and
+// one that has put node 1 in its place.
+func (c *cluster) replaced() (slept, l *redlock.Locker, wake func()) {
+	c.t.Helper()
+	dead := make([]atomic.Bool, len(c.servers))
+	slept = c.among([]int{0}, c.sparing(dead))
+	c.unlock(c.lock(slept, "a"))
+	dead[0].Store(true)
+	l = c.among([]int{0, 1})
+	c.change(l, add(1))
+	c.change(l, remove(0))
+	return slept, l, func() { dead[0].Store(false) }
+}
+
 // A client knows a master as the only member. It was removed meanwhile, and is about to be added
 // again.
 func TestARemovedMasterThatIsAddedAgainBecomesNoOtherCluster(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
-		dead := make([]atomic.Bool, len(c.servers))
-		slept := c.among([]int{0}, c.sparing(dead))
-		c.unlock(c.lock(slept, "a"))
-		dead[0].Store(true)
-		l := c.among([]int{0, 1})
-		c.change(l, add(1))
-		c.change(l, remove(0))
+		slept, l, wake := c.replaced()
 		require.Error(t, add(0)(l.Cluster(), c.within(time.Second)), "it waits")
 		lock := c.lock(l, "a")
-		dead[0].Store(false)
+		wake()
 		time.Sleep(3 * time.Second)
 		c.noQuorum(slept)
 		c.unlock(lock)
@@ -230,15 +238,9 @@ func TestARemovedMasterThatIsAddedAgainBecomesNoOtherCluster(t *testing.T) {
 // in which it was alone does not take it for the whole cluster.
 func TestARemovedMasterThatRestartedBecomesNoOtherCluster(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
-		dead := make([]atomic.Bool, len(c.servers))
-		slept := c.among([]int{0}, c.sparing(dead))
-		c.unlock(c.lock(slept, "a"))
-		dead[0].Store(true)
-		l := c.among([]int{0, 1})
-		c.change(l, add(1))
-		c.change(l, remove(0))
+		slept, l, wake := c.replaced()
 		c.each(restart, 0)
-		dead[0].Store(false)
+		wake()
 		time.Sleep(3 * maxTTL)
 		lock := c.lock(l, "a")
 		c.noQuorum(slept)

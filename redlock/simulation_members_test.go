@@ -317,7 +317,7 @@ func (s *simulation) rivalsIn(list []int) bool {
 		}
 	}
 	for _, n := range others {
-		if n >= own {
+		if n >= own && (own > 0 || len(others) > 1) {
 			return true
 		}
 	}
