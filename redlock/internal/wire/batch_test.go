@@ -94,14 +94,16 @@ func newBatchPair(t *testing.T, conn redis.Conn, from *fuzzed.Source) *batchPair
 	return p
 }
 
-// near returns a time of a client. None is so near the server's time, which is up to 5 s past
-// p.time, or a limit of the node, that it passes between the two runs.
+// near returns a time of a client. The server's time, which is 0 to 5 s past p.time and goes on,
+// takes no limit of the node past any of them between the two runs: see offsets.
 func (p *batchPair) near() int64 {
 	return p.time + offsets[p.Below(len(offsets))] + int64(p.Below(5)-2)
 }
 
-// offsets are how far from p.time the clocks of clients are.
-var offsets = []int64{0, 0, -3_600_000_000, 3_600_000_000, 12_000_000, 40_000_000}
+// offsets are how far from p.time the clocks of clients are. The limits are 10 s behind and ahead
+// of the server's time, which is up to 15 s past p.time; the 20 s that a counter follows, up to
+// 25 s past it; and the minute from which a lost counter begins.
+var offsets = []int64{0, 0, -3_600_000_000, 3_600_000_000, 17_500_000, 40_000_000}
 
 // some returns one of the keys or more, in any order.
 func (p *batchPair) some() (some []string) {
