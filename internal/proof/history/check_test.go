@@ -67,12 +67,12 @@ func TestModelOfAQueue(t *testing.T) {
 	}
 }
 
-// A check that takes too long is no verdict. Of many who call for a permit together, one too many
-// gets it: every choice of the others must be tried.
+// A check that takes too long is no verdict. Of many whose permits are forced, one too many gets
+// one: each may have begun and ended at many times, and every choice of the others must be tried.
 func TestACheckThatTakesTooLongIsUndecided(t *testing.T) {
 	var holds []*history.Hold
 	for range 27 {
-		holds = append(holds, &history.Hold{From: 10, To: 20, Permits: 26})
+		holds = append(holds, &history.Hold{From: 10, To: 20, Permits: 26, Forced: true, Taken: 20})
 	}
 	assert.Equal(t, history.Undecided, history.Check(history.Events("a", holds), history.Semaphore))
 }
