@@ -76,11 +76,11 @@ func (m *Model) check(init any, chunk []porcupine.Event) Verdict {
 // paired returns a history as porcupine wants it: each call with its return. Operations of unknown
 // outcome return last, so they are concurrent with everything behind their call.
 //
-// A hold that nobody forced begins when its acquisition returns and ends when its release is called,
-// although both may take effect at other times of their calls. That changes no verdict. If some
-// order of the operations fits, the hold may be made that short in it: with fewer holders a lock
-// admits whoever it admitted, and nobody came meanwhile whom the holder or its token excludes. It
-// spares porcupine the choice among those times, of which there are too many where releases were
+// A hold that nobody forced begins when its acquisition returns and ends when its release is
+// called, although both may take effect at other times of their calls. That changes no verdict. If
+// some order of the operations fits, the hold may be made that short in it: with fewer holders a
+// lock admits whoever it admitted, and nobody came meanwhile whom the holder or its token excludes.
+// It spares porcupine the choice among those times, of which there are too many where releases were
 // never confirmed.
 func paired(events []Event, m Model) (history []porcupine.Event) {
 	outcomes := make(map[int]*Event)
