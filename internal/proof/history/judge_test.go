@@ -168,6 +168,22 @@ func randomHolds(rng *rand.Rand, count int, tokensOnly bool) (had []*history.Hol
 	return had
 }
 
+// Readers come by turns with a writer. Their calls are longer than a turn, and nobody knows when
+// their releases took effect: the times that fit are few among very many.
+func TestJudgesDecideHistoriesOfReadersThatNobodyConfirmed(t *testing.T) {
+	var had []*history.Hold
+	for turn := range clock.Instant(40) {
+		from := 1000 * (turn + 1)
+		for i := range clock.Instant(12) {
+			had = append(had, &history.Hold{Since: from - 900 + i, From: from + i, To: from + 100 + i, Shared: true, Returned: from + 200})
+		}
+		had = append(had, &history.Hold{Since: from - 950, From: from + 300, To: from + 400, Returned: from + 500})
+	}
+	assert.False(t, both(t, had, false, "by turns"))
+	had[len(had)-1].From = had[len(had)-2].To - 1
+	assert.True(t, both(t, had, false, "a writer too early"))
+}
+
 // Many call together for a long time, and the one that called last has the first token. The two
 // judges must decide that, too, in histories of any length.
 func TestJudgesDecideLongHistoriesOfTokens(t *testing.T) {
