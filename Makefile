@@ -4,9 +4,10 @@ GOFUMPT       := go run mvdan.cc/gofumpt@v0.12.0
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GORELEASER    := go run github.com/goreleaser/goreleaser/v2@v2.15.0
 
-# The platforms on which the library must build, beside Linux, where CI runs the tests. No file is
-# for one architecture only, so each system is built once.
-PLATFORMS := darwin/arm64 windows/amd64
+# The platforms on which the library must build, beside the host, where the tests run. No file is
+# for one architecture only, so each system is built once: Linux on the one that has fewer system
+# calls.
+PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 
 # How long each fuzz target runs. With Go 1.26, a duration sometimes ends in nothing but "context
 # deadline exceeded" (https://go.dev/issue/75804); a number of runs, as in FUZZTIME=100000x, never
