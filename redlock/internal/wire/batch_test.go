@@ -103,7 +103,7 @@ func (p *batchPair) near() int64 {
 // offsets are how far from p.time the clocks of clients are. The limits are 10 s behind and ahead
 // of the server's time, which is up to 15 s past p.time; the 20 s that a counter follows, up to
 // 25 s past it; and the minute from which a lost counter begins.
-var offsets = []int64{0, 0, -3_600_000_000, 3_600_000_000, 17_500_000, 40_000_000}
+var offsets = []int64{0, 0, -3_600_000_000, 3_600_000_000, 7_500_000, 17_500_000, 40_000_000}
 
 // some returns one of the keys or more, in any order.
 func (p *batchPair) some() (some []string) {
