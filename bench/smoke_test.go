@@ -18,9 +18,9 @@ var small = size{
 	operations: 300, // more than there are goroutines in most rows
 	turns:      1, each: 10,
 	scenario: contention.Scenario{
-		Processes: 2, Goroutines: 6, TTL: maxTTL, Patience: patience, WarmUp: 50 * time.Millisecond, Window: 400 * time.Millisecond,
+		Processes: 2, Goroutines: 6, TTL: maxTTL, Patience: patience, WarmUp: 50 * time.Millisecond, Window: 200 * time.Millisecond,
 	},
-	crash:   contention.Crash{Waiters: 2, Kills: 1, TTL: 2 * time.Second, Settle: 10 * time.Millisecond},
+	crash:   contention.Crash{Waiters: 2, Kills: 1, TTL: time.Second, Settle: 10 * time.Millisecond},
 	waiting: crowdSize{waiters: 200, names: 20, settle: 300 * time.Millisecond},
 }
 

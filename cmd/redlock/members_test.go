@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/internal/survey"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// interrupt interrupts a change as soon as it waits, which it need not.
+func interrupt(t *testing.T, urls []string, args ...string) {
+	t.Helper()
+	cmd := clitest.Command(urls, append([]string{"members"}, args...)...)
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	said, all := bufio.NewReader(stderr), ""
+	for !strings.Contains(all, "waiting: locks that may have begun before the last change") {
+		text, err := said.ReadString('\n')
+		all += text
+		if err != nil {
+			require.NoError(t, cmd.Wait(), all)
+			return // nothing to wait for: the machine is slow
+		}
+	}
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	rest, err := io.ReadAll(said)
+	require.NoError(t, err)
+	require.Error(t, cmd.Wait())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGINT), cmd.ProcessState.ExitCode(), "%s", rest)
+	assert.Contains(t, string(rest), "redlock: interrupted while it waited for: locks")
+}
+
+// An operator replaces masters of a cluster that is in use. This test is the runbook of
+// docs/operations.md.
+func TestMastersAreReplacedWhileLocksAreHeld(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Start(t, 5)
+	urls := clitest.URLs(servers)
+	locker, err := redlock.New(urls[:3], redlock.WithMaxTTL(3*time.Second), redlock.WithTTL(3*time.Second))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = locker.Close() }) // it may owe a release to the dead master
+	require.NoError(t, locker.Ready(t.Context()))
+	lock, err := locker.Lock(t.Context(), "x")
+	require.NoError(t, err)
+
+	members := func(list []string, args ...string) (status int, stdout, stderr string) {
+		return line(append([]string{"members", "--nodes", strings.Join(list, ",")}, args...)...)
+	}
+
+	// Somebody begins to replace the third one, and is interrupted: another process goes on.
+	interrupt(t, urls[:3], "replace", urls[2], urls[3])
+	status, _, said := members(urls[:3], "replace", urls[2], urls[3], "--dry-run")
+	assert.Zero(t, status, said)
+	status, text, said := members(urls[:3], "replace", urls[2], urls[3])
+	assert.Zero(t, status, said)
+	assert.Contains(t, text, "Done: ")
+	assert.Contains(t, text, urls[3]+" is a member (")
+	assert.Contains(t, text, urls[2]+" is no member")
+	assert.Contains(t, text, ": 3 members, 2 are needed.")
+
+	// A dead one is removed first.
+	require.NoError(t, servers[1].Kill())
+	list := []string{urls[0], urls[1], urls[3]}
+	status, text, said = members(list, "replace", urls[1], urls[4])
+	assert.Zero(t, status, said)
+	assert.Regexp(t, `^Done: remove `+urls[1]+` \(\w+\), then add `+urls[4]+"\\.", text)
+	status, text, said = members(list, "replace", urls[1], urls[4])
+	assert.Zero(t, status, said)
+	assert.Regexp(t, "^Nothing to do.", text)
+
+	var told survey.Members
+	status, text, said = members([]string{urls[0], urls[3], urls[4]}, "max-ttl", "1m", "--json")
+	assert.Zero(t, status, said)
+	require.NoError(t, json.Unmarshal([]byte(text), &told))
+	assert.Equal(t, "1m0s", told.MaxTTL)
+	assert.Empty(t, told.List)
+	for i, one := range told.Members {
+		assert.Equal(t, survey.MemberVotes, one.State, "%+v", one)
+		assert.Equal(t, []string{urls[0], urls[3], urls[4]}[i], one.Endpoint)
+	}
+	assert.NoError(t, lock.Err(), "the lock has been held all the time")
+	require.NoError(t, lock.Unlock(t.Context()))
+	clitest.WaitFor(t, "the newest list", func() bool { return locker.Stats().Version == told.Version })
+}
