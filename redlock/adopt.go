@@ -51,10 +51,14 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 		return nil, fmt.Errorf("redlock: adopt %q: %w", name, round.EndOf(ctx))
 	}
 	lock := c.newLock()
-	lock.begin(l.clock.Now(), c.maxHold)
+	began := l.clock.Now()
+	lock.begin(l.awaitVoters(ctx, began, lock.timeout, lock.life()), c.maxHold)
+	if err := l.refusal(lock.life()); err != nil {
+		return nil, err
+	}
 	request := wire.Adopt(lock.keys()[0], value, lock.value, lock.life(), lock.fencing())
 	r := lock.newGrant(&round.Spec{Request: request, Rule: quorum.DecideHeld})
-	r.Send(lock.acquired.Add(lock.timeout), 0)
+	r.Send(began.Add(lock.timeout), 0)
 	v, ended := r.Wait(ctx)
 	reason := ErrNoQuorum
 	switch v {

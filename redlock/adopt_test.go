@@ -290,3 +290,12 @@ func TestAnAdoptionWithAShorterTTLEndsNoKeyEarlier(t *testing.T) {
 		}
 	})
 }
+
+func TestAnAdoptionMayBeTheFirstCall(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.lock(c.locker(), "a")
+		adopted, err := c.connecting().Adopt(ctx, "a", lock.Value())
+		require.NoError(t, err)
+		require.NoError(t, adopted.Unlock(ctx))
+	})
+}
