@@ -133,3 +133,19 @@ func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
 		})
 	}
 }
+
+func TestAForcedReleaseIsInTheLogWhoeverAnswersFirst(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l, operator := c.locker(redlock.WithOwner("me")), c.locker()
+		c.lock(l, "a")
+		settle()
+		c.del("a", 2) // this one does not have it
+		c.each(delaying(time.Millisecond, time.Millisecond), 0)
+		c.each(delaying(5*time.Millisecond, 5*time.Millisecond), 1)
+		require.NoError(t, operator.ForceUnlock(ctx, "a"))
+		time.Sleep(time.Second)
+		lines := c.log(operator)
+		require.NotEmpty(t, lines)
+		assert.True(t, strings.HasPrefix(lines[0], "forced, a, me"), lines[0])
+	})
+}

@@ -199,7 +199,10 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f journal.T
 		defer mu.Unlock()
 		value, left := wire.ReadForced(reply)
 		seen.Left = max(seen.Left, left)
-		if held[value]++; value != "" && held[value] > held[seen.Value] {
+		if value == "" {
+			return // that one held nothing, which says nothing of what the others held
+		}
+		if held[value]++; held[value] > held[seen.Value] {
 			seen.Value = value
 		}
 	}
