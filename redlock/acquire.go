@@ -251,7 +251,7 @@ func (l *Locker) take(lock *Lock, r *round.Round, c *call) error {
 		refused = refused.Minus(strays)
 		lock.dropStrays(strays)
 	}
-	l.overtook(lock, refused)
+	l.overtook(lock.keys(), lock.kind.queueOf(lock), refused)
 	if lock.until.Sub(l.clock.Now()) <= c.minValidity {
 		return ErrNoValidity
 	}

@@ -304,3 +304,43 @@ func TestTheErrorOfLockAnyNamesWhatMatters(t *testing.T) {
 		require.NotErrorIs(t, err, redlock.ErrTaken)
 	})
 }
+
+// The last refusal comes while an attempt that was won too late is given up.
+func TestALateRefusalMeetsAChoiceThatIsGivenUp(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.set("a", "somebody", time.Hour, 2)
+		c.set("b", "somebody", time.Hour, 2)
+		l := c.locker(redlock.WithDrift(0, 0))
+		attempts := 100
+		if raced {
+			attempts = 3000
+		}
+		for range attempts {
+			_, err := l.TryLockAny(ctx, []string{"a", "b"}, redlock.WithTTL(10*time.Second), redlock.WithMinValidity(10*time.Second-time.Nanosecond))
+			require.ErrorIs(t, err, redlock.ErrNoValidity)
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
+func TestWhatAnEarlierRoundWasGivenIsGivenBackWhereTheLastOneFailed(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		c.set("a", "somebody", time.Minute, 1, 2, 3)
+		c.set("b", "somebody", time.Minute, 3)
+		l := c.locker()
+		c.each(delaying(5*time.Millisecond, 5*time.Millisecond), 1, 2)
+		time.AfterFunc(3*time.Millisecond, c.servers[0].Kill)
+		lock, err := l.TryLockAny(ctx, []string{"a", "b"}, redlock.WithTTL(30*time.Second))
+		require.NoError(t, err)
+		require.Equal(t, "b", lock.Name())
+		value, _, _ := c.servers[0].Get("a")
+		require.Equal(t, lock.Value(), value)
+		settle()
+		require.NoError(t, lock.Unlock(ctx))
+		c.servers[0].Restart(true)
+		time.Sleep(2 * time.Second)
+		settle()
+		value, _, _ = c.servers[0].Get("a")
+		assert.Empty(t, value, "given back")
+	})
+}

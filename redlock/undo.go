@@ -124,21 +124,22 @@ func (h *holder) Late(vote round.Vote) {
 	if !lock.healing {
 		lock.touched.Remove(vote.Node)
 	}
+	keys, queued := lock.keys(), lock.kind.queueOf(lock) // which an attempt that is given up changes (untake)
 	lock.mu.Unlock()
 	if !vote.Stray {
-		lock.locker.overtook(lock, quorum.Only(vote.Node))
+		lock.locker.overtook(keys, queued, quorum.Only(vote.Node))
 	}
 }
 
-// overtook is told which nodes refused a lock that was won without them. If the pilot is among
-// them, somebody else had its vote and we were faster: next time we queue behind that waiter.
-func (l *Locker) overtook(lock *Lock, refused quorum.NodeSet) {
-	if refused.Empty() || len(lock.keys()) > 1 {
+// overtook is told which nodes refused a lock that was won without them, with its keys and those
+// under which the desk knows its waiters. If the pilot is among them, somebody else had its vote
+// and we were faster: next time we queue behind that waiter.
+func (l *Locker) overtook(keys, queued []string, refused quorum.NodeSet) {
+	if refused.Empty() || len(keys) > 1 {
 		return
 	}
-	queued := lock.kind.queueOf(lock)[0]
-	if pilot := l.desk.Pilots.First(queued); refused.Has(pilot) {
-		l.desk.Record.Mark(queued, pilot)
+	if pilot := l.desk.Pilots.First(queued[0]); refused.Has(pilot) {
+		l.desk.Record.Mark(queued[0], pilot)
 	}
 }
 

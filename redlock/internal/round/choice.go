@@ -89,7 +89,7 @@ func (r *Round) chooseLocked(node int, v quorum.Vote, reply any) (vote quorum.Vo
 	c := r.rare.choice
 	switch {
 	case v == quorum.Failed:
-		stray = r.touched.Has(node)
+		stray = r.mayHoldLocked().Has(node) // also what an earlier round was given there
 	default:
 		c.answers[node] = wire.ReadChoice(reply)
 		if v == quorum.Granted && c.settled && c.answers[node].Got != c.chosen {
