@@ -250,3 +250,33 @@ func TestMastersThatWereLeftBehindAreSetBackWhateverTheirNames(t *testing.T) {
 		c.unlock(c.lock(l, "a"))
 	})
 }
+
+func TestAServerThatIsListedTwiceForgetsOnce(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		l, err := redlock.New(append(c.servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.clock), c.aliased(0, 0),
+			redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
+		require.NoError(t, err)
+		defer l.Close()
+		settle()
+		lock := c.lock(l, "a")
+		c.servers[0].Restart(false)
+		time.Sleep(time.Second)
+		settle()
+		require.NoError(t, lock.Err(), "two of three still have it")
+		require.NoError(t, lock.Verify(ctx))
+	})
+}
+
+func TestAMasterThatIsNoMemberForgetsNothing(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2, 3})
+		time.Sleep(2 * maxTTL)
+		lock := c.lock(l, "a")
+		c.servers[0].Restart(false)
+		c.servers[3].Restart(false)
+		time.Sleep(time.Second)
+		settle()
+		require.NoError(t, lock.Err(), "two of three still have it")
+		require.NoError(t, lock.Verify(ctx))
+	})
+}

@@ -81,7 +81,7 @@ type View struct {
 	Voting     quorum.NodeSet // the nodes whose votes count
 	Duplicates quorum.NodeSet // the same server as another node: not asked
 	Strangers  quorum.NodeSet // no members: not asked
-	Vacant     quorum.NodeSet // of these, the removed masters to which the connection was ended
+	Vacant     quorum.NodeSet // of these, those whose connection was ended: their masters were removed, or not added
 	Undecided  quorum.NodeSet // known in a moment
 	Enough     bool           // a quorum votes
 	Roster     *Roster        // by which votes count; nil if none is known, or they count by the list
@@ -105,6 +105,7 @@ type member struct {
 	before    pipeline.Identity // on the connection before
 	phase     phase
 	restarted uint64 // the epoch in which it last forgot; 0 if it never did
+	forgotten string // the incarnation that it forgot then; empty if that is not known
 	duplicate int    // index of an earlier node that is the same server; -1 for none
 
 	server   server

@@ -1,6 +1,7 @@
 package members
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -278,21 +279,37 @@ func (ms *Membership) Epoch() uint64 {
 }
 
 // forgotLocked notes that a server has forgotten.
-func (ms *Membership) forgotLocked(n *member) { n.restarted = ms.epoch.Add(1) }
+func (ms *Membership) forgotLocked(n *member) {
+	n.restarted, n.forgotten = ms.epoch.Add(1), cmp.Or(n.known, n.met)
+}
 
-// ForgottenSince returns how many nodes have forgotten since an epoch.
+// ForgottenSince returns how many nodes have forgotten since an epoch. A server counts once, and
+// one that never was a member does not: it never had a vote.
 func (ms *Membership) ForgottenSince(epoch uint64) (nodes int) {
 	if ms.epoch.Load() == epoch {
 		return 0
 	}
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
+	v := ms.View()
 	for i := range ms.members {
-		if ms.members[i].restarted > epoch {
+		n := &ms.members[i]
+		never := v.Roster != nil && n.duplicate < 0 && n.position.of == "" && !v.members.Has(i)
+		if n.restarted > epoch && !never && !ms.forgotWithTwinLocked(n, epoch) {
 			nodes++
 		}
 	}
 	return nodes
+}
+
+// forgotWithTwinLocked reports whether what a node has forgotten since an epoch is what the node
+// has that is the same server.
+func (ms *Membership) forgotWithTwinLocked(n *member, epoch uint64) bool {
+	if n.duplicate < 0 {
+		return false
+	}
+	twin := &ms.members[n.duplicate]
+	return n.forgotten != "" && n.forgotten == twin.forgotten && twin.restarted > epoch
 }
 
 // Hash is FNV-1a.
