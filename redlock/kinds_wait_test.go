@@ -216,3 +216,21 @@ func TestWhoWantsALockAgainQueuesBehindTheWaiter(t *testing.T) {
 		c.unlock(lock)
 	})
 }
+
+func TestAMessageThatSomebodyElseSendsHarmsNobody(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		s := c.permits("s", 1)
+		held := c.permit(s)
+		got := c.acquiring(c.permits("s", 1))
+		for i := range c.servers {
+			places, _ := c.do(i, "ZRANGE", "redquorum:permit:wait:s", 0, -1).([]any)
+			for _, place := range places {
+				process, value, _ := strings.Cut(string(place.([]byte)), ":")
+				c.do(i, "PUBLISH", "redquorum:wake:"+process, value)
+			}
+		}
+		time.Sleep(time.Second)
+		c.unlock(held)
+		c.unlock(<-got)
+	})
+}

@@ -150,7 +150,7 @@ func (s *stay) useHanded(ctx context.Context) *round.Round {
 	s.handed = true
 	slot := s.wakeup.Slot()
 	switch {
-	case s.slots > 0 && slot > s.slots || s.astray():
+	case s.slots > 0 && (slot < 1 || slot > s.slots) || s.astray(): // anybody may have sent the message
 		return nil
 	case s.slots > 0:
 		return s.call.SendSlot(s.a, slot)
