@@ -41,6 +41,9 @@ func (l *Locker) Cluster() *Cluster {
 // Progress returns the cluster with a function that is told, about once a second, what a change
 // waits for and how long that takes at least.
 func (c *Cluster) Progress(f func(waits string, left time.Duration)) *Cluster {
+	if f == nil {
+		return c.locker.Cluster()
+	}
 	return &Cluster{locker: c.locker, progress: f}
 }
 
@@ -121,15 +124,21 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 	}
 	l := c.locker
 	defer l.life.leave()
+	ctx, cancel := l.untilClosed(ctx) // what prepares the master must end, too
+	defer cancel()
 	node, err := l.nodes()[0].Sibling(endpoint)
 	if err != nil {
 		return invalid("%w", err)
 	}
 	address := node.Endpoint()
 	at := l.members.NodeAt(node)
-	if at < 0 {
+	switch {
+	case at < 0 && l.life.isClosed():
 		return ErrClosed
+	case at < 0:
+		return invalid("this Locker has %d nodes, and can have no more", quorum.MaxNodes)
 	}
+	defer l.members.Leave(at)
 	return c.change(ctx, "add", func(r *members.Roster) (*members.Roster, error) {
 		if r.Has(address) { // also if it forgot that it is a member: it will come back as the one that it was
 			return nil, nil
@@ -199,6 +208,9 @@ func (c *Cluster) change(ctx context.Context, op string, next func(*members.Rost
 	err := c.locker.members.Change(ctx, members.Operation{Next: next, Chosen: chosen, Tell: c.progress})
 	if conflict := c.locker.members.Conflict(); conflict != nil && errors.Is(err, conflict) {
 		return invalid("%w", err)
+	}
+	if err != nil && errors.Is(context.Cause(ctx), ErrClosed) {
+		return ErrClosed
 	}
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("redlock: members %s: %w", op, err)
@@ -299,11 +311,15 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 	if force {
 		l.members.FormAnyway()
 	}
-	failure := &QuorumError{Op: "init", Need: len(l.nodes()), reason: ErrNoQuorum}
+	failure, view := &QuorumError{Op: "init", reason: ErrNoQuorum}, l.members.View()
 	for i, node := range l.nodes() {
+		if view.Vacant.Has(i) {
+			continue
+		}
+		failure.Need++
 		var err error
 		switch stats := node.Stats(); {
-		case l.members.View().Voting.Has(i):
+		case view.Voting.Has(i):
 			failure.Granted++
 			continue
 		case stats.State == pool.Down:
@@ -315,8 +331,11 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 		}
 		failure.Nodes = append(failure.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})
 	}
-	if failure.Granted == len(l.nodes()) {
+	if failure.Granted == failure.Need {
 		return nil
+	}
+	if l.life.isClosed() {
+		return ErrClosed
 	}
 	if ctx.Err() != nil {
 		failure.ended = round.EndOf(ctx)

@@ -21,14 +21,29 @@ func addAs(endpoint string) change {
 	return func(cluster *redlock.Cluster, ctx context.Context) error { return cluster.Add(ctx, endpoint) }
 }
 
-// aliased connects to the first spare master by any name that is none of a master.
-func (c *cluster) aliased(spare int) redlock.Option {
+// aliased connects to a master by any name that is none of a master. What is sent there is late.
+func (c *cluster) aliased(at int, late time.Duration) redlock.Option {
 	return redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		if strings.HasPrefix(address, "alias") {
-			address = c.servers.Endpoints()[spare]
+		if !strings.HasPrefix(address, "alias") {
+			return c.servers.Dial(ctx, network, address)
 		}
-		return c.servers.Dial(ctx, network, address)
+		conn, err := c.servers.Dial(ctx, network, c.servers.Endpoints()[at])
+		return lateConn{conn, late}, err
 	}))
+}
+
+type lateConn struct {
+	net.Conn
+	late time.Duration
+}
+
+func (l lateConn) Write(p []byte) (int, error) {
+	if l.late == 0 {
+		return l.Conn.Write(p)
+	}
+	sent := slices.Clone(p)
+	time.AfterFunc(l.late, func() { _, _ = l.Conn.Write(sent) }) // of the same time, in order
+	return len(p), nil
 }
 
 // A removed master gets the releases that are owed to it, and then no connection. When it is added
@@ -49,7 +64,7 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 	} {
 		list, opts, again := c.list, c.opts, c.again
 		runCluster(t, name, 4, 0, func(t *testing.T, c *cluster) {
-			operator, l := c.among([]int{0, 1, 2}, c.aliased(3)), c.among(list, append(opts, c.aliased(3))...)
+			operator, l := c.among([]int{0, 1, 2}, c.aliased(3, 0)), c.among(list, append(opts, c.aliased(3, 0))...)
 			time.Sleep(2 * maxTTL) // the change need not wait
 			connected := func() {
 				for name := range strings.SplitSeq("bcdefghijklmnop", "") { // of one of them, it is the pilot
@@ -128,7 +143,7 @@ func TestCloseDoesNotWaitForAMasterThatWasRemoved(t *testing.T) {
 // A process may live to see more masters than there are positions.
 func TestThePositionsOfRemovedMastersAreUsedAgain(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		operator, l := c.among([]int{0, 1, 2}, c.aliased(3)), c.among([]int{0, 1, 2}, c.aliased(3))
+		operator, l := c.among([]int{0, 1, 2}, c.aliased(3, 0)), c.among([]int{0, 1, 2}, c.aliased(3, 0))
 		for i := range 70 {
 			name := fmt.Sprintf("redis://alias%d:6379", i)
 			c.change(operator, addAs(name))
@@ -161,5 +176,75 @@ func TestALockerClosesTheNodesThatItMade(t *testing.T) {
 		assert.Zero(t, c.servers[1].Connections())
 		assert.NotZero(t, c.servers[0].Connections())
 		require.NoError(t, node.Close())
+	})
+}
+
+// Also one that tries to reach the new master.
+func TestAChangeEndsWithItsLocker(t *testing.T) {
+	for name, change := range map[string]change{
+		"add":     addAs("redis://typo:6379"),
+		"max TTL": setMaxTTL(2 * maxTTL),
+	} {
+		runCluster(t, name, 3, 1, func(t *testing.T, c *cluster) {
+			l := c.among([]int{0, 1, 2}) // a change must wait: locks may have begun before the last
+			limited, cancel := context.WithCancel(ctx)
+			done := c.ending(func() error { return change(l.Cluster(), limited) })
+			time.Sleep(3 * time.Second)
+			closed := c.ending(l.Close)
+			time.Sleep(time.Minute)
+			assert.Len(t, closed, 1, "Close has returned")
+			assert.Len(t, done, 1, "and so has the change")
+			cancel() // otherwise this would never end
+			require.NoError(t, <-closed)
+			require.ErrorIs(t, <-done, redlock.ErrClosed)
+		})
+	}
+}
+
+// A bare majority granted it.
+func TestALockIsReleasedAfterAMemberWasAdded(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2})
+		time.Sleep(2 * maxTTL)
+		c.set("a", "somebody", time.Hour, 2)
+		lock := c.lock(l, "a")
+		settle()
+		c.change(l, add(3))
+		settle()
+		require.Positive(t, lock.Remaining())
+		require.NoError(t, lock.Unlock(ctx))
+		require.Equal(t, []string{"", "", "somebody", ""}, c.holders("a"))
+	})
+}
+
+func TestAReleaseFollowsItsSETToAServerThatTurnsOutToBeListedTwice(t *testing.T) {
+	for after := range 8 {
+		inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+			l, err := redlock.New(append(c.servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.clock),
+				c.aliased(0, 3*time.Millisecond), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL), redlock.WithNodeTimeout(5*time.Second))
+			require.NoError(t, err)
+			defer l.Close()
+			lock := c.lock(l, "a")
+			time.Sleep(time.Duration(after) * time.Millisecond)
+			require.NoError(t, lock.Unlock(ctx))
+			time.Sleep(time.Second)
+			assert.Equal(t, []string{"", "", ""}, c.holders("a"), "%d ms", after)
+		})
+	}
+}
+
+// One after the other, each until its position is another one's.
+func TestAnEndpointThatCouldNotBeAddedIsLeft(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2})
+		for i := range 70 {
+			err := l.Cluster().Progress(nil).Add(c.within(100*time.Millisecond), fmt.Sprintf("redis://nobody%d:6379", i))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			time.Sleep(maxTTL / 8)
+		}
+		assert.Less(t, len(l.Stats().Nodes), 30)
+		time.Sleep(2 * maxTTL)
+		require.NoError(t, l.Init(ctx, false), "all masters vote")
+		c.change(l, add(3))
 	})
 }

@@ -187,3 +187,14 @@ func TestCloseDoesNotWaitForProofsOfMemory(t *testing.T) {
 		})
 	}
 }
+
+func TestInitEndsWithItsLocker(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.connecting()
+		c.each(mute)
+		done := c.ending(func() error { return l.Init(ctx, false) })
+		time.Sleep(100 * time.Millisecond)
+		require.NoError(t, l.Close())
+		require.ErrorIs(t, <-done, redlock.ErrClosed)
+	})
+}

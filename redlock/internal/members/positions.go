@@ -17,11 +17,12 @@ import (
 // reached. Its position becomes vacant when it was told, but not before LongestTTL has passed since
 // we learned of the removal: every attempt that asked it as a member is over then, and whatever we
 // left there has expired. The connection ends, and nothing more comes of it, before another node
-// takes the position.
+// takes the position. So it is with a master that an operator tried to add in vain.
 type position struct {
 	of    string        // the member that its master was last; empty if it never was one
-	kept  bool          // an operator is about to add its master
-	ends  clock.Instant // when it may become vacant; never while its master is a member, or never was one
+	kept  int           // operators who are about to add its master
+	left  bool          // the last of them gave it up
+	ends  clock.Instant // when it may become vacant; never while its master is a member, or never was one and may be
 	told  bool          // that it was removed, before the position became vacant
 	since Version       // the version under which it became vacant; zero while it is taken
 	free  clock.Instant // when another master may take it; never while the connection is ending
@@ -47,17 +48,19 @@ func (ms *Membership) removedLocked(i int) bool {
 	at := ms.seatOfLocked(i, roster)
 	switch p := n.place; {
 	case at >= 0:
-		n.position.of, n.position.kept = roster.Members[at].ID, false
+		n.position.of, n.position.left = roster.Members[at].ID, false
 	case p.cluster == roster.Cluster && p.joined != 0: // somebody is about to add it
 		n.position.of = ""
 	case p.cluster == roster.Cluster && p.version != (Version{}):
 		n.position.of = p.member
 	}
 	if n.position.of == "" || roster.Index(n.position.of) >= 0 {
-		n.position.ends = never
+		if !n.position.left {
+			n.position.ends = never
+		}
 		return false
 	}
-	if n.position.ends == never && !n.position.kept && (ms.owns || i >= ms.listed) {
+	if n.position.ends == never && n.position.kept == 0 && (ms.owns || i >= ms.listed) {
 		n.position.ends = ms.clock.Now().Add(roster.longest())
 	}
 	return true
@@ -69,11 +72,11 @@ func (ms *Membership) endingLocked() (nodes quorum.NodeSet) {
 	now, roster := ms.clock.Now(), ms.keeper.roster
 	for i := range ms.members {
 		n := &ms.members[i]
-		if n.position.ends > now || n.position.kept { // also without a roster
+		if n.position.ends > now || n.position.kept > 0 { // also without a roster
 			continue
 		}
 		behind := n.place.cluster == roster.Cluster && n.place.version != (Version{}) && n.place.version != roster.Version
-		if n.duplicate >= 0 || (n.seen || n.position.told) && !behind { // the first node of a server is told for all
+		if n.duplicate >= 0 || n.position.left || (n.seen || n.position.told) && !behind { // the first node of a server is told for all
 			nodes.Add(i)
 		}
 	}
@@ -158,20 +161,33 @@ func (ms *Membership) dialMissing() {
 	}
 }
 
-// NodeAt returns the index of the node at an endpoint, and adds it if there is none. It stays until
-// its master is a member.
+// NodeAt returns the index of the node at an endpoint, and adds it if there is none; -1 if the
+// Membership was stopped, or has too many nodes. It stays until [Membership.Leave].
 func (ms *Membership) NodeAt(node *pipeline.Node) int {
 	ms.mu.Lock()
 	for i, other := range ms.Nodes() {
 		if n := &ms.members[i]; other.Endpoint() == node.Endpoint() && !n.vacant() {
-			n.position.kept = true
+			n.position.kept++
+			n.position.left = false
 			ms.mu.Unlock()
 			_ = node.Close() //nolint:errcheck // always nil
 			return i
 		}
 	}
 	ms.mu.Unlock()
-	return ms.addNode(node, position{kept: true})
+	return ms.addNode(node, position{kept: 1})
+}
+
+// Leave says that an operator is done with a node. If its master has become no member, its position
+// becomes vacant like that of one that was removed: until then, rounds may have asked it.
+func (ms *Membership) Leave(i int) {
+	ms.mu.Lock()
+	p := &ms.members[i].position
+	p.kept--
+	if p.kept == 0 && p.of == "" && i >= ms.listed && ms.keeper.roster != nil {
+		p.left, p.ends = true, ms.clock.Now().Add(ms.longestLocked())
+	}
+	ms.endLocked(false)
 }
 
 // addNode adds a node with what is known of its position, and returns its index; -1 if the
