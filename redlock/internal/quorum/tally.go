@@ -70,7 +70,7 @@ func DecideRelease(t Tally) Verdict {
 	switch gone := t.Refused - t.Absent; {
 	case t.Granted >= need:
 		return Won
-	case gone > t.Expected-need:
+	case gone > max(t.Expected-need, 0): // a member that was added since makes need larger
 		return Denied
 	case t.Outstanding() > 0:
 		return Pending

@@ -213,7 +213,7 @@ func (r *Round) prepare(request *pipeline.Request, deadline clock.Instant) {
 // is asked, or it is no member of the cluster, and has nothing of ours from when it was one.
 func unasked(view *members.View, node int, keep quorum.NodeSet) error {
 	switch {
-	case view.Duplicates.Has(node):
+	case view.Duplicates.Has(node) && !keep.Has(node): // it may have been asked before that was known
 		return errDuplicate
 	case view.Strangers.Has(node) && (!keep.Has(node) || view.Vacant.Has(node)):
 		return errStranger
