@@ -21,10 +21,17 @@ func AwaitVotes(ctx context.Context, clk clock.Clock, locker *redlock.Locker) {
 	ctx, cancel := context.WithTimeout(ctx, voteBound)
 	defer cancel()
 	pause := clock.Backoff{Shortest: 2 * time.Millisecond, Longest: 50 * time.Millisecond}
-	undecided := func(n redlock.NodeStats) bool { return !isDecided(&n) }
-	for slices.ContainsFunc(locker.Stats().Nodes, undecided) && clock.Sleep(ctx, clk, pause.Next()) {
+	for !areDecided(locker.Stats().Nodes) && clock.Sleep(ctx, clk, pause.Next()) {
 		continue
 	}
+}
+
+// areDecided is isDecided of all nodes. While none votes, which of two clusters is meant may be seen
+// when one more member has answered.
+func areDecided(nodes []redlock.NodeStats) bool {
+	return !slices.ContainsFunc(nodes, func(n redlock.NodeStats) bool {
+		return !isDecided(&n) || errors.Is(n.Barred, redlock.ErrOtherCluster) && CountVotes(nodes) == 0
+	})
 }
 
 func isDecided(n *redlock.NodeStats) bool {

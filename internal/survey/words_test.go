@@ -114,3 +114,10 @@ func TestAMasterStandsSomehowForAReason(t *testing.T) {
 	assert.Equal(t, []string{"votes|", "no vote|" + pool.ErrQuarantined.Error(), "down|dial redis://…@c:1", "down|", "connecting|"}, told)
 	assert.Equal(t, 1, CountVotes(nodes))
 }
+
+func TestMastersOfTwoClustersAreUndecidedWhileNoneVotes(t *testing.T) {
+	other := redlock.NodeStats{Stats: pool.Stats{State: pool.Up}, Barred: redlock.ErrOtherCluster}
+	votes := redlock.NodeStats{Stats: pool.Stats{State: pool.Up}}
+	assert.False(t, areDecided([]redlock.NodeStats{other, other, other}))
+	assert.True(t, areDecided([]redlock.NodeStats{votes, votes, other}))
+}
