@@ -59,6 +59,7 @@ func TestWrongEndpointsAreUsageErrorsWithoutThePassword(t *testing.T) {
 		{"a:1/secret", "list", "REDLOCK_NODES[1]: neither host:port"},
 		{"a:1,b:99999", "inspect x", `REDLOCK_NODES[2] "b:99999": the port is not`},
 		{"a:1,default:12345678", "list", "REDLOCK_NODES[2]: the port is not"},
+		{"redis://secret@a:1", "list", "REDLOCK_NODES[1]: a user without a password (a password alone has a colon in front, as :password@host)"},
 		{"", "run --name x --nodes redis://:secret@a:b go", "--nodes[1]: "},
 		{"", "doctor --nodes a:1,a:1", "are the same server"},
 		{"", "unlock --force --reason y x --nodes a:1 --nodes-file DIR/empty", "only one of them"},

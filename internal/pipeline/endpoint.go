@@ -149,7 +149,7 @@ func (e *endpoint) user(info *url.Userinfo) error {
 	}
 	password, ok := info.Password()
 	if !ok || password == "" {
-		return fmt.Errorf("%w: a user without a password (a password alone is written redis://:password@host)", ErrEndpoint)
+		return fmt.Errorf("%w: a user without a password (a password alone has a colon in front, as :password@host)", ErrEndpoint)
 	}
 	e.username, e.password = info.Username(), password
 	return nil
