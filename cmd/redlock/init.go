@@ -80,6 +80,7 @@ type initialization struct {
 	nodes   []initialized
 	members int           // masters of which a quorum is a majority
 	askable bool          // --force could make more of them vote
+	timed   bool          // time makes more of them vote
 	maxTTL  time.Duration // of the cluster; 0 if it is not known
 }
 
@@ -95,7 +96,9 @@ func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result
 		result.nodes = append(result.nodes, initialized{endpoint: n.Endpoint, before: survey.Votes(&n)})
 	}
 	err = initAndForm(ctx, locker, force)
-	result.members = locker.Stats().Members
+	stats := locker.Stats()
+	result.members = stats.Members
+	result.timed = slices.ContainsFunc(stats.Nodes, func(n redlock.NodeStats) bool { return n.QuarantinedFor > 0 })
 	if m, err := locker.Cluster().Members(ctx); err == nil {
 		result.maxTTL = m.MaxTTL
 	}
@@ -188,8 +191,11 @@ func (r *initialization) text() []string {
 		lines = append(lines, fmt.Sprintf("%-*s  %s", width, n.endpoint, what))
 	}
 	hint := ""
-	if r.askable {
+	switch {
+	case r.askable && r.timed:
 		hint = " A master in quarantine votes when its time is over; for --force, see redlock init --help."
+	case r.askable:
+		hint = " For --force, see redlock init --help."
 	}
 	return append(lines, "", fmt.Sprintf("Voting: %d of %s, %s.%s", r.voting(), prose.Plural(r.members, "master"), prose.Needed(r.quorum()), hint))
 }
