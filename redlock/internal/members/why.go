@@ -54,7 +54,7 @@ func (ms *Membership) whyLocked(i int) error {
 	case n.marker.isNew() && ms.keeper.roster != nil && ms.seatOfLocked(i, ms.keeper.roster) < 0:
 		return fmt.Errorf("%w: it is new; `redlock members add` adds it", ErrNotMember)
 	case n.marker.isNew():
-		return fmt.Errorf("%w for another %v: %s", pipeline.ErrQuarantined, n.left(now), ms.whyNewLocked())
+		return fmt.Errorf("%w%s", pipeline.ErrQuarantined, ms.whyNewLocked(n.left(now)))
 	default:
 		return fmt.Errorf("%w for another %v: it lost its keys, or was replaced, and may have forgotten locks", pipeline.ErrQuarantined, n.left(now))
 	}
@@ -75,8 +75,9 @@ func (n *member) left(now clock.Instant) time.Duration {
 	return roughly(n.until.Sub(now))
 }
 
-// whyNewLocked returns what a new master waits for.
-func (ms *Membership) whyNewLocked() string {
+// whyNewLocked returns what a new master waits for, and for how long.
+func (ms *Membership) whyNewLocked(left time.Duration) string {
+	wait := fmt.Sprintf(" for another %v: ", left)
 	var missing []string
 	for i := range ms.members {
 		n := &ms.members[i]
@@ -85,18 +86,19 @@ func (ms *Membership) whyNewLocked() string {
 		case !n.seen || n.duplicate >= 0 || ms.Nodes()[i].State() != pipeline.Up:
 			missing = append(missing, ms.Nodes()[i].Endpoint())
 		case !n.marker.isNew() || n.known != "":
-			return "it restarted without its keys, or is a new server, and may have forgotten locks"
+			return wait + "it restarted without its keys, or is a new server, and may have forgotten locks"
 		}
 	}
 	switch {
 	case ms.mode == Strict && !ms.looks: // who only looks does not know the mode of those who lock
-		return "a new master votes then, or at once after `redlock init`"
-	case len(missing) == 0 && ms.looks:
-		return "all masters are new: they vote once a client takes a lock (with QuarantineStrict, after `redlock init`)"
-	case len(missing) == 0:
-		return "a new master votes then, or in about a second if no client knew it before"
+		return wait + "a new master votes then, or at once after `redlock init`"
+	case len(missing) > 0: // neither time nor `redlock init` helps
+		return ": a new cluster begins when all of its masters are there, also " + strings.Join(missing, " and ")
+	case ms.looks:
+		return wait + "all masters are new: they vote once a client takes a lock (with QuarantineStrict, after `redlock init`)"
+	default:
+		return wait + "a new master votes then, or in about a second if no client knew it before"
 	}
-	return fmt.Sprintf("a new master votes then, or at once when %s is there too, or after `redlock init`", strings.Join(missing, ", "))
 }
 
 // whyProofless returns why a node without proof does not vote.

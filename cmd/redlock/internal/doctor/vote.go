@@ -99,7 +99,7 @@ func (f *facts) checkVote(add adder, l limits) {
 			"take it out of the list; or make it a member: redlock members add", "%s", cli.WithoutPrefix(f.barred))
 	case f.memory() == markerActive && f.barredFor == 0 && !errors.Is(f.barred, pool.ErrDuplicate):
 		add(severe, "cluster", "a master that remembers votes once it is known of which cluster it is a member",
-			"list all members of the cluster, and start those that are down; a new cluster needs all of its masters once", "%v", f.barred)
+			"list all members of the cluster and no others, and start those that are down; a new cluster needs all of its masters once", "%v", f.barred)
 	case errors.Is(f.barred, pool.ErrDuplicate):
 		add(severe, "twin", "one server has one vote, however many endpoints lead to it",
 			"give the endpoint of another server, or remove this one", "%s", cli.Reason(f.barred, pool.ErrRefused))
@@ -114,7 +114,7 @@ func (f *facts) checkVote(add adder, l limits) {
 		case f.anyVotes:
 			do = "wait; or, " + byForce
 		case f.missing && !l.strict:
-			do = "start the masters that are missing; or " + do
+			do = "start the masters that are missing, or leave them out of the list"
 		}
 		add(severe, "quarantine",
 			"a master without a memory may be an old one that lost it; it votes at once only if all masters are there and new",
