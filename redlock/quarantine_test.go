@@ -198,3 +198,19 @@ func TestInitEndsWithItsLocker(t *testing.T) {
 		require.ErrorIs(t, <-done, redlock.ErrClosed)
 	})
 }
+
+// Before it knows the cluster, a client takes the MaxTTL of a member that forgot from its marker.
+func TestAClientWithALargerMaxTTLProlongsNoQuarantine(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithMaxTTL(maxTTL))
+		c.lock(l, "a")
+		c.servers[2].Kill()
+		c.servers[2].Restart(false)
+		time.Sleep(2 * time.Second)
+		for range 20 { // the node that answers first is random
+			c.lock(c.locker(redlock.WithMaxTTL(6*maxTTL)), "b").Unlock(ctx) //nolint:errcheck // whatever it says
+		}
+		time.Sleep(maxTTL)
+		assert.NoError(t, l.Stats().Nodes[2].Barred)
+	})
+}

@@ -135,7 +135,7 @@ func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
 	v := knowledge{
 		known: n.known, own: ms.takenLocked().Minus(n.said.Or(quorum.Only(i))).Empty(), maxTTL: ms.longestLocked().Milliseconds(), now: now,
 	}
-	if n.place.version != (Version{}) && ms.keeper.roster == nil { // its cluster says
+	if n.place.cluster != "" && !n.place.isCandidate() && ms.keeper.roster == nil { // its cluster says
 		v.maxTTL = n.marker.maxTTL
 	}
 	v.claim = ms.claimLocked(i)
