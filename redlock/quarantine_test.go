@@ -214,3 +214,14 @@ func TestAClientWithALargerMaxTTLProlongsNoQuarantine(t *testing.T) {
 		assert.NoError(t, l.Stats().Nodes[2].Barred)
 	})
 }
+
+func TestAClusterWithFewerMastersThanDoNotAnswerSaysSo(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.lock(c.listing([]int{0}), "a")
+		c.servers[1].Kill()
+		c.servers[2].Kill()
+		_, err := c.listing([]int{0, 1, 2}).TryLock(ctx, "b")
+		require.ErrorIs(t, err, pool.ErrQuarantined)
+		assert.ErrorContains(t, err, "start those, or leave out the ones that are gone")
+	})
+}

@@ -41,6 +41,8 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: no master of cluster %s remembers it (`redlock init --force` makes a new one)", ErrNotMember, ms.cluster)
 	case k.roster == nil && k.rival != "":
 		return fmt.Errorf("%w: the list has masters of two clusters, also of %s, and others that do not answer: leave out those of one", ErrOtherCluster, k.rival)
+	case k.roster == nil && p.version != (Version{}) && p.cluster == k.few:
+		return fmt.Errorf("%w: no more masters of this list are of cluster %s than do not answer: start those, or leave out the ones that are gone", pipeline.ErrQuarantined, p.cluster)
 	case k.roster == nil && p.version != (Version{}):
 		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.cluster, ms.unlistedLocked(p.cluster))
 	case k.roster == nil && len(ms.awayLocked()) > 0:

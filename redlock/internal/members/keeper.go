@@ -18,6 +18,7 @@ type keeper struct {
 	roster   *Roster // by which votes count; nil while none is known
 	conflict error   // why none is: masters of two clusters
 	rival    string  // why none is yet: another cluster may count as well, or be meant
+	few      string  // or, of this cluster: no more masters of the list are known to be its than do not answer
 	byList   bool    // no roster can be known, as most masters forbid to read theirs: the list is the cluster
 	running  bool
 	pause    clock.Backoff // between its runs
@@ -287,7 +288,14 @@ func (ms *Membership) learnLocked(reports []report) {
 	// nothing is known: otherwise a client that reaches only a master that somebody has made a
 	// cluster of its own would take that for the cluster.
 	unheard := ms.unheardLocked(reports, known)
-	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return namedIn(reports, r) <= unheard })
+	k.few = ""
+	counted = slices.DeleteFunc(counted, func(r *Roster) bool {
+		few := namedIn(reports, r) <= unheard
+		if few {
+			k.few = r.Cluster
+		}
+		return few
+	})
 	k.rival = ""
 	switch {
 	case len(counted) > 1:
