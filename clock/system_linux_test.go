@@ -2,6 +2,7 @@ package clock
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,10 @@ func TestAlarmGoesByTheClockThatCountsSleep(t *testing.T) {
 	alarms = armed(t)
 	require.Len(t, alarms, 1)
 	assert.Contains(t, alarms[0], "it_value: (7199, ")
+	timer.Reset(math.MaxInt64)
+	alarms = armed(t)
+	require.Len(t, alarms, 1)
+	assert.Regexp(t, `it_value: \(\d{10}, `, alarms[0], "never, and not over and over")
 	assert.True(t, timer.Stop())
 	assert.False(t, timer.Stop())
 	assert.Empty(t, armed(t), "no alarm is left")

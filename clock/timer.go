@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -39,7 +40,10 @@ func (t *Timer) Reset(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopLocked()
-	t.due = t.source.Now().Add(d)
+	now := t.source.Now()
+	if t.due = now.Add(d); d > 0 && t.due < now {
+		t.due = math.MaxInt64 // never
+	}
 	t.napLocked(d)
 }
 
