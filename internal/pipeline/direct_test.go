@@ -79,3 +79,17 @@ func TestATriedWriteToAFullSocketReturns(t *testing.T) {
 	assert.Zero(t, n)
 	assert.ErrorIs(t, err, net.ErrClosed)
 }
+
+// tunnel is a dialer's own connection, which changes what it writes to the socket within.
+type tunnel struct{ *net.TCPConn }
+
+func TestNothingIsWrittenPastADialersOwnConnection(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NotNil(t, newTryWriter(conn))
+	assert.Nil(t, newTryWriter(tunnel{conn.(*net.TCPConn)}))
+}

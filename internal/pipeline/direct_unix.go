@@ -13,17 +13,23 @@ func newTryWriter(stream net.Conn) tryWriter {
 	switch own := stream.(type) {
 	case tryWriter:
 		return own
-	case syscall.Conn:
-		raw, err := own.SyscallConn()
-		if err != nil {
-			return nil
-		}
-		s := &socket{raw: raw}
-		s.once = s.write
-		return s
-	default:
+	case *net.TCPConn:
+		return newSocket(own)
+	case *net.UnixConn:
+		return newSocket(own)
+	default: // what has a socket within may do something of its own to the bytes, as a tunnel
 		return nil
 	}
+}
+
+func newSocket(own syscall.Conn) tryWriter {
+	raw, err := own.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	s := &socket{raw: raw}
+	s.once = s.write
+	return s
 }
 
 // socket writes to a socket of package net, which does not block.
