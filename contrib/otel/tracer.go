@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -48,8 +49,10 @@ func (t *tracer) Start(ctx context.Context, op redlock.Operation) (context.Conte
 	if op.Kind == redlock.OperationWait {
 		side = trace.SpanKindInternal
 	}
+	// A name may be any bytes. One that is not UTF-8 has the exporter drop a whole batch of spans.
+	name := strings.ToValidUTF8(op.Name, "\uFFFD")
 	// From the beginning, so that samplers see the name.
-	attributes := append(slices.Clip(t.attributes), attribute.String("redquorum.lock.name", op.Name))
+	attributes := append(slices.Clip(t.attributes), attribute.String("redquorum.lock.name", name))
 	ctx, span := t.tracer.Start(ctx, "redquorum "+string(op.Kind), trace.WithSpanKind(side), trace.WithAttributes(attributes...))
 	if !span.IsRecording() {
 		return ctx, func(error) { span.End() }

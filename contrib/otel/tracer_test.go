@@ -225,10 +225,10 @@ func TestATracerTakesAnyOperationAndError(t *testing.T) {
 	r := newRecorder()
 	tracer := redotel.Tracer(redotel.WithTracerProvider(r.provider), redotel.WithAttributes(attribute.String("locker", "orders")),
 		redotel.WithAttributes(attribute.Int("shard", 7)))
-	_, end := tracer.Start(t.Context(), redlock.Operation{Kind: "verify", Name: "a"})
+	_, end := tracer.Start(t.Context(), redlock.Operation{Kind: "verify", Name: "a\xff"}) // not UTF-8
 	end(errors.New("no such error"))
 	spans := r.take()
-	assert.Equal(t, "redquorum verify: Error, 1 events, db.system.name=redis locker=orders shard=7 redquorum.lock.name=a"+
+	assert.Equal(t, "redquorum verify: Error, 1 events, db.system.name=redis locker=orders shard=7 redquorum.lock.name=a\uFFFD"+
 		" redquorum.outcome=_OTHER error.type=_OTHER", summary(spans[0], spans))
 }
 

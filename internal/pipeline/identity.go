@@ -142,8 +142,10 @@ func notItsOwn(mode error) error { return fmt.Errorf("%w, not a master of its ow
 // that they imitate.
 var otherProducts = []string{"valkey", "redict", "dragonfly", "garnet", "kvrocks"}
 
-// productOf returns what the server is, from INFO server.
+// productOf returns what the server is, from INFO server. It becomes a label of metrics, so it is
+// UTF-8.
 func productOf(info string) (product, version string) {
+	info = strings.ToValidUTF8(info, "\uFFFD")
 	product, version = strings.ToLower(infoField(info, "server_name")), infoField(info, "redis_version")
 	for _, other := range otherProducts {
 		if own := infoField(info, other+"_version"); own != "" && (product == "" || product == other) {
