@@ -56,6 +56,7 @@ type Call struct {
 	eval      bool  // send the script's text
 	completed bool  // the Sink has been told
 	alone     bool  // not to be run together with others
+	reloaded  bool  // the server did not know the script, and cannot be sent its text: load it once more
 	together  int16 // if sent: so many, from this one on, as one command; 0 behind the first
 }
 

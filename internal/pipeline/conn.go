@@ -21,6 +21,7 @@ type conn struct {
 	clientID int64      // CLIENT ID; 0 if unknown
 	identity Identity   // of the server, without the fields about earlier connections
 	mayLoad  bool       // the server lets us load scripts
+	mayEval  bool       // the server lets us run scripts by their text
 
 	wake   chan struct{} // signals the writer that there is something to write; room for one
 	gone   chan struct{} // closed when the reader has ended

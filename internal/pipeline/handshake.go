@@ -145,7 +145,7 @@ func (c *conn) handshake(n *Node, username, password string) error {
 		return hidePassword(err, password)
 	}
 	refuse(scripts.verdict())
-	c.mayLoad = scripts.load == nil
+	c.mayLoad, c.mayEval = scripts.load == nil, scripts.full == nil
 	return refused
 }
 

@@ -88,6 +88,7 @@ func TestKeptCallSurvivesAServerThatServesNobody(t *testing.T) {
 		"LOADING Redis is loading the dataset in memory", "NOAUTH Authentication required.",
 		"MISCONF Redis is configured to save RDB snapshots", "READONLY You can't write against a read only replica.",
 		older + "READONLY You can't write against a read only replica.",
+		"NOREPLICAS Not enough good replicas to write.",
 	} {
 		inBubble(t, func(h *harness) {
 			h.command("SET", "k", "v").reply()

@@ -155,6 +155,9 @@ func (c *conn) again(call Call, unknown bool) bool {
 	if call.completed && !call.Keep {
 		return false
 	}
+	if unknown && call.reloaded {
+		return false // it was loaded just before
+	}
 	if unknown {
 		c.scripts = nil // the server has forgotten them
 	}
@@ -168,7 +171,8 @@ func (c *conn) again(call Call, unknown bool) bool {
 			}
 		}
 	}
-	call.eval = unknown
+	call.eval = unknown && c.mayEval
+	call.reloaded = unknown && !c.mayEval
 	c.retries.push(call)
 	return true
 }

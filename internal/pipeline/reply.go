@@ -20,7 +20,7 @@ func isReply(err error) bool {
 // isAway reports whether an error says that the server currently serves nobody, rather than
 // something about the command.
 func isAway(err error) bool {
-	return slices.ContainsFunc([]string{"BUSY ", "LOADING ", "MASTERDOWN ", "MISCONF ", "NOAUTH ", "READONLY "}, func(code string) bool {
+	return slices.ContainsFunc([]string{"BUSY ", "LOADING ", "MASTERDOWN ", "MISCONF ", "NOAUTH ", "NOREPLICAS ", "READONLY "}, func(code string) bool {
 		return hasCode(err, code)
 	})
 }

@@ -105,7 +105,7 @@ func (n *Node) broken(c *conn) error {
 			outcomes = append(outcomes, outcome{call: *call, err: failed})
 		}
 		if call.Keep {
-			call.eval = false
+			call.eval, call.reloaded = false, false
 			n.queue.unshift(*call)
 		}
 	}

@@ -259,3 +259,18 @@ func TestTimedScriptThatIsSentAgainGetsTheTimeThatIsLeftThen(t *testing.T) {
 		})
 	}
 }
+
+// A user with SCRIPT LOAD and without EVAL is let in (TestServerThatCannotRunScriptsIsRefused).
+func TestAReleaseSurvivesAFlushOfTheScriptsWithoutEVAL(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.server.RefuseWith(noPermission, "EVAL")
+		h.up()
+		h.command("SET", "other", "v").reply()
+		assert.Equal(t, int64(1), h.script(false, deleteScript, "other", "v").reply())
+		h.command("SET", "k", "v").reply()
+		h.command("SCRIPT", "FLUSH").reply() // by somebody else
+		h.release("k")
+		pass(5 * time.Second)
+		assert.Empty(t, h.server.Keys(), "a kept call arrives")
+	})
+}
