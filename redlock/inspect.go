@@ -26,14 +26,14 @@ type Status struct {
 // NodeStatus is what one node knows of a lock.
 type NodeStatus struct {
 	Endpoint string        // without user and password
-	Value    string        // empty if the node holds nothing, or by hand (then TTL is not 0)
+	Value    string        // up to 4,096 bytes; empty if the node holds nothing, or by hand (then TTL is not 0)
 	Owner    string        // the owner in the value, see WithOwner
 	Since    Since         // since when, as the value tells
 	TTL      time.Duration // how long the node keeps the value; negative if it does not expire
 	Fence    int64         // the fencing counter; 0 if there is none
 	Waiting  int           // processes that wait for the lock at this node
 	Waiters  []string      // the owners of up to 16 of them, in their order
-	Readers  []Reader      // if readers hold the lock; Value is the same for all such locks then
+	Readers  []Reader      // if readers hold the lock, up to 2,000; Value is the same for all such locks then
 	Err      error         // why the node did not answer, or why its answer does not count
 }
 

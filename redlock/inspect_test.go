@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -243,5 +244,25 @@ func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 		time.Sleep(time.Second)
 		_, err := s.Inspect(ctx)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	})
+}
+
+// A node's reply may have 4,096 entries and 1 MiB. Each reader takes two entries.
+func TestInspectionsAreAnsweredHoweverMuchThereIs(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l, last := c.locker(), c.clock.Wall().Add(time.Minute).UnixMilli()
+		c.read(l)
+		c.set("document", strings.Repeat("x", 2<<20), time.Minute)
+		for i := range 2100 {
+			for node := range c.servers {
+				c.do(node, "ZADD", "redquorum:readers:a", last+int64(i), fmt.Sprint("r", i))
+			}
+		}
+		readers := c.inspect(l, "a").Nodes[0].Readers
+		require.Len(t, readers, 2000, "those that live longest")
+		assert.Equal(t, "r2099", readers[len(readers)-1].Value)
+		c.inspect(l, "document")
+		require.NoError(t, l.ForceUnlock(ctx, "document"))
+		c.unlock(c.lock(l, "b"))
 	})
 }

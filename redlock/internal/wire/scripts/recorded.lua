@@ -12,4 +12,6 @@ for _, entry in ipairs(all) do -- of an error, nothing
     some[#some + 1] = entry
   end
 end
-return { redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), some }
+local holder = redis.call('GET', KEYS[1])
+holder = holder and string.sub(holder, 1, 4096) -- no lock has a longer value
+return { holder, redis.call('PTTL', KEYS[1]), some }
