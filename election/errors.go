@@ -3,6 +3,8 @@ package election
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -25,7 +27,11 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// isForbidden reports whether a quorum of masters answered that it does not do what it was asked.
+// passing are the codes of errors of a master that does not do what it is asked for now.
+var passing = []string{"BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "NOSCRIPT", "OOM", "READONLY"}
+
+// isForbidden reports whether a quorum of masters answered that it does not do what it was asked,
+// and not only for now.
 func isForbidden(err error) bool {
 	var failure *redlock.QuorumError
 	if !errors.As(err, &failure) {
@@ -34,7 +40,10 @@ func isForbidden(err error) bool {
 	refused := 0
 	for _, node := range failure.Nodes {
 		var call *pool.CallError
-		if errors.As(node, &call) && call.Fate == pool.Refused {
+		if !errors.As(node, &call) || call.Fate != pool.Refused {
+			continue
+		}
+		if code, _, _ := strings.Cut(call.Err.Error(), " "); !slices.Contains(passing, code) {
 			refused++
 		}
 	}

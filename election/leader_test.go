@@ -88,6 +88,25 @@ func TestACandidateThatMayNotRecordItsTermDoesNotLead(t *testing.T) {
 	})
 }
 
+// The masters are full between the lock and the record of its term, or the like.
+func TestACandidateWaitsForMastersThatRecordNothingForNow(t *testing.T) {
+	for _, code := range []string{"OOM", "MISCONF", "NOREPLICAS", "BUSY"} {
+		inBubble(t, func(w *world) {
+			for _, server := range w.servers {
+				server.RefuseWith(code+" not now", "zadd")
+			}
+			a := w.candidate("a")
+			time.Sleep(time.Second)
+			require.Empty(t, a.ended)
+			for _, server := range w.servers {
+				server.RefuseWith("", "zadd")
+			}
+			time.Sleep(5 * time.Second)
+			assert.True(t, a.IsLeader(), code)
+		})
+	}
+}
+
 // The lock is acquired, but its term is not recorded: two masters go away in between.
 func TestACandidateLeadsOnceItsTermIsOnRecord(t *testing.T) {
 	inBubble(t, func(w *world) {
