@@ -22,13 +22,20 @@ const (
 	// Clients of other libraries use short values.
 	longestValue = 1024 + len("|") + 256
 
-	// Step is how many keys a master looks at in one SCAN. It answers others in between.
+	// Step is how many keys a master looks at in one SCAN at most. It answers others in between.
 	Step = 1000
+
+	// firstStep is how many it looks at in the first: that many of the longest names fit into one
+	// reply.
+	firstStep = 100
+
+	// pageBytes is how much the names of later ones may take. A connection takes 1 MiB.
+	pageBytes = 256 << 10
 )
 
 // Bounds limit a scan of one master.
 type Bounds struct {
-	Keys  int // to look at, whatever they are; a multiple of [Step] is looked at
+	Keys  int // to look at, whatever they are; up to [Step] more are looked at
 	Locks int // to find
 }
 
@@ -85,9 +92,9 @@ func Locks(ctx context.Context, m ask.Master, prefix, pattern string, limit Boun
 }
 
 func (s *scanner) scan(ctx context.Context, pattern string, limit Bounds) error {
-	cursor := "0"
+	cursor, count, size := "0", firstStep, 0
 	for {
-		reply, err := s.Send("SCAN", cursor, "MATCH", pattern, "COUNT", Step).Wait(ctx)
+		reply, err := s.Send("SCAN", cursor, "MATCH", pattern, "COUNT", count).Wait(ctx)
 		if err != nil {
 			return forbidden("SCAN", err)
 		}
@@ -95,7 +102,12 @@ func (s *scanner) scan(ctx context.Context, pattern string, limit Bounds) error 
 		if !ok {
 			return errors.New("the answer to SCAN makes no sense")
 		}
-		s.found.Keys += Step
+		s.found.Keys += count
+		for _, key := range keys {
+			size += len(key)
+		}
+		// They come in the order of their hashes, so the next ones are as long as these.
+		count = min(max(s.found.Keys*pageBytes/max(size, 1), firstStep), Step)
 		if err := s.take(ctx, keys); err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package survey
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,4 +96,18 @@ func TestAnswersToScanAreChecked(t *testing.T) {
 		_, _, ok := pageOf(reply)
 		assert.False(t, ok, "%v", reply)
 	}
+}
+
+// A connection takes replies up to 1 MiB, and a name may have 4,096 bytes.
+func TestLocksWithLongNamesAreListed(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartOne(t)
+	const locks = 600
+	for i := range locks {
+		_, err := server.Do("SET", fmt.Sprintf("%04d", i)+strings.Repeat("x", 4092), "1", "PX", 600_000)
+		require.NoError(t, err)
+	}
+	found := Locks(t.Context(), masterAt(t, server.URL()), "", "*", Bounds{Keys: 100_000, Locks: 20_000})
+	require.NoError(t, found.Err)
+	assert.Len(t, found.Names, locks)
 }
