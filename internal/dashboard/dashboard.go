@@ -143,8 +143,16 @@ func (d *Dashboard) admits(w http.ResponseWriter, r *http.Request) bool {
 
 // IsLocal reports whether only this machine can connect to an address.
 func IsLocal(address net.Addr) bool {
-	tcp, is := address.(*net.TCPAddr)
-	return !is || tcp.IP.IsLoopback()
+	switch at := address.(type) {
+	case *net.TCPAddr:
+		return at.IP.IsLoopback()
+	case *net.UDPAddr: // HTTP/3
+		return at.IP.IsLoopback()
+	case *net.UnixAddr:
+		return true
+	default: // a server that does not tell
+		return false
+	}
 }
 
 // isOurs reports whether a request is for this machine, or for a name that was given. The page of

@@ -131,8 +131,14 @@ func open(t *testing.T, s *script, config Config) *Dashboard {
 	return d
 }
 
+// local is the context of a request to this machine.
+func local(ctx context.Context) context.Context {
+	return context.WithValue(ctx, http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv6loopback})
+}
+
 func do(d http.Handler, method, target string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, nil)
+	r = r.WithContext(local(r.Context()))
 	r.Host = "localhost:8700"
 	for _, f := range change {
 		f(r)
@@ -265,6 +271,8 @@ func TestWithoutALoginOnlyThisMachineIsAnswered(t *testing.T) {
 		{"OPS.example.com", local, 200},
 		{"anything", socket, 200},
 		{"localhost", remote, 403},
+		{"localhost", &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1)}, 403}, // HTTP/3
+		{"localhost", nil, 403},                                      // a server that does not tell
 		{"ops.example.com", remote, 403},
 		{"127.0.0.1.evil.com:80", local, 403},
 		{"", local, 403},
@@ -335,7 +343,7 @@ func TestManyViewersCostWhatOneDoes(t *testing.T) {
 		ended := make(chan struct{}, 2000)
 		for i := range 1000 {
 			go func() {
-				do(d, "GET", []string{"/live/locks", "/live/lock?name=x", "/live/members", "/live/masters"}[i%4], func(r *http.Request) { *r = *r.WithContext(ctx) })
+				do(d, "GET", []string{"/live/locks", "/live/lock?name=x", "/live/members", "/live/masters"}[i%4], func(r *http.Request) { *r = *r.WithContext(local(ctx)) })
 				ended <- struct{}{}
 			}()
 		}
@@ -382,7 +390,7 @@ func TestAChangeIsToldWithinTwoSeconds(t *testing.T) {
 		for _, target := range []string{"/live/locks", "/live/lock?name=x"} {
 			go func() {
 				defer func() { ended <- struct{}{} }()
-				r := httptest.NewRequest("GET", target, nil).WithContext(ctx)
+				r := httptest.NewRequest("GET", target, nil).WithContext(local(ctx))
 				r.Host = "localhost"
 				d.ServeHTTP(told{httptest.NewRecorder(), lines}, r)
 			}()
@@ -485,7 +493,7 @@ func FuzzRequests(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // of streams
 		defer cancel()
 		w := httptest.NewRecorder()
-		d.ServeHTTP(w, r.WithContext(ctx))
+		d.ServeHTTP(w, r.WithContext(local(ctx)))
 		assert.NotEqual(t, http.StatusInternalServerError, w.Code)
 		assert.NotContains(t, w.Body.String(), "<script>alert")
 		assert.NotContains(t, w.Body.String(), "<img src=x")

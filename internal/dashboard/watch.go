@@ -273,19 +273,25 @@ func (w *watch) forget(name string) {
 
 // list lists all locks. The next listing is so much later that the average is at the rate.
 func (w *watch) list(ctx context.Context, s *snapshot, now clock.Instant) {
-	before := w.source.stats()
+	began := w.source.stats()
 	s.listing, s.listErr = w.source.list(ctx)
-	after, cost := w.source.stats(), uint64(0)
-	for i := range min(len(before.Nodes), len(after.Nodes)) {
-		cost = max(cost, after.Nodes[i].Calls-before.Nodes[i].Calls)
+	ended, cost := w.source.stats(), uint64(0)
+	for i := range min(len(began.Nodes), len(ended.Nodes)) {
+		cost = max(cost, ended.Nodes[i].Calls-began.Nodes[i].Calls)
 	}
 	s.listedAt = w.clock.Wall()
 	s.listDue = now.Add(max(interval, time.Duration(cost)*time.Second/listingRate))
+	before := s.named
 	s.locks, s.named = nil, map[string]*entry{}
 	for _, in := range slices.Concat(s.listing.Locks, s.listing.Idle) {
 		e := newEntry(&in, now)
 		if s.named[in.Name] = e; in.IsThere() {
 			s.locks = append(s.locks, e)
+		}
+	}
+	for name, e := range before { // a lock that is free is in no list, and somebody may look at it
+		if s.named[name] == nil && now.Sub(e.seen) <= fresh {
+			s.named[name] = e
 		}
 	}
 	s.listing.Locks = nil
@@ -324,9 +330,14 @@ func (w *watch) refresh(ctx context.Context, s *snapshot, names []string, now cl
 			s.named[name] = newEntry(&none, now)
 		}
 	}
-	// What nobody asks for any more, and is no lock, is forgotten.
+	// What nobody asks for any more, and is no lock, is forgotten; if nobody looks at the list, so is
+	// all of it.
+	unlisted := s.listedAt.IsZero() || now > s.listDue.Add(fresh)
+	if unlisted {
+		s.locks, s.listedAt = nil, time.Time{}
+	}
 	maps.DeleteFunc(s.named, func(_ string, e *entry) bool {
-		return !e.IsThere() && e.NewestTerm == 0 && now.Sub(e.seen) > fresh
+		return now.Sub(e.seen) > fresh && (unlisted || !e.IsThere() && e.NewestTerm == 0)
 	})
 }
 
