@@ -42,7 +42,7 @@ func (l lateConn) Write(p []byte) (int, error) {
 		return l.Conn.Write(p)
 	}
 	sent := slices.Clone(p)
-	time.AfterFunc(l.late, func() { _, _ = l.Conn.Write(sent) }) // of the same time, in order
+	time.AfterFunc(l.late, func() { _, _ = l.Conn.Write(sent) }) //nolint:errcheck // the connection may have ended
 	return len(p), nil
 }
 

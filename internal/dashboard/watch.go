@@ -330,8 +330,8 @@ func (w *watch) refresh(ctx context.Context, s *snapshot, names []string, now cl
 			s.named[name] = newEntry(&none, now)
 		}
 	}
-	// What nobody asks for any more, and is no lock, is forgotten; if nobody looks at the list, so is
-	// all of it.
+	// What nobody asks for any more, and is no lock, is forgotten; all of it if nobody looks at the
+	// list.
 	unlisted := s.listedAt.IsZero() || now > s.listDue.Add(fresh)
 	if unlisted {
 		s.locks, s.listedAt = nil, time.Time{}

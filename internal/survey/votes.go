@@ -26,8 +26,8 @@ func AwaitVotes(ctx context.Context, clk clock.Clock, locker *redlock.Locker) {
 	}
 }
 
-// areDecided is isDecided of all nodes. While none votes, which of two clusters is meant may be seen
-// when one more member has answered.
+// areDecided is isDecided of all nodes. While none votes, which of two clusters is meant may become
+// clear when one more member has answered.
 func areDecided(nodes []redlock.NodeStats) bool {
 	return !slices.ContainsFunc(nodes, func(n redlock.NodeStats) bool {
 		return !isDecided(&n) || errors.Is(n.Barred, redlock.ErrOtherCluster) && CountVotes(nodes) == 0
