@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -60,7 +61,7 @@ func (q *Queue) Run(ctx context.Context, handler func(ctx context.Context, task 
 	}
 	r := &runner{
 		queue: q, config: cfg, handler: handler, clock: q.store.node.Clock(),
-		ended: make(chan outcome, cfg.concurrency), wake: make(chan struct{}, 1),
+		ended: make(chan outcome, cfg.concurrency), wake: make(chan struct{}, 1), closing: q.locker.Ledger(ledger.Key{}).Closing,
 	}
 	subscription := q.store.node.Subscribe("redquorum:wake:"+q.name, r)
 	defer subscription.Close() //nolint:errcheck // always nil: it is closed or was
@@ -73,8 +74,9 @@ type runner struct {
 	config  runConfig
 	handler func(ctx context.Context, task Task) error
 	clock   clock.Clock
-	ended   chan outcome  // written once by each handler's goroutine; there is room for all
-	wake    chan struct{} // signals a reason to query the queue; room for one
+	ended   chan outcome    // written once by each handler's goroutine; there is room for all
+	wake    chan struct{}   // signals a reason to query the queue; room for one
+	closing <-chan struct{} // closed when the Locker is, which a queue without due tasks does not need
 
 	// Used by Run's goroutine only.
 	running  int          // how many handlers run
@@ -98,7 +100,7 @@ func (r *runner) run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			pause.Reset()
-			r.rest(work, wait)
+			fatal = r.rest(work, wait)
 		case errors.Is(err, pool.ErrClosed) || errors.Is(err, redlock.ErrClosed) || errors.Is(err, ErrInvalid):
 			fatal = err
 		case work.Err() == nil:
@@ -235,10 +237,10 @@ func (r *runner) collect() {
 	}
 }
 
-// rest waits until there may be something to do.
-func (r *runner) rest(ctx context.Context, wait time.Duration) {
+// rest waits until there may be something to do. It returns an error if the Locker was closed.
+func (r *runner) rest(ctx context.Context, wait time.Duration) error {
 	if wait <= 0 {
-		return
+		return nil
 	}
 	over, timer := clock.After(r.clock, wait)
 	defer timer.Stop()
@@ -247,8 +249,14 @@ func (r *runner) rest(ctx context.Context, wait time.Duration) {
 	case <-r.wake:
 	case out := <-r.ended:
 		r.note(out)
+	case <-r.closing:
+		if ctx.Err() != nil {
+			return nil // that came first
+		}
+		return fmt.Errorf("queue: run: %w", redlock.ErrClosed)
 	case <-ctx.Done():
 	}
+	return nil
 }
 
 // last reports the remaining finished tasks to the store, after ctx has ended.

@@ -347,3 +347,17 @@ func TestRunEndsWithTheQueueAndTheLocker(t *testing.T) {
 		require.ErrorIs(t, <-run.over, redlock.ErrClosed)
 	})
 }
+
+func TestRunEndsWithTheLockerOfAnEmptyQueue(t *testing.T) {
+	inBubble(t, func(_ *world, q *user) {
+		run := q.running(nothing)
+		require.NoError(t, q.locker.Close())
+		select {
+		case err := <-run.over:
+			require.ErrorIs(t, err, redlock.ErrClosed)
+		case <-time.After(time.Hour):
+			run.stop()
+			t.Error("it runs an hour later")
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/schedule"
@@ -42,10 +43,13 @@ type call struct {
 	kind   kind
 	name   [1]string // of a permit: that of the semaphore
 	list   []string  // of several names
+	first  string    // of the names of a call that asks for this one of them; "" for a call of its own
 
-	guards bool         // a function of Do
-	part   bool         // one name of a set that takes its names one after the other
-	waits  bool         // it did not get the lock at once
+	guards bool // a function of Do
+	part   bool // one name of a set that takes its names one after the other
+	waits  bool // it did not get the lock at once
+	waited bool // and hooks are told of that, with the time since
+	since  clock.Instant
 	yields bool         // gives way to waiters elsewhere, even if the round is won
 	taken  *atomic.Bool // for one of several waits of a call: one of them took its lock
 }
@@ -55,6 +59,9 @@ func (l *Locker) newCall(ctx context.Context, name string, opts []LockOption) (c
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	return call{lockConfig: cfg, locker: l, kind: mutex{}, name: [1]string{name}}, err
 }
+
+// asked returns the name that hooks know the call by.
+func (c *call) asked() string { return cmp.Or(c.first, c.name[0]) }
 
 // newLock returns the lock of one attempt.
 func (c *call) newLock() *Lock {
@@ -185,7 +192,7 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call
 	}
 	if !lock.part {
 		l.counts.notAcquired(err)
-		l.events.refused(name, err)
+		l.events.refused(cmp.Or(c.first, name), err)
 	}
 	return nil, err
 }
@@ -261,7 +268,7 @@ func (l *Locker) take(lock *Lock, r *round.Round, c *call) error {
 	if c.taken != nil && !c.taken.CompareAndSwap(false, true) {
 		return ErrTaken // another wait of the same call was faster
 	}
-	if !l.hold(lock) {
+	if !l.hold(lock, c) {
 		return ErrClosed
 	}
 	return nil
@@ -272,7 +279,7 @@ func (l *Locker) take(lock *Lock, r *round.Round, c *call) error {
 // then collects the held locks; hold checks closed in the same step as it adds the lock. So Close
 // releases every lock that hold has added, and the caller can tell the two cases apart. (Adopt
 // must: it gives back what it took.)
-func (l *Locker) hold(lock *Lock) bool {
+func (l *Locker) hold(lock *Lock, c *call) bool {
 	lock.mu.Lock()
 	l.life.mu.Lock()
 	closed := l.life.closed
@@ -291,6 +298,9 @@ func (l *Locker) hold(lock *Lock) bool {
 		l.counts.parts.Add(1)
 	} else {
 		l.events.acquired(lock)
+		if c.waited { // in the same step: the lock may end at any moment
+			l.events.waited(lock, l.clock.Now().Sub(c.since))
+		}
 	}
 	lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)
 	lock.mu.Unlock()

@@ -70,8 +70,8 @@ func (l *Locker) LockAny(ctx context.Context, names []string, opts ...LockOption
 // awaitAny waits for all names, each with a value of its own. The first wait that is granted a lock
 // takes it, and ends the others, which undo what they have as always.
 func (l *Locker) awaitAny(ctx context.Context, c *call, since clock.Instant) (got *Lock, err error) {
-	ctx, over := l.waiting(ctx, c.name[0], since)
-	defer func() { over(got, err) }()
+	ctx, over := l.waiting(ctx, c.name[0])
+	defer func() { over(err) }()
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	taken := new(atomic.Bool)
@@ -83,7 +83,7 @@ func (l *Locker) awaitAny(ctx context.Context, c *call, since clock.Instant) (go
 	results := make(chan result, len(c.list))
 	for i, name := range c.list {
 		go func() {
-			one := call{lockConfig: c.lockConfig, locker: l, kind: mutex{}, name: [1]string{name}, taken: taken}
+			one := call{lockConfig: c.lockConfig, locker: l, kind: mutex{}, name: [1]string{name}, first: c.name[0], taken: taken, waited: true, since: since}
 			lock, err := l.acquire(waiting, &one)
 			results <- result{i, lock, err}
 		}()

@@ -115,7 +115,7 @@ type SemaphoreStatus struct {
 	Permits int
 
 	// Slots has what [Locker.Inspect] tells of the name of each slot, but not who waits: waiters
-	// wait for any.
+	// wait for any. With more than 200 permits, less than 4,096 bytes of a value.
 	Slots []Status
 
 	Nodes  []SemaphoreNodeStatus // in the order of the endpoints

@@ -91,7 +91,7 @@ func (n *names) acquire(lock *Lock, _ int, _ bool) pipeline.Request {
 // Part returns the call for one name of a set that takes its names one after the other: locks of
 // their own, which are renewed until it has all, and have no tokens.
 func (c *call) Part(name string) wait.Call {
-	one := &call{lockConfig: c.lockConfig, locker: c.locker, kind: mutex{}, name: [1]string{name}, part: true, waits: true, taken: c.taken}
+	one := &call{lockConfig: c.lockConfig, locker: c.locker, kind: mutex{}, name: [1]string{name}, first: c.name[0], part: true, waits: true, taken: c.taken}
 	one.withoutRenewal, one.fencing = false, false
 	one.value, one.maxHold, one.minHold, one.minValidity = "", 0, 0, 0
 	return one

@@ -118,7 +118,7 @@ func changeEntry(before, after *members.Roster) journal.Entry {
 
 // Ledger is for the other packages of this module: the terms of elections at the nodes.
 func (l *Locker) Ledger(ledger.Key) ledger.Ledger {
-	return ledger.Ledger{Clock: l.clock, Write: l.writeTerm, Read: l.readTerms}
+	return ledger.Ledger{Clock: l.clock, Closing: l.life.closing, Write: l.writeTerm, Read: l.readTerms}
 }
 
 // writeTerm records a term. A record lives as long as the counter that gave the token.

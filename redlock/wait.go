@@ -59,7 +59,7 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Contex
 	// Unlock of a lost lock returns ErrLost.
 	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
 	err = fn(lock.Context(ctx), lock)
-	if errors.Is(lock.Err(), ErrClosed) {
+	if l.life.isClosed() { // also after the lock was lost
 		err = errors.Join(err, ErrClosed)
 	}
 	return err
@@ -118,21 +118,19 @@ func (c *call) Waits(ctx context.Context, since clock.Instant) (context.Context,
 		ctx, span := c.locker.trace(ctx, OperationWait, c.name[0])
 		return ctx, func(_ wait.Attempt, err error) { span.end(told(err)) }
 	}
-	ctx, over := c.locker.waiting(ctx, c.name[0], since)
-	return ctx, func(got wait.Attempt, err error) { over(lockOf(got, err)) }
+	c.waited, c.since = true, since
+	ctx, over := c.locker.waiting(ctx, c.name[0])
+	return ctx, func(_ wait.Attempt, err error) { over(told(err)) }
 }
 
 // waiting counts a call that has to wait, and tells of it. Over is told how that ended.
-func (l *Locker) waiting(ctx context.Context, name string, since clock.Instant) (_ context.Context, over func(*Lock, error)) {
+func (l *Locker) waiting(ctx context.Context, name string) (_ context.Context, over func(error)) {
 	ctx, span := l.trace(ctx, OperationWait, name)
 	counts := &l.desk.Counts
 	counts.Waits.Add(1)
 	counts.Waiting.Add(1)
 	l.events.waiting(name)
-	return ctx, func(lock *Lock, err error) {
-		if err == nil {
-			l.events.waited(lock, l.clock.Now().Sub(since))
-		}
+	return ctx, func(err error) {
 		counts.Waiting.Add(-1)
 		span.end(err)
 	}
@@ -140,7 +138,7 @@ func (l *Locker) waiting(ctx context.Context, name string, since clock.Instant) 
 
 // Failed tells of an attempt that failed.
 func (c *call) Failed(f wait.Failure) {
-	c.locker.events.failed(c.name[0], (*QuorumError)(f.(*failure)))
+	c.locker.events.failed(c.asked(), (*QuorumError)(f.(*failure)))
 }
 
 // attempt is a lock that is not held yet, as package wait knows it. [wait.Attempt] has what each

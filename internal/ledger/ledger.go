@@ -14,7 +14,8 @@ type Key struct{ _ byte }
 
 // Ledger reaches the terms of each name at the masters of a Locker.
 type Ledger struct {
-	Clock clock.Clock // of the Locker
+	Clock   clock.Clock     // of the Locker
+	Closing <-chan struct{} // closed when the Locker is
 
 	// Write records a term of a name. It returns nil once a quorum of nodes has it. Writing a term
 	// twice keeps it for longer. Errors are those of a round (a *redlock.QuorumError), and

@@ -34,6 +34,10 @@ type Cluster struct {
 	clock clock.Clock // of package time, which is virtual in a bubble
 	nodes []*Node
 
+	// forming has room for who makes the masters a cluster. The others wait for it, and virtual time
+	// goes on, as it would not while they wait for a mutex.
+	forming chan struct{}
+
 	mu      sync.Mutex // guards the fields below
 	lockers []*redlock.Locker
 	formed  bool // the masters are a cluster
@@ -43,7 +47,7 @@ type Cluster struct {
 // In a testing/synctest bubble, call it inside the bubble with the bubble's t.
 func Start(tb testing.TB, n int) *Cluster {
 	tb.Helper()
-	c := &Cluster{tb: tb, clock: clocktest.New()}
+	c := &Cluster{tb: tb, clock: clocktest.New(), forming: make(chan struct{}, 1)}
 	tb.Cleanup(c.close)
 	virtual := inBubble()
 	for i := range n {
@@ -84,13 +88,14 @@ const shortest = 10 * time.Millisecond
 // form makes the masters a cluster, unless a Locker has: all of them must be there for that, so it
 // is called before the first fault.
 func (c *Cluster) form() {
-	c.mu.Lock()
-	formed := c.formed
-	c.formed = true
-	c.mu.Unlock()
+	done, formed := c.beginForming()
+	defer done()
 	if formed {
 		return
 	}
+	c.mu.Lock()
+	c.formed = true
+	c.mu.Unlock()
 	l, err := redlock.New(c.Endpoints(), c.options()...)
 	if err != nil {
 		c.tb.Fatalf("redlocktest: %v", err)
@@ -99,6 +104,19 @@ func (c *Cluster) form() {
 		c.await(l, i, decided)
 	}
 	_ = l.Close() //nolint:errcheck // it held nothing
+}
+
+// beginForming waits until nobody makes the masters a cluster, and reports whether they are one. If
+// they are not, others wait until the caller calls done.
+func (c *Cluster) beginForming() (done func(), formed bool) {
+	c.forming <- struct{}{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.formed {
+		<-c.forming
+		return func() {}, true
+	}
+	return func() { <-c.forming }, false
 }
 
 // Endpoints returns the masters as host:port, for [redlock.New] in the code under test, for other
@@ -123,6 +141,8 @@ func (c *Cluster) Endpoints() []string {
 // and override them.
 func (c *Cluster) Locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker {
 	tb.Helper()
+	done, _ := c.beginForming()
+	defer done()
 	l, err := redlock.New(c.Endpoints(), c.options(opts...)...)
 	if err != nil {
 		tb.Fatalf("redlocktest: %v", err)

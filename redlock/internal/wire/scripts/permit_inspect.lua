@@ -5,7 +5,8 @@
 -- Returns the number of permits, 0 if this node knows none; how many wait here, and the owners of
 -- the oldest of them; and of each slot its value (nil if it is free), its time to live in
 -- milliseconds (-1 when it does not expire), and its fencing counter (nil if there is none). What
--- the caller may not read beside the slots counts as nothing.
+-- the caller may not read beside the slots counts as nothing. Of long values it is the beginning,
+-- because a client takes 1 MiB: of one slot 4,096 bytes, and less of many.
 local known, list = redis.pcall('GET', 'redquorum:permits:' .. KEYS[1]), 'redquorum:permit:wait:' .. KEYS[1]
 local waiting, owners, told = redis.pcall('ZCARD', list), {}, {}
 for _, place in ipairs(redis.pcall('ZRANGE', list, 0, 15)) do -- of an error, nothing
@@ -15,10 +16,11 @@ local permits = type(known) == 'string' and string.find(known, '^%d%d?%d?%d?$') 
 if permits > mostPermits then
   permits = 0 -- not written by this library
 end
+local most = math.min(4096, math.floor(819200 / math.max(permits, 1)))
 for slot, value in ipairs(permits > 0 and readSlots(KEYS[1], permits) or {}) do
   local key = KEYS[1] .. '#' .. slot
   local fence = redis.pcall('GET', 'redquorum:fence:' .. key)
-  told[3 * slot - 2] = value
+  told[3 * slot - 2] = value and string.sub(value, 1, most)
   told[3 * slot - 1] = value and redis.call('PTTL', key) or -2
   told[3 * slot] = type(fence) == 'string' and fence
 end
