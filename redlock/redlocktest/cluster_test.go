@@ -5,6 +5,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -230,4 +231,29 @@ func TestWrongArgumentsFailTheTest(t *testing.T) {
 	assert.Contains(t, refused(func(tb testing.TB) { c.Locker(tb, redlock.WithTTL(0)) }), "TTL 0s is not between")
 	panics := func() { c.Node(1) }
 	assert.Panics(t, panics)
+}
+
+// Faults may come from any goroutine, also the first: the masters are a cluster by then.
+func TestFirstFaultsMayComeAtOnce(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := redlocktest.Start(t, 5)
+			var all sync.WaitGroup
+			for i := range 2 {
+				all.Go(func() { c.Node(i).Stop() })
+			}
+			if !beside {
+				all.Wait()
+			}
+			l := c.Locker(t)
+			all.Wait()
+			lock, err := l.TryLock(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := lock.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }
