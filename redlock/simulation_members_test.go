@@ -301,6 +301,18 @@ func (s *simulation) counted() string {
 	return ""
 }
 
+// halfOfMembersHave reports whether a lock is kept by half of the members: by a majority before one
+// was added, and the others give their votes to who waits for it.
+func (s *simulation) halfOfMembersHave(lock *redlock.Lock) bool {
+	members, have := s.counted(), 0
+	for i := range s.servers {
+		if value, _, _ := s.servers[i].Get(lock.Name()); value == lock.Value() && lists(members, i) {
+			have++
+		}
+	}
+	return 2*have == strings.Count(members, "=")
+}
+
 // rivalsIn reports whether a list has as many masters of another cluster as it has members of the
 // one that counts.
 func (s *simulation) rivalsIn(list []int) bool {

@@ -231,6 +231,9 @@ func (c *client) judgeLoss(lock *redlock.Lock) {
 			return
 		}
 	}
+	if s.halfOfMembersHave(lock) { // see docs/safety.md, Limits
+		return
+	}
 	s.judge.fail("%s lost a healthy lock: %v", c.who, lock.Err())
 }
 
