@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -155,5 +156,63 @@ func TestWithoutATracerNothingIsAllocated(t *testing.T) {
 		defer l.Close()
 		allocated := testing.AllocsPerRun(10_000, func() { assert.NoError(t, l.Trace(t.Context())) })
 		assert.Equal(t, opts != nil, allocated > 0, "%v per call with %d options", allocated, len(opts))
+	}
+}
+
+// Where there is no lock, a name is the first of several.
+func TestHooksKnowACallForSeveralNamesByTheFirst(t *testing.T) {
+	var mu sync.Mutex
+	names := map[string]int{}
+	note := func(name string, _ error) { mu.Lock(); names[name]++; mu.Unlock() }
+	hooks := redlock.WithHooks(redlock.Hooks{Failed: note, Refused: note})
+	told := func() map[string]int {
+		settle()
+		mu.Lock()
+		defer mu.Unlock()
+		return names
+	}
+	runBubble(t, "by parts", 5, func(t *testing.T, c *cluster) {
+		g := c.gather(c.within(time.Minute), c.locker(hooks, redlock.WithTTL(2*time.Second)))
+		time.Sleep(3 * time.Second)
+		c.unlock(g.second)
+		c.unlock(g.set())
+		assert.NotZero(t, told()["b"])
+		assert.Zero(t, told()["a"], "the set is b and a")
+	})
+	clear(names)
+	runBubble(t, "any", 5, func(t *testing.T, c *cluster) {
+		a, b := c.lock(c.locker(), "a"), c.lock(c.locker(), "b")
+		_, err := c.locker(hooks).LockAny(c.within(3*time.Second), []string{"b", "a"})
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.NotZero(t, told()["b"])
+		assert.Zero(t, told()["a"], "the choice is b or a")
+		c.unlock(a, b)
+	})
+}
+
+// For one lock: Acquired, then Waited, and finally Released. The waits for the other names of a
+// choice end later, and meanwhile the lock may end.
+func TestAWaitIsToldBeforeTheEndOfItsLock(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4)) // so that a hook runs beside them
+	var names []string
+	for i := range 64 {
+		names = append(names, fmt.Sprint("n", i))
+	}
+	for range 20 {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			var d diary
+			hooks := d.calls()
+			hooks.Acquired = func(lock *redlock.Lock) {
+				d.note("acquired %s", lock.Name())
+				assert.NoError(t, lock.Unlock(ctx))
+			}
+			l := c.locker(redlock.WithHooks(hooks))
+			held, err := c.locker().TryLockAll(ctx, names)
+			assert.NoError(t, err)
+			got := c.queued(func() (*redlock.Lock, error) { return l.LockAny(c.within(patience), names) })
+			c.unlock(held)
+			name := (<-got).Name()
+			assert.Equal(t, []string{"waiting n0", "acquired " + name, "waited " + name, "released " + name}, d.take())
+		})
 	}
 }

@@ -266,3 +266,41 @@ func TestInspectionsAreAnsweredHoweverMuchThereIs(t *testing.T) {
 		c.unlock(c.lock(l, "b"))
 	})
 }
+
+// A slot is a mutex, so another library's client may have it under any value. Many slots with the
+// longest values of ours fit into a reply, too.
+func TestInspectionsOfASemaphoreAreAnsweredHoweverMuchThereIs(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		s, err := l.Semaphore("s", 2)
+		require.NoError(t, err)
+		permit, err := s.TryAcquire(ctx)
+		require.NoError(t, err)
+		settle()
+		other := map[string]string{"s#1": "s#2", "s#2": "s#1"}[permit.Name()]
+		c.set(other, strings.Repeat("v", 2<<20), time.Minute)
+		status, err := s.Inspect(ctx)
+		require.NoError(t, err)
+		require.Len(t, status.Slots, 2)
+		for _, slot := range status.Slots {
+			if slot.Name == other {
+				assert.Len(t, slot.Value, 4096)
+			} else {
+				assert.Equal(t, permit.Value(), slot.Value)
+			}
+		}
+		require.NoError(t, permit.Verify(ctx), "the connections are still up")
+	})
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		c.do(0, "SET", "redquorum:permits:s", "1024", "PX", 60000)
+		for i := range 1024 {
+			c.do(0, "SET", fmt.Sprint("s#", i+1), strings.Repeat("v", 1281), "PX", 60000)
+		}
+		l := c.locker()
+		s, err := l.Semaphore("s", 1024)
+		require.NoError(t, err)
+		status, err := s.Inspect(ctx)
+		require.NoError(t, err)
+		assert.Len(t, status.Slots, 1024)
+	})
+}

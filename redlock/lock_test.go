@@ -288,3 +288,19 @@ func TestDoReturnsEveryError(t *testing.T) {
 		}), "the lock is released although its context was cancelled")
 	})
 }
+
+func TestDoTellsThatTheLockerWasClosedAlsoAfterALoss(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker(redlock.WithTTL(time.Second))
+		var closed <-chan error
+		err := l.Do(ctx, "a", func(context.Context, *redlock.Lock) error {
+			time.Sleep(2 * time.Second)
+			closed = c.ending(l.Close)
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		})
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		require.NoError(t, <-closed)
+	})
+}
