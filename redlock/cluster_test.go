@@ -322,7 +322,7 @@ func TestClientsThatFormClustersAtOnceShareNoMaster(t *testing.T) {
 		"another order": {{0, 1, 2}, {2, 0, 1}},
 		"three":         {{0, 1, 2}, {2, 3}, {3, 4, 0}},
 	} {
-		for seed := range uint64(5) {
+		for seed := range uint64(25) { // 5 of them miss majority-joins-a-new-cluster in 1 of 8 runs
 			t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
 				inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
 					for i, server := range c.servers {
