@@ -131,6 +131,10 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 		return invalid("%w", err)
 	}
 	address := node.Endpoint()
+	if first := l.nodes()[0]; node.Database() != first.Database() {
+		_ = node.Close() //nolint:errcheck // always nil
+		return invalid("%s is in another database than %s", address, first.Endpoint())
+	}
 	at := l.members.NodeAt(node)
 	switch {
 	case at < 0 && l.life.isClosed():

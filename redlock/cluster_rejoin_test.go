@@ -316,7 +316,7 @@ func (c *cluster) byAnotherName(list []string, opts ...redlock.Option) *redlock.
 	c.t.Helper()
 	l := c.made(list, append(opts, redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL),
 		redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			return c.servers.Dial(ctx, network, strings.Replace(address, "other", "node0", 1))
+			return c.servers.Dial(ctx, network, strings.NewReplacer("other1", "node1", "other", "node0", "third", "node0").Replace(address))
 		})))...)
 	settle()
 	return l

@@ -45,6 +45,10 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: no more masters of this list are of cluster %s than do not answer: start those, or leave out the ones that are gone", pipeline.ErrQuarantined, p.cluster)
 	case k.roster == nil && p.version != (Version{}):
 		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.cluster, ms.unlistedLocked(p.cluster))
+	case k.roster == nil && n.forbids:
+		return fmt.Errorf("%w: the user may not read or write %s there, without which it becomes no member of a new cluster", pipeline.ErrQuarantined, pipeline.RegisterKey)
+	case k.roster == nil && k.short != nil && p.cluster == "" && n.stranger == n.text:
+		return fmt.Errorf("%w: it is new, and the list also has a master of cluster %s: leave out those of one", pipeline.ErrQuarantined, k.short.Cluster)
 	case k.roster == nil && len(ms.awayLocked()) > 0:
 		return fmt.Errorf("%w: a new cluster begins when all of its masters are there, also %s", pipeline.ErrQuarantined, strings.Join(ms.awayLocked(), " and "))
 	case k.roster == nil && ms.looks:

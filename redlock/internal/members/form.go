@@ -118,6 +118,9 @@ func (ms *Membership) formable(reports []report, roster *Roster) (of []report, m
 		if i >= ms.listed && roster == nil || roster != nil && ms.seatOfLocked(i, roster) < 0 {
 			continue
 		}
+		if n.duplicate >= 0 && roster != nil {
+			continue // another name of one of them
+		}
 		at := slices.IndexFunc(reports, func(r report) bool { return r.node == i })
 		if at < 0 || n.duplicate >= 0 || node.State() != pipeline.Up {
 			k.missing = append(k.missing, node.Endpoint())

@@ -67,7 +67,7 @@ func (ms *Membership) unsettledLocked() bool {
 	for i := range ms.members {
 		n := &ms.members[i]
 		switch {
-		case nodes[i].State() == pipeline.Down || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || n.stranger == n.text:
+		case nodes[i].State() == pipeline.Down || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || ms.isStrangeLocked(i):
 			continue
 		case k.roster != nil && n.place.mayBeOf(k.roster) && ms.lives.doubt(n.marker, n.place) && ms.seatOfLocked(i, k.roster) >= 0:
 			return true
@@ -80,7 +80,7 @@ func (ms *Membership) unsettledLocked() bool {
 		}
 	}
 	peers, vacant := ms.missingLocked()
-	return ms.settlesLocked() || len(vacant) > 0 || ms.dial != nil && len(peers) > 0 || !ms.endingLocked().Empty()
+	return k.conflict != nil || ms.settlesLocked() || len(vacant) > 0 || ms.dial != nil && len(peers) > 0 || !ms.endingLocked().Empty()
 }
 
 // keep is the keeper's goroutine.
@@ -126,7 +126,8 @@ func (ms *Membership) newestTold(reports []report, ours *Roster, member bool) (n
 	for i := range reports {
 		t := reports[i].told()
 		switch {
-		case t == nil || member && t.Index(reports[i].place.member) < 0 || ms.cluster != "" && t.Cluster != ms.cluster || ours != nil && t.Cluster != ours.Cluster:
+		case t == nil || ours == nil && reports[i].node >= ms.listed: // an operator is about to add the latter
+		case member && t.Index(reports[i].place.member) < 0 || ms.cluster != "" && t.Cluster != ms.cluster || ours != nil && t.Cluster != ours.Cluster:
 		case newest == nil || t.Version.Number > newest.Version.Number:
 			newest = t
 		}
@@ -278,8 +279,13 @@ func (ms *Membership) learnLocked(reports []report) {
 			ms.adoptLocked(next)
 		}
 	}
+	// A master that an operator is about to add does not say which cluster is meant.
+	reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool {
+		return r.node >= ms.listed && ms.members[r.node].position.of == ""
+	})
+	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return namedIn(reports, r) < r.Need() })
 	all := slices.Clone(counted)
-	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return isAstray(r, all) })
+	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return ms.isAstrayLocked(r, all, reports) })
 	if known != nil && slices.ContainsFunc(reports, func(r report) bool { return r.place.cluster == known.Cluster && r.told() != nil }) {
 		ms.contestLocked(reports, counted)
 		return // a member of ours remembers
@@ -302,7 +308,7 @@ func (ms *Membership) learnLocked(reports []report) {
 		k.conflict = conflictOf(counted[0].Cluster, counted[1].Cluster)
 	case len(counted) == 1 && (known == nil || counted[0].Cluster != known.Cluster):
 		if ms.cluster == "" {
-			k.rival = rivalOf(counted[0], reports, unheard)
+			k.rival = ms.rivalOfLocked(counted[0], reports, unheard)
 		}
 		switch {
 		case k.rival == "":
@@ -313,7 +319,7 @@ func (ms *Membership) learnLocked(reports []report) {
 	}
 }
 
-// rivalOf returns another cluster that may count for a client with the same list, or that may be
+// rivalOfLocked returns another cluster that may count for a client with the same list, or that may be
 // the one that is meant by it, as far as is known; empty if there is none.
 //
 // Then two such clients never enter two clusters, whichever masters answer them first. Each hears
@@ -324,7 +330,7 @@ func (ms *Membership) learnLocked(reports []report) {
 // Nor does a list with few members of the cluster that is meant, and with a server that somebody
 // has used alone, count by that server: a cluster needs more masters in it than another one has,
 // also with all that are unheard.
-func rivalOf(r *Roster, reports []report, unheard int) string {
+func (ms *Membership) rivalOfLocked(r *Roster, reports []report, unheard int) string {
 	own := namedIn(reports, r)
 	for i := range reports {
 		one := &reports[i]
@@ -335,7 +341,7 @@ func rivalOf(r *Roster, reports []report, unheard int) string {
 		if t != nil {
 			least = min(own, t.Need())
 		}
-		if (t == nil || !isAstray(t, []*Roster{r})) && masters(reports, one.place.cluster)+unheard >= least {
+		if (t == nil || !ms.isAstrayLocked(t, []*Roster{r}, reports)) && masters(reports, one.place.cluster)+unheard >= least {
 			return one.place.cluster
 		}
 	}
@@ -363,8 +369,9 @@ func masters(reports []report, cluster string) (n int) {
 func (ms *Membership) contestLocked(reports []report, counted []*Roster) {
 	k := &ms.keeper
 	listed := slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.node >= ms.listed })
-	if ms.unheardLocked(reports, nil) == 0 {
-		k.conflict = nil
+	unheard, own := ms.unheardLocked(reports, nil), namedIn(listed, k.roster)
+	if unheard == 0 || own >= k.roster.Need() && own > unheard && ms.rivalOfLocked(k.roster, listed, unheard) == "" {
+		k.conflict = nil // who begins now with this list enters this cluster, or none
 	}
 	for _, r := range counted {
 		if ms.cluster == "" && r.Cluster != k.roster.Cluster && namedIn(listed, r) >= r.Need() && namedIn(listed, k.roster) >= k.roster.Need() {
@@ -373,11 +380,17 @@ func (ms *Membership) contestLocked(reports []report, counted []*Roster) {
 	}
 }
 
-// isAstray reports whether a cluster is a single master that is a member of another one: somebody
-// has used it alone after it forgot.
-func isAstray(r *Roster, among []*Roster) bool {
+// isAstrayLocked reports whether a cluster is a single master that is a member of another one, by
+// its endpoint or by the one at which it answers us: somebody has used it alone after it forgot,
+// perhaps by another name.
+func (ms *Membership) isAstrayLocked(r *Roster, among []*Roster, reports []report) bool {
 	return len(r.Members) == 1 && slices.ContainsFunc(among, func(other *Roster) bool {
-		return other != r && slices.ContainsFunc(other.Members, func(p Peer) bool { return p.Endpoint == r.Members[0].Endpoint })
+		return other != r && slices.ContainsFunc(other.Members, func(p Peer) bool {
+			return p.Endpoint == r.Members[0].Endpoint || slices.ContainsFunc(reports, func(one report) bool {
+				t := one.told()
+				return t != nil && t.Cluster == r.Cluster && (ms.isAtLocked(one.node, p) || ms.members[one.node].position.of == p.ID)
+			})
+		})
 	})
 }
 

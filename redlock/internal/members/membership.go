@@ -114,6 +114,7 @@ type member struct {
 	place    place  // what the marker says of the cluster
 	id       string // the member that it was last; empty for none
 	stranger string // the marker by which it belongs to no cluster of ours
+	seat     int    // the index of the member that it was when that was found, without its marker; -1 for none
 	forbids  bool   // the user may not use its register, as far as is known on this connection
 	known    string // the incarnation under which it was last active to us; empty for none
 	reported string // the one that was last reported as forgotten

@@ -17,6 +17,7 @@ type Standing struct {
 	Next   time.Duration    // until another version can be chosen
 	Behind []Peer           // members of whom it is not known that they were told the roster
 	Open   bool             // a choice was begun, and may be finished
+	Ahead  bool             // a member was told later than its clock says that it is: the clock was set back
 }
 
 // Standing asks all masters. It fails if no majority tells the same.
@@ -49,6 +50,7 @@ func (ms *Membership) standing(reports []report) (Standing, error) {
 		if ms.isMember(r, roster) {
 			left = append(left, max(0, min(r.register.since+roster.wait()-r.now, roster.wait())))
 			s.Open = s.Open || r.register.accepted != nil
+			s.Ahead = s.Ahead || r.register.since > r.now
 		}
 	}
 	if len(left) < roster.Need() { // the marker of another one is of a life that is over
@@ -135,7 +137,7 @@ func (ms *Membership) advance(s Standing, o Operation, reports []report) (waits 
 	if own != nil && !s.Open && ms.clock.Now() > asked(reports).Add(s.Roster.MaxTTL/freshShare) {
 		return "", 0, false, nil // who told it may have forgotten it since
 	}
-	if s.Next > 0 {
+	if s.Next > 0 && !s.Ahead { // with a promise, who is ahead begins to wait anew
 		return "locks that may have begun before the last change", s.Next, false, nil
 	}
 	chosen, err := ms.choose(s.Roster, own, reports)

@@ -55,8 +55,11 @@ func (ms *Membership) removedLocked(i int) bool {
 		n.position.of = p.member
 	}
 	if n.position.of == "" || roster.Index(n.position.of) >= 0 {
-		if !n.position.left {
+		switch {
+		case !n.position.left:
 			n.position.ends = never
+		case n.position.ends == never && n.position.kept == 0: // an operator has left it
+			n.position.ends = ms.clock.Now().Add(roster.longest())
 		}
 		return false
 	}
@@ -121,7 +124,7 @@ func (ms *Membership) missingLocked() (peers []Peer, vacant []int) {
 		has := slices.Contains(ms.undialable, p.Endpoint)
 		for i, node := range nodes {
 			n := &ms.members[i]
-			is := (n.id == p.ID || n.position.of == p.ID) && !ms.isElsewhereLocked(i)
+			is := (n.id == p.ID || n.position.of == p.ID && n.place.mayBeOf(roster)) && !ms.isElsewhereLocked(i)
 			has = has || !n.vacant() && (is || node.Endpoint() == p.Endpoint || node.Server() == p.server())
 		}
 		if !has {
@@ -184,8 +187,8 @@ func (ms *Membership) Leave(i int) {
 	ms.mu.Lock()
 	p := &ms.members[i].position
 	p.kept--
-	if p.kept == 0 && p.of == "" && i >= ms.listed && ms.keeper.roster != nil {
-		p.left, p.ends = true, ms.clock.Now().Add(ms.longestLocked())
+	if p.kept == 0 && p.of == "" && i >= ms.listed {
+		p.left = true // removedLocked says until when, once there is a roster
 	}
 	ms.endLocked(false)
 }

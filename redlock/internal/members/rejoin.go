@@ -107,18 +107,27 @@ func (ms *Membership) estrange(r *report) {
 	ms.members[r.node].stranger = r.text
 }
 
+// isStrangeLocked reports whether there is nothing to do for a master, as was found by what it says
+// and by the member that it is without that. The latter changes when it turns out to answer at
+// another endpoint, too.
+func (ms *Membership) isStrangeLocked(i int) bool {
+	n, roster := &ms.members[i], ms.keeper.roster
+	return n.stranger == n.text && (n.text == "" || roster == nil || n.seat == ms.seatOfLocked(i, roster))
+}
+
 // memberAt returns which member a master is that has forgotten it: by the endpoint at which the
 // member was added, by what we knew of this node, or by what others who knew it wrote into its
 // marker; never because a member is missing. Of two that are said to be one member, it is the one
 // that votes as that, or was let wait last.
 func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id string, ours bool) {
 	ms.mu.Lock()
+	defer ms.mu.Unlock()
 	at := ms.seatOfLocked(r.node, roster)
+	ms.members[r.node].stranger, ms.members[r.node].seat = "", at // judged anew
 	surely := at >= 0 && ms.isAtLocked(r.node, roster.Members[at])
 	if at < 0 && r.place.cluster == roster.Cluster {
 		at = ms.saidToBeLocked(r.node, roster, r.place.member)
 	}
-	ms.mu.Unlock()
 	if at < 0 {
 		return "", false
 	}
@@ -126,7 +135,7 @@ func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id 
 	there := slices.ContainsFunc(reports, func(other report) bool {
 		p := other.place
 		later := !surely && p.life > 0 && other.marker.life(p).Above(r.marker.life(r.place))
-		return other.node != r.node && (other.told() != nil || later) && p.cluster == roster.Cluster && p.member == id
+		return other.node != r.node && (other.told() != nil && !ms.lives.over(other.marker, p) || later) && p.cluster == roster.Cluster && p.member == id
 	})
 	return id, !there
 }

@@ -89,14 +89,21 @@ func (ms *Membership) seatLocked(v *View) {
 		case !taken:
 			v.members.Add(i)
 			seated[n.id] = i
-		case n.place.isTold() && ms.members[other].place.isTold(): // two say that they are it
+		case ms.isToldLocked(n) && ms.isToldLocked(&ms.members[other]): // two say that they are it
 			v.members.Remove(other)
-		case n.place.isTold(), n.place.cluster != "" && ms.members[other].place.cluster == "": // the other one was it
+		case ms.isToldLocked(&ms.members[other]):
+		case ms.isToldLocked(n), n.place.cluster != "" && ms.members[other].place.cluster == "": // the other one was it
 			v.members.Remove(other)
 			v.members.Add(i)
 			seated[n.id] = i
 		}
 	}
+}
+
+// isToldLocked reports whether a node's marker says that it was told as a member, in a life that is
+// not known to be over: then a copy of it says so, or an import.
+func (ms *Membership) isToldLocked(n *member) bool {
+	return n.place.isTold() && !ms.lives.over(n.marker, n.place)
 }
 
 // provesNothingLocked reports whether the user may read no master's marker.
@@ -131,7 +138,7 @@ func (ms *Membership) NodeOf(id, endpoint string) (node int, found bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	is := func(n member) bool { return n.id == id && n.duplicate < 0 }
-	if node = slices.IndexFunc(ms.members, func(n member) bool { return is(n) && n.place.isTold() }); node < 0 {
+	if node = slices.IndexFunc(ms.members, func(n member) bool { return is(n) && ms.isToldLocked(&n) }); node < 0 {
 		node = slices.IndexFunc(ms.members, is)
 	}
 	for i, n := range ms.Nodes() {
@@ -295,21 +302,21 @@ func (ms *Membership) ForgottenSince(epoch uint64) (nodes int) {
 	for i := range ms.members {
 		n := &ms.members[i]
 		never := v.Roster != nil && n.duplicate < 0 && n.position.of == "" && !v.members.Has(i)
-		if n.restarted > epoch && !never && !ms.forgotWithTwinLocked(n, epoch) {
+		if n.restarted > epoch && !never && !ms.forgotWithTwinLocked(n) {
 			nodes++
 		}
 	}
 	return nodes
 }
 
-// forgotWithTwinLocked reports whether what a node has forgotten since an epoch is what the node
-// has that is the same server.
-func (ms *Membership) forgotWithTwinLocked(n *member, epoch uint64) bool {
+// forgotWithTwinLocked reports whether what a node has forgotten is what the node has that is the
+// same server, however much later the second of them noticed it.
+func (ms *Membership) forgotWithTwinLocked(n *member) bool {
 	if n.duplicate < 0 {
 		return false
 	}
 	twin := &ms.members[n.duplicate]
-	return n.forgotten != "" && n.forgotten == twin.forgotten && twin.restarted > epoch
+	return n.forgotten != "" && n.forgotten == twin.forgotten
 }
 
 // Hash is FNV-1a.

@@ -35,6 +35,8 @@ func (ms *Membership) whyLocked(i int) error {
 		return nil
 	case n.duplicate >= 0:
 		return duplicateError{of: ms.Nodes()[n.duplicate].Endpoint(), runID: n.identity.RunID}
+	case n.phase == phaseProofless && ms.View().Roster != nil: // no time changes that
+		return fmt.Errorf("%w: the user may not read or write %s there, by which it proves that it is a member and remembers", pipeline.ErrQuarantined, pipeline.MemoryKey)
 	case n.phase == phaseProofless:
 		return fmt.Errorf("%w for another %v: %s", pipeline.ErrQuarantined, n.left(now), n.whyProofless(now))
 	case n.phase == phaseVoting:

@@ -1,0 +1,230 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// Servers that somebody meets by another name, that say that they are a member and are not, or that
+// another cluster has: who may be confused by them, and that it ends.
+
+// Its masters still wait, so that it knows no cluster but that of the master it is to add.
+func TestWhoIsToAddAMasterOfAnotherClusterEntersNone(t *testing.T) {
+	inYoungBubble(t, 4, func(t *testing.T, c *cluster) {
+		c.founded(3, 4)
+		l := c.among([]int{0, 1, 2}, redlock.WithQuarantine(redlock.QuarantineStrict))
+		require.Error(t, l.Cluster().Add(c.within(3*time.Second), endpoint(3)))
+		assert.Empty(t, l.Stats().Cluster)
+		time.Sleep(3 * maxTTL)
+		other := c.among([]int{0, 1, 2})
+		c.unlock(c.lock(other, "x"))
+		c.lock(l, "a")
+		_, err := other.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+	})
+}
+
+// A member restarts empty, and somebody uses it alone, or lets it wait.
+func TestAMemberThatWasMetByAnotherNameComesHome(t *testing.T) {
+	for name, list := range map[string][]string{
+		"used alone":   {"node0:6379"},
+		"waited alone": {"node0:6379", "nowhere:1"},
+		"a third name": {"third:6379"},
+	} {
+		for _, running := range []bool{true, false} {
+			if name == "a third name" && !running {
+				continue // who is new cannot know which member that is
+			}
+			runCluster(t, fmt.Sprint(name, running), 3, 0, func(t *testing.T, c *cluster) {
+				c.grown()
+				all := []string{"other:6379", "node1:6379", "node2:6379"}
+				fleet := c.byAnotherName(all)
+				if !running {
+					require.NoError(t, fleet.Close())
+				}
+				c.servers[0].Kill()
+				time.Sleep(maxTTL / 4)
+				c.servers[0].Restart(false)
+				alone := c.byAnotherName(list, redlock.WithoutRenewal())
+				_, _ = alone.TryLock(ctx, "b") //nolint:errcheck // either way
+				time.Sleep(2 * maxTTL)
+				require.NoError(t, alone.Close())
+				if !running {
+					fleet = c.byAnotherName(all)
+				}
+				c.heals(fleet)
+				_, err := fleet.TryLock(ctx, "a")
+				require.NoError(t, err)
+			})
+		}
+	}
+}
+
+func TestAMemberThatWasUsedAloneByAnotherNameStopsNobody(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		runCluster(t, fmt.Sprint(running), 3, 0, func(t *testing.T, c *cluster) {
+			c.grown()
+			fleet := c.among([]int{0, 1, 2})
+			if !running {
+				require.NoError(t, fleet.Close())
+			}
+			c.servers[1].Restart(false)
+			alone := c.byAnotherName([]string{"other1:6379"}, redlock.WithoutRenewal())
+			_, _ = alone.TryLock(ctx, "b") //nolint:errcheck // either way
+			if !running {
+				fleet = c.among([]int{0, 1, 2})
+			}
+			time.Sleep(3 * maxTTL)
+			_, err := fleet.TryLock(ctx, "a")
+			require.NoError(t, err)
+			c.heals(fleet)
+		})
+	}
+}
+
+// The member forgets, and a former replica of it comes, stays or goes with what the member knew.
+func TestACopyOfAMemberDoesNotKeepItOut(t *testing.T) {
+	for _, goes := range []bool{true, false} {
+		for at := range 6 {
+			runCluster(t, fmt.Sprint(goes, at), 3, 1, func(t *testing.T, c *cluster) {
+				c.durable()
+				l := c.among([]int{0, 1, 2, 3})
+				copied := c.servers[3]
+				copied.Mute(true)
+				copied.ReplicateFrom(c.servers[0])
+				time.Sleep(time.Second)
+				copied.Promote()
+				copied.Kill()
+				copied.Mute(false)
+				c.servers[0].Restart(false)
+				time.Sleep(maxTTL - 2*time.Second + time.Duration(at)*400*time.Millisecond)
+				copied.Restart(true)
+				time.Sleep(4 * time.Second)
+				if goes {
+					copied.Kill()
+				}
+				time.Sleep(10 * maxTTL)
+				require.NoError(t, l.Stats().Nodes[0].Barred)
+			})
+		}
+	}
+}
+
+func TestAConflictEndsWhenTheOtherClusterIsGone(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2, 3})
+		c.unlock(c.lock(l, "a"))
+		c.founded(3, 4)
+		c.servers[3].Disconnect()
+		time.Sleep(10 * time.Second)
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		c.servers[3].Kill()
+		time.Sleep(time.Minute)
+		c.unlock(c.lock(l, "a"))
+	})
+}
+
+func TestAClusterBeginsAgainThoughAMemberHasTwoNames(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		c.grown()
+		c.each(empty, 0)
+		l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"})
+		c.heals(l)
+		require.Len(t, l.Stats().Nodes, 4)
+		c.each(empty, 0, 1, 2)
+		time.Sleep(5 * maxTTL)
+		_, err := l.TryLock(ctx, "a")
+		require.NoError(t, err)
+	})
+}
+
+func TestMembersChangeAfterClocksWereSetBack(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2})
+		time.Sleep(2 * maxTTL)
+		c.servers[0].SetClock(-5*time.Hour, 1)
+		c.servers[1].SetClock(-5*time.Hour, 1)
+		c.change(l, add(3))
+		c.servers[3].SetClock(-5*time.Hour, 1)
+		c.change(l, remove(0))
+	})
+}
+
+func TestAMasterOfAnotherDatabaseIsNotAdded(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2})
+		err := addAs("redis://node3:6379/5")(l.Cluster(), c.within(2*time.Minute))
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+	})
+}
+
+// An endpoint that could not be added is left also if members change meanwhile, and if none were
+// known.
+func TestAnEndpointInVainIsLeftWhateverComes(t *testing.T) {
+	runCluster(t, "change", 3, 1, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2})
+		time.Sleep(2 * maxTTL)
+		require.ErrorIs(t, l.Cluster().Add(c.within(100*time.Millisecond), "redis://typo:6379"), context.DeadlineExceeded)
+		c.change(l, add(3))
+		time.Sleep(5 * maxTTL)
+		require.NoError(t, l.Init(ctx, false))
+	})
+	runCluster(t, "none known", 3, 0, func(t *testing.T, c *cluster) {
+		c.each(kill, 1, 2)
+		l := c.among([]int{0, 1, 2})
+		require.Error(t, l.Cluster().Add(c.within(3*time.Second), "redis://typo:6379"))
+		c.each(restart, 1, 2)
+		time.Sleep(8 * maxTTL)
+		require.NoError(t, l.Init(ctx, false))
+	})
+}
+
+// The node that is the same server notices when it connects again.
+func TestALossThatANodesTwinKnewIsNotCountedLater(t *testing.T) {
+	inCluster(t, 1, 0, func(t *testing.T, c *cluster) {
+		l := c.made([]string{endpoint(0), "redis://alias:6379"}, c.aliased(0, 0), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
+		settle()
+		c.unlock(c.lock(l, "x"))
+		c.servers[0].FlushAll()
+		time.Sleep(5 * maxTTL)
+		lock := c.lock(l, "a")
+		time.Sleep(2 * time.Second)
+		require.NoError(t, lock.Err())
+		c.servers[0].Disconnect()
+		time.Sleep(2 * time.Second)
+		assert.NoError(t, lock.Err())
+	})
+}
+
+func TestWhatNoTimeChangesIsNamed(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		c.each(forbidding(pipeline.MemoryKey), 0)
+		l := c.among([]int{0, 1, 2})
+		time.Sleep(10 * maxTTL)
+		why := l.Stats().Nodes[0].Barred
+		require.ErrorIs(t, why, pool.ErrQuarantined)
+		assert.ErrorContains(t, why, "may not read or write redquorum:memory")
+	})
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.each(forbidding(membersKey), 0)
+		l := c.among([]int{0, 1, 2})
+		time.Sleep(3 * maxTTL)
+		assert.ErrorContains(t, l.Stats().Nodes[0].Barred, "may not read or write redquorum:members")
+	})
+	inYoungBubble(t, 6, func(t *testing.T, c *cluster) {
+		c.founded(3, 6)
+		l := c.among([]int{0, 1, 2, 3})
+		time.Sleep(time.Minute)
+		assert.ErrorContains(t, l.Stats().Nodes[0].Barred, "the list also has a master of cluster D")
+	})
+}
