@@ -66,13 +66,12 @@ func (c *Cluster) standing() (Membership, error) {
 	}
 	m := membershipOf(s.Roster)
 	m.Next = s.Next
-	nodes := l.nodes()
 	for i := range m.Members {
 		one := &m.Members[i]
 		one.Version = s.Told[one.ID]
 		one.Err = fmt.Errorf("%w: no connection to it yet", pool.ErrTimeout)
 		if at, ok := l.members.NodeOf(one.ID, one.Endpoint); ok {
-			stats := nodes[at].Stats()
+			stats := l.nodes()[at].Stats() // it may be new
 			one.Listed = l.members.Listed(at)
 			one.Up, one.Voting = stats.State == pool.Up, l.members.View().Voting.Has(at)
 			if one.Err = l.members.Why(at); !one.Up && stats.Err != nil {
@@ -103,13 +102,14 @@ func (c *Cluster) failure(err error) error {
 		return invalid("%w", err)
 	}
 	view := l.members.View()
-	errs := make([]error, len(l.nodes()))
-	for i, node := range l.nodes() {
+	nodes := l.nodes()
+	errs := make([]error, len(nodes))
+	for i, node := range nodes {
 		if errs[i] = l.members.Why(i); node.Stats().State == pool.Down {
 			errs[i] = node.Stats().Err
 		}
 	}
-	failure := newQuorumError("members", "", l.nodes(), view.None(), errs, ErrNoQuorum, nil)
+	failure := newQuorumError("members", "", nodes, view.None(), errs, ErrNoQuorum, nil)
 	failure.Granted = view.Voting.Len()
 	return failure
 }

@@ -1,4 +1,5 @@
-// Package ledger is what the masters keep of elections: the newest terms of each name.
+// Package ledger is what the masters keep of elections, the newest terms of each name, and what
+// election and queue must know of a Locker.
 package ledger
 
 import (
@@ -9,7 +10,7 @@ import (
 )
 
 // Key opens the ledger of a *redlock.Locker to the packages of this module. No other can name it,
-// so what elections need is no part of the public API.
+// so what they need is no part of the public API.
 type Key struct{ _ byte }
 
 // Ledger reaches the terms of each name at the masters of a Locker.

@@ -319,8 +319,8 @@ func (ms *Membership) learnLocked(reports []report) {
 	}
 }
 
-// rivalOfLocked returns another cluster that may count for a client with the same list, or that may be
-// the one that is meant by it, as far as is known; empty if there is none.
+// rivalOfLocked returns another cluster that may count for a client with the same list, or that
+// may be the one that is meant by it, as far as is known; empty if there is none.
 //
 // Then two such clients never enter two clusters, whichever masters answer them first. Each hears
 // of more members of its own than it has not heard of. So who hears of no fewer members than the
