@@ -46,7 +46,10 @@ func (s *supervisor) leaveRest(status int) {
 		default: // a check is due already
 		}
 	})
-	if s.killRest {
+	switch {
+	case s.lost:
+		s.endRest(syscall.SIGTERM) // which it has got
+	case s.killRest:
 		s.endRest(0)
 	}
 }

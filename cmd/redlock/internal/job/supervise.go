@@ -197,7 +197,7 @@ func (s *supervisor) signalText(sig syscall.Signal, left time.Duration) string {
 // leaves is called when the command itself has ended. It reports whether the lock must still be
 // held because of what the command left running.
 func (s *supervisor) leaves(status int) bool {
-	if s.lost || s.lock.Remaining() <= 0 || s.command.gone() {
+	if s.dead || s.lock.Remaining() <= 0 || s.command.gone() {
 		return false
 	}
 	s.leaveRest(status)
@@ -216,7 +216,7 @@ func (s *supervisor) over(status int) int {
 		return status
 	}
 	if s.rest == nil {
-		// The started process had its time; what is left of its group gets no more.
+		// The time of all is over.
 		s.send(syscall.SIGKILL)
 		s.awaitGone()
 	}

@@ -224,6 +224,28 @@ func TestCommandThatHeedsSIGTERMIsNotKilledButItsGroupIs(t *testing.T) {
 	})
 }
 
+// A shell ends at once, and what it waited for has its time: that of the message.
+func TestWhatIsLeftOfACommandThatHeedsSIGTERMHasTheTimeToHeedItToo(t *testing.T) {
+	for _, flags := range []func(*scene){func(*scene) {}, killRest} {
+		playScene(t, func(sc *scene) {
+			sc.after(9800 * time.Millisecond)
+			sc.leaves(143)
+			sc.after(1800 * time.Millisecond)
+			sc.sent("terminated@9.75s")
+			sc.held()
+			sc.restOver(cli.ExitLost, "the command gets SIGTERM now and SIGKILL in 2s")
+			sc.sent("terminated@9.75s")
+		}, flags)
+		playScene(t, func(sc *scene) { // it does not
+			sc.after(9800 * time.Millisecond)
+			sc.leaves(143)
+			sc.after(2 * time.Second)
+			sc.sent("terminated@9.75s", "killed@11.75s")
+			sc.restOver(cli.ExitLost, "SIGTERM now")
+		}, flags)
+	}
+}
+
 // Renewed at the last moment: SIGTERM cannot be taken back, but nothing rushes the command any
 // more.
 func TestRenewalAfterSIGTERMGivesTheCommandTimeToEnd(t *testing.T) {
@@ -284,7 +306,7 @@ func TestTheLockIsHeldForWhatCannotBeEndedAsLongAsItIsValid(t *testing.T) {
 		sc.leaves(0)
 		sc.after(11900 * time.Millisecond)
 		sc.held()
-		sc.sent("terminated@9.75s", "killed@10s")
+		sc.sent("terminated@9.75s", "killed@12s", "killed@21.75s")
 		sc.restOver(cli.ExitLost, "SIGTERM now")
 		assert.NotContains(t, sc.stderr.String(), "runs on")
 	})
