@@ -85,7 +85,7 @@ func (j *jobControl) stopped(by syscall.Signal) {
 // stop it. Who does is the parent of one of its members, in another group of the session.
 func orphaned() bool {
 	session, err := unix.Getsid(0)
-	for parent := os.Getppid(); err == nil && parent > 1; parent = pgroup.Parent(parent) {
+	for parent := os.Getppid(); err == nil && parent > 0; parent = pgroup.Parent(parent) {
 		group, failed := unix.Getpgid(parent)
 		if err = failed; group != ownGroup() {
 			theirs, failed := unix.Getsid(parent)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -46,11 +47,13 @@ func TestKeysReachTheCommand(t *testing.T) {
 	// The shell has its terminal back at the end.
 	reading := []string{"ask", ">yes\n", "<yes>", "status=5", ">after\n", "<after>"}
 	within := strings.Replace(reads, "-- sh", `-- "$0" run `+patient+`--name inner --nodes `+strings.Join(c.URLs(), ",")+" -- sh", 1)
+	container := "unshare --user --map-root-user --pid --fork --mount-proc --kill-child "
 	for name, s := range map[string]struct {
 		mode, script string
 		dialog       []string
 	}{
 		"a run within a run reads":     {"-mc", within, reading},
+		"in a container":               {"-mc", container + within, reading},
 		"it reads":                     {"-mc", reads, reading},
 		"it reads without job control": {"-c", reads, reading},
 		// In the background: redlock gets the key and passes it on.
@@ -69,6 +72,9 @@ func TestKeysReachTheCommand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if args := strings.Fields(container); strings.HasPrefix(s.script, container) && exec.Command(args[0], append(args[1:], "true")...).Run() != nil {
+				t.Skip("no namespaces here")
+			}
 			term, shell := startShell(t, c.URLs(), s.mode, s.script)
 			talk(t, term, s.dialog...)
 			assert.Zero(t, shell.Wait(t))
