@@ -20,6 +20,7 @@ type tree struct {
 	killed map[int]uint64   // the starts of those that got SIGKILL, by their numbers
 	frozen []pgroup.Process // that freeze stopped, outside the group
 	seen   int              // how many the last freeze saw
+	empty  bool             // the group has no members, so its number may be somebody else's
 }
 
 // inherited are the children that we had before the first command: those of whoever called exec, by
@@ -50,7 +51,7 @@ func (c *child) gone() bool {
 		return c.groupGone()
 	}
 	if pgroup.Childless() {
-		return true
+		return !c.escaped()
 	}
 	if len(inherited) == 0 {
 		return false
@@ -59,7 +60,14 @@ func (c *child) gone() bool {
 	for _, p := range all {
 		known = known && isInherited(p)
 	}
-	return known
+	return known && !c.escaped()
+}
+
+// escaped reports whether the group has members although the command has no descendants: orphans in
+// a PID namespace that they entered (nsenter) are adopted by its first process.
+func (c *child) escaped() bool {
+	c.tree.empty = c.tree.empty || c.groupGone()
+	return !c.tree.empty
 }
 
 // signal sends a signal to the group. What has left it, and so does not get what the terminal or
@@ -68,7 +76,7 @@ func (c *child) signal(s syscall.Signal) error {
 	if c.detach {
 		return c.signalGroup(s)
 	}
-	grouped := !c.ended()
+	grouped := !c.ended() || pgroup.Childless() && c.escaped()
 	var all []pgroup.Process
 	if s == syscall.SIGTERM || s == syscall.SIGSTOP || !grouped {
 		all, _ = pgroup.Descendants(isInherited) // first: some of it changes its parent now
@@ -114,8 +122,12 @@ func send(p pgroup.Process, s syscall.Signal) error {
 
 // sweep kills what has come since SIGKILL was sent.
 func (c *child) sweep() {
-	if !c.detach {
-		_ = c.kill(false) //nolint:errcheck // reported when it was sent for the first time
+	if c.detach {
+		return
+	}
+	_ = c.kill(false) //nolint:errcheck // reported when it was sent for the first time
+	if c.ended() && pgroup.Childless() && c.escaped() {
+		_ = c.signalGroup(syscall.SIGKILL) //nolint:errcheck // as above
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -249,4 +250,35 @@ func TestNothingOfARandomTreeRunsBesideTheNextHolder(t *testing.T) {
 			tryShape(t, c, way, func(s *shapes) string { return s.random(random, 2+random.IntN(3)) })
 		})
 	}
+}
+
+// Its first process adopts the orphans there. They are in the process group of the command.
+func TestAnOrphanInAPIDNamespaceIsPartOfTheCommand(t *testing.T) {
+	t.Parallel()
+	space := exec.Command("unshare", "--pid", "--fork", "--kill-child", "sh", "-c", "echo; exec sleep 60")
+	out, err := space.StdoutPipe()
+	require.NoError(t, err)
+	if _, err := exec.LookPath("nsenter"); err != nil || os.Getuid() != 0 || space.Start() != nil {
+		t.Skip("no nsenter, or no namespaces here")
+	}
+	defer func() {
+		_ = space.Process.Kill() //nolint:errcheck // it is there
+		_ = space.Wait()         //nolint:errcheck // it was killed
+	}()
+	if n, err := out.Read(make([]byte, 1)); n == 0 || err != nil {
+		t.Skip("no namespaces here")
+	}
+	first, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", space.Process.Pid))
+	require.NoError(t, err)
+	enter := []string{"nsenter", "-t", strings.TrimSpace(string(first)), "-p", "sh", "-c"}
+	c := cluster.Start(t, 1)
+	over := filepath.Join(t.TempDir(), "over")
+	status, _, stderr := run(t, c.URLs(), line("x", patient, append(enter, "(sleep 0.5; >"+over+") >/dev/null 2>&1 & exit 3")...)...)
+	assert.Equal(t, 3, status, stderr)
+	assert.FileExists(t, over, "the lock was held until the orphan had ended")
+	over += " late"
+	status, _, stderr = run(t, c.URLs(), line("x", patient+"--kill-rest --kill-after 50ms", append(enter, "(trap '' TERM; sleep 1; >'"+over+"') >/dev/null 2>&1 & exit 3")...)...)
+	assert.Equal(t, 3, status, stderr)
+	time.Sleep(1500 * time.Millisecond)
+	assert.NoFileExists(t, over, "the orphan was killed")
 }
