@@ -18,9 +18,9 @@ type tree struct {
 }
 
 // plant is called before the command starts; what it returns is called when it has.
-func (t *tree) plant(attributes *os.ProcAttr) (started func()) {
+func (t *tree) plant(*os.ProcAttr) (started func()) {
 	var given func()
-	t.leash, given = newLeash(attributes)
+	t.leash, given = newLeash()
 	return given
 }
 
