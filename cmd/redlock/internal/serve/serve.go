@@ -104,6 +104,9 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	if f.demos {
 		play, err := demo.StartShow(ctx)
+		if err != nil && ctx.Err() != nil {
+			return nil // a signal came first
+		}
 		if err != nil {
 			return err
 		}
