@@ -34,8 +34,8 @@ type Cluster struct {
 	clock clock.Clock // of package time, which is virtual in a bubble
 	nodes []*Node
 
-	// forming has room for who makes the masters a cluster. Others wait for it, and virtual time goes
-	// on, as it would not while they wait for a mutex.
+	// forming has room for who makes the masters a cluster. Others wait for it, and virtual time
+	// goes on, as it would not while they wait for a mutex.
 	forming chan struct{}
 
 	mu      sync.Mutex // guards the fields below
