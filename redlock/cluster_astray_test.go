@@ -134,6 +134,23 @@ func TestAConflictEndsWhenTheOtherClusterIsGone(t *testing.T) {
 	})
 }
 
+// While it is asked, it may yet answer.
+func TestAConflictDoesNotEndWhileTheOtherClusterIsSlow(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2, 3})
+		c.unlock(c.lock(l, "a"))
+		c.founded(3, 4)
+		c.servers[3].Disconnect()
+		time.Sleep(10 * time.Second)
+		c.each(delaying(100*time.Millisecond, 100*time.Millisecond), 3)
+		for range 1000 {
+			_, err := l.TryLock(ctx, "a")
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
 func TestAClusterBeginsAgainThoughAMemberHasTwoNames(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		c.grown()
@@ -178,6 +195,7 @@ func TestAnEndpointInVainIsLeftWhateverComes(t *testing.T) {
 		c.change(l, add(3))
 		time.Sleep(5 * maxTTL)
 		require.NoError(t, l.Init(ctx, false))
+		require.ErrorContains(t, l.Stats().Nodes[3].Barred, "it was not added")
 	})
 	runCluster(t, "none known", 3, 0, func(t *testing.T, c *cluster) {
 		c.each(kill, 1, 2)

@@ -233,6 +233,21 @@ func TestAReleaseFollowsItsSETToAServerThatTurnsOutToBeListedTwice(t *testing.T)
 	}
 }
 
+// A bare majority granted it, and one of those is listed twice.
+func TestALossIsToldAtTheReleaseByAServerThatTurnsOutToBeListedTwice(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		l, err := redlock.New(append(c.servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.clock),
+			c.aliased(0, 3*time.Millisecond), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
+		require.NoError(t, err)
+		defer l.Close()
+		c.set("a", "somebody", time.Hour, 2)
+		lock := c.lock(l, "a")
+		time.Sleep(time.Second) // it has turned out
+		c.del("a", 1)
+		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
+	})
+}
+
 // One after the other, each until its position is another one's.
 func TestAnEndpointThatCouldNotBeAddedIsLeft(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {

@@ -57,7 +57,7 @@ func (k *keeper) undecided() bool { return k.running || k.retryAt != never && k.
 
 // unsettledLocked reports whether the marker of a master that is not down names another version
 // than the roster, so that somebody has something to learn, or a member has no node, or a node that
-// is no member's may be closed.
+// is no member's may be closed, or masters of two clusters have kept us from granting anything.
 func (ms *Membership) unsettledLocked() bool {
 	k := &ms.keeper
 	if ms.mode == Off {
@@ -88,6 +88,7 @@ func (ms *Membership) keep() {
 	reports := ms.survey(ms.learn)
 	ms.mu.Lock()
 	k := &ms.keeper
+	ms.concedeLocked(reports)
 	roster, idle := k.roster, k.byList || k.conflict != nil
 	remembered := ms.newestTold(reports, roster, true)
 	k.short = ms.newestTold(reports, roster, false)
@@ -369,14 +370,27 @@ func masters(reports []report, cluster string) (n int) {
 func (ms *Membership) contestLocked(reports []report, counted []*Roster) {
 	k := &ms.keeper
 	listed := slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.node >= ms.listed })
-	unheard, own := ms.unheardLocked(reports, nil), namedIn(listed, k.roster)
-	if unheard == 0 || own >= k.roster.Need() && own > unheard && ms.rivalOfLocked(k.roster, listed, unheard) == "" {
-		k.conflict = nil // who begins now with this list enters this cluster, or none
+	if ms.unheardLocked(reports, nil) == 0 {
+		k.conflict = nil
 	}
 	for _, r := range counted {
 		if ms.cluster == "" && r.Cluster != k.roster.Cluster && namedIn(listed, r) >= r.Need() && namedIn(listed, k.roster) >= k.roster.Need() {
 			k.conflict = conflictOf(k.roster.Cluster, r.Cluster)
 		}
+	}
+}
+
+// concedeLocked ends a conflict when those of the other cluster do not answer: who begins now with
+// this list enters our cluster, or none. While masters are being asked, they may yet answer.
+func (ms *Membership) concedeLocked(reports []report) {
+	k := &ms.keeper
+	if k.conflict == nil || k.roster == nil {
+		return
+	}
+	listed := slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.node >= ms.listed })
+	unheard, own := ms.unheardLocked(listed, nil), namedIn(listed, k.roster)
+	if own >= k.roster.Need() && own > unheard && ms.rivalOfLocked(k.roster, listed, unheard) == "" {
+		k.conflict = nil
 	}
 }
 

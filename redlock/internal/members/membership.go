@@ -79,7 +79,7 @@ type Membership struct {
 // View says whose votes count at a moment.
 type View struct {
 	Voting     quorum.NodeSet // the nodes whose votes count
-	Duplicates quorum.NodeSet // the same server as another node: not asked
+	Duplicates quorum.NodeSet // the same server as another node: asked for a release only
 	Strangers  quorum.NodeSet // no members: not asked
 	Vacant     quorum.NodeSet // of these, those whose connection was ended: their masters were removed, or not added
 	Undecided  quorum.NodeSet // known in a moment

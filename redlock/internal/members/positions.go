@@ -28,7 +28,8 @@ type position struct {
 	free  clock.Instant // when another master may take it; never while the connection is ending
 }
 
-// vacant reports whether the connection to a node was ended, because its master was removed.
+// vacant reports whether the connection to a node was ended, because its master was removed, or not
+// added.
 func (n *member) vacant() bool { return n.position.since != (Version{}) }
 
 // takenLocked returns the nodes whose positions are taken.
@@ -70,7 +71,7 @@ func (ms *Membership) removedLocked(i int) bool {
 }
 
 // endingLocked returns the nodes whose positions become vacant now: it is time, and their master
-// was told.
+// was told, or never was a member.
 func (ms *Membership) endingLocked() (nodes quorum.NodeSet) {
 	now, roster := ms.clock.Now(), ms.keeper.roster
 	for i := range ms.members {
@@ -86,7 +87,7 @@ func (ms *Membership) endingLocked() (nodes quorum.NodeSet) {
 	return nodes
 }
 
-// vacate ends the connections to masters that were removed. Only the keeper calls it.
+// vacate ends the connections to masters that were removed, or not added. Only the keeper calls it.
 func (ms *Membership) vacate() {
 	ms.mu.Lock()
 	ending := ms.endingLocked()

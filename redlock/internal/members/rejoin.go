@@ -118,7 +118,7 @@ func (ms *Membership) isStrangeLocked(i int) bool {
 // memberAt returns which member a master is that has forgotten it: by the endpoint at which the
 // member was added, by what we knew of this node, or by what others who knew it wrote into its
 // marker; never because a member is missing. Of two that are said to be one member, it is the one
-// that votes as that, or was let wait last.
+// that votes as that, or was let wait last. A master that was found strange is judged anew.
 func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id string, ours bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

@@ -189,9 +189,9 @@ func (v *View) Count(b *quorum.Ballot, asked quorum.NodeSet) quorum.Tally {
 	return b.Count(v.seats, v.members.And(asked), v.Voting)
 }
 
-// CountRelease is Count for a release.
+// CountRelease is Count for a release. A server that was found listed twice is expected once.
 func (v *View) CountRelease(b *quorum.Ballot, asked, expected quorum.NodeSet) quorum.Tally {
-	return b.CountRelease(v.seats, v.members.And(asked), v.Voting, expected)
+	return b.CountRelease(v.seats, v.members.And(asked), v.Voting, expected.Minus(v.Duplicates))
 }
 
 // wakeLocked makes callers that wait for a quorum to vote check again.

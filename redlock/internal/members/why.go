@@ -27,6 +27,8 @@ func (ms *Membership) whyLocked(i int) error {
 	n := &ms.members[i]
 	now := ms.clock.Now()
 	switch {
+	case n.vacant() && n.position.of == "":
+		return fmt.Errorf("%w: it was not added", ErrNotMember)
 	case n.vacant():
 		return fmt.Errorf("%w: it was removed", ErrNotMember)
 	case ms.keeper.conflict != nil && n.phase == phaseVoting: // also of ours

@@ -209,8 +209,8 @@ func (r *Round) prepare(request *pipeline.Request, deadline clock.Instant) {
 	request.Prove = request.Prove && r.rounds.Members.Proves()
 }
 
-// unasked returns the vote of a node that is not asked: it is the same server as another one, which
-// is asked, or it is no member of the cluster, and has nothing of ours from when it was one.
+// unasked returns the vote of a node that is not asked, as it has nothing of ours that was sent
+// there before, and is the same server as another one, which is asked, or no member of the cluster.
 func unasked(view *members.View, node int, keep quorum.NodeSet) error {
 	switch {
 	case view.Duplicates.Has(node) && !keep.Has(node): // it may have been asked before that was known
