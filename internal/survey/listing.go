@@ -37,7 +37,7 @@ func (l LeftOut) Total() int { return l.Lasting + l.Large + l.OtherType + l.Forb
 // NodeListing is how one master was listed.
 type NodeListing struct {
 	Endpoint string `json:"endpoint"`
-	Keys     int    `json:"keys"`    // looked at, rounded up to hundreds
+	Keys     int    `json:"keys"`    // looked at, rounded up to whole steps
 	Locks    int    `json:"locks"`   // found
 	Bounded  bool   `json:"bounded"` // --scan or --limit ended the scan
 	Votes    bool   `json:"votes"`   // if not, it may have forgotten locks
