@@ -143,6 +143,14 @@ type object struct {
 					MaxSkew                        int
 					LabelSelector                  struct{ MatchLabels labels }
 				}
+				Affinity struct {
+					PodAntiAffinity struct {
+						RequiredDuringSchedulingIgnoredDuringExecution []struct {
+							TopologyKey   string
+							LabelSelector struct{ MatchLabels labels }
+						}
+					}
+				}
 				Containers []container
 				Volumes    []struct {
 					Name      string
@@ -277,7 +285,13 @@ func TestTheMastersAreConfiguredAsTheyMustBe(t *testing.T) {
 				assert.Equal(t, pods, c.LabelSelector.MatchLabels)
 				spread[c.TopologyKey] = c.WhenUnsatisfiable
 			}
-			assert.Equal(t, map[string]string{"kubernetes.io/hostname": "DoNotSchedule", "topology.kubernetes.io/zone": "ScheduleAnyway"}, spread)
+			assert.Equal(t, map[string]string{"topology.kubernetes.io/zone": "ScheduleAnyway"}, spread)
+			// Never two on one host, also if there are fewer hosts than masters: a maxSkew of 1 would
+			// let the third one onto the first of two hosts.
+			apart := spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+			require.Len(t, apart, 1)
+			assert.Equal(t, "kubernetes.io/hostname", apart[0].TopologyKey)
+			assert.Equal(t, pods, apart[0].LabelSelector.MatchLabels)
 			// Each has a name of its own, and nobody uses the Service's.
 			assert.Equal(t, "None", k.service.Spec.ClusterIP)
 			assert.True(t, k.service.Spec.PublishNotReadyAddresses)
