@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/redquorum/redquorum/election"
@@ -49,22 +50,66 @@ func Run(
 	if err := check(candidate, config, &opts, setup); err != nil {
 		return err
 	}
+	newCache := opts.NewCache
+	if newCache == nil {
+		newCache = cache.New
+	}
 	return candidate.Run(ctx, func(ctx context.Context, term int64) error {
-		ctx = context.WithValue(ctx, termKey{}, term)
+		ctx, end := context.WithCancel(context.WithValue(ctx, termKey{}, term))
+		defer end()
 		of := opts
 		// The manager ends its parts one after the other: without this, a part that takes long
 		// would leave controllers running while another program leads.
 		of.BaseContext = func() context.Context { return ctx }
+		of.NewCache = func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
+			made, err := newCache(config, opts)
+			return endingCache{made}, err
+		}
 		m, err := manager.New(config, of)
 		if err != nil {
 			return fmt.Errorf("controllerruntime: %w", err)
 		}
-		if err := setup(m); err != nil {
+		if err := setup(endingManager{m}); err != nil {
+			// The manager has the ports of probes and of pprof since it was made. It closes them
+			// only when it ends.
+			end()
+			_ = m.Start(ctx) //nolint:errcheck // the error of setup is the one to tell
 			return err
 		}
-		return m.Start(ctx)
+		if err := m.Start(ctx); ctx.Err() == nil {
+			return err
+		}
+		return nil // whatever did not start because the term had ended
 	})
 }
+
+// A manager starts the next of its parts when the caches of the last are filled, and asks for that
+// with the base context. It does not look at why they are not: with a term that has ended it would
+// wait forever, and keep a processor busy. So to a context that has ended, caches say that they are.
+type endingCache struct{ cache.Cache }
+
+func (c endingCache) WaitForCacheSync(ctx context.Context) bool {
+	return c.Cache.WaitForCacheSync(ctx) || ctx.Err() != nil
+}
+
+// endingManager has the same of further clusters.
+type endingManager struct{ manager.Manager }
+
+func (m endingManager) Add(part manager.Runnable) error {
+	if p, ok := part.(cachedPart); ok {
+		part = endingPart{p}
+	}
+	return m.Manager.Add(part)
+}
+
+type cachedPart interface {
+	manager.Runnable
+	GetCache() cache.Cache
+}
+
+type endingPart struct{ cachedPart }
+
+func (p endingPart) GetCache() cache.Cache { return endingCache{p.cachedPart.GetCache()} }
 
 // check reports what is wrong with the arguments, and completes the options.
 func check(candidate *election.Election, config *rest.Config, opts *manager.Options, setup func(m manager.Manager) error) error {

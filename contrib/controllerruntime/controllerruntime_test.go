@@ -3,6 +3,9 @@ package controllerruntime_test
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,11 +13,14 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/workqueue"
+	kubernetes "sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -195,6 +201,97 @@ func TestAnErrorOfTheManagerOrItsSetupEndsTheRun(t *testing.T) {
 	}
 	_, ok := redmanager.Term(t.Context())
 	assert.False(t, ok)
+}
+
+// A manager has the port of its probes since it was made.
+func TestAfterASetupThatFailedTheNextManagerHasThePorts(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	opts := options
+	opts.HealthProbeBindAddress = listener.Addr().String()
+	candidate := newCandidate(t, redlocktest.Start(t, 3).Locker(t))
+	failure := errors.New("no such thing")
+	for range 3 {
+		require.ErrorIs(t, redmanager.Run(t.Context(), candidate, nowhere, opts, func(m manager.Manager) error { return failure }), failure)
+	}
+}
+
+// Ten times, because a manager that would hang does so now and then only.
+func TestATermThatEndsDuringTheSetupEndsTheManager(t *testing.T) {
+	masters := redlocktest.Start(t, 3)
+	candidate := newCandidate(t, masters.Locker(t))
+	for range 10 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- redmanager.Run(ctx, candidate, nowhere, options, func(manager.Manager) error {
+				cancel()
+				return nil
+			})
+		}()
+		require.NoError(t, next(t, ended))
+		assert.Empty(t, masters.Holder("operator"))
+	}
+}
+
+// An API server that is overloaded, so that caches never fill, keeps no program from ending.
+func TestATermEndsWhileCachesFill(t *testing.T) {
+	for name, setup := range map[string]func(m manager.Manager, api *rest.Config) error{
+		"of the manager": func(m manager.Manager, _ *rest.Config) error {
+			_, err := m.GetCache().GetInformer(context.Background(), new(corev1.Pod))
+			return err
+		},
+		"of a further cluster": func(m manager.Manager, api *rest.Config) error {
+			further, err := kubernetes.New(api)
+			if err != nil {
+				return err
+			}
+			if _, err = further.GetCache().GetInformer(context.Background(), new(corev1.Pod)); err != nil {
+				return err
+			}
+			return m.Add(further)
+		},
+		"of a controller": func(m manager.Manager, _ *rest.Config) error {
+			c, err := controller.New("pods", m, controller.Options{Reconciler: reconcile.Func(nil)})
+			if err != nil {
+				return err
+			}
+			return c.Watch(source.Kind(m.GetCache(), new(corev1.Pod), &handler.TypedEnqueueRequestForObject[*corev1.Pod]{}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(chan struct{}, 1)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				body := map[string]string{
+					"/api":    `{"kind":"APIVersions","versions":["v1"]}`,
+					"/apis":   `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+					"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","namespaced":true,"kind":"Pod","verbs":["list","watch"]}]}`,
+				}[r.URL.Path]
+				if body == "" {
+					select {
+					case asked <- struct{}{}:
+					default:
+					}
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}
+				_, _ = w.Write([]byte(body))
+			}))
+			t.Cleanup(server.Close)
+			api := &rest.Config{Host: server.URL}
+			masters := redlocktest.Start(t, 3)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- redmanager.Run(ctx, newCandidate(t, masters.Locker(t)), api, options, func(m manager.Manager) error { return setup(m, api) })
+			}()
+			next(t, asked)
+			cancel()
+			require.NoError(t, next(t, ended))
+			assert.Empty(t, masters.Holder("operator"))
+		})
+	}
 }
 
 func TestWhatWouldLetTwoManagersRunIsRefused(t *testing.T) {
