@@ -97,6 +97,8 @@ func (c *candidate) run(ctx context.Context) (err error) {
 		return c.messages.End(job.Interrupted, cli.StatusError{Status: ended.status(), Err: ended})
 	case err == nil || errors.As(err, &status):
 		return err
+	case errors.Is(err, redlock.ErrInvalid): // only the masters knew
+		return cli.InvalidUsage(errors.Unwrap(err))
 	default:
 		var failure *redlock.QuorumError
 		if errors.As(err, &failure) {

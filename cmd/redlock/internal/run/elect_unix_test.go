@@ -254,6 +254,16 @@ func TestElectSaysThatTooFewMastersAnswer(t *testing.T) {
 	assert.Contains(t, stderr, "no quorum")
 }
 
+func TestElectSaysThatItsTTLIsAboveTheMaximumOfTheCluster(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 1)
+	status, _, stderr := run(t, c.URLs(), "run", "--name", "x", "--ttl", "2s", "--max-ttl", "2s", "true")
+	require.Equal(t, 0, status, stderr)
+	status, _, stderr = clitest.Run(t, c.URLs(), "elect", "--name", "x", "true")
+	assert.Equal(t, cli.ExitUsage, status, stderr)
+	assert.Contains(t, stderr, "redlock: TTL 30s is above the cluster's maximum of 2s")
+}
+
 // No leader will ever give it up.
 func TestElectSaysThatTheNameIsThatOfAKeyThatIsNoLock(t *testing.T) {
 	t.Parallel()
