@@ -18,7 +18,7 @@ var (
 	// connection broke and an answer was lost. It matches [fence.ErrStale].
 	ErrStale = fmt.Errorf("queue: refused: %w", fence.ErrStale)
 
-	// ErrInvalid means a bad argument, which the text names. Nothing was sent.
+	// ErrInvalid means a bad argument, also of the lock, which the text names. Nothing was changed.
 	ErrInvalid = errors.New("queue: invalid argument")
 )
 

@@ -112,7 +112,7 @@ func (q *Queue) lock(ctx context.Context, what string) (*redlock.Lock, error) {
 	}
 	lock, err := q.locker.Lock(ctx, q.name, redlock.WithFencing(), redlock.WithMinHold(0))
 	switch {
-	case errors.Is(err, redlock.ErrInvalid): // the Locker's own options rule out fencing
+	case errors.Is(err, redlock.ErrInvalid): // such as a TTL above the cluster's maximum
 		return nil, invalid("%w", err)
 	case err != nil:
 		return nil, fmt.Errorf("queue: %s: %w", what, err)

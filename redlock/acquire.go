@@ -18,9 +18,10 @@ import (
 // TryLock acquires the lock if it is free, with one round and without waiting for a holder. A name
 // is 1 to 4,096 arbitrary bytes; the key (prefix and name) must not begin with "redquorum:".
 // TryLock returns within the node timeout, or when ctx ends; within two where it takes a second
-// round ([WithValue], and a token that a quorum does not have at once). It does not queue behind the
-// callers of Lock, and may overtake a waiter while the lock is on its way there: a few times per
-// wait at most, over all callers, if all clients use this library and messages arrive.
+// round ([WithValue], and a token that a quorum does not have at once), and within four where too
+// few masters follow to a token. It does not queue behind the callers of Lock, and may overtake a
+// waiter while the lock is on its way there: a few times per wait at most, over all callers, if all
+// clients use this library and messages arrive.
 //
 // Errors: [ErrTaken], [ErrNoQuorum] and [ErrNoValidity] in a [*QuorumError]; [ErrInvalid];
 // [ErrClosed]; and the error of a ctx that ended. After any error, whatever was or may have been

@@ -40,7 +40,8 @@ var (
 	ErrUndelivered = errors.New("redlock: releases not delivered")
 
 	// ErrInvalid means a bad argument, which the text names. Nothing was sent, unless only the
-	// nodes know: the number of permits of a [Semaphore].
+	// nodes know: the number of permits of a [Semaphore], a TTL above the cluster's maximum, nodes
+	// of two clusters.
 	ErrInvalid = errors.New("redlock: invalid argument")
 )
 
@@ -61,10 +62,10 @@ func invalid(format string, args ...any) error {
 // ended, and the errors of the nodes.
 type QuorumError struct {
 	// Op is "acquire", "adopt", "extend", "verify", "release", "inspect", "force-unlock", "init",
-	// "ready" or "record" (of package election).
+	// "ready", "members" or "record" (of package election).
 	Op string
 
-	Name    string       // of the lock, or of the semaphore; empty for "init" and "ready"
+	Name    string       // of the lock, or of the semaphore; empty for "init", "ready", "members"
 	Need    int          // votes that a quorum takes
 	Granted int          // nodes that did what they were asked
 	Refused int          // nodes that answered, but did not

@@ -18,7 +18,7 @@ type Status struct {
 	Value  string       // what a quorum of nodes holds; empty if no value has a quorum
 	Owner  string       // the owner in that value, see WithOwner; "readers" if readers hold it
 	Since  Since        // since when, as that value tells
-	Nodes  []NodeStatus // in the order of the endpoints
+	Nodes  []NodeStatus // in the order of [Stats]
 	Free   bool         // a quorum of nodes holds nothing
 	Quorum int          // how many nodes make a quorum
 }
@@ -118,7 +118,7 @@ type SemaphoreStatus struct {
 	// wait for any. With more than 200 permits, less than 4,096 bytes of a value.
 	Slots []Status
 
-	Nodes  []SemaphoreNodeStatus // in the order of the endpoints
+	Nodes  []SemaphoreNodeStatus // in the order of [Stats]
 	Quorum int                   // how many nodes make a quorum
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Locker acquires locks from a fixed set of Redis masters. Its methods may be called from any
-// goroutine. It must not be copied.
+// Locker acquires locks from Redis masters: those of its list, and the members of their cluster.
+// Its methods may be called from any goroutine. It must not be copied.
 type Locker struct {
 	config   config
 	owns     bool // Close closes the nodes

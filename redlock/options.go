@@ -263,9 +263,9 @@ func WithHooks(hooks Hooks) Option {
 	})
 }
 
-// WithLogger sets a logger for nodes that come up, go down or may not vote, locks that are lost,
-// and what Close could not deliver. Nothing else is logged per lock, and nothing at all without
-// this option.
+// WithLogger sets a logger for nodes that come up, go down or may not vote, versions of the
+// cluster's list, locks that are lost, and what Close could not deliver. Nothing else is logged per
+// lock, and nothing at all without this option.
 func WithLogger(logger *slog.Logger) Option {
 	return lockerOption(func(c *config) error {
 		if logger == nil {

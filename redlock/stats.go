@@ -22,7 +22,7 @@ type Stats struct {
 	Woken        uint64      // how often a vote that was handed over woke a waiter of ours
 	Polls        uint64      // how often a waiter asked again without being woken
 	Split        uint64      // rounds that some nodes granted, but a quorum of nodes did not
-	SecondRounds uint64      // fencing tokens that took a second round
+	SecondRounds uint64      // rounds that raised masters to a fencing token
 	HooksDropped uint64      // calls of hooks dropped because too many were outstanding
 	Cluster      string      // by whose list of members votes count; empty while none is known
 	Version      int64       // of that list; 0 while none is known

@@ -24,8 +24,8 @@ func newUnlockCommand() *cobra.Command {
 		Short: "Delete a lock, whoever holds it",
 		Long: `unlock deletes a lock on every master, whoever holds it. Use it for a holder that is known to be
 gone and whose TTL is too long to wait for. A holder that is not gone learns of it at its next
-renewal, a third of its TTL later at the latest. Until then it continues, and a second holder may
-have begun. Hence --force.
+renewal, a third of its TTL later at the latest; one that does not renew, when its time ends. Until
+then it continues, and a second holder may have begun. Hence --force.
 
 It prints what was held, and by when the holder will know. The masters keep a line of it, with the
 reason, which redlock log shows. A master that is away keeps the lock until its TTL ends. Of a semaphore, it
@@ -37,7 +37,7 @@ With --json, known_by is when the holder knows (empty if nobody held it), and lo
 majority has noted it.
 
 Exit status: 0 if a majority of the masters no longer holds the lock; 1 if it is no lock; 69 if too
-few answer; 64 without --force or --reason.`,
+few answer; 64 without --force or --reason, and for the name of a semaphore.`,
 		Example: `  redlock inspect nightly
   redlock unlock --force --reason host7-is-gone nightly`,
 		Args: oneName("unlock"),

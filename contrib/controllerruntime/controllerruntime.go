@@ -85,7 +85,8 @@ func Run(
 
 // A manager starts the next of its parts when the caches of the last are filled, and asks for that
 // with the base context. It does not look at why they are not: with a term that has ended it would
-// wait forever, and keep a processor busy. So to a context that has ended, caches say that they are.
+// wait forever, and keep a processor busy. So to a context that has ended, caches say that they
+// are.
 type endingCache struct{ cache.Cache }
 
 func (c endingCache) WaitForCacheSync(ctx context.Context) bool {

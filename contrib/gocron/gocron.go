@@ -92,9 +92,9 @@ func (l *jobLocker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 
 // runs has the [heldRun] of each job that runs, by the job's context. gocron gives the same context
 // to the Locker and to the function of the job, which is how a [Task] finds its lock. Each job has
-// its own, and all runs of a job share it until Scheduler.Update gives the job another. So there must be one entry at most, from before the
-// acquisition until the job has returned, even if the lock is lost before. The goroutine that adds
-// the entry also runs the job and removes the entry.
+// its own, and all runs of a job share it until Scheduler.Update gives the job another. So there
+// must be one entry at most, from before the acquisition until the job has returned, even if the
+// lock is lost before. The goroutine that adds the entry also runs the job and removes the entry.
 var runs sync.Map
 
 // heldRun is one run of a job, and gocron's handle of its lock.

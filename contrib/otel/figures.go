@@ -21,7 +21,7 @@ var lockerFigures = []figure[redlock.Stats]{
 	{form{counter, "redquorum.rounds.no_quorum", "{round}", "Rounds that too few nodes answered."}, func(s *redlock.Stats) float64 { return float64(s.NoQuorum) }},
 	{form{counter, "redquorum.rounds.no_validity", "{round}", "Rounds that won too late."}, func(s *redlock.Stats) float64 { return float64(s.NoValidity) }},
 	{form{counter, "redquorum.rounds.split", "{round}", "Rounds that some nodes granted, but no quorum."}, func(s *redlock.Stats) float64 { return float64(s.Split) }},
-	{form{counter, "redquorum.second_rounds", "{round}", "Fencing tokens that took a second round."}, func(s *redlock.Stats) float64 { return float64(s.SecondRounds) }},
+	{form{counter, "redquorum.second_rounds", "{round}", "Rounds that raised masters to a fencing token."}, func(s *redlock.Stats) float64 { return float64(s.SecondRounds) }},
 	{form{counter, "redquorum.waits", "{call}", "Calls that did not get the lock at once."}, func(s *redlock.Stats) float64 { return float64(s.Waits) }},
 	{form{counter, "redquorum.votes.handed_over", "{vote}", "Votes that releases gave to waiters."}, func(s *redlock.Stats) float64 { return float64(s.HandedOver) }},
 	{form{counter, "redquorum.waiters.woken", "{vote}", "Votes handed over that woke a waiter."}, func(s *redlock.Stats) float64 { return float64(s.Woken) }},

@@ -38,7 +38,7 @@ var lockerMetrics = []metric[redlock.Stats]{
 	counter("rounds_no_quorum_total", "Rounds that too few nodes answered.", func(s redlock.Stats) uint64 { return s.NoQuorum }),
 	counter("rounds_no_validity_total", "Rounds that won too late.", func(s redlock.Stats) uint64 { return s.NoValidity }),
 	counter("rounds_split_total", "Rounds that some nodes granted, but no quorum.", func(s redlock.Stats) uint64 { return s.Split }),
-	counter("second_rounds_total", "Fencing tokens that took a second round.", func(s redlock.Stats) uint64 { return s.SecondRounds }),
+	counter("second_rounds_total", "Rounds that raised masters to a fencing token.", func(s redlock.Stats) uint64 { return s.SecondRounds }),
 	counter("waits_total", "Calls that did not get the lock at once.", func(s redlock.Stats) uint64 { return s.Waits }),
 	counter("votes_handed_over_total", "Votes that releases gave to waiters.", func(s redlock.Stats) uint64 { return s.HandedOver }),
 	counter("waiters_woken_total", "Votes handed over that woke a waiter.", func(s redlock.Stats) uint64 { return s.Woken }),

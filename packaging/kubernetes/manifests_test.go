@@ -286,8 +286,8 @@ func TestTheMastersAreConfiguredAsTheyMustBe(t *testing.T) {
 				spread[c.TopologyKey] = c.WhenUnsatisfiable
 			}
 			assert.Equal(t, map[string]string{"topology.kubernetes.io/zone": "ScheduleAnyway"}, spread)
-			// Never two on one host, also if there are fewer hosts than masters: a maxSkew of 1 would
-			// let the third one onto the first of two hosts.
+			// Never two on one host, also if there are fewer hosts than masters: a maxSkew of 1
+			// would let the third one onto the first of two hosts.
 			apart := spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 			require.Len(t, apart, 1)
 			assert.Equal(t, "kubernetes.io/hostname", apart[0].TopologyKey)

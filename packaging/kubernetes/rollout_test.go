@@ -97,10 +97,10 @@ func (w *world) take(pod int) {
 	}
 }
 
-// A rollout as the controller of StatefulSets does it: from the last pod to the first, each one when
-// the one before has been ready for minReadySeconds. Somebody holds a lock all the while, and others
-// take turns at another. No wait lasts as long as a master is away: each of them gets the lock
-// again and again before that master is back, and before it has its vote again.
+// A rollout as the controller of StatefulSets does it: from the last pod to the first, each one
+// when the one before has been ready for minReadySeconds. Somebody holds a lock all the while, and
+// others take turns at another. No wait lasts as long as a master is away: each of them gets the
+// lock again and again before that master is back, and before it has its vote again.
 func TestARolloutUnderLoadInterruptsNobody(t *testing.T) {
 	for _, variant := range variants {
 		t.Run(variant, func(t *testing.T) {

@@ -1,6 +1,6 @@
 // Command chart draws the charts of docs/benchmarks.md and fills in its tables, from the data that
-// TestFigures, TestRecovery and TestScale wrote. `make versus`, `make recovery` and `make scale` run
-// it:
+// TestFigures, TestRecovery and TestScale wrote. `make versus`, `make recovery` and `make scale`
+// run it:
 //
 //	go run ./chart -docs ../../docs
 //

@@ -272,8 +272,8 @@ func (p *tab) shows(text string) (took time.Duration) {
 	return p.await(fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", text))
 }
 
-// on does something with an element as soon as there is one, on a page that is there as a whole. The
-// page may be replaced at any moment, so one script finds the element and acts.
+// on does something with an element as soon as there is one, on a page that is there as a whole.
+// The page may be replaced at any moment, so one script finds the element and acts.
 func (p *tab) on(element, action string) {
 	p.t.Helper()
 	p.await(fmt.Sprintf("(e => { if (!e || document.readyState != 'complete') return false; e.%s(); return true })(%s)", action, element))
