@@ -38,6 +38,14 @@ local function isStale(fence)
   return false
 end
 
+-- Let what follows run at a store that is over its maxmemory: this script makes the queue shorter,
+-- or leaves it as long as it is, and otherwise nobody could empty it. A script is refused memory
+-- only before its first write, so it begins with one that asks for none and changes nothing: no
+-- task has an empty id.
+local function runWhenFull()
+  redis.call('ZREM', KEYS[1], '')
+end
+
 -- Run a change once per fence. A caller whose answer was lost repeats the call with the same fence,
 -- and gets the first answer: nobody else has that fence, and while it is the newest, nobody else
 -- has changed anything since. change returns a text. A stale caller gets nil.

@@ -6,8 +6,11 @@
 -- ARGV[3]  the fence of a caller that will change the tasks; missing for one that only reads
 -- Returns the time in microseconds, and an id and a score for each task; nil if the caller is
 -- stale.
-if ARGV[3] and isStale(ARGV[3]) then
-  return nil
+if ARGV[3] then
+  runWhenFull()
+  if isStale(ARGV[3]) then
+    return nil
+  end
 end
 local now = nowMicros()
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', scoreOf(now), 'WITHSCORES', 'LIMIT', 0, ARGV[1])

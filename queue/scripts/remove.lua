@@ -4,6 +4,7 @@
 -- ARGV[1]  the caller's fence
 -- ARGV[2]  and the rest: the ids
 -- Returns how many existed, as text; nil if the caller is stale.
+runWhenFull()
 return once(ARGV[1], function()
   local count = 0
   for i = 2, #ARGV do

@@ -7,6 +7,7 @@
 --          'remove', or a new score, or + and the microseconds from now at which it is due
 -- Returns a text with 1 for each task that had that score, and 0 for the others; nil if the caller
 -- is stale.
+runWhenFull()
 return once(ARGV[1], function()
   local done = {}
   for i = 2, #ARGV, 3 do
