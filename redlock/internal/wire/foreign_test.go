@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -289,4 +290,65 @@ func TestABatchOfReleasesNeedsNoMoreThanARelease(t *testing.T) {
 		assert.IsType(t, redis.Error(""), replies[0])
 		assert.Equal(t, int64(0), replies[1])
 	})
+}
+
+// A client takes replies of 1 MiB, and ends the connection, which all of its locks share, at a
+// longer one. So what others wrote beside a lock is told up to a length.
+func TestWhatOthersWroteBesideALockMakesNoReplyTooLong(t *testing.T) {
+	s := newServer(t)
+	s.connect(t)
+	long := strings.Repeat("7", 2<<20)
+	for name, spoil := range map[string]func(){
+		"counter":             func() { s.do("SET", "redquorum:fence:a", long) },
+		"counter of a slot":   func() { s.do("SET", "redquorum:fence:a#1", long) },
+		"waiter":              func() { s.do("ZADD", waitKey+"a", 1, "p:v|"+long) },
+		"waiter for a permit": func() { s.do("ZADD", "redquorum:permit:wait:a", 1, "p:v|"+long) },
+		"term":                func() { s.do("ZADD", "redquorum:terms:a", 1, "1 "+long) },
+	} {
+		s.do("FLUSHALL")
+		s.do("SET", "a", "mine", "PX", 60000)
+		s.do("SET", "a#1", "mine", "PX", 60000)
+		s.do("SET", "redquorum:permits:a", "2")
+		spoil()
+		in, ok := ReadInspect(s.ask(Inspect("a")))
+		require.True(t, ok, name)
+		assert.Equal(t, "mine", in.Value, name)
+		assert.Zero(t, in.Fence, name)
+		permits, ok := ReadPermits(s.ask(InspectPermits("a")))
+		require.True(t, ok, name)
+		assert.Equal(t, []string{"mine", ""}, []string{permits.Slots[0].Value, permits.Slots[1].Value}, name)
+		terms, ok := ReadRecorded(s.ask(Recorded("a", 0, 256)))
+		require.True(t, ok, name)
+		assert.Equal(t, "mine", terms.Value, name)
+	}
+	s.do("FLUSHALL")
+	s.do("SET", "redquorum:fence:a", strconv.FormatInt(1<<53-1, 10))
+	in, _ := ReadInspect(s.ask(Inspect("a")))
+	assert.Equal(t, int64(1<<53-1), in.Fence)
+}
+
+// A script that its user may not run to its end leaves nothing behind that never ends.
+func TestWhatFailsMidwayLeavesNothingWithoutAnEnd(t *testing.T) {
+	s := newServer(t)
+	s.listen(t)
+	for _, rule := range []string{"-zrange", "-pexpireat", "-zcard"} {
+		for _, test := range append(mutexCases(), sharedCases()...) {
+			s.do("FLUSHALL")
+			s.prepare(test, "")
+			s.do("PEXPIRE", "redquorum:readers:a", 60000)
+			s.do("ZADD", waitKey+"a", 1, "+alive:"+pairForm+"r")
+			s.do("PEXPIRE", waitKey+"a", 60000)
+			s.do("SET", "redquorum:waits:a", "", "PX", 60000)
+			s.as(rule, func() { _, _ = s.run([]string{"a"}, test.args, test.source...) }) //nolint:errcheck // some fail
+			for _, key := range []string{"a", "redquorum:readers:a", "redquorum:terms:a", waitKey + "a"} {
+				assert.NotEqual(t, int64(-1), s.left(key), "%s, %s: %s", rule, test.name, key)
+			}
+		}
+	}
+	s.do("FLUSHALL")
+	s.as("-zcard", func() {
+		_, err := s.run([]string{"a"}, []any{5, "5 mine", 600000, 256}, "record")
+		require.Error(t, err)
+	})
+	assert.Equal(t, int64(0), s.do("DBSIZE"))
 }

@@ -33,5 +33,5 @@ if alive then
   end
 end
 return {
-  holder, left, type(fence) == 'string' and fence, type(waiting) == 'number' and waiting or 0, owners, alive,
+  holder, left, counterOf(fence), type(waiting) == 'number' and waiting or 0, owners, alive,
 }

@@ -22,6 +22,6 @@ for slot, value in ipairs(permits > 0 and readSlots(KEYS[1], permits) or {}) do
   local fence = redis.pcall('GET', 'redquorum:fence:' .. key)
   told[3 * slot - 2] = value and string.sub(value, 1, most)
   told[3 * slot - 1] = value and redis.call('PTTL', key) or -2
-  told[3 * slot] = type(fence) == 'string' and fence
+  told[3 * slot] = counterOf(fence)
 end
 return { permits, type(waiting) == 'number' and waiting or 0, owners, told }

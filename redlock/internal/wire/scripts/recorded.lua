@@ -8,7 +8,7 @@
 local all = redis.pcall('ZRANGE', 'redquorum:terms:' .. KEYS[1], '-' .. ARGV[2], '-1')
 local some = {}
 for _, entry in ipairs(all) do -- of an error, nothing
-  if (tonumber(string.match(entry, '^%d+')) or 0) > tonumber(ARGV[1]) then
+  if #entry <= 2048 and (tonumber(string.match(entry, '^%d+')) or 0) > tonumber(ARGV[1]) then
     some[#some + 1] = entry
   end
 end

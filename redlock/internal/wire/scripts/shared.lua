@@ -48,8 +48,8 @@ end
 -- Key and member have the same number on the same clock. With a time to live, which is a
 -- difference, rounding and the time since the server read its clock would let a member outlive the
 -- key. The set has an end, too, so that nothing stays behind. It comes first: where PEXPIREAT is
--- forbidden, no key is set.
-local function mark(key, readers, held, now)
+-- forbidden, no key is set, and no set without an end is left beside it.
+local function markLongest(key, readers, held, now)
   local last = redis.call('ZRANGE', readers, -1, -1, 'WITHSCORES')[2]
   if not last then
     return false
@@ -59,6 +59,17 @@ local function mark(key, readers, held, now)
     redis.call('SET', key, marker, 'PX', exact(last - now + 1000))
   end
   redis.call('PEXPIREAT', key, exact(last))
+  return last
+end
+
+local function mark(key, readers, held, now)
+  local done, last = pcall(markLongest, key, readers, held, now)
+  if not done then
+    if not held then
+      redis.pcall('DEL', readers)
+    end
+    error(last, 0)
+  end
   return last
 end
 
