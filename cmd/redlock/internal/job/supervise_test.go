@@ -310,6 +310,14 @@ func TestTheLockIsHeldForWhatCannotBeEndedAsLongAsItIsValid(t *testing.T) {
 		sc.restOver(cli.ExitLost, "SIGTERM now")
 		assert.NotContains(t, sc.stderr.String(), "runs on")
 	})
+	playScene(t, func(sc *scene) { // the started process heeds SIGKILL only
+		sc.after(11800 * time.Millisecond)
+		sc.lock.renew(12 * time.Second)
+		sc.leaves(137)
+		sc.after(goneBound + time.Second)
+		sc.held()
+		sc.restOver(cli.ExitLost, "SIGTERM now")
+	})
 	playScene(t, func(sc *scene) {
 		sc.after(10 * time.Second)
 		sc.lock.renew(12 * time.Second)
