@@ -43,8 +43,8 @@ Otherwise wait.
 It prints a line for each master, and changes nothing on those that vote already.
 
 Exit status: 0 if all masters that answer vote, and they are a majority; 1 if one that answers does
-not, or the MaxTTL of the cluster is not the --max-ttl that was given; 69 if too few answer; 64 for a
-wrong command line.`,
+not, or the MaxTTL of the cluster is not the --max-ttl that was given; 69 if too few answer; 64 for
+a wrong command line.`,
 		Example: `  redlock doctor
   redlock init
   redlock init --force --nodes redis://a:6379,redis://b:6379,redis://c:6379`,

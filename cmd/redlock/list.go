@@ -33,9 +33,9 @@ a ? behind its holder: it is probably held.
 A lock is a string that expires. Keys that do not expire, are larger than the value of any lock, or
 are no strings are counted, and not listed.
 
-It asks each master with SCAN, up to a thousand keys at a time, until it has looked at --scan keys or
-found --limit locks; then it says so. If a minority of the masters is down, every lock that is held
-is listed all the same. The user needs the commands scan and strlen.
+It asks each master with SCAN, up to a thousand keys at a time, until it has looked at --scan keys
+or found --limit locks; then it says so. If a minority of the masters is down, every lock that is
+held is listed all the same. The user needs the commands scan and strlen.
 
 With --json, locks has what inspect prints, complete says that no held lock is missing, and left_out
 counts names (lasting, large, other_type, forbidden). Of a master: keys looked at, locks found,

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -98,7 +99,7 @@ func (c *candidate) run(ctx context.Context) (err error) {
 	case err == nil || errors.As(err, &status):
 		return err
 	case errors.Is(err, redlock.ErrInvalid): // only the masters knew
-		return cli.InvalidUsage(errors.Unwrap(err))
+		return cli.InvalidUsage(cmp.Or(errors.Unwrap(err), err)) // without the prefix of election
 	default:
 		var failure *redlock.QuorumError
 		if errors.As(err, &failure) {
