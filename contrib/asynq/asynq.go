@@ -29,6 +29,11 @@ import (
 // or a bad option. Such an attempt counts as a failure, unless asynq.Config.IsFailure says
 // otherwise.
 //
+// After the last attempt asynq archives a task whose lock was taken, unprocessed and whatever
+// IsFailure says. So the last attempt (asynq.MaxRetry, or the only one with MaxRetry(0)) waits for
+// the lock until the task's timeout or deadline, and occupies a worker meanwhile. What is left of
+// that time is the handler's.
+//
 // The context of the handler ends when the lock is lost, which context.Cause then says. The error
 // then matches [redlock.ErrLost], whatever the handler returned, so asynq does not take the task
 // for done (unless the handler also returned asynq.RevokeTask). The lock is released when the
@@ -42,13 +47,24 @@ func Unique(locker *redlock.Locker, key func(*asynq.Task) string, opts ...redloc
 			if locker == nil || key == nil {
 				return fmt.Errorf("asynq: %w: locker or key is nil", redlock.ErrInvalid)
 			}
-			lock, err := locker.TryLock(ctx, key(task), opts...)
+			acquire := locker.TryLock
+			if isLastAttempt(ctx) {
+				acquire = locker.Lock
+			}
+			lock, err := acquire(ctx, key(task), opts...)
 			if err != nil {
 				return fmt.Errorf("asynq: %w", err)
 			}
 			return process(ctx, lock, next, task)
 		})
 	}
+}
+
+// isLastAttempt reports whether asynq archives the task if this attempt fails.
+func isLastAttempt(ctx context.Context) bool {
+	retried, known := asynq.GetRetryCount(ctx)
+	most, _ := asynq.GetMaxRetry(ctx)
+	return known && retried >= most
 }
 
 // process calls the handler and releases the lock, also in a panic.

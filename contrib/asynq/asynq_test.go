@@ -99,6 +99,91 @@ func TestATaskThatLosesItsLockIsProcessedAgain(t *testing.T) {
 	}
 }
 
+// asynq archives a task whose last attempt has failed. So that attempt waits, also while no quorum
+// answers, until the deadline of the task.
+func TestTheLastAttemptWaitsForTheLock(t *testing.T) {
+	for name, c := range map[string]struct {
+		failures int // of the handler, before the attempt that finds the lock taken
+		noQuorum bool
+		expires  bool // the deadline, before the lock is free
+	}{
+		"the only attempt":    {},
+		"after real failures": {failures: 2},
+		"without a quorum":    {noQuorum: true},
+		"until its deadline":  {expires: true},
+	} {
+		t.Run(name, func(t *testing.T) { requireLastAttemptWaits(t, c.failures, c.noQuorum, c.expires) })
+	}
+}
+
+func requireLastAttemptWaits(t *testing.T, failures int, noQuorum, expires bool) {
+	t.Helper()
+	c := cluster.Start(t, 3)
+	store := asynq.RedisClientOpt{Addr: redistest.StartOne(t).Addr()}
+	waits, ended := make(chan struct{}, 1), make(chan error, 1)
+	locker := cluster.NewConnected(t, c.URLs(), redlock.WithHooks(redlock.Hooks{Waiting: func(string) { waits <- struct{}{} }}))
+	other := cluster.NewConnected(t, c.URLs())
+	take := func() *redlock.Lock {
+		lock, err := other.TryLock(t.Context(), "orders")
+		assert.NoError(t, err)
+		return lock
+	}
+	var theirs *redlock.Lock
+	if failures == 0 && !noQuorum {
+		theirs = take()
+	}
+	if noQuorum {
+		require.NoError(t, c.Masters[0].Stop())
+		require.NoError(t, c.Masters[1].Stop())
+	}
+	unique := redasynq.Unique(locker, byPayload)
+	last := func(next asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			retried, _ := asynq.GetRetryCount(ctx)
+			if retried == failures && failures > 0 {
+				theirs = take()
+			}
+			err := unique(next).ProcessTask(ctx, task)
+			if retried == failures {
+				ended <- err
+			}
+			return err
+		})
+	}
+	serve(t, store, last, func(ctx context.Context, _ *asynq.Task) error {
+		if retried, _ := asynq.GetRetryCount(ctx); retried < failures {
+			return errHandler
+		}
+		return nil
+	})
+	client := asynq.NewClient(store)
+	defer client.Close()
+	timeout := asynq.Timeout(patience)
+	if expires {
+		timeout = asynq.Timeout(time.Second)
+	}
+	_, err := client.Enqueue(asynq.NewTask("mail", []byte("orders")), asynq.MaxRetry(failures), timeout)
+	require.NoError(t, err)
+	select {
+	case <-waits:
+	case err := <-ended:
+		t.Fatal("did not wait, and is archived: ", err)
+	}
+	switch {
+	case expires:
+		err := <-ended
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		return
+	case noQuorum:
+		require.NoError(t, c.Masters[0].Continue())
+		require.NoError(t, c.Masters[1].Continue())
+	default:
+		require.NoError(t, theirs.Unlock(t.Context()))
+	}
+	require.NoError(t, <-ended)
+}
+
 // process runs a handler behind the middleware, without asynq.
 func process(middleware asynq.MiddlewareFunc, handler asynq.HandlerFunc) error {
 	return middleware(handler).ProcessTask(context.Background(), asynq.NewTask("mail", []byte("orders")))
