@@ -18,11 +18,13 @@ package controllerruntime
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/redquorum/redquorum/election"
 )
@@ -39,7 +41,11 @@ import (
 // If setup fails, or the manager while it leads, Run gives the leadership up and returns the error.
 // It returns nil when ctx has ended. The other errors are those of [election.Election.Run], and
 // [election.ErrInvalid] for an argument that is nil and for options that contradict this: an
-// election of Kubernetes, a limit for the shutdown, or a BaseContext (its values belong into ctx).
+// election of Kubernetes, a limit for the shutdown, a BaseContext (its values belong into ctx), or
+// an object that cannot serve one manager after the other, such as an EventBroadcaster. Each term
+// has a webhook server of its own, with the options of opts.WebhookServer; setup registers the
+// webhooks at the GetWebhookServer of its manager. Make in setup what setup adds to the manager:
+// nothing can be started twice.
 //
 // A candidate that does not lead has no manager, and so no cache, no webhooks, no metrics and no
 // probes: serve probes elsewhere, or Kubernetes restarts it. Names of controllers are not checked,
@@ -57,7 +63,7 @@ func Run(
 	return candidate.Run(ctx, func(ctx context.Context, term int64) error {
 		ctx, end := context.WithCancel(context.WithValue(ctx, termKey{}, term))
 		defer end()
-		of := opts
+		of := fresh(opts)
 		// The manager ends its parts one after the other: without this, a part that takes long
 		// would leave controllers running while another program leads.
 		of.BaseContext = func() context.Context { return ctx }
@@ -69,7 +75,11 @@ func Run(
 		if err != nil {
 			return fmt.Errorf("controllerruntime: %w", err)
 		}
-		if err := setup(endingManager{m}); err != nil {
+		err = setup(endingManager{m})
+		if err == nil { // webhooks that were registered at the server of opts would not be served
+			err = invalid(checkWebhooks(opts.WebhookServer))
+		}
+		if err != nil {
 			// The manager has the ports of probes and of pprof since it was made. It closes them
 			// only when it ends.
 			end()
@@ -128,9 +138,13 @@ func check(candidate *election.Election, config *rest.Config, opts *manager.Opti
 		wrong = "GracefulShutdownTimeout is not negative: what still ran then would run beside the next leader's"
 	case opts.BaseContext != nil:
 		wrong = "BaseContext is set: give its values to ctx"
+	case opts.EventBroadcaster != nil: //nolint:staticcheck // deprecated, and still used by managers
+		wrong = "EventBroadcaster is set: it would write the events of the second term twice"
+	default:
+		wrong = checkWebhooks(opts.WebhookServer)
 	}
 	if wrong != "" {
-		return fmt.Errorf("controllerruntime: %w: %s", election.ErrInvalid, wrong)
+		return invalid(wrong)
 	}
 	forever, again := time.Duration(-1), true
 	opts.GracefulShutdownTimeout = &forever
@@ -138,6 +152,44 @@ func check(candidate *election.Election, config *rest.Config, opts *manager.Opti
 		opts.Controller.SkipNameValidation = &again
 	}
 	return nil
+}
+
+// invalid returns nil if nothing is wrong.
+func invalid(wrong string) error {
+	if wrong == "" {
+		return nil
+	}
+	return fmt.Errorf("controllerruntime: %w: %s", election.ErrInvalid, wrong)
+}
+
+// checkWebhooks reports why a webhook server cannot be made anew for each term.
+func checkWebhooks(server webhook.Server) string {
+	if server == nil {
+		return ""
+	}
+	known, ok := server.(*webhook.DefaultServer)
+	switch {
+	case !ok || known == nil:
+		return "WebhookServer is not from webhook.NewServer: it cannot be made anew for each term"
+	case known.Options.WebhookMux != nil: // NewServer leaves it nil, and the first webhook sets it
+		return "WebhookServer has webhooks, or a mux, already: register webhooks in setup, at GetWebhookServer of its manager"
+	default:
+		return ""
+	}
+}
+
+// fresh returns the options for one manager. A manager writes into what they point to, or starts
+// it: that would be left over for the manager of the next term.
+func fresh(opts manager.Options) manager.Options {
+	if server, ok := opts.WebhookServer.(*webhook.DefaultServer); ok {
+		opts.WebhookServer = webhook.NewServer(server.Options)
+	}
+	if opts.Client.Cache != nil { // whose Reader becomes the cache of the manager
+		of := *opts.Client.Cache
+		opts.Client.Cache = &of
+	}
+	opts.Metrics.ExtraHandlers = maps.Clone(opts.Metrics.ExtraHandlers)
+	return opts
 }
 
 type termKey struct{}

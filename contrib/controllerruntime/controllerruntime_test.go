@@ -17,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	kubernetes "sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -26,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	redmanager "github.com/redquorum/redquorum/contrib/controllerruntime"
 	"github.com/redquorum/redquorum/election"
@@ -294,20 +297,63 @@ func TestATermEndsWhileCachesFill(t *testing.T) {
 	}
 }
 
+// A manager starts what its options point to, or writes into it.
+func TestALaterTermFindsNothingOfAnEarlierOneInTheOptions(t *testing.T) {
+	masters := redlocktest.Start(t, 3)
+	candidate := newCandidate(t, masters.Locker(t))
+	opts := options
+	opts.Metrics = server.Options{BindAddress: "127.0.0.1:0", ExtraHandlers: map[string]http.Handler{"/own": http.NotFoundHandler()}}
+	opts.Client.Cache = &client.CacheOptions{Unstructured: true}
+	opts.WebhookServer = webhook.NewServer(webhook.Options{Port: -1, CertName: "own.crt"})
+	ctx, cancel := context.WithCancel(t.Context())
+	terms := 0
+	err := redmanager.Run(ctx, candidate, nowhere, opts, func(m manager.Manager) error {
+		terms++
+		made, ok := m.GetWebhookServer().(*webhook.DefaultServer)
+		require.True(t, ok)
+		assert.Equal(t, "own.crt", made.Options.CertName)
+		made.Register("/validate", http.NotFoundHandler())
+		assert.Nil(t, opts.Client.Cache.Reader, "the cache of an earlier term")
+		return errors.Join(m.AddMetricsServerExtraHandler("/more", http.NotFoundHandler()),
+			m.Add(manager.RunnableFunc(func(term context.Context) error {
+				if terms == 3 {
+					cancel()
+				}
+				go func() { _ = candidate.Resign(ctx) }()
+				<-term.Done()
+				return nil
+			})))
+	})
+	require.NoError(t, err)
+	assert.Equal(t, 3, terms)
+}
+
 func TestWhatWouldLetTwoManagersRunIsRefused(t *testing.T) {
 	candidate := newCandidate(t, redlocktest.Start(t, 1).Locker(t))
 	setup := func(manager.Manager) error { return nil }
 	second := time.Second
+	used := webhook.NewServer(webhook.Options{})
+	used.Register("/validate", http.NotFoundHandler())
 	for text, opts := range map[string]manager.Options{
 		"LeaderElection is set":                  {LeaderElection: true},
 		"the candidate is the election":          {LeaderElectionResourceLockInterface: new(resourcelock.LeaseLock)},
 		"GracefulShutdownTimeout is not":         {GracefulShutdownTimeout: &second},
 		"BaseContext is set: give its values to": {BaseContext: t.Context},
+		"EventBroadcaster is set":                {EventBroadcaster: record.NewBroadcaster()},
+		"WebhookServer is not from":              {WebhookServer: struct{ webhook.Server }{}},
+		"WebhookServer has webhooks, or a mux":   {WebhookServer: webhook.NewServer(webhook.Options{WebhookMux: http.NewServeMux()})},
+		"already: register webhooks in setup":    {WebhookServer: used},
 	} {
 		err := redmanager.Run(t.Context(), candidate, nowhere, opts, setup)
 		require.ErrorIs(t, err, election.ErrInvalid)
 		assert.ErrorContains(t, err, text)
 	}
+	opts := options
+	opts.WebhookServer = webhook.NewServer(webhook.Options{})
+	require.ErrorIs(t, redmanager.Run(t.Context(), candidate, nowhere, opts, func(manager.Manager) error {
+		opts.WebhookServer.Register("/validate", http.NotFoundHandler())
+		return nil
+	}), election.ErrInvalid)
 	require.ErrorIs(t, redmanager.Run(t.Context(), nil, nowhere, options, setup), election.ErrInvalid)
 	require.ErrorIs(t, redmanager.Run(t.Context(), candidate, nil, options, setup), election.ErrInvalid)
 	require.ErrorIs(t, redmanager.Run(t.Context(), candidate, nowhere, options, nil), election.ErrInvalid)
