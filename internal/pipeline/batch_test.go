@@ -232,18 +232,17 @@ func TestAnUnknownBatchIsSentInFull(t *testing.T) {
 }
 
 // An in-order call of a batch that the server did not run is not run behind a later call of its
-// key. The other calls of the batch are, unless theirs, too, may be among several of a later call.
+// key, which may be one of several. The other calls of the batch are.
 func TestAnUnknownBatchIsNotRunBehindALaterCallOfAKey(t *testing.T) {
 	all := NewLateScript(`local n = 0 for _, key in ipairs(KEYS) do n = n + redis.call('DEL', key) end return n`)
 	several := Request{Script: all, Key: "z", Words: On([]string{"z", "b"})}
 	for _, c := range []struct {
 		refusal string
 		later   Request
-		others  bool // are run again
 	}{
-		{noScript, Request{Words: Command("DEL", "b"), Key: "b"}, true},
-		{noScript, several, false},
-		{"-NOPERM no permissions to access a key\r\n", several, false},
+		{noScript, Request{Words: Command("DEL", "b"), Key: "b"}},
+		{noScript, several},
+		{"-NOPERM no permissions to access a key\r\n", several},
 	} {
 		queued(t, func(h *harness, _, connect func()) {
 			replyTo(h.server, batchOf("3"), c.refusal)
@@ -253,22 +252,45 @@ func TestAnUnknownBatchIsNotRunBehindALaterCallOfAKey(t *testing.T) {
 			later.reply()
 			code, _, _ := strings.Cut(c.refusal[1:], " ")
 			assert.ErrorContains(t, calls[1].fails(Refused, nil).err, code)
-			assert.Equal(t, c.others, calls[0].wait().err == nil)
-			assert.Equal(t, c.others, calls[2].wait().err == nil)
+			calls[0].reply()
+			calls[2].reply()
 			assert.ElementsMatch(t, []string{"a", "c"}, h.server.Keys())
 		})
 	}
 }
 
-// A script that must run in order, and whose keys are not known, is not sent again.
-func TestAnUnknownScriptOfSeveralKeysIsNotRunAgain(t *testing.T) {
-	queued(t, func(h *harness, _, connect func()) {
-		replyTo(h.server, batchOf("2"), noScript)
-		w := h.do(false, Request{Script: puts, Words: On([]string{"a", "b"}, "v", "v")})
-		connect()
-		w.fails(Refused, nil)
-		assert.Equal(t, []string{"2"}, h.runs())
-	})
+// A script of several keys is sent again like any other, unless a later call is for one of them.
+func TestAnUnknownScriptOfSeveralKeysIsRunUnlessItIsOvertaken(t *testing.T) {
+	write := NewScript(`redis.call('SET', KEYS[1], ARGV[1]) return redis.call('SET', KEYS[2], ARGV[1])`)
+	all := NewLateScript(`local n = 0 for _, key in ipairs(KEYS) do n = n + redis.call('DEL', key) end return n`)
+	for name, test := range map[string]struct {
+		later Request
+		runs  bool
+	}{
+		"another key":          {Request{Words: Command("DEL", "c"), Key: "c"}, true},
+		"other keys":           {Request{Script: all, Words: On([]string{"c", "d"})}, true},
+		"what writes no key":   {Request{Words: Command("PING")}, true},
+		"one of its keys":      {Request{Words: Command("DEL", "b"), Key: "b"}, false},
+		"its keys and another": {Request{Script: all, Words: On([]string{"c", "b", "a"})}, false},
+	} {
+		inBubble(t, func(h *harness) {
+			h.up()
+			forbidLoading(h.server)
+			h.server.Stop() // until both are sent
+			w := h.do(false, Request{Script: write, Words: On([]string{"a", "b"}, "v")})
+			later := h.do(false, test.later)
+			synctest.Wait()
+			h.server.Continue()
+			later.reply()
+			if test.runs {
+				w.reply()
+				assert.ElementsMatch(t, []string{"a", "b"}, h.server.Keys(), name)
+			} else {
+				assert.ErrorContains(t, w.fails(Refused, nil).err, "NOSCRIPT", name)
+				assert.Empty(t, h.server.Keys(), name)
+			}
+		})
+	}
 }
 
 // The connection breaks when the server has run a batch, before, or within its answer. Kept calls

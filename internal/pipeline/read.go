@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -148,9 +149,9 @@ func (c *conn) matchLocked(a answer, outcomes []outcome) ([]outcome, error) {
 // reports whether it did. If the server did not know it, somebody has flushed the scripts, because
 // every connection loads a script before it first runs it.
 //
-// A later call for the same key that has already been sent would now run first. If that does harm,
-// the script is not run at all, because its caller has moved on: an extension run behind its lock's
-// release would write the key again. A later call for several keys may be for this one, too.
+// A later call for one of its keys that has already been sent would now run first. If that does
+// harm, the script is not run at all, because its caller has moved on: an extension run behind its
+// lock's release would write the key again.
 func (c *conn) again(call Call, unknown bool) bool {
 	if call.completed && !call.Keep {
 		return false
@@ -161,18 +162,29 @@ func (c *conn) again(call Call, unknown bool) bool {
 	if unknown {
 		c.scripts = nil // the server has forgotten them
 	}
-	if key := call.Request.Key; !call.Request.Script.late {
-		if key == "" {
-			return false
-		}
-		for i := range c.pending.len() {
-			if later := c.pending.at(i).Request; later.Key == key || later.Words.keys > 1 {
-				return false
-			}
-		}
+	if !call.Request.Script.late && c.overtaken(call.Request) {
+		return false
 	}
 	call.eval = unknown && c.mayEval
 	call.reloaded = unknown && !c.mayEval
 	c.retries.push(call)
 	return true
+}
+
+// overtaken reports whether a later call that has been sent is for one of the keys of a request.
+func (c *conn) overtaken(r *Request) bool {
+	keys := map[string]bool{r.Key: r.Key != ""}
+	for _, key := range r.Words.Keys() {
+		keys[key] = true
+	}
+	for i := range c.pending.len() {
+		later := c.pending.at(i).Request
+		if keys[later.Key] {
+			return true
+		}
+		if later.Words.keys > 1 && slices.ContainsFunc(later.Words.Keys(), func(key string) bool { return keys[key] }) {
+			return true
+		}
+	}
+	return false
 }

@@ -28,7 +28,7 @@ type batch struct {
 }
 
 // NewScript returns a script that must run in order. If the server did not know it and a later call
-// for the same key has been sent since, the script is not sent again, and its call ends as
+// for one of its keys has been sent since, the script is not sent again, and its call ends as
 // [Refused].
 func NewScript(source string) *Script {
 	sum := sha1.Sum([]byte(source)) // Redis names scripts by their SHA-1; it protects nothing
@@ -37,7 +37,7 @@ func NewScript(source string) *Script {
 	return s
 }
 
-// NewLateScript returns a script that does no harm if it runs after a later call for the same key.
+// NewLateScript returns a script that does no harm if it runs after a later call for its keys.
 func NewLateScript(source string) *Script {
 	s := NewScript(source)
 	s.late = true
