@@ -56,6 +56,10 @@ var (
 	// missing. It does not wrap [ErrRefused], which is about the server, not about us.
 	ErrAuth = pipeline.ErrAuth
 
+	// ErrUntrusted means that there is no connection to a member of the cluster that only the
+	// masters name, because our credentials must not go there ([WithMemberCredentials]).
+	ErrUntrusted = pipeline.ErrUntrusted
+
 	// ErrCertificate means that the server does not accept our client certificate, or wants one.
 	ErrCertificate = pipeline.ErrCertificate
 

@@ -41,6 +41,9 @@ func WithCredentials(credentials func(ctx context.Context, endpoint string) (use
 	return pipeline.WithCredentials(credentials)
 }
 
+// WithMemberCredentials does what the option of package redlock with this name does.
+func WithMemberCredentials() Option { return pipeline.WithMemberCredentials() }
+
 // WithClientName sets the name of connections in CLIENT LIST ("redquorum"): printable ASCII without
 // spaces. An empty name sets none.
 func WithClientName(name string) Option { return pipeline.WithClientName(name) }

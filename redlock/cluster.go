@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
@@ -126,7 +127,7 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 	defer l.life.leave()
 	ctx, cancel := l.untilClosed(ctx) // what prepares the master must end, too
 	defer cancel()
-	node, err := l.nodes()[0].Sibling(endpoint)
+	node, err := pipeline.Named(l.members.List(), endpoint)
 	if err != nil {
 		return invalid("%w", err)
 	}

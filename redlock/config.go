@@ -31,6 +31,7 @@ type config struct {
 	pool        []pool.Option
 
 	withoutDiscovery bool
+	trustMembers     bool
 }
 
 // lockConfig is what a lock is made with.

@@ -246,6 +246,22 @@ func WithCluster(id string) Option {
 	})
 }
 
+// WithMemberCredentials lets the credentials of the first endpoint (password, client certificate,
+// or what [pool.WithCredentials] returns) go to every member of the cluster, whatever its host. The
+// masters keep the list of members, and whoever may lock may change it.
+//
+// By default, a member that is not in the list of [New] gets credentials only if its host is there:
+// those given for that host. With TLS anywhere in the list, members without TLS are not connected
+// to, with this option or without. A member that is left out so counts as one that does not answer:
+// [Stats] and the errors of calls tell it as [pool.ErrUntrusted]. Without credentials, [New]
+// connects to members on any host.
+func WithMemberCredentials() Option {
+	return lockerOption(func(c *config) error {
+		c.trustMembers = true
+		return nil
+	})
+}
+
 // WithoutDiscovery keeps [New] from connecting to members that the list lacks. Such a member counts
 // as one that does not answer.
 func WithoutDiscovery() Option {

@@ -70,6 +70,9 @@ func New(endpoints []string, opts ...Option) (*Locker, error) {
 		cfg.clock = clock.System()
 	}
 	poolOpts := append([]pipeline.Option{pipeline.WithClock(cfg.clock)}, cfg.pool...)
+	if cfg.trustMembers {
+		poolOpts = append(poolOpts, pipeline.WithMemberCredentials())
+	}
 	var nodes []*pipeline.Node
 	for i, endpoint := range endpoints {
 		node, nodeErr := pipeline.NewNode(endpoint, poolOpts...)
@@ -100,6 +103,8 @@ func NewFromNodes(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 		return nil, invalid("%d nodes, not 1 to %d", len(nodes), quorum.MaxNodes)
 	case cfg.pool != nil:
 		return nil, invalid("WithPool: the nodes exist already")
+	case cfg.trustMembers:
+		return nil, invalid("WithMemberCredentials: the nodes exist already")
 	case nodes[0] == nil:
 		return nil, invalid("node 1 is nil")
 	case cfg.clock == nil:
@@ -120,7 +125,7 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 	l.life.init()
 	l.members = members.New(members.Config{
 		Mode: members.Mode(cfg.quarantine), MaxTTL: cfg.maxTTL, Cluster: cfg.cluster, Looks: cfg.looks, Clock: cfg.clock,
-		Dial: l.dialer(nodes[0]), Owns: owns,
+		Dial: l.dialer(nodes), Owns: owns,
 	}, nodes, &members.Observer{
 		VotesChanged: l.votesChanged, ServerForgot: l.serverForgot, RosterChanged: l.rosterChanged,
 		HoldsLocks: func() bool { return l.expiry.Len() > 0 },
@@ -165,13 +170,12 @@ func (l *Locker) rosterChanged(roster *members.Roster) {
 	}
 }
 
-// dialer returns how to connect to members that the list lacks: with the options of New, and the
-// database and the credentials of its first endpoint.
-func (l *Locker) dialer(first *pipeline.Node) func(endpoint string) (*pipeline.Node, error) {
+// dialer returns how to connect to members that the list lacks.
+func (l *Locker) dialer(list []*pipeline.Node) func(endpoint string) (*pipeline.Node, error) {
 	if !l.owns || l.config.withoutDiscovery {
 		return nil
 	}
-	return func(endpoint string) (*pipeline.Node, error) { return first.Sibling(endpoint) }
+	return func(endpoint string) (*pipeline.Node, error) { return pipeline.NewMember(list, endpoint) }
 }
 
 // checkNodes refuses a server that is listed twice, which would vote twice, nodes with different

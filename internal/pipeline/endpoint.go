@@ -20,6 +20,8 @@ type endpoint struct {
 	password string
 	database int
 	files    TLSFiles
+
+	untrusted error // why it must not be dialed; see credentials.go
 }
 
 const defaultPort = "6379"

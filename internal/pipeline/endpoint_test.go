@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"context"
-	"net"
 	"strings"
 	"testing"
 
@@ -109,22 +107,4 @@ func FuzzParseEndpoint(f *testing.F) {
 			t.Fatalf("%q is shown as %q, which is another: %+v, not %+v", text, e.String(), again, e)
 		}
 	})
-}
-
-func TestASiblingHasTheCredentialsAndFilesThatItsEndpointLacks(t *testing.T) {
-	nowhere := WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })
-	first, err := NewNode("rediss://user:secret@a?cacert=first", nowhere)
-	require.NoError(t, err)
-	defer first.Close()
-	for text, want := range map[string]endpoint{
-		"rediss://b":                       {username: "user", password: "secret", files: TLSFiles{CA: "first"}},
-		"rediss://me:own@b?cacert=another": {username: "me", password: "own", files: TLSFiles{CA: "another"}},
-		"redis://b":                        {username: "user", password: "secret"},
-	} {
-		n, err := first.Sibling(text)
-		require.NoError(t, err)
-		defer n.Close()
-		got := n.endpoint
-		assert.Equal(t, want, endpoint{username: got.username, password: got.password, files: got.files}, text)
-	}
 }

@@ -25,9 +25,13 @@ type handshakeFunc func(c *conn, username, password string) error
 
 // connect dials and performs the handshake, all within the dial timeout.
 func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, error) {
+	e := n.endpoint.Load()
+	if e.untrusted != nil {
+		return nil, e.untrusted
+	}
 	ctx, cancel := context.WithTimeout(ctx, n.config.dialTimeout)
 	defer cancel()
-	network, err := n.config.dial(ctx, n.endpoint.network, n.endpoint.address)
+	network, err := n.config.dial(ctx, e.network, e.address)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("not connected within %v: %w%s", n.config.dialTimeout, err, whereDialed(err))
@@ -37,7 +41,7 @@ func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, err
 	closeInTime := context.AfterFunc(ctx, func() {
 		_ = network.Close() //nolint:errcheck // makes its reads and writes fail
 	})
-	c, err := n.open(ctx, network, handshake)
+	c, err := n.open(ctx, e, network, handshake)
 	if err == nil && closeInTime() {
 		return c, nil
 	}
@@ -49,7 +53,7 @@ func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, err
 		}
 		return nil, fmt.Errorf("connected, but not ready within %v", n.config.dialTimeout)
 	}
-	if n.mayWantTLS(c, err) {
+	if n.mayWantTLS(e, c, err) {
 		err = fmt.Errorf("%w; it has answered nothing: %s", err, wherePlain)
 	}
 	return nil, withoutContext(err)
@@ -64,17 +68,17 @@ func withoutContext(err error) error {
 	return err
 }
 
-func (n *Node) open(ctx context.Context, network net.Conn, handshake handshakeFunc) (*conn, error) {
+func (n *Node) open(ctx context.Context, e *endpoint, network net.Conn, handshake handshakeFunc) (*conn, error) {
 	stream := network
 	var s *secured // nil without TLS
-	if n.endpoint.tls {
+	if e.tls {
 		var err error
-		if s, err = n.secure(ctx, network); err != nil {
+		if s, err = n.secure(ctx, e, network); err != nil {
 			return nil, &tlsError{err}
 		}
 		stream = s.Conn
 	}
-	username, password := n.endpoint.username, n.endpoint.password
+	username, password := e.username, e.password
 	if n.config.credentials != nil {
 		var err error
 		if username, password, err = n.config.credentials(ctx, n.name); err != nil {
@@ -122,8 +126,8 @@ func (c *conn) handshake(n *Node, username, password string) error {
 	refuse := func(reason error) { refused = cmp.Or(refused, reason) }
 	c.identity.Connected = n.config.clock.Now()
 	steps := authenticate(username, password)
-	if n.endpoint.database != 0 {
-		steps = append(steps, step{words: Command("SELECT", n.endpoint.database), use: isOK})
+	if database := n.Database(); database != 0 {
+		steps = append(steps, step{words: Command("SELECT", database), use: isOK})
 	}
 	steps = append(steps, n.setName()...)
 	memory := optional(c.takeMemory, askForProof)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redquorum/redquorum/clock"
 )
@@ -22,8 +23,8 @@ const (
 
 // Node is one Redis master. Its methods are safe for concurrent use. Do not copy it.
 type Node struct {
-	endpoint endpoint
-	name     string // the endpoint without credentials
+	endpoint atomic.Pointer[endpoint] // where it is never changes; see Trust
+	name     string                   // the endpoint without credentials
 	config   config
 	cancel   context.CancelFunc // ends run
 	stopped  chan struct{}      // closed when run and all its goroutines have ended
@@ -95,32 +96,17 @@ func NewNode(endpoint string, opts ...Option) (*Node, error) {
 	return newNode(e, cfg), nil
 }
 
-// Sibling returns the node at another endpoint, with the options of this one, and its credentials
-// and files where the endpoint has none.
-func (n *Node) Sibling(endpoint string) (*Node, error) {
-	e, err := parseEndpoint(endpoint)
-	if err != nil {
-		return nil, err
-	}
-	if e.password == "" {
-		e.username, e.password = n.endpoint.username, n.endpoint.password
-	}
-	if e.tls {
-		e.files = e.files.or(n.endpoint.files)
-	}
-	return newNode(e, n.config), nil
-}
-
 // Again returns a new node at the same endpoint with the same options, for one that was closed.
-func (n *Node) Again() *Node { return newNode(n.endpoint, n.config) }
+func (n *Node) Again() *Node { return newNode(*n.endpoint.Load(), n.config) }
 
 func newNode(e endpoint, cfg config) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{
-		endpoint: e, name: e.String(), config: cfg,
+		name: e.String(), config: cfg,
 		cancel: cancel, stopped: make(chan struct{}), watchAt: never, observers: map[*byte]func(){},
 		subscriptions: map[*Subscription]struct{}{},
 	}
+	n.endpoint.Store(&e)
 	n.mu.Lock() // tick may run before watch is set
 	n.watch = cfg.clock.AfterFunc(cfg.idlePing, n.tick)
 	n.mu.Unlock()
@@ -132,14 +118,17 @@ func newNode(e endpoint, cfg config) *Node {
 func (n *Node) Endpoint() string { return n.name }
 
 // User returns the user name that the endpoint has, or that of Redis' default user.
-func (n *Node) User() string { return cmp.Or(n.endpoint.username, "default") }
+func (n *Node) User() string { return cmp.Or(n.endpoint.Load().username, "default") }
 
 // Server identifies the server at the endpoint, as far as the text of the endpoint tells: two nodes
 // with the same Server are one master, whatever their databases.
-func (n *Node) Server() string { return n.endpoint.network + ":" + n.endpoint.address }
+func (n *Node) Server() string {
+	e := n.endpoint.Load()
+	return e.network + ":" + e.address
+}
 
 // Database returns the number of the database that the endpoint names, 0 by default.
-func (n *Node) Database() int { return n.endpoint.database }
+func (n *Node) Database() int { return n.endpoint.Load().database }
 
 // Do makes a call. It never waits: the answer reaches the call's Sink, by the request's deadline.
 func (n *Node) Do(c Call) {

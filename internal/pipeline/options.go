@@ -26,6 +26,7 @@ type config struct {
 	backoffMin   time.Duration
 	backoffMax   time.Duration
 	clock        clock.Clock
+	trustMembers bool
 }
 
 func newConfig(opts []Option) (config, error) {

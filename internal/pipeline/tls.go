@@ -77,8 +77,8 @@ type secured struct {
 }
 
 // secure begins TLS.
-func (n *Node) secure(ctx context.Context, network net.Conn) (*secured, error) {
-	cfg, err := n.tlsConfig()
+func (n *Node) secure(ctx context.Context, e *endpoint, network net.Conn) (*secured, error) {
+	cfg, err := n.tlsConfig(e)
 	if err != nil {
 		return nil, err
 	}
@@ -149,15 +149,15 @@ func certificateError(err error) error {
 	return fmt.Errorf("%w: %w", ErrCertificate, err)
 }
 
-func (n *Node) tlsConfig() (*tls.Config, error) {
+func (n *Node) tlsConfig(e *endpoint) (*tls.Config, error) {
 	cfg := n.config.tls.Clone()
 	if cfg == nil {
 		cfg = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	if cfg.ServerName == "" {
-		cfg.ServerName = n.endpoint.host
+		cfg.ServerName = e.host
 	}
-	return cfg, n.endpoint.files.or(n.config.files).fill(cfg)
+	return cfg, e.files.or(n.config.files).fill(cfg)
 }
 
 // whereTLS is what to look for if one side begins TLS and the other does not.
@@ -191,8 +191,8 @@ func (e *tlsError) Unwrap() error { return e.err }
 
 // mayWantTLS reports whether a connection ended as servers with TLS end those that begin without:
 // over TCP, and with no answer to it or to an earlier one.
-func (n *Node) mayWantTLS(c *conn, err error) bool {
-	if c == nil || c.received > 0 || isReply(err) || errors.Is(err, ErrProtocol) || n.endpoint.tls || n.endpoint.network != "tcp" {
+func (n *Node) mayWantTLS(e *endpoint, c *conn, err error) bool {
+	if c == nil || c.received > 0 || isReply(err) || errors.Is(err, ErrProtocol) || e.tls || e.network != "tcp" {
 		return false
 	}
 	n.mu.Lock()

@@ -19,8 +19,8 @@ type Following struct {
 	Flaws      []Flaw             // of the list
 }
 
-// Follow opens a Locker over nodes and over the members that they lack, which are reached with the
-// options and credentials of the first node. It waits until it is known which of them vote.
+// Follow opens a Locker over nodes and over the members that they lack, which are reached as those
+// of a Locker are ([redlock.WithMemberCredentials]). It waits until it is known which of them vote.
 func Follow(ctx context.Context, clk clock.Clock, nodes []*pool.Node, opts ...redlock.Option) (Following, error) {
 	locker, err := redlock.NewFromNodes(nodes, opts...)
 	if err != nil {
@@ -33,11 +33,15 @@ func Follow(ctx context.Context, clk clock.Clock, nodes []*pool.Node, opts ...re
 	}
 	stats := locker.Stats()
 	f.Flaws = CompareList(&f.Membership, &stats)
+	list := make([]*pipeline.Node, len(nodes))
+	for i, node := range nodes {
+		list[i] = (*pipeline.Node)(node)
+	}
 	for _, one := range f.Membership.Members {
 		if one.Listed {
 			continue
 		}
-		if node, err := (*pipeline.Node)(nodes[0]).Sibling(one.Endpoint); err == nil {
+		if node, err := pipeline.NewMember(list, one.Endpoint); err == nil {
 			f.Nodes = append(f.Nodes, (*pool.Node)(node))
 		}
 	}

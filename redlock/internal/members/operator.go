@@ -121,7 +121,7 @@ func (ms *Membership) advance(s Standing, o Operation, reports []report) (waits 
 	}
 	if own == nil && !s.Open {
 		for _, p := range s.Behind {
-			waits = fmt.Sprintf("member %s (%s) does not know the change yet", p.ID, p.Endpoint)
+			waits = fmt.Sprintf("member %s (%s) does not know the change yet%s", p.ID, p.Endpoint, ms.whyDown(p))
 		}
 		ms.tellAll(s.Roster)
 		return waits, 0, len(s.Behind) == 0, nil
@@ -130,7 +130,7 @@ func (ms *Membership) advance(s Standing, o Operation, reports []report) (waits 
 		for _, p := range s.Behind {
 			if own.Index(p.ID) >= 0 { // only the removal of one that is behind may begin
 				ms.tellAll(s.Roster)
-				return fmt.Sprintf("member %s (%s) must know the last change first; only it can be removed now", p.ID, p.Endpoint), 0, false, nil
+				return fmt.Sprintf("member %s (%s) must know the last change first; only it can be removed now%s", p.ID, p.Endpoint, ms.whyDown(p)), 0, false, nil
 			}
 		}
 	}
@@ -146,6 +146,16 @@ func (ms *Membership) advance(s Standing, o Operation, reports []report) (waits 
 		o.Chosen(s.Roster, chosen)
 	}
 	return "", 0, false, nil // look again
+}
+
+// whyDown returns why there is no connection to a member, behind a colon; nothing if there is one.
+func (ms *Membership) whyDown(p Peer) string {
+	if at, known := ms.NodeOf(p.ID, p.Endpoint); known {
+		if err := ms.Nodes()[at].Stats().Err; err != nil {
+			return ": " + err.Error()
+		}
+	}
+	return ""
 }
 
 // Prepare makes a master a candidate: a member once it is told a version that has it. It returns

@@ -165,8 +165,8 @@ func (ms *Membership) dialMissing() {
 	}
 }
 
-// NodeAt returns the index of the node at an endpoint, and adds it if there is none; -1 if the
-// Membership was stopped, or has too many nodes. It stays until [Membership.Leave].
+// NodeAt returns the index of the node at an endpoint that the caller has named, and adds it if
+// there is none; -1 if the Membership was stopped, or has too many nodes. It stays until [Membership.Leave].
 func (ms *Membership) NodeAt(node *pipeline.Node) int {
 	ms.mu.Lock()
 	for i, other := range ms.Nodes() {
@@ -174,6 +174,7 @@ func (ms *Membership) NodeAt(node *pipeline.Node) int {
 			n.position.kept++
 			n.position.left = false
 			ms.mu.Unlock()
+			other.Trust(node)
 			_ = node.Close() //nolint:errcheck // always nil
 			return i
 		}

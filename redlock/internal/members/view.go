@@ -155,6 +155,9 @@ func (ms *Membership) NodeOf(id, endpoint string) (node int, found bool) {
 // Listed reports whether a node is one of the list, and not of a member that the list lacks.
 func (ms *Membership) Listed(node int) bool { return node < ms.listed }
 
+// List returns the nodes of the list.
+func (ms *Membership) List() []*pipeline.Node { return ms.Nodes()[:ms.listed] }
+
 // countsLocked reports whether the vote of a node that remembers counts.
 func (ms *Membership) countsLocked(i int, v *View) bool {
 	if ms.mode == Off || ms.keeper.byList {

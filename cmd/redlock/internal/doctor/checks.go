@@ -116,6 +116,12 @@ func (f *facts) checkConnection() finding {
 			"a master that rejects us has no vote",
 			"correct user and password in the endpoint, or at the server (ACL LIST)",
 		}
+	case errors.Is(f.err, pool.ErrUntrusted):
+		return finding{
+			severe, "untrusted", "it is not connected to: " + cli.Reason(f.err, pool.ErrUntrusted),
+			"the masters name it, and the list does not: our password or certificate may not go to any host that they name",
+			"add it to the list, with TLS if the others have it; or, if its host is only missing there, give --trust-members",
+		}
 	case errors.As(f.err, new(x509.UnknownAuthorityError)):
 		return finding{
 			severe, "unreachable", "its certificate is not trusted: " + reason,

@@ -42,9 +42,10 @@ relied on, a warning that it works today, a note that it is good to know. These 
 of maxmemory, slow at a quarter of the time that a lock waits for a master, clock at 1s off ours (an
 error at 5s).
 
-  errors    unreachable, password, certificate, replica, mode (Redis Cluster,
-            Sentinel), twin (one server at two endpoints), scripts, eviction,
-            memory, quarantine, member, cluster, slow, clock, permission, name
+  errors    unreachable, untrusted (a member that the list lacks), password,
+            certificate, replica, mode (Redis Cluster, Sentinel), twin (one
+            server at two endpoints), scripts, eviction, memory, quarantine,
+            member, cluster, slow, clock, permission, name
   warnings  list, ttl (above the cluster's MaxTTL), members, marker and
             unidentified (some losses go unnoticed), version, save, derived (as
             in Dragonfly), number (one master)

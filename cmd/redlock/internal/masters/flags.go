@@ -34,6 +34,8 @@ type Flags struct {
 	MaxTTL    time.Duration
 	Strict    bool // redlock.QuarantineStrict
 
+	trustMembers bool
+
 	nodes []string
 	file  string
 	tls   pool.TLSFiles
@@ -52,6 +54,9 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.tls.Cert, "cert", "", "`file` with the client certificate for rediss:// endpoints that want one; read anew by each connection")
 	cmd.Flags().StringVar(&f.tls.Key, "key", "", "`file` with the key of --cert")
 	cmd.Flags().StringVar(&f.tls.CA, "cacert", "", "`file` with the authorities that sign the certificates of rediss:// endpoints (default: the system's)")
+	cmd.Flags().BoolVar(&f.trustMembers, "trust-members", false,
+		"also connect to members on hosts that are not among the endpoints, with the password and certificate "+
+			"of the first (WithMemberCredentials)")
 	cmd.Flags().StringVar(&f.KeyPrefix, "key-prefix", "",
 		"`text` in front of the name; the same for everyone who shares the lock")
 	cmd.Flags().DurationVar(&f.MaxTTL, "max-ttl", time.Minute,
@@ -179,12 +184,21 @@ func (f *Flags) Open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Locke
 	if err != nil {
 		return nil, err
 	}
-	shared := append(f.Options(), redlock.WithPool(pool.WithTLSFiles(f.tls)))
+	shared := append(f.Options(), redlock.WithPool(f.poolOptions()...))
 	locker, err := redlock.New(endpoints, append(shared, opts...)...)
 	if errors.Is(err, pool.ErrEndpoint) {
 		return nil, wrongEndpoint(places, endpoints, cli.Reason(err, redlock.ErrInvalid))
 	}
 	return locker, cli.InvalidUsage(err)
+}
+
+// poolOptions returns how the masters are reached.
+func (f *Flags) poolOptions() []pool.Option {
+	opts := []pool.Option{pool.WithTLSFiles(f.tls)}
+	if f.trustMembers {
+		opts = append(opts, pool.WithMemberCredentials())
+	}
+	return opts
 }
 
 // AskTimeout bounds an answer: a distant master must not count as one that does not answer.
@@ -230,7 +244,7 @@ func (f *Flags) Dial(cmd *cobra.Command, opts ...pool.Option) (nodes []*pool.Nod
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, pool.WithTLSFiles(f.tls))
+	opts = append(opts, f.poolOptions()...)
 	for i, endpoint := range endpoints {
 		node, err := pool.NewNode(endpoint, opts...)
 		if err != nil {

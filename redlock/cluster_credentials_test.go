@@ -1,0 +1,87 @@
+package redlock_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/look"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// heardPassword returns the nodes that were sent a password.
+func (c *cluster) heardPassword() (nodes []int) {
+	for i, server := range c.servers {
+		if slices.ContainsFunc(server.Commands(), func(cmd fake.Command) bool { return cmd.Args[0] == "AUTH" }) {
+			nodes = append(nodes, i)
+		}
+	}
+	return nodes
+}
+
+// Whoever may lock may change the masters' list, so that is not the configuration of a client.
+func TestAPasswordGoesToNoHostThatOnlyTheMastersName(t *testing.T) {
+	list := []string{"redis://default:secret@node0", "redis://default:secret@node1"}
+	for name, test := range map[string]struct {
+		opts  []redlock.Option
+		heard []int
+	}{
+		"by default":  {nil, []int{0, 1}},
+		"that looks":  {[]redlock.Option{redlock.OnlyLooks(look.Key{})}, []int{0, 1}},
+		"trusted":     {[]redlock.Option{redlock.WithMemberCredentials()}, []int{0, 1, 2}},
+		"not to look": {[]redlock.Option{redlock.WithoutDiscovery(), redlock.WithMemberCredentials()}, []int{0, 1}},
+	} {
+		runCluster(t, name, 3, 0, func(t *testing.T, c *cluster) {
+			l := c.made(list, append(test.opts, redlock.WithMaxTTL(maxTTL))...)
+			time.Sleep(10 * time.Second)
+			assert.Equal(t, test.heard, c.heardPassword())
+			require.NoError(t, l.Ready(ctx), "a majority is listed")
+			if name == "not to look" || name == "trusted" {
+				return
+			}
+			nodes := l.Stats().Nodes
+			require.Len(t, nodes, 3)
+			assert.Equal(t, pool.Down, nodes[2].State)
+			require.ErrorIs(t, nodes[2].Err, pool.ErrUntrusted)
+			c.servers[1].Kill()
+			time.Sleep(10 * time.Second)
+			err := l.Ready(c.within(time.Second))
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "it counts as silent")
+			require.ErrorIs(t, err, pool.ErrUntrusted)
+		})
+	}
+}
+
+// A running client learns of a new member behind a vote.
+func TestAPasswordGoesToAMemberThatTheOperatorNames(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		list := []string{"redis://default:secret@node0", "redis://default:secret@node1", "redis://default:secret@node2"}
+		operator, l := c.made(list, redlock.WithMaxTTL(maxTTL)), c.made(list, redlock.WithMaxTTL(maxTTL))
+		time.Sleep(2 * maxTTL)
+		require.NoError(t, operator.Cluster().Add(c.within(time.Minute), "redis://node3"))
+		assert.Equal(t, []int{0, 1, 2, 3}, c.heardPassword())
+		_, err := l.Lock(c.within(time.Second), "a")
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		require.Len(t, l.Stats().Nodes, 4)
+		require.ErrorIs(t, l.Stats().Nodes[3].Err, pool.ErrUntrusted)
+
+		// Another one that has not named it says why it can change nothing, and may name it.
+		err = l.Cluster().SetMaxTTL(c.within(10*time.Second), maxTTL/2)
+		require.ErrorContains(t, err, pool.ErrUntrusted.Error())
+		require.NoError(t, l.Cluster().Add(c.within(time.Minute), "redis://node3"))
+		assert.Equal(t, pool.Up, l.Stats().Nodes[3].State)
+	})
+}
+
+func TestAListWithTLSNamesNoMemberWithout(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		l := c.made([]string{"rediss://default:secret@node0", "redis://node1", "redis://node2"}, redlock.WithMaxTTL(maxTTL))
+		require.ErrorIs(t, l.Cluster().Add(c.within(time.Minute), "redis://node0:7000"), redlock.ErrInvalid)
+	})
+}
