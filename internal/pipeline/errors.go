@@ -12,6 +12,9 @@ var (
 	// ErrTimeout means that no answer came by the call's deadline.
 	ErrTimeout = errors.New("pool: no answer in time")
 
+	// ErrWithdrawn means that its caller has ended a call ([Node.Withdraw]).
+	ErrWithdrawn = errors.New("pool: withdrawn")
+
 	// ErrBusy means that a node's queue is full: it answers more slowly than it is asked.
 	ErrBusy = errors.New("pool: too many calls without an answer")
 

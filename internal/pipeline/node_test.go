@@ -45,6 +45,30 @@ func TestCallsWaitForTheFirstDialUntilTheirDeadline(t *testing.T) {
 	})
 }
 
+func TestWithdrawnCallsEndAtOnceAndAreNotSentAnyMore(t *testing.T) {
+	of := func(w *waiter) func(Sink) bool { return func(s Sink) bool { return s == w } }
+	queued(t, func(h *harness, _, connect func()) {
+		gone, other, release := h.command("SET", "gone", "v"), h.command("SET", "other", "v"), h.release("kept")
+		for _, w := range []*waiter{gone, release} {
+			h.node.Withdraw(of(w))
+			assert.Zero(t, w.fails(Unsent, ErrWithdrawn).after)
+		}
+		connect()
+		other.reply()
+		pass(time.Second)
+		assert.Equal(t, []string{"other"}, h.server.Keys())
+		assert.Equal(t, []string{"SET", "SCRIPT", "EVALSHA"}, h.executed(), "a kept call is delivered all the same")
+
+		h.server.Stop()
+		gone = h.command("SET", "late", "v")
+		synctest.Wait() // it is written
+		h.node.Withdraw(of(gone))
+		assert.Zero(t, gone.fails(Unknown, ErrWithdrawn).after)
+		h.server.Continue()
+		assert.Equal(t, []byte("x"), h.command("ECHO", "x").reply(), "its answer is not taken for this one")
+	})
+}
+
 func TestNodeThatIsDownFailsAtOnce(t *testing.T) {
 	inBubbleOn(t, (*fake.Node).Kill, func(h *harness) {
 		first := h.command("PING") // waits for the first dial, which fails at once

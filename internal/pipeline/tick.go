@@ -29,45 +29,65 @@ func (n *Node) tick() {
 	}
 	now := n.config.clock.Now()
 	next := never
-	var outcomes []outcome
-	overdue := func(c *Call, fate Fate, err error) bool {
-		switch {
-		case c.completed:
-			return false
-		case c.Request.Deadline > now:
+	overdue := func(c *Call) bool {
+		if c.Request.Deadline > now {
 			next = min(next, c.Request.Deadline)
 			return false
 		}
-		c.completed = true
 		n.counts.timeouts++
-		outcomes = append(outcomes, outcome{call: *c, err: fail(fate, err)})
 		return true
 	}
 	unsent := ErrTimeout
 	if n.state == Connecting {
 		unsent = fmt.Errorf("not connected yet: %w", ErrTimeout)
 	}
-	n.queue.filter(func(c *Call) bool {
-		// A kept call stays in its place, so its order relative to the other calls does not change.
-		return !overdue(c, Unsent, unsent) || c.Keep
-	})
-	if c := n.conn; c != nil {
-		for i := range c.retries.len() {
-			overdue(c.retries.at(i), Unsent, ErrTimeout)
-		}
-		for i := range c.pending.len() {
-			overdue(c.pending.at(i), Unknown, ErrTimeout)
-		}
-		for i := range c.unproven {
-			overdue(&c.unproven[i].call, Unknown, ErrTimeout)
-		}
-		next = min(next, n.tickConnLocked(c, now))
+	outcomes := n.endLocked(overdue, unsent, ErrTimeout)
+	if n.conn != nil {
+		next = min(next, n.tickConnLocked(n.conn, now))
 	}
 	if next == never {
 		n.watchAt = never
 	} else {
 		n.watchLocked(max(next, now.Add(minTick)))
 	}
+	n.mu.Unlock()
+	tell(outcomes)
+}
+
+// endLocked ends the calls that are over, and returns what their Sinks are to be told: unsent is
+// the error of those that wait for a connection.
+func (n *Node) endLocked(over func(*Call) bool, unsent, err error) (outcomes []outcome) {
+	end := func(c *Call, fate Fate, err error) bool {
+		if c.completed || !over(c) {
+			return false
+		}
+		c.completed = true
+		outcomes = append(outcomes, outcome{call: *c, err: fail(fate, err)})
+		return true
+	}
+	n.queue.filter(func(c *Call) bool {
+		// A kept call stays in its place, so its order relative to the other calls does not change.
+		return !end(c, Unsent, unsent) || c.Keep
+	})
+	if c := n.conn; c != nil {
+		for i := range c.retries.len() {
+			end(c.retries.at(i), Unsent, err)
+		}
+		for i := range c.pending.len() {
+			end(c.pending.at(i), Unknown, err)
+		}
+		for i := range c.unproven {
+			end(&c.unproven[i].call, Unknown, err)
+		}
+	}
+	return outcomes
+}
+
+// Withdraw ends the calls of some Sinks that have not ended, with [ErrWithdrawn]. Those that were
+// not sent never will be, except for kept ones.
+func (n *Node) Withdraw(of func(Sink) bool) {
+	n.mu.Lock()
+	outcomes := n.endLocked(func(c *Call) bool { return of(c.Request.Sink) }, ErrWithdrawn, ErrWithdrawn)
 	n.mu.Unlock()
 	tell(outcomes)
 }
