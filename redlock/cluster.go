@@ -49,20 +49,27 @@ func (c *Cluster) Progress(f func(waits string, left time.Duration)) *Cluster {
 }
 
 // Members asks the masters for the list, and returns it as a majority of its members tells it.
-// Otherwise the error is a [*QuorumError] with [ErrNoQuorum], or [ErrInvalid] if masters of two
-// clusters are listed.
+// Otherwise the error is a [*QuorumError] with [ErrNoQuorum], [ErrInvalid] if masters of two
+// clusters are listed, [ErrClosed], or the error of a ctx that ended, with which Members returns
+// at once.
 func (c *Cluster) Members(ctx context.Context) (Membership, error) {
-	if err := c.enter(ctx); err != nil {
+	const op = "list"
+	ctx, leave, err := c.enter(ctx, op)
+	if err != nil {
 		return Membership{}, err
 	}
-	defer c.locker.life.leave()
-	return c.standing()
+	defer leave()
+	m, err := c.standing(ctx)
+	return m, c.endOf(ctx, op, err)
 }
 
-func (c *Cluster) standing() (Membership, error) {
+func (c *Cluster) standing(ctx context.Context) (Membership, error) {
 	l := c.locker
-	s, err := l.members.Standing()
-	if err != nil {
+	s, err := l.members.Standing(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return Membership{}, ctx.Err()
+	case err != nil:
 		return Membership{}, c.failure(err)
 	}
 	m := membershipOf(s.Roster)
@@ -83,17 +90,33 @@ func (c *Cluster) standing() (Membership, error) {
 	return m, nil
 }
 
-// enter begins a call, and waits until it is known by which list votes count.
-func (c *Cluster) enter(ctx context.Context) error {
-	if ctx == nil {
-		return invalid("ctx is nil")
-	}
+// enter begins a call, and waits until it is known by which list votes count. The call's context
+// also ends with the Locker.
+func (c *Cluster) enter(ctx context.Context, op string) (_ context.Context, leave func(), err error) {
 	l := c.locker
-	if !l.life.enter() {
-		return ErrClosed
+	switch {
+	case ctx == nil:
+		return nil, nil, invalid("ctx is nil")
+	case ctx.Err() != nil:
+		return nil, nil, c.endOf(ctx, op, round.EndOf(ctx))
+	case !l.life.enter():
+		return nil, nil, ErrClosed
 	}
+	ctx, cancel := l.untilClosed(ctx)
 	l.awaitVoters(ctx, l.clock.Now(), 2*initPatience, 0)
-	return nil
+	return ctx, func() { cancel(); l.life.leave() }, nil
+}
+
+// endOf says what ended a call, if it was its context or the Locker.
+func (c *Cluster) endOf(ctx context.Context, op string, err error) error {
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case errors.Is(context.Cause(ctx), ErrClosed):
+		return ErrClosed
+	default:
+		return fmt.Errorf("redlock: members %s: %w", op, err)
+	}
 }
 
 // failure describes why there is no list, with what is wrong with each node.
@@ -120,13 +143,13 @@ func (c *Cluster) failure(err error) error {
 // must be new, or have been removed from this cluster, otherwise the error is [ErrOtherCluster]. To
 // add a member does nothing.
 func (c *Cluster) Add(ctx context.Context, endpoint string) error {
-	if err := c.enter(ctx); err != nil {
+	const op = "add"
+	ctx, leave, err := c.enter(ctx, op)
+	if err != nil {
 		return err
 	}
+	defer leave()
 	l := c.locker
-	defer l.life.leave()
-	ctx, cancel := l.untilClosed(ctx) // what prepares the master must end, too
-	defer cancel()
 	node, err := pipeline.Named(l.members.List(), endpoint)
 	if err != nil {
 		return invalid("%w", err)
@@ -144,7 +167,7 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 		return invalid("this Locker has %d nodes, and can have no more", quorum.MaxNodes)
 	}
 	defer l.members.Leave(at)
-	return c.change(ctx, "add", func(r *members.Roster) (*members.Roster, error) {
+	return c.change(ctx, op, func(r *members.Roster) (*members.Roster, error) {
 		if r.Has(address) { // also if it forgot that it is a member: it will come back as the one that it was
 			return nil, nil
 		}
@@ -163,12 +186,14 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 // know of it, or when ctx ends; then it may still be removed. To remove what is no member is
 // [ErrNotMember]. The last member cannot be removed, and of two both must be up.
 func (c *Cluster) Remove(ctx context.Context, id string) error {
-	if err := c.enter(ctx); err != nil {
+	const op = "remove"
+	ctx, leave, err := c.enter(ctx, op)
+	if err != nil {
 		return err
 	}
-	defer c.locker.life.leave()
+	defer leave()
 	was := false
-	return c.change(ctx, "remove", func(r *members.Roster) (*members.Roster, error) {
+	return c.change(ctx, op, func(r *members.Roster) (*members.Roster, error) {
 		switch {
 		case r.Index(id) >= 0 && len(r.Members) == 1:
 			return nil, invalid("%s is the only member", id)
@@ -190,11 +215,13 @@ func (c *Cluster) SetMaxTTL(ctx context.Context, d time.Duration) error {
 	if d = d.Truncate(time.Millisecond); d < minTTL || d > 24*time.Hour {
 		return invalid("maximum TTL %v is not between %v and 24h", d, minTTL)
 	}
-	if err := c.enter(ctx); err != nil {
+	const op = "max-ttl"
+	ctx, leave, err := c.enter(ctx, op)
+	if err != nil {
 		return err
 	}
-	defer c.locker.life.leave()
-	return c.change(ctx, "max-ttl", func(r *members.Roster) (*members.Roster, error) {
+	defer leave()
+	return c.change(ctx, op, func(r *members.Roster) (*members.Roster, error) {
 		if r.MaxTTL == d {
 			return nil, nil
 		}
@@ -204,8 +231,6 @@ func (c *Cluster) SetMaxTTL(ctx context.Context, d time.Duration) error {
 
 // change makes a change, and says what it waited for if ctx or the Locker ends.
 func (c *Cluster) change(ctx context.Context, op string, next func(*members.Roster) (*members.Roster, error)) error {
-	ctx, cancel := c.locker.untilClosed(ctx)
-	defer cancel()
 	chosen := func(before, after *members.Roster) {
 		// Who may not write the log changes members all the same.
 		_ = c.locker.log(ctx, changeEntry(before, after)) //nolint:errcheck // see above
@@ -214,13 +239,7 @@ func (c *Cluster) change(ctx context.Context, op string, next func(*members.Rost
 	if conflict := c.locker.members.Conflict(); conflict != nil && errors.Is(err, conflict) {
 		return invalid("%w", err)
 	}
-	if err != nil && errors.Is(context.Cause(ctx), ErrClosed) {
-		return ErrClosed
-	}
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("redlock: members %s: %w", op, err)
-	}
-	return err
+	return c.endOf(ctx, op, err)
 }
 
 // untilClosed returns a context that also ends when the Locker is closed.
@@ -274,7 +293,7 @@ func (l *Locker) ping(ctx context.Context) *QuorumError {
 	deadline := l.clock.Now().Add(timeout)
 	l.awaitVoters(ctx, l.clock.Now(), timeout, 0)
 	r.Send(deadline, 0)
-	v, ended := r.Wait(ctx)
+	v, ended := l.verdict(ctx, r)
 	if v == quorum.Won {
 		return nil
 	}
@@ -299,22 +318,27 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
 	}
+	if ctx.Err() != nil { // before it makes anybody vote
+		return fmt.Errorf("redlock: init: %w", round.EndOf(ctx))
+	}
 	if !l.life.enter() {
 		return ErrClosed
 	}
 	defer l.life.leave()
+	ctx, cancel := l.untilClosed(ctx)
+	defer cancel()
 	l.awaitVoters(ctx, l.clock.Now(), initPatience, 0)
 	l.askAll(ctx) // finds out which nodes have forgotten since
 	until := l.clock.Now().Add(initPatience)
 	all := force || l.members.View().Voting.Empty()
-	for {
+	for ctx.Err() == nil {
 		undecided, changed := l.members.Initialize(all, force)
 		if !undecided || !l.await(ctx, changed, until) {
 			break
 		}
 	}
 	if force {
-		l.members.FormAnyway()
+		l.members.FormAnyway(ctx)
 	}
 	failure, view := &QuorumError{Op: "init", reason: ErrNoQuorum}, l.members.View()
 	for i, node := range l.nodes() {
@@ -336,11 +360,11 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 		}
 		failure.Nodes = append(failure.Nodes, &NodeError{Endpoint: node.Endpoint(), Err: err})
 	}
-	if failure.Granted == failure.Need {
-		return nil
-	}
 	if l.life.isClosed() {
 		return ErrClosed
+	}
+	if failure.Granted == failure.Need {
+		return nil
 	}
 	if ctx.Err() != nil {
 		failure.ended = round.EndOf(ctx)

@@ -216,13 +216,23 @@ func (l *Locker) askEach(ctx context.Context, request pipeline.Request, name str
 	deadline := l.clock.Now().Add(timeout)
 	l.awaitVoters(ctx, l.clock.Now(), timeout, 0)
 	r.Send(deadline, 0)
-	v, ended := r.Wait(ctx)
+	v, ended := l.verdict(ctx, r)
 	mu.Lock()
 	defer mu.Unlock()
-	if v == quorum.Won || (v == quorum.Pending && r.QuorumAnswered()) {
+	if v == quorum.Won || (v == quorum.Pending && r.QuorumAnswered() && !errors.Is(ended, ErrClosed)) {
 		return slices.Clone(replies), r, nil
 	}
-	return slices.Clone(replies), r, roundError(r, "inspect", name, ErrNoQuorum, ended)
+	return slices.Clone(replies), r, roundError(r, "inspect", name, ErrNoQuorum, nil).endedBy(ended)
+}
+
+// verdict waits for a round that an operator began, and says why if ctx or the Locker ends first.
+func (l *Locker) verdict(ctx context.Context, r *round.Round) (v quorum.Verdict, ended error) {
+	ctx, cancel := l.untilClosed(ctx)
+	defer cancel()
+	if v, _ = r.Wait(ctx); v != quorum.Won && ctx.Err() != nil { //nolint:errcheck // told in full below
+		ended = l.desk.WhyEnded(ctx)
+	}
+	return v, ended
 }
 
 // awaitAll is DecideHeld, but undecided until all nodes have answered or failed.

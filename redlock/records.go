@@ -26,8 +26,8 @@ func (l *Locker) newLogRound(e journal.Entry, background bool) *round.Round {
 func (l *Locker) log(ctx context.Context, e journal.Entry) error {
 	r := l.newLogRound(e, false)
 	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
-	if v, ended := r.Wait(ctx); v != quorum.Won {
-		return roundError(r, "log", "", ErrNoQuorum, ended)
+	if v, ended := l.verdict(ctx, r); v != quorum.Won {
+		return roundError(r, "log", "", ErrNoQuorum, nil).endedBy(ended)
 	}
 	return nil
 }
@@ -133,11 +133,11 @@ func (l *Locker) writeTerm(ctx context.Context, name string, term ledger.Entry) 
 	request := wire.Record(l.config.keyPrefix+name, term.Term, term.Value, l.config.fenceLife())
 	r := l.rounds.New(&round.Spec{Request: request, Meaning: wire.Yes, Rule: quorum.DecideHeld})
 	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
-	v, ended := r.Wait(ctx)
+	v, ended := l.verdict(ctx, r)
 	if v == quorum.Won {
 		return nil
 	}
-	return roundError(r, "record", name, ErrNoQuorum, ended)
+	return roundError(r, "record", name, ErrNoQuorum, nil).endedBy(ended)
 }
 
 // readTerms asks every node, like Inspect.
@@ -211,9 +211,9 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f journal.T
 	})
 	l.awaitVoters(ctx, l.clock.Now(), timeout, 0)
 	r.Send(l.clock.Now().Add(timeout), 0)
-	v, ended := r.Wait(ctx)
+	v, ended := l.verdict(ctx, r)
 	if v != quorum.Won {
-		return f, roundError(r, "force-unlock", name, ErrNoQuorum, ended)
+		return f, roundError(r, "force-unlock", name, ErrNoQuorum, nil).endedBy(ended)
 	}
 	mu.Lock()
 	told := seen

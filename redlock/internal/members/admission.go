@@ -38,6 +38,8 @@ type admission struct {
 	request    pipeline.Request
 }
 
+func (a *admission) asks() *Membership { return a.membership }
+
 // readLocked applies what a node's marker says. Now is the server's time, 0 if unknown. It reports
 // whether the server forgot. One that we never knew as active has no vote for a lock of ours; but
 // if it forgets, it is one less that could have a lock that the others forget as well.

@@ -1,6 +1,7 @@
 package members
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -35,7 +36,7 @@ func (ms *Membership) newBallot(reports []report) ballot {
 // promises asks the members for their promise, and returns the reports of those that gave it. A
 // master promises if it was told this version and nothing newer, has learned what it forgot, and
 // has promised nothing larger.
-func (ms *Membership) promises(roster *Roster, b ballot, reports []report) (given []report) {
+func (ms *Membership) promises(ctx context.Context, roster *Roster, b ballot, reports []report) (given []report) {
 	var asks []*inquiry
 	for _, r := range reports {
 		if !ms.isMember(&r, roster) || r.register.unlearned || !b.number.Above(r.register.promised) {
@@ -45,7 +46,7 @@ func (ms *Membership) promises(roster *Roster, b ballot, reports []report) (give
 		next.promised, next.until = b.number, r.now+b.life
 		asks = append(asks, ms.swapping(r, change{marker: r.marker, register: &next, told: r.register.since > r.now}))
 	}
-	for _, r := range ms.ask(asks, nil) {
+	for _, r := range ms.ask(ctx, asks, nil) {
 		if ms.isMember(&r, roster) && r.register.promised == b.number {
 			given = append(given, r)
 		}
@@ -77,10 +78,10 @@ var (
 
 // choose has a version chosen after the present one, and returns it: what was begun if there is
 // something, and otherwise own, which may be nil.
-func (ms *Membership) choose(roster, own *Roster, reports []report) (*Roster, error) {
+func (ms *Membership) choose(ctx context.Context, roster, own *Roster, reports []report) (*Roster, error) {
 	b := ms.newBallot(reports)
-	given := ms.promises(roster, b, reports)
-	if ms.teach(roster, b, given, reports) {
+	given := ms.promises(ctx, roster, b, reports)
+	if ms.teach(ctx, roster, b, given, reports) {
 		return nil, errOutrun // they take part under the next ballot
 	}
 	if len(given) < roster.Need() {
@@ -93,7 +94,7 @@ func (ms *Membership) choose(roster, own *Roster, reports []report) (*Roster, er
 	if value == nil {
 		return nil, nil
 	}
-	if ms.accept(roster, b, value, given, roster.wait()) < roster.Need() {
+	if ms.accept(ctx, roster, b, value, given, roster.wait()) < roster.Need() {
 		return nil, errOutrun
 	}
 	return value, nil
@@ -101,7 +102,7 @@ func (ms *Membership) choose(roster, own *Roster, reports []report) (*Roster, er
 
 // accept asks those that promised to accept a version, each so many milliseconds after it was told
 // the present one. It returns how many now hold to it: they accepted it, or were told it meanwhile.
-func (ms *Membership) accept(roster *Roster, b ballot, value *Roster, given []report, wait int64) (holding int) {
+func (ms *Membership) accept(ctx context.Context, roster *Roster, b ballot, value *Roster, given []report, wait int64) (holding int) {
 	var asks []*inquiry
 	for _, r := range given {
 		next := r.register
@@ -111,7 +112,7 @@ func (ms *Membership) accept(roster *Roster, b ballot, value *Roster, given []re
 	if ms.clock.Now() >= b.over {
 		return 0
 	}
-	for _, r := range ms.ask(asks, nil) {
+	for _, r := range ms.ask(ctx, asks, nil) {
 		t := r.told()
 		if ms.isMember(&r, roster) && r.register.ballot == b.number && r.register.accepted != nil || t != nil && t.Version == value.Version {
 			holding++
@@ -145,7 +146,7 @@ func (ms *Membership) learns(roster *Roster, given, reports []report) bool {
 
 // teach lets members take part in the choice that forgot, and rejoined when too few others were
 // there to tell what they had accepted.
-func (ms *Membership) teach(roster *Roster, b ballot, given, reports []report) (taught bool) {
+func (ms *Membership) teach(ctx context.Context, roster *Roster, b ballot, given, reports []report) (taught bool) {
 	if !ms.learns(roster, given, reports) {
 		return false
 	}
@@ -153,7 +154,7 @@ func (ms *Membership) teach(roster *Roster, b ballot, given, reports []report) (
 		if ms.isMember(&r, roster) && r.register.unlearned {
 			next := register{since: r.register.since, told: roster, promised: b.number, until: r.now + b.life}
 			next.ballot, next.accepted = found(given)
-			_, made := ms.swap(r, change{marker: r.marker, register: &next})
+			_, made := ms.swap(ctx, r, change{marker: r.marker, register: &next})
 			taught = taught || made
 		}
 	}
@@ -166,21 +167,21 @@ func (ms *Membership) teach(roster *Roster, b ballot, given, reports []report) (
 // what they had accepted, and with those that were told a majority is enough. Nobody is told
 // before: if a majority forgot that it chose this version, and has chosen another one since, that
 // may count by now.
-func (ms *Membership) finish(before *Roster) {
-	reports := ms.survey(nil)
+func (ms *Membership) finish(ctx context.Context, before *Roster) {
+	reports := ms.survey(ctx, nil)
 	told, by := toldNext(before, reports)
 	if told == nil {
 		return
 	}
 	b := ms.newBallot(reports)
-	given := ms.promises(before, b, reports)
+	given := ms.promises(ctx, before, b, reports)
 	for _, r := range reports {
 		if r.register.unlearned && ms.isMember(&r, before) {
 			r.register.unlearned, r.register.promised, r.register.until = false, b.number, r.now+b.life
 			given = append(given, r)
 		}
 	}
-	if by+len(given) < before.Need() || by+ms.accept(before, b, told, given, 0) < before.Need() {
+	if by+len(given) < before.Need() || by+ms.accept(ctx, before, b, told, given, 0) < before.Need() {
 		return
 	}
 	ms.mu.Lock()
@@ -188,7 +189,7 @@ func (ms *Membership) finish(before *Roster) {
 		ms.adoptLocked(told) // its other members can be found now
 	}
 	ms.mu.Unlock()
-	ms.tellAll(told)
+	ms.tellAll(ctx, told)
 }
 
 // toldNext returns the version after a roster that some of its members were told, and how many; nil
@@ -213,9 +214,9 @@ func toldNext(roster *Roster, reports []report) (next *Roster, by int) {
 
 // tellAll tells a chosen version to its members and to those that it has no more. A candidate that
 // it does not have stays one: to be told would end that.
-func (ms *Membership) tellAll(roster *Roster) {
+func (ms *Membership) tellAll(ctx context.Context, roster *Roster) {
 	var asks []*inquiry
-	for _, r := range ms.survey(nil) {
+	for _, r := range ms.survey(ctx, nil) {
 		p := r.place
 		if was := p.version != (Version{}) || p.joined != 0 && roster.Index(p.member) >= 0; was && p.cluster == roster.Cluster && p.version.Number < roster.Version.Number {
 			if a := r.register.accepted; a == nil || a.Version.Number != roster.Version.Number || a.Version == roster.Version {
@@ -223,5 +224,8 @@ func (ms *Membership) tellAll(roster *Roster) {
 			}
 		}
 	}
-	ms.learn(append(ms.ask(asks, nil), ms.survey(nil)...))
+	reports := append(ms.ask(ctx, asks, nil), ms.survey(ctx, nil)...)
+	if ctx.Err() == nil {
+		ms.learn(reports)
+	}
 }

@@ -1,6 +1,7 @@
 package members
 
 import (
+	"context"
 	"slices"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -19,11 +20,11 @@ const (
 
 // form lets masters form a cluster, if all of them can: those of the list, or of a roster that none
 // of its members remembers.
-func (ms *Membership) form(reports []report, roster *Roster) {
+func (ms *Membership) form(ctx context.Context, reports []report, roster *Roster) {
 	began := ms.clock.Now()
 	reports, may := ms.formable(reports, roster)
 	if !may {
-		ms.setBack(reports)
+		ms.setBack(ctx, reports)
 		return
 	}
 	slices.SortFunc(reports, func(a, b report) int {
@@ -42,10 +43,10 @@ func (ms *Membership) form(reports []report, roster *Roster) {
 		maxTTL = roster.MaxTTL
 	}
 	roster = newCluster(maxTTL, endpoints)
-	joined := ms.join(reports, roster)
+	joined := ms.join(ctx, reports, roster)
 	if len(joined) < len(reports) || ms.clock.Now() > began.Add(maxTTL/joinShare) {
 		for i := range joined { // gives up
-			ms.swap(joined[i], change{marker: joined[i].marker.at(place{})})
+			ms.swap(ctx, joined[i], change{marker: joined[i].marker.at(place{})})
 		}
 		return
 	}
@@ -53,17 +54,17 @@ func (ms *Membership) form(reports []report, roster *Roster) {
 	for i := range joined {
 		asks = append(asks, ms.telling(joined[i], roster, joined[i].place.joined+(maxTTL/tellShare).Milliseconds()))
 	}
-	ms.ask(asks, ms.learn)
+	ms.ask(ctx, asks, ms.learn)
 }
 
 // FormAnyway makes a cluster of all masters of the list that are there and remember, whatever they
 // belong to, unless a quorum votes: an operator knows that what they belong to is gone.
-func (ms *Membership) FormAnyway() {
+func (ms *Membership) FormAnyway(ctx context.Context) {
 	if ms.View().Enough {
 		return
 	}
 	var there []report
-	for _, r := range ms.survey(ms.learn) {
+	for _, r := range ms.survey(ctx, ms.learn) {
 		ms.mu.Lock()
 		is := r.node < ms.listed && ms.members[r.node].duplicate < 0
 		ms.mu.Unlock()
@@ -71,7 +72,7 @@ func (ms *Membership) FormAnyway() {
 			there = append(there, r)
 		}
 	}
-	if len(there) == 0 || ms.View().Enough {
+	if len(there) == 0 || ms.View().Enough || ctx.Err() != nil {
 		return
 	}
 	var endpoints []string
@@ -80,10 +81,10 @@ func (ms *Membership) FormAnyway() {
 	}
 	roster := newCluster(ms.maxTTL, endpoints)
 	var asks []*inquiry
-	for _, r := range ms.join(there, roster) {
+	for _, r := range ms.join(ctx, there, roster) {
 		asks = append(asks, ms.telling(r, roster, 0))
 	}
-	told := ms.ask(asks, nil)
+	told := ms.ask(ctx, asks, nil)
 	ms.mu.Lock()
 	ms.cluster = "" // that cluster is gone
 	if len(told) == len(there) {
@@ -93,10 +94,10 @@ func (ms *Membership) FormAnyway() {
 }
 
 // join lets masters join a cluster as long as none refuses.
-func (ms *Membership) join(reports []report, roster *Roster) (joined []report) {
+func (ms *Membership) join(ctx context.Context, reports []report, roster *Roster) (joined []report) {
 	for i, r := range reports {
 		p := place{cluster: roster.Cluster, member: roster.Members[i].ID, version: roster.Version, joined: r.now}
-		now, made := ms.swap(r, change{marker: r.marker.at(p), register: &register{told: roster}, told: true})
+		now, made := ms.swap(ctx, r, change{marker: r.marker.at(p), register: &register{told: roster}, told: true})
 		if !made {
 			break
 		}
@@ -171,7 +172,7 @@ func (ms *Membership) othersLocked(of []report, roster *Roster) (free bool) {
 
 // setBack lets masters belong to no cluster that were left behind in one that will never count:
 // they joined MaxTTL ago, and none of its masters was told it.
-func (ms *Membership) setBack(reports []report) {
+func (ms *Membership) setBack(ctx context.Context, reports []report) {
 	for _, r := range reports {
 		t := r.register.told
 		if r.place.joined == 0 || t == nil || r.place.version != t.Version || t.Cluster != r.place.cluster || r.now <= r.place.joined+t.MaxTTL.Milliseconds() {
@@ -188,9 +189,9 @@ func (ms *Membership) setBack(reports []report) {
 		}
 		switch {
 		case told:
-			ms.tell(r, t, false)
+			ms.tell(ctx, r, t, false)
 		case asked == len(t.Members):
-			ms.swap(r, change{marker: r.marker.at(place{})})
+			ms.swap(ctx, r, change{marker: r.marker.at(place{})})
 		}
 	}
 }

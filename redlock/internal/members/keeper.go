@@ -1,6 +1,7 @@
 package members
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ type keeper struct {
 	few      string  // or, of this cluster: no more masters of the list are known to be its than do not answer
 	byList   bool    // no roster can be known, as most masters forbid to read theirs: the list is the cluster
 	running  bool
+	stop     func()        // ends its run; nil before the first
 	pause    clock.Backoff // between its runs
 	runs     int           // since a marker said something new
 	retryAt  clock.Instant // when to run again; never if nothing is left to do
@@ -48,7 +50,12 @@ func (ms *Membership) keepLocked() {
 	}
 	k.runs++
 	k.running, k.retryAt, ms.stirred = true, never, false
-	go ms.keep()
+	ctx, stop := context.WithCancel(context.Background())
+	k.stop = stop
+	ms.work.Go(func() {
+		defer stop()
+		ms.keep(ctx)
+	})
 }
 
 // undecided reports whether the keeper will know more in a moment: another client may be forming
@@ -83,9 +90,13 @@ func (ms *Membership) unsettledLocked() bool {
 	return k.conflict != nil || ms.settlesLocked() || len(vacant) > 0 || ms.dial != nil && len(peers) > 0 || !ms.endingLocked().Empty()
 }
 
-// keep is the keeper's goroutine.
-func (ms *Membership) keep() {
-	reports := ms.survey(ms.learn)
+// keep is the keeper's goroutine. It ends when ctx does: what it had begun, others finish or set
+// back, as they do when a process dies.
+func (ms *Membership) keep(ctx context.Context) {
+	reports := ms.survey(ctx, ms.learn)
+	if ctx.Err() != nil {
+		return
+	}
 	ms.mu.Lock()
 	k := &ms.keeper
 	ms.concedeLocked(reports)
@@ -100,11 +111,11 @@ func (ms *Membership) keep() {
 	case ms.looks:
 		ms.formable(reports, nil) // says what is missing
 	case remembered == nil:
-		ms.form(reports, roster)
+		ms.form(ctx, reports, roster)
 	case roster == nil || remembered.Version.Above(roster.Version) && !ms.remembered(roster, reports):
-		ms.tend(remembered, reports) // it does not count: too many of its members forgot, or are away
+		ms.tend(ctx, remembered, reports) // it does not count: too many of its members forgot, or are away
 	default:
-		ms.tend(roster, reports)
+		ms.tend(ctx, roster, reports)
 	}
 	ms.vacate()
 	ms.mu.Lock()
@@ -138,7 +149,7 @@ func (ms *Membership) newestTold(reports []report, ours *Roster, member bool) (n
 
 // survey asks all masters what they know of their cluster. It passes on what they have said so far
 // with each answer: a master that does not answer holds up nobody who can go on without it.
-func (ms *Membership) survey(soFar func([]report)) []report {
+func (ms *Membership) survey(ctx context.Context, soFar func([]report)) []report {
 	ms.mu.Lock()
 	var asks []*inquiry
 	for i := range ms.members {
@@ -147,7 +158,7 @@ func (ms *Membership) survey(soFar func([]report)) []report {
 		}
 	}
 	ms.mu.Unlock()
-	return ms.ask(asks, soFar)
+	return ms.ask(ctx, asks, soFar)
 }
 
 // inquiry is a request about a master's place in the cluster, or for a change of it.
@@ -160,6 +171,8 @@ type inquiry struct {
 	report     report
 	err        error
 }
+
+func (q *inquiry) asks() *Membership { return q.membership }
 
 // Complete takes the answer. It implements pipeline.Sink.
 func (q *inquiry) Complete(_ int, reply any, err error) {
@@ -174,8 +187,8 @@ func (q *inquiry) Complete(_ int, reply any, err error) {
 
 // ask sends requests, and returns the answers when all have come or failed. SoFar, if not nil, is
 // called with each. A master that does not answer holds up nothing for longer than what the others
-// said is acted on.
-func (ms *Membership) ask(asks []*inquiry, soFar func([]report)) (reports []report) {
+// said is acted on, and none of them when ctx ends: that is as if it did not answer in time.
+func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]report)) (reports []report) {
 	done := make(chan *inquiry, len(asks))
 	now := ms.clock.Now()
 	until := now.Add(min(askTimeout, ms.LongestTTL()/(2*freshShare)))
@@ -183,10 +196,20 @@ func (ms *Membership) ask(asks []*inquiry, soFar func([]report)) (reports []repo
 	for _, q := range asks {
 		q.membership, q.asked, q.done = ms, now, done
 		q.request.Deadline, q.request.Sink = until, q
-		nodes[q.node].Do(pipeline.Call{Request: &q.request})
+		ms.do(nodes[q.node], &q.request)
 	}
-	for range asks {
-		q := <-done
+	ended := ctx.Done()
+	for left := len(asks); left > 0; left-- {
+		var q *inquiry
+		select {
+		case q = <-done:
+		case <-ended:
+			ended = nil
+			for _, q := range asks {
+				nodes[q.node].Withdraw(func(of pipeline.Sink) bool { return of == q })
+			}
+			q = <-done // now all have ended, or do in a moment
+		}
 		if forbidden := wire.IsForbidden(q.err); forbidden || q.err == nil {
 			ms.mu.Lock()
 			ms.members[q.node].forbids = forbidden
@@ -199,6 +222,9 @@ func (ms *Membership) ask(asks []*inquiry, soFar func([]report)) (reports []repo
 		if soFar != nil {
 			soFar(reports)
 		}
+	}
+	if ctx.Err() != nil {
+		return reports
 	}
 	ms.mu.Lock()
 	ms.keeper.byList = ms.cluster == "" && ms.keeper.roster == nil && ms.forbiddenLocked() >= quorum.Need(ms.listed)
@@ -220,8 +246,8 @@ func (ms *Membership) forbiddenLocked() (n int) {
 
 // swap makes a change at the master of a report, if it has not changed since. It reports whether it
 // was made, and what the master says now.
-func (ms *Membership) swap(r report, c change) (now report, made bool) {
-	after := ms.ask([]*inquiry{ms.swapping(r, c)}, nil)
+func (ms *Membership) swap(ctx context.Context, r report, c change) (now report, made bool) {
+	after := ms.ask(ctx, []*inquiry{ms.swapping(r, c)}, nil)
 	if len(after) == 0 {
 		return r, false
 	}
@@ -473,7 +499,7 @@ func (ms *Membership) adoptLocked(r *Roster) {
 
 // tend does for each master what it needs. While the roster does not count, who was told the one
 // before is not told it without a look at whether a majority of them has accepted it (finish).
-func (ms *Membership) tend(roster *Roster, reports []report) {
+func (ms *Membership) tend(ctx context.Context, roster *Roster, reports []report) {
 	ahead, counts := false, namedIn(reports, roster) >= roster.Need()
 	var before *Roster
 	for i := range reports {
@@ -483,26 +509,26 @@ func (ms *Membership) tend(roster *Roster, reports []report) {
 		case p.mayBeOf(roster) && ms.isDoubted(r):
 			ms.letWaitAnew(r, roster, reports)
 		case ours && p.version == roster.Version && p.joined == 0:
-			ms.show(r, roster)
+			ms.show(ctx, r, roster)
 		case ours && p.joined != 0 && roster.Index(p.member) >= 0 && (r.marker.state == markerActive || p.version == (Version{})):
-			ms.tell(*r, roster, counts)
+			ms.tell(ctx, *r, roster, counts)
 		case r.marker.state != markerActive: // it waits, or is not for us
 		case ours && p.version.Number > roster.Version.Number:
 			ahead = true
 		case ours && !counts && p.version == roster.Before && r.told() != nil:
 			before = r.told()
 		case ours && p.version != (Version{}):
-			ms.tell(*r, roster, counts)
+			ms.tell(ctx, *r, roster, counts)
 		default:
-			ms.bringHome(r, roster, reports)
+			ms.bringHome(ctx, r, roster, reports)
 		}
 	}
 	ms.dialMissing()
 	if before != nil {
-		ms.finish(before)
+		ms.finish(ctx, before)
 	}
 	if ahead && ms.finishes() {
-		ms.finish(roster)
+		ms.finish(ctx, roster)
 	}
 	if !ahead {
 		ms.mu.Lock()

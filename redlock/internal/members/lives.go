@@ -1,6 +1,9 @@
 package members
 
-import "strings"
+import (
+	"context"
+	"strings"
+)
 
 // A member that forgets begins another life. Its marker counts them, and who sees a later life of
 // it writes that into the markers of the other members. So the marker of a life that is over, which
@@ -84,12 +87,12 @@ func (ms *Membership) isDoubted(r *report) bool {
 }
 
 // show shows a member that counts the latest lives of the others.
-func (ms *Membership) show(r *report, roster *Roster) {
+func (ms *Membership) show(ctx context.Context, r *report, roster *Roster) {
 	ms.mu.Lock()
 	p := r.place
 	p.lives = ms.lives.of(roster, p.member)
 	ms.mu.Unlock()
 	if p.lives != r.place.lives {
-		ms.swap(*r, change{marker: r.marker.at(p)})
+		ms.swap(ctx, *r, change{marker: r.marker.at(p)})
 	}
 }

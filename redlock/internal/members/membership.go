@@ -74,6 +74,7 @@ type Membership struct {
 	patrols    *clock.Timer  // for looking for servers that forgot
 	waiting    chan struct{} // closed at the next change; nil while not awaited
 	stopped    bool
+	work       sync.WaitGroup // the keeper, and calls that are being made; none begins once stopped is set
 }
 
 // View says whose votes count at a moment.
@@ -284,11 +285,29 @@ func (ms *Membership) endLocked(forgot bool) {
 // send makes the calls. mu is not held, because one may complete at once.
 func (ms *Membership) send(outbox []*admission) {
 	for _, a := range outbox {
-		ms.Nodes()[a.node].Do(pipeline.Call{Request: &a.request})
+		ms.do(ms.Nodes()[a.node], &a.request)
 	}
 }
 
-// Stop undoes Watch, and stops all that is under way.
+// do makes a call, but for one that comes after Stop: its Sink is told so.
+func (ms *Membership) do(node *pipeline.Node, request *pipeline.Request) {
+	ms.mu.Lock()
+	if ms.stopped {
+		ms.mu.Unlock()
+		request.Sink.Complete(0, nil, pipeline.ErrWithdrawn)
+		return
+	}
+	ms.work.Add(1) // in one step with the look at stopped, so that Stop waits for it
+	ms.mu.Unlock()
+	defer ms.work.Done()
+	node.Do(pipeline.Call{Request: request})
+}
+
+// sink is a Sink of a Membership's requests.
+type sink interface{ asks() *Membership }
+
+// Stop undoes Watch, stops all that is under way, and waits for it. Then nothing more is sent to
+// any node, also of those that stay open.
 func (ms *Membership) Stop() {
 	ms.mu.Lock()
 	var unwatch []func()
@@ -298,15 +317,23 @@ func (ms *Membership) Stop() {
 		}
 	}
 	ms.stopped = true
+	if ms.keeper.stop != nil {
+		ms.keeper.stop()
+	}
+	for _, timer := range []*clock.Timer{ms.timer, ms.patrols} {
+		if timer != nil {
+			timer.Stop() // none is set again: who does looks at stopped first
+		}
+	}
 	ms.mu.Unlock()
 	for _, stop := range unwatch {
 		stop()
 	}
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	for _, timer := range []*clock.Timer{ms.timer, ms.patrols} {
-		if timer != nil {
-			timer.Stop()
-		}
+	ms.work.Wait()
+	for _, node := range ms.Nodes() {
+		node.Withdraw(func(of pipeline.Sink) bool {
+			s, ok := of.(sink)
+			return ok && s.asks() == ms
+		})
 	}
 }

@@ -20,11 +20,24 @@ type Standing struct {
 	Ahead  bool             // a member was told later than its clock says that it is: the clock was set back
 }
 
-// Standing asks all masters. It fails if no majority tells the same.
-func (ms *Membership) Standing() (Standing, error) {
-	reports := ms.survey(nil)
-	ms.learn(reports)
+// Standing asks all masters. It fails if no majority tells the same, or ctx ends.
+func (ms *Membership) Standing(ctx context.Context) (Standing, error) {
+	reports, err := ms.look(ctx)
+	if err != nil {
+		return Standing{}, err
+	}
 	return ms.standing(reports)
+}
+
+// look asks all masters, and learns what counts. Nothing follows from what they said until ctx
+// ended: the others were given no time.
+func (ms *Membership) look(ctx context.Context) ([]report, error) {
+	reports := ms.survey(ctx, nil)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	ms.learn(reports)
+	return reports, nil
 }
 
 // ErrNoRoster means that no majority of members tells the same list.
@@ -80,10 +93,13 @@ type Operation struct {
 // What was begun before is finished first.
 func (ms *Membership) Change(ctx context.Context, o Operation) error {
 	pause := clock.Backoff{Shortest: 10 * time.Millisecond, Longest: time.Second}
+	waits, left := "", time.Duration(0)
 	for {
-		reports := ms.survey(nil)
-		ms.learn(reports)
-		waits, left := "", time.Duration(0)
+		reports, err := ms.look(ctx)
+		if err != nil {
+			return endedWhile(err, waits)
+		}
+		waits, left = "", 0
 		s, err := ms.standing(reports)
 		switch {
 		case errors.Is(err, ErrNoRoster):
@@ -92,7 +108,7 @@ func (ms *Membership) Change(ctx context.Context, o Operation) error {
 			return err
 		default:
 			var done bool
-			if waits, left, done, err = ms.advance(s, o, reports); done || err != nil {
+			if waits, left, done, err = ms.advance(ctx, s, o, reports); done || err != nil {
 				return err
 			}
 		}
@@ -104,17 +120,22 @@ func (ms *Membership) Change(ctx context.Context, o Operation) error {
 			left = pause.Next()
 		}
 		if !clock.Sleep(ctx, ms.clock, left) {
-			if waits != "" {
-				return fmt.Errorf("%w: %s", ctx.Err(), waits)
-			}
-			return ctx.Err()
+			return endedWhile(ctx.Err(), waits)
 		}
 	}
 }
 
+// endedWhile says what was waited for when a context ended.
+func endedWhile(err error, waits string) error {
+	if waits == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, waits)
+}
+
 // advance makes the next step of a change. It returns what it waits for, and how long that takes at
 // least.
-func (ms *Membership) advance(s Standing, o Operation, reports []report) (waits string, left time.Duration, done bool, err error) {
+func (ms *Membership) advance(ctx context.Context, s Standing, o Operation, reports []report) (waits string, left time.Duration, done bool, err error) {
 	own, err := o.Next(s.Roster)
 	if err != nil {
 		return "", 0, false, err
@@ -123,13 +144,13 @@ func (ms *Membership) advance(s Standing, o Operation, reports []report) (waits 
 		for _, p := range s.Behind {
 			waits = fmt.Sprintf("member %s (%s) does not know the change yet%s", p.ID, p.Endpoint, ms.whyDown(p))
 		}
-		ms.tellAll(s.Roster)
+		ms.tellAll(ctx, s.Roster)
 		return waits, 0, len(s.Behind) == 0, nil
 	}
 	if own != nil && !s.Open {
 		for _, p := range s.Behind {
 			if own.Index(p.ID) >= 0 { // only the removal of one that is behind may begin
-				ms.tellAll(s.Roster)
+				ms.tellAll(ctx, s.Roster)
 				return fmt.Sprintf("member %s (%s) must know the last change first; only it can be removed now%s", p.ID, p.Endpoint, ms.whyDown(p)), 0, false, nil
 			}
 		}
@@ -140,9 +161,9 @@ func (ms *Membership) advance(s Standing, o Operation, reports []report) (waits 
 	if s.Next > 0 && !s.Ahead { // with a promise, who is ahead begins to wait anew
 		return "locks that may have begun before the last change", s.Next, false, nil
 	}
-	chosen, err := ms.choose(s.Roster, own, reports)
+	chosen, err := ms.choose(ctx, s.Roster, own, reports)
 	if err == nil && chosen != nil {
-		ms.tellAll(chosen)
+		ms.tellAll(ctx, chosen)
 		o.Chosen(s.Roster, chosen)
 	}
 	return "", 0, false, nil // look again
@@ -170,8 +191,10 @@ func (ms *Membership) Prepare(ctx context.Context, node int, tell Progress) (id 
 		}
 		ms.mu.Unlock()
 		why := ms.Why(at)
-		reports := ms.survey(nil)
-		ms.learn(reports) // somebody else may have added it
+		if stats := ms.Nodes()[at].Stats(); why == nil {
+			why = stats.Err
+		}
+		reports, err := ms.look(ctx) // somebody else may have added it
 		ms.mu.Lock()
 		roster := ms.keeper.roster
 		ms.mu.Unlock()
@@ -179,27 +202,25 @@ func (ms *Membership) Prepare(ctx context.Context, node int, tell Progress) (id 
 			if r.node != at {
 				continue
 			}
-			id, ready, err := ms.prepare(&r, roster)
+			id, ready, err := ms.prepare(ctx, &r, roster)
 			if ready || err != nil {
 				return id, err
 			}
 		}
-		if stats := ms.Nodes()[at].Stats(); why == nil && stats.Err != nil {
-			why = stats.Err
-		}
-		if why != nil {
+		if why != nil && err == nil {
 			tell(fmt.Sprintf("%s cannot be added yet: %v", ms.Nodes()[node].Endpoint(), why), 0)
 		}
-		if !clock.Sleep(ctx, ms.clock, pause.Next()) {
-			if why != nil {
-				return "", fmt.Errorf("%w: %w", ctx.Err(), why)
-			}
+		switch {
+		case err == nil && clock.Sleep(ctx, ms.clock, pause.Next()):
+		case why != nil:
+			return "", fmt.Errorf("%w: %w", ctx.Err(), why)
+		default:
 			return "", ctx.Err()
 		}
 	}
 }
 
-func (ms *Membership) prepare(r *report, roster *Roster) (id string, ready bool, err error) {
+func (ms *Membership) prepare(ctx context.Context, r *report, roster *Roster) (id string, ready bool, err error) {
 	p := r.place
 	switch {
 	case p.cluster == roster.Cluster && roster.Index(p.member) >= 0:
@@ -216,6 +237,6 @@ func (ms *Membership) prepare(r *report, roster *Roster) (id string, ready bool,
 	if id = p.member; p.cluster != roster.Cluster { // otherwise a version that was begun may have it
 		id = roster.newID()
 	}
-	_, ready = ms.swap(*r, change{marker: r.marker.at(place{cluster: roster.Cluster, member: id, joined: r.now, life: p.life})})
+	_, ready = ms.swap(ctx, *r, change{marker: r.marker.at(place{cluster: roster.Cluster, member: id, joined: r.now, life: p.life})})
 	return id, ready, nil
 }

@@ -44,7 +44,7 @@ func (ms *Membership) patrolTick() {
 	for node := range v.Voting.Minus(v.proofless).Nodes() {
 		c := &markerCheck{membership: ms, node: node, request: wire.GetMarker()}
 		c.request.Deadline, c.request.Sink = ms.clock.Now().Add(patrolPause), c
-		ms.Nodes()[node].Do(pipeline.Call{Request: &c.request})
+		ms.do(ms.Nodes()[node], &c.request)
 	}
 }
 
@@ -54,6 +54,8 @@ type markerCheck struct {
 	node       int
 	request    pipeline.Request
 }
+
+func (c *markerCheck) asks() *Membership { return c.membership }
 
 // Complete takes the answer. It implements pipeline.Sink.
 func (c *markerCheck) Complete(_ int, reply any, err error) {

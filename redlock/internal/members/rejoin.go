@@ -1,6 +1,7 @@
 package members
 
 import (
+	"context"
 	"slices"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -12,17 +13,17 @@ import (
 //
 // Counts says that the version counts. Then it also takes the place of another one of its number,
 // which was chosen and forgotten by its majority, and counts no more.
-func (ms *Membership) tell(r report, roster *Roster, counts bool) {
+func (ms *Membership) tell(ctx context.Context, r report, roster *Roster, counts bool) {
 	if t := r.told(); t != nil && (t.Version.Number > roster.Version.Number || t.Version.Number == roster.Version.Number && !counts) {
 		return
 	}
 	if a := r.register.accepted; a != nil && a.Version.Number == roster.Version.Number && a.Version != roster.Version {
 		if t := r.told(); t != nil && t.Version == roster.Before {
-			ms.finish(t)
+			ms.finish(ctx, t)
 		}
 		return
 	}
-	ms.ask([]*inquiry{ms.telling(r, roster, 0)}, nil)
+	ms.ask(ctx, []*inquiry{ms.telling(r, roster, 0)}, nil)
 }
 
 // telling returns the request that tells a master a version, until a time by its clock; 0 for any.
@@ -36,14 +37,14 @@ func (ms *Membership) telling(r report, roster *Roster, latest int64) *inquiry {
 }
 
 // bringHome does what a master needs that remembers and belongs to no cluster, or to another one.
-func (ms *Membership) bringHome(r *report, roster *Roster, reports []report) {
+func (ms *Membership) bringHome(ctx context.Context, r *report, roster *Roster, reports []report) {
 	id, ours := ms.memberAt(r, roster, reports)
 	t := r.register.told
 	switch {
 	case !ours:
 		ms.estrange(r)
 	case r.place.version == (Version{}) && r.place.joined == 0 && hasWaited(r, roster, id):
-		ms.rejoin(r, roster, id, reports)
+		ms.rejoin(ctx, r, roster, id, reports)
 	case r.place.version == (Version{}) && (r.place.joined == 0 || r.place.cluster == roster.Cluster && ms.keeps(roster)):
 		ms.letWait(r, roster, id) // it waited for a client that did not know how long, or that it is a member
 	case t != nil && t.Cluster == r.place.cluster && len(t.Members) == 1 && r.told() != nil && ms.keeps(roster):
@@ -69,7 +70,7 @@ func (ms *Membership) letWait(r *report, roster *Roster, id string) {
 	ms.mu.Unlock()
 	m.incarnation, m.maxTTL = newIncarnation(), roster.longest().Milliseconds()
 	request := wire.Memory(r.text, wire.Swap{Begin: wordLost, Rest: m.rest(), Wait: m.maxTTL})
-	ms.nodeOf(r).Do(pipeline.Call{Request: ms.plain(&request)})
+	ms.do(ms.nodeOf(r), ms.plain(&request))
 }
 
 // letWaitAnew lets a master wait whose marker may not be that of its present life.
@@ -92,12 +93,15 @@ func (ms *Membership) nodeOf(r *report) *pipeline.Node { return ms.Nodes()[r.nod
 
 // plain completes a request whose answer nobody needs: the next look at the marker shows it.
 func (ms *Membership) plain(request *pipeline.Request) *pipeline.Request {
-	request.Deadline, request.Sink = ms.clock.Now().Add(askTimeout), ignored{}
+	request.Deadline, request.Sink = ms.clock.Now().Add(askTimeout), ignored{ms}
 	return request
 }
 
-type ignored struct{}
+type ignored struct{ membership *Membership }
 
+func (i ignored) asks() *Membership { return i.membership }
+
+// Complete takes the answer. It implements pipeline.Sink.
 func (ignored) Complete(int, any, error) {}
 
 // estrange notes that there is nothing to do for a master that is no member.
@@ -176,9 +180,9 @@ func (ms *Membership) saidToBeLocked(i int, roster *Roster, id string) int {
 // rejoin lets a master vote again that forgot and has waited, as the member that it was. One other
 // that remembers the list is enough for that. In the choice of the next version it takes part if it
 // can learn what it may have accepted (learns).
-func (ms *Membership) rejoin(r *report, roster *Roster, id string, reports []report) {
+func (ms *Membership) rejoin(ctx context.Context, r *report, roster *Roster, id string, reports []report) {
 	b := ms.newBallot(reports)
-	given := ms.promises(roster, b, reports)
+	given := ms.promises(ctx, roster, b, reports)
 	if len(given) == 0 && !ms.remembered(roster, reports) {
 		return
 	}
@@ -193,7 +197,7 @@ func (ms *Membership) rejoin(r *report, roster *Roster, id string, reports []rep
 	m.maxTTL = roster.longest().Milliseconds()
 	// Nobody rejoins later by what the others said now: they may have been told more since.
 	if now := ms.clock.Now(); now < b.over && now < asked(reports).Add(roster.MaxTTL/freshShare) {
-		ms.swap(*r, change{marker: m.at(p), register: &register, told: true, latest: r.now + b.life})
+		ms.swap(ctx, *r, change{marker: m.at(p), register: &register, told: true, latest: r.now + b.life})
 	}
 }
 

@@ -1,0 +1,176 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/journal"
+	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// operations are the calls that ask the masters for an operator.
+var operations = map[string]func(*redlock.Locker, context.Context) error{
+	"Members": func(l *redlock.Locker, ctx context.Context) error {
+		_, err := l.Cluster().Members(ctx)
+		return err
+	},
+	"Add": func(l *redlock.Locker, ctx context.Context) error { return add(3)(l.Cluster(), ctx) },
+	"Remove": func(l *redlock.Locker, ctx context.Context) error {
+		return l.Cluster().Remove(ctx, memberID("node0:6379"))
+	},
+	"SetMaxTTL":  func(l *redlock.Locker, ctx context.Context) error { return l.Cluster().SetMaxTTL(ctx, 2*maxTTL) },
+	"Init":       func(l *redlock.Locker, ctx context.Context) error { return l.Init(ctx, false) },
+	"Init force": func(l *redlock.Locker, ctx context.Context) error { return l.Init(ctx, true) },
+	"Ready":      (*redlock.Locker).Ready,
+	"Inspect": func(l *redlock.Locker, ctx context.Context) error {
+		_, err := l.Inspect(ctx, "a")
+		return err
+	},
+	"Semaphore.Inspect": func(l *redlock.Locker, ctx context.Context) error {
+		semaphore, err := l.Semaphore("a", 2)
+		if err != nil {
+			return err
+		}
+		_, err = semaphore.Inspect(ctx)
+		return err
+	},
+	"ForceUnlock": func(l *redlock.Locker, ctx context.Context) error { return l.ForceUnlock(ctx, "a") },
+	"log written": func(l *redlock.Locker, ctx context.Context) error {
+		return l.Journal(journal.Key{}).Write(ctx, journal.Entry{Kind: journal.Forced})
+	},
+	"log read": func(l *redlock.Locker, ctx context.Context) error {
+		_, err := l.Journal(journal.Key{}).Read(ctx)
+		return err
+	},
+	"terms read": func(l *redlock.Locker, ctx context.Context) error {
+		_, err := l.Ledger(ledger.Key{}).Read(ctx, "a", 0, 10)
+		return err
+	},
+}
+
+// What may be wrong with masters while they are asked.
+var wrongs = map[string]func(*cluster){
+	"one silent": func(c *cluster) { c.each(stop, 2) },
+	"all silent": func(c *cluster) { c.each(stop) },
+	"all slow":   func(c *cluster) { c.slow(700 * time.Millisecond) },
+	"one down":   func(c *cluster) { c.each(kill, 2); time.Sleep(time.Second) },
+	"all down":   func(c *cluster) { c.each(kill); time.Sleep(time.Second) },
+}
+
+// eachOperation runs a test for each call and each state of three masters; a spare one may be added.
+func eachOperation(t *testing.T, test func(c *cluster, l *redlock.Locker, call func(context.Context) error)) {
+	t.Helper()
+	for name, operation := range operations {
+		for state, wrong := range wrongs {
+			runCluster(t, name+"/"+state, 3, 1, func(t *testing.T, c *cluster) {
+				l := c.among([]int{0, 1, 2})
+				time.Sleep(3 * maxTTL) // changes need not wait
+				wrong(c)
+				test(c, l, func(ctx context.Context) error { return operation(l, ctx) })
+				c.each(resume)
+			})
+		}
+	}
+}
+
+func TestAnOperationDoesNotBeginWithAContextThatEnded(t *testing.T) {
+	ended, cancel := context.WithCancelCause(ctx)
+	cancel(errors.New("enough"))
+	eachOperation(t, func(c *cluster, _ *redlock.Locker, call func(context.Context) error) {
+		before := slices.Clone(c.places())
+		began := time.Now()
+		err := call(ended)
+		assert.Less(c.t, time.Since(began), time.Millisecond)
+		require.ErrorIs(c.t, err, context.Canceled)
+		require.ErrorContains(c.t, err, "enough")
+		assert.Equal(c.t, before, c.places())
+	})
+}
+
+func TestAnOperationEndsWithItsContext(t *testing.T) {
+	eachOperation(t, func(c *cluster, _ *redlock.Locker, call func(context.Context) error) {
+		began := time.Now()
+		err := call(c.within(300 * time.Millisecond))
+		assert.LessOrEqual(c.t, time.Since(began), 301*time.Millisecond)
+		if time.Since(began) >= 300*time.Millisecond {
+			assert.True(c.t, err == nil || errors.Is(err, context.DeadlineExceeded), "%v", err)
+		}
+	})
+}
+
+func TestAnOperationEndsWithItsLocker(t *testing.T) {
+	eachOperation(t, func(c *cluster, l *redlock.Locker, call func(context.Context) error) {
+		done := c.ending(func() error { return call(ctx) })
+		time.Sleep(300 * time.Millisecond)
+		under := len(done) == 0
+		began := time.Now()
+		require.NoError(c.t, l.Close())
+		assert.Less(c.t, time.Since(began), time.Millisecond)
+		if err := <-done; under {
+			require.ErrorIs(c.t, err, redlock.ErrClosed)
+		}
+		require.ErrorIs(c.t, call(ctx), redlock.ErrClosed)
+	})
+}
+
+// places returns the markers and registers of all masters.
+func (c *cluster) places() (texts []string) {
+	for _, server := range c.servers {
+		for _, key := range []string{pipeline.MemoryKey, membersKey} {
+			text, _, _ := server.Get(key)
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// The nodes stay open: only what the Locker itself does can end.
+func TestCloseEndsAllThatConcernsMembers(t *testing.T) {
+	for at := range 40 { // points of connecting, of the census, and of forming and telling a cluster
+		for _, cut := range []bool{false, true} {
+			t.Run(fmt.Sprint(at, cut), func(t *testing.T) {
+				inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+					c.slow(200 * time.Millisecond)
+					var nodes []*pool.Node
+					for _, endpoint := range c.servers.Endpoints() {
+						node, err := pool.NewNode("redis://"+endpoint, pool.WithClock(c.clock), pool.WithDialer(c.dialer()))
+						require.NoError(t, err)
+						defer node.Close()
+						nodes = append(nodes, node)
+					}
+					l, err := redlock.NewFromNodes(nodes)
+					require.NoError(t, err)
+					time.Sleep(time.Duration(50*at) * time.Millisecond)
+					if cut { // what is asked now waits for a connection
+						c.servers[1].Disconnect()
+						time.Sleep(100 * time.Millisecond)
+					}
+					require.NoError(t, l.Close())
+					stacks := make([]byte, 1<<20)
+					assert.NotContains(t, string(stacks[:runtime.Stack(stacks, true)]), "members.(*Membership)")
+					closed := c.clock.Now()
+					time.Sleep(5 * time.Second)
+					for i, server := range c.servers {
+						for _, cmd := range server.Commands() {
+							sent := cmd.At.Add(-100 * time.Millisecond)
+							late := sent > closed && len(cmd.Args) > 3 && strings.HasPrefix(cmd.Args[0], "EVAL") && cmd.Args[3] == pipeline.MemoryKey
+							assert.False(t, late, "sent to master %d, %v after Close: %.90q", i, sent.Sub(closed), cmd.Args)
+						}
+					}
+				})
+			})
+		}
+	}
+}
