@@ -43,7 +43,7 @@ type Result struct {
 func (j *Job) Run(lock Lock) (Result, error) {
 	command, err := startChild(j.Path, j.Argv, j.Env, j.Detach)
 	if err != nil {
-		return Result{}, cli.StatusError{Status: cli.ExitNotExecutable, Err: fmt.Errorf("cannot run %s: %w", j.Argv[0], err)}
+		return Result{}, notExecutable(j.Argv, err)
 	}
 	s := &supervisor{
 		lock: lock, command: command, grace: j.Grace, clock: j.Clock, signals: j.Signals, messages: j.Messages,
@@ -54,12 +54,20 @@ func (j *Job) Run(lock Lock) (Result, error) {
 	return Result{Status: status, Lost: s.lost, Asked: s.asked}, nil
 }
 
-// Find looks a command up as a shell does. It runs before the lock is requested: nobody
-// should wait for a lock to learn of a typo.
-func Find(argv []string) (string, error) {
+func notExecutable(argv []string, err error) error {
+	return cli.StatusError{Status: cli.ExitNotExecutable, Err: fmt.Errorf("cannot run %s: %w", argv[0], err)}
+}
+
+// Find looks a command up as a shell does, and finds out whether it can be executed in such an
+// environment. It runs before the lock is requested: nobody should wait for a lock to learn of a
+// typo. What it returns is never final: files change while the lock is waited for.
+func Find(argv, env []string) (string, error) {
 	path, err := exec.LookPath(argv[0])
 	switch {
 	case err == nil || errors.Is(err, exec.ErrDot): // if . is in PATH, it is meant
+		if err := try(path, argv, env); err != nil {
+			return "", notExecutable(argv, err)
+		}
 		return path, nil
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR):
 		return "", cli.StatusError{Status: cli.ExitNotExecutable, Err: err}

@@ -3,8 +3,10 @@ package run
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -110,7 +112,7 @@ func (f *flags) begin(cmd *cobra.Command, argv []string, do func(context.Context
 	stderr := job.NewOutbox(cmd.ErrOrStderr(), clock.System(), messages.Dropped)
 	defer stderr.Flush()
 	messages.W = stderr
-	path, err := job.Find(argv)
+	path, err := job.Find(argv, job.Environment(os.Environ(), longest(f.name)...))
 	if err != nil {
 		return messages.End("not-run", err)
 	}
@@ -127,6 +129,14 @@ func (f *flags) begin(cmd *cobra.Command, argv []string, do func(context.Context
 	return do(cmd.Context(), &runner{
 		flags: f, locker: locker, clock: clock.System(), signals: signals, messages: messages, path: path, argv: argv,
 	})
+}
+
+// longest returns the variables of a command of that name, as long as they may become.
+func longest(name string) []string {
+	return []string{
+		job.NameVariable + "=" + name + "#" + strconv.Itoa(maxPermits), job.UntilVariable + "=" + untilLayout,
+		job.FenceVariable + "=" + strconv.Itoa(math.MaxInt64),
+	}
 }
 
 // job returns the command, with variables in its environment.

@@ -49,7 +49,7 @@ func (h *holder) run(ctx context.Context) (err error) {
 	}
 	result, err := command.Run(lock)
 	if err != nil {
-		h.release(lock)
+		h.giveUp(lock)
 		return h.messages.End("not-run", err)
 	}
 	if h.lost = result.Lost; h.lost {
@@ -83,6 +83,26 @@ func (h *holder) release(lock *redlock.Lock) {
 			h.name, since.Format(untilLayout), cli.WithoutPrefix(err))
 	default:
 		h.messages.Warn("not-released", "lock %q may stay for up to %v: %s",
+			h.name, h.flags.stays(), cli.WithoutPrefix(err))
+	}
+}
+
+// giveUp gives back a lock under which nothing ran: its minimum hold would keep everybody from work
+// that is not done. A release leaves the key for the rest of that time, and an adoption takes it
+// from there without a minimum hold of its own. If that fails, the name stays taken, which is safe.
+func (h *holder) giveUp(lock *redlock.Lock) {
+	h.release(lock)
+	if h.flags.atLeast == 0 || h.lost {
+		return
+	}
+	ctx := context.Background() // both are within the node timeout
+	adopted, err := h.locker.Adopt(ctx, h.name, lock.Value(), redlock.WithMinHold(0))
+	if err == nil {
+		err = adopted.Unlock(ctx)
+	}
+	if err != nil && !errors.Is(err, redlock.ErrLost) { // it has ended by itself
+		h.unreleased = true
+		h.messages.Warn("not-released", "nothing ran, but lock %q stays taken for up to %v: %s",
 			h.name, h.flags.stays(), cli.WithoutPrefix(err))
 	}
 }
@@ -201,7 +221,7 @@ func (h *holder) acquire(ctx context.Context) (*redlock.Lock, error) {
 		return lock, err
 	}
 	if err == nil {
-		h.release(lock)
+		h.giveUp(lock)
 	}
 	return nil, ended
 }
