@@ -121,6 +121,34 @@ func TestEveryNameOfALockIsTakenForItsMinimumHold(t *testing.T) {
 	})
 }
 
+// A writer that waited for readers keeps new ones out by an intent at every node. Nothing of it is
+// left when the name is free, however it was released.
+func TestNoIntentIsLeftOfALockThatIsFree(t *testing.T) {
+	for _, d := range []time.Duration{0, 50 * time.Millisecond} {
+		for name, names := range map[string][]string{"one name": {"a"}, "a set": {"a", "b"}} {
+			for _, value := range []string{"", "chosen"} {
+				runBubble(t, name, 3, func(t *testing.T, c *cluster) {
+					c.slow(200 * time.Microsecond)
+					opts := []redlock.LockOption{redlock.WithMinHold(d)}
+					if value != "" {
+						opts = append(opts, redlock.WithValue(value))
+					}
+					reader, l := c.read(c.renewing()), c.renewing()
+					got := c.queued(func() (*redlock.Lock, error) { return l.LockAll(ctx, names, opts...) })
+					time.Sleep(700 * time.Millisecond)
+					assert.NotEqual(t, []string{""}, uniq(c.holders("redquorum:intent:a")))
+					c.set("a", "somebody", time.Second, 2) // refuses to the end, and keeps the intent
+					c.unlock(reader)
+					c.unlock(<-got)
+					time.Sleep(d + 5*time.Millisecond)
+					assert.Equal(t, []string{""}, uniq(c.holders("redquorum:intent:a")), "minimum hold %v, value %q", d, value)
+					c.unlock(c.read(c.renewing()))
+				})
+			}
+		}
+	}
+}
+
 func TestForceUnlockEndsAMinimumHold(t *testing.T) {
 	for _, released := range []bool{true, false} {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {

@@ -59,8 +59,8 @@ func TestAMutexExecutesNoCommandForReaders(t *testing.T) {
 		{"release, to a dead waiter", mine, "dead:" + other, []any{mine, 50}, releases, "del del del exists get pubsub|numsub zpopmin zpopmin"},
 		{"release by a waiter that is granted", mine, "", []any{mine, 50, "alive"}, releases, "del del exists get zpopmin zrem"},
 		{"release by a waiter that leaves", other, "alive:" + mine, []any{mine, 50, "alive"}, releases, "del get get zcard zrem zscore zscore"},
-		{"retain", mine, "", []any{mine, 50, "", 30000}, retains, "get pexpire pttl zrange zrem"},
-		{"retain beside a waiter", mine, "alive:" + other, []any{mine, 50, "", 30000}, retains, "get pexpire pttl publish pubsub|numsub zrange zrem"},
+		{"retain", mine, "", []any{mine, 50, "", "", 30000}, retains, "get pexpire pttl zrange zrem"},
+		{"retain beside a waiter", mine, "alive:" + other, []any{mine, 50, "", "", 30000}, retains, "get pexpire pttl publish pubsub|numsub zrange zrem"},
 		{"extend", mine, "", []any{mine, 60000}, []string{"extend"}, "get pexpire"},
 		{"heal", "", "", []any{mine, 60000}, []string{"extend"}, "get set"},
 	} {

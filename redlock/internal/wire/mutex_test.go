@@ -319,7 +319,7 @@ func TestARetainDoesWhatItsModelDoes(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(p.t, "times") { // late, and again
 			value, rest := draw(p, "caller", pairValues[:2]...), draw(p, "rest", 0, 50, 150, 250)
 			process := p.process(value, "leaves")
-			reply := p.eval(names, []any{value, pairGrace.Milliseconds(), process, rest * 1000}, retains...)
+			reply := p.eval(names, []any{value, pairGrace.Milliseconds(), process, "", rest * 1000}, retains...)
 			var votes []quorum.Vote
 			for _, name := range names {
 				e := model[name]

@@ -130,13 +130,17 @@ func Release(claim *Claim, keys []string, value string, grace time.Duration, pro
 
 // Retain returns a request that releases within a minimum hold: the keys that hold the value stay
 // taken until the instant that the Sink tells ([pipeline.Timed]). In all else, and once that has
-// passed, it is like [Release]. [Released] reads the answer.
-func Retain(keys []string, value string, grace time.Duration, process string, reused bool) pipeline.Request {
+// passed, it is like [Release], or [ReleaseAnnounced] if announced. [Released] reads the answer.
+func Retain(keys []string, value string, grace time.Duration, process string, announced, reused bool) pipeline.Request {
 	r := pipeline.Request{Script: retainScript, Key: keys[0], Accept: isInteger}
 	if reused {
 		r.Script = orderedRetainScript
 	}
-	r.Words = pipeline.On(keys, value, grace.Milliseconds(), process)
+	lets := ""
+	if announced {
+		lets = letsReadersIn
+	}
+	r.Words = pipeline.On(keys, value, grace.Milliseconds(), process, lets)
 	return r
 }
 

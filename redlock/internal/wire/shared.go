@@ -86,9 +86,12 @@ func Intend(key, value string, life time.Duration) pipeline.Request {
 // ReleaseAnnounced is [Release] for a writer that may have kept readers out: it lets them in.
 func ReleaseAnnounced(keys []string, value string, grace time.Duration, process string, reused bool) pipeline.Request {
 	r := Release(&Claim{}, keys, value, grace, process, reused)
-	r.Words = pipeline.On(keys, value, grace.Milliseconds(), process, "announced")
+	r.Words = pipeline.On(keys, value, grace.Milliseconds(), process, letsReadersIn)
 	return r
 }
+
+// letsReadersIn makes release.lua withdraw the intents of its caller.
+const letsReadersIn = "announced"
 
 // Announce returns a request that takes a key for a writer that waits, or keeps new readers out for
 // the life of its intent. [Grant] reads the answer.

@@ -4,7 +4,8 @@
 -- releaseOne.
 --
 -- ARGV[3]  the caller's process, or empty if this attempt is on no wait list
--- ARGV[4]  the rest in milliseconds when the caller wrote this; 0 if the minimum hold is over, and
+-- ARGV[4]  "announced" if it may have kept readers out, or empty
+-- ARGV[5]  the rest in milliseconds when the caller wrote this; 0 if the minimum hold is over, and
 --          the keys are released as ever
 --
 -- The rest counts from now. That is later than when it was written, so it can only end late. But it
@@ -12,7 +13,7 @@
 -- the rest or more, so its own end is not too early either. The earlier of the two is right,
 -- however late this arrives, and however often.
 local first = redis.pcall('GET', KEYS[1])
-local releaseAtOnce, rest = releaseOne, tonumber(ARGV[4])
+local releaseAtOnce, rest = releaseOne, tonumber(ARGV[5])
 
 -- shorten makes a key end with the rest, unless it ends before. It returns the error, or how many
 -- milliseconds earlier the key ends now, as far as is known.
@@ -21,7 +22,7 @@ local function shorten(key)
   if type(left) == 'number' and left >= 0 and left <= rest then
     return 0
   end
-  local done = redis.pcall('PEXPIRE', key, ARGV[4])
+  local done = redis.pcall('PEXPIRE', key, ARGV[5])
   return type(done) == 'table' and done or type(left) == 'number' and left >= 0 and left - rest or listLife
 end
 
