@@ -43,8 +43,8 @@ func (q *Queue) Dequeue(ctx context.Context, id string, score float64) (bool, er
 	if err := checkIDs([]string{id}); err != nil {
 		return false, err
 	}
-	if math.IsNaN(score) || math.IsInf(score, 0) {
-		return false, invalid("score %v is not finite", score)
+	if math.IsNaN(score) {
+		return false, invalid("the score is not a number")
 	}
 	var was []bool
 	err := q.locked(ctx, "dequeue", func(fence int64) (err error) {

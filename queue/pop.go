@@ -37,8 +37,8 @@ func (q *Queue) Pop(ctx context.Context, n int) ([]Task, error) {
 	if ctx == nil {
 		return nil, invalid("ctx is nil")
 	}
-	due, _, err := q.due(ctx, 1)
-	if err != nil || len(due) == 0 {
+	next, err := q.next(ctx)
+	if err != nil || !next.some || next.wait > 0 {
 		return nil, err // nothing to change: no lock
 	}
 	lock, err := q.lock(ctx, "pop")
@@ -46,10 +46,11 @@ func (q *Queue) Pop(ctx context.Context, n int) ([]Task, error) {
 		return nil, err
 	}
 	defer q.unlockBehind(ctx, lock) // in the background: Pop returns as soon as it can
-	if due, _, err = q.due(ctx, n, lock.Fence()); err != nil || len(due) == 0 {
+	due, err := q.due(ctx, n, lock.Fence())
+	if err != nil || len(due.tasks) == 0 {
 		return nil, err
 	}
-	return q.take(ctx, lock.Fence(), due)
+	return q.take(ctx, lock.Fence(), due.tasks)
 }
 
 // take removes tasks that were read under the same fence. ctx does not cut it short: that would

@@ -7,7 +7,8 @@
 // under the lock of the same name, by a script that compares the lock's fencing token with the
 // newest one that it has seen. The queue's safety rests on that alone: it never asks whether the
 // lock is still held. Anything that reads sorted sets can read the queue; what writes to it in
-// another way is not fenced.
+// another way is not fenced. A member that somebody else added is a task if it has 1 to 1,024 bytes.
+// When another one is due, Pop and Run give it the score inf, with which it is never due.
 //
 // # What is delivered how often
 //
@@ -35,6 +36,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -54,6 +56,10 @@ type Queue struct {
 	name   string // of the sorted set and of the lock
 	config config
 	store  store
+
+	closing <-chan struct{}                // closed by Close
+	close   func()                         // closes closing
+	atClose func(func()) (off func() bool) // has a function called when closing is closed
 
 	mu       sync.Mutex // guards the fields below
 	closed   bool
@@ -84,7 +90,11 @@ func New(locker *redlock.Locker, endpoint, name string, opts ...Option) (*Queue,
 	if err != nil {
 		return nil, invalid("%w", err)
 	}
-	q := &Queue{locker: locker, name: "Queue:" + name, config: cfg}
+	life, end := context.WithCancel(context.Background())
+	q := &Queue{
+		locker: locker, name: "Queue:" + name, config: cfg, closing: life.Done(), close: end,
+		atClose: func(f func()) (off func() bool) { return context.AfterFunc(life, f) },
+	}
 	q.store = store{
 		node: node, timeout: cfg.timeout, key: q.name,
 		keys: []string{q.name, "redquorum:queue:fence:" + name, "redquorum:queue:last:" + name},
@@ -93,12 +103,13 @@ func New(locker *redlock.Locker, endpoint, name string, opts ...Option) (*Queue,
 }
 
 // Close closes the connection to the store, and waits until the locks of earlier calls are
-// released. Calls that wait for the store end with [pool.ErrClosed]; calls that wait for the lock
-// do so once they have it. The Locker stays open.
+// released. Calls that wait for the store or the lock end with [pool.ErrClosed]. The Locker stays
+// open.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
+	q.close()
 	err := q.store.node.Close()
 	q.releases.Wait()
 	return err
@@ -110,8 +121,13 @@ func (q *Queue) lock(ctx context.Context, what string) (*redlock.Lock, error) {
 	if ctx == nil {
 		return nil, invalid("ctx is nil")
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer q.atClose(func() { cancel(pool.ErrClosed) })()
 	lock, err := q.locker.Lock(ctx, q.name, redlock.WithFencing(), redlock.WithMinHold(0))
 	switch {
+	case err != nil && errors.Is(context.Cause(ctx), pool.ErrClosed):
+		return nil, fmt.Errorf("queue: %s: %w", what, pool.ErrClosed)
 	case errors.Is(err, redlock.ErrInvalid): // such as a TTL above the cluster's maximum
 		return nil, invalid("%w", err)
 	case err != nil:

@@ -151,9 +151,7 @@ func badCalls(q *user) (errs []error) {
 	note(q.Enqueue(ctx, []string{"a"}, math.MaxInt64))
 	second(q.Dequeue(ctx, "", 1))
 	second(q.Dequeue(ctx, long, 1))
-	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		second(q.Dequeue(ctx, "a", score))
-	}
+	second(q.Dequeue(ctx, "a", math.NaN()))
 	for _, n := range []int{0, -1, math.MinInt, 2001, math.MaxInt} {
 		second(q.Pop(ctx, n))
 		second(q.Top(ctx, n))

@@ -21,8 +21,8 @@ func (q *Queue) Top(ctx context.Context, n int) ([]Task, error) {
 	if ctx == nil {
 		return nil, invalid("ctx is nil")
 	}
-	tasks, _, err := q.due(ctx, n)
-	return tasks, err
+	due, err := q.due(ctx, n)
+	return due.tasks, err
 }
 
 // Len returns how many tasks there are, due or not, including those that [Queue.Run] is running. It
@@ -38,60 +38,111 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 	return int(reply.(int64)), nil
 }
 
-// due returns up to n due tasks, and the time in microseconds by the clock of the store. With a
-// fence, the store refuses older ones from then on.
-func (q *Queue) due(ctx context.Context, n int, fence ...int64) (tasks []Task, now int64, err error) {
-	args, accept := []any{n, maxIDBytes}, isDue
-	for _, f := range fence {
-		args, accept = append(args, strconv.FormatInt(f, 10)), isDueOrNothing
-	}
-	reply, _, err := q.store.run(ctx, dueScript, accept, args...)
-	if err != nil {
-		return nil, 0, err
-	}
-	texts, ok := reply.([]any)
-	if !ok {
-		return nil, 0, q.store.stale(fence[0], false) // never in doubt: the script changes nothing
-	}
-	now, tasks, _ = readDue(texts)
-	return tasks, now, nil
+// found is what the store has that is due.
+type found struct {
+	tasks   []Task
+	now     int64 // microseconds by the clock of the store
+	strange int   // members that are no tasks
+	more    bool  // the store has looked at many of these, and there is more behind them
 }
 
-// next returns how long until a task is due, zero or less if one is; false if the queue is empty.
-func (q *Queue) next(ctx context.Context) (time.Duration, bool, error) {
-	reply, _, err := q.store.run(ctx, nextScript, isIntegerOrNothing)
-	if err != nil {
-		return 0, false, err
+// due returns up to n due tasks. With a fence, the store refuses older ones from then on, and moves
+// what is no task out of the way.
+func (q *Queue) due(ctx context.Context, n int, fence ...int64) (found, error) {
+	strange, passed := 0, 0
+	for {
+		args, accept := []any{n, maxIDBytes, passed}, isDue
+		for _, f := range fence {
+			args, accept = append(args, strconv.FormatInt(f, 10)), isDueOrNothing
+		}
+		reply, _, err := q.store.run(ctx, dueScript, accept, args...)
+		if err != nil {
+			return found{}, err
+		}
+		texts, ok := reply.([]any)
+		if !ok {
+			return found{}, q.store.stale(fence[0], false) // never in doubt: the script changes no task
+		}
+		due, _ := readDue(texts)
+		strange += due.strange
+		if len(due.tasks) > 0 || !due.more {
+			due.strange = strange
+			return due, nil
+		}
+		if len(fence) == 0 { // what is no task is where it was
+			passed = strange
+		}
 	}
-	n, ok := reply.(int64)
-	return time.Duration(n) * time.Microsecond, ok, nil
+}
+
+// upcoming is when the next task is due, and what is due too far ahead to be meant.
+type upcoming struct {
+	some bool          // the queue is not empty
+	wait time.Duration // zero or less if a task is due
+	far  *Task         // the first that is due later than Enqueue allows; nil for none
+}
+
+func (q *Queue) next(ctx context.Context) (upcoming, error) {
+	reply, _, err := q.store.run(ctx, nextScript, isNextOrNothing, micros(maxDelay))
+	if err != nil {
+		return upcoming{}, err
+	}
+	entries, some := reply.([]any)
+	if !some {
+		return upcoming{}, nil
+	}
+	next, _ := readNext(entries)
+	return next, nil
+}
+
+// readNext reads the reply of next.lua.
+func readNext(entries []any) (next upcoming, ok bool) {
+	if len(entries) != 1 && len(entries) != 3 {
+		return next, false
+	}
+	n, ok := entries[0].(int64)
+	next.some, next.wait = true, time.Duration(n)*time.Microsecond
+	if !ok || len(entries) == 1 {
+		return next, ok
+	}
+	far, ok := readTask(entries[1], entries[2])
+	next.far = &far
+	return next, ok
 }
 
 // readDue reads the reply of due.lua.
-func readDue(texts []any) (now int64, tasks []Task, ok bool) {
-	if len(texts)%2 != 1 {
-		return 0, nil, false
+func readDue(entries []any) (due found, ok bool) {
+	if len(entries) < 3 || len(entries)%2 != 1 {
+		return due, false
 	}
-	text, _ := texts[0].([]byte)
+	text, _ := entries[0].([]byte)
+	strange, ok1 := entries[1].(int64)
+	more, ok2 := entries[2].(int64)
 	now, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil {
-		return 0, nil, false
+	if err != nil || !ok1 || !ok2 {
+		return due, false
 	}
-	for i := 1; i < len(texts); i += 2 {
-		id, isText := texts[i].([]byte)
-		score, _ := texts[i+1].([]byte)
-		number, err := strconv.ParseFloat(string(score), 64)
-		if !isText || err != nil {
-			return 0, nil, false
+	due.now, due.strange, due.more = now, int(strange), more == 1
+	for i := 3; i < len(entries); i += 2 {
+		task, ok := readTask(entries[i], entries[i+1])
+		if !ok {
+			return due, false
 		}
-		tasks = append(tasks, Task{string(id), number})
+		due.tasks = append(due.tasks, task)
 	}
-	return now, tasks, true
+	return due, true
+}
+
+func readTask(id, score any) (Task, bool) {
+	text, isText := id.([]byte)
+	digits, _ := score.([]byte)
+	number, err := strconv.ParseFloat(string(digits), 64)
+	return Task{string(text), number}, isText && err == nil
 }
 
 func isDue(reply any) bool {
-	texts, _ := reply.([]any)
-	_, _, ok := readDue(texts)
+	entries, _ := reply.([]any)
+	_, ok := readDue(entries)
 	return ok
 }
 
@@ -102,4 +153,11 @@ func isInteger(reply any) bool {
 	return ok
 }
 
-func isIntegerOrNothing(reply any) bool { return reply == nil || isInteger(reply) }
+func isNextOrNothing(reply any) bool {
+	if reply == nil {
+		return true
+	}
+	entries, _ := reply.([]any)
+	_, ok := readNext(entries)
+	return ok
+}

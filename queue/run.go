@@ -42,8 +42,8 @@ const (
 //
 // A handler's panic continues in Run's goroutine once the other handlers have returned; the task is
 // due again after the retry delay. Run does not report the errors of handlers. Errors of the lock
-// and the store go to [WithReport], and Run keeps trying. It returns an error if the queue or the
-// Locker was closed, if the lock is refused for good ([ErrInvalid], such as a TTL above the
+// and the store go to [WithReport], and Run keeps trying. It returns an error as soon as the queue
+// or the Locker is closed and the handlers have returned, if the lock is refused for good ([ErrInvalid], such as a TTL above the
 // cluster's maximum), or if it could not report at its end what its handlers have done: then those
 // tasks run again.
 //
@@ -83,6 +83,7 @@ type runner struct {
 	running  int          // how many handlers run
 	finished []settlement // tasks whose handlers have returned, not yet reported to the store
 	panicked error
+	far      *Task // that was reported last (tellFar)
 }
 
 // outcome is how a handler ended.
@@ -101,12 +102,12 @@ func (r *runner) run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			pause.Reset()
-			fatal = r.rest(work, wait)
+			fatal = r.rest(work, wait, r.wake)
 		case errors.Is(err, pool.ErrClosed) || errors.Is(err, redlock.ErrClosed) || errors.Is(err, ErrInvalid):
 			fatal = err
 		case work.Err() == nil:
 			r.config.report(err)
-			clock.Sleep(work, r.clock, pause.Next())
+			fatal = r.rest(work, pause.Next(), nil)
 		}
 		r.collect()
 	}
@@ -126,14 +127,15 @@ func (r *runner) turn(ctx context.Context) (time.Duration, error) {
 	wait := r.config.poll
 	free := r.config.concurrency - r.running
 	if free > 0 {
-		until, some, err := r.queue.next(ctx)
+		next, err := r.queue.next(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if some {
-			wait = min(wait, until)
+		r.tellFar(next.far)
+		if next.some {
+			wait = min(wait, next.wait)
 		}
-		if !some || until > 0 {
+		if !next.some || next.wait > 0 {
 			free = 0
 		}
 	}
@@ -152,12 +154,13 @@ func (r *runner) exchange(ctx context.Context, free int) error {
 		began := r.clock.Now() // before the store reads its clock, so the lease ends here first
 		var due []Task
 		if free > 0 {
-			var now int64
-			var err error
-			if due, now, err = q.due(ctx, free, fence); err != nil {
+			found, err := q.due(ctx, free, fence)
+			if err != nil {
 				return err
 			}
-			until := strconv.FormatFloat(float64(now+micros(r.config.lease))/1e6, 'f', 6, 64)
+			r.tellStrange(found.strange)
+			due = found.tasks
+			until := strconv.FormatFloat(float64(found.now+micros(r.config.lease))/1e6, 'f', 6, 64)
 			for _, task := range due {
 				settlements = append(settlements, settlement{task.ID, task.Score, until})
 			}
@@ -179,6 +182,24 @@ func (r *runner) exchange(ctx context.Context, free int) error {
 		}
 		return nil
 	})
+}
+
+// tellStrange reports members of the queue that others wrote and that cannot be tasks.
+func (r *runner) tellStrange(n int) {
+	if n > 0 {
+		r.config.report(fmt.Errorf("queue: %d members of %q were no task ids (1 to %d bytes): they have the score inf now, and are never due",
+			n, r.queue.name, maxID))
+	}
+}
+
+// tellFar reports a task that is due so far ahead that its score must be meant otherwise, once.
+func (r *runner) tellFar(task *Task) {
+	if task == nil || r.far != nil && *r.far == *task {
+		return
+	}
+	r.far = task
+	r.config.report(fmt.Errorf("queue: task %q of %q is due in more than 50 years: its score %.17g is taken for Unix seconds, and may be milliseconds",
+		task.ID, r.queue.name, task.Score))
 }
 
 // begin runs the handler on a leased task. If ctx has ended since, the task returns to its place.
@@ -238,26 +259,30 @@ func (r *runner) collect() {
 	}
 }
 
-// rest waits until there may be something to do. It returns an error if the Locker was closed.
-func (r *runner) rest(ctx context.Context, wait time.Duration) error {
+// rest waits until there may be something to do. It returns an error if the Queue or the Locker was
+// closed.
+func (r *runner) rest(ctx context.Context, wait time.Duration, wake <-chan struct{}) error {
 	if wait <= 0 {
 		return nil
 	}
 	over, timer := clock.After(r.clock, wait)
 	defer timer.Stop()
+	var closed error
 	select {
 	case <-over:
-	case <-r.wake:
+	case <-wake:
 	case out := <-r.ended:
 		r.note(out)
 	case <-r.closing:
-		if ctx.Err() != nil {
-			return nil // that came first
-		}
-		return fmt.Errorf("queue: run: %w", redlock.ErrClosed)
+		closed = redlock.ErrClosed
+	case <-r.queue.closing:
+		closed = pool.ErrClosed
 	case <-ctx.Done():
 	}
-	return nil
+	if closed == nil || ctx.Err() != nil { // that came first
+		return nil
+	}
+	return fmt.Errorf("queue: run: %w", closed)
 }
 
 // last reports the remaining finished tasks to the store, after ctx has ended.

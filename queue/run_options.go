@@ -76,7 +76,9 @@ func WithPoll(d time.Duration) RunOption {
 }
 
 // WithReport sets a function that Run calls with errors of the lock and of the store that kept it
-// from the queue, before it tries again. Run's goroutine calls it and waits for it.
+// from the queue, before it tries again; and with errors about what others wrote into the queue:
+// members that are no task ids, which get the score inf, and a task that is due in more than 50
+// years, because its score is in milliseconds perhaps. Run's goroutine calls it and waits for it.
 func WithReport(report func(err error)) RunOption {
 	return func(c *runConfig) error {
 		if report == nil {

@@ -348,6 +348,37 @@ func TestRunEndsWithTheQueueAndTheLocker(t *testing.T) {
 	})
 }
 
+// Whatever Run is doing: it waits for its poll, for the next try, or for the lock.
+func TestCloseEndsARunAtOnce(t *testing.T) {
+	for name, begin := range map[string]func(w *world, q *user){
+		"at rest":           func(*world, *user) {},
+		"between two tries": func(w *world, _ *user) { w.store.Kill(); time.Sleep(10 * time.Second) },
+		"waiting for the lock": func(w *world, q *user) {
+			_, err := w.locker().Lock(ctx, "Queue:q")
+			require.NoError(w.t, err)
+			w.do("ZADD", "Queue:q", 1, "a")
+			time.Sleep(2 * time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world, q *user) {
+				run := q.running(nothing, queue.WithPoll(time.Minute))
+				begin(w, q)
+				began := time.Now()
+				require.NoError(t, q.Close())
+				select {
+				case err := <-run.over:
+					require.ErrorIs(t, err, pool.ErrClosed)
+					assert.Less(t, time.Since(began), time.Millisecond)
+				case <-time.After(time.Hour):
+					run.stop()
+					t.Error("it runs an hour later")
+				}
+			})
+		})
+	}
+}
+
 func TestRunEndsWithTheLockerOfAnEmptyQueue(t *testing.T) {
 	inBubble(t, func(_ *world, q *user) {
 		run := q.running(nothing)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -321,6 +323,76 @@ func TestAQueueWorksWhateverOthersWroteBesideIt(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Others' members stop nothing, whatever they are: what cannot be a task moves out of the way.
+func TestAQueueWorksWhateverOthersWroteIntoIt(t *testing.T) {
+	large := strings.Repeat("x", 2<<20)
+	for name, c := range map[string]struct {
+		members []any // score, member, ...
+		tasks   int   // of them
+		strange int
+	}{
+		"larger than a reply": {[]any{0, large, "-inf", large + "y"}, 0, 2},
+		"longer than an id":   {[]any{1, strings.Repeat("x", 1025)}, 0, 1},
+		"empty":               {[]any{1, ""}, 0, 0}, // which no queue can have: it goes
+		"as long as an id":    {[]any{1, strings.Repeat("x", 1024)}, 1, 0},
+		"binary":              {[]any{1, "\x00\xff\x1b[2J\r\n"}, 1, 0},
+		"odd scores":          {[]any{"-inf", "minus", "inf", "plus", "1e300", "far", "-5.5", "old", "0.1", "tenth"}, 3, 0},
+		"very many":           {many(12000), 0, 12000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world, q *user) {
+				foreign := func() { w.do("ZADD", append([]any{"Queue:q"}, c.members...)...) }
+				foreign()
+				q.add(0, "a", "b")
+				due := q.top(10)
+				require.Len(t, due, c.tasks+2)
+				first, err := q.Dequeue(ctx, due[0].ID, due[0].Score)
+				require.NoError(t, err)
+				assert.True(t, first, due[0])
+				assert.Len(t, q.popped(10), c.tasks+1)
+				assert.Empty(t, q.popped(10))
+
+				foreign()
+				q.add(0, "a", "b")
+				handled, told := record{w: w}, ""
+				run := q.running(handled.handle, queue.WithReport(func(err error) { told += err.Error() }))
+				time.Sleep(time.Minute)
+				run.end()
+				assert.Len(t, handled.ids(), c.tasks+2)
+				assert.Equal(t, c.strange > 0, strings.Contains(told, "no task ids"), told)
+				var strange int
+				for _, at := range w.entries() {
+					if math.IsInf(at, 1) {
+						strange++
+					}
+				}
+				assert.GreaterOrEqual(t, strange, c.strange)
+			})
+		})
+	}
+}
+
+// many returns members that are longer than an id.
+func many(n int) (members []any) {
+	for i := range n {
+		members = append(members, i, fmt.Sprintf("%01025d", i))
+	}
+	return members
+}
+
+func TestAScoreInMillisecondsIsTold(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
+		var told []string
+		run := q.running(nothing, queue.WithReport(func(err error) { told = append(told, err.Error()) }))
+		w.do("ZADD", "Queue:q", w.clock.Wall().UnixMilli(), "in\x1bms", "inf", "never")
+		q.add(50*365*24*time.Hour, "as late as can be")
+		time.Sleep(time.Minute)
+		assert.Len(t, told, 1, told)
+		assert.Contains(t, told[0], `task "in\x1bms" of "Queue:q" is due in more than 50 years`)
+		run.end()
+	})
 }
 
 // If the newest fence was overwritten, the last change still has it.
