@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -57,6 +58,7 @@ func TestABadArgumentIsAnErrorOfLock(t *testing.T) {
 			rs.NewMutex("a", redsync.WithRetryDelayFunc(nil)),
 			rs.NewMutex("a", redsync.WithGenValueFunc(nil)),
 			rs.NewMutex("a", redsync.WithGenValueFunc(func() (string, error) { return "", nil })),
+			rs.NewMutex("a", redsync.WithGenValueFunc(func() (string, error) { return strings.Repeat("x", 1025), nil })),
 			rs.NewMutex("a", redsync.WithDriftFactor(-0.1)),
 			rs.NewMutex("a", redsync.WithDriftFactor(math.NaN())),
 			rs.NewMutex("a", redsync.WithDriftFactor(0.999)),
@@ -78,11 +80,23 @@ func TestABadArgumentIsAnErrorOfLock(t *testing.T) {
 			(&redsync.Mutex{}).Unlock, (&redsync.Mutex{}).Extend, (&redsync.Mutex{}).Valid,
 			rs.NewMutex("").Unlock, rs.NewMutex("").Extend, rs.NewMutex("").Valid,
 			rs.NewMutex("a", redsync.WithValue("x"), redsync.WithExpiry(time.Hour)).Extend,
+			rs.NewMutex("a", redsync.WithValue(strings.Repeat("x", 1282))).Extend,
+			rs.NewMutex("a", redsync.WithValue(strings.Repeat("x", 1282))).Unlock,
 		} {
 			requireFailed(t, call, redlock.ErrInvalid)
 		}
 		assert.Empty(t, c.Holder("a"))
 	})
+}
+
+func TestTheLongestValuesCanBeUsed(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *redsync.Redsync) {
+		value := strings.Repeat("x", 1024)
+		require.NoError(t, rs.NewMutex("a", redsync.WithGenValueFunc(func() (string, error) { return value, nil })).Lock())
+		stored := c.Holder("a") // with an owner behind it
+		assert.Greater(t, len(stored), len(value))
+		requireDone(t, rs.NewMutex("a", redsync.WithValue(stored)).Unlock)
+	}, redlock.WithOwner("cron@db-1"))
 }
 
 func TestLockWaitsForAsLongAsAllPausesTake(t *testing.T) {

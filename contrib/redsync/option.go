@@ -82,6 +82,9 @@ func WithTimeoutFactor(float64) Option { return OptionFunc(func(*Mutex) {}) }
 // WithGenValueFunc sets where the value of a lock comes from, for programs that must know it. By
 // default each attempt has a random value of its own, which is safer.
 //
+// A value has 1 to 1,024 bytes; Lock refuses others, with [redlock.ErrInvalid]. Where redsync's
+// value carried a longer text, keep the text elsewhere, under the value.
+//
 // No two locks may have one value, of whatever Mutex or process: to the masters they would be one
 // lock, and the late release of the first deletes the second. Lock refuses the value of the lock
 // that the Mutex had before, with [redlock.ErrInvalid]. A text for people who look at the key
@@ -98,8 +101,8 @@ func WithGenValueFunc(genValueFunc func() (string, error)) Option {
 }
 
 // WithValue gives a new Mutex the value of a lock that another Mutex, of this package or redsync's,
-// holds under the same name. [Mutex.UnlockContext] then releases that lock, and
-// [Mutex.ValidContext] asks about it.
+// holds under the same name: up to 1,281 bytes; "" is no value. [Mutex.UnlockContext] then releases
+// that lock, and [Mutex.ValidContext] asks about it.
 //
 // [Mutex.ExtendContext] takes the lock over, with a fresh value ([redlock.Locker.Adopt]). From then
 // on the old value owns nothing, and the first Mutex can neither extend nor release the lock: pass
